@@ -1,9 +1,11 @@
 package stdit
 
 import (
+	"cmp"
 	"fmt"
 
 	"latentbeam/kernels"
+	"latentbeam/stages/weight"
 )
 
 // Limits of a configuration, several times the largest published model.
@@ -19,19 +21,16 @@ const (
 )
 
 func (c Config) validate() error {
-	for _, f := range []struct {
-		name       string
-		value, max int
-	}{
-		{"in_channels", c.InChannels, maxChannels}, {"hidden_size", c.HiddenSize, maxWidth},
-		{"depth", c.Depth, maxDepth}, {"num_heads", c.NumHeads, maxWidth},
-		{"patch_size[0]", c.PatchSize[0], maxPatch}, {"patch_size[1]", c.PatchSize[1], maxPatch},
-		{"patch_size[2]", c.PatchSize[2], maxPatch}, {"caption_channels", c.CaptionChannels, maxWidth},
-		{"model_max_length", c.ModelMaxLength, maxText},
-	} {
-		if f.value < 1 || f.value > f.max {
-			return fmt.Errorf("stdit config.json: %s is %d, must be 1 to %d", f.name, f.value, f.max)
-		}
+	if err := cmp.Or(
+		weight.Within("in_channels", c.InChannels, maxChannels),
+		weight.Within("hidden_size", c.HiddenSize, maxWidth), weight.Within("depth", c.Depth, maxDepth),
+		weight.Within("num_heads", c.NumHeads, maxWidth), weight.Within("patch_size[0]", c.PatchSize[0], maxPatch),
+		weight.Within("patch_size[1]", c.PatchSize[1], maxPatch),
+		weight.Within("patch_size[2]", c.PatchSize[2], maxPatch),
+		weight.Within("caption_channels", c.CaptionChannels, maxWidth),
+		weight.Within("model_max_length", c.ModelMaxLength, maxText),
+	); err != nil {
+		return fmt.Errorf("stdit config.json: %w", err)
 	}
 	if c.HiddenSize%c.NumHeads != 0 || c.HiddenSize%4 != 0 {
 		return fmt.Errorf("stdit config.json: hidden_size %d must be divisible by num_heads %d and by 4",

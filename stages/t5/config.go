@@ -7,6 +7,7 @@ import (
 
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
+	"latentbeam/stages/weight"
 )
 
 // Config describes an encoder of T5, T5 v1.1, mT5 or UMT5; the names are those of transformers' config.json.
@@ -70,17 +71,12 @@ func ParseConfig(data []byte) (Config, error) {
 }
 
 func (c Config) validate() error {
-	for _, f := range []struct {
-		name       string
-		value, max int
-	}{
-		{"vocab_size", c.VocabSize, maxVocab}, {"d_model", c.DModel, maxWidth}, {"d_kv", c.DKV, maxWidth},
-		{"d_ff", c.DFF, maxWidth}, {"num_layers", c.NumLayers, maxLayers},
-		{"num_heads", c.NumHeads, maxWidth},
-	} {
-		if f.value < 1 || f.value > f.max {
-			return fmt.Errorf("t5 config.json: %s is %d, must be 1 to %d", f.name, f.value, f.max)
-		}
+	if err := cmp.Or(
+		weight.Within("vocab_size", c.VocabSize, maxVocab), weight.Within("d_model", c.DModel, maxWidth),
+		weight.Within("d_kv", c.DKV, maxWidth), weight.Within("d_ff", c.DFF, maxWidth),
+		weight.Within("num_layers", c.NumLayers, maxLayers), weight.Within("num_heads", c.NumHeads, maxWidth),
+	); err != nil {
+		return fmt.Errorf("t5 config.json: %w", err)
 	}
 	if c.NumHeads*c.DKV > maxWidth {
 		return fmt.Errorf("t5 config.json: num_heads * d_kv is %d, must be at most %d",

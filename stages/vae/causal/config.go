@@ -1,9 +1,12 @@
 package causal
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
+
+	"latentbeam/stages/weight"
 )
 
 // Config describes a CausalVAEModel; the names are those of its config.json.
@@ -128,16 +131,12 @@ func (c *Config) Validate() error {
 	if levels < 2 || levels > maxLevels {
 		return fmt.Errorf("hidden_size_mult has %d entries, must be 2 to %d", levels, maxLevels)
 	}
-	for _, f := range []struct {
-		name       string
-		value, max int
-	}{
-		{"hidden_size", c.HiddenSize, maxChannels}, {"z_channels", c.ZChannels, maxChannels}, {"embed_dim", c.EmbedDim, maxChannels},
-		{"num_res_blocks", c.NumResBlocks, maxLayers},
-	} {
-		if f.value < 1 || f.value > f.max {
-			return fmt.Errorf("%s is %d, must be 1 to %d", f.name, f.value, f.max)
-		}
+	if err := cmp.Or(
+		weight.Within("hidden_size", c.HiddenSize, maxChannels),
+		weight.Within("z_channels", c.ZChannels, maxChannels), weight.Within("embed_dim", c.EmbedDim, maxChannels),
+		weight.Within("num_res_blocks", c.NumResBlocks, maxLayers),
+	); err != nil {
+		return err
 	}
 	for i, m := range append([]int{1}, c.HiddenSizeMult...) {
 		if m < 1 || m > maxChannels || m*c.HiddenSize > maxChannels || m*c.HiddenSize%groups != 0 {

@@ -1,8 +1,11 @@
 package causal
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+
+	"latentbeam/stages/weight"
 )
 
 // OpenSora describes the autoencoder of Open-Sora 1.3; the names are those of its config.json. How long
@@ -100,17 +103,12 @@ func (c *OpenSora) Validate() error {
 }
 
 func checkLevels(part string, ch int, mult []int, blocks, pixels, z int, halved []int) error {
-	for _, f := range []struct {
-		name       string
-		value, max int
-	}{
-		{"ch", ch, maxChannels}, {"num_res_blocks", blocks, maxLayers},
-		{"channels of pixels", pixels, maxChannels}, {"z_channels", z, maxChannels},
-		{"length of ch_mult", len(mult), maxLevels},
-	} {
-		if f.value < 1 || f.value > f.max {
-			return fmt.Errorf("%s: %s is %d, must be 1 to %d", part, f.name, f.value, f.max)
-		}
+	if err := cmp.Or(
+		weight.Within("ch", ch, maxChannels), weight.Within("num_res_blocks", blocks, maxLayers),
+		weight.Within("channels of pixels", pixels, maxChannels), weight.Within("z_channels", z, maxChannels),
+		weight.Within("length of ch_mult", len(mult), maxLevels),
+	); err != nil {
+		return fmt.Errorf("%s: %w", part, err)
 	}
 	for i, m := range mult {
 		if m < 1 || m > maxChannels || m*ch > maxChannels || m*ch%causalGroups != 0 {

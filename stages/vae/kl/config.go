@@ -1,8 +1,11 @@
 package kl
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+
+	"latentbeam/stages/weight"
 )
 
 // Config describes an AutoencoderKL; the names are those of diffusers' config.json.
@@ -68,17 +71,14 @@ func (c *Config) Validate() error {
 	if n := len(c.BlockOutChannels); n < 1 || n > maxBlocks {
 		return fmt.Errorf("block_out_channels has %d entries, must be 1 to %d", n, maxBlocks)
 	}
-	for _, f := range []struct {
-		name       string
-		value, max int
-	}{
-		{"in_channels", c.InChannels, maxChannels}, {"out_channels", c.OutChannels, maxChannels},
-		{"latent_channels", c.LatentChannels, maxChannels}, {"layers_per_block", c.LayersPerBlock, maxLayers},
-		{"norm_num_groups", c.NormNumGroups, maxChannels},
-	} {
-		if f.value < 1 || f.value > f.max {
-			return fmt.Errorf("%s is %d, must be 1 to %d", f.name, f.value, f.max)
-		}
+	if err := cmp.Or(
+		weight.Within("in_channels", c.InChannels, maxChannels),
+		weight.Within("out_channels", c.OutChannels, maxChannels),
+		weight.Within("latent_channels", c.LatentChannels, maxChannels),
+		weight.Within("layers_per_block", c.LayersPerBlock, maxLayers),
+		weight.Within("norm_num_groups", c.NormNumGroups, maxChannels),
+	); err != nil {
+		return err
 	}
 	for i, n := range c.BlockOutChannels {
 		if n < 1 || n > maxChannels || n%c.NormNumGroups != 0 {

@@ -1,7 +1,10 @@
 package temporal
 
 import (
+	"cmp"
 	"fmt"
+
+	"latentbeam/stages/weight"
 )
 
 // Limits of a configuration, several times the largest published autoencoder.
@@ -59,17 +62,15 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("vae_temporal has %d channel_multipliers and %d temporal_downsample, "+
 			"must be 1 to %d and one less", levels, len(c.TemporalDownsample), maxBlocks)
 	}
-	for _, f := range []struct {
-		name       string
-		value, max int
-	}{
-		{"in_out_channels", c.InOutChannels, maxChannels}, {"latent_embed_dim", c.LatentEmbedDim, maxChannels},
-		{"embed_dim", c.EmbedDim, maxChannels}, {"filters", c.Filters, maxChannels},
-		{"num_res_blocks", c.NumResBlocks, maxLayers}, {"num_groups", c.NumGroups, maxChannels},
-	} {
-		if f.value < 1 || f.value > f.max {
-			return fmt.Errorf("vae_temporal.%s is %d, must be 1 to %d", f.name, f.value, f.max)
-		}
+	if err := cmp.Or(
+		weight.Within("vae_temporal.in_out_channels", c.InOutChannels, maxChannels),
+		weight.Within("vae_temporal.latent_embed_dim", c.LatentEmbedDim, maxChannels),
+		weight.Within("vae_temporal.embed_dim", c.EmbedDim, maxChannels),
+		weight.Within("vae_temporal.filters", c.Filters, maxChannels),
+		weight.Within("vae_temporal.num_res_blocks", c.NumResBlocks, maxLayers),
+		weight.Within("vae_temporal.num_groups", c.NumGroups, maxChannels),
+	); err != nil {
+		return err
 	}
 	for i, n := range c.ChannelMultipliers {
 		if n < 1 || n > maxChannels || n*c.Filters > maxChannels || n*c.Filters%c.NumGroups != 0 {

@@ -1,8 +1,11 @@
 package wan
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+
+	"latentbeam/stages/weight"
 )
 
 // Config describes an autoencoder; the names are those of diffusers' config.json.
@@ -72,16 +75,12 @@ func (c *Config) Validate() error {
 	if n := len(c.DimMult); n < 2 || n > maxLevels {
 		return fmt.Errorf("dim_mult has %d entries, must be 2 to %d", n, maxLevels)
 	}
-	for _, f := range []struct {
-		name       string
-		value, max int
-	}{
-		{"base_dim", c.BaseDim, maxChannels}, {"decoder_base_dim", c.decoderDim(), maxChannels},
-		{"z_dim", c.ZDim, maxChannels}, {"num_res_blocks", c.NumResBlocks, maxLayers}, {"patch_size", c.patch(), maxPatch},
-	} {
-		if f.value < 1 || f.value > f.max {
-			return fmt.Errorf("%s is %d, must be 1 to %d", f.name, f.value, f.max)
-		}
+	if err := cmp.Or(
+		weight.Within("base_dim", c.BaseDim, maxChannels),
+		weight.Within("decoder_base_dim", c.decoderDim(), maxChannels), weight.Within("z_dim", c.ZDim, maxChannels),
+		weight.Within("num_res_blocks", c.NumResBlocks, maxLayers), weight.Within("patch_size", c.patch(), maxPatch),
+	); err != nil {
+		return err
 	}
 	for i, m := range c.DimMult {
 		if m < 1 || m*max(c.BaseDim, c.decoderDim()) > maxChannels {

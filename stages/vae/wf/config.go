@@ -1,8 +1,11 @@
 package wf
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+
+	"latentbeam/stages/weight"
 )
 
 // Config describes a WFVAEModel; the names are those of its config.json.
@@ -84,19 +87,16 @@ func repeated(v float64, n int) (out numbers) {
 
 // Validate checks what config.json said; errors name the field.
 func (c *Config) Validate() error {
-	for _, f := range []struct {
-		name       string
-		value, max int
-	}{
-		{"latent_dim", c.LatentDim, maxChannels}, {"base_channels", c.BaseChannels, maxChannels / 8},
-		{"encoder_energy_flow_hidden_size", c.EncoderEnergyFlow, maxChannels},
-		{"decoder_energy_flow_hidden_size", c.DecoderEnergyFlow, maxChannels},
-		{"encoder_num_resblocks", c.EncoderBlocks, maxLayers}, {"decoder_num_resblocks", c.DecoderBlocks, maxLayers},
-		{"connect_res_layer_num", c.ConnectBlocks, maxLayers},
-	} {
-		if f.value < 1 || f.value > f.max {
-			return fmt.Errorf("%s is %d, must be 1 to %d", f.name, f.value, f.max)
-		}
+	if err := cmp.Or(
+		weight.Within("latent_dim", c.LatentDim, maxChannels),
+		weight.Within("base_channels", c.BaseChannels, maxChannels/8),
+		weight.Within("encoder_energy_flow_hidden_size", c.EncoderEnergyFlow, maxChannels),
+		weight.Within("decoder_energy_flow_hidden_size", c.DecoderEnergyFlow, maxChannels),
+		weight.Within("encoder_num_resblocks", c.EncoderBlocks, maxLayers),
+		weight.Within("decoder_num_resblocks", c.DecoderBlocks, maxLayers),
+		weight.Within("connect_res_layer_num", c.ConnectBlocks, maxLayers),
+	); err != nil {
+		return err
 	}
 	switch {
 	case c.NormType != "layernorm":
