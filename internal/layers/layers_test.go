@@ -29,14 +29,14 @@ var floors = []floor{
 		"kernels/cuda/nccl kernels/cuda/gpu/timings",
 		"github.com/goccy/go-yaml golang.org/x/text golang.org/x/sync golang.org/x/net github.com/clipperhouse/uax29 gorgonia.org/cu github.com/klauspost/compress " +
 			"google.golang.org/protobuf"},
-	{"internal/config stages/cost stages/vae/stream stages/t5/clean internal/plan/weights internal/store internal/measure " +
+	{"internal/config stages/cost stages/t5/clean internal/plan/weights internal/store internal/measure " +
 		"stages/lora internal/hub internal/gallery internal/gpu kernels/cpu kernels/cuda kernels/kerneltest",
 		"github.com/gofrs/flock github.com/NVIDIA/go-nvml github.com/google/uuid"},
 	{"stages stages/exec/exectest internal/transport internal/witness internal/plan internal/clips internal/plan/layout internal/gpu/gputest internal/store/dir internal/store/storetest internal/store/bucket", ""},
 	{"stages/weight internal/store/gcs internal/store/s3 internal/store/web internal/store/bucket/buckettest internal/store/dir/dirtest", "cloud.google.com/go/storage google.golang.org/api " +
 		"github.com/minio/minio-go github.com/fsouza/fake-gcs-server github.com/johannesboyne/gofakes3"},
 	{"internal/store/open internal/ledger internal/doctor stages/nn stages/sampler", ""},
-	{"stages/vae/posterior stages/dit internal/engine/coder internal/cluster internal/lend internal/engine/memory internal/runs internal/location internal/jobfile", ""},
+	{"stages/vae/posterior stages/vae/stream stages/dit internal/engine/coder internal/cluster internal/lend internal/engine/memory internal/runs internal/location internal/jobfile", ""},
 	{"internal/engine/keys stages/dit/shares stages/condition stages/vae/causal stages/vae/kl stages/vae/temporal stages/vae/wan stages/vae/wf stages/footage internal/devices internal/devices/gpus internal/engine/schedule internal/observe internal/progress internal/table/pages internal/table/write internal/table/tabletest", "github.com/vbauerster/mpb github.com/parquet-go/parquet-go"},
 	{"stages/nn/nntest stages/diffuse stages/quality stages/vae/autoencoder internal/engine/recovery internal/logs internal/metrics internal/trace internal/hooks internal/table/typed internal/report/columns internal/report/named internal/cli/terminal", "github.com/prometheus/client_golang go.opentelemetry.io/otel go.opentelemetry.io/proto/otlp"},
 	{"internal/runpage stages/t5 stages/stdit stages/wan stages/osplan stages/clip stages/vae stages/guard stages/exec stages/video internal/engine", ""},

@@ -9,6 +9,7 @@ import (
 	"latentbeam/stages"
 	"latentbeam/stages/sequence"
 	"latentbeam/stages/vae/autoencoder"
+	"latentbeam/stages/vae/stream"
 )
 
 // pieces returns how many parts of the clip of a row devices can encode each for itself: rows of the latents of
@@ -132,7 +133,7 @@ func (s *encodeShare) latents(c autoencoder.Video, draw autoencoder.Noise) (*sta
 // band returns the moments (T', rows, w, 2C) of this rank's rows.
 func (s *encodeShare) band() ([]float32, error) {
 	if s.rows[s.group.Rank()].Len() == 0 { // it takes part in what all ranks exchange
-		for first, n := 0, 1; first < s.clip.Frames; first, n = first+n, autoencoder.ChunkFrames {
+		for first, n := 0, 1; first < s.clip.Frames; first, n = first+n, stream.Factor {
 			if err := s.next(nil, first, n); err != nil {
 				return nil, err
 			}

@@ -33,10 +33,6 @@ type chunks interface {
 		pixels func(dst []float32, first, n int) error, emit func(moments []float32)) error
 }
 
-// ChunkFrames is how many frames become one latent frame, but for the first. Video.Pixels is asked for one frame, then for so
-// many at a time.
-const ChunkFrames = 4
-
 // wanConfig is the configuration of an AutoencoderKLWan, that of Wan 2.1 or of TI2V-5B of Wan 2.2.
 type wanConfig struct{ wan.Config }
 
@@ -152,11 +148,11 @@ func (m *streamed) encodeBand(be kernels.Backend, c Video, bands *stream.Bands) 
 
 // decodeGroup and encodeGroup take the first chunks of a clip, until one is as large as any.
 func (m *streamed) decodeGroup(be kernels.Backend, frames, height, width, _ int) {
-	t, h, w := min(m.most, (frames-1)/ChunkFrames+1), height/m.Downscale(), width/m.Downscale()
+	t, h, w := min(m.most, (frames-1)/stream.Factor+1), height/m.Downscale(), width/m.Downscale()
 	_ = m.model.Decode(be, make([]float32, t*h*w*len(m.mean)), t, h, w, nil, func([]float32, int) {})
 }
 
 func (m *streamed) encodeGroup(be kernels.Backend, frames, height, width, _ int) {
-	_ = m.model.Encode(be, min(frames, 1+ChunkFrames*(m.most-1)), height, width, nil,
+	_ = m.model.Encode(be, min(frames, 1+stream.Factor*(m.most-1)), height, width, nil,
 		func([]float32, int, int) error { return nil }, func([]float32) {})
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"latentbeam/stages/vae/stream"
 	"latentbeam/stages/weight"
 )
 
@@ -40,12 +41,10 @@ type Config struct {
 	DecoderMiddle    string   `json:"decoder_mid_resnet"`
 }
 
-// Factor is how many frames become one latent frame, but for the first. GroupFrames frames, GroupLatents latent frames,
-// are computed together; groups have a frame in common.
+// GroupFrames frames, GroupLatents latent frames, are computed together; groups have a frame in common.
 const (
-	Factor       = 4
 	GroupFrames  = 29
-	GroupLatents = (GroupFrames-1)/Factor + 1
+	GroupLatents = (GroupFrames-1)/stream.Factor + 1
 )
 
 // Limits of a configuration, several times the largest published autoencoder.
@@ -233,8 +232,8 @@ func (c *Config) checkSteps() error {
 	case spaces != back || times != again:
 		return fmt.Errorf("the encoder halves frames %d times and height and width %d times, the decoder doubles them %d and %d times",
 			times, spaces, again, back)
-	case 1<<times != Factor:
-		return fmt.Errorf("frames are halved %d times: only 2, that is %d frames to a latent frame, is supported", times, Factor)
+	case 1<<times != stream.Factor:
+		return fmt.Errorf("frames are halved %d times: only 2, that is %d frames to a latent frame, is supported", times, stream.Factor)
 	case c.EncoderSpace[len(c.EncoderSpace)-1] != "" || c.EncoderTime[len(c.EncoderTime)-1] != "":
 		return fmt.Errorf("the last entries of encoder_spatial_downsample and encoder_temporal_downsample must be empty")
 	}
@@ -255,14 +254,5 @@ func (c *Config) Downscale() int {
 // Latents returns the shape (C, T', h, w) of the latents of a clip. The error names the parameter that does not fit.
 func (c *Config) Latents(frames, height, width int) ([]int, error) {
 	d := c.Downscale()
-	switch {
-	case frames%Factor != 1:
-		return nil, fmt.Errorf("num_frames is %d: this autoencoder takes 1 frame and any multiple of %d more, such as %d",
-			frames, Factor, (max(frames, 1)-1)/Factor*Factor+1)
-	case height%d != 0:
-		return nil, fmt.Errorf("height is %d: give a multiple of %d", height, d)
-	case width%d != 0:
-		return nil, fmt.Errorf("width is %d: give a multiple of %d", width, d)
-	}
-	return []int{c.EmbedDim, (frames-1)/Factor + 1, height / d, width / d}, nil
+	return stream.Latents(c.EmbedDim, frames, height, width, d, d)
 }

@@ -27,10 +27,10 @@ func (m *Model) Decode(be kernels.Backend, z []float32, t, h, w int, _ *stream.B
 	emit func(pixels []float32, n int)) error {
 	size, d := h*w*m.EmbedDim, m.Downscale()
 	frame := h * d * w * d * 3
-	pixels := make([]float32, (Factor*(min(t, GroupLatents)-1)+1)*frame)
+	pixels := make([]float32, (stream.Factor*(min(t, GroupLatents)-1)+1)*frame)
 	for first := 0; first == 0 || first < t-1; first += GroupLatents - 1 {
 		n := min(GroupLatents, t-first)
-		frames := Factor*(n-1) + 1
+		frames := stream.Factor*(n-1) + 1
 		if err := m.decodeGroup(be, pixels[:frames*frame], z[first*size:][:n*size], n, h, w); err != nil {
 			return err
 		}
@@ -57,10 +57,10 @@ func (m *Model) Encode(be kernels.Backend, frames, height, width int, _ *stream.
 	pixels func(dst []float32, first, n int) error, emit func(moments []float32)) error {
 	most := min(frames, GroupFrames)
 	frame, moment := height*width*3, height/m.Downscale()*(width/m.Downscale())*2*m.EmbedDim
-	buffer, moments := make([]float32, most*frame), make([]float32, ((most-1)/Factor+1)*moment)
+	buffer, moments := make([]float32, most*frame), make([]float32, ((most-1)/stream.Factor+1)*moment)
 	for first := 0; first == 0 || first < frames-1; first += GroupFrames - 1 {
 		n := min(GroupFrames, frames-first)
-		t := (n-1)/Factor + 1
+		t := (n-1)/stream.Factor + 1
 		if err := pixels(buffer[:n*frame], first, n); err != nil {
 			return err
 		}

@@ -4,7 +4,6 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/vae/stream"
-	"latentbeam/stages/weight"
 )
 
 // norm divides the channels of each position by their root mean square and multiplies them by gamma. The reference
@@ -12,64 +11,48 @@ import (
 type norm struct{ gamma kernels.Tensor } // (C)
 
 // loadNorm reads "gamma"; ones are the axes of length 1 that it has behind its channels.
-func loadNorm(w *weight.Weights, c int, ones ...int) norm {
-	gamma := w.Tensor("gamma", append([]int{c}, ones...)...)
+func loadNorm(l stream.Loader, c int, ones ...int) norm {
+	gamma := l.Tensor("gamma", append([]int{c}, ones...)...)
 	if gamma.IsZero() {
 		return norm{}
 	}
 	return norm{gamma.Reshape(c)}
 }
 
-// into computes dst = act(norm(x)); both are (1, T, H, W, C) and may be the same view.
-func (n norm) into(be kernels.Backend, dst, x kernels.Tensor, act kernels.UnaryOp) {
+func (n norm) Into(be kernels.Backend, dst, x kernels.Tensor, act kernels.UnaryOp) {
 	const least = 1e-12 // of the L2 norm
 	be.Norm(dst, x, kernels.NormSpec{Kind: kernels.RMSNorm, Eps: least * least / float32(x.Dim(4)), Weight: n.gamma, Act: act})
 }
 
-// block is WanResidualBlock: x + conv2(silu(norm2(conv1(silu(norm1(x)))))), with a 1x1x1 convolution on x where the
-// channels change.
-type block struct {
-	norm1, norm2 norm
-	conv1, conv2 stream.Conv
-	shortcut     *nn.CausalConv // conv_shortcut, nil where the channels stay
+// cube reads a convolution of 3x3x3.
+func cube(l stream.Loader, name string, in, out int) stream.Conv {
+	return l.Sub(name).Conv(stream.Layout{Channels: in, Frames: 3, Size: 3}, out)
 }
 
-func loadBlock(l loader, in, out int) block {
-	b := block{
-		norm1: loadNorm(l.Sub("norm1"), in, 1, 1, 1), conv1: l.cube("conv1", in, out),
-		norm2: loadNorm(l.Sub("norm2"), out, 1, 1, 1), conv2: l.cube("conv2", out, out),
+// frames reads a convolution over three frames of each position.
+func frames(l stream.Loader, name string, in, out, stride int) *stream.Conv {
+	conv := l.Sub(name).Conv(stream.Layout{Channels: in, Frames: 3, Size: 1, StrideT: stride}, out)
+	return &conv
+}
+
+// loadBlock reads WanResidualBlock, with a 1x1x1 convolution on x where the channels change.
+func loadBlock(l stream.Loader, in, out int) stream.Block {
+	b := stream.Block{
+		Norm1: loadNorm(l.Sub("norm1"), in, 1, 1, 1), Conv1: cube(l, "conv1", in, out),
+		Norm2: loadNorm(l.Sub("norm2"), out, 1, 1, 1), Conv2: cube(l, "conv2", out, out),
 	}
 	if in != out {
-		conv := nn.LoadCausalConv(l.Sub("conv_shortcut"), in, out, 1)
-		b.shortcut = &conv
+		b.Shortcut = nn.LoadCausalConv(l.Weights.Sub("conv_shortcut"), in, out, 1).Forward
 	}
 	return b
 }
 
-func loadBlocks(l loader, in, out, n int) (blocks []block) {
+func loadBlocks(l stream.Loader, in, out, n int) (blocks []stream.Block) {
 	for i := range n {
-		blocks = append(blocks, loadBlock(l.subf("resnets.%d", i), in, out))
+		blocks = append(blocks, loadBlock(l.Subf("resnets.%d", i), in, out))
 		in = out
 	}
 	return blocks
-}
-
-// forward returns the block's output (1, T, H, W, Cout) for x (1, T, H, W, Cin): x itself, changed in place, where the
-// channels stay.
-func (b block) forward(s *stream.Stream, x kernels.Tensor) kernels.Tensor {
-	t, h, w := x.Dim(1), x.Dim(2), x.Dim(3)
-	y := x
-	if b.shortcut != nil {
-		y = b.shortcut.Forward(s, x) // (1, T, H, W, Cout)
-	}
-	defer s.Scope()()
-	second, between := s.Input(b.conv2, t, h, w) // (1, T, H, W, Cout)
-	first, fill := s.Input(b.conv1, t, h, w)     // (1, T, H, W, Cin)
-	b.norm1.into(s, fill, x, kernels.SiLU)
-	s.Convolve(b.conv1, between, first, kernels.Tensor{})
-	b.norm2.into(s, between, between, kernels.SiLU)
-	s.Convolve(b.conv2, y, second, y)
-	return y
 }
 
 // attention is WanAttentionBlock: one head over all positions of a frame.
@@ -78,12 +61,12 @@ type attention struct {
 	qkv, proj nn.Linear // (3C, C), (C, C), stored as 1x1 convolutions
 }
 
-func loadAttention(w *weight.Weights, c int) attention {
+func loadAttention(l stream.Loader, c int) attention {
 	linear := func(name string, out int) nn.Linear {
-		part := w.Sub(name)
+		part := l.Sub(name)
 		return nn.Linear{W: part.Pointwise("weight", out, c), B: part.Tensor("bias", out)}
 	}
-	return attention{norm: loadNorm(w.Sub("norm"), c, 1, 1), qkv: linear("to_qkv", 3*c), proj: linear("proj", c)}
+	return attention{norm: loadNorm(l.Sub("norm"), c, 1, 1), qkv: linear("to_qkv", 3*c), proj: linear("proj", c)}
 }
 
 // addTo adds the attention of x (1, T, H, W, C) to it, in place.
@@ -91,7 +74,7 @@ func (a attention) addTo(s *stream.Stream, x kernels.Tensor) {
 	defer s.Scope()()
 	t, n, c := x.Dim(1), x.Dim(2)*x.Dim(3), x.Dim(4)
 	h := s.Alloc(s.DType, x.Shape...) // (1, T, H, W, C)
-	a.norm.into(s, h, x, kernels.Identity)
+	a.norm.Into(s, h, x, kernels.Identity)
 	qkv := a.qkv.Forward(s, h.Reshape(t, n, c), kernels.Identity).Reshape(t, n, 3, 1, c)
 	kv := s.AllRows(qkv.Narrow(2, 1, 2), x.Dim(3))         // (T, N of all rows, 2, 1, C)
 	part := func(x kernels.Tensor, i int) kernels.Tensor { // (T, N, 1, C)
@@ -104,18 +87,18 @@ func (a attention) addTo(s *stream.Stream, x kernels.Tensor) {
 
 // middle is the mid_block of encoder and decoder: block, attention, block.
 type middle struct {
-	first, second block
+	first, second stream.Block
 	attention     attention
 }
 
-func loadMiddle(l loader, c int) middle {
-	return middle{first: loadBlock(l.sub("resnets.0"), c, c), attention: loadAttention(l.Sub("attentions.0"), c),
-		second: loadBlock(l.sub("resnets.1"), c, c)}
+func loadMiddle(l stream.Loader, c int) middle {
+	return middle{first: loadBlock(l.Sub("resnets.0"), c, c), attention: loadAttention(l.Sub("attentions.0"), c),
+		second: loadBlock(l.Sub("resnets.1"), c, c)}
 }
 
 // forward returns the output for x, both (1, T, H, W, C).
 func (m middle) forward(s *stream.Stream, x kernels.Tensor) kernels.Tensor {
-	x = m.first.forward(s, x)
+	x = m.first.Forward(s, x)
 	m.attention.addTo(s, x)
-	return m.second.forward(s, x)
+	return m.second.Forward(s, x)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"latentbeam/stages/vae/stream"
 	"latentbeam/stages/weight"
 )
 
@@ -26,9 +27,6 @@ type Config struct {
 	OutChannels int       `json:"out_channels"`
 	PatchSize   *int      `json:"patch_size"` // null: 1
 }
-
-// Factor is how many frames become one latent frame, but for the first, which is one of its own.
-const Factor = 4
 
 // Limits of a configuration, several times the largest published autoencoder.
 const (
@@ -95,7 +93,7 @@ func (c *Config) Validate() error {
 	}
 	pixels := 3 * c.patch() * c.patch()
 	switch {
-	case len(c.TemporalDownsample) != len(c.DimMult)-1 || 1<<halved != Factor:
+	case len(c.TemporalDownsample) != len(c.DimMult)-1 || 1<<halved != stream.Factor:
 		return fmt.Errorf("temperal_downsample is %v: give %d entries for dim_mult %v, two of them true",
 			c.TemporalDownsample, len(c.DimMult)-1, c.DimMult)
 	case len(c.AttnScales) > 0:
@@ -211,14 +209,5 @@ func (c *Config) Latents(frames, height, width int) ([]int, error) {
 	if c.IsResidual {
 		p = d // the means of its shortcuts have no halves
 	}
-	switch {
-	case frames%Factor != 1:
-		return nil, fmt.Errorf("num_frames is %d: this autoencoder takes 1 frame and any multiple of %d more, such as %d",
-			frames, Factor, (max(frames, 1)-1)/Factor*Factor+1)
-	case height%p != 0:
-		return nil, fmt.Errorf("height is %d: give a multiple of %d", height, p)
-	case width%p != 0:
-		return nil, fmt.Errorf("width is %d: give a multiple of %d", width, p)
-	}
-	return []int{c.ZDim, (frames-1)/Factor + 1, height / d, width / d}, nil
+	return stream.Latents(c.ZDim, frames, height, width, d, p)
 }

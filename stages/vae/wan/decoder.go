@@ -22,7 +22,7 @@ type decoder struct {
 // upLevel is blocks and, but for the last level, twice the height and width, and twice the frames in some.
 type upLevel struct {
 	level
-	blocks []block        // resnets.N, one more than num_res_blocks
+	blocks []stream.Block // resnets.N, one more than num_res_blocks
 	frames *stream.Conv   // time_conv (2C, C, 3, 1, 1), nil where the frames stay
 	space  *stream.Frames // resample.1 (C', C, 3, 3), nil in the last level
 	repeat *shortcut      // of Wan 2.2, nil in the last level
@@ -31,33 +31,33 @@ type upLevel struct {
 func loadDecoder(w *weight.Weights, c *Config) decoder {
 	levels := c.upLevels()
 	d := decoder{postQuant: nn.LoadCausalConv(w.Sub("post_quant_conv"), c.ZDim, c.ZDim, 1), patch: c.patch(), plan: &stream.Plan{}}
-	l := loader{Weights: w.Sub("decoder"), plan: d.plan}
-	d.convIn = l.cube("conv_in", c.ZDim, levels[0].in)
-	d.middle = loadMiddle(l.sub("mid_block"), levels[0].in)
+	l := stream.Loader{Weights: w.Sub("decoder"), Plan: d.plan}
+	d.convIn = cube(l, "conv_in", c.ZDim, levels[0].in)
+	d.middle = loadMiddle(l.Sub("mid_block"), levels[0].in)
 	for i, v := range levels {
 		u := upLevel{level: v}
-		at := l.subf("up_blocks.%d", i)
+		at := l.Subf("up_blocks.%d", i)
 		u.blocks = loadBlocks(at, v.in, v.out, c.NumResBlocks+1)
 		if v.space {
 			out := v.out / 2
-			resample := at.sub("upsamplers.0")
+			resample := at.Sub("upsamplers.0")
 			if c.IsResidual {
-				out, resample = v.out, at.sub("upsampler")
+				out, resample = v.out, at.Sub("upsampler")
 				u.repeat = &shortcut{v}
 			}
 			if v.time {
-				conv := resample.frames("time_conv", v.out, 2*v.out, 1)
-				u.frames = &conv
+				u.frames = frames(resample, "time_conv", v.out, 2*v.out, 1)
 			}
-			conv := resample.images("resample.1", v.out, out)
-			u.space = &stream.Frames{W: conv.W, B: conv.B, Upsample: 2}
-			l.level++
+			conv := resample.Images("resample.1", v.out, out)
+			conv.Upsample = 2
+			u.space = &conv
+			l.Level++
 		}
 		d.up = append(d.up, u)
 	}
 	last := levels[len(levels)-1].out
 	d.normOut = loadNorm(l.Sub("norm_out"), last, 1, 1, 1)
-	d.convOut = l.cube("conv_out", last, c.OutChannels)
+	d.convOut = cube(l, "conv_out", last, c.OutChannels)
 	return d
 }
 
@@ -80,7 +80,7 @@ func (d *decoder) forward(s *stream.Stream, z kernels.Tensor, first bool) kernel
 	t, h, w := x.Dim(1), x.Dim(2), x.Dim(3)
 	pixels := s.Alloc(s.DType, 1, t, h, w, d.convOut.W.Dim(0)) // (1, T, H, W, 3 p p)
 	room, fill = s.Input(d.convOut, t, h, w)
-	d.normOut.into(s, fill, x, kernels.SiLU)
+	d.normOut.Into(s, fill, x, kernels.SiLU)
 	s.Convolve(d.convOut, pixels, room, kernels.Tensor{})
 	return unpatch(s, pixels, d.patch)
 }
@@ -89,7 +89,7 @@ func (d *decoder) forward(s *stream.Stream, z kernels.Tensor, first bool) kernel
 // the memory of a decoder.
 func (u upLevel) forward(s *stream.Stream, x kernels.Tensor, first bool) kernels.Tensor {
 	if u.space == nil {
-		return u.through(s, x)
+		return stream.Through(s, u.blocks, x)
 	}
 	t, h, w := x.Dim(1), x.Dim(2), x.Dim(3)
 	if u.frames != nil && !first {
@@ -102,19 +102,12 @@ func (u upLevel) forward(s *stream.Stream, x kernels.Tensor, first bool) kernels
 		u.repeat.repeat(s, y, x)
 		residual = y
 	}
-	x = u.through(s, x) // (1, T, H, W, C)
+	x = stream.Through(s, u.blocks, x) // (1, T, H, W, C)
 	if u.frames != nil && !first {
 		x = u.double(s, x) // (1, 2T, H, W, C)
 	}
 	s.Frames(*u.space, y, x, residual)
 	return y
-}
-
-func (u upLevel) through(s *stream.Stream, x kernels.Tensor) kernels.Tensor {
-	for _, b := range u.blocks {
-		x = b.forward(s, x) // (1, T, H, W, C)
-	}
-	return x
 }
 
 // double returns twice the frames (1, 2T, H, W, C) of x: half of the channels of time_conv are the earlier of two.

@@ -22,7 +22,7 @@ type encoder struct {
 // downLevel is blocks and, but for the last level, half the height and width, and half the frames in some.
 type downLevel struct {
 	level
-	blocks []block
+	blocks []stream.Block
 	space  *stream.Frames // resample.1 (C, C, 3, 3) of stride 2, nil in the last level
 	frames *stream.Conv   // time_conv (C, C, 3, 1, 1) of stride 2, nil where the frames stay
 	mean   *shortcut      // of Wan 2.2
@@ -30,42 +30,42 @@ type downLevel struct {
 
 func loadEncoder(w *weight.Weights, c *Config) encoder {
 	e := encoder{patch: c.patch(), plan: &stream.Plan{}}
-	l := loader{Weights: w.Sub("encoder"), plan: e.plan}
-	e.convIn = l.cube("conv_in", c.InChannels, c.BaseDim)
+	l := stream.Loader{Weights: w.Sub("encoder"), Plan: e.plan}
+	e.convIn = cube(l, "conv_in", c.InChannels, c.BaseDim)
 	flat := 0 // Wan 2.1 counts blocks and halvings in one list
 	for i, v := range c.downLevels() {
 		d := downLevel{level: v}
 		resample := l
 		if c.IsResidual {
-			at := l.subf("down_blocks.%d", i)
-			d.blocks, resample = loadBlocks(at, v.in, v.out, c.NumResBlocks), at.sub("downsampler")
+			at := l.Subf("down_blocks.%d", i)
+			d.blocks, resample = loadBlocks(at, v.in, v.out, c.NumResBlocks), at.Sub("downsampler")
 			d.mean = &shortcut{v}
 		} else {
 			in := v.in
 			for range c.NumResBlocks {
-				d.blocks = append(d.blocks, loadBlock(l.subf("down_blocks.%d", flat), in, v.out))
+				d.blocks = append(d.blocks, loadBlock(l.Subf("down_blocks.%d", flat), in, v.out))
 				in = v.out
 				flat++
 			}
-			resample = l.subf("down_blocks.%d", flat)
+			resample = l.Subf("down_blocks.%d", flat)
 			flat++
 		}
 		if v.space {
-			conv := resample.images("resample.1", v.out, v.out)
-			d.space = &stream.Frames{W: conv.W, B: conv.B, Stride: 2}
-			l.level++
+			conv := resample.Images("resample.1", v.out, v.out)
+			conv.Stride = 2
+			d.space = &conv
+			l.Level++
 		}
 		if v.time {
-			resample.level = l.level
-			conv := resample.frames("time_conv", v.out, v.out, 2)
-			d.frames = &conv
+			resample.Level = l.Level
+			d.frames = frames(resample, "time_conv", v.out, v.out, 2)
 		}
 		e.down = append(e.down, d)
 	}
 	last := c.DimMult[len(c.DimMult)-1] * c.BaseDim
-	e.middle = loadMiddle(l.sub("mid_block"), last)
+	e.middle = loadMiddle(l.Sub("mid_block"), last)
 	e.normOut = loadNorm(l.Sub("norm_out"), last, 1, 1, 1)
-	e.convOut = l.cube("conv_out", last, 2*c.ZDim)
+	e.convOut = cube(l, "conv_out", last, 2*c.ZDim)
 	e.quant = nn.LoadCausalConv(w.Sub("quant_conv"), 2*c.ZDim, 2*c.ZDim, 1)
 	return e
 }
@@ -92,7 +92,7 @@ func (e *encoder) forward(s *stream.Stream, x kernels.Tensor, first bool) kernel
 	}
 	y = e.middle.forward(s, y) // (1, 1, h, w, C_last)
 	room, fill = s.Input(e.convOut, 1, y.Dim(2), y.Dim(3))
-	e.normOut.into(s, fill, y, kernels.SiLU)
+	e.normOut.Into(s, fill, y, kernels.SiLU)
 	moments := s.Alloc(s.DType, 1, 1, y.Dim(2), y.Dim(3), e.convOut.W.Dim(0)) // (1, 1, h, w, 2z)
 	s.Convolve(e.convOut, moments, room, kernels.Tensor{})
 	return e.quant.Forward(s, moments)
@@ -114,9 +114,7 @@ func (d downLevel) forward(s *stream.Stream, x kernels.Tensor, first bool) kerne
 		d.mean.average(s, y, x)
 		residual = y
 	}
-	for _, b := range d.blocks {
-		x = b.forward(s, x) // (1, T, H, W, C)
-	}
+	x = stream.Through(s, d.blocks, x) // (1, T, H, W, C)
 	switch {
 	case d.frames != nil:
 		d.halve(s, y, x, residual, first)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"latentbeam/stages/vae/stream"
 	"latentbeam/stages/weight"
 )
 
@@ -35,9 +36,6 @@ type Config struct {
 
 // numbers is a list of a config.json.
 type numbers []float64
-
-// Factor is how many frames become one latent frame, but for the first, which is one of its own.
-const Factor = 4
 
 // The values of t_interpolation.
 const (
@@ -141,14 +139,5 @@ func (c *Config) Downscale() int { return 8 }
 // Latents returns the shape (C, T', h, w) of the latents of a clip. The error names the parameter that does not fit.
 func (c *Config) Latents(frames, height, width int) ([]int, error) {
 	d := c.Downscale()
-	switch {
-	case frames%Factor != 1:
-		return nil, fmt.Errorf("num_frames is %d: this autoencoder takes 1 frame and any multiple of %d more, such as %d",
-			frames, Factor, (max(frames, 1)-1)/Factor*Factor+1)
-	case height%d != 0:
-		return nil, fmt.Errorf("height is %d: give a multiple of %d", height, d)
-	case width%d != 0:
-		return nil, fmt.Errorf("width is %d: give a multiple of %d", width, d)
-	}
-	return []int{c.LatentDim, (frames-1)/Factor + 1, height / d, width / d}, nil
+	return stream.Latents(c.LatentDim, frames, height, width, d, d)
 }

@@ -10,17 +10,17 @@ import (
 
 // decoder is "decoder".
 type decoder struct {
-	convIn  stream.Conv // conv_in (4C, z, 3, 3, 3)
-	middle  []layer     // mid
-	low2    side        // connect_l2
-	blocks2 []block     // up2
-	enlarge enlarge     // up2, behind its blocks
-	last2   block       // up2
-	low1    side        // connect_l1
-	blocks1 []block     // up1
+	convIn  stream.Conv    // conv_in (4C, z, 3, 3, 3)
+	middle  []stream.Layer // mid
+	low2    side           // connect_l2
+	blocks2 []stream.Block // up2
+	enlarge enlarge        // up2, behind its blocks
+	last2   stream.Block   // up2
+	low1    side           // connect_l1
+	blocks1 []stream.Block // up1
 	space   stream.Frames
-	last1   block // up1
-	out     []block
+	last1   stream.Block // up1
+	out     []stream.Block
 	normOut norm          // norm_out
 	convOut stream.Frames // conv_out (24, C, 3, 3)
 	flow    int           // channels of the flow of energy
@@ -29,43 +29,43 @@ type decoder struct {
 
 // side makes bands of frequencies of the flow of energy: blocks and a Conv2d.
 type side struct {
-	blocks []block
+	blocks []stream.Block
 	conv   stream.Frames
 }
 
-func loadSide(l loader, c, n, bands int) side {
-	return side{loadBlocks(l, 0, n, c, c), l.images(strconv.Itoa(n), c, bands*colors)}
+func loadSide(l stream.Loader, c, n, bands int) side {
+	return side{loadBlocks(l, 0, n, c, c), l.Images(strconv.Itoa(n), c, bands*colors)}
 }
 
 func (d side) forward(s *stream.Stream, x kernels.Tensor) kernels.Tensor {
 	y := s.Alloc(s.DType, 1, x.Dim(1), x.Dim(2), x.Dim(3), d.conv.W.Dim(0))
 	defer s.Scope()()
-	s.Frames(d.conv, y, through(s, d.blocks, x), kernels.Tensor{})
+	s.Frames(d.conv, y, stream.Through(s, d.blocks, x), kernels.Tensor{})
 	return y
 }
 
 func loadDecoder(w *weight.Weights, c *Config) decoder {
 	d := decoder{flow: c.DecoderEnergyFlow, plan: &stream.Plan{Front: stream.FirstFrame}}
-	l := loader{Weights: w.Sub("decoder"), plan: d.plan}
+	l := stream.Loader{Weights: w.Sub("decoder"), Plan: d.plan}
 	base, n := c.BaseChannels, c.DecoderBlocks
-	d.convIn = l.cube("conv_in", c.LatentDim, 4*base, 1)
-	d.middle = loadMiddle(l.sub("mid"), 4*base, 4*base, 4*base+d.flow, c.UseAttention)
-	d.low2 = loadSide(l.sub("connect_l2"), base, c.ConnectBlocks, 8)
-	up := l.sub("up2")
+	d.convIn = cube(l, "conv_in", c.LatentDim, 4*base, 1)
+	d.middle = loadMiddle(l.Sub("mid"), 4*base, 4*base, 4*base+d.flow, c.UseAttention)
+	d.low2 = loadSide(l.Sub("connect_l2"), base, c.ConnectBlocks, 8)
+	up := l.Sub("up2")
 	d.blocks2 = loadBlocks(up, 0, n, 4*base, 4*base)
-	d.enlarge = loadEnlarge(up.subf("%d", n), 4*base, c.TimeInterpolation)
-	l.level++
-	d.last2 = loadBlock(l.sub("up2").subf("%d", n+1), 4*base, 4*base+d.flow)
-	d.low1 = loadSide(l.sub("connect_l1"), base, c.ConnectBlocks, 4)
-	up = l.sub("up1")
+	d.enlarge = loadEnlarge(up.Subf("%d", n), 4*base, c.TimeInterpolation)
+	l.Level++
+	d.last2 = loadBlock(l.Sub("up2").Subf("%d", n+1), 4*base, 4*base+d.flow)
+	d.low1 = loadSide(l.Sub("connect_l1"), base, c.ConnectBlocks, 4)
+	up = l.Sub("up1")
 	d.blocks1 = loadBlocks(up, 0, n, 4*base, 2*base)
-	d.space = up.subf("%d", n).images("conv", 2*base, 2*base)
+	d.space = up.Subf("%d", n).Images("conv", 2*base, 2*base)
 	d.space.Upsample = 2
-	l.level++
-	d.last1 = loadBlock(l.sub("up1").subf("%d", n+1), 2*base, 2*base)
-	d.out = loadBlocks(l.sub("layer"), 0, 2, 2*base, base)
+	l.Level++
+	d.last1 = loadBlock(l.Sub("up1").Subf("%d", n+1), 2*base, 2*base)
+	d.out = loadBlocks(l.Sub("layer"), 0, 2, 2*base, base)
 	d.normOut = loadNorm(l.Sub("norm_out"), base)
-	d.convOut = l.images("conv_out", base, 8*colors)
+	d.convOut = l.Images("conv_out", base, 8*colors)
 	return d
 }
 
@@ -94,9 +94,9 @@ func (d *decoding) next(z kernels.Tensor) kernels.Tensor {
 	d.Copy(fill, z)
 	x := d.Alloc(d.DType, 1, 1, h, w, c)
 	d.Convolve(d.convIn, x, room, kernels.Tensor{})
-	x = through(d.Stream, d.middle, x) // (1, 1, h, w, 4C+E)
+	x = stream.Through(d.Stream, d.middle, x) // (1, 1, h, w, 4C+E)
 	low := d.haar.frames3D(d.Stream, d.low2.forward(d.Stream, channels(d.Stream, x, c, d.flow)), first)
-	x = through(d.Stream, d.blocks2, channels(d.Stream, x, 0, c))
+	x = stream.Through(d.Stream, d.blocks2, channels(d.Stream, x, 0, c))
 	x = d.enlarge.forward(d.Stream, d.wait, x) // (1, n, 2h, 2w, 4C)
 	n := x.Dim(1)
 	use := low // (1, n, 2h, 2w, 3)
@@ -126,15 +126,15 @@ func (d *decoding) finish(x, low kernels.Tensor, first bool) kernels.Tensor {
 	n, h, w, c := x.Dim(1), x.Dim(2), x.Dim(3), x.Dim(4)
 	out := d.Alloc(d.DType, 1, n, 2*h, 2*w, d.convOut.W.Dim(0)) // (1, n, 4h, 4w, 24)
 	end := d.Scope()
-	x = d.last2.forward(s, x) // (1, n, 2h, 2w, 4C+E)
+	x = d.last2.Forward(s, x) // (1, n, 2h, 2w, 4C+E)
 	bands := d.low1.forward(s, channels(s, x, c, d.flow))
 	addLow(s, bands, low)
 	low = d.haar.frames2D(s, bands) // (1, n, 4h, 4w, 3)
-	x = through(s, d.blocks1, channels(s, x, 0, c))
+	x = stream.Through(s, d.blocks1, channels(s, x, 0, c))
 	y := d.Alloc(d.DType, 1, n, 2*h, 2*w, x.Dim(4))
 	d.Frames(d.space, y, x, kernels.Tensor{})
-	y = through(s, d.out, d.last1.forward(s, y)) // (1, n, 4h, 4w, C)
-	d.normOut.into(s, y, y, kernels.SiLU)
+	y = stream.Through(s, d.out, d.last1.Forward(s, y)) // (1, n, 4h, 4w, C)
+	d.normOut.Into(s, y, y, kernels.SiLU)
 	d.Frames(d.convOut, out, y, kernels.Tensor{})
 	addLow(s, out, low)
 	end()

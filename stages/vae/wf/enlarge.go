@@ -12,8 +12,9 @@ type enlarge struct {
 	linear bool // in time; else frames are repeated
 }
 
-func loadEnlarge(l loader, c int, interpolation string) enlarge {
-	return enlarge{conv: l.at(l.level+1).cube("conv", c, c, 1), linear: interpolation == linear}
+func loadEnlarge(l stream.Loader, c int, interpolation string) enlarge {
+	l.Level++
+	return enlarge{conv: cube(l, "conv", c, c, 1), linear: interpolation == linear}
 }
 
 // waiting is the frame of a clip that waits for the one behind it.

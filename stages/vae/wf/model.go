@@ -27,32 +27,23 @@ func (m *Model) Decode(be kernels.Backend, z []float32, t, h, w int, bands *stre
 	emit func(pixels []float32, n int)) error {
 	defer be.Scope()()
 	d := m.decoder.begin(be, m.dt, h, w, bands)
-	pixels := make([]float32, Factor*h*m.Downscale()*w*m.Downscale()*colors)
-	step := func(next func() kernels.Tensor) error {
-		defer be.Scope()()
-		y := next()
-		if d.Err != nil {
-			return d.Err
-		}
-		if err := be.Download(pixels[:y.Len()], y); err != nil {
-			return err
-		}
-		emit(pixels[:y.Len()], y.Dim(1))
-		return nil
-	}
+	size := h * w * m.LatentDim
+	pixels := make([]float32, stream.Factor*h*m.Downscale()*w*m.Downscale()*colors)
 	for i := range t {
-		if err := step(func() kernels.Tensor {
-			x := be.Alloc(m.dt, 1, 1, h, w, m.LatentDim) // (1, 1, h, w, z)
-			be.Upload(x, z[i*h*w*m.LatentDim:][:h*w*m.LatentDim])
-			return d.next(x)
-		}); err != nil {
+		n, frames, err := d.Step(pixels, func() kernels.Tensor { return d.next(d.Chunk(z[i*size:][:size], 1, 1, h, w, m.LatentDim)) })
+		if err != nil {
 			return err
 		}
+		emit(pixels[:n], frames)
 	}
 	if t == 1 {
 		return nil
 	}
-	return step(d.last)
+	n, frames, err := d.Step(pixels, d.last)
+	if err == nil {
+		emit(pixels[:n], frames)
+	}
+	return err
 }
 
 // Encode calls emit with the moments (h, w, 2C) of each latent frame in order, mean before log variance. pixels fills
@@ -63,27 +54,5 @@ func (m *Model) Encode(be kernels.Backend, frames, height, width int, bands *str
 	defer be.Scope()()
 	e := m.encoder.begin(be, m.dt, height, width, bands)
 	moments := make([]float32, height/m.Downscale()*(width/m.Downscale())*2*m.LatentDim)
-	buffer := make([]float32, min(frames, Factor)*height*width*colors)
-	for first, n := 0, 1; first < frames; first, n = first+n, Factor {
-		x := buffer[:n*height*width*colors]
-		if err := pixels(x, first, n); err != nil {
-			return err
-		}
-		if err := m.encodeOne(e, moments, x, n, height, width); err != nil {
-			return err
-		}
-		emit(moments)
-	}
-	return nil
-}
-
-func (m *Model) encodeOne(e *encoding, moments, pixels []float32, n, height, width int) error {
-	defer e.Scope()()
-	x := e.Alloc(m.dt, 1, n, height, width, colors) // (1, T, H, W, 3)
-	e.Upload(x, pixels)
-	y := e.next(x, n == 1)
-	if e.Err != nil {
-		return e.Err
-	}
-	return e.Download(moments, y)
+	return e.Encode(frames, height, width, moments, e.next, pixels, emit)
 }

@@ -1,0 +1,83 @@
+package stream
+
+import (
+	"latentbeam/kernels"
+	"latentbeam/stages/nn"
+	"latentbeam/stages/weight"
+)
+
+// Loader reads a network and plans what its streams remember.
+type Loader struct {
+	*weight.Weights
+	Plan  *Plan
+	Level int // how often height and width were halved or doubled
+}
+
+// Sub is the loader of what lies under a name.
+func (l Loader) Sub(name string) Loader {
+	l.Weights = l.Weights.Sub(name)
+	return l
+}
+
+// Subf is Sub of a formatted name.
+func (l Loader) Subf(format string, args ...any) Loader {
+	l.Weights = l.Weights.Subf(format, args...)
+	return l
+}
+
+// Conv reads "weight" and "bias" of a convolution. The level of its layout is that of the loader.
+func (l Loader) Conv(layout Layout, out int) Conv {
+	layout.Level = l.Level
+	return l.Plan.Conv(layout, l.Tensor("weight", out, layout.Channels, layout.Frames, layout.Size, layout.Size),
+		l.Tensor("bias", out))
+}
+
+// Images reads a convolution of 3x3 of single frames.
+func (l Loader) Images(name string, in, out int) Frames {
+	conv := nn.LoadConv(l.Weights.Sub(name), in, out, 3)
+	return Frames{W: conv.W, B: conv.B}
+}
+
+// Norm normalises the channels of each position.
+type Norm interface {
+	// Into computes dst = act(norm(x)); both are (1, T, H, W, C) and may be the same view.
+	Into(be kernels.Backend, dst, x kernels.Tensor, act kernels.UnaryOp)
+}
+
+// Block is a residual block: x + conv2(silu(norm2(conv1(silu(norm1(x)))))).
+type Block struct {
+	Norm1, Norm2 Norm
+	Conv1, Conv2 Conv
+	Shortcut     func(be kernels.Backend, x kernels.Tensor) kernels.Tensor // of x where the channels change, else nil
+}
+
+// Forward returns the block's output (1, T, H, W, Cout) for x (1, T, H, W, Cin): x itself, changed in place, where the
+// channels stay.
+func (b Block) Forward(s *Stream, x kernels.Tensor) kernels.Tensor {
+	t, h, w := x.Dim(1), x.Dim(2), x.Dim(3)
+	y := x
+	if b.Shortcut != nil {
+		y = b.Shortcut(s, x) // (1, T, H, W, Cout)
+	}
+	defer s.Scope()()
+	second, between := s.Input(b.Conv2, t, h, w) // (1, T, H, W, Cout)
+	first, fill := s.Input(b.Conv1, t, h, w)     // (1, T, H, W, Cin)
+	b.Norm1.Into(s, fill, x, kernels.SiLU)
+	s.Convolve(b.Conv1, between, first, kernels.Tensor{})
+	b.Norm2.Into(s, between, between, kernels.SiLU)
+	s.Convolve(b.Conv2, y, second, y)
+	return y
+}
+
+// Layer makes x (1, T, H, W, C) into what the next one takes: x itself, changed in place, or a tensor of its own.
+type Layer interface {
+	Forward(s *Stream, x kernels.Tensor) kernels.Tensor
+}
+
+// Through gives x to layers, one after the other.
+func Through[L Layer](s *Stream, layers []L, x kernels.Tensor) kernels.Tensor {
+	for _, l := range layers {
+		x = l.Forward(s, x)
+	}
+	return x
+}
