@@ -3,7 +3,8 @@ package engine
 import (
 	"context"
 	"fmt"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"latentbeam/internal/engine/coder"
 	"latentbeam/schemas/fault"
@@ -58,18 +59,8 @@ func runAway(ctx context.Context, step *stages.Step, set *stages.Set, live []*st
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var all sync.WaitGroup
-	var once sync.Once
-	var first error
-	try := func(do func() error) {
-		all.Go(func() {
-			if err := recovered(do); err != nil {
-				once.Do(func() { first = err; cancel(err) })
-			}
-		})
-	}
+	all, ctx := errgroup.WithContext(ctx)
+	try := func(do func() error) { all.Go(func() error { return recovered(do) }) }
 	var result []byte
 	saved := func(body []byte) error {
 		rows, err := coder.DecodeSaved(body)
@@ -90,9 +81,8 @@ func runAway(ctx context.Context, step *stages.Step, set *stages.Set, live []*st
 	if len(set.Devices) > 0 {
 		try(func() error { return RunOn(ctx, step.Stage, set, live) })
 	}
-	all.Wait()
-	if first != nil || len(set.Devices) > 0 {
-		return first
+	if err := all.Wait(); err != nil || len(set.Devices) > 0 {
+		return err
 	}
 	return replace(live, result)
 }

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -49,8 +50,5 @@ func (r Repo) String() string {
 
 // wanted is the revision, main where none is given.
 func (r Repo) wanted() string {
-	if r.Revision == "" {
-		return mainRevision
-	}
-	return r.Revision
+	return cmp.Or(r.Revision, mainRevision)
 }

@@ -9,9 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"syscall"
+
+	"golang.org/x/sync/errgroup"
 
 	"latentbeam/schemas/fault"
 )
@@ -113,31 +114,12 @@ func (c *Client) fetchAll(ctx context.Context, cache Cache, repo, commit string,
 	if o.Begin != nil {
 		o.Begin(progress)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	var failed error
-	var next atomic.Int64
-	for range parallel {
-		wg.Go(func() {
-			for k := next.Add(1) - 1; k < int64(len(missing)); k = next.Add(1) - 1 {
-				err := c.one(ctx, cache, repo, commit, missing[k], progress)
-				if err == nil {
-					continue
-				}
-				mu.Lock()
-				if failed == nil {
-					failed = err
-				}
-				mu.Unlock()
-				cancel()
-				return
-			}
-		})
+	fetching, ctx := errgroup.WithContext(ctx)
+	fetching.SetLimit(parallel)
+	for _, f := range missing {
+		fetching.Go(func() error { return c.one(ctx, cache, repo, commit, f, progress) })
 	}
-	wg.Wait()
-	return len(missing), failed
+	return len(missing), fetching.Wait()
 }
 
 // one brings a file and links it into the snapshot.

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
+
 	"latentbeam/internal/store"
 	"latentbeam/schemas/fault"
 )
@@ -30,30 +32,23 @@ func (e cachedCopy) download(ctx context.Context, root string, c copied) error {
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
 		return unwritable(root, err)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	var mu sync.Mutex // of c.facts
 	c.facts.Address = e.address
-	var wg sync.WaitGroup
-	room := make(chan bool, filesAtOnce)
+	files, ctx := errgroup.WithContext(ctx)
+	files.SetLimit(filesAtOnce)
 	for _, i := range e.missing(c) {
-		wg.Go(func() {
-			room <- true
-			defer func() { <-room }()
+		files.Go(func() error {
 			f, err := e.downloadFile(ctx, root, c, i)
+			if err != nil {
+				return err
+			}
 			mu.Lock()
 			defer mu.Unlock()
-			if err == nil {
-				c.facts.Files[i.name] = f
-				err = writeFacts(c.dir, c.facts)
-			}
-			if err != nil {
-				cancel(err)
-			}
+			c.facts.Files[i.name] = f
+			return writeFacts(c.dir, c.facts)
 		})
 	}
-	wg.Wait()
-	if err := context.Cause(ctx); err != nil {
+	if err := files.Wait(); err != nil {
 		return err
 	}
 	_ = os.RemoveAll(filepath.Join(c.dir, partsName))

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
+
 	"latentbeam/kernels"
 )
 
@@ -37,28 +39,25 @@ func (n *Node) Join(ctx context.Context, t Table, mine []int, devices []kernels.
 	if t.Link && len(devices) != len(mine) {
 		return nil, fmt.Errorf("join group: %d devices for %d ranks", len(devices), len(mine))
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	j := &joining{node: n, table: t, mine: mine, conns: map[seat]net.Conn{}}
-	var all sync.WaitGroup
+	pairing, within := errgroup.WithContext(ctx)
 	for _, r := range mine {
 		for other := range t.Hosts {
 			if other != r && (r < other || !slices.Contains(mine, other)) {
-				all.Go(func() {
-					if err := j.pair(ctx, r, other); err != nil {
-						j.fail(fmt.Errorf("rank %d with rank %d: %w", r, other, err))
-						cancel()
+				pairing.Go(func() error {
+					if err := j.pair(within, r, other); err != nil {
+						return fmt.Errorf("rank %d with rank %d: %w", r, other, err)
 					}
+					return nil
 				})
 			}
 		}
 	}
-	all.Wait()
-	if j.err != nil {
+	if err := pairing.Wait(); err != nil {
 		for _, c := range j.conns {
 			c.Close()
 		}
-		return nil, fmt.Errorf("join group: %w", j.err)
+		return nil, fmt.Errorf("join group: %w", err)
 	}
 	ends := make([]*mesh, len(mine))
 	for i, r := range mine {
@@ -79,15 +78,6 @@ type joining struct {
 
 	mu    sync.Mutex
 	conns map[seat]net.Conn // From is a rank of this process
-	err   error
-}
-
-func (j *joining) fail(err error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.err == nil {
-		j.err = err
-	}
 }
 
 func (j *joining) sit(from, to int, c net.Conn) {

@@ -2,16 +2,17 @@ package outputs
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"latentbeam/internal/runs"
 	"latentbeam/internal/store"
@@ -135,37 +136,15 @@ func rank(name string) byte {
 
 // all copies several objects at a time.
 func (c *copier) all(ctx context.Context, names []string) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	work, failed := make(chan string), make(chan error, copySlots)
-	var wg sync.WaitGroup
-	for range copySlots {
-		wg.Go(func() {
-			for name := range work {
-				if err := c.one(ctx, name); err != nil {
-					failed <- err
-					cancel()
-					return
-				}
-			}
-		})
-	}
+	copying, within := errgroup.WithContext(ctx)
+	copying.SetLimit(copySlots)
 	for _, name := range names {
-		select {
-		case work <- name:
-			continue
-		case <-ctx.Done():
+		if within.Err() != nil {
+			break
 		}
-		break
+		copying.Go(func() error { return c.one(within, name) })
 	}
-	close(work)
-	wg.Wait()
-	select {
-	case err := <-failed:
-		return err
-	default:
-		return ctx.Err()
-	}
+	return cmp.Or(copying.Wait(), ctx.Err())
 }
 
 // one copies an object. One that is replaced meanwhile is read again.

@@ -7,8 +7,9 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // partsAtOnce is how many parts of an object are on their way at the same time.
@@ -65,31 +66,20 @@ func (b *Bucket) writeParts(ctx context.Context, p *Parts, name string, old Vers
 func (b *Bucket) sendParts(ctx context.Context, p *Parts, key, upload string, c Content) ([]string, error) {
 	bytes := max(p.Bytes, (c.Size+p.Most-1)/p.Most)
 	tags := make([]string, (c.Size+bytes-1)/bytes)
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	room := make(chan bool, partsAtOnce)
-	var wg sync.WaitGroup
+	sending, ctx := errgroup.WithContext(ctx)
+	sending.SetLimit(partsAtOnce)
 	for i := range tags {
-		wg.Go(func() {
-			room <- true
-			defer func() { <-room }()
-			if ctx.Err() != nil {
-				return
-			}
+		sending.Go(func() error {
 			size := min(bytes, c.Size-int64(i)*bytes)
-			err := b.retry(ctx, func(ctx context.Context) (err error) {
+			return b.retry(ctx, func(ctx context.Context) (err error) {
 				ctx, cancel := b.bound(ctx, size)
 				defer cancel()
 				tags[i], err = p.Send(ctx, key, upload, i+1, io.NewSectionReader(c, int64(i)*bytes, size))
 				return err
 			})
-			if err != nil {
-				cancel(err)
-			}
 		})
 	}
-	wg.Wait()
-	return tags, context.Cause(ctx)
+	return tags, sending.Wait()
 }
 
 // dropTime bounds the end of an upload that nobody wants any more.
