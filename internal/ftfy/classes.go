@@ -1,46 +1,24 @@
 package ftfy
 
-// class is a set of the kinds of characters that mojibake is made of. A character may have several.
-type class uint32
-
-const (
-	common class = 1 << iota
-	c1
-	bad // hardly ever meant
-	law
-	currency
-	startPunct
-	endPunct
-	numeric
-	kaomoji // letters that faces are made of
-	upperAccented
-	lowerAccented
-	upperCommon
-	lowerCommon
-	box
-)
+import "slices"
 
 // members lists the characters of each class, single ones and then ranges (first and last).
-var members = []struct {
-	class  class
-	chars  string
-	ranges string
-}{
-	{common, "\u00a0\u00ad\u00b4\u00b7\u2013\u2014\u2015\u2019\u2026", ""},
-	{c1, "", "\u0080\u009f"},
-	{bad, "\u00a4\u00a6\u00a8\u00aa\u00ac\u00af\u00b8\u00ba\u0192\u02c6\u02c7\u02d8\u02db\u02dc" +
+var members = []struct{ class, chars, ranges string }{
+	{"common", "\u00a0\u00ad\u00b4\u00b7\u2013\u2014\u2015\u2019\u2026", ""},
+	{"c1", "", "\u0080\u009f"},
+	{"bad", "\u00a4\u00a6\u00a8\u00aa\u00ac\u00af\u00b8\u00ba\u0192\u02c6\u02c7\u02d8\u02db\u02dc" +
 		"\u2020\u2021\u2030\u2310\u25ca\ufffd", ""},
-	{law, "§¶", ""},
-	{currency, "¢£¥₧€", ""},
-	{startPunct, "\u00a1\u00a9\u00ab\u00bf\u0384\u0385\u2018\u201a\u201c\u201e\u2022\u2039\uf8ff", ""},
-	{endPunct, "®»˝”›™", ""},
-	{numeric, "±²³µ¹¼½¾×÷⁄№∂∆∏∑√∞∩∫≈≠≡≤≥", ""},
-	{kaomoji, "°ÙÚÛÜŌŐŪŲ", "ÒÖòöøü"},
-	{upperAccented, "ØÜÝĀĂĄĆČĎĐĒĖĘĚĞĢĪİĶĹĻĽŁŃŅŇŒŘŚŞŠŢŤŮŰŸŹŻŽҐ", "ÀÑ"},
-	{lowerAccented, "üāăąćčďđēėęěğģīįķĺļľłœŕśşšťźżžґﬁﬂ", "ßñ"},
-	{upperCommon, "ÞΆΈΉΊΌΎΏ", "ΑΫЁЯ"},
-	{lowerCommon, "", "άωаџ"},
-	{box, "│┌┐┘├┤┬┼▀▄█▌▐░▒▓", "═╬"},
+	{"law", "§¶", ""},
+	{"currency", "¢£¥₧€", ""},
+	{"startPunct", "\u00a1\u00a9\u00ab\u00bf\u0384\u0385\u2018\u201a\u201c\u201e\u2022\u2039\uf8ff", ""},
+	{"endPunct", "®»˝”›™", ""},
+	{"numeric", "±²³µ¹¼½¾×÷⁄№∂∆∏∑√∞∩∫≈≠≡≤≥", ""},
+	{"kaomoji", "°ÙÚÛÜŌŐŪŲ", "ÒÖòöøü"},
+	{"upperAccented", "ØÜÝĀĂĄĆČĎĐĒĖĘĚĞĢĪİĶĹĻĽŁŃŅŇŒŘŚŞŠŢŤŮŰŸŹŻŽҐ", "ÀÑ"},
+	{"lowerAccented", "üāăąćčďđēėęěğģīįķĺļľłœŕśşšťźżžґﬁﬂ", "ßñ"},
+	{"upperCommon", "ÞΆΈΉΊΌΎΏ", "ΑΫЁЯ"},
+	{"lowerCommon", "", "άωаџ"},
+	{"box", "│┌┐┘├┤┬┼▀▄█▌▐░▒▓", "═╬"},
 }
 
 // clue is a set of roles that a character can have where UTF-8 was read in a code page.
@@ -53,44 +31,36 @@ const (
 	clueContinuation
 	// clueContinuationStrict leaves out what often stands next to mojibake for itself.
 	clueContinuationStrict
+	// clueMember is of every character that has a class.
+	clueMember
 )
 
-type character struct {
-	class class
-	clue  clue
-}
-
-// characters holds every character that has a class or a clue; all others are of no interest. Small ones
+// characters holds every character that has a clue; all others are of no interest. Small ones
 // are in a table because almost all text asks for them.
 var (
 	characters      = buildCharacters()
 	smallCharacters = buildSmall()
 )
 
-func buildCharacters() map[rune]character {
-	m := map[rune]character{}
-	add := func(r rune, k class, c clue) {
-		e := m[r]
-		m[r] = character{e.class | k, e.clue | c}
-	}
+func buildCharacters() map[rune]clue {
+	m := map[rune]clue{}
 	for _, set := range members {
 		for _, r := range set.chars {
-			add(r, set.class, 0)
+			m[r] |= clueMember
 		}
-		ends := []rune(set.ranges)
-		for i := 0; i < len(ends); i += 2 {
-			for r := ends[i]; r <= ends[i+1]; r++ {
-				add(r, set.class, 0)
+		for ends := range slices.Chunk([]rune(set.ranges), 2) {
+			for r := ends[0]; r <= ends[1]; r++ {
+				m[r] |= clueMember
 			}
 		}
 	}
 	for _, page := range latinLike {
 		for b, r := range page.chars {
-			add(r, 0, clueOfByte(byte(b), r))
+			m[r] |= clueOfByte(byte(b), r)
 		}
 	}
 	// A space may be a no-break space, A0, that was damaged.
-	add(' ', 0, clueContinuation)
+	m[' '] |= clueContinuation
 	return m
 }
 
@@ -112,8 +82,8 @@ func clueOfByte(b byte, r rune) clue {
 	return clueContinuation | clueContinuationStrict
 }
 
-func buildSmall() *[0x500]character {
-	var t [0x500]character
+func buildSmall() *[0x500]clue {
+	var t [0x500]clue
 	for r, c := range characters {
 		if int(r) < len(t) {
 			t[r] = c
@@ -122,13 +92,9 @@ func buildSmall() *[0x500]character {
 	return &t
 }
 
-func lookup(r rune) character {
+func clueOf(r rune) clue {
 	if int(r) < len(smallCharacters) {
 		return smallCharacters[r]
 	}
 	return characters[r]
 }
-
-func classOf(r rune) class { return lookup(r).class }
-
-func clueOf(r rune) clue { return lookup(r).clue }

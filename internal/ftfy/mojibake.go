@@ -23,8 +23,7 @@ func fixEncodingOnce(text string) string {
 	if isASCII(text) {
 		return text
 	}
-	runes := []rune(text)
-	if !isBad(runes) {
+	if !isBad(text) {
 		return text
 	}
 	for _, page := range codepages {
@@ -34,7 +33,7 @@ func fixEncodingOnce(text string) string {
 			}
 		}
 	}
-	if fixed, ok := fixEmbedded(runes); ok {
+	if fixed, ok := fixEmbedded([]rune(text)); ok {
 		return fixed
 	}
 	return fixC1(text)
@@ -43,12 +42,18 @@ func fixEncodingOnce(text string) string {
 // redecode reads bytes as the UTF-8 that they were meant to be, after mending what reading them as c may
 // have damaged: no-break spaces that became spaces, bytes that were lost.
 func (c *codepage) redecode(b []byte) (string, bool) {
-	if !c.dashIsSpaceLike && hasDamagedSpace(b) {
-		b = restoreSpaces(b)
+	var text strings.Builder
+	for _, v := range b {
+		text.WriteRune(rune(v))
+	}
+	mended := text.String()
+	if !c.dashIsSpaceLike {
+		mended = restoreSpaces(mended)
 	}
 	if c.sloppy {
-		b = replaceLost(b)
+		mended = replaceLost(mended)
 	}
+	b, _ = latin1.encode(mended) // which has all bytes
 	return decodeVariants(b)
 }
 
@@ -62,17 +67,15 @@ func fixEmbedded(text []rune) (string, bool) {
 		if i == 0 || clueOf(text[i-1])&clueContinuationStrict == 0 {
 			n = clueRun(text[i:])
 		}
+		part := string(text[i : i+max(n, 1)])
 		// A part that is the whole text would be tried for ever.
-		if n > 0 && n < len(text) && isBad(text[i:i+n]) {
-			part := string(text[i : i+n])
+		if n > 0 && n < len(text) && isBad(part) {
 			fixed := fixEncoding(part)
 			changed = changed || fixed != part
-			out.WriteString(fixed)
-		} else {
-			n = max(n, 1)
-			out.WriteString(string(text[i : i+n]))
+			part = fixed
 		}
-		i += n
+		out.WriteString(part)
+		i += max(n, 1)
 	}
 	return out.String(), changed
 }
