@@ -132,7 +132,7 @@ func TestClipsOf13(t *testing.T) {
 	s := opened(t, Spec(), modelOf(t, "vae_v1_3_33frames_overlap_fp32")).(*decodeStage)
 	row, be := seeded(33), cpu.New(2)
 	row.Loop, row.ConditionFrameLength, row.FPS = 3, 5, 24
-	shape, err := s.LatentShape(row)
+	shape, err := s.Config.ShapeOf(row)
 	if err != nil {
 		t.Fatal(err)
 	}

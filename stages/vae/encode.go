@@ -81,9 +81,7 @@ type encodeStage struct {
 // Capabilities says what the encoder can do beyond Run.
 func (s *encodeStage) Capabilities() stages.Capabilities {
 	return stages.Capabilities{Params: s.Params(), Loading: s.Loading(), LatentSpace: s.latentSpace, Cost: s.Cost,
-		Spread: &stages.Spread{Width: s.Width, Run: s.RunSet}, LatentShape: func(row *schemas.PromptRow) ([]int, error) {
-			return s.Config.LatentShape(row.NumFrames, row.Height, row.Width)
-		}}
+		Spread: &stages.Spread{Width: s.Width, Run: s.RunSet}, LatentShape: s.Config.ShapeOf}
 }
 
 // latentSpace describes the latents for readers of tables.
@@ -109,7 +107,7 @@ func (s *encodeStage) Params() []stages.Param {
 
 // Check refuses clips that the autoencoder has no latents for.
 func (s *encodeStage) Check(row *schemas.PromptRow) error {
-	_, err := s.Config.LatentShape(row.NumFrames, row.Height, row.Width)
+	_, err := s.Config.ShapeOf(row)
 	return err
 }
 
@@ -120,7 +118,7 @@ func (s *encodeStage) Need(row *schemas.PromptRow, n int) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	shape, err := s.Config.LatentShape(row.NumFrames, row.Height, row.Width)
+	shape, err := s.Config.ShapeOf(row)
 	if err != nil {
 		return 0, err
 	}
@@ -144,7 +142,7 @@ func (s *encodeStage) Run(ctx context.Context, dev kernels.Backend, batch []*sta
 		err := s.encode(dev, clips, i, func(c autoencoder.Video, draw autoencoder.Noise) (*stages.Array, error) {
 			return model.Encode(dev, c, s.micro, draw)
 		})
-		if err := unreadable(ctx, e, err); err != nil {
+		if err := unreadable(ctx, "encode_vae", e, err); err != nil {
 			return err
 		}
 		clips.close(i)
@@ -156,10 +154,10 @@ func (s *encodeStage) Run(ctx context.Context, dev kernels.Backend, batch []*sta
 func (s *encodeStage) isKnown(name string) bool { return s.recent.find(name) != nil }
 
 // unreadable fails an element whose file cannot be read, and returns other errors.
-func unreadable(ctx context.Context, e *stages.Element, err error) error {
+func unreadable(ctx context.Context, stage string, e *stages.Element, err error) error {
 	var bad *footage.Error
 	if errors.As(err, &bad) && ctx.Err() == nil {
-		e.Fail("encode_vae", fault.Row(bad.Err))
+		e.Fail(stage, fault.Row(bad.Err))
 		return nil
 	}
 	return err

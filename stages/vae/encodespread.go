@@ -69,7 +69,7 @@ func (s *encodeStage) share(ctx context.Context, sh *encodeShare, clips *readers
 			return err
 		}
 	}
-	return unreadable(ctx, e, err)
+	return unreadable(ctx, "encode_vae", e, err)
 }
 
 // errUnread is what ranks get where rank 0 does not read the clip, or not to its end.

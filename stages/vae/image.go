@@ -2,14 +2,12 @@ package vae
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
 	"latentbeam/internal/media"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
-	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/footage"
 	"latentbeam/stages/vae/autoencoder"
@@ -111,34 +109,18 @@ func (s *imageStage) Need(row *schemas.PromptRow, n int) (int64, error) {
 
 // Run encodes the images of the elements one after the other. A file that cannot be read fails its element.
 func (s *imageStage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Element) error {
-	for _, e := range batch {
-		if e.Row.Reference == "" {
-			continue
-		}
-		if err := ctx.Err(); err != nil {
-			return context.Cause(ctx)
-		}
-		model, err := s.On(dev)
-		if err != nil {
-			return err
-		}
-		var bad *footage.Error
-		z, err := s.encode(ctx, dev, model, &e.Row)
-		if errors.As(err, &bad) && ctx.Err() == nil {
-			e.Fail("encode_image", fault.Row(bad.Err))
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		e.References = []*stages.Array{z}
-	}
-	return nil
+	return encodeReferences(ctx, batch, "encode_image", func(row *schemas.PromptRow) ([]*stages.Array, error) {
+		z, err := s.encode(ctx, dev, row)
+		return []*stages.Array{z}, err
+	})
 }
 
 // encode returns the latents of a row's images.
-func (s *imageStage) encode(ctx context.Context, dev kernels.Backend, model *autoencoder.Model, row *schemas.PromptRow) (
-	*stages.Array, error) {
+func (s *imageStage) encode(ctx context.Context, dev kernels.Backend, row *schemas.PromptRow) (*stages.Array, error) {
+	model, err := s.On(dev)
+	if err != nil {
+		return nil, err
+	}
 	n, size := s.frames(row), row.Height*row.Width*3
 	given := map[int][]float32{} // by frame
 	for i, path := range strings.Split(row.Reference, ";") {

@@ -10,7 +10,6 @@ import (
 	"latentbeam/internal/media"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
-	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/footage"
 	"latentbeam/stages/vae/autoencoder"
@@ -72,32 +71,38 @@ func (s *referenceStage) Need(row *schemas.PromptRow, n int) (int64, error) {
 
 // Run encodes the references of the elements one after the other. A file that cannot be read fails its element.
 func (s *referenceStage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Element) error {
+	return encodeReferences(ctx, batch, "encode_reference", func(row *schemas.PromptRow) (all []*stages.Array, err error) {
+		model, err := s.On(dev)
+		if err != nil {
+			return nil, err
+		}
+		for i, path := range strings.Split(row.Reference, ";") {
+			z, err := s.reference(ctx, dev, model, row, path, i)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, z)
+		}
+		return all, nil
+	})
+}
+
+// encodeReferences gives elements the latents of what their rows name under reference.
+func encodeReferences(ctx context.Context, batch []*stages.Element, stage string,
+	encode func(row *schemas.PromptRow) ([]*stages.Array, error)) error {
 	for _, e := range batch {
 		if e.Row.Reference == "" {
 			continue
 		}
-		model, err := s.On(dev)
-		if err != nil {
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		z, err := encode(&e.Row)
+		if err := unreadable(ctx, stage, e, err); err != nil {
 			return err
 		}
-		var references []*stages.Array
-		for i, path := range strings.Split(e.Row.Reference, ";") {
-			if err := ctx.Err(); err != nil {
-				return context.Cause(ctx)
-			}
-			z, err := s.reference(ctx, dev, model, &e.Row, path, i)
-			var bad *footage.Error
-			if errors.As(err, &bad) && ctx.Err() == nil {
-				e.Fail("encode_reference", fault.Row(bad.Err))
-				break
-			}
-			if err != nil {
-				return err
-			}
-			references = append(references, z)
-		}
 		if e.Failed == nil {
-			e.References = references
+			e.References = z
 		}
 	}
 	return nil
@@ -106,6 +111,9 @@ func (s *referenceStage) Run(ctx context.Context, dev kernels.Backend, batch []*
 // reference returns the latents of the file at path, the row's reference number i.
 func (s *referenceStage) reference(ctx context.Context, dev kernels.Backend, model *autoencoder.Model, row *schemas.PromptRow,
 	path string, i int) (*stages.Array, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, context.Cause(ctx)
+	}
 	file, err := footage.Local(ctx, path)
 	if err != nil {
 		return nil, err

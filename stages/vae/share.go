@@ -20,7 +20,7 @@ func (s *decodeStage) pieces(row *schemas.PromptRow) int {
 	}
 	group, clips := s.Config.Group, max(1, row.Loop)
 	if group.Joined && clips > 1 {
-		if shape, err := s.LatentShape(row); err == nil {
+		if shape, err := s.Config.ShapeOf(row); err == nil {
 			latents := shape[1] + (clips-1)*(shape[1]-row.ConditionFrameLength)
 			if frames, err := s.Config.FramesOf(latents, row.NumFrames); err == nil {
 				return group.Of(frames)

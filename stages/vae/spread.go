@@ -174,11 +174,21 @@ func (s *decodeStage) assemble(stretches []stretch, parts []stretchState) (frame
 
 // framesOf copies n frames from one on out of latents (C, T, h, w).
 func framesOf(z *stages.Array, from, n int) *stages.Array {
-	c, t := z.Shape[0], z.Shape[1]
-	area := z.Shape[2] * z.Shape[3]
-	out := stages.NewArray(c, n, z.Shape[2], z.Shape[3])
+	var frames []int
+	for i := range n {
+		frames = append(frames, from+i)
+	}
+	return pick(z, frames)
+}
+
+// pick copies frames of the given numbers out of latents (C, T, h, w).
+func pick(z *stages.Array, frames []int) *stages.Array {
+	c, t, area := z.Shape[0], z.Shape[1], z.Shape[2]*z.Shape[3]
+	out := stages.NewArray(c, len(frames), z.Shape[2], z.Shape[3])
 	for i := range c {
-		copy(out.Data[i*n*area:][:n*area], z.Data[(i*t+from)*area:])
+		for k, frame := range frames {
+			copy(out.Data[(i*len(frames)+k)*area:][:area], z.Data[(i*t+frame)*area:])
+		}
 	}
 	return out
 }

@@ -43,7 +43,7 @@ func TestSameFramesOnAnySet(t *testing.T) {
 		s := &decodeStage{componentOf(t, k.name, k.dt), 3}
 		d := s.Config.Downscale()
 		row := schemas.PromptRow{NumFrames: k.frames, Height: k.h * d, Width: k.w * d, FPS: 8, Loop: k.loop, ConditionFrameLength: 5}
-		shape, err := s.LatentShape(&row)
+		shape, err := s.Config.ShapeOf(&row)
 		if err != nil {
 			t.Fatal(err)
 		}

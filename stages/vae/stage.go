@@ -68,23 +68,18 @@ type decodeStage struct {
 // Capabilities says what the decoder can do beyond Run.
 func (s *decodeStage) Capabilities() stages.Capabilities {
 	space := func() stages.LatentSpace { return s.Config.LatentSpace(s.Digest()) }
-	return stages.Capabilities{LatentShape: s.LatentShape, LatentSpace: space, TakesRaw: true, Cost: s.Cost, Loading: s.Loading(),
+	return stages.Capabilities{LatentShape: s.Config.ShapeOf, LatentSpace: space, TakesRaw: true, Cost: s.Cost, Loading: s.Loading(),
 		Spread: &stages.Spread{Width: s.Width, Run: s.RunSet}}
 }
 
 // Check refuses clips that the autoencoder has no latents for, and videos of several clips that do not follow
 // each other by whole groups of frames.
 func (s *decodeStage) Check(row *schemas.PromptRow) error {
-	_, err := s.Config.LatentShape(row.NumFrames, row.Height, row.Width)
+	_, err := s.Config.ShapeOf(row)
 	if err == nil && row.Loop > 1 {
 		_, err = s.Config.FramesOf(row.ConditionFrameLength, row.NumFrames)
 	}
 	return err
-}
-
-// LatentShape returns the shape of the latents that a clip of the row is decoded from.
-func (s *decodeStage) LatentShape(row *schemas.PromptRow) ([]int, error) {
-	return s.Config.LatentShape(row.NumFrames, row.Height, row.Width)
 }
 
 // Need is that of the frames decoded at a time, and the finished frames of all elements on the host.
@@ -123,7 +118,7 @@ func (s *decodeStage) fromRaw(dev kernels.Backend, e *stages.Element) error {
 	if e.Latents != nil || e.RawLatents == nil {
 		return nil
 	}
-	if shape, err := s.LatentShape(&e.Row); err != nil || len(e.RawLatents.Shape) != 4 || e.RawLatents.Shape[0] != shape[0] {
+	if shape, err := s.Config.ShapeOf(&e.Row); err != nil || len(e.RawLatents.Shape) != 4 || e.RawLatents.Shape[0] != shape[0] {
 		e.Latents = e.RawLatents // checkLatents says what is wrong
 		return nil
 	}
@@ -138,7 +133,7 @@ func (s *decodeStage) fromRaw(dev kernels.Backend, e *stages.Element) error {
 
 // checkLatents compares the latents of an element with what its row says.
 func (s *decodeStage) checkLatents(e *stages.Element) error {
-	want, err := s.Config.LatentShape(e.Row.NumFrames, e.Row.Height, e.Row.Width)
+	want, err := s.Config.ShapeOf(&e.Row)
 	if err != nil {
 		return err
 	}
@@ -223,21 +218,13 @@ func (f *frames) add(pixels []float32) {
 // later one what comes behind its first length frames, which are the end of the one before.
 func joined(z *stages.Array, clips, length int) *stages.Array {
 	t := z.Shape[1] / clips
-	shape := slices.Clone(z.Shape)
-	shape[1] = t + (clips-1)*(t-length)
-	out := stages.NewArray(shape...)
-	area := z.Shape[2] * z.Shape[3]
-	dst := out.Data
-	for c := range z.Shape[0] {
-		for clip := range clips {
-			from := c*z.Shape[1] + clip*t
-			if clip > 0 {
-				from += length
-			}
-			dst = dst[copy(dst, z.Data[from*area:(c*z.Shape[1]+(clip+1)*t)*area]):]
+	var frames []int
+	for i := range z.Shape[1] {
+		if i < t || i%t >= length {
+			frames = append(frames, i)
 		}
 	}
-	return out
+	return pick(z, frames)
 }
 
 // clip is the element's video, still without frames.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"latentbeam/kernels"
+	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/weight"
 )
@@ -106,6 +107,11 @@ func (c Config) LatentShape(frames, height, width int) ([]int, error) {
 		return nil, fmt.Errorf("width is %d: give %d to %d pixels", width, d, MaxSide)
 	}
 	return c.arch.Latents(frames, height, width)
+}
+
+// ShapeOf returns the shape of the latents of a row's clip.
+func (c Config) ShapeOf(row *schemas.PromptRow) ([]int, error) {
+	return c.LatentShape(row.NumFrames, row.Height, row.Width)
 }
 
 // MaxSide bounds the height and width of images, in pixels.

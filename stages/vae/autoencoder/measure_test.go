@@ -11,7 +11,7 @@ import (
 )
 
 // measured are the autoencoders that are timed: Stable Diffusion's, with which Open-Sora 1.0 and 1.1 decode, and those
-// of Wan 2.1 and of Wan 2.2 TI2V-5B, whose statistics here are those of latents that are normal already.
+// of Wan 2.1 and of Wan 2.2 TI2V-5B. The latter takes its latents for normal already.
 var measured = map[string]string{
 	"sd":  `{"_class_name": "AutoencoderKL", "block_out_channels": [128, 256, 512, 512], "layers_per_block": 2}`,
 	"wan": `{"_class_name": "AutoencoderKLWan"}`,

@@ -9,7 +9,7 @@ import (
 // Loader reads a network and plans what its streams remember.
 type Loader struct {
 	*weight.Weights
-	Plan  *Plan
+	Convs *Convs
 	Level int // how often height and width were halved or doubled
 }
 
@@ -25,11 +25,20 @@ func (l Loader) Subf(format string, args ...any) Loader {
 	return l
 }
 
-// Conv reads "weight" and "bias" of a convolution. The level of its layout is that of the loader.
-func (l Loader) Conv(layout Layout, out int) Conv {
-	layout.Level = l.Level
-	return l.Plan.Conv(layout, l.Tensor("weight", out, layout.Channels, layout.Frames, layout.Size, layout.Size),
-		l.Tensor("bias", out))
+// Layout describes a Conv before its tensors: its input has so many channels, and a stride of 0 is 1. A stride of 2 in
+// height and width sees one row and column of zeros below and to the right.
+type Layout struct {
+	Channels        int
+	Frames, Size    int // of the kernel: (Frames, Size, Size)
+	StrideT, Stride int
+}
+
+// Conv reads "weight" and "bias" of a convolution to so many channels.
+func (l Loader) Conv(of Layout, out int) Conv {
+	c := Conv{W: l.Tensor("weight", out, of.Channels, of.Frames, of.Size, of.Size), B: l.Tensor("bias", out),
+		all: l.Convs, number: len(l.Convs.memories), stride: max(1, of.Stride), strideT: max(1, of.StrideT)}
+	l.Convs.memories = append(l.Convs.memories, memory{of.Frames - c.strideT, of.Channels, l.Level, of.Size, c.stride})
+	return c
 }
 
 // Images reads a convolution of 3x3 of single frames.

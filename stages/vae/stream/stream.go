@@ -11,8 +11,8 @@ const (
 	FirstFrame
 )
 
-// Plan counts the convolutions of a network, for what its streams will remember. The zero Plan has zeros in front.
-type Plan struct {
+// Convs are the convolutions of a network, counted for what its streams will remember. The zero Convs has zeros in front.
+type Convs struct {
 	Front    Front
 	memories []memory
 }
@@ -27,30 +27,14 @@ type memory struct {
 // Conv is a causal convolution, over frames that a stream remembers and over the rows and columns around.
 type Conv struct {
 	W, B    kernels.Tensor // (Cout, Cin, KT, K, K), (Cout)
-	plan    *Plan
+	all     *Convs
 	number  int // of its memory
 	stride  int // in height and width
 	strideT int
 }
 
-// Layout describes a Conv before its tensors: Channels are those of its input, Level says how often height and width
-// were halved or doubled before it, and a stride of 0 is 1. A stride of 2 in height and width sees one row and column of
-// zeros below and to the right.
-type Layout struct {
-	Channels, Level int
-	Frames, Size    int // of the kernel: (Frames, Size, Size)
-	StrideT, Stride int
-}
-
-// Conv returns the convolution with weight w (Cout, Cin, KT, K, K) and bias b.
-func (p *Plan) Conv(l Layout, w, b kernels.Tensor) Conv {
-	c := Conv{W: w, B: b, plan: p, number: len(p.memories), stride: max(1, l.Stride), strideT: max(1, l.StrideT)}
-	p.memories = append(p.memories, memory{l.Frames - c.strideT, l.Channels, l.Level, l.Size, c.stride})
-	return c
-}
-
 // keep returns how many frames are remembered.
-func (c Conv) keep() int { return c.plan.memories[c.number].frames }
+func (c Conv) keep() int { return c.all.memories[c.number].frames }
 
 // Stream is a clip on its way through a network, chunk by chunk.
 type Stream struct {
@@ -65,7 +49,7 @@ type Stream struct {
 
 // Begin returns a stream of activations of type dt; size tells how many rows and columns a level has here. What it
 // remembers lives in the scope of the call.
-func (p *Plan) Begin(be kernels.Backend, dt kernels.DType, bands *Bands, size func(level int) (h, w int)) *Stream {
+func (p *Convs) Begin(be kernels.Backend, dt kernels.DType, bands *Bands, size func(level int) (h, w int)) *Stream {
 	s := &Stream{Backend: be, DType: dt, bands: bands, held: make([]int, len(p.memories))}
 	for _, m := range p.memories {
 		h, w := size(m.level)
@@ -77,7 +61,7 @@ func (p *Plan) Begin(be kernels.Backend, dt kernels.DType, bands *Bands, size fu
 
 // front returns how many frames stand before those of the present chunk.
 func (s *Stream) front(c Conv) int {
-	if held := s.held[c.number]; held > 0 || c.plan.Front == Zeros {
+	if held := s.held[c.number]; held > 0 || c.all.Front == Zeros {
 		return held
 	}
 	return c.W.Dim(2) - 1
@@ -110,7 +94,7 @@ func (s *Stream) Convolve(c Conv, dst, room, residual kernels.Tensor) {
 	if c.stride > 1 {
 		spec.Left = 0
 	}
-	if c.strideT == 1 && c.plan.Front == Zeros {
+	if c.strideT == 1 && c.all.Front == Zeros {
 		spec.Front = c.keep() - front
 	}
 	s.Conv(dst, room, c.W, spec)

@@ -16,7 +16,7 @@ type decoder struct {
 	normOut   norm          // norm_out
 	convOut   stream.Conv   // conv_out (3 p p, C_0, 3, 3, 3)
 	patch     int
-	plan      *stream.Plan
+	convs     *stream.Convs
 }
 
 // upLevel is blocks and, but for the last level, twice the height and width, and twice the frames in some.
@@ -30,8 +30,8 @@ type upLevel struct {
 
 func loadDecoder(w *weight.Weights, c *Config) decoder {
 	levels := c.upLevels()
-	d := decoder{postQuant: nn.LoadCausalConv(w.Sub("post_quant_conv"), c.ZDim, c.ZDim, 1), patch: c.patch(), plan: &stream.Plan{}}
-	l := stream.Loader{Weights: w.Sub("decoder"), Plan: d.plan}
+	d := decoder{postQuant: nn.LoadCausalConv(w.Sub("post_quant_conv"), c.ZDim, c.ZDim, 1), patch: c.patch(), convs: &stream.Convs{}}
+	l := stream.Loader{Weights: w.Sub("decoder"), Convs: d.convs}
 	d.convIn = cube(l, "conv_in", c.ZDim, levels[0].in)
 	d.middle = loadMiddle(l.Sub("mid_block"), levels[0].in)
 	for i, v := range levels {
@@ -63,7 +63,7 @@ func loadDecoder(w *weight.Weights, c *Config) decoder {
 
 // begin starts a clip of latents that are h x w here.
 func (d *decoder) begin(be kernels.Backend, dt kernels.DType, h, w int, bands *stream.Bands) *stream.Stream {
-	return d.plan.Begin(be, dt, bands, func(level int) (int, int) { return h << level, w << level })
+	return d.convs.Begin(be, dt, bands, func(level int) (int, int) { return h << level, w << level })
 }
 
 // forward returns the pixels (1, T, H, W, 3) of the next latent frame z (1, 1, h, w, z): 1 frame of the first, 4 of the

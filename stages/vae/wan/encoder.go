@@ -16,7 +16,7 @@ type encoder struct {
 	convOut stream.Conv   // conv_out (2z, C_last, 3, 3, 3)
 	quant   nn.CausalConv // quant_conv (2z, 2z, 1, 1, 1)
 	patch   int
-	plan    *stream.Plan
+	convs   *stream.Convs
 }
 
 // downLevel is blocks and, but for the last level, half the height and width, and half the frames in some.
@@ -29,8 +29,8 @@ type downLevel struct {
 }
 
 func loadEncoder(w *weight.Weights, c *Config) encoder {
-	e := encoder{patch: c.patch(), plan: &stream.Plan{}}
-	l := stream.Loader{Weights: w.Sub("encoder"), Plan: e.plan}
+	e := encoder{patch: c.patch(), convs: &stream.Convs{}}
+	l := stream.Loader{Weights: w.Sub("encoder"), Convs: e.convs}
 	e.convIn = cube(l, "conv_in", c.InChannels, c.BaseDim)
 	flat := 0 // Wan 2.1 counts blocks and halvings in one list
 	for i, v := range c.downLevels() {
@@ -72,7 +72,7 @@ func loadEncoder(w *weight.Weights, c *Config) encoder {
 
 // begin starts a clip of height x width pixels, which are those of this rank's rows where there are bands.
 func (e *encoder) begin(be kernels.Backend, dt kernels.DType, height, width int, bands *stream.Bands) *stream.Stream {
-	return e.plan.Begin(be, dt, bands, func(level int) (int, int) {
+	return e.convs.Begin(be, dt, bands, func(level int) (int, int) {
 		return height / e.patch >> level, width / e.patch >> level
 	})
 }

@@ -24,7 +24,7 @@ type decoder struct {
 	normOut norm          // norm_out
 	convOut stream.Frames // conv_out (24, C, 3, 3)
 	flow    int           // channels of the flow of energy
-	plan    *stream.Plan
+	convs   *stream.Convs
 }
 
 // side makes bands of frequencies of the flow of energy: blocks and a Conv2d.
@@ -45,8 +45,8 @@ func (d side) forward(s *stream.Stream, x kernels.Tensor) kernels.Tensor {
 }
 
 func loadDecoder(w *weight.Weights, c *Config) decoder {
-	d := decoder{flow: c.DecoderEnergyFlow, plan: &stream.Plan{Front: stream.FirstFrame}}
-	l := stream.Loader{Weights: w.Sub("decoder"), Plan: d.plan}
+	d := decoder{flow: c.DecoderEnergyFlow, convs: &stream.Convs{Front: stream.FirstFrame}}
+	l := stream.Loader{Weights: w.Sub("decoder"), Convs: d.convs}
 	base, n := c.BaseChannels, c.DecoderBlocks
 	d.convIn = cube(l, "conv_in", c.LatentDim, 4*base, 1)
 	d.middle = loadMiddle(l.Sub("mid"), 4*base, 4*base, 4*base+d.flow, c.UseAttention)
@@ -80,7 +80,7 @@ type decoding struct {
 
 // begin starts a clip of latents that are h x w here.
 func (d *decoder) begin(be kernels.Backend, dt kernels.DType, h, w int, bands *stream.Bands) *decoding {
-	s := d.plan.Begin(be, dt, bands, func(level int) (int, int) { return h << level, w << level })
+	s := d.convs.Begin(be, dt, bands, func(level int) (int, int) { return h << level, w << level })
 	return &decoding{decoder: d, Stream: s, haar: synthesis(be, dt), wait: newWaiting(be, dt, h, w, d.convIn.W.Dim(0)),
 		low: be.Alloc(dt, 1, 1, 2*h, 2*w, colors)}
 }

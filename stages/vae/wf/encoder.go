@@ -21,12 +21,12 @@ type encoder struct {
 	middle  []stream.Layer // mid
 	normOut norm           // norm_out
 	convOut stream.Conv    // conv_out (2z, 4C, 3, 3, 3)
-	plan    *stream.Plan
+	convs   *stream.Convs
 }
 
 func loadEncoder(w *weight.Weights, c *Config) encoder {
-	e := encoder{plan: &stream.Plan{Front: stream.FirstFrame}}
-	l := stream.Loader{Weights: w.Sub("encoder"), Plan: e.plan, Level: 1}
+	e := encoder{convs: &stream.Convs{Front: stream.FirstFrame}}
+	l := stream.Loader{Weights: w.Sub("encoder"), Convs: e.convs, Level: 1}
 	base, flow, n := c.BaseChannels, c.EncoderEnergyFlow, c.EncoderBlocks
 	last := strconv.Itoa(n + 1)
 	down := l.Sub("down1")
@@ -57,7 +57,7 @@ type encoding struct {
 
 // begin starts a clip of height x width pixels, which are those of this rank's rows where there are bands.
 func (e *encoder) begin(be kernels.Backend, dt kernels.DType, height, width int, bands *stream.Bands) *encoding {
-	s := e.plan.Begin(be, dt, bands, func(level int) (int, int) { return height >> level, width >> level })
+	s := e.convs.Begin(be, dt, bands, func(level int) (int, int) { return height >> level, width >> level })
 	return &encoding{encoder: e, Stream: s, haar: analysis(be, dt)}
 }
 
