@@ -37,7 +37,7 @@ var floors = []floor{
 		"github.com/minio/minio-go github.com/fsouza/fake-gcs-server github.com/johannesboyne/gofakes3"},
 	{"internal/store/open internal/ledger internal/doctor stages/nn stages/sampler", ""},
 	{"stages/vae/posterior stages/vae/stream stages/dit internal/engine/coder internal/cluster internal/lend internal/engine/memory internal/runs internal/location internal/jobfile", ""},
-	{"internal/engine/keys stages/dit/shares stages/condition stages/vae/causal stages/vae/kl stages/vae/temporal stages/vae/wan stages/vae/wf stages/footage internal/devices internal/devices/gpus internal/engine/schedule internal/observe internal/progress internal/table/pages internal/table/write internal/table/tabletest", "github.com/vbauerster/mpb github.com/parquet-go/parquet-go"},
+	{"internal/engine/keys stages/dit/shares stages/condition stages/vae/causal stages/vae/kl stages/vae/opensora13 stages/vae/temporal stages/vae/wan stages/vae/wf stages/footage internal/devices internal/devices/gpus internal/engine/schedule internal/observe internal/progress internal/table/pages internal/table/write internal/table/tabletest", "github.com/vbauerster/mpb github.com/parquet-go/parquet-go"},
 	{"stages/nn/nntest stages/diffuse stages/quality stages/vae/autoencoder internal/engine/recovery internal/logs internal/metrics internal/trace internal/hooks internal/table/typed internal/report/columns internal/report/named internal/cli/terminal", "github.com/prometheus/client_golang go.opentelemetry.io/otel go.opentelemetry.io/proto/otlp"},
 	{"internal/runpage stages/t5 stages/stdit stages/wan stages/osplan stages/clip stages/vae stages/guard stages/exec stages/video internal/engine", ""},
 	{"stages/catalog internal/table/read", ""},

@@ -34,7 +34,7 @@ var words = map[string]string{
 }
 
 // waiting are homonyms that wait for better names. The list only becomes shorter.
-const waiting = "Clip Memory Plan Stage"
+const waiting = "Clip Memory Stage"
 
 // homonyms returns the names of types that too many rooms declare, each with its rooms.
 func (t *tree) homonyms() map[string][]string {

@@ -5,15 +5,15 @@ import (
 
 	"latentbeam/kernels"
 	"latentbeam/stages"
-	"latentbeam/stages/vae/causal"
+	"latentbeam/stages/vae/opensora13"
 	"latentbeam/stages/vae/posterior"
 	"latentbeam/stages/weight"
 )
 
 // openSora13Config is the configuration of the autoencoder of Open-Sora 1.3.
-type openSora13Config struct{ causal.OpenSora }
+type openSora13Config struct{ opensora13.Config }
 
-func newOpenSora13() *openSora13Config { return &openSora13Config{*causal.NewOpenSora()} }
+func newOpenSora13() *openSora13Config { return &openSora13Config{*opensora13.New()} }
 
 func (c *openSora13Config) traits() Traits {
 	n := c.MicroFrameSize
@@ -25,11 +25,11 @@ func (c *openSora13Config) traits() Traits {
 type openSora13 struct {
 	*openSora13Config
 	dt    kernels.DType
-	model *causal.OpenSoraModel
+	model *opensora13.Model
 }
 
 func (c *openSora13Config) load(w *weight.Weights, dt kernels.DType) network {
-	return &openSora13{openSora13Config: c, dt: dt, model: causal.LoadOpenSora(w, &c.OpenSora)}
+	return &openSora13{openSora13Config: c, dt: dt, model: opensora13.Load(w, &c.Config)}
 }
 
 // decode decodes group by group. With overlap the last frame of a group waits for the first of the next, and

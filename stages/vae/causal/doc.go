@@ -1,8 +1,6 @@
-// Package causal holds two autoencoders that are causal over time and whose norms reach over groups of frames, by their
-// published tensor names: those of Open-Sora 1.3 (opensora*.go) and of Open-Sora-Plan 1.2.
-//
-// The latter, CausalVAEModel, is that of Stable Diffusion with causal convolutions over time, 4 channels, 4 frames and
-// 8x8 pixels to a latent position. Convolutions over time have copies of the first frame in front.
+// Package causal holds the autoencoder of Open-Sora-Plan 1.2, CausalVAEModel, by its published tensor names. It is that of
+// Stable Diffusion with causal convolutions over time, 4 channels, 4 frames and 8x8 pixels to a latent position.
+// Convolutions over time have copies of the first frame in front.
 //
 // The statistics of its norms reach over all frames that are computed together. So groups of 29 frames are the law here:
 // each group takes in the last frame of the group before once more, and its second result for that frame is dropped. The

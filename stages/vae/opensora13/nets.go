@@ -1,4 +1,4 @@
-package causal
+package opensora13
 
 import (
 	"slices"
@@ -8,28 +8,28 @@ import (
 	"latentbeam/stages/weight"
 )
 
-// causalEncoder is VideoEncoder.
-type causalEncoder struct {
+// encoder is VideoEncoder.
+type encoder struct {
 	convIn  nn.CausalConv // conv_in (C, 3, 3, 3, 3)
-	down    []causalDown  // down.N
-	mid     causalMid
+	down    []downLevel   // down.N
+	mid     mid
 	normOut nn.GroupNorm  // norm_out
 	convOut nn.CausalConv // conv_out (2z, C_last, 3, 3, 3)
 }
 
-// causalDown is a level: blocks, then, but for the last level, half the size, and half the frames in some.
-type causalDown struct {
-	blocks []causalBlock  // block.J
+// downLevel is a level: blocks, then, but for the last level, half the size, and half the frames in some.
+type downLevel struct {
+	blocks []block        // block.J
 	frames *nn.CausalConv // downsample.conv (C, C, 3, 3, 3) of stride 2 in time and space
 	space  *nn.Conv       // downsample.conv (C, C, 3, 3) of stride 2
 }
 
-func loadCausalEncoder(w *weight.Weights, c *OpenSoraEncoder) causalEncoder {
-	e := causalEncoder{convIn: nn.LoadCausalConv(w.Sub("conv_in.conv"), c.InChannels, c.Ch, 3)}
+func loadEncoder(w *weight.Weights, c *EncoderConfig) encoder {
+	e := encoder{convIn: nn.LoadCausalConv(w.Sub("conv_in.conv"), c.InChannels, c.Ch, 3)}
 	in := c.Ch
 	for i, m := range c.ChMult {
 		level, out := w.Subf("down.%d", i), m*c.Ch
-		d := causalDown{blocks: loadCausalBlocks(level, in, out, c.NumResBlocks)}
+		d := downLevel{blocks: loadBlocks(level, in, out, c.NumResBlocks)}
 		in = out
 		switch {
 		case i == len(c.ChMult)-1:
@@ -42,23 +42,23 @@ func loadCausalEncoder(w *weight.Weights, c *OpenSoraEncoder) causalEncoder {
 		}
 		e.down = append(e.down, d)
 	}
-	e.mid = loadCausalMid(w.Sub("mid"), in)
-	e.normOut = nn.LoadGroupNorm(w.Sub("norm_out"), in, causalGroups, causalNormEps)
+	e.mid = loadMid(w.Sub("mid"), in)
+	e.normOut = nn.LoadGroupNorm(w.Sub("norm_out"), in, groups, normEps)
 	e.convOut = nn.LoadCausalConv(w.Sub("conv_out.conv"), in, 2*c.ZChannels, 3)
 	return e
 }
 
-func loadCausalBlocks(w *weight.Weights, in, out, n int) []causalBlock {
-	var blocks []causalBlock
+func loadBlocks(w *weight.Weights, in, out, n int) []block {
+	var blocks []block
 	for j := range n {
-		blocks = append(blocks, loadCausalBlock(w.Subf("block.%d", j), in, out))
+		blocks = append(blocks, loadBlock(w.Subf("block.%d", j), in, out))
 		in = out
 	}
 	return blocks
 }
 
 // forward returns the moments (1, T', h, w, 2z) of pixels x (1, T, H, W, 3): mean, then log variance.
-func (e causalEncoder) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
+func (e encoder) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	x = e.convIn.Forward(be, x) // (1, T, H, W, C)
 	for _, d := range e.down {
 		for _, b := range d.blocks {
@@ -86,31 +86,31 @@ func eachFrame(be kernels.Backend, x kernels.Tensor, height, width int,
 	return y
 }
 
-// causalDecoder is VideoDecoder. Its levels run from the last, the widest, to the first.
-type causalDecoder struct {
+// decoder is VideoDecoder. Its levels run from the last, the widest, to the first.
+type decoder struct {
 	convIn  nn.CausalConv // conv_in (C_last, z, 3, 3, 3)
-	mid     causalMid
-	up      []causalUp    // up.N, by N
+	mid     mid
+	up      []upLevel     // up.N, by N
 	normOut nn.GroupNorm  // norm_out
 	convOut nn.CausalConv // conv_out (3, C, 3, 3, 3)
 	drop    int           // frames in front that are no part of the result
 }
 
-// causalUp is a level: blocks, then, but for level 0, twice the size, and twice the frames in some.
-type causalUp struct {
-	blocks []causalBlock // block.J
-	frames *enlarge      // upsample
-	space  *nn.Conv      // upsample.conv (C, C, 3, 3)
+// upLevel is a level: blocks, then, but for level 0, twice the size, and twice the frames in some.
+type upLevel struct {
+	blocks []block  // block.J
+	frames *enlarge // upsample
+	space  *nn.Conv // upsample.conv (C, C, 3, 3)
 }
 
-func loadCausalDecoder(w *weight.Weights, c *OpenSoraDecoder) causalDecoder {
+func loadDecoder(w *weight.Weights, c *DecoderConfig) decoder {
 	levels := len(c.ChMult)
 	in := c.Ch * c.ChMult[levels-1]
-	d := causalDecoder{convIn: nn.LoadCausalConv(w.Sub("conv_in.conv"), c.ZChannels, in, 3),
-		mid: loadCausalMid(w.Sub("mid"), in), up: make([]causalUp, levels), drop: 1<<len(c.TemporalUpLayers) - 1}
+	d := decoder{convIn: nn.LoadCausalConv(w.Sub("conv_in.conv"), c.ZChannels, in, 3),
+		mid: loadMid(w.Sub("mid"), in), up: make([]upLevel, levels), drop: 1<<len(c.TemporalUpLayers) - 1}
 	for i := levels - 1; i >= 0; i-- {
 		level, out := w.Subf("up.%d", i), c.Ch*c.ChMult[i]
-		u := causalUp{blocks: loadCausalBlocks(level, in, out, c.NumResBlocks+1)}
+		u := upLevel{blocks: loadBlocks(level, in, out, c.NumResBlocks+1)}
 		in = out
 		switch {
 		case i == 0:
@@ -122,13 +122,13 @@ func loadCausalDecoder(w *weight.Weights, c *OpenSoraDecoder) causalDecoder {
 		}
 		d.up[i] = u
 	}
-	d.normOut = nn.LoadGroupNorm(w.Sub("norm_out"), in, causalGroups, causalNormEps)
+	d.normOut = nn.LoadGroupNorm(w.Sub("norm_out"), in, groups, normEps)
 	d.convOut = nn.LoadCausalConv(w.Sub("conv_out"), in, c.OutCh, 3)
 	return d
 }
 
 // forward returns pixels (1, 4T-3, H, W, 3) of latents z (1, T, h, w, z).
-func (d causalDecoder) forward(be kernels.Backend, z kernels.Tensor) kernels.Tensor {
+func (d decoder) forward(be kernels.Backend, z kernels.Tensor) kernels.Tensor {
 	x := d.mid.forward(be, d.convIn.Forward(be, z)) // (1, T, h, w, C_last)
 	for i := len(d.up) - 1; i >= 0; i-- {
 		u := d.up[i]

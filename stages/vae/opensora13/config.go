@@ -1,4 +1,4 @@
-package causal
+package opensora13
 
 import (
 	"cmp"
@@ -8,12 +8,12 @@ import (
 	"latentbeam/stages/weight"
 )
 
-// OpenSora describes the autoencoder of Open-Sora 1.3; the names are those of its config.json. How long
-// videos are cut and which normalisation is used stands in the reference's inference configurations; the
-// values here are those of all published ones, and config.json may say otherwise.
-type OpenSora struct {
-	Encoder OpenSoraEncoder `json:"encoder"`
-	Decoder OpenSoraDecoder `json:"decoder"`
+// Config describes the autoencoder; the names are those of its config.json. How long videos are cut and which
+// normalisation is used stands in the reference's inference configurations. The values here are those of all published
+// ones, and config.json may say otherwise.
+type Config struct {
+	Encoder EncoderConfig `json:"encoder"`
+	Decoder DecoderConfig `json:"decoder"`
 	// MicroFrameSize is how many frames are taken together: 17. With TemporalOverlap a group begins with the
 	// last frame of the one before, and decoding averages the two.
 	MicroFrameSize  int  `json:"micro_frame_size"`
@@ -23,8 +23,8 @@ type OpenSora struct {
 	Normalization string `json:"normalization"`
 }
 
-// OpenSoraEncoder describes VideoEncoder.
-type OpenSoraEncoder struct {
+// EncoderConfig describes VideoEncoder.
+type EncoderConfig struct {
 	Ch           int   `json:"ch"`
 	ChMult       []int `json:"ch_mult"`
 	NumResBlocks int   `json:"num_res_blocks"`
@@ -35,8 +35,8 @@ type OpenSoraEncoder struct {
 	DownSamplingLayer []int `json:"down_sampling_layer"`
 }
 
-// OpenSoraDecoder describes VideoDecoder, whose levels have a block more than NumResBlocks.
-type OpenSoraDecoder struct {
+// DecoderConfig describes VideoDecoder, whose levels have a block more than NumResBlocks.
+type DecoderConfig struct {
 	Ch           int   `json:"ch"`
 	ChMult       []int `json:"ch_mult"`
 	NumResBlocks int   `json:"num_res_blocks"`
@@ -46,25 +46,30 @@ type OpenSoraDecoder struct {
 	TemporalUpLayers []int `json:"temporal_up_layers"`
 }
 
-// NewOpenSora returns what OpenSoraVAE_V1_3 builds.
-func NewOpenSora() *OpenSora {
-	return &OpenSora{
-		Encoder: OpenSoraEncoder{Ch: 128, ChMult: []int{1, 2, 4, 4}, NumResBlocks: 2, InChannels: 3,
+// New returns what OpenSoraVAE_V1_3 builds.
+func New() *Config {
+	return &Config{
+		Encoder: EncoderConfig{Ch: 128, ChMult: []int{1, 2, 4, 4}, NumResBlocks: 2, InChannels: 3,
 			ZChannels: 16, DoubleZ: true, DownSamplingLayer: []int{1, 2}},
-		Decoder: OpenSoraDecoder{Ch: 128, ChMult: []int{1, 2, 4, 4}, NumResBlocks: 2, OutCh: 3,
+		Decoder: DecoderConfig{Ch: 128, ChMult: []int{1, 2, 4, 4}, NumResBlocks: 2, OutCh: 3,
 			ZChannels: 16, TemporalUpLayers: []int{2, 3}},
 		MicroFrameSize: 17, TemporalOverlap: true, Normalization: "video",
 	}
 }
 
-// maxGroup bounds the frames that are taken together.
-const maxGroup = 1 << 12
+// Limits of a configuration, several times the largest published autoencoder.
+const (
+	maxChannels = 1 << 14
+	maxLevels   = 8
+	maxLayers   = 64
+	maxGroup    = 1 << 12 // frames that are taken together
+)
 
-// causalGroups is the number of groups of every GroupNorm.
-const causalGroups = 32
+// groups is the number of groups of every GroupNorm.
+const groups = 32
 
 // Validate checks what config.json said; errors name the field.
-func (c *OpenSora) Validate() error {
+func (c *Config) Validate() error {
 	e, d := &c.Encoder, &c.Decoder
 	if err := checkLevels("encoder", e.Ch, e.ChMult, e.NumResBlocks, e.InChannels, e.ZChannels,
 		e.DownSamplingLayer); err != nil {
@@ -111,9 +116,9 @@ func checkLevels(part string, ch int, mult []int, blocks, pixels, z int, halved 
 		return fmt.Errorf("%s: %w", part, err)
 	}
 	for i, m := range mult {
-		if m < 1 || m > maxChannels || m*ch > maxChannels || m*ch%causalGroups != 0 {
+		if m < 1 || m > maxChannels || m*ch > maxChannels || m*ch%groups != 0 {
 			return fmt.Errorf("%s.ch_mult[%d] is %d, times ch %d it must be at most %d and "+
-				"divisible by %d", part, i, m, ch, maxChannels, causalGroups)
+				"divisible by %d", part, i, m, ch, maxChannels, groups)
 		}
 	}
 	for i, level := range halved {
@@ -126,10 +131,10 @@ func checkLevels(part string, ch int, mult []int, blocks, pixels, z int, halved 
 }
 
 // factor returns how many frames become one latent frame, but for the first: 4.
-func (c *OpenSora) factor() int { return 1 << len(c.Encoder.DownSamplingLayer) }
+func (c *Config) factor() int { return 1 << len(c.Encoder.DownSamplingLayer) }
 
 // Stride returns how many frames lie between the first frames of neighbouring groups.
-func (c *OpenSora) Stride() int {
+func (c *Config) Stride() int {
 	if c.TemporalOverlap {
 		return c.MicroFrameSize - 1
 	}
@@ -137,14 +142,14 @@ func (c *OpenSora) Stride() int {
 }
 
 // GroupLatents returns the latent frames of a group of n frames.
-func (c *OpenSora) GroupLatents(n int) int { return (n-1)/c.factor() + 1 }
+func (c *Config) GroupLatents(n int) int { return (n-1)/c.factor() + 1 }
 
 // Downscale returns how many pixels a latent position spans in each direction: 8 in published models.
-func (c *OpenSora) Downscale() int { return 1 << (len(c.Decoder.ChMult) - 1) }
+func (c *Config) Downscale() int { return 1 << (len(c.Decoder.ChMult) - 1) }
 
 // Latents returns the shape (C, T', h, w) of the latents of a clip. A single image becomes one latent frame; of videos
 // only whole groups are defined.
-func (c *OpenSora) Latents(frames, height, width int) ([]int, error) {
+func (c *Config) Latents(frames, height, width int) ([]int, error) {
 	overlap := c.MicroFrameSize - c.Stride()
 	groups := (frames - overlap) / c.Stride()
 	if frames != 1 && (groups < 1 || groups*c.Stride()+overlap != frames) {
@@ -168,7 +173,7 @@ func (c *OpenSora) Latents(frames, height, width int) ([]int, error) {
 
 // side returns the latent positions that n pixels are encoded to: levels that halve the frames round up,
 // others down.
-func (c *OpenSora) side(n int) int {
+func (c *Config) side(n int) int {
 	for level := range len(c.Encoder.ChMult) - 1 {
 		if c.halves(level) {
 			n++
@@ -178,6 +183,6 @@ func (c *OpenSora) side(n int) int {
 	return n
 }
 
-func (c *OpenSora) halves(level int) bool {
+func (c *Config) halves(level int) bool {
 	return slices.Contains(c.Encoder.DownSamplingLayer, level)
 }

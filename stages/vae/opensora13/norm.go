@@ -1,4 +1,4 @@
-package causal
+package opensora13
 
 import (
 	"latentbeam/kernels"
@@ -12,7 +12,7 @@ const (
 )
 
 // Normalize returns (v - mean) / deviation of channel ch in latent frame t of the video, rounded to dt.
-func (c *OpenSora) Normalize(dt kernels.DType, v float32, ch, t int) float32 {
+func (c *Config) Normalize(dt kernels.DType, v float32, ch, t int) float32 {
 	if c.Normalization == "" {
 		return v
 	}
@@ -21,7 +21,7 @@ func (c *OpenSora) Normalize(dt kernels.DType, v float32, ch, t int) float32 {
 }
 
 // Restore returns v deviation + mean, the inverse of Normalize.
-func (c *OpenSora) Restore(dt kernels.DType, v float32, ch, t int) float32 {
+func (c *Config) Restore(dt kernels.DType, v float32, ch, t int) float32 {
 	if c.Normalization == "" {
 		return v
 	}
@@ -30,7 +30,7 @@ func (c *OpenSora) Restore(dt kernels.DType, v float32, ch, t int) float32 {
 }
 
 // statistics returns mean and deviation of channel ch in latent frame t.
-func (c *OpenSora) statistics(ch, t int) (mean, deviation float32) {
+func (c *Config) statistics(ch, t int) (mean, deviation float32) {
 	if c.Normalization == norm5Frames {
 		return groupMean[ch][t%len(groupMean[ch])], groupDeviation[ch][t%len(groupMean[ch])]
 	}

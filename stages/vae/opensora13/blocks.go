@@ -1,4 +1,4 @@
-package causal
+package opensora13
 
 import (
 	"math"
@@ -10,7 +10,7 @@ import (
 
 // The epsilons of GroupNorm in Open-Sora 1.3's autoencoder; the blocks that enlarge have PyTorch's default.
 const (
-	causalNormEps  = 1e-6
+	normEps        = 1e-6
 	enlargeNormEps = 1e-5
 )
 
@@ -34,19 +34,19 @@ func normSwish(be kernels.Backend, dst, x kernels.Tensor, norm nn.GroupNorm) {
 	}
 }
 
-// causalBlock is Resnet3DBlock: x + conv2(silu(norm2(conv1(silu(norm1(x)))))), with a 1x1x1 convolution on x
+// block is Resnet3DBlock: x + conv2(silu(norm2(conv1(silu(norm1(x)))))), with a 1x1x1 convolution on x
 // where the channels change.
-type causalBlock struct {
+type block struct {
 	norm1, norm2 nn.GroupNorm
 	conv1, conv2 nn.CausalConv  // (C, C, 3, 3, 3)
 	shortcut     *nn.CausalConv // nin_shortcut (Cout, Cin, 1, 1, 1), nil where the channels stay
 }
 
-func loadCausalBlock(w *weight.Weights, in, out int) causalBlock {
-	b := causalBlock{
-		norm1: nn.LoadGroupNorm(w.Sub("norm1"), in, causalGroups, causalNormEps),
+func loadBlock(w *weight.Weights, in, out int) block {
+	b := block{
+		norm1: nn.LoadGroupNorm(w.Sub("norm1"), in, groups, normEps),
 		conv1: nn.LoadCausalConv(w.Sub("conv1.conv"), in, out, 3),
-		norm2: nn.LoadGroupNorm(w.Sub("norm2"), out, causalGroups, causalNormEps),
+		norm2: nn.LoadGroupNorm(w.Sub("norm2"), out, groups, normEps),
 		conv2: nn.LoadCausalConv(w.Sub("conv2.conv"), out, out, 3),
 	}
 	if in != out {
@@ -58,7 +58,7 @@ func loadCausalBlock(w *weight.Weights, in, out int) causalBlock {
 
 // forward returns the block's output (1, T, H, W, Cout) for x (1, T, H, W, Cin): x itself, changed in place,
 // where the channels stay.
-func (b causalBlock) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
+func (b block) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	y := x
 	if b.shortcut != nil {
 		y = b.shortcut.Forward(be, x) // (1, T, H, W, Cout)
@@ -72,21 +72,21 @@ func (b causalBlock) forward(be kernels.Backend, x kernels.Tensor) kernels.Tenso
 	return y
 }
 
-// causalAttention is AttnBlock: a single head over all positions of a group of frames, where each sees
+// attention is AttnBlock: a single head over all positions of a group of frames, where each sees
 // itself and what comes before it in the order (t, h, w).
-type causalAttention struct {
+type attention struct {
 	norm         nn.GroupNorm
 	q, k, v, out nn.CausalConv // (C, C, 1, 1, 1)
 }
 
-func loadCausalAttention(w *weight.Weights, c int) causalAttention {
+func loadAttention(w *weight.Weights, c int) attention {
 	conv := func(name string) nn.CausalConv { return nn.LoadCausalConv(w.Sub(name+".conv"), c, c, 1) }
-	return causalAttention{norm: nn.LoadGroupNorm(w.Sub("norm"), c, causalGroups, causalNormEps),
+	return attention{norm: nn.LoadGroupNorm(w.Sub("norm"), c, groups, normEps),
 		q: conv("q"), k: conv("k"), v: conv("v"), out: conv("proj_out")}
 }
 
 // addTo adds the attention of x (1, T, H, W, C) to it, in place.
-func (a causalAttention) addTo(be kernels.Backend, x kernels.Tensor) {
+func (a attention) addTo(be kernels.Backend, x kernels.Tensor) {
 	defer be.Scope()()
 	c := x.Dim(4)
 	n := x.Len() / c
@@ -134,22 +134,22 @@ func causalMask(be kernels.Backend, n int) kernels.Tensor {
 	return mask
 }
 
-// causalMid is "mid" of encoder and decoder: block, attention, block.
-type causalMid struct {
-	first, second causalBlock
-	attention     causalAttention
+// mid is "mid" of encoder and decoder: block, attention, block.
+type mid struct {
+	first, second block
+	attention     attention
 }
 
-func loadCausalMid(w *weight.Weights, c int) causalMid {
-	return causalMid{
-		first:     loadCausalBlock(w.Sub("block_1"), c, c),
-		attention: loadCausalAttention(w.Sub("attn_1"), c),
-		second:    loadCausalBlock(w.Sub("block_2"), c, c),
+func loadMid(w *weight.Weights, c int) mid {
+	return mid{
+		first:     loadBlock(w.Sub("block_1"), c, c),
+		attention: loadAttention(w.Sub("attn_1"), c),
+		second:    loadBlock(w.Sub("block_2"), c, c),
 	}
 }
 
 // forward returns the output for x, both (1, T, H, W, C).
-func (m causalMid) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
+func (m mid) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	x = m.first.forward(be, x)
 	m.attention.addTo(be, x)
 	return m.second.forward(be, x)
@@ -167,8 +167,8 @@ func loadEnlarge(w *weight.Weights, c int) *enlarge {
 	return &enlarge{
 		conv1: nn.LoadCausalConv(w.Sub("conv1.conv"), c, c, 3),
 		conv2: nn.LoadCausalConv(w.Sub("conv2.conv"), c, c, 3),
-		norm1: nn.LoadGroupNorm(w.Sub("norm1"), c, causalGroups, enlargeNormEps),
-		norm2: nn.LoadGroupNorm(w.Sub("norm2"), c, causalGroups, enlargeNormEps),
+		norm1: nn.LoadGroupNorm(w.Sub("norm1"), c, groups, enlargeNormEps),
+		norm2: nn.LoadGroupNorm(w.Sub("norm2"), c, groups, enlargeNormEps),
 	}
 }
 

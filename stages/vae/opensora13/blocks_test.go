@@ -1,4 +1,4 @@
-package causal
+package opensora13
 
 import (
 	"slices"
@@ -17,8 +17,8 @@ func TestCausalAttention(t *testing.T) {
 	const c = 32
 	be := cpu.New(2)
 	names := weight.ShapesOnly()
-	loadCausalAttention(names, c)
-	a := loadCausalAttention(weight.NewWeights(be, nntest.File(t, names.Requested())), c)
+	loadAttention(names, c)
+	a := loadAttention(weight.NewWeights(be, nntest.File(t, names.Requested())), c)
 	for _, frames := range []int{1, 4, 10, 11} { // of 16 positions: one block of 64, two whole ones and parts
 		n := frames * 16
 		values := nntest.Hash("x", 1, n*c)
@@ -56,7 +56,7 @@ func added(
 }
 
 // oneByOne is addTo with every position as an entry of its own.
-func oneByOne(be kernels.Backend, a causalAttention, x kernels.Tensor) {
+func oneByOne(be kernels.Backend, a attention, x kernels.Tensor) {
 	c := x.Dim(4)
 	n := x.Len() / c
 	h := a.norm.VideoForward(be, x, kernels.Identity)
