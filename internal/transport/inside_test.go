@@ -15,11 +15,11 @@ import (
 // neighbours returns the ends of two ranks of one process, as Join connects them.
 func neighbours(t *testing.T) (first, second *mesh) {
 	t.Helper()
-	j := &joining{mine: []int{0, 1}, conns: map[seat]net.Conn{}}
+	j := &joining{mine: []int{0, 1}, conns: map[rankPair]net.Conn{}}
 	if err := j.pair(t.Context(), 0, 1); err != nil {
 		t.Fatal(err)
 	}
-	return newMesh(0, []net.Conn{nil, j.conns[seat{"", 0, 1}]}), newMesh(1, []net.Conn{j.conns[seat{"", 1, 0}], nil})
+	return newMesh(0, []net.Conn{nil, j.conns[rankPair{"", 0, 1}]}), newMesh(1, []net.Conn{j.conns[rankPair{"", 1, 0}], nil})
 }
 
 // TestBusyNeighbour: a rank of the same process that gave up before this one came to listen, or in the middle of a frame, is

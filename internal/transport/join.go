@@ -39,7 +39,7 @@ func (n *Node) Join(ctx context.Context, t Table, mine []int, devices []kernels.
 	if t.Link && len(devices) != len(mine) {
 		return nil, fmt.Errorf("join group: %d devices for %d ranks", len(devices), len(mine))
 	}
-	j := &joining{node: n, table: t, mine: mine, conns: map[seat]net.Conn{}}
+	j := &joining{node: n, table: t, mine: mine, conns: map[rankPair]net.Conn{}}
 	pairing, within := errgroup.WithContext(ctx)
 	for _, r := range mine {
 		for other := range t.Hosts {
@@ -63,7 +63,7 @@ func (n *Node) Join(ctx context.Context, t Table, mine []int, devices []kernels.
 	for i, r := range mine {
 		conns := make([]net.Conn, len(t.Hosts))
 		for other := range conns {
-			conns[other] = j.conns[seat{t.Group, r, other}]
+			conns[other] = j.conns[rankPair{t.Group, r, other}]
 		}
 		ends[i] = newMesh(r, conns)
 	}
@@ -77,28 +77,28 @@ type joining struct {
 	mine  []int
 
 	mu    sync.Mutex
-	conns map[seat]net.Conn // From is a rank of this process
+	conns map[rankPair]net.Conn // From is a rank of this process
 }
 
-func (j *joining) sit(from, to int, c net.Conn) {
+func (j *joining) keep(from, to int, c net.Conn) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.conns[seat{j.table.Group, from, to}] = c
+	j.conns[rankPair{j.table.Group, from, to}] = c
 }
 
 // pair connects rank r of this process with another.
 func (j *joining) pair(ctx context.Context, r, other int) error {
 	if slices.Contains(j.mine, other) {
 		a, b := pipe()
-		j.sit(r, other, a)
-		j.sit(other, r, b)
+		j.keep(r, other, a)
+		j.keep(other, r, b)
 		return nil
 	}
 	c, err := j.reach(ctx, r, other)
 	if err != nil {
 		return err
 	}
-	j.sit(r, other, c)
+	j.keep(r, other, c)
 	return nil
 }
 
@@ -108,20 +108,20 @@ func (j *joining) reach(ctx context.Context, r, other int) (net.Conn, error) {
 		if j.table.Hosts[other] == "" {
 			return nil, errors.New("its process does not listen: it must have the lowest ranks")
 		}
-		s := seat{j.table.Group, r, other}
+		s := rankPair{j.table.Group, r, other}
 		// No time of its own: hundreds of connections at once may take long on a machine that computes.
-		c, err := j.node.connect(ctx, j.table.Hosts[other], 0, hello{Seat: &s})
+		c, err := j.node.connect(ctx, j.table.Hosts[other], 0, hello{Pair: &s})
 		if err != nil {
 			return nil, err
 		}
 		return c.Conn, nil
 	}
-	s := seat{j.table.Group, other, r}
-	m, err := j.node.seats.at(s)
+	s := rankPair{j.table.Group, other, r}
+	m, err := j.node.meetings.at(s)
 	if err != nil {
 		return nil, err
 	}
-	defer j.node.seats.leave(s)
+	defer j.node.meetings.leave(s)
 	select {
 	case c := <-m.conn:
 		return c, nil

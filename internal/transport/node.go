@@ -20,15 +20,15 @@ type Node struct {
 	working  sync.WaitGroup
 	links    links
 
-	mu    sync.Mutex
-	seats seats
-	open  map[net.Conn]bool // connections that nobody has taken yet
+	mu       sync.Mutex
+	meetings meetings
+	open     map[net.Conn]bool // connections that nobody has taken yet
 }
 
 // hello is the first message on a connection: what it is for.
 type hello struct {
-	Call bool  `json:"call,omitempty"`
-	Seat *seat `json:"seat,omitempty"`
+	Call bool      `json:"call,omitempty"`
+	Pair *rankPair `json:"seat,omitempty"`
 }
 
 // NewNode returns a node that does not listen.
@@ -160,10 +160,10 @@ func (n *Node) place(c net.Conn, h hello) error {
 			return net.ErrClosed
 		}
 	}
-	if h.Seat == nil {
+	if h.Pair == nil {
 		return errors.New("a connection for nothing")
 	}
-	m, err := n.seats.at(*h.Seat)
+	m, err := n.meetings.at(*h.Pair)
 	if err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func (n *Node) place(c net.Conn, h hello) error {
 	case <-m.over:
 		return errors.New("the group has ended here")
 	case <-time.After(waitingTime):
-		n.seats.leave(*h.Seat)
+		n.meetings.leave(*h.Pair)
 		return errors.New("the group was not joined here")
 	case <-n.closed:
 		return net.ErrClosed
@@ -181,7 +181,7 @@ func (n *Node) place(c net.Conn, h hello) error {
 }
 
 // Over says that this process will not join the group, or not again: those who wait for it here are told at once.
-func (n *Node) Over(t Table) { n.seats.end(t.Group) }
+func (n *Node) Over(t Table) { n.meetings.end(t.Group) }
 
 // Accept waits for a call of another process.
 func (n *Node) Accept(ctx context.Context) (*Conn, error) {

@@ -125,7 +125,7 @@ func (j *job) latents(z []float32, i int) *stages.Array {
 }
 
 // model returns the denoiser that is due, on a device.
-func (j *job) model(dev kernels.Backend, stage weight.Stage) (*loaded, error) {
+func (j *job) model(dev kernels.Backend, stage weight.PipelineStage) (*loaded, error) {
 	if j.expert == 1 {
 		return j.experts.second.Part(dev, stage)
 	}
@@ -135,7 +135,7 @@ func (j *job) model(dev kernels.Backend, stage weight.Stage) (*loaded, error) {
 // evaluator returns the network on a device that has all of the batch, prepared in the scope open at the call. Rows go
 // branch by branch, as the sampler orders them.
 func (j *job) evaluator(dev kernels.Backend) (sampler.Model, error) {
-	model, err := j.model(dev, weight.Stage{})
+	model, err := j.model(dev, weight.PipelineStage{})
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ import (
 type maker struct {
 	*stage
 	dev    kernels.Backend
-	seat   *nn.Seat       // nil: alone, or with ranks that do the same in step
+	place  *nn.GridRank   // nil: alone, or with ranks that do the same in step
 	speeds []float64      // of the ranks
 	saving *stages.Saving // nil: steps are not saved
 	writes bool           // this rank hands them on
@@ -55,8 +55,8 @@ func (m maker) clip(ctx context.Context, batch []*stages.Element, clip int) erro
 
 // sample samples a batch. Then the first rank gives the elements their latents, or every rank to its own.
 func (m maker) sample(ctx context.Context, j *job) error {
-	if m.seat != nil && m.seat.Grid.Pipeline > 1 {
-		return m.samplePipeline(ctx, j.groups(m.seat.Grid))
+	if m.place != nil && m.place.Grid.Pipeline > 1 {
+		return m.samplePipeline(ctx, j.groups(m.place.Grid))
 	}
 	defer m.dev.Scope()()
 	p, evaluate, err := m.portionOf(j)
@@ -76,15 +76,15 @@ func (m maker) sample(ctx context.Context, j *job) error {
 }
 
 // first reports whether this rank gives the results of its portion.
-func (m maker) first() bool { return m.seat == nil || m.seat.First() }
+func (m maker) first() bool { return m.place == nil || m.place.First() }
 
 // portionOf returns what this rank samples of a job, and the network for it, prepared in the scope open at the call.
 func (m maker) portionOf(j *job) (portion, sampler.Model, error) {
-	if m.seat == nil {
+	if m.place == nil {
 		evaluate, err := j.evaluator(m.dev)
 		return portion{job: j}, evaluate, err
 	}
-	ranks, err := j.ranks(m.seat, m.speeds, j.branches())
+	ranks, err := j.ranks(m.place, m.speeds, j.branches())
 	if err != nil {
 		return portion{}, nil, err
 	}
@@ -94,8 +94,8 @@ func (m maker) portionOf(j *job) (portion, sampler.Model, error) {
 // sampleEach samples batches, in a pipeline several at once.
 func (m maker) sampleEach(ctx context.Context, jobs []*job) error {
 	n := 1
-	if m.seat != nil {
-		n = m.seat.Grid.Pipeline
+	if m.place != nil {
+		n = m.place.Grid.Pipeline
 	}
 	for some := range slices.Chunk(jobs, max(1, n)) {
 		var err error

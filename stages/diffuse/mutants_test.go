@@ -40,8 +40,8 @@ func TestMutants(t *testing.T) {
 			be, mine, own := cpu.New(1), *j, *s
 			mine.stage, mine.batch = &own, slices.Clone(j.batch)
 			mistake(&mine, rank)
-			seat := &nn.Seat{Dev: be, Sequence: kernels.NewGroup(ctx, tr, be, time.Minute)}
-			return maker{stage: &own, dev: be, seat: seat, speeds: sequence.Equal(3)}.sample(ctx, &mine)
+			place := &nn.GridRank{Dev: be, Sequence: kernels.NewGroup(ctx, tr, be, time.Minute)}
+			return maker{stage: &own, dev: be, place: place, speeds: sequence.Equal(3)}.sample(ctx, &mine)
 		}
 		if err := kernels.Together(t.Context(), transport.Shared(3), time.Second, run); err != nil {
 			t.Fatal(err)

@@ -34,7 +34,7 @@ func (j *job) groups(g cost.Grid) (out []*job) {
 // samplePipeline samples jobs at once on one rank of a grid of several stages.
 func (m maker) samplePipeline(ctx context.Context, jobs []*job) error {
 	defer m.dev.Scope()()
-	l := &pipeline{seat: m.seat}
+	l := &pipeline{place: m.place}
 	defer l.stop()
 	elements := 0
 	for _, j := range jobs {
@@ -42,10 +42,10 @@ func (m maker) samplePipeline(ctx context.Context, jobs []*job) error {
 	}
 	for _, j := range jobs {
 		rows := j.branches() // that go together
-		if m.seat.Apart(elements) {
+		if m.place.Apart(elements) {
 			rows = 1
 		}
-		ranks, err := j.ranks(m.seat, m.speeds, rows)
+		ranks, err := j.ranks(m.place, m.speeds, rows)
 		if err != nil {
 			return err
 		}
@@ -55,7 +55,7 @@ func (m maker) samplePipeline(ctx context.Context, jobs []*job) error {
 		return err
 	}
 	for _, s := range l.samplings {
-		if err := s.finish(m.seat, m.alike); err != nil {
+		if err := s.finish(m.place, m.alike); err != nil {
 			return err
 		}
 	}
@@ -64,7 +64,7 @@ func (m maker) samplePipeline(ctx context.Context, jobs []*job) error {
 
 // pipeline is what goes through the stages on one rank.
 type pipeline struct {
-	seat      *nn.Seat
+	place     *nn.GridRank
 	samplings []*sampling
 	items     []*item
 }
@@ -75,8 +75,8 @@ func (l *pipeline) add(ctx context.Context, j *job, ranks []*shares.Rank, v *sav
 	for i, r := range ranks {
 		s.items = append(s.items, &item{r.NewMicrobatch(), s, i == 0})
 	}
-	if l.seat.Stage.First() {
-		s.begin(ctx, l.seat.First())
+	if l.place.Stage.First() {
+		s.begin(ctx, l.place.First())
 	}
 	l.samplings, l.items = append(l.samplings, s), append(l.items, s.items...)
 }
@@ -86,17 +86,17 @@ func (l *pipeline) add(ctx context.Context, j *job, ranks []*shares.Rank, v *sav
 func (l *pipeline) run() error {
 	slots := len(l.items)
 	for _, s := range l.samplings {
-		slots = max(slots, l.seat.Pipeline.Size()+len(s.items)-1)
+		slots = max(slots, l.place.Pipeline.Size()+len(s.items)-1)
 	}
 	at := func(i int) *item { return l.items[i%slots] }
-	return weight.Belt{
+	return weight.Pipeline{
 		Op: "blocks", Items: l.samplings[0].steps() * slots,
 		Empty: func(i int) bool { return i%slots >= len(l.items) },
-		Take:  func(i int) error { return at(i).take(l.seat) },
+		Take:  func(i int) error { return at(i).take(l.place) },
 		On:    func(i int) []kernels.Tensor { return at(i).Onward },
 		Back:  func(i int) []kernels.Tensor { return at(i).Back },
 		Done:  func(i int) error { return at(i).done() },
-	}.Run(l.seat.Pipeline)
+	}.Run(l.place.Pipeline)
 }
 
 // stop ends the samplers that have not come to their end.
@@ -117,9 +117,9 @@ type item struct {
 }
 
 // take runs the blocks of this rank on the item. On the first stage the first item of a sampling asks its sampler.
-func (f *item) take(seat *nn.Seat) error {
+func (f *item) take(place *nn.GridRank) error {
 	f.Next()
-	if s := f.sampling; seat.Stage.First() {
+	if s := f.sampling; place.Stage.First() {
 		if f.first {
 			if err := s.next(); err != nil {
 				return err
@@ -128,7 +128,7 @@ func (f *item) take(seat *nn.Seat) error {
 		q, n := &s.now, s.branches()
 		f.Begin(q.rows[:len(q.rows)/n], q.timesteps[:len(q.timesteps)/n], q.generated[:len(q.generated)/n])
 	}
-	return f.Advance(seat.Stage.Last())
+	return f.Advance(place.Stage.Last())
 }
 
 // done adds the item's branches to the answer for the sampler.
@@ -191,12 +191,12 @@ func (s *sampling) next() error {
 }
 
 // finish lets the sampler take its last step and gives the elements their latents.
-func (s *sampling) finish(seat *nn.Seat, alike bool) error {
-	if seat.Stage.First() {
+func (s *sampling) finish(place *nn.GridRank, alike bool) error {
+	if place.Stage.First() {
 		if _, more := s.ask(); more {
 			return errors.New("the sampler goes on after its last step")
 		}
-		if s.err != nil || !seat.First() && !alike {
+		if s.err != nil || !place.First() && !alike {
 			return s.err
 		}
 		if err := s.deliver(s.z, alike); err != nil {
@@ -206,25 +206,25 @@ func (s *sampling) finish(seat *nn.Seat, alike bool) error {
 	if !alike {
 		return nil
 	}
-	return s.spread(seat)
+	return s.spread(place)
 }
 
 // spread gives the latents of the first stage to the others.
-func (s *sampling) spread(seat *nn.Seat) error {
-	defer seat.Dev.Scope()()
+func (s *sampling) spread(place *nn.GridRank) error {
+	defer place.Dev.Scope()()
 	var all []float32
-	x := seat.Dev.Alloc(kernels.F32, len(s.batch), s.values())
-	if seat.Stage.First() {
+	x := place.Dev.Alloc(kernels.F32, len(s.batch), s.values())
+	if place.Stage.First() {
 		for _, e := range s.batch {
 			all = append(all, e.Latents.Data...)
 		}
-		seat.Dev.Upload(x, all)
+		place.Dev.Upload(x, all)
 	}
-	if err := seat.Pipeline.Broadcast("latents", 0, x); err != nil || seat.Stage.First() {
+	if err := place.Pipeline.Broadcast("latents", 0, x); err != nil || place.Stage.First() {
 		return err
 	}
 	all = make([]float32, x.Len())
-	if err := seat.Dev.Download(all, x); err != nil {
+	if err := place.Dev.Download(all, x); err != nil {
 		return err
 	}
 	s.job.finish(all)

@@ -74,7 +74,7 @@ func (p portion) from() sampler.State {
 		return s
 	}
 	for k, m := range p.batch[0].Begun.Memory {
-		s.Memory = append(s.Memory, sampler.Memory{Name: m.Name, Values: p.all(func(e *stages.Element) []float32 {
+		s.Memory = append(s.Memory, sampler.History{Name: m.Name, Values: p.all(func(e *stages.Element) []float32 {
 			return e.Begun.Memory[k].Values.Data
 		})})
 	}

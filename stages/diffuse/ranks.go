@@ -12,12 +12,12 @@ import (
 
 // ranks returns what a rank of a set computes of the batch, for so many branches together each: its columns, and of the
 // model its heads and blocks.
-func (j *job) ranks(seat *nn.Seat, speeds []float64, together int) (out []*shares.Rank, err error) {
+func (j *job) ranks(place *nn.GridRank, speeds []float64, together int) (out []*shares.Rank, err error) {
 	plan, err := j.plan(speeds, together)
 	if err != nil {
 		return nil, err
 	}
-	heads, err := seat.Cut.Heads(j.Heads)
+	heads, err := place.Cut.Heads(j.Heads)
 	if err != nil {
 		return nil, err
 	}
@@ -26,7 +26,7 @@ func (j *job) ranks(seat *nn.Seat, speeds []float64, together int) (out []*share
 			return nil, err
 		}
 	}
-	model, err := j.model(seat.Dev, seat.Stage)
+	model, err := j.model(place.Dev, place.Stage)
 	for branch := 0; err == nil && branch < j.branches(); branch += together {
 		batch := &shares.Batch{Description: &j.Description, Size: j.size, Branches: together, Given: j.given(), Plan: plan}
 		for _, e := range j.batch {
@@ -35,7 +35,7 @@ func (j *job) ranks(seat *nn.Seat, speeds []float64, together int) (out []*share
 			}
 		}
 		var r *shares.Rank
-		r, err = batch.NewRank(seat.Dev, seat.Sequence, model)
+		r, err = batch.NewRank(place.Dev, place.Sequence, model)
 		out = append(out, r)
 	}
 	return out, err

@@ -73,9 +73,9 @@ func (s *stage) runSet(ctx context.Context, set *stages.Set, batch []*stages.Ele
 	if err != nil || j == nil {
 		return err
 	}
-	return nn.OnGrid(ctx, set, grid, func(ctx context.Context, seat *nn.Seat) error {
-		return maker{stage: s, dev: seat.Dev, seat: seat, speeds: grid.Speeds(set.Speeds), saving: set.Saving,
-			writes: seat.First() && seat.Share == 0}.sample(ctx, j)
+	return nn.OnGrid(ctx, set, grid, func(ctx context.Context, place *nn.GridRank) error {
+		return maker{stage: s, dev: place.Dev, place: place, speeds: grid.Speeds(set.Speeds), saving: set.Saving,
+			writes: place.First() && place.Share == 0}.sample(ctx, j)
 	})
 }
 
@@ -94,12 +94,12 @@ func (s *stage) runAlike(ctx context.Context, set *stages.Set, grid cost.Grid, b
 			batches[r] = append(batches[r], &own)
 		}
 	}
-	return nn.OnGrid(ctx, set, grid, func(ctx context.Context, seat *nn.Seat) error {
-		m := maker{stage: s, dev: seat.Dev, speeds: grid.Speeds(set.Speeds), saving: set.Saving,
-			writes: seat.First() && seat.Share == 0, alike: true}
+	return nn.OnGrid(ctx, set, grid, func(ctx context.Context, place *nn.GridRank) error {
+		m := maker{stage: s, dev: place.Dev, speeds: grid.Speeds(set.Speeds), saving: set.Saving,
+			writes: place.First() && place.Share == 0, alike: true}
 		if grid.Sequence > 1 || grid.Pipeline > 1 {
-			m.seat = seat
+			m.place = place
 		}
-		return m.run(ctx, batches[grid.Rank(seat.Share, seat.Cut.Rank, seat.Stage.Rank)])
+		return m.run(ctx, batches[grid.Rank(place.Share, place.Cut.Rank, place.Stage.Rank)])
 	})
 }

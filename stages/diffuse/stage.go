@@ -134,8 +134,8 @@ func (s *stage) Check(row *schemas.PromptRow) error {
 }
 
 // clip is what the schedule may depend on.
-func (s *stage) clip(row *schemas.PromptRow) sampler.Clip {
-	return sampler.Clip{Height: row.Height, Width: row.Width, Frames: row.NumFrames,
+func (s *stage) clip(row *schemas.PromptRow) sampler.VideoSize {
+	return sampler.VideoSize{Height: row.Height, Width: row.Width, Frames: row.NumFrames,
 		BF16: s.DType == kernels.BF16}
 }
 

@@ -11,21 +11,21 @@ import (
 	"latentbeam/stages/weight"
 )
 
-// Seat is one rank of a set that is cut in up to three ways.
-type Seat struct {
+// GridRank is one rank of a set that is cut in up to three ways.
+type GridRank struct {
 	cost.Grid
 	// Dev computes; layers whose weights are cut go together with the other ranks of the tensor group.
 	Dev kernels.Backend
 	// Share, Cut and Stage are the rank's place in the grid.
 	Share int
 	Cut   weight.Cut
-	Stage weight.Stage
+	Stage weight.PipelineStage
 	// Sequence are the ranks with the other shares of the tokens, Pipeline those with the other blocks.
 	Sequence, Pipeline *kernels.Group
 }
 
 // First reports whether this is the rank that gives the results of its share.
-func (s *Seat) First() bool { return s.Cut.Rank == 0 && s.Stage.Rank == 0 }
+func (s *GridRank) First() bool { return s.Cut.Rank == 0 && s.Stage.Rank == 0 }
 
 // stagePatience is how long a stage of a pipeline waits for the one before it: it may have to do all its blocks
 // for a batch first, and there is no exchange on the way by which it could be seen to live. A rank that fails
@@ -33,24 +33,24 @@ func (s *Seat) First() bool { return s.Cut.Rank == 0 && s.Stage.Rank == 0 }
 const stagePatience = time.Hour
 
 // OnGrid runs f for every device of this process, as ranks of a grid that has as many as the set.
-func OnGrid(ctx context.Context, set *stages.Set, grid cost.Grid, f func(ctx context.Context, s *Seat) error) error {
+func OnGrid(ctx context.Context, set *stages.Set, grid cost.Grid, f func(ctx context.Context, s *GridRank) error) error {
 	if set.Ranks() != grid.Ranks() {
 		return fmt.Errorf("a set of %d devices for a grid of %v", set.Ranks(), grid)
 	}
 	return set.Run(ctx, func(ctx context.Context, dev kernels.Backend, g *kernels.Group) error {
-		seat, err := sit(dev, g, grid)
+		place, err := placeOf(dev, g, grid)
 		if err != nil {
 			return err
 		}
-		return f(ctx, seat)
+		return f(ctx, place)
 	})
 }
 
-// sit finds the place of g's rank and its neighbours.
-func sit(dev kernels.Backend, g *kernels.Group, grid cost.Grid) (*Seat, error) {
+// placeOf finds the place of g's rank and its neighbours.
+func placeOf(dev kernels.Backend, g *kernels.Group, grid cost.Grid) (*GridRank, error) {
 	share, tensor, stage := grid.Place(g.Rank())
-	s := &Seat{Grid: grid, Share: share, Cut: weight.Cut{Rank: tensor, Ways: grid.Tensor},
-		Stage: weight.Stage{Rank: stage, Ways: grid.Pipeline}}
+	s := &GridRank{Grid: grid, Share: share, Cut: weight.Cut{Rank: tensor, Ways: grid.Tensor},
+		Stage: weight.PipelineStage{Rank: stage, Ways: grid.Pipeline}}
 	sequence, cut, pipeline := grid.Lines(g.Rank())
 	var err error
 	if s.Sequence, err = g.Sub(sequence, 0); err != nil {

@@ -49,7 +49,7 @@ func (s *EulerAncestral) Sample(ctx context.Context, b Batch, z []float32, model
 			z[i] *= s.first
 		}
 	}
-	none := func(int) []Memory { return nil }
+	none := func(int) []History { return nil }
 	return flowSteps(ctx, flow{name: solverAncestral, timesteps: s.timesteps, step: s.step, remembers: nothing, memory: none,
 		input: s.input}, b, z, model, noise, progress)
 }

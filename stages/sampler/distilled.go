@@ -61,7 +61,7 @@ func (s *FlowDMD) Sample(ctx context.Context, b Batch, z []float32, model Model,
 			}
 		}
 	}
-	none := func(int) []Memory { return nil }
+	none := func(int) []History { return nil }
 	return flowSteps(ctx, flow{name: "dmd", timesteps: s.timesteps, step: step, remembers: nothing, memory: none}, b, z,
 		model, noise, progress)
 }

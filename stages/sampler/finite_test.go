@@ -18,7 +18,7 @@ func TestNotFinite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	flow, err := rflow.New(4, Clip{Height: 64, Width: 64, Frames: 1})
+	flow, err := rflow.New(4, VideoSize{Height: 64, Width: 64, Frames: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

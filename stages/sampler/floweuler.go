@@ -44,7 +44,7 @@ func (s *FlowEuler) Sample(ctx context.Context, b Batch, z []float32, model Mode
 			}
 		}
 	}
-	none := func(int) []Memory { return nil }
+	none := func(int) []History { return nil }
 	return flowSteps(ctx, flow{name: "euler", timesteps: s.timesteps, step: step, remembers: nothing, memory: none}, b, z,
 		model, noise, progress)
 }

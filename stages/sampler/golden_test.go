@@ -94,7 +94,7 @@ func (c *goldenRun) sampler(t *testing.T) Sampler {
 	if c.CFGChannel != nil {
 		recipe.GuidedChannels = *c.CFGChannel
 	}
-	s, err := recipe.New(c.Steps, Clip{Height: c.Height, Width: c.Width, Frames: c.NumFrames, BF16: c.BF16})
+	s, err := recipe.New(c.Steps, VideoSize{Height: c.Height, Width: c.Width, Frames: c.NumFrames, BF16: c.BF16})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -97,21 +97,21 @@ type pndmRun struct {
 	sum, begin []float32
 }
 
-func (u *pndmRun) memory(done int) (out []Memory) {
+func (u *pndmRun) memory(done int) (out []History) {
 	for _, name := range u.remembers(done) {
 		switch name {
 		case pndmSum:
-			out = append(out, Memory{name, u.sum})
+			out = append(out, History{name, u.sum})
 		case pndmBegin:
-			out = append(out, Memory{name, u.begin})
+			out = append(out, History{name, u.begin})
 		default:
-			out = append(out, Memory{name, u.outs[len(u.outs)-1-len(out)]})
+			out = append(out, History{name, u.outs[len(u.outs)-1-len(out)]})
 		}
 	}
 	return out
 }
 
-func (u *pndmRun) recall(m Memory) {
+func (u *pndmRun) recall(m History) {
 	values := slices.Clone(m.Values)
 	switch m.Name {
 	case pndmSum:

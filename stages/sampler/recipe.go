@@ -38,7 +38,7 @@ func OpenSora(version string) (Recipe, error) {
 }
 
 // Check says why a row with these parameters cannot be sampled, or nil; the text begins with the parameter.
-func (r Recipe) Check(numInferenceSteps int, clip Clip) error {
+func (r Recipe) Check(numInferenceSteps int, clip VideoSize) error {
 	least := MinSteps
 	if r.flow || r.wan != (WanConfig{}) || r.vp != (VPConfig{}) {
 		least = 1
@@ -59,7 +59,7 @@ func (r Recipe) Check(numInferenceSteps int, clip Clip) error {
 }
 
 // New returns the sampler of rows with these parameters.
-func (r Recipe) New(numInferenceSteps int, clip Clip) (Sampler, error) {
+func (r Recipe) New(numInferenceSteps int, clip VideoSize) (Sampler, error) {
 	if err := r.Check(numInferenceSteps, clip); err != nil {
 		return nil, fmt.Errorf("sampler: %w", err)
 	}

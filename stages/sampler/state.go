@@ -11,13 +11,13 @@ import (
 // State is how far a sampling has come. Together with the latents of that moment it is all that Sample needs to go on,
 // in another process and in another batch.
 type State struct {
-	Done   int      // steps
-	Memory []Memory // all that the sampler remembers beside the latents; none for most
+	Done   int       // steps
+	Memory []History // all that the sampler remembers beside the latents; none for most
 }
 
-// Memory is values that a sampler hands from step to step, as long as z and in its order. A Sample that goes on copies
-// them.
-type Memory struct {
+// History is values that a sampler keeps from step to step, such as earlier predictions. They are as many as those of z and
+// in its order. A Sample that goes on copies them.
+type History struct {
 	Name   string
 	Values []float32
 }
@@ -52,7 +52,7 @@ func (b Batch) until(steps int) int {
 }
 
 // stepped tells that so many steps of all are done.
-func (b Batch) stepped(done, steps int, memory []Memory) error {
+func (b Batch) stepped(done, steps int, memory []History) error {
 	if b.After == nil || done == steps {
 		return nil
 	}
@@ -131,10 +131,10 @@ func (u *UniPC) remembers(done int) []string {
 }
 
 // memory is what the run remembers behind a step.
-func (u *uniRun) memory(done int) (out []Memory) {
+func (u *uniRun) memory(done int) (out []History) {
 	all := map[string][]float32{uniData: u.data, uniLast: u.last, uniBefore: u.before}
 	for _, name := range u.remembers(done) {
-		out = append(out, Memory{name, all[name]})
+		out = append(out, History{name, all[name]})
 	}
 	return out
 }

@@ -67,7 +67,7 @@ func (r toyRun) from(t *testing.T, s saved, until int) (z []float32, states []sa
 	b.After = func(s State) error {
 		one := saved{State{Done: s.Done}, slices.Clone(z)}
 		for _, m := range s.Memory {
-			one.Memory = append(one.Memory, Memory{m.Name, slices.Clone(m.Values)})
+			one.Memory = append(one.Memory, History{m.Name, slices.Clone(m.Values)})
 		}
 		states = append(states, one)
 		return nil
@@ -114,9 +114,9 @@ func TestGoOnIsChecked(t *testing.T) {
 	s := wanSampler(t, WanConfig{}, 4)
 	z := make([]float32, 8)
 	b := Batch{N: 1, Channels: 2, Size: 4, Frames: 1}
-	memory := func(names ...string) (out []Memory) {
+	memory := func(names ...string) (out []History) {
 		for _, name := range names {
-			out = append(out, Memory{name, z})
+			out = append(out, History{name, z})
 		}
 		return out
 	}
@@ -126,7 +126,7 @@ func TestGoOnIsChecked(t *testing.T) {
 		"with 0 memories, want [data last]":          {Done: 1},
 		"with 2 memories, want [data last before]":   {Done: 2, Memory: memory("data", "last")},
 		`go on with 8 values of "last", want 8`:      {Done: 1, Memory: memory("last", "data")},
-		`go on with 1 values of "last", want 8 of "`: {Done: 1, Memory: []Memory{{"data", z}, {"last", z[:1]}}},
+		`go on with 1 values of "last", want 8 of "`: {Done: 1, Memory: []History{{"data", z}, {"last", z[:1]}}},
 	} {
 		b.From = from
 		nntest.WantError(t, fmt.Sprint(from.Done), s.Sample(t.Context(), b, z, nil, nil, nil), want)
@@ -147,7 +147,7 @@ func TestSignatures(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := r.New(steps, Clip{Height: 64, Width: 64, Frames: 17})
+			s, err := r.New(steps, VideoSize{Height: 64, Width: 64, Frames: 17})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -163,7 +163,7 @@ func TestSignatures(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := r.New(steps, Clip{})
+			s, err := r.New(steps, VideoSize{})
 			if err != nil {
 				t.Fatal(err)
 			}

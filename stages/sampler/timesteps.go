@@ -8,9 +8,9 @@ import (
 // flowTimesteps is the length of the training process of rectified flow.
 const flowTimesteps = 1000
 
-// Clip is what a schedule may depend on: the row's own height and width in pixels and its frames, not the
-// latent's.
-type Clip struct {
+// VideoSize is the height and width of a row in pixels and its frames, on which a schedule may depend. It is not the size
+// of the latents.
+type VideoSize struct {
 	Height, Width, Frames int
 	// BF16 tells that the model runs in bfloat16, in which the reference then also computes the shift.
 	BF16 bool
@@ -40,7 +40,7 @@ func (r frameRule) check(frames int) error {
 // flowTimestepsOf returns the timesteps of n steps, from 1000 down, shifted towards the noise for clips that
 // are larger than 512 x 512 or longer than one frame (section 5.3.2 of arXiv:2403.03206). Every operation is
 // rounded as the reference's tensors are, since the network takes what comes out.
-func flowTimestepsOf(n int, rule frameRule, clip Clip) []float32 {
+func flowTimestepsOf(n int, rule frameRule, clip VideoSize) []float32 {
 	r := toFP32
 	if clip.BF16 {
 		r = toBF16
@@ -58,7 +58,7 @@ func flowTimestepsOf(n int, rule frameRule, clip Clip) []float32 {
 }
 
 // shiftOf is sqrt(height * width / 512^2) * sqrt(frames).
-func shiftOf(rule frameRule, clip Clip, r rounding) float64 {
+func shiftOf(rule frameRule, clip VideoSize, r rounding) float64 {
 	area := r(r(float64(clip.Height)) * r(float64(clip.Width)))
 	space := r(math.Sqrt(r(area / (512 * 512))))
 	frames := 1.0

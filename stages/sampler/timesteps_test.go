@@ -32,7 +32,7 @@ func TestFlowTimesteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range golden.Cases {
-		s, err := recipe.New(30, Clip{c.Height, c.Width, c.NumFrames, c.DType == "bf16"})
+		s, err := recipe.New(30, VideoSize{c.Height, c.Width, c.NumFrames, c.DType == "bf16"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +70,7 @@ func TestRecipes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		clip := Clip{Height: 64, Width: 64, Frames: c.frames}
+		clip := VideoSize{Height: 64, Width: 64, Frames: c.frames}
 		err = r.Check(c.steps, clip)
 		if (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("Open-Sora %s, %d steps, %d frames: %v, want %q", c.version, c.steps, c.frames, err, c.want)
@@ -88,7 +88,7 @@ func TestRecipes(t *testing.T) {
 // statistic goes over an element.
 func TestSharesOfElements(t *testing.T) {
 	recipe, _ := OpenSora("1.2")
-	s, err := recipe.New(5, Clip{64, 64, 17, false})
+	s, err := recipe.New(5, VideoSize{64, 64, 17, false})
 	if err != nil {
 		t.Fatal(err)
 	}

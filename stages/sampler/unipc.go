@@ -47,7 +47,7 @@ type flow struct {
 	timesteps []float32
 	step      func(r *run, i int)
 	remembers func(done int) []string
-	memory    func(done int) []Memory
+	memory    func(done int) []History
 	input     func(i int) float32 // factor of the latents that the network takes; nil: 1
 }
 

@@ -44,7 +44,7 @@ func (c *vpRun) sampler(t *testing.T) Sampler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := r.New(c.Steps, Clip{})
+	s, err := r.New(c.Steps, VideoSize{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,12 +118,12 @@ func TestVPRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		for steps, good := range map[int]bool{least - 1: false, least: true, MaxSteps: true, MaxSteps + 1: false} {
-			if err := r.Check(steps, Clip{}); (err == nil) != good || err != nil &&
+			if err := r.Check(steps, VideoSize{}); (err == nil) != good || err != nil &&
 				!strings.HasPrefix(err.Error(), "num_inference_steps is") {
 				t.Errorf("%s, %d steps: %v", solver, steps, err)
 			}
 		}
-		s, err := r.New(5, Clip{})
+		s, err := r.New(5, VideoSize{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,11 +147,11 @@ func TestVPMostSteps(t *testing.T) {
 		if c.ZeroSNR {
 			most = 250
 			want := "num_inference_steps is 300: with rescale_betas_zero_snr the second step would have more noise"
-			if err := r.Check(most+50, Clip{}); err == nil || !strings.HasPrefix(err.Error(), want) {
+			if err := r.Check(most+50, VideoSize{}); err == nil || !strings.HasPrefix(err.Error(), want) {
 				t.Errorf("%+v, 300 steps: %v", c, err)
 			}
 		}
-		s, err := r.New(most, Clip{})
+		s, err := r.New(most, VideoSize{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -89,7 +89,7 @@ func wanSampler(t *testing.T, c WanConfig, steps int) Sampler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := r.New(steps, Clip{Height: 480, Width: 832, Frames: 81})
+	s, err := r.New(steps, VideoSize{Height: 480, Width: 832, Frames: 81})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestWanRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for steps, want := range map[int]string{0: "num_inference_steps is 0: give 1 to 1000", 1001: "num_inference_steps is 1001", 1: ""} {
-		if err := r.Check(steps, Clip{Frames: 2}); (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
+		if err := r.Check(steps, VideoSize{Frames: 2}); (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%d steps: %v", steps, err)
 		}
 	}
@@ -126,7 +126,7 @@ func TestWanRefuses(t *testing.T) {
 	if err != nil || few.NumInferenceSteps != 3 || few.GuidanceScale != 1 {
 		t.Errorf("%+v, %v", few, err)
 	}
-	if err := few.Check(4, Clip{}); err == nil || err.Error() != "num_inference_steps is 4: dmd has 3" {
+	if err := few.Check(4, VideoSize{}); err == nil || err.Error() != "num_inference_steps is 4: dmd has 3" {
 		t.Errorf("4 steps of dmd: %v", err)
 	}
 	for _, solver := range []string{"unipc", "euler"} {

@@ -35,7 +35,7 @@ func TestPipelineGivesTheBytesOfOne(t *testing.T) {
 			err := kernels.Together(t.Context(), transport.Shared(ways), time.Second,
 				func(ctx context.Context, i int, tr kernels.Transport) error {
 					be := cpu.New(1 + i%2)
-					m, err := Load(cfg, weight.NewWeights(be, file).Stage(weight.Stage{Rank: i, Ways: ways}))
+					m, err := Load(cfg, weight.NewWeights(be, file).Stage(weight.PipelineStage{Rank: i, Ways: ways}))
 					if err != nil {
 						return err
 					}
@@ -77,7 +77,7 @@ func forwardPipeline(m *Model, be kernels.Backend, g *kernels.Group, all []evalu
 		xs[i] = be.Alloc(m.DType, e.x.Dim(0), p.times.Len, p.patches.Len, m.HiddenSize)
 	}
 	view := func(i int) kernels.Tensor { return xs[i] }
-	err := weight.Relay(g, "blocks", len(all), view, func(i int) error {
+	err := weight.Chain(g, "blocks", len(all), view, func(i int) error {
 		defer be.Scope()()
 		e := all[i]
 		b := m.batch(be, e.prepared, []nn.Part{{Rows: nn.Span{Len: e.x.Dim(0)}, Patches: e.prepared.patches}}, nil)
@@ -106,7 +106,7 @@ func TestPipelineHoldsItsBlocks(t *testing.T) {
 		whole := shapes(t, cfg)
 		asked := 0
 		for rank := range 2 {
-			w := weight.ShapesOnly().Stage(weight.Stage{Rank: rank, Ways: 2})
+			w := weight.ShapesOnly().Stage(weight.PipelineStage{Rank: rank, Ways: 2})
 			if _, err := Load(cfg, w); err != nil {
 				t.Fatal(err)
 			}
@@ -126,7 +126,7 @@ func TestPipelineHoldsItsBlocks(t *testing.T) {
 			t.Errorf("%s: two ranks ask for %d tensors of blocks, there are %d", cfg.name(), asked, blocks)
 		}
 		w := weight.NewWeights(cpu.New(1), nntest.File(t, whole))
-		if _, err := Load(cfg, w.Stage(weight.Stage{Rank: 3, Ways: 4})); err == nil {
+		if _, err := Load(cfg, w.Stage(weight.PipelineStage{Rank: 3, Ways: 4})); err == nil {
 			t.Errorf("%s: 4 ranks for 3 blocks are accepted", cfg.name())
 		}
 	}

@@ -66,7 +66,7 @@ func (c goldenCase) sampler(t *testing.T, cfg Config) sampler.Sampler {
 	if steps == 0 {
 		steps = 4 // those of the cases that are named after it
 	}
-	s, err := recipe.New(steps, sampler.Clip{Height: int(c.Height), Width: int(c.Width), Frames: int(c.NumFrames),
+	s, err := recipe.New(steps, sampler.VideoSize{Height: int(c.Height), Width: int(c.Width), Frames: int(c.NumFrames),
 		BF16: cfg.DType == kernels.BF16})
 	if err != nil {
 		t.Fatal(err)

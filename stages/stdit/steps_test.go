@@ -55,7 +55,7 @@ func (c *stepsCase) open(be kernels.Backend, name string) error {
 	if err != nil {
 		return err
 	}
-	clip := sampler.Clip{Height: 8 * size.H, Width: 8 * size.W, Frames: frames, BF16: true}
+	clip := sampler.VideoSize{Height: 8 * size.H, Width: 8 * size.W, Frames: frames, BF16: true}
 	if c.sampler, err = recipe.New(steps, clip); err != nil {
 		return err
 	}

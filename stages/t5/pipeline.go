@@ -26,7 +26,7 @@ func (e *Encoder) EncodePipeline(be kernels.Backend, g *kernels.Group, groups []
 		xs[i] = be.Alloc(e.streamType(), outs[i].Shape...)
 	}
 	view := func(i int) kernels.Tensor { return xs[i] }
-	err := weight.Relay(g, "layers", len(groups), view, func(i int) error {
+	err := weight.Chain(g, "layers", len(groups), view, func(i int) error {
 		defer be.Scope()()
 		x := xs[i]
 		if g.Rank() == 0 {

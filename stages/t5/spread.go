@@ -40,24 +40,24 @@ func (s *stage) RunSet(ctx context.Context, set *stages.Set, batch []*stages.Ele
 	if err != nil {
 		return err
 	}
-	return nn.OnGrid(ctx, set, s.Cut(), func(_ context.Context, seat *nn.Seat) error {
-		enc, err := s.Part(seat.Dev, seat.Stage)
+	return nn.OnGrid(ctx, set, s.Cut(), func(_ context.Context, place *nn.GridRank) error {
+		enc, err := s.Part(place.Dev, place.Stage)
 		if err != nil {
 			return err
 		}
-		defer seat.Dev.Scope()()
+		defer place.Dev.Scope()()
 		var groups [][][]int32
 		n := 1
-		if seat.Stage.Ways > 1 {
-			n = min(len(b.ids), groupsOfStage*seat.Stage.Ways)
+		if place.Stage.Ways > 1 {
+			n = min(len(b.ids), groupsOfStage*place.Stage.Ways)
 		}
 		for i := range n {
 			groups = append(groups, b.ids[i*len(b.ids)/n:(i+1)*len(b.ids)/n])
 		}
-		hidden, err := enc.EncodePipeline(seat.Dev, seat.Pipeline, groups)
-		if err != nil || !seat.First() {
+		hidden, err := enc.EncodePipeline(place.Dev, place.Pipeline, groups)
+		if err != nil || !place.First() {
 			return err
 		}
-		return b.give(seat.Dev, slices.Concat(hidden...))
+		return b.give(place.Dev, slices.Concat(hidden...))
 	})
 }

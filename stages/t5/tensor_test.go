@@ -85,7 +85,7 @@ func TestPipelineGivesTheBytesOfOne(t *testing.T) {
 			err := kernels.Together(t.Context(), transport.Shared(ways), time.Second,
 				func(ctx context.Context, i int, tr kernels.Transport) error {
 					be := cpu.New(1)
-					e, err := Load(cfg, weight.NewWeights(be, file).Stage(weight.Stage{Rank: i, Ways: ways}))
+					e, err := Load(cfg, weight.NewWeights(be, file).Stage(weight.PipelineStage{Rank: i, Ways: ways}))
 					if err != nil {
 						return err
 					}

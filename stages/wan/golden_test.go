@@ -154,7 +154,7 @@ func (c *goldenCase) runOn(t testing.TB, be kernels.Backend, m *Model) []float32
 		x, err = evaluate(t.Context(), x, c.Timesteps, nil)
 	} else {
 		var s sampler.Sampler
-		if s, err = d.recipe.New(c.Steps, sampler.Clip{}); err == nil {
+		if s, err = d.recipe.New(c.Steps, sampler.VideoSize{}); err == nil {
 			b := sampler.Batch{N: c.Shape[0], Channels: c.Shape[1], Size: len(x) / c.Shape[0] / c.Shape[1],
 				Guidance: slices.Repeat([]float32{c.Guidance}, c.Shape[0])}
 			err = s.Sample(t.Context(), b, x, evaluate, nil, nil)

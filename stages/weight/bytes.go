@@ -28,7 +28,7 @@ func (c *Component[C, M]) ShardBytes(dt kernels.DType, g cost.Grid) (shards [][]
 	g.Sequence = 1
 	for i := range g.Shards() {
 		_, tensor, pipeline := g.Place(i)
-		parts := c.bytesOf(dt, Shard{Cut{tensor, g.Tensor}, Stage{Rank: pipeline, Ways: g.Pipeline}})
+		parts := c.bytesOf(dt, Shard{Cut{tensor, g.Tensor}, PipelineStage{Rank: pipeline, Ways: g.Pipeline}})
 		own := slices.DeleteFunc(parts[1:], func(n int64) bool { return n == 0 })
 		shards = append(shards, parts[:1+len(own)])
 	}

@@ -58,7 +58,7 @@ type modelPlace struct {
 // all of it.
 type Shard struct {
 	Cut   Cut
-	Stage Stage
+	Stage PipelineStage
 }
 
 // OpenComponent reads the component's config.json (or what stands in for it, see stages.Model) and maps the
@@ -151,10 +151,10 @@ func (c *Component[C, M]) Staying() (stay, of int) {
 
 // On returns the model on dev's memory, shared by all backends of it: all of it, or on a rank of TensorParallel
 // that rank's cut. An error is about the checkpoint: the job cannot be done with it.
-func (c *Component[C, M]) On(dev kernels.Backend) (*M, error) { return c.Part(dev, Stage{}) }
+func (c *Component[C, M]) On(dev kernels.Backend) (*M, error) { return c.Part(dev, PipelineStage{}) }
 
 // Part is On for a rank that has only some of the blocks.
-func (c *Component[C, M]) Part(dev kernels.Backend, stage Stage) (*M, error) {
+func (c *Component[C, M]) Part(dev kernels.Backend, stage PipelineStage) (*M, error) {
 	return c.shard(dev, Shard{cutOf(dev), stage})
 }
 
@@ -166,7 +166,7 @@ func (c *Component[C, M]) shard(dev kernels.Backend, shard Shard) (*M, error) {
 	now := c.held
 	switch n := shard.Stage.Ways; {
 	case n <= 1:
-		shard.Stage = Stage{}
+		shard.Stage = PipelineStage{}
 	case n == len(now.runs):
 		shard.Stage.Run = now.runs[shard.Stage.Rank]
 	}

@@ -59,7 +59,7 @@ func (s *Sharded[C, M]) Hold(h cost.Held) error {
 // LoadShard brings a part of the weights to a device.
 func (s *Sharded[C, M]) LoadShard(dev kernels.Backend, shard int) error {
 	_, tensor, pipeline := s.Cut().Place(shard)
-	_, err := s.shard(dev, Shard{Cut{tensor, s.Cut().Tensor}, Stage{Rank: pipeline, Ways: s.Cut().Pipeline}})
+	_, err := s.shard(dev, Shard{Cut{tensor, s.Cut().Tensor}, PipelineStage{Rank: pipeline, Ways: s.Cut().Pipeline}})
 	return err
 }
 

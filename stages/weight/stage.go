@@ -7,25 +7,25 @@ import (
 	"latentbeam/stages/sequence"
 )
 
-// Stage is one rank of pipeline parallelism: it has a run of a model's blocks, and of what belongs to no
-// block everything. The zero value is a rank alone.
-type Stage struct {
+// PipelineStage is one rank of pipeline parallelism. It has a range of the model's blocks, and all weights that belong to
+// no block. The zero value is a rank alone.
+type PipelineStage struct {
 	Rank, Ways int
 	Run        sequence.Range // of blocks; empty: runs differ by one block at most
 }
 
 // Stage returns the same weights for one rank of pipeline parallelism.
-func (w *Weights) Stage(s Stage) *Weights {
+func (w *Weights) Stage(s PipelineStage) *Weights {
 	stage := *w
 	stage.stage = s
 	return &stage
 }
 
 // First and Last report whether this rank has the beginning and the end of the blocks.
-func (s Stage) First() bool { return s.Rank == 0 }
+func (s PipelineStage) First() bool { return s.Rank == 0 }
 
 // Last is described at First.
-func (s Stage) Last() bool { return s.Rank >= s.Ways-1 }
+func (s PipelineStage) Last() bool { return s.Rank >= s.Ways-1 }
 
 // AtFirst and AtLast load the named tensor where this rank has the beginning, or the end, of the blocks;
 // elsewhere they give none.

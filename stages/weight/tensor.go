@@ -72,16 +72,16 @@ func (t *tensorParallel) sum(dst, x, w kernels.Tensor, ep kernels.Epilogue) {
 	}
 	rows := x.Reshape(x.Len()/max(1, k), k)      // (M, K)
 	sums := t.Alloc(kernels.F32, rows.Dim(0), n) // (M, N)
-	if t.err = t.relay(sums, rows, w, ep.Parts); t.err != nil {
+	if t.err = t.sumInOrder(sums, rows, w, ep.Parts); t.err != nil {
 		return
 	}
 	ep.Parts, ep.Onto = nil, sums.Reshape(dst.Shape...)
 	t.Backend.Linear(dst, x.Narrow(-1, 0, 0), w.Narrow(1, 0, 0), ep)
 }
 
-// relay computes sums (M, N): chunks of them pass all ranks in order, each adding x (M, K) w^T; then all ranks
+// sumInOrder computes sums (M, N): chunks of them pass all ranks in order, each adding x (M, K) w^T; then all ranks
 // get them from the last. A chunk that others read is a tensor of its own, which nothing is written to meanwhile.
-func (t *tensorParallel) relay(sums, x, w kernels.Tensor, parts []int) error {
+func (t *tensorParallel) sumInOrder(sums, x, w kernels.Tensor, parts []int) error {
 	m, last := x.Dim(0), t.group.Size()-1
 	chunks := make([]kernels.Tensor, min(m, chunksOfRank*t.group.Size()))
 	rows := func(of kernels.Tensor, i int) kernels.Tensor {
@@ -91,7 +91,7 @@ func (t *tensorParallel) relay(sums, x, w kernels.Tensor, parts []int) error {
 		chunks[i] = t.Alloc(kernels.F32, rows(sums, i).Shape...)
 	}
 	chunk := func(i int) kernels.Tensor { return chunks[i] }
-	err := Relay(t.group, "tensor relay", len(chunks), chunk, func(i int) error {
+	err := Chain(t.group, "tensor relay", len(chunks), chunk, func(i int) error {
 		ep := kernels.Epilogue{Parts: parts}
 		if t.group.Rank() > 0 {
 			ep.Onto = chunks[i]

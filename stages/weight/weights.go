@@ -19,7 +19,7 @@ type Weights struct {
 	prefix string
 	as     *kernels.DType // convert to this type on loading; nil: as stored
 	cut    Cut            // which part of the layers to load
-	stage  Stage          // which blocks
+	stage  PipelineStage  // which blocks
 	block  int            // that the tensors belong to, counted from 1; 0: to none
 	kind   string         // what its name is made of
 	inside int            // where the names inside the block begin

@@ -1,8 +1,14 @@
 package main
 
 import (
+	"go/ast"
+	"go/token"
 	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 )
 
 // mostHomes is how many rooms may declare a type of one name.
@@ -33,8 +39,49 @@ var words = map[string]string{
 	"stage":     "the stages.Stage of the room",
 }
 
-// waiting are homonyms that wait for better names. The list only becomes shorter.
-const waiting = "Clip Memory Stage"
+// metaphors are words of other trades that once stood for ways of working. The terms of the field replace them: rank,
+// pipeline, batch, publish. "In flight" is Flink's term, "round trip" that of networks.
+const metaphors = "seat trip flight fly belt relay fate"
+
+var (
+	// term matches the terms of the field that contain a metaphor.
+	term = regexp.MustCompile(`(?i)in_?flight|round_?trip`)
+	// part matches a word of an identifier: "Seat" in "newSeatOf".
+	part = regexp.MustCompile(`[A-Z]?[a-z]+|[A-Z]+`)
+)
+
+// words returns the words of all identifiers, in lower case, each with a place.
+func (t *tree) words() map[string]token.Pos {
+	found := map[string]token.Pos{}
+	for _, f := range t.files {
+		ast.Inspect(f.File, func(n ast.Node) bool {
+			if id, ok := n.(*ast.Ident); ok {
+				for _, word := range part.FindAllString(term.ReplaceAllString(id.Name, ""), -1) {
+					found[strings.ToLower(word)] = id.Pos()
+				}
+			}
+			return true
+		})
+	}
+	return found
+}
+
+// glossary returns the words that ARCHITECTURE.md explains.
+func glossary(dir string) (found []string, err error) {
+	text, err := os.ReadFile(filepath.Join(dir, "ARCHITECTURE.md"))
+	if err != nil {
+		return nil, err
+	}
+	_, after, _ := strings.Cut(string(text), "\n## Words\n")
+	section, _, _ := strings.Cut(after, "\n## ")
+	_, rows, _ := strings.Cut(section, "|---|---|\n")
+	for row := range strings.Lines(rows) {
+		if word, _, ok := strings.Cut(strings.TrimPrefix(row, "| "), " |"); ok {
+			found = append(found, word)
+		}
+	}
+	return found, nil
+}
 
 // homonyms returns the names of types that too many rooms declare, each with its rooms.
 func (t *tree) homonyms() map[string][]string {

@@ -32,7 +32,7 @@ func (s sharing) onGrid(k int, devices []DeviceModel) (Forward, error) {
 	f.Sent += sums + onward
 	f.AllSent += 2*sums*int64(g.Sequence) + int64(g.Pipeline-1)*int64(g.Sequence*g.Tensor)*onward
 	if g.Tensor > 1 {
-		f.Wire += 2*float64(sums)/bandwidth + float64(s.Pairs*s.Sums*relays*g.Tensor)*latency
+		f.Wire += 2*float64(sums)/bandwidth + float64(s.Pairs*s.Sums*sumExchanges*g.Tensor)*latency
 	}
 	f.Wire += float64(onward)/bandwidth + float64(g.Pipeline-1)*latency
 	return f, nil
@@ -50,5 +50,5 @@ func (s sharing) busy(g cost.Grid, k int) float64 {
 	return float64(g.Pipeline*k) / float64(max(g.Pipeline, groups)*((k+groups-1)/groups))
 }
 
-// relays is how many exchanges a sum takes for each rank that it passes (weight.TensorParallel).
-const relays = 5
+// sumExchanges is how many exchanges a sum takes for each rank that it passes (weight.TensorParallel).
+const sumExchanges = 5

@@ -2,10 +2,10 @@ package weight
 
 import "latentbeam/kernels"
 
-// Belt passes items through the ranks of a pipeline, in order, and what the last rank makes of them back to the
-// first. While one rank is at an item the next is at the one before, so with as many items on the way as
-// ranks all are busy.
-type Belt struct {
+// Pipeline passes items through the ranks of a group in order, and the results of the last rank back to the first.
+// While one rank works on an item, the next works on the item before. So all ranks are busy if there are as many items
+// as ranks.
+type Pipeline struct {
 	Op    string // names the exchanges
 	Items int
 	// Take works on item i; it is called once on every rank. Items for which Empty reports true only take time.
@@ -18,8 +18,8 @@ type Belt struct {
 	Done func(i int) error
 }
 
-// Run runs the belt on one rank of g.
-func (b Belt) Run(g *kernels.Group) error {
+// Run runs the pipeline on one rank of g.
+func (b Pipeline) Run(g *kernels.Group) error {
 	rank, last := g.Rank(), g.Size()-1
 	for round := range b.Items + last {
 		here := round - rank // the item at this rank
@@ -63,4 +63,16 @@ func (b Belt) Run(g *kernels.Group) error {
 }
 
 // has reports whether there is such an item.
-func (b Belt) has(i int) bool { return i >= 0 && i < b.Items && (b.Empty == nil || !b.Empty(i)) }
+func (b Pipeline) has(i int) bool { return i >= 0 && i < b.Items && (b.Empty == nil || !b.Empty(i)) }
+
+// Chain is a Pipeline without results for the first rank: n items pass all ranks of g in order. Each rank calls take, which
+// works on item i in place; view is where a rank keeps the item. At the end the last rank has the items.
+func Chain(g *kernels.Group, op string, n int, view func(i int) kernels.Tensor,
+	take func(i int) error) error {
+	return Pipeline{
+		Op: op, Items: n, Take: take,
+		On:   func(i int) []kernels.Tensor { return []kernels.Tensor{view(i)} },
+		Back: func(int) []kernels.Tensor { return nil },
+		Done: func(int) error { return nil },
+	}.Run(g)
+}

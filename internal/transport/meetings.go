@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// seat is the place of a connection: between two ranks of a group.
-type seat struct {
+// rankPair names the connection between two ranks of a group.
+type rankPair struct {
 	Group    string
 	From, To int
 }
@@ -19,15 +19,15 @@ type meeting struct {
 	over chan struct{} // closed when the rank will not come
 }
 
-// seats are the meetings of a process. The zero value has none.
-type seats struct {
+// meetings are all of a process. The zero value has none.
+type meetings struct {
 	mu      sync.Mutex
-	waiting map[seat]meeting
+	waiting map[rankPair]meeting
 	ended   map[string]time.Time // groups that nobody here will join, and since when that is known
 }
 
-// at returns the meeting at a seat.
-func (s *seats) at(at seat) (meeting, error) {
+// at returns the meeting of a pair of ranks.
+func (s *meetings) at(at rankPair) (meeting, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, ended := s.ended[at.Group]; ended {
@@ -40,14 +40,14 @@ func (s *seats) at(at seat) (meeting, error) {
 		return meeting{}, errors.New("too many connections wait for their group")
 	}
 	if s.waiting == nil {
-		s.waiting = map[seat]meeting{}
+		s.waiting = map[rankPair]meeting{}
 	}
 	m := meeting{make(chan net.Conn), make(chan struct{})}
 	s.waiting[at] = m
 	return m, nil
 }
 
-func (s *seats) leave(at seat) {
+func (s *meetings) leave(at rankPair) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.waiting, at)
@@ -55,7 +55,7 @@ func (s *seats) leave(at seat) {
 
 // end ends the meetings of a group, those to come too. A caller has given up after waitingTime, so a group is
 // remembered for that long.
-func (s *seats) end(group string) {
+func (s *meetings) end(group string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for at, m := range s.waiting {
