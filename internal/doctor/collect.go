@@ -22,7 +22,8 @@ func Collect(version, dir string) HostFacts {
 	f := HostFacts{
 		Program: Program{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
 			CUDA: gpu.Built},
-		CPU: CPU{Name: cmp.Or(field("/proc/cpuinfo", "model name"), "unknown processor"), Class: cpu.New(1).Class(), Cores: runtime.NumCPU(),
+		CPU: CPU{Name: cmp.Or(field("/proc/cpuinfo", "model name"), "unknown processor"), Class: cpu.New(1).Class(),
+			Cores:   runtime.NumCPU(),
 			Threads: runtime.GOMAXPROCS(0)},
 		Memory:    hostMemory(),
 		Bound:     programMemory(),
