@@ -10,13 +10,20 @@ import (
 	"latentbeam/stages/nn/nntest"
 )
 
-// oneOfEach are golden cases of every architecture, of several groups of frames.
-var oneOfEach = []string{"vae_kl_fp32", "vae_kl_fp16", "vae_v1_2_23frames_fp32", "vae_v1_3_33frames_overlap_fp32"}
-
-// TestSameBits: any micro batch and any number of threads gives the same bits, in both directions.
+// TestSameBits: any micro batch and any number of threads gives the same bits, in both directions, and so does a device that
+// works late: nothing is read before Download, no memory counts as zero, no tensor outlives its scope.
 func TestSameBits(t *testing.T) {
 	cases := goldenCases(t)
-	for _, name := range oneOfEach {
+	for name, c := range streamedCases(t) {
+		c.DType = "fp32"
+		cases[name] = c
+		c.DType = "bf16"
+		cases[name+" in bf16"] = c
+	}
+	for _, name := range []string{"vae_kl_fp32", "vae_kl_fp16", "vae_v1_2_23frames_fp32", "vae_v1_3_33frames_overlap_fp32",
+		"wan21_9frames_odd", "wan21_9frames_odd in bf16", "wan21_17frames", "wan22_9frames", "wan22_9frames in bf16",
+		"wf_9frames", "wf_9frames in bf16", "wf_other_13frames", "causal_fixed_5frames", "causal_mixed_9frames",
+		"causal_defaults_9frames", "causal_defaults_9frames in bf16"} {
 		c, ok := cases[name]
 		if !ok {
 			t.Fatalf("no case %s", name)
@@ -26,13 +33,18 @@ func TestSameBits(t *testing.T) {
 		frames := c.PixelsShape[1]
 		pixels := decode(t, one, m, c.LatentsShape, frames, 1)
 		latents := encode(t, one, m, c.XShape, 1, c.hashedNoise())
-		for _, by := range []struct{ threads, micro int }{{1, 2}, {2, 4}, {8, 1}, {3, 1000}} {
-			be := cpu.New(by.threads)
-			if !slices.Equal(decode(t, be, m, c.LatentsShape, frames, by.micro), pixels) {
-				t.Errorf("%s: decode: other bits in micro batches of %d on %d threads", name, by.micro, by.threads)
+		late := kerneltest.Deferred(cpu.New(2))
+		for what, by := range map[string]struct {
+			be    kernels.Backend
+			m     *Model
+			micro int
+		}{"2 threads": {cpu.New(2), m, 4}, "8 threads": {cpu.New(8), m, 1}, "3 threads": {cpu.New(3), m, 1000},
+			"a late device": {late, hashed(t, c.config(t), late), 2}} {
+			if !slices.Equal(decode(t, by.be, by.m, c.LatentsShape, frames, by.micro), pixels) {
+				t.Errorf("%s: decode: other bits on %s, %d at a time", name, what, by.micro)
 			}
-			if !slices.Equal(encode(t, be, m, c.XShape, by.micro, c.hashedNoise()), latents) {
-				t.Errorf("%s: encode: other bits in micro batches of %d on %d threads", name, by.micro, by.threads)
+			if !slices.Equal(encode(t, by.be, by.m, c.XShape, by.micro, c.hashedNoise()), latents) {
+				t.Errorf("%s: encode: other bits on %s, %d at a time", name, what, by.micro)
 			}
 		}
 	}
@@ -52,24 +64,6 @@ func TestGroupsAreIndependent(t *testing.T) {
 		alone := decodeArray(t, be, m, framesOf(both, part.from, part.to-part.from), part.frames, 4)
 		if !slices.Equal(alone.Data, whole.Data[part.first*size:(part.first+part.frames)*size]) {
 			t.Errorf("latent frames %d to %d: other bits alone", part.from, part.to)
-		}
-	}
-}
-
-// TestOnALateDevice: nothing is read before Download, no memory counts as zero, no tensor outlives its scope.
-func TestOnALateDevice(t *testing.T) {
-	cases := goldenCases(t)
-	for _, name := range oneOfEach {
-		c := cases[name]
-		direct, late := cpu.New(2), kerneltest.Deferred(cpu.New(2))
-		m, n := hashed(t, c.config(t), direct), hashed(t, c.config(t), late)
-		frames := c.PixelsShape[1]
-		want := decode(t, direct, m, c.LatentsShape, frames, 2)
-		if !slices.Equal(decode(t, late, n, c.LatentsShape, frames, 2), want) {
-			t.Errorf("%s: decode: other bits on a late device", name)
-		}
-		if !slices.Equal(encode(t, late, n, c.XShape, 2, nil), encode(t, direct, m, c.XShape, 2, nil)) {
-			t.Errorf("%s: encode: other bits on a late device", name)
 		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
-	"latentbeam/kernels/kerneltest"
 	"latentbeam/stages"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
@@ -107,33 +106,6 @@ func every(values []float32, stride int) (out []float32) {
 		out = append(out, values[i])
 	}
 	return out
-}
-
-// TestStreamedSameBits: any number of threads gives the same bits, and so does a device that works late.
-func TestStreamedSameBits(t *testing.T) {
-	cases := streamedCases(t)
-	for _, name := range []string{"wan21_9frames_odd", "wan21_17frames", "wan22_9frames", "wf_9frames", "wf_other_13frames", "causal_fixed_5frames", "causal_mixed_9frames",
-		"causal_defaults_9frames"} {
-		for _, dt := range []string{"fp32", "bf16"} {
-			c := cases[name]
-			one := cpu.New(1)
-			m := c.as(t, dt, one)
-			pixels := decode(t, one, m, c.LatentsShape, c.PixelsShape[1], 1)
-			latents := encode(t, one, m, c.XShape, 1, c.oneNoise())
-			for what, be := range map[string]kernels.Backend{"2 threads": cpu.New(2), "8 threads": cpu.New(8),
-				"a late device": kerneltest.Deferred(cpu.New(2))} {
-				if what == "a late device" {
-					m = c.as(t, dt, be)
-				}
-				if !slices.Equal(decode(t, be, m, c.LatentsShape, c.PixelsShape[1], 4), pixels) {
-					t.Errorf("%s in %s: decode: other bits on %s", name, dt, what)
-				}
-				if !slices.Equal(encode(t, be, m, c.XShape, 4, c.oneNoise()), latents) {
-					t.Errorf("%s in %s: encode: other bits on %s", name, dt, what)
-				}
-			}
-		}
-	}
 }
 
 // TestStreamedIsCausal: the first frames of a clip are, bit for bit, those of a shorter one, in both directions. Only the last

@@ -88,11 +88,52 @@ func (a attention) addTo(be kernels.Backend, x kernels.Tensor) {
 	a.out.AddTo(be, x, mixed.Reshape(x.Shape...), kernels.Tensor{})
 }
 
-// addAttention adds attention number i to x, where a block has any.
-func addAttention(be kernels.Backend, attns []attention, i int, x kernels.Tensor) {
-	if len(attns) > 0 {
-		attns[i].addTo(be, x)
+// coderBlock is DownEncoderBlock2D or UpDecoderBlock2D: a row of resnets, each with attention behind it or without. Behind all levels but the last of encoder and decoder
+// is a convolution to half or to twice the size.
+type coderBlock struct {
+	resnets       []resnet    // resnets.N
+	attns         []attention // attentions.N; none of most levels
+	halve, double func(be kernels.Backend, dst, x kernels.Tensor)
+}
+
+func loadCoderBlock(w *weight.Weights, in, out, resnets, groups int, attends bool) (l coderBlock) {
+	for j := range resnets {
+		l.resnets = append(l.resnets, loadResnet(w.Subf("resnets.%d", j), in, out, groups))
+		in = out
+		if attends {
+			l.attns = append(l.attns, loadAttention(w.Subf("attentions.%d", j), out, groups))
+		}
 	}
+	return l
+}
+
+// forward returns the level's output (N, H', W', Cout) for x (N, H, W, Cin). Only it outlives the call: at full size these
+// tensors are the memory of a decode.
+func (l coderBlock) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
+	h, w, resize := x.Dim(1), x.Dim(2), l.halve
+	switch {
+	case l.halve != nil:
+		h, w = h/2, w/2
+	case l.double != nil:
+		h, w, resize = 2*h, 2*w, l.double
+	}
+	y := be.Alloc(x.DType, x.Dim(0), h, w, l.resnets[0].conv2.W.Dim(0)) // (N, H', W', Cout)
+	defer be.Scope()()
+	for i, r := range l.resnets {
+		if i == len(l.resnets)-1 && resize == nil {
+			r.into(be, y, x)
+			x = y
+		} else {
+			x = r.forward(be, x) // (N, H, W, Cout)
+		}
+		if len(l.attns) > 0 {
+			l.attns[i].addTo(be, x)
+		}
+	}
+	if resize != nil {
+		resize(be, y, x)
+	}
+	return y
 }
 
 // loadQuant loads the 1x1 convolution between latents and the inner channels, where there is one.

@@ -9,18 +9,11 @@ import (
 // encoder is "encoder" with "quant_conv" behind it, where the autoencoder has one.
 type encoder struct {
 	convIn  nn.Conv      // conv_in (C_0, 3, 3, 3)
-	down    []downBlock  // down_blocks.N
+	down    []coderBlock // down_blocks.N
 	mid     mid          // mid_block
 	normOut nn.GroupNorm // conv_norm_out
 	convOut nn.Conv      // conv_out (2c, C_last, 3, 3)
 	quant   *nn.Conv     // quant_conv (2c, 2c, 1, 1); nil: none
-}
-
-// downBlock is a row of resnets and, but for the last block, half the size.
-type downBlock struct {
-	resnets    []resnet    // resnets.N
-	attns      []attention // attentions.N, behind each of them; none of most blocks
-	downsample *nn.Conv    // downsamplers.0.conv
 }
 
 func loadEncoder(w *weight.Weights, cfg *Config) encoder {
@@ -39,19 +32,12 @@ func loadEncoder(w *weight.Weights, cfg *Config) encoder {
 	in := channels[0]
 	for i, out := range channels {
 		block := w.Subf("down_blocks.%d", i)
-		var d downBlock
-		for j := range cfg.LayersPerBlock {
-			d.resnets = append(d.resnets, loadResnet(block.Subf("resnets.%d", j), in, out, groups))
-			in = out
-			if attends(cfg.DownBlockTypes, i) {
-				d.attns = append(d.attns, loadAttention(block.Subf("attentions.%d", j), out, groups))
-			}
-		}
+		d := loadCoderBlock(block, in, out, cfg.LayersPerBlock, groups, attends(cfg.DownBlockTypes, i))
 		if i < last {
-			conv := nn.LoadConv(block.Sub("downsamplers.0.conv"), out, out, 3)
-			d.downsample = &conv
+			d.halve = nn.LoadConv(block.Sub("downsamplers.0.conv"), out, out, 3).DownsampleInto
 		}
 		e.down = append(e.down, d)
+		in = out
 	}
 	return e
 }
@@ -69,30 +55,4 @@ func (e encoder) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 		x = e.quant.Forward(be, x) // (N, h, w, 2c)
 	}
 	return x
-}
-
-// forward returns the block's output for x (N, H, W, Cin): (N, H/2, W/2, Cout), or (N, H, W, Cout) in the
-// last block. Only the output outlives the call.
-func (d downBlock) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
-	c := d.resnets[0].conv2.W.Dim(0)
-	factor := 1
-	if d.downsample != nil {
-		factor = 2
-	}
-	y := be.Alloc(x.DType, x.Dim(0), x.Dim(1)/factor, x.Dim(2)/factor, c) // (N, H', W', Cout)
-	defer be.Scope()()
-	last := len(d.resnets) - 1
-	for i, r := range d.resnets[:last] {
-		x = r.forward(be, x) // (N, H, W, Cout)
-		addAttention(be, d.attns, i, x)
-	}
-	if d.downsample == nil {
-		d.resnets[last].into(be, y, x)
-		addAttention(be, d.attns, last, y)
-		return y
-	}
-	x = d.resnets[last].forward(be, x)
-	addAttention(be, d.attns, last, x)
-	d.downsample.DownsampleInto(be, y, x)
-	return y
 }
