@@ -43,10 +43,11 @@ func encodes(t *testing.T, input, list string, sets ...string) job {
 func TestPrecompute(t *testing.T) {
 	out := t.TempDir()
 	t.Chdir("..")
-	cfg, err := config.Load("testdata/media/precompute.yaml", []string{"output.path=" + out})
-	if err != nil {
-		t.Fatal(err)
-	}
+	const file = "testdata/media/precompute.yaml"
+	text, err := os.ReadFile(file)
+	must(t, err)
+	cfg, err := config.Parse(file, string(text), []string{"output.path=" + out})
+	must(t, err)
 	if r := runs(t, cfg); r.Done != 3 {
 		t.Fatalf("%d done", r.Done)
 	}

@@ -2,6 +2,7 @@ package pipelines_test
 
 import (
 	"maps"
+	"os"
 	"testing"
 
 	"latentbeam/internal/config"
@@ -19,7 +20,9 @@ func TestBuiltInModelFollowsPrompts(t *testing.T) {
 	t.Chdir("..")
 	run := func(file string, sets ...string) (pipelines.Result, map[string]string) {
 		out := t.TempDir()
-		cfg, err := config.Load(file, append(sets, "output.path="+out, `output.write=["video", "latents"]`))
+		text, err := os.ReadFile(file)
+		must(t, err)
+		cfg, err := config.Parse(file, string(text), append(sets, "output.path="+out, `output.write=["video", "latents"]`))
 		must(t, err)
 		result := runs(t, cfg)
 		digests := map[string]string{}

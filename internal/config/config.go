@@ -287,21 +287,10 @@ func newConfig() *Config {
 	}
 }
 
-// Load reads the file at path and applies sets, each "key=value" as --set takes it. The error is an *Error.
-func Load(path string, sets []string) (*Config, error) {
-	src, problem := document.Read(path)
-	if problem != nil {
-		return nil, problem
-	}
-	return load(src, sets)
-}
-
-// Parse is Load for text that is not in a file; name stands for the file in messages.
+// Parse reads the text of a file and applies sets, each "key=value" as --set takes it. name stands for the file in messages.
+// The error is an *Error.
 func Parse(name, text string, sets []string) (*Config, error) {
-	return load(&document.Text{Name: name, Text: []byte(text)}, sets)
-}
-
-func load(src *document.Text, sets []string) (*Config, error) {
+	src := &document.Text{Name: name, Text: []byte(text)}
 	root, problems := document.Parse(src, "")
 	if problems != nil {
 		return nil, problems

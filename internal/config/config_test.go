@@ -258,20 +258,9 @@ func TestCanonicalJSON(t *testing.T) {
 	}
 }
 
-func TestLoadFile(t *testing.T) {
-	dir := t.TempDir()
-	file := filepath.Join(dir, "job.yaml")
-	if err := os.WriteFile(file, []byte(Default()), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Load(file, []string{"output.path=x"}); err != nil {
+func TestDefault(t *testing.T) {
+	if _, err := Parse("job.yaml", Default(), []string{"output.path=x"}); err != nil {
 		t.Error(err)
-	}
-	for _, path := range []string{dir, filepath.Join(dir, "missing.yaml")} {
-		var problem *document.Error
-		if _, err := Load(path, nil); !errors.As(err, &problem) || problem.Problems[0].Fix == "" {
-			t.Errorf("%s: %v", path, err)
-		}
 	}
 }
 

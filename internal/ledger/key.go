@@ -12,18 +12,6 @@ type Key [32]byte
 // String is the key in 64 lower-case hex digits.
 func (k Key) String() string { return hex.EncodeToString(k[:]) }
 
-// ParseKey reads what String writes.
-func ParseKey(text string) (Key, error) {
-	var k Key
-	if len(text) != hex.EncodedLen(len(k)) {
-		return k, fmt.Errorf("parse key %.80q: want 64 hex digits, have %d bytes", text, len(text))
-	}
-	if _, err := hex.Decode(k[:], []byte(text)); err != nil {
-		return k, fmt.Errorf("parse key %q: %w", text, err)
-	}
-	return k, nil
-}
-
 // fingerprint is the part of a key that the index holds.
 func (k Key) fingerprint() uint64 { return binary.BigEndian.Uint64(k[:]) }
 

@@ -290,16 +290,3 @@ func TestConcurrentUse(t *testing.T) {
 		}
 	}
 }
-
-func TestParseKey(t *testing.T) {
-	k := keyOf(3)
-	if got, err := ParseKey(k.String()); err != nil || got != k {
-		t.Errorf("round trip: %v, %v", got, err)
-	}
-	long := strings.Repeat("x", 1<<20)
-	for _, text := range []string{"", "ab", strings.Repeat("g", 64), k.String() + "0", long} {
-		if _, err := ParseKey(text); err == nil || len(err.Error()) > 300 {
-			t.Errorf("ParseKey(%.70q): %v", text, err)
-		}
-	}
-}

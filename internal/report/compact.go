@@ -99,7 +99,7 @@ func (j *Job) rescue(ctx context.Context, file string, stays func(key uint64) bo
 		}
 		var readErr error
 		if j.Damaged[file] { // also tensors that have no digest
-			if ok, err := j.soundRow(cursor, t, table, key, row); err != nil || !ok {
+			if ok, err := j.sound(cursor, t, table, key, row, true); err != nil || !ok {
 				if err != nil {
 					return err
 				}

@@ -99,7 +99,7 @@ func (j *Job) openPlaces(ctx context.Context, name string, h *held, i int) error
 	if j.Damaged[h.names[i]] {
 		cursor := j.Ledger.Cursor()
 		defer cursor.Close()
-		sound = func(key schemas.Key, row int64) (bool, error) { return j.soundRow(cursor, t, name, key, row) }
+		sound = func(key schemas.Key, row int64) (bool, error) { return j.sound(cursor, t, name, key, row, true) }
 	}
 	row := int64(0)
 	for text, err := range t.Keys() {
@@ -151,7 +151,7 @@ func (j *Job) DamagedRows(ctx context.Context, file string) (bad []schemas.Key, 
 		if err != nil || keyErr != nil {
 			return append(bad, schemas.Key{}), nil //nolint:nilerr // it is damaged
 		}
-		ok, err := j.readable(cursor, t, TableOf(file), key, row)
+		ok, err := j.sound(cursor, t, TableOf(file), key, row, false)
 		if err != nil {
 			return bad, err
 		}
@@ -163,37 +163,17 @@ func (j *Job) DamagedRows(ctx context.Context, file string) (bad []schemas.Key, 
 	return bad, nil
 }
 
-// readable reports whether the tensors in a row of a table can be read and are those of its ledger record, as far as
-// there is a digest.
-func (j *Job) readable(cursor *ledger.Cursor, t *typed.Tensors, name string, key schemas.Key, row int64) (bool, error) {
+// sound reports whether the tensors in a row of a table can be read and are those of its ledger record. One without a digest
+// is taken as it is, unless the file is known to be damaged; so is a row that the ledger does not know.
+func (j *Job) sound(cursor *ledger.Cursor, t *typed.Tensors, name string, key schemas.Key, row int64, damaged bool) (bool, error) {
 	rec, err := cursor.Find(ledger.Key(key))
 	if err != nil || rec.Status != ledger.Done {
-		return rec.Status == ledger.Absent, err // what is not in the ledger is computed again anyway
+		return !damaged && rec.Status == ledger.Absent, err // what is not in the ledger is computed again anyway
 	}
 	var r schemas.Result
 	if json.Unmarshal(rec.Row, &r) != nil {
-		return true, nil
+		return !damaged, nil
 	}
-	return matching(t, name, row, r, false)
-}
-
-// soundRow reports whether all tensors in a row of a damaged file are those of its ledger record. One without a digest
-// may be damaged.
-func (j *Job) soundRow(cursor *ledger.Cursor, t *typed.Tensors, name string, key schemas.Key, row int64) (bool, error) {
-	rec, err := cursor.Find(ledger.Key(key))
-	if err != nil || rec.Status != ledger.Done {
-		return false, err
-	}
-	var r schemas.Result
-	if json.Unmarshal(rec.Row, &r) != nil {
-		return false, nil
-	}
-	return matching(t, name, row, r, true)
-}
-
-// matching reports whether the tensors of a result that stand in a row of the table can be read and are those of their
-// digests. One without a digest is taken as it is, unless digests are demanded.
-func matching(t *typed.Tensors, name string, row int64, r schemas.Result, demanded bool) (bool, error) {
 	for _, tensor := range tensorNames(r) {
 		if homes[tensor].table != name {
 			continue
@@ -203,7 +183,7 @@ func matching(t *typed.Tensors, name string, row int64, r schemas.Result, demand
 		if away(err) {
 			return false, err
 		}
-		if err != nil || demanded && digestOf(tensor, r) == "" || !matches(data, tensor, r) {
+		if err != nil || damaged && digestOf(tensor, r) == "" || !matches(data, tensor, r) {
 			return false, nil
 		}
 	}

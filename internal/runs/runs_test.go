@@ -72,11 +72,6 @@ func TestJob(t *testing.T) {
 		if s, err := j.Stopped(ctx); err != nil || s == nil || s.How != runs.Cancel || s.By != "a test" {
 			t.Errorf("stopped: %v, %v", s, err)
 		}
-		must(t, j.Unstop(ctx))
-		must(t, j.Unstop(ctx))
-		if s, err := j.Stopped(ctx); s != nil || err != nil {
-			t.Errorf("stopped no more: %v, %v", s, err)
-		}
 	})
 }
 
@@ -105,16 +100,13 @@ func TestProcesses(t *testing.T) {
 			facts[0].Schema != 1 {
 			t.Fatalf("facts: %+v", facts)
 		}
-		if !store.HasScheme(url) { // a bucket waits for the next heartbeat of each
-			locked, err := reader.Locked(ctx)
-			must(t, err)
-			if !slices.Equal(locked, []string{"a-1", "b-2"}) {
-				t.Errorf("locked: %v", locked)
-			}
-		}
 		releases[0]()
-		if locked, err := reader.Locked(ctx); err != nil || !slices.Equal(locked, []string{"b-2"}) {
-			t.Errorf("after one ended: %v, %v", locked, err)
+		if err := reader.Store.Held(ctx, reader.LockName("a-1")); err != nil {
+			t.Errorf("after its end: %v", err)
+		}
+		var held *store.LockedError
+		if err := reader.Store.Held(ctx, reader.LockName("b-2")); !errors.As(err, &held) {
+			t.Errorf("while it lives: %v", err)
 		}
 	})
 }

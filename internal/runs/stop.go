@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 	"unicode"
-
-	"latentbeam/internal/store"
 )
 
 // How is how a job is asked to end.
@@ -49,14 +47,6 @@ func (j Folder) Stopped(ctx context.Context) (*Stop, error) {
 	return &s, nil
 }
 
-// Unstop removes the marker, so that the job can be started again under its ID.
-func (j Folder) Unstop(ctx context.Context) error {
-	if err := j.Store.Remove(ctx, j.name("stop")); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
 // Process makes a name of a process of any text: letters, digits, dots and dashes.
 func Process(text string) string {
 	text = strings.Map(func(r rune) rune {
@@ -75,25 +65,4 @@ func (j Folder) LockName(process string) string { return j.name("lock-" + proces
 // time: a process that also holds the lock of the output opens the store twice, or lets Facts.Lock name that lock.
 func (j Folder) Lock(ctx context.Context, process string) (release func(), err error) {
 	return j.Store.Lock(ctx, j.LockName(process), "latentbeam job "+j.ID+", process "+process)
-}
-
-// Locked returns the processes of the job that hold their locks. In a bucket it may wait for a minute for each that
-// is dead.
-func (j Folder) Locked(ctx context.Context) ([]string, error) {
-	prefix := j.LockName("")
-	names, err := store.Names(ctx, j.Store, prefix, store.Flat)
-	if err != nil {
-		return nil, err
-	}
-	var live []string
-	for _, name := range names {
-		var held *store.LockedError
-		switch err := j.Store.Held(ctx, name); {
-		case errors.As(err, &held):
-			live = append(live, strings.TrimPrefix(name, prefix))
-		case err != nil:
-			return nil, err
-		}
-	}
-	return live, nil
 }

@@ -2,7 +2,6 @@ package document
 
 import (
 	"fmt"
-	"os"
 	"regexp"
 	"strings"
 )
@@ -141,26 +140,4 @@ func (e *Error) OrNil() error {
 		return nil
 	}
 	return e
-}
-
-// Read reads a configuration file of a size that can be meant.
-func Read(path string) (*Text, *Error) {
-	info, err := os.Stat(path)
-	switch {
-	case os.IsNotExist(err):
-		return nil, NewError(Position{File: path}, "no such file").
-			WithFix("check the path; `latentbeam init` writes a file to start from")
-	case err != nil:
-		return nil, NewError(Position{File: path}, "%v", err)
-	case info.IsDir():
-		return nil, NewError(Position{File: path}, "this is a directory").WithFix("name the job's YAML file")
-	case info.Size() > MaxFileBytes:
-		return nil, NewError(Position{File: path}, "the file has %d bytes, more than %d", info.Size(),
-			MaxFileBytes).WithFix("is this the job's YAML? Prompts belong in a table named under input")
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, NewError(Position{File: path}, "%v", err)
-	}
-	return &Text{Name: path, Text: text}, nil
 }
