@@ -67,21 +67,11 @@ func explainCommand(specs []stages.Spec) *cobra.Command {
 
 // askJob opens the job without its devices and asks it.
 func askJob(cmd *cobra.Command, start jobfile.Start, here, id string, specs []stages.Spec) ([]explain.Answer, error) {
-	cfg, err := start.Config(here)
+	job, done, err := peek(cmd, start, pipelines.Options{Specs: specs, Limit: start.Limit, Look: true, AllowEmpty: true}, here)
 	if err != nil {
 		return nil, err
 	}
-	signals, ignore := terminal.CatchSignals()
-	defer ignore()
-	job, err := openJob(signals, cfg, pipelines.Options{Specs: specs, Version: release, Start: start, Limit: start.Limit,
-		Look: true, AllowEmpty: true})
-	if err != nil {
-		return nil, err
-	}
-	defer job.Close()
-	if err := job.Peek(cmd.Context()); err != nil {
-		return nil, err
-	}
+	defer done()
 	return job.Explain(cmd.Context(), id)
 }
 

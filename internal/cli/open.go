@@ -10,6 +10,7 @@ import (
 
 	"latentbeam/internal/cli/terminal"
 	"latentbeam/internal/config"
+	"latentbeam/internal/jobfile"
 	"latentbeam/pipelines"
 	"latentbeam/schemas/fault"
 )
@@ -38,6 +39,29 @@ func openJob(signals <-chan os.Signal, cfg *config.Config, o pipelines.Options) 
 	case s := <-signals:
 		return nil, terminal.Interrupted(fmt.Sprintf("%v before the job had begun", s))
 	}
+}
+
+// peek opens a job and looks at its output, which stays as it is. The job is closed by done.
+func peek(cmd *cobra.Command, start jobfile.Start, o pipelines.Options, sets ...string) (job *pipelines.Job, done func(), err error) {
+	cfg, err := start.Config(sets...)
+	if err != nil {
+		return nil, nil, err
+	}
+	o.Version, o.Start = release, start
+	signals, ignore := terminal.CatchSignals()
+	if job, err = openJob(signals, cfg, o); err != nil {
+		ignore()
+		return nil, nil, err
+	}
+	done = func() {
+		job.Close()
+		ignore()
+	}
+	if err := job.Peek(cmd.Context()); err != nil {
+		done()
+		return nil, nil, err
+	}
+	return job, done, nil
 }
 
 // awaitOutput waits until nobody is at work on the output of a job. A signal ends it.

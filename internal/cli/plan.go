@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"latentbeam/internal/cli/terminal"
 	"latentbeam/internal/jobfile"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/pipelines"
@@ -71,27 +70,18 @@ func planCommand(specs []stages.Spec) *cobra.Command {
 }
 
 func planJob(cmd *cobra.Command, start jobfile.Start, f planFlags, specs []stages.Spec) error {
-	options := pipelines.Options{Specs: specs, Version: release, Start: start, Limit: f.limit, Look: true}
+	options := pipelines.Options{Specs: specs, Limit: f.limit, Look: true}
 	if f.devices != "" {
 		var err error
 		if options.Devices, err = layout.ParseDevices(f.devices); err != nil {
 			return fault.Usage(fmt.Errorf("--devices: %w", err))
 		}
 	}
-	cfg, err := start.Config()
+	job, done, err := peek(cmd, start, options)
 	if err != nil {
 		return err
 	}
-	signals, ignore := terminal.CatchSignals()
-	defer ignore()
-	job, err := openJob(signals, cfg, options)
-	if err != nil {
-		return err
-	}
-	defer job.Close()
-	if err := job.Peek(cmd.Context()); err != nil {
-		return err
-	}
+	defer done()
 	p, err := job.Plan(cmd.Context())
 	if err != nil {
 		return err

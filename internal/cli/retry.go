@@ -23,7 +23,7 @@ func retryCommand(specs []stages.Spec) *cobra.Command {
 		Short: "Run the job of an output again as it was started, failed rows included",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			shard, err := shardOf(f.shard, os.Getenv)
+			share, err := shardOf(f.shard, os.Getenv)
 			if err != nil {
 				return fault.Usage(err)
 			}
@@ -34,8 +34,7 @@ func retryCommand(specs []stages.Spec) *cobra.Command {
 			if cmd.Flags().Changed("limit") {
 				start.Limit = f.limit
 			}
-			return runJob(cmd, start, jobRun{shard: shard, retry: true, empty: f.empty, profile: f.profile,
-				cancel: f.cancel, class: f.class, wait: f.wait, watch: f.watch, hooks: programs, sets: []string{here},
+			return runJob(cmd, start, jobRun{runFlags: f, share: share, retry: true, hooks: programs, here: []string{here},
 				specs: trusted(specs, programs, "retry")})
 		},
 	}

@@ -51,12 +51,11 @@ func runCommand(specs []stages.Spec) *cobra.Command {
 				return fault.Usage(err)
 			}
 			start.Limit = f.limit
-			shard, err := shardOf(f.shard, os.Getenv)
+			share, err := shardOf(f.shard, os.Getenv)
 			if err != nil {
 				return fault.Usage(err)
 			}
-			return runJob(cmd, start, jobRun{shard: shard, dryRun: f.dryRun, empty: f.empty, profile: f.profile,
-				cancel: f.cancel, class: f.class, wait: f.wait, specs: specs, watch: f.watch, hooks: true})
+			return runJob(cmd, start, jobRun{runFlags: f, share: share, hooks: true, specs: specs})
 		},
 	}
 	flags := cmd.Flags()
@@ -90,19 +89,13 @@ func checkLimit(n int) error {
 
 // jobRun is how a job is run.
 type jobRun struct {
-	shard   shard
-	retry   bool // failed rows too
-	dryRun  bool // or rather not run
-	empty   bool // the input may have no rows
-	cancel  bool // a job of an earlier run that an engine is still at work on
-	class   bool // rows may be computed anew in another numeric class
-	wait    bool // for another run on the output
-	all     bool // look at every file of the output
-	watch   watchFlags
-	hooks   bool     // on_complete may be called
-	profile bool     // print the kernels
-	sets    []string // on top of those that the job was started with
-	specs   []stages.Spec
+	runFlags
+	share shard
+	retry bool     // failed rows too
+	all   bool     // look at every file of the output
+	hooks bool     // on_complete may be called
+	here  []string // settings on top of those that the job was started with
+	specs []stages.Spec
 }
 
 // runJob opens and runs a job.
@@ -111,7 +104,7 @@ func runJob(cmd *cobra.Command, start jobfile.Start, how jobRun) (err error) {
 	if err != nil {
 		return err
 	}
-	cfg, err := start.Config(how.sets...)
+	cfg, err := start.Config(how.here...)
 	if err != nil {
 		return err
 	}
@@ -129,7 +122,7 @@ func runJob(cmd *cobra.Command, start jobfile.Start, how jobRun) (err error) {
 	defer ignore()
 	job, err := how.open(cmd, signals, cfg, pipelines.Options{
 		Specs: how.specs, Version: release, Limit: start.Limit, Retry: how.retry, Start: start, NewClass: how.class,
-		Shard: how.shard.index, Shards: how.shard.count, AllowEmpty: how.empty, CancelOthers: how.cancel, Repair: how.all,
+		Shard: how.share.index, Shards: how.share.count, AllowEmpty: how.empty, CancelOthers: how.cancel, Repair: how.all,
 	})
 	if err != nil {
 		return err
@@ -143,8 +136,8 @@ func runJob(cmd *cobra.Command, start jobfile.Start, how jobRun) (err error) {
 		return err
 	}
 	defer func() { w.end(err) }()
-	if how.shard.count > 1 {
-		fmt.Fprintf(w.notices, "shard %v\n", how.shard)
+	if how.share.count > 1 {
+		fmt.Fprintf(w.notices, "shard %v\n", how.share)
 	}
 	ctx, stop := terminal.Drain(cmd.Context(), signals, w.notices, job.Stop, time.Duration(cfg.DrainTimeout))
 	defer stop()
@@ -152,8 +145,8 @@ func runJob(cmd *cobra.Command, start jobfile.Start, how jobRun) (err error) {
 	w.stopShowing()
 	if err == nil || result.Totals.Rows > 0 {
 		printResult(w.out, cfg.Output.Path, result, how.profile, job.Program() != "")
-		if how.shard.count > 1 {
-			fmt.Fprintln(w.out, aboutShard(how.shard, result))
+		if how.share.count > 1 {
+			fmt.Fprintln(w.out, aboutShard(how.share, result))
 		}
 	}
 	if err != nil {

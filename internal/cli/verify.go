@@ -49,21 +49,12 @@ func recompute(cmd *cobra.Command, output string, f verifyFlags, specs []stages.
 	if err != nil {
 		return err
 	}
-	cfg, err := start.Config(here)
+	job, done, err := peek(cmd, start, pipelines.Options{Specs: trusted(specs, f.programs, "verify --recompute"),
+		Limit: start.Limit, AllowEmpty: true}, here)
 	if err != nil {
 		return err
 	}
-	signals, ignore := terminal.CatchSignals()
-	defer ignore()
-	job, err := openJob(signals, cfg, pipelines.Options{Specs: trusted(specs, f.programs, "verify --recompute"), Version: release,
-		Start: start, Limit: start.Limit, AllowEmpty: true})
-	if err != nil {
-		return err
-	}
-	defer job.Close()
-	if err := job.Peek(cmd.Context()); err != nil {
-		return err
-	}
+	defer done()
 	r, err := job.Recompute(cmd.Context(), f.recompute)
 	if err != nil {
 		return err
@@ -146,7 +137,8 @@ func repair(cmd *cobra.Command, output string, specs []stages.Spec, programs boo
 	if err != nil {
 		return err
 	}
-	err = runJob(cmd, start, jobRun{sets: []string{here}, empty: true, all: true, specs: trusted(specs, programs, "verify --repair")})
+	err = runJob(cmd, start, jobRun{runFlags: runFlags{empty: true}, all: true, here: []string{here},
+		specs: trusted(specs, programs, "verify --repair")})
 	if fault.ExitCode(err) == fault.ExitFailures {
 		return nil // rows that failed before
 	}

@@ -3,6 +3,7 @@ package config
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -172,7 +173,7 @@ const (
 )
 
 // Writes tells whether the output has the named part: "video", "latents" or "embeddings".
-func (o Output) Writes(part string) bool { return contains(o.Write, part) }
+func (o Output) Writes(part string) bool { return slices.Contains(o.Write, part) }
 
 // Runner is the Beam runner that executes the job. Which of its keys a runner takes is that runner's matter.
 type Runner struct {

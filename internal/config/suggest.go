@@ -1,7 +1,7 @@
 package config
 
 import (
-	"sort"
+	"slices"
 	"strings"
 )
 
@@ -23,24 +23,13 @@ func suggest(name string, known []string) string {
 	if len(known) == 0 {
 		return "remove it"
 	}
-	sorted := append([]string(nil), known...)
-	sort.Strings(sorted)
-	return "known here: " + strings.Join(sorted, ", ")
-}
-
-func contains(list []string, s string) bool {
-	for _, v := range list {
-		if v == s {
-			return true
-		}
-	}
-	return false
+	return "known here: " + strings.Join(slices.Sorted(slices.Values(known)), ", ")
 }
 
 // Near returns which of the known names is likely meant by one that is none of them, "" where none is.
 func Near(name string, known []string) string {
 	lower := strings.ToLower(name)
-	if other, ok := otherNames[lower]; ok && contains(known, other) {
+	if other, ok := otherNames[lower]; ok && slices.Contains(known, other) {
 		return other
 	}
 	best, bestDistance := "", 1+max(1, min(3, len(name)/3))

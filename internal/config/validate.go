@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -97,7 +98,7 @@ func (v *validator) version() {
 }
 
 func (v *validator) oneOf(path, value string, known []string) {
-	if !contains(known, value) {
+	if !slices.Contains(known, value) {
 		v.problem(path, suggest(value, known), "%s %q is not known", path, document.Clip(value, document.ValueRunes))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 
 	"latentbeam/internal/config/document"
@@ -104,7 +105,7 @@ func (v *validator) columns(columns map[string]string) {
 	takenBy := map[string]string{}
 	for _, p := range n.Value.Lookup("columns").Value.Pairs {
 		path, column := "input.columns."+p.Key, columns[p.Key]
-		if !contains(known, p.Key) {
+		if !slices.Contains(known, p.Key) {
 			v.problem(path, suggest(p.Key, known)+
 				" (the key is our field, the value your column: {prompt: my_caption})",
 				"%q in input.columns is not a field of prompt rows", p.Key)
