@@ -9,6 +9,7 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
+	"latentbeam/stages/cost"
 	"latentbeam/stages/footage"
 	"latentbeam/stages/vae/autoencoder"
 	"latentbeam/stages/weight"
@@ -124,6 +125,13 @@ func (s *encodeStage) Need(row *schemas.PromptRow, n int) (int64, error) {
 	}
 	ahead := min(aheadBytes, 12*int64(row.Height*row.Width)*int64(row.NumFrames)*int64(n))
 	return encode + ahead + 8*int64(shape[0]*shape[1])*int64(shape[2]*shape[3])*int64(n), nil
+}
+
+// Cost is that of all frames of a clip, of which devices encode some rows each.
+func (s *encodeStage) Cost(row *schemas.PromptRow) (cost.Estimate, error) {
+	work, calls, err := s.Config.EncodeWork(row.NumFrames, row.Height, row.Width, s.micro)
+	all, _ := s.Bytes(s.Config.DType)
+	return cost.Estimate{Weights: all, Work: work, Calls: calls, Pieces: s.pieces(row)}, err
 }
 
 // Run encodes the elements one after the other, while the next ones are decoded. A file that cannot be read fails its

@@ -111,8 +111,12 @@ func (s *encodeShare) latents(c autoencoder.Video, draw autoencoder.Noise) (*sta
 	if err != nil {
 		return nil, err
 	}
-	line := shape[3] * 2 * shape[0] // of moments
-	parts, err := s.gather(mine, shape[1], line)
+	line := shape[3] * 2 * shape[0] // moments of a row
+	sizes := make([]int, len(s.rows))
+	for rank, r := range s.rows {
+		sizes[rank] = r.Len() * line
+	}
+	parts, err := gather(s.dev, s.group, "moments", kernels.F32, shape[1], sizes, mine)
 	if err != nil || s.group.Rank() != 0 {
 		return nil, err
 	}
@@ -123,8 +127,7 @@ func (s *encodeShare) latents(c autoencoder.Video, draw autoencoder.Noise) (*sta
 	moments := make([]float32, 0, shape[1]*shape[2]*line)
 	for i := range shape[1] {
 		for rank, part := range parts {
-			n := s.rows[rank].Len() * line
-			moments = append(moments, part[i*n:(i+1)*n]...)
+			moments = append(moments, part[i*sizes[rank]:][:sizes[rank]]...)
 		}
 	}
 	return model.Sample(c, moments, draw)
@@ -243,37 +246,4 @@ func (s *encodeShare) agree(unread error) error {
 		return errUnread
 	}
 	return nil
-}
-
-// gather returns to rank 0 the moments (T', rows, w, 2C) of all ranks; line are those of a row.
-func (s *encodeShare) gather(mine []float32, t, line int) (parts [][]float32, err error) {
-	me := s.group.Rank()
-	parts = make([][]float32, len(s.rows))
-	views := make([]kernels.Tensor, len(s.rows))
-	var send, recv []kernels.Part
-	for rank, r := range s.rows {
-		if rank == 0 || r.Len() == 0 || me != 0 && me != rank {
-			continue
-		}
-		views[rank] = s.dev.Alloc(kernels.F32, t, r.Len()*line)
-		if me == 0 {
-			recv = append(recv, kernels.Part{Peer: rank, View: views[rank]})
-			continue
-		}
-		s.dev.Upload(views[rank], mine)
-		send = append(send, kernels.Part{Peer: 0, View: views[rank]})
-	}
-	if err := s.group.Exchange("moments", send, recv); err != nil || me != 0 {
-		return nil, err
-	}
-	parts[0] = mine
-	for rank, x := range views {
-		if !x.IsZero() {
-			parts[rank] = make([]float32, x.Len())
-			if err := s.dev.Download(parts[rank], x); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return parts, nil
 }

@@ -21,37 +21,62 @@ func (s *decodeStage) shareRows(dev kernels.Backend, g *kernels.Group, step int,
 	if err != nil {
 		return err
 	}
-	video := s.clip(e)
-	size := func(rank int) int { return rows[rank].Len() * s.Config.Downscale() * video.Width * 3 }
-	var send, recv []kernels.Part
-	for rank := range g.Size() {
-		switch {
-		case rank == 0 || size(rank) == 0:
-		case g.Rank() == 0:
-			recv = append(recv, kernels.Part{Peer: rank, View: dev.Alloc(kernels.BF16, e.Row.NumFrames, size(rank))})
-		case g.Rank() == rank:
-			x := dev.Alloc(kernels.BF16, len(frames), size(rank))
-			dev.Upload(x, numbers(frames, size(rank)))
-			send = append(send, kernels.Part{Peer: 0, View: x})
-		}
+	video, me := s.clip(e), g.Rank()
+	sizes := make([]int, len(rows)) // of a rank's rows of a frame
+	for rank, r := range rows {
+		sizes[rank] = r.Len() * s.Config.Downscale() * video.Width * 3
 	}
-	if err := g.Exchange("frames", send, recv); err != nil || g.Rank() != 0 {
+	var mine []float32 // rank 0 keeps its bytes
+	if me != 0 {
+		mine = numbers(frames, sizes[me])
+	}
+	parts, err := gather(dev, g, "frames", kernels.BF16, e.Row.NumFrames, sizes, mine)
+	if err != nil || me != 0 {
 		return err
 	}
 	if frames == nil {
 		frames = make([][]byte, e.Row.NumFrames)
 	}
-	for _, part := range recv { // from top to bottom
-		values := make([]float32, part.View.Len())
-		if err := dev.Download(values, part.View); err != nil {
-			return err
-		}
-		for i, below := range pictures(values, part.View.Dim(1)) {
+	for rank, part := range parts { // from top to bottom
+		for i, below := range pictures(part, sizes[rank]) {
 			frames[i] = append(frames[i], below...)
 		}
 	}
 	video.Frames, e.Frames = frames, video
 	return nil
+}
+
+// gather returns to rank 0 the values (n, size) of all ranks, of which this one has mine; sizes are by rank.
+func gather(dev kernels.Backend, g *kernels.Group, what string, dt kernels.DType, n int, sizes []int, mine []float32) (
+	parts [][]float32, err error) {
+	me, views := g.Rank(), make([]kernels.Tensor, len(sizes))
+	var send, recv []kernels.Part
+	for rank, size := range sizes {
+		if rank == 0 || size == 0 || me != 0 && me != rank {
+			continue
+		}
+		views[rank] = dev.Alloc(dt, n, size)
+		if me == 0 {
+			recv = append(recv, kernels.Part{Peer: rank, View: views[rank]})
+			continue
+		}
+		dev.Upload(views[rank], mine)
+		send = append(send, kernels.Part{Peer: 0, View: views[rank]})
+	}
+	if err := g.Exchange(what, send, recv); err != nil || me != 0 {
+		return nil, err
+	}
+	parts = make([][]float32, len(sizes))
+	parts[0] = mine
+	for rank, x := range views {
+		if !x.IsZero() {
+			parts[rank] = make([]float32, x.Len())
+			if err := dev.Download(parts[rank], x); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return parts, nil
 }
 
 // decodeBand returns this rank's rows of all frames, nil where it has none. rows are those of the latents by rank.

@@ -38,14 +38,7 @@ type stretch struct {
 
 // kept returns how many frames of the stretch are in the video as they are decoded.
 func (s stretch) kept() int {
-	n := s.frames - min(s.again, s.frames)
-	if s.before {
-		n--
-	}
-	if s.after {
-		n--
-	}
-	return n
+	return s.frames - min(s.again, s.frames) - s.halves()
 }
 
 // halves returns how many frames it has one half of.

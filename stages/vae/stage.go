@@ -10,6 +10,7 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
+	"latentbeam/stages/cost"
 	"latentbeam/stages/vae/autoencoder"
 	"latentbeam/stages/weight"
 )
@@ -87,6 +88,14 @@ func (s *decodeStage) Need(row *schemas.PromptRow, n int) (int64, error) {
 	decode, err := s.Config.DecodeBytes(row.NumFrames, row.Height, row.Width, s.micro)
 	frames := int64(row.NumFrames) * int64(max(1, row.Loop))
 	return decode + int64(3*row.Height*row.Width)*frames*int64(n), err
+}
+
+// Cost is that of all frames of all clips, of which devices decode a group each.
+func (s *decodeStage) Cost(row *schemas.PromptRow) (cost.Estimate, error) {
+	work, calls, err := s.Config.DecodeWork(row.NumFrames, row.Height, row.Width, s.micro)
+	all, _ := s.Bytes(s.Config.DType)
+	return cost.Estimate{Weights: all, Work: work * float64(max(1, row.Loop)), Calls: calls * int64(max(1, row.Loop)),
+		Pieces: s.pieces(row)}, err
 }
 
 // Run decodes the elements one after the other.
