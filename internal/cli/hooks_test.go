@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -30,6 +31,11 @@ func TestHooks(t *testing.T) {
 		}
 	}))
 	defer server.Close()
+	heard := func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(bodies)
+	}
 	hooked := small + "on_complete:\n  - cat > told.json; echo told about $LATENTBEAM_OUTPUT\n  - ${HOOK}\n"
 	s := newShell(t, "job.yaml", hooked, "prompts.csv", "id,prompt,num_frames\na,a red circle,\nb,a blue square,\nc,x,-3\n")
 	s.says(s.run(2, "run", "job.yaml"), "on_complete", "the environment has no HOOK", "job.yaml:")
@@ -43,8 +49,8 @@ func TestHooks(t *testing.T) {
 		t.Errorf("the command's words are missing:\n%s", out)
 	}
 	summary, err := os.ReadFile(filepath.Join(s.dir, "out", "summary.json"))
-	if err != nil || told() != string(summary) || len(bodies) != 2 || bodies[1] != string(summary) {
-		t.Errorf("%v: the server was told %d times, summary\n%s", err, len(bodies), summary)
+	if all := heard(); err != nil || told() != string(summary) || len(all) != 2 || all[1] != string(summary) {
+		t.Errorf("%v: the server was told %d times, summary\n%s", err, len(all), summary)
 	}
 	if strings.Contains(string(summary), "on_complete") || strings.Contains(string(summary), server.URL) {
 		t.Errorf("the summary has the hooks:\n%s", summary)
@@ -63,14 +69,14 @@ func TestHooks(t *testing.T) {
 	if told() == "" {
 		t.Error("retry did not call what it was allowed to")
 	}
-	n := len(bodies)
+	n := len(heard())
 	for i, shard := range []string{"0/2", "1/2"} {
 		s.run(0, "run", "job.yaml", "--output", "shards", "--shard", shard)
 		if (told() != "") != (i == 1) {
 			t.Errorf("after shard %s the command was told, or not told", shard)
 		}
 	}
-	if len(bodies) != n+1 {
-		t.Errorf("%d times for two shards", len(bodies)-n)
+	if got := len(heard()); got != n+1 {
+		t.Errorf("%d times for two shards", got-n)
 	}
 }

@@ -109,8 +109,11 @@ func TestPromiseP12(t *testing.T) {
 		{"run", "job.yaml"},
 	} {
 		cmd, stdout, stderr := s.command(args...)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
 		stop := time.AfterFunc(20*time.Second, func() { cmd.Process.Kill() })
-		_ = cmd.Run()
+		_ = cmd.Wait()
 		stop.Stop()
 		said := stdout.String() + stderr.String()
 		words += len(said)
