@@ -88,46 +88,46 @@ func (a attention) addTo(be kernels.Backend, x kernels.Tensor) {
 	a.out.AddTo(be, x, mixed.Reshape(x.Shape...), kernels.Tensor{})
 }
 
-// coderBlock is DownEncoderBlock2D or UpDecoderBlock2D: a row of resnets, each with attention behind it or without. Behind all levels but the last of encoder and decoder
-// is a convolution to half or to twice the size.
+// coderBlock is DownEncoderBlock2D or UpDecoderBlock2D: a row of resnets, each with attention behind it or without. Behind
+// all blocks but the last of encoder and decoder is a convolution to half or to twice the size.
 type coderBlock struct {
 	resnets       []resnet    // resnets.N
-	attns         []attention // attentions.N; none of most levels
+	attns         []attention // attentions.N; none of most blocks
 	halve, double func(be kernels.Backend, dst, x kernels.Tensor)
 }
 
-func loadCoderBlock(w *weight.Weights, in, out, resnets, groups int, attends bool) (l coderBlock) {
+func loadCoderBlock(w *weight.Weights, in, out, resnets, groups int, attends bool) (b coderBlock) {
 	for j := range resnets {
-		l.resnets = append(l.resnets, loadResnet(w.Subf("resnets.%d", j), in, out, groups))
+		b.resnets = append(b.resnets, loadResnet(w.Subf("resnets.%d", j), in, out, groups))
 		in = out
 		if attends {
-			l.attns = append(l.attns, loadAttention(w.Subf("attentions.%d", j), out, groups))
+			b.attns = append(b.attns, loadAttention(w.Subf("attentions.%d", j), out, groups))
 		}
 	}
-	return l
+	return b
 }
 
-// forward returns the level's output (N, H', W', Cout) for x (N, H, W, Cin). Only it outlives the call: at full size these
+// forward returns the block's output (N, H', W', Cout) for x (N, H, W, Cin). Only it outlives the call: at full size these
 // tensors are the memory of a decode.
-func (l coderBlock) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
-	h, w, resize := x.Dim(1), x.Dim(2), l.halve
+func (b coderBlock) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
+	h, w, resize := x.Dim(1), x.Dim(2), b.halve
 	switch {
-	case l.halve != nil:
+	case b.halve != nil:
 		h, w = h/2, w/2
-	case l.double != nil:
-		h, w, resize = 2*h, 2*w, l.double
+	case b.double != nil:
+		h, w, resize = 2*h, 2*w, b.double
 	}
-	y := be.Alloc(x.DType, x.Dim(0), h, w, l.resnets[0].conv2.W.Dim(0)) // (N, H', W', Cout)
+	y := be.Alloc(x.DType, x.Dim(0), h, w, b.resnets[0].conv2.W.Dim(0)) // (N, H', W', Cout)
 	defer be.Scope()()
-	for i, r := range l.resnets {
-		if i == len(l.resnets)-1 && resize == nil {
+	for i, r := range b.resnets {
+		if i == len(b.resnets)-1 && resize == nil {
 			r.into(be, y, x)
 			x = y
 		} else {
 			x = r.forward(be, x) // (N, H, W, Cout)
 		}
-		if len(l.attns) > 0 {
-			l.attns[i].addTo(be, x)
+		if len(b.attns) > 0 {
+			b.attns[i].addTo(be, x)
 		}
 	}
 	if resize != nil {
