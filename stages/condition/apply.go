@@ -35,7 +35,7 @@ func Apply(z *stages.Array, references []*stages.Array, pieces []Piece, loop, al
 			return nil, err
 		}
 		n := min(p.Length, z.Shape[1]-to, ref.Shape[1]-from)
-		copyFrames(z, ref, to, from, n)
+		CopyFrames(z, ref, to, from, n)
 		for t := to; t < to+n; t++ {
 			masks[t] = float32(p.Edit)
 		}
@@ -77,8 +77,8 @@ func nearest(at, step, length int) int {
 	return n * step
 }
 
-// copyFrames copies n frames from frame from of src to frame to of dst, both (C, ., H, W).
-func copyFrames(dst, src *stages.Array, to, from, n int) {
+// CopyFrames copies n frames from frame from of src to frame to of dst, both (C, ., H, W).
+func CopyFrames(dst, src *stages.Array, to, from, n int) {
 	area := dst.Shape[2] * dst.Shape[3]
 	for c := range dst.Shape[0] {
 		d := dst.Data[(c*dst.Shape[1]+to)*area:][:n*area]

@@ -24,7 +24,7 @@ func Images(z *stages.Array, way string, references []*stages.Array, length, cli
 	given := make([]bool, z.Shape[1])
 	for i, t := range at {
 		given[t] = true
-		copyFrames(z, references[from[i][0]], t, from[i][1], 1)
+		CopyFrames(z, references[from[i][0]], t, from[i][1], 1)
 	}
 	return given
 }

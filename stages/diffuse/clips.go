@@ -176,12 +176,9 @@ func (m maker) goOnFrom(ctx context.Context, videos []*video) (clip int, err err
 // ending returns the last n frames of latents (C, T, H, W), in the type of the network's input.
 func (s *stage) ending(z *stages.Array, n int) *stages.Array {
 	out := stages.NewArray(z.Shape[0], n, z.Shape[2], z.Shape[3])
-	t, size := z.Shape[1], n*z.Shape[2]*z.Shape[3]
-	for c := range z.Shape[0] {
-		from := z.Data[(c+1)*t*size/n-size:]
-		for i := range size {
-			out.Data[c*size+i] = weight.Round(s.DType, from[i])
-		}
+	condition.CopyFrames(out, z, 0, z.Shape[1]-n, n)
+	for i, v := range out.Data {
+		out.Data[i] = weight.Round(s.DType, v)
 	}
 	return out
 }
@@ -191,11 +188,8 @@ func joinFrames(clips []*stages.Array) *stages.Array {
 	shape := slices.Clone(clips[0].Shape)
 	shape[1] *= len(clips)
 	out := stages.NewArray(shape...)
-	n := len(clips[0].Data) / shape[0] // of a channel
-	for c := range shape[0] {
-		for i, clip := range clips {
-			copy(out.Data[(c*len(clips)+i)*n:][:n], clip.Data[c*n:][:n])
-		}
+	for i, clip := range clips {
+		condition.CopyFrames(out, clip, i*clip.Shape[1], 0, clip.Shape[1])
 	}
 	return out
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"latentbeam/schemas"
-	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/condition"
 	"latentbeam/stages/dit"
@@ -31,37 +30,17 @@ func (s *stage) checkCondition(row *schemas.PromptRow) error {
 	return nil
 }
 
-// condition fails the elements whose given frames do not fit and returns the others, with the edit ratios of their
-// frames (n x T), nil where no frame of the batch is given.
-func (s *stage) condition(batch []*stages.Element, size dit.LatentSize, clip int) (fit []*stages.Element, masks []float32) {
-	var scratch *stages.Array
-	for _, e := range batch {
-		if s.Conditions.Input == dit.BesideLatents {
-			if err := s.checkBeside(e, size); err != nil {
-				e.Fail("denoise", fault.Row(err))
-				continue
-			}
+// masks returns the edit ratio of every frame of an element, whose given frames have to fit.
+func (s *stage) masks(e *stages.Element, size dit.LatentSize, clip int) ([]float32, error) {
+	if s.Conditions.Input == dit.BesideLatents {
+		if err := s.checkBeside(e, size); err != nil {
+			return nil, err
 		}
-		if !s.isGiven(e) {
-			fit = append(fit, e)
-			masks = append(masks, slices.Repeat([]float32{1}, size.T)...)
-			continue
-		}
-		if scratch == nil {
-			scratch = stages.NewArray(s.Shape(size)...)
-		}
-		own, err := s.give(scratch, e, clip)
-		if err != nil {
-			e.Fail("denoise", fault.Row(err))
-			continue
-		}
-		fit = append(fit, e)
-		masks = append(masks, own...)
 	}
-	if scratch == nil {
-		return fit, nil
+	if !s.isGiven(e) {
+		return slices.Repeat([]float32{1}, size.T), nil
 	}
-	return fit, masks
+	return s.give(stages.NewArray(s.Shape(size)...), e, clip)
 }
 
 // notEncoded is the error of a row whose reference no stage has encoded.

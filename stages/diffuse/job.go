@@ -2,9 +2,11 @@ package diffuse
 
 import (
 	"context"
+	"slices"
 
 	"latentbeam/internal/rng"
 	"latentbeam/kernels"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/dit"
 	"latentbeam/stages/sampler"
@@ -27,21 +29,43 @@ type job struct {
 	noises  map[*stages.Element][]float32 // that replace the generator's, of elements that have their own
 }
 
-// newJob fails the elements whose text does not fit; a nil job means that none is left.
+// newJob fails the elements that do not fit; a nil job means that none is left.
 func (s *stage) newJob(batch []*stages.Element, clip int) (*job, error) {
-	if batch = s.checkTexts(batch); len(batch) == 0 {
-		return nil, nil
-	}
 	row := &batch[0].Row
-	size := s.Config.LatentSize(row)
-	batch, noises := s.readNoises(batch, size)
-	batch, masks := s.condition(batch, size, clip)
-	if len(batch) == 0 {
+	j := &job{stage: s, size: s.Config.LatentSize(row), guided: row.Guided(), clip: clip, plans: &plans{},
+		noises: map[*stages.Element][]float32{}}
+	for _, e := range batch {
+		if err := j.add(e); err != nil {
+			e.Fail("denoise", fault.Row(err))
+		}
+	}
+	if len(j.batch) == 0 {
 		return nil, nil
 	}
-	plan, err := s.recipe.New(row.NumInferenceSteps, s.clip(row))
-	return &job{stage: s, batch: batch, sampler: plan, size: size, guided: row.Guided(), clip: clip, masks: masks,
-		plans: &plans{}, noises: noises, done: doneOf(batch[0], clip)}, err
+	if !slices.ContainsFunc(j.batch, s.isGiven) {
+		j.masks = nil
+	}
+	j.done = doneOf(j.batch[0], clip)
+	var err error
+	j.sampler, err = s.recipe.New(row.NumInferenceSteps, s.clip(row))
+	return j, err
+}
+
+// add takes an element whose texts, noise and given frames fit.
+func (j *job) add(e *stages.Element) error {
+	if err := j.checkTexts(e.Text); err != nil {
+		return err
+	}
+	noise, err := j.readNoise(e, j.size)
+	if err != nil {
+		return err
+	}
+	masks, err := j.stage.masks(e, j.size, j.clip)
+	if err != nil {
+		return err
+	}
+	j.batch, j.noises[e], j.masks = append(j.batch, e), noise, append(j.masks, masks...)
+	return nil
 }
 
 // progress tells whoever follows the job how many steps of all clips are done.

@@ -4,11 +4,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"latentbeam/schemas"
-	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/dit"
 	"latentbeam/stages/safetensors"
@@ -51,39 +49,26 @@ func (s *stage) withNoise(path string, size dit.LatentSize, use func([]byte) err
 	return use(t.Data)
 }
 
-// readNoises reads the noise files of a batch. An element with a file that cannot be read fails; the others are returned.
-func (s *stage) readNoises(batch []*stages.Element, size dit.LatentSize) (fit []*stages.Element, noises map[*stages.Element][]float32) {
-	for _, e := range batch {
-		if e.Row.Noise == "" {
-			fit = append(fit, e)
-			continue
-		}
-		var values []float32
-		err := s.withNoise(e.Row.Noise, size, func(data []byte) (err error) {
-			values, err = floats(data)
-			return err
-		})
-		if err != nil {
-			e.Fail("denoise", fault.Row(err))
-			continue
-		}
-		if noises == nil {
-			noises = map[*stages.Element][]float32{}
-		}
-		fit, noises[e] = append(fit, e), values
+// readNoise reads the noise of an element; nil: it has none of its own.
+func (s *stage) readNoise(e *stages.Element, size dit.LatentSize) (values []float32, err error) {
+	if e.Row.Noise == "" {
+		return nil, nil
 	}
-	return fit, noises
+	err = s.withNoise(e.Row.Noise, size, func(data []byte) (err error) {
+		values, err = floats(data)
+		return err
+	})
+	return values, err
 }
 
 // floats decodes little-endian float32 values, which have to be finite.
 func floats(data []byte) ([]float32, error) {
 	out := make([]float32, len(data)/4)
-	for i := range out {
-		v := math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
-		if v-v != 0 {
-			return nil, fmt.Errorf("noise: value %d is %v", i, v)
-		}
-		out[i] = v
+	if _, err := binary.Decode(data, binary.LittleEndian, out); err != nil {
+		return nil, fmt.Errorf("noise: %w", err)
+	}
+	if i := slices.IndexFunc(out, func(v float32) bool { return v-v != 0 }); i >= 0 {
+		return nil, fmt.Errorf("noise: value %d is %v", i, out[i])
 	}
 	return out, nil
 }

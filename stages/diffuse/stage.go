@@ -8,7 +8,6 @@ import (
 
 	"latentbeam/kernels"
 	"latentbeam/schemas"
-	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/dit"
 	"latentbeam/stages/sampler"
@@ -163,21 +162,12 @@ func (s *stage) Need(row *schemas.PromptRow, n int) (int64, error) {
 	return max(need, other), err
 }
 
-// checkTexts fails the elements whose text does not fit the model and returns the others.
-func (s *stage) checkTexts(batch []*stages.Element) []*stages.Element {
-	var fit []*stages.Element
-	for _, e := range batch {
-		err := s.checkText(e.Text.Embedding)
-		if err == nil && e.Text.Negative != nil {
-			err = s.checkText(e.Text.Negative)
-		}
-		if err != nil {
-			e.Fail("denoise", fault.Row(err))
-			continue
-		}
-		fit = append(fit, e)
+// checkTexts refuses texts that the model does not take.
+func (s *stage) checkTexts(t *stages.Text) error {
+	if err := s.checkText(t.Embedding); err != nil || t.Negative == nil {
+		return err
 	}
-	return fit
+	return s.checkText(t.Negative)
 }
 
 func (s *stage) checkText(a *stages.Array) error {
