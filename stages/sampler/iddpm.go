@@ -56,7 +56,7 @@ func (s *IDDPM) Sample(ctx context.Context, b Batch, z []float32, model Model, n
 	if err != nil {
 		return fmt.Errorf("iddpm: %w", err)
 	}
-	for done := b.From.Done; done < b.until(len(s.steps)); done++ {
+	for done := b.From.Done; done < len(s.steps); done++ {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("iddpm: stopped before step %d of %d: %w", done+1, len(s.steps), err)
 		}

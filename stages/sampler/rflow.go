@@ -39,7 +39,7 @@ func (s *RectifiedFlow) Sample(ctx context.Context, b Batch, z []float32, model 
 	if b.From.Done > 0 {
 		f.begin(s.timesteps[b.From.Done-1])
 	}
-	for i := b.From.Done; i < b.until(len(s.timesteps)); i++ {
+	for i := b.From.Done; i < len(s.timesteps); i++ {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("rflow: stopped before step %d of %d: %w", i+1, len(s.timesteps), err)
 		}

@@ -47,9 +47,6 @@ type Batch struct {
 	// After is told behind each step but the last how far it has come, z being the latents. What the state holds is
 	// valid during the call. An error ends the sampling. Nil: nobody is told.
 	After func(State) error
-	// Until ends Sample behind that step, which After is told too; 0: the last. Where two networks take turns, each does
-	// its steps of all batches so.
-	Until int
 	// Idle says that z belongs to no element: a worker without a share takes part in the steps, whatever comes
 	// of its values.
 	Idle bool

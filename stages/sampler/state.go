@@ -25,8 +25,8 @@ type History struct {
 // checkState says why a sampling of so many steps cannot go on from the state of the batch.
 func (b Batch) checkState(steps, length int, remembers func(done int) []string) error {
 	s := b.From
-	if s.Done < 0 || s.Done >= steps || b.Until < 0 || b.Until > steps || b.Until > 0 && s.Done >= b.Until {
-		return fmt.Errorf("go on behind step %d of %d, until %d", s.Done, steps, b.Until)
+	if s.Done < 0 || s.Done >= steps {
+		return fmt.Errorf("go on behind step %d of %d", s.Done, steps)
 	}
 	want := remembers(s.Done)
 	if len(s.Memory) != len(want) {
@@ -42,14 +42,6 @@ func (b Batch) checkState(steps, length int, remembers func(done int) []string) 
 
 // nothing is what samplers remember whose steps depend on the latents alone.
 func nothing(int) []string { return nil }
-
-// until is the number of the last step to do.
-func (b Batch) until(steps int) int {
-	if b.Until > 0 {
-		return b.Until
-	}
-	return steps
-}
 
 // stepped tells that so many steps of all are done.
 func (b Batch) stepped(done, steps int, memory []History) error {

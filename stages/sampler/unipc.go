@@ -68,7 +68,7 @@ func flowSteps(ctx context.Context, f flow, b Batch, z []float32, model Model, n
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	copy(r.kept, z)
-	for i := b.From.Done; i < b.until(len(timesteps)); i++ {
+	for i := b.From.Done; i < len(timesteps); i++ {
 		t := timesteps[i]
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("%s: stopped before step %d of %d: %w", name, i+1, len(timesteps), err)

@@ -25,7 +25,9 @@ type echo struct {
 	rows *dit.Rows
 }
 
-func (echo) Prepare(be kernels.Backend, rows *dit.Rows) (dit.Batch, error) { return echo{be, rows}, nil }
+func (echo) Prepare(be kernels.Backend, rows *dit.Rows) (dit.Batch, error) {
+	return echo{be, rows}, nil
+}
 
 func (e echo) Embed(_ int, x, vectors kernels.Tensor) {
 	shape := slices.Clone(vectors.Shape[:3])
