@@ -2,6 +2,7 @@ package shares
 
 import (
 	"context"
+	"slices"
 
 	"latentbeam/kernels"
 	"latentbeam/stages/dit"
@@ -74,8 +75,8 @@ func (r *Rank) Evaluate(_ context.Context, rows, timesteps []float32, generated 
 	defer r.dev.Scope()()
 	xs := r.streams()
 	r.embed(xs, rows[:len(rows)/r.Branches])
-	at := r.instant(timesteps[:len(timesteps)/r.Branches], generated[:len(generated)/r.Branches])
-	tokens, err := r.batch.Advance(xs, at, true)
+	marks := r.marks(generated[:len(generated)/r.Branches], len(timesteps)/r.Branches)
+	tokens, err := r.batch.Advance(xs, r.at(timesteps[0], marks), true)
 	if err != nil {
 		return nil, err
 	}
@@ -88,18 +89,9 @@ func (r *Rank) Next() {
 	r.Steps++
 }
 
-// instant takes the timesteps and marks of the sampler's rows of one branch, which has the same timestep for all.
-func (r *Rank) instant(timesteps []float32, generated []bool) dit.Instant {
-	return r.at(timesteps[0], r.marks(generated, len(timesteps)))
-}
-
 // at is the instant of a timestep of all rows of this rank.
 func (r *Rank) at(timestep float32, generated []bool) dit.Instant {
-	times := make([]float32, r.rows.Len)
-	for i := range times {
-		times[i] = timestep
-	}
-	return dit.Instant{Timesteps: times, Generated: generated}
+	return dit.Instant{Timesteps: slices.Repeat([]float32{timestep}, r.rows.Len), Generated: generated}
 }
 
 // predictions returns what the sampler gets for the output tokens; z is the length of the latents of all
