@@ -95,10 +95,10 @@ func (d *disk) change(c dir.Call) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
-	case fate < d.trouble/300:
+	case fate < d.trouble.get()/300:
 		d.log("%s %s %s: EIO", d.name, c.Op, c.Name)
 		return syscall.EIO
-	case fate < d.trouble/100:
+	case fate < d.trouble.get()/100:
 		d.log("%s %s %s: no space", d.name, c.Op, c.Name)
 		return syscall.ENOSPC
 	}

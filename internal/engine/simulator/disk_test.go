@@ -8,9 +8,11 @@ import (
 	"hash/fnv"
 	"io"
 	"io/fs"
+	"math"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"latentbeam/internal/store/bucket"
@@ -24,7 +26,7 @@ type world struct {
 	objects    map[string]object
 	version    int
 	calls      map[string]int  // by what is called
-	trouble    float64         // the part of calls that fail
+	trouble    rate            // the part of calls that fail
 	down       [2]time.Time    // from when to when every call fails
 	stops      map[string]stop // of processes
 	log        func(format string, args ...any)
@@ -35,6 +37,12 @@ type object struct {
 	version bucket.Version
 	time    time.Time
 }
+
+// rate is a part of one. What a killed process has still running reads it while it changes.
+type rate struct{ bits atomic.Uint64 }
+
+func (r *rate) get() float64  { return math.Float64frombits(r.bits.Load()) }
+func (r *rate) set(f float64) { r.bits.Store(math.Float64bits(f)) }
 
 // dice returns a number from 0 to 1 for the n-th call of something.
 func (w *world) dice(what ...any) float64 {
@@ -132,7 +140,7 @@ func (d *disk) call(ctx context.Context, op, key string, effect func() error) er
 	what := d.name + " " + op + " " + kindOf(key)
 	took := time.Duration(1e6 + 4e7*d.dice("time", what))
 	fate := d.dice("fate", what)
-	if fate < d.trouble/10 {
+	if fate < d.trouble.get()/10 {
 		took += 70 * time.Second // longer than a request may take
 	}
 	select {
@@ -149,9 +157,9 @@ func (d *disk) call(ctx context.Context, op, key string, effect func() error) er
 		return errDead
 	}
 	switch now := time.Now(); {
-	case d.trouble > 0 && now.After(d.down[0]) && now.Before(d.down[1]), fate < d.trouble/2:
+	case d.trouble.get() > 0 && now.After(d.down[0]) && now.Before(d.down[1]), fate < d.trouble.get()/2:
 		return &bucket.Refusal{Status: 503, Code: "SlowDown"}
-	case fate < d.trouble || d.stopsAt(op, key):
+	case fate < d.trouble.get() || d.stopsAt(op, key):
 		err := d.locked(effect)
 		d.log("%v %s: done, and not acknowledged (%v)", time.Now().Format(time.TimeOnly), what, err)
 		return errors.New("connection reset by peer")

@@ -182,7 +182,7 @@ func (s *plain) Run(ctx context.Context, _ kernels.Backend, batch []*stages.Elem
 func (s *plain) work(ctx context.Context, d time.Duration, batch []*stages.Element) error {
 	what := s.process.name + " " + s.name
 	fate := s.dice("device", what)
-	if fate < s.trouble/20 {
+	if fate < s.trouble.get()/20 {
 		d += 10 * time.Minute // it hangs for a while
 	}
 	select {
@@ -196,11 +196,11 @@ func (s *plain) work(ctx context.Context, d time.Duration, batch []*stages.Eleme
 		}
 	}
 	switch {
-	case fate < s.trouble/4:
+	case fate < s.trouble.get()/4:
 		return fault.Retry(errors.New("the device is lost"))
-	case fate < s.trouble/2 && len(batch) > 1:
+	case fate < s.trouble.get()/2 && len(batch) > 1:
 		return fault.OutOfMemory(errors.New("no memory"))
-	case fate < s.trouble*3/4:
+	case fate < s.trouble.get()*3/4:
 		return fault.Retry(errors.New("an exchange took too long"))
 	}
 	return nil
@@ -258,7 +258,7 @@ func (s *denoiser) runSet(ctx context.Context, set *stages.Set, batch []*stages.
 	for i, e := range batch {
 		e.Latents, e.LatentScale = latent(values[i]), 1
 	}
-	if e := batch[0]; s.Pool.Size() > 1 && s.first("nan", e.Key) && s.roll("nan", e.Key) < s.trouble/4 { // twice would be the row's own
+	if e := batch[0]; s.Pool.Size() > 1 && s.first("nan", e.Key) && s.roll("nan", e.Key) < s.trouble.get()/4 { // twice would be the row's own
 		e.Latents.Data[0] = float32(math.NaN())
 	}
 	return nil

@@ -84,7 +84,7 @@ func newJob(seed uint64, log func(string, ...any)) *job {
 func (j *job) run() {
 	lives := 1 + int(3*j.roll("lives"))
 	for life := range lives {
-		j.trouble = 0.25 * j.roll("trouble", life)
+		j.trouble.set(0.25 * j.roll("trouble", life))
 		if at := j.roll("outage", life); at < 0.3 { // longer than anybody tries again
 			j.down[0] = time.Now().Add(time.Duration(at * 600 * float64(time.Second)))
 			j.down[1] = j.down[0].Add(5 * time.Minute)
@@ -98,7 +98,7 @@ func (j *job) run() {
 			j.wrong("life %d has ended well with %d rows of %d", life, n, j.count())
 		}
 	}
-	j.trouble = 0
+	j.trouble.set(0)
 	began, most := time.Now(), 3*time.Minute
 	for _, row := range j.rows {
 		if most += rowTime; row.Prompt == poison {
@@ -360,9 +360,9 @@ func (r *runner) rival(p *process) {
 // check looks at the output as the next process finds it: what the ledger calls done is there, and right. final says that
 // all is to be done.
 func (j *job) check(final bool) {
-	before := j.trouble
-	j.trouble = 0
-	defer func() { j.trouble = before }()
+	before := j.trouble.get()
+	j.trouble.set(0)
+	defer j.trouble.set(before)
 	p, err := j.start("check", 1)
 	if err != nil {
 		j.wrong("the output cannot be opened: %v", err)
