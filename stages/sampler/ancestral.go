@@ -8,26 +8,20 @@ import (
 // EulerAncestral goes from level to level of noise in straight steps that go too far, and adds fresh noise up to the next
 // level: EulerAncestralDiscreteScheduler of diffusers (algorithm of k-diffusion).
 type EulerAncestral struct {
-	timesteps []float32 // may be fractional, in sampling order
+	timetable           // may be fractional
 	sigmas    []float32 // of the steps, and 0 behind them
 	first     float32   // factor of the initial noise
 	velocity  bool      // the network gives v, not the noise
 }
 
 func newEulerAncestral(n int, c VPConfig) *EulerAncestral {
-	s := &EulerAncestral{timesteps: c.steps(n), velocity: c.Prediction == predictionV}
+	s := &EulerAncestral{timetable: timetable{c.steps(n)}, velocity: c.Prediction == predictionV}
 	s.sigmas = c.sigmas(s.timesteps)
 	if s.first = s.sigmas[0]; c.Spacing == spacingLeading {
 		s.first = float32(math.Sqrt(float64(float32(s.first*s.first) + 1)))
 	}
 	return s
 }
-
-// Steps returns how many steps there are.
-func (s *EulerAncestral) Steps() int { return len(s.timesteps) }
-
-// Timesteps returns the timesteps in the order in which the network sees them.
-func (s *EulerAncestral) Timesteps() []float32 { return s.timesteps }
 
 // Signature names the sampler with its tables.
 func (s *EulerAncestral) Signature() string {
@@ -49,8 +43,7 @@ func (s *EulerAncestral) Sample(ctx context.Context, b Batch, z []float32, model
 			z[i] *= s.first
 		}
 	}
-	none := func(int) []History { return nil }
-	return flowSteps(ctx, flow{name: solverAncestral, timesteps: s.timesteps, step: s.step, remembers: nothing, memory: none,
+	return flowSteps(ctx, flow{name: solverAncestral, timesteps: s.timesteps, step: s.step, remembers: nothing, memory: noHistory,
 		input: s.input}, b, z, model, noise, progress)
 }
 

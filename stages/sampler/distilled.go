@@ -11,13 +11,13 @@ var dmdTimesteps = []float32{1000, 757, 522}
 // FlowDMD predicts the data in every step and adds fresh noise of the next level to it, as models are run that were
 // distilled by distribution matching (FastWan).
 type FlowDMD struct {
-	timesteps []float32
-	sigmas    []float32
+	timetable
+	sigmas []float32
 }
 
 // newFlowDMD returns the sampler with a shift. The level of a timestep is the nearest one of the 1000 of training.
 func newFlowDMD(shift float64) *FlowDMD {
-	s := &FlowDMD{timesteps: dmdTimesteps}
+	s := &FlowDMD{timetable: timetable{dmdTimesteps}}
 	for _, t := range s.timesteps {
 		best, distance := float32(0), float32(math.Inf(1))
 		for i := flowTimesteps; i > 0; i-- {
@@ -35,12 +35,6 @@ func newFlowDMD(shift float64) *FlowDMD {
 func shifted32(sigma, shift float32) float32 {
 	return float32(shift*sigma) / (1 + float32((shift-1)*sigma))
 }
-
-// Steps returns how many steps there are.
-func (s *FlowDMD) Steps() int { return len(s.timesteps) }
-
-// Timesteps returns the timesteps in the order in which the network sees them.
-func (s *FlowDMD) Timesteps() []float32 { return s.timesteps }
 
 // Sample runs the steps; see Sampler. Each but the last draws noise. Given frames stay as they are.
 func (s *FlowDMD) Sample(ctx context.Context, b Batch, z []float32, model Model, noise Noise,
@@ -61,8 +55,7 @@ func (s *FlowDMD) Sample(ctx context.Context, b Batch, z []float32, model Model,
 			}
 		}
 	}
-	none := func(int) []History { return nil }
-	return flowSteps(ctx, flow{name: "dmd", timesteps: s.timesteps, step: step, remembers: nothing, memory: none}, b, z,
+	return flowSteps(ctx, flow{name: "dmd", timesteps: s.timesteps, step: step, remembers: nothing, memory: noHistory}, b, z,
 		model, noise, progress)
 }
 

@@ -4,7 +4,7 @@ import "context"
 
 // FlowEuler follows the velocity in straight steps, through the table of diffusers' FlowMatchEulerDiscreteScheduler.
 type FlowEuler struct {
-	timesteps []float32 // not rounded to whole numbers, in sampling order
+	timetable           // not rounded to whole numbers
 	sigmas    []float32 // of the steps, and 0 behind them
 }
 
@@ -26,12 +26,6 @@ func newFlowEuler(n int, shift float64) *FlowEuler {
 	return s
 }
 
-// Steps returns how many steps there are.
-func (s *FlowEuler) Steps() int { return len(s.timesteps) }
-
-// Timesteps returns the timesteps in the order in which the network sees them.
-func (s *FlowEuler) Timesteps() []float32 { return s.timesteps }
-
 // Sample runs the steps; see Sampler. No noise is drawn. Given frames stay as they are.
 func (s *FlowEuler) Sample(ctx context.Context, b Batch, z []float32, model Model, noise Noise,
 	progress func(done, total int)) error {
@@ -44,7 +38,6 @@ func (s *FlowEuler) Sample(ctx context.Context, b Batch, z []float32, model Mode
 			}
 		}
 	}
-	none := func(int) []History { return nil }
-	return flowSteps(ctx, flow{name: "euler", timesteps: s.timesteps, step: step, remembers: nothing, memory: none}, b, z,
+	return flowSteps(ctx, flow{name: "euler", timesteps: s.timesteps, step: step, remembers: nothing, memory: noHistory}, b, z,
 		model, noise, progress)
 }

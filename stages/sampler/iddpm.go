@@ -2,6 +2,7 @@ package sampler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 )
@@ -43,34 +44,17 @@ func (s *IDDPM) Timesteps() []int {
 // every call and returns them: the second half's noise changes nothing, so here it does not exist.
 func (s *IDDPM) Sample(ctx context.Context, b Batch, z []float32, model Model, noise Noise,
 	progress func(done, total int)) error {
-	r, err := newRun(b, z, model, noise)
-	if err == nil && s.guided > b.Channels {
+	r, err := start(b, z, model, noise, len(s.steps), nothing)
+	switch {
+	case err != nil:
+	case s.guided > b.Channels:
 		err = fmt.Errorf("%d guided channels of %d", s.guided, b.Channels)
+	case b.Image != nil:
+		err = errors.New("no published model conditions it on image latents")
+	default:
+		err = r.steps(ctx, len(s.steps), func(done int) error { return s.step(ctx, r, done) }, noHistory, progress)
 	}
-	if err == nil {
-		err = b.checkState(len(s.steps), len(z), nothing)
-	}
-	if err == nil && b.Image != nil {
-		err = fmt.Errorf("no published model conditions it on image latents")
-	}
-	if err != nil {
-		return fmt.Errorf("iddpm: %w", err)
-	}
-	for done := b.From.Done; done < len(s.steps); done++ {
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("iddpm: stopped before step %d of %d: %w", done+1, len(s.steps), err)
-		}
-		if err := s.step(ctx, r, done); err != nil {
-			return fmt.Errorf("iddpm: step %d of %d: %w", done+1, len(s.steps), err)
-		}
-		if err := b.stepped(done+1, len(s.steps), nil); err != nil {
-			return fmt.Errorf("iddpm: behind step %d of %d: %w", done+1, len(s.steps), err)
-		}
-		if progress != nil {
-			progress(done+1, len(s.steps))
-		}
-	}
-	return nil
+	return named("iddpm", err)
 }
 
 // step advances z by one step, the done-th from 0.
@@ -113,7 +97,7 @@ func (s *IDDPM) step(ctx context.Context, r *run, done int) error {
 	if r.Masks != nil {
 		r.restore(changed)
 	}
-	return r.finite()
+	return nil
 }
 
 // frames adds noise to the frames whose turn comes at this step. It returns the frames that the network treats as

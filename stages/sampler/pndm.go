@@ -10,7 +10,7 @@ import (
 // PNDM is PNDMScheduler of diffusers: three Runge-Kutta steps of four evaluations each, then linear multistep of order 4
 // (arXiv:2202.09778). n steps are n + 9 evaluations.
 type PNDM struct {
-	timesteps []float32 // of the evaluations
+	timetable           // of the evaluations
 	bars      []float32 // of the training process
 	stride    int       // of the steps in the training process
 	velocity  bool      // the network gives v, not the noise
@@ -34,12 +34,6 @@ func newPNDM(n int, c VPConfig) *PNDM {
 	s.timesteps = append(s.timesteps, whole[3:]...)
 	return s
 }
-
-// Steps returns how many evaluations there are.
-func (s *PNDM) Steps() int { return len(s.timesteps) }
-
-// Timesteps returns the timesteps in the order in which the network sees them.
-func (s *PNDM) Timesteps() []float32 { return s.timesteps }
 
 // Signature names the sampler with its tables.
 func (s *PNDM) Signature() string {

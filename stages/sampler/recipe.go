@@ -72,5 +72,5 @@ func (r Recipe) New(numInferenceSteps int, clip VideoSize) (Sampler, error) {
 	if !r.flow {
 		return NewIDDPM(numInferenceSteps, r.GuidedChannels, r.fp32Tables)
 	}
-	return &RectifiedFlow{timesteps: flowTimestepsOf(numInferenceSteps, r.frames, clip), style: r.style}, nil
+	return &RectifiedFlow{timetable{flowTimestepsOf(numInferenceSteps, r.frames, clip)}, r.style}, nil
 }

@@ -2,14 +2,13 @@ package sampler
 
 import (
 	"context"
-	"fmt"
 	"slices"
 )
 
 // RectifiedFlow follows the straight path from noise to data that the network's velocity draws (arXiv:
 // 2209.03003), as Open-Sora 1.2 and 1.3 run it.
 type RectifiedFlow struct {
-	timesteps []float32 // in sampling order, from 1000 down
+	timetable // from 1000 down
 	style     flowStyle
 }
 
@@ -19,41 +18,18 @@ type flowStyle struct {
 	Rescale   bool // bring the guided velocity's spread back towards the conditional one's
 }
 
-// Steps returns how many steps there are.
-func (s *RectifiedFlow) Steps() int { return len(s.timesteps) }
-
-// Timesteps returns the timesteps in the order in which the network sees them.
-func (s *RectifiedFlow) Timesteps() []float32 { return s.timesteps }
-
 // Sample runs the steps; see Sampler. Noise is drawn only where frames are given.
 func (s *RectifiedFlow) Sample(ctx context.Context, b Batch, z []float32, model Model, noise Noise,
 	progress func(done, total int)) error {
-	r, err := newRun(b, z, model, noise)
+	r, err := start(b, z, model, noise, len(s.timesteps), nothing)
 	if err == nil {
-		err = b.checkState(len(s.timesteps), len(z), nothing)
-	}
-	if err != nil {
-		return fmt.Errorf("rflow: %w", err)
-	}
-	f := newFlowFrames(b)
-	if b.From.Done > 0 {
-		f.begin(s.timesteps[b.From.Done-1])
-	}
-	for i := b.From.Done; i < len(s.timesteps); i++ {
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("rflow: stopped before step %d of %d: %w", i+1, len(s.timesteps), err)
+		f := newFlowFrames(b)
+		if b.From.Done > 0 {
+			f.begin(s.timesteps[b.From.Done-1])
 		}
-		if err := s.step(ctx, r, f, i); err != nil {
-			return fmt.Errorf("rflow: step %d of %d: %w", i+1, len(s.timesteps), err)
-		}
-		if err := b.stepped(i+1, len(s.timesteps), nil); err != nil {
-			return fmt.Errorf("rflow: behind step %d of %d: %w", i+1, len(s.timesteps), err)
-		}
-		if progress != nil {
-			progress(i+1, len(s.timesteps))
-		}
+		err = r.steps(ctx, len(s.timesteps), func(i int) error { return s.step(ctx, r, f, i) }, noHistory, progress)
 	}
-	return nil
+	return named("rflow", err)
 }
 
 // step advances z by step i.
@@ -90,7 +66,7 @@ func (s *RectifiedFlow) step(ctx context.Context, r *run, f *flowFrames, i int) 
 	if r.Masks != nil {
 		r.restore(generated)
 	}
-	return r.finite()
+	return nil
 }
 
 // guideAll replaces the conditional velocities by the guided ones.

@@ -45,6 +45,47 @@ func newRun(b Batch, z []float32, model Model, noise Noise) (*run, error) {
 	return r, nil
 }
 
+// start begins a Sample of so many steps by a sampler that remembers what the names say.
+func start(b Batch, z []float32, model Model, noise Noise, steps int, remembers func(done int) []string) (*run, error) {
+	r, err := newRun(b, z, model, noise)
+	if err == nil {
+		err = b.checkState(steps, len(z), remembers)
+	}
+	return r, err
+}
+
+// steps calls step for each of so many steps that are not done. memory is what the sampler remembers behind a step.
+func (r *run) steps(ctx context.Context, n int, step func(i int) error, memory func(done int) []History,
+	progress func(done, total int)) error {
+	for i := r.From.Done; i < n; i++ {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("stopped before step %d of %d: %w", i+1, n, err)
+		}
+		err := step(i)
+		if err == nil {
+			err = r.finite()
+		}
+		if err != nil {
+			return fmt.Errorf("step %d of %d: %w", i+1, n, err)
+		}
+		if err := r.stepped(i+1, n, memory(i+1)); err != nil {
+			return fmt.Errorf("behind step %d of %d: %w", i+1, n, err)
+		}
+		if progress != nil {
+			progress(i+1, n)
+		}
+	}
+	return nil
+}
+
+// named adds the name of a sampler to an error, nil stays nil.
+func named(sampler string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", sampler, err)
+}
+
 // branches is how many rows the network computes for each element.
 func (r *run) branches() int {
 	switch {

@@ -43,6 +43,9 @@ func (b Batch) checkState(steps, length int, remembers func(done int) []string) 
 // nothing is what samplers remember whose steps depend on the latents alone.
 func nothing(int) []string { return nil }
 
+// noHistory is what they hand on.
+func noHistory(int) []History { return nil }
+
 // stepped tells that so many steps of all are done.
 func (b Batch) stepped(done, steps int, memory []History) error {
 	if b.After == nil || done == steps {

@@ -3,10 +3,21 @@ package sampler
 import (
 	"fmt"
 	"math"
+
+	"latentbeam/kernels"
 )
 
 // flowTimesteps is the length of the training process of rectified flow.
 const flowTimesteps = 1000
+
+// timetable is the timesteps of the steps, or evaluations, in the order in which the network sees them.
+type timetable struct{ timesteps []float32 }
+
+// Steps returns how many there are.
+func (t timetable) Steps() int { return len(t.timesteps) }
+
+// Timesteps returns them.
+func (t timetable) Timesteps() []float32 { return t.timesteps }
 
 // VideoSize is the height and width of a row in pixels and its frames, on which a schedule may depend. It is not the size
 // of the latents.
@@ -69,8 +80,4 @@ func shiftOf(rule frameRule, clip VideoSize, r rounding) float64 {
 }
 
 // toBF16 rounds to bfloat16, to nearest and ties to even.
-func toBF16(v float64) float64 {
-	bits := math.Float32bits(float32(v))
-	bits += 0x7fff + bits>>16&1
-	return float64(math.Float32frombits(bits &^ 0xffff))
-}
+func toBF16(v float64) float64 { return float64(kernels.BF16.Round(float32(v))) }

@@ -11,7 +11,7 @@ import (
 // UniPC follows the path from noise to data by the multistep predictor and corrector of arXiv:2302.04867, in the form
 // that Wan uses: order 2, B(h) = e^h - 1, prediction of the data from a velocity, order 1 in the last step.
 type UniPC struct {
-	timesteps []float32 // whole numbers, in sampling order
+	timetable           // whole numbers
 	sigmas    []float64 // of the steps, rounded to fp32, and 0 behind them
 }
 
@@ -25,12 +25,6 @@ func newUniPC(sigmas []float64) *UniPC {
 	s.sigmas = append(s.sigmas, 0)
 	return s
 }
-
-// Steps returns how many steps there are.
-func (s *UniPC) Steps() int { return len(s.timesteps) }
-
-// Timesteps returns the timesteps in the order in which the network sees them.
-func (s *UniPC) Timesteps() []float32 { return s.timesteps }
 
 // Sample runs the steps; see Sampler. No noise is drawn. Given frames stay as they are.
 func (s *UniPC) Sample(ctx context.Context, b Batch, z []float32, model Model, noise Noise,
@@ -55,47 +49,30 @@ type flow struct {
 // given: the network takes them as at timestep 0, and no step changes them.
 func flowSteps(ctx context.Context, f flow, b Batch, z []float32, model Model, noise Noise,
 	progress func(done, total int)) error {
-	name, timesteps := f.name, f.timesteps
 	generated, err := b.wholeMasks()
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	r, err := newRun(b, z, model, noise)
+	var r *run
 	if err == nil {
-		err = b.checkState(len(timesteps), len(z), f.remembers)
+		r, err = start(b, z, model, noise, len(f.timesteps), f.remembers)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return named(f.name, err)
 	}
 	copy(r.kept, z)
-	for i := b.From.Done; i < len(timesteps); i++ {
-		t := timesteps[i]
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("%s: stopped before step %d of %d: %w", name, i+1, len(timesteps), err)
-		}
+	step := func(i int) error {
 		if f.input != nil {
 			r.input = f.input(i)
 		}
-		err := r.evaluate(ctx, t, generated)
-		if err == nil {
-			r.guideAll(t)
-			f.step(r, i)
-			if generated != nil {
-				r.restore(generated)
-			}
-			err = r.finite()
+		if err := r.evaluate(ctx, f.timesteps[i], generated); err != nil {
+			return err
 		}
-		if err == nil {
-			err = b.stepped(i+1, len(timesteps), f.memory(i+1))
+		r.guideAll(f.timesteps[i])
+		f.step(r, i)
+		if generated != nil {
+			r.restore(generated)
 		}
-		if err != nil {
-			return fmt.Errorf("%s: step %d of %d: %w", name, i+1, len(timesteps), err)
-		}
-		if progress != nil {
-			progress(i+1, len(timesteps))
-		}
+		return nil
 	}
-	return nil
+	return named(f.name, r.steps(ctx, len(f.timesteps), step, f.memory, progress))
 }
 
 // wholeMasks returns which frames (n x Frames) are being denoised, nil where all are. Part of a frame cannot be given.
