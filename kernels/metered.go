@@ -28,11 +28,17 @@ func NewMetered(be Backend) *Metered {
 	return m
 }
 
-// Capabilities are those of the backend inside, but for its time: spans do not nest.
+// Capabilities are those of the backend inside, but for its time, as spans do not nest, and with a count.
 func (m *Metered) Capabilities() Capabilities {
 	can := m.Backend.Capabilities()
-	can.Time = nil
+	can.Time, can.Count = nil, m.count
 	return can
+}
+
+func (m *Metered) count(op Op, c Count) {
+	m.mu.Lock()
+	m.usage[op].add(c)
+	m.mu.Unlock()
 }
 
 // Usage returns the counts so far. The times of a device that computes behind its caller are there after Wait.

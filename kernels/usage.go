@@ -15,10 +15,16 @@ const (
 	OpElementwise // Unary and Binary
 	OpCopy        // Copy and Gather
 	OpTransfer    // Upload and Download
+	OpDecode      // files to pixels, on the host beside the device
+	OpResize      // pixels to the size of a row, on the host beside the device
 	ops
 )
 
-var opNames = [ops]string{"linear", "attention", "conv", "norm", "rope", "elementwise", "copy", "transfer"}
+var opNames = [ops]string{"linear", "attention", "conv", "norm", "rope", "elementwise", "copy", "transfer",
+	"decode", "resize"}
+
+// IsBeside reports whether the host does the work while the device computes.
+func (o Op) IsBeside() bool { return o == OpDecode || o == OpResize }
 
 // String is the name that reports use.
 func (o Op) String() string { return opNames[o] }
@@ -37,11 +43,15 @@ type Usage [ops]Count
 // Add adds what v counts.
 func (u *Usage) Add(v Usage) {
 	for i := range u {
-		u[i].Calls += v[i].Calls
-		u[i].Time += v[i].Time
-		u[i].FLOP += v[i].FLOP
-		u[i].Bytes += v[i].Bytes
+		u[i].add(v[i])
 	}
+}
+
+func (c *Count) add(d Count) {
+	c.Calls += d.Calls
+	c.Time += d.Time
+	c.FLOP += d.FLOP
+	c.Bytes += d.Bytes
 }
 
 // FLOP returns those of all families.

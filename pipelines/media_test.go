@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/engine"
 	"latentbeam/internal/media"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
@@ -48,8 +49,21 @@ func TestPrecompute(t *testing.T) {
 	must(t, err)
 	cfg, err := config.Parse(file, string(text), []string{"output.path=" + out})
 	must(t, err)
-	if r := runs(t, cfg); r.Done != 3 {
+	r := runs(t, cfg)
+	if r.Done != 3 {
 		t.Fatalf("%d done", r.Done)
+	}
+	page, err := os.ReadFile(filepath.Join(out, r.Page))
+	must(t, err)
+	i := slices.IndexFunc(r.Stages, func(s engine.StageTime) bool { return s.Stage == "encode_vae" })
+	for at, name := range []string{"decode", "resize"} {
+		beside := r.Stages[i].Beside()
+		if len(beside) != 2 || beside[at].Kernel != name || beside[at].Calls != 33 || beside[at].Busy <= 0 {
+			t.Errorf("%s of 33 frames: %+v", name, beside)
+		}
+		if !strings.Contains(string(page), name+" for encode_vae") {
+			t.Errorf("the page lacks the time of %s", name)
+		}
 	}
 	texts := readRows[schemas.EmbeddingRow](t, out, "embeddings")
 	latents := readRows[schemas.LatentRow](t, out, "latents")

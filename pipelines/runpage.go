@@ -53,9 +53,9 @@ func (j *Job) page(r *Result) *runpage.Run {
 	}
 	weights := j.forecast().Weights(r.Plan.Work)
 	for _, s := range r.Stages {
-		page.Stage = append(page.Stage, runpage.StageTime{Name: s.Stage, Busy: s.Busy, Weights: weights[s.Stage]})
-		if !slices.Contains(page.Stages, s.Stage) {
-			page.Stages = append(page.Stages, s.Stage)
+		page.Add(runpage.StageTime{Name: s.Stage, Busy: s.Busy, Weights: weights[s.Stage]})
+		for _, k := range s.Beside() {
+			page.Add(runpage.StageTime{Name: k.Kernel + " for " + s.Stage, Busy: k.Busy, Beside: true})
 		}
 	}
 	for _, f := range j.engine.Learned.Facts() {

@@ -67,6 +67,11 @@ func (j *Job) RunID() string {
 // Facts says how far this process is. It may be called at any time.
 func (j *Job) Facts() runs.Facts {
 	f := j.engine.Board.Facts()
+	for _, s := range j.engine.Progress.Facts() {
+		if i := slices.IndexFunc(f.Stages, func(at runs.StageTotals) bool { return at.Stage == s.Stage }); i >= 0 {
+			f.Stages[i].Beside = s.Beside
+		}
+	}
 	if me := j.me.Load(); me != nil {
 		f.Host, f.PID, f.Lock, f.Process = me.Host, me.PID, me.Lock, me.Process
 	}

@@ -42,7 +42,10 @@ func printResult(out io.Writer, dir string, r pipelines.Result, profile, program
 		fmt.Fprintln(w, "stage\tbusy\tshare\tper row\t")
 		for _, s := range r.Stages {
 			fmt.Fprintf(w, "%s\t%s\t%.0f %%\t%s\t\n", s.Stage, s.Busy.Round(time.Millisecond),
-				100*float64(s.Busy)/float64(max(1, all)), (s.Busy / time.Duration(max(1, cmp.Or(s.Rows, r.Done)))).Round(time.Microsecond))
+				100*float64(s.Busy)/float64(max(1, all)), perRow(s.Busy, s, r))
+			for _, k := range s.Beside() {
+				fmt.Fprintf(w, "%s\t%s\tbeside\t%s\t\n", k.Kernel, k.Busy.Round(time.Millisecond), perRow(k.Busy, s, r))
+			}
 		}
 		w.Flush()
 		if profile {
@@ -65,6 +68,11 @@ func printResult(out io.Writer, dir string, r pipelines.Result, profile, program
 	if next := nextCommand(os.Args, runtime.GOOS, dir, programs, r); next != "" {
 		fmt.Fprintf(out, "next: %s\n", next)
 	}
+}
+
+// perRow is the time of a stage for each row that left it.
+func perRow(d time.Duration, s engine.StageTime, r pipelines.Result) time.Duration {
+	return (d / time.Duration(max(1, cmp.Or(s.Rows, r.Done)))).Round(time.Microsecond)
 }
 
 // nextCommand is the command that a person would type now, given the one that was; "" where there is none.

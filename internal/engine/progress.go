@@ -2,10 +2,12 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"latentbeam/internal/runs"
 	"latentbeam/kernels"
 	"latentbeam/schemas/fault"
 )
@@ -72,6 +74,38 @@ type StageTime struct {
 	Busy    time.Duration `json:"busy_ns"`
 	Rows    int64         `json:"rows,omitempty"` // that left it, failed ones included
 	Kernels []KernelTime  `json:"kernels,omitempty"`
+}
+
+// Beside are the kinds of work that the host did beside the devices, such as decoding.
+func (s *StageTime) Beside() (work []KernelTime) {
+	for _, k := range s.Kernels {
+		if k.Beside {
+			work = append(work, k)
+		}
+	}
+	return work
+}
+
+// Add adds work of another process.
+func (s *StageTime) Add(w runs.Work) {
+	i := slices.IndexFunc(s.Kernels, func(k KernelTime) bool { return k.Kernel == w.Name })
+	if i < 0 {
+		i = len(s.Kernels)
+		s.Kernels = append(s.Kernels, KernelTime{Kernel: w.Name, Beside: true})
+	}
+	s.Kernels[i].Busy += time.Duration(w.Busy * float64(time.Second))
+}
+
+// Facts returns the time of every stage as the output has it.
+func (p *Progress) Facts() (all []runs.StageTotals) {
+	for _, s := range p.Stages() {
+		one := runs.StageTotals{Stage: s.Stage, Busy: s.Busy.Seconds()}
+		for _, k := range s.Beside() {
+			one.Beside = append(one.Beside, runs.Work{Name: k.Kernel, Busy: k.Busy.Seconds()})
+		}
+		all = append(all, one)
+	}
+	return all
 }
 
 // Stages returns the time of every stage in the order of first use.

@@ -27,6 +27,7 @@ func metered(set *stages.Set) (usage func() kernels.Usage) {
 // KernelTime is what the operations of one family have done for a stage, on all devices of this process together.
 type KernelTime struct {
 	Kernel string        `json:"kernel"`
+	Beside bool          `json:"beside,omitempty"` // the host did it while the device computed
 	Calls  int64         `json:"calls"`
 	Busy   time.Duration `json:"busy_ns"`
 	FLOP   float64       `json:"flop,omitempty"` // of products
@@ -41,8 +42,8 @@ func kernelTimes(usage kernels.Usage) []KernelTime {
 	for op, c := range usage {
 		if c.Calls > 0 {
 			busy := max(c.Time, 1).Seconds()
-			times = append(times, KernelTime{Kernel: kernels.Op(op).String(), Calls: c.Calls, Busy: c.Time, FLOP: c.FLOP,
-				Bytes: c.Bytes, Rate: c.FLOP / busy / 1e9, Moved: float64(c.Bytes) / busy / 1e9})
+			times = append(times, KernelTime{Kernel: kernels.Op(op).String(), Beside: kernels.Op(op).IsBeside(), Calls: c.Calls,
+				Busy: c.Time, FLOP: c.FLOP, Bytes: c.Bytes, Rate: c.FLOP / busy / 1e9, Moved: float64(c.Bytes) / busy / 1e9})
 		}
 	}
 	return times

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"latentbeam/schemas"
 )
@@ -25,7 +26,18 @@ type Frames struct {
 
 	cut    *schemas.Cut
 	reopen func() (Source, error) // begins with the first frame again
+	spent  Spent
 }
+
+// Spent is what reading frames took so far.
+type Spent struct {
+	Frames           int64
+	Decode, Resize   time.Duration // Decode: until the pixels of the file are there, opening included
+	Decoded, Resized int64         // bytes of the frames before and after they were fitted
+}
+
+// Spent returns what At and the opening took. A frame that is shown twice counts once.
+func (f *Frames) Spent() Spent { return f.spent }
 
 // OpenFrames opens the file or folder at path for its first n frames at fps frames a second (0: as they are),
 // each fitted into height x width.
@@ -52,9 +64,11 @@ func openFrames(ctx context.Context, path string, n int, fps float64, fitter fun
 	}
 	f.reopen = func() (Source, error) { return OpenSource(ctx, path, o) }
 	var err error
+	began := time.Now()
 	if f.src, err = f.reopen(); err != nil {
 		return nil, err
 	}
+	f.spent.Decode = time.Since(began)
 	if _, begun := f.src.(*piped); begun {
 		f.first = 0
 	}
@@ -106,6 +120,7 @@ func (f *Frames) At(dst []float32, i int) error {
 	if want < f.lastAt {
 		return fmt.Errorf("frame %d was asked for after frame %d of the source", i, f.lastAt)
 	}
+	began := time.Now()
 	if f.read < want {
 		passed, err := f.src.Skip(want - f.read)
 		if err != nil {
@@ -119,7 +134,11 @@ func (f *Frames) At(dst []float32, i int) error {
 		return err
 	}
 	f.read++
+	decoded := time.Now()
 	f.fit.Fit(dst, f.rgb)
+	s := &f.spent
+	s.Frames, s.Decode, s.Resize = s.Frames+1, s.Decode+decoded.Sub(began), s.Resize+time.Since(decoded)
+	s.Decoded, s.Resized = s.Decoded+int64(len(f.rgb)), s.Resized+4*int64(len(dst))
 	f.last, f.lastAt = append(f.last[:0], dst...), want
 	return nil
 }

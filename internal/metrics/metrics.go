@@ -81,11 +81,12 @@ var (
 	batches    = gauge("batches", "Batches that a stage has in hand.", "stage", "state")
 	stageRows  = counter("stage_rows_total", "Rows that have passed a stage.", "stage")
 	stageTime  = counter("stage_device_seconds_total", "Time of devices that a stage has used.", "stage")
+	stageHost  = counter("stage_host_seconds_total", "Time that hosts spent for a stage beside its devices, of all threads together.", "stage", "work")
 	deviceBusy = gauge("device_busy", "1 while a device works for a stage.", "device")
 	deviceTime = counter("device_busy_seconds_total", "Time that a device has worked.", "device")
 )
 
-var all = []metric{info, state, started, planned, settled, passed, failed, eta, batches, stageRows, stageTime, deviceBusy, deviceTime}
+var all = []metric{info, state, started, planned, settled, passed, failed, eta, batches, stageRows, stageTime, stageHost, deviceBusy, deviceTime}
 
 var states = []runs.State{runs.Preparing, runs.Running, runs.Stopping, runs.Cancelling, runs.Writing, runs.Done, runs.Failed,
 	runs.Cancelled}
@@ -137,6 +138,9 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 		put(batches, float64(inHand[[2]string{s.Stage, "working"}]), s.Stage, "working")
 		put(stageRows, float64(s.Rows), s.Stage)
 		put(stageTime, s.Busy, s.Stage)
+		for _, w := range s.Beside {
+			put(stageHost, w.Busy, s.Stage, w.Name)
+		}
 	}
 	for _, d := range f.Devices {
 		put(deviceBusy, one(d.Stage != ""), d.Name)

@@ -23,7 +23,7 @@ func example() Run {
 			Rows: runs.Rows{Total: 60, Done: 3, Failed: 1, Bad: 2},
 			ETA:  90, Batches: []runs.Batch{{Stage: "denoise", Device: "cpu:0"}, {Stage: "denoise"}, {Stage: "denoise"}},
 			Devices: []runs.DeviceState{{Name: "cpu:0", Stage: "denoise", Busy: 4.5}}, Rates: []runs.Rate{{Shape: "64x64x9", Total: 60}},
-			Stages: []runs.StageTotals{{Stage: "denoise", Rows: 4, Busy: 4}}}
+			Stages: []runs.StageTotals{{Stage: "denoise", Rows: 4, Busy: 4, Beside: []runs.Work{{Name: "decode", Busy: 2.5}}}}}
 	}, Counts: func() observe.Counts { return observe.Counts{Failures: map[string]int{"row/guard": 1, "row/read": 2}} }}
 }
 
@@ -48,7 +48,7 @@ func TestServe(t *testing.T) {
 	for _, want := range []string{`latentbeam_rows_settled_total{result="done"} 3`, `latentbeam_rows_planned{shape="64x64x9"} 60`,
 		`latentbeam_failures_total{class="row",stage="read"} 2`, `latentbeam_remaining_seconds 90`, `latentbeam_batches{stage="denoise",state="waiting"} 2`,
 		`latentbeam_device_busy_seconds_total{device="cpu:0"} 4.5`, `latentbeam_run_state{state="running"} 1`,
-		`latentbeam_run_start_time_seconds 100`, `latentbeam_batch_duration_seconds_sum{kind="work",stage="denoise"} 2`} {
+		`latentbeam_stage_host_seconds_total{stage="denoise",work="decode"} 2.5`, `latentbeam_run_start_time_seconds 100`, `latentbeam_batch_duration_seconds_sum{kind="work",stage="denoise"} 2`} {
 		if !strings.Contains(string(data), want+"\n") {
 			t.Errorf("%q is missing in\n%s", want, data)
 		}

@@ -39,13 +39,18 @@ type drawnPart struct {
 func (r *Run) stageChart() chart {
 	var all, most time.Duration
 	for _, s := range r.Stage {
-		all += s.Busy
 		most = max(most, s.Busy)
+		if !s.Beside {
+			all += s.Busy
+		}
 	}
-	c := chart{Title: "Time by stage", Note: "Time that each stage was at work."}
+	c := chart{Title: "Time by stage", Note: "Time that each stage was at work. What hosts do beside the devices, such as decoding, is of all threads together."}
 	for _, s := range r.Stage {
-		c.add(s.Name, fmt.Sprintf("%s, %s", Short(s.Busy), percent(float64(s.Busy), float64(all))), float64(most),
-			[]barPart{r.timeOf(Cell{Stage: s.Name, Busy: s.Busy})})
+		share := percent(float64(s.Busy), float64(all))
+		if s.Beside {
+			share = "beside"
+		}
+		c.add(s.Name, Short(s.Busy)+", "+share, float64(most), []barPart{r.timeOf(Cell{Stage: s.Name, Busy: s.Busy})})
 	}
 	return c
 }

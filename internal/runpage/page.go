@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"slices"
 	"strconv"
 	"time"
 
@@ -31,6 +32,15 @@ type StageTime struct {
 	Name    string
 	Busy    time.Duration
 	Weights int64 // bytes on each device; 0: none, or not known
+	Beside  bool  // on the hosts, while devices computed
+}
+
+// Add adds a time. A name that the job does not have as a stage gets a colour too.
+func (r *Run) Add(s StageTime) {
+	r.Stage = append(r.Stage, s)
+	if !slices.Contains(r.Stages, s.Name) {
+		r.Stages = append(r.Stages, s.Name)
+	}
 }
 
 // Expectation is a predicted time beside what happened.

@@ -22,7 +22,7 @@ func TestPage(t *testing.T) {
 	work("decode_vae", time.Second, []int64{9 << 20}, "cpu:1")
 	tally.Sink().Take(observe.Span{Kind: observe.Wait, Begin: at, End: at.Add(2 * time.Second)})
 	r := &Run{Title: "a <b>", Stages: []string{"denoise", "decode_vae"}, Elapsed: 10 * time.Second, Tally: &tally,
-		Stage:    []StageTime{{"denoise", 4 * time.Second, 3 << 20}, {"decode_vae", time.Second, 0}},
+		Stage:    []StageTime{{"denoise", 4 * time.Second, 3 << 20, false}, {"decode_vae", time.Second, 0, false}, {"decode", 2 * time.Second, 0, true}},
 		Expected: []Expectation{{"64x64x16", 5 * time.Second, 10 * time.Second}},
 		Memory:   []MemoryUse{{"denoise", "64x64x16", 1 << 20, 2 << 20, 1}},
 		Failures: []Failures{{"row", "read", `seed "<x>"`, 3}}, Kernels: []Kernel{{"linear", "denoise", 7, time.Second, 12.5, 0}}}
@@ -31,7 +31,7 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := b.String()
-	for _, want := range []string{"a &lt;b&gt;", "4.0 s, 80 %", "8.0 s, 4 rows", "4.0 s, 40 % busy", "waited for devices for 2.0 s",
+	for _, want := range []string{"a &lt;b&gt;", "4.0 s, 80 %", "2.0 s, beside", "8.0 s, 4 rows", "4.0 s, 40 % busy", "waited for devices for 2.0 s",
 		"<td>2.00</td>", "3.0 MiB &#43; 7.0 MiB", "9.0 MiB, decode_vae", "6.0 MiB, denoise", "seed &#34;&lt;x&gt;&#34;", "<td>12.5</td>"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)

@@ -104,6 +104,13 @@ type StageTotals struct {
 	Rows    int64   `json:"rows"`    // that left it
 	Batches int64   `json:"batches"` // that left it
 	Busy    float64 `json:"busy_s"`  // seconds of batches at work
+	Beside  []Work  `json:"beside,omitempty"`
+}
+
+// Work is what hosts did for a stage beside the devices: decode, resize.
+type Work struct {
+	Name string  `json:"name"`
+	Busy float64 `json:"busy_s"` // seconds, of all threads together
 }
 
 // Times between two writes of facts.

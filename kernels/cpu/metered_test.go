@@ -32,6 +32,9 @@ func everyFamily(t *testing.T, be kernels.Backend) kernels.Usage {
 	if err := be.Download(make([]float32, 40), x); err != nil {
 		t.Fatal(err)
 	}
+	for _, op := range []kernels.Op{kernels.OpDecode, kernels.OpResize} {
+		be.Capabilities().Count(op, kernels.Count{Calls: 3, Time: 1, Bytes: 7})
+	}
 	var want kernels.Usage
 	want[kernels.OpTransfer] = kernels.Count{Calls: 4, Bytes: 4 * (40 + 24 + 4 + 40)}
 	want[kernels.OpLinear] = kernels.Count{Calls: 1, FLOP: 2 * 60 * 4, Bytes: 4 * (60 + 40 + 24 + 1)}
@@ -41,6 +44,8 @@ func everyFamily(t *testing.T, be kernels.Backend) kernels.Usage {
 	want[kernels.OpAttention] = kernels.Count{Calls: 1, FLOP: 4 * 40 * 2, Bytes: 4 * 160}
 	want[kernels.OpConv] = kernels.Count{Calls: 1, FLOP: 2 * 30 * 4, Bytes: 4 * (30 + 40 + 12)}
 	want[kernels.OpCopy] = kernels.Count{Calls: 2, Bytes: 4 * (80 + 24)}
+	want[kernels.OpDecode] = kernels.Count{Calls: 3, Bytes: 7}
+	want[kernels.OpResize] = want[kernels.OpDecode]
 	return want
 }
 

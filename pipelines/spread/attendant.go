@@ -268,10 +268,7 @@ func (a *Attendant) facts(every time.Duration) runs.Facts {
 	case bundles == 0:
 		f.State = runs.Done
 	}
-	f.Stages = nil
-	for _, s := range p.Stages() {
-		f.Stages = append(f.Stages, runs.StageTotals{Stage: s.Stage, Busy: s.Busy.Seconds()})
-	}
+	f.Stages = p.Facts()
 	return f
 }
 

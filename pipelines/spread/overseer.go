@@ -177,6 +177,9 @@ func (o *Overseer) Stages() (all []engine.StageTime) {
 				all = append(all, engine.StageTime{Stage: s.Stage})
 			}
 			all[i].Busy += time.Duration(s.Busy * float64(time.Second))
+			for _, w := range s.Beside {
+				all[i].Add(w)
+			}
 		}
 	}
 	return all

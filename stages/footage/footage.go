@@ -8,6 +8,7 @@ import (
 
 	"latentbeam/internal/location"
 	"latentbeam/internal/media"
+	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 )
@@ -35,10 +36,12 @@ type Footage struct {
 	file   location.Local
 	frames *media.Frames
 	name   string
+	count  func(kernels.Op, kernels.Count) // nil: nobody counts
 }
 
-// Open opens the media of an element: what a stage made, else, where made is nil, the file that the row names.
-func Open(ctx context.Context, made *schemas.MediaFile, row *schemas.PromptRow) (*Footage, error) {
+// Open opens the media of an element for a stage on dev: what an earlier stage made, else, where made is nil, the file that
+// the row names.
+func Open(ctx context.Context, dev kernels.Backend, made *schemas.MediaFile, row *schemas.PromptRow) (*Footage, error) {
 	var file location.Local
 	var err error
 	cut := row.Cut
@@ -61,7 +64,7 @@ func Open(ctx context.Context, made *schemas.MediaFile, row *schemas.PromptRow) 
 		defer file.Release()
 		return nil, &Error{file.Named(err)}
 	}
-	return &Footage{file, frames, location.Shown(row.Media)}, nil
+	return &Footage{file, frames, location.Shown(row.Media), dev.Capabilities().Count}, nil
 }
 
 func openFrames(ctx context.Context, path string, row *schemas.PromptRow, cut *schemas.Cut) (*media.Frames, error) {
@@ -79,8 +82,13 @@ func (f *Footage) At(dst []float32, i int) error {
 	return nil
 }
 
-// Close ends the reading and lets go of the file.
+// Close ends the reading and lets go of the file. What the reading took counts with the work of the device.
 func (f *Footage) Close() {
+	if f.count != nil {
+		s := f.frames.Spent()
+		f.count(kernels.OpDecode, kernels.Count{Calls: s.Frames, Time: s.Decode, Bytes: s.Decoded})
+		f.count(kernels.OpResize, kernels.Count{Calls: s.Frames, Time: s.Resize, Bytes: s.Decoded + s.Resized})
+	}
 	_ = f.frames.Close() // it was only read
 	f.file.Release()
 }

@@ -73,13 +73,13 @@ func (stage) Need(*schemas.PromptRow, int) (int64, error) { return 0, nil }
 func (stage) Capabilities() stages.Capabilities { return stages.Capabilities{} }
 
 // Run measures the elements one after the other. A file that cannot be read fails its element.
-func (s stage) Run(ctx context.Context, _ kernels.Backend, batch []*stages.Element) error {
+func (s stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Element) error {
 	for _, e := range batch {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
 		var bad *footage.Error
-		switch err := s.look(ctx, e); {
+		switch err := s.look(ctx, dev, e); {
 		case errors.As(err, &bad) && ctx.Err() == nil:
 			e.Fail(name, fault.Row(bad.Err))
 		case err != nil:
@@ -90,8 +90,8 @@ func (s stage) Run(ctx context.Context, _ kernels.Backend, batch []*stages.Eleme
 }
 
 // look gives one element its readings.
-func (s stage) look(ctx context.Context, e *stages.Element) error {
-	frames, err := footage.Open(ctx, e.Media, &e.Row)
+func (s stage) look(ctx context.Context, dev kernels.Backend, e *stages.Element) error {
+	frames, err := footage.Open(ctx, dev, e.Media, &e.Row)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/footage"
@@ -31,7 +32,7 @@ type reader struct {
 }
 
 // read begins to decode the clip of an element, once after is closed. waiting is how many frames may wait.
-func read(ctx context.Context, e *stages.Element, waiting int, after <-chan struct{}) *reader {
+func read(ctx context.Context, dev kernels.Backend, e *stages.Element, waiting int, after <-chan struct{}) *reader {
 	ctx, cancel := context.WithCancel(ctx)
 	r := &reader{frames: make(chan []float32, waiting+1), free: make(chan []float32, waiting+1),
 		begun: make(chan struct{}), cancel: cancel}
@@ -45,7 +46,7 @@ func read(ctx context.Context, e *stages.Element, waiting int, after <-chan stru
 		defer begin()
 		select {
 		case <-after:
-			r.err = r.decode(ctx, e, &row, begin)
+			r.err = r.decode(ctx, dev, e, &row, begin)
 		case <-ctx.Done():
 			r.err = context.Cause(ctx)
 		}
@@ -54,8 +55,8 @@ func read(ctx context.Context, e *stages.Element, waiting int, after <-chan stru
 }
 
 // decode opens the media of an element and gives all frames of its clip.
-func (r *reader) decode(ctx context.Context, e *stages.Element, row *schemas.PromptRow, begin func()) error {
-	frames, err := footage.Open(ctx, e.Media, row)
+func (r *reader) decode(ctx context.Context, dev kernels.Backend, e *stages.Element, row *schemas.PromptRow, begin func()) error {
+	frames, err := footage.Open(ctx, dev, e.Media, row)
 	if err != nil {
 		return err
 	}
@@ -113,6 +114,7 @@ func (r *reader) close() {
 // readers are those of a batch.
 type readers struct {
 	ctx    context.Context
+	dev    kernels.Backend // which counts what decoding takes
 	batch  []*stages.Element
 	names  []string // of the clips
 	known  func(name string) bool
@@ -120,9 +122,9 @@ type readers struct {
 	begun  chan struct{} // of the last reader
 }
 
-// newReaders is ready for the clips of a batch. Those whose latents are known need no reader.
-func newReaders(ctx context.Context, batch []*stages.Element, sample bool, known func(name string) bool) *readers {
-	q := &readers{ctx: ctx, batch: batch, known: known, opened: make([]*reader, len(batch)), begun: make(chan struct{})}
+// newReaders is ready for the clips of a batch on dev. Those whose latents are known need no reader.
+func newReaders(ctx context.Context, dev kernels.Backend, batch []*stages.Element, sample bool, known func(name string) bool) *readers {
+	q := &readers{ctx: ctx, dev: dev, batch: batch, known: known, opened: make([]*reader, len(batch)), begun: make(chan struct{})}
 	close(q.begun)
 	for _, e := range batch {
 		q.names = append(q.names, clipName(e, sample))
@@ -141,7 +143,7 @@ func (q *readers) of(i int) *reader {
 		if q.opened[k] == nil && (k == i || !slices.Contains(q.names[:k], q.names[k]) && !q.known(q.names[k])) {
 			row := &q.batch[k].Row
 			waiting := aheadBytes / decoders / (12 * row.Height * row.Width)
-			q.opened[k] = read(q.ctx, q.batch[k], min(max(1, waiting), row.NumFrames), q.begun)
+			q.opened[k] = read(q.ctx, q.dev, q.batch[k], min(max(1, waiting), row.NumFrames), q.begun)
 			q.begun = q.opened[k].begun
 		}
 	}

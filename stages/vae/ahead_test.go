@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"latentbeam/internal/media"
+	"latentbeam/kernels"
+	"latentbeam/kernels/cpu"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/footage"
@@ -26,8 +28,9 @@ func TestReadersAreAhead(t *testing.T) {
 	}
 	batch[4].Row.Media, batch[4].Row.Width = batch[1].Row.Media, batch[1].Row.Width // the same clip
 	batch[5].Row.Width = 40
+	dev := kernels.NewMetered(cpu.New(1))
 	known := ""
-	q := newReaders(t.Context(), batch, false, func(name string) bool { return name == known })
+	q := newReaders(t.Context(), dev, batch, false, func(name string) bool { return name == known })
 	known = q.names[3]
 	open := func() (n []int) {
 		for i, r := range q.opened {
@@ -76,10 +79,14 @@ func TestReadersAreAhead(t *testing.T) {
 		q.close(i)
 	}
 	q.closeAll()
+	// All clips but 2, which is not there; 5 was begun, given up when 3 was asked for, and begun again.
+	if done := dev.Usage()[kernels.OpDecode]; done.Calls < 5*frames || done.Calls > 6*frames || done.Time <= 0 {
+		t.Errorf("%d frames decoded in %v, want %d and what was given up", done.Calls, done.Time, 5*frames)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	begun := make(chan struct{})
 	close(begun)
-	r := read(ctx, batch[0], 2, begun)
+	r := read(ctx, dev, batch[0], 2, begun)
 	if err := r.at(make([]float32, side*side*3), 0); err != nil {
 		t.Fatal(err)
 	}
@@ -94,8 +101,8 @@ func TestReadersAreAhead(t *testing.T) {
 func TestReadersBeginInOrder(t *testing.T) {
 	e := &stages.Element{Row: schemas.PromptRow{Media: "../../testdata/media/disc", NumFrames: 4, FPS: 8, Height: 16, Width: 16}}
 	begun := make(chan struct{})
-	first := read(t.Context(), e, 4, begun)
-	second := read(t.Context(), e, 4, first.begun)
+	first := read(t.Context(), cpu.New(1), e, 4, begun)
+	second := read(t.Context(), cpu.New(1), e, 4, first.begun)
 	defer first.close()
 	defer second.close()
 	select {

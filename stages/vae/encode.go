@@ -141,7 +141,7 @@ func (s *encodeStage) Run(ctx context.Context, dev kernels.Backend, batch []*sta
 	if err != nil {
 		return err
 	}
-	clips := newReaders(ctx, batch, s.sample, s.isKnown)
+	clips := newReaders(ctx, dev, batch, s.sample, s.isKnown)
 	defer clips.closeAll()
 	for i, e := range batch {
 		if err := ctx.Err(); err != nil {

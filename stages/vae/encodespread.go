@@ -35,7 +35,7 @@ func (s *encodeStage) RunSet(ctx context.Context, set *stages.Set, batch []*stag
 		return s.Run(ctx, set.Devices[0], batch)
 	}
 	return set.Run(ctx, func(ctx context.Context, dev kernels.Backend, g *kernels.Group) error {
-		clips := newReaders(ctx, batch, s.sample, s.isKnown) // of rank 0
+		clips := newReaders(ctx, dev, batch, s.sample, s.isKnown) // of rank 0
 		defer clips.closeAll()
 		for i := range batch {
 			if err := ctx.Err(); err != nil {
