@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 
 	"latentbeam/internal/digests"
 	"latentbeam/internal/mapfile"
@@ -30,6 +32,7 @@ type File struct {
 	unmap    func() error
 	mapped   bool
 	digest   func() string
+	finite   atomic.Bool // no tensor has an infinity or a NaN; set by digest
 	marks    []digests.Mark // how the files looked when they were opened
 }
 
@@ -92,6 +95,9 @@ func (f *File) Metadata() map[string]string { return maps.Clone(f.metadata) }
 // the same files, unchanged.
 func (f *File) Digest() string { return f.digest() }
 
+// IsFinite reports whether the digest was taken and found no infinity and no NaN in any tensor. False says nothing.
+func (f *File) IsFinite() bool { return f.finite.Load() }
+
 // digestChunk is how much of a mapped file is in memory at a time while its digest is taken.
 const digestChunk = 64 << 20
 
@@ -105,35 +111,50 @@ func (f *File) recalled() string {
 		bytes += len(b)
 	}
 	if bytes < rememberedBytes || len(f.marks) != len(f.bodies) {
-		return f.sum()
-	}
-	id := digests.ID("tensors", f.marks...)
-	if sha := digests.Host.Recall(id); sha != "" {
+		sha, finite := f.sum()
+		f.finite.Store(finite)
 		return sha
 	}
-	sha := f.sum()
-	if digests.ID("tensors", f.marks...) != "" {
-		digests.Host.Remember(id, sha)
+	const tensors, finites = "tensors", "finite tensors"
+	id, finiteID := digests.ID(tensors, f.marks...), digests.ID(finites, f.marks...)
+	sha, ofFinite := digests.Host.Recall(id), digests.Host.Recall(finiteID)
+	if sha == "" || ofFinite == "" {
+		var finite bool
+		if sha, finite = f.sum(); finite {
+			ofFinite = sha
+		} else {
+			ofFinite = notFinite
+		}
+		if digests.ID(tensors, f.marks...) != "" {
+			digests.Host.Remember(id, sha)
+			digests.Host.Remember(finiteID, ofFinite)
+		}
 	}
+	f.finite.Store(ofFinite != notFinite)
 	return sha
 }
 
+// notFinite is remembered in place of the digest of finite tensors, where not all are.
+var notFinite = strings.Repeat("0", 2*sha256.Size)
+
 // sum is the digest: for each tensor in the order of names, the length of a line and the line itself, then
-// the data, whose length follows from the line.
-func (f *File) sum() string {
+// the data, whose length follows from the line. finite says that no value is an infinity or a NaN.
+func (f *File) sum() (digest string, finite bool) {
 	sum := sha256.New()
+	finite = true
 	for _, e := range f.entries {
 		line := fmt.Sprintf("%q %s %v\n", e.name, e.dtype, e.shape)
 		fmt.Fprintf(sum, "%d ", len(line))
 		sum.Write([]byte(line))
 		for chunk := range slices.Chunk(f.bodies[e.shard][e.begin:e.end], digestChunk) {
 			sum.Write(chunk)
+			finite = finite && NotFinite(chunk, e.dtype) < 0
 			if f.mapped {
 				mapfile.Forget(chunk)
 			}
 		}
 	}
-	return hex.EncodeToString(sum.Sum(nil))
+	return hex.EncodeToString(sum.Sum(nil)), finite
 }
 
 // Close unmaps the file. Every Tensor.Data of an opened file becomes invalid: reading it afterwards ends

@@ -1,6 +1,7 @@
 package safetensors
 
 import (
+	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -25,6 +26,7 @@ func TestDigestIsRecalled(t *testing.T) {
 		"1.safetensors":                map[string]byte{"a": 1},
 		"2.safetensors":                string(build(large, rememberedBytes)),
 	})
+	finite := true
 	digest := func() string {
 		t.Helper()
 		digests.Host = digests.Store{} // as in another process
@@ -33,7 +35,12 @@ func TestDigestIsRecalled(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		return f.Digest()
+		if f.IsFinite() {
+			t.Error("nobody has looked at the values so far")
+		}
+		sha := f.Digest()
+		finite = f.IsFinite()
+		return sha
 	}
 	fresh := digest()
 	if entries, _ := filepath.Glob(filepath.Join(os.Getenv(digests.CacheVariable), "digests", "*")); len(entries) > 0 {
@@ -57,6 +64,13 @@ func TestDigestIsRecalled(t *testing.T) {
 		if got := digest(); got != planted {
 			t.Errorf("the files were read again: %s", got)
 		}
+		if !finite {
+			t.Error("whole numbers are taken for infinities")
+		}
+		digests.Host.Remember(digests.ID("finite tensors", marks...), notFinite)
+		if digest(); finite {
+			t.Error("that values are infinite is forgotten")
+		}
 		if err := os.Chtimes(filepath.Join(filepath.Dir(index), "1.safetensors"), time.Unix(1, 0), time.Unix(1, 0)); err != nil {
 			t.Fatal(err)
 		}
@@ -64,4 +78,18 @@ func TestDigestIsRecalled(t *testing.T) {
 			t.Errorf("files of which one was touched have the digest %s", got)
 		}
 	})
+}
+
+// TestIsFinite: a digest finds a value that is not finite in any tensor.
+func TestIsFinite(t *testing.T) {
+	for bits, want := range map[uint32]bool{0x3f800000: true, 0x7fc00000: false, 0xff800000: false} {
+		data := binary.LittleEndian.AppendUint32([]byte{1, 2, 3, 4}, bits)
+		f, err := New(append(build(`{"a":{"dtype":"I32","shape":[1],"data_offsets":[0,4]},"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, 0), data...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Digest(); f.IsFinite() != want {
+			t.Errorf("%x: finite is %v", bits, f.IsFinite())
+		}
+	}
 }

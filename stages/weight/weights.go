@@ -30,8 +30,8 @@ type Weights struct {
 type account struct {
 	be     kernels.Backend
 	found  map[string]safetensors.Tensor
-	mapped map[string]bool       // tensors that lie in mapped files
-	added  map[string]lora.Delta // what adapters add to tensors
+	files  map[string]*safetensors.File // of found
+	added  map[string]lora.Delta        // what adapters add to tensors
 	asked  map[string][]int
 	blocks map[string]int // of the tensors that were asked for, counted from 1
 	sizes  map[string]int // of what was loaded of them, in numbers
@@ -49,15 +49,15 @@ type account struct {
 // as a loaded model is in use.
 func NewWeights(be kernels.Backend, files ...*safetensors.File) *Weights {
 	a := newAccount()
-	a.be, a.found, a.mapped = be, map[string]safetensors.Tensor{}, map[string]bool{}
+	a.be, a.found, a.files = be, map[string]safetensors.Tensor{}, map[string]*safetensors.File{}
 	for _, f := range files {
 		for _, name := range f.Names() {
-			a.mapped[name] = f.Mapped()
 			if _, twice := a.found[name]; twice {
 				a.fault("duplicate", name, "is in more than one file")
 				continue
 			}
 			a.found[name], _ = f.Tensor(name)
+			a.files[name] = f
 		}
 	}
 	return &Weights{account: a}
@@ -179,7 +179,7 @@ func (w *Weights) load(name string, want []int, fits func(have []int) bool, part
 		return outline
 	}
 	from := part.source(t.Data, t.Shape, dt)
-	from.mapped, from.added = w.mapped[name], w.added[name]
+	from.mapped, from.added = w.files[name].Mapped(), w.added[name]
 	return w.make(name, part.shape(t.Shape), from)
 }
 
@@ -201,8 +201,10 @@ func (w *Weights) find(name string, want []int, fits func(have []int) bool) (
 		w.fault(wrongType, name, t.DType+", want F32, BF16 or F16")
 	case w.be == nil:
 		return t, dt, true
+	case w.files[name].IsFinite():
+		return t, dt, true
 	default:
-		i := notFinite(t.Data, dt)
+		i := safetensors.NotFinite(t.Data, t.DType)
 		if i < 0 {
 			return t, dt, true
 		}

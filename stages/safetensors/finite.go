@@ -1,0 +1,48 @@
+package safetensors
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// exponents are the bits of two or four neighbouring values that are all set in infinities and NaNs.
+var exponents = map[string]uint64{
+	"F32":  0x7f800000_7f800000,
+	"BF16": 0x7f80_7f80_7f80_7f80,
+	"F16":  0x7c00_7c00_7c00_7c00,
+}
+
+// NotFinite returns the index of the first infinity or NaN in the data of a tensor, -1 where there is none or the type has
+// none. Such a weight would make NaNs of everything, after hours. It looks at 32 bytes at a time: in the lanes of
+// ^x & exponents, a lane without any bit is one that has all of them.
+func NotFinite(data []byte, dtype string) int {
+	mask, known := exponents[dtype]
+	if !known {
+		return -1
+	}
+	size := dtypeSizes[dtype]
+	lane := uint(8 * size)
+	ones := math.MaxUint64 / (uint64(1)<<lane - 1) // the lowest bit of each lane
+	high := ones << (lane - 1)
+	empty := func(x uint64) uint64 { // has a bit where a lane of x & mask has all bits of the mask
+		missing := ^x & mask
+		return (missing - ones) &^ missing & high
+	}
+	at := 0
+	for ; at+32 <= len(data); at += 32 {
+		x := (*[32]byte)(data[at:])
+		some := empty(binary.LittleEndian.Uint64(x[0:])) | empty(binary.LittleEndian.Uint64(x[8:])) |
+			empty(binary.LittleEndian.Uint64(x[16:])) | empty(binary.LittleEndian.Uint64(x[24:]))
+		if some != 0 {
+			break
+		}
+	}
+	for ; at+int(size) <= len(data); at += int(size) {
+		var one [8]byte
+		copy(one[:], data[at:at+int(size)])
+		if empty(binary.LittleEndian.Uint64(one[:]))&(1<<(lane-1)) != 0 {
+			return at / int(size)
+		}
+	}
+	return -1
+}
