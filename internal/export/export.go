@@ -1,6 +1,5 @@
 // Package export writes the latents and text embeddings of a finished output in the formats of trainers. Rows stream:
-// memory holds one of them, about 40 bytes for each row in formats with a file for each, and about 200 for each row of another
-// job's embeddings.
+// memory holds one of them, and about 200 bytes for each row of another job's embeddings.
 package export
 
 import (
@@ -76,7 +75,7 @@ var formats = map[string]func(o *out) writer{
 	"fastvideo":   func(o *out) writer { return newFastVideo(o) },
 	"hf":          func(o *out) writer { return newHuggingFace(o) },
 	"musubi":      func(o *out) writer { return newMusubi(o) },
-	"safetensors": func(o *out) writer { return &plain{out: o, seen: nameSet{}} },
+	"safetensors": func(o *out) writer { return &plain{out: o, names: nameTable{out: o}} },
 	"webdataset":  func(o *out) writer { return &webDataset{out: o} },
 }
 

@@ -2,7 +2,7 @@ package export
 
 import (
 	"cmp"
-	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -28,13 +28,12 @@ const wanChannels = 16
 // names have no position.
 type musubi struct {
 	*out
-	seen  nameSet               // of latents
-	texts map[[12]byte][12]byte // digests of captions by those of names of text files
+	names nameTable // of latents, and of texts with the digests of their captions
 	sizes map[string]*sample
 }
 
 func newMusubi(o *out) *musubi {
-	return &musubi{out: o, seen: nameSet{}, texts: map[[12]byte][12]byte{}, sizes: map[string]*sample{}}
+	return &musubi{out: o, names: nameTable{out: o}, sizes: map[string]*sample{}}
 }
 
 // window is the end of the id of one clip of many.
@@ -65,7 +64,7 @@ func (m *musubi) add(s *sample) error {
 		name = fmt.Sprintf("%s/%s_%05d-%03d_%04dx%04d_wan.safetensors", folder, stem, s.cut.FrameStart, r.VideoFrames, r.Width, r.Height)
 		metadata["frame_count"] = strconv.FormatInt(r.VideoFrames, 10)
 	}
-	if err := m.seen.claim(name, s); err != nil {
+	if err := m.names.claim(name, s); err != nil {
 		return err
 	}
 	if m.sizes[folder] == nil {
@@ -83,23 +82,18 @@ func (m *musubi) add(s *sample) error {
 
 // text writes the text of a clip. The windows of one video share a file.
 func (m *musubi) text(name string, s *sample) error {
-	file, caption := nameDigest(name), captionDigest(s.row.Caption)
-	switch was, there := m.texts[file]; {
+	caption := digestOf(s.row.Caption)
+	switch was, there, err := m.names.note(nameDigest(name), caption); {
+	case err != nil:
+		return err
 	case there && was != caption:
 		return fault.Usage(fmt.Errorf("export %s: another row has the file %s with another caption; give them other ids", s.src, name))
 	case there:
 		return nil
 	}
-	m.texts[file] = caption
 	return m.tensors(name, map[string]safetensors.Tensor{
 		"varlen_t5_bfloat16": {DType: "BF16", Shape: ints(s.len), Data: bf16(s.text)},
 	}, map[string]string{"architecture": "wan", "caption1": s.row.Caption, "format_version": "1.0.1"})
-}
-
-// captionDigest tells captions apart.
-func captionDigest(caption string) [12]byte {
-	sum := sha256.Sum256([]byte(caption))
-	return [12]byte(sum[:])
 }
 
 // close writes the configuration of the data sets.
@@ -115,21 +109,21 @@ func (m *musubi) close() error {
 			fmt.Fprintf(&text, "image_directory = %s\n", at)
 		}
 	}
-	return m.file("dataset.toml", func(w io.Writer) error {
+	return errors.Join(m.names.close(), m.file("dataset.toml", func(w io.Writer) error {
 		_, err := io.WriteString(w, text.String())
 		return err
-	})
+	}))
 }
 
 // plain writes a safetensors file for each row, as the table has it.
 type plain struct {
 	*out
-	seen nameSet
+	names nameTable
 }
 
 func (p *plain) add(s *sample) error {
 	stem := s.stem()
-	if err := p.seen.claim(stem, s); err != nil {
+	if err := p.names.claim(stem, s); err != nil {
 		return err
 	}
 	r := &s.row
@@ -143,7 +137,7 @@ func (p *plain) add(s *sample) error {
 	return p.tensors(stem+".safetensors", tensors, facts(s))
 }
 
-func (p *plain) close() error { return nil }
+func (p *plain) close() error { return p.names.close() }
 
 // facts are what is said of a row beside its tensors.
 func facts(s *sample) map[string]string {

@@ -3,7 +3,6 @@ package export
 import (
 	"bufio"
 	"cmp"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,6 +25,7 @@ type out struct {
 	final string // that it becomes
 	vae   *Statistics
 	done  Done
+	buf   *bufio.Writer // of the file that is written
 }
 
 // file writes one file of the directory.
@@ -38,10 +38,13 @@ func (o *out) file(name string, write func(io.Writer) error) (err error) {
 	if err != nil {
 		return err
 	}
-	b := bufio.NewWriterSize(f, 1<<20)
-	err = write(b)
+	if o.buf == nil {
+		o.buf = bufio.NewWriterSize(nil, 1<<20)
+	}
+	o.buf.Reset(f)
+	err = write(o.buf)
 	if err == nil {
-		err = b.Flush()
+		err = o.buf.Flush()
 	}
 	if n, seekErr := f.Seek(0, io.SeekCurrent); seekErr == nil {
 		o.done.Files++
@@ -169,24 +172,4 @@ func (s *sample) stem() string {
 		name = fmt.Sprintf("%s-%d", name, s.row.SampleIndex)
 	}
 	return name
-}
-
-// nameSet holds digests of the names of files, because there may be millions of files. With 2^32 names the odds that two
-// have the same digest are one to 2^32.
-type nameSet map[[12]byte]struct{}
-
-// nameDigest is that of a name. Many file systems know no case.
-func nameDigest(name string) [12]byte {
-	sum := sha256.Sum256([]byte(strings.ToLower(name)))
-	return [12]byte(sum[:])
-}
-
-// claim refuses a second row with files of one name.
-func (n nameSet) claim(name string, s *sample) error {
-	d := nameDigest(name)
-	if _, twice := n[d]; twice {
-		return fault.Usage(fmt.Errorf("export %s: another row has files of the same name, %s; give them other ids", s.src, name))
-	}
-	n[d] = struct{}{}
-	return nil
 }

@@ -1,0 +1,143 @@
+package export
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"latentbeam/schemas"
+)
+
+const (
+	filesEnv    = "LATENTBEAM_EXPORT_FILES"    // how many rows, 1000000 for the whole of it
+	filesDirEnv = "LATENTBEAM_TEST_EXPORT_DIR" // makes this binary the child that writes there
+
+	fewFiles = 4000 // without filesEnv
+)
+
+// taken is what a child says of its memory.
+type taken struct {
+	PeakKiB int64 // resident
+	Heap    int64 // in use at the end
+	Rows    int64
+}
+
+// TestMemoryOfManyFiles: a format with a file for each row takes the same memory for any number of rows.
+func TestMemoryOfManyFiles(t *testing.T) {
+	if dir := os.Getenv(filesDirEnv); dir != "" {
+		manyFiles(t, dir)
+		return
+	}
+	if _, err := os.Stat("/proc/self/status"); err != nil {
+		t.Skip("needs /proc")
+	}
+	many := fewFiles
+	if text := os.Getenv(filesEnv); text != "" {
+		var err error
+		many, err = strconv.Atoi(text)
+		must(t, err)
+	}
+	few := many / 10
+	for _, to := range []string{"musubi", "safetensors"} {
+		small, large := child(t, to, few), child(t, to, many)
+		each := float64(large.Heap-small.Heap) / float64(many-few)
+		t.Logf("P3: %s, %d rows: %d KiB resident, %d for %d: %.1f bytes a row stay in use", to, many, large.PeakKiB, small.PeakKiB, few, each)
+		if large.PeakKiB > small.PeakKiB+16<<10 {
+			t.Errorf("%s: %d KiB are resident for %d rows, %d for %d", to, large.PeakKiB, many, small.PeakKiB, few)
+		}
+		if each > 16 {
+			t.Errorf("%s: %.1f bytes a row stay in use", to, each)
+		}
+	}
+}
+
+// child exports rows in a process of its own.
+func child(t *testing.T, to string, rows int) (got taken) {
+	t.Helper()
+	began := time.Now()
+	dir := filepath.Join(t.TempDir(), to)
+	cmd := exec.Command(os.Args[0], "-test.run=^TestMemoryOfManyFiles$", "-test.timeout=60m")
+	cmd.Env = append(os.Environ(), filesDirEnv+"="+dir, filesEnv+"="+strconv.Itoa(rows))
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v: %s", to, err, out)
+	}
+	must(t, json.NewDecoder(strings.NewReader(string(out))).Decode(&got))
+	if got.Rows != int64(rows) {
+		t.Errorf("%s: %d of %d rows", to, got.Rows, rows)
+	}
+	must(t, os.RemoveAll(dir))
+	t.Logf("%s: %d rows in %v", to, rows, time.Since(began).Round(time.Millisecond))
+	return got
+}
+
+// manyFiles writes rows in the format that a directory is named after, and says what memory that took.
+func manyFiles(t *testing.T, dir string) {
+	rows, err := strconv.Atoi(os.Getenv(filesEnv))
+	must(t, err)
+	o := &out{dir: dir, final: dir}
+	must(t, os.MkdirAll(dir, 0o755))
+	w := formats[filepath.Base(dir)](o)
+	latent, text := make([]byte, 4*wanChannels), make([]byte, 4*2)
+	for i := range rows {
+		must(t, w.add(&sample{row: schemas.LatentRow{ID: fmt.Sprintf("%d/Clip-%d", i%1000, i), VAELatentBytes: latent,
+			VAELatentShape: []int64{wanChannels, 1, 1, 1}, LatentScale: 1, Width: 16, Height: 16, VideoFrames: 1, MediaType: "image",
+			Caption: fmt.Sprint("clip number ", i)}, text: text, len: []int64{1, 2}}))
+		o.done.Rows++
+	}
+	var heap runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&heap)
+	must(t, w.close())
+	status, err := os.ReadFile("/proc/self/status")
+	must(t, err)
+	got := taken{Heap: int64(heap.HeapAlloc), Rows: o.done.Rows}
+	_, peak, _ := strings.Cut(string(status), "VmHWM:")
+	_, err = fmt.Sscan(peak, &got.PeakKiB)
+	must(t, err)
+	must(t, json.NewEncoder(os.Stdout).Encode(got))
+}
+
+// TestNames: a name is found again among very many, with its note, and the table leaves no file.
+func TestNames(t *testing.T) {
+	o := &out{dir: t.TempDir()}
+	n := &nameTable{out: o}
+	const many = 5000
+	for round := range 2 {
+		for i := range many {
+			was, there, err := n.note(nameDigest(fmt.Sprint("name-", i)), digestOf(fmt.Sprint("note-", i+round)))
+			must(t, err)
+			if there != (round == 1) || there && was != digestOf(fmt.Sprint("note-", i)) {
+				t.Fatalf("round %d, name %d: there is %v", round, i, there)
+			}
+		}
+	}
+	if n.used != many || n.slots < 2*many {
+		t.Errorf("%d names in %d slots", n.used, n.slots)
+	}
+	// A name whose first slot is the last one goes behind it.
+	for i := range 3 * slotsRead {
+		name := digest{}
+		for k := range name[:8] {
+			name[k] = 0xff
+		}
+		name[8] = byte(i)
+		if _, there, err := n.note(name, digest{byte(i)}); err != nil || there {
+			t.Fatalf("%v, %v", there, err)
+		}
+		if was, there, err := n.note(name, digest{}); err != nil || !there || was[0] != byte(i) {
+			t.Fatalf("name %d in the last slot: %v, %v, %v", i, was, there, err)
+		}
+	}
+	must(t, n.close())
+	if left, _ := os.ReadDir(o.dir); len(left) > 0 {
+		t.Errorf("%s is left", left[0].Name())
+	}
+}
