@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/devices"
@@ -84,6 +85,7 @@ type Job struct {
 	me       atomic.Pointer[runs.Facts]    // who this process is
 	runID    string
 	foreseen forecast.Foreseen // of the run, before it
+	phases   Phases            // of the run
 	tally    *runpage.Tally    // where its time goes; nil before
 	naming   sync.Once         // of runID
 	logs     []string          // of the programs of the run
@@ -98,6 +100,7 @@ type Job struct {
 // Open opens all that a job needs but its output. What is wrong with the configuration, the model or the
 // input is reported here, with its place in the file, and nothing has been written.
 func Open(cfg *config.Config, o Options) (*Job, error) {
+	began := time.Now()
 	runner, err := runners.Find(cfg.Runner.Name)
 	if err != nil {
 		return nil, cfg.Errorf("runner", "%v", err)
@@ -119,6 +122,7 @@ func Open(cfg *config.Config, o Options) (*Job, error) {
 		j.Close()
 		return nil, err
 	}
+	j.phases.Open = time.Since(began)
 	return j, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/engine"
@@ -53,8 +54,16 @@ func TestPrecompute(t *testing.T) {
 	if r.Done != 3 {
 		t.Fatalf("%d done", r.Done)
 	}
+	for name, took := range map[string]time.Duration{"open": r.Phases.Open, "plan": r.Phases.Plan, "rows": r.Phases.Rows, "tables": r.Phases.Tables} {
+		if took <= 0 || name != "open" && took >= r.Elapsed {
+			t.Errorf("phase %s took %v of %v", name, took, r.Elapsed)
+		}
+	}
 	page, err := os.ReadFile(filepath.Join(out, r.Page))
 	must(t, err)
+	if !strings.Contains(string(page), r.Phases.String()) {
+		t.Errorf("the page lacks %s", r.Phases)
+	}
 	i := slices.IndexFunc(r.Stages, func(s engine.StageTime) bool { return s.Stage == "encode_vae" })
 	for at, name := range []string{"decode", "resize"} {
 		beside := r.Stages[i].Beside()

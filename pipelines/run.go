@@ -40,7 +40,8 @@ type Result struct {
 	Interrupted bool // Stop was called before all was done
 	Done        int64
 	Skipped     int64
-	Elapsed     time.Duration
+	Elapsed     time.Duration // without Phases.Open
+	Phases      Phases
 	Stages      []engine.StageTime
 	Gallery     string   // name of the page with the videos in the output, "" where there is none
 	Logs        []string // files with what the programs printed
@@ -51,11 +52,36 @@ type Result struct {
 	damaged bool // a table did
 }
 
+// Phases are what the time of a run consists of.
+type Phases struct {
+	Open   time.Duration `json:"open_ns"`   // model, input and devices, digests of weights included
+	Plan   time.Duration `json:"plan_ns"`   // what is to be done, and how
+	Rows   time.Duration `json:"rows_ns"`   // from the first row to the last
+	Tables time.Duration `json:"tables_ns"` // tables and gallery behind the last row
+}
+
+// String lists them.
+func (p Phases) String() string {
+	ms := func(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
+	return fmt.Sprintf("%v to open model and input, %v to plan, %v for rows, %v for tables", ms(p.Open), ms(p.Plan), ms(p.Rows), ms(p.Tables))
+}
+
+// stopwatch tells how long it is since it was asked last.
+type stopwatch struct{ last time.Time }
+
+// into adds that to a phase.
+func (s *stopwatch) into(phase *time.Duration) {
+	now := time.Now()
+	*phase += now.Sub(s.last)
+	s.last = now
+}
+
 // runFacts is what summary.json says of the run itself.
 type runFacts struct {
 	Computed int64              `json:"computed"`
 	Skipped  int64              `json:"skipped"`
 	Seconds  float64            `json:"seconds"`
+	Phases   Phases             `json:"phases"`
 	Workers  int                `json:"workers"`
 	Runner   string             `json:"runner"`
 	Stages   []engine.StageTime `json:"stages"`
@@ -86,7 +112,7 @@ func (j *Job) Run(ctx context.Context, started func(Plan)) (Result, error) {
 
 // once computes what is missing and writes the report, once.
 func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Result, error) {
-	lost := j.engine.Ledger.Lost()
+	lost, lap := j.engine.Ledger.Lost(), stopwatch{time.Now()}
 	if err := j.submitter().Follow(ctx, j.report.Part != "", j.Opts.CancelOthers); err != nil {
 		return Result{}, err
 	}
@@ -112,9 +138,11 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 		return r, err
 	}
 	j.recorder.Load().Set(runs.Running)
+	lap.into(&j.phases.Plan)
 	endEarly := j.writeEarly(ctx)
 	computeErr := j.compute(ctx, plan)
 	endEarly()
+	lap.into(&j.phases.Rows)
 	if ctx.Err() != nil {
 		if errors.Is(computeErr, context.Canceled) {
 			computeErr = nil // says the same
@@ -270,6 +298,7 @@ func (j *Job) compute(ctx context.Context, plan Plan) error {
 
 // finish writes the tables, the gallery and, last, the summary.
 func (j *Job) finish(ctx context.Context, r *Result, began time.Time, workers int) (err error) {
+	lap := stopwatch{time.Now()}
 	if r.Totals, err = j.report.Write(ctx); err != nil {
 		return err
 	}
@@ -288,11 +317,12 @@ func (j *Job) finish(ctx context.Context, r *Result, began time.Time, workers in
 	if err != nil {
 		return err
 	}
-	r.Elapsed = time.Since(began)
+	lap.into(&j.phases.Tables)
+	r.Elapsed, r.Phases = time.Since(began), j.phases
 	err = j.report.WriteSummary(ctx, report.Summary{
 		Input: r.Totals.Input, Totals: r.Totals, Limit: j.Opts.Limit, Config: config,
 		Run: runFacts{
-			Computed: r.Done, Skipped: r.Skipped, Seconds: r.Elapsed.Seconds(),
+			Computed: r.Done, Skipped: r.Skipped, Seconds: r.Elapsed.Seconds(), Phases: r.Phases,
 			Workers: workers, Runner: j.runner.Name, Stages: r.Stages, Resumed: j.engine.StepsResumed(),
 			Memory: j.engine.Learned.Facts(), Devices: j.deviceFacts(), Exchanges: j.exchanges(),
 		},

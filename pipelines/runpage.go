@@ -43,7 +43,7 @@ func (j *Job) page(r *Result) *runpage.Run {
 		{"Time", r.Elapsed.Round(100 * time.Millisecond).String()}, {"Computed", fmt.Sprint(r.Done)},
 		{"Skipped", fmt.Sprint(r.Skipped)}, {"Failed", fmt.Sprint(r.Totals.Failed)}, {"Pending", fmt.Sprint(r.Totals.Pending)},
 		{"Model", j.host.Model}, {"Devices", fmt.Sprintf("%d, %s", devices, j.engine.Pool.Class())}, {"Run", j.RunID()},
-		{"Version", j.Opts.Version},
+		{"Version", j.Opts.Version}, {"Where the time went", r.Phases.String()},
 	}}
 	if most := peakMemory(); most > 0 {
 		page.Facts = append(page.Facts, [2]string{"Most memory of this process", cost.Bytes(most)})

@@ -32,6 +32,9 @@ func printResult(out io.Writer, dir string, r pipelines.Result, profile, program
 		max(0, r.Totals.Done-r.Skipped), r.Skipped, r.Totals.Failed, r.Totals.Pending,
 		r.Elapsed.Round(100*time.Millisecond))
 	w.Flush()
+	if r.Phases.Rows > 0 {
+		fmt.Fprintf(out, "\ntime: %s\n", r.Phases)
+	}
 	if len(r.Stages) > 0 {
 		var all time.Duration
 		for _, s := range r.Stages {

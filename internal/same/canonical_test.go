@@ -25,7 +25,7 @@ var (
 	// timings are the tables of a run that show where its time went.
 	timings = regexp.MustCompile(`(?m)^ *(stage busy|kernel stage) (.+\n)+\n?`)
 	// facts are the lines of summary.json with times, rates, and what happened on which device.
-	facts = regexp.MustCompile(`(?m)^( *"(?:seconds|busy_ns|gflop_per_s|gb_per_s|batches|mean_utilization_percent|` +
+	facts = regexp.MustCompile(`(?m)^( *"(?:seconds|busy_ns|open_ns|plan_ns|rows_ns|tables_ns|gflop_per_s|gb_per_s|batches|mean_utilization_percent|` +
 		`peak_memory_bytes|max_temperature_c|mean_power_w|max_power_w)": )[-+.e0-9]+`)
 	// memory is what batches were estimated to take and took: which rows meet in a batch depends on time.
 	memory = regexp.MustCompile(`(?m),\n    "memory": \[\n(?:      .*\n)+    \]`)
