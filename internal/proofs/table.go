@@ -60,6 +60,8 @@ var proofs = []proof{
 	{promise: "P3", room: "pipelines", tests: "TestMillionRows", counts: counts{"LATENTBEAM_MILLION": 1_000_000}, budget: 150 * second},
 	{promise: "P3", room: "pipelines", tests: "TestMillionClips", counts: counts{"LATENTBEAM_CLIPS": 500_000},
 		budget: 600 * second, only: true},
+	{promise: "P3", room: "internal/export", tests: "TestMemoryOfManyFiles", counts: counts{"LATENTBEAM_EXPORT_FILES": 100_000},
+		release: counts{"LATENTBEAM_EXPORT_FILES": 1_000_000}, budget: 40 * second},
 	{promise: "P4", room: "pipelines", tests: "TestPromiseP4", counts: counts{"LATENTBEAM_COMBINATIONS": 100},
 		release: counts{"LATENTBEAM_COMBINATIONS": 2000}, budget: 150 * second},
 	{promise: "P5", room: "stages/safetensors", tests: "TestPromiseP5", counts: counts{"LATENTBEAM_MUTANTS": 20_000},
