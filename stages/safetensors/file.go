@@ -32,7 +32,7 @@ type File struct {
 	unmap    func() error
 	mapped   bool
 	digest   func() string
-	finite   atomic.Bool // no tensor has an infinity or a NaN; set by digest
+	finite   atomic.Bool    // no tensor has an infinity or a NaN; set by digest
 	marks    []digests.Mark // how the files looked when they were opened
 }
 
