@@ -1,8 +1,6 @@
 package autoencoder
 
 import (
-	"slices"
-
 	"latentbeam/kernels"
 	"latentbeam/stages"
 	klvae "latentbeam/stages/vae/kl"
@@ -47,14 +45,21 @@ func (m *kl) decode(be kernels.Backend, z *stages.Array, _, micro int, emit func
 	return m.decodeFrames(be, framesLast(z), micro, emit)
 }
 
-// decodeFrames decodes latents z (T, h, w, c), micro frames at a time.
+// decodeFrames decodes latents z (T, h, w, c), micro frames at a time. It changes them.
 func (m *kl) decodeFrames(be kernels.Backend, z *stages.Array, micro int, emit func([]float32)) error {
 	frames, h, w, c := z.Shape[0], z.Shape[1], z.Shape[2], z.Shape[3]
+	if !m.IsPlain() {
+		for i, v := range z.Data {
+			mean, std := m.Channel(i % c)
+			z.Data[i] = float32(v*float32(std)) + float32(mean)
+		}
+	}
 	size := h * m.Downscale() * w * m.Downscale() * m.OutChannels
 	pixels := make([]float32, min(micro, frames)*size)
 	for first := 0; first < frames; first += micro {
 		n := min(micro, frames-first)
-		if err := m.decodeSome(be, pixels[:n*size], z.Data[first*h*w*c:][:n*h*w*c], n, h, w); err != nil {
+		some := z.Data[first*h*w*c:][:n*h*w*c]
+		if err := compute(be, m.dt, pixels[:n*size], some, m.model.Decode, n, h, w, c); err != nil {
 			return err
 		}
 		for i := range n {
@@ -62,21 +67,6 @@ func (m *kl) decodeFrames(be kernels.Backend, z *stages.Array, micro int, emit f
 		}
 	}
 	return nil
-}
-
-// decodeSome computes pixels (n, H, W, 3) of latents (n, h, w, c).
-func (m *kl) decodeSome(be kernels.Backend, pixels, latents []float32, n, h, w int) error {
-	defer be.Scope()()
-	if !m.IsPlain() {
-		latents = slices.Clone(latents)
-		for i, v := range latents {
-			mean, std := m.Channel(i % m.LatentChannels)
-			latents[i] = float32(v*float32(std)) + float32(mean)
-		}
-	}
-	z := be.Alloc(m.dt, n, h, w, m.LatentChannels) // (n, h, w, c)
-	be.Upload(z, latents)
-	return be.Download(pixels, m.model.Decode(be, z))
 }
 
 func (m *kl) encode(be kernels.Backend, c Video, micro int, p *posterior.Posterior) error {
@@ -90,7 +80,7 @@ func (m *kl) encode(be kernels.Backend, c Video, micro int, p *posterior.Posteri
 		if err := c.Pixels(pixels[:n*size], first, n); err != nil {
 			return err
 		}
-		if err := m.encodeSome(be, moments[:n*of], pixels[:n*size], n, c.Height, c.Width); err != nil {
+		if err := compute(be, m.dt, moments[:n*of], pixels[:n*size], m.model.Encode, n, c.Height, c.Width, m.InChannels); err != nil {
 			return err
 		}
 		p.Sample(moments, first, n)
@@ -109,14 +99,6 @@ func (m *kl) normalize(_ kernels.Backend, z *stages.Array) error {
 		z.Data[i] = (v - float32(mean)) / float32(std)
 	}
 	return nil
-}
-
-// encodeSome computes moments (n, h, w, 2c) of pixels (n, H, W, 3).
-func (m *kl) encodeSome(be kernels.Backend, moments, pixels []float32, n, height, width int) error {
-	defer be.Scope()()
-	x := be.Alloc(m.dt, n, height, width, m.InChannels) // (n, H, W, 3)
-	be.Upload(x, pixels)
-	return be.Download(moments, m.model.Encode(be, x))
 }
 
 func (m *kl) decodeGroup(be kernels.Backend, frames, height, width, micro int) {

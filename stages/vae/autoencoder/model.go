@@ -35,6 +35,15 @@ type network interface {
 	encodeGroup(be kernels.Backend, frames, height, width, micro int)
 }
 
+// compute downloads into dst what f makes of values of the given shape.
+func compute(be kernels.Backend, dt kernels.DType, dst, values []float32, f func(kernels.Backend, kernels.Tensor) kernels.Tensor,
+	shape ...int) error {
+	defer be.Scope()()
+	x := be.Alloc(dt, shape...)
+	be.Upload(x, values)
+	return be.Download(dst, f(be, x))
+}
+
 // Model is a loaded autoencoder. It is read-only and may serve any backend of its device.
 type Model struct {
 	Config

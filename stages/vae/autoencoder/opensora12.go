@@ -169,11 +169,9 @@ func (p *openSora12) decode(
 
 // decodeTime returns the latents (n, h, w, c) of n frames from those of a group (t, h, w, e).
 func (p *openSora12) decodeTime(be kernels.Backend, group []float32, t, h, w, n int) (*stages.Array, error) {
-	defer be.Scope()()
-	z := be.Alloc(p.dt, 1, t, h, w, p.VAETemporal.EmbedDim) // (1, T', h, w, e)
-	be.Upload(z, group)
 	out := stages.NewArray(n, h, w, p.VAE2D.LatentChannels) // (n, h, w, c)
-	if err := be.Download(out.Data, p.temporal.Decode(be, z, n)); err != nil {
+	decode := func(be kernels.Backend, z kernels.Tensor) kernels.Tensor { return p.temporal.Decode(be, z, n) }
+	if err := compute(be, p.dt, out.Data, group, decode, 1, t, h, w, p.VAETemporal.EmbedDim); err != nil {
 		return nil, err
 	}
 	for i, v := range out.Data {
@@ -227,13 +225,10 @@ func (p *openSora12) normalize(be kernels.Backend, z *stages.Array) error {
 
 // encodeTime returns the moments (T', h, w, 2e) of a group of n frames (n, h, w, c).
 func (p *openSora12) encodeTime(be kernels.Backend, group []float32, n, h, w int) ([]float32, error) {
-	defer be.Scope()()
 	c, front := p.VAE2D.LatentChannels, p.temporal.Front(n)
 	padded := append(make([]float32, front*h*w*c, (front+n)*h*w*c), group...)
-	x := be.Alloc(p.dt, 1, front+n, h, w, c) // (1, T, h, w, c)
-	be.Upload(x, padded)
 	moments := make([]float32, p.latentFrames(n)*h*w*2*p.VAETemporal.EmbedDim)
-	return moments, be.Download(moments, p.temporal.Encode(be, x))
+	return moments, compute(be, p.dt, moments, padded, p.temporal.Encode, 1, front+n, h, w, c)
 }
 
 func (p *openSora12) decodeGroup(be kernels.Backend, frames, height, width, micro int) {

@@ -46,7 +46,7 @@ func (m *openSora13) decode(be kernels.Backend, z *stages.Array, frames, _ int, 
 	pixels := make([]float32, n*size)
 	var waiting []float32
 	for first := 0; first < t; first += per {
-		if err := m.decodeOne(be, pixels, z.Data[first*h*w*c:][:per*h*w*c], per, h, w); err != nil {
+		if err := compute(be, m.dt, pixels, z.Data[first*h*w*c:][:per*h*w*c], m.model.DecodeGroup, 1, per, h, w, c); err != nil {
 			return err
 		}
 		for i := range n {
@@ -65,14 +65,6 @@ func (m *openSora13) decode(be kernels.Backend, z *stages.Array, frames, _ int, 
 	return nil
 }
 
-// decodeOne computes the pixels (n, H, W, 3) of the latents (t, h, w, z) of one group.
-func (m *openSora13) decodeOne(be kernels.Backend, pixels, latents []float32, t, h, w int) error {
-	defer be.Scope()()
-	z := be.Alloc(m.dt, 1, t, h, w, m.Decoder.ZChannels) // (1, T', h, w, z)
-	be.Upload(z, latents)
-	return be.Download(pixels, m.model.DecodeGroup(be, z))
-}
-
 // encode encodes group by group; with overlap a group begins with the last frame of the one before.
 func (m *openSora13) encode(be kernels.Backend, c Video, _ int, p *posterior.Posterior) error {
 	p.Step = posterior.VideoNoise
@@ -84,7 +76,7 @@ func (m *openSora13) encode(be kernels.Backend, c Video, _ int, p *posterior.Pos
 		if err := c.Pixels(pixels, group*m.Stride(), n); err != nil {
 			return err
 		}
-		if err := m.encodeOne(be, moments, pixels, n, c.Height, c.Width); err != nil {
+		if err := compute(be, m.dt, moments, pixels, m.model.EncodeGroup, 1, n, c.Height, c.Width, m.Encoder.InChannels); err != nil {
 			return err
 		}
 		p.Sample(moments, group*per, per)
@@ -98,14 +90,6 @@ func (m *openSora13) normalize(_ kernels.Backend, z *stages.Array) error {
 		z.Data[i] = m.Normalize(m.dt, v, i/(t*area), i/area%t)
 	}
 	return nil
-}
-
-// encodeOne computes the moments (T', h, w, 2z) of the pixels (n, H, W, 3) of one group.
-func (m *openSora13) encodeOne(be kernels.Backend, moments, pixels []float32, n, height, width int) error {
-	defer be.Scope()()
-	x := be.Alloc(m.dt, 1, n, height, width, m.Encoder.InChannels) // (1, T, H, W, 3)
-	be.Upload(x, pixels)
-	return be.Download(moments, m.model.EncodeGroup(be, x))
 }
 
 func (m *openSora13) decodeGroup(be kernels.Backend, frames, height, width, _ int) {
