@@ -170,6 +170,13 @@ func (h *Hub) resolve(w http.ResponseWriter, r *http.Request, name string, repo 
 	}
 }
 
+// Change changes what the hub does while answers that broke may still end.
+func (h *Hub) Change(f func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f()
+}
+
 // content is the second server. It refuses a token, as servers of signed addresses do.
 func (h *Hub) content(w http.ResponseWriter, r *http.Request) {
 	h.mu.Lock()
