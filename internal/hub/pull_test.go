@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -69,7 +70,10 @@ func (b *bench) pull(name string, o Options) (*Pulled, error) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	var waits sync.Mutex
 	c.wait = func(ctx context.Context, _ int, asked time.Duration) error {
+		waits.Lock()
+		defer waits.Unlock()
 		b.waits = append(b.waits, asked)
 		return ctx.Err()
 	}
