@@ -208,9 +208,12 @@ func (j *Job) rows(ctx context.Context) iter.Seq2[*stages.Element, error] {
 }
 
 // all yields the rows of all shards, like rows.
-func (j *Job) all(ctx context.Context) iter.Seq2[*stages.Element, error] {
+func (j *Job) all(ctx context.Context) iter.Seq2[*stages.Element, error] { return j.keyed(ctx, false) }
+
+// keyed is all, with tensors where they are wanted.
+func (j *Job) keyed(ctx context.Context, tensors bool) iter.Seq2[*stages.Element, error] {
 	return func(yield func(*stages.Element, error) bool) {
-		for e, err := range j.engine.Source.Rows(ctx, false) {
+		for e, err := range j.engine.Source.Rows(ctx, tensors) {
 			if err == nil {
 				err = ctx.Err()
 			}

@@ -20,6 +20,7 @@ import (
 	"latentbeam/internal/store/dir"
 	"latentbeam/internal/table/typed"
 	"latentbeam/internal/table/write"
+	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 )
@@ -216,7 +217,7 @@ func plainPipeline(prompts, out string) error {
 		for batch := range done {
 			for _, e := range batch {
 				if e.Latents != nil && !yield(schemas.LatentRow{ID: e.Row.ID, Caption: e.Row.Prompt, Extra: e.Row.Extra,
-					VAELatentBytes: schemas.PackFloats(e.Latents.Data), VAELatentDType: "float32"}, nil) {
+					VAELatentBytes: kernels.F32.Bytes(e.Latents.Data), VAELatentDType: "float32"}, nil) {
 					return
 				}
 			}

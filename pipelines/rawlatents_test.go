@@ -11,6 +11,7 @@ import (
 
 	"latentbeam/internal/table/tabletest"
 	"latentbeam/internal/table/write"
+	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/schemas"
 	"latentbeam/stages"
@@ -88,7 +89,7 @@ func asEarlier(t *testing.T, m *autoencoder.Model, rows []schemas.LatentRow, fac
 		must(t, err)
 		model, err := m.ForDenoiser(be, &stages.Array{Shape: shape, Data: z})
 		must(t, err)
-		r.VAELatentBytes, r.LatentSpace, r.LatentScale = schemas.PackFloats(model.Data), "", factor
+		r.VAELatentBytes, r.LatentSpace, r.LatentScale = kernels.F32.Bytes(model.Data), "", factor
 		r.VAELatentSHA256 = digest(r.VAELatentBytes)
 	}
 	path := filepath.Join(t.TempDir(), "old.parquet")

@@ -11,6 +11,7 @@ import (
 
 	"latentbeam/internal/engine"
 	"latentbeam/internal/ledger"
+	"latentbeam/kernels"
 	"latentbeam/pipelines/forecast"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
@@ -77,13 +78,7 @@ func (j *Job) eachDone(ctx context.Context, every int, tensors bool, fn func(*st
 	cursor := j.engine.Ledger.Cursor()
 	defer cursor.Close()
 	at := 0
-	for e, err := range j.engine.Source.Rows(ctx, tensors) {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err == nil {
-			err = j.engine.Rules.Apply(e)
-		}
+	for e, err := range j.keyed(ctx, tensors) {
 		if err != nil {
 			return err
 		}
@@ -152,6 +147,6 @@ func (j *Job) computeAgain(ctx context.Context, e *stages.Element, was schemas.R
 
 // floatsSHA256 is the digest of an array as tables hold it.
 func floatsSHA256(a *stages.Array) string {
-	sum := sha256.Sum256(schemas.PackFloats(a.Data))
+	sum := sha256.Sum256(kernels.F32.Bytes(a.Data))
 	return hex.EncodeToString(sum[:])
 }

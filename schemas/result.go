@@ -77,16 +77,7 @@ type FailureFacts struct {
 	Message string `json:"message"`
 }
 
-// PackFloats writes values as little-endian fp32.
-func PackFloats(values []float32) []byte {
-	data := make([]byte, 4*len(values))
-	for i, v := range values {
-		binary.LittleEndian.PutUint32(data[4*i:], math.Float32bits(v))
-	}
-	return data
-}
-
-// UnpackFloats reads what PackFloats wrote for an array of the given shape.
+// UnpackFloats reads an array of the given shape, little-endian fp32.
 func UnpackFloats(data []byte, shape []int) ([]float32, error) {
 	n := 1
 	for _, d := range shape {

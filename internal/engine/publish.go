@@ -15,6 +15,7 @@ import (
 
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/store"
+	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
@@ -290,7 +291,7 @@ func (e *Engine) record(el *stages.Element) ([]store.Object, ledger.Record, erro
 
 // attach adds a tensor to the record and returns the SHA-256 of its bytes.
 func attach(r *ledger.Record, name string, a *stages.Array) string {
-	data := schemas.PackFloats(a.Data)
+	data := kernels.F32.Bytes(a.Data)
 	r.Blobs = append(r.Blobs, ledger.Blob{Name: name, Data: data})
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])

@@ -13,6 +13,7 @@ import (
 
 	"latentbeam/internal/engine/coder"
 	"latentbeam/internal/engine/keys"
+	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/safetensors"
@@ -35,7 +36,7 @@ const (
 func writeSteps(w io.Writer, row *stages.Saved, class string) error {
 	tensors := map[string]safetensors.Tensor{}
 	add := func(name string, a *stages.Array) {
-		tensors[name] = safetensors.Tensor{DType: "F32", Shape: a.Shape, Data: schemas.PackFloats(a.Data)}
+		tensors[name] = safetensors.Tensor{DType: "F32", Shape: a.Shape, Data: kernels.F32.Bytes(a.Data)}
 	}
 	if row.Latents != nil {
 		add(latentsTensor, row.Latents)

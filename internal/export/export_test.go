@@ -37,9 +37,9 @@ func output(t *testing.T, rows int, change func(i int, r *schemas.LatentRow)) st
 		for k := range latent {
 			latent[k] = float32(i) + float32(k)/37
 		}
-		r := schemas.LatentRow{ID: fmt.Sprintf("clip/%d", i), VAELatentBytes: schemas.PackFloats(latent),
+		r := schemas.LatentRow{ID: fmt.Sprintf("clip/%d", i), VAELatentBytes: kernels.F32.Bytes(latent),
 			VAELatentShape: []int64{16, 2, 3, 4}, VAELatentDType: "float32",
-			TextEmbeddingBytes: schemas.PackFloats([]float32{1, 2, 3, 4, 5, float32(i)}),
+			TextEmbeddingBytes: kernels.F32.Bytes([]float32{1, 2, 3, 4, 5, float32(i)}),
 			TextEmbeddingShape: []int64{3, 2}, TextEmbeddingDType: "float32", Caption: "a wave", MediaType: "video", Width: 32,
 			Height: 24, NumFrames: 2, VideoFrames: 5, FPS: 16, LatentScale: 1}
 		if change != nil {
@@ -284,7 +284,7 @@ func textOutput(t *testing.T, rows ...schemas.EmbeddingRow) store.Store {
 	s, err := storetest.NewMemory().Open(t.Context(), "")
 	must(t, err)
 	for i := range rows {
-		rows[i].TextEmbeddingBytes, rows[i].TextEmbeddingShape = schemas.PackFloats([]float32{float32(i), 7}), []int64{1, 2}
+		rows[i].TextEmbeddingBytes, rows[i].TextEmbeddingShape = kernels.F32.Bytes([]float32{float32(i), 7}), []int64{1, 2}
 		rows[i].TextEmbeddingDType = "float32"
 	}
 	must(t, s.Replace(t.Context(), "tables/embeddings/00000.parquet", func(w io.Writer) error {

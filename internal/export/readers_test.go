@@ -21,6 +21,7 @@ import (
 	"latentbeam/internal/store/storetest"
 	"latentbeam/internal/table/tabletest"
 	"latentbeam/internal/table/write"
+	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages/safetensors"
 )
@@ -48,8 +49,8 @@ func clipsOutput(t *testing.T) store.Store {
 		for k := range latent {
 			latent[k] = float32(i) + float32(k%1000)/37
 		}
-		r := schemas.LatentRow{ID: c.id, VAELatentBytes: schemas.PackFloats(latent), VAELatentShape: shape, VAELatentDType: "float32",
-			TextEmbeddingBytes: schemas.PackFloats(latent[3 : 3+4*(2+i/2)]), TextEmbeddingShape: []int64{int64(2 + i/2), 4},
+		r := schemas.LatentRow{ID: c.id, VAELatentBytes: kernels.F32.Bytes(latent), VAELatentShape: shape, VAELatentDType: "float32",
+			TextEmbeddingBytes: kernels.F32.Bytes(latent[3 : 3+4*(2+i/2)]), TextEmbeddingShape: []int64{int64(2 + i/2), 4},
 			TextEmbeddingDType: "float32", Caption: c.caption, MediaType: "video", Width: c.width, Height: c.height,
 			NumFrames: shape[1], VideoFrames: c.frames, FPS: 16, LatentScale: 1, FileName: c.id + ".mp4"}
 		if i == 1 { // windows of a video have its text
@@ -119,8 +120,8 @@ func parquetFindings[T schemas.Row](t *testing.T, dir string) map[string]finding
 			case fastVideoRow:
 				out[r.ID] = finding{sum(r.VAELatentBytes), ints(r.VAELatentShape), sum(r.TextEmbeddingBytes), r.Caption}
 			case huggingFaceRow:
-				out[r.ID] = finding{sum(schemas.PackFloats(r.Latents)), ints(r.LatentsShape),
-					sum(schemas.PackFloats(r.TextEmbedding)), r.Caption}
+				out[r.ID] = finding{sum(kernels.F32.Bytes(r.Latents)), ints(r.LatentsShape),
+					sum(kernels.F32.Bytes(r.TextEmbedding)), r.Caption}
 			}
 		}
 	}

@@ -2,7 +2,6 @@ package gpu
 
 import (
 	"fmt"
-	"strconv"
 )
 
 // EventKind is what an event is about.
@@ -40,5 +39,3 @@ func (e Event) String() string {
 	}
 	return "the GPU does not answer any more"
 }
-
-func itoa(n int) string { return strconv.Itoa(n) }

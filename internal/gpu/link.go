@@ -1,6 +1,9 @@
 package gpu
 
-import "slices"
+import (
+	"slices"
+	"strconv"
+)
 
 // Link is how two devices reach each other.
 type Link struct {
@@ -53,7 +56,7 @@ func (p *Path) UnmarshalText(text []byte) error {
 func (l Link) String() string {
 	switch {
 	case l.NVLinks > 0:
-		return "NVLink x" + itoa(l.NVLinks)
+		return "NVLink x" + strconv.Itoa(l.NVLinks)
 	case l.Peer:
 		return "PCIe peer, " + l.Path.String()
 	}

@@ -11,7 +11,6 @@ import (
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/condition"
-	"latentbeam/stages/weight"
 )
 
 // A video of several clips: each is sampled by itself and begins with the last latent frames of the one before. These
@@ -178,7 +177,7 @@ func (s *stage) ending(z *stages.Array, n int) *stages.Array {
 	out := stages.NewArray(z.Shape[0], n, z.Shape[2], z.Shape[3])
 	condition.CopyFrames(out, z, 0, z.Shape[1]-n, n)
 	for i, v := range out.Data {
-		out.Data[i] = weight.Round(s.DType, v)
+		out.Data[i] = s.DType.Round(v)
 	}
 	return out
 }

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"latentbeam/kernels"
-	"latentbeam/stages/weight"
 )
 
 // Span is a run of indices of an axis. Positions are always those of the whole video, also where a worker
@@ -57,7 +56,7 @@ func SinCosGrid(dt kernels.DType, c, rows, cols int, at Span, scale float64) []f
 	freqs := make([]float32, c/4)
 	for j := range freqs {
 		exponent := float32(2*j) / float32(c/2)
-		freqs[j] = weight.Round(dt, 1/float32(math.Pow(10000, float64(exponent))))
+		freqs[j] = dt.Round(1 / float32(math.Pow(10000, float64(exponent))))
 	}
 	line := func(n int) []float32 { // (n, c/2)
 		out := make([]float32, 0, n*c/2)

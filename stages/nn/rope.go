@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"latentbeam/kernels"
-	"latentbeam/stages/weight"
 )
 
 // Rope holds the angles of rotary position embedding (Su et al., arXiv:2104.09864) as cosines and sines
@@ -31,7 +30,7 @@ func RopeFreqs(n int) []float32 {
 func RopePositions(dt kernels.DType, at Span, scale float64) []float32 {
 	out := make([]float32, at.Len)
 	for i := range out {
-		out[i] = weight.Round(dt, weight.Round(dt, float32(at.Start+i))/float32(scale))
+		out[i] = dt.Round(dt.Round(float32(at.Start+i)) / float32(scale))
 	}
 	return out
 }
@@ -75,8 +74,8 @@ func NewVideoRope(be kernels.Backend, dt kernels.DType, frames, rows, cols [][]f
 		for _, row := range rows {
 			for _, col := range cols {
 				for _, angle := range slices.Concat(frame, row, col) {
-					cos = append(cos, weight.Round(dt, float32(math.Cos(angle))))
-					sin = append(sin, weight.Round(dt, float32(math.Sin(angle))))
+					cos = append(cos, dt.Round(float32(math.Cos(angle))))
+					sin = append(sin, dt.Round(float32(math.Sin(angle))))
 				}
 			}
 		}
@@ -97,9 +96,9 @@ func RopeAngles(n, angles int, scale float64) [][]float64 {
 
 func appendAngles(cos, sin []float32, dt kernels.DType, freqs []float32, position float32) (_, _ []float32) {
 	for _, f := range freqs {
-		angle := float64(weight.Round(dt, position*weight.Round(dt, f)))
-		cos = append(cos, weight.Round(dt, float32(math.Cos(angle))))
-		sin = append(sin, weight.Round(dt, float32(math.Sin(angle))))
+		angle := float64(dt.Round(position * dt.Round(f)))
+		cos = append(cos, dt.Round(float32(math.Cos(angle))))
+		sin = append(sin, dt.Round(float32(math.Sin(angle))))
 	}
 	return cos, sin
 }

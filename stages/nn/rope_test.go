@@ -8,7 +8,6 @@ import (
 	"latentbeam/kernels/cpu"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
-	"latentbeam/stages/weight"
 )
 
 // TestRopeAngles: position times frequency, from the given start on.
@@ -57,11 +56,11 @@ func TestRopeInBF16(t *testing.T) {
 	}
 	const freq = 0.0754
 	rope := nn.NewRope(be, kernels.BF16, []float32{freq}, []float32{77})
-	angle := weight.Round(kernels.BF16, 77*weight.Round(kernels.BF16, freq))
-	if angle == weight.Round(kernels.BF16, 77*freq) || angle == 77*weight.Round(kernels.BF16, freq) {
+	angle := kernels.BF16.Round(77 * kernels.BF16.Round(freq))
+	if angle == kernels.BF16.Round(77*freq) || angle == 77*kernels.BF16.Round(freq) {
 		t.Fatal("the test cannot see the rounding")
 	}
-	want := weight.Round(kernels.BF16, float32(math.Cos(float64(angle))))
+	want := kernels.BF16.Round(float32(math.Cos(float64(angle))))
 	if got := nntest.Values(t, be, rope.Cos)[0]; got != want {
 		t.Errorf("cosine %g, want %g", got, want)
 	}
@@ -92,7 +91,7 @@ func TestGridPositions(t *testing.T) {
 func TestGridPositionsInBF16(t *testing.T) {
 	const c, side, scale = 8, 40, 0.3
 	table := nn.SinCosGrid(kernels.BF16, c, side, side, nn.Span{Start: 37, Len: 1}, scale)
-	freq := weight.Round(kernels.BF16, 0.01)
+	freq := kernels.BF16.Round(0.01)
 	want := math.Sin(float64(float32(37) / float32(scale) * freq))
 	if math.Abs(float64(table[1])-want) > 1e-6 || math.Abs(want-math.Sin(37/scale*0.01)) < 1e-4 {
 		t.Errorf("column 37 has %g, want %g", table[1], want)

@@ -44,7 +44,7 @@ func (e SizeEmbedder) Forward(be kernels.Backend, dt kernels.DType, values [][]f
 	var flat []float32
 	for _, row := range values {
 		for _, v := range row {
-			flat = append(flat, weight.Round(dt, float32(v)))
+			flat = append(flat, dt.Round(float32(v)))
 		}
 	}
 	y := e.TimestepEmbedder.Forward(be, dt, flat) // (B n, width)

@@ -8,7 +8,6 @@ import (
 	"latentbeam/stages/dit"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/sequence"
-	"latentbeam/stages/weight"
 )
 
 // batch is the network on some rows: what all steps share.
@@ -70,7 +69,7 @@ func (m *Model) positions(be kernels.Backend, t, h, w int) nn.Rope {
 		for _, at := range nn.RopePositions(kernels.F32, nn.Span{Len: length}, scale) {
 			angles := make([]float64, n)
 			for j, f := range freqs {
-				angles[j] = float64(weight.Round(m.DType, at*f))
+				angles[j] = float64(m.DType.Round(at * f))
 			}
 			axes[i] = append(axes[i], angles)
 		}
@@ -134,7 +133,7 @@ func (b *batch) times(timesteps []float32) []float32 {
 	}
 	out := make([]float32, len(timesteps))
 	for i, t := range timesteps {
-		out[i] = weight.Round(b.DType, t)
+		out[i] = b.DType.Round(t)
 	}
 	return out
 }

@@ -13,7 +13,6 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/nn/nntest"
-	"latentbeam/stages/weight"
 )
 
 // halving stands in for the autoencoder: the last frames come back half as large, and it remembers for which clip.
@@ -100,7 +99,7 @@ func TestClips(t *testing.T) {
 			before := frame(first, 5+at)
 			for i := range before {
 				if cfg.Version == OpenSora13 { // latents go on as they are
-					before[i] = weight.Round(cfg.DType, before[i])
+					before[i] = cfg.DType.Round(before[i])
 				} else {
 					before[i] /= 2
 				}

@@ -6,7 +6,6 @@ import (
 
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
-	"latentbeam/stages/weight"
 )
 
 // Conditions is what the versions from 1.1 on are told of a video beside its text. Version 1.0 takes none.
@@ -67,7 +66,7 @@ func repeat(b int, values ...float64) [][]float64 {
 // positionScale is what positions in the patch grid are divided by: the side of a square of the video's area
 // over that of training. Height and width are first rounded to the model's type, as the reference holds them.
 func (c Config) positionScale(cond Conditions) float64 {
-	round := func(x float64) float64 { return float64(weight.Round(c.DType, float32(x))) }
+	round := func(x float64) float64 { return float64(c.DType.Round(float32(x))) }
 	return math.Sqrt(round(cond.Height)*round(cond.Width)) / c.InputSqSize
 }
 

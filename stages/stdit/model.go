@@ -107,7 +107,7 @@ func (m *Model) rounded(timesteps []float32) []float32 {
 	}
 	out := make([]float32, len(timesteps))
 	for i, t := range timesteps {
-		out[i] = weight.Round(m.DType, t)
+		out[i] = m.DType.Round(t)
 	}
 	return out
 }

@@ -12,7 +12,6 @@ import (
 	"latentbeam/stages/cost"
 	"latentbeam/stages/footage"
 	"latentbeam/stages/vae/autoencoder"
-	"latentbeam/stages/weight"
 )
 
 // encodeOptions is the map of encode_vae in the YAML.
@@ -236,7 +235,7 @@ func (s *encodeStage) give(dev kernels.Backend, e *stages.Element, raw *stages.A
 		return err
 	}
 	for i, v := range e.Latents.Data {
-		e.Latents.Data[i] = weight.Round(kernels.BF16, v)
+		e.Latents.Data[i] = kernels.BF16.Round(v)
 	}
 	e.RawLatents = nil
 	return nil

@@ -25,7 +25,7 @@ func TestAs(t *testing.T) {
 		got := w.As(dt).Sub("a").Tensor("wide", len(long))
 		want := make([]float32, len(long))
 		for i, v := range long {
-			want[i] = weight.Round(dt, v)
+			want[i] = dt.Round(v)
 		}
 		if got.DType != dt || !slices.Equal(nntest.Values(t, be, got), want) || slices.Equal(want, long) {
 			t.Errorf("as %v: type %v, or other values than rounded", dt, got.DType)

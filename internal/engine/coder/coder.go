@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 )
@@ -107,18 +108,18 @@ func EncodeElement(e *stages.Element) ([]byte, error) {
 	for i, a := range arraysOf(e) {
 		if a != nil {
 			h.Arrays[i] = &arrayHead{a.Shape}
-			add(schemas.PackFloats(a.Data))
+			add(kernels.F32.Bytes(a.Data))
 		}
 	}
 	if e.Text != nil {
 		for _, l := range e.Text.Later {
 			h.Later = append(h.Later, laterHead{l.Clip, arrayHead{l.Embedding.Shape}})
-			add(schemas.PackFloats(l.Embedding.Data))
+			add(kernels.F32.Bytes(l.Embedding.Data))
 		}
 	}
 	for _, a := range e.References {
 		h.Refs = append(h.Refs, &arrayHead{a.Shape})
-		add(schemas.PackFloats(a.Data))
+		add(kernels.F32.Bytes(a.Data))
 	}
 	h.Begun = codeSteps(e.Begun, add)
 	h.Frames = clip(e.Frames)

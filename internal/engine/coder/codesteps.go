@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"latentbeam/schemas"
+	"latentbeam/kernels"
 	"latentbeam/stages"
 )
 
@@ -17,7 +17,7 @@ func codeSteps(s *stages.Steps, add func([]byte)) *begunHead {
 	}
 	h := &begunHead{Clip: s.Clip, Done: s.Done, Sampler: s.Sampler}
 	array := func(a *stages.Array) arrayHead {
-		add(schemas.PackFloats(a.Data))
+		add(kernels.F32.Bytes(a.Data))
 		return arrayHead{a.Shape}
 	}
 	if s.Latents != nil {

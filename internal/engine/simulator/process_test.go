@@ -141,7 +141,7 @@ func (p *process) stages() []stages.Step {
 		}, stages.ParamPrompt, stages.ParamSeed),
 		denoise,
 		of("decode", stages.KindLatents, stages.KindFrames, func(_ context.Context, e *stages.Element) error {
-			e.Frames = &schemas.Clip{Frames: [][]byte{schemas.PackFloats(e.Latents.Data)}}
+			e.Frames = &schemas.Clip{Frames: [][]byte{kernels.F32.Bytes(e.Latents.Data)}}
 			return nil
 		}),
 		of("encode", stages.KindFrames, stages.KindVideo, func(_ context.Context, e *stages.Element) error {

@@ -16,6 +16,7 @@ import (
 
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/store"
+	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 )
@@ -395,7 +396,7 @@ func (j *job) check(final bool) {
 		} else if failed {
 			continue
 		}
-		want := schemas.PackFloats([]float32{sampled(*row.Seed)})
+		want := kernels.F32.Bytes([]float32{sampled(*row.Seed)})
 		name := "videos/" + e.Key.String()[:2] + "/" + e.Key.String() + ".mp4"
 		if got, err := store.ReadFile(p.ctx, p.store, name); err != nil || string(got) != string(want) {
 			j.wrong("row %s is done, its video is %x, want %x: %v", row.ID, got, want, err)

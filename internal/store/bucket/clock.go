@@ -3,7 +3,6 @@ package bucket
 import (
 	"context"
 	"math/rand/v2"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -60,8 +59,6 @@ func (wall) Every(d time.Duration, f func()) (stop func()) {
 
 // jitter is a random time between half of d and d.
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
-
-func itoa(n int) string { return strconv.Itoa(n) }
 
 // joined joins the parts that are not empty.
 func joined(parts ...string) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strconv"
 	"time"
 
 	"latentbeam/internal/store"
@@ -91,7 +92,9 @@ type Refusal struct {
 }
 
 // Error says what the service said.
-func (f *Refusal) Error() string { return joined("HTTP status "+itoa(f.Status), f.Code, f.Text) }
+func (f *Refusal) Error() string {
+	return joined("HTTP status "+strconv.Itoa(f.Status), f.Code, f.Text)
+}
 
 // passes reports whether the same request may succeed within seconds.
 func (f *Refusal) passes() bool {

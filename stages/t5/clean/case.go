@@ -1,6 +1,7 @@
 package clean
 
 import (
+	"encoding/hex"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -82,10 +83,8 @@ func percentDecoded(s string) []byte {
 	out := make([]byte, 0, len(s))
 	for i := 0; i < len(s); i++ {
 		if s[i] == '%' && i+2 < len(s) {
-			hi, okHi := hexDigit(s[i+1])
-			lo, okLo := hexDigit(s[i+2])
-			if okHi && okLo {
-				out = append(out, hi<<4|lo)
+			if c, err := hex.DecodeString(s[i+1 : i+3]); err == nil {
+				out = append(out, c...)
 				i += 2
 				continue
 			}
@@ -93,16 +92,6 @@ func percentDecoded(s string) []byte {
 		out = append(out, s[i])
 	}
 	return out
-}
-
-func hexDigit(c byte) (byte, bool) {
-	switch {
-	case c >= '0' && c <= '9':
-		return c - '0', true
-	case c|0x20 >= 'a' && c|0x20 <= 'f':
-		return c | 0x20 - 'a' + 10, true
-	}
-	return 0, false
 }
 
 // writeUTF8 writes bytes as text. The longest start of a character that cannot go on becomes one U+FFFD

@@ -14,7 +14,6 @@ import (
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/safetensors"
 	"latentbeam/stages/vae/posterior"
-	"latentbeam/stages/weight"
 )
 
 // tolerance against the reference in fp32, absolute on values of some units.
@@ -106,7 +105,7 @@ func decode(t testing.TB, be kernels.Backend, m *Model, shape []int, frames, mic
 	t.Helper()
 	z := &stages.Array{Shape: shape, Data: nntest.Hash("input.z", 1.7, shape...)}
 	for i := range z.Data {
-		z.Data[i] = weight.Round(m.DType, weight.Round(m.DType, z.Data[i])/float32(m.Scale))
+		z.Data[i] = m.DType.Round(m.DType.Round(z.Data[i]) / float32(m.Scale))
 	}
 	return channelsFirst(decodeArray(t, be, m, z, frames, micro)).Data
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"latentbeam/kernels"
-	"latentbeam/stages/weight"
 )
 
 // Grouping is how many frames are decoded without a look at others, their latent frames, and how many frames
@@ -41,6 +40,6 @@ func (c Config) FramesOf(length, frames int) (int, error) {
 // Meet makes of the last frame of a group and the first of the next the one frame that they are. The result is in last.
 func Meet(dt kernels.DType, last, first []float32) {
 	for i, v := range first {
-		last[i] = weight.Round(dt, last[i]+v) / 2
+		last[i] = dt.Round(last[i]+v) / 2
 	}
 }

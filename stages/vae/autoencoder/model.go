@@ -107,7 +107,7 @@ func (m *Model) ForDenoiser(be kernels.Backend, raw *stages.Array) (*stages.Arra
 		return nil, err
 	}
 	for i, v := range z.Data {
-		z.Data[i] = weight.Round(m.DType, float32(float64(v)*m.Scale))
+		z.Data[i] = m.DType.Round(float32(float64(v) * m.Scale))
 	}
 	return z, nil
 }

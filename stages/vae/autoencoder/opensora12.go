@@ -149,8 +149,8 @@ func (p *openSora12) decode(
 	z = framesLast(z) // (T', h, w, e)
 	h, w, e := z.Shape[1], z.Shape[2], z.Shape[3]
 	for i, v := range z.Data {
-		scaled := weight.Round(p.dt, float32(weight.Round(p.dt, v)*times.at(i%e)))
-		z.Data[i] = weight.Round(p.dt, scaled+shift.at(i%e))
+		scaled := p.dt.Round(float32(p.dt.Round(v) * times.at(i%e)))
+		z.Data[i] = p.dt.Round(scaled + shift.at(i%e))
 	}
 	for at := 0; frames > 0; frames -= p.MicroFrameSize {
 		n := min(frames, p.MicroFrameSize)
@@ -175,7 +175,7 @@ func (p *openSora12) decodeTime(be kernels.Backend, group []float32, t, h, w, n 
 		return nil, err
 	}
 	for i, v := range out.Data {
-		out.Data[i] = weight.Round(p.dt, v/openSoraScale)
+		out.Data[i] = p.dt.Round(v / openSoraScale)
 	}
 	return out, nil
 }
@@ -193,7 +193,7 @@ func (p *openSora12) encode(be kernels.Backend, c Video, micro int, q *posterior
 	}
 	pictures = framesLast(pictures) // (T, h, w, c)
 	for i, v := range pictures.Data {
-		pictures.Data[i] = weight.Round(p.dt, v*openSoraScale)
+		pictures.Data[i] = p.dt.Round(v * openSoraScale)
 	}
 	q.Step = posterior.VideoNoise
 	size := h * w * channels
@@ -218,7 +218,7 @@ func (p *openSora12) normalize(be kernels.Backend, z *stages.Array) error {
 	}
 	size := len(z.Data) / p.VAETemporal.EmbedDim
 	for i, v := range z.Data {
-		z.Data[i] = weight.Round(p.dt, weight.Round(p.dt, v-shift.at(i/size))/times.at(i/size))
+		z.Data[i] = p.dt.Round(p.dt.Round(v-shift.at(i/size)) / times.at(i/size))
 	}
 	return nil
 }

@@ -100,7 +100,7 @@ func (m *streamed) normalize(_ kernels.Backend, z *stages.Array) error {
 	size := len(z.Data) / len(m.mean)
 	for ch, mean := range m.mean {
 		for i, v := range z.Data[ch*size:][:size] {
-			z.Data[ch*size+i] = weight.Round(m.dt, (v-float32(mean))/float32(m.std[ch]))
+			z.Data[ch*size+i] = m.dt.Round((v - float32(mean)) / float32(m.std[ch]))
 		}
 	}
 	return nil
@@ -110,7 +110,7 @@ func (m *streamed) normalize(_ kernels.Backend, z *stages.Array) error {
 func (m *streamed) restore(z []float32) {
 	for i, v := range z {
 		ch := i % len(m.mean)
-		z[i] = weight.Round(m.dt, float32(v*float32(m.std[ch]))+float32(m.mean[ch]))
+		z[i] = m.dt.Round(float32(v*float32(m.std[ch])) + float32(m.mean[ch]))
 	}
 }
 

@@ -2,7 +2,6 @@ package opensora13
 
 import (
 	"latentbeam/kernels"
-	"latentbeam/stages/weight"
 )
 
 // The normalisations of Open-Sora 1.3's latents, by the names in its configurations (constants.py there).
@@ -17,7 +16,7 @@ func (c *Config) Normalize(dt kernels.DType, v float32, ch, t int) float32 {
 		return v
 	}
 	mean, deviation := c.statistics(ch, t)
-	return weight.Round(dt, (v-mean)/deviation)
+	return dt.Round((v - mean) / deviation)
 }
 
 // Restore returns v deviation + mean, the inverse of Normalize.
@@ -26,7 +25,7 @@ func (c *Config) Restore(dt kernels.DType, v float32, ch, t int) float32 {
 		return v
 	}
 	mean, deviation := c.statistics(ch, t)
-	return weight.Round(dt, float32(weight.Round(dt, v)*deviation)+mean)
+	return dt.Round(float32(dt.Round(v)*deviation) + mean)
 }
 
 // statistics returns mean and deviation of channel ch in latent frame t.

@@ -6,7 +6,6 @@ import (
 
 	"latentbeam/kernels"
 	"latentbeam/stages"
-	"latentbeam/stages/weight"
 )
 
 // Noise fills dst with the standard normals of elements offset, offset+1, ... of a latent (C, T, h, w); step
@@ -58,7 +57,7 @@ func (p *Posterior) deviation(logVar float32) float32 {
 	return p.round(float32(exp(float64(half))))
 }
 
-func (p *Posterior) round(x float32) float32 { return weight.Round(p.DType, x) }
+func (p *Posterior) round(x float32) float32 { return p.DType.Round(x) }
 
 // exp returns e^x for x in [-15, 10], which is all a log variance needs. The standard library's may differ
 // between platforms in the last bit; here every product is rounded by a conversion, so latents are the

@@ -3,7 +3,6 @@ package wf
 import (
 	"latentbeam/kernels"
 	"latentbeam/stages/vae/stream"
-	"latentbeam/stages/weight"
 )
 
 // colors are the channels of pixels and of each band of frequencies.
@@ -33,7 +32,7 @@ func haar(n int, factor float64, dt kernels.DType, signs func(band int) int) []f
 	out := make([]float32, n*colors*n*colors)
 	for band := range n {
 		for place := range n {
-			v := weight.Round(dt, float32(factor))
+			v := dt.Round(float32(factor))
 			for odd := signs(band) & place; odd > 0; odd &= odd - 1 {
 				v = -v
 			}
