@@ -8,6 +8,9 @@ TESTED = -tags prism
 UNUSED = disable_grpc_modules grpcnotrace
 PROGRAM = latentbeam
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+# The build with the CUDA backend (needs gcc, no toolkit), and the rooms with files for it alone.
+CUDA = CGO_ENABLED=1 CGO_CFLAGS="-O2 -I$(CURDIR)/kernels/cuda/include" CGO_LDFLAGS="-L$(CURDIR)/kernels/cuda/driver/stub"
+CUDA_ROOMS = $(addprefix ./,$(sort $(dir $(shell grep -rlE '^//go:build.*cuda' --include=*.go $(wildcard */)))))
 
 .DEFAULT_GOAL := help
 .PHONY: help build build-cuda demo test same race flink lint reference bench nightly cuda gpu
@@ -19,8 +22,7 @@ build: ## the static binary, ./latentbeam
 	$(GO) build -trimpath -tags "$(UNUSED)" -ldflags "-s -w" -o $(PROGRAM) ./cmd/latentbeam
 
 build-cuda: ## the binary with the CUDA backend, ./latentbeam-cuda (needs gcc, no toolkit; runs with glibc 2.34 or newer)
-	CGO_ENABLED=1 CGO_CFLAGS="-O2 -I$(CURDIR)/kernels/cuda/include" CGO_LDFLAGS="-L$(CURDIR)/kernels/cuda/driver/stub" \
-		$(GO) build -trimpath -tags "cuda netgo osusergo $(UNUSED)" -o latentbeam-cuda ./cmd/latentbeam
+	$(CUDA) $(GO) build -trimpath -tags "cuda netgo osusergo $(UNUSED)" -o latentbeam-cuda ./cmd/latentbeam
 
 demo: ## twelve videos of the built-in model in out/shapes, with their score
 	$(GO) run ./cmd/latentbeam run testdata/prompts/shapes.yaml
@@ -37,12 +39,14 @@ race: ## the short tests under the race detector (needs cgo and gcc)
 flink: ## the tests on a cluster of Flink, in a network of its own (needs Java 17 and Maven; 150 MB of jars the first time)
 	@.ci/flink full
 
-lint: ## gofmt, go vet, staticcheck (staticcheck.conf) and the house plan
+lint: ## gofmt, go vet, staticcheck (staticcheck.conf), with the tag cuda too (needs gcc), and the house plan
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these"; exit 1; }
 	$(GO) vet ./...
 	$(GO) vet $(TESTED) ./runners ./pipelines
-	cd kernels/cpu/gen && $(GO) vet ./...
 	$(GO) run $(STATICCHECK) $(TESTED) ./...
+	$(CUDA) $(GO) vet -tags cuda,prism $(CUDA_ROOMS)
+	$(CUDA) $(GO) run $(STATICCHECK) -tags cuda,prism $(CUDA_ROOMS)
+	for module in kernels/cpu/gen docs/deploy; do (cd $$module && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./...) || exit 1; done
 	$(GO) test ./internal/layers/...
 
 reference: ## docs/reference.md, made anew from the code
