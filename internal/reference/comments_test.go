@@ -5,7 +5,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -31,23 +30,27 @@ func (c *comments) load(path string) (map[string]*ast.TypeSpec, error) {
 	}
 	dir := filepath.Join(c.root, strings.TrimPrefix(strings.TrimPrefix(path, module), "/"))
 	types := map[string]*ast.TypeSpec{}
-	noTests := func(i fs.FileInfo) bool { return !strings.HasSuffix(i.Name(), "_test.go") }
-	all, err := parser.ParseDir(token.NewFileSet(), dir, noTests, parser.ParseComments)
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range all {
-		for _, f := range p.Files {
-			for _, d := range f.Decls {
-				g, ok := d.(*ast.GenDecl)
-				if !ok {
-					continue
-				}
-				for _, s := range g.Specs {
-					if t, ok := s.(*ast.TypeSpec); ok {
-						types[t.Name.Name] = t
-						c.docs[t] = text(g.Doc)
-					}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range f.Decls {
+			g, ok := d.(*ast.GenDecl)
+			if !ok {
+				continue
+			}
+			for _, s := range g.Specs {
+				if t, ok := s.(*ast.TypeSpec); ok {
+					types[t.Name.Name] = t
+					c.docs[t] = text(g.Doc)
 				}
 			}
 		}

@@ -114,7 +114,7 @@ const (
 )
 
 // remembers names what UniPC remembers behind so many steps.
-func (u *UniPC) remembers(done int) []string {
+func (s *UniPC) remembers(done int) []string {
 	all := []string{uniData, uniLast, uniBefore}
 	switch done {
 	case 0:
@@ -153,4 +153,4 @@ func (u *uniRun) recall(s State) {
 }
 
 // orderOf is the order of the predictor of step i.
-func (u *UniPC) orderOf(i int) int { return min(2, len(u.timesteps)-i, i+1) }
+func (s *UniPC) orderOf(i int) int { return min(2, len(s.timesteps)-i, i+1) }

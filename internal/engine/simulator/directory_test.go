@@ -84,21 +84,21 @@ func (d *disk) change(c dir.Call) error {
 		return errDead
 	}
 	what := fmt.Sprint(d.name, " ", c.Op)
-	fate := d.dice("fate", what)
+	drawn := d.dice("fate", what)
 	select {
 	case <-time.After(time.Duration(1e5 + 4e6*d.dice("time", what))):
 	case <-d.dead:
-		if fate < 0.5 { // the call was on its way
+		if drawn < 0.5 { // the call was on its way
 			return errDead
 		}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
-	case fate < d.trouble.get()/300:
+	case drawn < d.trouble.get()/300:
 		d.log("%s %s %s: EIO", d.name, c.Op, c.Name)
 		return syscall.EIO
-	case fate < d.trouble.get()/100:
+	case drawn < d.trouble.get()/100:
 		d.log("%s %s %s: no space", d.name, c.Op, c.Name)
 		return syscall.ENOSPC
 	}

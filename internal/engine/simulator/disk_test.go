@@ -139,8 +139,8 @@ func (d *disk) call(ctx context.Context, op, key string, effect func() error) er
 	}
 	what := d.name + " " + op + " " + kindOf(key)
 	took := time.Duration(1e6 + 4e7*d.dice("time", what))
-	fate := d.dice("fate", what)
-	if fate < d.trouble.get()/10 {
+	drawn := d.dice("fate", what)
+	if drawn < d.trouble.get()/10 {
 		took += 70 * time.Second // longer than a request may take
 	}
 	select {
@@ -148,7 +148,7 @@ func (d *disk) call(ctx context.Context, op, key string, effect func() error) er
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-d.dead:
-		if fate > 0.5 { // the request was on its way
+		if drawn > 0.5 { // the request was on its way
 			d.locked(effect)
 		}
 		return errDead
@@ -157,9 +157,9 @@ func (d *disk) call(ctx context.Context, op, key string, effect func() error) er
 		return errDead
 	}
 	switch now := time.Now(); {
-	case d.trouble.get() > 0 && now.After(d.down[0]) && now.Before(d.down[1]), fate < d.trouble.get()/2:
+	case d.trouble.get() > 0 && now.After(d.down[0]) && now.Before(d.down[1]), drawn < d.trouble.get()/2:
 		return &bucket.Refusal{Status: 503, Code: "SlowDown"}
-	case fate < d.trouble.get() || d.stopsAt(op, key):
+	case drawn < d.trouble.get() || d.stopsAt(op, key):
 		err := d.locked(effect)
 		d.log("%v %s: done, and not acknowledged (%v)", time.Now().Format(time.TimeOnly), what, err)
 		return errors.New("connection reset by peer")

@@ -181,8 +181,8 @@ func (s *plain) Run(ctx context.Context, _ kernels.Backend, batch []*stages.Elem
 // work takes time on a device, which may fail.
 func (s *plain) work(ctx context.Context, d time.Duration, batch []*stages.Element) error {
 	what := s.process.name + " " + s.name
-	fate := s.dice("device", what)
-	if fate < s.trouble.get()/20 {
+	drawn := s.dice("device", what)
+	if drawn < s.trouble.get()/20 {
 		d += 10 * time.Minute // it hangs for a while
 	}
 	select {
@@ -196,11 +196,11 @@ func (s *plain) work(ctx context.Context, d time.Duration, batch []*stages.Eleme
 		}
 	}
 	switch {
-	case fate < s.trouble.get()/4:
+	case drawn < s.trouble.get()/4:
 		return fault.Retry(errors.New("the device is lost"))
-	case fate < s.trouble.get()/2 && len(batch) > 1:
+	case drawn < s.trouble.get()/2 && len(batch) > 1:
 		return fault.OutOfMemory(errors.New("no memory"))
-	case fate < s.trouble.get()*3/4:
+	case drawn < s.trouble.get()*3/4:
 		return fault.Retry(errors.New("an exchange took too long"))
 	}
 	return nil
