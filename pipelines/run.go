@@ -63,7 +63,8 @@ type Phases struct {
 // String lists them.
 func (p Phases) String() string {
 	ms := func(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
-	return fmt.Sprintf("%v to open model and input, %v to plan, %v for rows, %v for tables", ms(p.Open), ms(p.Plan), ms(p.Rows), ms(p.Tables))
+	return fmt.Sprintf("%v to open model and input, %v to plan, %v for rows, %v for tables", ms(p.Open), ms(p.Plan),
+		ms(p.Rows), ms(p.Tables))
 }
 
 // stopwatch tells how long it is since it was asked last.

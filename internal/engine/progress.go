@@ -87,7 +87,7 @@ func (s *StageTime) Beside() (work []KernelTime) {
 }
 
 // Add adds work of another process.
-func (s *StageTime) Add(w runs.Work) {
+func (s *StageTime) Add(w runs.HostWork) {
 	i := slices.IndexFunc(s.Kernels, func(k KernelTime) bool { return k.Kernel == w.Name })
 	if i < 0 {
 		i = len(s.Kernels)
@@ -101,7 +101,7 @@ func (p *Progress) Facts() (all []runs.StageTotals) {
 	for _, s := range p.Stages() {
 		one := runs.StageTotals{Stage: s.Stage, Busy: s.Busy.Seconds()}
 		for _, k := range s.Beside() {
-			one.Beside = append(one.Beside, runs.Work{Name: k.Kernel, Busy: k.Busy.Seconds()})
+			one.Beside = append(one.Beside, runs.HostWork{Name: k.Kernel, Busy: k.Busy.Seconds()})
 		}
 		all = append(all, one)
 	}

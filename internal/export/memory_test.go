@@ -78,7 +78,7 @@ func child(t *testing.T, to string, rows int) (got taken) {
 	return got
 }
 
-// manyFiles writes rows in the format that a directory is named after, and says what memory that took.
+// manyFiles writes rows in the format of the name of a directory, and returns the memory that it took.
 func manyFiles(t *testing.T, dir string) {
 	rows, err := strconv.Atoi(os.Getenv(filesEnv))
 	must(t, err)

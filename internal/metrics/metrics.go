@@ -76,17 +76,19 @@ var (
 	settled = counter("rows_settled_total", "Rows that were computed and published, or failed.", "result")
 	passed  = counter("rows_passed_over_total",
 		"Rows that needed no work: settled by an earlier run, equal to another row, or unusable.", "reason")
-	failed     = counter("failures_total", "Rows that failed, unusable ones included.", "class", "stage")
-	eta        = gauge("remaining_seconds", "Predicted time until all rows are settled; NaN where nothing is known.")
-	batches    = gauge("batches", "Batches that a stage has in hand.", "stage", "state")
-	stageRows  = counter("stage_rows_total", "Rows that have passed a stage.", "stage")
-	stageTime  = counter("stage_device_seconds_total", "Time of devices that a stage has used.", "stage")
-	stageHost  = counter("stage_host_seconds_total", "Time that hosts spent for a stage beside its devices, of all threads together.", "stage", "work")
+	failed    = counter("failures_total", "Rows that failed, unusable ones included.", "class", "stage")
+	eta       = gauge("remaining_seconds", "Predicted time until all rows are settled; NaN where nothing is known.")
+	batches   = gauge("batches", "Batches that a stage has in hand.", "stage", "state")
+	stageRows = counter("stage_rows_total", "Rows that have passed a stage.", "stage")
+	stageTime = counter("stage_device_seconds_total", "Time of devices that a stage has used.", "stage")
+	stageHost = counter("stage_host_seconds_total",
+		"Time that hosts spent for a stage beside its devices, of all threads together.", "stage", "work")
 	deviceBusy = gauge("device_busy", "1 while a device works for a stage.", "device")
 	deviceTime = counter("device_busy_seconds_total", "Time that a device has worked.", "device")
 )
 
-var all = []metric{info, state, started, planned, settled, passed, failed, eta, batches, stageRows, stageTime, stageHost, deviceBusy, deviceTime}
+var all = []metric{info, state, started, planned, settled, passed, failed, eta, batches, stageRows, stageTime, stageHost,
+	deviceBusy, deviceTime}
 
 var states = []runs.State{runs.Preparing, runs.Running, runs.Stopping, runs.Cancelling, runs.Writing, runs.Done, runs.Failed,
 	runs.Cancelled}

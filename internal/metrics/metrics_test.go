@@ -23,7 +23,7 @@ func example() Run {
 			Rows: runs.Rows{Total: 60, Done: 3, Failed: 1, Bad: 2},
 			ETA:  90, Batches: []runs.Batch{{Stage: "denoise", Device: "cpu:0"}, {Stage: "denoise"}, {Stage: "denoise"}},
 			Devices: []runs.DeviceState{{Name: "cpu:0", Stage: "denoise", Busy: 4.5}}, Rates: []runs.Rate{{Shape: "64x64x9", Total: 60}},
-			Stages: []runs.StageTotals{{Stage: "denoise", Rows: 4, Busy: 4, Beside: []runs.Work{{Name: "decode", Busy: 2.5}}}}}
+			Stages: []runs.StageTotals{{Stage: "denoise", Rows: 4, Busy: 4, Beside: []runs.HostWork{{Name: "decode", Busy: 2.5}}}}}
 	}, Counts: func() observe.Counts { return observe.Counts{Failures: map[string]int{"row/guard": 1, "row/read": 2}} }}
 }
 

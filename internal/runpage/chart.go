@@ -44,7 +44,8 @@ func (r *Run) stageChart() chart {
 			all += s.Busy
 		}
 	}
-	c := chart{Title: "Time by stage", Note: "Time that each stage was at work. What hosts do beside the devices, such as decoding, is of all threads together."}
+	c := chart{Title: "Time by stage", Note: "Time that each stage was at work. What hosts do beside the devices, such as " +
+		"decoding, is of all threads together."}
 	for _, s := range r.Stage {
 		share := percent(float64(s.Busy), float64(all))
 		if s.Beside {

@@ -100,15 +100,15 @@ type Rate struct {
 
 // StageTotals is what a stage has done in the run so far.
 type StageTotals struct {
-	Stage   string  `json:"stage"`
-	Rows    int64   `json:"rows"`    // that left it
-	Batches int64   `json:"batches"` // that left it
-	Busy    float64 `json:"busy_s"`  // seconds of batches at work
-	Beside  []Work  `json:"beside,omitempty"`
+	Stage   string     `json:"stage"`
+	Rows    int64      `json:"rows"`    // that left it
+	Batches int64      `json:"batches"` // that left it
+	Busy    float64    `json:"busy_s"`  // seconds of batches at work
+	Beside  []HostWork `json:"beside,omitempty"`
 }
 
-// Work is what hosts did for a stage beside the devices: decode, resize.
-type Work struct {
+// HostWork is what hosts did for a stage beside the devices: decode, resize.
+type HostWork struct {
 	Name string  `json:"name"`
 	Busy float64 `json:"busy_s"` // seconds, of all threads together
 }
