@@ -42,6 +42,9 @@ func cuts(t *testing.T, sets ...string) job {
 func TestCuts(t *testing.T) {
 	j := cuts(t)
 	r := j.mustRun(t)
+	if warned := strings.Join(r.Plan.Warnings, "; "); strings.Contains(warned, "without a word") {
+		t.Errorf("captions that the job leaves out are missed: %s", warned)
+	}
 	rows := readRows[schemas.ClipLatentRow](t, j.out, "latents")
 	var ids []string
 	for _, row := range rows {

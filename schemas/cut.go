@@ -24,6 +24,9 @@ type Cut struct {
 	Origin int64 `json:"origin,omitempty"`
 }
 
+// NullMark ends the id of a clip that the job made without its caption.
+const NullMark = "#null"
+
 // What follows the frames of a clip that is too short.
 const (
 	CutLoop = "loop" // the frames again, from the first on

@@ -243,9 +243,6 @@ func (s *sample) captions(tensors *typed.Tensors, at int64, texts *texts, yield 
 	return nil
 }
 
-// nullMark ends the id of a clip without its caption.
-const nullMark = "#null"
-
 // captionID is the id of a clip with caption number i of several.
 func captionID(id string, i int) string { return fmt.Sprintf("%s#c%d", id, i) }
 
@@ -281,7 +278,7 @@ func (t *texts) of(id string) []destination {
 	if found := t.places[id]; found != nil {
 		return found
 	}
-	if strings.HasSuffix(id, nullMark) {
+	if strings.HasSuffix(id, schemas.NullMark) {
 		return t.empty
 	}
 	return t.places[clipEnds.ReplaceAllString(id, "")]

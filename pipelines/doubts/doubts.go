@@ -32,7 +32,8 @@ func (d *Doubts) See(e *stages.Element) {
 	if e.Given.ID != "" && e.Row.SampleIndex == 0 {
 		d.ids = append(d.ids, idHash(e.Given.ID))
 	}
-	if d.prompts && e.Failed == nil && strings.TrimSpace(e.Row.Prompt) == "" {
+	asked := strings.HasSuffix(e.Row.ID, schemas.NullMark) // the job wants it so
+	if d.prompts && !asked && e.Failed == nil && strings.TrimSpace(e.Row.Prompt) == "" {
 		if d.empty++; d.empty == 1 {
 			d.firstEmpty = path.Base(e.Given.Source)
 		}

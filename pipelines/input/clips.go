@@ -157,7 +157,7 @@ func (c *cutter) expand(ctx context.Context, e *stages.Element) expansion {
 		out.rows = append(out.rows, c.row(e, clip))
 		if last := out.rows[len(out.rows)-1]; c.null && last.Failed == nil {
 			empty := *last
-			empty.Row.ID += "#null"
+			empty.Row.ID += schemas.NullMark
 			empty.Row.Prompt = ""
 			out.rows = append(out.rows, &empty)
 		}
