@@ -84,7 +84,9 @@ func (j *Job) plan(ctx context.Context) (p Plan, err error) {
 		s.settled = j.engine.Ledger.Cursor()
 		defer s.settled.Close()
 	}
-	s.doubt = doubts.New(slices.Contains(j.engine.Rules.Params(), stages.ParamPrompt), j.host.Model == "tiny" && j.draws())
+	last := j.engine.Steps[len(j.engine.Steps)-1].Gives
+	shows := j.engine.Rules.Input != stages.KindMedia && last != stages.KindText
+	s.doubt = doubts.New(slices.Contains(j.engine.Rules.Params(), stages.ParamPrompt), shows, j.host.Model == "tiny" && j.draws())
 	for e, err := range j.all(ctx) {
 		if err == nil {
 			err = s.see(e)

@@ -17,6 +17,7 @@ import (
 // trained on. They take eight bytes a row with an id.
 type Doubts struct {
 	prompts    bool // they matter
+	shows      bool // pictures are made from them
 	ids        []uint64
 	empty      int64
 	firstEmpty string
@@ -24,8 +25,11 @@ type Doubts struct {
 	draws      bool // the built-in model makes pictures from prompts
 }
 
-// New begins to collect. prompts says that results depend on them, tiny that the built-in model makes pictures from them.
-func New(prompts, tiny bool) *Doubts { return &Doubts{prompts: prompts, draws: tiny} }
+// New begins to collect. prompts says that results depend on them, shows that pictures are made from them, tiny that the
+// built-in model makes these.
+func New(prompts, shows, tiny bool) *Doubts {
+	return &Doubts{prompts: prompts, shows: shows, draws: tiny}
+}
 
 // See takes the next row of the input.
 func (d *Doubts) See(e *stages.Element) {
@@ -56,9 +60,11 @@ func idHash(id string) uint64 {
 // Warnings says what there is to be doubted. It reads the rows again where several have one id, to name two of them.
 func (d *Doubts) Warnings(rows iter.Seq2[*stages.Element, error]) (all []string, err error) {
 	if d.empty > 0 {
-		all = append(all, fmt.Sprintf("%s without a word, the first in %s: the model decides what it shows",
-			count(d.empty, "prompt is", "prompts are"),
-			d.firstEmpty))
+		text := fmt.Sprintf("%s without a word, the first in %s", count(d.empty, "prompt is", "prompts are"), d.firstEmpty)
+		if d.shows {
+			text += ": the model decides what it shows"
+		}
+		all = append(all, text)
 	}
 	shared, err := d.sharedIDs(rows)
 	if shared != "" {
