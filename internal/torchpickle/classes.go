@@ -3,7 +3,6 @@ package torchpickle
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"strings"
 )
 
@@ -50,75 +49,58 @@ var itemSizes = map[string]uint64{
 }
 
 // find returns the class that a pickle asks for. The list is all there is: nothing is looked up elsewhere.
-func find(module, name string) (class, error) {
+func find(module, name string) class {
 	full := module + "." + name
 	if call, ok := builders[full]; ok {
-		return class{name: full, call: call}, nil
+		return class{name: full, call: call}
 	}
 	if short, ok := strings.CutPrefix(full, "torch."); ok {
 		if dtype, ok := storages[strings.TrimPrefix(short, "cuda.")]; ok {
-			return class{name: full, dtype: dtype}, nil
+			return class{name: full, dtype: dtype}
 		}
 		if dtype, ok := types[short]; ok {
-			return class{name: full, dtype: dtype}, nil
+			return class{name: full, dtype: dtype}
 		}
 	}
-	return class{}, fmt.Errorf("the pickle asks for %q, which is not part of a state dict; nothing of it was "+
+	fail("the pickle asks for %q, which is not part of a state dict; nothing of it was "+
 		"run. Save the state dict alone: torch.save(model.state_dict(), file)", shorten(full))
+	return class{}
 }
 
-func opGlobal(m *machine) error {
+func opGlobal(m *machine) {
 	var parts [2]string
 	for i := range parts {
 		n := bytes.IndexByte(m.in[m.at:], '\n')
 		if n < 0 {
-			return errors.New("the name of a class does not end")
+			fail("the name of a class does not end")
 		}
-		line, _ := m.take(uint64(n) + 1)
-		parts[i] = string(line[:n])
+		parts[i] = string(m.take(uint64(n) + 1)[:n])
 	}
-	return pushClass(m, parts[0], parts[1])
+	m.push(find(parts[0], parts[1]))
 }
 
-func opStackGlobal(m *machine) error {
-	names, err := m.last(2)
-	if err != nil {
-		return err
-	}
+func opStackGlobal(m *machine) {
+	names := m.last(2)
 	module, ok1 := names[0].(string)
 	name, ok2 := names[1].(string)
 	if !ok1 || !ok2 {
-		return errors.New("the name of a class is not a text")
+		fail("the name of a class is not a text")
 	}
-	return pushClass(m, module, name)
-}
-
-func pushClass(m *machine, module, name string) error {
-	c, err := find(module, name)
-	if err != nil {
-		return err
-	}
-	return m.push(c)
+	m.push(find(module, name))
 }
 
 // opReduce calls a class of the list.
-func opReduce(m *machine) error {
-	args, err := popTo[tuple](m, "the arguments of a call")
-	if err != nil {
-		return err
-	}
-	c, err := popTo[class](m, "a class to call")
-	if err != nil {
-		return err
-	}
+func opReduce(m *machine) {
+	args := the[tuple](m.pop(), "the arguments of a call")
+	c := the[class](m.pop(), "a class to call")
 	if c.call == nil {
-		return fmt.Errorf("%s cannot be called", c.name)
+		fail("%s cannot be called", c.name)
 	}
 	v, err := c.call(args)
 	if err != nil {
-		return fmt.Errorf("%s: %w", c.name, err)
+		fail("%s: %w", c.name, err)
 	}
-	return m.push(v)
+	m.push(v)
 }
 
 // orderedDict makes an empty one, as Python 3 asks for; its members follow. Python 2 gave them as an

@@ -1,122 +1,54 @@
 package torchpickle
 
-import (
-	"errors"
-	"fmt"
-)
+func opEmptyList(m *machine)  { m.push(&list{}) }
+func opEmptyDict(m *machine)  { m.push(&dict{}) }
+func opEmptyTuple(m *machine) { m.push(tuple{}) }
 
-func opEmptyList(m *machine) error  { return m.push(&list{}) }
-func opEmptyDict(m *machine) error  { return m.push(&dict{}) }
-func opEmptyTuple(m *machine) error { return m.push(tuple{}) }
-
-func opAppend(m *machine) error {
-	item, err := m.pop()
-	if err != nil {
-		return err
-	}
-	return extend(m, tuple{item})
-}
-
-func opAppends(m *machine) error {
-	items, err := m.marked()
-	if err != nil {
-		return err
-	}
-	return extend(m, items)
-}
+func opAppend(m *machine)  { extend(m, m.last(1)) }
+func opAppends(m *machine) { extend(m, m.marked()) }
 
 // extend appends items to the list on top of the stack.
-func extend(m *machine, items tuple) error {
-	top, err := m.top()
-	if err != nil {
-		return err
-	}
-	l, err := as[*list](top, "a list")
-	if err == nil {
-		l.items = append(l.items, items...)
-	}
-	return err
+func extend(m *machine, items tuple) {
+	l := the[*list](m.top(), "a list")
+	l.items = append(l.items, items...)
 }
 
-func opTuple(m *machine) error {
-	items, err := m.marked()
-	if err != nil {
-		return err
-	}
-	return m.push(items)
+func opTuple(m *machine) { m.push(m.marked()) }
+
+func tupleOf(n int) func(*machine) {
+	return func(m *machine) { m.push(m.last(n)) }
 }
 
-func tupleOf(n int) func(*machine) error {
-	return func(m *machine) error {
-		items, err := m.last(n)
-		if err != nil {
-			return err
-		}
-		return m.push(items)
-	}
-}
-
-func opSetItem(m *machine) error {
-	pair, err := m.last(2)
-	if err != nil {
-		return err
-	}
-	return setItems(m, pair)
-}
-
-func opSetItems(m *machine) error {
-	pairs, err := m.marked()
-	if err != nil {
-		return err
-	}
-	return setItems(m, pairs)
-}
+func opSetItem(m *machine)  { setItems(m, m.last(2)) }
+func opSetItems(m *machine) { setItems(m, m.marked()) }
 
 // setItems adds keys and values, which alternate, to the dict on top of the stack.
-func setItems(m *machine, pairs tuple) error {
-	top, err := m.top()
-	if err != nil {
-		return err
-	}
-	d, err := as[*dict](top, "a dict")
-	if err != nil {
-		return err
-	}
+func setItems(m *machine, pairs tuple) {
+	d := the[*dict](m.top(), "a dict")
 	if len(pairs)%2 != 0 {
-		return errors.New("a key of a dict has no value")
+		fail("a key of a dict has no value")
 	}
 	for i := 0; i < len(pairs); i += 2 {
 		d.keys, d.values = append(d.keys, pairs[i]), append(d.values, pairs[i+1])
 	}
-	return nil
 }
 
 // opBuild gives attributes to the object on top of the stack. A state dict has one, _metadata, with the
 // versions of its modules, which say nothing about tensors.
-func opBuild(m *machine) error {
-	if _, err := popTo[*dict](m, "attributes"); err != nil {
-		return err
-	}
-	top, err := m.top()
-	if err != nil {
-		return err
-	}
-	switch top.(type) {
+func opBuild(m *machine) {
+	the[*dict](m.pop(), "attributes")
+	switch top := m.top().(type) {
 	case *dict, *Tensor:
-		return nil
+	default:
+		fail("attributes for %s", describe(top))
 	}
-	return fmt.Errorf("attributes for %s", describe(top))
 }
 
 // opPersistent pushes what the pickle refers to outside of itself.
-func opPersistent(m *machine) error {
-	id, err := popTo[tuple](m, "the tuple of a storage")
+func opPersistent(m *machine) {
+	v, err := m.persistent(the[tuple](m.pop(), "the tuple of a storage"))
 	if err != nil {
-		return err
+		panic(broken{err})
 	}
-	v, err := m.persistent(id)
-	if err != nil {
-		return err
-	}
-	return m.push(v)
+	m.push(v)
 }

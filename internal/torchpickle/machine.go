@@ -1,7 +1,7 @@
 package torchpickle
 
 import (
-	"errors"
+	"encoding/binary"
 	"fmt"
 	"slices"
 )
@@ -25,85 +25,62 @@ type (
 	dict struct{ keys, values []any }
 )
 
+// broken is what instructions panic with where a pickle is not good; load returns it as an error.
+type broken struct{ error }
+
+func fail(format string, args ...any) { panic(broken{fmt.Errorf(format, args...)}) }
+
 // load executes the pickle at the beginning of in and returns its value and its length in bytes.
 func load(in []byte, persistent func(tuple) (any, error)) (value any, n int, err error) {
-	m := &machine{in: in, memo: map[uint32]any{}, persistent: persistent}
-	if len(in) > maxPickle {
-		m.in = in[:maxPickle]
-	}
-	for range maxSteps {
-		code, err := m.byte()
-		if err != nil {
-			return nil, 0, m.locate(err)
+	m := &machine{in: in[:min(len(in), maxPickle)], memo: map[uint32]any{}, persistent: persistent}
+	defer func() {
+		switch v := recover().(type) {
+		case nil:
+		case broken:
+			err = fmt.Errorf("pickle, byte %d: %w", m.at, v.error)
+		default:
+			panic(v)
 		}
+	}()
+	for range maxSteps {
+		code := m.take(1)[0]
 		if code == opStop {
-			value, err := m.pop()
-			return value, m.at, m.locate(err)
+			return m.pop(), m.at, nil
 		}
 		run := operations[code]
 		if run == nil {
-			return nil, 0, m.locate(fmt.Errorf("instruction %q is not one of a state dict", code))
+			fail("instruction %q is not one of a state dict", code)
 		}
-		if err := run(m); err != nil {
-			return nil, 0, m.locate(err)
-		}
+		run(m)
 	}
 	return nil, 0, fmt.Errorf("the pickle has more than %d instructions", maxSteps)
 }
 
-// locate adds where the machine stands.
-func (m *machine) locate(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("pickle, byte %d: %w", m.at, err)
-}
-
 // take reads n bytes, which are a part of the input.
-func (m *machine) take(n uint64) ([]byte, error) {
+func (m *machine) take(n uint64) []byte {
 	if n > uint64(len(m.in)-m.at) {
 		if len(m.in) == maxPickle {
-			return nil, fmt.Errorf("the pickle is longer than %d bytes", maxPickle)
+			fail("the pickle is longer than %d bytes", maxPickle)
 		}
-		return nil, fmt.Errorf("want %d more bytes, %d are left: the pickle is cut short", n, len(m.in)-m.at)
+		fail("want %d more bytes, %d are left: the pickle is cut short", n, len(m.in)-m.at)
 	}
 	m.at += int(n)
-	return m.in[m.at-int(n) : m.at], nil
-}
-
-func (m *machine) byte() (byte, error) {
-	b, err := m.take(1)
-	if err != nil {
-		return 0, err
-	}
-	return b[0], nil
+	return m.in[m.at-int(n) : m.at]
 }
 
 // number reads a little-endian number of n bytes.
-func (m *machine) number(n uint64) (uint64, error) {
-	b, err := m.take(n)
-	x := uint64(0)
-	for i := len(b) - 1; i >= 0; i-- {
-		x = x<<8 | uint64(b[i])
-	}
-	return x, err
+func (m *machine) number(n uint64) uint64 { return little(m.take(n)) }
+
+func little(b []byte) uint64 {
+	var whole [8]byte
+	copy(whole[:], b)
+	return binary.LittleEndian.Uint64(whole[:])
 }
 
 // sized reads bytes behind their length, a number of n bytes.
-func (m *machine) sized(n uint64) ([]byte, error) {
-	length, err := m.number(n)
-	if err != nil {
-		return nil, err
-	}
-	return m.take(length)
-}
+func (m *machine) sized(n uint64) []byte { return m.take(m.number(n)) }
 
-func (m *machine) push(v any) error {
-	m.stack = append(m.stack, v)
-	return nil
-}
-
-var errUnderflow = errors.New("an instruction finds too few values")
+func (m *machine) push(v any) { m.stack = append(m.stack, v) }
 
 // floor is the height of the stack that instructions may not go below.
 func (m *machine) floor() int {
@@ -113,52 +90,49 @@ func (m *machine) floor() int {
 	return m.marks[len(m.marks)-1]
 }
 
-func (m *machine) pop() (any, error) {
-	top, err := m.top()
-	if err == nil {
-		m.stack[len(m.stack)-1] = nil
-		m.stack = m.stack[:len(m.stack)-1]
-	}
-	return top, err
+func (m *machine) pop() any {
+	top := m.top()
+	m.stack[len(m.stack)-1] = nil
+	m.stack = m.stack[:len(m.stack)-1]
+	return top
 }
 
-func (m *machine) top() (any, error) {
+func (m *machine) top() any {
 	if len(m.stack) <= m.floor() {
-		return nil, errUnderflow
+		fail("an instruction finds too few values")
 	}
-	return m.stack[len(m.stack)-1], nil
+	return m.stack[len(m.stack)-1]
 }
 
 // last removes the last n values and returns a copy of them.
-func (m *machine) last(n int) (tuple, error) {
+func (m *machine) last(n int) tuple {
 	start := len(m.stack) - n
 	if start < m.floor() {
-		return nil, errUnderflow
+		fail("an instruction finds too few values")
 	}
 	values := slices.Clone(m.stack[start:])
 	clear(m.stack[start:])
 	m.stack = m.stack[:start]
-	return values, nil
+	return values
 }
 
 // marked removes the values since the last MARK, and the mark, and returns a copy of them.
-func (m *machine) marked() (tuple, error) {
+func (m *machine) marked() tuple {
 	if len(m.marks) == 0 {
-		return nil, errors.New("an instruction finds no mark")
+		fail("an instruction finds no mark")
 	}
-	values, err := m.last(len(m.stack) - m.floor())
+	values := m.last(len(m.stack) - m.floor())
 	m.marks = m.marks[:len(m.marks)-1]
-	return values, err
+	return values
 }
 
-// popTo is pop of a value that must be a T.
-func popTo[T any](m *machine, want string) (T, error) {
-	v, err := m.pop()
+// the returns v as a T, which an instruction needs.
+func the[T any](v any, want string) T {
+	t, err := as[T](v, want)
 	if err != nil {
-		var none T
-		return none, err
+		panic(broken{err})
 	}
-	return as[T](v, want)
+	return t
 }
 
 // as returns v as a T, or an error that says what was wanted.

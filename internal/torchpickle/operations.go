@@ -2,8 +2,6 @@ package torchpickle
 
 import (
 	"encoding/binary"
-	"errors"
-	"fmt"
 	"math"
 	"unicode/utf8"
 )
@@ -15,8 +13,9 @@ const maxProtocol = 5
 
 // operations are the instructions that torch.save and Python's pickle write for state dicts, from protocol
 // 2 on. The textual ones of protocol 0 and those that make objects of other classes are missing on purpose.
-var operations = [256]func(*machine) error{
-	0x80: opProto, 0x95: opFrame, '(': opMark, '0': opPop, '1': opPopMark, '2': opDup,
+var operations = [256]func(*machine){
+	0x80: opProto, 0x95: opFrame, '(': opMark, '0': opPop, '1': func(m *machine) { m.marked() },
+	'2': func(m *machine) { m.push(m.top()) },
 	'N': constant(nil), 0x88: constant(true), 0x89: constant(false),
 	'K': integer(1), 'M': integer(2), 'J': integer(4), 0x8a: opLong1, 'G': opFloat,
 	'X': text(4), 0x8c: text(1), 0x8d: text(8), 'U': text(1), 'T': text(4),
@@ -28,149 +27,86 @@ var operations = [256]func(*machine) error{
 	'c': opGlobal, 0x93: opStackGlobal, 'R': opReduce, 'b': opBuild, 'Q': opPersistent,
 }
 
-func opProto(m *machine) error {
-	version, err := m.byte()
-	if err == nil && version > maxProtocol {
-		err = fmt.Errorf("pickle protocol %d is not known", version)
+func opProto(m *machine) {
+	if version := m.number(1); version > maxProtocol {
+		fail("pickle protocol %d is not known", version)
 	}
-	return err
 }
 
 // opFrame begins a frame, which is only a hint for reading ahead.
-func opFrame(m *machine) error {
-	n, err := m.number(8)
-	if err == nil && n > uint64(len(m.in)-m.at) {
-		err = fmt.Errorf("a frame of %d bytes, %d are left", n, len(m.in)-m.at)
+func opFrame(m *machine) {
+	if n := m.number(8); n > uint64(len(m.in)-m.at) {
+		fail("a frame of %d bytes, %d are left", n, len(m.in)-m.at)
 	}
-	return err
 }
 
-func opMark(m *machine) error {
-	m.marks = append(m.marks, len(m.stack))
-	return nil
-}
+func opMark(m *machine) { m.marks = append(m.marks, len(m.stack)) }
 
 // opPop removes the last value, or a mark where that comes last.
-func opPop(m *machine) error {
+func opPop(m *machine) {
 	if n := len(m.marks); n > 0 && m.marks[n-1] == len(m.stack) {
 		m.marks = m.marks[:n-1]
-		return nil
+		return
 	}
-	_, err := m.pop()
-	return err
+	m.pop()
 }
 
-func opPopMark(m *machine) error {
-	_, err := m.marked()
-	return err
-}
-
-func opDup(m *machine) error {
-	v, err := m.top()
-	if err != nil {
-		return err
-	}
-	return m.push(v)
-}
-
-func constant(v any) func(*machine) error {
-	return func(m *machine) error { return m.push(v) }
+func constant(v any) func(*machine) {
+	return func(m *machine) { m.push(v) }
 }
 
 // integer pushes a number of n bytes; that of 4 is signed.
-func integer(n uint64) func(*machine) error {
-	return func(m *machine) error {
-		x, err := m.number(n)
-		if err != nil {
-			return err
-		}
+func integer(n uint64) func(*machine) {
+	return func(m *machine) {
+		x := int64(m.number(n))
 		if n == 4 {
-			return m.push(int64(int32(x)))
+			x = int64(int32(x))
 		}
-		return m.push(int64(x))
+		m.push(x)
 	}
 }
 
 // opLong1 pushes a signed number of up to 8 bytes; no state dict has a longer one.
-func opLong1(m *machine) error {
-	b, err := m.sized(1)
-	if err != nil {
-		return err
-	}
+func opLong1(m *machine) {
+	b := m.sized(1)
 	if len(b) > 8 {
-		return fmt.Errorf("an integer of %d bytes", len(b))
-	}
-	x := int64(0)
-	for i := len(b) - 1; i >= 0; i-- {
-		x = x<<8 | int64(b[i])
+		fail("an integer of %d bytes", len(b))
 	}
 	shift := 64 - 8*len(b)
-	return m.push(x << shift >> shift)
+	m.push(int64(little(b)) << shift >> shift)
 }
 
-func opFloat(m *machine) error {
-	b, err := m.take(8)
-	if err != nil {
-		return err
-	}
-	return m.push(math.Float64frombits(binary.BigEndian.Uint64(b)))
-}
+func opFloat(m *machine) { m.push(math.Float64frombits(binary.BigEndian.Uint64(m.take(8)))) }
 
 // text pushes UTF-8 behind its length of n bytes. Checkpoints of Python 2 hold the other kind of text, in
 // which the names of tensors are ASCII too.
-func text(n uint64) func(*machine) error {
-	return func(m *machine) error {
-		b, err := m.sized(n)
-		if err != nil {
-			return err
-		}
+func text(n uint64) func(*machine) {
+	return func(m *machine) {
+		b := m.sized(n)
 		if !utf8.Valid(b) {
-			return errors.New("a text is not valid UTF-8")
+			fail("a text is not valid UTF-8")
 		}
-		return m.push(string(b))
+		m.push(string(b))
 	}
 }
 
-func bytesOf(n uint64) func(*machine) error {
-	return func(m *machine) error {
-		b, err := m.sized(n)
-		if err != nil {
-			return err
-		}
-		return m.push(b)
-	}
+func bytesOf(n uint64) func(*machine) {
+	return func(m *machine) { m.push(m.sized(n)) }
 }
 
-func put(n uint64) func(*machine) error {
-	return func(m *machine) error {
-		i, err := m.number(n)
-		if err != nil {
-			return err
-		}
-		return remember(m, uint32(i))
-	}
+func put(n uint64) func(*machine) {
+	return func(m *machine) { m.memo[uint32(m.number(n))] = m.top() }
 }
 
-func opMemoize(m *machine) error { return remember(m, uint32(len(m.memo))) }
+func opMemoize(m *machine) { m.memo[uint32(len(m.memo))] = m.top() }
 
-func remember(m *machine, i uint32) error {
-	v, err := m.top()
-	if err == nil {
-		m.memo[i] = v
-	}
-	return err
-}
-
-func get(n uint64) func(*machine) error {
-	return func(m *machine) error {
-		i, err := m.number(n)
-		if err != nil {
-			return err
-		}
+func get(n uint64) func(*machine) {
+	return func(m *machine) {
+		i := m.number(n)
 		v, ok := m.memo[uint32(i)]
 		if !ok {
-			return fmt.Errorf("value %d is used before it is there", i)
+			fail("value %d is used before it is there", i)
 		}
-		return m.push(v)
+		m.push(v)
 	}
 }
