@@ -244,7 +244,7 @@ func (f *failure) add(m *jobpb.JobMessage) {
 	if m.GetImportance() >= jobpb.JobMessage_JOB_MESSAGE_ERROR {
 		f.last = text
 	}
-	if reason := fault.Marked(text); reason != "" {
+	if reason := fault.Bracketed(text); reason != "" {
 		f.marked = reason
 	}
 	slog.Debug("the engine says", "importance", m.GetImportance().String(), "text", text)

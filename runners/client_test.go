@@ -188,7 +188,7 @@ func TestFailures(t *testing.T) {
 		code    int
 	}{
 		"our own error": {[]*jobpb.JobMessagesResponse{
-			said("java.lang.RuntimeException: Error from SDK: " + fault.Mark(errors.New("worker b: another model")).Error() + "\n\tat x.y"),
+			said("java.lang.RuntimeException: Error from SDK: " + fault.Bracket(errors.New("worker b: another model")).Error() + "\n\tat x.y"),
 			said("later noise"), failed}, "runner flink: worker b: another model", fault.ExitFatal},
 		"an engine's": {[]*jobpb.JobMessagesResponse{said("java.lang.Foo: no slots\n\tat a.b\n\tat c.d"), failed},
 			"runner flink: job failed: java.lang.Foo: no slots", fault.ExitFatal},

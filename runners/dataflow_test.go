@@ -238,7 +238,7 @@ func TestDataflowFails(t *testing.T) {
 		code int
 	}{
 		"our own error": {&fakeDataflow{states: []string{"RUNNING", "FAILED"}, messages: []string{"noise",
-			"Error: " + fault.Mark(errors.New("worker b: another model")).Error(), "later noise"}},
+			"Error: " + fault.Bracket(errors.New("worker b: another model")).Error(), "later noise"}},
 			"runner dataflow: worker b: another model", fault.ExitFatal},
 		"an engine's": {&fakeDataflow{states: []string{"FAILED"}, messages: []string{"quota of GPUs exceeded"}},
 			"job failed: quota of GPUs exceeded", fault.ExitFatal},

@@ -49,10 +49,10 @@ func engineOf(spec []byte) (*engine.Engine, error) {
 	case e != nil:
 		return e, nil
 	case open == nil:
-		return nil, fault.Mark(errors.New("find engine: this process has not submitted the job and is no worker"))
+		return nil, fault.Bracket(errors.New("find engine: this process has not submitted the job and is no worker"))
 	}
 	e, err := open(spec)
-	return e, fault.Mark(err)
+	return e, fault.Bracket(err)
 }
 
 // told is err as the runner is told it: in a job that is spread over processes, its submitter hears of it too.
@@ -60,5 +60,5 @@ func told(e *engine.Engine, err error) error {
 	if err == nil || e.Spread == nil {
 		return err
 	}
-	return fault.Mark(e.Spread.Report(err))
+	return fault.Bracket(e.Spread.Report(err))
 }

@@ -25,8 +25,8 @@ type Doubts struct {
 	draws      bool // the built-in model makes pictures from prompts
 }
 
-// New begins to collect. prompts says that results depend on them, shows that pictures are made from them, tiny that the
-// built-in model makes these.
+// New begins to collect doubts about a job. prompts: results depend on prompts. shows: the job makes pictures from prompts.
+// tiny: the built-in model makes the pictures.
 func New(prompts, shows, tiny bool) *Doubts {
 	return &Doubts{prompts: prompts, shows: shows, draws: tiny}
 }
