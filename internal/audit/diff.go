@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -12,7 +13,6 @@ import (
 
 	"latentbeam/internal/report"
 	"latentbeam/internal/store"
-	"latentbeam/internal/table/typed"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 )
@@ -204,47 +204,34 @@ func differing(a, b map[string]any) (all []Column) {
 
 // Was returns the columns of the rows of an id in the tables of an output, with their keys.
 func Was(ctx context.Context, s store.Store, id string, sample int) (columns map[string]any, err error) {
-	names, err := report.TableFiles(ctx, s, "videos")
-	for _, file := range names {
-		if err != nil {
-			return nil, err
-		}
-		columns, err = find[schemas.VideoRow](ctx, s, file,
-			func(r schemas.VideoRow) bool { return r.ID == id && int(r.SampleIndex) == sample })
-		if columns != nil || err != nil {
-			return columns, err
-		}
+	columns, err = find(ctx, s, "videos", func(r schemas.VideoRow) bool { return r.ID == id && int(r.SampleIndex) == sample })
+	if columns != nil || err != nil {
+		return columns, err
 	}
-	names, err = report.TableFiles(ctx, s, "latents")
-	for _, file := range names {
-		if err != nil {
-			return nil, err
-		}
-		columns, err = find[schemas.LatentRow](ctx, s, file,
-			func(r schemas.LatentRow) bool { return r.ID == id && int(r.SampleIndex) == sample })
-		if columns != nil || err != nil {
-			return columns, err
-		}
-	}
-	return nil, err
+	return find(ctx, s, "latents", func(r schemas.LatentRow) bool { return r.ID == id && int(r.SampleIndex) == sample })
 }
 
-func find[T schemas.Row](ctx context.Context, s store.Store, file string, is func(T) bool) (map[string]any, error) {
-	f, err := s.Open(ctx, file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	for row, err := range typed.RowsOf[T](store.Address(s.URL(), file), f) {
+// errFound ends the reading of a table.
+var errFound = errors.New("found")
+
+// find returns the columns of the first row of a table that is the one looked for.
+func find[T schemas.Row](ctx context.Context, s store.Store, table string, is func(T) bool) (columns map[string]any, err error) {
+	names, err := report.TableFiles(ctx, s, table)
+	for _, file := range names {
 		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
-			return nil, err
-		}
-		if is(row) {
-			return columnsOf(row)
+			err = rowsOf(ctx, s, file, func(row T) error {
+				if !is(row) {
+					return nil
+				}
+				if columns, err = columnsOf(row); err != nil {
+					return err
+				}
+				return errFound
+			})
 		}
 	}
-	return nil, nil
+	if errors.Is(err, errFound) {
+		err = nil
+	}
+	return columns, err
 }

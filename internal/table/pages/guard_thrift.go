@@ -41,154 +41,128 @@ type thriftSkimmer struct {
 	elements int
 }
 
+// misshapen is what a skimmer panics with at a struct that is not good; skimThrift returns it as an error.
+type misshapen struct{ error }
+
+func (s *thriftSkimmer) fail(format string, args ...any) {
+	panic(misshapen{fmt.Errorf(format, args...)})
+}
+
 // skimThrift returns the length of the struct that data begins with.
-func skimThrift(data []byte) (int, error) {
+func skimThrift(data []byte) (length int, err error) {
+	defer func() {
+		switch v := recover().(type) {
+		case nil:
+		case misshapen:
+			err = v.error
+		default:
+			panic(v)
+		}
+	}()
 	s := thriftSkimmer{data: data}
-	if err := s.structure(0); err != nil {
-		return 0, err
-	}
+	s.structure(0)
 	return s.at, nil
 }
 
-func (s *thriftSkimmer) structure(depth int) error {
+func (s *thriftSkimmer) structure(depth int) {
 	if depth > maxThriftDepth {
-		return fmt.Errorf("it nests deeper than %d levels", maxThriftDepth)
+		s.fail("it nests deeper than %d levels", maxThriftDepth)
 	}
 	for {
-		head, err := s.byte()
-		if err != nil {
-			return err
-		}
+		head := s.byte()
 		if head == thriftStop {
-			return nil
+			return
 		}
 		if head>>4 == 0 { // a long field id
-			if _, err := s.varint(); err != nil {
-				return err
-			}
+			s.varint()
 		}
-		if err := s.value(head&0xf, false, depth); err != nil {
-			return err
-		}
+		s.value(head&0xf, false, depth)
 	}
 }
 
 // value skips one value. A boolean field has its value in the type, one in a list takes a byte.
-func (s *thriftSkimmer) value(typ byte, inList bool, depth int) error {
+func (s *thriftSkimmer) value(typ byte, inList bool, depth int) {
 	switch typ {
 	case thriftTrue, thriftFalse:
 		if inList {
-			return s.skip(1)
+			s.skip(1)
 		}
-		return nil
 	case thriftByte:
-		return s.skip(1)
+		s.skip(1)
 	case thriftI16, thriftI32, thriftI64:
-		_, err := s.varint()
-		return err
+		s.varint()
 	case thriftDouble:
-		return s.skip(8)
+		s.skip(8)
 	case thriftUUID:
-		return s.skip(16)
+		s.skip(16)
 	case thriftBinary:
-		n, err := s.varint()
-		if err != nil {
-			return err
-		}
-		if n > uint64(len(s.data)-s.at) {
-			return errThriftShort
-		}
-		return s.skip(int(n))
+		s.skip(s.varint())
 	case thriftList, thriftSet:
-		return s.list(depth)
+		s.list(depth)
 	case thriftMap:
-		return s.mapping(depth)
+		s.mapping(depth)
 	case thriftStruct:
-		return s.structure(depth + 1)
+		s.structure(depth + 1)
+	default:
+		s.fail("it has a value of the unknown type %d", typ)
 	}
-	return fmt.Errorf("it has a value of the unknown type %d", typ)
 }
 
-func (s *thriftSkimmer) list(depth int) error {
-	head, err := s.byte()
-	if err != nil {
-		return err
-	}
+func (s *thriftSkimmer) list(depth int) {
+	head := s.byte()
 	n := uint64(head >> 4)
 	if n == 15 {
-		if n, err = s.varint(); err != nil {
-			return err
-		}
+		n = s.varint()
 	}
-	if err := s.claim(n); err != nil {
-		return err
-	}
+	s.claim(n)
 	for range n {
-		if err := s.value(head&0xf, true, depth+1); err != nil {
-			return err
-		}
+		s.value(head&0xf, true, depth+1)
 	}
-	return nil
 }
 
-func (s *thriftSkimmer) mapping(depth int) error {
-	n, err := s.varint()
-	if err != nil || n == 0 {
-		return err
+func (s *thriftSkimmer) mapping(depth int) {
+	n := s.varint()
+	if n == 0 {
+		return
 	}
-	types, err := s.byte()
-	if err != nil {
-		return err
-	}
-	if err := s.claim(2 * n); err != nil {
-		return err
-	}
+	types := s.byte()
+	s.claim(2 * n)
 	for range n {
-		if err := s.value(types>>4, true, depth+1); err != nil {
-			return err
-		}
-		if err := s.value(types&0xf, true, depth+1); err != nil {
-			return err
-		}
+		s.value(types>>4, true, depth+1)
+		s.value(types&0xf, true, depth+1)
 	}
-	return nil
 }
 
 // claim checks a number of elements before they are read: each takes at least a byte.
-func (s *thriftSkimmer) claim(n uint64) error {
+func (s *thriftSkimmer) claim(n uint64) {
 	if n > uint64(len(s.data)-s.at) {
-		return errThriftShort
+		s.fail("%w", errThriftShort)
 	}
 	if s.elements += int(n); s.elements > maxThriftElements {
-		return fmt.Errorf("its lists have more than %d elements", maxThriftElements)
+		s.fail("its lists have more than %d elements", maxThriftElements)
 	}
-	return nil
 }
 
-func (s *thriftSkimmer) byte() (byte, error) {
-	if s.at >= len(s.data) {
-		return 0, errThriftShort
-	}
-	s.at++
-	return s.data[s.at-1], nil
+func (s *thriftSkimmer) byte() byte {
+	s.skip(1)
+	return s.data[s.at-1]
 }
 
-func (s *thriftSkimmer) varint() (uint64, error) {
+func (s *thriftSkimmer) varint() uint64 {
 	v, n := binary.Uvarint(s.data[s.at:])
-	if n == 0 {
-		return 0, errThriftShort
-	}
-	if n < 0 {
-		return 0, errors.New("it has a number that is too long")
+	switch {
+	case n == 0:
+		s.fail("%w", errThriftShort)
+	case n < 0:
+		s.fail("it has a number that is too long")
 	}
 	s.at += n
-	return v, nil
+	return v
 }
 
-func (s *thriftSkimmer) skip(n int) error {
-	if n > len(s.data)-s.at {
-		return errThriftShort
+func (s *thriftSkimmer) skip(n uint64) {
+	if n > uint64(len(s.data)-s.at) {
+		s.fail("%w", errThriftShort)
 	}
-	s.at += n
-	return nil
+	s.at += int(n)
 }
