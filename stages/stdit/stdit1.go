@@ -3,55 +3,22 @@ package stdit
 import (
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
-	"latentbeam/stages/sequence"
 	"latentbeam/stages/weight"
 )
 
 // stdit1 is STDiT of Open-Sora 1.0: PixArt's block with temporal attention put in. Positions are those of the
 // training size, scaled; it knows no sizes, frame rates or given frames.
-type stdit1 struct {
-	Config
-	modulation nn.Linear      // t_block.1 (6C, C), behind a SiLU
-	blocks     []block1       // blocks.N
-	own        sequence.Range // of blocks
-	flow       *weight.Flow
-}
+type stdit1 struct{ trunk }
 
-// block1 is one STDiT block. Spatial attention and MLP are modulated by the timestep; temporal attention is
+// loadSTDiT1 loads STDiT's blocks. Spatial attention and MLP are modulated by the timestep; temporal attention is
 // neither normalised nor modulated, and shares the gate of spatial attention.
-type block1 struct {
-	table    kernels.Tensor    // scale_shift_table (6, C): shift, scale, gate of attention, then of the MLP
-	attn     nn.SelfAttention  // attn, along the patches of a frame
-	attnTemp nn.SelfAttention  // attn_temp, along the frames of a patch
-	cross    nn.CrossAttention // cross_attn
-	mlp      nn.MLP            // mlp
-}
-
 func loadSTDiT1(cfg Config, w *weight.Weights) *stdit1 {
-	c := cfg.HiddenSize
-	m := &stdit1{Config: cfg, modulation: nn.LoadLinear(w.Sub("t_block.1"), c, 6*c)}
-	m.blocks, m.own = make([]block1, cfg.Depth), w.Blocks(cfg.Depth, "blocks.%d")
-	m.flow = w.Flow()
+	const kind = "blocks.%d"
+	m := &stdit1{loadTrunk(cfg, w, false, kind)}
 	for i := m.own.Lo; i < m.own.Hi; i++ {
-		w := w.Block(i, "blocks.%d")
-		m.blocks[i] = block1{
-			table:    w.Tensor("scale_shift_table", 6, c),
-			attn:     nn.LoadSelfAttention(w.Sub("attn"), c, cfg.NumHeads, false),
-			attnTemp: nn.LoadSelfAttention(w.Sub("attn_temp"), c, cfg.NumHeads, false),
-			cross:    nn.LoadCrossAttention(w.Sub("cross_attn"), c, cfg.NumHeads),
-			mlp:      nn.LoadMLP(w.Sub("mlp"), c, cfg.mlpWidth(), c),
-		}
+		m.blocks[i].attnTemp = nn.LoadSelfAttention(w.Block(i, kind).Sub("attn_temp"), cfg.HiddenSize, cfg.NumHeads, false)
 	}
 	return m
-}
-
-func (m *stdit1) passing() (sequence.Range, *weight.Flow) { return m.own, m.flow }
-
-func (m *stdit1) crosses() (out []nn.CrossAttention) {
-	for i := range m.blocks {
-		out = append(out, m.blocks[i].cross)
-	}
-	return out
 }
 
 func (m *stdit1) prepare(be kernels.Backend, p *Prepared, _ Conditions) {
@@ -66,42 +33,27 @@ func (m *stdit1) prepare(be kernels.Backend, p *Prepared, _ Conditions) {
 // takes as it is.
 func (m *stdit1) forward(be kernels.Backend, s *stream, t kernels.Tensor, f nn.FrameMask) (kernels.Tensor, error) {
 	t6 := f.Rows(be, blockVector(be, m.modulation, t), 6) // (B, 1, 6, C)
-	for i := range m.flow.Each(m.own) {
-		s.block(i)
-		if err := m.blocks[i].forward(be, s, t6, i); err != nil {
-			return t, err
+	return t, m.each(be, s, func(i int, b *block) error {
+		mods := s.modulations(be, b.table, t6) // (n, 1, 6, C)
+
+		// x += gate_attn * attn(modulate(LN(x)))
+		if err := s.addSpatial(be, b.attn, mods); err != nil {
+			return err
 		}
-	}
-	return t, nil
+		for k := range s.parts {
+			p := &s.parts[k]
+
+			// x += gate_attn * attn_temp(x + positions)
+			b.addPlainTemporal(be, p, mods[k].row(2), i == 0)
+			b.addTextAndMLP(be, p, mods[k], i)
+		}
+		return nil
+	})
 }
 
-// forward advances the stream by block i.
-func (b *block1) forward(be kernels.Backend, s *stream, t6 kernels.Tensor, i int) error {
-	defer be.Scope()()
-	mods := s.modulations(be, b.table, t6) // (n, 1, 6, C)
-
-	// x += gate_attn * attn(modulate(LN(x)))
-	if err := s.addSpatial(be, b.attn, mods); err != nil {
-		return err
-	}
-	for k := range s.parts {
-		p := &s.parts[k]
-
-		// x += gate_attn * attn_temp(x + positions)
-		b.addTemporal(be, p, mods[k].row(2), i == 0)
-
-		// x += cross_attn(x, text)
-		p.p.addText(be, p.x, b.cross, i)
-
-		// x += gate_mlp * mlp(modulate(LN(x)))
-		p.addMLP(be, b.mlp, mods[k])
-	}
-	return nil
-}
-
-// addTemporal adds gate * attn_temp(x) to the part; positioned adds the frame positions to its input, which
+// addPlainTemporal adds gate * attn_temp(x) to the part; positioned adds the frame positions to its input, which
 // block 0 alone does.
-func (b *block1) addTemporal(be kernels.Backend, p *part, gate kernels.Tensor, positioned bool) {
+func (b *block) addPlainTemporal(be kernels.Backend, p *part, gate kernels.Tensor, positioned bool) {
 	defer be.Scope()()
 	h := p.x
 	if positioned {

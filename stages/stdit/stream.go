@@ -83,13 +83,6 @@ func (s *stream) addTemporal(be kernels.Backend, attn nn.SelfAttention, mods []m
 	return nil
 }
 
-// addMLP adds gate * mlp(modulate(LN(x))) to the part; rows 3, 4 and 5 are shift, scale and gate.
-func (p *part) addMLP(be kernels.Backend, mlp nn.MLP, m modulation) {
-	defer be.Scope()()
-	h := nn.Modulate(be, p.x, m.row(3), m.row(4)) // (n, T', W, C)
-	mlp.AddTo(be, p.x, h, m.row(5))
-}
-
 // of returns what p holds for some rows and patches. Patches may reach beyond the frame, into padding, for
 // which there is nothing.
 func (p *Prepared) of(rows, patches nn.Span) *Prepared {
