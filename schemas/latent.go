@@ -3,10 +3,10 @@ package schemas
 // LatentVersion names the table of video latents of this release.
 const LatentVersion = "latents/v1"
 
-// LatentRow is one video's latent. The first fifteen columns are FastVideo's pyarrow_schema_t2v, by name,
-// order and type, so that its trainers read our files; ours follow. FastVideo reads float32 only, whatever
-// the dtype says. Where there is no text embedding its bytes, shape and dtype are empty, as FastVideo writes
-// them. NumFrames counts latent frames, as FastVideo does; VideoFrames counts those of the decoded video.
+// LatentRow is one video's latent. The first fifteen columns have the names, the order and the types of FastVideo's
+// pyarrow_schema_t2v, so that its trainers read our files. Our own columns follow. FastVideo reads float32 even if the
+// dtype column says another type. A row without a text embedding has empty bytes, shape and dtype, as with FastVideo.
+// NumFrames counts latent frames, as in FastVideo; VideoFrames counts the frames of the decoded video.
 type LatentRow struct {
 	ID                 string  `parquet:"id" json:"id"`
 	VAELatentBytes     []byte  `parquet:"vae_latent_bytes,plain,uncompressed" json:"-"`
@@ -65,10 +65,10 @@ type ClipLatentRow struct {
 	LatentRow
 
 	Bucket string `parquet:"bucket,dict" json:"bucket"` // WIDTHxHEIGHTxFRAMES
-	// FrameStart and FrameCount are frames at FPS. Fewer than VideoFrames are followed by themselves or by the last.
+	// FrameStart and FrameCount are frames at FPS. If FrameCount is less than VideoFrames, the frames or the last one repeat.
 	FrameStart int64 `parquet:"frame_start" json:"frame_start"`
 	FrameCount int64 `parquet:"frame_count" json:"frame_count"`
-	// CropX and CropY are the pixel of the resized frame in the upper left corner, below 0 where there is a border.
+	// CropX and CropY are where the clip begins in the resized frame, in pixels; below 0 the clip has a border.
 	CropX   int64 `parquet:"crop_x" json:"crop_x"`
 	CropY   int64 `parquet:"crop_y" json:"crop_y"`
 	Flipped int64 `parquet:"flipped" json:"flipped"` // 1: mirrored, left and right

@@ -10,7 +10,7 @@ import (
 	"latentbeam/internal/store"
 )
 
-// FinishedAt returns when a whole output was finished; false where it is not finished, or no output.
+// FinishedAt returns when a whole output was finished; false: it is not finished, or it is no output.
 func FinishedAt(ctx context.Context, s store.Store) (time.Time, bool, error) {
 	sum, err := report.ReadSummary(ctx, s, summaryFile)
 	if err != nil || sum.State != report.Complete {
@@ -23,11 +23,12 @@ func FinishedAt(ctx context.Context, s store.Store) (time.Time, bool, error) {
 	return time.Unix(0, info.Time), err == nil, err
 }
 
-// summaryFile is the mark of a finished output. It goes last, so that a Retire that was killed is done by the next one.
+// summaryFile says that an output is finished. Retire removes it last, so that the next Retire can complete one that was
+// killed.
 const summaryFile = "summary.json"
 
-// Retire removes a whole output, but for files that latentbeam did not write. It takes the output's lock, and refuses one
-// where a run is at work.
+// Retire removes a whole output, except files that latentbeam did not write. It takes the output's lock. While a run works
+// on the output, that is an error.
 func Retire(ctx context.Context, s store.Store) (removed Cleaned, err error) {
 	removed = Cleaned{Output: s.URL(), Applied: true}
 	if err := idle(ctx, s); err != nil {

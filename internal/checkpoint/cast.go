@@ -13,7 +13,7 @@ import (
 // Types are the element types that Convert rounds to, by what people call them.
 var Types = map[string]string{"f32": "F32", "bf16": "BF16", "f16": "F16"}
 
-// floats are the types that are rounded; what else a checkpoint holds (indices, masks) stays as it is.
+// floats are the types that are rounded. Tensors of other types (indices, masks) stay as they are.
 var floats = []string{"F64", "F32", "F16", "BF16"}
 
 // target returns the type that a tensor of type dtype is written as.
@@ -27,8 +27,8 @@ func target(dtype, to string) string {
 // itemSize is the length of the floating-point types in bytes.
 var itemSize = map[string]int{"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
 
-// cast rounds elements of one floating-point type to another, to nearest even, on their way to w. It takes
-// pieces of whole elements.
+// cast is a writer that rounds elements of one floating-point type to another, to nearest even, and writes them to w. Each
+// Write takes whole elements.
 type cast struct {
 	w        io.Writer
 	from, to string

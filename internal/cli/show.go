@@ -78,7 +78,7 @@ func perRow(d time.Duration, s engine.StageTime, r pipelines.Result) time.Durati
 	return (d / time.Duration(max(1, cmp.Or(s.Rows, r.Done)))).Round(time.Microsecond)
 }
 
-// nextCommand is the command that a person would type now, given the one that was; "" where there is none.
+// nextCommand suggests the command that may follow the last one; "": none.
 func nextCommand(args []string, system, dir string, programs bool, r pipelines.Result) string {
 	quoted := terminal.ShellWord(dir)
 	local := !store.HasScheme(dir)
@@ -156,7 +156,7 @@ func printKernels(out io.Writer, r pipelines.Result) {
 	w.Flush()
 }
 
-// printAgreement prints how often what was read back from the results is what the table asked for.
+// printAgreement prints how often the readings of the results agree with the columns of the table.
 func printAgreement(out io.Writer, r pipelines.Result) {
 	all, ok := r.Totals.Agreement["all"]
 	if !ok {

@@ -3,8 +3,7 @@
 //	go run ./internal/release licences build/latentbeam   # exit 1 where one is not known
 //	go run ./internal/release sbom build/latentbeam       # CycloneDX 1.6, JSON
 //
-// Modules are those that the binary itself names. A licence that is not recognised becomes a row of texts, after somebody
-// has read it.
+// The binary itself names its modules. A person reads a licence that is not recognised, and adds it to texts.
 package main
 
 import (
@@ -60,7 +59,7 @@ func run(w io.Writer, what, binary string) error {
 	return nil
 }
 
-// module is a module that is linked, with the SPDX name of its licence, "" where it is not recognised.
+// module is a linked module with the SPDX name of its licence; "": not recognised.
 type module struct {
 	debug.Module
 	licence string
@@ -90,7 +89,7 @@ func goroot() string {
 	return strings.TrimSpace(string(out))
 }
 
-// texts are what licences say, and no other one.
+// texts are sentences of the licences. Each stands in one licence only.
 var texts = []struct {
 	name  string
 	words *regexp.Regexp
@@ -137,7 +136,7 @@ type component struct {
 	Licences []any               `json:"licenses,omitempty"`
 }
 
-// sbom writes the bill of materials. It has no time and no number of its own, so that equal programs have equal bills.
+// sbom writes the bill of materials. The bill has neither a time nor a serial number, so that equal programs have equal bills.
 func sbom(w io.Writer, info *buildinfo.BuildInfo, modules []module) error {
 	revision := ""
 	for _, s := range info.Settings {

@@ -17,7 +17,7 @@ type Encoder struct {
 	relativeBias kernels.Tensor // relative_attention_bias.weight of block 0 (32, all heads); none of UMT5
 	heads        sequence.Range // that this rank of tensor parallelism has
 	layers       []layer
-	own          sequence.Range // which of all layers these are
+	own          sequence.Range // the layers of this rank of pipeline parallelism
 	flow         *weight.Flow
 	finalNorm    kernels.Tensor // encoder.final_layer_norm.weight (d_model); none before the last stage
 }
@@ -108,8 +108,8 @@ func loadLayer(w *weight.Weights, cfg Config) layer {
 	return l
 }
 
-// streamType is the type of wo, and so of the residual stream behind the first feed-forward layer. With fp16
-// it is fp32: the sums of a large T5 leave fp16's range (transformers' _keep_in_fp32_modules).
+// streamType is the type of wo, and so of the residual stream after the first feed-forward layer. With fp16 it is fp32,
+// because the sums of a large T5 are beyond the range of fp16 (transformers' _keep_in_fp32_modules).
 func (c Config) streamType() kernels.DType {
 	if c.DType == kernels.F16 {
 		return kernels.F32
@@ -219,8 +219,7 @@ func (e *Encoder) positionBias(be kernels.Backend, n int) kernels.Tensor {
 	return bias
 }
 
-// attendFrom is attend with the bias that all blocks share, shared (H, n, n), or with the block's own, for prompts of
-// at most n tokens.
+// attendFrom is attend for prompts of at most n tokens. The bias is shared (H, n, n), or the block's own if it has one.
 func (e *Encoder) attendFrom(be kernels.Backend, l *layer, x, shared kernels.Tensor, n int, ids [][]int32) {
 	if !shared.IsZero() {
 		e.attend(be, l, x, shared, ids)

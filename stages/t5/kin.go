@@ -8,14 +8,14 @@ import (
 	"latentbeam/stages/weight"
 )
 
-// kin is what tells an encoder of T5's architecture from the others.
+// kin describes how an encoder of T5's architecture differs from the others.
 type kin struct {
 	name        string // for people
 	feedForward string // what config.json means where it has no feed_forward_proj
-	ownBias     bool   // every block has relative positions of its own; else those of block 0 serve all
+	ownBias     bool   // every block has its own relative positions; else all blocks use those of block 0
 	extraIDs    int    // <extra_id_N> tokens that follow the pieces of a published tokenizer
 	fast        bool   // the reference uses transformers' fast tokenizer, which differs in rare cases
-	tokens      int    // max_sequence_length of the models that use it; 0: they say it themselves
+	tokens      int    // max_sequence_length of the models with this encoder; 0: the models say it
 	clean       func(prompt string) string
 	emptyText   bool // the negative prompt "none" is the empty text; else it is the word
 }
@@ -29,8 +29,8 @@ const (
 
 // kins are the encoders by model_type. "" is a T5 whose config.json names none.
 //
-// Wan's notes leave open in which order UMT5's extra ids follow: like T5's they fall (transformers' conversion), so
-// <extra_id_0> is the last. mT5's are pieces of its file.
+// Wan's notes do not say in which order the extra ids of UMT5 are. In transformers' conversion they count down as those of
+// T5, so <extra_id_0> is the last. The extra ids of mT5 are pieces of its file.
 var kins = map[string]kin{
 	"":       {name: "T5 v1.1", feedForward: "relu", extraIDs: 100, clean: clean.Caption},
 	modelT5:  {name: "T5 v1.1", feedForward: "relu", extraIDs: 100, clean: clean.Caption},
@@ -44,8 +44,8 @@ func (c Config) kin() kin { return kins[c.ModelType] }
 // biasName is the tensor of the relative positions of a block.
 const biasName = "layer.0.SelfAttention.relative_attention_bias.weight"
 
-// checkKin says of which kin the tensors are where config.json names another: to share the positions of block 0, or
-// to leave out those of the others, would give other numbers without a word.
+// checkKin returns an error if the tensors are those of another kin than config.json names. Without the check the encoder
+// would use the wrong relative positions, and give wrong numbers without a message.
 func (c Config) checkKin(w *weight.Weights) error {
 	if c.NumLayers < 2 || !w.Has("encoder.block.0."+biasName) {
 		return nil // Check lists what is missing
@@ -65,8 +65,8 @@ func (c Config) checkKin(w *weight.Weights) error {
 	return nil
 }
 
-// checkTwins refuses weights that hold the embedding under both of its names with other numbers (a file of a
-// release of transformers that left one of them zero). Files of T5 have long been read by the first.
+// checkTwins returns an error if the embedding has two names in the file and the numbers differ. One release of transformers
+// wrote zeros under one of the names. Files of T5 are not checked; Load reads the first name.
 func (c Config) checkTwins(w *weight.Weights) error {
 	if c.kin().tokens > 0 && !w.Same(sharedName, tokensName) {
 		return fmt.Errorf("%s and %s are the same embedding, but their numbers differ: one of them is damaged", sharedName,

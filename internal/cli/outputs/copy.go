@@ -20,7 +20,7 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// copyParts are what --only takes, and the objects that they mean.
+// copyParts are the values of --only, each with its objects.
 var copyParts = map[string]string{"": "", "videos": "videos/", "tables": "tables/"}
 
 func copyCommand() *cobra.Command {
@@ -84,7 +84,7 @@ func (c *copier) run(ctx context.Context, from, to string) (err error) {
 	if err != nil {
 		return err
 	}
-	// What stands in no directory, the summary among it, says that the rest is there: it comes last.
+	// Objects outside of directories, such as the summary, say that the rest is there. So they are copied last.
 	last := slices.IndexFunc(names, func(name string) bool { return !strings.Contains(name, "/") })
 	if last < 0 {
 		last = len(names)
@@ -95,7 +95,8 @@ func (c *copier) run(ctx context.Context, from, to string) (err error) {
 	return c.all(ctx, names[last:])
 }
 
-// names are those of the objects to copy, those in no directory last. It refuses a target that holds something else.
+// names returns the names of the objects to copy; objects outside of directories are last. It is an error if the target holds
+// other objects.
 func (c *copier) names(ctx context.Context) ([]string, error) {
 	names, err := store.Names(ctx, c.from, "", store.Deep)
 	if err != nil {
@@ -147,7 +148,7 @@ func (c *copier) all(ctx context.Context, names []string) error {
 	return cmp.Or(copying.Wait(), ctx.Err())
 }
 
-// one copies an object. One that is replaced meanwhile is read again.
+// one copies an object. If the object is replaced meanwhile, it is read again.
 func (c *copier) one(ctx context.Context, name string) (err error) {
 	for range copyTries {
 		if err = c.try(ctx, name); !errors.Is(err, store.ErrChanged) {
@@ -181,5 +182,5 @@ func (c *copier) try(ctx context.Context, name string) error {
 	return err
 }
 
-// onlyReader hides what else a reader can do, so that CopyBuffer uses its buffer.
+// onlyReader hides the other methods of a reader, so that CopyBuffer uses its buffer.
 type onlyReader struct{ io.Reader }

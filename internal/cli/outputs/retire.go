@@ -19,7 +19,7 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// retention says which outputs of a scheduled job go.
+// retention says which outputs of a scheduled job are removed.
 type retention struct {
 	keep  int    // this many stay; 0: any number
 	older string // only those that were finished before; "": whenever
@@ -86,7 +86,7 @@ func retire(cmd *cobra.Command, outputs []string, r retention, apply bool) error
 	return nil
 }
 
-// finishedAt says when an output was finished. What is no directory is none.
+// finishedAt says when an output was finished. A path that is no directory is no output.
 func finishedAt(ctx context.Context, output string) (time.Time, bool, error) {
 	if info, err := os.Stat(output); !store.HasScheme(output) && err == nil && !info.IsDir() {
 		return time.Time{}, false, nil
@@ -99,7 +99,7 @@ func finishedAt(ctx context.Context, output string) (time.Time, bool, error) {
 	return audit.FinishedAt(ctx, s)
 }
 
-// removeOutput removes an output and, of a directory, the folders that are empty then.
+// removeOutput removes an output. In a directory it also removes the folders that are empty afterwards.
 func removeOutput(ctx context.Context, output string) (audit.Cleaned, error) {
 	s, err := Existing(ctx, output)
 	if err != nil {

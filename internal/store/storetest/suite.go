@@ -19,12 +19,12 @@ import (
 type Output struct {
 	// Open opens one more store on the output, as another process would. The suite closes it.
 	Open func(ctx context.Context) (store.Store, error)
-	// Die ends a store as kill -9 ends its process: its lock and what it has not published stay behind. It
-	// returns when the lock can be taken by others. nil leaves out the laws about death.
+	// Die ends a store as kill -9 would: its lock and unpublished objects stay behind. It returns when others can take the
+	// lock. nil leaves out the laws about death.
 	Die func(s store.Store)
-	// Leases says that a store may go on after its death, as a process does that was paused too long.
+	// Leases says that a store may go on after its death, like a process after a long pause.
 	Leases bool
-	// Temps counts what lies unpublished in the output. nil: nothing ever does.
+	// Temps counts the unpublished objects in the output. nil: there are never any.
 	Temps func() (int, error)
 }
 
@@ -98,7 +98,7 @@ func (l Law) Try(t testing.TB, o Output) (err error) {
 	return l.Check(e)
 }
 
-// Env is what a law works with.
+// Env is the output under test, with helpers for a law.
 type Env struct {
 	Output
 	t     testing.TB
@@ -142,7 +142,7 @@ func objects(namesAndContents ...string) (out []store.Object) {
 	return out
 }
 
-// holds reports what objects do not have the content given; "" stands for a missing object.
+// holds returns an error if an object has another content than given; "" stands for a missing object.
 func (e *Env) holds(s store.Store, namesAndContents ...string) error {
 	var wrong []error
 	for i := 0; i < len(namesAndContents); i += 2 {

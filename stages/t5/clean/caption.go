@@ -8,18 +8,18 @@ import (
 
 // Caption prepares a caption for the tokenizer exactly as the training data was prepared (Open-Sora
 // v1.0 to v1.2, T5Embedder.text_preprocessing, taken over from DeepFloyd IF): lower case, no URLs, markup,
-// handles, Chinese characters, file names, article numbers and the like. Two passes, as there, because the
-// first one may uncover work for the second.
+// handles, Chinese characters, file names, article numbers and the like. As in the reference there are two passes, because
+// the first one may produce text that has to be cleaned again.
 //
 // Where the reference raises an error on broken markup ("<![x"), the text is cleaned without reading
 // markup. Bytes that are not UTF-8 count as U+FFFD. Time is linear in len(caption).
 func Caption(caption string) string { return openSora.twice(caption) }
 
-// PlanCaption is the cleaning of Open-Sora-Plan 1.2, which took the same code over from diffusers: ideographs stay, and
-// white space at the ends hides marks from the last steps.
+// PlanCaption cleans as Open-Sora-Plan 1.2 does. Its code is diffusers' copy of the same functions, with two differences:
+// ideographs stay, and white space at the ends is not removed before the last steps, so these do not see the marks there.
 func PlanCaption(caption string) string { return openSoraPlan.twice(caption) }
 
-// style is what tells the copies of the code apart.
+// style describes how the copies of the code differ.
 type style struct {
 	delete step // characters
 	strip  bool // white space at the ends, before the marks there
