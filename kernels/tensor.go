@@ -35,14 +35,17 @@ func NewTensor(dt DType, buf any, shape ...int) Tensor {
 // IsZero reports whether t is the zero Tensor, which optional operands use for "none".
 func (t Tensor) IsZero() bool { return t.Buf == nil }
 
-// Len returns the number of elements of the view.
-func (t Tensor) Len() int {
+// Elements returns how many elements a shape has.
+func Elements(shape []int) int {
 	n := 1
-	for _, d := range t.Shape {
+	for _, d := range shape {
 		n *= d
 	}
 	return n
 }
+
+// Len returns the number of elements of the view.
+func (t Tensor) Len() int { return Elements(t.Shape) }
 
 // Dim returns the length of axis i; negative i counts from the end.
 func (t Tensor) Dim(i int) int { return t.Shape[t.axis(i)] }
@@ -62,10 +65,7 @@ func (t Tensor) Contiguous() bool {
 // Reshape returns the same elements in row-major order under another shape. Each new axis must lie
 // inside a contiguous run of old axes; otherwise it panics (use Backend.Copy first).
 func (t Tensor) Reshape(shape ...int) Tensor {
-	n := 1
-	for _, d := range shape {
-		n *= d
-	}
+	n := Elements(shape)
 	if n != t.Len() {
 		panic(fmt.Sprintf("kernels: reshape %v to %v: %d elements do not become %d", t.Shape, shape, t.Len(), n))
 	}

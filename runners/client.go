@@ -1,11 +1,13 @@
 package runners
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -261,10 +263,7 @@ func (f *failure) of(s jobpb.JobState_Enum) error {
 	if f.marked != "" {
 		return errors.New(f.marked)
 	}
-	reason := f.last
-	if reason == "" {
-		reason = "the engine gave no reason; its log may have one"
-	}
+	reason := cmp.Or(f.last, "the engine gave no reason; its log may have one")
 	text, _, _ := strings.Cut(reason, "\n\tat ") // Java's stack
 	if len(text) > maxReason {
 		text = text[:maxReason] + "…"
@@ -280,11 +279,7 @@ func (f *failure) of(s jobpb.JobState_Enum) error {
 
 // died reports whether an engine's text is what it says of a worker that is gone.
 func died(text string) bool {
-	for _, sign := range []string{"client cancelled", "call already cancelled", "call already closed", "NoRestartBackoffTimeStrategy",
-		"Connection reset", "was closed", "hung up"} {
-		if strings.Contains(text, sign) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"client cancelled", "call already cancelled", "call already closed",
+		"NoRestartBackoffTimeStrategy", "Connection reset", "was closed", "hung up"},
+		func(sign string) bool { return strings.Contains(text, sign) })
 }

@@ -2,6 +2,7 @@ package runners
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -58,10 +59,7 @@ func dialDataflow(endpoint string) (*dataflow, error) {
 		return nil, fault.Usage(fmt.Errorf("credentials of Google Cloud: %w; set up application default credentials "+
 			"(gcloud auth application-default login)", err))
 	}
-	base := os.Getenv(dataflowVariable)
-	if base == "" {
-		base = dataflowAddress
-	}
+	base := cmp.Or(os.Getenv(dataflowVariable), dataflowAddress)
 	client.Timeout = dataflowTime
 	return &dataflow{http: client, jobs: strings.TrimSuffix(base, "/") + "/v1b3/" + endpoint + "/jobs", pause: dataflowPause,
 		patience: lostPatience}, nil

@@ -1,6 +1,7 @@
 package runners
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -56,10 +57,7 @@ func (s Submitted) dial() (service, error) {
 	if s.Runner == "dataflow" {
 		return dialDataflow(s.Endpoint)
 	}
-	if s.Endpoint == "" { // of an earlier release
-		s.Endpoint = defaultEndpoint
-	}
-	return dial(s.Endpoint)
+	return dial(cmp.Or(s.Endpoint, defaultEndpoint)) // runs of an earlier release have none
 }
 
 // Running reports whether the job is at work. An engine that does not know it any more has ended it.

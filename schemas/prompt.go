@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -72,21 +73,11 @@ func (r PromptRow) ByteSize() int {
 // WithDefaults returns the row with everything it does not say taken from d. Prompt, ID, Extra, Source and
 // SampleIndex are never taken from d, and neither is the seed: a job's seed is not a row's seed.
 func (r PromptRow) WithDefaults(d PromptRow) PromptRow {
-	if r.NegativePrompt == "" {
-		r.NegativePrompt = d.NegativePrompt
-	}
-	if r.GuidanceScale == nil {
-		r.GuidanceScale = d.GuidanceScale
-	}
-	if r.FPS == 0 {
-		r.FPS = d.FPS
-	}
-	if r.ConditionFrameEdit == nil {
-		r.ConditionFrameEdit = d.ConditionFrameEdit
-	}
-	if r.GuidanceScale2 == nil {
-		r.GuidanceScale2 = d.GuidanceScale2
-	}
+	fill(&r.NegativePrompt, d.NegativePrompt)
+	fill(&r.GuidanceScale, d.GuidanceScale)
+	fill(&r.FPS, d.FPS)
+	fill(&r.ConditionFrameEdit, d.ConditionFrameEdit)
+	fill(&r.GuidanceScale2, d.GuidanceScale2)
 	r = r.sizeFrom(d)
 	fill(&r.NumFrames, d.NumFrames)
 	fill(&r.NumInferenceSteps, d.NumInferenceSteps)
@@ -104,12 +95,7 @@ func (r PromptRow) WithDefaults(d PromptRow) PromptRow {
 }
 
 // fill sets *v to d where it says nothing.
-func fill[T comparable](v *T, d T) {
-	var silent T
-	if *v == silent {
-		*v = d
-	}
-}
+func fill[T comparable](v *T, d T) { *v = cmp.Or(*v, d) }
 
 // Guidance is the guidance scale, 0 where the row is silent.
 func (r PromptRow) Guidance() float64 {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 )
@@ -19,11 +20,7 @@ type Array struct {
 
 // NewArray returns a zeroed array of the given shape.
 func NewArray(shape ...int) *Array {
-	n := 1
-	for _, d := range shape {
-		n *= d
-	}
-	return &Array{Shape: shape, Data: make([]float32, n)}
+	return &Array{Shape: shape, Data: make([]float32, kernels.Elements(shape))}
 }
 
 // Text is what a text encoder makes of one prompt.

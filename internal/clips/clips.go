@@ -200,10 +200,7 @@ func (r *Rule) length(m Media, lengths config.Lengths, want Want) (n int, enough
 		if want.Most > 0 {
 			has = min(has, want.Most)
 		}
-		least := lengths.Add
-		if least == 0 {
-			least = lengths.Factor
-		}
+		least := cmp.Or(lengths.Add, lengths.Factor)
 		if has < least {
 			return least, false
 		}

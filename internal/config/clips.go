@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -131,10 +132,7 @@ func (l *Lengths) fromNode(n *document.Node) (string, bool) {
 	*l = Lengths{}
 	if n.Kind == document.TextKind {
 		factor, rest, found := strings.Cut(n.Text, "n")
-		if factor == "" {
-			factor = "1"
-		}
-		f, err := strconv.Atoi(factor)
+		f, err := strconv.Atoi(cmp.Or(factor, "1"))
 		add := 0
 		if err == nil && rest != "" {
 			add, err = strconv.Atoi(strings.TrimPrefix(rest, "+"))
@@ -226,10 +224,7 @@ func (v *validator) buckets(b Buckets) {
 		v.bounds(path+".step", 1, maxStep)
 		return
 	}
-	step := b.Step
-	if step == 0 {
-		step = defaultSizesStep
-	}
+	step := cmp.Or(b.Step, defaultSizesStep)
 	least := 4 * step * step // auto sizes have sides of at least one step
 	switch {
 	case b.Sizes != nil && (b.Pixels != 0 || b.Step != 0):

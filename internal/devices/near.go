@@ -133,12 +133,7 @@ func (f *Fleet) Layout() []layout.DeviceModel {
 
 // Told reports whether more is known of every device than its speed.
 func (f *Fleet) Told() bool {
-	for _, p := range f.places() {
-		if len(p.layout) != p.count {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(f.places(), func(p processDevices) bool { return len(p.layout) != p.count })
 }
 
 // Settle tells devices, in the fleet's order, which host has them: islands do not reach from one to another.

@@ -190,13 +190,7 @@ func (s *Station) mayDrop() bool {
 // neededLater reports whether k is published or looked at by a later step; one that takes any kind, such
 // as a guard, looks at everything.
 func (s *Station) neededLater(k stages.Kind) bool {
-	if k == s.step.Gives || s.engine.Keep[k] {
-		return true
-	}
-	for _, step := range s.engine.Steps[s.index+1:] {
-		if step.Spec.In == k || step.Spec.In == "" {
-			return true
-		}
-	}
-	return false
+	return k == s.step.Gives || s.engine.Keep[k] || slices.ContainsFunc(s.engine.Steps[s.index+1:], func(later stages.Step) bool {
+		return later.Spec.In == k || later.Spec.In == ""
+	})
 }

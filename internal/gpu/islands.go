@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"maps"
 	"math"
 	"slices"
 )
@@ -51,7 +52,8 @@ func (s *Survey) Choose(free []int, n int) []int {
 		islands[numbers[d]] = append(islands[numbers[d]], d)
 	}
 	best, found := free, false
-	for _, island := range inOrder(islands) {
+	for _, number := range slices.Sorted(maps.Keys(islands)) {
+		island := islands[number]
 		if len(island) >= n && (!found || len(island) < len(best)) {
 			best, found = island, true
 		}
@@ -80,19 +82,6 @@ func (s *Survey) Of(devices []int) Survey {
 			links = append(links, s.Links[i][k])
 		}
 		out.Devices, out.Links = append(out.Devices, s.Devices[i]), append(out.Links, links)
-	}
-	return out
-}
-
-// inOrder returns the values by ascending keys.
-func inOrder(m map[int][]int) (out [][]int) {
-	keys := make([]int, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	for _, k := range keys {
-		out = append(out, m[k])
 	}
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -163,13 +164,7 @@ func (l *Ledger) Damaged() []Damage {
 }
 
 // damagedNumbers lists the numbers of damaged segments; the lock is held.
-func (l *Ledger) damagedNumbers() (numbers []uint32) {
-	for number := range l.damaged {
-		numbers = append(numbers, number)
-	}
-	slices.Sort(numbers)
-	return numbers
-}
+func (l *Ledger) damagedNumbers() []uint32 { return slices.Sorted(maps.Keys(l.damaged)) }
 
 // Lost is how many records were found damaged after Open. Where it grows, rows that were done are to be computed
 // anew.

@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"latentbeam/internal/store"
@@ -58,12 +59,9 @@ func (n *segmentNumbers) known() func(segmentID) bool {
 		runs[p] = append(runs[p], r)
 	}
 	return func(id segmentID) bool {
-		for _, r := range runs[process{id.generation, id.process}] {
-			if id.sequence >= r.first.sequence && id.sequence-r.first.sequence < r.count {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(runs[process{id.generation, id.process}], func(r runOfNames) bool {
+			return id.sequence >= r.first.sequence && id.sequence-r.first.sequence < r.count
+		})
 	}
 }
 

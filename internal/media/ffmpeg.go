@@ -2,6 +2,7 @@ package media
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,10 +49,7 @@ func newFFmpeg(o Options) (Encoder, error) {
 	if err != nil {
 		return nil, err
 	}
-	name := o.FFmpeg
-	if name == "" {
-		name = "ffmpeg"
-	}
+	name := cmp.Or(o.FFmpeg, "ffmpeg")
 	program, err := exec.LookPath(name)
 	if err != nil {
 		return nil, fmt.Errorf("%w: install it (apt install ffmpeg) or choose the built-in encoder h264", err)

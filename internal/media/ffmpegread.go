@@ -30,10 +30,7 @@ type piped struct {
 // openFFmpeg starts the process. Where a rate is asked for, frames are resampled there, by the rule of
 // Frames.
 func openFFmpeg(ctx context.Context, path string, o SourceOptions) (Source, error) {
-	name := o.FFmpeg
-	if name == "" {
-		name = "ffmpeg"
-	}
+	name := cmp.Or(o.FFmpeg, "ffmpeg")
 	program, err := exec.LookPath(name)
 	if err != nil {
 		return nil, fmt.Errorf("%s files need ffmpeg, which is not there (%w): install it (apt install ffmpeg), "+

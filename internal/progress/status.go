@@ -149,12 +149,7 @@ func ended(f runs.Facts) string {
 
 // Over reports whether no process of the job is at work any more.
 func (st *Status) Over() bool {
-	for _, p := range st.Processes {
-		if p.Life == runs.Alive || p.Life == runs.Silent {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(st.Processes, func(p Process) bool { return p.Life == runs.Alive || p.Life == runs.Silent })
 }
 
 // patience is how long anything may stand still before it is called stuck.

@@ -12,6 +12,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 
@@ -85,9 +86,7 @@ func (w *Witness) loadFiles(ctx context.Context, s store.Store, name string) err
 	if f.Schema != 1 {
 		return errors.New("a newer program wrote it")
 	}
-	for name, file := range f.Files {
-		w.files[name] = file
-	}
+	maps.Copy(w.files, f.Files)
 	return nil
 }
 

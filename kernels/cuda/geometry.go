@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"fmt"
+	"slices"
 
 	"latentbeam/kernels"
 )
@@ -116,14 +117,4 @@ func (s shape) view(i int, o *operand, col int) (v C.lb_view) {
 }
 
 // sameShape reports whether two shapes are equal.
-func sameShape(a, b kernels.Tensor) bool {
-	if len(a.Shape) != len(b.Shape) {
-		return false
-	}
-	for i, d := range a.Shape {
-		if d != b.Shape[i] {
-			return false
-		}
-	}
-	return true
-}
+func sameShape(a, b kernels.Tensor) bool { return slices.Equal(a.Shape, b.Shape) }

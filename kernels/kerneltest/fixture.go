@@ -18,11 +18,7 @@ type array struct {
 }
 
 func newArray(shape ...int) array {
-	n := 1
-	for _, d := range shape {
-		n *= d
-	}
-	return array{slices.Clone(shape), make([]float64, n)}
+	return array{slices.Clone(shape), make([]float64, kernels.Elements(shape))}
 }
 
 // at returns a pointer to the element at index.

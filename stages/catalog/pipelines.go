@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -32,12 +33,7 @@ func Pipeline(class string) (string, error) {
 	if does, ok := pipelines[class]; ok {
 		return does, nil
 	}
-	var names []string
-	for name := range pipelines {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	known := strings.Join(names, ", ")
+	known := strings.Join(slices.Sorted(maps.Keys(pipelines)), ", ")
 	switch does := refused[class]; {
 	case does != "":
 		return "", fmt.Errorf("model_index.json names %s (%s), which is not supported yet; there are %s", class, does, known)

@@ -223,11 +223,7 @@ func (a *Adapter) layer(module string) *layer {
 
 // scalar returns the number in a tensor of one.
 func scalar(t safetensors.Tensor) (float64, bool) {
-	n := 1
-	for _, d := range t.Shape {
-		n *= d
-	}
-	if n != 1 {
+	if kernels.Elements(t.Shape) != 1 {
 		return 0, false
 	}
 	var v float64

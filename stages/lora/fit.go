@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"latentbeam/kernels"
 )
 
 // Names returns what else the tensor of a model is called, such as by the code that the model was published with.
@@ -139,13 +141,15 @@ func (a *Adapter) fit(out map[string]Delta, m *modules, l *layer, name, module s
 	case l.down == nil:
 	case !ok:
 		misfit("unmatched   %q: the layer has no weight", name)
-	case len(shape) < 2 || len(l.down.shape) < 2 || len(l.up.shape) < 2 || product(l.down.shape[1:]) != product(shape[1:]) ||
-		product(l.up.shape) != shape[0]*l.down.shape[0] || l.up.shape[0] != shape[0] || l.down.shape[0] == 0:
+	case len(shape) < 2 || len(l.down.shape) < 2 || len(l.up.shape) < 2 ||
+		kernels.Elements(l.down.shape[1:]) != kernels.Elements(shape[1:]) ||
+		kernels.Elements(l.up.shape) != shape[0]*l.down.shape[0] || l.up.shape[0] != shape[0] || l.down.shape[0] == 0:
 		misfit("wrong shape %q: %v and %v, the weight has %v", name, l.down.shape, l.up.shape, shape)
 	default:
 		f := a.factor(l, plainName(name)) * scale
-		weight = append(weight, addition{factor: float32(f), down: l.down, up: l.up, rank: l.down.shape[0], columns: product(shape[1:])})
-		if l.bias != nil && (!hasBias || product(l.bias.shape) != product(biasShape)) {
+		weight = append(weight, addition{factor: float32(f), down: l.down, up: l.up, rank: l.down.shape[0],
+			columns: kernels.Elements(shape[1:])})
+		if l.bias != nil && (!hasBias || kernels.Elements(l.bias.shape) != kernels.Elements(biasShape)) {
 			misfit("wrong shape %q: it has a bias of %v, the layer has %v", name, l.bias.shape, biasShape)
 		} else if l.bias != nil {
 			bias = append(bias, addition{factor: float32(f), diff: l.bias, columns: 1})
@@ -159,12 +163,12 @@ func (a *Adapter) fit(out map[string]Delta, m *modules, l *layer, name, module s
 	}{{l.diff, &weight, shape, true}, {l.biasDelta, &bias, biasShape, false}} {
 		switch {
 		case d.of == nil:
-		case d.shape == nil || product(d.of.shape) != product(d.shape):
+		case d.shape == nil || kernels.Elements(d.of.shape) != kernels.Elements(d.shape):
 			misfit("wrong shape %q: %v, the model has %v", d.of.name, d.of.shape, d.shape)
 		default:
 			columns := 1
 			if d.columns && len(d.shape) > 1 {
-				columns = product(d.shape[1:])
+				columns = kernels.Elements(d.shape[1:])
 			}
 			*d.to = append(*d.to, addition{factor: float32(scale), diff: d.of, columns: columns})
 		}
@@ -184,14 +188,6 @@ func plainName(name string) string {
 		name = strings.TrimPrefix(name, p)
 	}
 	return name
-}
-
-func product(shape []int) int {
-	n := 1
-	for _, d := range shape {
-		n *= d
-	}
-	return n
 }
 
 // printable keeps a path from controlling the terminal.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"latentbeam/kernels"
 	"latentbeam/stages/safetensors"
 )
 
@@ -15,7 +16,7 @@ func file(t *testing.T, dir, name string, shapes map[string][]int, metadata map[
 	t.Helper()
 	tensors := map[string]safetensors.Tensor{}
 	for name, shape := range shapes {
-		tensors[name] = safetensors.Tensor{DType: "F32", Shape: shape, Data: make([]byte, 4*product(shape))}
+		tensors[name] = safetensors.Tensor{DType: "F32", Shape: shape, Data: make([]byte, 4*kernels.Elements(shape))}
 	}
 	var out bytes.Buffer
 	if err := safetensors.Write(&out, tensors, metadata); err != nil {
@@ -43,7 +44,7 @@ func TestOddShapes(t *testing.T) {
 				added, err := a.Fit(model, nil, 1)
 				for name, delta := range added {
 					shape := model[name]
-					dst := make([]float32, product(shape[1:]))
+					dst := make([]float32, kernels.Elements(shape[1:]))
 					for row := range shape[0] {
 						delta.Add(dst, row, 0) // must not panic
 					}

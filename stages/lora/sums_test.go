@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"latentbeam/kernels"
 )
 
 // TestSums: the processor's way of adding gives the bits of plain Go, at every length and rank.
@@ -35,7 +37,9 @@ func TestSums(t *testing.T) {
 // BenchmarkAdd reports what a row of 1536 elements takes at rank 64.
 func BenchmarkAdd(b *testing.B) {
 	const n, rank = 1536, 64
-	matrix := func(shape ...int) *tensor { return &tensor{shape: shape, data: make([]byte, 4*product(shape))} }
+	matrix := func(shape ...int) *tensor {
+		return &tensor{shape: shape, data: make([]byte, 4*kernels.Elements(shape))}
+	}
 	d, row := Delta{{factor: 1, rank: rank, columns: n, down: matrix(rank, n), up: matrix(n, rank)}}, make([]float32, n)
 	for b.Loop() {
 		d.Add(row, 7, 0)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -45,12 +46,7 @@ func parseScheduler(data []byte) (sampler.VPConfig, error) {
 	}
 	c.Solver, c.Spacing = s.name, s.spacing
 	known := map[string]any{"prediction_type": &c.Prediction, "timestep_spacing": &c.Spacing, "rescale_betas_zero_snr": &c.ZeroSNR}
-	var names []string
-	for name := range fields {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		value, _ := json.Marshal(fields[name]) // it was JSON
 		want, must := s.must[name]
 		if !must {

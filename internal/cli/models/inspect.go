@@ -16,6 +16,7 @@ import (
 	"latentbeam/internal/cli/terminal"
 	"latentbeam/internal/config"
 	"latentbeam/internal/temporary"
+	"latentbeam/kernels"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages/catalog"
 	"latentbeam/stages/safetensors"
@@ -124,11 +125,7 @@ func describeTensors(w io.Writer, c *checkpoint.Checkpoint) {
 	count, parameters := map[string]int{}, 0
 	for _, t := range c.Tensors {
 		count[t.DType]++
-		n := 1
-		for _, d := range t.Shape {
-			n *= d
-		}
-		parameters += n
+		parameters += kernels.Elements(t.Shape)
 	}
 	var types []string
 	for t, n := range count {

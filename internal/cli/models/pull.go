@@ -1,6 +1,7 @@
 package models
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -98,10 +99,7 @@ func showPulled(w io.Writer, r *hub.Pulled) error {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(out, "%s\n", r.Repo)
 	fmt.Fprintf(out, "  commit\t%s\n", r.Commit)
-	licence := r.Licence
-	if licence == "" {
-		licence = "the repository names none"
-	}
+	licence := cmp.Or(r.Licence, "the repository names none")
 	if r.Terms != "" {
 		licence += ", " + r.Terms
 	}

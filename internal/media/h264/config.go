@@ -1,6 +1,9 @@
 package h264
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // DefaultGOP is the number of pictures from one IDR picture to the next.
 const DefaultGOP = 24
@@ -27,12 +30,7 @@ type Config struct {
 
 // Check fills in defaults and refuses what H.264 in 4:2:0 or this encoder cannot do.
 func (c Config) Check() (Config, error) {
-	if c.QP == 0 {
-		c.QP = DefaultQP
-	}
-	if c.GOP == 0 {
-		c.GOP = DefaultGOP
-	}
+	c.QP, c.GOP = cmp.Or(c.QP, DefaultQP), cmp.Or(c.GOP, DefaultGOP)
 	switch {
 	case c.Width < 2 || c.Height < 2 || c.Width > MaxSide || c.Height > MaxSide:
 		return c, fmt.Errorf("h264: size %dx%d: each side must be 2 to %d", c.Width, c.Height, MaxSide)

@@ -2,6 +2,7 @@
 package columns
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -70,9 +71,7 @@ func (c *Columns) add(kind, name, column string, t write.ColumnType) {
 
 // free is the name, with something before or behind it where another column has it. Many readers know no case.
 func (c *Columns) free(name string) string {
-	if name == "" {
-		name = "unnamed"
-	}
+	name = cmp.Or(name, "unnamed")
 	wanted := name
 	if c.taken[strings.ToLower(name)] {
 		wanted = "input_" + name

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 
@@ -152,11 +153,7 @@ func (b *batch) publish(ctx context.Context) error {
 
 // syncDirs syncs each directory once, parents first, and remembers them.
 func (d *Dir) syncDirs(touched map[string]bool) error {
-	names := make([]string, 0, len(touched))
-	for name := range touched {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(touched))
 	for _, name := range names {
 		if err := d.syncDir(name); err != nil {
 			return err

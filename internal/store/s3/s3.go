@@ -3,6 +3,7 @@
 package s3
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,10 +39,7 @@ type Environment struct {
 func FromEnvironment() (Environment, error) {
 	text := first("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 	e := Environment{Region: first("AWS_REGION", "AWS_DEFAULT_REGION"), PathStyle: text != ""}
-	if text == "" {
-		text = "https://s3.amazonaws.com"
-	}
-	u, err := url.Parse(text)
+	u, err := url.Parse(cmp.Or(text, "https://s3.amazonaws.com"))
 	if err != nil || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.Scheme != "http" && u.Scheme != "https" {
 		return e, fault.Usage(errors.New("AWS_ENDPOINT_URL: want http(s)://host:port without a user and a path"))
 	}

@@ -5,7 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"sort"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -79,11 +80,7 @@ func (r *jsonlReader) probe(path string) error {
 	if len(keys) == 0 {
 		return nil // no rows, or none that is JSON: those are bad rows
 	}
-	var sorted []string
-	for key := range keys {
-		sorted = append(sorted, key)
-	}
-	sort.Strings(sorted)
+	sorted := slices.Sorted(maps.Keys(keys))
 	for mapped, field := range r.names.taken {
 		if field == r.names.needed {
 			return document.NewError(document.Position{File: path}, "no key %q, to which input.columns maps %s", mapped,

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"latentbeam/kernels"
 	"latentbeam/stages/safetensors"
 )
 
@@ -240,11 +241,7 @@ func (c *child) tensor(name string, row row, how string) error {
 	if c.gives == "text" {
 		tensor, shape = "embedding", []int{3, 8}
 	}
-	size := 4
-	for _, d := range shape {
-		size *= d
-	}
-	data := make([]byte, size) // small numbers, all finite
+	data := make([]byte, 4*kernels.Elements(shape)) // small numbers, all finite
 	if in := row.Inputs[c.gives]; in != "" {
 		f, err := safetensors.Open(in)
 		if err != nil {

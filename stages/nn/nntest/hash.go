@@ -4,17 +4,15 @@ import (
 	"hash/crc32"
 	"math"
 	"strings"
+
+	"latentbeam/kernels"
 )
 
 // Hash returns prod(shape) values in [-amp, amp) that depend on the name and the index alone, by the rule
 // in "_about" of testdata/golden/open-sora.json.
 func Hash(name string, amp float64, shape ...int) []float32 {
-	n := 1
-	for _, d := range shape {
-		n *= d
-	}
 	seed := crc32.ChecksumIEEE([]byte(name))
-	out := make([]float32, n)
+	out := make([]float32, kernels.Elements(shape))
 	for i := range out {
 		u := float64(mix32(seed^(uint32(i)*0x9E3779B1))) / (1 << 32)
 		out[i] = float32(amp * (2*u - 1))

@@ -3,6 +3,7 @@ package causal
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -195,12 +196,7 @@ func (c *Config) checkNames() error {
 
 // names returns the names of layers, and the empty one of none.
 func names(m map[string]resize) []string {
-	out := []string{""}
-	for name := range m {
-		out = append(out, name)
-	}
-	slices.Sort(out)
-	return out
+	return slices.Concat([]string{""}, slices.Sorted(maps.Keys(m)))
 }
 
 func quoted(all []string) (out []string) {

@@ -3,6 +3,7 @@ package buckettest
 import (
 	"bytes"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -94,9 +95,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if kind == "lost" {
 		panic(http.ErrAbortHandler)
 	}
-	for name, values := range answer.Header() {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), answer.Header())
 	if skew != 0 {
 		for _, name := range []string{"Date", "Last-Modified"} {
 			w.Header().Set(name, time.Now().Add(skew).UTC().Format(http.TimeFormat))
