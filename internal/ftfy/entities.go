@@ -2,6 +2,7 @@ package ftfy
 
 import (
 	"html"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -37,85 +38,39 @@ func legacyEntity(name string) (string, bool) {
 // maxLegacyName is the length of the longest name that needs no semicolon.
 const maxLegacyName = 6
 
+// references are what HTML may take for a character reference.
+var references = regexp.MustCompile(`&(#[0-9]+|#[xX][0-9a-fA-F]+|[^\t\n\f <&#;]{1,32});?`)
+
 // UnescapeHTML decodes character references as HTML 5 does (Python's html.unescape): named ones, the
 // longest known start of a name where there is no semicolon, numbers.
-func UnescapeHTML(s string) string {
-	if !strings.Contains(s, "&") {
-		return s
-	}
-	var out strings.Builder
-	out.Grow(len(s))
-	for {
-		i := strings.IndexByte(s, '&')
-		if i < 0 {
-			out.WriteString(s)
-			return out.String()
-		}
-		out.WriteString(s[:i])
-		s = s[i+1:]
-		text, n := reference(s)
-		if n == 0 {
-			out.WriteByte('&')
-		}
-		out.WriteString(text)
-		s = s[n:]
-	}
-}
+func UnescapeHTML(s string) string { return references.ReplaceAllStringFunc(s, dereference) }
 
-// reference decodes the reference that s starts with, its ampersand already gone: the text and how much
-// of s it covers, 0 if s is no reference.
-func reference(s string) (string, int) {
-	if strings.HasPrefix(s, "#") {
-		return numericReference(s)
+func dereference(reference string) string {
+	name, closed := strings.CutSuffix(reference[1:], ";")
+	if name[0] == '#' {
+		return numericReference(name[1:])
 	}
-	n := nameLength(s)
-	if n == 0 {
-		return "", 0
+	if text, ok := Entity(name); ok && closed {
+		return text
 	}
-	name := s[:n]
-	if strings.HasPrefix(s[n:], ";") {
-		if text, ok := Entity(name); ok {
-			return text, n + 1
-		}
-	}
-	for k := min(n, maxLegacyName); k >= 2; k-- {
+	for k := min(len(name), maxLegacyName); k >= 2; k-- {
 		if text, ok := legacyEntity(name[:k]); ok {
-			return text, k
+			return text + reference[1+k:]
 		}
 	}
-	return "", 0
+	return reference
 }
 
-// nameLength is the length of the run at the start of s that may be a name: at most 32 characters other
-// than white space, "<", "&", "#" and ";".
-func nameLength(s string) int {
-	count := 0
-	for i, r := range s {
-		if count == 32 || strings.ContainsRune("\t\n\f <&#;", r) {
-			return i
-		}
-		count++
+func numericReference(digits string) string {
+	base := 10
+	if hex := strings.TrimLeft(digits, "xX"); hex != digits {
+		digits, base = hex, 16
 	}
-	return len(s)
-}
-
-func numericReference(s string) (string, int) {
-	digits, base, start := "0123456789", 10, 1
-	if len(s) > 1 && (s[1] == 'x' || s[1] == 'X') {
-		digits, base, start = "0123456789abcdefABCDEF", 16, 2
+	v, err := strconv.ParseUint(digits, base, 32)
+	if err != nil { // too large
+		return "\uFFFD"
 	}
-	end := start + len(s[start:]) - len(strings.TrimLeft(s[start:], digits))
-	if end == start {
-		return "", 0
-	}
-	v, err := strconv.ParseUint(s[start:end], base, 32)
-	if strings.HasPrefix(s[end:], ";") {
-		end++
-	}
-	if err != nil {
-		return "\uFFFD", end
-	}
-	return numbered(rune(min(v, unicode.MaxRune+1))), end
+	return numbered(rune(min(v, unicode.MaxRune+1)))
 }
 
 // numbered is the character that HTML gives a number: Windows-1252 for C1 controls, nothing for controls
@@ -136,51 +91,12 @@ func numbered(r rune) string {
 	return string(r)
 }
 
-// maxEntity is the length of the longest entity that unescapeStrict looks for, without "&", "#" and ";".
-const maxEntity = 24
+// strictReferences are what unescapeStrict looks at.
+var strictReferences = regexp.MustCompile(`&#?[0-9A-Za-z]{1,24};`)
 
 // unescapeStrict decodes the entities that nobody could have meant otherwise: those that end in a
 // semicolon, also in capitals ("&NTILDE;") where that is no name of its own.
-func unescapeStrict(s string) string {
-	if !strings.Contains(s, "&") {
-		return s
-	}
-	var out strings.Builder
-	out.Grow(len(s))
-	for {
-		i := strings.IndexByte(s, '&')
-		if i < 0 {
-			out.WriteString(s)
-			return out.String()
-		}
-		out.WriteString(s[:i])
-		s = s[i:]
-		n := entityLength(s)
-		if n == 0 {
-			out.WriteByte('&')
-			s = s[1:]
-			continue
-		}
-		out.WriteString(strictEntity(s[:n]))
-		s = s[n:]
-	}
-}
-
-// entityLength is the length of the entity-like start of s, from "&" to ";", 0 if there is none.
-func entityLength(s string) int {
-	start := 1
-	if strings.HasPrefix(s[1:], "#") {
-		start = 2
-	}
-	end := start
-	for end < len(s) && end-start <= maxEntity && (isASCIILetter(s[end]) || s[end] >= '0' && s[end] <= '9') {
-		end++
-	}
-	if end == start || end-start > maxEntity || end == len(s) || s[end] != ';' {
-		return 0
-	}
-	return end + 1
-}
+func unescapeStrict(s string) string { return strictReferences.ReplaceAllStringFunc(s, strictEntity) }
 
 func strictEntity(entity string) string {
 	name := entity[1 : len(entity)-1]
