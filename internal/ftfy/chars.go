@@ -1,6 +1,7 @@
 package ftfy
 
 import (
+	"regexp"
 	"strings"
 	"unicode"
 
@@ -87,41 +88,12 @@ func straightened(r rune) rune {
 	return r
 }
 
-// removeTerminalEscapes deletes ESC [ parameters letter, the colour and cursor codes of terminals.
-func removeTerminalEscapes(s string) string {
-	const start = "\x1b["
-	if !strings.Contains(s, start) {
-		return s
-	}
-	var out strings.Builder
-	for {
-		i := strings.Index(s, start)
-		if i < 0 {
-			out.WriteString(s)
-			return out.String()
-		}
-		out.WriteString(s[:i])
-		s = s[i:]
-		n := len(s) - len(strings.TrimLeftFunc(s[len(start):], isParameter))
-		if n < len(s) && isASCIILetter(s[n]) {
-			s = s[n+1:]
-		} else {
-			out.WriteString(s[:n])
-			s = s[n:]
-		}
-	}
-}
-
-func isParameter(r rune) bool { return r == ';' || unicode.IsDigit(r) }
-
-func isASCIILetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+// terminalEscape is ESC [ parameters letter, a colour or cursor code of terminals.
+var terminalEscape = regexp.MustCompile(`\x1b\[[;\p{Nd}]*[A-Za-z]`)
 
 // removeControls deletes the control characters that nobody means: ASCII controls that are not white space,
 // deprecated formatting characters, annotation marks, the byte order mark.
 func removeControls(s string) string {
-	if !strings.ContainsFunc(s, isUnwanted) {
-		return s
-	}
 	return strings.Map(func(r rune) rune {
 		if isUnwanted(r) {
 			return -1

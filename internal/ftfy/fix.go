@@ -67,11 +67,11 @@ func repair(text string, entities bool) string {
 		text = unescapeStrict(text)
 	}
 	if isASCII(text) {
-		return removeControls(removeTerminalEscapes(replaceCharacters(text)))
+		return removeControls(terminalEscape.ReplaceAllLiteralString(replaceCharacters(text), ""))
 	}
 	text = fixEncoding(text)
 	text = replaceCharacters(text)
-	text = removeTerminalEscapes(text)
+	text = terminalEscape.ReplaceAllLiteralString(text, "")
 	text = removeControls(text)
 	return composeNFC(text)
 }
