@@ -148,6 +148,19 @@ type Rows struct {
 // Grid returns the size of the latents that the tokens are made of: the box, or where there is none Size.
 func (r *Rows) Grid() LatentSize { return r.Size.In(r.Box) }
 
+// Modulation returns how to get a row of a modulation (B, T' or 1, R, C) for the tokens x (n, T, W, C) of a part.
+func (r *Rows) Modulation(part int, mod, x kernels.Tensor) func(i int) kernels.Tensor {
+	at := r.Parts[part].Rows
+	mod = mod.Narrow(0, at.Start, at.Len)
+	return func(i int) kernels.Tensor { return nn.ModulationRow(mod, i, x.Dim(1), x.Dim(2)) }
+}
+
+// Real returns the patches of a part that are no padding; a frame has area of them.
+func (r *Rows) Real(part, area int) nn.Span {
+	p := r.Parts[part].Patches
+	return nn.Span{Start: min(p.Start, area), Len: max(0, min(p.Len, area-p.Start))}
+}
+
 // Len is how many positions there are.
 func (s LatentSize) Len() int { return s.T * s.H * s.W }
 

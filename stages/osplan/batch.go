@@ -120,7 +120,7 @@ func (b *batch) Advance(xs []kernels.Tensor, at dit.Instant, last bool) ([]kerne
 	ends := nn.ModulationRows(be, b.table, both) // of the timestep itself, not of blockMod
 	outs := make([]kernels.Tensor, len(xs))
 	for i, x := range xs {
-		row := b.rowsOf(i, ends, x)
+		row := b.rows.Modulation(i, ends, x)
 		outs[i] = b.out.Forward(be, nn.Modulate(be, x, row(0), row(1)), kernels.Identity)
 	}
 	return outs, nil
@@ -138,19 +138,6 @@ func (b *batch) times(timesteps []float32) []float32 {
 	return out
 }
 
-// rowsOf returns how to get a row of a modulation (B, 1, R, C) for the tokens x (n, T, W, C) of a part.
-func (b *batch) rowsOf(part int, mod, x kernels.Tensor) func(i int) kernels.Tensor {
-	at := b.rows.Parts[part].Rows
-	mod = mod.Narrow(0, at.Start, at.Len)
-	return func(i int) kernels.Tensor { return nn.ModulationRow(mod, i, x.Dim(1), x.Dim(2)) }
-}
-
-// real returns the patches of a part that lie inside the frame.
-func (b *batch) real(part int) nn.Span {
-	p := b.rows.Parts[part].Patches
-	return nn.Span{Start: min(p.Start, b.area), Len: max(0, min(p.Len, b.area-p.Start))}
-}
-
 // advance takes the tokens xs of all parts through block i, under the modulation mod (B, 1, 6, C).
 func (b *batch) advance(i int, xs []kernels.Tensor, mod kernels.Tensor) error {
 	be, l := b.be, b.blocks[i]
@@ -161,7 +148,7 @@ func (b *batch) advance(i int, xs []kernels.Tensor, mod kernels.Tensor) error {
 	}
 	for k, x := range xs {
 		end := be.Scope()
-		row, at := b.rowsOf(k, mod, x), b.rows.Parts[k].Rows
+		row, at := b.rows.Modulation(k, mod, x), b.rows.Parts[k].Rows
 		l.cross.addText(be, x, b.kv[i].Narrow(0, at.Start, at.Len), b.lens[at.Start:][:at.Len])
 		l.ff.AddTo(be, x, nn.Modulate(be, x, row(3), row(4)), row(5))
 		end()
@@ -175,16 +162,16 @@ func (b *batch) attend(i int, xs []kernels.Tensor, mod kernels.Tensor) error {
 	defer be.Scope()()
 	var qkvs, outs []kernels.Tensor
 	for k, x := range xs {
-		row := b.rowsOf(k, mod, x)
+		row := b.rows.Modulation(k, mod, x)
 		outs = append(outs, be.Alloc(x.DType, x.Dim(0), x.Dim(1), x.Dim(2), a.heads, a.d))
-		qkvs = append(qkvs, a.qkv(be, nn.Modulate(be, x, row(0), row(1)), b.rope, b.real(k)))
+		qkvs = append(qkvs, a.qkv(be, nn.Modulate(be, x, row(0), row(1)), b.rope, b.rows.Real(k, b.area)))
 	}
 	pattern := &nn.Pattern{Masks: b.masks, Skip: b.skip(i)}
 	if err := nn.AttendFull(be, b.rows.Split, b.DType, outs, qkvs, pattern); err != nil {
 		return err
 	}
 	for k, x := range xs {
-		a.add(be, x, outs[k], b.rowsOf(k, mod, x)(2))
+		a.add(be, x, outs[k], b.rows.Modulation(k, mod, x)(2))
 	}
 	return nil
 }

@@ -104,7 +104,7 @@ func (b *batch) Advance(xs []kernels.Tensor, at dit.Instant, last bool) ([]kerne
 	ends := nn.ModulationRows(be, b.table, frames.Rows(be, b.twice(t), 2)) // (B, T' or 1, 2, C)
 	outs := make([]kernels.Tensor, len(xs))
 	for i, x := range xs {
-		row := b.rowsOf(i, ends, x)
+		row := b.rows.Modulation(i, ends, x)
 		outs[i] = b.out.Forward(be, b.modulate(x, row(0), row(1)), kernels.Identity)
 	}
 	return outs, nil
@@ -135,19 +135,6 @@ func (b *batch) twice(t kernels.Tensor) kernels.Tensor {
 	return both.Reshape(n, 2*c)
 }
 
-// rowsOf returns how to get a row of a modulation (B, T' or 1, R, C) for the tokens x (n, T, W, C) of a part.
-func (b *batch) rowsOf(part int, mod, x kernels.Tensor) func(i int) kernels.Tensor {
-	at := b.rows.Parts[part].Rows
-	mod = mod.Narrow(0, at.Start, at.Len)
-	return func(i int) kernels.Tensor { return nn.ModulationRow(mod, i, x.Dim(1), x.Dim(2)) }
-}
-
-// real returns the patches of a part that are no padding.
-func (b *batch) real(part int) nn.Span {
-	p := b.rows.Parts[part].Patches
-	return nn.Span{Start: min(p.Start, b.area), Len: max(0, min(p.Len, b.area-p.Start))}
-}
-
 // advance takes the tokens xs of all parts through block i, under the modulation mod (B, T' or 1, 6, C).
 func (b *batch) advance(i int, xs []kernels.Tensor, mod kernels.Tensor) error {
 	be, l := b.be, b.blocks[i]
@@ -157,7 +144,7 @@ func (b *batch) advance(i int, xs []kernels.Tensor, mod kernels.Tensor) error {
 		return err
 	}
 	for k, x := range xs {
-		b.after(i, k, x, b.rowsOf(k, mod, x))
+		b.after(i, k, x, b.rows.Modulation(k, mod, x))
 	}
 	return nil
 }
@@ -168,15 +155,15 @@ func (b *batch) attend(a attention, xs []kernels.Tensor, mod kernels.Tensor) err
 	defer be.Scope()()
 	var qkvs, outs []kernels.Tensor
 	for k, x := range xs {
-		row := b.rowsOf(k, mod, x)
+		row := b.rows.Modulation(k, mod, x)
 		outs = append(outs, be.Alloc(x.DType, x.Dim(0), x.Dim(1), x.Dim(2), a.mine.Len(), a.d))
-		qkvs = append(qkvs, a.qkv(be, b.modulate(x, row(0), row(1)), b.rope, b.real(k)))
+		qkvs = append(qkvs, a.qkv(be, b.modulate(x, row(0), row(1)), b.rope, b.rows.Real(k, b.area)))
 	}
 	if err := nn.AttendFull(be, b.rows.Split, b.DType, outs, qkvs, nil); err != nil {
 		return err
 	}
 	for k, x := range xs {
-		a.add(be, x, outs[k], b.rowsOf(k, mod, x)(2))
+		a.add(be, x, outs[k], b.rows.Modulation(k, mod, x)(2))
 	}
 	return nil
 }

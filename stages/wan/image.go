@@ -30,7 +30,7 @@ func (b *batch) conditions() {
 		return
 	}
 	for i, p := range b.rows.Parts {
-		real := b.real(i)
+		real := b.rows.Real(i, b.area)
 		width := b.Config.beside() * b.PatchSize.Size()
 		var values []float32
 		for r := range p.Rows.Len {
