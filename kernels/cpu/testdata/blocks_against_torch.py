@@ -25,6 +25,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 STAGES = pathlib.Path(__file__).parent.parent.parent.parent / "stages"
+ROOMS = {"stdit": "stdit", "t5": "t5", "vae": "vae/autoencoder"}  # where the test of a stage is
 TYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 C, HEADS, THREADS, COMPILE = 1152, 16, 2, 60
 
@@ -287,10 +288,10 @@ class Ours:
     def __init__(self, stage, directory):
         binary = os.path.join(directory, stage + ".test")
         if not os.path.exists(binary):
-            subprocess.run(["go", "test", "-c", "-o", binary, "."], check=True, cwd=STAGES / stage)
+            subprocess.run(["go", "test", "-c", "-o", binary, "."], check=True, cwd=STAGES / ROOMS[stage])
         env = dict(os.environ, LATENTBEAM_BENCH_BLOCKS="1", GOMAXPROCS=str(THREADS))
         self.process = subprocess.Popen([binary, "-test.run", "TestMeasure(Block|Clips)", "-test.timeout", "0"],
-                                        env=env, cwd=STAGES / stage, text=True, bufsize=1,
+                                        env=env, cwd=STAGES / ROOMS[stage], text=True, bufsize=1,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def seconds(self, case):
