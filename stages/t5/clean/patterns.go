@@ -3,6 +3,7 @@ package clean
 import (
 	"regexp"
 	"strings"
+	"unicode"
 
 	"latentbeam/internal/ftfy"
 )
@@ -27,10 +28,19 @@ const (
 	wordEnd   = `($|[^\w])`
 )
 
+// aDigit stands in a pattern only where no text without a decimal digit matches it.
+const aDigit = `[\d]`
+
 // replacing makes the step that replaces every match, left to right, by with.
 func replacing(pattern, with string) step {
 	re := regexp.MustCompile(classes.Replace(pattern))
-	return func(caption string) string { return re.ReplaceAllString(caption, with) }
+	digits := strings.Contains(pattern, aDigit)
+	return func(caption string) string {
+		if digits && !strings.ContainsFunc(caption, unicode.IsDigit) { // as most captions
+			return caption
+		}
+		return re.ReplaceAllString(caption, with)
+	}
 }
 
 // replacingBetween is replacing for a pattern with a wordEnd. The character that a match takes may belong to the next match,
