@@ -151,10 +151,9 @@ func (b *Bucket) List(ctx context.Context, prefix string, depth store.Depth) ite
 			yield(store.Info{}, err)
 			return
 		}
-		for page, first := "", true; first || page != ""; first = false {
-			objects, next, err := b.page(ctx, prefix, depth == store.Flat, page)
+		for objects, err := range b.pages(ctx, prefix, depth == store.Flat) {
 			if err != nil {
-				yield(store.Info{}, b.failed("list", prefix, err))
+				yield(store.Info{}, err)
 				return
 			}
 			for _, o := range objects {
@@ -163,7 +162,6 @@ func (b *Bucket) List(ctx context.Context, prefix string, depth store.Depth) ite
 					return
 				}
 			}
-			page = next
 		}
 	}
 }

@@ -24,10 +24,9 @@ func (b *Bucket) Find(ctx context.Context, key string) (Object, error) {
 // prefix. An error ends the list.
 func (b *Bucket) Objects(ctx context.Context, prefix string, flat bool) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
-		for page, first := "", true; first || page != ""; first = false {
-			objects, next, err := b.page(ctx, prefix, flat, page)
+		for objects, err := range b.pages(ctx, prefix, flat) {
 			if err != nil {
-				yield(Object{}, b.failed("list", prefix, err))
+				yield(Object{}, err)
 				return
 			}
 			for _, o := range objects {
@@ -35,13 +34,34 @@ func (b *Bucket) Objects(ctx context.Context, prefix string, flat bool) iter.Seq
 					return
 				}
 			}
-			page = next
 		}
 	}
 }
 
 // Read opens a version of an object, as Find and Objects return it. ctx ends no read; Close does.
 func (b *Bucket) Read(ctx context.Context, o Object) store.Reader { return b.reader(ctx, o.Key, o) }
+
+// pages yields the pages of a listing. An error ends it; so does a listing without an end.
+func (b *Bucket) pages(ctx context.Context, prefix string, flat bool) iter.Seq2[[]Object, error] {
+	return func(yield func([]Object, error) bool) {
+		var p progress
+		for page, first := "", true; first || page != ""; first = false {
+			objects, next, err := b.page(ctx, prefix, flat, page)
+			if err != nil {
+				yield(nil, b.failed("list", prefix, err))
+				return
+			}
+			if !yield(objects, nil) {
+				return
+			}
+			if wrong := p.check(objects, page, next); wrong != "" {
+				yield(nil, b.contradicts("list", prefix, wrong))
+				return
+			}
+			page = next
+		}
+	}
+}
 
 // page is Service.List, tried again.
 func (b *Bucket) page(ctx context.Context, prefix string, flat bool, page string) (objects []Object, next string, err error) {

@@ -78,7 +78,7 @@ func (b *Bucket) Lock(ctx context.Context, name, owner string) (release func(), 
 
 // take makes the lease this process's.
 func (l *lease) take(ctx context.Context) error {
-	for {
+	for patience := l.bucket.patience(); ; {
 		there, err := l.bucket.read(ctx, l.name)
 		if err != nil {
 			return l.bucket.failed("lock", l.name, err)
@@ -96,6 +96,13 @@ func (l *lease) take(ctx context.Context) error {
 		}
 		if !there.free() {
 			return l.bucket.locked(l.name, there)
+		}
+		seen := seenRefusedOwn
+		if there.version == Absent {
+			seen = seenRefusedAbsent
+		}
+		if err := patience.again(ctx, "lock", l.name, seen); err != nil {
+			return err
 		}
 	}
 }
@@ -117,7 +124,7 @@ func (l *lease) claim(ctx context.Context, old Version) error {
 // a record of this lease, an earlier write was carried out and not acknowledged, perhaps long ago. Whoever watches counts
 // from that one, so it is no heartbeat of now: another record is written over it.
 func (l *lease) write(ctx context.Context, r record) error {
-	for {
+	for patience := l.bucket.patience(); ; {
 		begun := l.bucket.clock.Now()
 		there, err := l.bucket.swap(ctx, l.name, l.version, r)
 		switch {
@@ -125,6 +132,9 @@ func (l *lease) write(ctx context.Context, r record) error {
 			return err
 		case there.echo:
 			l.version, r.Beat = there.version, there.Beat+1
+			if err := patience.again(ctx, "lock", l.name, seenRefusedOwn); err != nil {
+				return err
+			}
 		default:
 			l.record, l.version, l.renewed = r, there.version, begun
 			return nil
@@ -253,8 +263,20 @@ func (b *Bucket) locked(name string, f found) error {
 	return fault.TryAgain(&store.LockedError{URL: b.url, Lock: name, Owner: f.Owner})
 }
 
-// read reads a lock's object. A missing one has no version. The error is the service's.
+// read reads a lock's object. A missing one has no version. One that is replaced meanwhile is read again.
 func (b *Bucket) read(ctx context.Context, name string) (f found, err error) {
+	for patience := b.patience(); ; {
+		if f, err = b.readOnce(ctx, name); !errors.Is(err, store.ErrChanged) {
+			return f, err
+		}
+		if err := patience.again(ctx, "read the lock", name, seenOtherVersion); err != nil {
+			return found{}, err
+		}
+	}
+}
+
+// readOnce is read for one try: store.ErrChanged where the object is replaced meanwhile.
+func (b *Bucket) readOnce(ctx context.Context, name string) (f found, err error) {
 	r, err := b.Open(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return found{}, nil
@@ -265,9 +287,6 @@ func (b *Bucket) read(ctx context.Context, name string) (f found, err error) {
 	defer r.Close()
 	text := make([]byte, min(r.Size(), maxRecord))
 	if _, err := r.ReadAt(text, 0); err != nil && len(text) > 0 {
-		if errors.Is(err, store.ErrChanged) {
-			return b.read(ctx, name)
-		}
 		return found{}, err
 	}
 	f.version, f.record = r.(*reader).object.Version, parseRecord(text)

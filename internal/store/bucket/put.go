@@ -52,7 +52,7 @@ func (b *Bucket) put(ctx context.Context, o store.Object) error {
 	if err := b.mine(ctx); err != nil {
 		return err
 	}
-	for {
+	for patience := b.patience(); ; {
 		_, err := b.write(ctx, o.Name, Absent, content(o.Name, o.Data))
 		if !errors.Is(err, ErrRefused) {
 			fault.Point(fault.StorePutRenamed)
@@ -60,14 +60,18 @@ func (b *Bucket) put(ctx context.Context, o store.Object) error {
 		}
 		conflict, err := b.compare(ctx, o)
 		switch {
-		case errors.Is(err, fs.ErrNotExist), errors.Is(err, store.ErrChanged):
-			continue // somebody removed it since
-		case err != nil:
-			return err
+		case errors.Is(err, fs.ErrNotExist): // somebody removed it since
+			err = patience.again(ctx, "publish", o.Name, seenRefusedAbsent)
+		case errors.Is(err, store.ErrChanged):
+			err = patience.again(ctx, "publish", o.Name, seenOtherVersion)
 		case conflict != nil:
 			return conflict
+		case err == nil:
+			return nil
 		}
-		return nil
+		if err != nil {
+			return err
+		}
 	}
 }
 

@@ -130,20 +130,24 @@ func (s *service) List(ctx context.Context, prefix string, flat bool, page strin
 	if err := query.SetAttrSelection([]string{"Name", "Size", "Generation", "Updated", "CRC32C"}); err != nil {
 		return nil, "", err
 	}
-	var attrs []*storage.ObjectAttrs
-	next, err = iterator.NewPager(s.bucket.Objects(ctx, query), pageKeys, page).NextPage(&attrs)
-	if err != nil {
-		if translated := translate(err); !errors.Is(translated, fs.ErrNotExist) {
+	all := s.bucket.Objects(ctx, query)
+	answer := all.PageInfo()
+	answer.Token, answer.MaxSize = page, pageKeys
+	for more := true; more; more = answer.Remaining() > 0 { // one page: a full one may be many requests
+		a, err := all.Next()
+		if err == iterator.Done {
+			break
+		}
+		if translated := translate(err); errors.Is(translated, fs.ErrNotExist) {
+			return nil, "", &bucket.Refusal{Status: http.StatusNotFound, Code: "notFound"}
+		} else if translated != nil {
 			return nil, "", translated
 		}
-		return nil, "", &bucket.Refusal{Status: http.StatusNotFound, Code: "notFound"}
-	}
-	for _, a := range attrs {
 		if a.Prefix == "" {
 			objects = append(objects, object(a))
 		}
 	}
-	return objects, next, nil
+	return objects, answer.Token, nil
 }
 
 // Remove implements bucket.Service.

@@ -82,6 +82,9 @@ func (s *service) begun(ctx context.Context, prefix string, before time.Time) (a
 				all = append(all, bucket.Upload{Key: u.Key, ID: u.UploadID})
 			}
 		}
+		if page.IsTruncated && page.NextKeyMarker == key && page.NextUploadIDMarker == id {
+			return nil, &bucket.Refusal{Status: http.StatusOK, Text: "a page of the list of uploads names itself as the next page"}
+		}
 		key, id, more = page.NextKeyMarker, page.NextUploadIDMarker, page.IsTruncated
 	}
 	return all, nil

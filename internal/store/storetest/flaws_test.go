@@ -418,9 +418,65 @@ var lockFlaws = []flaw{
 	}},
 }
 
+// forEver makes a call again until it succeeds, as a loop on the answers of a service does.
+func forEver(ctx context.Context, call func() error) error {
+	for {
+		err := call()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+var lieFlaws = []flaw{
+	{"a refused put is made again for ever", "a refused write of nothing ends", func(b *bent) {
+		b.put = func(ctx context.Context, objects []store.Object) error {
+			return forEver(ctx, func() error { return b.Handle.Put(ctx, objects...) })
+		}
+	}},
+	{"a refused put is a conflict", "a refused write of nothing ends", func(b *bent) {
+		b.put = func(ctx context.Context, objects []store.Object) error {
+			if b.Handle.Put(ctx, objects...) != nil {
+				return &store.ConflictError{Name: objects[0].Name}
+			}
+			return nil
+		}
+	}},
+	{"a lock is read until it has the version that is told", "a version that nobody knows ends", func(b *bent) {
+		b.held = func(ctx context.Context, name string) error {
+			return forEver(ctx, func() error { return b.Handle.Held(ctx, name) })
+		}
+	}},
+	{"each page is asked for the next one", "a listing without an end ends", func(b *bent) {
+		b.list = func(ctx context.Context, prefix string, depth store.Depth) iter.Seq2[store.Info, error] {
+			return func(yield func(store.Info, error) bool) {
+				var found []store.Info
+				err := forEver(ctx, func() error {
+					for info, err := range b.Handle.List(ctx, prefix, depth) {
+						if err != nil {
+							return err
+						}
+						found = append(found, info)
+					}
+					return nil
+				})
+				for _, info := range found {
+					if !yield(info, nil) {
+						return
+					}
+				}
+				if err != nil {
+					yield(store.Info{}, err)
+				}
+			}
+		}
+	}},
+}
+
 // TestFlaws: each flaw is caught by its law, and each law catches one.
 func TestFlaws(t *testing.T) {
-	flaws := slices.Concat(writeFlaws, readFlaws, lockFlaws)
+	flaws := slices.Concat(writeFlaws, readFlaws, lockFlaws, lieFlaws)
 	for _, law := range Laws() {
 		caught := 0
 		for _, f := range flaws {
@@ -446,6 +502,7 @@ func TestFlaws(t *testing.T) {
 func (f flaw) output() Output {
 	m := NewMemory()
 	o := m.Output()
+	o.Patience = 50 * time.Millisecond
 	o.Open = func(context.Context) (store.Store, error) {
 		b := &bent{Handle: &Handle{memory: m}}
 		f.bend(b)

@@ -29,6 +29,7 @@ type Memory struct {
 	objects map[string]*object
 	leases  map[string]*heldLock
 	pieces  map[*pendingObject]bool // unpublished
+	lie     Lie                     // that is told
 }
 
 // object is one content; another content is another object.
@@ -81,6 +82,11 @@ func (m *Memory) Output() Output {
 			defer m.mu.Unlock()
 			return len(m.pieces), nil
 		},
+		Tell: func(lie Lie) {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.lie = lie
+		},
 	}
 }
 
@@ -104,6 +110,19 @@ func (h *Handle) Die() {
 
 // URL implements store.Store.
 func (h *Handle) URL() string { return "memory://output" }
+
+// lies returns an error where a lie is told that concerns the name of an object.
+func (h *Handle) lies(about, name string) error {
+	h.memory.mu.Lock()
+	defer h.memory.mu.Unlock()
+	_, there := h.memory.objects[name]
+	told := h.memory.lie == EndlessPages && about == "list" || h.memory.lie == OtherTags && about != "list" && there ||
+		h.memory.lie == RefusesNew && about == "write" && !there
+	if !told {
+		return nil
+	}
+	return fault.TryAgain(fmt.Errorf("%s %s: %s", about, name, h.memory.lie))
+}
 
 // begin checks what every call is given.
 func (h *Handle) begin(ctx context.Context, call string, names ...string) error {
@@ -187,6 +206,9 @@ func (h *Handle) Put(ctx context.Context, objects ...store.Object) error {
 }
 
 func (h *Handle) put(ctx context.Context, o store.Object) error {
+	if err := h.lies("write", o.Name); err != nil {
+		return err
+	}
 	p := h.upload()
 	defer p.discard()
 	fault.Point(fault.StorePutTempWritten)
@@ -211,6 +233,9 @@ func (h *Handle) put(ctx context.Context, o store.Object) error {
 // Replace implements store.Store.
 func (h *Handle) Replace(ctx context.Context, name string, write func(io.Writer) error) error {
 	if err := h.begin(ctx, "Replace", name); err != nil {
+		return err
+	}
+	if err := h.lies("write", name); err != nil {
 		return err
 	}
 	p := h.upload()
@@ -262,6 +287,9 @@ func (h *Handle) Open(ctx context.Context, name string) (store.Reader, error) {
 	if err := h.begin(ctx, "Open", name); err != nil {
 		return nil, err
 	}
+	if err := h.lies("read", name); err != nil {
+		return nil, err
+	}
 	h.memory.mu.Lock()
 	defer h.memory.mu.Unlock()
 	o := h.memory.objects[name]
@@ -293,7 +321,7 @@ func (h *Handle) List(ctx context.Context, prefix string, depth store.Depth) ite
 	return func(yield func(store.Info, error) bool) {
 		err := store.CheckPrefix(prefix)
 		if err == nil {
-			err = errors.Join(h.begin(ctx, "List"), h.fault("List", prefix))
+			err = errors.Join(h.begin(ctx, "List"), h.fault("List", prefix), h.lies("list", prefix))
 		}
 		if err != nil {
 			yield(store.Info{}, err)
@@ -336,6 +364,9 @@ func (h *Handle) Lock(ctx context.Context, name, owner string) (release func(), 
 	if err := h.begin(ctx, "Lock", name); err != nil {
 		return nil, err
 	}
+	if err := h.lies("write", name); err != nil {
+		return nil, err
+	}
 	m := h.memory
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -376,6 +407,9 @@ func (h *Handle) held(name string) error {
 // Held implements store.Store.
 func (h *Handle) Held(ctx context.Context, name string) error {
 	if err := h.begin(ctx, "Held", name); err != nil {
+		return err
+	}
+	if err := h.lies("read", name); err != nil {
 		return err
 	}
 	h.memory.mu.Lock()

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"latentbeam/internal/store"
 )
@@ -26,6 +27,10 @@ type Output struct {
 	Leases bool
 	// Temps counts the unpublished objects in the output. nil: there are never any.
 	Temps func() (int, error)
+	// Tell makes the service behind the output tell a lie, Honest ends it. nil: nothing stands behind the store that could.
+	Tell func(lie Lie)
+	// Patience is how long a call may take that meets a lie. 0: what is usual.
+	Patience time.Duration
 }
 
 // Law is one promise of store.Store.
@@ -66,6 +71,9 @@ func Laws() []Law {
 		{"cleaning needs the lock", cleanNeedsLock},
 		{"cleaning spares the living", cleanSpares},
 		{"cleaning removes what the dead left", cleanDead},
+		{"a refused write of nothing ends", refusedNew},
+		{"a version that nobody knows ends", otherTags},
+		{"a listing without an end ends", endlessPages},
 		{"a crash leaves whole objects", crash},
 		{"any sequence of calls", random},
 	}

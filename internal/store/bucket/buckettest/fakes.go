@@ -10,12 +10,15 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/fsouza/fake-gcs-server/fakestorage"
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
+
+	"latentbeam/internal/store/storetest"
 )
 
 // Host is the address at which services listen.
@@ -29,6 +32,7 @@ type Server struct {
 	*Proxy
 	URL string   // http://127.0.0.1:port
 	Env []string // name=value: what a client needs to find it
+	lie *atomic.Pointer[storetest.Lie]
 }
 
 // Use sets the environment of this process for the server.
@@ -116,7 +120,8 @@ func serve(t testing.TB, service func(address *url.URL) http.Handler) *Server {
 		t.Fatal(err)
 	}
 	address := &url.URL{Scheme: "http", Host: listener.Addr().String()}
-	proxy := &Proxy{Service: service(address)}
+	lie := new(atomic.Pointer[storetest.Lie])
+	proxy := &Proxy{Service: &liar{service: service(address), lie: lie}}
 	server := &httptest.Server{Listener: listener, Config: &http.Server{
 		Handler: proxy, ErrorLog: log.New(io.Discard, "", 0),
 	}}
@@ -125,7 +130,7 @@ func serve(t testing.TB, service func(address *url.URL) http.Handler) *Server {
 		server.CloseClientConnections()
 		server.Close()
 	})
-	return &Server{Proxy: proxy, URL: address.String()}
+	return &Server{Proxy: proxy, URL: address.String(), lie: lie}
 }
 
 // quietTime is how long no request may have come for a server to be quiet.

@@ -38,6 +38,7 @@ func Output(server *Server, open Opener) storetest.Output {
 			mortal.(*Mortal).Die()
 		},
 		Leases: true,
+		Tell:   server.Tell,
 	}
 }
 

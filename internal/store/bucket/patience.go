@@ -1,0 +1,87 @@
+package bucket
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"latentbeam/schemas/fault"
+)
+
+// contradictionsMax is how often one call accepts that a service contradicts itself. A race with another process looks
+// the same, and is over at the next look.
+const contradictionsMax = 7
+
+// patience bounds a loop that goes on because of what a service answers. retry is for a request that fails; patience is for
+// requests that all succeed, and contradict each other.
+type patience struct {
+	bucket *Bucket
+	begun  time.Time
+	pause  time.Duration
+	times  int
+}
+
+func (b *Bucket) patience() *patience {
+	return &patience{bucket: b, begun: b.clock.Now(), pause: firstPause}
+}
+
+// again waits before the next try. Behind the last one it returns the error of the call: what was tried, and what the service
+// answered.
+func (p *patience) again(ctx context.Context, what, name, seen string) error {
+	p.times++
+	spent, wait := p.bucket.clock.Now().Sub(p.begun), jitter(p.pause)
+	if p.times >= contradictionsMax || spent+wait > budget {
+		return p.bucket.contradicts(what, name, fmt.Sprintf("%s (seen %d times within %v)", seen, p.times, spent.Round(time.Second)))
+	}
+	p.pause = min(2*p.pause, longPause)
+	if err := p.bucket.clock.Pause(ctx, wait); err != nil {
+		return p.bucket.failed(what, name, err)
+	}
+	return nil
+}
+
+// contradicts is the error about a service whose answers contradict each other.
+func (b *Bucket) contradicts(what, name, seen string) error {
+	where := b.url
+	if name != "" {
+		where += "/" + name
+	}
+	return fault.TryAgain(&failure{text: fmt.Sprintf("%s %s: the service contradicts itself: %s. Either its conditional writes or its "+
+		"entity tags are broken, or a proxy changes them: see docs/buckets.md", what, where, Redact(seen, b.secrets...))})
+}
+
+// What a service says when it contradicts itself.
+const (
+	seenRefusedAbsent = "it refuses to write a new object because there is one, and then says that there is none"
+	seenOtherVersion  = "it describes a version of the object, and then answers that it does not have this version"
+	seenRefusedOwn    = "it refuses to write over a version that it says is there"
+)
+
+// pagesWithoutKeys is how many pages of a listing may follow each other that bring no new key. A service answers such
+// pages for what was removed, and for folders that a flat listing leaves out.
+const pagesWithoutKeys = 300
+
+// progress bounds a listing whose pages do not end.
+type progress struct {
+	last  string // greatest key so far
+	pages int    // since then
+}
+
+// check returns what is wrong with a page that is followed by another one, "" for nothing.
+func (p *progress) check(objects []Object, page, next string) string {
+	p.pages++
+	for _, o := range objects {
+		if o.Key > p.last {
+			p.last, p.pages = o.Key, 0
+		}
+	}
+	switch {
+	case next == "":
+		return ""
+	case next == page:
+		return "a page of a listing names itself as the next page"
+	case p.pages >= pagesWithoutKeys:
+		return fmt.Sprintf("a listing goes on for %d pages without a new key", p.pages)
+	}
+	return ""
+}
