@@ -18,6 +18,9 @@ type Cursor struct {
 // CheckCodecs finds codecs that are not read before any row is.
 func (c *Cursor) CheckCodecs() error {
 	for i, group := range c.File.Metadata().RowGroups {
+		if group.NumRows == 0 {
+			continue
+		}
 		for name, leaf := range c.Leaves {
 			if err := CheckCodec(group.Columns[leaf.Column.Index()].MetaData.Codec); err != nil {
 				return c.File.ChunkError(i, name, err)
@@ -41,9 +44,13 @@ func (c *Cursor) Next() error {
 	return nil
 }
 
-// Open checks the pages of the next row group and begins to read it.
+// Open checks the pages of the next row group and begins to read it. One without rows need not have pages.
 func (c *Cursor) Open() error {
 	meta := &c.File.Metadata().RowGroups[c.Group]
+	if meta.NumRows == 0 {
+		c.Group++
+		return nil
+	}
 	guard := Guard{File: c.File, MaxPage: c.MaxPage}
 	defer guard.Close()
 	for name, leaf := range c.Leaves {

@@ -45,6 +45,7 @@ type Parquet struct {
 	Path string
 	file *watchedReader
 	size int64
+	half []bool // of each leaf column: its values are half floats
 	*parquet.File
 }
 
@@ -105,11 +106,21 @@ func (p *Parquet) open() error {
 	if err := p.checkFooter(meta); err != nil {
 		return err
 	}
+	for i := range meta.Schema {
+		if e := &meta.Schema[i]; e.Type.Valid {
+			_, half := e.LogicalType.Value.(*format.Float16Type)
+			p.half = append(p.half, half && format.Type(e.Type.V) == format.FixedLenByteArray && e.TypeLength.V == 2)
+		}
+	}
 	return Guarded(func() error {
 		p.File, err = parquet.OpenFile(p.file, p.size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 		return err
 	})
 }
+
+// IsHalf tells whether the values of a leaf column are half floats. parquet-go 0.32.0 has no type for these: for it they
+// are two bytes.
+func (p *Parquet) IsHalf(leaf *parquet.Column) bool { return p.half[leaf.Index()] }
 
 // Guarded turns a panic of the parquet library into an error.
 func Guarded(f func() error) (err error) {
@@ -180,11 +191,14 @@ func (p *Parquet) checkFooter(meta *format.FileMetaData) error {
 			return fmt.Errorf("row group %d claims %d rows, the file %d", i, g.NumRows, meta.NumRows)
 		}
 		rows += g.NumRows
+		if g.NumRows == 0 { // as pyarrow writes a table without rows: its chunks lie nowhere
+			continue
+		}
 		for j := range g.Columns {
 			if err := p.checkChunk(&g.Columns[j]); err != nil {
 				return fmt.Errorf("row group %d, column %d: %w", i, j, err)
 			}
-			// The library decompresses all chunks of a column as the first one is compressed.
+			// The library decompresses all chunks of a column as the first one is compressed, even where that has no rows.
 			if g.Columns[j].MetaData.Codec != meta.RowGroups[0].Columns[j].MetaData.Codec {
 				return fmt.Errorf("row group %d compresses column %d in another way than the first", i, j)
 			}

@@ -18,12 +18,12 @@ func init() { location.ReadCell = readCell }
 
 // mediaLeaves finds in a column of media the bytes and the path: Hugging Face's struct, or bytes alone. Without bytes it
 // is a column of paths.
-func mediaLeaves(c *parquet.Column) (data, name *parquet.Column) {
+func mediaLeaves(file *pages.Parquet, c *parquet.Column) (data, name *parquet.Column) {
 	if c.Repeated() {
 		return nil, nil
 	}
 	if c.Leaf() {
-		if typed.FormatOf(c).Kind == typed.RawLeaf {
+		if typed.FormatOf(file, c).Kind == typed.RawLeaf {
 			return c, nil
 		}
 		return nil, nil
@@ -31,7 +31,7 @@ func mediaLeaves(c *parquet.Column) (data, name *parquet.Column) {
 	for _, child := range c.Columns() {
 		switch {
 		case child.Repeated() || !child.Leaf():
-		case child.Name() == "bytes" && typed.FormatOf(child).Kind == typed.RawLeaf:
+		case child.Name() == "bytes" && typed.FormatOf(file, child).Kind == typed.RawLeaf:
 			data = child
 		case child.Name() == "path":
 			name = child
@@ -117,7 +117,7 @@ func (g *group) read(row int64) error {
 	if column == nil {
 		return fmt.Errorf("%s has no column %q any more", g.file, g.column)
 	}
-	data, _ := mediaLeaves(column)
+	data, _ := mediaLeaves(file, column)
 	if data == nil {
 		return fmt.Errorf("column %q of %s has no bytes any more", g.column, g.file)
 	}

@@ -4,12 +4,69 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
 
 	"github.com/parquet-go/parquet-go"
 
 	"latentbeam/internal/table/pages"
 	"latentbeam/internal/table/typed"
 )
+
+// nest prepares a column for nestedJSON.
+func (c *parquetColumn) nest(file *pages.Parquet, column *parquet.Column) {
+	for _, leaf := range c.leaves {
+		c.halves = append(c.halves, file.IsHalf(leaf.Column))
+	}
+	var node parquet.Node = column
+	if slices.Contains(c.halves, true) {
+		node = widened{column, file}
+	}
+	c.nested = parquet.NewSchema(c.name, parquet.Group{c.name: node})
+}
+
+// widened is a column in which half floats, for which the library has no type, are doubles.
+type widened struct {
+	*parquet.Column
+	file *pages.Parquet
+}
+
+// Type implements parquet.Node.
+func (w widened) Type() parquet.Type {
+	if w.Leaf() && w.file.IsHalf(w.Column) {
+		return parquet.DoubleType
+	}
+	return w.Column.Type()
+}
+
+// Fields implements parquet.Node.
+func (w widened) Fields() (out []parquet.Field) {
+	for _, child := range w.Columns() {
+		out = append(out, widened{child, w.file})
+	}
+	return out
+}
+
+// GoType implements parquet.Node; the library asks for it in maps.
+func (w widened) GoType() reflect.Type {
+	var fields []reflect.StructField
+	for i, child := range w.Fields() {
+		fields = append(fields, reflect.StructField{Name: fmt.Sprintf("F%d", i), Type: child.GoType(),
+			Tag: reflect.StructTag("parquet:" + strconv.Quote(child.Name()))})
+	}
+	t := reflect.StructOf(fields)
+	if w.Leaf() {
+		t = parquet.Leaf(w.Type()).GoType()
+	}
+	switch {
+	case w.Optional():
+		return reflect.PointerTo(t)
+	case w.Repeated():
+		return reflect.SliceOf(t)
+	}
+	return t
+}
 
 // nestedJSON puts together a row's value of a column of lists, structs or maps.
 func (c *parquetColumn) nestedJSON() (text []byte, fault string, err error) {
@@ -23,6 +80,9 @@ func (c *parquetColumn) nestedJSON() (text []byte, fault string, err error) {
 			}
 			if err != nil {
 				return nil, "", err
+			}
+			if c.halves[i] && !v.IsNull() {
+				v = parquet.DoubleValue(typed.Format{Kind: typed.HalfLeaf}.Real(v)).Level(v.RepetitionLevel(), v.DefinitionLevel(), i)
 			}
 			if len(row) < typed.MaxNestedValues {
 				row = append(row, v.Clone().Level(v.RepetitionLevel(), v.DefinitionLevel(), i))

@@ -195,3 +195,30 @@ func TestParquetMemoryIsBounded(t *testing.T) {
 		t.Error(n)
 	}
 }
+
+// Half floats are numbers; the right ones are from pyarrow and DuckDB.
+func TestParquetHalfFloats(t *testing.T) {
+	value := []string{"4.1015625", "-7.5", "5.960464477539063e-8", "65504", "0.333251953125"}
+	var want []string
+	for i, score := range []string{"4.1015625", "7.5", "null", "65504", "0.333251953125"} {
+		cfg := " cfg=" + score
+		if score == "null" {
+			cfg = ""
+		}
+		want = append(want, fmt.Sprintf(`half.parquet:row %d "p%d"%s extra={"score":%s,"list":[%s,null,4.1015625],"struct":{"a":%d,"b":%s},"map":{"k":%s}}`,
+			i+1, i, cfg, score, value[i], i, value[i], value[i]))
+	}
+	want[3] = "BAD half.parquet:row 4: guidance_scale: 65504 is out of range, a number from 0 to 1000; give a number from 0 to 1000, or leave it empty for the default"
+	expect(t, readAll(t, "testdata/pyarrow/half.parquet", Options{}), want...)
+}
+
+// pyarrow writes a table without rows as a row group without rows, whose chunks lie nowhere.
+func TestParquetEmptyRowGroups(t *testing.T) {
+	var want []string
+	for i, id := range []string{"a", "b", "c"} {
+		tags := [...]string{`["a","b"]`, `["a","b"]`, `["c"]`}[i]
+		want = append(want, fmt.Sprintf(`empty-groups.parquet:row %d %q id=%s extra={"flag":true,"tags":%s}`, i+1, id, id, tags))
+	}
+	expect(t, readAll(t, "testdata/pyarrow/empty-groups.parquet", Options{}), want...)
+	expect(t, readAll(t, "testdata/pyarrow/empty.parquet", Options{}))
+}

@@ -30,6 +30,7 @@ type parquetColumn struct {
 	key    []byte // JSON key
 	leaves []*pages.Leaf
 	nested *parquet.Schema // of a column that is not a single value a row
+	halves []bool          // of its leaves: half floats
 	format typed.Format
 	cells  bool // it holds media; leaves has their paths, if any
 }
@@ -62,20 +63,20 @@ func (r *parquetPrompts) assign(names names) error {
 	}
 	for i, c := range top {
 		if fields[i] == fieldMedia {
-			if data, name := mediaLeaves(c); data != nil {
-				r.columns = append(r.columns, newMediaColumn(c, name))
+			if data, name := mediaLeaves(r.file, c); data != nil {
+				r.columns = append(r.columns, r.mediaColumn(c, name))
 				continue
 			}
 		}
 		flat := c.Leaf() && !c.Repeated()
-		if fields[i] != carried && schemas.Fields()[fields[i]].Carried && (!flat || holdsBytes(c)) {
+		if fields[i] != carried && schemas.Fields()[fields[i]].Carried && (!flat || holdsBytes(r.file, c)) {
 			fields[i] = carried // a column of another meaning
 		}
 		switch {
 		case !flat && fields[i] != carried:
 			return document.NewError(pos, "column %q holds lists or structs and cannot be %s", c.Name(),
 				schemas.Fields()[fields[i]].Name).WithFix("map another column to it in input.columns")
-		case fields[i] == carried && holdsBytes(c):
+		case fields[i] == carried && holdsBytes(r.file, c):
 			continue
 		}
 		col := &parquetColumn{field: fields[i], name: c.Name(), key: typed.AppendJSONText(nil, c.Name())}
@@ -83,20 +84,20 @@ func (r *parquetPrompts) assign(names names) error {
 			col.leaves = append(col.leaves, &pages.Leaf{Column: leaf})
 		}
 		if flat {
-			col.format = typed.FormatOf(c)
+			col.format = typed.FormatOf(r.file, c)
 		} else {
-			col.nested = parquet.NewSchema(c.Name(), parquet.Group{c.Name(): c})
+			col.nest(r.file, c)
 		}
 		r.columns = append(r.columns, col)
 	}
 	return r.cursor.CheckCodecs()
 }
 
-// newMediaColumn is a column with media in it, of which the names are read.
-func newMediaColumn(c, name *parquet.Column) *parquetColumn {
+// mediaColumn is a column with media in it, of which the names are read.
+func (r *parquetPrompts) mediaColumn(c, name *parquet.Column) *parquetColumn {
 	col := &parquetColumn{field: fieldMedia, name: c.Name(), key: typed.AppendJSONText(nil, c.Name()), cells: true}
 	if name != nil {
-		col.leaves, col.format = []*pages.Leaf{{Column: name}}, typed.FormatOf(name)
+		col.leaves, col.format = []*pages.Leaf{{Column: name}}, typed.FormatOf(r.file, name)
 	}
 	return col
 }
@@ -131,9 +132,9 @@ func (r *parquetPrompts) leaves(yield func(string, *pages.Leaf) bool) {
 }
 
 // holdsBytes tells whether a column has raw bytes in it, which are no text to carry along: images, tensors.
-func holdsBytes(c *parquet.Column) bool {
+func holdsBytes(file *pages.Parquet, c *parquet.Column) bool {
 	for _, leaf := range pages.LeavesOf(c) {
-		if typed.FormatOf(leaf).Kind == typed.RawLeaf {
+		if typed.FormatOf(file, leaf).Kind == typed.RawLeaf {
 			return true
 		}
 	}

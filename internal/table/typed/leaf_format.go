@@ -13,6 +13,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/format"
 
+	"latentbeam/internal/table/pages"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 )
@@ -34,7 +35,7 @@ const (
 	instantLeaf
 	instant96Leaf
 	uuidLeaf
-	halfLeaf
+	HalfLeaf // two bytes that are a number
 )
 
 // Format turns the values of one column into fields and JSON.
@@ -44,8 +45,11 @@ type Format struct {
 	unit  time.Duration // of times
 }
 
-// FormatOf finds out how the values of a leaf column are to be understood.
-func FormatOf(c *parquet.Column) Format {
+// FormatOf finds out how the values of a leaf column of a file are to be understood.
+func FormatOf(file *pages.Parquet, c *parquet.Column) Format {
+	if file.IsHalf(c) {
+		return Format{Kind: HalfLeaf}
+	}
 	typ := c.Type()
 	if logical := typ.LogicalType(); logical != nil {
 		switch t := logical.Value.(type) {
@@ -63,8 +67,6 @@ func FormatOf(c *parquet.Column) Format {
 			return Format{Kind: instantLeaf, unit: unitOf(t.Unit)}
 		case *format.UUIDType:
 			return Format{Kind: uuidLeaf}
-		case *format.Float16Type:
-			return Format{Kind: halfLeaf}
 		case *format.IntType:
 			if !t.IsSigned {
 				return Format{Kind: uintLeaf}
@@ -109,8 +111,8 @@ func (f Format) Value(v parquet.Value) Cell {
 			return Cell{Kind: TextValue, Text: strconv.FormatUint(n, 10)}
 		}
 		return Cell{Kind: IntegerValue, Text: strconv.FormatUint(n, 10), Int: int64(n)}
-	case realLeaf, halfLeaf:
-		n := f.real(v)
+	case realLeaf, HalfLeaf:
+		n := f.Real(v)
 		return Cell{Kind: RealValue, Text: strconv.FormatFloat(n, 'g', -1, 64), Float: n}
 	case decimalLeaf:
 		return Cell{Kind: TextValue, Text: f.decimal(v)}
@@ -132,8 +134,8 @@ func (f Format) JSON(v parquet.Value) (text []byte, fault string) {
 		return strconv.AppendUint(nil, unsigned(v), 10), ""
 	case decimalLeaf:
 		return []byte(f.decimal(v)), ""
-	case realLeaf, halfLeaf:
-		n := f.real(v)
+	case realLeaf, HalfLeaf:
+		n := f.Real(v)
 		if math.IsNaN(n) || math.IsInf(n, 0) {
 			return []byte("null"), "" // JSON has no NaN
 		}
@@ -188,9 +190,10 @@ func instant(n int64, unit time.Duration) time.Time {
 	return time.Unix(0, n).UTC()
 }
 
-func (f Format) real(v parquet.Value) float64 {
+// Real is a value of a column of real numbers.
+func (f Format) Real(v parquet.Value) float64 {
 	switch {
-	case f.Kind == halfLeaf:
+	case f.Kind == HalfLeaf:
 		if b := v.ByteArray(); len(b) == 2 {
 			return float64(kernels.F16.At(b, 0))
 		}

@@ -128,7 +128,7 @@ func (r *rowsReader) assign(row reflect.Type, tensors bool) error {
 		if len(leaves) != 1 || (leaves[0].MaxRepetitionLevel() > 0) != c.list {
 			return document.NewError(pos, "column %q does not hold one %s a row", name, f.Type)
 		}
-		c.leaf, c.format = &pages.Leaf{Column: leaves[0]}, FormatOf(leaves[0])
+		c.leaf, c.format = &pages.Leaf{Column: leaves[0]}, FormatOf(r.file, leaves[0])
 		r.columns = append(r.columns, c)
 	}
 	return r.cursor.CheckCodecs()
