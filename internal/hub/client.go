@@ -31,7 +31,7 @@ const (
 // Client asks a hub.
 type Client struct {
 	endpoint string
-	token    string
+	token    string // "" for none
 	agent    string
 	http     *http.Client
 	wait     func(ctx context.Context, attempt int, asked time.Duration) error
@@ -58,20 +58,38 @@ func NewClient(agent string) (*Client, error) {
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.ResponseHeaderTimeout, transport.DisableCompression = headerTime, true
-	c.http = &http.Client{Transport: transport, CheckRedirect: c.redirect}
+	home, err := url.Parse(c.endpoint)
+	if err != nil {
+		return nil, err
+	}
+	c.http = &http.Client{Transport: &authorized{transport, home, c.token}, CheckRedirect: redirect}
 	return c, nil
+}
+
+// authorized sends the token to the hub alone, whoever names the address of a request: a user, a redirect, or an answer
+// that links to the next page.
+type authorized struct {
+	http.RoundTripper
+	hub   *url.URL
+	token string // "" for none
+}
+
+// RoundTrip implements http.RoundTripper.
+func (a *authorized) RoundTrip(req *http.Request) (*http.Response, error) {
+	if a.token != "" && req.URL.Scheme == a.hub.Scheme && strings.EqualFold(req.URL.Host, a.hub.Host) {
+		req = req.Clone(req.Context())
+		req.Header.Set("Authorization", "Bearer "+a.token)
+	}
+	return a.RoundTripper.RoundTrip(req)
 }
 
 // maxRedirects bounds the addresses that one request is sent on to.
 const maxRedirects = 10
 
-// redirect keeps the token from other hosts than the hub.
-func (c *Client) redirect(next *http.Request, before []*http.Request) error {
+// redirect bounds the redirects of one request.
+func redirect(_ *http.Request, before []*http.Request) error {
 	if len(before) > maxRedirects {
 		return errors.New("the hub sends the request from one address to the next without an end")
-	}
-	if home, err := url.Parse(c.endpoint); err != nil || next.URL.Host != home.Host || next.URL.Scheme != home.Scheme {
-		next.Header.Del("Authorization")
 	}
 	return nil
 }
@@ -113,9 +131,6 @@ func (c *Client) get(ctx context.Context, address string, from int64) (*http.Res
 		return nil, err
 	}
 	req.Header.Set("User-Agent", c.agent)
-	if c.token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.token)
-	}
 	if from > 0 {
 		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", from))
 	}

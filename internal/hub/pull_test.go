@@ -276,6 +276,23 @@ func TestRefusedRepositories(t *testing.T) {
 	}
 }
 
+// TestTokenStaysHome: whatever an answer names as the next address, the token goes to the hub alone.
+func TestTokenStaysHome(t *testing.T) {
+	for name, set := range map[string]func(h *hubtest.Hub){
+		"a link to the next page": func(h *hubtest.Hub) { h.Linked = true },
+		"a redirect of a list":    func(h *hubtest.Hub) { h.Sent = true },
+		"a redirect of a file":    func(*hubtest.Hub) {},
+	} {
+		b := newBench(t)
+		set(b.hub)
+		t.Setenv("HF_TOKEN", hubtest.Token)
+		if _, err := b.pull("org/whole", Options{}); err != nil || b.hub.Met != nil {
+			t.Errorf("%s: the token went to another host with %q; %v", name, b.hub.Met, err)
+		}
+		b.good("org/gated", Options{})
+	}
+}
+
 // TestNoHub: a hub that cannot be reached is worth another try.
 func TestNoHub(t *testing.T) {
 	b := newBench(t)

@@ -47,6 +47,9 @@ type Hub struct {
 	Long     bool              // more is sent than is listed
 	Sizes    map[string]int64  // listed in place of a file's
 	Asked    []string          // paths and ranges of the requests for large files
+	Linked   bool              // the second page of a list is on the second server
+	Sent     bool              // every page of a list is on the second server, by a redirect
+	Met      []string          // requests to the second server that brought a token
 	apart    string            // address of the second server
 }
 
@@ -98,6 +101,8 @@ func (h *Hub) front(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, "RevisionNotFound", "Invalid rev id: "+revision)
 	case isAPI && verb == "revision":
 		_ = json.NewEncoder(w).Encode(map[string]any{"id": name, "sha": Commit, "cardData": map[string]any{"license": repo.Licence}})
+	case isAPI && verb == "tree" && h.Sent:
+		http.Redirect(w, r, h.apart+r.URL.RequestURI(), http.StatusFound)
 	case isAPI && verb == "tree":
 		h.tree(w, r, repo)
 	case repo.Gated && !open && r.Header.Get("Authorization") == "":
@@ -128,7 +133,11 @@ func (h *Hub) tree(w http.ResponseWriter, r *http.Request, repo Repo) {
 	from, _ := slices.BinarySearch(names, after)
 	to := min(from+3, len(names))
 	if to < len(names) {
-		w.Header().Set("Link", fmt.Sprintf(`<%s%s?recursive=true&cursor=%s>; rel="next"`, h.URL, r.URL.Path, names[to]))
+		server := h.URL
+		if h.Linked {
+			server = h.apart
+		}
+		w.Header().Set("Link", fmt.Sprintf(`<%s%s?recursive=true&cursor=%s>; rel="next"`, server, r.URL.Path, names[to]))
 	}
 	page := []map[string]any{{"type": "directory", "path": "d", "oid": "0"}}
 	for _, name := range names[from:to] {
@@ -182,7 +191,13 @@ func (h *Hub) content(w http.ResponseWriter, r *http.Request) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if r.Header.Get("Authorization") != "" {
+		h.Met = append(h.Met, r.URL.Path)
 		http.Error(w, "only one way of authorization is allowed", http.StatusBadRequest)
+		return
+	}
+	if path, isAPI := strings.CutPrefix(r.URL.Path, "/api/models/"); isAPI {
+		parts := strings.SplitN(path, "/", 3)
+		h.tree(w, r, h.Repos[parts[0]+"/"+parts[1]])
 		return
 	}
 	parts := strings.SplitN(strings.TrimPrefix(r.URL.Path, "/"), "/", 3)
