@@ -75,7 +75,7 @@ var formats = map[string]func(o *out) writer{
 	"fastvideo":   func(o *out) writer { return newFastVideo(o) },
 	"hf":          func(o *out) writer { return newHuggingFace(o) },
 	"musubi":      func(o *out) writer { return newMusubi(o) },
-	"safetensors": func(o *out) writer { return &plain{out: o, names: nameTable{out: o}} },
+	"safetensors": func(o *out) writer { return &plain{o} },
 	"webdataset":  func(o *out) writer { return &webDataset{out: o} },
 }
 
@@ -113,7 +113,11 @@ func Run(ctx context.Context, s store.Store, dir string, opts Options) (done Don
 			latents++
 		}
 		o.done.Rows++
-		return w.add(row)
+		err := w.add(row)
+		if errors.Is(err, fs.ErrExist) {
+			err = fault.Usage(fmt.Errorf("export %s: another row has files of the same name; give them other ids: %w", row.src, err))
+		}
+		return err
 	})
 	if closeErr := w.close(); err == nil {
 		err = closeErr

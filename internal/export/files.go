@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"path/filepath"
 	"regexp"
@@ -28,12 +29,11 @@ const wanChannels = 16
 // names have no position.
 type musubi struct {
 	*out
-	names nameTable // of latents, and of texts with the digests of their captions
 	sizes map[string]*sample
 }
 
 func newMusubi(o *out) *musubi {
-	return &musubi{out: o, names: nameTable{out: o}, sizes: map[string]*sample{}}
+	return &musubi{out: o, sizes: map[string]*sample{}}
 }
 
 // window is the end of the id of one clip of many.
@@ -64,9 +64,6 @@ func (m *musubi) add(s *sample) error {
 		name = fmt.Sprintf("%s/%s_%05d-%03d_%04dx%04d_wan.safetensors", folder, stem, s.cut.FrameStart, r.VideoFrames, r.Width, r.Height)
 		metadata["frame_count"] = strconv.FormatInt(r.VideoFrames, 10)
 	}
-	if err := m.names.claim(name, s); err != nil {
-		return err
-	}
 	if m.sizes[folder] == nil {
 		m.sizes[folder] = &sample{row: schemas.LatentRow{Width: r.Width, Height: r.Height, VideoFrames: r.VideoFrames,
 			MediaType: r.MediaType}}
@@ -82,18 +79,21 @@ func (m *musubi) add(s *sample) error {
 
 // text writes the text of a clip. The windows of one video share a file.
 func (m *musubi) text(name string, s *sample) error {
-	caption := digestOf(s.row.Caption)
-	switch was, there, err := m.names.note(nameDigest(name), caption); {
-	case err != nil:
-		return err
-	case there && was != caption:
-		return fault.Usage(fmt.Errorf("export %s: another row has the file %s with another caption; give them other ids", s.src, name))
-	case there:
-		return nil
-	}
-	return m.tensors(name, map[string]safetensors.Tensor{
+	err := m.tensors(name, map[string]safetensors.Tensor{
 		"varlen_t5_bfloat16": {DType: "BF16", Shape: ints(s.len), Data: bf16(s.text)},
 	}, map[string]string{"architecture": "wan", "caption1": s.row.Caption, "format_version": "1.0.1"})
+	if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	f, err := safetensors.Open(filepath.Join(m.dir, filepath.FromSlash(name)))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if f.Metadata()["caption1"] != s.row.Caption {
+		return fault.Usage(fmt.Errorf("export %s: another row has the file %s with another caption; give them other ids", s.src, name))
+	}
+	return nil
 }
 
 // close writes the configuration of the data sets.
@@ -109,24 +109,17 @@ func (m *musubi) close() error {
 			fmt.Fprintf(&text, "image_directory = %s\n", at)
 		}
 	}
-	return errors.Join(m.names.close(), m.file("dataset.toml", func(w io.Writer) error {
+	return m.file("dataset.toml", func(w io.Writer) error {
 		_, err := io.WriteString(w, text.String())
 		return err
-	}))
+	})
 }
 
 // plain writes a safetensors file for each row, as the table has it.
-type plain struct {
-	*out
-	names nameTable
-}
+type plain struct{ *out }
 
 func (p *plain) add(s *sample) error {
-	stem := s.stem()
-	if err := p.names.claim(stem, s); err != nil {
-		return err
-	}
-	r := &s.row
+	stem, r := s.stem(), &s.row
 	tensors := map[string]safetensors.Tensor{"latents": {DType: "F32", Shape: ints(r.VAELatentShape), Data: r.VAELatentBytes}}
 	if s.half {
 		tensors["latents"] = safetensors.Tensor{DType: "BF16", Shape: ints(r.VAELatentShape), Data: bf16(r.VAELatentBytes)}
@@ -137,7 +130,7 @@ func (p *plain) add(s *sample) error {
 	return p.tensors(stem+".safetensors", tensors, facts(s))
 }
 
-func (p *plain) close() error { return p.names.close() }
+func (p *plain) close() error { return nil }
 
 // facts are what is said of a row beside its tensors.
 func facts(s *sample) map[string]string {
