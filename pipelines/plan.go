@@ -87,6 +87,9 @@ func (j *Job) plan(ctx context.Context) (p Plan, err error) {
 	last := j.engine.Steps[len(j.engine.Steps)-1].Gives
 	shows := j.engine.Rules.Input != stages.KindMedia && last != stages.KindText
 	s.doubt = doubts.New(slices.Contains(j.engine.Rules.Params(), stages.ParamPrompt), shows, j.host.Model == "tiny" && j.draws())
+	if j.peeking { // a run writes it into the rows
+		s.doubt.CutTokens = j.cutTokens()
+	}
 	for e, err := range j.all(ctx) {
 		if err == nil {
 			err = s.see(e)
@@ -151,7 +154,7 @@ func (s *survey) see(e *stages.Element) (err error) {
 	case ledger.Absent:
 		p.Add(e)
 		p.never(e, s.job.engine.Earlier)
-		s.doubt.New(&e.Row)
+		s.doubt.New(e)
 	case ledger.Done:
 		p.Done++
 	default:
@@ -218,6 +221,32 @@ func (j *Job) mends(p Plan) error {
 		"Nothing was computed. `latentbeam explain %s %s` says what has changed; undo that, and repair again. Or run the job "+
 		"(`latentbeam run %s`), which computes these rows and mends what it still needs", p.undone, p.Rows, out, p.firstUndone,
 		j.Opts.Start.File))
+}
+
+// cutTokens returns the function of the stage that cuts prompts, nil where none does.
+func (j *Job) cutTokens() func(row *schemas.PromptRow) int {
+	for _, s := range j.engine.Steps {
+		if cut := s.Capabilities().CutTokens; cut != nil {
+			return cut
+		}
+	}
+	return nil
+}
+
+// Remarks are what the stages say of the rows that are to be computed, each once.
+func (j *Job) Remarks(p Plan) (all []string) {
+	for _, b := range p.Buckets {
+		for _, s := range j.engine.Steps {
+			remark := s.Capabilities().Remark
+			if remark == nil {
+				continue
+			}
+			if text := remark(&b.First); text != "" && !slices.Contains(all, s.Name+": "+text) {
+				all = append(all, s.Name+": "+text)
+			}
+		}
+	}
+	return all
 }
 
 // draws reports whether the model makes pictures from prompts in this job.

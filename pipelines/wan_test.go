@@ -49,6 +49,7 @@ type wanCase struct {
 	Latents       []float32
 	PixelsShape   []int           `json:"pixels_shape"`
 	Pixels        []int           // every 7th byte
+	Tokens        int             // max_sequence_length; 0: not given
 	Images        int             // that the video begins and ends with
 	ImageEncoder  json.RawMessage `json:"image_encoder"`
 	Processor     json.RawMessage `json:"image_processor"`
@@ -169,6 +170,9 @@ func wanTable(t *testing.T, c wanCase) string {
 	if c.Guidance2 != nil {
 		row["guidance_scale_2"] = *c.Guidance2
 	}
+	if c.Tokens > 0 {
+		row["max_sequence_length"] = c.Tokens
+	}
 	if c.Images > 0 {
 		row["reference"] = strings.Join(wanImages(t, c), ";")
 	}
@@ -227,6 +231,15 @@ func TestWanPipelines(t *testing.T) {
 	}
 }
 
+// TestWanOptions: arguments of diffusers' pipeline mean the same here. guidance_scale_2 is guidance_scale where it is left
+// out, and arithmetic below 1; guidance_scale below 1 is no guidance for either denoiser; texts are padded to
+// max_sequence_length; the timestep's sinusoid has any even width.
+func TestWanOptions(t *testing.T) {
+	for name, c := range wanCasesOf(t, "wan-options.json") {
+		t.Run(name, func(t *testing.T) { c.compare(t, "denoise") })
+	}
+}
+
 // compare runs a case, with these stages between encode_text and decode_vae, and compares it with diffusers.
 func (c wanCase) compare(t *testing.T, list string) {
 	t.Helper()
@@ -245,13 +258,16 @@ func (c wanCase) compare(t *testing.T, list string) {
 		"defaults: {height: %d, width: %d, num_frames: %d}\nstages: [encode_text, %s, decode_vae, look, encode_video]\n",
 		wanDir(t, c), wanTable(t, c), t.TempDir(), c.Height, c.Width, c.Frames, list)
 	r, err := runYAML(t, text, nil, look)
-	if err != nil || r.Done != 1 || len(frames) != c.PixelsShape[0]*c.Height*c.Width*3 {
+	if err != nil || r.Done != 1 || len(frames) != c.Frames*c.Height*c.Width*3 {
 		t.Fatalf("%+v, %v, %d bytes of frames", r, err, len(frames))
 	}
 	diff, largest := nntest.MaxDiff(latents, c.Latents)
 	t.Logf("latents differ by %.2g of %.3g", diff, largest)
 	if diff > 1e-4*largest {
 		t.Errorf("latents differ by %g of %g from diffusers", diff, largest)
+	}
+	if c.Pixels == nil {
+		return
 	}
 	off := 0
 	for i, want := range c.Pixels {
@@ -340,5 +356,30 @@ func TestModelIsAllAJobNeeds(t *testing.T) {
 		put(t, dir, "model_index.json", []byte(index))
 		_, err := runYAML(t, text(prompts, out), nil)
 		nntest.WantError(t, index, err, want)
+	}
+}
+
+// TestDryRunOfWan: a plan says how the steps are shared out to two denoisers (26 and 14 of 40 in diffusers), and which prompts
+// are cut.
+func TestDryRunOfWan(t *testing.T) {
+	c := wanCases(t)["experts_alone"] // flow_shift 12
+	table := writeTable(t, "prompts.csv", "prompt,max_sequence_length\na red ball,\na cat walks over the wet grass of a garden,7\n")
+	text := fmt.Sprintf("version: 1\nmodel: %q\ninput: {prompts: %q}\noutput: {path: %q}\ndefaults: {height: 32, width: 32, num_frames: 5}\n",
+		wanDir(t, c), table, t.TempDir())
+	cfg, err := config.Parse("job.yaml", text, []string{"stages.denoise.boundary_ratio=0.875"})
+	must(t, err)
+	j, err := pipelines.Open(cfg, pipelines.Options{Specs: catalog.All(), Version: "test"})
+	must(t, err)
+	defer j.Close()
+	must(t, j.Peek(t.Context()))
+	p, err := j.Plan(t.Context())
+	must(t, err)
+	remarks := []string{"denoise: of 40 steps transformer makes 26, and transformer_2 makes 14, those below timestep 875"}
+	if got := j.Remarks(p); !slices.Equal(got, remarks) {
+		t.Errorf("%q, want %q", got, remarks)
+	}
+	const cut = "1 prompt is longer than max_sequence_length and cut there, the first in prompts.csv:3, which loses "
+	if !slices.ContainsFunc(p.Warnings, func(w string) bool { return strings.HasPrefix(w, cut) }) {
+		t.Errorf("warnings %q, want %q", p.Warnings, cut)
 	}
 }

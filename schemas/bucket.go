@@ -10,6 +10,7 @@ type Bucket struct {
 	NumInferenceSteps int
 	MaxSequenceLength int
 	Guided            bool // classifier-free guidance doubles the batch inside the denoiser
+	BelowOne          bool // guidance_scale is below 1, which is no guidance for some models and arithmetic for others
 	Negative          bool // a negative prompt doubles the texts to encode
 	// Conditioned rows have reference images or go on over several clips, Loop of them.
 	Conditioned bool
@@ -26,6 +27,6 @@ func (b Bucket) String() string {
 func BucketOf(r PromptRow) Bucket {
 	return Bucket{Width: r.Width, Height: r.Height, NumFrames: r.NumFrames,
 		NumInferenceSteps: r.NumInferenceSteps, MaxSequenceLength: r.MaxSequenceLength,
-		Guided: r.Guided(), Negative: r.NegativePrompt != "",
+		Guided: r.Guided(), BelowOne: r.Guidance() < 1, Negative: r.NegativePrompt != "",
 		Conditioned: r.Reference != "" && r.Reference != None || r.Loop > 1, Loop: max(r.Loop, 1)}
 }

@@ -108,6 +108,14 @@ func (r PromptRow) Guidance() float64 {
 // Guided reports whether the row is computed with an unconditional half. At scale 1 that half would cancel out.
 func (r PromptRow) Guided() bool { return r.Guidance() != 1 }
 
+// GuidedScale is the guidance scale that the row gives, nil where it gives none or one without guidance.
+func (r PromptRow) GuidedScale() *float64 {
+	if r.GuidanceScale == nil || *r.GuidanceScale <= 1 {
+		return nil
+	}
+	return r.GuidanceScale
+}
+
 // Sample returns the row of video number i of a row with several videos.
 func (r PromptRow) Sample(i int) PromptRow {
 	r.SampleIndex = i

@@ -21,6 +21,13 @@ type Capabilities struct {
 	// Complete fills in what a row leaves open and what its other values decide, such as the negative prompt of a row
 	// under guidance. It comes behind all defaults, for rows that are encoded in this job.
 	Complete func(row *schemas.PromptRow)
+	// TextLength is the length that texts are padded to unless a row says max_sequence_length, 0 where padding does not matter.
+	// A stage that has it depends on ParamTextLength.
+	TextLength int
+	// Remark is what a dry run says of rows like this one beside their shape, "" for nothing; nil: never anything.
+	Remark func(row *schemas.PromptRow) string
+	// CutTokens returns how many tokens of the row's prompt lie beyond max_sequence_length, so that the stage leaves them out.
+	CutTokens func(row *schemas.PromptRow) int
 	// LatentShape returns the shape (C, T, H, W) of the latents of one clip of the row, for which Check has passed. A
 	// stage has it that makes, takes or conditions on latents: a denoiser and an autoencoder that were not made for
 	// each other are told by it.

@@ -112,7 +112,9 @@ const (
 	ParamLoop                 Param = "loop"
 	ParamConditionFrameLength Param = "condition_frame_length"
 	ParamConditionFrameEdit   Param = "condition_frame_edit"
-	ParamGuidanceScale2       Param = "guidance_scale_2"
-	ParamNoise                Param = "noise" // by content
-	ParamCut                  Param = "cut"   // the part of the media
+	// ParamTextLength is max_sequence_length where a denoiser attends to padding and the length is not its own.
+	ParamTextLength     Param = "text_length"
+	ParamGuidanceScale2 Param = "guidance_scale_2"
+	ParamNoise          Param = "noise" // by content
+	ParamCut            Param = "cut"   // the part of the media
 )

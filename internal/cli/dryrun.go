@@ -63,6 +63,9 @@ func dryRun(cmd *cobra.Command, job *pipelines.Job) error {
 	}
 	fmt.Fprintln(out)
 	disk := printShapes(out, predicted, sample)
+	for _, remark := range job.Remarks(p) {
+		fmt.Fprintf(out, "\n%s\n", remark)
+	}
 	fmt.Fprintf(out, "\n%s\n", foretold(predicted))
 	if sample.Not != "" {
 		fmt.Fprintf(out, "disk is not estimated: %s\n", sample.Not)

@@ -152,7 +152,7 @@ func (c *Config) usePreset(problems *document.Error) {
 		// The rest of the file is checked as if it had the first of them.
 		i = slices.IndexFunc(presets, func(p Preset) bool { return p.Name == near[0] })
 	}
-	root, err := document.Parse(&document.Text{Name: "preset " + presets[i].Name, Text: []byte(presets[i].Text)}, "")
+	root, err := document.Parse(&document.Text{Name: presetSource + presets[i].Name, Text: []byte(presets[i].Text)}, "")
 	if err != nil {
 		problems.Problems = append(problems.Problems, err.Problems...)
 		return
@@ -173,13 +173,28 @@ func nearest(name string, presets []Preset) []string {
 	return names[:nearestPresets]
 }
 
+// ScalesApart reports whether the file or a flag gives guidance_scale_2. Else a guidance_scale of a row holds for both
+// denoisers, as in diffusers: the second scale of a preset goes with the first.
+func (c *Config) ScalesApart() bool {
+	e := c.root.Lookup("defaults")
+	if e == nil {
+		return false
+	}
+	e = e.Value.Lookup("guidance_scale_2")
+	return e != nil && e.Value.Kind != document.NullKind &&
+		(e.Value.Pos.Source == nil || !strings.HasPrefix(e.Value.Pos.Source.Name, presetSource))
+}
+
+// presetSource begins the name of the text of a preset.
+const presetSource = "preset "
+
 // underlay adds to n what it does not say and under says. A list of stages that is given stays as it is, and its
 // stages take the options they do not have.
 func underlay(n, under *document.Node) {
 	for _, p := range under.Pairs {
 		e := n.Lookup(p.Key)
 		switch {
-		case sizedOtherwise(n, p.Key):
+		case givenOtherwise(n, p.Key):
 		case e == nil:
 			n.Pairs = append(n.Pairs, p)
 		case e.Value.Kind == document.NullKind:
@@ -192,12 +207,14 @@ func underlay(n, under *document.Node) {
 	}
 }
 
-// sizedOtherwise tells whether a map gives a size in the other of the two ways: by sides or by name. A name that
-// is given in part takes its other half from the preset.
-func sizedOtherwise(n *document.Node, key string) bool {
+// givenOtherwise tells whether a map gives a size in the other of the two ways: by sides or by name. A name that
+// is given in part takes its other half from the preset. A guidance scale of its own holds for both denoisers.
+func givenOtherwise(n *document.Node, key string) bool {
 	switch key {
 	case "height", "width":
 		return n.Lookup("resolution") != nil
+	case "guidance_scale_2":
+		return n.Lookup("guidance_scale") != nil
 	case "resolution", "aspect_ratio":
 		return n.Lookup("height") != nil || n.Lookup("width") != nil
 	}

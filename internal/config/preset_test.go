@@ -109,6 +109,26 @@ func TestPresetOfWan(t *testing.T) {
 	}
 }
 
+// TestScalesOfPreset: a preset's scales of two denoisers are one value. A job that gives the first has it for both.
+func TestScalesOfPreset(t *testing.T) {
+	const two = presetJob + "preset: wan2.2-t2v-a14b-480p\n"
+	for text, want := range map[string]string{
+		two: "4 3 false", two + "defaults: {guidance_scale: 5}\n": "5 0 false", two + "defaults: {guidance_scale_2: 5}\n": "4 5 true",
+		two + "defaults: {guidance_scale: 6, guidance_scale_2: 5}\n": "6 5 true", presetJob: "0 0 false",
+		presetJob + "defaults: {guidance_scale_2: null}\n": "0 0 false",
+	} {
+		c := mustParse(t, text)
+		row := c.Defaults.Row()
+		second := 0.0
+		if row.GuidanceScale2 != nil {
+			second = *row.GuidanceScale2
+		}
+		if got := fmt.Sprint(row.Guidance(), second, c.ScalesApart()); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}
+
 // TestPresetGivesWay: what the file or a flag says stands above the preset, key by key.
 func TestPresetGivesWay(t *testing.T) {
 	const job = presetJob + "preset: opensora-v1.1-720p-16f\n"

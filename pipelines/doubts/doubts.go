@@ -23,6 +23,11 @@ type Doubts struct {
 	firstEmpty string
 	tiny       outside
 	draws      bool // the built-in model makes pictures from prompts
+
+	// CutTokens returns how many tokens of a prompt will be cut off; nil: nobody counts them.
+	CutTokens func(row *schemas.PromptRow) int
+	cut       int64
+	firstCut  string
 }
 
 // New begins to collect doubts about a job. prompts: results depend on prompts. shows: the job makes pictures from prompts.
@@ -45,9 +50,20 @@ func (d *Doubts) See(e *stages.Element) {
 }
 
 // New takes a row that is to be computed.
-func (d *Doubts) New(row *schemas.PromptRow) {
+func (d *Doubts) New(e *stages.Element) {
 	if d.draws {
-		d.tiny.see(row)
+		d.tiny.see(&e.Row)
+	}
+	if d.CutTokens == nil || e.Row.SampleIndex > 0 {
+		return
+	}
+	n := d.CutTokens(&e.Row)
+	if n == 0 {
+		return
+	}
+	if d.cut++; d.cut == 1 {
+		d.firstCut = fmt.Sprintf("%s, which loses %s of %d", path.Base(e.Given.Source), count(int64(n), "token", "tokens"),
+			e.Row.MaxSequenceLength+n)
 	}
 }
 
@@ -65,6 +81,10 @@ func (d *Doubts) Warnings(rows iter.Seq2[*stages.Element, error]) (all []string,
 			text += ": the model decides what it shows"
 		}
 		all = append(all, text)
+	}
+	if d.cut > 0 {
+		all = append(all, fmt.Sprintf("%s longer than max_sequence_length and cut there, the first in %s",
+			count(d.cut, "prompt is", "prompts are"), d.firstCut))
 	}
 	shared, err := d.sharedIDs(rows)
 	if shared != "" {

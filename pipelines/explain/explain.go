@@ -125,6 +125,9 @@ func (j Asked) depends(e *stages.Element) (all []audit.Column) {
 		stages.ParamSteps: r.NumInferenceSteps, stages.ParamGuidanceScale: r.Guidance(),
 		stages.ParamMaxSequenceLength: r.MaxSequenceLength,
 	}
+	if r.GuidanceScale2 != nil {
+		values[stages.ParamGuidanceScale2] = *r.GuidanceScale2
+	}
 	if r.Seed != nil {
 		values[stages.ParamSeed] = *r.Seed
 	}

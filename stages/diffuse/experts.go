@@ -104,6 +104,25 @@ func (s *stage) Loading() *stages.Loading {
 	return l
 }
 
+// remark says how many steps each of two denoisers makes of a row.
+func (s *stage) remark(row *schemas.PromptRow) string {
+	if s.experts == nil {
+		return ""
+	}
+	sampler, err := s.recipe.New(row.NumInferenceSteps, s.clip(row))
+	if err != nil {
+		return "" // Check has refused the row
+	}
+	first, all := 0, sampler.Timesteps()
+	for _, t := range all {
+		if t >= s.Boundary {
+			first++
+		}
+	}
+	return fmt.Sprintf("of %d steps transformer makes %d, and %s makes %d, those below timestep %g", len(all), first,
+		secondExpert, len(all)-first, s.Boundary)
+}
+
 // enter makes room on a device for one of the denoisers and counts its load.
 func (s *stage) enter(dev kernels.Backend, expert int) {
 	comes, goes := s.Sharded.Component, s.experts.second.Component

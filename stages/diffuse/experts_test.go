@@ -183,6 +183,23 @@ func TestTwoDenoisersAreRefused(t *testing.T) {
 	nntest.WantError(t, "one denoiser", plainStage(t, nil).Check(&row), "guidance_scale_2 is 3, but Plain has one denoiser")
 }
 
+// TestStepsOfEachDenoiser: a dry run says how the steps of a row are shared out.
+func TestStepsOfEachDenoiser(t *testing.T) {
+	s, err := twoStage(t, twoFiles(t, twoConfig, ""), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := batchOf(1, 17, 4)[0].Row
+	row.NumInferenceSteps = 8
+	const want = "of 8 steps transformer makes 2, and transformer_2 makes 6, those below timestep 500"
+	if got := s.Capabilities().Remark(&row); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := plainStage(t, nil).Capabilities().Remark(&row); got != "" {
+		t.Errorf("of one denoiser: %q", got)
+	}
+}
+
 // TestGroup: groups are as large as loading asks for, and a row's own parameters decide.
 func TestGroup(t *testing.T) {
 	s, err := twoStage(t, twoFiles(t, twoConfig, ""), nil)

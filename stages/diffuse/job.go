@@ -32,7 +32,7 @@ type job struct {
 // newJob fails the elements that do not fit; a nil job means that none is left.
 func (s *stage) newJob(batch []*stages.Element, clip int) (*job, error) {
 	row := &batch[0].Row
-	j := &job{stage: s, size: s.Config.LatentSize(row), guided: row.Guided(), clip: clip, plans: &plans{},
+	j := &job{stage: s, size: s.Config.LatentSize(row), guided: s.Guided(row), clip: clip, plans: &plans{},
 		noises: map[*stages.Element][]float32{}}
 	for _, e := range batch {
 		if err := j.add(e); err != nil {
@@ -53,7 +53,7 @@ func (s *stage) newJob(batch []*stages.Element, clip int) (*job, error) {
 
 // add takes an element whose texts, noise and given frames fit.
 func (j *job) add(e *stages.Element) error {
-	if err := j.checkTexts(e.Text); err != nil {
+	if err := j.checkTexts(e.Text, &e.Row); err != nil {
 		return err
 	}
 	noise, err := j.readNoise(e, j.size)

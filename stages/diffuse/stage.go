@@ -94,14 +94,22 @@ func newStage(m *stages.Model, pick func(config []byte) (dit.Network, error), ag
 // Capabilities says what the stage can do beyond Run.
 func (s *stage) Capabilities() stages.Capabilities {
 	return stages.Capabilities{Params: s.Params, Published: func() schemas.PromptRow { return s.Published },
-		Complete:    s.complete,
+		Complete: s.complete, TextLength: s.paddedLength(), Remark: s.remark,
 		LatentShape: s.LatentShape, LoopDigest: s.LoopDigest, Cost: s.Cost, Loading: s.Loading(), Group: s.group(),
 		Spread: &stages.Spread{Width: s.Width, Run: s.RunSet}}
 }
 
+// paddedLength is Capabilities.TextLength.
+func (s *stage) paddedLength() int {
+	if s.PadsText {
+		return s.TextTokens
+	}
+	return 0
+}
+
 // complete gives rows under guidance a negative prompt.
 func (s *stage) complete(row *schemas.PromptRow) {
-	if row.NegativePrompt == "" && row.Guided() {
+	if row.NegativePrompt == "" && s.Guided(row) {
 		row.NegativePrompt = s.NoNegative
 	}
 }
@@ -141,13 +149,13 @@ func (s *stage) clip(row *schemas.PromptRow) sampler.VideoSize {
 // Need is that of the network for texts of full length.
 func (s *stage) Need(row *schemas.PromptRow, n int) (int64, error) {
 	switch {
-	case s.experts != nil && row.Guided():
+	case s.experts != nil && s.Guided(row):
 		n = 2 // the branches of one element at a time
 	case s.experts != nil:
 		n = 1
 	case s.byImages(row) || s.Conditions.Images != nil && row.Loop > 1:
 		n = 3 * min(n, max(1, s.Pipeline)) // the branches of one element at a time, or of one for each stage
-	case row.Guided():
+	case s.Guided(row):
 		n *= 2
 	}
 	need, err := dit.SampleBytes(s.Config, n, s.Config.LatentSize(row), s.TextTokens)
@@ -163,14 +171,16 @@ func (s *stage) Need(row *schemas.PromptRow, n int) (int64, error) {
 }
 
 // checkTexts refuses texts that the model does not take.
-func (s *stage) checkTexts(t *stages.Text) error {
-	if err := s.checkText(t.Embedding); err != nil || t.Negative == nil {
+func (s *stage) checkTexts(t *stages.Text, row *schemas.PromptRow) error {
+	most := s.TextLength(row)
+	if err := s.checkText(t.Embedding, most); err != nil || t.Negative == nil {
 		return err
 	}
-	return s.checkText(t.Negative)
+	return s.checkText(t.Negative, most)
 }
 
-func (s *stage) checkText(a *stages.Array) error {
+// checkText refuses a text of more than most tokens, or of another width.
+func (s *stage) checkText(a *stages.Array, most int) error {
 	if a == nil {
 		return errors.New("the row has no text embedding")
 	}
@@ -178,9 +188,9 @@ func (s *stage) checkText(a *stages.Array) error {
 		return fmt.Errorf("the text embedding has shape %v, the model takes (tokens, %d)",
 			a.Shape, s.TextWidth)
 	}
-	if a.Shape[0] > s.TextTokens {
-		return fmt.Errorf("the text has %d tokens, the model takes %d: lower max_sequence_length",
-			a.Shape[0], s.TextTokens)
+	if a.Shape[0] > most {
+		return fmt.Errorf("the text has %d tokens, the model takes %d for this row: lower max_sequence_length where the text is encoded",
+			a.Shape[0], most)
 	}
 	return nil
 }

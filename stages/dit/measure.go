@@ -34,7 +34,7 @@ func SampleBytes(net Network, rows int, size LatentSize, tokens int) (int64, err
 func Work(net Network, row *schemas.PromptRow) (cost.Estimate, error) {
 	d := net.Describe()
 	branches := 1
-	if row.Guided() {
+	if d.Guided(row) {
 		branches = 2
 	}
 	size := net.LatentSize(row)

@@ -57,6 +57,11 @@ type Description struct {
 	DType       kernels.DType // of weights and activations
 	TextWidth   int           // numbers of a token of text
 	TextTokens  int           // most tokens of a text
+	// PadsText says that the network attends to padding: texts have the length of TextLength.
+	PadsText bool
+	// UnguidedTo1 says that rows with a guidance_scale up to 1 have no unguided branch, as in diffusers. Else only those of
+	// exactly 1 have none.
+	UnguidedTo1 bool
 
 	Options   Options           // those that concern any network, as the job gave them
 	Recipe    sampler.Recipe    // how it is sampled
@@ -74,6 +79,20 @@ type Description struct {
 	// it. The zero value: no box. A network that takes given frames has none.
 	Box        LatentSize
 	Conditions Conditions // on given frames
+}
+
+// Guided reports whether a row has an unguided branch.
+func (d *Description) Guided(row *schemas.PromptRow) bool {
+	return row.Guided() && !(d.UnguidedTo1 && row.Guidance() < 1)
+}
+
+// TextLength returns how many tokens the text of a row may have, and with PadsText has: max_sequence_length, or TextTokens where
+// the row has none, as tables of embeddings may.
+func (d *Description) TextLength(row *schemas.PromptRow) int {
+	if !d.PadsText || row.MaxSequenceLength == 0 {
+		return d.TextTokens
+	}
+	return row.MaxSequenceLength
 }
 
 // Conditions is how a network takes given frames.

@@ -12,7 +12,7 @@ import (
 
 // TestSinusoid checks values of the reference at t = 968.
 func TestSinusoid(t *testing.T) {
-	s := nn.Sinusoid([]float32{0, 968})[nn.SinusoidWidth:]
+	s := nn.Sinusoid([]float32{0, 968}, nn.SinusoidWidth)[nn.SinusoidWidth:]
 	for i, want := range []float64{0.9251132, -0.6649343, -0.8515716} {
 		if math.Abs(float64(s[i])-want) > 1e-6 {
 			t.Errorf("cosine %d is %g, want %g", i, s[i], want)

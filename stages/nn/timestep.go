@@ -7,25 +7,26 @@ import (
 	"latentbeam/stages/weight"
 )
 
-// SinusoidWidth is the width of the timestep sinusoid, 128 cosines and 128 sines.
+// SinusoidWidth is the published width of the timestep sinusoid: 128 cosines and 128 sines.
 const SinusoidWidth = 256
 
 // TimestepEmbedder turns a diffusion timestep into a vector: sinusoid, Linear, SiLU, Linear.
 type TimestepEmbedder struct {
-	L0, L2 Linear // mlp.0 (C, 256), mlp.2 (C, C)
+	L0, L2 Linear // mlp.0 (C, W), mlp.2 (C, C)
+	Width  int    // W of the sinusoid, even
 }
 
 // LoadTimestepEmbedder reads "mlp.0" (C, 256) and "mlp.2" (C, C), with biases.
 func LoadTimestepEmbedder(w *weight.Weights, c int) TimestepEmbedder {
-	return TimestepEmbedder{
+	return TimestepEmbedder{Width: SinusoidWidth,
 		L0: LoadLinear(w.Sub("mlp.0"), SinusoidWidth, c), L2: LoadLinear(w.Sub("mlp.2"), c, c),
 	}
 }
 
 // Forward embeds the timesteps of a batch in type dt: (B) -> (B, C). The sinusoid is computed in fp32.
 func (e TimestepEmbedder) Forward(be kernels.Backend, dt kernels.DType, timesteps []float32) kernels.Tensor {
-	s := be.Alloc(dt, len(timesteps), SinusoidWidth) // (B, 256)
-	be.Upload(s, Sinusoid(timesteps))
+	s := be.Alloc(dt, len(timesteps), e.Width) // (B, W)
+	be.Upload(s, Sinusoid(timesteps, e.Width))
 	return e.L2.Forward(be, e.L0.Forward(be, s, kernels.SiLU), kernels.Identity)
 }
 
@@ -51,15 +52,15 @@ func (e SizeEmbedder) Forward(be kernels.Backend, dt kernels.DType, values [][]f
 	return y.Reshape(len(values), len(flat)/len(values)*y.Dim(1))
 }
 
-// Sinusoid returns the embedding of each t in 256 values, first cos(t f_k), then sin(t f_k), with
-// f_k = 10000^(-k/128). Frequencies and angles are rounded to fp32 as in the reference: at t = 999 the
+// Sinusoid returns the embedding of each t in width values, first cos(t f_k), then sin(t f_k), with
+// f_k = 10000^(-2k/width). Frequencies and angles are rounded to fp32 as in the reference: at t = 999 the
 // rounding of an angle shows in the fifth digit.
-func Sinusoid(timesteps []float32) []float32 {
-	const half = SinusoidWidth / 2
-	out := make([]float32, 0, len(timesteps)*SinusoidWidth)
-	var freq [half]float32
+func Sinusoid(timesteps []float32, width int) []float32 {
+	half := width / 2
+	out := make([]float32, 0, len(timesteps)*width)
+	freq := make([]float32, half)
 	for k := range freq {
-		exponent := float32(-math.Log(10000)) * float32(k) / half
+		exponent := float32(-math.Log(10000)) * float32(k) / float32(half)
 		freq[k] = float32(math.Exp(float64(exponent)))
 	}
 	for _, t := range timesteps {

@@ -42,7 +42,7 @@ func Load(cfg Config, w *weight.Weights) (*Model, error) {
 	m := &Model{
 		Config: cfg,
 		embed:  loadEmbed(w.Sub("pos_embed.proj"), cfg),
-		timestep: nn.TimestepEmbedder{L0: nn.LoadLinear(times.Sub("linear_1"), nn.SinusoidWidth, c),
+		timestep: nn.TimestepEmbedder{Width: nn.SinusoidWidth, L0: nn.LoadLinear(times.Sub("linear_1"), nn.SinusoidWidth, c),
 			L2: nn.LoadLinear(times.Sub("linear_2"), c, c)},
 		blockMod: nn.LoadLinear(w.Sub("adaln_single.linear"), c, 6*c),
 		text: nn.MLP{FC1: nn.LoadLinear(caption.Sub("linear_1"), cfg.TextWidth, c),

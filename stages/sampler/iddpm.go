@@ -30,10 +30,10 @@ func NewIDDPM(numInferenceSteps, guidedChannels int, fp32Tables bool) (*IDDPM, e
 func (s *IDDPM) Steps() int { return len(s.steps) }
 
 // Timesteps returns the timesteps in the order in which the network sees them: from 999 down to 0.
-func (s *IDDPM) Timesteps() []int {
-	out := make([]int, 0, len(s.steps))
+func (s *IDDPM) Timesteps() []float32 {
+	out := make([]float32, 0, len(s.steps))
 	for i := len(s.steps) - 1; i >= 0; i-- {
-		out = append(out, int(s.steps[i].timestep))
+		out = append(out, s.steps[i].timestep)
 	}
 	return out
 }

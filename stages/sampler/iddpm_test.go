@@ -22,13 +22,13 @@ func sampler(t *testing.T, steps int) *IDDPM {
 func TestRespacing(t *testing.T) {
 	at := sampler(t, 100).Timesteps()
 	slices.Reverse(at)
-	if len(at) != 100 || !slices.Equal(at[:8], []int{0, 10, 20, 30, 40, 50, 61, 71}) ||
-		!slices.Equal(at[98:], []int{989, 999}) {
+	if len(at) != 100 || !slices.Equal(at[:8], []float32{0, 10, 20, 30, 40, 50, 61, 71}) ||
+		!slices.Equal(at[98:], []float32{989, 999}) {
 		t.Errorf("100 steps are %v", at)
 	}
 	for i := 1; i < len(at); i++ {
 		if gap := at[i] - at[i-1]; gap != 10 && gap != 11 {
-			t.Errorf("gap %d before %d", gap, at[i])
+			t.Errorf("gap %g before %g", gap, at[i])
 		}
 	}
 	if all := sampler(t, 1000).Timesteps(); len(all) != 1000 || all[0] != 999 || all[999] != 0 {

@@ -11,6 +11,8 @@ import (
 type Sampler interface {
 	// Steps returns how many steps Sample takes, each with one call of the network.
 	Steps() int
+	// Timesteps returns those of the calls, in order.
+	Timesteps() []float32
 	// Signature names the sampler with its tables: samplers of one signature can go on from each other's State.
 	Signature() string
 	// Sample turns the initial noise z (n x Channels x Size) into latents, in place. progress, which may be

@@ -72,8 +72,10 @@ func (c goldenCase) sampler(t *testing.T, cfg Config) sampler.Sampler {
 		t.Fatal(err)
 	}
 	if iddpm, ok := s.(*sampler.IDDPM); ok && c.TimestepMap != nil {
-		ascending := iddpm.Timesteps()
-		slices.Reverse(ascending)
+		var ascending []int
+		for _, t := range slices.Backward(iddpm.Timesteps()) {
+			ascending = append(ascending, int(t))
+		}
 		if !slices.Equal(ascending, c.TimestepMap) {
 			t.Errorf("timesteps %v, want %v", ascending, c.TimestepMap)
 		}

@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
@@ -22,7 +25,9 @@ type Config struct {
 	NumBuckets  int     `json:"relative_attention_num_buckets"` // 32
 	MaxDistance int     `json:"relative_attention_max_distance"`
 	Epsilon     float64 `json:"layer_norm_epsilon"`
-	FeedForward string  `json:"feed_forward_proj"` // one of acts
+	FeedForward string  `json:"feed_forward_proj"` // FUNCTION or gated-FUNCTION, one of acts
+	DenseAct    *string `json:"dense_act_fn"`      // wins over the function of FeedForward; nil: not given
+	Gated       *bool   `json:"is_gated_act"`      // wins over the gate of FeedForward; nil: not given
 
 	// DType is that of weights and activations, which the file does not decide; see Encode.
 	DType kernels.DType `json:"-"`
@@ -39,14 +44,48 @@ const (
 
 // act is the function in a feed-forward layer.
 type act struct {
-	gated bool            // it is that of one of two products; else there is one product
-	op    kernels.UnaryOp // Identity where the function is host
-	host  func(kernels.Backend, kernels.Tensor)
+	op   kernels.UnaryOp // Identity where the function is host
+	host func(kernels.Backend, kernels.Tensor)
 }
 
-// acts are the functions by their names in config.json. T5 of 2019 has relu, v1.1 gated-gelu.
-var acts = map[string]act{"gated-gelu": {gated: true, op: kernels.GELUTanh}, "gated-silu": {gated: true, op: kernels.SiLU},
-	"gated-relu": {gated: true, host: nn.ReLU}, "relu": {host: nn.ReLU}}
+// acts are the functions by their names in transformers.
+var acts = map[string]act{"relu": {host: nn.ReLU}, "silu": {op: kernels.SiLU}, "gelu": {host: nn.GELU},
+	"quick_gelu": {host: nn.QuickGELU}, "gelu_new": {op: kernels.GELUTanh}}
+
+// actAliases are other names of the same functions.
+var actAliases = map[string]string{"swish": "silu", "gelu_python": "gelu", "gelu_pytorch_tanh": "gelu_new",
+	"gelu_python_tanh": "gelu_new"}
+
+// projected returns the function and the gate that FeedForward names: gated-gelu is gelu_new, as in transformers.
+func (c Config) projected() (name string, gated bool) {
+	if name, gated = strings.CutPrefix(c.FeedForward, "gated-"); gated && name == "gelu" {
+		name = "gelu_new"
+	}
+	return cmp.Or(actAliases[name], name), gated
+}
+
+// activation returns the function in the feed-forward layers, and whether it gates a second product. dense_act_fn and
+// is_gated_act win over feed_forward_proj, as in transformers.
+func (c Config) activation() (name string, gated bool) {
+	name, gated = c.projected()
+	if c.DenseAct != nil {
+		name = cmp.Or(actAliases[*c.DenseAct], *c.DenseAct)
+	}
+	if c.Gated != nil {
+		gated = *c.Gated
+	}
+	return name, gated
+}
+
+// otherActivation names the activation where FeedForward says another, else "". The weights' digest does not tell it, so
+// it joins the digest of the stage.
+func (c Config) otherActivation() string {
+	name, gated := c.activation()
+	if projected, gate := c.projected(); name == projected && gated == gate {
+		return ""
+	}
+	return fmt.Sprintf("activation %s, gated %t", name, gated)
+}
 
 // ParseConfig reads transformers' config.json. Unknown keys are ignored: the file holds many that do not
 // concern the encoder.
@@ -82,9 +121,14 @@ func (c Config) validate() error {
 		return fmt.Errorf("t5 config.json: num_heads * d_kv is %d, must be at most %d",
 			c.NumHeads*c.DKV, maxWidth)
 	}
-	if _, known := acts[c.FeedForward]; !known {
-		return fmt.Errorf("t5 config.json: feed_forward_proj is %q, only gated-gelu (T5 v1.1), gated-silu, gated-relu and "+
-			"relu are supported", c.FeedForward)
+	name, _ := c.activation()
+	if _, known := acts[name]; !known {
+		field := "feed_forward_proj"
+		if c.DenseAct != nil {
+			field = "dense_act_fn"
+		}
+		return fmt.Errorf("t5 config.json: %s names the function %q; there are %s", field, name,
+			strings.Join(slices.Sorted(maps.Keys(acts)), ", "))
 	}
 	if c.NumBuckets < 4 || c.NumBuckets%2 != 0 || c.NumBuckets > maxBuckets {
 		return fmt.Errorf("t5 config.json: relative_attention_num_buckets is %d, must be even and 4 to %d", c.NumBuckets, maxBuckets)

@@ -97,7 +97,7 @@ func loadLayer(w *weight.Weights, cfg Config) layer {
 		wo: nn.LoadSum(dense.Sub("wo").As(cfg.streamType()), cfg.DFF, cfg.DModel, hidden,
 			nn.ColumnParts(cfg.DFF), false),
 	}
-	if acts[cfg.FeedForward].gated {
+	if _, gated := cfg.activation(); gated {
 		l.wi0, l.wi1 = wi("wi_0"), wi("wi_1")
 	} else {
 		l.wi0 = wi("wi")
@@ -263,12 +263,13 @@ func (e *Encoder) feedForward(be kernels.Backend, l *layer, x kernels.Tensor) {
 	defer be.Scope()()
 	h := be.Alloc(e.DType, x.Shape...) // (sum L, d_model)
 	e.norm(be, h, x, l.norm1)
-	act := acts[e.FeedForward]
+	name, gated := e.activation()
+	act := acts[name]
 	up := l.wi0.Forward(be, h, act.op) // (sum L, d_ff)
 	if act.host != nil {
 		act.host(be, up)
 	}
-	if act.gated {
+	if gated {
 		up = l.wi1.ForwardGated(be, h, up) // (sum L, d_ff)
 	}
 	l.wo.AddTo(be, x, up, kernels.Tensor{})

@@ -189,7 +189,7 @@ func TestConfigIsChecked(t *testing.T) {
 		{`{` + good + `,"feed_forward_proj":"gated-gelu","model_type":"t5"}`, ""},
 		{`{` + good + `,"model_type":"umt5"}`, ""}, // whose configurations may leave gated-gelu out
 		{`{` + good + `,"model_type":"mt5"}`, ""},
-		{`{` + good + `,"model_type":"mt5","feed_forward_proj":"gated-elu"}`, `feed_forward_proj is "gated-elu"`},
+		{`{` + good + `,"model_type":"mt5","feed_forward_proj":"gated-elu"}`, `feed_forward_proj names the function "elu"; there are gelu, gelu_new`},
 		{`{` + good + `,"model_type":"byt5"}`, `this is "byt5", not a T5 encoder`},
 		{`{"model_type":"STDiT3","hidden_size":1152}`, `this is "STDiT3", not a T5 encoder`},
 		{`{"_class_name":"AutoencoderKL"}`, `this is "AutoencoderKL"`},

@@ -105,6 +105,7 @@ func open(m *stages.Model, o stages.Options) (stages.Stage, error) {
 	if wrapping != templateNone {
 		named = append(named, wrapping...)
 	}
+	named = append(named, encoder.Config.otherActivation()...)
 	digest := sha256.Sum256(named)
 	return &stage{Sharded: sharded, tok: tok, digest: hex.EncodeToString(digest[:]), clean: opts.Clean, scores: style,
 		template: templates[wrapping]}, nil
@@ -232,7 +233,7 @@ func (s *stage) tokenize(batch []*stages.Element) (b prompts, err error) {
 		}
 		cut := 0
 		for _, c := range b.clips[i] {
-			ids, n := s.tokens(s.template.wrap(withScores(s.scores, c.Text, &e.Row)), e)
+			ids, n := s.segment(c, &e.Row)
 			b.add(ids)
 			cut += n
 		}
@@ -240,7 +241,7 @@ func (s *stage) tokenize(batch []*stages.Element) (b prompts, err error) {
 			e.Read(map[string]string{readingCut: strconv.Itoa(cut)})
 		}
 		if e.Row.NegativePrompt != "" {
-			ids, _ := s.tokens(s.negative(&e.Row), e)
+			ids, _ := s.tokens(s.negative(&e.Row), &e.Row)
 			b.add(ids)
 		}
 	}
@@ -278,10 +279,28 @@ func (s *stage) negative(row *schemas.PromptRow) string {
 	return row.NegativePrompt
 }
 
+// segment returns the ids of a part of a row's prompt, and how many were cut off.
+func (s *stage) segment(c condition.Segment, row *schemas.PromptRow) ([]int32, int) {
+	return s.tokens(s.template.wrap(withScores(s.scores, c.Text, row)), row)
+}
+
+// cutTokens is Capabilities.CutTokens.
+func (s *stage) cutTokens(row *schemas.PromptRow) (cut int) {
+	all, err := segments(row)
+	if err != nil {
+		return 0 // Check has refused such a row
+	}
+	for _, c := range all {
+		_, n := s.segment(c, row)
+		cut += n
+	}
+	return cut
+}
+
 // tokens returns the ids of a prompt, and how many were cut off.
-func (s *stage) tokens(prompt string, e *stages.Element) ([]int32, int) {
+func (s *stage) tokens(prompt string, row *schemas.PromptRow) ([]int32, int) {
 	if s.clean {
 		prompt = s.template.cleaner(s.Config.kin())(prompt)
 	}
-	return s.tok.EncodeCut(prompt, e.Row.MaxSequenceLength)
+	return s.tok.EncodeCut(prompt, row.MaxSequenceLength)
 }

@@ -1,6 +1,7 @@
 package wan
 
 import (
+	"cmp"
 	"errors"
 
 	"latentbeam/kernels"
@@ -14,6 +15,7 @@ type batch struct {
 	be     kernels.Backend
 	rows   *dit.Rows
 	area   int              // patches of a frame
+	tokens int              // of a text with its padding
 	frames int              // T'
 	beside []kernels.Tensor // of each part, see conditions
 	rope   nn.Rope          // (T', S, D/2), of all tokens
@@ -30,8 +32,9 @@ func (m *Model) Prepare(be kernels.Backend, rows *dit.Rows) (dit.Batch, error) {
 	frames, side, _ := m.axes()
 	b := &batch{Model: m, be: be, rows: rows, area: h * w, frames: t, kv: make([]kernels.Tensor, m.Layers),
 		rope: nn.NewVideoRope(be, kernels.F32, nn.RopeAngles(t, frames, 1), nn.RopeAngles(h, side, 1), nn.RopeAngles(w, side, 1))}
+	b.tokens = cmp.Or(rows.Rows[0].Row.MaxSequenceLength, textTokens)
 	for i := m.own.Lo; i < m.own.Hi; i++ {
-		b.kv[i] = be.Alloc(m.DType, len(rows.Rows), textTokens, 2, m.blocks[i].cross.mine.Len(), m.HeadSize)
+		b.kv[i] = be.Alloc(m.DType, len(rows.Rows), b.tokens, 2, m.blocks[i].cross.mine.Len(), m.HeadSize)
 	}
 	if m.image != nil {
 		if err := b.allocSeen(); err != nil {

@@ -82,7 +82,7 @@ func (c Config) validate() error {
 		most  int
 	}{
 		{"num_attention_heads", c.Heads, maxWidth}, {"attention_head_dim", c.HeadSize, maxWidth},
-		{"in_channels", c.InChannels, maxWidth}, {"text_dim", c.TextWidth, maxWidth}, {"ffn_dim", c.FFN, 1 << 20},
+		{"in_channels", c.InChannels, maxWidth}, {"text_dim", c.TextWidth, maxWidth}, {"ffn_dim", c.FFN, 1 << 20}, {"freq_dim", c.FreqDim, maxWidth},
 		{"num_layers", c.Layers, maxLayers}, {"rope_max_seq_len", c.MaxPositions, maxWidth},
 	} {
 		if v.value < 1 || v.value > v.most {
@@ -96,8 +96,8 @@ func (c Config) validate() error {
 		return fmt.Errorf("attention_head_dim is %d: rotary positions need an even number from 6 on", c.HeadSize)
 	case c.PatchSize != nn.Patch{1, 2, 2}:
 		return fmt.Errorf("patch_size is %v, only (1, 2, 2) is supported", c.PatchSize)
-	case c.FreqDim != nn.SinusoidWidth:
-		return fmt.Errorf("freq_dim is %d, only %d is supported", c.FreqDim, nn.SinusoidWidth)
+	case c.FreqDim%2 != 0:
+		return fmt.Errorf("freq_dim is %d: give an even number, for cosines and sines", c.FreqDim)
 	case !c.CrossAttnNorm:
 		return errors.New("cross_attn_norm is false, only true is supported")
 	case c.QKNorm != "rms_norm_across_heads":

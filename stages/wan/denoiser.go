@@ -1,6 +1,7 @@
 package wan
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -64,12 +65,12 @@ type options struct {
 	// FlowSolver is unipc, euler or dmd, FlowSigmas a published table: diffusers, wan or distilled. FlowShift moves the
 	// steps towards the noise. The defaults are those of the model's scheduler_config.json, where there is one; else
 	// unipc, diffusers and 3. What differs from the latter shows in the keys, wherever it comes from.
-	FlowSolver string  `yaml:"flow_solver" json:"flow_solver,omitempty"`
-	FlowSigmas string  `yaml:"flow_sigmas" json:"flow_sigmas,omitempty"`
-	FlowShift  float64 `yaml:"flow_shift" json:"flow_shift,omitempty"`
+	FlowSolver string   `yaml:"flow_solver" json:"flow_solver,omitempty"`
+	FlowSigmas string   `yaml:"flow_sigmas" json:"flow_sigmas,omitempty"`
+	FlowShift  *float64 `yaml:"flow_shift" json:"flow_shift,omitempty"`
 	// BoundaryRatio is the part of the training process at which the second of two denoisers takes over. The default is
 	// that of model_index.json; models of one denoiser have none.
-	BoundaryRatio float64 `yaml:"boundary_ratio" json:"boundary_ratio,omitempty"`
+	BoundaryRatio *float64 `yaml:"boundary_ratio" json:"boundary_ratio,omitempty"`
 }
 
 // published is how the model's own files sample.
@@ -104,15 +105,17 @@ func open(cfg Config, p published, o stages.Options) (*denoiser, error) {
 	if err := opts.publish(p); err != nil {
 		return nil, fmt.Errorf("denoise: %w", err)
 	}
-	recipe, err := sampler.Wan(sampler.WanConfig{Solver: opts.FlowSolver, Sigmas: opts.FlowSigmas, Shift: opts.FlowShift})
+	recipe, err := sampler.Wan(opts.sampling())
 	if err != nil {
 		return nil, fmt.Errorf("denoise: %w", err)
 	}
 	if err := opts.Check("Wan", cfg.OutChannels, 0); err != nil {
 		return nil, fmt.Errorf("denoise: %w", err)
 	}
-	d := &denoiser{Config: cfg, options: opts.Options, recipe: recipe, negative: schemas.None,
-		boundary: float32(opts.BoundaryRatio * trainingSteps), input: cfg.imageInput(p.index)}
+	d := &denoiser{Config: cfg, options: opts.Options, recipe: recipe, negative: schemas.None, input: cfg.imageInput(p.index)}
+	if opts.BoundaryRatio != nil {
+		d.boundary = float32(*opts.BoundaryRatio * trainingSteps)
+	}
 	if c := p.index.ClassName; c == PipelineName || c == ImageName || c == DMDName {
 		d.negative = publishedNegative
 	}
@@ -139,29 +142,45 @@ func (o *options) publish(p published) error {
 	if o.FlowSolver == "" && p.solver.Solver != "unipc" {
 		o.FlowSolver = p.solver.Solver
 	}
-	if o.FlowShift == 0 && p.solver.Shift != 3 && !own.Distilled() { // models of few steps have a shift of their own
-		o.FlowShift = p.solver.Shift
+	if v := o.FlowShift; v != nil && !(*v > 0) {
+		return stages.Errorf("flow_shift", "flow_shift is %g: give a number above 0, or leave it out", *v)
 	}
-	if b := p.index.BoundaryRatio; o.BoundaryRatio == 0 && b != nil {
-		o.BoundaryRatio = *b
+	if v := o.BoundaryRatio; v != nil && !(*v > 0 && *v <= 1) {
+		return stages.Errorf("boundary_ratio", "boundary_ratio is %g: give a number above 0, at most 1, or leave it out", *v)
 	}
-	if o.BoundaryRatio < 0 || o.BoundaryRatio > 1 {
-		return stages.Errorf("boundary_ratio", "boundary_ratio is %g: give a number above 0, at most 1", o.BoundaryRatio)
+	// Models of few steps have a shift of their own, and 3 is the default of all others.
+	if s := p.solver.Shift; o.FlowShift == nil && s != 0 && s != 3 && !own.Distilled() {
+		o.FlowShift = &s
+	}
+	o.BoundaryRatio = cmp.Or(o.BoundaryRatio, p.index.BoundaryRatio)
+	if v := o.BoundaryRatio; v != nil && !(*v > 0 && *v <= 1) {
+		return fmt.Errorf("model_index.json: boundary_ratio is %g: give a number above 0, at most 1, or null", *v)
 	}
 	return nil
+}
+
+// sampling is the configuration of the sampler.
+func (o options) sampling() sampler.WanConfig {
+	c := sampler.WanConfig{Solver: o.FlowSolver, Sigmas: o.FlowSigmas}
+	if o.FlowShift != nil {
+		c.Shift = *o.FlowShift
+	}
+	return c
 }
 
 // Describe returns what the stage must know of the network.
 func (d *denoiser) Describe() dit.Description {
 	return dit.Description{Name: "Wan", Channels: d.OutChannels, OutChannels: d.OutChannels, Patch: d.PatchSize,
 		Hidden: d.Hidden(), Heads: d.Heads, Blocks: d.Layers, Sums: 3, Full: true, DType: d.DType,
-		TextWidth: d.TextWidth, TextTokens: textTokens, Options: d.options, Recipe: d.recipe, LatentScale: 1,
+		TextWidth: d.TextWidth, TextTokens: textTokens, PadsText: true,
+		UnguidedTo1: true, Options: d.options, Recipe: d.recipe, LatentScale: 1,
 		NoNegative: d.negative, Published: d.published(), Boundary: d.boundary, Params: d.params(),
 		Conditions: dit.Conditions{Input: d.input, Marked: d.input == dit.FirstFrame}}
 }
 
 // params are the columns that not all models depend on.
 func (d *denoiser) params() (out []stages.Param) {
+	out = append(out, stages.ParamTextLength)
 	if d.boundary > 0 {
 		out = append(out, stages.ParamGuidanceScale2)
 	}
@@ -208,9 +227,9 @@ func (d *denoiser) Check(row *schemas.PromptRow) error {
 	if err := d.checkSize(row); err != nil {
 		return err
 	}
-	switch guidance := row.Guidance(); {
-	case row.GuidanceScale != nil && guidance < 1:
-		return fmt.Errorf("guidance_scale is %g: Wan takes 1, which is none, and more", guidance)
+	switch {
+	case row.MaxSequenceLength > textTokens:
+		return fmt.Errorf("max_sequence_length is %d: Wan takes texts of 1 to %d tokens", row.MaxSequenceLength, textTokens)
 	case row.Loop > 1:
 		return errors.New("loop is given: Wan makes one clip")
 	case d.input == dit.BesideLatents && row.Reference == "":

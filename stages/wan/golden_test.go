@@ -215,7 +215,8 @@ func TestRefuses(t *testing.T) {
 		`{"in_channels":36}`:                                   "",
 		`{"in_channels":40}`:                                   "in_channels is 40 and out_channels is 16",
 		`{"in_channels":48,"out_channels":48}`:                 "",
-		`{"freq_dim":128}`:                                     "freq_dim is 128",
+		`{"freq_dim":128}`:                                     "",
+		`{"freq_dim":127}`:                                     "freq_dim is 127: give an even number",
 		`{"qk_norm":null}`:                                     "",
 		`{"qk_norm":"rms_norm"}`:                               "qk_norm",
 		`{"cross_attn_norm":false}`:                            "cross_attn_norm",
@@ -230,8 +231,9 @@ func TestRefuses(t *testing.T) {
 		nntest.WantError(t, config, err, want)
 	}
 	for text, want := range map[string]string{
-		"dtype: bf16": "", "dtype: fp16": `dtype is "fp16": give fp32 or bf16`, "dtype: fp32": "", "flow_shift: -2": "flow_shift is -2",
-		"flow_solver: dpm": "flow_solver", "flow_sigmas: wan": "", "cfg_channel: 3": "cfg_channel is 3",
+		"dtype: bf16": "", "dtype: fp16": `dtype is "fp16": give fp32 or bf16`, "dtype: fp32": "", "flow_shift: -2": "flow_shift is -2", "flow_shift: 0": "flow_shift is 0: give a number above 0, or leave it out",
+		"boundary_ratio: 0": "boundary_ratio is 0",
+		"flow_solver: dpm":  "flow_solver", "flow_sigmas: wan": "", "cfg_channel: 3": "cfg_channel is 3",
 	} {
 		_, err := open(DefaultConfig(), published{}, optionsOf(t, text))
 		nntest.WantError(t, text, err, want)
@@ -251,7 +253,10 @@ func TestRefuses(t *testing.T) {
 	nntest.WantError(t, "height", row(81, 488, 832, 5, 1), "height is 488")
 	nntest.WantError(t, "width", row(81, 480, 0, 5, 1), "width is 0")
 	nntest.WantError(t, "positions", row(81, 480, 16400, 1, 1), "the model has positions for 1024")
-	nntest.WantError(t, "guidance", row(81, 480, 832, 0.5, 1), "guidance_scale is 0.5")
+	nntest.WantError(t, "guidance", row(81, 480, 832, 0.5, 1), "")
+	long := rowOf(81, 480, 832, 5)
+	long.MaxSequenceLength = 513
+	nntest.WantError(t, "a long text", d.Check(&long), "max_sequence_length is 513: Wan takes texts of 1 to 512 tokens")
 	nntest.WantError(t, "loop", row(81, 480, 832, 5, 2), "loop is given")
 	if !strings.Contains(Denoiser().Options, "flow_shift") {
 		t.Error("the options are not named")

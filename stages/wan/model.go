@@ -53,7 +53,7 @@ func Load(cfg Config, w *weight.Weights) (*Model, error) {
 	timestep := wide(cond.Sub("time_embedder"))
 	m := &Model{
 		Config: cfg,
-		timestep: nn.TimestepEmbedder{L0: nn.LoadLinear(timestep.Sub("linear_1"), cfg.FreqDim, c),
+		timestep: nn.TimestepEmbedder{Width: cfg.FreqDim, L0: nn.LoadLinear(timestep.Sub("linear_1"), cfg.FreqDim, c),
 			L2: nn.LoadLinear(timestep.Sub("linear_2"), c, c)},
 		blockMod: nn.LoadLinear(cond.Sub("time_proj"), c, 6*c),
 		text: nn.MLP{FC1: nn.LoadLinear(cond.Sub("text_embedder.linear_1"), cfg.TextWidth, c),

@@ -178,7 +178,7 @@ func TestCost(t *testing.T) {
 	if err != nil || !cost.Split.Shape.Full || cost.Work <= 0 {
 		t.Errorf("%+v, %v", cost, err)
 	}
-	key, err := json.Marshal(options{Options: dit.Options{DType: "fp32"}, FlowShift: 5})
+	key, err := json.Marshal(options{Options: dit.Options{DType: "fp32"}, FlowShift: new(5.0)})
 	if err != nil || string(key) != `{"cfg_channel":0,"dtype":"fp32","flow_shift":5}` {
 		t.Errorf("the key has %s, %v", key, err)
 	}

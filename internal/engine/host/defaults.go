@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"strings"
 
 	"latentbeam/internal/config"
@@ -17,6 +18,16 @@ func withPublished(defaults schemas.PromptRow, steps []stages.Step) schemas.Prom
 		}
 	}
 	return defaults
+}
+
+// defaultsOfRows is what rows are filled up with. A guidance_scale of the job without guidance_scale_2 holds for both of two
+// denoisers.
+func defaultsOfRows(cfg *config.Config, model *stages.Model, steps []stages.Step) schemas.PromptRow {
+	d := withPublished(defaultsOf(cfg, model), steps)
+	if cfg.Defaults.GuidanceScale2 == nil && d.GuidanceScale2 != nil {
+		d.GuidanceScale2 = cmp.Or(cfg.Defaults.Row().GuidedScale(), d.GuidanceScale2)
+	}
+	return d
 }
 
 // defaultsOf is what rows are filled up with: the configuration, then the model's own defaults.

@@ -33,7 +33,7 @@ func Open(cfg *config.Config, specs []stages.Spec) (*Stages, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Stages{Config: cfg, Model: model.Name, Steps: steps, Defaults: withPublished(defaultsOf(cfg, model), steps)}, nil
+	return &Stages{Config: cfg, Model: model.Name, Steps: steps, Defaults: defaultsOfRows(cfg, model, steps)}, nil
 }
 
 // complete gives a job that lists no stages those of its model.

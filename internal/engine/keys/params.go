@@ -13,7 +13,7 @@ import (
 var laterParams = []stages.Param{
 	stages.ParamAes, stages.ParamFlow, stages.ParamCameraMotion, stages.ParamReference, stages.ParamMaskStrategy,
 	stages.ParamLoop, stages.ParamConditionFrameLength, stages.ParamConditionFrameEdit,
-	stages.ParamMedia, stages.ParamGuidanceScale2, stages.ParamNoise, stages.ParamCut,
+	stages.ParamMedia, stages.ParamGuidanceScale2, stages.ParamNoise, stages.ParamCut, stages.ParamTextLength,
 }
 
 func laterParam(p stages.Param) bool {

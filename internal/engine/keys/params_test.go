@@ -1,6 +1,7 @@
 package keys
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"strings"
@@ -63,6 +64,59 @@ func TestLaterParameters(t *testing.T) {
 	}
 	if ref(one) != ref(same) {
 		t.Error("the key depends on the name of a reference and not on its content")
+	}
+}
+
+// TestScaleOfTheSecondDenoiser: a guidance scale that the row gives holds for both denoisers, unless it or the job gives the second
+// one. Rows without a scale, and without guidance, keep the published second scale and their keys.
+func TestScaleOfTheSecondDenoiser(t *testing.T) {
+	published := 3.0
+	for _, c := range []struct {
+		first, second float64 // of the row; -1: not given
+		job           bool    // gives guidance_scale_2: 3
+		want          float64
+	}{
+		{-1, -1, false, 3}, {5, -1, false, 5}, {4, -1, false, 4}, {-1, 2, false, 2}, {5, 2, false, 2}, {1, -1, false, 3}, {0.5, -1, false, 3},
+		{-1, -1, true, 3}, {5, -1, true, 3}, {5, 0, true, 0},
+	} {
+		rules := func(one bool) *Rules {
+			r := laterRules(t)
+			r.Defaults.GuidanceScale2, r.OneScale = &published, one
+			return r
+		}
+		e := &stages.Element{Row: schemas.PromptRow{Prompt: "a"}}
+		for v, into := range map[float64]**float64{c.first: &e.Row.GuidanceScale, c.second: &e.Row.GuidanceScale2} {
+			if v >= 0 {
+				*into = &v
+			}
+		}
+		given := e.Row
+		if err := rules(!c.job).Apply(e); err != nil || e.Failed != nil || *e.Row.GuidanceScale2 != c.want {
+			t.Errorf("%+v: %v, %v, %v", c, *e.Row.GuidanceScale2, err, e.Failed)
+		}
+		before := rules(false).keyOf(t, given) == e.Key.String()
+		if want := *e.Row.GuidanceScale2 == cmp.Or(max(c.second, 0), 3) || c.job; before != want {
+			t.Errorf("%+v: the key that earlier versions gave is kept: %t, want %t", c, before, want)
+		}
+	}
+}
+
+// TestTextLength: max_sequence_length enters a key as the length of padding where a denoiser pads to another one, once more
+// beside what the encoder depends on.
+func TestTextLength(t *testing.T) {
+	rules := func(padded int) *Rules {
+		r := laterRules(t)
+		r.Steps[1].Stage = weightsOnly{digest: "bb", text: padded}
+		return r
+	}
+	for _, n := range []int{0, 120, 512} {
+		row := schemas.PromptRow{Prompt: "a", MaxSequenceLength: n}
+		if rules(0).keyOf(t, row) != goldenRules(t).keyOf(t, row) {
+			t.Errorf("%d: the key is another where padding does not matter", n)
+		}
+		if kept := rules(512).keyOf(t, row) == goldenRules(t).keyOf(t, row); kept != (n == 512) {
+			t.Errorf("%d: the key is kept: %t", n, kept)
+		}
 	}
 }
 

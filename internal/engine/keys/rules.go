@@ -1,6 +1,7 @@
 package keys
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -23,9 +24,12 @@ import (
 // tables agree on every row.
 type Rules struct {
 	Defaults schemas.PromptRow // what the job and the model say where the row is silent
-	JobSeed  int64             // rows without a seed get one derived from it and the prompt
-	Shard    int               // this run takes the keys whose number modulo Shards is Shard
-	Shards   int               // 0 and 1: all
+	// OneScale says that the job gives no guidance_scale_2, so that a row's own guidance_scale holds for both denoisers. The
+	// published pair is for rows without a scale.
+	OneScale bool
+	JobSeed  int64 // rows without a seed get one derived from it and the prompt
+	Shard    int   // this run takes the keys whose number modulo Shards is Shard
+	Shards   int   // 0 and 1: all
 	Input    stages.Kind
 	Steps    []stages.Step
 	Class    string // numeric class of the devices
@@ -103,7 +107,7 @@ var knownParams = []stages.Param{
 	stages.ParamHeight, stages.ParamWidth, stages.ParamNumFrames, stages.ParamFPS, stages.ParamSteps,
 	stages.ParamGuidanceScale, stages.ParamAes, stages.ParamFlow, stages.ParamCameraMotion, stages.ParamReference,
 	stages.ParamMaskStrategy, stages.ParamLoop, stages.ParamConditionFrameLength, stages.ParamConditionFrameEdit,
-	stages.ParamMedia, stages.ParamGuidanceScale2, stages.ParamNoise, stages.ParamCut,
+	stages.ParamMedia, stages.ParamGuidanceScale2, stages.ParamNoise, stages.ParamCut, stages.ParamTextLength,
 }
 
 // paramNames are the names of the parameters that rows have, with spaces between them.
@@ -224,6 +228,9 @@ func (r *Rules) fill(row *schemas.PromptRow) (err error) {
 	case stages.KindMedia: // nothing is sampled
 		d.NumInferenceSteps, d.GuidanceScale = 0, nil
 	}
+	if r.OneScale && d.GuidanceScale2 != nil {
+		row.GuidanceScale2 = cmp.Or(row.GuidanceScale2, row.GuidedScale())
+	}
 	*row, err = row.WithDefaults(d).Sized()
 	for _, text := range []*string{&row.Aes, &row.Flow, &row.CameraMotion, &row.Reference, &row.MaskStrategy, &row.Noise} {
 		if *text == schemas.None {
@@ -286,6 +293,8 @@ func (r *Rules) laterValue(row *schemas.PromptRow, p stages.Param) (string, erro
 		return r.references.media(row.Media)
 	case stages.ParamNoise:
 		return r.references.noise(row.Noise)
+	case stages.ParamTextLength:
+		return r.textLength(row), nil
 	}
 	if name, own := p.Column(); own {
 		value, has := row.Column(name)
@@ -307,6 +316,16 @@ func (r *Rules) laterValue(row *schemas.PromptRow, p stages.Param) (string, erro
 		}
 	}
 	return v, nil
+}
+
+// textLength is the length that the text of a row is padded to where it is not the model's own, else "".
+func (r *Rules) textLength(row *schemas.PromptRow) string {
+	for _, s := range r.Steps {
+		if n := s.Capabilities().TextLength; n > 0 && row.MaxSequenceLength > 0 && row.MaxSequenceLength != n {
+			return strconv.Itoa(row.MaxSequenceLength)
+		}
+	}
+	return ""
 }
 
 // badKey names a row that cannot be computed, by its place and its text. The failures table can name it, and a mended

@@ -17,10 +17,13 @@ import (
 type weightsOnly struct {
 	stages.Stage
 	digest string
+	text   int // Capabilities.TextLength
 }
 
-func (s weightsOnly) Digest() string                    { return s.digest }
-func (s weightsOnly) Capabilities() stages.Capabilities { return stages.Capabilities{} }
+func (s weightsOnly) Digest() string { return s.digest }
+func (s weightsOnly) Capabilities() stages.Capabilities {
+	return stages.Capabilities{TextLength: s.text}
+}
 
 // Check refuses a height of 13, so that a test has a row that cannot be done.
 func (s weightsOnly) Check(row *schemas.PromptRow) error {

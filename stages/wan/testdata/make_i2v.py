@@ -150,4 +150,5 @@ def main():
     OUT.write_text("{" + lines + "}\n")
 
 
-main()
+if __name__ == "__main__":
+    main()
