@@ -23,9 +23,14 @@ const defaultEndpoint = "https://huggingface.co"
 
 const (
 	maxAnswer = 64 << 20 // bytes of one answer that is no file
-	maxFiles  = 100_000  // of a repository
+	maxFiles  = 100_000  // of a repository, directories too
+	maxPages  = 2_000    // of its list: a hub sends 1,000 files on a page, or 50
+	bareMax   = 20       // pages in a row without a file
+	maxBytes  = 1 << 50  // of a repository: sizes beyond it are a mistake, and their sum could overflow
 	// headerTime is how long a server may take to begin an answer.
 	headerTime = 60 * time.Second
+	// listTime is how long the whole list of files may take.
+	listTime = 10 * time.Minute
 )
 
 // Client asks a hub.
@@ -35,7 +40,7 @@ type Client struct {
 	agent    string
 	http     *http.Client
 	wait     func(ctx context.Context, attempt int, asked time.Duration) error
-	idle     time.Duration // how long a download may stand still
+	idle     time.Duration // how long an answer may stand still
 }
 
 // NewClient returns a client of the hub that HF_ENDPOINT names, with the token of HF_TOKEN or of the file that `hf auth
@@ -87,9 +92,23 @@ func (a *authorized) RoundTrip(req *http.Request) (*http.Response, error) {
 const maxRedirects = 10
 
 // redirect bounds the redirects of one request.
-func redirect(_ *http.Request, before []*http.Request) error {
+func redirect(next *http.Request, before []*http.Request) error {
 	if len(before) > maxRedirects {
-		return errors.New("the hub sends the request from one address to the next without an end")
+		return &wrongAddress{"the hub sends the request from one address to the next without an end"}
+	}
+	return checkAddress(next.URL)
+}
+
+// wrongAddress says that a hub names an address that is not used. Another try would get the same.
+type wrongAddress struct{ text string }
+
+// Error says what is wrong.
+func (w *wrongAddress) Error() string { return w.text }
+
+// checkAddress refuses what is no address of a web server.
+func checkAddress(u *url.URL) error {
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return &wrongAddress{fmt.Sprintf("the hub names an address that begins with %q and is none of a web server", u.Scheme)}
 	}
 	return nil
 }
@@ -148,38 +167,43 @@ func (c *Client) get(ctx context.Context, address string, from int64) (*http.Res
 // read returns the whole answer to a request, trying again where that may help.
 func (c *Client) read(ctx context.Context, address string) (data []byte, next string, err error) {
 	err = c.again(ctx, func() (bool, error) {
+		ctx, leave := context.WithCancel(ctx)
+		defer leave()
 		resp, err := c.get(ctx, address, 0)
 		if err != nil {
 			return false, err
 		}
 		defer resp.Body.Close()
-		next = nextPage(resp)
-		data, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+		body := newPaced(resp.Body, c.idle, leave)
+		defer body.stop()
+		data, err = io.ReadAll(io.LimitReader(body, maxAnswer+1))
 		if err != nil {
-			return false, unreachable(err)
+			return false, err
 		}
 		if len(data) > maxAnswer {
 			return false, fmt.Errorf("the hub's answer has more than %d bytes", maxAnswer)
 		}
-		return false, nil
+		next, err = nextPage(resp)
+		return false, err
 	})
 	return data, next, err
 }
 
 // nextPage is the address of the page behind this one, "" for the last.
-func nextPage(resp *http.Response) string {
+func nextPage(resp *http.Response) (string, error) {
 	for _, link := range resp.Header.Values("Link") {
 		for part := range strings.SplitSeq(link, ",") {
 			address, rel, _ := strings.Cut(part, ";")
 			if strings.Contains(rel, `rel="next"`) {
-				target := strings.Trim(strings.TrimSpace(address), "<>")
-				if u, err := resp.Request.URL.Parse(target); err == nil {
-					return u.String()
+				u, err := resp.Request.URL.Parse(strings.Trim(strings.TrimSpace(address), "<>"))
+				if err != nil {
+					return "", &wrongAddress{"the hub names an address of the next page that cannot be read"}
 				}
+				return u.String(), checkAddress(u)
 			}
 		}
 	}
-	return ""
+	return "", nil
 }
 
 // RepoInfo is what a hub says of a repository.
@@ -224,42 +248,70 @@ func (c *Client) Info(ctx context.Context, r Repo) (RepoInfo, error) {
 
 // Files lists the files of a commit.
 func (c *Client) Files(ctx context.Context, repo, commit string) ([]RepoFile, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, listTime, cut{fmt.Errorf("the list of files was not whole after %v", listTime)})
+	defer cancel()
 	var files []RepoFile
-	for address := c.api(repo, "tree", commit) + "?recursive=true"; address != ""; {
+	var bytes int64
+	entries, pages, bare := 0, 0, 0
+	for address := c.api(repo, "tree", commit) + "?recursive=true"; address != ""; pages++ {
 		data, next, err := c.read(ctx, address)
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = context.Cause(ctx)
+		}
 		if err != nil {
 			return nil, err
 		}
-		var page []struct {
-			Type, Path, OID string
-			Size            int64
-			LFS             *struct {
-				OID  string
-				Size int64
+		found, n, err := parsePage(data)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range found {
+			if bytes += f.Size; bytes > maxBytes { // one size is within the limit, so this sum is right
+				return nil, fmt.Errorf("the hub lists files of more than %d bytes in all", int64(maxBytes))
 			}
 		}
-		if err := json.NewDecoder(bytes.NewReader(data)).Decode(&page); err != nil {
-			return nil, fmt.Errorf("read the list of files: %w", err)
+		if bare++; len(found) > 0 {
+			bare = 0
 		}
-		for _, e := range page {
-			if e.Type != "file" {
-				continue
-			}
-			f := RepoFile{Path: e.Path, Size: e.Size, ID: e.OID}
-			if e.LFS != nil {
-				f.ID, f.Size = e.LFS.OID, e.LFS.Size
-			}
-			if err := f.check(); err != nil {
-				return nil, err
-			}
-			files = append(files, f)
-		}
-		if len(files) > maxFiles || next != "" && len(page) == 0 {
-			return nil, fmt.Errorf("the repository has more than %d files", maxFiles)
+		files, entries = append(files, found...), entries+n
+		switch {
+		case entries > maxFiles:
+			return nil, fmt.Errorf("the repository has more than %d files and directories", maxFiles)
+		case next != "" && (n == 0 || next == address || bare == bareMax || pages == maxPages-1):
+			return nil, fmt.Errorf("the list of files has no end: page %d has %d entries, and names another page", pages+1, n)
 		}
 		address = next
 	}
 	return files, nil
+}
+
+// parsePage reads a page of a list: the files, and how many entries there are with the directories.
+func parsePage(data []byte) (files []RepoFile, entries int, err error) {
+	var page []struct {
+		Type, Path, OID string
+		Size            int64
+		LFS             *struct {
+			OID  string
+			Size int64
+		}
+	}
+	if err := json.NewDecoder(bytes.NewReader(data)).Decode(&page); err != nil {
+		return nil, 0, fmt.Errorf("read the list of files: %w", err)
+	}
+	for _, e := range page {
+		if e.Type != "file" {
+			continue
+		}
+		f := RepoFile{Path: e.Path, Size: e.Size, ID: e.OID}
+		if e.LFS != nil {
+			f.ID, f.Size = e.LFS.OID, e.LFS.Size
+		}
+		if err := f.check(); err != nil {
+			return nil, 0, err
+		}
+		files = append(files, f)
+	}
+	return files, len(page), nil
 }
 
 // check refuses a listed file that could leave the cache or cannot be verified.
@@ -267,7 +319,7 @@ func (f RepoFile) check() error {
 	switch {
 	case !filepath.IsLocal(filepath.FromSlash(f.Path)) || strings.ContainsAny(f.Path, "\\:\x00") || len(f.Path) > 1024:
 		return fmt.Errorf("the hub lists a file %q, whose name could lead out of the cache", f.Path)
-	case f.Size < 0:
+	case f.Size < 0 || f.Size > maxBytes:
 		return fmt.Errorf("the hub lists a file %q of %d bytes", f.Path, f.Size)
 	case digestOf(f) == nil:
 		return fmt.Errorf("the hub lists %q without a digest that is known here: %q", f.Path, f.ID)

@@ -60,6 +60,10 @@ func (c cut) Unwrap() error { return c.error }
 // unreachable makes an error of one of the network. Addresses of downloads hold signatures, so it has the host alone.
 func unreachable(err error) error {
 	var u *url.Error
+	var wrong *wrongAddress
+	if errors.As(err, &wrong) {
+		return wrong
+	}
 	if errors.As(err, &u) {
 		host := "the hub"
 		if at, bad := url.Parse(u.URL); bad == nil && at.Host != "" {
@@ -116,7 +120,7 @@ func (c *Client) fix(r Repo, s *status) string {
 	return "look at " + page
 }
 
-// tries is how often in a row a request may fail without a byte of progress.
+// tries is how often in a row a request may fail without progress.
 const tries = 5
 
 // again calls do until it succeeds, fails for good, or fails tries times in a row. do tells whether it made progress.

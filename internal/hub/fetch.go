@@ -39,9 +39,9 @@ func digestOf(f RepoFile) hash.Hash {
 	return nil
 }
 
-// fetch downloads a blob of a repository into folder, unless it is there. A part of it that an earlier attempt left is
-// gone on with. moved counts bytes as they come to be there.
-func (c *Client) fetch(ctx context.Context, folder, locks, address string, f RepoFile, moved *atomic.Int64) error {
+// fetch downloads a blob of a repository into folder, unless it is there, and with verify intact. A part of it that an earlier
+// attempt left is gone on with. moved counts bytes as they come to be there.
+func (c *Client) fetch(ctx context.Context, folder, locks, address string, f RepoFile, verify bool, moved *atomic.Int64) error {
 	blob := filepath.Join(folder, "blobs", f.ID)
 	for _, dir := range []string{filepath.Dir(blob), locks} {
 		if err := os.MkdirAll(dir, 0o777); err != nil {
@@ -53,15 +53,21 @@ func (c *Client) fetch(ctx context.Context, folder, locks, address string, f Rep
 		return fmt.Errorf("lock %s: %w", lock.Path(), err)
 	}
 	defer lock.Unlock()
-	if info, err := os.Stat(blob); err == nil && info.Size() == f.Size {
+	if info, err := os.Stat(blob); err == nil && info.Size() == f.Size && (!verify || intact(blob, f)) {
 		moved.Add(f.Size)
-		return nil // another process has fetched it meanwhile
+		return nil // of another revision, or another process has fetched it meanwhile
+	}
+	part := blob + ".incomplete"
+	if info, err := os.Lstat(part); err == nil && !info.Mode().IsRegular() {
+		if err := os.Remove(part); err != nil { // a link leads to a file of somebody else
+			return err
+		}
 	}
 	d := download{c: c, address: address, file: f, moved: moved}
-	if err := d.run(ctx, blob+".incomplete"); err != nil {
+	if err := d.run(ctx, part); err != nil {
 		return err
 	}
-	return os.Rename(blob+".incomplete", blob)
+	return os.Rename(part, blob)
 }
 
 // download is a file on its way.
@@ -74,7 +80,12 @@ type download struct {
 	out *os.File
 	sum hash.Hash // of what is there
 	at  int64     // how much is there
+	far int64     // how much was there at most
 }
+
+// progressBytes is how much further a request must bring a download so that the failure behind it does not count. Answers that
+// are cut short again and again would have no end otherwise.
+const progressBytes = 1 << 20
 
 // run completes the file at path and verifies it. What it leaves on an error is good to go on with.
 func (d *download) run(ctx context.Context, path string) (err error) {
@@ -119,6 +130,7 @@ func (d *download) recall() error {
 	}
 	d.at, err = io.Copy(d.sum, d.out)
 	d.moved.Add(d.at)
+	d.far = d.at
 	return err
 }
 
@@ -158,23 +170,23 @@ func (d *download) some(ctx context.Context) (progress bool, err error) {
 		(len(resp.Header.Get("Content-Range")) < len(want) || resp.Header.Get("Content-Range")[:len(want)] != want) {
 		return false, fmt.Errorf("asked for bytes from %d on, the server sends %q", d.at, resp.Header.Get("Content-Range"))
 	}
-	before := d.at
-	err = d.copy(resp.Body, cancel)
-	return d.at > before, err
+	body := newPaced(resp.Body, d.c.idle, cancel)
+	defer body.stop()
+	err = d.copy(body)
+	progress = d.at-d.far >= progressBytes
+	d.far = max(d.far, d.at)
+	return progress, err
 }
 
-// copy writes a body behind what is there. A server that sends nothing for long is left.
-func (d *download) copy(body io.Reader, leave func()) error {
-	var stalled atomic.Bool
-	watch := time.AfterFunc(d.c.idle, func() { stalled.Store(true); leave() })
-	defer watch.Stop()
+// copy writes a body behind what is there.
+func (d *download) copy(body io.Reader) error {
 	buffer := make([]byte, 1<<20)
 	for {
 		n, err := body.Read(buffer)
-		watch.Reset(d.c.idle)
 		if n > 0 {
 			if d.at+int64(n) > d.file.Size {
-				return fmt.Errorf("the server sends more than the %d bytes that the hub lists", d.file.Size)
+				return fault.TryAgain(fmt.Errorf("the server sends more than the %d bytes that the hub lists: the file was changed on "+
+					"its way", d.file.Size))
 			}
 			if _, err := d.out.Write(buffer[:n]); err != nil {
 				return err
@@ -188,10 +200,8 @@ func (d *download) copy(body io.Reader, leave func()) error {
 			return cut{fmt.Errorf("the connection ended after %d of %d bytes", d.at, d.file.Size)}
 		case err == io.EOF:
 			return nil
-		case stalled.Load():
-			return cut{fmt.Errorf("nothing came for %v after %d of %d bytes", d.c.idle, d.at, d.file.Size)}
 		case err != nil:
-			return cut{fmt.Errorf("the connection broke after %d of %d bytes: %w", d.at, d.file.Size, err)}
+			return err
 		}
 	}
 }

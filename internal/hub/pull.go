@@ -117,16 +117,16 @@ func (c *Client) fetchAll(ctx context.Context, cache Cache, repo, commit string,
 	fetching, ctx := errgroup.WithContext(ctx)
 	fetching.SetLimit(parallel)
 	for _, f := range missing {
-		fetching.Go(func() error { return c.one(ctx, cache, repo, commit, f, progress) })
+		fetching.Go(func() error { return c.one(ctx, cache, repo, commit, f, o.Verify, progress) })
 	}
 	return len(missing), fetching.Wait()
 }
 
-// one brings a file and links it into the snapshot.
-func (c *Client) one(ctx context.Context, cache Cache, repo, commit string, f RepoFile, p *Progress) error {
+// one brings a file, unless its blob is there, and links it into the snapshot.
+func (c *Client) one(ctx context.Context, cache Cache, repo, commit string, f RepoFile, verify bool, p *Progress) error {
 	folder := cache.folder(repo)
 	locks := filepath.Join(string(cache), ".locks", filepath.Base(folder))
-	if err := c.fetch(ctx, folder, locks, c.resolve(repo, commit, f.Path), f, &p.Moved); err != nil {
+	if err := c.fetch(ctx, folder, locks, c.resolve(repo, commit, f.Path), f, verify, &p.Moved); err != nil {
 		return err
 	}
 	return link(filepath.Join(folder, "blobs", f.ID), filepath.Join(cache.snapshot(repo, commit), filepath.FromSlash(f.Path)))

@@ -3,6 +3,7 @@ package hub
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"latentbeam/internal/hub/hubtest"
@@ -240,7 +242,105 @@ func TestWrongContent(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.good("org/whole", Options{})
+	// A blob may have no link in this snapshot: another revision has it.
+	link := filepath.Join(result.Dir, big)
+	if err := errors.Join(os.Remove(link), os.WriteFile(blob, []byte("X"+content[big][1:]), 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	b.good("org/whole", Options{Verify: true})
+	// A link in place of a part leads to a file of somebody else.
+	victim := filepath.Join(t.TempDir(), "victim")
+	if err := errors.Join(os.Remove(blob), os.Remove(link), os.WriteFile(victim, []byte("precious"), 0o600),
+		os.Symlink(victim, blob+".incomplete")); err != nil {
+		t.Fatal(err)
+	}
+	b.good("org/whole", Options{})
+	if kept, err := os.ReadFile(victim); err != nil || string(kept) != "precious" {
+		t.Errorf("a file that a link leads to holds %q, %v", kept, err)
+	}
 }
+
+// TestEndless: a hub whose lists or answers have no end is left, and what it sends is bounded.
+func TestEndless(t *testing.T) {
+	const big = "vae/diffusion_pytorch_model.safetensors"
+	for _, c := range []struct {
+		name string
+		set  func(h *hubtest.Hub)
+		exit int
+		want string
+	}{
+		{"pages", func(h *hubtest.Hub) { h.Endless = true }, fault.ExitFatal, "the list of files has no end"},
+		{"sizes that overflow", func(h *hubtest.Hub) {
+			h.Sizes = map[string]int64{big: 1 << 49, "vae/config.json": 1 << 49, "model_index.json": 1 << 49}
+		}, fault.ExitFatal, "the hub lists files of more than 1125899906842624 bytes in all"},
+		{"a size beyond all", func(h *hubtest.Hub) { h.Sizes = map[string]int64{big: 1 << 62} }, fault.ExitFatal,
+			"of 4611686018427387904 bytes"},
+		{"answers cut short", func(h *hubtest.Hub) { h.Cut, h.Cuts, h.NoRanges = 9000, 1<<30, true }, fault.ExitTryAgain,
+			"the connection broke after 9000 bytes"},
+		{"answers of a byte", func(h *hubtest.Hub) { h.Cut, h.Cuts = 1, 1<<30 }, fault.ExitTryAgain, "the connection broke after 1 bytes"},
+		{"a longer file", func(h *hubtest.Hub) { h.Long = true }, fault.ExitTryAgain, "more than the"},
+		{"a page that is no address", func(h *hubtest.Hub) { h.Next = "file:///etc/passwd" }, fault.ExitFatal,
+			`an address that begins with "file"`},
+		{"a page that is this one", func(h *hubtest.Hub) {
+			h.Next = h.URL + "/api/models/org/whole/tree/" + hubtest.Commit + "?recursive=true"
+		},
+			fault.ExitFatal, "the list of files has no end"},
+	} {
+		b := newBench(t)
+		c.set(b.hub)
+		_, err := b.pull("org/whole", Options{})
+		if fault.ExitCode(err) != c.exit || err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: exit code %d, %v", c.name, fault.ExitCode(err), err)
+		}
+		if n := len(b.waits); n > 4*tries {
+			t.Errorf("%s: waited %d times", c.name, n)
+		}
+	}
+}
+
+// dripping is a connection that brings a byte a second.
+type dripping struct{ gone chan bool }
+
+// Read implements io.Reader.
+func (d *dripping) Read(b []byte) (int, error) {
+	select {
+	case <-d.gone:
+		return 0, errors.New("closed")
+	case <-time.After(time.Second):
+		b[0] = ' '
+		return 1, nil
+	}
+}
+
+// TestDrip: a byte a second is as good as none. What comes at a rate that ends goes on, however long it takes.
+func TestDrip(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &dripping{make(chan bool)}
+		begun := time.Now()
+		p := newPaced(d, time.Minute, func() { close(d.gone) })
+		defer p.stop()
+		data, err := io.ReadAll(p)
+		var broken cut
+		if len(data) < 58 || len(data) > 60 || !errors.As(err, &broken) || time.Since(begun) != time.Minute {
+			t.Errorf("%d bytes came within %v, %v", len(data), time.Since(begun), err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		const size = 10 << 20
+		slow := readerFunc(func(b []byte) (int, error) { time.Sleep(time.Second); return min(len(b), 2<<10), nil })
+		begun := time.Now()
+		p := newPaced(io.LimitReader(slow, size), time.Minute, func() { t.Error("it was left") })
+		defer p.stop()
+		if n, err := io.Copy(io.Discard, p); n != size || err != nil || time.Since(begun) < time.Hour {
+			t.Errorf("%d bytes came in %v, %v", n, time.Since(begun), err)
+		}
+	})
+}
+
+type readerFunc func(b []byte) (int, error)
+
+// Read implements io.Reader.
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
 // TestRefusedRepositories: what is gated, private or not there is told apart, and no message has the token.
 func TestRefusedRepositories(t *testing.T) {
@@ -309,7 +409,7 @@ func TestNoHub(t *testing.T) {
 // TestFullDisk: what does not fit is said before anything is fetched.
 func TestFullDisk(t *testing.T) {
 	b := newBench(t)
-	b.hub.Sizes = map[string]int64{"vae/config.json": 1 << 60}
+	b.hub.Sizes = map[string]int64{"vae/config.json": 1 << 49}
 	_, err := b.pull("org/whole", Options{})
 	if fault.ExitCode(err) != fault.ExitTryAgain || !strings.Contains(err.Error(), "make room in "+string(b.cache)) {
 		t.Errorf("a full disk: %v", err)

@@ -34,7 +34,8 @@ func pullCommand(version string) *cobra.Command {
 			"needs, verified by their SHA-256. A job then uses it as model: OWNER/NAME, without a network. A pull that was\n" +
 			"ended goes on where it was. The cache is that of Python's huggingface_hub (HF_HUB_CACHE, HF_HOME): what either\n" +
 			"program has fetched is there for the other. HF_TOKEN, or `hf auth login`, gives access to gated repositories.\n\n" +
-			"Exit codes: 0; 2 when the repository cannot be had like this; 75 when it may succeed later.",
+			"Exit codes: 0, all files are there; 2, the repository cannot be had like this; 3, the answers of the hub cannot be\n" +
+			"used, or the cache cannot be written; 75, the same command may succeed later and goes on where it was; 130, a signal.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := hub.ParseRepo(args[0])

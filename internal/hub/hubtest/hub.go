@@ -47,10 +47,13 @@ type Hub struct {
 	Long     bool              // more is sent than is listed
 	Sizes    map[string]int64  // listed in place of a file's
 	Asked    []string          // paths and ranges of the requests for large files
+	Endless  bool              // each page of a list is followed by another one, which has directories alone
+	Next     string            // address of the page behind each page of a list; "" is the right one
 	Linked   bool              // the second page of a list is on the second server
 	Sent     bool              // every page of a list is on the second server, by a redirect
 	Met      []string          // requests to the second server that brought a token
 	apart    string            // address of the second server
+	page     int               // pages of lists so far
 }
 
 // New starts a hub that ends with the test.
@@ -138,6 +141,13 @@ func (h *Hub) tree(w http.ResponseWriter, r *http.Request, repo Repo) {
 			server = h.apart
 		}
 		w.Header().Set("Link", fmt.Sprintf(`<%s%s?recursive=true&cursor=%s>; rel="next"`, server, r.URL.Path, names[to]))
+	}
+	switch {
+	case h.Endless:
+		h.page++
+		w.Header().Set("Link", fmt.Sprintf(`<%s%s?recursive=true&cursor=zzz&page=%d>; rel="next"`, h.URL, r.URL.Path, h.page))
+	case h.Next != "":
+		w.Header().Set("Link", fmt.Sprintf(`<%s>; rel="next"`, h.Next))
 	}
 	page := []map[string]any{{"type": "directory", "path": "d", "oid": "0"}}
 	for _, name := range names[from:to] {

@@ -1,0 +1,49 @@
+package hub
+
+import (
+	"fmt"
+	"io"
+	"sync/atomic"
+	"time"
+)
+
+// leastBytes is what must come within the idle time of a client: 1 KiB a second. A server that sends less is left, because
+// one byte a second would have no end.
+const leastBytes = 60 << 10
+
+// paced is the body of an answer that must not stand still.
+type paced struct {
+	body  io.Reader
+	idle  time.Duration
+	timer *time.Timer
+	left  atomic.Bool
+	fresh int64 // bytes since the timer was set
+	total int64
+}
+
+// newPaced watches a body until stop; leave ends the request.
+func newPaced(body io.Reader, idle time.Duration, leave func()) *paced {
+	p := &paced{body: body, idle: idle}
+	p.timer = time.AfterFunc(idle, func() { p.left.Store(true); leave() })
+	return p
+}
+
+func (p *paced) stop() { p.timer.Stop() }
+
+// Read implements io.Reader. An error that is not io.EOF is a cut.
+func (p *paced) Read(b []byte) (int, error) {
+	n, err := p.body.Read(b)
+	p.fresh += int64(n)
+	p.total += int64(n)
+	if p.fresh >= leastBytes {
+		p.fresh = 0
+		p.timer.Reset(p.idle)
+	}
+	switch {
+	case err == nil || err == io.EOF:
+		return n, err
+	case p.left.Load():
+		return n, cut{fmt.Errorf("only %d bytes came within %v, after %d bytes", p.fresh, p.idle, p.total-p.fresh)}
+	}
+	return n, cut{fmt.Errorf("the connection broke after %d bytes: %w", p.total, err)}
+}
