@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"latentbeam/internal/media/h264"
+	"latentbeam/internal/system/process"
 	"latentbeam/internal/temporary"
 	"latentbeam/schemas"
 )
@@ -23,17 +23,15 @@ const (
 	defaultCRF   = 18
 	maxCRF       = 51
 	probeTimeout = 2 * time.Minute
-	// killDelay is how long the pipes of a killed ffmpeg are waited for.
-	killDelay = 2 * time.Second
 	// maxStderr is how much of what ffmpeg says goes into an error.
 	maxStderr = 2000
 	// x264Threads is fixed, because x264's bytes depend on it.
 	x264Threads = 2
 )
 
-// process encodes with libx264 in an ffmpeg process: about half the bytes of the embedded encoder at equal
+// x264 encodes with libx264 in an ffmpeg process: about half the bytes of the embedded encoder at equal
 // quality.
-type process struct {
+type x264 struct {
 	program  string
 	version  string
 	gop, crf int
@@ -54,7 +52,7 @@ func newFFmpeg(o Options) (Encoder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: install it (apt install ffmpeg) or choose the built-in encoder h264", err)
 	}
-	p := process{program: program, gop: gop, crf: crf}
+	p := x264{program: program, gop: gop, crf: crf}
 	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()
 	black := &schemas.Clip{Width: 64, Height: 64, FPS: 8, Frames: [][]byte{make([]byte, 64*64*3)}}
@@ -65,11 +63,11 @@ func newFFmpeg(o Options) (Encoder, error) {
 	return p, err
 }
 
-func (p process) Version() string { return p.version }
+func (p x264) Version() string { return p.version }
 
 // Encode pipes raw frames in. The file goes by way of a temporary directory, since ffmpeg must seek to put
 // the index first. What a player shows is not known here: Recon is nil.
-func (p process) Encode(ctx context.Context, c *schemas.Clip) (*schemas.Encoded, error) {
+func (p x264) Encode(ctx context.Context, c *schemas.Clip) (*schemas.Encoded, error) {
 	if c.Width%2 != 0 || c.Height%2 != 0 {
 		return nil, fmt.Errorf("encode video: size %dx%d: 4:2:0 video needs even sides, %dx%d for instance",
 			c.Width, c.Height, c.Width&^1, c.Height&^1)
@@ -81,18 +79,17 @@ func (p process) Encode(ctx context.Context, c *schemas.Clip) (*schemas.Encoded,
 	defer os.RemoveAll(dir)
 	file := filepath.Join(dir, "clip.mp4")
 
-	cmd := exec.CommandContext(ctx, p.program, p.args(c, file)...)
-	cmd.WaitDelay = killDelay
 	readers := make([]io.Reader, len(c.Frames))
 	for i, f := range c.Frames {
 		readers[i] = bytes.NewReader(f)
 	}
-	var stderr bytes.Buffer
-	cmd.Stdin, cmd.Stderr = io.MultiReader(readers...), &stderr
-	if err := cmd.Run(); err != nil {
-		if ctx.Err() != nil {
-			err = errors.Join(ctx.Err(), err)
-		}
+	stderr := &process.Head{Most: 4 * maxStderr}
+	child, err := process.Start(ctx, process.Command{Path: p.program, Args: p.args(c, file), Stdin: io.MultiReader(readers...),
+		Stderr: stderr, Stall: frameTime})
+	if err == nil {
+		err = child.Wait()
+	}
+	if err != nil {
 		return nil, fmt.Errorf("encode video: ffmpeg on %d frames of %dx%d: %w: %s",
 			len(c.Frames), c.Width, c.Height, err, lastOf(stderr.String()))
 	}
@@ -105,7 +102,7 @@ func (p process) Encode(ctx context.Context, c *schemas.Clip) (*schemas.Encoded,
 
 // args asks for BT.601 explicitly and tags it: without the scale filter the tags alone would change nothing
 // in the data. bitexact leaves out dates and versions.
-func (p process) args(c *schemas.Clip, file string) []string {
+func (p x264) args(c *schemas.Clip, file string) []string {
 	num, den := frameRate(c.FPS)
 	return []string{
 		"-nostdin", "-hide_banner", "-loglevel", "error",

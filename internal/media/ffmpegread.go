@@ -1,12 +1,12 @@
 package media
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -14,21 +14,20 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"latentbeam/internal/system/process"
 )
 
 // piped is a video that an ffmpeg process decodes into a pipe, as y4m.
 type piped struct {
 	*y4m
-	cmd    *exec.Cmd
-	stderr *bytes.Buffer
-	cancel context.CancelFunc
+	child  *process.Child
+	stderr *process.Head
 	left   int // frames that were asked for and have not come; -1: all there are
-	ended  bool
-	slow   atomic.Bool // it was stopped because a frame took too long
 }
 
 // openFFmpeg starts the process. Where a rate is asked for, frames are resampled there, by the rule of
-// Frames.
+// Frames. Interlaced video is deinterlaced: that it is, only its first frame says.
 func openFFmpeg(ctx context.Context, path string, o SourceOptions) (Source, error) {
 	name := cmp.Or(o.FFmpeg, "ffmpeg")
 	program, err := exec.LookPath(name)
@@ -39,28 +38,13 @@ func openFFmpeg(ctx context.Context, path string, o SourceOptions) (Source, erro
 	if o.Window != nil && o.FPS == 0 && o.Frames > 0 {
 		o.Frames += o.Window.Start // those before it come too
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	p := &piped{cmd: exec.CommandContext(ctx, program, readArgs(path, o)...), stderr: &bytes.Buffer{},
-		cancel: cancel, left: o.Frames}
-	if o.Frames == 0 {
-		p.left = -1
-	}
-	p.cmd.Stderr = &limited{p.stderr, 4 * maxStderr}
-	p.cmd.WaitDelay = killDelay
-	out, err := p.cmd.StdoutPipe()
-	if err == nil {
-		err = p.cmd.Start()
+	p, err := startFFmpeg(ctx, program, path, o, false)
+	if errors.Is(err, errInterlaced) {
+		tellInterlaced(path)
+		p, err = startFFmpeg(ctx, program, path, o, true)
 	}
 	if err != nil {
-		cancel()
-		return nil, fmt.Errorf("ffmpeg: %w", err)
-	}
-	limitMemory(p.cmd.Process.Pid, maxMemory)
-	slow := time.AfterFunc(frameTime, p.giveUp)
-	p.y4m, err = newY4M(out)
-	slow.Stop()
-	if err != nil {
-		return nil, p.fail(err)
+		return nil, err
 	}
 	if err := p.makeRoom(ctx, pipedBytes+planesBytes+rgbBytes); err != nil {
 		return nil, errors.Join(err, p.Close())
@@ -70,6 +54,34 @@ func openFFmpeg(ctx context.Context, path string, o SourceOptions) (Source, erro
 			p.giveBack()
 			return nil, err
 		}
+	}
+	return p, nil
+}
+
+// interlacedTold is set once a person knows of interlaced video.
+var interlacedTold atomic.Bool
+
+func tellInterlaced(path string) {
+	if interlacedTold.CompareAndSwap(false, true) {
+		slog.Warn("a video is interlaced: its two fields are made one frame (ffmpeg's bwdif), the frame rate stays; other such videos "+
+			"are not named", "file", path)
+	}
+}
+
+// startFFmpeg starts the process and reads the header of what it writes.
+func startFFmpeg(ctx context.Context, program, path string, o SourceOptions, interlaced bool) (*piped, error) {
+	p := &piped{stderr: &process.Head{Most: 4 * maxStderr}, left: o.Frames}
+	if o.Frames == 0 {
+		p.left = -1
+	}
+	var err error
+	p.child, err = process.Start(ctx, process.Command{Path: program, Args: readArgs(path, o, interlaced), Stderr: p.stderr, Pipe: true,
+		Stall: frameTime, AddressSpace: maxMemory})
+	if err != nil {
+		return nil, fmt.Errorf("ffmpeg: %w", err)
+	}
+	if p.y4m, err = newY4M(io.NopCloser(p.child)); err != nil {
+		return nil, p.fail(err)
 	}
 	return p, nil
 }
@@ -92,20 +104,23 @@ const (
 var confined = []string{"-hide_banner", "-loglevel", "error", "-protocol_whitelist", "file", "-format_whitelist", demuxers,
 	"-max_alloc", strconv.Itoa(maxAlloc), "-max_pixels", strconv.Itoa(maxPixels)}
 
-// frameTime is how long it may take for a frame; a variable for tests.
+// frameTime is how long ffmpeg and ffprobe may take without progress; a variable for tests.
 var frameTime = 5 * time.Minute
 
 // readArgs asks for BT.601 at limited range, which is how y4m is read here, and lets ffmpeg open nothing but
 // the file.
-func readArgs(path string, o SourceOptions) []string {
-	filter := "scale=out_color_matrix=bt601:out_range=tv:flags=bicubic+accurate_rnd+full_chroma_int"
+func readArgs(path string, o SourceOptions, interlaced bool) []string {
+	filter, fields := "scale=out_color_matrix=bt601:out_range=tv:flags=bicubic+accurate_rnd+full_chroma_int", ""
 	args := append([]string{"-nostdin"}, confined...)
+	if interlaced { // a frame depends on those before it, so all are decoded
+		fields = "bwdif=mode=send_frame:parity=auto:deint=interlaced,"
+	}
 	if o.FPS > 0 {
 		num, den := frameRate(o.FPS)
 		origin, begin := "STARTPTS", ""
 		if w := o.Window; w != nil && w.Start > 0 {
 			begin = fmt.Sprintf(":start_time=%.9f,setpts=PTS-STARTPTS", float64(w.Start)*float64(den)/float64(num))
-			if w.Seek != 0 { // frames keep the times of the file, and the filter drops those before the window
+			if w.Seek != 0 && !interlaced { // frames keep the times of the file, and the filter drops those before the window
 				origin = strconv.FormatInt(w.Origin, 10)
 				args = append(args, "-noaccurate_seek", "-seek_timestamp", "1", "-ss", fmt.Sprintf("%dus", w.Seek), "-copyts")
 			}
@@ -115,7 +130,7 @@ func readArgs(path string, o SourceOptions) []string {
 	} else if o.Window != nil { // one frame for each, however long it is shown
 		filter = "setpts=N/(FRAME_RATE*TB)," + filter
 	}
-	args = append(args, "-i", "file:"+path, "-map", "0:v:0", "-vf", filter, "-pix_fmt", "yuv444p")
+	args = append(args, "-i", "file:"+path, "-map", "0:v:0", "-vf", fields+filter, "-pix_fmt", "yuv444p")
 	if o.Frames > 0 {
 		args = append(args, "-frames:v", strconv.Itoa(o.Frames))
 	}
@@ -127,9 +142,7 @@ func (p *piped) Next(rgb []byte) error {
 	if p.left == 0 {
 		return io.EOF
 	}
-	slow := time.AfterFunc(frameTime, p.giveUp)
 	err := p.y4m.Next(rgb)
-	slow.Stop()
 	switch {
 	case err == nil && p.left > 0:
 		p.left--
@@ -141,8 +154,6 @@ func (p *piped) Next(rgb []byte) error {
 
 // Skip passes over frames.
 func (p *piped) Skip(n int) (int, error) {
-	slow := time.AfterFunc(frameTime, p.giveUp)
-	defer slow.Stop()
 	passed, err := p.y4m.Skip(n)
 	if p.left > 0 {
 		p.left -= passed
@@ -153,13 +164,16 @@ func (p *piped) Skip(n int) (int, error) {
 	return passed, err
 }
 
-// fail waits for the process and returns what it said, or err.
+// fail ends the process behind an error of the y4m reader. Where its output has ended, what it says of that is the cause. Else the
+// reader has refused what it writes, and nobody would read the rest.
 func (p *piped) fail(err error) error {
-	wait := p.wait()
-	if p.slow.Load() {
-		return fmt.Errorf("ffmpeg: no frame within %v", frameTime)
+	if !errors.Is(err, io.EOF) && !errors.Is(err, errCutOff) {
+		return errors.Join(err, p.child.Stop())
 	}
-	if wait != nil && errors.Is(err, io.EOF) {
+	switch wait := p.child.Wait(); {
+	case errors.Is(wait, process.ErrStalled):
+		return fmt.Errorf("ffmpeg: %w", wait)
+	case wait != nil && errors.Is(err, io.EOF):
 		err = fmt.Errorf("ffmpeg: %w", wait)
 	}
 	return saidBy("ffmpeg", p.stderr.String(), err)
@@ -177,42 +191,11 @@ func saidBy(program, stderr string, err error) error {
 	return err
 }
 
-// giveUp stops a process that makes no progress.
-func (p *piped) giveUp() {
-	p.slow.Store(true)
-	p.cancel()
-}
-
 // address is what differs between two runs in what ffmpeg says.
 var address = regexp.MustCompile(` @ 0x[0-9a-fA-F]+`)
-
-// wait ends the process once.
-func (p *piped) wait() error {
-	if p.ended {
-		return nil
-	}
-	p.ended = true
-	defer p.cancel()
-	return p.cmd.Wait()
-}
 
 // Close stops the process where it has not ended.
 func (p *piped) Close() error {
 	defer p.giveBack()
-	p.cancel()
-	_ = p.wait() // it was killed
-	return nil
-}
-
-// limited drops what goes beyond a number of bytes.
-type limited struct {
-	into *bytes.Buffer
-	left int
-}
-
-func (l *limited) Write(b []byte) (int, error) {
-	n := min(len(b), l.left)
-	l.into.Write(b[:n])
-	l.left -= n
-	return len(b), nil
+	return p.child.Stop()
 }

@@ -1,7 +1,6 @@
 package media
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -15,6 +14,7 @@ import (
 	"strings"
 
 	"latentbeam/internal/media/mp4"
+	"latentbeam/internal/system/process"
 )
 
 // probed is what ffprobe writes.
@@ -49,26 +49,19 @@ func ffprobe(ctx context.Context, path string) (*timeline, error) {
 		return nil, fmt.Errorf("%s files need ffprobe, which is not there (%w): install ffmpeg (apt install ffmpeg), "+
 			"or convert the file to mp4, y4m or a folder of png images", cmp.Or(filepath.Ext(path), "such"), err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, frameTime)
-	defer cancel()
 	args := append(slices.Clone(confined), "-select_streams", "v:0", "-show_entries",
 		"stream=width,height,avg_frame_rate:stream_side_data=rotation:packet=pts_time,duration_time,flags:format=format_name",
 		"-of", "json", "file:"+path)
-	cmd := exec.CommandContext(ctx, program, args...)
-	var out, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &limited{&out, maxProbe}, &limited{&stderr, 4 * maxStderr}, killDelay
-	if err := cmd.Start(); err != nil {
+	stderr := &process.Head{Most: 4 * maxStderr}
+	out, err := process.Output(ctx, process.Command{Path: program, Args: args, Stderr: stderr, Stall: frameTime,
+		AddressSpace: maxMemory}, maxProbe)
+	if errors.Is(err, process.ErrStalled) {
 		return nil, fmt.Errorf("ffprobe: %w", err)
 	}
-	limitMemory(cmd.Process.Pid, maxMemory)
-	wait := cmd.Wait()
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("ffprobe: no end within %v", frameTime)
+	if err != nil {
+		return nil, saidBy("ffprobe", stderr.String(), err)
 	}
-	if wait != nil {
-		return nil, saidBy("ffprobe", stderr.String(), wait)
-	}
-	t, err := readProbe(out.Bytes())
+	t, err := readProbe(out)
 	if err != nil {
 		return nil, saidBy("ffprobe", stderr.String(), err)
 	}

@@ -206,7 +206,7 @@ func TestFFmpegReadsOneFile(t *testing.T) {
 	defer func(d time.Duration) { frameTime = d }(frameTime)
 	frameTime = time.Nanosecond
 	if _, err := OpenSource(t.Context(), filepath.Join(dir, "clip.mkv"), SourceOptions{}); err == nil ||
-		!strings.Contains(err.Error(), "no frame within 1ns") {
+		!strings.Contains(err.Error(), "no progress for 1ns") {
 		t.Errorf("a frame that does not come: %v", err)
 	}
 }
@@ -351,7 +351,6 @@ func TestBadFiles(t *testing.T) {
 		{"a.y4m", "YUV4MPEG2 W99999999999999999999 H4\n", "header"},
 		{"a.y4m", "YUV4MPEG2 W4 H4 F8\n", "not a frame rate"},
 		{"a.y4m", "YUV4MPEG2 W4 H4 F-8:1\n", "not a frame rate"},
-		{"a.y4m", "YUV4MPEG2 W4 H4 It\n", "interlaced"},
 		{"a.y4m", "YUV4MPEG2 W4 H4 C420p10\n", "C420p10"},
 		{"a.y4m", good[:len(good)-1], "cut off"},
 		{"a.y4m", strings.Replace(good, "FRAME", "frame", 1), "does not begin with FRAME"},
@@ -426,7 +425,9 @@ func TestKilled(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	if p := s.(*piped); p.cmd.ProcessState == nil {
+	select {
+	case <-s.(*piped).child.Ended():
+	default:
 		t.Error("ffmpeg still runs")
 	}
 }

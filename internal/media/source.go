@@ -78,7 +78,11 @@ func openSource(ctx context.Context, path string, o SourceOptions) (Source, erro
 	case !info.Mode().IsRegular():
 		return nil, errors.New("not a regular file")
 	case ext == extY4M:
-		return openY4M(ctx, path)
+		s, err := openY4M(ctx, path)
+		if errors.Is(err, errInterlaced) {
+			return openFFmpeg(ctx, path, o)
+		}
+		return s, err
 	case isImage(ext):
 		return openFolderOf(ctx, []string{path}, true)
 	}

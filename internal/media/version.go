@@ -3,10 +3,11 @@ package media
 import (
 	"context"
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"latentbeam/internal/system/process"
 )
 
 // versions are the versions of programs that were asked, by their path.
@@ -18,9 +19,8 @@ func programVersion(program string) (string, error) {
 	if v, ok := versions.Load(program); ok {
 		return v.(string), nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
-	defer cancel()
-	text, err := exec.CommandContext(ctx, program, "-version").Output()
+	const most = 1 << 20
+	text, err := process.Output(context.Background(), process.Command{Path: program, Args: []string{"-version"}, Stall: probeTimeout}, most)
 	if err != nil {
 		return "", fmt.Errorf("%s -version: %w", filepath.Base(program), err)
 	}

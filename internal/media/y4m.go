@@ -11,13 +11,17 @@ import (
 	"strings"
 )
 
+// errInterlaced is a stream whose frames consist of two fields each, of different moments.
+var errInterlaced = errors.New("the video is interlaced")
+
 // Limits of a y4m stream.
 const (
 	maxY4MHeader = 1 << 12 // bytes of the header line
 	maxY4MFrame  = 1 << 10 // bytes of the line before each frame
 )
 
-// y4m reads YUV4MPEG2 (the man page yuv4mpeg(5) of mjpegtools), 8 bits, progressive. Colours are taken as
+// y4m reads YUV4MPEG2 (the man page yuv4mpeg(5) of mjpegtools), 8 bits, progressive: ffmpeg
+// reads interlaced ones. Colours are taken as
 // BT.601, as this package writes them; the format itself cannot say.
 type y4m struct {
 	info                   SourceInfo
@@ -57,7 +61,7 @@ func newY4M(r io.ReadCloser) (*y4m, error) {
 	if words[0] != "YUV4MPEG2" {
 		return nil, errors.New("not a y4m file: it does not begin with YUV4MPEG2")
 	}
-	chroma := "420"
+	chroma, interlaced := "420", false
 	for _, w := range words[1:] {
 		if w == "" {
 			continue
@@ -71,9 +75,7 @@ func newY4M(r io.ReadCloser) (*y4m, error) {
 		case 'F':
 			err = s.rate(value)
 		case 'I':
-			if value != "p" && value != "?" {
-				err = fmt.Errorf("the video is interlaced (I%s); only progressive video is read", value)
-			}
+			interlaced = value != "p" && value != "?"
 		case 'C':
 			chroma = value
 		case 'X':
@@ -85,6 +87,9 @@ func newY4M(r io.ReadCloser) (*y4m, error) {
 	}
 	if err := s.info.check(); err != nil {
 		return nil, err
+	}
+	if interlaced {
+		return nil, errInterlaced
 	}
 	return s, s.layOut(chroma)
 }
@@ -167,13 +172,25 @@ func (s *y4m) begin() error {
 	if errors.Is(err, io.EOF) && head == "" {
 		return io.EOF
 	}
-	if err != nil || head != "FRAME" && !strings.HasPrefix(head, "FRAME ") {
+	if err != nil {
+		return cut(err)
+	}
+	if head != "FRAME" && !strings.HasPrefix(head, "FRAME ") {
 		return errors.New("y4m: a frame does not begin with FRAME: the file is damaged")
 	}
 	return nil
 }
 
+// errCutOff is a stream that ends within a frame.
 var errCutOff = errors.New("y4m: the last frame is cut off")
+
+// cut is the error of reading within a frame.
+func cut(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errCutOff
+	}
+	return err
+}
 
 // Skip passes over frames without converting them.
 func (s *y4m) Skip(n int) (int, error) {
@@ -184,7 +201,7 @@ func (s *y4m) Skip(n int) (int, error) {
 			return i, err
 		}
 		if _, err := s.in.Discard(len(s.luma) + len(s.chromaU) + len(s.chromaV)); err != nil {
-			return i, errCutOff
+			return i, cut(err)
 		}
 	}
 	return n, nil
@@ -197,7 +214,7 @@ func (s *y4m) Next(rgb []byte) error {
 	}
 	for _, plane := range [][]byte{s.luma, s.chromaU, s.chromaV} {
 		if _, err := io.ReadFull(s.in, plane); err != nil {
-			return errCutOff
+			return cut(err)
 		}
 	}
 	w := s.info.Width

@@ -242,7 +242,7 @@ func TestChildrenAreEnded(t *testing.T) {
 	if err := s.Run(t.Context(), onCPU(t), []*stages.Element{element("well")}); err != nil {
 		t.Fatal(err)
 	}
-	group := s.programs.idle[0].group
+	group := s.programs.idle[0].child.PID()
 	if len(members(group)) != 1 {
 		t.Fatalf("the group of the program has %v", members(group))
 	}

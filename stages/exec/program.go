@@ -3,7 +3,6 @@ package exec
 import (
 	"bufio"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"latentbeam/internal/system/process"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
@@ -43,17 +43,14 @@ type program struct {
 	command  string // without its arguments
 	device   string // UUIDs of its GPUs, with commas; "" for none
 	slot     int    // its number among those of the stage
-	group    int    // of its processes
+	child    *process.Child
 	requests *os.File
 	answers  chan answer // closed at the end of descriptor 4
 	broken   error       // why reading ended; set before answers and heard are closed
 	heard    chan struct{}
 	logged   chan struct{} // closed at the end of what it prints
-	ended    chan struct{}
-	how      error        // of the end; set before ended is closed, as short is
-	short    shortage     // of memory
-	beats    bool         // it sends heartbeats
-	seen     atomic.Int64 // when the last message came, in Unix nanoseconds
+	beats    bool          // it sends heartbeats
+	seen     atomic.Int64  // when the last message came, in Unix nanoseconds
 	batches  int
 	last     lastLine
 	hide     *strings.Replacer
@@ -87,33 +84,18 @@ func (l launch) start() (*program, error) {
 	if err != nil {
 		return nil, errors.Join(err, theirs.Close(), requests.Close(), answers.Close(), ours.Close())
 	}
-	cmd := osexec.Command(l.command[0], l.command[1:]...)
-	mark := "LATENTBEAM_PROGRAM=" + rand.Text() // those that it starts inherit it
-	cmd.Env = append(l.env, fmt.Sprintf("LATENTBEAM_WORKER=%d", l.slot), "LATENTBEAM_SCRATCH="+l.scratch, mark)
+	env := append(l.env, fmt.Sprintf("LATENTBEAM_WORKER=%d", l.slot), "LATENTBEAM_SCRATCH="+l.scratch)
 	if l.device != "" {
-		cmd.Env = append(cmd.Env, "CUDA_VISIBLE_DEVICES="+l.device)
+		env = append(env, "CUDA_VISIBLE_DEVICES="+l.device)
 	}
-	cmd.ExtraFiles = []*os.File{theirs, ours}
-	cmd.Stdout, cmd.Stderr = stdout, stdout
 	p := &program{label: l.label, command: l.command[0], device: l.device, slot: l.slot, requests: requests, hide: l.hide, file: l.log,
-		answers: make(chan answer, maxQueued), ended: make(chan struct{}), logged: make(chan struct{}), heard: make(chan struct{})}
-	started := make(chan error)
-	go func() {
-		p.short, p.how = run(cmd, l.memory, mark, func(err error) {
-			for _, f := range []*os.File{theirs, ours, stdout} {
-				f.Close()
-			}
-			started <- err
-		})
-		close(p.ended)
-	}()
-	if err := <-started; err != nil {
-		requests.Close()
-		answers.Close()
-		logs.Close()
-		return nil, err
+		answers: make(chan answer, maxQueued), logged: make(chan struct{}), heard: make(chan struct{})}
+	// It outlives the batch for which it is started.
+	p.child, err = process.Start(context.Background(), process.Command{Path: l.command[0], Args: l.command[1:], Env: env,
+		Stdout: stdout, Stderr: stdout, Files: []*os.File{theirs, ours}, CloseAfter: []*os.File{stdout}, Memory: l.memory, Sweep: true})
+	if err != nil {
+		return nil, errors.Join(err, requests.Close(), answers.Close(), logs.Close())
 	}
-	p.group = cmd.Process.Pid
 	p.seen.Store(time.Now().UnixNano())
 	go p.listen(answers)
 	go p.log(logs)
@@ -149,7 +131,7 @@ func (p *program) listen(from *os.File) {
 		}
 		select {
 		case p.answers <- a:
-		case <-p.ended: // and nobody looks any more
+		case <-p.child.Ended(): // and nobody looks any more
 			select {
 			case p.answers <- a:
 			default:
@@ -289,20 +271,21 @@ func (p *program) died(kind string) *trouble {
 	if before(p.heard, grace) && p.broken != nil {
 		return &trouble{troubleProtocol, p.hide.Replace(p.broken.Error())}
 	}
-	if !before(p.ended, grace) {
+	if !before(p.child.Ended(), grace) {
 		return &trouble{troubleProtocol, "it closed descriptor 3 or 4 and did not end"}
 	}
 	before(p.logged, grace)
-	if p.short == ownBound {
+	short := p.child.Shortage()
+	if short == process.OwnBound {
 		return &trouble{troubleMemory, "the system killed it at its bound, the option memory"}
 	}
 	text := "it ended"
 	var status *osexec.ExitError
-	if errors.As(p.how, &status) {
+	if errors.As(p.child.Wait(), &status) {
 		if ws, ok := status.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 			text = "it was ended by the signal " + ws.Signal().String()
 			switch {
-			case ws.Signal() == syscall.SIGKILL && p.short == hostFull:
+			case ws.Signal() == syscall.SIGKILL && short == process.HostFull:
 				kind, text = troubleMemory, "the system killed it when memory was short on this host"
 			case ws.Signal() == syscall.SIGKILL:
 				text += ", as the system does when memory is short"
@@ -346,14 +329,14 @@ func (p *program) install(last string) string {
 // lost is the end of the program as an error: one that reached its bound may do a smaller batch.
 func (p *program) lost() error {
 	t := p.died(troubleCrash)
-	if t.kind == troubleMemory && p.short == ownBound {
+	if t.kind == troubleMemory && p.child.Shortage() == process.OwnBound {
 		return fault.OutOfMemory(t)
 	}
 	return retried(t)
 }
 
 // before reports whether the channel is closed within a time.
-func before(c chan struct{}, d time.Duration) bool {
+func before(c <-chan struct{}, d time.Duration) bool {
 	select {
 	case <-c:
 		return true
@@ -372,16 +355,17 @@ func before(c chan struct{}, d time.Duration) bool {
 // stop ends the program, politely where there is time, and waits until it is gone.
 func (p *program) stop(polite bool) {
 	p.requests.Close()
-	if polite && before(p.ended, grace) || before(p.ended, 0) {
+	if polite && before(p.child.Ended(), grace) || before(p.child.Ended(), 0) {
 		return // with all of its group
 	}
-	end(p.group)
-	<-p.ended
+	if err := p.child.Stop(); err != nil {
+		slog.Warn("a program is left over", "program", p.label, "error", err)
+	}
 }
 
 // directory makes the directory of the next batch.
 func (p *program) directory(scratch string) (string, error) {
 	p.batches++
-	dir := filepath.Join(scratch, fmt.Sprintf("%d-%d-%d", p.slot, p.group, p.batches))
+	dir := filepath.Join(scratch, fmt.Sprintf("%d-%d-%d", p.slot, p.child.PID(), p.batches))
 	return dir, os.Mkdir(dir, 0o700)
 }

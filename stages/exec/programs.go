@@ -161,7 +161,7 @@ func (s *programs) begin(ctx context.Context, device string, slot int) (*program
 		return nil, fault.Fatal(fmt.Errorf("%s: %s: %w", troubleStart, s.opts.Command[0], err))
 	}
 	p.note("started: " + strings.Join(s.opts.Command, " "))
-	stop := context.AfterFunc(ctx, func() { end(p.group) })
+	stop := context.AfterFunc(ctx, p.child.Kill)
 	err = p.greet(ctx, s.opts)
 	if !stop() && ctx.Err() != nil {
 		s.end(p, err != nil)

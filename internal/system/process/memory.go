@@ -1,4 +1,4 @@
-package exec
+package process
 
 import (
 	"log/slog"
@@ -6,16 +6,16 @@ import (
 	"latentbeam/internal/limits"
 )
 
-// cage bounds the memory of a program: of it and all that it starts by a control group where one can be made, else of
-// each process by a resource limit. It tells whether the system has killed the program for want of memory.
+// cage bounds the memory of a child: of it and all that it starts by a control group where one can be made, else of
+// each process by a resource limit. It tells whether the system has killed the child for want of memory.
 type cage struct {
 	memory int64         // bytes; 0: no bound
 	group  *limits.Group // nil: there is none
 	reason error         // why
-	kills  int64         // on this host before the program began
+	kills  int64         // on this host before the child began
 }
 
-// newCage makes the bound of a program that is about to start; 0 bounds nothing.
+// newCage makes the bound of a child that is about to start; 0 bounds nothing.
 func newCage(memory int64) *cage {
 	c := &cage{memory: memory, kills: limits.Kills()}
 	if memory > 0 {
@@ -39,29 +39,30 @@ func (c *cage) hold(pid int) {
 	}
 }
 
-// How memory has ended a program.
-type shortage int
+// Shortage says how memory has ended a child.
+type Shortage int
 
+// Kinds of Shortage.
 const (
-	enough   shortage = iota
-	ownBound          // the bound of the program itself
-	hostFull          // processes of the host were killed meanwhile, it may be one of them
+	Enough   Shortage = iota
+	OwnBound          // the bound of the child itself
+	HostFull          // processes of the host were killed meanwhile, the child may be one of them
 )
 
 // open ends what is left in the cage.
-func (c *cage) open() shortage {
+func (c *cage) open() Shortage {
 	if c.group == nil {
 		if limits.Kills() > c.kills {
-			return hostFull
+			return HostFull
 		}
-		return enough
+		return Enough
 	}
 	killed := c.group.Kills()
 	if err := c.group.Remove(); err != nil {
 		slog.Warn("a control group is left over", "dir", c.group.Dir(), "error", err)
 	}
 	if killed > 0 {
-		return ownBound
+		return OwnBound
 	}
-	return enough
+	return Enough
 }

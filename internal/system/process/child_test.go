@@ -1,0 +1,173 @@
+package process
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// act names what this test binary does as a child.
+const act = "LATENTBEAM_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(act) {
+	case "":
+		os.Exit(m.Run())
+	case "flood": // writes as long as somebody reads
+		for {
+			if _, err := os.Stdout.Write(make([]byte, 1<<16)); err != nil {
+				os.Exit(3)
+			}
+		}
+	case "much": // writes more than a pipe holds
+		os.Stdout.Write(make([]byte, 1<<20))
+		fmt.Fprint(os.Stderr, "all is written")
+		os.Exit(4)
+	case "silent":
+		fmt.Println("begin")
+		time.Sleep(time.Hour)
+	case "slow": // takes its input byte by byte
+		for in := bufio.NewReaderSize(os.Stdin, 16); ; time.Sleep(5 * time.Millisecond) {
+			if _, err := in.Discard(1 << 14); err != nil {
+				os.Exit(0)
+			}
+		}
+	case "parent": // leaves a process that holds its output
+		child := exec.Command(os.Args[0])
+		child.Env, child.Stdout = append(os.Environ(), act+"=silent"), os.Stdout
+		if err := child.Start(); err != nil {
+			panic(err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// start starts this test binary as a child.
+func start(t *testing.T, ctx context.Context, what string, c Command) *Child {
+	t.Helper()
+	c.Path, c.Env = os.Args[0], append(os.Environ(), act+"="+what)
+	p, err := Start(ctx, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Stop() })
+	return p
+}
+
+// within fails the test where f does not return in time.
+func within(t *testing.T, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() { defer close(done); f() }()
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Fatal("it does not return")
+	}
+}
+
+func TestStopWhileTheChildWrites(t *testing.T) {
+	p := start(t, t.Context(), "flood", Command{Pipe: true, Stall: time.Minute})
+	if _, err := io.ReadFull(p, make([]byte, 100)); err != nil {
+		t.Fatal(err)
+	}
+	within(t, func() {
+		if err := p.Stop(); err != nil {
+			t.Error(err)
+		}
+		if _, err := p.Read(make([]byte, 1)); err == nil {
+			t.Error("a stopped child is read")
+		}
+	})
+}
+
+func TestWaitDrains(t *testing.T) {
+	said := &Head{Most: 6}
+	p := start(t, t.Context(), "much", Command{Pipe: true, Stderr: said})
+	within(t, func() {
+		var status *exec.ExitError
+		if err := p.Wait(); !errors.As(err, &status) || status.ExitCode() != 4 {
+			t.Errorf("it ended with %v", err)
+		}
+	})
+	if kept, whole := said.Bytes(); string(kept) != "all is" || whole {
+		t.Errorf("%q was kept, all: %v", kept, whole)
+	}
+}
+
+func TestStall(t *testing.T) {
+	const stall = 30 * time.Millisecond
+	p := start(t, t.Context(), "silent", Command{Pipe: true, Stall: stall})
+	within(t, func() {
+		if out, err := io.ReadAll(p); err != nil || strings.TrimSpace(string(out)) != "begin" {
+			t.Errorf("read %q, %v", out, err)
+		}
+		if err := p.Wait(); !errors.Is(err, ErrStalled) {
+			t.Errorf("a child that writes nothing ended with %v", err)
+		}
+	})
+	p = start(t, t.Context(), "silent", Command{Stdout: io.Discard, Stall: stall})
+	within(t, func() {
+		if err := p.Wait(); !errors.Is(err, ErrStalled) {
+			t.Errorf("a child that is waited for ended with %v", err)
+		}
+	})
+	// Input that moves is progress.
+	p = start(t, t.Context(), "slow", Command{Stdin: strings.NewReader(strings.Repeat("x", 1<<20)), Stall: 200 * time.Millisecond})
+	within(t, func() {
+		if err := p.Wait(); err != nil {
+			t.Errorf("a slow child ended with %v", err)
+		}
+	})
+}
+
+func TestContextKills(t *testing.T) {
+	why := errors.New("the job ends")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	p := start(t, ctx, "silent", Command{Pipe: true})
+	time.AfterFunc(20*time.Millisecond, func() { cancel(why) })
+	within(t, func() {
+		if err := p.Wait(); !errors.Is(err, why) {
+			t.Errorf("it ended with %v", err)
+		}
+	})
+	if _, err := Start(ctx, Command{Path: os.Args[0]}); !errors.Is(err, why) {
+		t.Errorf("a child started behind the end: %v", err)
+	}
+}
+
+func TestGroupEndsWithTheChild(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("this system has no process groups")
+	}
+	p := start(t, t.Context(), "parent", Command{Pipe: true})
+	within(t, func() {
+		if _, err := io.ReadAll(p); err != nil {
+			t.Error(err)
+		}
+		if err := p.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestOutput(t *testing.T) {
+	c := Command{Path: os.Args[0], Env: append(os.Environ(), act+"=much")}
+	if out, err := Output(t.Context(), c, 1<<20); len(out) != 1<<20 || err == nil || !strings.Contains(err.Error(), "exit status 4") {
+		t.Errorf("%d bytes, %v", len(out), err)
+	}
+	if _, err := Output(t.Context(), c, 1000); err == nil || !strings.Contains(err.Error(), "more than 1000 bytes") {
+		t.Errorf("too much output: %v", err)
+	}
+	if _, err := Output(t.Context(), Command{Path: "no-such-program"}, 1); !errors.Is(err, exec.ErrNotFound) {
+		t.Errorf("no program: %v", err)
+	}
+}
