@@ -101,6 +101,7 @@ type Job struct {
 // input is reported here, with its place in the file, and nothing has been written.
 func Open(cfg *config.Config, o Options) (*Job, error) {
 	began := time.Now()
+	location.StartRun()
 	runner, err := runners.Find(cfg.Runner.Name)
 	if err != nil {
 		return nil, cfg.Errorf("runner", "%v", err)

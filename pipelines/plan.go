@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"latentbeam/internal/ledger"
+	"latentbeam/internal/location"
 	"latentbeam/internal/report"
 	"latentbeam/internal/report/named"
 	"latentbeam/internal/store"
@@ -28,6 +29,7 @@ type Plan struct {
 	Done     int64 // computed by an earlier run
 	Failed   int64 // failed in an earlier run, or not computable as they are
 	Unusable int64 // of those, not computable as they are
+	Away     int64 // of the unusable, that name a host which does not answer: the next run tries them
 	Dropped  int64 // left out by the job's own rules
 	// Reasons counts the dropped rows by the rule that leaves them out.
 	Reasons map[string]int64
@@ -48,6 +50,7 @@ type Plan struct {
 
 	undone      int64  // new rows that no earlier run has done
 	firstUndone string // place of the first of them
+	firstMend   string // place of the first unusable row that is not away
 
 	others bool // rows of other shards are done
 }
@@ -98,6 +101,11 @@ func (j *Job) plan(ctx context.Context) (p Plan, err error) {
 			return p, err
 		}
 	}
+	if p.Unusable > 0 {
+		if err := location.NoHostAnswers(); err != nil {
+			return p, err
+		}
+	}
 	if err := j.conflict(ctx, s.names); err != nil {
 		return p, err
 	}
@@ -141,6 +149,11 @@ func (s *survey) see(e *stages.Element) (err error) {
 		return nil
 	case e.Failed != nil:
 		p.Unusable++
+		if e.Failed.Class == fault.ClassRetry {
+			p.Away++
+		} else if p.firstMend == "" {
+			p.firstMend = e.Given.Source
+		}
 		s.unusable.Name(e.Given.Source, e.Failed.Stage, e.Failed.Message)
 	default:
 		if e.Row.Cut != nil {
@@ -198,6 +211,18 @@ func (j *Job) warnings(ctx context.Context, p Plan, doubt *doubts.Doubts) ([]str
 		all = append(all, why)
 	}
 	return all, err
+}
+
+// Mend says which rows of the input people have to mend; "": none.
+func (p *Plan) Mend() string {
+	switch n := p.Unusable - p.Away; {
+	case n < 1:
+		return ""
+	case n == 1:
+		return "mend " + p.firstMend
+	default:
+		return fmt.Sprintf("mend %s and %d more", p.firstMend, n-1)
+	}
 }
 
 // never counts a new row, unless an earlier run has done it.

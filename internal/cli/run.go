@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -192,6 +193,14 @@ func aboutShard(s shard, r pipelines.Result) string {
 	return fmt.Sprintf("shard %v is done; the last one to end joins the tables and galleries", s)
 }
 
+// oneOr returns the words for one or for many.
+func oneOr(n int64, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
 // verdict is what the exit code says of a run that went to its end; programs says that its job has some.
 func verdict(output string, programs bool, r pipelines.Result) error {
 	switch {
@@ -200,27 +209,23 @@ func verdict(output string, programs bool, r pipelines.Result) error {
 	case r.Totals.Failed > 0:
 		failed := fmt.Sprintf("%d of %d rows failed: see %s", r.Totals.Failed, r.Totals.Rows,
 			store.Address(output, "tables/failures/*.parquet"))
-		hint := fmt.Sprintf("`%s` tries them again", retryOf(output, programs))
 		p := r.Plan
-		if p.Unusable > 0 && len(p.First) > 0 {
-			mend := "mend " + p.First[0].Source
-			if p.Unusable > 1 {
-				mend = fmt.Sprintf("%s and %d more", mend, p.Unusable-1)
-			}
-			if p.Unusable == p.Rows && !r.Joined {
-				return fault.Usage(fmt.Errorf("none of the %d rows can be used: %s, and run the job again", p.Rows, mend))
-			}
-			as := "they are"
-			if p.Unusable == 1 {
-				as = "it is"
-			}
-			mend = fmt.Sprintf("%d cannot be used as %s: %s", p.Unusable, as, mend)
-			if p.Unusable < r.Totals.Failed {
-				mend += "; " + hint
-			}
-			hint = mend
+		mend := p.Mend()
+		if mend != "" && p.Unusable-p.Away == p.Rows && !r.Joined {
+			return fault.Usage(fmt.Errorf("none of the %d rows can be used: %s, and run the job again", p.Rows, mend))
 		}
-		return fault.Failures(fmt.Errorf("%s; %s", failed, hint))
+		var hints []string
+		if n := p.Unusable - p.Away; n > 0 {
+			hints = append(hints, fmt.Sprintf("%d cannot be used as %s: %s", n, oneOr(n, "it is", "they are"), mend))
+		}
+		if p.Away > 0 {
+			hints = append(hints, fmt.Sprintf("%d %s a host that does not answer: run the job again later", p.Away,
+				oneOr(p.Away, "names", "name")))
+		}
+		if p.Unusable < r.Totals.Failed {
+			hints = append(hints, fmt.Sprintf("`%s` tries them again", retryOf(output, programs)))
+		}
+		return fault.Failures(fmt.Errorf("%s; %s", failed, strings.Join(hints, "; ")))
 	}
 	return nil
 }

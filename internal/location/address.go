@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 
@@ -46,7 +47,60 @@ func parse(ctx context.Context, at string, schemes []string) (parsed, error) {
 // servers are those that this process has spoken to, so that their connections stay open.
 var servers struct {
 	sync.Mutex
-	known map[string]*bucket.Bucket
+	known   map[string]*bucket.Bucket
+	reaches map[*bucket.Bucket]*bucket.Reach
+}
+
+// Clock is the clock of the waits for hosts; nil: the machine's. Tests bring their own.
+var Clock bucket.Clock
+
+// StartRun starts a run: hosts that an earlier run of this process gave up are asked again.
+func StartRun() {
+	servers.Lock()
+	defer servers.Unlock()
+	for _, r := range servers.reaches {
+		r.Renew()
+	}
+}
+
+// IsUnreachable reports whether err is of a host that does not answer. The next run asks it again.
+func IsUnreachable(err error) bool { return errors.Is(err, bucket.ErrUnreachable) }
+
+// RowFailure returns why a row fails for err, an error about a file that the row names. If err ends the job, it returns err
+// as fatal instead. A host that does not answer fails the row as the world's, so that the next run tries the row.
+func RowFailure(err error) (failure, fatal error) {
+	switch {
+	case err == nil:
+		return nil, nil
+	case IsUnreachable(err):
+		return fault.Retry(err), nil
+	}
+	if own := rowsOwn(err); fault.ClassOf(own) == fault.ClassRow {
+		return fault.Row(own), nil
+	}
+	return nil, err
+}
+
+// NoHostAnswers is an error if this run has given up hosts and none has answered: then the network is the cause, not an
+// address. It names the hosts.
+func NoHostAnswers() error {
+	servers.Lock()
+	defer servers.Unlock()
+	var lost []string
+	for b, r := range servers.reaches {
+		if r.Answered() {
+			return nil
+		}
+		if err := r.Lost(); err != nil {
+			lost = append(lost, fmt.Sprintf("%s (%s)", b.URL(), bucket.Redact(err.Error())))
+		}
+	}
+	if len(lost) == 0 {
+		return nil
+	}
+	slices.Sort(lost)
+	return fault.TryAgain(fmt.Errorf("no host that the input names answers, so no row is recorded as failed: %s; check the network, "+
+		"and run this again", strings.Join(lost, ", ")))
 }
 
 // serverOf returns the server of an address. The variables that say where a service is belong to its name.
@@ -61,14 +115,15 @@ func serverOf(ctx context.Context, at bucket.Address) (*bucket.Bucket, error) {
 	if b, found := servers.known[name]; found {
 		return b, nil
 	}
-	b, err := open.Bucket(ctx, at)
+	reach := &bucket.Reach{}
+	b, err := open.Bucket(ctx, at, bucket.Options{Reach: reach, Clock: Clock})
 	if err != nil {
 		return nil, err
 	}
 	if servers.known == nil {
-		servers.known = map[string]*bucket.Bucket{}
+		servers.known, servers.reaches = map[string]*bucket.Bucket{}, map[*bucket.Bucket]*bucket.Reach{}
 	}
-	servers.known[name] = b
+	servers.known[name], servers.reaches[b] = b, reach
 	return b, nil
 }
 

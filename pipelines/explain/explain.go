@@ -17,6 +17,7 @@ import (
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/report"
 	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
 
@@ -76,6 +77,9 @@ func (j Asked) explain(ctx context.Context, e *stages.Element) (Answer, error) {
 	if e.Failed != nil {
 		x.State, x.Why = "unusable", e.Failed.Message
 		x.Next = "a run cannot compute it; mend the row in " + e.Given.Source
+		if e.Failed.Class == fault.ClassRetry {
+			x.Next = "a run tries it again"
+		}
 		return x, nil
 	}
 	x.Depends = j.depends(e)

@@ -124,10 +124,11 @@ func (c *cutter) expand(ctx context.Context, e *stages.Element) expansion {
 		return expansion{rows: []*stages.Element{e}}
 	}
 	fail := func(err error) expansion {
-		if fault.ClassOf(err) != fault.ClassRow {
+		failure, err := location.RowFailure(err)
+		if err != nil {
 			return expansion{err: err}
 		}
-		e.Fail("read", fault.Row(fmt.Errorf("media: %w", err)))
+		e.Fail("read", fmt.Errorf("media: %w", failure))
 		return expansion{rows: []*stages.Element{e}}
 	}
 	row, err := e.Row.WithDefaults(c.defaults).Sized()

@@ -157,11 +157,12 @@ func (s mediaRows) mediaFile(file string) (*stages.Element, error) {
 	stem := strings.TrimSuffix(file, filepath.Ext(file))
 	e := &stages.Element{Row: schemas.PromptRow{ID: filepath.Base(stem), Media: file, Source: file}}
 	caption, err := s.caption(stem + captionExt)
-	if fault.ClassOf(err) != fault.ClassRow {
+	failure, err := location.RowFailure(err)
+	if err != nil {
 		return nil, err
 	}
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		e.Fail("read", fault.Row(err))
+	if failure != nil && !errors.Is(failure, os.ErrNotExist) {
+		e.Fail("read", failure)
 	}
 	e.Row.Prompt = strings.TrimSpace(caption)
 	return e, nil

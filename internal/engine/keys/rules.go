@@ -149,15 +149,13 @@ func (r *Rules) Apply(e *stages.Element) error {
 		return nil
 	}
 	key, err := r.Key(e)
-	if fault.ClassOf(err) != fault.ClassRow {
-		return err
-	}
-	if err != nil {
-		e.Fail("read", fault.Row(err))
+	failure, err := location.RowFailure(err)
+	if failure != nil {
+		e.Fail("read", failure)
 		key = r.badKey(e)
 	}
 	e.Key = key
-	return nil
+	return err
 }
 
 // check lets every stage look at the row.

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"latentbeam/internal/store"
 	"latentbeam/schemas/fault"
@@ -23,6 +24,8 @@ type Bucket struct {
 	prefix  string // of all keys: "" or with a slash at its end
 	secrets []string
 	clock   Clock
+	reach   *Reach       // nil: an output, or nobody asks for a bound
+	told    atomic.Int64 // when a user was last told that a request waits, in nanoseconds since 1970
 
 	mu    sync.Mutex
 	lease *lease // held or being taken, else nil
@@ -34,11 +37,12 @@ var _ store.Store = (*Bucket)(nil)
 type Options struct {
 	Secrets []string // never to be shown
 	Clock   Clock    // nil: the machine's
+	Reach   *Reach   // bounds how long a run waits for the host of an input; nil: as stores of outputs wait
 }
 
 // New returns the store at an address, which service speaks to.
 func New(service Service, at Address, o Options) *Bucket {
-	b := &Bucket{service: service, url: at.String(), secrets: o.Secrets, clock: o.Clock}
+	b := &Bucket{service: service, url: at.String(), secrets: o.Secrets, clock: o.Clock, reach: o.Reach}
 	if at.Prefix != "" {
 		b.prefix = at.Prefix + "/"
 	}
@@ -116,7 +120,7 @@ func (b *Bucket) begin(ctx context.Context, what string, names ...string) error 
 
 // stat is Service.Stat, tried again. The error is the service's.
 func (b *Bucket) stat(ctx context.Context, name string) (o Object, err error) {
-	err = b.retry(ctx, func(ctx context.Context) (err error) {
+	err = b.retryFor(ctx, name, func(ctx context.Context) (err error) {
 		ctx, cancel := b.bound(ctx, 0)
 		defer cancel()
 		o, err = b.service.Stat(ctx, b.prefix+name)

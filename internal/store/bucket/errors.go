@@ -65,22 +65,39 @@ func settled(err error) bool {
 
 // retry calls try until it is settled, at most attempts times and for the time of the budget.
 func (b *Bucket) retry(ctx context.Context, try func(ctx context.Context) error) error {
-	begun := b.clock.Now()
-	pause := firstPause
+	return b.retryFor(ctx, "", try)
+}
+
+// retryFor is retry for a request about key. It gives the host of an input up sooner (Reach).
+func (b *Bucket) retryFor(ctx context.Context, key string, try func(ctx context.Context) error) error {
+	if err := b.reach.givenUp(key); err != nil {
+		return err
+	}
+	waits := b.wait(ctx)
+	defer waits.stop()
+	began := b.clock.Now()
+	pause := time.Duration(0)
 	for n := 1; ; n++ {
 		err := try(ctx)
 		if ctx.Err() != nil && err != nil {
 			return ctx.Err()
 		}
+		b.reach.note(err, b.clock.Now())
 		if settled(err) {
 			return err
+		}
+		if b.reach != nil && nowhere(err) {
+			return b.reach.noHost(b.url, err)
 		}
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = errSlow
 		}
+		waits.tried(err)
+		most, first, time := b.reach.limits(err)
+		pause = max(pause, first)
 		wait := jitter(pause)
-		if n == attempts || b.clock.Now().Add(wait).Sub(begun) > budget {
-			return fmt.Errorf("tried %d times: %w", n, err)
+		if n >= most || b.clock.Now().Add(wait).Sub(began) > time {
+			return b.reach.giveUp(b.url, key, began, fmt.Errorf("tried %d times: %w", n, err))
 		}
 		if err := b.clock.Pause(ctx, wait); err != nil {
 			return err
@@ -97,6 +114,7 @@ func (b *Bucket) failed(what, name string, err error) error {
 	}
 	var f *Refusal
 	var done *failure
+	var none *noHostError
 	switch {
 	case err == nil:
 		return nil
@@ -108,6 +126,8 @@ func (b *Bucket) failed(what, name string, err error) error {
 		return fmt.Errorf("%s %s: %w", what, where, context.Canceled)
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%s %s: %w", what, where, context.DeadlineExceeded)
+	case errors.Is(err, ErrUnreachable), errors.As(err, &none):
+		return b.unreachable(what, where, err)
 	}
 	out := &failure{text: fmt.Sprintf("%s %s: %s", what, where, Redact(err.Error(), b.secrets...))}
 	if errors.As(err, &f) && f.Status == 404 {

@@ -65,7 +65,7 @@ func (b *Bucket) pages(ctx context.Context, prefix string, flat bool) iter.Seq2[
 
 // page is Service.List, tried again.
 func (b *Bucket) page(ctx context.Context, prefix string, flat bool, page string) (objects []Object, next string, err error) {
-	err = b.retry(ctx, func(ctx context.Context) (err error) {
+	err = b.retryFor(ctx, prefix, func(ctx context.Context) (err error) {
 		ctx, cancel := b.bound(ctx, 0)
 		defer cancel()
 		objects, next, err = b.service.List(ctx, b.prefix+prefix, flat, page)

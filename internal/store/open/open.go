@@ -60,19 +60,19 @@ func inBucket(ctx context.Context, url string) (*bucket.Bucket, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Bucket(ctx, at)
+	return Bucket(ctx, at, bucket.Options{})
 }
 
 // Bucket opens what lies at an address of gs://, s3://, http:// or https://. The last two can only be read, by keys
 // (bucket.Find and bucket.Read), which are paths there.
-func Bucket(ctx context.Context, at bucket.Address) (*bucket.Bucket, error) {
+func Bucket(ctx context.Context, at bucket.Address, o bucket.Options) (*bucket.Bucket, error) {
 	switch at.Scheme {
 	case gcs.Scheme:
-		return gcs.Open(ctx, at, nil, bucket.Options{})
+		return gcs.Open(ctx, at, nil, o)
 	case s3.Scheme:
-		return s3.Open(ctx, at, nil, bucket.Options{})
+		return s3.Open(ctx, at, nil, o)
 	}
-	return web.Open(at, nil, bucket.Options{})
+	return web.Open(at, nil, o)
 }
 
 // result keeps a failed store from being one that is not nil.

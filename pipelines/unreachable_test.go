@@ -1,0 +1,74 @@
+package pipelines_test
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"testing"
+
+	"latentbeam/internal/digests"
+	"latentbeam/internal/location"
+	"latentbeam/internal/store/bucket/buckettest"
+	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
+)
+
+// closedPort returns the address of a port of this host where nobody listens.
+func closedPort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// TestHostThatDoesNotAnswer: the rows of a host that refuses connections fail as the world's while others are computed, and
+// the next run computes them. If no host answers, nothing is recorded.
+func TestHostThatDoesNotAnswer(t *testing.T) {
+	t.Setenv(digests.CacheVariable, t.TempDir())
+	location.Clock = buckettest.NewClock()
+	t.Cleanup(func() { location.Clock = nil })
+	up := httptest.NewServer(http.FileServer(http.Dir(clips)))
+	defer up.Close()
+	down := closedPort(t)
+	table := writeTable(t, "p.csv", fmt.Sprintf("id,media,num_frames\na,http://%s/triangle.png,1\nb,%s/triangle.png,1\n"+
+		"c,http://%s/other.png,1\nd,%s/none.png,1\n", down, up.URL, down, up.URL))
+	j := encodes(t, table, "[encode_vae]", "output.write=[latents]")
+	r, err := j.run()
+	if err != nil || r.Totals.Done != 1 || r.Totals.Failed != 3 || r.Plan.Away != 2 || r.Plan.Mend() != "mend "+table+":5" {
+		t.Fatalf("%+v, %d away, %s, %v", r.Totals, r.Plan.Away, r.Plan.Mend(), err)
+	}
+	classes := map[string]string{}
+	for _, f := range readRows[schemas.FailureRow](t, j.out, "failures") {
+		classes[f.ID] = f.Class + " " + f.Source
+		if f.ID != "d" && !strings.Contains(f.Message, "connection refused") {
+			t.Errorf("%s: %s", f.ID, f.Message)
+		}
+	}
+	for id, want := range map[string]string{"a": "retry " + table + ":2", "c": "retry " + table + ":4", "d": "row " + table + ":5"} {
+		if classes[id] != want {
+			t.Errorf("%s failed as %q, want %q", id, classes[id], want)
+		}
+	}
+
+	l, err := net.Listen("tcp", down)
+	must(t, err)
+	back := &http.Server{Handler: http.FileServer(http.Dir(clips))}
+	go func() { _ = back.Serve(l) }()
+	if r, err = j.run(); err != nil || r.Done != 0 || r.Totals.Done != 2 || r.Totals.Failed != 2 || r.Plan.Away != 0 {
+		t.Errorf("the host is back: %d computed, %+v, %d away, %v", r.Done, r.Totals, r.Plan.Away, err)
+	}
+	before := mustRead(t, j.out)
+	must(t, back.Close())
+	up.Close()
+	r, err = j.run()
+	if fault.ExitCode(err) != fault.ExitTryAgain || !strings.Contains(err.Error(), down) || !strings.Contains(err.Error(), up.URL) {
+		t.Errorf("no host answers: %v", err)
+	}
+	if after := mustRead(t, j.out); !reflect.DeepEqual(before, after) {
+		t.Error("no host answers, and the output has changed")
+	}
+}
