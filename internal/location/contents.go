@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -38,6 +40,11 @@ func (c *Contents) Digest(ctx context.Context, at string) (string, error) {
 		return "", fmt.Errorf("%q is not a file of at most %d GiB or a folder of images", at, maxContent>>30)
 	}
 	d, err := MediaDigest(ctx, at)
+	if errors.Is(err, fs.ErrNotExist) {
+		if other := OtherForm(at); other != "" {
+			return "", otherForm(at, other)
+		}
+	}
 	if err != nil {
 		return "", err
 	}

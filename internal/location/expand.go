@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+	"golang.org/x/text/unicode/norm"
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/config/document"
@@ -44,10 +46,19 @@ func Expand(ctx context.Context, patterns []string, most int) ([]string, error) 
 // numberRange matches {000..009}, a range of shards.
 var numberRange = regexp.MustCompile(`\{(\d{1,9})\.\.(\d{1,9})\}`)
 
+// alternatives matches {a,b}.
+var alternatives = regexp.MustCompile(`\{([^{}]*,[^{}]*)\}`)
+
 // ranges writes ranges of numbers out: a{8..10} is a8, a9 and a10, a{08..10} begins with a08. One beyond most stays as it
-// is, and so does the name of a file.
+// is, and so does the name of a file. Alternatives in addresses of web servers, which have no lists, are written out too.
 func ranges(patterns []string, most int) (all []string) {
 	for _, pattern := range patterns {
+		if a := alternatives.FindStringSubmatchIndex(pattern); a != nil && isWeb(pattern) {
+			for part := range strings.SplitSeq(pattern[a[2]:a[3]], ",") {
+				all = append(all, ranges([]string{pattern[:a[0]] + part + pattern[a[1]:]}, most-len(all))...)
+			}
+			continue
+		}
 		m := numberRange.FindStringSubmatchIndex(pattern)
 		if m == nil {
 			all = append(all, pattern)
@@ -78,13 +89,15 @@ func expand(ctx context.Context, pattern string, most int) ([]string, error) {
 	if err == nil { // a name with brackets is a name first
 		return []string{pattern}, nil
 	}
-	found, globErr := filepath.Glob(pattern)
-	if globErr != nil {
-		return nil, document.NewError(document.Position{File: pattern}, "not a glob pattern: %v", globErr)
+	found, globErr := glob(pattern, most)
+	if errors.Is(globErr, doublestar.ErrBadPattern) {
+		return nil, document.NewError(document.Position{File: pattern}, "not a glob pattern").WithFix("close its brace, or put \\ before {")
+	} else if globErr != nil {
+		return nil, document.NewError(document.Position{File: pattern}, "%v", globErr)
 	}
 	if len(found) == 0 {
 		noTable := noTable(pattern, func(other string) bool {
-			found, err := filepath.Glob(other)
+			found, err := glob(other, 1)
 			return err == nil && len(found) > 0
 		})
 		if noTable != nil {
@@ -96,7 +109,7 @@ func expand(ctx context.Context, pattern string, most int) ([]string, error) {
 }
 
 // wild are the characters that make a pattern.
-const wild = `*?[\`
+const wild = `*?[{\`
 
 // expandAddress finds the objects of a pattern. As on disk, * and ? match no slash. What has a slash at its end is a
 // folder, whatever is in it.
@@ -127,12 +140,13 @@ func expandAddress(ctx context.Context, pattern string, most int) ([]string, err
 // matches lists the objects of a pattern. Only what is below its fixed part is asked for.
 func (p parsed) matches(ctx context.Context, pattern string, most int) (found []string, err error) {
 	fixed := p.key[:strings.IndexAny(p.key, wild)]
-	flat := !strings.Contains(p.key[len(fixed):], "/")
+	rest := p.key[len(fixed):]
+	flat := !strings.Contains(rest, "/") && !strings.Contains(rest, "**")
 	for o, err := range p.server.Objects(ctx, fixed, flat) {
 		if err != nil {
 			return nil, err
 		}
-		if match, err := path.Match(p.key, o.Key); err != nil {
+		if match, err := matchKey(p.key, o.Key); err != nil {
 			return nil, document.NewError(document.Position{File: pattern}, "not a glob pattern: %v", err)
 		} else if match {
 			found = append(found, p.root+"/"+o.Key)
@@ -198,21 +212,37 @@ func noTable(pattern string, finds func(string) bool) error {
 func noObject(pattern string) error {
 	if strings.ContainsAny(pattern, wild) {
 		return document.NewError(document.Position{File: pattern}, "no object matches this pattern").
-			WithFix("* matches no slash; give the whole key, such as gs://bucket/tables/*.parquet")
+			WithFix("* matches no slash, ** any number of folders: gs://bucket/tables/*.parquet, gs://bucket/clips/**/*.mp4")
 	}
 	return document.NewError(document.Position{File: pattern}, "there is no such file").WithFix("check the address")
 }
 
 func noFile(pattern string, err error) error {
-	if strings.ContainsAny(pattern, "*?[") {
+	if strings.ContainsAny(pattern, wild) {
+		for _, f := range []norm.Form{norm.NFC, norm.NFD} {
+			if other := f.String(pattern); other != pattern {
+				if found, err := glob(other, 1); err == nil && len(found) > 0 {
+					return otherForm(pattern, found[0])
+				}
+			}
+		}
 		return document.NewError(document.Position{File: pattern}, "no file matches this pattern").
 			WithFix("paths are relative to the current directory%s", currentDirectory())
+	}
+	if other := OtherForm(pattern); other != "" {
+		return otherForm(pattern, other)
 	}
 	if os.IsNotExist(err) {
 		return document.NewError(document.Position{File: pattern}, "no such file").
 			WithFix("paths are relative to the current directory%s", currentDirectory())
 	}
 	return document.NewError(document.Position{File: pattern}, "%v", err)
+}
+
+// otherForm is the error about a name whose file has the same name in another Unicode form.
+func otherForm(at, there string) error {
+	return document.NewError(document.Position{File: at}, "no such file, but %+q is there: the same name in another Unicode form (%s, not %s)",
+		there, form(there), form(at)).WithFix("copy the name from a listing of the folder, or rename the file")
 }
 
 func currentDirectory() string {
