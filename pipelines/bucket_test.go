@@ -21,6 +21,7 @@ import (
 	"latentbeam/internal/store"
 	"latentbeam/internal/store/bucket/buckettest"
 	"latentbeam/internal/store/open"
+	"latentbeam/internal/testaid"
 	"latentbeam/schemas/fault"
 )
 
@@ -73,9 +74,7 @@ func TestJobInBuckets(t *testing.T) {
 // TestKillAndResumeInBuckets kills jobs that write to buckets. What is visible then is whole, and the next run ends in
 // the undisturbed run's output.
 func TestKillAndResumeInBuckets(t *testing.T) {
-	if testing.Short() {
-		t.Skip("kills processes")
-	}
+	testaid.Long(t, "kills processes")
 	kills, err := strconv.Atoi(os.Getenv(bucketKillsEnv))
 	if err != nil {
 		kills = 12

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"latentbeam/internal/browser"
+	"latentbeam/internal/testaid"
 )
 
 // pictureEnv names a directory for pictures of the pages, to be looked at.
@@ -35,9 +36,7 @@ const loaded = `(async () => {
 // TestPageOfBucket opens the gallery of a bucket by its address in a browser: its videos and posters come, because the
 // links are relative and the objects have their media types.
 func TestPageOfBucket(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a browser")
-	}
+	testaid.Long(t, "starts a browser")
 	for scheme, service := range services {
 		t.Run(scheme, func(t *testing.T) {
 			server := service(t)

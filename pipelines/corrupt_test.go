@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"latentbeam/internal/testaid"
 	"latentbeam/schemas"
 )
 
@@ -66,9 +67,7 @@ func corruptClips(t *testing.T, dir string) map[string]string {
 // TestCorruptClips: each corrupt clip is one row of the failures table that names file and reason, all others are done,
 // and a run after some were mended decodes those alone.
 func TestCorruptClips(t *testing.T) {
-	if _, err := exec.LookPath("ffmpeg"); err != nil {
-		t.Skip("needs ffmpeg")
-	}
+	testaid.Needs(t, "ffmpeg")
 	for what, sets := range map[string][]string{"whole": nil, "cut": {"input.windows={pick: head}"}} {
 		dir := t.TempDir()
 		want := corruptClips(t, dir)

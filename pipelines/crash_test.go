@@ -21,6 +21,7 @@ import (
 
 	"latentbeam/internal/report"
 	"latentbeam/internal/store/dir"
+	"latentbeam/internal/testaid"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages/exec/exectest"
 )
@@ -146,9 +147,7 @@ type crashJob struct {
 // TestKillAndResume kills the job at every step of the publishing order and of the report, and at random
 // times. What is visible then is whole, and the next run ends in the undisturbed run's output.
 func TestKillAndResume(t *testing.T) {
-	if testing.Short() {
-		t.Skip("kills some 50 processes")
-	}
+	testaid.Long(t, "kills some 50 processes")
 	fresh := &crashJob{life: life{Prompts: writeTable(t, "prompts.csv", crashTable), Pause: crashPause,
 		Sets: crashSets}}
 	hits := fresh.prepare(t)
@@ -180,9 +179,7 @@ func TestKillAndResume(t *testing.T) {
 // TestKillTheRunAfterAnEdit kills runs on an output that a run with another table has finished: its rows
 // must leave the tables and the gallery, and its files must stay.
 func TestKillTheRunAfterAnEdit(t *testing.T) {
-	if testing.Short() {
-		t.Skip("kills ten processes")
-	}
+	testaid.Long(t, "kills ten processes")
 	edit := strings.NewReplacer("moves up", "moves down", "k,please wait", "k,wait no more")
 	old := &crashJob{life: life{Prompts: writeTable(t, "prompts.csv", crashTable), Sets: crashSets}}
 	old.prepare(t)
@@ -205,9 +202,7 @@ func TestKillTheRunAfterAnEdit(t *testing.T) {
 // TestKillOnPrism kills a run on the other runner, in batches of two, and resumes it there; the output is
 // the one of the local runner.
 func TestKillOnPrism(t *testing.T) {
-	if testing.Short() {
-		t.Skip("kills two processes")
-	}
+	testaid.Long(t, "kills two processes")
 	needPrism(t)
 	c := &crashJob{life: life{Prompts: writeTable(t, "prompts.csv", crashTable), Sets: crashSets}}
 	c.prepare(t)

@@ -152,7 +152,7 @@ func TestDatasetMistakes(t *testing.T) {
 	writeTar(t, dir+"/bad.tar", "a.txt", "x", "a.webp", "x", "b.mp4", "", "c.png", "no png", "d.png", "x", "d.jpg", "x",
 		"e.png", string(content(t, clips+"triangle.png")), "f.json", "[1]", "f.png", "x")
 	bad := tabletest.WriteFile(t, []hfRow{{hfMedia{nil, "nowhere.png"}, "x", 7}, {hfMedia{[]byte("no png at all"), "g.png"}, "y", 8},
-		{hfMedia{[]byte{}, "h.y4m"}, "z", 8}})
+		{hfMedia{[]byte("no y4m"), "h.y4m"}, "z", 8}})
 	j := encodes(t, fmt.Sprintf("[%q, %q]", dir+"/bad.tar", bad), "[encode_vae]", "output.write=[latents]", "defaults.num_frames=1",
 		"on_error.stop_after=100%")
 	if r := j.mustRun(t); r.Done != 1 {

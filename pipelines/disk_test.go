@@ -14,6 +14,7 @@ import (
 
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/store/dir"
+	"latentbeam/internal/testaid"
 	"latentbeam/schemas/fault"
 )
 
@@ -166,9 +167,7 @@ func (latentBytes) ByteSize() int  { return 0 }
 // TestKillBetweenTables kills a run that only puts rows into another order, at every file that gets its
 // name and at every step of giving up the tensors. Nothing is computed again.
 func TestKillBetweenTables(t *testing.T) {
-	if testing.Short() {
-		t.Skip("kills some 20 processes")
-	}
+	testaid.Long(t, "kills some 20 processes")
 	lines := strings.SplitAfter(strings.TrimSuffix(crashTable, "\n"), "\n")
 	other := lines[0]
 	for i := len(lines) - 1; i > 0; i-- {

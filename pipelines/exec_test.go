@@ -16,6 +16,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"latentbeam/internal/testaid"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/exec/exectest"
@@ -255,6 +256,7 @@ func TestConverter(t *testing.T) {
 // TestScorer runs python/examples/clip_score.yaml with a small CLIP of chance: the readings of a program that gives no frames
 // are columns of the videos table, and the videos are those of the job without it.
 func TestScorer(t *testing.T) {
+	testaid.Needs(t, "python3")
 	examples, err := filepath.Abs("../python/examples")
 	must(t, err)
 	model := filepath.Join(t.TempDir(), "clip")
@@ -317,6 +319,7 @@ for part, kind in (("vae", diffusers.AutoencoderKLWan), ("transformer", diffuser
 // TestWanBesideDiffusers runs python/examples/wan_beside.py: our frames and those of diffusers, of the same weights and noise, in
 // one gallery.
 func TestWanBesideDiffusers(t *testing.T) {
+	testaid.Needs(t, "python3")
 	program, err := filepath.Abs("../python/examples/wan_beside.py")
 	must(t, err)
 	if out, err := osexec.Command("python3", "-c", "import torch, diffusers, transformers, sentencepiece").CombinedOutput(); err != nil {

@@ -27,9 +27,7 @@ func slowSpec(d time.Duration) stages.Spec {
 // TestKillPrecompute: kill -9 at any moment of a job that encodes clips of a tar and of a folder loses no clip and doubles
 // none, and the next run computes what was missing and no more. LATENTBEAM_KILLS says how many processes are killed.
 func TestKillPrecompute(t *testing.T) {
-	if testing.Short() {
-		t.Skip("kills processes")
-	}
+	testaid.Long(t, "kills processes")
 	t.Setenv("TMPDIR", t.TempDir()) // for what killed processes leave
 	dir := t.TempDir()
 	writeTar(t, dir+"/a.tar", "square.txt", "a blue square", "square.y4m", string(content(t, clips+"square.y4m")))

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/testaid"
 	"latentbeam/pipelines"
 	"latentbeam/schemas"
 )
@@ -14,9 +15,7 @@ import (
 // motion back from them as a player shows them. At least 11 of 12 must be right in all three; `latentbeam run testdata/prompts/eval.yaml`
 // does the same with 96. The same job on three workers writes the same videos and latents.
 func TestBuiltInModelFollowsPrompts(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a minute of sampling")
-	}
+	testaid.Long(t, "a minute of sampling")
 	t.Chdir("..")
 	run := func(file string, sets ...string) (pipelines.Result, map[string]string) {
 		out := t.TempDir()

@@ -19,6 +19,7 @@ import (
 
 	"latentbeam/internal/store/dir"
 	"latentbeam/internal/store/open"
+	"latentbeam/internal/testaid"
 	"latentbeam/pipelines"
 	"latentbeam/runners"
 	"latentbeam/stages"
@@ -116,10 +117,10 @@ func (j job) spread(t *testing.T, pool string) job {
 func TestSpread(t *testing.T) {
 	pool := startPool(t)
 	for name, j := range suite(t) {
-		if name == "with readings" && testing.Short() {
-			continue
-		}
 		t.Run(name, func(t *testing.T) {
+			if name == "with readings" {
+				testaid.Long(t, "it computes frames of the size that can be read")
+			}
 			j.out = filepath.Join(t.TempDir(), "out")
 			want := j
 			r := want.mustRun(t)

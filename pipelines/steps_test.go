@@ -25,9 +25,7 @@ var stepsSets = []string{"defaults.num_inference_steps=50", "resources.checkpoin
 // TestKillAtEveryStep kills a job of 50 steps behind each of them, or behind as many as LATENTBEAM_STEP_KILLS says. The
 // next run goes on there, on another set of workers, here or on other hosts, to the same bytes, and leaves no steps behind.
 func TestKillAtEveryStep(t *testing.T) {
-	if testing.Short() {
-		t.Skip("kills processes")
-	}
+	testaid.Long(t, "kills processes")
 	table := writeTable(t, "prompts.csv", stepsTable)
 	whole := &crashJob{life: life{Prompts: table, Sets: stepsSets}}
 	whole.Out = whole.fresh(t)
@@ -100,9 +98,7 @@ func steps(t *testing.T, out string) int {
 
 // TestDamagedSteps: steps that are damaged, cut or of another row are ignored with a word, and removed.
 func TestDamagedSteps(t *testing.T) {
-	if testing.Short() {
-		t.Skip("kills a process")
-	}
+	testaid.Long(t, "kills a process")
 	table := writeTable(t, "prompts.csv", stepsTable)
 	whole := &crashJob{life: life{Prompts: table, Sets: stepsSets}}
 	whole.Out = whole.fresh(t)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/testaid"
 	"latentbeam/stages"
 	"latentbeam/stages/catalog"
 	"latentbeam/stages/exec/exectest"
@@ -16,9 +17,7 @@ import (
 
 // TestTemplateExec: the job that init writes runs, with the Python that is there.
 func TestTemplateExec(t *testing.T) {
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("NOT TESTED: there is no python3 for the job of `init --template exec`")
-	}
+	testaid.Needs(t, "python3")
 	s := newShell(t)
 	s.says(s.run(0, "init", "--template", "exec"), "wrote job.yaml", "wrote generate.py", "wrote latentbeam_stage.py")
 	s.says(s.run(0, "run", "job.yaml"), "3/3 rows, 0 failed")
@@ -49,9 +48,7 @@ func TestTemplates(t *testing.T) {
 			s := newShell(t)
 			args := []string{"run", "job.yaml"}
 			if c.program != "" {
-				if _, err := exec.LookPath("python3"); err != nil {
-					t.Skip("NOT TESTED: there is no python3 for the job")
-				}
+				testaid.Needs(t, "python3")
 				s.write(c.file, c.program)
 				args = append(args, "--set", "defaults.height=16", "--set", "defaults.width=16", "--set", "defaults.num_frames=1")
 			}
@@ -63,9 +60,7 @@ func TestTemplates(t *testing.T) {
 
 // TestPythonPackage runs the tests of the Python package.
 func TestPythonPackage(t *testing.T) {
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("NOT TESTED: there is no python3 for python/latentbeam-stage")
-	}
+	testaid.Needs(t, "python3")
 	cmd := exec.Command("python3", "-m", "unittest", "discover", "-s", "tests")
 	cmd.Dir = "../../python/latentbeam-stage"
 	cmd.Env = append(os.Environ(), "PYTHONPATH=src", "PYTHONDONTWRITEBYTECODE=1")
@@ -165,9 +160,7 @@ func TestExplainOptions(t *testing.T) {
 func TestRecompute(t *testing.T) {
 	job := "version: 1\nmodel: none\ninput: {prompts: prompts.csv}\ndefaults: {height: 16, width: 16, num_frames: 2, fps: 8}\n" +
 		"stages:\n  - exec: {command: [python3, draw.py], takes: prompt, gives: frames, deterministic: true}\n  - encode_video\noutput: {path: out}\n"
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("NOT TESTED: there is no python3 for the job")
-	}
+	testaid.Needs(t, "python3")
 	const draw = "import os\nfrom latentbeam_stage import Tensor, stage\n\n@stage(takes='prompt', gives='frames')\ndef draw(rows):\n" +
 		"    for row in rows:\n        colour = %s\n        yield Tensor('U8', [2, 16, 16, 3], bytes([colour]) * 1536)\n\n\ndraw.run()\n"
 	s := newShell(t)

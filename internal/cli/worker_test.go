@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"latentbeam/internal/testaid"
 )
 
 // widely is a job whose batches take three workers.
@@ -112,9 +114,7 @@ func TestWorkers(t *testing.T) {
 // TestStoppedWorker: a worker that is stopped, not killed, says nothing and closes nothing. Its heartbeats are missed,
 // its work is done elsewhere, and the loss is said, where it works alone and where it has ranks of a set.
 func TestStoppedWorker(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes the time after which a process counts as stopped")
-	}
+	testaid.Long(t, "it takes the time after which a process counts as stopped")
 	var rows strings.Builder
 	rows.WriteString("id,prompt\n")
 	for i := range 8 {

@@ -14,14 +14,13 @@ import (
 	"time"
 
 	"latentbeam/internal/browser"
+	"latentbeam/internal/testaid"
 )
 
 // inBrowser writes the pages of p to a folder and opens the first. Without a Chromium it skips the test.
 func inBrowser(t *testing.T, p Page, w browser.Window) *browser.Page {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("starts a browser")
-	}
+	testaid.Long(t, "starts a browser")
 	folder := t.TempDir()
 	err := WriteAll(p, func(name string, write func(io.Writer) error) error {
 		f, err := os.Create(filepath.Join(folder, name))

@@ -14,14 +14,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"latentbeam/internal/testaid"
 )
 
 // TestSystems: the program is right in its types on the systems that no test runs on. Of other modules only declarations are
 // looked at, which takes a tenth of the time of a build; .ci/systems builds.
 func TestSystems(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it reads all modules three times")
-	}
+	testaid.Long(t, "it reads all modules three times")
 	for _, system := range []string{"linux/arm64", "darwin/arm64", "windows/amd64"} {
 		t.Run(strings.ReplaceAll(system, "/", "-"), func(t *testing.T) { checkTypes(t, system) })
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"latentbeam/internal/store/bucket/buckettest"
+	"latentbeam/internal/testaid"
 )
 
 // childEnv makes this test a program that copies a model.
@@ -36,9 +37,7 @@ const killsMax = 7
 // TestKilledCopy kills processes that copy a model. The next one goes on where the last was, so that little is read
 // twice, and what it makes is whole.
 func TestKilledCopy(t *testing.T) {
-	if testing.Short() {
-		t.Skip("kills processes")
-	}
+	testaid.Long(t, "kills processes")
 	inBuckets(t, func(t *testing.T, root string, server *buckettest.Server) {
 		want, total := map[string]string{}, int64(0)
 		for i := range 4 {

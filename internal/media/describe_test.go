@@ -11,6 +11,7 @@ import (
 
 	"github.com/Eyevinn/mp4ff/mp4"
 
+	"latentbeam/internal/testaid"
 	"latentbeam/schemas"
 )
 
@@ -73,9 +74,7 @@ func TestDescribedStillOpens(t *testing.T) {
 }
 
 func TestPlayersReadMetadata(t *testing.T) {
-	if _, err := exec.LookPath("ffprobe"); err != nil {
-		t.Skip("needs ffprobe")
-	}
+	testaid.Needs(t, "ffprobe")
 	_, e := described(t, 5)
 	file := filepath.Join(t.TempDir(), "x.mp4")
 	if err := os.WriteFile(file, e.Data, 0o600); err != nil {

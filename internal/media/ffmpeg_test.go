@@ -14,17 +14,14 @@ import (
 	"time"
 
 	"latentbeam/internal/media/h264"
+	"latentbeam/internal/testaid"
 	"latentbeam/schemas"
 )
 
 // needTools skips where ffmpeg is not installed; golden_test.go proves the same by its table there.
 func needTools(t *testing.T) {
 	t.Helper()
-	for _, tool := range []string{"ffmpeg", "ffprobe"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("%s is not on PATH", tool)
-		}
-	}
+	testaid.Needs(t, "ffmpeg", "ffprobe")
 }
 
 // decodeFile has ffmpeg, made to stop at the least fault, decode a file to raw frames.

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"latentbeam/internal/limits"
+	"latentbeam/internal/testaid"
 )
 
 // largePicture is set in the process that reads pictures for TestLargePictures: the path of one.
@@ -21,9 +22,7 @@ const largePicture = "LATENTBEAM_TEST_LARGE_PICTURE"
 // TestLargePictures: three pictures of 8000x8000, each 448 MB decoded, are read by three goroutines of a process that may take
 // 1.1 GB more: one after the other. Without counting them it dies.
 func TestLargePictures(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes seconds")
-	}
+	testaid.Long(t, "it takes seconds")
 	if path := os.Getenv(largePicture); path != "" {
 		readLarge(t, path)
 		return

@@ -8,6 +8,7 @@ import (
 	"testing/fstest"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/testaid"
 	"latentbeam/internal/transport"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
@@ -148,9 +149,7 @@ func TestOnAnySet(t *testing.T) {
 // TestGrid is the case of the project's documents: latents of 24x60x80, those of 93 frames of 480x640, in which a smaller
 // video lies whose padding is masked. Its network is narrower. Any number of ranks has one digest, of both versions.
 func TestGrid(t *testing.T) {
-	if testing.Short() {
-		t.Skip("28,800 tokens")
-	}
+	testaid.Long(t, "28,800 tokens")
 	net := `{"num_attention_heads": 5, "attention_head_dim": 6, "cross_attention_dim": 30, "attention_bias": true, "patch_size": 2,
 		"patch_size_t": 1, "activation_fn": "gelu-approximate", "norm_elementwise_affine": false, "norm_eps": 1e-6,
 		"caption_channels": 10, "in_channels": 4, "out_channels": 4, `

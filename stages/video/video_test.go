@@ -5,10 +5,10 @@ import (
 	"context"
 	"errors"
 	"image/jpeg"
-	"os/exec"
 	"strings"
 	"testing"
 
+	"latentbeam/internal/testaid"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 )
@@ -99,9 +99,7 @@ func TestDigest(t *testing.T) {
 	if d := open(t, nil).Digest(); d != "" {
 		t.Errorf("embedded: %q", d)
 	}
-	if _, err := exec.LookPath("ffmpeg"); err != nil {
-		t.Skip(err)
-	}
+	testaid.Needs(t, "ffmpeg")
 	if d := open(t, func(o *encodeOptions) { o.Encoder = "ffmpeg" }).Digest(); !strings.HasPrefix(d, "ffmpeg ") {
 		t.Errorf("ffmpeg: %q", d)
 	}

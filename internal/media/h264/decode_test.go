@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
+
+	"latentbeam/internal/testaid"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/decoded.json from ffmpeg's output")
@@ -161,9 +163,7 @@ func TestFFmpegDecodesTheReconstruction(t *testing.T) {
 
 func needFFmpeg(t *testing.T) {
 	t.Helper()
-	if _, err := exec.LookPath("ffmpeg"); err != nil {
-		t.Skip("ffmpeg is not on PATH; the golden table covers the same cases")
-	}
+	testaid.Needs(t, "ffmpeg")
 }
 
 func ffmpegVersion(t *testing.T) string {

@@ -1,0 +1,191 @@
+// Command tests runs go test and prints what a reader needs of it: all that a failed test said, the closing line of each package,
+// and at the end what was skipped, and why. make test and make check use it.
+//
+//	go run ./internal/dev/tests [-promises] [flags of go test] packages
+//
+// With -promises it also fails where a promise of docs/reliability.md was not shown, so none hangs on a test that is skipped.
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+func main() {
+	args := os.Args[1:]
+	all := len(args) > 0 && args[0] == "-promises"
+	if all {
+		args = args[1:]
+	}
+	began := time.Now()
+	cmd := exec.Command(cmp.Or(os.Getenv("GO"), "go"), append([]string{"test", "-json"}, args...)...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	r := newReport(os.Stdout)
+	err = r.read(out)
+	ended := cmd.Wait()
+	r.skips()
+	spent := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	fmt.Printf("%v by the clock, %v of processors, building included\n", time.Since(began).Round(time.Second), spent.Round(time.Second))
+	if missing := r.missing(); all && len(missing) > 0 {
+		ended = cmp.Or(ended, fmt.Errorf("no test showed the promises %s", strings.Join(missing, ", ")))
+	}
+	if err = cmp.Or(err, ended); err != nil {
+		fmt.Println("FAIL:", err)
+		os.Exit(1)
+	}
+}
+
+// promises is how many docs/reliability.md lists, P1 to P16.
+const promises = 16
+
+// event is a line of go test -json (cmd/test2json).
+type event struct {
+	Action      string
+	Package     string
+	ImportPath  string // of a package that does not build
+	Test        string
+	Output      string
+	FailedBuild string
+}
+
+// report gathers what tests say.
+type report struct {
+	out   io.Writer
+	said  map[string][]string // lines of a package and a test that runs
+	why   map[string][]string // skipped tests by their reason
+	shown map[string]bool     // promises
+}
+
+func newReport(out io.Writer) *report {
+	return &report{out: out, said: map[string][]string{}, why: map[string][]string{}, shown: map[string]bool{}}
+}
+
+var (
+	logged  = regexp.MustCompile(`^\s+\S+\.go:\d+: `)
+	promise = regexp.MustCompile(`^P\d+: `)
+	part    = regexp.MustCompile(`^NOT [A-Z]+`) // of a test that runs, some part was skipped
+	state   = regexp.MustCompile(`^\s*(=== |--- (PASS|SKIP|BENCH))`)
+)
+
+// read takes the lines of go test -json.
+func (r *report) read(in io.Reader) error {
+	lines := bufio.NewReader(in)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if len(line) > 0 {
+			var e event
+			if json.Unmarshal(line, &e) != nil {
+				fmt.Fprintf(r.out, "%s", line)
+			} else {
+				r.take(e)
+			}
+		}
+		if err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+// take takes one event. A failed test is printed at once, with what it said.
+func (r *report) take(e event) {
+	key := e.Package + "\t" + e.Test
+	switch e.Action {
+	case "build-output":
+		fmt.Fprint(r.out, e.Output)
+	case "output":
+		if e.Test == "" && !state.MatchString(e.Output) && e.Output != "PASS\n" && !strings.Contains(e.Output, "[no test files]") {
+			fmt.Fprint(r.out, e.Output) // closing lines, and what is said outside of tests
+			return
+		}
+		r.said[key] = append(r.said[key], e.Output)
+		text := logged.ReplaceAllString(e.Output, "")
+		if text == e.Output {
+			return
+		}
+		if promise.MatchString(text) {
+			r.shown[strings.TrimSuffix(promise.FindString(text), ": ")] = true
+		} else if part.MatchString(text) {
+			r.skip(e, text)
+		}
+	case "skip":
+		if e.Test != "" {
+			r.skip(e, r.reason(key))
+		}
+		delete(r.said, key)
+	case "pass":
+		delete(r.said, key)
+	case "fail":
+		for _, line := range r.said[key] {
+			if !state.MatchString(line) {
+				fmt.Fprint(r.out, line)
+			}
+		}
+		delete(r.said, key)
+	}
+}
+
+// reason is the last thing that a skipped test logged.
+func (r *report) reason(key string) string {
+	reason := "it does not say why"
+	for _, line := range r.said[key] {
+		if logged.MatchString(line) {
+			reason = logged.ReplaceAllString(line, "")
+		}
+	}
+	return reason
+}
+
+func (r *report) skip(e event, why string) {
+	why = strings.TrimSpace(why)
+	test := strings.TrimPrefix(e.Package, "latentbeam/") + " " + e.Test
+	if !slices.Contains(r.why[why], test) {
+		r.why[why] = append(r.why[why], test)
+	}
+}
+
+// skips prints what was skipped, by reason.
+func (r *report) skips() {
+	if len(r.why) == 0 {
+		return
+	}
+	fmt.Fprintln(r.out, "\nskipped, and why:")
+	for _, why := range slices.Sorted(maps.Keys(r.why)) {
+		const most = 6
+		tests := r.why[why]
+		more := ""
+		if len(tests) > most {
+			tests, more = tests[:most], fmt.Sprintf(" and %d more", len(tests)-most)
+		}
+		fmt.Fprintf(r.out, "  %s: %s%s\n", why, strings.Join(tests, ", "), more)
+	}
+}
+
+// missing lists the promises that no test showed.
+func (r *report) missing() (names []string) {
+	for i := range promises {
+		if name := fmt.Sprint("P", i+1); !r.shown[name] {
+			names = append(names, name)
+		}
+	}
+	return names
+}

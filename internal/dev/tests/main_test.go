@@ -1,0 +1,65 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// events are lines of go test -json: a test that passes, one that fails, one that is skipped, one with a part that is, and
+// packages that end well, badly, from the cache, and not built.
+const events = `{"Action":"run","Package":"latentbeam/a","Test":"TestGood"}
+{"Action":"output","Package":"latentbeam/a","Test":"TestGood","Output":"=== RUN   TestGood\n"}
+{"Action":"output","Package":"latentbeam/a","Test":"TestGood","Output":"    a_test.go:7: P3: 100 rows\n"}
+{"Action":"output","Package":"latentbeam/a","Test":"TestGood","Output":"    a_test.go:8: NOT TESTED: hosts of their own\n"}
+{"Action":"output","Package":"latentbeam/a","Test":"TestGood","Output":"--- PASS: TestGood (0.00s)\n"}
+{"Action":"pass","Package":"latentbeam/a","Test":"TestGood","Elapsed":0}
+{"Action":"output","Package":"latentbeam/a","Test":"TestLong","Output":"=== RUN   TestLong\n"}
+{"Action":"output","Package":"latentbeam/a","Test":"TestLong","Output":"    a_test.go:9: make check runs it: kills processes\n"}
+{"Action":"output","Package":"latentbeam/a","Test":"TestLong","Output":"--- SKIP: TestLong (0.00s)\n"}
+{"Action":"skip","Package":"latentbeam/a","Test":"TestLong","Elapsed":0}
+{"Action":"output","Package":"latentbeam/a","Output":"PASS\n"}
+{"Action":"output","Package":"latentbeam/a","Output":"ok  \tlatentbeam/a\t(cached)\n"}
+{"Action":"pass","Package":"latentbeam/a","Elapsed":0.1}
+{"Action":"output","Package":"latentbeam/b","Test":"TestBad/one","Output":"=== RUN   TestBad/one\n"}
+{"Action":"output","Package":"latentbeam/b","Test":"TestBad/one","Output":"    b_test.go:3: 2, want 3\n"}
+{"Action":"output","Package":"latentbeam/b","Test":"TestBad/one","Output":"    --- FAIL: TestBad/one (0.00s)\n"}
+{"Action":"fail","Package":"latentbeam/b","Test":"TestBad/one","Elapsed":0}
+{"Action":"output","Package":"latentbeam/b","Output":"FAIL\n"}
+{"Action":"output","Package":"latentbeam/b","Output":"FAIL\tlatentbeam/b\t0.100s\n"}
+{"Action":"fail","Package":"latentbeam/b","Elapsed":0.1}
+{"ImportPath":"latentbeam/c","Action":"build-output","Output":"c/c.go:1: undefined: x\n"}
+{"Action":"output","Package":"latentbeam/d","Output":"?   \tlatentbeam/d\t[no test files]\n"}
+{"Action":"skip","Package":"latentbeam/d","Elapsed":0}
+{"Action":"output","Package":"latentbeam/e","Test":"TestHangs","Output":"panic: test timed out\n"}
+{"Action":"fail","Package":"latentbeam/e","Test":"TestHangs","Elapsed":0}
+`
+
+// TestReport: failed tests are shown with what they said, of the others the closing lines alone; what was skipped stands at
+// the end by its reason; a promise counts as shown where a test printed its figure.
+func TestReport(t *testing.T) {
+	var out strings.Builder
+	r := newReport(&out)
+	if err := r.read(strings.NewReader(events)); err != nil {
+		t.Fatal(err)
+	}
+	r.skips()
+	const want = `ok  	latentbeam/a	(cached)
+    b_test.go:3: 2, want 3
+    --- FAIL: TestBad/one (0.00s)
+FAIL
+FAIL	latentbeam/b	0.100s
+c/c.go:1: undefined: x
+panic: test timed out
+
+skipped, and why:
+  NOT TESTED: hosts of their own: a TestGood
+  make check runs it: kills processes: a TestLong
+`
+	if out.String() != want {
+		t.Errorf("got:\n%s\nwant:\n%s", out.String(), want)
+	}
+	if missing := r.missing(); len(missing) != promises-1 || slices.Contains(missing, "P3") {
+		t.Errorf("missing: %v", missing)
+	}
+}
