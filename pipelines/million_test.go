@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +19,7 @@ import (
 	"latentbeam/internal/store/dir"
 	"latentbeam/internal/table/typed"
 	"latentbeam/internal/table/write"
+	"latentbeam/internal/testaid"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
@@ -30,6 +30,7 @@ const (
 	millionDirEnv = "LATENTBEAM_TEST_MILLION_DIR" // makes this binary the child that runs the job there
 
 	rowsUsually = 100_000
+	rowsShort   = 30_000
 	rowsSmall   = 10_000
 	poisonEvery = 1000
 
@@ -55,15 +56,11 @@ func TestMillionRows(t *testing.T) {
 		millionChild(t, dir)
 		return
 	}
-	n := rowsUsually
-	if text := os.Getenv(millionEnv); text != "" {
-		var err error
-		if n, err = strconv.Atoi(text); err != nil {
-			t.Fatal(err)
-		}
-	} else if testing.Short() {
-		t.Skip("some seconds of rows")
+	usual := rowsUsually
+	if testing.Short() {
+		usual = rowsShort
 	}
+	n := testaid.Count(t, millionEnv, usual)
 	small, large := million(t, rowsSmall), million(t, n)
 	each := func(seconds float64) float64 { return seconds * 1e6 / float64(n) }
 	grown := large.PeakKiB - small.PeakKiB

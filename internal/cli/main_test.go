@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"latentbeam/internal/dev/clock"
 	"latentbeam/stages/catalog"
 	"latentbeam/stages/exec/exectest"
 )
@@ -16,9 +17,16 @@ import (
 // asProgram makes this test binary be the program.
 const asProgram = "LATENTBEAM_TEST_PROGRAM"
 
+// jumpingClock lets the clock of the program jump.
+const jumpingClock = "LATENTBEAM_TEST_JUMPING_CLOCK"
+
 func TestMain(m *testing.M) {
 	exectest.Main()
 	if os.Getenv(asProgram) != "" {
+		if os.Getenv(jumpingClock) != "" && !clock.Jump() {
+			fmt.Fprintln(os.Stderr, "this clock cannot jump")
+			os.Exit(-1)
+		}
 		os.Exit(Main(catalog.All()))
 	}
 	os.Exit(m.Run())

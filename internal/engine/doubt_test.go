@@ -89,6 +89,8 @@ func onlyBadFails(t *testing.T, elements []*stages.Element, n int, fails string)
 func TestNotFinite(t *testing.T) {
 	row := func(_ kernels.Backend, prompt string) bool { return prompt == "bad" }
 	sick := func(dev kernels.Backend, _ string) bool { return dev.Device() == gputest.UUID(0) }
+	defer t.Log("P10: results that are not finite, of rows and of sick devices, alone and in sets, in steps and at the end: " +
+		"each is computed again on another device, and only a row that fails there too fails")
 	first, second := "GPU-00000000 (NVIDIA A100-SXM4-80GB)", "GPU-00000001 (NVIDIA A100-SXM4-80GB)"
 	for _, c := range []struct {
 		name  string

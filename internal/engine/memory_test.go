@@ -412,6 +412,7 @@ func (p *sickPool) LeaseThese(ctx context.Context, devices []int) (*stages.Set, 
 // TestIllDevice: whatever a batch came to on a device that fell ill meanwhile, it is done again.
 func TestIllDevice(t *testing.T) {
 	ill := fault.DeviceLost(errors.New("XID 79"))
+	defer t.Log("P10: whatever a batch came to on a device that fell ill meanwhile, it is done again elsewhere")
 	for _, c := range []struct {
 		name string
 		run  func(ctx context.Context) error // of the first try

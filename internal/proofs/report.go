@@ -42,6 +42,8 @@ func readReport(path string) (report, error) {
 const head = `# Reliability: promises and figures
 
 Made by ` + "`make nightly`" + ` (` + "`internal/proofs`" + `). Each promise has tests that name it and print a figure. ` +
+	"`make test`" + ` runs
+one of each, or more, with small counts, on any machine, and fails where one is skipped. ` +
 	`A row shows the figure of the test
 on that date, at that commit; a row without a figure was not run yet. Counts are set by environment variables
 (` + "`internal/proofs/table.go`" + `). ` + "`make nightly PROOFS=-release`" + ` takes the larger ones. ` +
@@ -55,9 +57,9 @@ budget of 120 minutes of processors, an hour of two.
 func (r report) text() string {
 	var b strings.Builder
 	b.WriteString(head)
-	b.WriteString("| | promise |\n|---|---|\n")
+	b.WriteString("| | promise | in `make test` |\n|---|---|---|\n")
 	for _, p := range promises {
-		fmt.Fprintf(&b, "| %s | %s |\n", p.name, p.claim)
+		fmt.Fprintf(&b, "| %s | %s | `%s` %s |\n", p.name, p.claim, p.room, p.test)
 	}
 	b.WriteString("\n## Proofs\n\n| | test | figure | date | commit | clock | processors |\n|---|---|---|---|---|---|---|\n")
 	for _, p := range proofs {

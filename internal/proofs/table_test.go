@@ -32,6 +32,17 @@ func tests(t *testing.T, room string) string {
 	return all.String()
 }
 
+// body is the text of a test.
+func body(t *testing.T, room, test string) string {
+	t.Helper()
+	_, after, found := strings.Cut(tests(t, room), "func "+test+"(t *testing.T)")
+	text, _, _ := strings.Cut(after, "\n}\n")
+	if !found {
+		t.Errorf("%s has no test %s", room, test)
+	}
+	return text
+}
+
 // TestTable: each promise has a proof, each proof tests that are there and that print a figure, and a night is long enough.
 func TestTable(t *testing.T) {
 	proved := map[string]bool{}
@@ -60,6 +71,14 @@ func TestTable(t *testing.T) {
 		}
 	}
 	for i, p := range promises {
+		if strings.Contains(body(t, p.room, p.test), "testaid.Long(") {
+			t.Errorf("%s %s, which shows %s in make test, is skipped there", p.room, p.test, p.name)
+		}
+		if !slices.ContainsFunc(proofs, func(o proof) bool {
+			return o.promise == p.name && o.room == p.room && !o.cuda && slices.Contains(strings.Split(o.tests, "|"), p.test)
+		}) {
+			t.Errorf("%s %s is no proof of %s", p.room, p.test, p.name)
+		}
 		if p.name != fmt.Sprint("P", i+1) || !proved[p.name] {
 			t.Errorf("promise %d is called %s, proved: %v", i+1, p.name, proved[p.name])
 		}
