@@ -36,7 +36,7 @@ func TestPrecomputeOpenSoraPlan(t *testing.T) {
 			const job = "version: 1\nmodel: {vae: %q}\ninput: {%s}\noutput: {path: %q, write: [%s]}\n" +
 				"defaults: {height: 32, width: 32, fps: 8}\nstages: [%s]\n"
 			there := filepath.Join(t.TempDir(), "out")
-			r, err := runYAML(t, fmt.Sprintf(job, dir, "media: "+table, there, "latents", "encode_vae: {posterior: mean}"), nil)
+			r, err := runYAML(t, fmt.Sprintf(job, dir, "media: "+table+framesOfRows, there, "latents", "encode_vae: {posterior: mean}"), nil)
 			if err != nil || r.Done != 3 {
 				t.Fatalf("%+v, %v", r, err)
 			}
@@ -45,7 +45,7 @@ func TestPrecomputeOpenSoraPlan(t *testing.T) {
 				t.Fatalf("%d rows", len(rows))
 			}
 			shared := filepath.Join(t.TempDir(), "out") // where devices share the rows of clips
-			r, err = runYAML(t, fmt.Sprintf(job, dir, "media: "+table, shared, "latents", "encode_vae: {posterior: mean}"),
+			r, err = runYAML(t, fmt.Sprintf(job, dir, "media: "+table+framesOfRows, shared, "latents", "encode_vae: {posterior: mean}"),
 				[]string{"resources.workers=3", "resources.threads=1"})
 			if wrong := mustRead(t, there).diff(mustRead(t, shared)); err != nil || r.Done != 3 || len(wrong) > 0 {
 				t.Errorf("encoded on three workers: %+v, %v:\n%s", r, err, strings.Join(wrong, "\n"))

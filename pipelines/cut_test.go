@@ -26,7 +26,7 @@ func cutInput(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return fmt.Sprintf("{media: %q, buckets: {sizes: [48x32x5, 32x48x5, 40x40x1]}, windows: {pick: all, stride: 6, short: drop}, "+
-		"resize: lanczos, crop: random, flip: true, null_caption: true}", mediaTable(t, "short,"+short+",too short,16\n"))
+		"resize: lanczos, crop: random, flip: true, null_caption: true"+framesOfRows+"}", mediaTable(t, "short,"+short+",too short,16\n"))
 }
 
 // cuts is a job that cuts that input.
@@ -141,7 +141,7 @@ func TestCutKeys(t *testing.T) {
 		{"resize: area", 1}, // of the same size, but the filter counts
 		{"flip: true", 1},
 	} {
-		j.input = fmt.Sprintf("{media: %q, %s}", table, c.cut)
+		j.input = fmt.Sprintf("{media: %q, %s%s}", table, c.cut, framesOfRows)
 		if r := j.mustRun(t); r.Done != c.new {
 			t.Errorf("%s: %d rows were new, want %d", c.cut, r.Done, c.new)
 		}
@@ -152,7 +152,7 @@ func TestCutKeys(t *testing.T) {
 func TestCutRate(t *testing.T) {
 	table := writeTable(t, "clips.csv", "id,path,caption,fps\nsquare,"+clips+"square.y4m,a,4\n")
 	j := encodes(t, "", "[encode_vae]", "output.write=[latents]", "defaults.num_frames=99")
-	j.input = fmt.Sprintf("{media: %q, buckets: {sizes: [64x64], frames: 2n+1}, windows: {pick: all}}", table)
+	j.input = fmt.Sprintf("{media: %q, columns: {fps: fps}, buckets: {sizes: [64x64], frames: 2n+1}, windows: {pick: all}}", table)
 	j.mustRun(t)
 	rows := readRows[schemas.ClipLatentRow](t, j.out, "latents")
 	if len(rows) != 1 || rows[0].VideoFrames != 7 || rows[0].FPS != 4 { // 16 frames at 8 are 8 at 4

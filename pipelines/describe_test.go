@@ -51,7 +51,7 @@ func TestTablesSayWhatTheyAre(t *testing.T) {
 	}
 	// Another row writes the file anew from the old one, for the ledger has given up its tensors.
 	table = writeTable(t, "clips.jsonl", first+fmt.Sprintf(line, "square", clips+"square.y4m", 8.5))
-	j.input = fmt.Sprintf("{media: %s}", table)
+	j.input = fmt.Sprintf("{media: %s%s}", table, framesOfRows)
 	if r := j.mustRun(t); r.Done != 1 {
 		t.Errorf("%d rows computed for one that is new", r.Done)
 	}
@@ -87,7 +87,8 @@ func TestNewDefaultOfShards(t *testing.T) {
 		for i := range 8 {
 			table += fmt.Sprintf("%s,%d\n", picture, 64+16*i)
 		}
-		j := encodes(t, writeTable(t, "clips.csv", table), list, "output.write=[latents]", "defaults.num_frames=1")
+		j := encodes(t, writeTable(t, "clips.csv", table), list, "output.write=[latents]", "defaults.num_frames=1",
+			"input.columns={width: width}")
 		j.opts.Shards = 2
 		j.mustRun(t)
 		j.stages, j.opts.Shard = "[encode_vae]", 1

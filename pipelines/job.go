@@ -59,6 +59,8 @@ type Options struct {
 
 	// NewClass lets a job compute rows anew in another numeric class than that of the output.
 	NewClass bool
+	// NewMeaning lets a job compute rows anew that the output has under an earlier meaning of the job or its tables.
+	NewMeaning bool
 
 	worker bool   // another process has submitted the job
 	class  string // that of the submitter, where worker
@@ -73,6 +75,7 @@ type Job struct {
 	Opts   Options
 
 	engine   *engine.Engine
+	input    *input.Input
 	host     *host.Stages // its stages in this process
 	contents location.Contents
 	local    lend.Pool      // devices of this process, none where all are on other hosts
@@ -131,6 +134,7 @@ func Open(cfg *config.Config, o Options) (*Job, error) {
 func (j *Job) open() error {
 	cfg, o := j.Config, j.Opts
 	in := input.New(cfg, o.Limit, j.host.Defaults, j.host.Steps, &j.contents)
+	j.input = in
 	if err := j.host.CheckDefaults(in.First); err != nil {
 		return err
 	}
@@ -213,23 +217,7 @@ func (j *Job) all(ctx context.Context) iter.Seq2[*stages.Element, error] { retur
 
 // keyed is all, with tensors where they are wanted.
 func (j *Job) keyed(ctx context.Context, tensors bool) iter.Seq2[*stages.Element, error] {
-	return func(yield func(*stages.Element, error) bool) {
-		for e, err := range j.engine.Source.Rows(ctx, tensors) {
-			if err == nil {
-				err = ctx.Err()
-			}
-			if err == nil {
-				err = j.engine.Rules.Apply(e)
-			}
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			if !yield(e, nil) {
-				return
-			}
-		}
-	}
+	return keyedBy(ctx, j.engine.Source, &j.engine.Rules, tensors)
 }
 
 // Attach opens the output for writing and takes its lock; a second run on it gets an error that names
@@ -354,6 +342,9 @@ func (j *Job) Program() string { return stages.FirstProgram(j.engine.Steps) }
 func (j *Job) Explain(ctx context.Context, id string) ([]explain.Answer, error) {
 	return explain.Asked{Engine: j.engine, Config: j.Config, Summary: j.report.SummaryName()}.Rows(ctx, j.rows(ctx), id)
 }
+
+// DescribeColumns says how the columns of the input's tables are taken. The job has a plan.
+func (j *Job) DescribeColumns() []string { return j.input.Describe() }
 
 // Progress counts what happens to the rows while Run runs.
 func (j *Job) Progress() *engine.Progress { return j.engine.Progress }

@@ -102,7 +102,7 @@ func TestKeysOfAddresses(t *testing.T) {
 			j.mustRun(t)
 			same(t, "videos", files(t, j.out, "videos"), files(t, decoded.out, "videos"))
 			j = encoded
-			j.input = fmt.Sprintf("{media: %q}", writeTable(t, "clips.csv", "id,path,caption,num_frames\n"+
+			j.input = fmt.Sprintf("{media: %q"+framesOfRows+"}", writeTable(t, "clips.csv", "id,path,caption,num_frames\n"+
 				"disc,"+root+"/media/disc,a red circle,16\n"+
 				"square,"+root+"/media/square.y4m,a blue square,16\n"+
 				"triangle,"+root+"/media/triangle.png,a green triangle,1\n"))

@@ -24,6 +24,9 @@ const (
 	forward = "[encode_vae, encode_text]"
 )
 
+// framesOfRows says that the column num_frames of a table of media is a length of clips, not of the source.
+const framesOfRows = ", columns: {num_frames: num_frames}"
+
 // mediaTable writes a table that names the clips of testdata/media, with more lines.
 func mediaTable(t *testing.T, more string) string {
 	t.Helper()
@@ -37,7 +40,11 @@ func mediaTable(t *testing.T, more string) string {
 func encodes(t *testing.T, input, list string, sets ...string) job {
 	t.Helper()
 	size := []string{"defaults.height=64", "defaults.width=64", "output.write=[latents, embeddings]"}
-	return job{input: fmt.Sprintf("{media: %s}", input), out: filepath.Join(t.TempDir(), "out"), stages: list,
+	columns := ""
+	if text, err := os.ReadFile(input); err == nil && strings.Contains(string(text[:min(len(text), 200)]), "num_frames") {
+		columns = framesOfRows
+	}
+	return job{input: fmt.Sprintf("{media: %s%s}", input, columns), out: filepath.Join(t.TempDir(), "out"), stages: list,
 		sets: append(size, sets...)}
 }
 
@@ -190,7 +197,7 @@ func TestMediaKeys(t *testing.T) {
 	}
 	run := func(j job, path, caption string) int64 {
 		table := writeTable(t, "clips.csv", "path,caption,num_frames\n"+path+","+caption+",2\n")
-		j.input = fmt.Sprintf("{media: %q}", table)
+		j.input = fmt.Sprintf("{media: %q%s}", table, framesOfRows)
 		return j.mustRun(t).Done
 	}
 	j := encodes(t, "", "[encode_vae]", "output.write=[latents]")

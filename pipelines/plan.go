@@ -52,7 +52,8 @@ type Plan struct {
 	firstUndone string // place of the first of them
 	firstMend   string // place of the first unusable row that is not away
 
-	others bool // rows of other shards are done
+	others  bool    // rows of other shards are done
+	changed changed // rows that are done under an earlier meaning
 }
 
 // Plan reads the whole input once and compares it with the ledger. Equal rows that are still to be
@@ -110,6 +111,9 @@ func (j *Job) plan(ctx context.Context) (p Plan, err error) {
 		return p, err
 	}
 	p.Seal()
+	if p.changed, err = j.changedMeanings(ctx, p); err != nil {
+		return p, err
+	}
 	if p.Warnings, err = j.warnings(ctx, p, s.doubt); err != nil {
 		return p, err
 	}
@@ -210,6 +214,10 @@ func (j *Job) warnings(ctx context.Context, p Plan, doubt *doubts.Doubts) ([]str
 	if why := j.newDefault(p); why != "" {
 		all = append(all, why)
 	}
+	if why := p.changed.String(); why != "" {
+		all = append(all, why+": a run needs the line, or --new-meaning")
+	}
+	all = append(all, j.input.Warnings()...)
 	return all, err
 }
 

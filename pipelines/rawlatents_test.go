@@ -52,7 +52,7 @@ func TestRawLatents(t *testing.T) {
 				}
 				return out
 			}
-			there := run("media: "+table, "encode_vae", "latents")
+			there := run("media: "+table+framesOfRows, "encode_vae", "latents")
 			rows := readRows[schemas.LatentRow](t, there, "latents")
 			file, err := safetensors.New(weights)
 			must(t, err)
@@ -62,7 +62,7 @@ func TestRawLatents(t *testing.T) {
 			for what, out := range map[string]string{
 				"from the table":     run(raw, "decode_vae, encode_video", "video"),
 				"on several workers": run(raw, "decode_vae, encode_video", "video", "resources.workers=3", "resources.threads=1"),
-				"in one job":         run("media: "+table, "encode_vae, decode_vae, encode_video", "video, latents"),
+				"in one job":         run("media: "+table+framesOfRows, "encode_vae, decode_vae, encode_video", "video, latents"),
 			} {
 				if got := videosOf(t, out); !slices.Equal(got, want) {
 					t.Errorf("%s: videos %v, want %v", what, got, want)

@@ -172,6 +172,9 @@ func (j *Job) allowed(plan Plan) error {
 			return err
 		}
 	}
+	if err := j.sameMeaning(plan); err != nil {
+		return err
+	}
 	return j.sameClass(plan)
 }
 

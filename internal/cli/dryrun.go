@@ -29,6 +29,9 @@ func dryRun(cmd *cobra.Command, job *pipelines.Job) error {
 	fmt.Fprintf(w, "rows\tnew\tdone\tfailed\tstale\t\n%d\t%d\t%d\t%d\t%d\t\n", p.Rows, p.New, p.Done, p.Failed, p.Stale)
 	w.Flush()
 	printFailures(out, p.First, p.Failed)
+	for _, line := range job.DescribeColumns() {
+		fmt.Fprintf(out, "\n%s\n", line)
+	}
 	if p.Vanished > 0 {
 		fmt.Fprintf(out, "\nthe input has lost %d rows of the finished output: a run takes them out of the tables\n", p.Vanished)
 	}

@@ -29,6 +29,7 @@ type runFlags struct {
 	empty   bool
 	cancel  bool
 	class   bool
+	meaning bool
 	wait    bool
 	watch   watchFlags
 	profile bool
@@ -75,6 +76,7 @@ func addRunFlags(cmd *cobra.Command, f *runFlags) {
 	cmd.Flags().BoolVar(&f.cancel, "cancel", false, "end a job of an earlier run that a cluster still works on, instead of following it")
 	cmd.Flags().BoolVar(&f.wait, "wait", false, "wait for another run that is at work on the output, instead of ending with 75")
 	cmd.Flags().BoolVar(&f.class, "new-class", false, "compute rows anew where the output's are of another numeric class")
+	cmd.Flags().BoolVar(&f.meaning, "new-meaning", false, "compute rows anew that the output has under an earlier meaning of the job or its tables")
 	f.watch.addTo(cmd)
 	cmd.Flags().BoolVar(&f.profile, "profile", false, "print at the end which kernels took the time; report.html of the run has them, too")
 	cmd.Flags().BoolVar(&f.empty, "allow-empty", false, "take an input without rows for right")
@@ -122,7 +124,7 @@ func runJob(cmd *cobra.Command, start jobfile.Start, how jobRun) (err error) {
 	signals, ignore := terminal.CatchSignals()
 	defer ignore()
 	job, err := how.open(cmd, signals, cfg, pipelines.Options{
-		Specs: how.specs, Version: release, Limit: start.Limit, Retry: how.retry, Start: start, NewClass: how.class,
+		Specs: how.specs, Version: release, Limit: start.Limit, Retry: how.retry, Start: start, NewClass: how.class, NewMeaning: how.meaning,
 		Shard: how.share.index, Shards: how.share.count, AllowEmpty: how.empty, CancelOthers: how.cancel, Repair: how.all,
 	})
 	if err != nil {

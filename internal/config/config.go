@@ -68,8 +68,11 @@ type Input struct {
 	Media      StringList        `yaml:"media" json:"media,omitempty"`
 	Embeddings StringList        `yaml:"embeddings" json:"embeddings,omitempty"` // tables of text embeddings of an earlier job
 	Latents    StringList        `yaml:"latents" json:"latents,omitempty"`       // tables of latents of an earlier job
-	Columns    map[string]string `yaml:"columns" json:"columns,omitempty"`       // our name of a column: its name in the table
-	Format     string            `yaml:"format" json:"format"`                   // auto, csv, jsonl, parquet or txt
+	Columns    map[string]string `yaml:"columns" json:"columns,omitempty"`       // our name of a column: its name in the table; "": none is it
+	// Carry names columns that are for nothing but to go to the output, or patterns of such names; "*" is all of them. A run
+	// warns of other columns that it has no use for.
+	Carry  StringList `yaml:"carry" json:"carry,omitempty"`
+	Format string     `yaml:"format" json:"format"` // auto, csv, jsonl, parquet or txt
 
 	Buckets Buckets `yaml:"buckets" json:"buckets,omitzero"` // sizes and lengths of clips, chosen for each of the media
 	Windows Windows `yaml:"windows" json:"windows,omitzero"` // which frames become clips

@@ -258,17 +258,37 @@ func (b *book) fields(all []reflect.Type, written map[string]bool) {
 func (b *book) columns() {
 	b.say("## Columns of a prompt table\n")
 	b.say("Each of them, but for `id`, `prompt` and the columns of media, is a key of `defaults` too. All other columns are carried to " +
-		"the tables of the output.\n")
-	b.say("| column | other names | values |\n|---|---|---|")
+		"the tables of the output. Names of other tools count where a stage of the job depends on the parameter, and give way to a " +
+		"name of ours.\n")
+	b.say("| column | other names | names of other tools | values |\n|---|---|---|---|")
 	for _, f := range schemas.Fields() {
 		kind := map[schemas.Kind]string{schemas.Text: "text", schemas.Integer: "whole number", schemas.Real: "number"}[f.Kind]
 		limits := f.Range()
 		if f.Kind == schemas.Text {
 			limits = fmt.Sprintf("at most %d bytes", int64(f.Max))
 		}
-		b.say("| `%s` | %s | %s, %s |", f.Name, strings.Join(f.Aliases, ", "), kind, limits)
+		b.say("| `%s` | %s | %s | %s, %s |", f.Name, strings.Join(f.Aliases, ", "), toolNames(f.Name), kind, limits)
+	}
+	b.say("| `%s` |  | `832*480` of Wan | both sides, width first, as in 832x480 |\n", schemas.FieldSize)
+	b.say("These names of other tools are no columns here, and a run says so:\n")
+	b.say("| name | of | what to do |\n|---|---|---|")
+	for _, t := range schemas.ToolNames() {
+		if t.Field == "" {
+			b.say("| `%s` | %s | %s |", t.Name, t.Tools, t.Advice)
+		}
 	}
 	b.say("")
+}
+
+// toolNames lists the names that other tools have for a field.
+func toolNames(field string) string {
+	var all []string
+	for _, t := range schemas.ToolNames() {
+		if t.Field == field {
+			all = append(all, fmt.Sprintf("%s (%s)", t.Name, t.Tools))
+		}
+	}
+	return strings.Join(all, ", ")
 }
 
 // tables writes the columns of the tables of an output.

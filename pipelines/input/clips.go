@@ -33,7 +33,7 @@ type cutter struct {
 	most     int               // frames of a clip whose length is open, where the row does not say it
 	encodes  bool              // a stage reads the media, so that their digests are needed
 	contents *location.Contents
-	facts    sync.Map // probed -> media.StreamInfo
+	facts    *sync.Map // probed -> media.StreamInfo
 }
 
 // probed names what was asked of a file.
@@ -47,7 +47,7 @@ func newCutter(cfg *config.Config, defaults schemas.PromptRow, steps []stages.St
 	if !cfg.Input.Cuts() {
 		return nil
 	}
-	c := &cutter{rule: clips.New(cfg.Input), most: int(cfg.Defaults.NumFrames), null: cfg.Input.NullCaption,
+	c := &cutter{facts: &sync.Map{}, rule: clips.New(cfg.Input), most: int(cfg.Defaults.NumFrames), null: cfg.Input.NullCaption,
 		defaults: defaults, contents: contents,
 		encodes: slices.ContainsFunc(steps, func(s stages.Step) bool { return slices.Contains(s.Params(), stages.ParamMedia) })}
 	if cfg.Defaults.Seed != nil {

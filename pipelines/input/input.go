@@ -6,13 +6,13 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"log/slog"
 	"slices"
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/config/document"
 	"latentbeam/internal/engine"
 	"latentbeam/internal/location"
+	"latentbeam/internal/names"
 	"latentbeam/internal/table/read"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
@@ -25,12 +25,36 @@ type Input struct {
 	limit int     // on its rows; 0: none
 	cut   *cutter // expands rows; nil: they stay as they are
 	want  wanted  // of a table
+	steps []stages.Step
 }
+
+// Reading is what decides how the rows of a job are read, apart from the files.
+type Reading struct {
+	Input    config.Input
+	Defaults schemas.PromptRow // of the job and its models
+}
+
+// Reading returns how the rows are read.
+func (in *Input) Reading(defaults schemas.PromptRow) Reading { return Reading{in.cfg.Input, defaults} }
+
+// As returns the input of the same job under another reading. It shares what is known of media files.
+func (in *Input) As(r Reading, contents *location.Contents) *Input {
+	cfg := *in.cfg
+	cfg.Input = r.Input
+	other := New(&cfg, in.limit, r.Defaults, in.steps, contents)
+	if other.cut != nil && in.cut != nil {
+		other.cut.facts = in.cut.facts
+	}
+	return other
+}
+
+// Columns lists what the columns of the tables that were read so far are for.
+func (in *Input) Columns() []read.Use { return in.want.uses.Columns() }
 
 // New returns the input of a job, not yet opened. limit stops after so many rows of it; 0: never. defaults and steps are
 // those of the job, contents knows the digests of media.
 func New(cfg *config.Config, limit int, defaults schemas.PromptRow, steps []stages.Step, contents *location.Contents) *Input {
-	return &Input{cfg, limit, newCutter(cfg, defaults, steps, contents), wantedBy(steps)}
+	return &Input{cfg, limit, newCutter(cfg, defaults, steps, contents), wantedBy(cfg, steps), steps}
 }
 
 // Open opens the input, which has rows unless it may be empty, and checks its form.
@@ -47,21 +71,21 @@ func (in *Input) Open(mayBeEmpty bool) (engine.RowSource, error) {
 		WithFix("name a file with rows; --allow-empty makes an output without rows")
 }
 
-// First is the first row that can be read; nil where there is none.
-func (in *Input) First() *schemas.PromptRow {
+// First is the first row that can be read; nil where there is none. The error is why the input cannot be opened.
+func (in *Input) First() (*schemas.PromptRow, error) {
 	source, err := in.open()
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	for e, err := range source.Rows(context.Background(), false) {
 		if err != nil {
-			return nil
+			return nil, nil //nolint:nilerr // whoever reads it all says it
 		}
 		if e.Failed == nil {
-			return &e.Row
+			return &e.Row, nil
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 func (in *Input) open() (engine.RowSource, error) {
@@ -94,46 +118,53 @@ func sourceOf(cfg *config.Config, limit int, want wanted) (engine.RowSource, err
 		}
 		return latents{files, limit}, nil
 	}
-	opts := read.Options{Format: cfg.Input.Format, Columns: cfg.Input.Columns, Own: want.columns}
-	if err := checkTable(patterns, opts, want); err != nil {
+	opts := want.options(cfg)
+	if err := checkTable(patterns, opts); err != nil {
 		return nil, err
 	}
 	return prompts{patterns, opts, videos, limit}, nil
 }
 
-// checkTable checks the form of tables, and tells of columns whose names look like slips.
-func checkTable(patterns []string, opts read.Options, want wanted) error {
+// checkTable checks the form of tables.
+func checkTable(patterns []string, opts read.Options) error {
 	p, err := read.Open(patterns, opts)
 	if err != nil {
 		return err
 	}
-	for _, s := range p.Slips() {
-		about := []any{"file", s.File, "column", s.Column, "did you mean", s.Field}
-		if want.program != "" {
-			about = append(about, "or add it to", "params of "+want.program)
-		}
-		slog.Warn("a column is no parameter, it is carried along as it is", about...)
-	}
 	return p.Close()
 }
 
-// wanted is what the stages of a job want of its table.
+// wanted is what a job wants of its tables.
 type wanted struct {
 	columns []string // of the user's own, that results depend on
+	params  []string // that results depend on
+	keep    []string // names and patterns of columns that need no use
 	program string   // the first stage that is a program, "" where none is
+	uses    *read.Uses
 }
 
-// wantedBy returns what the steps want of a table.
-func wantedBy(steps []stages.Step) wanted {
-	w := wanted{program: stages.FirstProgram(steps)}
+// wantedBy returns what a job with these steps wants of a table.
+func wantedBy(cfg *config.Config, steps []stages.Step) wanted {
+	w := wanted{program: stages.FirstProgram(steps), params: []string{}, uses: &read.Uses{}}
 	for _, s := range steps {
 		for _, p := range s.Params() {
 			if name, own := p.Column(); own && !slices.Contains(w.columns, name) {
 				w.columns = append(w.columns, name)
 			}
+			w.params = append(w.params, string(p))
 		}
+		w.keep = append(w.keep, s.Spec.Readings...) // a column is compared with the reading of its name
+	}
+	w.keep = append(w.keep, cfg.Input.Carry...)
+	if template, err := names.Parse(cfg.Output.Name); err == nil { // else opening the job says it
+		w.keep = append(w.keep, template.Columns()...)
 	}
 	return w
+}
+
+// options are those of the tables of a job.
+func (w wanted) options(cfg *config.Config) read.Options {
+	return read.Options{Format: cfg.Input.Format, Columns: cfg.Input.Columns, Own: w.columns, Params: w.params, Uses: w.uses}
 }
 
 // prompts reads prompt tables, one element for each video of a row.

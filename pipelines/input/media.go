@@ -35,7 +35,8 @@ const captionExt = ".txt"
 
 // openMedia checks the form of every table among files.
 func openMedia(cfg *config.Config, files []string, limit int, want wanted) (mediaRows, error) {
-	opts := read.Options{Format: cfg.Input.Format, Columns: cfg.Input.Columns, Media: true, Own: want.columns}
+	opts := want.options(cfg)
+	opts.Media = true
 	s := mediaRows{opts: opts, limit: limit, texts: &sync.Map{}, folders: map[string]string{}}
 	for _, file := range files {
 		if file == location.Stdin && !s.isTable(file) {
@@ -53,7 +54,7 @@ func openMedia(cfg *config.Config, files []string, limit int, want wanted) (medi
 			s.folders[table], file = file, table
 		}
 		if s.isTable(file) {
-			if err := checkTable([]string{file}, s.opts, want); err != nil {
+			if err := checkTable([]string{file}, s.opts); err != nil {
 				return mediaRows{}, err
 			}
 		}

@@ -42,8 +42,9 @@ func defaultsOf(cfg *config.Config, model *stages.Model) schemas.PromptRow {
 
 // CheckDefaults lets every stage look at a row that says nothing itself, so that an impossible size in
 // the configuration is reported with its line before any work.
-// Where the configuration does not give what is missing, first, a row of the table, may: it is nil where there is none.
-func (h *Stages) CheckDefaults(first func() *schemas.PromptRow) error {
+// Where the configuration does not give what is missing, first, a row of the table, may: it is nil where there is none, and
+// an input that cannot be opened is the fault that is told.
+func (h *Stages) CheckDefaults(first func() (*schemas.PromptRow, error)) error {
 	cfg := h.Config
 	kind, _ := cfg.Input.Source()
 	if kind != config.PromptInput && kind != config.MediaInput {
@@ -56,8 +57,14 @@ func (h *Stages) CheckDefaults(first func() *schemas.PromptRow) error {
 	for _, s := range h.Steps {
 		if err := s.Check(&defaults); err != nil {
 			name, _, _ := strings.Cut(err.Error(), " ")
-			if !cfg.Given("defaults."+name) && h.gives(first()) {
-				return nil
+			if !cfg.Given("defaults." + name) {
+				row, unread := first()
+				if unread != nil {
+					return unread
+				}
+				if h.gives(row) {
+					return nil
+				}
 			}
 			return cfg.Errorf("defaults."+name, "%s: %v", s.Name, err)
 		}

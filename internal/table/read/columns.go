@@ -1,7 +1,6 @@
 package read
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
@@ -17,21 +16,27 @@ const carried = -1
 // names finds the field of a column name. It is made once for each table.
 type names struct {
 	byName  map[string]int    // lower-case name or alias -> field
+	tools   map[string]int    // lower-case name of another tool -> field
+	source  map[string]int    // lower-case name -> field, of columns that describe the source of media
 	rank    map[string]int    // among the names of one field, the lowest wins
 	mapping map[string]string // field -> column, from the configuration
 	taken   map[string]int    // column -> field, the mapping turned round
 	needed  int               // the field that every table must have
 	own     []string          // columns that are no fields and have to be there
-	slips   *[]Slip           // where columns that look like slips are noted; nil: nowhere
+	uses    *Uses             // where it is noted what columns are for; never nil
 }
 
-// Slip is a carried column whose name is close to a parameter without a column.
-type Slip struct{ File, Column, Field string }
+// sourceFields describe the source in a table of media, as tools that cut and filter videos write them. They say nothing of
+// the clips that a job makes, unless input.columns maps them.
+var sourceFields = []int{fieldHeight, fieldWidth, fieldNumFrames, fieldFPS, fieldResolution, fieldAspectRatio, fieldSize}
 
 func newNames(o Options) names {
 	mapping := o.Columns
-	n := names{byName: map[string]int{}, rank: map[string]int{}, mapping: mapping, taken: map[string]int{},
-		needed: fieldPrompt, own: o.Own}
+	n := names{byName: map[string]int{}, tools: map[string]int{}, source: map[string]int{}, rank: map[string]int{}, mapping: mapping,
+		taken: map[string]int{}, needed: fieldPrompt, own: o.Own, uses: o.Uses}
+	if o.Uses == nil {
+		n.uses = &Uses{}
+	}
 	if o.Media {
 		n.needed = fieldMedia
 	}
@@ -40,14 +45,49 @@ func newNames(o Options) names {
 			continue
 		}
 		if column, mapped := mapping[f.Name]; mapped {
-			n.taken[column] = i
+			if column != "" { // "" says that no column is this field
+				n.taken[column] = i
+			}
 			continue
 		}
+		byName := n.byName
+		if o.Media && slices.Contains(sourceFields, i) {
+			byName = n.source
+		}
 		for rank, name := range append([]string{f.Name}, f.Aliases...) {
-			n.byName[name], n.rank[name] = i, rank
+			byName[name], n.rank[name] = i, rank
 		}
 	}
+	n.addTools(o)
 	return n
+}
+
+// addTools adds the names of other tools for the fields that the job depends on. A name of ours is ours first.
+func (n names) addTools(o Options) {
+	const behind = 100 // all names of ours
+	for i, t := range schemas.ToolNames() {
+		field := fieldOf(t.Field)
+		_, ours := n.byName[t.Name]
+		switch {
+		case field < 0 || ours || n.isMapped(field) || !o.depends(field):
+		case o.Media && slices.Contains(sourceFields, field):
+			n.source[t.Name] = field
+		default:
+			n.tools[t.Name], n.rank[t.Name] = field, behind+i
+		}
+	}
+}
+
+// isMapped reports whether input.columns says which column a field is. A size is the sides.
+func (n names) isMapped(field int) bool {
+	fields := []int{field}
+	if field == fieldSize {
+		fields = []int{fieldHeight, fieldWidth}
+	}
+	return slices.ContainsFunc(fields, func(i int) bool {
+		_, mapped := n.mapping[schemas.Fields()[i].Name]
+		return mapped
+	})
 }
 
 // find returns the field that a column is for, or carried, and how good a name of the field it is: lower wins
@@ -57,7 +97,11 @@ func (n names) find(column string) (field, rank int) {
 		return i, 0
 	}
 	lower := strings.ToLower(strings.TrimSpace(column))
-	if i, known := n.byName[lower]; known {
+	i, known := n.byName[lower]
+	if !known {
+		i, known = n.tools[lower]
+	}
+	if known {
 		rank = 2 * n.rank[lower]
 		if lower != column {
 			rank++ // "Prompt" gives way to "prompt"
@@ -67,6 +111,17 @@ func (n names) find(column string) (field, rank int) {
 	return carried, 0
 }
 
+// isTools reports whether a column gives a field under the name of another tool. Such columns are carried as well.
+func (n names) isTools(column string) bool {
+	if _, mapped := n.taken[column]; mapped {
+		return false
+	}
+	lower := strings.ToLower(strings.TrimSpace(column))
+	_, ours := n.byName[lower]
+	_, tools := n.tools[lower]
+	return tools && !ours
+}
+
 // header assigns the columns of one file to fields. The error is what is wrong with the table as a whole.
 func (n names) header(file string, columns []string) ([]int, error) {
 	pos := document.Position{File: file, Line: 1}
@@ -74,7 +129,7 @@ func (n names) header(file string, columns []string) ([]int, error) {
 		return nil, document.NewError(pos, "%d columns, more than %d", len(columns), maxColumns)
 	}
 	fields := make([]int, len(columns))
-	var best, rankOf [numFields]int
+	var best, rankOf [numValues]int
 	for i := range best {
 		best[i] = -1
 	}
@@ -99,6 +154,9 @@ func (n names) header(file string, columns []string) ([]int, error) {
 		}
 		best[field], rankOf[field] = i, rank
 	}
+	if at := best[fieldSize]; at >= 0 && (best[fieldHeight] >= 0 || best[fieldWidth] >= 0) {
+		fields[at] = carried // the sides say it
+	}
 	for column, field := range n.taken {
 		if !seen[column] {
 			return nil, document.NewError(pos, "no column %q, to which input.columns maps %s", column,
@@ -113,33 +171,10 @@ func (n names) header(file string, columns []string) ([]int, error) {
 			return nil, noOwn(pos, name, columns, fields)
 		}
 	}
-	if n.slips != nil {
-		*n.slips = append(*n.slips, n.slipsOf(file, columns, fields)...)
+	for i, column := range columns {
+		n.uses.note(n.useOf(file, column, fields[i]))
 	}
 	return fields, nil
-}
-
-// minSlip is the shortest name that is taken for a slip: a column "uid" is hardly an "id".
-const minSlip = 4
-
-// slipsOf finds the carried columns that look like a field which no column gives.
-func (n names) slipsOf(file string, columns []string, fields []int) (slips []Slip) {
-	var missing []string
-	for _, name := range slices.Sorted(maps.Keys(n.byName)) {
-		if !slices.Contains(fields, n.byName[name]) {
-			missing = append(missing, name)
-		}
-	}
-	for i, column := range columns {
-		name := strings.TrimSpace(column)
-		if fields[i] != carried || slices.Contains(n.own, column) || len(name) < minSlip || len(name) > schemas.MaxIDBytes {
-			continue
-		}
-		if near := config.Near(name, missing); near != "" {
-			slips = append(slips, Slip{file, column, near})
-		}
-	}
-	return slips
 }
 
 // noOwn says that a table lacks a column of the user's own that a stage depends on.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"strconv"
 
 	"latentbeam/internal/config/document"
@@ -18,6 +19,21 @@ type Options struct {
 	Columns map[string]string // field name -> column name, where they differ
 	Media   bool              // rows name media to be encoded and need no prompt
 	Own     []string          // columns of the user's own that stages depend on
+	// Params are the parameters that stages depend on. Names of other tools are understood for these alone; nil: for all.
+	Params []string
+	// Uses collects what columns are for; nil: nobody asks.
+	Uses *Uses
+}
+
+// depends reports whether a field is of use to the job. Each job has ids, texts, media and a number of videos.
+func (o Options) depends(field int) bool {
+	switch {
+	case o.Params == nil, field == fieldID, field == fieldPrompt, field == fieldMedia, field == fieldNumVideos:
+		return true
+	case field == fieldSize:
+		return o.depends(fieldHeight) || o.depends(fieldWidth)
+	}
+	return slices.Contains(o.Params, schemas.Fields()[field].Name)
 }
 
 // Record is one row of a prompt table. A row with Bad set carries what could be read of it, as valid text
@@ -32,7 +48,6 @@ type Prompts struct {
 	files   []string
 	format  string
 	names   names
-	slips   []Slip
 	at      int // index of the open file, or of the next one
 	current rowReader
 	raw     rawRow
@@ -46,7 +61,6 @@ func Open(patterns []string, opts Options) (*Prompts, error) {
 		return nil, err
 	}
 	p := &Prompts{files: files, format: opts.Format, names: newNames(opts)}
-	p.names.slips = &p.slips
 	for _, file := range files {
 		r, err := openFile(file, p.format, p.names)
 		if err != nil {
@@ -56,12 +70,8 @@ func Open(patterns []string, opts Options) (*Prompts, error) {
 			return nil, fmt.Errorf("close %s: %w", file, err)
 		}
 	}
-	p.names.slips = nil // said once, not at each opening
 	return p, nil
 }
-
-// Slips lists the columns whose names look like slips of a parameter's.
-func (p *Prompts) Slips() []Slip { return p.slips }
 
 // Next returns the next row, good or bad, and io.EOF after the last. Any other error ends the table: the
 // rest of it cannot be read.

@@ -13,7 +13,6 @@ import (
 
 	"latentbeam/internal/config/document"
 	"latentbeam/internal/table/typed"
-	"latentbeam/schemas"
 )
 
 // csvReader reads comma separated values with a header (RFC 4180). A quote that is never closed would
@@ -30,6 +29,7 @@ type csvReader struct {
 	line     int   // lines read in all
 	columns  []string
 	fields   []int    // field of each column, or carried
+	also     []bool   // whether a column that gives a field is carried as well
 	keys     [][]byte // JSON key and colon of each carried column
 }
 
@@ -92,7 +92,8 @@ func (r *csvReader) readHeader(names names) error {
 	if r.fields, err = names.header(r.path, r.columns); err != nil {
 		return err
 	}
-	for _, name := range r.columns {
+	for i, name := range r.columns {
+		r.also = append(r.also, r.fields[i] != carried && names.carries(name, r.fields[i]))
 		r.keys = append(r.keys, append(typed.AppendJSONText(nil, name), ':'))
 	}
 	return nil
@@ -140,7 +141,7 @@ func (r *csvReader) next(raw *rawRow) error {
 	for i, text := range record[:min(len(record), len(r.columns))] {
 		if field := r.fields[i]; field != carried {
 			raw.values[field] = typed.Cell{Kind: typed.TextValue, Text: text}
-			if !schemas.Fields()[field].Carried {
+			if !r.also[i] {
 				continue
 			}
 		}

@@ -18,6 +18,7 @@ import (
 
 // jsonlReader reads one JSON object a line. Empty lines are no rows. Keys may differ from row to row.
 type jsonlReader struct {
+	path    string
 	lines   *lineReader
 	names   names
 	known   map[string]column // keys seen so far
@@ -30,15 +31,18 @@ type member struct {
 	key, val []byte
 }
 
-// column is what a key stands for.
-type column struct{ field, rank int }
+// column is what a key stands for. also says that one that gives a field is carried as well.
+type column struct {
+	field, rank int
+	also        bool
+}
 
 func openJSONL(path string, names names) (rowReader, error) {
 	lines, err := openLines(path)
 	if err != nil {
 		return nil, err
 	}
-	r := &jsonlReader{lines: lines, names: names, known: map[string]column{}}
+	r := &jsonlReader{path: path, lines: lines, names: names, known: map[string]column{}}
 	if err := r.probe(path); err != nil {
 		_ = lines.close()
 		return nil, err
@@ -141,7 +145,8 @@ func (r *jsonlReader) column(raw *rawRow, key []byte) column {
 		raw.fault = "a key is " + err.Error()
 	}
 	field, rank := r.names.find(name)
-	c := column{field: field, rank: rank}
+	c := column{field: field, rank: rank, also: field != carried && r.names.carries(name, field)}
+	r.names.uses.note(r.names.useOf(r.path, name, field))
 	if len(r.known) < maxColumns {
 		r.known[string(key)] = c
 	}
@@ -150,7 +155,7 @@ func (r *jsonlReader) column(raw *rawRow, key []byte) column {
 
 // take gives each field the member with the best name for it, and carries the others.
 func (r *jsonlReader) take(raw *rawRow) {
-	var best [numFields]int // index of the member + 1
+	var best [numValues]int // index of the member + 1
 	for i, m := range r.members {
 		if m.field == carried {
 			continue
@@ -166,11 +171,11 @@ func (r *jsonlReader) take(raw *rawRow) {
 		}
 		v, err := jsonValue(m.val)
 		if err != nil && raw.fault == "" {
-			raw.fault = schemas.Fields()[m.field].Name + ": " + err.Error()
+			raw.fault = fieldName(m.field) + ": " + err.Error()
 			raw.fix = "write both halves, or the character"
 		}
 		raw.values[m.field] = v
-		if schemas.Fields()[m.field].Carried {
+		if m.also {
 			raw.carry(m.key, m.val)
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"latentbeam/internal/location"
 	"latentbeam/internal/table/pages"
 	"latentbeam/internal/table/typed"
-	"latentbeam/schemas"
 )
 
 // parquetPrompts reads prompt rows from a parquet file column by column, so that what is not needed is not
@@ -33,6 +32,7 @@ type parquetColumn struct {
 	halves []bool          // of its leaves: half floats
 	format typed.Format
 	cells  bool // it holds media; leaves has their paths, if any
+	also   bool // it gives a field and is carried as well
 }
 
 func openParquetPrompts(path string, names names) (rowReader, error) {
@@ -69,17 +69,19 @@ func (r *parquetPrompts) assign(names names) error {
 			}
 		}
 		flat := c.Leaf() && !c.Repeated()
-		if fields[i] != carried && schemas.Fields()[fields[i]].Carried && (!flat || holdsBytes(r.file, c)) {
+		if fields[i] != carried && names.carries(c.Name(), fields[i]) && (!flat || holdsBytes(r.file, c)) {
 			fields[i] = carried // a column of another meaning
+			names.uses.correct(Use{File: r.file.Path, Column: c.Name(), Purpose: Carried, Advice: "it holds bytes or a struct, no text"})
 		}
 		switch {
 		case !flat && fields[i] != carried:
 			return document.NewError(pos, "column %q holds lists or structs and cannot be %s", c.Name(),
-				schemas.Fields()[fields[i]].Name).WithFix("map another column to it in input.columns")
+				fieldName(fields[i])).WithFix("map another column to it in input.columns")
 		case fields[i] == carried && holdsBytes(r.file, c):
 			continue
 		}
-		col := &parquetColumn{field: fields[i], name: c.Name(), key: typed.AppendJSONText(nil, c.Name())}
+		col := &parquetColumn{field: fields[i], name: c.Name(), key: typed.AppendJSONText(nil, c.Name()),
+			also: fields[i] != carried && names.carries(c.Name(), fields[i])}
 		for _, leaf := range pages.LeavesOf(c) {
 			col.leaves = append(col.leaves, &pages.Leaf{Column: leaf})
 		}
@@ -194,7 +196,7 @@ func (r *parquetPrompts) take(c *parquetColumn, raw *rawRow) error {
 		return nil
 	}
 	raw.values[c.field] = c.format.Value(v)
-	if schemas.Fields()[c.field].Carried {
+	if c.also {
 		text, fault := c.format.JSON(v)
 		raw.carryLeaf(c, text, fault)
 	}

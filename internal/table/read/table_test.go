@@ -254,32 +254,6 @@ func TestMapping(t *testing.T) {
 	expect(t, readAll(t, textFile(t, "p.csv", ",prompt\n0,a\n"), Options{}), `p.csv:2 "a" extra={"column_1":"0"}`)
 }
 
-// TestSlips: a column that is nearly a parameter is told of, unless another column gives that parameter.
-func TestSlips(t *testing.T) {
-	for header, want := range map[string]string{
-		"prompt,heigth,Num_Frame,color,motion": "heigth=height Num_Frame=num_frames",
-		"prompt,frames,uid,prompts,note":       "frames=num_frames",
-		"prompt,heigth,height":                 "",
-		"prompt, Width ,see":                   "",
-	} {
-		p, err := Open([]string{textFile(t, "s.csv", header+"\n")}, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got []string
-		for _, s := range p.Slips() {
-			got = append(got, s.Column+"="+s.Field)
-		}
-		if strings.Join(got, " ") != want {
-			t.Errorf("%s: %q, want %q", header, got, want)
-		}
-	}
-	mapped := Options{Columns: map[string]string{"height": "h"}}
-	if p, err := Open([]string{textFile(t, "s.csv", "prompt,heigth,h\n")}, mapped); err != nil || len(p.Slips()) > 0 {
-		t.Errorf("a field that is mapped: %v, %v", p.Slips(), err)
-	}
-}
-
 func TestTablesThatCannotBeRead(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct {

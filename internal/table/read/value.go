@@ -3,6 +3,8 @@ package read
 import (
 	"errors"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -17,6 +19,9 @@ func checkText(s string, f schemas.Field) error {
 	}
 	if !utf8.ValidString(s) {
 		return errors.New("not valid UTF-8")
+	}
+	if strings.IndexByte(s, 0) >= 0 {
+		return errors.New("it holds a NUL character: the file is damaged, or UTF-16 without its mark")
 	}
 	return nil
 }
@@ -49,13 +54,16 @@ const (
 	fieldNoise
 	fieldMedia
 	numFields
+	// fieldSize is no field of a row: it gives height and width.
+	fieldSize = numFields
+	numValues = fieldSize + 1
 )
 
 // rawRow is a row before its cells are understood.
 type rawRow struct {
 	line   int    // of the file, or the row's number; from 1
 	unit   string // "row " where rows are counted and not lines
-	values [numFields]typed.Cell
+	values [numValues]typed.Cell
 	needed int    // the field without which a row is nothing
 	extra  []byte // JSON members of the carried columns without the braces
 	// fault is why the row as a whole cannot be read: not JSON, ragged, ...; fix is what to do about it.
@@ -70,7 +78,7 @@ const maxGiven = 200
 
 func (r *rawRow) reset() {
 	r.line, r.unit, r.fault, r.fix = 0, "", "", ""
-	r.values = [numFields]typed.Cell{}
+	r.values = [numValues]typed.Cell{}
 	r.extra = r.extra[:0]
 }
 
@@ -78,16 +86,19 @@ func (r *rawRow) reset() {
 func (r *rawRow) fill(row *schemas.PromptRow) *typed.RowError {
 	var first *typed.RowError
 	fail := func(field int, err error) {
-		f := schemas.Fields()[field]
 		if err == nil {
 			return
 		}
-		defer func() { first.Given[f.Name] = schemas.ValidText(r.values[field].Text, maxGiven) }()
+		name, give := fieldName(field), "width and height, such as 832x480"
+		if field != fieldSize {
+			give = schemas.Fields()[field].Range()
+		}
+		defer func() { first.Given[name] = schemas.ValidText(r.values[field].Text, maxGiven) }()
 		if first != nil && len(first.Others) < maxOthers {
-			first.Others = append(first.Others, f.Name+": "+err.Error())
+			first.Others = append(first.Others, name+": "+err.Error())
 		}
 		if first == nil {
-			first = &typed.RowError{Column: f.Name, Problem: err.Error(), Fix: "give " + f.Range(), Given: map[string]string{}}
+			first = &typed.RowError{Column: name, Problem: err.Error(), Fix: "give " + give, Given: map[string]string{}}
 			if field != r.needed && field != fieldID {
 				first.Fix += ", or leave it empty for the default"
 			}
@@ -133,6 +144,11 @@ func (r *rawRow) fill(row *schemas.PromptRow) *typed.RowError {
 	}
 	whole(fieldHeight, &row.Height)
 	whole(fieldWidth, &row.Width)
+	if !r.empty(fieldSize) && row.Height == 0 && row.Width == 0 {
+		var err error
+		row.Width, row.Height, err = sizeOf(r.values[fieldSize].Text)
+		fail(fieldSize, err)
+	}
 	whole(fieldNumFrames, &row.NumFrames)
 	row.FPS, _ = real(fieldFPS)
 	whole(fieldSteps, &row.NumInferenceSteps)
@@ -142,6 +158,23 @@ func (r *rawRow) fill(row *schemas.PromptRow) *typed.RowError {
 	fillLater(row, text, whole, pointer)
 	r.takeSuffix(row)
 	return first
+}
+
+// sizeForm is a size as Wan writes it, and as most others do: the width is first.
+var sizeForm = regexp.MustCompile(`^\s*(\d{1,5})\s*[*xX×]\s*(\d{1,5})\s*$`)
+
+// sizeOf reads "832*480", or "832x480".
+func sizeOf(text string) (width, height int, err error) {
+	m := sizeForm.FindStringSubmatch(text)
+	if m == nil {
+		return 0, 0, fmt.Errorf("%q is no size", schemas.ValidText(text, maxGiven))
+	}
+	for i, into := range []*int{&width, &height} {
+		if *into, _ = strconv.Atoi(m[i+1]); *into < 1 || *into > schemas.MaxSide {
+			return 0, 0, fmt.Errorf("%q has a side beyond 1 to %d", text, schemas.MaxSide)
+		}
+	}
+	return width, height, nil
 }
 
 // fillLater puts in the fields that prompt rows have had since later versions, by the functions of fill.

@@ -1,0 +1,186 @@
+package read
+
+import (
+	"cmp"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"latentbeam/internal/config"
+	"latentbeam/schemas"
+)
+
+// Purpose is what a column of a table is for.
+type Purpose int
+
+// The purposes of columns.
+const (
+	// Parameter is a column that gives a field of the row.
+	Parameter Purpose = iota
+	// Alias is a Parameter under the name that another tool has for it.
+	Alias
+	// OfSource is a column of a table of media that describes the source, not the clips of the job.
+	OfSource
+	// Program is a column that a stage of the job depends on.
+	Program
+	// Carried columns go to the output as they are, and nothing else.
+	Carried
+)
+
+// Use is what a job does with a column.
+type Use struct {
+	File, Column string // File is the first one that has it
+	Purpose      Purpose
+	Field        string // that it gives, or would give if input.columns mapped it; FieldSize for both sides
+	Advice       string // for a carried column: where a job says the same, or which field may be meant
+}
+
+// Uses collects what a job does with the columns of its tables, and which lines of text it skips. The zero value is empty;
+// it may be shared by several readings at a time.
+type Uses struct {
+	mu      sync.Mutex
+	columns map[string]Use
+}
+
+// note adds a column, unless it is known. A column that gives a field in one file counts as that everywhere.
+func (u *Uses) note(use Use) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if was, known := u.columns[use.Column]; known && (was.Purpose != Carried || use.Purpose == Carried) {
+		return
+	}
+	if u.columns == nil {
+		u.columns = map[string]Use{}
+	}
+	if len(u.columns) < maxColumns {
+		u.columns[use.Column] = use
+	}
+}
+
+// correct replaces what was noted of a column.
+func (u *Uses) correct(use Use) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if _, known := u.columns[use.Column]; known {
+		u.columns[use.Column] = use
+	}
+}
+
+// Columns lists the columns of all tables that were read so far, by purpose and name.
+func (u *Uses) Columns() []Use {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	var all []Use
+	given := map[string]bool{}
+	for _, use := range u.columns {
+		all = append(all, use)
+		given[use.Field] = given[use.Field] || use.Purpose == Parameter || use.Purpose == Alias
+	}
+	for i := range all { // a guess is worth nothing where another column gives the field
+		if use := &all[i]; use.Purpose == Carried && use.Field != "" && given[use.Field] {
+			use.Field, use.Advice = "", ""
+		}
+	}
+	slices.SortFunc(all, func(a, b Use) int {
+		return cmp.Or(cmp.Compare(a.Purpose, b.Purpose), strings.Compare(a.Column, b.Column))
+	})
+	return all
+}
+
+// minSlip is the shortest name that is taken for a slip: a column "uid" is hardly an "id".
+const minSlip = 4
+
+// useOf says what a column is for whose field is known.
+func (n names) useOf(file, column string, field int) Use {
+	use := Use{File: file, Column: column}
+	name := strings.ToLower(strings.TrimSpace(column))
+	switch source, ofSource := n.source[name]; {
+	case slices.Contains(n.own, column):
+		use.Purpose = Program
+	case field != carried:
+		use.Purpose, use.Field = Parameter, fieldName(field)
+		if n.isTools(column) {
+			use.Purpose = Alias
+		}
+	case ofSource:
+		use.Purpose, use.Field = OfSource, fieldName(source)
+	default:
+		use.Purpose = Carried
+		use.Field, use.Advice = n.advice(name)
+	}
+	return use
+}
+
+// advice says what a carried column may be meant for: the field, "" for none, and what to do.
+func (n names) advice(name string) (field, advice string) {
+	if _, ours := n.byName[name]; ours || fieldOf(name) >= 0 { // given by another column, or unmapped
+		return "", ""
+	}
+	if tool, known := schemas.ToolNameOf(name); known {
+		switch field := fieldOf(tool.Field); {
+		case tool.Field == "":
+			return "", tool.Advice
+		case n.isMapped(field):
+			return "", ""
+		}
+		return tool.Field, "it means " + tool.Field + ", which no stage of the job depends on"
+	}
+	if len(name) < minSlip || len(name) > schemas.MaxIDBytes {
+		return "", ""
+	}
+	var free []string
+	for known, field := range n.byName {
+		if !n.isMapped(field) {
+			free = append(free, known)
+		}
+	}
+	slices.Sort(free)
+	if near := config.Near(name, free); near != "" {
+		return fieldName(n.byName[near]), "did you mean " + near + "?"
+	}
+	return "", ""
+}
+
+// fieldOf returns the number of a field, or fieldSize; -1: there is none of that name.
+func fieldOf(name string) int {
+	if name == schemas.FieldSize {
+		return fieldSize
+	}
+	return slices.IndexFunc(schemas.Fields(), func(f schemas.Field) bool { return f.Name == name })
+}
+
+// carries reports whether a column that gives a field goes to the output as well. The names of other tools do, because
+// they were carried before they were understood.
+func (n names) carries(column string, field int) bool {
+	return field == fieldSize || schemas.Fields()[field].Carried || n.isTools(column)
+}
+
+func fieldName(field int) string {
+	if field == fieldSize {
+		return schemas.FieldSize
+	}
+	return schemas.Fields()[field].Name
+}
+
+// Unused returns the carried columns that no pattern of keep names. "*" names all.
+func Unused(uses []Use, keep []string) (unused []Use) {
+	for _, use := range uses {
+		named := slices.ContainsFunc(keep, func(pattern string) bool {
+			match, err := path.Match(pattern, use.Column)
+			return use.Column == pattern || err == nil && match
+		})
+		if use.Purpose == Carried && !named {
+			unused = append(unused, use)
+		}
+	}
+	return unused
+}
+
+// IsOurs reports whether a column has the name of a field, or one of its own aliases.
+func IsOurs(column string) bool {
+	name := strings.ToLower(strings.TrimSpace(column))
+	return slices.ContainsFunc(schemas.Fields(), func(f schemas.Field) bool {
+		return f.Name == name || slices.Contains(f.Aliases, name)
+	})
+}

@@ -1,0 +1,222 @@
+package pipelines
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"latentbeam/internal/engine"
+	"latentbeam/internal/engine/keys"
+	"latentbeam/internal/ledger"
+	"latentbeam/internal/table/read"
+	"latentbeam/pipelines/input"
+	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
+	"latentbeam/stages"
+)
+
+// meaning is a part of a job that earlier releases read otherwise. Keys follow from what is read, so rows that were done
+// under the earlier meaning would be new. The run asks first.
+type meaning struct {
+	about   string               // what has changed: "a column image gives the reference"
+	keep    string               // the line of the job under which it is read as before
+	restore func(*input.Reading) // makes a reading that of the line
+}
+
+// meanings lists what has changed. A change to come is a function here, which returns false for jobs that it does not concern.
+var meanings = []func(*Job) (meaning, bool){(*Job).columnMeaning}
+
+// columnMeaning is about columns that earlier releases carried and this one takes, or the reverse.
+func (j *Job) columnMeaning() (meaning, bool) {
+	var aliases, ofSource []string
+	columns := maps.Clone(j.Config.Input.Columns)
+	if columns == nil {
+		columns = map[string]string{}
+	}
+	for _, use := range j.input.Columns() {
+		switch {
+		case use.Purpose == read.Alias && use.Field == schemas.FieldSize:
+			aliases = append(aliases, use.Column+" gives height and width")
+			columns["height"], columns["width"] = "", ""
+		case use.Purpose == read.Alias:
+			aliases = append(aliases, use.Column+" gives "+use.Field)
+			columns[use.Field] = ""
+		case use.Purpose == read.OfSource && read.IsOurs(use.Column): // others were carried before, too
+			ofSource = append(ofSource, use.Column)
+			columns[use.Field] = use.Column
+		}
+	}
+	var about []string
+	if len(aliases) > 0 {
+		about = append(about, "of the columns, "+strings.Join(aliases, ", "))
+	}
+	if len(ofSource) > 0 {
+		about = append(about, "these columns describe the source and not the clips: "+strings.Join(ofSource, ", "))
+	}
+	if len(about) == 0 {
+		return meaning{}, false
+	}
+	var pairs []string
+	for _, field := range slices.Sorted(maps.Keys(columns)) {
+		pairs = append(pairs, fmt.Sprintf("%s: %q", field, columns[field]))
+	}
+	return meaning{about: strings.Join(about, "; "), keep: "columns: {" + strings.Join(pairs, ", ") + "} (under input)",
+		restore: func(r *input.Reading) { r.Input.Columns = columns }}, true
+}
+
+// changed says which rows of a plan were done under earlier meanings, and how to keep them.
+type changed struct {
+	rows        int64
+	about, keep []string
+}
+
+// String is what a person is told; "" for no rows.
+func (c changed) String() string {
+	if c.rows == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d rows would be new because this release reads the job otherwise than the output was made: %s; "+
+		"this line of the job keeps them: %s", c.rows, strings.Join(c.about, "; "), strings.Join(c.keep, "; "))
+}
+
+// changedMeanings finds the rows that are new only because they are read otherwise: all meanings are restored, and if that
+// finds none, each alone.
+func (j *Job) changedMeanings(ctx context.Context, p Plan) (changed, error) {
+	if p.New == 0 || j.engine.Ledger == nil || j.engine.Ledger.Len() == 0 || j.input == nil {
+		return changed{}, nil
+	}
+	var all []meaning
+	for _, of := range meanings {
+		if m, concerned := of(j); concerned {
+			all = append(all, m)
+		}
+	}
+	sets := [][]meaning{all}
+	if len(all) > 1 {
+		for i := range all {
+			sets = append(sets, all[i:i+1])
+		}
+	}
+	for _, set := range sets {
+		if len(set) == 0 {
+			continue
+		}
+		rows, err := j.doneAs(ctx, set)
+		if err != nil || rows > 0 {
+			c := changed{rows: rows}
+			for _, m := range set {
+				c.about, c.keep = append(c.about, m.about), append(c.keep, m.keep)
+			}
+			return c, err
+		}
+	}
+	return changed{}, nil
+}
+
+// doneAs counts the new rows whose earlier meaning the output has done. Both readings give the rows of a place in the input
+// one after the other, so they are compared place by place.
+func (j *Job) doneAs(ctx context.Context, restored []meaning) (rows int64, err error) {
+	reading := j.input.Reading(j.host.Defaults)
+	for _, m := range restored {
+		m.restore(&reading)
+	}
+	source, err := j.input.As(reading, &j.contents).Open(true)
+	if err != nil {
+		return 0, nil //nolint:nilerr // what cannot be read in this way made no output
+	}
+	rules := j.engine.Rules
+	rules.Defaults = reading.Defaults
+	earlier, stop := iter.Pull2(places(keyedBy(ctx, source, &rules, false)))
+	defer stop()
+	settled := j.engine.Ledger.Cursor()
+	defer settled.Close()
+	count := func(of []*stages.Element, want ledger.Status) (n int64, err error) {
+		for _, e := range of {
+			if e.Failed != nil {
+				continue
+			}
+			status, err := settled.Status(ledger.Key(e.Key))
+			if err != nil {
+				return 0, err
+			}
+			if status == want {
+				n++
+			}
+		}
+		return n, nil
+	}
+	for now, err := range places(j.all(ctx)) {
+		before, beforeErr, more := earlier()
+		if err != nil || beforeErr != nil || !more {
+			return rows, err
+		}
+		fresh, err := count(now, ledger.Absent)
+		if err != nil {
+			return rows, err
+		}
+		if fresh == 0 {
+			continue
+		}
+		done, err := count(before, ledger.Done)
+		if err != nil {
+			return rows, err
+		}
+		rows += min(fresh, done)
+	}
+	return rows, nil
+}
+
+// places gathers the elements of each place of the input.
+func places(elements iter.Seq2[*stages.Element, error]) iter.Seq2[[]*stages.Element, error] {
+	return func(yield func([]*stages.Element, error) bool) {
+		var at []*stages.Element
+		for e, err := range elements {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if len(at) > 0 && at[0].Given.Source != e.Given.Source {
+				if !yield(at, nil) {
+					return
+				}
+				at = nil
+			}
+			at = append(at, e)
+		}
+		if len(at) > 0 {
+			yield(at, nil)
+		}
+	}
+}
+
+// keyedBy yields the rows of a source, filled, checked and keyed by rules.
+func keyedBy(ctx context.Context, source engine.RowSource, rules *keys.Rules, tensors bool) iter.Seq2[*stages.Element, error] {
+	return func(yield func(*stages.Element, error) bool) {
+		for e, err := range source.Rows(ctx, tensors) {
+			if err == nil {
+				err = ctx.Err()
+			}
+			if err == nil {
+				err = rules.Apply(e)
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// sameMeaning refuses a run that would compute rows of the output anew because of a changed meaning alone.
+func (j *Job) sameMeaning(p Plan) error {
+	if p.changed.rows == 0 || j.Opts.NewMeaning {
+		return nil
+	}
+	return fault.Usage(fmt.Errorf("%v; or give --new-meaning, which computes them anew", p.changed))
+}

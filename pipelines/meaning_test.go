@@ -1,0 +1,73 @@
+package pipelines_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"latentbeam/schemas/fault"
+)
+
+// TestChangedMeaning: a job whose rows are done as an earlier release read its columns ends with 2. It counts the rows and
+// names the line, which computes nothing; NewMeaning goes on, and later rows need neither.
+func TestChangedMeaning(t *testing.T) {
+	picture, err := filepath.Abs(clips + "triangle.png")
+	must(t, err)
+	other, err := filepath.Abs(clips + "square.y4m")
+	must(t, err)
+	for name, c := range map[string]struct {
+		table, more string // rows, and a new one
+		job         func(table string) job
+		earlier     string // how the release before read it
+		want        []string
+	}{
+		"alias": {
+			table: "id,prompt,cfg\na,a red square,2\nb,a blue circle,3\nc,a green circle,\n", more: "d,a blue square,5\n",
+			job:     func(table string) job { return job{prompts: table} },
+			earlier: `{guidance_scale: ""}`,
+			want:    []string{"2 rows would be new", "cfg gives guidance_scale", `columns: {guidance_scale: ""}`, "--new-meaning"},
+		},
+		"source": {
+			table: fmt.Sprintf("path,id,width,fps\n%s,a,32,8\n%[1]s,b,48,8\n", picture), more: other + ",c,64,8\n",
+			job: func(table string) job {
+				return job{input: "{media: " + table + "}", stages: "[encode_vae]", sets: []string{"output.write=[latents]", "defaults.num_frames=1"}}
+			},
+			earlier: `{width: width, fps: fps}`,
+			want:    []string{"2 rows would be new", "describe the source and not the clips: fps, width", `columns: {fps: "fps", width: "width"}`},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := c.job(writeTable(t, "rows.csv", c.table))
+			j.out = filepath.Join(t.TempDir(), "out")
+			was := j
+			was.sets = append(was.sets[:len(was.sets):len(was.sets)], "input.columns="+c.earlier)
+			rows := int64(strings.Count(c.table, "\n") - 1)
+			if r := was.mustRun(t); r.Done != rows {
+				t.Fatalf("%d rows done", r.Done)
+			}
+			_, err := j.run()
+			if fault.ExitCode(err) != fault.ExitUsage {
+				t.Fatalf("the error is %v, exit code %d", err, fault.ExitCode(err))
+			}
+			for _, want := range c.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%v\ndoes not say %q", err, want)
+				}
+			}
+			if r := was.mustRun(t); !r.NothingToDo {
+				t.Errorf("the line computes %d rows", r.Done)
+			}
+			again := j
+			again.opts.NewMeaning = true
+			if r := again.mustRun(t); r.Done == 0 {
+				t.Error("--new-meaning computes nothing")
+			}
+			longer := c.job(writeTable(t, "rows.csv", c.table+c.more))
+			longer.out = j.out
+			if r := longer.mustRun(t); r.Done != 1 {
+				t.Errorf("%d rows computed for one that is new", r.Done)
+			}
+		})
+	}
+}
