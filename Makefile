@@ -28,10 +28,10 @@ demo: ## twelve videos of the built-in model in out/shapes, with their score
 	$(GO) run ./cmd/latentbeam run testdata/prompts/shapes.yaml
 
 test: ## all tests (a package may take long on a busy machine)
-	$(GO) test $(TESTED) -timeout 30m -p 3 ./pipelines ./internal/cli ./internal/store/s3 ./... # the longest first; s3 only waits
+	$(GO) test $(TESTED) -timeout 30m -p 3 ./pipelines ./internal/cli ./internal/storage/store/s3 ./... # the longest first; s3 only waits
 
-same: ## whole jobs against the record of an earlier commit, in the classes go and avx2 (internal/same/doc.go)
-	LATENTBEAM_SAME=$(or $(SAME),compare) $(GO) test $(TESTED) -v -count 1 -timeout 30m -run "$(or $(RUN),TestSame)" ./internal/same
+same: ## whole jobs against the record of an earlier commit, in the classes go and avx2 (internal/dev/same/doc.go)
+	LATENTBEAM_SAME=$(or $(SAME),compare) $(GO) test $(TESTED) -v -count 1 -timeout 30m -run "$(or $(RUN),TestSame)" ./internal/dev/same
 
 race: ## the short tests under the race detector (needs cgo and gcc)
 	CGO_ENABLED=1 $(GO) test $(TESTED) -race -short -timeout 60m ./...
@@ -47,17 +47,17 @@ lint: ## gofmt, go vet, staticcheck (staticcheck.conf), with the tag cuda too (n
 	$(CUDA) $(GO) vet -tags cuda,prism $(CUDA_ROOMS)
 	$(CUDA) $(GO) run $(STATICCHECK) -tags cuda,prism $(CUDA_ROOMS)
 	for module in kernels/cpu/gen docs/deploy; do (cd $$module && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./...) || exit 1; done
-	$(GO) test ./internal/layers/...
+	$(GO) test ./internal/dev/layers/...
 
 reference: ## docs/reference.md, made anew from the code
-	REFERENCE=write $(GO) test -count 1 -run TestReference ./internal/reference
+	REFERENCE=write $(GO) test -count 1 -run TestReference ./internal/dev/reference
 
 bench: ## every kernel against this machine's peak (bench.json), the encoder and the row path
 	LATENTBEAM_BENCH=$(CURDIR)/bench.json $(GO) test -count 1 -run TestMeasure -v -timeout 30m ./kernels/cpu
-	$(GO) test -run '^$$' -bench . -benchtime 0.3s ./kernels/cpu ./internal/media/h264 ./internal/ledger ./internal/table/read
+	$(GO) test -run '^$$' -bench . -benchtime 0.3s ./kernels/cpu ./internal/media/h264 ./internal/storage/ledger ./internal/table/read
 
 nightly: ## every promise with its counts of a night, into docs/reliability.md (an hour; PROOFS="-only P1,fuzz -scale 0.1" for less, PROOFS=-release for a day)
-	$(GO) run ./internal/proofs $(PROOFS)
+	$(GO) run ./internal/dev/proofs $(PROOFS)
 
 cuda: ## what can be shown of the CUDA backend without a GPU and without NVIDIA's toolkit (needs g++)
 	kernels/cuda/prove

@@ -14,8 +14,8 @@ import (
 	"latentbeam/kernels/cpu"
 	"latentbeam/schemas"
 	"latentbeam/stages/nn/nntest"
-	"latentbeam/stages/safetensors"
-	"latentbeam/stages/vae/autoencoder"
+	"latentbeam/stages/vae"
+	"latentbeam/stages/weights/safetensors"
 )
 
 // TestPrecomputeOpenSoraPlan: clips become latents by the autoencoders of Open-Sora-Plan, those of the autoencoder asked
@@ -25,10 +25,10 @@ func TestPrecomputeOpenSoraPlan(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var c struct{ Config json.RawMessage }
 			nntest.Decode(t, nntest.Golden(t, "../testdata/golden/osplan-vae.json")[name], &c)
-			cfg, err := autoencoder.ParseConfig(c.Config)
+			cfg, err := vae.ParseConfig(c.Config)
 			must(t, err)
 			dir := t.TempDir()
-			weights := tensorsOf(t, nntest.Shapes(t, cfg, autoencoder.Load), "")
+			weights := tensorsOf(t, nntest.Shapes(t, cfg, vae.Load), "")
 			put(t, dir, "config.json", c.Config)
 			put(t, dir, "diffusion_pytorch_model.safetensors", weights)
 			table := writeTable(t, "clips.csv", "id,path,num_frames\ndisc,"+clips+"disc,9\nsquare,"+clips+"square.y4m,13\n"+
@@ -53,7 +53,7 @@ func TestPrecomputeOpenSoraPlan(t *testing.T) {
 			file, err := safetensors.New(weights)
 			must(t, err)
 			be := cpu.New(2)
-			m := nntest.Loaded(t, be, cfg, autoencoder.Load, file)
+			m := nntest.Loaded(t, be, cfg, vae.Load, file)
 			for i, row := range rows {
 				frames := []int{9, 13, 1}[i]
 				if !slices.Equal(row.VAELatentShape, []int64{4, int64(frames+3) / 4, 4, 4}) || row.LatentSpace != "raw" ||
@@ -86,12 +86,12 @@ func TestPrecomputeOpenSoraPlan(t *testing.T) {
 }
 
 // encoded are the raw means of the latents of a clip of 32x32 pixels.
-func encoded(t *testing.T, m *autoencoder.Model, be *cpu.Backend, path string, n int) []float32 {
+func encoded(t *testing.T, m *vae.Model, be *cpu.Backend, path string, n int) []float32 {
 	t.Helper()
 	frames, err := media.OpenFrames(t.Context(), path, n, 8, 32, 32)
 	must(t, err)
 	defer frames.Close()
-	clip := autoencoder.Video{Frames: n, Height: 32, Width: 32, Pixels: func(dst []float32, first, count int) error {
+	clip := vae.Video{Frames: n, Height: 32, Width: 32, Pixels: func(dst []float32, first, count int) error {
 		size := len(dst) / count
 		for i := range count {
 			if err := frames.At(dst[i*size:(i+1)*size], first+i); err != nil {

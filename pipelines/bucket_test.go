@@ -18,10 +18,10 @@ import (
 	"time"
 
 	"latentbeam/internal/config/document"
-	"latentbeam/internal/store"
-	"latentbeam/internal/store/bucket/buckettest"
-	"latentbeam/internal/store/open"
-	"latentbeam/internal/testaid"
+	"latentbeam/internal/storage/store"
+	"latentbeam/internal/storage/store/bucket/buckettest"
+	"latentbeam/internal/storage/store/open"
+	"latentbeam/internal/system/testaid"
 	"latentbeam/schemas/fault"
 )
 

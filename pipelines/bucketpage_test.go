@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"latentbeam/internal/browser"
-	"latentbeam/internal/testaid"
+	"latentbeam/internal/dev/browser"
+	"latentbeam/internal/system/testaid"
 )
 
 // pictureEnv names a directory for pictures of the pages, to be looked at.

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"latentbeam/internal/report"
-	"latentbeam/internal/runs"
+	"latentbeam/internal/results/report"
+	"latentbeam/internal/watch/runfiles"
 	"latentbeam/schemas/fault"
 )
 
@@ -17,8 +17,8 @@ func (o outputs) class(ctx context.Context, output, part string) string {
 		return ""
 	}
 	defer s.Close()
-	last := runs.JobInfo{}
-	jobs, err := runs.List(ctx, s)
+	last := runfiles.JobInfo{}
+	jobs, err := runfiles.List(ctx, s)
 	if err == nil {
 		for _, info := range jobs {
 			if info.Class != "" && !info.Started.Before(last.Started) {

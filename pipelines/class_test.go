@@ -8,12 +8,12 @@ import (
 	"testing"
 
 	"latentbeam/internal/devices"
-	"latentbeam/internal/lend"
-	"latentbeam/internal/plan/layout"
-	"latentbeam/internal/report"
-	"latentbeam/internal/transport"
+
+	"latentbeam/internal/cluster"
+	"latentbeam/internal/results/report"
 	"latentbeam/kernels/cpu"
 	"latentbeam/schemas/fault"
+	"latentbeam/stages/layout"
 )
 
 // otherwise is workers of a numeric class of their own, of which a table knows.
@@ -24,7 +24,7 @@ type otherwise struct {
 
 func (otherwise) Class() string { return "card/test" }
 
-func (o otherwise) Capabilities() lend.PoolCapabilities {
+func (o otherwise) Capabilities() devices.PoolCapabilities {
 	can := o.CPU.Capabilities()
 	can.Layout = func() []layout.DeviceModel { return o.layout }
 	return can
@@ -35,7 +35,7 @@ func (o otherwise) Capabilities() lend.PoolCapabilities {
 func TestADriverThatComputesNothing(t *testing.T) {
 	base := newJob(t, setTable)
 	token := tokenFile(t, workerToken)
-	node, err := transport.Listen("127.0.0.1:0", transport.Token(workerToken))
+	node, err := cluster.Listen("127.0.0.1:0", cluster.Token(workerToken))
 	must(t, err)
 	local, err := devices.NewCPU(2, 1, 0)
 	must(t, err)

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/testaid"
+	"latentbeam/internal/system/testaid"
 	"latentbeam/schemas"
 )
 

@@ -19,9 +19,9 @@ import (
 	"testing"
 	"time"
 
-	"latentbeam/internal/report"
-	"latentbeam/internal/store/dir"
-	"latentbeam/internal/testaid"
+	"latentbeam/internal/results/report"
+	"latentbeam/internal/storage/store/dir"
+	"latentbeam/internal/system/testaid"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages/exec/exectest"
 )

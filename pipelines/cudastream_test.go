@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"latentbeam/internal/gpu"
+	"latentbeam/internal/devices/nvml"
 	"latentbeam/kernels/cuda"
 	"latentbeam/schemas"
 )
@@ -23,7 +23,7 @@ func TestWeightsPassOnCUDA(t *testing.T) {
 	if err != nil || !strings.HasPrefix(list[0].Name, "emulated") {
 		t.Skip("needs the stand-in driver: ", err)
 	}
-	t.Setenv(gpu.ClaimsEnv, t.TempDir()) // other tests have stand-ins of their own
+	t.Setenv(nvml.ClaimsEnv, t.TempDir()) // other tests have stand-ins of their own
 	prompts := writeTable(t, "prompts.csv", "prompt\na red circle moves left\n")
 	run := func(name string, room int64) schemas.LatentRow {
 		t.Setenv("FAKE_MEMORY", "")

@@ -11,7 +11,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"latentbeam/internal/digests"
+	"latentbeam/internal/storage/fingerprints"
 	"latentbeam/internal/table/tabletest"
 	"latentbeam/schemas"
 )
@@ -112,7 +112,7 @@ func TestDatasets(t *testing.T) {
 	}
 	server := services["s3"](t)
 	server.Use(t)
-	t.Setenv(digests.CacheVariable, t.TempDir())
+	t.Setenv(fingerprints.CacheVariable, t.TempDir())
 	upload(t, dir, "s3://bucket/in")
 	for what, at := range layouts {
 		j := files

@@ -6,7 +6,7 @@ import (
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/media/resize"
-	"latentbeam/internal/report"
+	"latentbeam/internal/results/report"
 	"latentbeam/stages"
 )
 

@@ -3,9 +3,9 @@ package pipelines
 import (
 	"context"
 
+	"latentbeam/internal/cluster"
+	"latentbeam/internal/devices"
 	"latentbeam/internal/engine/host"
-	"latentbeam/internal/lend"
-	"latentbeam/internal/transport"
 	"latentbeam/pipelines/hardware"
 	"latentbeam/schemas"
 )
@@ -19,7 +19,7 @@ func (j *Job) deviceFacts() any {
 }
 
 // openDevices opens the devices of this process and finds those of the workers on other hosts.
-func (j *Job) openDevices() (lend.Pool, error) {
+func (j *Job) openDevices() (devices.Pool, error) {
 	steps, defaults := j.host.Steps, &j.host.Defaults
 	if !j.Opts.worker {
 		j.before = j.Opts.outputs.class(context.Background(), j.Config.Output.Path, part(j.Opts))
@@ -51,7 +51,7 @@ func (j *Job) openDevices() (lend.Pool, error) {
 }
 
 // exchanges returns how sets over several hosts have exchanged; nil where links were out of the question.
-func (j *Job) exchanges() *transport.Links {
+func (j *Job) exchanges() *cluster.Links {
 	if j.fleet == nil {
 		return nil
 	}

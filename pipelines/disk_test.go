@@ -12,9 +12,9 @@ import (
 	"sync"
 	"testing"
 
-	"latentbeam/internal/ledger"
-	"latentbeam/internal/store/dir"
-	"latentbeam/internal/testaid"
+	"latentbeam/internal/storage/ledger"
+	"latentbeam/internal/storage/store/dir"
+	"latentbeam/internal/system/testaid"
 	"latentbeam/schemas/fault"
 )
 

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"latentbeam/internal/report"
-	"latentbeam/internal/store/dir"
+	"latentbeam/internal/results/report"
+	"latentbeam/internal/storage/store/dir"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )

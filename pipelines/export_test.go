@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"latentbeam/internal/store"
+	"latentbeam/internal/storage/store"
 )
 
 // OutputIn makes the job's output a store that both functions open, the second one only where it is there.

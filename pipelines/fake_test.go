@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"latentbeam/internal/ledger"
-	"latentbeam/internal/store/dir"
+	"latentbeam/internal/storage/ledger"
+	"latentbeam/internal/storage/store/dir"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"latentbeam/internal/ledger"
-	"latentbeam/internal/store/dir"
+	"latentbeam/internal/storage/ledger"
+	"latentbeam/internal/storage/store/dir"
 )
 
 // flip changes a bit in the middle of a file; kept says that the file keeps its time.

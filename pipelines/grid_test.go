@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"latentbeam/internal/transport"
+	"latentbeam/internal/cluster"
 	"latentbeam/kernels"
 	"latentbeam/stages"
 	"latentbeam/stages/catalog"
@@ -214,7 +214,7 @@ func TestSameBytesStreamedOverTCP(t *testing.T) {
 	base.sets = size
 	base.mustRun(t)
 	token := tokenFile(t, workerToken)
-	addr, _ := workerWith(t, transport.Token(workerToken), 1, 29<<20, nil)
+	addr, _ := workerWith(t, cluster.Token(workerToken), 1, 29<<20, nil)
 	far := base.elsewhere(t).onHosts(token, strings.Join(size, " ")+" resources.memory=29MiB stages.denoise.tp_size=2", addr)
 	far.mustRun(t)
 	if wrong := mustRead(t, base.out).diff(mustRead(t, far.out)); wrong != nil {

@@ -13,9 +13,9 @@ import (
 	"latentbeam/internal/config"
 	"latentbeam/schemas"
 	"latentbeam/stages/nn/nntest"
-	"latentbeam/stages/safetensors"
-	"latentbeam/stages/vae/autoencoder"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/vae"
+	"latentbeam/stages/weights"
+	"latentbeam/stages/weights/safetensors"
 )
 
 // The smallest Open-Sora 1.3: windows of 2 x 2 patches that a set cuts, and its autoencoder.
@@ -32,10 +32,10 @@ const (
 // TestImagesOf13OnAnySet: videos that Open-Sora 1.3 makes from images by cond_type, of one clip and of two, are the
 // same on sets of workers as on one, from the job's YAML to latents and mp4.
 func TestImagesOf13OnAnySet(t *testing.T) {
-	parsed, err := autoencoder.ParseConfig([]byte(smallVAE13))
+	parsed, err := vae.ParseConfig([]byte(smallVAE13))
 	must(t, err)
-	names := weight.ShapesOnly()
-	_, err = autoencoder.Load(parsed, names)
+	names := weights.ShapesOnly()
+	_, err = vae.Load(parsed, names)
 	must(t, err)
 	vae := writeComponent(t, smallVAE13, names.Requested())
 	red, blue := writePicture(t, color.RGBA{200, 0, 0, 255}), writePicture(t, color.RGBA{0, 0, 200, 255})

@@ -15,24 +15,24 @@ import (
 	"latentbeam/internal/engine"
 	"latentbeam/internal/engine/host"
 	"latentbeam/internal/engine/keys"
-	"latentbeam/internal/jobfile"
-	"latentbeam/internal/ledger"
-	"latentbeam/internal/lend"
-	"latentbeam/internal/location"
-	"latentbeam/internal/names"
-	"latentbeam/internal/plan/layout"
-	"latentbeam/internal/report"
-	"latentbeam/internal/runpage"
-	"latentbeam/internal/runs"
-	"latentbeam/internal/store"
-	"latentbeam/internal/witness"
+	"latentbeam/internal/storage/ledger"
+	"latentbeam/pipelines/jobfile"
+
+	"latentbeam/internal/storage/source"
+
+	"latentbeam/internal/results/report"
+	"latentbeam/internal/storage/fingerprints"
+	"latentbeam/internal/storage/store"
+	"latentbeam/internal/watch/runfiles"
+	"latentbeam/internal/watch/runpage"
 	"latentbeam/pipelines/explain"
 	"latentbeam/pipelines/forecast"
 	"latentbeam/pipelines/input"
+	"latentbeam/pipelines/remote"
 	"latentbeam/pipelines/reuse"
-	"latentbeam/pipelines/spread"
 	"latentbeam/runners"
 	"latentbeam/stages"
+	"latentbeam/stages/layout"
 )
 
 // Options are what a run takes beside its configuration.
@@ -77,15 +77,15 @@ type Job struct {
 	engine   *engine.Engine
 	input    *input.Input
 	host     *host.Stages // its stages in this process
-	contents location.Contents
-	local    lend.Pool      // devices of this process, none where all are on other hosts
+	contents source.Contents
+	local    devices.Pool   // devices of this process, none where all are on other hosts
 	fleet    *devices.Fleet // local and the devices of other hosts; nil where there are none
 	runner   runners.Runner
 	report   report.Job
-	workers  *spread.Overseer              // of the last pass of a job that is spread; nil: there was none
-	peeking  bool                          // the output is only read
-	recorder atomic.Pointer[runs.Recorder] // nil: nothing is to be computed so far
-	me       atomic.Pointer[runs.Facts]    // who this process is
+	workers  *remote.Overseer                  // of the last pass of a job that is spread; nil: there was none
+	peeking  bool                              // the output is only read
+	recorder atomic.Pointer[runfiles.Recorder] // nil: nothing is to be computed so far
+	me       atomic.Pointer[runfiles.Facts]    // who this process is
 	runID    string
 	foreseen forecast.Foreseen // of the run, before it
 	phases   Phases            // of the run
@@ -104,7 +104,7 @@ type Job struct {
 // input is reported here, with its place in the file, and nothing has been written.
 func Open(cfg *config.Config, o Options) (*Job, error) {
 	began := time.Now()
-	location.StartRun()
+	source.StartRun()
 	runner, err := runners.Find(cfg.Runner.Name)
 	if err != nil {
 		return nil, cfg.Errorf("runner", "%v", err)
@@ -113,7 +113,7 @@ func Open(cfg *config.Config, o Options) (*Job, error) {
 		return nil, err
 	}
 	if !o.worker {
-		if err := spread.Check(cfg, o.Start.Directory(), runner); err != nil {
+		if err := remote.Check(cfg, o.Start.Directory(), runner); err != nil {
 			return nil, err
 		}
 	}
@@ -161,9 +161,9 @@ func (j *Job) open() error {
 	if j.engine.Rules, err = j.rules(workers.Class()); err != nil {
 		return cfg.Errorf("stages", "%v", err)
 	}
-	var template *names.Template
+	var template *config.NameTemplate
 	if cfg.Output.Name != "" {
-		if template, err = names.Parse(cfg.Output.Name); err != nil {
+		if template, err = config.ParseName(cfg.Output.Name); err != nil {
 			return cfg.Errorf("output.name", "%v", err)
 		}
 	}
@@ -269,7 +269,7 @@ func (j *Job) use(ctx context.Context, s store.Store, alone bool) error {
 	if last, err := report.ReadSummary(ctx, s, j.report.SummaryName()); err == nil { // else nothing is known of them
 		j.report.Before = last.Files
 	}
-	if j.report.Witness, err = witness.Load(ctx, s); err != nil {
+	if j.report.Witness, err = fingerprints.LoadWitness(ctx, s); err != nil {
 		return err
 	}
 	if err := j.results.Mend(ctx, l, alone); err != nil {

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"latentbeam/internal/engine"
-	"latentbeam/internal/report"
-	"latentbeam/internal/store"
+	"latentbeam/internal/results/report"
+	"latentbeam/internal/storage/store"
 )
 
 // join writes the report of all shards, in place of theirs, once every row of the input is settled: whichever

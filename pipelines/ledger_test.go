@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/ledger"
-	"latentbeam/internal/store/dir"
+	"latentbeam/internal/storage/ledger"
+	"latentbeam/internal/storage/store/dir"
 )
 
 // warnings gathers what is warned of until the test ends.

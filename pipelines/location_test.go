@@ -13,9 +13,9 @@ import (
 	"testing"
 
 	"latentbeam/internal/config/document"
-	"latentbeam/internal/digests"
-	"latentbeam/internal/store/bucket/buckettest"
-	"latentbeam/internal/store/open"
+	"latentbeam/internal/storage/fingerprints"
+	"latentbeam/internal/storage/store/bucket/buckettest"
+	"latentbeam/internal/storage/store/open"
 	"latentbeam/schemas/fault"
 )
 
@@ -76,7 +76,7 @@ func TestKeysOfAddresses(t *testing.T) {
 			server := service(t)
 			server.Use(t)
 			server.Set(buckettest.Faults{Rate: 0.03, Seed: 5})
-			t.Setenv(digests.CacheVariable, t.TempDir())
+			t.Setenv(fingerprints.CacheVariable, t.TempDir())
 			root := scheme + "://bucket/in"
 			upload(t, filepath.Dir(table), root+"/prompts")
 			upload(t, filepath.Join(made.out, "tables"), root+"/tables")
@@ -136,7 +136,7 @@ func files(t *testing.T, out, name string) map[string]string {
 
 // TestAddressMessages: what a user gets to read when an input cannot be had, and that no secret is in it.
 func TestAddressMessages(t *testing.T) {
-	t.Setenv(digests.CacheVariable, t.TempDir())
+	t.Setenv(fingerprints.CacheVariable, t.TempDir())
 	for scheme, service := range services {
 		service(t).Use(t)
 		root := scheme + "://bucket"

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"latentbeam/internal/config"
-	"latentbeam/internal/report"
-	"latentbeam/internal/store"
+	"latentbeam/internal/results/report"
+	"latentbeam/internal/storage/store"
 )
 
 // lock takes the lock of this run, or of this shard, on the output. Shards of one job may share an output;

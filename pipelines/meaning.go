@@ -10,7 +10,7 @@ import (
 
 	"latentbeam/internal/engine"
 	"latentbeam/internal/engine/keys"
-	"latentbeam/internal/ledger"
+	"latentbeam/internal/storage/ledger"
 	"latentbeam/internal/table/read"
 	"latentbeam/pipelines/input"
 	"latentbeam/schemas"

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"latentbeam/internal/ledger"
-	"latentbeam/internal/report"
+	"latentbeam/internal/results/report"
+	"latentbeam/internal/storage/ledger"
 )
 
 // maxMends bounds how often a run computes what it found damaged only while it wrote its report.

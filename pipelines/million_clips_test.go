@@ -15,8 +15,8 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/export"
-	"latentbeam/internal/store/dir"
+	"latentbeam/internal/results/export"
+	"latentbeam/internal/storage/store/dir"
 	"latentbeam/stages"
 )
 

@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"latentbeam/internal/cluster"
 	"latentbeam/internal/devices"
-	"latentbeam/internal/jobfile"
-	"latentbeam/internal/transport"
+	"latentbeam/pipelines/jobfile"
 	"latentbeam/testdata/tiny"
 )
 
@@ -16,7 +16,7 @@ import (
 // it offers for batches, those of each job once.
 func TestAWorkerOffersWhatWeightsLeave(t *testing.T) {
 	const memory = 1 << 30
-	addr, _ := workerWith(t, transport.Token(workerToken), 2, memory, nil)
+	addr, _ := workerWith(t, cluster.Token(workerToken), 2, memory, nil)
 	driver, err := devices.NewCPU(0, 1, 0)
 	must(t, err)
 	offer := func(sets ...string) int64 {
@@ -25,7 +25,7 @@ func TestAWorkerOffersWhatWeightsLeave(t *testing.T) {
 		must(t, err)
 		var limits []int64
 		for range 2 { // the second time it is open already
-			f, err := devices.Dial(t.Context(), driver, transport.Token(workerToken), []string{addr}, devices.FleetJob{Start: job})
+			f, err := devices.Dial(t.Context(), driver, cluster.Token(workerToken), []string{addr}, devices.FleetJob{Start: job})
 			must(t, err)
 			t.Cleanup(f.Close) // a job that has ended takes nothing
 			limits = append(limits, f.Memory().Limit)
@@ -50,13 +50,13 @@ func TestAWorkerOffersWhatWeightsLeave(t *testing.T) {
 func TestAWorkerArrangesForTheRows(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tiny")
 	must(t, os.CopyFS(dir, tiny.Files()))
-	addr, _ := workerWith(t, transport.Token(workerToken), 1, 18<<20, nil)
+	addr, _ := workerWith(t, cluster.Token(workerToken), 1, 18<<20, nil)
 	driver, err := devices.NewCPU(0, 1, 0)
 	must(t, err)
 	j := newJob(t, setTable)
 	job, err := json.Marshal(jobfile.Start{File: "job.yaml", YAML: j.yaml(), Sets: []string{"model=" + dir}})
 	must(t, err)
-	f, err := devices.Dial(t.Context(), driver, transport.Token(workerToken), []string{addr}, devices.FleetJob{Start: job})
+	f, err := devices.Dial(t.Context(), driver, cluster.Token(workerToken), []string{addr}, devices.FleetJob{Start: job})
 	must(t, err)
 	defer f.Close()
 	before := f.Memory().Limit

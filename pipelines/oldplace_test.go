@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/store"
-	"latentbeam/internal/store/storetest"
-	"latentbeam/internal/witness"
+	"latentbeam/internal/storage/fingerprints"
+	"latentbeam/internal/storage/store"
+	"latentbeam/internal/storage/store/storetest"
 	"latentbeam/schemas/fault"
 )
 
@@ -43,7 +43,7 @@ func toOldPlace(t *testing.T, s store.Store) {
 		}))
 	}
 	for _, name := range names {
-		if witness.IsOwn(name) { // they know the new names, and nobody else does
+		if fingerprints.IsWitnessFile(name) { // they know the new names, and nobody else does
 			must(t, s.Remove(t.Context(), name))
 		}
 	}

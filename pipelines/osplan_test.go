@@ -15,7 +15,7 @@ import (
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/osplan"
 	"latentbeam/stages/t5"
-	"latentbeam/stages/vae/autoencoder"
+	"latentbeam/stages/vae"
 )
 
 // The configurations of small models of Open-Sora-Plan.
@@ -39,7 +39,7 @@ const (
 
 // planDir lays a small model out as a directory with the names that the project publishes its parts under. There is no
 // model_index.json: the project has none.
-func planDir(t *testing.T, transformer, vae string) string {
+func planDir(t *testing.T, transformer, autoencoder string) string {
 	t.Helper()
 	dir := wanDir(t, wanCases(t)["unipc"]) // for its tokenizer
 	for _, name := range []string{"model_index.json", "scheduler", "text_encoder", "transformer", "vae"} {
@@ -55,7 +55,7 @@ func planDir(t *testing.T, transformer, vae string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	vaeConfig, err := autoencoder.ParseConfig([]byte(vae))
+	vaeConfig, err := vae.ParseConfig([]byte(autoencoder))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,8 +63,8 @@ func planDir(t *testing.T, transformer, vae string) string {
 	put(t, dir, "text_encoder/model.safetensors", tensorsOf(t, nntest.Shapes(t, text, t5.Load), ""))
 	put(t, dir, "transformer/config.json", []byte(transformer))
 	put(t, dir, "transformer/diffusion_pytorch_model.safetensors", tensorsOf(t, nntest.Shapes(t, net, osplan.Load), ""))
-	put(t, dir, "vae/config.json", []byte(vae))
-	put(t, dir, "vae/diffusion_pytorch_model.safetensors", tensorsOf(t, nntest.Shapes(t, vaeConfig, autoencoder.Load), ""))
+	put(t, dir, "vae/config.json", []byte(autoencoder))
+	put(t, dir, "vae/diffusion_pytorch_model.safetensors", tensorsOf(t, nntest.Shapes(t, vaeConfig, vae.Load), ""))
 	return dir
 }
 

@@ -3,8 +3,8 @@ package pipelines
 import (
 	"context"
 
-	"latentbeam/internal/store"
-	"latentbeam/internal/store/open"
+	"latentbeam/internal/storage/store"
+	"latentbeam/internal/storage/store/open"
 )
 
 // outputs says how the store of an output is opened.

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"io/fs"
 
-	"latentbeam/internal/store"
+	"latentbeam/internal/storage/store"
 )
 
 // Peek opens an output that is already there, only to read it; without one there is nothing done yet.

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"latentbeam/internal/config"
-	"latentbeam/internal/jobfile"
+	"latentbeam/pipelines/jobfile"
 	"latentbeam/stages/catalog"
 )
 

@@ -9,13 +9,13 @@ import (
 	"slices"
 	"strings"
 
-	"latentbeam/internal/ledger"
-	"latentbeam/internal/location"
-	"latentbeam/internal/report"
-	"latentbeam/internal/report/named"
-	"latentbeam/internal/store"
-	"latentbeam/pipelines/doubts"
+	"latentbeam/internal/results/report"
+	"latentbeam/internal/storage/ledger"
+	"latentbeam/internal/storage/source"
+
+	"latentbeam/internal/storage/store"
 	"latentbeam/pipelines/forecast"
+
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
@@ -82,7 +82,7 @@ func (j *Job) PlanAnew(ctx context.Context) (Plan, error) {
 }
 
 func (j *Job) plan(ctx context.Context) (p Plan, err error) {
-	s := survey{job: j, plan: &p, input: j.report.Digest(), names: named.Collect(j.report.Names)}
+	s := survey{job: j, plan: &p, input: j.report.Digest(), names: report.CollectNames(j.report.Names)}
 	p.Reasons, p.Clips = map[string]int64{}, map[schemas.Bucket]int64{}
 	if j.engine.Ledger != nil {
 		s.settled = j.engine.Ledger.Cursor()
@@ -90,7 +90,7 @@ func (j *Job) plan(ctx context.Context) (p Plan, err error) {
 	}
 	last := j.engine.Steps[len(j.engine.Steps)-1].Gives
 	shows := j.engine.Rules.Input != stages.KindMedia && last != stages.KindText
-	s.doubt = doubts.New(slices.Contains(j.engine.Rules.Params(), stages.ParamPrompt), shows, j.host.Model == "tiny" && j.draws())
+	s.doubt = forecast.NewDoubts(slices.Contains(j.engine.Rules.Params(), stages.ParamPrompt), shows, j.host.Model == "tiny" && j.draws())
 	if j.peeking { // a run writes it into the rows
 		s.doubt.CutTokens = j.cutTokens()
 	}
@@ -103,7 +103,7 @@ func (j *Job) plan(ctx context.Context) (p Plan, err error) {
 		}
 	}
 	if p.Unusable > 0 {
-		if err := location.NoHostAnswers(); err != nil {
+		if err := source.NoHostAnswers(); err != nil {
 			return p, err
 		}
 	}
@@ -130,9 +130,9 @@ type survey struct {
 	plan     *Plan
 	settled  *ledger.Cursor // nil: the output has no ledger
 	input    *report.Digest
-	names    *named.Collector
+	names    *report.NameCollector
 	unusable report.Totals
-	doubt    *doubts.Doubts
+	doubt    *forecast.Doubts
 	asked    []uint64 // first bytes of the keys that the ledger has; for one who only looks
 }
 
@@ -203,10 +203,10 @@ func (s *survey) status(e *stages.Element) (ledger.Status, error) {
 }
 
 // warnings are what a person may not have meant.
-func (j *Job) warnings(ctx context.Context, p Plan, doubt *doubts.Doubts) ([]string, error) {
+func (j *Job) warnings(ctx context.Context, p Plan, doubt *forecast.Doubts) ([]string, error) {
 	all, err := doubt.Warnings(j.all(ctx))
 	if !j.elsewhere() && j.local.Size() > 0 { // else others compute
-		all = append(all, doubts.Programs(j.Config, j.Opts.Specs, j.engine.Pool.Size())...)
+		all = append(all, forecast.DoubtfulPrograms(j.Config, j.Opts.Specs, j.engine.Pool.Size())...)
 	}
 	if why := j.otherClass(p); why != "" {
 		all = append(all, why+": a run needs --new-class")
@@ -289,7 +289,7 @@ func (j *Job) draws() bool {
 }
 
 // conflict is an error where two rows have one name; it reads the input again to say which.
-func (j *Job) conflict(ctx context.Context, names *named.Collector) error {
+func (j *Job) conflict(ctx context.Context, names *report.NameCollector) error {
 	if err := names.Unknown(); err != nil {
 		return j.Config.Errorf("output.name", "%v", err)
 	}
@@ -307,7 +307,7 @@ func (j *Job) conflict(ctx context.Context, names *named.Collector) error {
 			a = e
 		}
 		if at == second && a != nil {
-			return j.Config.Errorf("output.name", "%v", named.ConflictError(j.report.Names, a, e))
+			return j.Config.Errorf("output.name", "%v", report.ConflictError(j.report.Names, a, e))
 		}
 		at++
 	}

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"latentbeam/internal/testaid"
+	"latentbeam/internal/system/testaid"
 	"latentbeam/stages"
 )
 

@@ -13,7 +13,7 @@ import (
 	"latentbeam/stages/catalog"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/stdit"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // smallFlow is an Open-Sora 1.2 of one layer that understands the built-in text encoder.
@@ -27,7 +27,7 @@ func writeDenoiser(t *testing.T, config string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := weight.ShapesOnly()
+	names := weights.ShapesOnly()
 	if _, err := stdit.Load(cfg, names); err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"latentbeam/internal/testaid"
+	"latentbeam/internal/system/testaid"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages/exec/exectest"
 )

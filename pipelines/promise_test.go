@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"latentbeam/internal/store"
-	"latentbeam/internal/store/dir"
-	"latentbeam/internal/testaid"
+	"latentbeam/internal/storage/store"
+	"latentbeam/internal/storage/store/dir"
+	"latentbeam/internal/system/testaid"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )

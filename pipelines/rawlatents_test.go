@@ -16,8 +16,8 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/nn/nntest"
-	"latentbeam/stages/safetensors"
-	"latentbeam/stages/vae/autoencoder"
+	"latentbeam/stages/vae"
+	"latentbeam/stages/weights/safetensors"
 )
 
 // TestRawLatents: a table of encode_vae has raw latents, and decode_vae makes of them the videos that it makes of the tables
@@ -35,10 +35,10 @@ func TestRawLatents(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var g struct{ Config json.RawMessage }
 			nntest.Decode(t, nntest.Golden(t, "../testdata/golden/"+c.golden+".json")[c.name], &g)
-			cfg, err := autoencoder.ParseConfig(g.Config)
+			cfg, err := vae.ParseConfig(g.Config)
 			must(t, err)
 			dir := t.TempDir()
-			weights := tensorsOf(t, nntest.Shapes(t, cfg, autoencoder.Load), "")
+			weights := tensorsOf(t, nntest.Shapes(t, cfg, vae.Load), "")
 			put(t, dir, "config.json", g.Config)
 			put(t, dir, "diffusion_pytorch_model.safetensors", weights)
 			table := writeTable(t, "clips.csv", fmt.Sprintf("id,path,num_frames\ndisc,%sdisc,%d\nsquare,%[1]ssquare.y4m,%[2]d\n",
@@ -56,7 +56,7 @@ func TestRawLatents(t *testing.T) {
 			rows := readRows[schemas.LatentRow](t, there, "latents")
 			file, err := safetensors.New(weights)
 			must(t, err)
-			old := asEarlier(t, nntest.Loaded(t, cpu.New(1), cfg, autoencoder.Load, file), rows, c.factor)
+			old := asEarlier(t, nntest.Loaded(t, cpu.New(1), cfg, vae.Load, file), rows, c.factor)
 			raw := fmt.Sprintf("latents: %q", there+"/tables/latents/*.parquet")
 			want := videosOf(t, run(fmt.Sprintf("latents: %q", old), "decode_vae, encode_video", "video"))
 			for what, out := range map[string]string{
@@ -73,7 +73,7 @@ func TestRawLatents(t *testing.T) {
 }
 
 // asEarlier writes the table that an earlier release would have of these rows, and returns its path.
-func asEarlier(t *testing.T, m *autoencoder.Model, rows []schemas.LatentRow, factor float64) string {
+func asEarlier(t *testing.T, m *vae.Model, rows []schemas.LatentRow, factor float64) string {
 	t.Helper()
 	be := cpu.New(1)
 	for i := range rows {

@@ -8,7 +8,7 @@ import (
 	"log/slog"
 
 	"latentbeam/internal/engine/memory"
-	"latentbeam/internal/report"
+	"latentbeam/internal/results/report"
 )
 
 // recall reads from the output what an earlier run in the same numeric class learned of memory. An output that

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"latentbeam/internal/engine"
-	"latentbeam/internal/ledger"
+	"latentbeam/internal/storage/ledger"
 	"latentbeam/kernels"
 	"latentbeam/pipelines/forecast"
 	"latentbeam/schemas"

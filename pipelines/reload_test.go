@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"latentbeam/internal/transport"
+	"latentbeam/internal/cluster"
 	"latentbeam/kernels"
 	"latentbeam/stages"
 	"latentbeam/testdata/tiny"
@@ -64,7 +64,7 @@ func TestAWorkerLoadsWeightsAsTheyLie(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tiny")
 	must(t, os.CopyFS(dir, tiny.Files()))
 	n := 0
-	addr, _ := workerWith(t, transport.Token(workerToken), 1, 18<<20, []stages.Spec{counted(&n)})
+	addr, _ := workerWith(t, cluster.Token(workerToken), 1, 18<<20, []stages.Spec{counted(&n)})
 	j := newJob(t, "id,prompt,height,width,num_frames\nlarge,a red circle moves left,64,64,16\n")
 	j = j.onHosts(tokenFile(t, workerToken), "resources.workers=0 model="+dir, addr)
 	if r := j.mustRun(t); r.Done != 1 || n != 2 {

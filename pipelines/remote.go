@@ -9,10 +9,10 @@ import (
 	"sync"
 
 	"latentbeam/internal/engine"
-	"latentbeam/internal/ledger"
-	"latentbeam/internal/witness"
+	"latentbeam/internal/storage/fingerprints"
+	"latentbeam/internal/storage/ledger"
 	"latentbeam/pipelines/input"
-	"latentbeam/pipelines/spread"
+	"latentbeam/pipelines/remote"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
@@ -83,8 +83,8 @@ func (r *Remote) openJob(text []byte) (j *Job, err error) {
 	var output string
 	defer func() {
 		if err != nil {
-			err = spread.Here(err)
-			spread.Refuse(output, s.Job, err)
+			err = remote.Here(err)
+			remote.Refuse(output, s.Job, err)
 		}
 	}()
 	if err := json.Unmarshal(text, &s); err != nil {
@@ -155,11 +155,11 @@ func (j *Job) attend(ctx context.Context, s spec) error {
 	j.report.Store, j.report.Ledger = out, l
 	j.engine.Progress.TooMany = nil // the submitter sums all workers
 	j.engine.Published = nil        // it writes the pages, too
-	if j.report.Witness, err = witness.Load(ctx, out); err != nil {
+	if j.report.Witness, err = fingerprints.LoadWitness(ctx, out); err != nil {
 		return err
 	}
 	j.engine.Earlier = j.earlier(s.Since)
-	a := spread.Attend(j.engine, s.Job, true)
+	a := remote.Attend(j.engine, s.Job, true)
 	j.close = append(j.close, a.Close)
 	j.engine.Spread = a.Spread(s.Since, input.Tensors(j.Config, s.Start.Dir))
 	if len(s.Rows.Rows) == 0 {

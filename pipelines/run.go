@@ -11,16 +11,16 @@ import (
 	"slices"
 	"time"
 
+	"latentbeam/internal/cluster"
 	"latentbeam/internal/engine"
 	"latentbeam/internal/engine/memory"
 	"latentbeam/internal/engine/schedule"
-	"latentbeam/internal/gallery"
-	"latentbeam/internal/jobfile"
-	"latentbeam/internal/report"
-	"latentbeam/internal/runs"
-	"latentbeam/internal/store"
-	"latentbeam/internal/transport"
+	"latentbeam/internal/results/gallery"
+	"latentbeam/internal/results/report"
+	"latentbeam/internal/storage/store"
+	"latentbeam/internal/watch/runfiles"
 	"latentbeam/pipelines/forecast"
+	"latentbeam/pipelines/jobfile"
 	"latentbeam/runners"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
@@ -92,7 +92,7 @@ type runFacts struct {
 	Memory  []memory.Fact `json:"memory,omitempty"`  // what was learned of it
 	Devices any           `json:"devices,omitempty"` // what was seen of GPUs
 
-	Exchanges *transport.Links `json:"exchanges_between_hosts,omitempty"` // of GPUs
+	Exchanges *cluster.Links `json:"exchanges_between_hosts,omitempty"` // of GPUs
 }
 
 // Run computes what is missing and writes the report. started is called once the plan is known. The
@@ -138,7 +138,7 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 	if ctx, err = j.arrange(ctx, plan); err != nil {
 		return r, err
 	}
-	j.recorder.Load().Set(runs.Running)
+	j.recorder.Load().Set(runfiles.Running)
 	lap.into(&j.phases.Plan)
 	endEarly := j.writeEarly(ctx)
 	computeErr := j.compute(ctx, plan)
@@ -154,7 +154,7 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 		return r, computeErr
 	}
 	workers := j.tell(&r)
-	j.recorder.Load().Set(runs.Writing)
+	j.recorder.Load().Set(runfiles.Writing)
 	// The report is written after a failure too: what was done by then is there to be looked at.
 	err = j.finish(ctx, &r, began, workers)
 	r.lost = computeErr == nil && !r.Interrupted && j.lost(lost, err)

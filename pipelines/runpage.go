@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"latentbeam/internal/engine"
-	"latentbeam/internal/runpage"
-	"latentbeam/internal/runs"
+	"latentbeam/internal/watch/runfiles"
+	"latentbeam/internal/watch/runpage"
 	"latentbeam/stages/cost"
 )
 
@@ -28,7 +28,7 @@ func (j *Job) writePage(ctx context.Context, r *Result) string {
 		return ""
 	}
 	page := j.page(r)
-	job := runs.Folder{Store: j.engine.Store, ID: j.RunID()}
+	job := runfiles.Folder{Store: j.engine.Store, ID: j.RunID()}
 	err := job.WritePage(ctx, j.shardName(), func(w io.Writer) error { return runpage.Write(w, page) })
 	if err != nil {
 		slog.Warn("the report of the run cannot be written", "error", err)

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"latentbeam/internal/runpage"
+	"latentbeam/internal/watch/runpage"
 )
 
 // TestRunPage: a run that computes leaves a page about itself, with each stage, its devices and a prediction; a run that has

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"latentbeam/internal/config"
-	"latentbeam/internal/testaid"
+	"latentbeam/internal/system/testaid"
 	"latentbeam/pipelines"
 	"latentbeam/schemas"
 )

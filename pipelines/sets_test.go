@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"latentbeam/internal/devices"
-	"latentbeam/internal/lend"
-	"latentbeam/internal/transport"
+
+	"latentbeam/internal/cluster"
 	"latentbeam/kernels"
-	"latentbeam/pipelines/worker"
+	"latentbeam/pipelines/remote"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/catalog"
@@ -59,16 +59,16 @@ func TestSameBytesOnAnySet(t *testing.T) {
 // taken instead of those of the catalogue.
 func startWorker(t *testing.T, token string, devices int, specs []stages.Spec) (addr string, stop func()) {
 	t.Helper()
-	known, err := transport.ReadToken(token)
+	known, err := cluster.ReadToken(token)
 	must(t, err)
 	return workerWith(t, known, devices, 0, specs)
 }
 
 // workerWith is startWorker with so many bytes of memory for batches on each device; 0: as there is.
-func workerWith(t *testing.T, token transport.Token, count int, memory int64, specs []stages.Spec) (addr string,
+func workerWith(t *testing.T, token cluster.Token, count int, memory int64, specs []stages.Spec) (addr string,
 	stop func()) {
 	t.Helper()
-	node, err := transport.Listen("127.0.0.1:0", token)
+	node, err := cluster.Listen("127.0.0.1:0", token)
 	must(t, err)
 	local, err := devices.NewCPU(count, 1, memory)
 	must(t, err)
@@ -76,11 +76,11 @@ func workerWith(t *testing.T, token transport.Token, count int, memory int64, sp
 }
 
 // workerOf is startWorker with these devices.
-func workerOf(t *testing.T, node *transport.Node, local lend.Pool, specs []stages.Spec) (addr string, stop func()) {
+func workerOf(t *testing.T, node *cluster.Node, local devices.Pool, specs []stages.Spec) (addr string, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	w := worker.Worker{Node: node, Devices: local, Specs: append(slices.Clone(specs), catalog.All()...)}
+	w := remote.Worker{Node: node, Devices: local, Specs: append(slices.Clone(specs), catalog.All()...)}
 	go func() { done <- w.Serve(ctx) }()
 	ended := false
 	stop = func() {

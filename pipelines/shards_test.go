@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/store"
+	"latentbeam/internal/storage/store"
 	"latentbeam/pipelines"
 	"latentbeam/schemas/fault"
 )

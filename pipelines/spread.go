@@ -9,10 +9,10 @@ import (
 	"latentbeam/internal/engine"
 	"latentbeam/internal/engine/coder"
 	"latentbeam/internal/engine/host"
-	"latentbeam/internal/jobfile"
-	"latentbeam/internal/runs"
+	"latentbeam/internal/watch/runfiles"
 	"latentbeam/pipelines/input"
-	"latentbeam/pipelines/spread"
+	"latentbeam/pipelines/jobfile"
+	"latentbeam/pipelines/remote"
 	"latentbeam/runners"
 	"latentbeam/schemas"
 	"latentbeam/stages"
@@ -61,8 +61,8 @@ func (j *Job) specOf(plan Plan) ([]byte, error) {
 }
 
 // submitter is this process, as one that submits jobs.
-func (j *Job) submitter() spread.Submitter {
-	s := spread.Submitter{Engine: j.engine, Job: j.RunID(), Away: j.elsewhere()}
+func (j *Job) submitter() remote.Submitter {
+	s := remote.Submitter{Engine: j.engine, Job: j.RunID(), Away: j.elsewhere()}
 	if me := j.me.Load(); me != nil {
 		s.Name = me.Process
 	}
@@ -76,7 +76,7 @@ func (j *Job) distribute(ctx context.Context, plan Plan, names []string) error {
 		return err
 	}
 	if err := j.deal(ctx, plan); err != nil || j.engine.Stopping() {
-		return errors.Join(err, runs.Folder{Store: j.engine.Store, ID: j.RunID()}.RemoveRows(ctx))
+		return errors.Join(err, runfiles.Folder{Store: j.engine.Store, ID: j.RunID()}.RemoveRows(ctx))
 	}
 	ended, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -89,7 +89,7 @@ func (j *Job) distribute(ctx context.Context, plan Plan, names []string) error {
 		return err
 	}
 	if !j.elsewhere() { // workers are goroutines of this process, with its engine
-		a := spread.Attend(j.engine, j.RunID(), false)
+		a := remote.Attend(j.engine, j.RunID(), false)
 		defer a.Close()
 		j.engine.Spread = a.Spread(j.engine.Ledger.Generation(), input.Tensors(j.Config, ""))
 		defer transforms.Register(text, j.engine)()
@@ -110,7 +110,7 @@ func (j *Job) distribute(ctx context.Context, plan Plan, names []string) error {
 	if failed := j.engine.Ledger.Refresh(ctx); failed != nil && err == nil {
 		err = failed
 	}
-	if failed := spread.Clean(ctx, j.engine.Store, j.RunID(), false); failed != nil && err == nil {
+	if failed := remote.Clean(ctx, j.engine.Store, j.RunID(), false); failed != nil && err == nil {
 		err = failed
 	}
 	return err
@@ -119,7 +119,7 @@ func (j *Job) distribute(ctx context.Context, plan Plan, names []string) error {
 // deal puts the rows that are to be computed into the output, where workers find them.
 func (j *Job) deal(ctx context.Context, plan Plan) error {
 	dir := j.Opts.Start.Directory()
-	return runs.Folder{Store: j.engine.Store, ID: j.RunID()}.WriteRows(ctx, func(add func([]byte) error) error {
+	return runfiles.Folder{Store: j.engine.Store, ID: j.RunID()}.WriteRows(ctx, func(add func([]byte) error) error {
 		return j.engine.Deal(ctx, engine.Dealing{
 			Rows:  plan.New,
 			Parts: j.subtasks(plan),

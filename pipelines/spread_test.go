@@ -17,9 +17,9 @@ import (
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
 
-	"latentbeam/internal/store/dir"
-	"latentbeam/internal/store/open"
-	"latentbeam/internal/testaid"
+	"latentbeam/internal/storage/store/dir"
+	"latentbeam/internal/storage/store/open"
+	"latentbeam/internal/system/testaid"
 	"latentbeam/pipelines"
 	"latentbeam/runners"
 	"latentbeam/stages"

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/testaid"
+	"latentbeam/internal/system/testaid"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages/catalog"
 )

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/store"
-	"latentbeam/internal/store/dir"
-	"latentbeam/internal/store/storetest"
+	"latentbeam/internal/storage/store"
+	"latentbeam/internal/storage/store/dir"
+	"latentbeam/internal/storage/store/storetest"
 	"latentbeam/pipelines"
 	"latentbeam/schemas/fault"
 )

@@ -9,14 +9,13 @@ import (
 	"sync"
 	"testing"
 
+	"latentbeam/internal/cluster"
+	"latentbeam/internal/devices"
 	"latentbeam/internal/engine"
 	"latentbeam/internal/engine/keys"
 	"latentbeam/internal/engine/memory"
-	"latentbeam/internal/ledger"
-	"latentbeam/internal/lend"
-	"latentbeam/internal/plan/layout"
-	"latentbeam/internal/store/dir"
-	"latentbeam/internal/transport"
+	"latentbeam/internal/storage/ledger"
+	"latentbeam/internal/storage/store/dir"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/runners"
@@ -25,6 +24,7 @@ import (
 	"latentbeam/stages"
 	"latentbeam/stages/catalog"
 	"latentbeam/stages/cost"
+	"latentbeam/stages/layout"
 	"latentbeam/testdata/tiny"
 	"latentbeam/transforms"
 )
@@ -145,9 +145,9 @@ type known struct {
 	held []int64 // that weights were said to take, in order
 }
 
-func (p *known) Capabilities() lend.PoolCapabilities {
+func (p *known) Capabilities() devices.PoolCapabilities {
 	card := layout.DeviceModel{Name: "card", Memory: 1 << 40, Rate: 1e12, Link: 1e9, Host: 1e9}
-	return lend.PoolCapabilities{
+	return devices.PoolCapabilities{
 		Layout: func() []layout.DeviceModel { return slices.Repeat([]layout.DeviceModel{card}, len(p.all)) },
 		Weights: func(bytes int64) {
 			p.mu.Lock()
@@ -170,9 +170,9 @@ func (p *cards) Size() int           { return len(p.all) }
 func (p *cards) Class() string       { return cpu.New(1).Class() }
 func (p *cards) Memory() cost.Memory { return cost.Memory{Target: 1 << 40, Limit: 1 << 40} }
 
-func (p *cards) Speeds() []float64                   { return slices.Repeat([]float64{1}, len(p.all)) }
-func (p *cards) Changed() <-chan struct{}            { return nil }
-func (p *cards) Capabilities() lend.PoolCapabilities { return lend.PoolCapabilities{} }
+func (p *cards) Speeds() []float64                      { return slices.Repeat([]float64{1}, len(p.all)) }
+func (p *cards) Changed() <-chan struct{}               { return nil }
+func (p *cards) Capabilities() devices.PoolCapabilities { return devices.PoolCapabilities{} }
 
 // LeaseThese lends any: all are alike.
 func (p *cards) LeaseThese(ctx context.Context, devices []int) (*stages.Set, func(bool), error) {
@@ -185,7 +185,7 @@ func (p *cards) LeaseSet(ctx context.Context, n int) (*stages.Set, func(bool), e
 		if len(p.free) >= n {
 			set := &stages.Set{Devices: slices.Clone(p.free[:n]), Speeds: slices.Repeat([]float64{1}, n)}
 			if n > 1 {
-				set.Connect = func(context.Context) ([]kernels.Transport, error) { return transport.Shared(n), nil }
+				set.Connect = func(context.Context) ([]kernels.Transport, error) { return cluster.Shared(n), nil }
 			}
 			mine := slices.Clone(set.Devices)
 			p.free = slices.Clone(p.free[n:])
@@ -225,7 +225,7 @@ func (p *cards) most() (bytes int64, refills int) {
 }
 
 // onCards runs three rows from prompt to latents on a pool and returns their records, and what was learned of memory.
-func onCards(t *testing.T, pool lend.Pool) (records []string, facts []memory.Fact) {
+func onCards(t *testing.T, pool devices.Pool) (records []string, facts []memory.Fact) {
 	t.Helper()
 	names := []string{"encode_text", "denoise"}
 	steps := tinySteps(t, names...)
@@ -311,7 +311,7 @@ func TestBlocksPassThroughTheBackendAtWork(t *testing.T) {
 		if i == 1 {
 			stage.Capabilities().Loading.Stream(0)
 		}
-		dev, release, err := lend.Lease(t.Context(), pool)
+		dev, release, err := devices.Lease(t.Context(), pool)
 		must(t, err)
 		e := &stages.Element{Row: row, Text: text.Text}
 		must(t, stage.Run(t.Context(), dev, []*stages.Element{e}))
@@ -346,7 +346,7 @@ func TestWeightsPassOnOtherHosts(t *testing.T) {
 			limit = weights + 40_000
 		}
 		pool := &known{cards: newCards(1, limit)}
-		node, err := transport.Listen("127.0.0.1:0", transport.Token(workerToken))
+		node, err := cluster.Listen("127.0.0.1:0", cluster.Token(workerToken))
 		must(t, err)
 		addr, stop := workerOf(t, node, pool, nil)
 		j := base.elsewhere(t).onHosts(token, "resources.workers=0 "+size, addr)

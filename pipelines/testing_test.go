@@ -17,8 +17,8 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"latentbeam/internal/config"
-	"latentbeam/internal/jobfile"
 	"latentbeam/pipelines"
+	"latentbeam/pipelines/jobfile"
 	"latentbeam/runners"
 	"latentbeam/schemas"
 	"latentbeam/stages"

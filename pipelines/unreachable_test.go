@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/digests"
-	"latentbeam/internal/location"
-	"latentbeam/internal/store/bucket/buckettest"
+	"latentbeam/internal/storage/fingerprints"
+	"latentbeam/internal/storage/source"
+	"latentbeam/internal/storage/store/bucket/buckettest"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 )
@@ -28,9 +28,9 @@ func closedPort(t *testing.T) string {
 // TestHostThatDoesNotAnswer: the rows of a host that refuses connections fail as the world's while others are computed, and
 // the next run computes them. If no host answers, nothing is recorded.
 func TestHostThatDoesNotAnswer(t *testing.T) {
-	t.Setenv(digests.CacheVariable, t.TempDir())
-	location.Clock = buckettest.NewClock()
-	t.Cleanup(func() { location.Clock = nil })
+	t.Setenv(fingerprints.CacheVariable, t.TempDir())
+	source.Clock = buckettest.NewClock()
+	t.Cleanup(func() { source.Clock = nil })
 	up := httptest.NewServer(http.FileServer(http.Dir(clips)))
 	defer up.Close()
 	down := closedPort(t)

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/audit"
-	"latentbeam/internal/store/dir"
+	"latentbeam/internal/results/audit"
+	"latentbeam/internal/storage/store/dir"
 )
 
 // verified is what verify finds in an output.

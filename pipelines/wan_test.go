@@ -18,17 +18,17 @@ import (
 	"testing"
 
 	"latentbeam/internal/config"
-	"latentbeam/internal/jobfile"
 	"latentbeam/pipelines"
+	"latentbeam/pipelines/jobfile"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/catalog"
 	"latentbeam/stages/clip"
 	"latentbeam/stages/nn/nntest"
-	"latentbeam/stages/safetensors"
 	"latentbeam/stages/t5"
-	"latentbeam/stages/vae/autoencoder"
+	"latentbeam/stages/vae"
 	"latentbeam/stages/wan"
+	"latentbeam/stages/weights/safetensors"
 )
 
 // wanCase is a whole pipeline of testdata/golden/wan-pipelines.json, from a prompt and given noise to pixels.
@@ -113,7 +113,7 @@ func wanDir(t *testing.T, c wanCase) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	vae, err := autoencoder.ParseConfig(c.VAE)
+	autoencoder, err := vae.ParseConfig(c.VAE)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,8 +136,8 @@ func wanDir(t *testing.T, c wanCase) string {
 		put(t, dir, "image_processor/preprocessor_config.json", c.Processor)
 	}
 	put(t, dir, "vae/config.json", c.VAE)
-	put(t, dir, "vae/"+weights, tensorsOf(t, nntest.Shapes(t, vae, autoencoder.Load), ""))
-	z, err := gzip.NewReader(bytes.NewReader(nntest.Read(t, "../internal/sentencepiece/testdata/umt5.model.gz")))
+	put(t, dir, "vae/"+weights, tensorsOf(t, nntest.Shapes(t, autoencoder, vae.Load), ""))
+	z, err := gzip.NewReader(bytes.NewReader(nntest.Read(t, "../stages/t5/sentencepiece/testdata/umt5.model.gz")))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"latentbeam/internal/engine"
-	"latentbeam/internal/observe"
-	"latentbeam/internal/runpage"
-	"latentbeam/internal/runs"
-	"latentbeam/internal/store"
+	"latentbeam/internal/storage/store"
+	"latentbeam/internal/watch/board"
+	"latentbeam/internal/watch/runfiles"
+	"latentbeam/internal/watch/runpage"
 )
 
 // errCancelled is why a job ends at once that was asked to in its output.
@@ -27,7 +27,7 @@ func (j *Job) watch(ctx context.Context, p Plan) context.Context {
 	}
 	dir := ""
 	if !store.HasScheme(j.engine.Store.URL()) {
-		dir = filepath.Join(j.engine.Store.URL(), runs.Prefix, j.RunID())
+		dir = filepath.Join(j.engine.Store.URL(), runfiles.Prefix, j.RunID())
 	}
 	for _, s := range j.engine.Steps {
 		if log := s.Capabilities().Log; log != nil && !j.elsewhere() {
@@ -39,9 +39,9 @@ func (j *Job) watch(ctx context.Context, p Plan) context.Context {
 	j.tally = new(runpage.Tally)
 	j.engine.Board.Add(j.tally.Sink())
 	ctx, cancel := context.WithCancelCause(ctx)
-	j.recorder.Store(runs.Record(ctx, runs.Folder{Store: j.engine.Store, ID: j.RunID()}, j.runInfo(), j.Facts, func(s runs.Stop) {
+	j.recorder.Store(runfiles.Record(ctx, runfiles.Folder{Store: j.engine.Store, ID: j.RunID()}, j.runInfo(), j.Facts, func(s runfiles.Stop) {
 		j.Stop()
-		if s.How == runs.Cancel {
+		if s.How == runfiles.Cancel {
 			cancel(errCancelled)
 		}
 	}))
@@ -49,26 +49,26 @@ func (j *Job) watch(ctx context.Context, p Plan) context.Context {
 }
 
 // runInfo is what the output says of this run.
-func (j *Job) runInfo() runs.JobInfo {
-	return runs.JobInfo{Output: j.engine.Store.URL(), Runner: j.runner.Name, Version: j.Opts.Version, Started: time.Now().UTC().Round(0),
+func (j *Job) runInfo() runfiles.JobInfo {
+	return runfiles.JobInfo{Output: j.engine.Store.URL(), Runner: j.runner.Name, Version: j.Opts.Version, Started: time.Now().UTC().Round(0),
 		File: j.Opts.Start.File, Shards: j.Opts.Shards, Class: j.engine.Rules.Class}
 }
 
 // RunID names the job under runs/ in its output.
 func (j *Job) RunID() string {
 	j.naming.Do(func() {
-		if j.runID = runs.NewID(time.Now()); j.Opts.Shards > 1 && !j.spread() { // a cluster has processes of its own
-			j.runID = runs.ShardsID(j.Opts.Shards)
+		if j.runID = runfiles.NewID(time.Now()); j.Opts.Shards > 1 && !j.spread() { // a cluster has processes of its own
+			j.runID = runfiles.ShardsID(j.Opts.Shards)
 		}
 	})
 	return j.runID
 }
 
 // Facts says how far this process is. It may be called at any time.
-func (j *Job) Facts() runs.Facts {
+func (j *Job) Facts() runfiles.Facts {
 	f := j.engine.Board.Facts()
 	for _, s := range j.engine.Progress.Facts() {
-		if i := slices.IndexFunc(f.Stages, func(at runs.StageTotals) bool { return at.Stage == s.Stage }); i >= 0 {
+		if i := slices.IndexFunc(f.Stages, func(at runfiles.StageTotals) bool { return at.Stage == s.Stage }); i >= 0 {
 			f.Stages[i].Beside = s.Beside
 		}
 	}
@@ -76,8 +76,8 @@ func (j *Job) Facts() runs.Facts {
 		f.Host, f.PID, f.Lock, f.Process = me.Host, me.PID, me.Lock, me.Process
 	}
 	f.Away, f.State = j.elsewhere(), j.recorder.Load().State()
-	if f.State == runs.Running && j.engine.Stopping() {
-		f.State = runs.Stopping
+	if f.State == runfiles.Running && j.engine.Stopping() {
+		f.State = runfiles.Stopping
 	}
 	return f
 }
@@ -85,8 +85,8 @@ func (j *Job) Facts() runs.Facts {
 // identify notes who this process is, before it may become the one that joins all shards.
 func (j *Job) identify() {
 	owner := store.NewOwner("")
-	j.me.Store(&runs.Facts{Host: owner.Host, PID: owner.PID, Lock: j.lockName(),
-		Process: runs.Process(cmp.Or(j.shardName(), owner.Host))})
+	j.me.Store(&runfiles.Facts{Host: owner.Host, PID: owner.PID, Lock: j.lockName(),
+		Process: runfiles.Process(cmp.Or(j.shardName(), owner.Host))})
 }
 
 // shardName names this process among those of its job, "" where it is the only one.
@@ -98,7 +98,7 @@ func (j *Job) shardName() string {
 }
 
 // Board is told what happens while the job runs.
-func (j *Job) Board() *observe.Board { return j.engine.Board }
+func (j *Job) Board() *board.Board { return j.engine.Board }
 
 // expect tells the board which rows are to be computed, once.
 func (j *Job) expect(p Plan) {
@@ -106,16 +106,16 @@ func (j *Job) expect(p Plan) {
 		return
 	}
 	j.expected = true
-	var shapes []observe.ShapeWork
+	var shapes []board.ShapeWork
 	for _, b := range p.Buckets {
 		name := engine.ShapeName(&b.First)
 		weight := float64(b.Shape.Width) * float64(b.Shape.Height) * float64(max(1, b.Shape.NumFrames)) *
 			float64(max(1, b.Shape.NumInferenceSteps))
-		if i := slices.IndexFunc(shapes, func(s observe.ShapeWork) bool { return s.Name == name }); i >= 0 {
+		if i := slices.IndexFunc(shapes, func(s board.ShapeWork) bool { return s.Name == name }); i >= 0 {
 			shapes[i].Rows += b.Keys
 			continue
 		}
-		shapes = append(shapes, observe.ShapeWork{Name: name, Rows: b.Keys, Weight: weight})
+		shapes = append(shapes, board.ShapeWork{Name: name, Rows: b.Keys, Weight: weight})
 	}
 	j.engine.Board.Expect(shapes)
 }

@@ -16,8 +16,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"latentbeam/internal/config"
-	"latentbeam/internal/store"
-	"latentbeam/internal/store/open"
+	"latentbeam/internal/storage/store"
+	"latentbeam/internal/storage/store/open"
 )
 
 // dataflowKeys are the keys of the runner dataflow; the first ones must be given.

@@ -25,9 +25,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"latentbeam/internal/config"
-	"latentbeam/internal/store"
-	"latentbeam/internal/store/bucket/buckettest"
-	"latentbeam/internal/store/open"
+	"latentbeam/internal/storage/store"
+	"latentbeam/internal/storage/store/bucket/buckettest"
+	"latentbeam/internal/storage/store/open"
 	"latentbeam/schemas/fault"
 )
 

@@ -38,7 +38,7 @@ type PromptRow struct {
 	// Media is the path of the video, image or folder of images that is to be encoded.
 	Media string `json:"media,omitempty"`
 	// Reference names images or videos to condition on, ";" between them, and MaskStrategy which of their
-	// latent frames go where (see stages/condition).
+	// latent frames go where (see stages/diffuse/condition).
 	Reference    string `json:"reference,omitempty"`
 	MaskStrategy string `json:"mask_strategy,omitempty"`
 	// Loop is how many clips make the video, each going on from the last ConditionFrameLength latent frames of

@@ -2,8 +2,6 @@ package schemas
 
 import (
 	"errors"
-
-	"latentbeam/internal/aspect"
 )
 
 // None in a text parameter says that a default of the job does not hold for the row.
@@ -38,7 +36,7 @@ func (r PromptRow) Sized() (PromptRow, error) {
 	case r.Resolution == "":
 		return r, errors.New("resolution is missing: an aspect_ratio needs one, such as 720p")
 	default:
-		h, w, err := aspect.Size(r.Resolution, r.AspectRatio)
+		h, w, err := SizeByName(r.Resolution, r.AspectRatio)
 		if err != nil {
 			return r, err
 		}

@@ -12,9 +12,9 @@ import (
 	"slices"
 	"strings"
 
-	"latentbeam/internal/checkpoint"
-	"latentbeam/internal/hub"
-	"latentbeam/stages/safetensors"
+	"latentbeam/stages/weights/checkpoint"
+	"latentbeam/stages/weights/hub"
+	"latentbeam/stages/weights/safetensors"
 )
 
 // Model is a model in the published layout: a model_index.json and a directory for each component

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/stages/safetensors"
+	"latentbeam/stages/weights/safetensors"
 )
 
 // layOut writes files into a new directory.

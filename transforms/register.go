@@ -7,14 +7,14 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"latentbeam/internal/engine/coder"
-	"latentbeam/internal/runs"
+	"latentbeam/internal/watch/runfiles"
 	"latentbeam/stages"
 )
 
 // Beam resolves DoFns, coders and emitters by registered type, on both sides of a process border. This
 // is the only init function of the house.
 func init() {
-	element, batch, block := reflect.TypeFor[*stages.Element](), reflect.TypeFor[*stages.Batch](), reflect.TypeFor[runs.Block]()
+	element, batch, block := reflect.TypeFor[*stages.Element](), reflect.TypeFor[*stages.Batch](), reflect.TypeFor[runfiles.Block]()
 	beam.RegisterType(element)
 	beam.RegisterType(batch)
 	beam.RegisterCoder(element, coder.EncodeElement, coder.DecodeElement)
@@ -29,5 +29,5 @@ func init() {
 	registerPerRow()
 	register.Emitter1[*stages.Element]()
 	register.Emitter1[*stages.Batch]()
-	register.Emitter1[runs.Block]()
+	register.Emitter1[runfiles.Block]()
 }

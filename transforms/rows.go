@@ -7,7 +7,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
 	"latentbeam/internal/engine"
-	"latentbeam/internal/runs"
+	"latentbeam/internal/watch/runfiles"
 	"latentbeam/stages"
 )
 
@@ -32,7 +32,7 @@ func (f *BlocksFn) Setup(context.Context) (err error) {
 }
 
 // ProcessElement emits every block.
-func (f *BlocksFn) ProcessElement(ctx context.Context, _ []byte, emit func(runs.Block)) error {
+func (f *BlocksFn) ProcessElement(ctx context.Context, _ []byte, emit func(runfiles.Block)) error {
 	blocks, err := f.engine.Spread.Blocks(ctx)
 	if err != nil {
 		return told(f.engine, err)
@@ -44,10 +44,10 @@ func (f *BlocksFn) ProcessElement(ctx context.Context, _ []byte, emit func(runs.
 }
 
 // EncodeBlock codes the place of a block for another process.
-func EncodeBlock(b runs.Block) ([]byte, error) { return json.Marshal(b) }
+func EncodeBlock(b runfiles.Block) ([]byte, error) { return json.Marshal(b) }
 
 // DecodeBlock is the inverse of EncodeBlock.
-func DecodeBlock(data []byte) (b runs.Block, err error) { return b, json.Unmarshal(data, &b) }
+func DecodeBlock(data []byte) (b runfiles.Block, err error) { return b, json.Unmarshal(data, &b) }
 
 // RowsFn reads blocks.
 type RowsFn struct {
@@ -62,7 +62,7 @@ func (f *RowsFn) Setup(context.Context) (err error) {
 }
 
 // ProcessElement emits the rows of a block that are still to be computed, unless the engine was asked to stop.
-func (f *RowsFn) ProcessElement(ctx context.Context, b runs.Block, emit func(*stages.Element)) error {
+func (f *RowsFn) ProcessElement(ctx context.Context, b runfiles.Block, emit func(*stages.Element)) error {
 	if f.engine.Stopping() {
 		return nil
 	}

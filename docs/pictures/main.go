@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"latentbeam/internal/browser"
+	"latentbeam/internal/dev/browser"
 )
 
 // output is where job.yaml writes.

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"latentbeam/internal/browser"
+	"latentbeam/internal/dev/browser"
 )
 
 // columns is the width of the terminal.

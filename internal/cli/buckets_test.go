@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/store"
-	"latentbeam/internal/store/bucket/buckettest"
-	"latentbeam/internal/store/open"
+	"latentbeam/internal/storage/store"
+	"latentbeam/internal/storage/store/bucket/buckettest"
+	"latentbeam/internal/storage/store/open"
 )
 
 // TestBucketCommands runs every command of docs/buckets.md.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"latentbeam/internal/report"
+	"latentbeam/internal/results/report"
 	"latentbeam/pipelines"
 )
 

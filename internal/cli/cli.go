@@ -13,11 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"latentbeam/internal/cli/models"
-	"latentbeam/internal/cli/outputs"
-	"latentbeam/internal/cli/terminal"
 	"latentbeam/internal/config/document"
-	"latentbeam/internal/logs"
+	"latentbeam/internal/watch/logs"
 	"latentbeam/pipelines"
 	"latentbeam/runners"
 	"latentbeam/schemas/fault"
@@ -26,8 +23,8 @@ import (
 
 // Main runs the command line of this process with the stages of specs and returns the exit code.
 func Main(specs []stages.Spec) int {
-	terminal.Log.Through(nil)
-	slog.SetDefault(logs.New(terminal.Log, logs.Options{}))
+	Log.Through(nil)
+	slog.SetDefault(logs.New(Log, logs.Options{}))
 	if twice := repeated(specs); twice != "" {
 		fmt.Fprintf(os.Stderr, "latentbeam: two stages are named %q\n  fix: give the stage of this program another name\n", twice)
 		return fault.ExitUsage
@@ -73,8 +70,8 @@ func verbs(specs []stages.Spec) *cobra.Command {
 	}
 	root.AddCommand(runCommand(specs), planCommand(specs), retryCommand(specs), initCommand(), stagesCommand(specs))
 	root.AddCommand(workerCommand(specs), doctorCommand(), versionCommand(), verifyCommand(specs), explainCommand(specs))
-	root.AddCommand(models.Commands(release)...)
-	root.AddCommand(outputs.Commands()...)
+	root.AddCommand(modelCommands(release)...)
+	root.AddCommand(outputCommands()...)
 	root.SetVersionTemplate("latentbeam {{.Version}}\n")
 	return root
 }

@@ -13,10 +13,10 @@ import (
 	"strings"
 	"testing"
 
-	tt "latentbeam/internal/torchpickle/torchtest"
-	"latentbeam/stages/safetensors"
 	"latentbeam/stages/stdit"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
+	"latentbeam/stages/weights/safetensors"
+	tt "latentbeam/stages/weights/torchpickle/torchtest"
 	"latentbeam/testdata/tiny"
 )
 
@@ -187,7 +187,7 @@ func TestInspectTellsWhatDoesNotFit(t *testing.T) {
 func TestFileWithoutConfig(t *testing.T) {
 	config := `{"model_type": "STDiT", "hidden_size": 72, "depth": 1, "num_heads": 1, "caption_channels": 128,
 		"model_max_length": 64, "space_scale": 0.5, "input_size": [16, 32, 32]}`
-	w := weight.ShapesOnly()
+	w := weights.ShapesOnly()
 	if _, err := stdit.Family().Load([]byte(config), w); err != nil {
 		t.Fatal(err)
 	}

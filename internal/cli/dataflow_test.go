@@ -31,10 +31,10 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/proto"
 
-	"latentbeam/internal/store"
-	"latentbeam/internal/store/bucket/buckettest"
-	"latentbeam/internal/store/open"
-	"latentbeam/internal/store/storetest"
+	"latentbeam/internal/storage/store"
+	"latentbeam/internal/storage/store/bucket/buckettest"
+	"latentbeam/internal/storage/store/open"
+	"latentbeam/internal/storage/store/storetest"
 )
 
 // aliveDataflow is Dataflow's API over prism. It runs what was staged: the pipeline, and the program as Beam's boot

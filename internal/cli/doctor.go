@@ -7,11 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"latentbeam/internal/cli/terminal"
 	"latentbeam/internal/config"
-	"latentbeam/internal/doctor"
-	"latentbeam/internal/store"
-	"latentbeam/internal/store/bucket"
+	"latentbeam/internal/devices/doctor"
+	"latentbeam/internal/storage/store"
+	"latentbeam/internal/storage/store/bucket"
 	"latentbeam/runners"
 	"latentbeam/schemas/fault"
 )
@@ -63,7 +62,7 @@ func lookAt(cmd *cobra.Command, endpoint string) error {
 func runDoctor(cmd *cobra.Command, r doctor.Report, asJSON bool) error {
 	out := cmd.OutOrStdout()
 	if asJSON {
-		if err := terminal.PrintJSON(out, r); err != nil {
+		if err := printJSON(out, r); err != nil {
 			return err
 		}
 	} else if err := r.Print(out); err != nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"latentbeam/internal/config"
-	"latentbeam/internal/testaid"
+	"latentbeam/internal/system/testaid"
 	"latentbeam/stages"
 	"latentbeam/stages/catalog"
 	"latentbeam/stages/exec/exectest"

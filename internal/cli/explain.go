@@ -6,10 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"latentbeam/internal/cli/terminal"
-	"latentbeam/internal/jobfile"
 	"latentbeam/pipelines"
 	"latentbeam/pipelines/explain"
+	"latentbeam/pipelines/jobfile"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
@@ -51,7 +50,7 @@ func explainCommand(specs []stages.Spec) *cobra.Command {
 					"digits of its key; the results of rows that were taken out stay until `latentbeam clean`", args[1]))
 			}
 			if asJSON {
-				return terminal.PrintJSON(cmd.OutOrStdout(), all)
+				return printJSON(cmd.OutOrStdout(), all)
 			}
 			for _, x := range all {
 				printExplained(cmd.OutOrStdout(), x)

@@ -7,19 +7,19 @@ import (
 	"os"
 
 	"latentbeam/internal/config"
-	"latentbeam/internal/hooks"
+
 	"latentbeam/pipelines"
 )
 
 // hooksOf reads on_complete of a job. Where it comes from an output, nobody has said that its commands may run: they are
 // left out unless allowed.
-func hooksOf(cfg *config.Config, allowed bool) (all []hooks.Hook, err error) {
+func hooksOf(cfg *config.Config, allowed bool) (all []hook, err error) {
 	if len(cfg.OnComplete) > 0 && !allowed {
 		slog.Warn("on_complete is not called: the job comes from an output; --allow-exec lets it", "hooks", len(cfg.OnComplete))
 		return nil, nil
 	}
 	for _, text := range cfg.OnComplete {
-		h, err := hooks.Parse(text, os.LookupEnv)
+		h, err := parseHook(text, os.LookupEnv)
 		if err != nil {
 			return nil, cfg.Errorf("on_complete", "%v", err)
 		}
@@ -29,7 +29,7 @@ func hooksOf(cfg *config.Config, allowed bool) (all []hooks.Hook, err error) {
 }
 
 // runHooks tells all hooks that the job is complete. The output is whole: a hook that fails is a warning.
-func runHooks(ctx context.Context, all []hooks.Hook, job *pipelines.Job, words io.Writer) {
+func runHooks(ctx context.Context, all []hook, job *pipelines.Job, words io.Writer) {
 	if len(all) == 0 {
 		return
 	}
@@ -39,7 +39,7 @@ func runHooks(ctx context.Context, all []hooks.Hook, job *pipelines.Job, words i
 		return
 	}
 	for _, h := range all {
-		if err := h.Run(ctx, hooks.Event{Output: output, Run: job.RunID(), Summary: summary}, words); err != nil {
+		if err := h.Run(ctx, hookEvent{Output: output, Run: job.RunID(), Summary: summary}, words); err != nil {
 			slog.Warn("a hook failed, the output is complete all the same", "error", err)
 		}
 	}

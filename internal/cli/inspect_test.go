@@ -9,10 +9,10 @@ import (
 	"slices"
 	"testing"
 
-	tt "latentbeam/internal/torchpickle/torchtest"
 	"latentbeam/stages/nn/nntest"
-	"latentbeam/stages/vae/autoencoder"
+	"latentbeam/stages/vae"
 	"latentbeam/stages/wan"
+	tt "latentbeam/stages/weights/torchpickle/torchtest"
 )
 
 // TestInspectModel: a whole directory says what it does and how it samples, before its parts.
@@ -68,7 +68,7 @@ func TestConvertOpenSoraPlanVAE(t *testing.T) {
 	s := newShell(t)
 	var c struct{ Config json.RawMessage }
 	nntest.Decode(t, nntest.Golden(t, "../../testdata/golden/osplan-vae.json")["wf_1frames"], &c)
-	cfg, err := autoencoder.ParseConfig(c.Config)
+	cfg, err := vae.ParseConfig(c.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestConvertOpenSoraPlanVAE(t *testing.T) {
 		tensors = append(tensors, tt.Tensor{Name: "module." + name, Storage: "FloatStorage", Shape: shape, Data: values.Data})
 		storages = append(storages, values.Data)
 	}
-	shapes := nntest.Shapes(t, cfg, autoencoder.Load)
+	shapes := nntest.Shapes(t, cfg, vae.Load)
 	for _, name := range slices.Sorted(maps.Keys(shapes)) {
 		add(name, shapes[name])
 	}

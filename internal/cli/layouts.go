@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"latentbeam/internal/engine/schedule"
-	"latentbeam/internal/plan/layout"
 	"latentbeam/pipelines/forecast"
 	"latentbeam/stages/cost"
+	"latentbeam/stages/layout"
 )
 
 // printDevices lists the devices, like ones of a host together.

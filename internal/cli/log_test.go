@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"latentbeam/internal/devices"
-	"latentbeam/internal/logs"
+	"latentbeam/internal/watch/logs"
 	"latentbeam/stages"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/stages/safetensors"
+	"latentbeam/stages/weights/safetensors"
 )
 
 // loraFile is an adapter of rank 1 for one layer of the built-in denoiser.

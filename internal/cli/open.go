@@ -8,10 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"latentbeam/internal/cli/terminal"
 	"latentbeam/internal/config"
-	"latentbeam/internal/jobfile"
 	"latentbeam/pipelines"
+	"latentbeam/pipelines/jobfile"
 	"latentbeam/schemas/fault"
 )
 
@@ -37,7 +36,7 @@ func openJob(signals <-chan os.Signal, cfg *config.Config, o pipelines.Options) 
 	case r := <-result:
 		return r.job, r.err
 	case s := <-signals:
-		return nil, terminal.Interrupted(fmt.Sprintf("%v before the job had begun", s))
+		return nil, interrupted(fmt.Sprintf("%v before the job had begun", s))
 	}
 }
 
@@ -48,7 +47,7 @@ func peek(cmd *cobra.Command, start jobfile.Start, o pipelines.Options, sets ...
 		return nil, nil, err
 	}
 	o.Version, o.Start = release, start
-	signals, ignore := terminal.CatchSignals()
+	signals, ignore := catchSignals()
 	if job, err = openJob(signals, cfg, o); err != nil {
 		ignore()
 		return nil, nil, err
@@ -81,6 +80,6 @@ func awaitOutput(cmd *cobra.Command, signals <-chan os.Signal, cfg *config.Confi
 	case err := <-done:
 		return err
 	case s := <-signals:
-		return terminal.Interrupted(fmt.Sprintf("%v before the job had begun", s))
+		return interrupted(fmt.Sprintf("%v before the job had begun", s))
 	}
 }

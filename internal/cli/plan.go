@@ -10,12 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"latentbeam/internal/jobfile"
-	"latentbeam/internal/plan/layout"
 	"latentbeam/pipelines"
 	"latentbeam/pipelines/forecast"
+	"latentbeam/pipelines/jobfile"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
+	"latentbeam/stages/layout"
 )
 
 // planFlags are the flags of `latentbeam plan`.

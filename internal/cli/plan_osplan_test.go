@@ -10,10 +10,10 @@ import (
 
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/osplan"
-	"latentbeam/stages/safetensors"
 	"latentbeam/stages/t5"
-	"latentbeam/stages/vae/autoencoder"
-	"latentbeam/stages/vae/causal"
+	"latentbeam/stages/vae"
+	"latentbeam/stages/vae/osplan/causal"
+	"latentbeam/stages/weights/safetensors"
 )
 
 // plansEnv names a directory on a file system with sparse files. Without it TestPlansOfOpenSoraPlan is skipped, for every
@@ -78,7 +78,7 @@ func (h holes) Write(p []byte) (int, error) {
 }
 
 // hollowPlan is a directory of Open-Sora-Plan whose weights are all zeros.
-func hollowPlan(t *testing.T, dir, net, vae string) {
+func hollowPlan(t *testing.T, dir, net, autoencoder string) {
 	t.Helper()
 	text, err := t5.ParseConfig([]byte(publishedText))
 	if err != nil {
@@ -88,13 +88,13 @@ func hollowPlan(t *testing.T, dir, net, vae string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := autoencoder.ParseConfig([]byte(vae))
+	v, err := vae.ParseConfig([]byte(autoencoder))
 	if err != nil {
 		t.Fatal(err)
 	}
 	hollow(t, filepath.Join(dir, "text_encoder"), publishedText, "model.safetensors", nntest.Shapes(t, text, t5.Load))
 	hollow(t, filepath.Join(dir, "transformer"), net, "diffusion_pytorch_model.safetensors", nntest.Shapes(t, n, osplan.Load))
-	hollow(t, filepath.Join(dir, "vae"), vae, "diffusion_pytorch_model.safetensors", nntest.Shapes(t, v, autoencoder.Load))
+	hollow(t, filepath.Join(dir, "vae"), autoencoder, "diffusion_pytorch_model.safetensors", nntest.Shapes(t, v, vae.Load))
 	spiece := nntest.Read(t, "../../testdata/tiny/text_encoder/spiece.model")
 	if err := os.WriteFile(filepath.Join(dir, "text_encoder", "spiece.model"), spiece, 0o644); err != nil {
 		t.Fatal(err)

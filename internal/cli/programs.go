@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"latentbeam/internal/cli/terminal"
 	"latentbeam/stages"
 )
 
@@ -22,7 +21,7 @@ func addAllowExec(cmd *cobra.Command, allowed *bool, whose string) {
 
 // trusted returns the stages with those that run programs of a job refused, unless they are allowed.
 func trusted(specs []stages.Spec, allowed bool, verb string) []stages.Spec {
-	return commands{all: allowed, fix: terminal.AsTyped(os.Args) + " --" + allowExec}.trusted(specs, verb)
+	return commands{all: allowed, fix: asTyped(os.Args) + " --" + allowExec}.trusted(specs, verb)
 }
 
 // commands are those that jobs may run: all, or those listed, as they are written in a job with a space between their

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"latentbeam/internal/dev/clock"
-	"latentbeam/internal/store/bucket/buckettest"
-	"latentbeam/internal/testaid"
+	"latentbeam/internal/storage/store/bucket/buckettest"
+	"latentbeam/internal/system/testaid"
 )
 
 // heading is what README.md calls the output.

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"latentbeam/internal/store/bucket/buckettest"
+	"latentbeam/internal/storage/store/bucket/buckettest"
 )
 
 // canaries are secrets and prompts that are planted and may appear nowhere, by what they are.

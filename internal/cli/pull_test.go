@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/hub/hubtest"
+	"latentbeam/stages/weights/hub/hubtest"
 	"latentbeam/testdata/tiny"
 )
 

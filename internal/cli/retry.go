@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"latentbeam/internal/jobfile"
-	"latentbeam/internal/store"
+	"latentbeam/internal/storage/store"
+	"latentbeam/pipelines/jobfile"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )

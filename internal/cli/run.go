@@ -10,11 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"latentbeam/internal/cli/terminal"
 	"latentbeam/internal/config"
-	"latentbeam/internal/jobfile"
-	"latentbeam/internal/store"
+	"latentbeam/internal/storage/store"
 	"latentbeam/pipelines"
+	"latentbeam/pipelines/jobfile"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
@@ -121,7 +120,7 @@ func runJob(cmd *cobra.Command, start jobfile.Start, how jobRun) (err error) {
 	if err != nil {
 		return err
 	}
-	signals, ignore := terminal.CatchSignals()
+	signals, ignore := catchSignals()
 	defer ignore()
 	job, err := how.open(cmd, signals, cfg, pipelines.Options{
 		Specs: how.specs, Version: release, Limit: start.Limit, Retry: how.retry, Start: start, NewClass: how.class, NewMeaning: how.meaning,
@@ -142,7 +141,7 @@ func runJob(cmd *cobra.Command, start jobfile.Start, how jobRun) (err error) {
 	if how.share.count > 1 {
 		fmt.Fprintf(w.notices, "shard %v\n", how.share)
 	}
-	ctx, stop := terminal.Drain(cmd.Context(), signals, w.notices, job.Stop, time.Duration(cfg.DrainTimeout))
+	ctx, stop := drainOnSignal(cmd.Context(), signals, w.notices, job.Stop, time.Duration(cfg.DrainTimeout))
 	defer stop()
 	result, err := job.Run(ctx, w.start)
 	w.stopShowing()
@@ -207,7 +206,7 @@ func oneOr(n int64, one, many string) string {
 func verdict(output string, programs bool, r pipelines.Result) error {
 	switch {
 	case r.Interrupted && r.Totals.Pending > 0:
-		return terminal.Interrupted(fmt.Sprintf("interrupted with %d rows to do; run it again to go on", r.Totals.Pending))
+		return interrupted(fmt.Sprintf("interrupted with %d rows to do; run it again to go on", r.Totals.Pending))
 	case r.Totals.Failed > 0:
 		failed := fmt.Sprintf("%d of %d rows failed: see %s", r.Totals.Failed, r.Totals.Rows,
 			store.Address(output, "tables/failures/*.parquet"))

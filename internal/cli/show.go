@@ -11,10 +11,9 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"latentbeam/internal/cli/terminal"
 	"latentbeam/internal/engine"
-	"latentbeam/internal/report"
-	"latentbeam/internal/store"
+	"latentbeam/internal/results/report"
+	"latentbeam/internal/storage/store"
 	"latentbeam/pipelines"
 )
 
@@ -80,17 +79,17 @@ func perRow(d time.Duration, s engine.StageTime, r pipelines.Result) time.Durati
 
 // nextCommand suggests the command that may follow the last one; "": none.
 func nextCommand(args []string, system, dir string, programs bool, r pipelines.Result) string {
-	quoted := terminal.ShellWord(dir)
+	quoted := shellWord(dir)
 	local := !store.HasScheme(dir)
 	switch {
 	case r.Totals.Pending > 0 && len(args) > 1:
-		return terminal.AsTyped(args)
+		return asTyped(args)
 	case r.Totals.Failed > r.Plan.Unusable:
 		return retryOf(dir, programs)
 	case r.Gallery != "" && r.Totals.Done > 0 && local && system == "darwin":
-		return "open " + terminal.ShellWord(store.Address(dir, r.Gallery))
+		return "open " + shellWord(store.Address(dir, r.Gallery))
 	case r.Gallery != "" && r.Totals.Done > 0 && local && system != "windows":
-		return "xdg-open " + terminal.ShellWord(store.Address(dir, r.Gallery))
+		return "xdg-open " + shellWord(store.Address(dir, r.Gallery))
 	case r.Totals.Done > 0:
 		return "latentbeam verify " + quoted
 	}
@@ -99,7 +98,7 @@ func nextCommand(args []string, system, dir string, programs bool, r pipelines.R
 
 // retryOf is the command that tries the failed rows of an output again; programs says that the job has some.
 func retryOf(dir string, programs bool) string {
-	command := "latentbeam retry " + terminal.ShellWord(dir)
+	command := "latentbeam retry " + shellWord(dir)
 	if programs {
 		command += " --" + allowExec
 	}

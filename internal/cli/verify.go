@@ -6,12 +6,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"latentbeam/internal/audit"
-	"latentbeam/internal/cli/outputs"
-	"latentbeam/internal/cli/terminal"
-	"latentbeam/internal/jobfile"
-	"latentbeam/internal/store"
+	"latentbeam/internal/results/audit"
+
+	"latentbeam/internal/storage/store"
 	"latentbeam/pipelines"
+	"latentbeam/pipelines/jobfile"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
@@ -75,10 +74,10 @@ func verify(cmd *cobra.Command, output string, f verifyFlags, specs []stages.Spe
 	out := cmd.OutOrStdout()
 	show := func(v audit.Verified, took time.Duration) {
 		if !f.json {
-			outputs.PrintVerified(out, v, took)
+			PrintVerified(out, v, took)
 		}
 	}
-	s, err := outputs.Existing(cmd.Context(), output)
+	s, err := Existing(cmd.Context(), output)
 	if err != nil {
 		return err
 	}
@@ -108,7 +107,7 @@ func verify(cmd *cobra.Command, output string, f verifyFlags, specs []stages.Spe
 		show(found, time.Since(began))
 	}
 	if f.json {
-		if err := terminal.PrintJSON(out, found); err != nil {
+		if err := printJSON(out, found); err != nil {
 			return err
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/audit"
+	"latentbeam/internal/results/audit"
 )
 
 // flip changes a bit in the middle of a file and keeps its time, so that no rerun looks there.

@@ -14,12 +14,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"latentbeam/internal/cli/terminal"
-	"latentbeam/internal/logs"
-	"latentbeam/internal/metrics"
-	"latentbeam/internal/progress"
-	"latentbeam/internal/runs"
-	"latentbeam/internal/trace"
+	"latentbeam/internal/watch/logs"
+	"latentbeam/internal/watch/metrics"
+	"latentbeam/internal/watch/progress"
+	"latentbeam/internal/watch/runfiles"
+	"latentbeam/internal/watch/trace"
 	"latentbeam/pipelines"
 	"latentbeam/schemas/fault"
 )
@@ -81,7 +80,7 @@ func (f *watchFlags) startLogs() (logs.Options, error) {
 	if err != nil {
 		return o, err
 	}
-	l := logs.New(terminal.Log, o)
+	l := logs.New(Log, o)
 	slog.SetDefault(l)
 	if o.JSON {
 		jsonErrors = l
@@ -129,7 +128,7 @@ func (f watchFlags) watch(cmd *cobra.Command, o logs.Options, job *pipelines.Job
 		w.out = io.Discard
 	}
 	if o.JSON {
-		l := logs.New(terminal.Log, o).With("run", job.RunID())
+		l := logs.New(Log, o).With("run", job.RunID())
 		slog.SetDefault(l)
 		w.notices, jsonErrors = logs.Lines(l), l
 	}
@@ -218,12 +217,12 @@ func (w *watching) start(plan pipelines.Plan) {
 	fmt.Fprintf(w.notices, "%d rows: %d to do, %d done before, %d failed before or unusable\n",
 		plan.Rows, plan.New, plan.Done, plan.Failed)
 	if plan.New > 0 {
-		w.show = progress.Show(w.notices, terminal.HasColumns(w.notices), w.job.Facts, terminal.Log.Through)
+		w.show = progress.Show(w.notices, hasColumns(w.notices), w.job.Facts, Log.Through)
 	}
 }
 
 // tellFacts makes progress a record.
-func tellFacts(f runs.Facts) {
+func tellFacts(f runfiles.Facts) {
 	settled, total := progress.Settled(f)
 	slog.Info("progress", "rows_settled", settled, "rows_total", total, "rows_failed", f.Rows.Failed+f.Rows.Bad, "eta_s", f.ETA,
 		"state", f.State)

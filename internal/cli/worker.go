@@ -11,11 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"latentbeam/internal/cluster"
 	"latentbeam/internal/config"
-	"latentbeam/internal/transport"
 	"latentbeam/pipelines"
 	"latentbeam/pipelines/hardware"
-	"latentbeam/pipelines/worker"
+	"latentbeam/pipelines/remote"
 	"latentbeam/runners"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
@@ -92,7 +92,7 @@ func runWorker(cmd *cobra.Command, f workerFlags, gpus int, specs []stages.Spec)
 		return fault.Usage(errors.New("--token-file is missing: job and workers need a file with the same secret; " +
 			"make one with: head -c 32 /dev/urandom | base64 > token"))
 	}
-	token, err := transport.ReadToken(f.token)
+	token, err := cluster.ReadToken(f.token)
 	if err != nil {
 		return fault.Usage(err)
 	}
@@ -111,18 +111,18 @@ func runWorker(cmd *cobra.Command, f workerFlags, gpus int, specs []stages.Spec)
 		return err
 	}
 	defer end()
-	node, err := transport.Listen(f.listen, token)
+	node, err := cluster.Listen(f.listen, token)
 	if err != nil {
 		return notListening("--listen", f.listen, err)
 	}
 	defer node.Close()
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if !transport.IsLoopback(node.Addr()) {
+	if !cluster.IsLoopback(node.Addr()) {
 		fmt.Fprintln(cmd.ErrOrStderr(), "other hosts can reach this worker: who knows the token can run jobs here")
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "listening at %s\n", node.Addr())
-	w := worker.Worker{Node: node, Devices: devices, Specs: f.programs.trusted(specs, "the worker")}
+	w := remote.Worker{Node: node, Devices: devices, Specs: f.programs.trusted(specs, "the worker")}
 	return w.Serve(ctx)
 }
 

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"latentbeam/internal/testaid"
+	"latentbeam/internal/system/testaid"
 )
 
 // alone is a job of one small batch, computed by a worker alone.

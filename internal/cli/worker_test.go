@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"latentbeam/internal/testaid"
+	"latentbeam/internal/system/testaid"
 )
 
 // widely is a job whose batches take three workers.

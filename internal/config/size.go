@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"strings"
 
-	"latentbeam/internal/aspect"
+	"latentbeam/schemas"
 )
 
 // size checks that a size is given in one way only and that its name is known.
@@ -25,8 +25,8 @@ func (v *validator) size() {
 
 // sizeNames checks the names of a size, of which rows may give the other one.
 func sizeNames(resolution, ratio string) (err error) {
-	for _, r := range aspect.Resolutions() {
-		if _, _, err = aspect.Size(cmp.Or(resolution, r), cmp.Or(ratio, "1:1")); err == nil || resolution != "" {
+	for _, r := range schemas.Resolutions() {
+		if _, _, err = schemas.SizeByName(cmp.Or(resolution, r), cmp.Or(ratio, "1:1")); err == nil || resolution != "" {
 			break
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"latentbeam/internal/aspect"
 	"latentbeam/internal/config/document"
+	"latentbeam/schemas"
 )
 
 // StringList is a list of texts that may be written as a single text.
@@ -57,7 +57,7 @@ func (l *Length) fromNode(n *document.Node) (string, bool) {
 		*l = Length(n.Int)
 		return wanted, true
 	case n.Kind == document.TextKind:
-		frames, err := aspect.Frames(n.Text)
+		frames, err := schemas.FramesByName(n.Text)
 		*l = Length(frames)
 		return wanted, err == nil
 	}

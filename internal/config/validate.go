@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"latentbeam/internal/config/document"
-	"latentbeam/internal/names"
+
 	"latentbeam/schemas"
 )
 
@@ -198,7 +198,7 @@ func (v *validator) names() {
 	if out.Name == "" {
 		return
 	}
-	if _, err := names.Parse(out.Name); err != nil {
+	if _, err := ParseName(out.Name); err != nil {
 		v.problem("output.name", "see docs/names.md", "output.name: %v", err)
 	}
 	if strings.Contains(out.Path, "://") {

@@ -9,9 +9,9 @@ import (
 	"sync"
 
 	"latentbeam/internal/config"
-	"latentbeam/internal/lend"
-	"latentbeam/internal/limits"
-	"latentbeam/internal/transport"
+
+	"latentbeam/internal/cluster"
+	"latentbeam/internal/system"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/stages"
@@ -66,7 +66,7 @@ func NewCPUOf(class string, workers, threads int, memory int64) (*CPU, error) {
 		return nil, fmt.Errorf("resources.workers is %d: give 1 to %d, or 0 with hosts", workers, maxWorkers)
 	}
 	if memory == 0 {
-		memory = limits.Available() / 5 * 4 / int64(max(1, workers))
+		memory = system.AvailableMemory() / 5 * 4 / int64(max(1, workers))
 	}
 	whole := cost.Memory{Target: min(cpuTarget, memory), Limit: memory}
 	p := &CPU{free: map[int]worker{}, changed: make(chan struct{}), whole: whole, memory: whole, class: like.Class()}
@@ -143,7 +143,7 @@ func setOf(workers []worker) *stages.Set {
 	}
 	if len(workers) > 1 {
 		set.Connect = func(context.Context) ([]kernels.Transport, error) {
-			return transport.Shared(len(workers)), nil
+			return cluster.Shared(len(workers)), nil
 		}
 	}
 	return set
@@ -195,8 +195,8 @@ func (p *CPU) Weights(bytes int64) {
 }
 
 // Capabilities says that weights take memory; workers are alike and reach each other alike.
-func (p *CPU) Capabilities() lend.PoolCapabilities {
-	return lend.PoolCapabilities{Weights: p.Weights}
+func (p *CPU) Capabilities() PoolCapabilities {
+	return PoolCapabilities{Weights: p.Weights}
 }
 
 // Class returns the numeric class of the workers' results.

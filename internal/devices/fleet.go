@@ -11,11 +11,11 @@ import (
 	"sync"
 	"time"
 
-	"latentbeam/internal/gpu"
-	"latentbeam/internal/lend"
-	"latentbeam/internal/plan/layout"
-	"latentbeam/internal/transport"
+	"latentbeam/internal/devices/nvml"
+
+	"latentbeam/internal/cluster"
 	"latentbeam/stages/cost"
+	"latentbeam/stages/layout"
 )
 
 // JoinTime is how long the ranks of a set may take to find each other.
@@ -24,9 +24,9 @@ const JoinTime = time.Minute
 // Fleet is the devices of this process and of worker processes on other hosts, numbered in this order. A lease
 // prefers devices of one process. A worker that fails to answer is lost, and asked again a few times.
 type Fleet struct {
-	local  lend.Pool
+	local  Pool
 	here   int // devices of this process
-	node   *transport.Node
+	node   *cluster.Node
 	job    FleetJob
 	run    string // of the job, see Request
 	class  string // numeric, "" until a worker says, where this process has no devices
@@ -48,7 +48,7 @@ type host struct {
 	first  int                  // number of its first device
 	layout []layout.DeviceModel // nil: not known
 	labels []string             // nil: its devices are alike
-	survey *gpu.Survey          // nil: how its devices are linked is not known
+	survey *nvml.Survey         // nil: how its devices are linked is not known
 	speeds []float64
 	memory cost.Memory // of each device
 	lost   bool
@@ -67,7 +67,7 @@ type FleetJob struct {
 // Dial asks the workers at addrs what they have and returns the fleet with the devices of local, which may have
 // none: then the first worker says in which numeric class the job computes. They must open the same job with the
 // same weights, and all compute in one class, or the bytes would differ. Close ends the fleet.
-func Dial(ctx context.Context, local lend.Pool, token transport.Token, addrs []string, job FleetJob) (*Fleet, error) {
+func Dial(ctx context.Context, local Pool, token cluster.Token, addrs []string, job FleetJob) (*Fleet, error) {
 	f := newFleet(local, token, job)
 	if err := f.dial(ctx, addrs); err != nil {
 		return nil, err
@@ -76,8 +76,8 @@ func Dial(ctx context.Context, local lend.Pool, token transport.Token, addrs []s
 }
 
 // newFleet returns the fleet of local alone.
-func newFleet(local lend.Pool, token transport.Token, job FleetJob) *Fleet {
-	f := &Fleet{local: local, here: len(local.Speeds()), node: transport.NewNode(token), job: job, run: rand.Text(),
+func newFleet(local Pool, token cluster.Token, job FleetJob) *Fleet {
+	f := &Fleet{local: local, here: len(local.Speeds()), node: cluster.NewNode(token), job: job, run: rand.Text(),
 		speeds: slices.Clone(local.Speeds()), changed: make(chan struct{})}
 	f.end, f.close = context.WithCancel(context.Background())
 	if f.here > 0 {
@@ -173,7 +173,7 @@ func (f *Fleet) without() string {
 
 // Exchanges returns how sets with devices of other hosts have exchanged, as far as devices of this process were
 // in them.
-func (f *Fleet) Exchanges() transport.Links { return f.node.Links() }
+func (f *Fleet) Exchanges() cluster.Links { return f.node.Links() }
 
 // Expect tells the workers which rows are to be computed, so that they arrange their weights for them. One that does
 // not answer is lost.

@@ -11,22 +11,22 @@ import (
 	"testing"
 	"time"
 
-	"latentbeam/internal/plan/layout"
-	"latentbeam/internal/transport"
+	"latentbeam/internal/cluster"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages/cost"
+	"latentbeam/stages/layout"
 )
 
 // long is more than anything here takes, on a machine that does much else.
 const long = 4 * time.Minute
 
 // answering is a worker that says what it has, until stop.
-func answering(t *testing.T, addr string, token transport.Token, reply Reply) (at string, stop func()) {
+func answering(t *testing.T, addr string, token cluster.Token, reply Reply) (at string, stop func()) {
 	t.Helper()
-	node, err := transport.Listen(addr, token)
+	node, err := cluster.Listen(addr, token)
 	for began := time.Now(); err != nil && time.Since(began) < long/2; { // another program may have the port for a while
 		time.Sleep(10 * time.Millisecond)
-		node, err = transport.Listen(addr, token)
+		node, err = cluster.Listen(addr, token)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func answering(t *testing.T, addr string, token transport.Token, reply Reply) (a
 // A worker that is lost is asked again, and lent again when it is back. A fleet without devices of its own
 // waits for it.
 func TestALostWorkerComesBack(t *testing.T) {
-	token := transport.Token("a secret of the tests")
+	token := cluster.Token("a secret of the tests")
 	local, err := NewCPU(0, 1, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +111,7 @@ func TestALostWorkerComesBack(t *testing.T) {
 
 // A worker that stays away is given up; without any other the job has to end.
 func TestALostWorkerIsGivenUp(t *testing.T) {
-	token := transport.Token("a secret of the tests")
+	token := cluster.Token("a secret of the tests")
 	local, _ := NewCPU(0, 1, 0)
 	addr, stop := answering(t, "127.0.0.1:0", token, Reply{Speeds: []float64{1}, Class: local.Class()})
 	f, err := Dial(t.Context(), local, token, []string{addr}, FleetJob{Start: json.RawMessage("{}")})
@@ -135,7 +135,7 @@ func TestALostWorkerIsGivenUp(t *testing.T) {
 // A worker that is refused leaves nothing of the fleet behind. The class is that of this process or, where that has no
 // devices, of the first worker.
 func TestARefusedWorker(t *testing.T) {
-	token := transport.Token("a secret of the tests")
+	token := cluster.Token("a secret of the tests")
 	none, _ := NewCPU(0, 1, 0)
 	one, _ := NewCPU(1, 1, 0)
 	gpus, stop := answering(t, "127.0.0.1:0", token, Reply{Speeds: []float64{1}, Class: "cuda/sm_80"})
@@ -178,7 +178,7 @@ func TestARefusedWorker(t *testing.T) {
 
 // Links between GPUs of several hosts take of the memory for batches, unless the job says how much that is.
 func TestLinksTakeMemory(t *testing.T) {
-	token := transport.Token("a secret of the tests")
+	token := cluster.Token("a secret of the tests")
 	none, _ := NewCPU(0, 1, 0)
 	const memory = 16 << 30
 	offer := func(class string, job FleetJob, workers int) int64 {
@@ -221,7 +221,7 @@ func TestLinksTakeMemory(t *testing.T) {
 
 // Devices are told apart by host and, where a worker does, by name; the processors of a host are one piece of hardware.
 func TestLabels(t *testing.T) {
-	token := transport.Token("a secret of the tests")
+	token := cluster.Token("a secret of the tests")
 	local, _ := NewCPU(2, 1, 0)
 	reply := Reply{Speeds: []float64{1, 1}, Class: local.Class()}
 	plain, stop := answering(t, "127.0.0.1:0", token, reply)
@@ -275,7 +275,7 @@ func TestADrainedDeviceIsPassedOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	local := draining{cpu, make(chan struct{})}
-	f, err := Dial(t.Context(), local, transport.Token("a secret of the tests"), nil, FleetJob{Start: json.RawMessage("{}")})
+	f, err := Dial(t.Context(), local, cluster.Token("a secret of the tests"), nil, FleetJob{Start: json.RawMessage("{}")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -309,7 +309,7 @@ func TestADrainedDeviceIsPassedOn(t *testing.T) {
 // TestDrainedDevicesOfAFleet: a device of a worker that is drained is lent no more, alone or in a set, and is not there;
 // one of this process only where its pool can.
 func TestDrainedDevicesOfAFleet(t *testing.T) {
-	token := transport.Token("a secret of the tests")
+	token := cluster.Token("a secret of the tests")
 	local, _ := NewCPU(1, 1, 0)
 	addr, stop := answering(t, "127.0.0.1:0", token, Reply{Speeds: []float64{1, 1}, Class: local.Class()})
 	defer stop()
@@ -339,7 +339,7 @@ func TestDrainedDevicesOfAFleet(t *testing.T) {
 // TestAFleetLearnsWhatBlocksGaveBack: a worker whose blocks pass through memory from now on has more room for batches,
 // and says so with its answer; an answer that says nothing leaves it.
 func TestAFleetLearnsWhatBlocksGaveBack(t *testing.T) {
-	token := transport.Token("a secret of the tests")
+	token := cluster.Token("a secret of the tests")
 	local, _ := NewCPU(0, 1, 0)
 	for _, more := range []int64{0, 1 << 30} {
 		reply := Reply{Speeds: []float64{1}, Class: local.Class(), Memory: cost.Memory{Target: more / 2, Limit: more}}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"latentbeam/internal/transport"
+	"latentbeam/internal/cluster"
 	"latentbeam/kernels"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
@@ -154,7 +154,7 @@ func (f *Fleet) set(ctx context.Context, devices []int) (set *stages.Set, releas
 			}
 		}
 	}
-	table := transport.NewTable(addrs)
+	table := cluster.NewTable(addrs)
 	table.Link = f.linked()
 	for _, h := range f.hosts {
 		if len(ranks[h]) == 0 {

@@ -3,7 +3,7 @@ package devices
 import (
 	"testing"
 
-	"latentbeam/internal/testaid"
+	"latentbeam/internal/system/testaid"
 )
 
 // TestMain leaves out what is logged of workers.

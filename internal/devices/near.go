@@ -3,20 +3,20 @@ package devices
 import (
 	"slices"
 
-	"latentbeam/internal/gpu"
-	"latentbeam/internal/lend"
-	"latentbeam/internal/plan/layout"
+	"latentbeam/internal/devices/nvml"
+
+	"latentbeam/stages/layout"
 )
 
 // processDevices is the devices of one process, numbered from first on.
 type processDevices struct {
 	first, count int
-	survey       *gpu.Survey          // nil: how they are linked is not known
+	survey       *nvml.Survey         // nil: how they are linked is not known
 	layout       []layout.DeviceModel // nil: not known
 }
 
 // placeOf is the place of a pool's devices, as far as it knows them.
-func placeOf(pool lend.Pool) (p processDevices) {
+func placeOf(pool Pool) (p processDevices) {
 	can := pool.Capabilities()
 	if can.Survey != nil {
 		s := can.Survey()
@@ -151,9 +151,9 @@ func (f *Fleet) Settle(devices []layout.DeviceModel) {
 }
 
 // Capabilities says what is known of the devices of all processes. What weights take, each process knows.
-func (f *Fleet) Capabilities() lend.PoolCapabilities {
-	return lend.PoolCapabilities{Layout: f.Layout, Closest: f.Closest,
-		Hardware: &lend.Hardware{Label: f.Label, Note: f.Note, Drain: f.Drain}}
+func (f *Fleet) Capabilities() PoolCapabilities {
+	return PoolCapabilities{Layout: f.Layout, Closest: f.Closest,
+		Hardware: &Hardware{Label: f.Label, Note: f.Note, Drain: f.Drain}}
 }
 
 // Label names the hardware of a device: the processors of a host are one piece of it.

@@ -7,35 +7,35 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/gpu"
-	"latentbeam/internal/gpu/gputest"
-	"latentbeam/internal/lend"
-	"latentbeam/internal/plan/layout"
-	"latentbeam/internal/transport"
+	"latentbeam/internal/devices/nvml"
+	"latentbeam/internal/devices/nvml/gputest"
+
+	"latentbeam/internal/cluster"
+	"latentbeam/stages/layout"
 )
 
 // surveyed is a pool of processors that says how they are linked, as one of GPUs does.
 type surveyed struct {
 	*CPU
-	survey gpu.Survey
+	survey nvml.Survey
 	kind   string // as layout.ParseDevices takes it
 }
 
-func (s surveyed) Capabilities() lend.PoolCapabilities {
+func (s surveyed) Capabilities() PoolCapabilities {
 	d, err := layout.ParseDevices(s.kind)
 	if err != nil {
 		panic(err)
 	}
 	can := s.CPU.Capabilities()
-	can.Survey = func() gpu.Survey { return s.survey }
+	can.Survey = func() nvml.Survey { return s.survey }
 	can.Layout = func() []layout.DeviceModel { return d }
 	return can
 }
 
 // machine is a process with the devices of a host, or with n of which nothing is known.
-func machine(t *testing.T, host *gputest.Host, kind string, n int) lend.Pool {
+func machine(t *testing.T, host *gputest.Host, kind string, n int) Pool {
 	t.Helper()
-	var s gpu.Survey
+	var s nvml.Survey
 	if host != nil {
 		s, _ = host.Survey()
 		n = len(s.Devices)
@@ -51,9 +51,9 @@ func machine(t *testing.T, host *gputest.Host, kind string, n int) lend.Pool {
 }
 
 // fleetOf is the fleet of a process and of workers with these devices.
-func fleetOf(t *testing.T, local lend.Pool, workers ...lend.Pool) *Fleet {
+func fleetOf(t *testing.T, local Pool, workers ...Pool) *Fleet {
 	t.Helper()
-	token := transport.Token("a secret of the tests")
+	token := cluster.Token("a secret of the tests")
 	var addrs []string
 	for _, w := range workers {
 		reply := Reply{Speeds: w.Speeds(), Class: local.Class()}
@@ -77,32 +77,32 @@ func TestSetsOfAFleetFollowLinks(t *testing.T) {
 	all := func(n int) []int { return numbers(0, n) }
 	for _, c := range []struct {
 		name    string
-		local   lend.Pool
-		workers []lend.Pool
+		local   Pool
+		workers []Pool
 		free    []int
 		n       int
 		want    []int
 	}{
-		{"alike: here", machine(t, a100s, "8xA100", 0), []lend.Pool{machine(t, a100s, "8xA100", 0)}, all(16), 4, all(4)},
-		{"NVLink there, PCIe here", machine(t, t4s, "4xT4", 0), []lend.Pool{machine(t, a100s, "8xA100", 0)}, all(12), 2,
+		{"alike: here", machine(t, a100s, "8xA100", 0), []Pool{machine(t, a100s, "8xA100", 0)}, all(16), 4, all(4)},
+		{"NVLink there, PCIe here", machine(t, t4s, "4xT4", 0), []Pool{machine(t, a100s, "8xA100", 0)}, all(12), 2,
 			[]int{4, 5}},
-		{"NVLink here, PCIe there", machine(t, a100s, "8xA100", 0), []lend.Pool{machine(t, t4s, "4xT4", 0)}, all(12), 2,
+		{"NVLink here, PCIe there", machine(t, a100s, "8xA100", 0), []Pool{machine(t, t4s, "4xT4", 0)}, all(12), 2,
 			[]int{0, 1}},
-		{"one device: here", machine(t, t4s, "4xT4", 0), []lend.Pool{machine(t, a100s, "8xA100", 0)}, all(12), 1,
+		{"one device: here", machine(t, t4s, "4xT4", 0), []Pool{machine(t, a100s, "8xA100", 0)}, all(12), 1,
 			[]int{0}},
-		{"a whole island", machine(t, islands, "4xA100+4xA100", 0), []lend.Pool{machine(t, t4s, "4xT4", 0)},
+		{"a whole island", machine(t, islands, "4xA100+4xA100", 0), []Pool{machine(t, t4s, "4xT4", 0)},
 			[]int{0, 1, 3, 4, 5, 6, 7, 8, 9}, 4, []int{4, 5, 6, 7}},
 		{"an island there, a broken one here", machine(t, islands, "4xA100+4xA100", 0),
-			[]lend.Pool{machine(t, islands, "4xA100+4xA100", 0)}, []int{0, 1, 2, 4, 5, 6, 12, 13, 14, 15}, 4,
+			[]Pool{machine(t, islands, "4xA100+4xA100", 0)}, []int{0, 1, 2, 4, 5, 6, 12, 13, 14, 15}, 4,
 			[]int{12, 13, 14, 15}},
-		{"PCIe of one host before the network", machine(t, t4s, "4xT4", 0), []lend.Pool{machine(t, t4s, "4xT4", 0)},
+		{"PCIe of one host before the network", machine(t, t4s, "4xT4", 0), []Pool{machine(t, t4s, "4xT4", 0)},
 			[]int{0, 1, 5, 6, 7}, 3, []int{5, 6, 7}},
 		{"no host has as many: this one, then that with the most", machine(t, nil, "", 2),
-			[]lend.Pool{machine(t, nil, "", 1), machine(t, nil, "", 3)}, all(6), 5, []int{0, 1, 3, 4, 5}},
+			[]Pool{machine(t, nil, "", 1), machine(t, nil, "", 3)}, all(6), 5, []int{0, 1, 3, 4, 5}},
 		{"of the last host those that are linked", machine(t, nil, "", 3),
-			[]lend.Pool{machine(t, gputest.Mixed(), "2xA100+2xT4", 0)}, all(7), 5, []int{0, 1, 2, 4, 6}},
-		{"processors: here", machine(t, nil, "", 2), []lend.Pool{machine(t, nil, "", 3)}, all(5), 2, all(2)},
-		{"processors: there", machine(t, nil, "", 2), []lend.Pool{machine(t, nil, "", 3)}, all(5), 3, []int{2, 3, 4}},
+			[]Pool{machine(t, gputest.Mixed(), "2xA100+2xT4", 0)}, all(7), 5, []int{0, 1, 2, 4, 6}},
+		{"processors: here", machine(t, nil, "", 2), []Pool{machine(t, nil, "", 3)}, all(5), 2, all(2)},
+		{"processors: there", machine(t, nil, "", 2), []Pool{machine(t, nil, "", 3)}, all(5), 3, []int{2, 3, 4}},
 	} {
 		f := fleetOf(t, c.local, c.workers...)
 		if got := f.Closest(c.free, c.n); !slices.Equal(got, c.want) {
@@ -139,12 +139,12 @@ func TestLayoutOfAFleet(t *testing.T) {
 // TestNonsense: a worker that describes other devices than it has is refused.
 func TestNonsense(t *testing.T) {
 	local := machine(t, nil, "", 1)
-	token := transport.Token("a secret of the tests")
+	token := cluster.Token("a secret of the tests")
 	for text, spoil := range map[string]func(r *Reply){
 		"it describes 1 of 2":                 func(r *Reply) { r.Layout = r.Layout[:1] },
 		"it surveys 1 of 2":                   func(r *Reply) { r.Survey.Devices = r.Survey.Devices[:1] },
-		"it surveys 0 of 2":                   func(r *Reply) { r.Survey = &gpu.Survey{} },
-		"it surveys 3 links of a device to 2": func(r *Reply) { r.Survey.Links[1] = make([]gpu.Link, 3) },
+		"it surveys 0 of 2":                   func(r *Reply) { r.Survey = &nvml.Survey{} },
+		"it surveys 3 links of a device to 2": func(r *Reply) { r.Survey.Links[1] = make([]nvml.Link, 3) },
 	} {
 		s, _ := gputest.A100s(2).Survey()
 		s = s.Of([]int{0, 1}) // a copy

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"time"
 
-	"latentbeam/internal/gpu"
-	"latentbeam/internal/lend"
-	"latentbeam/internal/plan/layout"
-	"latentbeam/internal/transport"
+	"latentbeam/internal/devices/nvml"
+
+	"latentbeam/internal/cluster"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages/cost"
+	"latentbeam/stages/layout"
 )
 
 // Request is what a job asks of a worker process, one a connection. Its body is a coded batch.
@@ -28,9 +28,9 @@ type Request struct {
 	// Stage is the stage to run; "" asks only for what the worker has.
 	Stage string `json:"stage,omitempty"`
 	// Table, Ranks and Speeds are the set: who is where, which ranks are this worker's, and how fast each is.
-	Table  transport.Table `json:"table"`
-	Ranks  []int           `json:"ranks,omitempty"`
-	Speeds []float64       `json:"speeds,omitempty"`
+	Table  cluster.Table `json:"table"`
+	Ranks  []int         `json:"ranks,omitempty"`
+	Speeds []float64     `json:"speeds,omitempty"`
 	// Devices are the numbers of this worker's devices, one for each of its ranks.
 	Devices []int `json:"devices,omitempty"`
 	// Patience is how long its ranks wait for others that do not come.
@@ -57,12 +57,12 @@ type Reply struct {
 	// Layout is what the cost model knows of the devices, and Survey how they are linked, where the worker's pool does.
 	Layout []layout.DeviceModel `json:"layout,omitempty"`
 	// Labels tell the worker's devices apart; see lend.Hardware.
-	Labels []string    `json:"labels,omitempty"`
-	Survey *gpu.Survey `json:"survey,omitempty"`
+	Labels []string     `json:"labels,omitempty"`
+	Survey *nvml.Survey `json:"survey,omitempty"`
 }
 
 // Describe adds what a pool knows of its devices and how they are linked.
-func (r *Reply) Describe(devices lend.Pool) {
+func (r *Reply) Describe(devices Pool) {
 	here := placeOf(devices)
 	r.Layout, r.Survey = here.layout, here.survey
 	if hw := devices.Capabilities().Hardware; hw != nil {

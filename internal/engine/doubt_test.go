@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"latentbeam/internal/devices/gpus"
-	"latentbeam/internal/gpu/gputest"
-	"latentbeam/internal/testaid"
+	"latentbeam/internal/devices/nvml/gputest"
+	"latentbeam/internal/system/testaid"
 	"latentbeam/kernels"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"

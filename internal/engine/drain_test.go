@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 
 	"latentbeam/internal/devices/gpus"
-	"latentbeam/internal/gpu/gputest"
-	"latentbeam/internal/testaid"
+	"latentbeam/internal/devices/nvml/gputest"
+	"latentbeam/internal/system/testaid"
 	"latentbeam/kernels"
 	"latentbeam/stages"
 )

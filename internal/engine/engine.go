@@ -7,13 +7,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"latentbeam/internal/devices"
 	"latentbeam/internal/engine/keys"
 	"latentbeam/internal/engine/recovery"
 	"latentbeam/internal/engine/schedule"
-	"latentbeam/internal/ledger"
-	"latentbeam/internal/lend"
-	"latentbeam/internal/observe"
-	"latentbeam/internal/store"
+	"latentbeam/internal/storage/ledger"
+	"latentbeam/internal/storage/store"
+	"latentbeam/internal/watch/board"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 )
@@ -34,7 +34,7 @@ type Engine struct {
 	Store    store.Store
 	Ledger   *ledger.Ledger
 	Progress *Progress
-	Board    *observe.Board
+	Board    *board.Board
 	Keep     map[stages.Kind]bool   // what is published: video, latents, text
 	Earlier  func(schemas.Key) bool // whether an earlier run published files of a row; nil: none did
 	// Published is told of the poster of every row that this process has published; nil: nobody asks.
@@ -55,7 +55,7 @@ type Engine struct {
 
 // New returns an engine for these steps on the devices of a pool. Its other fields are the caller's to set before the
 // first pass.
-func New(steps []stages.Step, pool lend.Pool) *Engine {
+func New(steps []stages.Step, pool devices.Pool) *Engine {
 	s := schedule.New(clock{}, steps, pool)
 	return &Engine{Schedule: s, Recovery: recovery.New(s), Progress: &Progress{}, Board: newBoard(steps, pool)}
 }

@@ -7,10 +7,10 @@ import (
 	"slices"
 	"testing"
 
+	"latentbeam/internal/devices"
 	"latentbeam/internal/engine/keys"
-	"latentbeam/internal/ledger"
-	"latentbeam/internal/lend"
-	"latentbeam/internal/store/dir"
+	"latentbeam/internal/storage/ledger"
+	"latentbeam/internal/storage/store/dir"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
@@ -50,12 +50,12 @@ func (p *fakePool) LeaseThese(ctx context.Context, devices []int) (*stages.Set, 
 	return p.LeaseSet(ctx, len(devices))
 }
 
-func (p *fakePool) Size() int                           { return cap(p.slots) }
-func (p *fakePool) Speeds() []float64                   { return slices.Repeat([]float64{1}, p.Size()) }
-func (p *fakePool) Changed() <-chan struct{}            { return nil }
-func (p *fakePool) Memory() cost.Memory                 { return p.memory }
-func (p *fakePool) Class() string                       { return "fake" }
-func (p *fakePool) Capabilities() lend.PoolCapabilities { return lend.PoolCapabilities{} }
+func (p *fakePool) Size() int                              { return cap(p.slots) }
+func (p *fakePool) Speeds() []float64                      { return slices.Repeat([]float64{1}, p.Size()) }
+func (p *fakePool) Changed() <-chan struct{}               { return nil }
+func (p *fakePool) Memory() cost.Memory                    { return p.memory }
+func (p *fakePool) Class() string                          { return "fake" }
+func (p *fakePool) Capabilities() devices.PoolCapabilities { return devices.PoolCapabilities{} }
 
 // idle is a device that computes nothing.
 type idle struct{ kernels.Backend }

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"latentbeam/internal/devices"
 	"latentbeam/internal/engine/schedule"
-	"latentbeam/internal/lend"
-	"latentbeam/internal/observe"
+	"latentbeam/internal/watch/board"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
@@ -19,23 +19,23 @@ import (
 // The board of a job: what whoever watches it is told.
 
 // newBoard returns the board of a process with these steps and devices.
-func newBoard(steps []stages.Step, pool lend.Pool) *observe.Board {
+func newBoard(steps []stages.Step, pool devices.Pool) *board.Board {
 	names := make([]string, len(steps))
 	for i, s := range steps {
 		names[i] = s.Name
 	}
 	if pool == nil {
-		return observe.New(names, nil)
+		return board.New(names, nil)
 	}
 	devices := make([]string, len(pool.Speeds()))
 	for i := range devices {
 		devices[i] = deviceName(pool, i)
 	}
-	return observe.New(names, devices)
+	return board.New(names, devices)
 }
 
 // deviceName names a device of a pool for people, such as "cpu:0"; a device of another host by that, too.
-func deviceName(pool lend.Pool, device int) string {
+func deviceName(pool devices.Pool, device int) string {
 	kind, _, _ := strings.Cut(pool.Class(), "/")
 	name := fmt.Sprintf("%s:%d", kind, device)
 	can := pool.Capabilities()
@@ -81,7 +81,7 @@ func idOf(e *stages.Element) string {
 
 // follow notes on the board that the batch of a grant is on its devices. The stage tells its steps under the context
 // that it returns.
-func (e *Engine) follow(ctx context.Context, stage string, set *stages.Set, g *schedule.Grant) (context.Context, *observe.Batch) {
+func (e *Engine) follow(ctx context.Context, stage string, set *stages.Set, g *schedule.Grant) (context.Context, *board.Batch) {
 	names := make([]string, len(g.Devices))
 	for i, d := range g.Devices {
 		names[i] = deviceName(e.Pool, d)
@@ -90,7 +90,7 @@ func (e *Engine) follow(ctx context.Context, stage string, set *stages.Set, g *s
 	ctx = stages.WithNote(stages.WithProgress(ctx, work.Step), work.Note)
 	if e.Board.WantsSmall() {
 		ctx = kernels.WithExchanges(ctx, func(be kernels.Backend, tag kernels.Tag, began time.Time, bytes int64) {
-			s := observe.Span{Kind: observe.Exchange, Name: tag.Op, Stage: stage, Begin: began, End: time.Now(), Bytes: bytes}
+			s := board.Span{Kind: board.Exchange, Name: tag.Op, Stage: stage, Begin: began, End: time.Now(), Bytes: bytes}
 			if i := slices.Index(set.Devices, be); i >= 0 && i < len(names) {
 				s.Devices = names[i : i+1]
 			}
@@ -103,11 +103,11 @@ func (e *Engine) follow(ctx context.Context, stage string, set *stages.Set, g *s
 // published notes on the board that rows have reached the output.
 func (e *Engine) published(group []*stages.Element, began time.Time) {
 	now := time.Now()
-	e.Board.Tell(observe.Span{Kind: observe.Publish, Stage: "publish", Rows: idsOf(group), Count: len(group), Begin: began, End: now})
+	e.Board.Tell(board.Span{Kind: board.Publish, Stage: "publish", Rows: idsOf(group), Count: len(group), Begin: began, End: now})
 	for _, el := range group {
 		failure, shape := failureOf(el), ShapeName(&el.Row)
 		e.Board.Settled(shape, failure, reasonOf(el))
-		s := observe.Span{Kind: observe.Row, Stage: "publish", Shape: shape, Rows: []string{idOf(el)}, Count: 1,
+		s := board.Span{Kind: board.Row, Stage: "publish", Shape: shape, Rows: []string{idOf(el)}, Count: 1,
 			Begin: now, End: now, Failure: failure}
 		if el.Failed != nil {
 			s.Stage, s.Error = el.Failed.Stage, el.Failed.Message

@@ -11,17 +11,17 @@ import (
 	"testing/synctest"
 	"time"
 
+	"latentbeam/internal/cluster"
 	"latentbeam/internal/devices/gpus"
-	"latentbeam/internal/gpu"
-	"latentbeam/internal/gpu/gputest"
-	"latentbeam/internal/transport"
+	"latentbeam/internal/devices/nvml"
+	"latentbeam/internal/devices/nvml/gputest"
 	"latentbeam/kernels"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
 
 // fakeGPUs is a Maker whose devices compute nothing.
-type fakeGPUs struct{ survey gpu.Survey }
+type fakeGPUs struct{ survey nvml.Survey }
 
 // fakeGPU is a device that is what its UUID says.
 type fakeGPU struct {
@@ -43,7 +43,7 @@ func (m fakeGPUs) Visible() (out []gpus.Visible, err error) {
 func (m fakeGPUs) Open(uuid string) (kernels.Backend, error) { return fakeGPU{uuid: uuid}, nil }
 
 func (m fakeGPUs) Connect(devices []kernels.Backend) ([]kernels.Transport, error) {
-	return transport.Shared(len(devices)), nil
+	return cluster.Shared(len(devices)), nil
 }
 
 func (m fakeGPUs) Staged() int64 { return 0 }
@@ -160,7 +160,7 @@ func TestGPUsOfAHost(t *testing.T) {
 	t.Run("an application's fault", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			host := gputest.A100s(4)
-			out, used, _, err := onHost(t, host, 1, 12, func() { host.Happen(2, gpu.XID, 31) })
+			out, used, _, err := onHost(t, host, 1, 12, func() { host.Happen(2, nvml.XID, 31) })
 			if check(t, out, 12); err != nil || len(used) != 12 {
 				t.Errorf("%d runs, %v", len(used), err)
 			}

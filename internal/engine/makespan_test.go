@@ -12,9 +12,9 @@ import (
 
 	"latentbeam/internal/engine/memory"
 	"latentbeam/internal/engine/schedule"
-	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
 	"latentbeam/stages"
+	"latentbeam/stages/layout"
 )
 
 var updateMakespans = flag.Bool("update-makespans", false, "write testdata/makespans.golden")

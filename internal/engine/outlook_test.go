@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"latentbeam/internal/engine/schedule"
-	"latentbeam/internal/plan/layout"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/cost"
+	"latentbeam/stages/layout"
 )
 
 // foresight is what is known of the jobs of a world before they run.

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"latentbeam/internal/ledger"
+	"latentbeam/internal/storage/ledger"
 	"latentbeam/stages"
 )
 

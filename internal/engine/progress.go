@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"latentbeam/internal/runs"
+	"latentbeam/internal/watch/runfiles"
 	"latentbeam/kernels"
 	"latentbeam/schemas/fault"
 )
@@ -87,7 +87,7 @@ func (s *StageTime) Beside() (work []KernelTime) {
 }
 
 // Add adds work of another process.
-func (s *StageTime) Add(w runs.HostWork) {
+func (s *StageTime) Add(w runfiles.HostWork) {
 	i := slices.IndexFunc(s.Kernels, func(k KernelTime) bool { return k.Kernel == w.Name })
 	if i < 0 {
 		i = len(s.Kernels)
@@ -97,11 +97,11 @@ func (s *StageTime) Add(w runs.HostWork) {
 }
 
 // Facts returns the time of every stage as the output has it.
-func (p *Progress) Facts() (all []runs.StageTotals) {
+func (p *Progress) Facts() (all []runfiles.StageTotals) {
 	for _, s := range p.Stages() {
-		one := runs.StageTotals{Stage: s.Stage, Busy: s.Busy.Seconds()}
+		one := runfiles.StageTotals{Stage: s.Stage, Busy: s.Busy.Seconds()}
 		for _, k := range s.Beside() {
-			one.Beside = append(one.Beside, runs.HostWork{Name: k.Kernel, Busy: k.Busy.Seconds()})
+			one.Beside = append(one.Beside, runfiles.HostWork{Name: k.Kernel, Busy: k.Busy.Seconds()})
 		}
 		all = append(all, one)
 	}

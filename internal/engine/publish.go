@@ -13,8 +13,8 @@ import (
 	"sync"
 	"time"
 
-	"latentbeam/internal/ledger"
-	"latentbeam/internal/store"
+	"latentbeam/internal/storage/ledger"
+	"latentbeam/internal/storage/store"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"

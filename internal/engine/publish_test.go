@@ -10,9 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"latentbeam/internal/ledger"
-	"latentbeam/internal/store"
-	"latentbeam/internal/store/dir"
+	"latentbeam/internal/storage/ledger"
+	"latentbeam/internal/storage/store"
+	"latentbeam/internal/storage/store/dir"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 )

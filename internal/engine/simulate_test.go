@@ -16,11 +16,11 @@ import (
 	"time"
 
 	"latentbeam/internal/engine/schedule"
-	"latentbeam/internal/plan/layout"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/cost"
+	"latentbeam/stages/layout"
 	"latentbeam/stages/sequence"
 )
 
@@ -343,7 +343,7 @@ var update = flag.Bool("update", false, "write the table into the documentation"
 // one moment may be taken in another order, so numbers may differ by one percent.
 func documented(t *testing.T, mark, table string) {
 	t.Helper()
-	const name = "../plan/README.md"
+	const name = "../../stages/layout/README.md"
 	data, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"latentbeam/internal/ledger"
-	"latentbeam/internal/runs"
+	"latentbeam/internal/storage/ledger"
+	"latentbeam/internal/watch/runfiles"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
@@ -18,8 +18,8 @@ type Spread struct {
 	// Since is the generation of the ledger with which the job began: such records and later ones are of this job.
 	Since uint32
 	// Blocks says where the rows lie that are to be computed, and Rows reads some of them.
-	Blocks func(context.Context) ([]runs.Block, error)
-	Rows   func(context.Context, runs.Block) (*stages.Batch, error)
+	Blocks func(context.Context) ([]runfiles.Block, error)
+	Rows   func(context.Context, runfiles.Block) (*stages.Batch, error)
 	// Tensors brings the tensors of an element that has crossed the shuffle; nil: there are none.
 	Tensors func(*stages.Element) error
 	// Begin is called when a bundle behind the shuffle begins. It returns the rows with which processes have died. End is

@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"latentbeam/internal/ledger"
-	"latentbeam/internal/store"
+	"latentbeam/internal/storage/ledger"
+	"latentbeam/internal/storage/store"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"latentbeam/internal/config"
-	"latentbeam/internal/store"
-	"latentbeam/internal/testaid"
+	"latentbeam/internal/storage/store"
+	"latentbeam/internal/system/testaid"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 )

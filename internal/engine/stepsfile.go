@@ -16,7 +16,7 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
-	"latentbeam/stages/safetensors"
+	"latentbeam/stages/weights/safetensors"
 )
 
 // A file of steps is a safetensors file: latents, memory.NAME for what the sampler remembers, clip.N for the clips before,

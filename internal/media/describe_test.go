@@ -11,7 +11,7 @@ import (
 
 	"github.com/Eyevinn/mp4ff/mp4"
 
-	"latentbeam/internal/testaid"
+	"latentbeam/internal/system/testaid"
 	"latentbeam/schemas"
 )
 

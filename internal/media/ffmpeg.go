@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"latentbeam/internal/media/h264"
+	"latentbeam/internal/system"
 	"latentbeam/internal/system/process"
-	"latentbeam/internal/temporary"
 	"latentbeam/schemas"
 )
 
@@ -72,7 +72,7 @@ func (p x264) Encode(ctx context.Context, c *schemas.Clip) (*schemas.Encoded, er
 		return nil, fmt.Errorf("encode video: size %dx%d: 4:2:0 video needs even sides, %dx%d for instance",
 			c.Width, c.Height, c.Width&^1, c.Height&^1)
 	}
-	dir, err := temporary.Dir(temporary.FFmpeg)
+	dir, err := system.TempDir(system.FFmpeg)
 	if err != nil {
 		return nil, fmt.Errorf("encode video: %w", err)
 	}

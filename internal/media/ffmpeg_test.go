@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"latentbeam/internal/media/h264"
-	"latentbeam/internal/testaid"
+	"latentbeam/internal/system/testaid"
 	"latentbeam/schemas"
 )
 

@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"latentbeam/internal/limits"
-	"latentbeam/internal/testaid"
+	"latentbeam/internal/system"
+	"latentbeam/internal/system/testaid"
 )
 
 // largePicture is set in the process that reads pictures for TestLargePictures: the path of one.
@@ -50,7 +50,7 @@ func readLarge(t *testing.T, path string) {
 	if err := unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: limit, Max: limit}); err != nil {
 		t.Fatal(err)
 	}
-	if free := limits.Available(); free > more {
+	if free := system.AvailableMemory(); free > more {
 		t.Fatalf("%d bytes are free", free)
 	}
 	var all sync.WaitGroup

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"latentbeam/internal/limits"
+	"latentbeam/internal/system"
 )
 
 // room is the memory that decoded pictures may take. What bounds the process bounds it: see limits.
@@ -23,7 +23,7 @@ func newRoom(bytes, most int64) *room { return &room{bytes, most, semaphore.NewW
 // pictures is the room of this process: a fifth of the memory that there is, which batches leave (devices.NewCPU). A
 // variable for tests.
 var pictures = sync.OnceValue(func() *room {
-	free := limits.Available()
+	free := system.AvailableMemory()
 	return newRoom(max(1, free/5), free/2)
 })
 

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"latentbeam/internal/testaid"
+	"latentbeam/internal/system/testaid"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cuda"
 	"latentbeam/schemas/fault"

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"latentbeam/internal/engine"
-	"latentbeam/internal/runpage"
+	"latentbeam/internal/watch/runpage"
 )
 
 // Foreseen is what was predicted of a run before it began; Why says why nothing was.

@@ -10,11 +10,11 @@ import (
 	"latentbeam/internal/engine"
 	"latentbeam/internal/engine/host"
 	"latentbeam/internal/engine/schedule"
-	"latentbeam/internal/lend"
-	"latentbeam/internal/plan/layout"
+
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages/cost"
+	"latentbeam/stages/layout"
 )
 
 // Predictor is what a forecast knows of a job.
@@ -22,7 +22,7 @@ type Predictor struct {
 	Config *config.Config
 	Engine *engine.Engine
 	Host   *host.Stages
-	Local  lend.Pool      // devices of this process
+	Local  devices.Pool   // devices of this process
 	Fleet  *devices.Fleet // with those of other hosts; nil where there are none
 }
 
@@ -60,7 +60,7 @@ func (j *Predictor) Devices(w Work) ([]layout.DeviceModel, error) {
 	if known := local.Capabilities().Layout; known != nil { // a table knows them
 		return known(), nil
 	}
-	dev, release, err := lend.Lease(context.Background(), local) // the first
+	dev, release, err := devices.Lease(context.Background(), local) // the first
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (j *Predictor) numbers(w Work) kernels.DType {
 
 // measurable is a pool to measure on: the devices of this process, or where it has none for the job, a worker of
 // its CPU; those of other hosts are taken to be like it.
-func (j *Predictor) measurable() (lend.Pool, error) {
+func (j *Predictor) measurable() (devices.Pool, error) {
 	if j.Local.Size() > 0 {
 		return j.Local, nil
 	}

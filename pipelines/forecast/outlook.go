@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"latentbeam/internal/engine/schedule"
-	"latentbeam/internal/plan/layout"
 	"latentbeam/stages/cost"
+	"latentbeam/stages/layout"
 )
 
 // maxForeseen bounds the devices of a run that is played through: every lease looks at all widths of a set.

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"latentbeam/internal/engine/schedule"
-	"latentbeam/internal/plan/layout"
+	"latentbeam/stages/layout"
 )
 
 // Prediction is what the run of the new rows of a job takes, as far as the cost model is right: on machines that have

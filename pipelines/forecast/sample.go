@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"latentbeam/internal/engine"
-	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/cost"
+	"latentbeam/stages/layout"
 )
 
 const (

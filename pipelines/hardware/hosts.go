@@ -11,9 +11,9 @@ import (
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/devices"
-	"latentbeam/internal/jobfile"
-	"latentbeam/internal/lend"
-	"latentbeam/internal/transport"
+	"latentbeam/pipelines/jobfile"
+
+	"latentbeam/internal/cluster"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
@@ -23,12 +23,12 @@ import (
 const dialTime = 10 * time.Minute
 
 // Dial adds the workers of resources.hosts to those of this process; nil where it names none.
-func Dial(cfg *config.Config, start jobfile.Start, steps []stages.Step, local lend.Pool) (*devices.Fleet, error) {
+func Dial(cfg *config.Config, start jobfile.Start, steps []stages.Step, local devices.Pool) (*devices.Fleet, error) {
 	r := cfg.Resources
 	if len(r.Hosts) == 0 {
 		return nil, nil
 	}
-	token, err := transport.ReadToken(r.TokenFile)
+	token, err := cluster.ReadToken(r.TokenFile)
 	if err != nil {
 		return nil, cfg.Errorf("resources.token_file", "%v", err)
 	}
@@ -53,7 +53,7 @@ func Dial(cfg *config.Config, start jobfile.Start, steps []stages.Step, local le
 // notMet is the error of an unusable worker, or of a silent one that may answer in the next run.
 func notMet(cfg *config.Config, err error) error {
 	wrong := cfg.Errorf("resources.hosts", "%v", err)
-	if fault.ClassOf(err) != fault.ClassRetry || errors.Is(err, transport.ErrToken) {
+	if fault.ClassOf(err) != fault.ClassRetry || errors.Is(err, cluster.ErrToken) {
 		return wrong
 	}
 	return fault.TryAgain(wrong.WithFix("start it on that host (latentbeam worker --listen ADDR --token-file F) " +

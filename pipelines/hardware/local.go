@@ -12,11 +12,11 @@ import (
 	"latentbeam/internal/config"
 	"latentbeam/internal/devices"
 	"latentbeam/internal/devices/gpus"
-	"latentbeam/internal/gpu"
-	"latentbeam/internal/lend"
-	"latentbeam/internal/plan/layout"
+	"latentbeam/internal/devices/nvml"
+
 	"latentbeam/kernels/cpu"
 	"latentbeam/schemas/fault"
+	"latentbeam/stages/layout"
 )
 
 // Local says which devices of this host a process takes.
@@ -32,7 +32,7 @@ type Local struct {
 
 // Open opens the devices: GPUs where there are any and Device does not say otherwise, else workers of the CPU.
 // end gives them back.
-func (l Local) Open() (opened lend.Pool, end func(), err error) {
+func (l Local) Open() (opened devices.Pool, end func(), err error) {
 	if l.Device != "cpu" && l.Workers > 0 && !l.ofCPU() {
 		p, end, err := l.openGPUs()
 		if err == nil && l.Class != "" && p.Class() != l.Class {
@@ -106,8 +106,8 @@ func (l Local) without(err error) error {
 }
 
 // openHost opens what tells of the GPUs of this host; nil where nothing does.
-func openHost() (gpu.Host, func()) {
-	host, err := gpu.Open()
+func openHost() (nvml.Host, func()) {
+	host, err := nvml.Open()
 	if err != nil {
 		slog.Debug("GPUs are used without NVML: nothing is known of their links and health", "why", err)
 		return nil, func() {}
@@ -141,7 +141,7 @@ type Wanted struct {
 }
 
 // Open opens the devices of this process for a job.
-func Open(w Wanted) (lend.Pool, func(), error) {
+func Open(w Wanted) (devices.Pool, func(), error) {
 	r := w.Config.Resources
 	l := Local{Device: r.Device, Workers: r.Workers, Threads: r.Threads, Memory: int64(r.Memory), What: "job " + w.File}
 	if w.Config.Given("resources.workers") {
@@ -160,7 +160,7 @@ func Open(w Wanted) (lend.Pool, func(), error) {
 
 // promised is a pool of a process that computes nothing: its workers will be of the class.
 type promised struct {
-	lend.Pool
+	devices.Pool
 	class string
 }
 
@@ -169,7 +169,7 @@ func (p promised) Class() string { return p.class }
 
 // openClass opens the devices of the class that the job asks for. One that it does not ask for is that of the output's rows
 // where this host can compute it.
-func (l Local) openClass(w Wanted) (lend.Pool, func(), error) {
+func (l Local) openClass(w Wanted) (devices.Pool, func(), error) {
 	asked := w.Config.Resources.Class
 	if asked == "auto" {
 		asked = ""
@@ -198,7 +198,7 @@ func (l Local) openClass(w Wanted) (lend.Pool, func(), error) {
 }
 
 // openOrLook opens the devices, or only looks at them where that is wanted or others compute with theirs.
-func (l Local) openOrLook(w Wanted) (lend.Pool, func(), error) {
+func (l Local) openOrLook(w Wanted) (devices.Pool, func(), error) {
 	if w.Planned != nil {
 		like, err := devices.NewCPU(1, 1, 0)
 		if err != nil {

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"sync"
 
-	"latentbeam/internal/lend"
-	"latentbeam/internal/plan/layout"
+	"latentbeam/internal/devices"
 	"latentbeam/stages"
 	"latentbeam/stages/cost"
+	"latentbeam/stages/layout"
 )
 
 // machine is a pool of devices that are only planned for: it has all that a run is decided by and lends nothing.
@@ -38,8 +38,8 @@ func (m *machine) LeaseThese(context.Context, []int) (*stages.Set, func(bool), e
 func (m *machine) Size() int { return len(m.devices) }
 
 // Capabilities says that the devices are known, and how they are linked.
-func (m *machine) Capabilities() lend.PoolCapabilities {
-	return lend.PoolCapabilities{Planned: true, Layout: m.Layout, Closest: m.Closest, Weights: m.Weights}
+func (m *machine) Capabilities() devices.PoolCapabilities {
+	return devices.PoolCapabilities{Planned: true, Layout: m.Layout, Closest: m.Closest, Weights: m.Weights}
 }
 
 // Layout returns them as the cost model knows them.

@@ -12,27 +12,27 @@ import (
 	"strings"
 	"sync"
 
-	"latentbeam/internal/clips"
 	"latentbeam/internal/config"
 	"latentbeam/internal/engine"
-	"latentbeam/internal/location"
 	"latentbeam/internal/media"
-	"latentbeam/internal/rng"
+	"latentbeam/internal/storage/source"
+	"latentbeam/internal/table/cut"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
+	"latentbeam/stages/rng"
 )
 
 // cutter expands the rows of a source to a row for each clip of their media, before they get keys. The row, the job
 // and the header of the file decide the expansion of a row, so that plan, run, report, shards and workers agree.
 type cutter struct {
-	rule     *clips.Rule
+	rule     *cut.Rule
 	null     bool              // a row without a caption beside each
 	defaults schemas.PromptRow // of the job and its models
 	seed     int64             // of the job
 	most     int               // frames of a clip whose length is open, where the row does not say it
 	encodes  bool              // a stage reads the media, so that their digests are needed
-	contents *location.Contents
+	contents *source.Contents
 	facts    *sync.Map // probed -> media.StreamInfo
 }
 
@@ -43,11 +43,11 @@ type probed struct {
 }
 
 // newCutter returns what cuts the media of a job, nil where its rows are the media as they are.
-func newCutter(cfg *config.Config, defaults schemas.PromptRow, steps []stages.Step, contents *location.Contents) *cutter {
+func newCutter(cfg *config.Config, defaults schemas.PromptRow, steps []stages.Step, contents *source.Contents) *cutter {
 	if !cfg.Input.Cuts() {
 		return nil
 	}
-	c := &cutter{facts: &sync.Map{}, rule: clips.New(cfg.Input), most: int(cfg.Defaults.NumFrames), null: cfg.Input.NullCaption,
+	c := &cutter{facts: &sync.Map{}, rule: cut.New(cfg.Input), most: int(cfg.Defaults.NumFrames), null: cfg.Input.NullCaption,
 		defaults: defaults, contents: contents,
 		encodes: slices.ContainsFunc(steps, func(s stages.Step) bool { return slices.Contains(s.Params(), stages.ParamMedia) })}
 	if cfg.Defaults.Seed != nil {
@@ -124,7 +124,7 @@ func (c *cutter) expand(ctx context.Context, e *stages.Element) expansion {
 		return expansion{rows: []*stages.Element{e}}
 	}
 	fail := func(err error) expansion {
-		failure, err := location.RowFailure(err)
+		failure, err := source.RowFailure(err)
 		if err != nil {
 			return expansion{err: err}
 		}
@@ -144,8 +144,8 @@ func (c *cutter) expand(ctx context.Context, e *stages.Element) expansion {
 			return fail(err)
 		}
 	}
-	seen := clips.Media{Width: facts.Width, Height: facts.Height, Frames: facts.Frames, Still: facts.Still}
-	found := c.rule.Cut(seen, clips.Want{Height: row.Height, Width: row.Width, NumFrames: row.NumFrames,
+	seen := cut.Media{Width: facts.Width, Height: facts.Height, Frames: facts.Frames, Still: facts.Still}
+	found := c.rule.Cut(seen, cut.Want{Height: row.Height, Width: row.Width, NumFrames: row.NumFrames,
 		Most: cmp.Or(e.Row.NumFrames, c.most),
 		Draw: func(label string, n int) (int, error) { return c.draw(ctx, &row, label, n) }})
 	var out expansion
@@ -167,7 +167,7 @@ func (c *cutter) expand(ctx context.Context, e *stages.Element) expansion {
 }
 
 // row is the row of a clip.
-func (c *cutter) row(of *stages.Element, clip clips.Clip) *stages.Element {
+func (c *cutter) row(of *stages.Element, clip cut.Clip) *stages.Element {
 	e := *of
 	e.Row.ID += clip.Suffix
 	switch {
@@ -189,7 +189,7 @@ func (c *cutter) look(ctx context.Context, p probed) (media.StreamInfo, error) {
 	if f, known := c.facts.Load(p); known {
 		return f.(media.StreamInfo), nil
 	}
-	file, err := location.Media(ctx, p.path)
+	file, err := source.Media(ctx, p.path)
 	if err != nil {
 		return media.StreamInfo{}, err
 	}

@@ -11,8 +11,8 @@ import (
 	"latentbeam/internal/config"
 	"latentbeam/internal/config/document"
 	"latentbeam/internal/engine"
-	"latentbeam/internal/location"
-	"latentbeam/internal/names"
+	"latentbeam/internal/storage/source"
+
 	"latentbeam/internal/table/read"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
@@ -38,7 +38,7 @@ type Reading struct {
 func (in *Input) Reading(defaults schemas.PromptRow) Reading { return Reading{in.cfg.Input, defaults} }
 
 // As returns the input of the same job under another reading. It shares what is known of media files.
-func (in *Input) As(r Reading, contents *location.Contents) *Input {
+func (in *Input) As(r Reading, contents *source.Contents) *Input {
 	cfg := *in.cfg
 	cfg.Input = r.Input
 	other := New(&cfg, in.limit, r.Defaults, in.steps, contents)
@@ -53,7 +53,7 @@ func (in *Input) Columns() []read.Use { return in.want.uses.Columns() }
 
 // New returns the input of a job, not yet opened. limit stops after so many rows of it; 0: never. defaults and steps are
 // those of the job, contents knows the digests of media.
-func New(cfg *config.Config, limit int, defaults schemas.PromptRow, steps []stages.Step, contents *location.Contents) *Input {
+func New(cfg *config.Config, limit int, defaults schemas.PromptRow, steps []stages.Step, contents *source.Contents) *Input {
 	return &Input{cfg, limit, newCutter(cfg, defaults, steps, contents), wantedBy(cfg, steps), steps}
 }
 
@@ -156,7 +156,7 @@ func wantedBy(cfg *config.Config, steps []stages.Step) wanted {
 		w.keep = append(w.keep, s.Spec.Readings...) // a column is compared with the reading of its name
 	}
 	w.keep = append(w.keep, cfg.Input.Carry...)
-	if template, err := names.Parse(cfg.Output.Name); err == nil { // else opening the job says it
+	if template, err := config.ParseName(cfg.Output.Name); err == nil { // else opening the job says it
 		w.keep = append(w.keep, template.Columns()...)
 	}
 	return w

@@ -13,7 +13,7 @@ import (
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/config/document"
-	"latentbeam/internal/location"
+	"latentbeam/internal/storage/source"
 	"latentbeam/internal/table/read"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
@@ -39,7 +39,7 @@ func openMedia(cfg *config.Config, files []string, limit int, want wanted) (medi
 	opts.Media = true
 	s := mediaRows{opts: opts, limit: limit, texts: &sync.Map{}, folders: map[string]string{}}
 	for _, file := range files {
-		if file == location.Stdin && !s.isTable(file) {
+		if file == source.Stdin && !s.isTable(file) {
 			return mediaRows{}, document.NewError(document.Position{File: file}, "standard input can be a table, no media file").
 				WithFix("set input.format to csv, jsonl, parquet or txt")
 		}
@@ -120,7 +120,7 @@ func (s mediaRows) rows(file string) iter.Seq2[*stages.Element, error] {
 
 // metadataOf is the table of a folder that is a data set as Hugging Face lays it out, "" for all else.
 func metadataOf(folder string) (string, error) {
-	if location.IsAddress(folder) {
+	if source.IsAddress(folder) {
 		if !strings.HasSuffix(folder, "/") {
 			return "", nil
 		}
@@ -129,7 +129,7 @@ func metadataOf(folder string) (string, error) {
 	}
 	for _, ext := range []string{".csv", ".jsonl", ".parquet"} {
 		table := strings.TrimSuffix(folder, "/") + "/metadata" + ext
-		file, err := location.Open(context.Background(), table)
+		file, err := source.Open(context.Background(), table)
 		if err == nil {
 			return table, file.Close()
 		}
@@ -144,7 +144,7 @@ func metadataOf(folder string) (string, error) {
 // file is.
 func place(row *schemas.PromptRow, folder string) {
 	at := row.Media
-	if _, inside := location.ParseMember(at); at == "" || inside || location.IsAddress(at) || filepath.IsAbs(at) {
+	if _, inside := source.ParseMember(at); at == "" || inside || source.IsAddress(at) || filepath.IsAbs(at) {
 		return
 	}
 	if row.ID == row.ContentID() {
@@ -158,7 +158,7 @@ func (s mediaRows) mediaFile(file string) (*stages.Element, error) {
 	stem := strings.TrimSuffix(file, filepath.Ext(file))
 	e := &stages.Element{Row: schemas.PromptRow{ID: filepath.Base(stem), Media: file, Source: file}}
 	caption, err := s.caption(stem + captionExt)
-	failure, err := location.RowFailure(err)
+	failure, err := source.RowFailure(err)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +175,7 @@ func (s mediaRows) caption(at string) (string, error) {
 		return known.(string), nil
 	}
 	text, err := readCaption(at)
-	if location.IsAddress(at) && (err == nil || errors.Is(err, os.ErrNotExist)) {
+	if source.IsAddress(at) && (err == nil || errors.Is(err, os.ErrNotExist)) {
 		s.texts.Store(at, text)
 		err = nil
 	}
@@ -184,7 +184,7 @@ func (s mediaRows) caption(at string) (string, error) {
 
 // readCaption reads a text that is no longer than a prompt may be.
 func readCaption(path string) (string, error) {
-	f, err := location.Open(context.Background(), path)
+	f, err := source.Open(context.Background(), path)
 	if err != nil {
 		return "", err
 	}

@@ -11,10 +11,10 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"latentbeam/internal/ledger"
-	"latentbeam/internal/report"
-	"latentbeam/internal/store"
-	"latentbeam/internal/witness"
+	"latentbeam/internal/results/report"
+	"latentbeam/internal/storage/fingerprints"
+	"latentbeam/internal/storage/ledger"
+	"latentbeam/internal/storage/store"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 )
@@ -81,9 +81,9 @@ func (r *reading) one(ctx context.Context, s suspect) {
 	case err != nil:
 		r.err = errors.Join(r.err, err)
 	case whole:
-		w.SetRow(s.key, witness.RowState{Mark: s.mark, Poster: poster})
+		w.SetRow(s.key, fingerprints.RowState{Mark: s.mark, Poster: poster})
 	default:
-		w.SetRow(s.key, witness.RowState{})
+		w.SetRow(s.key, fingerprints.RowState{})
 		r.damaged.Add(1)
 		r.wrong = append(r.wrong, binary.BigEndian.Uint64(s.key[:]))
 	}
@@ -106,7 +106,7 @@ func compareVideo(ctx context.Context, s store.Store, v *schemas.VideoFile, know
 	}
 	if err == nil && v.Poster != "" {
 		sum, err = report.Sum(ctx, s, v.Poster)
-		poster = witness.SumOf(sum)
+		poster = fingerprints.HashSum(sum)
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, store.ErrChanged):
@@ -119,7 +119,7 @@ func compareVideo(ctx context.Context, s store.Store, v *schemas.VideoFile, know
 
 // Published notes the poster of a row that this process has published.
 func (o *Results) Published(key schemas.Key, poster [32]byte) {
-	o.Report.Witness.SetRow(key, witness.RowState{Poster: witness.SumOf(poster)})
+	o.Report.Witness.SetRow(key, fingerprints.RowState{Poster: fingerprints.HashSum(poster)})
 }
 
 // Remember notes how the files look that are new, and saves it.
@@ -144,7 +144,7 @@ func (o *Results) Remember(ctx context.Context) error {
 }
 
 // rememberRow notes how the files of a row look. Where another process has published it, its poster is read.
-func (o *Results) rememberRow(ctx context.Context, rec ledger.Record, known witness.RowState, sizes store.Sizes) error {
+func (o *Results) rememberRow(ctx context.Context, rec ledger.Record, known fingerprints.RowState, sizes store.Sizes) error {
 	var r schemas.Result
 	if json.Unmarshal(rec.Row, &r) != nil || r.Video == nil {
 		return nil // nothing to remember
@@ -168,9 +168,9 @@ func (o *Results) rememberRow(ctx context.Context, rec ledger.Record, known witn
 		if err != nil {
 			return err
 		}
-		known.Poster = witness.SumOf(sum)
+		known.Poster = fingerprints.HashSum(sum)
 	}
-	known.Mark = witness.MarkOf(marks[:]...)
+	known.Mark = fingerprints.HashMarks(marks[:]...)
 	o.Report.Witness.SetRow(rec.Key, known)
 	return nil
 }

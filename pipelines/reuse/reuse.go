@@ -11,10 +11,10 @@ import (
 	"slices"
 
 	"latentbeam/internal/engine"
-	"latentbeam/internal/ledger"
-	"latentbeam/internal/report"
-	"latentbeam/internal/store"
-	"latentbeam/internal/witness"
+	"latentbeam/internal/results/report"
+	"latentbeam/internal/storage/fingerprints"
+	"latentbeam/internal/storage/ledger"
+	"latentbeam/internal/storage/store"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 )
@@ -157,10 +157,10 @@ func (o *Results) wholeVideo(ctx context.Context, key schemas.Key, v *schemas.Vi
 		marks[i] = info.Mark
 	}
 	if found != whole {
-		o.Report.Witness.SetRow(key, witness.RowState{})
+		o.Report.Witness.SetRow(key, fingerprints.RowState{})
 		return found, nil
 	}
-	return whole, reading.look(ctx, key, v, witness.MarkOf(marks[:]...))
+	return whole, reading.look(ctx, key, v, fingerprints.HashMarks(marks[:]...))
 }
 
 // Mend warns of damage in the ledger and, where nobody else may be reading it, replaces what is damaged.

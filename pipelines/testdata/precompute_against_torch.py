@@ -84,7 +84,7 @@ def make(folder):
     model = folder / "model"
     make_text(model / "text_encoder")
     (model / "tokenizer").mkdir()
-    pieces = TREE / "internal/sentencepiece/testdata/umt5.model.gz"
+    pieces = TREE / "stages/t5/sentencepiece/testdata/umt5.model.gz"
     (model / "tokenizer/spiece.model").write_bytes(gzip.decompress(pieces.read_bytes()))
     torch.manual_seed(2)
     AutoencoderKLWan().save_pretrained(model / "vae")

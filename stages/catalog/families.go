@@ -6,23 +6,23 @@ import (
 	"strings"
 
 	"latentbeam/stages/clip"
-	"latentbeam/stages/dit"
+	"latentbeam/stages/diffuse/dit"
 	"latentbeam/stages/osplan"
-	"latentbeam/stages/safetensors"
 	"latentbeam/stages/stdit"
 	"latentbeam/stages/t5"
-	"latentbeam/stages/vae/autoencoder"
+	"latentbeam/stages/vae"
 	"latentbeam/stages/wan"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
+	"latentbeam/stages/weights/safetensors"
 )
 
 // Families returns every family of models whose checkpoints are known. To add one, write its Family and its
 // line here.
-func Families() []weight.Family {
-	return []weight.Family{
+func Families() []weights.Family {
+	return []weights.Family{
 		t5.Family(),
 		stdit.Family(),
-		autoencoder.Family(),
+		vae.Family(),
 		wan.Family(),
 		osplan.Family(),
 		clip.Family(),
@@ -40,13 +40,13 @@ func Denoisers() []dit.Family {
 }
 
 // Guess makes a config.json of the tensors of a component that was published without one.
-func Guess(component string, weights *safetensors.File) ([]byte, error) {
+func Guess(component string, file *safetensors.File) ([]byte, error) {
 	var tensors []safetensors.TensorInfo
-	for _, name := range weights.Names() {
-		t, _ := weights.Tensor(name)
+	for _, name := range file.Names() {
+		t, _ := file.Tensor(name)
 		tensors = append(tensors, safetensors.TensorInfo{Name: name, DType: t.DType, Shape: t.Shape})
 	}
-	shapes := weight.ShapesOf(tensors)
+	shapes := weights.ShapesOf(tensors)
 	for _, f := range Families() {
 		switch config, err := f.Guess(shapes); {
 		case err != nil:
@@ -62,7 +62,7 @@ func Guess(component string, weights *safetensors.File) ([]byte, error) {
 
 // Names returns the names that tensors have here by those of a layout of other code, nil where that is not known.
 func Names(tensors []safetensors.TensorInfo) map[string]string {
-	shapes := weight.ShapesOf(tensors)
+	shapes := weights.ShapesOf(tensors)
 	for _, f := range Families() {
 		for _, l := range f.Layouts {
 			if names := l.Names(shapes); names != nil {
@@ -87,13 +87,13 @@ type Finding struct {
 	Name      string // for people
 	Guessed   bool   // the configuration is made of the tensors, not read
 	Wanted    int    // tensors that the model has
-	Misfits   []weight.Misfit
+	Misfits   []weights.Misfit
 }
 
 // Recognize tells which model tensors belong to, by their names and shapes, and what of it does not fit. config
 // is its config.json, nil where there is none. The error says why the configuration cannot be used.
 func Recognize(tensors []safetensors.TensorInfo, config []byte) (Finding, error) {
-	shapes := weight.ShapesOf(tensors)
+	shapes := weights.ShapesOf(tensors)
 	for _, f := range Families() {
 		guessed, err := f.Guess(shapes)
 		if guessed == nil && err == nil {
@@ -108,7 +108,7 @@ func Recognize(tensors []safetensors.TensorInfo, config []byte) (Finding, error)
 		if err != nil {
 			return found, err
 		}
-		w := weight.Outline(tensors)
+		w := weights.Outline(tensors)
 		if found.Name, err = f.Load(config, w); err != nil {
 			return found, err
 		}

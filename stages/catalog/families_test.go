@@ -8,11 +8,11 @@ import (
 
 	"latentbeam/stages"
 	"latentbeam/stages/nn/nntest"
-	"latentbeam/stages/safetensors"
 	"latentbeam/stages/stdit"
 	"latentbeam/stages/t5"
-	"latentbeam/stages/vae/autoencoder"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/vae"
+	"latentbeam/stages/weights"
+	"latentbeam/stages/weights/safetensors"
 	"latentbeam/testdata/tiny"
 )
 
@@ -41,9 +41,9 @@ func published(t *testing.T) map[string][]safetensors.TensorInfo {
 }
 
 // requested returns the tensors that a family's model of this configuration wants.
-func requested(t *testing.T, f weight.Family, config string) (tensors []safetensors.TensorInfo) {
+func requested(t *testing.T, f weights.Family, config string) (tensors []safetensors.TensorInfo) {
 	t.Helper()
-	w := weight.ShapesOnly()
+	w := weights.ShapesOnly()
 	if _, err := f.Load([]byte(config), w); err != nil {
 		t.Fatal(err)
 	}
@@ -74,10 +74,10 @@ func TestPublishedModelsAreRecognised(t *testing.T) {
 		DType: "F32", Shape: []int{4096}}) // google's have the decoder too
 	all["umt5-xxl"] = requested(t, t5.Family(), umt5)
 	all["mt5-xxl"] = requested(t, t5.Family(), mt5)
-	all["sd-vae-ft"] = requested(t, autoencoder.Family(), sdVAE)
-	all["OpenSora-VAE-v1.2"] = requested(t, autoencoder.Family(), vae12)
-	all["OpenSora-VAE-v1.3"] = requested(t, autoencoder.Family(), vae13)
-	all["Wan2.1-VAE"] = requested(t, autoencoder.Family(), vaeWan)
+	all["sd-vae-ft"] = requested(t, vae.Family(), sdVAE)
+	all["OpenSora-VAE-v1.2"] = requested(t, vae.Family(), vae12)
+	all["OpenSora-VAE-v1.3"] = requested(t, vae.Family(), vae13)
+	all["Wan2.1-VAE"] = requested(t, vae.Family(), vaeWan)
 	for model, want := range map[string]string{
 		"stdit_v1_0_16x256x256": "STDiT of Open-Sora 1.0: depth 28, width 1152, 16 heads, 4 latent channels",
 		"stdit2_v1_1":           "STDiT2 of Open-Sora 1.1: depth 28, width 1152, 16 heads, 4 latent channels",
@@ -121,7 +121,7 @@ func TestPublishedModelsAreRecognised(t *testing.T) {
 // TestGuessedConfigurations: what the tensors of Open-Sora 1.0 tell, whose files came without a configuration.
 func TestGuessedConfigurations(t *testing.T) {
 	tensors := published(t)["stdit_v1_0_16x256x256"]
-	shapes := weight.ShapesOf(tensors)
+	shapes := weights.ShapesOf(tensors)
 	for _, c := range []struct {
 		s, frames        int
 		space, timeScale float64

@@ -8,11 +8,11 @@ import (
 
 	"latentbeam/stages"
 	"latentbeam/stages/clip"
-	"latentbeam/stages/dit"
+	"latentbeam/stages/diffuse/dit"
 	"latentbeam/stages/osplan"
 	"latentbeam/stages/stdit"
 	"latentbeam/stages/t5"
-	"latentbeam/stages/vae/autoencoder"
+	"latentbeam/stages/vae"
 	"latentbeam/stages/wan"
 )
 
@@ -34,7 +34,7 @@ func FuzzConfig(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		_, _ = dit.ClassName(data)
 		_, _ = t5.ParseConfig(data)
-		_, _ = autoencoder.ParseConfig(data)
+		_, _ = vae.ParseConfig(data)
 		_, _ = stdit.ParseConfig(data)
 		_, _ = wan.ParseConfig(data)
 		_, _ = wan.DescribeScheduler(data)

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"latentbeam/stages/nn/nntest"
-	"latentbeam/stages/safetensors"
 	"latentbeam/stages/t5"
+	"latentbeam/stages/weights/safetensors"
 )
 
 // TestOriginalNames: names of the original code become those of diffusers' own converters, with and without the prefix

@@ -5,15 +5,15 @@ import (
 	"fmt"
 	"math"
 
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // Family recognises vision encoders of CLIP by their tensors. Published ones come with a config.json.
-func Family() weight.Family {
-	return weight.Family{
+func Family() weights.Family {
+	return weights.Family{
 		Component: component,
 		Guess:     guess,
-		Load: weight.Loader(ParseConfig, Load, func(c Config) string {
+		Load: weights.Loader(ParseConfig, Load, func(c Config) string {
 			return fmt.Sprintf("CLIP vision encoder: %d layers, width %d, %d heads, images of %d pixels in patches of %d",
 				c.Layers, c.Hidden, c.Heads, c.ImageSize, c.PatchSize)
 		}),
@@ -24,7 +24,7 @@ func Family() weight.Family {
 const publishedWidth, publishedHeads = 1280, 16
 
 // guess makes a config.json of the shapes.
-func guess(s weight.Shapes) ([]byte, error) {
+func guess(s weights.Shapes) ([]byte, error) {
 	const in = "vision_model.embeddings."
 	patch := in + "patch_embedding.weight" // (C, 3, p, p)
 	if !s.Has(in+"class_embedding") || !s.Has(patch) {

@@ -5,7 +5,7 @@ import (
 
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // Encoder is a vision encoder with its weights on a device. It is read-only and may serve any backend of it.
@@ -34,7 +34,7 @@ var activations = map[string]func(kernels.Backend, kernels.Tensor){"gelu": nn.GE
 
 // Load reads the layers that the hidden states before the last layer need, by the names of transformers. The last layer,
 // what comes behind it and the text encoder of a whole CLIP may be there. The error lists every tensor that does not fit.
-func Load(cfg Config, w *weight.Weights) (*Encoder, error) {
+func Load(cfg Config, w *weights.Weights) (*Encoder, error) {
 	w = w.As(cfg.DType)
 	c, p := cfg.Hidden, cfg.PatchSize
 	in := w.Sub("vision_model.embeddings")
@@ -56,9 +56,11 @@ func Load(cfg Config, w *weight.Weights) (*Encoder, error) {
 	return e, nil
 }
 
-func loadNorm(w *weight.Weights, c int) norm { return norm{w.Tensor("weight", c), w.Tensor("bias", c)} }
+func loadNorm(w *weights.Weights, c int) norm {
+	return norm{w.Tensor("weight", c), w.Tensor("bias", c)}
+}
 
-func loadLayer(w *weight.Weights, cfg Config) layer {
+func loadLayer(w *weights.Weights, cfg Config) layer {
 	c := cfg.Hidden
 	attn := func(name string) nn.Linear { return nn.LoadLinear(w.Sub("self_attn."+name), c, c) }
 	return layer{norm1: loadNorm(w.Sub("layer_norm1"), c), norm2: loadNorm(w.Sub("layer_norm2"), c),

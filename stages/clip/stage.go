@@ -8,13 +8,13 @@ import (
 	"fmt"
 	"strings"
 
-	"latentbeam/internal/location"
+	"latentbeam/internal/storage/source"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/nn"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // options is the stage's map in the YAML.
@@ -47,7 +47,7 @@ func open(m *stages.Model, o stages.Options) (stages.Stage, error) {
 	if !ok {
 		return nil, stages.Errorf("dtype", "embed_image: dtype is %q: give fp32 or bf16", opts.DType)
 	}
-	c, err := weight.OpenComponent(m, component, ParseConfig, Load)
+	c, err := weights.OpenComponent(m, component, ParseConfig, Load)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func open(m *stages.Model, o stages.Options) (stages.Stage, error) {
 
 // stage is the stage `embed_image`.
 type stage struct {
-	*weight.Component[Config, Encoder]
+	*weights.Component[Config, Encoder]
 	processor processor
 	digest    string
 }
@@ -87,7 +87,7 @@ func (s *stage) Need(row *schemas.PromptRow, _ int) (int64, error) {
 	if row.Reference == "" {
 		return 0, nil
 	}
-	e, err := Load(s.Config, weight.ShapesOnly())
+	e, err := Load(s.Config, weights.ShapesOnly())
 	if err != nil {
 		return 0, err
 	}
@@ -135,7 +135,7 @@ func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.El
 
 // read returns the pixels of a file. bad is that the file cannot be read, for its own sake.
 func (s *stage) read(ctx context.Context, path string) (pixels []float32, bad, err error) {
-	file, err := location.Media(ctx, path)
+	file, err := source.Media(ctx, path)
 	if err != nil {
 		if fault.ClassOf(err) == fault.ClassRow {
 			return nil, err, nil

@@ -10,7 +10,7 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
-	"latentbeam/stages/condition"
+	"latentbeam/stages/diffuse/condition"
 )
 
 // A video of several clips: each is sampled by itself and begins with the last latent frames of the one before. These

@@ -7,8 +7,8 @@ import (
 
 	"latentbeam/schemas"
 	"latentbeam/stages"
-	"latentbeam/stages/condition"
-	"latentbeam/stages/dit"
+	"latentbeam/stages/diffuse/condition"
+	"latentbeam/stages/diffuse/dit"
 )
 
 // checkCondition refuses conditions that the model does not take or that cannot be read.

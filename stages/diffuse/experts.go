@@ -11,14 +11,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"latentbeam/internal/plan"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/cost"
-	"latentbeam/stages/dit"
+	"latentbeam/stages/diffuse/dit"
+	"latentbeam/stages/layout"
 	"latentbeam/stages/nn"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // Two denoisers take turns by the timestep: the first makes the steps with much noise, the second the others. A device
@@ -30,7 +30,7 @@ const secondExpert = "transformer_2"
 
 // experts is the second denoiser of a model, and what happened to both.
 type experts struct {
-	second weight.Sharded[dit.Network, loaded]
+	second weights.Sharded[dit.Network, loaded]
 	digest string
 	loads  atomic.Int64 // of either denoiser to a device
 }
@@ -53,7 +53,7 @@ func (s *stage) openSecond(m *stages.Model, pick func(config []byte) (dit.Networ
 		return stages.Errorf("pp_size", "pp_size is %d: models of two denoisers are not cut by blocks; give tp_size or "+
 			"sequence_parallel", s.Options.PPSize)
 	}
-	c, err := weight.OpenComponent(m, secondExpert, pick, load)
+	c, err := weights.OpenComponent(m, secondExpert, pick, load)
 	if err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func (s *stage) group() func(row *schemas.PromptRow) int {
 			return 1
 		}
 		n := math.Ceil(2 * float64(c.Weights) * operationsOfByte / (loadingPart * c.Work))
-		return int(max(1, min(n, plan.MaxBatch)))
+		return int(max(1, min(n, layout.MaxBatch)))
 	}
 }
 

@@ -10,10 +10,10 @@ import (
 	"latentbeam/kernels/cpu"
 	"latentbeam/schemas"
 	"latentbeam/stages"
-	"latentbeam/stages/dit"
+	"latentbeam/stages/diffuse/dit"
 	"latentbeam/stages/nn/nntest"
-	"latentbeam/stages/safetensors"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
+	"latentbeam/stages/weights/safetensors"
 )
 
 // twoConfig is a plain network whose second denoiser takes over at half of the noise.
@@ -24,7 +24,7 @@ func weightsOf(t *testing.T, config, prefix string) []byte {
 	t.Helper()
 	p := &plain{}
 	nntest.Decode(t, []byte(config), p)
-	names := weight.ShapesOnly()
+	names := weights.ShapesOnly()
 	if _, err := p.Load(names); err != nil {
 		t.Fatal(err)
 	}

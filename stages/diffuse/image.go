@@ -8,9 +8,9 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
-	"latentbeam/stages/condition"
-	"latentbeam/stages/dit"
-	"latentbeam/stages/sampler"
+	"latentbeam/stages/diffuse/condition"
+	"latentbeam/stages/diffuse/dit"
+	"latentbeam/stages/diffuse/sampler"
 )
 
 // image returns the given frames of an element in a clip as the sampler takes them, nil in the early clips of a video of

@@ -7,8 +7,8 @@ import (
 
 	"latentbeam/kernels/cpu"
 	"latentbeam/stages"
+	"latentbeam/stages/diffuse/sampler"
 	"latentbeam/stages/nn/nntest"
-	"latentbeam/stages/sampler"
 )
 
 // TestImageClips: the second clip of a video is what images alone would make of the end of the first and of the

@@ -4,13 +4,13 @@ import (
 	"context"
 	"slices"
 
-	"latentbeam/internal/rng"
 	"latentbeam/kernels"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
-	"latentbeam/stages/dit"
-	"latentbeam/stages/sampler"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/diffuse/dit"
+	"latentbeam/stages/diffuse/sampler"
+	"latentbeam/stages/rng"
+	"latentbeam/stages/weights"
 )
 
 // job is one batch under its sampler.
@@ -149,7 +149,7 @@ func (j *job) latents(z []float32, i int) *stages.Array {
 }
 
 // model returns the denoiser that is due, on a device.
-func (j *job) model(dev kernels.Backend, stage weight.PipelineStage) (*loaded, error) {
+func (j *job) model(dev kernels.Backend, stage weights.PipelineStage) (*loaded, error) {
 	if j.expert == 1 {
 		return j.experts.second.Part(dev, stage)
 	}
@@ -159,7 +159,7 @@ func (j *job) model(dev kernels.Backend, stage weight.PipelineStage) (*loaded, e
 // evaluator returns the network on a device that has all of the batch, prepared in the scope open at the call. Rows go
 // branch by branch, as the sampler orders them.
 func (j *job) evaluator(dev kernels.Backend) (sampler.Model, error) {
-	model, err := j.model(dev, weight.PipelineStage{})
+	model, err := j.model(dev, weights.PipelineStage{})
 	if err != nil {
 		return nil, err
 	}

@@ -6,8 +6,8 @@ import (
 
 	"latentbeam/kernels"
 	"latentbeam/stages"
+	"latentbeam/stages/diffuse/sampler"
 	"latentbeam/stages/nn"
-	"latentbeam/stages/sampler"
 )
 
 // maker makes clips, alone or as one rank of a set.

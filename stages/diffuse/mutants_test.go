@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"latentbeam/internal/transport"
+	"latentbeam/internal/cluster"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/stages"
@@ -43,7 +43,7 @@ func TestMutants(t *testing.T) {
 			place := &nn.GridRank{Dev: be, Sequence: kernels.NewGroup(ctx, tr, be, time.Minute)}
 			return maker{stage: &own, dev: be, place: place, speeds: sequence.Equal(3)}.sample(ctx, &mine)
 		}
-		if err := kernels.Together(t.Context(), transport.Shared(3), time.Second, run); err != nil {
+		if err := kernels.Together(t.Context(), cluster.Shared(3), time.Second, run); err != nil {
 			t.Fatal(err)
 		}
 		for i, e := range j.batch {

@@ -11,7 +11,7 @@ import (
 	"latentbeam/kernels/kerneltest"
 	"latentbeam/schemas"
 	"latentbeam/stages"
-	"latentbeam/stages/dit"
+	"latentbeam/stages/diffuse/dit"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/sequence"
 )

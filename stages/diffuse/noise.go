@@ -8,8 +8,8 @@ import (
 
 	"latentbeam/schemas"
 	"latentbeam/stages"
-	"latentbeam/stages/dit"
-	"latentbeam/stages/safetensors"
+	"latentbeam/stages/diffuse/dit"
+	"latentbeam/stages/weights/safetensors"
 )
 
 // noiseTensor is the tensor of a file of noise.

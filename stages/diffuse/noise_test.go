@@ -8,13 +8,13 @@ import (
 	"path/filepath"
 	"testing"
 
-	"latentbeam/internal/rng"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/nn/nntest"
-	"latentbeam/stages/safetensors"
+	"latentbeam/stages/rng"
+	"latentbeam/stages/weights/safetensors"
 )
 
 // noiseFile writes a file with one tensor.

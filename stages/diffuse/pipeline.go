@@ -7,9 +7,9 @@ import (
 
 	"latentbeam/kernels"
 	"latentbeam/stages/cost"
-	"latentbeam/stages/dit/shares"
+	"latentbeam/stages/diffuse/shares"
 	"latentbeam/stages/nn"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // In a pipeline the elements of a batch go in groups, at least as many as there are stages. Each group is a sampling: it
@@ -89,7 +89,7 @@ func (l *pipeline) run() error {
 		slots = max(slots, l.place.Pipeline.Size()+len(s.items)-1)
 	}
 	at := func(i int) *item { return l.items[i%slots] }
-	return weight.Pipeline{
+	return weights.Pipeline{
 		Op: "blocks", Items: l.samplings[0].steps() * slots,
 		Empty: func(i int) bool { return i%slots >= len(l.items) },
 		Take:  func(i int) error { return at(i).take(l.place) },

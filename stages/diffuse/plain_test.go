@@ -9,16 +9,16 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"latentbeam/internal/transport"
+	"latentbeam/internal/cluster"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
-	"latentbeam/stages/dit"
+	"latentbeam/stages/diffuse/dit"
+	"latentbeam/stages/diffuse/sampler"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
-	"latentbeam/stages/sampler"
 	"latentbeam/stages/sequence"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // plain is the simplest network there can be: a linear map of every token in every block, with a bias of the text, the
@@ -98,7 +98,7 @@ func (p *plain) LatentSize(row *schemas.PromptRow) dit.LatentSize {
 
 func (p *plain) Check(*schemas.PromptRow) error { return nil }
 
-func (p *plain) Load(w *weight.Weights) (dit.Model, error) {
+func (p *plain) Load(w *weights.Weights) (dit.Model, error) {
 	w = w.As(kernels.F32)
 	m := &plainModel{plain: p, embed: nn.LoadPatchEmbed(w.Sub("embed"), nn.Patch{1, 2, 2}, p.Channels, p.Hidden),
 		text: nn.LoadLinear(w.Sub("text"), plainText, p.Hidden), null: w.Rows("null", 5, plainText),
@@ -124,7 +124,7 @@ type plainModel struct {
 	blocks    []nn.Linear
 	attn      []nn.SelfAttention
 	own       sequence.Range
-	flow      *weight.Flow
+	flow      *weights.Flow
 }
 
 func (m *plainModel) Prepare(be kernels.Backend, rows *dit.Rows) (dit.Batch, error) {
@@ -229,7 +229,7 @@ func modelOf(t testing.TB, config string) *stages.Model {
 	if json.Unmarshal([]byte(config), p) != nil || p.Hidden == 0 {
 		nntest.Decode(t, json.RawMessage(plainConfig), p)
 	}
-	shapes := weight.ShapesOnly()
+	shapes := weights.ShapesOnly()
 	if _, err := p.Load(shapes); err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +304,7 @@ func digest(t testing.TB, batch []*stages.Element) string {
 // setOf is a set of ranks in this process.
 func setOf(speeds []float64, newBackend func() kernels.Backend) *stages.Set {
 	s := &stages.Set{Speeds: speeds, Connect: func(context.Context) ([]kernels.Transport, error) {
-		return transport.Shared(len(speeds)), nil
+		return cluster.Shared(len(speeds)), nil
 	}}
 	for range speeds {
 		s.Devices = append(s.Devices, newBackend())

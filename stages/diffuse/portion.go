@@ -3,10 +3,10 @@ package diffuse
 import (
 	"slices"
 
-	"latentbeam/internal/rng"
 	"latentbeam/stages"
-	"latentbeam/stages/dit/shares"
-	"latentbeam/stages/sampler"
+	"latentbeam/stages/diffuse/sampler"
+	"latentbeam/stages/diffuse/shares"
+	"latentbeam/stages/rng"
 )
 
 // portion is what one rank samples of a job: its shares, or on one device whole elements. A rank without shares samples one

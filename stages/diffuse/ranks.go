@@ -3,9 +3,9 @@ package diffuse
 import (
 	"sync"
 
-	"latentbeam/internal/plan/layout"
-	"latentbeam/stages/dit"
-	"latentbeam/stages/dit/shares"
+	"latentbeam/stages/diffuse/dit"
+	"latentbeam/stages/diffuse/shares"
+	"latentbeam/stages/layout"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/sequence"
 )

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"latentbeam/stages"
-	"latentbeam/stages/sampler"
+	"latentbeam/stages/diffuse/sampler"
 )
 
 // leastShare is how many times longer than saving took the work until the next time is: saving costs a hundredth of the

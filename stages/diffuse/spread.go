@@ -3,11 +3,11 @@ package diffuse
 import (
 	"context"
 
-	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/cost"
-	"latentbeam/stages/dit"
+	"latentbeam/stages/diffuse/dit"
+	"latentbeam/stages/layout"
 	"latentbeam/stages/nn"
 )
 

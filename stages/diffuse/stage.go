@@ -9,9 +9,9 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
-	"latentbeam/stages/dit"
-	"latentbeam/stages/sampler"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/diffuse/dit"
+	"latentbeam/stages/diffuse/sampler"
+	"latentbeam/stages/weights"
 )
 
 // Spec returns the stage `denoise`: a network of one of the families, under its sampler, turns noise into latents
@@ -55,7 +55,7 @@ func Spec(families []dit.Family, again stages.OpenReencoder) stages.Spec {
 
 // stage is the stage `denoise` with one network.
 type stage struct {
-	weight.Sharded[dit.Network, loaded]
+	weights.Sharded[dit.Network, loaded]
 	dit.Description
 	again   func() (stages.Reencoder, error) // opens it for the first longer video
 	recipe  sampler.Recipe                   // with the guided channels of the job
@@ -66,7 +66,7 @@ type stage struct {
 type loaded struct{ dit.Model }
 
 // load makes a Model of weights.
-func load(net dit.Network, w *weight.Weights) (*loaded, error) {
+func load(net dit.Network, w *weights.Weights) (*loaded, error) {
 	m, err := net.Load(w)
 	return &loaded{m}, err
 }
@@ -74,7 +74,7 @@ func load(net dit.Network, w *weight.Weights) (*loaded, error) {
 // newStage opens the network of a model that pick makes of its config.json.
 func newStage(m *stages.Model, pick func(config []byte) (dit.Network, error), again func() (stages.Reencoder, error)) (
 	*stage, error) {
-	c, err := weight.OpenComponent(m, "transformer", pick, load)
+	c, err := weights.OpenComponent(m, "transformer", pick, load)
 	if err != nil {
 		return nil, err
 	}

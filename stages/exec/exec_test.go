@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"latentbeam/internal/config"
-	"latentbeam/internal/limits"
+	"latentbeam/internal/system"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/schemas"
@@ -212,7 +212,7 @@ func TestTrouble(t *testing.T) {
 // TestMemoryBound: a program that reaches its bound is out of memory, also where the children that it starts take most of
 // it, and its control group is gone afterwards.
 func TestMemoryBound(t *testing.T) {
-	parent, err := limits.Parent()
+	parent, err := system.ParentGroup()
 	if err != nil {
 		t.Skip("NOT TESTED: no control group can be made here: ", err)
 	}

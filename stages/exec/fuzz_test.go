@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"latentbeam/stages"
-	"latentbeam/stages/safetensors"
+	"latentbeam/stages/weights/safetensors"
 )
 
 // FuzzAnswer: no line of a program makes the reader of answers panic; what it takes has a type that is known.

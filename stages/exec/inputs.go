@@ -10,11 +10,11 @@ import (
 	"strconv"
 	"unsafe"
 
-	"latentbeam/internal/location"
+	"latentbeam/internal/storage/source"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
-	"latentbeam/stages/safetensors"
+	"latentbeam/stages/weights/safetensors"
 )
 
 // Names of the tensors in files, and of their metadata.
@@ -32,7 +32,7 @@ const (
 // localMedia finds the media files of elements on this host. An element whose file cannot be had fails, and is left out.
 func (s *stage) localMedia(ctx context.Context, batch []*stages.Element) (live []*stages.Element, paths []string,
 	release func(), err error) {
-	var files []location.Local
+	var files []source.Local
 	release = func() {
 		for _, f := range files {
 			f.Release()
@@ -46,7 +46,7 @@ func (s *stage) localMedia(ctx context.Context, batch []*stages.Element) (live [
 			live, paths = append(live, e), append(paths, "")
 			continue
 		}
-		f, err := location.Media(ctx, e.Row.Media)
+		f, err := source.Media(ctx, e.Row.Media)
 		if err != nil && fault.ClassOf(err) != fault.ClassRow {
 			return nil, nil, release, err
 		}

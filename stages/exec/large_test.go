@@ -11,7 +11,7 @@ import (
 
 	"latentbeam/schemas"
 	"latentbeam/stages"
-	"latentbeam/stages/safetensors"
+	"latentbeam/stages/weights/safetensors"
 )
 
 // TestTooLarge: what a program made is not taken into memory where it does not fit there, and the row says why.

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"latentbeam/kernels"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // QKNormEps is the epsilon of the RMS norm of queries and keys.
@@ -24,7 +24,7 @@ type SelfAttention struct {
 
 // LoadSelfAttention reads "qkv" (3C, C) and "proj" (C, C), with biases, and with qkNorm "q_norm.weight" and
 // "k_norm.weight" (D).
-func LoadSelfAttention(w *weight.Weights, c, heads int, qkNorm bool) SelfAttention {
+func LoadSelfAttention(w *weights.Weights, c, heads int, qkNorm bool) SelfAttention {
 	d := c / heads
 	mine, columns := w.Heads(heads, d)
 	a := SelfAttention{

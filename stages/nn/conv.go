@@ -2,7 +2,7 @@ package nn
 
 import (
 	"latentbeam/kernels"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // Conv is a 2D convolution over channels-last images.
@@ -12,7 +12,7 @@ type Conv struct {
 }
 
 // LoadConv reads "weight" (out, in, size, size) and "bias" (out).
-func LoadConv(w *weight.Weights, in, out, size int) Conv {
+func LoadConv(w *weights.Weights, in, out, size int) Conv {
 	return Conv{W: w.Tensor("weight", out, in, size, size), B: w.Tensor("bias", out)}
 }
 
@@ -51,7 +51,7 @@ type GroupNorm struct {
 }
 
 // LoadGroupNorm reads "weight" (C) and "bias" (C).
-func LoadGroupNorm(w *weight.Weights, c, groups int, eps float32) GroupNorm {
+func LoadGroupNorm(w *weights.Weights, c, groups int, eps float32) GroupNorm {
 	return GroupNorm{W: w.Tensor("weight", c), B: w.Tensor("bias", c), Groups: groups, Eps: eps}
 }
 

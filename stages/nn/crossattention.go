@@ -2,7 +2,7 @@ package nn
 
 import (
 	"latentbeam/kernels"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // CrossAttention is multi-head attention of tokens to a text, as PixArt stores it.
@@ -15,7 +15,7 @@ type CrossAttention struct {
 }
 
 // LoadCrossAttention reads "q_linear", "kv_linear" and "proj", with biases.
-func LoadCrossAttention(w *weight.Weights, c, heads int) CrossAttention {
+func LoadCrossAttention(w *weights.Weights, c, heads int) CrossAttention {
 	d := c / heads
 	mine, columns := w.Heads(heads, d)
 	return CrossAttention{

@@ -9,14 +9,14 @@ import (
 	"testing"
 	"time"
 
-	"latentbeam/internal/transport"
+	"latentbeam/internal/cluster"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/kernels/kerneltest"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/sequence"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // fullCase is attention over all tokens of the videos of a batch, on any number of ranks.
@@ -69,9 +69,9 @@ func (c fullCase) masks(t testing.TB) (out []sequence.Mask) {
 
 // add runs the layer on some parts, with a nil split on all.
 func (c fullCase) add(t testing.TB, be kernels.Backend, s *nn.Split, streams, xs, gates []kernels.Tensor) error {
-	names := weight.ShapesOnly()
+	names := weights.ShapesOnly()
 	nn.LoadSelfAttention(names, c.width(), c.heads, c.qkNorm)
-	a := nn.LoadSelfAttention(weight.NewWeights(be, nntest.File(t, names.Requested())).As(c.dt), c.width(), c.heads, c.qkNorm)
+	a := nn.LoadSelfAttention(weights.NewWeights(be, nntest.File(t, names.Requested())).As(c.dt), c.width(), c.heads, c.qkNorm)
 	var rope nn.Rope
 	if c.rope {
 		axes := c.axes()
@@ -114,7 +114,7 @@ func (c fullCase) shared(t testing.TB) ([]float32, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ends := transport.Shared(plan.Ranks)
+	ends := cluster.Shared(plan.Ranks)
 	for i := range ends {
 		if c.wrapTransport != nil {
 			ends[i] = c.wrapTransport(ends[i])

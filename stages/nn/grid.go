@@ -8,7 +8,7 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/stages"
 	"latentbeam/stages/cost"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // GridRank is one rank of a set that is cut in up to three ways.
@@ -18,8 +18,8 @@ type GridRank struct {
 	Dev kernels.Backend
 	// Share, Cut and Stage are the rank's place in the grid.
 	Share int
-	Cut   weight.Cut
-	Stage weight.PipelineStage
+	Cut   weights.Cut
+	Stage weights.PipelineStage
 	// Sequence are the ranks with the other shares of the tokens, Pipeline those with the other blocks.
 	Sequence, Pipeline *kernels.Group
 }
@@ -49,8 +49,8 @@ func OnGrid(ctx context.Context, set *stages.Set, grid cost.Grid, f func(ctx con
 // placeOf finds the place of g's rank and its neighbours.
 func placeOf(dev kernels.Backend, g *kernels.Group, grid cost.Grid) (*GridRank, error) {
 	share, tensor, stage := grid.Place(g.Rank())
-	s := &GridRank{Grid: grid, Share: share, Cut: weight.Cut{Rank: tensor, Ways: grid.Tensor},
-		Stage: weight.PipelineStage{Rank: stage, Ways: grid.Pipeline}}
+	s := &GridRank{Grid: grid, Share: share, Cut: weights.Cut{Rank: tensor, Ways: grid.Tensor},
+		Stage: weights.PipelineStage{Rank: stage, Ways: grid.Pipeline}}
 	sequence, cut, pipeline := grid.Lines(g.Rank())
 	var err error
 	if s.Sequence, err = g.Sub(sequence, 0); err != nil {
@@ -63,6 +63,6 @@ func placeOf(dev kernels.Backend, g *kernels.Group, grid cost.Grid) (*GridRank, 
 	if err != nil {
 		return nil, err
 	}
-	s.Dev = weight.TensorParallel(dev, together)
+	s.Dev = weights.TensorParallel(dev, together)
 	return s, nil
 }

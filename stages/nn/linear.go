@@ -3,10 +3,10 @@ package nn
 import (
 	"slices"
 
-	"latentbeam/internal/plan/weights"
 	"latentbeam/kernels"
+	"latentbeam/stages/layout"
 	"latentbeam/stages/sequence"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // Linear is y = x W^T + b, stored as PyTorch's nn.Linear.
@@ -20,7 +20,7 @@ type Linear struct {
 }
 
 // LoadLinear reads "weight" (out, in) and "bias" (out).
-func LoadLinear(w *weight.Weights, in, out int) Linear {
+func LoadLinear(w *weights.Weights, in, out int) Linear {
 	return Linear{W: w.Tensor("weight", out, in), B: w.Tensor("bias", out)}
 }
 
@@ -56,14 +56,14 @@ type MLP struct {
 
 // LoadMLP reads "fc1" (hidden, in) and "fc2" (out, hidden), with biases. One that is too narrow for the ranks of
 // tensor parallelism is on all of them whole.
-func LoadMLP(w *weight.Weights, in, hidden, out int) MLP {
+func LoadMLP(w *weights.Weights, in, hidden, out int) MLP {
 	return LoadMLPOf(w, "fc1", "fc2", in, hidden, out)
 }
 
 // LoadMLPOf is LoadMLP of layers with other names.
-func LoadMLPOf(w *weight.Weights, first, second string, in, hidden, out int) MLP {
-	if w.Ways() > len(weights.SumParts(weights.ColumnUnits(hidden))) {
-		w = w.Cut(weight.Cut{})
+func LoadMLPOf(w *weights.Weights, first, second string, in, hidden, out int) MLP {
+	if w.Ways() > len(layout.SumParts(layout.ColumnUnits(hidden))) {
+		w = w.Cut(weights.Cut{})
 	}
 	columns := w.Hidden(hidden)
 	return MLP{
@@ -85,8 +85,8 @@ func (m MLP) AddTo(be kernels.Backend, stream, x, gate kernels.Tensor) {
 
 // LoadRows reads a layer of which this rank has some outputs: "weight" (groups out, in) and, with bias,
 // "bias" (groups out), of each group the given rows.
-func LoadRows(w *weight.Weights, in, groups, out int, rows sequence.Range, bias bool) Linear {
-	part := weight.Subset{Groups: groups, Rows: rows}
+func LoadRows(w *weights.Weights, in, groups, out int, rows sequence.Range, bias bool) Linear {
+	part := weights.Subset{Groups: groups, Rows: rows}
 	l := Linear{W: w.Part("weight", part, groups*out, in)}
 	if bias {
 		l.B = w.Part("bias", part, groups*out)
@@ -97,9 +97,9 @@ func LoadRows(w *weight.Weights, in, groups, out int, rows sequence.Range, bias 
 // LoadSum reads a layer whose inputs are cut between the ranks, "weight" (out, in) and, with bias, "bias"
 // (out): this rank has the given columns, and all ranks together have the sums, whose parts begin at the
 // given places of in.
-func LoadSum(w *weight.Weights, in, out int, columns sequence.Range, parts []int, bias bool) Linear {
+func LoadSum(w *weights.Weights, in, out int, columns sequence.Range, parts []int, bias bool) Linear {
 	l := Linear{cut: w.Ways() > 1}
-	l.W = w.Part("weight", weight.Subset{Columns: columns}, out, in)
+	l.W = w.Part("weight", weights.Subset{Columns: columns}, out, in)
 	if bias {
 		l.B = w.Tensor("bias", out)
 	}
@@ -114,7 +114,7 @@ func LoadSum(w *weight.Weights, in, out int, columns sequence.Range, parts []int
 // linear computes dst = ep(x W^T), together with the other ranks where the sums are cut.
 func (l Linear) linear(be kernels.Backend, dst, x kernels.Tensor, ep kernels.Epilogue) {
 	ep.Bias, ep.Parts = l.B, slices.Clone(l.Parts)
-	if l.cut && weight.SumAcross(be, dst, x, l.W, ep) {
+	if l.cut && weights.SumAcross(be, dst, x, l.W, ep) {
 		return
 	}
 	be.Linear(dst, x, l.W, ep)

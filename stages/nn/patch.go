@@ -2,7 +2,7 @@ package nn
 
 import (
 	"latentbeam/kernels"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // Patch is the size of a patch in latent frames, rows and columns.
@@ -24,7 +24,7 @@ type PatchEmbed struct {
 }
 
 // LoadPatchEmbed reads "proj.weight" (C, c_in, pt, ph, pw) and "proj.bias" (C).
-func LoadPatchEmbed(w *weight.Weights, patch Patch, channels, c int) PatchEmbed {
+func LoadPatchEmbed(w *weights.Weights, patch Patch, channels, c int) PatchEmbed {
 	w = w.Sub("proj")
 	weight := w.Tensor("weight", c, channels, patch[0], patch[1], patch[2])
 	if !weight.IsZero() {

@@ -9,14 +9,14 @@ import (
 	"testing"
 	"time"
 
-	"latentbeam/internal/transport"
+	"latentbeam/internal/cluster"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/kernels/kerneltest"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/sequence"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // sharedCase is attention over the patches of the frames of a batch, on several ranks.
@@ -69,9 +69,9 @@ func (c sharedCase) backend() kernels.Backend {
 // layer is the attention with hashed weights, and the angles of its patches.
 func (c sharedCase) layer(t testing.TB, be kernels.Backend) (nn.SelfAttention, nn.Rope) {
 	width := c.shape.Width()
-	names := weight.ShapesOnly()
+	names := weights.ShapesOnly()
 	nn.LoadSelfAttention(names, width, c.shape.Heads, c.qkNorm)
-	w := weight.NewWeights(be, nntest.File(t, names.Requested())).As(c.dt)
+	w := weights.NewWeights(be, nntest.File(t, names.Requested())).As(c.dt)
 	a := nn.LoadSelfAttention(w, width, c.shape.Heads, c.qkNorm)
 	if !c.rope {
 		return a, nn.Rope{}
@@ -109,7 +109,7 @@ func (c sharedCase) shared(t testing.TB) (result []float32, sent []kernels.Traff
 	s := c.shape
 	result = make([]float32, len(c.values("x")))
 	sent = make([]kernels.Traffic, plan.Ranks)
-	ends := transport.Shared(plan.Ranks)
+	ends := cluster.Shared(plan.Ranks)
 	if c.wrapTransport != nil {
 		for i := range ends {
 			ends[i] = c.wrapTransport(ends[i])

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"latentbeam/kernels"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // SinusoidWidth is the published width of the timestep sinusoid: 128 cosines and 128 sines.
@@ -17,7 +17,7 @@ type TimestepEmbedder struct {
 }
 
 // LoadTimestepEmbedder reads "mlp.0" (C, 256) and "mlp.2" (C, C), with biases.
-func LoadTimestepEmbedder(w *weight.Weights, c int) TimestepEmbedder {
+func LoadTimestepEmbedder(w *weights.Weights, c int) TimestepEmbedder {
 	return TimestepEmbedder{Width: SinusoidWidth,
 		L0: LoadLinear(w.Sub("mlp.0"), SinusoidWidth, c), L2: LoadLinear(w.Sub("mlp.2"), c, c),
 	}
@@ -36,7 +36,7 @@ type SizeEmbedder struct {
 }
 
 // LoadSizeEmbedder reads "mlp.0" (width, 256) and "mlp.2" (width, width), with biases.
-func LoadSizeEmbedder(w *weight.Weights, width int) SizeEmbedder {
+func LoadSizeEmbedder(w *weights.Weights, width int) SizeEmbedder {
 	return SizeEmbedder{LoadTimestepEmbedder(w, width)}
 }
 

@@ -2,7 +2,7 @@ package nn
 
 import (
 	"latentbeam/kernels"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // CausalConv is a convolution over channels-last videos that looks at the present and earlier frames only:
@@ -13,12 +13,12 @@ type CausalConv struct {
 }
 
 // LoadCausalConv reads "weight" (out, in, size, size, size) and "bias" (out).
-func LoadCausalConv(w *weight.Weights, in, out, size int) CausalConv {
+func LoadCausalConv(w *weights.Weights, in, out, size int) CausalConv {
 	return CausalConv{W: w.Tensor("weight", out, in, size, size, size), B: w.Tensor("bias", out)}
 }
 
 // LoadCausalConvNoBias reads "weight" (out, in, size, size, size) alone.
-func LoadCausalConvNoBias(w *weight.Weights, in, out, size int) CausalConv {
+func LoadCausalConvNoBias(w *weights.Weights, in, out, size int) CausalConv {
 	return CausalConv{W: w.Tensor("weight", out, in, size, size, size)}
 }
 

@@ -11,8 +11,8 @@ import (
 	"latentbeam/kernels/cpu"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
-	"latentbeam/stages/safetensors"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
+	"latentbeam/stages/weights/safetensors"
 )
 
 // TestCheckListsEverything: one error names every tensor that does not fit, with both shapes.
@@ -27,7 +27,7 @@ func TestCheckListsEverything(t *testing.T) {
 		"table_empty": nntest.Tensor(nil, 0, 2),
 	})
 	be := cpu.New(1)
-	w := weight.NewWeights(be, f)
+	w := weights.NewWeights(be, f)
 	if l := nn.LoadLinear(w.Sub("a"), 3, 2); l.W.IsZero() || !l.B.IsZero() {
 		t.Error("the fitting weight was not loaded, or the misshapen bias was")
 	}
@@ -63,7 +63,7 @@ func TestCheckListsEverything(t *testing.T) {
 // TestDoublesCanBeConverted: what no backend stores and can be rounded comes with the way to do so.
 func TestDoublesCanBeConverted(t *testing.T) {
 	for dtype, helps := range map[string]bool{"F64": true, "I64": false} {
-		w := weight.NewWeights(cpu.New(1), nntest.Encode(t, map[string]safetensors.Tensor{
+		w := weights.NewWeights(cpu.New(1), nntest.Encode(t, map[string]safetensors.Tensor{
 			"a": {DType: dtype, Shape: []int{1}, Data: make([]byte, 8)}}))
 		w.Tensor("a", 1)
 		if err := w.Check(); err == nil || strings.Contains(err.Error(), "latentbeam convert --dtype f32") != helps {
@@ -75,7 +75,7 @@ func TestDoublesCanBeConverted(t *testing.T) {
 func TestCheckOfAPart(t *testing.T) {
 	f := nntest.File(t, map[string][]int{"text.norm": {2}, "video.norm": {2}})
 	be := cpu.New(1)
-	text := weight.NewWeights(be, f).Sub("text")
+	text := weights.NewWeights(be, f).Sub("text")
 	text.Tensor("norm", 2)
 	if err := text.Check(); err != nil {
 		t.Errorf("the names of another part count as unexpected: %v", err)
@@ -84,7 +84,7 @@ func TestCheckOfAPart(t *testing.T) {
 
 func TestDuplicateNames(t *testing.T) {
 	f, g := nntest.File(t, map[string][]int{"a": {1}}), nntest.File(t, map[string][]int{"a": {1}, "b": {1}})
-	w := weight.NewWeights(cpu.New(1), f, g)
+	w := weights.NewWeights(cpu.New(1), f, g)
 	w.Tensor("a", 1)
 	w.Tensor("b", 1)
 	if err := w.Check(); err == nil || !strings.Contains(err.Error(), `duplicate   "a"`) {
@@ -98,7 +98,7 @@ func TestLongErrorsAreCut(t *testing.T) {
 	for i := range 3000 {
 		shapes[fmt.Sprintf("strange.%d", i)] = []int{1}
 	}
-	err := weight.NewWeights(cpu.New(1), nntest.File(t, shapes)).Check()
+	err := weights.NewWeights(cpu.New(1), nntest.File(t, shapes)).Check()
 	if err == nil || strings.Count(err.Error(), "\n") > 1001 || !strings.Contains(err.Error(), "more") {
 		t.Errorf("an error of %d lines for %d names", strings.Count(err.Error(), "\n"), len(shapes))
 	}
@@ -110,7 +110,7 @@ func TestHalfWeights(t *testing.T) {
 	half := safetensors.Tensor{DType: "BF16", Shape: []int{2, 2}, Data: bf16}
 	f := nntest.Encode(t, map[string]safetensors.Tensor{"weight": half})
 	be := cpu.New(1)
-	w := weight.NewWeights(be, f)
+	w := weights.NewWeights(be, f)
 	l := nn.Linear{W: w.Tensor("weight", 2, 2)}
 	if err := w.Check(); err != nil {
 		t.Fatal(err)
@@ -149,7 +149,7 @@ func TestNaNsAreRefused(t *testing.T) {
 		"huge": nntest.Tensor([]float32{float32(math.Inf(-1))}, 1),
 	})
 	for range 2 { // before and after the digest has looked at all of them
-		w := weight.NewWeights(cpu.New(1), f)
+		w := weights.NewWeights(cpu.New(1), f)
 		w.Tensor("good", 2)
 		if bad, huge := w.Tensor("bad", 3), w.Tensor("huge", 1); !bad.IsZero() || !huge.IsZero() {
 			t.Error("a NaN or an infinity was loaded")
@@ -163,7 +163,7 @@ func TestNaNsAreRefused(t *testing.T) {
 
 // TestOutline: a model loaded from names and shapes alone tells what does not fit.
 func TestOutline(t *testing.T) {
-	w := weight.Outline([]safetensors.TensorInfo{{Name: "a.weight", DType: "F32", Shape: []int{2, 3}},
+	w := weights.Outline([]safetensors.TensorInfo{{Name: "a.weight", DType: "F32", Shape: []int{2, 3}},
 		{Name: "a.bias", DType: "F32", Shape: []int{3}}, {Name: "ids", DType: "I64", Shape: []int{1}},
 		{Name: "rest.1", DType: "F32"}, {Name: "rest.2", DType: "F32"}, {Name: "freqs", DType: "F32", Shape: []int{4}}})
 	nn.LoadLinear(w.Sub("a"), 3, 2)

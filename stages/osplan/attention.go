@@ -3,7 +3,7 @@ package osplan
 import (
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // attention is multi-head attention with a layer each for queries, keys, values and the output. A rank may have some of
@@ -15,7 +15,7 @@ type attention struct {
 	d       int       // width of a head
 }
 
-func loadAttention(w *weight.Weights, cfg Config) attention {
+func loadAttention(w *weights.Weights, cfg Config) attention {
 	c := cfg.Hidden()
 	mine, columns := w.Heads(cfg.Heads, cfg.HeadSize)
 	return attention{

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"latentbeam/kernels"
-	"latentbeam/stages/dit"
+	"latentbeam/stages/diffuse/dit"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/sequence"
 )

@@ -8,9 +8,9 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
-	"latentbeam/stages/dit"
-	"latentbeam/stages/sampler"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/diffuse/dit"
+	"latentbeam/stages/diffuse/sampler"
+	"latentbeam/stages/weights"
 )
 
 // Denoiser returns the family of Open-Sora-Plan for the stage `denoise`.
@@ -250,7 +250,7 @@ func (d *denoiser) Check(row *schemas.PromptRow) error {
 }
 
 // Load reads the weights.
-func (d *denoiser) Load(w *weight.Weights) (dit.Model, error) {
+func (d *denoiser) Load(w *weights.Weights) (dit.Model, error) {
 	m, err := Load(d.Config, w)
 	if err != nil {
 		return nil, err

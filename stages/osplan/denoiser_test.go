@@ -7,10 +7,10 @@ import (
 
 	"latentbeam/kernels"
 	"latentbeam/schemas"
-	"latentbeam/stages/dit"
+	"latentbeam/stages/diffuse/dit"
+	"latentbeam/stages/diffuse/sampler"
 	"latentbeam/stages/nn/nntest"
-	"latentbeam/stages/sampler"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // TestPublished: the published sizes have as many tensors and numbers as the project's own classes, and 1.3 is recognised
@@ -43,7 +43,7 @@ func TestPublished(t *testing.T) {
 			t.Errorf("recognised as %+v, %v", guessed, err)
 		}
 	}
-	if config, err := Family().Guess(weight.Shapes{"blocks.0.attn.qkv.weight": {3, 1}}); config != nil || err != nil {
+	if config, err := Family().Guess(weights.Shapes{"blocks.0.attn.qkv.weight": {3, 1}}); config != nil || err != nil {
 		t.Errorf("another model is %s, %v", config, err)
 	}
 }

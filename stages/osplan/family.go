@@ -6,15 +6,15 @@ import (
 	"fmt"
 
 	"latentbeam/stages/nn"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // Family recognises the denoisers of Open-Sora-Plan by their tensors.
-func Family() weight.Family {
-	return weight.Family{
+func Family() weights.Family {
+	return weights.Family{
 		Component: "transformer",
 		Guess:     guess,
-		Load: weight.Loader(ParseConfig, Load, func(c Config) string {
+		Load: weights.Loader(ParseConfig, Load, func(c Config) string {
 			version := "1.2"
 			if c.Sparse {
 				version = "1.3"
@@ -29,7 +29,7 @@ func Family() weight.Family {
 const publishedHead = 96
 
 // guess makes a config.json of the shapes. The versions have the same tensors: the latent channels tell them apart.
-func guess(s weight.Shapes) ([]byte, error) {
+func guess(s weights.Shapes) ([]byte, error) {
 	const patch = "pos_embed.proj.weight" // (C, c, 2, 2)
 	if !s.Has(patch) || !s.Has("adaln_single.linear.weight") || !s.Has("transformer_blocks.0.attn2.to_q.weight") ||
 		s.Has("temporal_transformer_blocks.0.attn1.to_q.weight") {

@@ -10,9 +10,9 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/stages"
-	"latentbeam/stages/dit"
+	"latentbeam/stages/diffuse/dit"
 	"latentbeam/stages/nn/nntest"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // fullSizeEnv names a directory that testdata/osplan_against_torch.py has made: config.json, model.safetensors, and
@@ -43,7 +43,7 @@ func TestFullSize(t *testing.T) {
 	be := cpu.New(0)
 	defer be.Scope()()
 	begun := time.Now()
-	m, err := Load(d.Config, weight.NewWeights(be, file))
+	m, err := Load(d.Config, weights.NewWeights(be, file))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,9 +11,9 @@ import (
 	"latentbeam/kernels/cpu"
 	"latentbeam/kernels/kerneltest"
 	"latentbeam/stages"
-	"latentbeam/stages/dit"
+	"latentbeam/stages/diffuse/dit"
 	"latentbeam/stages/nn/nntest"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // goldenCase is one forward of testdata/golden/osplan.json.
@@ -122,7 +122,7 @@ func (c *goldenCase) run(t testing.TB, be kernels.Backend, dtype string) []float
 	if len(shapes) != c.Tensors {
 		t.Errorf("%d tensors, want %d", len(shapes), c.Tensors)
 	}
-	m, err := Load(d.Config, weight.NewWeights(be, nntest.File(t, shapes)))
+	m, err := Load(d.Config, weights.NewWeights(be, nntest.File(t, shapes)))
 	if err != nil {
 		t.Fatal(err)
 	}

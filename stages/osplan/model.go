@@ -6,7 +6,7 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/sequence"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // Model is a denoiser with its weights on a device. It is read-only once loaded and may serve any backend of it.
@@ -18,7 +18,7 @@ type Model struct {
 	text     nn.MLP              // caption_projection.linear_1 and linear_2 (text -> C -> C)
 	blocks   []block
 	own      sequence.Range // of blocks
-	flow     *weight.Flow
+	flow     *weights.Flow
 	table    kernels.Tensor // scale_shift_table (2, C): shift, scale of the head
 	out      nn.Linear      // proj_out (pt ph pw c, C)
 }
@@ -32,7 +32,7 @@ type block struct {
 }
 
 // Load reads a model by its published tensor names. Its error lists every tensor that does not fit.
-func Load(cfg Config, w *weight.Weights) (*Model, error) {
+func Load(cfg Config, w *weights.Weights) (*Model, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("load osplan: %w", err)
 	}
@@ -64,7 +64,7 @@ func Load(cfg Config, w *weight.Weights) (*Model, error) {
 }
 
 // loadEmbed reads the convolution of single frames that makes tokens of patches.
-func loadEmbed(w *weight.Weights, cfg Config) nn.PatchEmbed {
+func loadEmbed(w *weights.Weights, cfg Config) nn.PatchEmbed {
 	c, p := cfg.Hidden(), cfg.patch()
 	weight := w.Tensor("weight", c, cfg.InChannels, p[1], p[2])
 	if !weight.IsZero() {

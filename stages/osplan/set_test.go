@@ -7,16 +7,16 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"latentbeam/internal/cluster"
 	"latentbeam/internal/config"
-	"latentbeam/internal/testaid"
-	"latentbeam/internal/transport"
+	"latentbeam/internal/system/testaid"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/kernels/kerneltest"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/diffuse"
-	"latentbeam/stages/dit"
+	"latentbeam/stages/diffuse/dit"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/sequence"
 )
@@ -82,7 +82,7 @@ func digests(t testing.TB, batch []*stages.Element) (out []string) {
 
 func setOf(speeds []float64) *stages.Set {
 	s := &stages.Set{Speeds: speeds, Connect: func(context.Context) ([]kernels.Transport, error) {
-		return transport.Shared(len(speeds)), nil
+		return cluster.Shared(len(speeds)), nil
 	}}
 	for i := range speeds {
 		s.Devices = append(s.Devices, kerneltest.Deferred(cpu.New(1+i%2)))

@@ -8,7 +8,7 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
-	"latentbeam/stages/footage"
+	"latentbeam/stages/vae"
 )
 
 // name is that of the stage.
@@ -78,7 +78,7 @@ func (s stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Ele
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
-		var bad *footage.Error
+		var bad *vae.FootageError
 		switch err := s.look(ctx, dev, e); {
 		case errors.As(err, &bad) && ctx.Err() == nil:
 			e.Fail(name, fault.Row(bad.Err))
@@ -91,7 +91,7 @@ func (s stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Ele
 
 // look gives one element its readings.
 func (s stage) look(ctx context.Context, dev kernels.Backend, e *stages.Element) error {
-	frames, err := footage.Open(ctx, dev, e.Media, &e.Row)
+	frames, err := vae.OpenFootage(ctx, dev, e.Media, &e.Row)
 	if err != nil {
 		return err
 	}

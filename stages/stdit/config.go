@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"latentbeam/kernels"
-	"latentbeam/stages/dit"
+	"latentbeam/stages/diffuse/dit"
 	"latentbeam/stages/nn"
 )
 

@@ -6,7 +6,7 @@ import (
 
 	"latentbeam/schemas"
 	"latentbeam/stages/cost"
-	"latentbeam/stages/dit"
+	"latentbeam/stages/diffuse/dit"
 )
 
 // The FLOP of a step of STDiT3-XL/2 under guidance with 300 tokens of text, from the shapes of its layers,

@@ -6,14 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"latentbeam/internal/transport"
+	"latentbeam/internal/cluster"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
-	"latentbeam/stages/dit"
+	"latentbeam/stages/diffuse/dit"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/sequence"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // counted is what one rank did in the blocks of one step.
@@ -31,7 +31,7 @@ func count(t *testing.T, cfg Config, plan *sequence.Plan, row schemas.PromptRow,
 		Data: make([]float32, cfg.ModelMaxLength*cfg.CaptionChannels)}
 	batch[0].Text = &stages.Text{Embedding: text, Negative: text}
 	all := make([]counted, plan.Ranks)
-	m, err := Load(cfg, weight.ShapesOnly())
+	m, err := Load(cfg, weights.ShapesOnly())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func count(t *testing.T, cfg Config, plan *sequence.Plan, row schemas.PromptRow,
 		})
 		return err
 	}
-	if err := kernels.Together(t.Context(), transport.Shared(plan.Ranks), time.Second, one); err != nil {
+	if err := kernels.Together(t.Context(), cluster.Shared(plan.Ranks), time.Second, one); err != nil {
 		t.Fatal(err)
 	}
 	return all

@@ -5,9 +5,9 @@ import (
 
 	"latentbeam/schemas"
 	"latentbeam/stages"
-	"latentbeam/stages/dit"
-	"latentbeam/stages/sampler"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/diffuse/dit"
+	"latentbeam/stages/diffuse/sampler"
+	"latentbeam/stages/weights"
 )
 
 // latentScale is the factor between the latents of the 2D autoencoder and the denoiser's, in Open-Sora 1.0 and
@@ -136,7 +136,7 @@ func (d *denoiser) Check(row *schemas.PromptRow) error {
 }
 
 // Load reads the weights.
-func (d *denoiser) Load(w *weight.Weights) (dit.Model, error) {
+func (d *denoiser) Load(w *weights.Weights) (dit.Model, error) {
 	m, err := Load(d.Config, w)
 	if err != nil {
 		return nil, err

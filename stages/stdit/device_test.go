@@ -6,7 +6,7 @@ import (
 
 	"latentbeam/kernels/cpu"
 	"latentbeam/kernels/kerneltest"
-	"latentbeam/stages/dit"
+	"latentbeam/stages/diffuse/dit"
 )
 
 // TestForwardOnALateDevice: nothing is read before Download, no memory counts as zero, no tensor outlives

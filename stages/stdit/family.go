@@ -5,16 +5,16 @@ import (
 	"fmt"
 	"math"
 
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // Family recognises the denoisers of Open-Sora 1.0 to 1.3 by their tensors. The files of 1.0 came without a
 // config.json.
-func Family() weight.Family {
-	return weight.Family{
+func Family() weights.Family {
+	return weights.Family{
 		Component: "transformer",
 		Guess:     guess,
-		Load: weight.Loader(ParseConfig, Load, func(c Config) string {
+		Load: weights.Loader(ParseConfig, Load, func(c Config) string {
 			name := map[Version]string{OpenSora10: "STDiT", OpenSora11: "STDiT2"}[c.Version]
 			if name == "" {
 				name = "STDiT3"
@@ -29,7 +29,7 @@ func Family() weight.Family {
 const publishedHead = 72
 
 // guess tells the version by the tensors that only it has, and the sizes by shapes.
-func guess(s weight.Shapes) ([]byte, error) {
+func guess(s weights.Shapes) ([]byte, error) {
 	const patch = "x_embedder.proj.weight" // (C, c, pt, ph, pw)
 	blocks, kind := "blocks", "STDiT"
 	switch {
@@ -74,7 +74,7 @@ func guess(s weight.Shapes) ([]byte, error) {
 
 // addPositions tells the scales of the positions of 1.0 from the tables in its file: those of 256 pixels were
 // made with space_scale 0.5, those of 512 with 1; 16 frames with time_scale 1, 64 with 2/3.
-func addPositions(c map[string]any, s weight.Shapes) {
+func addPositions(c map[string]any, s weights.Shapes) {
 	side := int(math.Round(math.Sqrt(float64(s.Dim("pos_embed", 1))))) // patches; (1, S, C)
 	frames := s.Dim("pos_embed_temporal", 1)                           // (1, T, C)
 	if side < 1 || frames < 1 {

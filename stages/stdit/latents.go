@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"latentbeam/schemas"
-	"latentbeam/stages/dit"
+	"latentbeam/stages/diffuse/dit"
 )
 
 // vaeStride is how many pixels a latent position spans in height and width.

@@ -5,11 +5,11 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"latentbeam/internal/plan/weights"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/kernels/kerneltest"
 	"latentbeam/stages/cost"
+	"latentbeam/stages/layout"
 	"latentbeam/stages/sequence"
 )
 
@@ -50,7 +50,7 @@ func one[T any](rng *rand.Rand, of ...T) T { return of[rng.IntN(len(of))] }
 func matrixSet(rng *rand.Rand, cfg Config) (cost.Grid, []float64) {
 	g := gridOf(1+rng.IntN(9), 1, 1)
 	if rng.IntN(3) == 0 {
-		g = gridOf(1+rng.IntN(3), 1+rng.IntN(min(4, len(weights.SumParts(cfg.NumHeads)))), 1+rng.IntN(cfg.Depth))
+		g = gridOf(1+rng.IntN(3), 1+rng.IntN(min(4, len(layout.SumParts(cfg.NumHeads)))), 1+rng.IntN(cfg.Depth))
 	}
 	speeds := sequence.Equal(g.Ranks())
 	if rng.IntN(2) == 0 {

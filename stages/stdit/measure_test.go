@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"latentbeam/kernels"
-	"latentbeam/stages/dit"
+	"latentbeam/stages/diffuse/dit"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
 )

@@ -8,7 +8,7 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/diffuse"
-	"latentbeam/stages/dit"
+	"latentbeam/stages/diffuse/dit"
 	"latentbeam/stages/nn/nntest"
 )
 

@@ -4,10 +4,10 @@ import (
 	"fmt"
 
 	"latentbeam/kernels"
-	"latentbeam/stages/dit"
+	"latentbeam/stages/diffuse/dit"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/sequence"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // Model is a denoiser of the STDiT family: what its versions have in common around the network of one. It is
@@ -27,7 +27,7 @@ type network interface {
 	// crosses returns the cross attentions in the order in which forward runs them.
 	crosses() []nn.CrossAttention
 	// passing returns which blocks, or pairs of blocks, this rank has, and what keeps them coming.
-	passing() (own sequence.Range, flow *weight.Flow)
+	passing() (own sequence.Range, flow *weights.Flow)
 	// prepare puts the positions and embedded conditions of a batch into p.
 	prepare(be kernels.Backend, p *Prepared, cond Conditions)
 	// forward runs the blocks on the stream in place. t is the embedding of the timesteps of its rows (B, C),
@@ -37,7 +37,7 @@ type network interface {
 
 // Load reads a model by the published tensor names. Its error lists every tensor that does not fit. The
 // position tables that the files hold are recomputed for each size, so they are not read.
-func Load(cfg Config, w *weight.Weights) (*Model, error) {
+func Load(cfg Config, w *weights.Weights) (*Model, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func Load(cfg Config, w *weight.Weights) (*Model, error) {
 }
 
 // loadFreqs returns the frequencies of rotary positions: those of the file, or the usual ones without.
-func loadFreqs(w *weight.Weights, cfg Config) []float32 {
+func loadFreqs(w *weights.Weights, cfg Config) []float32 {
 	n := cfg.HiddenSize / cfg.NumHeads / 2
 	if cfg.KernelSize != nil {
 		n /= 3 // frame, row and column have a third of the channels each

@@ -8,7 +8,7 @@ import (
 	"latentbeam/kernels/cpu"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 func tinyConfig() Config {
@@ -145,12 +145,12 @@ func TestPositionTablesAreIgnored(t *testing.T) {
 	shapes := shapes(t, cfg)
 	shapes["pos_embed"], shapes["pos_embed_temporal"] = []int{1, 77, 48}, []int{1, 16, 48}
 	be := cpu.New(1)
-	if _, err := Load(cfg, weight.NewWeights(be, nntest.File(t, shapes))); err != nil {
+	if _, err := Load(cfg, weights.NewWeights(be, nntest.File(t, shapes))); err != nil {
 		t.Fatal(err)
 	}
 	shapes["rope.freqs"] = []int{6}
 	delete(shapes, "blocks.1.attn_temp.qkv.bias")
-	_, err := Load(cfg, weight.NewWeights(be, nntest.File(t, shapes)))
+	_, err := Load(cfg, weights.NewWeights(be, nntest.File(t, shapes)))
 	nntest.WantError(t, "another model's tensor", err, `unexpected  "rope.freqs" [6]`)
 	nntest.WantError(t, "a missing tensor", err, `missing     "blocks.1.attn_temp.qkv.bias" [144]`)
 }
@@ -162,7 +162,7 @@ func TestNullText(t *testing.T) {
 	shapes := shapes(t, cfg)
 	shapes["y_embedder.y_embedding"] = []int{3, cfg.CaptionChannels}
 	be := cpu.New(1)
-	m, err := Load(cfg, weight.NewWeights(be, nntest.File(t, shapes)))
+	m, err := Load(cfg, weights.NewWeights(be, nntest.File(t, shapes)))
 	if err != nil {
 		t.Fatal(err)
 	}

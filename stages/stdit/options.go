@@ -8,9 +8,9 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
-	"latentbeam/stages/condition"
-	"latentbeam/stages/dit"
-	"latentbeam/stages/sampler"
+	"latentbeam/stages/diffuse/condition"
+	"latentbeam/stages/diffuse/dit"
+	"latentbeam/stages/diffuse/sampler"
 )
 
 // options are those of the stage with a network of this family.

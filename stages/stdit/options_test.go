@@ -6,9 +6,9 @@ import (
 
 	"latentbeam/kernels"
 	"latentbeam/schemas"
-	"latentbeam/stages/dit"
+	"latentbeam/stages/diffuse/dit"
+	"latentbeam/stages/diffuse/sampler"
 	"latentbeam/stages/nn/nntest"
-	"latentbeam/stages/sampler"
 )
 
 // TestDType: the default is that of the published configurations, and saying it changes no key.

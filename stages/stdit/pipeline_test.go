@@ -8,13 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"latentbeam/internal/transport"
+	"latentbeam/internal/cluster"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
-	"latentbeam/stages/dit"
+	"latentbeam/stages/diffuse/dit"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // TestPipelineGivesTheBytesOfOne: every version, its blocks cut over ranks evenly or not, gives on each of
@@ -32,10 +32,10 @@ func TestPipelineGivesTheBytesOfOne(t *testing.T) {
 		file := nntest.File(t, shapes(t, cfg))
 		for ways := 1; ways <= 3; ways++ {
 			n := 1 + (k+ways)%3
-			err := kernels.Together(t.Context(), transport.Shared(ways), time.Second,
+			err := kernels.Together(t.Context(), cluster.Shared(ways), time.Second,
 				func(ctx context.Context, i int, tr kernels.Transport) error {
 					be := cpu.New(1 + i%2)
-					m, err := Load(cfg, weight.NewWeights(be, file).Stage(weight.PipelineStage{Rank: i, Ways: ways}))
+					m, err := Load(cfg, weights.NewWeights(be, file).Stage(weights.PipelineStage{Rank: i, Ways: ways}))
 					if err != nil {
 						return err
 					}
@@ -77,7 +77,7 @@ func forwardPipeline(m *Model, be kernels.Backend, g *kernels.Group, all []evalu
 		xs[i] = be.Alloc(m.DType, e.x.Dim(0), p.times.Len, p.patches.Len, m.HiddenSize)
 	}
 	view := func(i int) kernels.Tensor { return xs[i] }
-	err := weight.Chain(g, "blocks", len(all), view, func(i int) error {
+	err := weights.Chain(g, "blocks", len(all), view, func(i int) error {
 		defer be.Scope()()
 		e := all[i]
 		b := m.batch(be, e.prepared, []nn.Part{{Rows: nn.Span{Len: e.x.Dim(0)}, Patches: e.prepared.patches}}, nil)
@@ -106,7 +106,7 @@ func TestPipelineHoldsItsBlocks(t *testing.T) {
 		whole := shapes(t, cfg)
 		asked := 0
 		for rank := range 2 {
-			w := weight.ShapesOnly().Stage(weight.PipelineStage{Rank: rank, Ways: 2})
+			w := weights.ShapesOnly().Stage(weights.PipelineStage{Rank: rank, Ways: 2})
 			if _, err := Load(cfg, w); err != nil {
 				t.Fatal(err)
 			}
@@ -125,8 +125,8 @@ func TestPipelineHoldsItsBlocks(t *testing.T) {
 		if asked != blocks {
 			t.Errorf("%s: two ranks ask for %d tensors of blocks, there are %d", cfg.name(), asked, blocks)
 		}
-		w := weight.NewWeights(cpu.New(1), nntest.File(t, whole))
-		if _, err := Load(cfg, w.Stage(weight.PipelineStage{Rank: 3, Ways: 4})); err == nil {
+		w := weights.NewWeights(cpu.New(1), nntest.File(t, whole))
+		if _, err := Load(cfg, w.Stage(weights.PipelineStage{Rank: 3, Ways: 4})); err == nil {
 			t.Errorf("%s: 4 ranks for 3 blocks are accepted", cfg.name())
 		}
 	}

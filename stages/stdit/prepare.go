@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"latentbeam/kernels"
-	"latentbeam/stages/dit"
+	"latentbeam/stages/diffuse/dit"
 	"latentbeam/stages/nn"
 )
 

@@ -5,7 +5,7 @@ import (
 
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
-	"latentbeam/stages/dit"
+	"latentbeam/stages/diffuse/dit"
 	"latentbeam/stages/nn/nntest"
 )
 

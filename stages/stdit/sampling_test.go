@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"latentbeam/kernels"
+	"latentbeam/stages/diffuse/sampler"
 	"latentbeam/stages/nn/nntest"
-	"latentbeam/stages/sampler"
 )
 
 // checkSampling runs the sampler of the version over the model with hashed noise.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"testing"
 
-	"latentbeam/internal/transport"
+	"latentbeam/internal/cluster"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/kernels/kerneltest"
@@ -52,7 +52,7 @@ func digest(t testing.TB, batch []*stages.Element) string {
 // setOf is a set of ranks in this process.
 func setOf(speeds []float64, newBackend func() kernels.Backend) *stages.Set {
 	s := &stages.Set{Speeds: speeds, Connect: func(context.Context) ([]kernels.Transport, error) {
-		return transport.Shared(len(speeds)), nil
+		return cluster.Shared(len(speeds)), nil
 	}}
 	for range speeds {
 		s.Devices = append(s.Devices, newBackend())

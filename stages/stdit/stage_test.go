@@ -10,7 +10,7 @@ import (
 	"latentbeam/stages"
 	"latentbeam/stages/cost"
 	"latentbeam/stages/diffuse"
-	"latentbeam/stages/dit"
+	"latentbeam/stages/diffuse/dit"
 	"latentbeam/stages/nn/nntest"
 )
 

@@ -3,7 +3,7 @@ package stdit
 import (
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // stdit1 is STDiT of Open-Sora 1.0: PixArt's block with temporal attention put in. Positions are those of the
@@ -12,7 +12,7 @@ type stdit1 struct{ trunk }
 
 // loadSTDiT1 loads STDiT's blocks. Spatial attention and MLP are modulated by the timestep; temporal attention is
 // neither normalised nor modulated, and shares the gate of spatial attention.
-func loadSTDiT1(cfg Config, w *weight.Weights) *stdit1 {
+func loadSTDiT1(cfg Config, w *weights.Weights) *stdit1 {
 	const kind = "blocks.%d"
 	m := &stdit1{loadTrunk(cfg, w, false, kind)}
 	for i := m.own.Lo; i < m.own.Hi; i++ {

@@ -3,7 +3,7 @@ package stdit
 import (
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // stdit2 is STDiT2 of Open-Sora 1.1: STDiT whose temporal attention has a norm and a modulation of its own and
@@ -18,7 +18,7 @@ type stdit2 struct {
 	freqs       []float32       // rope.freqs
 }
 
-func loadSTDiT2(cfg Config, w *weight.Weights) *stdit2 {
+func loadSTDiT2(cfg Config, w *weights.Weights) *stdit2 {
 	const kind = "blocks.%d"
 	c := cfg.HiddenSize
 	m := &stdit2{

@@ -3,7 +3,7 @@ package stdit
 import (
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // stdit3 is STDiT3 of Open-Sora 1.2 and 1.3: spatial and temporal blocks, each with attention, text and MLP of
@@ -19,7 +19,7 @@ type stdit3 struct {
 	given, givenMask nn.PatchEmbed   // x_embedder_cond, x_embedder_cond_mask, in 1.3
 }
 
-func loadSTDiT3(cfg Config, w *weight.Weights) *stdit3 {
+func loadSTDiT3(cfg Config, w *weights.Weights) *stdit3 {
 	c := cfg.HiddenSize
 	m := &stdit3{
 		trunk: loadTrunk(cfg, w, cfg.QKNorm, "spatial_blocks.%d", "temporal_blocks.%d"),

@@ -4,14 +4,14 @@ import (
 	"fmt"
 	"testing"
 
-	"latentbeam/internal/rng"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
-	"latentbeam/stages/dit"
+	"latentbeam/stages/diffuse/dit"
+	"latentbeam/stages/diffuse/sampler"
 	"latentbeam/stages/nn/nntest"
-	"latentbeam/stages/safetensors"
-	"latentbeam/stages/sampler"
+	"latentbeam/stages/rng"
+	"latentbeam/stages/weights/safetensors"
 )
 
 // TestMeasureSteps times whole steps of the sampler under guidance, of a model of published width: noise, patches,

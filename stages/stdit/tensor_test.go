@@ -6,26 +6,26 @@ import (
 	"testing"
 	"time"
 
-	"latentbeam/internal/transport"
+	"latentbeam/internal/cluster"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/stages/nn/nntest"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // tensorRanks runs the network on ranks that each have a cut of its heads and columns, and returns how many of
 // them give what one rank gives. join puts a rank's backend together with the others.
-func tensorRanks(t *testing.T, cfg Config, ways int, cut func(rank int) weight.Cut,
+func tensorRanks(t *testing.T, cfg Config, ways int, cut func(rank int) weights.Cut,
 	join func(dev kernels.Backend, g *kernels.Group) kernels.Backend) (right int) {
 	t.Helper()
 	in := inputs(cfg, []int{2, 4, 3, 5, 6})
 	want := newHarness(t, cfg, 1).forward(t, in)
 	file := nntest.File(t, shapes(t, cfg))
 	same := make([]bool, ways)
-	err := kernels.Together(t.Context(), transport.Shared(ways), time.Second,
+	err := kernels.Together(t.Context(), cluster.Shared(ways), time.Second,
 		func(ctx context.Context, i int, tr kernels.Transport) error {
 			dev := cpu.New(1 + i%2)
-			m, err := Load(cfg, weight.NewWeights(dev, file).Cut(cut(i)))
+			m, err := Load(cfg, weights.NewWeights(dev, file).Cut(cut(i)))
 			if err != nil {
 				return err
 			}
@@ -50,8 +50,8 @@ func TestTensorParallelGivesTheBytesOfOne(t *testing.T) {
 	for _, cfg := range tinyConfigs() {
 		cfg.NumHeads, cfg.HiddenSize, cfg.Depth = 7, 84, 1 // neither heads nor columns divide
 		for ways := 2; ways <= 4; ways++ {
-			cut := func(rank int) weight.Cut { return weight.Cut{Rank: rank, Ways: ways} }
-			if n := tensorRanks(t, cfg, ways, cut, weight.TensorParallel); n < ways {
+			cut := func(rank int) weights.Cut { return weights.Cut{Rank: rank, Ways: ways} }
+			if n := tensorRanks(t, cfg, ways, cut, weights.TensorParallel); n < ways {
 				t.Errorf("%s on %d ranks: %d of them give the numbers of a rank alone", cfg.name(), ways, n)
 			}
 		}
@@ -63,17 +63,17 @@ func TestMutantsOfTensorParallel(t *testing.T) {
 	for _, cfg := range tinyConfigs() {
 		cfg.NumHeads, cfg.HiddenSize, cfg.Depth = 7, 84, 1
 		const ways = 3
-		straight := func(rank int) weight.Cut { return weight.Cut{Rank: rank, Ways: ways} }
+		straight := func(rank int) weights.Cut { return weights.Cut{Rank: rank, Ways: ways} }
 		for name, c := range map[string]struct {
-			cut  func(rank int) weight.Cut
+			cut  func(rank int) weights.Cut
 			join func(dev kernels.Backend, g *kernels.Group) kernels.Backend
 		}{
 			"sums are not put together": {straight, func(dev kernels.Backend, _ *kernels.Group) kernels.Backend {
 				return dev
 			}},
-			"parts of sums in another order": {func(rank int) weight.Cut {
-				return weight.Cut{Rank: ways - 1 - rank, Ways: ways}
-			}, weight.TensorParallel},
+			"parts of sums in another order": {func(rank int) weights.Cut {
+				return weights.Cut{Rank: ways - 1 - rank, Ways: ways}
+			}, weights.TensorParallel},
 		} {
 			if name != "sums are not put together" && cfg.DType != kernels.F32 {
 				continue // the difference is in the last bits of fp32

@@ -5,7 +5,7 @@ import (
 
 	"latentbeam/kernels/cpu"
 	"latentbeam/stages/nn/nntest"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // TestTiny runs the denoiser of the built-in model against PyTorch, from its files.
@@ -18,7 +18,7 @@ func TestTiny(t *testing.T) {
 	var c goldenCase
 	nntest.Decode(t, nntest.Golden(t, goldenDir+"tiny.json")["stdit_v1_0_tiny"], &c)
 	be := cpu.New(2)
-	m, err := Load(cfg, weight.NewWeights(be, nntest.Open(t, dir+"model.safetensors")))
+	m, err := Load(cfg, weights.NewWeights(be, nntest.Open(t, dir+"model.safetensors")))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,7 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/sequence"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // trunk is what the networks of all versions have: blocks that one vector of the timestep modulates.
@@ -13,7 +13,7 @@ type trunk struct {
 	modulation nn.Linear      // t_block.1 (6C, C), behind a SiLU
 	blocks     []block        // in the order in which they run
 	own        sequence.Range // of blocks, or of pairs of blocks
-	flow       *weight.Flow
+	flow       *weights.Flow
 }
 
 // block is one block: attention, text and MLP.
@@ -27,7 +27,7 @@ type block struct {
 }
 
 // loadTrunk loads depth blocks of each kind; blocks of several kinds take turns.
-func loadTrunk(cfg Config, w *weight.Weights, qkNorm bool, kinds ...string) trunk {
+func loadTrunk(cfg Config, w *weights.Weights, qkNorm bool, kinds ...string) trunk {
 	c := cfg.HiddenSize
 	t := trunk{Config: cfg, modulation: nn.LoadLinear(w.Sub("t_block.1"), c, 6*c), flow: w.Flow(),
 		blocks: make([]block, len(kinds)*cfg.Depth)}
@@ -48,7 +48,7 @@ func loadTrunk(cfg Config, w *weight.Weights, qkNorm bool, kinds ...string) trun
 	return t
 }
 
-func (t *trunk) passing() (sequence.Range, *weight.Flow) { return t.own, t.flow }
+func (t *trunk) passing() (sequence.Range, *weights.Flow) { return t.own, t.flow }
 
 func (t *trunk) crosses() (out []nn.CrossAttention) {
 	for i := range t.blocks {

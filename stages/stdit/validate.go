@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"latentbeam/kernels"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // Limits of a configuration, several times the largest published model.
@@ -22,13 +22,13 @@ const (
 
 func (c Config) validate() error {
 	if err := cmp.Or(
-		weight.Within("in_channels", c.InChannels, maxChannels),
-		weight.Within("hidden_size", c.HiddenSize, maxWidth), weight.Within("depth", c.Depth, maxDepth),
-		weight.Within("num_heads", c.NumHeads, maxWidth), weight.Within("patch_size[0]", c.PatchSize[0], maxPatch),
-		weight.Within("patch_size[1]", c.PatchSize[1], maxPatch),
-		weight.Within("patch_size[2]", c.PatchSize[2], maxPatch),
-		weight.Within("caption_channels", c.CaptionChannels, maxWidth),
-		weight.Within("model_max_length", c.ModelMaxLength, maxText),
+		weights.Within("in_channels", c.InChannels, maxChannels),
+		weights.Within("hidden_size", c.HiddenSize, maxWidth), weights.Within("depth", c.Depth, maxDepth),
+		weights.Within("num_heads", c.NumHeads, maxWidth), weights.Within("patch_size[0]", c.PatchSize[0], maxPatch),
+		weights.Within("patch_size[1]", c.PatchSize[1], maxPatch),
+		weights.Within("patch_size[2]", c.PatchSize[2], maxPatch),
+		weights.Within("caption_channels", c.CaptionChannels, maxWidth),
+		weights.Within("model_max_length", c.ModelMaxLength, maxText),
 	); err != nil {
 		return fmt.Errorf("stdit config.json: %w", err)
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"latentbeam/stages/dit"
+	"latentbeam/stages/diffuse/dit"
 )
 
 // Version is a generation of the architecture, named by the Open-Sora that it belongs to.

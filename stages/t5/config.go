@@ -10,7 +10,7 @@ import (
 
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // Config describes an encoder of T5, T5 v1.1, mT5 or UMT5; the names are those of transformers' config.json.
@@ -111,9 +111,9 @@ func ParseConfig(data []byte) (Config, error) {
 
 func (c Config) validate() error {
 	if err := cmp.Or(
-		weight.Within("vocab_size", c.VocabSize, maxVocab), weight.Within("d_model", c.DModel, maxWidth),
-		weight.Within("d_kv", c.DKV, maxWidth), weight.Within("d_ff", c.DFF, maxWidth),
-		weight.Within("num_layers", c.NumLayers, maxLayers), weight.Within("num_heads", c.NumHeads, maxWidth),
+		weights.Within("vocab_size", c.VocabSize, maxVocab), weights.Within("d_model", c.DModel, maxWidth),
+		weights.Within("d_kv", c.DKV, maxWidth), weights.Within("d_ff", c.DFF, maxWidth),
+		weights.Within("num_layers", c.NumLayers, maxLayers), weights.Within("num_heads", c.NumHeads, maxWidth),
 	); err != nil {
 		return fmt.Errorf("t5 config.json: %w", err)
 	}

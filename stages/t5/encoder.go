@@ -7,7 +7,7 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/sequence"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // Encoder is an encoder of T5 v1.1, mT5 or UMT5. It is read-only once loaded and may serve any backend of its device.
@@ -18,7 +18,7 @@ type Encoder struct {
 	heads        sequence.Range // that this rank of tensor parallelism has
 	layers       []layer
 	own          sequence.Range // the layers of this rank of pipeline parallelism
-	flow         *weight.Flow
+	flow         *weights.Flow
 	finalNorm    kernels.Tensor // encoder.final_layer_norm.weight (d_model); none before the last stage
 }
 
@@ -40,7 +40,7 @@ const (
 )
 
 // Load reads an encoder by the tensor names of transformers. Its error lists every tensor that does not fit.
-func Load(cfg Config, w *weight.Weights) (*Encoder, error) {
+func Load(cfg Config, w *weights.Weights) (*Encoder, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func Load(cfg Config, w *weight.Weights) (*Encoder, error) {
 	return e, nil
 }
 
-func loadLayer(w *weight.Weights, cfg Config) layer {
+func loadLayer(w *weights.Weights, cfg Config) layer {
 	inner := cfg.NumHeads * cfg.DKV
 	_, head := w.Heads(cfg.NumHeads, cfg.DKV)
 	hidden := w.Hidden(cfg.DFF)

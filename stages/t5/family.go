@@ -4,16 +4,16 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // Family recognises encoders of T5, mT5 and UMT5 by their tensors. Published ones come with a config.json.
-func Family() weight.Family {
-	return weight.Family{
+func Family() weights.Family {
+	return weights.Family{
 		Component: "text_encoder",
-		Layouts:   []weight.Layout{originalUMT5},
+		Layouts:   []weights.Layout{originalUMT5},
 		Guess:     guess,
-		Load: weight.Loader(ParseConfig, Load, func(c Config) string {
+		Load: weights.Loader(ParseConfig, Load, func(c Config) string {
 			return fmt.Sprintf("%s encoder: %d layers, width %d, %d heads, vocabulary %d",
 				c.kin().name, c.NumLayers, c.DModel, c.NumHeads, c.VocabSize)
 		}),
@@ -24,7 +24,7 @@ func Family() weight.Family {
 const multilingual = 200000
 
 // guess reads everything but the constants of the architecture from the shapes.
-func guess(s weight.Shapes) ([]byte, error) {
+func guess(s weights.Shapes) ([]byte, error) {
 	const first = "encoder.block.0."
 	q := first + "layer.0.SelfAttention.q.weight" // (H d_kv, d_model)
 	if !s.Has(q) {

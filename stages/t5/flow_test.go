@@ -13,7 +13,7 @@ import (
 	"latentbeam/kernels/kerneltest"
 	"latentbeam/stages"
 	"latentbeam/stages/nn/nntest"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // watched notes how much is resident in every attention, of mapped files and else.
@@ -71,7 +71,7 @@ func (c streamedCase) run(t *testing.T, dev kernels.Backend, stay int) [][]float
 	if err != nil {
 		t.Fatal(err)
 	}
-	component, err := weight.OpenComponent(m, "text_encoder", func([]byte) (Config, error) { return c.Config, nil }, Load)
+	component, err := weights.OpenComponent(m, "text_encoder", func([]byte) (Config, error) { return c.Config, nil }, Load)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestStreamedXXL(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := weight.OpenComponent(m, "text_encoder", func([]byte) (Config, error) { return cfg, nil }, Load)
+	c, err := weights.OpenComponent(m, "text_encoder", func([]byte) (Config, error) { return cfg, nil }, Load)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/stages/nn/nntest"
-	"latentbeam/stages/safetensors"
+	"latentbeam/stages/weights/safetensors"
 )
 
 // halfCase is the encoder of testdata/golden/t5-half.json in one type.

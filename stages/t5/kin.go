@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"latentbeam/stages/t5/clean"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // kin describes how an encoder of T5's architecture differs from the others.
@@ -46,7 +46,7 @@ const biasName = "layer.0.SelfAttention.relative_attention_bias.weight"
 
 // checkKin returns an error if the tensors are those of another kin than config.json names. Without the check the encoder
 // would use the wrong relative positions, and give wrong numbers without a message.
-func (c Config) checkKin(w *weight.Weights) error {
+func (c Config) checkKin(w *weights.Weights) error {
 	if c.NumLayers < 2 || !w.Has("encoder.block.0."+biasName) {
 		return nil // Check lists what is missing
 	}
@@ -67,7 +67,7 @@ func (c Config) checkKin(w *weight.Weights) error {
 
 // checkTwins returns an error if the embedding has two names in the file and the numbers differ. One release of transformers
 // wrote zeros under one of the names. Files of T5 are not checked; Load reads the first name.
-func (c Config) checkTwins(w *weight.Weights) error {
+func (c Config) checkTwins(w *weights.Weights) error {
 	if c.kin().tokens > 0 && !w.Same(sharedName, tokensName) {
 		return fmt.Errorf("%s and %s are the same embedding, but their numbers differ: one of them is damaged", sharedName,
 			tokensName)

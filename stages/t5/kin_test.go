@@ -7,8 +7,8 @@ import (
 
 	"latentbeam/kernels/cpu"
 	"latentbeam/stages/nn/nntest"
-	"latentbeam/stages/safetensors"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
+	"latentbeam/stages/weights/safetensors"
 )
 
 // tensorsOf are the hashed weights of a configuration.
@@ -56,7 +56,7 @@ func TestKinIsRefused(t *testing.T) {
 		"zero embedding": {umt5, zero, "one of them is damaged"},
 		"zero of a T5":   {t5, zeroT5, ""}, // which has always been read by its first name
 	} {
-		_, err := Load(c.cfg, weight.NewWeights(cpu.New(1), nntest.Encode(t, c.tensors)))
+		_, err := Load(c.cfg, weights.NewWeights(cpu.New(1), nntest.Encode(t, c.tensors)))
 		nntest.WantError(t, name, err, c.want)
 		if err != nil && strings.Count(err.Error(), "load t5") != 1 {
 			t.Errorf("%s: %v", name, err)

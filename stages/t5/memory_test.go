@@ -10,8 +10,8 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/stages/nn/nntest"
-	"latentbeam/stages/safetensors"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
+	"latentbeam/stages/weights/safetensors"
 )
 
 const (
@@ -43,7 +43,7 @@ func TestMappedXXL(t *testing.T) {
 	dir, size := nntest.RandomBF16(t, "{}", shapes)
 	nntest.ResetPeak(t)
 	be := kernels.NewMetered(cpu.New(0))
-	mapped, err := Load(cfg, weight.NewWeights(be, nntest.Open(t, filepath.Join(dir, "model.safetensors"))))
+	mapped, err := Load(cfg, weights.NewWeights(be, nntest.Open(t, filepath.Join(dir, "model.safetensors"))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestMappedXXL(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	held, err := Load(few, weight.NewWeights(be, f))
+	held, err := Load(few, weights.NewWeights(be, f))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,7 @@ package t5
 import (
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // EncodeBytes returns the device memory that Encode needs for n prompts of the given number of tokens,
@@ -18,7 +18,7 @@ func (c Config) EncodeBytes(n, tokens int) (int64, error) {
 
 // encoding is Encode on shapes alone.
 func (c Config) encoding(n, tokens int) (func(be kernels.Backend) error, error) {
-	e, err := Load(c, weight.ShapesOnly())
+	e, err := Load(c, weights.ShapesOnly())
 	if err != nil {
 		return nil, err
 	}

@@ -1,11 +1,11 @@
 package t5
 
 import (
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // originalUMT5 is the layout in which Wan's code has the encoder of UMT5 (models_t5_umt5-xxl-enc-bf16.pth).
-var originalUMT5 = weight.Layout{Mark: "blocks.0.pos_embedding.embedding.weight", Rules: weight.Rules(
+var originalUMT5 = weights.Layout{Mark: "blocks.0.pos_embedding.embedding.weight", Rules: weights.Rules(
 	`token_embedding\.weight`, sharedName,
 	`norm\.weight`, "encoder.final_layer_norm.weight",
 	`blocks\.(\d+)\.norm1\.weight`, "encoder.block.$1.layer.0.layer_norm.weight",

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"latentbeam/kernels"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // EncodePipeline is Encode for ranks of pipeline parallelism, whose encoders were loaded with a Stage: each
@@ -26,7 +26,7 @@ func (e *Encoder) EncodePipeline(be kernels.Backend, g *kernels.Group, groups []
 		xs[i] = be.Alloc(e.streamType(), outs[i].Shape...)
 	}
 	view := func(i int) kernels.Tensor { return xs[i] }
-	err := weight.Chain(g, "layers", len(groups), view, func(i int) error {
+	err := weights.Chain(g, "layers", len(groups), view, func(i int) error {
 		defer be.Scope()()
 		x := xs[i]
 		if g.Rank() == 0 {

@@ -6,14 +6,14 @@ import (
 	"slices"
 	"testing"
 
-	"latentbeam/internal/plan/layout"
-	"latentbeam/internal/transport"
+	"latentbeam/internal/cluster"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/kernels/kerneltest"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/cost"
+	"latentbeam/stages/layout"
 	"latentbeam/stages/sequence"
 	"latentbeam/testdata/tiny"
 )
@@ -57,7 +57,7 @@ func texts(batch []*stages.Element) (all [][]float32) {
 // setOf is a set of n devices.
 func setOf(n int) *stages.Set {
 	set := &stages.Set{Speeds: sequence.Equal(n), Connect: func(context.Context) ([]kernels.Transport, error) {
-		return transport.Shared(n), nil
+		return cluster.Shared(n), nil
 	}}
 	for range n {
 		set.Devices = append(set.Devices, cpu.New(1))

@@ -9,12 +9,12 @@ import (
 	"io/fs"
 	"strconv"
 
-	"latentbeam/internal/sentencepiece"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
-	"latentbeam/stages/condition"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/diffuse/condition"
+	"latentbeam/stages/t5/sentencepiece"
+	"latentbeam/stages/weights"
 )
 
 // options is the stage's map in the YAML.
@@ -78,7 +78,7 @@ func open(m *stages.Model, o stages.Options) (stages.Stage, error) {
 		return nil, err
 	}
 	opts.PromptTemplate = "" // the digest has it
-	encoder, err := weight.OpenComponent(m, "text_encoder", ParseConfig, Load)
+	encoder, err := weights.OpenComponent(m, "text_encoder", ParseConfig, Load)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func openTokenizer(data []byte, cfg Config) (*sentencepiece.Tokenizer, error) {
 }
 
 type stage struct {
-	weight.Sharded[Config, Encoder]
+	weights.Sharded[Config, Encoder]
 	tok      *sentencepiece.Tokenizer
 	digest   string
 	clean    bool

@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"latentbeam/internal/transport"
+	"latentbeam/internal/cluster"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/kernels/kerneltest"
 	"latentbeam/stages/nn/nntest"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // TestTensorParallelGivesTheBytesOfOne: encoders whose heads and columns are cut over ranks, whether they
@@ -31,17 +31,17 @@ func TestTensorParallelGivesTheBytesOfOne(t *testing.T) {
 			want := encode(t, one, whole, ids)
 			for ways := 1; ways <= min(4, heads); ways++ {
 				name := fmt.Sprintf("%s, %d heads, %v, %d ranks", cfg.ModelType, heads, dt, ways)
-				err := kernels.Together(context.Background(), transport.Shared(ways), time.Second,
+				err := kernels.Together(context.Background(), cluster.Shared(ways), time.Second,
 					func(ctx context.Context, i int, tr kernels.Transport) error {
 						dev := kernels.Backend(cpu.New(1 + i%2))
 						if ways == 3 {
 							dev = kerneltest.Deferred(dev)
 						}
-						e, err := Load(cfg, weight.NewWeights(dev, file).Cut(weight.Cut{Rank: i, Ways: ways}))
+						e, err := Load(cfg, weights.NewWeights(dev, file).Cut(weights.Cut{Rank: i, Ways: ways}))
 						if err != nil {
 							return err
 						}
-						be := weight.TensorParallel(dev, kernels.NewGroup(ctx, tr, dev, time.Minute))
+						be := weights.TensorParallel(dev, kernels.NewGroup(ctx, tr, dev, time.Minute))
 						rows, err := e.Encode(be, ids)
 						if err != nil {
 							return err
@@ -82,10 +82,10 @@ func TestPipelineGivesTheBytesOfOne(t *testing.T) {
 		}
 		for ways := 1; ways <= 4; ways++ {
 			n := 1 + ways%3
-			err := kernels.Together(t.Context(), transport.Shared(ways), time.Second,
+			err := kernels.Together(t.Context(), cluster.Shared(ways), time.Second,
 				func(ctx context.Context, i int, tr kernels.Transport) error {
 					be := cpu.New(1)
-					e, err := Load(cfg, weight.NewWeights(be, file).Stage(weight.PipelineStage{Rank: i, Ways: ways}))
+					e, err := Load(cfg, weights.NewWeights(be, file).Stage(weights.PipelineStage{Rank: i, Ways: ways}))
 					if err != nil {
 						return err
 					}
@@ -117,27 +117,27 @@ func TestPipelineGivesTheBytesOfOne(t *testing.T) {
 func TestTensorParallelSharesTheWeights(t *testing.T) {
 	cfg := Config{VocabSize: 40, DModel: 24, DKV: 6, DFF: 96, NumLayers: 1, NumHeads: 6, Epsilon: 1e-6,
 		FeedForward: "gated-gelu", NumBuckets: numBuckets, MaxDistance: maxDistance}
-	sizes := func(c weight.Cut) (attention, dense int) {
-		e, err := Load(cfg, weight.ShapesOnly().Cut(c))
+	sizes := func(c weights.Cut) (attention, dense int) {
+		e, err := Load(cfg, weights.ShapesOnly().Cut(c))
 		if err != nil {
 			t.Fatal(err)
 		}
 		l := e.layers[0]
 		return l.q.W.Len() + l.k.W.Len() + l.v.W.Len() + l.o.W.Len(), l.wi0.W.Len() + l.wi1.W.Len() + l.wo.W.Len()
 	}
-	attention, dense := sizes(weight.Cut{})
+	attention, dense := sizes(weights.Cut{})
 	for rank := range 3 {
-		a, d := sizes(weight.Cut{Rank: rank, Ways: 3})
+		a, d := sizes(weights.Cut{Rank: rank, Ways: 3})
 		if a != attention/3 || d != dense/3 {
 			t.Errorf("rank %d has %d and %d of %d and %d numbers", rank, a, d, attention, dense)
 		}
 	}
-	names := weight.ShapesOnly()
+	names := weights.ShapesOnly()
 	if _, err := Load(cfg, names); err != nil {
 		t.Fatal(err)
 	}
-	w := weight.NewWeights(cpu.New(1), nntest.File(t, names.Requested()))
-	if _, err := Load(cfg, w.Cut(weight.Cut{Rank: 6, Ways: 7})); err == nil {
+	w := weights.NewWeights(cpu.New(1), nntest.File(t, names.Requested()))
+	if _, err := Load(cfg, w.Cut(weights.Cut{Rank: 6, Ways: 7})); err == nil {
 		t.Error("7 ranks for 6 heads are accepted")
 	} else {
 		t.Log(err)

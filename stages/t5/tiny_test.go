@@ -5,7 +5,7 @@ import (
 
 	"latentbeam/kernels/cpu"
 	"latentbeam/stages/nn/nntest"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // TestTiny runs the encoder of the built-in model against transformers, from its files.
@@ -21,7 +21,7 @@ func TestTiny(t *testing.T) {
 	}
 	nntest.Decode(t, nntest.Golden(t, golden+"tiny.json")["t5"], &c)
 	be := cpu.New(2)
-	e, err := Load(cfg, weight.NewWeights(be, nntest.Open(t, dir+"model.safetensors")))
+	e, err := Load(cfg, weights.NewWeights(be, nntest.Open(t, dir+"model.safetensors")))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func umt5Dir(t *testing.T, model string, vocab int) (dir string, cfg Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	z, err := gzip.NewReader(bytes.NewReader(nntest.Read(t, "../../internal/sentencepiece/testdata/umt5.model.gz")))
+	z, err := gzip.NewReader(bytes.NewReader(nntest.Read(t, "../../stages/t5/sentencepiece/testdata/umt5.model.gz")))
 	if err != nil {
 		t.Fatal(err)
 	}

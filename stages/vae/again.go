@@ -5,11 +5,10 @@ import (
 	"context"
 	"slices"
 
-	"latentbeam/internal/rng"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
-	"latentbeam/stages/vae/autoencoder"
+	"latentbeam/stages/rng"
 )
 
 // againNoise marks the noise of latents that are encoded anew, for each clip steps of its own.
@@ -22,7 +21,7 @@ type again struct {
 
 // OpenReencoder opens the model's autoencoder as what clips of a longer video go on through.
 func OpenReencoder(m *stages.Model) (stages.Reencoder, error) {
-	c, err := autoencoder.Open(m, "denoise", "")
+	c, err := Open(m, "denoise", "")
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +70,7 @@ func (a again) Reencode(ctx context.Context, dev kernels.Backend, row *schemas.P
 		return nil, cmp.Or(err, context.Cause(ctx))
 	}
 	d := a.Config.Downscale()
-	end := autoencoder.Video{Frames: n, Height: z.Shape[2] * d, Width: z.Shape[3] * d,
+	end := Video{Frames: n, Height: z.Shape[2] * d, Width: z.Shape[3] * d,
 		Pixels: each(func(dst []float32, i int) error {
 			copy(dst, last[i])
 			return nil

@@ -12,12 +12,11 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"latentbeam/internal/rng"
 	"latentbeam/kernels/cpu"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/nn/nntest"
-	"latentbeam/stages/vae/autoencoder"
+	"latentbeam/stages/rng"
 )
 
 // seeded is a row of a small clip.
@@ -60,7 +59,7 @@ func TestReencode(t *testing.T) {
 			t.Fatal(err)
 		}
 		size := len(video) / c.frames
-		last := autoencoder.Video{Frames: c.pixels, Height: row.Height, Width: row.Width, Pixels: func(dst []float32, first, n int) error {
+		last := Video{Frames: c.pixels, Height: row.Height, Width: row.Width, Pixels: func(dst []float32, first, n int) error {
 			copy(dst, video[(c.frames-c.pixels+first)*size:][:n*size])
 			return nil
 		}}

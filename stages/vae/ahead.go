@@ -9,7 +9,6 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
-	"latentbeam/stages/footage"
 )
 
 // The clips of a batch are decoded in front of the encoder, several at once: each by a goroutine, and by an ffmpeg of its own
@@ -56,7 +55,7 @@ func read(ctx context.Context, dev kernels.Backend, e *stages.Element, waiting i
 
 // decode opens the media of an element and gives all frames of its clip.
 func (r *reader) decode(ctx context.Context, dev kernels.Backend, e *stages.Element, row *schemas.PromptRow, begin func()) error {
-	frames, err := footage.Open(ctx, dev, e.Media, row)
+	frames, err := OpenFootage(ctx, dev, e.Media, row)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,6 @@ import (
 	"latentbeam/kernels/cpu"
 	"latentbeam/schemas"
 	"latentbeam/stages"
-	"latentbeam/stages/footage"
 )
 
 // TestReadersAreAhead: the next clips of a batch are decoded while one is encoded. Each is the clip that is read alone. A missing
@@ -47,7 +46,7 @@ func TestReadersAreAhead(t *testing.T) {
 		}
 		got := make([]float32, side*row.Width*3)
 		if i == 2 {
-			var bad *footage.Error
+			var bad *FootageError
 			if err := r.at(got, 0); !errors.As(err, &bad) {
 				t.Errorf("a file that is not there: %v", err)
 			}

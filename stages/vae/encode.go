@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 
-	"latentbeam/internal/rng"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/cost"
-	"latentbeam/stages/footage"
-	"latentbeam/stages/vae/autoencoder"
+	"latentbeam/stages/rng"
 )
 
 // encodeOptions is the map of encode_vae in the YAML.
@@ -146,7 +144,7 @@ func (s *encodeStage) Run(ctx context.Context, dev kernels.Backend, batch []*sta
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
-		err := s.encode(dev, clips, i, func(c autoencoder.Video, draw autoencoder.Noise) (*stages.Array, error) {
+		err := s.encode(dev, clips, i, func(c Video, draw Noise) (*stages.Array, error) {
 			return model.Encode(dev, c, s.micro, draw)
 		})
 		if err := unreadable(ctx, "encode_vae", e, err); err != nil {
@@ -162,7 +160,7 @@ func (s *encodeStage) isKnown(name string) bool { return s.recent.find(name) != 
 
 // unreadable fails an element whose file cannot be read, and returns other errors.
 func unreadable(ctx context.Context, stage string, e *stages.Element, err error) error {
-	var bad *footage.Error
+	var bad *FootageError
 	if errors.As(err, &bad) && ctx.Err() == nil {
 		e.Fail(stage, fault.Row(bad.Err))
 		return nil
@@ -172,7 +170,7 @@ func unreadable(ctx context.Context, stage string, e *stages.Element, err error)
 
 // encode gives element i of a batch its latents, which it has raw of latents unless they are known.
 func (s *encodeStage) encode(dev kernels.Backend, clips *readers, i int,
-	latents func(c autoencoder.Video, draw autoencoder.Noise) (*stages.Array, error)) error {
+	latents func(c Video, draw Noise) (*stages.Array, error)) error {
 	e, name := clips.batch[i], clips.names[i]
 	if raw := s.recent.find(name); raw != nil {
 		return s.give(dev, e, raw)
@@ -191,7 +189,7 @@ func (s *encodeStage) encode(dev kernels.Backend, clips *readers, i int,
 }
 
 // noise is that of samples, nil where latents are means.
-func (s *encodeStage) noise(row *schemas.PromptRow, behind uint32) autoencoder.Noise {
+func (s *encodeStage) noise(row *schemas.PromptRow, behind uint32) Noise {
 	if !s.sample {
 		return nil
 	}
@@ -199,15 +197,15 @@ func (s *encodeStage) noise(row *schemas.PromptRow, behind uint32) autoencoder.N
 }
 
 // noise draws by the row's seed, so many steps behind those of the autoencoder.
-func noise(row *schemas.PromptRow, behind uint32) autoencoder.Noise {
+func noise(row *schemas.PromptRow, behind uint32) Noise {
 	return func(dst []float32, step uint32, offset uint64) {
 		rng.Normals(dst, uint64(*row.Seed), uint32(row.SampleIndex), step+behind, offset)
 	}
 }
 
 // clipOf is the clip of a row.
-func clipOf(row *schemas.PromptRow, pixels func(dst []float32, first, n int) error) autoencoder.Video {
-	return autoencoder.Video{Frames: row.NumFrames, Height: row.Height, Width: row.Width, Pixels: pixels}
+func clipOf(row *schemas.PromptRow, pixels func(dst []float32, first, n int) error) Video {
+	return Video{Frames: row.NumFrames, Height: row.Height, Width: row.Width, Pixels: pixels}
 }
 
 // each reads the pixels of a clip frame by frame.

@@ -8,7 +8,7 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/sequence"
-	"latentbeam/stages/vae/autoencoder"
+
 	"latentbeam/stages/vae/stream"
 )
 
@@ -60,7 +60,7 @@ func (s *encodeStage) share(ctx context.Context, sh *encodeShare, clips *readers
 		return ifRead(err)
 	}
 	came := false
-	err := s.encode(sh.dev, clips, sh.step, func(c autoencoder.Video, draw autoencoder.Noise) (*stages.Array, error) {
+	err := s.encode(sh.dev, clips, sh.step, func(c Video, draw Noise) (*stages.Array, error) {
 		came = true
 		return sh.latents(c, draw)
 	})
@@ -91,13 +91,13 @@ type encodeShare struct {
 	step   int // number of the element
 	speeds []float64
 
-	clip  autoencoder.Video // its pixels are rank 0's to read
-	rows  []sequence.Range  // of the latents, by rank
-	whole []float32         // of rank 0: all rows of the frames that are read
+	clip  Video            // its pixels are rank 0's to read
+	rows  []sequence.Range // of the latents, by rank
+	whole []float32        // of rank 0: all rows of the frames that are read
 }
 
 // latents returns the latents (C, T', h, w) of a clip to rank 0, and nil to the others. Pixels of c are rank 0's.
-func (s *encodeShare) latents(c autoencoder.Video, draw autoencoder.Noise) (*stages.Array, error) {
+func (s *encodeShare) latents(c Video, draw Noise) (*stages.Array, error) {
 	defer s.dev.Scope()()
 	shape, err := s.Config.LatentShape(c.Frames, c.Height, c.Width)
 	if err != nil {
@@ -151,7 +151,7 @@ func (s *encodeShare) band() ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	mine := autoencoder.Video{Frames: s.clip.Frames, Height: s.pixelRows(s.group.Rank()).Len(), Width: s.clip.Width, Pixels: s.next}
+	mine := Video{Frames: s.clip.Frames, Height: s.pixelRows(s.group.Rank()).Len(), Width: s.clip.Width, Pixels: s.next}
 	return model.EncodeBand(s.dev, mine, bands)
 }
 

@@ -9,8 +9,6 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
-	"latentbeam/stages/footage"
-	"latentbeam/stages/vae/autoencoder"
 )
 
 // imageOptions is the map of encode_image in the YAML.
@@ -130,7 +128,7 @@ func (s *imageStage) encode(ctx context.Context, dev kernels.Backend, row *schem
 		}
 		given[i*(n-1)] = pixels
 	}
-	clip := autoencoder.Video{Frames: n, Height: row.Height, Width: row.Width, Pixels: each(func(dst []float32, i int) error {
+	clip := Video{Frames: n, Height: row.Height, Width: row.Width, Pixels: each(func(dst []float32, i int) error {
 		clear(dst[copy(dst, given[i]):])
 		return nil
 	})}
@@ -143,18 +141,18 @@ func (s *imageStage) encode(ctx context.Context, dev kernels.Backend, row *schem
 
 // firstFrame fills dst (height, width, 3) with the first frame of a file, in [-1, 1].
 func firstFrame(ctx context.Context, dst []float32, path string, height, width int) error {
-	file, err := footage.Local(ctx, path)
+	file, err := LocalFootage(ctx, path)
 	if err != nil {
 		return err
 	}
 	defer file.Release()
 	frames, err := media.OpenFrames(ctx, file.Path, 1, 0, height, width)
 	if err != nil {
-		return &footage.Error{Err: fmt.Errorf("reference: %w", err)}
+		return &FootageError{Err: fmt.Errorf("reference: %w", err)}
 	}
 	defer frames.Close()
 	if err := frames.At(dst, 0); err != nil {
-		return &footage.Error{Err: fmt.Errorf("reference: read %s: %w", path, err)}
+		return &FootageError{Err: fmt.Errorf("reference: read %s: %w", path, err)}
 	}
 	return nil
 }

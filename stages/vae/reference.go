@@ -11,8 +11,6 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
-	"latentbeam/stages/footage"
-	"latentbeam/stages/vae/autoencoder"
 )
 
 // maxReferenceFrames bounds a video that a row is conditioned on.
@@ -109,12 +107,12 @@ func encodeReferences(ctx context.Context, batch []*stages.Element, stage string
 }
 
 // reference returns the latents of the file at path, the row's reference number i.
-func (s *referenceStage) reference(ctx context.Context, dev kernels.Backend, model *autoencoder.Model, row *schemas.PromptRow,
+func (s *referenceStage) reference(ctx context.Context, dev kernels.Backend, model *Model, row *schemas.PromptRow,
 	path string, i int) (*stages.Array, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	file, err := footage.Local(ctx, path)
+	file, err := LocalFootage(ctx, path)
 	if err != nil {
 		return nil, err
 	}
@@ -124,16 +122,16 @@ func (s *referenceStage) reference(ctx context.Context, dev kernels.Backend, mod
 		n, err = s.whole(n, row.Height, row.Width)
 	}
 	if err != nil {
-		return nil, &footage.Error{Err: fmt.Errorf("reference: %w", err)}
+		return nil, &FootageError{Err: fmt.Errorf("reference: %w", err)}
 	}
 	frames, err := media.OpenFrames(ctx, file.Path, n, 0, row.Height, row.Width)
 	if err != nil {
-		return nil, &footage.Error{Err: fmt.Errorf("reference: %w", err)}
+		return nil, &FootageError{Err: fmt.Errorf("reference: %w", err)}
 	}
 	defer frames.Close()
-	clip := autoencoder.Video{Frames: n, Height: row.Height, Width: row.Width, Pixels: each(func(dst []float32, i int) error {
+	clip := Video{Frames: n, Height: row.Height, Width: row.Width, Pixels: each(func(dst []float32, i int) error {
 		if err := frames.At(dst, i); err != nil {
-			return &footage.Error{Err: fmt.Errorf("reference: read %s: %w", path, err)}
+			return &FootageError{Err: fmt.Errorf("reference: read %s: %w", path, err)}
 		}
 		return nil
 	})}

@@ -9,7 +9,6 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages/sequence"
-	"latentbeam/stages/vae/autoencoder"
 )
 
 // pieces returns how many parts of the video of a row devices can take each for itself: groups of frames, or rows of
@@ -53,7 +52,7 @@ func (s stretch) halves() (n int) {
 }
 
 // stretchesOf shares the groups of a video out to ranks: [rank][in order].
-func stretchesOf(g autoencoder.Grouping, segments []segment, speeds []float64) ([][]stretch, error) {
+func stretchesOf(g Grouping, segments []segment, speeds []float64) ([][]stretch, error) {
 	total := 0
 	for _, s := range segments {
 		total += g.Of(s.frames)
@@ -78,7 +77,7 @@ func stretchesOf(g autoencoder.Grouping, segments []segment, speeds []float64) (
 }
 
 // stretchOf returns the groups [lo, hi) of the n of a segment.
-func stretchOf(g autoencoder.Grouping, s segment, lo, hi, n int) stretch {
+func stretchOf(g Grouping, s segment, lo, hi, n int) stretch {
 	stride := g.Frames - g.Overlap
 	from, to := lo*stride, min(hi*stride+g.Overlap, s.frames)
 	first, t := lo*g.Latents, min(hi*g.Latents, s.z.Shape[1])
@@ -104,7 +103,7 @@ type stretchState struct {
 }
 
 // decodeStretch decodes one stretch.
-func (s *decodeStage) decodeStretch(dev kernels.Backend, model *autoencoder.Model, st stretch) (stretchState, error) {
+func (s *decodeStage) decodeStretch(dev kernels.Backend, model *Model, st stretch) (stretchState, error) {
 	made := frames{config: s.Config}
 	var halves [][]float32
 	i := 0

@@ -8,7 +8,6 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
-	"latentbeam/stages/vae/autoencoder"
 )
 
 // Width lets as many devices decode a video as are of use: one where there is but one part of it.
@@ -157,7 +156,7 @@ func (s *decodeStage) assemble(stretches []stretch, parts []stretchState) (frame
 	var waiting []float32
 	for i, p := range parts {
 		if stretches[i].before {
-			autoencoder.Meet(s.Config.DType, waiting, p.halves[0])
+			Meet(s.Config.DType, waiting, p.halves[0])
 			frame := make([]byte, len(waiting))
 			if err := s.Config.RGB24(frame, waiting); err != nil {
 				return nil, fault.Row(err)

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"latentbeam/internal/transport"
+	"latentbeam/internal/cluster"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/schemas"
@@ -18,7 +18,7 @@ import (
 // setOf is a set of devices of this process with the given speeds.
 func setOf(speeds []float64) *stages.Set {
 	set := &stages.Set{Speeds: speeds, Connect: func(context.Context) ([]kernels.Transport, error) {
-		return transport.Shared(len(speeds)), nil
+		return cluster.Shared(len(speeds)), nil
 	}}
 	for range speeds {
 		set.Devices = append(set.Devices, cpu.New(1))

@@ -11,8 +11,8 @@ import (
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/cost"
-	"latentbeam/stages/vae/autoencoder"
-	"latentbeam/stages/weight"
+
+	"latentbeam/stages/weights"
 )
 
 // decodeOptions is the map of decode_vae in the YAML.
@@ -51,14 +51,14 @@ func openDecoder(m *stages.Model, o stages.Options) (stages.Stage, error) {
 const defaultMicroBatch = 4 // frames, as in the reference's configurations
 
 // component is the autoencoder of a stage.
-type component = weight.Component[autoencoder.Config, autoencoder.Model]
+type component = weights.Component[Config, Model]
 
 // openComponent opens the model's autoencoder for a stage.
 func openComponent(m *stages.Model, stage string, micro int, dtype string) (*component, error) {
 	if micro < 1 {
 		return nil, stages.Errorf("micro_batch_size", "%s: micro_batch_size is %d: give 1 or more frames", stage, micro)
 	}
-	return autoencoder.Open(m, stage, dtype)
+	return Open(m, stage, dtype)
 }
 
 type decodeStage struct {
@@ -189,7 +189,7 @@ func (s *decodeStage) segments(e *stages.Element) ([]segment, error) {
 }
 
 // decode turns the latents of one element into frames.
-func (s *decodeStage) decode(dev kernels.Backend, model *autoencoder.Model, e *stages.Element) (*schemas.Clip, error) {
+func (s *decodeStage) decode(dev kernels.Backend, model *Model, e *stages.Element) (*schemas.Clip, error) {
 	video := s.clip(e)
 	segments, err := s.segments(e)
 	if err != nil {
@@ -212,7 +212,7 @@ func (s *decodeStage) decode(dev kernels.Backend, model *autoencoder.Model, e *s
 
 // frames are decoded frames as bytes.
 type frames struct {
-	config autoencoder.Config
+	config Config
 	all    [][]byte
 	unreal error // of the first that is not finite
 }

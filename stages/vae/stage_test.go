@@ -13,7 +13,6 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/nn/nntest"
-	"latentbeam/stages/vae/autoencoder"
 )
 
 // configOf is the config.json of a golden case.
@@ -36,12 +35,12 @@ func configOf(t *testing.T, name string) []byte {
 func modelOf(t *testing.T, name string) *stages.Model {
 	t.Helper()
 	config := configOf(t, name)
-	cfg, err := autoencoder.ParseConfig(config)
+	cfg, err := ParseConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	m, err := stages.EmbeddedModel(name, fstest.MapFS{"vae/config.json": {Data: config},
-		"vae/model.safetensors": {Data: nntest.FileBytes(t, nntest.Shapes(t, cfg, autoencoder.Load))}})
+		"vae/model.safetensors": {Data: nntest.FileBytes(t, nntest.Shapes(t, cfg, Load))}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +50,7 @@ func modelOf(t *testing.T, name string) *stages.Model {
 // componentOf is its autoencoder.
 func componentOf(t *testing.T, name, dtype string) *component {
 	t.Helper()
-	c, err := autoencoder.Open(modelOf(t, name), "test", dtype)
+	c, err := Open(modelOf(t, name), "test", dtype)
 	if err != nil {
 		t.Fatal(err)
 	}

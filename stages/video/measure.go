@@ -3,10 +3,10 @@ package video
 import (
 	"context"
 
-	"latentbeam/internal/measure"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
+	"latentbeam/testdata/tiny/measure"
 )
 
 // Measure returns the stage `measure_shapes`: it reads colour, shape and motion from the video as a

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/testaid"
+	"latentbeam/internal/system/testaid"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 )

@@ -4,7 +4,7 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/sequence"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // attention is multi-head attention whose queries and keys are normalised over all heads together. A rank that has
@@ -26,21 +26,21 @@ type imageKeys struct {
 }
 
 // loadCross reads the attention to a text, and with an image embedding to that.
-func loadCross(w *weight.Weights, cfg Config) attention {
+func loadCross(w *weights.Weights, cfg Config) attention {
 	a := loadAttention(w, cfg)
 	if cfg.ImageDim == nil {
 		return a
 	}
 	c := cfg.Hidden()
 	_, columns := w.Heads(cfg.Heads, cfg.HeadSize)
-	whole := w.Cut(weight.Cut{})
+	whole := w.Cut(weights.Cut{})
 	a.image = &imageKeys{k: nn.LoadLinear(whole.Sub("add_k_proj"), c, c),
 		v: nn.LoadRows(w.Sub("add_v_proj"), c, 1, c, columns, true), norm: w.Tensor("norm_added_k.weight", c)}
 	return a
 }
 
-func loadAttention(w *weight.Weights, cfg Config) attention {
-	c, whole := cfg.Hidden(), w.Cut(weight.Cut{})
+func loadAttention(w *weights.Weights, cfg Config) attention {
+	c, whole := cfg.Hidden(), w.Cut(weights.Cut{})
 	mine, columns := w.Heads(cfg.Heads, cfg.HeadSize)
 	return attention{
 		q: nn.LoadLinear(whole.Sub("to_q"), c, c), k: nn.LoadLinear(whole.Sub("to_k"), c, c),

@@ -8,9 +8,9 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
-	"latentbeam/stages/dit"
-	"latentbeam/stages/sampler"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/diffuse/dit"
+	"latentbeam/stages/diffuse/sampler"
+	"latentbeam/stages/weights"
 )
 
 // Denoiser returns the family of Wan for the stage `denoise`.
@@ -259,7 +259,7 @@ func (d *denoiser) checkSize(row *schemas.PromptRow) error {
 }
 
 // Load reads the weights.
-func (d *denoiser) Load(w *weight.Weights) (dit.Model, error) {
+func (d *denoiser) Load(w *weights.Weights) (dit.Model, error) {
 	m, err := Load(d.Config, w)
 	if err != nil {
 		return nil, err

@@ -4,16 +4,16 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // Family recognises the denoisers of Wan by their tensors.
-func Family() weight.Family {
-	return weight.Family{
+func Family() weights.Family {
+	return weights.Family{
 		Component: "transformer",
-		Layouts:   []weight.Layout{originalLayout},
+		Layouts:   []weights.Layout{originalLayout},
 		Guess:     guess,
-		Load: weight.Loader(ParseConfig, Load, func(c Config) string {
+		Load: weights.Loader(ParseConfig, Load, func(c Config) string {
 			does := "text"
 			if c.beside() > 0 {
 				does = "image"
@@ -28,7 +28,7 @@ func Family() weight.Family {
 const publishedHead = 128
 
 // guess makes a config.json of the shapes.
-func guess(s weight.Shapes) ([]byte, error) {
+func guess(s weights.Shapes) ([]byte, error) {
 	const patch = "patch_embedding.weight" // (C, c, pt, ph, pw)
 	if !s.Has("condition_embedder.time_proj.weight") || !s.Has(patch) || !s.Has("blocks.0.attn1.norm_q.weight") {
 		return nil, nil

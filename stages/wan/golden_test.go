@@ -12,10 +12,10 @@ import (
 	"latentbeam/kernels/cpu"
 	"latentbeam/kernels/kerneltest"
 	"latentbeam/stages"
-	"latentbeam/stages/dit"
+	"latentbeam/stages/diffuse/dit"
+	"latentbeam/stages/diffuse/sampler"
 	"latentbeam/stages/nn/nntest"
-	"latentbeam/stages/sampler"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // goldenCase is one forward, or with Steps one sampling, of testdata/golden/wan-transformer.json.
@@ -92,7 +92,7 @@ func (c *goldenCase) run(t testing.TB, be kernels.Backend) []float32 {
 	if len(shapes) != c.Tensors {
 		t.Errorf("%d tensors, want %d", len(shapes), c.Tensors)
 	}
-	m, err := Load(d.Config, weight.NewWeights(be, nntest.File(t, shapes)))
+	m, err := Load(d.Config, weights.NewWeights(be, nntest.File(t, shapes)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +198,7 @@ func TestPublished(t *testing.T) {
 			t.Errorf("recognised as %+v, %v", guessed, err)
 		}
 	}
-	if config, err := Family().Guess(weight.Shapes{"blocks.0.attn.qkv.weight": {3, 1}}); config != nil || err != nil {
+	if config, err := Family().Guess(weights.Shapes{"blocks.0.attn.qkv.weight": {3, 1}}); config != nil || err != nil {
 		t.Errorf("another model is %s, %v", config, err)
 	}
 }

@@ -6,9 +6,9 @@ import (
 
 	"latentbeam/kernels"
 	"latentbeam/schemas"
-	"latentbeam/stages/dit"
+	"latentbeam/stages/diffuse/dit"
 	"latentbeam/stages/nn"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // Image to video: beside the noisy latents the network takes the latents of a clip, the image first and grey frames
@@ -98,7 +98,7 @@ type imageEmbedder struct {
 // imageNormEps is the epsilon of the embedder's norms.
 const imageNormEps = 1e-5
 
-func loadImageEmbedder(w *weight.Weights, cfg Config) *imageEmbedder {
+func loadImageEmbedder(w *weights.Weights, cfg Config) *imageEmbedder {
 	width, c := *cfg.ImageDim, cfg.Hidden()
 	e := &imageEmbedder{in: loadNorm(w.Sub("norm1"), width, imageNormEps), out: loadNorm(w.Sub("norm2"), c, imageNormEps),
 		first: nn.LoadLinear(w.Sub("ff.net.0.proj"), width, width), second: nn.LoadLinear(w.Sub("ff.net.2"), width, c), width: width}

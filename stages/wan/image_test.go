@@ -11,7 +11,7 @@ import (
 	"latentbeam/kernels/cpu"
 	"latentbeam/stages"
 	"latentbeam/stages/diffuse"
-	"latentbeam/stages/dit"
+	"latentbeam/stages/diffuse/dit"
 	"latentbeam/stages/nn/nntest"
 )
 

@@ -15,8 +15,8 @@ import (
 	"latentbeam/kernels/cpu"
 	"latentbeam/stages"
 	"latentbeam/stages/nn/nntest"
-	"latentbeam/stages/safetensors"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
+	"latentbeam/stages/weights/safetensors"
 )
 
 // loraGoldens are testdata/golden/wan-lora.json.
@@ -94,8 +94,8 @@ func loraModel(t *testing.T, loras ...stages.Lora) *stages.Model {
 	return m
 }
 
-func openLoras(t *testing.T, loras ...stages.Lora) (*weight.Component[Config, Model], error) {
-	return weight.OpenComponent(loraModel(t, loras...), "transformer", ParseConfig, Load)
+func openLoras(t *testing.T, loras ...stages.Lora) (*weights.Component[Config, Model], error) {
+	return weights.OpenComponent(loraModel(t, loras...), "transformer", ParseConfig, Load)
 }
 
 // lorasOf writes the adapters of a case.
@@ -177,7 +177,7 @@ func TestLorasSameBytes(t *testing.T) {
 		base := goldens(t)["b_2"]
 		base.dtype = dt
 		for _, stream := range []bool{false, true} {
-			c, err := weight.OpenComponent(loraModel(t, loras...), "transformer", func(data []byte) (Config, error) {
+			c, err := weights.OpenComponent(loraModel(t, loras...), "transformer", func(data []byte) (Config, error) {
 				c, err := ParseConfig(data)
 				c.DType = dt
 				return c, err

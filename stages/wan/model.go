@@ -6,7 +6,7 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/sequence"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // Model is a denoiser with its weights on a device. It is read-only once loaded and may serve any backend of it.
@@ -19,7 +19,7 @@ type Model struct {
 	image    *imageEmbedder      // condition_embedder.image_embedder; nil: the network has none
 	blocks   []block
 	own      sequence.Range // of blocks
-	flow     *weight.Flow
+	flow     *weights.Flow
 	table    kernels.Tensor // scale_shift_table (2, C): shift, scale of the head
 	out      nn.Linear      // proj_out (pt ph pw c, C)
 }
@@ -40,7 +40,7 @@ type norm struct {
 }
 
 // Load reads a model by the tensor names of diffusers. Its error lists every tensor that does not fit.
-func Load(cfg Config, w *weight.Weights) (*Model, error) {
+func Load(cfg Config, w *weights.Weights) (*Model, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("load wan: %w", err)
 	}
@@ -81,7 +81,7 @@ func Load(cfg Config, w *weight.Weights) (*Model, error) {
 	return m, nil
 }
 
-func loadBlock(w *weight.Weights, cfg Config) block {
+func loadBlock(w *weights.Weights, cfg Config) block {
 	c := cfg.Hidden()
 	return block{
 		table: table(w, 6, c),
@@ -93,10 +93,10 @@ func loadBlock(w *weight.Weights, cfg Config) block {
 }
 
 // wide returns the weights of what the reference computes in fp32 whatever the model's type is.
-func wide(w *weight.Weights) *weight.Weights { return w.As(kernels.F32) }
+func wide(w *weights.Weights) *weights.Weights { return w.As(kernels.F32) }
 
 // table reads "scale_shift_table" (1, rows, c) as (rows, c).
-func table(w *weight.Weights, rows, c int) kernels.Tensor {
+func table(w *weights.Weights, rows, c int) kernels.Tensor {
 	t := wide(w).Tensor("scale_shift_table", 1, rows, c)
 	if t.IsZero() {
 		return t
@@ -105,7 +105,7 @@ func table(w *weight.Weights, rows, c int) kernels.Tensor {
 }
 
 // loadNorm reads "weight" and "bias" (c).
-func loadNorm(w *weight.Weights, c int, eps float32) norm {
+func loadNorm(w *weights.Weights, c int, eps float32) norm {
 	return norm{wide(w).Tensor("weight", c), wide(w).Tensor("bias", c), eps}
 }
 

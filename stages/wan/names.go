@@ -4,7 +4,7 @@ import (
 	"regexp"
 	"strings"
 
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // original are the names of diffusers and those of the code that Wan was published with, by whole segments. ComfyUI's files
@@ -37,10 +37,10 @@ var originalInside = [][2]string{
 }
 
 // originalLayout is the layout of the original code; OriginalName goes the other way.
-var originalLayout = weight.Layout{Mark: "time_projection.1.weight", Strip: "model.diffusion_model.", Rules: originalRules()}
+var originalLayout = weights.Layout{Mark: "time_projection.1.weight", Strip: "model.diffusion_model.", Rules: originalRules()}
 
 // originalRules turns the tables around.
-func originalRules() []weight.Rule {
+func originalRules() []weights.Rule {
 	var pairs []string
 	add := func(before, replaced string, table [][2]string) {
 		for _, pair := range table {
@@ -49,7 +49,7 @@ func originalRules() []weight.Rule {
 	}
 	add("", "", original)
 	add(`blocks\.(\d+)\.`, "blocks.$1.", originalInside)
-	return weight.Rules(pairs...)
+	return weights.Rules(pairs...)
 }
 
 // blockName splits the name of a block's tensor.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"latentbeam/stages/sampler"
+	"latentbeam/stages/diffuse/sampler"
 )
 
 // solver is a scheduler class of diffusers, as a scheduler_config.json describes it.

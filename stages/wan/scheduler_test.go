@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"latentbeam/stages"
-	"latentbeam/stages/dit"
+	"latentbeam/stages/diffuse/dit"
+	"latentbeam/stages/diffuse/sampler"
 	"latentbeam/stages/nn/nntest"
-	"latentbeam/stages/sampler"
 )
 
 // TestScheduler: the published classes are read, and what is not known of them is refused by name.

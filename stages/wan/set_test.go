@@ -8,15 +8,15 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"latentbeam/internal/cluster"
 	"latentbeam/internal/config"
-	"latentbeam/internal/transport"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/kernels/kerneltest"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/diffuse"
-	"latentbeam/stages/dit"
+	"latentbeam/stages/diffuse/dit"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/sequence"
 )
@@ -88,7 +88,7 @@ func digests(t testing.TB, batch []*stages.Element) (out []string) {
 
 func setOf(n int) *stages.Set {
 	s := &stages.Set{Speeds: sequence.Equal(n), Connect: func(context.Context) ([]kernels.Transport, error) {
-		return transport.Shared(n), nil
+		return cluster.Shared(n), nil
 	}}
 	for i := range n {
 		s.Devices = append(s.Devices, kerneltest.Deferred(cpu.New(1+i%2)))

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"latentbeam/internal/gpu"
+	"latentbeam/internal/devices/nvml"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages/cost"
 )
@@ -28,22 +28,22 @@ type candidate struct {
 }
 
 // survey returns the machine as its driver describes it, or, without NVML, as far as the maker knows it.
-func survey(host gpu.Host, visible []Visible) (gpu.Survey, error) {
+func survey(host nvml.Host, visible []Visible) (nvml.Survey, error) {
 	if host != nil {
 		return host.Survey()
 	}
-	var s gpu.Survey
+	var s nvml.Survey
 	for _, v := range visible {
-		s.Devices = append(s.Devices, gpu.Device{UUID: v.UUID, Name: v.Name, Memory: v.Memory, NUMA: gpu.Unknown})
+		s.Devices = append(s.Devices, nvml.Device{UUID: v.UUID, Name: v.Name, Memory: v.Memory, NUMA: nvml.Unknown})
 	}
 	for range visible {
-		s.Links = append(s.Links, make([]gpu.Link, len(visible)))
+		s.Links = append(s.Links, make([]nvml.Link, len(visible)))
 	}
 	return s, nil
 }
 
 // candidates returns the devices that are visible, well and empty enough, and why the others are not.
-func candidates(host gpu.Host, s gpu.Survey, visible []Visible) (out []candidate, left []Left) {
+func candidates(host nvml.Host, s nvml.Survey, visible []Visible) (out []candidate, left []Left) {
 	for i, d := range s.Devices {
 		at := slices.IndexFunc(visible, func(v Visible) bool { return v.UUID == d.UUID })
 		free, why := d.Memory, d.Problem
@@ -54,7 +54,7 @@ func candidates(host gpu.Host, s gpu.Survey, visible []Visible) (out []candidate
 		case visible[at].TooOld != "":
 			why = visible[at].TooOld
 		case host != nil:
-			var status gpu.DeviceStatus
+			var status nvml.DeviceStatus
 			var err error
 			if status, err = host.Status(d.UUID); err != nil {
 				why = err.Error()
@@ -72,7 +72,7 @@ func candidates(host gpu.Host, s gpu.Survey, visible []Visible) (out []candidate
 }
 
 // unfit says why a device that answers is not to be used, "" where it is.
-func unfit(d gpu.Device, s gpu.DeviceStatus) string {
+func unfit(d nvml.Device, s nvml.DeviceStatus) string {
 	if why := s.ECC.Sick(); why != "" {
 		return why
 	}
@@ -92,7 +92,7 @@ func unfit(d gpu.Device, s gpu.DeviceStatus) string {
 
 // oneClass keeps the candidates of the numeric class that computes fastest together: a job computes in one, or
 // its bytes would depend on which device a row met.
-func oneClass(s gpu.Survey, all []candidate) (kept []candidate, left []Left) {
+func oneClass(s nvml.Survey, all []candidate) (kept []candidate, left []Left) {
 	rates := map[string]float64{}
 	best := ""
 	for _, c := range all {
@@ -120,7 +120,7 @@ type claimed struct {
 
 // claim takes n of the candidates, 0 for all that can be had, those that are linked best first. rest are those that it
 // had no need to ask for.
-func claim(s gpu.Survey, all []candidate, n int, dir, what string) (taken []claimed, rest []candidate, left []Left,
+func claim(s nvml.Survey, all []candidate, n int, dir, what string) (taken []claimed, rest []candidate, left []Left,
 	err error) {
 	open := map[int]candidate{}
 	for _, c := range all {
@@ -133,8 +133,8 @@ func claim(s gpu.Survey, all []candidate, n int, dir, what string) (taken []clai
 	for len(open) > 0 && len(taken) < want {
 		for _, i := range s.Choose(slices.Collect(maps.Keys(open)), want-len(taken)) {
 			d := s.Devices[i]
-			release, err := gpu.Claim(dir, d.UUID, what)
-			var busy *gpu.BusyError
+			release, err := nvml.Claim(dir, d.UUID, what)
+			var busy *nvml.BusyError
 			switch {
 			case err == nil:
 				taken = append(taken, claimed{open[i], release})
@@ -170,7 +170,7 @@ func giveUp(taken []claimed) {
 func describe(left []Left) string {
 	var b strings.Builder
 	for _, l := range left {
-		fmt.Fprintf(&b, "\n  %s (%s): %s", gpu.Device{UUID: l.UUID}.Short(), l.Name, l.Why)
+		fmt.Fprintf(&b, "\n  %s (%s): %s", nvml.Device{UUID: l.UUID}.Short(), l.Name, l.Why)
 	}
 	return b.String()
 }

@@ -3,7 +3,7 @@ package gpus
 import (
 	"fmt"
 
-	"latentbeam/internal/transport"
+	"latentbeam/internal/cluster"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cuda"
 	"latentbeam/schemas/fault"
@@ -44,5 +44,5 @@ func (m cudaMaker) Staged() int64 { return cuda.Staged() }
 // Connect implements Maker. A backend copies from tensors of another device over their link, or through the host
 // where they have none.
 func (m cudaMaker) Connect(devices []kernels.Backend) ([]kernels.Transport, error) {
-	return transport.Shared(len(devices)), nil
+	return cluster.Shared(len(devices)), nil
 }

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"latentbeam/internal/lend"
+	"latentbeam/internal/devices"
 	"latentbeam/kernels"
 )
 
@@ -41,7 +41,7 @@ func TestCUDA(t *testing.T) {
 	if os.Getenv("LATENTBEAM_LIBCUDA") == "" {
 		return // real devices are not broken on purpose
 	}
-	dev, release, err := lend.Lease(t.Context(), p)
+	dev, release, err := devices.Lease(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestCUDA(t *testing.T) {
 	os.Unsetenv("FAKE_FAIL")
 	release(false)
 	for range p.Size() { // the one that failed among them
-		dev, release, err := lend.Lease(t.Context(), p)
+		dev, release, err := devices.Lease(t.Context(), p)
 		if err != nil {
 			t.Fatal(err)
 		}

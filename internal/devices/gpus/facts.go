@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"latentbeam/internal/gpu"
+	"latentbeam/internal/devices/nvml"
 )
 
 // maxEvents bounds what is kept of a device's events; the first tell most.
@@ -29,7 +29,7 @@ func (r *record) event(text string) {
 }
 
 // add takes down a look that stands for a time.
-func (r *record) add(s gpu.DeviceStatus, every time.Duration) {
+func (r *record) add(s nvml.DeviceStatus, every time.Duration) {
 	r.samples++
 	r.utilization += float64(max(0, s.Utilization))
 	r.peak = max(r.peak, s.Used)
@@ -46,7 +46,7 @@ func (r *record) add(s gpu.DeviceStatus, every time.Duration) {
 
 // UsageFacts is what a run says of its devices. Means and peaks are of what was seen every few seconds.
 type UsageFacts struct {
-	Driver  gpu.Driver    `json:"driver"`
+	Driver  nvml.Driver   `json:"driver"`
 	Devices []DeviceFacts `json:"devices"`
 	Left    []Left        `json:"not_used,omitempty"`
 	Staged  int64         `json:"through_host_bytes,omitempty"` // from device to device, where they have no access

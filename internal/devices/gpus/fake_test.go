@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"latentbeam/internal/gpu"
-	"latentbeam/internal/gpu/gputest"
-	"latentbeam/internal/transport"
+	"latentbeam/internal/cluster"
+	"latentbeam/internal/devices/nvml"
+	"latentbeam/internal/devices/nvml/gputest"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 )
@@ -50,7 +50,7 @@ func newMaker(t *testing.T, host *gputest.Host) *fakeMaker {
 }
 
 // class is the fakes' numeric class: that of the compute capability.
-func class(d gpu.Device) string {
+func class(d nvml.Device) string {
 	return map[int]string{7: "cuda/sm_75", 8: "cuda/sm_80"}[d.Capability[0]]
 }
 
@@ -82,7 +82,7 @@ func (m *fakeMaker) Open(uuid string) (kernels.Backend, error) {
 }
 
 func (m *fakeMaker) Connect(devices []kernels.Backend) ([]kernels.Transport, error) {
-	return transport.Shared(len(devices)), nil
+	return cluster.Shared(len(devices)), nil
 }
 
 func (m *fakeMaker) Staged() int64 { return 0 }

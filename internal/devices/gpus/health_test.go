@@ -8,9 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"latentbeam/internal/gpu"
-	"latentbeam/internal/gpu/gputest"
-	"latentbeam/internal/lend"
+	"latentbeam/internal/devices"
+	"latentbeam/internal/devices/nvml"
+	"latentbeam/internal/devices/nvml/gputest"
 	"latentbeam/schemas/fault"
 )
 
@@ -24,22 +24,22 @@ func TestHealth(t *testing.T) {
 		drained bool
 		event   string
 	}{
-		{"an application's fault", func(h *gputest.Host) { h.Happen(0, gpu.XID, 13) }, "", false, false, "XID 13"},
-		{"a page fault of an application", func(h *gputest.Host) { h.Happen(0, gpu.XID, 31) }, "", false, false, "XID 31"},
-		{"an application was stopped", func(h *gputest.Host) { h.Happen(0, gpu.XID, 43) }, "", false, false, "XID 43"},
-		{"another device", func(h *gputest.Host) { h.Happen(1, gpu.XID, 79) }, "", false, false, ""},
-		{"the work is spoiled", func(h *gputest.Host) { h.Happen(0, gpu.XID, 94) }, "XID 94", false, false, "XID 94"},
+		{"an application's fault", func(h *gputest.Host) { h.Happen(0, nvml.XID, 13) }, "", false, false, "XID 13"},
+		{"a page fault of an application", func(h *gputest.Host) { h.Happen(0, nvml.XID, 31) }, "", false, false, "XID 31"},
+		{"an application was stopped", func(h *gputest.Host) { h.Happen(0, nvml.XID, 43) }, "", false, false, "XID 43"},
+		{"another device", func(h *gputest.Host) { h.Happen(1, nvml.XID, 79) }, "", false, false, ""},
+		{"the work is spoiled", func(h *gputest.Host) { h.Happen(0, nvml.XID, 94) }, "XID 94", false, false, "XID 94"},
 		{"off the bus", func(h *gputest.Host) { h.Lose(0) }, "XID 79", true, true, "XID 79"},
 		{"off the bus, and nobody says so", func(h *gputest.Host) { h.LoseQuietly(0) }, "does not answer", true, true,
 			"does not answer"},
-		{"double-bit error", func(h *gputest.Host) { h.Happen(0, gpu.Uncorrected, 0) }, "uncorrectable", true, true,
+		{"double-bit error", func(h *gputest.Host) { h.Happen(0, nvml.Uncorrected, 0) }, "uncorrectable", true, true,
 			"uncorrectable"},
 		{"double-bit error that is only counted", func(h *gputest.Host) {
-			h.Set(0, func(s *gpu.DeviceStatus) { s.ECC.Uncorrected = 1 })
+			h.Set(0, func(s *nvml.DeviceStatus) { s.ECC.Uncorrected = 1 })
 		}, "uncorrectable", true, true, "uncorrectable"},
-		{"no spare rows", func(h *gputest.Host) { h.Set(0, func(s *gpu.DeviceStatus) { s.ECC.RemapFailed = true }) },
+		{"no spare rows", func(h *gputest.Host) { h.Set(0, func(s *nvml.DeviceStatus) { s.ECC.RemapFailed = true }) },
 			"row remapping failed", true, true, ""},
-		{"heat", func(h *gputest.Host) { h.Set(0, func(s *gpu.DeviceStatus) { s.Throttle = gpu.HeatHardware }) }, "", false,
+		{"heat", func(h *gputest.Host) { h.Set(0, func(s *nvml.DeviceStatus) { s.Throttle = nvml.HeatHardware }) }, "", false,
 			false, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestAllAreLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		host := gputest.T4s(1)
 		p := openPool(t, host, newMaker(t, host), Options{})
-		_, release, err := lend.Lease(t.Context(), p)
+		_, release, err := devices.Lease(t.Context(), p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,7 +163,7 @@ func TestFacts(t *testing.T) {
 			t.Errorf("%s, %v", text, err)
 		}
 		for range 100 {
-			p.happened(gpu.Event{UUID: d.UUID, Kind: gpu.XID, Code: 13})
+			p.happened(nvml.Event{UUID: d.UUID, Kind: nvml.XID, Code: 13})
 		}
 		if n := len(p.Facts().(UsageFacts).Devices[0].Events); n != maxEvents {
 			t.Errorf("%d events are kept", n)

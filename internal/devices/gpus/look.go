@@ -3,13 +3,13 @@ package gpus
 import (
 	"slices"
 
-	"latentbeam/internal/gpu"
-	"latentbeam/internal/plan/layout"
+	"latentbeam/internal/devices/nvml"
+	"latentbeam/stages/layout"
 )
 
 // Look returns the devices that Open would take, and the numeric class of their results, without taking or opening
 // any: a plan is no reason for a job to find them taken.
-func Look(host gpu.Host, maker Maker, o Options) (devices []layout.DeviceModel, class string, err error) {
+func Look(host nvml.Host, maker Maker, o Options) (devices []layout.DeviceModel, class string, err error) {
 	p := &Pool{maker: maker, host: host, o: o.filled()}
 	fit, err := p.fit()
 	if err != nil {
@@ -19,7 +19,7 @@ func Look(host gpu.Host, maker Maker, o Options) (devices []layout.DeviceModel, 
 	var indexes []int
 	for _, c := range fit {
 		d := p.survey.Devices[c.index]
-		if busy := gpu.Holder(p.o.Claims, d.UUID); busy != nil {
+		if busy := nvml.Holder(p.o.Claims, d.UUID); busy != nil {
 			p.left = append(p.left, Left{d.UUID, d.Name, busy.Error()})
 			continue
 		}

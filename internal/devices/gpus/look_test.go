@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/gpu"
-	"latentbeam/internal/gpu/gputest"
+	"latentbeam/internal/devices/nvml"
+	"latentbeam/internal/devices/nvml/gputest"
 )
 
 // TestLook: the devices of a plan are those that a run would take, of which none is opened or claimed to find out.
@@ -31,13 +31,13 @@ func TestLook(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			m, claims := newMaker(t, c.host), t.TempDir()
 			for i := range c.taken {
-				release, err := gpu.Claim(claims, gputest.UUID(i), "another")
+				release, err := nvml.Claim(claims, gputest.UUID(i), "another")
 				if err != nil {
 					t.Fatal(err)
 				}
 				defer release()
 			}
-			if c.taken > 0 && gpu.Holder(claims, gputest.UUID(0)) == nil {
+			if c.taken > 0 && nvml.Holder(claims, gputest.UUID(0)) == nil {
 				t.Skip("locks cannot be seen here")
 			}
 			before, _ := os.ReadDir(claims)

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
-	"latentbeam/internal/gpu"
-	"latentbeam/internal/plan/layout"
+	"latentbeam/internal/devices/nvml"
+	"latentbeam/stages/layout"
 )
 
 // What a device that is not in the table of layout is taken to reach: FLOP/s, and bytes/s over PCIe.
@@ -19,7 +19,7 @@ const latency = 30e-6
 
 // planned returns what the cost model knows of a device with this much free memory, by the name that the driver
 // gives it.
-func planned(d gpu.Device, free int64) layout.DeviceModel {
+func planned(d nvml.Device, free int64) layout.DeviceModel {
 	out := layout.DeviceModel{Rate: unknownRate, Link: unknownHost, Host: unknownHost, Latency: latency}
 	if name := model(d.Name); name != "" {
 		if known, err := layout.ParseDevices(name); err == nil {
@@ -44,7 +44,7 @@ func planned(d gpu.Device, free int64) layout.DeviceModel {
 const nvlinkRate = 200e9 / 12
 
 // bestPair returns the most NVLinks that device i and another can use at once.
-func bestPair(s gpu.Survey, i int) (most int) {
+func bestPair(s nvml.Survey, i int) (most int) {
 	for _, l := range s.Links[i] {
 		most = max(most, l.NVLinks)
 	}

@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/gpu"
-	"latentbeam/internal/gpu/gputest"
-	"latentbeam/internal/testaid"
+	"latentbeam/internal/devices/nvml"
+	"latentbeam/internal/devices/nvml/gputest"
+	"latentbeam/internal/system/testaid"
 	"latentbeam/schemas/fault"
 )
 
@@ -62,7 +62,7 @@ func TestADeviceThatCannotBeOpened(t *testing.T) {
 				t.Errorf("%v, want %v", used, c.used)
 			}
 			for _, i := range c.refused {
-				short := gpu.Device{UUID: gputest.UUID(i)}.Short()
+				short := nvml.Device{UUID: gputest.UUID(i)}.Short()
 				for _, part := range []string{"level=WARN", short + " (Tesla T4)", "CUDA_ERROR_DEVICE_UNAVAILABLE", c.costs} {
 					if !strings.Contains(log.String(), part) {
 						t.Errorf("the log says\n%s, want %q", log, part)
@@ -83,7 +83,7 @@ func TestADeviceThatCannotBeOpened(t *testing.T) {
 // claimable fails where a device is kept from other processes.
 func claimable(t *testing.T, claims, uuid string) {
 	t.Helper()
-	release, err := gpu.Claim(claims, uuid, "another")
+	release, err := nvml.Claim(claims, uuid, "another")
 	if err != nil {
 		t.Fatalf("it is kept: %v", err)
 	}

@@ -8,12 +8,12 @@ import (
 	"sync"
 	"time"
 
-	"latentbeam/internal/gpu"
-	"latentbeam/internal/lend"
-	"latentbeam/internal/plan/layout"
+	"latentbeam/internal/devices"
+	"latentbeam/internal/devices/nvml"
 	"latentbeam/kernels"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages/cost"
+	"latentbeam/stages/layout"
 )
 
 // ErrNone is the error of Open where this process sees no GPU at all; a job may compute on the CPU then.
@@ -32,8 +32,8 @@ type Options struct {
 // Pool is some GPUs of this host. It is a lend.Pool: a device is known by its number, which stays.
 type Pool struct {
 	maker  Maker
-	host   gpu.Host // nil without NVML
-	survey gpu.Survey
+	host   nvml.Host // nil without NVML
+	survey nvml.Survey
 	o      Options
 	class  string
 	left   []Left
@@ -47,7 +47,7 @@ type Pool struct {
 
 // pooled is one of the pool's.
 type pooled struct {
-	gpu.Device
+	nvml.Device
 	index   int // in the survey
 	plan    layout.DeviceModel
 	be      kernels.Backend
@@ -66,7 +66,7 @@ type lease struct {
 // Open takes GPUs of this host: visible to this process, healthy, free, and all of one numeric class. host may be
 // nil, where there is no NVML: then nothing is known of links and health. ErrNone where there is none; where there
 // are some and none can be used, the error says why of each, and another time may be better.
-func Open(host gpu.Host, maker Maker, o Options) (*Pool, error) {
+func Open(host nvml.Host, maker Maker, o Options) (*Pool, error) {
 	if o.Every == 0 {
 		o.Every = 2 * time.Second
 	}
@@ -88,7 +88,7 @@ func Open(host gpu.Host, maker Maker, o Options) (*Pool, error) {
 // filled returns the options with what they leave open.
 func (o Options) filled() Options {
 	if o.Claims == "" {
-		o.Claims = gpu.ClaimsDir()
+		o.Claims = nvml.ClaimsDir()
 	}
 	return o
 }
@@ -130,7 +130,7 @@ func (p *Pool) planned(c candidate) layout.DeviceModel {
 }
 
 // Survey returns how the pool's devices are linked, in their order.
-func (p *Pool) Survey() gpu.Survey {
+func (p *Pool) Survey() nvml.Survey {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var indexes []int
@@ -222,9 +222,9 @@ func (p *Pool) Memory() cost.Memory {
 func (p *Pool) Class() string { return p.class }
 
 // Capabilities says what is known of GPUs and can be done with them.
-func (p *Pool) Capabilities() lend.PoolCapabilities {
-	return lend.PoolCapabilities{Layout: p.Layout, Survey: p.Survey, Closest: p.Closest, Weights: p.Weights,
-		Facts: p.Facts, Hardware: &lend.Hardware{Label: p.Label, Note: p.Note, Drain: p.Drain}}
+func (p *Pool) Capabilities() devices.PoolCapabilities {
+	return devices.PoolCapabilities{Layout: p.Layout, Survey: p.Survey, Closest: p.Closest, Weights: p.Weights,
+		Facts: p.Facts, Hardware: &devices.Hardware{Label: p.Label, Note: p.Note, Drain: p.Drain}}
 }
 
 // Layout returns the devices by number, as the cost model takes them.

@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"latentbeam/internal/gpu/gputest"
-	"latentbeam/internal/lend"
+	"latentbeam/internal/devices"
+	"latentbeam/internal/devices/nvml/gputest"
 	"latentbeam/kernels"
 	"latentbeam/schemas/fault"
 )
@@ -254,7 +254,7 @@ func TestNewBackendAfterFailure(t *testing.T) {
 	p := openPool(t, host, m, Options{})
 	borrow := func(ok bool) kernels.Backend {
 		t.Helper()
-		dev, release, err := lend.Lease(t.Context(), p)
+		dev, release, err := devices.Lease(t.Context(), p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -270,7 +270,7 @@ func TestNewBackendAfterFailure(t *testing.T) {
 	}
 	m.refuses[gputest.UUID(0)] = true
 	borrow(false)
-	_, _, err := lend.Lease(t.Context(), p)
+	_, _, err := devices.Lease(t.Context(), p)
 	if fault.ExitCode(err) != fault.ExitTryAgain || !strings.Contains(err.Error(), "every GPU") {
 		t.Errorf("the only device cannot be opened again: %v", err)
 	}

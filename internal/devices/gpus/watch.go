@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"latentbeam/internal/gpu"
+	"latentbeam/internal/devices/nvml"
 	"latentbeam/schemas/fault"
 )
 
@@ -25,7 +25,7 @@ func (p *Pool) watch() {
 			slog.Debug("GPUs report no events", "error", err) // what is looked at still shows
 		}
 	})
-	began := make([]gpu.ECC, len(p.devices))
+	began := make([]nvml.ECC, len(p.devices))
 	for i, d := range p.devices {
 		if s, err := p.host.Status(d.UUID); err == nil {
 			began[i] = s.ECC
@@ -47,7 +47,7 @@ func (p *Pool) watch() {
 }
 
 // look takes down how the devices are; began is the memory errors that they had when the pool was opened.
-func (p *Pool) look(began []gpu.ECC) {
+func (p *Pool) look(began []nvml.ECC) {
 	for i, d := range p.devices {
 		p.mu.Lock()
 		gone := d.drained != ""
@@ -57,13 +57,13 @@ func (p *Pool) look(began []gpu.ECC) {
 		}
 		s, err := p.host.Status(d.UUID)
 		switch {
-		case errors.Is(err, gpu.ErrLost):
-			p.happened(gpu.Event{UUID: d.UUID, Kind: gpu.Lost})
+		case errors.Is(err, nvml.ErrLost):
+			p.happened(nvml.Event{UUID: d.UUID, Kind: nvml.Lost})
 			continue
 		case err != nil:
 			continue // a driver that is busy says nothing about the device
 		case s.ECC.Uncorrected > began[i].Uncorrected:
-			p.happened(gpu.Event{UUID: d.UUID, Kind: gpu.Uncorrected})
+			p.happened(nvml.Event{UUID: d.UUID, Kind: nvml.Uncorrected})
 		case s.ECC.RemapFailed:
 			p.drain(i, s.ECC.Sick())
 		}
@@ -75,7 +75,7 @@ func (p *Pool) look(began []gpu.ECC) {
 
 // happened acts on an event: one of an application is only taken down, one that spoiled the work at hand ends the
 // lease, and one of the device drains it.
-func (p *Pool) happened(e gpu.Event) {
+func (p *Pool) happened(e nvml.Event) {
 	for i, d := range p.devices {
 		if d.UUID != e.UUID {
 			continue
@@ -84,9 +84,9 @@ func (p *Pool) happened(e gpu.Event) {
 		d.log.event(e.String())
 		p.mu.Unlock()
 		switch e.Action() {
-		case gpu.Drain:
+		case nvml.Drain:
 			p.drain(i, e.String())
-		case gpu.Restart:
+		case nvml.Restart:
 			p.mu.Lock()
 			if d.lease != nil {
 				d.lease.end(fault.Retry(fmt.Errorf("%s: %s", d.Short(), e)))

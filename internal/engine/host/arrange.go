@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"slices"
 
-	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/cost"
+	"latentbeam/stages/layout"
 )
 
 // Arrange decides how the weights lie when so many elements of rows like these are to be computed, beside those of other

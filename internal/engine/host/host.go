@@ -7,12 +7,12 @@ import (
 	"sync"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/devices"
 	"latentbeam/internal/engine/memory"
-	"latentbeam/internal/lend"
-	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/cost"
+	"latentbeam/stages/layout"
 )
 
 // Stages are the stages of one job in this process. Arrange, Load and Reload are for one caller at a time; Free may be
@@ -67,13 +67,15 @@ func (h *Stages) Over() int64 {
 
 // Devices are the devices of this process, and the weights of all jobs on them.
 type Devices struct {
-	lend.Pool
+	devices.Pool
 	mu      sync.Mutex
 	weights map[*Stages]int64 // bytes, of those whose weights have room
 }
 
 // NewDevices returns the devices of a pool, without weights.
-func NewDevices(pool lend.Pool) *Devices { return &Devices{Pool: pool, weights: map[*Stages]int64{}} }
+func NewDevices(pool devices.Pool) *Devices {
+	return &Devices{Pool: pool, weights: map[*Stages]int64{}}
+}
 
 // Forget takes the weights of a job off the books; nil: there is nothing to forget.
 func (d *Devices) Forget(h *Stages) {
@@ -94,7 +96,7 @@ func (d *Devices) tell() (all int64) {
 }
 
 // Known returns what is known of devices without measuring them.
-func Known(devices lend.Pool) []layout.DeviceModel {
+func Known(devices devices.Pool) []layout.DeviceModel {
 	if known := devices.Capabilities().Layout; known != nil {
 		return known()
 	}

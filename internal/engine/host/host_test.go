@@ -6,13 +6,13 @@ import (
 	"slices"
 	"testing"
 
-	"latentbeam/internal/lend"
-	"latentbeam/internal/plan/layout"
+	"latentbeam/internal/devices"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/cost"
+	"latentbeam/stages/layout"
 )
 
 // cards is a pool of devices with a memory of their own, which it takes weights from.
@@ -40,8 +40,8 @@ func (c *cards) Speeds() []float64      { return slices.Repeat([]float64{1}, c.n
 func (*cards) Changed() <-chan struct{} { return nil }
 func (*cards) Memory() cost.Memory      { return cost.Memory{} }
 func (*cards) Class() string            { return "fake" }
-func (c *cards) Capabilities() lend.PoolCapabilities {
-	return lend.PoolCapabilities{Weights: func(bytes int64) { c.weights = bytes }, Layout: func() []layout.DeviceModel {
+func (c *cards) Capabilities() devices.PoolCapabilities {
+	return devices.PoolCapabilities{Weights: func(bytes int64) { c.weights = bytes }, Layout: func() []layout.DeviceModel {
 		return slices.Repeat([]layout.DeviceModel{{Rate: 1e12, Link: 1e9, Host: 1e9, Memory: c.memory}}, c.n)
 	}}
 }

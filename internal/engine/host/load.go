@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"slices"
 
-	"latentbeam/internal/lend"
+	"latentbeam/internal/devices"
 	"latentbeam/kernels"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
@@ -21,7 +21,7 @@ func (h *Stages) Load(ctx context.Context) error {
 	}
 	h.loaded = h.Held()
 	for tries := h.devices.Size(); ; tries-- {
-		dev, release, err := lend.Lease(ctx, h.devices)
+		dev, release, err := devices.Lease(ctx, h.devices)
 		if err != nil {
 			return err
 		}

@@ -12,7 +12,7 @@ import (
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/config/document"
-	"latentbeam/internal/location"
+	"latentbeam/internal/storage/source"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/catalog"
@@ -78,7 +78,7 @@ func openModel(cfg *config.Config) (*stages.Model, error) {
 		model, err = stages.EmbeddedModel(noModel, embed.FS{})
 	case m.Path != "":
 		var dir string
-		if dir, err = location.Model(context.Background(), m.Path); err == nil {
+		if dir, err = source.Model(context.Background(), m.Path); err == nil {
 			model, err = stages.OpenModel(dir)
 		}
 	default:
@@ -110,7 +110,7 @@ func openModel(cfg *config.Config) (*stages.Model, error) {
 // lorasOf returns the adapters that the configuration names, with their defaults.
 func lorasOf(m config.Model) (out []stages.Lora, err error) {
 	for i, l := range m.Loras {
-		path, err := location.Model(context.Background(), l.Path)
+		path, err := source.Model(context.Background(), l.Path)
 		if err != nil {
 			return nil, fmt.Errorf("model.loras[%d]: %w", i, err)
 		}
@@ -135,7 +135,7 @@ func componentDirs(m config.Model) (map[string]string, error) {
 		if c.at == "" {
 			continue
 		}
-		dir, err := location.Model(context.Background(), c.at, c.beside...)
+		dir, err := source.Model(context.Background(), c.at, c.beside...)
 		if err != nil {
 			return nil, err
 		}

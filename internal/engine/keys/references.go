@@ -6,13 +6,13 @@ import (
 	"os"
 	"strings"
 
-	"latentbeam/internal/location"
+	"latentbeam/internal/storage/source"
 )
 
 // references knows the content of the files that rows are conditioned on or made of. A file is read once for a
 // run, so that plan, run and tables agree on every key.
 type references struct {
-	*location.Contents
+	*source.Contents
 }
 
 // digest names the content of the files of a row's reference, ";" between their paths, "" for none.

@@ -12,11 +12,11 @@ import (
 	"unicode/utf8"
 
 	"latentbeam/internal/config"
-	"latentbeam/internal/location"
-	"latentbeam/internal/rng"
+	"latentbeam/internal/storage/source"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
+	"latentbeam/stages/rng"
 )
 
 // Rules turn a row as it was read into an element that is ready to be computed: defaults filled in,
@@ -34,7 +34,7 @@ type Rules struct {
 	Steps    []stages.Step
 	Class    string // numeric class of the devices
 	// Contents are the digests of media that are known already; nil: none are.
-	Contents *location.Contents
+	Contents *source.Contents
 
 	// Made by Seal:
 	prefix []byte         // what all keys of the job share
@@ -76,7 +76,7 @@ func (r *Rules) Seal() error {
 	sum := sha256.Sum256(b)
 	r.prefix = sum[:]
 	if r.Contents == nil {
-		r.Contents = &location.Contents{}
+		r.Contents = &source.Contents{}
 	}
 	r.references = &references{r.Contents}
 	return nil
@@ -149,7 +149,7 @@ func (r *Rules) Apply(e *stages.Element) error {
 		return nil
 	}
 	key, err := r.Key(e)
-	failure, err := location.RowFailure(err)
+	failure, err := source.RowFailure(err)
 	if failure != nil {
 		e.Fail("read", failure)
 		key = r.badKey(e)

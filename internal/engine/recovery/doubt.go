@@ -8,8 +8,8 @@ import (
 	"strings"
 	"sync"
 
+	"latentbeam/internal/devices"
 	"latentbeam/internal/engine/schedule"
-	"latentbeam/internal/lend"
 	"latentbeam/schemas"
 )
 
@@ -99,7 +99,7 @@ func (b *Tries) cleared(first *doubt) {
 }
 
 // drain takes the devices of one label out, as long as others are left.
-func (b *Tries) drain(hw *lend.Hardware, label string) {
+func (b *Tries) drain(hw *devices.Hardware, label string) {
 	var sick []int
 	others := false
 	for d, rate := range b.schedule.Pool.Speeds() {

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"latentbeam/internal/devices"
 	"latentbeam/internal/engine/schedule"
-	"latentbeam/internal/lend"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
@@ -43,8 +43,8 @@ func (p pool) Speeds() []float64      { return slices.Repeat([]float64{1}, p.n) 
 func (pool) Changed() <-chan struct{} { return nil }
 func (pool) Memory() cost.Memory      { return cost.Memory{Target: 100, Limit: 1000} }
 func (pool) Class() string            { return "fake" }
-func (p pool) Capabilities() lend.PoolCapabilities {
-	return lend.PoolCapabilities{Hardware: &lend.Hardware{
+func (p pool) Capabilities() devices.PoolCapabilities {
+	return devices.PoolCapabilities{Hardware: &devices.Hardware{
 		Label: func(d int) string { return fmt.Sprint("card ", d) },
 		Note:  func(int, string) {},
 		Drain: func(d int, _ string) bool { *p.drained = append(*p.drained, d); return true },

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"latentbeam/internal/lend"
+	"latentbeam/internal/devices"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
@@ -38,12 +38,12 @@ func (p *fakePool) LeaseThese(context.Context, []int) (*stages.Set, func(bool), 
 	return nil, nil, errLends
 }
 
-func (p *fakePool) Size() int                           { return p.n }
-func (p *fakePool) Speeds() []float64                   { return slices.Repeat([]float64{1}, p.n) }
-func (p *fakePool) Changed() <-chan struct{}            { return nil }
-func (p *fakePool) Memory() cost.Memory                 { return cost.Memory{Target: 100, Limit: 1000} }
-func (p *fakePool) Class() string                       { return "fake" }
-func (p *fakePool) Capabilities() lend.PoolCapabilities { return lend.PoolCapabilities{} }
+func (p *fakePool) Size() int                              { return p.n }
+func (p *fakePool) Speeds() []float64                      { return slices.Repeat([]float64{1}, p.n) }
+func (p *fakePool) Changed() <-chan struct{}               { return nil }
+func (p *fakePool) Memory() cost.Memory                    { return cost.Memory{Target: 100, Limit: 1000} }
+func (p *fakePool) Class() string                          { return "fake" }
+func (p *fakePool) Capabilities() devices.PoolCapabilities { return devices.PoolCapabilities{} }
 
 // fakeStage computes nothing.
 type fakeStage struct{ can stages.Capabilities }

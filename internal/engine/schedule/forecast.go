@@ -5,9 +5,9 @@ import (
 	"sync"
 	"time"
 
-	"latentbeam/internal/lend"
-	"latentbeam/internal/plan/layout"
+	"latentbeam/internal/devices"
 	"latentbeam/stages/cost"
+	"latentbeam/stages/layout"
 )
 
 // forecast predicts how long batches take, from what the stages say they cost and how long others took in this run. It
@@ -98,7 +98,7 @@ func (f *forecast) tooMany(key costKey, elements int) {
 
 // devicesOf returns the devices of a pool as the cost model knows them. Where only their speeds are known they count as
 // workers of a processor, and the fastest of them as the one in the table.
-func devicesOf(pool lend.Pool) []layout.DeviceModel {
+func devicesOf(pool devices.Pool) []layout.DeviceModel {
 	rates := ratesOf(pool)
 	if known := pool.Capabilities().Layout; known != nil {
 		if devices := known(); len(devices) == len(rates) {

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
 	"latentbeam/stages/cost"
+	"latentbeam/stages/layout"
 	"latentbeam/stages/sequence"
 )
 

@@ -5,18 +5,18 @@ import (
 	"errors"
 	"slices"
 
+	"latentbeam/internal/devices"
 	"latentbeam/internal/engine/memory"
-	"latentbeam/internal/lend"
-	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/cost"
+	"latentbeam/stages/layout"
 )
 
 // Foresight is what is known of a run before it begins.
 type Foresight struct {
 	Steps    []stages.Step
-	Pool     lend.Pool            // whose devices are not leased
+	Pool     devices.Pool         // whose devices are not leased
 	Devices  []layout.DeviceModel // the same, as the cost model knows them
 	Held     []cost.Held          // how the weights of the steps lie; none: whole
 	MaxBatch int

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
 	"latentbeam/stages"
+	"latentbeam/stages/layout"
 )
 
 // play is a run that is played through.

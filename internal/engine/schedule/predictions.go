@@ -5,10 +5,10 @@ import (
 	"math"
 	"sync"
 
-	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/cost"
+	"latentbeam/stages/layout"
 )
 
 // Predictions is what the stages of a job and the cost model say of its batches. Each is asked once: they go through

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"testing"
 
-	"latentbeam/internal/plan/layout"
 	"latentbeam/stages"
+	"latentbeam/stages/layout"
 )
 
 // TestScheduleIsPure: nothing here starts a goroutine or asks the machine for the time, so a plan that goes through the

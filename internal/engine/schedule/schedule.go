@@ -6,11 +6,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"latentbeam/internal/devices"
 	"latentbeam/internal/engine/memory"
-	"latentbeam/internal/lend"
-	"latentbeam/internal/plan"
 	"latentbeam/schemas"
 	"latentbeam/stages"
+	"latentbeam/stages/layout"
 )
 
 // Clock is the time of a schedule: the machine's in a run, a played one in a plan.
@@ -23,7 +23,7 @@ type Clock interface {
 // Schedule gives the devices of a pool to the batches of a job. It is safe for concurrent use.
 type Schedule struct {
 	Steps    []stages.Step
-	Pool     lend.Pool
+	Pool     devices.Pool
 	MaxBatch int            // upper bound on a batch; 0: the memory plan alone decides
 	Learned  memory.Learned // what batches have taught of their memory
 
@@ -35,7 +35,7 @@ type Schedule struct {
 }
 
 // New returns the schedule of these steps on these devices, by the time of the clock.
-func New(clock Clock, steps []stages.Step, pool lend.Pool) *Schedule {
+func New(clock Clock, steps []stages.Step, pool devices.Pool) *Schedule {
 	s := &Schedule{Steps: steps, Pool: pool, sampling: samplingStage(steps)}
 	s.turns.clock = clock
 	s.forecast.open(NewPredictions())
@@ -113,7 +113,7 @@ func (s *Schedule) BatchSize(row *schemas.PromptRow) (int, error) {
 			}
 		}
 	}
-	return plan.BatchSize(s.Pool.Memory(), limit, func(n int) (int64, error) {
+	return layout.BatchSize(s.Pool.Memory(), limit, func(n int) (int64, error) {
 		var most int64
 		for i := range s.Steps {
 			f := s.step(i)

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"latentbeam/internal/lend"
+	"latentbeam/internal/devices"
 	"latentbeam/stages"
 )
 
@@ -90,7 +90,7 @@ func (t *turns) join(mine *Turn) {
 
 // acquire waits until the batch may lease devices, or until another batch takes it along. release gives
 // devices back.
-func (t *turns) acquire(ctx context.Context, pool lend.Pool, mine *Turn) (*Grant, error) {
+func (t *turns) acquire(ctx context.Context, pool devices.Pool, mine *Turn) (*Grant, error) {
 	t.join(mine)
 	for {
 		changed := pool.Changed() // before its devices are looked at
@@ -110,7 +110,7 @@ func (t *turns) acquire(ctx context.Context, pool lend.Pool, mine *Turn) (*Grant
 }
 
 // leave ends the waiting of a turn. What it was granted at the same moment goes back.
-func (t *turns) leave(pool lend.Pool, mine *Turn) {
+func (t *turns) leave(pool devices.Pool, mine *Turn) {
 	t.mu.Lock()
 	if i := slices.Index(t.waiting, mine); i >= 0 {
 		t.waiting = slices.Delete(t.waiting, i, i+1)
@@ -140,7 +140,7 @@ func (t *turns) begin(devices []int, seconds func() (float64, bool)) {
 }
 
 // release gives devices back.
-func (t *turns) release(pool lend.Pool, devices []int) {
+func (t *turns) release(pool devices.Pool, devices []int) {
 	t.mu.Lock()
 	for _, d := range devices {
 		delete(t.busy, d)
@@ -151,7 +151,7 @@ func (t *turns) release(pool lend.Pool, devices []int) {
 
 // grant gives what is free to the waiting batches: of the latest stage first, of those the longest waiting
 // one. It returns false when there is no device at all.
-func (t *turns) grant(pool lend.Pool) bool {
+func (t *turns) grant(pool devices.Pool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.busy == nil {
@@ -214,7 +214,7 @@ func (t *turns) askAgain(w *Turn, v view) {
 }
 
 // wake lets turns be asked again when it is time.
-func (t *turns) wake(pool lend.Pool) {
+func (t *turns) wake(pool devices.Pool) {
 	if t.stop != nil {
 		t.stop()
 		t.stop = nil
@@ -265,7 +265,7 @@ func (t *turns) free(n int) []float64 {
 }
 
 // ratesOf returns the speeds of a pool's devices, of the fastest one; 0 for those that are gone.
-func ratesOf(pool lend.Pool) []float64 {
+func ratesOf(pool devices.Pool) []float64 {
 	rates := slices.Clone(pool.Speeds())
 	most := slices.Max(rates)
 	for i := range rates {

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"slices"
 
-	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/cost"
+	"latentbeam/stages/layout"
 )
 
 // Most batches get one device each: several batches on a device each need no exchange (data parallel). A

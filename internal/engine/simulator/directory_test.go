@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"latentbeam/internal/store"
-	"latentbeam/internal/store/bucket"
-	"latentbeam/internal/store/dir"
-	"latentbeam/internal/store/dir/dirtest"
+	"latentbeam/internal/storage/store"
+	"latentbeam/internal/storage/store/bucket"
+	"latentbeam/internal/storage/store/dir"
+	"latentbeam/internal/storage/store/dir/dirtest"
 )
 
 // directory is an output on a file system that can lose power: what was not synced may be gone.

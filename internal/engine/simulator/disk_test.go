@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"latentbeam/internal/store/bucket"
+	"latentbeam/internal/storage/store/bucket"
 )
 
 // world is what outlives processes: the bucket or the directory, and the dice.

@@ -10,11 +10,11 @@ import (
 	"sync"
 	"time"
 
+	"latentbeam/internal/devices"
 	"latentbeam/internal/engine"
 	"latentbeam/internal/engine/keys"
-	"latentbeam/internal/ledger"
-	"latentbeam/internal/lend"
-	"latentbeam/internal/store"
+	"latentbeam/internal/storage/ledger"
+	"latentbeam/internal/storage/store"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
@@ -335,8 +335,8 @@ func (p *pool) Memory() cost.Memory      { return cost.Memory{Target: 1000, Limi
 func (p *pool) Class() string            { return "sim" }
 
 // Capabilities tells the devices apart, so that a result that is not finite is looked at on another one.
-func (p *pool) Capabilities() lend.PoolCapabilities {
-	return lend.PoolCapabilities{Hardware: &lend.Hardware{Label: func(d int) string { return fmt.Sprint(d) },
+func (p *pool) Capabilities() devices.PoolCapabilities {
+	return devices.PoolCapabilities{Hardware: &devices.Hardware{Label: func(d int) string { return fmt.Sprint(d) },
 		Note: func(int, string) {}, Drain: func(int, string) bool { return false }}}
 }
 

@@ -14,8 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"latentbeam/internal/ledger"
-	"latentbeam/internal/store"
+	"latentbeam/internal/storage/ledger"
+	"latentbeam/internal/storage/store"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"

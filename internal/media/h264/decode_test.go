@@ -14,7 +14,7 @@ import (
 	"runtime"
 	"testing"
 
-	"latentbeam/internal/testaid"
+	"latentbeam/internal/system/testaid"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/decoded.json from ffmpeg's output")

@@ -3,23 +3,23 @@ package process
 import (
 	"log/slog"
 
-	"latentbeam/internal/limits"
+	"latentbeam/internal/system"
 )
 
 // cage bounds the memory of a child: of it and all that it starts by a control group where one can be made, else of
 // each process by a resource limit. It tells whether the system has killed the child for want of memory.
 type cage struct {
 	memory int64         // bytes; 0: no bound
-	group  *limits.Group // nil: there is none
+	group  *system.Group // nil: there is none
 	reason error         // why
 	kills  int64         // on this host before the child began
 }
 
 // newCage makes the bound of a child that is about to start; 0 bounds nothing.
 func newCage(memory int64) *cage {
-	c := &cage{memory: memory, kills: limits.Kills()}
+	c := &cage{memory: memory, kills: system.GroupKills()}
 	if memory > 0 {
-		c.group, c.reason = limits.NewGroup(memory)
+		c.group, c.reason = system.NewGroup(memory)
 	}
 	return c
 }
@@ -52,7 +52,7 @@ const (
 // open ends what is left in the cage.
 func (c *cage) open() Shortage {
 	if c.group == nil {
-		if limits.Kills() > c.kills {
+		if system.GroupKills() > c.kills {
 			return HostFull
 		}
 		return Enough

@@ -11,8 +11,8 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 
 	"latentbeam/internal/config/document"
-	"latentbeam/internal/location"
-	"latentbeam/internal/store"
+	"latentbeam/internal/storage/source"
+	"latentbeam/internal/storage/store"
 	"latentbeam/schemas/fault"
 )
 
@@ -69,7 +69,7 @@ func (p *Parquet) Failed() error { return p.file.err }
 
 // Open opens a file of the user's behind the guards, see readParquet.
 func Open(path string) (*Parquet, error) {
-	file, err := location.Open(context.Background(), path)
+	file, err := source.Open(context.Background(), path)
 	if err != nil {
 		return nil, Unopened(path, err)
 	}

@@ -8,13 +8,13 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"latentbeam/internal/location"
+	"latentbeam/internal/storage/source"
 	"latentbeam/internal/table/pages"
 	"latentbeam/internal/table/typed"
 	"latentbeam/schemas/fault"
 )
 
-func init() { location.ReadCell = readCell }
+func init() { source.ReadCell = readCell }
 
 // mediaLeaves finds in a column of media the bytes and the path: Hugging Face's struct, or bytes alone. Without bytes it
 // is a column of paths.
@@ -71,7 +71,7 @@ var groups struct {
 }
 
 // readCell returns the bytes of a cell, nil where it is null.
-func readCell(m location.Member) ([]byte, error) {
+func readCell(m source.Member) ([]byte, error) {
 	groups.Lock()
 	defer groups.Unlock()
 	state := ""

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"latentbeam/internal/config/document"
-	"latentbeam/internal/location"
+	"latentbeam/internal/storage/source"
 )
 
 // rowReader reads one file. next returns io.EOF after the last row; a row that cannot be read is a rawRow
@@ -39,7 +39,7 @@ var formatByExtension = map[string]string{
 // Expand finds the files of a list of locations and glob patterns: pattern by pattern, the files of a pattern
 // sorted, each file once.
 func Expand(patterns []string) ([]string, error) {
-	files, err := location.Expand(context.Background(), patterns, maxFiles)
+	files, err := source.Expand(context.Background(), patterns, maxFiles)
 	for _, file := range files {
 		if info, statErr := os.Stat(file); statErr == nil && !info.IsDir() && !info.Mode().IsRegular() {
 			return nil, document.NewError(document.Position{File: file}, "this is no regular file (%v)", info.Mode().Type()).
@@ -72,7 +72,7 @@ func openFile(path, format string, n names) (rowReader, error) {
 }
 
 func isFolder(path string) bool {
-	if location.IsAddress(path) {
+	if source.IsAddress(path) {
 		return strings.HasSuffix(path, "/")
 	}
 	info, err := os.Stat(path)

@@ -13,7 +13,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
-	"latentbeam/internal/location"
+	"latentbeam/internal/storage/source"
 )
 
 // packings unpack a text file by the end of its name.
@@ -37,7 +37,7 @@ type text struct {
 // openText opens a text file. A packed one is unpacked into a temporary file without a name; the system removes that
 // when it is closed.
 func openText(path string) (*text, error) {
-	file, err := location.Copy(context.Background(), path)
+	file, err := source.Copy(context.Background(), path)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func openText(path string) (*text, error) {
 
 // packingOf is the packing that a file's name tells. Standard input has no name, so its first bytes tell.
 func packingOf(path string, file io.ReaderAt) string {
-	if path != location.Stdin {
+	if path != source.Stdin {
 		return strings.ToLower(filepath.Ext(path))
 	}
 	for ext, first := range map[string]string{".gz": "\x1f\x8b", ".zst": "\x28\xb5\x2f\xfd"} {

@@ -7,7 +7,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"latentbeam/internal/config/document"
-	"latentbeam/internal/location"
+	"latentbeam/internal/storage/source"
 	"latentbeam/internal/table/pages"
 	"latentbeam/internal/table/typed"
 )
@@ -106,7 +106,7 @@ func (r *parquetPrompts) mediaColumn(c, name *parquet.Column) *parquetColumn {
 
 // takeMedia puts the place of a row's media into the row.
 func (r *parquetPrompts) takeMedia(c *parquetColumn, raw *rawRow) error {
-	m := location.Member{File: r.file.Path, Row: int64(r.row - 1), Column: c.name}
+	m := source.Member{File: r.file.Path, Row: int64(r.row - 1), Column: c.name}
 	if len(c.leaves) > 0 {
 		v, err := c.leaves[0].Next()
 		if err != nil {

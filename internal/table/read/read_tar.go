@@ -13,8 +13,8 @@ import (
 	"strings"
 
 	"latentbeam/internal/config/document"
-	"latentbeam/internal/location"
-	"latentbeam/internal/store"
+	"latentbeam/internal/storage/source"
+	"latentbeam/internal/storage/store"
 	"latentbeam/internal/table/pages"
 	"latentbeam/internal/table/typed"
 	"latentbeam/schemas"
@@ -47,7 +47,7 @@ func openTar(at string, names names) (rowReader, error) {
 		return nil, document.NewError(pos, "media cannot be read out of a packed tar").
 			WithFix("unpack it to .tar, as WebDataset does for videos")
 	}
-	file, err := location.Open(context.Background(), at)
+	file, err := source.Open(context.Background(), at)
 	if err != nil {
 		return nil, pages.Unopened(at, err)
 	}
@@ -155,7 +155,7 @@ func (r *tarReader) place(raw *rawRow) typed.Cell {
 			raw.blame(r.head.Name+" is stored with holes", "make the tar without --sparse")
 		}
 	}
-	return textCell(location.Member{File: r.path, Offset: r.at.at, Size: r.head.Size, Name: r.head.Name}.String())
+	return textCell(source.Member{File: r.path, Offset: r.at.at, Size: r.head.Size, Name: r.head.Name}.String())
 }
 
 // content reads the member at hand, if it has at most so many bytes.

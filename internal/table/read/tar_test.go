@@ -10,7 +10,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"latentbeam/internal/location"
+	"latentbeam/internal/storage/source"
 	"latentbeam/internal/table/tabletest"
 )
 
@@ -48,7 +48,7 @@ func TestTarSamples(t *testing.T) {
 	var rows []string
 	for row := range strings.SplitSeq(got, "|") {
 		at, caption, _ := strings.Cut(row, " ")
-		m, ok := location.ParseMember(at)
+		m, ok := source.ParseMember(at)
 		if !ok || m.File != path {
 			t.Fatalf("row %q names no member", row)
 		}
@@ -77,7 +77,7 @@ func TestCells(t *testing.T) {
 		t.Fatalf("rows %s, %v", got, err)
 	}
 	for _, i := range []int{19, 1, 3, 7, 2, 13, 1, 19} {
-		data, err := readCell(location.Member{File: path, Row: int64(i), Column: "video"})
+		data, err := readCell(source.Member{File: path, Row: int64(i), Column: "video"})
 		if err != nil || !bytes.Equal(data, rows[i].Video) || (data == nil) != (i == 3) {
 			t.Errorf("row %d: %d bytes, %v", i, len(data), err)
 		}
@@ -85,7 +85,7 @@ func TestCells(t *testing.T) {
 	if len(groups.open) > maxGroups {
 		t.Errorf("%d row groups are open", len(groups.open))
 	}
-	for problem, m := range map[string]location.Member{
+	for problem, m := range map[string]source.Member{
 		"has 20 rows, this is row 21": {File: path, Row: 20, Column: "video"},
 		`has no column "x"`:           {File: path, Column: "x"},
 		"no such file":                {File: path + "x", Column: "video"},

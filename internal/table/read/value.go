@@ -8,7 +8,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"latentbeam/internal/aspect"
 	"latentbeam/internal/table/typed"
 	"latentbeam/schemas"
 )
@@ -206,7 +205,7 @@ func (r *rawRow) integer(field int) (n int64, given bool, err error) {
 		return 0, false, nil
 	}
 	if field == fieldNumFrames {
-		if frames, err := aspect.Frames(r.values[field].Text); err == nil {
+		if frames, err := schemas.FramesByName(r.values[field].Text); err == nil {
 			return int64(frames), true, nil // "4s"
 		}
 	}

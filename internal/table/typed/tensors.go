@@ -9,7 +9,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"latentbeam/internal/store"
+	"latentbeam/internal/storage/store"
 	"latentbeam/internal/table/pages"
 	"latentbeam/schemas"
 )

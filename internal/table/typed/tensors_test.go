@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"latentbeam/internal/location"
+	"latentbeam/internal/storage/source"
 	"latentbeam/internal/table/tabletest"
 	"latentbeam/internal/table/write"
 	"latentbeam/schemas"
@@ -94,7 +94,7 @@ func TestTensorsOfDamagedFiles(t *testing.T) {
 
 // openTensors opens a table on disk.
 func openTensors(path string) (*Tensors, error) {
-	file, err := location.Open(context.Background(), path)
+	file, err := source.Open(context.Background(), path)
 	if err != nil {
 		return nil, err
 	}

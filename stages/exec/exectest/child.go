@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"latentbeam/kernels"
-	"latentbeam/stages/safetensors"
+	"latentbeam/stages/weights/safetensors"
 )
 
 // Variables of the program.

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"latentbeam/kernels"
-	"latentbeam/stages/safetensors"
+	"latentbeam/stages/weights/safetensors"
 )
 
 // File returns a safetensors file in memory that holds the hashed Weight of each name and shape.

@@ -19,7 +19,7 @@ import (
 
 	"latentbeam/kernels"
 	"latentbeam/kernels/cuda"
-	"latentbeam/stages/safetensors"
+	"latentbeam/stages/weights/safetensors"
 )
 
 // HostEnv lets tests of the host's share run: "full" with models of published depth, or anything else with fewer

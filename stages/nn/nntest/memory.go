@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/stages/safetensors"
+	"latentbeam/stages/weights/safetensors"
 )
 
 // MemoryEnv names a directory with room for a checkpoint of published size; without it tests of memory are

@@ -8,14 +8,14 @@ import (
 
 	"latentbeam/kernels"
 	"latentbeam/stages"
-	"latentbeam/stages/safetensors"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
+	"latentbeam/stages/weights/safetensors"
 )
 
 // Shapes returns the tensors that a model of this configuration asks for.
-func Shapes[C, M any](t testing.TB, cfg C, load func(C, *weight.Weights) (*M, error)) map[string][]int {
+func Shapes[C, M any](t testing.TB, cfg C, load func(C, *weights.Weights) (*M, error)) map[string][]int {
 	t.Helper()
-	names := weight.ShapesOnly()
+	names := weights.ShapesOnly()
 	if _, err := load(cfg, names); err != nil {
 		t.Fatal(err)
 	}
@@ -23,10 +23,10 @@ func Shapes[C, M any](t testing.TB, cfg C, load func(C, *weight.Weights) (*M, er
 }
 
 // Loaded makes a model of the tensors of a file.
-func Loaded[C, M any](t testing.TB, be kernels.Backend, cfg C, load func(C, *weight.Weights) (*M, error),
+func Loaded[C, M any](t testing.TB, be kernels.Backend, cfg C, load func(C, *weights.Weights) (*M, error),
 	file *safetensors.File) *M {
 	t.Helper()
-	m, err := load(cfg, weight.NewWeights(be, file))
+	m, err := load(cfg, weights.NewWeights(be, file))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"latentbeam/kernels"
-	"latentbeam/stages/safetensors"
+	"latentbeam/stages/weights/safetensors"
 )
 
 // block is the number of a block in a tensor's name.

@@ -3,7 +3,7 @@ package clean
 import (
 	"strings"
 
-	"latentbeam/internal/ftfy"
+	"latentbeam/stages/t5/ftfy"
 )
 
 // Caption prepares a caption for the tokenizer exactly as the training data was prepared (Open-Sora

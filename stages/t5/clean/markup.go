@@ -4,7 +4,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"latentbeam/internal/ftfy"
+	"latentbeam/stages/t5/ftfy"
 )
 
 // closeAfter is the position of the first ">" from i on, or -1.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode"
 
-	"latentbeam/internal/ftfy"
+	"latentbeam/stages/t5/ftfy"
 )
 
 // A step rewrites a caption.

@@ -3,7 +3,7 @@ package clean
 import (
 	"strings"
 
-	"latentbeam/internal/ftfy"
+	"latentbeam/stages/t5/ftfy"
 )
 
 // Prompt prepares a prompt for the tokenizer as diffusers' Wan pipelines do (prompt_clean of 0.42.1): the text is

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/testaid"
+	"latentbeam/internal/system/testaid"
 )
 
 // promptsEnv names another file of pairs to compare with, in the form of testdata/prompts.json.

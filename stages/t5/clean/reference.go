@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode"
 
-	"latentbeam/internal/ftfy"
+	"latentbeam/stages/t5/ftfy"
 )
 
 // readReference reads what "&" at i begins, and says where to go on and whether to.

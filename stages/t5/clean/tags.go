@@ -4,7 +4,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"latentbeam/internal/ftfy"
+	"latentbeam/stages/t5/ftfy"
 )
 
 // startTag reads <name attributes> at i. Where the end is not where a tag ends, all of it is text.

@@ -1,6 +1,6 @@
 package clean
 
-import "latentbeam/internal/ftfy"
+import "latentbeam/stages/t5/ftfy"
 
 // text is a caption as characters, for patterns that look around or would take quadratic time as regular expressions.
 type text []rune

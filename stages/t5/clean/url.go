@@ -1,6 +1,6 @@
 package clean
 
-import "latentbeam/internal/ftfy"
+import "latentbeam/stages/t5/ftfy"
 
 var topLevelDomains = []string{"com", "co", "ru", "net", "org", "edu", "gov", "it"}
 

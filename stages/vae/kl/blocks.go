@@ -3,7 +3,7 @@ package kl
 import (
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // groupNormEps is the epsilon of all GroupNorms of AutoencoderKL.
@@ -17,7 +17,7 @@ type resnet struct {
 	shortcut     *nn.Conv // conv_shortcut, nil where the channels stay
 }
 
-func loadResnet(w *weight.Weights, in, out, groups int) resnet {
+func loadResnet(w *weights.Weights, in, out, groups int) resnet {
 	r := resnet{
 		norm1: nn.LoadGroupNorm(w.Sub("norm1"), in, groups, groupNormEps),
 		conv1: nn.LoadConv(w.Sub("conv1"), in, out, 3),
@@ -59,7 +59,7 @@ type attention struct {
 // written before its version 0.15.
 var Spellings = map[string]string{"to_q": "query", "to_k": "key", "to_v": "value", "to_out.0": "proj_attn"}
 
-func loadAttention(w *weight.Weights, c, groups int) attention {
+func loadAttention(w *weights.Weights, c, groups int) attention {
 	linear := func(name string) nn.Linear {
 		if old := Spellings[name]; !w.Has(name+".weight") && w.Has(old+".weight") {
 			name = old
@@ -96,7 +96,7 @@ type coderBlock struct {
 	halve, double func(be kernels.Backend, dst, x kernels.Tensor)
 }
 
-func loadCoderBlock(w *weight.Weights, in, out, resnets, groups int, attends bool) (b coderBlock) {
+func loadCoderBlock(w *weights.Weights, in, out, resnets, groups int, attends bool) (b coderBlock) {
 	for j := range resnets {
 		b.resnets = append(b.resnets, loadResnet(w.Subf("resnets.%d", j), in, out, groups))
 		in = out
@@ -137,7 +137,7 @@ func (b coderBlock) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor
 }
 
 // loadQuant loads the 1x1 convolution between latents and the inner channels, where there is one.
-func loadQuant(w *weight.Weights, name string, channels int, there bool) *nn.Conv {
+func loadQuant(w *weights.Weights, name string, channels int, there bool) *nn.Conv {
 	if !there {
 		return nil
 	}
@@ -151,7 +151,7 @@ type mid struct {
 	attention     *attention // nil: none (mid_block_add_attention)
 }
 
-func loadMid(w *weight.Weights, c, groups int, attends bool) mid {
+func loadMid(w *weights.Weights, c, groups int, attends bool) mid {
 	m := mid{first: loadResnet(w.Sub("resnets.0"), c, c, groups), second: loadResnet(w.Sub("resnets.1"), c, c, groups)}
 	if attends {
 		a := loadAttention(w.Sub("attentions.0"), c, groups)

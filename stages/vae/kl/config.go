@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // Config describes an AutoencoderKL; the names are those of diffusers' config.json.
@@ -72,11 +72,11 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("block_out_channels has %d entries, must be 1 to %d", n, maxBlocks)
 	}
 	if err := cmp.Or(
-		weight.Within("in_channels", c.InChannels, maxChannels),
-		weight.Within("out_channels", c.OutChannels, maxChannels),
-		weight.Within("latent_channels", c.LatentChannels, maxChannels),
-		weight.Within("layers_per_block", c.LayersPerBlock, maxLayers),
-		weight.Within("norm_num_groups", c.NormNumGroups, maxChannels),
+		weights.Within("in_channels", c.InChannels, maxChannels),
+		weights.Within("out_channels", c.OutChannels, maxChannels),
+		weights.Within("latent_channels", c.LatentChannels, maxChannels),
+		weights.Within("layers_per_block", c.LayersPerBlock, maxLayers),
+		weights.Within("norm_num_groups", c.NormNumGroups, maxChannels),
 	); err != nil {
 		return err
 	}

@@ -3,7 +3,7 @@ package kl
 import (
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // decoder is "decoder" with "post_quant_conv" in front, where the autoencoder has one.
@@ -16,7 +16,7 @@ type decoder struct {
 	convOut   nn.Conv      // conv_out (3, C_0, 3, 3)
 }
 
-func loadDecoder(w *weight.Weights, cfg *Config) decoder {
+func loadDecoder(w *weights.Weights, cfg *Config) decoder {
 	postQuant := loadQuant(w, "post_quant_conv", cfg.LatentChannels, cfg.UsePostQuantConv)
 	w = w.Sub("decoder")
 	channels, groups := cfg.BlockOutChannels, cfg.NormNumGroups

@@ -3,7 +3,7 @@ package kl
 import (
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // encoder is "encoder" with "quant_conv" behind it, where the autoencoder has one.
@@ -16,7 +16,7 @@ type encoder struct {
 	quant   *nn.Conv     // quant_conv (2c, 2c, 1, 1); nil: none
 }
 
-func loadEncoder(w *weight.Weights, cfg *Config) encoder {
+func loadEncoder(w *weights.Weights, cfg *Config) encoder {
 	moments := 2 * cfg.LatentChannels
 	quant := loadQuant(w, "quant_conv", moments, cfg.UseQuantConv)
 	w = w.Sub("encoder")

@@ -2,7 +2,7 @@ package kl
 
 import (
 	"latentbeam/kernels"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // Model is a loaded autoencoder. It is read-only and may serve any backend of its device.
@@ -13,7 +13,7 @@ type Model struct {
 }
 
 // Load reads an autoencoder by its published tensor names. Tensors that do not fit are noted in w.
-func Load(w *weight.Weights, c *Config) *Model {
+func Load(w *weights.Weights, c *Config) *Model {
 	return &Model{Config: c, encoder: loadEncoder(w, c), decoder: loadDecoder(w, c)}
 }
 

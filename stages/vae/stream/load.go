@@ -3,12 +3,12 @@ package stream
 import (
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // Loader reads a network and plans what its streams remember.
 type Loader struct {
-	*weight.Weights
+	*weights.Weights
 	Convs *Convs
 	Level int // how often height and width were halved or doubled
 }

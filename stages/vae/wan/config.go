@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"latentbeam/stages/vae/stream"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // Config describes an autoencoder; the names are those of diffusers' config.json.
@@ -74,9 +74,9 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("dim_mult has %d entries, must be 2 to %d", n, maxLevels)
 	}
 	if err := cmp.Or(
-		weight.Within("base_dim", c.BaseDim, maxChannels),
-		weight.Within("decoder_base_dim", c.decoderDim(), maxChannels), weight.Within("z_dim", c.ZDim, maxChannels),
-		weight.Within("num_res_blocks", c.NumResBlocks, maxLayers), weight.Within("patch_size", c.patch(), maxPatch),
+		weights.Within("base_dim", c.BaseDim, maxChannels),
+		weights.Within("decoder_base_dim", c.decoderDim(), maxChannels), weights.Within("z_dim", c.ZDim, maxChannels),
+		weights.Within("num_res_blocks", c.NumResBlocks, maxLayers), weights.Within("patch_size", c.patch(), maxPatch),
 	); err != nil {
 		return err
 	}

@@ -4,7 +4,7 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/vae/stream"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // decoder is "decoder" with "post_quant_conv" in front.
@@ -28,7 +28,7 @@ type upLevel struct {
 	repeat *shortcut      // of Wan 2.2, nil in the last level
 }
 
-func loadDecoder(w *weight.Weights, c *Config) decoder {
+func loadDecoder(w *weights.Weights, c *Config) decoder {
 	levels := c.upLevels()
 	d := decoder{postQuant: nn.LoadCausalConv(w.Sub("post_quant_conv"), c.ZDim, c.ZDim, 1), patch: c.patch(), convs: &stream.Convs{}}
 	l := stream.Loader{Weights: w.Sub("decoder"), Convs: d.convs}

@@ -4,7 +4,7 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/vae/stream"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // encoder is "encoder" with "quant_conv" behind it.
@@ -28,7 +28,7 @@ type downLevel struct {
 	mean   *shortcut      // of Wan 2.2
 }
 
-func loadEncoder(w *weight.Weights, c *Config) encoder {
+func loadEncoder(w *weights.Weights, c *Config) encoder {
 	e := encoder{patch: c.patch(), convs: &stream.Convs{}}
 	l := stream.Loader{Weights: w.Sub("encoder"), Convs: e.convs}
 	e.convIn = cube(l, "conv_in", c.InChannels, c.BaseDim)

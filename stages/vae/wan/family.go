@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // Guess makes the config.json of an AutoencoderKLWan. Means and deviations of latents are in no tensor: they are
 // known of the published sizes alone.
-func Guess(s weight.Shapes) ([]byte, error) {
+func Guess(s weights.Shapes) ([]byte, error) {
 	c := map[string]any{
 		"_class_name": "AutoencoderKLWan", "base_dim": s.Dim("encoder.conv_in.weight", 0),
 		"z_dim": s.Dim("decoder.conv_in.weight", 1), "in_channels": s.Dim("encoder.conv_in.weight", 1),
@@ -44,7 +44,7 @@ func Guess(s weight.Shapes) ([]byte, error) {
 
 // levelsOfWan21 reads the one list of blocks and halvings of Wan 2.1: the channels of each level, which of them halve the
 // frames, and how many blocks each has.
-func levelsOfWan21(s weight.Shapes) (widths []int, halved []bool, blocks int) {
+func levelsOfWan21(s weights.Shapes) (widths []int, halved []bool, blocks int) {
 	for i := 0; ; i++ {
 		at := fmt.Sprintf("encoder.down_blocks.%d.", i)
 		switch width := s.Dim(at+"conv2.weight", 0); {
@@ -65,7 +65,7 @@ func levelsOfWan21(s weight.Shapes) (widths []int, halved []bool, blocks int) {
 }
 
 // levelsOfWan22 reads the levels of Wan 2.2.
-func levelsOfWan22(s weight.Shapes) (widths []int, halved []bool, blocks int) {
+func levelsOfWan22(s weights.Shapes) (widths []int, halved []bool, blocks int) {
 	blocks = s.Count("encoder.down_blocks.0.resnets.%d.conv2.weight")
 	for i := range s.Count("encoder.down_blocks.%d.resnets.0.conv2.weight") {
 		at := fmt.Sprintf("encoder.down_blocks.%d.", i)

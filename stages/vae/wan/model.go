@@ -3,7 +3,7 @@ package wan
 import (
 	"latentbeam/kernels"
 	"latentbeam/stages/vae/stream"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // Model is a loaded autoencoder. It is read-only and may serve any backend of its device.
@@ -16,7 +16,7 @@ type Model struct {
 
 // Load reads an autoencoder by its published tensor names, for activations of type dt. Tensors that do not fit are noted
 // in w.
-func Load(c *Config, w *weight.Weights, dt kernels.DType) *Model {
+func Load(c *Config, w *weights.Weights, dt kernels.DType) *Model {
 	return &Model{Config: c, dt: dt, encoder: loadEncoder(w, c), decoder: loadDecoder(w, c)}
 }
 

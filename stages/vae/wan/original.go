@@ -5,25 +5,25 @@ import (
 	"slices"
 	"strconv"
 
-	"latentbeam/stages/weight"
+	"latentbeam/stages/weights"
 )
 
 // Original is the layout in which the autoencoder of Wan 2.1 was published (Wan2.1_VAE.pth). Blocks of the encoder
 // have one list in both layouts. Those of the decoder are levels of three here, with what enlarges behind each but the last.
-var Original = weight.Layout{Mark: "encoder.downsamples.0.residual.0.gamma", Rules: slices.Concat(ends(),
+var Original = weights.Layout{Mark: "encoder.downsamples.0.residual.0.gamma", Rules: slices.Concat(ends(),
 	inResidual(`encoder\.downsamples\.(\d+)`, "encoder.down_blocks.$1", 1),
-	weight.Rules(`encoder\.downsamples\.(\d+)\.(.*)`, "encoder.down_blocks.$1.$2"), decoderLevels())}
+	weights.Rules(`encoder\.downsamples\.(\d+)\.(.*)`, "encoder.down_blocks.$1.$2"), decoderLevels())}
 
 // Original22 is that of Wan 2.2 (Wan2.2_VAE.pth). Levels have lists of their own, and what changes the size is the last of a list.
-var Original22 = weight.Layout{Mark: "encoder.downsamples.0.downsamples.0.residual.0.gamma", Rules: slices.Concat(ends(),
+var Original22 = weights.Layout{Mark: "encoder.downsamples.0.downsamples.0.residual.0.gamma", Rules: slices.Concat(ends(),
 	inResidual(`encoder\.downsamples\.(\d+)\.downsamples\.(\d+)`, "encoder.down_blocks.$1.resnets.$2", 2),
-	weight.Rules(`encoder\.downsamples\.(\d+)\.downsamples\.\d+\.(.*)`, "encoder.down_blocks.$1.downsampler.$2"),
+	weights.Rules(`encoder\.downsamples\.(\d+)\.downsamples\.\d+\.(.*)`, "encoder.down_blocks.$1.downsampler.$2"),
 	inResidual(`decoder\.upsamples\.(\d+)\.upsamples\.(\d+)`, "decoder.up_blocks.$1.resnets.$2", 2),
-	weight.Rules(`decoder\.upsamples\.(\d+)\.upsamples\.\d+\.(.*)`, "decoder.up_blocks.$1.upsampler.$2"))}
+	weights.Rules(`decoder\.upsamples\.(\d+)\.upsamples\.\d+\.(.*)`, "decoder.up_blocks.$1.upsampler.$2"))}
 
 // ends are the rules for what is in front of the levels and behind them, the same in both versions.
-func ends() []weight.Rule {
-	return slices.Concat(weight.Rules(
+func ends() []weights.Rule {
+	return slices.Concat(weights.Rules(
 		`conv1\.(.*)`, "quant_conv.$1",
 		`conv2\.(.*)`, "post_quant_conv.$1",
 		`(encoder|decoder)\.conv1\.(.*)`, "$1.conv_in.$2",
@@ -35,22 +35,22 @@ func ends() []weight.Rule {
 }
 
 // inResidual are the rules for the parts of a residual block. Each pattern has so many groups.
-func inResidual(from, to string, groups int) []weight.Rule {
+func inResidual(from, to string, groups int) []weights.Rule {
 	rest := fmt.Sprint("$", groups+1)
-	return weight.Rules(from+`\.residual\.0\.gamma`, to+".norm1.gamma", from+`\.residual\.2\.(.*)`, to+".conv1."+rest,
+	return weights.Rules(from+`\.residual\.0\.gamma`, to+".norm1.gamma", from+`\.residual\.2\.(.*)`, to+".conv1."+rest,
 		from+`\.residual\.3\.gamma`, to+".norm2.gamma", from+`\.residual\.6\.(.*)`, to+".conv2."+rest,
 		from+`\.shortcut\.(.*)`, to+".conv_shortcut."+rest)
 }
 
 // decoderLevels are the rules for the one list of the decoder's blocks.
-func decoderLevels() (out []weight.Rule) {
+func decoderLevels() (out []weights.Rule) {
 	const levels, blocks = 4, 3
 	for level := range levels {
 		for block := range blocks + 1 {
 			from := `(decoder)\.upsamples\.` + strconv.Itoa(level*(blocks+1)+block)
 			to := "$1.up_blocks." + strconv.Itoa(level)
 			if block == blocks {
-				out = append(out, weight.Rules(from+`\.(.*)`, to+".upsamplers.0.$2")...)
+				out = append(out, weights.Rules(from+`\.(.*)`, to+".upsamplers.0.$2")...)
 			} else {
 				out = append(out, inResidual(from, to+".resnets."+strconv.Itoa(block), 1)...)
 			}

@@ -19,7 +19,7 @@ from PIL import Image
 from transformers import CLIPImageProcessorPil, CLIPVisionConfig, CLIPVisionModel, UMT5Config, UMT5EncoderModel
 
 OUT = pathlib.Path("testdata/golden/wan-i2v.json")
-PIECES = pathlib.Path("internal/sentencepiece/testdata/umt5.model.gz")
+PIECES = pathlib.Path("stages/t5/sentencepiece/testdata/umt5.model.gz")
 TEXT = dict(model_type="umt5", vocab_size=2800, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4,
             relative_attention_num_buckets=32, relative_attention_max_distance=128, layer_norm_epsilon=1e-6,
             feed_forward_proj="gated-gelu")

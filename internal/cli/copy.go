@@ -1,0 +1,186 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"latentbeam/internal/storage/store"
+	"latentbeam/internal/storage/store/open"
+	"latentbeam/internal/watch/runfiles"
+	"latentbeam/schemas/fault"
+)
+
+// copyParts are the values of --only, each with its objects.
+var copyParts = map[string]string{"": "", "videos": "videos/", "tables": "tables/"}
+
+func copyCommand() *cobra.Command {
+	var only string
+	cmd := &cobra.Command{
+		Use:   "copy FROM TO",
+		Short: "Copy an output, or a part of it, between directories and buckets",
+		Long: "Copy an output, or a part of it, between directories and buckets. Both are paths, or addresses that begin\n" +
+			"with gs:// or s3://. A copy that was cut off goes on where it was. A job can go on in a whole copy.\n\n" +
+			"Exit codes: 0; 2 when the copy makes no sense; 75 when it may succeed later.",
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			prefix, known := copyParts[only]
+			if !known {
+				return fault.Usage(fmt.Errorf("--only %s: give videos or tables", only))
+			}
+			c := copier{prefix: prefix}
+			if err := c.run(cmd.Context(), args[0], args[1]); err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%d objects copied, %d bytes; %d were there\n", c.copied.Load(), c.bytes.Load(), c.there.Load())
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&only, "only", "", "copy videos or tables alone")
+	return cmd
+}
+
+const (
+	copyLock  = ".lock" // of a job's output
+	copyOnce  = "videos/"
+	copyTries = 3
+	copySlots = 8
+)
+
+// copier copies objects from one store to another.
+type copier struct {
+	from, to             store.Store
+	prefix               string // of what is copied
+	copied, there, bytes atomic.Int64
+}
+
+func (c *copier) run(ctx context.Context, from, to string) (err error) {
+	if c.from, err = open.Existing(ctx, from); err != nil {
+		return fault.Usage(err)
+	}
+	defer c.from.Close()
+	if c.to, err = open.Output(ctx, to); err != nil {
+		return err
+	}
+	defer c.to.Close()
+	if c.from.URL() == c.to.URL() {
+		return fault.Usage(fmt.Errorf("copy %s: it is the same output; name another", from))
+	}
+	release, err := c.to.Lock(ctx, copyLock, "copy from "+c.from.URL())
+	if err != nil {
+		return err
+	}
+	defer release()
+	names, err := c.names(ctx)
+	if err != nil {
+		return err
+	}
+	// Objects outside of directories, such as the summary, say that the rest is there. So they are copied last.
+	last := slices.IndexFunc(names, func(name string) bool { return !strings.Contains(name, "/") })
+	if last < 0 {
+		last = len(names)
+	}
+	if err := c.all(ctx, names[:last]); err != nil {
+		return err
+	}
+	return c.all(ctx, names[last:])
+}
+
+// names returns the names of the objects to copy; objects outside of directories are last. It is an error if the target holds
+// other objects.
+func (c *copier) names(ctx context.Context) ([]string, error) {
+	names, err := store.Names(ctx, c.from, "", store.Deep)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]bool{}
+	for _, name := range names {
+		known[name] = true
+	}
+	for info, err := range c.to.List(ctx, "", store.Deep) {
+		if err != nil {
+			return nil, err
+		}
+		if !known[info.Name] && !isLock(info.Name) && !runfiles.Owns(info.Name) {
+			return nil, fault.Usage(fmt.Errorf("copy to %s: it holds %s, which %s does not: it is another output; give a new place",
+				c.to.URL(), info.Name, c.from.URL()))
+		}
+	}
+	names = slices.DeleteFunc(names, func(name string) bool {
+		return isLock(name) || runfiles.Owns(name) || !strings.HasPrefix(name, c.prefix)
+	})
+	slices.SortStableFunc(names, func(a, b string) int {
+		return bytes.Compare([]byte{rank(a)}, []byte{rank(b)})
+	})
+	return names, nil
+}
+
+// isLock tells whether an object is the lock of a job or of one of its shards.
+func isLock(name string) bool { return strings.HasPrefix(name, ".") && strings.HasSuffix(name, "lock") }
+
+// rank is 1 for the objects that come last.
+func rank(name string) byte {
+	if strings.Contains(name, "/") {
+		return 0
+	}
+	return 1
+}
+
+// all copies several objects at a time.
+func (c *copier) all(ctx context.Context, names []string) error {
+	copying, within := errgroup.WithContext(ctx)
+	copying.SetLimit(copySlots)
+	for _, name := range names {
+		if within.Err() != nil {
+			break
+		}
+		copying.Go(func() error { return c.one(within, name) })
+	}
+	return cmp.Or(copying.Wait(), ctx.Err())
+}
+
+// one copies an object. If the object is replaced meanwhile, it is read again.
+func (c *copier) one(ctx context.Context, name string) (err error) {
+	for range copyTries {
+		if err = c.try(ctx, name); !errors.Is(err, store.ErrChanged) {
+			return err
+		}
+	}
+	return fault.TryAgain(fmt.Errorf("copy %s: it was replaced %d times meanwhile: %w", name, copyTries, err))
+}
+
+func (c *copier) try(ctx context.Context, name string) error {
+	source, err := c.from.Open(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	if strings.HasPrefix(name, copyOnce) { // nobody changes it
+		if info, err := c.to.Stat(ctx, name); err == nil && info.Size == source.Size() {
+			c.there.Add(1)
+			return nil
+		}
+	}
+	err = c.to.Replace(ctx, name, func(w io.Writer) error {
+		// The buffer is large: each of its fills is a request.
+		_, err := io.CopyBuffer(w, onlyReader{io.NewSectionReader(source, 0, source.Size())}, make([]byte, 4<<20))
+		return err
+	})
+	if err == nil {
+		c.copied.Add(1)
+		c.bytes.Add(source.Size())
+	}
+	return err
+}
+
+// onlyReader hides the other methods of a reader, so that CopyBuffer uses its buffer.
+type onlyReader struct{ io.Reader }

@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"latentbeam/internal/config"
+	"latentbeam/internal/results/export"
+	"latentbeam/schemas/fault"
+)
+
+func exportCommand() *cobra.Command {
+	var o export.Options
+	var text, vae string
+	cmd := &cobra.Command{
+		Use:   "export OUTPUT DIR --to FORMAT",
+		Short: "Write latents and text embeddings in the format of a trainer",
+		Long: "Write the latents and text embeddings of a finished output in the format of a trainer. DIR must not be there; it\n" +
+			"appears when it is whole. Formats: " + strings.Join(export.Formats(), ", ") + ".\n\n" +
+			"Exit codes: 0; 2 when the output or the options do not fit the format; 3 when a row is missing.",
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if config.IsAddress(args[1]) {
+				return fault.Usage(fmt.Errorf("export to %s: give a directory; copy it to a bucket afterwards", args[1]))
+			}
+			from, err := Existing(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			defer from.Close()
+			if text != "" {
+				if o.Text, err = Existing(cmd.Context(), text); err != nil {
+					return err
+				}
+				defer o.Text.Close()
+			}
+			if vae != "" {
+				if o.VAE, err = export.ReadStatistics(vae); err != nil {
+					return err
+				}
+			}
+			done, err := export.Run(cmd.Context(), from, args[1], o)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%d rows in %d files, %d bytes: %s\n", done.Rows, done.Files, done.Bytes, args[1])
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&o.To, "to", "", "the format: "+strings.Join(export.Formats(), ", "))
+	cmd.Flags().StringVar(&text, "text", "", "take the text embeddings from the output of another job, by id")
+	cmd.Flags().StringVar(&vae, "vae", "", "config.json of the autoencoder, with latents_mean and latents_std")
+	return cmd
+}

@@ -1,0 +1,234 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"latentbeam/stages/weights/checkpoint"
+
+	"latentbeam/internal/config"
+	"latentbeam/internal/system"
+	"latentbeam/kernels"
+	"latentbeam/schemas/fault"
+	"latentbeam/stages/catalog"
+	"latentbeam/stages/weights"
+	"latentbeam/stages/weights/safetensors"
+	"latentbeam/testdata/tiny"
+)
+
+func inspectCommand() *cobra.Command {
+	var key string
+	var list bool
+	cmd := &cobra.Command{
+		Use:   "inspect PATH",
+		Short: "Say what is in a checkpoint, which model it is, and what is missing or unexpected",
+		Long: "PATH is a safetensors file, a PyTorch checkpoint (nothing of it is run), the index of shards, a directory\n" +
+			"with one of them, or a whole model. The exit code is 2 where a tensor does not fit.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			out := cmd.OutOrStdout()
+			if _, err := os.Stat(args[0]); err != nil && args[0] == "tiny" { // the built-in model
+				dir, remove, err := unpackTiny()
+				if err != nil {
+					return err
+				}
+				defer remove()
+				args, out = []string{dir}, &replacing{out, filepath.Dir(dir) + "/", ""}
+			}
+			misfits := 0
+			if err := inspectModel(out, args[0]); err != nil {
+				return fault.Usage(err)
+			}
+			for _, path := range parts(args[0]) {
+				n, err := inspect(out, path, key, list)
+				if err != nil {
+					return fault.Usage(err)
+				}
+				misfits += n
+			}
+			if misfits > 0 {
+				return fault.Usage(fmt.Errorf("inspect %s: %d tensors do not fit", args[0], misfits))
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&key, "key", "", "the state dict to look at where the file has several, such as model")
+	cmd.Flags().BoolVar(&list, "tensors", false, "list every tensor")
+	return cmd
+}
+
+// parts returns the components of a whole model, or path itself.
+func parts(path string) []string {
+	var found []string
+	for _, name := range []string{"text_encoder", "transformer", "transformer_2", "image_encoder", "vae"} {
+		dir := filepath.Join(path, name)
+		if info, err := os.Stat(dir); err == nil && info.IsDir() {
+			found = append(found, dir)
+		}
+	}
+	if found == nil {
+		return []string{path}
+	}
+	return found
+}
+
+// inspect describes one checkpoint and returns how many tensors do not fit.
+func inspect(w io.Writer, path, key string, list bool) (misfits int, err error) {
+	c, err := checkpoint.Open(path, key)
+	if err != nil {
+		return 0, err
+	}
+	defer c.Close()
+	fmt.Fprintln(w, c.File)
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	describeTensors(out, c)
+	found, err := recognize(c, filepath.Dir(c.File))
+	if err != nil {
+		return 0, errors.Join(out.Flush(), fmt.Errorf("inspect %s: %w", c.File, err))
+	}
+	describeModel(out, c, found)
+	if list {
+		for _, t := range c.Tensors {
+			fmt.Fprintf(out, "  %s\t%s %v\n", t.Name, t.DType, t.Shape)
+		}
+	}
+	return len(found.Misfits), out.Flush()
+}
+
+// recognize tells which model a checkpoint is, with the config.json in dir where there is one.
+func recognize(c *checkpoint.Checkpoint, dir string) (catalog.Finding, error) {
+	data, err := readConfig(dir)
+	if err != nil {
+		return catalog.Finding{}, err
+	}
+	return catalog.Recognize(infosOf(c), data)
+}
+
+func infosOf(c *checkpoint.Checkpoint) []safetensors.TensorInfo {
+	infos := make([]safetensors.TensorInfo, len(c.Tensors))
+	for i, t := range c.Tensors {
+		infos[i] = t.TensorInfo
+	}
+	return infos
+}
+
+// describeTensors says what is in the files.
+func describeTensors(w io.Writer, c *checkpoint.Checkpoint) {
+	count, parameters := map[string]int{}, 0
+	for _, t := range c.Tensors {
+		count[t.DType]++
+		parameters += kernels.Elements(t.Shape)
+	}
+	var types []string
+	for t, n := range count {
+		types = append(types, fmt.Sprintf("%d %s", n, t))
+	}
+	slices.Sort(types)
+	fmt.Fprintf(w, "  format\t%s, %s\n", c.Format, config.ByteSize(c.Size))
+	if c.Key != "" {
+		fmt.Fprintf(w, "  taken\t%q of what it holds\n", c.Key)
+	}
+	for _, s := range firstOf(c.Skipped, maxShown) {
+		fmt.Fprintf(w, "  left out\t%s\n", s)
+	}
+	fmt.Fprintf(w, "  tensors\t%s\n", strings.Join(types, ", "))
+	fmt.Fprintf(w, "  elements\t%s\n", grouped(parameters))
+}
+
+// describeModel says which model it is and what does not fit.
+func describeModel(w io.Writer, c *checkpoint.Checkpoint, f catalog.Finding) {
+	if f.Component == "" {
+		if catalog.Names(infosOf(c)) != nil {
+			fmt.Fprintf(w, "  model\tin the layout of its original code\n  to use it\tlatentbeam convert %s OUT\n", c.File)
+			return
+		}
+		fmt.Fprintln(w, "  model\tnone that is known here")
+		return
+	}
+	from := "by config.json"
+	if f.Guessed {
+		from = "by its tensors, there is no config.json"
+	}
+	fmt.Fprintf(w, "  model\t%s (%s; %s)\n", f.Name, f.Component, from)
+	if c.Pickle() {
+		fmt.Fprintf(w, "  to use it\tlatentbeam convert %s\n", c.File)
+	} else if weights.CastHelps(f.Misfits) {
+		fmt.Fprintf(w, "  to use it\tlatentbeam convert --dtype f32 %s OUT.safetensors\n", c.File)
+	}
+	if f.Component == "text_encoder" {
+		describeTokenizer(w, filepath.Dir(c.File))
+	}
+	if len(f.Misfits) == 0 {
+		fmt.Fprintf(w, "  complete\tall %d tensors of the model are there\n", f.Wanted)
+	}
+	kinds := map[string][]weights.Misfit{}
+	for _, m := range f.Misfits {
+		kinds[m.Kind] = append(kinds[m.Kind], m)
+	}
+	for _, kind := range []string{"missing", "wrong shape", "wrong type", "unexpected"} {
+		var lines []string
+		for _, m := range kinds[kind] {
+			lines = append(lines, fmt.Sprintf("%q %s", m.Name, m.Detail))
+		}
+		slices.Sort(lines)
+		for _, line := range firstOf(lines, maxListed) {
+			fmt.Fprintf(w, "  %s\t%s\n", kind, line)
+		}
+	}
+}
+
+// maxListed bounds the tensors listed of one kind of misfit.
+const maxListed = 200
+
+// describeTokenizer looks for what T5 needs beside its weights.
+func describeTokenizer(w io.Writer, dir string) {
+	for _, path := range []string{"spiece.model", "./tokenizer/spiece.model"} {
+		if _, err := os.Stat(filepath.Join(dir, path)); err == nil {
+			fmt.Fprintf(w, "  tokenizer\t%s\n", path)
+			return
+		}
+	}
+	fmt.Fprintln(w, "  tokenizer\tspiece.model is missing beside the weights")
+}
+
+// grouped writes a number with commas.
+func grouped(n int) string {
+	text := fmt.Sprint(n)
+	for at := len(text) - 3; at > 0; at -= 3 {
+		text = text[:at] + "," + text[at:]
+	}
+	return text
+}
+
+// replacing is a writer that shows a path by another name; each write is a whole text.
+type replacing struct {
+	io.Writer
+	old, new string
+}
+
+// Write implements io.Writer.
+func (r *replacing) Write(b []byte) (int, error) {
+	_, err := io.WriteString(r.Writer, strings.ReplaceAll(string(b), r.old, r.new))
+	return len(b), err
+}
+
+// unpackTiny writes the built-in model to a directory, which remove removes.
+func unpackTiny() (dir string, remove func(), err error) {
+	if dir, err = system.TempDir(system.Tiny); err != nil {
+		return "", nil, err
+	}
+	remove = func() { _ = os.RemoveAll(dir) } // what is left is in the system's directory for such files
+	if err := os.CopyFS(filepath.Join(dir, "tiny"), tiny.Files()); err != nil {
+		remove()
+		return "", nil, err
+	}
+	return filepath.Join(dir, "tiny"), remove, nil
+}

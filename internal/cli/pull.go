@@ -1,0 +1,187 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+
+	"latentbeam/stages/weights/checkpoint"
+
+	"latentbeam/internal/config"
+	"latentbeam/schemas/fault"
+	"latentbeam/stages/weights/hub"
+)
+
+// pullLines is how often a download says how far it is where there is no terminal.
+const pullLines = 5 * time.Second
+
+func pullCommand(version string) *cobra.Command {
+	var o hub.Options
+	cmd := &cobra.Command{
+		Use:   "pull OWNER/NAME[@REVISION]",
+		Short: "Download a model repository: the files that a job needs, verified",
+		Long: "Download a model repository from huggingface.co, or from the hub that HF_ENDPOINT names: the files that a job\n" +
+			"needs, verified by their SHA-256. A job then uses it as model: OWNER/NAME, without a network. A pull that was\n" +
+			"ended goes on where it was. The cache is that of Python's huggingface_hub (HF_HUB_CACHE, HF_HOME): what either\n" +
+			"program has fetched is there for the other. HF_TOKEN, or `hf auth login`, gives access to gated repositories.\n\n" +
+			"Exit codes: 0, all files are there; 2, the repository cannot be had like this; 3, the answers of the hub cannot be\n" +
+			"used, or the cache cannot be written; 75, the same command may succeed later and goes on where it was; 130, a signal.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := hub.ParseRepo(args[0])
+			if err != nil {
+				return fault.Usage(err)
+			}
+			for _, pattern := range o.Include {
+				if _, err := path.Match(pattern, ""); err != nil {
+					return fault.Usage(fmt.Errorf("--include %q is not a glob pattern", pattern))
+				}
+			}
+			return pull(cmd, version, r, o)
+		},
+	}
+	cmd.Flags().StringArrayVar(&o.Include, "include", nil, "take the weights that fit this glob pattern, where a repository holds several")
+	cmd.Flags().BoolVar(&o.Verify, "verify", false, "read again what is there already, and fetch what is damaged")
+	return cmd
+}
+
+// pull downloads a repository. A signal ends it; what is there stays.
+func pull(cmd *cobra.Command, version string, r hub.Repo, o hub.Options) error {
+	client, err := hub.NewClient("latentbeam/" + version)
+	if err != nil {
+		return err
+	}
+	cache, err := hub.DefaultCache()
+	if err != nil {
+		return fault.Usage(err)
+	}
+	ctx, cancel := context.WithCancel(cmd.Context())
+	defer cancel()
+	signals, ignore := catchSignals()
+	defer ignore()
+	caught := make(chan string, 1)
+	go func() {
+		select {
+		case s := <-signals:
+			caught <- s.String()
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	shown := &pulling{w: cmd.ErrOrStderr()}
+	o.Begin = shown.start
+	result, err := client.Pull(ctx, cache, r, o)
+	shown.stop()
+	select {
+	case s := <-caught:
+		if err != nil {
+			return interrupted(fmt.Sprintf("pull %s: %s; the same command goes on where it was", r, s))
+		}
+	default:
+	}
+	if err != nil {
+		return err
+	}
+	return showPulled(cmd.OutOrStdout(), result)
+}
+
+// showPulled says what there is now, and how to use it.
+func showPulled(w io.Writer, r *hub.Pulled) error {
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(out, "%s\n", r.Repo)
+	fmt.Fprintf(out, "  commit\t%s\n", r.Commit)
+	licence := cmp.Or(r.Licence, "the repository names none")
+	if r.Terms != "" {
+		licence += ", " + r.Terms
+	}
+	fmt.Fprintf(out, "  licence\t%s\n", plainText(licence))
+	fmt.Fprintf(out, "  files\t%d, %s; %d were fetched\n", len(r.Files), sizeOf(r.Files), r.Fetched)
+	if n := len(r.LeftOut); n > 0 {
+		var names []string
+		for _, f := range r.LeftOut {
+			names = append(names, f.Path)
+		}
+		fmt.Fprintf(out, "  left out\t%d, %s: %s\n", n, sizeOf(r.LeftOut), plainText(strings.Join(firstOf(names, 5), ", ")))
+	}
+	fmt.Fprintf(out, "  in\t%s\n", r.Dir)
+	pickles := false
+	for _, f := range r.Files {
+		if checkpoint.IsPickleName(f.Path) {
+			fmt.Fprintf(out, "  pickle\tlatentbeam convert %s/%s OUT.safetensors\n", r.Dir, plainText(f.Path))
+			pickles = true
+		}
+	}
+	if !pickles {
+		fmt.Fprintf(out, "  to use it\tmodel: %s\n", r.Repo)
+	}
+	return out.Flush()
+}
+
+func sizeOf(files []hub.RepoFile) config.ByteSize {
+	total := int64(0)
+	for _, f := range files {
+		total += f.Size
+	}
+	return config.ByteSize(total)
+}
+
+// pulling shows how far a pull is: a bar on a terminal, a line now and then elsewhere.
+type pulling struct {
+	w       io.Writer
+	quit    chan struct{}
+	stopped sync.WaitGroup
+}
+
+// start is called once, before anything is fetched.
+func (p *pulling) start(of *hub.Progress) {
+	p.quit = make(chan struct{})
+	began, before := time.Now(), of.Moved.Load()
+	every, show, end := pullLines, func() {
+		moved := of.Moved.Load()
+		rate := float64(moved-before) / time.Since(began).Seconds()
+		fmt.Fprintf(p.w, "%s of %s, %s/s\n", config.ByteSize(moved), config.ByteSize(of.Total), config.ByteSize(rate))
+	}, func() {}
+	if isTerminal(p.w) && of.Total > 0 {
+		container := mpb.New(mpb.WithOutput(p.w), mpb.WithWidth(60))
+		bar := container.AddBar(of.Total,
+			mpb.PrependDecorators(decor.Counters(decor.SizeB1000(0), "% .1f / % .1f ")),
+			mpb.AppendDecorators(decor.Percentage(), decor.Name("  "), decor.AverageSpeed(decor.SizeB1000(0), "% .1f"),
+				decor.Name("  ETA "), decor.AverageETA(decor.ET_STYLE_GO)))
+		every, show = 200*time.Millisecond, func() { bar.SetCurrent(of.Moved.Load()) }
+		end = func() { bar.Abort(false); container.Wait() }
+	}
+	p.stopped.Go(func() {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				show()
+			case <-p.quit:
+				if of.Moved.Load() > before {
+					show()
+				}
+				end()
+				return
+			}
+		}
+	})
+}
+
+// stop ends the display.
+func (p *pulling) stop() {
+	if p.quit != nil {
+		close(p.quit)
+		p.stopped.Wait()
+	}
+}

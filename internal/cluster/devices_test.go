@@ -1,0 +1,84 @@
+//go:build cuda && linux
+
+package cluster
+
+import (
+	"errors"
+	"os"
+	"runtime"
+	"testing"
+
+	"latentbeam/kernels"
+	"latentbeam/kernels/cuda"
+	"latentbeam/kernels/cuda/nccl"
+)
+
+// mostRanks is the largest group of the suite; strangers are the two devices behind those of its ranks, which do not
+// see each other's memory.
+const (
+	mostRanks = 17
+	strangers = mostRanks
+)
+
+// standIn makes the stand-in driver show n devices; without one the test is skipped.
+func standIn(t *testing.T, n string) {
+	t.Helper()
+	t.Setenv("FAKE_DEVICES", n)
+	if _, err := cuda.Devices(); errors.Is(err, cuda.ErrUnavailable) && os.Getenv("LATENTBEAM_LIBCUDA") == "" {
+		t.Skip(err)
+	}
+	if _, err := nccl.Open(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// gpu returns a new backend.
+func gpu(t testing.TB, index int) kernels.Backend {
+	t.Helper()
+	be, err := cuda.New(index, cuda.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return be
+}
+
+// overNCCL returns the ends of ranks whose devices are linked by NCCL, each few on a node of their own.
+func overNCCL(each int) carrier {
+	return func(t testing.TB, devices []kernels.Backend) []kernels.Transport {
+		ends := joined(t, devices, each, true)
+		for _, e := range ends {
+			if w := e.(*withNode); len(devices) > 1 && w.node.Links().Linked == 0 {
+				t.Fatalf("not linked: %v", w.node.Links().Why)
+			}
+		}
+		return ends
+	}
+}
+
+// onDevices runs f on emulated GPUs: linked by the stand-in for NCCL, over TCP, and in one process, where a rank reads
+// what another has on its device, on the same one, or on one whose memory it does not see.
+func onDevices(t *testing.T, f func(t *testing.T, s suite)) {
+	for name, c := range map[string]struct {
+		carrier carrier
+		device  func(rank int) int
+	}{
+		"nccl":       {overNCCL(2), func(rank int) int { return rank }},
+		"tcp":        {carriers()["mixed"], func(rank int) int { return rank % 2 }},
+		"shared":     {carriers()["shared"], func(rank int) int { return rank % 3 }},
+		"one device": {carriers()["shared"], func(int) int { return 0 }},
+		"strangers":  {carriers()["shared"], func(rank int) int { return strangers + rank%2 }},
+	} {
+		t.Run("cuda/"+name, func(t *testing.T) {
+			standIn(t, "19")
+			if name == "strangers" {
+				t.Setenv("FAKE_PEERS", "0")
+			}
+			for i := range mostRanks + 2 { // the threads of devices stay
+				gpu(t, i)
+			}
+			before := runtime.NumGoroutine()
+			f(t, suite{c.carrier, func(rank int) kernels.Backend { return gpu(t, c.device(rank)) }, patience})
+			checkGoroutines(t, before)
+		})
+	}
+}

@@ -1,0 +1,78 @@
+package cluster
+
+import (
+	"errors"
+	"net"
+	"sync"
+	"time"
+)
+
+// rankPair names the connection between two ranks of a group.
+type rankPair struct {
+	Group    string
+	From, To int
+}
+
+// meeting is where a connection and the rank that it is for come together, whoever is first.
+type meeting struct {
+	conn chan net.Conn
+	over chan struct{} // closed when the rank will not come
+}
+
+// meetings are all of a process. The zero value has none.
+type meetings struct {
+	mu      sync.Mutex
+	waiting map[rankPair]meeting
+	ended   map[string]time.Time // groups that nobody here will join, and since when that is known
+}
+
+// at returns the meeting of a pair of ranks.
+func (s *meetings) at(at rankPair) (meeting, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ended := s.ended[at.Group]; ended {
+		return meeting{}, errors.New("the group has ended here")
+	}
+	if m, ok := s.waiting[at]; ok {
+		return m, nil
+	}
+	if len(s.waiting) >= maxWaiting {
+		return meeting{}, errors.New("too many connections wait for their group")
+	}
+	if s.waiting == nil {
+		s.waiting = map[rankPair]meeting{}
+	}
+	m := meeting{make(chan net.Conn), make(chan struct{})}
+	s.waiting[at] = m
+	return m, nil
+}
+
+func (s *meetings) leave(at rankPair) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.waiting, at)
+}
+
+// end ends the meetings of a group, those to come too. A caller has given up after waitingTime, so a group is
+// remembered for that long.
+func (s *meetings) end(group string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for at, m := range s.waiting {
+		if at.Group == group {
+			close(m.over)
+			delete(s.waiting, at)
+		}
+	}
+	for g, since := range s.ended {
+		if time.Since(since) > waitingTime {
+			delete(s.ended, g)
+		}
+	}
+	if s.ended == nil {
+		s.ended = map[string]time.Time{}
+	}
+	if len(s.ended) < maxWaiting {
+		s.ended[group] = time.Now()
+	}
+}

@@ -1,0 +1,230 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"latentbeam/kernels"
+)
+
+// mesh is the end of one rank that has a connection to every other.
+type mesh struct {
+	rank, size int
+	peers      []*peer // by rank; nil at this rank
+	*ending            // the same for a group and the groups inside it
+}
+
+// ending is how the group of a rank ends.
+type ending struct {
+	rank  int     // in the outermost group
+	all   []*peer // of the outermost group
+	mu    sync.Mutex
+	cause error // why the group has ended
+
+	over   context.Context // ends when the group does
+	finish context.CancelCauseFunc
+}
+
+// newMesh returns the end of rank; conns holds a connection to every other rank.
+func newMesh(rank int, conns []net.Conn) *mesh {
+	m := &mesh{rank: rank, size: len(conns), peers: make([]*peer, len(conns))}
+	for i, c := range conns {
+		if i != rank {
+			m.peers[i] = &peer{Conn: c}
+		}
+	}
+	m.ending = &ending{rank: rank, all: m.peers}
+	m.over, m.finish = context.WithCancelCause(context.Background())
+	return m
+}
+
+// Sub returns the end of a group that uses the same connections.
+func (m *mesh) Sub(ranks []int) (kernels.Transport, error) {
+	mine, err := subRank(m.rank, m.size, ranks)
+	if err != nil {
+		return nil, err
+	}
+	sub := &mesh{rank: mine, size: len(ranks), peers: make([]*peer, len(ranks)), ending: m.ending}
+	for i, r := range ranks {
+		sub.peers[i] = m.peers[r]
+	}
+	return sub, nil
+}
+
+func (m *mesh) Rank() int { return m.rank }
+func (m *mesh) Size() int { return m.size }
+
+// Close hangs up. After a run that went well nothing is under way any more.
+func (m *mesh) Close() error {
+	m.Abort(net.ErrClosed)
+	return nil
+}
+
+// Abort ends the group, and those that it is part of and that are part of it.
+func (e *ending) Abort(cause error) {
+	e.mu.Lock()
+	first := e.cause == nil
+	if first {
+		e.cause = cause
+	}
+	e.mu.Unlock()
+	if !first {
+		return
+	}
+	e.finish(cause)
+	var all sync.WaitGroup
+	for _, p := range e.all {
+		if p != nil {
+			all.Go(func() { p.hangUp(e.rank, cause) })
+		}
+	}
+	all.Wait()
+}
+
+// end ends the group with its first cause, which it returns.
+func (m *mesh) end(cause error) error {
+	m.Abort(cause)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.cause
+}
+
+func (m *mesh) ended() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.cause
+}
+
+// outcome is what became of one direction of one connection.
+type outcome struct {
+	peer     int
+	received bool
+	err      error
+}
+
+func (m *mesh) Exchange(ctx context.Context, be kernels.Backend, tag kernels.Tag,
+	send, recv []kernels.Part) error {
+	if err := m.ended(); err != nil {
+		return err
+	}
+	if err := m.load(be, send, recv); err != nil {
+		return m.end(fmt.Errorf("rank %d, %v: %w", m.rank, tag, err))
+	}
+	stop := context.AfterFunc(ctx, func() { m.halt(ctx, m.expire) })
+	defer stop()
+	results := make(chan outcome, 2*m.size)
+	for i, p := range m.peers {
+		if p != nil {
+			go func() { results <- outcome{i, false, p.write(partsFrame, m.rank, tag, p.out)} }()
+			go func() { results <- outcome{i, true, p.read(i, m.rank, tag)} }()
+		}
+	}
+	silent := map[int]bool{}
+	var unsent error
+	for range 2 * (m.size - 1) {
+		r := <-results
+		switch {
+		case r.err == nil && r.received:
+			m.peers[r.peer].unload(be)
+		case r.err != nil && isTimeout(r.err):
+			silent[r.peer] = true
+		case r.err != nil && !r.received:
+			unsent = r.err // what the peer sends, or its end, says why
+		case r.err != nil:
+			m.Abort(fmt.Errorf("rank %d, %v: %w", m.rank, tag, r.err)) // wakes the other directions
+		}
+	}
+	if err := m.ended(); err != nil {
+		return err
+	}
+	if len(silent) > 0 {
+		return m.end(fmt.Errorf("rank %d, %v: ranks %v have not come: %w", m.rank, tag,
+			slices.Sorted(maps.Keys(silent)), context.Cause(ctx)))
+	}
+	if err := errors.Join(unsent, be.Wait()); err != nil {
+		return m.end(fmt.Errorf("rank %d, %v: %w", m.rank, tag, err))
+	}
+	return nil
+}
+
+// past is a deadline that makes what is under way fail.
+var past = time.Unix(1, 0)
+
+// halt is called when a wait ends. A timeout makes the transfers under way fail, and the failures name the missing
+// rank. One that is cancelled ends the group, so that the frames under way are whole and the peers are told why
+// behind them.
+func (m *mesh) halt(ctx context.Context, late func()) {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		late()
+		return
+	}
+	m.Abort(context.Cause(ctx))
+}
+
+// expire makes every read and write that is under way fail. It is called when a wait ends, at any moment: writes of a
+// group that has ended by then tell the peers why, and have a deadline of their own.
+func (m *mesh) expire() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range m.peers {
+		if p != nil {
+			p.SetReadDeadline(past)
+			if m.cause == nil {
+				p.SetWriteDeadline(past)
+			}
+		}
+	}
+}
+
+// sort sorts the parts by peer.
+func (m *mesh) sort(send, recv []kernels.Part) error {
+	for _, p := range m.peers {
+		if p != nil {
+			p.sent, p.expected = p.sent[:0], p.expected[:0]
+		}
+	}
+	for i, list := range [][]kernels.Part{send, recv} {
+		for _, part := range list {
+			if part.Peer < 0 || part.Peer >= m.size || part.Peer == m.rank {
+				return fmt.Errorf("there is no peer %d", part.Peer)
+			}
+			p := m.peers[part.Peer]
+			if i == 0 {
+				p.sent = append(p.sent, part.View)
+			} else {
+				p.expected = append(p.expected, part.View)
+			}
+		}
+	}
+	return nil
+}
+
+// load sorts the parts by peer and brings what is sent to the host.
+func (m *mesh) load(be kernels.Backend, send, recv []kernels.Part) error {
+	if err := m.sort(send, recv); err != nil {
+		return err
+	}
+	for _, p := range m.peers {
+		if p == nil {
+			continue
+		}
+		_, size := layoutOf(p.sent)
+		p.out = room(p.out, size)
+		at := 0
+		for _, t := range p.sent {
+			values := make([]float32, t.Len())
+			if err := be.Download(values, t); err != nil {
+				return err
+			}
+			t.DType.Encode(p.out[at:], values)
+			at += len(values) * t.DType.Size()
+		}
+	}
+	return be.Wait()
+}

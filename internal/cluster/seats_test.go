@@ -1,0 +1,47 @@
+package cluster
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"latentbeam/kernels"
+	"latentbeam/kernels/cpu"
+)
+
+// TestOver: a process may say that its rank will not come. Ranks that wait for it get an error at once, before or
+// after the message, and the process keeps no state of them.
+func TestOver(t *testing.T) {
+	far, err := Listen("127.0.0.1:0", token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer far.Close()
+	near := NewNode(token)
+	before := runtime.NumGoroutine()
+	for _, early := range []bool{true, false} {
+		table := NewTable([]string{"", far.Addr()})
+		if early {
+			far.Over(table)
+		} else {
+			time.AfterFunc(50*time.Millisecond, func() { far.Over(table) })
+		}
+		ends, err := near.Join(t.Context(), table, []int{0}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := kernels.NewGroup(t.Context(), ends[0], cpu.New(1), patience)
+		began := time.Now()
+		if err := g.Barrier("test"); err == nil || time.Since(began) > patience/2 {
+			t.Errorf("after %v: error %v", time.Since(began), err)
+		}
+		if err := ends[0].(*mesh).Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := far.Join(t.Context(), table, []int{1}, nil); err == nil || !strings.Contains(err.Error(), "has ended here") {
+			t.Errorf("the group is joined after all: %v", err)
+		}
+	}
+	checkGoroutines(t, before)
+}

@@ -1,0 +1,279 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"latentbeam/kernels"
+)
+
+// Shared returns the ends of a group of n ranks in this process. A receiver copies straight from the
+// sender's tensor with its own backend's Copy.
+func Shared(n int) []kernels.Transport {
+	h := &hub{groupEnd: &groupEnd{broken: make(chan struct{}), subs: map[string]*hub{}}, round: newRound(n)}
+	ends := make([]kernels.Transport, n)
+	for i := range ends {
+		ends[i] = &shared{hub: h, rank: i, size: n, world: numbers(n)}
+	}
+	return ends
+}
+
+// numbers returns 0 to n-1.
+func numbers(n int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i
+	}
+	return out
+}
+
+// hub is where the ranks of a group meet.
+type hub struct {
+	*groupEnd
+	round *round
+}
+
+// groupEnd is the end that a group shares with the groups inside it.
+type groupEnd struct {
+	mu     sync.Mutex
+	cause  error           // why the group has ended
+	broken chan struct{}   // closed when it has
+	subs   map[string]*hub // by their ranks
+}
+
+// round is one exchange.
+type round struct {
+	posts         []*post // by rank; nil: not here yet
+	arrived, done int
+	copying       sync.WaitGroup // ranks that read the others' tensors
+	all, over     chan struct{}  // closed when all have posted, when all have copied
+}
+
+// post is what a rank brings to an exchange.
+type post struct {
+	tag  kernels.Tag
+	send []kernels.Part
+}
+
+func newRound(n int) *round {
+	return &round{posts: make([]*post, n), all: make(chan struct{}), over: make(chan struct{})}
+}
+
+type shared struct {
+	hub        *hub
+	rank, size int
+	world      []int // the ranks as the outermost group numbers them
+}
+
+func (s *shared) Rank() int { return s.rank }
+func (s *shared) Size() int { return s.size }
+
+func (s *shared) Abort(cause error) { s.hub.abort(cause) }
+
+// Sub lets the ranks meet in a hub of their own.
+func (s *shared) Sub(ranks []int) (kernels.Transport, error) {
+	mine, err := subRank(s.rank, s.size, ranks)
+	if err != nil {
+		return nil, err
+	}
+	world := make([]int, len(ranks))
+	for i, r := range ranks {
+		world[i] = s.world[r]
+	}
+	f := s.hub.groupEnd
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	name := fmt.Sprint(world)
+	if f.subs[name] == nil {
+		f.subs[name] = &hub{groupEnd: f, round: newRound(len(ranks))}
+	}
+	return &shared{hub: f.subs[name], rank: mine, size: len(ranks), world: world}, nil
+}
+
+// subRank returns which of the ranks, of size that there are, rank is.
+func subRank(rank, size int, ranks []int) (int, error) {
+	seen := map[int]bool{}
+	for _, r := range ranks {
+		if r < 0 || r >= size || seen[r] {
+			return 0, fmt.Errorf("group of ranks %v of %d: each must be there once", ranks, size)
+		}
+		seen[r] = true
+	}
+	if !seen[rank] {
+		return 0, fmt.Errorf("group of ranks %v: rank %d is not among them", ranks, rank)
+	}
+	return slices.Index(ranks, rank), nil
+}
+
+// abort ends the group with its first cause, which it returns.
+func (h *groupEnd) abort(cause error) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.cause == nil {
+		h.cause = cause
+		close(h.broken)
+	}
+	return h.cause
+}
+
+func (s *shared) Exchange(ctx context.Context, be kernels.Backend, tag kernels.Tag,
+	send, recv []kernels.Part) error {
+	if err := be.Wait(); err != nil { // the others are about to read what this rank computed
+		return s.hub.abort(fmt.Errorf("rank %d, %v: %w", s.rank, tag, err))
+	}
+	r, err := s.post(&post{tag, send})
+	if err != nil {
+		return err
+	}
+	if err := s.wait(ctx, r, r.all, tag); err != nil {
+		s.leave(r)
+		return err
+	}
+	if err = s.copy(be, r, recv); err != nil {
+		err = s.hub.abort(fmt.Errorf("rank %d, %v: %w", s.rank, tag, err))
+	} else {
+		s.finish(r)
+		err = s.wait(ctx, r, r.over, tag)
+	}
+	if err != nil {
+		r.copying.Wait() // the caller is free to reuse what the others may be reading
+	}
+	return err
+}
+
+// post puts p up for the others.
+func (s *shared) post(p *post) (*round, error) {
+	h := s.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.cause != nil {
+		return nil, h.cause
+	}
+	r := h.round
+	for rank, other := range r.posts {
+		if other != nil && other.tag != p.tag {
+			h.cause = mismatch(s.rank, p.tag, rank, other.tag)
+			close(h.broken)
+			return nil, h.cause
+		}
+	}
+	r.posts[s.rank] = p
+	if r.arrived++; r.arrived == s.size {
+		r.copying.Add(s.size)
+		close(r.all)
+	}
+	return r, nil
+}
+
+// mismatch is the error of two ranks that do different things.
+func mismatch(rank int, tag kernels.Tag, other int, its kernels.Tag) error {
+	return fmt.Errorf("rank %d is at %v, rank %d at %v: the ranks do not follow one plan", rank, tag, other, its)
+}
+
+// wait waits for c, the end of the group or the deadline, which ends the group.
+func (s *shared) wait(ctx context.Context, r *round, c <-chan struct{}, tag kernels.Tag) error {
+	select {
+	case <-c:
+		return nil
+	default:
+	}
+	select {
+	case <-c:
+		return nil
+	case <-s.hub.broken:
+		return s.hub.abort(nil)
+	case <-ctx.Done():
+		return s.late(ctx, r, tag)
+	}
+}
+
+// leave is called by a rank that gives up before the meeting. Where the meeting took place all the same,
+// the others count on it, and may be reading its tensors.
+func (s *shared) leave(r *round) {
+	s.hub.mu.Lock()
+	met := r.arrived == s.size // final: nobody posts after the end
+	s.hub.mu.Unlock()
+	if met {
+		r.copying.Done()
+		r.copying.Wait()
+	}
+}
+
+// late ends the group because somebody is missing.
+func (s *shared) late(ctx context.Context, r *round, tag kernels.Tag) error {
+	s.hub.mu.Lock()
+	var missing []int
+	for rank, p := range r.posts {
+		if p == nil {
+			missing = append(missing, rank)
+		}
+	}
+	s.hub.mu.Unlock()
+	cause := context.Cause(ctx)
+	if len(missing) > 0 {
+		return s.hub.abort(fmt.Errorf("rank %d, %v: ranks %v have not come: %w", s.rank, tag, missing, cause))
+	}
+	return s.hub.abort(fmt.Errorf("rank %d, %v: a rank has not finished: %w", s.rank, tag, cause))
+}
+
+// copy takes what this rank receives and says so, also where it panics: the others wait. What they read of a rank that
+// panics is there until they have it.
+func (s *shared) copy(be kernels.Backend, r *round, recv []kernels.Part) (err error) {
+	panics := true
+	defer func() {
+		if r.copying.Done(); panics {
+			r.copying.Wait()
+		}
+	}()
+	err = s.take(be, r, recv)
+	panics = false
+	return err
+}
+
+// take copies what this rank receives.
+func (s *shared) take(be kernels.Backend, r *round, recv []kernels.Part) error {
+	at := make([]int, s.size) // how far in each peer's list
+	next := func(peer int) (kernels.Tensor, bool) {
+		list := r.posts[peer].send
+		for ; at[peer] < len(list); at[peer]++ {
+			if list[at[peer]].Peer == s.rank {
+				at[peer]++
+				return list[at[peer]-1].View, true
+			}
+		}
+		return kernels.Tensor{}, false
+	}
+	for _, p := range recv {
+		if p.Peer < 0 || p.Peer >= s.size {
+			return fmt.Errorf("there is no rank %d", p.Peer)
+		}
+		src, ok := next(p.Peer)
+		if !ok {
+			return fmt.Errorf("rank %d sends fewer parts than expected", p.Peer)
+		}
+		if !slices.Equal(src.Shape, p.View.Shape) || src.DType != p.View.DType {
+			return fmt.Errorf("rank %d sends %v %v, expected %v %v",
+				p.Peer, src.DType, src.Shape, p.View.DType, p.View.Shape)
+		}
+		be.Copy(p.View, src)
+	}
+	for peer := range s.size {
+		if _, more := next(peer); more && peer != s.rank {
+			return fmt.Errorf("rank %d sends more parts than expected", peer)
+		}
+	}
+	return be.Wait()
+}
+
+// finish notes that this rank has what it came for; the last one opens the next round.
+func (s *shared) finish(r *round) {
+	h := s.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if r.done++; r.done == s.size {
+		h.round = newRound(s.size)
+		close(r.over)
+	}
+}

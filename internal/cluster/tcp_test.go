@@ -1,0 +1,292 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"latentbeam/internal/system/testaid"
+	"latentbeam/kernels"
+	"latentbeam/kernels/cpu"
+)
+
+var token = Token("a token for the tests")
+
+// loopback returns the ends of n ranks, each few of them on a node of their own; the first does not listen.
+func loopback(t testing.TB, n, each int) []kernels.Transport {
+	t.Helper()
+	return joined(t, make([]kernels.Backend, n), each, false)
+}
+
+// joined returns the ends of ranks on these devices, each few of them on a node of their own, which may be linked.
+func joined(t testing.TB, devices []kernels.Backend, each int, link bool) []kernels.Transport {
+	t.Helper()
+	n := len(devices)
+	var nodes []*Node
+	var hosts []string
+	for r := 0; r < n; r += each {
+		node := NewNode(token)
+		if r > 0 {
+			var err error
+			if node, err = Listen("127.0.0.1:0", token); err != nil {
+				t.Fatal(err)
+			}
+		}
+		nodes = append(nodes, node)
+		for range min(each, n-r) {
+			if r == 0 {
+				hosts = append(hosts, "")
+			} else {
+				hosts = append(hosts, node.Addr())
+			}
+		}
+	}
+	table := NewTable(hosts)
+	table.Link = link
+	ends := make([]kernels.Transport, n)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var all sync.WaitGroup
+	for i, node := range nodes {
+		all.Go(func() {
+			var mine []int
+			for r := i * each; r < min(n, (i+1)*each); r++ {
+				mine = append(mine, r)
+			}
+			joined, err := node.Join(ctx, table, mine, devices[mine[0]:][:len(mine)])
+			if err != nil {
+				t.Error(err)
+				cancel() // the others would wait for these ranks
+				return
+			}
+			for k, r := range mine {
+				ends[r] = &withNode{joined[k], node}
+			}
+		})
+	}
+	all.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	return ends
+}
+
+// withNode closes the node with the end.
+type withNode struct {
+	kernels.Transport
+	node *Node
+}
+
+func (w *withNode) Close() error {
+	return errors.Join(w.Transport.(io.Closer).Close(), w.node.Close())
+}
+
+func (w *withNode) peers() []*peer { return w.Transport.(*mesh).peers }
+
+// TestToken: who does not know the token gets nothing, and learns no more than that; neither does a listener
+// that does not know it get a message.
+func TestToken(t *testing.T) {
+	before := runtime.NumGoroutine()
+	node, err := Listen("127.0.0.1:0", token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stranger := NewNode(Token("another token of the right length"))
+	_, err = stranger.Call(t.Context(), node.Addr())
+	if err == nil || !strings.Contains(err.Error(), ErrToken.Error()) {
+		t.Errorf("a stranger gets error %v", err)
+	}
+	go func() {
+		if c, err := NewNode(token).Call(t.Context(), node.Addr()); err == nil {
+			c.Send("hello", []byte("body"))
+			c.Close()
+		}
+	}()
+	c, err := node.Accept(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var head string
+	if body, err := c.Receive(&head); err != nil || head != "hello" || string(body) != "body" {
+		t.Errorf("received %q %q, %v", head, body, err)
+	}
+	c.Close()
+	node.Close()
+	checkGoroutines(t, before)
+}
+
+// TestGarbage: what speaks another protocol, hangs up or says nothing is dropped, and the node goes on.
+func TestGarbage(t *testing.T) {
+	before := runtime.NumGoroutine()
+	node, err := Listen("127.0.0.1:0", token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"", "GET / HTTP/1.1\r\n\r\n", strings.Repeat("x", 100_000)} {
+		c, err := net.Dial("tcp", node.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.WriteString(c, text)
+		c.Close()
+	}
+	silent, err := net.Dial("tcp", node.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	done := make(chan error, 1)
+	go func() {
+		c, err := NewNode(token).Call(t.Context(), node.Addr())
+		if err == nil {
+			c.Close()
+		}
+		done <- err
+	}()
+	c, err := node.Accept(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	node.Close() // ends the silent one as well
+	checkGoroutines(t, before)
+}
+
+// TestVanished: a rank whose connection ends, in the middle of a frame or between frames, is missed at once.
+func TestVanished(t *testing.T) {
+	for name, vanish := range map[string]func(w *withNode){
+		"between frames": func(w *withNode) {},
+		"half a head": func(w *withNode) {
+			f := frame{kind: partsFrame, tag: kernels.Tag{Op: "work"}, from: 1}
+			w.peers()[0].Write(f.encode()[:20])
+		},
+		"half a body": func(w *withNode) {
+			hash, size := layoutOf([]kernels.Tensor{cpu.New(1).Alloc(kernels.F32, 100)})
+			f := frame{kind: partsFrame, tag: kernels.Tag{Op: "work"}, from: 1, layout: hash,
+				length: uint64(size)}
+			w.peers()[0].Write(append(f.encode(), make([]byte, 7)...))
+		},
+		"another version": func(w *withNode) { w.peers()[0].Write(make([]byte, frameSize)) },
+		"a frame that is too long": func(w *withNode) {
+			f := frame{kind: partsFrame, tag: kernels.Tag{Op: "work"}, from: 1, length: 1 << 60}
+			w.peers()[0].Write(f.encode())
+		},
+		"a wrong hash": func(w *withNode) {
+			f := frame{kind: partsFrame, tag: kernels.Tag{Plan: 1, Op: "work"}, from: 1}
+			w.peers()[0].Write(f.encode())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before, began := runtime.NumGoroutine(), time.Now()
+			ends := loopback(t, 3, 1)
+			run := func(ctx context.Context, i int, tr kernels.Transport) error {
+				if i == 1 {
+					w := tr.(*withNode)
+					vanish(w)
+					for _, p := range w.peers() {
+						if p != nil {
+							p.Close()
+						}
+					}
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				be := cpu.New(1)
+				var recv []kernels.Part
+				if i == 0 {
+					recv = []kernels.Part{{Peer: 1, View: be.Alloc(kernels.F32, 100)}}
+				}
+				return kernels.NewGroup(ctx, tr, be, patience).Exchange("work", nil, recv)
+			}
+			err := kernels.Together(t.Context(), ends, grace, run)
+			if err == nil || !strings.Contains(err.Error(), "rank") {
+				t.Errorf("error %v", err)
+			}
+			if took := time.Since(began); took > patience/2 {
+				t.Errorf("missed after %v", took)
+			}
+			closeAll(ends)
+			checkGoroutines(t, before)
+		})
+	}
+}
+
+// TestNobodyJoins: a group that is not complete in time is an error, and nothing of it stays.
+func TestNobodyJoins(t *testing.T) {
+	before := runtime.NumGoroutine()
+	node, err := Listen("127.0.0.1:0", token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	table := NewTable([]string{"", node.Addr()})
+	if _, err := node.Join(ctx, table, []int{1}, nil); err == nil || !strings.Contains(err.Error(), "has not called") {
+		t.Errorf("error %v", err)
+	}
+	if _, err := NewNode(token).Join(t.Context(), NewTable([]string{"", ""}), []int{0}, nil); err == nil {
+		t.Error("joined a rank that cannot be reached")
+	}
+	node.Close()
+	checkGoroutines(t, before)
+}
+
+func TestReadToken(t *testing.T) {
+	dir := t.TempDir()
+	for text, ok := range map[string]bool{
+		"": false, "short": false, "  0123456789abcdef\n": true, strings.Repeat("x", maxToken+1): false,
+	} {
+		file := filepath.Join(dir, "token")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := ReadToken(file)
+		if (err == nil) != ok || ok && string(got) != strings.TrimSpace(text) {
+			t.Errorf("%.20q: %q, %v", text, got, err)
+		}
+	}
+	if _, err := ReadToken(filepath.Join(dir, "none")); err == nil {
+		t.Error("a missing file gives a token")
+	}
+	for mode, warns := range map[os.FileMode]bool{0o600: false, 0o640: true, 0o604: true} {
+		file, said := filepath.Join(dir, mode.String()), testaid.Log(t)
+		if err := os.WriteFile(file, []byte("0123456789abcdef"), mode); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadToken(file); err != nil || strings.Contains(said.String(), "can be read by other users") != warns {
+			t.Errorf("a token of mode %v: %v, and it says %q", mode, err, said)
+		}
+	}
+}
+
+// FuzzFrame: no bytes make the decoder panic, and what it accepts stays the same when encoded again.
+func FuzzFrame(f *testing.F) {
+	good := frame{kind: partsFrame, from: 4, length: 5,
+		tag: kernels.Tag{Plan: 1, Step: 2, Block: -3, Op: "space in"}}
+	f.Add(good.encode())
+	f.Add(make([]byte, frameSize))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) != frameSize {
+			return
+		}
+		got, err := decodeFrame(b)
+		if err != nil {
+			return
+		}
+		again, err := decodeFrame(got.encode())
+		if err != nil || *again != *got {
+			t.Errorf("%+v becomes %+v, %v", got, again, err)
+		}
+	})
+}

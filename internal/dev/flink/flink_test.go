@@ -1,0 +1,618 @@
+package flink
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"latentbeam/stages/exec/exectest"
+)
+
+// job is a job file and its outputs.
+type job struct {
+	f    *flink
+	dir  string // of everything
+	yaml string // path of the job
+	log  string // directory of the workers' notes
+	sets []string
+	more []string // flags
+}
+
+// probing is a job of n rows through the stage probe.
+func probing(t testing.TB, f *flink, n int, more ...string) job {
+	t.Helper()
+	j := job{f: f, dir: t.TempDir()}
+	j.log, j.yaml = filepath.Join(j.dir, "log"), filepath.Join(j.dir, "job.yaml")
+	rows := strings.Builder{}
+	rows.WriteString("prompt,seed\n")
+	for i := range n {
+		fmt.Fprintf(&rows, "a row,%d\n", i)
+	}
+	for _, line := range more {
+		rows.WriteString(line + ",1\n")
+	}
+	write(t, filepath.Join(j.dir, "rows.csv"), rows.String())
+	write(t, j.yaml, "version: 1\nmodel: none\ninput: {prompts: rows.csv}\nstages: [{probe: {}}]\n"+
+		"output: {path: out, write: [latents]}\non_error: {stop_after: 100%}\n")
+	if err := os.Mkdir(j.log, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+func write(t testing.TB, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// on is a run of the job on the cluster, with so many subtasks for each of two slots.
+func (j job) on(waves int, sets ...string) []string {
+	return append([]string{fmt.Sprintf("runner={name: flink, endpoint: \"localhost:%d\", parallelism: 2, waves: %d, "+
+		"options: {pipeline_resources_detector_factory_class: NoJars$Factory}}", j.f.jobs, waves)}, sets...)
+}
+
+// start starts a run whose output is out.
+func (j job) start(t *testing.T, out string, sets ...string) *run {
+	t.Helper()
+	return j.startAt(t, filepath.Join(j.dir, out), sets...)
+}
+
+// startAt starts a run whose output is at a path or an address.
+func (j job) startAt(t *testing.T, out string, sets ...string) *run {
+	t.Helper()
+	args := append([]string{"run", j.yaml, "--output", out}, j.more...)
+	for _, s := range append(slices.Clone(j.sets), sets...) {
+		args = append(args, "--set", s)
+	}
+	r := &run{t: t, Cmd: exec.Command(j.f.program, args...), out: out, began: time.Now()}
+	r.Cmd.Dir, r.Cmd.Stdout, r.Cmd.Stderr = j.dir, &r.text, &r.text
+	if err := r.Cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// run is a process of the program.
+type run struct {
+	t *testing.T
+	*exec.Cmd
+	out   string
+	text  bytes.Buffer
+	began time.Time
+}
+
+// ends waits for the run and checks its exit code.
+func (r *run) ends(code int) string {
+	r.t.Helper()
+	err := r.Wait()
+	if r.ProcessState.ExitCode() != code {
+		r.t.Fatalf("exit %d, want %d (%v):\n%s", r.ProcessState.ExitCode(), code, err, r.text.String())
+	}
+	r.t.Logf("%.1f s: %s", time.Since(r.began).Seconds(), strings.ReplaceAll(last(r.text.String(), 400), "\n", " | "))
+	return r.text.String()
+}
+
+func last(s string, n int) string { return s[max(0, len(s)-n):] }
+
+// digests are those of what a job promises to make again byte for byte.
+func digests(t *testing.T, out string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(out, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(out, path)
+		if err != nil {
+			return err
+		}
+		switch folder, _, _ := strings.Cut(name, "/"); folder {
+		case "videos", "posters", "tables":
+			data, err := os.ReadFile(path)
+			all[name] = fmt.Sprintf("%x", sha256.Sum256(data))
+			if strings.Contains(name, ".tmp-") {
+				t.Errorf("a temporary file is left: %s", name)
+			}
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// same compares two outputs of a job.
+func same(t *testing.T, want, got string) {
+	t.Helper()
+	w, g := digests(t, want), digests(t, got)
+	if len(w) == 0 || !maps.Equal(w, g) {
+		var wrong []string
+		for name := range w {
+			if w[name] != g[name] {
+				wrong = append(wrong, name)
+			}
+		}
+		slices.Sort(wrong)
+		t.Errorf("%d files, want %d; others are %v", len(g), len(w), wrong[:min(len(wrong), 10)])
+		return
+	}
+	t.Logf("%d files are the same", len(w))
+}
+
+// note is what the stage probe notes of a batch.
+type note struct {
+	PID        int
+	Host       string
+	Begin, End float64
+	Rows       int
+}
+
+// notes reads what the workers have noted, in order.
+func (j job) notes(t *testing.T) (all []note) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(j.log, "*.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		f, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		for lines := bufio.NewScanner(f); lines.Scan(); {
+			var n note
+			if err := json.Unmarshal(lines.Bytes(), &n); err == nil {
+				all = append(all, n)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b note) int { return int(1e6 * (a.Begin - b.Begin)) })
+	return all
+}
+
+// processes are the workers that have noted something, by host.
+func processes(notes []note) map[string]map[int]int {
+	out := map[string]map[int]int{}
+	for _, n := range notes {
+		if out[n.Host] == nil {
+			out[n.Host] = map[int]int{}
+		}
+		out[n.Host][n.PID] += n.Rows
+	}
+	return out
+}
+
+// soon waits until something is so.
+func soon(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); !is(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within two minutes: %s", what)
+		}
+	}
+}
+
+func (j job) logging(ms int) []string {
+	return []string{"stages.probe.log=" + j.log, fmt.Sprintf("stages.probe.sleep_ms=%d", ms)}
+}
+
+// shapes is the job of the built-in model.
+func shapes(t *testing.T, f *flink) job {
+	t.Helper()
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := job{f: f, dir: t.TempDir(), yaml: filepath.Join(root, "testdata/prompts/shapes.yaml"),
+		sets: []string{"defaults.num_inference_steps=4"}}
+	if err := os.Symlink(filepath.Join(root, "testdata"), filepath.Join(j.dir, "testdata")); err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+// TestShapes: the videos of the built-in model, as the local runner makes them.
+func TestShapes(t *testing.T) {
+	j := shapes(t, cluster(t))
+	local := j.start(t, "local")
+	local.ends(0)
+	spread := j.start(t, "flink", j.on(3)...)
+	spread.ends(0)
+	same(t, local.out, spread.out)
+}
+
+// TestThousandRows: rows of a trivial stage, some of them bad, equal or failing in time.
+func TestThousandRows(t *testing.T) {
+	f := cluster(t)
+	j := probing(t, f, 1000, "refuse", "a row", "refuse")
+	j.start(t, "local", "runner=local").ends(1)
+	r := j.start(t, "flink", j.on(4, j.logging(0)...)...)
+	r.ends(1)
+	same(t, filepath.Join(j.dir, "local"), r.out)
+	hosts := processes(j.notes(t))
+	for host, pids := range hosts {
+		if len(pids) != 1 {
+			t.Errorf("host %s had %d processes", host, len(pids))
+		}
+	}
+	if len(hosts) != 2 {
+		t.Errorf("rows were computed on %v", hosts)
+	}
+	again := j.start(t, "flink", j.on(4)...).ends(1)
+	if !strings.Contains(again, "nothing") {
+		t.Logf("a second run says: %s", again)
+	}
+}
+
+// TestKilledWorker: rows of a worker that is killed are computed by others, and none twice.
+func TestKilledWorker(t *testing.T) {
+	f := cluster(t)
+	j := probing(t, f, 200)
+	j.start(t, "local", "runner=local").ends(0)
+	r := j.start(t, "flink", j.on(4, j.logging(20)...)...)
+	soon(t, "rows are computed", func() bool { return len(j.notes(t)) > 0 })
+	pids := f.workers(t, "")
+	if len(pids) == 0 {
+		t.Fatal("there are no workers")
+	}
+	if err := syscall.Kill(pids[0], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	r.ends(0)
+	same(t, filepath.Join(j.dir, "local"), r.out)
+}
+
+// TestKilledWorkerOfPrograms: a worker is killed whose stage is a program. The rows are those of the local runner, each is there
+// once, and neither the programs nor their files outlive the workers.
+func TestKilledWorkerOfPrograms(t *testing.T) {
+	f := cluster(t)
+	const rows = 120
+	scratch := t.TempDir()
+	j := job{f: f, dir: t.TempDir()}
+	j.yaml = filepath.Join(j.dir, "job.yaml")
+	table := "id,prompt\n"
+	for i := range rows {
+		how := "nap"
+		if i%40 == 39 {
+			how = "error"
+		}
+		table += fmt.Sprintf("%d,row %d do:%s\n", i, i, how)
+	}
+	write(t, filepath.Join(j.dir, "rows.csv"), table)
+	write(t, j.yaml, "version: 1\nmodel: none\ninput: {prompts: rows.csv}\ndefaults: {height: 16, width: 16, num_frames: 1}\n"+
+		"stages: [{exec: "+exectest.Options("prompt", "video", t.TempDir(), fmt.Sprintf(", scratch: %q", scratch))+"}]\n"+
+		"output: {path: out, write: [video]}\non_error: {stop_after: 100%}\n")
+	j.start(t, "local", "runner=local").ends(1)
+	r := j.start(t, "flink", j.on(4)...)
+	soon(t, "a video is there", func() bool {
+		found, _ := filepath.Glob(filepath.Join(r.out, "videos/*"))
+		return len(found) > 0
+	})
+	pids := f.workers(t, "")
+	if len(pids) == 0 {
+		t.Fatal("there are no workers")
+	}
+	if err := syscall.Kill(pids[0], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	r.ends(1)
+	same(t, filepath.Join(j.dir, "local"), r.out)
+	videos := 0
+	for name := range digests(t, r.out) {
+		if strings.HasPrefix(name, "videos/") {
+			videos++
+		}
+	}
+	if videos != rows-rows/40 {
+		t.Errorf("%d videos", videos)
+	}
+	soon(t, "all programs have ended", func() bool { return len(programs(t, scratch)) == 0 })
+}
+
+// programs lists the processes that work in a scratch directory.
+func programs(t *testing.T, scratch string) (found []string) {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range all {
+		if env, _ := os.ReadFile(name); strings.Contains(string(env), "LATENTBEAM_SCRATCH="+scratch) {
+			found = append(found, name)
+		}
+	}
+	return found
+}
+
+// TestTrouble: a bundle that ends with an error is computed again, and the submitter hears of it. The process is another
+// one where nothing else was at work on its host: the cluster waits longer than it keeps an idle worker.
+func TestTrouble(t *testing.T) {
+	f := full(t)
+	j := probing(t, f, 100, "trouble 1")
+	j.start(t, "local", "runner=local").ends(0)
+	r := j.start(t, "flink", j.on(4, j.logging(5)...)...)
+	if text := r.ends(0); !strings.Contains(text, "the row asks for trouble") {
+		t.Errorf("the submitter did not hear of the trouble:\n%s", text)
+	}
+	same(t, filepath.Join(j.dir, "local"), r.out)
+	t.Logf("processes %v", processes(j.notes(t)))
+}
+
+// TestTroubleBeforeTheShuffle: an error before the shuffle, where nobody finds the rows of the job, is tried again, in the
+// process that had it where the cluster keeps an idle worker longer than it waits.
+func TestTroubleBeforeTheShuffle(t *testing.T) {
+	f := full(t)
+	j := probing(t, f, 200)
+	j.start(t, "local", "runner=local").ends(0)
+	kept := j.on(4, append(j.logging(20), "runner.options.environment_cache_millis=60000")...)
+	r := j.start(t, "flink", kept...)
+	var found []string
+	list := func(pattern string) []string {
+		found, _ = filepath.Glob(filepath.Join(r.out, "runs", "*", pattern))
+		return found
+	}
+	soon(t, "the rows are there", func() bool { return len(list("rows.json")) == 1 })
+	rows := found[0]
+	if err := os.Rename(rows, rows+".away"); err != nil { // before the cluster has the job
+		t.Fatal(err)
+	}
+	soon(t, "two bundles have failed", func() bool { return len(list("trouble-*.json")) >= 2 })
+	if err := os.Rename(rows+".away", rows); err != nil {
+		t.Fatal(err)
+	}
+	if text := r.ends(0); strings.Count(text, "a worker could not go on") < 2 || !strings.Contains(text, "does not see the output") {
+		t.Errorf("the submitter did not hear of the trouble:\n%s", text)
+	}
+	same(t, filepath.Join(j.dir, "local"), r.out)
+	if left := list("rows*"); len(left) > 0 {
+		t.Errorf("rows are left: %v", left)
+	}
+	computed, pids := 0, map[int]bool{}
+	for _, n := range j.notes(t) {
+		computed += n.Rows
+		pids[n.PID] = true
+	}
+	if computed != 200 || len(pids) != 2 {
+		t.Errorf("%d rows were computed by the processes %v, want 200 by one of each host", computed, pids)
+	}
+	for _, name := range list("trouble-*.json") { // trouble-HOST-PID-RANDOM-N.json
+		parts := strings.Split(filepath.Base(name), "-")
+		if pid, err := strconv.Atoi(parts[max(0, len(parts)-3)]); err != nil || !pids[pid] {
+			t.Errorf("%s is not of a process that has computed rows: %v", name, pids)
+		}
+	}
+}
+
+// TestFatal: an error that ends a job ends it on the cluster too, although the cluster would try 1,000 times.
+func TestFatal(t *testing.T) {
+	f := full(t)
+	j := probing(t, f, 100, "fatal")
+	text := j.start(t, "flink", j.on(4, j.logging(5)...)...).ends(3)
+	if !strings.Contains(text, "the row asks for the end") || !strings.Contains(text, "worker on host") {
+		t.Errorf("the reason is not there:\n%s", text)
+	}
+	f.idle(t) // while its output is there
+}
+
+// TestDeadlyRow: a row with which workers die is a failure at the third death, and all others are done.
+func TestDeadlyRow(t *testing.T) {
+	f := full(t)
+	j := probing(t, f, 60, "kill")
+	r := j.start(t, "flink", j.on(2, append(j.logging(5), "resources.batch_size=8")...)...)
+	text := r.ends(1)
+	if !strings.Contains(text, "the process that computes this row dies, each time") {
+		t.Errorf("it says:\n%s", text)
+	}
+	deaths, err := filepath.Glob(filepath.Join(r.out, "runs/*/death-*.json"))
+	if err != nil || len(deaths) != 3 {
+		t.Errorf("%d deaths, %v, want 3", len(deaths), err)
+	}
+}
+
+// TestKilledTaskManager: its rows are computed by the other one.
+func TestKilledTaskManager(t *testing.T) {
+	f := full(t)
+	j := probing(t, f, 200)
+	j.start(t, "local", "runner=local").ends(0)
+	r := j.start(t, "flink", j.on(4, j.logging(20)...)...)
+	soon(t, "rows are computed on tm2", func() bool { return processes(j.notes(t))["tm2"] != nil })
+	f.kill(t, "tm2")
+	r.ends(0)
+	same(t, filepath.Join(j.dir, "local"), r.out)
+	if err := f.start("tm2", f.taskManager("tm2")); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.ready(2); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestInterrupt: Ctrl-C ends the job on the cluster, and the next run does what is left.
+func TestInterrupt(t *testing.T) {
+	f := full(t)
+	j := probing(t, f, 400)
+	j.start(t, "local", "runner=local").ends(0)
+	sets := j.on(8, append(j.logging(40), "resources.batch_size=4")...)
+	r := j.start(t, "flink", sets...)
+	soon(t, "rows are computed", func() bool { return len(j.notes(t)) > 4 })
+	if err := r.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	asked := time.Now()
+	text := r.ends(130)
+	t.Logf("the end came %.1f s after Ctrl-C", time.Since(asked).Seconds())
+	if !strings.Contains(text, "rows to do") && !strings.Contains(text, "did not finish within drain_timeout") { // on a busy machine
+		t.Errorf("it says:\n%s", text)
+	}
+	before := len(j.notes(t))
+	time.Sleep(5 * time.Second)
+	if after := len(j.notes(t)); after != before {
+		t.Errorf("%d batches were computed after the end", after-before)
+	}
+	j.start(t, "flink", sets...).ends(0)
+	same(t, filepath.Join(j.dir, "local"), r.out)
+}
+
+// TestKilledSubmitter: the job goes on without the process that has submitted it, and the next run follows it.
+func TestKilledSubmitter(t *testing.T) {
+	f := full(t)
+	j := probing(t, f, 300)
+	j.start(t, "local", "runner=local").ends(0)
+	sets := j.on(4, append(j.logging(40), "resources.batch_size=4")...)
+	r := j.start(t, "flink", sets...)
+	soon(t, "rows are computed", func() bool { return len(j.notes(t)) > 4 })
+	if err := r.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = r.Wait()
+	again := j.start(t, "flink", sets...)
+	text := again.ends(0)
+	if !strings.Contains(text, "follow") {
+		t.Errorf("the second run did not follow the first:\n%s", text)
+	}
+	same(t, filepath.Join(j.dir, "local"), r.out)
+	rows := 0
+	for _, n := range j.notes(t) {
+		rows += n.Rows
+	}
+	if rows != 300 {
+		t.Errorf("%d rows were computed, want each once", rows)
+	}
+}
+
+// TestSecondRun: a run on the output of one that is at work is told who is there, or waits for it with --wait. Where the process
+// that has submitted the first one is dead, --cancel ends its job on the cluster and does what is left.
+func TestSecondRun(t *testing.T) {
+	f := full(t)
+	const rows = 200
+	j := probing(t, f, rows)
+	j.start(t, "local", "runner=local").ends(0)
+	sets := j.on(4, append(j.logging(40), "resources.batch_size=4")...)
+	counted := func() (n int) {
+		for _, one := range j.notes(t) {
+			n += one.Rows
+		}
+		return n
+	}
+	first := j.start(t, "waited", sets...)
+	soon(t, "rows are computed", func() bool { return counted() > 16 })
+	if text := j.start(t, "waited", sets...).ends(75); !strings.Contains(text, fmt.Sprintf("is in use by pid %d", first.Process.Pid)) {
+		t.Errorf("without a flag: %s", text)
+	}
+	patient := j
+	patient.more = []string{"--wait"}
+	second := patient.start(t, "waited", sets...)
+	first.ends(0)
+	if text := second.ends(0); !strings.Contains(text, "waiting: ") || !strings.Contains(text, "0 to do") {
+		t.Errorf("--wait: %s", text)
+	}
+	if n := counted(); n != rows {
+		t.Errorf("%d rows were computed, want each once", n)
+	}
+	same(t, filepath.Join(j.dir, "local"), first.out)
+
+	orphan := j.start(t, "cancelled", sets...)
+	soon(t, "rows are computed again", func() bool { return counted() > rows+16 })
+	if err := orphan.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = orphan.Wait()
+	before := counted()
+	impatient := j
+	impatient.more = []string{"--cancel"}
+	text := impatient.start(t, "cancelled", sets...).ends(0)
+	if !strings.Contains(text, "a job of an earlier run is cancelled") || strings.Contains(text, " 0 to do") {
+		t.Errorf("--cancel: %s", text)
+	}
+	t.Logf("%d rows were computed before --cancel, %d after it; --cancel says: %s", before-rows, counted()-before, text)
+	same(t, filepath.Join(j.dir, "local"), orphan.out)
+	f.idle(t)
+}
+
+// TestShapesMeet: rows of five shapes, in any order, meet in full batches behind the shuffle. In the order of the table
+// they would fill 0.80 of them.
+func TestShapesMeet(t *testing.T) {
+	f := full(t)
+	const rows, size = 480, 8
+	j := probing(t, f, 0)
+	table := "prompt,seed,width\n"
+	for i := range rows {
+		table += fmt.Sprintf("a row,%d,%d\n", i, 16*(1+i*i%11%5))
+	}
+	write(t, filepath.Join(j.dir, "rows.csv"), table)
+	r := j.start(t, "flink", j.on(4, append(j.logging(0), fmt.Sprintf("resources.batch_size=%d", size))...)...)
+	r.ends(0)
+	batches := len(j.notes(t))
+	fill := float64(rows) / float64(size*batches)
+	t.Logf("%d batches of %d rows at most, full to %.2f", batches, size, fill)
+	if fill < 0.85 {
+		t.Errorf("%d batches for %d rows: full to %.2f", batches, rows, fill)
+	}
+}
+
+// balance runs rows on two hosts, one of them three times slower, and returns the makespan as a multiple of the ideal: the time
+// that the hosts need at the speed which each of them had, if both end together. What the machine does beside slows both.
+func balance(t *testing.T, waves, ms int) float64 {
+	t.Helper()
+	const rows = 320
+	j := probing(t, full(t), rows)
+	j.start(t, "flink", j.on(waves, j.logging(ms)...)...).ends(0)
+	type share struct {
+		begin, end float64
+		rows       int
+	}
+	on, begin, end := map[string]share{}, math.Inf(1), 0.0
+	for _, n := range j.notes(t) {
+		s, found := on[n.Host]
+		if !found {
+			s.begin = n.Begin
+		}
+		on[n.Host] = share{min(s.begin, n.Begin), max(s.end, n.End), s.rows + n.Rows}
+		begin, end = min(begin, n.Begin), max(end, n.End)
+	}
+	speed := 0.0 // rows a second
+	for _, s := range on {
+		speed += float64(s.rows) / (s.end - s.begin)
+	}
+	if len(on) != 2 {
+		t.Fatalf("rows were computed on %v", on)
+	}
+	ratio := (end - begin) * speed / rows
+	t.Logf("waves %d: makespan %.2f s, %.3f of the ideal, shares %v", waves, end-begin, ratio, on)
+	return ratio
+}
+
+// TestBalance: of two hosts, one of them three times slower, each takes what it can, and both end together. Halves take twice the
+// time. A bundle of the slow host is a quarter of its work, so one that begins late through other work on the machine
+// shows; the best of three counts.
+func TestBalance(t *testing.T) {
+	if halves := balance(t, 1, 25); halves < 1.5 {
+		t.Errorf("halves take %.2f of the ideal: the test measures nothing", halves)
+	}
+	best := math.Inf(1)
+	for range 3 {
+		if best = min(best, balance(t, 8, 100)); best <= 1.1 {
+			return
+		}
+	}
+	t.Errorf("the makespan is %.3f of the ideal, more than 1.1", best)
+}

@@ -1,0 +1,166 @@
+// Command release says what a built program consists of: the licences of its modules, and a list of them for machines.
+//
+//	go run ./internal/dev/release licences build/latentbeam   # exit 1 where one is not known
+//	go run ./internal/dev/release sbom build/latentbeam       # CycloneDX 1.6, JSON
+//
+// The binary itself names its modules. A person reads a licence that is not recognised, and adds it to texts.
+package main
+
+import (
+	"debug/buildinfo"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime/debug"
+	"strings"
+)
+
+func main() {
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: release licences|sbom BINARY")
+		os.Exit(2)
+	}
+	if err := run(os.Stdout, os.Args[1], os.Args[2]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// run writes what is asked for of a binary.
+func run(w io.Writer, what, binary string) error {
+	info, err := buildinfo.ReadFile(binary)
+	if err != nil {
+		return err
+	}
+	modules, err := modulesOf(info)
+	if err != nil {
+		return err
+	}
+	if what == "sbom" {
+		return sbom(w, info, modules)
+	}
+	var unknown []string
+	for _, m := range modules {
+		fmt.Fprintf(w, "%-60s %-40s %s\n", m.Path, m.Version, m.licence)
+		if m.licence == "" {
+			unknown = append(unknown, m.Path)
+		}
+	}
+	if len(unknown) > 0 {
+		return fmt.Errorf("the licence is not recognised of %s: read it, and add a row to texts", strings.Join(unknown, ", "))
+	}
+	return nil
+}
+
+// module is a linked module with the SPDX name of its licence; "": not recognised.
+type module struct {
+	debug.Module
+	licence string
+}
+
+// modulesOf finds the modules of a binary in the cache of modules.
+func modulesOf(info *buildinfo.BuildInfo) (modules []module, err error) {
+	list, err := exec.Command("go", "list", "-m", "-f", "{{.Path}}\t{{.Dir}}", "all").Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list: %w", err)
+	}
+	dirs := map[string]string{}
+	for line := range strings.Lines(string(list)) {
+		path, dir, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		dirs[path] = dir
+	}
+	for _, d := range info.Deps {
+		modules = append(modules, module{Module: *d, licence: licenceIn(dirs[d.Path])})
+	}
+	goLicence := licenceIn(goroot())
+	std := module{Module: debug.Module{Path: "std", Version: strings.TrimPrefix(info.GoVersion, "go")}, licence: goLicence}
+	return append(modules, std), nil
+}
+
+func goroot() string {
+	out, _ := exec.Command("go", "env", "GOROOT").Output()
+	return strings.TrimSpace(string(out))
+}
+
+// texts are sentences of the licences. Each stands in one licence only.
+var texts = []struct {
+	name  string
+	words *regexp.Regexp
+}{
+	{"Apache-2.0", regexp.MustCompile(`Apache License,? Version 2\.0|www\.apache\.org/licenses/LICENSE-2\.0`)},
+	{"MPL-2.0", regexp.MustCompile(`Mozilla Public License,? [vV]ersion 2\.0`)},
+	{"Unlicense", regexp.MustCompile(`This is free and unencumbered software released into the public domain`)},
+	{"BSD-3-Clause", regexp.MustCompile(`(?s)Redistribution and use in source and binary forms.*(Neither the names?|The names?) of`)},
+	{"BSD-2-Clause", regexp.MustCompile(`Redistribution and use in source and binary forms`)},
+	{"MIT", regexp.MustCompile(`Permission is hereby granted, free of charge, to any person obtaining a copy`)},
+	{"ISC", regexp.MustCompile(`Permission to use, copy, modify, and(/or)? distribute this software for any purpose with or without fee`)},
+}
+
+// licenceIn recognises the licence in a directory, "" where there is none or an unknown one.
+func licenceIn(dir string) string {
+	if dir == "" {
+		return ""
+	}
+	for _, pattern := range []string{"LICENSE*", "LICENCE*", "License*", "COPYING*", "UNLICENSE*", "license*"} {
+		files, _ := filepath.Glob(filepath.Join(dir, pattern))
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				continue
+			}
+			words := strings.Join(strings.Fields(string(text)), " ")
+			for _, t := range texts {
+				if t.words.MatchString(words) {
+					return t.name
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// component is a part of a program as CycloneDX describes it.
+type component struct {
+	Type     string              `json:"type"`
+	Name     string              `json:"name"`
+	Version  string              `json:"version,omitempty"`
+	PURL     string              `json:"purl,omitempty"`
+	Hashes   []map[string]string `json:"hashes,omitempty"`
+	Licences []any               `json:"licenses,omitempty"`
+}
+
+// sbom writes the bill of materials. The bill has neither a time nor a serial number, so that equal programs have equal bills.
+func sbom(w io.Writer, info *buildinfo.BuildInfo, modules []module) error {
+	revision := ""
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			revision = s.Value
+		}
+	}
+	components := make([]component, len(modules))
+	for i, m := range modules {
+		c := component{Type: "library", Name: m.Path, Version: m.Version, PURL: "pkg:golang/" + m.Path + "@" + m.Version}
+		if sum, found := strings.CutPrefix(m.Sum, "h1:"); found {
+			digest, err := base64.StdEncoding.DecodeString(sum)
+			if err != nil {
+				return errors.Join(fmt.Errorf("the sum of %s", m.Path), err)
+			}
+			c.Hashes = []map[string]string{{"alg": "SHA-256", "content": hex.EncodeToString(digest)}}
+		}
+		if m.licence != "" {
+			c.Licences = []any{map[string]any{"license": map[string]string{"id": m.licence}}}
+		}
+		components[i] = c
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(map[string]any{"bomFormat": "CycloneDX", "specVersion": "1.6", "version": 1, "components": components,
+		"metadata": map[string]any{"component": component{Type: "application", Name: info.Main.Path, Version: revision}}})
+}

@@ -1,0 +1,41 @@
+package nvml
+
+import (
+	"fmt"
+)
+
+// EventKind is what an event is about.
+type EventKind string
+
+// The kinds.
+const (
+	XID         EventKind = "xid"  // the driver has reported error number Code
+	Uncorrected EventKind = "ecc"  // memory errors that could not be corrected
+	Lost        EventKind = "lost" // the device does not answer any more
+)
+
+// Event is something that happened to a device.
+type Event struct {
+	UUID string    `json:"uuid"`
+	Kind EventKind `json:"kind"`
+	Code uint64    `json:"code,omitempty"` // XID
+}
+
+// Action returns what follows from the event.
+func (e Event) Action() Action {
+	if e.Kind == XID {
+		return lookup(e.Code).action
+	}
+	return Drain
+}
+
+// String says what happened: "XID 79 (GPU has fallen off the bus)".
+func (e Event) String() string {
+	switch e.Kind {
+	case XID:
+		return fmt.Sprintf("XID %d (%s)", e.Code, lookup(e.Code).text)
+	case Uncorrected:
+		return "uncorrectable ECC errors"
+	}
+	return "the GPU does not answer any more"
+}

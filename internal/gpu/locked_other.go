@@ -1,6 +1,0 @@
-//go:build !linux
-
-package gpu
-
-// locked cannot be told here without taking the lock; there are no GPUs to be used here either.
-func locked(string) bool { return false }

@@ -1,9 +1,0 @@
-//go:build !(cgo && linux && cuda)
-
-package gpu
-
-// Built reports whether this program can ask an NVIDIA driver.
-const Built = false
-
-// Open answers ErrNotBuilt.
-func Open() (Host, error) { return nil, ErrNotBuilt }

@@ -1,0 +1,237 @@
+package audit
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"latentbeam/internal/results/report"
+	"latentbeam/internal/storage/store"
+	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
+)
+
+// Differences say how the tables of two outputs differ.
+type Differences struct {
+	A, B   string
+	Tables []TableDiff
+}
+
+// Equal reports whether both have the same rows with the same results.
+func (d *Differences) Equal() bool {
+	return !slices.ContainsFunc(d.Tables, func(t TableDiff) bool { return t.OnlyA+t.OnlyB+t.Other > 0 })
+}
+
+// TableDiff says how one table differs. Rows are told apart by id, sample index, and how often the two came before.
+type TableDiff struct {
+	Table string    `json:"table"`
+	Same  int64     `json:"same"`
+	Other int64     `json:"other"` // in both, with other columns
+	OnlyA int64     `json:"only_a"`
+	OnlyB int64     `json:"only_b"`
+	Rows  []RowDiff `json:"rows"` // at most maxFindings
+}
+
+// RowDiff says how a row differs.
+type RowDiff struct {
+	ID      string   `json:"id"`
+	Sample  int64    `json:"sample_index"`
+	In      string   `json:"in"` // "both", "a" or "b"
+	Columns []Column `json:"columns,omitempty"`
+}
+
+// Column is a column that differs.
+type Column struct {
+	Name string `json:"name"`
+	A    string `json:"a"`
+	B    string `json:"b"`
+}
+
+// derived are the columns that follow from others, or that say where a result is.
+var derived = []string{"key", "video_path", "video_bytes", "poster", "source"}
+
+// Compare compares the tables of two outputs by the digests in them. It takes some 60 bytes of memory a row of a.
+func Compare(ctx context.Context, a, b store.Store) (Differences, error) {
+	d := Differences{A: a.URL(), B: b.URL()}
+	for _, compare := range []func() (TableDiff, error){
+		func() (TableDiff, error) { return compareTable[schemas.VideoRow](ctx, "videos", a, b) },
+		func() (TableDiff, error) { return compareTable[schemas.LatentRow](ctx, "latents", a, b) },
+		func() (TableDiff, error) { return compareTable[schemas.EmbeddingRow](ctx, "embeddings", a, b) },
+		func() (TableDiff, error) { return compareTable[schemas.FailureRow](ctx, "failures", a, b) },
+	} {
+		t, err := compare()
+		if err != nil {
+			return d, err
+		}
+		if t.Same+t.Other+t.OnlyA+t.OnlyB > 0 {
+			d.Tables = append(d.Tables, t)
+		}
+	}
+	return d, nil
+}
+
+// one is what is held of a row: a digest of its columns, and whether the other output has it.
+type one struct {
+	columns uint64
+	met     bool
+}
+
+func compareTable[T schemas.Row](ctx context.Context, name string, a, b store.Store) (TableDiff, error) {
+	t := TableDiff{Table: name}
+	rows := map[uint64]one{}
+	if err := eachRow[T](ctx, a, name, func(at uint64, columns map[string]any) {
+		rows[at] = one{columns: sumOf(columns)}
+	}); err != nil {
+		return t, err
+	}
+	others := map[uint64]map[string]any{} // rows of b to be shown beside those of a
+	err := eachRow[T](ctx, b, name, func(at uint64, columns map[string]any) {
+		was, found := rows[at]
+		switch {
+		case !found:
+			t.OnlyB++
+			t.add(columns, "b", nil)
+			return
+		case was.columns == sumOf(columns):
+			t.Same++
+		default:
+			t.Other++
+			if len(others) < maxFindings {
+				others[at] = columns
+			}
+		}
+		was.met = true
+		rows[at] = was
+	})
+	if err != nil {
+		return t, err
+	}
+	err = eachRow[T](ctx, a, name, func(at uint64, columns map[string]any) {
+		if !rows[at].met {
+			t.OnlyA++
+			t.add(columns, "a", nil)
+		} else if other := others[at]; other != nil {
+			t.add(columns, "both", differing(columns, other))
+		}
+	})
+	return t, err
+}
+
+// add notes a row that differs.
+func (t *TableDiff) add(columns map[string]any, in string, differ []Column) {
+	if len(t.Rows) < maxFindings {
+		sample, _ := columns["sample_index"].(json.Number)
+		n, _ := sample.Int64()
+		t.Rows = append(t.Rows, RowDiff{fmt.Sprint(columns["id"]), n, in, differ})
+	}
+}
+
+// eachRow yields the rows of a table as their columns, without tensors.
+func eachRow[T schemas.Row](ctx context.Context, s store.Store, name string, fn func(at uint64, columns map[string]any)) error {
+	names, err := report.TableFiles(ctx, s, name)
+	if err != nil {
+		return err
+	}
+	met := map[uint64]uint32{}
+	for _, file := range names {
+		err := rowsOf(ctx, s, file, func(row T) error {
+			columns, err := columnsOf(row)
+			if err != nil {
+				return err
+			}
+			at := hash(fmt.Sprint(columns["id"]), fmt.Sprint(columns["sample_index"]))
+			again := met[at]
+			met[at]++
+			if again > 0 {
+				at = hash(strconv.FormatUint(at, 16), strconv.Itoa(int(again)))
+			}
+			for _, name := range derived {
+				delete(columns, name)
+			}
+			fn(at, columns)
+			return nil
+		})
+		if fault.ExitCode(err) == fault.ExitTryAgain {
+			return err
+		}
+		if err != nil {
+			return fault.Usage(err)
+		}
+	}
+	return nil
+}
+
+func columnsOf(row any) (map[string]any, error) {
+	text, err := json.Marshal(row)
+	if err != nil {
+		return nil, err
+	}
+	d := json.NewDecoder(strings.NewReader(string(text)))
+	d.UseNumber()
+	var columns map[string]any
+	return columns, d.Decode(&columns)
+}
+
+func sumOf(columns map[string]any) uint64 {
+	text, _ := json.Marshal(columns) // sorted by name
+	return hash(string(text))
+}
+
+func hash(parts ...string) uint64 {
+	h := sha256.New()
+	for _, p := range parts {
+		fmt.Fprintf(h, "%d %s", len(p), p)
+	}
+	return binary.BigEndian.Uint64(h.Sum(nil))
+}
+
+// differing lists the columns in which two rows differ.
+func differing(a, b map[string]any) (all []Column) {
+	for name, was := range a {
+		if is := b[name]; fmt.Sprint(was) != fmt.Sprint(is) {
+			all = append(all, Column{name, fmt.Sprint(was), fmt.Sprint(is)})
+		}
+	}
+	slices.SortFunc(all, func(a, b Column) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// Was returns the columns of the rows of an id in the tables of an output, with their keys.
+func Was(ctx context.Context, s store.Store, id string, sample int) (columns map[string]any, err error) {
+	columns, err = find(ctx, s, "videos", func(r schemas.VideoRow) bool { return r.ID == id && int(r.SampleIndex) == sample })
+	if columns != nil || err != nil {
+		return columns, err
+	}
+	return find(ctx, s, "latents", func(r schemas.LatentRow) bool { return r.ID == id && int(r.SampleIndex) == sample })
+}
+
+// errFound ends the reading of a table.
+var errFound = errors.New("found")
+
+// find returns the columns of the first row of a table that is the one looked for.
+func find[T schemas.Row](ctx context.Context, s store.Store, table string, is func(T) bool) (columns map[string]any, err error) {
+	names, err := report.TableFiles(ctx, s, table)
+	for _, file := range names {
+		if err == nil {
+			err = rowsOf(ctx, s, file, func(row T) error {
+				if !is(row) {
+					return nil
+				}
+				if columns, err = columnsOf(row); err != nil {
+					return err
+				}
+				return errFound
+			})
+		}
+	}
+	if errors.Is(err, errFound) {
+		err = nil
+	}
+	return columns, err
+}

@@ -1,0 +1,337 @@
+// Package export writes the latents and text embeddings of a finished output in the formats of trainers. Rows stream:
+// memory holds one of them, and about 200 bytes for each row of another job's embeddings.
+package export
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"latentbeam/internal/results/report"
+	"latentbeam/internal/storage/store"
+	"latentbeam/internal/table/typed"
+	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
+	"latentbeam/stages"
+)
+
+// Options say what Run writes.
+type Options struct {
+	To   string      // one of Formats
+	Text store.Store // the output whose embeddings are taken; nil: those beside the latents
+	VAE  *Statistics // of the autoencoder; nil: not known
+}
+
+// Done is what was written.
+type Done struct{ Rows, Files, Bytes int64 }
+
+// sample is one row on its way out.
+type sample struct {
+	row  schemas.LatentRow // VAELatentBytes are float32
+	half bool              // the table has the latent in bfloat16
+	text []byte            // float32 (L, D), valid tokens alone; nil: the row has none
+	len  []int64
+	vae  *Statistics // of the autoencoder, as the table has them; nil: it has none
+	cut  cutRow
+	src  string // for messages
+}
+
+// cutRow is what a table of clips says of the part of the file that was encoded; other tables have the id alone.
+type cutRow struct {
+	ID         string `parquet:"id"`
+	FrameStart int64  `parquet:"frame_start"`
+	FrameCount int64  `parquet:"frame_count"`
+	CropX      int64  `parquet:"crop_x"`
+	CropY      int64  `parquet:"crop_y"`
+	Flipped    int64  `parquet:"flipped"`
+}
+
+// Schema and ByteSize make it a row; it is only read.
+func (cutRow) Schema() string { return "" }
+
+// ByteSize is never asked for.
+func (cutRow) ByteSize() int { return 0 }
+
+// bucket names the folder of samples of one shape: WIDTHxHEIGHTxFRAMES.
+func (s *sample) bucket() string {
+	return fmt.Sprintf("%dx%dx%d", s.row.Width, s.row.Height, s.row.VideoFrames)
+}
+
+// writer writes samples in one format.
+type writer interface {
+	add(s *sample) error
+	close() error
+}
+
+// formats are the formats by name.
+var formats = map[string]func(o *out) writer{
+	"fastvideo":   func(o *out) writer { return newFastVideo(o) },
+	"hf":          func(o *out) writer { return newHuggingFace(o) },
+	"musubi":      func(o *out) writer { return newMusubi(o) },
+	"safetensors": func(o *out) writer { return &plain{o} },
+	"webdataset":  func(o *out) writer { return &webDataset{out: o} },
+}
+
+// Formats are the names of the formats.
+func Formats() []string { return []string{"fastvideo", "hf", "musubi", "safetensors", "webdataset"} }
+
+// Run writes the latents of an output to a directory that is not there yet. It appears when it is whole: until then it is
+// called DIR.partial. The count of rows that were written is that of the summary, or an error.
+func Run(ctx context.Context, s store.Store, dir string, opts Options) (done Done, err error) {
+	open, known := formats[opts.To]
+	if !known {
+		return done, fault.Usage(fmt.Errorf("export --to %s: give one of %s", opts.To, strings.Join(Formats(), ", ")))
+	}
+	summary, err := report.ReadSummary(ctx, s, "summary.json")
+	if err != nil || summary.State != report.Complete {
+		return done, fault.Usage(fmt.Errorf("export %s: the output is not finished (no summary.json with state %q); run its job "+
+			"to the end first", s.URL(), report.Complete))
+	}
+	for _, path := range []string{dir, dir + ".partial"} {
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			return done, fault.Usage(fmt.Errorf("export to %s: it is there already; give a new place, or remove it", path))
+		}
+	}
+	o := &out{dir: dir + ".partial", vae: opts.VAE}
+	if o.final, err = filepath.Abs(dir); err != nil {
+		return done, err
+	}
+	if err := os.MkdirAll(o.dir, 0o755); err != nil {
+		return done, err
+	}
+	w := open(o)
+	latents := int64(0)
+	err = each(ctx, s, opts.Text, func(row *sample, captions int) error {
+		if captions == 0 {
+			latents++
+		}
+		o.done.Rows++
+		err := w.add(row)
+		if errors.Is(err, fs.ErrExist) {
+			err = fault.Usage(fmt.Errorf("export %s: another row has files of the same name; give them other ids: %w", row.src, err))
+		}
+		return err
+	})
+	if closeErr := w.close(); err == nil {
+		err = closeErr
+	}
+	if err == nil && latents != summary.Totals.Done {
+		err = fault.Fatal(fmt.Errorf("export %s: %d rows were written and the job has done %d: latentbeam verify says what is "+
+			"missing", s.URL(), latents, summary.Totals.Done))
+	}
+	if err != nil {
+		return o.done, errors.Join(err, os.RemoveAll(o.dir)) // it was made by this run
+	}
+	return o.done, os.Rename(o.dir, dir)
+}
+
+// each yields the rows of the table of latents, in its order, with their tensors: once for each of its captions, which are
+// counted from 0.
+func each(ctx context.Context, s, text store.Store, yield func(row *sample, caption int) error) error {
+	files, err := report.TableFiles(ctx, s, "latents")
+	if err != nil {
+		return err
+	}
+	if len(files) == 0 {
+		return fault.Usage(fmt.Errorf("export %s: it has no table of latents; write: [latents] in the job makes one", s.URL()))
+	}
+	texts := &texts{places: map[string][]destination{}}
+	defer texts.close()
+	if text != nil {
+		texts.given = true
+		if err := texts.open(ctx, text); err != nil {
+			return err
+		}
+	}
+	for _, name := range files {
+		if err := eachOf(ctx, s, name, texts, yield); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func eachOf(ctx context.Context, s store.Store, name string, texts *texts, yield func(*sample, int) error) error {
+	path := store.Address(s.URL(), name)
+	file, err := s.Open(ctx, name)
+	if err != nil {
+		return err
+	}
+	tensors, err := typed.OpenTensors(path, file)
+	if err != nil {
+		return err
+	}
+	defer tensors.Close()
+	vae, err := statisticsOf(path, file)
+	if err != nil {
+		return err
+	}
+	cuts, stop := iter.Pull2(typed.RowsOf[cutRow](path, file))
+	defer stop()
+	at := int64(0)
+	for row, err := range typed.RowsOf[schemas.LatentRow](path, file) {
+		if err == nil {
+			err = ctx.Err()
+		}
+		cut, cutErr, _ := cuts()
+		if err = cmp.Or(err, cutErr); err != nil {
+			return err
+		}
+		one := sample{row: row, cut: cut, vae: vae, src: fmt.Sprintf("%s: row %d (%s)", path, at+1, row.ID)}
+		if err := one.takeLatent(tensors, at); err != nil {
+			return err
+		}
+		if err := one.captions(tensors, at, texts, yield); err != nil {
+			return err
+		}
+		at++
+	}
+	return nil
+}
+
+// takeLatent reads the latent of the row.
+func (s *sample) takeLatent(tensors *typed.Tensors, at int64) (err error) {
+	r := &s.row
+	s.half = r.VAELatentDType == stages.BFloat16
+	if !s.half && r.VAELatentDType != stages.Float32 || len(r.VAELatentShape) != 4 {
+		return fault.Usage(fmt.Errorf("export %s: latents of %s %v; only float32 and bfloat16 (C, T, H, W) can be exported", s.src,
+			r.VAELatentDType, r.VAELatentShape))
+	}
+	if r.VAELatentBytes, err = tensors.Read("vae_latent_bytes", at); err != nil {
+		return err
+	}
+	if s.half {
+		r.VAELatentBytes = schemas.WidenBF16(r.VAELatentBytes)
+	}
+	if n := elements(r.VAELatentShape); int64(len(r.VAELatentBytes)) != 4*n {
+		return fault.Usage(fmt.Errorf("export %s: the latent has %d values, its shape needs %d", s.src, len(r.VAELatentBytes)/4, n))
+	}
+	return nil
+}
+
+// captions yields the row with each of its texts: that of its own columns, or those of another output by id.
+func (s *sample) captions(tensors *typed.Tensors, at int64, texts *texts, yield func(*sample, int) error) (err error) {
+	if !texts.given {
+		if len(s.row.TextEmbeddingShape) == 2 {
+			s.len = s.row.TextEmbeddingShape
+			if s.text, err = tensors.Read("text_embedding_bytes", at); err != nil {
+				return err
+			}
+		}
+		return yield(s, 0)
+	}
+	found := texts.of(s.row.ID)
+	if len(found) == 0 {
+		return yield(s, 0)
+	}
+	id := s.row.ID
+	for i, p := range found {
+		if len(found) > 1 {
+			s.row.ID = captionID(id, i)
+		}
+		s.row.Caption, s.len = p.caption, p.shape
+		if s.text, err = texts.files[p.file].Read("text_embedding_bytes", p.row); err != nil {
+			return err
+		}
+		if err := yield(s, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// captionID is the id of a clip with caption number i of several.
+func captionID(id string, i int) string { return fmt.Sprintf("%s#c%d", id, i) }
+
+func elements(shape []int64) int64 {
+	n := int64(1)
+	for _, d := range shape {
+		n *= d
+	}
+	return n
+}
+
+// texts finds the embeddings of another output by id.
+type texts struct {
+	given  bool // there is another output
+	files  []*typed.Tensors
+	places map[string][]destination
+	empty  []destination // the first text without words, for clips without a caption
+}
+
+type destination struct {
+	file    int
+	row     int64
+	shape   []int64
+	caption string
+}
+
+// clipEnds are what the ids of clips have behind the id of their source.
+var clipEnds = regexp.MustCompile(`(#w[0-9]{3,})?(#flip)?$`)
+
+// of returns the texts of a clip: those of its id, else those of its source. A clip without its caption has the text
+// without words.
+func (t *texts) of(id string) []destination {
+	if found := t.places[id]; found != nil {
+		return found
+	}
+	if strings.HasSuffix(id, schemas.NullMark) {
+		return t.empty
+	}
+	return t.places[clipEnds.ReplaceAllString(id, "")]
+}
+
+func (t *texts) open(ctx context.Context, s store.Store) error {
+	names, err := report.TableFiles(ctx, s, "embeddings")
+	if err == nil && len(names) == 0 {
+		err = fault.Usage(fmt.Errorf("export: %s has no table of embeddings; write: [embeddings] in its job makes one", s.URL()))
+	}
+	for _, name := range names {
+		if err != nil {
+			return err
+		}
+		err = t.add(ctx, s, name)
+	}
+	return err
+}
+
+func (t *texts) add(ctx context.Context, s store.Store, name string) error {
+	path := store.Address(s.URL(), name)
+	file, err := s.Open(ctx, name)
+	if err != nil {
+		return err
+	}
+	tensors, err := typed.OpenTensors(path, file)
+	if err != nil {
+		return err
+	}
+	t.files = append(t.files, tensors)
+	row := int64(0)
+	for e, err := range typed.RowsOf[schemas.EmbeddingRow](path, file) {
+		if err != nil {
+			return err
+		}
+		if e.TextEmbeddingDType == stages.Float32 && len(e.TextEmbeddingShape) == 2 {
+			p := destination{len(t.files) - 1, row, e.TextEmbeddingShape, e.Caption}
+			t.places[e.ID] = append(t.places[e.ID], p)
+			if e.Caption == "" && t.empty == nil {
+				t.empty = []destination{p}
+			}
+		}
+		row++
+	}
+	return nil
+}
+
+func (t *texts) close() {
+	for _, f := range t.files {
+		_ = f.Close() // it was only read
+	}
+}

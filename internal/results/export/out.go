@@ -1,0 +1,175 @@
+package export
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"latentbeam/internal/results/report"
+	"latentbeam/internal/storage/store"
+	"latentbeam/internal/table/typed"
+	"latentbeam/kernels"
+	"latentbeam/schemas/fault"
+	"latentbeam/stages"
+)
+
+// out is the directory that is written.
+type out struct {
+	dir   string // that is written
+	final string // that it becomes
+	vae   *Statistics
+	done  Done
+	buf   *bufio.Writer // of the file that is written
+}
+
+// file writes one file of the directory.
+func (o *out) file(name string, write func(io.Writer) error) (err error) {
+	path := filepath.Join(o.dir, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	if o.buf == nil {
+		o.buf = bufio.NewWriterSize(nil, 1<<20)
+	}
+	o.buf.Reset(f)
+	err = write(o.buf)
+	if err == nil {
+		err = o.buf.Flush()
+	}
+	if n, seekErr := f.Seek(0, io.SeekCurrent); seekErr == nil {
+		o.done.Files++
+		o.done.Bytes += n
+	}
+	return errors.Join(err, f.Close())
+}
+
+// Statistics are what makes latents of denoisers out of those of the autoencoder: model = (raw - mean) / std, by channel.
+type Statistics struct {
+	Mean []float64 `json:"latents_mean"`
+	Std  []float64 `json:"latents_std"`
+}
+
+// ReadStatistics reads the config.json of an autoencoder.
+func ReadStatistics(path string) (*Statistics, error) {
+	data, err := os.ReadFile(path)
+	var s Statistics
+	if err == nil {
+		err = json.Unmarshal(data, &s)
+	}
+	if err == nil && (len(s.Mean) == 0 || len(s.Mean) != len(s.Std)) {
+		err = errors.New("it has no latents_mean and latents_std")
+	}
+	if err != nil {
+		return nil, fault.Usage(fmt.Errorf("read the autoencoder's configuration %s: %w", path, err))
+	}
+	return &s, nil
+}
+
+// statisticsOf reads the statistics of the autoencoder in the metadata of a table; nil where it has none.
+func statisticsOf(path string, file store.Reader) (*Statistics, error) {
+	metadata, err := typed.Metadata(file, file.Size())
+	if err != nil || metadata["latentbeam."+report.LatentsMean] == "" {
+		return nil, err
+	}
+	var s Statistics
+	for key, to := range map[string]*[]float64{report.LatentsMean: &s.Mean, report.LatentsStd: &s.Std} {
+		if err := json.Unmarshal([]byte(metadata["latentbeam."+key]), to); err != nil {
+			return nil, fmt.Errorf("%s: metadata latentbeam.%s: %w", path, key, err)
+		}
+	}
+	if len(s.Mean) != len(s.Std) {
+		return nil, fmt.Errorf("%s: metadata has %d means and %d standard deviations of latents", path, len(s.Mean), len(s.Std))
+	}
+	return &s, nil
+}
+
+// statistics returns those of the latent's channels: given ones before those of the table; nil where there are none.
+func (o *out) statistics(s *sample) (*Statistics, error) {
+	v, channels := cmp.Or(o.vae, s.vae), int(s.row.VAELatentShape[0])
+	if v != nil && len(v.Mean) != channels {
+		return nil, fault.Usage(fmt.Errorf("export %s: the latent has %d channels and the autoencoder's configuration %d",
+			s.src, channels, len(v.Mean)))
+	}
+	return v, nil
+}
+
+// raw returns the latent of the autoencoder itself, float32 (C, T, H, W).
+func (o *out) raw(s *sample) ([]byte, error) {
+	if s.row.LatentSpace == stages.RawSpace {
+		return s.row.VAELatentBytes, nil
+	}
+	v, err := o.statistics(s)
+	scale := s.row.LatentScale
+	switch {
+	case err != nil:
+		return nil, err
+	case v != nil:
+		return s.eachValue(func(x float32, ch int) float32 { return float32(float64(float64(x)*v.Std[ch]) + v.Mean[ch]) }), nil
+	case scale != 0 && scale != 1: // tables of earlier releases
+		return s.eachValue(func(x float32, _ int) float32 { return float32(float64(x) / scale) }), nil
+	}
+	return nil, fault.Usage(fmt.Errorf("export %s: the table has the latents of denoisers, and the trainer wants those of the "+
+		"autoencoder: give --vae MODEL/vae/config.json, which has latents_mean and latents_std", s.src))
+}
+
+// model returns the latent as a denoiser has it, float32 (C, T, H, W), by the operations of encode_vae.
+func (o *out) model(s *sample) ([]byte, error) {
+	if s.row.LatentSpace != stages.RawSpace {
+		return s.row.VAELatentBytes, nil
+	}
+	v, err := o.statistics(s)
+	switch {
+	case err != nil:
+		return nil, err
+	case v != nil:
+		return s.eachValue(func(x float32, ch int) float32 { return (x - float32(v.Mean[ch])) / float32(v.Std[ch]) }), nil
+	}
+	return nil, fault.Usage(fmt.Errorf("export %s: the table has raw latents, and the trainer wants those of denoisers: give --vae "+
+		"MODEL/vae/config.json, which has latents_mean and latents_std", s.src))
+}
+
+// eachValue returns the latent with each value changed by its channel.
+func (s *sample) eachValue(change func(x float32, ch int) float32) []byte {
+	values := kernels.F32.Values(s.row.VAELatentBytes)
+	per := len(values) / int(s.row.VAELatentShape[0])
+	for i, x := range values {
+		values[i] = change(x, i/per)
+	}
+	return kernels.F32.Bytes(values)
+}
+
+// bf16 rounds float32 values to bfloat16.
+func bf16(data []byte) []byte { return kernels.BF16.Bytes(kernels.F32.Values(data)) }
+
+// needText refuses a row without a text, on whose absence a trainer would train.
+func (s *sample) needText() error {
+	if s.text != nil {
+		return nil
+	}
+	return fault.Usage(fmt.Errorf("export %s: it has no text embedding, and the trainer would train on zeros: add encode_text to "+
+		"the stages, or name the output of a text job by --text", s.src))
+}
+
+// stem is a name of files for the row's id.
+func (s *sample) stem() string {
+	name := strings.Map(func(r rune) rune {
+		if r < ' ' || strings.ContainsRune(`/\:*?"<>|`, r) {
+			return '-'
+		}
+		return r
+	}, s.row.ID)
+	if s.row.SampleIndex > 0 {
+		name = fmt.Sprintf("%s-%d", name, s.row.SampleIndex)
+	}
+	return name
+}

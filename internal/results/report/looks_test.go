@@ -1,0 +1,101 @@
+package report
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"latentbeam/schemas"
+)
+
+func lookText(l look) string { return fmt.Sprintf("%016x-%016x-%016x", l[0], l[1], l[2]) }
+
+// lookRow is a row of a clip with its look.
+func lookRow(id, media string, cut *schemas.Cut) *schemas.PromptRow {
+	return &schemas.PromptRow{ID: id, Media: media, Cut: cut}
+}
+
+// TestLooksFindAll compares what the parts of words find with comparing each row with each kept one.
+func TestLooksFindAll(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 0))
+	for _, distance := range []int{0, 1, 3, 4, 7, 11, 15} {
+		var centres, kept []look
+		for range 20 {
+			centres = append(centres, look{rng.Uint64(), rng.Uint64(), rng.Uint64()})
+		}
+		l, left, twins := newLookalikes(distance), []string{}, 0
+		for i := range 600 {
+			at := centres[rng.IntN(len(centres))]
+			for w := range at { // up to twice the distance away
+				for range rng.IntN(2*distance + 2) {
+					at[w] ^= 1 << rng.IntN(64)
+				}
+			}
+			why := l.Judge(lookRow(fmt.Sprint(i), fmt.Sprint(i), nil), lookText(at))
+			want := ""
+			for k, other := range kept {
+				if d := at.apart(other); d <= distance {
+					want = fmt.Sprintf("looks like %s (%d of 64 bits differ)", left[k], d)
+					break
+				}
+			}
+			if why != want {
+				t.Fatalf("distance %d, row %d: %q, want %q", distance, i, why, want)
+			}
+			if want == "" {
+				kept, left = append(kept, at), append(left, fmt.Sprint(i))
+			} else {
+				twins++
+			}
+		}
+		if twins < 20 || len(kept) < 20 {
+			t.Errorf("distance %d: %d twins, %d kept: the test shows little", distance, twins, len(kept))
+		}
+	}
+}
+
+// TestRowsOfOneClip: captions and mirrors of a clip share its fate.
+func TestRowsOfOneClip(t *testing.T) {
+	a, far := look{1, 2, 3}, look{1, 1 << 40, 3}
+	for w := range 12 {
+		far[1] |= 1 << w
+	}
+	l := newLookalikes(2)
+	cut := func(start int, flipped bool) *schemas.Cut { return &schemas.Cut{Start: start, Flipped: flipped} }
+	for _, c := range []struct {
+		id, media string
+		cut       *schemas.Cut
+		at        string
+		want      string
+	}{
+		{"a", "a.mp4", cut(0, false), lookText(a), ""},
+		{"a again", "a.mp4", cut(0, false), lookText(a), ""},
+		{"a mirrored", "a.mp4", cut(0, true), lookText(a), ""},
+		{"later in a", "a.mp4", cut(17, false), lookText(a), "looks like a (0 of 64 bits differ)"},
+		{"b", "b.mp4", cut(0, false), lookText(look{1, 2, 0}), "looks like a (2 of 64 bits differ)"},
+		{"b again", "b.mp4", cut(0, false), lookText(look{1, 2, 0}), "looks like a (2 of 64 bits differ)"},
+		{"one word is far", "c.mp4", cut(0, false), lookText(far), ""},
+		{"no reading", "d.mp4", cut(0, false), "", ""},
+		{"no reading either", "e.mp4", cut(0, false), "1-2", ""},
+		{"no words", "f.mp4", cut(0, false), strings.Repeat("g", 16) + "-2-3", ""},
+	} {
+		if got := l.Judge(lookRow(c.id, c.media, c.cut), c.at); got != c.want {
+			t.Errorf("%s: %q, want %q", c.id, got, c.want)
+		}
+	}
+}
+
+// BenchmarkLooks is a table of clips that look alike in nothing.
+func BenchmarkLooks(b *testing.B) {
+	for _, distance := range []int{3, 7, 11} {
+		b.Run(fmt.Sprint(distance), func(b *testing.B) {
+			rng, l, o := rand.New(rand.NewPCG(1, 0)), newLookalikes(distance), lookRow("x", "", nil)
+			for i := range b.N {
+				o.Media = fmt.Sprint(i)
+				l.Judge(o, lookText(look{rng.Uint64(), rng.Uint64(), rng.Uint64()}))
+			}
+			b.ReportMetric(float64(len(l.kept)), "kept")
+		})
+	}
+}

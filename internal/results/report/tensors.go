@@ -1,0 +1,293 @@
+package report
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"io"
+	"iter"
+	"maps"
+	"reflect"
+	"slices"
+
+	"latentbeam/internal/storage/ledger"
+	"latentbeam/internal/storage/source"
+
+	"latentbeam/internal/table/typed"
+	"latentbeam/internal/table/write"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+)
+
+// Files of tensor tables hold about tensorFileBytes, so that one changed row rewrites one such file and
+// not the whole table.
+const (
+	tensorFileBytes = 256 << 20
+	tensorFileRows  = 65_536
+)
+
+// digestKey is the metadata of a tensor table's file that names its rows. It lets a later run see,
+// without reading the tensors, that a file is still right.
+const digestKey = "latentbeam.rows_sha256"
+
+// tensors is a table with tensors in it. The rows are added one by one before they are written.
+type tensors interface {
+	add(o *outcome, row []byte) error
+	write(ctx context.Context, rows iter.Seq2[outcome, error]) error
+	gain(ctx context.Context, rows iter.Seq2[outcome, error]) error // what is complete, while the job runs
+}
+
+// tensorTable is a table of T.
+type tensorTable[T schemas.Row] struct {
+	job  *Job
+	name string
+	row  func(o outcome) (T, error)
+	size func(r schemas.Result) int // of the row's tensors, in bytes
+
+	perFile int
+	rows    int
+	hash    hash.Hash // of the file at hand
+	digests []string  // of the files before it
+	columns Columns   // what the rows carry, and readings
+}
+
+// add hashes a row of the file at hand, tensors aside: those follow from the key.
+func (t *tensorTable[T]) add(o *outcome, row []byte) error {
+	if t.rows == 0 {
+		if err := o.parse(); err != nil {
+			return err
+		}
+		t.columns = ColumnsOf[T]()
+		t.perFile = t.job.perFile(min(tensorFileRows, tensorFileBytes/max(1, t.size(o.result))))
+	}
+	if t.rows%t.perFile == 0 {
+		t.close()
+		t.hash = sha256.New()
+		t.hash.Write(appendValue(nil, reflect.ValueOf(t.job.Facts)))
+	}
+	t.hash.Write(row)
+	t.hash.Write(o.record.Row)
+	t.rows++
+	return t.columns.See(o.Row.Extra, o.result.Readings)
+}
+
+// close ends the file at hand.
+func (t *tensorTable[T]) close() {
+	if t.hash != nil {
+		t.digests = append(t.digests, hex.EncodeToString(t.hash.Sum(nil)))
+		t.hash = nil
+	}
+}
+
+// write writes the files whose rows are not those that are already there.
+func (t *tensorTable[T]) write(ctx context.Context, rows iter.Seq2[outcome, error]) error {
+	t.close()
+	t.digests = t.wanted(ctx)
+	files, err := inFiles(only(ledger.Done, rows), max(1, t.perFile), func(i int, rows iter.Seq2[outcome, error]) error {
+		name := t.job.tableName(t.name, i)
+		if i < len(t.digests) && t.job.hasDigest(ctx, name, t.digests[i]) {
+			t.job.Witness.Keep(name)
+			return drain(rows)
+		}
+		return t.writeFile(ctx, i, rows)
+	})
+	if err == nil {
+		err = t.job.removeFrom(ctx, t.name, files)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s table: %w", t.name, err)
+	}
+	return nil
+}
+
+// wanted are the digests that the files are to have: the columns that the input adds join those of the rows. Tables of
+// earlier releases have no such columns and stay as they are, as long as none of their rows change.
+func (t *tensorTable[T]) wanted(ctx context.Context) []string {
+	if len(t.columns.List()) == 0 {
+		return t.digests
+	}
+	earlier := true
+	var all []string
+	for i, d := range t.digests {
+		earlier = earlier && t.job.hasDigest(ctx, t.job.tableName(t.name, i), d)
+		sum := sha256.Sum256(fmt.Appendf(nil, "%s %v", d, t.columns.List()))
+		all = append(all, hex.EncodeToString(sum[:]))
+	}
+	if earlier {
+		return t.digests
+	}
+	return all
+}
+
+// writeFile writes file number i, and rescues what only the file before it has.
+func (t *tensorTable[T]) writeFile(ctx context.Context, i int, rows iter.Seq2[outcome, error]) error {
+	name := t.job.tableName(t.name, i)
+	o := t.job.options()
+	metadata := map[string]string{}
+	maps.Copy(metadata, o.Metadata)
+	maps.Copy(metadata, t.job.Tensors)
+	if i < len(t.digests) {
+		metadata[digestKey] = t.digests[i]
+	}
+	o.Metadata = metadata
+	return t.job.Replace(ctx, name, func(w io.Writer) error {
+		var written []uint64
+		row := func(o outcome) (T, error) {
+			written = append(written, fingerprint(o.Key))
+			return t.row(o)
+		}
+		var err error
+		if len(t.columns.List()) == 0 {
+			_, err = write.Write(w, convert(rows, row), o)
+		} else {
+			err = writeWide(w, rows, row, &t.columns, o)
+		}
+		if err != nil {
+			return err
+		}
+		slices.Sort(written)
+		return t.job.rescue(ctx, name, func(key uint64) bool {
+			_, found := slices.BinarySearch(written, key)
+			return found
+		})
+	})
+}
+
+// hasDigest reports whether the file exists, as long as it was written, and holds the rows of that digest.
+func (j *Job) hasDigest(ctx context.Context, name, digest string) bool {
+	if j.Damaged[name] {
+		return false
+	}
+	f, err := j.Store.Open(ctx, name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	if size, known := j.Before[name]; known && size != f.Size() {
+		return false
+	}
+	metadata, err := typed.Metadata(f, f.Size())
+	return err == nil && metadata[digestKey] == digest
+}
+
+func drain(rows iter.Seq2[outcome, error]) error {
+	for _, err := range rows {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (j *Job) embeddingRow(ctx context.Context, o outcome) (schemas.EmbeddingRow, error) {
+	r := schemas.NewEmbeddingRow(o.Given)
+	r.SampleIndex = int64(o.Row.SampleIndex)
+	if o.result.Prompt != "" { // a derived seed comes from the original prompt
+		r.Caption, r.Seed = o.result.Prompt, o.Row.Seed
+	}
+	// The text depends on these, so a later job cannot decide them.
+	r.NegativePrompt, r.MaxSequenceLength = o.Row.NegativePrompt, int64(o.Row.MaxSequenceLength)
+	if o.Given.Resolution != "" || o.Given.AspectRatio != "" { // the table has no names of sizes
+		r.Height, r.Width = int64(o.Row.Height), int64(o.Row.Width)
+	}
+	r.Key = o.Key.String()
+	r.TextEmbeddingDType = "float32"
+	r.TextEmbeddingShape = int64s(o.result.TextShape)
+	r.NegativeEmbeddingShape = int64s(o.result.NegativeTextShape)
+	if len(o.result.TextShape) > 0 {
+		r.TextLength = int64(o.result.TextShape[0])
+	}
+	r.TextEmbeddingSHA256 = o.result.TextSHA256
+	r.Model, r.WeightsDigest, r.Class, r.LatentbeamVersion = j.Model, j.Weights, j.Class, j.Version
+	var err error
+	r.TextEmbeddingBytes, err = j.blob(ctx, o, schemas.BlobText)
+	if err == nil && len(o.result.NegativeTextShape) > 0 {
+		r.NegativeEmbeddingBytes, err = j.blob(ctx, o, schemas.BlobNegativeText)
+	}
+	if err == nil && len(o.result.LaterTexts) > 0 {
+		for _, t := range o.result.LaterTexts {
+			r.LaterEmbeddingClips = append(r.LaterEmbeddingClips, int64(t.Clip))
+			r.LaterEmbeddingLengths = append(r.LaterEmbeddingLengths, int64(t.Tokens))
+		}
+		r.LaterEmbeddingBytes, err = j.blob(ctx, o, schemas.BlobLaterText)
+	}
+	return r, err
+}
+
+func (j *Job) latentRow(ctx context.Context, o outcome) (schemas.LatentRow, error) {
+	p := &o.Row
+	r := schemas.LatentRow{
+		ID: p.ID, Key: o.Key.String(), Caption: o.caption(), NegativePrompt: p.NegativePrompt, MediaType: "video",
+		Width: int64(p.Width), Height: int64(p.Height), VideoFrames: int64(p.NumFrames), FPS: p.FPS,
+		Seed: *p.Seed, SampleIndex: int64(p.SampleIndex),
+		NumInferenceSteps: int64(p.NumInferenceSteps), GuidanceScale: p.Guidance(),
+		MaxSequenceLength: int64(p.MaxSequenceLength),
+		VAELatentDType:    stages.Float32, VAELatentShape: int64s(o.result.LatentsShape),
+		VAELatentSHA256: o.result.LatentsSHA256, LatentScale: o.result.LatentScale, LatentSpace: o.result.LatentSpace, Extra: p.Extra,
+		Loop:  int64(max(1, p.Loop)),
+		Model: j.Model, WeightsDigest: j.Weights, Class: j.Class, LatentbeamVersion: j.Version,
+	}
+	if p.NumFrames == 1 {
+		r.MediaType = "image"
+	}
+	if p.FPS > 0 {
+		r.DurationSec = float64(p.NumFrames) / p.FPS
+	}
+	if p.Loop > 1 {
+		r.ConditionFrameLength = int64(p.ConditionFrameLength)
+		if v := o.result.Video; v != nil && v.NumFrames > 0 && p.FPS > 0 {
+			r.DurationSec = float64(v.NumFrames) / p.FPS
+		}
+	}
+	if len(o.result.LatentsShape) == 4 {
+		r.NumFrames = int64(o.result.LatentsShape[1]) // latent frames, as FastVideo counts them
+	}
+	r.FileName = source.Shown(p.Media)
+	if o.result.Video != nil {
+		r.FileName = o.result.Video.Path
+	}
+	var err error
+	if p.Media != "" && len(o.result.TextShape) > 0 { // trainers read both from one table
+		r.TextEmbeddingDType, r.TextEmbeddingShape = "float32", int64s(o.result.TextShape)
+		if r.TextEmbeddingBytes, err = j.blob(ctx, o, schemas.BlobText); err != nil {
+			return r, err
+		}
+	}
+	r.VAELatentBytes, err = j.blob(ctx, o, schemas.BlobLatents)
+	if j.HalfLatents {
+		r.VAELatentDType, r.VAELatentBytes = stages.BFloat16, schemas.NarrowBF16(r.VAELatentBytes)
+	}
+	return r, err
+}
+
+// latents is the table of latents.
+func (j *Job) latents(ctx context.Context) tensors {
+	size := func(r schemas.Result) int { return 4 * product(r.LatentsShape) }
+	if !j.Clips {
+		return &tensorTable[schemas.LatentRow]{job: j, name: "latents",
+			row: func(o outcome) (schemas.LatentRow, error) { return j.latentRow(ctx, o) }, size: size}
+	}
+	return &tensorTable[schemas.ClipLatentRow]{job: j, name: "latents", size: size,
+		row: func(o outcome) (schemas.ClipLatentRow, error) {
+			r, err := j.latentRow(ctx, o)
+			return schemas.NewClipLatentRow(r, o.Row), err
+		}}
+}
+
+func int64s(shape []int) []int64 {
+	out := make([]int64, len(shape))
+	for i, d := range shape {
+		out[i] = int64(d)
+	}
+	return out
+}
+
+func product(shape []int) int {
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	return n
+}

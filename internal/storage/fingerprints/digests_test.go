@@ -1,0 +1,103 @@
+package fingerprints
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestMark: a file has another ID, or none, once anything about it is another.
+func TestMark(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("a change of a file can be told for sure on Linux alone")
+	}
+	dir := t.TempDir()
+	path, twin := filepath.Join(dir, "a"), filepath.Join(dir, "b")
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// later looks at a file as a run does that begins a minute from now.
+	later := func(path string) Mark { return markAt(path, time.Now().Add(time.Minute)) }
+	write(path, "one")
+	if id := MarksID("way", MarkFile(path)); id != "" {
+		t.Errorf("a file that was written just now has the ID %s", id)
+	}
+	first := later(path)
+	id := MarksID("way", first)
+	if len(id) != 32 || MarksID("way", later(path)) != id {
+		t.Fatalf("a file has the ID %q, then %q", id, MarksID("way", later(path)))
+	}
+	if MarksID("other", first) == id || MarksID("way", first, first) == id {
+		t.Error("another way, or two files, have the same ID")
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(twin, "one")
+	if MarksID("way", later(twin)) == id {
+		t.Error("another file has the same ID")
+	}
+	for change, do := range map[string]func() error{
+		"another content of the same size at the same time": func() error {
+			write(path, "two")
+			return os.Chtimes(path, info.ModTime(), info.ModTime())
+		},
+		"another file of the same time and size": func() error {
+			write(twin, "two")
+			if err := os.Chtimes(twin, info.ModTime(), info.ModTime()); err != nil {
+				return err
+			}
+			return os.Rename(twin, path)
+		},
+		"another time": func() error { return os.Chtimes(path, time.Unix(1, 0), time.Unix(1, 0)) },
+		"another size": func() error { write(path, "three"); return nil },
+	} {
+		before := later(path)
+		was := MarksID("way", before)
+		if was == "" {
+			t.Fatalf("%s: no ID before", change)
+		}
+		time.Sleep(20 * time.Millisecond) // a step of the clock of files
+		if err := do(); err != nil {
+			t.Fatal(err)
+		}
+		if now := MarksID("way", later(path)); now == was || now == "" {
+			t.Errorf("%s: the ID was %s and is %q", change, was, now)
+		}
+		if now := MarksID("way", before); now != "" {
+			t.Errorf("%s: the mark from before still has the ID %s", change, now)
+		}
+	}
+	if MarksID("way", later(filepath.Join(dir, "none"))) != "" || MarksID("way", later(dir)) != "" || MarksID("way", Mark{}) != "" {
+		t.Error("what is no file has an ID")
+	}
+}
+
+// TestStore: what a process remembers another one recalls; a line that was cut off is none.
+func TestStore(t *testing.T) {
+	t.Setenv(CacheVariable, t.TempDir())
+	id, sha := strings.Repeat("ab", 16), strings.Repeat("cd", 32)
+	var first, second, third Store
+	first.Remember("", sha)
+	first.Remember(id, sha)
+	if got := second.Recall(id); got != sha || first.Recall("") != "" {
+		t.Errorf("%q; nothing has the digest %q", got, first.Recall(""))
+	}
+	path, err := file(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, 40); err != nil {
+		t.Fatal(err)
+	}
+	if got := third.Recall(id); got != "" {
+		t.Errorf("a line that was cut off says %q", got)
+	}
+}

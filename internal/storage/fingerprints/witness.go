@@ -1,0 +1,150 @@
+package fingerprints
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"io/fs"
+	"maps"
+	"slices"
+	"sync"
+
+	"latentbeam/internal/storage/store"
+)
+
+// FileState is how a table, a page or another file of the report looked when it was right.
+type FileState struct {
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"`
+	Mark   string `json:"mark"` // when the digest was right
+}
+
+// RowState is how the video and the poster of a ledger record looked when they were right.
+type RowState struct {
+	Mark   uint64 // of the marks of both files; 0: not looked at
+	Poster uint64 // first bytes of the poster's SHA-256; 0: not known
+}
+
+// keyedRow is a RowState by the first eight bytes of its key.
+type keyedRow struct {
+	key uint64
+	RowState
+}
+
+// Witness is safe for concurrent use. A row takes 24 bytes. The zero value knows nothing.
+type Witness struct {
+	mu      sync.Mutex
+	files   map[string]FileState
+	before  map[string]FileState // as they were when the run began
+	rows    []keyedRow           // as they were loaded, sorted
+	fresh   map[uint64]RowState
+	changed bool
+}
+
+// File returns what is known of a file.
+func (w *Witness) File(name string) (FileState, bool) {
+	if w == nil {
+		return FileState{}, false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f, found := w.files[name]
+	return f, found
+}
+
+// SetFile remembers a file.
+func (w *Witness) SetFile(name string, f FileState) {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.files == nil {
+		w.files = map[string]FileState{}
+	}
+	w.changed = w.changed || w.files[name] != f
+	w.files[name] = f
+}
+
+// Files are the names of all files that are known, sorted.
+func (w *Witness) Files() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Sorted(maps.Keys(w.files))
+}
+
+// Row returns what is known of a row.
+func (w *Witness) Row(key [32]byte) (RowState, bool) {
+	if w == nil {
+		return RowState{}, false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	k := fingerprint(key)
+	if r, found := w.fresh[k]; found {
+		return r, r != RowState{}
+	}
+	i, found := slices.BinarySearchFunc(w.rows, k, func(r keyedRow, k uint64) int { return cmp.Compare(r.key, k) })
+	if !found {
+		return RowState{}, false
+	}
+	return w.rows[i].RowState, true
+}
+
+// SetRow remembers a row; the zero RowState forgets it.
+func (w *Witness) SetRow(key [32]byte, r RowState) {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.fresh == nil {
+		w.fresh = map[uint64]RowState{}
+	}
+	w.fresh[fingerprint(key)] = r
+	w.changed = true
+}
+
+// Keep says that the run has left a file as it was.
+func (w *Witness) Keep(name string) {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f, known := w.before[name]
+	if known && w.files == nil {
+		w.files = map[string]FileState{}
+	}
+	if known {
+		w.files[name] = f
+	}
+}
+
+// Begin forgets the files of the report, in the store too: a run is about to write others, and may be killed before it
+// can remember them.
+func (w *Witness) Begin(ctx context.Context, s store.Store, part string) error {
+	w.mu.Lock()
+	w.before, w.files, w.changed = w.files, nil, true
+	w.mu.Unlock()
+	if err := s.Remove(ctx, folder+part+filesName); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func fingerprint(key [32]byte) uint64 { return binary.BigEndian.Uint64(key[:]) }
+
+// MarkOf makes one mark of those of several files.
+func HashMarks(marks ...string) uint64 {
+	h := sha256.New()
+	for _, m := range marks {
+		h.Write(append([]byte(m), 0))
+	}
+	return binary.BigEndian.Uint64(h.Sum(nil)) | 1 // never 0
+}
+
+// SumOf is the part of a SHA-256 that a RowState has room for.
+func HashSum(sum [sha256.Size]byte) uint64 { return binary.BigEndian.Uint64(sum[:]) | 1 }

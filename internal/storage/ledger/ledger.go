@@ -1,0 +1,219 @@
+package ledger
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"latentbeam/internal/storage/store"
+	"latentbeam/schemas/fault"
+)
+
+// Ledger is the ledger of one output. Its methods are safe for concurrent use. Several processes may commit to one
+// output. Each sees its own records and those that were there when it opened the ledger.
+type Ledger struct {
+	store store.Store
+	files *files
+	id    segmentID // of this process's next segment
+
+	writing sync.RWMutex // held for reading by Commit, for writing by Compact
+	mu      sync.RWMutex // guards all below, and id
+	index   *index
+	names   segmentNumbers
+	oldest  uint32          // segments below are removed
+	missing map[uint32]bool // numbers of segments that could not be published or are removed
+	damaged map[uint32]*Damage
+	lost    int // records that were found damaged after Open
+}
+
+// Open reads all segments in the store and builds the index. Of a damaged segment the sound records count, see Damaged
+// and Mend. A segment of a newer version is an error of usage. A segment that could not be read is an error that may be
+// gone at the next run.
+func Open(ctx context.Context, s store.Store) (*Ledger, error) {
+	found, err := store.Names(ctx, s, folder, store.Deep)
+	if err != nil {
+		return nil, fmt.Errorf("open ledger: %w", err)
+	}
+	x, err := newIndex()
+	if err != nil {
+		return nil, fault.TryAgain(err)
+	}
+	l := &Ledger{store: s, files: newFiles(ctx, s), index: x,
+		missing: map[uint32]bool{}, damaged: map[uint32]*Damage{}}
+	r := newReader()
+	var places []recordPlace
+	for _, name := range found {
+		if !strings.HasSuffix(name, ".seg") {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			l.Close()
+			return nil, fmt.Errorf("open ledger: %w", err)
+		}
+		if places, err = l.load(ctx, r, name, places[:0]); err != nil {
+			l.Close()
+			return nil, fatal(fmt.Errorf("open ledger: %w", err))
+		}
+	}
+	var random [8]byte
+	rand.Read(random[:])
+	l.id.generation++
+	l.id.process = binary.BigEndian.Uint64(random[:])
+	return l, nil
+}
+
+// load puts the records of one segment into the index. It collects them in places first, because a damage is only found
+// later in the segment, and then the records are read again.
+func (l *Ledger) load(ctx context.Context, r *segmentReader, name string, places []recordPlace) ([]recordPlace, error) {
+	id, err := parseSegmentName(name)
+	if err != nil {
+		return places, err
+	}
+	l.id.generation = max(l.id.generation, id.generation)
+	number, err := l.names.add(id)
+	if err != nil {
+		return places, err
+	}
+	add := func(offset int64, h header) {
+		places = append(places, recordPlace{h.key, pack(number, offset, h.status)})
+	}
+	err = l.inSegment(ctx, r, name, func() error {
+		err := r.scan(func(offset int64, h header, _ []byte) error { add(offset, h); return nil })
+		var why *DamagedError
+		if errors.As(err, &why) {
+			places = places[:0]
+			l.damaged[number], err = r.salvage(why, add)
+		}
+		return err
+	})
+	for i := 0; err == nil && i < len(places); i++ {
+		err = l.insert(places[i].key, places[i].ref)
+	}
+	return places, err
+}
+
+func (l *Ledger) insert(key Key, ref Ref) error {
+	same := l.sameKey(key)
+	return l.index.insert(key.fingerprint(), ref, func(old Ref) (bool, error) {
+		is, err := same(old)
+		return is, only(err) // a record that is damaged now does not count
+	})
+}
+
+// sameKey compares a key with the whole key of a record, read from its segment.
+func (l *Ledger) sameKey(key Key) func(Ref) (bool, error) {
+	return func(ref Ref) (same bool, err error) {
+		err = l.at(ref, recordHeaderBytes, func(_ *segmentReader, h header) error {
+			same = h.key == key
+			return nil
+		})
+		return same, err
+	}
+}
+
+// at reads the header of a record, with a window as long as the caller needs; the lock is held.
+func (l *Ledger) at(ref Ref, window int, fn func(*segmentReader, header) error) error {
+	return l.inFile(l.names.name(ref.segment()), ref, window, fn)
+}
+
+func (l *Ledger) inFile(name string, ref Ref, window int, fn func(*segmentReader, header) error) error {
+	return l.files.use(name, func(f store.Reader) error {
+		r := &segmentReader{buffer: make([]byte, window)}
+		r.reset(name, f, f.Size())
+		h, err := r.header(ref.offset())
+		if err != nil {
+			return err
+		}
+		return fn(r, h)
+	})
+}
+
+// Lookup returns the place and the status of the record that counts for a key, Absent if there is none. It compares the
+// whole key, so a hit costs one small read of a segment. A miss costs no read.
+func (l *Ledger) Lookup(key Key) (Ref, Status, error) {
+	ref, err := l.find(key, l.sameKey(key))
+	return ref, ref.status(), err
+}
+
+// find returns the record that counts for a key, zero where there is none. same compares its key with that of a
+// record, and holds the lock meanwhile. A record whose header is damaged now is lost.
+func (l *Ledger) find(key Key, same func(Ref) (bool, error)) (Ref, error) {
+	var lost []Ref
+	l.mu.RLock()
+	ref, err := l.index.find(key.fingerprint(), func(ref Ref) (bool, error) {
+		is, err := same(ref)
+		if isDamage(err) {
+			lost = append(lost, ref)
+		}
+		return is, only(err)
+	})
+	l.mu.RUnlock()
+	for _, bad := range lost {
+		l.lose(key.fingerprint(), bad)
+	}
+	if err != nil {
+		return Ref{}, fatal(fmt.Errorf("look up %v: %w", key, err))
+	}
+	return ref, nil
+}
+
+// Len is the number of keys the ledger knows.
+func (l *Ledger) Len() int {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.index.live()
+}
+
+// Count is the number of keys of one status.
+func (l *Ledger) Count(status Status) int {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	switch status {
+	case Done:
+		return l.index.done
+	case Failed:
+		return l.index.failed
+	}
+	return 0
+}
+
+// Segments is the number of segment files; a large one asks for Compact.
+func (l *Ledger) Segments() int {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return int(l.names.next-l.oldest) - len(l.missing)
+}
+
+// Forget makes Lookup answer Absent for every record of a status (Failed, for a retry), and returns their number. It
+// changes memory only: a record that is not committed again is back at the next Open. But Compact removes forgotten
+// records for good.
+func (l *Ledger) Forget(status Status) int {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if status != Done && status != Failed {
+		return 0
+	}
+	return l.index.drop(func(ref Ref) bool { return ref.status() == status })
+}
+
+// Close releases memory and files. The ledger must not be used afterwards.
+func (l *Ledger) Close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.files.close()
+	l.index.close()
+}
+
+// fatal marks an error as fatal, unless a lower room has already marked it as fatal or to be tried again.
+func fatal(err error) error {
+	if fault.ClassOf(err) == fault.ClassFatal || fault.ExitCode(err) == fault.ExitTryAgain {
+		return err
+	}
+	return fault.Fatal(err)
+}

@@ -1,0 +1,97 @@
+package source
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// maxContent bounds a media file, in bytes.
+const maxContent = 1 << 40
+
+// Contents knows the digests of media files. A file is read once as long as Contents lives, so that all who ask agree. A table
+// may name millions of files, so it keeps about 80 bytes of each. The zero value is ready, and safe for concurrent use.
+type Contents struct {
+	mu    sync.RWMutex
+	index map[[16]byte]int32 // by a digest of the path
+	sums  []*[sumsInBlock][sha256.Size]byte
+	ends  []int32  // of each sum: what stands behind it, in texts
+	texts []string // such as a version of ffmpeg
+}
+
+const sumsInBlock = 4096
+
+// Digest is MediaDigest of a regular file, a folder of images or an address.
+func (c *Contents) Digest(ctx context.Context, at string) (string, error) {
+	sum := sha256.Sum256([]byte(at))
+	key := [16]byte(sum[:16])
+	if d, known := c.find(key); known {
+		return d, nil
+	}
+	info, err := os.Stat(at) // before it is opened: a pipe would wait for its writer
+	if err == nil && !IsAddress(at) && !info.IsDir() && (!info.Mode().IsRegular() || info.Size() > maxContent) {
+		return "", fmt.Errorf("%q is not a file of at most %d GiB or a folder of images", at, maxContent>>30)
+	}
+	d, err := MediaDigest(ctx, at)
+	if errors.Is(err, fs.ErrNotExist) {
+		if other := OtherForm(at); other != "" {
+			return "", otherForm(at, other)
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	return c.keep(key, d)
+}
+
+// find returns the digest of a path.
+func (c *Contents) find(key [16]byte) (digest string, known bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.known(key)
+}
+
+// known is find under a lock.
+func (c *Contents) known(key [16]byte) (digest string, known bool) {
+	i, known := c.index[key]
+	if !known {
+		return "", false
+	}
+	return hex.EncodeToString(c.sums[i/sumsInBlock][i%sumsInBlock][:]) + c.texts[c.ends[i]], true
+}
+
+// keep remembers a digest, SHA-256 in hex with a text behind it, and returns the one that was remembered first.
+func (c *Contents) keep(key [16]byte, digest string) (string, error) {
+	const length = 2 * sha256.Size
+	sum, err := hex.DecodeString(digest[:min(length, len(digest))])
+	if err != nil || len(sum) != sha256.Size {
+		return "", fmt.Errorf("%.80q is no digest", digest)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if first, known := c.known(key); known {
+		return first, nil
+	}
+	if c.index == nil {
+		c.index = map[[16]byte]int32{}
+	}
+	i := int32(len(c.ends))
+	if i%sumsInBlock == 0 {
+		c.sums = append(c.sums, new([sumsInBlock][sha256.Size]byte))
+	}
+	c.sums[i/sumsInBlock][i%sumsInBlock] = [sha256.Size]byte(sum)
+	end := slices.Index(c.texts, digest[length:])
+	if end < 0 {
+		end, c.texts = len(c.texts), append(c.texts, strings.Clone(digest[length:]))
+	}
+	c.ends = append(c.ends, int32(end))
+	c.index[key] = i
+	return digest, nil
+}

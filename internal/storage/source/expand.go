@@ -1,0 +1,253 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+	"golang.org/x/text/unicode/norm"
+
+	"latentbeam/internal/config"
+	"latentbeam/internal/config/document"
+)
+
+// Expand finds the files of a list of locations and glob patterns: pattern by pattern, the files of a pattern sorted,
+// each file once, at most so many. An error about a location is a *config.Error.
+func Expand(ctx context.Context, patterns []string, most int) ([]string, error) {
+	var files []string
+	seen := map[string]bool{}
+	for _, pattern := range ranges(patterns, most) {
+		matches, err := expand(ctx, pattern, most)
+		if err != nil {
+			return nil, err
+		}
+		slices.Sort(matches)
+		for _, file := range matches {
+			if !seen[file] {
+				seen[file] = true
+				files = append(files, file)
+			}
+		}
+		if len(files) > most {
+			return nil, document.NewError(document.Position{File: pattern}, "more than %d files", most)
+		}
+	}
+	return files, nil
+}
+
+// numberRange matches {000..009}, a range of shards.
+var numberRange = regexp.MustCompile(`\{(\d{1,9})\.\.(\d{1,9})\}`)
+
+// alternatives matches {a,b}.
+var alternatives = regexp.MustCompile(`\{([^{}]*,[^{}]*)\}`)
+
+// ranges writes ranges of numbers out: a{8..10} is a8, a9 and a10, a{08..10} begins with a08. One beyond most stays as it
+// is, and so does the name of a file. Alternatives in addresses of web servers, which have no lists, are written out too.
+func ranges(patterns []string, most int) (all []string) {
+	for _, pattern := range patterns {
+		if a := alternatives.FindStringSubmatchIndex(pattern); a != nil && isWeb(pattern) {
+			for part := range strings.SplitSeq(pattern[a[2]:a[3]], ",") {
+				all = append(all, ranges([]string{pattern[:a[0]] + part + pattern[a[1]:]}, most-len(all))...)
+			}
+			continue
+		}
+		m := numberRange.FindStringSubmatchIndex(pattern)
+		if m == nil {
+			all = append(all, pattern)
+			continue
+		}
+		first, _ := strconv.Atoi(pattern[m[2]:m[3]])
+		last, _ := strconv.Atoi(pattern[m[4]:m[5]])
+		if _, err := os.Stat(pattern); err == nil || last < first || last-first >= most-len(all) {
+			all = append(all, pattern)
+			continue
+		}
+		for n := first; n <= last; n++ {
+			one := fmt.Sprintf("%s%0*d%s", pattern[:m[0]], m[3]-m[2], n, pattern[m[1]:])
+			all = append(all, ranges([]string{one}, most-len(all))...)
+		}
+	}
+	return all
+}
+
+func expand(ctx context.Context, pattern string, most int) ([]string, error) {
+	if pattern == Stdin {
+		return []string{Stdin}, nil
+	}
+	if IsAddress(pattern) {
+		return expandAddress(ctx, pattern, most)
+	}
+	_, err := os.Stat(pattern)
+	if err == nil { // a name with brackets is a name first
+		return []string{pattern}, nil
+	}
+	found, globErr := glob(pattern, most)
+	if errors.Is(globErr, doublestar.ErrBadPattern) {
+		return nil, document.NewError(document.Position{File: pattern}, "not a glob pattern").WithFix("close its brace, or put \\ before {")
+	} else if globErr != nil {
+		return nil, document.NewError(document.Position{File: pattern}, "%v", globErr)
+	}
+	if len(found) == 0 {
+		noTable := noTable(pattern, func(other string) bool {
+			found, err := glob(other, 1)
+			return err == nil && len(found) > 0
+		})
+		if noTable != nil {
+			return nil, noTable
+		}
+		return nil, noFile(pattern, err)
+	}
+	return found, nil
+}
+
+// wild are the characters that make a pattern.
+const wild = `*?[{\`
+
+// expandAddress finds the objects of a pattern. As on disk, * and ? match no slash. What has a slash at its end is a
+// folder, whatever is in it.
+func expandAddress(ctx context.Context, pattern string, most int) ([]string, error) {
+	p, err := parse(ctx, pattern, config.InputSchemes)
+	if err != nil {
+		return nil, document.NewError(document.Position{File: "input"}, "%v", err)
+	}
+	if _, err = p.server.Find(ctx, p.key); err == nil {
+		return []string{pattern}, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if isWeb(pattern) {
+		return nil, noObject(pattern)
+	}
+	if !strings.ContainsAny(p.key, wild) {
+		folder := strings.TrimSuffix(p.key, "/") + "/"
+		for _, err := range p.server.Objects(ctx, folder, false) {
+			return []string{p.root + "/" + folder}, err
+		}
+		return nil, p.nothing(ctx, pattern)
+	}
+	return p.matches(ctx, pattern, most)
+}
+
+// matches lists the objects of a pattern. Only what is below its fixed part is asked for.
+func (p parsed) matches(ctx context.Context, pattern string, most int) (found []string, err error) {
+	fixed := p.key[:strings.IndexAny(p.key, wild)]
+	rest := p.key[len(fixed):]
+	flat := !strings.Contains(rest, "/") && !strings.Contains(rest, "**")
+	for o, err := range p.server.Objects(ctx, fixed, flat) {
+		if err != nil {
+			return nil, err
+		}
+		if match, err := matchKey(p.key, o.Key); err != nil {
+			return nil, document.NewError(document.Position{File: pattern}, "not a glob pattern: %v", err)
+		} else if match {
+			found = append(found, p.root+"/"+o.Key)
+		}
+		if len(found) > most {
+			return nil, document.NewError(document.Position{File: pattern}, "more than %d files", most)
+		}
+	}
+	if len(found) == 0 {
+		return nil, p.nothing(ctx, pattern)
+	}
+	return found, nil
+}
+
+// nothing is the error about a pattern that finds no object.
+func (p parsed) nothing(ctx context.Context, pattern string) error {
+	noTable := noTable(pattern, func(string) bool {
+		fixed := otherPlace(p.key)
+		if i := strings.IndexAny(fixed, wild); i >= 0 {
+			fixed = fixed[:i]
+		}
+		for _, err := range p.server.Objects(ctx, fixed, true) {
+			return err == nil
+		}
+		return false
+	})
+	if noTable != nil {
+		return noTable
+	}
+	return noObject(pattern)
+}
+
+// moved matches the files of a table of an output, in its folder and as releases before wrote them.
+var moved = regexp.MustCompile(`^(.*\btables/)(videos|failures|latents|embeddings)([-/])([^/]*)$`)
+
+// otherPlace is the pattern for the place where another release has the tables of an output; "" where a pattern names
+// no table.
+func otherPlace(pattern string) string {
+	m := moved.FindStringSubmatch(filepath.ToSlash(pattern))
+	if m == nil {
+		return ""
+	}
+	return m[1] + m[2] + map[string]string{"-": "/", "/": "-"}[m[3]] + m[4]
+}
+
+// noTable is the error about a pattern that finds nothing and names the tables of an output in the place of another
+// release; nil where it is none. finds tells whether a pattern finds something.
+func noTable(pattern string, finds func(string) bool) error {
+	other := otherPlace(pattern)
+	switch {
+	case other == "":
+		return nil
+	case moved.FindStringSubmatch(other)[3] == "/":
+		return document.NewError(document.Position{File: pattern}, "each table of an output has a folder of its own now").
+			WithFix("give %s", other)
+	case finds(other):
+		return document.NewError(document.Position{File: pattern}, "an earlier release wrote this output, with its tables in one folder").
+			WithFix("run its job once more, which moves them and computes nothing, or give %s", other)
+	}
+	return nil
+}
+
+func noObject(pattern string) error {
+	if strings.ContainsAny(pattern, wild) {
+		return document.NewError(document.Position{File: pattern}, "no object matches this pattern").
+			WithFix("* matches no slash, ** any number of folders: gs://bucket/tables/*.parquet, gs://bucket/clips/**/*.mp4")
+	}
+	return document.NewError(document.Position{File: pattern}, "there is no such file").WithFix("check the address")
+}
+
+func noFile(pattern string, err error) error {
+	if strings.ContainsAny(pattern, wild) {
+		for _, f := range []norm.Form{norm.NFC, norm.NFD} {
+			if other := f.String(pattern); other != pattern {
+				if found, err := glob(other, 1); err == nil && len(found) > 0 {
+					return otherForm(pattern, found[0])
+				}
+			}
+		}
+		return document.NewError(document.Position{File: pattern}, "no file matches this pattern").
+			WithFix("paths are relative to the current directory%s", currentDirectory())
+	}
+	if other := OtherForm(pattern); other != "" {
+		return otherForm(pattern, other)
+	}
+	if os.IsNotExist(err) {
+		return document.NewError(document.Position{File: pattern}, "no such file").
+			WithFix("paths are relative to the current directory%s", currentDirectory())
+	}
+	return document.NewError(document.Position{File: pattern}, "%v", err)
+}
+
+// otherForm is the error about a name whose file has the same name in another Unicode form.
+func otherForm(at, there string) error {
+	return document.NewError(document.Position{File: at}, "no such file, but %+q is there: the same name in another Unicode form (%s, not %s)",
+		there, form(there), form(at)).WithFix("copy the name from a listing of the folder, or rename the file")
+}
+
+func currentDirectory() string {
+	if dir, err := os.Getwd(); err == nil {
+		return ", " + dir
+	}
+	return ""
+}

@@ -1,0 +1,121 @@
+package source
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+	"golang.org/x/text/unicode/norm"
+)
+
+// errEnough ends a walk that has found more files than allowed.
+var errEnough = errors.New("enough")
+
+// glob returns the paths on this host that match a pattern, at most limit+1. ** stands for any number of folders, {a,b} for
+// alternatives. A pattern with ** finds no hidden files and, if it ends in * or **, no folders.
+func glob(pattern string, limit int) (found []string, err error) {
+	base, rest := doublestar.SplitPattern(filepath.ToSlash(pattern))
+	files := os.DirFS(base)
+	options := []doublestar.GlobOption{doublestar.WithFailOnIOErrors()}
+	if strings.Contains(rest, "**") {
+		files = &tree{files, base}
+		options = append(options, doublestar.WithNoHidden())
+		if last := path.Base(rest); last == "*" || last == "**" {
+			options = append(options, doublestar.WithFilesOnly())
+		}
+	}
+	err = doublestar.GlobWalk(files, path.Clean(rest), func(name string, _ fs.DirEntry) error {
+		found = append(found, filepath.FromSlash(path.Join(base, name)))
+		if len(found) > limit {
+			return errEnough
+		}
+		return nil
+	}, options...)
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return found, err
+}
+
+// tree is the files below root. A link to a folder that it lies in leads nowhere, so that a walk ends.
+type tree struct {
+	fs.FS
+	root string
+}
+
+// ReadDir implements fs.ReadDirFS.
+func (t *tree) ReadDir(name string) ([]fs.DirEntry, error) {
+	here, err := os.Stat(filepath.Join(t.root, name))
+	if err != nil {
+		return nil, err
+	}
+	for at := name; at != "."; {
+		at = path.Dir(at)
+		if above, err := os.Stat(filepath.Join(t.root, at)); err == nil && os.SameFile(here, above) {
+			return nil, nil
+		}
+	}
+	return fs.ReadDir(t.FS, name)
+}
+
+// Stat implements fs.StatFS.
+func (t *tree) Stat(name string) (fs.FileInfo, error) { return fs.Stat(t.FS, name) }
+
+// matchKey reports whether the key of an object matches a pattern, as names of files do.
+func matchKey(pattern, key string) (bool, error) { return doublestar.Match(pattern, key) }
+
+// OtherForm returns the path of a file on this host whose name differs from a path only in its Unicode form: macOS writes
+// accents as characters of their own (NFD), most other programs do not (NFC). "": there is none.
+func OtherForm(at string) string {
+	if norm.NFC.IsNormalString(at) && norm.NFD.IsNormalString(at) || IsAddress(at) {
+		return ""
+	}
+	found := ""
+	if filepath.IsAbs(at) {
+		found = string(filepath.Separator)
+	}
+	for part := range strings.SplitSeq(filepath.ToSlash(filepath.Clean(at)), "/") {
+		next := filepath.Join(found, part)
+		if _, err := os.Lstat(next); err != nil {
+			if next = sameName(found, part); next == "" {
+				return ""
+			}
+		}
+		found = next
+	}
+	if found == filepath.Clean(at) {
+		return ""
+	}
+	return found
+}
+
+// sameName returns the file of a folder whose name is equal to a name in NFC, "" if there is none.
+func sameName(folder, name string) string {
+	entries, err := os.ReadDir(cmp.Or(folder, "."))
+	if err != nil {
+		return ""
+	}
+	name = norm.NFC.String(name)
+	for _, e := range entries {
+		if norm.NFC.String(e.Name()) == name {
+			return filepath.Join(folder, e.Name())
+		}
+	}
+	return ""
+}
+
+// form is the Unicode form of a name.
+func form(name string) string {
+	switch {
+	case norm.NFC.IsNormalString(name):
+		return "NFC"
+	case norm.NFD.IsNormalString(name):
+		return "NFD"
+	}
+	return "a mixed form"
+}

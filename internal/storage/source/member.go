@@ -1,0 +1,218 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"latentbeam/internal/media"
+	"latentbeam/internal/storage/fingerprints"
+	"latentbeam/internal/system"
+	"latentbeam/schemas/fault"
+)
+
+// Member is a media file inside another file: a range of a tar, or a cell of a parquet file. Its String is a location.
+type Member struct {
+	File         string // location of the tar or the parquet file
+	Offset, Size int64  // of a tar: where the content lies
+	Row          int64  // of a parquet file, from 0
+	Column       string // "": the member of a tar
+	Name         string // as the file calls it
+}
+
+var memberForm = regexp.MustCompile(`(?s)^(.+?)#(\d{1,18})(?:\+(\d{1,18})|@([^/]+))/(.+)$`)
+
+// ParseMember takes a Member's String apart.
+func ParseMember(at string) (m Member, ok bool) {
+	parts := memberForm.FindStringSubmatch(at)
+	if parts == nil {
+		return Member{}, false
+	}
+	m = Member{File: parts[1], Name: parts[5]}
+	number, err := strconv.ParseInt(parts[2], 10, 64)
+	if err != nil {
+		return Member{}, false
+	}
+	if parts[3] == "" {
+		m.Row = number
+		m.Column, err = url.PathUnescape(parts[4])
+		return m, err == nil
+	}
+	m.Offset = number
+	m.Size, err = strconv.ParseInt(parts[3], 10, 64)
+	return m, err == nil
+}
+
+// String is the location of the member.
+func (m Member) String() string {
+	if m.Column != "" {
+		return fmt.Sprintf("%s#%d@%s/%s", m.File, m.Row, url.PathEscape(m.Column), m.Name)
+	}
+	return fmt.Sprintf("%s#%d+%d/%s", m.File, m.Offset, m.Size, m.Name)
+}
+
+// Shown is a location for people: of a member without the numbers.
+func Shown(at string) string {
+	if m, ok := ParseMember(at); ok {
+		return m.File + "/" + m.Name
+	}
+	return at
+}
+
+// ReadCell returns the bytes of a member of a parquet file, nil where the cell has none. The package that reads tables
+// sets it, because it stands above this one.
+var ReadCell func(m Member) ([]byte, error)
+
+// content opens a member. It is nil where only a path stands in the place of the content.
+func (m Member) content(ctx context.Context) (io.ReadCloser, error) {
+	if m.Column != "" {
+		if ReadCell == nil {
+			return nil, errors.New("this program reads no parquet")
+		}
+		data, err := ReadCell(m)
+		if data == nil || err != nil {
+			return nil, err
+		}
+		return io.NopCloser(bytes.NewReader(data)), nil
+	}
+	file, err := Open(ctx, m.File)
+	if err != nil {
+		return nil, err
+	}
+	if m.Size > maxContent || m.Offset+m.Size > file.Size() {
+		_ = file.Close()
+		return nil, fmt.Errorf("bytes %d to %d are not in the file, it has %d; has it changed?", m.Offset, m.Offset+m.Size, file.Size())
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.NewSectionReader(file, m.Offset, m.Size), file}, nil
+}
+
+// ext is the extension by which a member is read: of its name, else what its first bytes say.
+func (m Member) ext(head []byte) string {
+	if ext := path.Ext(m.Name); ext != "" {
+		return strings.ToLower(ext)
+	}
+	for start, ext := range map[string]string{"\x89PNG": ".png", "\xff\xd8\xff": ".jpg", "YUV4MPEG2": ".y4m"} {
+		if bytes.HasPrefix(head, []byte(start)) {
+			return ext
+		}
+	}
+	return ""
+}
+
+// copy writes a member to this host. The caller releases it.
+func (m Member) copy(ctx context.Context) (Local, error) {
+	r, err := m.content(ctx)
+	if err != nil {
+		return Local{}, m.named(err)
+	}
+	if r == nil {
+		return Media(ctx, m.Name)
+	}
+	defer r.Close()
+	head, rest, err := peek(r)
+	if err != nil {
+		return Local{}, m.named(err)
+	}
+	f, err := system.TempFile(system.Media, m.ext(head))
+	if err != nil {
+		return Local{}, fault.TryAgain(err)
+	}
+	l := Local{Path: f.Name(), shown: Shown(m.String()), release: func() { os.Remove(f.Name()) }}
+	_, err = io.Copy(f, rest)
+	var disk *os.PathError
+	if errors.As(err, &disk) && disk.Path == f.Name() {
+		err = fault.TryAgain(err)
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		l.Release()
+		return Local{}, m.named(err)
+	}
+	return l, nil
+}
+
+// digest is that of a file with the member's content.
+func (m Member) digest(ctx context.Context) (string, error) {
+	id := ""
+	if IsAddress(m.File) {
+		e, err := fileEntry(ctx, m.File)
+		if err != nil {
+			return "", m.named(rowsOwn(err))
+		}
+		sum := sha256.Sum256([]byte(e.id() + m.String()[len(m.File):]))
+		id = hex.EncodeToString(sum[:16])
+		if known := fingerprints.Host.Recall(id); known != "" && path.Ext(m.Name) != "" {
+			return media.Decoded(known, m.ext(nil)), nil
+		}
+	}
+	r, err := m.content(ctx)
+	if err != nil {
+		return "", m.named(rowsOwn(err))
+	}
+	if r == nil {
+		return MediaDigest(ctx, m.Name)
+	}
+	defer r.Close()
+	head, rest, err := peek(r)
+	sum := sha256.New()
+	if err == nil {
+		_, err = io.Copy(sum, rest)
+	}
+	if err != nil {
+		return "", m.named(err)
+	}
+	sha := hex.EncodeToString(sum.Sum(nil))
+	if id != "" {
+		fingerprints.Host.Remember(id, sha)
+	}
+	return media.Decoded(sha, m.ext(head)), nil
+}
+
+// peek returns the first bytes of a reader, and a reader of all of them.
+func peek(r io.Reader) (head []byte, all io.Reader, err error) {
+	head = make([]byte, 16)
+	n, err := io.ReadFull(r, head)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = nil
+	}
+	return head[:n], io.MultiReader(bytes.NewReader(head[:n]), r), err
+}
+
+// named says in an error which member it is about. The error's class stays.
+func (m Member) named(err error) error {
+	return fmt.Errorf("read %s: %w", Shown(m.String()), err)
+}
+
+// Named is an error about a local copy with the name of what was copied in place of the copy's.
+func (l Local) Named(err error) error {
+	if err == nil || l.shown == "" {
+		return err
+	}
+	names := strings.NewReplacer(l.Path, l.shown, filepath.Base(l.Path), path.Base(l.shown))
+	return &namedError{names.Replace(err.Error()), err}
+}
+
+// namedError says an error in other words.
+type namedError struct {
+	text string
+	err  error
+}
+
+// Error implements error.
+func (e *namedError) Error() string { return e.text }
+
+// Unwrap implements errors.Unwrap.
+func (e *namedError) Unwrap() error { return e.err }

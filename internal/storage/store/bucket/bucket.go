@@ -1,0 +1,199 @@
+package bucket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"latentbeam/internal/storage/store"
+	"latentbeam/schemas/fault"
+)
+
+// keyBytesMax is what buckets take.
+const keyBytesMax = 1024
+
+// Bucket is a store in a bucket: the objects below a prefix.
+type Bucket struct {
+	service Service
+	url     string // without a slash at its end
+	prefix  string // of all keys: "" or with a slash at its end
+	secrets []string
+	clock   Clock
+	reach   *Reach       // nil: an output, or nobody asks for a bound
+	told    atomic.Int64 // when a user was last told that a request waits, in nanoseconds since 1970
+
+	mu    sync.Mutex
+	lease *lease // held or being taken, else nil
+}
+
+var _ store.Store = (*Bucket)(nil)
+
+// Options of New. The zero value is for everybody but tests.
+type Options struct {
+	Secrets []string // never to be shown
+	Clock   Clock    // nil: the machine's
+	Reach   *Reach   // bounds how long a run waits for the host of an input; nil: as stores of outputs wait
+}
+
+// New returns the store at an address, which service speaks to.
+func New(service Service, at Address, o Options) *Bucket {
+	b := &Bucket{service: service, url: at.String(), secrets: o.Secrets, clock: o.Clock, reach: o.Reach}
+	if at.Prefix != "" {
+		b.prefix = at.Prefix + "/"
+	}
+	if b.clock == nil {
+		b.clock = wall{}
+	}
+	return b
+}
+
+// Address is where an output or an input is: gs://bucket/prefix.
+type Address struct {
+	Scheme, Bucket, Prefix string // Prefix has no slash at its ends
+}
+
+// String is the address without a slash at its end.
+func (a Address) String() string {
+	return strings.TrimSuffix(a.Scheme+"://"+a.Bucket+"/"+a.Prefix, "/")
+}
+
+// ParseAddress reads gs://bucket/prefix. Its errors do not repeat what may be a credential.
+func ParseAddress(url string) (Address, error) {
+	scheme, rest, _ := strings.Cut(url, "://")
+	bucket, prefix, _ := strings.Cut(rest, "/")
+	prefix = strings.TrimSuffix(prefix, "/")
+	why := ""
+	switch {
+	case strings.Contains(bucket, "@"):
+		why = "it holds an @; credentials come from the environment, never from an address"
+	case bucket == "" || strings.ContainsAny(bucket, " :?#%\\"):
+		why = "the name of the bucket is missing or no name"
+	case strings.ContainsAny(prefix, "?#"):
+		why = "the prefix holds a ? or #"
+	case prefix != "" && store.CheckName(prefix) != nil:
+		return Address{}, fault.Usage(fmt.Errorf("address %s: %w", Redact(url), store.CheckName(prefix)))
+	}
+	if why != "" {
+		return Address{}, fault.Usage(fmt.Errorf("address %s: %s; write %s://bucket/prefix", Redact(url), why, scheme))
+	}
+	return Address{scheme, bucket, prefix}, nil
+}
+
+// Look asks whether the bucket answers, and answers fs.ErrNotExist where it has no object of this output.
+func (b *Bucket) Look(ctx context.Context) error {
+	for _, err := range b.List(ctx, "", store.Deep) {
+		return err
+	}
+	return &fs.PathError{Op: "open output", Path: b.url, Err: fs.ErrNotExist}
+}
+
+// URL implements store.Store.
+func (b *Bucket) URL() string { return b.url }
+
+// Close implements store.Store. Readers stay valid.
+func (b *Bucket) Close() error {
+	b.service.Close()
+	return nil
+}
+
+// begin checks what a call is given.
+func (b *Bucket) begin(ctx context.Context, what string, names ...string) error {
+	for _, name := range names {
+		if err := store.CheckName(name); err != nil {
+			return err
+		}
+		if n := len(b.prefix) + len(name); n > keyBytesMax {
+			return fmt.Errorf("output name %.80q...: with the prefix of the output it is %d bytes long, the limit of a "+
+				"bucket is %d", name, n, keyBytesMax)
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return b.failed(what, strings.Join(names, " "), err)
+	}
+	return nil
+}
+
+// stat is Service.Stat, tried again. The error is the service's.
+func (b *Bucket) stat(ctx context.Context, name string) (o Object, err error) {
+	err = b.retryFor(ctx, name, func(ctx context.Context) (err error) {
+		ctx, cancel := b.bound(ctx, 0)
+		defer cancel()
+		o, err = b.service.Stat(ctx, b.prefix+name)
+		return err
+	})
+	return o, err
+}
+
+// Stat implements store.Store.
+func (b *Bucket) Stat(ctx context.Context, name string) (store.Info, error) {
+	if err := b.begin(ctx, "stat", name); err != nil {
+		return store.Info{}, err
+	}
+	o, err := b.stat(ctx, name)
+	if err != nil {
+		return store.Info{}, b.failed("stat", name, err)
+	}
+	return o.info(name), nil
+}
+
+// Sizes implements store.Store.
+func (b *Bucket) Sizes(context.Context) store.Sizes { return store.ListSizes(b) }
+
+// List implements store.Store. Keys that are no names, such as those that consoles make for folders, are left out.
+func (b *Bucket) List(ctx context.Context, prefix string, depth store.Depth) iter.Seq2[store.Info, error] {
+	return func(yield func(store.Info, error) bool) {
+		err := store.CheckPrefix(prefix)
+		if err == nil || prefix == "" {
+			err = b.begin(ctx, "list")
+		}
+		if err != nil {
+			yield(store.Info{}, err)
+			return
+		}
+		for objects, err := range b.pages(ctx, prefix, depth == store.Flat) {
+			if err != nil {
+				yield(store.Info{}, err)
+				return
+			}
+			for _, o := range objects {
+				name := strings.TrimPrefix(o.Key, b.prefix)
+				if store.CheckName(name) == nil && !yield(o.info(name), nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Remove implements store.Store.
+func (b *Bucket) Remove(ctx context.Context, name string) error {
+	if err := b.begin(ctx, "remove", name); err != nil {
+		return err
+	}
+	o, err := b.stat(ctx, name)
+	if err != nil {
+		return b.failed("remove", name, err)
+	}
+	if err := b.mine(ctx); err != nil {
+		return err
+	}
+	tries := 0
+	err = b.retry(ctx, func(ctx context.Context) error {
+		tries++
+		ctx, cancel := b.bound(ctx, 0)
+		defer cancel()
+		return b.service.Remove(ctx, o)
+	})
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && tries > 1:
+		return nil // an earlier try was carried out and not acknowledged
+	case errors.Is(err, ErrRefused):
+		return fault.TryAgain(fmt.Errorf("remove %s: %w", name, store.ErrChanged))
+	}
+	return b.failed("remove", name, err)
+}

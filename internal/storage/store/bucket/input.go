@@ -1,0 +1,75 @@
+package bucket
+
+import (
+	"context"
+	"io/fs"
+	"iter"
+
+	"latentbeam/internal/storage/store"
+)
+
+// Find describes the object under a key. Unlike a name of a Store, the key of an input may be any text.
+func (b *Bucket) Find(ctx context.Context, key string) (Object, error) {
+	if err := ctx.Err(); err != nil {
+		return Object{}, b.failed("open", key, err)
+	}
+	if key == "" || len(key) > keyBytesMax {
+		return Object{}, &fs.PathError{Op: "open", Path: b.url + "/" + key, Err: fs.ErrNotExist}
+	}
+	o, err := b.stat(ctx, key)
+	return o, b.failed("open", key, err)
+}
+
+// Objects yields the objects whose keys start with prefix, sorted by key. flat leaves out keys with a slash behind the
+// prefix. An error ends the list.
+func (b *Bucket) Objects(ctx context.Context, prefix string, flat bool) iter.Seq2[Object, error] {
+	return func(yield func(Object, error) bool) {
+		for objects, err := range b.pages(ctx, prefix, flat) {
+			if err != nil {
+				yield(Object{}, err)
+				return
+			}
+			for _, o := range objects {
+				if !yield(o, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Read opens a version of an object, as Find and Objects return it. ctx ends no read; Close does.
+func (b *Bucket) Read(ctx context.Context, o Object) store.Reader { return b.reader(ctx, o.Key, o) }
+
+// pages yields the pages of a listing. An error ends it; so does a listing without an end.
+func (b *Bucket) pages(ctx context.Context, prefix string, flat bool) iter.Seq2[[]Object, error] {
+	return func(yield func([]Object, error) bool) {
+		var p progress
+		for page, first := "", true; first || page != ""; first = false {
+			objects, next, err := b.page(ctx, prefix, flat, page)
+			if err != nil {
+				yield(nil, b.failed("list", prefix, err))
+				return
+			}
+			if !yield(objects, nil) {
+				return
+			}
+			if wrong := p.check(objects, page, next); wrong != "" {
+				yield(nil, b.contradicts("list", prefix, wrong))
+				return
+			}
+			page = next
+		}
+	}
+}
+
+// page is Service.List, tried again.
+func (b *Bucket) page(ctx context.Context, prefix string, flat bool, page string) (objects []Object, next string, err error) {
+	err = b.retryFor(ctx, prefix, func(ctx context.Context) (err error) {
+		ctx, cancel := b.bound(ctx, 0)
+		defer cancel()
+		objects, next, err = b.service.List(ctx, b.prefix+prefix, flat, page)
+		return err
+	})
+	return objects, next, err
+}

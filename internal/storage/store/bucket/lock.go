@@ -1,0 +1,362 @@
+package bucket
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+	"time"
+
+	"latentbeam/internal/storage/store"
+	"latentbeam/schemas/fault"
+)
+
+// Times of a lease. Whoever sees no heartbeat for leaseTime on its own clock takes the lease over: three heartbeats
+// are missing by then. The holder asks the bucket before it writes when its own last heartbeat is doubtTime old.
+const (
+	leaseTime = 60 * time.Second
+	beatTime  = 15 * time.Second
+	doubtTime = 45 * time.Second
+	lookTime  = 5 * time.Second // between two looks at somebody else's lease
+)
+
+// record is the content of a lock's object.
+type record struct {
+	store.Owner
+	Token   string `json:"token"`             // of this taking of the lock
+	Beat    int    `json:"beat"`              // counts heartbeats
+	Process string `json:"process,omitempty"` // see process
+	Free    bool   `json:"free,omitempty"`
+}
+
+// found is a record as the bucket holds it.
+type found struct {
+	record
+	version Version // Absent: nobody ever took the lock
+	echo    bool    // an earlier write of the same lease, found there
+}
+
+func (f found) free() bool { return f.version == Absent || f.Free }
+
+// lease is a lock of this store.
+type lease struct {
+	bucket *Bucket
+	name   string
+
+	token   string
+	mu      chan bool // full while the record is written: a lock that waits for the network
+	held    bool      // the lock was taken
+	found             // as last written
+	renewed time.Time // when the last write that was acknowledged began
+	lost    bool
+	stop    func() // the heartbeat
+}
+
+// Lock implements store.Store. Where somebody holds the lock, it watches for a sign of life: at most leaseTime.
+func (b *Bucket) Lock(ctx context.Context, name, owner string) (release func(), err error) {
+	if err := b.begin(ctx, "lock", name); err != nil {
+		return nil, err
+	}
+	l := &lease{bucket: b, name: name, token: rand.Text(), mu: make(chan bool, 1)}
+	l.record = record{Owner: store.NewOwner(owner), Token: l.token, Process: process()}
+	b.mu.Lock()
+	if b.lease != nil {
+		b.mu.Unlock()
+		return nil, fmt.Errorf("lock %s: this run already holds a lock on %s", name, b.url)
+	}
+	b.lease = l
+	b.mu.Unlock()
+	if err := l.take(ctx); err != nil {
+		l.end()
+		return nil, err
+	}
+	return sync.OnceFunc(l.release), nil
+}
+
+// take makes the lease this process's.
+func (l *lease) take(ctx context.Context) error {
+	for patience := l.bucket.patience(); ; {
+		there, err := l.bucket.read(ctx, l.name)
+		if err != nil {
+			return l.bucket.failed("lock", l.name, err)
+		}
+		if there, err = l.bucket.watch(ctx, l.name, there); err != nil {
+			return err
+		}
+		err = l.claim(ctx, there.version)
+		if !errors.Is(err, ErrRefused) {
+			return l.bucket.failed("lock", l.name, err)
+		}
+		there, err = l.bucket.read(ctx, l.name) // another one was faster
+		if err != nil {
+			return l.bucket.failed("lock", l.name, err)
+		}
+		if !there.free() {
+			return l.bucket.locked(l.name, there)
+		}
+		seen := seenRefusedOwn
+		if there.version == Absent {
+			seen = seenRefusedAbsent
+		}
+		if err := patience.again(ctx, "lock", l.name, seen); err != nil {
+			return err
+		}
+	}
+}
+
+// claim writes the first record over the version given. The heartbeat waits for it.
+func (l *lease) claim(ctx context.Context, old Version) error {
+	l.mu <- true
+	defer func() { <-l.mu }()
+	if l.stop == nil {
+		l.stop = l.bucket.clock.Every(beatTime, l.beat)
+	}
+	l.version = old
+	err := l.write(ctx, l.record)
+	l.held = err == nil
+	return err
+}
+
+// write gives the lease's object a new record; mu is held. The error is the service's. Where the bucket already has
+// a record of this lease, an earlier write was carried out and not acknowledged, perhaps long ago. Whoever watches counts
+// from that one, so it is no heartbeat of now: another record is written over it.
+func (l *lease) write(ctx context.Context, r record) error {
+	for patience := l.bucket.patience(); ; {
+		begun := l.bucket.clock.Now()
+		there, err := l.bucket.swap(ctx, l.name, l.version, r)
+		switch {
+		case err != nil:
+			return err
+		case there.echo:
+			l.version, r.Beat = there.version, there.Beat+1
+			if err := patience.again(ctx, "lock", l.name, seenRefusedOwn); err != nil {
+				return err
+			}
+		default:
+			l.record, l.version, l.renewed = r, there.version, begun
+			return nil
+		}
+	}
+}
+
+// beat shows that this process lives.
+func (l *lease) beat() {
+	l.mu <- true
+	defer func() { <-l.mu }()
+	ctx, cancel := context.WithTimeout(context.Background(), leaseTime)
+	defer cancel()
+	_ = l.renew(ctx) // a failed one is tried again at the next heartbeat, and before the next write
+}
+
+// renew writes the next heartbeat; mu is held.
+func (l *lease) renew(ctx context.Context) error {
+	if !l.held || l.lost {
+		return nil
+	}
+	r := l.record
+	r.Beat++
+	err := l.write(ctx, r)
+	if errors.Is(err, ErrRefused) || errors.Is(err, fs.ErrNotExist) {
+		l.lost = true
+		return nil
+	}
+	return err
+}
+
+// mine is ErrLost where the lock of this store may be another one's.
+func (b *Bucket) mine(ctx context.Context) error {
+	b.mu.Lock()
+	l := b.lease
+	b.mu.Unlock()
+	if l == nil {
+		return nil
+	}
+	l.mu <- true
+	defer func() { <-l.mu }()
+	if l.held && !l.lost && b.since(l.renewed) > doubtTime {
+		if err := l.renew(ctx); err != nil {
+			return b.failed("renew the lock", l.name, err)
+		}
+	}
+	if l.held && l.lost {
+		return fault.TryAgain(fmt.Errorf("write to %s: %w: this process was silent for too long", b.url, store.ErrLost))
+	}
+	return nil
+}
+
+// since is how long ago a time was, by the clock that says more: one of them stands still while a machine sleeps.
+func (b *Bucket) since(t time.Time) time.Duration {
+	now := b.clock.Now()
+	return max(now.Sub(t), now.Round(0).Sub(t.Round(0)))
+}
+
+// release gives the lock back. A bucket out of reach frees it by time.
+func (l *lease) release() {
+	l.mu <- true
+	if !l.lost {
+		ctx, cancel := context.WithTimeout(context.Background(), leaseTime)
+		_ = l.write(ctx, record{Owner: l.Owner, Token: l.Token, Beat: l.Beat + 1, Free: true})
+		cancel()
+	}
+	l.held = false
+	<-l.mu
+	l.end()
+}
+
+// end forgets the lease.
+func (l *lease) end() {
+	if l.stop != nil {
+		l.stop()
+	}
+	l.bucket.mu.Lock()
+	defer l.bucket.mu.Unlock()
+	l.bucket.lease = nil
+}
+
+// Held implements store.Store. Where somebody holds the lock, it watches for a sign of life: at most leaseTime.
+func (b *Bucket) Held(ctx context.Context, name string) error {
+	if err := b.begin(ctx, "look at the lock", name); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	l := b.lease
+	b.mu.Unlock()
+	there, err := b.read(ctx, name)
+	if err != nil {
+		return b.failed("look at the lock", name, err)
+	}
+	if l != nil && l.name == name && there.Token == l.token {
+		return b.locked(name, there)
+	}
+	_, err = b.watch(ctx, name, there)
+	return err
+}
+
+// watch returns once the lock is free or its holder dead, or else the *LockedError.
+func (b *Bucket) watch(ctx context.Context, name string, there found) (found, error) {
+	begun := b.clock.Now()
+	for !there.free() && !died(there.record) {
+		rest := leaseTime - b.clock.Now().Sub(begun)
+		if rest <= 0 {
+			return there, nil
+		}
+		if err := b.clock.Sleep(ctx, min(rest, lookTime)); err != nil {
+			return there, b.failed("lock", name, err)
+		}
+		now, err := b.read(ctx, name)
+		if err != nil {
+			return there, b.failed("lock", name, err)
+		}
+		if now.version != there.version && !now.free() {
+			return now, b.locked(name, now)
+		}
+		there = now
+	}
+	return there, nil
+}
+
+// locked is the error about a lock that is held.
+func (b *Bucket) locked(name string, f found) error {
+	return fault.TryAgain(&store.LockedError{URL: b.url, Lock: name, Owner: f.Owner})
+}
+
+// read reads a lock's object. A missing one has no version. One that is replaced meanwhile is read again.
+func (b *Bucket) read(ctx context.Context, name string) (f found, err error) {
+	for patience := b.patience(); ; {
+		if f, err = b.readOnce(ctx, name); !errors.Is(err, store.ErrChanged) {
+			return f, err
+		}
+		if err := patience.again(ctx, "read the lock", name, seenOtherVersion); err != nil {
+			return found{}, err
+		}
+	}
+}
+
+// readOnce is read for one try: store.ErrChanged where the object is replaced meanwhile.
+func (b *Bucket) readOnce(ctx context.Context, name string) (f found, err error) {
+	r, err := b.Open(ctx, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return found{}, nil
+	}
+	if err != nil {
+		return found{}, err
+	}
+	defer r.Close()
+	text := make([]byte, min(r.Size(), maxRecord))
+	if _, err := r.ReadAt(text, 0); err != nil && len(text) > 0 {
+		return found{}, err
+	}
+	f.version, f.record = r.(*reader).object.Version, parseRecord(text)
+	return f, nil
+}
+
+// maxRecord bounds what is read of a lock's object, in bytes.
+const maxRecord = 1 << 16
+
+// parseRecord reads a lock's object. One that cannot be read has an unknown holder.
+func parseRecord(text []byte) record {
+	var r record
+	if json.Unmarshal(text, &r) != nil {
+		return record{}
+	}
+	return r
+}
+
+// swap writes a record if the lock's object still has the version given, and returns what the bucket holds then. The error
+// is the service's.
+func (b *Bucket) swap(ctx context.Context, name string, old Version, r record) (found, error) {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return found{}, err
+	}
+	c := content(name, append(text, '\n'))
+	c.Changes = true
+	version, err := b.write(ctx, name, old, c)
+	if !errors.Is(err, ErrRefused) {
+		return found{record: r, version: version}, err
+	}
+	there, readErr := b.read(ctx, name)
+	switch {
+	case readErr != nil:
+		return found{}, readErr
+	case there.Token == r.Token:
+		there.echo = true
+		return there, nil
+	}
+	return found{}, err
+}
+
+// CleanTemps implements store.Store. A bucket shows no object that is not whole, so there is nothing to remove but old
+// uploads in parts, which nobody sees and somebody pays; but
+// what the dead have begun, a process that was only paused could still finish. So their locks are taken from them.
+func (b *Bucket) CleanTemps(ctx context.Context, free ...string) (int, error) {
+	if err := b.begin(ctx, "clean temporary files", free...); err != nil {
+		return 0, err
+	}
+	b.mu.Lock()
+	l := b.lease
+	b.mu.Unlock()
+	if l == nil {
+		return 0, errors.New("clean temporary files: the output is not locked by this run")
+	}
+	if err := b.mine(ctx); err != nil {
+		return 0, err
+	}
+	for _, name := range free {
+		if name == l.name {
+			continue
+		}
+		there, err := b.read(ctx, name)
+		if err == nil && !there.free() {
+			_, err = b.swap(ctx, name, there.version, record{Owner: there.Owner, Token: l.Token, Free: true})
+		}
+		if err != nil && !errors.Is(err, ErrRefused) {
+			return 0, b.failed("clean", name, err)
+		}
+	}
+	n, err := b.cleanUploads(ctx)
+	return n, b.failed("clean", "", err)
+}

@@ -1,0 +1,207 @@
+package bucket
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"sync"
+	"time"
+
+	"latentbeam/internal/storage/store"
+	"latentbeam/schemas/fault"
+)
+
+// putsAtOnce is how many objects one Put sends at the same time.
+const putsAtOnce = 8
+
+// Put implements store.Store.
+func (b *Bucket) Put(ctx context.Context, objects ...store.Object) error {
+	for _, o := range objects {
+		if err := b.begin(ctx, "publish", o.Name); err != nil {
+			return err
+		}
+	}
+	errs := make([]error, len(objects))
+	room := make(chan bool, putsAtOnce)
+	var wg sync.WaitGroup
+	for i := 1; i < len(objects); i++ {
+		wg.Go(func() {
+			room <- true
+			defer func() { <-room }()
+			errs[i] = b.put(ctx, objects[i])
+		})
+	}
+	if len(objects) > 0 {
+		errs[0] = b.put(ctx, objects[0])
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil && !errors.Is(err, store.ErrConflict) {
+			return err
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (b *Bucket) put(ctx context.Context, o store.Object) error {
+	fault.Point(fault.StorePutTempWritten)
+	if err := b.mine(ctx); err != nil {
+		return err
+	}
+	for patience := b.patience(); ; {
+		_, err := b.write(ctx, o.Name, Absent, content(o.Name, o.Data))
+		if !errors.Is(err, ErrRefused) {
+			fault.Point(fault.StorePutRenamed)
+			return b.failed("publish", o.Name, err)
+		}
+		conflict, err := b.compare(ctx, o)
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // somebody removed it since
+			err = patience.again(ctx, "publish", o.Name, seenRefusedAbsent)
+		case errors.Is(err, store.ErrChanged):
+			err = patience.again(ctx, "publish", o.Name, seenOtherVersion)
+		case conflict != nil:
+			return conflict
+		case err == nil:
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// compare looks at the object that has the name of o.
+func (b *Bucket) compare(ctx context.Context, o store.Object) (*store.ConflictError, error) {
+	there, err := b.Open(ctx, o.Name)
+	if err != nil {
+		return nil, err
+	}
+	defer there.Close()
+	return store.Compare(there, o)
+}
+
+// content is what a small object holds.
+func content(name string, data []byte) Content {
+	return Content{ReaderAt: bytes.NewReader(data), Size: int64(len(data)), Type: typeOf(name)}
+}
+
+// write is Service.Write, tried again. A refused write may be the echo of an earlier try. The error is the service's.
+func (b *Bucket) write(ctx context.Context, name string, old Version, c Content) (v Version, err error) {
+	if p := b.inParts(c.Size); p != nil {
+		return b.writeParts(ctx, p, name, old, c)
+	}
+	err = b.retry(ctx, func(ctx context.Context) (err error) {
+		ctx, cancel := b.bound(ctx, c.Size)
+		defer cancel()
+		v, err = b.service.Write(ctx, b.prefix+name, old, c)
+		return err
+	})
+	return v, err
+}
+
+// Replace implements store.Store. The content is gathered before anything is sent.
+func (b *Bucket) Replace(ctx context.Context, name string, write func(io.Writer) error) error {
+	if err := b.begin(ctx, "replace", name); err != nil {
+		return err
+	}
+	old, err := b.stat(ctx, name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return b.failed("replace", name, err)
+	}
+	fault.Point(fault.StoreReplaceTempCreated)
+	s := &spool{}
+	defer s.drop()
+	if err := write(s); err != nil {
+		return err
+	}
+	fault.Point(fault.StoreReplaceTempWritten)
+	if err := ctx.Err(); err != nil {
+		return b.failed("replace", name, err)
+	}
+	if err := b.mine(ctx); err != nil {
+		return err
+	}
+	c := Content{ReaderAt: s, Size: s.size, Type: typeOf(name), Changes: true}
+	_, err = b.write(ctx, name, old.Version, c)
+	fault.Point(fault.StoreReplaceRenamed)
+	if errors.Is(err, ErrRefused) {
+		return b.replaced(ctx, name, c)
+	}
+	return b.failed("replace", name, err)
+}
+
+// replaced is nil where the object has the content already: an earlier try was not acknowledged.
+func (b *Bucket) replaced(ctx context.Context, name string, c Content) error {
+	changed := fault.TryAgain(fmt.Errorf("replace %s/%s: another process did it at the same time: %w", b.url, name, store.ErrChanged))
+	there, err := b.Open(ctx, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return changed
+	}
+	if err != nil {
+		return err
+	}
+	defer there.Close()
+	if there.Size() != c.Size {
+		return changed
+	}
+	equal, err := sameBytes(io.NewSectionReader(there, 0, c.Size), io.NewSectionReader(c, 0, c.Size))
+	if err == nil && !equal || errors.Is(err, store.ErrChanged) {
+		return changed
+	}
+	return err
+}
+
+// sameBytes compares two readers of one length.
+func sameBytes(a, b io.Reader) (bool, error) {
+	x, y := make([]byte, 1<<20), make([]byte, 1<<20)
+	for {
+		n, err := io.ReadFull(a, x)
+		m, err2 := io.ReadFull(b, y)
+		if !bytes.Equal(x[:n], y[:m]) {
+			return false, nil
+		}
+		if err == io.EOF || err == io.ErrUnexpectedEOF {
+			return true, nil
+		}
+		if err != nil || err2 != nil {
+			return false, errors.Join(err, err2)
+		}
+	}
+}
+
+// Time that one request may take: a share for the request, and a rate for its bytes.
+const (
+	requestTime  = 60 * time.Second
+	slowestBytes = 128 << 10 // a second
+)
+
+// bound ends a request that has stopped to move. It ends what ctx lasts too.
+func (b *Bucket) bound(ctx context.Context, bytes int64) (context.Context, context.CancelFunc) {
+	limit := requestTime + time.Duration(bytes/slowestBytes)*time.Second
+	return context.WithTimeoutCause(ctx, limit, errSlow)
+}
+
+// errSlow is why bound ends a request.
+var errSlow = errors.New("no answer in time")
+
+// types are those of the objects that an output has. Browsers open a gallery by them.
+var types = map[string]string{
+	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+	".json": "application/json", ".jsonl": "application/x-ndjson", ".yaml": "text/plain; charset=utf-8",
+	".txt": "text/plain; charset=utf-8", ".csv": "text/csv; charset=utf-8", ".mp4": "video/mp4", ".webm": "video/webm",
+	".mkv": "video/x-matroska", ".gif": "image/gif", ".png": "image/png", ".jpg": "image/jpeg", ".webp": "image/webp",
+	".svg": "image/svg+xml", ".parquet": "application/vnd.apache.parquet",
+}
+
+// typeOf is the media type of an object.
+func typeOf(name string) string {
+	if t, found := types[path.Ext(name)]; found {
+		return t
+	}
+	return "application/octet-stream"
+}

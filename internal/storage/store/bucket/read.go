@@ -1,0 +1,130 @@
+package bucket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"sync"
+
+	"latentbeam/internal/storage/store"
+)
+
+// windowBytes is how much a reader fetches for a small read, and windows how many of them it keeps.
+const (
+	windowBytes = 1 << 20
+	windows     = 4
+)
+
+// Open implements store.Store.
+func (b *Bucket) Open(ctx context.Context, name string) (store.Reader, error) {
+	if err := b.begin(ctx, "open", name); err != nil {
+		return nil, err
+	}
+	o, err := b.stat(ctx, name)
+	if err != nil {
+		return nil, b.failed("open", name, err)
+	}
+	return b.reader(ctx, name, o), nil
+}
+
+// reader reads an object; name is what errors call it.
+func (b *Bucket) reader(ctx context.Context, name string, o Object) *reader {
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	return &reader{bucket: b, name: name, object: o, ctx: ctx, stop: stop}
+}
+
+// reader reads one version of an object.
+type reader struct {
+	bucket *Bucket
+	name   string
+	object Object
+	ctx    context.Context // of all reads, until Close
+	stop   context.CancelFunc
+
+	mu     sync.Mutex
+	near   [windows]window
+	oldest int
+}
+
+// window is a part of the object that was fetched.
+type window struct {
+	offset int64
+	data   []byte
+}
+
+// Size implements store.Reader.
+func (r *reader) Size() int64 { return r.object.Size }
+
+// Close implements store.Reader.
+func (r *reader) Close() error {
+	r.stop()
+	return nil
+}
+
+// ReadAt implements store.Reader.
+func (r *reader) ReadAt(p []byte, offset int64) (int, error) {
+	if offset < 0 {
+		return 0, fmt.Errorf("read %s: negative offset %d", r.name, offset)
+	}
+	want := min(int64(len(p)), max(r.object.Size-offset, 0))
+	n := 0
+	for int64(n) < want {
+		m, err := r.some(p[n:want], offset+int64(n))
+		n += m
+		if err != nil {
+			return n, err
+		}
+	}
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// some reads at least one byte of p, which lies within the object.
+func (r *reader) some(p []byte, offset int64) (int, error) {
+	if len(p) >= windowBytes {
+		if err := r.fetch(p, offset); err != nil {
+			return 0, err
+		}
+		return len(p), nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, w := range r.near {
+		if offset >= w.offset && offset < w.offset+int64(len(w.data)) {
+			return copy(p, w.data[offset-w.offset:]), nil
+		}
+	}
+	start := offset / windowBytes * windowBytes
+	w := window{start, make([]byte, min(windowBytes, r.object.Size-start))}
+	if err := r.fetch(w.data, start); err != nil {
+		return 0, err
+	}
+	r.near[r.oldest] = w
+	r.oldest = (r.oldest + 1) % windows
+	return copy(p, w.data[offset-start:]), nil
+}
+
+// fetch fills p. What was read before a connection broke is not read again.
+func (r *reader) fetch(p []byte, offset int64) error {
+	n := 0
+	err := r.bucket.retryFor(r.ctx, r.object.Key, func(ctx context.Context) error {
+		ctx, cancel := r.bucket.bound(ctx, int64(len(p)-n))
+		defer cancel()
+		body, err := r.bucket.service.Read(ctx, r.object, offset+int64(n), int64(len(p)-n))
+		if err != nil {
+			return err
+		}
+		defer body.Close()
+		m, err := io.ReadFull(body, p[n:])
+		n += m
+		return err
+	})
+	if errors.Is(err, ErrRefused) || errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read %s/%s: %w", r.bucket.url, r.name, store.ErrChanged)
+	}
+	return r.bucket.failed("read", r.name, err)
+}

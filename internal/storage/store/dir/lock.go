@@ -1,0 +1,128 @@
+package dir
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"latentbeam/internal/storage/store"
+	"latentbeam/schemas/fault"
+)
+
+// Lock takes the lock called name for this process without waiting, or answers *LockedError. The
+// death of the process, however it comes, releases it. The file stays after release: removing it
+// would let two processes lock two files of one name. A Dir holds at most one lock at a time.
+func (d *Dir) Lock(ctx context.Context, name, owner string) (release func(), err error) {
+	if err := checkCall(ctx, name); err != nil {
+		return nil, err
+	}
+	if held := d.setScope(noScope, scopeOf(name)); !held {
+		return nil, fmt.Errorf("lock %s: this run already holds a lock on %s", name, d.path)
+	}
+	lock, err := d.flock(name)
+	if err == nil {
+		err = d.signLock(name, owner)
+		if err != nil {
+			lock.Unlock()
+		}
+	}
+	if err != nil {
+		d.setScope(scopeOf(name), noScope)
+		return nil, err
+	}
+	d.held = lock // whoever sets the scope has it alone
+	return sync.OnceFunc(func() {
+		lock, d.held = d.held, nil
+		d.setScope(scopeOf(name), noScope)
+		lock.Unlock()
+	}), nil
+}
+
+// Held answers the *LockedError of whoever holds the lock called name, and nil where nobody does. It takes
+// nothing.
+func (d *Dir) Held(ctx context.Context, name string) error {
+	if err := checkCall(ctx, name); err != nil {
+		return err
+	}
+	lock := flock.New(filepath.Join(d.path, filepath.FromSlash(name)), flock.SetFlag(os.O_RDONLY))
+	free, err := lock.TryRLock() // shared: two that look do not see each other
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return d.failed("lock", name, err)
+	case !free:
+		return fault.TryAgain(&store.LockedError{URL: d.path, Lock: name, Owner: d.readOwner(name)})
+	}
+	return lock.Unlock()
+}
+
+// setScope changes the scope of temporary names from one value to another, or reports false.
+func (d *Dir) setScope(from, to string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.scope != from {
+		return false
+	}
+	d.scope = to
+	return true
+}
+
+// flock locks the file. The first open goes through os.Root, which refuses a link out of the
+// output; flock then opens the same name by path.
+func (d *Dir) flock(name string) (*flock.Flock, error) {
+	if _, err := d.ensureDir(path.Dir(name)); err != nil {
+		return nil, err
+	}
+	f, err := d.root.OpenFile(name, os.O_RDWR|os.O_CREATE, fileMode)
+	if err != nil {
+		return nil, d.failed("open lock", name, err)
+	}
+	f.Close()
+	lock := flock.New(filepath.Join(d.path, filepath.FromSlash(name)), flock.SetPermissions(fileMode))
+	locked, err := lock.TryLock()
+	if err != nil {
+		return nil, d.failed("lock", name, err)
+	}
+	if !locked {
+		return nil, fault.TryAgain(&store.LockedError{URL: d.path, Lock: name, Owner: d.readOwner(name)})
+	}
+	return lock, nil
+}
+
+// signLock writes who holds the lock into the locked file itself; a rename would unlock it.
+func (d *Dir) signLock(name, owner string) error {
+	text, err := json.Marshal(store.NewOwner(owner))
+	if err != nil {
+		return fmt.Errorf("lock %s: %w", name, err)
+	}
+	if err := d.root.WriteFile(name, append(text, '\n'), fileMode); err != nil {
+		return d.failed("write lock", name, err)
+	}
+	return nil
+}
+
+// readOwner reads the holder's line. The holder writes it just after locking, so an empty file is
+// looked at once more.
+func (d *Dir) readOwner(name string) store.Owner {
+	var owner store.Owner
+	for range 2 {
+		text, err := d.root.ReadFile(name)
+		if err == nil && json.Unmarshal(text, &owner) == nil {
+			return owner
+		}
+		if errors.Is(err, os.ErrNotExist) {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return store.Owner{}
+}

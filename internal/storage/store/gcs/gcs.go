@@ -1,0 +1,183 @@
+// Package gcs speaks to buckets of Google Cloud Storage. Credentials are the application default ones;
+// STORAGE_EMULATOR_HOST names another server.
+package gcs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"cloud.google.com/go/storage"
+	"google.golang.org/api/googleapi"
+	"google.golang.org/api/iterator"
+	"google.golang.org/api/option"
+
+	"latentbeam/internal/storage/store/bucket"
+	"latentbeam/schemas/fault"
+)
+
+// Scheme of addresses.
+const Scheme = "gs"
+
+const (
+	chunkBytes = 16 << 20 // of an upload that goes on behind a broken connection; smaller objects go in one request
+	pageKeys   = 1000
+)
+
+// Open opens the bucket of an address. transport is nil but in tests; with one there are no credentials.
+func Open(ctx context.Context, at bucket.Address, transport http.RoundTripper, o bucket.Options) (*bucket.Bucket, error) {
+	options := []option.ClientOption{storage.WithJSONReads()}
+	if transport != nil {
+		options = append(options, option.WithHTTPClient(&http.Client{Transport: transport}), option.WithoutAuthentication())
+	}
+	client, err := storage.NewClient(context.WithoutCancel(ctx), options...)
+	if err != nil {
+		return nil, fault.Usage(fmt.Errorf("open %s: %s; set up application default credentials", at, bucket.Redact(err.Error())))
+	}
+	client.SetRetry(storage.WithPolicy(storage.RetryNever))
+	return bucket.New(&service{client.Bucket(at.Bucket)}, at, o), nil
+}
+
+type service struct{ bucket *storage.BucketHandle }
+
+// Close implements bucket.Service. The client keeps its connections, which readers may still use.
+func (s *service) Close() {}
+
+func object(a *storage.ObjectAttrs) bucket.Object {
+	return bucket.Object{Key: a.Name, Version: bucket.Version(strconv.FormatInt(a.Generation, 10)), Size: a.Size, Time: a.Updated,
+		Sum: fmt.Sprintf("crc32c:%08x", a.CRC32C)}
+}
+
+func generation(v bucket.Version) int64 {
+	n, _ := strconv.ParseInt(string(v), 10, 64)
+	return n
+}
+
+// Stat implements bucket.Service.
+func (s *service) Stat(ctx context.Context, key string) (bucket.Object, error) {
+	attrs, err := s.bucket.Object(key).Attrs(ctx)
+	if err != nil {
+		return bucket.Object{}, translate(err)
+	}
+	return object(attrs), nil
+}
+
+// Read implements bucket.Service.
+func (s *service) Read(ctx context.Context, o bucket.Object, offset, length int64) (io.ReadCloser, error) {
+	r, err := s.bucket.Object(o.Key).Generation(generation(o.Version)).NewRangeReader(ctx, offset, length)
+	if err != nil {
+		return nil, translate(err)
+	}
+	return body{r}, nil
+}
+
+// body translates the errors of a body.
+type body struct{ *storage.Reader }
+
+// Read implements io.Reader.
+func (r body) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	if err != nil && err != io.EOF {
+		err = translate(err)
+	}
+	return n, err
+}
+
+// Write implements bucket.Service.
+func (s *service) Write(ctx context.Context, key string, old bucket.Version, c bucket.Content) (bucket.Version, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends an upload that is not closed
+	condition := storage.Conditions{DoesNotExist: true}
+	if old != bucket.Absent {
+		condition = storage.Conditions{GenerationMatch: generation(old)}
+	}
+	o := s.bucket.Object(key).If(condition)
+	if c.Size > chunkBytes {
+		o = o.Retryer(storage.WithPolicy(storage.RetryIdempotent))
+	}
+	w := o.NewWriter(ctx)
+	w.ContentType = c.Type
+	if c.Changes {
+		w.CacheControl = "no-cache"
+	}
+	w.ChunkSize = 0
+	if c.Size > chunkBytes {
+		w.ChunkSize = chunkBytes
+	}
+	if _, err := io.Copy(w, io.NewSectionReader(c, 0, c.Size)); err != nil {
+		return bucket.Absent, translate(err)
+	}
+	if err := w.Close(); err != nil {
+		return bucket.Absent, translate(err)
+	}
+	return object(w.Attrs()).Version, nil
+}
+
+// Parts implements bucket.Service: Write sends large objects in parts by itself.
+func (s *service) Parts() *bucket.Parts { return nil }
+
+// List implements bucket.Service.
+func (s *service) List(ctx context.Context, prefix string, flat bool, page string) (objects []bucket.Object, next string, err error) {
+	query := &storage.Query{Prefix: prefix}
+	if flat {
+		query.Delimiter = "/"
+	}
+	if err := query.SetAttrSelection([]string{"Name", "Size", "Generation", "Updated", "CRC32C"}); err != nil {
+		return nil, "", err
+	}
+	all := s.bucket.Objects(ctx, query)
+	answer := all.PageInfo()
+	answer.Token, answer.MaxSize = page, pageKeys
+	for more := true; more; more = answer.Remaining() > 0 { // one page: a full one may be many requests
+		a, err := all.Next()
+		if err == iterator.Done {
+			break
+		}
+		if translated := translate(err); errors.Is(translated, fs.ErrNotExist) {
+			return nil, "", &bucket.Refusal{Status: http.StatusNotFound, Code: "notFound"}
+		} else if translated != nil {
+			return nil, "", translated
+		}
+		if a.Prefix == "" {
+			objects = append(objects, object(a))
+		}
+	}
+	return objects, answer.Token, nil
+}
+
+// Remove implements bucket.Service.
+func (s *service) Remove(ctx context.Context, o bucket.Object) error {
+	return translate(s.bucket.Object(o.Key).If(storage.Conditions{GenerationMatch: generation(o.Version)}).Delete(ctx))
+}
+
+// translate makes the errors that bucket knows.
+func translate(err error) error {
+	var answer *googleapi.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, storage.ErrBucketNotExist):
+		return &bucket.Refusal{Status: http.StatusNotFound, Code: "notFound"}
+	case errors.Is(err, storage.ErrObjectNotExist):
+		return fs.ErrNotExist
+	case !errors.As(err, &answer):
+		return err
+	case answer.Code == http.StatusPreconditionFailed, answer.Code == http.StatusNotModified:
+		return bucket.ErrRefused
+	case answer.Code == http.StatusNotFound:
+		if strings.Contains(answer.Message, "bucket does not exist") {
+			return &bucket.Refusal{Status: http.StatusNotFound, Code: "notFound"}
+		}
+		return fs.ErrNotExist
+	}
+	code := ""
+	if len(answer.Errors) > 0 {
+		code = answer.Errors[0].Reason
+	}
+	return &bucket.Refusal{Status: answer.Code, Code: code, Text: answer.Message}
+}

@@ -1,0 +1,84 @@
+// Package open finds the store of an output's address. A new kind of store gets its scheme here.
+package open
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"latentbeam/internal/storage/store"
+	"latentbeam/internal/storage/store/bucket"
+	"latentbeam/internal/storage/store/dir"
+	"latentbeam/internal/storage/store/gcs"
+	"latentbeam/internal/storage/store/s3"
+	"latentbeam/internal/storage/store/web"
+	"latentbeam/schemas/fault"
+)
+
+// Output opens the store at url, a path or the address of a bucket's prefix, and creates what is missing. A bucket
+// itself must be there.
+func Output(ctx context.Context, url string) (store.Store, error) {
+	if store.HasScheme(url) {
+		b, err := inBucket(ctx, url)
+		if err != nil {
+			return nil, err
+		}
+		if err := b.Look(ctx); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		return b, nil
+	}
+	return result(dir.Open(url))
+}
+
+// Existing opens the store at url only to read it: where there is none, it answers fs.ErrNotExist and creates
+// nothing.
+func Existing(ctx context.Context, url string) (store.Store, error) {
+	if store.HasScheme(url) {
+		b, err := inBucket(ctx, url)
+		if err != nil {
+			return nil, err
+		}
+		if err := b.Look(ctx); err != nil {
+			return nil, err
+		}
+		return b, nil
+	}
+	return result(dir.Look(url))
+}
+
+// inBucket opens the store of an address such as gs://bucket/prefix.
+func inBucket(ctx context.Context, url string) (*bucket.Bucket, error) {
+	scheme, _, _ := strings.Cut(url, "://")
+	if scheme != gcs.Scheme && scheme != s3.Scheme {
+		return nil, fault.Usage(fmt.Errorf("open output %s: there is no store for %s:// addresses, only for paths, gs:// and "+
+			"s3://: mount it, and give the path", bucket.Redact(url), scheme))
+	}
+	at, err := bucket.ParseAddress(url)
+	if err != nil {
+		return nil, err
+	}
+	return Bucket(ctx, at, bucket.Options{})
+}
+
+// Bucket opens what lies at an address of gs://, s3://, http:// or https://. The last two can only be read, by keys
+// (bucket.Find and bucket.Read), which are paths there.
+func Bucket(ctx context.Context, at bucket.Address, o bucket.Options) (*bucket.Bucket, error) {
+	switch at.Scheme {
+	case gcs.Scheme:
+		return gcs.Open(ctx, at, nil, o)
+	case s3.Scheme:
+		return s3.Open(ctx, at, nil, o)
+	}
+	return web.Open(at, nil, o)
+}
+
+// result keeps a failed store from being one that is not nil.
+func result(d *dir.Dir, err error) (store.Store, error) {
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}

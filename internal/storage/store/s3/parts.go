@@ -1,0 +1,101 @@
+package s3
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"net/http"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+
+	"latentbeam/internal/storage/store/bucket"
+)
+
+// Sizes of objects that are sent in parts. AWS takes parts from 5 MiB, 10,000 of them, and objects up to 5 TiB.
+const (
+	partBytes = 64 << 20
+	partsMost = 10_000
+)
+
+// Parts implements bucket.Service.
+func (s *service) Parts() *bucket.Parts {
+	return &bucket.Parts{Above: s.part, Bytes: s.part, Most: partsMost,
+		Begin: s.begin, Send: s.send, Finish: s.finish, Drop: s.drop, Begun: s.begun}
+}
+
+func (s *service) begin(ctx context.Context, key string, c bucket.Content) (string, error) {
+	upload, err := s.core.NewMultipartUpload(ctx, s.bucket, key, writing(c))
+	return upload, translate(err)
+}
+
+func (s *service) send(ctx context.Context, key, upload string, n int, part *io.SectionReader) (string, error) {
+	sum := sha256.New() // the service compares it; the client's own way, chunk by chunk, is not understood by every service
+	if _, err := io.Copy(sum, part); err != nil {
+		return "", err
+	}
+	if _, err := part.Seek(0, io.SeekStart); err != nil {
+		return "", err
+	}
+	sent, err := s.core.PutObjectPart(ctx, s.bucket, key, upload, n, part, part.Size(),
+		minio.PutObjectPartOptions{Sha256Hex: hex.EncodeToString(sum.Sum(nil)), DisableContentSha256: true})
+	return sent.ETag, gone(err)
+}
+
+func (s *service) finish(ctx context.Context, key, upload string, tags []string, old bucket.Version, c bucket.Content) (
+	bucket.Version, error,
+) {
+	parts := make([]minio.CompletePart, len(tags))
+	for i, tag := range tags {
+		parts[i] = minio.CompletePart{PartNumber: i + 1, ETag: tag}
+	}
+	options := minio.PutObjectOptions{}
+	onlyOver(&options, old)
+	info, err := s.core.CompleteMultipartUpload(ctx, s.bucket, key, upload, parts, options)
+	if err = gone(err); err != nil {
+		return bucket.Absent, refused(err, old)
+	}
+	return version(info.ETag), nil
+}
+
+func (s *service) drop(ctx context.Context, key, upload string) error {
+	if err := gone(s.core.AbortMultipartUpload(ctx, s.bucket, key, upload)); !errors.Is(err, bucket.ErrRefused) {
+		return err
+	}
+	return nil
+}
+
+func (s *service) begun(ctx context.Context, prefix string, before time.Time) (all []bucket.Upload, err error) {
+	for key, id, more := "", "", true; more; {
+		page, err := s.core.ListMultipartUploads(ctx, s.bucket, prefix, key, id, "", pageKeys)
+		switch err = translate(err); {
+		case errors.Is(err, fs.ErrNotExist): // the answer of some services where nothing has ever been sent in parts
+			return all, nil
+		case err != nil:
+			return nil, err
+		}
+		for _, u := range page.Uploads {
+			if u.Initiated.Before(before) {
+				all = append(all, bucket.Upload{Key: u.Key, ID: u.UploadID})
+			}
+		}
+		if page.IsTruncated && page.NextKeyMarker == key && page.NextUploadIDMarker == id {
+			return nil, &bucket.Refusal{Status: http.StatusOK, Text: "a page of the list of uploads names itself as the next page"}
+		}
+		key, id, more = page.NextKeyMarker, page.NextUploadIDMarker, page.IsTruncated
+	}
+	return all, nil
+}
+
+// gone translates the error of a request about an upload. One that is not known was finished or given up before.
+func gone(err error) error {
+	var answer minio.ErrorResponse
+	if errors.As(err, &answer) && (answer.Code == "NoSuchUpload" ||
+		answer.StatusCode == http.StatusNotFound && answer.Code != minio.NoSuchBucket) {
+		return bucket.ErrRefused
+	}
+	return translate(err)
+}

@@ -1,0 +1,267 @@
+// Package s3 speaks to buckets of S3 and of services that do as S3 does. They must refuse a PUT by If-None-Match
+// and If-Match; AWS, MinIO, R2 and Ceph do. The environment says the rest: see Environment.
+package s3
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"latentbeam/internal/storage/store/bucket"
+	"latentbeam/schemas/fault"
+)
+
+// Scheme of addresses.
+const Scheme = "s3"
+
+const pageKeys = 1000
+
+// Environment is what the environment says about S3.
+type Environment struct {
+	Endpoint  *url.URL // AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, or AWS itself
+	Region    string   // AWS_REGION, AWS_DEFAULT_REGION; empty: the service is asked
+	PathStyle bool     // AWS_S3_FORCE_PATH_STYLE: the bucket is in the path. Default: not with AWS.
+}
+
+// FromEnvironment reads the environment. An address with credentials in it is refused and not repeated.
+func FromEnvironment() (Environment, error) {
+	text := first("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+	e := Environment{Region: first("AWS_REGION", "AWS_DEFAULT_REGION"), PathStyle: text != ""}
+	u, err := url.Parse(cmp.Or(text, "https://s3.amazonaws.com"))
+	if err != nil || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.Scheme != "http" && u.Scheme != "https" {
+		return e, fault.Usage(errors.New("AWS_ENDPOINT_URL: want http(s)://host:port without a user and a path"))
+	}
+	e.Endpoint = u
+	switch style := os.Getenv("AWS_S3_FORCE_PATH_STYLE"); style {
+	case "":
+	case "true", "1":
+		e.PathStyle = true
+	case "false", "0":
+		e.PathStyle = false
+	default:
+		return e, fault.Usage(fmt.Errorf("AWS_S3_FORCE_PATH_STYLE: %q, want true or false", style))
+	}
+	return e, nil
+}
+
+func first(names ...string) string {
+	for _, name := range names {
+		if v := os.Getenv(name); v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// Open opens the bucket of an address. Credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, the file
+// of AWS_PROFILE, or the machine's role. transport is nil but in tests.
+func Open(_ context.Context, at bucket.Address, transport http.RoundTripper, o bucket.Options) (*bucket.Bucket, error) {
+	return openIn(at, transport, o, partBytes)
+}
+
+// openIn is Open with parts of a size.
+func openIn(at bucket.Address, transport http.RoundTripper, o bucket.Options, part int64) (*bucket.Bucket, error) {
+	core, err := connect(transport)
+	if err != nil {
+		return nil, fault.Usage(fmt.Errorf("open %s: %s", at, bucket.Redact(err.Error())))
+	}
+	for _, name := range []string{"AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID", "AWS_SESSION_TOKEN"} {
+		o.Secrets = append(o.Secrets, os.Getenv(name))
+	}
+	return bucket.New(&service{core, at.Bucket, part}, at, o), nil
+}
+
+// noPause takes out the pause that the client makes behind the only try that it is allowed. It is a variable of the
+// client's package; nobody else of this process speaks S3.
+var noPause = sync.OnceFunc(func() { minio.DefaultRetryUnit = 0 })
+
+// connect returns a client of what the environment names.
+func connect(transport http.RoundTripper) (*minio.Core, error) {
+	noPause()
+	env, err := FromEnvironment()
+	if err != nil {
+		return nil, err
+	}
+	lookup := minio.BucketLookupDNS
+	if env.PathStyle {
+		lookup = minio.BucketLookupPath
+	}
+	return minio.NewCore(env.Endpoint.Host, &minio.Options{
+		Creds: credentials.NewChainCredentials([]credentials.Provider{
+			&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{},
+		}),
+		Secure: env.Endpoint.Scheme == "https", Transport: transport, Region: env.Region, BucketLookup: lookup, MaxRetries: 1,
+	})
+}
+
+type service struct {
+	core   *minio.Core
+	bucket string
+	part   int64 // bytes of a part, and the size above which objects go in parts
+}
+
+// Close implements bucket.Service. The client keeps its connections, which readers may still use.
+func (s *service) Close() {}
+
+func version(etag string) bucket.Version { return bucket.Version(strings.Trim(etag, `"`)) }
+
+// Stat implements bucket.Service.
+func (s *service) Stat(ctx context.Context, key string) (bucket.Object, error) {
+	info, err := s.core.StatObject(ctx, s.bucket, key, minio.StatObjectOptions{})
+	if err != nil {
+		return bucket.Object{}, translate(err)
+	}
+	return bucket.Object{Key: key, Version: version(info.ETag), Size: info.Size, Time: info.LastModified,
+		Sum: sum(info)}, nil
+}
+
+// md5Tag is an entity tag that is the MD5 of an object: one that was sent in parts has another form.
+var md5Tag = regexp.MustCompile(`^[0-9a-f]{32}$`)
+
+// sum is the checksum that an entity tag is. It is none where the service encrypts with a key of the user.
+func sum(info minio.ObjectInfo) string {
+	const encrypted = "X-Amz-Server-Side-Encryption"
+	if !md5Tag.MatchString(string(version(info.ETag))) || strings.HasPrefix(info.Metadata.Get(encrypted), "aws:kms") ||
+		info.Metadata.Get(encrypted+"-Customer-Algorithm") != "" {
+		return ""
+	}
+	return "md5:" + string(version(info.ETag))
+}
+
+// Read implements bucket.Service.
+func (s *service) Read(ctx context.Context, o bucket.Object, offset, length int64) (io.ReadCloser, error) {
+	options := minio.GetObjectOptions{}
+	err := errors.Join(options.SetRange(offset, offset+length-1), options.SetMatchETag(string(o.Version)))
+	if err != nil {
+		return nil, err
+	}
+	body, info, _, err := s.core.GetObject(ctx, s.bucket, o.Key, options)
+	if err != nil {
+		return nil, translate(err)
+	}
+	if version(info.ETag) != o.Version { // a service that knows no If-Match of a GET
+		body.Close()
+		return nil, bucket.ErrRefused
+	}
+	return body, nil
+}
+
+// Write implements bucket.Service.
+func (s *service) Write(ctx context.Context, key string, old bucket.Version, c bucket.Content) (bucket.Version, error) {
+	options := writing(c)
+	options.DisableMultipart = true
+	options.DisableContentSha256 = c.Size == 0 // else the client sends no length over plain http
+	onlyOver(&options, old)
+	info, err := s.core.Client.PutObject(ctx, s.bucket, key, io.NewSectionReader(c, 0, c.Size), c.Size, options)
+	if err != nil {
+		return bucket.Absent, refused(err, old)
+	}
+	return version(info.ETag), nil
+}
+
+// writing are the options of a new object.
+func writing(c bucket.Content) (o minio.PutObjectOptions) {
+	o.ContentType = c.Type
+	if c.Changes {
+		o.CacheControl = "no-cache"
+	}
+	return o
+}
+
+// onlyOver makes a write depend on what is there.
+func onlyOver(o *minio.PutObjectOptions, old bucket.Version) {
+	if old == bucket.Absent {
+		o.SetMatchETagExcept("*")
+	} else {
+		o.SetMatchETag(string(old))
+	}
+}
+
+// refused is the error of a write over old.
+func refused(err error, old bucket.Version) error {
+	if err := translate(err); old == bucket.Absent || !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return bucket.ErrRefused // AWS answers 404 to If-Match where nothing is
+}
+
+// List implements bucket.Service.
+func (s *service) List(ctx context.Context, prefix string, flat bool, page string) (objects []bucket.Object, next string, err error) {
+	delimiter := ""
+	if flat {
+		delimiter = "/"
+	}
+	result, err := s.list(ctx, prefix, page, delimiter)
+	if err != nil {
+		return nil, "", translate(err)
+	}
+	for _, o := range result.Contents {
+		objects = append(objects, bucket.Object{Key: o.Key, Version: version(o.ETag), Size: o.Size, Time: o.LastModified})
+	}
+	if result.IsTruncated {
+		next = result.NextContinuationToken
+	}
+	return objects, next, nil
+}
+
+// list lists a page. The client's call knows no context; its transport bounds it.
+func (s *service) list(ctx context.Context, prefix, page, delimiter string) (result minio.ListBucketV2Result, err error) {
+	if err := ctx.Err(); err != nil {
+		return result, err
+	}
+	type answer struct {
+		minio.ListBucketV2Result
+		error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		result, err := s.core.ListObjectsV2(s.bucket, prefix, "", page, delimiter, pageKeys)
+		answers <- answer{result, err}
+	}()
+	select {
+	case <-ctx.Done():
+		return result, ctx.Err()
+	case a := <-answers:
+		return a.ListBucketV2Result, a.error
+	}
+}
+
+// Remove implements bucket.Service. Not every service knows a condition here, so there is none.
+func (s *service) Remove(ctx context.Context, o bucket.Object) error {
+	return translate(s.core.RemoveObject(ctx, s.bucket, o.Key, minio.RemoveObjectOptions{}))
+}
+
+// translate makes the errors that bucket knows.
+func translate(err error) error {
+	if err == nil {
+		return nil
+	}
+	var answer minio.ErrorResponse
+	if !errors.As(err, &answer) || answer.StatusCode == 0 && answer.Code == "" {
+		return err
+	}
+	switch {
+	case answer.Code == minio.NoSuchKey, answer.StatusCode == http.StatusNotFound && answer.Code != minio.NoSuchBucket:
+		return fs.ErrNotExist
+	case answer.Code == minio.PreconditionFailed, answer.StatusCode == http.StatusPreconditionFailed,
+		answer.StatusCode == http.StatusRequestedRangeNotSatisfiable: // a service that looks at the range before the version
+		return bucket.ErrRefused
+	}
+	status := answer.StatusCode
+	if status == 0 && answer.Code == minio.NoSuchBucket {
+		status = http.StatusNotFound
+	}
+	return &bucket.Refusal{Status: status, Code: answer.Code, Text: answer.Message}
+}

@@ -1,0 +1,19 @@
+package s3
+
+import (
+	"context"
+	"testing"
+
+	"latentbeam/internal/storage/store/bucket"
+	"latentbeam/internal/storage/store/bucket/buckettest"
+)
+
+func open(ctx context.Context, prefix string, o bucket.Options) (*bucket.Bucket, error) {
+	return Open(ctx, bucket.Address{Scheme: Scheme, Bucket: buckettest.Bucket, Prefix: prefix}, nil, o)
+}
+
+func TestLaws(t *testing.T) { buckettest.Laws(t, buckettest.S3(t), open) }
+
+func TestSchedules(t *testing.T) { buckettest.Schedules(t, buckettest.S3(t), openSmall) }
+
+func TestSecrets(t *testing.T) { buckettest.Secrets(t, buckettest.S3(t), open) }

@@ -1,0 +1,144 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"latentbeam/internal/storage/store"
+	"latentbeam/schemas/fault"
+)
+
+// crashContents are what the work of a crashed store makes.
+var crashContents = []string{"d/1", "one", "d/2", strings.Repeat("two", 100_000), "e/3", "three"}
+
+// crashWork does a bit of everything that changes an output.
+func (e *Env) crashWork(ctx context.Context, s store.Store) error {
+	if err := s.Put(ctx, objects(crashContents...)...); err != nil {
+		return err
+	}
+	if err := s.Replace(ctx, "t", text("new ", "content")); err != nil {
+		return err
+	}
+	if err := s.Remove(ctx, "old"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return s.Put(ctx, objects(crashContents[:2]...)...)
+}
+
+// crash lets a store stop for ever at each of its fault points in turn, and another one go on.
+func crash(e *Env) error {
+	if e.Die == nil {
+		return nil
+	}
+	defer fault.SetHook(nil)
+	var points atomic.Int64
+	e.put(e.open(), "old", "x")
+	fault.SetHook(func(name string) {
+		if strings.HasPrefix(name, "store.") {
+			points.Add(1)
+		}
+	})
+	e.must(e.crashWork(e.ctx, e.open()))
+	fault.SetHook(nil)
+	for n := range points.Load() {
+		e.empty()
+		worker := e.open()
+		e.put(worker, "old", "x")
+		e.must(worker.Replace(e.ctx, "t", text("old")))
+		release := e.lock(worker, ".lock", "the crashed")
+		reached, err := e.killed(worker, n, func(ctx context.Context) error { return e.crashWork(ctx, worker) }, e.afterCrash)
+		if !reached { // a network with faults leads through another number of points
+			release()
+		}
+		if err != nil {
+			return fmt.Errorf("stopped at point %d of %d: %v", n+1, points.Load(), err)
+		}
+	}
+	return nil
+}
+
+// killed ends a store for ever at fault point number n of its work, and calls after while nothing of the dead has been
+// tidied up. It returns false, and the error of the work, where the work ended before.
+func (e *Env) killed(s store.Store, n int64, work func(context.Context) error, after func() error) (bool, error) {
+	defer fault.SetHook(nil)
+	stopped, goOn, ended := make(chan bool), make(chan bool), make(chan error, 1)
+	var seen atomic.Int64
+	fault.SetHook(func(name string) {
+		if strings.HasPrefix(name, "store.") && seen.Add(1) == n+1 {
+			close(stopped)
+			<-goOn
+			runtime.Goexit()
+		}
+	})
+	ctx, die := context.WithCancel(e.ctx) // of what the worker does beside the call that stops
+	defer die()
+	go func() {
+		defer close(ended)
+		ended <- work(ctx)
+	}()
+	select {
+	case <-stopped:
+	case err := <-ended:
+		return false, err
+	}
+	die()
+	e.Die(s)
+	err := after()
+	close(goOn)
+	<-ended
+	return true, err
+}
+
+// empty removes all objects.
+func (e *Env) empty() {
+	s := e.open()
+	names, err := store.Names(e.ctx, s, "", store.Deep)
+	e.must(err)
+	for _, name := range names {
+		if !strings.HasSuffix(name, "lock") {
+			e.must(s.Remove(e.ctx, name))
+		}
+	}
+}
+
+// afterCrash looks at what is there, cleans up and does the work again.
+func (e *Env) afterCrash() error {
+	s := e.open()
+	contents := append([]string{"t", "new content"}, crashContents...)
+	for info, err := range s.List(e.ctx, "", store.Deep) {
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(append(contents, ".lock", "old"), info.Name) {
+			return fmt.Errorf("there is %+v", info)
+		}
+	}
+	for i := 0; i < len(contents); i += 2 {
+		got, err := store.ReadFile(e.ctx, s, contents[i])
+		whole := string(got) == contents[i+1] || contents[i] == "t" && string(got) == "old"
+		if err == nil && !whole || err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s holds %s, %v", contents[i], short(string(got)), err)
+		}
+	}
+	release, err := s.Lock(e.ctx, ".lock", "the heir")
+	if err != nil {
+		return err
+	}
+	defer release()
+	if _, err := s.CleanTemps(e.ctx); err != nil {
+		return err
+	}
+	if err := e.noTemps("after cleaning"); err != nil {
+		return err
+	}
+	if err := e.crashWork(e.ctx, s); err != nil {
+		return err
+	}
+	return errors.Join(e.holds(s, append(contents, "old", "")...), e.noTemps("after the work"))
+}

@@ -1,0 +1,179 @@
+// Package storetest holds the laws of store.Store. Every kind of store runs them over itself:
+//
+//	storetest.Run(t, func(t testing.TB) storetest.Output { ... })
+//
+// A store of a bucket runs them twice: over a well-behaved server, and over one behind a proxy that fails, cuts
+// connections and loses acknowledgements. The laws are the same.
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"latentbeam/internal/storage/store"
+)
+
+// Output is a new, empty output and what can be done to it from outside.
+type Output struct {
+	// Open opens one more store on the output, as another process would. The suite closes it.
+	Open func(ctx context.Context) (store.Store, error)
+	// Die ends a store as kill -9 would: its lock and unpublished objects stay behind. It returns when others can take the
+	// lock. nil leaves out the laws about death.
+	Die func(s store.Store)
+	// Leases says that a store may go on after its death, like a process after a long pause.
+	Leases bool
+	// Temps counts the unpublished objects in the output. nil: there are never any.
+	Temps func() (int, error)
+	// Tell makes the service behind the output tell a lie, Honest ends it. nil: nothing stands behind the store that could.
+	Tell func(lie Lie)
+	// Patience is how long a call may take that meets a lie. 0: what is usual.
+	Patience time.Duration
+}
+
+// Law is one promise of store.Store.
+type Law struct {
+	Name  string
+	Check func(e *Env) error // why the law is broken, nil where it is kept
+}
+
+// Laws are all laws, sorted by what they are about.
+func Laws() []Law {
+	return []Law{
+		{"put publishes once", putOnce},
+		{"put goes on behind a conflict", putConflicts},
+		{"put keeps no bytes of its caller", putCopies},
+		{"of many that put one wins", putRace},
+		{"replace is whole", replaceWhole},
+		{"a failed replace changes nothing", replaceFails},
+		{"nobody sees half of a replace", replaceRace},
+		{"large objects", largeObject},
+		{"reads go by range", readRanges},
+		{"a reader never mixes", readChanged},
+		{"sizes", sizes},
+		{"marks change with the content", marks},
+		{"a missing object is ErrNotExist", missing},
+		{"remove", remove},
+		{"list goes by prefix", listPrefixes},
+		{"list is complete and sorted", listMany},
+		{"stores see each other", twoStores},
+		{"good names", goodNames},
+		{"refused names", refusedNames},
+		{"a store says where it is", address},
+		{"an ended context changes nothing", cancelled},
+		{"a lock excludes", lockExcludes},
+		{"a lock says whose it is", lockOwner},
+		{"looking takes no lock", heldTakesNothing},
+		{"a lock ends with its process", lockDies},
+		{"who lost the lock writes nothing", lockLost},
+		{"cleaning needs the lock", cleanNeedsLock},
+		{"cleaning spares the living", cleanSpares},
+		{"cleaning removes what the dead left", cleanDead},
+		{"a refused write of nothing ends", refusedNew},
+		{"a version that nobody knows ends", otherTags},
+		{"a listing without an end ends", endlessPages},
+		{"a crash leaves whole objects", crash},
+		{"any sequence of calls", random},
+	}
+}
+
+// Run checks all laws, each on an output of its own.
+func Run(t *testing.T, output func(t testing.TB) Output) {
+	for _, law := range Laws() {
+		t.Run(law.Name, func(t *testing.T) {
+			if err := law.Try(t, output(t)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// Try checks a law on a new output. A panic of the store breaks the law.
+func (l Law) Try(t testing.TB, o Output) (err error) {
+	e := &Env{Output: o, t: t, ctx: t.Context()}
+	defer e.end()
+	defer func() {
+		if r := recover(); r != nil {
+			if stop, ok := r.(stopped); ok {
+				err = stop.error
+				return
+			}
+			err = fmt.Errorf("panic: %v", r)
+		}
+	}()
+	return l.Check(e)
+}
+
+// Env is the output under test, with helpers for a law.
+type Env struct {
+	Output
+	t     testing.TB
+	ctx   context.Context
+	ended []func()
+}
+
+// stopped ends a law from within a helper.
+type stopped struct{ error }
+
+func (e *Env) end() {
+	for _, f := range e.ended {
+		f()
+	}
+}
+
+// open opens a store that is closed when the law ends.
+func (e *Env) open() store.Store {
+	s, err := e.Open(e.ctx)
+	e.must(err)
+	e.ended = append(e.ended, func() { _ = s.Close() })
+	return s
+}
+
+// must ends the law with an error that is not nil.
+func (e *Env) must(err error) {
+	if err != nil {
+		panic(stopped{err})
+	}
+}
+
+// put publishes objects given as name, content, name, content.
+func (e *Env) put(s store.Store, namesAndContents ...string) {
+	e.must(s.Put(e.ctx, objects(namesAndContents...)...))
+}
+
+func objects(namesAndContents ...string) (out []store.Object) {
+	for i := 0; i < len(namesAndContents); i += 2 {
+		out = append(out, store.Object{Name: namesAndContents[i], Data: []byte(namesAndContents[i+1])})
+	}
+	return out
+}
+
+// holds returns an error if an object has another content than given; "" stands for a missing object.
+func (e *Env) holds(s store.Store, namesAndContents ...string) error {
+	var wrong []error
+	for i := 0; i < len(namesAndContents); i += 2 {
+		name, want := namesAndContents[i], namesAndContents[i+1]
+		got, err := store.ReadFile(e.ctx, s, name)
+		there, existErr := store.Exists(e.ctx, s, name)
+		switch {
+		case want == "":
+			if there || existErr != nil || err == nil {
+				wrong = append(wrong, fmt.Errorf("%s is there: %v, %v, read: %v", name, there, existErr, err))
+			}
+		case err != nil || string(got) != want || !there || existErr != nil:
+			wrong = append(wrong, fmt.Errorf("%s holds %s (there: %v, %v, %v), want %s",
+				name, short(string(got)), there, existErr, err, short(want)))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// short is a text for a message.
+func short(s string) string {
+	if len(s) > 40 {
+		return fmt.Sprintf("%d bytes %q...", len(s), s[:40])
+	}
+	return fmt.Sprintf("%q", s)
+}

@@ -1,0 +1,168 @@
+// Package web reads single files of web servers. A server can be asked for a file and for parts of it, for no list.
+// One that answers whole files alone is read from the beginning each time.
+package web
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"latentbeam/internal/storage/store/bucket"
+)
+
+const redirectsMax = 10
+
+var errOnlyRead = &bucket.Refusal{Status: http.StatusMethodNotAllowed,
+	Text: "a web server is only read, and has no list of its files: use gs:// or s3://"}
+
+// Open opens the server of an address; its prefix must be empty. transport is nil but in tests.
+func Open(at bucket.Address, transport http.RoundTripper, o bucket.Options) (*bucket.Bucket, error) {
+	if at.Prefix != "" {
+		return nil, fmt.Errorf("open %s: files of a web server are named by their whole path", at)
+	}
+	if transport == nil {
+		plain := http.DefaultTransport.(*http.Transport).Clone()
+		plain.DisableCompression = true // else a size is not that of what is read
+		transport = plain
+	}
+	client := &http.Client{Transport: transport, CheckRedirect: func(r *http.Request, before []*http.Request) error {
+		switch {
+		case len(before) >= redirectsMax:
+			return &bucket.Refusal{Status: http.StatusLoopDetected, Text: "too many redirects"}
+		case before[0].URL.Scheme == "https" && r.URL.Scheme != "https":
+			return &bucket.Refusal{Status: http.StatusMisdirectedRequest, Text: "a redirect away from https"}
+		}
+		return nil
+	}}
+	return bucket.New(&service{client, at}, at, o), nil
+}
+
+type service struct {
+	client *http.Client
+	at     bucket.Address
+}
+
+// Close implements bucket.Service.
+func (s *service) Close() { s.client.CloseIdleConnections() }
+
+// get asks for the bytes of a file from one offset to another, both inclusive. A key is a path as the user wrote it.
+func (s *service) get(ctx context.Context, key string, first, last int64) (*http.Response, error) {
+	u, err := url.Parse(s.at.Scheme + "://" + s.at.Bucket + "/" + key)
+	if err != nil || u.User != nil || u.Host != s.at.Bucket {
+		return nil, &bucket.Refusal{Status: http.StatusBadRequest, Text: "no address of a file"}
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Accept-Encoding", "identity")
+	if last >= first {
+		r.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", first, last))
+	}
+	answer, err := s.client.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	switch answer.StatusCode {
+	case http.StatusOK, http.StatusPartialContent:
+		return answer, nil
+	}
+	answer.Body.Close()
+	switch answer.StatusCode {
+	case http.StatusNotFound, http.StatusGone:
+		return nil, fs.ErrNotExist
+	}
+	return nil, &bucket.Refusal{Status: answer.StatusCode, Text: http.StatusText(answer.StatusCode)}
+}
+
+// Stat implements bucket.Service. It asks for the first byte, because addresses may be good for reads alone.
+func (s *service) Stat(ctx context.Context, key string) (bucket.Object, error) {
+	answer, err := s.get(ctx, key, 0, 0)
+	var refused *bucket.Refusal
+	if errors.As(err, &refused) && refused.Status == http.StatusRequestedRangeNotSatisfiable { // an empty file
+		answer, err = s.get(ctx, key, 0, -1)
+	}
+	if err != nil {
+		return bucket.Object{}, err
+	}
+	defer answer.Body.Close()
+	o := bucket.Object{Key: key, Version: version(answer), Size: answer.ContentLength}
+	if answer.StatusCode == http.StatusPartialContent {
+		_, total, _ := strings.Cut(answer.Header.Get("Content-Range"), "/")
+		if o.Size, err = strconv.ParseInt(total, 10, 64); err != nil {
+			return o, &bucket.Refusal{Status: http.StatusNotImplemented, Text: "the server does not tell the size of the file"}
+		}
+	}
+	if o.Size < 0 || o.Version == bucket.Absent {
+		return s.whole(ctx, key)
+	}
+	return o, nil
+}
+
+// whole describes a file by its content: a server may tell neither its size nor a version.
+func (s *service) whole(ctx context.Context, key string) (bucket.Object, error) {
+	answer, err := s.get(ctx, key, 0, -1)
+	if err != nil {
+		return bucket.Object{}, err
+	}
+	defer answer.Body.Close()
+	sum := sha256.New()
+	n, err := io.Copy(sum, answer.Body)
+	digest := contentPrefix + hex.EncodeToString(sum.Sum(nil))
+	return bucket.Object{Key: key, Version: bucket.Version(digest), Size: n, Sum: digest}, err
+}
+
+// contentPrefix starts a version that is the digest of a content.
+const contentPrefix = "sha256:"
+
+// version is what tells one content of a file from another.
+func version(answer *http.Response) bucket.Version {
+	if tag := answer.Header.Get("ETag"); tag != "" {
+		return bucket.Version(tag)
+	}
+	return bucket.Version(answer.Header.Get("Last-Modified"))
+}
+
+// Read implements bucket.Service.
+func (s *service) Read(ctx context.Context, o bucket.Object, offset, length int64) (io.ReadCloser, error) {
+	answer, err := s.get(ctx, o.Key, offset, offset+length-1)
+	if err != nil {
+		return nil, err
+	}
+	known := !strings.HasPrefix(string(o.Version), contentPrefix)
+	if known && version(answer) != o.Version {
+		answer.Body.Close()
+		return nil, bucket.ErrRefused
+	}
+	if answer.StatusCode == http.StatusOK { // the server knows no parts
+		if _, err := io.CopyN(io.Discard, answer.Body, offset); err != nil {
+			answer.Body.Close()
+			return nil, err
+		}
+	}
+	return answer.Body, nil
+}
+
+// Write implements bucket.Service.
+func (s *service) Write(context.Context, string, bucket.Version, bucket.Content) (bucket.Version, error) {
+	return bucket.Absent, errOnlyRead
+}
+
+// Parts implements bucket.Service.
+func (s *service) Parts() *bucket.Parts { return nil }
+
+// List implements bucket.Service.
+func (s *service) List(context.Context, string, bool, string) ([]bucket.Object, string, error) {
+	return nil, "", errOnlyRead
+}
+
+// Remove implements bucket.Service.
+func (s *service) Remove(context.Context, bucket.Object) error { return errOnlyRead }

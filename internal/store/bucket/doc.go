@@ -1,6 +1,0 @@
-// Package bucket is the store of an output in a bucket. It holds what buckets have in common: names, retries,
-// comparing after a refused write, the lease that locks an output. A Service (internal/store/gcs,
-// internal/store/s3) speaks to one kind of bucket.
-//
-// What never enters: a protocol, a credential.
-package bucket

@@ -1,0 +1,71 @@
+package system
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestParent finds the control group in which others can be made, in trees as systems show them.
+func TestParent(t *testing.T) {
+	const own = "sys/fs/cgroup/user.slice/run.scope"
+	pid := strconv.Itoa(os.Getpid())
+	for _, c := range []struct {
+		name  string
+		files map[string]string
+		want  string // of the group; else of the error
+	}{
+		{"its own", map[string]string{own + "/cgroup.subtree_control": "memory pids", own + "/cgroup.procs": ""}, own},
+		{"the one around it", map[string]string{"sys/fs/cgroup/user.slice/cgroup.subtree_control": "cpu memory",
+			"sys/fs/cgroup/user.slice/cgroup.procs": ""}, "sys/fs/cgroup/user.slice"},
+		{"its own, where it is alone", map[string]string{own + "/cgroup.subtree_control": "", own + "/cgroup.controllers": "memory",
+			own + "/cgroup.procs": pid}, own},
+		{"its own, with others", map[string]string{own + "/cgroup.subtree_control": "", own + "/cgroup.controllers": "memory",
+			own + "/cgroup.procs": pid + "\n1"}, "neither the control group /user.slice/run.scope nor the one around it"},
+		{"version 1", map[string]string{"proc/self/cgroup": "4:memory:/x\n0::/\n", "sys/fs/cgroup/cgroup.controllers": ""}, errNoGroups.Error()},
+	} {
+		h := system{root: t.TempDir(), getenv: os.Getenv}
+		all := map[string]string{"proc/self/cgroup": "0::/user.slice/run.scope\n", "sys/fs/cgroup/cgroup.controllers": "cpu memory pids"}
+		for _, more := range []map[string]string{all, c.files} {
+			for name, text := range more {
+				path := filepath.Join(h.root, name)
+				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		got, err := h.parent()
+		if err == nil && got != filepath.Join(h.root, c.want) || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %s, %v; want %s", c.name, got, err, c.want)
+		}
+	}
+}
+
+// TestKills reads how often the system has killed for want of memory: of the own group, else of the host.
+func TestKills(t *testing.T) {
+	h := system{root: t.TempDir(), getenv: os.Getenv}
+	write := func(name, text string) {
+		path := filepath.Join(h.root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("proc/vmstat", "pgfault 3\noom_kill 7\n")
+	if n := h.kills(); n != 7 {
+		t.Errorf("%d kills on the host", n)
+	}
+	write("proc/self/cgroup", "0::/a\n")
+	write("sys/fs/cgroup/cgroup.controllers", "memory")
+	write("sys/fs/cgroup/a/memory.events", "oom 5\noom_kill 2\noom_group_kill 1\n")
+	if n := h.kills(); n != 2 {
+		t.Errorf("%d kills in the group", n)
+	}
+}

@@ -1,0 +1,80 @@
+package system
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestBounds finds the smallest bound over all ancestors of the control group, in both versions, and Slurm's.
+func TestBounds(t *testing.T) {
+	two := map[string]string{
+		"proc/self/cgroup": "0::/slurm/job_7/step_0\n", "proc/self/statm": "1000 10 0",
+		"sys/fs/cgroup/slurm/job_7/step_0/memory.max": "max", "sys/fs/cgroup/slurm/job_7/step_0/memory.current": "5",
+		"sys/fs/cgroup/slurm/job_7/memory.max": "4000000000", "sys/fs/cgroup/slurm/job_7/memory.current": "1000000000",
+		"sys/fs/cgroup/slurm/memory.max": "9000000000", "sys/fs/cgroup/slurm/memory.current": "7000000000",
+	}
+	one := map[string]string{
+		"proc/self/cgroup": "11:cpu,cpuacct:/x\n9:memory:/docker/abc\n",
+		"sys/fs/cgroup/memory/docker/abc/memory.limit_in_bytes": "9223372036854771712",
+		"sys/fs/cgroup/memory/docker/memory.limit_in_bytes":     "2000000000", "sys/fs/cgroup/memory/docker/memory.usage_in_bytes": "500000000",
+	}
+	container := map[string]string{"proc/self/cgroup": "0::/kubepods/pod1/c1\n", // of the host, not to be seen here
+		"sys/fs/cgroup/memory.max": "3000000000", "sys/fs/cgroup/memory.current": "1"}
+	for _, c := range []struct {
+		name  string
+		files map[string]string
+		env   map[string]string
+		want  string
+		free  int64
+	}{
+		{"version 2", two, nil, "control group /slurm", 2000000000},
+		{"version 1", one, nil, "control group /docker", 1500000000},
+		{"in a container", container, nil, "control group /", 2999999999},
+		{"Slurm", two, map[string]string{"SLURM_MEM_PER_NODE": "100"}, "SLURM_MEM_PER_NODE", 100<<20 - int64(10*os.Getpagesize())},
+		{"Slurm by processor", container, map[string]string{"SLURM_MEM_PER_CPU": "64", "SLURM_CPUS_ON_NODE": "4"}, "SLURM_MEM_PER_CPU", 256 << 20},
+	} {
+		root := t.TempDir()
+		for name, text := range maps.All(c.files) {
+			path := filepath.Join(root, filepath.FromSlash(name))
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, ok := SmallestBound(system{root, func(name string) string { return c.env[name] }}.bounds())
+		if !ok || got.What != c.want || got.Free() != c.free {
+			t.Errorf("%s: %+v leaves %d, want %s and %d", c.name, got, got.Free(), c.want, c.free)
+		}
+	}
+	if soft, hard := OpenFiles(); soft == 0 || soft != hard {
+		t.Errorf("%d files may be open, the hard limit is %d", soft, hard)
+	}
+}
+
+// TestAddressSpace: a bound on the address space of this process is one of those that hold.
+func TestAddressSpace(t *testing.T) {
+	var before unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_AS, &before); err != nil {
+		t.Fatal(err)
+	}
+	const most = 1 << 40
+	if err := unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: most, Max: before.Max}); err != nil {
+		t.Skipf("it is bounded already: %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Setrlimit(unix.RLIMIT_AS, &before) })
+	for _, b := range MemoryBounds() {
+		if b.What == "RLIMIT_AS (ulimit -v)" {
+			if b.Most != most || b.Used < 1<<20 {
+				t.Errorf("%+v", b)
+			}
+			return
+		}
+	}
+	t.Errorf("%+v", MemoryBounds())
+}

@@ -1,8 +1,0 @@
-//go:build !cuda || !linux
-
-package transport
-
-import "testing"
-
-// onDevices runs f over linked GPUs, where the tests are built with them.
-func onDevices(*testing.T, func(t *testing.T, s suite)) {}

@@ -1,0 +1,206 @@
+package board
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"latentbeam/internal/watch/runfiles"
+)
+
+// at is a board under a clock of the test.
+func at(stages, devices []string) (*Board, func(time.Duration)) {
+	b := New(stages, devices)
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	b.now = func() time.Time { return now }
+	b.began = now
+	for _, d := range b.devices {
+		d.since = now
+	}
+	return b, func(d time.Duration) { now = now.Add(d) }
+}
+
+func near(t *testing.T, what string, got, want float64) {
+	t.Helper()
+	if math.Abs(got-want) > 1e-6*math.Max(1, math.Abs(want)) {
+		t.Errorf("%s: %g, want %g", what, got, want)
+	}
+}
+
+// TestETA: what is left is counted by shape: ten cheap rows that are done say nothing of ten dear ones but by weight.
+func TestETA(t *testing.T) {
+	b, pass := at([]string{"denoise"}, []string{"cpu:0"})
+	b.Expect([]ShapeWork{{"small", 10, 1}, {"large", 10, 8}})
+	if eta := b.Facts().ETA; eta != 0 {
+		t.Errorf("nothing is known, ETA %g", eta)
+	}
+	w := b.Work("denoise", "small", 10, []string{"a"}, []string{"cpu:0"})
+	pass(20 * time.Second)
+	w.Step(5, 10) // 4 s a row
+	near(t, "ETA by steps", b.Facts().ETA, 20+10*8*4)
+	pass(20 * time.Second)
+	w.End(nil)
+	for range 10 {
+		b.Settled("small", "", "")
+	}
+	f := b.Facts()
+	near(t, "ETA by weight", f.ETA, 10*8*4)
+	near(t, "rate of small rows", f.Rates[0].PerMinute, 15)
+	near(t, "ETA of what is done", f.Rates[0].ETA, 0)
+	w = b.Work("denoise", "large", 2, nil, []string{"cpu:0"})
+	pass(20 * time.Second)
+	w.End(nil) // 10 s a row: the weights were wrong
+	near(t, "ETA by rows", b.Facts().ETA, 80)
+	b.Work("denoise", "large", 8, nil, []string{"cpu:0"})
+	pass(30 * time.Second)
+	near(t, "ETA while they are at work", b.Facts().ETA, 50)
+}
+
+// TestTwoDevices share what is left.
+func TestTwoDevices(t *testing.T) {
+	b, pass := at([]string{"denoise", "decode"}, []string{"cpu:0", "cpu:1"})
+	b.Expect([]ShapeWork{{"s", 6, 1}})
+	w := b.Work("denoise", "s", 2, nil, []string{"cpu:0", "cpu:1"})
+	pass(10 * time.Second)
+	w.End(nil)
+	if eta := b.Facts().ETA; eta != 0 {
+		t.Errorf("decode has not run, ETA %g", eta)
+	}
+	b.Settled("s", "ROW/denoise", "a NaN")
+	near(t, "ETA", b.Facts().ETA, 4*10/2) // 10 s of devices a row
+	d := b.Work("decode", "s", 2, nil, []string{"cpu:1"})
+	pass(2 * time.Second)
+	d.End(nil)
+	near(t, "ETA with the second stage", b.Facts().ETA, (4*10+4*1)/2.)
+	f := b.Facts()
+	near(t, "busy of the first", f.Devices[0].Busy, 10)
+	near(t, "busy of the second", f.Devices[1].Busy, 12)
+	near(t, "busy of decode", f.Stages[1].Busy, 2)
+}
+
+// TestPublishing: where rows are published more slowly than devices compute them, publishing says what is left; time
+// that two publishers share counts once.
+func TestPublishing(t *testing.T) {
+	b, pass := at([]string{"denoise"}, []string{"cpu:0"})
+	b.Expect([]ShapeWork{{"s", 100, 1}})
+	w := b.Work("denoise", "s", 20, nil, []string{"cpu:0"})
+	pass(2 * time.Second)
+	w.End(nil)
+	began := b.now()
+	pass(10 * time.Second)
+	b.Published(began, 10)
+	b.Published(began, 10) // a second publisher, at the same time
+	for range 20 {
+		b.Settled("s", "", "")
+	}
+	near(t, "ETA", b.Facts().ETA, 80*0.5)
+	began = b.now()
+	w = b.Work("denoise", "s", 10, nil, []string{"cpu:0"})
+	pass(60 * time.Second) // the device became the slower one
+	w.End(nil)
+	b.Published(began.Add(59*time.Second), 10)
+	near(t, "ETA of a slow device", b.Facts().ETA, 70*62/30.)
+}
+
+// TestLate: while a batch takes far longer than its rows have cost, nobody knows when it ends.
+func TestLate(t *testing.T) {
+	b, pass := at([]string{"exec"}, []string{"cpu:0"})
+	b.Expect([]ShapeWork{{"s", 40, 1}})
+	w := b.Work("exec", "s", 10, nil, []string{"cpu:0"})
+	pass(5 * time.Second)
+	w.End(nil)
+	b.Settled("s", "", "")
+	w = b.Work("exec", "s", 10, nil, []string{"cpu:0"})
+	pass(9 * time.Second)
+	near(t, "ETA of a batch that may end at any moment", b.Facts().ETA, 20*0.5)
+	pass(60 * time.Second)
+	if f := b.Facts(); f.ETA != 0 {
+		t.Errorf("it hangs, ETA %g", f.ETA)
+	}
+	w.End(nil)
+	b.Settled("s", "", "")
+	near(t, "ETA when it has ended", b.Facts().ETA, 20*74/20.)
+}
+
+// TestNoProgress: rows that cannot be read, that are shared or were skipped are no progress, and a failed row is.
+func TestNoProgress(t *testing.T) {
+	b, _ := at([]string{"denoise"}, []string{"cpu:0"})
+	b.Expect([]ShapeWork{{"s", 2, 1}})
+	for range 30 {
+		b.Bad("ROW/read", "t.csv:3: read: no prompt")
+	}
+	b.Shared()
+	b.Skipped()
+	f := b.Facts()
+	if f.Rows != (runfiles.Rows{Total: 2, Bad: 30, Shared: 1, Skipped: 1}) {
+		t.Errorf("%+v", f.Rows)
+	}
+	b.Settled("s", "ROW/guard", "black")
+	f = b.Facts()
+	if f.Rows.Failed != 1 || !strings.Contains(f.First, "t.csv:3") || b.Counts().Failures["ROW/read"] != 30 {
+		t.Errorf("%+v, first %q", f.Rows, f.First)
+	}
+}
+
+// TestSpans: everything that ends is told, steps and exchanges only to those who want them; of several ranks one step.
+func TestSpans(t *testing.T) {
+	b, pass := at([]string{"denoise"}, []string{"cpu:0"})
+	var all, few []Span
+	b.Add(Sink{Take: func(s Span) { few = append(few, s) }})
+	if b.WantsSmall() {
+		t.Error("nobody wants steps")
+	}
+	b.Add(Sink{Take: func(s Span) { all = append(all, s) }, Small: true})
+	wait := b.Wait("denoise", "s", 1, []string{"a"})
+	pass(time.Second)
+	if f := b.Facts(); len(f.Batches) != 1 || f.Batches[0].Device != "" {
+		t.Errorf("waiting: %+v", f.Batches)
+	}
+	wait.End(nil)
+	w := b.Work("denoise", "s", 1, []string{"a"}, []string{"cpu:0"})
+	pass(2 * time.Second)
+	w.Step(1, 2)
+	w.Step(1, 2) // of another rank
+	pass(3 * time.Second)
+	w.Step(2, 2)
+	if f := b.Facts(); f.Batches[0].Step != 2 || f.Devices[0].Stage != "denoise" {
+		t.Errorf("at work: %+v", f)
+	}
+	w.End(errors.New("no memory"))
+	var kinds []string
+	for _, s := range all {
+		kinds = append(kinds, string(s.Kind))
+	}
+	if got := strings.Join(kinds, " "); got != "wait step step work" || len(few) != 2 {
+		t.Errorf("told %q, and %d", got, len(few))
+	}
+	near(t, "second step", all[2].Seconds(), 3)
+	near(t, "work", all[3].Seconds(), 5)
+	if all[3].Error != "no memory" || b.Facts().Stages[0].Rows != 0 {
+		t.Errorf("a batch that failed: %+v", all[3])
+	}
+}
+
+// TestManyGoroutines is for the race detector.
+func TestManyGoroutines(t *testing.T) {
+	b := New([]string{"s"}, []string{"d"})
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 100 {
+				w := b.Work("s", "x", 1, nil, []string{"d"})
+				w.Step(1, 2)
+				_ = b.Facts()
+				w.End(nil)
+				b.Settled("x", "", "")
+			}
+		})
+	}
+	wg.Wait()
+	if f := b.Facts(); f.Rows.Done != 800 || f.Stages[0].Batches != 800 || len(f.Batches) != 0 {
+		t.Errorf("%+v", f)
+	}
+}

@@ -1,0 +1,330 @@
+package progress
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"latentbeam/internal/storage/store/open"
+	"latentbeam/internal/watch/runfiles"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+// example is a process at work.
+func example() runfiles.Facts {
+	return runfiles.Facts{Process: "h", Host: "h", PID: 7, At: noon, Started: noon.Add(-2 * time.Minute), Every: 2, State: runfiles.Running,
+		Rows: runfiles.Rows{Total: 60, Done: 3, Failed: 1, Bad: 30, Skipped: 5}, First: "t.csv:3: read: no prompt", ETA: 3725,
+		Batches: []runfiles.Batch{
+			{Stage: "denoise", Count: 4, Rows: []string{"a", "b"}, Shape: "64x64x9, 50 steps", Step: 17, Of: 50, Device: "cpu:0",
+				Since: noon.Add(-time.Second), Begun: noon.Add(-17 * time.Second)},
+			{Stage: "encode_text", Count: 8, Since: noon, Begun: noon}, {Stage: "encode_text", Count: 8, Since: noon, Begun: noon}},
+		Devices: []runfiles.DeviceState{{Name: "cpu:0", Stage: "denoise", Since: noon}, {Name: "cpu:1", Since: noon.Add(-90 * time.Second)}},
+		Rates:   []runfiles.Rate{{Shape: "64x64x9, 50 steps", Total: 60, Settled: 4, PerMinute: 2, ETA: 3725}},
+		Stages:  []runfiles.StageTotals{{Stage: "encode_text", Rows: 20}, {Stage: "denoise", Rows: 4, Batches: 1, Busy: 20}}}
+}
+
+func TestLine(t *testing.T) {
+	const want = "4/60 rows, 31 failed, 6 %, 2.0 rows/min, ETA 1h02m; denoise 17/50 of 4 rows on cpu:0"
+	if got := Line(example()); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+	noted := example()
+	noted.Batches[0].Note = "its program has sent no hello for 12s"
+	if got := Line(noted); got != strings.Replace(want, "4 rows on", "4 rows (its program has sent no hello for 12s) on", 1) {
+		t.Errorf("with a note: %s", got)
+	}
+	f := runfiles.Facts{Rows: runfiles.Rows{Total: 60, Bad: 30}}
+	if got := Line(f); got != "0/60 rows, 30 failed, 0 %, ETA ?" {
+		t.Errorf("rows that cannot be read are progress: %s", got)
+	}
+}
+
+func TestLines(t *testing.T) {
+	const want = `cpu:0  denoise 17/50 of 4 rows, 64x64x9, 50 steps, for 17s
+cpu:1  idle for 1m30s
+waiting: encode_text of 16 rows
+rows through encode_text 20, denoise 4
+64x64x9, 50 steps: 4/60 rows, 2.0 rows/min, 1h02m left
+31 failed (30 cannot be used), the first: t.csv:3: read: no prompt`
+	if got := strings.Join(Lines(example(), noon), "\n"); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+}
+
+// TestStuck: what stands still is told from what is slow by nature.
+func TestStuck(t *testing.T) {
+	p := Process{example(), runfiles.Alive}
+	if s := stuck(p, noon); len(s) != 0 {
+		t.Errorf("nothing is stuck: %v", s)
+	}
+	p.Batches[0].Since, p.Batches[0].Begun = noon.Add(-10*time.Minute), noon.Add(-27*time.Minute) // a step takes a minute
+	if s := stuck(p, noon); len(s) != 0 {
+		t.Errorf("ten slow steps: %v", s)
+	}
+	p.Batches[0].Since = noon.Add(-11 * time.Minute)
+	p.Batches[0].Begun = noon.Add(-28 * time.Minute)
+	s := stuck(p, noon)
+	if len(s) != 1 || !strings.Contains(s[0].What, "denoise 17/50 of 4 rows on cpu:0 (rows a, b)") ||
+		!s[0].Since.Equal(p.Batches[0].Since) {
+		t.Errorf("%v", s)
+	}
+	p = Process{example(), runfiles.Alive}
+	p.Batches[1].Since = noon.Add(-2 * time.Minute)
+	if s := stuck(p, noon); len(s) != 1 || !strings.Contains(s[0].What, "although 1 devices are idle") {
+		t.Errorf("waits beside an idle device: %v", s)
+	}
+	p.Devices[1].Stage = "denoise"
+	if s := stuck(p, noon); len(s) != 0 {
+		t.Errorf("waits for devices at work: %v", s)
+	}
+	p = Process{example(), runfiles.Alive}
+	p.Batches[0].Step, p.Batches[0].Of, p.Batches[0].Since = 0, 0, noon.Add(-99*time.Second)
+	if s := stuck(p, noon); len(s) != 0 {
+		t.Errorf("less than five times as long as others: %v", s)
+	}
+	p.Batches[0].Since = noon.Add(-101 * time.Second)
+	if s := stuck(p, noon); len(s) != 1 {
+		t.Errorf("more than five times as long as others: %v", s)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestStatus: the status of shards of which one works, one has died and one has ended.
+func TestStatus(t *testing.T) {
+	ctx := t.Context()
+	s, err := open.Output(ctx, filepath.Join(t.TempDir(), "out"))
+	must(t, err)
+	defer s.Close()
+	if _, err := Read(ctx, s, ""); !errors.Is(err, ErrNoJob) {
+		t.Errorf("an output without a job: %v", err)
+	}
+	job := runfiles.Folder{Store: s, ID: runfiles.ShardsID(4)}
+	must(t, job.Write(ctx, runfiles.JobInfo{Runner: "local", Started: noon, Shards: 4}))
+	for i, name := range []string{"shard-0", "shard-1", "shard-2"} {
+		f := example()
+		f.Process, f.At, f.Lock, f.Batches, f.Devices = name, time.Now(), job.LockName(name), nil, nil
+		switch i {
+		case 1:
+			f.At = f.At.Add(-time.Hour)
+		case 2:
+			f.State, f.Rows = runfiles.Done, runfiles.Rows{Total: 10, Done: 10}
+		}
+		must(t, job.WriteFacts(ctx, f))
+	}
+	st, err := Read(ctx, s, "")
+	must(t, err)
+	if st.State != "dead" || st.Rows.Total != 130 || st.Rows.Done != 16 || st.Over() || len(st.Stuck) != 1 ||
+		st.Stuck[0].Process != "shard-1" {
+		t.Errorf("%+v", st)
+	}
+	var out bytes.Buffer
+	st.Print(&out)
+	for _, want := range []string{"job dead", "18/130 rows, 13 %, ETA 1h02m", "shard-0: running", "shard-1: dead, last word 1h00m ago",
+		"shard-2: done", "3 of 4 shards", "stuck: shard-1: the process died without a word (pid 7 on h), since "} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not in\n%s", want, &out)
+		}
+	}
+}
+
+// TestStatusOfACluster: rows that workers have computed count once, and the job is done although the process that
+// submitted it has computed none.
+func TestStatusOfACluster(t *testing.T) {
+	s, err := open.Output(t.Context(), filepath.Join(t.TempDir(), "out"))
+	must(t, err)
+	defer s.Close()
+	job := runfiles.Folder{Store: s, ID: runfiles.NewID(noon)}
+	must(t, job.Write(t.Context(), runfiles.JobInfo{Runner: "flink", Started: noon}))
+	for name, rows := range map[string]runfiles.Rows{"host": {Total: 3}, "worker-1": {Done: 1}, "worker-2": {Done: 1, Failed: 1}} {
+		f := runfiles.Facts{Process: name, At: time.Now(), Lock: job.LockName(name), State: runfiles.Done, Away: name == "host", Rows: rows}
+		must(t, job.WriteFacts(t.Context(), f))
+	}
+	st, err := Read(t.Context(), s, "")
+	must(t, err)
+	if st.State != "done" || st.Rows != (runfiles.Rows{Total: 3, Done: 2, Failed: 1}) || len(st.Processes) != 3 {
+		t.Errorf("job %s, %d processes, rows %+v", st.State, len(st.Processes), st.Rows)
+	}
+}
+
+// TestStopped: a process that ended before all was done is not done.
+func TestStopped(t *testing.T) {
+	f := example()
+	if f.State = runfiles.Done; ended(f) != "stopped" {
+		t.Errorf("with rows left it is %s", ended(f))
+	}
+	if f.Rows.Done = 59; ended(f) != "done" {
+		t.Errorf("with all rows settled it is %s", ended(f))
+	}
+	if f.State, f.Rows.Done = runfiles.Failed, 0; ended(f) != "failed" {
+		t.Errorf("failed is %s", ended(f))
+	}
+}
+
+// TestRecorder writes facts until the end, and is told of a stop that came after it began.
+func TestRecorder(t *testing.T) {
+	ctx := t.Context()
+	s, err := open.Output(ctx, filepath.Join(t.TempDir(), "out"))
+	must(t, err)
+	defer s.Close()
+	job := runfiles.Folder{Store: s, ID: "job"}
+	must(t, job.Stop(ctx, runfiles.Cancel, "an earlier day"))
+	stops := make(chan runfiles.Stop, 2)
+	r := runfiles.Record(ctx, job, runfiles.JobInfo{Started: noon}, func() runfiles.Facts {
+		return runfiles.Facts{Process: "p", At: time.Now(), Rows: runfiles.Rows{Total: 2}}
+	}, func(s runfiles.Stop) { stops <- s })
+	r.Set(runfiles.Running)
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) { // until it has looked at the old marker, and written again
+		if all, err := job.ReadFacts(ctx); err == nil && all[0].State == runfiles.Running {
+			break
+		}
+		if time.Since(began) > 2*time.Minute {
+			t.Fatal("no facts were written")
+		}
+	}
+	time.Sleep(100 * time.Millisecond)
+	must(t, job.Stop(ctx, runfiles.Drain, "a test"))
+	select {
+	case got := <-stops:
+		if got.How != runfiles.Drain {
+			t.Errorf("told of the old stop: %+v", got)
+		}
+	case <-time.After(2 * time.Minute):
+		t.Fatal("not told of the stop")
+	}
+	st, err := Read(ctx, s, "")
+	must(t, err)
+	if st.State != "running" || st.Processes[0].State != runfiles.Running || st.Processes[0].Every != 2 {
+		t.Errorf("%+v", st)
+	}
+	r.End(errors.New("no room"))
+	r.End(nil)
+	if st, err = Read(ctx, s, ""); err != nil || st.State != "failed" || st.Processes[0].Error != "no room" || !st.Over() {
+		t.Errorf("%+v, %v", st, err)
+	}
+	var none *runfiles.Recorder
+	none.Set(runfiles.Running)
+	none.End(nil)
+}
+
+// TestCancelled: a run that is told to end at once says so at once. It is no dead one, whether it comes to its end or its process is
+// gone before.
+func TestCancelled(t *testing.T) {
+	s, err := open.Output(t.Context(), filepath.Join(t.TempDir(), "out"))
+	must(t, err)
+	defer s.Close()
+	for _, ends := range []bool{true, false} {
+		job := runfiles.Folder{Store: s, ID: fmt.Sprint("ends-", ends)}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		r := runfiles.Record(ctx, job, runfiles.JobInfo{Started: noon}, func() runfiles.Facts {
+			f := runfiles.Facts{Process: "p", At: time.Now(), Lock: job.LockName("p"), Rows: runfiles.Rows{Total: 2}}
+			if !ends {
+				f.At = noon // long ago: nobody has heard of it since
+			}
+			return f
+		}, nil)
+		r.Set(runfiles.Running)
+		cancel(errors.New("interrupted twice"))
+		for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+			if all, err := job.ReadFacts(t.Context()); err == nil && all[0].State == runfiles.Cancelling {
+				break
+			}
+			if time.Since(began) > 2*time.Minute {
+				t.Fatal("it did not say that it is cancelled")
+			}
+		}
+		if ends {
+			r.End(context.Cause(ctx))
+		}
+		st, err := Read(t.Context(), s, job.ID)
+		must(t, err)
+		if st.State != "cancelled" || !st.Over() || len(st.Stuck) > 0 {
+			t.Errorf("%s: the job is %s, %+v", job.ID, st.State, st.Processes)
+		}
+		r.End(nil)
+	}
+}
+
+// locked is a writer for two goroutines.
+type locked struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *locked) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *locked) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// TestDisplayLines: a line comes with a time stamp when nothing has changed, and with each per cent.
+func TestDisplayLines(t *testing.T) {
+	var out locked
+	var mu sync.Mutex
+	f := example()
+	f.Rows.Done, f.Rows.Failed = 0, 0
+	d := Show(&out, false, func() runfiles.Facts { mu.Lock(); defer mu.Unlock(); return f }, nil)
+	wait := func(n int) {
+		t.Helper()
+		for began := time.Now(); strings.Count(out.String(), "\n") < n; time.Sleep(10 * time.Millisecond) {
+			if time.Since(began) > 2*time.Minute {
+				t.Fatalf("%d lines are missing:\n%s", n, out.String())
+			}
+		}
+	}
+	wait(1)
+	mu.Lock()
+	f.Rows.Done = 7
+	mu.Unlock()
+	wait(2)
+	d.Stop()
+	d.Stop()
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if len(lines) != 2 || !strings.Contains(lines[0], "Z 0/60 rows, ") || !strings.Contains(lines[1], "Z 7/60 rows, ") {
+		t.Errorf("%q", lines)
+	}
+	if _, err := time.Parse(time.RFC3339, strings.Fields(lines[1])[0]); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestDisplayTerminal: the bar has the lines below it, and other text goes past it.
+func TestDisplayTerminal(t *testing.T) {
+	var out locked
+	other := make(chan io.Writer, 2)
+	d := Show(&out, true, example, func(w io.Writer) { other <- w })
+	through := <-other
+	if _, err := through.Write([]byte("latentbeam: warning: x\n")); err != nil {
+		t.Error(err)
+	}
+	for began := time.Now(); !strings.Contains(out.String(), "denoise 17/50"); time.Sleep(10 * time.Millisecond) {
+		if time.Since(began) > 2*time.Minute {
+			t.Fatalf("no lines below the bar: %q", out.String())
+		}
+	}
+	d.Stop()
+	for _, want := range []string{"4/60 rows", "warning: x", "31 failed"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not in %q", want, out.String())
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package runfiles_test
+
+import (
+	"fmt"
+	"os/exec"
+	"testing"
+
+	"latentbeam/internal/storage/store"
+	"latentbeam/internal/storage/store/storetest"
+	"latentbeam/internal/watch/runfiles"
+)
+
+// dies leaves the marks that a process of this host would leave that has died with these rows.
+func dies(t *testing.T, j runfiles.Folder, n int, rows string) {
+	t.Helper()
+	cmd := exec.Command("true")
+	if err := cmd.Run(); err != nil {
+		t.Skip(err)
+	}
+	text := fmt.Sprintf(`{"host":%q,"pid":%d,"start":"1","rows":[%s]}`, store.NewOwner("").Host, cmd.Process.Pid, rows)
+	err := j.Store.Put(t.Context(), store.Object{Name: fmt.Sprintf("runs/%s/begun-dead%d.json", j.ID, n), Data: []byte(text)})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestMarks: the row that was alone at two deaths, of three, is guilty; those that were at work beside it once are not.
+// The marks of a process that lives are no death.
+func TestMarks(t *testing.T) {
+	s, err := storetest.NewMemory().Open(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := runfiles.Folder{Store: s, ID: "job"}
+	me := j.Marks("me")
+	if err := me.Begin(t.Context(), []string{"mine"}, false); err != nil {
+		t.Fatal(err)
+	}
+	for n, c := range []struct {
+		rows   string
+		guilty bool
+		among  int
+	}{{`"a","b","c"`, false, 3}, {`"b"`, false, 1}, {`"b"`, true, 1}} {
+		dies(t, j, n, c.rows)
+		if err := me.Bury(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		found, err := j.Suspects(t.Context(), map[string][]string{})
+		if err != nil || len(found) != 3 || found["b"].Guilty() != c.guilty || found["b"].Among != c.among || found["a"].Guilty() {
+			t.Errorf("death %d: %+v, %v", n+1, found, err)
+		}
+	}
+	for n := range 3 { // together each time: either may be innocent
+		dies(t, j, 10+n, `"x","y"`)
+	}
+	if err := me.Bury(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	found, err := j.Suspects(t.Context(), map[string][]string{})
+	if err != nil || found["x"].Deaths != 3 || found["x"].Guilty() {
+		t.Errorf("never alone: %+v, %v", found["x"], err)
+	}
+	if err := me.Rest(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if names, err := store.Names(t.Context(), s, "runs/job/begun-", store.Flat); err != nil || len(names) > 0 {
+		t.Errorf("marks are left: %v, %v", names, err)
+	}
+}
+
+// TestTroubles: each is heard once.
+func TestTroubles(t *testing.T) {
+	s, err := storetest.NewMemory().Open(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, known := runfiles.Folder{Store: s, ID: "job"}, map[string]runfiles.Trouble{}
+	for n := range 3 {
+		if err := j.Report(t.Context(), runfiles.Trouble{Process: "p", Error: fmt.Sprint(n), Exit: 75}, n); err != nil {
+			t.Fatal(err)
+		}
+		if added, err := j.Troubles(t.Context(), known); err != nil || len(added) != 1 || added[0].Error != fmt.Sprint(n) {
+			t.Errorf("trouble %d: %+v, %v", n, added, err)
+		}
+	}
+}

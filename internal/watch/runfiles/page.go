@@ -1,0 +1,19 @@
+package runfiles
+
+import (
+	"context"
+	"io"
+)
+
+// PageName names the page about a process of the job, in the output; process is "" for the only one.
+func (j Folder) PageName(process string) string {
+	if process != "" {
+		process = Process(process) + "-"
+	}
+	return j.name(process + "report.html")
+}
+
+// WritePage replaces the page about a process.
+func (j Folder) WritePage(ctx context.Context, process string, write func(io.Writer) error) error {
+	return j.Store.Replace(ctx, j.PageName(process), write)
+}

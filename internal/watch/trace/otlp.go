@@ -1,0 +1,116 @@
+package trace
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	otrace "go.opentelemetry.io/otel/trace"
+
+	"latentbeam/internal/watch/board"
+)
+
+// Wanted reports whether the standard variables of OpenTelemetry ask for traces, and refuses what cannot be done.
+func Wanted(getenv func(string) string) (bool, error) {
+	endpoint := cmp.Or(getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), getenv("OTEL_EXPORTER_OTLP_ENDPOINT"))
+	exporter := getenv("OTEL_TRACES_EXPORTER")
+	if strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true") || exporter == "none" || endpoint == "" && exporter == "" {
+		return false, nil
+	}
+	if exporter != "" && exporter != "otlp" {
+		return false, fmt.Errorf("OTEL_TRACES_EXPORTER is %q: traces go by otlp, or not at all with none", exporter)
+	}
+	protocol := cmp.Or(getenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), getenv("OTEL_EXPORTER_OTLP_PROTOCOL"))
+	if protocol != "" && protocol != "http/protobuf" {
+		return false, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is %q: only http/protobuf is there; collectors take it on port 4318",
+			protocol)
+	}
+	return true, nil
+}
+
+// OTLP sends spans to a collector: the run is the root, and batches, waits and publishing are its children. Steps and
+// exchanges are too many for it; the file of trace events has them.
+type OTLP struct {
+	provider *sdk.TracerProvider
+	tracer   otrace.Tracer
+	ctx      context.Context
+	root     otrace.Span
+}
+
+// NewOTLP begins the trace of a run with what the standard variables say: endpoint, headers, certificates, service name,
+// sampler.
+func NewOTLP(ctx context.Context, run, version string) (*OTLP, error) {
+	exporter, err := otlptracehttp.New(ctx)
+	if err != nil {
+		return nil, err
+	}
+	base, err := resource.New(ctx, resource.WithAttributes(attribute.String("service.name", "latentbeam"),
+		attribute.String("service.version", version)), resource.WithHost(), resource.WithProcessPID(), resource.WithFromEnv())
+	if err != nil && !errors.Is(err, resource.ErrPartialResource) {
+		return nil, err
+	}
+	var once sync.Once
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
+		once.Do(func() { slog.Warn("traces cannot be sent", "error", err) })
+	}))
+	p := sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithResource(base))
+	o := &OTLP{provider: p, tracer: p.Tracer("latentbeam")}
+	o.ctx, o.root = o.tracer.Start(ctx, "run", otrace.WithAttributes(attribute.String("latentbeam.run", run)))
+	return o, nil
+}
+
+// Sink takes the spans that are sent.
+func (o *OTLP) Sink() board.Sink { return board.Sink{Take: o.take} }
+
+func (o *OTLP) take(s board.Span) {
+	if s.Kind == board.Row && s.Failure == "" {
+		return // publishing says how many there are
+	}
+	attrs := []attribute.KeyValue{attribute.String("latentbeam.stage", s.Stage), attribute.Int("latentbeam.rows", s.Count),
+		attribute.StringSlice("latentbeam.row_ids", s.Rows)}
+	if s.Shape != "" {
+		attrs = append(attrs, attribute.String("latentbeam.shape", s.Shape))
+	}
+	if len(s.Devices) > 0 {
+		attrs = append(attrs, attribute.StringSlice("latentbeam.devices", s.Devices))
+	}
+	name := s.Stage
+	switch s.Kind {
+	case board.Wait:
+		name = "wait for " + s.Stage
+	case board.Row:
+		name = "row failed"
+	}
+	_, span := o.tracer.Start(o.ctx, name, otrace.WithTimestamp(s.Begin), otrace.WithAttributes(attrs...))
+	if s.Error != "" {
+		span.SetStatus(codes.Error, s.Error)
+	}
+	span.End(otrace.WithTimestamp(s.End))
+}
+
+// closeTime bounds how long the end of a run waits for the collector.
+const closeTime = 10 * time.Second
+
+// Close ends the run's span with err and sends what is left.
+func (o *OTLP) Close(err error) {
+	if err != nil {
+		o.root.SetStatus(codes.Error, err.Error())
+	}
+	o.root.End()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(o.ctx), closeTime)
+	defer cancel()
+	if err := o.provider.Shutdown(ctx); err != nil {
+		slog.Warn("the last traces were not sent", "error", err)
+	}
+}

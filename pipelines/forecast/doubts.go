@@ -1,0 +1,135 @@
+package forecast
+
+import (
+	"fmt"
+	"hash/fnv"
+	"iter"
+	"path"
+	"slices"
+	"strings"
+
+	"latentbeam/schemas"
+	"latentbeam/stages"
+)
+
+// Doubts are those about the rows of a job: rows with one id, prompts without a word, and what the built-in model was not
+// trained on. They take eight bytes a row with an id.
+type Doubts struct {
+	prompts    bool // they matter
+	shows      bool // pictures are made from them
+	ids        []uint64
+	empty      int64
+	firstEmpty string
+	tiny       outside
+	draws      bool // the built-in model makes pictures from prompts
+
+	// CutTokens returns how many tokens of a prompt will be cut off; nil: nobody counts them.
+	CutTokens func(row *schemas.PromptRow) int
+	cut       int64
+	firstCut  string
+}
+
+// New begins to collect doubts about a job. prompts: results depend on prompts. shows: the job makes pictures from prompts.
+// tiny: the built-in model makes the pictures.
+func NewDoubts(prompts, shows, tiny bool) *Doubts {
+	return &Doubts{prompts: prompts, shows: shows, draws: tiny}
+}
+
+// See takes the next row of the input.
+func (d *Doubts) See(e *stages.Element) {
+	if e.Given.ID != "" && e.Row.SampleIndex == 0 {
+		d.ids = append(d.ids, idHash(e.Given.ID))
+	}
+	asked := strings.HasSuffix(e.Row.ID, schemas.NullMark) // the job wants it so
+	if d.prompts && !asked && e.Failed == nil && strings.TrimSpace(e.Row.Prompt) == "" {
+		if d.empty++; d.empty == 1 {
+			d.firstEmpty = path.Base(e.Given.Source)
+		}
+	}
+}
+
+// New takes a row that is to be computed.
+func (d *Doubts) New(e *stages.Element) {
+	if d.draws {
+		d.tiny.see(&e.Row)
+	}
+	if d.CutTokens == nil || e.Row.SampleIndex > 0 {
+		return
+	}
+	n := d.CutTokens(&e.Row)
+	if n == 0 {
+		return
+	}
+	if d.cut++; d.cut == 1 {
+		d.firstCut = fmt.Sprintf("%s, which loses %s of %d", path.Base(e.Given.Source), count(int64(n), "token", "tokens"),
+			e.Row.MaxSequenceLength+n)
+	}
+}
+
+func idHash(id string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(id))
+	return h.Sum64()
+}
+
+// Warnings says what there is to be doubted. It reads the rows again where several have one id, to name two of them.
+func (d *Doubts) Warnings(rows iter.Seq2[*stages.Element, error]) (all []string, err error) {
+	if d.empty > 0 {
+		text := fmt.Sprintf("%s without a word, the first in %s", count(d.empty, "prompt is", "prompts are"), d.firstEmpty)
+		if d.shows {
+			text += ": the model decides what it shows"
+		}
+		all = append(all, text)
+	}
+	if d.cut > 0 {
+		all = append(all, fmt.Sprintf("%s longer than max_sequence_length and cut there, the first in %s",
+			count(d.cut, "prompt is", "prompts are"), d.firstCut))
+	}
+	shared, err := d.sharedIDs(rows)
+	if shared != "" {
+		all = append(all, shared)
+	}
+	if odd := d.tiny.warning(); odd != "" {
+		all = append(all, odd)
+	}
+	return all, err
+}
+
+// sharedIDs says which rows have one id, "" where none do.
+func (d *Doubts) sharedIDs(rows iter.Seq2[*stages.Element, error]) (string, error) {
+	slices.Sort(d.ids)
+	var again int64
+	var shared uint64
+	for i := 1; i < len(d.ids); i++ {
+		if d.ids[i] == d.ids[i-1] {
+			again, shared = again+1, d.ids[i]
+		}
+	}
+	if again == 0 {
+		return "", nil
+	}
+	var places []string
+	id := ""
+	for e, err := range rows {
+		if err != nil {
+			return "", err
+		}
+		if e.Given.ID == "" || e.Row.SampleIndex > 0 || idHash(e.Given.ID) != shared {
+			continue
+		}
+		id = e.Given.ID
+		if places = append(places, path.Base(e.Given.Source)); len(places) == 2 {
+			break
+		}
+	}
+	return fmt.Sprintf("%s the id of another row, such as %q in %s: the tables tell them apart by their keys alone",
+		count(again, "row has", "rows have"), id, strings.Join(places, " and ")), nil
+}
+
+// count is a number with its noun and verb.
+func count(n int64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}

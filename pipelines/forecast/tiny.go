@@ -1,0 +1,34 @@
+package forecast
+
+import (
+	"fmt"
+
+	"latentbeam/schemas"
+	"latentbeam/testdata/tiny"
+)
+
+// outside counts the new rows that the built-in model was not trained for. It computes them all the same.
+type outside struct{ sizes, prompts int64 }
+
+func (o *outside) see(row *schemas.PromptRow) {
+	if row.Width != tiny.Side || row.Height != tiny.Side || row.NumFrames != tiny.Frames {
+		o.sizes++
+	}
+	if !tiny.Knows(row.Prompt) {
+		o.prompts++
+	}
+}
+
+// warning says what they are, "" where there are none.
+func (o *outside) warning() string {
+	switch {
+	case o.sizes > 0 && o.prompts > 0:
+		return fmt.Sprintf("%s; %d rows have another size or length and %d ask for something else: expect noise", tiny.World,
+			o.sizes, o.prompts)
+	case o.sizes > 0:
+		return fmt.Sprintf("%s; %d rows have another size or length: expect noise", tiny.World, o.sizes)
+	case o.prompts > 0:
+		return fmt.Sprintf("%s; %d rows ask for something else: expect one of these shapes at best", tiny.World, o.prompts)
+	}
+	return ""
+}

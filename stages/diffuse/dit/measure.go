@@ -1,0 +1,122 @@
+package dit
+
+import (
+	"cmp"
+	"fmt"
+
+	"latentbeam/kernels"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+	"latentbeam/stages/cost"
+	"latentbeam/stages/nn"
+	"latentbeam/stages/sequence"
+	"latentbeam/stages/weights"
+)
+
+// Memory and work of a network come from its own code, which runs on shapes alone.
+
+// queryTile is what ranges of queries are multiples of when a frame is shared out.
+const queryTile = 64
+
+// SampleBytes returns the device memory that a network needs to prepare and evaluate rows latents (two for each
+// element under guidance) of the given size and texts of the given number of tokens, with inputs and outputs but
+// without the weights.
+func SampleBytes(net Network, rows int, size LatentSize, tokens int) (int64, error) {
+	evaluate, err := evaluation(net, rows, size, tokens, true)
+	if err != nil {
+		return 0, err
+	}
+	return nn.PeakBytes(evaluate)
+}
+
+// Work returns the work of a network on one row over all steps, for texts of full length, and how a set can share
+// it.
+func Work(net Network, row *schemas.PromptRow) (cost.Estimate, error) {
+	d := net.Describe()
+	branches := 1
+	if d.Guided(row) {
+		branches = 2
+	}
+	size := net.LatentSize(row)
+	prepare, before, err := flop(net, branches, size, false)
+	if err != nil {
+		return cost.Estimate{}, err
+	}
+	both, all, err := flop(net, branches, size, true)
+	if err != nil {
+		return cost.Estimate{}, err
+	}
+	box := size.In(d.Box)
+	t, h, w := d.Patch.Grid(box.T, box.H, box.W)
+	shape := sequence.Shape{Batch: branches, Frames: t, Positions: h * w, Heads: d.Heads,
+		HeadSize: d.Hidden / d.Heads, QueryTile: queryTile, Full: d.Full}
+	steps := row.NumInferenceSteps * max(1, row.Loop) // of all clips
+	split := &cost.Split{Shape: shape, Pairs: d.Blocks, Steps: steps, Calls: all - before,
+		Bytes: d.DType.Size()}
+	step := both - prepare
+	split.Costs = sequence.Costs{
+		Project: 6 * float64(d.Hidden) * float64(d.Hidden),
+		Score:   4 * float64(shape.HeadSize) * cmp.Or(d.Scored, 1),
+	}
+	tokens := float64(branches) * float64(t) * float64(shape.Positions)
+	split.Costs.Local = (step - float64(d.Blocks)*shape.Total(split.Costs)) / (float64(d.Blocks) * tokens)
+	return cost.Estimate{Work: prepare + float64(steps)*step, Split: split}, nil
+}
+
+// flop returns the FLOP of preparing rows, and with forward of evaluating them once, and the calls of that.
+func flop(net Network, rows int, size LatentSize, forward bool) (flop float64, calls int64, err error) {
+	evaluate, err := evaluation(net, rows, size, net.Describe().TextTokens, forward)
+	if err != nil {
+		return 0, 0, err
+	}
+	return nn.Work(evaluate)
+}
+
+// evaluation prepares rows, and with forward evaluates them once, on shapes alone.
+func evaluation(net Network, rows int, size LatentSize, tokens int, forward bool) (func(be kernels.Backend) error, error) {
+	if min(size.T, size.H, size.W) < 1 {
+		return nil, fmt.Errorf("latents of %dx%dx%d: height, width or num_frames is missing or too small", size.T, size.H, size.W)
+	}
+	m, err := net.Load(weights.ShapesOnly())
+	if err != nil {
+		return nil, err
+	}
+	d := net.Describe()
+	return func(be kernels.Backend) error {
+		b, err := m.Prepare(be, d.anyRows(rows, size, tokens))
+		if err != nil || !forward {
+			return err
+		}
+		x := be.Alloc(kernels.F32, rows, d.Channels, size.T, size.H, size.W)
+		_, err = d.Forward(be, b, x, Instant{make([]float32, rows), d.anyMarks(rows, size)})
+		return err
+	}, nil
+}
+
+// anyRows stand for rows of a size and length of text, which is all zeros: memory and work do not depend on their other
+// values.
+func (d *Description) anyRows(n int, size LatentSize, tokens int) *Rows {
+	e := &stages.Element{
+		Row:  schemas.PromptRow{Height: 1, Width: 1, NumFrames: 1, FPS: 1},
+		Text: &stages.Text{Embedding: stages.NewArray(tokens, d.TextWidth)},
+	}
+	rows := &Rows{Size: size, Box: d.Box, Parts: d.alone(n, size)}
+	for range n {
+		rows.Rows = append(rows.Rows, BatchRow{Element: e})
+	}
+	return rows
+}
+
+// anyMarks marks the first frame of all as given, where the network knows given frames: then each frame of each row is
+// modulated for itself.
+func (d *Description) anyMarks(rows int, size LatentSize) []bool {
+	if !d.Conditions.Marked {
+		return nil
+	}
+	frames, _, _ := d.Patch.Grid(size.T, size.H, size.W)
+	generated := make([]bool, rows*frames)
+	for i := range generated[1:] {
+		generated[i+1] = true
+	}
+	return generated
+}

@@ -1,0 +1,270 @@
+package layout
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"latentbeam/stages/cost"
+	"latentbeam/stages/sequence"
+)
+
+// stream lets blocks pass through the memory of devices that have the given shards, each in as much room: as many
+// stay as the fullest allows.
+func stream(h cost.Held, shards [][]int64, room int64) (cost.Held, bool) {
+	h.Streamed, h.Stay = true, math.MaxInt
+	for _, parts := range shards {
+		s, err := Stream(parts[1:], parts[0], room)
+		if err != nil {
+			return h, false
+		}
+		if s.Buffer > 0 {
+			h.Stay = min(h.Stay, s.Resident)
+		}
+	}
+	if h.Stay == math.MaxInt { // all stay on all
+		return h, false
+	}
+	h.Bytes = slices.Max(passing(shards, h.Stay, 1))
+	return h, true
+}
+
+// small is stream, with as few blocks as can be where there is less room than that.
+func small(h cost.Held, shards [][]int64, room int64) cost.Held {
+	if out, ok := stream(h, shards, room); ok {
+		return out
+	}
+	for _, parts := range shards {
+		if len(parts) > 1 {
+			room = max(room, parts[0]+2*slices.Max(parts[1:]))
+		}
+	}
+	if out, ok := stream(h, shards, room); ok {
+		return out
+	}
+	return h
+}
+
+// Passing returns h, of a stage, with no more than the first stay blocks of every device's run in its memory. What
+// devices have together is their process's, and stays as it is.
+func Passing(h cost.Held, s cost.Estimate, stay int) cost.Held {
+	if h.InAll || len(s.Parts) <= 1 || h.Streamed && h.Stay <= stay {
+		return h
+	}
+	h.Streamed, h.Stay = true, stay
+	h.Bytes = min(h.Bytes, slices.Max(passing(estimate(s).shards(h), stay, 1)))
+	return h
+}
+
+// passing returns what each of the shards takes when so many of its blocks stay, and there are forwards at once that
+// may be at different ones of the others: two blocks for each.
+func passing(shards [][]int64, stay, forwards int) (bytes []int64) {
+	for _, parts := range shards {
+		all := sum(parts)
+		if blocks := parts[1:]; stay < len(blocks) {
+			all = min(all, parts[0]+sum(blocks[:stay])+2*int64(forwards)*slices.Max(blocks[stay:]))
+		}
+		bytes = append(bytes, all)
+	}
+	return bytes
+}
+
+// shards are the Parts of every device under h.
+func (s estimate) shards(h cost.Held) (out [][]int64) {
+	switch {
+	case len(h.Runs) > 0:
+		fixed := s.Parts[0] // what belongs to no block is where the first one is
+		for _, r := range h.Runs {
+			out = append(out, append([]int64{fixed}, s.Parts[1+r.Lo:1+r.Hi]...))
+			fixed = 0
+		}
+		return out
+	case len(s.Shards) > 0:
+		return s.Shards
+	case len(s.Parts) > 0:
+		return [][]int64{s.Parts}
+	}
+	return [][]int64{{s.Weights}}
+}
+
+func fullest(shards [][]int64) (bytes int64) {
+	for _, parts := range shards {
+		bytes = max(bytes, sum(parts))
+	}
+	return bytes
+}
+
+// mapped lets blocks pass where the weights of all stages together, which the process has once, do not fit beside
+// the batches of its workers: those of the largest stage first, which then keeps as many as there is room for.
+func mapped(stages []cost.Estimate, held []cost.Held, devices []DeviceModel) (over int64) {
+	var room, most, total int64
+	for _, s := range stages {
+		most = max(most, estimate(s).activations())
+	}
+	for _, d := range devices {
+		room += d.Memory - most
+	}
+	for i, s := range stages {
+		held[i].Bytes, held[i].InAll = s.Weights, true
+		if len(s.Shards) > 0 { // all ranks are in the process
+			held[i].Bytes = sum(passing(s.Shards, math.MaxInt, 1))
+		}
+		total += held[i].Bytes
+	}
+	for _, i := range largestFirst(stages) {
+		s, h := stages[i], &held[i]
+		if total <= room || len(s.Parts) <= 2 {
+			continue
+		}
+		total -= h.Bytes
+		shards := estimate(s).shards(*h)
+		// Every worker, or set of them, is somewhere else in the model: two blocks for each, and the plan counts those
+		// of one.
+		forwards := max(1, len(devices)/len(shards))
+		h.Streamed, h.Stay = true, len(s.Parts)
+		for _, parts := range shards {
+			others := 2 * slices.Max(parts[1:]) * int64(forwards-1)
+			stream, err := Stream(parts[1:], parts[0], (room-total)/int64(len(shards))-others)
+			if err != nil {
+				stream.Resident = 0
+			}
+			h.Stay = min(h.Stay, stream.Resident)
+		}
+		h.Bytes = sum(passing(shards, h.Stay, forwards))
+		total += h.Bytes
+	}
+	return max(0, total-room)
+}
+
+// placed is one way in which weights can lie, and the seconds of an element when all devices are at work.
+type placed struct {
+	cost.Held
+	seconds float64
+}
+
+// place chooses how the weights lie: blocks that pass through each device, a pipeline over the devices, or both. beside
+// is the bytes of other things on a device. Of two ways with the same time it takes the first, so that no device waits
+// for others. Where no way is small enough, as few blocks stay on the device as possible.
+func (s estimate) place(h *cost.Held, devices []DeviceModel, elements int, beside int64) {
+	var ways []placed
+	for _, way := range []func(cost.Held, []DeviceModel, int, int64) (placed, bool){
+		s.streamed, s.pipeline, s.streamedPipeline} {
+		p, ok := way(*h, devices, elements, beside)
+		same := func(other placed) bool { return p.Streamed == other.Streamed && slices.Equal(p.Runs, other.Runs) }
+		if ok && !slices.ContainsFunc(ways, same) {
+			ways = append(ways, p)
+		}
+	}
+	if len(ways) == 0 {
+		*h = small(*h, [][]int64{s.Parts}, least(devices)-beside)
+		return
+	}
+	slices.SortStableFunc(ways, func(a, b placed) int {
+		if near(a.seconds, b.seconds) {
+			return 0
+		}
+		return cmp.Compare(a.seconds, b.seconds)
+	})
+	*h = ways[0].Held
+	for _, p := range ways[1:] {
+		why := "predicted to take as long"
+		if !near(p.seconds, ways[0].seconds) {
+			why = Slower(p.seconds, ways[0].seconds)
+		}
+		h.Lost = append(h.Lost, cost.Lost{What: p.String(), Why: why})
+	}
+}
+
+// pipeline cuts the blocks over all devices so that the busiest has least to do.
+func (s estimate) pipeline(h cost.Held, devices []DeviceModel, _ int, beside int64) (placed, bool) {
+	h, ok := s.cut(h, devices, func(d DeviceModel) int64 { return d.room() - beside })
+	if !ok {
+		return placed{}, false
+	}
+	return s.timed(h, devices), true
+}
+
+// timed is what a pipeline of these runs takes.
+func (s estimate) timed(h cost.Held, devices []DeviceModel) placed {
+	var slowest float64
+	shards := s.shards(h)
+	for i, d := range devices {
+		slowest = max(slowest, s.share(shards[i])*s.Work/d.Rate)
+	}
+	h.Bytes = fullest(shards)
+	return placed{h, slowest}
+}
+
+// cut gives every device a run of blocks, with as much to do for its speed as the others as far as it has room.
+func (s estimate) cut(h cost.Held, devices []DeviceModel, room func(DeviceModel) int64) (cost.Held, bool) {
+	blocks := slices.Clone(s.Parts[1:])
+	work := make([]float64, len(blocks))
+	for i, b := range blocks {
+		work[i] = float64(b)
+	}
+	blocks[0] += s.Parts[0]
+	var targets []Target
+	for _, d := range devices {
+		targets = append(targets, Target{Bytes: room(d), Speed: d.Rate})
+	}
+	runs, err := Partition(blocks, work, targets)
+	if err != nil || len(devices) < 2 || idle(runs) {
+		return h, false
+	}
+	h.Grid.Pipeline, h.Runs = len(runs), runs
+	return h, true
+}
+
+// idle reports whether a device has no block: the others are a set of their own then.
+func idle(runs []sequence.Range) bool {
+	return slices.ContainsFunc(runs, func(r sequence.Range) bool { return r.Len() < 1 })
+}
+
+// share is the part of the stage's work that a device does which has these parts.
+func (s estimate) share(parts []int64) float64 { return float64(sum(parts)) / float64(sum(s.Parts)) }
+
+// streamed lets blocks pass through every device, which then takes elements for itself.
+func (s estimate) streamed(h cost.Held, devices []DeviceModel, elements int, beside int64) (placed, bool) {
+	h, ok := stream(h, [][]int64{s.Parts}, least(devices)-beside)
+	if !ok {
+		return placed{}, false
+	}
+	k := atOnce(elements / len(devices))
+	var speed float64
+	for _, d := range devices {
+		speed += 1 / s.seconds(s.Parts, h.Stay, d, k)
+	}
+	return placed{h, 1 / speed}, true
+}
+
+// streamedPipeline cuts the blocks over all devices, through which those of each run pass. A batch goes in as many
+// groups of elements, and each group takes all blocks.
+func (s estimate) streamedPipeline(h cost.Held, devices []DeviceModel, elements int, beside int64) (placed, bool) {
+	h, ok := s.cut(h, devices, func(DeviceModel) int64 { return math.MaxInt64 })
+	if !ok {
+		return placed{}, false
+	}
+	shards := s.shards(h)
+	if h, ok = stream(h, shards, least(devices)-beside); !ok {
+		return placed{}, false
+	}
+	k := atOnce(atOnce(elements) / len(devices))
+	var slowest float64
+	for i, d := range devices {
+		slowest = max(slowest, s.seconds(shards[i], h.Stay, d, k))
+	}
+	return placed{h, slowest}, true
+}
+
+// atOnce is how many elements a batch has.
+func atOnce(elements int) int { return max(1, min(maxElements, elements)) }
+
+// seconds is the time of an element on a device with these parts. All blocks but the resident ones stream once for k
+// elements.
+func (s estimate) seconds(parts []int64, stay int, d DeviceModel, k int) float64 {
+	var pass float64
+	if 1+stay < len(parts) {
+		pass = float64(sum(parts[1+stay:])) * float64(max(1, s.Rounds))
+	}
+	return max(s.share(parts)*s.Work/d.Rate, pass/d.Host/float64(k))
+}

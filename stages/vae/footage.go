@@ -1,0 +1,92 @@
+package vae
+
+import (
+	"context"
+	"fmt"
+
+	"latentbeam/internal/media"
+	"latentbeam/internal/storage/source"
+	"latentbeam/kernels"
+	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
+)
+
+// Error is that a file cannot be read; no other element is concerned.
+type FootageError struct{ Err error }
+
+// Error returns the text of the cause.
+func (e *FootageError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *FootageError) Unwrap() error { return e.Err }
+
+// Local returns a media file on this host. One that cannot be had for the file's sake is an Error.
+func LocalFootage(ctx context.Context, at string) (source.Local, error) {
+	file, err := source.Media(ctx, at)
+	if err != nil && fault.ClassOf(err) == fault.ClassRow {
+		err = &FootageError{err}
+	}
+	return file, err
+}
+
+// Footage is the frames of an element's media, each fitted into the size of its row.
+type Footage struct {
+	file   source.Local
+	frames *media.Frames
+	name   string
+	count  func(kernels.Op, kernels.Count) // nil: nobody counts
+}
+
+// Open opens the media of an element for a stage on dev: what an earlier stage made, else, where made is nil, the file that
+// the row names.
+func OpenFootage(ctx context.Context, dev kernels.Backend, made *schemas.MediaFile, row *schemas.PromptRow) (*Footage, error) {
+	var file source.Local
+	var err error
+	cut := row.Cut
+	if made == nil {
+		file, err = LocalFootage(ctx, row.Media)
+	} else {
+		file, err = source.Temporary(made.Data, made.Ext)
+		err = fault.TryAgain(err)
+		if cut != nil { // the times of keyframes are those of another file
+			own := *cut
+			own.Seek, own.Origin = 0, 0
+			cut = &own
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	frames, err := openFrames(ctx, file.Path, row, cut)
+	if err != nil {
+		defer file.Release()
+		return nil, &FootageError{file.Named(err)}
+	}
+	return &Footage{file, frames, source.Shown(row.Media), dev.Capabilities().Count}, nil
+}
+
+func openFrames(ctx context.Context, path string, row *schemas.PromptRow, cut *schemas.Cut) (*media.Frames, error) {
+	if cut != nil {
+		return media.OpenCut(ctx, path, row.NumFrames, row.FPS, row.Height, row.Width, *cut)
+	}
+	return media.OpenFrames(ctx, path, row.NumFrames, row.FPS, row.Height, row.Width)
+}
+
+// At fills dst (height, width, 3) with frame i, its values in [-1, 1]. Frames are asked for in order.
+func (f *Footage) At(dst []float32, i int) error {
+	if err := f.frames.At(dst, i); err != nil {
+		return &FootageError{fmt.Errorf("read %s: %w", f.name, err)}
+	}
+	return nil
+}
+
+// Close ends the reading and lets go of the file. What the reading took counts with the work of the device.
+func (f *Footage) Close() {
+	if f.count != nil {
+		s := f.frames.Spent()
+		f.count(kernels.OpDecode, kernels.Count{Calls: s.Frames, Time: s.Decode, Bytes: s.Decoded})
+		f.count(kernels.OpResize, kernels.Count{Calls: s.Frames, Time: s.Resize, Bytes: s.Decoded + s.Resized})
+	}
+	_ = f.frames.Close() // it was only read
+	f.file.Release()
+}

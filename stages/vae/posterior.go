@@ -1,0 +1,72 @@
+package vae
+
+import (
+	"math"
+
+	"latentbeam/kernels"
+	"latentbeam/stages"
+)
+
+// Noise fills dst with the standard normals of elements offset, offset+1, ... of a latent (C, T, h, w); step
+// tells the latents of one clip apart. A nil Noise stands for the mean of the posterior.
+type Noise func(dst []float32, step uint32, offset uint64)
+
+// The steps of the noise of package rng that belong to autoencoders; samplers count up from 0.
+const (
+	FrameNoise = 1<<31 + iota // of the latents of single frames
+	VideoNoise                // of the latents that reach over frames
+)
+
+// Posterior is the distribution of latents: a normal one for each value.
+type Posterior struct {
+	DType   kernels.DType
+	Latents *stages.Array // (C, T, h, w), which Sample fills
+	Draw    Noise
+	Step    uint32
+}
+
+// The bounds of the log variance, those of the reference.
+const minLogVar, maxLogVar = -30, 20
+
+// Sample fills the latents of the n frames from first on by their moments (n, h, w, 2c), mean before log variance:
+// mean + exp(logvar/2) noise. Every operation rounds to the type of the activations.
+func (p *Posterior) Sample(moments []float32, first, n int) {
+	c, t, area := p.Latents.Shape[0], p.Latents.Shape[1], p.Latents.Shape[2]*p.Latents.Shape[3]
+	noise := make([]float32, area)
+	for f := range n {
+		for ch := range c {
+			at := (ch*t + first + f) * area
+			if p.Draw != nil {
+				p.Draw(noise, p.Step, uint64(at))
+			}
+			for i := range area {
+				of := moments[(f*area+i)*2*c:]
+				mean, logVar := of[ch], of[c+ch]
+				if p.Draw != nil {
+					mean += p.round(p.deviation(logVar) * p.round(noise[i]))
+				}
+				p.Latents.Data[at+i] = p.round(mean)
+			}
+		}
+	}
+}
+
+func (p *Posterior) deviation(logVar float32) float32 {
+	half := min(max(logVar, minLogVar), maxLogVar) / 2
+	return p.round(float32(exp(float64(half))))
+}
+
+func (p *Posterior) round(x float32) float32 { return p.DType.Round(x) }
+
+// exp returns e^x for x in [-15, 10], which is all a log variance needs. The standard library's may differ
+// between platforms in the last bit; here every product is rounded by a conversion, so latents are the
+// same everywhere.
+func exp(x float64) float64 {
+	k := math.Round(float64(x / math.Ln2))
+	r := x - float64(k*math.Ln2) // |r| < 0.35
+	sum := 1.0
+	for i := 18; i > 0; i-- { // r^19/19! is below 1e-25
+		sum = 1 + float64(float64(r*sum)/float64(i))
+	}
+	return math.Ldexp(sum, int(k))
+}

@@ -1,0 +1,71 @@
+package weights
+
+import (
+	"slices"
+
+	"latentbeam/kernels"
+	"latentbeam/stages/cost"
+	"latentbeam/stages/weights/safetensors"
+)
+
+// Bytes returns what the weights take on a device when they are loaded as dt: all, and the parts in order: what belongs
+// to no block, then the blocks. Values are never widened, and tensors of the file that the model has no use for do not
+// count.
+func (c *Component[C, M]) Bytes(dt kernels.DType) (all int64, parts []int64) {
+	parts = c.bytesOf(dt, Shard{})
+	for _, n := range parts {
+		all += n
+	}
+	return all, parts
+}
+
+// ShardBytes returns the parts of what each device has that the weights are cut over: what belongs to no block, then
+// the device's own blocks; none where the weights are not cut.
+func (c *Component[C, M]) ShardBytes(dt kernels.DType, g cost.Grid) (shards [][]int64) {
+	if g.Shards() <= 1 {
+		return nil
+	}
+	g.Sequence = 1
+	for i := range g.Shards() {
+		_, tensor, pipeline := g.Place(i)
+		parts := c.bytesOf(dt, Shard{Cut{tensor, g.Tensor}, PipelineStage{Rank: pipeline, Ways: g.Pipeline}})
+		own := slices.DeleteFunc(parts[1:], func(n int64) bool { return n == 0 })
+		shards = append(shards, parts[:1+len(own)])
+	}
+	return shards
+}
+
+// bytesOf returns the bytes of a shard: what belongs to no block, then the blocks.
+func (c *Component[C, M]) bytesOf(dt kernels.DType, shard Shard) []int64 {
+	w := Outline(c.infos()).Cut(shard.Cut).Stage(shard.Stage)
+	_, _ = c.load(c.Config, w) // what does not fit is said by Load
+	parts := []int64{0}
+	for name, block := range w.blocks {
+		t, _ := c.weights.Tensor(name)
+		n := int64(w.sizes[name])
+		if stored, known := kernels.DTypes[t.DType]; known {
+			size := min(dt.Size(), stored.Size())
+			if c.added[name] != nil { // rounded from fp32
+				size = dt.Size()
+			}
+			n *= int64(size)
+		}
+		for len(parts) <= block {
+			parts = append(parts, 0)
+		}
+		parts[block] += n
+	}
+	return parts
+}
+
+// converted reports whether a tensor of a type is rounded when it is loaded as dt.
+func converted(stored, dt kernels.DType) bool { return dt != kernels.F32 && dt != stored }
+
+// infos describes the tensors of the file.
+func (c *Component[C, M]) infos() (tensors []safetensors.TensorInfo) {
+	for _, name := range c.weights.Names() {
+		t, _ := c.weights.Tensor(name)
+		tensors = append(tensors, safetensors.TensorInfo{Name: name, DType: t.DType, Shape: t.Shape})
+	}
+	return tensors
+}

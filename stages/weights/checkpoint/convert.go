@@ -1,0 +1,229 @@
+package checkpoint
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"latentbeam/stages/weights/safetensors"
+)
+
+// DefaultShard is the most bytes of one file, as hubs have it.
+const DefaultShard = 5_000_000_000
+
+// maxGrowth bounds how many times larger than its input a conversion may be: tensors that share a storage
+// are written once each, which a hostile file could use to fill the disk.
+const maxGrowth = 16
+
+// Options say how to convert.
+type Options struct {
+	Key      string // the state dict of a pickle that has several, such as "model"
+	Type     string // round floating-point tensors to this type of Types; "" keeps theirs
+	MaxShard int64  // bytes of tensors in one file; a single larger tensor has a file of its own
+	// Names returns new names of tensors by their old ones, nil where they keep them. Nil: all keep theirs.
+	Names func(tensors []safetensors.TensorInfo) map[string]string
+}
+
+// Conversion is what Convert has written.
+type Conversion struct {
+	From  *Checkpoint // closed
+	Files []string    // the last is the one to open
+	Bytes int64
+	// Renamed says that the tensors have other names than in the input.
+	Renamed bool
+}
+
+// Convert rewrites the checkpoint at in as safetensors. out is the file to write or a directory to write to,
+// "" for beside the input. Files appear under their names only when all are whole; none is replaced. The same
+// input gives the same bytes.
+func Convert(in, out string, o Options) (*Conversion, error) {
+	to, known := Types[o.Type]
+	if o.Type != "" && !known {
+		return nil, fmt.Errorf("convert: dtype %q is not known: give f32, bf16 or f16", o.Type)
+	}
+	if o.MaxShard < 1 {
+		return nil, fmt.Errorf("convert: a shard of %d bytes", o.MaxShard)
+	}
+	in = Snapshot(in)
+	c, err := Open(in, o.Key)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	if !c.Pickle() && out == "" {
+		return nil, fmt.Errorf("convert: %s is safetensors already; name an output to round or divide it", c.File)
+	}
+	renamed, err := c.rename(o.Names)
+	if err != nil {
+		return nil, fmt.Errorf("convert %s: %w", c.File, err)
+	}
+	if err := c.round(to); err != nil {
+		return nil, fmt.Errorf("convert %s: %w", c.File, err)
+	}
+	target := outputPath(c.File, out)
+	plan := plan(c.Tensors, target, o.MaxShard)
+	r := &Conversion{From: c, Renamed: renamed}
+	if r.Files, err = c.write(plan, target); err != nil {
+		return nil, fmt.Errorf("convert %s: %w", c.File, err)
+	}
+	for _, t := range c.Tensors {
+		r.Bytes += t.Bytes
+	}
+	if info, err := os.Stat(in); err == nil && info.IsDir() {
+		copied, err := copyBeside(in, filepath.Dir(target))
+		if err != nil {
+			return nil, fmt.Errorf("convert %s: %w", c.File, err)
+		}
+		r.Files = append(copied, r.Files...)
+	}
+	return r, nil
+}
+
+// rename gives the tensors the names that names has for them, and reports whether it has any.
+func (c *Checkpoint) rename(names func([]safetensors.TensorInfo) map[string]string) (bool, error) {
+	if names == nil {
+		return false, nil
+	}
+	infos := make([]safetensors.TensorInfo, len(c.Tensors))
+	for i, t := range c.Tensors {
+		infos[i] = t.TensorInfo
+	}
+	to := names(infos)
+	if to == nil {
+		return false, nil
+	}
+	seen := map[string]string{}
+	for i := range c.Tensors {
+		t := &c.Tensors[i]
+		name, ok := to[t.Name]
+		if !ok {
+			name = t.Name
+		}
+		if other, twice := seen[name]; twice {
+			return false, fmt.Errorf("the tensors %q and %q would both become %q", other, t.Name, name)
+		}
+		seen[name], t.Name = t.Name, name
+	}
+	slices.SortFunc(c.Tensors, func(a, b Tensor) int { return cmp.Compare(a.Name, b.Name) })
+	return true, nil
+}
+
+// round makes the tensors come out in their new type and bounds their bytes.
+func (c *Checkpoint) round(to string) error {
+	total := int64(0)
+	for i := range c.Tensors {
+		t := &c.Tensors[i]
+		if from := t.DType; target(from, to) != from {
+			inner := t.write
+			t.write = func(w io.Writer) error { return inner(&cast{w: w, from: from, to: to}) }
+			t.DType = to
+		}
+		var err error
+		if t.Bytes, err = t.TensorInfo.Bytes(); err != nil {
+			return fmt.Errorf("tensor %q: %w", t.Name, err)
+		}
+		if total += t.Bytes; total/maxGrowth > c.Size {
+			return fmt.Errorf("its tensors share storages so much that they would become more than %d times the "+
+				"%d bytes of the file", maxGrowth, c.Size)
+		}
+	}
+	return nil
+}
+
+// outputPath returns the file that an unsharded conversion is written to.
+func outputPath(in, out string) string {
+	switch {
+	case out == "":
+		return filepath.Join(filepath.Dir(in), outputName(in))
+	case strings.HasSuffix(out, ".safetensors"):
+		return out
+	}
+	return filepath.Join(out, outputName(in))
+}
+
+// outFile is one file to write.
+type outFile struct {
+	path    string
+	tensors []Tensor
+}
+
+// plan divides the tensors over files of at most most bytes, in the order of their names, and names the files
+// as transformers does.
+func plan(tensors []Tensor, target string, most int64) []outFile {
+	shards := []outFile{{path: target}}
+	size := int64(0)
+	for _, t := range tensors {
+		last := &shards[len(shards)-1]
+		if size += t.Bytes; size > most && len(last.tensors) > 0 {
+			shards = append(shards, outFile{})
+			last, size = &shards[len(shards)-1], t.Bytes
+		}
+		last.tensors = append(last.tensors, t)
+	}
+	if len(shards) > 1 {
+		stem := strings.TrimSuffix(target, ".safetensors")
+		for i := range shards {
+			shards[i].path = fmt.Sprintf("%s-%05d-of-%05d.safetensors", stem, i+1, len(shards))
+		}
+	}
+	return shards
+}
+
+// write writes all shards, and their index where there are several, and returns their paths.
+func (c *Checkpoint) write(shards []outFile, target string) (paths []string, err error) {
+	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+		return nil, err
+	}
+	paths = []string{target, target + safetensors.IndexSuffix}
+	for _, shard := range shards {
+		paths = append(paths, shard.path)
+	}
+	for _, path := range paths {
+		if _, err := os.Lstat(path); err == nil {
+			return nil, fmt.Errorf("%s is there already; remove it or name another output", path)
+		}
+	}
+	s := &staging{}
+	defer func() { err = errors.Join(err, s.discard()) }()
+	index := struct {
+		Metadata struct {
+			TotalSize int64 `json:"total_size"`
+		} `json:"metadata"`
+		Map map[string]string `json:"weight_map"`
+	}{Map: map[string]string{}}
+	for _, shard := range shards {
+		infos := make([]safetensors.TensorInfo, len(shard.tensors))
+		byName := map[string]Tensor{}
+		for i, t := range shard.tensors {
+			infos[i], byName[t.Name] = t.TensorInfo, t
+			index.Metadata.TotalSize += t.Bytes
+			index.Map[t.Name] = filepath.Base(shard.path)
+		}
+		err := s.add(shard.path, func(w io.Writer) error {
+			return safetensors.Stream(c.dropping(w), infos, map[string]string{"format": "pt"},
+				func(w io.Writer, t safetensors.TensorInfo) error { return byName[t.Name].write(w) })
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if len(shards) > 1 {
+		data, err := json.MarshalIndent(index, "", "  ")
+		if err != nil {
+			return nil, err
+		}
+		if err := s.add(target+safetensors.IndexSuffix, func(w io.Writer) error {
+			_, err := w.Write(append(data, '\n'))
+			return err
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return s.publish()
+}

@@ -1,0 +1,153 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"latentbeam/stages/weights/safetensors"
+)
+
+// weightNames are what hubs call the weights of a component, the transformers' and the diffusers' way; a
+// checkpoint in shards has an index of the same name with ".index.json" behind.
+var (
+	safetensorsNames = []string{"model.safetensors", "diffusion_pytorch_model.safetensors"}
+	pickleNames      = []string{"pytorch_model.bin", "diffusion_pytorch_model.bin"}
+)
+
+// pickleSuffixes end the names of PyTorch checkpoints.
+var pickleSuffixes = []string{".pth", ".pt", ".bin", ".ckpt"}
+
+// ErrPickle says that weights are there as PyTorch pickles only.
+var ErrPickle = errors.New("PyTorch pickles can run code when read and are refused; make safetensors " +
+	"of them with `latentbeam convert`")
+
+// IsPickleName reports whether a file of this name is taken for a PyTorch checkpoint.
+func IsPickleName(name string) bool { return slices.Contains(pickleSuffixes, path.Ext(name)) }
+
+// Find returns the name of the safetensors file in directory dir of files, or of the index of its shards. Its
+// error lists what is there instead, and wraps fs.ErrNotExist or ErrPickle.
+func Find(files fs.FS, dir string) (string, error) {
+	if name := firstOf(files, dir, safetensorsNames); name != "" {
+		return name, nil
+	}
+	entries, err := fs.ReadDir(files, dir)
+	if err != nil {
+		return "", fmt.Errorf("the directory is missing: %w", err)
+	}
+	var names, single []string
+	cause := fs.ErrNotExist
+	for _, e := range entries {
+		names = append(names, e.Name())
+		switch ext := path.Ext(e.Name()); {
+		case ext == ".safetensors":
+			single = append(single, e.Name())
+		case IsPickleName(e.Name()):
+			cause = ErrPickle
+		}
+	}
+	if len(single) == 1 && !isShard(single[0]) { // some hubs name it after the model
+		return single[0], nil
+	}
+	why := "no " + strings.Join(safetensorsNames, " or ") + " there"
+	switch {
+	case allShards(single):
+		why = indexMissing(single)
+	case len(single) > 1:
+		why, cause = "several checkpoints, name one", errSeveral
+	}
+	if len(names) == 0 {
+		return "", fmt.Errorf("the directory is empty: %w", cause)
+	}
+	return "", fmt.Errorf("%s (it holds %s): %w", why, strings.Join(names[:min(len(names), maxNamed)], ", "), cause)
+}
+
+var errSeveral = errors.New("which one is meant is open")
+
+// shardName is what the names of shards end with: "-00001-of-00003" and a suffix.
+var shardName = regexp.MustCompile(`-\d+-of-\d+(\.\w+)$`)
+
+func isShard(name string) bool { return shardName.MatchString(name) }
+
+// allShards reports whether files are shards and nothing else.
+func allShards(files []string) bool {
+	return len(files) > 0 && !slices.ContainsFunc(files, func(name string) bool { return !isShard(name) })
+}
+
+// indexMissing says what shards lack.
+func indexMissing(shards []string) string {
+	return fmt.Sprintf("these are shards, and %s, which says what is in which, is missing beside them",
+		shardName.ReplaceAllString(shards[0], "$1")+safetensors.IndexSuffix)
+}
+
+// Snapshot returns the directory of the files where dir is a repository in the cache of huggingface_hub
+// (models--OWNER--NAME), which keeps them under the commit that refs/main names. Any other path comes back as it is.
+func Snapshot(dir string) string {
+	commit, err := os.ReadFile(filepath.Join(dir, "refs", "main"))
+	name := strings.TrimSpace(string(commit))
+	if err != nil || name == "" || name != filepath.Base(name) {
+		return dir
+	}
+	snapshot := filepath.Join(dir, "snapshots", name)
+	if info, err := os.Stat(snapshot); err != nil || !info.IsDir() {
+		return dir
+	}
+	return snapshot
+}
+
+// maxNamed bounds the files that an error lists.
+const maxNamed = 20
+
+// firstOf returns the first of names that is in dir, or the first that has an index there; "" for none.
+func firstOf(files fs.FS, dir string, names []string) string {
+	for _, name := range names {
+		for _, n := range []string{name, name + safetensors.IndexSuffix} {
+			if _, err := fs.Stat(files, path.Join(dir, n)); err == nil {
+				return n
+			}
+		}
+	}
+	return ""
+}
+
+// findAny is Find that also takes pickles, where there is no safetensors file.
+func findAny(files fs.FS) (string, error) {
+	name, err := Find(files, ".")
+	if !errors.Is(err, ErrPickle) {
+		return name, err
+	}
+	if name := firstOf(files, ".", pickleNames); name != "" {
+		return name, nil
+	}
+	var single []string
+	for _, suffix := range pickleSuffixes {
+		found, err := fs.Glob(files, "*"+suffix)
+		if err != nil {
+			return "", err
+		}
+		single = append(single, found...)
+	}
+	switch {
+	case allShards(single):
+		return "", errors.New(indexMissing(single))
+	case len(single) != 1:
+		return "", fmt.Errorf("it holds several checkpoints, name one: %s", strings.Join(single, ", "))
+	}
+	return single[0], nil
+}
+
+// outputName returns what hubs would call the safetensors file of an input of this name.
+func outputName(input string) string {
+	name := strings.TrimSuffix(filepath.Base(input), safetensors.IndexSuffix)
+	name = strings.TrimSuffix(name, path.Ext(name))
+	if name == "pytorch_model" {
+		name = "model"
+	}
+	return name + ".safetensors"
+}

@@ -1,0 +1,232 @@
+package checkpoint
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"latentbeam/internal/system"
+	"latentbeam/stages/weights/safetensors"
+	"latentbeam/stages/weights/torchpickle"
+)
+
+// Checkpoint is the tensors of one model on disk. Close it when no tensor is in use.
+type Checkpoint struct {
+	File    string   // the file that was opened, or the index of its shards
+	Format  string   // for people, such as "safetensors in 2 shards"
+	Size    int64    // bytes of all its files
+	Tensors []Tensor // by name
+	Key     string   // of a pickle: the entry that the tensors are from, such as "ema"; "" for the whole
+	Skipped []string // what else a pickle holds, for people
+	mapped  [][]byte // whole files
+	close   []func() error
+}
+
+// Tensor is one of them.
+type Tensor struct {
+	safetensors.TensorInfo
+	Bytes int64
+	// write writes the bytes, little-endian and row-major, in pieces of whole elements.
+	write func(io.Writer) error
+}
+
+// Pickle reports whether the checkpoint is a pickle, which a job refuses.
+func (c *Checkpoint) Pickle() bool { return !strings.HasPrefix(c.Format, formatSafetensors) }
+
+const (
+	formatSafetensors = "safetensors"
+	formatPickle      = "PyTorch pickle"
+)
+
+// Open reads the list of tensors of a checkpoint at path: a safetensors file, a pickle, the index of shards
+// of either, or a directory with one of them. key chooses the state dict of a pickle that has several.
+func Open(path, key string) (*Checkpoint, error) {
+	path = Snapshot(path)
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("open checkpoint: %w; give a file of weights, a directory with one, or tiny", err)
+	}
+	if info.IsDir() {
+		name, err := findAny(os.DirFS(path))
+		if err != nil {
+			return nil, fmt.Errorf("open checkpoint %s: %w", path, err)
+		}
+		path = filepath.Join(path, name)
+	}
+	c := &Checkpoint{File: path}
+	if strings.HasSuffix(path, safetensors.IndexSuffix) {
+		err = c.openIndex(path, key)
+	} else {
+		err = c.openFile(path, key)
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	slices.SortFunc(c.Tensors, func(a, b Tensor) int { return cmp.Compare(a.Name, b.Name) })
+	return c, nil
+}
+
+// dropping is a writer that gives the pages of c's files back now and then, so that a conversion does not look
+// as if it had the checkpoint in memory.
+func (c *Checkpoint) dropping(w io.Writer) io.Writer { return &dropper{w: w, of: c} }
+
+type dropper struct {
+	w    io.Writer
+	of   *Checkpoint
+	read int // bytes since the last time
+}
+
+func (d *dropper) Write(p []byte) (int, error) {
+	const often = 64 << 20
+	if d.read += len(p); d.read > often {
+		d.read = 0
+		for _, content := range d.of.mapped {
+			if err := system.DropPages(content); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return d.w.Write(p)
+}
+
+// Close ends the use of the files.
+func (c *Checkpoint) Close() error {
+	var errs []error
+	for _, f := range c.close {
+		errs = append(errs, f())
+	}
+	c.close = nil
+	return errors.Join(errs...)
+}
+
+func (c *Checkpoint) openFile(path, key string) error {
+	content, unmap, err := system.MapFile(path)
+	if err != nil {
+		return fmt.Errorf("open checkpoint: %w", err)
+	}
+	c.close, c.mapped, c.Size = append(c.close, unmap), append(c.mapped, content), int64(len(content))
+	if torchpickle.Is(content) {
+		c.Format = formatPickle
+		err = c.addPickle(content, key)
+	} else {
+		c.Format = formatSafetensors
+		var f *safetensors.File
+		if f, err = safetensors.New(content); err == nil {
+			c.addSafetensors(f)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("open %s: %w", path, err)
+	}
+	return nil
+}
+
+func (c *Checkpoint) addSafetensors(f *safetensors.File) {
+	for _, name := range f.Names() {
+		t, _ := f.Tensor(name)
+		info := safetensors.TensorInfo{Name: name, DType: t.DType, Shape: t.Shape}
+		c.Tensors = append(c.Tensors, Tensor{info, int64(len(t.Data)),
+			func(w io.Writer) error { return writeChunks(w, t.Data) }})
+	}
+}
+
+// writeChunks writes data in pieces of whole elements of any type.
+func writeChunks(w io.Writer, data []byte) error {
+	const size = 256 << 10
+	for chunk := range slices.Chunk(data, size) {
+		if _, err := w.Write(chunk); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Checkpoint) addPickle(content []byte, key string) error {
+	d, err := torchpickle.New(content, key)
+	if err != nil {
+		return err
+	}
+	c.Key = d.Key
+	c.Skipped = append(c.Skipped, d.Skipped...)
+	for name, t := range d.Tensors {
+		info := safetensors.TensorInfo{Name: name, DType: t.DType, Shape: t.Shape}
+		c.Tensors = append(c.Tensors, Tensor{info, int64(t.Bytes()), func(w io.Writer) error {
+			_, err := t.WriteTo(w)
+			return err
+		}})
+	}
+	return nil
+}
+
+// openIndex opens all shards of an index, of safetensors or of pickles.
+func (c *Checkpoint) openIndex(path, key string) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("open checkpoint: %w", err)
+	}
+	files, err := safetensors.ParseIndex(data)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", path, err)
+	}
+	unique := map[string]bool{}
+	for _, file := range files {
+		unique[file] = true
+	}
+	var shards []string
+	for _, name := range slices.Sorted(maps.Keys(unique)) {
+		shards = append(shards, filepath.Join(filepath.Dir(path), name))
+	}
+	if !IsPickleName(shards[0]) {
+		f, err := safetensors.OpenIndex(path)
+		if err != nil {
+			return err
+		}
+		c.Format = fmt.Sprintf("%s in %d shards", formatSafetensors, len(shards))
+		c.close = append(c.close, f.Close)
+		c.addSafetensors(f)
+		for _, shard := range shards {
+			info, err := os.Stat(shard)
+			if err != nil {
+				return err
+			}
+			c.Size += info.Size()
+		}
+		return nil
+	}
+	c.Format = fmt.Sprintf("%s in %d shards", formatPickle, len(shards))
+	return c.addPickles(shards, files, key)
+}
+
+// addPickles opens the shards of an index of pickles, which must agree with the index.
+func (c *Checkpoint) addPickles(shards []string, files map[string]string, key string) error {
+	for _, shard := range shards {
+		part := &Checkpoint{}
+		err := part.openFile(shard, key)
+		c.close, c.mapped = append(c.close, part.close...), append(c.mapped, part.mapped...)
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("shard %s is missing beside its index: %w", filepath.Base(shard), err)
+		}
+		if err != nil {
+			return err
+		}
+		for _, t := range part.Tensors {
+			if files[t.Name] != filepath.Base(shard) {
+				return fmt.Errorf("shard %s holds tensor %q, which the index does not say", shard, t.Name)
+			}
+		}
+		c.Tensors = append(c.Tensors, part.Tensors...)
+		c.Skipped = append(c.Skipped, part.Skipped...)
+		c.Size += part.Size
+	}
+	if len(c.Tensors) != len(files) {
+		return fmt.Errorf("the index lists %d tensors, its shards hold %d", len(files), len(c.Tensors))
+	}
+	return nil
+}

@@ -1,0 +1,78 @@
+package weights
+
+import "latentbeam/kernels"
+
+// Pipeline passes items through the ranks of a group in order, and the results of the last rank back to the first.
+// While one rank works on an item, the next works on the item before. So all ranks are busy if there are as many items
+// as ranks.
+type Pipeline struct {
+	Op    string // names the exchanges
+	Items int
+	// Take works on item i; it is called once on every rank. Items for which Empty reports true only take time.
+	Take  func(i int) error
+	Empty func(i int) bool
+	// On is what goes on to the next rank of item i, Back what goes back to the first. A rank receives to the
+	// same views that it sends from.
+	On, Back func(i int) []kernels.Tensor
+	// Done is called on the first rank with what has come back of item i, before it takes item i + ranks.
+	Done func(i int) error
+}
+
+// Run runs the pipeline on one rank of g.
+func (b Pipeline) Run(g *kernels.Group) error {
+	rank, last := g.Rank(), g.Size()-1
+	for round := range b.Items + last {
+		here := round - rank // the item at this rank
+		if b.has(here) {
+			if err := b.Take(here); err != nil {
+				return err
+			}
+		}
+		var send, recv []kernels.Part
+		parts := func(list []kernels.Part, peer int, views []kernels.Tensor) []kernels.Part {
+			for _, v := range views {
+				list = append(list, kernels.Part{Peer: peer, View: v})
+			}
+			return list
+		}
+		if rank < last && b.has(here) {
+			send = parts(send, rank+1, b.On(here))
+		}
+		if rank > 0 && b.has(here+1) {
+			recv = parts(recv, rank-1, b.On(here+1))
+		}
+		done := round - last // the item at the last rank
+		if last > 0 && rank == last && b.has(done) {
+			send = parts(send, 0, b.Back(done))
+		}
+		if last > 0 && rank == 0 && b.has(done) {
+			recv = parts(recv, last, b.Back(done))
+		}
+		if last > 0 {
+			if err := g.Exchange(b.Op, send, recv); err != nil {
+				return err
+			}
+		}
+		if rank == 0 && b.has(done) {
+			if err := b.Done(done); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// has reports whether there is such an item.
+func (b Pipeline) has(i int) bool { return i >= 0 && i < b.Items && (b.Empty == nil || !b.Empty(i)) }
+
+// Chain is a Pipeline without results for the first rank: n items pass all ranks of g in order. Each rank calls take, which
+// works on item i in place; view is where a rank keeps the item. At the end the last rank has the items.
+func Chain(g *kernels.Group, op string, n int, view func(i int) kernels.Tensor,
+	take func(i int) error) error {
+	return Pipeline{
+		Op: op, Items: n, Take: take,
+		On:   func(i int) []kernels.Tensor { return []kernels.Tensor{view(i)} },
+		Back: func(int) []kernels.Tensor { return nil },
+		Done: func(int) error { return nil },
+	}.Run(g)
+}

@@ -1,0 +1,166 @@
+package safetensors
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"latentbeam/internal/storage/fingerprints"
+	"latentbeam/internal/system"
+)
+
+// Tensor is one tensor of a file.
+type Tensor struct {
+	DType string // as in the header: F32, BF16, F16, I64, ...
+	Shape []int  // slowest axis first; empty for a scalar
+	Data  []byte // little-endian, row-major; read-only, valid until the file is closed
+}
+
+// File is an open safetensors file, or the shards of one (OpenIndex). Its methods may be called from several
+// goroutines at a time, Close only when no data is in use.
+type File struct {
+	bodies   [][]byte // what follows the header, of each shard
+	entries  []entry  // by name
+	metadata map[string]string
+	unmap    func() error
+	mapped   bool
+	digest   func() string
+	finite   atomic.Bool         // no tensor has an infinity or a NaN; set by digest
+	marks    []fingerprints.Mark // how the files looked when they were opened
+}
+
+// Open maps the file at path into memory and checks it. Where the system has no memory mapping the file
+// is read instead.
+func Open(path string) (*File, error) {
+	mark := fingerprints.MarkFile(path)
+	content, unmap, err := system.MapFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("open safetensors: %w", err)
+	}
+	f, err := New(content)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), unmap())
+	}
+	f.unmap, f.mapped, f.marks = unmap, true, []fingerprints.Mark{mark}
+	return f, nil
+}
+
+// New checks data, the content of a safetensors file, and returns a File whose tensors are parts of it.
+func New(data []byte) (*File, error) {
+	f := &File{unmap: func() error { return nil }}
+	if err := f.parse(data); err != nil {
+		return nil, fmt.Errorf("safetensors: %w", err)
+	}
+	f.digest = sync.OnceValue(f.recalled)
+	return f, nil
+}
+
+// Names returns the names of all tensors in ascending order.
+func (f *File) Names() []string {
+	names := make([]string, len(f.entries))
+	for i, e := range f.entries {
+		names[i] = e.name
+	}
+	return names
+}
+
+// Tensor returns the named tensor; ok is false where the file has none.
+func (f *File) Tensor(name string) (t Tensor, ok bool) {
+	byName := func(e entry, name string) int { return cmp.Compare(e.name, name) }
+	i, ok := slices.BinarySearchFunc(f.entries, name, byName)
+	if !ok {
+		return Tensor{}, false
+	}
+	e := f.entries[i]
+	data := f.bodies[e.shard][e.begin:e.end:e.end]
+	return Tensor{DType: e.dtype, Shape: slices.Clone(e.shape), Data: data}, true
+}
+
+// Mapped reports whether the tensors' data are parts of mapped files (internal/system).
+func (f *File) Mapped() bool { return f.mapped }
+
+// Metadata returns a copy of the header's free-form string pairs; it may be empty.
+func (f *File) Metadata() map[string]string { return maps.Clone(f.metadata) }
+
+// Digest returns the SHA-256 of all tensors in hexadecimal: names, types, shapes and bytes. It does not
+// depend on how they lie in files, so that a checkpoint that is converted again or divided over shards keeps
+// its digest. It reads everything once, at the first call; of large files a host remembers the digest as long as they are
+// the same files, unchanged.
+func (f *File) Digest() string { return f.digest() }
+
+// IsFinite reports whether the digest was taken and found no infinity and no NaN in any tensor. False says nothing.
+func (f *File) IsFinite() bool { return f.finite.Load() }
+
+// digestChunk is how much of a mapped file is in memory at a time while its digest is taken.
+const digestChunk = 64 << 20
+
+// rememberedBytes is from which size on a digest is remembered.
+const rememberedBytes = 32 << 20
+
+// recalled is sum, or what an earlier process found it to be.
+func (f *File) recalled() string {
+	bytes := 0
+	for _, b := range f.bodies {
+		bytes += len(b)
+	}
+	if bytes < rememberedBytes || len(f.marks) != len(f.bodies) {
+		sha, finite := f.sum()
+		f.finite.Store(finite)
+		return sha
+	}
+	const tensors, finites = "tensors", "finite tensors"
+	id, finiteID := fingerprints.MarksID(tensors, f.marks...), fingerprints.MarksID(finites, f.marks...)
+	sha, ofFinite := fingerprints.Host.Recall(id), fingerprints.Host.Recall(finiteID)
+	if sha == "" || ofFinite == "" {
+		var finite bool
+		if sha, finite = f.sum(); finite {
+			ofFinite = sha
+		} else {
+			ofFinite = notFinite
+		}
+		if fingerprints.MarksID(tensors, f.marks...) != "" {
+			fingerprints.Host.Remember(id, sha)
+			fingerprints.Host.Remember(finiteID, ofFinite)
+		}
+	}
+	f.finite.Store(ofFinite != notFinite)
+	return sha
+}
+
+// notFinite is remembered in place of the digest of finite tensors, where not all are.
+var notFinite = strings.Repeat("0", 2*sha256.Size)
+
+// sum is the digest: for each tensor in the order of names, the length of a line and the line itself, then
+// the data, whose length follows from the line. finite says that no value is an infinity or a NaN.
+func (f *File) sum() (digest string, finite bool) {
+	sum := sha256.New()
+	finite = true
+	for _, e := range f.entries {
+		line := fmt.Sprintf("%q %s %v\n", e.name, e.dtype, e.shape)
+		fmt.Fprintf(sum, "%d ", len(line))
+		sum.Write([]byte(line))
+		for chunk := range slices.Chunk(f.bodies[e.shard][e.begin:e.end], digestChunk) {
+			sum.Write(chunk)
+			finite = finite && NotFinite(chunk, e.dtype) < 0
+			if f.mapped {
+				system.ForgetPages(chunk)
+			}
+		}
+	}
+	return hex.EncodeToString(sum.Sum(nil)), finite
+}
+
+// Close unmaps the file. Every Tensor.Data of an opened file becomes invalid: reading it afterwards ends
+// the process. Call Digest before, not after.
+func (f *File) Close() error {
+	unmap := f.unmap
+	f.entries, f.bodies, f.unmap = nil, nil, func() error { return nil }
+	return unmap()
+}

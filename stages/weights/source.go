@@ -1,0 +1,140 @@
+package weights
+
+import (
+	"runtime"
+	"sync"
+
+	"latentbeam/internal/system"
+	"latentbeam/kernels"
+	"latentbeam/stages/weights/lora"
+)
+
+// source says where the bytes of a weight come from: pieces of a tensor in its file, at equal distances, and the type to
+// which they are rounded.
+type source struct {
+	file     []byte // little-endian
+	mapped   bool   // file is mapped memory
+	from, to kernels.DType
+
+	first, length int // where the first stretch begins, and how long each is, in bytes
+	count, every  int // how many stretches there are, and the bytes from one's begin to the next's
+
+	added   lora.Delta // what adapters add; nil: nothing
+	columns int        // of a row of the tensor, all axes but the first together
+}
+
+// source is the part s of a tensor of the given shape.
+func (s Subset) source(file []byte, shape []int, dt kernels.DType) source {
+	line := dt.Size() // bytes of a row
+	for _, d := range shape[1:] {
+		line *= d
+	}
+	out := source{file: file, from: dt, to: dt, length: len(file), count: 1, columns: line / dt.Size()}
+	switch {
+	case s.Rows.Len() > 0 && s.Rows.Len()*s.Groups < shape[0]:
+		out.first, out.length = s.Rows.Lo*line, s.Rows.Len()*line
+		out.count, out.every = s.Groups, shape[0]/s.Groups*line
+	case s.Columns.Len() > 0 && s.Columns.Len() < shape[1]:
+		out.first, out.length = s.Columns.Lo*dt.Size(), s.Columns.Len()*dt.Size()
+		out.count, out.every = shape[0], line
+	}
+	return out
+}
+
+// inPlace reports whether the weight can be used as it lies in the file.
+func (s source) inPlace() bool { return s.from == s.to && s.count == 1 && s.added == nil }
+
+// size is the bytes of the weight.
+func (s source) size() int { return s.count * s.length / s.from.Size() * s.to.Size() }
+
+// bytes returns the weight, little-endian: in place or as a copy.
+func (s source) bytes() []byte {
+	if s.inPlace() {
+		return s.file[s.first:][:s.length]
+	}
+	out := make([]byte, s.size())
+	s.read(out)
+	return out
+}
+
+// readBlock is how many elements one goroutine reads at a time.
+const readBlock = 1 << 20
+
+// read writes the weight to dst. The tensors of a model are gigabytes, so blocks are read side by side.
+func (s source) read(dst []byte) {
+	n := len(dst) / s.to.Size()
+	var wg sync.WaitGroup
+	free := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for from := 0; from < n; from += readBlock {
+		free <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-free }()
+			s.readSome(dst, from, min(from+readBlock, n))
+		})
+	}
+	wg.Wait()
+}
+
+// readSome writes the elements from one to another.
+func (s source) readSome(dst []byte, from, to int) {
+	wide, narrow := s.from.Size(), s.to.Size()
+	each := s.length / wide
+	for i := from; i < to; {
+		stretch, within := i/each, i%each
+		n := min(each-within, to-i)
+		if s.added != nil {
+			n = s.readAdded(dst[i*narrow:], (s.first+stretch*s.every)/wide+within, n)
+			i += n
+			continue
+		}
+		src := s.file[s.first+stretch*s.every+within*wide:][:n*wide]
+		convert(dst[i*narrow:][:n*narrow], src, s.from, s.to)
+		i += n
+	}
+}
+
+// readChunk is how many elements pass through fp32 at a time.
+const readChunk = 1024
+
+// readAdded writes elements of one row of the tensor with what adapters add: at most n, the first is number at. It returns
+// how many it wrote.
+func (s source) readAdded(dst []byte, at, n int) int {
+	var room [readChunk]float32
+	row, column := at/s.columns, at%s.columns
+	n = min(n, s.columns-column, len(room))
+	sums := room[:n]
+	s.from.Decode(sums, s.file[at*s.from.Size():])
+	s.added.Add(sums, row, column)
+	s.to.Encode(dst, sums)
+	return n
+}
+
+// convert writes little-endian src of one type to dst of another.
+func convert(dst, src []byte, from, to kernels.DType) {
+	if from == to {
+		copy(dst, src)
+		return
+	}
+	var room [readChunk]float32
+	wide, narrow := from.Size(), to.Size()
+	for len(src) > 0 {
+		values := room[:min(len(src)/wide, len(room))]
+		from.Decode(values, src)
+		to.Encode(dst, values)
+		src, dst = src[len(values)*wide:], dst[len(values)*narrow:]
+	}
+}
+
+// forget gives memory back to the system: that of the part of a mapped file which was read.
+func (s source) forget() {
+	if s.mapped {
+		system.ForgetPages(s.file[s.first:][:(s.count-1)*s.every+s.length])
+	}
+}
+
+// ahead asks the system to read the part of a mapped file.
+func (s source) ahead() {
+	if s.mapped {
+		system.ReadAhead(s.file[s.first:][:(s.count-1)*s.every+s.length])
+	}
+}

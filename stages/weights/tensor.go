@@ -1,0 +1,117 @@
+package weights
+
+import "latentbeam/kernels"
+
+// chunksOfRank is how many chunks of rows there are for each rank when a sum goes from rank to rank: while
+// one adds its parts to a chunk, the next is at the chunk before.
+const chunksOfRank = 4
+
+// TensorParallel is the backend of one rank of tensor parallelism: be, and in layers whose sums are cut the
+// other ranks of g. Every rank runs the same model, loaded with its Cut, on the same input and gets the same
+// result, that of one rank, bit for bit. An error of an exchange is kept as one of the backend.
+func TensorParallel(be kernels.Backend, g *kernels.Group) kernels.Backend {
+	if g.Size() == 1 {
+		return be
+	}
+	return &tensorParallel{Backend: be, group: g}
+}
+
+type tensorParallel struct {
+	kernels.Backend
+	group *kernels.Group
+	err   error
+}
+
+// cutOf returns what a rank of TensorParallel has of the layers; that of any other backend is all.
+func cutOf(be kernels.Backend) Cut {
+	if t, ok := be.(*tensorParallel); ok {
+		return Cut{Rank: t.group.Rank(), Ways: t.group.Size()}
+	}
+	return Cut{}
+}
+
+// Wait returns the first error of this rank or of an exchange.
+func (t *tensorParallel) Wait() error {
+	if t.err != nil {
+		return t.err
+	}
+	return t.Backend.Wait()
+}
+
+// Download is that of the backend, after the same check.
+func (t *tensorParallel) Download(dst []float32, src kernels.Tensor) error {
+	if t.err != nil {
+		return t.err
+	}
+	return t.Backend.Download(dst, src)
+}
+
+// SumAcross computes dst = ep(x w^T) where the ranks of a TensorParallel share the columns of x and w. It reports
+// false, and does nothing, for any other backend.
+func SumAcross(be kernels.Backend, dst, x, w kernels.Tensor, ep kernels.Epilogue) bool {
+	t, ok := be.(*tensorParallel)
+	if ok {
+		t.sum(dst, x, w, ep)
+	}
+	return ok
+}
+
+// sum computes dst = ep(x w^T) where each rank has some columns of x (..., K) and w (N, K): the sums go from
+// rank to rank, each adding its parts, so that they are added in the order of one rank. Then all ranks get
+// them and finish them alike.
+func (t *tensorParallel) sum(dst, x, w kernels.Tensor, ep kernels.Epilogue) {
+	if t.err != nil {
+		return
+	}
+	defer t.Scope()()
+	k, n := x.Dim(-1), w.Dim(0)
+	if !x.Contiguous() {
+		dense := t.Alloc(x.DType, x.Shape...)
+		t.Copy(dense, x)
+		x = dense
+	}
+	rows := x.Reshape(x.Len()/max(1, k), k)      // (M, K)
+	sums := t.Alloc(kernels.F32, rows.Dim(0), n) // (M, N)
+	if t.err = t.sumInOrder(sums, rows, w, ep.Parts); t.err != nil {
+		return
+	}
+	ep.Parts, ep.Onto = nil, sums.Reshape(dst.Shape...)
+	t.Backend.Linear(dst, x.Narrow(-1, 0, 0), w.Narrow(1, 0, 0), ep)
+}
+
+// sumInOrder computes sums (M, N): chunks of them pass all ranks in order, each adding x (M, K) w^T; then all ranks
+// get them from the last. A chunk that others read is a tensor of its own, which nothing is written to meanwhile.
+func (t *tensorParallel) sumInOrder(sums, x, w kernels.Tensor, parts []int) error {
+	m, last := x.Dim(0), t.group.Size()-1
+	chunks := make([]kernels.Tensor, min(m, chunksOfRank*t.group.Size()))
+	rows := func(of kernels.Tensor, i int) kernels.Tensor {
+		return of.Narrow(0, i*m/len(chunks), (i+1)*m/len(chunks)-i*m/len(chunks))
+	}
+	for i := range chunks {
+		chunks[i] = t.Alloc(kernels.F32, rows(sums, i).Shape...)
+	}
+	chunk := func(i int) kernels.Tensor { return chunks[i] }
+	err := Chain(t.group, "tensor relay", len(chunks), chunk, func(i int) error {
+		ep := kernels.Epilogue{Parts: parts}
+		if t.group.Rank() > 0 {
+			ep.Onto = chunks[i]
+		}
+		t.Backend.Linear(chunks[i], rows(x, i), w, ep)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	var send, recv []kernels.Part
+	for i, c := range chunks {
+		if t.group.Rank() < last {
+			recv = append(recv, kernels.Part{Peer: last, View: rows(sums, i)})
+			continue
+		}
+		for peer := range last {
+			send = append(send, kernels.Part{Peer: peer, View: c})
+		}
+		t.Copy(rows(sums, i), c)
+	}
+	return t.group.Exchange("tensor sums", send, recv)
+}

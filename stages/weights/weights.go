@@ -1,0 +1,231 @@
+package weights
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+
+	"latentbeam/kernels"
+	"latentbeam/stages/weights/lora"
+	"latentbeam/stages/weights/safetensors"
+)
+
+// Weights hands out the tensors of one or more safetensors files by name and keeps account: at the end
+// Check names every tensor that was missing, misshapen or never asked for. Sub walks the names like a
+// path. A tensor that does not fit comes back as the zero Tensor, so that loading goes on to the end and
+// one error can list everything.
+type Weights struct {
+	prefix string
+	as     *kernels.DType // convert to this type on loading; nil: as stored
+	cut    Cut            // which part of the layers to load
+	stage  PipelineStage  // which blocks
+	block  int            // that the tensors belong to, counted from 1; 0: to none
+	kind   string         // what its name is made of
+	inside int            // where the names inside the block begin
+	*account
+}
+
+// account is what all Weights of one NewWeights share.
+type account struct {
+	be     kernels.Backend
+	found  map[string]safetensors.Tensor
+	files  map[string]*safetensors.File // of found
+	added  map[string]lora.Delta        // what adapters add to tensors
+	asked  map[string][]int
+	blocks map[string]int // of the tensors that were asked for, counted from 1
+	sizes  map[string]int // of what was loaded of them, in numbers
+	flow   *Flow          // what keeps only some blocks in memory; nil: all stay
+	faults []Misfit
+	loaded []kernels.Tensor // all, some twice
+	failed error            // of the device, at the first tensor that it did not take
+	// skipped are prefixes of tensors that other ranks have.
+	skipped []string
+	// misfits is what Check found.
+	misfits []Misfit
+}
+
+// NewWeights returns the tensors of files, to be loaded for be's device. The files must stay open as long
+// as a loaded model is in use.
+func NewWeights(be kernels.Backend, files ...*safetensors.File) *Weights {
+	a := newAccount()
+	a.be, a.found, a.files = be, map[string]safetensors.Tensor{}, map[string]*safetensors.File{}
+	for _, f := range files {
+		for _, name := range f.Names() {
+			if _, twice := a.found[name]; twice {
+				a.fault("duplicate", name, "is in more than one file")
+				continue
+			}
+			a.found[name], _ = f.Tensor(name)
+			a.files[name] = f
+		}
+	}
+	return &Weights{account: a}
+}
+
+// ShapesOnly returns Weights that grant every request with a tensor that has a shape and no data. A model
+// loaded from it tells which tensors its configuration has (Requested) and what memory it needs
+// (PeakBytes), but can compute nothing.
+func ShapesOnly() *Weights { return &Weights{account: newAccount()} }
+
+func newAccount() *account {
+	return &account{asked: map[string][]int{}, blocks: map[string]int{}, sizes: map[string]int{}}
+}
+
+// Outline returns Weights of a checkpoint of which only names, types and shapes are known. A model loaded from
+// it can compute nothing; Misfits then tells what does not fit.
+func Outline(tensors []safetensors.TensorInfo) *Weights {
+	a := newAccount()
+	a.found = map[string]safetensors.Tensor{}
+	for _, t := range tensors {
+		a.found[t.Name] = safetensors.Tensor{DType: t.DType, Shape: t.Shape}
+	}
+	return &Weights{account: a}
+}
+
+// Sub returns the tensors under name, a path of names joined by dots such as "blocks.0".
+func (w *Weights) Sub(name string) *Weights {
+	sub := *w
+	sub.prefix += name + "."
+	return &sub
+}
+
+// As returns the same tensors, rounded to dt on loading, as PyTorch's Module.to(dtype) does. Loading in fp32
+// changes nothing: narrower values are used as they are stored, since arithmetic is fp32 anyway.
+func (w *Weights) As(dt kernels.DType) *Weights {
+	as := *w
+	as.as = &dt
+	return &as
+}
+
+// Subf is Sub of a formatted name, for numbered layers.
+func (w *Weights) Subf(format string, args ...any) *Weights {
+	return w.Sub(fmt.Sprintf(format, args...))
+}
+
+// Has reports whether the files hold the tensor, for names with several published spellings.
+func (w *Weights) Has(name string) bool {
+	_, ok := w.found[w.prefix+name]
+	return ok
+}
+
+// Same reports whether two tensors hold the same bytes, for names that should. It is true where one is not there.
+func (w *Weights) Same(a, b string) bool {
+	first, second := w.found[w.prefix+a], w.found[w.prefix+b]
+	return first.Data == nil || second.Data == nil || bytes.Equal(first.Data, second.Data)
+}
+
+// Tensor returns the named tensor, which must have exactly this shape.
+func (w *Weights) Tensor(name string, shape ...int) kernels.Tensor {
+	return w.load(name, shape, func(have []int) bool { return slices.Equal(have, shape) }, Subset{})
+}
+
+// Rows returns the named tensor of shape (rows, cols); the file may hold any other positive number of rows.
+func (w *Weights) Rows(name string, rows, cols int) kernels.Tensor {
+	return w.load(name, []int{rows, cols}, func(have []int) bool {
+		return len(have) == 2 && have[0] > 0 && have[1] == cols
+	}, Subset{})
+}
+
+// Pointwise returns the named tensor as (out, in). Some conversions store such a matrix as the weight of
+// a 1x1 convolution, (out, in, 1, 1).
+func (w *Weights) Pointwise(name string, out, in int) kernels.Tensor {
+	t := w.load(name, []int{out, in}, func(have []int) bool {
+		return slices.Equal(have, []int{out, in}) || slices.Equal(have, []int{out, in, 1, 1})
+	}, Subset{})
+	if t.IsZero() {
+		return t
+	}
+	return t.Reshape(out, in)
+}
+
+// Values returns the named vector of n numbers to the host, for tables that a model makes of it. A file may
+// leave it out: then nil comes back.
+func (w *Weights) Values(name string, n int) []float32 {
+	name = w.prefix + name
+	w.asked[name] = []int{n}
+	t, ok := w.found[name]
+	if !ok {
+		return nil
+	}
+	dt, known := kernels.DTypes[t.DType]
+	if !known || !slices.Equal(t.Shape, []int{n}) {
+		w.fault("wrong shape", name, fmt.Sprintf("%s %v, want [%d]", t.DType, t.Shape, n))
+		return nil
+	}
+	if w.be == nil { // Outline
+		return make([]float32, n)
+	}
+	return dt.Values(t.Data)
+}
+
+// Flow returns what keeps the blocks of the model coming where they are not all in memory, else nil.
+func (w *Weights) Flow() *Flow { return w.flow }
+
+// Requested returns the name and the wanted shape of every tensor asked for so far.
+func (w *Weights) Requested() map[string][]int { return maps.Clone(w.asked) }
+
+func (w *Weights) load(name string, want []int, fits func(have []int) bool, part Subset) kernels.Tensor {
+	name = w.prefix + name
+	t, dt, ok := w.find(name, want, fits)
+	switch {
+	case w.found == nil: // ShapesOnly
+		return kernels.NewTensor(kernels.F32, w.account, part.shape(want)...)
+	case !ok:
+		return kernels.Tensor{}
+	case w.be == nil: // Outline
+		outline := kernels.NewTensor(dt, w.account, part.shape(t.Shape)...)
+		w.sizes[name] = outline.Len()
+		return outline
+	}
+	from := part.source(t.Data, t.Shape, dt)
+	from.mapped, from.added = w.files[name].Mapped(), w.added[name]
+	return w.make(name, part.shape(t.Shape), from)
+}
+
+// find notes the request for a tensor of the files, by its full name, and returns the one that fits and its type.
+func (w *Weights) find(name string, want []int, fits func(have []int) bool) (
+	t safetensors.Tensor, dt kernels.DType, fit bool) {
+	w.asked[name] = slices.Clone(want)
+	w.blocks[name] = w.block
+	t, ok := w.found[name]
+	dt, known := kernels.DTypes[t.DType]
+	switch {
+	case w.found == nil:
+		return t, dt, false
+	case !ok:
+		w.fault("missing", name, fmt.Sprintf("%v", want))
+	case !fits(t.Shape):
+		w.fault("wrong shape", name, fmt.Sprintf("%v, want %v", t.Shape, want))
+	case !known:
+		w.fault(wrongType, name, t.DType+", want F32, BF16 or F16")
+	case w.be == nil:
+		return t, dt, true
+	case w.files[name].IsFinite():
+		return t, dt, true
+	default:
+		i := safetensors.NotFinite(t.Data, t.DType)
+		if i < 0 {
+			return t, dt, true
+		}
+		w.fault("not finite", name, fmt.Sprintf("element %d is %g: the checkpoint is damaged", i, dt.At(t.Data, i)))
+	}
+	return t, dt, false
+}
+
+// make brings a tensor to the device, rounded where that is wanted. name is its full name.
+func (w *Weights) make(name string, shape []int, from source) kernels.Tensor {
+	if w.failed != nil {
+		return kernels.Tensor{}
+	}
+	if w.as != nil && (converted(from.from, *w.as) || from.added != nil) {
+		from.to = *w.as
+	}
+	loaded, err := w.flow.load(w, name, shape, from)
+	if err != nil {
+		w.failed = fmt.Errorf("load tensor %q: %w", name, err)
+		return kernels.Tensor{}
+	}
+	w.account.loaded = append(w.account.loaded, loaded)
+	return loaded
+}
