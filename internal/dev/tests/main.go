@@ -1,7 +1,7 @@
 // Command tests runs go test and prints what a reader needs of it: all that a failed test said, the closing line of each package,
 // and at the end what was skipped, and why. make test and make check use it.
 //
-//	go run ./internal/dev/tests [-promises] [flags of go test] packages
+//	go run ./internal/dev/tests [-C directory] [-promises] [flags of go test] packages
 //
 // With -promises it also fails where a promise of docs/reliability.md was not shown, so none hangs on a test that is skipped.
 package main
@@ -22,14 +22,17 @@ import (
 )
 
 func main() {
-	args := os.Args[1:]
+	args, dir := os.Args[1:], ""
+	if len(args) > 1 && args[0] == "-C" {
+		dir, args = args[1], args[2:]
+	}
 	all := len(args) > 0 && args[0] == "-promises"
 	if all {
 		args = args[1:]
 	}
 	began := time.Now()
 	cmd := exec.Command(cmp.Or(os.Getenv("GO"), "go"), append([]string{"test", "-json"}, args...)...)
-	cmd.Stderr = os.Stderr
+	cmd.Dir, cmd.Stderr = dir, os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
