@@ -1,9 +1,9 @@
-// Package same holds no code. Its test runs whole jobs with the program and compares everything they write with a
-// record of an earlier commit: bytes of files, exit codes, and what the program prints. A refactoring must leave the
+// Package same holds no code. Its test runs whole jobs with the program and compares what they give with a record of
+// an earlier commit: keys and results of rows, tables, exit codes, and what people read. A refactoring must leave the
 // record as it is.
 //
 // The test knows the program by its command line alone. It imports no other package of this module, so it survives
-// any change of their interfaces.
+// any change of their interfaces and of their places.
 //
 //	make same                                        # all cases, about a minute and a half on two processors
 //	go test ./internal/dev/same                          # cases with the line "short", in plain Go
@@ -21,8 +21,9 @@
 //	only CLASS           runs in this numeric class alone: go, avx2 or cuda
 //	counts               compare how often kernels were called, too: it does not depend on timing
 //	apart                the classes print different text
-//	whole                show all of summary.json in the text, not only its parts that people read
+//	whole                show the configuration in summary.json, too
 //	$ run job.yaml       runs the program; its exit code is recorded
+//	show PATH            shows a file that people read, such as a page
 //	env NAME=VALUE       for the calls that follow; an empty value removes it
 //	model NAME DIR       writes a checkpoint of testdata/models with hashed weights to DIR
 //	weights NAME FILE    writes its tensors alone, without config.json
@@ -36,10 +37,25 @@
 //
 // # Records
 //
-// testdata/digests.txt has a line for each class, case and file that a call of the program wrote, with the SHA-256 of
-// its content. The path begins with the number of the call. testdata/texts has
-// what each case prints, which is equal in all classes but for
-// cases with the line "apart". Some content depends on time or machine and is replaced or
-// left out before it is compared (canonical_test.go): lock files, names of ledger segments, times, rates and
-// everything computed from them.
+// The first line of each file of the record names the commit of the program that it was made with, as git or the
+// build says it. Keys and digests are the first 16 hex digits of a SHA-256, those of columns 12.
+//
+// testdata/results/CLASS/CASE.txt has, for each call of the program, what it changed:
+//
+//	rows OUTPUT      rows by their ids: the key, and the digests of the tensors in the tables
+//	files FOLDER     digests of videos, pictures and other files; of files that people read only that they are there
+//	ledger FOLDER    records by their keys: the fields of the row, and the digests of its blobs
+//	table FILE       columns by name: the type, and the digest of all values; in parentheses, metadata of the file
+//	tensors FILE     tensors of a safetensors file: type, shape and digest
+//	archive FILE     digests of the members of a tar file
+//	... as N PLACE   the same lines as those of PLACE after call N
+//
+// A result may change only together with the key of its row, because outputs of earlier programs have the old result
+// under the old key. The test names rows for which this does not hold, and SAME=write does not record them. A new
+// column, or a new field of a ledger's row, adds to the record and changes nothing that is in it.
+//
+// testdata/texts/CASE.txt has what each call printed, what is new in summary.json since the call before, and the files
+// that the case shows. It is equal in all classes but for cases with the line "apart". This is the one place where
+// whole pages and messages are pinned; docs/reference.md has the help of the verbs. Times, rates and what depends
+// on the machine are left out (text_test.go), and long lines are cut where the case has printed them before.
 package same

@@ -2,165 +2,210 @@ package same
 
 import (
 	"fmt"
+	"maps"
 	"os"
-	"slices"
+	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 )
 
-const digestsFile = "testdata/digests.txt"
+// callResult is what a call of the program changed.
+type callResult struct {
+	n     int
+	call  string // its arguments
+	wrote state
+}
 
-// about begins the file of digests.
-const about = `# What the runs of testdata/cases wrote: numeric class, case, number of the call and path, SHA-256 (doc.go).
-# Recorded with the program of commit d027f15. After a change that is meant: make same SAME=write
-`
-
-// record is what the runs of an earlier commit wrote.
+// record writes the files of testdata/results and testdata/texts, and knows what this test has written of them.
 type record struct {
-	mu    sync.Mutex
-	files map[string][][2]string // path and digest, by class and case
-	texts map[string]string      // by name of the file
-	write bool
+	mu     sync.Mutex
+	source string            // the commit of the program; "": nothing is written
+	texts  map[string]string // by name of the file
 }
 
-func textFile(name string) string { return "testdata/texts/" + name + ".txt" }
+func resultFile(class, name string) string { return "testdata/results/" + class + "/" + name + ".txt" }
+func textFile(name string) string          { return "testdata/texts/" + name + ".txt" }
 
-// readRecord reads the committed record.
-func readRecord(t *testing.T) *record {
+// take compares the results of a case in a class with the record, or writes them into it.
+func (r *record) take(t *testing.T, class string, s scenario, text string, calls []callResult) {
 	t.Helper()
-	r := &record{files: map[string][][2]string{}, texts: map[string]string{}}
-	data, err := os.ReadFile(digestsFile)
-	if err != nil && !os.IsNotExist(err) {
-		t.Fatal(err)
+	recorded, from := readResults(t, resultFile(class, s.name))
+	found := compareResults(recorded, calls)
+	if r.source != "" {
+		r.write(t, class, s, text, calls, found)
+		return
 	}
-	for line := range strings.Lines(string(data)) {
-		if strings.HasPrefix(line, "#") {
-			continue
-		}
-		f := strings.Fields(line)
-		if len(f) != 4 {
-			t.Fatalf("%s: a line with %d fields: %s", digestsFile, len(f), line)
-		}
-		id := f[0] + " " + f[1]
-		r.files[id] = append(r.files[id], [2]string{f[2], f[3]})
+	again := fmt.Sprintf("make same SAME=write RUN=TestSame/%s/%s", class, s.name)
+	if from == "" {
+		t.Errorf("no record of what case %s writes in class %s: %s", s.name, class, again)
+	} else if report := found.String(); report != "" {
+		t.Errorf("class %s, case %s: not as recorded from %s.\n%sIf all of this is meant: %s", class, s.name, from, report, again)
 	}
-	return r
+	name := s.textName(class)
+	if want, from := readHeaded(t, textFile(name)); want != text {
+		t.Errorf("class %s, case %s prints other text than recorded from %s (- recorded, + now):\n%s\nIf this is meant: %s",
+			class, s.name, from, diff(want, text), again)
+	}
 }
 
-// take compares the results of a case in a class with the record, or puts them into it.
-func (r *record) take(t *testing.T, class string, s scenario, text string, files [][2]string) {
-	t.Helper()
-	name, print := s.name, s.name
+// textName names the file with what a case prints.
+func (s scenario) textName(class string) string {
 	if s.flags["apart"] {
-		print += "." + class
+		return s.name + "." + class
+	}
+	return s.name
+}
+
+// write records a case, but not results that changed under the same key: outputs of earlier programs have the old
+// result under this key, and a run would keep it.
+func (r *record) write(t *testing.T, class string, s scenario, text string, calls []callResult, found findings) {
+	t.Helper()
+	if len(found.wrong) > 0 {
+		t.Errorf("class %s, case %s is not recorded.\n%sGive these rows other keys (the Version of a stage, or a parameter that "+
+			"enters keys only where a row has it). If the record itself is wrong, remove %s first.", class, s.name,
+			found.String(), resultFile(class, s.name))
+		return
+	}
+	if report := found.String(); report != "" {
+		t.Logf("class %s, case %s is recorded anew.\n%s", class, s.name, report)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	want, read := r.texts[print]
-	if !r.write {
-		data, err := os.ReadFile(textFile(print))
-		if err != nil {
-			t.Fatal(err)
-		}
-		want, read = string(data), true
+	name := s.textName(class)
+	if other, ok := r.texts[name]; ok && other != text {
+		t.Errorf("class %s, case %s prints other text than another class (- other, + this):\n%s", class, s.name, diff(other, text))
 	}
-	if read && want != text {
-		t.Errorf("class %s, case %s prints other text (- recorded, + now):\n%s", class, name, diff(want, text))
+	r.texts[name] = text
+	r.save(t, resultFile(class, s.name), formatResults(calls))
+	r.save(t, textFile(name), text)
+}
+
+// headLine begins a file of the record.
+var headLine = regexp.MustCompile(`^# Recorded from (commit .*)\.\n`)
+
+// readHeaded returns a file of the record without its first line, and the commit that it is from. Both are empty if
+// there is no such file.
+func readHeaded(t *testing.T, name string) (content, from string) {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	if os.IsNotExist(err) {
+		return "", ""
 	}
-	id := class + " " + name
-	if r.write {
-		r.texts[print], r.files[id] = text, files
+	head := headLine.FindStringSubmatch(string(data))
+	if err != nil || head == nil {
+		t.Fatalf("%s does not begin with the commit that it is from: %v", name, err)
+	}
+	return string(data[len(head[0]):]), head[1]
+}
+
+// save writes a file of the record. One with the same content stays: it is from the commit that it names.
+func (r *record) save(t *testing.T, name, content string) {
+	t.Helper()
+	if before, from := readHeaded(t, name); from != "" && before == content {
 		return
 	}
-	wrong := differences(r.files[id], files)
-	if more := len(wrong) - maxWrong; more > 0 {
-		wrong = append(wrong[:maxWrong], fmt.Sprintf("and %d files more", more))
-	}
-	if len(wrong) > 0 {
-		t.Errorf("class %s, case %s wrote other files (the path begins with the number of the call):\n%s", class, name,
-			strings.Join(wrong, "\n"))
-	}
-}
-
-// maxWrong bounds the files that are named of a case.
-const maxWrong = 12
-
-// differences says in which files two lists differ, in order of their paths.
-func differences(want, got [][2]string) (wrong []string) {
-	now := map[string]string{}
-	for _, f := range got {
-		now[f[0]] = f[1]
-	}
-	for _, f := range want {
-		switch sum, ok := now[f[0]]; {
-		case !ok:
-			wrong = append(wrong, fmt.Sprintf("  %s is missing", f[0]))
-		case sum != f[1]:
-			wrong = append(wrong, fmt.Sprintf("  %s has SHA-256 %s, recorded %s", f[0], sum, f[1]))
-		}
-		delete(now, f[0])
-	}
-	for path := range now {
-		wrong = append(wrong, fmt.Sprintf("  %s was not written when the record was made", path))
-	}
-	slices.Sort(wrong)
-	return wrong
-}
-
-// save writes the record. Cases that did not run keep what was recorded.
-func (r *record) save(t *testing.T) {
-	t.Helper()
-	var lines []string
-	for id, files := range r.files {
-		for _, f := range files {
-			lines = append(lines, fmt.Sprintf("%s %s %s\n", id, f[0], f[1]))
-		}
-	}
-	slices.Sort(lines)
-	if err := os.WriteFile(digestsFile, []byte(about+strings.Join(lines, "")), 0o644); err != nil {
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range r.texts {
-		if err := os.WriteFile(textFile(name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.WriteFile(name, []byte("# Recorded from "+r.source+".\n"+content), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }
 
-// maxDiff bounds the lines of a difference that are shown.
-const maxDiff = 60
-
-// diff returns the lines in which two texts differ, by their longest common subsequence.
-func diff(want, got string) string {
-	a, b := strings.Split(want, "\n"), strings.Split(got, "\n")
-	common := make([][]int, len(a)+1) // of a[i:] and b[j:]
-	for i := range common {
-		common[i] = make([]int, len(b)+1)
+// formatResults is the content of a file of results. A place with the lines of an earlier place only names it.
+func formatResults(calls []callResult) string {
+	var b strings.Builder
+	known := map[string]string{} // kind and lines of a place -> call and place
+	for _, c := range calls {
+		fmt.Fprintf(&b, "\n$ %d %s\n", c.n, c.call)
+		items := sortedItems(c.wrote)
+		for len(items) > 0 {
+			first, n, lines := items[0], 0, ""
+			for n < len(items) && items[n].kind == first.kind && items[n].place == first.place {
+				lines += fmt.Sprintf("  %s %s\n", quoted(items[n].name), c.wrote[items[n]])
+				n++
+			}
+			items = items[n:]
+			at := fmt.Sprintf("%d %s", c.n, first.place)
+			if same, ok := known[first.kind+"\n"+lines]; ok && n > 1 {
+				fmt.Fprintf(&b, "%s %s as %s\n", first.kind, quoted(first.place), same)
+				continue
+			}
+			known[first.kind+"\n"+lines] = at
+			fmt.Fprintf(&b, "%s %s\n%s", first.kind, quoted(first.place), lines)
+		}
 	}
-	for i := len(a) - 1; i >= 0; i-- {
-		for j := len(b) - 1; j >= 0; j-- {
-			common[i][j] = max(common[i+1][j], common[i][j+1])
-			if a[i] == b[j] {
-				common[i][j] = common[i+1][j+1] + 1
+	return b.String()
+}
+
+// quoted is a name in a line: as it is, or in quotes where it is not one word.
+func quoted(name string) string {
+	if name == "" || strings.ContainsAny(name, " \"\n\t") {
+		return strconv.Quote(name)
+	}
+	return name
+}
+
+// cutName returns the first name of a line and the rest.
+func cutName(line string) (name, rest string) {
+	if prefix, err := strconv.QuotedPrefix(line); err == nil && prefix[0] == '"' {
+		name, _ = strconv.Unquote(prefix)
+		return name, strings.TrimPrefix(line[len(prefix):], " ")
+	}
+	name, rest, _ = strings.Cut(line, " ")
+	return name, rest
+}
+
+// readResults reads a file of results and the commit that it is from, which is empty if there is none.
+func readResults(t *testing.T, name string) (calls []callResult, from string) {
+	t.Helper()
+	content, from := readHeaded(t, name)
+	return parseResults(t, name, content), from
+}
+
+// parseResults reads what formatResults has written.
+func parseResults(t *testing.T, name, content string) (calls []callResult) {
+	t.Helper()
+	places := map[string]state{} // by kind, call and place
+	var kind, place string
+	for line := range strings.Lines(content) {
+		line = strings.TrimSuffix(line, "\n")
+		entry, isEntry := strings.CutPrefix(line, "  ")
+		call, isCall := strings.CutPrefix(line, "$ ")
+		switch {
+		case line == "":
+		case isCall:
+			number, args, _ := strings.Cut(call, " ")
+			n, err := strconv.Atoi(number)
+			if err != nil {
+				t.Fatalf("%s: %q: %v", name, line, err)
+			}
+			calls = append(calls, callResult{n, args, state{}})
+		case len(calls) == 0:
+			t.Fatalf("%s: %q stands before any call", name, line)
+		case isEntry:
+			word, value := cutName(entry)
+			places[kind][item{kind, place, word}] = value
+			calls[len(calls)-1].wrote[item{kind, place, word}] = value
+		default:
+			var rest string
+			kind, rest, _ = strings.Cut(line, " ")
+			place, rest = cutName(rest)
+			n := calls[len(calls)-1].n
+			same, isSame := strings.CutPrefix(rest, "as ")
+			lines := state{}
+			places[fmt.Sprintf("%s %d %s", kind, n, place)] = lines
+			places[kind] = lines
+			if isSame {
+				for i, value := range places[kind+" "+same] {
+					lines[item{kind, place, i.name}] = value
+				}
+				maps.Copy(calls[len(calls)-1].wrote, lines)
 			}
 		}
 	}
-	var out []string
-	for i, j := 0, 0; i < len(a) || j < len(b); {
-		switch {
-		case i < len(a) && j < len(b) && a[i] == b[j]:
-			i, j = i+1, j+1
-		case j == len(b) || i < len(a) && common[i+1][j] >= common[i][j+1]:
-			out = append(out, fmt.Sprintf("%4d - %s", i+1, a[i]))
-			i++
-		default:
-			out = append(out, fmt.Sprintf("%4d + %s", i+1, b[j]))
-			j++
-		}
-	}
-	if len(out) > maxDiff {
-		out = append(out[:maxDiff], fmt.Sprintf("and %d lines more", len(out)-maxDiff))
-	}
-	return strings.Join(out, "\n")
+	return calls
 }

@@ -1,9 +1,11 @@
 package same
 
 import (
+	"debug/buildinfo"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/cpu"
@@ -20,49 +22,99 @@ func TestSame(t *testing.T) {
 	if mode == "" && testing.Short() {
 		t.Skip("short tests run no whole jobs")
 	}
-	scenarios, recorded := readScenarios(t), readRecord(t)
-	recorded.write = mode == "write"
+	scenarios, r, host := readScenarios(t), &record{texts: map[string]string{}}, hostProgram(t)
+	if mode == "write" {
+		r.source = commitOf(t)
+	}
 	for _, class := range []string{"go", "avx2", "cuda"} {
 		if mode == "" && class != "go" {
 			continue
 		}
 		t.Run(class, func(t *testing.T) {
-			binary := program(t, class)
-			t.Cleanup(func() {
-				if recorded.write {
-					recorded.save(t)
-				}
-			})
+			binary := host
+			switch {
+			case class == "cuda":
+				binary = cudaProgram(t)
+			case class == "avx2" && !(cpu.X86.HasAVX2 && cpu.X86.HasFMA):
+				t.Skip("NOT COMPARED: this processor has no AVX2")
+			}
 			for _, s := range scenarios {
 				if !s.in(class) || mode == "" && !s.flags["short"] {
 					continue
 				}
 				t.Run(s.name, func(t *testing.T) {
 					t.Parallel()
-					compare(t, s, binary, class, recorded)
+					sh := newShell(t, binary, class)
+					text := s.play(t, sh)
+					t.Logf("%.1f seconds of processors", sh.cpu.Seconds())
+					r.take(t, class, s, text, sh.calls)
 				})
 			}
 		})
 	}
 }
 
-// compare runs a case in a class and compares what it did with the record.
-func compare(t *testing.T, s scenario, binary, class string, recorded *record) {
-	sh := newShell(t, binary, class)
-	text := s.play(t, sh)
-	recorded.take(t, class, s, text, sh.wrote)
+// repository returns the directory of go.mod.
+func repository(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			t.Fatal("no directory above has go.mod")
+		}
+		dir = filepath.Dir(dir)
+	}
 }
 
-// program returns the path of the program for a class: built from this tree, or as binaryEnv says. It skips the class
-// where this machine has not what it takes.
-func program(t *testing.T, class string) string {
+// commitOf names the commit of the program that is run: what git says of this tree, or what Go noted in a build of
+// another tree. Changes below this directory are not in the program.
+func commitOf(t *testing.T) string {
 	t.Helper()
-	switch {
-	case class == "cuda":
-		return cudaProgram(t)
-	case class == "avx2" && !(cpu.X86.HasAVX2 && cpu.X86.HasFMA):
-		t.Skip("NOT COMPARED: this processor has no AVX2")
+	if path := os.Getenv(binaryEnv); path != "" {
+		info, err := buildinfo.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		noted := map[string]string{}
+		for _, s := range info.Settings {
+			noted[s.Key] = s.Value
+		}
+		if noted["vcs.revision"] == "" {
+			t.Fatalf("%s does not say its commit: build it with -buildvcs=true in a clone (in a worktree of git, Go notes none)", path)
+		}
+		return commitLine(noted["vcs.revision"], noted["vcs.modified"] == "true")
 	}
+	root := repository(t)
+	git := func(args ...string) string {
+		out, err := exec.Command("git", append([]string{"-C", root}, args...)...).Output()
+		if err != nil {
+			t.Fatalf("git %s: %v", strings.Join(args, " "), err)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	here, err := filepath.Abs(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return commitLine(git("rev-parse", "HEAD"), git("status", "--porcelain", "--", ".", ":(exclude)"+here) != "")
+}
+
+func commitLine(hash string, modified bool) string {
+	if modified {
+		return "commit " + hash + ", with changes that are not committed"
+	}
+	return "commit " + hash
+}
+
+// hostProgram returns the path of the program: built from this tree, or as binaryEnv says.
+func hostProgram(t *testing.T) string {
+	t.Helper()
 	if path := os.Getenv(binaryEnv); path != "" {
 		full, err := filepath.Abs(path)
 		if err != nil {
@@ -78,8 +130,8 @@ func build(t *testing.T, cgo string, flags ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "latentbeam")
 	args := append([]string{"build", "-trimpath", "-o", path}, flags...)
-	cmd := exec.Command("go", append(args, "../../../cmd/latentbeam")...)
-	cmd.Env = append(os.Environ(), cgo)
+	cmd := exec.Command("go", append(args, "./cmd/latentbeam")...)
+	cmd.Dir, cmd.Env = repository(t), append(os.Environ(), cgo)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
@@ -97,10 +149,7 @@ func cudaProgram(t *testing.T) string {
 			t.Skipf("NOT COMPARED: the stand-in for a CUDA driver needs %s", tool)
 		}
 	}
-	root, err := filepath.Abs("../../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := repository(t)
 	cmd := exec.Command("make", "-s", "-j2", "-C", root+"/kernels/cuda/fake", "BUILD="+root+"/build")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("make: %v\n%s", err, out)

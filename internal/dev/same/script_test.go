@@ -1,6 +1,7 @@
 package same
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -91,7 +92,10 @@ func (s scenario) play(t *testing.T, sh *shell) string {
 		switch {
 		case verb == "$":
 			n++
-			b.WriteString("$ " + rest + "\n" + sh.call(args) + "\n" + sh.snapshot(n, s.flags))
+			fmt.Fprintf(&b, "$ %d %s\n%s\n", n, rest, sh.call(args))
+			b.WriteString(sh.snapshot(n, rest, s.flags))
+		case verb == "show" && len(args) == 1:
+			b.WriteString(sh.show(args[0]))
 		case verb == "ignore" && len(args) == 1:
 			sh.ignored = append(sh.ignored, args[0])
 		case verb == "env" && len(args) == 1:
@@ -111,8 +115,8 @@ func (s scenario) play(t *testing.T, sh *shell) string {
 			if err := os.CopyFS(sh.path(args[1]), os.DirFS("testdata/outputs/"+args[0])); err != nil {
 				t.Fatal(err)
 			}
-			sh.snapshot(0, s.flags) // calls are compared with this
-			sh.wrote = nil
+			sh.snapshot(0, "", s.flags) // calls are compared with this
+			sh.calls = nil
 		case verb == "copy" && len(args) == 2:
 			sh.write(args[1], sh.read(args[0]))
 		case verb == "remove" && len(args) == 1:

@@ -21,10 +21,15 @@ type shell struct {
 	env    []string
 	addrs  map[string]string // of workers, by name
 
-	given   map[string]bool   // files that the case wrote itself
-	ignored []string          // beginnings of paths that are not compared
-	seen    map[string]string // digests after the last call, by path
-	wrote   [][2]string       // path and digest of everything that calls wrote
+	given   map[string]bool // files that the case wrote itself
+	ignored []string        // beginnings of paths that are not compared
+
+	cpu       time.Duration                // that calls took
+	before    state                        // after the last call
+	calls     []callResult                 // what calls changed
+	tables    map[string]table             // by digest of the file
+	summaries map[string]map[string]string // fields of the last summary.json, by path
+	printed   map[string]bool              // lines that the case has printed
 }
 
 // newShell makes the directory of a case. testdata in it is that of the repository.
@@ -34,18 +39,15 @@ func newShell(t *testing.T, binary, class string) *shell {
 	if err != nil {
 		t.Fatal(err)
 	}
-	root, err := filepath.Abs("../../../testdata")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(root, filepath.Join(dir, "testdata")); err != nil {
+	root := repository(t)
+	if err := os.Symlink(filepath.Join(root, "testdata"), filepath.Join(dir, "testdata")); err != nil {
 		t.Fatal(err)
 	}
 	s := &shell{t: t, binary: binary, dir: dir, env: cleanEnv(os.Environ()), given: map[string]bool{},
-		addrs: map[string]string{}, seen: map[string]string{}}
+		addrs: map[string]string{}, tables: map[string]table{}, summaries: map[string]map[string]string{}, printed: map[string]bool{}}
 	s.setenv("LATENTBEAM_RUNTIME_DIR=" + t.TempDir()) // claims of devices
 	if class == "cuda" {
-		s.setenv("LATENTBEAM_LIBCUDA=" + filepath.Join(filepath.Dir(root), "build/libfakecuda.so"))
+		s.setenv("LATENTBEAM_LIBCUDA=" + filepath.Join(root, "build/libfakecuda.so"))
 		class = "go" // of the host
 	}
 	s.setenv("LATENTBEAM_CPU=" + class)
@@ -131,8 +133,9 @@ func (s *shell) call(args []string) string {
 	if err != nil && !errors.As(err, &exit) {
 		s.t.Fatal(err)
 	}
-	text := s.canonicalOutput(args, stdout.String())
-	for line := range strings.Lines(s.canonicalOutput(args, stderr.String())) {
+	s.cpu += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	text := s.brief(s.canonicalOutput(args, stdout.String()))
+	for line := range strings.Lines(s.brief(s.canonicalOutput(args, stderr.String()))) {
 		text += "2> " + line
 	}
 	return text + fmt.Sprintf("exit %d\n", cmd.ProcessState.ExitCode())

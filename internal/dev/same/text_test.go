@@ -1,0 +1,230 @@
+package same
+
+import (
+	"encoding/json"
+	"fmt"
+	"html"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+var (
+	durations = regexp.MustCompile(`([ (])(?:\d+(?:\.\d+)?(?:h|m|s|ms|µs|ns))+\b`)
+	built     = regexp.MustCompile(`(?m)^(latentbeam \S+) .*$`)
+	progress  = regexp.MustCompile(`(?m)^(?:[-0-9T:]+Z )?\d+/\d+ rows, .*\n`)
+	// reportPage is the folder of a run, which has the time in its name.
+	reportPage = regexp.MustCompile(`runs/[0-9A-Za-z-]+/`)
+	spaces     = regexp.MustCompile(` +`)
+	// timings are the tables of a run that show where its time went.
+	timings = regexp.MustCompile(`(?m)^ *(stage busy|kernel stage) (.+\n)+\n?`)
+)
+
+// general replaces the directory, the numeric class and addresses of workers.
+func (s *shell) general(text string) string {
+	text = strings.ReplaceAll(text, s.dir, "DIR")
+	text = strings.NewReplacer("cpu/avx2", "cpu/CLASS", "cpu/go", "cpu/CLASS").Replace(text)
+	for name, addr := range s.addrs {
+		text = strings.ReplaceAll(text, addr, "$"+name)
+	}
+	return text
+}
+
+// canonicalOutput leaves out of what a command printed whatever depends on time.
+func (s *shell) canonicalOutput(args []string, text string) string {
+	text = built.ReplaceAllString(s.general(text), "$1 BUILD")
+	if len(args) == 0 || args[0] != "run" && args[0] != "retry" {
+		return text
+	}
+	text = spaces.ReplaceAllString(text, " ")
+	text = progress.ReplaceAllString(timings.ReplaceAllString(text, ""), "")
+	text = reportPage.ReplaceAllString(text, "runs/RUN/")
+	return durations.ReplaceAllString(text, "${1}TIME")
+}
+
+// maxAgain bounds the bytes of a line that was shown before in the same case.
+const maxAgain = 60
+
+// brief cuts long lines that the case has printed before.
+func (s *shell) brief(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		known := s.printed[line]
+		s.printed[line] = true
+		if known && len(line) > maxAgain+20 {
+			line = strings.ToValidUTF8(line[:maxAgain], "") + "... (as before)\n"
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
+
+// field is a value in a JSON text: the names on the way to it, with dots between them, and its text.
+type field struct{ name, value string }
+
+// flatten returns the values of a JSON text, in order of their names. In a list, an object is known by the name or
+// source that it has, or else by its place. Lists of numbers and of words are values.
+func flatten(t *testing.T, name string, data []byte) (out []field) {
+	t.Helper()
+	var value any
+	decoder := json.NewDecoder(strings.NewReader(string(data)))
+	decoder.UseNumber()
+	if len(data) == 0 {
+		return nil
+	}
+	if err := decoder.Decode(&value); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	walk("", value, &out)
+	slices.SortStableFunc(out, func(a, b field) int { return strings.Compare(a.name, b.name) })
+	return out
+}
+
+// walk appends the values below a name.
+func walk(name string, value any, out *[]field) {
+	below := func(part string) string { return strings.TrimPrefix(name+"."+part, ".") }
+	switch v := value.(type) {
+	case map[string]any:
+		for part, inner := range v {
+			walk(below(part), inner, out)
+		}
+		if len(v) > 0 {
+			return
+		}
+	case []any:
+		objects := false
+		for i, inner := range v {
+			object, ok := inner.(map[string]any)
+			objects = objects || ok
+			if ok {
+				part, name := listName(object, i)
+				delete(object, part)
+				walk(below(name), inner, out)
+			}
+		}
+		if objects {
+			return
+		}
+	}
+	text, _ := json.Marshal(value) // of decoded JSON: it cannot fail
+	*out = append(*out, field{name, short(strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(text)))})
+}
+
+// listName is how an object of a list is called, and the field that says it.
+func listName(object map[string]any, at int) (part, name string) {
+	for _, part := range []string{"source", "stage", "kernel", "host", "name"} {
+		if text, ok := object[part].(string); ok && len(object) > 1 {
+			return part, text
+		}
+	}
+	return "", strconv.Itoa(at + 1)
+}
+
+// facts are the fields of summary.json with times, rates, and what happened on which device: they differ from run to
+// run. The configuration is that of the job, and shown where the case asks for it.
+var facts = regexp.MustCompile(`(^|\.)(\w+_(ns|per_s|percent|c|w)|seconds|batches|peak_memory_bytes|latentbeam_version)$|` +
+	`^run\.(memory|driver)\.|\.driver\.`)
+
+// summary returns the fields of a summary.json that are not as in the one before. Files that
+// have the size that it says are only named.
+func (s *shell) summary(now state, name string, data []byte, flags map[string]bool) string {
+	fields, kernels := map[string]string{}, map[string]string{}
+	for _, f := range flatten(s.t, name, []byte(s.general(string(data)))) {
+		file, isFile := strings.CutPrefix(f.name, "files.")
+		at, count, isKernel := cutKernel(f.name)
+		switch {
+		case f.name == "input_sha256": // it depends on the class
+			now[item{"files", path.Dir(name), path.Base(name)}] = "text, input_sha256=" + f.value
+		case facts.MatchString(f.name), strings.HasPrefix(f.name, "config.") && !flags["whole"]:
+		case isKernel && flags["counts"]:
+			kernels[at] += " " + count + "=" + f.value
+		case isKernel:
+		case isFile && s.isSize(path.Join(path.Dir(name), file), f.value):
+			fields["files"] = strings.TrimSpace(fields["files"] + " " + file)
+		default:
+			fields[f.name] = f.value
+		}
+	}
+	for at, counts := range kernels {
+		fields[at] = strings.TrimSpace(counts)
+	}
+	before := s.summaries[name]
+	s.summaries[name] = fields
+	var lines []string
+	for name, value := range fields {
+		if before[name] != value {
+			lines = append(lines, fmt.Sprintf("  %s: %s\n", name, value))
+		}
+	}
+	for name := range before {
+		if _, ok := fields[name]; !ok {
+			lines = append(lines, fmt.Sprintf("  %s: no more\n", name))
+		}
+	}
+	if len(lines) == 0 {
+		return ""
+	}
+	slices.Sort(lines)
+	return name + "\n" + strings.Join(lines, "") + "\n"
+}
+
+// cutKernel splits the name of a count of a kernel.
+func cutKernel(name string) (at, count string, ok bool) {
+	i := strings.LastIndex(name, ".")
+	if !strings.Contains(name, ".kernels.") {
+		return "", "", false
+	}
+	return name[:i], name[i+1:], true
+}
+
+// isSize tells whether a file has so many bytes.
+func (s *shell) isSize(name, size string) bool {
+	info, err := os.Stat(s.path(name))
+	return err == nil && strconv.FormatInt(info.Size(), 10) == size
+}
+
+var (
+	hidden  = regexp.MustCompile(`(?s)<(style|script|svg)\b.*?</(style|script|svg)>`)
+	data    = regexp.MustCompile(`(?s)<script type="application/json"[^>]*>(.*?)</script>`)
+	labels  = regexp.MustCompile(`<[^>]* (?:aria-label|alt|placeholder|title)="([^"]*)"[^>]*>`)
+	links   = regexp.MustCompile(`<a [^>]*href="([^"]*)"[^>]*>`)
+	blocks  = regexp.MustCompile(`</?(p|div|li|ul|h1|h2|h3|dl|dt|dd|tr|table|section|details|summary|header|footer|main|button|noscript|select|title|label|option)\b[^>]*>`)
+	tags    = regexp.MustCompile(`<[^>]*>`)
+	nothing = regexp.MustCompile(`\n[ \t]*(\n[ \t]*)+`)
+)
+
+// readable is a page as a reader without a browser would put it: its words, the labels of what has none, the addresses
+// of its links, and the data of its scripts. Styles and scripts are no part of it.
+func readable(page string) string {
+	page = data.ReplaceAllString(page, "\n$1\n")
+	page = hidden.ReplaceAllString(page, "")
+	page = labels.ReplaceAllString(page, "\n[$1]\n")
+	page = links.ReplaceAllString(page, "[$1] ")
+	page = tags.ReplaceAllString(blocks.ReplaceAllString(page, "\n"), "")
+	return strings.TrimSpace(nothing.ReplaceAllString(html.UnescapeString(page), "\n")) + "\n"
+}
+
+// show returns a file that people read. Keys of rows, which differ from class to class, are left out.
+func (s *shell) show(name string) string {
+	paths, err := filepath.Glob(s.path(name))
+	if err != nil || len(paths) != 1 {
+		s.t.Fatalf("show %s: %d files, %v", name, len(paths), err)
+	}
+	content, err := os.ReadFile(paths[0])
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	text := s.general(string(content))
+	if path.Ext(name) == ".html" {
+		text = readable(text)
+	}
+	return "show " + name + "\n" + keys.ReplaceAllString(text, "KEY") + "\n"
+}
+
+// keys are keys of rows, whole or the beginning that names a folder.
+var keys = regexp.MustCompile(`\b(?:[0-9a-f]{2}/)?[0-9a-f]{64}\b`)
