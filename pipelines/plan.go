@@ -45,6 +45,8 @@ type Plan struct {
 	// Warnings are what a person may not have meant: rows with one id, empty prompts, and prompts or sizes that the
 	// built-in model was not trained on.
 	Warnings []string
+	// Notes say how the input was read, where a person may have meant something else.
+	Notes []string
 	// Input is a digest of the rows, their keys and outcomes.
 	Input string
 
@@ -117,6 +119,7 @@ func (j *Job) plan(ctx context.Context) (p Plan, err error) {
 	if p.Warnings, err = j.warnings(ctx, p, s.doubt); err != nil {
 		return p, err
 	}
+	p.Notes = j.input.Notes()
 	p.Input, p.First, p.Vanished = s.input.Sum(), s.unusable.First, j.vanished(ctx, p.Rows)
 	if j.peeking && j.Opts.Limit == 0 {
 		p.Stale, err = j.stale(ctx, s.asked)

@@ -17,6 +17,7 @@ import (
 	"latentbeam/internal/engine/schedule"
 	"latentbeam/internal/results/gallery"
 	"latentbeam/internal/results/report"
+	"latentbeam/internal/storage/source"
 	"latentbeam/internal/storage/store"
 	"latentbeam/internal/watch/runfiles"
 	"latentbeam/pipelines/forecast"
@@ -202,6 +203,9 @@ func (j *Job) arrange(ctx context.Context, plan Plan) (context.Context, error) {
 	}
 	for _, w := range plan.Warnings {
 		slog.Warn(w)
+	}
+	for _, note := range plan.Notes {
+		slog.Log(ctx, location.LevelNotice, note)
 	}
 	ctx = j.watch(ctx, plan)
 	j.foreseen = forecast.Foreseen{Why: "The rows were computed by an engine's workers: latentbeam plan predicts for this host alone."}

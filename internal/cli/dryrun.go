@@ -41,6 +41,9 @@ func dryRun(cmd *cobra.Command, job *pipelines.Job) error {
 	for _, w := range p.Warnings {
 		fmt.Fprintf(out, "\nwarning: %s\n", w)
 	}
+	for _, note := range p.Notes {
+		fmt.Fprintf(out, "\nnote: %s\n", note)
+	}
 	if err := job.Ready(); err != nil {
 		fmt.Fprintf(out, "\nwarning: a run would stop at once: %v\n", err)
 	}

@@ -71,6 +71,9 @@ func (in *Input) Open(mayBeEmpty bool) (engine.RowSource, error) {
 		WithFix("name a file with rows; --allow-empty makes an output without rows")
 }
 
+// Notes are what a person should know of how the input was read so far.
+func (in *Input) Notes() []string { return in.want.notes.lines }
+
 // First is the first row that can be read; nil where there is none. The error is why the input cannot be opened.
 func (in *Input) First() (*schemas.PromptRow, error) {
 	source, err := in.open()
@@ -141,11 +144,12 @@ type wanted struct {
 	keep    []string // names and patterns of columns that need no use
 	program string   // the first stage that is a program, "" where none is
 	uses    *read.Uses
+	notes   *notes
 }
 
 // wantedBy returns what a job with these steps wants of a table.
 func wantedBy(cfg *config.Config, steps []stages.Step) wanted {
-	w := wanted{program: stages.FirstProgram(steps), params: []string{}, uses: &read.Uses{}}
+	w := wanted{program: stages.FirstProgram(steps), params: []string{}, uses: &read.Uses{}, notes: &notes{}}
 	for _, s := range steps {
 		for _, p := range s.Params() {
 			if name, own := p.Column(); own && !slices.Contains(w.columns, name) {

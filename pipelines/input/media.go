@@ -38,6 +38,11 @@ func openMedia(cfg *config.Config, files []string, limit int, want wanted) (medi
 	opts := want.options(cfg)
 	opts.Media = true
 	s := mediaRows{opts: opts, limit: limit, texts: &sync.Map{}, folders: map[string]string{}}
+	noteLeftOut(cfg.Input.Media, files, want.notes)
+	files, err := openFolders(files, want.notes)
+	if err != nil {
+		return mediaRows{}, err
+	}
 	for _, file := range files {
 		if file == source.Stdin && !s.isTable(file) {
 			return mediaRows{}, document.NewError(document.Position{File: file}, "standard input can be a table, no media file").
@@ -127,8 +132,8 @@ func metadataOf(folder string) (string, error) {
 	} else if info, err := os.Stat(folder); err != nil || !info.IsDir() {
 		return "", nil //nolint:nilerr // whoever reads it says so
 	}
-	for _, ext := range []string{".csv", ".jsonl", ".parquet"} {
-		table := strings.TrimSuffix(folder, "/") + "/metadata" + ext
+	for _, name := range metadataNames {
+		table := strings.TrimSuffix(folder, "/") + "/" + name
 		file, err := source.Open(context.Background(), table)
 		if err == nil {
 			return table, file.Close()

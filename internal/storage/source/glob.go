@@ -2,15 +2,20 @@ package source
 
 import (
 	"cmp"
+	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
 	"golang.org/x/text/unicode/norm"
+
+	"latentbeam/internal/config"
 )
 
 // errEnough ends a walk that has found more files than allowed.
@@ -118,4 +123,43 @@ func form(name string) string {
 		return "NFD"
 	}
 	return "a mixed form"
+}
+
+// List returns the names of the files in a folder of this host or of a bucket and below it, sorted, with slashes, without hidden
+// ones: at most limit.
+func List(ctx context.Context, folder string, limit int) (names []string, err error) {
+	if IsAddress(folder) {
+		names, err = listAddress(ctx, folder, limit)
+	} else {
+		err = doublestar.GlobWalk(&tree{os.DirFS(folder), folder}, "**", func(name string, _ fs.DirEntry) error {
+			if names = append(names, name); len(names) > limit {
+				return errEnough
+			}
+			return nil
+		}, doublestar.WithFailOnIOErrors(), doublestar.WithNoHidden(), doublestar.WithFilesOnly())
+	}
+	if len(names) > limit {
+		err = fmt.Errorf("%s holds more than %d files", folder, limit)
+	}
+	slices.Sort(names)
+	return names, err
+}
+
+func listAddress(ctx context.Context, folder string, limit int) (names []string, err error) {
+	p, err := parse(ctx, folder, config.BucketSchemes)
+	if err != nil {
+		return nil, err
+	}
+	for o, err := range p.server.Objects(ctx, p.key, false) {
+		if err != nil {
+			return nil, err
+		}
+		if name := strings.TrimPrefix(o.Key, p.key); !hidden(name) && !strings.HasSuffix(name, "/") && name != "" {
+			names = append(names, name)
+		}
+		if len(names) > limit {
+			break
+		}
+	}
+	return names, nil
 }

@@ -39,7 +39,7 @@ var formatByExtension = map[string]string{
 // Expand finds the files of a list of locations and glob patterns: pattern by pattern, the files of a pattern
 // sorted, each file once.
 func Expand(patterns []string) ([]string, error) {
-	files, err := source.Expand(context.Background(), patterns, maxFiles)
+	files, err := source.Expand(context.Background(), patterns, MaxFiles)
 	for _, file := range files {
 		if info, statErr := os.Stat(file); statErr == nil && !info.IsDir() && !info.Mode().IsRegular() {
 			return nil, document.NewError(document.Position{File: file}, "this is no regular file (%v)", info.Mode().Type()).

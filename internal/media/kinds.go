@@ -1,0 +1,32 @@
+package media
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// Kinds of media files.
+const (
+	KindVideo = "video"
+	KindImage = "image"
+)
+
+var extensions = map[string][]string{
+	KindVideo: {".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".ts", ".mpg", ".mpeg", ".flv", ".gif", extY4M},
+	KindImage: {".png", ".jpg", ".jpeg", ".jfif", ".webp", ".bmp", ".tif", ".tiff"},
+}
+
+// KindOf tells a video from an image by the extension of a file's name. It returns "" for other files.
+func KindOf(name string) string {
+	ext := strings.ToLower(path.Ext(name))
+	for kind, all := range extensions {
+		if slices.Contains(all, ext) {
+			return kind
+		}
+	}
+	return ""
+}
+
+// IsFrame reports whether a file is a frame of the folder that it lies in, by its extension.
+func IsFrame(name string) bool { return isImage(strings.ToLower(path.Ext(name))) }
