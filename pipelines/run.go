@@ -205,7 +205,7 @@ func (j *Job) arrange(ctx context.Context, plan Plan) (context.Context, error) {
 		slog.Warn(w)
 	}
 	for _, note := range plan.Notes {
-		slog.Log(ctx, location.LevelNotice, note)
+		slog.Log(ctx, source.LevelNotice, note)
 	}
 	ctx = j.watch(ctx, plan)
 	j.foreseen = forecast.Foreseen{Why: "The rows were computed by an engine's workers: latentbeam plan predicts for this host alone."}

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"latentbeam/internal/location"
 	"latentbeam/internal/media"
+	"latentbeam/internal/storage/source"
 	"latentbeam/internal/table/read"
 )
 
@@ -28,7 +28,7 @@ var metadataNames = []string{"metadata.csv", "metadata.jsonl", "metadata.parquet
 
 // isFolder reports whether a location is a folder of this host or a prefix of a bucket.
 func isFolder(at string) bool {
-	if location.IsAddress(at) {
+	if source.IsAddress(at) {
 		return strings.HasSuffix(at, "/")
 	}
 	info, err := os.Stat(at)
@@ -62,14 +62,14 @@ func openFolders(files []string, n *notes) (all []string, err error) {
 // are. Any other stands for the media files and tars in it and below, for the folders of frames below, and for the folders with
 // a table of metadata.
 func openFolder(root string, n *notes) ([]string, error) {
-	names, err := location.List(context.Background(), root, read.MaxFiles)
+	names, err := source.List(context.Background(), root, read.MaxFiles)
 	if err != nil {
 		return nil, err
 	}
 	folders, tables := sortFiles(names)
 	below := func(name string) string { return strings.TrimSuffix(root, "/") + "/" + name }
 	end := ""
-	if location.IsAddress(root) { // where a slash makes a folder
+	if source.IsAddress(root) { // where a slash makes a folder
 		end = "/"
 	}
 	if top := folders["."]; len(folders) == 0 || len(folders) == 1 && top != nil && len(top.others) == 0 && len(tables) == 0 {
@@ -165,10 +165,10 @@ func describeFolder(root string, files, clips []string, n *notes) {
 func noteLeftOut(patterns, files []string, n *notes) {
 	for _, pattern := range patterns {
 		folder, last := filepath.Split(pattern)
-		if location.IsAddress(pattern) || !strings.ContainsAny(last, `*?[{`) || last == "*" || last == "**" {
+		if source.IsAddress(pattern) || !strings.ContainsAny(last, `*?[{`) || last == "*" || last == "**" {
 			continue
 		}
-		beside, err := location.Expand(context.Background(), []string{folder + "*"}, read.MaxFiles)
+		beside, err := source.Expand(context.Background(), []string{folder + "*"}, read.MaxFiles)
 		if err != nil {
 			continue // a note is not worth an error
 		}
