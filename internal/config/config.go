@@ -72,7 +72,11 @@ type Input struct {
 	// Carry names columns that are for nothing but to go to the output, or patterns of such names; "*" is all of them. A run
 	// warns of other columns that it has no use for.
 	Carry  StringList `yaml:"carry" json:"carry,omitempty"`
-	Format string     `yaml:"format" json:"format"` // auto, csv, jsonl, parquet or txt
+	Format string     `yaml:"format" json:"format"` // auto, csv, json, jsonl, parquet or txt
+	// Delimiter is the character between the columns of csv, or tab; "": comma, semicolon, tab or bar, by the header.
+	Delimiter string `yaml:"delimiter" json:"delimiter,omitempty"`
+	// TXT says which lines of a txt are prompts: "" all but blank ones and comments, which begin with #, or raw, each.
+	TXT string `yaml:"txt" json:"txt,omitempty"`
 
 	Buckets Buckets `yaml:"buckets" json:"buckets,omitzero"` // sizes and lengths of clips, chosen for each of the media
 	Windows Windows `yaml:"windows" json:"windows,omitzero"` // which frames become clips

@@ -29,7 +29,7 @@ const (
 )
 
 var (
-	formats = []string{"auto", "csv", "jsonl", "parquet", "txt"}
+	formats = []string{"auto", "csv", "json", "jsonl", "parquet", "txt"}
 	parts   = []string{"video", "latents", "embeddings"}
 )
 

@@ -89,8 +89,31 @@ func (v *validator) input() {
 		}
 	}
 	v.oneOf("input.format", in.Format, formats)
+	v.oneOf("input.txt", in.TXT, []string{"", TXTRaw})
+	if _, ok := in.Comma(); !ok {
+		v.problem("input.delimiter", `give one character, such as ";", or tab`, "input.delimiter is %q",
+			document.Clip(in.Delimiter, document.ValueRunes))
+	}
 	v.columns(in.Columns)
 	v.clips()
+}
+
+// TXTRaw is the value of Input.TXT under which each line is a prompt.
+const TXTRaw = "raw"
+
+// Comma returns the character between the columns of csv, 0 where it is to be found out. It is false for what is none.
+func (in Input) Comma() (comma rune, ok bool) {
+	switch in.Delimiter {
+	case "":
+		return 0, true
+	case "tab":
+		return '\t', true
+	}
+	all := []rune(in.Delimiter)
+	if len(all) != 1 || strings.ContainsRune("\"\r\n\x00\uFFFD", all[0]) {
+		return 0, false
+	}
+	return all[0], true
 }
 
 func (v *validator) columns(columns map[string]string) {

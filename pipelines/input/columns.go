@@ -10,11 +10,28 @@ import (
 // maxNamed bounds the columns that one warning names.
 const maxNamed = 20
 
-// Warnings says which columns of the tables that were read so far are of no use to the job, in one text.
-func (in *Input) Warnings() []string {
+// Warnings says what the job has no use for in the tables that were read so far: columns, lines that are no prompts, and
+// options of trainers in prompts.
+func (in *Input) Warnings() (all []string) {
+	if lines, file := in.want.uses.Skipped(); lines > 0 {
+		all = append(all, fmt.Sprintf("%d lines of %s are blank or comments and no rows (`input: {txt: raw}` makes each line of a txt a prompt)",
+			lines, file))
+	}
+	for _, f := range in.want.uses.Flagged() {
+		all = append(all, fmt.Sprintf("%s:%d: %s are words of the prompt here, as on %d lines in all: a txt has no options; write a csv with the "+
+			"columns prompt, %s", f.File, f.Line, f.Options, f.Lines, f.Columns))
+	}
+	if why := in.unused(); why != "" {
+		all = append(all, why)
+	}
+	return all
+}
+
+// unused names the columns of no use, "" where there are none.
+func (in *Input) unused() string {
 	unused := read.Unused(in.Columns(), in.want.keep)
 	if len(unused) == 0 {
-		return nil
+		return ""
 	}
 	var named []string
 	for i, use := range unused {
@@ -32,8 +49,8 @@ func (in *Input) Warnings() []string {
 	if in.want.program != "" {
 		fix += ", and params of " + in.want.program + " that results depend on them"
 	}
-	return []string{fmt.Sprintf("the job has no use for these columns of %s, which go to the output as they are: %s; %s", unused[0].File,
-		strings.Join(named, ", "), fix)}
+	return fmt.Sprintf("the job has no use for these columns of %s, which go to the output as they are: %s; %s", unused[0].File,
+		strings.Join(named, ", "), fix)
 }
 
 // Describe says in a line each how the columns of the tables are taken, "" where there are none.

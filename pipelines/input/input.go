@@ -168,7 +168,9 @@ func wantedBy(cfg *config.Config, steps []stages.Step) wanted {
 
 // options are those of the tables of a job.
 func (w wanted) options(cfg *config.Config) read.Options {
-	return read.Options{Format: cfg.Input.Format, Columns: cfg.Input.Columns, Own: w.columns, Params: w.params, Uses: w.uses}
+	comma, _ := cfg.Input.Comma()
+	return read.Options{Format: cfg.Input.Format, Columns: cfg.Input.Columns, Own: w.columns, Params: w.params, Uses: w.uses,
+		RawText: cfg.Input.TXT == config.TXTRaw, Comma: comma}
 }
 
 // prompts reads prompt tables, one element for each video of a row.

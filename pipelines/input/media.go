@@ -3,6 +3,7 @@ package input
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"os"
@@ -110,7 +111,7 @@ func (s mediaRows) rows(file string) iter.Seq2[*stages.Element, error] {
 			}
 			e := &stages.Element{Row: rec.Row}
 			if folder, inside := s.folders[file]; inside {
-				place(&e.Row, folder)
+				place(&e.Row, folder, rec.Suffix)
 			}
 			if rec.Bad != nil {
 				e.Wrong = rec.Bad.Given
@@ -147,13 +148,13 @@ func metadataOf(folder string) (string, error) {
 
 // place puts the path of a row of a folder's table below the folder. It is the id of a row without one, as the name of a
 // file is.
-func place(row *schemas.PromptRow, folder string) {
+func place(row *schemas.PromptRow, folder, suffix string) {
 	at := row.Media
 	if _, inside := source.ParseMember(at); at == "" || inside || source.IsAddress(at) || filepath.IsAbs(at) {
 		return
 	}
 	if row.ID == row.ContentID() {
-		row.ID = schemas.ValidText(strings.TrimSuffix(at, filepath.Ext(at)), schemas.MaxIDBytes)
+		row.ID = schemas.ValidText(strings.TrimSuffix(at, filepath.Ext(at)), schemas.MaxIDBytes-len(suffix)) + suffix
 	}
 	row.Media = strings.TrimSuffix(folder, "/") + "/" + path.Clean(at)
 }
@@ -198,5 +199,12 @@ func readCaption(path string) (string, error) {
 	if err == nil && len(text) > schemas.MaxPromptBytes {
 		err = errors.New(path + ": the caption is longer than a prompt may be")
 	}
-	return string(text), err
+	if err != nil {
+		return "", err
+	}
+	plain, err := read.Plain(text)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
+	}
+	return plain, nil
 }

@@ -23,6 +23,9 @@ type names struct {
 	taken   map[string]int    // column -> field, the mapping turned round
 	needed  int               // the field that every table must have
 	own     []string          // columns that are no fields and have to be there
+	depends func(int) bool    // whether a field is of use to the job
+	rawText bool              // of txt: each line is a prompt
+	comma   rune              // of csv; 0: it is found out
 	uses    *Uses             // where it is noted what columns are for; never nil
 }
 
@@ -33,7 +36,8 @@ var sourceFields = []int{fieldHeight, fieldWidth, fieldNumFrames, fieldFPS, fiel
 func newNames(o Options) names {
 	mapping := o.Columns
 	n := names{byName: map[string]int{}, tools: map[string]int{}, source: map[string]int{}, rank: map[string]int{}, mapping: mapping,
-		taken: map[string]int{}, needed: fieldPrompt, own: o.Own, uses: o.Uses}
+		taken: map[string]int{}, needed: fieldPrompt, own: o.Own, depends: o.depends, rawText: o.RawText,
+		comma: o.Comma, uses: o.Uses}
 	if o.Uses == nil {
 		n.uses = &Uses{}
 	}
@@ -198,9 +202,6 @@ func (n names) noColumn(pos document.Position, columns []string) error {
 		what = "media"
 	}
 	err := document.NewError(pos, "no column holds the %s; the columns are: %s", what, typed.Listed(columns))
-	if len(columns) == 1 && strings.ContainsAny(columns[0], ";\t") {
-		return err.WithFix("separate the columns by commas")
-	}
 	example := "my_column"
 	if len(columns) > 0 && typed.ShownName(columns[0]) == columns[0] {
 		example = columns[0]

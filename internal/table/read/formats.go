@@ -25,6 +25,7 @@ type openFunc func(path string, names names) (rowReader, error)
 var openers = map[string]openFunc{
 	"csv":     openCSV,
 	"jsonl":   openJSONL,
+	"json":    openJSON,
 	"parquet": openParquetPrompts,
 	"txt":     openTXT,
 	"tar":     openTar,
@@ -32,7 +33,7 @@ var openers = map[string]openFunc{
 
 // formatByExtension is what "auto" understands.
 var formatByExtension = map[string]string{
-	".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".pq": "parquet", ".txt": "txt",
+	".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".pq": "parquet", ".txt": "txt",
 	".tar": "tar",
 }
 

@@ -37,14 +37,14 @@ func openLines(path string) (*lineReader, error) {
 	switch {
 	case bytes.Equal(head, utf8BOM):
 		_, err = l.buf.Discard(len(utf8BOM))
-	case bytes.HasPrefix(head, []byte("\xff\xfe")), bytes.HasPrefix(head, []byte("\xfe\xff")):
-		err = errors.New("the file is UTF-16")
+	case isUTF16(head):
+		err = errUTF16
 	default:
 		err = nil
 	}
 	if err != nil {
 		_ = file.close()
-		return nil, document.NewError(document.Position{File: path}, "%v", err).WithFix("save it as UTF-8")
+		return nil, document.NewError(document.Position{File: path}, "%v", err)
 	}
 	return l, nil
 }

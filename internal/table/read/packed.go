@@ -43,7 +43,7 @@ func openText(path string) (*text, error) {
 	}
 	unpack := packings[packingOf(path, file)]
 	if unpack == nil {
-		return &text{io.NewSectionReader(file, 0, file.Size()), file.Close}, nil
+		return newText(file, file.Size(), file.Close), nil
 	}
 	defer file.Close()
 	plain, err := os.CreateTemp("", "latentbeam-table-")
@@ -59,7 +59,15 @@ func openText(path string) (*text, error) {
 		_ = plain.Close()
 		return nil, fmt.Errorf("unpack: %w", err)
 	}
-	return &text{io.NewSectionReader(plain, 0, n), plain.Close}, nil
+	return newText(plain, n, plain.Close), nil
+}
+
+// newText returns the text of a file of so many bytes.
+func newText(file io.ReaderAt, size int64, close func() error) *text {
+	if endsInCR(file) {
+		file = newlines{file}
+	}
+	return &text{io.NewSectionReader(file, 0, size), close}
 }
 
 // packingOf is the packing that a file's name tells. Standard input has no name, so its first bytes tell.

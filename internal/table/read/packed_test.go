@@ -36,7 +36,7 @@ func TestPacked(t *testing.T) {
 	for name, text := range map[string]string{
 		"a.csv":   "\xef\xbb\xbfprompt,seed\r\na cat,1\r\n\"two\r\nlines\",x\r\n\r\n" + strings.Repeat("many,3\r\n", 20_000) + "last,2",
 		"a.jsonl": `{"prompt": "a cat", "seed": 1}` + "\n{\n" + `{"prompt": "last"}`,
-		"a.txt":   "a cat\n\nlast\n",
+		"a.txt":   "a cat\n\nmore\nlast\n",
 	} {
 		want := textRows(t, textFile(t, name, text))
 		for ext, pack := range packers {

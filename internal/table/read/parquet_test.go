@@ -91,9 +91,9 @@ func TestParquetBadRows(t *testing.T) {
 
 func TestParquetFieldOfTheWrongType(t *testing.T) {
 	type row struct {
-		Prompt string   `parquet:"prompt"`
-		Steps  bool     `parquet:"steps"`
-		Tags   []string `parquet:"tags,list"`
+		Prompt string  `parquet:"prompt"`
+		Steps  bool    `parquet:"steps"`
+		Tags   []int64 `parquet:"tags,list"`
 	}
 	path := tabletest.WriteFile(t, []row{{Prompt: "x", Steps: true}})
 	got := readAll(t, path, Options{})

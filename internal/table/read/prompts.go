@@ -19,6 +19,8 @@ type Options struct {
 	Columns map[string]string // field name -> column name, where they differ
 	Media   bool              // rows name media to be encoded and need no prompt
 	Own     []string          // columns of the user's own that stages depend on
+	RawText bool              // every line of a txt is a prompt, blank lines and comments too
+	Comma   rune              // between the columns of csv; 0: comma, semicolon, tab or bar, by the header
 	// Params are the parameters that stages depend on. Names of other tools are understood for these alone; nil: for all.
 	Params []string
 	// Uses collects what columns are for; nil: nobody asks.
@@ -41,6 +43,8 @@ func (o Options) depends(field int) bool {
 type Record struct {
 	Row schemas.PromptRow
 	Bad *typed.RowError // nil for a good row
+	// Suffix tells the captions of one row apart, behind an id that follows from its media; "": there is one.
+	Suffix string
 }
 
 // Prompts reads prompt tables, one file after the other. It is not safe for concurrent use.
@@ -51,6 +55,7 @@ type Prompts struct {
 	at      int // index of the open file, or of the next one
 	current rowReader
 	raw     rawRow
+	more    []Record // of the row read last: a list of captions makes several
 }
 
 // Open finds the files of the paths and glob patterns and checks the form of each: that it can be opened, and
@@ -77,6 +82,11 @@ func Open(patterns []string, opts Options) (*Prompts, error) {
 // rest of it cannot be read.
 func (p *Prompts) Next() (Record, error) {
 	for {
+		if len(p.more) > 0 {
+			rec := p.more[0]
+			p.more = p.more[1:]
+			return rec, nil
+		}
 		if p.current == nil {
 			if p.at == len(p.files) {
 				return Record{}, io.EOF
@@ -89,6 +99,9 @@ func (p *Prompts) Next() (Record, error) {
 		}
 		p.raw.reset()
 		switch err := p.current.next(&p.raw); {
+		case err == nil && len(p.raw.captions) > 1:
+			p.more = p.captioned()
+			continue
 		case err == nil:
 			return p.record(), nil
 		case !errors.Is(err, io.EOF):
@@ -126,6 +139,24 @@ func (p *Prompts) Close() error {
 	err := p.current.close()
 	p.current = nil
 	return err
+}
+
+// captioned returns a record for each caption of the row that was read. Where the row has an id, theirs tell them apart.
+func (p *Prompts) captioned() (all []Record) {
+	extra := len(p.raw.extra)
+	id := p.raw.values[fieldID]
+	for i, caption := range p.raw.captions {
+		p.raw.extra = p.raw.extra[:extra]
+		p.raw.values[fieldPrompt] = textCell(caption)
+		suffix := fmt.Sprintf("#c%03d", i)
+		if id.Text != "" {
+			p.raw.values[fieldID] = textCell(id.Text + suffix)
+		}
+		rec := p.record()
+		rec.Suffix = suffix
+		all = append(all, rec)
+	}
+	return all
 }
 
 func (p *Prompts) record() Record {

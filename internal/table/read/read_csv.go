@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"path/filepath"
 	"strings"
 	"unicode/utf8"
 
@@ -15,7 +16,7 @@ import (
 	"latentbeam/internal/table/typed"
 )
 
-// csvReader reads comma separated values with a header (RFC 4180). A quote that is never closed would
+// csvReader reads comma separated values with a header (RFC 4180); semicolons, tabs and bars may separate them, too. A quote that is never closed would
 // swallow the rows behind it; reading then begins again in the line after the one where the record began,
 // so that only one row is lost.
 type csvReader struct {
@@ -27,6 +28,9 @@ type csvReader struct {
 	base     int64 // offset in the file where csv began
 	baseLine int   // lines before that offset
 	line     int   // lines read in all
+	comma    rune
+	names    names
+	skipped  int // rows of commas alone
 	columns  []string
 	fields   []int    // field of each column, or carried
 	also     []bool   // whether a column that gives a field is carried as well
@@ -53,7 +57,7 @@ func openCSV(path string, names names) (rowReader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &csvReader{path: path, file: lines.file, buf: lines.buf}
+	r := &csvReader{path: path, file: lines.file, buf: lines.buf, names: names}
 	if err := r.readHeader(names); err != nil {
 		_ = r.file.close()
 		return nil, err
@@ -61,14 +65,53 @@ func openCSV(path string, names names) (rowReader, error) {
 	return r, nil
 }
 
+// readHeader reads the names of the columns, by the first separator that finds what every table must have. Where none does,
+// the error is about the separator that makes the most columns.
 func (r *csvReader) readHeader(names names) error {
 	var head [3]byte
 	if n, _ := r.file.ReadAt(head[:], 0); bytes.Equal(head[:n], utf8BOM) {
 		r.base = int64(len(utf8BOM))
 	}
-	if err := r.restart(r.base); err != nil {
-		return err
+	begin := r.base
+	var problem error
+	most := 0
+	for _, comma := range commasOf(r.path, names.comma) {
+		r.comma, r.columns, r.also, r.keys, r.line = comma, nil, nil, nil, 0
+		if err := r.restart(begin); err != nil {
+			return err
+		}
+		err := r.headerBy(names)
+		if err == nil {
+			return nil
+		}
+		if problem == nil || len(r.columns) > most {
+			problem, most = err, len(r.columns)
+		}
 	}
+	return problem
+}
+
+// commasOf lists the separators that a file may have, the likeliest first.
+func commasOf(path string, given rune) []rune {
+	switch {
+	case given != 0:
+		return []rune{given}
+	case textFormat(path) == "csv" && strings.Contains(strings.ToLower(filepath.Base(path)), ".tsv"):
+		return []rune{'\t', ',', ';', '|'}
+	}
+	return []rune{',', ';', '\t', '|'}
+}
+
+// commaName is the plural of a separator.
+func commaName(comma rune) string {
+	if name := map[rune]string{',': "commas", ';': "semicolons", '\t': "tabs", '|': "bars"}[comma]; name != "" {
+		return name
+	}
+	return string(comma)
+}
+
+// headerBy reads the names of the columns as the present separator separates them.
+func (r *csvReader) headerBy(names names) error {
 	pos := document.Position{File: r.path, Line: 1}
 	record, err := r.read()
 	switch {
@@ -108,6 +151,7 @@ func (r *csvReader) restart(offset int64) error {
 	r.budget = &budgetReader{r: r.file}
 	r.buf.Reset(r.budget)
 	r.csv = csv.NewReader(r.buf)
+	r.csv.Comma = r.comma
 	r.csv.FieldsPerRecord = -1
 	r.csv.ReuseRecord = true
 	return nil
@@ -128,6 +172,15 @@ func (r *csvReader) countLines(record []string) {
 func (r *csvReader) next(raw *rawRow) error {
 	start := r.base + r.csv.InputOffset()
 	record, err := r.read()
+	for err == nil && r.isBlank(record) {
+		r.countLines(record)
+		r.skipped++
+		start = r.base + r.csv.InputOffset()
+		record, err = r.read()
+	}
+	if errors.Is(err, io.EOF) {
+		r.names.uses.skip(r.path, r.skipped)
+	}
 	if err != nil {
 		return r.recover(raw, start, err)
 	}
@@ -136,7 +189,7 @@ func (r *csvReader) next(raw *rawRow) error {
 	r.countLines(record)
 	if len(record) != len(r.columns) {
 		raw.fault = fmt.Sprintf("the row has %d values and the header %d", len(record), len(r.columns))
-		raw.fix = "put values that contain commas in quotes"
+		raw.fix = "put values that contain " + commaName(r.comma) + " in quotes"
 	}
 	for i, text := range record[:min(len(record), len(r.columns))] {
 		if field := r.fields[i]; field != carried {
@@ -155,6 +208,18 @@ func (r *csvReader) next(raw *rawRow) error {
 		raw.extra = typed.AppendJSONText(raw.extra, text)
 	}
 	return nil
+}
+
+// isBlank reports whether a record is commas alone, as spreadsheets write the empty rows below a table.
+func (r *csvReader) isBlank(record []string) bool {
+	for _, value := range record {
+		if value != "" {
+			return false
+		}
+	}
+	last := len(record) - 1
+	_, column := r.csv.FieldPos(last)
+	return last > 0 && column == last+1 // without quotes
 }
 
 // recover makes a bad row of a record that is not csv and, where the record went over several lines, goes

@@ -1,49 +1,33 @@
 package read
 
 import (
+	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"io"
-	"maps"
-	"slices"
 	"strconv"
-	"strings"
-	"unicode/utf8"
 
 	"latentbeam/internal/config/document"
 	"latentbeam/internal/table/typed"
-	"latentbeam/schemas"
 )
 
-// jsonlReader reads one JSON object a line. Empty lines are no rows. Keys may differ from row to row.
+// jsonlReader reads one JSON object a line. Empty lines are no rows.
 type jsonlReader struct {
-	path    string
-	lines   *lineReader
-	names   names
-	known   map[string]column // keys seen so far
-	members []member          // of the row at hand
+	lines *lineReader
+	objects
 }
 
-// member is one key and value of a row, as JSON.
-type member struct {
-	column
-	key, val []byte
-}
-
-// column is what a key stands for. also says that one that gives a field is carried as well.
-type column struct {
-	field, rank int
-	also        bool
-}
-
+// openJSONL opens a file of JSON: an array of objects if it begins with a bracket, else an object a line.
 func openJSONL(path string, names names) (rowReader, error) {
 	lines, err := openLines(path)
 	if err != nil {
 		return nil, err
 	}
-	r := &jsonlReader{path: path, lines: lines, names: names, known: map[string]column{}}
-	if err := r.probe(path); err != nil {
+	if head := firstByte(lines.buf); head == '[' {
+		return openArray(path, lines, names)
+	}
+	r := &jsonlReader{lines: lines, objects: newObjects(path, names)}
+	if err := r.probe(r.next); err != nil {
 		_ = lines.close()
 		return nil, err
 	}
@@ -56,42 +40,35 @@ func openJSONL(path string, names names) (rowReader, error) {
 	return r, nil
 }
 
-// probe reads the first rows: where none has a prompt, the file as a whole names it otherwise.
-func (r *jsonlReader) probe(path string) error {
-	keys := map[string]bool{}
+// openJSON opens a file whose name says only that it is JSON.
+func openJSON(path string, names names) (rowReader, error) {
+	r, err := openJSONL(path, names)
+	if err != nil {
+		return nil, err
+	}
+	lines, is := r.(*jsonlReader)
+	if !is {
+		return r, nil
+	}
 	var raw rawRow
-	for range jsonlProbeRows {
-		raw.reset()
-		err := r.next(&raw)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return document.NewError(document.Position{File: path}, "%v", err)
-		}
-		if raw.values[r.names.needed].Kind != typed.Absent {
-			return nil
-		}
-		if raw.fault == "" || len(r.known) > 0 {
-			for key := range r.known {
-				keys[strings.Trim(key, `"`)] = true
-			}
-		}
-		if len(keys) > maxColumns {
-			break
-		}
+	if err := lines.next(&raw); err == nil && raw.fault != "" {
+		_ = r.close()
+		return nil, document.NewError(document.Position{File: path, Line: raw.line}, "this is no table: %s", raw.fault).
+			WithFix("a table is an array of objects, or an object a line, as [{\"path\": \"a.mp4\", \"caption\": \"...\"}]")
 	}
-	if len(keys) == 0 {
-		return nil // no rows, or none that is JSON: those are bad rows
+	if err := r.close(); err != nil {
+		return nil, err
 	}
-	sorted := slices.Sorted(maps.Keys(keys))
-	for mapped, field := range r.names.taken {
-		if field == r.names.needed {
-			return document.NewError(document.Position{File: path}, "no key %q, to which input.columns maps %s", mapped,
-				schemas.Fields()[field].Name).WithFix("the keys are: %s", typed.Listed(sorted))
-		}
+	return openJSONL(path, names)
+}
+
+// firstByte is the first byte that is no space, 0 where there is none in the first bytes.
+func firstByte(r *bufio.Reader) byte {
+	head, _ := r.Peek(4096)
+	if head = bytes.TrimLeft(head, " \t\r\n"); len(head) > 0 {
+		return head[0]
 	}
-	return r.names.noColumn(document.Position{File: path}, sorted)
+	return 0
 }
 
 func (r *jsonlReader) next(raw *rawRow) error {
@@ -106,80 +83,126 @@ func (r *jsonlReader) next(raw *rawRow) error {
 		return nil
 	case err != nil:
 		return err
-	case !utf8.Valid(text):
-		raw.fault, raw.fix = "not valid UTF-8", "save the file as UTF-8"
-		return nil
 	}
-	text = bytes.TrimSpace(text)
-	if !json.Valid(text) {
-		raw.fault, raw.fix = "not JSON: "+jsonFault(text), "write one object a line; JSON has no NaN and no comments"
-		return nil
-	}
-	if text[0] != '{' {
-		raw.fault, raw.fix = "not a JSON object", `write {"prompt": "..."}`
-		return nil
-	}
-	r.members = r.members[:0]
-	members(text, func(key, val []byte) {
-		r.members = append(r.members, member{column: r.column(raw, key), key: key, val: val})
-	})
-	r.take(raw)
+	r.row(raw, text)
 	return nil
 }
 
-func jsonFault(text []byte) string {
-	var v json.RawMessage
-	if err := json.Unmarshal(text, &v); err != nil {
-		return schemas.ValidText(err.Error(), 100)
-	}
-	return ""
+func (r *jsonlReader) close() error { return r.lines.close() }
+
+// arrayReader reads the elements of a JSON array: objects, or texts, which are prompts.
+type arrayReader struct {
+	lines *lineReader
+	objects
+	number int // of the element read last, from 1
+	began  bool
+	text   []byte
 }
 
-// column finds what a key is for, and remembers it.
-func (r *jsonlReader) column(raw *rawRow, key []byte) column {
-	if c, known := r.known[string(key)]; known {
-		return c
+func openArray(path string, lines *lineReader, names names) (rowReader, error) {
+	r := &arrayReader{lines: lines, objects: newObjects(path, names)}
+	err := r.probe(r.next)
+	if closeErr := lines.close(); err == nil {
+		err = closeErr
 	}
-	name, err := jsonText(key)
-	if err != nil && raw.fault == "" {
-		raw.fault = "a key is " + err.Error()
+	if err == nil {
+		r.lines, err = openLines(path)
 	}
-	field, rank := r.names.find(name)
-	c := column{field: field, rank: rank, also: field != carried && r.names.carries(name, field)}
-	r.names.uses.note(r.names.useOf(r.path, name, field))
-	if len(r.known) < maxColumns {
-		r.known[string(key)] = c
+	if err != nil {
+		return nil, err
 	}
-	return c
+	r.number, r.began = 0, false
+	return r, nil
 }
 
-// take gives each field the member with the best name for it, and carries the others.
-func (r *jsonlReader) take(raw *rawRow) {
-	var best [numValues]int // index of the member + 1
-	for i, m := range r.members {
-		if m.field == carried {
-			continue
-		}
-		if b := best[m.field]; b == 0 || m.rank < r.members[b-1].rank {
-			best[m.field] = i + 1
-		}
+func (r *arrayReader) next(raw *rawRow) error {
+	tooLong, err := r.element()
+	if err != nil {
+		return err
 	}
-	for i, m := range r.members {
-		if m.field == carried || best[m.field] != i+1 {
-			raw.carry(m.key, m.val)
+	r.number++
+	raw.line, raw.unit = r.number, "row "
+	switch {
+	case tooLong:
+		raw.fault, raw.fix = "the element is "+errTooLong.Error(), "one element is one row"
+	case r.text[0] == '"' && r.names.needed == fieldPrompt:
+		raw.takeCaptions(append(append([]byte{'['}, r.text...), ']'))
+	default:
+		r.row(raw, r.text)
+	}
+	return nil
+}
+
+// element reads the next element into text, io.EOF behind the last. It cuts and does not parse.
+func (r *arrayReader) element() (tooLong bool, err error) {
+	r.text = r.text[:0]
+	depth, inText, escaped := 0, false, false
+	for {
+		c, err := r.lines.buf.ReadByte()
+		if errors.Is(err, io.EOF) {
+			return false, document.NewError(document.Position{File: r.path}, "the array is not closed behind element %d", r.number).
+				WithFix("copy or make the file again: it is cut off")
+		}
+		if err != nil {
+			return false, err
+		}
+		if len(r.text) == 0 {
+			switch {
+			case c == ' ', c == '\t', c == '\r', c == '\n', c == ',' && r.began:
+				continue
+			case c == '[' && !r.began:
+				r.began = true
+				continue
+			case c == ']':
+				return false, r.over()
+			}
+		}
+		if depth == 0 && !inText && len(r.text) > 0 && (endsScalar(c) || closes(r.text)) {
+			return tooLong, r.lines.buf.UnreadByte()
+		}
+		switch {
+		case escaped:
+			escaped = false
+		case inText:
+			escaped = c == '\\'
+			inText = c != '"'
+		case c == '"':
+			inText = true
+		case c == '{', c == '[':
+			depth++
+		case c == '}', c == ']':
+			depth--
+		}
+		if len(r.text) >= typed.MaxRecordBytes { // its end is still to be found
+			tooLong = true
+			r.text = append(r.text[:1], c)
 			continue
 		}
-		v, err := jsonValue(m.val)
-		if err != nil && raw.fault == "" {
-			raw.fault = fieldName(m.field) + ": " + err.Error()
-			raw.fix = "write both halves, or the character"
-		}
-		raw.values[m.field] = v
-		if m.also {
-			raw.carry(m.key, m.val)
+		r.text = append(r.text, c)
+	}
+}
+
+// closes reports whether an element ends in its own end.
+func closes(text []byte) bool {
+	last := text[len(text)-1]
+	return last == '}' || last == ']' || last == '"' && len(text) > 1
+}
+
+// over checks that nothing follows the array.
+func (r *arrayReader) over() error {
+	for {
+		c, err := r.lines.buf.ReadByte()
+		switch {
+		case err != nil:
+			return err
+		case c != ' ' && c != '\t' && c != '\r' && c != '\n':
+			return document.NewError(document.Position{File: r.path}, "text follows the end of the array behind element %d", r.number).
+				WithFix("one file is one array")
 		}
 	}
 }
+
+func (r *arrayReader) close() error { return r.lines.close() }
 
 // carry appends a JSON member to the columns that go along.
 func (r *rawRow) carry(key, val []byte) {
@@ -204,6 +227,9 @@ func jsonValue(val []byte) (typed.Cell, error) {
 		return typed.Cell{Kind: typed.OtherValue, Text: string(val[:min(len(val), 100)])}, nil
 	}
 	text := string(val)
+	if isNaN(val) {
+		return typed.Cell{Kind: typed.OtherValue, Text: text}, nil
+	}
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return typed.Cell{Kind: typed.IntegerValue, Text: text, Int: n}, nil
 	}
@@ -213,5 +239,3 @@ func jsonValue(val []byte) (typed.Cell, error) {
 	}
 	return typed.Cell{Kind: typed.RealValue, Text: text, Float: f}, nil
 }
-
-func (r *jsonlReader) close() error { return r.lines.close() }

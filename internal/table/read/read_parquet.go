@@ -74,6 +74,7 @@ func (r *parquetPrompts) assign(names names) error {
 			names.uses.correct(Use{File: r.file.Path, Column: c.Name(), Purpose: Carried, Advice: "it holds bytes or a struct, no text"})
 		}
 		switch {
+		case !flat && fields[i] == fieldPrompt && isListOfTexts(r.file, c): // a row for each
 		case !flat && fields[i] != carried:
 			return document.NewError(pos, "column %q holds lists or structs and cannot be %s", c.Name(),
 				fieldName(fields[i])).WithFix("map another column to it in input.columns")
@@ -133,6 +134,12 @@ func (r *parquetPrompts) leaves(yield func(string, *pages.Leaf) bool) {
 	}
 }
 
+// isListOfTexts reports whether a column has a list of texts in each row.
+func isListOfTexts(file *pages.Parquet, c *parquet.Column) bool {
+	leaves := pages.LeavesOf(c)
+	return len(leaves) == 1 && leaves[0].MaxRepetitionLevel() == 1 && typed.FormatOf(file, leaves[0]).Kind == typed.TextLeaf
+}
+
 // holdsBytes tells whether a column has raw bytes in it, which are no text to carry along: images, tensors.
 func holdsBytes(file *pages.Parquet, c *parquet.Column) bool {
 	for _, leaf := range pages.LeavesOf(c) {
@@ -181,10 +188,16 @@ func (r *parquetPrompts) take(c *parquetColumn, raw *rawRow) error {
 	}
 	if c.nested != nil {
 		text, fault, err := c.nestedJSON()
-		if err == nil {
+		if err != nil {
+			return err
+		}
+		if c.field != fieldPrompt || c.also {
 			raw.carryLeaf(c, text, fault)
 		}
-		return err
+		if c.field == fieldPrompt && text[0] == '[' { // else null
+			raw.takeCaptions(text)
+		}
+		return nil
 	}
 	v, err := c.leaves[0].Next()
 	if err != nil {

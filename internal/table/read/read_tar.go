@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"path"
 	"path/filepath"
@@ -31,6 +32,8 @@ type tarReader struct {
 	head  *tar.Header // of the next sample; nil: there is none
 	end   int64       // of the members read so far
 	row   int
+	seed  maphash.Seed
+	seen  map[uint64]struct{} // keys of the samples so far
 }
 
 // mediaKinds tells videos from images by the extension of a member.
@@ -51,7 +54,7 @@ func openTar(at string, names names) (rowReader, error) {
 	if err != nil {
 		return nil, pages.Unopened(at, err)
 	}
-	r := &tarReader{path: at, names: names, file: file, at: &window{file: file}}
+	r := &tarReader{path: at, names: names, file: file, at: &window{file: file}, seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}}
 	r.tar = tar.NewReader(r.at)
 	if err := r.advance(); err != nil && !errors.Is(err, io.EOF) {
 		_ = file.Close()
@@ -106,9 +109,13 @@ func (r *tarReader) next(raw *rawRow) error {
 	r.row++
 	raw.line, raw.unit = r.row, "sample "
 	key := sampleKey(r.head.Name)
+	hash := maphash.String(r.seed, key)
+	_, again := r.seen[hash]
+	r.seen[hash] = struct{}{}
 	raw.values[fieldID] = textCell(key)
 	var members []string
-	kind, caption := "", "" // of the media; of the fields
+	kind := ""         // of the media
+	var caption []byte // of the fields
 	for r.head != nil && sampleKey(r.head.Name) == key {
 		name := r.head.Name
 		ext := strings.ToLower(path.Ext(name))
@@ -130,8 +137,20 @@ func (r *tarReader) next(raw *rawRow) error {
 			return err
 		}
 	}
-	if raw.values[fieldPrompt].Kind == typed.Absent && caption != "" {
-		raw.values[fieldPrompt] = textCell(caption)
+	if again {
+		raw.fault = fmt.Sprintf("members of sample %s do not lie next to each other: these lie apart from the first ones: %s", key,
+			strings.Join(members, ", "))
+		raw.fix = "make the tar in the order of the names: tar --sort=name -cf FILE.tar FOLDER"
+		return nil
+	}
+	switch {
+	case raw.values[fieldPrompt].Kind != typed.Absent || caption == nil:
+	case caption[0] == '[':
+		raw.takeCaptions(caption)
+	default:
+		if text, err := jsonText(caption); err == nil {
+			raw.values[fieldPrompt] = textCell(text)
+		}
 	}
 	if kind == "" {
 		raw.blame("the sample has no video or image that can be read, only "+strings.Join(members, ", "), "add one, such as "+key+".mp4")
@@ -173,28 +192,34 @@ func (r *tarReader) content(raw *rawRow, most int64) []byte {
 }
 
 func (r *tarReader) caption(raw *rawRow) {
-	if data := r.content(raw, schemas.MaxPromptBytes); data != nil {
-		raw.values[fieldPrompt] = textCell(string(data))
+	text, err := Plain(r.content(raw, schemas.MaxPromptBytes))
+	if err != nil {
+		raw.blame(r.head.Name+": "+err.Error(), "make the tar again with texts in UTF-8")
+	} else if text != "" && raw.fault == "" {
+		raw.values[fieldPrompt] = textCell(strings.TrimSpace(text))
 	}
 }
 
-// fields carries the members of a JSON object, and returns the one that a table would take for the prompt.
-func (r *tarReader) fields(raw *rawRow) (caption string) {
-	data := r.content(raw, typed.MaxExtraBytes)
-	if len(data) == 0 || data[0] != '{' || !json.Valid(data) {
-		raw.blame(r.head.Name+" is not a JSON object", `write {"caption": "..."}`)
-		return ""
+// fields carries the members of a JSON object, and returns the one that a table would take for the prompt, as JSON: a text or a
+// list of texts.
+func (r *tarReader) fields(raw *rawRow) (caption []byte) {
+	text, err := Plain(r.content(raw, typed.MaxExtraBytes))
+	if err != nil {
+		raw.blame(r.head.Name+": "+err.Error(), "make the tar again with texts in UTF-8")
+		return nil
 	}
 	var plain bytes.Buffer
-	_ = json.Compact(&plain, data) // it is valid
+	if data := withoutNaN([]byte(text)); len(data) == 0 || data[0] != '{' || json.Compact(&plain, data) != nil {
+		raw.blame(r.head.Name+" is not a JSON object", `write {"caption": "..."}`)
+		return nil
+	}
 	best := -1
 	members(plain.Bytes(), func(key, val []byte) {
 		raw.carry(key, val)
 		name, err := jsonText(key)
-		if field, rank := r.names.find(name); err != nil || field != fieldPrompt || val[0] != '"' || best >= 0 && rank >= best {
-			return
-		} else if found, err := jsonText(val); err == nil {
-			caption, best = found, rank
+		if field, rank := r.names.find(name); err == nil && field == fieldPrompt && (val[0] == '"' || val[0] == '[') &&
+			(best < 0 || rank < best) {
+			caption, best = val, rank
 		}
 	})
 	return caption

@@ -1,26 +1,43 @@
 package read
 
 import (
+	"bytes"
 	"errors"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
 
 	"latentbeam/internal/table/typed"
 )
 
-// txtReader reads one prompt a line. An empty line is the empty prompt, which renders; a newline at the
-// end of the file does not begin another line.
-type txtReader struct{ lines *lineReader }
+// txtReader reads one prompt a line. Blank lines and lines that begin with # are none, unless raw: then an empty line is the
+// empty prompt, which renders. A newline at the end of the file does not begin another line.
+type txtReader struct {
+	path    string
+	lines   *lineReader
+	names   names
+	skipped int
+}
 
-func openTXT(path string, _ names) (rowReader, error) {
+func openTXT(path string, names names) (rowReader, error) {
 	lines, err := openLines(path)
 	if err != nil {
 		return nil, err
 	}
-	return &txtReader{lines}, nil
+	return &txtReader{path: path, lines: lines, names: names}, nil
 }
 
 func (r *txtReader) next(raw *rawRow) error {
 	text, err := r.lines.read()
+	for err == nil && !r.names.rawText && isNoPrompt(text) {
+		r.skipped++
+		text, err = r.lines.read()
+	}
 	raw.line = r.lines.line
+	if errors.Is(err, io.EOF) {
+		r.names.uses.skip(r.path, r.skipped)
+	}
 	if errors.Is(err, errTooLong) {
 		raw.fault, raw.fix = "the line is "+err.Error(), "one line is one prompt"
 		return nil
@@ -28,8 +45,34 @@ func (r *txtReader) next(raw *rawRow) error {
 	if err != nil {
 		return err
 	}
-	raw.values[fieldPrompt] = typed.Cell{Kind: typed.TextValue, Text: string(text)}
+	prompt := string(text)
+	if !r.names.rawText {
+		r.names.uses.flags(r.path, raw.line, prompt)
+	}
+	raw.values[fieldPrompt] = typed.Cell{Kind: typed.TextValue, Text: prompt}
 	return nil
 }
 
+// isNoPrompt reports whether a line is blank or a comment.
+func isNoPrompt(line []byte) bool { return len(bytes.TrimSpace(line)) == 0 || line[0] == '#' }
+
 func (r *txtReader) close() error { return r.lines.close() }
+
+// trainerFlag matches an option as trainers (sd-scripts, musubi-tuner) have it behind the prompts of their sample files.
+var trainerFlag = regexp.MustCompile(`\s--(w|h|f|d|s|n|g|l|fs|i|ei|ci|cn|of)\s`)
+
+// trainerFlags are the columns that say the same.
+var trainerFlags = map[string]string{"w": "width", "h": "height", "f": "num_frames", "d": "seed", "s": "num_inference_steps",
+	"n": "negative_prompt", "g": "guidance_scale", "l": "guidance_scale", "i": "reference", "ei": "reference"}
+
+// flagsOf returns the options of a trainer in a prompt, and the columns that say the same.
+func flagsOf(prompt string) (flags, columns string) {
+	var all, named []string
+	for _, m := range trainerFlag.FindAllStringSubmatch(prompt+" ", -1) {
+		all = append(all, "--"+m[1])
+		if column := trainerFlags[m[1]]; column != "" && !slices.Contains(named, column) {
+			named = append(named, column)
+		}
+	}
+	return strings.Join(all, " "), strings.Join(named, ", ")
+}

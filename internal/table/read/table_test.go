@@ -214,7 +214,7 @@ func TestJSONLBadRows(t *testing.T) {
 		t.Fatalf("%d rows", len(got))
 	}
 	for i, want := range map[int]string{
-		1: "not JSON", 2: "not JSON", 3: "not a JSON object", 4: "prompt: the value is missing",
+		1: "seed: NaN is not a whole number", 2: "not JSON", 3: "not a JSON object", 4: "prompt: the value is missing",
 		5: "prompt: the value is missing", 6: "prompt: a number is not a text", 7: "seed: true is not a whole number",
 		8: "height: a list is not a whole number", 9: "seed: 1e400 is not a whole number",
 		10: "half of a surrogate pair", 11: "not valid UTF-8", 12: "1048576 bytes are too long",
@@ -233,11 +233,16 @@ func TestJSONLBadRows(t *testing.T) {
 
 func TestTXT(t *testing.T) {
 	expect(t, readAll(t, textFile(t, "a.txt", "\xef\xbb\xbfone\r\n\n  two, \"2\"\n\xff\nlast"), Options{}),
-		`a.txt:1 "one"`, `a.txt:2 ""`, `a.txt:3 "  two, \"2\""`,
+		`a.txt:1 "one"`, `a.txt:3 "  two, \"2\""`,
 		`BAD a.txt:4: prompt: not valid UTF-8; give a text of at most 65536 bytes`, `a.txt:5 "last"`)
 	expect(t, readAll(t, textFile(t, "b.txt", "one\n"), Options{}), `b.txt:1 "one"`)
 	expect(t, readAll(t, textFile(t, "c.txt", ""), Options{}))
-	expect(t, readAll(t, textFile(t, "d.dat", "\n"), Options{Format: "txt"}), `d.dat:1 ""`)
+	expect(t, readAll(t, textFile(t, "d.dat", "\n"), Options{Format: "txt", RawText: true}), `d.dat:1 ""`)
+	expect(t, readAll(t, textFile(t, "e.txt", "one\n\n# none\n #two\n"), Options{}), `e.txt:1 "one"`, `e.txt:4 " #two"`)
+	expect(t, readAll(t, textFile(t, "f.txt", "one\n\n# two\n"), Options{RawText: true}), `f.txt:1 "one"`, `f.txt:2 ""`, `f.txt:3 "# two"`)
+	expect(t, readAll(t, textFile(t, "g.txt", "one\rtwo\r"), Options{}), `g.txt:1 "one"`, `g.txt:2 "two"`)
+	expect(t, readAll(t, textFile(t, "h.txt", "a \x00 cat\n"), Options{}), `BAD h.txt:1: prompt: it holds a NUL character: the file is damaged, `+
+		`or UTF-16 without its mark; give a text of at most 65536 bytes`)
 }
 
 func TestMapping(t *testing.T) {
@@ -262,7 +267,7 @@ func TestTablesThatCannotBeRead(t *testing.T) {
 		want string
 	}{
 		{textFile(t, "a.csv", "title,seed\nx,1\n"), Options{}, "the columns are: title, seed"},
-		{textFile(t, "a.csv", "a cat;1\n"), Options{}, "separate the columns by commas"},
+		{textFile(t, "a.csv", "a cat;1\n"), Options{}, "the columns are: a cat, 1"},
 		{textFile(t, "a.csv", ""), Options{}, "empty"},
 		{textFile(t, "a.csv", "prompt,prompt\n"), Options{}, "stands twice"},
 		{textFile(t, "a.csv", "prompt,\"x\n"), Options{}, "cannot be read"},

@@ -2,6 +2,7 @@ package read
 
 import (
 	"cmp"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -41,6 +42,70 @@ type Use struct {
 type Uses struct {
 	mu      sync.Mutex
 	columns map[string]Use
+	skipped map[string]int // lines of a file that are no prompts
+	flagged map[string]Flags
+}
+
+// Flags are options of a trainer that stand in the prompts of a text file.
+type Flags struct {
+	File    string
+	Line    int    // the first that has some
+	Lines   int    // that have some
+	Options string // of the first, as "--w --h"
+	Columns string // that say the same, as "width, height"
+}
+
+// skip notes how many lines of a file are no rows.
+func (u *Uses) skip(file string, lines int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.skipped == nil {
+		u.skipped = map[string]int{}
+	}
+	if lines > 0 {
+		u.skipped[file] = lines
+	}
+}
+
+// Skipped counts the blank lines and comments of all files, and names the first file by name that has some.
+func (u *Uses) Skipped() (lines int, file string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for name, n := range u.skipped {
+		lines += n
+		if file == "" || name < file {
+			file = name
+		}
+	}
+	return lines, file
+}
+
+// flags notes the options of a trainer in a prompt. A line that is read again counts once.
+func (u *Uses) flags(file string, line int, prompt string) {
+	options, columns := flagsOf(prompt)
+	if options == "" {
+		return
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.flagged == nil {
+		u.flagged = map[string]Flags{}
+	}
+	f, known := u.flagged[file]
+	switch {
+	case !known || line <= f.Line:
+		f = Flags{File: file, Line: line, Lines: 1, Options: options, Columns: columns}
+	default:
+		f.Lines++
+	}
+	u.flagged[file] = f
+}
+
+// Flagged lists the files whose prompts have options of a trainer, by name.
+func (u *Uses) Flagged() []Flags {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.SortedFunc(maps.Values(u.flagged), func(a, b Flags) int { return strings.Compare(a.File, b.File) })
 }
 
 // note adds a column, unless it is known. A column that gives a field in one file counts as that everywhere.

@@ -20,7 +20,7 @@ func checkText(s string, f schemas.Field) error {
 		return errors.New("not valid UTF-8")
 	}
 	if strings.IndexByte(s, 0) >= 0 {
-		return errors.New("it holds a NUL character: the file is damaged, or UTF-16 without its mark")
+		return errNUL
 	}
 	return nil
 }
@@ -65,6 +65,8 @@ type rawRow struct {
 	values [numValues]typed.Cell
 	needed int    // the field without which a row is nothing
 	extra  []byte // JSON members of the carried columns without the braces
+	// captions are those of a list; the first is also the prompt.
+	captions []string
 	// fault is why the row as a whole cannot be read: not JSON, ragged, ...; fix is what to do about it.
 	fault, fix string
 }
@@ -78,7 +80,7 @@ const maxGiven = 200
 func (r *rawRow) reset() {
 	r.line, r.unit, r.fault, r.fix = 0, "", "", ""
 	r.values = [numValues]typed.Cell{}
-	r.extra = r.extra[:0]
+	r.extra, r.captions = r.extra[:0], r.captions[:0]
 }
 
 // fill puts the understood cells into row and reports those that cannot be.

@@ -65,6 +65,8 @@ func (v Cell) KindName() string {
 		return "a list"
 	case c == '{':
 		return "an object"
+	case v.Text == "NaN", v.Text == "Infinity", v.Text == "-Infinity":
+		return v.Text
 	case c == '(':
 		return "a value of raw bytes"
 	case json.Valid([]byte(v.Text)): // larger than numbers of the program

@@ -23,7 +23,7 @@ type leafKind int
 
 const (
 	RawLeaf leafKind = iota // bytes that are no text
-	textLeaf
+	TextLeaf
 	jsonLeaf
 	boolLeaf
 	intLeaf
@@ -54,7 +54,7 @@ func FormatOf(file *pages.Parquet, c *parquet.Column) Format {
 	if logical := typ.LogicalType(); logical != nil {
 		switch t := logical.Value.(type) {
 		case *format.StringType, *format.EnumType:
-			return Format{Kind: textLeaf}
+			return Format{Kind: TextLeaf}
 		case *format.JsonType:
 			return Format{Kind: jsonLeaf}
 		case *format.DecimalType:
@@ -91,7 +91,7 @@ func (f Format) Value(v parquet.Value) Cell {
 		return Cell{}
 	}
 	switch f.Kind {
-	case textLeaf, RawLeaf, jsonLeaf:
+	case TextLeaf, RawLeaf, jsonLeaf:
 		if v.Kind() != parquet.ByteArray && v.Kind() != parquet.FixedLenByteArray {
 			return Cell{Kind: OtherValue, Text: "(bytes)"}
 		}
@@ -141,7 +141,7 @@ func (f Format) JSON(v parquet.Value) (text []byte, fault string) {
 		}
 		out, _ := json.Marshal(n) // a finite number cannot fail
 		return out, ""
-	case textLeaf, jsonLeaf:
+	case TextLeaf, jsonLeaf:
 		b := v.ByteArray()
 		if len(b) > MaxExtraBytes {
 			return []byte("null"), fmt.Sprintf("%d bytes are too many for a column that is carried along", len(b))
