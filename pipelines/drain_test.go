@@ -10,6 +10,7 @@ import (
 
 	"latentbeam/internal/results/report"
 	"latentbeam/internal/storage/store/dir"
+	"latentbeam/internal/watch/runfiles"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
@@ -70,6 +71,9 @@ func TestStopFinishesWhatIsInFlight(t *testing.T) {
 			if r.Totals.Done < 6 || r.Totals.Done > 10 || r.Totals.Pending != 12-r.Totals.Done {
 				t.Errorf("totals %+v: six rows were past the sampler; one more may wait at the gate, and three in "+
 					"the stage before it", r.Totals)
+			}
+			if state := opened.Facts().State; state != runfiles.Stopped {
+				t.Errorf("metrics would say that the run is %s, status says stopped", state)
 			}
 			opened.Close()
 			checkInterrupted(t, j, r.Totals)

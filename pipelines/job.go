@@ -85,6 +85,7 @@ type Job struct {
 	workers  *remote.Overseer                  // of the last pass of a job that is spread; nil: there was none
 	peeking  bool                              // the output is only read
 	recorder atomic.Pointer[runfiles.Recorder] // nil: nothing is to be computed so far
+	ended    atomic.Pointer[runfiles.State]    // nil: the run has not ended
 	me       atomic.Pointer[runfiles.Facts]    // who this process is
 	runID    string
 	foreseen forecast.Foreseen // of the run, before it

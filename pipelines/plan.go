@@ -9,13 +9,12 @@ import (
 	"slices"
 	"strings"
 
+	"latentbeam/internal/engine"
 	"latentbeam/internal/results/report"
 	"latentbeam/internal/storage/ledger"
 	"latentbeam/internal/storage/source"
-
 	"latentbeam/internal/storage/store"
 	"latentbeam/pipelines/forecast"
-
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
@@ -50,9 +49,11 @@ type Plan struct {
 	// Input is a digest of the rows, their keys and outcomes.
 	Input string
 
-	undone      int64  // new rows that no earlier run has done
-	firstUndone string // place of the first of them
-	firstMend   string // place of the first unusable row that is not away
+	undone      int64          // new rows that no earlier run has done
+	firstUndone string         // place of the first of them
+	unusable    map[string]int // unusable rows by class and stage
+	firstBad    string         // why the first of them is unusable
+	firstMend   string         // place of the first unusable row that is not away
 
 	others  bool    // rows of other shards are done
 	changed changed // rows that are done under an earlier meaning
@@ -155,7 +156,10 @@ func (s *survey) see(e *stages.Element) (err error) {
 		s.input.Add(e, found)
 		return nil
 	case e.Failed != nil:
-		p.Unusable++
+		if p.Unusable++; p.Unusable == 1 {
+			p.unusable, p.firstBad = map[string]int{}, engine.ReasonOf(e)
+		}
+		p.unusable[engine.FailureOf(e)]++
 		if e.Failed.Class == fault.ClassRetry {
 			p.Away++
 		} else if p.firstMend == "" {

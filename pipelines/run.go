@@ -101,7 +101,7 @@ type runFacts struct {
 func (j *Job) Run(ctx context.Context, started func(Plan)) (Result, error) {
 	j.identify()
 	r, err := j.run(ctx, started)
-	j.recorder.Load().End(err)
+	j.end(ctx, r, err)
 	r.whole = j.report.Part == ""
 	if err != nil || j.report.Part == "" || r.Joined || r.Interrupted || r.Totals.Pending > 0 {
 		return r, err
@@ -126,6 +126,7 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 		return Result{}, err
 	}
 	r := Result{Plan: plan}
+	j.passOver(plan)
 	if err := j.allowed(plan); err != nil {
 		return r, err
 	}

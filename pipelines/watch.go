@@ -76,10 +76,39 @@ func (j *Job) Facts() runfiles.Facts {
 		f.Host, f.PID, f.Lock, f.Process = me.Host, me.PID, me.Lock, me.Process
 	}
 	f.Away, f.State = j.elsewhere(), j.recorder.Load().State()
+	if ended := j.ended.Load(); ended != nil {
+		f.State = *ended
+	} else if f.State == "" && j.me.Load() != nil {
+		f.State = runfiles.Preparing
+	}
 	if f.State == runfiles.Running && j.engine.Stopping() {
 		f.State = runfiles.Stopping
 	}
 	return f
+}
+
+// end records how the run of this process ended, as status shows it.
+func (j *Job) end(ctx context.Context, r Result, err error) {
+	state := runfiles.Done
+	switch {
+	case err != nil && ctx.Err() != nil, errors.Is(err, errCancelled):
+		state = runfiles.Cancelled
+	case err != nil:
+		state = runfiles.Failed
+	case r.Interrupted && r.Totals.Pending > 0:
+		state = runfiles.Stopped
+	}
+	j.ended.Store(&state)
+	j.recorder.Load().End(err)
+}
+
+// passOver tells the board of rows that a run without work does not read.
+func (j *Job) passOver(p Plan) {
+	if p.New > 0 {
+		j.engine.Board.PassOver(0, nil, "")
+		return
+	}
+	j.engine.Board.PassOver(p.Done+p.Failed-p.Unusable, p.unusable, p.firstBad)
 }
 
 // identify notes who this process is, before it may become the one that joins all shards.

@@ -36,6 +36,15 @@ func TestWatching(t *testing.T) {
 		!strings.Contains(string(prom), `latentbeam_rows_passed_over_total{reason="unusable"} 1`) {
 		t.Errorf("%v:\n%s", err, prom)
 	}
+	// A run with nothing to do has the numbers of the plan, as the run before had them.
+	s.run(1, "run", "job.yaml", "--quiet", "--metrics-file", "m.prom")
+	prom, err = os.ReadFile(filepath.Join(s.dir, "m.prom"))
+	for _, want := range []string{`latentbeam_run_state{state="done"} 1`, `latentbeam_rows_passed_over_total{reason="settled_before"} 1`,
+		`latentbeam_rows_passed_over_total{reason="unusable"} 1`, `latentbeam_failures_total{class="row",stage="read"} 1`} {
+		if err != nil || !strings.Contains(string(prom), want+"\n") {
+			t.Errorf("nothing to do: %q is missing: %v:\n%s", want, err, prom)
+		}
+	}
 	timeline, err := os.ReadFile(filepath.Join(s.dir, "t.json"))
 	var events []map[string]any
 	if err != nil || json.Unmarshal(timeline, &events) != nil || !strings.Contains(string(timeline), `"cat":"work"`) {

@@ -195,7 +195,7 @@ func (e *Engine) admit(el *stages.Element, claim func(schemas.Key) bool, release
 		return false, nil
 	}
 	if el.Failed != nil {
-		e.Board.Bad(failureOf(el), reasonOf(el))
+		e.Board.Bad(FailureOf(el), ReasonOf(el))
 		return false, e.Fail(p.Settle(0, 1))
 	}
 	if !claim(el.Key) {

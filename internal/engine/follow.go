@@ -105,8 +105,8 @@ func (e *Engine) published(group []*stages.Element, began time.Time) {
 	now := time.Now()
 	e.Board.Tell(board.Span{Kind: board.Publish, Stage: "publish", Rows: idsOf(group), Count: len(group), Begin: began, End: now})
 	for _, el := range group {
-		failure, shape := failureOf(el), ShapeName(&el.Row)
-		e.Board.Settled(shape, failure, reasonOf(el))
+		failure, shape := FailureOf(el), ShapeName(&el.Row)
+		e.Board.Settled(shape, failure, ReasonOf(el))
 		s := board.Span{Kind: board.Row, Stage: "publish", Shape: shape, Rows: []string{idOf(el)}, Count: 1,
 			Begin: now, End: now, Failure: failure}
 		if el.Failed != nil {
@@ -117,16 +117,16 @@ func (e *Engine) published(group []*stages.Element, began time.Time) {
 	e.Board.Published(began, len(group))
 }
 
-// failureOf is the class and stage of a failure, "" of a row that is done or left out.
-func failureOf(e *stages.Element) string {
+// FailureOf is the class and stage of a failure, "" of a row that is done or left out.
+func FailureOf(e *stages.Element) string {
 	if e.Failed == nil || e.Failed.IsDropped() {
 		return ""
 	}
 	return e.Failed.Class.String() + "/" + e.Failed.Stage
 }
 
-// reasonOf says which row failed and why, "" of one that is done.
-func reasonOf(e *stages.Element) string {
+// ReasonOf says which row failed and why, "" of one that is done.
+func ReasonOf(e *stages.Element) string {
 	if e.Failed == nil {
 		return ""
 	}

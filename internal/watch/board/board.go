@@ -1,6 +1,8 @@
 package board
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -22,6 +24,7 @@ type Board struct {
 	publish spent     // groups of rows: seconds in which some publisher was at work
 	until   time.Time // publish covers the time before
 	counts  Counts
+	plan    Counts // rows that need no work and that nothing reads in this run
 	sinks   []Sink
 }
 
@@ -164,6 +167,31 @@ func (b *Board) Bad(failure, reason string) {
 	defer b.mu.Unlock()
 	b.counts.Bad++
 	b.failed(failure, reason)
+}
+
+// PassOver sets the rows of a run that has nothing to compute: skipped ones, that the ledger has, and unusable ones by class and
+// stage; first is the reason of the first of them. Zeros take back what was set before.
+func (b *Board) PassOver(skipped int64, unusable map[string]int, first string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.plan = Counts{Skipped: skipped, First: first, Failures: unusable}
+	for _, n := range unusable {
+		b.plan.Bad += int64(n)
+	}
+}
+
+// all is what was counted and what the plan says; mu is held.
+func (b *Board) all() Counts {
+	c := b.counts
+	c.Skipped, c.Bad, c.First = c.Skipped+b.plan.Skipped, c.Bad+b.plan.Bad, cmp.Or(c.First, b.plan.First)
+	c.Failures = maps.Clone(c.Failures)
+	for name, n := range b.plan.Failures {
+		if c.Failures == nil {
+			c.Failures = map[string]int{}
+		}
+		c.Failures[name] += n
+	}
+	return c
 }
 
 // Shared counts a row that equals another one of this run, Skipped one that the ledger has.

@@ -2,7 +2,6 @@ package board
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -14,9 +13,7 @@ import (
 func (b *Board) Counts() Counts {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	c := b.counts
-	c.Failures = maps.Clone(c.Failures)
-	return c
+	return b.all()
 }
 
 // Facts describes the process now. The caller says who it is and in which state.
@@ -24,7 +21,7 @@ func (b *Board) Facts() runfiles.Facts {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.now()
-	c := b.counts
+	c := b.all()
 	f := runfiles.Facts{At: now.UTC().Round(0), Started: b.began.UTC().Round(0), First: c.First,
 		Rows: runfiles.Rows{Done: c.Done, Failed: c.Failed, Skipped: c.Skipped, Shared: c.Shared, Bad: c.Bad}}
 	for x := range b.batches {

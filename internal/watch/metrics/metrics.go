@@ -70,7 +70,7 @@ func Descriptions() []Description {
 // The metrics of a process.
 var (
 	info    = gauge("run_info", "The run of this process; always 1.", "process", "version")
-	state   = gauge("run_state", "1 for what the process does now, 0 for all else.", "state")
+	state   = gauge("run_state", "1 for what the process does now, or how it ended, 0 for all else; done: no row is left.", "state")
 	started = gauge("run_start_time_seconds", "When the run began, in Unix time.")
 	planned = gauge("rows_planned", "Rows that the run has to compute, equal ones counted once.", "shape")
 	settled = counter("rows_settled_total", "Rows that were computed and published, or failed.", "result")
@@ -90,8 +90,8 @@ var (
 var all = []metric{info, state, started, planned, settled, passed, failed, eta, batches, stageRows, stageTime, stageHost,
 	deviceBusy, deviceTime}
 
-var states = []runfiles.State{runfiles.Preparing, runfiles.Running, runfiles.Stopping, runfiles.Cancelling, runfiles.Writing, runfiles.Done, runfiles.Failed,
-	runfiles.Cancelled}
+var states = []runfiles.State{runfiles.Preparing, runfiles.Running, runfiles.Stopping, runfiles.Cancelling, runfiles.Writing, runfiles.Done, runfiles.Stopped,
+	runfiles.Failed, runfiles.Cancelled}
 
 // collector makes metrics of the facts when they are asked for.
 type collector struct{ run Run }

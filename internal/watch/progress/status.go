@@ -142,7 +142,7 @@ func ended(f runfiles.Facts) string {
 		return string(runfiles.Cancelled)
 	}
 	if n, of := Settled(f); f.State == runfiles.Done && n < of {
-		return "stopped"
+		return string(runfiles.Stopped)
 	}
 	return string(f.State)
 }

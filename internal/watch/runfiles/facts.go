@@ -49,6 +49,7 @@ const (
 
 	Cancelling State = "cancelling" // what is in flight is given up
 	Done       State = "done"       // the process has ended; rows may be left, see Rows
+	Stopped    State = "stopped"    // the process was asked to end, and has; rows are left. Files say Done
 	Failed     State = "failed"     // the process has ended with Error
 	Cancelled  State = "cancelled"  // the process was told to end at once, and has
 )
