@@ -77,7 +77,7 @@ func ReadStatistics(path string) (*Statistics, error) {
 
 // statisticsOf reads the statistics of the autoencoder in the metadata of a table; nil where it has none.
 func statisticsOf(path string, file store.Reader) (*Statistics, error) {
-	metadata, err := typed.Metadata(file, file.Size())
+	metadata, err := typed.Metadata(path, file)
 	if err != nil || metadata["latentbeam."+report.LatentsMean] == "" {
 		return nil, err
 	}

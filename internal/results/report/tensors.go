@@ -168,7 +168,7 @@ func (j *Job) hasDigest(ctx context.Context, name, digest string) bool {
 	if size, known := j.Before[name]; known && size != f.Size() {
 		return false
 	}
-	metadata, err := typed.Metadata(f, f.Size())
+	metadata, err := typed.Metadata(name, f)
 	return err == nil && metadata[digestKey] == digest
 }
 

@@ -1,25 +1,18 @@
 package typed
 
 import (
-	"fmt"
-	"io"
-
-	"github.com/parquet-go/parquet-go"
+	"latentbeam/internal/store"
+	"latentbeam/internal/table/pages"
 )
 
-// Metadata returns the key-value metadata of one of our own parquet files.
-func Metadata(r io.ReaderAt, size int64) (metadata map[string]string, err error) {
-	defer func() {
-		if v := recover(); v != nil { // parquet-go panics on some damaged footers
-			err = fmt.Errorf("read parquet metadata: damaged file: %v", v)
-		}
-	}()
-	f, err := parquet.OpenFile(r, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+// Metadata returns the key-value metadata of a parquet file; path is its name for people. The file stays open.
+func Metadata(path string, file store.Reader) (map[string]string, error) {
+	p, err := pages.OpenReader(path, file)
 	if err != nil {
-		return nil, fmt.Errorf("read parquet metadata: %w", err)
+		return nil, err
 	}
-	metadata = map[string]string{}
-	for _, kv := range f.Metadata().KeyValueMetadata {
+	metadata := map[string]string{}
+	for _, kv := range p.Metadata().KeyValueMetadata {
 		metadata[kv.Key] = kv.Value
 	}
 	return metadata, nil

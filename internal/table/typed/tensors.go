@@ -17,18 +17,17 @@ import (
 // Tensors reads single tensors out of one of our own tables, by the number of the row. It is for one
 // goroutine; rows in order cost the least.
 type Tensors struct {
-	path   string
-	file   store.Reader
-	groups []parquet.RowGroup
-	ends   []int64 // of the row groups: number of the row behind the last
-	leaves map[string]int
-	open   map[string]*tensorColumn // columns being read
+	file  *pages.Parquet
+	guard pages.Guard
+	ends  []int64                  // of the row groups: number of the row behind the last
+	open  map[string]*tensorColumn // columns being read
 }
 
 // tensorColumn stands in a column chunk.
 type tensorColumn struct {
 	group  int
-	next   int64 // row of the group that values yields next
+	next   int64         // row of the group that values yields next
+	single *pages.Single // checks a page before it is read
 	pages  parquet.Pages
 	page   parquet.Page
 	values parquet.ValueReader
@@ -37,35 +36,22 @@ type tensorColumn struct {
 // OpenTensors opens the table that file reads; path is its name for people. Close closes the file, a table that cannot
 // be opened closes it too.
 func OpenTensors(path string, file store.Reader) (*Tensors, error) {
-	t := &Tensors{path: path, file: file, leaves: map[string]int{}, open: map[string]*tensorColumn{}}
-	if err := pages.Guarded(t.load); err != nil {
+	p, err := pages.OpenReader(path, file)
+	if err != nil {
 		_ = file.Close()
 		return nil, fmt.Errorf("open table %s: %w", path, err)
+	}
+	t := &Tensors{file: p, guard: pages.Guard{File: p, MaxPage: pages.MaxTensorPageBytes}, open: map[string]*tensorColumn{}}
+	end := int64(0)
+	for _, g := range p.RowGroups() {
+		end += g.NumRows()
+		t.ends = append(t.ends, end)
 	}
 	return t, nil
 }
 
-func (t *Tensors) load() error {
-	f, err := parquet.OpenFile(t.file, t.file.Size(), parquet.SkipBloomFilters(true))
-	if err != nil {
-		return err
-	}
-	t.groups = f.RowGroups()
-	end := int64(0)
-	for _, g := range t.groups {
-		end += g.NumRows()
-		t.ends = append(t.ends, end)
-	}
-	for _, column := range f.Root().Columns() {
-		if column.Leaf() {
-			t.leaves[column.Name()] = column.Index()
-		}
-	}
-	return nil
-}
-
 // Path is where the table was when it was opened.
-func (t *Tensors) Path() string { return t.path }
+func (t *Tensors) Path() string { return t.file.Path }
 
 // Rows is how many rows the table has.
 func (t *Tensors) Rows() int64 {
@@ -87,12 +73,7 @@ func (keyRow) ByteSize() int  { return 0 }
 // Keys yields the content of the column "key", row by row.
 func (t *Tensors) Keys() iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		file, err := pages.OpenReader(t.path, t.file)
-		if err != nil {
-			yield("", err)
-			return
-		}
-		for row, err := range rowsOf[keyRow](file, false) {
+		for row, err := range rowsOf[keyRow](t.file, false) {
 			if !yield(row.Key, err) {
 				return
 			}
@@ -109,14 +90,14 @@ func (t *Tensors) Read(column string, row int64) (data []byte, err error) {
 	if err != nil { // a damaged page costs its rows alone: the next read begins anew
 		t.open[column].close()
 		delete(t.open, column)
-		return nil, fmt.Errorf("read table %s: row %d: column %q: %w", t.path, row+1, column, err)
+		return nil, fmt.Errorf("read table %s: row %d: column %q: %w", t.file.Path, row+1, column, err)
 	}
 	return data, nil
 }
 
 func (t *Tensors) read(column string, row int64) ([]byte, error) {
-	leaf, ok := t.leaves[column]
-	if !ok || row < 0 || row >= t.Rows() {
+	leaf := t.file.Root().Column(column)
+	if leaf == nil || !leaf.Leaf() || row < 0 || row >= t.Rows() {
 		return nil, fmt.Errorf("there is no such value among %d rows", t.Rows())
 	}
 	group := sort.Search(len(t.ends), func(i int) bool { return t.ends[i] > row })
@@ -126,8 +107,17 @@ func (t *Tensors) read(column string, row int64) ([]byte, error) {
 	c := t.open[column]
 	if c == nil || c.group != group {
 		c.close()
-		c = &tensorColumn{group: group, pages: t.groups[group].ColumnChunks()[leaf].Pages()}
+		c = &tensorColumn{group: group}
 		t.open[column] = c
+		var err error
+		if c.single, err = t.guard.Single(group, leaf); err != nil {
+			return nil, err
+		}
+		chunk := t.file.RowGroups()[group].ColumnChunks()[leaf.Index()]
+		if _, err := chunk.OffsetIndex(); err != nil { // which seeks by it from now on
+			return nil, err
+		}
+		c.pages = chunk.Pages()
 	}
 	return c.read(row)
 }
@@ -144,6 +134,9 @@ func (c *tensorColumn) read(row int64) ([]byte, error) {
 	var v [1]parquet.Value
 	for {
 		if c.values == nil {
+			if err := c.single.Check(row); err != nil {
+				return nil, err
+			}
 			page, err := c.pages.ReadPage()
 			if err != nil {
 				return nil, err
@@ -171,7 +164,9 @@ func (c *tensorColumn) close() {
 		if c.page != nil {
 			c.release()
 		}
-		_ = c.pages.Close() // it closes no file
+		if c.pages != nil {
+			_ = c.pages.Close() // it closes no file
+		}
 	}
 }
 
@@ -180,6 +175,7 @@ func (t *Tensors) Close() error {
 	for _, c := range t.open {
 		c.close()
 	}
+	t.guard.Close()
 	return t.file.Close()
 }
 

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"latentbeam/internal/storage/source"
@@ -39,8 +40,8 @@ func TestTensors(t *testing.T) {
 		}
 		i++
 	}
-	if i != n || tensors.Rows() != n || len(tensors.groups) < 3 {
-		t.Fatalf("%d keys, %d rows, %d groups", i, tensors.Rows(), len(tensors.groups))
+	if i != n || tensors.Rows() != n || len(tensors.ends) < 3 {
+		t.Fatalf("%d keys, %d rows, %d groups", i, tensors.Rows(), len(tensors.ends))
 	}
 	order := rng.Perm(n)
 	for i := range n {
@@ -89,6 +90,36 @@ func TestTensorsOfDamagedFiles(t *testing.T) {
 			_, _ = tensors.Read("vae_latent_bytes", row) // the digest of a tensor tells whether it is right
 		}
 		tensors.Close()
+	}
+}
+
+// memory is a file in memory.
+type memory struct{ *bytes.Reader }
+
+func (memory) Close() error { return nil }
+
+// TestTensorsOfClaims writes a huge number at every place of a table: what it says of itself does not end the process.
+func TestTensorsOfClaims(t *testing.T) {
+	whole, err := os.ReadFile(save(t, tabletest.Latents(3, 100), write.Options{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	for at := 4; at < len(whole); at += 3 {
+		data := bytes.Clone(whole)
+		copy(data[at:], "\xfe\xff\xff\xff\x01")
+		runtime.ReadMemStats(&before)
+		_, _ = Metadata("t.parquet", memory{bytes.NewReader(data)})
+		if tensors, err := OpenTensors("t.parquet", memory{bytes.NewReader(data)}); err == nil {
+			for row := range tensors.Rows() {
+				_, _ = tensors.Read("vae_latent_bytes", row)
+			}
+			_ = tensors.Close()
+		}
+		runtime.ReadMemStats(&after)
+		if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 16<<20 {
+			t.Errorf("a claim at byte %d allocates %d bytes", at, allocated)
+		}
 	}
 }
 
