@@ -1,7 +1,7 @@
 package typed
 
 import (
-	"latentbeam/internal/store"
+	"latentbeam/internal/storage/store"
 	"latentbeam/internal/table/pages"
 )
 
