@@ -25,6 +25,8 @@ type Model struct {
 	Index Index
 	// Guess makes the config.json of a component that was published without one from its tensors. Nil: nobody can.
 	Guess func(component string, weights *safetensors.File) ([]byte, error)
+	// Names returns what the tensors of a file are called here, nil where they have these names. Nil: all have.
+	Names func(tensors []safetensors.TensorInfo) map[string]string
 	// Loras are added to the weights of the denoisers, in this order.
 	Loras []Lora
 	// OtherNames returns what else a tensor of a component is called, for adapters. Nil: nothing.
@@ -289,8 +291,23 @@ func (m *Model) where(component string) string {
 }
 
 // Weights opens the safetensors file of a component or its shards, memory-mapped where they lie on disk. The
-// names that hubs use are tried. Pickles are refused.
+// names that hubs use are tried. Pickles are refused. Tensors with the names of other code get those that they have here, as
+// `latentbeam convert` writes them.
 func (m *Model) Weights(component string) (*safetensors.File, error) {
+	f, err := m.open(component)
+	if err != nil || m.Names == nil {
+		return f, err
+	}
+	if names := m.Names(f.Infos()); names != nil {
+		if err := f.Rename(names); err != nil {
+			return nil, errors.Join(fmt.Errorf("open weights of %s: %w", m.where(component), err), f.Close())
+		}
+	}
+	return f, nil
+}
+
+// open opens the safetensors file of a component as it is.
+func (m *Model) open(component string) (*safetensors.File, error) {
 	name := m.named[component]
 	if _, given := m.dirs[component]; !given && m.dirs != nil {
 		return nil, fmt.Errorf("the model has no %s: name it as model: {%s: DIR}: %w", component, component,

@@ -65,7 +65,7 @@ func showConversion(w io.Writer, r *checkpoint.Conversion) error {
 	for _, file := range r.Files {
 		fmt.Fprintf(w, "wrote  %s\n", file)
 	}
-	found, err := recognize(r.From, filepath.Dir(r.Files[len(r.Files)-1]))
+	found, _, err := recognize(r.From, filepath.Dir(r.Files[len(r.Files)-1]))
 	if err == nil && found.Component != "" {
 		fmt.Fprintf(w, "model  %s\n", found.Name)
 	}

@@ -90,11 +90,11 @@ func inspect(w io.Writer, path, key string, list bool) (misfits int, err error) 
 	fmt.Fprintln(w, c.File)
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	describeTensors(out, c)
-	found, err := recognize(c, filepath.Dir(c.File))
+	found, original, err := recognize(c, filepath.Dir(c.File))
 	if err != nil {
 		return 0, errors.Join(out.Flush(), fmt.Errorf("inspect %s: %w", c.File, err))
 	}
-	describeModel(out, c, found)
+	describeModel(out, c, found, original)
 	if list {
 		for _, t := range c.Tensors {
 			fmt.Fprintf(out, "  %s\t%s %v\n", t.Name, t.DType, t.Shape)
@@ -103,13 +103,23 @@ func inspect(w io.Writer, path, key string, list bool) (misfits int, err error) 
 	return len(found.Misfits), out.Flush()
 }
 
-// recognize tells which model a checkpoint is, with the config.json in dir where there is one.
-func recognize(c *checkpoint.Checkpoint, dir string) (catalog.Finding, error) {
+// recognize tells which model a checkpoint is, with the config.json in dir where there is one, and whether its tensors have the
+// names of the model's original code.
+func recognize(c *checkpoint.Checkpoint, dir string) (found catalog.Finding, original bool, err error) {
 	data, err := readConfig(dir)
 	if err != nil {
-		return catalog.Finding{}, err
+		return found, false, err
 	}
-	return catalog.Recognize(infosOf(c), data)
+	infos := infosOf(c)
+	names := catalog.Names(infos)
+	for i, info := range infos {
+		if name, ok := names[info.Name]; ok {
+			original = original || name != info.Name
+			infos[i].Name = name
+		}
+	}
+	found, err = catalog.Recognize(infos, data)
+	return found, original, err
 }
 
 func infosOf(c *checkpoint.Checkpoint) []safetensors.TensorInfo {
@@ -124,7 +134,11 @@ func infosOf(c *checkpoint.Checkpoint) []safetensors.TensorInfo {
 func describeTensors(w io.Writer, c *checkpoint.Checkpoint) {
 	count, parameters := map[string]int{}, 0
 	for _, t := range c.Tensors {
-		count[t.DType]++
+		stored := t.Stored
+		if stored != t.DType {
+			stored += ", read as " + t.DType
+		}
+		count[stored]++
 		parameters += kernels.Elements(t.Shape)
 	}
 	var types []string
@@ -139,17 +153,16 @@ func describeTensors(w io.Writer, c *checkpoint.Checkpoint) {
 	for _, s := range firstOf(c.Skipped, maxShown) {
 		fmt.Fprintf(w, "  left out\t%s\n", s)
 	}
-	fmt.Fprintf(w, "  tensors\t%s\n", strings.Join(types, ", "))
+	fmt.Fprintf(w, "  tensors\t%s\n", strings.Join(types, "; "))
 	fmt.Fprintf(w, "  elements\t%s\n", grouped(parameters))
 }
 
 // describeModel says which model it is and what does not fit.
-func describeModel(w io.Writer, c *checkpoint.Checkpoint, f catalog.Finding) {
+func describeModel(w io.Writer, c *checkpoint.Checkpoint, f catalog.Finding, original bool) {
+	if original {
+		fmt.Fprintln(w, "  layout\tthat of the model's original code, whose names a job takes too")
+	}
 	if f.Component == "" {
-		if catalog.Names(infosOf(c)) != nil {
-			fmt.Fprintf(w, "  model\tin the layout of its original code\n  to use it\tlatentbeam convert %s OUT\n", c.File)
-			return
-		}
 		fmt.Fprintln(w, "  model\tnone that is known here")
 		return
 	}

@@ -57,7 +57,7 @@ func TestConvertOriginalWan(t *testing.T) {
 	}
 	s.write("wan/config.json", config)
 	s.write("wan/diffusion_pytorch_model.safetensors", string(nntest.FileBytes(t, theirs)))
-	s.says(s.run(0, "inspect", "wan"), "in the layout of its original code", "latentbeam convert")
+	s.says(s.run(0, "inspect", "wan"), "layout    that of the model's original code", "all 69 tensors of the model are there")
 	s.says(s.run(0, "convert", "wan", "st"), "named  the tensors as here", "Wan text to video: 2 layers")
 	s.says(s.run(0, "inspect", "st"), "all 69 tensors of the model are there")
 }

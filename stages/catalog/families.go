@@ -41,12 +41,7 @@ func Denoisers() []dit.Family {
 
 // Guess makes a config.json of the tensors of a component that was published without one.
 func Guess(component string, file *safetensors.File) ([]byte, error) {
-	var tensors []safetensors.TensorInfo
-	for _, name := range file.Names() {
-		t, _ := file.Tensor(name)
-		tensors = append(tensors, safetensors.TensorInfo{Name: name, DType: t.DType, Shape: t.Shape})
-	}
-	shapes := weights.ShapesOf(tensors)
+	shapes := weights.ShapesOf(file.Infos())
 	for _, f := range Families() {
 		switch config, err := f.Guess(shapes); {
 		case err != nil:

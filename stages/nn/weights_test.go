@@ -46,7 +46,7 @@ func TestCheckListsEverything(t *testing.T) {
 		`unexpected  "leftover" [4]`,
 		`wrong shape "a.bias" [3], want [2]`,
 		`wrong shape "table_empty" [0 2], want [9 2]`,
-		`wrong type  "steps" I64, want F32, BF16 or F16`,
+		`wrong type  "steps" I64, want F32, BF16, F16, or 8 bits: fp8, or I8 with a scale`,
 	}
 	lines := strings.Split(err.Error(), "\n")
 	for i := range lines {

@@ -57,7 +57,7 @@ func TestAddedIsTheSameEverywhere(t *testing.T) {
 	}
 	whole := safetensors.Tensor{DType: "F32", Shape: []int{rows, columns}, Data: wave(rows*columns, 0.11)}
 	load := func(dt kernels.DType, part Subset) []byte {
-		from := part.source(whole.Data, whole.Shape, kernels.F32)
+		from := part.source(whole, kernels.F32)
 		from.added, from.to = added["layer.weight"], dt
 		return from.bytes()
 	}
@@ -167,7 +167,7 @@ func BenchmarkAdded(b *testing.B) {
 	}
 	for name, delta := range map[string]lora.Delta{"plain": nil, "adapter": added["a.weight"]} {
 		b.Run(name, func(b *testing.B) {
-			s := Subset{}.source(wave(n*n, 0.1), shape, kernels.F32)
+			s := Subset{}.source(safetensors.Tensor{DType: "F32", Shape: shape, Data: wave(n*n, 0.1)}, kernels.F32)
 			s.to, s.added = kernels.BF16, delta
 			dst := make([]byte, s.size())
 			for b.Loop() {

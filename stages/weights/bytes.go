@@ -5,7 +5,6 @@ import (
 
 	"latentbeam/kernels"
 	"latentbeam/stages/cost"
-	"latentbeam/stages/weights/safetensors"
 )
 
 // Bytes returns what the weights take on a device when they are loaded as dt: all, and the parts in order: what belongs
@@ -37,13 +36,13 @@ func (c *Component[C, M]) ShardBytes(dt kernels.DType, g cost.Grid) (shards [][]
 
 // bytesOf returns the bytes of a shard: what belongs to no block, then the blocks.
 func (c *Component[C, M]) bytesOf(dt kernels.DType, shard Shard) []int64 {
-	w := Outline(c.infos()).Cut(shard.Cut).Stage(shard.Stage)
+	w := Outline(c.weights.Infos()).Cut(shard.Cut).Stage(shard.Stage)
 	_, _ = c.load(c.Config, w) // what does not fit is said by Load
 	parts := []int64{0}
 	for name, block := range w.blocks {
 		t, _ := c.weights.Tensor(name)
 		n := int64(w.sizes[name])
-		if stored, known := kernels.DTypes[t.DType]; known {
+		if stored, known := kernels.DTypes[t.Type()]; known {
 			size := min(dt.Size(), stored.Size())
 			if c.added[name] != nil { // rounded from fp32
 				size = dt.Size()
@@ -60,12 +59,3 @@ func (c *Component[C, M]) bytesOf(dt kernels.DType, shard Shard) []int64 {
 
 // converted reports whether a tensor of a type is rounded when it is loaded as dt.
 func converted(stored, dt kernels.DType) bool { return dt != kernels.F32 && dt != stored }
-
-// infos describes the tensors of the file.
-func (c *Component[C, M]) infos() (tensors []safetensors.TensorInfo) {
-	for _, name := range c.weights.Names() {
-		t, _ := c.weights.Tensor(name)
-		tensors = append(tensors, safetensors.TensorInfo{Name: name, DType: t.DType, Shape: t.Shape})
-	}
-	return tensors
-}

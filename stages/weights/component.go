@@ -99,6 +99,7 @@ func (c *Component[C, M]) Renew(why string) {
 // Numbers returns the values of a tensor of the file, nil where it has none of that name or type.
 func (c *Component[C, M]) Numbers(name string) []float32 {
 	t, found := c.weights.Tensor(name)
+	t = t.Widened()
 	dt, known := kernels.DTypes[t.DType]
 	if !found || !known {
 		return nil
@@ -224,7 +225,7 @@ func (c *Component[C, M]) Resident(dev kernels.Backend) bool {
 
 // Check looks at the tensors without loading them. The error lists those that do not fit.
 func (c *Component[C, M]) Check() error {
-	if _, err := c.load(c.Config, Outline(c.infos())); err != nil {
+	if _, err := c.load(c.Config, Outline(c.weights.Infos())); err != nil {
 		return fmt.Errorf("load %s: %w", c.name, err)
 	}
 	return nil

@@ -7,13 +7,15 @@ import (
 	"latentbeam/internal/system"
 	"latentbeam/kernels"
 	"latentbeam/stages/weights/lora"
+	"latentbeam/stages/weights/safetensors"
 )
 
 // source says where the bytes of a weight come from: pieces of a tensor in its file, at equal distances, and the type to
 // which they are rounded.
 type source struct {
-	file     []byte // little-endian
-	mapped   bool   // file is mapped memory
+	file     []byte              // little-endian
+	mapped   bool                // file is mapped memory
+	packed   *safetensors.Packed // widens the file's bytes to from; nil: they are of from
 	from, to kernels.DType
 
 	first, length int // where the first stretch begins, and how long each is, in bytes
@@ -23,29 +25,40 @@ type source struct {
 	columns int        // of a row of the tensor, all axes but the first together
 }
 
-// source is the part s of a tensor of the given shape.
-func (s Subset) source(file []byte, shape []int, dt kernels.DType) source {
-	line := dt.Size() // bytes of a row
-	for _, d := range shape[1:] {
-		line *= d
+// source is the part s of a tensor t whose values are of type dt.
+func (s Subset) source(t safetensors.Tensor, dt kernels.DType) source {
+	out := source{file: t.Data, packed: t.Packed, from: dt, to: dt, length: len(t.Data), count: 1, columns: 1}
+	size, shape := out.stored(), t.Shape
+	for _, d := range shape[min(1, len(shape)):] {
+		out.columns *= d
 	}
-	out := source{file: file, from: dt, to: dt, length: len(file), count: 1, columns: line / dt.Size()}
+	line := out.columns * size // bytes of a row
 	switch {
 	case s.Rows.Len() > 0 && s.Rows.Len()*s.Groups < shape[0]:
 		out.first, out.length = s.Rows.Lo*line, s.Rows.Len()*line
 		out.count, out.every = s.Groups, shape[0]/s.Groups*line
 	case s.Columns.Len() > 0 && s.Columns.Len() < shape[1]:
-		out.first, out.length = s.Columns.Lo*dt.Size(), s.Columns.Len()*dt.Size()
+		out.first, out.length = s.Columns.Lo*size, s.Columns.Len()*size
 		out.count, out.every = shape[0], line
 	}
 	return out
 }
 
+// stored is how many bytes an element takes in the file.
+func (s source) stored() int {
+	if s.packed != nil {
+		return 1
+	}
+	return s.from.Size()
+}
+
 // inPlace reports whether the weight can be used as it lies in the file.
-func (s source) inPlace() bool { return s.from == s.to && s.count == 1 && s.added == nil }
+func (s source) inPlace() bool {
+	return s.from == s.to && s.count == 1 && s.added == nil && s.packed == nil
+}
 
 // size is the bytes of the weight.
-func (s source) size() int { return s.count * s.length / s.from.Size() * s.to.Size() }
+func (s source) size() int { return s.count * s.length / s.stored() * s.to.Size() }
 
 // bytes returns the weight, little-endian: in place or as a copy.
 func (s source) bytes() []byte {
@@ -77,13 +90,13 @@ func (s source) read(dst []byte) {
 
 // readSome writes the elements from one to another.
 func (s source) readSome(dst []byte, from, to int) {
-	wide, narrow := s.from.Size(), s.to.Size()
+	wide, narrow := s.stored(), s.to.Size()
 	each := s.length / wide
 	for i := from; i < to; {
 		stretch, within := i/each, i%each
 		n := min(each-within, to-i)
-		if s.added != nil {
-			n = s.readAdded(dst[i*narrow:], (s.first+stretch*s.every)/wide+within, n)
+		if s.added != nil || s.packed != nil {
+			n = s.readWide(dst[i*narrow:], (s.first+stretch*s.every)/wide+within, n)
 			i += n
 			continue
 		}
@@ -96,14 +109,18 @@ func (s source) readSome(dst []byte, from, to int) {
 // readChunk is how many elements pass through fp32 at a time.
 const readChunk = 1024
 
-// readAdded writes elements of one row of the tensor with what adapters add: at most n, the first is number at. It returns
-// how many it wrote.
-func (s source) readAdded(dst []byte, at, n int) int {
+// readWide writes elements of one row of the tensor, widened and with what adapters add: at most n, the first is number at. It
+// returns how many it wrote. The sum is rounded once.
+func (s source) readWide(dst []byte, at, n int) int {
 	var room [readChunk]float32
 	row, column := at/s.columns, at%s.columns
 	n = min(n, s.columns-column, len(room))
 	sums := room[:n]
-	s.from.Decode(sums, s.file[at*s.from.Size():])
+	if s.packed != nil {
+		s.packed.Decode(sums, s.file, at)
+	} else {
+		s.from.Decode(sums, s.file[at*s.from.Size():])
+	}
 	s.added.Add(sums, row, column)
 	s.to.Encode(dst, sums)
 	return n

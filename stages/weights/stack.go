@@ -17,7 +17,7 @@ func (w *Weights) Stack(n int, names ...string) kernels.Tensor {
 	for _, name := range names {
 		t, dt, ok := w.find(w.prefix+name, shape[1:], func(have []int) bool { return slices.Equal(have, shape[1:]) })
 		if ok {
-			types, rows = append(types, dt), append(rows, t.Data)
+			types, rows = append(types, dt), append(rows, t.Widened().Data)
 			w.sizes[w.prefix+name] = n
 		}
 	}

@@ -148,6 +148,7 @@ func (w *Weights) Values(name string, n int) []float32 {
 	if !ok {
 		return nil
 	}
+	t = t.Widened()
 	dt, known := kernels.DTypes[t.DType]
 	if !known || !slices.Equal(t.Shape, []int{n}) {
 		w.fault("wrong shape", name, fmt.Sprintf("%s %v, want [%d]", t.DType, t.Shape, n))
@@ -178,7 +179,7 @@ func (w *Weights) load(name string, want []int, fits func(have []int) bool, part
 		w.sizes[name] = outline.Len()
 		return outline
 	}
-	from := part.source(t.Data, t.Shape, dt)
+	from := part.source(t, dt)
 	from.mapped, from.added = w.files[name].Mapped(), w.added[name]
 	return w.make(name, part.shape(t.Shape), from)
 }
@@ -189,7 +190,7 @@ func (w *Weights) find(name string, want []int, fits func(have []int) bool) (
 	w.asked[name] = slices.Clone(want)
 	w.blocks[name] = w.block
 	t, ok := w.found[name]
-	dt, known := kernels.DTypes[t.DType]
+	dt, known := kernels.DTypes[t.Type()]
 	switch {
 	case w.found == nil:
 		return t, dt, false
@@ -198,19 +199,27 @@ func (w *Weights) find(name string, want []int, fits func(have []int) bool) (
 	case !fits(t.Shape):
 		w.fault("wrong shape", name, fmt.Sprintf("%v, want %v", t.Shape, want))
 	case !known:
-		w.fault(wrongType, name, t.DType+", want F32, BF16 or F16")
+		w.fault(wrongType, name, t.DType+wantType(t.DType))
 	case w.be == nil:
 		return t, dt, true
 	case w.files[name].IsFinite():
 		return t, dt, true
 	default:
-		i := safetensors.NotFinite(t.Data, t.DType)
+		i := t.NotFinite()
 		if i < 0 {
 			return t, dt, true
 		}
-		w.fault("not finite", name, fmt.Sprintf("element %d is %g: the checkpoint is damaged", i, dt.At(t.Data, i)))
+		w.fault("not finite", name, fmt.Sprintf("element %d is %g: the checkpoint is damaged", i, dt.At(t.Widened().Data, i)))
 	}
 	return t, dt, false
+}
+
+// wantType says what a tensor of another type should be.
+func wantType(dtype string) string {
+	if dtype == "I8" {
+		return " without a scale (scale_weight, weight_scale), want F32, BF16, F16 or fp8"
+	}
+	return ", want F32, BF16, F16, or 8 bits: fp8, or I8 with a scale"
 }
 
 // make brings a tensor to the device, rounded where that is wanted. name is its full name.

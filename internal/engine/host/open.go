@@ -93,7 +93,7 @@ func openModel(cfg *config.Config) (*stages.Model, error) {
 	if err != nil {
 		return nil, cfg.Errorf("model", "%v", err)
 	}
-	model.Guess, model.OtherNames = catalog.Guess, catalog.OtherNames
+	model.Guess, model.Names, model.OtherNames = catalog.Guess, catalog.Names, catalog.OtherNames
 	loras, err := lorasOf(m)
 	if err == nil {
 		err = model.AddLoras(loras)

@@ -119,6 +119,9 @@ func (c *Checkpoint) round(to string) error {
 	total := int64(0)
 	for i := range c.Tensors {
 		t := &c.Tensors[i]
+		if err := t.cannotRound(); to != "" && err != nil {
+			return err
+		}
 		if from := t.DType; target(from, to) != from {
 			inner := t.write
 			t.write = func(w io.Writer) error { return inner(&cast{w: w, from: from, to: to}) }
@@ -132,6 +135,20 @@ func (c *Checkpoint) round(to string) error {
 			return fmt.Errorf("its tensors share storages so much that they would become more than %d times the "+
 				"%d bytes of the file", maxGrowth, c.Size)
 		}
+	}
+	return nil
+}
+
+// cannotRound says why a tensor holds numbers that are not known how to round, or nil. Whole numbers that are no weights stay as
+// they are.
+func (t Tensor) cannotRound() error {
+	quantised := (t.DType == "I8" || t.DType == "U8") && len(t.Shape) > 1 && strings.HasSuffix(t.Name, ".weight")
+	if quantised {
+		return fmt.Errorf("tensor %q is %s without a scale that is known here (scale_weight, weight_scale): its numbers cannot be told; "+
+			"take the checkpoint in bf16, or in fp8", t.Name, t.DType)
+	}
+	if !slices.Contains(floats, t.DType) && (strings.HasPrefix(t.DType, "F") || strings.HasPrefix(t.DType, "C")) {
+		return fmt.Errorf("tensor %q is %s, which cannot be rounded here: leave --dtype out, or take the checkpoint in bf16", t.Name, t.DType)
 	}
 	return nil
 }

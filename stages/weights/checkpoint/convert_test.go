@@ -302,3 +302,39 @@ func TestMemoryOfAConversion(t *testing.T) {
 		}
 	}
 }
+
+// TestEightBits: weights of 8 bits are widened, with --dtype rounded once behind their scales; what cannot be rounded is refused
+// by its name.
+func TestEightBits(t *testing.T) {
+	dir := t.TempDir()
+	save := func(name string, tensors map[string]safetensors.Tensor) string {
+		var out bytes.Buffer
+		if err := safetensors.Write(&out, tensors, nil); err != nil {
+			t.Fatal(err)
+		}
+		write1(t, filepath.Join(dir, name), out.Bytes())
+		return filepath.Join(dir, name)
+	}
+	third := safetensors.Tensor{DType: "F32", Shape: []int{1}, Data: []byte{0xab, 0xaa, 0xaa, 0x3e}} // 1/3
+	in := save("a.safetensors", map[string]safetensors.Tensor{"a.scale_weight": third, "scaled_fp8": {DType: "F8_E4M3", Shape: []int{0}},
+		"a.weight": {DType: "F8_E4M3", Shape: []int{1, 1}, Data: []byte{0x3c}}, "b": {DType: "F8_E5M2", Shape: []int{1}, Data: []byte{0x3d}}}) // 1.5 and 1.25
+	for to, want := range map[string]string{"": "F32 0000003f BF16 a03f", "bf16": "BF16 003f BF16 a03f", "f16": "F16 0038 F16 003d",
+		"f32": "F32 0000003f F32 0000a03f"} {
+		f := open(t, convert(t, in, "out", Options{Type: to, MaxShard: DefaultShard}))
+		a, _ := f.Tensor("a.weight")
+		b, _ := f.Tensor("b")
+		if got := fmt.Sprintf("%s %x %s %x", a.DType, a.Data, b.DType, b.Data); got != want || len(f.Names()) != 2 {
+			t.Errorf("%q: %s, want %s; tensors %q", to, got, want, f.Names())
+		}
+	}
+	for want, one := range map[string]safetensors.Tensor{
+		`tensor "x.weight" is I8 without a scale that is known here`: {DType: "I8", Shape: []int{1, 2}, Data: []byte{1, 2}},
+		`tensor "x.weight" is F8_E8M0, which cannot be rounded here`: {DType: "F8_E8M0", Shape: []int{2}, Data: []byte{1, 2}},
+	} {
+		in := save("b.safetensors", map[string]safetensors.Tensor{"x.weight": one})
+		_, err := Convert(in, t.TempDir(), Options{Type: "bf16", MaxShard: DefaultShard})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}

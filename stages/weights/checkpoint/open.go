@@ -32,7 +32,8 @@ type Checkpoint struct {
 // Tensor is one of them.
 type Tensor struct {
 	safetensors.TensorInfo
-	Bytes int64
+	Stored string // how the file has it: DType, or a type of 8 bits that is widened to that
+	Bytes  int64  // of DType
 	// write writes the bytes, little-endian and row-major, in pieces of whole elements.
 	write func(io.Writer) error
 }
@@ -129,11 +130,16 @@ func (c *Checkpoint) openFile(path, key string) error {
 }
 
 func (c *Checkpoint) addSafetensors(f *safetensors.File) {
-	for _, name := range f.Names() {
-		t, _ := f.Tensor(name)
-		info := safetensors.TensorInfo{Name: name, DType: t.DType, Shape: t.Shape}
-		c.Tensors = append(c.Tensors, Tensor{info, int64(len(t.Data)),
-			func(w io.Writer) error { return writeChunks(w, t.Data) }})
+	for _, info := range f.Infos() {
+		t, _ := f.Tensor(info.Name)
+		one := Tensor{TensorInfo: info, Stored: t.Stored(), write: func(w io.Writer) error { return writeChunks(w, t.Data) }}
+		if t.Packed != nil {
+			one.write = func(w io.Writer) error {
+				return t.EachWidened(func(piece []byte) error { _, err := w.Write(piece); return err })
+			}
+		}
+		one.Bytes, _ = info.Bytes() // the file was checked
+		c.Tensors = append(c.Tensors, one)
 	}
 }
 
@@ -157,7 +163,7 @@ func (c *Checkpoint) addPickle(content []byte, key string) error {
 	c.Skipped = append(c.Skipped, d.Skipped...)
 	for name, t := range d.Tensors {
 		info := safetensors.TensorInfo{Name: name, DType: t.DType, Shape: t.Shape}
-		c.Tensors = append(c.Tensors, Tensor{info, int64(t.Bytes()), func(w io.Writer) error {
+		c.Tensors = append(c.Tensors, Tensor{TensorInfo: info, Stored: t.DType, Bytes: int64(t.Bytes()), write: func(w io.Writer) error {
 			_, err := t.WriteTo(w)
 			return err
 		}})

@@ -120,7 +120,7 @@ func read(path string, file *safetensors.File) (*Adapter, error) {
 	}
 	for _, name := range file.Names() {
 		t, _ := file.Tensor(name)
-		if err := a.add(name, t); err != nil {
+		if err := a.add(name, t.Widened()); err != nil {
 			return nil, err
 		}
 	}

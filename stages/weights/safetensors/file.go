@@ -21,6 +21,8 @@ type Tensor struct {
 	DType string // as in the header: F32, BF16, F16, I64, ...
 	Shape []int  // slowest axis first; empty for a scalar
 	Data  []byte // little-endian, row-major; read-only, valid until the file is closed
+	// Packed widens tensors of 8 bits; nil: the elements are of DType.
+	Packed *Packed
 }
 
 // File is an open safetensors file, or the shards of one (OpenIndex). Its methods may be called from several
@@ -32,19 +34,33 @@ type File struct {
 	unmap    func() error
 	mapped   bool
 	digest   func() string
-	finite   atomic.Bool         // no tensor has an infinity or a NaN; set by digest
+	packed   bool           // some tensors are widened when they are read
+	names    string         // what the tensors were renamed from, for memory; "": nothing
+	finite   atomic.Bool    // no tensor has an infinity or a NaN; set by digest
 	marks    []fingerprints.Mark // how the files looked when they were opened
 }
 
 // Open maps the file at path into memory and checks it. Where the system has no memory mapping the file
 // is read instead.
 func Open(path string) (*File, error) {
+	f, err := openShard(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.pack(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), f.Close())
+	}
+	return f, nil
+}
+
+// openShard is Open that leaves tensors of 8 bits as they are.
+func openShard(path string) (*File, error) {
 	mark := fingerprints.MarkFile(path)
 	content, unmap, err := system.MapFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("open safetensors: %w", err)
 	}
-	f, err := New(content)
+	f, err := newFile(content)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), unmap())
 	}
@@ -54,6 +70,17 @@ func Open(path string) (*File, error) {
 
 // New checks data, the content of a safetensors file, and returns a File whose tensors are parts of it.
 func New(data []byte) (*File, error) {
+	f, err := newFile(data)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.pack(); err != nil {
+		return nil, fmt.Errorf("safetensors: %w", err)
+	}
+	return f, nil
+}
+
+func newFile(data []byte) (*File, error) {
 	f := &File{unmap: func() error { return nil }}
 	if err := f.parse(data); err != nil {
 		return nil, fmt.Errorf("safetensors: %w", err)
@@ -80,7 +107,17 @@ func (f *File) Tensor(name string) (t Tensor, ok bool) {
 	}
 	e := f.entries[i]
 	data := f.bodies[e.shard][e.begin:e.end:e.end]
-	return Tensor{DType: e.dtype, Shape: slices.Clone(e.shape), Data: data}, true
+	return Tensor{DType: e.dtype, Shape: slices.Clone(e.shape), Data: data, Packed: e.packed}, true
+}
+
+// Infos describes all tensors in ascending order of names. Packed ones have the type that they are widened to.
+func (f *File) Infos() []TensorInfo {
+	infos := make([]TensorInfo, len(f.entries))
+	for i, e := range f.entries {
+		t := Tensor{DType: e.dtype, Packed: e.packed}
+		infos[i] = TensorInfo{Name: e.name, DType: t.Type(), Shape: slices.Clone(e.shape)}
+	}
+	return infos
 }
 
 // Mapped reports whether the tensors' data are parts of mapped files (internal/system).
@@ -89,7 +126,7 @@ func (f *File) Mapped() bool { return f.mapped }
 // Metadata returns a copy of the header's free-form string pairs; it may be empty.
 func (f *File) Metadata() map[string]string { return maps.Clone(f.metadata) }
 
-// Digest returns the SHA-256 of all tensors in hexadecimal: names, types, shapes and bytes. It does not
+// Digest returns the SHA-256 of all tensors in hexadecimal: names, types, shapes and bytes, widened where they are packed. It does not
 // depend on how they lie in files, so that a checkpoint that is converted again or divided over shards keeps
 // its digest. It reads everything once, at the first call; of large files a host remembers the digest as long as they are
 // the same files, unchanged.
@@ -115,7 +152,12 @@ func (f *File) recalled() string {
 		f.finite.Store(finite)
 		return sha
 	}
-	const tensors, finites = "tensors", "finite tensors"
+	tensors := "tensors" // the digest is of what is read, not of what lies in the file
+	if f.packed {
+		tensors = "widened " + tensors
+	}
+	tensors += f.names
+	finites := "finite " + tensors
 	id, finiteID := fingerprints.MarksID(tensors, f.marks...), fingerprints.MarksID(finites, f.marks...)
 	sha, ofFinite := fingerprints.Host.Recall(id), fingerprints.Host.Recall(finiteID)
 	if sha == "" || ofFinite == "" {
@@ -143,9 +185,22 @@ func (f *File) sum() (digest string, finite bool) {
 	sum := sha256.New()
 	finite = true
 	for _, e := range f.entries {
-		line := fmt.Sprintf("%q %s %v\n", e.name, e.dtype, e.shape)
+		t := Tensor{DType: e.dtype, Shape: e.shape, Packed: e.packed}
+		line := fmt.Sprintf("%q %s %v\n", e.name, t.Type(), e.shape)
 		fmt.Fprintf(sum, "%d ", len(line))
 		sum.Write([]byte(line))
+		if e.packed != nil {
+			t.Data = f.bodies[e.shard][e.begin:e.end]
+			_ = t.EachWidened(func(piece []byte) error { // a hash takes all
+				finite = finite && NotFinite(piece, t.Type()) < 0
+				_, err := sum.Write(piece)
+				return err
+			})
+			if f.mapped {
+				system.ForgetPages(t.Data)
+			}
+			continue
+		}
 		for chunk := range slices.Chunk(f.bodies[e.shard][e.begin:e.end], digestChunk) {
 			sum.Write(chunk)
 			finite = finite && NotFinite(chunk, e.dtype) < 0
@@ -155,6 +210,26 @@ func (f *File) sum() (digest string, finite bool) {
 		}
 	}
 	return hex.EncodeToString(sum.Sum(nil)), finite
+}
+
+// Rename gives tensors the names that to has for them; others keep theirs. Two that would have one name are an error.
+func (f *File) Rename(to map[string]string) error {
+	seen, sum := map[string]string{}, sha256.New()
+	for i := range f.entries {
+		e := &f.entries[i]
+		name, ok := to[e.name]
+		if !ok {
+			name = e.name
+		}
+		if other, twice := seen[name]; twice {
+			return fmt.Errorf("the tensors %q and %q would both become %q", shorten(other), shorten(e.name), shorten(name))
+		}
+		fmt.Fprintf(sum, "%q %q\n", e.name, name)
+		seen[name], e.name = e.name, name
+	}
+	slices.SortFunc(f.entries, func(a, b entry) int { return cmp.Compare(a.name, b.name) })
+	f.names = fmt.Sprintf(" renamed %x", sum.Sum(nil))
+	return nil
 }
 
 // Close unmaps the file. Every Tensor.Data of an opened file becomes invalid: reading it afterwards ends

@@ -12,12 +12,12 @@ import (
 // sample is a file of three dtypes with names that sort against their sizes.
 func sample(t testing.TB) ([]byte, map[string]Tensor, map[string]string) {
 	tensors := map[string]Tensor{
-		"a.mask":   {"U8", []int{3}, []byte{1, 2, 3}},
-		"b.weight": {"F32", []int{2, 1}, []byte{0, 0, 128, 63, 0, 0, 0, 64}},
-		"c.half":   {"BF16", []int{1}, []byte{128, 63}},
-		"d.scalar": {"F32", []int{}, []byte{0, 0, 0, 0}},
-		"e.empty":  {"F32", []int{0, 7}, []byte{}},
-		"f \"ü\"":  {"F64", []int{1}, make([]byte, 8)},
+		"a.mask":   {DType: "U8", Shape: []int{3}, Data: []byte{1, 2, 3}},
+		"b.weight": {DType: "F32", Shape: []int{2, 1}, Data: []byte{0, 0, 128, 63, 0, 0, 0, 64}},
+		"c.half":   {DType: "BF16", Shape: []int{1}, Data: []byte{128, 63}},
+		"d.scalar": {DType: "F32", Shape: []int{}, Data: []byte{0, 0, 0, 0}},
+		"e.empty":  {DType: "F32", Shape: []int{0, 7}, Data: []byte{}},
+		"f \"ü\"":  {DType: "F64", Shape: []int{1}, Data: make([]byte, 8)},
 	}
 	metadata := map[string]string{"format": "pt", "note": "line\nbreak"}
 	var out bytes.Buffer

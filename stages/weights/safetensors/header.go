@@ -39,6 +39,7 @@ type entry struct {
 	shape      []int
 	begin, end uint64
 	shard      int // index in File.bodies
+	packed     *Packed
 }
 
 // parse checks content and fills entries and metadata.

@@ -186,10 +186,10 @@ func TestWriteRefusesWrongTensors(t *testing.T) {
 		key string
 		t   Tensor
 	}{
-		"length":        {"a", Tensor{"F32", []int{2}, make([]byte, 4)}},
-		"dtype":         {"a", Tensor{"F31", []int{1}, make([]byte, 4)}},
-		"negative axis": {"a", Tensor{"U8", []int{-1, -4}, make([]byte, 4)}},
-		"reserved name": {metadataKey, Tensor{"U8", []int{4}, make([]byte, 4)}},
+		"length":        {"a", Tensor{DType: "F32", Shape: []int{2}, Data: make([]byte, 4)}},
+		"dtype":         {"a", Tensor{DType: "F31", Shape: []int{1}, Data: make([]byte, 4)}},
+		"negative axis": {"a", Tensor{DType: "U8", Shape: []int{-1, -4}, Data: make([]byte, 4)}},
+		"reserved name": {metadataKey, Tensor{DType: "U8", Shape: []int{4}, Data: make([]byte, 4)}},
 	} {
 		if err := Write(&bytes.Buffer{}, map[string]Tensor{c.key: c.t}, nil); err == nil {
 			t.Errorf("%s: no error", name)

@@ -26,7 +26,7 @@ func OpenIndex(path string) (*File, error) {
 	shards := slices.Sorted(maps.Keys(invert(files)))
 	f := &File{metadata: map[string]string{}, unmap: func() error { return nil }, mapped: true}
 	for i, name := range shards {
-		shard, err := Open(filepath.Join(filepath.Dir(path), name))
+		shard, err := openShard(filepath.Join(filepath.Dir(path), name))
 		if errors.Is(err, fs.ErrNotExist) {
 			err = fmt.Errorf("shard %s is missing beside its index %s (%d shards)", name, path, len(shards))
 		}
@@ -39,6 +39,9 @@ func OpenIndex(path string) (*File, error) {
 	}
 	if err := f.complete(files, path); err != nil {
 		return nil, errors.Join(err, f.Close())
+	}
+	if err := f.pack(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), f.Close())
 	}
 	f.digest = sync.OnceValue(f.recalled)
 	return f, nil

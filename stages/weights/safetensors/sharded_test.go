@@ -22,7 +22,7 @@ func shards(t testing.TB, files map[string]any) string {
 		case map[string]byte:
 			tensors := map[string]Tensor{}
 			for tensor, value := range content {
-				tensors[tensor] = Tensor{"U8", []int{1}, []byte{value}}
+				tensors[tensor] = Tensor{DType: "U8", Shape: []int{1}, Data: []byte{value}}
 			}
 			if err := Write(&out, tensors, map[string]string{"format": "pt"}); err != nil {
 				t.Fatal(err)
@@ -64,7 +64,7 @@ func TestShards(t *testing.T) {
 	var whole bytes.Buffer
 	all := map[string]Tensor{}
 	for name, value := range map[string]byte{"a": 22, "b": 11, "c": 33} {
-		all[name] = Tensor{"U8", []int{1}, []byte{value}}
+		all[name] = Tensor{DType: "U8", Shape: []int{1}, Data: []byte{value}}
 	}
 	if err := Write(&whole, all, nil); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,87 @@
+package pipelines_test
+
+import (
+	"bytes"
+	"fmt"
+	"hash/crc32"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"latentbeam/internal/checkpoint"
+	"latentbeam/stages/catalog"
+	"latentbeam/stages/nn/nntest"
+	"latentbeam/stages/safetensors"
+	"latentbeam/stages/t5"
+	"latentbeam/stages/wan"
+)
+
+// packed returns a file whose matrices are of 8 bits with a scale, one for all (fp8) or one a row (I8), and whose other tensors
+// are of float32. name gives the names in the file.
+func packed(t *testing.T, shapes map[string][]int, dtype, scale string, name func(string) string) []byte {
+	t.Helper()
+	tensors := map[string]safetensors.Tensor{}
+	for _, own := range slices.Sorted(maps.Keys(shapes)) {
+		shape := shapes[own]
+		module, matrix := strings.CutSuffix(name(own), ".weight")
+		if !matrix || len(shape) != 2 {
+			tensors[name(own)] = nntest.Tensor(nntest.Weight(own, shape...), shape...)
+			continue
+		}
+		data, seed := make([]byte, shape[0]*shape[1]), crc32.ChecksumIEEE([]byte(own))
+		for i := range data {
+			data[i] = byte(seed>>8) & 0xb7 // no NaN of fp8
+			seed = seed*1664525 + 1013904223
+		}
+		rows := 1
+		if dtype == "I8" {
+			rows = shape[0]
+		}
+		tensors[module+".weight"] = safetensors.Tensor{DType: dtype, Shape: shape, Data: data}
+		tensors[module+scale] = nntest.Tensor(slices.Repeat([]float32{0.0031}, rows), rows, 1)
+	}
+	var out bytes.Buffer
+	must(t, safetensors.Write(&out, tensors, nil))
+	return out.Bytes()
+}
+
+// TestPackedModelIsTheConvertedOne: a model of 8 bits, its denoiser under the names of the original code, and an adapter in fp8 give
+// what they give once `latentbeam convert` has rewritten them: the same keys and so the same bytes.
+func TestPackedModelIsTheConvertedOne(t *testing.T) {
+	c := wanCases(t)["unipc"]
+	text, err := t5.ParseConfig(c.TextEncoder)
+	must(t, err)
+	net, err := wan.ParseConfig(c.Transformer)
+	must(t, err)
+	same := func(name string) string { return name }
+	files := map[string][]byte{
+		"transformer/diffusion_pytorch_model.safetensors": packed(t, nntest.Shapes(t, net, wan.Load), "F8_E4M3", ".scale_weight", wan.OriginalName),
+		"text_encoder/model.safetensors":                  packed(t, nntest.Shapes(t, text, t5.Load), "I8", ".weight_scale", same),
+	}
+	few := func(n int) []byte { return bytes.Repeat([]byte{0x30, 0x2b, 0xa9, 0x31}, n/4) }
+	hidden := net.Heads * net.HeadSize
+	var adapter bytes.Buffer
+	must(t, safetensors.Write(&adapter, map[string]safetensors.Tensor{
+		"blocks.0.attn1.to_q.lora_A.weight": {DType: "F8_E5M2", Shape: []int{2, hidden}, Data: few(2 * hidden)},
+		"blocks.0.attn1.to_q.lora_B.weight": {DType: "F8_E5M2", Shape: []int{hidden, 2}, Data: few(2 * hidden)}}, nil))
+	files["lora.safetensors"] = adapter.Bytes()
+
+	first, second, out := wanDir(t, c), wanDir(t, c), t.TempDir()
+	for name, data := range files {
+		put(t, first, name, data)
+		converted, err := checkpoint.Convert(filepath.Join(first, name), filepath.Join(t.TempDir(), "x.safetensors"),
+			checkpoint.Options{MaxShard: checkpoint.DefaultShard, Names: catalog.Names})
+		must(t, err)
+		put(t, second, name, nntest.Read(t, converted.Files[len(converted.Files)-1]))
+	}
+	table := writeTable(t, "prompts.csv", "prompt,seed\na red ball,1\n")
+	for i, dir := range []string{first, second} {
+		r, err := runYAML(t, fmt.Sprintf("version: 1\nmodel: {path: %q, loras: [{path: %q}]}\ninput: {prompts: %q}\noutput: {path: %q}\n"+
+			"defaults: {height: 32, width: 32, num_frames: 5, num_inference_steps: 2}\n", dir, filepath.Join(dir, "lora.safetensors"), table, out), nil)
+		if err != nil || r.Totals.Failed != 0 || r.Done != int64(1-i) || r.Skipped != int64(i) {
+			t.Fatalf("run %d: %+v, %v", i, r, err)
+		}
+	}
+}
