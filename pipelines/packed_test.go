@@ -10,12 +10,12 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/checkpoint"
 	"latentbeam/stages/catalog"
 	"latentbeam/stages/nn/nntest"
-	"latentbeam/stages/safetensors"
 	"latentbeam/stages/t5"
 	"latentbeam/stages/wan"
+	"latentbeam/stages/weights/checkpoint"
+	"latentbeam/stages/weights/safetensors"
 )
 
 // packed returns a file whose matrices are of 8 bits with a scale, one for all (fp8) or one a row (I8), and whose other tensors

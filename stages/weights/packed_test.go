@@ -1,4 +1,4 @@
-package weight
+package weights
 
 import (
 	"bytes"
@@ -10,8 +10,8 @@ import (
 
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
-	"latentbeam/stages/safetensors"
 	"latentbeam/stages/sequence"
+	"latentbeam/stages/weights/safetensors"
 )
 
 // TestPackedWeights: a weight of 8 bits with scales comes to a device as value times scale in float32, rounded once to the type of
@@ -28,7 +28,7 @@ func TestPackedWeights(t *testing.T) {
 			BF16        []uint16
 		}
 	}
-	data, err := os.ReadFile("../safetensors/testdata/fp8.json")
+	data, err := os.ReadFile("safetensors/testdata/fp8.json")
 	if err == nil {
 		err = json.Unmarshal(data, &golden)
 	}

@@ -34,9 +34,9 @@ type File struct {
 	unmap    func() error
 	mapped   bool
 	digest   func() string
-	packed   bool           // some tensors are widened when they are read
-	names    string         // what the tensors were renamed from, for memory; "": nothing
-	finite   atomic.Bool    // no tensor has an infinity or a NaN; set by digest
+	packed   bool                // some tensors are widened when they are read
+	names    string              // what the tensors were renamed from, for memory; "": nothing
+	finite   atomic.Bool         // no tensor has an infinity or a NaN; set by digest
 	marks    []fingerprints.Mark // how the files looked when they were opened
 }
 
