@@ -162,7 +162,7 @@ func failEachCall(t *testing.T, base job) {
 	total := int(calls.Load())
 	want := mustRead(t, base.out)
 	errnos := []syscall.Errno{syscall.ENOSPC, syscall.EIO, syscall.EMFILE, syscall.EACCES, syscall.EDQUOT}
-	tries := min(testaid.Count(t, "LATENTBEAM_ERRORS", 20), total*len(errnos))
+	tries := min(testaid.Count(t, "LATENTBEAM_ERRORS", 10), total*len(errnos))
 	random := rand.New(rand.NewPCG(9, uint64(tries)))
 	order := random.Perm(total * len(errnos))
 	stopped := 0

@@ -5,12 +5,12 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
 	"latentbeam/internal/results/audit"
 	"latentbeam/internal/storage/store/dir"
+	"latentbeam/internal/system/testaid"
 )
 
 // verified is what verify finds in an output.
@@ -45,10 +45,7 @@ func TestPromiseP11(t *testing.T) {
 	if v := verified(t, j.out); !v.Sound() || v.Undigested > 0 || v.Rows != 5 {
 		t.Fatalf("a new output: %+v", v)
 	}
-	flips := 500
-	if n, err := strconv.Atoi(os.Getenv("LATENTBEAM_FLIPS")); err == nil {
-		flips = n
-	}
+	flips := testaid.Count(t, "LATENTBEAM_FLIPS", 150)
 	rng := rand.New(rand.NewPCG(11, 11))
 	paths, found := checkedFiles(t, j.out), 0
 	for range flips {
