@@ -219,7 +219,11 @@ func TestAddShared(t *testing.T) {
 // that computes nothing before it must.
 func TestAddSharedRandom(t *testing.T) {
 	rng := rand.New(rand.NewPCG(16, 3))
-	for range 2000 {
+	cases := 2000
+	if testing.Short() {
+		cases = 500
+	}
+	for range cases {
 		c := sharedCase{
 			shape: sequence.Shape{Batch: 1 + rng.IntN(4), Frames: 1 + rng.IntN(9), Positions: 1 + rng.IntN(40),
 				Heads: 1 + rng.IntN(9), HeadSize: 2 * (1 + rng.IntN(4)), QueryTile: rng.IntN(5)},

@@ -110,10 +110,11 @@ func (c *child) misbehave(r request, row row, how string) bool {
 		}
 		os.Exit(1)
 	case "session": // a child leaves the group
-		if err := osexec.Command("setsid", "sleep", "3600").Start(); err != nil {
+		cmd := osexec.Command("sleep", "3600")
+		leave(cmd)
+		if err := cmd.Start(); err != nil {
 			panic(err)
 		}
-		time.Sleep(100 * time.Millisecond) // so that it has left
 		os.Exit(1)
 	}
 	return false
