@@ -38,6 +38,9 @@ func (j *Job) columnMeaning() (meaning, bool) {
 	}
 	for _, use := range j.input.Columns() {
 		switch {
+		case use.Folder && (use.Purpose == read.Alias || use.Purpose == read.Parameter) && use.Field != schemas.FieldSize:
+			aliases = append(aliases, use.Column+" of the folders' names gives "+use.Field)
+			columns[use.Field] = ""
 		case use.Purpose == read.Alias && use.Field == schemas.FieldSize:
 			aliases = append(aliases, use.Column+" gives height and width")
 			columns["height"], columns["width"] = "", ""

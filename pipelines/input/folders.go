@@ -26,6 +26,17 @@ func (n *notes) add(format string, args ...any) {
 // metadataNames are the names of the tables of a folder that is a data set as Hugging Face lays it out.
 var metadataNames = []string{"metadata.csv", "metadata.jsonl", "metadata.parquet"}
 
+// isMetadata reports whether a file is the table of its folder: one of metadataNames, or a list of media with captions beside
+// it. names are all files.
+func isMetadata(name string, names []string) bool {
+	if slices.Contains(metadataNames, path.Base(name)) {
+		return true
+	}
+	return slices.Contains(read.Lists, path.Base(name)) && slices.ContainsFunc(read.CaptionLists, func(captions string) bool {
+		return slices.Contains(names, path.Join(path.Dir(name), captions))
+	})
+}
+
 // isFolder reports whether a location is a folder of this host or a prefix of a bucket.
 func isFolder(at string) bool {
 	if source.IsAddress(at) {
@@ -67,6 +78,11 @@ func openFolder(root string, n *notes) ([]string, error) {
 		return nil, err
 	}
 	folders, tables := sortFiles(names)
+	if len(folders) == 0 && len(tables) == 0 {
+		if found, err := read.Tables(root); err != nil || len(found) > 0 {
+			return found, err
+		}
+	}
 	below := func(name string) string { return strings.TrimSuffix(root, "/") + "/" + name }
 	end := ""
 	if source.IsAddress(root) { // where a slash makes a folder
@@ -101,7 +117,7 @@ func openFolder(root string, n *notes) ([]string, error) {
 // all below a folder with a table of metadata; tables lists those.
 func sortFiles(names []string) (folders map[string]*folder, tables []string) {
 	for _, name := range names {
-		if at := path.Dir(name); slices.Contains(metadataNames, path.Base(name)) && !inside(tables, at) {
+		if at := path.Dir(name); isMetadata(name, names) && !inside(tables, at) {
 			tables = append(tables, at)
 		}
 	}

@@ -109,7 +109,7 @@ func sourceOf(cfg *config.Config, limit int, want wanted) (engine.RowSource, err
 	kind, patterns := cfg.Input.Source()
 	videos := cfg.Defaults.NumVideosPerPrompt
 	if kind != config.PromptInput {
-		files, err := read.Expand(patterns)
+		files, err := expand(kind, patterns)
 		if err != nil {
 			return nil, err
 		}
@@ -126,6 +126,14 @@ func sourceOf(cfg *config.Config, limit int, want wanted) (engine.RowSource, err
 		return nil, err
 	}
 	return prompts{patterns, opts, videos, limit}, nil
+}
+
+// expand finds the files of an input. Folders of media are for those who read media.
+func expand(kind string, patterns []string) ([]string, error) {
+	if kind == config.MediaInput {
+		return read.Expand(patterns)
+	}
+	return read.ExpandTables(patterns)
 }
 
 // checkTable checks the form of tables.

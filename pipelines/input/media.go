@@ -9,11 +9,13 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/config/document"
+	"latentbeam/internal/media"
 	"latentbeam/internal/storage/source"
 	"latentbeam/internal/table/read"
 	"latentbeam/schemas"
@@ -44,13 +46,24 @@ func openMedia(cfg *config.Config, files []string, limit int, want wanted) (medi
 	if err != nil {
 		return mediaRows{}, err
 	}
+	beside := sidecars(files)
 	for _, file := range files {
 		if file == source.Stdin && !s.isTable(file) {
 			return mediaRows{}, document.NewError(document.Position{File: file}, "standard input can be a table, no media file").
 				WithFix("set input.format to csv, jsonl, parquet or txt")
 		}
 		if strings.EqualFold(filepath.Ext(file), captionExt) {
-			continue // belongs to the file beside it
+			captions, err := read.CaptionList(file)
+			if err != nil {
+				return mediaRows{}, err
+			}
+			if captions == "" {
+				continue // belongs to the file beside it
+			}
+			s.folders[file] = strings.TrimSuffix(file, filepath.Base(file))
+		}
+		if beside[file] {
+			continue
 		}
 		table, err := metadataOf(file)
 		if err != nil {
@@ -66,10 +79,30 @@ func openMedia(cfg *config.Config, files []string, limit int, want wanted) (medi
 		}
 		s.files = append(s.files, file)
 	}
+	if len(beside) > 0 {
+		want.notes.add("%d json files beside media files of their names are not read: captions are txt files, or columns of one table", len(beside))
+	}
 	if len(s.files) == 0 {
 		return mediaRows{}, cfg.Errorf("input.media", "there are captions but no media among the files")
 	}
 	return s, nil
+}
+
+// sidecars are the json files that have the name of a media file beside them. They describe it and are no tables.
+func sidecars(files []string) map[string]bool {
+	stem := func(file string) string { return strings.TrimSuffix(file, filepath.Ext(file)) }
+	found, stems := map[string]bool{}, map[string]bool{}
+	for _, file := range files {
+		if media.KindOf(file) != "" {
+			stems[stem(file)] = true
+		}
+	}
+	for _, file := range files {
+		if strings.EqualFold(filepath.Ext(file), ".json") && stems[stem(file)] {
+			found[file] = true
+		}
+	}
+	return found
 }
 
 func (s mediaRows) isTable(file string) bool { return read.IsTable(file, s.opts) }
@@ -133,8 +166,13 @@ func metadataOf(folder string) (string, error) {
 	} else if info, err := os.Stat(folder); err != nil || !info.IsDir() {
 		return "", nil //nolint:nilerr // whoever reads it says so
 	}
-	for _, name := range metadataNames {
+	for _, name := range slices.Concat(metadataNames, read.Lists) {
 		table := strings.TrimSuffix(folder, "/") + "/" + name
+		if slices.Contains(read.Lists, name) {
+			if captions, err := read.CaptionList(table); captions == "" || err != nil {
+				return "", err
+			}
+		}
 		file, err := source.Open(context.Background(), table)
 		if err == nil {
 			return table, file.Close()
@@ -156,7 +194,9 @@ func place(row *schemas.PromptRow, folder, suffix string) {
 	if row.ID == row.ContentID() {
 		row.ID = schemas.ValidText(strings.TrimSuffix(at, filepath.Ext(at)), schemas.MaxIDBytes-len(suffix)) + suffix
 	}
-	row.Media = strings.TrimSuffix(folder, "/") + "/" + path.Clean(at)
+	if row.Media = path.Clean(at); folder != "" {
+		row.Media = strings.TrimSuffix(folder, "/") + "/" + row.Media
+	}
 }
 
 // mediaFile is the row of a media file: its name is the id, the text beside it the caption.

@@ -113,6 +113,17 @@ func (m Member) ext(head []byte) string {
 	return ""
 }
 
+// checkNamed is an error about a cell that holds neither bytes nor a path: its name was made of its row.
+func (m Member) checkNamed() error {
+	if m.Name != m.RowName() {
+		return nil
+	}
+	return fmt.Errorf("row %d of %s: column %q is null: the media of this row is missing", m.Row+1, m.File, m.Column)
+}
+
+// RowName names a cell by its row, where it has no name of its own.
+func (m Member) RowName() string { return fmt.Sprintf("row%d", m.Row+1) }
+
 // copy writes a member to this host. The caller releases it.
 func (m Member) copy(ctx context.Context) (Local, error) {
 	r, err := m.content(ctx)
@@ -120,6 +131,9 @@ func (m Member) copy(ctx context.Context) (Local, error) {
 		return Local{}, m.named(err)
 	}
 	if r == nil {
+		if err := m.checkNamed(); err != nil {
+			return Local{}, err
+		}
 		return Media(ctx, m.Name)
 	}
 	defer r.Close()
@@ -163,6 +177,9 @@ func (m Member) digest(ctx context.Context) (string, error) {
 		return "", m.named(rowsOwn(err))
 	}
 	if r == nil {
+		if err := m.checkNamed(); err != nil {
+			return "", err
+		}
 		return MediaDigest(ctx, m.Name)
 	}
 	defer r.Close()

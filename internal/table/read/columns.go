@@ -23,6 +23,7 @@ type names struct {
 	taken   map[string]int    // column -> field, the mapping turned round
 	needed  int               // the field that every table must have
 	own     []string          // columns that are no fields and have to be there
+	folders []string          // columns in the names of the folders of the file
 	depends func(int) bool    // whether a field is of use to the job
 	rawText bool              // of txt: each line is a prompt
 	comma   rune              // of csv; 0: it is found out
@@ -160,6 +161,9 @@ func (n names) header(file string, columns []string) ([]int, error) {
 	}
 	if at := best[fieldSize]; at >= 0 && (best[fieldHeight] >= 0 || best[fieldWidth] >= 0) {
 		fields[at] = carried // the sides say it
+	}
+	for _, column := range n.folders {
+		seen[column] = true
 	}
 	for column, field := range n.taken {
 		if !seen[column] {

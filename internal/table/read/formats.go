@@ -56,6 +56,11 @@ func openFile(path, format string, n names) (rowReader, error) {
 		return nil, document.NewError(document.Position{File: path}, "this is a directory").
 			WithFix("name the files in it: %s/*.csv", strings.TrimSuffix(path, "/"))
 	}
+	if captions, err := CaptionList(path); n.needed == fieldMedia && captions != "" {
+		return openPairs(path, captions)
+	} else if err != nil {
+		return nil, err
+	}
 	if format == "" || format == "auto" {
 		if format = textFormat(path); format == "" {
 			err := document.NewError(document.Position{File: path}, "its name does not tell the format")
@@ -69,7 +74,7 @@ func openFile(path, format string, n names) (rowReader, error) {
 	if !known {
 		return nil, fmt.Errorf("open %s: format %q is not one of csv, jsonl, parquet, txt", path, format)
 	}
-	return open(path, n)
+	return inFolders(path, n, open)
 }
 
 func isFolder(path string) bool {

@@ -61,7 +61,7 @@ type Prompts struct {
 // Open finds the files of the paths and glob patterns and checks the form of each: that it can be opened, and
 // that it has a column of prompts. An error about a file's form is a *config.Error.
 func Open(patterns []string, opts Options) (*Prompts, error) {
-	files, err := Expand(patterns)
+	files, err := ExpandTables(patterns)
 	if err != nil {
 		return nil, err
 	}

@@ -116,7 +116,7 @@ func (r *parquetPrompts) takeMedia(c *parquetColumn, raw *rawRow) error {
 		m.Name = c.format.Value(v).Text
 	}
 	if m.Name == "" {
-		m.Name = fmt.Sprintf("row%d", r.row)
+		m.Name = m.RowName()
 	}
 	raw.values[fieldMedia] = textCell(m.String())
 	raw.carry(c.key, typed.AppendJSONText(nil, m.Name))

@@ -33,6 +33,7 @@ const (
 type Use struct {
 	File, Column string // File is the first one that has it
 	Purpose      Purpose
+	Folder       bool   // it stands in the names of folders
 	Field        string // that it gives, or would give if input.columns mapped it; FieldSize for both sides
 	Advice       string // for a carried column: where a job says the same, or which field may be meant
 }

@@ -1,0 +1,70 @@
+package read
+
+import (
+	"context"
+	"path"
+	"slices"
+	"strings"
+
+	"latentbeam/internal/config/document"
+	"latentbeam/internal/storage/source"
+)
+
+// Tables returns the tables in a folder and below: the parquet files, and without one the csv files or the files of JSON lines.
+// Files and folders whose names begin with a dot or an underscore are none, as in Spark. At most MaxFiles are listed.
+func Tables(folder string) ([]string, error) {
+	names, err := source.List(context.Background(), folder, MaxFiles)
+	if err != nil {
+		return nil, err
+	}
+	root := strings.TrimSuffix(folder, "/") + "/"
+	if slices.Contains(names, "summary.json") && slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, "tables/") }) {
+		return nil, document.NewError(document.Position{File: folder}, "this is the output of a job, with several tables").
+			WithFix("name one of them: %stables/latents, for instance", root)
+	}
+	for _, format := range []string{"parquet", "csv", "jsonl"} {
+		var found []string
+		for _, name := range names {
+			marked := slices.ContainsFunc(strings.Split(name, "/"), func(part string) bool { return part[0] == '.' || part[0] == '_' })
+			if !marked && textFormat(path.Base(name)) == format {
+				found = append(found, root+name)
+			}
+		}
+		if len(found) > 0 {
+			return found, nil
+		}
+	}
+	return nil, nil
+}
+
+// ExpandTables is Expand, with the tables of a folder in the place of the folder.
+func ExpandTables(patterns []string) (all []string, err error) {
+	files, err := Expand(patterns)
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		found := []string{file}
+		if isFolder(file) {
+			if found, err = Tables(file); err != nil {
+				return nil, err
+			}
+			if len(found) == 0 {
+				return nil, document.NewError(document.Position{File: file}, "this folder holds no parquet, csv or jsonl file").
+					WithFix("name the files in it, such as %s/*.txt", strings.TrimSuffix(file, "/"))
+			}
+		}
+		all = append(all, found...)
+	}
+	return unique(all), nil
+}
+
+// unique leaves out files that a pattern and a folder name both.
+func unique(files []string) []string {
+	seen := map[string]bool{}
+	return slices.DeleteFunc(files, func(file string) bool {
+		was := seen[file]
+		seen[file] = true
+		return was
+	})
+}
