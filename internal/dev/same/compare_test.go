@@ -78,6 +78,16 @@ func (d *differ) noteRows() {
 	}
 }
 
+// hasResult tells whether a key has a file, or a record that says that its row is done.
+func (d *differ) hasResult(key string) bool {
+	for at, value := range d.got {
+		if at.kind == "files" && strings.Contains(at.name, key) || at.kind == "ledger" && at.name == key && strings.HasPrefix(value, "status=1") {
+			return true
+		}
+	}
+	return false
+}
+
 // sixteen is the beginning of a key or digest.
 var sixteen = regexp.MustCompile(`[0-9a-f]{16}`)
 
@@ -90,6 +100,9 @@ func (d *differ) note(f *findings, at item, before, now string) {
 	changed := fmt.Sprintf("%s is %s, recorded %s", where, now, before)
 	fields := fieldDiff(before, now)
 	switch both := before != "" && now != ""; {
+	case at.kind == "rows" && both && oldKey != newKey && !d.hasResult(newKey):
+		f.other = append(f.other, fmt.Sprintf("call %d: row %s of %s, which has no result, has key %s, recorded %s", d.n, at.name, at.place,
+			newKey, oldKey))
 	case at.kind == "rows" && both && oldKey != newKey:
 		f.keys = append(f.keys, fmt.Sprintf("call %d: row %s of %s has key %s, recorded %s", d.n, at.name, at.place, newKey, oldKey))
 	case at.kind == "rows" && both:

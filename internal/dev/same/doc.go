@@ -6,7 +6,7 @@
 // any change of their interfaces and of their places.
 //
 //	make same                                        # all cases, about a minute and a half on two processors
-//	go test ./internal/dev/same                          # cases with the line "short", in plain Go
+//	go test -short ./internal/dev/same               # cases with the line "short", in plain Go
 //	make same RUN=TestSame/avx2/seams                # one case in one class
 //	make same SAME=write                             # record anew, after a change that is meant
 //	LATENTBEAM_BINARY=/tmp/latentbeam-old make same  # the cases with another build of the program
@@ -17,7 +17,7 @@
 // needs. The case runs in a new directory, where testdata is that of the repository.
 //
 //	# text               a comment
-//	short                also runs without LATENTBEAM_SAME, in plain Go
+//	short                also runs with go test -short, in plain Go
 //	only CLASS           runs in this numeric class alone: go, avx2 or cuda
 //	counts               compare how often kernels were called, too: it does not depend on timing
 //	apart                the classes print different text

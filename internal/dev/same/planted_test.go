@@ -9,8 +9,9 @@ import (
 // recorded is the record of a call that did two rows.
 func recorded() state {
 	return state{
-		{"rows", "out", "a"}: "aaaaaaaaaaaaaaaa vae_latent=1000000000000001",
-		{"rows", "out", "b"}: "bbbbbbbbbbbbbbbb vae_latent=1000000000000002",
+		{"rows", "out", "a"}:                               "aaaaaaaaaaaaaaaa vae_latent=1000000000000001",
+		{"rows", "out", "b"}:                               "bbbbbbbbbbbbbbbb vae_latent=1000000000000002",
+		{"rows", "out", "bad"}:                             "dddddddddddddddd", // it could not be read
 		{"files", "out", "videos/aa/aaaaaaaaaaaaaaaa.mp4"}: "2000000000000001",
 		{"files", "out", "videos/bb/bbbbbbbbbbbbbbbb.mp4"}: "2000000000000002",
 		{"files", "out", "index.html"}:                     "text",
@@ -48,6 +49,9 @@ func TestFindings(t *testing.T) {
 			now[item{"table", "out/metadata.parquet", "key"}] = "string 3fffffffffff"
 		}, []string{"Keys changed", "row a of out has key cccccccccccccccc, recorded aaaaaaaaaaaaaaaa",
 			"Columns changed", "key of out/metadata.parquet is string 3fffffffffff, recorded string 300000000001"}},
+		{"the key of a row without result", func(now state) {
+			now[item{"rows", "out", "bad"}] = "eeeeeeeeeeeeeeee"
+		}, []string{"Other changes", "row bad of out, which has no result, has key eeeeeeeeeeeeeeee, recorded dddddddddddddddd"}},
 		{"values of a column", func(now state) { now[loop] = "int64 3fffffffffff" }, []string{
 			"Columns changed", "loop of out/metadata.parquet is int64 3fffffffffff, recorded int64 300000000002"}},
 		{"the type of a column", func(now state) { now[loop] = "int64? 300000000002" }, []string{

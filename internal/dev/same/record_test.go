@@ -38,18 +38,24 @@ func (r *record) take(t *testing.T, class string, s scenario, text string, calls
 		r.write(t, class, s, text, calls, found)
 		return
 	}
-	again := fmt.Sprintf("make same SAME=write RUN=TestSame/%s/%s", class, s.name)
+	again := fmt.Sprintf("If this is meant: make same SAME=write RUN=TestSame/%s/%s", class, s.name)
 	if from == "" {
-		t.Errorf("no record of what case %s writes in class %s: %s", s.name, class, again)
-	} else if report := found.String(); report != "" {
-		t.Errorf("class %s, case %s: not as recorded from %s.\n%sIf all of this is meant: %s", class, s.name, from, report, again)
+		t.Errorf("class %s, case %s has no record of results. %s", class, s.name, again)
+	} else if report := found.String(); len(found.wrong) > 0 {
+		t.Errorf("class %s, case %s: not as recorded from %s.\n%s%s", class, s.name, from, report, otherKeys)
+	} else if report != "" {
+		t.Errorf("class %s, case %s: not as recorded from %s.\n%s%s", class, s.name, from, report, again)
 	}
 	name := s.textName(class)
 	if want, from := readHeaded(t, textFile(name)); want != text {
-		t.Errorf("class %s, case %s prints other text than recorded from %s (- recorded, + now):\n%s\nIf this is meant: %s",
+		t.Errorf("class %s, case %s prints other text than recorded from %s (- recorded, + now):\n%s\n%s",
 			class, s.name, from, diff(want, text), again)
 	}
 }
+
+// otherKeys says what to do about results that changed under the same key.
+const otherKeys = "Nothing is recorded of this. Give these rows other keys, by the Version of a stage or by a parameter that " +
+	"enters keys only where a row has it."
 
 // textName names the file with what a case prints.
 func (s scenario) textName(class string) string {
@@ -59,14 +65,13 @@ func (s scenario) textName(class string) string {
 	return s.name
 }
 
-// write records a case, but not results that changed under the same key: outputs of earlier programs have the old
-// result under this key, and a run would keep it.
+// write records a case, but not if results changed under the same key: outputs of earlier programs have the old result
+// under this key, and a run would keep it.
 func (r *record) write(t *testing.T, class string, s scenario, text string, calls []callResult, found findings) {
 	t.Helper()
 	if len(found.wrong) > 0 {
-		t.Errorf("class %s, case %s is not recorded.\n%sGive these rows other keys (the Version of a stage, or a parameter that "+
-			"enters keys only where a row has it). If the record itself is wrong, remove %s first.", class, s.name,
-			found.String(), resultFile(class, s.name))
+		t.Errorf("class %s, case %s is not recorded.\n%s%s If the record itself is wrong, remove %s first.", class, s.name,
+			found.String(), otherKeys, resultFile(class, s.name))
 		return
 	}
 	if report := found.String(); report != "" {

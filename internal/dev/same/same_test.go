@@ -12,22 +12,19 @@ import (
 )
 
 const (
-	modeEnv   = "LATENTBEAM_SAME"   // "": short cases in plain Go; "write": make the record; else: all
+	modeEnv   = "LATENTBEAM_SAME"   // "write": make the record; else: compare with it
 	binaryEnv = "LATENTBEAM_BINARY" // a build of the program, instead of one of this tree
 )
 
-// TestSame runs the cases in the numeric classes that most machines have, and on the stand-in for a CUDA driver.
+// TestSame runs the cases in the numeric classes that most machines have, and on the stand-in for a CUDA driver. A short
+// test runs those with the line "short", in plain Go.
 func TestSame(t *testing.T) {
-	mode := os.Getenv(modeEnv)
-	if mode == "" && testing.Short() {
-		t.Skip("short tests run no whole jobs")
-	}
 	scenarios, r, host := readScenarios(t), &record{texts: map[string]string{}}, hostProgram(t)
-	if mode == "write" {
+	if os.Getenv(modeEnv) == "write" {
 		r.source = commitOf(t)
 	}
 	for _, class := range []string{"go", "avx2", "cuda"} {
-		if mode == "" && class != "go" {
+		if testing.Short() && class != "go" {
 			continue
 		}
 		t.Run(class, func(t *testing.T) {
@@ -39,7 +36,7 @@ func TestSame(t *testing.T) {
 				t.Skip("NOT COMPARED: this processor has no AVX2")
 			}
 			for _, s := range scenarios {
-				if !s.in(class) || mode == "" && !s.flags["short"] {
+				if !s.in(class) || testing.Short() && !s.flags["short"] {
 					continue
 				}
 				t.Run(s.name, func(t *testing.T) {
@@ -102,14 +99,15 @@ func commitOf(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return commitLine(git("rev-parse", "HEAD"), git("status", "--porcelain", "--", ".", ":(exclude)"+here) != "")
+	return commitLine(git("log", "-1", "--format=%H (%s)"), git("status", "--porcelain", "--", ".", ":(exclude)"+here) != "")
 }
 
-func commitLine(hash string, modified bool) string {
+// commitLine names a commit. The subject finds it again after a rebase.
+func commitLine(commit string, modified bool) string {
 	if modified {
-		return "commit " + hash + ", with changes that are not committed"
+		return "commit " + commit + ", with changes that are not committed"
 	}
-	return "commit " + hash
+	return "commit " + commit
 }
 
 // hostProgram returns the path of the program: built from this tree, or as binaryEnv says.

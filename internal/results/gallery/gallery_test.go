@@ -55,7 +55,7 @@ func render(t *testing.T, p Page) string {
 	return b.String()
 }
 
-// The words of a page are pinned in internal/same, with those of all that a job writes.
+// The words of a page are pinned in internal/dev/same, with those of all that a job writes.
 func TestPageIsTheSameTwice(t *testing.T) {
 	still := plainItem()
 	still.ID, still.Prompt, still.Video, still.Poster = "", "", "videos/cd/cdef.png", ""
