@@ -1,19 +1,18 @@
 package media
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 )
 
-// Digest is the SHA-256, in hex, of a file's content, or of the names and contents of the images in a folder. Behind
-// that of a file which ffmpeg decodes stands ffmpeg's version, where it is there: another one may give other frames.
-func Digest(path string) (string, error) {
+// Digest is the SHA-256, in hex, of a file's content, or of the names and contents of the images in a folder in the order in which
+// they are shown. Behind it stands what else decides how the frames look, see Look.Behind.
+func Digest(ctx context.Context, path string) (string, error) {
 	info, err := os.Stat(path)
 	files := []string{path}
 	if err == nil && info.IsDir() {
@@ -22,34 +21,44 @@ func Digest(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read %s: %w", path, unplaced(err))
 	}
+	if !info.IsDir() {
+		one, err := Sum(ctx, path)
+		if err != nil {
+			return "", err
+		}
+		one.Tell(path)
+		return one.SHA256 + one.Behind(), nil
+	}
 	sum := sha256.New()
 	for _, file := range files {
-		one, err := fileDigest(file)
+		one, err := Sum(ctx, file)
 		if err != nil {
-			return "", fmt.Errorf("read %s: %w", file, unplaced(err))
+			return "", err
 		}
-		if len(files) == 1 && !info.IsDir() {
-			return Decoded(one, file), nil
+		behind := ""
+		if one.format.isImage() { // opening the folder refuses all else
+			behind = one.Behind()
 		}
-		fmt.Fprintf(sum, "%s %q\n", one, filepath.Base(file))
+		fmt.Fprintf(sum, "%s %q\n", one.SHA256+behind, filepath.Base(file))
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// Decoded adds the version of ffmpeg to the digest of a file that passes through it.
-func Decoded(digest, file string) string {
-	if ext := strings.ToLower(filepath.Ext(file)); ext == extY4M || isImage(ext) {
-		return digest
+// Summed is what names the content of a file.
+type Summed struct {
+	SHA256 string // of its bytes, in hex
+	Look
+}
+
+// Sum reads a file on this host.
+func Sum(ctx context.Context, file string) (s Summed, err error) {
+	if s.SHA256, err = fileDigest(file); err == nil {
+		s.Look, err = LookAt(ctx, file)
 	}
-	program, err := exec.LookPath("ffmpeg")
 	if err != nil {
-		return digest // opening the file says so
+		return s, fmt.Errorf("read %s: %w", file, unplaced(err))
 	}
-	version, err := programVersion(program)
-	if err != nil {
-		return digest
-	}
-	return digest + " " + version
+	return s, nil
 }
 
 func fileDigest(path string) (string, error) {

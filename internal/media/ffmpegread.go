@@ -6,13 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"latentbeam/internal/system/process"
@@ -27,8 +25,8 @@ type piped struct {
 }
 
 // openFFmpeg starts the process. Where a rate is asked for, frames are resampled there, by the rule of
-// Frames. Interlaced video is deinterlaced: that it is, only its first frame says.
-func openFFmpeg(ctx context.Context, path string, o SourceOptions) (Source, error) {
+// Frames. Interlaced video is deinterlaced. Where the file does not say that it is, its first frame does.
+func openFFmpeg(ctx context.Context, path string, o SourceOptions, look Look) (Source, error) {
 	name := cmp.Or(o.FFmpeg, "ffmpeg")
 	program, err := exec.LookPath(name)
 	if err != nil {
@@ -38,14 +36,16 @@ func openFFmpeg(ctx context.Context, path string, o SourceOptions) (Source, erro
 	if o.Window != nil && o.FPS == 0 && o.Frames > 0 {
 		o.Frames += o.Window.Start // those before it come too
 	}
-	p, err := startFFmpeg(ctx, program, path, o, false)
-	if errors.Is(err, errInterlaced) {
-		tellInterlaced(path)
+	p, err := startFFmpeg(ctx, program, path, o, look.interlaced)
+	if errors.Is(err, errInterlaced) && !look.interlaced {
+		look.interlaced = true
+		look.Tell(path)
 		p, err = startFFmpeg(ctx, program, path, o, true)
 	}
 	if err != nil {
 		return nil, err
 	}
+	p.info.Aspect = look.aspect
 	if err := p.makeRoom(ctx, pipedBytes+planesBytes+rgbBytes); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
@@ -56,16 +56,6 @@ func openFFmpeg(ctx context.Context, path string, o SourceOptions) (Source, erro
 		}
 	}
 	return p, nil
-}
-
-// interlacedTold is set once a person knows of interlaced video.
-var interlacedTold atomic.Bool
-
-func tellInterlaced(path string) {
-	if interlacedTold.CompareAndSwap(false, true) {
-		slog.Warn("a video is interlaced: its two fields are made one frame (ffmpeg's bwdif), the frame rate stays; other such videos "+
-			"are not named", "file", path)
-	}
 }
 
 // startFFmpeg starts the process and reads the header of what it writes.

@@ -10,7 +10,8 @@ import (
 
 // Fitter resizes frames to a size and cuts out a part. Without a cut it is what Open-Sora's "resize_crop" does with its
 // training data (opensora/datasets, v1.2 and v1.3): frames fill the size and the middle is kept, of videos by bilinear
-// interpolation without smoothing, of single images by Pillow's bicubic filter. With a cut it is what the cut says.
+// interpolation without smoothing, of single images by Pillow's bicubic filter. With a cut it is what the cut says. Stored pixels that are not square are resampled
+// once, to what their frame is at the size at which it is shown.
 type Fitter struct {
 	from, to   [2]int // height and width
 	rows, cols []taps // of videos without a cut
@@ -26,11 +27,12 @@ type Fitter struct {
 func NewFitter(info SourceInfo, height, width int) (*Fitter, error) {
 	f := &Fitter{from: [2]int{info.Height, info.Width}, to: [2]int{height, width}}
 	var scaled [2]int
-	down, across := float64(height)/float64(info.Height), float64(width)/float64(info.Width)
+	shownW, shownH := info.shown()
+	down, across := float64(height)/float64(shownH), float64(width)/float64(shownW)
 	if down > across {
-		scaled = [2]int{height, int(math.RoundToEven(float64(info.Width) * down))}
+		scaled = [2]int{height, int(math.RoundToEven(float64(shownW) * down))}
 	} else {
-		scaled = [2]int{int(math.RoundToEven(float64(info.Height) * across)), width}
+		scaled = [2]int{int(math.RoundToEven(float64(shownH) * across)), width}
 	}
 	if err := f.check(info, scaled); err != nil {
 		return nil, err

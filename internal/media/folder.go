@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"image"
 	"image/color"
-	_ "image/jpeg" // formats of images
-	_ "image/png"
 	"io"
 	"os"
 	"path/filepath"
@@ -35,7 +33,7 @@ func openFolderOf(ctx context.Context, files []string, still bool) (Source, erro
 		return nil, err
 	}
 	defer f.Close()
-	config, _, err := image.DecodeConfig(f)
+	look, config, err := readConfig(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", filepath.Base(files[0]), err)
 	}
@@ -43,12 +41,31 @@ func openFolderOf(ctx context.Context, files []string, still bool) (Source, erro
 	if err = s.info.check(); err != nil {
 		return nil, err
 	}
-	perPixel := imageBytes
+	perPixel := max(imageBytes, codecs[look.format].bytes)
 	if still {
-		perPixel = decodedBytes(f, config)
+		perPixel = decodedBytes(f, look.format, config)
+	}
+	if look.turn > 1 {
+		perPixel += rgbBytes
 	}
 	s.release, err = s.info.hold(ctx, perPixel+rgbBytes)
 	return s, err
+}
+
+// readConfig reads the format of an image and the size at which it is shown.
+func readConfig(f *os.File) (l Look, c image.Config, err error) {
+	if l.format, err = formatOf(f); err != nil {
+		return l, c, err
+	}
+	if !l.format.isImage() {
+		return l, c, image.ErrFormat
+	}
+	l.turn = orientation(f, l.format)
+	c, err = l.format.decodeConfig(f)
+	if l.turn >= 5 {
+		c.Width, c.Height = c.Height, c.Width
+	}
+	return l, c, err
 }
 
 func (s *folder) Info() SourceInfo { return s.info }
@@ -84,7 +101,7 @@ func (s *folder) decode(rgb []byte, file string) error {
 		return err
 	}
 	defer f.Close()
-	config, _, err := image.DecodeConfig(f)
+	look, config, err := readConfig(f)
 	if err != nil {
 		return err
 	}
@@ -92,22 +109,37 @@ func (s *folder) decode(rgb []byte, file string) error {
 		return fmt.Errorf("the image has %dx%d pixels, the first of the folder %dx%d", config.Width, config.Height,
 			s.info.Width, s.info.Height)
 	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	m, _, err := image.Decode(f)
+	m, err := look.format.decodeImage(f)
 	if err != nil {
 		return err
 	}
-	fromImage(rgb, m)
+	size := m.Bounds()
+	stored := rgb
+	if look.turn > 1 {
+		stored = make([]byte, len(rgb))
+	}
+	if 3*size.Dx()*size.Dy() != len(rgb) {
+		return fmt.Errorf("the image has %dx%d pixels, its header says %dx%d", size.Dx(), size.Dy(), config.Width, config.Height)
+	}
+	fromImage(stored, m, look.format)
+	if look.turn > 1 {
+		turned(rgb, stored, size.Dx(), size.Dy(), look.turn)
+	}
 	return nil
 }
 
 // fromImage copies the colours of an image; how transparent they are is left out, as PIL's convert("RGB")
 // does.
-func fromImage(rgb []byte, m image.Image) {
-	if jpeg, ok := m.(*image.YCbCr); ok {
-		fromYCbCr(rgb, jpeg)
+func fromImage(rgb []byte, m image.Image, kind format) {
+	if transparent, ok := m.(*image.NYCbCrA); ok {
+		m = &transparent.YCbCr
+	}
+	if planes, ok := m.(*image.YCbCr); ok {
+		if kind == webpFormat {
+			fromVP8(rgb, planes)
+		} else {
+			fromYCbCr(rgb, planes)
+		}
 		return
 	}
 	b := m.Bounds()
@@ -122,28 +154,46 @@ func fromImage(rgb []byte, m image.Image) {
 
 func opaque(out []byte, m image.Image, x, y int) {
 	switch m := m.(type) {
+	case *image.Paletted:
+		c := color.Color(color.Black) // of what a damaged file names beyond its palette
+		if i := int(m.ColorIndexAt(x, y)); i < len(m.Palette) {
+			c = m.Palette[i]
+		}
+		opaqueColour(out, c)
 	case *image.NRGBA:
 		copy(out, m.Pix[m.PixOffset(x, y):][:3])
 	case *image.NRGBA64:
 		p := m.Pix[m.PixOffset(x, y):]
 		out[0], out[1], out[2] = p[0], p[2], p[4]
 	default:
-		r, g, b, a := m.At(x, y).RGBA()
-		if a > 0 && a < 0xffff {
-			r, g, b = r*0xffff/a, g*0xffff/a, b*0xffff/a
-		}
-		out[0], out[1], out[2] = byte(r>>8), byte(g>>8), byte(b>>8)
+		opaqueColour(out, m.At(x, y))
 	}
 }
 
+// opaqueColour writes a colour, however transparent it is.
+func opaqueColour(out []byte, c color.Color) {
+	if straight, ok := c.(color.NRGBA); ok { // of palettes too: those of png keep what is not seen
+		out[0], out[1], out[2] = straight.R, straight.G, straight.B
+		return
+	}
+	r, g, b, a := c.RGBA()
+	if a > 0 && a < 0xffff {
+		r, g, b = r*0xffff/a, g*0xffff/a, b*0xffff/a
+	}
+	out[0], out[1], out[2] = byte(r>>8), byte(g>>8), byte(b>>8)
+}
+
 // decodedBytes is how many bytes of a pixel the decoder of an image takes.
-func decodedBytes(f io.ReaderAt, c image.Config) int {
-	var head [32]byte
-	if _, err := f.ReadAt(head[:], 0); err != nil || string(head[1:4]) != "PNG" {
+func decodedBytes(f io.ReaderAt, kind format, c image.Config) int {
+	if kind == jpegFormat {
 		if isBaseline(f) {
 			return planesBytes
 		}
 		return imageBytes
+	}
+	var head [32]byte
+	if _, err := f.ReadAt(head[:], 0); err != nil || kind != pngFormat {
+		return max(1, codecs[kind].bytes)
 	}
 	bytes := 8
 	_, palette := c.ColorModel.(color.Palette)

@@ -32,7 +32,7 @@ func TestJPEG(t *testing.T) {
 			continue
 		}
 		got := make([]byte, 3*m.Bounds().Dx()*m.Bounds().Dy())
-		if fromImage(got, m); len(got) != len(c.RGB) {
+		if fromImage(got, m, jpegFormat); len(got) != len(c.RGB) {
 			t.Errorf("%s: %v", name, m.Bounds())
 			continue
 		}

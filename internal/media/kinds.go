@@ -14,7 +14,7 @@ const (
 
 var extensions = map[string][]string{
 	KindVideo: {".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".ts", ".mpg", ".mpeg", ".flv", ".gif", extY4M},
-	KindImage: {".png", ".jpg", ".jpeg", ".jfif", ".webp", ".bmp", ".tif", ".tiff"},
+	KindImage: imageExtensions,
 }
 
 // KindOf tells a video from an image by the extension of a file's name. It returns "" for other files.
@@ -29,4 +29,4 @@ func KindOf(name string) string {
 }
 
 // IsFrame reports whether a file is a frame of the folder that it lies in, by its extension.
-func IsFrame(name string) bool { return isImage(strings.ToLower(path.Ext(name))) }
+func IsFrame(name string) bool { return slices.Contains(frameImages, strings.ToLower(path.Ext(name))) }

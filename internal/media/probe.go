@@ -7,9 +7,7 @@ import (
 	"io"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 
 	"latentbeam/internal/media/mp4"
 )
@@ -63,13 +61,23 @@ func factsOf(ctx context.Context, path string, fps float64) (StreamInfo, error) 
 	if err != nil {
 		return StreamInfo{}, err
 	}
-	ext := strings.ToLower(filepath.Ext(path))
-	if !info.IsDir() && info.Mode().IsRegular() && ext != extY4M && !isImage(ext) {
-		t, err := timelineOf(ctx, path)
+	if info.Mode().IsRegular() {
+		look, err := LookAt(ctx, path)
 		if err != nil {
 			return StreamInfo{}, err
 		}
-		return t.facts(fps), nil
+		if look.format == otherFormat {
+			t, err := timelineOf(ctx, path)
+			if err != nil {
+				return StreamInfo{}, err
+			}
+			f := t.facts(fps)
+			f.Width, f.Height = look.shown(f.Width, f.Height)
+			if look.interlaced { // a frame depends on those before it
+				f.Keys = nil
+			}
+			return f, nil
+		}
 	}
 	src, err := openSource(ctx, path, SourceOptions{})
 	if err != nil {
@@ -77,7 +85,8 @@ func factsOf(ctx context.Context, path string, fps float64) (StreamInfo, error) 
 	}
 	defer src.Close()
 	i := src.Info()
-	f := StreamInfo{Width: i.Width, Height: i.Height, Still: i.Still}
+	f := StreamInfo{Still: i.Still}
+	f.Width, f.Height = i.shown()
 	n, err := src.Skip(math.MaxInt)
 	if err != nil {
 		return f, err

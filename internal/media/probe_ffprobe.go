@@ -20,10 +20,7 @@ import (
 // probed is what ffprobe writes.
 type probed struct {
 	Streams []struct {
-		Width, Height int
-		Sides         []struct {
-			Rotation float64
-		} `json:"side_data_list"`
+		streamFacts
 		Rate string `json:"avg_frame_rate"`
 	}
 	Packets []struct {
@@ -81,10 +78,8 @@ func readProbe(text []byte) (*timeline, error) {
 func (p *probed) timeline() (*timeline, error) {
 	s := p.Streams[0]
 	t := &timeline{Timeline: mp4.Timeline{Width: s.Width, Height: s.Height}, noSeek: true}
-	for _, side := range s.Sides {
-		if math.Mod(math.Abs(side.Rotation), 180) == 90 {
-			t.Width, t.Height = s.Height, s.Width
-		}
+	if s.turnedByAQuarter() {
+		t.Width, t.Height = s.Height, s.Width
 	}
 	for _, name := range seekable {
 		t.noSeek = t.noSeek && !slices.Contains(strings.Split(p.Format.Name, ","), name)

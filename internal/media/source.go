@@ -1,10 +1,13 @@
 package media
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -28,6 +31,8 @@ type Source interface {
 // SourceInfo describes the frames of a Source.
 type SourceInfo struct {
 	Width, Height int
+	// Aspect is the width of a pixel / its height as it is shown, a fraction; 0/0: 1.
+	Aspect [2]int
 	// RateNum / RateDen are the frames a second; 0 / 0 where nobody says it: of images, and of folders of them.
 	RateNum, RateDen int64
 	// Still is set for a single image.
@@ -56,8 +61,8 @@ const (
 	FolderFramesMax = 1 << 16
 )
 
-// OpenSource opens a video or an image: y4m, png and jpeg are read here, a folder of png and jpeg images is a
-// video of them in the order of their names, and everything else goes through ffmpeg.
+// OpenSource opens a video or an image, whatever its name: y4m and images are read here, a folder of images is a
+// video of them in natural order, and everything else goes through ffmpeg.
 func OpenSource(ctx context.Context, path string, o SourceOptions) (Source, error) {
 	s, err := openSource(ctx, path, o)
 	if err != nil {
@@ -71,22 +76,57 @@ func openSource(ctx context.Context, path string, o SourceOptions) (Source, erro
 	if err != nil {
 		return nil, err
 	}
-	ext := strings.ToLower(filepath.Ext(path))
 	switch {
 	case info.IsDir():
 		return openFolder(ctx, path)
 	case !info.Mode().IsRegular():
 		return nil, errors.New("not a regular file")
-	case ext == extY4M:
-		s, err := openY4M(ctx, path)
-		if errors.Is(err, errInterlaced) {
-			return openFFmpeg(ctx, path, o)
-		}
-		return s, err
-	case isImage(ext):
-		return openFolderOf(ctx, []string{path}, true)
 	}
-	return openFFmpeg(ctx, path, o)
+	look, err := LookAt(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	look.Tell(path)
+	switch {
+	case look.format.isImage():
+		return openFolderOf(ctx, []string{path}, true)
+	case look.format == y4mFormat && !look.interlaced:
+		return openY4M(ctx, path)
+	}
+	if err := look.refuse(path); err != nil {
+		return nil, err
+	}
+	return openFFmpeg(ctx, path, o, look)
+}
+
+// misnamed reports whether a file has the name of an image or of y4m, and first bytes of nothing that is known.
+func misnamed(name string, f io.ReaderAt) bool {
+	ext := strings.ToLower(filepath.Ext(name))
+	if ext != extY4M && !slices.Contains(imageExtensions, ext) {
+		return false
+	}
+	var head [headBytes]byte
+	n, _ := f.ReadAt(head[:], 0) // an empty file has none
+	return !isVideo(head[:n])
+}
+
+// refuse says what a misnamed file is not.
+func (l Look) refuse(path string) error {
+	if l.format != noFormat {
+		return nil
+	}
+	return fmt.Errorf("not a %s file: its first bytes are those of no image or video", strings.TrimPrefix(strings.ToLower(filepath.Ext(path)), "."))
+}
+
+// isVideo reports whether bytes begin a container that ffmpeg reads.
+func isVideo(head []byte) bool {
+	for start, at := range map[string]int{"ftyp": 4, "moov": 4, "mdat": 4, "wide": 4, "\x1aE\xdf\xa3": 0, "AVI ": 8, "G": 0, "FLV": 0,
+		"\x00\x00\x01\xba": 0, "\x00\x00\x01\xb3": 0, "GIF8": 0} {
+		if len(head) > at && strings.HasPrefix(string(head[at:]), start) {
+			return true
+		}
+	}
+	return false
 }
 
 const extY4M = ".y4m"
@@ -109,26 +149,84 @@ func (i SourceInfo) check() error {
 	return nil
 }
 
-// folderImages lists the png and jpeg files of a folder by name.
+// imageExtensions are the names of images in folders of frames.
+var imageExtensions = []string{".png", ".jpg", ".jpeg", ".jfif", ".webp", ".bmp", ".tif", ".tiff"}
+
+// frameImages are those of them that are frames where others are in the folder too: earlier versions knew only these.
+var frameImages = []string{".png", ".jpg", ".jpeg"}
+
+// FrameFiles chooses the frames of a folder from the names of its files, and brings them into the order in which they are shown:
+// png and jpeg, or where there are none the other images. Hidden files are none.
+func FrameFiles(names []string) (frames []string) {
+	for _, extensions := range [][]string{frameImages, imageExtensions} {
+		for _, name := range names {
+			if !Hidden(name) && slices.Contains(extensions, strings.ToLower(path.Ext(name))) {
+				frames = append(frames, name)
+			}
+		}
+		if len(frames) > 0 {
+			break
+		}
+	}
+	slices.SortFunc(frames, natural)
+	return frames
+}
+
+// Hidden reports whether a name is of a file that people do not see and did not make: ._clip.mp4 and .DS_Store of macOS, Thumbs.db of
+// Windows.
+func Hidden(name string) bool {
+	name = path.Base(name)
+	return strings.HasPrefix(name, ".") || strings.EqualFold(name, "Thumbs.db") || strings.EqualFold(name, "desktop.ini")
+}
+
+// natural compares names as people count: 2.png comes before 10.png. Equal numbers are compared by their bytes.
+func natural(a, b string) int {
+	whole := cmp.Compare(a, b)
+	digits := func(s string) int {
+		return len(s) - len(strings.TrimLeft(s, "0123456789"))
+	}
+	for a != "" && b != "" {
+		n, m := digits(a), digits(b)
+		if n == 0 || m == 0 {
+			if a[0] != b[0] {
+				return cmp.Compare(a[0], b[0])
+			}
+			a, b = a[1:], b[1:]
+			continue
+		}
+		x, y := strings.TrimLeft(a[:n], "0"), strings.TrimLeft(b[:m], "0")
+		if c := cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y)); c != 0 {
+			return c
+		}
+		a, b = a[n:], b[m:]
+	}
+	return cmp.Or(cmp.Compare(len(a), len(b)), whole)
+}
+
+// folderImages lists the frames of a folder in the order in which they are shown.
 func folderImages(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	var files []string
+	var names []string
 	for _, e := range entries {
-		if !e.IsDir() && isImage(strings.ToLower(filepath.Ext(e.Name()))) {
-			files = append(files, filepath.Join(dir, e.Name()))
+		if !e.IsDir() {
+			names = append(names, e.Name())
 		}
 	}
-	slices.Sort(files)
+	frames := FrameFiles(names)
 	switch {
-	case len(files) == 0:
-		return nil, errors.New("the folder holds no png or jpeg images; a folder is one video of such frames")
-	case len(files) > FolderFramesMax:
-		return nil, fmt.Errorf("the folder holds %d images, more than %d", len(files), FolderFramesMax)
+	case len(frames) == 0:
+		return nil, errors.New("the folder holds no png or jpeg images, nor webp, bmp or tiff; a folder is one video of such frames")
+	case len(frames) > FolderFramesMax:
+		return nil, fmt.Errorf("the folder holds %d images, more than %d", len(frames), FolderFramesMax)
+	case !slices.IsSorted(frames):
+		tellOnce("the frames of a folder are shown in the order of their numbers, "+frames[0]+" to "+frames[len(frames)-1]+
+			", which is not the order of their names as text", dir)
 	}
-	return files, nil
+	for i, name := range frames {
+		frames[i] = filepath.Join(dir, name)
+	}
+	return frames, nil
 }
-
-func isImage(ext string) bool { return ext == ".png" || ext == ".jpg" || ext == ".jpeg" }

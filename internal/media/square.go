@@ -24,10 +24,10 @@ func Square(ctx context.Context, path string, edge, crop int) ([]byte, error) {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
 	scaled := resize.Size{Width: edge, Height: edge}
-	if info.Height > info.Width { // the longer side is cut off to a whole number
-		scaled.Height = int(float64(edge*info.Height) / float64(info.Width))
+	if width, height := info.shown(); height > width { // the longer side is cut off to a whole number
+		scaled.Height = int(float64(edge*height) / float64(width))
 	} else {
-		scaled.Width = int(float64(edge*info.Width) / float64(info.Height))
+		scaled.Width = int(float64(edge*width) / float64(height))
 	}
 	if err := (SourceInfo{Width: scaled.Width, Height: scaled.Height}).check(); err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, err)

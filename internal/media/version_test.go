@@ -27,14 +27,15 @@ func TestDigestNamesTheDecoder(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "frames"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"a.webm", "a.y4m", "a.PNG", "frames/0.jpg"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("content"), 0o644); err != nil {
+	for name, content := range map[string]string{"a.webm": "content", "a.y4m": "YUV4MPEG2 W4 H4", "a.PNG": "\x89PNG\r\n\x1a\n",
+		"frames/0.jpg": "\xff\xd8\xff\xe0"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	digests := func() (out [4]string) {
 		for i, name := range []string{"a.webm", "a.y4m", "a.PNG", "frames"} {
-			d, err := Digest(filepath.Join(dir, name))
+			d, err := Digest(t.Context(), filepath.Join(dir, name))
 			if err != nil {
 				t.Fatal(err)
 			}

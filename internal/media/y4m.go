@@ -25,6 +25,7 @@ const (
 // BT.601, as this package writes them; the format itself cannot say.
 type y4m struct {
 	info                   SourceInfo
+	aspect                 [2]int // of a pixel, see Look
 	in                     *bufio.Reader
 	closer                 io.Closer
 	full                   bool // range
@@ -41,6 +42,7 @@ func openY4M(ctx context.Context, path string) (Source, error) {
 	}
 	s, err := newY4M(f)
 	if err == nil {
+		s.info.Aspect = s.aspect
 		err = s.makeRoom(ctx, planesBytes+rgbBytes)
 	}
 	if err != nil {
@@ -76,6 +78,8 @@ func newY4M(r io.ReadCloser) (*y4m, error) {
 			err = s.rate(value)
 		case 'I':
 			interlaced = value != "p" && value != "?"
+		case 'A':
+			s.aspect = aspectOf(value)
 		case 'C':
 			chroma = value
 		case 'X':

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"io"
 	"os"
 	"slices"
 
@@ -32,7 +33,11 @@ func ReadTimeline(path string) (t *Timeline, err error) {
 		return nil, err
 	}
 	defer file.Close()
-	data, err := findMoov(file)
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	data, err := findMoov(file, info.Size())
 	if err != nil {
 		return nil, err
 	}
@@ -99,13 +104,9 @@ func (t *Timeline) turn(tkhd []byte) error {
 }
 
 // findMoov reads the movie header, wherever it stands. A file of fragments is not plain.
-func findMoov(file *os.File) ([]byte, error) {
-	info, err := file.Stat()
-	if err != nil {
-		return nil, err
-	}
+func findMoov(file io.ReaderAt, length int64) ([]byte, error) {
 	var head [16]byte
-	for at := int64(0); at < info.Size(); {
+	for at := int64(0); at < length; {
 		if _, err := file.ReadAt(head[:], at); err != nil {
 			return nil, ErrNotPlain
 		}
@@ -114,7 +115,7 @@ func findMoov(file *os.File) ([]byte, error) {
 			size = int64(binary.BigEndian.Uint64(head[8:]))
 		}
 		known := kind == "ftyp" || kind == "moov" || kind == "wide" || kind == "free" || kind == "skip" || kind == "mdat"
-		if size < 8 || size > info.Size()-at || at == 0 && !known || kind == "moof" || kind == "moov" && size > maxMoov {
+		if size < 8 || size > length-at || at == 0 && !known || kind == "moof" || kind == "moov" && size > maxMoov {
 			return nil, ErrNotPlain
 		}
 		if kind == "moov" {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"sync"
 )
 
@@ -37,7 +38,8 @@ type Store struct {
 // Host is the store of this process.
 var Host Store
 
-var line = regexp.MustCompile(`^([0-9a-f]{32}) ([0-9a-f]{64})$`)
+// line is an id and a digest, or an id, a digest, a note and a full stop: a note that is cut off is none.
+var line = regexp.MustCompile(`^([0-9a-f]{32}) ([0-9a-f]{64}(?: [ -~]{1,200}\.)?)$`)
 
 // file is where the digest of an id is.
 func file(id string) (string, error) {
@@ -48,7 +50,7 @@ func file(id string) (string, error) {
 	return filepath.Join(root, "digests", id[:2]), err
 }
 
-// Recall returns the digest of an id of 32 hexadecimal digits, "" where it is not known.
+// Recall returns the digest of an id of 32 hexadecimal digits, with its note behind a space, "" where it is not known.
 func (s *Store) Recall(id string) string {
 	path, err := file(id)
 	if err != nil {
@@ -69,7 +71,7 @@ func (s *Store) load(path string) map[string]string {
 		defer f.Close()
 		for lines := bufio.NewScanner(f); lines.Scan(); {
 			if m := line.FindStringSubmatch(lines.Text()); m != nil {
-				known[m[1]] = m[2]
+				known[m[1]] = strings.TrimSuffix(m[2], ".")
 			}
 		}
 	}
@@ -80,7 +82,8 @@ func (s *Store) load(path string) map[string]string {
 	return known
 }
 
-// Remember notes the digest of an id. That it cannot be written costs time later, no more.
+// Remember notes the digest of an id; a note of printable ASCII may stand behind a space. That it cannot be written costs time later,
+// no more.
 func (s *Store) Remember(id, sha string) {
 	path, err := file(id)
 	if err != nil {
@@ -97,6 +100,9 @@ func (s *Store) Remember(id, sha string) {
 		return
 	}
 	if f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err == nil {
+		if strings.Contains(sha, " ") {
+			sha += "."
+		}
 		_, _ = fmt.Fprintf(f, "%s %s\n", id, sha)
 		_ = f.Close()
 	}

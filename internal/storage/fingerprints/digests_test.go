@@ -100,4 +100,17 @@ func TestStore(t *testing.T) {
 	if got := third.Recall(id); got != "" {
 		t.Errorf("a line that was cut off says %q", got)
 	}
+	noted := sha + " jpeg turn=6"
+	second.Remember(id, noted)
+	var fourth, fifth Store
+	if got := fourth.Recall(id); got != noted {
+		t.Errorf("a digest with a note is %q", got)
+	}
+	info, err := os.Stat(path)
+	if err == nil {
+		err = os.Truncate(path, info.Size()-int64(len(" turn=6.\n")))
+	}
+	if got := fifth.Recall(id); err != nil || got != "" {
+		t.Errorf("a note that was cut off says %q, %v", got, err)
+	}
 }

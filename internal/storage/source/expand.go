@@ -17,6 +17,7 @@ import (
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/config/document"
+	"latentbeam/internal/media"
 )
 
 // Expand finds the files of a list of locations and glob patterns: pattern by pattern, the files of a pattern sorted,
@@ -28,6 +29,12 @@ func Expand(ctx context.Context, patterns []string, most int) ([]string, error) 
 		matches, err := expand(ctx, pattern, most)
 		if err != nil {
 			return nil, err
+		}
+		matches = slices.DeleteFunc(matches, func(file string) bool { // as in a shell
+			return file != pattern && media.Hidden(file) && !media.Hidden(pattern)
+		})
+		if len(matches) == 0 {
+			return nil, document.NewError(document.Position{File: pattern}, "only hidden files match this pattern")
 		}
 		slices.Sort(matches)
 		for _, file := range matches {

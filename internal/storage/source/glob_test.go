@@ -120,3 +120,18 @@ func TestUnicodeForms(t *testing.T) {
 		}
 	}
 }
+
+// TestHiddenFiles: a pattern finds hidden files only if it names them.
+func TestHiddenFiles(t *testing.T) {
+	root := t.TempDir()
+	touch(t, root, "v/a.mp4", "v/._a.mp4", "v/.DS_Store", "v/Thumbs.db", "w/._a.mp4")
+	for pattern, want := range map[string]string{"v/*": "v/a.mp4", "v/*.mp4": "v/a.mp4", "v/._*": "v/._a.mp4", "v/.DS_Store": "v/.DS_Store"} {
+		found, err := Expand(t.Context(), []string{filepath.Join(root, pattern)}, 100)
+		if got := strings.ReplaceAll(strings.Join(found, " "), root+"/", ""); got != want || err != nil {
+			t.Errorf("%s: %s, %v; want %s", pattern, got, err, want)
+		}
+	}
+	if found, err := Expand(t.Context(), []string{root + "/w/*"}, 100); err == nil || !strings.Contains(err.Error(), "only hidden files") {
+		t.Errorf("%v, %v", found, err)
+	}
+}

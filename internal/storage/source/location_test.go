@@ -176,7 +176,7 @@ func TestMediaDigest(t *testing.T) {
 		for name, places := range map[string][]string{
 			"a.y4m": {root + "/a.y4m", web.URL + "/a.y4m"}, "frames": {root + "/frames", root + "/frames/"},
 		} {
-			want, err := media.Digest(filepath.Join(dir, name))
+			want, err := media.Digest(t.Context(), filepath.Join(dir, name))
 			must(t, err)
 			for _, at := range places {
 				for range 2 {

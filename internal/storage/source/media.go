@@ -2,11 +2,12 @@ package source
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"slices"
 	"strings"
 
@@ -69,12 +70,13 @@ func MediaDigest(ctx context.Context, at string) (string, error) {
 		return m.digest(ctx)
 	}
 	if !IsAddress(at) {
-		return media.Digest(at)
+		return media.Digest(ctx, at)
 	}
-	e, err := fileEntry(ctx, at)
-	if err == nil {
-		if sha := fingerprints.Host.Recall(e.id()); sha != "" {
-			return media.Decoded(sha, e.items[0].name), nil
+	id := ""
+	if e, err := fileEntry(ctx, at); err == nil {
+		id = lookID(e.id())
+		if digest, known := recallLook(id, at); known {
+			return digest, nil
 		}
 	}
 	l, err := Media(ctx, at)
@@ -82,10 +84,38 @@ func MediaDigest(ctx context.Context, at string) (string, error) {
 		return "", err
 	}
 	defer l.Release()
-	if l.sha != "" {
-		return media.Decoded(l.sha, l.Path), nil
+	if l.sha == "" {
+		return media.Digest(ctx, l.Path)
 	}
-	return media.Digest(l.Path)
+	look, err := media.LookAt(ctx, l.Path)
+	if err != nil {
+		return "", l.Named(err)
+	}
+	return rememberLook(id, at, l.sha, look), nil
+}
+
+// lookID is the id of a digest with a look behind it, which earlier versions did not have.
+func lookID(id string) string {
+	sum := sha256.Sum256([]byte("look 1 " + id))
+	return hex.EncodeToString(sum[:16])
+}
+
+// recallLook returns the digest of the media at a location, where the host remembers it.
+func recallLook(id, at string) (digest string, known bool) {
+	sha, text, _ := strings.Cut(fingerprints.Host.Recall(id), " ")
+	look, known := media.LookFrom(text)
+	if !known {
+		return "", false
+	}
+	look.Tell(Shown(at))
+	return sha + look.Behind(), true
+}
+
+// rememberLook returns the digest of the media at a location. The host remembers it under id; "": it does not.
+func rememberLook(id, at, sha string, look media.Look) string {
+	fingerprints.Host.Remember(id, sha+" "+look.String())
+	look.Tell(Shown(at))
+	return sha + look.Behind()
 }
 
 // fileEntry finds a single file.
@@ -122,9 +152,6 @@ func file(ctx context.Context, at string) (Local, error) {
 	return Local{Path: c.path(name), sha: sha, release: c.release}, nil
 }
 
-// frameExtensions are those of the images in a folder of frames.
-var frameExtensions = []string{".png", ".jpg", ".jpeg"}
-
 // folder copies the images below a prefix to this host. They are one video.
 func folder(ctx context.Context, at string) (Local, error) {
 	p, err := parse(ctx, at, config.BucketSchemes)
@@ -134,28 +161,32 @@ func folder(ctx context.Context, at string) (Local, error) {
 	if p.key != "" {
 		p.key = strings.TrimSuffix(p.key, "/") + "/"
 	}
-	e, others := cachedCopy{server: p.server, kind: kindFiles, address: p.String()}, 0
+	e, found, names := cachedCopy{server: p.server, kind: kindFiles, address: p.String()}, map[string]item{}, []string(nil)
 	for o, err := range p.server.Objects(ctx, p.key, true) {
 		if err != nil {
 			return Local{}, err
 		}
 		name := strings.TrimPrefix(o.Key, p.key)
-		if !slices.Contains(frameExtensions, strings.ToLower(path.Ext(name))) {
-			others++
-			continue
+		found[name], names = item{name, o}, append(names, name)
+		if len(names) > 2*media.FolderFramesMax {
+			return Local{}, fmt.Errorf("read %s: the folder holds more than %d files", at, 2*media.FolderFramesMax)
 		}
+	}
+	frames := media.FrameFiles(names)
+	switch {
+	case len(names) == 0:
+		return Local{}, &fs.PathError{Op: "read", Path: at, Err: fs.ErrNotExist}
+	case len(frames) == 0:
+		return Local{}, fmt.Errorf("read %s: it holds no png or jpeg images; a folder is one video of such frames", at)
+	case len(frames) > media.FolderFramesMax:
+		return Local{}, fmt.Errorf("read %s: the folder holds more than %d images", at, media.FolderFramesMax)
+	}
+	slices.Sort(frames) // the copy has always been named by them in this order
+	for _, name := range frames {
 		if err := store.CheckName(name); err != nil {
 			return Local{}, fmt.Errorf("read %s: %w", at, err)
 		}
-		if e.items = append(e.items, item{name, o}); len(e.items) > media.FolderFramesMax {
-			return Local{}, fmt.Errorf("read %s: the folder holds more than %d images", at, media.FolderFramesMax)
-		}
-	}
-	switch {
-	case len(e.items) == 0 && others == 0:
-		return Local{}, &fs.PathError{Op: "read", Path: at, Err: fs.ErrNotExist}
-	case len(e.items) == 0:
-		return Local{}, fmt.Errorf("read %s: it holds no png or jpeg images; a folder is one video of such frames", at)
+		e.items = append(e.items, found[name])
 	}
 	c, err := e.obtain(ctx)
 	return Local{Path: c.path(""), release: c.release}, err

@@ -17,7 +17,7 @@ import (
 	"strings"
 
 	"latentbeam/internal/media"
-	"latentbeam/internal/storage/fingerprints"
+	"latentbeam/internal/storage/store"
 	"latentbeam/internal/system"
 	"latentbeam/schemas/fault"
 )
@@ -75,7 +75,7 @@ func Shown(at string) string {
 var ReadCell func(m Member) ([]byte, error)
 
 // content opens a member. It is nil where only a path stands in the place of the content.
-func (m Member) content(ctx context.Context) (io.ReadCloser, error) {
+func (m Member) content(ctx context.Context) (store.Reader, error) {
 	if m.Column != "" {
 		if ReadCell == nil {
 			return nil, errors.New("this program reads no parquet")
@@ -84,7 +84,7 @@ func (m Member) content(ctx context.Context) (io.ReadCloser, error) {
 		if data == nil || err != nil {
 			return nil, err
 		}
-		return io.NopCloser(bytes.NewReader(data)), nil
+		return memberReader{bytes.NewReader(data), io.NopCloser(nil)}, nil
 	}
 	file, err := Open(ctx, m.File)
 	if err != nil {
@@ -94,23 +94,18 @@ func (m Member) content(ctx context.Context) (io.ReadCloser, error) {
 		_ = file.Close()
 		return nil, fmt.Errorf("bytes %d to %d are not in the file, it has %d; has it changed?", m.Offset, m.Offset+m.Size, file.Size())
 	}
-	return struct {
-		io.Reader
-		io.Closer
-	}{io.NewSectionReader(file, m.Offset, m.Size), file}, nil
+	return memberReader{io.NewSectionReader(file, m.Offset, m.Size), file}, nil
 }
 
-// ext is the extension by which a member is read: of its name, else what its first bytes say.
-func (m Member) ext(head []byte) string {
-	if ext := path.Ext(m.Name); ext != "" {
-		return strings.ToLower(ext)
-	}
-	for start, ext := range map[string]string{"\x89PNG": ".png", "\xff\xd8\xff": ".jpg", "YUV4MPEG2": ".y4m"} {
-		if bytes.HasPrefix(head, []byte(start)) {
-			return ext
-		}
-	}
-	return ""
+// memberReader is the bytes of a member as a store.Reader.
+type memberReader struct {
+	sized
+	io.Closer
+}
+
+type sized interface {
+	io.ReaderAt
+	Size() int64
 }
 
 // checkNamed is an error about a cell that holds neither bytes nor a path: its name was made of its row.
@@ -137,16 +132,12 @@ func (m Member) copy(ctx context.Context) (Local, error) {
 		return Media(ctx, m.Name)
 	}
 	defer r.Close()
-	head, rest, err := peek(r)
-	if err != nil {
-		return Local{}, m.named(err)
-	}
-	f, err := system.TempFile(system.Media, m.ext(head))
+	f, err := system.TempFile(system.Media, strings.ToLower(path.Ext(m.Name)))
 	if err != nil {
 		return Local{}, fault.TryAgain(err)
 	}
 	l := Local{Path: f.Name(), shown: Shown(m.String()), release: func() { os.Remove(f.Name()) }}
-	_, err = io.Copy(f, rest)
+	_, err = io.Copy(f, io.NewSectionReader(r, 0, r.Size()))
 	var disk *os.PathError
 	if errors.As(err, &disk) && disk.Path == f.Name() {
 		err = fault.TryAgain(err)
@@ -158,7 +149,8 @@ func (m Member) copy(ctx context.Context) (Local, error) {
 	return l, nil
 }
 
-// digest is that of a file with the member's content.
+// digest is that of a file with the member's content. A member of a bucket's tar is copied for it, since looking at a file takes many
+// short reads.
 func (m Member) digest(ctx context.Context) (string, error) {
 	id := ""
 	if IsAddress(m.File) {
@@ -167,10 +159,23 @@ func (m Member) digest(ctx context.Context) (string, error) {
 			return "", m.named(rowsOwn(err))
 		}
 		sum := sha256.Sum256([]byte(e.id() + m.String()[len(m.File):]))
-		id = hex.EncodeToString(sum[:16])
-		if known := fingerprints.Host.Recall(id); known != "" && path.Ext(m.Name) != "" {
-			return media.Decoded(known, m.ext(nil)), nil
+		id = lookID(hex.EncodeToString(sum[:16]))
+		if digest, known := recallLook(id, m.String()); known {
+			return digest, nil
 		}
+		l, err := m.copy(ctx)
+		if err != nil {
+			return "", rowsOwn(err)
+		}
+		defer l.Release()
+		if l.shown == "" { // a path in the place of the content
+			return MediaDigest(ctx, m.Name)
+		}
+		digest, err := media.Sum(ctx, l.Path)
+		if err != nil {
+			return "", l.Named(err)
+		}
+		return rememberLook(id, m.String(), digest.SHA256, digest.Look), nil
 	}
 	r, err := m.content(ctx)
 	if err != nil {
@@ -183,29 +188,20 @@ func (m Member) digest(ctx context.Context) (string, error) {
 		return MediaDigest(ctx, m.Name)
 	}
 	defer r.Close()
-	head, rest, err := peek(r)
 	sum := sha256.New()
-	if err == nil {
-		_, err = io.Copy(sum, rest)
+	if _, err := io.Copy(sum, io.NewSectionReader(r, 0, r.Size())); err != nil {
+		return "", m.named(err)
 	}
+	c := media.Content{ReaderAt: r, Size: r.Size(), Name: m.Name, Local: func() (string, func(), error) {
+		l, err := m.copy(ctx)
+		return l.Path, l.Release, err
+	}}
+	look, err := c.Look(ctx)
 	if err != nil {
 		return "", m.named(err)
 	}
-	sha := hex.EncodeToString(sum.Sum(nil))
-	if id != "" {
-		fingerprints.Host.Remember(id, sha)
-	}
-	return media.Decoded(sha, m.ext(head)), nil
-}
-
-// peek returns the first bytes of a reader, and a reader of all of them.
-func peek(r io.Reader) (head []byte, all io.Reader, err error) {
-	head = make([]byte, 16)
-	n, err := io.ReadFull(r, head)
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		err = nil
-	}
-	return head[:n], io.MultiReader(bytes.NewReader(head[:n]), r), err
+	look.Tell(Shown(m.String()))
+	return hex.EncodeToString(sum.Sum(nil)) + look.Behind(), nil
 }
 
 // named says in an error which member it is about. The error's class stays.

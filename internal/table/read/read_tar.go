@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"latentbeam/internal/config/document"
+	"latentbeam/internal/media"
 	"latentbeam/internal/storage/source"
 	"latentbeam/internal/storage/store"
 	"latentbeam/internal/table/pages"
@@ -35,11 +36,6 @@ type tarReader struct {
 	seed  maphash.Seed
 	seen  map[uint64]struct{} // keys of the samples so far
 }
-
-// mediaKinds tells videos from images by the extension of a member.
-var mediaKinds = map[string]string{".mp4": "video", ".m4v": "video", ".mov": "video", ".mkv": "video", ".webm": "video", ".avi": "video",
-	".ts": "video", ".mpg": "video", ".mpeg": "video", ".flv": "video", ".gif": "video", ".y4m": "video",
-	".png": "image", ".jpg": "image", ".jpeg": "image"}
 
 func openTar(at string, names names) (rowReader, error) {
 	pos := document.Position{File: at}
@@ -120,7 +116,7 @@ func (r *tarReader) next(raw *rawRow) error {
 		name := r.head.Name
 		ext := strings.ToLower(path.Ext(name))
 		members = append(members, name)
-		switch found := mediaKinds[ext]; {
+		switch found := media.KindOf(ext); {
 		case ext == ".txt":
 			r.caption(raw)
 		case ext == ".json":

@@ -1,0 +1,233 @@
+package media
+
+import (
+	"bytes"
+	"compress/zlib"
+	"encoding/binary"
+	"encoding/hex"
+	"io"
+	"regexp"
+	"strings"
+)
+
+// maxMetadata bounds a block of metadata that is looked into, in bytes.
+const maxMetadata = 16 << 20
+
+// orientation is how an image is to be turned to be seen upright, 1 (as it is stored) to 8: Exif's tag, else that of XMP, as Pillow's
+// exif_transpose finds them.
+func orientation(f io.ReaderAt, kind format) int {
+	var m metadata
+	switch kind {
+	case jpegFormat:
+		m = jpegMetadata(f)
+	case pngFormat:
+		m = pngMetadata(f)
+	case webpFormat:
+		m = webpMetadata(f)
+	case tiffFormat:
+		o, _, _ := tiffTag(f, tagOrientation)
+		_, at, n := tiffTag(f, tagXMP)
+		return upright(o, part(f, at, n))
+	}
+	o, _, _ := tiffTag(bytes.NewReader(m.exif), tagOrientation)
+	return upright(o, m.xmp)
+}
+
+// metadata are the blocks of an image that may say how it is turned.
+type metadata struct {
+	exif []byte // a tiff
+	xmp  []byte
+}
+
+var xmpOrientation = regexp.MustCompile(`tiff:Orientation(?:="|>)([1-8])`)
+
+// upright takes the orientation of Exif, else the one of XMP, else 1.
+func upright(exif int, xmp []byte) int {
+	if exif == 0 {
+		if found := xmpOrientation.FindSubmatch(xmp); found != nil {
+			exif = int(found[1][0] - '0')
+		}
+	}
+	if exif < 1 || exif > 8 {
+		return 1
+	}
+	return exif
+}
+
+// part reads n bytes; nil: they are not there, or too many.
+func part(f io.ReaderAt, at, n int64) []byte {
+	if n < 0 || n > maxMetadata || at < 0 {
+		return nil
+	}
+	b, err := io.ReadAll(io.NewSectionReader(f, at, n)) // grows with what is there
+	if err != nil || int64(len(b)) < n {
+		return nil
+	}
+	return b
+}
+
+// jpegMetadata looks at the segments before the pixels (ITU T.81, B.1.1.3).
+func jpegMetadata(f io.ReaderAt) (m metadata) {
+	const longest = 1 << 10 // list of segments
+	at := int64(2)
+	for range longest {
+		head := part(f, at, 4)
+		switch {
+		case head == nil || head[0] != 0xff || head[1] == 0xda || head[1] == 0xd9:
+			return m
+		case head[1] == 0xff: // fill
+			at++
+			continue
+		}
+		size := int64(binary.BigEndian.Uint16(head[2:]))
+		if head[1] == 0xe1 && size > 2 {
+			m.take(part(f, at+4, size-2))
+		}
+		at += 2 + size
+	}
+	return m
+}
+
+// take keeps what an application segment of a jpeg, or a chunk in its form, holds. The first of each counts.
+func (m *metadata) take(segment []byte) {
+	if exif, found := bytes.CutPrefix(segment, []byte("Exif\x00\x00")); found && m.exif == nil {
+		m.exif = exif
+	}
+	if xmp, found := bytes.CutPrefix(segment, []byte("http://ns.adobe.com/xap/1.0/\x00")); found && m.xmp == nil {
+		m.xmp = xmp
+	}
+}
+
+// pngMetadata looks at the chunks: eXIf, XMP as a text, and what ImageMagick writes, Exif as a text in hex.
+func pngMetadata(f io.ReaderAt) (m metadata) {
+	const longest = 1 << 16 // list of chunks
+	at := int64(8)
+	for range longest {
+		head := part(f, at, 8)
+		if head == nil || string(head[4:]) == "IEND" {
+			return m
+		}
+		size := int64(binary.BigEndian.Uint32(head))
+		switch string(head[4:]) {
+		case "eXIf":
+			m.exif = bytes.TrimPrefix(part(f, at+8, size), []byte("Exif\x00\x00"))
+		case "iTXt", "zTXt", "tEXt":
+			m.text(string(head[4:]), part(f, at+8, size))
+		}
+		at += 12 + size
+	}
+	return m
+}
+
+// text keeps what a text of a png holds.
+func (m *metadata) text(kind string, chunk []byte) {
+	name, body, _ := bytes.Cut(chunk, []byte{0})
+	packed := kind == "zTXt"
+	switch {
+	case packed && len(body) > 0:
+		body = body[1:]
+	case kind == "iTXt" && len(body) > 2:
+		packed = body[0] != 0
+		parts := bytes.SplitN(body[2:], []byte{0}, 3)
+		body = parts[len(parts)-1]
+	}
+	if packed {
+		r, err := zlib.NewReader(bytes.NewReader(body))
+		if err != nil {
+			return
+		}
+		body, _ = io.ReadAll(io.LimitReader(r, maxMetadata)) // what is there of it
+	}
+	switch string(name) {
+	case "XML:com.adobe.xmp":
+		m.xmp = body
+	case "Raw profile type exif": // name, length and hex, a line each and more
+		lines := strings.SplitN(strings.TrimSpace(string(body)), "\n", 3)
+		if raw, err := hex.DecodeString(strings.Join(strings.Fields(lines[len(lines)-1]), "")); err == nil && m.exif == nil {
+			m.exif = bytes.TrimPrefix(raw, []byte("Exif\x00\x00"))
+		}
+	}
+}
+
+// webpMetadata looks at the chunks.
+func webpMetadata(f io.ReaderAt) (m metadata) {
+	const longest = 1 << 10 // list of chunks
+	at := int64(12)
+	for range longest {
+		head := part(f, at, 8)
+		if head == nil {
+			return m
+		}
+		size := int64(binary.LittleEndian.Uint32(head[4:]))
+		switch string(head[:4]) {
+		case "EXIF":
+			m.exif = bytes.TrimPrefix(part(f, at+8, size), []byte("Exif\x00\x00"))
+		case "XMP ":
+			m.xmp = part(f, at+8, size)
+		}
+		at += 8 + size + size%2
+	}
+	return m
+}
+
+// Tags of a tiff's directory.
+const (
+	tagCompression = 259
+	tagPhotometric = 262
+	tagOrientation = 274
+	tagXMP         = 700
+)
+
+// tiffTag returns the first number of a tag of the first directory of a tiff, 0 where it is not there, and where more of it would be.
+func tiffTag(f io.ReaderAt, tag uint16) (value int, at, count int64) {
+	head := part(f, 0, 8)
+	if head == nil {
+		return 0, 0, 0
+	}
+	var order binary.ByteOrder = binary.LittleEndian
+	if string(head[:2]) == "MM" {
+		order = binary.BigEndian
+	} else if string(head[:2]) != "II" {
+		return 0, 0, 0
+	}
+	directory := int64(order.Uint32(head[4:]))
+	n := part(f, directory, 2)
+	if n == nil {
+		return 0, 0, 0
+	}
+	const entry, long = 12, 4
+	entries, _ := io.ReadAll(io.NewSectionReader(f, directory+2, entry*int64(order.Uint16(n)))) // those that are there
+	for ; len(entries) >= entry; entries = entries[entry:] {
+		if order.Uint16(entries) != tag {
+			continue
+		}
+		if value = int(order.Uint16(entries[8:])); order.Uint16(entries[2:]) == long {
+			value = int(order.Uint32(entries[8:]))
+		}
+		return value, int64(order.Uint32(entries[8:])), int64(order.Uint32(entries[4:]))
+	}
+	return 0, 0, 0
+}
+
+// turned copies a frame of w x h stored pixels so that it is upright, as an orientation says. Those from 5 on swap the sides.
+func turned(dst, src []byte, w, h, o int) {
+	outW, outH := w, h
+	if o >= 5 {
+		outW, outH = h, w
+	}
+	for y := range outH {
+		for x := range outW {
+			sx, sy := x, y
+			if o >= 5 {
+				sx, sy = y, x
+			}
+			if o == 2 || o == 3 || o == 7 || o == 8 { // mirrored left and right in the stored image
+				sx = w - 1 - sx
+			}
+			if o == 3 || o == 4 || o == 6 || o == 7 {
+				sy = h - 1 - sy
+			}
+			copy(dst[3*(y*outW+x):][:3], src[3*(sy*w+sx):][:3])
+		}
+	}
+}

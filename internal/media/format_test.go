@@ -1,0 +1,165 @@
+package media
+
+import (
+	"bytes"
+	"compress/zlib"
+	"encoding/json"
+	"image"
+	"image/color/palette"
+	"image/gif"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestImagesAreThoseOfPillow: images of all formats, without an extension, have the size and the colours that Pillow shows, upright.
+func TestImagesAreThoseOfPillow(t *testing.T) {
+	text, err := os.ReadFile("testdata/images.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(text, &all); err != nil {
+		t.Fatal(err)
+	}
+	for name, entry := range all {
+		if name == "_about" {
+			continue
+		}
+		var c struct {
+			File, RGB     []byte
+			Width, Height int
+		}
+		if err := json.Unmarshal(entry, &c); err != nil {
+			t.Fatal(err)
+		}
+		packed, err := zlib.NewReader(bytes.NewReader(c.RGB))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := io.ReadAll(packed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := OpenSource(t.Context(), write(t, "image", c.File), SourceOptions{})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if i := s.Info(); i.Width != c.Width || i.Height != c.Height || !i.Still {
+			t.Errorf("%s: %+v, want an image of %dx%d", name, i, c.Width, c.Height)
+			continue
+		}
+		got := make([]byte, len(want))
+		if err := s.Next(got); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		s.Close()
+		most := 0
+		if strings.HasSuffix(name, ".jpg") {
+			most = 3 // another inverse transform
+		}
+		for i, v := range got {
+			if d := int(v) - int(want[i]); d < -most || d > most {
+				t.Errorf("%s: %d at %d,%d, want %d", name, v, i/3%c.Width, i/3/c.Width, want[i])
+				break
+			}
+		}
+	}
+}
+
+// TestKeysOfImages: what earlier versions read in another way has more than the digest of its content in keys; what they read as it is
+// read now has not, and neither have two names of one content.
+func TestKeysOfImages(t *testing.T) {
+	text, err := os.ReadFile("testdata/images.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(text, &all); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"exif-1.jpg": "", "exif-6.jpg": " turn=6", "exif-3.png": " turn=3", "lossy-odd.webp": " decoded=webp",
+		"exif-5.webp": " decoded=webp turn=5", "rgb.bmp": " decoded=bmp", "gray.tiff": " decoded=tiff", "one-frame.gif": " decoded=gif",
+	} {
+		var c struct{ File []byte }
+		if err := json.Unmarshal(all[name], &c); err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range []string{name, "image.mp4"} {
+			digest, err := Digest(t.Context(), write(t, file, c.File))
+			if err != nil || digest[64:] != want {
+				t.Errorf("%s as %s: %q, %v; want %q", name, file, digest, err, want)
+			}
+		}
+	}
+}
+
+// TestLookText: what a look says is read again.
+func TestLookText(t *testing.T) {
+	for _, l := range []Look{{format: pngFormat}, {format: jpegFormat, turn: 6}, {format: y4mFormat, aspect: [2]int{4, 3}, interlaced: true},
+		{format: otherFormat, transfer: PQ, aspect: [2]int{16, 11}}} {
+		if got, ok := LookFrom(l.String()); !ok || got != l {
+			t.Errorf("%q is read as %+v, %v", l, got, ok)
+		}
+	}
+	for _, text := range []string{"", "jpeg turn", "jpeg turn=x", "heic", "png shiny"} {
+		if l, ok := LookFrom(text); ok {
+			t.Errorf("%q is a look: %+v", text, l)
+		}
+	}
+}
+
+// TestUnreadImages: kinds of images that are not read are named, with what to do.
+func TestUnreadImages(t *testing.T) {
+	animated := append([]byte("RIFF\x00\x01\x00\x00WEBPVP8X\x0a\x00\x00\x00\x02\x00\x00\x00\x0f\x00\x00\x0f\x00\x00"), make([]byte, 100)...)
+	packed := append([]byte("BM\x00\x01\x00\x00\x00\x00\x00\x00\x36\x00\x00\x00\x28\x00\x00\x00\x04\x00\x00\x00\x04\x00\x00\x00\x01\x00\x08\x00\x01"),
+		make([]byte, 100)...)
+	for want, data := range map[string][]byte{"an animated webp is not read": animated, "a bmp of a kind that is not read": packed} {
+		if _, err := OpenSource(t.Context(), write(t, "x", data), SourceOptions{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// TestGIFFrames: a gif of two frames is a video.
+func TestGIFFrames(t *testing.T) {
+	frame := image.NewPaletted(image.Rect(0, 0, 8, 8), palette.WebSafe)
+	for n := 1; n < 4; n++ {
+		g := &gif.GIF{Image: slices.Repeat([]*image.Paletted{frame}, n), Delay: make([]int, n)}
+		var b bytes.Buffer
+		if err := gif.EncodeAll(&b, g); err != nil {
+			t.Fatal(err)
+		}
+		kind, err := formatOf(bytes.NewReader(b.Bytes()))
+		if got := gifFrames(bytes.NewReader(b.Bytes()), 9); got != n || err != nil || (kind == gifFormat) != (n == 1) {
+			t.Errorf("%d frames are counted as %d, as %s, %v", n, got, kind, err)
+		}
+	}
+}
+
+// TestFrameFiles: frames come as people count them, without hidden files; other images only where there is no png or jpeg.
+func TestFrameFiles(t *testing.T) {
+	for _, c := range []struct{ names, want string }{
+		{"1.png 10.png 2.png ._1.png .DS_Store Thumbs.db", "1.png 2.png 10.png"},
+		{"0001.png 0002.png 0010.png", "0001.png 0002.png 0010.png"},
+		{"f9.jpg f10.jpg f09.jpg", "f09.jpg f9.jpg f10.jpg"},
+		{"a-2-10.jpg a-2-9.jpg a-10-1.jpg", "a-2-9.jpg a-2-10.jpg a-10-1.jpg"},
+		{"b.PNG a.jpeg cover.webp note.txt", "a.jpeg b.PNG"},
+		{"2.webp 1.webp 1.txt", "1.webp 2.webp"},
+		{"99999999999999999999998.png 99999999999999999999999.png 1.png", "1.png 99999999999999999999998.png 99999999999999999999999.png"},
+		{"", ""},
+	} {
+		if got := strings.Join(FrameFiles(strings.Fields(c.names)), " "); got != c.want {
+			t.Errorf("%s: %s, want %s", c.names, got, c.want)
+		}
+	}
+	for name, want := range map[string]bool{"._a.mp4": true, "a/.DS_Store": true, ".a/b.mp4": false, "a.mp4": false, "THUMBS.DB": true} {
+		if Hidden(name) != want {
+			t.Errorf("%s: %v", name, !want)
+		}
+	}
+}
