@@ -185,7 +185,7 @@ func (j *Job) open() error {
 
 func (j *Job) rules(class string) (keys.Rules, error) {
 	r := keys.Rules{
-		Defaults: j.host.Defaults, Input: host.SourceKind(j.Config), Steps: j.host.Steps, Class: class,
+		Defaults: j.host.Defaults, Naming: stages.NamingOf(j.host.Steps), Input: host.SourceKind(j.Config), Steps: j.host.Steps, Class: class,
 		OneScale: !j.Config.ScalesApart(), Shard: j.Opts.Shard, Shards: j.Opts.Shards, Contents: &j.contents,
 	}
 	if seed := j.Config.Defaults.Seed; seed != nil {

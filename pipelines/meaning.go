@@ -27,7 +27,7 @@ type meaning struct {
 }
 
 // meanings lists what has changed. A change to come is a function here, which returns false for jobs that it does not concern.
-var meanings = []func(*Job) (meaning, bool){(*Job).columnMeaning}
+var meanings = []func(*Job) (meaning, bool){(*Job).columnMeaning, (*Job).ratioMeaning}
 
 // columnMeaning is about columns that earlier releases carried and this one takes, or the reverse.
 func (j *Job) columnMeaning() (meaning, bool) {
@@ -68,6 +68,30 @@ func (j *Job) columnMeaning() (meaning, bool) {
 	}
 	return meaning{about: strings.Join(about, "; "), keep: "columns: {" + strings.Join(pairs, ", ") + "} (under input)",
 		restore: func(r *input.Reading) { r.Input.Columns = columns }}, true
+}
+
+// ratioMeaning is about sizes by name: earlier releases read them as Open-Sora does, for all models.
+func (j *Job) ratioMeaning() (meaning, bool) {
+	naming, d := j.input.Reading().Naming, j.input.Reading().Defaults
+	inTable := slices.ContainsFunc(j.input.Columns(), func(u read.Use) bool {
+		return u.Purpose == read.Parameter && (u.Field == "aspect_ratio" || u.Field == "resolution")
+	})
+	if naming != nil && naming.HeightFirst || d.Resolution == "" && d.AspectRatio == "" && !inTable {
+		return meaning{}, false
+	}
+	m := meaning{about: "an aspect_ratio is width:height for this model, and sizes by name are those of its family",
+		keep:    "write the aspect_ratio of the table's rows the other way round, as 9:16 for 16:9, or height and width",
+		restore: func(r *input.Reading) { r.Naming = schemas.OpenSora }}
+	if h, w, err := schemas.OpenSora.Size(d.Resolution, d.AspectRatio); err == nil {
+		m.keep = fmt.Sprintf("height: %d and width: %d in place of resolution and aspect_ratio (under defaults)", h, w)
+		if a, b, named := strings.Cut(d.AspectRatio, ":"); named {
+			other := b + ":" + a
+			if nh, nw, err := naming.Size(d.Resolution, other); err == nil && nh == h && nw == w {
+				m.keep = fmt.Sprintf("aspect_ratio: %q (under defaults)", other)
+			}
+		}
+	}
+	return m, true
 }
 
 // changed says which rows of a plan were done under earlier meanings, and how to keep them.
@@ -122,7 +146,7 @@ func (j *Job) changedMeanings(ctx context.Context, p Plan) (changed, error) {
 // doneAs counts the new rows whose earlier meaning the output has done. Both readings give the rows of a place in the input
 // one after the other, so they are compared place by place.
 func (j *Job) doneAs(ctx context.Context, restored []meaning) (rows int64, err error) {
-	reading := j.input.Reading(j.host.Defaults)
+	reading := j.input.Reading()
 	for _, m := range restored {
 		m.restore(&reading)
 	}
@@ -131,7 +155,7 @@ func (j *Job) doneAs(ctx context.Context, restored []meaning) (rows int64, err e
 		return 0, nil //nolint:nilerr // what cannot be read in this way made no output
 	}
 	rules := j.engine.Rules
-	rules.Defaults = reading.Defaults
+	rules.Defaults, rules.Naming = reading.Defaults, reading.Naming
 	earlier, stop := iter.Pull2(places(keyedBy(ctx, source, &rules, false)))
 	defer stop()
 	settled := j.engine.Ledger.Cursor()

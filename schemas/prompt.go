@@ -28,7 +28,7 @@ type PromptRow struct {
 	GuidanceScale      *float64 `json:"guidance_scale,omitempty"`      // a pointer, because 0 means "unguided"
 	MaxSequenceLength  int      `json:"max_sequence_length,omitempty"` // tokens
 	NumVideosPerPrompt int      `json:"num_videos_per_prompt,omitempty"`
-	// Resolution ("720p") and AspectRatio ("9:16", height:width) stand for Height and Width, see Sized.
+	// Resolution ("720p") and AspectRatio ("16:9") stand for Height and Width, see Sized.
 	Resolution  string `json:"resolution,omitempty"`
 	AspectRatio string `json:"aspect_ratio,omitempty"`
 	// Scores that models from Open-Sora 1.2 on read behind the prompt: a number or a word; None: nothing is said.

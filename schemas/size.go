@@ -1,9 +1,5 @@
 package schemas
 
-import (
-	"errors"
-)
-
 // None in a text parameter says that a default of the job does not hold for the row.
 const None = "none"
 
@@ -26,17 +22,11 @@ func (r PromptRow) sizeFrom(d PromptRow) PromptRow {
 	return r
 }
 
-// Sized returns the row with height and width in place of a resolution and an aspect ratio. The error begins
-// with the parameter at fault.
-func (r PromptRow) Sized() (PromptRow, error) {
-	switch {
-	case r.Height != 0 || r.Width != 0 || r.Resolution == "" && r.AspectRatio == "":
-	case r.AspectRatio == "":
-		return r, errors.New("aspect_ratio is missing: a resolution needs one, such as 9:16 (height:width)")
-	case r.Resolution == "":
-		return r, errors.New("resolution is missing: an aspect_ratio needs one, such as 720p")
-	default:
-		h, w, err := SizeByName(r.Resolution, r.AspectRatio)
+// Sized returns the row with height and width in place of a resolution and an aspect ratio, as naming reads them. The error
+// begins with the parameter at fault.
+func (r PromptRow) Sized(naming *Naming) (PromptRow, error) {
+	if r.Height == 0 && r.Width == 0 && (r.Resolution != "" || r.AspectRatio != "") {
+		h, w, err := naming.Size(r.Resolution, r.AspectRatio)
 		if err != nil {
 			return r, err
 		}

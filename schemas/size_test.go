@@ -26,7 +26,7 @@ func TestSized(t *testing.T) {
 		{row{AspectRatio: "7:5"}, job, `aspect_ratio "7:5" (height:width)`},
 		{row{}, row{}, "0x0"},
 	} {
-		got, err := c.row.WithDefaults(c.defaults).Sized()
+		got, err := c.row.WithDefaults(c.defaults).Sized(OpenSora)
 		text := fmt.Sprintf("%dx%d", got.Height, got.Width)
 		if err != nil {
 			text = err.Error()

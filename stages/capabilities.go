@@ -21,6 +21,8 @@ type Capabilities struct {
 	// Complete fills in what a row leaves open and what its other values decide, such as the negative prompt of a row
 	// under guidance. It comes behind all defaults, for rows that are encoded in this job.
 	Complete func(row *schemas.PromptRow)
+	// Naming is how the family of the model reads names of sizes and lengths; nil: it has no opinion.
+	Naming *schemas.Naming
 	// TextLength is the length that texts are padded to unless a row says max_sequence_length, 0 where padding does not matter.
 	// A stage that has it depends on ParamTextLength.
 	TextLength int
@@ -132,4 +134,19 @@ func (c Capabilities) Shards() int {
 		return 1
 	}
 	return max(1, c.Loading.Shards())
+}
+
+// NamingOf returns how a job with these steps reads names of sizes and lengths: as its denoiser does, else as the first
+// stage that has an opinion; nil: none has.
+func NamingOf(steps []Step) (naming *schemas.Naming) {
+	for _, s := range steps {
+		n := s.Capabilities().Naming
+		if n != nil && s.Gives == KindLatents && s.Spec.In != KindMedia {
+			return n
+		}
+		if naming == nil {
+			naming = n
+		}
+	}
+	return naming
 }

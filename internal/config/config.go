@@ -116,7 +116,7 @@ type Defaults struct {
 	Height      int     `yaml:"height" json:"height,omitempty"`             // pixels
 	Width       int     `yaml:"width" json:"width,omitempty"`               // pixels
 	Resolution  Name    `yaml:"resolution" json:"resolution,omitempty"`     // "720p", in place of the sides
-	AspectRatio Name    `yaml:"aspect_ratio" json:"aspect_ratio,omitempty"` // "9:16", height:width
+	AspectRatio Name    `yaml:"aspect_ratio" json:"aspect_ratio,omitempty"` // "16:9", width:height; of Open-Sora "9:16", height:width
 	NumFrames   Length  `yaml:"num_frames" json:"num_frames,omitempty"`     // 51, or "2s"
 	FPS         float64 `yaml:"fps" json:"fps,omitempty"`                   // frames a second
 	// of the job; rows derive theirs from it

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"latentbeam/schemas"
 )
 
 const presetJob = "version: 1\nmodel: dir\ninput: {prompts: p.csv}\noutput: {path: out}\n"
@@ -13,7 +15,7 @@ func TestPresets(t *testing.T) {
 	names := map[string]bool{}
 	for _, p := range Presets() {
 		c := mustParse(t, presetJob+"preset: "+p.Name+"\n")
-		row, err := c.Defaults.Row().Sized()
+		row, err := c.Defaults.Row().Sized(schemas.OpenSora)
 		if err != nil || row.Height < 100 || row.Width < 100 || row.NumFrames < 1 || row.FPS < 8 ||
 			row.NumInferenceSteps < 30 || row.Guidance() < 3.5 || row.MaxSequenceLength < 120 {
 			t.Errorf("%s: %+v, %v", p.Name, row, err)
@@ -53,7 +55,7 @@ func TestPresets(t *testing.T) {
 
 func TestPresetValues(t *testing.T) {
 	c := mustParse(t, presetJob+"preset: opensora-v1.2-720p-4s\n")
-	row, err := c.Defaults.Row().Sized()
+	row, err := c.Defaults.Row().Sized(schemas.OpenSora)
 	if err != nil || row.Height != 720 || row.Width != 1280 || row.NumFrames != 102 || row.NumInferenceSteps != 30 ||
 		row.Guidance() != 7 || row.MaxSequenceLength != 300 || row.Aes != "6.5" || row.FPS != 24 {
 		t.Errorf("%+v, %v", row, err)
@@ -72,7 +74,7 @@ func TestPresetOfPlan(t *testing.T) {
 		"osplan-v1.2-29x480p": "480x640x29 24 100 7.5", "osplan-v1.2-93x720p": "720x1280x93 24 100 7.5",
 		"osplan-v1.3-93x640p": "352x640x93 18 100 7.5",
 	} {
-		row, err := mustParse(t, presetJob+"preset: "+name+"\n").Defaults.Row().Sized()
+		row, err := mustParse(t, presetJob+"preset: "+name+"\n").Defaults.Row().Sized(schemas.OpenSora)
 		got := fmt.Sprintf("%dx%dx%d %g %d %g", row.Height, row.Width, row.NumFrames, row.FPS, row.NumInferenceSteps, row.Guidance())
 		if err != nil || got != want {
 			t.Errorf("%s is %s, %v, want %s", name, got, err, want)
@@ -152,7 +154,7 @@ func TestPresetGivesWay(t *testing.T) {
 			t.Errorf("%s %s: %v", c.text, c.set, err)
 			continue
 		}
-		row, _ := got.Defaults.Row().Sized()
+		row, _ := got.Defaults.Row().Sized(schemas.OpenSora)
 		var options struct {
 			Version  string `yaml:"version"`
 			Interval int    `yaml:"frame_interval"`

@@ -23,10 +23,16 @@ func (v *validator) size() {
 	}
 }
 
-// sizeNames checks the names of a size, of which rows may give the other one.
+// sizeNames checks the names of a size, of which rows may give the other one. The model decides whether a ratio is height:width
+// or width:height, so both will do here.
 func sizeNames(resolution, ratio string) (err error) {
 	for _, r := range schemas.Resolutions() {
-		if _, _, err = schemas.SizeByName(cmp.Or(resolution, r), cmp.Or(ratio, "1:1")); err == nil || resolution != "" {
+		for _, naming := range []*schemas.Naming{nil, schemas.OpenSora} {
+			if _, _, err = naming.Size(cmp.Or(resolution, r), cmp.Or(ratio, "1:1")); err == nil {
+				return nil
+			}
+		}
+		if resolution != "" {
 			break
 		}
 	}

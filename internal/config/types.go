@@ -47,7 +47,7 @@ func (m *Name) fromNode(n *document.Node) (string, bool) {
 	return "a text or a number", false
 }
 
-// Length is a number of frames, which may be written as a time: "4s" is 102.
+// Length is a number of frames, which may be written as a time. "4s" is 102 until the job's models are known, see SetLength.
 type Length int
 
 func (l *Length) fromNode(n *document.Node) (string, bool) {
@@ -58,8 +58,11 @@ func (l *Length) fromNode(n *document.Node) (string, bool) {
 		return wanted, true
 	case n.Kind == document.TextKind:
 		frames, err := schemas.FramesByName(n.Text)
+		if err != nil && schemas.IsLength(n.Text) {
+			frames = 1 // which models it is for is not known yet
+		}
 		*l = Length(frames)
-		return wanted, err == nil
+		return wanted, frames > 0
 	}
 	return wanted, false
 }

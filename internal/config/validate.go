@@ -71,6 +71,26 @@ func (v *validator) missing(path, example string) {
 
 func (v *validator) given(path string) bool { return v.config.Given(path) }
 
+// SetLength reads a defaults.num_frames that is a time, such as "4s", as naming does at a frame rate.
+func (c *Config) SetLength(naming *schemas.Naming, fps float64) error {
+	if c.root == nil {
+		return nil
+	}
+	e := c.root.Lookup("defaults")
+	if e == nil {
+		return nil
+	}
+	if e = e.Value.Lookup("num_frames"); e == nil || e.Value.Kind != document.TextKind {
+		return nil
+	}
+	frames, err := naming.Frames(e.Value.Text, fps)
+	if err != nil {
+		return c.Errorf("defaults.num_frames", "num_frames is %q: %v", e.Value.Text, err)
+	}
+	c.Defaults.NumFrames = Length(frames)
+	return nil
+}
+
 // Given tells whether the file or a flag has a value at a path of plain keys.
 func (c *Config) Given(path string) bool {
 	n := c.root

@@ -29,9 +29,10 @@ type cutter struct {
 	rule     *cut.Rule
 	null     bool              // a row without a caption beside each
 	defaults schemas.PromptRow // of the job and its models
-	seed     int64             // of the job
-	most     int               // frames of a clip whose length is open, where the row does not say it
-	encodes  bool              // a stage reads the media, so that their digests are needed
+	naming   *schemas.Naming
+	seed     int64 // of the job
+	most     int   // frames of a clip whose length is open, where the row does not say it
+	encodes  bool  // a stage reads the media, so that their digests are needed
 	contents *source.Contents
 	facts    *sync.Map // probed -> media.StreamInfo
 }
@@ -43,12 +44,12 @@ type probed struct {
 }
 
 // newCutter returns what cuts the media of a job, nil where its rows are the media as they are.
-func newCutter(cfg *config.Config, defaults schemas.PromptRow, steps []stages.Step, contents *source.Contents) *cutter {
+func newCutter(cfg *config.Config, r Reading, steps []stages.Step, contents *source.Contents) *cutter {
 	if !cfg.Input.Cuts() {
 		return nil
 	}
 	c := &cutter{facts: &sync.Map{}, rule: cut.New(cfg.Input), most: int(cfg.Defaults.NumFrames), null: cfg.Input.NullCaption,
-		defaults: defaults, contents: contents,
+		defaults: r.Defaults, naming: r.Naming, contents: contents,
 		encodes: slices.ContainsFunc(steps, func(s stages.Step) bool { return slices.Contains(s.Params(), stages.ParamMedia) })}
 	if cfg.Defaults.Seed != nil {
 		c.seed = *cfg.Defaults.Seed
@@ -131,7 +132,7 @@ func (c *cutter) expand(ctx context.Context, e *stages.Element) expansion {
 		e.Fail("read", fmt.Errorf("media: %w", failure))
 		return expansion{rows: []*stages.Element{e}}
 	}
-	row, err := e.Row.WithDefaults(c.defaults).Sized()
+	row, err := e.Row.WithDefaults(c.defaults).Sized(c.naming)
 	if err != nil {
 		return fail(err)
 	}

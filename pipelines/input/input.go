@@ -32,16 +32,17 @@ type Input struct {
 type Reading struct {
 	Input    config.Input
 	Defaults schemas.PromptRow // of the job and its models
+	Naming   *schemas.Naming   // of sizes and lengths
 }
 
 // Reading returns how the rows are read.
-func (in *Input) Reading(defaults schemas.PromptRow) Reading { return Reading{in.cfg.Input, defaults} }
+func (in *Input) Reading() Reading { return in.want.reading }
 
 // As returns the input of the same job under another reading. It shares what is known of media files.
 func (in *Input) As(r Reading, contents *source.Contents) *Input {
 	cfg := *in.cfg
 	cfg.Input = r.Input
-	other := New(&cfg, in.limit, r.Defaults, in.steps, contents)
+	other := newInput(&cfg, in.limit, r, in.steps, contents)
 	if other.cut != nil && in.cut != nil {
 		other.cut.facts = in.cut.facts
 	}
@@ -54,7 +55,11 @@ func (in *Input) Columns() []read.Use { return in.want.uses.Columns() }
 // New returns the input of a job, not yet opened. limit stops after so many rows of it; 0: never. defaults and steps are
 // those of the job, contents knows the digests of media.
 func New(cfg *config.Config, limit int, defaults schemas.PromptRow, steps []stages.Step, contents *source.Contents) *Input {
-	return &Input{cfg, limit, newCutter(cfg, defaults, steps, contents), wantedBy(cfg, steps), steps}
+	return newInput(cfg, limit, Reading{cfg.Input, defaults, stages.NamingOf(steps)}, steps, contents)
+}
+
+func newInput(cfg *config.Config, limit int, r Reading, steps []stages.Step, contents *source.Contents) *Input {
+	return &Input{cfg, limit, newCutter(cfg, r, steps, contents), wantedBy(cfg, r, steps), steps}
 }
 
 // Open opens the input, which has rows unless it may be empty, and checks its form.
@@ -153,11 +158,12 @@ type wanted struct {
 	program string   // the first stage that is a program, "" where none is
 	uses    *read.Uses
 	notes   *notes
+	reading Reading
 }
 
 // wantedBy returns what a job with these steps wants of a table.
-func wantedBy(cfg *config.Config, steps []stages.Step) wanted {
-	w := wanted{program: stages.FirstProgram(steps), params: []string{}, uses: &read.Uses{}, notes: &notes{}}
+func wantedBy(cfg *config.Config, r Reading, steps []stages.Step) wanted {
+	w := wanted{program: stages.FirstProgram(steps), params: []string{}, uses: &read.Uses{}, notes: &notes{}, reading: r}
 	for _, s := range steps {
 		for _, p := range s.Params() {
 			if name, own := p.Column(); own && !slices.Contains(w.columns, name) {
@@ -177,7 +183,7 @@ func wantedBy(cfg *config.Config, steps []stages.Step) wanted {
 // options are those of the tables of a job.
 func (w wanted) options(cfg *config.Config) read.Options {
 	comma, _ := cfg.Input.Comma()
-	return read.Options{Format: cfg.Input.Format, Columns: cfg.Input.Columns, Own: w.columns, Params: w.params, Uses: w.uses,
+	return read.Options{Format: cfg.Input.Format, Columns: cfg.Input.Columns, Own: w.columns, Params: w.params, Uses: w.uses, Naming: w.reading.Naming, FPS: w.reading.Defaults.FPS,
 		RawText: cfg.Input.TXT == config.TXTRaw, Comma: comma}
 }
 

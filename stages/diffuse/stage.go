@@ -94,7 +94,7 @@ func newStage(m *stages.Model, pick func(config []byte) (dit.Network, error), ag
 // Capabilities says what the stage can do beyond Run.
 func (s *stage) Capabilities() stages.Capabilities {
 	return stages.Capabilities{Params: s.Params, Published: func() schemas.PromptRow { return s.Published },
-		Complete: s.complete, TextLength: s.paddedLength(), Remark: s.remark,
+		Complete: s.complete, Naming: s.Naming, TextLength: s.paddedLength(), Remark: s.remark,
 		LatentShape: s.LatentShape, LoopDigest: s.LoopDigest, Cost: s.Cost, Loading: s.Loading(), Group: s.group(),
 		Spread: &stages.Spread{Width: s.Width, Run: s.RunSet}}
 }

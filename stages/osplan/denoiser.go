@@ -177,7 +177,7 @@ const maxPositions = 1 << 12
 
 // Describe returns what the stage must know of the network.
 func (d *denoiser) Describe() dit.Description {
-	return dit.Description{Name: "Open-Sora-Plan", Channels: d.InChannels, OutChannels: d.OutChannels, Patch: d.patch(),
+	return dit.Description{Name: "Open-Sora-Plan", Naming: schemas.OpenSoraPlan, Channels: d.InChannels, OutChannels: d.OutChannels, Patch: d.patch(),
 		Hidden: d.Hidden(), Heads: d.Heads, Blocks: d.Layers, Sums: 3, Full: true, Scored: d.scored(), DType: d.DType,
 		TextWidth: d.TextWidth, TextTokens: textTokens, Options: d.options, Recipe: d.recipe, LatentScale: d.latentScale(),
 		NoNegative: NegativePrompt, Published: d.published(), Box: d.box}

@@ -92,7 +92,7 @@ func (d *denoiser) Describe() dit.Description {
 
 // describe says what the configuration alone tells.
 func (c Config) describe() dit.Description {
-	out := dit.Description{Name: c.Version.title(), Channels: c.InChannels, OutChannels: c.OutChannels(),
+	out := dit.Description{Name: c.Version.title(), Naming: schemas.OpenSora, Channels: c.InChannels, OutChannels: c.OutChannels(),
 		Patch: c.PatchSize, Hidden: c.HiddenSize, Heads: c.NumHeads, Blocks: c.Depth, Sums: c.sums(), DType: c.DType,
 		TextWidth: c.CaptionChannels, TextTokens: c.ModelMaxLength, LatentScale: 1}
 	if c.Version == OpenSora10 || c.Version == OpenSora11 {

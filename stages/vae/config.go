@@ -124,3 +124,17 @@ func (c Config) Downscale() int { return c.arch.Downscale() }
 func (c Config) LatentSpace(digest string) stages.LatentSpace {
 	return stages.LatentSpace{Mean: c.Mean, Std: c.Std, Digest: digest}
 }
+
+// Naming is how the family that the autoencoder was made for reads names of sizes.
+func (c Config) Naming() *schemas.Naming {
+	switch c.Name {
+	case "AutoencoderKLWan":
+		if c.Downscale() == 16 {
+			return schemas.WanTI2V
+		}
+		return schemas.Wan
+	case "CausalVAEModel", "WFVAEModel":
+		return schemas.OpenSoraPlan
+	}
+	return schemas.OpenSora
+}

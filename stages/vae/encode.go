@@ -78,7 +78,7 @@ type encodeStage struct {
 
 // Capabilities says what the encoder can do beyond Run.
 func (s *encodeStage) Capabilities() stages.Capabilities {
-	return stages.Capabilities{Params: s.Params(), Loading: s.Loading(), LatentSpace: s.latentSpace, Cost: s.Cost,
+	return stages.Capabilities{Naming: s.Config.Naming(), Params: s.Params(), Loading: s.Loading(), LatentSpace: s.latentSpace, Cost: s.Cost,
 		Spread: &stages.Spread{Width: s.Width, Run: s.RunSet}, LatentShape: s.Config.ShapeOf}
 }
 

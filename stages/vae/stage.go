@@ -69,7 +69,7 @@ type decodeStage struct {
 // Capabilities says what the decoder can do beyond Run.
 func (s *decodeStage) Capabilities() stages.Capabilities {
 	space := func() stages.LatentSpace { return s.Config.LatentSpace(s.Digest()) }
-	return stages.Capabilities{LatentShape: s.Config.ShapeOf, LatentSpace: space, TakesRaw: true, Cost: s.Cost, Loading: s.Loading(),
+	return stages.Capabilities{Naming: s.Config.Naming(), LatentShape: s.Config.ShapeOf, LatentSpace: space, TakesRaw: true, Cost: s.Cost, Loading: s.Loading(),
 		Spread: &stages.Spread{Width: s.Width, Run: s.RunSet}}
 }
 

@@ -170,7 +170,11 @@ func (o options) sampling() sampler.WanConfig {
 
 // Describe returns what the stage must know of the network.
 func (d *denoiser) Describe() dit.Description {
-	return dit.Description{Name: "Wan", Channels: d.OutChannels, OutChannels: d.OutChannels, Patch: d.PatchSize,
+	naming := schemas.Wan
+	if d.stride() == 16 {
+		naming = schemas.WanTI2V
+	}
+	return dit.Description{Name: "Wan", Naming: naming, Channels: d.OutChannels, OutChannels: d.OutChannels, Patch: d.PatchSize,
 		Hidden: d.Hidden(), Heads: d.Heads, Blocks: d.Layers, Sums: 3, Full: true, DType: d.DType,
 		TextWidth: d.TextWidth, TextTokens: textTokens, PadsText: true,
 		UnguidedTo1: true, Options: d.options, Recipe: d.recipe, LatentScale: 1,

@@ -50,7 +50,7 @@ func (h *Stages) CheckDefaults(first func() (*schemas.PromptRow, error)) error {
 	if kind != config.PromptInput && kind != config.MediaInput {
 		return nil // the tables carry the parameters
 	}
-	defaults, err := h.Defaults.Sized()
+	defaults, err := h.Defaults.Sized(stages.NamingOf(h.Steps))
 	if err != nil {
 		return nil // half a size, which rows complete
 	}
@@ -80,7 +80,7 @@ func (h *Stages) gives(row *schemas.PromptRow) bool {
 	if row == nil {
 		return false
 	}
-	full, err := row.WithDefaults(h.Defaults).Sized()
+	full, err := row.WithDefaults(h.Defaults).Sized(stages.NamingOf(h.Steps))
 	for i := 0; err == nil && i < len(h.Steps); i++ {
 		err = h.Steps[i].Check(&full)
 	}

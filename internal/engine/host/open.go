@@ -33,6 +33,9 @@ func Open(cfg *config.Config, specs []stages.Spec) (*Stages, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := cfg.SetLength(stages.NamingOf(steps), defaultsOfRows(cfg, model, steps).FPS); err != nil {
+		return nil, err
+	}
 	return &Stages{Config: cfg, Model: model.Name, Steps: steps, Defaults: defaultsOfRows(cfg, model, steps)}, nil
 }
 

@@ -27,9 +27,10 @@ type Rules struct {
 	// OneScale says that the job gives no guidance_scale_2, so that a row's own guidance_scale holds for both denoisers. The
 	// published pair is for rows without a scale.
 	OneScale bool
-	JobSeed  int64 // rows without a seed get one derived from it and the prompt
-	Shard    int   // this run takes the keys whose number modulo Shards is Shard
-	Shards   int   // 0 and 1: all
+	Naming   *schemas.Naming // how names of sizes are read
+	JobSeed  int64           // rows without a seed get one derived from it and the prompt
+	Shard    int             // this run takes the keys whose number modulo Shards is Shard
+	Shards   int             // 0 and 1: all
 	Input    stages.Kind
 	Steps    []stages.Step
 	Class    string // numeric class of the devices
@@ -214,6 +215,9 @@ func (r *Rules) Mine(e *stages.Element) bool {
 	return r.Shards <= 1 || binary.BigEndian.Uint64(e.Key[:8])%uint64(r.Shards) == uint64(r.Shard)
 }
 
+// stillFPS is the frame rate of a row of latents that says none and has one frame: a video of a second.
+const stillFPS = 1
+
 // fill puts the job's defaults where the row says nothing. What a table of tensors was made with is past
 // deciding: where the table does not say it, nothing is said.
 func (r *Rules) fill(row *schemas.PromptRow) (err error) {
@@ -229,7 +233,10 @@ func (r *Rules) fill(row *schemas.PromptRow) (err error) {
 	if r.OneScale && d.GuidanceScale2 != nil {
 		row.GuidanceScale2 = cmp.Or(row.GuidanceScale2, row.GuidedScale())
 	}
-	*row, err = row.WithDefaults(d).Sized()
+	*row, err = row.WithDefaults(d).Sized(r.Naming)
+	if r.Input == stages.KindLatents && row.FPS == 0 && row.NumFrames == 1 {
+		row.FPS = stillFPS
+	}
 	for _, text := range []*string{&row.Aes, &row.Flow, &row.CameraMotion, &row.Reference, &row.MaskStrategy, &row.Noise} {
 		if *text == schemas.None {
 			*text = ""

@@ -21,6 +21,8 @@ type names struct {
 	rank    map[string]int    // among the names of one field, the lowest wins
 	mapping map[string]string // field -> column, from the configuration
 	taken   map[string]int    // column -> field, the mapping turned round
+	naming  *schemas.Naming   // of lengths
+	fps     float64           // of rows that do not say it
 	needed  int               // the field that every table must have
 	own     []string          // columns that are no fields and have to be there
 	folders []string          // columns in the names of the folders of the file
@@ -37,7 +39,7 @@ var sourceFields = []int{fieldHeight, fieldWidth, fieldNumFrames, fieldFPS, fiel
 func newNames(o Options) names {
 	mapping := o.Columns
 	n := names{byName: map[string]int{}, tools: map[string]int{}, source: map[string]int{}, rank: map[string]int{}, mapping: mapping,
-		taken: map[string]int{}, needed: fieldPrompt, own: o.Own, depends: o.depends, rawText: o.RawText,
+		taken: map[string]int{}, needed: fieldPrompt, own: o.Own, depends: o.depends, rawText: o.RawText, naming: o.Naming, fps: o.FPS,
 		comma: o.Comma, uses: o.Uses}
 	if o.Uses == nil {
 		n.uses = &Uses{}

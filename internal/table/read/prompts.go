@@ -23,6 +23,9 @@ type Options struct {
 	Comma   rune              // between the columns of csv; 0: comma, semicolon, tab or bar, by the header
 	// Params are the parameters that stages depend on. Names of other tools are understood for these alone; nil: for all.
 	Params []string
+	// Naming is how lengths such as "4s" are read, FPS the frame rate of rows that do not say it.
+	Naming *schemas.Naming
+	FPS    float64
 	// Uses collects what columns are for; nil: nobody asks.
 	Uses *Uses
 }
@@ -163,7 +166,7 @@ func (p *Prompts) record() Record {
 	var rec Record
 	row := &rec.Row
 	row.Source = p.source()
-	p.raw.needed = p.names.needed
+	p.raw.needed, p.raw.naming, p.raw.fps = p.names.needed, p.names.naming, p.names.fps
 	rec.Bad = p.raw.fill(row)
 	if row.ID == "" {
 		row.ID = row.ContentID()

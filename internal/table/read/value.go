@@ -63,8 +63,10 @@ type rawRow struct {
 	line   int    // of the file, or the row's number; from 1
 	unit   string // "row " where rows are counted and not lines
 	values [numValues]typed.Cell
-	needed int    // the field without which a row is nothing
-	extra  []byte // JSON members of the carried columns without the braces
+	needed int             // the field without which a row is nothing
+	naming *schemas.Naming // of lengths
+	fps    float64         // of rows that do not say it
+	extra  []byte          // JSON members of the carried columns without the braces
 	// captions are those of a list; the first is also the prompt.
 	captions []string
 	// fault is why the row as a whole cannot be read: not JSON, ragged, ...; fix is what to do about it.
@@ -206,10 +208,13 @@ func (r *rawRow) integer(field int) (n int64, given bool, err error) {
 	if r.empty(field) {
 		return 0, false, nil
 	}
-	if field == fieldNumFrames {
-		if frames, err := schemas.FramesByName(r.values[field].Text); err == nil {
-			return int64(frames), true, nil // "4s"
+	if text := strings.TrimSpace(r.values[field].Text); field == fieldNumFrames && schemas.IsLength(text) { // "4s"
+		fps, given, err := r.real(fieldFPS)
+		if !given || err != nil {
+			fps = r.fps
 		}
+		frames, err := r.naming.Frames(text, fps)
+		return int64(frames), true, err
 	}
 	if n, err = r.values[field].Integer(); err == nil {
 		err = schemas.Fields()[field].CheckInteger(n)

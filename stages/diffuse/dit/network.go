@@ -67,6 +67,7 @@ type Description struct {
 	Recipe    sampler.Recipe    // how it is sampled
 	Params    []stages.Param    // that results depend on beside those of Spec
 	Published schemas.PromptRow // parameters that it was published with
+	Naming    *schemas.Naming   // how its family reads names of sizes and lengths
 	// Boundary is the timestep from which on the first of two denoisers computes; the second one, transformer_2 of the
 	// model, computes the steps below it. 0: there is one.
 	Boundary float32
