@@ -1,0 +1,284 @@
+"""Jobs: what the YAML file says, from Python."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Callable, Mapping, Optional, Sequence, TextIO, Union
+
+from ._program import Error, FailedRows, call, error_of, program
+from .outputs import Output
+from .outputs import open as open_output
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run would do. `text` is what `run --dry-run` prints; the numbers count rows."""
+
+    rows: int
+    new: int
+    done: int
+    failed: int
+    stale: int
+    warnings: Sequence[str]
+    notes: Sequence[str]
+    seconds: Optional[float]
+    raw: Mapping[str, Any]
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Job:
+    """A job: a dict as the YAML file would have it, the text of one, or the path of one.
+
+    Paths in a dict or a text are relative to `directory` (default: the current one). `set` overrides keys, as --set does:
+    `{"defaults.seed": 7}`. `output` overrides output.path. Nothing is computed before run or start.
+    """
+
+    def __init__(self, job: Union[Mapping[str, Any], str, "os.PathLike[str]"], *, output: Optional[str] = None,
+                 set: Optional[Mapping[str, Any]] = None, directory: Optional[Union[str, "os.PathLike[str]"]] = None) -> None:
+        self.directory = Path(directory) if directory is not None else Path.cwd()
+        self.output = output
+        self.set = dict(set or {})
+        self._text: Optional[str] = None
+        self._file: Optional[Path] = None
+        if isinstance(job, Mapping):
+            # JSON is YAML; a version is what the file would have to say.
+            self._text = json.dumps({"version": 1, **job}, ensure_ascii=False, indent=1)
+        elif isinstance(job, str) and ("\n" in job or ":" in job and not Path(job).exists() and not job.endswith((".yaml", ".yml"))):
+            self._text = job
+        else:
+            self._file = Path(job)
+            if directory is None:
+                self.directory = self._file.resolve().parent
+
+    def plan(self, limit: int = 0) -> Plan:
+        """What a run would do, without doing it. An invalid job raises InvalidJob with the program's message."""
+        with self._written() as (file, args):
+            done = call(["run", file, "--dry-run", "--json", *args, *_limit(limit)], cwd=str(self.directory), accept=(0, 1))
+        raw = json.loads(done.stdout)
+        return Plan(rows=raw["rows"], new=raw["new"], done=raw["done"], failed=raw["failed"], stale=raw["stale"],
+                    warnings=raw.get("warnings") or [], notes=raw.get("notes") or [], seconds=raw.get("seconds"),
+                    raw=raw, text=raw.get("text", ""))
+
+    def run(self, *, progress: Union[bool, Callable[[Mapping[str, Any]], None]] = False, limit: int = 0,
+            allow_failed: bool = False, args: Sequence[str] = ()) -> Output:
+        """Run the job and return its output. Rows that are done are not computed again.
+
+        progress=True shows a bar in a notebook or on a terminal; a function gets the facts of `status --json` every second.
+        Ctrl-C drains: batches at work are finished, and Interrupted is raised; the next run goes on. A job with failed rows
+        raises FailedRows (its `output` has the others) unless allow_failed is set. `args` are further flags of `run`.
+        """
+        running = self.start(limit=limit, args=args)
+        show = _shown(progress)
+        try:
+            while not running._wait(1.0):
+                if show:
+                    show(running.status() or {})
+        except KeyboardInterrupt:
+            running.stop()
+            try:
+                running._wait(None)
+            except KeyboardInterrupt:  # the second one ends it at once
+                running.stop()
+                running._wait(None)
+        if show:
+            show(running.status() or {})
+            getattr(show, "close", lambda: None)()
+        return running.result(allow_failed=allow_failed)
+
+    def start(self, *, limit: int = 0, args: Sequence[str] = ()) -> "RunningJob":
+        """Start the job without waiting for it."""
+        written = self._written()
+        file, settings = written.__enter__()
+        try:
+            return RunningJob([program(), "run", file, "--json", *settings, *_limit(limit), *args], self.directory, written)
+        except BaseException:
+            written.__exit__(None, None, None)
+            raise
+
+    def _written(self) -> "_Written":
+        return _Written(self)
+
+
+def _limit(n: int) -> list[str]:
+    return ["--limit", str(n)] if n else []
+
+
+class _Written:
+    """The job as a file for as long as the program needs it, and its settings as flags."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.folder: Optional[str] = None
+
+    def __enter__(self) -> tuple[str, list[str]]:
+        job, args = self.job, []
+        for key, value in job.set.items():
+            args += ["--set", f"{key}={json.dumps(value)}"]
+        if job.output is not None:
+            args += ["--output", str(job.output)]
+        if job._file is not None:
+            return str(job._file.resolve()), args
+        # A file of the job's own directory, because paths in it are relative to the file.
+        try:
+            handle, name = tempfile.mkstemp(prefix=".latentbeam-", suffix=".yaml", dir=job.directory)
+        except OSError as e:
+            raise Error(f"the job cannot be written into {job.directory}: {e}", 2) from e
+        with os.fdopen(handle, "w", encoding="utf-8") as f:
+            f.write(job._text or "")
+        self.folder = name
+        return name, args
+
+    def __exit__(self, *_: object) -> None:
+        if self.folder is not None:
+            Path(self.folder).unlink(missing_ok=True)
+            self.folder = None
+
+
+class RunningJob:
+    """A job that is at work in a process of its own."""
+
+    def __init__(self, args: Sequence[str], directory: Path, written: _Written) -> None:
+        self._written = written
+        self._files = tempfile.TemporaryDirectory(prefix="latentbeam-")
+        self._stdout = open(Path(self._files.name, "stdout"), "wb")
+        self._stderr = open(Path(self._files.name, "stderr"), "wb")
+        flags = {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)} if sys.platform == "win32" else {
+            "start_new_session": True}  # Ctrl-C of a notebook or terminal reaches Python alone, which drains
+        self._process = subprocess.Popen(args, cwd=directory, stdin=subprocess.DEVNULL, stdout=self._stdout, stderr=self._stderr,
+                                         **flags)  # type: ignore[call-overload]
+        self._address: Optional[str] = None
+
+    @property
+    def pid(self) -> int:
+        """The process of the job."""
+        return int(self._process.pid)
+
+    def done(self) -> bool:
+        """Whether the job has ended."""
+        return self._process.poll() is not None
+
+    def stop(self) -> None:
+        """Ask the job to end: batches at work are finished first. A second call ends it at once."""
+        if not self.done():
+            self._process.send_signal(getattr(signal, "CTRL_BREAK_EVENT", signal.SIGTERM) if sys.platform == "win32" else signal.SIGINT)
+
+    def status(self) -> Optional[dict[str, Any]]:
+        """The facts of `status --json`: rows, rates, what is at work. None before the output is there."""
+        address = self._output()
+        if address is None:
+            return None
+        try:
+            done = call(["status", address, "--json"])
+        except Error:
+            return None
+        return json.loads(done.stdout.splitlines()[-1]) if done.stdout.strip() else None
+
+    def wait(self, timeout: Optional[float] = None) -> Output:
+        """Wait for the end and return the output, or raise as run does. TimeoutError when it is not over in time."""
+        if not self._wait(timeout):
+            raise TimeoutError(f"the job is still at work after {timeout} s")
+        return self.result()
+
+    def result(self, *, allow_failed: bool = False) -> Output:
+        """The output of a job that has ended, or the exception of its exit code."""
+        code = self._process.poll()
+        if code is None:
+            raise Error("the job is still at work: wait for it")
+        address = self._output()
+        if code == 0 or code == 1 and allow_failed:
+            if address is None:
+                raise Error("the job does not say where its output is: " + self._text(self._stdout))
+            return open_output(address)
+        error = error_of(code, self._text(self._stderr))
+        if isinstance(error, FailedRows) and address is not None:
+            error.output = open_output(address)
+        raise error
+
+    def _wait(self, timeout: Optional[float]) -> bool:
+        try:
+            self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            return False
+        self._written.__exit__(None, None, None)
+        return True
+
+    def _output(self) -> Optional[str]:
+        """The output's address, which the program prints as the first line once it has opened the job."""
+        if self._address is None:
+            for line in self._text(self._stdout).splitlines(keepends=True):
+                if line.endswith("\n"):
+                    event = json.loads(line)
+                    if event.get("output"):
+                        self._address = str(event["output"])
+                        break
+        return self._address
+
+    def _text(self, file: Any) -> str:
+        return str(Path(file.name).read_text(encoding="utf-8", errors="replace"))
+
+
+class _Bar:
+    """One line that says how far the job is: in a notebook it is replaced, on a terminal overwritten, in a log printed rarely."""
+
+    def __init__(self, out: TextIO) -> None:
+        self.out = out
+        self.terminal = out.isatty()
+        self.last = 0.0
+        self.line = ""
+        self.display: Any = None
+        try:
+            from IPython import get_ipython  # type: ignore[import-not-found,unused-ignore]
+            from IPython.display import display  # type: ignore[import-not-found,unused-ignore]
+
+            shell = get_ipython()
+            if shell is not None and "IPKernelApp" in shell.config:
+                self.display = display({"text/plain": ""}, raw=True, display_id=True)
+        except ImportError:
+            pass
+
+    def __call__(self, facts: Mapping[str, Any]) -> None:
+        line = _line(facts)
+        if self.display is not None:
+            self.display.update({"text/plain": line}, raw=True)
+        elif self.terminal:
+            self.out.write("\r" + line + " " * max(0, len(self.line) - len(line)))
+            self.out.flush()
+        elif line != self.line and time.monotonic() - self.last >= 10:
+            self.out.write(line + "\n")
+            self.last = time.monotonic()
+        self.line = line
+
+    def close(self) -> None:
+        if self.display is None and self.terminal and self.line:
+            self.out.write("\n")
+
+
+def _line(facts: Mapping[str, Any]) -> str:
+    rows = facts.get("rows") or {}
+    total, done, failed = rows.get("total", 0), rows.get("done", 0) + rows.get("skipped", 0), rows.get("failed", 0)
+    if not total:
+        return "latentbeam: reading the input"
+    width = 24
+    full = int(width * min(1.0, (done + failed) / total))
+    eta = facts.get("eta_s")
+    rest = f", about {eta:.0f} s" if isinstance(eta, (int, float)) and eta > 0 else ""
+    bad = f", {failed} failed" if failed else ""
+    return f"[{'#' * full}{'.' * (width - full)}] {done + failed}/{total} rows{bad}{rest}"
+
+
+def _shown(progress: Union[bool, Callable[[Mapping[str, Any]], None]]) -> Optional[Callable[[Mapping[str, Any]], None]]:
+    if progress is True:
+        return _Bar(sys.stderr)
+    return progress if callable(progress) else None

@@ -1,0 +1,1 @@
+../../../latentbeam-stage/src/latentbeam_stage/__init__.py
