@@ -17,7 +17,7 @@ CUDA = CGO_ENABLED=1 CGO_CFLAGS="-O2 -I$(CURDIR)/kernels/cuda/include" CGO_LDFLA
 CUDA_ROOMS = $(addprefix ./,$(sort $(dir $(shell grep -rlE '^//go:build.*cuda' --include=*.go $(wildcard */)))))
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-cuda demo test check same race flink lint reference bench nightly cuda gpu
+.PHONY: help build build-cuda wheel demo test check same race flink lint reference bench nightly cuda gpu
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ build: ## the static binary, ./latentbeam
 
 build-cuda: ## the binary with the CUDA backend, ./latentbeam-cuda (needs gcc, no toolkit; runs with glibc 2.34 or newer)
 	$(CUDA) $(GO) build -trimpath -tags "cuda netgo osusergo $(UNUSED)" -o latentbeam-cuda ./cmd/latentbeam
+
+wheel: ## Python wheels with the program inside, for five platforms, in build/wheels (PLATFORMS=linux/amd64 for one)
+	$(GO) run ./internal/dev/release wheel build/wheels $(PLATFORMS)
 
 demo: ## twelve videos of the built-in model in out/shapes, with their score
 	$(GO) run ./cmd/latentbeam run testdata/prompts/shapes.yaml

@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -15,7 +17,7 @@ import (
 )
 
 // dryRun prints what a run would do. Nothing is written.
-func dryRun(cmd *cobra.Command, job *pipelines.Job) error {
+func dryRun(cmd *cobra.Command, job *pipelines.Job, output string, asJSON bool) error {
 	ctx := cmd.Context()
 	if err := job.Peek(ctx); err != nil {
 		return err
@@ -24,7 +26,20 @@ func dryRun(cmd *cobra.Command, job *pipelines.Job) error {
 	if err != nil {
 		return err
 	}
-	out := cmd.OutOrStdout()
+	if !asJSON {
+		_, err := printPlan(ctx, cmd.OutOrStdout(), job, p)
+		return err
+	}
+	var text strings.Builder
+	predicted, err := printPlan(ctx, &text, job, p)
+	if err != nil {
+		return err
+	}
+	return printJSON(cmd.OutOrStdout(), planFacts(output, job, p, predicted, text.String()))
+}
+
+// printPlan prints what a run would do, and returns the prediction of its time, which is zero where there is none.
+func printPlan(ctx context.Context, out io.Writer, job *pipelines.Job, p pipelines.Plan) (predicted forecast.Prediction, err error) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "rows\tnew\tdone\tfailed\tstale\t\n%d\t%d\t%d\t%d\t%d\t\n", p.Rows, p.New, p.Done, p.Failed, p.Stale)
 	w.Flush()
@@ -36,7 +51,7 @@ func dryRun(cmd *cobra.Command, job *pipelines.Job) error {
 		fmt.Fprintf(out, "\nthe input has lost %d rows of the finished output: a run takes them out of the tables\n", p.Vanished)
 	}
 	if err := printClips(out, job, p); err != nil {
-		return err
+		return predicted, err
 	}
 	for _, w := range p.Warnings {
 		fmt.Fprintf(out, "\nwarning: %s\n", w)
@@ -49,23 +64,23 @@ func dryRun(cmd *cobra.Command, job *pipelines.Job) error {
 	}
 	if p.New == 0 {
 		fmt.Fprintln(out, "\nnothing to compute")
-		return nil
+		return predicted, nil
 	}
 	request, err := job.Request(p)
 	if err != nil {
-		return err
+		return predicted, err
 	}
 	if request != nil { // this host says nothing of the workers' time
 		fmt.Fprintf(out, "\nthe job, as it would be submitted:\n%s\n", request)
-		return nil
+		return predicted, nil
 	}
-	predicted, err := job.Predict(ctx, p, false)
+	predicted, err = job.Predict(ctx, p, false)
 	if err != nil {
-		return err
+		return predicted, err
 	}
 	sample, err := job.Sample(ctx, p, predicted)
 	if err != nil {
-		return err
+		return predicted, err
 	}
 	fmt.Fprintln(out)
 	disk := printShapes(out, predicted, sample)
@@ -75,10 +90,10 @@ func dryRun(cmd *cobra.Command, job *pipelines.Job) error {
 	fmt.Fprintf(out, "\n%s\n", foretold(predicted))
 	if sample.Not != "" {
 		fmt.Fprintf(out, "disk is not estimated: %s\n", sample.Not)
-		return nil
+		return predicted, nil
 	}
 	fmt.Fprintf(out, "disk: about %s, by the size of one row of each shape, made with few steps\n", cost.Bytes(disk))
-	return nil
+	return predicted, nil
 }
 
 // printShapes prints a line for each shape, and returns the bytes on disk of all.

@@ -25,6 +25,7 @@ type runFlags struct {
 	output  string
 	shard   string
 	dryRun  bool
+	json    bool
 	empty   bool
 	cancel  bool
 	class   bool
@@ -63,6 +64,7 @@ func runCommand(specs []stages.Spec) *cobra.Command {
 	flags.StringArrayVar(&f.sets, "set", nil, "override a key of the YAML, such as defaults.seed=7 (repeatable)")
 	flags.StringVar(&f.output, "output", "", "output directory, instead of output.path")
 	addRunFlags(cmd, &f)
+	flags.BoolVar(&f.json, "json", false, "print facts for programs on stdout in place of text: one object a line (docs/json.md)")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be done, and do nothing")
 	return cmd
 }
@@ -131,7 +133,13 @@ func runJob(cmd *cobra.Command, start jobfile.Start, how jobRun) (err error) {
 	}
 	defer job.Close()
 	if how.dryRun {
-		return dryRun(cmd, job)
+		return dryRun(cmd, job, cfg.Output.Path, how.json)
+	}
+	if how.json {
+		how.watch.quiet = true
+		if err := printOpened(cmd.OutOrStdout(), cfg.Output.Path, job.RunID()); err != nil {
+			return err
+		}
 	}
 	w, err := how.watch.watch(cmd, logging, job)
 	if err != nil {
@@ -149,6 +157,11 @@ func runJob(cmd *cobra.Command, start jobfile.Start, how jobRun) (err error) {
 		printResult(w.out, cfg.Output.Path, result, how.profile, job.Program() != "")
 		if how.share.count > 1 {
 			fmt.Fprintln(w.out, aboutShard(how.share, result))
+		}
+	}
+	if how.json && (err == nil || result.Totals.Rows > 0) {
+		if err := printEnded(cmd.OutOrStdout(), cfg.Output.Path, job.RunID(), result); err != nil {
+			return err
 		}
 	}
 	if err != nil {

@@ -2,6 +2,7 @@
 //
 //	go run ./internal/dev/release licences build/latentbeam   # exit 1 where one is not known
 //	go run ./internal/dev/release sbom build/latentbeam       # CycloneDX 1.6, JSON
+//	go run ./internal/dev/release wheel build/wheels [linux/amd64 ...]   # a Python wheel for each platform, with the program inside
 //
 // The binary itself names its modules. A person reads a licence that is not recognised, and adds it to texts.
 package main
@@ -23,8 +24,15 @@ import (
 )
 
 func main() {
+	if len(os.Args) >= 3 && os.Args[1] == "wheel" {
+		if err := wheels(os.Stdout, os.Args[2], os.Args[3:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: release licences|sbom BINARY")
+		fmt.Fprintln(os.Stderr, "usage: release licences|sbom BINARY, or release wheel DIR [GOOS/GOARCH ...]")
 		os.Exit(2)
 	}
 	if err := run(os.Stdout, os.Args[1], os.Args[2]); err != nil {

@@ -152,12 +152,12 @@ class RunningJob:
     def __init__(self, args: Sequence[str], directory: Path, written: _Written) -> None:
         self._written = written
         self._files = tempfile.TemporaryDirectory(prefix="latentbeam-")
-        self._stdout = open(Path(self._files.name, "stdout"), "wb")
-        self._stderr = open(Path(self._files.name, "stderr"), "wb")
+        self._ended: Optional[tuple[str, str]] = None  # what it printed, once it is over
         flags = {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)} if sys.platform == "win32" else {
             "start_new_session": True}  # Ctrl-C of a notebook or terminal reaches Python alone, which drains
-        self._process = subprocess.Popen(args, cwd=directory, stdin=subprocess.DEVNULL, stdout=self._stdout, stderr=self._stderr,
-                                         **flags)  # type: ignore[call-overload]
+        with open(self._path("stdout"), "wb") as stdout, open(self._path("stderr"), "wb") as stderr:
+            self._process = subprocess.Popen(args, cwd=directory, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr,
+                                             **flags)  # type: ignore[call-overload]
         self._address: Optional[str] = None
 
     @property
@@ -193,15 +193,15 @@ class RunningJob:
 
     def result(self, *, allow_failed: bool = False) -> Output:
         """The output of a job that has ended, or the exception of its exit code."""
-        code = self._process.poll()
-        if code is None:
+        if not self._wait(0):
             raise Error("the job is still at work: wait for it")
+        code = int(self._process.returncode)
         address = self._output()
         if code == 0 or code == 1 and allow_failed:
             if address is None:
-                raise Error("the job does not say where its output is: " + self._text(self._stdout))
+                raise Error("the job does not say where its output is: " + self._text("stdout"))
             return open_output(address)
-        error = error_of(code, self._text(self._stderr))
+        error = error_of(code, self._text("stderr"))
         if isinstance(error, FailedRows) and address is not None:
             error.output = open_output(address)
         raise error
@@ -211,13 +211,16 @@ class RunningJob:
             self._process.wait(timeout)
         except subprocess.TimeoutExpired:
             return False
-        self._written.__exit__(None, None, None)
+        if self._ended is None:
+            self._ended = self._text("stdout"), self._text("stderr")
+            self._written.__exit__(None, None, None)
+            self._files.cleanup()
         return True
 
     def _output(self) -> Optional[str]:
         """The output's address, which the program prints as the first line once it has opened the job."""
         if self._address is None:
-            for line in self._text(self._stdout).splitlines(keepends=True):
+            for line in self._text("stdout").splitlines(keepends=True):
                 if line.endswith("\n"):
                     event = json.loads(line)
                     if event.get("output"):
@@ -225,8 +228,14 @@ class RunningJob:
                         break
         return self._address
 
-    def _text(self, file: Any) -> str:
-        return str(Path(file.name).read_text(encoding="utf-8", errors="replace"))
+    def _path(self, name: str) -> Path:
+        return Path(self._files.name, name)
+
+    def _text(self, name: str) -> str:
+        """What the program printed so far, on stdout or stderr."""
+        if self._ended is not None:
+            return self._ended[0 if name == "stdout" else 1]
+        return self._path(name).read_text(encoding="utf-8", errors="replace")
 
 
 class _Bar:

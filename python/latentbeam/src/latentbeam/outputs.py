@@ -70,9 +70,9 @@ class Output:
         """The path or address of a file that a table names, such as video_path."""
         return f"{self.address}/{name}" if self.remote else str(Path(self.address, name))
 
-    def explain(self, row: str) -> Mapping[str, Any]:
-        """What became of a row (id, place in the input, or first digits of its key), and what would make it new."""
-        return dict(json.loads(call(["explain", self.address, row, "--json"]).stdout))
+    def explain(self, row: str) -> list[dict[str, Any]]:
+        """What became of the rows with an id, a place in the input or first digits of a key, and what would make them new."""
+        return list(json.loads(call(["explain", self.address, row, "--json"]).stdout))
 
     def verify(self) -> Mapping[str, Any]:
         """Read every byte of the output and compare it with what was written. What was found, as `verify --json` says it."""
