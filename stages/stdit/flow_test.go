@@ -89,6 +89,9 @@ func TestSameBytesStreamedOnAnyGrid(t *testing.T) {
 		}
 		want := digest(t, one)
 		for i, g := range []cost.Grid{grids[k%len(grids)], grids[(k+3)%len(grids)]} {
+			if testing.Short() && i != k/2%2 {
+				continue
+			}
 			c.checkStreamed(t, g, (k+i)%2, want)
 		}
 	}

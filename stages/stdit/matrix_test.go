@@ -66,7 +66,11 @@ func matrixSet(rng *rand.Rand, cfg Config) (cost.Grid, []float64) {
 func TestMatrix(t *testing.T) {
 	rng := rand.New(rand.NewPCG(16, 9))
 	seen := map[string]int{}
-	for runs := 0; runs < matrixRuns; {
+	most := matrixRuns
+	if testing.Short() {
+		most /= 4
+	}
+	for runs := 0; runs < most; {
 		c := matrixBatch(rng)
 		s := testStage(t, c.cfg)
 		alone := c.batch()
