@@ -20,6 +20,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime/debug"
+	"slices"
 	"strings"
 )
 
@@ -67,29 +68,41 @@ func run(w io.Writer, what, binary string) error {
 	return nil
 }
 
-// module is a linked module with the SPDX name of its licence; "": not recognised.
+// module is a linked module with the SPDX names of its licences, joined by AND; "": none is recognised.
 type module struct {
 	debug.Module
 	licence string
 }
 
-// modulesOf finds the modules of a binary in the cache of modules.
+// modulesOf finds the modules of a binary in the cache of modules. A module has the licences of its folder and of those folders
+// in it from which something is linked.
 func modulesOf(info *buildinfo.BuildInfo) (modules []module, err error) {
-	list, err := exec.Command("go", "list", "-m", "-f", "{{.Path}}\t{{.Dir}}", "all").Output()
+	list, err := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}\t{{.Dir}}{{end}}\t{{.Dir}}", info.Path).Output()
 	if err != nil {
-		return nil, fmt.Errorf("go list: %w", err)
+		return nil, fmt.Errorf("go list %s: %w", info.Path, err)
 	}
-	dirs := map[string]string{}
+	licences := map[string][]string{}
 	for line := range strings.Lines(string(list)) {
-		path, dir, _ := strings.Cut(strings.TrimSpace(line), "\t")
-		dirs[path] = dir
+		parts := strings.Split(strings.TrimSpace(line), "\t")
+		if len(parts) != 3 { // of the standard library
+			continue
+		}
+		path, root, dir := parts[0], parts[1], parts[2]
+		for ; len(dir) >= len(root); dir = filepath.Dir(dir) {
+			licences[path] = append(licences[path], licencesIn(dir)...)
+		}
 	}
 	for _, d := range info.Deps {
-		modules = append(modules, module{Module: *d, licence: licenceIn(dirs[d.Path])})
+		modules = append(modules, module{Module: *d, licence: joined(licences[d.Path])})
 	}
-	goLicence := licenceIn(goroot())
-	std := module{Module: debug.Module{Path: "std", Version: strings.TrimPrefix(info.GoVersion, "go")}, licence: goLicence}
+	std := module{Module: debug.Module{Path: "std", Version: strings.TrimPrefix(info.GoVersion, "go")}, licence: joined(licencesIn(goroot()))}
 	return append(modules, std), nil
+}
+
+// joined is an expression of SPDX that names each licence once.
+func joined(names []string) string {
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), " AND ")
 }
 
 func goroot() string {
@@ -97,7 +110,8 @@ func goroot() string {
 	return strings.TrimSpace(string(out))
 }
 
-// texts are sentences of the licences. Each stands in one licence only.
+// texts are sentences of the licences. Each stands in one licence only, but for those of BSD-3-Clause, which has those of
+// BSD-2-Clause too.
 var texts = []struct {
 	name  string
 	words *regexp.Regexp
@@ -111,11 +125,8 @@ var texts = []struct {
 	{"ISC", regexp.MustCompile(`Permission to use, copy, modify, and(/or)? distribute this software for any purpose with or without fee`)},
 }
 
-// licenceIn recognises the licence in a directory, "" where there is none or an unknown one.
-func licenceIn(dir string) string {
-	if dir == "" {
-		return ""
-	}
+// licencesIn recognises the licences in a directory. A file may have several.
+func licencesIn(dir string) (names []string) {
 	for _, pattern := range []string{"LICENSE*", "LICENCE*", "License*", "COPYING*", "UNLICENSE*", "license*"} {
 		files, _ := filepath.Glob(filepath.Join(dir, pattern))
 		for _, file := range files {
@@ -125,13 +136,13 @@ func licenceIn(dir string) string {
 			}
 			words := strings.Join(strings.Fields(string(text)), " ")
 			for _, t := range texts {
-				if t.words.MatchString(words) {
-					return t.name
+				if t.words.MatchString(words) && !(t.name == "BSD-2-Clause" && slices.Contains(names, "BSD-3-Clause")) {
+					names = append(names, t.name)
 				}
 			}
 		}
 	}
-	return ""
+	return names
 }
 
 // component is a part of a program as CycloneDX describes it.
@@ -162,7 +173,10 @@ func sbom(w io.Writer, info *buildinfo.BuildInfo, modules []module) error {
 			}
 			c.Hashes = []map[string]string{{"alg": "SHA-256", "content": hex.EncodeToString(digest)}}
 		}
-		if m.licence != "" {
+		switch {
+		case strings.Contains(m.licence, " "):
+			c.Licences = []any{map[string]string{"expression": m.licence}}
+		case m.licence != "":
 			c.Licences = []any{map[string]any{"license": map[string]string{"id": m.licence}}}
 		}
 		components[i] = c

@@ -41,12 +41,15 @@ func TestLicences(t *testing.T) {
 		"Apache-2.0":   "   Apache License\n   Version 2.0, January 2004\n   http://www.apache.org/licenses/LICENSE-2.0",
 		"Unlicense":    "This is free and unencumbered software released into the public domain.",
 		"":             "All rights reserved.",
+
+		"Apache-2.0 AND BSD-3-Clause AND MIT": "Redistribution and use in source and binary forms ... Neither the name of X nor ... " +
+			"Apache License Version 2.0 ... Permission is hereby granted, free of charge, to any person obtaining a copy",
 	} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "LICENSE"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got := licenceIn(dir); got != want {
+		if got := joined(licencesIn(dir)); got != want {
 			t.Errorf("%q is taken for %q, it is %q", text, got, want)
 		}
 	}
