@@ -20,7 +20,7 @@ import (
 // goodRows surround a bad row in a table of csv.
 var goodRows = [2]string{
 	"id,prompt,seed,width\na,a red circle moves left,,\nb,a blue square moves up,,\n",
-	"c,a green triangle,,\n,,,\n",
+	"c,a green triangle,,\nd,,,\n",
 }
 
 // oneBad is a job whose table has a single bad row, and what the failures table must say of it.
