@@ -83,7 +83,7 @@ func TestPromiseP12(t *testing.T) {
 		",1,16\nb,"+strings.Repeat(prompts.plant("long prompt")+" ", 6000)+",,,\nc,wrong "+prompts.plant("prompt of a bad row")+",,a circle and "+
 		prompts.plant("prompt as a seed")+",\nd,x "+prompts.plant("prompt of a bad size")+",,,13\n")
 	s.write("media.csv", "id,path,caption\na,missing.mp4,"+prompts.plant("caption")+"\n")
-	s.write("bad.jsonl", `{"id": "a", "prompt": ["`+prompts.plant("prompt in a list")+`"]}`+"\n"+`{"id": "b", "prompt": "`+
+	s.write("bad.jsonl", `{"id": "a", "prompt": {"x": "`+prompts.plant("prompt in a map")+`"}}`+"\n"+`{"id": "b", "prompt": "`+
 		prompts.plant("prompt of half a line")+"\n")
 	s.write("job.yaml", small+"on_complete: [\"${HOOK}\", \"${USERHOOK}\"]\n")
 	s.write("leak.yaml", strings.Replace(small, "[encode_text, denoise",
