@@ -27,7 +27,7 @@ type meaning struct {
 }
 
 // meanings lists what has changed. A change to come is a function here, which returns false for jobs that it does not concern.
-var meanings = []func(*Job) (meaning, bool){(*Job).columnMeaning, (*Job).ratioMeaning}
+var meanings = []func(*Job) (meaning, bool){(*Job).columnMeaning, (*Job).ratioMeaning, (*Job).sampleMeaning}
 
 // columnMeaning is about columns that earlier releases carried and this one takes, or the reverse.
 func (j *Job) columnMeaning() (meaning, bool) {
@@ -68,6 +68,23 @@ func (j *Job) columnMeaning() (meaning, bool) {
 	}
 	return meaning{about: strings.Join(about, "; "), keep: "columns: {" + strings.Join(pairs, ", ") + "} (under input)",
 		restore: func(r *input.Reading) { r.Input.Columns = columns }}, true
+}
+
+// sampleMeaning is about a column sample_index, which earlier releases carried: rows that were chosen from the tables of an output
+// gave its first sample.
+func (j *Job) sampleMeaning() (meaning, bool) {
+	if !slices.ContainsFunc(j.input.Columns(), func(u read.Use) bool { return u.Purpose == read.Parameter && u.Field == schemas.FieldSampleIndex }) {
+		return meaning{}, false
+	}
+	return meaning{about: "the column sample_index asks for that video of a row, not for the first",
+		keep: `columns: {sample_index: ""} (under input)`,
+		restore: func(r *input.Reading) {
+			r.Input.Columns = maps.Clone(r.Input.Columns)
+			if r.Input.Columns == nil {
+				r.Input.Columns = map[string]string{}
+			}
+			r.Input.Columns[schemas.FieldSampleIndex] = ""
+		}}, true
 }
 
 // ratioMeaning is about sizes by name: earlier releases read them as Open-Sora does, for all models.

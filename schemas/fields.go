@@ -71,7 +71,12 @@ var fields = []Field{
 	{Name: "noise", Kind: Text, Max: MaxReferenceBytes, Carried: true},
 	{Name: FieldMedia, Aliases: []string{"path", "video", "image", "video_path", "image_path", "file_name",
 		"video_file_name", "image_file_name"}, Kind: Text, Max: MaxReferenceBytes, Carried: true},
+	{Name: FieldSampleIndex, Kind: Integer, Min: 0, Max: MaxVideosPerPrompt - 1, Carried: true},
 }
+
+// FieldSampleIndex asks for one video of a row that has several. Tables of media and rows of a stage's own column of that name do
+// not have the field.
+const FieldSampleIndex = "sample_index"
 
 // FieldMedia is the field that only tables of media have; elsewhere its columns are carried.
 const FieldMedia = "media"

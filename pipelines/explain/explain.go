@@ -135,6 +135,7 @@ func (j Asked) depends(e *stages.Element) (all []audit.Column) {
 	if r.Seed != nil {
 		values[stages.ParamSeed] = *r.Seed
 	}
+	sampled := slices.Contains(j.Engine.Rules.Params(), stages.ParamSeed)
 	for _, p := range j.Engine.Rules.Params() {
 		if name, own := p.Column(); own {
 			value, _ := r.Column(name)
@@ -142,6 +143,9 @@ func (j Asked) depends(e *stages.Element) (all []audit.Column) {
 		} else if v, known := values[p]; known {
 			add(string(p), v)
 		}
+	}
+	if sampled { // it enters the key beside the seed
+		add("sample_index", r.SampleIndex)
 	}
 	if slices.ContainsFunc(j.Engine.Steps, func(s stages.Step) bool { return s.Digest() != "" }) {
 		add("weights_digest", j.Engine.Rules.Weights())

@@ -227,7 +227,12 @@ func (s prompts) expand(rec read.Record, yield func(*stages.Element, error) bool
 		e.Fail("read", fault.Row(rec.Bad))
 		return yield(e, nil)
 	}
-	return samples(&stages.Element{Row: rec.Row}, s.videos, yield)
+	e := &stages.Element{Row: rec.Row}
+	if rec.Sample != nil {
+		e.Row.SampleIndex = *rec.Sample
+		return yield(e, nil)
+	}
+	return samples(e, s.videos, yield)
 }
 
 // samples yields an element for each video that e's row asks for, or else the job. Nobody changes tensors,

@@ -110,6 +110,7 @@ func read(o stages.Options) (*options, error) {
 func mistaken(name string) string {
 	for _, f := range schemas.Fields() {
 		switch {
+		case f.Name == schemas.FieldSampleIndex: // a column of the user's own, as before it was a field
 		case slices.Contains(f.Aliases, name):
 			return "write " + f.Name + ", whose other name it is"
 		case f.Name == name:

@@ -257,7 +257,7 @@ func (b *book) fields(all []reflect.Type, written map[string]bool) {
 // columns writes the columns of prompt tables.
 func (b *book) columns() {
 	b.say("## Columns of a prompt table\n")
-	b.say("Each of them, but for `id`, `prompt` and the columns of media, is a key of `defaults` too. All other columns are carried to " +
+	b.say("Each of them, but for `id`, `prompt`, `sample_index` and the columns of media, is a key of `defaults` too. All other columns are carried to " +
 		"the tables of the output. Names of other tools count where a stage of the job depends on the parameter, and give way to a " +
 		"name of ours.\n")
 	b.say("| column | other names | names of other tools | values |\n|---|---|---|---|")

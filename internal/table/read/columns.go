@@ -48,7 +48,7 @@ func newNames(o Options) names {
 		n.needed = fieldMedia
 	}
 	for i, f := range schemas.Fields() {
-		if f.Name == schemas.FieldMedia && !o.Media {
+		if f.Name == schemas.FieldMedia && !o.Media || f.Name == schemas.FieldSampleIndex && (o.Media || slices.Contains(o.Own, f.Name)) {
 			continue
 		}
 		if column, mapped := mapping[f.Name]; mapped {

@@ -46,6 +46,8 @@ func (o Options) depends(field int) bool {
 type Record struct {
 	Row schemas.PromptRow
 	Bad *typed.RowError // nil for a good row
+	// Sample is the one video that the row asks for of several, counted from 0; nil: all.
+	Sample *int
 	// Suffix tells the captions of one row apart, behind an id that follows from its media; "": there is one.
 	Suffix string
 }
@@ -168,6 +170,7 @@ func (p *Prompts) record() Record {
 	row.Source = p.source()
 	p.raw.needed, p.raw.naming, p.raw.fps = p.names.needed, p.names.naming, p.names.fps
 	rec.Bad = p.raw.fill(row)
+	rec.Sample = p.raw.sample
 	if row.ID == "" {
 		row.ID = row.ContentID()
 	}

@@ -52,6 +52,7 @@ const (
 	fieldGuidance2
 	fieldNoise
 	fieldMedia
+	fieldSample
 	numFields
 	// fieldSize is no field of a row: it gives height and width.
 	fieldSize = numFields
@@ -67,6 +68,7 @@ type rawRow struct {
 	naming *schemas.Naming // of lengths
 	fps    float64         // of rows that do not say it
 	extra  []byte          // JSON members of the carried columns without the braces
+	sample *int   // the one video that the row asks for; nil: all
 	// captions are those of a list; the first is also the prompt.
 	captions []string
 	// fault is why the row as a whole cannot be read: not JSON, ragged, ...; fix is what to do about it.
@@ -159,6 +161,11 @@ func (r *rawRow) fill(row *schemas.PromptRow) *typed.RowError {
 	whole(fieldMaxLength, &row.MaxSequenceLength)
 	whole(fieldNumVideos, &row.NumVideosPerPrompt)
 	fillLater(row, text, whole, pointer)
+	r.sample = nil
+	if n, given, err := r.integer(fieldSample); given {
+		fail(fieldSample, err)
+		r.sample = new(int(n))
+	}
 	r.takeSuffix(row)
 	return first
 }

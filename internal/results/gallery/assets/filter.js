@@ -121,7 +121,11 @@ function carry() {
   if (filter.value.trim()) says.set('filter', filter.value.trim());
   if (sort.value) says.set('sort', sort.value);
   if (show !== 'all') says.set('show', show);
-  if (current && viewer.open) says.set('row', nameOf(current));
+  if (current && viewer.open) {
+    const name = nameOf(current);
+    says.set('row', name);
+    if (rows.some((one) => one !== current && nameOf(one) === name)) says.set('key', keyOf(current).slice(0, 12));
+  }
   for (const [name, { select }] of facets) if (select.value) says.set(name, select.value);
   const text = says.toString();
   const fragment = text ? `#${text}` : '';
@@ -139,9 +143,9 @@ function readFragment() {
     select.value = says.get(name) ?? '';
     if (select.selectedIndex < 0) select.value = '';
   }
-  const named = says.get('row'); // choose writes the fragment anew
+  const [named, key] = [says.get('row'), says.get('key') ?? '']; // choose writes the fragment anew
   choose();
-  const row = named && order.find((one) => nameOf(one) === named);
+  const row = named && order.find((one) => nameOf(one) === named && keyOf(one).startsWith(key));
   if (row) view(row);
 }
 

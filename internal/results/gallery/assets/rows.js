@@ -26,6 +26,8 @@ const sizeOf = (row) => `${row.width}×${row.height}`;
 const lengthOf = (row) => row.frames < 2 ? 'still' :
   row.seconds ? `${number(row.seconds)} s` : `${row.frames} frames`;
 const nameOf = (row) => row.id || row.source || `row ${row.at + 1}`;
+// keyOf tells apart rows of one name, such as the videos of one prompt.
+const keyOf = (row) => row.key || fileOf(row).replace(/^.*\//, '').replace(/\.[^.]*$/, '');
 
 // captionOf are the short facts below a prompt. An id that the program made up, a hash, says nothing there.
 function captionOf(row) {
@@ -45,7 +47,7 @@ function detailsOf(row) {
   }
   details.push(['Model', row.model], ['Steps', row.steps ? String(row.steps) : ''],
     ['Guidance', row.guidance ? String(row.guidance) : ''], ['Seed', row.seed]);
-  details.push(...row.details, ['Key', row.key || file.replace(/^.*\//, '').replace(/\.[^.]*$/, '')],
+  details.push(...row.details, ['Key', keyOf(row)],
     ['File', file, row.video]);
   return details.filter(([, value]) => value !== '');
 }
