@@ -68,7 +68,7 @@ type rawRow struct {
 	naming *schemas.Naming // of lengths
 	fps    float64         // of rows that do not say it
 	extra  []byte          // JSON members of the carried columns without the braces
-	sample *int   // the one video that the row asks for; nil: all
+	sample *int            // the one video that the row asks for; nil: all
 	// captions are those of a list; the first is also the prompt.
 	captions []string
 	// fault is why the row as a whole cannot be read: not JSON, ragged, ...; fix is what to do about it.
