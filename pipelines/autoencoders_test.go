@@ -88,7 +88,7 @@ func TestPrecomputeOpenSoraPlan(t *testing.T) {
 // encoded are the raw means of the latents of a clip of 32x32 pixels.
 func encoded(t *testing.T, m *vae.Model, be *cpu.Backend, path string, n int) []float32 {
 	t.Helper()
-	frames, err := media.OpenFrames(t.Context(), path, n, 8, 32, 32)
+	frames, err := media.OpenFrames(t.Context(), path, n, 8, 32, 32, media.Rules{})
 	must(t, err)
 	defer frames.Close()
 	clip := vae.Video{Frames: n, Height: 32, Width: 32, Pixels: func(dst []float32, first, count int) error {

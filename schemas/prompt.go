@@ -53,6 +53,10 @@ type PromptRow struct {
 	Noise string `json:"noise,omitempty" digest:"later"`
 	// Cut is the part of Media that the row is made of, where the job cuts its input; nil: see schemas.Cut.
 	Cut *Cut `json:"cut,omitempty" digest:"later"`
+	// DecodeErrors says what becomes of Media and Reference with errors in frames that are used: DecodeErrorsFail (also ""), or
+	// DecodeErrorsKeep. HDR says the same of video of high dynamic range: HDRKeep (also ""), HDRTonemap or HDRFail.
+	DecodeErrors string `json:"decode_errors,omitempty" digest:"later"`
+	HDR          string `json:"hdr,omitempty" digest:"later"`
 	// SampleIndex numbers the videos of one row from 0 once the row is expanded.
 	SampleIndex int `json:"sample_index,omitempty"`
 	// Extra is a JSON object of the table's other columns in their order, "" where there are none.
@@ -60,6 +64,24 @@ type PromptRow struct {
 	// Source is where the row stands: "shapes.csv:17" or "shapes.parquet:row 17".
 	Source string `json:"source,omitempty"`
 }
+
+// The values of DecodeErrors and HDR.
+const (
+	DecodeErrorsFail = "fail"
+	DecodeErrorsKeep = "keep"
+	HDRKeep          = "keep"
+	HDRTonemap       = "tonemap"
+	HDRFail          = "fail"
+)
+
+// Readings of media. They are left out where they are 0.
+const (
+	ReadingDecodeErrors = "decode_errors" // errors that the decoder reports up to the last frame of the clip
+	ReadingTransfer     = "transfer"      // of video of high dynamic range: 16 is PQ, 18 is HLG (ITU-T H.273)
+)
+
+// ZeroReading reports whether a reading is 0 where a row does not have it.
+func ZeroReading(name string) bool { return name == ReadingDecodeErrors || name == ReadingTransfer }
 
 // Schema names the row type and its version.
 func (PromptRow) Schema() string { return PromptVersion }
@@ -91,6 +113,8 @@ func (r PromptRow) WithDefaults(d PromptRow) PromptRow {
 	fill(&r.Loop, d.Loop)
 	fill(&r.ConditionFrameLength, d.ConditionFrameLength)
 	fill(&r.Noise, d.Noise)
+	fill(&r.DecodeErrors, d.DecodeErrors)
+	fill(&r.HDR, d.HDR)
 	return r
 }
 

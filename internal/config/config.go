@@ -87,6 +87,13 @@ type Input struct {
 	Flip bool   `yaml:"flip" json:"flip,omitempty"` // every clip also makes a mirrored one
 	// NullCaption makes every clip also a row without a caption, for training without guidance.
 	NullCaption bool `yaml:"null_caption" json:"null_caption,omitempty"`
+
+	// DecodeErrors says what becomes of media and references with errors in frames that are used: fail (also ""), or keep, with the
+	// reading decode_errors.
+	DecodeErrors string `yaml:"decode_errors" json:"decode_errors,omitempty"`
+	// HDR says what becomes of video of high dynamic range (PQ, HLG): keep (also "") takes its values as they are, with the reading
+	// transfer, and fail refuses it.
+	HDR string `yaml:"hdr" json:"hdr,omitempty"`
 }
 
 // The kinds of rows that a job can start from, as Input.Source returns them.

@@ -22,6 +22,10 @@ type piped struct {
 	child  *process.Child
 	stderr *process.Head
 	left   int // frames that were asked for and have not come; -1: all there are
+	damage Damage
+	// scan learns where errors are.
+	scan func() (Damage, error)
+	keep bool // frames with errors are taken
 }
 
 // openFFmpeg starts the process. Where a rate is asked for, frames are resampled there, by the rule of
@@ -33,6 +37,7 @@ func openFFmpeg(ctx context.Context, path string, o SourceOptions, look Look) (S
 		return nil, fmt.Errorf("%s files need ffmpeg, which is not there (%w): install it (apt install ffmpeg), "+
 			"or convert the file to y4m or a folder of png images", cmp.Or(filepath.Ext(path), "such"), err)
 	}
+	asked := o
 	if o.Window != nil && o.FPS == 0 && o.Frames > 0 {
 		o.Frames += o.Window.Start // those before it come too
 	}
@@ -45,7 +50,8 @@ func openFFmpeg(ctx context.Context, path string, o SourceOptions, look Look) (S
 	if err != nil {
 		return nil, err
 	}
-	p.info.Aspect = look.aspect
+	p.info.Aspect, p.info.Transfer, p.keep = look.aspect, look.transfer, o.KeepErrors
+	p.scan = func() (Damage, error) { return scanDamage(ctx, program, path, asked, look.interlaced) }
 	if err := p.makeRoom(ctx, pipedBytes+planesBytes+rgbBytes); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
@@ -135,7 +141,10 @@ func (p *piped) Next(rgb []byte) error {
 	err := p.y4m.Next(rgb)
 	switch {
 	case err == nil && p.left > 0:
-		p.left--
+		if p.left--; p.left == 0 {
+			_ = p.child.Wait() // all frames are there; what it says is complete now
+			err = p.finish()
+		}
 	case err != nil:
 		return p.fail(err)
 	}
@@ -165,8 +174,34 @@ func (p *piped) fail(err error) error {
 		return fmt.Errorf("ffmpeg: %w", wait)
 	case wait != nil && errors.Is(err, io.EOF):
 		err = fmt.Errorf("ffmpeg: %w", wait)
+	case errors.Is(err, io.EOF) && p.left < 0: // all frames were wanted
+		if damaged := p.finish(); damaged != nil {
+			return damaged
+		}
+		return err
 	}
 	return saidBy("ffmpeg", p.stderr.String(), err)
+}
+
+// finish looks for errors once all frames have come that were asked for.
+func (p *piped) finish() (err error) {
+	if len(decodeErrors(p.stderr.String())) == 0 {
+		return nil
+	}
+	if p.damage, err = p.scan(); err != nil || !p.damage.used || p.keep {
+		return err
+	}
+	return damagedError(p.damage)
+}
+
+// damagedError says that frames which were asked for may not be what they were.
+func damagedError(d Damage) error {
+	errs := "an error"
+	if d.Errors > 1 {
+		errs = fmt.Sprintf("%d errors", d.Errors)
+	}
+	return fmt.Errorf("the video is damaged: ffmpeg finds %s, in frames that are used too (%s); replace the file, or set input: "+
+		"{decode_errors: keep} to take it as it is, with the reading decode_errors, which guard can bound", errs, d.first)
 }
 
 // saidBy is what a program said of its end, or err.

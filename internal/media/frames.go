@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"time"
 
 	"latentbeam/schemas"
@@ -41,22 +42,22 @@ func (f *Frames) Spent() Spent { return f.spent }
 
 // OpenFrames opens the file or folder at path for its first n frames at fps frames a second (0: as they are),
 // each fitted into height x width.
-func OpenFrames(ctx context.Context, path string, n int, fps float64, height, width int) (*Frames, error) {
-	return openFrames(ctx, path, n, fps, func(info SourceInfo) (*Fitter, error) { return NewFitter(info, height, width) }, nil)
+func OpenFrames(ctx context.Context, path string, n int, fps float64, height, width int, r Rules) (*Frames, error) {
+	return openFrames(ctx, path, n, fps, r, func(info SourceInfo) (*Fitter, error) { return NewFitter(info, height, width) }, nil)
 }
 
 // OpenCut is OpenFrames for the part of a file that a cut names.
-func OpenCut(ctx context.Context, path string, n int, fps float64, height, width int, c schemas.Cut) (*Frames, error) {
+func OpenCut(ctx context.Context, path string, n int, fps float64, height, width int, c schemas.Cut, r Rules) (*Frames, error) {
 	if c.Count < 1 || c.Start < 0 || c.Count < n && c.Short != schemas.CutLoop && c.Short != schemas.CutPad {
 		return nil, fmt.Errorf("read %s: a cut of %d frames from %d on cannot give %d", path, c.Count, c.Start, n)
 	}
-	return openFrames(ctx, path, n, fps, func(info SourceInfo) (*Fitter, error) { return NewCutFitter(info, height, width, c) }, &c)
+	return openFrames(ctx, path, n, fps, r, func(info SourceInfo) (*Fitter, error) { return NewCutFitter(info, height, width, c) }, &c)
 }
 
-func openFrames(ctx context.Context, path string, n int, fps float64, fitter func(SourceInfo) (*Fitter, error),
+func openFrames(ctx context.Context, path string, n int, fps float64, r Rules, fitter func(SourceInfo) (*Fitter, error),
 	c *schemas.Cut) (*Frames, error) {
 	f := &Frames{n: n, lastAt: -1, cut: c}
-	o := SourceOptions{Frames: n, FPS: fps}
+	o := SourceOptions{Frames: n, FPS: fps, Rules: r}
 	if c != nil {
 		o.Frames = min(n, c.Count)
 		f.first = c.Start
@@ -83,6 +84,22 @@ func openFrames(ctx context.Context, path string, n int, fps float64, fitter fun
 	}
 	return f, nil
 }
+
+// Readings are what is to be told of the frames: errors of their decoding, once the last one was read, and the curve of video of high
+// dynamic range. What is 0 is left out.
+func (f *Frames) Readings() map[string]string {
+	readings := map[string]string{}
+	if p, ok := f.src.(*piped); ok && p.damage.Errors > 0 {
+		readings[schemas.ReadingDecodeErrors] = strconv.Itoa(p.damage.Errors)
+	}
+	if code := transferCodes[f.src.Info().Transfer]; code > 0 {
+		readings[schemas.ReadingTransfer] = strconv.Itoa(code)
+	}
+	return readings
+}
+
+// transferCodes are the numbers of curves (ITU-T H.273, table 3).
+var transferCodes = map[string]int{PQ: 16, HLG: 18}
 
 // Close ends the reading.
 func (f *Frames) Close() error { return f.src.Close() }

@@ -66,7 +66,7 @@ func readLarge(t *testing.T, path string) {
 }
 
 func readOne(ctx context.Context, path string) error {
-	f, err := OpenFrames(ctx, path, 1, 0, 16, 16)
+	f, err := OpenFrames(ctx, path, 1, 0, 16, 16, Rules{})
 	if err != nil {
 		return err
 	}

@@ -109,7 +109,7 @@ func TestCutsAreWindows(t *testing.T) {
 				if (cut.Seek != 0) != (c.seek && fps > 0 && start > 20) && start > 20 {
 					t.Errorf("%s at %v: frame %d is decoded from %d us on", c.name, fps, start, cut.Seek)
 				}
-				frames, err := OpenCut(ctx, path, 5, fps, info.Height, info.Width, cut)
+				frames, err := OpenCut(ctx, path, 5, fps, info.Height, info.Width, cut, Rules{})
 				if err != nil {
 					t.Fatalf("%s: %v", c.name, err)
 				}
@@ -146,7 +146,7 @@ func TestShortCuts(t *testing.T) {
 		{schemas.CutLoop, 16, "[4 5 5 4 5 5 4]"},
 	} {
 		frames, err := OpenCut(context.Background(), path, 7, c.fps, 8, 8, schemas.Cut{Start: 9, Count: 3, Short: c.short,
-			Filter: "area", ScaledWidth: 8, ScaledHeight: 8})
+			Filter: "area", ScaledWidth: 8, ScaledHeight: 8}, Rules{})
 		if err != nil {
 			t.Fatal(err)
 		}

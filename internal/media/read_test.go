@@ -109,7 +109,7 @@ func write(t *testing.T, name string, data []byte) string {
 // shades returns the first red value of each of n frames of a file as its number among gray's, rounded.
 func shades(t *testing.T, path string, n int, fps float64) (list []int, err error) {
 	t.Helper()
-	f, err := OpenFrames(context.Background(), path, n, fps, 8, 8)
+	f, err := OpenFrames(context.Background(), path, n, fps, 8, 8, Rules{})
 	if err != nil {
 		return nil, err
 	}
@@ -252,7 +252,7 @@ func TestImagesAndFolders(t *testing.T) {
 		t.Fatal(err)
 	}
 	read := func(path string, n int) ([]float64, error) {
-		f, err := OpenFrames(context.Background(), path, n, 8, 8, 8)
+		f, err := OpenFrames(context.Background(), path, n, 8, 8, 8, Rules{})
 		if err != nil {
 			return nil, err
 		}

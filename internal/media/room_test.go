@@ -113,7 +113,7 @@ func TestLoop(t *testing.T) {
 	withRoom(t, newRoom(1, 1<<20))
 	video := writeFile(t, "video.y4m", []byte("YUV4MPEG2 W2 H2 F8:1 C444\n"+strings.Repeat("FRAME\n"+string(make([]byte, 12)), 2)))
 	f, err := OpenCut(t.Context(), video, 4, 0, 2, 2,
-		schemas.Cut{Count: 2, Short: schemas.CutLoop, Filter: "bilinear", ScaledWidth: 2, ScaledHeight: 2})
+		schemas.Cut{Count: 2, Short: schemas.CutLoop, Filter: "bilinear", ScaledWidth: 2, ScaledHeight: 2}, Rules{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,6 +35,8 @@ type SourceInfo struct {
 	Aspect [2]int
 	// RateNum / RateDen are the frames a second; 0 / 0 where nobody says it: of images, and of folders of them.
 	RateNum, RateDen int64
+	// Transfer is the curve of video of high dynamic range: PQ, HLG or "".
+	Transfer string
 	// Still is set for a single image.
 	Still bool
 }
@@ -46,6 +48,18 @@ type SourceOptions struct {
 	Window *Window // where they begin in a file that ffmpeg decodes; nil: at its beginning
 	FPS    float64 // at which they are wanted; 0: as they are
 	FFmpeg string  // name or path of the program; "" is "ffmpeg" on PATH
+	Rules
+}
+
+// Rules are what a job says of media that are not as they should be. The zero value is the default.
+type Rules struct {
+	KeepErrors bool   // frames with errors of the decoder are taken; else they are an error
+	HDR        string // of video of high dynamic range: schemas.HDRKeep (also ""), HDRTonemap or HDRFail
+}
+
+// RulesOf returns the rules of a row.
+func RulesOf(row *schemas.PromptRow) Rules {
+	return Rules{KeepErrors: row.DecodeErrors == schemas.DecodeErrorsKeep, HDR: row.HDR}
 }
 
 // Window is where the frames that are wanted begin, at the rate at which they are wanted. The source then begins there.
@@ -87,6 +101,9 @@ func openSource(ctx context.Context, path string, o SourceOptions) (Source, erro
 		return nil, err
 	}
 	look.Tell(path)
+	if look.transfer != "" && o.HDR == schemas.HDRFail {
+		return nil, fmt.Errorf("the video has a high dynamic range (%s), and input: {hdr: fail} refuses such files", look.transfer)
+	}
 	switch {
 	case look.format.isImage():
 		return openFolderOf(ctx, []string{path}, true)

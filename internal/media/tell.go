@@ -22,6 +22,6 @@ func (l Look) Tell(path string) {
 	}
 	if l.transfer != "" {
 		tellOnce("a video has a high dynamic range ("+l.transfer+"), and its values are taken as they are: colours are paler than on a screen; "+
-			"input: {hdr: tonemap} converts them, {hdr: fail} refuses such files", path)
+			"input: {hdr: fail} refuses such files", path)
 	}
 }

@@ -122,7 +122,11 @@ func (g *guard) Run(_ context.Context, _ kernels.Backend, batch []*stages.Elemen
 			}
 		}
 		for _, name := range slices.Sorted(maps.Keys(g.limits)) {
-			if why := g.limits[name].beyond(e.Readings[name]); why != "" {
+			reading := e.Readings[name]
+			if reading == "" && schemas.ZeroReading(name) {
+				reading = "0"
+			}
+			if why := g.limits[name].beyond(reading); why != "" {
 				e.Fail("guard", fault.Dropped(fmt.Errorf("%s %s", name, why)))
 			}
 		}

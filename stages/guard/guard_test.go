@@ -161,3 +161,18 @@ func TestLimitOptions(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 }
+
+// TestReadingsOfMedia: a reading of media that a row does not have is 0, so that a limit leaves out only damaged files.
+func TestReadingsOfMedia(t *testing.T) {
+	most := 2.0
+	g := &guard{limits: map[string]limit{schemas.ReadingDecodeErrors: {Max: &most}}}
+	for reading, dropped := range map[string]bool{"": false, "2": false, "3": true} {
+		e := clip(9)
+		if reading != "" {
+			e.Read(map[string]string{schemas.ReadingDecodeErrors: reading})
+		}
+		if err := g.Run(t.Context(), nil, []*stages.Element{e}); err != nil || (e.Failed != nil) != dropped {
+			t.Errorf("%q: %v, %v", reading, e.Failed, err)
+		}
+	}
+}

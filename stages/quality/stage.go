@@ -39,8 +39,9 @@ func Spec() stages.Spec {
 		Version: 1,
 		Params: []stages.Param{stages.ParamMedia, stages.ParamHeight, stages.ParamWidth, stages.ParamNumFrames, stages.ParamFPS,
 			stages.ParamCut},
-		Readings: []string{sceneCuts, sceneChange, motionName, sharpnessName, luminanceName, blackRows, blackColumns, Hash},
-		New:      open,
+		Readings: []string{sceneCuts, sceneChange, motionName, sharpnessName, luminanceName, blackRows, blackColumns, Hash, schemas.ReadingDecodeErrors,
+			schemas.ReadingTransfer},
+		New: open,
 	}
 }
 
@@ -101,5 +102,6 @@ func (s stage) look(ctx context.Context, dev kernels.Backend, e *stages.Element)
 		return err
 	}
 	e.Read(readings)
+	e.Read(frames.Readings())
 	return nil
 }

@@ -24,10 +24,12 @@ type reader struct {
 	frames chan []float32 // (H, W, 3) in order; closed at the end or an error
 	free   chan []float32 // buffers without a frame
 	err    error          // of the decoder, once frames is closed
-	begun  chan struct{}  // closed when nothing is left that it may have to wait for, see Source.Close
-	last   []float32      // the frame that was asked for last
-	next   int            // number of the frame behind it
-	cancel context.CancelFunc
+	// readings are those of the media, once the last frame was taken from frames.
+	readings map[string]string
+	begun    chan struct{} // closed when nothing is left that it may have to wait for, see Source.Close
+	last     []float32     // the frame that was asked for last
+	next     int           // number of the frame behind it
+	cancel   context.CancelFunc
 }
 
 // read begins to decode the clip of an element, once after is closed. waiting is how many frames may wait.
@@ -72,6 +74,9 @@ func (r *reader) decode(ctx context.Context, dev kernels.Backend, e *stages.Elem
 		}
 		if err := frames.At(pixels, i); err != nil {
 			return err
+		}
+		if i == row.NumFrames-1 {
+			r.readings = frames.Readings()
 		}
 		r.frames <- pixels                                      // there is room for all buffers
 		if row.Cut == nil || row.Cut.Short != schemas.CutLoop { // one that loops opens its file again

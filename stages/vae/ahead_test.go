@@ -53,7 +53,7 @@ func TestReadersAreAhead(t *testing.T) {
 			q.close(i)
 			continue
 		}
-		alone, err := media.OpenFrames(t.Context(), row.Media, frames, row.FPS, side, row.Width)
+		alone, err := media.OpenFrames(t.Context(), row.Media, frames, row.FPS, side, row.Width, media.Rules{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -36,7 +36,8 @@ func Encode() stages.Spec {
 		Version: 2,
 		Params: []stages.Param{stages.ParamMedia, stages.ParamHeight, stages.ParamWidth, stages.ParamNumFrames,
 			stages.ParamFPS, stages.ParamCut},
-		New: openEncoder,
+		Readings: []string{schemas.ReadingDecodeErrors, schemas.ReadingTransfer},
+		New:      openEncoder,
 	}
 }
 
@@ -156,7 +157,7 @@ func (s *encodeStage) Run(ctx context.Context, dev kernels.Backend, batch []*sta
 }
 
 // isKnown reports whether the latents of a clip are remembered.
-func (s *encodeStage) isKnown(name string) bool { return s.recent.find(name) != nil }
+func (s *encodeStage) isKnown(name string) bool { return s.recent.find(name).raw != nil }
 
 // unreadable fails an element whose file cannot be read, and returns other errors.
 func unreadable(ctx context.Context, stage string, e *stages.Element, err error) error {
@@ -172,18 +173,23 @@ func unreadable(ctx context.Context, stage string, e *stages.Element, err error)
 func (s *encodeStage) encode(dev kernels.Backend, clips *readers, i int,
 	latents func(c Video, draw Noise) (*stages.Array, error)) error {
 	e, name := clips.batch[i], clips.names[i]
-	if raw := s.recent.find(name); raw != nil {
-		return s.give(dev, e, raw)
+	if known := s.recent.find(name); known.raw != nil {
+		e.Read(known.readings)
+		return s.give(dev, e, known.raw)
 	}
-	raw, err := latents(clipOf(&e.Row, each(clips.of(i).at)), s.noise(&e.Row, 0))
+	frames := clips.of(i)
+	raw, err := latents(clipOf(&e.Row, each(frames.at)), s.noise(&e.Row, 0))
 	if err != nil {
 		return err
+	}
+	if frames.next == e.Row.NumFrames { // the last frame was taken
+		e.Read(frames.readings)
 	}
 	if err := s.give(dev, e, raw); err != nil {
 		return err
 	}
 	if e.NotFinite(stages.KindLatents) == "" { // else another attempt computes them anew
-		s.recent.add(name, raw)
+		s.recent.add(name, encoded{raw, frames.readings})
 	}
 	return nil
 }

@@ -67,9 +67,9 @@ func OpenFootage(ctx context.Context, dev kernels.Backend, made *schemas.MediaFi
 
 func openFrames(ctx context.Context, path string, row *schemas.PromptRow, cut *schemas.Cut) (*media.Frames, error) {
 	if cut != nil {
-		return media.OpenCut(ctx, path, row.NumFrames, row.FPS, row.Height, row.Width, *cut)
+		return media.OpenCut(ctx, path, row.NumFrames, row.FPS, row.Height, row.Width, *cut, media.RulesOf(row))
 	}
-	return media.OpenFrames(ctx, path, row.NumFrames, row.FPS, row.Height, row.Width)
+	return media.OpenFrames(ctx, path, row.NumFrames, row.FPS, row.Height, row.Width, media.RulesOf(row))
 }
 
 // At fills dst (height, width, 3) with frame i, its values in [-1, 1]. Frames are asked for in order.
@@ -79,6 +79,9 @@ func (f *Footage) At(dst []float32, i int) error {
 	}
 	return nil
 }
+
+// Readings are what is to be told of the frames once the last one was read, see schemas.ReadingDecodeErrors.
+func (f *Footage) Readings() map[string]string { return f.frames.Readings() }
 
 // Close ends the reading and lets go of the file. What the reading took counts with the work of the device.
 func (f *Footage) Close() {

@@ -123,7 +123,7 @@ func (s *imageStage) encode(ctx context.Context, dev kernels.Backend, row *schem
 	given := map[int][]float32{} // by frame
 	for i, path := range strings.Split(row.Reference, ";") {
 		pixels := make([]float32, size)
-		if err := firstFrame(ctx, pixels, path, row.Height, row.Width); err != nil {
+		if err := firstFrame(ctx, pixels, path, row); err != nil {
 			return nil, err
 		}
 		given[i*(n-1)] = pixels
@@ -139,14 +139,14 @@ func (s *imageStage) encode(ctx context.Context, dev kernels.Backend, row *schem
 	return model.ForDenoiser(dev, raw)
 }
 
-// firstFrame fills dst (height, width, 3) with the first frame of a file, in [-1, 1].
-func firstFrame(ctx context.Context, dst []float32, path string, height, width int) error {
+// firstFrame fills dst (height, width, 3) with the first frame of a file in the size of a row, in [-1, 1].
+func firstFrame(ctx context.Context, dst []float32, path string, row *schemas.PromptRow) error {
 	file, err := LocalFootage(ctx, path)
 	if err != nil {
 		return err
 	}
 	defer file.Release()
-	frames, err := media.OpenFrames(ctx, file.Path, 1, 0, height, width)
+	frames, err := media.OpenFrames(ctx, file.Path, 1, 0, row.Height, row.Width, media.RulesOf(row))
 	if err != nil {
 		return &FootageError{Err: fmt.Errorf("reference: %w", err)}
 	}

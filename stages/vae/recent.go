@@ -15,10 +15,16 @@ const recentClips = 4
 // recent remembers the raw latents of the last clips, so that the captions of a clip, and its twin without a caption, cost one
 // encoding. The zero value is ready.
 type recent struct {
-	mu      sync.Mutex
-	names   [recentClips]string
-	latents [recentClips]*stages.Array
-	next    int
+	mu    sync.Mutex
+	names [recentClips]string
+	clips [recentClips]encoded
+	next  int
+}
+
+// encoded is what an encoder remembers of a clip.
+type encoded struct {
+	raw      *stages.Array     // latents, which nobody changes
+	readings map[string]string // of its media
 }
 
 // clipName names all that the latents of an element depend on within a run. A file is the same as long as the run lasts;
@@ -38,20 +44,20 @@ func clipName(e *stages.Element, sample bool) string {
 	return name + row.Media
 }
 
-// find returns the raw latents of a clip, which nobody changes; nil where they are not remembered.
-func (r *recent) find(name string) *stages.Array {
+// find returns a clip; without latents where it is not remembered.
+func (r *recent) find(name string) encoded {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if i := slices.Index(r.names[:], name); i >= 0 {
-		return r.latents[i]
+		return r.clips[i]
 	}
-	return nil
+	return encoded{}
 }
 
-// add remembers the raw latents of a clip in place of the oldest.
-func (r *recent) add(name string, z *stages.Array) {
+// add remembers a clip in place of the oldest.
+func (r *recent) add(name string, c encoded) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.names[r.next], r.latents[r.next] = name, z
+	r.names[r.next], r.clips[r.next] = name, c
 	r.next = (r.next + 1) % recentClips
 }

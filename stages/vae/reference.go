@@ -117,14 +117,14 @@ func (s *referenceStage) reference(ctx context.Context, dev kernels.Backend, mod
 		return nil, err
 	}
 	defer file.Release()
-	n, err := countFrames(ctx, file.Path)
+	n, err := countFrames(ctx, file.Path, media.RulesOf(row))
 	if err == nil {
 		n, err = s.whole(n, row.Height, row.Width)
 	}
 	if err != nil {
 		return nil, &FootageError{Err: fmt.Errorf("reference: %w", err)}
 	}
-	frames, err := media.OpenFrames(ctx, file.Path, n, 0, row.Height, row.Width)
+	frames, err := media.OpenFrames(ctx, file.Path, n, 0, row.Height, row.Width, media.RulesOf(row))
 	if err != nil {
 		return nil, &FootageError{Err: fmt.Errorf("reference: %w", err)}
 	}
@@ -154,8 +154,8 @@ func (s *referenceStage) whole(n, height, width int) (int, error) {
 }
 
 // countFrames returns how many frames a file has.
-func countFrames(ctx context.Context, path string) (n int, err error) {
-	src, err := media.OpenSource(ctx, path, media.SourceOptions{})
+func countFrames(ctx context.Context, path string, r media.Rules) (n int, err error) {
+	src, err := media.OpenSource(ctx, path, media.SourceOptions{Rules: r})
 	if err != nil {
 		return 0, err
 	}

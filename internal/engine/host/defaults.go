@@ -33,7 +33,9 @@ func defaultsOfRows(cfg *config.Config, model *stages.Model, steps []stages.Step
 // defaultsOf is what rows are filled up with: the configuration, then the model's own defaults.
 func defaultsOf(cfg *config.Config, model *stages.Model) schemas.PromptRow {
 	d := model.Index.Defaults
-	return cfg.Defaults.Row().WithDefaults(schemas.PromptRow{
+	row := cfg.Defaults.Row()
+	row.DecodeErrors, row.HDR = cfg.Input.DecodeErrors, cfg.Input.HDR
+	return row.WithDefaults(schemas.PromptRow{
 		Height: d.Height, Width: d.Width, NumFrames: d.NumFrames, FPS: d.FPS,
 		NumInferenceSteps: d.NumInferenceSteps, GuidanceScale: d.GuidanceScale,
 		MaxSequenceLength: d.MaxSequenceLength,

@@ -80,7 +80,7 @@ func Start(ctx context.Context, c Command) (*Child, error) {
 	}
 	p := &Child{cmd: exec.Command(c.Path, c.Args...), stall: c.Stall, doomed: make(chan struct{}), ended: make(chan struct{})}
 	p.cmd.Env, p.cmd.ExtraFiles, p.cmd.WaitDelay = c.Env, c.Files, killDelay
-	p.cmd.Stdout, p.cmd.Stderr = c.Stdout, c.Stderr
+	p.cmd.Stdout, p.cmd.Stderr = p.counting(c.Stdout), p.counting(c.Stderr)
 	if c.Stdin != nil {
 		p.cmd.Stdin = &counted{c.Stdin, &p.moved}
 	}
@@ -234,6 +234,26 @@ func (p *Child) end() error {
 		return *why
 	}
 	return p.how
+}
+
+// counting is a writer that counts what a child writes; a file is its own.
+func (p *Child) counting(w io.Writer) io.Writer {
+	if _, file := w.(*os.File); file || w == nil {
+		return w
+	}
+	return &countedWriter{w, &p.moved}
+}
+
+// countedWriter counts the bytes that a child writes.
+type countedWriter struct {
+	io.Writer
+	n *atomic.Int64
+}
+
+func (c *countedWriter) Write(b []byte) (int, error) {
+	n, err := c.Writer.Write(b)
+	c.n.Add(int64(n))
+	return n, err
 }
 
 // counted counts the bytes that a child takes.
