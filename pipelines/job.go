@@ -173,7 +173,7 @@ func (j *Job) open() error {
 		RowsPerFile: cfg.Output.RowsPerFile, Names: template, Clips: cfg.Input.Cuts(), Alike: j.host.Alike(),
 		Facts: report.Facts{
 			Model: j.host.Model, Weights: j.engine.Rules.Weights(), Class: workers.Class(), Version: o.Version,
-			Varies: strings.Join(j.varying(), " "),
+			Varies: strings.Join(j.varying(), " "), Loras: j.host.LorasJSON(),
 		},
 	}
 	j.describe()

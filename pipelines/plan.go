@@ -120,7 +120,7 @@ func (j *Job) plan(ctx context.Context) (p Plan, err error) {
 	if p.Warnings, err = j.warnings(ctx, p, s.doubt); err != nil {
 		return p, err
 	}
-	p.Notes = j.input.Notes()
+	p.Notes = append(j.adapterNotes(), j.input.Notes()...)
 	p.Input, p.First, p.Vanished = s.input.Sum(), s.unusable.First, j.vanished(ctx, p.Rows)
 	if j.peeking && j.Opts.Limit == 0 {
 		p.Stale, err = j.stale(ctx, s.asked)
@@ -261,6 +261,21 @@ func (j *Job) mends(p Plan) error {
 		"Nothing was computed. `latentbeam explain %s %s` says what has changed; undo that, and repair again. Or run the job "+
 		"(`latentbeam run %s`), which computes these rows and mends what it still needs", p.undone, p.Rows, out, p.firstUndone,
 		j.Opts.Start.File))
+}
+
+// adapterNotes says what each adapter adds to.
+func (j *Job) adapterNotes() (notes []string) {
+	for _, a := range j.host.Adapters {
+		note := fmt.Sprintf("LoRA %s: %s", a.File, a.Text)
+		if a.Scale != 1 {
+			note += fmt.Sprintf("; scale %g", a.Scale)
+		}
+		if a.Expert != "" {
+			note += "; expert " + a.Expert
+		}
+		notes = append(notes, note)
+	}
+	return notes
 }
 
 // cutTokens returns the function of the stage that cuts prompts, nil where none does.

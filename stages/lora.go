@@ -1,7 +1,9 @@
 package stages
 
 import (
+	"cmp"
 	"fmt"
+	"path/filepath"
 	"slices"
 )
 
@@ -10,8 +12,20 @@ type Lora struct {
 	Path   string // of the file, or of a directory with one
 	Scale  float64
 	Expert string // of ExpertBoth, ExpertHigh and ExpertLow
+	Skip   bool   // layers that the model does not have are left out; else they are an error
 
-	number int // in the list, from 0
+	number int    // in the list, from 0
+	name   string // for people: the repository, or the last name of the path
+}
+
+// Adapted is an adapter as it was added to the weights of a denoiser.
+type Adapted struct {
+	File   string  `json:"file"` // its name, without a place
+	Scale  float64 `json:"scale"`
+	Expert string  `json:"expert,omitempty"` // "" for both
+	Digest string  `json:"digest"`           // of its tensors
+	Text   string  `json:"-"`                // what was added, for people
+	Number int     `json:"-"`                // in the list, from 0
 }
 
 // LoraError is what is wrong with an adapter of the list.
@@ -39,6 +53,23 @@ const (
 	secondDenoiser = "transformer_2"
 )
 
+// Adapted notes what became of an adapter. It is called once for each denoiser that it is for.
+func (m *Model) Adapted(l Lora, text, digest string) {
+	one := Adapted{File: l.name, Scale: l.Scale, Expert: l.Expert, Digest: digest, Text: text, Number: l.number}
+	if l.Expert == ExpertBoth {
+		one.Expert = ""
+	}
+	if !slices.Contains(m.adapted, one) {
+		m.adapted = append(m.adapted, one)
+	}
+}
+
+// Adapters returns the adapters that were added, in the order of the list. One that became something else in each of two
+// denoisers is there twice.
+func (m *Model) Adapters() []Adapted {
+	return slices.SortedStableFunc(slices.Values(m.adapted), func(a, b Adapted) int { return cmp.Compare(a.Number, b.Number) })
+}
+
 // AddLoras gives the model adapters. A path may be the name of a repository that was pulled.
 func (m *Model) AddLoras(loras []Lora) error {
 	_, second := m.ReadFile(secondDenoiser + "/config.json")
@@ -53,7 +84,7 @@ func (m *Model) AddLoras(loras []Lora) error {
 				return l.Fault(fmt.Errorf("there is no %s%s", path, fix))
 			}
 		}
-		l.Path = path
+		l.Path, l.name = path, cmp.Or(repo, filepath.Base(path))
 		m.Loras = append(m.Loras, l)
 	}
 	return nil

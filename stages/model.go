@@ -28,7 +28,8 @@ type Model struct {
 	// Names returns what the tensors of a file are called here, nil where they have these names. Nil: all have.
 	Names func(tensors []safetensors.TensorInfo) map[string]string
 	// Loras are added to the weights of the denoisers, in this order.
-	Loras []Lora
+	Loras   []Lora
+	adapted []Adapted
 	// OtherNames returns what else a tensor of a component is called, for adapters. Nil: nothing.
 	OtherNames func(component, tensor string) []string
 	files      fs.FS

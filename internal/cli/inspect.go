@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"latentbeam/stages/weights/checkpoint"
+	"latentbeam/stages/weights/lora"
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/system"
@@ -163,7 +164,7 @@ func describeModel(w io.Writer, c *checkpoint.Checkpoint, f catalog.Finding, ori
 		fmt.Fprintln(w, "  layout\tthat of the model's original code, whose names a job takes too")
 	}
 	if f.Component == "" {
-		fmt.Fprintln(w, "  model\tnone that is known here")
+		fmt.Fprintf(w, "  %s\n", describeAdapter(c))
 		return
 	}
 	from := "by config.json"
@@ -196,6 +197,23 @@ func describeModel(w io.Writer, c *checkpoint.Checkpoint, f catalog.Finding, ori
 			fmt.Fprintf(w, "  %s\t%s\n", kind, line)
 		}
 	}
+}
+
+// describeAdapter says which adapter a file of no known model is.
+func describeAdapter(c *checkpoint.Checkpoint) string {
+	if c.Pickle() {
+		return "model\tnone that is known here"
+	}
+	a, err := lora.Open(c.File)
+	if err != nil {
+		return "adapter\t" + err.Error()
+	}
+	defer a.Close()
+	facts := a.Describe()
+	if facts.Layers == 0 {
+		return "model\tnone that is known here"
+	}
+	return fmt.Sprintf("adapter\tLoRA: %s\n  to use it\tmodel: {path: MODEL, loras: [{path: %s}]}", facts, c.File)
 }
 
 // maxListed bounds the tensors listed of one kind of misfit.

@@ -48,7 +48,7 @@ type Model struct {
 	Transformer2 string `yaml:"transformer_2" json:"transformer_2,omitempty"` // the second of two denoisers, for little noise
 	ImageEncoder string `yaml:"image_encoder" json:"image_encoder,omitempty"` // CLIP's vision encoder, for image to video of Wan 2.1
 	VAE          string `yaml:"vae" json:"vae,omitempty"`                     // the autoencoder, as text_encoder
-	// adapters for the denoisers: path, scale (1), expert (both, high or low)
+	// adapters for the denoisers: path, scale (1), expert (both, high or low), unmatched (error or skip)
 	Loras []Lora `yaml:"loras" json:"loras,omitempty"`
 }
 
@@ -57,6 +57,8 @@ type Lora struct {
 	Path   string   `yaml:"path" json:"path"`     // of a safetensors file, or a directory with one
 	Scale  *float64 `yaml:"scale" json:"scale"`   // nil: 1
 	Expert string   `yaml:"expert" json:"expert"` // of two denoisers: "both" (also ""), "high" or "low"
+	// Unmatched is what becomes of layers that the model does not have: "error" (also "") or "skip".
+	Unmatched string `yaml:"unmatched" json:"unmatched,omitempty"`
 }
 
 // Input names the rows a job starts from. Exactly one of Prompts, Media, Embeddings and Latents is given; each

@@ -53,6 +53,7 @@ func (v *validator) model() {
 		}
 		v.address(at+".path", l.Path, BucketSchemes)
 		v.oneOf(at+".expert", l.Expert, []string{"", "both", "high", "low"})
+		v.oneOf(at+".unmatched", l.Unmatched, []string{"", "error", "skip"})
 		if s := l.Scale; s != nil && !(math.Abs(*s) <= maxLoraScale) {
 			v.problem(at+".scale", "give a number such as 0.8", "scale is %g", *s)
 		}

@@ -30,10 +30,11 @@ func adapt(m *stages.Model, name string, weights *safetensors.File, base string)
 		if m.OtherNames != nil {
 			other = func(tensor string) []string { return m.OtherNames(name, tensor) }
 		}
-		more, err := a.Fit(shapes, other, l.Scale)
+		more, fitted, err := a.Fit(shapes, other, l.Scale, l.Skip)
 		if err != nil {
 			return nil, "", l.Fault(errors.Join(err, a.Close()))
 		}
+		m.Adapted(l, fitted.String(), fitted.Digest)
 		if added == nil {
 			added = map[string]lora.Delta{}
 		}

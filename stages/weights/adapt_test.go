@@ -51,7 +51,7 @@ func TestAddedIsTheSameEverywhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	added, err := adapter.Fit(map[string][]int{"layer.weight": {rows, columns}}, nil, scale)
+	added, _, err := adapter.Fit(map[string][]int{"layer.weight": {rows, columns}}, nil, scale, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestAddedToNarrowFile(t *testing.T) {
 	be := cpu.New(1)
 	for dt, want := range map[kernels.DType]float32{kernels.F32: 1 + 1.0/512, kernels.BF16: 1} {
 		w := NewWeights(be, base)
-		if w.added, err = adapter.Fit(map[string][]int{"layer.weight": {1, 1}}, nil, 1); err != nil {
+		if w.added, _, err = adapter.Fit(map[string][]int{"layer.weight": {1, 1}}, nil, 1, false); err != nil {
 			t.Fatal(err)
 		}
 		got := w.As(dt).Tensor("layer.weight", 1, 1)
@@ -161,7 +161,7 @@ func BenchmarkAdded(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	added, err := adapter.Fit(map[string][]int{"a.weight": shape}, nil, 1)
+	added, _, err := adapter.Fit(map[string][]int{"a.weight": shape}, nil, 1, false)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -3,6 +3,7 @@
 package host
 
 import (
+	"encoding/json"
 	"slices"
 	"sync"
 
@@ -21,6 +22,7 @@ type Stages struct {
 	Config   *config.Config
 	Model    string // its name
 	Steps    []stages.Step
+	Adapters []stages.Adapted  // that were added to the denoisers
 	Defaults schemas.PromptRow // what rows are filled up with
 	Facts    []memory.Fact     // what earlier runs learned of memory
 
@@ -28,6 +30,16 @@ type Stages struct {
 	loaded  []cost.Held // how the weights lay when they were loaded
 	held    []cost.Held // how they lie; under the lock of the devices
 	over    int64       // what they take beyond the memory that there is
+}
+
+// LorasJSON lists the adapters of the denoisers as JSON, "" for none. An adapter of both of two denoisers is there once.
+func (h *Stages) LorasJSON() string {
+	all := slices.CompactFunc(slices.Clone(h.Adapters), func(a, b stages.Adapted) bool { return a.Number == b.Number })
+	if len(all) == 0 {
+		return ""
+	}
+	text, _ := json.Marshal(all) // a struct of plain values
+	return string(text)
 }
 
 // Close gives back what the stages hold beyond memory. Nothing is computed any more.

@@ -36,7 +36,7 @@ func Open(cfg *config.Config, specs []stages.Spec) (*Stages, error) {
 	if err := cfg.SetLength(stages.NamingOf(steps), defaultsOfRows(cfg, model, steps).FPS); err != nil {
 		return nil, err
 	}
-	return &Stages{Config: cfg, Model: model.Name, Steps: steps, Defaults: defaultsOfRows(cfg, model, steps)}, nil
+	return &Stages{Config: cfg, Model: model.Name, Adapters: model.Adapters(), Steps: steps, Defaults: defaultsOfRows(cfg, model, steps)}, nil
 }
 
 // complete gives a job that lists no stages those of its model.
@@ -117,7 +117,8 @@ func lorasOf(m config.Model) (out []stages.Lora, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("model.loras[%d]: %w", i, err)
 		}
-		one := stages.Lora{Path: path, Scale: 1, Expert: cmp.Or(l.Expert, stages.ExpertBoth)}
+		one := stages.Lora{Path: path, Scale: 1, Expert: cmp.Or(l.Expert, stages.ExpertBoth),
+			Skip: l.Unmatched == "skip"}
 		if l.Scale != nil {
 			one.Scale = *l.Scale
 		}

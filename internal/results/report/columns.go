@@ -26,6 +26,7 @@ type Columns struct {
 	index map[string]int // of "carried NAME" or "reading NAME" in list
 	taken map[string]bool
 	table reflect.Type // of a row of the table
+	fixed []string     // what the first columns have in all rows
 }
 
 // Of is the columns of a table whose rows are of a type.
@@ -33,6 +34,12 @@ func ColumnsOf[Row schemas.Row]() Columns { return Columns{table: reflect.TypeFo
 
 // List returns the columns, in the order in which they were seen first.
 func (c *Columns) List() []write.Column { return c.list }
+
+// fix adds a column of one text for all rows. It is called before See.
+func (c *Columns) fix(name, text string) {
+	c.add("fixed ", name, name, write.Text)
+	c.fixed = append(c.fixed, text)
+}
 
 // See takes the types of a row's carried columns, a JSON object or "", and of its readings.
 func (c *Columns) See(extra string, readings map[string]string) error {
@@ -95,6 +102,9 @@ func taken(row reflect.Type) map[string]bool {
 // Values are those of a row, in the order of the columns.
 func (c *Columns) Values(extra string, readings map[string]string) ([]any, error) {
 	out := make([]any, len(c.list))
+	for i := range c.fixed {
+		out[i] = &c.fixed[i]
+	}
 	carried, err := schemas.Carried(extra)
 	if err != nil {
 		return nil, err

@@ -53,7 +53,7 @@ func (j *Job) WriteEarly(ctx context.Context, again time.Duration) error {
 	now := *j
 	now.early = &early{again: again}
 	defer func() { j.held = now.held }()
-	totals := newTotals()
+	totals := j.newTotals()
 	tables := now.tensors(ctx)
 	settled := make([]tensors, len(tables))
 	for i, t := range tables {

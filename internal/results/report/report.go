@@ -57,6 +57,8 @@ type Facts struct {
 	Model, Weights, Class, Version string
 	// Varies names the stages whose results may be others when a row is computed again. The metadata of tables have it.
 	Varies string `digest:"later"`
+	// Loras is the column `loras` of the tables of videos: a JSON list of adapters (file, scale, digest); "": there is none.
+	Loras string `digest:"later"`
 }
 
 // variesKey is the metadata of a table's file that names the stages of Facts.Varies.
@@ -100,8 +102,12 @@ type Totals struct {
 }
 
 // newTotals has counted nothing yet.
-func newTotals() Totals {
-	return Totals{failed: ColumnsOf[schemas.FailureRow](), columns: ColumnsOf[schemas.DatasetRow]()}
+func (j *Job) newTotals() Totals {
+	t := Totals{failed: ColumnsOf[schemas.FailureRow](), columns: ColumnsOf[schemas.DatasetRow]()}
+	if j.Loras != "" {
+		t.columns.fix("loras", j.Loras)
+	}
+	return t
 }
 
 // Causes lists why rows failed, as far as this pass has seen them.
@@ -129,7 +135,7 @@ type Agreement struct {
 // Write writes all tables and the gallery of the job and removes those of earlier runs that no longer
 // belong to it. It goes over the input twice: to see what there is, and to write all that depends on it.
 func (j *Job) Write(ctx context.Context) (Totals, error) {
-	totals := newTotals()
+	totals := j.newTotals()
 	tensors := j.tensors(ctx)
 	err := j.failures(ctx, &totals, tensors)
 	if err == nil {

@@ -181,14 +181,48 @@ var roles = []struct {
 	{regexp.MustCompile(`\.diff_b$`), func(l *layer) **tensor { return &l.biasDelta }},
 }
 
+// modulationDelta ends the names of what is added to the modulation of a block, or of the head (lightx2v's distilled adapters).
+const (
+	modulationDelta = ".diff_m"
+	modulation      = ".modulation" // as Wan's own code calls it
+)
+
+// others are the kinds of adapters that are no LoRA, by what the names of their tensors hold.
+var others = []struct {
+	mark *regexp.Regexp
+	kind string
+}{
+	{regexp.MustCompile(`\.(dora_scale|lora_magnitude_vector|magnitude)(\.|$)`), "DoRA (LoRA with magnitudes)"},
+	{regexp.MustCompile(`\.lokr_(w1|w2|t1|t2)(_|\.|$)`), "LoKr (Kronecker products)"},
+	{regexp.MustCompile(`\.hada_(w1|w2|t1|t2)(_|\.|$)`), "LoHa (Hadamard products)"},
+	{regexp.MustCompile(`\.oft_(blocks|diag|r|R)(\.|$)`), "OFT (rotations)"},
+}
+
+// refuseOther is an error for a tensor of another kind of adapter.
+func refuseOther(name string) error {
+	for _, o := range others {
+		if o.mark.MatchString(name) {
+			return fmt.Errorf("tensor %q is one of %s, which cannot be added as LoRA is: merge it into the model's weights with the program "+
+				"that made it, and give those as transformer", name, o.kind)
+		}
+	}
+	return nil
+}
+
 // add takes a tensor of the file.
 func (a *Adapter) add(name string, t safetensors.Tensor) error {
+	if err := refuseOther(name); err != nil {
+		return err
+	}
 	module, isAlpha := strings.CutSuffix(name, ".alpha")
+	if block, ok := strings.CutSuffix(name, modulationDelta); ok {
+		name = block + modulation + ".diff" // what the tensor adds to has a name of its own
+	}
 	for _, r := range roles {
 		if at := r.end.FindStringIndex(name); at != nil {
 			dt, known := kernels.DTypes[t.DType]
 			if !known {
-				return fmt.Errorf("tensor %q is %s, want F32, BF16 or F16", name, t.DType)
+				return fmt.Errorf("tensor %q is %s, want F32, BF16, F16 or fp8", name, t.DType)
 			}
 			one := &tensor{name: name, shape: t.Shape, data: t.Data, dt: dt}
 			if i := one.notFinite(); i >= 0 {
@@ -252,19 +286,23 @@ func little(data []byte, n int) (v uint64) {
 // factor is what B A is multiplied with, but for the scale of the job: alpha / rank. module is the name without prefixes.
 func (a *Adapter) factor(l *layer, module string) float64 {
 	rank := float64(l.down.shape[0])
-	alpha, root := rank, false
+	if _, found := a.pattern(module); l.alpha == nil && a.facts.Stable && (found || a.facts.Alpha != nil) {
+		return a.alpha(l, module) / math.Sqrt(rank)
+	}
+	return a.alpha(l, module) / rank
+}
+
+// alpha is that of a layer: its own, that of adapter_config.json, or its rank.
+func (a *Adapter) alpha(l *layer, module string) float64 {
 	switch pattern, found := a.pattern(module); {
 	case l.alpha != nil:
-		alpha = *l.alpha
+		return *l.alpha
 	case found:
-		alpha, root = a.facts.Alphas[pattern], a.facts.Stable
+		return a.facts.Alphas[pattern]
 	case a.facts.Alpha != nil:
-		alpha, root = *a.facts.Alpha, a.facts.Stable
+		return *a.facts.Alpha
 	}
-	if root {
-		return alpha / math.Sqrt(rank)
-	}
-	return alpha / rank
+	return float64(l.down.shape[0])
 }
 
 // pattern returns the entry of alpha_pattern that means a module: its name, or the end of it behind a dot.

@@ -14,10 +14,10 @@ import (
 type Names func(tensor string) []string
 
 // prefixes are what programs put before the names of modules.
-var prefixes = []string{"base_model.model.", "diffusion_model.", "transformer.", "model."}
+var prefixes = []string{"base_model.model.", "diffusion_model.", "transformer.", "model.", "pipe.dit.", "dit.", "module."}
 
-// flatPrefix begins the names of Kohya's scripts, which have _ in place of dots.
-const flatPrefix = "lora_unet_"
+// flatPrefixes begin the names of Kohya's scripts, of LyCORIS and of VideoX-Fun, which have _ in place of some or all dots.
+var flatPrefixes = []string{"lora_unet_", "lycoris_", "lora_transformer_"}
 
 // modules finds the modules of a model by all their names.
 type modules struct {
@@ -62,7 +62,12 @@ func flatten(name string) string { return strings.ReplaceAll(name, ".", "_") }
 
 // find returns the module of the model that an adapter's name means.
 func (m *modules) find(name string) (module string, ok bool) {
-	if flat, is := strings.CutPrefix(name, flatPrefix); is {
+	for _, p := range flatPrefixes {
+		flat, is := strings.CutPrefix(name, p)
+		if !is {
+			continue
+		}
+		flat = flatten(flat)
 		if _, several := m.twice[flat]; several {
 			return "", false
 		}
@@ -97,37 +102,150 @@ func (m *modules) weight(module, role string) (tensor string, shape []int, ok bo
 	return tensor, shape, ok
 }
 
+// Fitted is what became of an adapter.
+type Fitted struct {
+	Layers int // of the model that it adds to
+	// Ranks and Alphas are the least and the most of its layers; zeros: none has matrices.
+	Ranks  [2]int
+	Alphas [2]float64
+	Left   int // layers that the model does not have, which were left out
+	Digest string
+}
+
+// String describes the adapter to a person.
+func (f Fitted) String() string {
+	text := layers(f.Layers)
+	if f.Ranks[1] > 0 {
+		text += ", rank " + between(float64(f.Ranks[0]), float64(f.Ranks[1])) + ", alpha " + between(f.Alphas[0], f.Alphas[1])
+	}
+	if f.Left > 0 {
+		text += "; left out: " + layers(f.Left) + " that the model does not have"
+	}
+	return text
+}
+
+func layers(n int) string {
+	if n == 1 {
+		return "1 layer"
+	}
+	return fmt.Sprintf("%d layers", n)
+}
+
+func between(least, most float64) string {
+	if least == most {
+		return fmt.Sprintf("%g", least)
+	}
+	return fmt.Sprintf("%g to %g", least, most)
+}
+
+// Describe counts the layers of the adapter, whatever the model is.
+func (a *Adapter) Describe() Fitted {
+	f := Fitted{Digest: a.Digest()}
+	for name, l := range a.layers {
+		f.count(a, l, name)
+	}
+	return f
+}
+
+// count counts a layer.
+func (f *Fitted) count(a *Adapter, l *layer, name string) {
+	f.Layers++
+	if l.down == nil || len(l.down.shape) == 0 || l.down.shape[0] == 0 {
+		return
+	}
+	rank, alpha := l.down.shape[0], a.alpha(l, plainName(name))
+	if f.Ranks[1] == 0 {
+		f.Ranks, f.Alphas = [2]int{rank, rank}, [2]float64{alpha, alpha}
+	}
+	f.Ranks = [2]int{min(f.Ranks[0], rank), max(f.Ranks[1], rank)}
+	f.Alphas = [2]float64{min(f.Alphas[0], alpha), max(f.Alphas[1], alpha)}
+}
+
 // Fit returns what the adapter, multiplied with scale, adds to each of a model's tensors, which are given by name and
-// shape. Whatever of the adapter means none of them, or has another shape, is one error that lists it.
-func (a *Adapter) Fit(tensors map[string][]int, other Names, scale float64) (map[string]Delta, error) {
-	m := newModules(tensors, other)
+// shape. Whatever of the adapter means none of them, or has another shape, is one error that lists it; with skip, layers that
+// the model does not have are left out and counted. An adapter that changes nothing is an error unless scale is 0.
+func (a *Adapter) Fit(tensors map[string][]int, other Names, scale float64, skip bool) (map[string]Delta, Fitted, error) {
+	m, found := newModules(tensors, other), Fitted{Digest: a.Digest()}
 	out := map[string]Delta{}
 	var misfits []string
 	for _, name := range a.unknown {
+		if skip && !m.hasAbove(name) {
+			found.Left++
+			continue
+		}
 		misfits = append(misfits, fmt.Sprintf("unknown     %q", name))
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.layers)) {
 		l := a.layers[name]
 		module, ok := m.find(name)
-		if !ok {
+		switch {
+		case ok:
+			misfits = append(misfits, a.fit(out, m, l, name, module, scale)...)
+			found.count(a, l, name)
+		case skip:
+			found.Left++
+		default:
 			misfits = append(misfits, fmt.Sprintf("unmatched   %q: the model has no such layer", name))
-			continue
 		}
-		misfits = append(misfits, a.fit(out, m, l, name, module, scale)...)
 	}
-	if len(misfits) == 0 {
-		return out, nil
+	if len(misfits) > 0 {
+		return nil, found, a.misfit(misfits, len(out))
 	}
-	total := len(misfits)
-	if total > maxListed {
-		misfits = append(misfits[:maxListed], fmt.Sprintf("and %d more", total-maxListed))
+	if scale != 0 && !a.changes(out) {
+		return nil, found, fmt.Errorf("LoRA %s changes nothing (%s): %s; take it out of the list, or give scale: 0 if that is meant",
+			printable(a.path), found, a.whyNothing(found))
 	}
-	return nil, fmt.Errorf("LoRA %s: %d of its layers do not fit the model (%d do):\n  %s", printable(a.path), total, len(out),
-		strings.Join(misfits, "\n  "))
+	return out, found, nil
 }
 
-// maxListed bounds the lines of one error.
-const maxListed = 1000
+// hasAbove reports whether the model has a module that a tensor's name begins with.
+func (m *modules) hasAbove(name string) bool {
+	for at := strings.LastIndexByte(name, '.'); at > 0; at = strings.LastIndexByte(name[:at], '.') {
+		if _, ok := m.find(name[:at]); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// changes reports whether something that is added is not zero.
+func (a *Adapter) changes(added map[string]Delta) bool {
+	for _, d := range added {
+		for _, p := range d {
+			if p.factor != 0 && (p.diff.any() || p.down.any() && p.up.any()) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// whyNothing says why an adapter changes nothing.
+func (a *Adapter) whyNothing(f Fitted) string {
+	switch {
+	case f.Layers == 0:
+		return "none of its tensors is for this model"
+	case f.Ranks[1] > 0 && f.Alphas == [2]float64{}:
+		return "its alpha is 0"
+	}
+	return "all that it adds is zero, as before training"
+}
+
+// misfit is the error of layers that do not fit, short enough to be read.
+func (a *Adapter) misfit(misfits []string, fit int) error {
+	total, hint := len(misfits), ""
+	if slices.ContainsFunc(misfits, func(m string) bool { return strings.HasPrefix(m, "unmatched") }) {
+		hint = "\n  fix: give the adapter of this model, or `unmatched: skip` to leave out layers that the model does not have"
+	}
+	if total > maxListed {
+		misfits = append(slices.Clone(misfits[:maxListed-1]), fmt.Sprintf("and %d more", total-maxListed+1))
+	}
+	return fmt.Errorf("LoRA %s: %d of its layers do not fit the model (%d do):\n  %s%s", printable(a.path), total, fit,
+		strings.Join(misfits, "\n  "), hint)
+}
+
+// maxListed bounds the lines of misfits in one error.
+const maxListed = 8
 
 // fit adds what a layer says of a module to out and returns what does not fit.
 func (a *Adapter) fit(out map[string]Delta, m *modules, l *layer, name, module string, scale float64) (misfits []string) {

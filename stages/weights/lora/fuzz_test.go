@@ -33,7 +33,7 @@ func FuzzAdapter(f *testing.F) {
 		if err != nil {
 			return
 		}
-		added, err := a.Fit(map[string][]int{"blocks.0.attn.to_q.weight": {4, 4}, "blocks.0.attn.to_q.bias": {4}}, nil, 1)
+		added, _, err := a.Fit(map[string][]int{"blocks.0.attn.to_q.weight": {4, 4}, "blocks.0.attn.to_q.bias": {4}}, nil, 1, false)
 		if err != nil {
 			return
 		}

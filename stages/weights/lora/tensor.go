@@ -32,6 +32,19 @@ func (t *tensor) blocks(rank, columns int) []float32 {
 	return t.wide.values
 }
 
+// any reports whether an element is not zero; nil has none.
+func (t *tensor) any() bool {
+	if t == nil {
+		return false
+	}
+	for i := range len(t.data) / t.dt.Size() {
+		if t.dt.At(t.data, i) != 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // notFinite returns the first element that is infinite or no number, -1 for none.
 func (t *tensor) notFinite() int {
 	for i := range len(t.data) / t.dt.Size() {
