@@ -133,6 +133,7 @@ func Open(cfg *config.Config, o Options) (*Job, error) {
 
 // open opens the input and the devices and puts the job together.
 func (j *Job) open() error {
+	j.Opts.outputs.unsafe = j.Config.Output.UnsafeStore
 	cfg, o := j.Config, j.Opts
 	in := input.New(cfg, o.Limit, j.host.Defaults, j.host.Steps, &j.contents)
 	j.input = in
@@ -229,6 +230,9 @@ func (j *Job) Attach(ctx context.Context) error {
 	}
 	s, err := j.openOutput(ctx, j.Opts.outputs.write)
 	if err != nil {
+		return err
+	}
+	if err := j.alone(s); err != nil {
 		return err
 	}
 	release, err := j.lock(ctx, s)

@@ -3,13 +3,17 @@ package pipelines
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"log/slog"
 	"strings"
 	"time"
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/results/report"
 	"latentbeam/internal/storage/store"
+	"latentbeam/internal/storage/store/open"
+	"latentbeam/schemas/fault"
 )
 
 // lock takes the lock of this run, or of this shard, on the output. Shards of one job may share an output;
@@ -33,6 +37,23 @@ func (j *Job) lock(ctx context.Context, s store.Store) (release func(), err erro
 		return nil, err
 	}
 	return release, nil
+}
+
+// alone refuses a job of several processes on a store that protects no run from another one.
+func (j *Job) alone(s store.Store) error {
+	broken := open.Broken(s)
+	if len(broken) == 0 {
+		return nil
+	}
+	if j.Opts.Shards > 1 || j.elsewhere() {
+		return fault.Usage(fmt.Errorf("output %s: %s: %s; with output.unsafe_store one process may write there, not the shards or workers "+
+			"of a job: take another store (docs/buckets.md)", s.URL(), broken[0].Name, broken[0].Found))
+	}
+	for _, p := range broken {
+		slog.Warn("the store of the output is not safe, so a second run on it would not be noticed", "output", s.URL(), "promise", p.Name,
+			"found", p.Found)
+	}
+	return nil
 }
 
 // awaitPause is the time between two looks at the locks of an output.

@@ -10,6 +10,7 @@ import (
 // outputs says how the store of an output is opened.
 type outputs struct {
 	output   func(ctx context.Context, url string) (store.Store, error) // to write; it creates what is missing
+	unsafe   bool                                                       // also in a bucket that breaks its promises
 	existing func(ctx context.Context, url string) (store.Store, error) // only to read; fs.ErrNotExist where there is none
 }
 
@@ -17,6 +18,9 @@ type outputs struct {
 func (o outputs) write(ctx context.Context, url string) (store.Store, error) {
 	if o.output != nil {
 		return o.output(ctx, url)
+	}
+	if o.unsafe {
+		return open.Unsafe(ctx, url)
 	}
 	return open.Output(ctx, url)
 }

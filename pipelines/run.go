@@ -19,6 +19,7 @@ import (
 	"latentbeam/internal/results/report"
 	"latentbeam/internal/storage/source"
 	"latentbeam/internal/storage/store"
+	"latentbeam/internal/storage/store/open"
 	"latentbeam/internal/watch/runfiles"
 	"latentbeam/pipelines/forecast"
 	"latentbeam/pipelines/jobfile"
@@ -329,7 +330,7 @@ func (j *Job) finish(ctx context.Context, r *Result, began time.Time, workers in
 	lap.into(&j.phases.Tables)
 	r.Elapsed, r.Phases = time.Since(began), j.phases
 	err = j.report.WriteSummary(ctx, report.Summary{
-		Input: r.Totals.Input, Totals: r.Totals, Limit: j.Opts.Limit, Config: config,
+		Input: r.Totals.Input, Totals: r.Totals, Limit: j.Opts.Limit, Config: config, Unsafe: open.Broken(j.engine.Store),
 		Run: runFacts{
 			Computed: r.Done, Skipped: r.Skipped, Seconds: r.Elapsed.Seconds(), Phases: r.Phases,
 			Workers: workers, Runner: j.runner.Name, Stages: r.Stages, Resumed: j.engine.StepsResumed(),

@@ -65,7 +65,10 @@ func TestBucketCommands(t *testing.T) {
 	s.run(2, "copy", "again", "home", "--only", "ledger")
 	s.run(2, "copy", "again", "again")
 	s.says(s.run(2, "copy", "tables", "home"), "another output")
-	s.says(s.run(2, "doctor", "gs://bucket/x"), "--limit 1")
+	for _, url := range []string{"gs://bucket/x", "s3://bucket/x"} {
+		s.says(s.run(0, "doctor", url), "put if absent", "replace by version", "pages of a listing", url+" keeps what jobs rely on")
+	}
+	s.run(2, "doctor", "s3://nothing/x")
 }
 
 // uploadAll puts the files of a directory into a store.

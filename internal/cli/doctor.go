@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -11,6 +13,7 @@ import (
 	"latentbeam/internal/devices/doctor"
 	"latentbeam/internal/storage/store"
 	"latentbeam/internal/storage/store/bucket"
+	"latentbeam/internal/storage/store/open"
 	"latentbeam/runners"
 	"latentbeam/schemas/fault"
 )
@@ -20,11 +23,14 @@ func doctorCommand() *cobra.Command {
 	var endpoint string
 	cmd := &cobra.Command{
 		Use:   "doctor [OUTPUT]",
-		Short: "Say what this machine has for a job, and what each missing piece costs",
+		Short: "Say what this machine or a bucket has for a job, and what each missing piece costs",
 		Long: "Say what this machine has for a job, and what each missing piece costs: processor, memory, room in the\n" +
 			"output directory, GPUs with their driver, health and links, and the libraries that are used where they\n" +
 			"are found. Every GPU multiplies two small matrices. Nothing is changed.\n\n" +
-			"Exit codes: 0; 1 when something that the machine promises does not work.",
+			"An address of a bucket (s3://..., gs://...) is tried instead: whether it keeps what jobs rely on, by objects below\n" +
+			".tmp-check/ of the prefix, which are removed.\n\n" +
+			"Exit codes: 0; 1 when something that the machine or the bucket promises does not work; 2 when the bucket refuses this\n" +
+			"process; 75 when it does not answer.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if endpoint != "" {
@@ -35,8 +41,7 @@ func doctorCommand() *cobra.Command {
 				dir = args[0]
 			}
 			if store.HasScheme(dir) {
-				return fault.Usage(fmt.Errorf("doctor looks at directories, not at %s; a run of a job with --limit 1 tries a bucket",
-					bucket.Redact(dir)))
+				return proveStore(cmd, dir, asJSON)
 			}
 			return runDoctor(cmd, doctor.Examine(doctor.Collect(release, dir)), asJSON)
 		},
@@ -44,6 +49,46 @@ func doctorCommand() *cobra.Command {
 	cmd.Flags().StringVar(&endpoint, "endpoint", "", "host:port: only ask whether a job server of Beam (runner flink, spark) answers there")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print facts and findings as JSON")
 	return cmd
+}
+
+// proveStore checks what a store promises and prints a table. Its error makes the exit code.
+func proveStore(cmd *cobra.Command, url string, asJSON bool) error {
+	promises, err := open.Prove(cmd.Context(), url, true)
+	out := cmd.OutOrStdout()
+	switch {
+	case err != nil && len(promises) == 0:
+		return err
+	case asJSON:
+		if printErr := printJSON(out, promises); printErr != nil {
+			return printErr
+		}
+	default:
+		table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		for _, p := range promises {
+			state := string(p.State)
+			if p.State == store.Broken && !p.Needed {
+				state = "note"
+			}
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", state, p.Name, p.Took.Round(time.Millisecond), plainText(p.Found))
+		}
+		if err := table.Flush(); err != nil {
+			return err
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if broken := store.BrokenPromises(promises); len(broken) > 0 {
+		var names []string
+		for _, p := range broken {
+			names = append(names, p.Name)
+		}
+		return fault.Failures(fmt.Errorf("broken: %s; jobs refuse this store, see docs/buckets.md", strings.Join(names, ", ")))
+	}
+	if !asJSON {
+		fmt.Fprintf(out, "\n%s keeps what jobs rely on\n", bucket.Redact(url))
+	}
+	return nil
 }
 
 // lookAt asks whether a job server answers at an endpoint.

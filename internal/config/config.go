@@ -180,6 +180,8 @@ type Output struct {
 	// Verify says how a run looks at the videos of earlier runs: "size" (also ""), or "digest", which reads them all.
 	// A video that was written since it was read last is always read.
 	Verify string `yaml:"verify" json:"verify,omitempty"`
+	// UnsafeStore lets one run write to a bucket that does not keep what jobs rely on, without protection from a second run.
+	UnsafeStore bool `yaml:"unsafe_store" json:"unsafe_store,omitempty"`
 }
 
 // The values of Output.Verify.

@@ -27,6 +27,10 @@ func readReport(path string) (report, error) {
 		return nil, err
 	}
 	r := report{}
+	if _, rest, found := strings.Cut(string(text), behavioursOpen); found {
+		part, _, _ := strings.Cut(rest, behavioursEnd)
+		r[behavioursKey] = proofRow{figure: part}
+	}
 	for line := range strings.Lines(string(text)) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
 		for i := range cells {
@@ -53,6 +57,23 @@ budget of 120 minutes of processors, an hour of two.
 
 `
 
+// The table of behaviours of buckets is written by TestBehaviours of internal/storage/store/s3, between two marks.
+const (
+	behavioursKey  = "behaviours"
+	behavioursOpen = "<!-- behaviours of buckets, written by TestBehaviours -->\n"
+	behavioursEnd  = "<!-- end of the behaviours -->\n"
+	behaviours     = `
+## Services that break their word
+
+What comes of a bucket behind ` + "`s3://`" + ` that differs from AWS, by operation: the check before a job (once a day on each host), a job
+without the check that meets it at its first contact, and one that meets it in its middle as it publishes, reads and lists. A
+number is the exit code: 2, change something; 75, the same command may succeed later. The text is the promise that is broken,
+or the code of the service. What the store does not notice in mid-run, the checksums of the ledger and of the tables do. No
+operation waits without an end.
+
+`
+)
+
 // text is the whole report.
 func (r report) text() string {
 	var b strings.Builder
@@ -65,6 +86,7 @@ func (r report) text() string {
 	for _, p := range proofs {
 		r.line(&b, p.promise, p.key())
 	}
+	b.WriteString(behaviours + behavioursOpen + r[behavioursKey].figure + behavioursEnd)
 	b.WriteString("\n## Fuzz targets\n\nParsers of bytes from outside. Inputs that once failed are kept in " +
 		"`testdata/fuzz` of their room.\n\n" +
 		"| bytes | target | figure | date | commit | clock | processors |\n|---|---|---|---|---|---|---|\n")

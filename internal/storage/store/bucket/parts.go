@@ -35,7 +35,7 @@ func (b *Bucket) writeParts(ctx context.Context, p *Parts, name string, old Vers
 		return Absent, ErrRefused
 	}
 	key, upload := b.prefix+name, ""
-	err = b.retry(ctx, func(ctx context.Context) (err error) {
+	err = b.retry(ctx, writing, func(ctx context.Context) (err error) {
 		ctx, cancel := b.bound(ctx, 0)
 		defer cancel()
 		upload, err = p.Begin(ctx, key, c)
@@ -49,7 +49,7 @@ func (b *Bucket) writeParts(ctx context.Context, p *Parts, name string, old Vers
 		err = b.mine(ctx) // long since it was asked last
 	}
 	if err == nil {
-		err = b.retry(ctx, func(ctx context.Context) (err error) {
+		err = b.retry(ctx, writing, func(ctx context.Context) (err error) {
 			ctx, cancel := b.bound(ctx, 0)
 			defer cancel()
 			v, err = p.Finish(ctx, key, upload, tags, old, c)
@@ -71,7 +71,7 @@ func (b *Bucket) sendParts(ctx context.Context, p *Parts, key, upload string, c 
 	for i := range tags {
 		sending.Go(func() error {
 			size := min(bytes, c.Size-int64(i)*bytes)
-			return b.retry(ctx, func(ctx context.Context) (err error) {
+			return b.retry(ctx, writing, func(ctx context.Context) (err error) {
 				ctx, cancel := b.bound(ctx, size)
 				defer cancel()
 				tags[i], err = p.Send(ctx, key, upload, i+1, io.NewSectionReader(c, int64(i)*bytes, size))
@@ -89,7 +89,7 @@ const dropTime = 20 * time.Second
 func (b *Bucket) drop(ctx context.Context, p *Parts, u Upload) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTime)
 	defer cancel()
-	_ = b.retry(ctx, func(ctx context.Context) error { return p.Drop(ctx, u.Key, u.ID) })
+	_ = b.retry(ctx, writing, func(ctx context.Context) error { return p.Drop(ctx, u.Key, u.ID) })
 }
 
 // oldUpload is the age at which an upload in parts belongs to nobody any more: a day is longer than any takes.
@@ -102,7 +102,7 @@ func (b *Bucket) cleanUploads(ctx context.Context) (n int, err error) {
 		return 0, nil
 	}
 	var old []Upload
-	err = b.retry(ctx, func(ctx context.Context) (err error) {
+	err = b.retry(ctx, writing, func(ctx context.Context) (err error) {
 		ctx, cancel := b.bound(ctx, 0)
 		defer cancel()
 		old, err = p.Begun(ctx, b.prefix, b.clock.Now().Add(-oldUpload))

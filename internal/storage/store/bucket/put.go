@@ -3,11 +3,15 @@ package bucket
 import (
 	"bytes"
 	"context"
+	"crypto/md5"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"io/fs"
 	"path"
+	"strings"
 	"sync"
 	"time"
 
@@ -82,7 +86,25 @@ func (b *Bucket) compare(ctx context.Context, o store.Object) (*store.ConflictEr
 		return nil, err
 	}
 	defer there.Close()
-	return store.Compare(there, o)
+	conflict, err := store.Compare(there, o)
+	if sum := there.(*reader).object.Sum; conflict != nil && sum != "" && sum == sumLike(sum, o.Data) {
+		return nil, b.contradicts("publish", o.Name, "it tells the checksum of what is published, and sends other bytes")
+	}
+	return conflict, err
+}
+
+// sumLike is the checksum of a content, of the kind that Object.Sum has.
+func sumLike(sum string, data []byte) string {
+	kind, _, _ := strings.Cut(sum, ":")
+	switch kind {
+	case "md5":
+		return fmt.Sprintf("md5:%x", md5.Sum(data))
+	case "sha256":
+		return fmt.Sprintf("sha256:%x", sha256.Sum256(data))
+	case "crc32c":
+		return fmt.Sprintf("crc32c:%08x", crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)))
+	}
+	return ""
 }
 
 // content is what a small object holds.
@@ -95,7 +117,7 @@ func (b *Bucket) write(ctx context.Context, name string, old Version, c Content)
 	if p := b.inParts(c.Size); p != nil {
 		return b.writeParts(ctx, p, name, old, c)
 	}
-	err = b.retry(ctx, func(ctx context.Context) (err error) {
+	err = b.retry(ctx, writing, func(ctx context.Context) (err error) {
 		ctx, cancel := b.bound(ctx, c.Size)
 		defer cancel()
 		v, err = b.service.Write(ctx, b.prefix+name, old, c)

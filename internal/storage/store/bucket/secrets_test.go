@@ -21,8 +21,11 @@ func TestRedact(t *testing.T) {
 			t.Errorf("without knowing it, %s became %s", text, Redact(text))
 		}
 	}
-	if got := Redact("publish gs://bucket/a b/c: HTTP status 503"); got != "publish gs://bucket/a b/c: HTTP status 503" {
-		t.Errorf("nothing to hide: %s", got)
+	for _, text := range []string{"publish gs://bucket/a b/c: HTTP status 503",
+		"list s3://b: HTTP status 400, AuthorizationHeaderMalformed, The authorization header is malformed; set AWS_REGION"} {
+		if got := Redact(text); got != text {
+			t.Errorf("nothing to hide: %s", got)
+		}
 	}
 }
 

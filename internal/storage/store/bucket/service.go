@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"latentbeam/internal/storage/store"
@@ -18,12 +19,12 @@ type Service interface {
 	Stat(ctx context.Context, key string) (Object, error)
 	// Read reads bytes of one version of an object. Another version is ErrRefused or fs.ErrNotExist.
 	Read(ctx context.Context, o Object, offset, length int64) (io.ReadCloser, error)
-	// Write gives key the content, if the version that is there is still old.
+	// Write gives key the content, if the version that is there is still old. Read and Write take Any.
 	Write(ctx context.Context, key string, old Version, content Content) (Version, error)
-	// List lists one page: the objects whose keys start with prefix, sorted. flat leaves out keys with a slash
-	// behind the prefix. next is the next page, "" behind the last one.
-	List(ctx context.Context, prefix string, flat bool, page string) (objects []Object, next string, err error)
-	// Remove removes a version of an object. A service that knows no such condition removes the object.
+	// List lists one page of at most most objects: those whose keys start with prefix, sorted. flat leaves out keys with a
+	// slash behind the prefix. next is the next page, "" behind the last one.
+	List(ctx context.Context, prefix string, flat bool, page string, most int) (objects []Object, next string, err error)
+	// Remove removes a version of an object, or Any. A service that knows no such condition removes the object.
 	Remove(ctx context.Context, o Object) error
 	// Parts says how large objects are sent; nil: Write takes all of them.
 	Parts() *Parts
@@ -34,8 +35,11 @@ type Service interface {
 // Version is what a bucket calls a content of a key: a generation or an entity tag.
 type Version string
 
-// Absent is the version of a key that has no object.
-const Absent Version = ""
+// Absent is the version of a key that has no object. Any is every version: such a request has no condition.
+const (
+	Absent Version = ""
+	Any    Version = "*"
+)
 
 // Object is one version of an object.
 type Object struct {
@@ -84,16 +88,25 @@ type Upload struct{ Key, ID string }
 // ErrRefused says that a key does not have the version that a request named.
 var ErrRefused = errors.New("the object is another one")
 
+// NoTag is the code of a Refusal about an object that is described without a version.
+const NoTag = "NoEntityTag"
+
 // Refusal is an answer of a service that is no success.
 type Refusal struct {
 	Status int    // of HTTP
 	Code   string // of the service, such as "SlowDown"; may be empty
 	Text   string // for people; may be empty
+	Fix    string // what a person can do; may be empty
 }
 
 // Error says what the service said.
 func (f *Refusal) Error() string {
 	return joined("HTTP status "+strconv.Itoa(f.Status), f.Code, f.Text)
+}
+
+// full reports whether the service has no room for this user. Room may come.
+func (f *Refusal) full() bool {
+	return f.Status == 507 || strings.Contains(f.Code, "Quota") || strings.Contains(f.Code, "StorageFull")
 }
 
 // passes reports whether the same request may succeed within seconds.

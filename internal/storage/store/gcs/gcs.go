@@ -26,7 +26,6 @@ const Scheme = "gs"
 
 const (
 	chunkBytes = 16 << 20 // of an upload that goes on behind a broken connection; smaller objects go in one request
-	pageKeys   = 1000
 )
 
 // Open opens the bucket of an address. transport is nil but in tests; with one there are no credentials.
@@ -69,7 +68,11 @@ func (s *service) Stat(ctx context.Context, key string) (bucket.Object, error) {
 
 // Read implements bucket.Service.
 func (s *service) Read(ctx context.Context, o bucket.Object, offset, length int64) (io.ReadCloser, error) {
-	r, err := s.bucket.Object(o.Key).Generation(generation(o.Version)).NewRangeReader(ctx, offset, length)
+	from := s.bucket.Object(o.Key)
+	if o.Version != bucket.Any {
+		from = from.Generation(generation(o.Version))
+	}
+	r, err := from.NewRangeReader(ctx, offset, length)
 	if err != nil {
 		return nil, translate(err)
 	}
@@ -92,11 +95,14 @@ func (r body) Read(p []byte) (int, error) {
 func (s *service) Write(ctx context.Context, key string, old bucket.Version, c bucket.Content) (bucket.Version, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends an upload that is not closed
-	condition := storage.Conditions{DoesNotExist: true}
-	if old != bucket.Absent {
-		condition = storage.Conditions{GenerationMatch: generation(old)}
+	o := s.bucket.Object(key)
+	switch old {
+	case bucket.Absent:
+		o = o.If(storage.Conditions{DoesNotExist: true})
+	case bucket.Any:
+	default:
+		o = o.If(storage.Conditions{GenerationMatch: generation(old)})
 	}
-	o := s.bucket.Object(key).If(condition)
 	if c.Size > chunkBytes {
 		o = o.Retryer(storage.WithPolicy(storage.RetryIdempotent))
 	}
@@ -122,7 +128,7 @@ func (s *service) Write(ctx context.Context, key string, old bucket.Version, c b
 func (s *service) Parts() *bucket.Parts { return nil }
 
 // List implements bucket.Service.
-func (s *service) List(ctx context.Context, prefix string, flat bool, page string) (objects []bucket.Object, next string, err error) {
+func (s *service) List(ctx context.Context, prefix string, flat bool, page string, most int) (objects []bucket.Object, next string, err error) {
 	query := &storage.Query{Prefix: prefix}
 	if flat {
 		query.Delimiter = "/"
@@ -132,7 +138,7 @@ func (s *service) List(ctx context.Context, prefix string, flat bool, page strin
 	}
 	all := s.bucket.Objects(ctx, query)
 	answer := all.PageInfo()
-	answer.Token, answer.MaxSize = page, pageKeys
+	answer.Token, answer.MaxSize = page, most
 	for more := true; more; more = answer.Remaining() > 0 { // one page: a full one may be many requests
 		a, err := all.Next()
 		if err == iterator.Done {
@@ -152,7 +158,11 @@ func (s *service) List(ctx context.Context, prefix string, flat bool, page strin
 
 // Remove implements bucket.Service.
 func (s *service) Remove(ctx context.Context, o bucket.Object) error {
-	return translate(s.bucket.Object(o.Key).If(storage.Conditions{GenerationMatch: generation(o.Version)}).Delete(ctx))
+	there := s.bucket.Object(o.Key)
+	if o.Version != bucket.Any {
+		there = there.If(storage.Conditions{GenerationMatch: generation(o.Version)})
+	}
+	return translate(there.Delete(ctx))
 }
 
 // translate makes the errors that bucket knows.

@@ -18,14 +18,22 @@ import (
 )
 
 // Output opens the store at url, a path or the address of a bucket's prefix, and creates what is missing. A bucket
-// itself must be there.
-func Output(ctx context.Context, url string) (store.Store, error) {
+// itself must be there, and keep what jobs rely on: it is checked where this host has not done so within a day.
+func Output(ctx context.Context, url string) (store.Store, error) { return toWrite(ctx, url, false) }
+
+// Unsafe is Output for one run alone: a bucket that does not keep what jobs rely on is written without conditions.
+func Unsafe(ctx context.Context, url string) (store.Store, error) { return toWrite(ctx, url, true) }
+
+func toWrite(ctx context.Context, url string, unsafe bool) (store.Store, error) {
 	if store.HasScheme(url) {
 		b, err := inBucket(ctx, url)
 		if err != nil {
 			return nil, err
 		}
 		if err := b.Look(ctx); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		if err := prove(ctx, b, url, unsafe); err != nil {
 			return nil, err
 		}
 		return b, nil

@@ -19,6 +19,7 @@ import (
 const (
 	partBytes = 64 << 20
 	partsMost = 10_000
+	pageKeys  = 1000 // uploads on a page of a list
 )
 
 // Parts implements bucket.Service.

@@ -26,8 +26,6 @@ import (
 // Scheme of addresses.
 const Scheme = "s3"
 
-const pageKeys = 1000
-
 // Environment is what the environment says about S3.
 type Environment struct {
 	Endpoint  *url.URL // AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, or AWS itself
@@ -98,11 +96,18 @@ func connect(transport http.RoundTripper) (*minio.Core, error) {
 	if env.PathStyle {
 		lookup = minio.BucketLookupPath
 	}
+	if transport == nil {
+		plain, err := minio.DefaultTransport(env.Endpoint.Scheme == "https")
+		if err != nil {
+			return nil, err
+		}
+		transport = plain
+	}
 	return minio.NewCore(env.Endpoint.Host, &minio.Options{
 		Creds: credentials.NewChainCredentials([]credentials.Provider{
 			&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{},
 		}),
-		Secure: env.Endpoint.Scheme == "https", Transport: transport, Region: env.Region, BucketLookup: lookup, MaxRetries: 1,
+		Secure: env.Endpoint.Scheme == "https", Transport: redirected{transport}, Region: env.Region, BucketLookup: lookup, MaxRetries: 1,
 	})
 }
 
@@ -122,6 +127,9 @@ func (s *service) Stat(ctx context.Context, key string) (bucket.Object, error) {
 	info, err := s.core.StatObject(ctx, s.bucket, key, minio.StatObjectOptions{})
 	if err != nil {
 		return bucket.Object{}, translate(err)
+	}
+	if version(info.ETag) == bucket.Absent {
+		return bucket.Object{}, &bucket.Refusal{Status: http.StatusOK, Code: bucket.NoTag, Text: "the description of an object has no entity tag"}
 	}
 	return bucket.Object{Key: key, Version: version(info.ETag), Size: info.Size, Time: info.LastModified,
 		Sum: sum(info)}, nil
@@ -143,17 +151,26 @@ func sum(info minio.ObjectInfo) string {
 // Read implements bucket.Service.
 func (s *service) Read(ctx context.Context, o bucket.Object, offset, length int64) (io.ReadCloser, error) {
 	options := minio.GetObjectOptions{}
-	err := errors.Join(options.SetRange(offset, offset+length-1), options.SetMatchETag(string(o.Version)))
+	err := options.SetRange(offset, offset+length-1)
+	if o.Version != bucket.Any {
+		err = errors.Join(err, options.SetMatchETag(string(o.Version)))
+	}
 	if err != nil {
 		return nil, err
 	}
-	body, info, _, err := s.core.GetObject(ctx, s.bucket, o.Key, options)
+	body, info, header, err := s.core.GetObject(ctx, s.bucket, o.Key, options)
 	if err != nil {
 		return nil, translate(err)
 	}
-	if version(info.ETag) != o.Version { // a service that knows no If-Match of a GET
+	if o.Version != bucket.Any && version(info.ETag) != o.Version { // a service that knows no If-Match of a GET
 		body.Close()
 		return nil, bucket.ErrRefused
+	}
+	if header.Get("Content-Range") == "" && offset > 0 { // the service knows no ranges
+		if _, err := io.CopyN(io.Discard, body, offset); err != nil {
+			body.Close()
+			return nil, err
+		}
 	}
 	return body, nil
 }
@@ -182,9 +199,11 @@ func writing(c bucket.Content) (o minio.PutObjectOptions) {
 
 // onlyOver makes a write depend on what is there.
 func onlyOver(o *minio.PutObjectOptions, old bucket.Version) {
-	if old == bucket.Absent {
+	switch old {
+	case bucket.Absent:
 		o.SetMatchETagExcept("*")
-	} else {
+	case bucket.Any:
+	default:
 		o.SetMatchETag(string(old))
 	}
 }
@@ -198,12 +217,13 @@ func refused(err error, old bucket.Version) error {
 }
 
 // List implements bucket.Service.
-func (s *service) List(ctx context.Context, prefix string, flat bool, page string) (objects []bucket.Object, next string, err error) {
+func (s *service) List(ctx context.Context, prefix string, flat bool, page string, most int) (objects []bucket.Object, next string, err error,
+) {
 	delimiter := ""
 	if flat {
 		delimiter = "/"
 	}
-	result, err := s.list(ctx, prefix, page, delimiter)
+	result, err := s.list(ctx, prefix, page, delimiter, most)
 	if err != nil {
 		return nil, "", translate(err)
 	}
@@ -217,7 +237,7 @@ func (s *service) List(ctx context.Context, prefix string, flat bool, page strin
 }
 
 // list lists a page. The client's call knows no context; its transport bounds it.
-func (s *service) list(ctx context.Context, prefix, page, delimiter string) (result minio.ListBucketV2Result, err error) {
+func (s *service) list(ctx context.Context, prefix, page, delimiter string, most int) (result minio.ListBucketV2Result, err error) {
 	if err := ctx.Err(); err != nil {
 		return result, err
 	}
@@ -227,7 +247,7 @@ func (s *service) list(ctx context.Context, prefix, page, delimiter string) (res
 	}
 	answers := make(chan answer, 1)
 	go func() {
-		result, err := s.core.ListObjectsV2(s.bucket, prefix, "", page, delimiter, pageKeys)
+		result, err := s.core.ListObjectsV2(s.bucket, prefix, "", page, delimiter, most)
 		answers <- answer{result, err}
 	}()
 	select {
@@ -248,6 +268,9 @@ func translate(err error) error {
 	if err == nil {
 		return nil
 	}
+	if f := refusal(err); f != nil {
+		return f
+	}
 	var answer minio.ErrorResponse
 	if !errors.As(err, &answer) || answer.StatusCode == 0 && answer.Code == "" {
 		return err
@@ -263,5 +286,24 @@ func translate(err error) error {
 	if status == 0 && answer.Code == minio.NoSuchBucket {
 		status = http.StatusNotFound
 	}
-	return &bucket.Refusal{Status: status, Code: answer.Code, Text: answer.Message}
+	return &bucket.Refusal{Status: status, Code: answer.Code, Text: answer.Message, Fix: fix(answer)}
+}
+
+// fix says what a person can do about an answer.
+func fix(answer minio.ErrorResponse) string {
+	elsewhere := answer.StatusCode == http.StatusBadRequest || answer.StatusCode == http.StatusMovedPermanently
+	if answer.Region != "" && elsewhere && answer.Code != "ExpiredToken" {
+		return fmt.Sprintf("the bucket is in the region %s: set AWS_REGION=%[1]s", answer.Region)
+	}
+	switch answer.Code {
+	case "AuthorizationHeaderMalformed", "PermanentRedirect", "IllegalLocationConstraintException", "InvalidRegion":
+		return "the bucket is in another region: set AWS_REGION, or AWS_ENDPOINT_URL where the service has another address for it"
+	case "RequestTimeTooSkewed":
+		return "set the clock of this host"
+	case "ExpiredToken", "InvalidToken", "TokenRefreshRequired":
+		return "the credentials have ended: get new ones"
+	case "NotImplemented":
+		return "the service does not have what this request asks for: docs/buckets.md says what a bucket must be able to do"
+	}
+	return ""
 }

@@ -496,6 +496,7 @@ func TestFlaws(t *testing.T) {
 			t.Errorf("no flaw shows that the law %q sees anything", law.Name)
 		}
 	}
+	t.Logf("P18: %d flaws of stores, %d of them loops without an end or a lie believed, are each caught by a law", len(flaws), len(lieFlaws))
 }
 
 // output is an output of flawed stores.

@@ -160,7 +160,7 @@ func (s *service) Write(context.Context, string, bucket.Version, bucket.Content)
 func (s *service) Parts() *bucket.Parts { return nil }
 
 // List implements bucket.Service.
-func (s *service) List(context.Context, string, bool, string) ([]bucket.Object, string, error) {
+func (s *service) List(context.Context, string, bool, string, int) ([]bucket.Object, string, error) {
 	return nil, "", errOnlyRead
 }
 

@@ -1,0 +1,72 @@
+package bucket
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+
+	"latentbeam/internal/store"
+)
+
+// oneWriter is a service whose conditions are not trusted. It looks what is there and then writes without a condition, which
+// is right as long as nobody else writes at the same time.
+type oneWriter struct{ Service }
+
+// OneWriter makes the bucket write without conditions. broken is why: what the service does not keep.
+func (b *Bucket) OneWriter(broken []store.Promise) {
+	b.service, b.broken = oneWriter{b.service}, broken
+}
+
+// Broken returns the promises for which OneWriter was called, nil where it was not.
+func (b *Bucket) Broken() []store.Promise { return b.broken }
+
+// check is ErrRefused where a key does not have a version.
+func (o oneWriter) check(ctx context.Context, key string, old Version) error {
+	there, err := o.Stat(ctx, key)
+	if errors.Is(err, fs.ErrNotExist) {
+		there.Version, err = Absent, nil
+	}
+	if err == nil && old != Any && there.Version != old {
+		err = ErrRefused
+	}
+	return err
+}
+
+// Read implements Service.
+func (o oneWriter) Read(ctx context.Context, there Object, offset, length int64) (io.ReadCloser, error) {
+	there.Version = Any
+	return o.Service.Read(ctx, there, offset, length)
+}
+
+// Write implements Service. The version that it returns is the one that is described: that of the answer may be another.
+func (o oneWriter) Write(ctx context.Context, key string, old Version, c Content) (Version, error) {
+	if err := o.check(ctx, key, old); err != nil {
+		return Absent, err
+	}
+	if _, err := o.Service.Write(ctx, key, Any, c); err != nil {
+		return Absent, err
+	}
+	there, err := o.Stat(ctx, key)
+	return there.Version, err
+}
+
+// Parts implements Service.
+func (o oneWriter) Parts() *Parts {
+	p := o.Service.Parts()
+	if p == nil {
+		return nil
+	}
+	with := *p
+	with.Finish = func(ctx context.Context, key, upload string, tags []string, old Version, c Content) (Version, error) {
+		if err := o.check(ctx, key, old); err != nil {
+			return Absent, err
+		}
+		if _, err := p.Finish(ctx, key, upload, tags, Any, c); err != nil {
+			return Absent, err
+		}
+		there, err := o.Stat(ctx, key)
+		return there.Version, err
+	}
+	return &with
+}

@@ -1,0 +1,229 @@
+package bucket
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"latentbeam/internal/store"
+)
+
+// Objects for pages of a listing, which is asked for few at a time.
+const (
+	pagedObjects = 8
+	onPage       = 3
+)
+
+// paged lists objects on several pages.
+func (t *trial) paged() error {
+	if t.denied {
+		return nil // they would stay
+	}
+	names := make([]string, pagedObjects)
+	for i := range names {
+		names[i] = fmt.Sprintf("%spages/%d", t.dir, i)
+	}
+	if err := t.putAll(names); err != nil {
+		return err
+	}
+	var found []string
+	pages := 0
+	for objects, err := range t.Bucket.pages(t.ctx, t.dir+"pages/", false, onPage) {
+		if err != nil {
+			return err
+		}
+		pages++
+		for _, o := range objects {
+			found = append(found, strings.TrimPrefix(o.Key, t.prefix))
+		}
+	}
+	wrong := ""
+	for i := range names {
+		if len(found) != len(names) || found[i] != names[i] {
+			wrong = fmt.Sprintf("of %d objects a listing shows %d, or not in order", len(names), len(found))
+			break
+		}
+	}
+	t.note("pages of a listing", needed, fmt.Sprintf("%d objects in order on %d pages", len(found), pages), wrong)
+	return t.removeAll()
+}
+
+// putAll writes small new objects.
+func (t *trial) putAll(names []string) error {
+	writing, ctx := errgroup.WithContext(t.ctx)
+	writing.SetLimit(2 * putsAtOnce)
+	t.left = append(t.left, names...)
+	for _, name := range names {
+		writing.Go(func() error {
+			_, err := t.write(ctx, name, Absent, content(name, []byte(name)))
+			if errors.Is(err, ErrRefused) {
+				return nil // an earlier try that was not acknowledged
+			}
+			return t.failed("check", name, err)
+		})
+	}
+	return writing.Wait()
+}
+
+// oddNames are names that clients and services have encoded wrongly.
+var oddNames = []string{"a b", "a+b", "a%20b", "ä/ö", "日本", "a&b=c", "~a'(b)!"}
+
+// names writes, lists and reads odd names.
+func (t *trial) names() error {
+	var names []string
+	for _, odd := range oddNames {
+		names = append(names, t.dir+"names/"+odd)
+	}
+	if err := t.putAll(names); err != nil {
+		return err
+	}
+	found, _, err := t.listed()
+	if err != nil {
+		return err
+	}
+	listed := map[string]bool{}
+	for _, name := range found {
+		listed[name] = true
+	}
+	wrong := ""
+	for _, name := range names {
+		got, err := t.whole(name)
+		bad, failure := answered(err)
+		if failure != nil {
+			return t.failed("check", name, failure)
+		}
+		if bad != "" || !listed[name] || string(got) != name {
+			wrong = fmt.Sprintf("the name %q is listed: %v, and holds what was written: %v", name[len(t.dir):], listed[name], string(got) == name)
+			break
+		}
+	}
+	t.note("names", needed, fmt.Sprintf("%d with blanks, plus, percent and Unicode", len(names)), wrong)
+	return t.removeAll()
+}
+
+// smallestPart is the least that services take for a part that is not the last one.
+const smallestPart = 5 << 20
+
+// parts sends an object in parts, twice, each as a new one.
+func (t *trial) parts() error {
+	p := t.service.Parts()
+	if p == nil {
+		return nil
+	}
+	const name = "large objects in parts"
+	key := t.dir + "parts"
+	data := bytes.Repeat([]byte("parts "), smallestPart/6+1000)
+	c := content(key, data)
+	first, err := t.inTwo(p, key, c)
+	wrong, failure := answered(err)
+	if failure != nil {
+		return t.failed("check", name, failure)
+	}
+	t.left = append(t.left, key)
+	if wrong == "" {
+		got, err := t.whole(key)
+		if wrong, failure = answered(err); failure != nil {
+			return t.failed("check", name, failure)
+		}
+		if wrong == "" && !bytes.Equal(got, data) {
+			wrong = "the object has other bytes than its parts"
+		}
+	}
+	t.note(name, needed, fmt.Sprintf("%d bytes in two parts, version %s", len(data), first), wrong)
+	if wrong != "" {
+		return t.removeAll()
+	}
+	_, err = t.inTwo(p, key, c)
+	if _, failure = answered(err); failure != nil {
+		return t.failed("check", name, failure)
+	}
+	wrong = ""
+	if !errors.Is(err, ErrRefused) {
+		wrong = fmt.Sprintf("an upload that is only for a new object ends over one that is there (%v); no job relies on it", err)
+	}
+	t.note("parts under a condition", told, "the end of an upload over another object is refused", wrong)
+	return t.removeAll()
+}
+
+// inTwo sends a new object in two parts. The error is the service's.
+func (t *trial) inTwo(p *Parts, key string, c Content) (v Version, err error) {
+	key = t.prefix + key
+	upload := ""
+	err = t.retry(t.ctx, writing, func(ctx context.Context) (err error) {
+		upload, err = p.Begin(ctx, key, c)
+		return err
+	})
+	if err != nil {
+		return Absent, err
+	}
+	tags := make([]string, 2)
+	for i, span := range [][2]int64{{0, smallestPart}, {smallestPart, c.Size}} {
+		err = t.retry(t.ctx, writing, func(ctx context.Context) (err error) {
+			ctx, cancel := t.bound(ctx, span[1]-span[0])
+			defer cancel()
+			tags[i], err = p.Send(ctx, key, upload, i+1, io.NewSectionReader(c, span[0], span[1]-span[0]))
+			return err
+		})
+		if err != nil {
+			break
+		}
+	}
+	if err == nil {
+		err = t.retry(t.ctx, writing, func(ctx context.Context) (err error) {
+			ctx, cancel := t.bound(ctx, 0)
+			defer cancel()
+			v, err = p.Finish(ctx, key, upload, tags, Absent, c)
+			return err
+		})
+	}
+	if err != nil {
+		t.drop(t.ctx, p, Upload{key, upload})
+	}
+	return v, err
+}
+
+// abandoned begins an upload and gives it up.
+func (t *trial) abandoned() error {
+	p := t.service.Parts()
+	if p == nil {
+		return nil
+	}
+	const name = "uploads that were given up"
+	key := t.prefix + t.dir + "abandoned"
+	upload, n := "", 0
+	err := t.retry(t.ctx, writing, func(ctx context.Context) (err error) {
+		upload, err = p.Begin(ctx, key, Content{})
+		return err
+	})
+	if err == nil {
+		t.drop(t.ctx, p, Upload{key, upload})
+		err = t.retry(t.ctx, writing, func(ctx context.Context) error {
+			ctx, cancel := t.bound(ctx, 0)
+			defer cancel()
+			begun, err := p.Begun(ctx, t.prefix+t.dir, t.clock.Now().Add(oldUpload))
+			n = len(begun)
+			return err
+		})
+	}
+	var f *Refusal
+	if errors.As(err, &f) && !f.passes() {
+		t.promises = append(t.promises, store.Promise{Name: name, State: store.Unknown, Found: "the service answers " + f.Error() +
+			"; set a lifecycle rule for incomplete uploads", Took: t.clock.Now().Sub(t.begun).Round(time.Millisecond)})
+		return nil
+	}
+	if err != nil {
+		return t.failed("check", name, err)
+	}
+	wrong := ""
+	if n > 0 {
+		wrong = fmt.Sprintf("%d uploads are there; set a lifecycle rule for incomplete uploads", n)
+	}
+	t.note(name, told, "nothing stays behind", wrong)
+	return nil
+}

@@ -1,0 +1,99 @@
+package open
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"latentbeam/internal/digests"
+	"latentbeam/internal/store"
+	"latentbeam/internal/store/bucket"
+)
+
+// Broken returns the promises that the store behind an output does not keep, which was opened although (Unsafe).
+func Broken(s store.Store) []store.Promise {
+	if b, ok := s.(*bucket.Bucket); ok {
+		return b.Broken()
+	}
+	return nil
+}
+
+// Prove checks a store by its address, the whole or the short form (bucket.Prove). A directory that is not there is created.
+func Prove(ctx context.Context, url string, whole bool) ([]store.Promise, error) {
+	b, err := inBucket(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	promises, err := b.Prove(ctx, whole)
+	if err == nil {
+		remember(url, promises)
+	}
+	return promises, err
+}
+
+// provenFor is how long a host trusts a bucket that it has checked.
+const provenFor = 24 * time.Hour
+
+// prove checks a bucket that a job writes to, unless this host did it within a day.
+func prove(ctx context.Context, b *bucket.Bucket, url string, unsafe bool) error {
+	if remembered(url) {
+		return nil
+	}
+	promises, err := b.Prove(ctx, false)
+	if err != nil {
+		return err
+	}
+	for _, p := range promises {
+		if p.State == store.Unknown {
+			slog.Warn("a check of the output's store could not be made", "output", b.URL(), "promise", p.Name, "found", p.Found)
+		}
+	}
+	remember(url, promises)
+	err = store.Refuse(url, promises)
+	if err != nil && unsafe {
+		b.OneWriter(store.BrokenPromises(promises))
+		return nil
+	}
+	return err
+}
+
+// mark is the file whose time says when this host has checked a bucket, "" where the host keeps nothing.
+func mark(url string) string {
+	root, err := digests.CacheDir()
+	at, addressErr := bucket.ParseAddress(url)
+	if err != nil || addressErr != nil {
+		return ""
+	}
+	id := sha256.New()
+	for _, part := range []string{at.Scheme, at.Bucket, os.Getenv("AWS_ENDPOINT_URL_S3"), os.Getenv("AWS_ENDPOINT_URL"),
+		os.Getenv("STORAGE_EMULATOR_HOST")} {
+		id.Write([]byte(part + "\n"))
+	}
+	return filepath.Join(root, "stores", hex.EncodeToString(id.Sum(nil)[:16]))
+}
+
+// remembered reports whether this host has checked a bucket lately, and found it good.
+func remembered(url string) bool {
+	info, err := os.Stat(mark(url))
+	return err == nil && time.Since(info.ModTime()).Abs() < provenFor
+}
+
+// remember notes that a bucket is good, or forgets that it was. A note that cannot be written costs the next job a check.
+func remember(url string, promises []store.Promise) {
+	path := mark(url)
+	if path == "" {
+		return
+	}
+	if len(store.BrokenPromises(promises)) > 0 {
+		_ = os.Remove(path)
+		return
+	}
+	if os.MkdirAll(filepath.Dir(path), 0o700) == nil {
+		_ = os.WriteFile(path, []byte(url+"\n"), 0o600)
+	}
+}

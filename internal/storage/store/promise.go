@@ -1,0 +1,55 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"latentbeam/schemas/fault"
+)
+
+// PromiseState says what a check of a promise has seen.
+type PromiseState string
+
+// States of a promise.
+const (
+	Kept    PromiseState = "kept"
+	Broken  PromiseState = "broken"
+	Unknown PromiseState = "unknown" // this process may not try it
+)
+
+// Promise is a thing that jobs expect of a store, and what a check of it has seen.
+type Promise struct {
+	Name   string       `json:"name"` // such as "put if absent"
+	State  PromiseState `json:"state"`
+	Needed bool         `json:"needed"` // without it a job could lose or mix results
+	Found  string       `json:"found"`
+	// Took is the time of the check.
+	Took time.Duration `json:"took_ns"`
+}
+
+// BrokenPromises returns the promises that a job needs and that the store does not keep.
+func BrokenPromises(all []Promise) (broken []Promise) {
+	for _, p := range all {
+		if p.Needed && p.State == Broken {
+			broken = append(broken, p)
+		}
+	}
+	return broken
+}
+
+// Refuse is the error about a store that does not keep what a job needs: nil where it keeps all. It is fault.Usage.
+func Refuse(url string, all []Promise) error {
+	broken := BrokenPromises(all)
+	if len(broken) == 0 {
+		return nil
+	}
+	var found []string
+	for _, p := range broken {
+		found = append(found, p.Name+": "+p.Found)
+	}
+	return fault.Usage(errors.New(fmt.Sprintf("output %s: the store does not keep what a job relies on, so results could be lost or "+
+		"mixed: %s; `latentbeam doctor %s` has the whole table; take another store (docs/buckets.md), or set output.unsafe_store: true "+
+		"where one run alone writes there", url, strings.Join(found, "; "), url)))
+}
