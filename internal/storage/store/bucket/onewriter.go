@@ -6,7 +6,7 @@ import (
 	"io"
 	"io/fs"
 
-	"latentbeam/internal/store"
+	"latentbeam/internal/storage/store"
 )
 
 // oneWriter is a service whose conditions are not trusted. It looks what is there and then writes without a condition, which

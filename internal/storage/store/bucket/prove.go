@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"latentbeam/internal/store"
+	"latentbeam/internal/storage/store"
 )
 
 // CheckPrefix is where the objects of a check lie below the prefix of an output. No listing of the store shows them. All of

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"latentbeam/internal/store"
+	"latentbeam/internal/storage/store"
 )
 
 // Objects for pages of a listing, which is asked for few at a time.

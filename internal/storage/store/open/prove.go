@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 	"time"
 
-	"latentbeam/internal/digests"
-	"latentbeam/internal/store"
-	"latentbeam/internal/store/bucket"
+	"latentbeam/internal/storage/fingerprints"
+	"latentbeam/internal/storage/store"
+	"latentbeam/internal/storage/store/bucket"
 )
 
 // Broken returns the promises that the store behind an output does not keep, which was opened although (Unsafe).
@@ -64,7 +64,7 @@ func prove(ctx context.Context, b *bucket.Bucket, url string, unsafe bool) error
 
 // mark is the file whose time says when this host has checked a bucket, "" where the host keeps nothing.
 func mark(url string) string {
-	root, err := digests.CacheDir()
+	root, err := fingerprints.CacheDir()
 	at, addressErr := bucket.ParseAddress(url)
 	if err != nil || addressErr != nil {
 		return ""

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"latentbeam/internal/digests"
-	"latentbeam/internal/store"
-	"latentbeam/internal/store/bucket/buckettest"
+	"latentbeam/internal/storage/fingerprints"
+	"latentbeam/internal/storage/store"
+	"latentbeam/internal/storage/store/bucket/buckettest"
 	"latentbeam/schemas/fault"
 )
 
@@ -17,7 +17,7 @@ import (
 func TestOutputIsProven(t *testing.T) {
 	server := buckettest.S3(t)
 	server.Use(t)
-	t.Setenv(digests.CacheVariable, t.TempDir())
+	t.Setenv(fingerprints.CacheVariable, t.TempDir())
 	const url = "s3://bucket/jobs/proven"
 	restore := server.Behave(buckettest.Behaviours("")[1])
 	_, err := Output(t.Context(), url)
@@ -72,7 +72,7 @@ func TestProve(t *testing.T) {
 	gcs, s3 := buckettest.GCS(t), buckettest.S3(t)
 	gcs.Use(t)
 	s3.Use(t)
-	t.Setenv(digests.CacheVariable, t.TempDir())
+	t.Setenv(fingerprints.CacheVariable, t.TempDir())
 	for _, url := range []string{"gs://bucket/whole", "s3://bucket/whole"} {
 		for _, whole := range []bool{false, true} {
 			began := time.Now()

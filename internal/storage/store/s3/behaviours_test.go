@@ -11,15 +11,15 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/store"
-	"latentbeam/internal/store/bucket"
-	"latentbeam/internal/store/bucket/buckettest"
+	"latentbeam/internal/storage/store"
+	"latentbeam/internal/storage/store/bucket"
+	"latentbeam/internal/storage/store/bucket/buckettest"
 	"latentbeam/schemas/fault"
 )
 
 // matrixFile has the table of behaviours, between two marks.
 const (
-	matrixFile  = "../../../docs/reliability.md"
+	matrixFile  = "../../../../docs/reliability.md"
 	matrixOpens = "<!-- behaviours of buckets, written by TestBehaviours -->\n"
 	matrixEnds  = "<!-- end of the behaviours -->"
 	// writeVariable makes the test write the table.

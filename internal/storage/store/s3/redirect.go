@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"strings"
 
-	"latentbeam/internal/store/bucket"
+	"latentbeam/internal/storage/store/bucket"
 )
 
 // redirectsMax bounds the addresses that one read is sent on to.

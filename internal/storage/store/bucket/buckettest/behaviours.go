@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"latentbeam/internal/store/storetest"
+	"latentbeam/internal/storage/store/storetest"
 )
 
 // Behaviour is a way of a service of S3 that differs from what jobs rely on.
