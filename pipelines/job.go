@@ -286,8 +286,10 @@ func (j *Job) use(ctx context.Context, s store.Store, alone bool) error {
 			return err
 		}
 	}
-	j.engine.Earlier, err = j.results.Forget(ctx, l, j.Opts.Retry)
-	return err
+	if j.engine.Earlier, err = j.results.Forget(ctx, l, j.Opts.Retry); err != nil {
+		return err
+	}
+	return j.keepIDs(ctx)
 }
 
 // look says how closely this job looks at what is there. Who only looks at an output reads no videos.

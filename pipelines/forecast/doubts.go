@@ -118,11 +118,15 @@ func (d *Doubts) sharedIDs(rows iter.Seq2[*stages.Element, error]) (string, erro
 			continue
 		}
 		id = e.Given.ID
-		if places = append(places, path.Base(e.Given.Source)); len(places) == 2 {
+		if places = append(places, e.Given.Source); len(places) == 2 {
 			break
 		}
 	}
-	return fmt.Sprintf("%s the id of another row, such as %q in %s: the tables tell them apart by their keys alone",
+	if len(places) == 2 && path.Dir(places[0]) == path.Dir(places[1]) { // else the folders tell them apart
+		places = []string{path.Base(places[0]), path.Base(places[1])}
+	}
+	return fmt.Sprintf("%s the id of another row, such as %q in %s: the tables tell them apart by their keys alone, and an export that names "+
+		"files by id refuses them",
 		count(again, "row has", "rows have"), id, strings.Join(places, " and ")), nil
 }
 

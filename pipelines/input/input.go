@@ -7,6 +7,7 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"sync/atomic"
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/config/document"
@@ -75,6 +76,9 @@ func (in *Input) Open(mayBeEmpty bool) (engine.RowSource, error) {
 	return nil, in.cfg.Errorf("input."+kind, "the input has no rows").
 		WithFix("name a file with rows; --allow-empty makes an output without rows")
 }
+
+// SharesNames reports whether media files of the input have one name, so that their ids are paths.
+func (in *Input) SharesNames() bool { return in.want.shared.Load() }
 
 // Notes are what a person should know of how the input was read so far.
 func (in *Input) Notes() []string { return in.want.notes.lines }
@@ -158,12 +162,13 @@ type wanted struct {
 	program string   // the first stage that is a program, "" where none is
 	uses    *read.Uses
 	notes   *notes
+	shared  *atomic.Bool // files of the input have one name
 	reading Reading
 }
 
 // wantedBy returns what a job with these steps wants of a table.
 func wantedBy(cfg *config.Config, r Reading, steps []stages.Step) wanted {
-	w := wanted{program: stages.FirstProgram(steps), params: []string{}, uses: &read.Uses{}, notes: &notes{}, reading: r}
+	w := wanted{program: stages.FirstProgram(steps), params: []string{}, uses: &read.Uses{}, notes: &notes{}, shared: &atomic.Bool{}, reading: r}
 	for _, s := range steps {
 		for _, p := range s.Params() {
 			if name, own := p.Column(); own && !slices.Contains(w.columns, name) {

@@ -1,6 +1,7 @@
 package input
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,8 +30,9 @@ type mediaRows struct {
 	// folders are those of tables that were found in them: paths and ids begin there.
 	folders map[string]string
 	opts    read.Options
-	limit   int       // on rows; 0: none
-	texts   *sync.Map // captions of files at addresses, by address: each is asked for once
+	limit   int               // on rows; 0: none
+	ids     map[string]string // of files whose names others have, too
+	texts   *sync.Map         // captions of files at addresses, by address: each is asked for once
 }
 
 // captionExt is the extension of a text beside a media file that holds its caption.
@@ -79,6 +81,8 @@ func openMedia(cfg *config.Config, files []string, limit int, want wanted) (medi
 		}
 		s.files = append(s.files, file)
 	}
+	s.ids = fileIDs(slices.DeleteFunc(slices.Clone(s.files), s.isTable))
+	want.shared.Store(len(s.ids) > 0)
 	if len(beside) > 0 {
 		want.notes.add("%d json files beside media files of their names are not read: captions are txt files, or columns of one table", len(beside))
 	}
@@ -202,7 +206,7 @@ func place(row *schemas.PromptRow, folder, suffix string) {
 // mediaFile is the row of a media file: its name is the id, the text beside it the caption.
 func (s mediaRows) mediaFile(file string) (*stages.Element, error) {
 	stem := strings.TrimSuffix(file, filepath.Ext(file))
-	e := &stages.Element{Row: schemas.PromptRow{ID: filepath.Base(stem), Media: file, Source: file}}
+	e := &stages.Element{Row: schemas.PromptRow{ID: cmp.Or(s.ids[file], stemOf(file)), Media: file, Source: file}}
 	caption, err := s.caption(stem + captionExt)
 	failure, err := source.RowFailure(err)
 	if err != nil {

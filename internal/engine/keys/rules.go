@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,6 +35,9 @@ type Rules struct {
 	Input    stages.Kind
 	Steps    []stages.Step
 	Class    string // numeric class of the devices
+	// IDs are the ids that media files have in the output, by key. A row whose id is a path that ends in its earlier id keeps
+	// the earlier one.
+	IDs map[schemas.Key]string
 	// Contents are the digests of media that are known already; nil: none are.
 	Contents *source.Contents
 
@@ -156,6 +160,11 @@ func (r *Rules) Apply(e *stages.Element) error {
 		key = r.badKey(e)
 	}
 	e.Key = key
+	if id, kept := r.IDs[key]; kept {
+		if own := path.Base(e.Row.ID); own == id || own == id+path.Ext(e.Row.Media) {
+			e.Row.ID, e.Given.ID = id, id
+		}
+	}
 	return err
 }
 

@@ -3,6 +3,7 @@ package audit
 import (
 	"context"
 
+	"latentbeam/internal/results/report"
 	"latentbeam/internal/storage/store"
 	"latentbeam/internal/table/typed"
 	"latentbeam/schemas"
@@ -49,3 +50,44 @@ type anyRow struct {
 // Schema and ByteSize make it a row; it is only read.
 func (anyRow) Schema() string { return "" }
 func (anyRow) ByteSize() int  { return 0 }
+
+// idRow is a row of which the id and the key are read.
+type idRow struct {
+	ID  string `parquet:"id"`
+	Key string `parquet:"key"`
+}
+
+// Schema and ByteSize make it a row; it is only read.
+func (idRow) Schema() string { return "" }
+func (idRow) ByteSize() int  { return 0 }
+
+// IDs returns the ids of the rows in the tables of an output, by key. Keys that have several ids are left out.
+func IDs(ctx context.Context, s store.Store) (map[schemas.Key]string, error) {
+	ids, several := map[schemas.Key]string{}, map[schemas.Key]bool{}
+	for _, table := range []string{"latents", "embeddings", "videos"} {
+		names, err := report.TableFiles(ctx, s, table)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			err := rowsOf(ctx, s, name, func(r idRow) error {
+				key, err := schemas.ParseKey(r.Key)
+				if err != nil {
+					return nil //nolint:nilerr // it is no row of this program
+				}
+				if id, known := ids[key]; known && id != r.ID {
+					several[key] = true
+				}
+				ids[key] = r.ID
+				return nil
+			})
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	for key := range several {
+		delete(ids, key)
+	}
+	return ids, nil
+}
