@@ -171,7 +171,10 @@ var (
 // A damaged page costs its own rows and no others; where nobody knows which rows those are, the error names file, row
 // group and page. No row is taken for right that is wrong.
 func TestDamagedPages(t *testing.T) {
-	const mutants = 2000
+	mutants := 2000
+	if testing.Short() {
+		mutants = 600
+	}
 	seeds := damagedSeeds(t)
 	path := filepath.Join(t.TempDir(), "m.parquet")
 	rng := rand.New(rand.NewPCG(14, 6))

@@ -6,6 +6,7 @@ import (
 
 	"latentbeam/internal/storage/store/bucket"
 	"latentbeam/internal/storage/store/bucket/buckettest"
+	"latentbeam/internal/system/testaid"
 )
 
 func open(ctx context.Context, prefix string, o bucket.Options) (*bucket.Bucket, error) {
@@ -13,6 +14,12 @@ func open(ctx context.Context, prefix string, o bucket.Options) (*bucket.Bucket,
 }
 
 func TestLaws(t *testing.T) { buckettest.Laws(t, buckettest.S3(t), open) }
+
+func TestLawsUndisturbed(t *testing.T) {
+	testaid.Long(t, "where the server behaves the laws hold, too")
+	buckettest.LawsUndisturbed(t, buckettest.S3(t), open)
+	buckettest.LawsUndisturbed(t, buckettest.S3(t), openSmall)
+}
 
 func TestSchedules(t *testing.T) { buckettest.Schedules(t, buckettest.S3(t), openSmall) }
 

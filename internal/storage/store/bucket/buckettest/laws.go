@@ -42,20 +42,21 @@ func Output(server *Server, open Opener) storetest.Output {
 	}
 }
 
-// Laws checks the laws of stores on a server that behaves, and on one that does not.
+// Laws checks the laws of stores on a server that does not behave.
 func Laws(t *testing.T, server *Server, open Opener) {
 	server.Use(t)
-	t.Run("undisturbed", func(t *testing.T) {
-		storetest.Run(t, func(testing.TB) storetest.Output { return Output(server, open) })
-	})
-	t.Run("disturbed", func(t *testing.T) {
-		server.Set(disturbed)
-		defer server.Set(Faults{})
-		storetest.Run(t, func(testing.TB) storetest.Output { return Output(server, open) })
-		met(t, server)
-		t.Logf("P8: every law of a store holds in %d requests, of which about one in seven was refused, cut, lost, halved "+
-			"or slow", server.Requests.Load())
-	})
+	server.Set(disturbed)
+	defer server.Set(Faults{})
+	storetest.Run(t, func(testing.TB) storetest.Output { return Output(server, open) })
+	met(t, server)
+	t.Logf("P8: every law of a store holds in %d requests, of which about one in seven was refused, cut, lost, halved "+
+		"or slow", server.Requests.Load())
+}
+
+// LawsUndisturbed checks the laws of stores on a server that behaves.
+func LawsUndisturbed(t *testing.T, server *Server, open Opener) {
+	server.Use(t)
+	storetest.Run(t, func(testing.TB) storetest.Output { return Output(server, open) })
 }
 
 // disturbed are the faults of a bad network, and a server whose clock is wrong.
