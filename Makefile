@@ -9,8 +9,6 @@ UNUSED = disable_grpc_modules grpcnotrace
 PROGRAM = latentbeam
 # go test, and at its end what was skipped and why.
 TESTS = $(GO) run ./internal/dev/tests
-# The rooms with tests that make test skips: they take long, or need another program.
-LONG = $(addprefix ./,$(sort $(dir $(shell grep -rlE 'testaid\.(Long|Needs)|testing\.Short' --include=*_test.go $(wildcard */)))))
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # The build with the CUDA backend (needs gcc, no toolkit), and the rooms with files for it alone.
 CUDA = CGO_ENABLED=1 CGO_CFLAGS="-O2 -I$(CURDIR)/kernels/cuda/include" CGO_LDFLAGS="-L$(CURDIR)/kernels/cuda/driver/stub"
@@ -40,7 +38,7 @@ test: ## tests for any machine: Go is enough (5 minutes on 2 cores); at its end 
 check: lint ## the rest that CI proves: the tests that make test skips, two equal builds, a cluster of Flink, CUDA without a GPU
 	$(GO) mod verify
 	.ci/twice $(PROGRAM)
-	$(TESTS) $(TESTED) -vet=off -p 3 -timeout 30m $(LONG)
+	$(TESTS) -rest $(TESTED) -vet=off -p 3 -timeout 30m
 	$(TESTS) -C docs/deploy -vet=off ./...
 	.ci/flink short
 	@if command -v g++ >/dev/null; then LATENTBEAM_PROVE=quick $(MAKE) cuda; else echo "NOT TESTED: the CUDA backend: there is no g++"; fi

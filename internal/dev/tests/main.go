@@ -2,8 +2,10 @@
 // and at the end what was skipped, and why. make test and make check use it.
 //
 //	go run ./internal/dev/tests [-C directory] [-promises] [flags of go test] packages
+//	go run ./internal/dev/tests -rest [flags of go test]
 //
 // With -promises it also fails where a promise of docs/reliability.md was not shown, so none hangs on a test that is skipped.
+// With -rest it runs the tests that a short run skips or shortens.
 package main
 
 import (
@@ -27,8 +29,17 @@ func main() {
 		dir, args = args[1], args[2:]
 	}
 	all := len(args) > 0 && args[0] == "-promises"
-	if all {
+	others := len(args) > 0 && args[0] == "-rest"
+	if all || others {
 		args = args[1:]
+	}
+	if others {
+		names, packages, err := rest(".")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		args = append(append(args, "-run", "^("+strings.Join(names, "|")+")$"), packages...)
 	}
 	began := time.Now()
 	cmd := exec.Command(cmp.Or(os.Getenv("GO"), "go"), append([]string{"test", "-json"}, args...)...)

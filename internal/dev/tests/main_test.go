@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -34,6 +36,36 @@ const events = `{"Action":"run","Package":"latentbeam/a","Test":"TestGood"}
 {"Action":"output","Package":"latentbeam/e","Test":"TestHangs","Output":"panic: test timed out\n"}
 {"Action":"fail","Package":"latentbeam/e","Test":"TestHangs","Elapsed":0}
 `
+
+// TestRest: a test is found that asks by itself or by a function beside it, and no other.
+func TestRest(t *testing.T) {
+	root := t.TempDir()
+	for name, text := range map[string]string{
+		"a/a_test.go": "package a\nfunc TestLong(t *testing.T) { testaid.Long(t, \"long\") }\nfunc TestQuick(t *testing.T) { quick(t) }\n" +
+			"func quick(t *testing.T) { t.Log(\"testing.Short\") }\n",
+		"a/b_test.go":          "package a_test\nfunc TestByHelper(t *testing.T) { need(t) }\nfunc need(t *testing.T) { tools(t) }\n",
+		"a/c_test.go":          "package a_test\nfunc tools(t *testing.T) { testaid.Needs(t, \"ffmpeg\") }\n",
+		"b/b_test.go":          "package b\nfunc TestShort(t *testing.T) { if !testing.Short() { t.Log() } }\n",
+		"c/c_test.go":          "package c\nfunc TestLong(t *testing.T) {}\n",
+		"d/go.mod":             "module d\n",
+		"d/d_test.go":          "package d\nfunc TestOther(t *testing.T) { testing.Short() }\n",
+		"e/testdata/e_test.go": "no Go",
+	} {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(root)
+	names, packages, err := rest(".")
+	if err != nil || !slices.Equal(names, []string{"TestByHelper", "TestLong", "TestShort"}) ||
+		!slices.Equal(packages, []string{"./a", "./b"}) {
+		t.Errorf("%v of %v, %v", names, packages, err)
+	}
+}
 
 // TestReport: failed tests are shown with what they said, of the others the closing lines alone; what was skipped stands at
 // the end by its reason; a promise counts as shown where a test printed its figure.
