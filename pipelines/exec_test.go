@@ -78,6 +78,29 @@ func TestProgramToGallery(t *testing.T) {
 	}
 }
 
+// TestOutputOfProgramIsInput: the videos table of a job whose program knows no steps and no guidance says nothing of them, and
+// is a table of prompts of the next job.
+func TestOutputOfProgramIsInput(t *testing.T) {
+	stage := program(t, "prompt", "video", ", params: [prompt, seed]")
+	j := job{prompts: writeTable(t, "prompts.csv", "id,prompt\na,a red circle\n"), out: filepath.Join(t.TempDir(), "out"),
+		stages: "[" + stage + "]", sets: []string{"model=none", "output.write=[video]", "defaults={}"}}
+	j.mustRun(t)
+	rows := readRows[schemas.VideoRow](t, j.out, "videos")
+	if len(rows) != 1 || rows[0].NumInferenceSteps != 0 || rows[0].GuidanceScale != nil {
+		t.Fatalf("%+v", rows)
+	}
+	next := j
+	next.prompts, next.out = filepath.Join(j.out, "tables", "videos"), filepath.Join(t.TempDir(), "out")
+	opened, err := next.open()
+	must(t, err)
+	defer opened.Close()
+	p, err := opened.Plan(t.Context())
+	must(t, err)
+	if p.New != 1 || p.Failed != 0 || len(p.Warnings) > 0 {
+		t.Errorf("%d new, %d failed, warnings %q", p.New, p.Failed, p.Warnings)
+	}
+}
+
 // TestProgramsBetweenStages: programs stand between our own stages, more than one in a job.
 func TestProgramsBetweenStages(t *testing.T) {
 	table := writeTable(t, "prompts.csv", "id,prompt\na,a red circle\nb,a blue square do:exit-once\n")
@@ -533,7 +556,7 @@ func TestDoubtsAboutPrograms(t *testing.T) {
 	all := strings.Join(p.Warnings, "\n")
 	if err != nil || !strings.Contains(all, "there is no file no.sh in ") || !strings.Contains(all, "there is no file make.py") ||
 		!strings.Contains(all, "set resources.workers: 2 too") || strings.Contains(all, "x.py") ||
-		strings.Contains(all, "did you mean") || strings.Contains(all, "speed") {
+		strings.Contains(all, "did you mean") || !strings.Contains(all, "to the output as they are: stile; ") {
 		t.Errorf("%v\n%s", err, all)
 	}
 	j.stages = strings.Replace(j.stages, ", speed", "", 1)
@@ -542,7 +565,7 @@ func TestDoubtsAboutPrograms(t *testing.T) {
 	p, err = opened.Plan(t.Context())
 	opened.Close()
 	all = strings.Join(p.Warnings, "\n")
-	if err != nil || !strings.Contains(all, "speed") || !strings.Contains(all, "params of exec that results depend on them") {
-		t.Errorf("%v\n%s", err, all)
+	if err != nil || !strings.Contains(all, "speed (did you mean seed?), stile; ") || !strings.Contains(all, "and params of exec that results depend on them") {
+		t.Error(err, all)
 	}
 }

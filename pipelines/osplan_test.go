@@ -106,7 +106,7 @@ func TestPlanJobs(t *testing.T) {
 				t.Fatalf("%d latents, videos %q and %q, %v", len(want), videos, more, err)
 			}
 			for _, v := range readRows[schemas.VideoRow](t, out, "videos") {
-				if v.FPS != c.fps || v.GuidanceScale != 7.5 || v.Height != 32 || v.Width != 48 || v.NumFrames != 5 {
+				if v.FPS != c.fps || *v.GuidanceScale != 7.5 || v.Height != 32 || v.Width != 48 || v.NumFrames != 5 {
 					t.Errorf("published values are not taken: %+v", v)
 				}
 			}

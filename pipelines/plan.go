@@ -225,6 +225,9 @@ func (j *Job) warnings(ctx context.Context, p Plan, doubt *forecast.Doubts) ([]s
 		all = append(all, why+": a run needs the line, or --new-meaning")
 	}
 	all = append(all, j.input.Warnings()...)
+	if why := j.unwritten(); why != "" {
+		all = append(all, why)
+	}
 	return all, err
 }
 
@@ -238,6 +241,18 @@ func (p *Plan) Mend() string {
 	default:
 		return fmt.Sprintf("mend %s and %d more", p.firstMend, n-1)
 	}
+}
+
+// unwritten says which stage gives a text that nobody takes and the output does not get, "" for none.
+func (j *Job) unwritten() string {
+	for i, s := range j.engine.Steps {
+		taken := slices.ContainsFunc(j.engine.Steps[i+1:], func(o stages.Step) bool { return o.Spec.In == stages.KindText })
+		if s.Gives == stages.KindText && !taken && !j.engine.Keep[stages.KindText] {
+			write := strings.Join(j.Config.Output.Write, ", ")
+			return fmt.Sprintf("%s makes text embeddings that are not written: the output gets [%s]; write: [%[2]s, embeddings] keeps them", s.Name, write)
+		}
+	}
+	return ""
 }
 
 // never counts a new row, unless an earlier run has done it.

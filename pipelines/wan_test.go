@@ -312,7 +312,7 @@ func TestModelIsAllAJobNeeds(t *testing.T) {
 		}
 	}
 	for _, v := range readRows[schemas.VideoRow](t, out, "videos") {
-		if v.FPS != 16 || v.GuidanceScale != 5 || v.NumInferenceSteps != 2 {
+		if v.FPS != 16 || *v.GuidanceScale != 5 || v.NumInferenceSteps != 2 {
 			t.Errorf("published values are not taken: %+v", v)
 		}
 	}
@@ -344,7 +344,7 @@ func TestModelIsAllAJobNeeds(t *testing.T) {
 		t.Errorf("a model of three steps: %+v, %v", r, err)
 	}
 	for _, v := range readRows[schemas.VideoRow](t, few, "videos") {
-		if v.GuidanceScale != 1 || v.NumInferenceSteps != 3 {
+		if *v.GuidanceScale != 1 || v.NumInferenceSteps != 3 {
 			t.Errorf("a model of three steps: %+v", v)
 		}
 	}

@@ -46,6 +46,9 @@ func exportCommand() *cobra.Command {
 				return err
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%d rows in %d files, %d bytes: %s\n", done.Rows, done.Files, done.Bytes, args[1])
+			if done.NoText > 0 {
+				fmt.Fprintf(cmd.ErrOrStderr(), "latentbeam: warning: %d of %d rows have no text embedding: %s\n", done.NoText, done.Rows, done.Fix)
+			}
 			return nil
 		},
 	}

@@ -93,6 +93,11 @@ func CleanName(s string) string {
 	if name == "" {
 		return "_"
 	}
+	return ShortName(name, whole)
+}
+
+// ShortName is a name of at most MaxBytes: one that is longer is cut, and ends in a digest of whole.
+func ShortName(name, whole string) string {
 	if len(name) <= MaxBytes {
 		return name
 	}

@@ -30,7 +30,11 @@ type Options struct {
 }
 
 // Done is what was written.
-type Done struct{ Rows, Files, Bytes int64 }
+type Done struct {
+	Rows, Files, Bytes int64
+	NoText             int64  // rows without a text embedding
+	Fix                string // how they get one
+}
 
 // sample is one row on its way out.
 type sample struct {
@@ -99,7 +103,8 @@ func Run(ctx context.Context, s store.Store, dir string, opts Options) (done Don
 			return done, fault.Usage(fmt.Errorf("export to %s: it is there already; give a new place, or remove it", path))
 		}
 	}
-	o := &out{dir: dir + ".partial", vae: opts.VAE}
+	o := &out{dir: dir + ".partial", vae: opts.VAE, fix: textFix(summary, opts.Text != nil)}
+	o.done.Fix = o.fix
 	if o.final, err = filepath.Abs(dir); err != nil {
 		return done, err
 	}
@@ -113,6 +118,9 @@ func Run(ctx context.Context, s store.Store, dir string, opts Options) (done Don
 			latents++
 		}
 		o.done.Rows++
+		if row.text == nil {
+			o.done.NoText++
+		}
 		err := w.add(row)
 		if errors.Is(err, fs.ErrExist) {
 			err = fault.Usage(fmt.Errorf("export %s: another row has files of the same name; give them other ids: %w", row.src, err))

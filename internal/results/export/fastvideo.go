@@ -49,7 +49,7 @@ func newFastVideo(o *out) *fastVideo {
 }
 
 func (f *fastVideo) add(s *sample) error {
-	if err := s.needText(); err != nil {
+	if err := f.needText(s); err != nil {
 		return err
 	}
 	if s.half {

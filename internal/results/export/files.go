@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"latentbeam/internal/config"
 	"latentbeam/internal/results/report"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
@@ -40,7 +41,7 @@ func newMusubi(o *out) *musubi {
 var window = regexp.MustCompile(`#w[0-9]{3,}$`)
 
 func (m *musubi) add(s *sample) error {
-	if err := s.needText(); err != nil {
+	if err := m.needText(s); err != nil {
 		return err
 	}
 	r := &s.row
@@ -57,6 +58,7 @@ func (m *musubi) add(s *sample) error {
 			"that musubi-tuner is written for here", s.src))
 	}
 	stem, folder := window.ReplaceAllString(s.stem(), ""), s.bucket()
+	stem = config.ShortName(stem, stem) // windows of one video share it
 	name := fmt.Sprintf("%s/%s_%04dx%04d_wan.safetensors", folder, stem, r.Width, r.Height)
 	metadata := map[string]string{"architecture": "wan", "width": strconv.FormatInt(r.Width, 10),
 		"height": strconv.FormatInt(r.Height, 10), "format_version": "1.0.1"}
@@ -119,7 +121,7 @@ func (m *musubi) close() error {
 type plain struct{ *out }
 
 func (p *plain) add(s *sample) error {
-	stem, r := s.stem(), &s.row
+	stem, r := s.shortStem(), &s.row
 	tensors := map[string]safetensors.Tensor{"latents": {DType: "F32", Shape: ints(r.VAELatentShape), Data: r.VAELatentBytes}}
 	if s.half {
 		tensors["latents"] = safetensors.Tensor{DType: "BF16", Shape: ints(r.VAELatentShape), Data: bf16(r.VAELatentBytes)}

@@ -9,8 +9,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"latentbeam/internal/config"
 	"latentbeam/internal/results/report"
 	"latentbeam/internal/storage/store"
 	"latentbeam/internal/table/typed"
@@ -25,6 +27,7 @@ type out struct {
 	final string // that it becomes
 	vae   *Statistics
 	done  Done
+	fix   string        // how rows without a text get one
 	buf   *bufio.Writer // of the file that is written
 }
 
@@ -152,13 +155,39 @@ func (s *sample) eachValue(change func(x float32, ch int) float32) []byte {
 func bf16(data []byte) []byte { return kernels.BF16.Bytes(kernels.F32.Values(data)) }
 
 // needText refuses a row without a text, on whose absence a trainer would train.
-func (s *sample) needText() error {
+func (o *out) needText(s *sample) error {
 	if s.text != nil {
 		return nil
 	}
-	return fault.Usage(fmt.Errorf("export %s: it has no text embedding, and the trainer would train on zeros: add encode_text to "+
-		"the stages, or name the output of a text job by --text", s.src))
+	return fault.Usage(fmt.Errorf("export %s: it has no text embedding, and the trainer would train on zeros: %s", s.src, o.fix))
 }
+
+// textFix says how the rows of a job get texts.
+func textFix(summary report.Summary, given bool) string {
+	const other = "or name the output of a text job by --text"
+	var job struct {
+		Stages []map[string]json.RawMessage
+		Output struct{ Write []string }
+	}
+	if given {
+		return "the output of --text has no embedding of this id; its job needs a row for it"
+	}
+	if json.Unmarshal(summary.Config, &job) != nil {
+		return "add encode_text to the stages, " + other
+	}
+	encodes := slices.ContainsFunc(job.Stages, func(s map[string]json.RawMessage) bool { return s["encode_text"] != nil })
+	switch {
+	case encodes && !slices.Contains(job.Output.Write, "embeddings"):
+		return fmt.Sprintf("its job has encode_text, and writes [%s] alone: run it again with output: {write: [%s]}, %s",
+			strings.Join(job.Output.Write, ", "), strings.Join(append(job.Output.Write, "embeddings"), ", "), other)
+	case !slices.Contains(job.Output.Write, "embeddings"):
+		return "add encode_text to the stages and embeddings to output.write, " + other
+	}
+	return "add encode_text to the stages, " + other
+}
+
+// shortStem is the stem, cut where it is too long for a file system with what stands behind it.
+func (s *sample) shortStem() string { return config.ShortName(s.stem(), s.stem()) }
 
 // stem is a name of files for the row's id.
 func (s *sample) stem() string {

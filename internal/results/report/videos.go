@@ -87,7 +87,7 @@ func (j *Job) videoRow(o outcome) (schemas.VideoRow, error) {
 		ID: r.ID, Key: o.Key.String(), Prompt: r.Prompt, NegativePrompt: r.NegativePrompt,
 		Seed: *r.Seed, SampleIndex: int64(r.SampleIndex), Model: j.Model,
 		Height: int64(height), Width: int64(width), NumFrames: int64(frames), FPS: r.FPS,
-		NumInferenceSteps: int64(r.NumInferenceSteps), GuidanceScale: r.Guidance(),
+		NumInferenceSteps: int64(r.NumInferenceSteps), GuidanceScale: r.GuidanceScale,
 		MaxSequenceLength: int64(r.MaxSequenceLength),
 		VideoPath:         v.Path, VideoBytes: v.Bytes, VideoSHA256: v.SHA256, Poster: v.Poster, Codec: v.Codec,
 		Readings: readings, WeightsDigest: j.Weights, Class: j.Class, LatentbeamVersion: j.Version, Extra: r.Extra,

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/parquet-go/parquet-go"
+
 	"latentbeam/internal/config"
 	"latentbeam/internal/config/document"
 	"latentbeam/internal/table/typed"
@@ -26,6 +28,7 @@ type names struct {
 	needed  int               // the field that every table must have
 	own     []string          // columns that are no fields and have to be there
 	folders []string          // columns in the names of the folders of the file
+	ours    bool              // the file is a table of an output
 	depends func(int) bool    // whether a field is of use to the job
 	rawText bool              // of txt: each line is a prompt
 	comma   rune              // of csv; 0: it is found out
@@ -182,9 +185,20 @@ func (n names) header(file string, columns []string) ([]int, error) {
 		}
 	}
 	for i, column := range columns {
-		n.uses.note(n.useOf(file, column, fields[i]))
+		if use := n.useOf(file, column, fields[i]); use.Purpose != Carried || !n.ours || !isProvenance(column) {
+			n.uses.note(use)
+		}
 	}
 	return fields, nil
+}
+
+// provenance are the columns of the tables of outputs.
+var provenance = slices.Concat(parquet.SchemaOf(schemas.VideoRow{}).Columns(), parquet.SchemaOf(schemas.LatentRow{}).Columns(),
+	parquet.SchemaOf(schemas.EmbeddingRow{}).Columns())
+
+// isProvenance reports whether a column is one of every output. They go along without a word.
+func isProvenance(column string) bool {
+	return strings.HasPrefix(column, "measured_") || slices.ContainsFunc(provenance, func(path []string) bool { return path[0] == column })
 }
 
 // noOwn says that a table lacks a column of the user's own that a stage depends on.

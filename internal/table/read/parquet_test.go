@@ -222,3 +222,26 @@ func TestParquetEmptyRowGroups(t *testing.T) {
 	expect(t, readAll(t, "testdata/pyarrow/empty-groups.parquet", Options{}), want...)
 	expect(t, readAll(t, "testdata/pyarrow/empty.parquet", Options{}))
 }
+
+// TestUnsetOfOutputs: zeros in the tables of outputs, as earlier releases wrote what programs as stages left open, say nothing;
+// in the tables of others they are wrong, and so is a guidance scale beside steps.
+func TestUnsetOfOutputs(t *testing.T) {
+	type row struct {
+		Prompt string  `parquet:"prompt"`
+		Steps  int64   `parquet:"num_inference_steps"`
+		Scale  float64 `parquet:"guidance_scale"`
+		FPS    float64 `parquet:"fps"`
+		Model  string  `parquet:"model"`
+	}
+	rows := []row{{"x", 0, 0, 0, "m"}, {"y", 2, 0, 8, "m"}}
+	ours := tabletest.WriteFile(t, rows, parquet.KeyValueMetadata(write.MetadataSchema, "videos/v1"))
+	o := Options{Uses: &Uses{}}
+	expect(t, readAll(t, ours, o), `t.parquet:row 1 "x" extra={"model":"m"}`, `t.parquet:row 2 "y" fps=8 steps=2 cfg=0 extra={"model":"m"}`)
+	if unused := Unused(o.Uses.Columns(), nil); len(unused) > 0 {
+		t.Errorf("columns of every output are told of: %+v", unused)
+	}
+	others := readAll(t, tabletest.WriteFile(t, rows), Options{})
+	if others[0].Bad == nil || !strings.Contains(others[0].Bad.Error(), "0 is out of range") {
+		t.Error(others[0].Bad)
+	}
+}

@@ -3,13 +3,17 @@ package read
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/format"
 
 	"latentbeam/internal/config/document"
 	"latentbeam/internal/storage/source"
 	"latentbeam/internal/table/pages"
 	"latentbeam/internal/table/typed"
+	"latentbeam/internal/table/write"
+	"latentbeam/schemas"
 )
 
 // parquetPrompts reads prompt rows from a parquet file column by column, so that what is not needed is not
@@ -20,6 +24,7 @@ type parquetPrompts struct {
 	cursor  pages.Cursor
 	row     int
 	at      *parquetColumn // being read; nil: none
+	ours    bool           // a table of an output of latentbeam
 }
 
 // parquetColumn is one top-level column of a prompt table.
@@ -40,7 +45,8 @@ func openParquetPrompts(path string, names names) (rowReader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &parquetPrompts{file: file}
+	r := &parquetPrompts{file: file, ours: isOurs(file)}
+	names.ours = r.ours
 	r.cursor = pages.Cursor{File: file, MaxPage: pages.MaxPromptPageBytes, Leaves: r.leaves}
 	if err := pages.Guarded(func() error { return r.assign(names) }); err != nil {
 		_ = file.Close()
@@ -94,6 +100,22 @@ func (r *parquetPrompts) assign(names names) error {
 		r.columns = append(r.columns, col)
 	}
 	return r.cursor.CheckCodecs()
+}
+
+// isOurs reports whether latentbeam wrote a file as a table of an output.
+func isOurs(file *pages.Parquet) bool {
+	return slices.ContainsFunc(file.Metadata().KeyValueMetadata, func(kv format.KeyValue) bool { return kv.Key == write.MetadataSchema })
+}
+
+// isUnset reports whether a value of a table of an output says nothing. Earlier releases wrote 0 where a program had no use for
+// a parameter.
+func isUnset(field int, v typed.Cell) bool {
+	if field == fieldSize {
+		return false
+	}
+	f := schemas.Fields()[field]
+	zero := v.Kind == typed.IntegerValue && v.Int == 0 || v.Kind == typed.RealValue && v.Float == 0
+	return zero && (f.Kind == schemas.Integer || f.Kind == schemas.Real) && f.Min > 0
 }
 
 // mediaColumn is a column with media in it, of which the names are read.
@@ -178,6 +200,9 @@ func (r *parquetPrompts) read(raw *rawRow) error {
 			return err
 		}
 	}
+	if guidance := raw.values[fieldGuidance]; r.ours && raw.values[fieldSteps].Kind == typed.Absent && guidance.Float == 0 {
+		raw.values[fieldGuidance] = typed.Cell{} // nothing was sampled
+	}
 	return nil
 }
 
@@ -209,6 +234,9 @@ func (r *parquetPrompts) take(c *parquetColumn, raw *rawRow) error {
 		return nil
 	}
 	raw.values[c.field] = c.format.Value(v)
+	if r.ours && isUnset(c.field, raw.values[c.field]) {
+		raw.values[c.field] = typed.Cell{}
+	}
 	if c.also {
 		text, fault := c.format.JSON(v)
 		raw.carryLeaf(c, text, fault)
