@@ -40,12 +40,16 @@ var _ store.Store = (*Bucket)(nil)
 type Options struct {
 	Secrets []string // never to be shown
 	Clock   Clock    // nil: the machine's
+	URL     string   // what messages call the store; "": the address
 	Reach   *Reach   // bounds how long a run waits for the host of an input; nil: as stores of outputs wait
 }
 
 // New returns the store at an address, which service speaks to.
 func New(service Service, at Address, o Options) *Bucket {
 	b := &Bucket{service: service, url: at.String(), secrets: o.Secrets, clock: o.Clock, reach: o.Reach}
+	if o.URL != "" {
+		b.url = o.URL
+	}
 	if at.Prefix != "" {
 		b.prefix = at.Prefix + "/"
 	}

@@ -187,6 +187,9 @@ func (b *Bucket) mine(ctx context.Context) error {
 	return nil
 }
 
+// Mine is store.ErrLost where the lock of this store may be another one's.
+func (b *Bucket) Mine(ctx context.Context) error { return b.mine(ctx) }
+
 // since is how long ago a time was, by the clock that says more: one of them stands still while a machine sleeps.
 func (b *Bucket) since(t time.Time) time.Duration {
 	now := b.clock.Now()

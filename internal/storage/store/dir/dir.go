@@ -34,6 +34,9 @@ type Dir struct {
 	trace func(Call) error
 	look  bool // opened for readers, who rely on nothing
 
+	guard   Guard // nil: the locks of the system hold for everybody
+	noFlock bool  // with a guard: it alone
+
 	mu    sync.Mutex
 	scope string          // of the lock held, part of every temporary name
 	held  *flock.Flock    // nil without a lock

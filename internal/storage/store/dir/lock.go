@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path"
 	"path/filepath"
 	"sync"
 	"time"
@@ -27,13 +26,7 @@ func (d *Dir) Lock(ctx context.Context, name, owner string) (release func(), err
 	if held := d.setScope(noScope, scopeOf(name)); !held {
 		return nil, fmt.Errorf("lock %s: this run already holds a lock on %s", name, d.path)
 	}
-	lock, err := d.flock(name)
-	if err == nil {
-		err = d.signLock(name, owner)
-		if err != nil {
-			lock.Unlock()
-		}
-	}
+	lock, free, err := d.lockBoth(ctx, name, owner)
 	if err != nil {
 		d.setScope(scopeOf(name), noScope)
 		return nil, err
@@ -42,7 +35,8 @@ func (d *Dir) Lock(ctx context.Context, name, owner string) (release func(), err
 	return sync.OnceFunc(func() {
 		lock, d.held = d.held, nil
 		d.setScope(scopeOf(name), noScope)
-		lock.Unlock()
+		free()
+		unlock(lock)
 	}), nil
 }
 
@@ -52,13 +46,18 @@ func (d *Dir) Held(ctx context.Context, name string) error {
 	if err := checkCall(ctx, name); err != nil {
 		return err
 	}
+	if d.guard != nil {
+		if err := d.guard.Held(ctx, name); err != nil || d.noFlock {
+			return err
+		}
+	}
 	lock := flock.New(filepath.Join(d.path, filepath.FromSlash(name)), flock.SetFlag(os.O_RDONLY))
 	free, err := lock.TryRLock() // shared: two that look do not see each other
 	switch {
-	case errors.Is(err, os.ErrNotExist):
+	case errors.Is(err, os.ErrNotExist), d.guard != nil && isAny(err, unsupported):
 		return nil
 	case err != nil:
-		return d.failed("lock", name, err)
+		return d.lockFailed(name, err)
 	case !free:
 		return fault.TryAgain(&store.LockedError{URL: d.path, Lock: name, Owner: d.readOwner(name)})
 	}
@@ -79,9 +78,6 @@ func (d *Dir) setScope(from, to string) bool {
 // flock locks the file. The first open goes through os.Root, which refuses a link out of the
 // output; flock then opens the same name by path.
 func (d *Dir) flock(name string) (*flock.Flock, error) {
-	if _, err := d.ensureDir(path.Dir(name)); err != nil {
-		return nil, err
-	}
 	f, err := d.root.OpenFile(name, os.O_RDWR|os.O_CREATE, fileMode)
 	if err != nil {
 		return nil, d.failed("open lock", name, err)
@@ -90,12 +86,21 @@ func (d *Dir) flock(name string) (*flock.Flock, error) {
 	lock := flock.New(filepath.Join(d.path, filepath.FromSlash(name)), flock.SetPermissions(fileMode))
 	locked, err := lock.TryLock()
 	if err != nil {
-		return nil, d.failed("lock", name, err)
+		return nil, d.lockFailed(name, err)
 	}
 	if !locked {
 		return nil, fault.TryAgain(&store.LockedError{URL: d.path, Lock: name, Owner: d.readOwner(name)})
 	}
 	return lock, nil
+}
+
+// lockFailed is the error of a lock of the system.
+func (d *Dir) lockFailed(name string, err error) error {
+	if isAny(err, unsupported) {
+		return fault.Usage(fmt.Errorf("lock %s in %s: the file system has no locks (flock): %w; mount it with locks, or choose another "+
+			"directory or a bucket", name, d.path, err))
+	}
+	return d.failed("lock", name, err)
 }
 
 // signLock writes who holds the lock into the locked file itself; a rename would unlock it.

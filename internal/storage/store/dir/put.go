@@ -27,6 +27,9 @@ func (d *Dir) Put(ctx context.Context, objects ...store.Object) error {
 			return err
 		}
 	}
+	if err := d.mine(ctx); err != nil {
+		return err
+	}
 	b := &batch{dir: d, touched: map[string]bool{}}
 	defer b.discard()
 	for chunk := range slices.Chunk(objects, openTempsMax) {
@@ -126,6 +129,9 @@ func (b *batch) find(ctx context.Context, o store.Object) (bool, error) {
 func (b *batch) publish(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("publish %d files: %w", len(b.ready), err)
+	}
+	if err := b.dir.mine(ctx); err != nil { // long since it was asked last
+		return err
 	}
 	for len(b.ready) > 0 {
 		t := b.ready[0]

@@ -102,6 +102,9 @@ func (d *Dir) Remove(ctx context.Context, name string) error {
 	if err := checkCall(ctx, name); err != nil {
 		return err
 	}
+	if err := d.mine(ctx); err != nil {
+		return err
+	}
 	err := d.about(Call{Op: OpRemove, Name: name})
 	if err == nil {
 		err = d.removeFile(name)

@@ -32,6 +32,10 @@ func (d *Dir) Replace(ctx context.Context, name string, write func(io.Writer) er
 		t.discard()
 		return err
 	}
+	if err := d.mine(ctx); err != nil {
+		t.discard()
+		return err
+	}
 	if err := t.replace(); err != nil {
 		t.discard()
 		return d.failed("rename", name, err)

@@ -95,6 +95,9 @@ func (d *Dir) CleanTemps(ctx context.Context, free ...string) (int, error) {
 	if scope == noScope {
 		return 0, errors.New("clean temporary files: the output is not locked by this run")
 	}
+	if err := d.mine(ctx); err != nil {
+		return 0, err
+	}
 	ours := store.TempPrefix + scope + "-" + d.run + "-"
 	dead := []string{store.TempPrefix + scope + "-"}
 	for _, lock := range free {

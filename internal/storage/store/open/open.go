@@ -38,7 +38,7 @@ func toWrite(ctx context.Context, url string, unsafe bool) (store.Store, error) 
 		}
 		return b, nil
 	}
-	return result(dir.Open(url))
+	return guarded(dir.Open(url))
 }
 
 // Existing opens the store at url only to read it: where there is none, it answers fs.ErrNotExist and creates
@@ -54,7 +54,7 @@ func Existing(ctx context.Context, url string) (store.Store, error) {
 		}
 		return b, nil
 	}
-	return result(dir.Look(url))
+	return guarded(dir.Look(url))
 }
 
 // inBucket opens the store of an address such as gs://bucket/prefix.
@@ -81,12 +81,4 @@ func Bucket(ctx context.Context, at bucket.Address, o bucket.Options) (*bucket.B
 		return s3.Open(ctx, at, nil, o)
 	}
 	return web.Open(at, nil, o)
-}
-
-// result keeps a failed store from being one that is not nil.
-func result(d *dir.Dir, err error) (store.Store, error) {
-	if err != nil {
-		return nil, err
-	}
-	return d, nil
 }

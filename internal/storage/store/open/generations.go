@@ -1,0 +1,178 @@
+package open
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"latentbeam/internal/storage/store"
+	"latentbeam/internal/storage/store/bucket"
+	"latentbeam/internal/storage/store/dir"
+)
+
+// leaseFolder is where the leases of a directory lie.
+const leaseFolder = store.TempPrefix + "lease"
+
+// guarded opens a directory. Where several hosts may have mounted it, a lease beside the lock of the system excludes them: the lease
+// of buckets, kept in files.
+func guarded(d *dir.Dir, err error) (store.Store, error) {
+	if err != nil {
+		return nil, err
+	}
+	if name, local := d.FileSystem(); !local {
+		slog.Debug("locks of this file system may hold on one host alone: a lease excludes other hosts", "output", d.Path(), "file system", name)
+		d.Guard(leases(d.Path(), nil), true)
+	}
+	return d, nil
+}
+
+// leases are the locks of a directory as leases. clock is nil but in tests.
+func leases(path string, clock bucket.Clock) *bucket.Bucket {
+	return bucket.New(generations{filepath.Join(path, leaseFolder)}, bucket.Address{}, bucket.Options{URL: path, Clock: clock})
+}
+
+// generations keeps small records in a directory, each generation of a record in a file of its own: KEY/NUMBER. A new generation
+// is a file that nobody else has made, which every network file system decides at one place. The highest number counts.
+type generations struct{ root string }
+
+// kept is how many old generations stay, for who reads them.
+const kept = 4
+
+// folder is the directory of a record.
+func (g generations) folder(key string) string { return filepath.Join(g.root, filepath.FromSlash(key)) }
+
+func (g generations) file(key string, n int64) string {
+	return filepath.Join(g.folder(key), strconv.FormatInt(n, 10))
+}
+
+// newest is the number of the newest generation of a record, 0 for none.
+func (g generations) newest(key string) (newest int64, err error) {
+	entries, err := os.ReadDir(g.folder(key))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	for _, e := range entries {
+		if n, err := strconv.ParseInt(e.Name(), 10, 64); err == nil {
+			newest = max(newest, n)
+		}
+	}
+	return newest, err
+}
+
+// Stat implements bucket.Service.
+func (g generations) Stat(_ context.Context, key string) (bucket.Object, error) {
+	n, err := g.newest(key)
+	if err != nil {
+		return bucket.Object{}, err
+	}
+	if n == 0 {
+		return bucket.Object{}, fs.ErrNotExist
+	}
+	info, err := os.Stat(g.file(key, n))
+	if errors.Is(err, fs.ErrNotExist) { // it is old by now
+		return bucket.Object{}, fmt.Errorf("a newer lease was written meanwhile: %s", key)
+	}
+	if err != nil {
+		return bucket.Object{}, err
+	}
+	return bucket.Object{Key: key, Version: bucket.Version(strconv.FormatInt(n, 10)), Size: info.Size(), Time: info.ModTime()}, nil
+}
+
+// Read implements bucket.Service.
+func (g generations) Read(_ context.Context, o bucket.Object, offset, length int64) (io.ReadCloser, error) {
+	f, err := os.Open(filepath.Join(g.folder(o.Key), string(o.Version)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, bucket.ErrRefused
+	}
+	if err != nil {
+		return nil, err
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.NewSectionReader(f, offset, length), f}, nil
+}
+
+// Write implements bucket.Service. Who was slow may make a generation that others have made and removed since: a newer one is
+// there then.
+func (g generations) Write(_ context.Context, key string, old bucket.Version, c bucket.Content) (bucket.Version, error) {
+	was, _ := strconv.ParseInt(string(old), 10, 64)
+	if n, err := g.newest(key); err != nil || n != was {
+		return bucket.Absent, errors.Join(err, refusedIf(n != was))
+	}
+	next := was + 1
+	if err := os.MkdirAll(g.folder(key), 0o755); err != nil {
+		return bucket.Absent, err
+	}
+	text := make([]byte, c.Size)
+	if _, err := c.ReadAt(text, 0); err != nil && err != io.EOF {
+		return bucket.Absent, err
+	}
+	if err := makeNew(g.file(key, next), text); err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			err = bucket.ErrRefused
+		}
+		return bucket.Absent, err
+	}
+	if n, err := g.newest(key); err != nil || n != next {
+		_ = os.Remove(g.file(key, next))
+		return bucket.Absent, errors.Join(err, refusedIf(n != next))
+	}
+	if next > kept {
+		_ = os.Remove(g.file(key, next-kept))
+	}
+	return bucket.Version(strconv.FormatInt(next, 10)), nil
+}
+
+func refusedIf(refused bool) error {
+	if refused {
+		return bucket.ErrRefused
+	}
+	return nil
+}
+
+// makeNew gives a file that nobody has made its content: by a link, so that it is whole at once. Where there are no links, who reads
+// early sees a record of an unknown holder. A power cut may leave such a record too: it ends by time.
+func makeNew(path string, text []byte) error {
+	temp, err := os.CreateTemp(filepath.Dir(path), "new-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temp.Name())
+	_, err = temp.Write(text)
+	err = errors.Join(err, temp.Close())
+	if err != nil {
+		return err
+	}
+	err = os.Link(temp.Name(), path)
+	if !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, syscall.EPERM) {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Close())
+}
+
+// List implements bucket.Service: nobody lists leases.
+func (g generations) List(context.Context, string, bool, string, int) ([]bucket.Object, string, error) {
+	return nil, "", nil
+}
+
+// Remove implements bucket.Service: a lease is freed by another generation.
+func (g generations) Remove(context.Context, bucket.Object) error { return nil }
+
+// Parts implements bucket.Service.
+func (g generations) Parts() *bucket.Parts { return nil }
+
+// Close implements bucket.Service.
+func (g generations) Close() {}
