@@ -94,7 +94,7 @@ type Input struct {
 	// reading decode_errors.
 	DecodeErrors string `yaml:"decode_errors" json:"decode_errors,omitempty"`
 	// HDR says what becomes of video of high dynamic range (PQ, HLG): keep (also "") takes its values as they are, with the reading
-	// transfer, and fail refuses it.
+	// transfer, tonemap makes it standard, and fail refuses it.
 	HDR string `yaml:"hdr" json:"hdr,omitempty"`
 }
 

@@ -92,7 +92,7 @@ func (v *validator) input() {
 	v.oneOf("input.format", in.Format, formats)
 	v.oneOf("input.txt", in.TXT, []string{"", TXTRaw})
 	v.oneOf("input.decode_errors", in.DecodeErrors, []string{"", schemas.DecodeErrorsFail, schemas.DecodeErrorsKeep})
-	v.oneOf("input.hdr", in.HDR, []string{"", schemas.HDRKeep, schemas.HDRFail})
+	v.oneOf("input.hdr", in.HDR, []string{"", schemas.HDRKeep, schemas.HDRTonemap, schemas.HDRFail})
 	if _, ok := in.Comma(); !ok {
 		v.problem("input.delimiter", `give one character, such as ";", or tab`, "input.delimiter is %q",
 			document.Clip(in.Delimiter, document.ValueRunes))

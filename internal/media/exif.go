@@ -37,6 +37,7 @@ func orientation(f io.ReaderAt, kind format) int {
 type metadata struct {
 	exif []byte // a tiff
 	xmp  []byte
+	raw  bool // a text with Exif was seen
 }
 
 var xmpOrientation = regexp.MustCompile(`tiff:Orientation(?:="|>)([1-8])`)
@@ -119,9 +120,13 @@ func pngMetadata(f io.ReaderAt) (m metadata) {
 	return m
 }
 
-// text keeps what a text of a png holds.
+// text keeps what a text of a png holds. The first of each name counts.
 func (m *metadata) text(kind string, chunk []byte) {
 	name, body, _ := bytes.Cut(chunk, []byte{0})
+	const xmpName, exifName = "XML:com.adobe.xmp", "Raw profile type exif"
+	if string(name) != xmpName && string(name) != exifName || string(name) == xmpName && m.xmp != nil || string(name) == exifName && m.raw {
+		return
+	}
 	packed := kind == "zTXt"
 	switch {
 	case packed && len(body) > 0:
@@ -139,9 +144,10 @@ func (m *metadata) text(kind string, chunk []byte) {
 		body, _ = io.ReadAll(io.LimitReader(r, maxMetadata)) // what is there of it
 	}
 	switch string(name) {
-	case "XML:com.adobe.xmp":
+	case xmpName:
 		m.xmp = body
-	case "Raw profile type exif": // name, length and hex, a line each and more
+	case exifName: // name, length and hex, a line each and more
+		m.raw = true
 		lines := strings.SplitN(strings.TrimSpace(string(body)), "\n", 3)
 		if raw, err := hex.DecodeString(strings.Join(strings.Fields(lines[len(lines)-1]), "")); err == nil && m.exif == nil {
 			m.exif = bytes.TrimPrefix(raw, []byte("Exif\x00\x00"))

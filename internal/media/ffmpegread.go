@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"latentbeam/internal/system/process"
+	"latentbeam/schemas"
 )
 
 // piped is a video that an ffmpeg process decodes into a pipe, as y4m.
@@ -41,18 +42,22 @@ func openFFmpeg(ctx context.Context, path string, o SourceOptions, look Look) (S
 	if o.Window != nil && o.FPS == 0 && o.Frames > 0 {
 		o.Frames += o.Window.Start // those before it come too
 	}
-	p, err := startFFmpeg(ctx, program, path, o, look.interlaced)
+	p, err := startFFmpeg(ctx, program, path, o, look)
 	if errors.Is(err, errInterlaced) && !look.interlaced {
 		look.interlaced = true
 		look.Tell(path)
-		p, err = startFFmpeg(ctx, program, path, o, true)
+		p, err = startFFmpeg(ctx, program, path, o, look)
 	}
 	if err != nil {
 		return nil, err
 	}
 	p.info.Aspect, p.info.Transfer, p.keep = look.aspect, look.transfer, o.KeepErrors
 	p.scan = func() (Damage, error) { return scanDamage(ctx, program, path, asked, look.interlaced) }
-	if err := p.makeRoom(ctx, pipedBytes+planesBytes+rgbBytes); err != nil {
+	planes := planesBytes
+	if p.deep {
+		planes *= 2
+	}
+	if err := p.makeRoom(ctx, pipedBytes+planes+rgbBytes); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
 	if w := o.Window; w != nil && o.FPS == 0 {
@@ -65,19 +70,26 @@ func openFFmpeg(ctx context.Context, path string, o SourceOptions, look Look) (S
 }
 
 // startFFmpeg starts the process and reads the header of what it writes.
-func startFFmpeg(ctx context.Context, program, path string, o SourceOptions, interlaced bool) (*piped, error) {
+func startFFmpeg(ctx context.Context, program, path string, o SourceOptions, look Look) (*piped, error) {
 	p := &piped{stderr: &process.Head{Most: 4 * maxStderr}, left: o.Frames}
 	if o.Frames == 0 {
 		p.left = -1
 	}
 	var err error
-	p.child, err = process.Start(ctx, process.Command{Path: program, Args: readArgs(path, o, interlaced), Stderr: p.stderr, Pipe: true,
+	p.child, err = process.Start(ctx, process.Command{Path: program, Args: readArgs(path, o, look), Stderr: p.stderr, Pipe: true,
 		Stall: frameTime, AddressSpace: maxMemory})
 	if err != nil {
 		return nil, fmt.Errorf("ffmpeg: %w", err)
 	}
-	if p.y4m, err = newY4M(io.NopCloser(p.child)); err != nil {
+	p.y4m, err = newY4M(io.NopCloser(p.child))
+	if err == nil && p.deep != look.toneMapped(o) {
+		err = errors.New("ffmpeg writes samples of another depth than it was asked for")
+	}
+	if err != nil {
 		return nil, p.fail(err)
+	}
+	if p.deep {
+		p.tone = toneMappers[look.transfer]()
 	}
 	return p, nil
 }
@@ -103,10 +115,20 @@ var confined = []string{"-hide_banner", "-loglevel", "error", "-protocol_whiteli
 // frameTime is how long ffmpeg and ffprobe may take without progress; a variable for tests.
 var frameTime = 5 * time.Minute
 
-// readArgs asks for BT.601 at limited range, which is how y4m is read here, and lets ffmpeg open nothing but
-// the file.
-func readArgs(path string, o SourceOptions, interlaced bool) []string {
-	filter, fields := "scale=out_color_matrix=bt601:out_range=tv:flags=bicubic+accurate_rnd+full_chroma_int", ""
+// toneMapped reports whether a file is converted to standard dynamic range.
+func (l Look) toneMapped(o SourceOptions) bool {
+	return l.transfer != "" && o.HDR == schemas.HDRTonemap
+}
+
+// readArgs asks for BT.601 at limited range, which is how y4m is read here, or for what a toneMapper takes, and lets ffmpeg open nothing
+// but the file.
+func readArgs(path string, o SourceOptions, look Look) []string {
+	matrix, pixels := "bt601", []string{"-pix_fmt", "yuv444p"}
+	if look.toneMapped(o) {
+		matrix, pixels = "bt2020", []string{"-pix_fmt", "yuv444p16le", "-strict", "-1"}
+	}
+	interlaced := look.interlaced
+	filter, fields := "scale=out_color_matrix="+matrix+":out_range=tv:flags=bicubic+accurate_rnd+full_chroma_int", ""
 	args := append([]string{"-nostdin"}, confined...)
 	if interlaced { // a frame depends on those before it, so all are decoded
 		fields = "bwdif=mode=send_frame:parity=auto:deint=interlaced,"
@@ -126,7 +148,8 @@ func readArgs(path string, o SourceOptions, interlaced bool) []string {
 	} else if o.Window != nil { // one frame for each, however long it is shown
 		filter = "setpts=N/(FRAME_RATE*TB)," + filter
 	}
-	args = append(args, "-i", "file:"+path, "-map", "0:v:0", "-vf", fields+filter, "-pix_fmt", "yuv444p")
+	args = append(args, "-i", "file:"+path, "-map", "0:v:0", "-vf", fields+filter)
+	args = append(args, pixels...)
 	if o.Frames > 0 {
 		args = append(args, "-frames:v", strconv.Itoa(o.Frames))
 	}

@@ -14,8 +14,15 @@ import (
 	"testing"
 )
 
-// TestImagesAreThoseOfPillow: images of all formats, without an extension, have the size and the colours that Pillow shows, upright.
-func TestImagesAreThoseOfPillow(t *testing.T) {
+// ofPillow is an image and what Pillow shows of it.
+type ofPillow struct {
+	File, RGB     []byte // RGB is packed by zlib
+	Width, Height int
+}
+
+// imagesOfPillow are images of all formats by name.
+func imagesOfPillow(t testing.TB) map[string]ofPillow {
+	t.Helper()
 	text, err := os.ReadFile("testdata/images.json")
 	if err != nil {
 		t.Fatal(err)
@@ -24,17 +31,23 @@ func TestImagesAreThoseOfPillow(t *testing.T) {
 	if err := json.Unmarshal(text, &all); err != nil {
 		t.Fatal(err)
 	}
+	images := map[string]ofPillow{}
 	for name, entry := range all {
 		if name == "_about" {
 			continue
 		}
-		var c struct {
-			File, RGB     []byte
-			Width, Height int
-		}
+		var c ofPillow
 		if err := json.Unmarshal(entry, &c); err != nil {
 			t.Fatal(err)
 		}
+		images[name] = c
+	}
+	return images
+}
+
+// TestImagesAreThoseOfPillow: images of all formats, without an extension, have the size and the colours that Pillow shows, upright.
+func TestImagesAreThoseOfPillow(t *testing.T) {
+	for name, c := range imagesOfPillow(t) {
 		packed, err := zlib.NewReader(bytes.NewReader(c.RGB))
 		if err != nil {
 			t.Fatal(err)
@@ -73,24 +86,13 @@ func TestImagesAreThoseOfPillow(t *testing.T) {
 // TestKeysOfImages: what earlier versions read in another way has more than the digest of its content in keys; what they read as it is
 // read now has not, and neither have two names of one content.
 func TestKeysOfImages(t *testing.T) {
-	text, err := os.ReadFile("testdata/images.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all map[string]json.RawMessage
-	if err := json.Unmarshal(text, &all); err != nil {
-		t.Fatal(err)
-	}
+	all := imagesOfPillow(t)
 	for name, want := range map[string]string{
 		"exif-1.jpg": "", "exif-6.jpg": " turn=6", "exif-3.png": " turn=3", "lossy-odd.webp": " decoded=webp",
 		"exif-5.webp": " decoded=webp turn=5", "rgb.bmp": " decoded=bmp", "gray.tiff": " decoded=tiff", "one-frame.gif": " decoded=gif",
 	} {
-		var c struct{ File []byte }
-		if err := json.Unmarshal(all[name], &c); err != nil {
-			t.Fatal(err)
-		}
 		for _, file := range []string{name, "image.mp4"} {
-			digest, err := Digest(t.Context(), write(t, file, c.File))
+			digest, err := Digest(t.Context(), write(t, file, all[name].File))
 			if err != nil || digest[64:] != want {
 				t.Errorf("%s as %s: %q, %v; want %q", name, file, digest, err, want)
 			}

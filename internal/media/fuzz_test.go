@@ -59,6 +59,9 @@ func FuzzImage(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(poster, false)
+	for _, file := range imagesOfPillow(f) {
+		f.Add(file.File, false)
+	}
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, data []byte, png bool) {
 		path := filepath.Join(dir, "image.jpg")

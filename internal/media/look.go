@@ -17,6 +17,7 @@ import (
 
 	"latentbeam/internal/media/mp4"
 	"latentbeam/internal/system/process"
+	"latentbeam/schemas"
 )
 
 // Look is what decides, beside its content, how the frames of a file are shown. Its String goes with the content's digest.
@@ -84,7 +85,8 @@ func LookFrom(text string) (l Look, ok bool) {
 }
 
 // Behind is what stands in keys behind the digest of a file that is looked at so: the version of an ffmpeg that decodes it, and all
-// that earlier versions read in another way. It is "" for plain y4m, png and jpeg.
+// that earlier versions read in another way. It is "" for plain y4m, png and jpeg. AsRead takes the curve
+// at its end away.
 func (l Look) Behind() string {
 	text := ""
 	if l.byFFmpeg() {
@@ -107,7 +109,23 @@ func (l Look) Behind() string {
 	if l.interlaced {
 		text += " deinterlaced"
 	}
+	if l.transfer != "" {
+		text += highRange + l.transfer
+	}
 	return text
+}
+
+// highRange begins the end of the digest of video of high dynamic range.
+const highRange = " hdr="
+
+// AsRead is what stands in keys for a file with a digest that is read under a rule for high dynamic range, see Rules: only a file that is
+// tone-mapped has another key.
+func AsRead(digest, hdr string) string {
+	digest, transfer, high := strings.Cut(digest, highRange)
+	if high && hdr == schemas.HDRTonemap {
+		digest += " tonemap=" + transfer + "/1"
+	}
+	return digest
 }
 
 // Transfer is the curve of video of high dynamic range: PQ, HLG or "".
@@ -118,16 +136,21 @@ func (l Look) byFFmpeg() bool {
 	return l.format == otherFormat || l.format == y4mFormat && l.interlaced
 }
 
-// shown is the size at which frames of stored pixels are shown: the width follows the pixels' aspect, the height stays.
+// shown is the size at which frames of stored pixels are shown: one side grows by the pixels' aspect, the other stays, so a video and
+// its copy on the side have the same.
 func (l Look) shown(width, height int) (int, int) {
 	return SourceInfo{Width: width, Height: height, Aspect: l.aspect}.shown()
 }
 
 func (i SourceInfo) shown() (width, height int) {
-	if i.Aspect[1] == 0 {
-		return i.Width, i.Height
+	scaled := func(n, by, of int) int { return int(math.Round(float64(n) * float64(by) / float64(of))) }
+	switch a := i.Aspect; {
+	case a[0] > a[1]:
+		return scaled(i.Width, a[0], a[1]), i.Height
+	case a[0] < a[1]:
+		return i.Width, scaled(i.Height, a[1], a[0])
 	}
-	return max(1, int(math.Round(float64(i.Width)*float64(i.Aspect[0])/float64(i.Aspect[1])))), i.Height
+	return i.Width, i.Height
 }
 
 // Content is the bytes of a file that need not lie on this host as a file.

@@ -413,8 +413,8 @@ func TestKilled(t *testing.T) {
 	needTools(t)
 	y4m := write(t, "gray.y4m", gray(20, 640, 480, " F24:1"))
 	path := strings.TrimSuffix(y4m, ".y4m") + ".mkv"
-	if err := os.Rename(y4m, path); err != nil {
-		t.Fatal(err)
+	if out, err := exec.Command("ffmpeg", "-v", "error", "-i", y4m, "-c:v", "ffv1", path).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
 	}
 	s, err := OpenSource(context.Background(), path, SourceOptions{})
 	if err != nil {

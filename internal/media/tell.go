@@ -21,7 +21,7 @@ func (l Look) Tell(path string) {
 		tellOnce("a video is interlaced: its two fields are made one frame (ffmpeg's bwdif), the frame rate stays", path)
 	}
 	if l.transfer != "" {
-		tellOnce("a video has a high dynamic range ("+l.transfer+"), and its values are taken as they are: colours are paler than on a screen; "+
-			"input: {hdr: fail} refuses such files", path)
+		tellOnce("a video has a high dynamic range ("+l.transfer+"): unless the job says otherwise its values are taken as they are, paler than on a screen; "+
+			"input: {hdr: tonemap} converts them, {hdr: fail} refuses such files", path)
 	}
 }

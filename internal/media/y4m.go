@@ -3,6 +3,7 @@ package media
 import (
 	"bufio"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -29,8 +30,10 @@ type y4m struct {
 	in                     *bufio.Reader
 	closer                 io.Closer
 	full                   bool // range
-	chromaW, chromaH       int  // 0 without colour
-	stepX, stepY           int  // pixels of a chroma sample
+	deep                   bool // samples of 16 bits, which ffmpeg writes to be tone-mapped
+	tone                   *toneMapper
+	chromaW, chromaH       int // 0 without colour
+	stepX, stepY           int // pixels of a chroma sample
 	luma, chromaU, chromaV []byte
 	release                func() // of the room for frames; nil: there is none yet
 }
@@ -41,6 +44,9 @@ func openY4M(ctx context.Context, path string) (Source, error) {
 		return nil, err
 	}
 	s, err := newY4M(f)
+	if err == nil && s.deep {
+		err = chromaError("444p16")
+	}
 	if err == nil {
 		s.info.Aspect = s.aspect
 		err = s.makeRoom(ctx, planesBytes+rgbBytes)
@@ -121,9 +127,11 @@ func (s *y4m) layOut(chroma string) error {
 		s.stepX, s.stepY = 2, 1
 	case "444":
 		s.stepX, s.stepY = 1, 1
+	case "444p16":
+		s.stepX, s.stepY, s.deep = 1, 1, true
 	case "mono":
 	default:
-		return fmt.Errorf("y4m colour format C%s: 420, 422, 444 and mono of 8 bits are read", chroma)
+		return chromaError(chroma)
 	}
 	if s.stepX > 0 {
 		s.chromaW, s.chromaH = (s.info.Width+s.stepX-1)/s.stepX, (s.info.Height+s.stepY-1)/s.stepY
@@ -131,13 +139,21 @@ func (s *y4m) layOut(chroma string) error {
 	return nil
 }
 
+func chromaError(chroma string) error {
+	return fmt.Errorf("y4m colour format C%s: 420, 422, 444 and mono of 8 bits are read", chroma)
+}
+
 // makeRoom takes the memory for frames, of so many bytes a pixel.
 func (s *y4m) makeRoom(ctx context.Context, perPixel int) (err error) {
 	if s.release, err = s.info.hold(ctx, perPixel); err != nil {
 		return err
 	}
-	s.luma = make([]byte, s.info.Width*s.info.Height)
-	s.chromaU, s.chromaV = make([]byte, s.chromaW*s.chromaH), make([]byte, s.chromaW*s.chromaH)
+	sample := 1 // bytes
+	if s.deep {
+		sample = 2
+	}
+	s.luma = make([]byte, sample*s.info.Width*s.info.Height)
+	s.chromaU, s.chromaV = make([]byte, sample*s.chromaW*s.chromaH), make([]byte, sample*s.chromaW*s.chromaH)
 	return nil
 }
 
@@ -220,6 +236,13 @@ func (s *y4m) Next(rgb []byte) error {
 		if _, err := io.ReadFull(s.in, plane); err != nil {
 			return cut(err)
 		}
+	}
+	if s.deep {
+		for i := range len(s.luma) / 2 {
+			s.tone.pixel(rgb[3*i:][:3], binary.LittleEndian.Uint16(s.luma[2*i:]), binary.LittleEndian.Uint16(s.chromaU[2*i:]),
+				binary.LittleEndian.Uint16(s.chromaV[2*i:]))
+		}
+		return nil
 	}
 	w := s.info.Width
 	for y := range s.info.Height {

@@ -16,13 +16,13 @@ type references struct {
 }
 
 // digest names the content of the files of a row's reference, ";" between their paths, "" for none.
-func (r *references) digest(reference string) (string, error) {
+func (r *references) digest(reference, hdr string) (string, error) {
 	if reference == "" {
 		return "", nil
 	}
 	var all []string
 	for path := range strings.SplitSeq(reference, ";") {
-		d, err := r.content(path)
+		d, err := r.DigestAs(context.Background(), path, hdr)
 		if err != nil {
 			return "", fmt.Errorf("reference: %w", err)
 		}
@@ -32,11 +32,11 @@ func (r *references) digest(reference string) (string, error) {
 }
 
 // media names the content of a file or folder that is to be encoded.
-func (r *references) media(path string) (string, error) {
+func (r *references) media(path, hdr string) (string, error) {
 	if path == "" {
 		return "", nil
 	}
-	d, err := r.content(path)
+	d, err := r.DigestAs(context.Background(), path, hdr)
 	if err != nil {
 		return "", fmt.Errorf("media: %w", err)
 	}
@@ -51,14 +51,10 @@ func (r *references) noise(path string) (string, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return "", fmt.Errorf("noise: %q is a directory; name a safetensors file", path)
 	}
-	d, err := r.content(path)
+	d, err := r.Digest(context.Background(), path)
 	if err != nil {
 		return "", fmt.Errorf("noise: %w", err)
 	}
 	digest, _, _ := strings.Cut(d, " ") // no program decodes it
 	return digest, nil
-}
-
-func (r *references) content(path string) (string, error) {
-	return r.Digest(context.Background(), path)
 }

@@ -302,9 +302,9 @@ func (r *Rules) Key(e *stages.Element) (schemas.Key, error) {
 func (r *Rules) laterValue(row *schemas.PromptRow, p stages.Param) (string, error) {
 	switch p {
 	case stages.ParamReference:
-		return r.references.digest(row.Reference)
+		return r.references.digest(row.Reference, row.HDR)
 	case stages.ParamMedia:
-		return r.references.media(row.Media)
+		return r.references.media(row.Media, row.HDR)
 	case stages.ParamNoise:
 		return r.references.noise(row.Noise)
 	case stages.ParamTextLength:

@@ -100,7 +100,10 @@ func TestStore(t *testing.T) {
 	if got := third.Recall(id); got != "" {
 		t.Errorf("a line that was cut off says %q", got)
 	}
-	noted := sha + " jpeg turn=6"
+	id, noted := strings.Repeat("ef", 16), sha+" jpeg turn=6"
+	if path, err = file(id); err != nil {
+		t.Fatal(err)
+	}
 	second.Remember(id, noted)
 	var fourth, fifth Store
 	if got := fourth.Recall(id); got != noted {

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"latentbeam/internal/media"
 )
 
 // maxContent bounds a media file, in bytes.
@@ -28,8 +30,19 @@ type Contents struct {
 
 const sumsInBlock = 4096
 
-// Digest is MediaDigest of a regular file, a folder of images or an address.
+// Digest is DigestAs where nothing is tone-mapped.
 func (c *Contents) Digest(ctx context.Context, at string) (string, error) {
+	return c.DigestAs(ctx, at, "")
+}
+
+// DigestAs is MediaDigest of a regular file, a folder of images or an address, as keys have it under a rule for high dynamic range, see
+// media.AsRead.
+func (c *Contents) DigestAs(ctx context.Context, at, hdr string) (string, error) {
+	digest, err := c.digest(ctx, at)
+	return media.AsRead(digest, hdr), err
+}
+
+func (c *Contents) digest(ctx context.Context, at string) (string, error) {
 	sum := sha256.Sum256([]byte(at))
 	key := [16]byte(sum[:16])
 	if d, known := c.find(key); known {
