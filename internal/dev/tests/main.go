@@ -42,7 +42,8 @@ func main() {
 		args = append(append(args, "-run", "^("+strings.Join(names, "|")+")$"), packages...)
 	}
 	began := time.Now()
-	cmd := exec.Command(cmp.Or(os.Getenv("GO"), "go"), append([]string{"test", "-json"}, args...)...)
+	// Not from the cache of go test: some tests build the program, or read the source, and the cache does not know.
+	cmd := exec.Command(cmp.Or(os.Getenv("GO"), "go"), append([]string{"test", "-json", "-count=1"}, args...)...)
 	cmd.Dir, cmd.Stderr = dir, os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err == nil {
