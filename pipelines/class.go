@@ -47,22 +47,6 @@ func (j *Job) otherClass(p Plan) string {
 		"be new", j.before, own, p.New)
 }
 
-// newDefault says that the output may have been made before a default changed, "" where it was not. The mean has been the
-// default of encode_vae's posterior since rows were sampled unless a job said otherwise.
-func (j *Job) newDefault(p Plan) string {
-	if p.New == 0 || p.Done > 0 || p.others || j.engine.Ledger == nil || j.engine.Ledger.Len() == 0 {
-		return ""
-	}
-	for _, s := range j.Config.Stages {
-		if s.Name == "encode_vae" && !s.Options.Has("posterior") {
-			return fmt.Sprintf("no row of this output is a row of the job, and %d rows would be new: encode_vae takes the mean of the "+
-				"posterior where the job does not say it, and earlier versions drew a sample; posterior: sample goes on "+
-				"with such rows", p.New)
-		}
-	}
-	return ""
-}
-
 // sameClass refuses a run that would compute rows of the output anew because of its class alone.
 func (j *Job) sameClass(p Plan) error {
 	why := j.otherClass(p)

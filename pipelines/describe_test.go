@@ -10,10 +10,8 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"latentbeam/internal/config"
-	"latentbeam/pipelines"
 	"latentbeam/schemas"
-	"latentbeam/stages/catalog"
+	"latentbeam/schemas/fault"
 )
 
 // TestTablesSayWhatTheyAre: the files of tensor tables say how tensors were made, carried columns have their types, and
@@ -75,6 +73,11 @@ func TestNewDefault(t *testing.T) {
 		if told, _ := toldOfPosterior(t, j); told != want {
 			t.Errorf("%s: it is said %t", list, told)
 		}
+		if want {
+			if r, err := j.run(); fault.ExitCode(err) != fault.ExitUsage || r.Done > 0 {
+				t.Errorf("%s: %d rows done, %v", list, r.Done, err)
+			}
+		}
 	}
 }
 
@@ -101,16 +104,13 @@ func TestNewDefaultOfShards(t *testing.T) {
 // toldOfPosterior reports whether a plan speaks of the old default, and how many rows are new.
 func toldOfPosterior(t *testing.T, j job) (told bool, rows int64) {
 	t.Helper()
-	cfg, err := config.Parse("job.yaml", j.yaml(), j.sets)
-	must(t, err)
-	opened, err := pipelines.Open(cfg, pipelines.Options{Specs: catalog.All(), Version: "test", Shard: j.opts.Shard, Shards: j.opts.Shards})
+	opened, err := j.unattached()
 	must(t, err)
 	defer opened.Close()
 	must(t, opened.Peek(t.Context()))
 	p, err := opened.Plan(t.Context())
 	must(t, err)
 	return slices.ContainsFunc(p.Warnings, func(w string) bool {
-		return strings.Contains(w,
-			"posterior: sample goes on with such rows")
+		return strings.Contains(w, "posterior: sample (under encode_vae)") && strings.Contains(w, "--new-meaning")
 	}), p.New
 }

@@ -8,7 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"latentbeam/internal/config"
 	"latentbeam/internal/engine"
+	"latentbeam/internal/engine/host"
 	"latentbeam/internal/engine/keys"
 	"latentbeam/internal/storage/ledger"
 	"latentbeam/internal/table/read"
@@ -27,10 +29,10 @@ type meaning struct {
 }
 
 // meanings lists what has changed. A change to come is a function here, which returns false for jobs that it does not concern.
-var meanings = []func(*Job) (meaning, bool){(*Job).columnMeaning, (*Job).ratioMeaning, (*Job).sampleMeaning}
+var meanings = []func(*Job, Plan) (meaning, bool){(*Job).columnMeaning, (*Job).ratioMeaning, (*Job).sampleMeaning, (*Job).posteriorMeaning}
 
 // columnMeaning is about columns that earlier releases carried and this one takes, or the reverse.
-func (j *Job) columnMeaning() (meaning, bool) {
+func (j *Job) columnMeaning(Plan) (meaning, bool) {
 	var aliases, ofSource []string
 	columns := maps.Clone(j.Config.Input.Columns)
 	if columns == nil {
@@ -72,7 +74,7 @@ func (j *Job) columnMeaning() (meaning, bool) {
 
 // sampleMeaning is about a column sample_index, which earlier releases carried: rows that were chosen from the tables of an output
 // gave its first sample.
-func (j *Job) sampleMeaning() (meaning, bool) {
+func (j *Job) sampleMeaning(Plan) (meaning, bool) {
 	if !slices.ContainsFunc(j.input.Columns(), func(u read.Use) bool { return u.Purpose == read.Parameter && u.Field == schemas.FieldSampleIndex }) {
 		return meaning{}, false
 	}
@@ -88,7 +90,7 @@ func (j *Job) sampleMeaning() (meaning, bool) {
 }
 
 // ratioMeaning is about sizes by name: earlier releases read them as Open-Sora does, for all models.
-func (j *Job) ratioMeaning() (meaning, bool) {
+func (j *Job) ratioMeaning(Plan) (meaning, bool) {
 	naming, d := j.input.Reading().Naming, j.input.Reading().Defaults
 	inTable := slices.ContainsFunc(j.input.Columns(), func(u read.Use) bool {
 		return u.Purpose == read.Parameter && (u.Field == "aspect_ratio" || u.Field == "resolution")
@@ -111,6 +113,30 @@ func (j *Job) ratioMeaning() (meaning, bool) {
 	return m, true
 }
 
+// posteriorMeaning is about encode_vae where the job does not say its posterior: earlier releases drew a sample. An output that
+// has rows of the job was made with the mean.
+func (j *Job) posteriorMeaning(p Plan) (meaning, bool) {
+	const name = "encode_vae"
+	silent := slices.ContainsFunc(j.Config.Stages, func(s config.Stage) bool { return s.Name == name && !s.Options.Has("posterior") })
+	if !silent || p.Done > 0 || j.Opts.Start.YAML == "" {
+		return meaning{}, false
+	}
+	restore := func(r *input.Reading) {
+		cfg, err := j.Opts.Start.Config("stages." + name + ".posterior=sample")
+		if err != nil {
+			return // nothing is found then
+		}
+		h, err := host.Open(cfg, j.Opts.Specs)
+		if err != nil {
+			return
+		}
+		j.close = append(j.close, h.Close)
+		r.Steps = h.Steps
+	}
+	return meaning{about: "encode_vae takes the mean of the posterior where the job does not say it, and drew a sample",
+		keep: "posterior: sample (under encode_vae)", restore: restore}, true
+}
+
 // changed says which rows of a plan were done under earlier meanings, and how to keep them.
 type changed struct {
 	rows        int64
@@ -126,38 +152,66 @@ func (c changed) String() string {
 		"this line of the job keeps them: %s", c.rows, strings.Join(c.about, "; "), strings.Join(c.keep, "; "))
 }
 
-// changedMeanings finds the rows that are new only because they are read otherwise: all meanings are restored, and if that
-// finds none, each alone.
+// changedMeanings finds the rows that are new only because they are read otherwise: under all earlier meanings, under all but
+// one, and so on. A meaning that keeps no row is not told.
 func (j *Job) changedMeanings(ctx context.Context, p Plan) (changed, error) {
 	if p.New == 0 || j.engine.Ledger == nil || j.engine.Ledger.Len() == 0 || j.input == nil {
 		return changed{}, nil
 	}
 	var all []meaning
 	for _, of := range meanings {
-		if m, concerned := of(j); concerned {
+		if m, concerned := of(j, p); concerned {
 			all = append(all, m)
 		}
 	}
-	sets := [][]meaning{all}
-	if len(all) > 1 {
-		for i := range all {
-			sets = append(sets, all[i:i+1])
-		}
-	}
-	for _, set := range sets {
-		if len(set) == 0 {
-			continue
-		}
+	for _, set := range subsets(all) {
 		rows, err := j.doneAs(ctx, set)
-		if err != nil || rows > 0 {
-			c := changed{rows: rows}
-			for _, m := range set {
-				c.about, c.keep = append(c.about, m.about), append(c.keep, m.keep)
-			}
-			return c, err
+		if err != nil {
+			return changed{}, err
+		}
+		if rows > 0 {
+			return j.needed(ctx, set, rows)
 		}
 	}
 	return changed{}, nil
+}
+
+// subsets are the choices of at least one of a list, those of most first.
+func subsets(all []meaning) (sets [][]meaning) {
+	for mask := range 1 << len(all) {
+		var set []meaning
+		for i, m := range all {
+			if mask>>i&1 == 1 {
+				set = append(set, m)
+			}
+		}
+		if len(set) > 0 {
+			sets = append(sets, set)
+		}
+	}
+	slices.SortStableFunc(sets, func(a, b []meaning) int { return len(b) - len(a) })
+	return sets
+}
+
+// needed leaves out the meanings of a set without which as many rows are kept.
+func (j *Job) needed(ctx context.Context, set []meaning, rows int64) (changed, error) {
+	for i := 0; i < len(set) && len(set) > 1; {
+		without := slices.Concat(set[:i], set[i+1:])
+		n, err := j.doneAs(ctx, without)
+		if err != nil {
+			return changed{}, err
+		}
+		if n < rows {
+			i++
+			continue
+		}
+		set = without
+	}
+	c := changed{rows: rows}
+	for _, m := range set {
+		c.about, c.keep = append(c.about, m.about), append(c.keep, m.keep)
+	}
+	return c, nil
 }
 
 // doneAs counts the new rows whose earlier meaning the output has done. Both readings give the rows of a place in the input
@@ -173,6 +227,12 @@ func (j *Job) doneAs(ctx context.Context, restored []meaning) (rows int64, err e
 	}
 	rules := j.engine.Rules
 	rules.Defaults, rules.Naming = reading.Defaults, reading.Naming
+	if reading.Steps != nil {
+		rules.Steps = reading.Steps
+		if err := rules.Seal(); err != nil {
+			return 0, err
+		}
+	}
 	earlier, stop := iter.Pull2(places(keyedBy(ctx, source, &rules, false)))
 	defer stop()
 	settled := j.engine.Ledger.Cursor()

@@ -19,13 +19,14 @@ func TestChangedMeaning(t *testing.T) {
 	for name, c := range map[string]struct {
 		table, more string // rows, and a new one
 		job         func(table string) job
-		earlier     string // how the release before read it
+		earlier     []string // settings that read it as the release before did
 		want        []string
+		not         string
 	}{
 		"alias": {
 			table: "id,prompt,cfg\na,a red square,2\nb,a blue circle,3\nc,a green circle,\n", more: "d,a blue square,5\n",
 			job:     func(table string) job { return job{prompts: table} },
-			earlier: `{guidance_scale: ""}`,
+			earlier: []string{`input.columns={guidance_scale: ""}`},
 			want:    []string{"2 rows would be new", "cfg gives guidance_scale", `columns: {guidance_scale: ""}`, "--new-meaning"},
 		},
 		"source": {
@@ -33,15 +34,32 @@ func TestChangedMeaning(t *testing.T) {
 			job: func(table string) job {
 				return job{input: "{media: " + table + "}", stages: "[encode_vae]", sets: []string{"output.write=[latents]", "defaults.num_frames=1"}}
 			},
-			earlier: `{width: width, fps: fps}`,
+			earlier: []string{"input.columns={width: width, fps: fps}"},
 			want:    []string{"2 rows would be new", "describe the source and not the clips: fps, width", `columns: {fps: "fps", width: "width"}`},
+		},
+		"two": {
+			table: fmt.Sprintf("path,id,width\n%s,a,32\n%[1]s,b,48\n", picture), more: other + ",c,64\n",
+			job: func(table string) job {
+				return job{input: "{media: " + table + "}", stages: "[encode_vae]", sets: []string{"output.write=[latents]", "defaults.num_frames=1"}}
+			},
+			earlier: []string{"input.columns={width: width}", "stages.encode_vae.posterior=sample"},
+			want: []string{"2 rows would be new", "describe the source and not the clips: width", `columns: {width: "width"}`,
+				"posterior: sample (under encode_vae)"},
+		},
+		"one of two": {
+			table: fmt.Sprintf("path,id,width\n%s,a,16\n", picture), more: other + ",c,64\n",
+			job: func(table string) job {
+				return job{input: "{media: " + table + "}", stages: "[encode_vae]", sets: []string{"output.write=[latents]", "defaults.num_frames=1"}}
+			},
+			earlier: []string{"input.columns={width: width}", "stages.encode_vae.posterior=sample"}, // of the width that the job has
+			want:    []string{"1 rows would be new", "posterior: sample (under encode_vae)"}, not: "width",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := c.job(writeTable(t, "rows.csv", c.table))
 			j.out = filepath.Join(t.TempDir(), "out")
 			was := j
-			was.sets = append(was.sets[:len(was.sets):len(was.sets)], "input.columns="+c.earlier)
+			was.sets = append(was.sets[:len(was.sets):len(was.sets)], c.earlier...)
 			rows := int64(strings.Count(c.table, "\n") - 1)
 			if r := was.mustRun(t); r.Done != rows {
 				t.Fatalf("%d rows done", r.Done)
@@ -54,6 +72,9 @@ func TestChangedMeaning(t *testing.T) {
 				if !strings.Contains(err.Error(), want) {
 					t.Errorf("%v\ndoes not say %q", err, want)
 				}
+			}
+			if c.not != "" && strings.Contains(err.Error(), c.not) {
+				t.Errorf("%v\nsays %q", err, c.not)
 			}
 			if r := was.mustRun(t); !r.NothingToDo {
 				t.Errorf("the line computes %d rows", r.Done)

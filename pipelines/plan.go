@@ -55,7 +55,6 @@ type Plan struct {
 	firstBad    string         // why the first of them is unusable
 	firstMend   string         // place of the first unusable row that is not away
 
-	others  bool    // rows of other shards are done
 	changed changed // rows that are done under an earlier meaning
 }
 
@@ -146,7 +145,7 @@ func (s *survey) see(e *stages.Element) (err error) {
 	s.names.Add(e)
 	s.doubt.See(e)
 	if !s.job.engine.Rules.Mine(e) {
-		return s.other(e)
+		return nil
 	}
 	p.Rows++
 	found := ledger.Failed
@@ -191,16 +190,6 @@ func (s *survey) see(e *stages.Element) (err error) {
 	return nil
 }
 
-// other takes a row of another shard.
-func (s *survey) other(e *stages.Element) error {
-	if s.plan.others || e.Failed != nil {
-		return nil
-	}
-	found, err := s.status(e)
-	s.plan.others = found != ledger.Absent
-	return err
-}
-
 // status says what the ledger has of a row.
 func (s *survey) status(e *stages.Element) (ledger.Status, error) {
 	if s.settled == nil {
@@ -217,9 +206,6 @@ func (j *Job) warnings(ctx context.Context, p Plan, doubt *forecast.Doubts) ([]s
 	}
 	if why := j.otherClass(p); why != "" {
 		all = append(all, why+": a run needs --new-class")
-	}
-	if why := j.newDefault(p); why != "" {
-		all = append(all, why)
 	}
 	if why := p.changed.String(); why != "" {
 		all = append(all, why+": a run needs the line, or --new-meaning")

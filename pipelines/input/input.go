@@ -34,6 +34,7 @@ type Reading struct {
 	Input    config.Input
 	Defaults schemas.PromptRow // of the job and its models
 	Naming   *schemas.Naming   // of sizes and lengths
+	Steps    []stages.Step     // of the job, where others than its own; nil: its own
 }
 
 // Reading returns how the rows are read.
@@ -56,7 +57,7 @@ func (in *Input) Columns() []read.Use { return in.want.uses.Columns() }
 // New returns the input of a job, not yet opened. limit stops after so many rows of it; 0: never. defaults and steps are
 // those of the job, contents knows the digests of media.
 func New(cfg *config.Config, limit int, defaults schemas.PromptRow, steps []stages.Step, contents *source.Contents) *Input {
-	return newInput(cfg, limit, Reading{cfg.Input, defaults, stages.NamingOf(steps)}, steps, contents)
+	return newInput(cfg, limit, Reading{cfg.Input, defaults, stages.NamingOf(steps), nil}, steps, contents)
 }
 
 func newInput(cfg *config.Config, limit int, r Reading, steps []stages.Step, contents *source.Contents) *Input {
