@@ -34,6 +34,8 @@ require (
 	gorgonia.org/cu v0.9.6
 )
 
+require github.com/anishathalye/porcupine v1.3.1
+
 require (
 	cel.dev/expr v0.25.2 // indirect
 	cloud.google.com/go v0.123.0 // indirect

@@ -22,4 +22,6 @@ func TestLawsUndisturbed(t *testing.T) {
 
 func TestSchedules(t *testing.T) { buckettest.Schedules(t, buckettest.GCS(t), open) }
 
+func TestHistories(t *testing.T) { buckettest.Histories(t, buckettest.GCS(t), open) }
+
 func TestSecrets(t *testing.T) { buckettest.Secrets(t, buckettest.GCS(t), open) }

@@ -45,6 +45,9 @@ type generations struct{ root string }
 // kept is how many old generations stay, for who reads them.
 const kept = 4
 
+// looks is how often a record is looked for that is replaced meanwhile.
+const looks = 10
+
 // folder is the directory of a record.
 func (g generations) folder(key string) string { return filepath.Join(g.root, filepath.FromSlash(key)) }
 
@@ -68,21 +71,23 @@ func (g generations) newest(key string) (newest int64, err error) {
 
 // Stat implements bucket.Service.
 func (g generations) Stat(_ context.Context, key string) (bucket.Object, error) {
-	n, err := g.newest(key)
-	if err != nil {
-		return bucket.Object{}, err
+	for range looks {
+		n, err := g.newest(key)
+		if err != nil {
+			return bucket.Object{}, err
+		}
+		if n == 0 {
+			return bucket.Object{}, fs.ErrNotExist
+		}
+		info, err := os.Stat(g.file(key, n))
+		if err == nil {
+			return bucket.Object{Key: key, Version: bucket.Version(strconv.FormatInt(n, 10)), Size: info.Size(), Time: info.ModTime()}, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return bucket.Object{}, err
+		} // it is old by now
 	}
-	if n == 0 {
-		return bucket.Object{}, fs.ErrNotExist
-	}
-	info, err := os.Stat(g.file(key, n))
-	if errors.Is(err, fs.ErrNotExist) { // it is old by now
-		return bucket.Object{}, fmt.Errorf("a newer lease was written meanwhile: %s", key)
-	}
-	if err != nil {
-		return bucket.Object{}, err
-	}
-	return bucket.Object{Key: key, Version: bucket.Version(strconv.FormatInt(n, 10)), Size: info.Size(), Time: info.ModTime()}, nil
+	return bucket.Object{}, fmt.Errorf("the lease %s: %d times a newer one was written meanwhile", key, looks)
 }
 
 // Read implements bucket.Service.

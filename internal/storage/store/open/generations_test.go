@@ -66,6 +66,10 @@ func TestLawsBetweenHosts(t *testing.T) {
 	}
 }
 
+func TestHistoriesBetweenHosts(t *testing.T) {
+	storetest.Histories(t, hosts(t), 10, ", each on a host of its own, in a directory")
+}
+
 // TestSlowWriterOfLeases: who was slow may make a generation that was removed since, and is refused.
 func TestSlowWriterOfLeases(t *testing.T) {
 	g := generations{t.TempDir()}

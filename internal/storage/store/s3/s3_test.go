@@ -6,6 +6,7 @@ import (
 
 	"latentbeam/internal/storage/store/bucket"
 	"latentbeam/internal/storage/store/bucket/buckettest"
+	"latentbeam/internal/storage/store/storetest"
 	"latentbeam/internal/system/testaid"
 )
 
@@ -22,5 +23,28 @@ func TestLawsUndisturbed(t *testing.T) {
 }
 
 func TestSchedules(t *testing.T) { buckettest.Schedules(t, buckettest.S3(t), openSmall) }
+
+func TestHistories(t *testing.T) { buckettest.Histories(t, buckettest.S3(t), open) }
+
+// TestHistoriesFindLies: a service that ignores conditions has histories that no order explains.
+func TestHistoriesFindLies(t *testing.T) {
+	for _, b := range buckettest.Behaviours("")[1:4] { // conditions are ignored, all or one of them
+		server := buckettest.S3(t)
+		server.Use(t)
+		server.Behave(b)
+		const most = 20
+		found := false
+		for seed := range uint64(most) {
+			if _, err := storetest.TryHistory(t, buckettest.Output(server, open), seed); err != nil {
+				t.Logf("%s, history %d: %v", b.Name, seed, err)
+				found = true
+				break
+			}
+		}
+		if !found {
+			t.Errorf("%s: %d histories show nothing", b.Name, most)
+		}
+	}
+}
 
 func TestSecrets(t *testing.T) { buckettest.Secrets(t, buckettest.S3(t), open) }

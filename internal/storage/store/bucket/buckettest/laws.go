@@ -72,6 +72,16 @@ func met(t *testing.T, server *Server) {
 	}
 }
 
+// historiesUsual is how many histories a test records.
+const historiesUsual = 6
+
+// Histories records histories of stores on a server that does not behave.
+func Histories(t *testing.T, server *Server, open Opener) {
+	server.Use(t)
+	server.Set(disturbed)
+	storetest.Histories(t, Output(server, open), historiesUsual, ", with all faults of a network")
+}
+
 // Schedules tries many random sequences of calls on a server that does not behave.
 func Schedules(t *testing.T, server *Server, open Opener) {
 	server.Use(t)

@@ -1,0 +1,256 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"latentbeam/internal/storage/store"
+	"latentbeam/internal/system/testaid"
+)
+
+// HistoriesEnv says how many histories a test records; without it, the usual number of the test.
+const HistoriesEnv = "LATENTBEAM_HISTORIES"
+
+// Sizes of a history.
+const (
+	historyClients = 4
+	historySteps   = 14 // of each client
+	historyKeys    = 5
+	checkTime      = 20 * time.Second
+)
+
+// Histories records what stores answer to calls at the same time, and lets Porcupine look for one order of the calls, one after
+// the other, that explains all answers (linearizability): of puts and reads of names that are written once, and of a lock that is
+// taken, refused, given back and left by the dead. about says what else happens to the output, for the figure.
+func Histories(t *testing.T, o Output, usual int, about string) {
+	n := testaid.Count(t, HistoriesEnv, usual)
+	operations := 0
+	for seed := range n {
+		calls, err := TryHistory(t, o, uint64(seed))
+		if operations += calls; err != nil {
+			t.Fatalf("history %d: %v", seed, err)
+		}
+	}
+	t.Logf("P8: %d histories of %d calls by %d stores at once%s: each has an order that explains all answers", n, operations,
+		historyClients, about)
+}
+
+// TryHistory records one history of a number of calls. The error is that of a call, or says that no order explains the answers.
+func TryHistory(t testing.TB, o Output, seed uint64) (calls int, err error) {
+	law := Law{"a history", func(e *Env) error {
+		h, err := e.history(seed)
+		calls = len(h.puts) + len(h.locks)
+		return errors.Join(h.check(), err)
+	}}
+	return calls, law.Try(t, o)
+}
+
+// history is what several clients have asked and heard.
+type history struct {
+	mu          sync.Mutex
+	puts, locks []porcupine.Operation
+	clock       atomic.Int64 // counts calls and returns
+}
+
+// What clients ask and hear. The value of a read is "" where nothing is there; so is the other holder where none is named.
+type (
+	putCall  struct{ key, value string }
+	readCall struct{ key string }
+	lockCall struct {
+		what  string // take, release, die
+		owner string
+	}
+	lockAnswer struct {
+		taken bool
+		by    string // who has it
+	}
+)
+
+// note records a call that began at a time and ends now.
+func (h *history) note(into *[]porcupine.Operation, client int, began int64, in, out any) {
+	ended := h.clock.Add(1)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	*into = append(*into, porcupine.Operation{ClientId: client, Input: in, Call: began, Output: out, Return: ended})
+}
+
+// check is an error where no order explains a history.
+func (h *history) check() error {
+	var wrong []error
+	for what, one := range map[string]struct {
+		model porcupine.Model
+		calls []porcupine.Operation
+	}{"names that are written once": {onceModel, h.puts}, "the lock": {lockModel, h.locks}} {
+		if r := porcupine.CheckOperationsTimeout(one.model, one.calls, checkTime); r != porcupine.Ok {
+			wrong = append(wrong, fmt.Errorf("%s: %s after %d calls", what, r, len(one.calls)))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// onceModel is a set of names, each of which is given a content once.
+var onceModel = porcupine.Model{
+	Partition: func(all []porcupine.Operation) (parts [][]porcupine.Operation) {
+		by := map[string][]porcupine.Operation{}
+		for _, o := range all {
+			key := ""
+			switch in := o.Input.(type) {
+			case putCall:
+				key = in.key
+			case readCall:
+				key = in.key
+			}
+			by[key] = append(by[key], o)
+		}
+		for _, part := range by {
+			parts = append(parts, part)
+		}
+		return parts
+	},
+	Init: func() any { return "" },
+	Step: func(state, in, out any) (bool, any) {
+		there := state.(string)
+		switch in := in.(type) {
+		case putCall:
+			if out.(bool) { // it was published
+				return there == "", in.value
+			}
+			return there != "", there
+		default:
+			return out.(string) == there, there
+		}
+	},
+}
+
+// holder is the state of a lock.
+type holder struct {
+	owner string // "": nobody
+	dead  bool
+}
+
+// lockModel is a lock.
+var lockModel = porcupine.Model{
+	Init: func() any { return holder{} },
+	Step: func(state, in, out any) (bool, any) {
+		has, call := state.(holder), in.(lockCall)
+		switch call.what {
+		case "release":
+			return has.owner == call.owner, holder{}
+		case "die":
+			return has.owner == call.owner, holder{call.owner, true}
+		}
+		answer := out.(lockAnswer)
+		if answer.taken {
+			return has.owner == "" || has.dead, holder{owner: call.owner}
+		}
+		return has.owner != "" && (answer.by == "" || answer.by == has.owner), has
+	},
+}
+
+// client is a store that takes part in a history.
+type client struct {
+	*Env
+	*history
+	id      int
+	rng     *rand.Rand
+	store   store.Store
+	owner   string // as which it holds the lock, "" without it
+	release func()
+	taken   int
+}
+
+// history lets clients make calls at the same time.
+func (e *Env) history(seed uint64) (*history, error) {
+	h := &history{}
+	errs := make([]error, historyClients)
+	clients := make([]*client, historyClients)
+	for i := range clients {
+		clients[i] = &client{Env: e, history: h, id: i, rng: rand.New(rand.NewPCG(seed, uint64(i))), store: e.open()}
+	}
+	var all sync.WaitGroup
+	for i, c := range clients {
+		all.Go(func() {
+			for step := 0; step < historySteps && errs[i] == nil; step++ {
+				runtime.Gosched() // a store in memory answers so fast that no two would meet
+				errs[i] = c.step(fmt.Sprintf("h%d/%d", seed, c.rng.IntN(historyKeys)), fmt.Sprintf("value %d of %d", step, i))
+			}
+			if c.owner != "" {
+				c.free("release", c.release)
+			}
+		})
+	}
+	all.Wait()
+	return h, errors.Join(errs...)
+}
+
+// step makes one call.
+func (c *client) step(key, value string) error {
+	began := c.clock.Add(1)
+	switch c.rng.IntN(4) {
+	case 0:
+		err := c.store.Put(c.ctx, objects(key, value)...)
+		if err != nil && !errors.Is(err, store.ErrConflict) {
+			return fmt.Errorf("put: %w", err)
+		}
+		c.note(&c.puts, c.id, began, putCall{key, value}, err == nil)
+	case 1:
+		got, err := store.ReadFile(c.ctx, c.store, key)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("read: %w", err)
+		}
+		c.note(&c.puts, c.id, began, readCall{key}, string(got))
+	default:
+		return c.lockStep(began)
+	}
+	return nil
+}
+
+// lockStep takes the lock, gives it back, or dies with it.
+func (c *client) lockStep(began int64) error {
+	if c.owner != "" {
+		if c.Die == nil || c.rng.IntN(3) > 0 {
+			c.free("release", c.release)
+			return nil
+		}
+		dead := c.store
+		c.free("die", func() { c.Die(dead) })
+		s, err := c.Open(c.ctx)
+		c.store = s
+		return err
+	}
+	c.taken++
+	owner := fmt.Sprintf("client %d, time %d", c.id, c.taken)
+	release, err := c.store.Lock(c.ctx, ".history", owner)
+	var locked *store.LockedError
+	switch {
+	case err == nil:
+		c.owner, c.release = owner, release
+		c.note(&c.locks, c.id, began, lockCall{"take", owner}, lockAnswer{taken: true})
+	case errors.As(err, &locked):
+		by := locked.Owner.Name
+		if !c.Leases { // a lock of the system has its owner written behind it
+			by = ""
+		}
+		c.note(&c.locks, c.id, began, lockCall{"take", owner}, lockAnswer{by: by})
+	default:
+		return fmt.Errorf("lock: %w", err)
+	}
+	return nil
+}
+
+// free ends the time in which this client has the lock.
+func (c *client) free(how string, end func()) {
+	began := c.clock.Add(1)
+	end()
+	c.note(&c.locks, c.id, began, lockCall{how, c.owner}, nil)
+	c.owner, c.release = "", nil
+}
