@@ -171,7 +171,7 @@ func (j *Job) open() error {
 	}
 	j.report = report.Job{
 		Title: filepath.Base(cfg.Output.Path), Rows: j.rows, Keep: j.engine.Keep, Part: part(o),
-		RowsPerFile: cfg.Output.RowsPerFile, Names: template, Clips: cfg.Input.Cuts(), Alike: j.host.Alike(),
+		RowsPerFile: cfg.Output.RowsPerFile, Names: template, Clips: cfg.Input.Cuts(), Alike: j.host.Alike(), Programs: j.programs(),
 		Facts: report.Facts{
 			Model: j.host.Model, Weights: j.engine.Rules.Weights(), Class: workers.Class(), Version: o.Version,
 			Varies: strings.Join(j.varying(), " "), Loras: j.host.LorasJSON(),
@@ -193,6 +193,16 @@ func (j *Job) rules(class string) (keys.Rules, error) {
 		r.JobSeed = *seed
 	}
 	return r, r.Seal()
+}
+
+// programs are the names of the stages that are programs.
+func (j *Job) programs() (names []string) {
+	for _, s := range j.engine.Steps {
+		if s.Spec.Program != nil {
+			names = append(names, s.Name)
+		}
+	}
+	return names
 }
 
 // part names the files of one shard: "00001-of-00004-", counting from 0 as parquet writers do.
@@ -347,7 +357,7 @@ func (j *Job) Program() string { return stages.FirstProgram(j.engine.Steps) }
 // Explain says what became of the rows that id names: by their id, by their place in the input ("prompts.csv:3") or by
 // the first eight or more digits of their key. The job has looked at its output (Peek).
 func (j *Job) Explain(ctx context.Context, id string) ([]explain.Answer, error) {
-	return explain.Asked{Engine: j.engine, Config: j.Config, Summary: j.report.SummaryName()}.Rows(ctx, j.rows(ctx), id)
+	return explain.Asked{Engine: j.engine, Config: j.Config, Summary: j.report.SummaryName(), Programs: j.programs()}.Rows(ctx, j.rows(ctx), id)
 }
 
 // DescribeColumns says how the columns of the input's tables are taken. The job has a plan.

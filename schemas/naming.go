@@ -126,3 +126,9 @@ func IsLength(text string) bool {
 	seconds, err := strconv.ParseFloat(number, 64)
 	return isTime && err == nil && seconds > 0 && !math.IsInf(seconds, 0)
 }
+
+// NearestFrames returns the number of frames next to n that is add and a multiple of step, add at least. Of two that are as near it
+// returns the larger.
+func NearestFrames(n, step, add int) int {
+	return max(0, (n-add+step/2)/step)*step + add
+}

@@ -59,3 +59,11 @@ func TestNaming(t *testing.T) {
 		}
 	}
 }
+
+func TestNearestFrames(t *testing.T) {
+	for _, c := range [][4]int{{80, 4, 1, 81}, {78, 4, 1, 77}, {79, 4, 1, 81}, {81, 4, 1, 81}, {0, 4, 1, 1}, {-9, 4, 1, 1}, {2, 4, 1, 1}, {50, 16, 17, 49}, {3, 16, 17, 17}} {
+		if got := NearestFrames(c[0], c[1], c[2]); got != c[3] {
+			t.Errorf("nearest to %d of %d n + %d: %d, want %d", c[0], c[1], c[2], got, c[3])
+		}
+	}
+}

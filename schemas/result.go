@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // The names of the tensors that a ledger record can carry beside its Result. They are little-endian
@@ -112,4 +113,10 @@ func NarrowBF16(data []byte) []byte {
 		out[i], out[i+1] = data[2*i+2], data[2*i+3]
 	}
 	return out
+}
+
+// IsFinal reports whether a row that has failed in this way would fail again as it is. Programs are the stages that are programs,
+// which may have been mended since; "worker" and "publish" fail for reasons outside of the row.
+func (f *FailureFacts) IsFinal(programs []string) bool {
+	return f.Class == "row" && !slices.Contains(programs, f.Stage) && f.Stage != "worker" && f.Stage != "publish"
 }

@@ -108,6 +108,8 @@ func TestNextCommand(t *testing.T) {
 		{"linux", "it's/x", `latentbeam retry 'it'\''s/x'`, false, result{Totals: totals(1, 1, 0), Gallery: "index.html"}},
 		{"linux", "out/x", "latentbeam retry out/x --allow-exec", true, result{Totals: totals(1, 1, 0), Gallery: "index.html"}},
 		{"linux", "out/x", "xdg-open out/x/index.html", false, result{Totals: totals(1, 1, 0), Plan: pipelines.Plan{Unusable: 1}, Gallery: "index.html"}},
+		{"linux", "out/x", "xdg-open out/x/index.html", false, result{Totals: report.Totals{Done: 1, Failed: 2, Final: 1}, Plan: pipelines.Plan{Unusable: 1}, Gallery: "index.html"}},
+		{"linux", "out/x", "latentbeam retry out/x", false, result{Totals: report.Totals{Done: 1, Failed: 2, Final: 1}, Gallery: "index.html"}},
 		{"darwin", "out/x", "open out/x/index.html", false, result{Totals: totals(1, 0, 0), Gallery: "index.html"}},
 		{"linux", "gs://b/x", "latentbeam verify gs://b/x", false, result{Totals: totals(1, 0, 0), Gallery: "index.html"}},
 		{"linux", "out/x", "latentbeam verify out/x", false, result{Totals: totals(1, 0, 0)}},

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strconv"
 	"strings"
@@ -132,6 +133,9 @@ func runJob(cmd *cobra.Command, start jobfile.Start, how jobRun) (err error) {
 		return err
 	}
 	defer job.Close()
+	if notice := how.share.notice(); notice != "" {
+		slog.Warn(notice)
+	}
 	if how.dryRun {
 		return dryRun(cmd, job, cfg.Output.Path, how.json)
 	}
@@ -146,7 +150,7 @@ func runJob(cmd *cobra.Command, start jobfile.Start, how jobRun) (err error) {
 		return err
 	}
 	defer func() { w.end(err) }()
-	if how.share.count > 1 {
+	if how.share.count > 1 && how.share.notice() == "" {
 		fmt.Fprintf(w.notices, "shard %v\n", how.share)
 	}
 	ctx, stop := drainOnSignal(cmd.Context(), signals, w.notices, job.Stop, time.Duration(cfg.DrainTimeout))
@@ -236,7 +240,12 @@ func verdict(output string, programs bool, r pipelines.Result) error {
 			hints = append(hints, fmt.Sprintf("%d %s a host that does not answer: run the job again later", p.Away,
 				oneOr(p.Away, "names", "name")))
 		}
-		if p.Unusable < r.Totals.Failed {
+		final := min(r.Totals.Final, r.Totals.Failed-p.Unusable)
+		if final > 0 {
+			hints = append(hints, fmt.Sprintf("%d would fail again as %s: change %s, or what the stage is told", final, oneOr(final, "it is", "they are"),
+				oneOr(final, "the row", "the rows")))
+		}
+		if p.Unusable+final < r.Totals.Failed {
 			hints = append(hints, fmt.Sprintf("`%s` tries them again", retryOf(output, programs)))
 		}
 		return fault.Failures(fmt.Errorf("%s; %s", failed, strings.Join(hints, "; ")))

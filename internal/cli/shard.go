@@ -8,7 +8,19 @@ import (
 )
 
 // shard is a share of a job's rows: number index of count, from 0. The zero value is all rows.
-type shard struct{ index, count int }
+type shard struct {
+	index, count int
+	slurm        bool // the environment of a Slurm array says it, which may be that of a sweep
+}
+
+// notice is what a user is told of a share that he may not have meant; "" for nothing.
+func (s shard) notice() string {
+	if !s.slurm || s.count == 1 {
+		return ""
+	}
+	return fmt.Sprintf("this run is shard %v because SLURM_ARRAY_TASK_ID is set: it computes one of %d shares of the rows; give --shard 0/1 if "+
+		"each task of the array has a job of its own, as in a sweep", s, s.count)
+}
 
 // String is the form that --shard takes.
 func (s shard) String() string { return fmt.Sprintf("%d/%d", s.index, s.count) }
@@ -43,7 +55,7 @@ func parseShard(text string) (shard, error) {
 		return shard{}, fmt.Errorf("shard %q: give i/n with i from 0 to n-1, such as 0/4, and n up to %d",
 			text, maxShards)
 	}
-	return shard{index, count}, nil
+	return shard{index: index, count: count}, nil
 }
 
 // slurmShard counts the task of an array from its first index on, in its step (--array=5-20:5).
@@ -66,7 +78,7 @@ func slurmShard(getenv func(string) string) (shard, error) {
 	}
 	if count < 1 || count > maxShards || step < 1 || (id-first)%step != 0 || id < first || (id-first)/step >= count {
 		return shard{}, fmt.Errorf("the Slurm array (id %d from %d by %d, %d tasks) has gaps or no count: "+
-			"give --shard i/n", id, first, step, count)
+			"give --shard i/n, or 0/1 if each task has a job of its own", id, first, step, count)
 	}
-	return shard{(id - first) / step, count}, nil
+	return shard{(id - first) / step, count, true}, nil
 }

@@ -84,7 +84,7 @@ func nextCommand(args []string, system, dir string, programs bool, r pipelines.R
 	switch {
 	case r.Totals.Pending > 0 && len(args) > 1:
 		return asTyped(args)
-	case r.Totals.Failed > r.Plan.Unusable:
+	case r.Totals.Failed > r.Plan.Unusable+r.Totals.Final:
 		return retryOf(dir, programs)
 	case r.Gallery != "" && r.Totals.Done > 0 && local && system == "darwin":
 		return "open " + shellWord(store.Address(dir, r.Gallery))

@@ -111,14 +111,14 @@ func TestShardFromTheEnvironment(t *testing.T) {
 		fails     string
 	}{
 		{"", "", shard{}, ""},
-		{"1/3", "", shard{1, 3}, ""},
-		{"0/1", "JOB_COMPLETION_INDEX=3 JOB_COMPLETIONS=4", shard{0, 1}, ""},
-		{"", "JOB_COMPLETION_INDEX=3 JOB_COMPLETIONS=4", shard{3, 4}, ""},
+		{"1/3", "", shard{1, 3, false}, ""},
+		{"0/1", "JOB_COMPLETION_INDEX=3 JOB_COMPLETIONS=4", shard{0, 1, false}, ""},
+		{"", "JOB_COMPLETION_INDEX=3 JOB_COMPLETIONS=4", shard{3, 4, false}, ""},
 		{"", "JOB_COMPLETION_INDEX=3", shard{}, "set JOB_COMPLETIONS"},
 		{"", "JOB_COMPLETION_INDEX=4 JOB_COMPLETIONS=4", shard{}, "give i/n"},
-		{"", "SLURM_ARRAY_TASK_ID=2 SLURM_ARRAY_TASK_COUNT=4 SLURM_ARRAY_TASK_MIN=1", shard{1, 4}, ""},
+		{"", "SLURM_ARRAY_TASK_ID=2 SLURM_ARRAY_TASK_COUNT=4 SLURM_ARRAY_TASK_MIN=1", shard{1, 4, true}, ""},
 		{"", "SLURM_ARRAY_TASK_ID=20 SLURM_ARRAY_TASK_COUNT=4 SLURM_ARRAY_TASK_MIN=5 SLURM_ARRAY_TASK_STEP=5",
-			shard{3, 4}, ""},
+			shard{3, 4, true}, ""},
 		{"", "SLURM_ARRAY_TASK_ID=7 SLURM_ARRAY_TASK_COUNT=3 SLURM_ARRAY_TASK_MIN=1", shard{}, "has gaps"},
 		{"", "SLURM_ARRAY_TASK_ID=2", shard{}, "no count"},
 		{"", "SLURM_ARRAY_TASK_ID=x SLURM_ARRAY_TASK_COUNT=3", shard{}, "not a number"},
@@ -131,6 +131,9 @@ func TestShardFromTheEnvironment(t *testing.T) {
 		got, err := shardOf(c.flag, func(name string) string { return env[name] })
 		if got != c.want || (err == nil) != (c.fails == "") || err != nil && !strings.Contains(err.Error(), c.fails) {
 			t.Errorf("--shard %q, %s: %v, %v; want %v, %q", c.flag, c.env, got, err, c.want, c.fails)
+		}
+		if notice := got.notice(); strings.Contains(notice, "--shard 0/1") != got.slurm {
+			t.Errorf("--shard %q, %s: the notice is %q", c.flag, c.env, notice)
 		}
 	}
 }

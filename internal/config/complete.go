@@ -14,15 +14,18 @@ func (c *Config) wholeModel() bool {
 	return e != nil && e.Value.Kind == document.TextKind && e.Value.Text != "" && e.Value.Text != "none"
 }
 
-// Complete gives a job without stages those of its model: a YAML list that name stands for in messages. A job that
-// lists stages keeps them.
-func (c *Config) Complete(name, list string) error {
+// Complete gives a job without stages those of its model, a YAML list. Messages about them point to the model in the job. A job
+// that lists stages keeps them.
+func (c *Config) Complete(list string) error {
 	if c.Given("stages") {
 		return nil
 	}
-	under, problems := document.Parse(&document.Text{Name: name, Text: []byte("stages: " + list + "\n")}, "")
+	under, problems := document.Parse(&document.Text{Name: "stages of the model", Text: []byte("stages: " + list + "\n")}, "")
 	if problems != nil {
 		return problems
+	}
+	if e := c.root.Lookup("model"); e != nil {
+		relocate(under, e.Value.Pos)
 	}
 	underlay(c.root, under)
 	problems = &document.Error{}
@@ -40,4 +43,16 @@ func (c *Config) Complete(name, list string) error {
 	v.stages()
 	c.Stages = fresh.Stages
 	return problems.OrNil()
+}
+
+// relocate gives a node, and all in it, one position.
+func relocate(n *document.Node, pos document.Position) {
+	n.Pos = pos
+	for _, item := range n.Items {
+		relocate(item, pos)
+	}
+	for _, p := range n.Pairs {
+		p.Pos = pos
+		relocate(p.Value, pos)
+	}
 }

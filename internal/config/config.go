@@ -348,6 +348,7 @@ func Parse(name, text string, sets []string) (*Config, error) {
 	}
 	d := decoder{errors: problems}
 	d.decode(root, reflect.ValueOf(c).Elem(), "")
+	c.localPaths()
 	c.validate(problems)
 	if err := problems.OrNil(); err != nil {
 		return nil, err

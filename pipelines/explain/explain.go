@@ -43,6 +43,8 @@ type Asked struct {
 	Engine  *engine.Engine
 	Config  *config.Config
 	Summary string // name of its summary in the output
+
+	Programs []string // stages that are programs
 }
 
 // Rows says what became of those of the rows that id names: by their id, by their place in the input ("prompts.csv:3") or
@@ -110,6 +112,9 @@ func (j Asked) explain(ctx context.Context, e *stages.Element) (Answer, error) {
 		x.State, x.Next = "failed", "a run skips it; retry tries it again"
 		if r.Failure != nil {
 			x.Why = r.Failure.Stage + ": " + r.Failure.Message
+			if r.Failure.IsFinal(j.Programs) {
+				x.Next = "a run skips it; it would fail again as it is: change the row, or what the stage is told, and retry"
+			}
 		}
 	default:
 		x.State, x.Why = "new", "the ledger has no record of its key, or its results are missing or damaged"

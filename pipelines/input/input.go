@@ -216,6 +216,7 @@ func (s prompts) Rows(_ context.Context, _ bool) iter.Seq2[*stages.Element, erro
 				yield(nil, err)
 				return
 			}
+			localPaths(&rec.Row)
 			if !s.expand(rec, yield) {
 				return
 			}
@@ -224,6 +225,11 @@ func (s prompts) Rows(_ context.Context, _ bool) iter.Seq2[*stages.Element, erro
 			}
 		}
 	}
+}
+
+// localPaths replaces the paths of a row by those that the system takes.
+func localPaths(row *schemas.PromptRow) {
+	row.Media, row.Noise, row.Reference = config.LocalPath(row.Media), config.LocalPath(row.Noise), config.LocalPaths(row.Reference)
 }
 
 // expand yields the samples of one record; a bad record is one failed element.

@@ -146,6 +146,7 @@ func (s mediaRows) rows(file string) iter.Seq2[*stages.Element, error] {
 				yield(nil, err)
 				return
 			}
+			localPaths(&rec.Row)
 			e := &stages.Element{Row: rec.Row}
 			if folder, inside := s.folders[file]; inside {
 				place(&e.Row, folder, rec.Suffix)

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -27,6 +28,9 @@ var refused = map[string]string{
 	"WanAnimatePipeline":      "animation of people",
 }
 
+// ErrUnsupported says that no stages of this program compute a class of pipelines.
+var ErrUnsupported = errors.New("not supported yet")
+
 // Pipeline returns what a whole model does, by the class that its model_index.json names. The error says which classes
 // there are.
 func Pipeline(class string) (string, error) {
@@ -36,7 +40,7 @@ func Pipeline(class string) (string, error) {
 	known := strings.Join(slices.Sorted(maps.Keys(pipelines)), ", ")
 	switch does := refused[class]; {
 	case does != "":
-		return "", fmt.Errorf("model_index.json names %s (%s), which is not supported yet; there are %s", class, does, known)
+		return "", fmt.Errorf("model_index.json names %s (%s), which is %w; there are %s", class, does, ErrUnsupported, known)
 	case class == "":
 		return "", fmt.Errorf("model_index.json is missing or names no _class_name; there are %s", known)
 	}

@@ -230,7 +230,7 @@ func (d *denoiser) Check(row *schemas.PromptRow) error {
 	size := d.LatentSize(row)
 	switch guidance := row.Guidance(); {
 	case row.NumFrames < 1 || row.NumFrames%strideT != 1:
-		return fmt.Errorf("num_frames is %d: give 4 n + 1, such as 93", row.NumFrames)
+		return fmt.Errorf("num_frames is %d: give 4 n + 1, such as %d", row.NumFrames, schemas.NearestFrames(row.NumFrames, 4, 1))
 	case row.Height < 2*stride || row.Height%(2*stride) != 0:
 		return fmt.Errorf("height is %d: give a multiple of %d", row.Height, 2*stride)
 	case row.Width < 2*stride || row.Width%(2*stride) != 0:

@@ -87,15 +87,15 @@ func TestLatentShapeErrors(t *testing.T) {
 		frames, height, width int
 		says                  string
 	}{
-		{"Wan2.1-VAE", 80, 480, 832, "num_frames is 80: this autoencoder takes 1 frame and any multiple of 4 more, such as 77"},
+		{"Wan2.1-VAE", 80, 480, 832, "num_frames is 80: this autoencoder takes 1 frame and any multiple of 4 more, such as 81"},
 		{"Wan2.1-VAE", 0, 480, 832, "num_frames is 0: give 1 or more"},
 		{"Wan2.1-VAE", 5, 7, 832, "height is 7: give 8 to 16384 pixels"},
 		{"Wan2.2-VAE", 5, 488, 832, "height is 488: give a multiple of 16"},
 		{"Wan2.2-VAE", 5, 480, 840, "width is 840: give a multiple of 16"},
-		{"WF-VAE", 28, 480, 640, "num_frames is 28: this autoencoder takes 1 frame and any multiple of 4 more, such as 25"},
+		{"WF-VAE", 28, 480, 640, "num_frames is 28: this autoencoder takes 1 frame and any multiple of 4 more, such as 29"},
 		{"WF-VAE", 29, 484, 640, "height is 484: give a multiple of 8"},
 		{"WF-VAE", 29, 480, 641, "width is 641: give a multiple of 8"},
-		{"CausalVAE", 28, 480, 640, "num_frames is 28: this autoencoder takes 1 frame and any multiple of 4 more, such as 25"},
+		{"CausalVAE", 28, 480, 640, "num_frames is 28: this autoencoder takes 1 frame and any multiple of 4 more, such as 29"},
 		{"CausalVAE", 29, 484, 640, "height is 484: give a multiple of 8"},
 		{"CausalVAE", 29, 480, 641, "width is 641: give a multiple of 8"},
 	} {

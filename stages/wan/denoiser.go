@@ -250,7 +250,7 @@ func (d *denoiser) checkSize(row *schemas.PromptRow) error {
 	size, token := d.LatentSize(row), 2*d.stride()
 	switch {
 	case row.NumFrames < 1 || row.NumFrames%strideT != 1:
-		return fmt.Errorf("num_frames is %d: give 4 n + 1, such as 81", row.NumFrames)
+		return fmt.Errorf("num_frames is %d: give 4 n + 1, such as %d", row.NumFrames, schemas.NearestFrames(row.NumFrames, 4, 1))
 	case row.Height < token || row.Height%token != 0:
 		return fmt.Errorf("height is %d: give a multiple of %d", row.Height, token)
 	case row.Width < token || row.Width%token != 0:

@@ -45,11 +45,14 @@ func complete(cfg *config.Config, model *stages.Model) error {
 		return nil
 	}
 	names, err := catalog.StagesOf(model.Index, SourceKind(cfg))
+	if errors.Is(err, catalog.ErrUnsupported) { // stages would not help
+		return cfg.Errorf("model", "%v", err).WithFix("name a model of one of these classes")
+	}
 	if err != nil {
 		return cfg.Errorf("model", "the job lists no stages, and model %s does not say them: %v", model.Name, err).
 			WithFix("add stages: [encode_text, denoise, decode_vae, encode_video]")
 	}
-	return cfg.Complete("model_index.json of "+model.Name, "["+strings.Join(names, ", ")+"]")
+	return cfg.Complete("[" + strings.Join(names, ", ") + "]")
 }
 
 // sourceKinds maps the kinds of input to what the first stage must take.

@@ -89,6 +89,9 @@ func (t *Totals) count(o *outcome, row []byte, tables []tensors) error {
 			return nil
 		}
 		t.Failed++
+		if o.Element.Failed == nil && o.result.Failure.IsFinal(t.programs) {
+			t.Final++
+		}
 	case ledger.Absent:
 		t.Pending++
 	case ledger.Done:

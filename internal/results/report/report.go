@@ -40,6 +40,8 @@ type Job struct {
 	// is used, and they are written anew. See CheckTensors.
 	Damaged map[string]bool
 	Clips   bool // the job cuts clips of its media, and tables say which
+	// Programs are the names of the stages that are programs.
+	Programs []string
 	// HalfLatents says that latents are values of bfloat16 and stand so in their table.
 	HalfLatents bool
 	// Alike says which rows are left out because they look like earlier ones; nil: none.
@@ -82,9 +84,12 @@ func (j *Job) options() write.Options {
 
 // Totals is what a pass over the input found.
 type Totals struct {
-	Rows    int64 `json:"rows"`    // input rows, several videos of one prompt counted singly
-	Done    int64 `json:"done"`    // with a result
-	Failed  int64 `json:"failed"`  // in the failures table
+	Rows   int64 `json:"rows"`   // input rows, several videos of one prompt counted singly
+	Done   int64 `json:"done"`   // with a result
+	Failed int64 `json:"failed"` // in the failures table
+	// Final are computed rows among the failed that would fail again as they are: no program, no device and no file of
+	// somebody else is the cause.
+	Final   int64 `json:"final_failures,omitempty"`
 	Pending int64 `json:"pending"` // neither, because the run ended early
 	// Dropped are left out by the job's own rules. They stand in the failures table, and do not count as failed.
 	Dropped int64 `json:"dropped,omitempty"`
@@ -96,14 +101,16 @@ type Totals struct {
 	// Input is the digest of the rows and their outcomes, see Digest.
 	Input string `json:"-"`
 
-	failed  Columns        // what the table of failures has of the input
-	causes  gallery.Causes // what the gallery says of failed rows
-	columns Columns        // what the tables of videos have of the input and of readings
+	programs []string       // stages that are programs
+	failed   Columns        // what the table of failures has of the input
+	causes   gallery.Causes // what the gallery says of failed rows
+	columns  Columns        // what the tables of videos have of the input and of readings
 }
 
 // newTotals has counted nothing yet.
 func (j *Job) newTotals() Totals {
 	t := Totals{failed: ColumnsOf[schemas.FailureRow](), columns: ColumnsOf[schemas.DatasetRow]()}
+	t.programs = j.Programs
 	if j.Loras != "" {
 		t.columns.fix("loras", j.Loras)
 	}

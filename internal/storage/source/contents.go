@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -56,6 +57,9 @@ func (c *Contents) digest(ctx context.Context, at string) (string, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		if other := OtherForm(at); other != "" {
 			return "", otherForm(at, other)
+		}
+		if m, inside := ParseMember(at); !IsAddress(at) && !filepath.IsAbs(at) && (!inside || !IsAddress(m.File)) {
+			return "", fmt.Errorf("%w; the path is relative to the directory in which the job was started%s", err, currentDirectory())
 		}
 	}
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"latentbeam/kernels"
+	"latentbeam/schemas"
 )
 
 // Factor is how many frames become one latent frame, but for the first, which is one of its own.
@@ -15,7 +16,7 @@ func Latents(channels, frames, height, width, downscale, multiple int) ([]int, e
 	switch {
 	case frames%Factor != 1:
 		return nil, fmt.Errorf("num_frames is %d: this autoencoder takes 1 frame and any multiple of %d more, such as %d",
-			frames, Factor, (max(frames, 1)-1)/Factor*Factor+1)
+			frames, Factor, schemas.NearestFrames(frames, Factor, 1))
 	case height%multiple != 0:
 		return nil, fmt.Errorf("height is %d: give a multiple of %d", height, multiple)
 	case width%multiple != 0:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"latentbeam/schemas"
 	"latentbeam/stages/weights"
 )
 
@@ -154,7 +155,7 @@ func (c *Config) Latents(frames, height, width int) ([]int, error) {
 	groups := (frames - overlap) / c.Stride()
 	if frames != 1 && (groups < 1 || groups*c.Stride()+overlap != frames) {
 		return nil, fmt.Errorf("num_frames is %d: this autoencoder takes 1 frame, or %d and any multiple of %d "+
-			"more", frames, c.MicroFrameSize, c.Stride())
+			"more, such as %d", frames, c.MicroFrameSize, c.Stride(), schemas.NearestFrames(frames, c.Stride(), c.MicroFrameSize))
 	}
 	t := groups * c.GroupLatents(c.MicroFrameSize)
 	if frames == 1 {
