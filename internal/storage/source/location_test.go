@@ -160,6 +160,38 @@ func TestExpandMovedTables(t *testing.T) {
 	try(t, root)
 }
 
+// TestRememberedDigests: a digest that the host remembers from earlier versions says nothing of how a file is shown, so the file is read
+// again; one with its look is not.
+func TestRememberedDigests(t *testing.T) {
+	t.Setenv(fingerprints.CacheVariable, t.TempDir())
+	// A jpeg with the orientation 6, so far as its header goes.
+	turned := "\xff\xd8\xff\xe1\x00\x22Exif\x00\x00MM\x00*\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00\x06\x00\x00\x00\x00\x00\x00\xff\xd9"
+	sha := fmt.Sprintf("%x", sha256.Sum256([]byte(turned)))
+	inBuckets(t, func(t *testing.T, root string, _ *buckettest.Server) {
+		at := root + "/a.jpg"
+		put(t, root, map[string]string{"a.jpg": turned})
+		e, err := fileEntry(t.Context(), at)
+		must(t, err)
+		fingerprints.Host.Remember(e.id(), sha)
+		for range 2 {
+			if got, err := MediaDigest(t.Context(), at); err != nil || got != sha+" turn=6" {
+				t.Errorf("%q, %v", got, err)
+			}
+		}
+		if got := fingerprints.Host.Recall(lookID(e.id())); got != sha+" jpeg turn=6" {
+			t.Errorf("the host remembers %q", got)
+		}
+		tar := root + "/a.tar" // whose member is the same file
+		put(t, root, map[string]string{"a.tar": "0123" + turned})
+		for range 2 {
+			m := Member{File: tar, Offset: 4, Size: int64(len(turned)), Name: "a.jpg"}
+			if got, err := MediaDigest(t.Context(), m.String()); err != nil || got != sha+" turn=6" {
+				t.Errorf("a member: %q, %v", got, err)
+			}
+		}
+	})
+}
+
 // TestMediaDigest: the digest of a file in the keys depends on its content, not on its place.
 func TestMediaDigest(t *testing.T) {
 	dir := t.TempDir()
