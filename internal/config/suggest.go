@@ -3,13 +3,13 @@ package config
 import (
 	"slices"
 	"strings"
+
+	"latentbeam/schemas"
 )
 
-// otherNames are names that other tools use for ours; they suggest, they are not accepted.
+// otherNames are names that people use for ours, beside schemas.ToolNames; they suggest, they are not accepted.
 var otherNames = map[string]string{
-	"guidance": "guidance_scale", "cfg": "guidance_scale", "cfg_scale": "guidance_scale",
-	"steps": "num_inference_steps", "num_steps": "num_inference_steps",
-	"num_sampling_steps": "num_inference_steps", "frames": "num_frames", "frame_rate": "fps",
+	"guidance": "guidance_scale", "steps": "num_inference_steps", "num_steps": "num_inference_steps", "frames": "num_frames",
 	"num_samples": "num_videos_per_prompt", "dir": "path", "directory": "path", "out": "output",
 	"outputs": "output", "inputs": "input", "prompt": "prompts", "params": "defaults",
 	"parameters": "defaults", "pipeline": "stages", "checkpoint": "model", "max_retries": "retries",
@@ -31,6 +31,9 @@ func Near(name string, known []string) string {
 	lower := strings.ToLower(name)
 	if other, ok := otherNames[lower]; ok && slices.Contains(known, other) {
 		return other
+	}
+	if tool, ok := schemas.ToolNameOf(lower); ok && slices.Contains(known, tool.Field) {
+		return tool.Field
 	}
 	best, bestDistance := "", 1+max(1, min(3, len(name)/3))
 	for _, k := range known {

@@ -67,6 +67,9 @@ var trainerFlags = map[string]string{"w": "width", "h": "height", "f": "num_fram
 
 // flagsOf returns the options of a trainer in a prompt, and the columns that say the same.
 func flagsOf(prompt string) (flags, columns string) {
+	if !strings.Contains(prompt, "--") { // nearly all prompts
+		return "", ""
+	}
 	var all, named []string
 	for _, m := range trainerFlag.FindAllStringSubmatch(prompt+" ", -1) {
 		all = append(all, "--"+m[1])
