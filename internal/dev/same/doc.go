@@ -56,6 +56,7 @@
 //
 // testdata/texts/CASE.txt has what each call printed, what is new in summary.json since the call before, and the files
 // that the case shows. It is equal in all classes but for cases with the line "apart". This is the one place where
-// whole pages and messages are pinned; docs/reference.md has the help of the verbs. Times, rates and what depends
-// on the machine are left out (text_test.go), and long lines are cut where the case has printed them before.
+// whole pages and messages are pinned, but for the help of the verbs (docs/reference.md) and the mistakes in a job file
+// (internal/config/testdata). Times, rates and what depends on the machine are left out (text_test.go), and long lines
+// are cut where the case has printed them before.
 package same
