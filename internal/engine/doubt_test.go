@@ -89,8 +89,7 @@ func onlyBadFails(t *testing.T, elements []*stages.Element, n int, fails string)
 func TestNotFinite(t *testing.T) {
 	row := func(_ kernels.Backend, prompt string) bool { return prompt == "bad" }
 	sick := func(dev kernels.Backend, _ string) bool { return dev.Device() == gputest.UUID(0) }
-	defer t.Log("P10: results that are not finite, of rows and of sick devices, alone and in sets, in steps and at the end: " +
-		"each is computed again on another device, and only a row that fails there too fails")
+	cases := 0
 	first, second := "GPU-00000000 (NVIDIA A100-SXM4-80GB)", "GPU-00000001 (NVIDIA A100-SXM4-80GB)"
 	for _, c := range []struct {
 		name  string
@@ -123,6 +122,7 @@ func TestNotFinite(t *testing.T) {
 		{name: "a sick device of a set", gpus: 3, width: 3, bad: sick, batch: []string{"a"}, runs: map[string]int{"a": 2},
 			warns: "well_on=\"GPU-00000002"},
 	} {
+		cases++
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				log := testaid.Log(t)
@@ -157,4 +157,6 @@ func TestNotFinite(t *testing.T) {
 			})
 		})
 	}
+	t.Logf("P10: %d cases of results that are not finite, of rows and of sick devices, alone and in sets, in steps and at the end: "+
+		"each is computed again on another device, and only a row that fails there too fails", cases)
 }

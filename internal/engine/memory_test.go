@@ -412,7 +412,7 @@ func (p *sickPool) LeaseThese(ctx context.Context, devices []int) (*stages.Set, 
 // TestIllDevice: whatever a batch came to on a device that fell ill meanwhile, it is done again.
 func TestIllDevice(t *testing.T) {
 	ill := fault.DeviceLost(errors.New("XID 79"))
-	defer t.Log("P10: whatever a batch came to on a device that fell ill meanwhile, it is done again elsewhere")
+	cases := 0
 	for _, c := range []struct {
 		name string
 		run  func(ctx context.Context) error // of the first try
@@ -423,6 +423,7 @@ func TestIllDevice(t *testing.T) {
 		{"panicked", func(context.Context) error { panic("nonsense") }},
 		{"waits for its context", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }},
 	} {
+		cases++
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				pool := &sickPool{fakePool: newFakePool(1)}
@@ -451,4 +452,5 @@ func TestIllDevice(t *testing.T) {
 			})
 		})
 	}
+	t.Logf("P10: %d outcomes of a batch on a device that fell ill meanwhile: it is done again", cases)
 }
