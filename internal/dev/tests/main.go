@@ -12,12 +12,14 @@ import (
 	"bufio"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"os"
 	"os/exec"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -59,8 +61,12 @@ func main() {
 	r.skips()
 	spent := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	fmt.Printf("%v by the clock, %v of processors, building included\n", time.Since(began).Round(time.Second), spent.Round(time.Second))
-	if missing := r.missing(); all && len(missing) > 0 {
-		ended = cmp.Or(ended, fmt.Errorf("no test showed the promises %s", strings.Join(missing, ", ")))
+	if missing := strings.Join(r.missing(), ", "); all && missing != "" {
+		if system := runtime.GOOS + "/" + runtime.GOARCH; system != "linux/amd64" { // the only one that is tested
+			fmt.Printf("NOT SHOWN on %s: the promises %s\n", system, missing)
+		} else {
+			ended = cmp.Or(ended, errors.New("no test showed the promises "+missing))
+		}
 	}
 	if err = cmp.Or(err, ended); err != nil {
 		fmt.Println("FAIL:", err)
