@@ -27,8 +27,8 @@ func doctorCommand() *cobra.Command {
 		Long: "Say what this machine has for a job, and what each missing piece costs: processor, memory, room in the\n" +
 			"output directory, GPUs with their driver, health and links, and the libraries that are used where they\n" +
 			"are found. Every GPU multiplies two small matrices. Nothing is changed.\n\n" +
-			"An address of a bucket (s3://..., gs://...) is tried instead: whether it keeps what jobs rely on, by objects below\n" +
-			".tmp-check/ of the prefix, which are removed.\n\n" +
+			"An OUTPUT is tried: whether it keeps what jobs rely on, by small files in a folder of its own, which is removed. Of a\n" +
+			"bucket (s3://..., gs://...) that is all; its objects lie below .tmp-check/ of the prefix.\n\n" +
 			"Exit codes: 0; 1 when something that the machine or the bucket promises does not work; 2 when the bucket refuses this\n" +
 			"process; 75 when it does not answer.",
 		Args: cobra.MaximumNArgs(1),
@@ -43,7 +43,12 @@ func doctorCommand() *cobra.Command {
 			if store.HasScheme(dir) {
 				return proveStore(cmd, dir, asJSON)
 			}
-			return runDoctor(cmd, doctor.Examine(doctor.Collect(release, dir)), asJSON)
+			report := doctor.Examine(doctor.Collect(release, dir))
+			if err := runDoctor(cmd, report, asJSON); err != nil || len(args) == 0 || asJSON {
+				return err
+			}
+			fmt.Fprintln(cmd.OutOrStdout())
+			return proveStore(cmd, dir, false)
 		},
 	}
 	cmd.Flags().StringVar(&endpoint, "endpoint", "", "host:port: only ask whether a job server of Beam (runner flink, spark) answers there")

@@ -24,7 +24,7 @@ type Guard interface {
 func (d *Dir) Guard(g Guard, flock bool) { d.guard, d.noFlock = g, !flock }
 
 // unsupported are the errors of a file system without locks.
-var unsupported = []error{errors.ErrUnsupported, syscall.ENOSYS, syscall.ENOLCK, syscall.EOPNOTSUPP}
+var unsupported = []error{errors.ErrUnsupported, syscall.ENOSYS, syscall.EOPNOTSUPP}
 
 // lockBoth takes the lock of the system and that of the guard. The first may be nil.
 func (d *Dir) lockBoth(ctx context.Context, name, owner string) (own *flock.Flock, release func(), err error) {
@@ -34,7 +34,7 @@ func (d *Dir) lockBoth(ctx context.Context, name, owner string) (own *flock.Floc
 	}
 	if d.guard == nil || !d.noFlock {
 		own, err = d.flock(name)
-		if err != nil && !(d.guard != nil && isAny(err, unsupported)) {
+		if err != nil && !(d.guard != nil && (isAny(err, unsupported) || errors.Is(err, syscall.ENOLCK))) {
 			return nil, nil, err
 		}
 	}

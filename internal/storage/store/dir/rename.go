@@ -47,3 +47,30 @@ func (t *temp) replace() error {
 	}
 	return t.dir.root.Rename(t.name, t.final)
 }
+
+// NoReplace says by which call a file gets its final name here, and whether that never replaces another one. It tries it.
+func (d *Dir) NoReplace() (how string, safe bool) {
+	from, to := d.tempName("from"), d.tempName("to")
+	for _, name := range []string{from, to} {
+		if err := d.root.WriteFile(name, nil, fileMode); err != nil {
+			return err.Error(), false
+		}
+		defer d.root.Remove(name)
+	}
+	err := d.renameNoReplace(".", from, to)
+	if errors.Is(err, fs.ErrExist) {
+		return "by renameat2", true
+	}
+	if errors.Is(err, errNoReplaceUnsupported) {
+		if err = d.root.Link(from, to); errors.Is(err, fs.ErrExist) {
+			return "by hard links", true
+		}
+		if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EPERM) {
+			return "there are neither renameat2 nor hard links, so a writer looks before it renames", false
+		}
+	}
+	if err == nil {
+		return "a rename that must not replace replaces", false
+	}
+	return err.Error(), false
+}

@@ -38,7 +38,17 @@ func toWrite(ctx context.Context, url string, unsafe bool) (store.Store, error) 
 		}
 		return b, nil
 	}
-	return guarded(dir.Open(url))
+	d, err := dir.Open(url)
+	if err != nil {
+		return nil, err
+	}
+	if _, local := d.FileSystem(); !local {
+		if err := proveDir(ctx, d.Path(), unsafe); err != nil {
+			d.Close()
+			return nil, err
+		}
+	}
+	return guarded(d, nil)
 }
 
 // Existing opens the store at url only to read it: where there is none, it answers fs.ErrNotExist and creates

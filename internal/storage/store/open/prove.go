@@ -22,8 +22,11 @@ func Broken(s store.Store) []store.Promise {
 	return nil
 }
 
-// Prove checks a store by its address, the whole or the short form (bucket.Prove). A directory that is not there is created.
+// Prove checks a store by its address or path, the whole or the short form (bucket.Prove, ProveDir).
 func Prove(ctx context.Context, url string, whole bool) ([]store.Promise, error) {
+	if !store.HasScheme(url) {
+		return ProveDir(ctx, url, whole)
+	}
 	b, err := inBucket(ctx, url)
 	if err != nil {
 		return nil, err
@@ -62,12 +65,33 @@ func prove(ctx context.Context, b *bucket.Bucket, url string, unsafe bool) error
 	return err
 }
 
+// proveDir is prove for a directory that other hosts may have mounted.
+func proveDir(ctx context.Context, path string, unsafe bool) error {
+	if remembered(path) {
+		return nil
+	}
+	promises, err := ProveDir(ctx, path, false)
+	if err != nil {
+		return err
+	}
+	remember(path, promises)
+	if err := store.Refuse(path, promises); err != nil && !unsafe {
+		return err
+	}
+	return nil
+}
+
 // mark is the file whose time says when this host has checked a bucket, "" where the host keeps nothing.
 func mark(url string) string {
 	root, err := fingerprints.CacheDir()
-	at, addressErr := bucket.ParseAddress(url)
-	if err != nil || addressErr != nil {
+	if err != nil {
 		return ""
+	}
+	at := bucket.Address{Bucket: url} // a path
+	if store.HasScheme(url) {
+		if at, err = bucket.ParseAddress(url); err != nil {
+			return ""
+		}
 	}
 	id := sha256.New()
 	for _, part := range []string{at.Scheme, at.Bucket, os.Getenv("AWS_ENDPOINT_URL_S3"), os.Getenv("AWS_ENDPOINT_URL"),

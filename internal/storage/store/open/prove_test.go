@@ -2,6 +2,7 @@ package open
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -90,6 +91,35 @@ func TestProve(t *testing.T) {
 		if n := left(t, url); n != 0 {
 			t.Errorf("%s: %d objects stay", url, n)
 		}
+	}
+}
+
+// TestProveDir: a directory is checked without a trace, and what a killed check has left goes with it.
+func TestProveDir(t *testing.T) {
+	at := t.TempDir()
+	old := filepath.Join(at, checkFolder+"old")
+	if err := os.Mkdir(old, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	yesterday := time.Now().Add(-24 * time.Hour)
+	if err := os.Chtimes(old, yesterday, yesterday); err != nil {
+		t.Fatal(err)
+	}
+	for _, whole := range []bool{false, true} {
+		began := time.Now()
+		promises, err := Prove(t.Context(), filepath.Join(at, "not", "there"), whole)
+		if err != nil || len(promises) < 6 || whole && len(promises) < 8 {
+			t.Errorf("whole %v: %v, %+v", whole, err, promises)
+		}
+		for _, p := range promises {
+			if p.State == store.Broken {
+				t.Errorf("%+v", p)
+			}
+		}
+		t.Logf("whole %v: %d promises in %v", whole, len(promises), time.Since(began).Round(time.Millisecond))
+	}
+	if left, err := os.ReadDir(at); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
 
