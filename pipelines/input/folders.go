@@ -77,6 +77,7 @@ func openFolder(root string, n *notes) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	names = read.WithoutOutputs(names)
 	folders, tables := sortFiles(names)
 	if len(folders) == 0 && len(tables) == 0 {
 		if found, err := read.Tables(root); err != nil || len(found) > 0 {

@@ -11,14 +11,16 @@ import (
 )
 
 // Tables returns the tables in a folder and below: the parquet files, and without one the csv files or the files of JSON lines.
-// Files and folders whose names begin with a dot or an underscore are none, as in Spark. At most MaxFiles are listed.
+// Files and folders whose names begin with a dot or an underscore are none, as in Spark, and neither are the files of outputs of
+// jobs, such as that of the job at hand. At most MaxFiles are listed.
 func Tables(folder string) ([]string, error) {
 	names, err := source.List(context.Background(), folder, MaxFiles)
 	if err != nil {
 		return nil, err
 	}
 	root := strings.TrimSuffix(folder, "/") + "/"
-	if slices.Contains(names, "summary.json") && slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, "tables/") }) {
+	outputs := outputsAmong(names)
+	if outputs[""] {
 		return nil, document.NewError(document.Position{File: folder}, "this is the output of a job, with several tables").
 			WithFix("name one of them: %stables/latents, for instance", root)
 	}
@@ -26,7 +28,7 @@ func Tables(folder string) ([]string, error) {
 		var found []string
 		for _, name := range names {
 			marked := slices.ContainsFunc(strings.Split(name, "/"), func(part string) bool { return part[0] == '.' || part[0] == '_' })
-			if !marked && textFormat(path.Base(name)) == format {
+			if !marked && textFormat(path.Base(name)) == format && !within(outputs, name) {
 				found = append(found, root+name)
 			}
 		}
@@ -35,6 +37,38 @@ func Tables(folder string) ([]string, error) {
 		}
 	}
 	return nil, nil
+}
+
+// outputsAmong returns the folders that are outputs of jobs, each with a slash at its end: they have a ledger and the job's file.
+func outputsAmong(names []string) map[string]bool {
+	jobs, outputs := map[string]bool{}, map[string]bool{}
+	for _, name := range names {
+		if folder, base := path.Split(name); base == "job.json" {
+			jobs[folder] = true
+		}
+	}
+	for _, name := range names {
+		if at := strings.LastIndex("/"+name, "/ledger/"); at >= 0 && jobs[name[:at]] {
+			outputs[name[:at]] = true
+		}
+	}
+	return outputs
+}
+
+// within reports whether a file lies in one of the folders.
+func within(folders map[string]bool, name string) bool {
+	for i := range name {
+		if name[i] == '/' && folders[name[:i+1]] {
+			return true
+		}
+	}
+	return false
+}
+
+// WithoutOutputs leaves out the files of outputs of jobs below a folder. An output that is the folder itself stays.
+func WithoutOutputs(names []string) []string {
+	outputs := outputsAmong(names)
+	return slices.DeleteFunc(names, func(name string) bool { return within(outputs, name) })
 }
 
 // ExpandTables is Expand, with the tables of a folder in the place of the folder.

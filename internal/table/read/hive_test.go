@@ -72,7 +72,12 @@ func TestHivePartitions(t *testing.T) {
 func TestFolders(t *testing.T) {
 	root := t.TempDir()
 	under(t, root, "none/a.mp4", "")
-	under(t, root, "out/summary.json", "")
+	under(t, root, "out/job.json", "")
+	under(t, root, "out/ledger/00000", "")
+	under(t, root, "data/a.csv", "prompt\na\n")
+	under(t, root, "data/more/out/job.json", "")
+	under(t, root, "data/more/out/ledger/00000", "")
+	under(t, root, "data/more/out/tables/latents/00000.parquet", "")
 	under(t, root, "out/tables/latents/00000.parquet", "")
 	under(t, root, "lines/a.jsonl", `{"prompt": "a"}`)
 	for folder, want := range map[string]string{"none": "holds no parquet, csv or jsonl file", "out": "several tables"} {
@@ -81,6 +86,7 @@ func TestFolders(t *testing.T) {
 		}
 	}
 	expect(t, readAll(t, filepath.Join(root, "lines"), Options{}), `a.jsonl:1 "a"`)
+	expect(t, readAll(t, filepath.Join(root, "data"), Options{}), `a.csv:2 "a"`)
 }
 
 // TestPairs: a list of media and a list of captions are a table; they have the same number of lines.
