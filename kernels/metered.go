@@ -48,8 +48,8 @@ func (m *Metered) Usage() Usage {
 	return m.usage
 }
 
-// begin counts a call and starts its time.
-func (m *Metered) begin(op Op, flop float64, bytes int64) time.Time {
+// start counts a call and starts its time.
+func (m *Metered) start(op Op, flop float64, bytes int64) time.Time {
 	m.mu.Lock()
 	c := &m.usage[op]
 	c.Calls++
@@ -80,14 +80,14 @@ func (m *Metered) spent(op Op, d time.Duration) {
 
 // Upload is counted as a transfer.
 func (m *Metered) Upload(dst Tensor, src []float32) {
-	t := m.begin(OpTransfer, 0, moved(dst))
+	t := m.start(OpTransfer, 0, moved(dst))
 	m.Backend.Upload(dst, src)
 	m.finish(OpTransfer, t)
 }
 
 // Download is counted as a transfer.
 func (m *Metered) Download(dst []float32, src Tensor) error {
-	t := m.begin(OpTransfer, 0, moved(src))
+	t := m.start(OpTransfer, 0, moved(src))
 	err := m.Backend.Download(dst, src)
 	m.finish(OpTransfer, t)
 	return err
@@ -95,14 +95,14 @@ func (m *Metered) Download(dst []float32, src Tensor) error {
 
 // Copy is counted as a copy.
 func (m *Metered) Copy(dst, src Tensor) {
-	t := m.begin(OpCopy, 0, moved(dst, src))
+	t := m.start(OpCopy, 0, moved(dst, src))
 	m.Backend.Copy(dst, src)
 	m.finish(OpCopy, t)
 }
 
 // Gather is counted as a copy.
 func (m *Metered) Gather(dst, table Tensor, ids []int32) {
-	t := m.begin(OpCopy, 0, 2*moved(dst))
+	t := m.start(OpCopy, 0, 2*moved(dst))
 	m.Backend.Gather(dst, table, ids)
 	m.finish(OpCopy, t)
 }
@@ -110,7 +110,7 @@ func (m *Metered) Gather(dst, table Tensor, ids []int32) {
 // Linear counts x (..., K) times w (N, K).
 func (m *Metered) Linear(dst, x, w Tensor, ep Epilogue) {
 	flop := 2 * float64(dst.Len()) * float64(fromEnd(x, 1))
-	t := m.begin(OpLinear, flop, moved(dst, x, w, ep.Gate, ep.Residual, ep.Onto))
+	t := m.start(OpLinear, flop, moved(dst, x, w, ep.Gate, ep.Residual, ep.Onto))
 	m.Backend.Linear(dst, x, w, ep)
 	m.finish(OpLinear, t)
 }
@@ -124,35 +124,35 @@ func (m *Metered) Attention(dst, q, k, v Tensor, spec AttentionSpec) {
 			keys += float64(n) / float64(len(spec.KeyLens))
 		}
 	}
-	t := m.begin(OpAttention, 4*float64(q.Len())*keys, moved(dst, q, k, v, spec.Bias))
+	t := m.start(OpAttention, 4*float64(q.Len())*keys, moved(dst, q, k, v, spec.Bias))
 	m.Backend.Attention(dst, q, k, v, spec)
 	m.finish(OpAttention, t)
 }
 
 // Norm counts bytes.
 func (m *Metered) Norm(dst, x Tensor, spec NormSpec) {
-	t := m.begin(OpNorm, 0, moved(dst, x, spec.Scale, spec.Shift, spec.Cos, spec.Sin))
+	t := m.start(OpNorm, 0, moved(dst, x, spec.Scale, spec.Shift, spec.Cos, spec.Sin))
 	m.Backend.Norm(dst, x, spec)
 	m.finish(OpNorm, t)
 }
 
 // Rope counts bytes.
 func (m *Metered) Rope(dst, x, cos, sin Tensor) {
-	t := m.begin(OpRope, 0, moved(dst, x, cos, sin))
+	t := m.start(OpRope, 0, moved(dst, x, cos, sin))
 	m.Backend.Rope(dst, x, cos, sin)
 	m.finish(OpRope, t)
 }
 
 // Unary is counted as elementwise.
 func (m *Metered) Unary(dst, x Tensor, op UnaryOp) {
-	t := m.begin(OpElementwise, 0, moved(dst, x))
+	t := m.start(OpElementwise, 0, moved(dst, x))
 	m.Backend.Unary(dst, x, op)
 	m.finish(OpElementwise, t)
 }
 
 // Binary is counted as elementwise.
 func (m *Metered) Binary(dst, a, b Tensor, op BinaryOp) {
-	t := m.begin(OpElementwise, 0, moved(dst, a, b))
+	t := m.start(OpElementwise, 0, moved(dst, a, b))
 	m.Backend.Binary(dst, a, b, op)
 	m.finish(OpElementwise, t)
 }
@@ -160,7 +160,7 @@ func (m *Metered) Binary(dst, a, b Tensor, op BinaryOp) {
 // Conv counts dst (..., Cout) times the taps and channels of w (Cout, Cin, taps...).
 func (m *Metered) Conv(dst, x, w Tensor, spec ConvSpec) {
 	flop := 2 * float64(dst.Len()) * float64(w.Len()/max(1, fromEnd(w, len(w.Shape))))
-	t := m.begin(OpConv, flop, moved(dst, x, w, spec.Residual))
+	t := m.start(OpConv, flop, moved(dst, x, w, spec.Residual))
 	m.Backend.Conv(dst, x, w, spec)
 	m.finish(OpConv, t)
 }

@@ -50,7 +50,7 @@ func Together(ctx context.Context, ranks []Transport, grace time.Duration,
 	for i, tr := range ranks {
 		all.Go(func() {
 			err := guarded(ctx, i, tr, f)
-			if t.end(tr.Rank(), err) {
+			if t.finish(tr.Rank(), err) {
 				cancel(err)
 				for _, other := range ranks {
 					other.Abort(err)
@@ -88,8 +88,8 @@ type together struct {
 	failed  chan struct{} // closed with the first error
 }
 
-// end notes that a rank has ended and reports whether its error is the first.
-func (t *together) end(rank int, err error) bool {
+// finish notes that a rank has ended and reports whether its error is the first.
+func (t *together) finish(rank int, err error) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.running, rank)

@@ -55,7 +55,7 @@ func pauseSpec(d time.Duration) stages.Spec {
 
 // ledgerResults reads what the ledger of an output says of every key that counts.
 func ledgerResults(out string) ([]schemas.Result, error) {
-	d, err := dir.Look(out)
+	d, err := dir.OpenExisting(out)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -156,7 +156,7 @@ func clipsChild(t *testing.T, at, to string) {
 		r := j.mustRun(t)
 		got.Rows, got.Done = r.Totals.Rows, r.Totals.Done
 	} else {
-		s, err := dir.Look(filepath.Join(at, "out"))
+		s, err := dir.OpenExisting(filepath.Join(at, "out"))
 		must(t, err)
 		ones := make([]float64, 16)
 		for i := range ones {

@@ -130,7 +130,7 @@ func writeMillion(t *testing.T, path string, n int) {
 // countRows adds up the rows that the files of a table say they have.
 func countRows(t *testing.T, out, name string) (n int64) {
 	t.Helper()
-	d, err := dir.Look(out)
+	d, err := dir.OpenExisting(out)
 	if err != nil {
 		t.Fatal(err)
 	}

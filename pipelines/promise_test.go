@@ -211,6 +211,6 @@ func (j job) onDisk(trace func(dir.Call) error) job {
 			return d, nil
 		}
 	}
-	j.opts.OutputIn(open(dir.Open), open(dir.Look))
+	j.opts.OutputIn(open(dir.Open), open(dir.OpenExisting))
 	return j
 }

@@ -260,7 +260,7 @@ func (j *Job) begin(ctx context.Context) error {
 	if err := j.engine.Store.Remove(ctx, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := j.report.Witness.Begin(ctx, j.engine.Store, j.report.Part); err != nil {
+	if err := j.report.Witness.Invalidate(ctx, j.engine.Store, j.report.Part); err != nil {
 		return err
 	}
 	return j.report.Replace(ctx, jobfile.Name, j.Opts.Start.Write)

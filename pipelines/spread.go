@@ -101,8 +101,8 @@ func (j *Job) distribute(ctx context.Context, plan Plan, names []string) error {
 	if ctx.Err() != nil {
 		return err
 	}
-	o.Look(ctx) // what came last, and why it ended
-	o.Ended(ctx)
+	o.Poll(ctx) // what came last, and why it ended
+	o.RecordEnd(ctx)
 	if why := context.Cause(ended); why != nil {
 		err = why
 	}

@@ -99,7 +99,7 @@ func (j *Job) end(ctx context.Context, r Result, err error) {
 		state = runfiles.Stopped
 	}
 	j.ended.Store(&state)
-	j.recorder.Load().End(err)
+	j.recorder.Load().Stop(err)
 }
 
 // passOver tells the board of rows that a run without work does not read.

@@ -77,8 +77,8 @@ func (c *client) unreachable(err error) error {
 	return err
 }
 
-// look asks the server whether it is one.
-func (c *client) look(ctx context.Context) error {
+// checkServer asks the server whether it is one.
+func (c *client) checkServer(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
 	_, err := c.jobs.GetJobs(ctx, &jobpb.GetJobsRequest{}, grpc.WaitForReady(true))
@@ -94,7 +94,7 @@ func (c *client) submit(ctx context.Context, name string, p *pipepb.Pipeline, op
 	if err != nil {
 		return "", fmt.Errorf("options of the engine: %w", err)
 	}
-	if err := c.look(ctx); err != nil {
+	if err := c.checkServer(ctx); err != nil {
 		return "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, submitTime)

@@ -270,7 +270,7 @@ func TestNobodyThere(t *testing.T) {
 	defer c.close()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if err := c.look(ctx); fault.ExitCode(err) != fault.ExitTryAgain || !strings.Contains(err.Error(), "127.0.0.1:1") {
+	if err := c.checkServer(ctx); fault.ExitCode(err) != fault.ExitTryAgain || !strings.Contains(err.Error(), "127.0.0.1:1") {
 		t.Errorf("%v", err)
 	}
 }

@@ -41,7 +41,7 @@ func checkDataflow(cfg *config.Config) error {
 		case !known:
 			return cfg.Errorf("runner.options."+name, "runner dataflow knows no option %q", name).
 				WithFix("it knows %s", strings.Join(optionNames(), ", "))
-		case !o.form.holds(value):
+		case !o.form.matches(value):
 			return cfg.Errorf("runner.options."+name, "runner.options.%s is %v, no %s", name, value, o.form)
 		}
 	}

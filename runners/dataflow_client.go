@@ -108,8 +108,8 @@ func refusal(err error) error {
 	return fault.Usage(err)
 }
 
-// ask makes a request, again while it fails with what may pass.
-func (c *dataflow) ask(ctx context.Context, method, path string, in, out any) (err error) {
+// request makes a request, again while it fails with what may pass.
+func (c *dataflow) request(ctx context.Context, method, path string, in, out any) (err error) {
 	for try := range dataflowTries {
 		if err = c.once(ctx, method, path, in, out); err == nil || fault.ExitCode(err) != fault.ExitTryAgain {
 			return err
@@ -126,7 +126,7 @@ func (c *dataflow) ask(ctx context.Context, method, path string, in, out any) (e
 // create starts a job. It carries an id of its own, so that a repeated request starts no second one.
 func (c *dataflow) create(ctx context.Context, job object) (id string, err error) {
 	var created struct{ ID string }
-	if err := c.ask(ctx, http.MethodPost, "", job, &created); err != nil {
+	if err := c.request(ctx, http.MethodPost, "", job, &created); err != nil {
 		return "", fmt.Errorf("create the job: %w", err)
 	}
 	if created.ID == "" {
@@ -138,7 +138,7 @@ func (c *dataflow) create(ctx context.Context, job object) (id string, err error
 // state returns the state of a job.
 func (c *dataflow) state(ctx context.Context, id string) (jobpb.JobState_Enum, error) {
 	var job struct{ CurrentState string }
-	if err := c.ask(ctx, http.MethodGet, "/"+url.PathEscape(id), nil, &job); err != nil {
+	if err := c.request(ctx, http.MethodGet, "/"+url.PathEscape(id), nil, &job); err != nil {
 		return jobpb.JobState_UNSPECIFIED, err
 	}
 	// The names of Beam's states are Dataflow's.
@@ -192,7 +192,7 @@ func (c *dataflow) why(ctx context.Context, id string) *failure {
 			NextPageToken string
 		}
 		query := url.Values{"minimumImportance": {"JOB_MESSAGE_ERROR"}, "pageToken": {page}}
-		if c.ask(ctx, http.MethodGet, "/"+url.PathEscape(id)+"/messages?"+query.Encode(), nil, &messages) != nil {
+		if c.request(ctx, http.MethodGet, "/"+url.PathEscape(id)+"/messages?"+query.Encode(), nil, &messages) != nil {
 			break // the state says enough
 		}
 		for _, m := range messages.JobMessages {
@@ -210,5 +210,5 @@ func (c *dataflow) cancel(ctx context.Context, id string) error {
 	ctx, end := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
 	defer end()
 	var job struct{}
-	return c.ask(ctx, http.MethodPut, "/"+url.PathEscape(id), object{"requestedState": "JOB_STATE_CANCELLED"}, &job)
+	return c.request(ctx, http.MethodPut, "/"+url.PathEscape(id), object{"requestedState": "JOB_STATE_CANCELLED"}, &job)
 }

@@ -25,8 +25,8 @@ const (
 	aMap    form = "map of texts"
 )
 
-// holds reports whether a value of the YAML has the form.
-func (f form) holds(v any) bool {
+// matches reports whether a value of the YAML has the form.
+func (f form) matches(v any) bool {
 	text := func(v any) bool { _, is := v.(string); return is }
 	switch v := v.(type) {
 	case string:

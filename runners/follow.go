@@ -110,12 +110,12 @@ func (s Submitted) Cancel(ctx context.Context) error {
 // cancelPause is the time between two looks at a job that was cancelled.
 const cancelPause = 500 * time.Millisecond
 
-// Look asks whether a job server answers at the endpoint of a runner.
-func Look(ctx context.Context, r config.Runner) error {
+// CheckServer asks whether a job server answers at the endpoint of a runner.
+func CheckServer(ctx context.Context, r config.Runner) error {
 	c, err := dial(Endpoint(r))
 	if err != nil {
 		return err
 	}
 	defer c.close()
-	return c.look(ctx)
+	return c.checkServer(ctx)
 }

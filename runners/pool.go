@@ -81,7 +81,7 @@ func (p *WorkerPool) StartWorker(_ context.Context, r *fnpb.StartWorkerRequest) 
 	ctx, cancel := context.WithCancel(grpcx.WriteWorkerID(p.root, w.id))
 	p.workers[w] = cancel
 	go func() {
-		defer p.forget(w)
+		defer p.remove(w)
 		err := serveEngine(ctx, logging.GetUrl(), w.control, r.GetProvisionEndpoint().GetUrl())
 		if err != nil && !errors.Is(err, context.Canceled) && ctx.Err() == nil {
 			slog.Debug("a worker has ended", "worker", w.id, "error", err)
@@ -107,7 +107,7 @@ func (p *WorkerPool) StopWorker(_ context.Context, r *fnpb.StopWorkerRequest) (*
 	return &fnpb.StopWorkerResponse{}, nil
 }
 
-func (p *WorkerPool) forget(w poolWorker) {
+func (p *WorkerPool) remove(w poolWorker) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if end := p.workers[w]; end != nil {

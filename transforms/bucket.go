@@ -40,7 +40,7 @@ func (f *BucketFn) StartBundle(ctx context.Context, _ func(*stages.Batch)) error
 
 // ProcessElement puts e into its bucket and emits the batch when it is full.
 func (f *BucketFn) ProcessElement(_ context.Context, e *stages.Element, emit func(*stages.Batch)) error {
-	f.buckets.Put(e, emit)
+	f.buckets.Add(e, emit)
 	return told(f.engine, f.buckets.Err())
 }
 

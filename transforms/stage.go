@@ -35,7 +35,7 @@ func (f *StageFn) StartBundle(ctx context.Context, _ func(*stages.Batch)) {
 
 // ProcessElement starts the batch and emits what has finished.
 func (f *StageFn) ProcessElement(_ context.Context, b *stages.Batch, emit func(*stages.Batch)) error {
-	return told(f.engine, f.station.Put(b, emit))
+	return told(f.engine, f.station.Submit(b, emit))
 }
 
 // FinishBundle waits for what is in flight and emits it.

@@ -59,15 +59,15 @@ func run(ctx context.Context) error {
 		return err
 	}
 	for _, p := range pictures {
-		if err := p.take(ctx, folder); err != nil {
+		if err := p.capture(ctx, folder); err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
 	}
 	return terminal(ctx, folder)
 }
 
-// take writes docs/pictures/NAME.webp.
-func (p picture) take(ctx context.Context, folder string) error {
+// capture writes docs/pictures/NAME.webp.
+func (p picture) capture(ctx context.Context, folder string) error {
 	page := p.page
 	if found, err := filepath.Glob(filepath.Join(folder, page)); err == nil && len(found) == 1 {
 		page = filepath.ToSlash(found[0][len(folder)+1:])

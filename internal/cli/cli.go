@@ -89,7 +89,7 @@ func execute(ctx context.Context, specs []stages.Spec, args []string, stdout, st
 	if err == nil {
 		return fault.ExitDone
 	}
-	sayError(stderr, err)
+	printError(stderr, err)
 	if !begun { // cobra refused the command line
 		if cmd == root {
 			fmt.Fprintln(stderr, "  fix: latentbeam --help lists the commands")

@@ -34,7 +34,7 @@ func doctorCommand() *cobra.Command {
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if endpoint != "" {
-				return lookAt(cmd, endpoint)
+				return inspectServer(cmd, endpoint)
 			}
 			dir := "."
 			if len(args) > 0 {
@@ -96,12 +96,12 @@ func proveStore(cmd *cobra.Command, url string, asJSON bool) error {
 	return nil
 }
 
-// lookAt asks whether a job server answers at an endpoint.
-func lookAt(cmd *cobra.Command, endpoint string) error {
+// inspectServer asks whether a job server answers at an endpoint.
+func inspectServer(cmd *cobra.Command, endpoint string) error {
 	if _, _, err := net.SplitHostPort(endpoint); err != nil {
 		return fault.Usage(fmt.Errorf("--endpoint is %q: write host:port, such as localhost:8099", endpoint))
 	}
-	if err := runners.Look(cmd.Context(), config.Runner{Endpoint: endpoint}); err != nil {
+	if err := runners.CheckServer(cmd.Context(), config.Runner{Endpoint: endpoint}); err != nil {
 		return err
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "a job server answers at %s\n", endpoint)

@@ -41,7 +41,7 @@ func explainCommand(specs []stages.Spec) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			all, err := askJob(cmd, start, here, args[1], specs)
+			all, err := explainRow(cmd, start, here, args[1], specs)
 			if err != nil {
 				return err
 			}
@@ -64,8 +64,8 @@ func explainCommand(specs []stages.Spec) *cobra.Command {
 	return cmd
 }
 
-// askJob opens the job without its devices and asks it.
-func askJob(cmd *cobra.Command, start jobfile.Start, here, id string, specs []stages.Spec) ([]explain.Answer, error) {
+// explainRow opens the job without its devices and asks it.
+func explainRow(cmd *cobra.Command, start jobfile.Start, here, id string, specs []stages.Spec) ([]explain.Answer, error) {
 	job, done, err := peek(cmd, start, pipelines.Options{Specs: specs, Limit: start.Limit, Look: true, AllowEmpty: true}, here)
 	if err != nil {
 		return nil, err

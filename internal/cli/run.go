@@ -149,7 +149,7 @@ func runJob(cmd *cobra.Command, start jobfile.Start, how jobRun) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { w.end(err) }()
+	defer func() { w.stop(err) }()
 	if how.share.count > 1 && how.share.notice() == "" {
 		fmt.Fprintf(w.notices, "shard %v\n", how.share)
 	}

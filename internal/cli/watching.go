@@ -120,7 +120,7 @@ func (f watchFlags) watch(cmd *cobra.Command, o logs.Options, job *pipelines.Job
 	w = &watching{flags: f, options: o, out: cmd.OutOrStdout(), notices: cmd.ErrOrStderr(), job: job}
 	defer func() {
 		if err != nil {
-			w.end(err)
+			w.stop(err)
 			w = nil
 		}
 	}()
@@ -210,7 +210,7 @@ func (w *watching) start(plan pipelines.Plan) {
 	if w.options.JSON {
 		slog.Info("plan", "rows", plan.Rows, "to_do", plan.New, "done_before", plan.Done, "failed_before_or_unusable", plan.Failed)
 		if plan.New > 0 {
-			w.show = progress.Tell(w.job.Facts, tellFacts)
+			w.show = progress.Log(w.job.Facts, logFacts)
 		}
 		return
 	}
@@ -221,8 +221,8 @@ func (w *watching) start(plan pipelines.Plan) {
 	}
 }
 
-// tellFacts makes progress a record.
-func tellFacts(f runfiles.Facts) {
+// logFacts makes progress a record.
+func logFacts(f runfiles.Facts) {
 	settled, total := progress.Settled(f)
 	slog.Info("progress", "rows_settled", settled, "rows_total", total, "rows_failed", f.Rows.Failed+f.Rows.Bad, "eta_s", f.ETA,
 		"state", f.State)
@@ -231,8 +231,8 @@ func tellFacts(f runfiles.Facts) {
 // stopShowing ends the display of progress.
 func (w *watching) stopShowing() { w.show.Stop() }
 
-// end ends everything that tells of the run, which err has ended.
-func (w *watching) end(err error) {
+// stop ends everything that tells of the run, which err has ended.
+func (w *watching) stop(err error) {
 	w.stopShowing()
 	for i := len(w.ends) - 1; i >= 0; i-- {
 		w.ends[i](err)
@@ -240,8 +240,8 @@ func (w *watching) end(err error) {
 	w.ends = nil
 }
 
-// sayError prints the error that ends the program.
-func sayError(stderr io.Writer, err error) {
+// printError prints the error that ends the program.
+func printError(stderr io.Writer, err error) {
 	if jsonErrors == nil {
 		fmt.Fprintln(stderr, "latentbeam:", err)
 		return

@@ -94,8 +94,8 @@ func (d *door) admit(g *guest) bool {
 	return true
 }
 
-// leave takes a connection out that has proved itself or given up.
-func (d *door) leave(g *guest) {
+// remove takes a connection out that has proved itself or given up.
+func (d *door) remove(g *guest) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if i := slices.Index(d.guests, g); i >= 0 {

@@ -82,7 +82,7 @@ func TestDoor(t *testing.T) {
 	d.patience = 0
 	come("c2", "c", false) // a has most
 	check("a3", "b1", "c2")
-	d.leave(guests["b1"])
-	d.leave(guests["b1"])
+	d.remove(guests["b1"])
+	d.remove(guests["b1"])
 	check("a3", "c2")
 }

@@ -40,8 +40,8 @@ func (p *peer) left(err error) *frame {
 	return nil
 }
 
-// leave leaves the last frame for a rank of this process, and reports whether it is one.
-func (p *peer) leave(f *frame) bool {
+// deliver leaves the last frame for a rank of this process, and reports whether it is one.
+func (p *peer) deliver(f *frame) bool {
 	in, ok := p.Conn.(*inside)
 	if ok {
 		in.said.CompareAndSwap(nil, f)

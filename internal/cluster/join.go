@@ -80,7 +80,7 @@ type joining struct {
 	conns map[rankPair]net.Conn // From is a rank of this process
 }
 
-func (j *joining) keep(from, to int, c net.Conn) {
+func (j *joining) retain(from, to int, c net.Conn) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.conns[rankPair{j.table.Group, from, to}] = c
@@ -90,20 +90,20 @@ func (j *joining) keep(from, to int, c net.Conn) {
 func (j *joining) pair(ctx context.Context, r, other int) error {
 	if slices.Contains(j.mine, other) {
 		a, b := pipe()
-		j.keep(r, other, a)
-		j.keep(other, r, b)
+		j.retain(r, other, a)
+		j.retain(other, r, b)
 		return nil
 	}
-	c, err := j.reach(ctx, r, other)
+	c, err := j.connect(ctx, r, other)
 	if err != nil {
 		return err
 	}
-	j.keep(r, other, c)
+	j.retain(r, other, c)
 	return nil
 }
 
-// reach calls a higher rank and waits for a lower one.
-func (j *joining) reach(ctx context.Context, r, other int) (net.Conn, error) {
+// connect calls a higher rank and waits for a lower one.
+func (j *joining) connect(ctx context.Context, r, other int) (net.Conn, error) {
 	if r < other {
 		if j.table.Hosts[other] == "" {
 			return nil, errors.New("its process does not listen: it must have the lowest ranks")
@@ -121,7 +121,7 @@ func (j *joining) reach(ctx context.Context, r, other int) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer j.node.meetings.leave(s)
+	defer j.node.meetings.withdraw(s)
 	select {
 	case c := <-m.conn:
 		return c, nil

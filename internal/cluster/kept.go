@@ -35,9 +35,9 @@ func (l *links) has(device string, dev kernels.Linker, rank, size int) string {
 	return ""
 }
 
-// take returns the device's idle link with this label. Any other that it has is given up: there is going to be a new
+// acquire returns the device's idle link with this label. Any other that it has is given up: there is going to be a new
 // one.
-func (l *links) take(device, label string) *kept {
+func (l *links) acquire(device, label string) *kept {
 	l.mu.Lock()
 	k := l.idle[device]
 	delete(l.idle, device)
@@ -49,8 +49,8 @@ func (l *links) take(device, label string) *kept {
 	return k
 }
 
-// keep puts a link by for the next group.
-func (l *links) keep(k *kept) {
+// release puts a link by for the next group.
+func (l *links) release(k *kept) {
 	l.mu.Lock()
 	old, ended := l.idle[k.device], l.ended
 	if !ended {
@@ -68,8 +68,8 @@ func (l *links) keep(k *kept) {
 	}
 }
 
-// end gives up all idle links.
-func (l *links) end() {
+// close gives up all idle links.
+func (l *links) close() {
 	l.mu.Lock()
 	idle := l.idle
 	l.idle, l.ended = nil, true

@@ -59,7 +59,7 @@ func (n *Node) link(ctx context.Context, m *mesh, be kernels.Backend) (kernels.T
 		n.links.missed(why)
 		return m, nil
 	}
-	k := n.links.take(be.Device(), mine.Kept)
+	k := n.links.acquire(be.Device(), mine.Kept)
 	if k != nil && slices.ContainsFunc(offers, func(o offer) bool { return o.Kept != k.label }) {
 		k.link.Close() // it needs memory, and one of the others is gone or in another group
 		k = nil
@@ -161,7 +161,7 @@ func (m *mesh) enter(ctx context.Context, dev kernels.Linker, id []byte, patienc
 	if failure != nil {
 		mine = offer{Why: failure.Error(), Follows: errors.Is(failure, errOther)}
 	}
-	err = m.tell(ctx, mine)
+	err = m.sendOffers(ctx, mine)
 	offers, lost := heard()
 	if err = errors.Join(err, lost); err == nil {
 		offers[m.rank] = mine
@@ -176,7 +176,7 @@ func (m *mesh) enter(ctx context.Context, dev kernels.Linker, id []byte, patienc
 // swap sends this rank's offer to all others and returns the offers of all ranks.
 func (m *mesh) swap(ctx context.Context, mine offer) ([]offer, error) {
 	heard := m.hear(ctx, func(offer, error) {})
-	err := m.tell(ctx, mine)
+	err := m.sendOffers(ctx, mine)
 	offers, lost := heard()
 	if err = errors.Join(err, lost); err != nil {
 		return nil, err
@@ -208,8 +208,8 @@ func (m *mesh) hear(ctx context.Context, got func(offer, error)) (all func() ([]
 	}
 }
 
-// tell sends an offer to every other rank.
-func (m *mesh) tell(ctx context.Context, o offer) error {
+// sendOffers sends an offer to every other rank.
+func (m *mesh) sendOffers(ctx context.Context, o offer) error {
 	stop := context.AfterFunc(ctx, m.expire)
 	defer stop()
 	errs := make([]error, m.size)

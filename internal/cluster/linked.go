@@ -50,7 +50,7 @@ func (l *linked) listen(p *peer, from int, box *inbox) {
 		f, err := p.next()
 		switch {
 		case err != nil:
-			box.left = gone(from, err)
+			box.left = connectionLost(from, err)
 			box.lose(box.left)
 			return
 		case f.kind == byeFrame:
@@ -89,7 +89,7 @@ func (l *linked) Sub(ranks []int) (kernels.Transport, error) {
 // Exchange implements kernels.Transport.
 func (l *linked) Exchange(ctx context.Context, be kernels.Backend, tag kernels.Tag,
 	send, recv []kernels.Part) error {
-	if err := l.ended(); err != nil {
+	if err := l.stopped(); err != nil {
 		return err
 	}
 	within, leave := context.WithCancelCause(ctx)
@@ -110,7 +110,7 @@ func (l *linked) Exchange(ctx context.Context, be kernels.Backend, tag kernels.T
 		err = be.Wait()
 	}
 	if err != nil {
-		return l.end(fmt.Errorf("rank %d, %v: %w", l.rank, tag, err))
+		return l.stop(fmt.Errorf("rank %d, %v: %w", l.rank, tag, err))
 	}
 	return nil
 }
@@ -214,15 +214,15 @@ func (l *linked) writeBy(t time.Time) {
 
 // Close takes leave of the others. A link that has served its group well is kept for the next one.
 func (l *linked) Close() error {
-	if cause := l.ended(); cause != nil {
+	if cause := l.stopped(); cause != nil {
 		l.spoiled(cause) // maybe of an exchange that this rank was not in
 		l.kept.link.Close()
 	} else {
-		l.node.links.keep(l.kept)
+		l.node.links.release(l.kept)
 		l.writeBy(time.Now().Add(abortTime)) // who does not hear it finds out
 		f := frame{kind: byeFrame, from: uint32(l.ending.rank)}
 		for _, p := range l.peers {
-			if p != nil && !p.leave(&f) {
+			if p != nil && !p.deliver(&f) {
 				p.writing.Lock()
 				_, _ = p.Write(f.encode())
 				p.writing.Unlock()

@@ -55,11 +55,11 @@ func (l *links) missed(why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.facts.TCP++
-	l.say(why)
+	l.logOnce(why)
 }
 
-// say logs and keeps a reason, once.
-func (l *links) say(why string) {
+// logOnce logs and keeps a reason, once.
+func (l *links) logOnce(why string) {
 	if !slices.Contains(l.facts.Why, why) && len(l.facts.Why) < maxReasons {
 		l.facts.Why = append(l.facts.Why, why)
 		slog.Warn("devices exchange with those of other hosts over TCP, through host memory", "why", why)
@@ -71,7 +71,7 @@ func (l *links) failed(why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.avoid = time.Now().Add(avoidFor)
-	l.say(why)
+	l.logOnce(why)
 }
 
 // avoided reports whether no links are made now.

@@ -47,15 +47,15 @@ func (s *meetings) at(at rankPair) (meeting, error) {
 	return m, nil
 }
 
-func (s *meetings) leave(at rankPair) {
+func (s *meetings) withdraw(at rankPair) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.waiting, at)
 }
 
-// end ends the meetings of a group, those to come too. A caller has given up after waitingTime, so a group is
+// close ends the meetings of a group, those to come too. A caller has given up after waitingTime, so a group is
 // remembered for that long.
-func (s *meetings) end(group string) {
+func (s *meetings) close(group string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for at, m := range s.waiting {

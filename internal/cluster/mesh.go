@@ -87,15 +87,15 @@ func (e *ending) Abort(cause error) {
 	all.Wait()
 }
 
-// end ends the group with its first cause, which it returns.
-func (m *mesh) end(cause error) error {
+// stop ends the group with its first cause, which it returns.
+func (m *mesh) stop(cause error) error {
 	m.Abort(cause)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.cause
 }
 
-func (m *mesh) ended() error {
+func (m *mesh) stopped() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.cause
@@ -110,11 +110,11 @@ type outcome struct {
 
 func (m *mesh) Exchange(ctx context.Context, be kernels.Backend, tag kernels.Tag,
 	send, recv []kernels.Part) error {
-	if err := m.ended(); err != nil {
+	if err := m.stopped(); err != nil {
 		return err
 	}
 	if err := m.load(be, send, recv); err != nil {
-		return m.end(fmt.Errorf("rank %d, %v: %w", m.rank, tag, err))
+		return m.stop(fmt.Errorf("rank %d, %v: %w", m.rank, tag, err))
 	}
 	stop := context.AfterFunc(ctx, func() { m.halt(ctx, m.expire) })
 	defer stop()
@@ -140,15 +140,15 @@ func (m *mesh) Exchange(ctx context.Context, be kernels.Backend, tag kernels.Tag
 			m.Abort(fmt.Errorf("rank %d, %v: %w", m.rank, tag, r.err)) // wakes the other directions
 		}
 	}
-	if err := m.ended(); err != nil {
+	if err := m.stopped(); err != nil {
 		return err
 	}
 	if len(silent) > 0 {
-		return m.end(fmt.Errorf("rank %d, %v: ranks %v have not come: %w", m.rank, tag,
+		return m.stop(fmt.Errorf("rank %d, %v: ranks %v have not come: %w", m.rank, tag,
 			slices.Sorted(maps.Keys(silent)), context.Cause(ctx)))
 	}
 	if err := errors.Join(unsent, be.Wait()); err != nil {
-		return m.end(fmt.Errorf("rank %d, %v: %w", m.rank, tag, err))
+		return m.stop(fmt.Errorf("rank %d, %v: %w", m.rank, tag, err))
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func (n *Node) Close() error {
 		c.Close()
 	}
 	n.mu.Unlock()
-	n.links.end()
+	n.links.close()
 	if n.listener != nil {
 		n.listener.Close()
 	}
@@ -92,14 +92,14 @@ func (n *Node) serve(cert tls.Certificate) {
 			t.SetKeepAliveConfig(keepAlive)
 		}
 		g := door.enter(raw)
-		n.working.Go(func() { n.receive(g, cert, func() { door.leave(g) }) })
+		n.working.Go(func() { n.receive(g, cert, func() { door.remove(g) }) })
 	}
 }
 
 // receive takes one connection to where it is wanted; proved is called when it has shown that it knows the
 // token, or failed to.
 func (n *Node) receive(raw net.Conn, cert tls.Certificate, proved func()) {
-	if !n.hold(raw) {
+	if !n.retain(raw) {
 		proved()
 		return
 	}
@@ -114,8 +114,8 @@ func (n *Node) receive(raw net.Conn, cert tls.Certificate, proved func()) {
 	}
 }
 
-// hold notes a connection that Close has to end.
-func (n *Node) hold(c net.Conn) bool {
+// retain notes a connection that Close has to end.
+func (n *Node) retain(c net.Conn) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	select {
@@ -173,7 +173,7 @@ func (n *Node) place(c net.Conn, h hello) error {
 	case <-m.over:
 		return errors.New("the group has ended here")
 	case <-time.After(waitingTime):
-		n.meetings.leave(*h.Pair)
+		n.meetings.withdraw(*h.Pair)
 		return errors.New("the group was not joined here")
 	case <-n.closed:
 		return net.ErrClosed
@@ -181,7 +181,7 @@ func (n *Node) place(c net.Conn, h hello) error {
 }
 
 // Over says that this process will not join the group, or not again: those who wait for it here are told at once.
-func (n *Node) Over(t Table) { n.meetings.end(t.Group) }
+func (n *Node) Over(t Table) { n.meetings.close(t.Group) }
 
 // Accept waits for a call of another process.
 func (n *Node) Accept(ctx context.Context) (*Conn, error) {

@@ -25,7 +25,7 @@ type peer struct {
 
 // hangUp tells the peer why, after what is being sent to it, and closes the connection.
 func (p *peer) hangUp(rank int, cause error) {
-	if f := farewell(rank, cause); cause != net.ErrClosed && !p.leave(f) {
+	if f := farewell(rank, cause); cause != net.ErrClosed && !p.deliver(f) {
 		p.SetWriteDeadline(time.Now().Add(abortTime)) // what cannot be told will be found out
 		p.writing.Lock()
 		if !p.torn {
@@ -71,7 +71,7 @@ func (p *peer) write(kind byte, rank int, tag kernels.Tag, data []byte) error {
 func (p *peer) read(from, rank int, tag kernels.Tag) error {
 	f, err := p.next()
 	if err != nil {
-		return gone(from, err)
+		return connectionLost(from, err)
 	}
 	switch f.kind {
 	case abortFrame:
@@ -89,7 +89,7 @@ func (p *peer) read(from, rank int, tag kernels.Tag) error {
 		if f := p.left(err); f != nil && f.kind == abortFrame {
 			return gaveUp(from, f)
 		}
-		return gone(from, err)
+		return connectionLost(from, err)
 	}
 	return nil
 }
@@ -131,8 +131,8 @@ func (p *peer) check(f *frame, from, rank int, tag kernels.Tag) (size int, err e
 	return size, nil
 }
 
-// gone is the error of a connection that ended.
-func gone(rank int, err error) error {
+// connectionLost is the error of a connection that ended.
+func connectionLost(rank int, err error) error {
 	if isTimeout(err) {
 		return err
 	}

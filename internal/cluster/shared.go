@@ -128,7 +128,7 @@ func (s *shared) Exchange(ctx context.Context, be kernels.Backend, tag kernels.T
 		return err
 	}
 	if err := s.wait(ctx, r, r.all, tag); err != nil {
-		s.leave(r)
+		s.withdraw(r)
 		return err
 	}
 	if err = s.copy(be, r, recv); err != nil {
@@ -189,9 +189,9 @@ func (s *shared) wait(ctx context.Context, r *round, c <-chan struct{}, tag kern
 	}
 }
 
-// leave is called by a rank that gives up before the meeting. Where the meeting took place all the same,
+// withdraw is called by a rank that gives up before the meeting. Where the meeting took place all the same,
 // the others count on it, and may be reading its tensors.
-func (s *shared) leave(r *round) {
+func (s *shared) withdraw(r *round) {
 	s.hub.mu.Lock()
 	met := r.arrived == s.size // final: nobody posts after the end
 	s.hub.mu.Unlock()
@@ -227,13 +227,13 @@ func (s *shared) copy(be kernels.Backend, r *round, recv []kernels.Part) (err er
 			r.copying.Wait()
 		}
 	}()
-	err = s.take(be, r, recv)
+	err = s.receive(be, r, recv)
 	panics = false
 	return err
 }
 
-// take copies what this rank receives.
-func (s *shared) take(be kernels.Backend, r *round, recv []kernels.Part) error {
+// receive copies what this rank receives.
+func (s *shared) receive(be kernels.Backend, r *round, recv []kernels.Part) error {
 	at := make([]int, s.size) // how far in each peer's list
 	next := func(peer int) (kernels.Tensor, bool) {
 		list := r.posts[peer].send

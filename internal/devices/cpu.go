@@ -124,7 +124,7 @@ func (p *CPU) lease(ctx context.Context, choose func() []int) (*stages.Set, func
 		changed := p.changed
 		p.mu.Unlock()
 		if len(workers) > 0 {
-			return setOf(workers), func(ok bool) { p.giveBack(workers, ok) }, nil
+			return setOf(workers), func(ok bool) { p.release(workers, ok) }, nil
 		}
 		select {
 		case <-changed:
@@ -149,9 +149,9 @@ func setOf(workers []worker) *stages.Set {
 	return set
 }
 
-// giveBack returns workers to the pool; ok says whether the work on them went well. A rank that did not
+// release returns workers to the pool; ok says whether the work on them went well. A rank that did not
 // answer may still be at work on its old backend, which nobody uses again.
-func (p *CPU) giveBack(workers []worker, ok bool) {
+func (p *CPU) release(workers []worker, ok bool) {
 	for i, w := range workers {
 		if !ok || w.dev.Wait() != nil {
 			workers[i].dev = cpu.NewOf(p.class, w.threads)

@@ -95,7 +95,7 @@ func (f *Fleet) dial(ctx context.Context, addrs []string) (err error) {
 	}()
 	for _, addr := range addrs {
 		h := &host{addr: addr, first: len(f.speeds)}
-		reply, err := f.meet(ctx, h)
+		reply, err := f.handshake(ctx, h)
 		if err != nil {
 			return err
 		}
@@ -118,7 +118,7 @@ func (f *Fleet) follow(changed <-chan struct{}) {
 		case <-changed:
 			changed = f.local.Changed() // before anybody looks, so that nothing is missed
 			f.mu.Lock()
-			f.wake()
+			f.notifyWaiters()
 			f.mu.Unlock()
 		case <-f.end.Done():
 			return
@@ -126,8 +126,8 @@ func (f *Fleet) follow(changed <-chan struct{}) {
 	}
 }
 
-// meet asks a worker what it has, and whether its bytes would be those of this process.
-func (f *Fleet) meet(ctx context.Context, h *host) (Reply, error) {
+// handshake asks a worker what it has, and whether its bytes would be those of this process.
+func (f *Fleet) handshake(ctx context.Context, h *host) (Reply, error) {
 	f.mu.Lock()
 	rows := f.rows
 	f.mu.Unlock()
@@ -183,7 +183,7 @@ func (f *Fleet) Expect(ctx context.Context, rows json.RawMessage) {
 	hosts := slices.Clone(f.hosts)
 	f.mu.Unlock()
 	for _, h := range hosts {
-		reply, err := f.meet(ctx, h)
+		reply, err := f.handshake(ctx, h)
 		if err != nil {
 			slog.Warn("a worker does not take the rows of the job", "address", h.addr, "error", err)
 			continue
@@ -199,16 +199,16 @@ func (f *Fleet) Expect(ctx context.Context, rows json.RawMessage) {
 func (f *Fleet) Close() {
 	f.close()
 	f.asking.Wait()
-	f.leave()
+	f.notifyEnd()
 	f.node.Close()
 }
 
 // goodbye is how long the workers may take to hear that the job has ended.
 const goodbye = 2 * time.Second
 
-// leave tells each worker of the job that the job has ended. A worker that misses the message gives its memory back when
+// notifyEnd tells each worker of the job that the job has ended. A worker that misses the message gives its memory back when
 // another job wants the place.
-func (f *Fleet) leave() {
+func (f *Fleet) notifyEnd() {
 	ctx, cancel := context.WithTimeout(context.Background(), goodbye)
 	defer cancel()
 	var telling sync.WaitGroup

@@ -238,7 +238,7 @@ func TestLabels(t *testing.T) {
 		if got := f.Label(d); got != want {
 			t.Errorf("device %d is %q, want %q", d, got, want)
 		}
-		f.Note(d, "nothing is kept of it")
+		f.Record(d, "nothing is kept of it")
 	}
 	reply.Labels = reply.Labels[:1]
 	if err := reply.sound(); err == nil || !strings.Contains(err.Error(), "it names 1 of 2 devices") {

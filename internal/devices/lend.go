@@ -57,10 +57,10 @@ func (f *Fleet) lease(ctx context.Context, choose func() ([]int, error)) (*stage
 		if len(devices) > 0 {
 			set, release, err := f.set(ctx, devices)
 			if err != nil {
-				f.giveBack(devices)
+				f.release(devices)
 				return nil, nil, err
 			}
-			return set, func(ok bool) { release(ok); f.giveBack(devices) }, nil
+			return set, func(ok bool) { release(ok); f.release(devices) }, nil
 		}
 		select {
 		case <-changed:
@@ -116,17 +116,17 @@ func (f *Fleet) free(first, count int) (out []int) {
 // drained reports whether a device of a worker is lent no more.
 func (f *Fleet) drained(device int) bool { return device >= f.here && f.speeds[device] == 0 }
 
-func (f *Fleet) giveBack(devices []int) {
+func (f *Fleet) release(devices []int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, d := range devices {
 		f.busy[d] = false
 	}
-	f.wake()
+	f.notifyWaiters()
 }
 
-// wake lets those that wait look again.
-func (f *Fleet) wake() {
+// notifyWaiters lets those that wait look again.
+func (f *Fleet) notifyWaiters() {
 	close(f.changed)
 	f.changed = make(chan struct{})
 }

@@ -30,7 +30,7 @@ func (f *Fleet) lose(ctx context.Context, h *host, err error) error {
 		slog.Warn("a worker does not answer: its batches are done elsewhere, and it is asked again", "address", h.addr,
 			"why", err)
 		f.asking.Go(func() { f.regain(h) })
-		f.wake()
+		f.notifyWaiters()
 	}
 	return fault.Retry(fmt.Errorf("worker %s does not answer: %w", h.addr, err))
 }
@@ -43,7 +43,7 @@ func (f *Fleet) regain(h *host) {
 		h.asked++
 		if last {
 			h.hoped = false
-			f.wake()
+			f.notifyWaiters()
 		}
 		f.mu.Unlock()
 		if last {
@@ -55,11 +55,11 @@ func (f *Fleet) regain(h *host) {
 		case <-f.end.Done():
 			return
 		}
-		reply, err := f.meet(f.end, h)
+		reply, err := f.handshake(f.end, h)
 		if back = err == nil && len(reply.Speeds) == len(h.speeds); back {
 			f.mu.Lock()
 			h.lost, h.hoped, h.memory = false, false, reply.Memory
-			f.wake()
+			f.notifyWaiters()
 			f.mu.Unlock()
 			slog.Info("worker is back", "address", h.addr)
 		}

@@ -127,7 +127,7 @@ func (f *Fleet) Layout() []layout.DeviceModel {
 			copy(all[p.first:], p.layout)
 		}
 	}
-	f.Settle(all)
+	f.AssignHosts(all)
 	return all
 }
 
@@ -136,8 +136,8 @@ func (f *Fleet) Told() bool {
 	return !slices.ContainsFunc(f.places(), func(p processDevices) bool { return len(p.layout) != p.count })
 }
 
-// Settle tells devices, in the fleet's order, which host has them: islands do not reach from one to another.
-func (f *Fleet) Settle(devices []layout.DeviceModel) {
+// AssignHosts tells devices, in the fleet's order, which host has them: islands do not reach from one to another.
+func (f *Fleet) AssignHosts(devices []layout.DeviceModel) {
 	islands := 0
 	for node, p := range f.places() {
 		next := islands
@@ -153,7 +153,7 @@ func (f *Fleet) Settle(devices []layout.DeviceModel) {
 // Capabilities says what is known of the devices of all processes. What weights take, each process knows.
 func (f *Fleet) Capabilities() PoolCapabilities {
 	return PoolCapabilities{Layout: f.Layout, Closest: f.Closest,
-		Hardware: &Hardware{Label: f.Label, Note: f.Note, Drain: f.Drain}}
+		Hardware: &Hardware{Label: f.Label, Note: f.Record, Drain: f.Drain}}
 }
 
 // Label names the hardware of a device: the processors of a host are one piece of it.
@@ -171,8 +171,8 @@ func (f *Fleet) Label(device int) string {
 	return "this host"
 }
 
-// Note takes down what happened to a device of this process; workers have no summary.
-func (f *Fleet) Note(device int, event string) {
+// Record takes down what happened to a device of this process; workers have no summary.
+func (f *Fleet) Record(device int, event string) {
 	if hw := f.local.Capabilities().Hardware; hw != nil && device < f.here {
 		hw.Note(device, event)
 	}
@@ -187,6 +187,6 @@ func (f *Fleet) Drain(device int, why string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.speeds[device] = 0
-	f.wake()
+	f.notifyWaiters()
 	return true
 }

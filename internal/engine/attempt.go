@@ -18,9 +18,9 @@ import (
 // errNotBegun is why a batch is dropped after Stop.
 var errNotBegun = errors.New("the job is stopping")
 
-// settle tries the elements until each has its result or its failure. Only an error that ends the job comes back, or
+// resolve tries the elements until each has its result or its failure. Only an error that ends the job comes back, or
 // errNotBegun.
-func (s *Station) settle(live []*stages.Element, passage *schedule.Passage) error {
+func (s *Station) resolve(live []*stages.Element, passage *schedule.Passage) error {
 	tries := s.engine.Tries(s.index, live)
 	for t := tries.Next(); t != nil; t = tries.Next() {
 		if t.Pause > 0 && !s.pause(t.Pause) {
@@ -54,7 +54,7 @@ func (s *Station) pause(d time.Duration) bool {
 func (s *Station) attempt(t *recovery.Try, passage *schedule.Passage) schedule.Attempt {
 	waiting := s.engine.Board.Wait(s.step.Name, shapeOf(t.Live), len(t.Live), idsOf(t.Live))
 	g, err := s.acquire(s.engine.Turn(s.index, t.Live, t.Ask).On(passage))
-	waiting.End(err)
+	waiting.Finish(err)
 	if err != nil {
 		return schedule.Attempt{Elements: len(t.Live), Err: err}
 	}
@@ -95,7 +95,7 @@ func (s *Station) work(g *schedule.Grant) (err error) {
 	peak := peaks(set.Devices)
 	began, usage := time.Now(), metered(set)
 	ctx, batch := s.engine.follow(ctx, s.step.Name, set, g)
-	set.Patience = s.engine.Begin(g)
+	set.Patience = s.engine.Start(g)
 	defer func() {
 		if r := recover(); r != nil {
 			slog.Debug("stage panicked", "stage", s.step.Name, "panic", r, "stack", string(debug.Stack()))
@@ -110,9 +110,9 @@ func (s *Station) work(g *schedule.Grant) (err error) {
 		}
 		release(err == nil)
 		if err == nil {
-			s.engine.Learn(g, time.Since(began))
+			s.engine.RecordTime(g, time.Since(began))
 		}
-		batch.End(err)
+		batch.Finish(err)
 		s.engine.Progress.Spent(s.step.Name, time.Since(began))
 		s.engine.Progress.Computed(s.step.Name, usage())
 	}()
@@ -131,8 +131,8 @@ func (s *Station) sample(ctx context.Context, set *stages.Set, live []*stages.El
 	err := s.compute(ctx, set, live)
 	for _, el := range live {
 		el.Begun = nil
-		if looksWrong(err, set.Ill() != nil) || err == nil && el.Failed == nil && el.NotFinite(s.step.Gives) != "" {
-			e.forgetSteps(s.ctx, el.Key)
+		if isSuspicious(err, set.Ill() != nil) || err == nil && el.Failed == nil && el.NotFinite(s.step.Gives) != "" {
+			e.removeSteps(s.ctx, el.Key)
 		}
 	}
 	return err

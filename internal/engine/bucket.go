@@ -36,9 +36,9 @@ func (e *Engine) Buckets() *Buckets {
 	return &Buckets{engine: e, open: map[schemas.Bucket]*bucket{}}
 }
 
-// Put puts e into its bucket and emits the batch when it is full.
-func (f *Buckets) Put(e *stages.Element, emit func(*stages.Batch)) {
-	if f.suspects.keep(e) {
+// Add puts e into its bucket and emits the batch when it is full.
+func (f *Buckets) Add(e *stages.Element, emit func(*stages.Batch)) {
+	if f.suspects.retain(e) {
 		return
 	}
 	name := schemas.BucketOf(e.Row)
@@ -69,7 +69,7 @@ func (f *Buckets) Put(e *stages.Element, emit func(*stages.Batch)) {
 
 // Close emits what is left, unless the engine was asked to stop: those rows were not begun.
 func (f *Buckets) Close(emit func(*stages.Batch)) {
-	f.engine.End()
+	f.engine.CloseInput()
 	for len(f.order) > 0 && !f.engine.Stopping() {
 		f.flush(f.order[0], emit)
 	}

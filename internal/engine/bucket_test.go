@@ -38,8 +38,8 @@ func TestBucketSizesFollowTheMemory(t *testing.T) {
 	e := newEngine(t, 1, step("small", need(1)), step("hungry", need(30)), step("middle", need(7)))
 	f, out := e.Buckets(), &batches{}
 	for range 7 { // the pool has 100 bytes to fill: three rows of width 8, one of width 16
-		f.Put(element(8), out.emit)
-		f.Put(element(16), out.emit)
+		f.Add(element(8), out.emit)
+		f.Add(element(16), out.emit)
 	}
 	if got := fmt.Sprint(out.sizes()); got != "[1 1 3 1 1 1 3 1 1]" {
 		t.Errorf("batches of %s", got)
@@ -58,8 +58,8 @@ func TestBucketSizesFollowTheMemory(t *testing.T) {
 
 	*out = nil
 	f = e.Buckets()
-	f.Put(element(99), out.emit)
-	f.Put(element(8*40), out.emit) // one alone needs 1200 bytes, there are 1000
+	f.Add(element(99), out.emit)
+	f.Add(element(8*40), out.emit) // one alone needs 1200 bytes, there are 1000
 	for i, want := range []string{"small: no such width", "one element needs 1.2 KiB, a worker has 1000 B"} {
 		if el := (*out)[i].Elements[0]; el.Failed == nil || el.Failed.Stage != "plan" ||
 			len(el.Failed.Message) < len(want) || el.Failed.Message[:len(want)] != want {
@@ -69,7 +69,7 @@ func TestBucketSizesFollowTheMemory(t *testing.T) {
 	e.MaxBatch = 2
 	*out = nil
 	for range 4 {
-		f.Put(element(8), out.emit)
+		f.Add(element(8), out.emit)
 	}
 	if got := fmt.Sprint(out.sizes()); got != "[2 2]" {
 		t.Errorf("with batch_size 2: batches of %s", got)
@@ -80,7 +80,7 @@ func TestBucketSizesFollowTheMemory(t *testing.T) {
 func TestBucketsAreBounded(t *testing.T) {
 	f, out := newEngine(t, 1).Buckets(), &batches{}
 	for i := range maxBuffered + 100 {
-		f.Put(element(i), out.emit)
+		f.Add(element(i), out.emit)
 		if f.buffered > maxBuffered || len(f.open) != len(f.order) {
 			t.Fatalf("%d elements wait in %d buckets, %d in order", f.buffered, len(f.open), len(f.order))
 		}

@@ -61,7 +61,7 @@ func (e *Engine) Deal(ctx context.Context, to Dealing) error {
 			return err
 		}
 	}
-	return d.end()
+	return d.flush()
 }
 
 // dealer gathers rows into blocks of one shape, of which batches can be made behind a shuffle.
@@ -89,9 +89,9 @@ func (d *dealer) add(e *stages.Element) error {
 	d.held++
 	switch {
 	case len(b.Elements) >= b.full:
-		return d.put(shape)
+		return d.deal(shape)
 	case d.held >= maxDealt:
-		return d.put(d.order[0])
+		return d.deal(d.order[0])
 	}
 	return nil
 }
@@ -112,8 +112,8 @@ func (d *dealer) full(row *schemas.PromptRow) int {
 	return (least + batch - 1) / batch * batch
 }
 
-// put hands out a block.
-func (d *dealer) put(shape schemas.Bucket) error {
+// deal hands out a block.
+func (d *dealer) deal(shape schemas.Bucket) error {
 	b := d.open[shape]
 	delete(d.open, shape)
 	i := slices.Index(d.order, shape)
@@ -122,10 +122,10 @@ func (d *dealer) put(shape schemas.Bucket) error {
 	return d.to.Put(&b.Batch)
 }
 
-// end hands out what is left.
-func (d *dealer) end() error {
+// flush hands out what is left.
+func (d *dealer) flush() error {
 	for len(d.order) > 0 {
-		if err := d.put(d.order[0]); err != nil {
+		if err := d.deal(d.order[0]); err != nil {
 			return err
 		}
 	}

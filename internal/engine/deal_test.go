@@ -67,7 +67,7 @@ func TestDeal(t *testing.T) {
 						t.Errorf("%+v: row %s of block %+v", c, e.Key, b.Bucket)
 					}
 					seen[e.Key] = true
-					parts[blocks%c.parts].Put(e, out.emit)
+					parts[blocks%c.parts].Add(e, out.emit)
 				}
 				blocks, largest = blocks+1, max(largest, len(b.Elements))
 				return nil

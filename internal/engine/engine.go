@@ -83,7 +83,7 @@ type pass struct {
 // that failed as they are.
 func (e *Engine) Pass(ctx context.Context, run func(context.Context) error) error {
 	e.pending.reset()
-	e.passing.forget(e.Schedule)
+	e.passing.clear(e.Schedule)
 	e.Reset(e.Expected)
 	e.Expected = nil // what a pass leaves is not known
 	p := &pass{job: ctx}

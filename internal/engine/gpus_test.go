@@ -100,7 +100,7 @@ func onHost(t *testing.T, host *gputest.Host, width, batches int, happens func()
 	}()
 	for i := range batches {
 		b := &stages.Batch{Elements: e.elements(fmt.Sprint("prompt ", i))}
-		if err = f.Put(b, out.emit); err != nil {
+		if err = f.Submit(b, out.emit); err != nil {
 			break
 		}
 	}

@@ -60,7 +60,7 @@ func (s *Station) one(t *testing.T, out *collector, i int) {
 	el := &stages.Element{Row: row(i, minute)}
 	s.engine.Add(schemas.BucketOf(el.Row), &el.Row)
 	s.engine.Dispatch(schemas.BucketOf(el.Row), &el.Row, 1)
-	if err := s.Put(&stages.Batch{Elements: []*stages.Element{el}}, out.emit); err != nil {
+	if err := s.Submit(&stages.Batch{Elements: []*stages.Element{el}}, out.emit); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -20,8 +20,8 @@ type onward struct {
 	stage   int // that has taken it last
 }
 
-// takes notes that a stage has taken a batch, and returns its passage, nil before the sampler.
-func (e *Engine) takes(stage int, b *stages.Batch) *schedule.Passage {
+// openPassage notes that a stage has taken a batch, and returns its passage, nil before the sampler.
+func (e *Engine) openPassage(stage int, b *stages.Batch) *schedule.Passage {
 	e.passing.mu.Lock()
 	defer e.passing.mu.Unlock()
 	o := e.passing.of[b]
@@ -58,18 +58,18 @@ func (e *Engine) through(b *stages.Batch) {
 	delete(e.passing.of, b)
 	e.passing.mu.Unlock()
 	if o != nil {
-		e.Leave(o.passage)
+		e.ClosePassages(o.passage)
 	}
 }
 
-// forget gives up all batches, as those of bundles that never came to an end.
-func (p *passages) forget(s *schedule.Schedule) {
+// clear gives up all batches, as those of bundles that never came to an end.
+func (p *passages) clear(s *schedule.Schedule) {
 	p.mu.Lock()
 	all := p.of
 	p.of = nil
 	p.mu.Unlock()
 	for _, o := range all {
-		s.Leave(o.passage)
+		s.ClosePassages(o.passage)
 	}
 }
 

@@ -110,7 +110,7 @@ func (w *way) bundle1(ctx context.Context, rows int) error {
 	for i := range slices.Backward(w.Steps) {
 		s, next := w.Station(ctx, i), emit
 		ends = append(ends, func() error { return s.Close(next) })
-		emit = func(b *stages.Batch) { w.Fail(s.Put(b, next)) }
+		emit = func(b *stages.Batch) { w.Fail(s.Submit(b, next)) }
 	}
 	for i := range rows {
 		emit(&stages.Batch{Elements: w.elements(fmt.Sprint(i))})
@@ -128,7 +128,7 @@ func TestLostBatchesHoldNobody(t *testing.T) {
 		w := newWay(t, 1)
 		s := w.Station(t.Context(), 1)
 		lost := &stages.Batch{Elements: w.elements("lost")}
-		if err := s.Put(lost, func(*stages.Batch) {}); err != nil { // and its bundle never asks for the result
+		if err := s.Submit(lost, func(*stages.Batch) {}); err != nil { // and its bundle never asks for the result
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)

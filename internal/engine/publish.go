@@ -206,8 +206,8 @@ func (c *Publisher) publish(group []*stages.Element) error {
 	if err := c.engine.Ledger.Commit(c.job, records); err != nil {
 		return fmt.Errorf("publish: %w", err)
 	}
-	c.engine.forgetSteps(c.job, keys...)
-	c.engine.tell(group)
+	c.engine.removeSteps(c.job, keys...)
+	c.engine.notifyPosters(group)
 	c.engine.pending.release(keys...)
 	c.engine.settledRows(keys)
 	c.engine.Progress.Spent("publish", time.Since(began))
@@ -216,8 +216,8 @@ func (c *Publisher) publish(group []*stages.Element) error {
 	return c.engine.Progress.Settle(done, failed)
 }
 
-// tell tells of the posters of a group that is published.
-func (e *Engine) tell(group []*stages.Element) {
+// notifyPosters tells of the posters of a group that is published.
+func (e *Engine) notifyPosters(group []*stages.Element) {
 	if e.Published == nil || !e.Keep[stages.KindVideo] {
 		return
 	}

@@ -250,14 +250,14 @@ func (e *Engine) play(t *testing.T, jobs []int, emit func(*stages.Batch)) {
 		f, next := station(t, e, i), emit
 		finish = append(finish, func() { f.end(t, next) })
 		emit = func(b *stages.Batch) {
-			if err := f.Put(b, next); err != nil {
+			if err := f.Submit(b, next); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	bucket := e.Buckets()
 	for i, j := range jobs {
-		bucket.Put(&stages.Element{Row: row(i, j)}, emit)
+		bucket.Add(&stages.Element{Row: row(i, j)}, emit)
 	}
 	bucket.Close(emit)
 	for _, end := range slices.Backward(finish) {

@@ -43,21 +43,21 @@ func (e *Engine) Station(ctx context.Context, index int) *Station {
 	return s
 }
 
-// Put starts the batch and emits what has finished, waiting only while too much is in flight.
-func (s *Station) Put(b *stages.Batch, emit func(*stages.Batch)) error {
+// Submit starts the batch and emits what has finished, waiting only while too much is in flight.
+func (s *Station) Submit(b *stages.Batch, emit func(*stages.Batch)) error {
 	for len(b.Elements) > 0 && !s.engine.Room(s.index, s.inFlight, s.rows, &b.Elements[0].Row) {
-		if err := s.take(emit); err != nil {
+		if err := s.collect(emit); err != nil {
 			return err
 		}
 	}
 	if len(b.Elements) > 0 {
 		if !s.looked && s.engine.saveEvery != nil && s.engine.Samples(s.index) {
 			s.looked = true
-			s.engine.lookForSteps(s.ctx)
+			s.engine.findSteps(s.ctx)
 		}
 		s.inFlight++
 		s.rows += len(b.Elements)
-		results, passage := s.results, s.engine.takes(s.index, b)
+		results, passage := s.results, s.engine.openPassage(s.index, b)
 		s.engine.running.Go(func() {
 			o := s.run(b, passage)
 			o.rows = len(b.Elements)
@@ -84,7 +84,7 @@ func (s *Station) Put(b *stages.Batch, emit func(*stages.Batch)) error {
 func (s *Station) Close(emit func(*stages.Batch)) error {
 	defer s.cancel(nil)
 	for s.inFlight > 0 {
-		if err := s.take(emit); err != nil {
+		if err := s.collect(emit); err != nil {
 			return err
 		}
 	}
@@ -98,9 +98,9 @@ func (s *Station) emit(b *stages.Batch, emit func(*stages.Batch)) {
 	s.engine.gave(s.index, b)
 }
 
-// take waits for a batch to finish. When a stage behind finishes one meanwhile, it sends an empty batch down: stages
+// collect waits for a batch to finish. When a stage behind finishes one meanwhile, it sends an empty batch down: stages
 // can emit only when they are called, and what they have finished should not wait.
-func (s *Station) take(emit func(*stages.Batch)) error {
+func (s *Station) collect(emit func(*stages.Batch)) error {
 	select {
 	case o := <-s.results:
 		return s.finish(o, emit)
@@ -140,7 +140,7 @@ func (s *Station) run(b *stages.Batch, passage *schedule.Passage) (o finished) {
 	if len(live) == 0 {
 		return finished{batch: b}
 	}
-	switch err := s.settle(live, passage); {
+	switch err := s.resolve(live, passage); {
 	case errors.Is(err, errNotBegun):
 		return finished{}
 	case err != nil:

@@ -25,7 +25,7 @@ func station(t *testing.T, e *Engine, i int) *Station {
 func (s *Station) give(t *testing.T, emit func(*stages.Batch), prompts ...string) {
 	t.Helper()
 	b := &stages.Batch{Elements: s.engine.elements(prompts...)}
-	if err := s.Put(b, emit); err != nil {
+	if err := s.Submit(b, emit); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -91,7 +91,7 @@ func TestStagesOverlap(t *testing.T) {
 		e := newEngine(t, 2, first, second)
 		f, g, out := station(t, e, 0), station(t, e, 1), &collector{}
 		down := func(b *stages.Batch) {
-			if err := g.Put(b, out.emit); err != nil {
+			if err := g.Submit(b, out.emit); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -205,7 +205,7 @@ func TestPassEndsItsGoroutines(t *testing.T) {
 			f := e.Station(context.WithoutCancel(ctx), 0) // some runners' bundles outlive the pass
 			els := e.elements("a")
 			e.pending.claim(els[0].Key)
-			if err := f.Put(&stages.Batch{Elements: els}, func(*stages.Batch) {}); err != nil {
+			if err := f.Submit(&stages.Batch{Elements: els}, func(*stages.Batch) {}); err != nil {
 				t.Error(err)
 			}
 			e.Publisher(context.WithoutCancel(ctx))

@@ -43,15 +43,15 @@ func (e *Engine) SaveSteps(every time.Duration) { e.saveEvery = &every }
 // StepsResumed returns how many steps did not have to be done again, because an earlier process had kept them.
 func (e *Engine) StepsResumed() int64 { return e.steps.resumed.Load() }
 
-// lookForSteps finds the steps that are there. What cannot be listed is not gone on from.
-func (e *Engine) lookForSteps(ctx context.Context) {
+// findSteps finds the steps that are there. What cannot be listed is not gone on from.
+func (e *Engine) findSteps(ctx context.Context) {
 	for info, err := range e.Store.List(ctx, stepsFolder, store.Flat) {
 		if err != nil {
 			e.stepsTrouble("saved steps cannot be listed: rows begin anew", "", err)
 			return
 		}
 		if k, ok := keyOfSteps(info.Name); ok {
-			e.steps.note(k, true)
+			e.steps.record(k, true)
 		}
 	}
 }
@@ -66,8 +66,8 @@ func keyOfSteps(name string) (k schemas.Key, ok bool) {
 	return k, err == nil
 }
 
-// note says whether the steps of a row are there.
-func (s *savedSteps) note(k schemas.Key, there bool) {
+// record says whether the steps of a row are there.
+func (s *savedSteps) record(k schemas.Key, there bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.there == nil {
@@ -111,7 +111,7 @@ func (e *Engine) resume(ctx context.Context, live []*stages.Element) {
 			el.Begun, err = readSteps(data, el.Key, e.Rules.Class)
 		}
 		if err != nil {
-			e.steps.note(el.Key, false)
+			e.steps.record(el.Key, false)
 			slog.Warn("the saved steps of a row cannot be used: it begins anew", "file", name, "error", err)
 			continue
 		}
@@ -127,11 +127,11 @@ func (e *Engine) saving() *stages.Saving {
 	if e.saveEvery == nil {
 		return nil
 	}
-	return &stages.Saving{Every: *e.saveEvery, Save: e.keepSteps}
+	return &stages.Saving{Every: *e.saveEvery, Save: e.saveSteps}
 }
 
-// keepSteps writes the steps of rows. A row's file is replaced as a whole.
-func (e *Engine) keepSteps(ctx context.Context, rows []stages.Saved) {
+// saveSteps writes the steps of rows. A row's file is replaced as a whole.
+func (e *Engine) saveSteps(ctx context.Context, rows []stages.Saved) {
 	for i := range rows {
 		name := stepsName(rows[i].Key)
 		err := e.Store.Replace(ctx, name, func(w io.Writer) error { return writeSteps(w, &rows[i], e.Rules.Class) })
@@ -139,18 +139,18 @@ func (e *Engine) keepSteps(ctx context.Context, rows []stages.Saved) {
 			e.stepsTrouble("the steps of a row cannot be saved: a kill costs more than it should", name, err)
 			return
 		}
-		e.steps.note(rows[i].Key, true)
+		e.steps.record(rows[i].Key, true)
 		fault.Point(fault.StepsKept)
 	}
 }
 
-// looksWrong reports whether what an attempt computed is to be mistrusted from its first step on.
-func looksWrong(err error, ill bool) bool {
+// isSuspicious reports whether what an attempt computed is to be mistrusted from its first step on.
+func isSuspicious(err error, ill bool) bool {
 	return ill || err != nil && (fault.IsNotFinite(err) || fault.ClassOf(err) == fault.ClassRow)
 }
 
-// forgetSteps removes what is kept of rows.
-func (e *Engine) forgetSteps(ctx context.Context, keys ...schemas.Key) {
+// removeSteps removes what is kept of rows.
+func (e *Engine) removeSteps(ctx context.Context, keys ...schemas.Key) {
 	for _, k := range keys {
 		if !e.steps.has(k) {
 			continue
@@ -159,7 +159,7 @@ func (e *Engine) forgetSteps(ctx context.Context, keys ...schemas.Key) {
 		if err := e.Store.Remove(ctx, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			e.stepsTrouble("saved steps cannot be removed", name, err)
 		}
-		e.steps.note(k, false)
+		e.steps.record(k, false)
 	}
 }
 

@@ -88,7 +88,7 @@ func TestStepsGoWithTheirRow(t *testing.T) {
 		s.Key = el.Key
 		rows = append(rows, s)
 	}
-	e.keepSteps(t.Context(), rows)
+	e.saveSteps(t.Context(), rows)
 	there := func(want int) {
 		t.Helper()
 		names, err := store.Names(t.Context(), e.Store, stepsFolder, store.Flat)
@@ -103,7 +103,7 @@ func TestStepsGoWithTheirRow(t *testing.T) {
 	}
 	there(2)
 	c = e.Publisher(t.Context())
-	e.steps.note(els[1].Key, false) // as where the process that kept them has died
+	e.steps.record(els[1].Key, false) // as where the process that kept them has died
 	if err := errors.Join(c.Add(&stages.Batch{Elements: els[1:2]}), c.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestStepsThatCannotBeKept(t *testing.T) {
 	log := testaid.Log(t)
 	e.Store = readOnly{e.Store}
 	for range 3 {
-		e.keepSteps(t.Context(), []stages.Saved{stepsOf(1, 0, 1, 1, 1, 1)})
+		e.saveSteps(t.Context(), []stages.Saved{stepsOf(1, 0, 1, 1, 1, 1)})
 	}
 	if n := strings.Count(log.String(), "cannot be saved"); n != 1 || e.steps.has(schemas.Key{1}) {
 		t.Errorf("told %d times:\n%s", n, log)
@@ -167,7 +167,7 @@ func benchmarkSaving(b *testing.B, row stages.Saved, work float64) {
 		row.Latents = &stages.Array{Shape: row.Latents.Shape, Data: latents}
 		copied += time.Since(began)
 		began = time.Now()
-		e.keepSteps(b.Context(), []stages.Saved{row})
+		e.saveSteps(b.Context(), []stages.Saved{row})
 		written += time.Since(began)
 	}
 	each := func(d time.Duration) float64 { return d.Seconds() / float64(b.N) }

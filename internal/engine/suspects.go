@@ -24,8 +24,8 @@ type suspects struct {
 	kept  []*stages.Element
 }
 
-// keep keeps an element for the end of the bundle if it is a suspect.
-func (s *suspects) keep(e *stages.Element) bool {
+// retain keeps an element for the end of the bundle if it is a suspect.
+func (s *suspects) retain(e *stages.Element) bool {
 	if _, found := s.known[e.Key]; found {
 		s.kept = append(s.kept, e)
 		return true
@@ -72,23 +72,23 @@ func (f *Buckets) suspected(emit func(*stages.Batch)) {
 			size = 1 // the stages say what is wrong
 		}
 		for part := range slices.Chunk(group, max(1, size)) {
-			f.settle(emit)
-			f.engine.End()
+			f.drain(emit)
+			f.engine.CloseInput()
 			f.engine.Dispatch(name, row, len(part))
 			f.emit(&stages.Batch{Bucket: name, Elements: part}, true, emit)
 		}
 	}
 	if len(f.suspects.kept) > 0 {
-		f.settle(emit)
+		f.drain(emit)
 	}
 }
 
 // settlePause is how often a bundle that waits for its own end lets the stages behind it go on.
 const settlePause = 20 * time.Millisecond
 
-// settle waits until all that the bundle has emitted is published. Empty batches push what is finished through the
+// drain waits until all that the bundle has emitted is published. Empty batches push what is finished through the
 // stages: nothing moves in a bundle unless somebody is called.
-func (f *Buckets) settle(emit func(*stages.Batch)) {
+func (f *Buckets) drain(emit func(*stages.Batch)) {
 	for f.engine.Spread.atWork.has(f) && !f.engine.Stopping() && f.ctx.Err() == nil {
 		emit(&stages.Batch{})
 		time.Sleep(settlePause)
@@ -112,7 +112,7 @@ func (f *Buckets) emit(b *stages.Batch, alone bool, emit func(*stages.Batch)) {
 	if f.err = s.Mark(f.ctx, keys, alone); f.err != nil {
 		return
 	}
-	s.atWork.begin(f, keys)
+	s.atWork.start(f, keys)
 	emit(b)
 }
 
@@ -132,21 +132,21 @@ type atWork struct {
 	out map[*Buckets]int
 }
 
-func (f *atWork) begin(b *Buckets, keys []schemas.Key) {
+func (f *atWork) start(b *Buckets, keys []schemas.Key) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.of == nil {
 		f.of, f.out = map[schemas.Key]*Buckets{}, map[*Buckets]int{}
 	}
 	for _, k := range keys {
-		f.take(k)
+		f.remove(k)
 		f.of[k] = b
 		f.out[b]++
 	}
 }
 
-// take takes a row out; the lock is held.
-func (f *atWork) take(k schemas.Key) {
+// remove takes a row out; the lock is held.
+func (f *atWork) remove(k schemas.Key) {
 	if b := f.of[k]; b != nil {
 		delete(f.of, k)
 		if f.out[b]--; f.out[b] == 0 {
@@ -155,11 +155,11 @@ func (f *atWork) take(k schemas.Key) {
 	}
 }
 
-func (f *atWork) end(keys []schemas.Key) {
+func (f *atWork) finish(keys []schemas.Key) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, k := range keys {
-		f.take(k)
+		f.remove(k)
 	}
 }
 
@@ -172,10 +172,10 @@ func (f *atWork) has(b *Buckets) bool {
 // settledRows notes that rows are published.
 func (e *Engine) settledRows(keys []schemas.Key) {
 	if e.Spread != nil {
-		e.Spread.atWork.end(keys)
+		e.Spread.atWork.finish(keys)
 		e.Spread.Done(keys)
 	}
 }
 
 // Broken gives up what bundles have left behind that never came to an end.
-func (e *Engine) Broken() { e.passing.forget(e.Schedule) }
+func (e *Engine) Broken() { e.passing.clear(e.Schedule) }

@@ -20,7 +20,7 @@ func TestSuspectsAreDivided(t *testing.T) {
 		for i := range c.rows {
 			e := &stages.Element{Key: schemas.Key{byte(i)}, Row: schemas.PromptRow{Height: 16 * (1 + i*c.shapes/c.rows)}}
 			s.known[e.Key] = Suspect{Among: c.among}
-			if !s.keep(e) {
+			if !s.retain(e) {
 				t.Fatal("a suspect is not kept for the end")
 			}
 		}
@@ -32,7 +32,7 @@ func TestSuspectsAreDivided(t *testing.T) {
 			t.Errorf("%+v: groups of %v", c, sizes)
 		}
 	}
-	if (&suspects{}).keep(&stages.Element{}) {
+	if (&suspects{}).retain(&stages.Element{}) {
 		t.Error("a row that is no suspect is kept")
 	}
 }

@@ -54,7 +54,7 @@ func newGathering(t *testing.T, workers, together, limit int, bad ...string) *ga
 func (g *gathering) run(t *testing.T, rows int) []*stages.Element {
 	first, second, out := station(t, g.Engine, 0), station(t, g.Engine, 1), &collector{}
 	down := func(b *stages.Batch) {
-		if err := second.Put(b, out.emit); err != nil {
+		if err := second.Submit(b, out.emit); err != nil {
 			t.Fatal(err)
 		}
 	}

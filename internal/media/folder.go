@@ -48,7 +48,7 @@ func openFolderOf(ctx context.Context, files []string, still bool) (Source, erro
 	if look.turn > 1 {
 		perPixel += rgbBytes
 	}
-	s.release, err = s.info.hold(ctx, perPixel+rgbBytes)
+	s.release, err = s.info.acquireRoom(ctx, perPixel+rgbBytes)
 	return s, err
 }
 

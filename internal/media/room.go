@@ -30,8 +30,8 @@ var pictures = sync.OnceValue(func() *room {
 // collectAt is how large pictures are before which the collector removes what earlier ones left.
 const collectAt = 64 << 20
 
-// take waits until there is room for so many bytes. Who has some asks for no more before it is given back.
-func (r *room) take(ctx context.Context, bytes int64) (release func(), err error) {
+// acquire waits until there is room for so many bytes. Who has some asks for no more before it is given back.
+func (r *room) acquire(ctx context.Context, bytes int64) (release func(), err error) {
 	if err := r.fits(bytes); err != nil {
 		return nil, err
 	}
@@ -56,9 +56,9 @@ func (r *room) fits(bytes int64) error {
 // Fits says whether something that a file holds may be in memory as a whole, so many bytes.
 func Fits(bytes int64) error { return pictures().fits(bytes) }
 
-// hold takes the room for frames of so many bytes a pixel.
-func (i SourceInfo) hold(ctx context.Context, perPixel int) (release func(), err error) {
-	release, err = pictures().take(ctx, int64(i.Width*i.Height)*int64(perPixel))
+// acquireRoom takes the room for frames of so many bytes a pixel.
+func (i SourceInfo) acquireRoom(ctx context.Context, perPixel int) (release func(), err error) {
+	release, err = pictures().acquire(ctx, int64(i.Width*i.Height)*int64(perPixel))
 	if err != nil && ctx.Err() == nil {
 		err = fmt.Errorf("a frame of %dx%d: %w", i.Width, i.Height, err)
 	}

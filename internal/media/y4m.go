@@ -101,7 +101,7 @@ func newY4M(r io.ReadCloser) (*y4m, error) {
 	if interlaced {
 		return nil, errInterlaced
 	}
-	return s, s.layOut(chroma)
+	return s, s.layout(chroma)
 }
 
 func (s *y4m) rate(value string) error {
@@ -118,8 +118,8 @@ func (s *y4m) rate(value string) error {
 	return nil
 }
 
-// layOut lays out the frame for a chroma format.
-func (s *y4m) layOut(chroma string) error {
+// layout lays out the frame for a chroma format.
+func (s *y4m) layout(chroma string) error {
 	switch chroma {
 	case "420", "420jpeg", "420mpeg2", "420paldv":
 		s.stepX, s.stepY = 2, 2
@@ -145,7 +145,7 @@ func chromaError(chroma string) error {
 
 // makeRoom takes the memory for frames, of so many bytes a pixel.
 func (s *y4m) makeRoom(ctx context.Context, perPixel int) (err error) {
-	if s.release, err = s.info.hold(ctx, perPixel); err != nil {
+	if s.release, err = s.info.acquireRoom(ctx, perPixel); err != nil {
 		return err
 	}
 	sample := 1 // bytes
@@ -186,8 +186,8 @@ func (s *y4m) giveBack() {
 	}
 }
 
-// begin reads what stands before a frame.
-func (s *y4m) begin() error {
+// readFrameHeader reads what stands before a frame.
+func (s *y4m) readFrameHeader() error {
 	head, err := s.line(maxY4MFrame)
 	if errors.Is(err, io.EOF) && head == "" {
 		return io.EOF
@@ -215,7 +215,7 @@ func cut(err error) error {
 // Skip passes over frames without converting them.
 func (s *y4m) Skip(n int) (int, error) {
 	for i := range n {
-		if err := s.begin(); errors.Is(err, io.EOF) {
+		if err := s.readFrameHeader(); errors.Is(err, io.EOF) {
 			return i, nil
 		} else if err != nil {
 			return i, err
@@ -229,7 +229,7 @@ func (s *y4m) Skip(n int) (int, error) {
 
 // Next reads one frame and converts it, with one chroma sample for all of its pixels.
 func (s *y4m) Next(rgb []byte) error {
-	if err := s.begin(); err != nil {
+	if err := s.readFrameHeader(); err != nil {
 		return err
 	}
 	for _, plane := range [][]byte{s.luma, s.chromaU, s.chromaV} {

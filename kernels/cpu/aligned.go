@@ -5,8 +5,8 @@ import "unsafe"
 // scratch is aligned memory that one worker keeps from call to call.
 type scratch struct{ lines [][lineSize]byte }
 
-// take returns n bytes at the beginning of a cache line, uninitialised. What was taken before is lost.
-func (s *scratch) take(n int) unsafe.Pointer {
+// acquire returns n bytes at the beginning of a cache line, uninitialised. What was taken before is lost.
+func (s *scratch) acquire(n int) unsafe.Pointer {
 	want := (n + lineSize - 1) / lineSize
 	if len(s.lines) < want {
 		lines := make([][lineSize]byte, want+want/8+1) // one more: the heap aligns to less than a line

@@ -39,8 +39,8 @@ const (
 	lineSize = 64
 )
 
-// take returns n bytes above the top of the stack.
-func (a *arena) take(n int) (unsafe.Pointer, *chunk, error) {
+// acquire returns n bytes above the top of the stack.
+func (a *arena) acquire(n int) (unsafe.Pointer, *chunk, error) {
 	n = max(1, (n+lineSize-1)/lineSize) * lineSize
 	for ; a.top < len(a.chunks); a.top++ {
 		if c := a.chunks[a.top]; len(c.mem)-c.used >= n {
@@ -145,7 +145,7 @@ func (b *Backend) Alloc(dt kernels.DType, shape ...int) kernels.Tensor {
 		b.fail("alloc: element type %v is not supported", dt)
 	}
 	if b.err == nil && n > 0 {
-		err = b.lend(buf, dt, n)
+		err = b.allocate(buf, dt, n)
 		if err != nil {
 			b.fail("alloc: %w", err)
 		}
@@ -154,12 +154,12 @@ func (b *Backend) Alloc(dt kernels.DType, shape ...int) kernels.Tensor {
 	return t
 }
 
-// lend gives buf memory for n elements.
-func (b *Backend) lend(buf *buffer, dt kernels.DType, n int) error {
+// allocate gives buf memory for n elements.
+func (b *Backend) allocate(buf *buffer, dt kernels.DType, n int) error {
 	var p unsafe.Pointer
 	if len(b.arena.scopes) > 0 {
 		var err error
-		if p, buf.chunk, err = b.arena.take(n * dt.Size()); err != nil {
+		if p, buf.chunk, err = b.arena.acquire(n * dt.Size()); err != nil {
 			return err
 		}
 		b.arena.live = append(b.arena.live, buf)

@@ -17,8 +17,8 @@ const (
 // packHead packs keys and values block by block.
 func (a *attention) packHead(s *attentionScratch, k, v rows, keys int) {
 	depth := a.dot.terms(a.d)
-	s.keys.take(a.tier.packedSize(keys, depth))
-	s.values.take(a.tier.packedSize(a.d, a.dot.terms(keys)))
+	s.keys.acquire(a.tier.packedSize(keys, depth))
+	s.values.acquire(a.tier.packedSize(a.d, a.dot.terms(keys)))
 	kp, kStride := k.dense(&s.stagedK, keys)
 	vp, vStride := v.dense(&s.stagedV, keys)
 	for k0 := 0; k0 < keys; k0 += keyBlock {
@@ -38,7 +38,7 @@ func (a *attention) valuesAt(k0 int) int { return a.tier.padded(a.d) * a.dot.ter
 func (a *attention) block(s *attentionScratch, head, q0, m, keys int) {
 	qp, qStride := a.terms(&s.queries, &s.q, q0, m)
 	depth := a.dot.terms(a.d)
-	s.begin(a, m, keys)
+	s.reset(a, m, keys)
 	for k0 := 0; k0 < keys; k0 += keyBlock {
 		n := min(keyBlock, keys-k0)
 		s.reduce = reduce{c: s.scores.at(0), ldc: s.soft.stride, blocks: 1, offs: unsafe.Pointer(&s.zero),
@@ -75,7 +75,7 @@ func (a *attention) finish(s *attentionScratch, q0, m int) {
 	if direct {
 		to, stride = s.dst.pointer(s.dst.offset(q0)), s.dst.jump*size
 	} else {
-		to = s.finished.take(m * stride)
+		to = s.finished.acquire(m * stride)
 	}
 	a.tier.attend.scaleRows[kind](to, s.sums.at(0), stride, s.sumStride, s.soft.rescale, m, a.d)
 	if !direct {
@@ -119,7 +119,7 @@ func (a *attention) terms(copied *scratch, r *rows, from, m int) (unsafe.Pointer
 	if stride%strideTrap == 0 {
 		stride += lineSize
 	}
-	copied.take(m * stride)
+	copied.acquire(m * stride)
 	if r.DType == want && r.step == 1 {
 		size := want.Size()
 		a.tier.attend.copyRows(copied.at(0), r.pointer(r.offset(from)), stride, r.jump*size, m, a.d*size)

@@ -24,21 +24,21 @@ type attentionScratch struct {
 	zero                      int64
 }
 
-// begin prepares the sums of m queries over the given number of keys.
-func (s *attentionScratch) begin(a *attention, m, keys int) {
+// reset prepares the sums of m queries over the given number of keys.
+func (s *attentionScratch) reset(a *attention, m, keys int) {
 	width := (min(keys, keyBlock) + keyTurn - 1) / keyTurn * keyTurn
 	s.sumStride = a.tier.padded(a.d)*4 + lineSize
-	s.sums.take(m * s.sumStride)
+	s.sums.acquire(m * s.sumStride)
 	s.soft = softmax{stride: width*4 + lineSize, rows: m, top: unsafe.Pointer(&s.top),
 		sum: unsafe.Pointer(&s.sum), rescale: unsafe.Pointer(&s.rescale), scale: a.spec.Scale * a.tier.attend.softmaxUnit}
 	if a.prescaled() {
 		s.soft.scale = a.tier.attend.softmaxUnit
 	}
-	s.scores.take(m * s.soft.stride)
+	s.scores.acquire(m * s.soft.stride)
 	s.soft.scores, s.soft.weights, s.soft.weightStride = s.scores.at(0), s.scores.at(0), s.soft.stride
 	if a.dot == dotBF16 {
 		s.soft.weightStride = width*2 + lineSize
-		s.weights.take(m * s.soft.weightStride)
+		s.weights.acquire(m * s.soft.weightStride)
 		s.soft.weights = s.weights.at(0)
 	}
 	for i := range m {
@@ -73,7 +73,7 @@ func (r *rows) dense(staged *scratch, n int) (unsafe.Pointer, int) {
 	if r.step == 1 {
 		return r.pointer(r.start), r.jump * size
 	}
-	staged.take(n * r.n * size)
+	staged.acquire(n * r.n * size)
 	for i := range n {
 		row := staged.at(i * r.n * size)
 		if r.DType == kernels.F32 {

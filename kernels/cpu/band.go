@@ -6,7 +6,7 @@ import "unsafe"
 // rows of pixels, as terms, zeros where the kernel leaves the video.
 func (c *conv) copyBand(w *worker, image, frame, y0, lines int) unsafe.Pointer {
 	rows := (lines-1)*c.stride + c.kh
-	p := w.band.take(c.kt * c.frame)
+	p := w.band.acquire(c.kt * c.frame)
 	for t := c.zeros; t < c.kt; t++ {
 		at := frame*c.strideT - c.front + t
 		for y := range rows {

@@ -202,7 +202,7 @@ func (b *Backend) convWeight(op string, g *gemm, c *conv) bool {
 			return b.err == nil
 		}
 	}
-	p, _, err := b.arena.take(size)
+	p, _, err := b.arena.acquire(size)
 	if err != nil {
 		b.fail("%s: %w", op, err)
 		return false
@@ -215,7 +215,7 @@ func (b *Backend) convWeight(op string, g *gemm, c *conv) bool {
 func (b *Backend) packTaps(op string, p unsafe.Pointer) {
 	c, g, w := &b.conv, &b.gemm, &b.conv.w
 	row := c.kt * c.kh * c.kw * c.cin
-	mem, _, err := b.arena.take(w.Len() * w.DType.Size())
+	mem, _, err := b.arena.acquire(w.Len() * w.DType.Size())
 	if err != nil {
 		b.fail("%s: %w", op, err)
 		return

@@ -58,7 +58,7 @@ func (c *crew) run(workers int, op string, n int, f func(w *worker, i int)) erro
 		c.start.Do(c.hire)
 		c.gate.Store((c.gate.Load()>>32+1)<<32 | gateOpen)
 		for i := 1; i <= helpers; i++ {
-			c.rouse(i)
+			c.wakeHelper(i)
 		}
 		c.work(c.workers[0])
 		c.close()
@@ -149,8 +149,8 @@ func (c *crew) await(i int, last uint64) uint64 {
 	return c.gate.Load()
 }
 
-// rouse wakes helper i where it is parked.
-func (c *crew) rouse(i int) {
+// wakeHelper wakes helper i where it is parked.
+func (c *crew) wakeHelper(i int) {
 	if c.parked[i].Load() && c.parked[i].CompareAndSwap(true, false) {
 		c.wake[i] <- struct{}{}
 	}
@@ -160,6 +160,6 @@ func (c *crew) rouse(i int) {
 func (c *crew) dismiss() {
 	c.quit.Store(true)
 	for i := range c.workers {
-		c.rouse(i)
+		c.wakeHelper(i)
 	}
 }

@@ -52,8 +52,8 @@ func (b *Backend) newEpilogue(
 	return e, true
 }
 
-// begin sets m rows and cols columns of sums, width floats apart, to those of onto from row0 and column j.
-func (e *epilogue) begin(w *worker, c unsafe.Pointer, width, row0, j, m, cols int) {
+// initSums sets m rows and cols columns of sums, width floats apart, to those of onto from row0 and column j.
+func (e *epilogue) initSums(w *worker, c unsafe.Pointer, width, row0, j, m, cols int) {
 	sums, scratch := unsafe.Slice((*float32)(c), m*width), w.floats(0, cols)
 	for i := range m {
 		copy(sums[i*width:][:cols], e.onto.read(scratch, e.onto.offset(row0+i)+j*e.onto.step, e.onto.step, cols))

@@ -147,7 +147,7 @@ func (g *gemm) panels(w *worker, i, last, from, end int) unsafe.Pointer {
 		j, cols := g.group(from)
 		return unsafe.Add(g.packed, (j*g.depth+g.stages[i].first*g.tier.padded(cols))*4)
 	}
-	b := w.panel.take((end - from) * groupWidest * batchTerms * 4)
+	b := w.panel.acquire((end - from) * groupWidest * batchTerms * 4)
 	for q := from; q < end; q++ {
 		j, cols := g.group(q)
 		for k := i; k < last; k++ {
@@ -178,10 +178,10 @@ func (g *gemm) packGroup(i int) {
 	}
 }
 
-// ask sets r to ask for what is read after the batch of stages up to end of the columns from j: the next batch,
+// prefetch sets r to ask for what is read after the batch of stages up to end of the columns from j: the next batch,
 // or the first one of group next, if that is one. Where B is packed its panels are asked for, else what they
 // are packed from.
-func (g *gemm) ask(r *reduce, end, j, next int) {
+func (g *gemm) prefetch(r *reduce, end, j, next int) {
 	if end == len(g.stages) {
 		end, j = g.idle, next*groupColumns
 	}
@@ -193,12 +193,12 @@ func (g *gemm) ask(r *reduce, end, j, next int) {
 	if g.packed != nil {
 		width := g.tier.padded(cols)
 		terms := to.first + to.blocks*to.k - from.first
-		r.askFor(uintptr(g.packed)+uintptr((j*g.depth+from.first*width)*4), aheadBytes, terms*width*4/aheadBytes, 1)
+		r.startPrefetch(uintptr(g.packed)+uintptr((j*g.depth+from.first*width)*4), aheadBytes, terms*width*4/aheadBytes, 1)
 		return
 	}
 	size := g.w.dtype.Size()
 	elements := g.from[to.at+to.blocks-1] + to.count - g.from[from.at]
-	r.askFor(uintptr(g.w.src)+uintptr(j*g.w.stride+g.from[from.at]*size), g.w.stride, cols, elements*size)
+	r.startPrefetch(uintptr(g.w.src)+uintptr(j*g.w.stride+g.from[from.at]*size), g.w.stride, cols, elements*size)
 }
 
 // finishedRows is how many rows are finished together.
@@ -223,14 +223,14 @@ func (g *gemm) tile(w *worker, a strip, m, row0, i, end, next int) {
 	if !t.own {
 		t.kept = min(m, rows)
 	}
-	t.sums = w.sums.take((end - i) * t.kept * groupWidest * 4)
+	t.sums = w.sums.acquire((end - i) * t.kept * groupWidest * 4)
 	askAt := max(0, (m-askBefore+rows-1)/rows*rows)
 	for t.first < len(g.stages) {
 		t.last = g.batch(t.first)
 		t.panels = g.panels(w, t.first, t.last, i, end)
 		for done := 0; done < m; done += rows {
 			if done == askAt && end == i+1 {
-				g.ask(&w.reduce, t.last, i*groupColumns, next)
+				g.prefetch(&w.reduce, t.last, i*groupColumns, next)
 			}
 			for q := i; q < end; q++ {
 				g.part(w, &t, done, min(rows, m-done), q)
@@ -264,7 +264,7 @@ func (g *gemm) part(w *worker, t *tileOf, done, m, q int) {
 	if g.e.onto.view != nil {
 		onto = 1
 		if t.first == g.idle {
-			g.e.begin(w, sums, width, t.row0+done, j, m, cols)
+			g.e.initSums(w, sums, width, t.row0+done, j, m, cols)
 		}
 	}
 	r := &w.reduce
@@ -296,10 +296,10 @@ func (g *gemm) panelOffset(t *tileOf, q int) int {
 func (g *gemm) nothing(w *worker, m, row0, i int) {
 	j, cols := g.group(i)
 	width := g.tier.padded(cols)
-	c := w.sums.take(m * width * 4)
+	c := w.sums.acquire(m * width * 4)
 	clear(unsafe.Slice((*float32)(c), m*width))
 	if g.e.onto.view != nil {
-		g.e.begin(w, c, width, row0, j, m, cols)
+		g.e.initSums(w, c, width, row0, j, m, cols)
 	}
 	g.e.finish(w, c, width, row0, j, m, cols)
 }

@@ -101,7 +101,7 @@ func (b *Backend) right(op string, g *gemm, w *view) bool {
 		}
 		return true
 	}
-	p, _, err := b.arena.take(size)
+	p, _, err := b.arena.acquire(size)
 	if err != nil {
 		b.fail("%s: %w", op, err)
 		return false
@@ -112,7 +112,7 @@ func (b *Backend) right(op string, g *gemm, w *view) bool {
 
 // denseWeight copies w (N, K) so that its rows are dense.
 func (b *Backend) denseWeight(op string, w *view) (*view, error) {
-	p, _, err := b.arena.take(w.Len() * w.DType.Size())
+	p, _, err := b.arena.acquire(w.Len() * w.DType.Size())
 	if err != nil {
 		return nil, err
 	}

@@ -90,7 +90,7 @@ func (w *worker) round(math *rowMath, dt kernels.DType, row []float32) {
 		round(row)
 		return
 	}
-	half := unsafe.Slice((*uint16)(w.half.take(len(row)*2)), len(row))
+	half := unsafe.Slice((*uint16)(w.half.acquire(len(row)*2)), len(row))
 	math.narrow[dt](half, row)
 	math.widen[dt](row, half)
 }

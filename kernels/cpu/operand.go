@@ -51,7 +51,7 @@ func (b *Backend) left(op string) bool {
 		return true
 	}
 	lda := padRow(g.dot.terms(g.a.n) * 4)
-	p, _, err := b.arena.take(g.a.count * lda)
+	p, _, err := b.arena.acquire(g.a.count * lda)
 	if err != nil {
 		b.fail("%s: %w", op, err)
 		return false

@@ -41,14 +41,14 @@ type reduce struct {
 // The sum of a prefetching kernel, and its prefetch distance: bytes every so many terms.
 const aheadRows, aheadBytes, aheadTerms = 6, 2 * lineSize, 8
 
-// askFor lets kernels ask for rows of size bytes, stride bytes apart: two lines of each, then the next two.
-func (r *reduce) askFor(at uintptr, stride, rows, size int) {
+// startPrefetch lets kernels ask for rows of size bytes, stride bytes apart: two lines of each, then the next two.
+func (r *reduce) startPrefetch(at uintptr, stride, rows, size int) {
 	r.ahead, r.askBase, r.askEnd = at, at, at+uintptr(size)
 	r.aheadStride, r.asked, r.askRows = stride, 0, rows
 }
 
-// askOn moves on by what one call has asked for.
-func (r *reduce) askOn() {
+// advancePrefetch moves on by what one call has asked for.
+func (r *reduce) advancePrefetch() {
 	if r.asked += r.blocks * (r.k / aheadTerms); r.asked >= r.askRows {
 		r.asked = 0
 		if r.askBase += aheadBytes; r.askBase >= r.askEnd {
@@ -105,7 +105,7 @@ func (t *tier) multiply(r *reduce, d dot, m, n int) {
 			r.a, r.c, r.add = unsafe.Add(a, i*r.lda), unsafe.Add(c, i*r.ldc+j*4), add
 			if r.ahead != 0 && rows == aheadRows && width == t.usual && set.ahead != nil {
 				set.ahead(r)
-				r.askOn()
+				r.advancePrefetch()
 			} else {
 				kernels[rows](r)
 			}
@@ -149,9 +149,9 @@ func reduceGo3(r *reduce) {
 			c20, c21 = c20+float32(p2*q[0]), c21+float32(p2*q[1])
 		}
 	}
-	r.put(0, c00, c01)
-	r.put(1, c10, c11)
-	r.put(2, c20, c21)
+	r.store(0, c00, c01)
+	r.store(1, c10, c11)
+	r.store(2, c20, c21)
 }
 
 // reduceGo1 is the same for one row.
@@ -166,7 +166,7 @@ func reduceGo1(r *reduce) {
 			c1 += float32(x * b[k][1])
 		}
 	}
-	r.put(0, c0, c1)
+	r.store(0, c0, c1)
 }
 
 // row returns where a row of block i begins.
@@ -174,8 +174,8 @@ func (r *reduce) row(i, row int) unsafe.Pointer {
 	return unsafe.Add(r.a, int(*(*int64)(unsafe.Add(r.offs, i*8)))+row*r.lda)
 }
 
-// put stores or adds a row of sums.
-func (r *reduce) put(row int, x, y float32) {
+// store stores or adds a row of sums.
+func (r *reduce) store(row int, x, y float32) {
 	c := (*[2]float32)(unsafe.Add(r.c, row*r.ldc))
 	if r.add != 0 {
 		x, y = c[0]+x, c[1]+y

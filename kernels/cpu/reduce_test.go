@@ -74,7 +74,7 @@ func multiplyCase(t *testing.T, tier *tier, d dot, dt kernels.DType, byRows bool
 		a: unsafe.Pointer(&at[0]), b: unsafe.Pointer(&dst[0]), k: terms, lda: terms * 4}
 	tier.multiply(call, d, m, n)
 	call.add = 1 // and asking for memory meanwhile changes nothing
-	call.askFor(uintptr(unsafe.Pointer(&dst[0])), 4096, 64, 4*aheadBytes)
+	call.startPrefetch(uintptr(unsafe.Pointer(&dst[0])), 4096, 64, 4*aheadBytes)
 	tier.multiply(call, d, m, n)
 	call.ahead = 0
 	for i := range m {

@@ -33,7 +33,7 @@ func (b *Backend) runRope(w *worker, i, end int) {
 	dst, x, cos, sin := r.dst.cursor(i), r.x.cursor(i), r.cos.cursor(i), r.sin.cursor(i)
 	for ; i < end; i++ {
 		scratch := w.floats(0, r.x.n)
-		r.turn(w, &b.tier.row, &dst, x.read(scratch), cos.read(w.floats(1, r.cos.n)), sin.read(w.floats(2, r.sin.n)))
+		r.rotate(w, &b.tier.row, &dst, x.read(scratch), cos.read(w.floats(1, r.cos.n)), sin.read(w.floats(2, r.sin.n)))
 		dst.next()
 		x.next()
 		cos.next()
@@ -41,8 +41,8 @@ func (b *Backend) runRope(w *worker, i, end int) {
 	}
 }
 
-// turn stores x turned. Products are rounded to dst's type where that has 16 bits.
-func (r *rotation) turn(w *worker, math *rowMath, dst *cursor, x, cos, sin []float32) {
+// rotate stores x turned. Products are rounded to dst's type where that has 16 bits.
+func (r *rotation) rotate(w *worker, math *rowMath, dst *cursor, x, cos, sin []float32) {
 	if r.dst.DType == kernels.BF16 && math.rotateBF16 != nil {
 		half := dst.halfTarget(w)
 		math.rotateBF16(half, x, cos, sin)

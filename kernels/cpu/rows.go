@@ -97,7 +97,7 @@ func (c *cursor) target(scratch []float32) []float32 {
 // halfTarget is target for a row of 16-bit elements as they are.
 func (c *cursor) halfTarget(w *worker) []uint16 {
 	if n := c.rows.n; c.rows.step != 1 {
-		return unsafe.Slice((*uint16)(w.half.take(n*2)), n)
+		return unsafe.Slice((*uint16)(w.half.acquire(n*2)), n)
 	}
 	return c.rows.buf.u16[c.off : c.off+c.rows.n]
 }

@@ -50,9 +50,9 @@ func (a *attention) runShort(s *attentionScratch, k, v rows, head, q0, q1, keys 
 	kp, kStride := a.terms(&s.keys, &k, 0, keys)
 	vp, vStride := a.shortValueRows(s, v, keys)
 	qp, qStride := s.q.dense(&s.stagedQ, q1)
-	s.queries.take(depth * shortQueries * 4)
-	s.scores.take((shortKeys + 3) * shortQueries * 4)
-	s.weights.take((shortKeys + 3) * shortQueries * 4)
+	s.queries.acquire(depth * shortQueries * 4)
+	s.scores.acquire((shortKeys + 3) * shortQueries * 4)
+	s.weights.acquire((shortKeys + 3) * shortQueries * 4)
 	for i := q0; i < q1; i += shortQueries {
 		m := min(shortQueries, q1-i)
 		a.tier.packNK(packing{dst: s.queries.at(0), depth: depth, dot: a.dot,
@@ -74,7 +74,7 @@ func (a *attention) shortValueRows(s *attentionScratch, v rows, keys int) (unsaf
 		return a.terms(&s.values, &v, 0, keys)
 	}
 	terms := a.dot.terms(keys)
-	dst := s.values.take(a.tier.packedSize(a.d, terms))
+	dst := s.values.acquire(a.tier.packedSize(a.d, terms))
 	src, stride := v.dense(&s.stagedV, keys)
 	a.tier.packKN(packing{dst: dst, depth: terms, dot: a.dot, src: src, stride: stride, dtype: v.DType}, a.d, keys)
 	return dst, 0
@@ -101,7 +101,7 @@ func (a *attention) storeShort(s *attentionScratch, q0, m int) {
 	if direct {
 		to, stride = s.dst.pointer(s.dst.offset(q0)), s.dst.jump*size
 	} else {
-		to = s.finished.take(m * stride)
+		to = s.finished.acquire(m * stride)
 	}
 	from, packed := p.values, p.valueStride == 0
 	for j := 0; j < a.d; {

@@ -86,7 +86,7 @@ func (j *Predictor) Devices(w Work) ([]layout.DeviceModel, error) {
 		devices[i].Rate *= speeds[i] / speeds[0]
 	}
 	if j.Fleet != nil {
-		j.Fleet.Settle(devices)
+		j.Fleet.AssignHosts(devices)
 	}
 	return devices, err
 }

@@ -75,15 +75,15 @@ func (e *classError) Error() string {
 	return fmt.Sprintf("this host does not compute in class %s; it has %s", e.want, strings.Join(e.has, ", "))
 }
 
-// look returns the devices that Open would open, as far as they can be seen without taking them; nil where these are
+// inspect returns the devices that Open would open, as far as they can be seen without taking them; nil where these are
 // workers of the CPU.
-func (l Local) look() (*machine, error) {
+func (l Local) inspect() (*machine, error) {
 	if l.Device == "cpu" || l.Workers == 0 || l.ofCPU() {
 		return nil, nil
 	}
 	host, closeHost := openHost()
 	defer closeHost()
-	devices, class, err := gpus.Look(host, gpus.CUDA(l.Memory), gpus.Options{Workers: l.GPUs})
+	devices, class, err := gpus.Inspect(host, gpus.CUDA(l.Memory), gpus.Options{Workers: l.GPUs})
 	if err == nil && l.Class != "" && class != l.Class {
 		return nil, &classError{l.Class, []string{class}}
 	}
@@ -207,7 +207,7 @@ func (l Local) openOrLook(w Wanted) (devices.Pool, func(), error) {
 		return &machine{devices: w.Planned, class: like.Class(), given: l.Memory}, func() {}, nil
 	}
 	if w.Look || w.Away {
-		if m, err := l.look(); m != nil || err != nil {
+		if m, err := l.inspect(); m != nil || err != nil {
 			return m, func() {}, err
 		}
 		l.Device = "cpu"

@@ -136,7 +136,7 @@ func (c *cutter) expand(ctx context.Context, e *stages.Element) expansion {
 	if err != nil {
 		return fail(err)
 	}
-	facts, err := c.look(ctx, probed{row.Media, row.FPS})
+	facts, err := c.probe(ctx, probed{row.Media, row.FPS})
 	if err != nil {
 		return fail(err)
 	}
@@ -185,8 +185,8 @@ func (c *cutter) row(of *stages.Element, clip cut.Clip) *stages.Element {
 	return &e
 }
 
-// look probes a file once.
-func (c *cutter) look(ctx context.Context, p probed) (media.StreamInfo, error) {
+// probe probes a file once.
+func (c *cutter) probe(ctx context.Context, p probed) (media.StreamInfo, error) {
 	if f, known := c.facts.Load(p); known {
 		return f.(media.StreamInfo), nil
 	}

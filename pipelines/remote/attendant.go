@@ -89,7 +89,7 @@ func (a *Attendant) Spread(since uint32, tensors func(*stages.Element) error) *e
 			return coder.UnpackBlock(data)
 		},
 		Tensors: tensors,
-		Begin:   a.begin,
+		Begin:   a.startBundle,
 		End:     a.finish,
 		Mark:    a.mark,
 		Done:    func(keys []schemas.Key) { a.marks.Done(texts(keys)) },
@@ -111,8 +111,8 @@ func (a *Attendant) openRows(ctx context.Context) (store.Reader, error) {
 	return r, err
 }
 
-// begin is called when a bundle begins.
-func (a *Attendant) begin(ctx context.Context) (map[schemas.Key]engine.Suspect, error) {
+// startBundle is called when a bundle begins.
+func (a *Attendant) startBundle(ctx context.Context) (map[schemas.Key]engine.Suspect, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.broken {
@@ -162,11 +162,11 @@ func (a *Attendant) finish() {
 	a.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), tellTime)
 	defer cancel()
-	a.tell(ctx)
+	a.writeFacts(ctx)
 }
 
-// tell writes the facts.
-func (a *Attendant) tell(ctx context.Context) {
+// writeFacts writes the facts.
+func (a *Attendant) writeFacts(ctx context.Context) {
 	a.telling.Lock()
 	defer a.telling.Unlock()
 	if err := a.job.WriteFacts(ctx, a.facts(runfiles.Every(a.job.Store))); err != nil && ctx.Err() == nil {
@@ -176,7 +176,7 @@ func (a *Attendant) tell(ctx context.Context) {
 
 // mark notes rows before they are begun.
 func (a *Attendant) mark(ctx context.Context, keys []schemas.Key, alone bool) error {
-	return a.marks.Begin(ctx, texts(keys), alone)
+	return a.marks.Start(ctx, texts(keys), alone)
 }
 
 func texts(keys []schemas.Key) []string {
@@ -222,7 +222,7 @@ func (a *Attendant) watch(ctx context.Context) {
 			continue
 		}
 		next = time.Now().Add(every)
-		a.tell(ctx)
+		a.writeFacts(ctx)
 	}
 }
 
@@ -279,7 +279,7 @@ func (a *Attendant) Close() {
 	a.bundles, a.idle = 0, time.Unix(0, 0)
 	a.mu.Unlock()
 	a.rest(ctx)
-	a.tell(ctx)
+	a.writeFacts(ctx)
 	a.reading.Lock()
 	defer a.reading.Unlock()
 	if a.rows != nil {

@@ -98,7 +98,7 @@ func (s Submitter) followOne(ctx context.Context, info runfiles.JobInfo, cancel 
 			return err
 		}
 	}
-	o.Ended(ctx)
+	o.RecordEnd(ctx)
 	return nil
 }
 
@@ -114,7 +114,7 @@ func (o *Overseer) followRunning(ctx context.Context, at runners.Submitted) erro
 		for {
 			select {
 			case <-time.After(stopEvery):
-				o.Look(followed)
+				o.Poll(followed)
 			case <-done:
 				return
 			}

@@ -56,7 +56,7 @@ func (s Submitter) Oversee(ctx context.Context, info runfiles.JobInfo, cancel co
 		for {
 			select {
 			case <-time.After(stopEvery):
-				o.Look(ctx)
+				o.Poll(ctx)
 			case <-ctx.Done():
 				return
 			}
@@ -73,8 +73,8 @@ func (o *Overseer) Started(ctx context.Context, id string) {
 	}
 }
 
-// Ended notes that the engine's job is no more.
-func (o *Overseer) Ended(ctx context.Context) {
+// RecordEnd notes that the engine's job is no more.
+func (o *Overseer) RecordEnd(ctx context.Context) {
 	now := time.Now().UTC()
 	o.info.Ended = &now
 	if err := o.run.Write(ctx, o.info); err != nil {
@@ -82,8 +82,8 @@ func (o *Overseer) Ended(ctx context.Context) {
 	}
 }
 
-// Look reads what the workers say, once.
-func (o *Overseer) Look(ctx context.Context) {
+// Poll reads what the workers say, once.
+func (o *Overseer) Poll(ctx context.Context) {
 	if err := o.listen(ctx); err != nil && ctx.Err() == nil {
 		slog.Debug("what the workers say could not be read", "error", err)
 	}
@@ -123,7 +123,7 @@ func (o *Overseer) listen(ctx context.Context) error {
 		return nil
 	}
 	if tooMany := e.Progress.TooMany; tooMany != nil && tooMany(sum.Done+sum.Failed, sum.Failed) {
-		o.giveUp(ctx, fault.Fatal(fmt.Errorf("stop: %d of the first %d rows that the workers have settled failed, more than "+
+		o.abandon(ctx, fault.Fatal(fmt.Errorf("stop: %d of the first %d rows that the workers have settled failed, more than "+
 			"on_error.stop_after allows: see the failures table, mend the cause or allow more, and run again", sum.Failed,
 			sum.Done+sum.Failed)))
 	}
@@ -146,21 +146,21 @@ func (o *Overseer) hear(ctx context.Context, t runfiles.Trouble) {
 	err := errors.New(t.Error)
 	switch t.Exit {
 	case fault.ExitUsage:
-		o.giveUp(ctx, fault.Usage(err))
+		o.abandon(ctx, fault.Usage(err))
 	case fault.ExitTryAgain:
 		o.passing++
 		slog.Warn("a worker could not go on; the engine tries again", "error", t.Error)
 		if o.passing >= maxTroubles {
-			o.giveUp(ctx, fault.TryAgain(fmt.Errorf("%w (it is the trouble number %d)", err, o.passing)))
+			o.abandon(ctx, fault.TryAgain(fmt.Errorf("%w (it is the trouble number %d)", err, o.passing)))
 		}
 	default:
-		o.giveUp(ctx, fault.Fatal(err))
+		o.abandon(ctx, fault.Fatal(err))
 	}
 }
 
-// giveUp ends the job. Its workers are told, too: a job server of Flink calls a job cancelled at once, and the cluster may
+// abandon ends the job. Its workers are told, too: a job server of Flink calls a job cancelled at once, and the cluster may
 // go on with it for a long time. Then its bundles find the marker and end.
-func (o *Overseer) giveUp(ctx context.Context, why error) {
+func (o *Overseer) abandon(ctx context.Context, why error) {
 	if err := o.run.Stop(ctx, runfiles.Cancel, "the process that submitted the job"); err != nil {
 		slog.Warn("the workers of a job that is given up could not be told to stop", "error", err)
 	}

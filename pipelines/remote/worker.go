@@ -104,7 +104,7 @@ func (w *Worker) answer(ctx context.Context, conn *cluster.Conn, r devices.Reque
 		}
 	}()
 	if r.End {
-		w.end(r)
+		w.finishRun(r)
 		return devices.Reply{}, nil
 	}
 	kept, done := w.use(r)
@@ -182,7 +182,7 @@ func (w *Worker) use(r devices.Request) (j *workerJob, done func()) {
 		j = &workerJob{runs: map[string]bool{}}
 		w.jobs[start] = j
 		if w.order = append(w.order, start); len(w.order) > maxJobs {
-			w.forget(w.order[0])
+			w.remove(w.order[0])
 		}
 	}
 	j.runs[r.Run] = true
@@ -191,33 +191,33 @@ func (w *Worker) use(r devices.Request) (j *workerJob, done func()) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		j.using--
-		w.giveBack(j)
+		w.release(j)
 	}
 }
 
-// end notes that a run of a job is over. The job is forgotten with the last of them.
-func (w *Worker) end(r devices.Request) {
+// finishRun notes that a run of a job is over. The job is forgotten with the last of them.
+func (w *Worker) finishRun(r devices.Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if j := w.jobs[string(r.Job)]; j != nil {
 		if delete(j.runs, r.Run); len(j.runs) == 0 {
-			w.forget(string(r.Job))
+			w.remove(string(r.Job))
 		}
 	}
 }
 
-// forget takes a job off the list. The lock is held.
-func (w *Worker) forget(start string) {
+// remove takes a job off the list. The lock is held.
+func (w *Worker) remove(start string) {
 	j := w.jobs[start]
 	delete(w.jobs, start)
 	w.order = slices.DeleteFunc(w.order, func(s string) bool { return s == start })
 	j.gone = true
-	w.giveBack(j)
+	w.release(j)
 }
 
-// giveBack closes a job that is forgotten and that nobody uses, and returns its memory to the system: weights that are
+// release closes a job that is forgotten and that nobody uses, and returns its memory to the system: weights that are
 // packed or lie on devices go when the collector finds that nobody has them. The lock is held.
-func (w *Worker) giveBack(j *workerJob) {
+func (w *Worker) release(j *workerJob) {
 	if !j.gone || j.using > 0 || j.host == nil {
 		return
 	}

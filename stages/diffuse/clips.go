@@ -63,7 +63,7 @@ func (m maker) clips(ctx context.Context, batch []*stages.Element, clips int) er
 		}
 		videos = append(videos, &video{Element: e, strategy: e.Row.MaskStrategy})
 	}
-	first, err := m.goOnFrom(ctx, videos)
+	first, err := m.resumeFrom(ctx, videos)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (m maker) clips(ctx context.Context, batch []*stages.Element, clips int) er
 		} else if err := m.clip(ctx, live, clip); err != nil {
 			return err
 		}
-		if err := m.goOn(ctx, videos, clip, clip == clips-1); err != nil {
+		if err := m.continueAfter(ctx, videos, clip, clip == clips-1); err != nil {
 			return err
 		}
 	}
@@ -123,8 +123,8 @@ func (v *video) clip(n int) *stages.Element {
 	return v.now
 }
 
-// goOn keeps the latents of a clip and, but for the last, has its end ready for the next.
-func (m maker) goOn(ctx context.Context, videos []*video, clip int, last bool) error {
+// continueAfter keeps the latents of a clip and, but for the last, has its end ready for the next.
+func (m maker) continueAfter(ctx context.Context, videos []*video, clip int, last bool) error {
 	for _, v := range videos {
 		if v.Failed != nil {
 			continue
@@ -158,8 +158,8 @@ func (m maker) follow(ctx context.Context, v *video, clip int) error {
 	return err
 }
 
-// goOnFrom returns the first clip that is not done, the same of all videos, and has the one before it ready.
-func (m maker) goOnFrom(ctx context.Context, videos []*video) (clip int, err error) {
+// resumeFrom returns the first clip that is not done, the same of all videos, and has the one before it ready.
+func (m maker) resumeFrom(ctx context.Context, videos []*video) (clip int, err error) {
 	for _, v := range videos {
 		if v.Begun == nil || v.Begun.Clip == 0 {
 			continue

@@ -40,7 +40,7 @@ func (s *stage) masks(e *stages.Element, size dit.LatentSize, clip int) ([]float
 	if !s.isGiven(e) {
 		return slices.Repeat([]float32{1}, size.T), nil
 	}
-	return s.give(stages.NewArray(s.Shape(size)...), e, clip)
+	return s.insertGiven(stages.NewArray(s.Shape(size)...), e, clip)
 }
 
 // notEncoded is the error of a row whose reference no stage has encoded.
@@ -76,8 +76,8 @@ func (s *stage) checkBeside(e *stages.Element, size dit.LatentSize) error {
 // firstFrame is the mask strategy by which the first reference begins the clip.
 const firstFrame = "0"
 
-// give puts the given frames of an element into the latents z of a clip and returns the edit ratio of every frame.
-func (s *stage) give(z *stages.Array, e *stages.Element, clip int) ([]float32, error) {
+// insertGiven puts the given frames of an element into the latents z of a clip and returns the edit ratio of every frame.
+func (s *stage) insertGiven(z *stages.Array, e *stages.Element, clip int) ([]float32, error) {
 	if len(e.References) == 0 {
 		return nil, s.notEncoded()
 	}

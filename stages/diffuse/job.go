@@ -107,7 +107,7 @@ func (j *job) start(dst []float32, e *stages.Element) {
 		j.draw(dst, e, 0)
 	}
 	if j.isGiven(e) {
-		_, _ = j.give(&stages.Array{Shape: j.Shape(j.size), Data: dst}, e, j.clip) // newJob has seen that it can be done
+		_, _ = j.insertGiven(&stages.Array{Shape: j.Shape(j.size), Data: dst}, e, j.clip) // newJob has seen that it can be done
 	}
 }
 

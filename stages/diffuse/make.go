@@ -63,7 +63,7 @@ func (m maker) sample(ctx context.Context, j *job) error {
 	if err != nil {
 		return err
 	}
-	z, b := p.begin()
+	z, b := p.initialLatents()
 	v := m.newSaver(ctx)
 	defer v.wait()
 	if m.first() {

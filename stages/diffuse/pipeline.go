@@ -92,7 +92,7 @@ func (l *pipeline) run() error {
 	return weights.Pipeline{
 		Op: "blocks", Items: l.samplings[0].steps() * slots,
 		Empty: func(i int) bool { return i%slots >= len(l.items) },
-		Take:  func(i int) error { return at(i).take(l.place) },
+		Take:  func(i int) error { return at(i).advance(l.place) },
 		On:    func(i int) []kernels.Tensor { return at(i).Onward },
 		Back:  func(i int) []kernels.Tensor { return at(i).Back },
 		Done:  func(i int) error { return at(i).done() },
@@ -116,8 +116,8 @@ type item struct {
 	first    bool // of its sampling
 }
 
-// take runs the blocks of this rank on the item. On the first stage the first item of a sampling asks its sampler.
-func (f *item) take(place *nn.GridRank) error {
+// advance runs the blocks of this rank on the item. On the first stage the first item of a sampling asks its sampler.
+func (f *item) advance(place *nn.GridRank) error {
 	f.Next()
 	if s := f.sampling; place.Stage.First() {
 		if f.first {
@@ -126,7 +126,7 @@ func (f *item) take(place *nn.GridRank) error {
 			}
 		}
 		q, n := &s.now, s.branches()
-		f.Begin(q.rows[:len(q.rows)/n], q.timesteps[:len(q.timesteps)/n], q.generated[:len(q.generated)/n])
+		f.Embed(q.rows[:len(q.rows)/n], q.timesteps[:len(q.timesteps)/n], q.generated[:len(q.generated)/n])
 	}
 	return f.Advance(place.Stage.Last())
 }
@@ -163,7 +163,7 @@ type question struct {
 // begin starts the sampler, which stands still whenever it has asked for an evaluation; first says that this rank gives
 // the results.
 func (s *sampling) begin(ctx context.Context, first bool) {
-	z, b := s.portion.begin()
+	z, b := s.portion.initialLatents()
 	if first {
 		b.After = s.saver.after(s.portion, z)
 	}

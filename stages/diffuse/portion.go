@@ -43,8 +43,8 @@ func (p portion) take(z, full []float32, i int) []float32 {
 	return z
 }
 
-// begin returns the initial latents as a batch of the sampler.
-func (p portion) begin() (z []float32, b sampler.Batch) {
+// initialLatents returns the initial latents as a batch of the sampler.
+func (p portion) initialLatents() (z []float32, b sampler.Batch) {
 	b = sampler.Batch{N: p.len(), Channels: p.Channels, Frames: p.size.T, Idle: p.len() == 0, From: p.from(), Image: p.imageOf()}
 	if p.rank != nil {
 		b.Gather = p.rank.Moments
@@ -129,12 +129,12 @@ func (p portion) gather(op string, z []float32, everyone bool) ([]float32, error
 	return p.rank.Collect(op, z, everyone)
 }
 
-// say returns on every rank what the first one says.
-func (p portion) say(op string, value float32) (float32, error) {
+// broadcast returns on every rank what the first one says.
+func (p portion) broadcast(op string, value float32) (float32, error) {
 	if p.rank == nil {
 		return value, nil
 	}
-	return p.rank.Say(op, value)
+	return p.rank.Broadcast(op, value)
 }
 
 // deliver brings the latents of all portions to the first rank, or to everyone, where the elements get them.

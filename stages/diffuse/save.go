@@ -62,14 +62,14 @@ func (v *saver) after(p portion, z []float32) func(sampler.State) error {
 		case p.rank == nil && took < v.pause():
 			return nil
 		case p.rank == nil || v.Every == 0:
-			return v.keep(p, z)
+			return v.saveLast(p, z)
 		case v.next == 0:
 			return v.agree(p, took)
 		case s.Done < v.next:
 			return nil
 		}
 		steps := s.Done - max(v.kept, p.done)
-		if err := v.keep(p, z); err != nil {
+		if err := v.saveLast(p, z); err != nil {
 			return err
 		}
 		return v.agree(p, took/time.Duration(steps))
@@ -86,23 +86,23 @@ func (v *saver) pauses(p portion, z []float32, began time.Time) error {
 	if v.Every > 0 && time.Since(began) >= v.pause() {
 		due = 1
 	}
-	if due, err := p.say("pause", due); err != nil || due == 0 {
+	if due, err := p.broadcast("pause", due); err != nil || due == 0 {
 		return err
 	}
-	return v.keep(p, z)
+	return v.saveLast(p, z)
 }
 
 // agree lets the first rank say behind which step all save next, where a step takes so long.
 func (v *saver) agree(p portion, step time.Duration) error {
 	steps := math.Ceil(float64(v.pause()) / float64(max(1, step)))
 	steps = min(max(steps, 1), float64(p.sampler.Steps()))
-	value, err := p.say("next saving", float32(steps))
+	value, err := p.broadcast("next saving", float32(steps))
 	v.next = v.last.Done + int(value)
 	return err
 }
 
-// keep gathers the last state of a sampling and has it saved beside the steps that follow.
-func (v *saver) keep(p portion, z []float32) error {
+// saveLast gathers the last state of a sampling and has it saved beside the steps that follow.
+func (v *saver) saveLast(p portion, z []float32) error {
 	began, s := time.Now(), v.last
 	whole, err := p.gather("saved latents", z, false)
 	memory := make([][]float32, len(s.Memory))

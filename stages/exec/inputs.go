@@ -72,15 +72,15 @@ func (x *exchange) row(i int, e *stages.Element) (row, error) {
 		}
 	}
 	kind := stages.Kind(x.opts.Takes)
-	path, err := x.put(i, e, kind)
+	path, err := x.writeInput(i, e, kind)
 	if path != "" {
 		r.Inputs[string(kind)] = path
 	}
 	return r, err
 }
 
-// put writes what the element carries of a kind and returns the path, "" where it is in the params.
-func (x *exchange) put(i int, e *stages.Element, kind stages.Kind) (string, error) {
+// writeInput writes what the element carries of a kind and returns the path, "" where it is in the params.
+func (x *exchange) writeInput(i int, e *stages.Element, kind stages.Kind) (string, error) {
 	name := func(ext string) string { return filepath.Join(x.dir, fmt.Sprintf("in-%d-%s%s", i, kind, ext)) }
 	switch kind {
 	case stages.KindMedia:

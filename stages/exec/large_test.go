@@ -43,7 +43,7 @@ func TestTooLarge(t *testing.T) {
 	video := func(n int) []byte {
 		return []byte("YUV4MPEG2 W10 H10 F8:1 C444\n" + strings.Repeat("FRAME\n"+string(make([]byte, 300)), n))
 	}
-	take := func(path string) error { return takeFrames(t.Context(), &stages.Element{}, path) }
+	take := func(path string) error { return readFrames(t.Context(), &stages.Element{}, path) }
 	file := func(path string) error { return takeMedia(&stages.Element{}, path) }
 	for _, c := range []struct {
 		name        string

@@ -48,27 +48,27 @@ func (x *exchange) result(e *stages.Element, a answer) error {
 	}
 	switch stages.Kind(x.opts.Gives) {
 	case stages.KindPrompt:
-		return takePrompt(e, path)
+		return readPrompt(e, path)
 	case stages.KindMedia:
 		return takeMedia(e, path)
 	case stages.KindText:
-		return takeText(e, path)
+		return readText(e, path)
 	case stages.KindLatents:
-		return takeLatents(e, path)
+		return readLatents(e, path)
 	case stages.KindFrames:
-		return takeFrames(x.ctx, e, path)
+		return readFrames(x.ctx, e, path)
 	}
-	if err := takeVideo(x.ctx, e, path); err != nil {
+	if err := readVideo(x.ctx, e, path); err != nil {
 		return err
 	}
 	if poster, given := a.Outputs[outputPoster]; given {
-		return takePoster(x.ctx, e, x.dir, poster)
+		return readPoster(x.ctx, e, x.dir, poster)
 	}
 	return nil
 }
 
-// takePrompt reads a text file. What the prompt has become stands in the readings.
-func takePrompt(e *stages.Element, path string) error {
+// readPrompt reads a text file. What the prompt has become stands in the readings.
+func readPrompt(e *stages.Element, path string) error {
 	info, err := os.Stat(path)
 	if err != nil || info.Size() > schemas.MaxPromptBytes {
 		return fmt.Errorf("the prompt has more than %d bytes", schemas.MaxPromptBytes)
@@ -119,7 +119,7 @@ var fits = media.Fits
 // maxMedia bounds a media file, which is in memory until the last stage that takes it has read it.
 const maxMedia = 4 << 30
 
-func takeText(e *stages.Element, path string) error {
+func readText(e *stages.Element, path string) error {
 	f, err := safetensors.Open(path)
 	if err != nil {
 		return err
@@ -155,7 +155,7 @@ func takeText(e *stages.Element, path string) error {
 	return nil
 }
 
-func takeLatents(e *stages.Element, path string) error {
+func readLatents(e *stages.Element, path string) error {
 	f, err := safetensors.Open(path)
 	if err != nil {
 		return err
@@ -193,7 +193,7 @@ func arrayOf(f *safetensors.File, name string, axes int) (*stages.Array, error) 
 	return a, nil
 }
 
-func takeFrames(ctx context.Context, e *stages.Element, path string) error {
+func readFrames(ctx context.Context, e *stages.Element, path string) error {
 	if filepath.Ext(path) != ".safetensors" {
 		c, err := decode(ctx, e, path, schemas.MaxNumFrames)
 		e.Frames = c

@@ -174,8 +174,8 @@ func (p *program) log(from *os.File) {
 	}
 }
 
-// note adds a line of latentbeam's own to the log.
-func (p *program) note(text string) {
+// logLine adds a line of latentbeam's own to the log.
+func (p *program) logLine(text string) {
 	if p.file != nil {
 		fmt.Fprintf(p.file, "%s %d: [%s] %s\n", p.label, p.slot, time.Now().UTC().Format(time.DateTime), p.hide.Replace(text))
 	}

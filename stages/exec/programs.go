@@ -44,8 +44,8 @@ type programs struct {
 // errClosed is what a batch gets that comes after the end of the job.
 var errClosed = errors.New("the stage is closed")
 
-// take returns a program on the device that nobody uses, a new one where there is none, and the scratch directory.
-func (s *programs) take(ctx context.Context, device string) (*program, string, error) {
+// acquire returns a program on the device that nobody uses, a new one where there is none, and the scratch directory.
+func (s *programs) acquire(ctx context.Context, device string) (*program, string, error) {
 	for {
 		p, slot, wait, err := s.choose(device)
 		switch {
@@ -54,7 +54,7 @@ func (s *programs) take(ctx context.Context, device string) (*program, string, e
 		case p != nil:
 			return p, s.dir, nil
 		case wait == nil:
-			p, err := s.begin(ctx, device, slot)
+			p, err := s.start(ctx, device, slot)
 			return p, s.dir, err
 		}
 		select {
@@ -140,8 +140,8 @@ func (s *programs) choose(device string) (p *program, slot int, wait chan struct
 	return nil, slot, nil, nil
 }
 
-// begin starts a program in a slot, after a pause where others have failed before it.
-func (s *programs) begin(ctx context.Context, device string, slot int) (*program, error) {
+// start starts a program in a slot, after a pause where others have failed before it.
+func (s *programs) start(ctx context.Context, device string, slot int) (*program, error) {
 	s.mu.Lock()
 	failed := s.failed
 	s.mu.Unlock()
@@ -149,7 +149,7 @@ func (s *programs) begin(ctx context.Context, device string, slot int) (*program
 		select {
 		case <-time.After(min(maxBackoff, firstBackoff<<min(failed-1, 16))):
 		case <-ctx.Done():
-			s.leave(slot)
+			s.releaseSlot(slot)
 			return nil, context.Cause(ctx)
 		}
 	}
@@ -157,14 +157,14 @@ func (s *programs) begin(ctx context.Context, device string, slot int) (*program
 		label: s.opts.label(), device: device, slot: slot, hide: s.opts.hide(), scratch: s.dir, log: s.log}
 	p, err := l.start()
 	if err != nil {
-		s.leave(slot)
+		s.releaseSlot(slot)
 		return nil, fault.Fatal(fmt.Errorf("%s: %s: %w", troubleStart, s.opts.Command[0], err))
 	}
-	p.note("started: " + strings.Join(s.opts.Command, " "))
+	p.logLine("started: " + strings.Join(s.opts.Command, " "))
 	stop := context.AfterFunc(ctx, p.child.Kill)
 	err = p.greet(ctx, s.opts)
 	if !stop() && ctx.Err() != nil {
-		s.end(p, err != nil)
+		s.stop(p, err != nil)
 		return nil, context.Cause(ctx)
 	}
 	if err == nil {
@@ -174,8 +174,8 @@ func (s *programs) begin(ctx context.Context, device string, slot int) (*program
 		slog.Debug("a program has said hello", "program", p.label, "slot", p.slot, "device", device)
 		return p, nil
 	}
-	p.note(err.Error())
-	s.end(p, true)
+	p.logLine(err.Error())
+	s.stop(p, true)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.greeted && s.failed >= maxStarts {
@@ -187,8 +187,8 @@ func (s *programs) begin(ctx context.Context, device string, slot int) (*program
 	return nil, fault.Retry(err)
 }
 
-// giveBack takes a program back after a batch that went well.
-func (s *programs) giveBack(p *program) {
+// release takes a program back after a batch that went well.
+func (s *programs) release(p *program) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failed = 0
@@ -197,7 +197,7 @@ func (s *programs) giveBack(p *program) {
 		return
 	}
 	s.idle = append(s.idle, p)
-	s.wake()
+	s.notifyWaiters()
 }
 
 // tried counts a batch that failed and returns how often it did.
@@ -211,26 +211,26 @@ func (s *programs) tried(rows string) int {
 	return s.tries[rows]
 }
 
-// end ends a program that is not to be used again. failed says that it is to blame.
-func (s *programs) end(p *program, failed bool) {
+// stop ends a program that is not to be used again. failed says that it is to blame.
+func (s *programs) stop(p *program, failed bool) {
 	p.stop(false)
 	s.mu.Lock()
 	if failed {
 		s.failed++
 	}
 	s.mu.Unlock()
-	s.leave(p.slot)
+	s.releaseSlot(p.slot)
 }
 
-// leave gives a slot back.
-func (s *programs) leave(slot int) {
+// releaseSlot gives a slot back.
+func (s *programs) releaseSlot(slot int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.taken[slot] = false
-	s.wake()
+	s.notifyWaiters()
 }
 
-func (s *programs) wake() {
+func (s *programs) notifyWaiters() {
 	if s.free != nil {
 		close(s.free)
 		s.free = nil

@@ -135,20 +135,20 @@ func (s *stage) some(ctx context.Context, devices string, batch []*stages.Elemen
 	if err != nil || len(batch) == 0 {
 		return err
 	}
-	p, scratch, err := s.programs.take(ctx, devices)
+	p, scratch, err := s.programs.acquire(ctx, devices)
 	if err != nil {
 		return err
 	}
 	dir, err := p.directory(scratch)
 	if err != nil {
-		s.programs.end(p, false)
+		s.programs.stop(p, false)
 		return fault.Retry(fmt.Errorf("scratch: %w; name another directory by the option scratch", err))
 	}
 	x := &exchange{ctx: ctx, opts: s.opts, program: p, dir: dir, batch: batch, media: media}
 	settled := false
 	defer func() {
 		if !settled { // a panic
-			s.programs.end(p, false)
+			s.programs.stop(p, false)
 		}
 	}()
 	err = x.do()
@@ -157,12 +157,12 @@ func (s *stage) some(ctx context.Context, devices string, batch []*stages.Elemen
 	switch {
 	case errors.As(err, &wrong):
 		rows := ids(batch)
-		p.note(fmt.Sprintf("%v (%s, try %d)", wrong, rows, s.programs.tried(rows)))
-		s.programs.end(p, true)
+		p.logLine(fmt.Sprintf("%v (%s, try %d)", wrong, rows, s.programs.tried(rows)))
+		s.programs.stop(p, true)
 	case x.lost:
-		s.programs.end(p, false)
+		s.programs.stop(p, false)
 	default:
-		s.programs.giveBack(p)
+		s.programs.release(p)
 	}
 	return errors.Join(err, os.RemoveAll(dir))
 }
@@ -236,7 +236,7 @@ func (x *exchange) listen() error {
 			if !ok {
 				return x.program.lost()
 			}
-			if done, err := x.take(a); done || err != nil {
+			if done, err := x.receive(a); done || err != nil {
 				return err
 			}
 		case <-silent.C:
@@ -276,8 +276,8 @@ func (x *exchange) cancel() {
 	}
 }
 
-// take takes one answer. An error ends the batch.
-func (x *exchange) take(a answer) (done bool, err error) {
+// receive takes one answer. An error ends the batch.
+func (x *exchange) receive(a answer) (done bool, err error) {
 	wrong := func(format string, args ...any) error {
 		return retried(&trouble{troubleProtocol, fmt.Sprintf(format, args...)})
 	}

@@ -21,7 +21,7 @@ import (
 var codecs = map[string]string{"avc1": "h264", "avc3": "h264", "hvc1": "hevc", "hev1": "hevc", "av01": "av1",
 	"vp09": "vp9"}
 
-func takeVideo(ctx context.Context, e *stages.Element, path string) error {
+func readVideo(ctx context.Context, e *stages.Element, path string) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return unplaced(err, path)
@@ -88,8 +88,8 @@ func describe(v *schemas.Encoded) (err error) {
 	return errors.New("it has no video track")
 }
 
-// takePoster takes an image for the gallery: a jpeg as it is, another one made a jpeg.
-func takePoster(ctx context.Context, e *stages.Element, dir, path string) error {
+// readPoster takes an image for the gallery: a jpeg as it is, another one made a jpeg.
+func readPoster(ctx context.Context, e *stages.Element, dir, path string) error {
 	path, err := inside(dir, path)
 	if err != nil {
 		return fmt.Errorf("poster: %w", err)

@@ -96,8 +96,8 @@ func least(devices []DeviceModel) int64 {
 	return room
 }
 
-// Hold returns the stage as it needs memory and time when its weights lie so.
-func Hold(s cost.Estimate, h cost.Held) cost.Estimate {
+// Place returns the stage as it needs memory and time when its weights lie so.
+func Place(s cost.Estimate, h cost.Held) cost.Estimate {
 	s.Passing = 0
 	if h.Streamed {
 		for _, parts := range estimate(s).shards(h) {
@@ -110,11 +110,11 @@ func Hold(s cost.Estimate, h cost.Held) cost.Estimate {
 	return s
 }
 
-// hold does so for all.
-func hold(stages []cost.Estimate, held []cost.Held) []cost.Estimate {
+// placeAll does so for all.
+func placeAll(stages []cost.Estimate, held []cost.Held) []cost.Estimate {
 	out := slices.Clone(stages)
 	for i, h := range held {
-		out[i] = Hold(out[i], h)
+		out[i] = Place(out[i], h)
 	}
 	return out
 }

@@ -58,7 +58,7 @@ func (s estimate) fitAll(lo, hi int, d DeviceModel, n int) bool {
 	}
 	need, err := s.activationsOf(hi)
 	for k := lo; err == nil && k <= hi; k++ {
-		if m := s.atMost(need, k, n); d.takes(m) > d.room() {
+		if m := s.atMost(need, k, n); d.bytesOn(m) > d.room() {
 			return false
 		}
 	}
@@ -103,7 +103,7 @@ func (s estimate) fits(k int, d DeviceModel, n int) (bool, error) {
 	}
 	for r := range n {
 		m, err := memory([]cost.Estimate{cost.Estimate(s)}, f.Plan, k, r)
-		if err != nil || d.takes(m) > d.room() {
+		if err != nil || d.bytesOn(m) > d.room() {
 			return false, err
 		}
 	}

@@ -28,7 +28,7 @@ func (e *Infeasible) Error() string {
 	return fmt.Sprintf("one element on a set of %d does not fit device %d (%s) in %s: it needs %s of weights, %s of "+
 		"activations and %s of exchange buffers, together %s, and has %s", e.Width, e.Index, e.Device.Name, e.Need.Stage,
 		cost.Bytes(e.Need.Weights), cost.Bytes(e.Need.Activations), cost.Bytes(e.Need.Exchange),
-		cost.Bytes(e.Device.takes(e.Need)), cost.Bytes(e.Device.room()))
+		cost.Bytes(e.Device.bytesOn(e.Need)), cost.Bytes(e.Device.room()))
 }
 
 func (e *Infeasible) short() string {
@@ -36,7 +36,7 @@ func (e *Infeasible) short() string {
 		return e.Reason
 	}
 	return fmt.Sprintf("device %d (%s) needs %s and has %s", e.Index, e.Device.Name,
-		cost.Bytes(e.Device.takes(e.Need)), cost.Bytes(e.Device.room()))
+		cost.Bytes(e.Device.bytesOn(e.Need)), cost.Bytes(e.Device.room()))
 }
 
 // maxSuggested bounds the sets that are tried for an advice.
@@ -67,7 +67,7 @@ func (q *Query) fix(e *Infeasible) *Infeasible {
 // enough returns the memory of a device like d that has room for m.
 func (d DeviceModel) enough(m MemoryUse) int64 {
 	if d.Mapped {
-		return d.takes(m)
+		return d.bytesOn(m)
 	}
 	return int64(float64(m.Total()) / (1 - reserve) / usable)
 }

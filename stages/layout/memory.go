@@ -59,8 +59,8 @@ func Offer(devices []DeviceModel, weights int64) cost.Memory {
 	return cost.Memory{Target: limit / 2, Limit: limit}
 }
 
-// takes returns what of m a device must have room for.
-func (d DeviceModel) takes(m MemoryUse) int64 {
+// bytesOn returns what of m a device must have room for.
+func (d DeviceModel) bytesOn(m MemoryUse) int64 {
 	switch {
 	case d.Mapped && d.Sharers == 0:
 		return m.Activations + m.Exchange

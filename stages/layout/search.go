@@ -71,7 +71,7 @@ func Search(q Query) (Outcome, error) {
 	if q.Held == nil {
 		q.Held, _ = Arrange(q.Stages, q.Devices, q.Elements)
 	}
-	q.Stages = hold(q.Stages, q.Held)
+	q.Stages = placeAll(q.Stages, q.Held)
 	var r Outcome
 	var fit []Candidate
 	var closest *Infeasible

@@ -78,7 +78,7 @@ func (q *Query) evaluate(devices []DeviceModel, k int) (e evaluated, err error) 
 			return e, err
 		}
 		e.set.Memory = append(e.set.Memory, m)
-		if d.takes(m) > d.room() && e.why == nil {
+		if d.bytesOn(m) > d.room() && e.why == nil {
 			e.why = &Infeasible{Width: len(devices), Elements: k, Device: d, Index: r, Need: m}
 		}
 	}

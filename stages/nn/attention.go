@@ -96,7 +96,7 @@ func (a SelfAttention) projectHeads(be kernels.Backend, x kernels.Tensor, first,
 func (a SelfAttention) rotate(be kernels.Backend, qkv kernels.Tensor, rope Rope) {
 	qk := qkv.Narrow(-3, 0, 2) // (..., 2, H, D)
 	if a.QKNorm.IsZero() {
-		rope.Turn(be, qk)
+		rope.Rotate(be, qk)
 		return
 	}
 	spec := kernels.NormSpec{Kind: kernels.RMSNorm, Eps: QKNormEps, RopeFirst: a.RopeFirst}
@@ -106,7 +106,7 @@ func (a SelfAttention) rotate(be kernels.Backend, qkv kernels.Tensor, rope Rope)
 	}
 	be.Norm(qk, qk, spec)
 	if rope.halves != nil { // behind the norm alone
-		rope.Turn(be, qk)
+		rope.Rotate(be, qk)
 	}
 }
 

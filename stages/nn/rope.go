@@ -124,8 +124,8 @@ func (r Rope) Narrow(axis int, at Span) Rope {
 	return Rope{r.Cos.Narrow(axis, at.Start, at.Len), r.Sin.Narrow(axis, at.Start, at.Len), r.halves}
 }
 
-// Turn turns the queries and keys qk (..., 2, H, D) in place. The axes of the angles are the last ones in front of the 2.
-func (r Rope) Turn(be kernels.Backend, qk kernels.Tensor) {
+// Rotate turns the queries and keys qk (..., 2, H, D) in place. The axes of the angles are the last ones in front of the 2.
+func (r Rope) Rotate(be kernels.Backend, qk kernels.Tensor) {
 	cos, sin := r.over(qk)
 	switch {
 	case cos.IsZero():

@@ -42,7 +42,7 @@ func (a attention) qkv(be kernels.Backend, x kernels.Tensor, rope nn.Rope, patch
 		a.into(be, dst, x, l)
 	}
 	if patches.Len > 0 {
-		rope.Narrow(1, patches).Turn(be, out.Narrow(2, 0, patches.Len).Narrow(3, 0, 2))
+		rope.Narrow(1, patches).Rotate(be, out.Narrow(2, 0, patches.Len).Narrow(3, 0, 2))
 	}
 	return out
 }

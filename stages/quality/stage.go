@@ -80,7 +80,7 @@ func (s stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Ele
 			return context.Cause(ctx)
 		}
 		var bad *vae.FootageError
-		switch err := s.look(ctx, dev, e); {
+		switch err := s.measure(ctx, dev, e); {
 		case errors.As(err, &bad) && ctx.Err() == nil:
 			e.Fail(name, fault.Row(bad.Err))
 		case err != nil:
@@ -90,8 +90,8 @@ func (s stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Ele
 	return nil
 }
 
-// look gives one element its readings.
-func (s stage) look(ctx context.Context, dev kernels.Backend, e *stages.Element) error {
+// measure gives one element its readings.
+func (s stage) measure(ctx context.Context, dev kernels.Backend, e *stages.Element) error {
 	frames, err := vae.OpenFootage(ctx, dev, e.Media, &e.Row)
 	if err != nil {
 		return err

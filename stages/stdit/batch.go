@@ -33,7 +33,7 @@ func (l *loaded) Prepare(be kernels.Backend, rows *dit.Rows) (dit.Batch, error) 
 	}
 	p, err := l.Model.Prepare(be, rows.Size, cond, texts)
 	if err == nil && rows.Given != nil {
-		err = l.give(be, p, rows)
+		err = l.insertGiven(be, p, rows)
 	}
 	if err != nil {
 		return nil, err
@@ -54,8 +54,8 @@ func frameRate(row *schemas.PromptRow, frameInterval float64) float64 {
 	return row.FPS * frameInterval
 }
 
-// give gives the network the frames: the first two branches see them, the third does not.
-func (l *loaded) give(be kernels.Backend, p *Prepared, rows *dit.Rows) error {
+// insertGiven gives the network the frames: the first two branches see them, the third does not.
+func (l *loaded) insertGiven(be kernels.Backend, p *Prepared, rows *dit.Rows) error {
 	g, size := rows.Given, rows.Size
 	where, none := make([]float32, len(g.Latents)), make([]float32, len(g.Latents))
 	for i := range where {

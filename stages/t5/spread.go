@@ -58,6 +58,6 @@ func (s *stage) RunSet(ctx context.Context, set *stages.Set, batch []*stages.Ele
 		if err != nil || !place.First() {
 			return err
 		}
-		return b.give(place.Dev, slices.Concat(hidden...))
+		return b.assign(place.Dev, slices.Concat(hidden...))
 	})
 }

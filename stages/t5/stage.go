@@ -198,7 +198,7 @@ func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.El
 	if err != nil {
 		return err
 	}
-	return b.give(dev, hidden)
+	return b.assign(dev, hidden)
 }
 
 // prompts are those of a batch.
@@ -248,8 +248,8 @@ func (s *stage) tokenize(batch []*stages.Element) (b prompts, err error) {
 	return b, nil
 }
 
-// give gives the elements their texts, in the order of the ids.
-func (b prompts) give(dev kernels.Backend, hidden []kernels.Tensor) error {
+// assign gives the elements their texts, in the order of the ids.
+func (b prompts) assign(dev kernels.Backend, hidden []kernels.Tensor) error {
 	texts := make([]*stages.Array, len(hidden))
 	for i, h := range hidden {
 		texts[i] = stages.NewArray(h.Dim(0), h.Dim(1))

@@ -175,7 +175,7 @@ func (s *encodeStage) encode(dev kernels.Backend, clips *readers, i int,
 	e, name := clips.batch[i], clips.names[i]
 	if known := s.recent.find(name); known.raw != nil {
 		e.Read(known.readings)
-		return s.give(dev, e, known.raw)
+		return s.assignLatents(dev, e, known.raw)
 	}
 	frames := clips.of(i)
 	raw, err := latents(clipOf(&e.Row, each(frames.at)), s.noise(&e.Row, 0))
@@ -185,7 +185,7 @@ func (s *encodeStage) encode(dev kernels.Backend, clips *readers, i int,
 	if frames.next == e.Row.NumFrames { // the last frame was taken
 		e.Read(frames.readings)
 	}
-	if err := s.give(dev, e, raw); err != nil {
+	if err := s.assignLatents(dev, e, raw); err != nil {
 		return err
 	}
 	if e.NotFinite(stages.KindLatents) == "" { // else another attempt computes them anew
@@ -227,9 +227,9 @@ func each(frame func(dst []float32, i int) error) func(dst []float32, first, n i
 	}
 }
 
-// give gives an element its latents. Those of bfloat16 are rounded as denoisers have them, and have no raw ones: rounded
+// assignLatents gives an element its latents. Those of bfloat16 are rounded as denoisers have them, and have no raw ones: rounded
 // twice they would be others.
-func (s *encodeStage) give(dev kernels.Backend, e *stages.Element, raw *stages.Array) error {
+func (s *encodeStage) assignLatents(dev kernels.Backend, e *stages.Element, raw *stages.Array) error {
 	model, err := s.On(dev)
 	if err != nil {
 		return err

@@ -59,7 +59,7 @@ func (b *buffers) load(w *Weights, name string, shape []int, from source) (kerne
 		slots[key] = s
 	}
 	b.blocks[w.block] = append(b.blocks[w.block], brought{s, from})
-	from.forget()
+	from.discard()
 	return s.t, nil
 }
 
@@ -121,6 +121,6 @@ func (b *buffers) leave(block int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, w := range b.blocks[block] {
-		w.from.forget()
+		w.from.discard()
 	}
 }

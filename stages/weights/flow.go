@@ -43,7 +43,7 @@ func (f *Flow) stays(block int) bool { return f == nil || block <= f.first+f.sta
 func (f *Flow) load(w *Weights, name string, shape []int, from source) (kernels.Tensor, error) {
 	if f.stays(w.block) {
 		if !from.inPlace() {
-			defer from.forget()
+			defer from.discard()
 		}
 		return w.be.Weights(from.to, shape, from.bytes())
 	}

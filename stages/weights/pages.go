@@ -41,7 +41,7 @@ func newPages(be kernels.Backend) *pages {
 
 func (p *pages) load(w *Weights, _ string, shape []int, from source) (kernels.Tensor, error) {
 	if !from.inPlace() && from.size() < os.Getpagesize() { // there is nothing to give back
-		defer from.forget()
+		defer from.discard()
 		return w.be.Weights(from.to, shape, from.bytes())
 	}
 	one := passing{from: from}
@@ -53,7 +53,7 @@ func (p *pages) load(w *Weights, _ string, shape []int, from source) (kernels.Te
 	if err == nil && p.mark != nil {
 		p.mark(t)
 	}
-	one.forget()
+	one.discard()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b := p.blocks[w.block]
@@ -80,19 +80,19 @@ func (w *passing) fill(p *pages) ([]byte, error) {
 	return mem, nil
 }
 
-// bring lets a weight be there, or come.
-func (w passing) bring() {
+// prefetch lets a weight be there, or come.
+func (w passing) prefetch() {
 	if w.own == nil {
 		w.from.ahead()
 		return
 	}
 	w.from.read(w.own)
-	w.from.forget()
+	w.from.discard()
 }
 
-// forget gives its memory back.
-func (w passing) forget() {
-	w.from.forget()
+// discard gives its memory back.
+func (w passing) discard() {
+	w.from.discard()
 	if w.own != nil {
 		system.ForgetPages(w.own)
 	}
@@ -104,13 +104,13 @@ func (p *pages) enter(block, next int) {
 	p.mu.Lock()
 	b := p.blocks[block]
 	if b == nil { // it stays
-		p.bring(p.blocks[next])
+		p.prefetch(p.blocks[next])
 		p.mu.Unlock()
 		return
 	}
 	b.users++
-	p.bring(b)
-	p.bring(p.blocks[next])
+	p.prefetch(b)
+	p.prefetch(p.blocks[next])
 	here := b.here
 	p.mu.Unlock()
 	if b.made {
@@ -118,8 +118,8 @@ func (p *pages) enter(block, next int) {
 	}
 }
 
-// bring begins to bring a block, unless it is there or on its way.
-func (p *pages) bring(b *paged) {
+// prefetch begins to bring a block, unless it is there or on its way.
+func (p *pages) prefetch(b *paged) {
 	if b == nil || b.here != nil {
 		return
 	}
@@ -133,7 +133,7 @@ func (p *pages) bring(b *paged) {
 			if !b.made && p.gone(b, here) {
 				return
 			}
-			w.bring()
+			w.prefetch()
 		}
 	}()
 }
@@ -157,6 +157,6 @@ func (p *pages) leave(block int) {
 	}
 	b.here = nil
 	for _, w := range b.weights {
-		w.forget()
+		w.discard()
 	}
 }

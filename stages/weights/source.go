@@ -142,8 +142,8 @@ func convert(dst, src []byte, from, to kernels.DType) {
 	}
 }
 
-// forget gives memory back to the system: that of the part of a mapped file which was read.
-func (s source) forget() {
+// discard gives memory back to the system: that of the part of a mapped file which was read.
+func (s source) discard() {
 	if s.mapped {
 		system.ForgetPages(s.file[s.first:][:(s.count-1)*s.every+s.length])
 	}

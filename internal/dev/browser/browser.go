@@ -250,7 +250,7 @@ func (p *Page) call(method string, params map[string]any, into any) error {
 		if err := json.Unmarshal(data[:len(data)-1], &answer); err != nil {
 			return fmt.Errorf("%s: %w", method, err)
 		}
-		p.note(answer.Method, answer.Params)
+		p.record(answer.Method, answer.Params)
 		if answer.ID != p.id {
 			continue
 		}
@@ -264,8 +264,8 @@ func (p *Page) call(method string, params map[string]any, into any) error {
 	}
 }
 
-// note keeps an event that tells an error.
-func (p *Page) note(method string, params json.RawMessage) {
+// record keeps an event that tells an error.
+func (p *Page) record(method string, params json.RawMessage) {
 	var level struct {
 		Entry struct {
 			Level  string `json:"level"`

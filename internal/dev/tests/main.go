@@ -116,7 +116,7 @@ func (r *report) read(in io.Reader) error {
 			if json.Unmarshal(line, &e) != nil {
 				fmt.Fprintf(r.out, "%s", line)
 			} else {
-				r.take(e)
+				r.record(e)
 			}
 		}
 		if err == io.EOF {
@@ -127,8 +127,8 @@ func (r *report) read(in io.Reader) error {
 	}
 }
 
-// take takes one event. A failed test is printed at once, with what it said.
-func (r *report) take(e event) {
+// record takes one event. A failed test is printed at once, with what it said.
+func (r *report) record(e event) {
 	key := e.Package + "\t" + e.Test
 	switch e.Action {
 	case "build-output":

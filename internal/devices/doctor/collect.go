@@ -32,7 +32,7 @@ func Collect(version, dir string) HostFacts {
 		Libraries: find(os.Getenv, searched()),
 	}
 	f.GPU.survey()
-	f.GPU.ask()
+	f.GPU.probe()
 	if len(f.GPU.Devices) > 0 {
 		opened(f.Libraries, cuda.Libraries())
 	}
@@ -47,11 +47,11 @@ func (g *GPU) survey() {
 		return
 	}
 	defer host.Close()
-	g.look(host)
+	g.inspect(host)
 }
 
-// look takes down what a host says of its devices.
-func (g *GPU) look(host nvml.Host) {
+// inspect takes down what a host says of its devices.
+func (g *GPU) inspect(host nvml.Host) {
 	s, err := host.Survey()
 	if err != nil {
 		g.NVMLProblem = err.Error()
@@ -68,8 +68,8 @@ func (g *GPU) look(host nvml.Host) {
 	}
 }
 
-// ask asks CUDA, and lets each device compute something.
-func (g *GPU) ask() {
+// probe asks CUDA, and lets each device compute something.
+func (g *GPU) probe() {
 	devices, err := cuda.Devices()
 	if err != nil {
 		g.Problem = err.Error()

@@ -36,7 +36,7 @@ func with(host *gputest.Host, hidden ...int) func(f *HostFacts) {
 	return func(f *HostFacts) {
 		g := &f.GPU
 		g.Problem, g.CUDA, g.Module = "", "12.4", "550.54.15"
-		g.look(host)
+		g.inspect(host)
 		for i, d := range g.Survey.Devices {
 			if !d.MIG() {
 				g.OnBus++

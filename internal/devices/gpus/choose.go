@@ -141,7 +141,7 @@ func claim(s nvml.Survey, all []candidate, n int, dir, what string) (taken []cla
 			case errors.As(err, &busy):
 				left = append(left, Left{d.UUID, d.Name, err.Error()})
 			default:
-				giveUp(taken)
+				abandon(taken)
 				return nil, nil, left, err
 			}
 			delete(open, i)
@@ -160,7 +160,7 @@ func fewer(asked, had int, left []Left) error {
 		asked, had, describe(left)))
 }
 
-func giveUp(taken []claimed) {
+func abandon(taken []claimed) {
 	for _, c := range taken {
 		c.release()
 	}

@@ -14,7 +14,7 @@ import (
 // LeaseSet waits for n free devices, or for all where there are fewer, and takes those that talk to each other
 // fastest.
 func (p *Pool) LeaseSet(ctx context.Context, n int) (*stages.Set, func(ok bool), error) {
-	return p.take(ctx, func() ([]int, error) {
+	return p.acquire(ctx, func() ([]int, error) {
 		n := min(n, p.size())
 		if n == 0 {
 			return nil, fault.TryAgain(errors.New("every GPU of the job has fallen ill; run it again to go on"))
@@ -34,7 +34,7 @@ func (p *Pool) LeaseThese(ctx context.Context, devices []int) (*stages.Set, func
 			return nil, nil, fmt.Errorf("lease devices %v of %d", devices, len(p.devices))
 		}
 	}
-	return p.take(ctx, func() ([]int, error) {
+	return p.acquire(ctx, func() ([]int, error) {
 		for _, n := range devices {
 			switch d := p.devices[n]; {
 			case d.drained != "":
@@ -85,8 +85,8 @@ func (p *Pool) Label(device int) string {
 	return fmt.Sprintf("%s (%s)", d.Short(), d.Name)
 }
 
-// Note takes down what happened to a device.
-func (p *Pool) Note(device int, event string) {
+// Record takes down what happened to a device.
+func (p *Pool) Record(device int, event string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.devices[device].log.event(event)
@@ -98,15 +98,15 @@ func (p *Pool) Drain(device int, why string) bool {
 	return true
 }
 
-// take waits until choose finds devices, and lends them.
-func (p *Pool) take(ctx context.Context, choose func() ([]int, error)) (*stages.Set, func(ok bool), error) {
+// acquire waits until choose finds devices, and lends them.
+func (p *Pool) acquire(ctx context.Context, choose func() ([]int, error)) (*stages.Set, func(ok bool), error) {
 	for {
 		p.mu.Lock()
 		chosen, err := choose()
 		if len(chosen) > 0 {
-			set, l := p.lend(chosen)
+			set, l := p.lease(chosen)
 			p.mu.Unlock()
-			return set, func(ok bool) { p.giveBack(l, ok) }, nil
+			return set, func(ok bool) { p.release(l, ok) }, nil
 		}
 		changed := p.changed
 		p.mu.Unlock()
@@ -121,8 +121,8 @@ func (p *Pool) take(ctx context.Context, choose func() ([]int, error)) (*stages.
 	}
 }
 
-// lend makes a set of devices.
-func (p *Pool) lend(chosen []int) (*stages.Set, *lease) {
+// lease makes a set of devices.
+func (p *Pool) lease(chosen []int) (*stages.Set, *lease) {
 	l := &lease{devices: slices.Clone(chosen)}
 	set := &stages.Set{}
 	set.Well, l.end = context.WithCancelCause(context.Background())
@@ -141,9 +141,9 @@ func (p *Pool) lend(chosen []int) (*stages.Set, *lease) {
 	return set, l
 }
 
-// giveBack ends a lease. A device that did not do its work well gets a new backend: backends keep their first
+// release ends a lease. A device that did not do its work well gets a new backend: backends keep their first
 // error, and a panic leaves scopes open. One that cannot be opened again is drained.
-func (p *Pool) giveBack(l *lease, ok bool) {
+func (p *Pool) release(l *lease, ok bool) {
 	for _, i := range l.devices {
 		p.mu.Lock()
 		d := p.devices[i]

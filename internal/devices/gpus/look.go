@@ -7,9 +7,9 @@ import (
 	"latentbeam/stages/layout"
 )
 
-// Look returns the devices that Open would take, and the numeric class of their results, without taking or opening
+// Inspect returns the devices that Open would take, and the numeric class of their results, without taking or opening
 // any: a plan is no reason for a job to find them taken.
-func Look(host nvml.Host, maker Maker, o Options) (devices []layout.DeviceModel, class string, err error) {
+func Inspect(host nvml.Host, maker Maker, o Options) (devices []layout.DeviceModel, class string, err error) {
 	p := &Pool{maker: maker, host: host, o: o.filled()}
 	fit, err := p.fit()
 	if err != nil {

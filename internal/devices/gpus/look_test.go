@@ -41,7 +41,7 @@ func TestLook(t *testing.T) {
 				t.Skip("locks cannot be seen here")
 			}
 			before, _ := os.ReadDir(claims)
-			devices, class, err := Look(c.host, m, Options{Workers: c.workers, Claims: claims})
+			devices, class, err := Inspect(c.host, m, Options{Workers: c.workers, Claims: claims})
 			if after, _ := os.ReadDir(claims); len(m.opened) > 0 || len(after) != len(before) {
 				t.Errorf("%d devices were opened, %d lock files made", len(m.opened), len(after)-len(before))
 			}
@@ -69,11 +69,11 @@ func TestLook(t *testing.T) {
 	host := gputest.T4s(1)
 	m := newMaker(t, host)
 	m.old = map[string]string{gputest.UUID(0): "too old: compute capability 7.0, needs 7.5"}
-	_, _, err := Look(host, m, Options{Claims: t.TempDir()})
+	_, _, err := Inspect(host, m, Options{Claims: t.TempDir()})
 	if !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), "Tesla T4 is too old: compute capability 7.0") {
 		t.Errorf("with one that is too old: %v", err)
 	}
-	if _, _, err := Look(nil, &fakeMaker{}, Options{Claims: t.TempDir()}); !errors.Is(err, ErrNone) {
+	if _, _, err := Inspect(nil, &fakeMaker{}, Options{Claims: t.TempDir()}); !errors.Is(err, ErrNone) {
 		t.Errorf("without a GPU: %v", err)
 	}
 }

@@ -224,7 +224,7 @@ func (p *Pool) Class() string { return p.class }
 // Capabilities says what is known of GPUs and can be done with them.
 func (p *Pool) Capabilities() devices.PoolCapabilities {
 	return devices.PoolCapabilities{Layout: p.Layout, Survey: p.Survey, Closest: p.Closest, Weights: p.Weights,
-		Facts: p.Facts, Hardware: &devices.Hardware{Label: p.Label, Note: p.Note, Drain: p.Drain}}
+		Facts: p.Facts, Hardware: &devices.Hardware{Label: p.Label, Note: p.Record, Drain: p.Drain}}
 }
 
 // Layout returns the devices by number, as the cost model takes them.

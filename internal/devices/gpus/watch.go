@@ -37,7 +37,7 @@ func (p *Pool) watch() {
 		for {
 			select {
 			case <-tick.C:
-				p.look(began)
+				p.inspect(began)
 			case <-ctx.Done():
 				return
 			}
@@ -46,8 +46,8 @@ func (p *Pool) watch() {
 	p.stop = func() { cancel(); all.Wait() }
 }
 
-// look takes down how the devices are; began is the memory errors that they had when the pool was opened.
-func (p *Pool) look(began []nvml.ECC) {
+// inspect takes down how the devices are; began is the memory errors that they had when the pool was opened.
+func (p *Pool) inspect(began []nvml.ECC) {
 	for i, d := range p.devices {
 		p.mu.Lock()
 		gone := d.drained != ""

@@ -100,7 +100,7 @@ func (s *Survey) closest(among []int, n int) []int {
 				if slices.Contains(set, d) {
 					continue
 				}
-				if l, t := s.reach(d, set); l > nextLeast || l == nextLeast && t > nextSum {
+				if l, t := s.slowestLink(d, set); l > nextLeast || l == nextLeast && t > nextSum {
 					next, nextLeast, nextSum = d, l, t
 				}
 			}
@@ -115,8 +115,8 @@ func (s *Survey) closest(among []int, n int) []int {
 	return best
 }
 
-// reach returns the slowest link from d to the set and the sum of all, as scores.
-func (s *Survey) reach(d int, set []int) (least, sum int) {
+// slowestLink returns the slowest link from d to the set and the sum of all, as scores.
+func (s *Survey) slowestLink(d int, set []int) (least, sum int) {
 	least = 1 << 30
 	for _, other := range set {
 		score := s.Links[d][other].score()

@@ -18,7 +18,7 @@ func (h *Stages) Arrange(rows []schemas.PromptRow, elements int) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.weights, h)
-	others := d.tell()
+	others := d.reserve()
 	devices := slices.Clone(Known(d))
 	if len(devices) == 0 {
 		return nil // all are on other hosts
@@ -34,7 +34,7 @@ func (h *Stages) Arrange(rows []schemas.PromptRow, elements int) error {
 	}
 	if h.held, h.over = held, over; over == 0 { // else the system has to do without what they take
 		d.weights[h] = sizeOf(held)
-		d.tell()
+		d.reserve()
 	}
 	return nil
 }
@@ -70,7 +70,7 @@ func (h *Stages) freed(step int, row schemas.PromptRow, stay int) bool {
 	}
 	h.held[step] = layout.Passing(h.held[step], costs[step], stay)
 	d.weights[h] = sizeOf(h.held)
-	d.tell()
+	d.reserve()
 	return true
 }
 

@@ -96,8 +96,8 @@ func (d *Devices) Forget(h *Stages) {
 	delete(d.weights, h)
 }
 
-// tell tells devices with a memory of their own what weights take of it, which it returns.
-func (d *Devices) tell() (all int64) {
+// reserve tells devices with a memory of their own what weights take of it, which it returns.
+func (d *Devices) reserve() (all int64) {
 	for _, bytes := range d.weights {
 		all += bytes
 	}

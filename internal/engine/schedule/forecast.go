@@ -38,8 +38,8 @@ func (f *forecast) seconds(key costKey, cost *cost.Estimate, k int, set []layout
 	return model * f.paceOf(key)
 }
 
-// learn notes how long a batch took.
-func (f *forecast) learn(key costKey, cost *cost.Estimate, k int, set []layout.DeviceModel, took time.Duration) {
+// record notes how long a batch took.
+func (f *forecast) record(key costKey, cost *cost.Estimate, k int, set []layout.DeviceModel, took time.Duration) {
 	if cost == nil {
 		return
 	}

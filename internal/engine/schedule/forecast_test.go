@@ -35,7 +35,7 @@ func TestForecastLearnsThePace(t *testing.T) {
 		t.Error("a stage is known that was never timed")
 	}
 	times := func(n float64) time.Duration { return time.Duration(n * first * float64(time.Second)) }
-	f.learn(a, denoiser(), 1, one, times(2))
+	f.record(a, denoiser(), 1, one, times(2))
 	near := func(what string, got, want float64) {
 		t.Helper()
 		if got < want*0.99 || got > want*1.01 {
@@ -44,9 +44,9 @@ func TestForecastLearnsThePace(t *testing.T) {
 	}
 	near("twice its time", f.seconds(a, denoiser(), 1, one), 2*first)
 	near("another shape", f.seconds(b, denoiser(), 1, one), 2*first)
-	f.learn(b, denoiser(), 1, one, times(3))
+	f.record(b, denoiser(), 1, one, times(3))
 	near("the other shape has its own pace", f.seconds(a, denoiser(), 1, one), 2*first)
-	f.learn(a, nil, 1, one, time.Hour)
+	f.record(a, nil, 1, one, time.Hour)
 	if f.seconds(a, nil, 1, one) != 0 || !f.measured(1) {
 		t.Error("a stage that cannot say what it costs is predicted")
 	}

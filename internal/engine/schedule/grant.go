@@ -43,8 +43,8 @@ func (g *Grant) Taken() (r Attempt, taken bool) {
 	return <-g.leader, true
 }
 
-// tell lets those that joined know how it went.
-func (g *Grant) tell(r Attempt) {
+// notify lets those that joined know how it went.
+func (g *Grant) notify(r Attempt) {
 	for _, c := range g.told {
 		c <- r
 	}
@@ -81,14 +81,14 @@ const (
 	leastPatience = 30 * time.Second
 )
 
-// Begin notes that the devices of a grant are at work. It returns how long the ranks of the set are to wait for each
+// Start notes that the devices of a grant are at work. It returns how long the ranks of the set are to wait for each
 // other, once the stage has been timed; 0: nothing is known of it. Between two exchanges there is less work than in a
 // sampling step.
-func (s *Schedule) Begin(g *Grant) (patience time.Duration) {
+func (s *Schedule) Start(g *Grant) (patience time.Duration) {
 	f := s.step(g.stage)
 	g.estimate = f.estimate(g.Devices, g.Live)
 	timed := func() bool { return s.forecast.measured(f.index) }
-	s.turns.begin(g.Devices, func() (float64, bool) { return g.seconds(), timed() })
+	s.turns.start(g.Devices, func() (float64, bool) { return g.seconds(), timed() })
 	stretch := g.seconds()
 	if !timed() || stretch <= 0 {
 		return 0
@@ -99,8 +99,8 @@ func (s *Schedule) Begin(g *Grant) (patience time.Duration) {
 	return max(leastPatience, time.Duration(generous*stretch*float64(time.Second)))
 }
 
-// Learn notes how long the batch of a grant took.
-func (s *Schedule) Learn(g *Grant, took time.Duration) { g.learn(took) }
+// RecordTime notes how long the batch of a grant took.
+func (s *Schedule) RecordTime(g *Grant, took time.Duration) { g.learn(took) }
 
 // Measure compares what the batch of a grant held at its fullest on one device with what it was to hold.
 func (s *Schedule) Measure(g *Grant, peak int64) {
@@ -119,7 +119,7 @@ func (s *Schedule) Release(g *Grant, err error) Attempt {
 		r.Err = fault.Retry(fmt.Errorf("%d elements together: %v", len(g.Live), err))
 	}
 	s.turns.release(s.Pool, g.Devices)
-	g.tell(r)
+	g.notify(r)
 	return r
 }
 
@@ -138,7 +138,7 @@ func (f step) estimate(devices []int, live []*stages.Element) estimate {
 	set := some(devicesOf(f.Pool), devices)
 	return estimate{
 		seconds: func() float64 { return f.forecast.seconds(key, cost, n, set) },
-		learn:   func(took time.Duration) { f.forecast.learn(key, cost, n, set, took) },
+		learn:   func(took time.Duration) { f.forecast.record(key, cost, n, set, took) },
 		cost:    cost,
 	}
 }

@@ -32,15 +32,15 @@ func (t *Turn) On(p *Passage) *Turn {
 	return t
 }
 
-// Leave ends passages: their batches are with the publisher, or are given up. A passage may be left twice.
-func (s *Schedule) Leave(passages ...*Passage) {
-	if s.turns.leavePassages(passages) {
+// ClosePassages ends passages: their batches are with the publisher, or are given up. A passage may be left twice.
+func (s *Schedule) ClosePassages(passages ...*Passage) {
+	if s.turns.closePassages(passages) {
 		s.turns.grant(s.Pool)
 	}
 }
 
-// leavePassages reports whether any of the passages had begun.
-func (t *turns) leavePassages(passages []*Passage) (any bool) {
+// closePassages reports whether any of the passages had begun.
+func (t *turns) closePassages(passages []*Passage) (any bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, p := range passages {
@@ -72,8 +72,8 @@ func (t *turns) held(w *Turn, v view) bool {
 	return true
 }
 
-// beginPassage notes that the batch of a turn has begun.
-func (t *turns) beginPassage(w *Turn) {
+// startPassage notes that the batch of a turn has begun.
+func (t *turns) startPassage(w *Turn) {
 	if w.passage == nil {
 		return
 	}

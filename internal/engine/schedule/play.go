@@ -127,7 +127,7 @@ func (p *play) pass() {
 				continue
 			}
 			rows := len(b.elements)
-			p.Leave(b.passage)
+			p.ClosePassages(b.passage)
 			if n := len(p.ends); n > 0 {
 				rows += p.ends[n-1].rows
 			}
@@ -147,7 +147,7 @@ func (p *play) room(stage int, batch []*stages.Element) bool {
 // of all shapes were mixed evenly.
 func (p *play) feed() bool {
 	if len(p.coming) == 0 {
-		p.tail.end()
+		p.tail.close()
 		return false
 	}
 	c := slices.MaxFunc(p.coming, func(a, b comingRows) int { return cmp.Compare(a.left*b.all, b.left*a.all) })
@@ -155,7 +155,7 @@ func (p *play) feed() bool {
 		return false
 	}
 	if c.left == 0 {
-		p.tail.end()
+		p.tail.close()
 		return false
 	}
 	n, shape := min(c.size, c.left), schemas.BucketOf(c.row.Row)
@@ -202,15 +202,15 @@ func (p *play) begin(w waitingTurn, g *Grant) {
 	for _, o := range g.joined {
 		batches = append(batches, played{o.live, o.passage})
 	}
-	p.Begin(g)
+	p.Start(g)
 	took := time.Duration(p.seconds(g) * float64(time.Second))
 	p.working = append(p.working, working{end: p.clock.now + took, stage: w.stage, took: took, grant: g, batches: batches})
-	p.note(Lease{Stage: p.Steps[w.stage].Name, Shape: schemas.BucketOf(g.Live[0].Row), Elements: len(g.Live),
+	p.countLease(Lease{Stage: p.Steps[w.stage].Name, Shape: schemas.BucketOf(g.Live[0].Row), Elements: len(g.Live),
 		Batches: len(batches), Devices: len(g.Devices), Seconds: took.Seconds() * float64(len(g.Devices))})
 }
 
-// note counts a lease.
-func (p *play) note(l Lease) {
+// countLease counts a lease.
+func (p *play) countLease(l Lease) {
 	for i := range p.leases {
 		one := p.leases[i]
 		if one.Times, one.Seconds = 0, l.Seconds; one == l {
@@ -232,7 +232,7 @@ func (p *play) seconds(g *Grant) float64 {
 	return p.forecast.once(question{"seconds", key, 0, len(g.Live), 0, fmt.Sprint(g.Devices)}, func() (s float64) {
 		one := *g.cost
 		if g.stage < len(p.foresight.Held) {
-			one = layout.Hold(one, p.foresight.Held[g.stage])
+			one = layout.Place(one, p.foresight.Held[g.stage])
 		}
 		s, _ = layout.Seconds(one, len(g.Live), some(p.foresight.Devices, g.Devices)) // 0 where it cannot be said
 		return s
@@ -266,7 +266,7 @@ func (p *play) finish(i int) {
 	p.working = slices.Delete(p.working, i, i+1)
 	p.clock.now = w.end
 	p.done[w.stage] = append(p.done[w.stage], w.batches...)
-	p.Learn(w.grant, w.took)
+	p.RecordTime(w.grant, w.took)
 	p.Release(w.grant, nil)
 }
 

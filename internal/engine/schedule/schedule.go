@@ -56,9 +56,9 @@ func (s *Schedule) Dispatch(b schemas.Bucket, row *schemas.PromptRow, rows int) 
 	s.tail.pass(b, row, rows)
 }
 
-// End notes that no row comes any more.
-func (s *Schedule) End() {
-	s.tail.end()
+// CloseInput notes that no row comes any more.
+func (s *Schedule) CloseInput() {
+	s.tail.close()
 	s.turns.grant(s.Pool) // a batch may have waited for rows that were expected
 }
 

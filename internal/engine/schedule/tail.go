@@ -80,8 +80,8 @@ func (t *tail) pass(b schemas.Bucket, row *schemas.PromptRow, rows int) {
 	c.passed.rows += rows
 }
 
-// end notes that no row comes any more.
-func (t *tail) end() {
+// close notes that no row comes any more.
+func (t *tail) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ended = true

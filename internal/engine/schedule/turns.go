@@ -95,7 +95,7 @@ func (t *turns) acquire(ctx context.Context, pool devices.Pool, mine *Turn) (*Gr
 	for {
 		changed := pool.Changed() // before its devices are looked at
 		if !t.grant(pool) {
-			t.leave(pool, mine)
+			t.remove(pool, mine)
 			return nil, ErrNoDevice
 		}
 		select {
@@ -103,14 +103,14 @@ func (t *turns) acquire(ctx context.Context, pool devices.Pool, mine *Turn) (*Gr
 			return g, nil
 		case <-changed:
 		case <-ctx.Done():
-			t.leave(pool, mine)
+			t.remove(pool, mine)
 			return nil, context.Cause(ctx)
 		}
 	}
 }
 
-// leave ends the waiting of a turn. What it was granted at the same moment goes back.
-func (t *turns) leave(pool devices.Pool, mine *Turn) {
+// remove ends the waiting of a turn. What it was granted at the same moment goes back.
+func (t *turns) remove(pool devices.Pool, mine *Turn) {
 	t.mu.Lock()
 	if i := slices.Index(t.waiting, mine); i >= 0 {
 		t.waiting = slices.Delete(t.waiting, i, i+1)
@@ -122,15 +122,15 @@ func (t *turns) leave(pool devices.Pool, mine *Turn) {
 			<-g.leader // it works on the elements
 			break
 		}
-		g.tell(Attempt{Err: errPassed})
+		g.notify(Attempt{Err: errPassed})
 		t.release(pool, g.Devices)
 	default:
 		t.grant(pool) // it may have stood in the way of others
 	}
 }
 
-// begin notes what devices are at work on, as a prediction of its time.
-func (t *turns) begin(devices []int, seconds func() (float64, bool)) {
+// start notes what devices are at work on, as a prediction of its time.
+func (t *turns) start(devices []int, seconds func() (float64, bool)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	l := &work{t.clock.Now(), seconds}
@@ -158,7 +158,7 @@ func (t *turns) grant(pool devices.Pool) bool {
 		t.busy = map[int]*work{}
 	}
 	t.again = time.Time{}
-	defer t.wake(pool)
+	defer t.scheduleWakeup(pool)
 	rates := ratesOf(pool)
 	if !slices.ContainsFunc(rates, func(r float64) bool { return r > 0 }) {
 		return false
@@ -174,21 +174,21 @@ func (t *turns) grant(pool devices.Pool) bool {
 			}
 		}
 		if t.held(w, v) {
-			t.askAgain(w, v)
+			t.retryWaiting(w, v)
 			i++
 			continue
 		}
 		devices, elements := w.choose(v)
 		if len(devices) == 0 { // neither are those that it would take along
-			t.askAgain(w, v)
+			t.retryWaiting(w, v)
 			i += len(v.queue)
 			continue
 		}
 		if slices.ContainsFunc(devices, func(d int) bool { return t.busy[d] != nil }) {
-			t.askAgain(w, v)
+			t.retryWaiting(w, v)
 			return true
 		}
-		given := t.give(w, v.queue, devices, elements)
+		given := t.grantTo(w, v.queue, devices, elements)
 		order = slices.DeleteFunc(order, func(o *Turn) bool { return slices.Contains(given, o) })
 		i = 0
 	}
@@ -198,9 +198,9 @@ func (t *turns) grant(pool devices.Pool) bool {
 // leastAgain bounds how often turns are asked again.
 const leastAgain = 10 * time.Millisecond
 
-// askAgain notes that a turn waits although devices are free. It chose to by what it expected of others, who may be
+// retryWaiting notes that a turn waits although devices are free. It chose to by what it expected of others, who may be
 // late: it is asked again when it has waited twice as long.
-func (t *turns) askAgain(w *Turn, v view) {
+func (t *turns) retryWaiting(w *Turn, v view) {
 	if v.idle() == 0 {
 		w.idle = time.Time{}
 		return
@@ -213,8 +213,8 @@ func (t *turns) askAgain(w *Turn, v view) {
 	}
 }
 
-// wake lets turns be asked again when it is time.
-func (t *turns) wake(pool devices.Pool) {
+// scheduleWakeup lets turns be asked again when it is time.
+func (t *turns) scheduleWakeup(pool devices.Pool) {
 	if t.stop != nil {
 		t.stop()
 		t.stop = nil
@@ -224,8 +224,8 @@ func (t *turns) wake(pool devices.Pool) {
 	}
 }
 
-// give grants devices to a turn and to those behind it that make up the elements.
-func (t *turns) give(w *Turn, queue []*Turn, devices []int, elements int) (given []*Turn) {
+// grantTo grants devices to a turn and to those behind it that make up the elements.
+func (t *turns) grantTo(w *Turn, queue []*Turn, devices []int, elements int) (given []*Turn) {
 	g := &Grant{stage: w.stage, Devices: devices, Live: w.live}
 	elements -= len(w.live)
 	for _, o := range queue {
@@ -234,7 +234,7 @@ func (t *turns) give(w *Turn, queue []*Turn, devices []int, elements int) (given
 			g.joined, g.told = append(g.joined, o), append(g.told, leader)
 			g.Live = append(g.Live[:len(g.Live):len(g.Live)], o.live...)
 			elements -= len(o.live)
-			t.beginPassage(o)
+			t.startPassage(o)
 			o.granted <- &Grant{leader: leader}
 		}
 	}
@@ -242,7 +242,7 @@ func (t *turns) give(w *Turn, queue []*Turn, devices []int, elements int) (given
 	for _, d := range devices {
 		t.busy[d] = l
 	}
-	t.beginPassage(w)
+	t.startPassage(w)
 	w.granted <- g
 	given = append(g.joined, w)
 	t.waiting = slices.DeleteFunc(t.waiting, func(o *Turn) bool { return slices.Contains(given, o) })

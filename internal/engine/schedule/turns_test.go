@@ -146,7 +146,7 @@ func TestBatchesAreTakenTogether(t *testing.T) {
 				} else {
 					got <- fmt.Sprint(name, " leads ", len(g.joined))
 					turns.release(pool, g.Devices)
-					g.tell(Attempt{Devices: g.Devices})
+					g.notify(Attempt{Devices: g.Devices})
 				}
 			}()
 			synctest.Wait()

@@ -96,7 +96,7 @@ func (p *process) bundle(ctx context.Context, rows []schemas.PromptRow) error {
 		ends = append(ends, func() error { return s.Close(next) })
 		emit = func(b *stages.Batch) {
 			if first == nil {
-				note(s.Put(b, next))
+				note(s.Submit(b, next))
 			}
 		}
 	}
@@ -108,7 +108,7 @@ func (p *process) bundle(ctx context.Context, rows []schemas.PromptRow) error {
 		e := &stages.Element{Row: row}
 		admitted, err := p.Admit(e)
 		if note(err); admitted {
-			buckets.Put(e, emit)
+			buckets.Add(e, emit)
 		}
 	}
 	buckets.Close(emit)

@@ -20,7 +20,7 @@ type runLevels struct {
 // clause 9.2.1 or chromaDC.
 func (w *bitWriter) residual(levels []int16, nC int) {
 	b := takeApart(levels)
-	w.put(coeffTokenCode(nC, 4*b.n+b.ones))
+	w.write(coeffTokenCode(nC, 4*b.n+b.ones))
 	if b.n == 0 {
 		return
 	}
@@ -30,14 +30,14 @@ func (w *bitWriter) residual(levels []int16, nC int) {
 	w.levels(&b)
 	if b.n < len(levels) {
 		if nC == chromaDC {
-			w.put(totalZerosChromaDC[b.n-1][b.zeros])
+			w.write(totalZerosChromaDC[b.n-1][b.zeros])
 		} else {
-			w.put(totalZeros[b.n-1][b.zeros])
+			w.write(totalZeros[b.n-1][b.zeros])
 		}
 	}
 	left := b.zeros
 	for i := 0; i < b.n-1 && left > 0; i++ {
-		w.put(runBefore[min(left, 7)-1][b.run[i]])
+		w.write(runBefore[min(left, 7)-1][b.run[i]])
 		left -= b.run[i]
 	}
 }

@@ -3,8 +3,8 @@ package h264
 // A code is one variable-length code word: the low n bits of v. n is 0 where no such code exists.
 type code struct{ v, n uint8 }
 
-// put appends the code word.
-func (w *bitWriter) put(c code) { w.bits(uint32(c.v), uint(c.n)) }
+// write appends the code word.
+func (w *bitWriter) write(c code) { w.bits(uint32(c.v), uint(c.n)) }
 
 // coeffToken is table 9-5 by the range of nC (0..1, 2..3, 4..7, 8 and above), indexed by
 // 4*TotalCoeff + TrailingOnes.

@@ -75,7 +75,7 @@ func Clean(ctx context.Context, s store.Store, o CleanOptions) (Cleaned, error) 
 			}
 		}
 	}
-	if err := c.look(ctx); err != nil {
+	if err := c.findStale(ctx); err != nil {
 		return c.seen, err
 	}
 	defer c.ledger.Close()
@@ -96,8 +96,8 @@ func locks(ctx context.Context, s store.Store) (names []string, err error) {
 	return names, err
 }
 
-// look finds what is stale. The ledger is open when it returns nil.
-func (c *cleaner) look(ctx context.Context) (err error) {
+// findStale finds what is stale. The ledger is open when it returns nil.
+func (c *cleaner) findStale(ctx context.Context) (err error) {
 	if c.witness, err = fingerprints.LoadWitness(ctx, c.store); err != nil {
 		return err
 	}

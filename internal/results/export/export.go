@@ -193,7 +193,7 @@ func eachOf(ctx context.Context, s store.Store, name string, texts *texts, yield
 			return err
 		}
 		one := sample{row: row, cut: cut, vae: vae, src: fmt.Sprintf("%s: row %d (%s)", path, at+1, row.ID)}
-		if err := one.takeLatent(tensors, at); err != nil {
+		if err := one.readLatent(tensors, at); err != nil {
 			return err
 		}
 		if err := one.captions(tensors, at, texts, yield); err != nil {
@@ -204,8 +204,8 @@ func eachOf(ctx context.Context, s store.Store, name string, texts *texts, yield
 	return nil
 }
 
-// takeLatent reads the latent of the row.
-func (s *sample) takeLatent(tensors *typed.Tensors, at int64) (err error) {
+// readLatent reads the latent of the row.
+func (s *sample) readLatent(tensors *typed.Tensors, at int64) (err error) {
 	r := &s.row
 	s.half = r.VAELatentDType == stages.BFloat16
 	if !s.half && r.VAELatentDType != stages.Float32 || len(r.VAELatentShape) != 4 {

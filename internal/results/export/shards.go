@@ -59,7 +59,7 @@ func (f *shards[T]) add(series string, row T) (err error) {
 	}
 	f.held += to.rows.Held() - before
 	if to.size += row.ByteSize(); to.size >= shardFileBytes {
-		return f.end(to)
+		return f.finish(to)
 	}
 	return f.relieve()
 }
@@ -81,8 +81,8 @@ func (f *shards[T]) relieve() error {
 	return nil
 }
 
-// end ends a file; the next row begins another.
-func (f *shards[T]) end(to *shard[T]) error {
+// finish ends a file; the next row begins another.
+func (f *shards[T]) finish(to *shard[T]) error {
 	if to.rows == nil {
 		return nil
 	}
@@ -99,7 +99,7 @@ func (f *shards[T]) end(to *shard[T]) error {
 
 func (f *shards[T]) close() (err error) {
 	for _, to := range f.open {
-		err = errors.Join(err, f.end(to))
+		err = errors.Join(err, f.finish(to))
 	}
 	return err
 }

@@ -39,7 +39,7 @@ func WriteAll(p Page, create func(name string, write func(io.Writer) error) erro
 	p.Pages = PageCount(p.Total)
 	for p.Number = 1; p.Number <= p.Pages; p.Number++ {
 		page := p
-		page.Items = take(next, page.expected())
+		page.Items = nextItems(next, page.expected())
 		write := func(w io.Writer) error { return Write(w, page) }
 		if err := create(page.name(page.Number), write); err != nil {
 			return err
@@ -51,8 +51,8 @@ func WriteAll(p Page, create func(name string, write func(io.Writer) error) erro
 	return nil
 }
 
-// take gives the next n items of a pulled sequence.
-func take(next func() (Item, error, bool), n int) iter.Seq2[Item, error] {
+// nextItems returns the next n items of a pulled sequence.
+func nextItems(next func() (Item, error, bool), n int) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		for range n {
 			item, err, ok := next()

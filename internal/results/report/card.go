@@ -55,7 +55,7 @@ func (j *Job) card(ctx context.Context) error {
 		return err
 	}
 	if bytes.Equal(text.Bytes(), there) {
-		j.Witness.Keep(cardFile)
+		j.Witness.Retain(cardFile)
 		return nil
 	}
 	return j.Replace(ctx, cardFile, func(w io.Writer) error {

@@ -88,7 +88,7 @@ func (t *tensorTable[T]) write(ctx context.Context, rows iter.Seq2[outcome, erro
 	files, err := inFiles(only(ledger.Done, rows), max(1, t.perFile), func(i int, rows iter.Seq2[outcome, error]) error {
 		name := t.job.tableName(t.name, i)
 		if i < len(t.digests) && t.job.hasDigest(ctx, name, t.digests[i]) {
-			t.job.Witness.Keep(name)
+			t.job.Witness.Retain(name)
 			return drain(rows)
 		}
 		return t.writeFile(ctx, i, rows)

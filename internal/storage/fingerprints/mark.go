@@ -45,9 +45,9 @@ func markAt(path string, now time.Time) Mark {
 	return Mark{path, fmt.Sprintf("%q %s %d %d %d\n", path, which, info.Size(), info.ModTime().UnixNano(), status.UnixNano()), changed, now}
 }
 
-// holds reports whether the file is the one that was seen, unchanged. It does not while it was changed just before: a change
+// isUnchanged reports whether the file is the one that was seen, unchanged. It does not while it was changed just before: a change
 // behind that could not be told from it.
-func (m Mark) holds() bool {
+func (m Mark) isUnchanged() bool {
 	return m.text != "" && m.changed.Before(m.seen.Add(-settled)) && MarkFile(m.path).text == m.text
 }
 
@@ -56,7 +56,7 @@ func MarksID(way string, marks ...Mark) string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%q\n", way)
 	for _, m := range marks {
-		if !m.holds() {
+		if !m.isUnchanged() {
 			return ""
 		}
 		sum.Write([]byte(m.text))

@@ -107,8 +107,8 @@ func (w *Witness) SetRow(key [32]byte, r RowState) {
 	w.changed = true
 }
 
-// Keep says that the run has left a file as it was.
-func (w *Witness) Keep(name string) {
+// Retain says that the run has left a file as it was.
+func (w *Witness) Retain(name string) {
 	if w == nil {
 		return
 	}
@@ -123,9 +123,9 @@ func (w *Witness) Keep(name string) {
 	}
 }
 
-// Begin forgets the files of the report, in the store too: a run is about to write others, and may be killed before it
+// Invalidate forgets the files of the report, in the store too: a run is about to write others, and may be killed before it
 // can remember them.
-func (w *Witness) Begin(ctx context.Context, s store.Store, part string) error {
+func (w *Witness) Invalidate(ctx context.Context, s store.Store, part string) error {
 	w.mu.Lock()
 	w.before, w.files, w.changed = w.files, nil, true
 	w.mu.Unlock()

@@ -147,7 +147,7 @@ func (l *Ledger) removeBelow(ctx context.Context, end uint32) error {
 // remove removes a segment; from then on it is missing.
 func (l *Ledger) remove(ctx context.Context, number uint32) error {
 	name := l.names.name(number)
-	l.files.forget(name)
+	l.files.discard(name)
 	if err := l.store.Remove(ctx, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

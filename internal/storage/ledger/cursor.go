@@ -88,7 +88,7 @@ func (c *Cursor) load(ref Ref) (err error) {
 		c.Close()
 		c.number = ref.segment()
 		name := c.ledger.names.name(c.number)
-		if c.file, err = c.ledger.files.take(name); err != nil {
+		if c.file, err = c.ledger.files.acquire(name); err != nil {
 			return fmt.Errorf("open ledger segment %s: %w", name, err)
 		}
 		c.reader.reset(name, c.file.file, c.file.file.Size())
@@ -100,7 +100,7 @@ func (c *Cursor) load(ref Ref) (err error) {
 // Close gives back what the cursor holds.
 func (c *Cursor) Close() {
 	if c.file != nil {
-		c.ledger.files.give(c.file)
+		c.ledger.files.release(c.file)
 		c.file = nil
 	}
 }

@@ -39,15 +39,15 @@ func newFiles(ctx context.Context, s store.Store) *files {
 
 // use calls fn with a reader of the named segment.
 func (f *files) use(name string, fn func(store.Reader) error) error {
-	h, err := f.take(name)
+	h, err := f.acquire(name)
 	if err != nil {
 		return fmt.Errorf("open ledger segment %s: %w", name, err)
 	}
-	defer f.give(h)
+	defer f.release(h)
 	return fn(h.file)
 }
 
-func (f *files) take(name string) (*handle, error) {
+func (f *files) acquire(name string) (*handle, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if e := f.open[name]; e != nil {
@@ -68,7 +68,7 @@ func (f *files) take(name string) (*handle, error) {
 	return h, nil
 }
 
-func (f *files) give(h *handle) {
+func (f *files) release(h *handle) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if h.users--; h.users == 0 && h.old {
@@ -86,8 +86,8 @@ func (f *files) retire(e *list.Element) {
 	}
 }
 
-// forget closes a segment that is about to be removed.
-func (f *files) forget(name string) {
+// discard closes a segment that is about to be removed.
+func (f *files) discard(name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if e := f.open[name]; e != nil {

@@ -32,7 +32,7 @@ func TestFilesStayOpenWhileUsed(t *testing.T) {
 	if _, err := used.ReadAt(make([]byte, 7), 0); err == nil {
 		t.Error("the file was left open")
 	}
-	f.forget(objects[9].Name)
+	f.discard(objects[9].Name)
 	f.close()
 	if len(f.open) != 0 || f.ages.Len() != 0 {
 		t.Error("close left files open")

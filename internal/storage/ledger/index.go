@@ -112,8 +112,8 @@ func (x *index) move(fingerprint uint64, old, ref Ref) bool {
 	return true
 }
 
-// holds reports whether the record at ref is the one that counts for its key.
-func (x *index) holds(fingerprint uint64, ref Ref) bool {
+// isCurrent reports whether the record at ref is the one that counts for its key.
+func (x *index) isCurrent(fingerprint uint64, ref Ref) bool {
 	s, _ := x.probe(fingerprint, func(s *slot) (bool, error) { return s.ref == ref, nil })
 	return s.ref == ref
 }

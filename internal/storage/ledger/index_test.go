@@ -51,8 +51,8 @@ func TestIndexAgainstMap(t *testing.T) {
 	}
 	for fp := range uint64(20_000) {
 		got, err := x.find(fp, always)
-		if err != nil || got != model[fp] || got != (Ref{}) && !x.holds(fp, got) ||
-			x.holds(fp, pack(1<<29, 8, Done)) {
+		if err != nil || got != model[fp] || got != (Ref{}) && !x.isCurrent(fp, got) ||
+			x.isCurrent(fp, pack(1<<29, 8, Done)) {
 			t.Errorf("%d: %v, want %v", fp, got, model[fp])
 		}
 	}

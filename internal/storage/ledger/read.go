@@ -127,7 +127,7 @@ func (l *Ledger) counting(ctx context.Context, r *segmentReader, number uint32, 
 		next = offset + 1
 		ref := pack(number, offset, h.status)
 		l.mu.RLock()
-		counts := l.index.holds(h.key.fingerprint(), ref)
+		counts := l.index.isCurrent(h.key.fingerprint(), ref)
 		l.mu.RUnlock()
 		if !counts {
 			return nil

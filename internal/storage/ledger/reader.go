@@ -119,7 +119,7 @@ func (r *segmentReader) scan(fn func(offset int64, h header, body []byte) error)
 		if err := fn(offset, h, body); err != nil {
 			return err
 		}
-		if offset, err = r.end(offset, h); err != nil {
+		if offset, err = r.recordEnd(offset, h); err != nil {
 			return err
 		}
 	}
@@ -198,8 +198,8 @@ func (r *segmentReader) body(offset int64, h header) ([]byte, error) {
 	return body, nil
 }
 
-// end is where the next record starts; the bytes before it must be zero padding.
-func (r *segmentReader) end(offset int64, h header) (int64, error) {
+// recordEnd is where the next record starts; the bytes before it must be zero padding.
+func (r *segmentReader) recordEnd(offset int64, h header) (int64, error) {
 	end := offset + recordHeaderBytes + int64(h.rowBytes) + int64(h.tableBytes) + int64(h.blobBytes)
 	pad, err := r.bytes(end, int(-end&(recordAlign-1)))
 	if err != nil {

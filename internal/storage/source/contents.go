@@ -65,27 +65,27 @@ func (c *Contents) digest(ctx context.Context, at string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return c.keep(key, d)
+	return c.remember(key, d)
 }
 
 // find returns the digest of a path.
 func (c *Contents) find(key [16]byte) (digest string, known bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.known(key)
+	return c.lookup(key)
 }
 
-// known is find under a lock.
-func (c *Contents) known(key [16]byte) (digest string, known bool) {
-	i, known := c.index[key]
-	if !known {
+// lookup is find under a lock.
+func (c *Contents) lookup(key [16]byte) (digest string, lookup bool) {
+	i, lookup := c.index[key]
+	if !lookup {
 		return "", false
 	}
 	return hex.EncodeToString(c.sums[i/sumsInBlock][i%sumsInBlock][:]) + c.texts[c.ends[i]], true
 }
 
-// keep remembers a digest, SHA-256 in hex with a text behind it, and returns the one that was remembered first.
-func (c *Contents) keep(key [16]byte, digest string) (string, error) {
+// remember remembers a digest, SHA-256 in hex with a text behind it, and returns the one that was remembered first.
+func (c *Contents) remember(key [16]byte, digest string) (string, error) {
 	const length = 2 * sha256.Size
 	sum, err := hex.DecodeString(digest[:min(length, len(digest))])
 	if err != nil || len(sum) != sha256.Size {
@@ -93,7 +93,7 @@ func (c *Contents) keep(key [16]byte, digest string) (string, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if first, known := c.known(key); known {
+	if first, known := c.lookup(key); known {
 		return first, nil
 	}
 	if c.index == nil {

@@ -27,7 +27,7 @@ func TestContentsRemember(t *testing.T) {
 	for worker := range 4 {
 		all.Go(func() {
 			for i := range files {
-				if got, err := c.keep(key(i), digest(i+worker*files*(i%2))); err != nil || len(got) < 64 {
+				if got, err := c.remember(key(i), digest(i+worker*files*(i%2))); err != nil || len(got) < 64 {
 					t.Errorf("file %d: %q, %v", i, got, err)
 				}
 			}
@@ -41,7 +41,7 @@ func TestContentsRemember(t *testing.T) {
 	}
 	for i := range files {
 		got, known := c.find(key(i))
-		again, err := c.keep(key(i), digest(files*9))
+		again, err := c.remember(key(i), digest(files*9))
 		if !known || err != nil || again != got || i%2 == 0 && got != digest(i) {
 			t.Fatalf("file %d: %q, then %q, %v", i, got, again, err)
 		}
@@ -49,7 +49,7 @@ func TestContentsRemember(t *testing.T) {
 	if _, known := c.find(key(files)); known {
 		t.Error("a file that nobody has named is known")
 	}
-	if _, err := c.keep(key(files), "no digest"); err == nil {
+	if _, err := c.remember(key(files), "no digest"); err == nil {
 		t.Error("what is no digest is remembered")
 	}
 	runtime.KeepAlive(&c)

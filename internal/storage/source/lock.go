@@ -29,15 +29,15 @@ func lockFile(ctx context.Context, path string, exclusive bool) (*flock.Flock, e
 			_ = l.Close()
 			return nil, err
 		}
-		if stands(l) {
+		if isCurrent(l) {
 			return l, nil
 		}
 		_ = l.Close()
 	}
 }
 
-// stands reports whether a lock's file is still the one under its name.
-func stands(l *flock.Flock) bool {
+// isCurrent reports whether a lock's file is still the one under its name.
+func isCurrent(l *flock.Flock) bool {
 	mine, err := l.Stat()
 	there, err2 := os.Stat(l.Path())
 	return err == nil && err2 == nil && os.SameFile(mine, there)

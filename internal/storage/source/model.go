@@ -59,12 +59,12 @@ func Model(ctx context.Context, at string, beside ...string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	hold(c)
+	retainEntry(c)
 	return c.path(name), nil
 }
 
-// hold keeps an entry for as long as the process lives.
-func hold(c copied) {
+// retainEntry keeps an entry for as long as the process lives.
+func retainEntry(c copied) {
 	models.Lock()
 	defer models.Unlock()
 	if _, known := models.held[c.dir]; known {

@@ -110,7 +110,7 @@ func list(dir string) (entries []kept, sum int64) {
 func (e kept) remove() bool {
 	l := flock.New(e.dir + useEnd)
 	defer l.Close()
-	if free, err := l.TryLock(); err != nil || !free || !stands(l) {
+	if free, err := l.TryLock(); err != nil || !free || !isCurrent(l) {
 		return false
 	}
 	if os.RemoveAll(e.dir) != nil {

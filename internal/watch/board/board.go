@@ -88,8 +88,8 @@ func (b *Board) WantsSmall() bool {
 	return slices.ContainsFunc(b.sinks, func(s Sink) bool { return s.Small })
 }
 
-// Tell gives a span to those who want it.
-func (b *Board) Tell(s Span) {
+// Publish gives a span to those who want it.
+func (b *Board) Publish(s Span) {
 	b.mu.Lock()
 	sinks := b.sinks
 	b.mu.Unlock()
@@ -223,15 +223,15 @@ type Batch struct {
 
 // Wait notes that a batch waits for devices.
 func (b *Board) Wait(stage, shape string, count int, rows []string) *Batch {
-	return b.begin(stage, shape, count, rows, nil)
+	return b.startBatch(stage, shape, count, rows, nil)
 }
 
 // Work notes that a batch is on devices.
 func (b *Board) Work(stage, shape string, count int, rows, devices []string) *Batch {
-	return b.begin(stage, shape, count, rows, devices)
+	return b.startBatch(stage, shape, count, rows, devices)
 }
 
-func (b *Board) begin(stage, shape string, count int, rows, devices []string) *Batch {
+func (b *Board) startBatch(stage, shape string, count int, rows, devices []string) *Batch {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.now()
@@ -262,11 +262,11 @@ func (x *Batch) Step(done, of int) {
 	s.Name = "step"
 	x.step, x.of, x.last = done, of, now
 	b.mu.Unlock()
-	b.Tell(s)
+	b.Publish(s)
 }
 
-// Note notes why the batch does not move, "" when it does.
-func (x *Batch) Note(note string) {
+// SetWaiting notes why the batch does not move, "" when it does.
+func (x *Batch) SetWaiting(note string) {
 	x.board.mu.Lock()
 	defer x.board.mu.Unlock()
 	x.note = note
@@ -275,8 +275,8 @@ func (x *Batch) Note(note string) {
 // Held notes the most bytes of tensors that each device of the batch held for it.
 func (x *Batch) Held(memory []int64) { x.memory = memory }
 
-// End notes that the batch is done, or has failed with err.
-func (x *Batch) End(err error) {
+// Finish notes that the batch is done, or has failed with err.
+func (x *Batch) Finish(err error) {
 	b := x.board
 	b.mu.Lock()
 	now := b.now()
@@ -302,7 +302,7 @@ func (x *Batch) End(err error) {
 	if err != nil {
 		s.Error = err.Error()
 	}
-	b.Tell(s)
+	b.Publish(s)
 }
 
 // spend notes what a batch has cost; mu is held.

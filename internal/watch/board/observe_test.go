@@ -42,7 +42,7 @@ func TestETA(t *testing.T) {
 	w.Step(5, 10) // 4 s a row
 	near(t, "ETA by steps", b.Facts().ETA, 20+10*8*4)
 	pass(20 * time.Second)
-	w.End(nil)
+	w.Finish(nil)
 	for range 10 {
 		b.Settled("small", "", "")
 	}
@@ -52,7 +52,7 @@ func TestETA(t *testing.T) {
 	near(t, "ETA of what is done", f.Rates[0].ETA, 0)
 	w = b.Work("denoise", "large", 2, nil, []string{"cpu:0"})
 	pass(20 * time.Second)
-	w.End(nil) // 10 s a row: the weights were wrong
+	w.Finish(nil) // 10 s a row: the weights were wrong
 	near(t, "ETA by rows", b.Facts().ETA, 80)
 	b.Work("denoise", "large", 8, nil, []string{"cpu:0"})
 	pass(30 * time.Second)
@@ -65,7 +65,7 @@ func TestTwoDevices(t *testing.T) {
 	b.Expect([]ShapeWork{{"s", 6, 1}})
 	w := b.Work("denoise", "s", 2, nil, []string{"cpu:0", "cpu:1"})
 	pass(10 * time.Second)
-	w.End(nil)
+	w.Finish(nil)
 	if eta := b.Facts().ETA; eta != 0 {
 		t.Errorf("decode has not run, ETA %g", eta)
 	}
@@ -73,7 +73,7 @@ func TestTwoDevices(t *testing.T) {
 	near(t, "ETA", b.Facts().ETA, 4*10/2) // 10 s of devices a row
 	d := b.Work("decode", "s", 2, nil, []string{"cpu:1"})
 	pass(2 * time.Second)
-	d.End(nil)
+	d.Finish(nil)
 	near(t, "ETA with the second stage", b.Facts().ETA, (4*10+4*1)/2.)
 	f := b.Facts()
 	near(t, "busy of the first", f.Devices[0].Busy, 10)
@@ -88,7 +88,7 @@ func TestPublishing(t *testing.T) {
 	b.Expect([]ShapeWork{{"s", 100, 1}})
 	w := b.Work("denoise", "s", 20, nil, []string{"cpu:0"})
 	pass(2 * time.Second)
-	w.End(nil)
+	w.Finish(nil)
 	began := b.now()
 	pass(10 * time.Second)
 	b.Published(began, 10)
@@ -100,7 +100,7 @@ func TestPublishing(t *testing.T) {
 	began = b.now()
 	w = b.Work("denoise", "s", 10, nil, []string{"cpu:0"})
 	pass(60 * time.Second) // the device became the slower one
-	w.End(nil)
+	w.Finish(nil)
 	b.Published(began.Add(59*time.Second), 10)
 	near(t, "ETA of a slow device", b.Facts().ETA, 70*62/30.)
 }
@@ -111,7 +111,7 @@ func TestLate(t *testing.T) {
 	b.Expect([]ShapeWork{{"s", 40, 1}})
 	w := b.Work("exec", "s", 10, nil, []string{"cpu:0"})
 	pass(5 * time.Second)
-	w.End(nil)
+	w.Finish(nil)
 	b.Settled("s", "", "")
 	w = b.Work("exec", "s", 10, nil, []string{"cpu:0"})
 	pass(9 * time.Second)
@@ -120,7 +120,7 @@ func TestLate(t *testing.T) {
 	if f := b.Facts(); f.ETA != 0 {
 		t.Errorf("it hangs, ETA %g", f.ETA)
 	}
-	w.End(nil)
+	w.Finish(nil)
 	b.Settled("s", "", "")
 	near(t, "ETA when it has ended", b.Facts().ETA, 20*74/20.)
 }
@@ -159,7 +159,7 @@ func TestSpans(t *testing.T) {
 	if f := b.Facts(); len(f.Batches) != 1 || f.Batches[0].Device != "" {
 		t.Errorf("waiting: %+v", f.Batches)
 	}
-	wait.End(nil)
+	wait.Finish(nil)
 	w := b.Work("denoise", "s", 1, []string{"a"}, []string{"cpu:0"})
 	pass(2 * time.Second)
 	w.Step(1, 2)
@@ -169,7 +169,7 @@ func TestSpans(t *testing.T) {
 	if f := b.Facts(); f.Batches[0].Step != 2 || f.Devices[0].Stage != "denoise" {
 		t.Errorf("at work: %+v", f)
 	}
-	w.End(errors.New("no memory"))
+	w.Finish(errors.New("no memory"))
 	var kinds []string
 	for _, s := range all {
 		kinds = append(kinds, string(s.Kind))
@@ -194,7 +194,7 @@ func TestManyGoroutines(t *testing.T) {
 				w := b.Work("s", "x", 1, nil, []string{"d"})
 				w.Step(1, 2)
 				_ = b.Facts()
-				w.End(nil)
+				w.Finish(nil)
 				b.Settled("x", "", "")
 			}
 		})

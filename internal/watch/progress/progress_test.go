@@ -210,14 +210,14 @@ func TestRecorder(t *testing.T) {
 	if st.State != "running" || st.Processes[0].State != runfiles.Running || st.Processes[0].Every != 2 {
 		t.Errorf("%+v", st)
 	}
-	r.End(errors.New("no room"))
-	r.End(nil)
+	r.Stop(errors.New("no room"))
+	r.Stop(nil)
 	if st, err = Read(ctx, s, ""); err != nil || st.State != "failed" || st.Processes[0].Error != "no room" || !st.Over() {
 		t.Errorf("%+v, %v", st, err)
 	}
 	var none *runfiles.Recorder
 	none.Set(runfiles.Running)
-	none.End(nil)
+	none.Stop(nil)
 }
 
 // TestCancelled: a run that is told to end at once says so at once. It is no dead one, whether it comes to its end or its process is
@@ -247,14 +247,14 @@ func TestCancelled(t *testing.T) {
 			}
 		}
 		if ends {
-			r.End(context.Cause(ctx))
+			r.Stop(context.Cause(ctx))
 		}
 		st, err := Read(t.Context(), s, job.ID)
 		must(t, err)
 		if st.State != "cancelled" || !st.Over() || len(st.Stuck) > 0 {
 			t.Errorf("%s: the job is %s, %+v", job.ID, st.State, st.Processes)
 		}
-		r.End(nil)
+		r.Stop(nil)
 	}
 }
 

@@ -43,8 +43,8 @@ func Show(w io.Writer, terminal bool, facts func() runfiles.Facts, over func(io.
 	return d
 }
 
-// Tell lets say have the facts whenever Show would print a line.
-func Tell(facts func() runfiles.Facts, say func(runfiles.Facts)) *Display {
+// Log lets say have the facts whenever Show would print a line.
+func Log(facts func() runfiles.Facts, say func(runfiles.Facts)) *Display {
 	d := &Display{facts: facts, say: say, quit: make(chan struct{})}
 	d.stopped.Go(d.lines)
 	return d

@@ -82,8 +82,8 @@ func (b begun) dead(here begun) bool {
 	return b.Start != "" && startOf(b.PID) != b.Start
 }
 
-// Begin notes rows before they are begun. Where they are alone, nothing else is at work in the process.
-func (m *Marks) Begin(ctx context.Context, keys []string, alone bool) error {
+// Start notes rows before they are begun. Where they are alone, nothing else is at work in the process.
+func (m *Marks) Start(ctx context.Context, keys []string, alone bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if alone {

@@ -33,7 +33,7 @@ func TestMarks(t *testing.T) {
 	}
 	j := runfiles.Folder{Store: s, ID: "job"}
 	me := j.Marks("me")
-	if err := me.Begin(t.Context(), []string{"mine"}, false); err != nil {
+	if err := me.Start(t.Context(), []string{"mine"}, false); err != nil {
 		t.Fatal(err)
 	}
 	for n, c := range []struct {

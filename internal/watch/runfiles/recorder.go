@@ -38,7 +38,7 @@ func Record(ctx context.Context, job Folder, info JobInfo, facts func() Facts, s
 	if s, stopErr := job.Stopped(ctx); stopErr == nil && s != nil {
 		r.seen = *s
 	}
-	r.tell(errors.Join(err, r.write(ctx, "")))
+	r.warnOnce(errors.Join(err, r.write(ctx, "")))
 	go r.loop()
 	return r
 }
@@ -56,7 +56,7 @@ func (r *Recorder) loop() {
 		case <-r.ctx.Done():
 			return
 		}
-		r.tell(r.write(r.ctx, ""))
+		r.warnOnce(r.write(r.ctx, ""))
 		if s, err := r.job.Stopped(r.ctx); err == nil && s != nil && !s.At.Equal(r.seen.At) && r.onStop != nil {
 			r.seen = *s
 			r.onStop(*s)
@@ -79,8 +79,8 @@ func (r *Recorder) write(ctx context.Context, why string) error {
 	return r.job.WriteFacts(ctx, f)
 }
 
-// tell warns of an error once.
-func (r *Recorder) tell(err error) {
+// warnOnce warns of an error once.
+func (r *Recorder) warnOnce(err error) {
 	if err == nil || r.ctx.Err() != nil || errors.Is(err, store.ErrRemoved) {
 		return
 	}
@@ -115,8 +115,8 @@ func (r *Recorder) State() State {
 // endTime bounds the last write of facts.
 const endTime = 30 * time.Second
 
-// End writes the last facts: the process has ended, with err or well. A second End does nothing, and so does nil.
-func (r *Recorder) End(err error) {
+// Stop writes the last facts: the process has ended, with err or well. A second End does nothing, and so does nil.
+func (r *Recorder) Stop(err error) {
 	if r == nil || r.State().Ended() {
 		return
 	}

@@ -37,9 +37,9 @@ type cells struct {
 }
 
 // Sink takes the spans of a run's board.
-func (t *Tally) Sink() board.Sink { return board.Sink{Take: t.take} }
+func (t *Tally) Sink() board.Sink { return board.Sink{Take: t.record} }
 
-func (t *Tally) take(s board.Span) {
+func (t *Tally) record(s board.Span) {
 	took := s.End.Sub(s.Begin)
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -54,8 +54,8 @@ func NewChrome(name string, began time.Time) (*Chrome, error) {
 	c := &Chrome{file: f, w: bufio.NewWriterSize(f, 1<<16), began: began, tracks: map[string]int{}}
 	c.text("[\n")
 	for pid, name := range map[int]string{devices: "devices", stages: "waiting", output: "output"} {
-		c.put(event{Name: "process_name", Ph: "M", PID: pid, Args: map[string]any{"name": name}})
-		c.put(event{Name: "process_sort_index", Ph: "M", PID: pid, Args: map[string]any{"sort_index": pid}})
+		c.write(event{Name: "process_name", Ph: "M", PID: pid, Args: map[string]any{"name": name}})
+		c.write(event{Name: "process_sort_index", Ph: "M", PID: pid, Args: map[string]any{"sort_index": pid}})
 	}
 	return c, c.err
 }
@@ -66,8 +66,8 @@ func (c *Chrome) text(s string) {
 	}
 }
 
-// put writes an event; mu is held, but while the file is made.
-func (c *Chrome) put(e event) {
+// write writes an event; mu is held, but while the file is made.
+func (c *Chrome) write(e event) {
 	data, err := json.Marshal(e)
 	if err != nil && c.err == nil {
 		c.err = err
@@ -83,14 +83,14 @@ func (c *Chrome) track(pid int, name string) int {
 	}
 	id := len(c.tracks) + 1
 	c.tracks[key] = id
-	c.put(event{Name: "thread_name", Ph: "M", PID: pid, TID: id, Args: map[string]any{"name": name}})
+	c.write(event{Name: "thread_name", Ph: "M", PID: pid, TID: id, Args: map[string]any{"name": name}})
 	return id
 }
 
 // Sink takes spans, steps and exchanges included.
-func (c *Chrome) Sink() board.Sink { return board.Sink{Take: c.take, Small: true} }
+func (c *Chrome) Sink() board.Sink { return board.Sink{Take: c.record, Small: true} }
 
-func (c *Chrome) take(s board.Span) {
+func (c *Chrome) record(s board.Span) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.file == nil {
@@ -106,21 +106,21 @@ func (c *Chrome) take(s board.Span) {
 		e.PID, e.TID, e.Dur = stages, c.track(stages, s.Stage), nil
 		c.next++
 		e.Ph, e.ID = "b", fmt.Sprintf("0x%x", c.next)
-		c.put(e)
-		c.put(event{Name: e.Name, Cat: e.Cat, Ph: "e", TS: at(s.End), PID: e.PID, TID: e.TID, ID: e.ID})
+		c.write(e)
+		c.write(event{Name: e.Name, Cat: e.Cat, Ph: "e", TS: at(s.End), PID: e.PID, TID: e.TID, ID: e.ID})
 		return
 	case board.Publish: // each bundle has a publisher: they may overlap
 		c.next++
 		e.PID, e.TID, e.Dur = output, c.track(output, "publish"), nil
 		e.Ph, e.ID = "b", fmt.Sprintf("0x%x", c.next)
-		c.put(e)
-		c.put(event{Name: e.Name, Cat: e.Cat, Ph: "e", TS: at(s.End), PID: e.PID, TID: e.TID, ID: e.ID})
+		c.write(e)
+		c.write(event{Name: e.Name, Cat: e.Cat, Ph: "e", TS: at(s.End), PID: e.PID, TID: e.TID, ID: e.ID})
 		return
 	case board.Step: // one rank tells them, and exchanges of others may cross their ends
 		e.Name, e.PID = s.Name, devices
 		if len(s.Devices) > 0 {
 			e.TID = c.track(devices, s.Devices[0]+" steps")
-			c.put(e)
+			c.write(e)
 		}
 		return
 	case board.Exchange:
@@ -129,7 +129,7 @@ func (c *Chrome) take(s board.Span) {
 	e.PID = devices
 	for _, d := range s.Devices {
 		e.TID = c.track(devices, d)
-		c.put(e)
+		c.write(e)
 	}
 }
 

@@ -71,9 +71,9 @@ func NewOTLP(ctx context.Context, run, version string) (*OTLP, error) {
 }
 
 // Sink takes the spans that are sent.
-func (o *OTLP) Sink() board.Sink { return board.Sink{Take: o.take} }
+func (o *OTLP) Sink() board.Sink { return board.Sink{Take: o.record} }
 
-func (o *OTLP) take(s board.Span) {
+func (o *OTLP) record(s board.Span) {
 	if s.Kind == board.Row && s.Failure == "" {
 		return // publishing says how many there are
 	}

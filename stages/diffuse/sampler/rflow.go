@@ -25,7 +25,7 @@ func (s *RectifiedFlow) Sample(ctx context.Context, b Batch, z []float32, model 
 	if err == nil {
 		f := newFlowFrames(b)
 		if b.From.Done > 0 {
-			f.begin(s.timesteps[b.From.Done-1])
+			f.active(s.timesteps[b.From.Done-1])
 		}
 		err = r.steps(ctx, len(s.timesteps), func(i int) error { return s.step(ctx, r, f, i) }, noHistory, progress)
 	}
@@ -44,7 +44,7 @@ func (s *RectifiedFlow) step(ctx context.Context, r *run, f *flowFrames, i int) 
 	if r.Masks != nil {
 		copy(r.kept, r.z)
 		var first []bool
-		generated, first = f.begin(t)
+		generated, first = f.active(t)
 		r.perturbFrames(i, first, r.kept, keep, 1-keep)
 	}
 	if r.Image != nil && r.Image.Renoise {
@@ -134,8 +134,8 @@ func newFlowFrames(b Batch) *flowFrames {
 	return f
 }
 
-// begin returns which frames are generated at timestep t, and which of them for the first time.
-func (f *flowFrames) begin(t float32) (generated, first []bool) {
+// active returns which frames are generated at timestep t, and which of them for the first time.
+func (f *flowFrames) active(t float32) (generated, first []bool) {
 	generated, first = make([]bool, len(f.begins)), make([]bool, len(f.begins))
 	for i, from := range f.begins {
 		generated[i] = from >= t

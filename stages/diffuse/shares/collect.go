@@ -40,11 +40,11 @@ func (r *Rank) Collect(op string, z []float32, everyone bool) ([]float32, error)
 	if err := r.group.Exchange(op, send, recv); err != nil || !gets {
 		return nil, err
 	}
-	return r.put(recv)
+	return r.assemble(recv)
 }
 
-// put returns the values of whole elements that have come in as those of all shares.
-func (r *Rank) put(from []kernels.Part) ([]float32, error) {
+// assemble returns the values of whole elements that have come in as those of all shares.
+func (r *Rank) assemble(from []kernels.Part) ([]float32, error) {
 	n := r.Channels * r.Size.Len()
 	full := make([]float32, len(r.Rows)/r.Branches*n)
 	for _, shares := range r.all() {
@@ -60,8 +60,8 @@ func (r *Rank) put(from []kernels.Part) ([]float32, error) {
 	return full, nil
 }
 
-// Say returns on every rank what the first one says.
-func (r *Rank) Say(op string, value float32) (float32, error) {
+// Broadcast returns on every rank what the first one says.
+func (r *Rank) Broadcast(op string, value float32) (float32, error) {
 	defer r.dev.Scope()()
 	x := r.dev.Alloc(kernels.F32, 1)
 	r.dev.Upload(x, []float32{value})

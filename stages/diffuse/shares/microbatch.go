@@ -28,9 +28,9 @@ func (r *Rank) NewMicrobatch() *Microbatch {
 	return m
 }
 
-// Begin puts what a sampler asks for into the stream, on the first stage: rows of one branch, for all branches of an
+// Embed puts what a sampler asks for into the stream, on the first stage: rows of one branch, for all branches of an
 // element begin with the same.
-func (m *Microbatch) Begin(rows, timesteps []float32, generated []bool) {
+func (m *Microbatch) Embed(rows, timesteps []float32, generated []bool) {
 	defer m.dev.Scope()()
 	m.embed(m.xs, rows)
 	marks := m.marks(generated, len(timesteps))

@@ -51,7 +51,7 @@ func (r *Rank) Moments(parts [][]sampler.Moments) error {
 				whole[s.Element] = both
 			}
 			for _, p := range s.pixels {
-				both[0][p], both[1][p] = takeMoments(values), takeMoments(values[momentValues/2:])
+				both[0][p], both[1][p] = readMoments(values), readMoments(values[momentValues/2:])
 				values = values[momentValues:]
 			}
 		}
@@ -74,8 +74,8 @@ func appendMoments(values []float32, before, after []sampler.Moments) []float32 
 	return values
 }
 
-// takeMoments reads one position's moments.
-func takeMoments(values []float32) sampler.Moments {
+// readMoments reads one position's moments.
+func readMoments(values []float32) sampler.Moments {
 	number := func(v []float32) float64 {
 		var bits uint64
 		for n := range 4 {

@@ -93,7 +93,7 @@ type child struct {
 func (c *child) serve(in *os.File) {
 	go func() {
 		for range time.Tick(50 * time.Millisecond) {
-			c.say(map[string]any{"type": "heartbeat"})
+			c.send(map[string]any{"type": "heartbeat"})
 		}
 	}()
 	batches := make(chan request, 8)
@@ -112,7 +112,7 @@ func (c *child) serve(in *os.File) {
 			}
 			switch r.Type {
 			case "hello":
-				c.say(map[string]any{"v": 1, "type": "hello", "takes": c.takes, "gives": c.gives, "heartbeat": 0.05})
+				c.send(map[string]any{"v": 1, "type": "hello", "takes": c.takes, "gives": c.gives, "heartbeat": 0.05})
 			case "cancel":
 				c.mu.Lock()
 				c.cancelled[r.Batch] = true
@@ -127,8 +127,8 @@ func (c *child) serve(in *os.File) {
 	}
 }
 
-// say sends a message.
-func (c *child) say(m map[string]any) {
+// send sends a message.
+func (c *child) send(m map[string]any) {
 	line, err := json.Marshal(m)
 	if err != nil {
 		panic(err)
@@ -155,16 +155,16 @@ func (c *child) trace(mark string, line []byte) {
 }
 
 func (c *child) batch(r request) {
-	c.say(map[string]any{"type": "log", "level": "debug", "message": "a batch has come"})
+	c.send(map[string]any{"type": "log", "level": "debug", "message": "a batch has come"})
 	for i, row := range r.Rows {
-		c.say(map[string]any{"type": "progress", "batch": r.Batch, "key": row.Key, "step": i + 1, "of": len(r.Rows)})
+		c.send(map[string]any{"type": "progress", "batch": r.Batch, "key": row.Key, "step": i + 1, "of": len(r.Rows)})
 		how := c.asked(row)
 		if c.misbehave(r, row, how) {
 			continue
 		}
 		path, err := c.make(r, row, how)
 		if err != nil {
-			c.say(map[string]any{"type": "error", "batch": r.Batch, "key": row.Key, "class": "row", "message": err.Error()})
+			c.send(map[string]any{"type": "error", "batch": r.Batch, "key": row.Key, "class": "row", "message": err.Error()})
 			continue
 		}
 		m := map[string]any{"type": "result", "batch": r.Batch, "key": row.Key, "readings": map[string]string{
@@ -172,9 +172,9 @@ func (c *child) batch(r request) {
 		if path != "" {
 			m["outputs"] = map[string]string{c.gives: path}
 		}
-		c.say(m)
+		c.send(m)
 	}
-	c.say(map[string]any{"type": "done", "batch": r.Batch})
+	c.send(map[string]any{"type": "done", "batch": r.Batch})
 }
 
 // asked returns how the prompt asks the program to misbehave, such as "crash" of "do:crash"; "" where it does not.

@@ -24,7 +24,7 @@ func fill() {
 // misbehave does what a prompt asks for, and reports whether the row has had its answer, or is to have none.
 func (c *child) misbehave(r request, row row, how string) bool {
 	result := func(key, path string) {
-		c.say(map[string]any{"type": "result", "batch": r.Batch, "key": key, "outputs": map[string]string{c.gives: path}})
+		c.send(map[string]any{"type": "result", "batch": r.Batch, "key": key, "outputs": map[string]string{c.gives: path}})
 	}
 	switch how {
 	case "crash":
@@ -76,7 +76,7 @@ func (c *child) misbehave(r request, row row, how string) bool {
 		result(row.Key, path)
 		result(row.Key, path)
 	case "other":
-		c.say(map[string]any{"type": "done", "batch": r.Batch + 7})
+		c.send(map[string]any{"type": "done", "batch": r.Batch + 7})
 	case "garbage":
 		c.out.WriteString("Loading checkpoint shards: 100%\n")
 	case "stdout":
@@ -100,7 +100,7 @@ func (c *child) misbehave(r request, row row, how string) bool {
 		if class == "" {
 			class = how
 		}
-		c.say(map[string]any{"type": "error", "batch": r.Batch, "key": row.Key, "class": class, "message": "the program says no"})
+		c.send(map[string]any{"type": "error", "batch": r.Batch, "key": row.Key, "class": class, "message": "the program says no"})
 		return true
 	case "children": // one that outlives the program, and one that nobody waits for
 		for _, d := range []string{"3600", "0"} {

@@ -91,7 +91,7 @@ type Work struct {
 // host.
 func (d *Idle) Check(t *testing.T, w Work) {
 	t.Helper()
-	calls := d.settle(t, w)
+	calls := d.stabilize(t, w)
 	for call, n := range w.needless(calls) {
 		t.Errorf("%d times %s in %d, at most %d are needed", n, call, w.Units, w.Limits[call]*w.Units)
 	}
@@ -102,11 +102,11 @@ func (d *Idle) Check(t *testing.T, w Work) {
 	}
 }
 
-// settle runs the work until it makes no needless call several times in a row, and returns the calls of a run. Where it
+// stabilize runs the work until it makes no needless call several times in a row, and returns the calls of a run. Where it
 // goes on making some these are of a run that did. The first runs bring kernels and take memory. What earlier tests have
 // left is given back whenever the collector has come by, by calls that are not this work's: it comes no more, and what
 // it has begun has an end.
-func (d *Idle) settle(t *testing.T, w Work) (calls map[string]int) {
+func (d *Idle) stabilize(t *testing.T, w Work) (calls map[string]int) {
 	t.Helper()
 	const inARow, most = 3, 30
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))

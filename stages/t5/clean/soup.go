@@ -71,14 +71,14 @@ func (s *soup) addCharacters(data string) {
 func (s *soup) start(name string) {
 	s.push(name)
 	if voidElements[name] {
-		s.end(name)
+		s.closeElement(name)
 	}
 }
 
 // startAndEnd is <name/>.
 func (s *soup) startAndEnd(name string) {
 	s.push(name)
-	s.end(name)
+	s.closeElement(name)
 }
 
 func (s *soup) push(name string) {
@@ -97,8 +97,8 @@ func (s *soup) enter(name string, by int) {
 	}
 }
 
-// end closes the innermost open element of the name and all inside it; without one it only ends the text.
-func (s *soup) end(name string) {
+// closeElement closes the innermost open element of the name and all inside it; without one it only ends the text.
+func (s *soup) closeElement(name string) {
 	s.flushText()
 	for s.count[name] > 0 {
 		last := s.open[len(s.open)-1]

@@ -157,7 +157,7 @@ func (p *htmlParser) endTag(i int) int {
 		return unfinished
 	}
 	if name, stop := p.endTagAt(i); stop > 0 {
-		p.tree.end(name)
+		p.tree.closeElement(name)
 		p.script = ""
 		return stop
 	}
@@ -168,7 +168,7 @@ func (p *htmlParser) endTag(i int) int {
 		return p.hiddenUntilClose(i, i+2)
 	}
 	nameEnd := p.tagNameEnd(i + 2)
-	p.tree.end(strings.ToLower(p.raw[i+2 : nameEnd]))
+	p.tree.closeElement(strings.ToLower(p.raw[i+2 : nameEnd]))
 	return p.closeAfter(p.skipGaps(nameEnd)) + 1
 }
 

@@ -47,9 +47,9 @@ type Stream struct {
 	held  []int            // how many frames of it are in use
 }
 
-// Begin returns a stream of activations of type dt; size tells how many rows and columns a level has here. What it
+// Start returns a stream of activations of type dt; size tells how many rows and columns a level has here. What it
 // remembers lives in the scope of the call.
-func (p *Convs) Begin(be kernels.Backend, dt kernels.DType, bands *Bands, size func(level int) (h, w int)) *Stream {
+func (p *Convs) Start(be kernels.Backend, dt kernels.DType, bands *Bands, size func(level int) (h, w int)) *Stream {
 	s := &Stream{Backend: be, DType: dt, bands: bands, held: make([]int, len(p.memories))}
 	for _, m := range p.memories {
 		h, w := size(m.level)

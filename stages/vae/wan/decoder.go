@@ -61,9 +61,9 @@ func loadDecoder(w *weights.Weights, c *Config) decoder {
 	return d
 }
 
-// begin starts a clip of latents that are h x w here.
-func (d *decoder) begin(be kernels.Backend, dt kernels.DType, h, w int, bands *stream.Bands) *stream.Stream {
-	return d.convs.Begin(be, dt, bands, func(level int) (int, int) { return h << level, w << level })
+// start starts a clip of latents that are h x w here.
+func (d *decoder) start(be kernels.Backend, dt kernels.DType, h, w int, bands *stream.Bands) *stream.Stream {
+	return d.convs.Start(be, dt, bands, func(level int) (int, int) { return h << level, w << level })
 }
 
 // forward returns the pixels (1, T, H, W, 3) of the next latent frame z (1, 1, h, w, z): 1 frame of the first, 4 of the

@@ -70,9 +70,9 @@ func loadEncoder(w *weights.Weights, c *Config) encoder {
 	return e
 }
 
-// begin starts a clip of height x width pixels, which are those of this rank's rows where there are bands.
-func (e *encoder) begin(be kernels.Backend, dt kernels.DType, height, width int, bands *stream.Bands) *stream.Stream {
-	return e.convs.Begin(be, dt, bands, func(level int) (int, int) {
+// start starts a clip of height x width pixels, which are those of this rank's rows where there are bands.
+func (e *encoder) start(be kernels.Backend, dt kernels.DType, height, width int, bands *stream.Bands) *stream.Stream {
+	return e.convs.Start(be, dt, bands, func(level int) (int, int) {
 		return height / e.patch >> level, width / e.patch >> level
 	})
 }

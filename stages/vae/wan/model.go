@@ -26,7 +26,7 @@ func Load(c *Config, w *weights.Weights, dt kernels.DType) *Model {
 func (m *Model) Decode(be kernels.Backend, z []float32, t, h, w int, bands *stream.Bands,
 	emit func(pixels []float32, n int)) error {
 	defer be.Scope()()
-	s := m.decoder.begin(be, m.dt, h, w, bands)
+	s := m.decoder.start(be, m.dt, h, w, bands)
 	d, size := m.Downscale(), h*w*m.ZDim
 	pixels := make([]float32, stream.Factor*h*d*w*d*3)
 	for i := range t {
@@ -62,7 +62,7 @@ func clamp(v float32) float32 {
 func (m *Model) Encode(be kernels.Backend, frames, height, width int, bands *stream.Bands,
 	pixels func(dst []float32, first, n int) error, emit func(moments []float32)) error {
 	defer be.Scope()()
-	s, d := m.encoder.begin(be, m.dt, height, width, bands), m.Downscale()
+	s, d := m.encoder.start(be, m.dt, height, width, bands), m.Downscale()
 	moments := make([]float32, height/d*(width/d)*2*m.ZDim)
 	next := func(x kernels.Tensor, first bool) kernels.Tensor { return m.encoder.forward(s, x, first) }
 	return s.Encode(frames, height, width, moments, next, pixels, emit)

@@ -74,7 +74,7 @@ func opGlobal(m *machine) {
 		if n < 0 {
 			fail("the name of a class does not end")
 		}
-		parts[i] = string(m.take(uint64(n) + 1)[:n])
+		parts[i] = string(m.read(uint64(n) + 1)[:n])
 	}
 	m.push(find(parts[0], parts[1]))
 }

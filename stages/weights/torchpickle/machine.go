@@ -43,7 +43,7 @@ func load(in []byte, persistent func(tuple) (any, error)) (value any, n int, err
 		}
 	}()
 	for range maxSteps {
-		code := m.take(1)[0]
+		code := m.read(1)[0]
 		if code == opStop {
 			return m.pop(), m.at, nil
 		}
@@ -56,8 +56,8 @@ func load(in []byte, persistent func(tuple) (any, error)) (value any, n int, err
 	return nil, 0, fmt.Errorf("the pickle has more than %d instructions", maxSteps)
 }
 
-// take reads n bytes, which are a part of the input.
-func (m *machine) take(n uint64) []byte {
+// read reads n bytes, which are a part of the input.
+func (m *machine) read(n uint64) []byte {
 	if n > uint64(len(m.in)-m.at) {
 		if len(m.in) == maxPickle {
 			fail("the pickle is longer than %d bytes", maxPickle)
@@ -69,7 +69,7 @@ func (m *machine) take(n uint64) []byte {
 }
 
 // number reads a little-endian number of n bytes.
-func (m *machine) number(n uint64) uint64 { return little(m.take(n)) }
+func (m *machine) number(n uint64) uint64 { return little(m.read(n)) }
 
 func little(b []byte) uint64 {
 	var whole [8]byte
@@ -78,7 +78,7 @@ func little(b []byte) uint64 {
 }
 
 // sized reads bytes behind their length, a number of n bytes.
-func (m *machine) sized(n uint64) []byte { return m.take(m.number(n)) }
+func (m *machine) sized(n uint64) []byte { return m.read(m.number(n)) }
 
 func (m *machine) push(v any) { m.stack = append(m.stack, v) }
 

@@ -76,7 +76,7 @@ func opLong1(m *machine) {
 	m.push(int64(little(b)) << shift >> shift)
 }
 
-func opFloat(m *machine) { m.push(math.Float64frombits(binary.BigEndian.Uint64(m.take(8)))) }
+func opFloat(m *machine) { m.push(math.Float64frombits(binary.BigEndian.Uint64(m.read(8)))) }
 
 // text pushes UTF-8 behind its length of n bytes. Checkpoints of Python 2 hold the other kind of text, in
 // which the names of tensors are ASCII too.

@@ -108,8 +108,8 @@ func (b *Bucket) Close() error {
 	return nil
 }
 
-// begin checks what a call is given.
-func (b *Bucket) begin(ctx context.Context, what string, names ...string) error {
+// checkCall checks what a call is given.
+func (b *Bucket) checkCall(ctx context.Context, what string, names ...string) error {
 	for _, name := range names {
 		if err := store.CheckName(name); err != nil {
 			return err
@@ -138,7 +138,7 @@ func (b *Bucket) stat(ctx context.Context, name string) (o Object, err error) {
 
 // Stat implements store.Store.
 func (b *Bucket) Stat(ctx context.Context, name string) (store.Info, error) {
-	if err := b.begin(ctx, "stat", name); err != nil {
+	if err := b.checkCall(ctx, "stat", name); err != nil {
 		return store.Info{}, err
 	}
 	o, err := b.stat(ctx, name)
@@ -156,7 +156,7 @@ func (b *Bucket) List(ctx context.Context, prefix string, depth store.Depth) ite
 	return func(yield func(store.Info, error) bool) {
 		err := store.CheckPrefix(prefix)
 		if err == nil || prefix == "" {
-			err = b.begin(ctx, "list")
+			err = b.checkCall(ctx, "list")
 		}
 		if err != nil {
 			yield(store.Info{}, err)
@@ -179,7 +179,7 @@ func (b *Bucket) List(ctx context.Context, prefix string, depth store.Depth) ite
 
 // Remove implements store.Store.
 func (b *Bucket) Remove(ctx context.Context, name string) error {
-	if err := b.begin(ctx, "remove", name); err != nil {
+	if err := b.checkCall(ctx, "remove", name); err != nil {
 		return err
 	}
 	o, err := b.stat(ctx, name)

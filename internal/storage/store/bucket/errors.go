@@ -111,7 +111,7 @@ func (b *Bucket) retryFor(ctx context.Context, kind contact, key string, try fun
 		if ctx.Err() != nil && err != nil {
 			return ctx.Err()
 		}
-		b.reach.note(err, b.clock.Now())
+		b.reach.record(err, b.clock.Now())
 		if settled(err) {
 			return b.met(kind, err)
 		}

@@ -57,7 +57,7 @@ type lease struct {
 
 // Lock implements store.Store. Where somebody holds the lock, it watches for a sign of life: at most leaseTime.
 func (b *Bucket) Lock(ctx context.Context, name, owner string) (release func(), err error) {
-	if err := b.begin(ctx, "lock", name); err != nil {
+	if err := b.checkCall(ctx, "lock", name); err != nil {
 		return nil, err
 	}
 	l := &lease{bucket: b, name: name, token: rand.Text(), mu: make(chan bool, 1)}
@@ -69,15 +69,15 @@ func (b *Bucket) Lock(ctx context.Context, name, owner string) (release func(), 
 	}
 	b.lease = l
 	b.mu.Unlock()
-	if err := l.take(ctx); err != nil {
-		l.end()
+	if err := l.acquire(ctx); err != nil {
+		l.discard()
 		return nil, err
 	}
 	return sync.OnceFunc(l.release), nil
 }
 
-// take makes the lease this process's.
-func (l *lease) take(ctx context.Context) error {
+// acquire makes the lease this process's.
+func (l *lease) acquire(ctx context.Context) error {
 	for patience := l.bucket.patience(); ; {
 		there, err := l.bucket.read(ctx, l.name)
 		if err != nil {
@@ -206,11 +206,11 @@ func (l *lease) release() {
 	}
 	l.held = false
 	<-l.mu
-	l.end()
+	l.discard()
 }
 
-// end forgets the lease.
-func (l *lease) end() {
+// discard forgets the lease.
+func (l *lease) discard() {
 	if l.stop != nil {
 		l.stop()
 	}
@@ -221,7 +221,7 @@ func (l *lease) end() {
 
 // Held implements store.Store. Where somebody holds the lock, it watches for a sign of life: at most leaseTime.
 func (b *Bucket) Held(ctx context.Context, name string) error {
-	if err := b.begin(ctx, "look at the lock", name); err != nil {
+	if err := b.checkCall(ctx, "look at the lock", name); err != nil {
 		return err
 	}
 	b.mu.Lock()
@@ -336,7 +336,7 @@ func (b *Bucket) swap(ctx context.Context, name string, old Version, r record) (
 // uploads in parts, which nobody sees and somebody pays; but
 // what the dead have begun, a process that was only paused could still finish. So their locks are taken from them.
 func (b *Bucket) CleanTemps(ctx context.Context, free ...string) (int, error) {
-	if err := b.begin(ctx, "clean temporary files", free...); err != nil {
+	if err := b.checkCall(ctx, "clean temporary files", free...); err != nil {
 		return 0, err
 	}
 	b.mu.Lock()

@@ -40,7 +40,7 @@ type trial struct {
 // Prove checks by objects below CheckPrefix whether the service keeps what jobs rely on. The short form takes about a dozen
 // requests, one after the other. The error is one of a service that does not answer, or lets this process do nothing.
 func (b *Bucket) Prove(ctx context.Context, whole bool) ([]store.Promise, error) {
-	if err := b.begin(ctx, "check"); err != nil {
+	if err := b.checkCall(ctx, "check"); err != nil {
 		return nil, err
 	}
 	t := &trial{Bucket: b, ctx: ctx, dir: CheckPrefix + rand.Text() + "/", begun: b.clock.Now()}

@@ -25,7 +25,7 @@ const putsAtOnce = 8
 // Put implements store.Store.
 func (b *Bucket) Put(ctx context.Context, objects ...store.Object) error {
 	for _, o := range objects {
-		if err := b.begin(ctx, "publish", o.Name); err != nil {
+		if err := b.checkCall(ctx, "publish", o.Name); err != nil {
 			return err
 		}
 	}
@@ -128,7 +128,7 @@ func (b *Bucket) write(ctx context.Context, name string, old Version, c Content)
 
 // Replace implements store.Store. The content is gathered before anything is sent.
 func (b *Bucket) Replace(ctx context.Context, name string, write func(io.Writer) error) error {
-	if err := b.begin(ctx, "replace", name); err != nil {
+	if err := b.checkCall(ctx, "replace", name); err != nil {
 		return err
 	}
 	old, err := b.stat(ctx, name)

@@ -73,8 +73,8 @@ func (r *Reach) givenUp(key string) error {
 	return r.objects[key]
 }
 
-// note records the answer of a service at a time.
-func (r *Reach) note(err error, now time.Time) {
+// record records the answer of a service at a time.
+func (r *Reach) record(err error, now time.Time) {
 	var f *Refusal
 	if r == nil || !settled(err) && !errors.As(err, &f) {
 		return

@@ -19,7 +19,7 @@ const (
 
 // Open implements store.Store.
 func (b *Bucket) Open(ctx context.Context, name string) (store.Reader, error) {
-	if err := b.begin(ctx, "open", name); err != nil {
+	if err := b.checkCall(ctx, "open", name); err != nil {
 		return nil, err
 	}
 	o, err := b.stat(ctx, name)

@@ -48,9 +48,9 @@ var _ store.Store = (*Dir)(nil)
 // Open opens the directory at path and creates it, parents included, where it is missing.
 func Open(path string) (*Dir, error) { return open(path, (*Dir).mkdirAbove) }
 
-// Look opens the directory at path as Open does, and creates nothing: where nothing is to be seen there, it answers
+// OpenExisting opens the directory at path as Open does, and creates nothing: where nothing is to be seen there, it answers
 // fs.ErrNotExist.
-func Look(path string) (*Dir, error) {
+func OpenExisting(path string) (*Dir, error) {
 	return open(path, func(d *Dir, abs string) error {
 		d.look = true
 		if _, err := os.Stat(abs); err != nil {
@@ -161,8 +161,8 @@ func (d *Dir) settled(name string) {
 	}
 }
 
-// settle makes the names in a directory survive a power cut, whoever gave them.
-func (d *Dir) settle(name string) error {
+// syncNames makes the names in a directory survive a power cut, whoever gave them.
+func (d *Dir) syncNames(name string) error {
 	if d.look {
 		return nil
 	}

@@ -56,7 +56,7 @@ func (l *lister) walk(directory string) bool {
 		return l.fail(err)
 	}
 	defer root.Close()
-	if err := l.dir.settle(directory); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := l.dir.syncNames(directory); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return l.fail(err)
 	}
 	for _, e := range entries {

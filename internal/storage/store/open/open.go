@@ -64,7 +64,7 @@ func Existing(ctx context.Context, url string) (store.Store, error) {
 		}
 		return b, nil
 	}
-	return guarded(dir.Look(url))
+	return guarded(dir.OpenExisting(url))
 }
 
 // inBucket opens the store of an address such as gs://bucket/prefix.

@@ -78,9 +78,9 @@ type decoding struct {
 	low  kernels.Tensor // (1, 1, 2h, 2w, 3): of connect_l2, for the frame that waits
 }
 
-// begin starts a clip of latents that are h x w here.
-func (d *decoder) begin(be kernels.Backend, dt kernels.DType, h, w int, bands *stream.Bands) *decoding {
-	s := d.convs.Begin(be, dt, bands, func(level int) (int, int) { return h << level, w << level })
+// start starts a clip of latents that are h x w here.
+func (d *decoder) start(be kernels.Backend, dt kernels.DType, h, w int, bands *stream.Bands) *decoding {
+	s := d.convs.Start(be, dt, bands, func(level int) (int, int) { return h << level, w << level })
 	return &decoding{decoder: d, Stream: s, haar: synthesis(be, dt), wait: newWaiting(be, dt, h, w, d.convIn.W.Dim(0)),
 		low: be.Alloc(dt, 1, 1, 2*h, 2*w, colors)}
 }

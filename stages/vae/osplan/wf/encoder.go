@@ -55,9 +55,9 @@ type encoding struct {
 	haar transforms
 }
 
-// begin starts a clip of height x width pixels, which are those of this rank's rows where there are bands.
-func (e *encoder) begin(be kernels.Backend, dt kernels.DType, height, width int, bands *stream.Bands) *encoding {
-	s := e.convs.Begin(be, dt, bands, func(level int) (int, int) { return height >> level, width >> level })
+// start starts a clip of height x width pixels, which are those of this rank's rows where there are bands.
+func (e *encoder) start(be kernels.Backend, dt kernels.DType, height, width int, bands *stream.Bands) *encoding {
+	s := e.convs.Start(be, dt, bands, func(level int) (int, int) { return height >> level, width >> level })
 	return &encoding{encoder: e, Stream: s, haar: analysis(be, dt)}
 }
 

@@ -26,7 +26,7 @@ func Load(c *Config, w *weights.Weights, dt kernels.DType) *Model {
 func (m *Model) Decode(be kernels.Backend, z []float32, t, h, w int, bands *stream.Bands,
 	emit func(pixels []float32, n int)) error {
 	defer be.Scope()()
-	d := m.decoder.begin(be, m.dt, h, w, bands)
+	d := m.decoder.start(be, m.dt, h, w, bands)
 	size := h * w * m.LatentDim
 	pixels := make([]float32, stream.Factor*h*m.Downscale()*w*m.Downscale()*colors)
 	for i := range t {
@@ -52,7 +52,7 @@ func (m *Model) Decode(be kernels.Backend, z []float32, t, h, w int, bands *stre
 func (m *Model) Encode(be kernels.Backend, frames, height, width int, bands *stream.Bands,
 	pixels func(dst []float32, first, n int) error, emit func(moments []float32)) error {
 	defer be.Scope()()
-	e := m.encoder.begin(be, m.dt, height, width, bands)
+	e := m.encoder.start(be, m.dt, height, width, bands)
 	moments := make([]float32, height/m.Downscale()*(width/m.Downscale())*2*m.LatentDim)
 	return e.Encode(frames, height, width, moments, e.next, pixels, emit)
 }
