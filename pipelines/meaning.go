@@ -29,7 +29,7 @@ type meaning struct {
 }
 
 // meanings lists what has changed. A change to come is a function here, which returns false for jobs that it does not concern.
-var meanings = []func(*Job, Plan) (meaning, bool){(*Job).columnMeaning, (*Job).ratioMeaning, (*Job).sampleMeaning, (*Job).posteriorMeaning}
+var meanings = []func(*Job, Plan) (meaning, bool){(*Job).columnMeaning, (*Job).ratioMeaning, (*Job).sampleMeaning, (*Job).folderMeaning, (*Job).posteriorMeaning}
 
 // columnMeaning is about columns that earlier releases carried and this one takes, or the reverse.
 func (j *Job) columnMeaning(Plan) (meaning, bool) {
@@ -87,6 +87,15 @@ func (j *Job) sampleMeaning(Plan) (meaning, bool) {
 			}
 			r.Input.Columns[schemas.FieldSampleIndex] = ""
 		}}, true
+}
+
+// folderMeaning is about folders of images and other media, which earlier releases took for one clip of their images.
+func (j *Job) folderMeaning(Plan) (meaning, bool) {
+	folder := j.input.MixedFolder()
+	return meaning{about: fmt.Sprintf("the folder %s holds a video or a folder of media, so it stands for all media in it, not for one clip of "+
+		"its images", folder),
+		keep:    "folders: clip (under input)",
+		restore: func(r *input.Reading) { r.Input.Folders = config.FoldersClip }}, folder != ""
 }
 
 // ratioMeaning is about sizes by name: earlier releases read them as Open-Sora does, for all models.

@@ -2,6 +2,8 @@ package pipelines_test
 
 import (
 	"fmt"
+	"image/color"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -90,5 +92,34 @@ func TestChangedMeaning(t *testing.T) {
 				t.Errorf("%d rows computed for one that is new", r.Done)
 			}
 		})
+	}
+}
+
+// TestChangedFolder: a folder of frames with a video was one clip.
+func TestChangedFolder(t *testing.T) {
+	root := t.TempDir()
+	for i := range 4 {
+		data, err := os.ReadFile(writePicture(t, color.RGBA{uint8(50 * i), 0, 0, 255}))
+		must(t, err)
+		put(t, root, fmt.Sprintf("%d.png", i), data)
+	}
+	data, err := os.ReadFile(clips + "square.y4m")
+	must(t, err)
+	put(t, root, "more.y4m", data)
+	j := encodes(t, fmt.Sprintf("%q", root), "[encode_vae]", "output.write=[latents]", "defaults.num_frames=1")
+	was := j
+	was.sets = append(j.sets[:len(j.sets):len(j.sets)], "input.folders=clip")
+	if r := was.mustRun(t); r.Done != 1 {
+		t.Fatalf("%d rows", r.Done)
+	}
+	if _, err := j.run(); fault.ExitCode(err) != fault.ExitUsage || !strings.Contains(err.Error(), "folders: clip (under input)") {
+		t.Errorf("%v", err)
+	}
+	if r := was.mustRun(t); !r.NothingToDo {
+		t.Error("the line computes rows")
+	}
+	j.opts.NewMeaning = true
+	if r := j.mustRun(t); r.Totals.Done != 5 {
+		t.Errorf("%+v", r.Totals)
 	}
 }

@@ -77,6 +77,9 @@ type Input struct {
 	Format string     `yaml:"format" json:"format"` // auto, csv, json, jsonl, parquet or txt
 	// Delimiter is the character between the columns of csv, or tab; "": comma, semicolon, tab or bar, by the header.
 	Delimiter string `yaml:"delimiter" json:"delimiter,omitempty"`
+	// Folders says what a folder in media stands for: "" one clip of frames if it holds png and jpeg files alone, else the media in
+	// it and below; or clip, always one clip of its png and jpeg files.
+	Folders string `yaml:"folders" json:"folders,omitempty"`
 	// TXT says which lines of a txt are prompts: "" all but blank ones and comments, which begin with #, or raw, each.
 	TXT string `yaml:"txt" json:"txt,omitempty"`
 

@@ -91,6 +91,7 @@ func (v *validator) input() {
 	}
 	v.oneOf("input.format", in.Format, formats)
 	v.oneOf("input.txt", in.TXT, []string{"", TXTRaw})
+	v.oneOf("input.folders", in.Folders, []string{"", FoldersClip})
 	v.oneOf("input.decode_errors", in.DecodeErrors, []string{"", schemas.DecodeErrorsFail, schemas.DecodeErrorsKeep})
 	v.oneOf("input.hdr", in.HDR, []string{"", schemas.HDRKeep, schemas.HDRTonemap, schemas.HDRFail})
 	if _, ok := in.Comma(); !ok {
@@ -100,6 +101,9 @@ func (v *validator) input() {
 	v.columns(in.Columns)
 	v.clips()
 }
+
+// FoldersClip is the value of Input.Folders under which each folder is one clip of frames.
+const FoldersClip = "clip"
 
 // TXTRaw is the value of Input.TXT under which each line is a prompt.
 const TXTRaw = "raw"

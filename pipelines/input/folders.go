@@ -1,6 +1,7 @@
 package input
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -15,7 +16,10 @@ import (
 )
 
 // notes are what a person should know of how the input was read. Each is said once.
-type notes struct{ lines []string }
+type notes struct {
+	lines []string
+	mixed string // a folder of frames with other media, which earlier releases took for one clip of its frames; "": there is none
+}
 
 func (n *notes) add(format string, args ...any) {
 	if line := fmt.Sprintf(format, args...); !slices.Contains(n.lines, line) {
@@ -78,7 +82,7 @@ func openFolder(root string, n *notes) ([]string, error) {
 		return nil, err
 	}
 	names = read.WithoutOutputs(names)
-	folders, tables := sortFiles(names)
+	folders, tables, rest := sortFiles(names)
 	if len(folders) == 0 && len(tables) == 0 {
 		if found, err := read.Tables(root); err != nil || len(found) > 0 {
 			return found, err
@@ -105,7 +109,10 @@ func openFolder(root string, n *notes) ([]string, error) {
 			all = append(all, below(name))
 		}
 	}
-	describeFolder(root, all, clips, n)
+	if top := folders["."]; top != nil && len(top.frames) > 0 {
+		n.mixed = root
+	}
+	describeFolder(root, all, clips, rest, n)
 	all = append(all, clips...)
 	for _, at := range tables {
 		all = append(all, below(at)+end)
@@ -115,17 +122,23 @@ func openFolder(root string, n *notes) ([]string, error) {
 }
 
 // sortFiles sorts the names of files below a folder by the folders that they lie in. It leaves out files that are no media, and
-// all below a folder with a table of metadata; tables lists those.
-func sortFiles(names []string) (folders map[string]*folder, tables []string) {
+// all below a folder with a table of metadata; tables lists those. rest counts what is neither media nor a caption, by extension.
+func sortFiles(names []string) (folders map[string]*folder, tables []string, rest map[string]int) {
 	for _, name := range names {
 		if at := path.Dir(name); isMetadata(name, names) && !inside(tables, at) {
 			tables = append(tables, at)
 		}
 	}
-	folders = map[string]*folder{}
+	folders, rest = map[string]*folder{}, map[string]int{}
 	for _, name := range names {
 		at := path.Dir(name)
-		if media.KindOf(name) == "" && !strings.EqualFold(path.Ext(name), ".tar") || inside(tables, at) {
+		if inside(tables, at) {
+			continue
+		}
+		if ext := strings.ToLower(path.Ext(name)); media.KindOf(name) == "" && ext != ".tar" {
+			if ext != captionExt {
+				rest[cmp.Or(ext, "without extension")]++
+			}
 			continue
 		}
 		if folders[at] == nil {
@@ -145,7 +158,7 @@ func sortFiles(names []string) (folders map[string]*folder, tables []string) {
 			}
 		}
 	}
-	return folders, tables
+	return folders, tables, rest
 }
 
 // inside reports whether a folder is one of a list or lies below one.
@@ -154,7 +167,7 @@ func inside(list []string, at string) bool {
 }
 
 // describeFolder notes what a folder stands for.
-func describeFolder(root string, files, clips []string, n *notes) {
+func describeFolder(root string, files, clips []string, rest map[string]int, n *notes) {
 	count := map[string]int{}
 	for _, name := range files {
 		switch kind := media.KindOf(name); kind {
@@ -169,6 +182,9 @@ func describeFolder(root string, files, clips []string, n *notes) {
 	}
 	root = strings.TrimSuffix(root, "/")
 	n.add("%s/ stands for the media in it and below: %s", root, listCounts(count))
+	if len(rest) > 0 {
+		n.add("%s/ has other files, which are left out because their names are none of media: %s", root, listCounts(rest))
+	}
 	switch len(clips) {
 	case 0:
 	case 1:

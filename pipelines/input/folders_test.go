@@ -32,6 +32,7 @@ func TestFolders(t *testing.T) {
 		{"1.png", "d", ""},
 		{"notes.txt", "d", ""},
 		{"a.mp4 b.mov a.txt", "d/a.mp4 d/b.mov", "d/ stands for the media in it and below: 2 videos"},
+		{"a.mp4 a.json photo b.JSON", "d/a.mp4", "names are none of media: 1 without extension, 2 .json"},
 		{"a.mp4 1.png", "d/1.png d/a.mp4", "1 images, 1 videos"},
 		{"a.webp 1.png", "d/1.png d/a.webp", "2 images"},
 		{"s/1.png s/2.png", "d/s", "d/s is one clip of frames; for single images write d/s/*"},

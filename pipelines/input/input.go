@@ -81,6 +81,10 @@ func (in *Input) Open(mayBeEmpty bool) (engine.RowSource, error) {
 // SharesNames reports whether media files of the input have one name, so that their ids are paths.
 func (in *Input) SharesNames() bool { return in.want.shared.Load() }
 
+// MixedFolder names a folder of the input that stands for the media in it, although it was one clip of its frames for earlier
+// releases; "": there is none.
+func (in *Input) MixedFolder() string { return in.want.notes.mixed }
+
 // Notes are what a person should know of how the input was read so far.
 func (in *Input) Notes() []string { return in.want.notes.lines }
 

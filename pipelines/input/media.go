@@ -44,9 +44,11 @@ func openMedia(cfg *config.Config, files []string, limit int, want wanted) (medi
 	opts.Media = true
 	s := mediaRows{opts: opts, limit: limit, texts: &sync.Map{}, folders: map[string]string{}}
 	noteLeftOut(cfg.Input.Media, files, want.notes)
-	files, err := openFolders(files, want.notes)
-	if err != nil {
-		return mediaRows{}, err
+	if cfg.Input.Folders != config.FoldersClip {
+		var err error
+		if files, err = openFolders(files, want.notes); err != nil {
+			return mediaRows{}, err
+		}
 	}
 	beside := sidecars(files)
 	for _, file := range files {

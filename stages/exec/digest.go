@@ -57,6 +57,10 @@ func addFile(sum io.Writer, name, path string) error {
 
 // match returns the files of a pattern in order, and the directory that their names are relative to.
 func match(pattern string) (files []string, base string, err error) {
+	if inner, _ := strings.CutSuffix(pattern, "**"); strings.Contains(inner, "**") {
+		return nil, "", fmt.Errorf("%q: ** has matched one level of folders here, and another meaning would make all rows new: name the folder, "+
+			"which stands for all files below it, or write %q, which keeps the rows that are done", pattern, strings.ReplaceAll(pattern, "**", "*"))
+	}
 	found, err := filepath.Glob(pattern)
 	if err != nil {
 		return nil, "", fmt.Errorf("%q: %w", pattern, err)
