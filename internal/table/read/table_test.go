@@ -281,7 +281,7 @@ func TestTablesThatCannotBeRead(t *testing.T) {
 		{textFile(t, "a.csv.gz", "x"), Options{}, "unpack:"},
 		{filepath.Join(dir, "none.csv"), Options{}, "no such file"},
 		{filepath.Join(dir, "*.csv"), Options{}, "no file matches"},
-		{dir, Options{}, "directory"},
+		{dir, Options{}, "holds no parquet, csv or jsonl file"},
 	} {
 		_, err := Open([]string{c.path}, c.opts)
 		var problem *document.Error
