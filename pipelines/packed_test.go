@@ -2,14 +2,18 @@ package pipelines_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"latentbeam/schemas"
 	"latentbeam/stages/catalog"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/t5"
@@ -83,5 +87,52 @@ func TestPackedModelIsTheConvertedOne(t *testing.T) {
 		if err != nil || r.Totals.Failed != 0 || r.Done != int64(1-i) || r.Skipped != int64(i) {
 			t.Fatalf("run %d: %+v, %v", i, r, err)
 		}
+	}
+}
+
+// TestTokenizers: a model has its ids from tokenizer.json where it has no spiece.model, and from the tensor of ComfyUI's files.
+func TestTokenizers(t *testing.T) {
+	c := wanCases(t)["unipc"]
+	text, err := t5.ParseConfig(c.TextEncoder)
+	must(t, err)
+	table := writeTable(t, "prompts.csv", "prompt,seed\na red ball 日本,1\n")
+	run := func(dir string) (string, error) {
+		out := t.TempDir()
+		_, err := runYAML(t, fmt.Sprintf("version: 1\nmodel: %q\ninput: {prompts: %q}\noutput: {path: %q, write: [embeddings]}\n"+
+			"stages: [encode_text]\ndefaults: {negative_prompt: none}\n", dir, table, out), nil)
+		if err != nil {
+			return "", err
+		}
+		row := readRows[schemas.EmbeddingRow](t, out, "embeddings")[0]
+		return fmt.Sprint(row.TextLength, row.TextEmbeddingBytes), nil
+	}
+	dir, unpacked := wanDir(t, c), func(name string) []byte {
+		z, err := gzip.NewReader(bytes.NewReader(nntest.Read(t, "../stages/t5/sentencepiece/testdata/"+name)))
+		must(t, err)
+		data, err := io.ReadAll(z)
+		must(t, err)
+		return data
+	}
+	pieces := unpacked("umt5-identity.model.gz")
+	put(t, dir, "tokenizer/spiece.model", pieces)
+	want, err := run(dir)
+	must(t, err)
+	must(t, os.Remove(filepath.Join(dir, "tokenizer/spiece.model")))
+	_, err = run(dir)
+	nntest.WantError(t, "none", err, "T5 needs its tokenizer, a spiece.model or a tokenizer.json, there or in tokenizer/")
+	put(t, dir, "tokenizer/tokenizer.json", unpacked("umt5-identity.json.gz"))
+	if got, err := run(dir); err != nil || got != want {
+		t.Errorf("tokenizer.json: other embeddings, or %v", err)
+	}
+	must(t, os.Remove(filepath.Join(dir, "tokenizer/tokenizer.json")))
+	tensors := map[string]safetensors.Tensor{"spiece_model": {DType: "U8", Shape: []int{len(pieces)}, Data: pieces}}
+	for name, shape := range nntest.Shapes(t, text, t5.Load) {
+		tensors[name] = nntest.Tensor(nntest.Weight(name, shape...), shape...)
+	}
+	var file bytes.Buffer
+	must(t, safetensors.Write(&file, tensors, nil))
+	put(t, dir, "text_encoder/model.safetensors", file.Bytes())
+	if got, err := run(dir); err != nil || got != want {
+		t.Errorf("the tensor spiece_model: other embeddings, or %v", err)
 	}
 }

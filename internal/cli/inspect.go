@@ -221,13 +221,13 @@ const maxListed = 200
 
 // describeTokenizer looks for what T5 needs beside its weights.
 func describeTokenizer(w io.Writer, dir string) {
-	for _, path := range []string{"spiece.model", "./tokenizer/spiece.model"} {
+	for _, path := range []string{"spiece.model", "../tokenizer/spiece.model", "tokenizer.json", "../tokenizer/tokenizer.json"} {
 		if _, err := os.Stat(filepath.Join(dir, path)); err == nil {
 			fmt.Fprintf(w, "  tokenizer\t%s\n", path)
 			return
 		}
 	}
-	fmt.Fprintln(w, "  tokenizer\tspiece.model is missing beside the weights")
+	fmt.Fprintln(w, "  tokenizer\tneither spiece.model nor tokenizer.json is beside the weights")
 }
 
 // grouped writes a number with commas.

@@ -69,7 +69,7 @@ func Load(cfg Config, w *weights.Weights) (*Encoder, error) {
 	}
 	e.finalNorm = enc.AtLast("final_layer_norm.weight", cfg.DModel)
 	// A full T5 holds its decoder too.
-	if err := w.Check(tokensName, "decoder.*", "lm_head.weight"); err != nil {
+	if err := w.Check(tokensName, "decoder.*", "lm_head.weight", packedTokenizer); err != nil {
 		return nil, fmt.Errorf("load t5: %w", err)
 	}
 	return e, nil

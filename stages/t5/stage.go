@@ -90,11 +90,11 @@ func open(m *stages.Model, o stages.Options) (stages.Stage, error) {
 	if dtype == kernels.F32 {
 		opts.DType = "" // which is no other job
 	}
-	pieces, err := readTokenizer(m)
+	pieces, where, err := readTokenizer(m, encoder.Raw(packedTokenizer))
 	if err != nil {
 		return nil, err
 	}
-	tok, err := openTokenizer(pieces, encoder.Config)
+	tok, err := openTokenizer(pieces, where, encoder.Config)
 	if err != nil {
 		return nil, err
 	}
@@ -111,27 +111,43 @@ func open(m *stages.Model, o stages.Options) (stages.Stage, error) {
 		template: templates[wrapping]}, nil
 }
 
-// readTokenizer reads spiece.model from beside the encoder, or from tokenizer/ as some hubs lay it out.
-func readTokenizer(m *stages.Model) ([]byte, error) {
-	data, err := m.ReadFile("text_encoder/spiece.model")
-	if errors.Is(err, fs.ErrNotExist) {
-		data, err = m.ReadFile("tokenizer/spiece.model")
+// tokenizerFiles are where tokenizers lie, in the order in which they are taken: beside the encoder, or in tokenizer/ as some
+// hubs lay it out. transformers saves a tokenizer.json alone where it has no spiece.model.
+var tokenizerFiles = []string{"text_encoder/spiece.model", "tokenizer/spiece.model", "text_encoder/tokenizer.json", "tokenizer/tokenizer.json"}
+
+// packedTokenizer is the tensor of ComfyUI's files that holds a spiece.model.
+const packedTokenizer = "spiece_model"
+
+// readTokenizer reads the first tokenizer of a model, or what its weights hold in packed, and says where it was.
+func readTokenizer(m *stages.Model, packed []byte) (data []byte, name string, err error) {
+	for _, name := range tokenizerFiles {
+		data, err := m.ReadFile(name)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return data, name, err
+		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: T5 needs its tokenizer there, or in tokenizer/", err)
+	if packed != nil {
+		return packed, "the tensor " + packedTokenizer, nil
 	}
-	return data, nil
+	_, err = m.ReadFile(tokenizerFiles[0])
+	return nil, "", fmt.Errorf("%w: T5 needs its tokenizer, a spiece.model or a tokenizer.json, there or in tokenizer/", err)
 }
 
-// openTokenizer makes the tokenizer of a spiece.model and checks that it belongs to the encoder.
-func openTokenizer(data []byte, cfg Config) (*sentencepiece.Tokenizer, error) {
+// openTokenizer makes the tokenizer of a file and checks that it belongs to the encoder.
+func openTokenizer(data []byte, name string, cfg Config) (*sentencepiece.Tokenizer, error) {
+	if sentencepiece.IsJSON(data) {
+		tok, err := sentencepiece.LoadJSON(data)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w; a spiece.model beside it is taken first", name, err)
+		}
+		return tok, fits(tok.VocabSize(), name, cfg)
+	}
 	pieces, err := sentencepiece.Load(data)
 	if err != nil {
-		return nil, fmt.Errorf("spiece.model: %w", err)
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	if pieces.VocabSize() > cfg.VocabSize {
-		return nil, fmt.Errorf("spiece.model has %d pieces, config.json a vocab_size of %d: "+
-			"they belong to different models", pieces.VocabSize(), cfg.VocabSize)
+	if err := fits(pieces.VocabSize(), name, cfg); err != nil {
+		return nil, err
 	}
 	of := cfg.kin()
 	newTokenizer := sentencepiece.NewTokenizer
@@ -139,6 +155,14 @@ func openTokenizer(data []byte, cfg Config) (*sentencepiece.Tokenizer, error) {
 		newTokenizer = sentencepiece.NewFastTokenizer
 	}
 	return newTokenizer(pieces, min(of.extraIDs, cfg.VocabSize-pieces.VocabSize()))
+}
+
+// fits refuses a tokenizer with more ids than the encoder has.
+func fits(ids int, name string, cfg Config) error {
+	if ids > cfg.VocabSize {
+		return fmt.Errorf("%s has %d pieces, config.json a vocab_size of %d: they belong to different models", name, ids, cfg.VocabSize)
+	}
+	return nil
 }
 
 type stage struct {

@@ -107,6 +107,12 @@ func (c *Component[C, M]) Numbers(name string) []float32 {
 	return dt.Values(t.Data)
 }
 
+// Raw returns the bytes of a tensor of the file that is no weight, nil where there is none.
+func (c *Component[C, M]) Raw(name string) []byte {
+	t, _ := c.weights.Tensor(name)
+	return t.Data
+}
+
 // Load brings the weights to dev.
 func (c *Component[C, M]) Load(dev kernels.Backend) error {
 	_, err := c.On(dev)

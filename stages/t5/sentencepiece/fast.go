@@ -24,8 +24,9 @@ func NewFastTokenizer(m *Model, extraIDs int) (*Tokenizer, error) {
 	if id := m.controlID("<s>"); id >= 0 {
 		t.add("<s>", id)
 	}
-	t.encode = newFast(m).encode
-	return t, nil
+	f := newFast(m)
+	t.encode = func(text string, _ bool) []int32 { return f.encode(text) }
+	return t.seal(), nil
 }
 
 // metaspace is what stands for a space, and begins a word.

@@ -2,17 +2,17 @@ package sentencepiece
 
 import (
 	"fmt"
-	"strings"
+	"maps"
+	"slices"
 )
 
 // Tokenizer is a Model used as T5 uses it: some words in angle brackets are tokens of their own, an end token
 // closes every text.
 type Tokenizer struct {
 	model  *Model
-	encode func(text string) []int32 // of what lies between added tokens
+	encode func(text string, start bool) []int32 // of what lies between added tokens; start: the text begins with it
 	added  map[string]int32
-	// longest is the length of the longest added token.
-	longest int
+	tokens *trie // of added
 }
 
 // NewTokenizer wraps a model whose vocabulary has the pieces </s> and <pad>. The extra ids of T5's span
@@ -25,19 +25,26 @@ func NewTokenizer(m *Model, extraIDs int) (*Tokenizer, error) {
 	if extraIDs < 0 || extraIDs > maxPieces {
 		return nil, fmt.Errorf("make T5 tokenizer: %d extra ids, want 0 to %d", extraIDs, maxPieces)
 	}
-	t := &Tokenizer{model: m, encode: m.Encode, added: map[string]int32{}}
+	t := &Tokenizer{model: m, encode: func(text string, _ bool) []int32 { return m.Encode(text) }, added: map[string]int32{}}
 	for _, id := range []int32{m.eos, m.pad, m.unk} {
 		t.add(m.Piece(id), id)
 	}
 	for k := range extraIDs {
 		t.add(fmt.Sprintf("<extra_id_%d>", k), int32(m.VocabSize()+extraIDs-1-k))
 	}
-	return t, nil
+	return t.seal(), nil
 }
 
-func (t *Tokenizer) add(token string, id int32) {
-	t.added[token] = id
-	t.longest = max(t.longest, len(token))
+func (t *Tokenizer) add(token string, id int32) { t.added[token] = id }
+
+// seal makes what added tokens are found by.
+func (t *Tokenizer) seal() *Tokenizer {
+	var all []trieEntry
+	for _, token := range slices.Sorted(maps.Keys(t.added)) {
+		all = append(all, trieEntry{token, t.added[token]})
+	}
+	t.tokens = newTrie(all)
+	return t
 }
 
 // VocabSize is the number of ids in use, extra ids included. An embedding table may be larger.
@@ -58,9 +65,9 @@ func (t *Tokenizer) Encode(text string, maxLength int) []int32 {
 
 // EncodeCut is Encode, and says how many ids of the text were cut off.
 func (t *Tokenizer) EncodeCut(text string, maxLength int) (ids []int32, cut int) {
-	for text != "" {
+	for start := true; text != ""; start = false {
 		before, id, after := t.nextAdded(text)
-		ids = append(ids, t.encode(before)...)
+		ids = append(ids, t.encode(before, start)...)
 		if id >= 0 {
 			ids = append(ids, id)
 		}
@@ -73,20 +80,12 @@ func (t *Tokenizer) EncodeCut(text string, maxLength int) (ids []int32, cut int)
 	return append(ids, t.model.eos), cut
 }
 
-// nextAdded splits text at its first added token; id is -1 where there is none.
+// nextAdded splits text at its first added token, the longest that begins there; id is -1 where there is none.
 func (t *Tokenizer) nextAdded(text string) (before string, id int32, after string) {
-	for from := 0; ; {
-		open := strings.IndexByte(text[from:], '<')
-		if open < 0 {
-			return text, -1, ""
+	for at := range len(text) {
+		if n := t.tokens.longest(text[at:]); n > 0 {
+			return text[:at], t.added[text[at:at+n]], text[at+n:]
 		}
-		open += from
-		window := text[open:min(len(text), open+t.longest)]
-		if end := strings.IndexByte(window, '>'); end >= 0 {
-			if id, ok := t.added[window[:end+1]]; ok {
-				return text[:open], id, text[open+end+1:]
-			}
-		}
-		from = open + 1
 	}
+	return text, -1, ""
 }
