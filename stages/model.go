@@ -44,7 +44,7 @@ var components = []string{"text_encoder", "tokenizer", "transformer", "transform
 
 // Index is the model_index.json.
 type Index struct {
-	ClassName string `json:"_class_name"`
+	ClassName ClassName `json:"_class_name"`
 	// BoundaryRatio is the part of the noise at which the second of two denoisers takes over; nil: there is one denoiser.
 	BoundaryRatio *float64 `json:"boundary_ratio"`
 	// ImageEncoder names the library and the class of the image encoder; nulls, or nothing: there is none.
@@ -234,12 +234,12 @@ func (i *Index) completePlan(m *Model) {
 		return
 	}
 	var denoiser struct {
-		ClassName string `json:"_class_name"`
+		ClassName ClassName `json:"_class_name"`
 	}
 	if m.ReadJSON("transformer/config.json", &denoiser) != nil {
 		return // who needs it says so
 	}
-	if version := planVersions[denoiser.ClassName]; version != "" {
+	if version := planVersions[string(denoiser.ClassName)]; version != "" {
 		i.ClassName, i.Version = PlanPipeline, version
 	}
 }
@@ -320,7 +320,7 @@ func (m *Model) open(component string) (*safetensors.File, error) {
 			return nil, fmt.Errorf("open weights of %s: %w", m.where(component), err)
 		}
 	}
-	sharded := strings.HasSuffix(name, safetensors.IndexSuffix)
+	sharded := safetensors.IsIndex(name)
 	dir, onDisk := m.dirs[component]
 	switch {
 	case onDisk && sharded:

@@ -35,7 +35,7 @@ func inspectModel(w io.Writer, path string) error {
 	}
 	fmt.Fprintln(w, path)
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	if does, err := catalog.Pipeline(index.ClassName); err != nil {
+	if does, err := catalog.Pipeline(string(index.ClassName)); err != nil {
 		fmt.Fprintf(out, "  pipeline\t%v\n", err)
 	} else {
 		fmt.Fprintf(out, "  pipeline\t%s (%s)\n  to use it\tmodel: %s\n", index.ClassName, does, path)
@@ -46,7 +46,7 @@ func inspectModel(w io.Writer, path string) error {
 	case err != nil:
 		return err
 	default:
-		does, err := catalog.Scheduler(index.ClassName, scheduler)
+		does, err := catalog.Scheduler(string(index.ClassName), scheduler)
 		if err != nil {
 			return errors.Join(out.Flush(), fmt.Errorf("inspect %s: %w", path, err))
 		}

@@ -64,7 +64,7 @@ func Scheduler(class string, config []byte) (string, error) {
 // StagesOf returns the stages of a job that starts from a kind of input and names only a whole model, each as an entry of
 // the YAML.
 func StagesOf(index stages.Index, input stages.Kind) ([]string, error) {
-	if _, err := Pipeline(index.ClassName); err != nil {
+	if _, err := Pipeline(string(index.ClassName)); err != nil {
 		return nil, err
 	}
 	var images []string

@@ -21,6 +21,7 @@ import (
 	"latentbeam/kernels/kerneltest"
 	"latentbeam/stages"
 	"latentbeam/stages/nn/nntest"
+	"latentbeam/stages/weights"
 )
 
 // goldenCase is a case of testdata/golden/clip.json, or the part of one of wan-i2v.json that is about CLIP.
@@ -213,5 +214,22 @@ func TestPublished(t *testing.T) {
 	const all, last = 630_766_080, 19_677_440 + 2_560 // of CLIPVisionModel; of a layer and the last norm
 	if cfg.Tokens() != 257 || numbers != all-last {
 		t.Errorf("%d tokens, %d numbers", cfg.Tokens(), numbers)
+	}
+}
+
+// TestNamesOfTransformers5: an encoder that was saved alone has no prefix, and gets the names that are read here.
+func TestNamesOfTransformers5(t *testing.T) {
+	shapes := weights.Shapes{}
+	for name, shape := range map[string][]int{"embeddings.class_embedding": {4}, "embeddings.patch_embedding.weight": {4, 3, 2, 2}, "pre_layrnorm.bias": {4},
+		"encoder.layers.0.layer_norm1.weight": {4}, "post_layernorm.weight": {4}} {
+		shapes[name] = shape
+	}
+	for name, got := range bare.Names(shapes) {
+		if want := "vision_model." + name; got != want {
+			t.Errorf("%s is %s, want %s", name, got, want)
+		}
+	}
+	if bare.Names(weights.Shapes{"vision_model.embeddings.class_embedding": {4}}) != nil {
+		t.Error("names with the prefix are changed")
 	}
 }

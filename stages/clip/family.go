@@ -12,6 +12,7 @@ import (
 func Family() weights.Family {
 	return weights.Family{
 		Component: component,
+		Layouts:   []weights.Layout{bare},
 		Guess:     guess,
 		Load: weights.Loader(ParseConfig, Load, func(c Config) string {
 			return fmt.Sprintf("CLIP vision encoder: %d layers, width %d, %d heads, images of %d pixels in patches of %d",
@@ -19,6 +20,10 @@ func Family() weights.Family {
 		}),
 	}
 }
+
+// bare is how transformers 5 saves the encoder: without the prefix that names it inside a whole CLIP.
+var bare = weights.Layout{Mark: "embeddings.class_embedding",
+	Rules: weights.Rules(`(embeddings|encoder|pre_layrnorm|post_layernorm)\.(.*)`, "vision_model.$1.$2")}
 
 // The published encoder of Wan 2.1; no tensor tells its heads.
 const publishedWidth, publishedHeads = 1280, 16

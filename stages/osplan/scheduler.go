@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"latentbeam/stages"
 	"latentbeam/stages/diffuse/sampler"
 )
 
@@ -38,7 +39,7 @@ func parseScheduler(data []byte) (sampler.VPConfig, error) {
 	if err := json.NewDecoder(bytes.NewReader(data)).Decode(&fields); err != nil {
 		return c, fmt.Errorf("parse scheduler_config.json: %w", err)
 	}
-	class, _ := fields["_class_name"].(string)
+	class := stages.ClassOf(data)
 	s, ok := solvers[class]
 	if !ok {
 		return c, fmt.Errorf("scheduler_config.json names the class %q; Open-Sora-Plan is sampled by %s", class,

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"latentbeam/kernels"
+	"latentbeam/stages"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/weights"
 )
@@ -91,13 +92,13 @@ func (c Config) otherActivation() string {
 // concern the encoder.
 func ParseConfig(data []byte) (Config, error) {
 	var id struct {
-		ModelType string `json:"model_type"`
-		ClassName string `json:"_class_name"` // of diffusers
+		ModelType string           `json:"model_type"`
+		ClassName stages.ClassName `json:"_class_name"` // of diffusers
 	}
 	if err := json.Unmarshal(data, &id); err != nil {
 		return Config{}, fmt.Errorf("parse t5 config.json: %w", err)
 	}
-	name := cmp.Or(id.ModelType, id.ClassName, modelT5)
+	name := cmp.Or(id.ModelType, string(id.ClassName), modelT5)
 	of, ok := kins[name]
 	if !ok {
 		return Config{}, fmt.Errorf("t5 config.json: this is %q, not a T5 encoder", name)

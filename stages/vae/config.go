@@ -57,13 +57,13 @@ type architecture interface {
 // ParseConfig reads the config.json of a published autoencoder, of diffusers or of Open-Sora.
 func ParseConfig(data []byte) (Config, error) {
 	var about struct {
-		ClassName string `json:"_class_name"` // of diffusers
-		ModelType string `json:"model_type"`  // of transformers
+		ClassName stages.ClassName `json:"_class_name"` // of diffusers
+		ModelType string           `json:"model_type"`  // of transformers
 	}
 	if err := json.Unmarshal(data, &about); err != nil {
 		return Config{}, fmt.Errorf("parse vae config.json: %w", err)
 	}
-	c := Config{Name: about.ClassName}
+	c := Config{Name: string(about.ClassName)}
 	if c.Name == "" {
 		c.Name = about.ModelType
 	}

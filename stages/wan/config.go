@@ -13,6 +13,8 @@ import (
 // Config describes a denoiser; the names are those of diffusers' config.json.
 type Config struct {
 	DType kernels.DType `json:"-"` // of weights and activations: F32 or BF16
+	// DenseVSA leaves out the gates of FastVideo's sparse attention (to_gate_compress), so that attention is full.
+	DenseVSA bool `json:"-"`
 
 	PatchSize     nn.Patch `json:"patch_size"` // (frames, rows, columns)
 	Heads         int      `json:"num_attention_heads"`

@@ -17,7 +17,7 @@ import (
 func Denoiser() dit.Family {
 	return dit.Family{
 		Name: "Wan", Models: "text and image to video of 2.1 and 2.2",
-		Options: "flow_solver, flow_sigmas, flow_shift, boundary_ratio",
+		Options: "flow_solver, flow_sigmas, flow_shift, boundary_ratio, vsa",
 		Recognise: func(config []byte) bool {
 			class, err := dit.ClassName(config)
 			return err == nil && (class == className || class == originalClass)
@@ -71,7 +71,13 @@ type options struct {
 	// BoundaryRatio is the part of the training process at which the second of two denoisers takes over. The default is
 	// that of model_index.json; models of one denoiser have none.
 	BoundaryRatio *float64 `yaml:"boundary_ratio" json:"boundary_ratio,omitempty"`
+	// VSA is dense for models that were distilled with FastVideo's sparse attention: they run with full attention, without the
+	// gates of that (to_gate_compress). Models without gates do not take it.
+	VSA string `yaml:"vsa" json:"vsa,omitempty"`
 }
+
+// vsaDense is the value of options.VSA.
+const vsaDense = "dense"
 
 // published is how the model's own files sample.
 type published struct {
@@ -101,6 +107,12 @@ func open(cfg Config, p published, o stages.Options) (*denoiser, error) {
 	var ok bool
 	if cfg.DType, ok = map[string]kernels.DType{"fp32": kernels.F32, "bf16": kernels.BF16}[opts.DType]; !ok {
 		return nil, fmt.Errorf("denoise: %w", stages.Errorf("dtype", "dtype is %q: give fp32 or bf16", opts.DType))
+	}
+	switch opts.VSA {
+	case "", vsaDense:
+		cfg.DenseVSA = opts.VSA == vsaDense
+	default:
+		return nil, fmt.Errorf("denoise: %w", stages.Errorf("vsa", "vsa is %q: give dense, or leave it out", opts.VSA))
 	}
 	if err := opts.publish(p); err != nil {
 		return nil, fmt.Errorf("denoise: %w", err)

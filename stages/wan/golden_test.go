@@ -262,3 +262,39 @@ func TestRefuses(t *testing.T) {
 		t.Error("the options are not named")
 	}
 }
+
+// TestSparseAttention: a model with the gates of FastVideo's sparse attention is refused with the way out. With vsa: dense it gives
+// what it gives without the gates.
+func TestSparseAttention(t *testing.T) {
+	c, be := goldens(t)["b_2"], cpu.New(2)
+	load := func(options string, gates ...string) (*Model, error) {
+		d, err := open(c.config(t), published{}, optionsOf(t, options))
+		if err != nil {
+			return nil, err
+		}
+		shapes := nntest.Shapes(t, d.Config, Load)
+		for _, name := range gates {
+			shapes[name+".weight"], shapes[name+".bias"] = []int{84, 84}, []int{84}
+		}
+		return Load(d.Config, weights.NewWeights(be, nntest.File(t, shapes)))
+	}
+	gates := []string{"blocks.0.to_gate_compress", "blocks.1.attn1.to_gate_compress"}
+	_, err := load("{}", gates...)
+	nntest.WantError(t, "gates", err, "`vsa: dense` of denoise leaves them out")
+	nntest.WantError(t, "gates", err, `unexpected  "blocks.0.to_gate_compress.weight" [84 84]`)
+	_, err = load("vsa: sparse")
+	nntest.WantError(t, "sparse", err, `vsa is "sparse": give dense`)
+	_, err = load("vsa: dense", "blocks.0.to_gate")
+	nntest.WantError(t, "another tensor", err, `unexpected  "blocks.0.to_gate.weight"`)
+	plain, err := load("{}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dense, err := load("vsa: dense", gates...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(c.runOn(t, be, plain), c.runOn(t, be, dense)) {
+		t.Error("the gates change the result")
+	}
+}

@@ -75,10 +75,31 @@ func Load(cfg Config, w *weights.Weights) (*Model, error) {
 	for i := m.own.Lo; i < m.own.Hi; i++ {
 		m.blocks[i] = loadBlock(w.Block(i, "blocks.%d"), cfg)
 	}
-	if err := w.Check(); err != nil {
+	if err := w.Check(cfg.gates(w)...); err != nil {
 		return nil, fmt.Errorf("load wan: %w", err)
 	}
 	return m, nil
+}
+
+// gates are the tensors of FastVideo's sparse attention that are left out. Without the option vsa their names are in the error
+// of the check, with what to do.
+func (c Config) gates(w *weights.Weights) (patterns []string) {
+	has := false
+	for i := range c.Layers {
+		for _, name := range []string{"blocks.%d.to_gate_compress.", "blocks.%d.attn1.to_gate_compress."} {
+			name = fmt.Sprintf(name, i)
+			has = has || w.Has(name+"weight")
+			patterns = append(patterns, name+"*")
+		}
+	}
+	if c.DenseVSA {
+		return patterns
+	}
+	if has {
+		w.Hint("the tensors to_gate_compress are of FastVideo's sparse attention, which is not known here; `vsa: dense` of denoise leaves them " +
+			"out and runs the model with full attention, which it was not distilled with")
+	}
+	return nil
 }
 
 func loadBlock(w *weights.Weights, cfg Config) block {

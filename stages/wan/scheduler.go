@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"latentbeam/stages"
 	"latentbeam/stages/diffuse/sampler"
 )
 
@@ -45,7 +46,7 @@ func parseScheduler(data []byte) (sampler.WanConfig, error) {
 	if err := json.NewDecoder(bytes.NewReader(data)).Decode(&fields); err != nil {
 		return sampler.WanConfig{}, fmt.Errorf("parse scheduler_config.json: %w", err)
 	}
-	class, _ := fields["_class_name"].(string)
+	class := stages.ClassOf(data)
 	s, ok := solvers[class]
 	if !ok {
 		return sampler.WanConfig{}, fmt.Errorf("scheduler_config.json names the class %q; there are %s", class,

@@ -53,9 +53,15 @@ func (w *Weights) Check(ignore ...string) error {
 	if CastHelps(w.misfits) {
 		lines = append(lines, "fix: `latentbeam convert --dtype f32 FILE OUT` rounds tensors of F64")
 	}
+	for _, hint := range w.hints {
+		lines = append(lines, "fix: "+hint)
+	}
 	return fmt.Errorf("weights: %d of the tensors do not fit config.json (%d wanted, %d found):\n  %s",
 		total, len(w.asked), len(w.found), strings.Join(lines, "\n  "))
 }
+
+// Hint adds to the error of Check what a person can do about tensors that do not fit.
+func (w *Weights) Hint(text string) { w.hints = append(w.hints, text) }
 
 // CastHelps reports whether there are tensors of a type that no backend stores and that `latentbeam convert --dtype`
 // rounds.

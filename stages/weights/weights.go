@@ -41,6 +41,7 @@ type account struct {
 	failed error            // of the device, at the first tensor that it did not take
 	// skipped are prefixes of tensors that other ranks have.
 	skipped []string
+	hints   []string // what to do about misfits
 	// misfits is what Check found.
 	misfits []Misfit
 }

@@ -55,9 +55,9 @@ func (f Family) Title() string { return fmt.Sprintf("%s (%s)", f.Name, f.Models)
 // ClassName returns what a config.json says of the architecture, "" where it says nothing.
 func ClassName(config []byte) (string, error) {
 	var id struct {
-		ClassName     string   `json:"_class_name"`
-		ModelType     string   `json:"model_type"`
-		Architectures []string `json:"architectures"`
+		ClassName     stages.ClassName `json:"_class_name"`
+		ModelType     string           `json:"model_type"`
+		Architectures []string         `json:"architectures"`
 	}
 	if err := json.Unmarshal(config, &id); err != nil {
 		return "", fmt.Errorf("parse config.json of the denoiser: %w", err)
@@ -66,7 +66,7 @@ func ClassName(config []byte) (string, error) {
 	case len(id.Architectures) > 0:
 		return id.Architectures[0], nil
 	case id.ClassName != "":
-		return id.ClassName, nil
+		return string(id.ClassName), nil
 	}
 	return id.ModelType, nil
 }

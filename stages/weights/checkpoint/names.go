@@ -41,10 +41,13 @@ func Find(files fs.FS, dir string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("the directory is missing: %w", err)
 	}
-	var names, single []string
+	var names, single, variants []string
 	cause := fs.ErrNotExist
 	for _, e := range entries {
 		names = append(names, e.Name())
+		if safetensors.IsIndex(e.Name()) && slices.Contains(safetensorsNames, safetensors.CutIndex(e.Name())) {
+			variants = append(variants, e.Name())
+		}
 		switch ext := path.Ext(e.Name()); {
 		case ext == ".safetensors":
 			single = append(single, e.Name())
@@ -55,8 +58,13 @@ func Find(files fs.FS, dir string) (string, error) {
 	if len(single) == 1 && !isShard(single[0]) { // some hubs name it after the model
 		return single[0], nil
 	}
+	if len(variants) == 1 { // such as diffusion_pytorch_model.safetensors.index.fp16.json
+		return variants[0], nil
+	}
 	why := "no " + strings.Join(safetensorsNames, " or ") + " there"
 	switch {
+	case len(variants) > 1:
+		why, cause = "several variants, name one: "+strings.Join(variants, ", "), errSeveral
 	case allShards(single):
 		why = indexMissing(single)
 	case len(single) > 1:
@@ -144,7 +152,7 @@ func findAny(files fs.FS) (string, error) {
 
 // outputName returns what hubs would call the safetensors file of an input of this name.
 func outputName(input string) string {
-	name := strings.TrimSuffix(filepath.Base(input), safetensors.IndexSuffix)
+	name := safetensors.CutIndex(filepath.Base(input))
 	name = strings.TrimSuffix(name, path.Ext(name))
 	if name == "pytorch_model" {
 		name = "model"

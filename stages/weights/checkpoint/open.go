@@ -62,7 +62,7 @@ func Open(path, key string) (*Checkpoint, error) {
 		path = filepath.Join(path, name)
 	}
 	c := &Checkpoint{File: path}
-	if strings.HasSuffix(path, safetensors.IndexSuffix) {
+	if safetensors.IsIndex(path) {
 		err = c.openIndex(path, key)
 	} else {
 		err = c.openFile(path, key)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"regexp"
 	"strings"
 )
 
@@ -21,6 +22,15 @@ const (
 
 // IndexSuffix ends the name of an index; before it stands the name that a single file would have.
 const IndexSuffix = ".index.json"
+
+// indexName is the end of the name of an index: diffusers puts the name of a variant into it, as in .index.fp16.json.
+var indexName = regexp.MustCompile(`\.index(\.[A-Za-z0-9_-]+)?\.json$`)
+
+// IsIndex reports whether a file of this name is an index.
+func IsIndex(name string) bool { return indexName.MatchString(name) }
+
+// CutIndex returns the name that a single file would have, for the name of an index; other names come back as they are.
+func CutIndex(name string) string { return indexName.ReplaceAllString(name, "") }
 
 // ParseIndex reads an index as transformers and diffusers write it, {"metadata": ..., "weight_map": {tensor:
 // file}}, and returns the file of each tensor. Every file is a plain name, one beside the index.

@@ -1,0 +1,34 @@
+package stages
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// ClassName is the _class_name of a configuration of diffusers: a text, or a list of a module and a class, as models with code of
+// their own have it.
+type ClassName string
+
+// UnmarshalJSON reads a text, or the last text of a list.
+func (c *ClassName) UnmarshalJSON(data []byte) error {
+	var one string
+	if json.Unmarshal(data, &one) == nil {
+		*c = ClassName(one)
+		return nil
+	}
+	var list []string
+	if err := json.Unmarshal(data, &list); err != nil || len(list) == 0 {
+		return fmt.Errorf("_class_name is %.80s: give a text, or a list of texts", data)
+	}
+	*c = ClassName(list[len(list)-1])
+	return nil
+}
+
+// ClassOf returns the _class_name of a configuration in JSON, "" where it has none that can be read.
+func ClassOf(config []byte) string {
+	var about struct {
+		ClassName ClassName `json:"_class_name"`
+	}
+	_ = json.Unmarshal(config, &about) // whoever needs it says what is missing
+	return string(about.ClassName)
+}
