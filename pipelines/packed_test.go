@@ -136,3 +136,26 @@ func TestTokenizers(t *testing.T) {
 		t.Errorf("the tensor spiece_model: other embeddings, or %v", err)
 	}
 }
+
+// TestReplacedComponent: a model on disk with a denoiser from elsewhere takes all else from the model, the stages, the scheduler and the
+// negative prompt too: the same denoiser gives the same keys, whether it lies in a directory, a whole model, or a file without config.json.
+func TestReplacedComponent(t *testing.T) {
+	dir := wanDir(t, wanCases(t)["unipc"])
+	other := t.TempDir()
+	file := filepath.Join(dir, "transformer/diffusion_pytorch_model.safetensors")
+	put(t, other, "other.safetensors", nntest.Read(t, file))
+	put(t, other, "whole/transformer/diffusion_pytorch_model.safetensors", nntest.Read(t, file))
+	table, out := writeTable(t, "prompts.csv", "prompt,seed\na red ball,1\n"), t.TempDir()
+	for i, model := range []string{"path: %q", "path: %q, transformer: DIR/transformer", "path: %q, transformer: OTHER/other.safetensors",
+		"path: %q, transformer: OTHER/whole", "path: %q, vae: DIR/vae, text_encoder: DIR/text_encoder"} {
+		model = strings.NewReplacer("DIR", dir, "OTHER", other).Replace(fmt.Sprintf(model, dir))
+		r, err := runYAML(t, fmt.Sprintf("version: 1\nmodel: {%s}\ninput: {prompts: %q}\noutput: {path: %q}\n"+
+			"defaults: {height: 32, width: 32, num_frames: 5, num_inference_steps: 2}\n", model, table, out), nil)
+		if err != nil || r.Totals.Failed != 0 || r.Done != int64(max(0, 1-i)) {
+			t.Errorf("%s: %d done, %v", model, r.Done, err)
+		}
+	}
+	_, err := runYAML(t, fmt.Sprintf("version: 1\nmodel: {path: %q, transformer: %q}\ninput: {prompts: %q}\noutput: {path: %q}\n",
+		dir, filepath.Join(other, "none"), table, out), nil)
+	nntest.WantError(t, "none", err, "transformer is")
+}

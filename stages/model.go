@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -149,20 +150,73 @@ func notFetched(path string) string {
 // "models/t5-v1_1-xxl"}: a directory as the hubs have them, or a safetensors file or index, whose config.json
 // may lie beside it.
 func OpenComponents(paths map[string]string) (*Model, error) {
-	files, dirs, named := mounts{}, map[string]string{}, map[string]string{}
+	files, dirs, named, err := mount(paths)
+	if err != nil {
+		return nil, err
+	}
+	m, err := newModel("components", files, dirs)
+	if err != nil {
+		return nil, err
+	}
+	m.named = named
+	return m, nil
+}
+
+// Replace takes components of the model from other paths, as OpenComponents has them. Where one has no config.json, that of the model
+// holds; all else stays the model's. The model lies on disk.
+func (m *Model) Replace(paths map[string]string) error {
+	files, dirs, named, err := mount(paths)
+	if err != nil {
+		return err
+	}
+	for beside := range files {
+		if _, given := paths[beside]; !given {
+			if _, err := fs.Stat(files[beside], "."); err != nil {
+				delete(files, beside) // the model's own
+			}
+		}
+	}
+	m.files, m.named = over{files, m.files}, named
+	maps.Copy(m.dirs, dirs)
+	return nil
+}
+
+// over is the files of a model some of whose components lie elsewhere.
+type over struct {
+	mounts
+	base fs.FS
+}
+
+// Open opens a file of a component that lies elsewhere, its config.json from the model where it has none, and any other file from
+// the model.
+func (o over) Open(name string) (fs.File, error) {
+	component, rest, _ := strings.Cut(name, "/")
+	if o.mounts[component] == nil {
+		return o.base.Open(name)
+	}
+	f, err := o.mounts.Open(name)
+	if rest == "config.json" && errors.Is(err, fs.ErrNotExist) {
+		return o.base.Open(name)
+	}
+	return f, err
+}
+
+// mount returns the files of components, their directories, and the weights that are named as files.
+func mount(paths map[string]string) (files mounts, dirs, named map[string]string, err error) {
+	files, dirs, named = mounts{}, map[string]string{}, map[string]string{}
 	for c, p := range paths {
 		p, repo := locate(p)
-		if part := filepath.Join(p, c); repo != "" && isDir(part) { // of a repository with a whole model
+		if part := filepath.Join(p, c); isDir(part) && (repo != "" || !exists(filepath.Join(p, "config.json"))) { // of a whole model
 			p = part
 		}
 		info, err := os.Stat(p)
 		switch {
 		case err != nil:
-			return nil, fmt.Errorf("open model: %s is %q: %w%s", c, p, err, notFetched(p))
+			return nil, nil, nil, fmt.Errorf("open model: %s is %q: %w%s", c, p, err, notFetched(p))
 		case info.IsDir():
 			dirs[c] = p
 		case checkpoint.IsPickleName(p):
-			return nil, fmt.Errorf("open model: %s is %q: %w: latentbeam convert %s", c, p, checkpoint.ErrPickle, p)
+			return nil, nil, nil, fmt.Errorf("open model: %s is %q: %w: latentbeam convert %s", c, p, checkpoint.ErrPickle, p)
 		default:
 			dirs[c], named[c] = filepath.Dir(p), filepath.Base(p)
 		}
@@ -173,12 +227,7 @@ func OpenComponents(paths map[string]string) (*Model, error) {
 			files[beside] = os.DirFS(filepath.Join(filepath.Dir(filepath.Clean(dir)), beside))
 		}
 	}
-	m, err := newModel("components", files, dirs)
-	if err != nil {
-		return nil, err
-	}
-	m.named = named
-	return m, nil
+	return files, dirs, named, nil
 }
 
 func exists(path string) bool {

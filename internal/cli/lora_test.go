@@ -92,5 +92,5 @@ func TestLoras(t *testing.T) {
 		s.says(s.run(2, "run", "lora.yaml", "--set", "output.path=wrong"), "lora.yaml:2:", want)
 	}
 	s.write("lora.yaml", strings.Replace(small, "model: tiny", "model: {path: tiny, vae: x}", 1))
-	s.says(s.run(2, "run", "lora.yaml"), "lora.yaml:2:", "model has path and components")
+	s.says(s.run(2, "run", "lora.yaml"), "lora.yaml:2:", "model has path tiny and components")
 }

@@ -43,8 +43,9 @@ func (v *validator) model() {
 	v.address("model.transformer_2", m.Transformer2, BucketSchemes)
 	v.address("model.image_encoder", m.ImageEncoder, BucketSchemes)
 	v.address("model.vae", m.VAE, BucketSchemes)
-	if m.Path != "" && m.TextEncoder+m.Transformer+m.Transformer2+m.ImageEncoder+m.VAE != "" {
-		v.problem("model.path", "give path, or a path for each component", "model has path and components")
+	if (m.Path == "tiny" || m.Path == "none") && m.TextEncoder+m.Transformer+m.Transformer2+m.ImageEncoder+m.VAE != "" {
+		v.problem("model.path", "leave path out, and give a path for each component", "model has path %s and components: only those of a "+
+			"model on disk can be replaced", m.Path)
 	}
 	for i, l := range m.Loras {
 		at := fmt.Sprintf("model.loras.%d", i)

@@ -28,10 +28,7 @@ func Denoiser() dit.Family {
 				return nil, err
 			}
 			solver, err := solverOf(configs)
-			if err != nil {
-				return nil, err
-			}
-			return open(cfg, published{solver, configs.Index}, o)
+			return open(cfg, published{solver, configs.Index, err}, o)
 		},
 	}
 }
@@ -81,8 +78,9 @@ const vsaDense = "dense"
 
 // published is how the model's own files sample.
 type published struct {
-	solver sampler.WanConfig
-	index  stages.Index
+	solver  sampler.WanConfig
+	index   stages.Index
+	problem error // with the scheduler's file
 }
 
 // denoiser is a model of the family with the options of a job.
@@ -100,6 +98,10 @@ func open(cfg Config, p published, o stages.Options) (*denoiser, error) {
 	var opts options
 	if err := o.Into(&opts); err != nil {
 		return nil, err
+	}
+	var unknown *unknownScheduler
+	if p.problem != nil && (opts.FlowSolver == "" || !errors.As(p.problem, &unknown)) {
+		return nil, p.problem
 	}
 	if opts.DType == "" {
 		opts.DType = "fp32" // it shows in the keys: the default may become bf16

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -39,18 +40,36 @@ var solvers = map[string]solver{
 		idle: []string{"base_shift", "max_shift", "base_image_seq_len", "max_image_seq_len", "time_shift_type"}},
 }
 
+// notNumbers are what Python's json writes for floats that are no numbers, as lambda_min_clipped of DPM-Solver.
+var notNumbers = regexp.MustCompile(`([:,\[]\s*)(-?Infinity|NaN)\b`)
+
+// unknownScheduler is a class that there is no solver for.
+type unknownScheduler struct{ class string }
+
+// Error says which there are, and how a job goes on without it.
+func (e *unknownScheduler) Error() string {
+	return fmt.Sprintf("scheduler_config.json names the class %q; there are %s. `flow_solver: unipc` of denoise (or euler, dmd) is taken "+
+		"in its place", e.class, strings.Join(slices.Sorted(maps.Keys(solvers)), ", "))
+}
+
 // parseScheduler reads a scheduler_config.json. Fields that would change results and that the solvers do not know are
-// refused by name.
+// refused by name. Of a class that is not known the error is an unknownScheduler, and the shift is returned.
 func parseScheduler(data []byte) (sampler.WanConfig, error) {
 	var fields map[string]any
+	data = notNumbers.ReplaceAll(data, []byte("${1}null")) // as Python's json writes
 	if err := json.NewDecoder(bytes.NewReader(data)).Decode(&fields); err != nil {
 		return sampler.WanConfig{}, fmt.Errorf("parse scheduler_config.json: %w", err)
 	}
 	class := stages.ClassOf(data)
 	s, ok := solvers[class]
 	if !ok {
-		return sampler.WanConfig{}, fmt.Errorf("scheduler_config.json names the class %q; there are %s", class,
-			strings.Join(slices.Sorted(maps.Keys(solvers)), ", "))
+		c := sampler.WanConfig{}
+		for _, field := range []string{"flow_shift", "shift"} {
+			if v, is := fields[field].(float64); is && v > 0 && c.Shift == 0 {
+				c.Shift = v
+			}
+		}
+		return c, &unknownScheduler{class}
 	}
 	out := sampler.WanConfig{Solver: s.name, Shift: 1}
 	if v, given := fields[s.shift]; given {

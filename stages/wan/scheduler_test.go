@@ -35,7 +35,9 @@ func TestScheduler(t *testing.T) {
 		euler + `, "use_dynamic_shifting": true`: {err: "use_dynamic_shifting"},
 		euler + `, "num_train_timesteps": 500`:   {err: "num_train_timesteps"},
 		`"_class_name": "DDIMScheduler"`:         {err: `names the class "DDIMScheduler"; there are FlowMatchEuler`},
-		`"x": `:                                  {err: "parse scheduler_config.json"},
+		`"_class_name": "DPMSolverMultistepScheduler", "lambda_min_clipped": -Infinity, "flow_shift": 5.0`: {
+			err: `names the class "DPMSolverMultistepScheduler"; there are FlowMatchEulerDiscreteScheduler, UniPCMultistepScheduler. ` + "`flow_solver: unipc`"},
+		`"x": `: {err: "parse scheduler_config.json"},
 	} {
 		got, err := parseScheduler([]byte("{" + config + "}"))
 		nntest.WantError(t, config, err, want.err)
@@ -75,6 +77,8 @@ func TestSchedulerInKeys(t *testing.T) {
 		{"", "", `{"cfg_channel":0,"dtype":"fp32"}`},
 		{unipc + "3}", "", `{"cfg_channel":0,"dtype":"fp32"}`},
 		{unipc + "5}", "", `{"cfg_channel":0,"dtype":"fp32","flow_shift":5}`},
+		{`{"_class_name": "DPMSolverMultistepScheduler", "flow_shift": 5.0, "lambda_min_clipped": -Infinity}`, "flow_solver: unipc",
+			`{"cfg_channel":0,"dtype":"fp32","flow_solver":"unipc","flow_shift":5}`},
 		{unipc + "5}", "flow_shift: 8", `{"cfg_channel":0,"dtype":"fp32","flow_shift":8}`},
 		{`{"_class_name": "FlowMatchEulerDiscreteScheduler", "shift": 5}`, "", `{"cfg_channel":0,"dtype":"fp32","flow_solver":"euler","flow_shift":5}`},
 	} {

@@ -87,6 +87,12 @@ func openModel(cfg *config.Config) (*stages.Model, error) {
 		if dir, err = source.Model(context.Background(), m.Path); err == nil {
 			model, err = stages.OpenModel(dir)
 		}
+		if err == nil {
+			var dirs map[string]string
+			if dirs, err = componentDirs(m); err == nil {
+				err = model.Replace(dirs)
+			}
+		}
 	default:
 		var dirs map[string]string
 		if dirs, err = componentDirs(m); err == nil {
