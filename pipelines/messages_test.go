@@ -3,7 +3,6 @@ package pipelines_test
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -50,10 +49,8 @@ func TestPathsOfTables(t *testing.T) {
 	if err != nil || r.Totals.Done != 2 || r.Totals.Failed != 2 {
 		t.Fatalf("%+v, %v", r.Totals, err)
 	}
-	here, err := filepath.Abs(".")
-	must(t, err)
 	for _, f := range readRows[schemas.FailureRow](t, j.out, "failures") {
-		if relative := strings.Contains(f.Message, "relative to the directory in which the job was started, "+here); relative != (f.ID == "c") {
+		if relative := strings.HasSuffix(f.Message, "relative to the directory in which the job was started"); relative != (f.ID == "c") {
 			t.Errorf("%s: %s", f.ID, f.Message)
 		}
 	}

@@ -59,7 +59,8 @@ func (c *Contents) digest(ctx context.Context, at string) (string, error) {
 			return "", otherForm(at, other)
 		}
 		if m, inside := ParseMember(at); !IsAddress(at) && !filepath.IsAbs(at) && (!inside || !IsAddress(m.File)) {
-			return "", fmt.Errorf("%w; the path is relative to the directory in which the job was started%s", err, currentDirectory())
+			// Without its name: messages enter the keys of rows that cannot be read, which are the same in all directories.
+			return "", fmt.Errorf("%w; the path is relative to the directory in which the job was started", err)
 		}
 	}
 	if err != nil {
