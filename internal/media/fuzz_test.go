@@ -64,6 +64,9 @@ func FuzzImage(f *testing.F) {
 	}
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, data []byte, png bool) {
+		if kind, err := formatOf(bytes.NewReader(data)); err != nil || !kind.isImage() {
+			return // ffmpeg's
+		}
 		path := filepath.Join(dir, "image.jpg")
 		if png {
 			path = filepath.Join(dir, "image.png")

@@ -1,6 +1,7 @@
 package media
 
 import (
+	"io"
 	"path"
 	"slices"
 	"strings"
@@ -26,6 +27,19 @@ func KindOf(name string) string {
 		}
 	}
 	return ""
+}
+
+// KindOfContent tells a video from an image by the first bytes of a file. It returns "" for other files.
+func KindOfContent(f io.ReaderAt) (kind string, err error) {
+	switch found, err := formatOf(f); {
+	case err != nil:
+		return "", err
+	case found.isImage():
+		return KindImage, nil
+	case found == y4mFormat || isVideo(f):
+		return KindVideo, nil
+	}
+	return "", nil
 }
 
 // IsFrame reports whether a file is a frame of the folder that it lies in, by its extension.

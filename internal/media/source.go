@@ -122,9 +122,7 @@ func misnamed(name string, f io.ReaderAt) bool {
 	if ext != extY4M && !slices.Contains(imageExtensions, ext) {
 		return false
 	}
-	var head [headBytes]byte
-	n, _ := f.ReadAt(head[:], 0) // an empty file has none
-	return !isVideo(head[:n])
+	return !isVideo(f)
 }
 
 // refuse says what a misnamed file is not.
@@ -135,11 +133,18 @@ func (l Look) refuse(path string) error {
 	return fmt.Errorf("not a %s file: its first bytes are those of no image or video", strings.TrimPrefix(strings.ToLower(filepath.Ext(path)), "."))
 }
 
-// isVideo reports whether bytes begin a container that ffmpeg reads.
-func isVideo(head []byte) bool {
-	for start, at := range map[string]int{"ftyp": 4, "moov": 4, "mdat": 4, "wide": 4, "\x1aE\xdf\xa3": 0, "AVI ": 8, "G": 0, "FLV": 0,
+// isVideo reports whether a file begins as a container that ffmpeg reads.
+func isVideo(f io.ReaderAt) bool {
+	const packet, sync = 188, 'G' // of mpegts
+	var space [packet + 1]byte
+	n, _ := f.ReadAt(space[:], 0) // an empty file has none
+	head := string(space[:n])
+	if n > packet && head[0] == sync && head[packet] == sync {
+		return true
+	}
+	for start, at := range map[string]int{"ftyp": 4, "moov": 4, "mdat": 4, "wide": 4, "\x1aE\xdf\xa3": 0, "AVI ": 8, "FLV": 0,
 		"\x00\x00\x01\xba": 0, "\x00\x00\x01\xb3": 0, "GIF8": 0} {
-		if len(head) > at && strings.HasPrefix(string(head[at:]), start) {
+		if len(head) > at && strings.HasPrefix(head[at:], start) {
 			return true
 		}
 	}

@@ -3,6 +3,7 @@ package input
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -82,7 +83,11 @@ func openFolder(root string, n *notes) ([]string, error) {
 		return nil, err
 	}
 	names = read.WithoutOutputs(names)
-	folders, tables, rest := sortFiles(names)
+	bare, err := findBare(root, names)
+	if err != nil {
+		return nil, err
+	}
+	folders, tables, rest := sortFiles(names, bare)
 	if len(folders) == 0 && len(tables) == 0 {
 		if found, err := read.Tables(root); err != nil || len(found) > 0 {
 			return found, err
@@ -122,8 +127,9 @@ func openFolder(root string, n *notes) ([]string, error) {
 }
 
 // sortFiles sorts the names of files below a folder by the folders that they lie in. It leaves out files that are no media, and
-// all below a folder with a table of metadata; tables lists those. rest counts what is neither media nor a caption, by extension.
-func sortFiles(names []string) (folders map[string]*folder, tables []string, rest map[string]int) {
+// all below a folder with a table of metadata; tables lists those. bare are media files without an extension. rest counts what is neither
+// media nor a caption, by extension.
+func sortFiles(names []string, bare map[string]bool) (folders map[string]*folder, tables []string, rest map[string]int) {
 	for _, name := range names {
 		if at := path.Dir(name); isMetadata(name, names) && !inside(tables, at) {
 			tables = append(tables, at)
@@ -135,7 +141,7 @@ func sortFiles(names []string) (folders map[string]*folder, tables []string, res
 		if inside(tables, at) {
 			continue
 		}
-		if ext := strings.ToLower(path.Ext(name)); media.KindOf(name) == "" && ext != ".tar" {
+		if ext := strings.ToLower(path.Ext(name)); media.KindOf(name) == "" && !bare[name] && ext != ".tar" {
 			if ext != captionExt {
 				rest[cmp.Or(ext, "without extension")]++
 			}
@@ -161,6 +167,26 @@ func sortFiles(names []string) (folders map[string]*folder, tables []string, res
 	return folders, tables, rest
 }
 
+// findBare finds the media files among names without an extension, by their first bytes.
+func findBare(root string, names []string) (bare map[string]bool, err error) {
+	bare = map[string]bool{}
+	for _, name := range names {
+		if path.Ext(name) != "" {
+			continue
+		}
+		f, err := source.Open(context.Background(), strings.TrimSuffix(root, "/")+"/"+name)
+		if err != nil {
+			return nil, err
+		}
+		kind, err := media.KindOfContent(f)
+		if err = errors.Join(err, f.Close()); err != nil {
+			return nil, err
+		}
+		bare[name] = kind != ""
+	}
+	return bare, nil
+}
+
 // inside reports whether a folder is one of a list or lies below one.
 func inside(list []string, at string) bool {
 	return slices.ContainsFunc(list, func(one string) bool { return at == one || strings.HasPrefix(at, one+"/") })
@@ -172,7 +198,11 @@ func describeFolder(root string, files, clips []string, rest map[string]int, n *
 	for _, name := range files {
 		switch kind := media.KindOf(name); kind {
 		case "":
-			count["tars"]++
+			if path.Ext(name) == "" {
+				count["media files without an extension"]++
+			} else {
+				count["tars"]++
+			}
 		default:
 			count[kind+"s"]++
 		}

@@ -86,3 +86,23 @@ func TestLeftOut(t *testing.T) {
 		}
 	}
 }
+
+// TestBareNames: files without an extension are media if their first bytes say so.
+func TestBareNames(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for name, content := range map[string]string{"a.mp4": "", "photo": "\xff\xd8\xff\xe0", "clip": "\x00\x00\x00\x18ftypisom", "s/clip": "YUV4MPEG2 W4 H4",
+		"README": "Go to the end", "LICENSE": "", "s/notes": "GIF is a format"} {
+		touch(t, "d", name)
+		if err := os.WriteFile(filepath.Join("d", name), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := &notes{}
+	found, err := openFolders([]string{"d"}, n)
+	if got := strings.Join(found, " "); err != nil || got != "d/a.mp4 d/clip d/photo d/s/clip" {
+		t.Errorf("%s, %v", got, err)
+	}
+	if said := strings.Join(n.lines, "\n"); !strings.Contains(said, "1 videos, 3 media files without an extension") {
+		t.Errorf("said %q", said)
+	}
+}
