@@ -149,7 +149,7 @@ func TestDatasets(t *testing.T) {
 // TestDatasetMistakes: what is wrong with a member is a row of the failures table with the names of file and member.
 func TestDatasetMistakes(t *testing.T) {
 	dir := t.TempDir()
-	writeTar(t, dir+"/bad.tar", "a.txt", "x", "a.webp", "x", "b.mp4", "", "c.png", "no png", "d.png", "x", "d.jpg", "x",
+	writeTar(t, dir+"/bad.tar", "a.txt", "x", "a.pdf", "x", "b.mp4", "", "c.png", "no png", "d.png", "x", "d.jpg", "x",
 		"e.png", string(content(t, clips+"triangle.png")), "f.json", "[1]", "f.png", "x")
 	bad := tabletest.WriteFile(t, []hfRow{{hfMedia{nil, "nowhere.png"}, "x", 7}, {hfMedia{[]byte("no png at all"), "g.png"}, "y", 8},
 		{hfMedia{[]byte("no y4m"), "h.y4m"}, "z", 8}})
@@ -164,7 +164,7 @@ func TestDatasetMistakes(t *testing.T) {
 	}
 	got := strings.Join(all, "\n")
 	for _, want := range []string{
-		"no video or image that can be read, only a.txt, a.webp", dir + "/bad.tar/b.mp4", dir + "/bad.tar/c.png", "two of image: d.png, d.jpg",
+		"no video or image that can be read, only a.txt, a.pdf", dir + "/bad.tar/b.mp4", dir + "/bad.tar/c.png", "two of image: d.png, d.jpg",
 		"f.json is not a JSON object", "read nowhere.png: no such file", bad + "/g.png", bad + "/h.y4m",
 	} {
 		if !strings.Contains(got, want) {
