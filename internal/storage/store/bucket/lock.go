@@ -116,8 +116,36 @@ func (l *lease) claim(ctx context.Context, old Version) error {
 	}
 	l.version = old
 	err := l.write(ctx, l.record)
+	if err == nil {
+		err = l.tryCondition(ctx)
+	}
 	l.held = err == nil
 	return err
+}
+
+// tryTime is how long tryCondition may take: the lease must not end meanwhile.
+const tryTime = 10 * time.Second
+
+// tryCondition asks once for what must be refused: the lock as a new object, which is there. A service that does it would give the
+// lock to everybody, and a check of another day or host does not know it. No answer says nothing. mu is held.
+func (l *lease) tryCondition(ctx context.Context) error {
+	text, err := json.Marshal(l.record)
+	if err != nil {
+		return err
+	}
+	c := content(l.name, append(text, '\n'))
+	c.Changes = true
+	short, cancel := context.WithTimeout(ctx, tryTime)
+	defer cancel()
+	version, err := l.bucket.service.Write(short, l.bucket.prefix+l.name, Absent, c)
+	if err != nil {
+		return nil
+	}
+	l.version = version
+	_ = l.write(ctx, record{Owner: l.Owner, Token: l.Token, Beat: l.Beat + 1, Free: true})
+	return fault.Usage(&failure{text: fmt.Sprintf("lock %s/%s: the service takes a new object over one that is there (it ignores "+
+		"If-None-Match), so two runs would hold one lock; `latentbeam doctor %[1]s` says more; take another store (docs/buckets.md), or "+
+		"set output.unsafe_store: true where one run alone writes there", l.bucket.url, l.name)})
 }
 
 // write gives the lease's object a new record; mu is held. The error is the service's. Where the bucket already has

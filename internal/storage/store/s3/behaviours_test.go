@@ -118,6 +118,8 @@ func outcome(err error) string {
 		return "3: other bytes are there"
 	case errors.Is(err, store.ErrChanged):
 		text = "changed meanwhile"
+	case strings.Contains(err.Error(), "ignores If-None-Match"):
+		text = "If-None-Match is ignored"
 	case strings.Contains(err.Error(), "contradicts itself"):
 		text = "the service contradicts itself"
 	case codes.MatchString(err.Error()):

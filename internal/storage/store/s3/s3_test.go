@@ -2,6 +2,7 @@ package s3
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"latentbeam/internal/storage/store/bucket"
@@ -35,7 +36,7 @@ func TestHistoriesFindLies(t *testing.T) {
 		const most = 20
 		found := false
 		for seed := range uint64(most) {
-			if _, err := storetest.TryHistory(t, buckettest.Output(server, open), seed); err != nil {
+			if _, err := storetest.TryHistory(t, buckettest.Output(server, open), seed); err != nil && strings.Contains(err.Error(), "Illegal") {
 				t.Logf("%s, history %d: %v", b.Name, seed, err)
 				found = true
 				break

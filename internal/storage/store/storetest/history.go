@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -15,6 +16,7 @@ import (
 
 	"latentbeam/internal/storage/store"
 	"latentbeam/internal/system/testaid"
+	"latentbeam/schemas/fault"
 )
 
 // HistoriesEnv says how many histories a test records; without it, the usual number of the test.
@@ -49,7 +51,7 @@ func TryHistory(t testing.TB, o Output, seed uint64) (calls int, err error) {
 	law := Law{"a history", func(e *Env) error {
 		h, err := e.history(seed)
 		calls = len(h.puts) + len(h.locks)
-		return errors.Join(h.check(), err)
+		return errors.Join(h.check(o.Lossy), err)
 	}}
 	return calls, law.Try(t, o)
 }
@@ -69,22 +71,42 @@ type (
 		what  string // take, release, die
 		owner string
 	}
+	putAnswer  int
 	lockAnswer struct {
 		taken bool
 		by    string // who has it
 	}
 )
 
+// Answers to a put.
+const (
+	published putAnswer = iota
+	conflict
+	unknown
+)
+
 // note records a call that began at a time and ends now.
 func (h *history) note(into *[]porcupine.Operation, client int, began int64, in, out any) {
-	ended := h.clock.Add(1)
+	h.record(into, client, began, h.clock.Add(1), in, out)
+}
+
+// pending records a call of which nobody knows whether it has had its effect, or still will.
+func (h *history) pending(into *[]porcupine.Operation, client int, began int64, in, out any) {
+	h.record(into, client, began, math.MaxInt64, in, out)
+}
+
+func (h *history) record(into *[]porcupine.Operation, client int, began, ended int64, in, out any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	*into = append(*into, porcupine.Operation{ClientId: client, Input: in, Call: began, Output: out, Return: ended})
 }
 
-// check is an error where no order explains a history.
-func (h *history) check() error {
+// check is an error where no order explains a history. Where requests hang for longer than a lease lasts, a process may have had
+// the lock and lost it without knowing either, so a lock is no register there and is left out.
+func (h *history) check(lossy bool) error {
+	if lossy {
+		h.locks = nil
+	}
 	var wrong []error
 	for what, one := range map[string]struct {
 		model porcupine.Model
@@ -121,10 +143,16 @@ var onceModel = porcupine.Model{
 		there := state.(string)
 		switch in := in.(type) {
 		case putCall:
-			if out.(bool) { // it was published
+			switch out.(putAnswer) {
+			case published:
 				return there == "", in.value
+			case conflict:
+				return there != "", there
 			}
-			return there != "", there
+			if there == "" {
+				return true, in.value
+			}
+			return true, there
 		default:
 			return out.(string) == there, there
 		}
@@ -198,12 +226,21 @@ func (c *client) step(key, value string) error {
 	switch c.rng.IntN(4) {
 	case 0:
 		err := c.store.Put(c.ctx, objects(key, value)...)
-		if err != nil && !errors.Is(err, store.ErrConflict) {
+		switch {
+		case err == nil:
+			c.note(&c.puts, c.id, began, putCall{key, value}, published)
+		case errors.Is(err, store.ErrConflict):
+			c.note(&c.puts, c.id, began, putCall{key, value}, conflict)
+		case c.away(err):
+			c.pending(&c.puts, c.id, began, putCall{key, value}, unknown)
+		default:
 			return fmt.Errorf("put: %w", err)
 		}
-		c.note(&c.puts, c.id, began, putCall{key, value}, err == nil)
 	case 1:
 		got, err := store.ReadFile(c.ctx, c.store, key)
+		if c.away(err) {
+			return nil
+		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("read: %w", err)
 		}
@@ -212,6 +249,11 @@ func (c *client) step(key, value string) error {
 		return c.lockStep(began)
 	}
 	return nil
+}
+
+// away reports whether a service did not answer in time, which happens where requests hang.
+func (c *client) away(err error) bool {
+	return c.Lossy && err != nil && fault.ExitCode(err) == fault.ExitTryAgain
 }
 
 // lockStep takes the lock, gives it back, or dies with it.
@@ -241,6 +283,7 @@ func (c *client) lockStep(began int64) error {
 			by = ""
 		}
 		c.note(&c.locks, c.id, began, lockCall{"take", owner}, lockAnswer{by: by})
+	case c.away(err):
 	default:
 		return fmt.Errorf("lock: %w", err)
 	}

@@ -25,6 +25,8 @@ type Output struct {
 	Die func(s store.Store)
 	// Leases says that a store may go on after its death, like a process after a long pause.
 	Leases bool
+	// Lossy says that requests may hang for longer than a lease lasts, so that a lock may be lost while its process lives.
+	Lossy bool
 	// Temps counts the unpublished objects in the output. nil: there are never any.
 	Temps func() (int, error)
 	// Tell makes the service behind the output tell a lie, Honest ends it. nil: nothing stands behind the store that could.
