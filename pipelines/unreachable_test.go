@@ -61,6 +61,12 @@ func TestHostThatDoesNotAnswer(t *testing.T) {
 	if r, err = j.run(); err != nil || r.Done != 0 || r.Totals.Done != 2 || r.Totals.Failed != 2 || r.Plan.Away != 0 {
 		t.Errorf("the host is back: %d computed, %+v, %d away, %v", r.Done, r.Totals, r.Plan.Away, err)
 	}
+	files := encodes(t, fmt.Sprintf("[\"http://%s/none.png\", %q, \"http://%s/x.png\"]", closedPort(t), clips+"triangle.png", closedPort(t)),
+		"[encode_vae]", "output.write=[latents]", "defaults.num_frames=1")
+	files.input = strings.Replace(files.input, "]", fmt.Sprintf(", \"http://%s/triangle.png\"]", down), 1)
+	if r, err := files.run(); err != nil || r.Totals.Done != 2 || r.Plan.Away != 2 || r.Totals.Failed != 2 {
+		t.Errorf("a list of files: %+v, %d away, %v", r.Totals, r.Plan.Away, err)
+	}
 	before := mustRead(t, j.out)
 	must(t, back.Close())
 	up.Close()

@@ -18,6 +18,7 @@ import (
 	"latentbeam/internal/config"
 	"latentbeam/internal/config/document"
 	"latentbeam/internal/media"
+	"latentbeam/internal/storage/store/bucket"
 )
 
 // Expand finds the files of a list of locations and glob patterns: pattern by pattern, the files of a pattern sorted,
@@ -127,6 +128,9 @@ func expandAddress(ctx context.Context, pattern string, most int) ([]string, err
 	}
 	if _, err = p.server.Find(ctx, p.key); err == nil {
 		return []string{pattern}, nil
+	}
+	if isWeb(pattern) && (IsUnreachable(err) || errors.Is(err, bucket.ErrNoHost)) {
+		return []string{pattern}, nil // one file: whoever reads it says so, and a row of media fails alone
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return nil, err

@@ -18,6 +18,10 @@ import (
 // every request. errors.Is finds it in errors of buckets that were opened with Options.Reach.
 var ErrUnreachable = errors.New("the host does not answer")
 
+// ErrNoHost says that an address names no host that can be used: none has the name, or another one answers. errors.Is finds it
+// in errors of buckets that were opened with Options.Reach.
+var ErrNoHost = errors.New("there is no such host")
+
 // Limits of trying again where nothing accepts connections and the host has not answered in this run.
 const (
 	strangerAttempts = 3
@@ -207,7 +211,7 @@ func (b *Bucket) unreachable(what, where string, err error) error {
 	out := &failure{text: fmt.Sprintf("%s %s: %s", what, Redact(where), Redact(err.Error(), b.secrets...))}
 	var none *noHostError
 	if errors.As(err, &none) {
-		out.text += "; mend the address"
+		out.text, out.is = out.text+"; mend the address", ErrNoHost
 		return fault.Usage(out)
 	}
 	out.is = ErrUnreachable
