@@ -133,7 +133,14 @@ func FuzzLoad(f *testing.F) {
 	f.Add([]byte(withCharsmap(charsmapOf([]uint32{1 << 10, 'a' | 1<<8, 1 << 31}, "x\x00"))), "aab")
 	f.Add([]byte(message{}.piece("<unk>", 0, unknown).piece("ab", 3, userDefined).
 		bytes(2, message{}.varint(24, 1)).bytes(3, message{}.varint(4, 0).varint(5, 0))), " ab  ab ")
+	f.Add([]byte(jsonSeed), "a b")
 	f.Fuzz(func(t *testing.T, data []byte, text string) {
+		if IsJSON(data) {
+			if tok, err := LoadJSON(data); err == nil {
+				tok.EncodeCut(text, 7)
+			}
+			return
+		}
 		m, err := Load(data)
 		if err != nil {
 			return
