@@ -9,7 +9,7 @@ UNUSED = disable_grpc_modules grpcnotrace
 PROGRAM = latentbeam
 # go test, and at its end what was skipped and why.
 TESTS = $(GO) run ./internal/dev/tests
-STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOLANGCI = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
 # The build with the CUDA backend (needs gcc, no toolkit), and the rooms with files for it alone.
 CUDA = CGO_ENABLED=1 CGO_CFLAGS="-O2 -I$(CURDIR)/kernels/cuda/include" CGO_LDFLAGS="-L$(CURDIR)/kernels/cuda/driver/stub"
 CUDA_ROOMS = $(addprefix ./,$(sort $(dir $(shell grep -rlE '^//go:build.*cuda' --include=*.go $(wildcard */)))))
@@ -52,16 +52,12 @@ race: ## the short tests under the race detector (needs cgo and gcc)
 flink: ## the tests on a cluster of Flink, in a network of its own (needs Java 17 and Maven; 150 MB of jars the first time)
 	@.ci/flink full
 
-lint: ## gofmt, go vet, staticcheck (staticcheck.conf), with the tag cuda too (needs gcc), and the house plan
+lint: ## golangci-lint (.golangci.yml), go vet, with the tag cuda too (needs gcc), and the rules of the house
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these"; exit 1; }
-	$(GO) vet ./...
-	$(GO) vet $(TESTED) ./runners ./pipelines
-	$(GO) run $(STATICCHECK) $(TESTED) ./...
-	@if command -v gcc >/dev/null; then set -ex; \
-	  $(CUDA) $(GO) vet -tags cuda,prism $(CUDA_ROOMS); \
-	  $(CUDA) $(GO) run $(STATICCHECK) -tags cuda,prism $(CUDA_ROOMS); \
+	$(GO) run $(GOLANGCI) run ./...
+	@if command -v gcc >/dev/null; then set -ex; $(CUDA) $(GO) vet -tags cuda,prism $(CUDA_ROOMS); \
 	else echo "NOT CHECKED: files with the tag cuda: there is no gcc"; fi
-	for module in kernels/cpu/gen docs/deploy; do (cd $$module && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./...) || exit 1; done
+	for module in kernels/cpu/gen docs/deploy; do (cd $$module && $(GO) vet ./...) || exit 1; done
 	$(GO) test ./internal/dev/layers/...
 
 reference: ## docs/reference.md, made anew from the code

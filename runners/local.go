@@ -3,7 +3,7 @@ package runners
 import (
 	"context"
 
-	//lint:ignore SA1019 deprecated in favour of prism, which is no default yet: see runLocal
+	//nolint:staticcheck // SA1019: deprecated in favour of prism, which is no default yet: see runLocal
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/direct"
 )
 

@@ -72,7 +72,7 @@ func Resolutions() []string {
 	return names
 }
 
-// Size returns height and width in pixels of a resolution such as "720p" at an aspect ratio, which is a name
+// SizeByName returns height and width in pixels of a resolution such as "720p" at an aspect ratio, which is a name
 // such as "9:16" (height:width) or a key such as "0.56". The error says what there is instead.
 func SizeByName(name, ratio string) (height, width int, err error) {
 	base, isFloored := strings.CutSuffix(name, floored)
@@ -128,7 +128,7 @@ var lengths = map[string]int{
 
 var errLength = errors.New(`give a whole number, or one of "2s", "4s", "8s", "16s", "32s"`)
 
-// Frames returns the number of frames that a length names, such as 102 for "4s". The error says what there is.
+// FramesByName returns the number of frames that a length names, such as 102 for "4s". The error says what there is.
 func FramesByName(length string) (int, error) {
 	if n, ok := lengths[length]; ok {
 		return n, nil

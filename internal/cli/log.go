@@ -9,7 +9,7 @@ import (
 // Log is where records go: stderr, or past the bar that a terminal shows.
 var Log = &pastLines{}
 
-// Past writes to stderr, or to another writer while there is one.
+// pastLines writes to stderr, or to another writer while there is one.
 type pastLines struct {
 	mu sync.Mutex
 	w  io.Writer

@@ -2,7 +2,7 @@ package cli
 
 import "github.com/spf13/cobra"
 
-// Commands returns the verbs of the program of a version.
+// modelCommands returns the verbs of the program of a version.
 func modelCommands(version string) []*cobra.Command {
 	return []*cobra.Command{convertCommand(), inspectCommand(), pullCommand(version)}
 }

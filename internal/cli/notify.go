@@ -25,14 +25,14 @@ const (
 // pauses are the waits before a hook is tried again.
 var pauses = []time.Duration{time.Second, 4 * time.Second, 16 * time.Second}
 
-// Event is what hooks are told.
+// hookEvent is what hooks are told.
 type hookEvent struct {
 	Output  string // path or address
 	Run     string // name of the job under runs/ in the output
 	Summary []byte // JSON
 }
 
-// Hook is a command or a URL.
+// hook is a command or a URL.
 type hook struct {
 	text string
 	url  *url.URL // nil: a command
@@ -43,7 +43,7 @@ func isURL(text string) bool {
 	return strings.HasPrefix(text, "http://") || strings.HasPrefix(text, "https://")
 }
 
-// Parse reads a hook: a URL that begins with http:// or https://, or a command for the shell. $NAME and ${NAME} in a
+// parseHook reads a hook: a URL that begins with http:// or https://, or a command for the shell. $NAME and ${NAME} in a
 // URL stand for variables of the environment, so that a secret need not be in the job. A hook that is one variable
 // alone is a URL.
 func parseHook(text string, lookup func(string) (string, bool)) (hook, error) {

@@ -19,7 +19,7 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// Commands returns the verbs.
+// outputCommands returns the verbs.
 func outputCommands() []*cobra.Command {
 	return []*cobra.Command{cleanCommand(), copyCommand(), diffCommand(), exportCommand(), statusCommand()}
 }

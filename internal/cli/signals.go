@@ -15,14 +15,14 @@ import (
 // stopGrace is how long a job that was told to stop at once may take to do so, in the middle of a step.
 const stopGrace = 5 * time.Second
 
-// CatchSignals collects SIGINT and SIGTERM from now on, until ignore.
+// catchSignals collects SIGINT and SIGTERM from now on, until ignore.
 func catchSignals() (signals chan os.Signal, ignore func()) {
 	signals = make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	return signals, func() { signal.Stop(signals) }
 }
 
-// Interrupted is an error that is context.Canceled (exit 130), which its text need not say.
+// interrupted is an error that is context.Canceled (exit 130), which its text need not say.
 type interrupted string
 
 // Error returns the text.
@@ -38,7 +38,7 @@ const (
 	errTwice = interrupted("interrupted twice: what was in flight was given up; run it again to go on")
 )
 
-// Drain makes a signal stop the job: the first lets it finish what is in flight, within the
+// drainOnSignal makes a signal stop the job: the first lets it finish what is in flight, within the
 // timeout; a second, or the end of the timeout, cancels the returned context. A job that does not end then
 // is in the middle of a step, and the process ends without it: that does no harm, see D9. stop tells the job,
 // and may wait for one of its locks.

@@ -10,7 +10,7 @@ import (
 	"github.com/vbauerster/mpb/v8/cwriter"
 )
 
-// Is reports whether w is a character device.
+// isTerminal reports whether w is a character device.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -20,7 +20,7 @@ func isTerminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// HasColumns reports whether w is a terminal with columns; some have none, such as that of script(1).
+// hasColumns reports whether w is a terminal with columns; some have none, such as that of script(1).
 func hasColumns(w io.Writer) bool {
 	if !isTerminal(w) {
 		return false
@@ -29,7 +29,7 @@ func hasColumns(w io.Writer) bool {
 	return err == nil && width > 0
 }
 
-// AsTyped is the command line of a process as a person may type it again.
+// asTyped is the command line of a process as a person may type it again.
 func asTyped(args []string) string {
 	words := []string{"latentbeam"}
 	for _, a := range args[1:] {
@@ -38,7 +38,7 @@ func asTyped(args []string) string {
 	return strings.Join(words, " ")
 }
 
-// ShellWord quotes a word for a shell where it needs that.
+// shellWord quotes a word for a shell where it needs that.
 func shellWord(word string) string {
 	plain := func(c rune) bool {
 		return c < 128 && (c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("-_./=:,@%+", c))
@@ -49,7 +49,7 @@ func shellWord(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// FirstOf returns the first n items, and how many more there are.
+// firstOf returns the first n items, and how many more there are.
 func firstOf(items []string, n int) []string {
 	if len(items) <= n {
 		return items
@@ -57,7 +57,7 @@ func firstOf(items []string, n int) []string {
 	return append(items[:n:n], fmt.Sprintf("and %d more", len(items)-n))
 }
 
-// Plain keeps text of a hub from controlling the terminal.
+// plainText keeps text of a hub from controlling the terminal.
 func plainText(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r < 0xa0 {
@@ -67,7 +67,7 @@ func plainText(text string) string {
 	}, text)
 }
 
-// PrintJSON prints v as JSON that people can read.
+// printJSON prints v as JSON that people can read.
 func printJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")

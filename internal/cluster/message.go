@@ -63,7 +63,7 @@ func (c *Conn) Receive(head any) ([]byte, error) {
 		return nil, fmt.Errorf("receive: %w", err)
 	}
 	var body bytes.Buffer // it grows as bytes come: a length that is a lie costs its sender the bytes
-	if _, err := io.CopyN(&body, c, int64(rest)); err == io.EOF {
+	if _, err := io.CopyN(&body, c, int64(rest)); errors.Is(err, io.EOF) {
 		return nil, io.ErrUnexpectedEOF
 	} else if err != nil {
 		return nil, err

@@ -25,7 +25,7 @@ type peer struct {
 
 // hangUp tells the peer why, after what is being sent to it, and closes the connection.
 func (p *peer) hangUp(rank int, cause error) {
-	if f := farewell(rank, cause); cause != net.ErrClosed && !p.deliver(f) {
+	if f := farewell(rank, cause); !errors.Is(cause, net.ErrClosed) && !p.deliver(f) {
 		p.SetWriteDeadline(time.Now().Add(abortTime)) // what cannot be told will be found out
 		p.writing.Lock()
 		if !p.torn {

@@ -18,13 +18,13 @@ const MaxBytes = 200
 // hashBytes is the length of what is put behind a name that was cut: "-" and eight digits.
 const hashBytes = 9
 
-// Template is text with columns in braces, such as "{id}-{seed}".
+// NameTemplate is text with columns in braces, such as "{id}-{seed}".
 type NameTemplate struct{ parts []namePart }
 
-// template is a text, or a column where name is set.
+// namePart is a text, or a column where name is set.
 type namePart struct{ text, name string }
 
-// Parse reads a template. It has one column at least, for names must differ, and no slash.
+// ParseName reads a template. It has one column at least, for names must differ, and no slash.
 func ParseName(text string) (*NameTemplate, error) {
 	t := &NameTemplate{}
 	rest := text
@@ -76,7 +76,7 @@ func (t *NameTemplate) Name(value func(column string) string) string {
 	return CleanName(b.String())
 }
 
-// Clean makes a name that every system takes. What no system takes becomes "_". A name longer than MaxBytes is cut and
+// CleanName makes a name that every system takes. What no system takes becomes "_". A name longer than MaxBytes is cut and
 // gets a hash of all of it. An empty name becomes "_".
 func CleanName(s string) string {
 	whole := norm.NFC.String(strings.ToValidUTF8(s, "_"))
@@ -109,7 +109,7 @@ func ShortName(name, whole string) string {
 	return strings.TrimRight(name[:cut], ". ") + "-" + hex.EncodeToString(sum[:])[:hashBytes-1]
 }
 
-// Fold is a name as systems compare it that know no case.
+// FoldName is a name as systems compare it that know no case.
 func FoldName(name string) string { return strings.ToLower(norm.NFC.String(name)) }
 
 // reserved reports whether Windows keeps the name for a device, with any extension.

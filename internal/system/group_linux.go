@@ -17,7 +17,7 @@ import (
 // Group is a control group with a bound on the memory of all processes in it.
 type Group struct{ dir string }
 
-// Parent returns the directory of the control group in which this process may make others with a bound on memory: its
+// ParentGroup returns the directory of the control group in which this process may make others with a bound on memory: its
 // own, or the one around it. The error says why there is none.
 func ParentGroup() (string, error) { return system{"/", os.Getenv}.parent() }
 
@@ -140,7 +140,7 @@ func (g *Group) Remove() (err error) {
 	return err
 }
 
-// Kills is how many processes of this process's control group, or where it has none of the host, the system has killed for
+// GroupKills is how many processes of this process's control group, or where it has none of the host, the system has killed for
 // want of memory.
 func GroupKills() int64 { return system{"/", os.Getenv}.kills() }
 

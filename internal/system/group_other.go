@@ -5,7 +5,7 @@ package system
 // Group is a control group with a bound on memory. This system has none.
 type Group struct{}
 
-// Parent says that there is no control group in which this process may make others.
+// ParentGroup says that there is no control group in which this process may make others.
 func ParentGroup() (string, error) { return "", errNoGroups }
 
 // NewGroup says that there are no control groups.
@@ -23,5 +23,5 @@ func (*Group) Kills() int64 { return 0 }
 // Remove does nothing.
 func (*Group) Remove() error { return nil }
 
-// Kills returns 0: this system does not count them.
+// GroupKills returns 0: this system does not count them.
 func GroupKills() int64 { return 0 }

@@ -10,7 +10,7 @@ type MemoryBound struct {
 // Free is what the bound leaves.
 func (m MemoryBound) Free() int64 { return max(0, m.Most-m.Used) }
 
-// Smallest returns the bound that leaves the least; ok is false where nothing bounds the process.
+// SmallestBound returns the bound that leaves the least; ok is false where nothing bounds the process.
 func SmallestBound(bounds []MemoryBound) (least MemoryBound, ok bool) {
 	for i, b := range bounds {
 		if i == 0 || b.Free() < least.Free() {
@@ -23,7 +23,7 @@ func SmallestBound(bounds []MemoryBound) (least MemoryBound, ok bool) {
 // assumed stands in where the system does not tell what is free.
 const assumed = 4 << 30
 
-// Available is the memory that this process may still take, in bytes: what the system has free, or what a control group, a
+// AvailableMemory is the memory that this process may still take, in bytes: what the system has free, or what a control group, a
 // resource limit or Slurm leaves.
 func AvailableMemory() int64 {
 	free := systemFree()

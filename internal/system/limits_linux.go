@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bounds lists what bounds the memory of this process.
+// MemoryBounds lists what bounds the memory of this process.
 func MemoryBounds() []MemoryBound { return system{"/", os.Getenv}.bounds() }
 
 // OpenFiles is how many files this process may have open. The Go runtime has raised it to the hard limit.

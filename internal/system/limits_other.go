@@ -2,7 +2,7 @@
 
 package system
 
-// Bounds lists what bounds the memory of this process: here nothing is known.
+// MemoryBounds lists what bounds the memory of this process: here nothing is known.
 func MemoryBounds() []MemoryBound { return nil }
 
 // OpenFiles is how many files this process may have open; 0: not known.

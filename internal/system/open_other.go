@@ -4,22 +4,22 @@ package system
 
 import "os"
 
-// Open reads the whole file at path: this system has no memory mapping we use.
+// MapFile reads the whole file at path: this system has no memory mapping we use.
 func MapFile(path string) (content []byte, unmap func() error, err error) {
 	content, err = os.ReadFile(path)
 	return content, func() error { return nil }, err
 }
 
-// Drop does nothing where files are not mapped.
+// DropPages does nothing where files are not mapped.
 func DropPages([]byte) error { return nil }
 
-// Forget does nothing where files are not mapped.
+// ForgetPages does nothing where files are not mapped.
 func ForgetPages([]byte) {}
 
-// Ahead does nothing where files are not mapped.
+// ReadAhead does nothing where files are not mapped.
 func ReadAhead([]byte) {}
 
-// Scratch returns n bytes.
+// MapScratch returns n bytes.
 func MapScratch(n int) (mem []byte, unmap func() error, err error) {
 	return make([]byte, n), func() error { return nil }, nil
 }

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Open maps the file at path read-only, until unmap. The pages are shared with every process that maps the
+// MapFile maps the file at path read-only, until unmap. The pages are shared with every process that maps the
 // same file, and cost memory only once they are read.
 func MapFile(path string) (content []byte, unmap func() error, err error) {
 	f, err := os.Open(path)
@@ -35,7 +35,7 @@ func MapFile(path string) (content []byte, unmap func() error, err error) {
 	return content, func() error { return unix.Munmap(content) }, nil
 }
 
-// Drop gives the memory of what was read of content, a whole file from Open, back to the system. It stays
+// DropPages gives the memory of what was read of content, a whole file from Open, back to the system. It stays
 // readable.
 func DropPages(content []byte) error {
 	if len(content) == 0 {
@@ -44,7 +44,7 @@ func DropPages(content []byte) error {
 	return unix.Madvise(content, unix.MADV_DONTNEED)
 }
 
-// Forget gives the memory of the pages that lie wholly in part, a part of what Open or Scratch returned, back to the
+// ForgetPages gives the memory of the pages that lie wholly in part, a part of what Open or Scratch returned, back to the
 // system. It stays readable.
 func ForgetPages(part []byte) {
 	if page := uintptr(os.Getpagesize()); len(part) > 0 {
@@ -56,7 +56,7 @@ func ForgetPages(part []byte) {
 	}
 }
 
-// Ahead asks the system to read part, a part of what Open returned, from the disk. It may wait for it.
+// ReadAhead asks the system to read part, a part of what Open returned, from the disk. It may wait for it.
 func ReadAhead(part []byte) {
 	if len(part) == 0 {
 		return
@@ -67,7 +67,7 @@ func ReadAhead(part []byte) {
 	_ = unix.Madvise(whole, unix.MADV_WILLNEED) // advice
 }
 
-// Scratch returns n bytes outside the Go heap, until unmap. Pages take memory from when they are written to until
+// MapScratch returns n bytes outside the Go heap, until unmap. Pages take memory from when they are written to until
 // Forget, which loses what is in them.
 func MapScratch(n int) (mem []byte, unmap func() error, err error) {
 	mem, err = unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)

@@ -35,13 +35,13 @@ func removeLeft(dir string, now time.Time) {
 	}
 }
 
-// File makes a file with an extension. The caller removes it.
+// TempFile makes a file with an extension. The caller removes it.
 func TempFile(use, ext string) (*os.File, error) {
 	sweep()
 	return os.CreateTemp("", prefix+use+"-*"+ext)
 }
 
-// Dir makes a directory. The caller removes it.
+// TempDir makes a directory. The caller removes it.
 func TempDir(use string) (string, error) {
 	sweep()
 	return os.MkdirTemp("", prefix+use+"-")

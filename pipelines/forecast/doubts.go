@@ -29,7 +29,7 @@ type Doubts struct {
 	firstCut  string
 }
 
-// New begins to collect doubts about a job. prompts: results depend on prompts. shows: the job makes pictures from prompts.
+// NewDoubts begins to collect doubts about a job. prompts: results depend on prompts. shows: the job makes pictures from prompts.
 // tiny: the built-in model makes the pictures.
 func NewDoubts(prompts, shows, tiny bool) *Doubts {
 	return &Doubts{prompts: prompts, shows: shows, draws: tiny}

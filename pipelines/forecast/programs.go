@@ -14,7 +14,7 @@ import (
 // scripts are the extensions by which a word of a command is known as a script.
 var scripts = []string{".py", ".sh"}
 
-// Programs says what a person may not have meant with the programs of the job: a script that is not there, and
+// DoubtfulPrograms says what a person may not have meant with the programs of the job: a script that is not there, and
 // more programs than there are devices to give them batches.
 func DoubtfulPrograms(cfg *config.Config, specs []stages.Spec, devices int) (all []string) {
 	for i, s := range cfg.Stages {

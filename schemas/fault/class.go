@@ -119,7 +119,7 @@ func ExitCode(err error) int {
 
 // find returns the wrapper that decides the class of err: the outermost of a chain, the gravest of a join.
 func find(err error) *classified {
-	switch e := err.(type) {
+	switch e := err.(type) { //nolint:errorlint // it walks the tree itself
 	case *classified:
 		return e
 	case interface{ Unwrap() error }:

@@ -114,7 +114,8 @@ func (f *fullSharing) sendColumns(qkvs []kernels.Tensor, to int) (out []kernels.
 	all := sequence.Range{Hi: f.Plan.Shape.Frames}
 	for _, c := range f.crossings(f.Group.Rank(), to) {
 		p := f.pieces[to][c.piece]
-		view, first, n := kernels.Tensor{}, 1, 2
+		var view kernels.Tensor
+		first, n := 1, 2
 		if c.frames.Len() > 0 {
 			view, first, n = f.columns(qkvs, p.Element, c.frames, c.queries), 0, 1
 		} else {

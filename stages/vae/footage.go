@@ -11,7 +11,7 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// Error is that a file cannot be read; no other element is concerned.
+// FootageError is that a file cannot be read; no other element is concerned.
 type FootageError struct{ Err error }
 
 // Error returns the text of the cause.
@@ -20,7 +20,7 @@ func (e *FootageError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *FootageError) Unwrap() error { return e.Err }
 
-// Local returns a media file on this host. One that cannot be had for the file's sake is an Error.
+// LocalFootage returns a media file on this host. One that cannot be had for the file's sake is an Error.
 func LocalFootage(ctx context.Context, at string) (source.Local, error) {
 	file, err := source.Media(ctx, at)
 	if err != nil && fault.ClassOf(err) == fault.ClassRow {
@@ -37,7 +37,7 @@ type Footage struct {
 	count  func(kernels.Op, kernels.Count) // nil: nobody counts
 }
 
-// Open opens the media of an element for a stage on dev: what an earlier stage made, else, where made is nil, the file that
+// OpenFootage opens the media of an element for a stage on dev: what an earlier stage made, else, where made is nil, the file that
 // the row names.
 func OpenFootage(ctx context.Context, dev kernels.Backend, made *schemas.MediaFile, row *schemas.PromptRow) (*Footage, error) {
 	var file source.Local

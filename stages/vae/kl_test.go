@@ -214,7 +214,7 @@ func channelsFirst(z *stages.Array) *stages.Array {
 	return out
 }
 
-// framesOf returns n frames of latents (C, T, h, w).
+// framesFrom returns n frames of latents (C, T, h, w).
 func framesFrom(z *stages.Array, from, n int) *stages.Array {
 	last := framesLast(z)
 	size := len(last.Data) / last.Shape[0]

@@ -116,7 +116,7 @@ func (s *Schedule) Release(g *Grant, err error) Attempt {
 	r := Attempt{g.Devices, len(g.Live), err}
 	if len(g.joined) > 0 && fault.IsOutOfMemory(err) { // says nothing of each alone
 		s.forecast.tooMany(s.step(g.stage).key(&g.Live[0].Row), len(g.Live))
-		r.Err = fault.Retry(fmt.Errorf("%d elements together: %v", len(g.Live), err))
+		r.Err = fault.Retry(fmt.Errorf("%d elements together: %v", len(g.Live), err)) //nolint:errorlint // the class of err is that of one element
 	}
 	s.turns.release(s.Pool, g.Devices)
 	g.notify(r)

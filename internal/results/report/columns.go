@@ -29,7 +29,7 @@ type Columns struct {
 	fixed []string     // what the first columns have in all rows
 }
 
-// Of is the columns of a table whose rows are of a type.
+// ColumnsOf is the columns of a table whose rows are of a type.
 func ColumnsOf[Row schemas.Row]() Columns { return Columns{table: reflect.TypeFor[Row]()} }
 
 // List returns the columns, in the order in which they were seen first.

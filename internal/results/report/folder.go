@@ -15,13 +15,13 @@ import (
 // folder has the videos under names for people. It belongs to the program: what is no name of a row is removed.
 const folder = "names"
 
-// Folder is the folder of names in an output.
+// NamedFolder is the folder of names in an output.
 type NamedFolder struct {
 	root  *os.Root
 	given []uint64 // hashes of names
 }
 
-// OpenFolder opens the folder of names of the output in a directory.
+// OpenNamedFolder opens the folder of names of the output in a directory.
 func OpenNamedFolder(output string) (*NamedFolder, error) {
 	root, err := os.OpenRoot(output)
 	if err != nil {

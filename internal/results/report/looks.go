@@ -46,7 +46,7 @@ const (
 	partBits  = 64 / lookParts
 )
 
-// Kept is the rows that are kept. It takes about 100 bytes a row.
+// lookalikes is the rows that are kept. It takes about 100 bytes a row.
 type lookalikes struct {
 	distance int
 	flips    []uint16 // what may differ in a part
@@ -62,7 +62,7 @@ type keptLook struct {
 	next [lookParts]int32 // the row before with the same part
 }
 
-// New has kept nothing yet. Rows look alike whose looks differ in at most distance bits of each word.
+// newLookalikes has kept nothing yet. Rows look alike whose looks differ in at most distance bits of each word.
 func newLookalikes(distance int) *lookalikes {
 	l := &lookalikes{distance: distance}
 	for v := range 1 << partBits {

@@ -15,7 +15,7 @@ import (
 	"latentbeam/stages"
 )
 
-// Collector collects the names of rows, so that two rows with one name are found. It takes 24 bytes a row.
+// NameCollector collects the names of rows, so that two rows with one name are found. It takes 24 bytes a row.
 type NameCollector struct {
 	name    *config.NameTemplate
 	seen    []namedRow
@@ -24,7 +24,7 @@ type NameCollector struct {
 
 type namedRow struct{ name, key, row uint64 }
 
-// Collect begins to collect; nil where there is no template, because the job gives no names.
+// CollectNames begins to collect; nil where there is no template, because the job gives no names.
 func CollectNames(name *config.NameTemplate) *NameCollector {
 	if name == nil {
 		return nil
@@ -92,7 +92,7 @@ func foldedHash(name string) uint64 {
 	return max(1, h.Sum64())                        // 0: no name
 }
 
-// Of is the name of a row, without its extension. A column that the row has not got is empty.
+// NameOf is the name of a row, without its extension. A column that the row has not got is empty.
 func NameOf(name *config.NameTemplate, e *stages.Element) string {
 	carried, _ := schemas.Carried(e.Row.Extra) // what cannot be read has no columns
 	return name.Name(func(column string) string {

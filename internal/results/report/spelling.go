@@ -12,7 +12,7 @@ import (
 // release writes no table of an earlier one anew.
 const laterTag = "later"
 
-// Later appends the later fields that a struct has, each behind its name.
+// appendLater appends the later fields that a struct has, each behind its name.
 func appendLater(b []byte, prefix string, v reflect.Value) []byte {
 	for _, f := range fieldsOf(v.Type()) {
 		if f.later && !v.Field(f.index).IsZero() {
@@ -45,7 +45,7 @@ func fieldsOf(t reflect.Type) []field {
 	return fields
 }
 
-// Value appends a value: structs field by field, but for later ones, so that a new field enters by itself.
+// appendValue appends a value: structs field by field, but for later ones, so that a new field enters by itself.
 func appendValue(b []byte, v reflect.Value) []byte {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -75,7 +75,7 @@ func appendValue(b []byte, v reflect.Value) []byte {
 	panic(fmt.Sprintf("spelling: a digest cannot take a %s", v.Type()))
 }
 
-// Text appends a text behind its length.
+// appendText appends a text behind its length.
 func appendText(b []byte, s string) []byte {
 	b = binary.LittleEndian.AppendUint64(b, uint64(len(s)))
 	return append(b, s...)

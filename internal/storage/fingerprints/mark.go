@@ -22,7 +22,7 @@ type Mark struct {
 // files may be as coarse as two seconds, and within one step of them two contents have one mark (git's "racy" entries).
 const settled = 3 * time.Second
 
-// MarkOf looks at a file.
+// MarkFile looks at a file.
 func MarkFile(path string) Mark { return markAt(path, time.Now()) }
 
 func markAt(path string, now time.Time) Mark {
@@ -51,7 +51,7 @@ func (m Mark) isUnchanged() bool {
 	return m.text != "" && m.changed.Before(m.seen.Add(-settled)) && MarkFile(m.path).text == m.text
 }
 
-// ID names what is made of files in some way, as long as they are as their marks say; else it is "".
+// MarksID names what is made of files in some way, as long as they are as their marks say; else it is "".
 func MarksID(way string, marks ...Mark) string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%q\n", way)

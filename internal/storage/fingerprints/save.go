@@ -40,13 +40,13 @@ type saved struct {
 	Files  map[string]FileState `json:"files"`
 }
 
-// IsOwn tells the names under which witnesses are saved.
+// IsWitnessFile tells the names under which witnesses are saved.
 func IsWitnessFile(name string) bool {
 	rest, found := strings.CutPrefix(name, folder)
 	return found && !strings.Contains(rest, "/") && (strings.HasSuffix(rest, filesName) || strings.HasSuffix(rest, rowsName))
 }
 
-// Load reads what a run over all rows and the shards of a job have remembered. What cannot be read is not known.
+// LoadWitness reads what a run over all rows and the shards of a job have remembered. What cannot be read is not known.
 func LoadWitness(ctx context.Context, s store.Store) (*Witness, error) {
 	w := &Witness{files: map[string]FileState{}}
 	names, err := store.Names(ctx, s, folder, store.Flat)

@@ -137,7 +137,7 @@ func (w *Witness) Invalidate(ctx context.Context, s store.Store, part string) er
 
 func fingerprint(key [32]byte) uint64 { return binary.BigEndian.Uint64(key[:]) }
 
-// MarkOf makes one mark of those of several files.
+// HashMarks makes one mark of those of several files.
 func HashMarks(marks ...string) uint64 {
 	h := sha256.New()
 	for _, m := range marks {
@@ -146,5 +146,5 @@ func HashMarks(marks ...string) uint64 {
 	return binary.BigEndian.Uint64(h.Sum(nil)) | 1 // never 0
 }
 
-// SumOf is the part of a SHA-256 that a RowState has room for.
+// HashSum is the part of a SHA-256 that a RowState has room for.
 func HashSum(sum [sha256.Size]byte) uint64 { return binary.BigEndian.Uint64(sum[:]) | 1 }

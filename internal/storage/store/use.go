@@ -18,7 +18,7 @@ func ReadFile(ctx context.Context, s Store, name string) ([]byte, error) {
 	}
 	defer f.Close()
 	data := make([]byte, f.Size())
-	if n, err := f.ReadAt(data, 0); err != nil && (err != io.EOF || n < len(data)) {
+	if n, err := f.ReadAt(data, 0); err != nil && (!errors.Is(err, io.EOF) || n < len(data)) {
 		return nil, err
 	}
 	return data, nil

@@ -155,7 +155,7 @@ func (g *Guard) content(leaf *parquet.Column, h *format.PageHeader, f *pageFacts
 		return err
 	}
 	if !f.data {
-		//lint:ignore SA1019 old writers still use it
+		//nolint:staticcheck // SA1019: old writers still use it
 		if f.encoding != format.Plain && f.encoding != format.PlainDictionary {
 			return fmt.Errorf("a dictionary in the encoding %s", f.encoding)
 		}

@@ -53,7 +53,7 @@ func checkValues(data *pageData, encoding format.Encoding, typ parquet.Type, val
 			return unreadEncoding("its encoding", encoding)
 		}
 		return checkPlain(data, typ, values)
-	//lint:ignore SA1019 old writers still use it
+	//nolint:staticcheck // SA1019: old writers still use it
 	case format.PlainDictionary, format.RLEDictionary, format.DeltaBinaryPacked, format.DeltaLengthByteArray,
 		format.DeltaByteArray:
 	default:

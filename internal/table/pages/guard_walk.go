@@ -157,7 +157,7 @@ func (w *chunkWalk) check(header *format.PageHeader, f *pageFacts, body int64) e
 }
 
 func usesDictionary(e format.Encoding) bool {
-	//lint:ignore SA1019 old writers still use it
+	//nolint:staticcheck // SA1019: old writers still use it
 	return e == format.RLEDictionary || e == format.PlainDictionary
 }
 

@@ -265,7 +265,7 @@ func scalar(t safetensors.Tensor) (float64, bool) {
 	case known:
 		v = float64(dt.At(t.Data, 0))
 	case t.DType == "F64":
-		v = math.Float64frombits(uint64(little(t.Data, 8)))
+		v = math.Float64frombits(little(t.Data, 8))
 	case t.DType == "I64":
 		v = float64(int64(little(t.Data, 8)))
 	case t.DType == "I32":

@@ -85,7 +85,7 @@ type body struct{ *storage.Reader }
 // Read implements io.Reader.
 func (r body) Read(p []byte) (int, error) {
 	n, err := r.Reader.Read(p)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		err = translate(err)
 	}
 	return n, err
@@ -141,7 +141,7 @@ func (s *service) List(ctx context.Context, prefix string, flat bool, page strin
 	answer.Token, answer.MaxSize = page, most
 	for more := true; more; more = answer.Remaining() > 0 { // one page: a full one may be many requests
 		a, err := all.Next()
-		if err == iterator.Done {
+		if errors.Is(err, iterator.Done) {
 			break
 		}
 		if translated := translate(err); errors.Is(translated, fs.ErrNotExist) {

@@ -57,7 +57,7 @@ func crash(e *Env) error {
 			release()
 		}
 		if err != nil {
-			return fmt.Errorf("stopped at point %d of %d: %v", n+1, points.Load(), err)
+			return fmt.Errorf("stopped at point %d of %d: %w", n+1, points.Load(), err)
 		}
 	}
 	return nil

@@ -33,7 +33,7 @@ func readRanges(e *Env) error {
 	} {
 		buffer := make([]byte, c.length)
 		n, err := f.ReadAt(buffer, c.offset)
-		atEnd := err == io.EOF && c.offset+int64(c.length) >= 10 // io.ReaderAt allows it for the last byte too
+		atEnd := errors.Is(err, io.EOF) && c.offset+int64(c.length) >= 10 // io.ReaderAt allows it for the last byte too
 		if string(buffer[:n]) != c.want || err != nil && !atEnd || c.end && err != io.EOF {
 			return fmt.Errorf("%d bytes at %d: %q, %v; want %q, end: %v", c.length, c.offset, buffer[:n], err, c.want, c.end)
 		}
