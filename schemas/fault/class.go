@@ -9,14 +9,14 @@ import (
 type Class int
 
 const (
-	// ClassRow: this element cannot be done. It goes to the failures table and the job goes on.
+	// ClassRow says that this element cannot be done. It goes to the failures table and the job goes on.
 	ClassRow Class = iota
-	// ClassRetry: the world failed (503, out of memory, device lost). The element is tried again,
+	// ClassRetry says that the world failed (503, out of memory, device lost). The element is tried again,
 	// a bounded number of times.
 	ClassRetry
-	// ClassFatal: the job is wrong or cannot go on. It stops cleanly and can be resumed.
+	// ClassFatal says that the job is wrong or cannot go on. It stops cleanly and can be resumed.
 	ClassFatal
-	// ClassDropped: the job's own rules leave the element out. It stands in the failures table and is no failure.
+	// ClassDropped says that the job's own rules leave the element out. It stands in the failures table and is no failure.
 	ClassDropped Class = -1
 )
 

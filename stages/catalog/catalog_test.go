@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"errors"
-	"io/fs"
 	"regexp"
 	"slices"
 	"strings"
@@ -31,7 +30,7 @@ var (
 // modelOf is the built-in model, or for a stage that it has nothing for the smallest one.
 func modelOf(t *testing.T, s stages.Spec) *stages.Model {
 	t.Helper()
-	name, files := "tiny", fs.FS(tiny.Files())
+	name, files := "tiny", tiny.Files()
 	if s.Name == "embed_image" {
 		config := []byte(`{"model_type": "clip_vision_model", "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 2,
 			"num_attention_heads": 2, "image_size": 28, "patch_size": 14, "hidden_act": "gelu"}`)

@@ -109,7 +109,7 @@ func (p *Parquet) open() error {
 	for i := range meta.Schema {
 		if e := &meta.Schema[i]; e.Type.Valid {
 			_, half := e.LogicalType.Value.(*format.Float16Type)
-			p.half = append(p.half, half && format.Type(e.Type.V) == format.FixedLenByteArray && e.TypeLength.V == 2)
+			p.half = append(p.half, half && e.Type.V == format.FixedLenByteArray && e.TypeLength.V == 2)
 		}
 	}
 	return Guarded(func() error {

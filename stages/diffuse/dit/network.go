@@ -116,11 +116,11 @@ type Conditions struct {
 type ImageInput int
 
 const (
-	// NoImageInput: the network takes no such image.
+	// NoImageInput says that the network takes no such image.
 	NoImageInput ImageInput = iota
-	// FirstFrame: the latents of the image are the first latent frame, and stay.
+	// FirstFrame says that the latents of the image are the first latent frame, and stay.
 	FirstFrame
-	// BesideLatents: the latents are those of a whole clip. The network takes them beside those that are being denoised
+	// BesideLatents says that the latents are those of a whole clip. The network takes them beside those that are being denoised
 	// (Element.References), in the same forward.
 	BesideLatents
 )

@@ -270,7 +270,7 @@ func (s *step) replace(add func(func(string) (string, bool))) error {
 		})
 		return nil
 	}
-	return errors.New("Replace has a pattern that is not known here")
+	return errors.New("normalizer Replace has a pattern that is not known here")
 }
 
 // addSplitter adds what a pre-tokeniser does.
@@ -298,7 +298,7 @@ func (p *pipeline) addSplitter(s *step) error {
 			prepend = "never"
 		}
 		if !slices.Contains([]string{"always", "first", "never"}, prepend) || s.Mark == "" {
-			return fmt.Errorf("Metaspace has prepend_scheme %q and replacement %q", prepend, s.Mark)
+			return fmt.Errorf("pre-tokenizer Metaspace has prepend_scheme %q and replacement %q", prepend, s.Mark)
 		}
 		p.splitters = append(p.splitters, func(words []word) []word { return s.metaspace(words, prepend) })
 		return nil

@@ -117,7 +117,7 @@ func (g generations) Write(_ context.Context, key string, old bucket.Version, c 
 		return bucket.Absent, err
 	}
 	text := make([]byte, c.Size)
-	if _, err := c.ReadAt(text, 0); err != nil && err != io.EOF {
+	if _, err := c.ReadAt(text, 0); err != nil && !errors.Is(err, io.EOF) {
 		return bucket.Absent, err
 	}
 	if err := makeNew(g.file(key, next), text); err != nil {

@@ -123,7 +123,7 @@ func (e *Env) afterCrash() error {
 		got, err := store.ReadFile(e.ctx, s, contents[i])
 		whole := string(got) == contents[i+1] || contents[i] == "t" && string(got) == "old"
 		if err == nil && !whole || err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%s holds %s, %v", contents[i], short(string(got)), err)
+			return fmt.Errorf("%s holds %s, %v", contents[i], short(string(got)), err) //nolint:errorlint // err may be nil
 		}
 	}
 	release, err := s.Lock(e.ctx, ".lock", "the heir")

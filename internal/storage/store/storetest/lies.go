@@ -43,9 +43,9 @@ func (e *Env) ends(lie Lie, calls map[string]func(ctx context.Context) error) er
 		var locked *store.LockedError
 		switch {
 		case late:
-			wrong = append(wrong, fmt.Errorf("%s had no end: %v", name, err))
+			wrong = append(wrong, fmt.Errorf("%s had no end: %v", name, err)) //nolint:errorlint // err may be nil
 		case err == nil || errors.Is(err, store.ErrConflict) || errors.As(err, &locked):
-			wrong = append(wrong, fmt.Errorf("%s: %v", name, err))
+			wrong = append(wrong, fmt.Errorf("%s: %v", name, err)) //nolint:errorlint // err may be nil
 		case fault.ExitCode(err) != fault.ExitTryAgain && !errors.Is(err, store.ErrChanged):
 			wrong = append(wrong, fmt.Errorf("%s: exit code %d: %v", name, fault.ExitCode(err), err))
 		}

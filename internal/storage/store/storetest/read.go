@@ -34,7 +34,7 @@ func readRanges(e *Env) error {
 		buffer := make([]byte, c.length)
 		n, err := f.ReadAt(buffer, c.offset)
 		atEnd := errors.Is(err, io.EOF) && c.offset+int64(c.length) >= 10 // io.ReaderAt allows it for the last byte too
-		if string(buffer[:n]) != c.want || err != nil && !atEnd || c.end && err != io.EOF {
+		if string(buffer[:n]) != c.want || err != nil && !atEnd || c.end && !errors.Is(err, io.EOF) {
 			return fmt.Errorf("%d bytes at %d: %q, %v; want %q, end: %v", c.length, c.offset, buffer[:n], err, c.want, c.end)
 		}
 	}
@@ -83,7 +83,7 @@ func readChanged(e *Env) error {
 		e.must(err)
 		e.must(change.do(change.what))
 		n, err := f.ReadAt(buffer[10:], 10)
-		if !bytes.HasPrefix([]byte(old), buffer[:10+n]) || err != nil && err != io.EOF && !errors.Is(err, store.ErrChanged) {
+		if !bytes.HasPrefix([]byte(old), buffer[:10+n]) || err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, store.ErrChanged) {
 			return fmt.Errorf("an object that was %s is read as %s, %v", change.what, short(string(buffer)), err)
 		}
 		if change.what == "left" && err != nil && err != io.EOF {
