@@ -59,7 +59,7 @@ var flaws = []flaw{
 		"	if err := b.dir.syncDirs(b.touched); err != nil {", "	if err := error(nil); err != nil {"},
 	{"a missing fsync of new directories", "internal/storage/store/dir/put.go", "		b.touched[parent] = true", "		_ = parent"},
 	{"names that the dead have given are not synced", "internal/storage/store/dir/list.go",
-		"	if err := l.dir.settle(directory); err != nil &&", "	if err := error(nil); err != nil &&"},
+		"	if err := l.dir.syncNames(directory); err != nil &&", "	if err := error(nil); err != nil &&"},
 	{"a device is never given back", "internal/engine/schedule/turns.go",
 		"	for _, d := range devices {\n		delete(t.busy, d)\n	}\n	t.mu.Unlock()", "	t.mu.Unlock()"},
 }

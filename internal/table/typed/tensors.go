@@ -2,6 +2,7 @@ package typed
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -147,7 +148,7 @@ func (c *tensorColumn) read(row int64) ([]byte, error) {
 		if n == 1 {
 			return bytes.Clone(v[0].ByteArray()), nil
 		}
-		if err != io.EOF {
+		if !errors.Is(err, io.EOF) {
 			return nil, fmt.Errorf("no value: %w", err)
 		}
 		c.release()
