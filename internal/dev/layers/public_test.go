@@ -19,6 +19,31 @@ const public = "latentbeam latentbeam/schemas latentbeam/schemas/fault latentbea
 	"latentbeam/stages/cost latentbeam/stages/sequence latentbeam/stages/weights/safetensors latentbeam/stages/weights latentbeam/stages/nn " +
 	"latentbeam/stages/diffuse/sampler latentbeam/stages/diffuse/dit latentbeam/stages/diffuse"
 
+// inside are the packages outside of internal that are no part of the public face: rooms of this program, and what its models
+// share. Packages below one of them are, too.
+const inside = "cmd docs python pipelines runners transforms kernels/cpu kernels/cuda kernels/kerneltest stages/catalog stages/clip " +
+	"stages/diffuse/condition stages/diffuse/shares stages/exec stages/guard stages/layout stages/nn/nntest stages/osplan stages/quality " +
+	"stages/rng stages/stdit stages/t5 stages/vae stages/video stages/wan stages/weights/checkpoint stages/weights/hub " +
+	"stages/weights/lora stages/weights/torchpickle testdata"
+
+// TestPublicOrNot: every package outside of internal is in one of the two lists.
+func TestPublicOrNot(t *testing.T) {
+	out, err := exec.Command("go", "list", "latentbeam/...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range strings.Fields(string(out)) {
+		name := strings.TrimPrefix(path, "latentbeam/")
+		if strings.HasPrefix(name, "internal/") || slices.Contains(strings.Fields(public), path) {
+			continue
+		}
+		below := func(room string) bool { return name == room || strings.HasPrefix(name, room+"/") }
+		if !slices.ContainsFunc(strings.Fields(inside), below) {
+			t.Errorf("%s is in neither list: is it public?", path)
+		}
+	}
+}
+
 func TestPublicSignatures(t *testing.T) {
 	packages := strings.Fields(public)
 	exports := exportData(t, packages)

@@ -5,4 +5,7 @@
 //
 // Written from the documented behaviour and held to the library by testdata; options, explanations and
 // guesses about bytes do not belong here. A new repair is a step of repair in fix.go.
+//
+// It is not under internal because models and jobs of this program share it, but it is no part of the public face
+// (internal/dev/layers/public_test.go): it may change at any time.
 package ftfy

@@ -5,4 +5,7 @@
 // It reads the published .model files and needs only the standard library. Training, decoding back to text,
 // sampling and the BPE, word and char models do not belong here; Load refuses the latter by name.
 // One more option of the format starts in spec.go (which field), and ends in normalize.go or encode.go.
+//
+// It is not under internal because models and jobs of this program share it, but it is no part of the public face
+// (internal/dev/layers/public_test.go): it may change at any time.
 package sentencepiece

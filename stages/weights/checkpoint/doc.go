@@ -5,4 +5,7 @@
 // What the tensors mean never enters: which model a checkpoint is, is the business of the model packages.
 // Pickles are read by torchpickle, which runs nothing. A new format is a reader in open.go; a new name that
 // hubs use is a line in names.go.
+//
+// It is not under internal because models and jobs of this program share it, but it is no part of the public face
+// (internal/dev/layers/public_test.go): it may change at any time.
 package checkpoint

@@ -5,4 +5,7 @@
 // becomes depends on its row and column alone, never on how the tensor is read: so weights that are cut, pass through
 // memory or lie whole have the same bytes, and the arithmetic is plain Go, the same on every processor. Models never enter:
 // how a model's tensors are called elsewhere is given (Names).
+//
+// It is not under internal because models and jobs of this program share it, but it is no part of the public face
+// (internal/dev/layers/public_test.go): it may change at any time.
 package lora

@@ -9,4 +9,7 @@
 //
 // The pickle sub-package of github.com/nlpodyssey/gopickle v0.3.0 was weighed first: it allocates whatever
 // length a frame or string claims, and builds some classes before its FindClass hook is asked.
+//
+// It is not under internal because models and jobs of this program share it, but it is no part of the public face
+// (internal/dev/layers/public_test.go): it may change at any time.
 package torchpickle

@@ -4,4 +4,7 @@
 //
 // Everything is a pure function of numbers that come in: no device, file, clock or model may enter. A GPU is
 // one line of the table in device.go.
+//
+// It is not under internal because models and jobs of this program share it, but it is no part of the public face
+// (internal/dev/layers/public_test.go): it may change at any time.
 package layout
