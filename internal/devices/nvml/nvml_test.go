@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/NVIDIA/go-nvml/pkg/nvml"
+	native "github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"latentbeam/internal/devices/nvml"
 	"latentbeam/internal/devices/nvml/gputest"
@@ -97,16 +97,16 @@ func TestOldDriver(t *testing.T) {
 
 func TestNoDriver(t *testing.T) {
 	for _, c := range []struct {
-		ret  nvml.Return
+		ret  native.Return
 		none bool
 		says string
 	}{
-		{nvml.ERROR_LIBRARY_NOT_FOUND, true, "libnvidia-ml.so.1 is not there"},
-		{nvml.ERROR_DRIVER_NOT_LOADED, true, "not loaded"},
-		{nvml.ERROR_LIB_RM_VERSION_MISMATCH, false, "start NVML"},
+		{native.ERROR_LIBRARY_NOT_FOUND, true, "libnvidia-ml.so.1 is not there"},
+		{native.ERROR_DRIVER_NOT_LOADED, true, "not loaded"},
+		{native.ERROR_LIB_RM_VERSION_MISMATCH, false, "start NVML"},
 	} {
 		m := newMachine(t, gputest.A100s(1))
-		m.lib.InitFunc = func() nvml.Return { return c.ret }
+		m.lib.InitFunc = func() native.Return { return c.ret }
 		_, err := nvml.OpenWith(m.lib)
 		if err == nil || errors.Is(err, nvml.ErrNoDriver) != c.none || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v: %v", c.ret, err)
@@ -126,9 +126,9 @@ func TestNoDriver(t *testing.T) {
 func TestLostDeviceInSurvey(t *testing.T) {
 	m := newMachine(t, gputest.A100s(2))
 	good := m.lib.DeviceGetHandleByIndexFunc
-	m.lib.DeviceGetHandleByIndexFunc = func(i int) (nvml.Device, nvml.Return) {
+	m.lib.DeviceGetHandleByIndexFunc = func(i int) (native.Device, native.Return) {
 		if i == 0 {
-			return nil, nvml.ERROR_GPU_IS_LOST
+			return nil, native.ERROR_GPU_IS_LOST
 		}
 		return good(i)
 	}
@@ -160,19 +160,19 @@ func TestNVMLEvents(t *testing.T) {
 	}
 	survey, _ := h.Survey()
 	uuid := func(i int) string { return survey.Devices[i].UUID } // 0 GPU, 1 to 3 its instances, 4 GPU
-	m.events <- nvml.EventData{Device: m.devices[uuid(4)], EventType: nvml.EventTypeXidCriticalError, EventData: 79,
+	m.events <- native.EventData{Device: m.devices[uuid(4)], EventType: native.EventTypeXidCriticalError, EventData: 79,
 		GpuInstanceId: nvml.WholeDevice, ComputeInstanceId: nvml.WholeDevice}
 	next(nvml.Event{UUID: uuid(4), Kind: nvml.XID, Code: 79})
-	m.events <- nvml.EventData{Device: m.devices[uuid(0)], EventType: nvml.EventTypeXidCriticalError, EventData: 94,
+	m.events <- native.EventData{Device: m.devices[uuid(0)], EventType: native.EventTypeXidCriticalError, EventData: 94,
 		GpuInstanceId: 4, ComputeInstanceId: 0}
 	next(nvml.Event{UUID: uuid(0), Kind: nvml.XID, Code: 94}, nvml.Event{UUID: uuid(2), Kind: nvml.XID, Code: 94})
-	m.events <- nvml.EventData{Device: m.devices[uuid(0)], EventType: nvml.EventTypeDoubleBitEccError,
+	m.events <- native.EventData{Device: m.devices[uuid(0)], EventType: native.EventTypeDoubleBitEccError,
 		GpuInstanceId: nvml.WholeDevice, ComputeInstanceId: nvml.WholeDevice}
 	for i := range 4 {
 		next(nvml.Event{UUID: uuid(i), Kind: nvml.Uncorrected})
 	}
 	m.host.LoseQuietly(4)
-	m.broken.Store(int32(nvml.ERROR_GPU_IS_LOST))
+	m.broken.Store(int32(native.ERROR_GPU_IS_LOST))
 	next(nvml.Event{UUID: uuid(4), Kind: nvml.Lost})
 	select {
 	case e := <-got:
@@ -184,7 +184,7 @@ func TestNVMLEvents(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	m.broken.Store(int32(nvml.ERROR_UNKNOWN))
+	m.broken.Store(int32(native.ERROR_UNKNOWN))
 	if err := h.Watch(t.Context(), func(nvml.Event) {}); err == nil {
 		t.Error("a driver that reports nothing is watched")
 	}
