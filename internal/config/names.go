@@ -109,6 +109,16 @@ func ShortName(name, whole string) string {
 	return strings.TrimRight(name[:cut], ". ") + "-" + hex.EncodeToString(sum[:])[:hashBytes-1]
 }
 
+// IDStem is the name, without an extension, of the files that exports write for an id. Different ids may have one stem.
+func IDStem(id string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || strings.ContainsRune(`/\:*?"<>|`, r) {
+			return '-'
+		}
+		return r
+	}, id)
+}
+
 // FoldName is a name as systems compare it that know no case.
 func FoldName(name string) string { return strings.ToLower(norm.NFC.String(name)) }
 

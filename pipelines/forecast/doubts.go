@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"latentbeam/internal/config"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 )
@@ -66,9 +67,10 @@ func (d *Doubts) New(e *stages.Element) {
 	}
 }
 
+// idHash is a digest of the name that the files of an id have in exports.
 func idHash(id string) uint64 {
 	h := fnv.New64a()
-	h.Write([]byte(id))
+	h.Write([]byte(config.IDStem(id)))
 	return h.Sum64()
 }
 
@@ -108,8 +110,7 @@ func (d *Doubts) sharedIDs(rows iter.Seq2[*stages.Element, error]) (string, erro
 	if again == 0 {
 		return "", nil
 	}
-	var places []string
-	id := ""
+	var places, ids []string
 	for e, err := range rows {
 		if err != nil {
 			return "", err
@@ -117,7 +118,7 @@ func (d *Doubts) sharedIDs(rows iter.Seq2[*stages.Element, error]) (string, erro
 		if e.Given.ID == "" || e.Row.SampleIndex > 0 || idHash(e.Given.ID) != shared {
 			continue
 		}
-		id = e.Given.ID
+		ids = append(ids, e.Given.ID)
 		if places = append(places, e.Given.Source); len(places) == 2 {
 			break
 		}
@@ -125,9 +126,16 @@ func (d *Doubts) sharedIDs(rows iter.Seq2[*stages.Element, error]) (string, erro
 	if len(places) == 2 && path.Dir(places[0]) == path.Dir(places[1]) { // else the folders tell them apart
 		places = []string{path.Base(places[0]), path.Base(places[1])}
 	}
+	if len(ids) == 0 { // the input has changed meanwhile
+		return "", nil
+	}
+	if len(ids) == 2 && ids[0] != ids[1] {
+		return fmt.Sprintf("%s an id that gives the same name of files as another one, such as %q and %q in %s: an export that names "+
+			"files by id refuses them", count(again, "row has", "rows have"), ids[0], ids[1], strings.Join(places, " and ")), nil
+	}
 	return fmt.Sprintf("%s the id of another row, such as %q in %s: the tables tell them apart by their keys alone, and an export that names "+
 		"files by id refuses them",
-		count(again, "row has", "rows have"), id, strings.Join(places, " and ")), nil
+		count(again, "row has", "rows have"), ids[0], strings.Join(places, " and ")), nil
 }
 
 // count is a number with its noun and verb.

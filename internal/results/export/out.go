@@ -191,12 +191,7 @@ func (s *sample) shortStem() string { return config.ShortName(s.stem(), s.stem()
 
 // stem is a name of files for the row's id.
 func (s *sample) stem() string {
-	name := strings.Map(func(r rune) rune {
-		if r < ' ' || strings.ContainsRune(`/\:*?"<>|`, r) {
-			return '-'
-		}
-		return r
-	}, s.row.ID)
+	name := config.IDStem(s.row.ID)
 	if s.row.SampleIndex > 0 {
 		name = fmt.Sprintf("%s-%d", name, s.row.SampleIndex)
 	}
