@@ -53,7 +53,7 @@ func TestTooLarge(t *testing.T) {
 	}{
 		{"a.y4m", take, video(3), video(4), "frame 3 of 10x10: it does not fit"},
 		{"a.safetensors", take, frames(3), frames(4), "the frames [4 10 10 3]: it does not fit"},
-		{"a.mp4", file, make([]byte, most), make([]byte, most+1), `the media file "a.mp4": it does not fit`},
+		{"a.mp4", file, make([]byte, most), make([]byte, most+1), `the file "a.mp4": it does not fit`},
 	} {
 		if err := c.take(write(c.name, c.small)); err != nil {
 			t.Errorf("%s: %v", c.name, err)

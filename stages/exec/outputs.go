@@ -96,21 +96,31 @@ func takeMedia(e *stages.Element, path string) error {
 	switch {
 	case err != nil:
 		return unplaced(err, path)
-	case !info.Mode().IsRegular():
-		return errors.New("the media is no file: of several images make one y4m or mp4")
-	case ext == "" || info.Size() == 0 || info.Size() > maxMedia:
-		return fmt.Errorf("the media file %q has %d bytes: an extension and 1 to %d bytes are wanted", filepath.Base(path),
-			info.Size(), maxMedia)
+	case ext == "" || info.Size() == 0:
+		return fmt.Errorf("the media file %q has %d bytes: an extension and at least a byte are wanted", filepath.Base(path), info.Size())
 	}
-	if err := fits(info.Size()); err != nil {
-		return fmt.Errorf("the media file %q: %w", filepath.Base(path), err)
-	}
-	data, err := os.ReadFile(path)
+	data, err := readWhole(path)
 	if err != nil {
-		return unplaced(err, path)
+		return err
 	}
 	e.Media = &schemas.MediaFile{Data: data, Ext: ext}
 	return nil
+}
+
+// readWhole reads a result that may be in memory.
+func readWhole(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, unplaced(err, path)
+	}
+	if err := fits(info.Size()); err != nil {
+		return nil, fmt.Errorf("the file %q: %w", filepath.Base(path), err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, unplaced(err, path)
+	}
+	return data, nil
 }
 
 // fits says whether a result may be in memory, so many bytes; a variable for tests.

@@ -68,7 +68,8 @@ func sweep(parent string) {
 	}
 }
 
-// inside returns the real path of a file that an answer names, which must lie in dir.
+// inside returns the real path of a file that an answer names. It must lie in dir, be an ordinary file and fit into memory:
+// a FIFO would be waited for without an end, and a sparse file of terabytes costs its writer nothing.
 func inside(dir, path string) (string, error) {
 	if path == "" {
 		return "", errors.New("the path is empty")
@@ -83,5 +84,33 @@ func inside(dir, path string) (string, error) {
 	if !strings.HasPrefix(resolved, dir+string(filepath.Separator)) {
 		return "", fmt.Errorf("the file %s lies outside of the scratch directory of the batch", filepath.Base(path))
 	}
+	info, err := os.Lstat(resolved)
+	if err != nil {
+		return "", fmt.Errorf("the file %s is not there", filepath.Base(path))
+	}
+	if kind := oddKind(info.Mode()); kind != "" {
+		return "", fmt.Errorf("the file %s is %s: a result is an ordinary file; of several images make one y4m or mp4",
+			filepath.Base(path), kind)
+	}
+	if info.Size() > maxMedia {
+		return "", fmt.Errorf("the file %s has %d bytes: a result has at most %d", filepath.Base(path), info.Size(), maxMedia)
+	}
 	return resolved, nil
+}
+
+// oddKind names what is there in place of an ordinary file, "" for one.
+func oddKind(m os.FileMode) string {
+	switch {
+	case m.IsRegular():
+		return ""
+	case m.IsDir():
+		return "a folder"
+	case m&os.ModeNamedPipe != 0:
+		return "a FIFO"
+	case m&os.ModeSocket != 0:
+		return "a socket"
+	case m&os.ModeDevice != 0:
+		return "a device"
+	}
+	return "no ordinary file"
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"image"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -22,9 +21,9 @@ var codecs = map[string]string{"avc1": "h264", "avc3": "h264", "hvc1": "hevc", "
 	"vp09": "vp9"}
 
 func readVideo(ctx context.Context, e *stages.Element, path string) error {
-	data, err := os.ReadFile(path)
+	data, err := readWhole(path)
 	if err != nil {
-		return unplaced(err, path)
+		return err
 	}
 	v := &schemas.Encoded{Data: data, Ext: strings.ToLower(filepath.Ext(path))}
 	switch v.Ext {
@@ -94,9 +93,9 @@ func readPoster(ctx context.Context, e *stages.Element, dir, path string) error 
 	if err != nil {
 		return fmt.Errorf("poster: %w", err)
 	}
-	data, err := os.ReadFile(path)
+	data, err := readWhole(path)
 	if err != nil {
-		return fmt.Errorf("poster: %w", unplaced(err, path))
+		return fmt.Errorf("poster: %w", err)
 	}
 	_, format, err := image.DecodeConfig(bytes.NewReader(data))
 	if err == nil && format == "jpeg" {
