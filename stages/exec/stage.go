@@ -279,7 +279,7 @@ func (x *exchange) cancel() {
 // receive takes one answer. An error ends the batch.
 func (x *exchange) receive(a answer) (done bool, err error) {
 	wrong := func(format string, args ...any) error {
-		return retried(&trouble{troubleProtocol, fmt.Sprintf(format, args...)})
+		return retried(&trouble{troubleProtocol, x.program.hide.Replace(fmt.Sprintf(format, args...))})
 	}
 	if a.Type == typeHello {
 		return false, wrong("a second hello")
@@ -308,10 +308,23 @@ func (x *exchange) receive(a answer) (done bool, err error) {
 	if a.Type == typeError {
 		return false, x.rowError(x.batch[i], a)
 	}
-	if err := x.result(x.batch[i], a); err != nil {
-		x.batch[i].Fail(x.opts.label(), fault.Row(&trouble{troubleAnswer, err.Error()}))
+	a.Readings = masked(a.Readings, x.program.hide)
+	if err := x.result(x.batch[i], a); err != nil { // it names the file that the program chose
+		x.batch[i].Fail(x.opts.label(), fault.Row(&trouble{troubleAnswer, x.program.hide.Replace(err.Error())}))
 	}
 	return false, nil
+}
+
+// masked returns readings without the secrets of the stage: they become columns of the tables.
+func masked(r readings, hide *strings.Replacer) readings {
+	if len(r) == 0 {
+		return r
+	}
+	clean := make(readings, len(r))
+	for name, value := range r {
+		clean[hide.Replace(name)] = hide.Replace(value)
+	}
+	return clean
 }
 
 // progress passes on how far a row is. Those of the batch are done one by one, or together: the steps of all rows count.
