@@ -54,7 +54,7 @@ flink: ## the tests on a cluster of Flink, in a network of its own (needs Java 1
 
 lint: ## golangci-lint (.golangci.yml), go vet, with the tag cuda too (needs gcc), and the rules of the house
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these"; exit 1; }
-	$(GO) run $(GOLANGCI) run ./...
+	GOLANGCI_LINT_CACHE=$(CURDIR)/build/lint $(GO) run $(GOLANGCI) run ./... # its cache holds the folder's path: one for each
 	@if command -v gcc >/dev/null; then set -ex; $(CUDA) $(GO) vet -tags cuda,prism $(CUDA_ROOMS); \
 	else echo "NOT CHECKED: files with the tag cuda: there is no gcc"; fi
 	for module in kernels/cpu/gen docs/deploy; do (cd $$module && $(GO) vet ./...) || exit 1; done
