@@ -18,7 +18,7 @@ func (j *Job) describe() {
 			m["latentbeam."+key] = value
 		}
 	}
-	for _, s := range j.engine.Steps {
+	for _, s := range j.engine.Schedule.Steps {
 		if s.Gives == stages.KindText {
 			put("text_encoder_digest", s.Digest())
 		}

@@ -152,14 +152,14 @@ func (j *Job) open() error {
 		return err
 	}
 	j.engine = engine.New(j.host.Steps, workers)
-	j.engine.Source, j.engine.MaxBatch, j.engine.Retries = source, int(cfg.Resources.BatchSize), cfg.OnError.Retries
-	j.engine.Progress.TooMany, j.engine.Keep, j.engine.Freed = cfg.OnError.Stop, host.Keep(cfg), j.host.Freed
+	j.engine.Source, j.engine.Schedule.MaxBatch, j.engine.Recovery.Retries = source, int(cfg.Resources.BatchSize), cfg.OnError.Retries
+	j.engine.Progress.TooMany, j.engine.Keep, j.engine.Recovery.Freed = cfg.OnError.Stop, host.Keep(cfg), j.host.Freed
 	if every, on := cfg.Resources.CheckpointInterval.Every(); on {
 		j.engine.SaveSteps(every)
 	}
 	j.results = reuse.Results{Engine: j.engine, Report: &j.report, Look: j.look}
 	j.engine.Published = j.results.Published
-	j.engine.Recall(j.host.Facts)
+	j.engine.Schedule.Recall(j.host.Facts)
 	if j.engine.Rules, err = j.rules(workers.Class()); err != nil {
 		return cfg.Errorf("stages", "%v", err)
 	}
@@ -197,7 +197,7 @@ func (j *Job) rules(class string) (keys.Rules, error) {
 
 // programs are the names of the stages that are programs.
 func (j *Job) programs() (names []string) {
-	for _, s := range j.engine.Steps {
+	for _, s := range j.engine.Schedule.Steps {
 		if s.Spec.Program != nil {
 			names = append(names, s.Name)
 		}
@@ -352,7 +352,7 @@ func (j *Job) Sample(ctx context.Context, p Plan, f forecast.Prediction) (foreca
 func (j *Job) Histogram(p Plan) ([]forecast.ClipsOf, error) { return j.forecast().Clips(p.Clips) }
 
 // Program is the name of the first stage that is a program, "" where none is.
-func (j *Job) Program() string { return stages.FirstProgram(j.engine.Steps) }
+func (j *Job) Program() string { return stages.FirstProgram(j.engine.Schedule.Steps) }
 
 // Explain says what became of the rows that id names: by their id, by their place in the input ("prompts.csv:3") or by
 // the first eight or more digits of their key. The job has looked at its output (Peek).
@@ -367,4 +367,4 @@ func (j *Job) DescribeColumns() []string { return j.input.Describe() }
 func (j *Job) Progress() *engine.Progress { return j.engine.Progress }
 
 // Stop makes Run finish what is in flight and return.
-func (j *Job) Stop() { j.engine.Stop() }
+func (j *Job) Stop() { j.engine.Schedule.Stop() }

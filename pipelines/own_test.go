@@ -68,7 +68,7 @@ func own(t *testing.T, runner runners.Runner, out string, between link) {
 	defer records.Close()
 	guidance := 4.0
 	e := engine.New(steps, devices)
-	e.Store, e.Ledger, e.MaxBatch = dir, records, 2
+	e.Store, e.Ledger, e.Schedule.MaxBatch = dir, records, 2
 	e.Rules = keys.Rules{Input: stages.KindPrompt, Steps: steps, Class: devices.Class()}
 	e.Keep = map[stages.Kind]bool{stages.KindVideo: true, stages.KindLatents: true, stages.KindText: true}
 	e.Source = rowsOf{

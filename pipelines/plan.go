@@ -90,7 +90,7 @@ func (j *Job) plan(ctx context.Context) (p Plan, err error) {
 		s.settled = j.engine.Ledger.Cursor()
 		defer s.settled.Close()
 	}
-	last := j.engine.Steps[len(j.engine.Steps)-1].Gives
+	last := j.engine.Schedule.Steps[len(j.engine.Schedule.Steps)-1].Gives
 	shows := j.engine.Rules.Input != stages.KindMedia && last != stages.KindText
 	s.doubt = forecast.NewDoubts(slices.Contains(j.engine.Rules.Params(), stages.ParamPrompt), shows, j.host.Model == "tiny" && j.draws())
 	if j.peeking { // a run writes it into the rows
@@ -202,7 +202,7 @@ func (s *survey) status(e *stages.Element) (ledger.Status, error) {
 func (j *Job) warnings(ctx context.Context, p Plan, doubt *forecast.Doubts) ([]string, error) {
 	all, err := doubt.Warnings(j.all(ctx))
 	if !j.elsewhere() && j.local.Size() > 0 { // else others compute
-		all = append(all, forecast.DoubtfulPrograms(j.Config, j.Opts.Specs, j.engine.Pool.Size())...)
+		all = append(all, forecast.DoubtfulPrograms(j.Config, j.Opts.Specs, j.engine.Schedule.Pool.Size())...)
 	}
 	if why := j.otherClass(p); why != "" {
 		all = append(all, why+": a run needs --new-class")
@@ -231,8 +231,8 @@ func (p *Plan) Mend() string {
 
 // unwritten says which stage gives a text that nobody takes and the output does not get, "" for none.
 func (j *Job) unwritten() string {
-	for i, s := range j.engine.Steps {
-		taken := slices.ContainsFunc(j.engine.Steps[i+1:], func(o stages.Step) bool { return o.Spec.In == stages.KindText })
+	for i, s := range j.engine.Schedule.Steps {
+		taken := slices.ContainsFunc(j.engine.Schedule.Steps[i+1:], func(o stages.Step) bool { return o.Spec.In == stages.KindText })
 		if s.Gives == stages.KindText && !taken && !j.engine.Keep[stages.KindText] {
 			write := strings.Join(j.Config.Output.Write, ", ")
 			return fmt.Sprintf("%s makes text embeddings that are not written: the output gets [%s]; write: [%[2]s, embeddings] keeps them", s.Name, write)
@@ -281,7 +281,7 @@ func (j *Job) adapterNotes() (notes []string) {
 
 // cutTokens returns the function of the stage that cuts prompts, nil where none does.
 func (j *Job) cutTokens() func(row *schemas.PromptRow) int {
-	for _, s := range j.engine.Steps {
+	for _, s := range j.engine.Schedule.Steps {
 		if cut := s.Capabilities().CutTokens; cut != nil {
 			return cut
 		}
@@ -292,7 +292,7 @@ func (j *Job) cutTokens() func(row *schemas.PromptRow) int {
 // Remarks are what the stages say of the rows that are to be computed, each once.
 func (j *Job) Remarks(p Plan) (all []string) {
 	for _, b := range p.Buckets {
-		for _, s := range j.engine.Steps {
+		for _, s := range j.engine.Schedule.Steps {
 			remark := s.Capabilities().Remark
 			if remark == nil {
 				continue
@@ -307,7 +307,7 @@ func (j *Job) Remarks(p Plan) (all []string) {
 
 // draws reports whether the model makes pictures from prompts in this job.
 func (j *Job) draws() bool {
-	return slices.ContainsFunc(j.engine.Steps, func(s stages.Step) bool { return s.Spec.Name == "denoise" }) &&
+	return slices.ContainsFunc(j.engine.Schedule.Steps, func(s stages.Step) bool { return s.Spec.Name == "denoise" }) &&
 		j.engine.Rules.Input == stages.KindPrompt
 }
 

@@ -26,7 +26,7 @@ type Recomputed struct {
 
 // varying names the stages whose results may be others when a row is computed again.
 func (j *Job) varying() (names []string) {
-	for _, s := range j.engine.Steps {
+	for _, s := range j.engine.Schedule.Steps {
 		if s.Capabilities().Varies {
 			names = append(names, s.Name)
 		}
@@ -108,13 +108,13 @@ func (j *Job) eachDone(ctx context.Context, every int, tensors bool, fn func(*st
 
 // computeAgain computes a row and says in what it differs from its result.
 func (j *Job) computeAgain(ctx context.Context, e *stages.Element, was schemas.Result) (differ []string, err error) {
-	set, release, err := j.engine.Pool.LeaseSet(ctx, 1)
+	set, release, err := j.engine.Schedule.Pool.LeaseSet(ctx, 1)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { release(err == nil) }()
-	for i := range j.engine.Steps {
-		s := &j.engine.Steps[i]
+	for i := range j.engine.Schedule.Steps {
+		s := &j.engine.Schedule.Steps[i]
 		if err := engine.RunStep(ctx, s, set, []*stages.Element{e}); err != nil {
 			return nil, fmt.Errorf("%s: %w", s.Name, err)
 		}

@@ -121,7 +121,7 @@ func (r *Remote) openJob(text []byte) (j *Job, err error) {
 	if err := j.attend(context.Background(), s); err != nil {
 		return nil, err
 	}
-	slog.Info("a job was opened, with its weights", "job", s.Job, "pid", os.Getpid(), "devices", j.engine.Pool.Size())
+	slog.Info("a job was opened, with its weights", "job", s.Job, "pid", os.Getpid(), "devices", j.engine.Schedule.Pool.Size())
 	return j, nil
 }
 

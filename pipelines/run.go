@@ -236,9 +236,9 @@ func (j *Job) tell(r *Result) (workers int) {
 			r.Stages[i].Rows = seen.Rows
 		}
 	}
-	r.Interrupted = j.engine.Stopping()
+	r.Interrupted = j.engine.Schedule.Stopping()
 	if j.workers == nil || !j.elsewhere() {
-		return j.engine.Pool.Size()
+		return j.engine.Schedule.Pool.Size()
 	}
 	r.Stages = j.workers.Stages()
 	return j.workers.Workers()
@@ -299,7 +299,7 @@ func (j *Job) compute(ctx context.Context, plan Plan) error {
 			return j.runner.Run(ctx, runners.Launch{Pipeline: transforms.Pipeline(spec, names, false), Job: j.report.Title,
 				Config: j.Config.Runner})
 		})
-		if err != nil || j.engine.Settled() || j.engine.Stopping() {
+		if err != nil || j.engine.Settled() || j.engine.Schedule.Stopping() {
 			return err
 		}
 	}
@@ -334,7 +334,7 @@ func (j *Job) finish(ctx context.Context, r *Result, began time.Time, workers in
 		Run: runFacts{
 			Computed: r.Done, Skipped: r.Skipped, Seconds: r.Elapsed.Seconds(), Phases: r.Phases,
 			Workers: workers, Runner: j.runner.Name, Stages: r.Stages, Resumed: j.engine.StepsResumed(),
-			Memory: j.engine.Learned.Facts(), Devices: j.deviceFacts(), Exchanges: j.exchanges(),
+			Memory: j.engine.Schedule.Learned.Facts(), Devices: j.deviceFacts(), Exchanges: j.exchanges(),
 		},
 	})
 	if err != nil {

@@ -38,17 +38,17 @@ func (j *Job) writePage(ctx context.Context, r *Result) string {
 }
 
 func (j *Job) page(r *Result) *runpage.Run {
-	devices := j.engine.Pool.Size()
+	devices := j.engine.Schedule.Pool.Size()
 	page := &runpage.Run{Title: j.report.Title, Elapsed: r.Elapsed, Tally: j.tally, Facts: [][2]string{
 		{"Time", r.Elapsed.Round(100 * time.Millisecond).String()}, {"Computed", fmt.Sprint(r.Done)},
 		{"Skipped", fmt.Sprint(r.Skipped)}, {"Failed", fmt.Sprint(r.Totals.Failed)}, {"Pending", fmt.Sprint(r.Totals.Pending)},
-		{"Model", j.host.Model}, {"Devices", fmt.Sprintf("%d, %s", devices, j.engine.Pool.Class())}, {"Run", j.RunID()},
+		{"Model", j.host.Model}, {"Devices", fmt.Sprintf("%d, %s", devices, j.engine.Schedule.Pool.Class())}, {"Run", j.RunID()},
 		{"Version", j.Opts.Version}, {"Where the time went", r.Phases.String()},
 	}}
 	if most := peakMemory(); most > 0 {
 		page.Facts = append(page.Facts, [2]string{"Most memory of this process", cost.Bytes(most)})
 	}
-	for _, s := range j.engine.Steps {
+	for _, s := range j.engine.Schedule.Steps {
 		page.Stages = append(page.Stages, s.Name)
 	}
 	weights := j.forecast().Weights(r.Plan.Work)
@@ -58,7 +58,7 @@ func (j *Job) page(r *Result) *runpage.Run {
 			page.Add(runpage.StageTime{Name: k.Kernel + " for " + s.Stage, Busy: k.Busy, Beside: true})
 		}
 	}
-	for _, f := range j.engine.Learned.Facts() {
+	for _, f := range j.engine.Schedule.Learned.Facts() {
 		page.Memory = append(page.Memory, runpage.MemoryUse{Stage: f.Stage, Shape: f.Shape, Estimated: f.Estimated,
 			Measured: f.Measured, Fails: f.Fails})
 	}

@@ -75,7 +75,7 @@ func (j *Job) distribute(ctx context.Context, plan Plan, names []string) error {
 	if err != nil {
 		return err
 	}
-	if err := j.deal(ctx, plan); err != nil || j.engine.Stopping() {
+	if err := j.deal(ctx, plan); err != nil || j.engine.Schedule.Stopping() {
 		return errors.Join(err, runfiles.Folder{Store: j.engine.Store, ID: j.RunID()}.RemoveRows(ctx))
 	}
 	ended, cancel := context.WithCancelCause(ctx)
@@ -161,8 +161,8 @@ func (j *Job) Request(plan Plan) ([]byte, error) {
 
 // names are those of the job's stages.
 func (j *Job) names() []string {
-	names := make([]string, len(j.engine.Steps))
-	for i, s := range j.engine.Steps {
+	names := make([]string, len(j.engine.Schedule.Steps))
+	for i, s := range j.engine.Schedule.Steps {
 		names[i] = s.Name
 	}
 	return names
@@ -177,7 +177,7 @@ func (j *Job) subtasks(plan Plan) int {
 	if waves == 0 {
 		batch := 1
 		if len(plan.Buckets) > 0 {
-			if n, err := j.engine.BatchSize(&plan.Buckets[0].First); err == nil {
+			if n, err := j.engine.Schedule.BatchSize(&plan.Buckets[0].First); err == nil {
 				batch = n
 			}
 		}

@@ -238,7 +238,7 @@ func onCards(t *testing.T, pool devices.Pool) (records []string, facts []memory.
 	defer l.Close()
 	guidance := 4.0
 	e := engine.New(steps, pool)
-	e.Store, e.Ledger, e.MaxBatch, e.Retries = dir, l, 2, 3
+	e.Store, e.Ledger, e.Schedule.MaxBatch, e.Recovery.Retries = dir, l, 2, 3
 	e.Rules = keys.Rules{Input: stages.KindPrompt, Steps: steps, Class: pool.Class()}
 	e.Keep = map[stages.Kind]bool{stages.KindLatents: true}
 	e.Source = rowsOf{{ID: "a", Prompt: "a red circle"}, {ID: "b", Prompt: "a blue square"}, {ID: "c", Prompt: "a line"}}
@@ -251,7 +251,7 @@ func onCards(t *testing.T, pool devices.Pool) (records []string, facts []memory.
 	must(t, e.Pass(t.Context(), func(ctx context.Context) error {
 		return runners.All()[0].Run(ctx, runners.Launch{Pipeline: transforms.Pipeline(spec, names, false)})
 	}))
-	return recordTexts(t, out), e.Learned.Facts()
+	return recordTexts(t, out), e.Schedule.Learned.Facts()
 }
 
 // TestWeightsPassWhereAnElementDoesNotFit: on devices that run out of memory for one element, on as many as there are,

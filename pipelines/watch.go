@@ -29,7 +29,7 @@ func (j *Job) watch(ctx context.Context, p Plan) context.Context {
 	if !store.HasScheme(j.engine.Store.URL()) {
 		dir = filepath.Join(j.engine.Store.URL(), runfiles.Prefix, j.RunID())
 	}
-	for _, s := range j.engine.Steps {
+	for _, s := range j.engine.Schedule.Steps {
 		if log := s.Capabilities().Log; log != nil && !j.elsewhere() {
 			if name := log(dir); name != "" && !slices.Contains(j.logs, name) {
 				j.logs = append(j.logs, name)
@@ -81,7 +81,7 @@ func (j *Job) Facts() runfiles.Facts {
 	} else if f.State == "" && j.me.Load() != nil {
 		f.State = runfiles.Preparing
 	}
-	if f.State == runfiles.Running && j.engine.Stopping() {
+	if f.State == runfiles.Running && j.engine.Schedule.Stopping() {
 		f.State = runfiles.Stopping
 	}
 	return f

@@ -63,7 +63,7 @@ func (f *RowsFn) Setup(context.Context) (err error) {
 
 // ProcessElement emits the rows of a block that are still to be computed, unless the engine was asked to stop.
 func (f *RowsFn) ProcessElement(ctx context.Context, b runfiles.Block, emit func(*stages.Element)) error {
-	if f.engine.Stopping() {
+	if f.engine.Schedule.Stopping() {
 		return nil
 	}
 	rows, err := f.engine.Spread.Rows(ctx, b)

@@ -21,7 +21,7 @@ var errNotBegun = errors.New("the job is stopping")
 // resolve tries the elements until each has its result or its failure. Only an error that ends the job comes back, or
 // errNotBegun.
 func (s *Station) resolve(live []*stages.Element, passage *schedule.Passage) error {
-	tries := s.engine.Tries(s.index, live)
+	tries := s.engine.Recovery.Tries(s.index, live)
 	for t := tries.Next(); t != nil; t = tries.Next() {
 		if t.Pause > 0 && !s.pause(t.Pause) {
 			return context.Cause(s.ctx)
@@ -53,7 +53,7 @@ func (s *Station) pause(d time.Duration) bool {
 // attempt runs the stage once on leased devices, maybe together with other batches that wait.
 func (s *Station) attempt(t *recovery.Try, passage *schedule.Passage) schedule.Attempt {
 	waiting := s.engine.Board.Wait(s.step.Name, shapeOf(t.Live), len(t.Live), idsOf(t.Live))
-	g, err := s.acquire(s.engine.Turn(s.index, t.Live, t.Ask).On(passage))
+	g, err := s.acquire(s.engine.Schedule.Turn(s.index, t.Live, t.Ask).On(passage))
 	waiting.Finish(err)
 	if err != nil {
 		return schedule.Attempt{Elements: len(t.Live), Err: err}
@@ -61,17 +61,17 @@ func (s *Station) attempt(t *recovery.Try, passage *schedule.Passage) schedule.A
 	if r, taken := g.Taken(); taken {
 		return r
 	}
-	return s.engine.Release(g, s.work(g))
+	return s.engine.Schedule.Release(g, s.work(g))
 }
 
 // acquire waits for the devices of a turn, also where all are gone, until the pool says that none will be there again.
 func (s *Station) acquire(turn *schedule.Turn) (*schedule.Grant, error) {
 	for {
-		g, err := s.engine.Acquire(s.ctx, turn)
+		g, err := s.engine.Schedule.Acquire(s.ctx, turn)
 		if !errors.Is(err, schedule.ErrNoDevice) {
 			return g, err
 		}
-		_, release, err := s.engine.Pool.LeaseSet(s.ctx, 1)
+		_, release, err := s.engine.Schedule.Pool.LeaseSet(s.ctx, 1)
 		if err != nil {
 			return nil, err
 		}
@@ -82,11 +82,11 @@ func (s *Station) acquire(turn *schedule.Turn) (*schedule.Grant, error) {
 // work runs the stage on the devices of a grant. A panic is an error of the row that caused it; an error of a set may
 // be one of its devices', so the batch is tried on another.
 func (s *Station) work(g *schedule.Grant) (err error) {
-	set, release, err := s.engine.Pool.LeaseThese(s.ctx, g.Devices)
+	set, release, err := s.engine.Schedule.Pool.LeaseThese(s.ctx, g.Devices)
 	if err != nil {
 		return err
 	}
-	if s.engine.Stopping() && s.mayDrop() {
+	if s.engine.Schedule.Stopping() && s.mayDrop() {
 		release(true)
 		return errNotBegun
 	}
@@ -95,7 +95,7 @@ func (s *Station) work(g *schedule.Grant) (err error) {
 	peak := peaks(set.Devices)
 	began, usage := time.Now(), metered(set)
 	ctx, batch := s.engine.follow(ctx, s.step.Name, set, g)
-	set.Patience = s.engine.Start(g)
+	set.Patience = s.engine.Schedule.Start(g)
 	defer func() {
 		if r := recover(); r != nil {
 			slog.Debug("stage panicked", "stage", s.step.Name, "panic", r, "stack", string(debug.Stack()))
@@ -106,18 +106,18 @@ func (s *Station) work(g *schedule.Grant) (err error) {
 		} else if err == nil {
 			held := peak()
 			batch.Held(held)
-			s.engine.Measure(g, slices.Max(append(held, 0)))
+			s.engine.Schedule.Measure(g, slices.Max(append(held, 0)))
 		}
 		release(err == nil)
 		if err == nil {
-			s.engine.RecordTime(g, time.Since(began))
+			s.engine.Schedule.RecordTime(g, time.Since(began))
 		}
 		batch.Finish(err)
 		s.engine.Progress.Spent(s.step.Name, time.Since(began))
 		s.engine.Progress.Computed(s.step.Name, usage())
 	}()
-	set.Stay = s.engine.Stays(s.step.Name)
-	if s.engine.Samples(s.index) {
+	set.Stay = s.engine.Recovery.Stays(s.step.Name)
+	if s.engine.Schedule.Samples(s.index) {
 		return s.sample(ctx, set, g.Live)
 	}
 	return s.compute(ctx, set, g.Live)

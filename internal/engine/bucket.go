@@ -44,11 +44,11 @@ func (f *Buckets) Add(e *stages.Element, emit func(*stages.Batch)) {
 	name := schemas.BucketOf(e.Row)
 	b := f.open[name]
 	if b == nil {
-		size, err := f.engine.BatchSize(&e.Row)
+		size, err := f.engine.Schedule.BatchSize(&e.Row)
 		if err != nil {
 			e.Fail("plan", fault.Row(err))
-			f.engine.Add(name, &e.Row)
-			f.engine.Dispatch(name, &e.Row, 1)
+			f.engine.Schedule.Add(name, &e.Row)
+			f.engine.Schedule.Dispatch(name, &e.Row, 1)
 			f.emit(&stages.Batch{Bucket: name, Elements: []*stages.Element{e}}, false, emit)
 			return
 		}
@@ -57,7 +57,7 @@ func (f *Buckets) Add(e *stages.Element, emit func(*stages.Batch)) {
 		f.order = append(f.order, name)
 	}
 	b.elements = append(b.elements, e)
-	f.engine.Add(name, &e.Row)
+	f.engine.Schedule.Add(name, &e.Row)
 	f.buffered++
 	switch {
 	case len(b.elements) >= b.size:
@@ -69,8 +69,8 @@ func (f *Buckets) Add(e *stages.Element, emit func(*stages.Batch)) {
 
 // Close emits what is left, unless the engine was asked to stop: those rows were not begun.
 func (f *Buckets) Close(emit func(*stages.Batch)) {
-	f.engine.CloseInput()
-	for len(f.order) > 0 && !f.engine.Stopping() {
+	f.engine.Schedule.CloseInput()
+	for len(f.order) > 0 && !f.engine.Schedule.Stopping() {
 		f.flush(f.order[0], emit)
 	}
 	f.suspected(emit)
@@ -86,6 +86,6 @@ func (f *Buckets) flush(name schemas.Bucket, emit func(*stages.Batch)) {
 	i := slices.Index(f.order, name)
 	f.order = slices.Delete(f.order, i, i+1)
 	f.buffered -= len(b.elements)
-	f.engine.Dispatch(name, &b.elements[0].Row, len(b.elements))
+	f.engine.Schedule.Dispatch(name, &b.elements[0].Row, len(b.elements))
 	f.emit(&stages.Batch{Bucket: name, Elements: b.elements}, false, emit)
 }

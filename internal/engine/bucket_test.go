@@ -66,7 +66,7 @@ func TestBucketSizesFollowTheMemory(t *testing.T) {
 			t.Errorf("%+v, want %s", el.Failed, want)
 		}
 	}
-	e.MaxBatch = 2
+	e.Schedule.MaxBatch = 2
 	*out = nil
 	for range 4 {
 		f.Add(element(8), out.emit)
@@ -88,7 +88,7 @@ func TestBucketsAreBounded(t *testing.T) {
 	if len(*out) != 100 || (*out)[0].Bucket.Width != 0 || (*out)[99].Bucket.Width != 99 {
 		t.Errorf("%d batches, not those of the oldest shapes", len(*out))
 	}
-	f.engine.Stop()
+	f.engine.Schedule.Stop()
 	f.Close(out.emit)
 	if len(*out) != 100 {
 		t.Errorf("%d batches were begun after Stop", len(*out)-100)

@@ -48,7 +48,7 @@ func (e *Engine) Deal(ctx context.Context, to Dealing) error {
 		if err != nil {
 			return e.Fail(err)
 		}
-		if e.Stopping() {
+		if e.Schedule.Stopping() {
 			return nil
 		}
 		admitted, err := e.admit(el, claim, func(schemas.Key) {})
@@ -100,7 +100,7 @@ func (d *dealer) add(e *stages.Element) error {
 // few parts would get all rows, and hosts would wait. A row without a batch size counts as one batch; its stage reports the
 // error.
 func (d *dealer) full(row *schemas.PromptRow) int {
-	batch, err := d.engine.BatchSize(row)
+	batch, err := d.engine.Schedule.BatchSize(row)
 	if err != nil {
 		batch = 1
 	}

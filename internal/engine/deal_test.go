@@ -37,7 +37,7 @@ func TestDeal(t *testing.T) {
 		{7, 3, 4, 0}, {0, 1, 4, 0}, {24, 1, 8, 0}, // less than a batch for each part
 	} {
 		e := newEngine(t, 1, step("s", fakeStage{}))
-		e.MaxBatch = size
+		e.Schedule.MaxBatch = size
 		rng := rand.New(rand.NewPCG(1, 2))
 		rows := make(given, c.rows)
 		for i := range rows {

@@ -128,12 +128,12 @@ func TestNotFinite(t *testing.T) {
 				log := testaid.Log(t)
 				s := doubtful{width: max(1, c.width), steps: c.steps, bad: c.bad, mu: &sync.Mutex{}, runs: map[string]int{}}
 				e := newEngine(t, 1, step("denoise", fakeStage{}))
-				e.Steps[0].Stage = s
+				e.Schedule.Steps[0].Stage = s
 				var pool *gpus.Pool
 				if c.gpus > 0 {
 					pool = openA100s(t, c.gpus)
 					defer pool.Close()
-					e.Pool = pool
+					e.Schedule.Pool = pool
 				}
 				f, out := station(t, e, 0), &collector{}
 				f.give(t, out.emit, c.batch...)

@@ -43,10 +43,10 @@ func TestDoubtsDrain(t *testing.T) {
 					return c.bad(dev.Device(), prompt)
 				}
 				e := newEngine(t, 1, step("denoise", fakeStage{}))
-				e.Steps[0].Stage = s
+				e.Schedule.Steps[0].Stage = s
 				pool := openA100s(t, c.gpus)
 				defer pool.Close()
-				e.Pool = pool
+				e.Schedule.Pool = pool
 				out := &collector{}
 				for _, row := range c.rows { // one after the other: the first device is the first that is free
 					f := station(t, e, 0)

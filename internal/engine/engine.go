@@ -27,8 +27,8 @@ type RowSource interface {
 
 // Engine is what a job needs in a process: opened stages and devices, in its Schedule, the output and the counters.
 type Engine struct {
-	*schedule.Schedule
-	*recovery.Recovery
+	Schedule *schedule.Schedule // which batch goes first, on which devices
+	Recovery *recovery.Recovery // what follows an attempt
 	Source   RowSource
 	Rules    keys.Rules
 	Store    store.Store
@@ -84,7 +84,7 @@ type pass struct {
 func (e *Engine) Pass(ctx context.Context, run func(context.Context) error) error {
 	e.pending.reset()
 	e.passing.clear(e.Schedule)
-	e.Reset(e.Expected)
+	e.Schedule.Reset(e.Expected)
 	e.Expected = nil // what a pass leaves is not known
 	p := &pass{job: ctx}
 	p.ctx, p.end = context.WithCancel(ctx)
@@ -163,7 +163,7 @@ func (e *Engine) Read(ctx context.Context, emit func(*stages.Element)) error {
 		if err != nil {
 			return e.Fail(err)
 		}
-		if e.Stopping() {
+		if e.Schedule.Stopping() {
 			return nil
 		}
 		if err := ctx.Err(); err != nil {

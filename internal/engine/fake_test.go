@@ -122,7 +122,7 @@ func newEngine(t testing.TB, workers int, steps ...stages.Step) *Engine {
 	}
 	t.Cleanup(l.Close)
 	e := New(steps, newFakePool(workers))
-	e.Store, e.Ledger, e.Retries, e.Keep = dir, l, 3, map[stages.Kind]bool{stages.KindLatents: true}
+	e.Store, e.Ledger, e.Recovery.Retries, e.Keep = dir, l, 3, map[stages.Kind]bool{stages.KindLatents: true}
 	e.Rules = keys.Rules{Input: stages.KindPrompt, Steps: steps, Class: "fake"}
 	if err := e.Rules.Seal(); err != nil {
 		t.Fatal(err)

@@ -84,7 +84,7 @@ func idOf(e *stages.Element) string {
 func (e *Engine) follow(ctx context.Context, stage string, set *stages.Set, g *schedule.Grant) (context.Context, *board.Batch) {
 	names := make([]string, len(g.Devices))
 	for i, d := range g.Devices {
-		names[i] = deviceName(e.Pool, d)
+		names[i] = deviceName(e.Schedule.Pool, d)
 	}
 	work := e.Board.Work(stage, shapeOf(g.Live), len(g.Live), idsOf(g.Live), names)
 	ctx = stages.WithNote(stages.WithProgress(ctx, work.Step), work.SetWaiting)

@@ -92,7 +92,7 @@ func onHost(t *testing.T, host *gputest.Host, width, batches int, happens func()
 	defer pool.Close()
 	s := onGPUs{width: width, mu: &sync.Mutex{}, used: &used}
 	e := newEngine(t, 1, step("denoise", fakeStage{}))
-	e.Steps[0].Stage, e.Pool = s, pool
+	e.Schedule.Steps[0].Stage, e.Schedule.Pool = s, pool
 	f, out := station(t, e, 0), &collector{}
 	go func() {
 		time.Sleep(1500 * time.Millisecond)

@@ -22,11 +22,11 @@ func TestNoOneWaitsForADeviceThatIsStuck(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			e := w.stuckEngine(t, rows)
 			began, done := time.Now(), 0
-			g, err := e.Acquire(t.Context(), e.Turn(0, []*stages.Element{{Row: row(99, minute)}}, schedule.Ask{Cap: 1})) // and nothing is said of its time
+			g, err := e.Schedule.Acquire(t.Context(), e.Schedule.Turn(0, []*stages.Element{{Row: row(99, minute)}}, schedule.Ask{Cap: 1})) // and nothing is said of its time
 			if err != nil {
 				t.Fatal(err)
 			}
-			time.AfterFunc(24*time.Hour, func() { e.Release(g, nil) })
+			time.AfterFunc(24*time.Hour, func() { e.Schedule.Release(g, nil) })
 			e.play(t, slices.Repeat([]int{minute}, rows), func(b *stages.Batch) { done += len(b.Elements) })
 			if took := time.Since(began); done != rows || took.Seconds() > 4*w.seconds(minute, 1, []int{0}, false) {
 				t.Errorf("%d rows beside a device that is stuck: %d are done after %v", rows, done, took)
@@ -58,8 +58,8 @@ func TestNoOneWaitsForARowThatIsStuck(t *testing.T) {
 // one gives the station row number i.
 func (s *Station) one(t *testing.T, out *collector, i int) {
 	el := &stages.Element{Row: row(i, minute)}
-	s.engine.Add(schemas.BucketOf(el.Row), &el.Row)
-	s.engine.Dispatch(schemas.BucketOf(el.Row), &el.Row, 1)
+	s.engine.Schedule.Add(schemas.BucketOf(el.Row), &el.Row)
+	s.engine.Schedule.Dispatch(schemas.BucketOf(el.Row), &el.Row, 1)
 	if err := s.Submit(&stages.Batch{Elements: []*stages.Element{el}}, out.emit); err != nil {
 		t.Fatal(err)
 	}
@@ -70,10 +70,10 @@ func (w *world) stuckEngine(t *testing.T, rows int) *Engine {
 	denoise := step("denoise", fakeStage{})
 	denoise.Stage = sleeper{w: w}
 	e := newEngine(t, 8, denoise)
-	e.Pool = &simulated{w: w}
+	e.Schedule.Pool = &simulated{w: w}
 	f, out := station(t, e, 0), &collector{}
 	f.one(t, out, 0)
 	f.end(t, out.emit)
-	e.Reset([]schedule.Expected{{Row: row(0, minute), Rows: rows}})
+	e.Schedule.Reset([]schedule.Expected{{Row: row(0, minute), Rows: rows}})
 	return e
 }

@@ -100,7 +100,7 @@ func TestOutOfMemory(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e := newEngine(t, c.workers, step("denoise", fakeStage{}))
-				e.Steps[0].Stage = c.h
+				e.Schedule.Steps[0].Stage = c.h
 				f, out := station(t, e, 0), &collector{}
 				for i, n := range c.sizes {
 					var batch []string
@@ -158,7 +158,7 @@ func TestWideStageThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine(t, 4, step("denoise", fakeStage{}))
 		h := newHungry(9, 3, 0)
-		e.Retries, e.Steps[0].Stage = 3, wideBroken{h}
+		e.Recovery.Retries, e.Schedule.Steps[0].Stage = 3, wideBroken{h}
 		f, out := station(t, e, 0), &collector{}
 		f.give(t, out.emit, "a cat")
 		f.end(t, out.emit)
@@ -175,7 +175,7 @@ func TestWideStageThatFails(t *testing.T) {
 func TestStageThatCannotShareFails(t *testing.T) {
 	h := newHungry(0, 1, 0)
 	e := newEngine(t, 4, step("encode", fakeStage{}))
-	e.Steps[0].Stage = plain{h}
+	e.Schedule.Steps[0].Stage = plain{h}
 	f, out := station(t, e, 0), &collector{}
 	f.give(t, out.emit, "a", "b")
 	f.end(t, out.emit)
@@ -227,19 +227,19 @@ func TestMeasuredPeakCorrectsTheEstimate(t *testing.T) {
 				return nil
 			}}
 		e := newEngine(t, 1, step("denoise", s))
-		e.Pool = meteringPool{newFakePool(1), peak}
+		e.Schedule.Pool = meteringPool{newFakePool(1), peak}
 		row := &e.elements("a")[0].Row
-		if n, err := e.BatchSize(row); n != 10 || err != nil {
+		if n, err := e.Schedule.BatchSize(row); n != 10 || err != nil {
 			t.Fatalf("%s: first %d, %v", c.name, n, err)
 		}
 		f, out := station(t, e, 0), &collector{}
 		*peak = 1 << 40 // of somebody before
 		f.give(t, out.emit, prompts(4)...)
 		f.end(t, out.emit)
-		if n, err := e.BatchSize(row); n != c.want || err != nil {
+		if n, err := e.Schedule.BatchSize(row); n != c.want || err != nil {
 			t.Errorf("%s: then %d, %v; want %d", c.name, n, err, c.want)
 		}
-		facts := e.Learned.Facts()
+		facts := e.Schedule.Learned.Facts()
 		if c.takes > 0 && (len(facts) != 1 || facts[0].Estimated != 40 || facts[0].Measured != 4*c.takes) {
 			t.Errorf("%s: %+v", c.name, facts)
 		}
@@ -251,17 +251,17 @@ func TestBatchSizeAfterOutOfMemory(t *testing.T) {
 	h := newHungry(3, 1, 0)
 	h.need = func(_ *schemas.PromptRow, n int) (int64, error) { return int64(10 * n), nil }
 	e := newEngine(t, 1, step("denoise", fakeStage{}))
-	e.Steps[0].Stage = h
+	e.Schedule.Steps[0].Stage = h
 	row := &e.elements("a")[0].Row
 	f, out := station(t, e, 0), &collector{}
 	f.give(t, out.emit, prompts(10)...)
 	f.end(t, out.emit)
-	if n, err := e.BatchSize(row); n != 2 || err != nil {
+	if n, err := e.Schedule.BatchSize(row); n != 2 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
 	want := memory.Fact{Stage: "denoise", Shape: schemas.BucketOf(*row).String(), Rows: "0 tokens, guided", Fails: 2,
 		Most: 2, Limit: 1000}
-	if facts := e.Learned.Facts(); !slices.Equal(facts, []memory.Fact{want}) {
+	if facts := e.Schedule.Learned.Facts(); !slices.Equal(facts, []memory.Fact{want}) {
 		t.Errorf("%+v", facts)
 	}
 }
@@ -295,16 +295,16 @@ func TestMemoryThatWeightsFree(t *testing.T) {
 	fake.memory = cost.Memory{Target: 15, Limit: 15}
 	pool := meteringPool{fake, peak}
 	e := newEngine(t, 1, step("denoise", fakeStage{}))
-	e.Steps[0].Stage = passing{stay: &stay, peak: peak, room: func() int64 { return fake.memory.Limit },
+	e.Schedule.Steps[0].Stage = passing{stay: &stay, peak: peak, room: func() int64 { return fake.memory.Limit },
 		fakeStage: fakeStage{need: func(_ *schemas.PromptRow, n int) (int64, error) { return int64(5 * n), nil }}}
-	e.Pool = pool
+	e.Schedule.Pool = pool
 	var freed []int
-	e.Freed = func(step int, row schemas.PromptRow, stay int) {
+	e.Recovery.Freed = func(step int, row schemas.PromptRow, stay int) {
 		freed = append(freed, step, stay)
 		fake.memory = cost.Memory{Target: 90, Limit: 90}
 	}
 	row := &e.elements("a")[0].Row
-	if n, err := e.BatchSize(row); n != 3 || err != nil {
+	if n, err := e.Schedule.BatchSize(row); n != 3 || err != nil {
 		t.Fatalf("first %d, %v", n, err)
 	}
 	f, out := station(t, e, 0), &collector{}
@@ -315,7 +315,7 @@ func TestMemoryThatWeightsFree(t *testing.T) {
 			t.Error(el.Failed)
 		}
 	}
-	if n, err := e.BatchSize(row); n != 4 || err != nil || !slices.Equal(freed, []int{0, 2}) || stay != 2 {
+	if n, err := e.Schedule.BatchSize(row); n != 4 || err != nil || !slices.Equal(freed, []int{0, 2}) || stay != 2 {
 		t.Errorf("then %d, %v; told %v, %d blocks stay", n, err, freed, stay)
 	}
 }
@@ -343,22 +343,22 @@ func TestRecall(t *testing.T) {
 		if c.fact.Stage == "" {
 			c.fact.Stage = "denoise"
 		}
-		e.Recall([]memory.Fact{c.fact})
+		e.Schedule.Recall([]memory.Fact{c.fact})
 		want := c.fact // which stays as it was, for the run after this
 		want.Estimated, want.Measured = max(0, want.Estimated), max(0, want.Measured)
 		if float64(want.Limit) < 1000/1.1 {
 			want.Most, want.Least = 0, 0
 		}
 		want.Most, want.Least = max(0, want.Most), max(0, want.Least)
-		if facts := e.Learned.Facts(); !slices.Equal(facts, []memory.Fact{want}) {
+		if facts := e.Schedule.Learned.Facts(); !slices.Equal(facts, []memory.Fact{want}) {
 			t.Errorf("%s: passed on as %+v", c.name, facts)
 		}
-		n, err := e.BatchSize(row)
-		if least := e.Learned.Devices("denoise", row); n != c.batch || err != nil || least != c.least {
+		n, err := e.Schedule.BatchSize(row)
+		if least := e.Schedule.Learned.Devices("denoise", row); n != c.batch || err != nil || least != c.least {
 			t.Errorf("%s: %d elements, %d devices, %v", c.name, n, least, err)
 		}
-		e.Learned.Measure("denoise", row, 10, 1) // adds to what was known
-		if facts := e.Learned.Facts(); c.fact.Measured > 0 && facts[0].Measured != c.fact.Measured {
+		e.Schedule.Learned.Measure("denoise", row, 10, 1) // adds to what was known
+		if facts := e.Schedule.Learned.Facts(); c.fact.Measured > 0 && facts[0].Measured != c.fact.Measured {
 			t.Errorf("%s: then %+v", c.name, facts)
 		}
 	}
@@ -383,11 +383,11 @@ func TestCorrect(t *testing.T) {
 	}
 	h := newHungry(9, 9, 0)
 	e := newEngine(t, 2, step("denoise", fakeStage{}))
-	e.Steps[0].Stage = h
+	e.Schedule.Steps[0].Stage = h
 	f, out := station(t, e, 0), &collector{}
 	f.give(t, out.emit, "a")
 	f.end(t, out.emit)
-	if facts := e.Learned.Facts(); len(facts) != 1 || !facts[0].Alone || facts[0].Fails != 2 {
+	if facts := e.Schedule.Learned.Facts(); len(facts) != 1 || !facts[0].Alone || facts[0].Fails != 2 {
 		t.Errorf("%+v", facts)
 	}
 }
@@ -438,7 +438,7 @@ func TestIllDevice(t *testing.T) {
 					return c.run(ctx)
 				}}
 				e := newEngine(t, 1, step("denoise", s))
-				e.Pool = pool
+				e.Schedule.Pool = pool
 				f, out := station(t, e, 0), &collector{}
 				f.give(t, out.emit, "four")
 				f.end(t, out.emit)

@@ -17,8 +17,8 @@ import (
 // foresight is what is known of the jobs of a world before they run.
 func (w *world) foresight(t *testing.T, jobs []int) schedule.Foresight {
 	e := newEngine(t, 8, step("denoise", fakeStage{}))
-	e.Steps[0].Stage = sleeper{w: w}
-	f := schedule.Foresight{Steps: e.Steps, Pool: &simulated{w: w}, Devices: w.devices}
+	e.Schedule.Steps[0].Stage = sleeper{w: w}
+	f := schedule.Foresight{Steps: e.Schedule.Steps, Pool: &simulated{w: w}, Devices: w.devices}
 	for shape := range published {
 		if n := len(slices.DeleteFunc(slices.Clone(jobs), func(j int) bool { return j != shape })); n > 0 {
 			f.Rows = append(f.Rows, schedule.Expected{Row: row(0, shape), Rows: n})
@@ -130,7 +130,7 @@ func TestNeedIsAskedOnce(t *testing.T) {
 	}}))
 	row := &e.elements("a")[0].Row
 	for range 3 {
-		if n, err := e.BatchSize(row); n != 10 || err != nil {
+		if n, err := e.Schedule.BatchSize(row); n != 10 || err != nil {
 			t.Fatalf("%d, %v", n, err)
 		}
 	}

@@ -28,7 +28,7 @@ func (e *Engine) openPassage(stage int, b *stages.Batch) *schedule.Passage {
 	switch {
 	case o != nil:
 		o.stage = stage
-	case !e.Samples(stage):
+	case !e.Schedule.Samples(stage):
 		return nil
 	default:
 		o = &onward{&schedule.Passage{}, stage}
@@ -58,7 +58,7 @@ func (e *Engine) through(b *stages.Batch) {
 	delete(e.passing.of, b)
 	e.passing.mu.Unlock()
 	if o != nil {
-		e.ClosePassages(o.passage)
+		e.Schedule.ClosePassages(o.passage)
 	}
 }
 

@@ -107,7 +107,7 @@ func (w *way) bundle1(ctx context.Context, rows int) error {
 	publisher := w.Publisher(ctx)
 	emit := func(b *stages.Batch) { w.Fail(publisher.Add(b)) }
 	var ends []func() error
-	for i := range slices.Backward(w.Steps) {
+	for i := range slices.Backward(w.Schedule.Steps) {
 		s, next := w.Station(ctx, i), emit
 		ends = append(ends, func() error { return s.Close(next) })
 		emit = func(b *stages.Batch) { w.Fail(s.Submit(b, next)) }

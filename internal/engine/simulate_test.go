@@ -219,8 +219,8 @@ func (w *world) engine(t *testing.T, jobs []int) (seconds float64) {
 		first := stages.Step{Name: "encode", Stage: encode, Gives: stages.KindPrompt,
 			Spec: stages.Spec{Name: "encode", In: stages.KindPrompt, Out: stages.KindPrompt}}
 		e := newEngine(t, 8, first, step("denoise", fakeStage{}))
-		e.Pool = &simulated{w: w}
-		e.Steps[1].Stage = sleeper{w: w}
+		e.Schedule.Pool = &simulated{w: w}
+		e.Schedule.Steps[1].Stage = sleeper{w: w}
 		for shape := range published {
 			n := 0
 			for _, j := range jobs {
@@ -230,7 +230,7 @@ func (w *world) engine(t *testing.T, jobs []int) (seconds float64) {
 			}
 			e.Expected = append(e.Expected, schedule.Expected{Row: row(0, shape), Rows: n})
 		}
-		e.Reset(e.Expected)
+		e.Schedule.Reset(e.Expected)
 		done := 0
 		out := func(b *stages.Batch) { done += len(b.Elements) }
 		began := time.Now()
@@ -246,7 +246,7 @@ func (w *world) engine(t *testing.T, jobs []int) (seconds float64) {
 // play takes videos of these shapes through the engine, from the bucket on.
 func (e *Engine) play(t *testing.T, jobs []int, emit func(*stages.Batch)) {
 	var finish []func()
-	for i := range slices.Backward(e.Steps) {
+	for i := range slices.Backward(e.Schedule.Steps) {
 		f, next := station(t, e, i), emit
 		finish = append(finish, func() { f.end(t, next) })
 		emit = func(b *stages.Batch) {

@@ -36,22 +36,22 @@ type finished struct {
 
 // Station opens step number index of the job for one bundle; ctx is the bundle's.
 func (e *Engine) Station(ctx context.Context, index int) *Station {
-	s := &Station{index: index, engine: e, step: &e.Steps[index]}
+	s := &Station{index: index, engine: e, step: &e.Schedule.Steps[index]}
 	s.ctx, s.cancel = e.bundle(ctx)
-	s.results = make(chan finished, e.Most(index))
+	s.results = make(chan finished, e.Schedule.Most(index))
 	s.behind = e.bells.behind(index)
 	return s
 }
 
 // Submit starts the batch and emits what has finished, waiting only while too much is in flight.
 func (s *Station) Submit(b *stages.Batch, emit func(*stages.Batch)) error {
-	for len(b.Elements) > 0 && !s.engine.Room(s.index, s.inFlight, s.rows, &b.Elements[0].Row) {
+	for len(b.Elements) > 0 && !s.engine.Schedule.Room(s.index, s.inFlight, s.rows, &b.Elements[0].Row) {
 		if err := s.collect(emit); err != nil {
 			return err
 		}
 	}
 	if len(b.Elements) > 0 {
-		if !s.looked && s.engine.saveEvery != nil && s.engine.Samples(s.index) {
+		if !s.looked && s.engine.saveEvery != nil && s.engine.Schedule.Samples(s.index) {
 			s.looked = true
 			s.engine.findSteps(s.ctx)
 		}
@@ -135,7 +135,7 @@ func (s *Station) run(b *stages.Batch, passage *schedule.Passage) (o finished) {
 	for _, e := range b.Live() {
 		s.checkInput(e)
 	}
-	s.engine.Arrive(s.index, b)
+	s.engine.Schedule.Arrive(s.index, b)
 	live := b.Live()
 	if len(live) == 0 {
 		return finished{batch: b}
@@ -153,7 +153,7 @@ func (s *Station) run(b *stages.Batch, passage *schedule.Passage) (o finished) {
 		if e.Failed != nil || !s.neededLater(s.step.Spec.In) {
 			e.Drop(s.step.Spec.In)
 		}
-		if s.index == len(s.engine.Steps)-1 && e.Video != nil {
+		if s.index == len(s.engine.Schedule.Steps)-1 && e.Video != nil {
 			e.Video.Recon = nil // no stage is left to look at it
 		}
 	}
@@ -177,12 +177,12 @@ func (s *Station) checkInput(e *stages.Element) {
 // the sampler little has been spent on it, and without one up to the first stage that does not take many batches together;
 // behind that the batch is worth finishing.
 func (s *Station) mayDrop() bool {
-	for i, step := range s.engine.Steps {
+	for i, step := range s.engine.Schedule.Steps {
 		if slices.Contains(step.Spec.Params, stages.ParamSteps) {
 			return s.index <= i
 		}
 	}
-	return !slices.ContainsFunc(s.engine.Steps[:s.index], func(before stages.Step) bool {
+	return !slices.ContainsFunc(s.engine.Schedule.Steps[:s.index], func(before stages.Step) bool {
 		return before.Capabilities().Together == nil
 	})
 }
@@ -190,7 +190,7 @@ func (s *Station) mayDrop() bool {
 // neededLater reports whether k is published or looked at by a later step; one that takes any kind, such
 // as a guard, looks at everything.
 func (s *Station) neededLater(k stages.Kind) bool {
-	return k == s.step.Gives || s.engine.Keep[k] || slices.ContainsFunc(s.engine.Steps[s.index+1:], func(later stages.Step) bool {
+	return k == s.step.Gives || s.engine.Keep[k] || slices.ContainsFunc(s.engine.Schedule.Steps[s.index+1:], func(later stages.Step) bool {
 		return later.Spec.In == k || later.Spec.In == ""
 	})
 }

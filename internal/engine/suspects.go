@@ -57,7 +57,7 @@ func (s *suspects) groups() (all [][]*stages.Element) {
 // suspected emits the suspects, group by group, each when nothing else is at work.
 func (f *Buckets) suspected(emit func(*stages.Batch)) {
 	for _, group := range f.suspects.groups() {
-		if f.engine.Stopping() || f.err != nil {
+		if f.engine.Schedule.Stopping() || f.err != nil {
 			return
 		}
 		name, row := schemas.BucketOf(group[0].Row), &group[0].Row
@@ -65,16 +65,16 @@ func (f *Buckets) suspected(emit func(*stages.Batch)) {
 			if f.suspects.known[e.Key].Guilty {
 				e.Fail("worker", fault.Row(errGuilty))
 			}
-			f.engine.Add(name, &e.Row)
+			f.engine.Schedule.Add(name, &e.Row)
 		}
-		size, err := f.engine.BatchSize(row)
+		size, err := f.engine.Schedule.BatchSize(row)
 		if err != nil {
 			size = 1 // the stages say what is wrong
 		}
 		for part := range slices.Chunk(group, max(1, size)) {
 			f.drain(emit)
-			f.engine.CloseInput()
-			f.engine.Dispatch(name, row, len(part))
+			f.engine.Schedule.CloseInput()
+			f.engine.Schedule.Dispatch(name, row, len(part))
 			f.emit(&stages.Batch{Bucket: name, Elements: part}, true, emit)
 		}
 	}
@@ -89,7 +89,7 @@ const settlePause = 20 * time.Millisecond
 // drain waits until all that the bundle has emitted is published. Empty batches push what is finished through the
 // stages: nothing moves in a bundle unless somebody is called.
 func (f *Buckets) drain(emit func(*stages.Batch)) {
-	for f.engine.Spread.atWork.has(f) && !f.engine.Stopping() && f.ctx.Err() == nil {
+	for f.engine.Spread.atWork.has(f) && !f.engine.Schedule.Stopping() && f.ctx.Err() == nil {
 		emit(&stages.Batch{})
 		time.Sleep(settlePause)
 	}

@@ -113,7 +113,7 @@ func TestABadRowAmongMany(t *testing.T) {
 func TestStopDropsTexts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGathering(t, 1, 16, 100)
-		time.AfterFunc(15*time.Second, g.Stop) // the second clip is at work
+		time.AfterFunc(15*time.Second, g.Schedule.Stop) // the second clip is at work
 		if out := g.run(t, 9); len(out) != 2 || g.clips != 2 {
 			t.Errorf("%d rows came out, %d clips were made", len(out), g.clips)
 		}

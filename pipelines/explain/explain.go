@@ -152,11 +152,11 @@ func (j Asked) depends(e *stages.Element) (all []audit.Column) {
 	if sampled { // it enters the key beside the seed
 		add("sample_index", r.SampleIndex)
 	}
-	if slices.ContainsFunc(j.Engine.Steps, func(s stages.Step) bool { return s.Digest() != "" }) {
+	if slices.ContainsFunc(j.Engine.Schedule.Steps, func(s stages.Step) bool { return s.Digest() != "" }) {
 		add("weights_digest", j.Engine.Rules.Weights())
 	}
 	add("class", j.Engine.Rules.Class)
-	for _, s := range j.Engine.Steps {
+	for _, s := range j.Engine.Schedule.Steps {
 		var own struct{ Version any } // of the program
 		switch {
 		case s.Spec.Passive:
@@ -232,7 +232,7 @@ func (j Asked) changedStages(ctx context.Context, x *Answer) error {
 		x.Changed = append(x.Changed, audit.Column{Name: "stages", A: compact(a.Stages), B: compact(b.Stages)})
 		return nil
 	}
-	for _, s := range j.Engine.Steps {
+	for _, s := range j.Engine.Schedule.Steps {
 		for _, c := range differences("stages."+s.Name, was[s.Name], is[s.Name]) {
 			if keyed(s, strings.TrimPrefix(c.Name, "stages."+s.Name+"."), c) {
 				x.Changed = append(x.Changed, c)

@@ -20,7 +20,7 @@ func (j *Predictor) Clips(clips map[schemas.Bucket]int64) (all []ClipsOf, err er
 	for shape, rows := range clips {
 		row := schemas.PromptRow{Width: shape.Width, Height: shape.Height, NumFrames: shape.NumFrames}
 		c := ClipsOf{Shape: shape, Rows: rows}
-		for _, s := range j.Engine.Steps {
+		for _, s := range j.Engine.Schedule.Steps {
 			latents := s.Capabilities().LatentShape
 			if latents == nil || !j.Engine.Keep[stages.KindLatents] {
 				continue

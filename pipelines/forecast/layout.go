@@ -67,10 +67,10 @@ func (j *Predictor) Devices(w Work) ([]layout.DeviceModel, error) {
 	speed, err := devices.Measure(dev, devices.Setup{Class: dev.Class(), Device: dev.Device(), Workers: local.Size(),
 		Threads: j.Config.Resources.Threads, Cores: runtime.GOMAXPROCS(0), DType: j.numbers(w)})
 	release(err == nil)
-	d := layout.DeviceModel{Name: dev.Device(), Memory: j.Engine.Pool.Memory().Limit, Latency: memoryLatency, Call: speed.Call,
+	d := layout.DeviceModel{Name: dev.Device(), Memory: j.Engine.Schedule.Pool.Memory().Limit, Latency: memoryLatency, Call: speed.Call,
 		Rate: speed.Rate, Link: speed.Bandwidth, Host: speed.Bandwidth}
 	d.Mapped = d.Name == "cpu"
-	devices := make([]layout.DeviceModel, j.Engine.Pool.Size())
+	devices := make([]layout.DeviceModel, j.Engine.Schedule.Pool.Size())
 	if n := runtime.GOMAXPROCS(0); d.Mapped && len(devices) > n { // workers take turns on the processors
 		d.Rate *= float64(n) / float64(len(devices))
 	}
@@ -133,9 +133,9 @@ func (j *Predictor) layouts(ctx context.Context, w Work, devices []layout.Device
 			return nil, err
 		}
 		query := layout.Query{
-			Stages: l.Stages, Devices: devices, Elements: int(b.Keys), MaxBatch: j.Engine.MaxBatch, Held: j.Host.Held(),
+			Stages: l.Stages, Devices: devices, Elements: int(b.Keys), MaxBatch: j.Engine.Schedule.MaxBatch, Held: j.Host.Held(),
 		}
-		if n, err := j.Engine.BatchSize(&b.First); err == nil { // else the search says what does not fit
+		if n, err := j.Engine.Schedule.BatchSize(&b.First); err == nil { // else the search says what does not fit
 			query.AtOnce, l.Batch = n, n
 		}
 		if l.Outcome, err = layout.Search(query); err == nil && run != nil {
@@ -159,7 +159,7 @@ func (j *Predictor) layouts(ctx context.Context, w Work, devices []layout.Device
 
 // costs asks every stage what rows like row cost.
 func (j *Predictor) costs(row schemas.PromptRow) ([]cost.Estimate, error) {
-	return host.Costs(j.Engine.Steps, row)
+	return host.Costs(j.Engine.Schedule.Steps, row)
 }
 
 // infeasible gives an error of a search its place in the configuration.

@@ -15,12 +15,12 @@ const maxForeseen = 128
 
 // foresight is what is known of a run on these devices, nil where they are too many to play it through.
 func (j *Predictor) foresight(devices []layout.DeviceModel, held []cost.Held) *schedule.Foresight {
-	pool := j.Engine.Pool
+	pool := j.Engine.Schedule.Pool
 	if len(devices) > maxForeseen || len(devices) != pool.Size() {
 		return nil
 	}
-	f := schedule.Foresight{Steps: j.Engine.Steps, Pool: pool, Devices: devices, Held: held,
-		MaxBatch: j.Engine.MaxBatch, Facts: j.Host.Facts, Predictions: schedule.NewPredictions()}
+	f := schedule.Foresight{Steps: j.Engine.Schedule.Steps, Pool: pool, Devices: devices, Held: held,
+		MaxBatch: j.Engine.Schedule.MaxBatch, Facts: j.Host.Facts, Predictions: schedule.NewPredictions()}
 	return &f
 }
 

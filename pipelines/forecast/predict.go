@@ -53,7 +53,7 @@ func (j *Predictor) together(layouts []BucketPlan, devices []layout.DeviceModel)
 
 // silent names the stages that do not say what they cost.
 func (j *Predictor) silent() (names []string) {
-	for _, s := range j.Engine.Steps {
+	for _, s := range j.Engine.Schedule.Steps {
 		if s.Capabilities().Cost == nil {
 			names = append(names, s.Name)
 		}

@@ -65,7 +65,7 @@ func (j *Predictor) Sample(ctx context.Context, w Work, f Prediction) (Sample, e
 
 // unsampled says why no row is computed to look at its size.
 func (j *Predictor) unsampled(f Prediction) string {
-	if program := stages.FirstProgram(j.Engine.Steps); program != "" {
+	if program := stages.FirstProgram(j.Engine.Schedule.Steps); program != "" {
 		return fmt.Sprintf("stage %s is a program, which only a run starts", program)
 	}
 	took := 0.0
@@ -95,7 +95,7 @@ func onFew(s cost.Estimate) cost.Estimate {
 
 // sample computes one element and returns its size.
 func (j *Predictor) sample(ctx context.Context, e *stages.Element) (size int64, err error) {
-	set, release, err := j.Engine.Pool.LeaseSet(ctx, 1)
+	set, release, err := j.Engine.Schedule.Pool.LeaseSet(ctx, 1)
 	if err != nil {
 		return 0, err
 	}
@@ -106,8 +106,8 @@ func (j *Predictor) sample(ctx context.Context, e *stages.Element) (size int64, 
 		release(err == nil)
 	}()
 	e.Row.NumInferenceSteps = min(e.Row.NumInferenceSteps, probeSteps)
-	for i := range j.Engine.Steps {
-		s := &j.Engine.Steps[i]
+	for i := range j.Engine.Schedule.Steps {
+		s := &j.Engine.Schedule.Steps[i]
 		if err = engine.RunStep(ctx, s, set, []*stages.Element{e}); err != nil {
 			return 0, fmt.Errorf("sample %s: %w", s.Name, err)
 		}

@@ -128,8 +128,8 @@ func (a *Attendant) startBundle(ctx context.Context) (map[schemas.Key]engine.Sus
 		a.release = release
 	}
 	// A cluster may begin bundles of a job that has long been given up.
-	if stop, err := a.job.Stopped(ctx); err == nil && stop != nil && !a.engine.Stopping() {
-		a.engine.Stop()
+	if stop, err := a.job.Stopped(ctx); err == nil && stop != nil && !a.engine.Schedule.Stopping() {
+		a.engine.Schedule.Stop()
 	}
 	a.bundles++
 	if err := a.engine.Ledger.Refresh(ctx); err != nil {
@@ -214,8 +214,8 @@ func (a *Attendant) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if stop, err := a.job.Stopped(ctx); err == nil && stop != nil && !a.engine.Stopping() {
-			a.engine.Stop()
+		if stop, err := a.job.Stopped(ctx); err == nil && stop != nil && !a.engine.Schedule.Stopping() {
+			a.engine.Schedule.Stop()
 		}
 		a.rest(ctx)
 		if time.Now().Before(next) {
@@ -230,7 +230,7 @@ func (a *Attendant) watch(ctx context.Context) {
 func (a *Attendant) rest(ctx context.Context) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.bundles > 0 && a.broken && a.engine.Stopping() && len(a.engine.Board.Facts().Batches) == 0 { // nobody says when such a bundle ends
+	if a.bundles > 0 && a.broken && a.engine.Schedule.Stopping() && len(a.engine.Board.Facts().Batches) == 0 { // nobody says when such a bundle ends
 		a.bundles, a.idle = 0, time.Now()
 	}
 	if a.bundles > 0 || a.idle.IsZero() || time.Since(a.idle) < idleTime {
@@ -261,7 +261,7 @@ func (a *Attendant) facts(every time.Duration) runfiles.Facts {
 	f.Every, f.Lock, f.State = every.Seconds(), a.job.LockName(a.process), runfiles.Running
 	f.Rows = runfiles.Rows{Done: p.Done.Load(), Failed: p.Failed.Load(), Skipped: p.Skipped.Load(), Shared: p.Shared.Load()}
 	switch {
-	case a.engine.Stopping():
+	case a.engine.Schedule.Stopping():
 		f.State = runfiles.Stopping
 	case bundles == 0:
 		f.State = runfiles.Done

@@ -91,10 +91,10 @@ func (o *Overseer) Poll(ctx context.Context) {
 
 func (o *Overseer) listen(ctx context.Context) error {
 	e := o.Engine
-	if stop, err := o.run.Stopped(ctx); err == nil && stop != nil && !e.Stopping() {
-		e.Stop()
+	if stop, err := o.run.Stopped(ctx); err == nil && stop != nil && !e.Schedule.Stopping() {
+		e.Schedule.Stop()
 	}
-	if e.Stopping() && !o.stopped {
+	if e.Schedule.Stopping() && !o.stopped {
 		if err := o.run.Stop(ctx, runfiles.Drain, "the process that submitted the job"); err != nil {
 			return err
 		}

@@ -55,8 +55,8 @@ func (j *job) start(name string, devices int) (*process, error) {
 	}
 	steps := p.stages()
 	p.Engine = engine.New(steps, newPool(devices))
-	p.Store, p.Ledger, p.Retries = p.store, l, 12
-	p.MaxBatch = j.batch
+	p.Store, p.Ledger, p.Recovery.Retries = p.store, l, 12
+	p.Schedule.MaxBatch = j.batch
 	p.Keep = map[stages.Kind]bool{stages.KindVideo: true, stages.KindLatents: true}
 	p.Rules = keys.Rules{Input: stages.KindPrompt, Steps: steps, Class: "sim"}
 	if err := p.Rules.Seal(); err != nil {
@@ -91,7 +91,7 @@ func (p *process) bundle(ctx context.Context, rows []schemas.PromptRow) error {
 	}
 	emit := func(b *stages.Batch) { note(publisher.Add(b)) }
 	var ends []func() error
-	for i := range slices.Backward(p.Steps) {
+	for i := range slices.Backward(p.Schedule.Steps) {
 		s, next := p.Station(ctx, i), emit
 		ends = append(ends, func() error { return s.Close(next) })
 		emit = func(b *stages.Batch) {
@@ -258,7 +258,7 @@ func (s *denoiser) runSet(ctx context.Context, set *stages.Set, batch []*stages.
 	for i, e := range batch {
 		e.Latents, e.LatentScale = latent(values[i]), 1
 	}
-	if e := batch[0]; s.Pool.Size() > 1 && s.first("nan", e.Key) && s.roll("nan", e.Key) < s.trouble.get()/4 { // twice would be the row's own
+	if e := batch[0]; s.Schedule.Pool.Size() > 1 && s.first("nan", e.Key) && s.roll("nan", e.Key) < s.trouble.get()/4 { // twice would be the row's own
 		e.Latents.Data[0] = float32(math.NaN())
 	}
 	return nil
@@ -277,7 +277,7 @@ func (s *denoiser) noteBegun(batch []*stages.Element) {
 		}
 	}
 	// Where the bucket does not answer, batches that are not published are not waited for longer than a few seconds.
-	if most := s.Pool.Size() * max(s.batch, len(batch)); len(s.begun) > most && s.quiet {
+	if most := s.Schedule.Pool.Size() * max(s.batch, len(batch)); len(s.begun) > most && s.quiet {
 		s.wrong("%s has begun to sample %d rows and encoded none of them, the most is %d", s.process.name, len(s.begun), most)
 	}
 }
