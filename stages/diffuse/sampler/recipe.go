@@ -2,75 +2,94 @@ package sampler
 
 import "fmt"
 
-// Recipe is how a model is sampled.
+// Recipe is how a model is sampled: what it was published with, and the method that makes the samplers of its rows.
+// A family of networks brings its own Recipe; OpenSora, Wan and VP return the published ones.
 type Recipe struct {
-	// NumInferenceSteps and GuidanceScale are those of the published configurations.
+	// NumInferenceSteps and GuidanceScale are the defaults of rows.
 	NumInferenceSteps int
 	GuidanceScale     float64
-	// GuidedChannels is how many of the first latent channels guidance touches; 0: all. Only IDDPM leaves
-	// channels out.
+	// GuidedChannels is how many of the first latent channels guidance touches; 0: all. Only IDDPM leaves channels out.
 	GuidedChannels int
-
-	flow       bool
-	fp32Tables bool
-	frames     frameRule
-	style      flowStyle
-	wan        WanConfig // of Wan's solvers; zero: another
-	vp         VPConfig  // of the variance-preserving process; zero: another
+	// LeastSteps is the least num_inference_steps of a row; 0: 1.
+	LeastSteps int
+	Method     Method
 }
 
-// recipes are the published ones (configs/opensora*/inference of the reference).
-var recipes = map[string]Recipe{
-	"1.0": {NumInferenceSteps: 100, GuidanceScale: 7, GuidedChannels: 3},
-	"1.1": {NumInferenceSteps: 100, GuidanceScale: 7, GuidedChannels: 3, fp32Tables: true},
-	"1.2": {NumInferenceSteps: 30, GuidanceScale: 7, flow: true, frames: groupsOf17},
-	"1.3": {NumInferenceSteps: 30, GuidanceScale: 7.5, flow: true, frames: every4th,
-		style: flowStyle{Oscillate: true, Rescale: true}},
+// Method makes samplers. It is read-only.
+type Method interface {
+	// Check reports why a row cannot be sampled, or nil; the text begins with the parameter. The number of steps is
+	// LeastSteps to MaxSteps.
+	Check(r Row) error
+	// New returns the sampler of a row that Check accepts.
+	New(r Row) (Sampler, error)
+}
+
+// Row is what a Method knows of a row.
+type Row struct {
+	NumInferenceSteps int
+	Video             VideoSize
+	GuidedChannels    int // of the job, or of the Recipe; 0: all
+}
+
+// openSora are the published recipes (configs/opensora*/inference of the reference).
+var openSora = map[string]Recipe{
+	"1.0": {NumInferenceSteps: 100, GuidanceScale: 7, GuidedChannels: 3, LeastSteps: MinSteps, Method: iddpm{}},
+	"1.1": {NumInferenceSteps: 100, GuidanceScale: 7, GuidedChannels: 3, LeastSteps: MinSteps, Method: iddpm{fp32Tables: true}},
+	"1.2": {NumInferenceSteps: 30, GuidanceScale: 7, Method: rectifiedFlow{frames: groupsOf17}},
+	"1.3": {NumInferenceSteps: 30, GuidanceScale: 7.5, Method: rectifiedFlow{frames: every4th,
+		style: flowStyle{Oscillate: true, Rescale: true}}},
 }
 
 // OpenSora returns the recipe of a version, "1.0" to "1.3".
 func OpenSora(version string) (Recipe, error) {
-	r, ok := recipes[version]
+	r, ok := openSora[version]
 	if !ok {
 		return r, fmt.Errorf("sampler: no Open-Sora %q; there are 1.0, 1.1, 1.2 and 1.3", version)
 	}
 	return r, nil
 }
 
-// Check says why a row with these parameters cannot be sampled, or nil; the text begins with the parameter.
-func (r Recipe) Check(numInferenceSteps int, clip VideoSize) error {
-	least := MinSteps
-	if r.flow || r.wan != (WanConfig{}) || r.vp != (VPConfig{}) {
-		least = 1
-	}
-	if numInferenceSteps < least || numInferenceSteps > MaxSteps {
+// Check reports why a row with these parameters cannot be sampled, or nil; the text begins with the parameter.
+func (r Recipe) Check(numInferenceSteps int, video VideoSize) error {
+	if least := max(1, r.LeastSteps); numInferenceSteps < least || numInferenceSteps > MaxSteps {
 		return fmt.Errorf("num_inference_steps is %d: give %d to %d", numInferenceSteps, least, MaxSteps)
 	}
-	if r.wan.Solver == solverDMD && numInferenceSteps != len(dmdTimesteps) {
-		return fmt.Errorf("num_inference_steps is %d: dmd has %d", numInferenceSteps, len(dmdTimesteps))
-	}
-	if err := r.vp.check(numInferenceSteps); err != nil {
-		return err
-	}
-	if r.flow {
-		return r.frames.check(clip.Frames)
-	}
-	return nil
+	return r.Method.Check(r.row(numInferenceSteps, video))
+}
+
+func (r Recipe) row(numInferenceSteps int, video VideoSize) Row {
+	return Row{NumInferenceSteps: numInferenceSteps, Video: video, GuidedChannels: r.GuidedChannels}
 }
 
 // New returns the sampler of rows with these parameters.
-func (r Recipe) New(numInferenceSteps int, clip VideoSize) (Sampler, error) {
-	if err := r.Check(numInferenceSteps, clip); err != nil {
+func (r Recipe) New(numInferenceSteps int, video VideoSize) (Sampler, error) {
+	if err := r.Check(numInferenceSteps, video); err != nil {
 		return nil, fmt.Errorf("sampler: %w", err)
 	}
-	if r.wan != (WanConfig{}) {
-		return r.wan.new(numInferenceSteps), nil
-	}
-	if r.vp != (VPConfig{}) {
-		return r.vp.new(numInferenceSteps), nil
-	}
-	if !r.flow {
-		return NewIDDPM(numInferenceSteps, r.GuidedChannels, r.fp32Tables)
-	}
-	return &RectifiedFlow{timetable{flowTimestepsOf(numInferenceSteps, r.frames, clip)}, r.style}, nil
+	return r.Method.New(r.row(numInferenceSteps, video))
+}
+
+// iddpm is the method of Open-Sora 1.0 and 1.1.
+type iddpm struct{ fp32Tables bool }
+
+// Check accepts every row.
+func (iddpm) Check(Row) error { return nil }
+
+// New returns an IDDPM.
+func (m iddpm) New(r Row) (Sampler, error) {
+	return NewIDDPM(r.NumInferenceSteps, r.GuidedChannels, m.fp32Tables)
+}
+
+// rectifiedFlow is the method of Open-Sora 1.2 and 1.3.
+type rectifiedFlow struct {
+	frames *frameRule
+	style  flowStyle
+}
+
+// Check refuses numbers of frames.
+func (m rectifiedFlow) Check(r Row) error { return m.frames.check(r.Video.Frames) }
+
+// New returns a RectifiedFlow.
+func (m rectifiedFlow) New(r Row) (Sampler, error) {
+	return &RectifiedFlow{timetable{flowTimestepsOf(r.NumInferenceSteps, *m.frames, r.Video)}, m.style}, nil
 }

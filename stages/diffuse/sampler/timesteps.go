@@ -35,12 +35,12 @@ type frameRule struct {
 
 var (
 	// groupsOf17 is Open-Sora 1.2's: its VAE makes 5 latent frames of 17.
-	groupsOf17 = frameRule{func(n float64, r rounding) float64 { return r(math.Floor(n/17) * 5) }, 17}
+	groupsOf17 = &frameRule{func(n float64, r rounding) float64 { return r(math.Floor(n/17) * 5) }, 17}
 	// every4th is Open-Sora 1.3's.
-	every4th = frameRule{func(n float64, r rounding) float64 { return r(math.Floor(r(n-1) / 4)) }, 5}
+	every4th = &frameRule{func(n float64, r rounding) float64 { return r(math.Floor(r(n-1) / 4)) }, 5}
 )
 
-func (r frameRule) check(frames int) error {
+func (r *frameRule) check(frames int) error {
 	if frames != 1 && frames < r.least {
 		return fmt.Errorf("num_frames is %d: give 1, or %d or more; the noise schedule is not defined between",
 			frames, r.least)

@@ -46,19 +46,20 @@ func VP(c VPConfig) (Recipe, error) {
 	case c.Solver == solverPNDM && c.ZeroSNR:
 		return Recipe{}, fmt.Errorf("rescale_betas_zero_snr is true: pndm cannot do it, leave it out")
 	}
-	return Recipe{NumInferenceSteps: 100, GuidanceScale: 7.5, vp: c}, nil
+	return Recipe{NumInferenceSteps: 100, GuidanceScale: 7.5, Method: c}, nil
 }
 
 // zeroLast is the last timestep with a sigma below the largest one, except the one of pure noise. The largest sigma,
 // 4096, stands for the infinite one of rescaled betas.
 const zeroLast = 995
 
-// check refuses numbers of steps.
-func (c VPConfig) check(n int) error {
+// Check refuses numbers of steps; see Method. c is the configuration of a Recipe that VP returned.
+func (c VPConfig) Check(r Row) error {
+	n := r.NumInferenceSteps
 	if c.Solver == solverPNDM && n < pndmLeast {
 		return fmt.Errorf("num_inference_steps is %d: pndm needs %d or more", n, pndmLeast)
 	}
-	if c.ZeroSNR && n > 1 && n <= MaxSteps && c.steps(n)[1] > zeroLast {
+	if c.ZeroSNR && n > 1 && c.steps(n)[1] > zeroLast {
 		return fmt.Errorf("num_inference_steps is %d: with rescale_betas_zero_snr the second step would have more noise than the "+
 			"first: give fewer, such as %d", n, trainSteps/(trainSteps-1-zeroLast))
 	}
@@ -73,12 +74,12 @@ func (b Batch) ofNoise(name string) error {
 	return nil
 }
 
-// new returns the sampler of n steps.
-func (c VPConfig) new(n int) Sampler {
+// New returns the sampler of a row; see Method.
+func (c VPConfig) New(r Row) (Sampler, error) {
 	if c.Solver == solverPNDM {
-		return newPNDM(n, c)
+		return newPNDM(r.NumInferenceSteps, c), nil
 	}
-	return newEulerAncestral(n, c)
+	return newEulerAncestral(r.NumInferenceSteps, c), nil
 }
 
 // alphaBars returns the products of 1 - beta of the training process in fp32, as torch makes them.

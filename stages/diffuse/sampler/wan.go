@@ -58,21 +58,30 @@ func Wan(c WanConfig) (Recipe, error) {
 	case !(c.Shift > 0 && c.Shift <= maxShift):
 		return Recipe{}, fmt.Errorf("flow_shift is %g: give a number above 0, at most %d", c.Shift, maxShift)
 	}
-	r.wan = c
+	r.Method = c
 	return r, nil
 }
 
-// new returns the sampler of n steps.
-func (c WanConfig) new(n int) Sampler {
+// Check refuses numbers of steps; see Method. c is the configuration of a Recipe that Wan returned.
+func (c WanConfig) Check(r Row) error {
+	if c.Solver == solverDMD && r.NumInferenceSteps != len(dmdTimesteps) {
+		return fmt.Errorf("num_inference_steps is %d: dmd has %d", r.NumInferenceSteps, len(dmdTimesteps))
+	}
+	return nil
+}
+
+// New returns the sampler of a row; see Method.
+func (c WanConfig) New(r Row) (Sampler, error) {
+	n := r.NumInferenceSteps
 	switch {
 	case c.Solver == solverDMD:
-		return newFlowDMD(c.Shift)
+		return newFlowDMD(c.Shift), nil
 	case c.Sigmas == sigmasDistilled:
-		return newDistilledEuler(n, c.Shift)
+		return newDistilledEuler(n, c.Shift), nil
 	case c.Solver == solverEuler:
-		return newFlowEuler(n, c.Shift)
+		return newFlowEuler(n, c.Shift), nil
 	}
-	return newUniPC(wanSigmas(n, c))
+	return newUniPC(wanSigmas(n, c)), nil
 }
 
 // shifted is sigma moved towards the noise.
