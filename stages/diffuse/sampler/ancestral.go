@@ -29,7 +29,7 @@ func (s *EulerAncestral) Signature() string {
 	if s.velocity {
 		name += "/v"
 	}
-	return signature(name, wide(s.timesteps), wide(s.sigmas), []float64{float64(s.first)})
+	return Signature(name, wide(s.timesteps), wide(s.sigmas), []float64{float64(s.first)})
 }
 
 // Sample runs the steps; see Sampler. Every step but the last draws noise. Frames cannot be given.
@@ -43,8 +43,8 @@ func (s *EulerAncestral) Sample(ctx context.Context, b Batch, z []float32, model
 			z[i] *= s.first
 		}
 	}
-	return flowSteps(ctx, flow{name: solverAncestral, timesteps: s.timesteps, step: s.step, remembers: nothing, memory: noHistory,
-		input: s.input}, b, z, model, noise, progress)
+	return Loop{Name: solverAncestral, Timesteps: s.timesteps, Step: s.step, Input: s.input}.
+		Sample(ctx, b, z, model, noise, progress)
 }
 
 // input is the factor of the latents that the network takes in step i.
@@ -61,17 +61,17 @@ func (s *EulerAncestral) levels(i int) (down, up float32) {
 }
 
 // step advances all elements.
-func (s *EulerAncestral) step(r *run, i int) {
+func (s *EulerAncestral) step(r *Run, i int) {
 	sigma := s.sigmas[i]
 	down, up := s.levels(i)
 	root := rootPlus1(sigma)
 	for e := range r.N {
-		x := r.element(e)
+		x := r.Latents(e)
 		var noise []float32
 		if up > 0 {
-			noise = r.drawFor(e, Draw{Step: i})
+			noise = r.Noise(e, Draw{Step: i})
 		}
-		for j, v := range r.row(0, e)[:len(x)] {
+		for j, v := range r.Prediction(e) {
 			data := x[j] - float32(sigma*v)
 			if s.velocity {
 				data = float32(v*(-sigma/root)) + x[j]/(float32(sigma*sigma)+1)

@@ -13,7 +13,7 @@ type drawn struct {
 }
 
 // drawAhead begins to draw the noise of all elements. What it returns is waited for before the next draw.
-func (r *run) drawAhead(d Draw) *drawn {
+func (r *Run) drawAhead(d Draw) *drawn {
 	if r.ahead == nil {
 		r.ahead = make([]float32, len(r.z))
 	}

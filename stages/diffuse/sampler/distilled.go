@@ -39,28 +39,28 @@ func shifted32(sigma, shift float32) float32 {
 // Sample runs the steps; see Sampler. Each but the last draws noise. Given frames stay as they are.
 func (s *FlowDMD) Sample(ctx context.Context, b Batch, z []float32, model Model, noise Noise,
 	progress func(done, total int)) error {
-	step := func(r *run, i int) {
+	step := func(r *Run, i int) {
 		sigma := float64(s.sigmas[i])
 		for e := range r.N {
-			x := r.element(e)
-			for j, v := range r.row(0, e)[:len(x)] {
+			x := r.Latents(e)
+			for j, v := range r.Prediction(e) {
 				x[j] = float32(float64(x[j]) - float64(sigma*float64(v)))
 			}
 			if i == len(s.sigmas)-1 {
 				continue
 			}
 			next := s.sigmas[i+1]
-			for j, n := range r.drawFor(e, Draw{Step: i}) {
+			for j, n := range r.Noise(e, Draw{Step: i}) {
 				x[j] = float32((1-next)*x[j]) + float32(next*n)
 			}
 		}
 	}
-	return flowSteps(ctx, flow{name: "dmd", timesteps: s.timesteps, step: step, remembers: nothing, memory: noHistory}, b, z,
-		model, noise, progress)
+	return Loop{Name: "dmd", Timesteps: s.timesteps, Step: step}.
+		Sample(ctx, b, z, model, noise, progress)
 }
 
 // Signature names the sampler with its tables.
-func (s *FlowDMD) Signature() string { return signature("dmd", wide(s.timesteps), wide(s.sigmas)) }
+func (s *FlowDMD) Signature() string { return Signature("dmd", wide(s.timesteps), wide(s.sigmas)) }
 
 // newDistilledEuler returns Euler's method in n even steps, moved once by the shift: the table of models that lightx2v
 // distilled to four steps.

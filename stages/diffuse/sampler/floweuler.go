@@ -29,15 +29,15 @@ func newFlowEuler(n int, shift float64) *FlowEuler {
 // Sample runs the steps; see Sampler. No noise is drawn. Given frames stay as they are.
 func (s *FlowEuler) Sample(ctx context.Context, b Batch, z []float32, model Model, noise Noise,
 	progress func(done, total int)) error {
-	step := func(r *run, i int) {
+	step := func(r *Run, i int) {
 		by := s.sigmas[i+1] - s.sigmas[i]
 		for e := range r.N {
-			x := r.element(e)
-			for j, v := range r.row(0, e)[:len(x)] {
+			x := r.Latents(e)
+			for j, v := range r.Prediction(e) {
 				x[j] += float32(by * v)
 			}
 		}
 	}
-	return flowSteps(ctx, flow{name: "euler", timesteps: s.timesteps, step: step, remembers: nothing, memory: noHistory}, b, z,
-		model, noise, progress)
+	return Loop{Name: "euler", Timesteps: s.timesteps, Step: step}.
+		Sample(ctx, b, z, model, noise, progress)
 }

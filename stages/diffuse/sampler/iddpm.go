@@ -58,7 +58,7 @@ func (s *IDDPM) Sample(ctx context.Context, b Batch, z []float32, model Model, n
 }
 
 // step advances z by one step, the done-th from 0.
-func (s *IDDPM) step(ctx context.Context, r *run, done int) error {
+func (s *IDDPM) step(ctx context.Context, r *Run, done int) error {
 	at := len(s.steps) - 1 - done
 	c := &s.steps[at]
 	var generated, changed []bool
@@ -83,7 +83,7 @@ func (s *IDDPM) step(ctx context.Context, r *run, done int) error {
 		guided = r.Channels
 	}
 	for e := range r.N {
-		x, cond := r.element(e), r.row(0, e)
+		x, cond := r.Latents(e), r.row(0, e)
 		if r.Guidance != nil {
 			guide(cond, r.row(1, e), guided*r.size(e), r.Guidance[e])
 		}
@@ -103,7 +103,7 @@ func (s *IDDPM) step(ctx context.Context, r *run, done int) error {
 // frames adds noise to the frames whose turn comes at this step. It returns the frames that the network treats as
 // noisy and the frames that the step changes (n x Frames each). As in the reference, a frame with mask 0 has its turn
 // at the last step: it gets that step's noise and is denoised once, modulated as a given frame.
-func (s *IDDPM) frames(r *run, done, at int) (generated, changed []bool) {
+func (s *IDDPM) frames(r *Run, done, at int) (generated, changed []bool) {
 	n := len(r.Masks)
 	now := make([]bool, n)
 	generated, changed = make([]bool, n), make([]bool, n)

@@ -34,7 +34,7 @@ func (m *Image) check(b Batch, length int) error {
 }
 
 // imageScales are the guidance scales of the frames at step i.
-func (s *RectifiedFlow) imageScales(r *run, i int) []float32 {
+func (s *RectifiedFlow) imageScales(r *Run, i int) []float32 {
 	m := r.Image
 	scale := m.Scale
 	if m.Oscillate && i >= oscillateFrom && i%2 == 1 {

@@ -41,7 +41,7 @@ func (s *PNDM) Signature() string {
 	if s.velocity {
 		name += "/v"
 	}
-	return signature(name, wide(s.timesteps), wide(s.bars), []float64{float64(s.stride)})
+	return Signature(name, wide(s.timesteps), wide(s.bars), []float64{float64(s.stride)})
 }
 
 // Sample runs the steps; see Sampler. No noise is drawn. Frames cannot be given.
@@ -54,8 +54,8 @@ func (s *PNDM) Sample(ctx context.Context, b Batch, z []float32, model Model, no
 	for _, m := range b.From.Memory {
 		u.recall(m)
 	}
-	return flowSteps(ctx, flow{name: solverPNDM, timesteps: s.timesteps, step: u.step, remembers: s.remembers, memory: u.memory},
-		b, z, model, noise, progress)
+	return Loop{Name: solverPNDM, Timesteps: s.timesteps, Step: u.step, Remembers: s.remembers, Memory: u.memory}.
+		Sample(ctx, b, z, model, noise, progress)
 }
 
 // The memories of PNDM: outputs of earlier evaluations, the last one first, and inside a Runge-Kutta step the sum of
@@ -118,7 +118,7 @@ func (u *pndmRun) recall(m History) {
 }
 
 // step advances all elements behind evaluation i.
-func (u *pndmRun) step(r *run, i int) {
+func (u *pndmRun) step(r *Run, i int) {
 	var out []float32
 	for e := range r.N {
 		out = append(out, r.row(0, e)[:r.starts[e+1]-r.starts[e]]...)
@@ -138,7 +138,7 @@ func (u *pndmRun) step(r *run, i int) {
 }
 
 // rungeKutta is an evaluation of a Runge-Kutta step.
-func (u *pndmRun) rungeKutta(r *run, i int, out []float32) {
+func (u *pndmRun) rungeKutta(r *Run, i int, out []float32) {
 	from := int(u.timesteps[i/4*4])
 	to := int(u.timesteps[i])
 	if i%2 == 0 {

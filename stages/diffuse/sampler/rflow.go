@@ -33,7 +33,7 @@ func (s *RectifiedFlow) Sample(ctx context.Context, b Batch, z []float32, model 
 }
 
 // step advances z by step i.
-func (s *RectifiedFlow) step(ctx context.Context, r *run, f *flowFrames, i int) error {
+func (s *RectifiedFlow) step(ctx context.Context, r *Run, f *flowFrames, i int) error {
 	t, next := s.timesteps[i], float32(0)
 	if i+1 < len(s.timesteps) {
 		next = s.timesteps[i+1]
@@ -58,8 +58,8 @@ func (s *RectifiedFlow) step(ctx context.Context, r *run, f *flowFrames, i int) 
 	}
 	dt := (t - next) / flowTimesteps
 	for e := range r.N {
-		x := r.element(e)
-		for j, v := range r.row(0, e)[:len(x)] {
+		x := r.Latents(e)
+		for j, v := range r.Prediction(e) {
 			x[j] += float32(v * dt)
 		}
 	}
@@ -70,12 +70,12 @@ func (s *RectifiedFlow) step(ctx context.Context, r *run, f *flowFrames, i int) 
 }
 
 // guideAll replaces the conditional velocities by the guided ones.
-func (s *RectifiedFlow) guideAll(r *run, i int) error {
+func (s *RectifiedFlow) guideAll(r *Run, i int) error {
 	if r.Image == nil && r.Guidance != nil && s.style.Rescale {
 		return s.guideRescaled(r, i)
 	}
 	for e := range r.N {
-		v := r.row(0, e)[:len(r.element(e))]
+		v := r.row(0, e)[:len(r.Latents(e))]
 		switch {
 		case r.Image != nil:
 			guideImage(v, r.row(1, e), r.row(2, e), s.guidanceAt(r.Guidance[e], i), s.imageScales(r, i), r.size(e))
@@ -88,11 +88,11 @@ func (s *RectifiedFlow) guideAll(r *run, i int) error {
 
 // guideRescaled is guideAll where the spread of a guided velocity is brought back towards that of the
 // conditional one.
-func (s *RectifiedFlow) guideRescaled(r *run, i int) error {
+func (s *RectifiedFlow) guideRescaled(r *Run, i int) error {
 	planes := r.Channels * max(1, r.Frames)
 	parts := make([][]Moments, 2*r.N) // before and after, of each element
 	for e := range r.N {
-		v := r.row(0, e)[:len(r.element(e))]
+		v := r.row(0, e)[:len(r.Latents(e))]
 		parts[2*e] = momentsOf(v, planes)
 		guide(v, r.row(1, e), len(v), s.guidanceAt(r.Guidance[e], i))
 		parts[2*e+1] = momentsOf(v, planes)
@@ -103,7 +103,7 @@ func (s *RectifiedFlow) guideRescaled(r *run, i int) error {
 		}
 	}
 	for e := range r.N {
-		rescale(r.row(0, e)[:len(r.element(e))], deviation(parts[2*e], planes), deviation(parts[2*e+1], planes))
+		rescale(r.row(0, e)[:len(r.Latents(e))], deviation(parts[2*e], planes), deviation(parts[2*e+1], planes))
 	}
 	return nil
 }

@@ -9,8 +9,8 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// run is one call of Sample: the buffers that its steps share.
-type run struct {
+// Run is one call of Sample: the batch, and the buffers that its steps share.
+type Run struct {
 	Batch
 	z         []float32
 	starts    []int // where each element begins in z, and the end
@@ -25,11 +25,11 @@ type run struct {
 	input     float32   // factor of z that the network takes; 0: 1
 }
 
-func newRun(b Batch, z []float32, model Model, noise Noise) (*run, error) {
+func newRun(b Batch, z []float32, model Model, noise Noise) (*Run, error) {
 	if err := b.check(len(z)); err != nil {
 		return nil, err
 	}
-	r := &run{Batch: b, z: z, starts: []int{0}, model: model, noise: noise}
+	r := &Run{Batch: b, z: z, starts: []int{0}, model: model, noise: noise}
 	largest := 0
 	for e := range b.N {
 		n := b.Channels * b.size(e)
@@ -46,7 +46,7 @@ func newRun(b Batch, z []float32, model Model, noise Noise) (*run, error) {
 }
 
 // start begins a Sample of so many steps by a sampler that remembers what the names say.
-func start(b Batch, z []float32, model Model, noise Noise, steps int, remembers func(done int) []string) (*run, error) {
+func start(b Batch, z []float32, model Model, noise Noise, steps int, remembers func(done int) []string) (*Run, error) {
 	r, err := newRun(b, z, model, noise)
 	if err == nil {
 		err = b.checkState(steps, len(z), remembers)
@@ -55,7 +55,7 @@ func start(b Batch, z []float32, model Model, noise Noise, steps int, remembers 
 }
 
 // steps calls step for each of so many steps that are not done. memory is what the sampler remembers behind a step.
-func (r *run) steps(ctx context.Context, n int, step func(i int) error, memory func(done int) []History,
+func (r *Run) steps(ctx context.Context, n int, step func(i int) error, memory func(done int) []History,
 	progress func(done, total int)) error {
 	for i := r.From.Done; i < n; i++ {
 		if err := ctx.Err(); err != nil {
@@ -87,7 +87,7 @@ func named(sampler string, err error) error {
 }
 
 // branches is how many rows the network computes for each element.
-func (r *run) branches() int {
+func (r *Run) branches() int {
 	switch {
 	case r.Image != nil:
 		return imageBranches
@@ -97,25 +97,28 @@ func (r *run) branches() int {
 	return 1
 }
 
-// element returns element e of z.
-func (r *run) element(e int) []float32 { return r.z[r.starts[e]:r.starts[e+1]] }
+// Latents returns the latents of element e, Channels x Size. A step changes them in place.
+func (r *Run) Latents(e int) []float32 { return r.z[r.starts[e]:r.starts[e+1]] }
+
+// Prediction returns what the network predicts for each value of element e, guided where the batch is.
+func (r *Run) Prediction(e int) []float32 { return r.row(0, e)[:r.starts[e+1]-r.starts[e]] }
 
 // row returns what the network gave for element e in a branch.
-func (r *run) row(branch, e int) []float32 {
+func (r *Run) row(branch, e int) []float32 {
 	k := len(r.out) / len(r.rows)
 	at := branch * len(r.z)
 	return r.out[k*(at+r.starts[e]) : k*(at+r.starts[e+1])]
 }
 
-// drawFor returns the noise of element e.
-func (r *run) drawFor(e int, d Draw) []float32 {
+// Noise returns standard normal noise for element e, Channels x Size. It is valid until the next call.
+func (r *Run) Noise(e int, d Draw) []float32 {
 	noise := r.draw[:r.starts[e+1]-r.starts[e]]
 	r.noise(d, e, noise)
 	return noise
 }
 
 // evaluate calls the network on z at one timestep for all. generated (n x Frames) may be nil.
-func (r *run) evaluate(ctx context.Context, timestep float32, generated []bool) (err error) {
+func (r *Run) evaluate(ctx context.Context, timestep float32, generated []bool) (err error) {
 	for h := range r.branches() {
 		copy(r.rows[h*len(r.z):], r.z)
 	}
@@ -141,12 +144,12 @@ func (r *run) evaluate(ctx context.Context, timestep float32, generated []bool) 
 }
 
 // finite fails once the latents hold a number that is none: no later step would mend it.
-func (r *run) finite() error {
+func (r *Run) finite() error {
 	if r.Idle {
 		return nil
 	}
 	for e := range r.N {
-		for _, v := range r.element(e) {
+		for _, v := range r.Latents(e) {
 			if v-v != 0 { // infinities and NaNs alone; where and which it is differs with a worker's share
 				return fault.NotFinite(errors.New("the latents hold numbers that are not finite"))
 			}
@@ -156,7 +159,7 @@ func (r *run) finite() error {
 }
 
 // frames calls f with the place in z of every frame of element e, channel by channel.
-func (r *run) frames(e int, f func(frame, from, to int)) {
+func (r *Run) frames(e int, f func(frame, from, to int)) {
 	area := r.size(e) / r.Frames
 	at := r.starts[e]
 	for range r.Channels {
@@ -168,7 +171,7 @@ func (r *run) frames(e int, f func(frame, from, to int)) {
 }
 
 // restore puts back what z held before the step, on the frames (n x Frames) that it does not change.
-func (r *run) restore(changed []bool) {
+func (r *Run) restore(changed []bool) {
 	for e := range r.N {
 		r.frames(e, func(t, from, to int) {
 			if !changed[e*r.Frames+t] {
@@ -179,12 +182,12 @@ func (r *run) restore(changed []bool) {
 }
 
 // perturbFrames replaces the frames chosen (n x Frames) by keep * given + add * noise.
-func (r *run) perturbFrames(step int, chosen []bool, given []float32, keep, add float32) {
+func (r *Run) perturbFrames(step int, chosen []bool, given []float32, keep, add float32) {
 	for e := range r.N {
 		if !slices.Contains(chosen[e*r.Frames:][:r.Frames], true) {
 			continue
 		}
-		noise := r.drawFor(e, Draw{Step: step, Given: true})
+		noise := r.Noise(e, Draw{Step: step, Given: true})
 		start := r.starts[e]
 		r.frames(e, func(t, from, to int) {
 			if !chosen[e*r.Frames+t] {

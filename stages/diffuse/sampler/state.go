@@ -54,8 +54,8 @@ func (b Batch) stepped(done, steps int, memory []History) error {
 	return b.After(State{Done: done, Memory: memory})
 }
 
-// signature names a sampler by its tables.
-func signature(name string, tables ...[]float64) string {
+// Signature names a sampler by its tables, for Sampler.Signature.
+func Signature(name string, tables ...[]float64) string {
 	h := sha256.New()
 	for _, table := range tables {
 		var b []byte
@@ -68,7 +68,7 @@ func signature(name string, tables ...[]float64) string {
 	return fmt.Sprintf("%s/%x", name, h.Sum(nil)[:8])
 }
 
-// wide are values as signature takes them.
+// wide are values as Signature takes them.
 func wide(values []float32) []float64 {
 	out := make([]float64, len(values))
 	for i, v := range values {
@@ -85,7 +85,7 @@ func (s *IDDPM) Signature() string {
 			table = append(table, float64(v))
 		}
 	}
-	return signature("iddpm", table, []float64{float64(s.guided)})
+	return Signature("iddpm", table, []float64{float64(s.guided)})
 }
 
 // Signature names the sampler and its tables.
@@ -97,14 +97,14 @@ func (s *RectifiedFlow) Signature() string {
 	if s.style.Rescale {
 		name += "/rescale"
 	}
-	return signature(name, wide(s.timesteps))
+	return Signature(name, wide(s.timesteps))
 }
 
 // Signature names the sampler and its tables.
-func (s *FlowEuler) Signature() string { return signature("euler", wide(s.timesteps), wide(s.sigmas)) }
+func (s *FlowEuler) Signature() string { return Signature("euler", wide(s.timesteps), wide(s.sigmas)) }
 
 // Signature names the sampler and its tables.
-func (s *UniPC) Signature() string { return signature("unipc", wide(s.timesteps), s.sigmas) }
+func (s *UniPC) Signature() string { return Signature("unipc", wide(s.timesteps), s.sigmas) }
 
 // The memories of UniPC.
 const (

@@ -2,8 +2,6 @@ package sampler
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"math"
 	"slices"
 )
@@ -31,77 +29,8 @@ func (s *UniPC) Sample(ctx context.Context, b Batch, z []float32, model Model, n
 	progress func(done, total int)) error {
 	u := &uniRun{UniPC: s}
 	u.recall(b.From)
-	return flowSteps(ctx, flow{name: "unipc", timesteps: s.timesteps, step: u.step, remembers: s.remembers,
-		memory: u.memory}, b, z, model, noise, progress)
-}
-
-// flow is a sampler that goes through timesteps.
-type flow struct {
-	name      string
-	timesteps []float32
-	step      func(r *run, i int)
-	remembers func(done int) []string
-	memory    func(done int) []History
-	input     func(i int) float32 // factor of the latents that the network takes; nil: 1
-}
-
-// flowSteps calls step for each timestep, after the network was evaluated there and guided. Frames whose mask is 0 are
-// given: the network takes them as at timestep 0, and no step changes them.
-func flowSteps(ctx context.Context, f flow, b Batch, z []float32, model Model, noise Noise,
-	progress func(done, total int)) error {
-	generated, err := b.wholeMasks()
-	var r *run
-	if err == nil {
-		r, err = start(b, z, model, noise, len(f.timesteps), f.remembers)
-	}
-	if err != nil {
-		return named(f.name, err)
-	}
-	copy(r.kept, z)
-	step := func(i int) error {
-		if f.input != nil {
-			r.input = f.input(i)
-		}
-		if err := r.evaluate(ctx, f.timesteps[i], generated); err != nil {
-			return err
-		}
-		r.guideAll(f.timesteps[i])
-		f.step(r, i)
-		if generated != nil {
-			r.restore(generated)
-		}
-		return nil
-	}
-	return named(f.name, r.steps(ctx, len(f.timesteps), step, f.memory, progress))
-}
-
-// wholeMasks returns which frames (n x Frames) are being denoised, nil where all are. Part of a frame cannot be given.
-func (b Batch) wholeMasks() (generated []bool, err error) {
-	if b.Image != nil {
-		return nil, errors.New("frames cannot be given by a second input")
-	}
-	for _, m := range b.Masks {
-		if m != 0 && m != 1 {
-			return nil, fmt.Errorf("a frame mask is %g: frames are given or not, 0 or 1", m)
-		}
-		generated = append(generated, m == 1)
-	}
-	return generated, nil
-}
-
-// guideAll replaces the conditional velocities of all elements at a timestep by the guided ones.
-func (r *run) guideAll(timestep float32) {
-	if r.Guidance == nil {
-		return
-	}
-	scales := r.Guidance
-	if r.Second != nil && timestep < r.Second.Below {
-		scales = r.Second.Guidance
-	}
-	for e := range r.N {
-		v := r.row(0, e)[:len(r.element(e))]
-		guide(v, r.row(1, e), len(v), scales[e])
-	}
+	return Loop{Name: "unipc", Timesteps: s.timesteps, Step: u.step, Remembers: s.remembers, Memory: u.memory}.
+		Sample(ctx, b, z, model, noise, progress)
 }
 
 // uniRun is one call of UniPC.Sample: what its steps hand on, as r.z.
@@ -115,15 +44,15 @@ type uniRun struct {
 }
 
 // step corrects z by the velocity of step i and predicts that of the next one.
-func (u *uniRun) step(r *run, i int) {
+func (u *uniRun) step(r *Run, i int) {
 	u.earlier, u.before, u.data = u.before, u.data, u.earlier
 	if u.data == nil {
 		u.data = make([]float32, len(r.z))
 	}
 	sigma := float32(u.sigmas[i])
 	for e := range r.N {
-		x, m := r.element(e), u.data[r.starts[e]:r.starts[e+1]]
-		for j, v := range r.row(0, e)[:len(x)] {
+		x, m := r.Latents(e), u.data[r.starts[e]:r.starts[e+1]]
+		for j, v := range r.Prediction(e) {
 			m[j] = x[j] - float32(sigma*v)
 		}
 	}
