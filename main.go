@@ -1,16 +1,35 @@
-// Package latentbeam is the whole program as a function: a program of your own calls Main with stages of its own
-// and has every verb of the command line with these stages in the catalog.
+// Package latentbeam is the whole program as a function: a program of your own calls Run or Main with stages, denoisers
+// and samplers of its own, and has every verb of the command line with these in the catalog.
 package latentbeam
 
 import (
+	"fmt"
+	"os"
+
 	"latentbeam/internal/cli"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/catalog"
+	"latentbeam/stages/diffuse/dit"
+	"latentbeam/stages/diffuse/sampler"
 )
 
-// Main runs the command line of this process, with extra stages beside those of the catalog, and returns the exit
-// code: 0 done, 1 done but rows failed, 2 wrong configuration or input, 3 stopped, 75 try again, 130 interrupted.
-// The name of an extra stage must be new.
-func Main(extra ...stages.Spec) int {
-	return cli.Main(append(catalog.All(), extra...))
+// Extra is what a program adds to this one. Names must be new.
+type Extra struct {
+	Stages    []stages.Spec    // which the YAML lists by name
+	Denoisers []dit.Family     // which the stage denoise finds by a model's config.json
+	Solvers   []sampler.Solver // which the option sampler of denoise names
 }
+
+// Run runs the command line of this process, and returns the exit code: 0 done, 1 done but rows failed, 2 wrong
+// configuration or input, 3 stopped, 75 try again, 130 interrupted. A process calls it once.
+func Run(x Extra) int {
+	if err := catalog.Add(x.Denoisers, x.Solvers); err != nil {
+		fmt.Fprintln(os.Stderr, "latentbeam:", err)
+		return fault.ExitUsage
+	}
+	return cli.Main(append(catalog.All(), x.Stages...))
+}
+
+// Main is Run with stages alone.
+func Main(extra ...stages.Spec) int { return Run(Extra{Stages: extra}) }

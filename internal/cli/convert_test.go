@@ -188,7 +188,7 @@ func TestFileWithoutConfig(t *testing.T) {
 	config := `{"model_type": "STDiT", "hidden_size": 72, "depth": 1, "num_heads": 1, "caption_channels": 128,
 		"model_max_length": 64, "space_scale": 0.5, "input_size": [16, 32, 32]}`
 	w := weights.ShapesOnly()
-	if _, err := stdit.Family().Load([]byte(config), w); err != nil {
+	if _, err := stdit.Denoiser().Checkpoint.Load([]byte(config), w); err != nil {
 		t.Fatal(err)
 	}
 	shapes := w.Requested()

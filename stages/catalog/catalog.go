@@ -16,7 +16,7 @@ import (
 func All() []stages.Spec {
 	return []stages.Spec{
 		t5.Spec(),
-		diffuse.Spec(Denoisers(), vae.OpenReencoder),
+		diffuse.Spec(Denoisers(), added.solvers, vae.OpenReencoder),
 		vae.Spec(),
 		vae.Encode(),
 		vae.Reference(),

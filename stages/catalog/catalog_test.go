@@ -57,8 +57,8 @@ func TestEverySpecIsComplete(t *testing.T) {
 			t.Errorf("%q is no name for a YAML key", s.Name)
 		case seen[s.Name]:
 			t.Errorf("two stages are called %s", s.Name)
-		case len(s.Doc) < 20 || len(s.Doc) > 400 || strings.Contains(s.Doc, "\n"):
-			t.Errorf("%s: the doc must be one line of 20 to 400 bytes, it has %d: %q", s.Name, len(s.Doc), s.Doc)
+		case len(s.Doc) < 20 || strings.Contains(s.Doc, "\n"):
+			t.Errorf("%s: the doc must be one line of 20 bytes or more: %q", s.Name, s.Doc)
 		case s.Version < 1 || s.New == nil:
 			t.Errorf("%s: version %d, or no way to open it", s.Name, s.Version)
 		case (s.In == "") != (s.Out == ""):

@@ -3,10 +3,12 @@ package catalog
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"latentbeam/stages/clip"
 	"latentbeam/stages/diffuse/dit"
+	"latentbeam/stages/diffuse/sampler"
 	"latentbeam/stages/osplan"
 	"latentbeam/stages/stdit"
 	"latentbeam/stages/t5"
@@ -16,27 +18,51 @@ import (
 	"latentbeam/stages/weights/safetensors"
 )
 
-// Families returns every family of models whose checkpoints are known. To add one, write its Family and its
-// line here.
-func Families() []weights.Family {
-	return []weights.Family{
-		t5.Family(),
-		stdit.Family(),
-		vae.Family(),
-		wan.Family(),
-		osplan.Family(),
-		clip.Family(),
+// added are the denoisers and solvers of the program beside those of this module.
+var added struct {
+	denoisers []dit.Family
+	solvers   []sampler.Solver
+}
+
+// Add adds denoisers and solvers of another module to the catalog, before any job is opened. Names that are taken are
+// refused.
+func Add(denoisers []dit.Family, solvers []sampler.Solver) error {
+	names := slices.Concat(sampler.WanSolvers(), sampler.VPSolvers())
+	for _, s := range added.solvers {
+		names = append(names, s.Name)
 	}
+	for _, s := range solvers {
+		if s.Name == "" || s.Recipe == nil || s.Process == "" || slices.Contains(names, s.Name) {
+			return fmt.Errorf("the solver %q needs a new name, a process and a recipe; taken are %s", s.Name, strings.Join(names, ", "))
+		}
+		names = append(names, s.Name)
+	}
+	for _, d := range denoisers {
+		if d.Name == "" || d.Recognise == nil || d.Open == nil ||
+			slices.ContainsFunc(Denoisers(), func(other dit.Family) bool { return other.Name == d.Name }) {
+			return fmt.Errorf("the denoiser %q needs a new name, Recognise and Open", d.Name)
+		}
+		added.denoisers = append(added.denoisers, d)
+	}
+	added.solvers = append(added.solvers, solvers...)
+	return nil
+}
+
+// Families returns every family of models whose checkpoints are known: the encoders and autoencoders, and the denoisers'.
+func Families() []weights.Family {
+	all := []weights.Family{t5.Family(), vae.Family(), clip.Family()}
+	for _, d := range Denoisers() {
+		if d.Checkpoint.Guess != nil {
+			all = append(all, d.Checkpoint)
+		}
+	}
+	return all
 }
 
 // Denoisers returns the families of networks that the stage `denoise` runs, in the order in which they are asked
-// whether a config.json is theirs.
+// whether a config.json is theirs. To add one, write its dit.Family and its line here.
 func Denoisers() []dit.Family {
-	return []dit.Family{
-		stdit.Denoiser(),
-		wan.Denoiser(),
-		osplan.Denoiser(),
-	}
+	return append([]dit.Family{stdit.Denoiser(), wan.Denoiser(), osplan.Denoiser()}, added.denoisers...)
 }
 
 // Guess makes a config.json of the tensors of a component that was published without one.

@@ -127,7 +127,7 @@ func TestGuessedConfigurations(t *testing.T) {
 		space, timeScale float64
 	}{{256, 16, 0.5, 1}, {1024, 16, 1, 1}, {1024, 64, 1, 2.0 / 3}} {
 		shapes["pos_embed"], shapes["pos_embed_temporal"] = []int{1, c.s, 1152}, []int{1, c.frames, 1152}
-		data, err := stdit.Family().Guess(shapes)
+		data, err := stdit.Denoiser().Checkpoint.Guess(shapes)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +138,7 @@ func TestGuessedConfigurations(t *testing.T) {
 		}
 	}
 	delete(shapes, "x_embedder.proj.weight")
-	if data, err := stdit.Family().Guess(shapes); err == nil {
+	if data, err := stdit.Denoiser().Checkpoint.Guess(shapes); err == nil {
 		t.Errorf("a denoiser without its first layer: %s", data)
 	}
 }

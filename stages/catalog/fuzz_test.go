@@ -9,6 +9,7 @@ import (
 	"latentbeam/stages"
 	"latentbeam/stages/clip"
 	"latentbeam/stages/diffuse/dit"
+	"latentbeam/stages/diffuse/sampler"
 	"latentbeam/stages/osplan"
 	"latentbeam/stages/stdit"
 	"latentbeam/stages/t5"
@@ -37,9 +38,9 @@ func FuzzConfig(f *testing.F) {
 		_, _ = vae.ParseConfig(data)
 		_, _ = stdit.ParseConfig(data)
 		_, _ = wan.ParseConfig(data)
-		_, _ = wan.DescribeScheduler(data)
+		_, _ = sampler.ParseScheduler(data, sampler.FlowMatching)
 		_, _ = osplan.ParseConfig(data)
-		_, _ = osplan.DescribeScheduler(data)
+		_, _ = sampler.ParseScheduler(data, sampler.VariancePreserving)
 		_, _ = clip.ParseConfig(data)
 		_, _ = stages.EmbeddedModel("fuzzed", fstest.MapFS{"model_index.json": {Data: data}, "transformer/config.json": {Data: data}})
 	})

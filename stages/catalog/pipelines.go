@@ -8,17 +8,20 @@ import (
 	"strings"
 
 	"latentbeam/stages"
-	"latentbeam/stages/osplan"
+	"latentbeam/stages/diffuse/dit"
+	"latentbeam/stages/diffuse/sampler"
 	"latentbeam/stages/wan"
 )
 
-// pipelines are the classes that a model_index.json may name, with what they do.
-var pipelines = map[string]string{
-	"OpenSoraPipeline":  "text to video",
-	wan.PipelineName:    "text to video",
-	wan.DMDName:         "text to video in three steps",
-	stages.PlanPipeline: "text to video",
-	wan.ImageName:       "image to video",
+// pipelines returns the classes that a model_index.json may name, each with its family.
+func pipelines() map[string]dit.Family {
+	all := map[string]dit.Family{}
+	for _, d := range Denoisers() {
+		for class := range d.Pipelines {
+			all[class] = d
+		}
+	}
+	return all
 }
 
 // refused are the classes of Wan that there is no pipeline for yet.
@@ -34,10 +37,11 @@ var ErrUnsupported = errors.New("not supported yet")
 // Pipeline returns what a whole model does, by the class that its model_index.json names. The error says which classes
 // there are.
 func Pipeline(class string) (string, error) {
-	if does, ok := pipelines[class]; ok {
-		return does, nil
+	all := pipelines()
+	if family, ok := all[class]; ok {
+		return family.Pipelines[class], nil
 	}
-	known := strings.Join(slices.Sorted(maps.Keys(pipelines)), ", ")
+	known := strings.Join(slices.Sorted(maps.Keys(all)), ", ")
 	switch does := refused[class]; {
 	case does != "":
 		return "", fmt.Errorf("model_index.json names %s (%s), which is %w; there are %s", class, does, ErrUnsupported, known)
@@ -52,13 +56,15 @@ func Scheduler(class string, config []byte) (string, error) {
 	if class == wan.DMDName {
 		return "dmd, in place of scheduler_config.json", nil
 	}
-	if class == stages.PlanPipeline {
-		return osplan.DescribeScheduler(config)
-	}
-	if class != wan.PipelineName && class != wan.ImageName {
+	process := pipelines()[class].Process
+	if process == "" {
 		return "", nil
 	}
-	return wan.DescribeScheduler(config)
+	scheduler, err := sampler.ParseScheduler(config, process)
+	if err != nil {
+		return "", err
+	}
+	return scheduler.String(), nil
 }
 
 // StagesOf returns the stages of a job that starts from a kind of input and names only a whole model, each as an entry of

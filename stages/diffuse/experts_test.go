@@ -63,7 +63,7 @@ func twoFiles(t *testing.T, config, second string) map[string]string {
 
 func twoStage(t *testing.T, files map[string]string, change func(o *plainOptions)) (*stage, error) {
 	t.Helper()
-	s, err := Spec([]dit.Family{plainFamily()}, nil).New(twoModel(t, files), func(into any) error {
+	s, err := Spec([]dit.Family{plainFamily()}, nil, nil).New(twoModel(t, files), func(into any) error {
 		if change != nil {
 			change(into.(*plainOptions))
 		}

@@ -18,8 +18,8 @@ import (
 
 // TestPick: the network is that of the model's own config.json; an unknown one is named, with the families there are.
 func TestPick(t *testing.T) {
-	spec := Spec([]dit.Family{otherFamily, plainFamily()}, nil)
-	if want := "Other (1 to 3), Plain (none published): text to latents; dtype, cfg_channel, a, b, cond_type, " +
+	spec := Spec([]dit.Family{otherFamily, plainFamily()}, nil, nil)
+	if want := "Other (1 to 3), Plain (none published): text to latents; sampler, dtype, cfg_channel, a, b, cond_type, " +
 		"sequence_parallel, partition, tp_size, pp_size"; spec.Doc != want {
 		t.Errorf("the stage says of itself %q, want %q", spec.Doc, want)
 	}
@@ -51,7 +51,7 @@ func TestOptionsOfBoth(t *testing.T) {
 			t.Fatal(err)
 		}
 		var decoded any
-		_, err = Spec([]dit.Family{plainFamily()}, nil).New(modelOf(t, plainConfig), func(into any) error {
+		_, err = Spec([]dit.Family{plainFamily()}, nil, nil).New(modelOf(t, plainConfig), func(into any) error {
 			decoded = into
 			return o.Decode(into)
 		})

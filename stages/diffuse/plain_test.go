@@ -252,7 +252,7 @@ func plainStage(t testing.TB, change func(o *plainOptions)) *stage {
 // stageOf is the stage with a network of this config.json.
 func stageOf(t testing.TB, config string, change func(o *plainOptions)) *stage {
 	t.Helper()
-	s, err := Spec([]dit.Family{otherFamily, plainFamily()}, func(*stages.Model) (stages.Reencoder, error) { return nil, nil }).
+	s, err := Spec([]dit.Family{otherFamily, plainFamily()}, nil, func(*stages.Model) (stages.Reencoder, error) { return nil, nil }).
 		New(modelOf(t, config), func(into any) error {
 			if change != nil {
 				change(into.(*plainOptions))

@@ -18,12 +18,8 @@ import (
 // that follow the text.
 //
 // again opens what takes the clips of longer videos through the model's autoencoder (vae.OpenReencoder); nil refuses
-// such videos. A program of another module gives the stage a name of its own, since `denoise` is taken:
-//
-//	spec := diffuse.Spec([]dit.Family{mine}, nil)
-//	spec.Name = "denoise_mine"
-//	os.Exit(latentbeam.Main(spec))
-func Spec(families []dit.Family, again stages.OpenReencoder) stages.Spec {
+// such videos. solvers are those that the program adds to the ones of this module.
+func Spec(families []dit.Family, solvers []sampler.Solver, again stages.OpenReencoder) stages.Spec {
 	var titles []string
 	own := ""
 	for _, f := range families {
@@ -34,7 +30,7 @@ func Spec(families []dit.Family, again stages.OpenReencoder) stages.Spec {
 	}
 	return stages.Spec{
 		Name: "denoise",
-		Doc: strings.Join(titles, ", ") + ": text to latents; dtype, cfg_channel, " + own +
+		Doc: strings.Join(titles, ", ") + ": text to latents; sampler, dtype, cfg_channel, " + own +
 			"sequence_parallel, partition, tp_size, pp_size",
 		In:      stages.KindText,
 		Out:     stages.KindLatents,
@@ -42,7 +38,7 @@ func Spec(families []dit.Family, again stages.OpenReencoder) stages.Spec {
 		Params: []stages.Param{stages.ParamSeed, stages.ParamHeight, stages.ParamWidth, stages.ParamNumFrames,
 			stages.ParamSteps, stages.ParamGuidanceScale, stages.ParamNoise},
 		New: func(m *stages.Model, o stages.Options) (stages.Stage, error) {
-			pick := func(config []byte) (dit.Network, error) { return dit.Open(families, m, config, o) }
+			pick := func(config []byte) (dit.Network, error) { return dit.Open(families, solvers, m, config, o) }
 			return newStage(m, pick, func() (stages.Reencoder, error) {
 				if again == nil {
 					return nil, errors.New("this program has no autoencoder for it")

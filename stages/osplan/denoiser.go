@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
 	"latentbeam/kernels"
 	"latentbeam/schemas"
@@ -17,7 +18,9 @@ import (
 func Denoiser() dit.Family {
 	return dit.Family{
 		Name: "Open-Sora-Plan", Models: "1.2 and 1.3",
-		Options: "sample_method, prediction_type, timestep_spacing, rescale_betas_zero_snr, padded_box",
+		Options:    "sample_method, prediction_type, timestep_spacing, rescale_betas_zero_snr, padded_box",
+		Checkpoint: family(), Process: sampler.VariancePreserving,
+		Pipelines: map[string]string{stages.PlanPipeline: "text to video"},
 		Recognise: func(config []byte) bool {
 			class, err := dit.ClassName(config)
 			return err == nil && (class == class12 || class == class13 || refused[class] != "")
@@ -27,15 +30,16 @@ func Denoiser() dit.Family {
 			if err != nil {
 				return nil, err
 			}
-			var published *sampler.VPConfig
+			p := published{solvers: configs.Solvers}
 			if configs.Scheduler != nil {
-				c, err := parseScheduler(configs.Scheduler)
+				s, err := sampler.ParseScheduler(configs.Scheduler, sampler.VariancePreserving)
 				if err != nil {
 					return nil, err
 				}
-				published = &c
+				c := s.VP()
+				p.solver = &c
 			}
-			return open(cfg, published, o)
+			return open(cfg, p, o)
 		},
 	}
 }
@@ -72,8 +76,14 @@ type denoiser struct {
 	box     dit.LatentSize
 }
 
-// open takes the options of a job to a configuration. published is what the model's own scheduler says; nil: nothing.
-func open(cfg Config, published *sampler.VPConfig, o stages.Options) (*denoiser, error) {
+// published is how the model's own files sample.
+type published struct {
+	solver  *sampler.VPConfig // nil: they do not say
+	solvers []sampler.Solver
+}
+
+// open takes the options of a job to a configuration.
+func open(cfg Config, p published, o stages.Options) (*denoiser, error) {
 	var opts options
 	if err := o.Into(&opts); err != nil {
 		return nil, err
@@ -85,7 +95,11 @@ func open(cfg Config, published *sampler.VPConfig, o stages.Options) (*denoiser,
 	if cfg.DType, ok = map[string]kernels.DType{"fp32": kernels.F32, "bf16": kernels.BF16}[opts.DType]; !ok {
 		return nil, fmt.Errorf("denoise: %w", stages.Errorf("dtype", "dtype is %q: give fp32 or bf16", opts.DType))
 	}
-	recipe, err := opts.recipe(cfg, published)
+	err := opts.choose()
+	if err != nil {
+		return nil, fmt.Errorf("denoise: %w", err)
+	}
+	recipe, err := opts.recipe(cfg, p)
 	if err != nil {
 		return nil, fmt.Errorf("denoise: %w", err)
 	}
@@ -99,13 +113,34 @@ func open(cfg Config, published *sampler.VPConfig, o stages.Options) (*denoiser,
 	return &denoiser{Config: cfg, options: opts.Options, recipe: recipe, box: box}, nil
 }
 
+// choose replaces the option sampler by sample_method and its fellows, with which it has the key in common. A solver of
+// another module stays in Sampler.
+func (o *options) choose() error {
+	c := o.Sampler
+	if c == nil {
+		return nil
+	}
+	if o.SampleMethod != "" || o.PredictionType != "" || o.TimestepSpacing != "" || o.RescaleBetasZeroSNR != nil {
+		return stages.Errorf("sampler", "sampler and sample_method, prediction_type, timestep_spacing or rescale_betas_zero_snr are "+
+			"given: write all of it into sampler")
+	}
+	if err := c.Only("Open-Sora-Plan", "prediction_type", "timestep_spacing", "rescale_betas_zero_snr"); err != nil {
+		return &stages.OptionError{Key: "sampler", Err: err}
+	}
+	o.PredictionType, o.TimestepSpacing, o.RescaleBetasZeroSNR = c.PredictionType, c.TimestepSpacing, c.RescaleBetasZeroSNR
+	if c.Name == "" || slices.Contains(sampler.VPSolvers(), c.Name) {
+		o.SampleMethod, o.Sampler = c.Name, nil
+	}
+	return nil
+}
+
 // recipe returns how rows are sampled, and leaves in the options what is not the default of the version: that alone shows
 // in the keys.
-func (o *options) recipe(cfg Config, published *sampler.VPConfig) (sampler.Recipe, error) {
+func (o *options) recipe(cfg Config, p published) (sampler.Recipe, error) {
 	usual := scripted(cfg)
 	base := usual
-	if published != nil {
-		base = *published
+	if p.solver != nil {
+		base = *p.solver
 	}
 	c := base
 	c.Solver, c.Prediction = cmp.Or(o.SampleMethod, base.Solver), cmp.Or(o.PredictionType, base.Prediction)
@@ -119,12 +154,23 @@ func (o *options) recipe(cfg Config, published *sampler.VPConfig) (sampler.Recip
 			c.Spacing = spacing(cfg, c)
 		}
 	}
+	chosen := o.Sampler
 	*o = options{Options: o.Options, PaddedBox: o.PaddedBox, SampleMethod: unless(c.Solver, usual.Solver),
 		PredictionType: unless(c.Prediction, usual.Prediction), TimestepSpacing: unless(c.Spacing, usual.Spacing)}
 	if c.ZeroSNR != usual.ZeroSNR {
 		o.RescaleBetasZeroSNR = &c.ZeroSNR
 	}
-	return sampler.VP(c)
+	own, err := sampler.VP(c)
+	if err != nil || chosen == nil {
+		return own, err
+	}
+	// The settings that hold belong to the key of a solver that is not known here.
+	o.Sampler = &sampler.Choice{Name: chosen.Name, PredictionType: c.Prediction, TimestepSpacing: c.Spacing, RescaleBetasZeroSNR: &c.ZeroSNR}
+	recipe, err := sampler.Choose(*o.Sampler, p.solvers, sampler.VariancePreserving, "Open-Sora-Plan", sampler.VPSolvers()...)
+	if err != nil {
+		return recipe, &stages.OptionError{Key: "sampler", Err: err}
+	}
+	return recipe.Or(own), nil
 }
 
 // unless returns v, or "" where it is the usual value.

@@ -32,7 +32,7 @@ func TestPublished(t *testing.T) {
 		if len(shapes) != c.tensors || numbers != c.numbers {
 			t.Errorf("sparse %v: %d tensors of %d numbers", c.sparse, len(shapes), numbers)
 		}
-		config, err := Family().Guess(shapes)
+		config, err := family().Guess(shapes)
 		if !c.sparse {
 			nntest.WantError(t, "1.2 without its config.json", err, "this is Open-Sora-Plan 1.2, and the scale of its positions")
 			continue
@@ -43,7 +43,7 @@ func TestPublished(t *testing.T) {
 			t.Errorf("recognised as %+v, %v", guessed, err)
 		}
 	}
-	if config, err := Family().Guess(weights.Shapes{"blocks.0.attn.qkv.weight": {3, 1}}); config != nil || err != nil {
+	if config, err := family().Guess(weights.Shapes{"blocks.0.attn.qkv.weight": {3, 1}}); config != nil || err != nil {
 		t.Errorf("another model is %s, %v", config, err)
 	}
 }
@@ -107,10 +107,10 @@ func TestRefuses(t *testing.T) {
 		"padded_box: [24, 60]": "padded_box is [24 60]: give latent frames, rows and columns", "padded_box: [24, 61, 80]": "padded_box is",
 		"cfg_channel: 3": "cfg_channel is 3", "{sample_method: pndm, rescale_betas_zero_snr: true}": "rescale_betas_zero_snr is true: pndm",
 	} {
-		_, err := open(DefaultConfig(false), nil, optionsOf(t, text))
+		_, err := open(DefaultConfig(false), published{}, optionsOf(t, text))
 		nntest.WantError(t, text, err, want)
 	}
-	d, err := open(DefaultConfig(false), nil, optionsOf(t, "padded_box: [8, 60, 80]"))
+	d, err := open(DefaultConfig(false), published{}, optionsOf(t, "padded_box: [8, 60, 80]"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,19 +146,24 @@ func TestSamplerOptions(t *testing.T) {
 			`,"timestep_spacing":"leading","rescale_betas_zero_snr":false`},
 		{true, "", "sample_method: pndm", sampler.VPConfig{Solver: "pndm", Prediction: "v_prediction", Spacing: "leading"},
 			`,"sample_method":"pndm","timestep_spacing":"leading","rescale_betas_zero_snr":false`},
+		{false, "", "sampler: {name: pndm}", sampler.VPConfig{Solver: "pndm", Prediction: "epsilon", Spacing: "leading"},
+			`,"sample_method":"pndm","timestep_spacing":"leading"`},
+		{true, "", "sampler: {rescale_betas_zero_snr: false}", sampler.VPConfig{Solver: "euler_ancestral", Prediction: "v_prediction", Spacing: "leading"},
+			`,"timestep_spacing":"leading","rescale_betas_zero_snr":false`},
 		{true, euler + `}`, "timestep_spacing: trailing", sampler.VPConfig{Solver: "euler_ancestral", Prediction: "epsilon", Spacing: "trailing"},
 			`,"prediction_type":"epsilon","rescale_betas_zero_snr":false`},
 	} {
-		var published *sampler.VPConfig
+		var p published
 		if c.scheduler != "" {
-			got, err := parseScheduler([]byte(c.scheduler))
+			got, err := sampler.ParseScheduler([]byte(c.scheduler), sampler.VariancePreserving)
 			if err != nil {
 				t.Fatal(err)
 			}
-			published = &got
+			vp := got.VP()
+			p.solver = &vp
 		}
 		var decoded any
-		d, err := open(DefaultConfig(c.sparse), published, func(into any) error { decoded = into; return optionsOf(t, c.options)(into) })
+		d, err := open(DefaultConfig(c.sparse), p, func(into any) error { decoded = into; return optionsOf(t, c.options)(into) })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -169,30 +174,6 @@ func TestSamplerOptions(t *testing.T) {
 		if key, err := json.Marshal(decoded); err != nil || string(key) != `{"cfg_channel":0,"dtype":"fp32"`+c.key+`}` {
 			t.Errorf("%+v: the key has %s, %v", c, key, err)
 		}
-	}
-}
-
-// TestScheduler: what is not known of a scheduler is refused by name.
-func TestScheduler(t *testing.T) {
-	const euler, pndm = `"_class_name": "EulerAncestralDiscreteScheduler"`, `"_class_name": "PNDMScheduler"`
-	for config, want := range map[string]string{
-		euler + `, "_x": 1, "steps_offset": 0, "trained_betas": null, "beta_start": 0.0001, "beta_end": 0.02, "beta_schedule": "linear"`: "",
-		pndm + `, "skip_prk_steps": false, "set_alpha_to_one": false`:                                                                    "",
-		pndm + `, "skip_prk_steps": true`:            "skip_prk_steps of PNDMScheduler is true, only false",
-		euler + `, "beta_schedule": "scaled_linear"`: `beta_schedule of EulerAncestralDiscreteScheduler is "scaled_linear", only "linear"`,
-		euler + `, "beta_end": 0.012`:                "beta_end",
-		euler + `, "use_karras_sigmas": true`:        "has a field use_karras_sigmas (true) that is not known here",
-		euler + `, "prediction_type": "sample"`:      `prediction_type is "sample"`,
-		euler + `, "prediction_type": 3`:             "prediction_type is 3",
-		`"_class_name": "DDIMScheduler"`:             `names the class "DDIMScheduler"; Open-Sora-Plan is sampled by`,
-		`"x": `:                                      "parse scheduler_config.json",
-	} {
-		_, err := parseScheduler([]byte("{" + config + "}"))
-		nntest.WantError(t, config, err, want)
-	}
-	if does, err := DescribeScheduler([]byte("{" + euler + `, "rescale_betas_zero_snr": true}`)); err != nil ||
-		does != "euler_ancestral, epsilon, linspace steps, betas rescaled to zero SNR" {
-		t.Errorf("%s, %v", does, err)
 	}
 }
 
@@ -215,7 +196,7 @@ func TestCost(t *testing.T) {
 	if dense, sparse := work("v13_dense", ""), work("v13", ""); dense == sparse {
 		t.Error("sparse blocks cost as much as dense ones")
 	}
-	d, err := open(DefaultConfig(false), nil, optionsOf(t, "dtype: bf16"))
+	d, err := open(DefaultConfig(false), published{}, optionsOf(t, "dtype: bf16"))
 	if err != nil {
 		t.Fatal(err)
 	}

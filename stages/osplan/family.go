@@ -9,8 +9,8 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// Family recognises the denoisers of Open-Sora-Plan by their tensors.
-func Family() weights.Family {
+// family recognises the denoisers of Open-Sora-Plan by their tensors.
+func family() weights.Family {
 	return weights.Family{
 		Component: "transformer",
 		Guess:     guess,

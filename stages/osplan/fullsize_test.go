@@ -36,7 +36,7 @@ func TestFullSize(t *testing.T) {
 	if cfg.DType = kernels.F32; os.Getenv(typeEnv) == "bf16" {
 		cfg.DType = kernels.BF16
 	}
-	d, err := open(cfg, nil, optionsOf(t, "dtype: "+map[kernels.DType]string{kernels.F32: "fp32", kernels.BF16: "bf16"}[cfg.DType]))
+	d, err := open(cfg, published{}, optionsOf(t, "dtype: "+map[kernels.DType]string{kernels.F32: "fp32", kernels.BF16: "bf16"}[cfg.DType]))
 	if err != nil {
 		t.Fatal(err)
 	}

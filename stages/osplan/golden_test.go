@@ -114,7 +114,7 @@ func (c *goldenCase) options(dtype string) string {
 func (c *goldenCase) run(t testing.TB, be kernels.Backend, dtype string) []float32 {
 	t.Helper()
 	defer be.Scope()()
-	d, err := open(c.config(t), nil, optionsOf(t, c.options(dtype)))
+	d, err := open(c.config(t), published{}, optionsOf(t, c.options(dtype)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,8 +27,9 @@ var conditionFrames = map[Version]int{OpenSora11: 4, OpenSora12: 5, OpenSora13: 
 func Denoiser() dit.Family {
 	return dit.Family{
 		Name: "STDiT", Models: "Open-Sora 1.0 to 1.3",
-		Options:   "frame_interval, version, cond_type, image_cfg_scale, use_sdedit",
-		Recognise: recognise,
+		Options:    "frame_interval, version, cond_type, image_cfg_scale, use_sdedit",
+		Checkpoint: family(), Recognise: recognise,
+		Pipelines: map[string]string{"OpenSoraPipeline": "text to video"},
 		Open: func(configs dit.Configs, o stages.Options) (dit.Network, error) {
 			cfg, err := ParseConfig(configs.Config)
 			if err != nil {
@@ -60,6 +61,10 @@ func open(cfg Config, o stages.Options) (*denoiser, error) {
 		return nil, err
 	}
 	if err := opts.check(&cfg, recipe); err != nil {
+		return nil, fmt.Errorf("denoise: %w", err)
+	}
+	recipe, err = opts.choose(cfg, recipe)
+	if err != nil {
 		return nil, fmt.Errorf("denoise: %w", err)
 	}
 	images := imageOptions{opts.CondType, opts.ImageScale, opts.SDEdit}

@@ -8,9 +8,9 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// Family recognises the denoisers of Open-Sora 1.0 to 1.3 by their tensors. The files of 1.0 came without a
+// family recognises the denoisers of Open-Sora 1.0 to 1.3 by their tensors. The files of 1.0 came without a
 // config.json.
-func Family() weights.Family {
+func family() weights.Family {
 	return weights.Family{
 		Component: "transformer",
 		Guess:     guess,

@@ -25,7 +25,7 @@ func TestMemoryOfXL2(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := diffuse.Spec([]dit.Family{Denoiser()}, nil).New(model, func(into any) error {
+	s, err := diffuse.Spec([]dit.Family{Denoiser()}, nil, nil).New(model, func(into any) error {
 		into.(*options).DType = "bf16"
 		return nil
 	})

@@ -60,6 +60,24 @@ func (o *options) check(cfg *Config, recipe sampler.Recipe) error {
 	return nil
 }
 
+// choose returns the recipe of the option sampler. A version has one solver; to say its name changes no key.
+func (o *options) choose(cfg Config, published sampler.Recipe) (sampler.Recipe, error) {
+	c := o.Sampler
+	if c == nil {
+		return published, nil
+	}
+	own := sampler.SolverOpenSora(cfg.Version.String())
+	err := c.Only(cfg.Version.title())
+	if err == nil && c.Name != "" && c.Name != own {
+		err = fmt.Errorf("sampler has the name %q: %s has %s alone", c.Name, cfg.Version.title(), own)
+	}
+	if err != nil {
+		return published, &stages.OptionError{Key: "sampler", Err: err}
+	}
+	o.Sampler = nil
+	return published, nil
+}
+
 // setDType takes the type that is asked for. Without one it is bf16, for which the versions from 1.1 on were
 // published. 1.0 was published for fp16, which processors do not compute in: it then is fp32, of which fp16 is a
 // rounding.

@@ -61,7 +61,7 @@ func (s *testedStage) stage() stages.Stage {
 		return open(s.Config, o)
 	}
 	again := func(*stages.Model) (stages.Reencoder, error) { return s.again() }
-	now, err := diffuse.Spec([]dit.Family{family}, again).New(s.model, func(into any) error {
+	now, err := diffuse.Spec([]dit.Family{family}, nil, again).New(s.model, func(into any) error {
 		o := into.(*options)
 		o.DType = map[kernels.DType]string{kernels.F32: "fp32", kernels.BF16: "bf16", kernels.F16: "fp16"}[s.Config.DType]
 		o.Partition, o.SequenceParallel = s.partition, schemas.AutoInt(s.grid.Sequence)

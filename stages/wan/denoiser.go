@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
 	"latentbeam/kernels"
 	"latentbeam/schemas"
@@ -17,7 +18,9 @@ import (
 func Denoiser() dit.Family {
 	return dit.Family{
 		Name: "Wan", Models: "text and image to video of 2.1 and 2.2",
-		Options: "flow_solver, flow_sigmas, flow_shift, boundary_ratio, vsa",
+		Options:    "flow_solver, flow_sigmas, flow_shift, boundary_ratio, vsa",
+		Checkpoint: family(), Process: sampler.FlowMatching,
+		Pipelines: map[string]string{PipelineName: "text to video", DMDName: "text to video in three steps", ImageName: "image to video"},
 		Recognise: func(config []byte) bool {
 			class, err := dit.ClassName(config)
 			return err == nil && (class == className || class == originalClass)
@@ -28,7 +31,7 @@ func Denoiser() dit.Family {
 				return nil, err
 			}
 			solver, err := solverOf(configs)
-			return open(cfg, published{solver, configs.Index, err}, o)
+			return open(cfg, published{solver, configs.Index, err, configs.Solvers}, o)
 		},
 	}
 }
@@ -53,7 +56,15 @@ func solverOf(configs dit.Configs) (sampler.WanConfig, error) {
 	if configs.Scheduler == nil {
 		return sampler.WanConfig{}, nil
 	}
-	return parseScheduler(configs.Scheduler)
+	s, err := sampler.ParseScheduler(configs.Scheduler, sampler.FlowMatching)
+	var unknown *sampler.UnknownScheduler
+	switch {
+	case errors.As(err, &unknown):
+		return sampler.WanConfig{Shift: unknown.Shift}, fmt.Errorf("%w. `flow_solver: unipc` of denoise (or euler, dmd) is taken in its place", err)
+	case err != nil:
+		return sampler.WanConfig{}, err
+	}
+	return s.Wan(), nil
 }
 
 // options are those of the stage with a network of this family.
@@ -81,6 +92,7 @@ type published struct {
 	solver  sampler.WanConfig
 	index   stages.Index
 	problem error // with the scheduler's file
+	solvers []sampler.Solver
 }
 
 // denoiser is a model of the family with the options of a job.
@@ -99,8 +111,11 @@ func open(cfg Config, p published, o stages.Options) (*denoiser, error) {
 	if err := o.Into(&opts); err != nil {
 		return nil, err
 	}
-	var unknown *unknownScheduler
-	if p.problem != nil && (opts.FlowSolver == "" || !errors.As(p.problem, &unknown)) {
+	if err := opts.choose(); err != nil {
+		return nil, fmt.Errorf("denoise: %w", err)
+	}
+	var unknown *sampler.UnknownScheduler
+	if p.problem != nil && (opts.FlowSolver == "" && opts.Sampler == nil || !errors.As(p.problem, &unknown)) {
 		return nil, p.problem
 	}
 	if opts.DType == "" {
@@ -119,7 +134,7 @@ func open(cfg Config, p published, o stages.Options) (*denoiser, error) {
 	if err := opts.publish(p); err != nil {
 		return nil, fmt.Errorf("denoise: %w", err)
 	}
-	recipe, err := sampler.Wan(opts.sampling())
+	recipe, err := opts.recipe(p.solvers)
 	if err != nil {
 		return nil, fmt.Errorf("denoise: %w", err)
 	}
@@ -153,7 +168,7 @@ const trainingSteps = 1000
 // publish fills in what the job does not say. What is the default without a scheduler stays out of the key.
 func (o *options) publish(p published) error {
 	own := sampler.WanConfig{Solver: o.FlowSolver, Sigmas: o.FlowSigmas}
-	if o.FlowSolver == "" && p.solver.Solver != "unipc" {
+	if o.FlowSolver == "" && o.Sampler == nil && p.solver.Solver != "unipc" {
 		o.FlowSolver = p.solver.Solver
 	}
 	if v := o.FlowShift; v != nil && !(*v > 0) {
@@ -173,13 +188,47 @@ func (o *options) publish(p published) error {
 	return nil
 }
 
-// sampling is the configuration of the sampler.
-func (o options) sampling() sampler.WanConfig {
+// choose replaces the option sampler by flow_solver, flow_sigmas and flow_shift, with which it has the key in common. A
+// solver of another module stays in Sampler, with the shift of the model.
+func (o *options) choose() error {
+	c := o.Sampler
+	if c == nil {
+		return nil
+	}
+	if o.FlowSolver != "" || o.FlowSigmas != "" || o.FlowShift != nil {
+		return stages.Errorf("sampler", "sampler and flow_solver, flow_sigmas or flow_shift are given: write all of it into sampler")
+	}
+	if err := c.Only("Wan", "sigmas", "shift"); err != nil {
+		return &stages.OptionError{Key: "sampler", Err: err}
+	}
+	o.FlowShift = c.Shift
+	if c.Name == "" || slices.Contains(sampler.WanSolvers(), c.Name) {
+		o.FlowSolver, o.FlowSigmas, o.Sampler = c.Name, c.Sigmas, nil
+	}
+	return nil
+}
+
+// recipe is how the options sample.
+func (o *options) recipe(solvers []sampler.Solver) (sampler.Recipe, error) {
 	c := sampler.WanConfig{Solver: o.FlowSolver, Sigmas: o.FlowSigmas}
 	if o.FlowShift != nil {
 		c.Shift = *o.FlowShift
 	}
-	return c
+	own, err := sampler.Wan(c)
+	if err != nil || o.Sampler == nil {
+		return own, err
+	}
+	chosen := *o.Sampler
+	if chosen.Shift = o.FlowShift; chosen.Shift == nil {
+		usual := 3.0
+		chosen.Shift = &usual
+	}
+	recipe, err := sampler.Choose(chosen, solvers, sampler.FlowMatching, "Wan", sampler.WanSolvers()...)
+	if err != nil {
+		return recipe, &stages.OptionError{Key: "sampler", Err: err}
+	}
+	o.Sampler = &chosen
+	return recipe.Or(own), nil
 }
 
 // Describe returns what the stage must know of the network.

@@ -7,8 +7,8 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// Family recognises the denoisers of Wan by their tensors.
-func Family() weights.Family {
+// family recognises the denoisers of Wan by their tensors.
+func family() weights.Family {
 	return weights.Family{
 		Component: "transformer",
 		Layouts:   []weights.Layout{originalLayout},

@@ -190,7 +190,7 @@ func TestPublished(t *testing.T) {
 		if len(shapes) != c.tensors || numbers != c.numbers {
 			t.Errorf("%d heads: %d tensors of %d numbers", c.heads, len(shapes), numbers)
 		}
-		config, err := Family().Guess(shapes)
+		config, err := family().Guess(shapes)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -198,7 +198,7 @@ func TestPublished(t *testing.T) {
 			t.Errorf("recognised as %+v, %v", guessed, err)
 		}
 	}
-	if config, err := Family().Guess(weights.Shapes{"blocks.0.attn.qkv.weight": {3, 1}}); config != nil || err != nil {
+	if config, err := family().Guess(weights.Shapes{"blocks.0.attn.qkv.weight": {3, 1}}); config != nil || err != nil {
 		t.Errorf("another model is %s, %v", config, err)
 	}
 }

@@ -52,7 +52,7 @@ func imageStage(t testing.TB, name, options string) stages.Stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := diffuse.Spec([]dit.Family{Denoiser()}, nil).New(m, optionsOf(t, options))
+	s, err := diffuse.Spec([]dit.Family{Denoiser()}, nil, nil).New(m, optionsOf(t, options))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +208,7 @@ func TestPublishedImages(t *testing.T) {
 		if len(shapes) != c.tensors || numbers != c.numbers {
 			t.Errorf("%d tensors of %d numbers, want %d of %d", len(shapes), numbers, c.tensors, c.numbers)
 		}
-		config, err := Family().Guess(shapes)
+		config, err := family().Guess(shapes)
 		if err != nil {
 			t.Fatal(err)
 		}

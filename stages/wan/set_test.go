@@ -47,7 +47,7 @@ func stageOf(t testing.TB, name, options string) stages.Stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := diffuse.Spec([]dit.Family{Denoiser()}, func(*stages.Model) (stages.Reencoder, error) { return nil, nil }).
+	s, err := diffuse.Spec([]dit.Family{Denoiser()}, nil, func(*stages.Model) (stages.Reencoder, error) { return nil, nil }).
 		New(m, optionsOf(t, options))
 	if err != nil {
 		t.Fatal(err)

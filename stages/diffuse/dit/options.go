@@ -3,6 +3,7 @@ package dit
 import (
 	"latentbeam/schemas"
 	"latentbeam/stages"
+	"latentbeam/stages/diffuse/sampler"
 	"latentbeam/stages/sequence"
 )
 
@@ -23,6 +24,9 @@ type Options struct {
 	// DType is that of weights and activations: fp32, bf16 or fp16. The family checks it, and leaves "" where it is
 	// its default, so that saying so shows in no key.
 	DType string `yaml:"dtype" json:"dtype,omitempty"`
+	// Sampler is the solver by its name, with its settings; nil: the model's own. A family replaces it by its older options
+	// where they say the same, so that both have one key.
+	Sampler *sampler.Choice `yaml:"sampler" json:"sampler,omitempty"`
 }
 
 // Check refuses what no network with these latent channels can do; published is how many of them guidance touches

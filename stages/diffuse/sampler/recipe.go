@@ -49,6 +49,14 @@ func OpenSora(version string) (Recipe, error) {
 	return r, nil
 }
 
+// SolverOpenSora returns the name of a version's solver: iddpm or rflow.
+func SolverOpenSora(version string) string {
+	if _, is := openSora[version].Method.(iddpm); is {
+		return "iddpm"
+	}
+	return "rflow"
+}
+
 // Check reports why a row with these parameters cannot be sampled, or nil; the text begins with the parameter.
 func (r Recipe) Check(numInferenceSteps int, video VideoSize) error {
 	if least := max(1, r.LeastSteps); numInferenceSteps < least || numInferenceSteps > MaxSteps {

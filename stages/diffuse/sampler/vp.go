@@ -25,6 +25,9 @@ const (
 	spacingLinspace, spacingLeading, spacingTrailing = "linspace", "leading", "trailing"
 )
 
+// VPSolvers returns the values of VPConfig.Solver.
+func VPSolvers() []string { return []string{solverAncestral, solverPNDM} }
+
 // pndmLeast is the least number of steps of PNDM, whose first three are Runge-Kutta steps.
 const pndmLeast = 4
 

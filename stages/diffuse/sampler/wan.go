@@ -25,6 +25,9 @@ const (
 	sigmasDiffusers, sigmasWan, sigmasDistilled = "diffusers", "wan", "distilled"
 )
 
+// WanSolvers returns the values of WanConfig.Solver.
+func WanSolvers() []string { return []string{solverUniPC, solverEuler, solverDMD} }
+
 // Distilled reports whether the configuration is that of a model of few steps, which has a shift of its own.
 func (c WanConfig) Distilled() bool { return c.Solver == solverDMD || c.Sigmas == sigmasDistilled }
 

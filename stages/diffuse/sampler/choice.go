@@ -1,0 +1,99 @@
+package sampler
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Process is what a network was trained on; a solver fits the networks of one process.
+type Process string
+
+// The processes.
+const (
+	FlowMatching       Process = "flow matching"       // the network predicts the velocity from data to noise
+	VariancePreserving Process = "variance preserving" // it predicts the noise, or v (arXiv:2202.00512)
+)
+
+// Choice is the option `sampler` of the stage denoise: a solver by its name, and settings. What is left out is the
+// model's own.
+type Choice struct {
+	Name string `yaml:"name" json:"name,omitempty"`
+	// Sigmas names a published table of noise levels, and Shift moves it towards the noise (flow matching).
+	Sigmas string   `yaml:"sigmas" json:"sigmas,omitempty"`
+	Shift  *float64 `yaml:"shift" json:"shift,omitempty"`
+	// PredictionType is what the network predicts, TimestepSpacing where the steps lie in training; RescaleBetasZeroSNR ends
+	// the process in noise alone (variance preserving).
+	PredictionType      string `yaml:"prediction_type" json:"prediction_type,omitempty"`
+	TimestepSpacing     string `yaml:"timestep_spacing" json:"timestep_spacing,omitempty"`
+	RescaleBetasZeroSNR *bool  `yaml:"rescale_betas_zero_snr" json:"rescale_betas_zero_snr,omitempty"`
+}
+
+// Given returns the names of the settings that are given, without the name.
+func (c *Choice) Given() (names []string) {
+	for _, s := range []struct {
+		name  string
+		given bool
+	}{{"sigmas", c.Sigmas != ""}, {"shift", c.Shift != nil}, {"prediction_type", c.PredictionType != ""},
+		{"timestep_spacing", c.TimestepSpacing != ""}, {"rescale_betas_zero_snr", c.RescaleBetasZeroSNR != nil}} {
+		if s.given {
+			names = append(names, s.name)
+		}
+	}
+	return names
+}
+
+// Only refuses settings that a model does not take; model names it for people.
+func (c *Choice) Only(model string, settings ...string) error {
+	for _, name := range c.Given() {
+		if slices.Contains(settings, name) {
+			continue
+		}
+		if len(settings) == 0 {
+			return fmt.Errorf("sampler has %s: %s has no settings, leave it out", name, model)
+		}
+		return fmt.Errorf("sampler has %s: %s takes %s", name, model, strings.Join(settings, ", "))
+	}
+	return nil
+}
+
+// Solver is a sampler that a program of another module adds, for jobs to choose by its name:
+// `denoise: {sampler: {name: heun, shift: 5}}`. It is given to latentbeam.Run.
+type Solver struct {
+	Name    string  // new: not one of the solvers of this module
+	Process Process // of the networks that it fits
+	// Recipe makes the recipe of a choice. Zero numbers in it stand for the model's own. An error begins with the setting
+	// that is wrong.
+	Recipe func(c Choice) (Recipe, error)
+}
+
+// Choose returns the recipe of a solver of another module, or an error that names the ones there are: own, which the model's
+// family has, and those of the process.
+func Choose(c Choice, solvers []Solver, process Process, model string, own ...string) (Recipe, error) {
+	names := slices.Clone(own)
+	for _, s := range solvers {
+		if s.Process != process {
+			continue
+		}
+		if s.Name == c.Name {
+			r, err := s.Recipe(c)
+			if err != nil {
+				err = fmt.Errorf("sampler %s: %w", s.Name, err)
+			}
+			return r, err
+		}
+		names = append(names, s.Name)
+	}
+	return Recipe{}, fmt.Errorf("sampler has the name %q: %s has %s", c.Name, model, strings.Join(names, ", "))
+}
+
+// Or returns r with the numbers of published where its own are zero.
+func (r Recipe) Or(published Recipe) Recipe {
+	if r.NumInferenceSteps == 0 {
+		r.NumInferenceSteps = published.NumInferenceSteps
+	}
+	if r.GuidanceScale == 0 {
+		r.GuidanceScale = published.GuidanceScale
+	}
+	return r
+}
