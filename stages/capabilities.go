@@ -58,6 +58,8 @@ type Capabilities struct {
 	Together func(row *schemas.PromptRow) int
 	// Reads are readings that stages before it have to give, see Spec.Readings.
 	Reads []string
+	// Measures are what a stage reads that only looks (Spec.Looks): it takes those that the element lacks (Element.Lacks).
+	Measures []Measure
 	// Alike says which rows the tables leave out because they look like earlier ones; nil: none.
 	Alike *Alike
 	// Varies says that a row may have another result when it is computed again. So no result can be checked by a second one.

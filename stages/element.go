@@ -79,6 +79,8 @@ type Element struct {
 	// Readings are values that stages measured in the result, by name. They depend on nothing else. They stand in the videos
 	// table. If the prompt table has a column of the same name, the summary counts how often the two agree.
 	Readings map[string]string
+	// Looked is what measures have read off the result, by their IDs. It is not part of the result.
+	Looked map[string]map[string]string
 	// Origin is a digest of the tensors that the element was read with, if its source is a table of tensors.
 	Origin schemas.Key
 	// Unread says why the source could not read the element's tensors, "" if it could.

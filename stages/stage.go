@@ -42,6 +42,9 @@ type Spec struct {
 	Only Param
 	// Passive stages (a guard) do not change results and stay out of the keys.
 	Passive bool
+	// Looks is that the stage only reads off what it takes, by Element.Look, and passes it on as it is. Such a stage is in no
+	// result's key where what it looks at can be had later, see Step.Looks. It names its measures in Capabilities.
+	Looks bool
 	// Readings are the names of what the stage reads off an element; a program of the job may have others.
 	Readings []string
 	// Program returns the program that the options of a stage name: a worker and `retry` refuse it unless they were allowed

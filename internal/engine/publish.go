@@ -252,7 +252,9 @@ func (e *Engine) record(el *stages.Element) ([]store.Object, ledger.Record, erro
 			Class: el.Failed.Class.String(), Stage: el.Failed.Stage, Message: el.Failed.Message,
 		}
 	} else {
-		result.Readings = el.Readings
+		if result.Readings = el.Readings; len(el.Looked) > 0 {
+			result.Readings = el.AllReadings()
+		}
 		if el.Row.Prompt != el.Given.Prompt {
 			result.Prompt = el.Row.Prompt
 		}

@@ -191,6 +191,9 @@ func (s *Station) mayDrop() bool {
 // as a guard, looks at everything.
 func (s *Station) neededLater(k stages.Kind) bool {
 	return k == s.step.Gives || s.engine.Keep[k] || slices.ContainsFunc(s.engine.Schedule.Steps[s.index+1:], func(later stages.Step) bool {
+		if later.Spec.Looks && later.Spec.In == "" {
+			return k == stages.KindVideo || k == stages.KindMedia
+		}
 		return later.Spec.In == k || later.Spec.In == ""
 	})
 }

@@ -6,7 +6,7 @@ import (
 	"latentbeam/stages/diffuse"
 	"latentbeam/stages/exec"
 	"latentbeam/stages/guard"
-	"latentbeam/stages/quality"
+	"latentbeam/stages/score"
 	"latentbeam/stages/t5"
 	"latentbeam/stages/vae"
 	"latentbeam/stages/video"
@@ -22,9 +22,10 @@ func All() []stages.Spec {
 		vae.Reference(),
 		vae.Image(),
 		clip.Spec(),
-		quality.Spec(),
+		score.Quality(),
 		guard.Spec(),
 		video.Encode(),
+		score.Spec(),
 		video.Measure(),
 		exec.Spec(),
 	}

@@ -12,7 +12,7 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
-	"latentbeam/stages/quality"
+	"latentbeam/stages/score"
 )
 
 // options is the stage's map in the YAML.
@@ -84,7 +84,7 @@ func open(_ *stages.Model, o stages.Options) (stages.Stage, error) {
 		if *d < 0 || *d > maxDuplicates {
 			return nil, stages.Errorf("duplicates", "guard: duplicates is %d: give 0 to %d of 64 bits", *d, maxDuplicates)
 		}
-		g.alike = &stages.Alike{Reading: quality.Hash, Distance: *d}
+		g.alike = &stages.Alike{Reading: score.Hash, Distance: *d}
 	}
 	return g, nil
 }
@@ -122,7 +122,7 @@ func (g *guard) Run(_ context.Context, _ kernels.Backend, batch []*stages.Elemen
 			}
 		}
 		for _, name := range slices.Sorted(maps.Keys(g.limits)) {
-			reading := e.Readings[name]
+			reading := e.Reading(name)
 			if reading == "" && schemas.ZeroReading(name) {
 				reading = "0"
 			}

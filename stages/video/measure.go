@@ -18,6 +18,7 @@ func Measure() stages.Spec {
 		Doc:      "reads color, shape and motion back from the built-in model's videos",
 		In:       stages.KindVideo,
 		Out:      stages.KindVideo,
+		Looks:    true,
 		Version:  1,
 		Readings: []string{"color", "shape", "motion"},
 		New:      func(*stages.Model, stages.Options) (stages.Stage, error) { return shapes{}, nil },
@@ -35,8 +36,13 @@ func (shapes) Check(*schemas.PromptRow) error { return nil }
 // Need is nothing: the measurement works on the host.
 func (shapes) Need(*schemas.PromptRow, int) (int64, error) { return 0, nil }
 
-// Capabilities are none.
-func (shapes) Capabilities() stages.Capabilities { return stages.Capabilities{} }
+// measureOfShapes is what the stage reads.
+var measureOfShapes = stages.Measure{Name: "shapes", Version: 1, Readings: []string{"color", "shape", "motion"}}
+
+// Capabilities are what it reads.
+func (shapes) Capabilities() stages.Capabilities {
+	return stages.Capabilities{Measures: []stages.Measure{measureOfShapes}}
+}
 
 // Run measures every video whose encoder tells what a player shows.
 func (shapes) Run(_ context.Context, _ kernels.Backend, batch []*stages.Element) error {
@@ -45,7 +51,7 @@ func (shapes) Run(_ context.Context, _ kernels.Backend, batch []*stages.Element)
 			continue
 		}
 		got := measure.Measure(e.Video.Recon)
-		e.Read(map[string]string{"color": got.Color, "shape": got.Shape, "motion": got.Motion})
+		e.Look(measureOfShapes, map[string]string{"color": got.Color, "shape": got.Shape, "motion": got.Motion})
 	}
 	return nil
 }

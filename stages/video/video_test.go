@@ -163,7 +163,7 @@ func TestMeasure(t *testing.T) {
 	if err := s.Run(t.Context(), nil, []*stages.Element{known, unknown}); err != nil {
 		t.Fatal(err)
 	}
-	if len(known.Readings) != 3 || unknown.Readings != nil {
-		t.Errorf("%v and %v", known.Readings, unknown.Readings)
+	if len(known.AllReadings()) != 3 || unknown.Looked != nil {
+		t.Errorf("%v and %v", known.Looked, unknown.Looked)
 	}
 }

@@ -25,6 +25,7 @@ type head struct {
 	Origin   []byte             `json:"origin,omitempty"`
 	Unread   string             `json:"unread,omitempty"`
 	Readings map[string]string  `json:"readings,omitempty"`
+	Looked   looked             `json:"looked,omitempty"`
 	Failed   *stages.Failure    `json:"failed,omitempty"`
 	Scale    float64            `json:"scale,omitempty"`
 	Arrays   [arrays]*arrayHead `json:"arrays"` // nil: absent
@@ -37,6 +38,9 @@ type head struct {
 	Begun    *begunHead         `json:"begun,omitempty"`
 	Lengths  []int              `json:"lengths"` // of the parts behind the head, in order
 }
+
+// looked is Element.Looked.
+type looked map[string]map[string]string
 
 // The arrays of an element, in the order in which they are coded.
 const (
@@ -89,7 +93,7 @@ var errCoded = errors.New("decode element: the bytes are not what the coder wrot
 // EncodeElement codes an element for another process.
 func EncodeElement(e *stages.Element) ([]byte, error) {
 	h := head{Row: e.Row, Given: e.Given, Wrong: e.Wrong, Key: keyBytes(e.Key), Origin: keyBytes(e.Origin),
-		Unread: e.Unread, Readings: e.Readings,
+		Unread: e.Unread, Readings: e.Readings, Looked: e.Looked,
 		Failed: e.Failed, Scale: e.LatentScale, Poster: e.Poster != nil}
 	var parts [][]byte
 	add := func(p []byte) {
@@ -185,7 +189,7 @@ func DecodeElement(data []byte) (*stages.Element, error) {
 	origin, originErr := keyOf(h.Origin)
 	d := decoder{lengths: h.Lengths, data: data, err: cmp.Or(err, originErr)}
 	e := &stages.Element{Row: h.Row, Given: h.Given, Wrong: h.Wrong, Key: key, Origin: origin, Unread: h.Unread,
-		Readings: h.Readings, Failed: h.Failed, LatentScale: h.Scale}
+		Readings: h.Readings, Looked: h.Looked, Failed: h.Failed, LatentScale: h.Scale}
 	text, negative := d.array(h.Arrays[textArray]), d.array(h.Arrays[negativeArray])
 	if text != nil {
 		e.Text = &stages.Text{Embedding: text, Negative: negative}

@@ -90,6 +90,7 @@ func randomElement(r *rand.Rand) *stages.Element {
 		}
 	}
 	if maybe() {
+		e.Looked = map[string]map[string]string{text(): {"motion": text()}, text(): {}}
 		e.Readings = map[string]string{"color": text(), text(): "x"}
 	}
 	if maybe() {

@@ -1,8 +1,9 @@
-package quality
+package score
 
 import (
 	"encoding/json"
 	"hash/crc32"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -64,16 +65,36 @@ func (c made) at(dst []float32, t int) error {
 	return nil
 }
 
-var defaults = options{CutThreshold: 27, BlackLevel: 24}
+// measured takes all readings without weights off a clip.
+func measured(t *testing.T, c made) map[string]string {
+	t.Helper()
+	all, err := openMeasures(&options{By: withoutWeights, CutThreshold: 27, BlackLevel: 24})
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := make([]float32, c.Height*c.Width*3)
+	got, err := take(t.Context(), nil, all, clip{frames: c.Frames, height: c.Height, width: c.Width}, func(rgb []byte, i int) error {
+		err := c.at(values, i)
+		for k, v := range values {
+			rgb[k] = level(v)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for _, g := range got {
+		maps.Copy(out, g)
+	}
+	return out
+}
 
 // TestMeasures compares every measure with the program that defines it: PySceneDetect 0.7, OpenCV 5, ImageHash 4.3 and
 // Pillow. Readings have four places behind the point.
 func TestMeasures(t *testing.T) {
 	for _, c := range golden(t).Clips {
-		got, err := defaults.measure(c.Frames, c.Height, c.Width, c.at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := measured(t, c)
 		for name, want := range map[string]float64{sceneChange: c.SceneChange, luminanceName: c.Luminance, motionName: c.Motion,
 			sharpnessName: c.Sharpness} {
 			v, err := strconv.ParseFloat(got[name], 64)
@@ -89,7 +110,7 @@ func TestMeasures(t *testing.T) {
 		if got[Hash] != c.Hash {
 			t.Errorf("%+v: the hash is %s, want %s", c, got[Hash], c.Hash)
 		}
-		named := slices.DeleteFunc(slices.Clone(Spec().Readings), schemas.ZeroReading)
+		named := slices.DeleteFunc(slices.Clone(Quality().Readings), schemas.ZeroReading)
 		if len(got) != len(named) {
 			t.Errorf("%d readings, the stage names %d", len(got), len(named))
 		}

@@ -1,4 +1,4 @@
-package quality
+package score
 
 // motion is the mean absolute difference of grey between a frame and the one before it, over all frames but the first.
 type motion struct {

@@ -1,0 +1,139 @@
+package score
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"latentbeam/internal/config"
+	"latentbeam/kernels"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+)
+
+// measure is a kind of score that a job can name.
+type measure struct {
+	name, doc string
+	version   int      // raised whenever equal clips may give other readings
+	readings  []string // the names of what it reads
+	params    []stages.Param
+	weights   []string                          // names of the files that it needs, which the option `weights` gives
+	options   func(o *options) any              // those that its readings depend on; nil: none
+	open      func(o *options) (*opened, error) // nothing is computed yet
+}
+
+// opened is a measure that is ready to look at clips, on all devices of a process.
+type opened struct {
+	weights string // digest of its weights, "" where nothing is learned
+	begin   func(ctx context.Context, dev kernels.Backend, c clip) (meter, error)
+	load    func(dev kernels.Backend) error    // brings the weights to a device; nil: there are none
+	need    func(row *schemas.PromptRow) int64 // device memory for one clip in bytes, without weights; nil: none
+}
+
+// The names of the readings. The report compares Hash to find clips that look alike.
+const (
+	sceneCuts, sceneChange                   = "scene_cuts", "scene_change"
+	motionName, sharpnessName, luminanceName = "motion", "sharpness", "luminance"
+	blackRows, blackColumns                  = "black_rows", "black_columns"
+	Hash                                     = "phash"
+)
+
+// measures lists all, in the order in which they are computed.
+var measures = []measure{
+	{name: sceneCuts, doc: "cuts by PySceneDetect's content detector", version: 1, readings: []string{sceneCuts, sceneChange},
+		options: func(o *options) any {
+			return struct {
+				CutThreshold float64 `json:"cut_threshold"`
+			}{o.CutThreshold}
+		},
+		open: func(o *options) (*opened, error) {
+			return simple(func(clip) plain { return &content{threshold: o.CutThreshold} }), nil
+		}},
+	{name: motionName, doc: "mean difference of grey between frames", version: 1, readings: []string{motionName},
+		open: func(*options) (*opened, error) { return simple(func(clip) plain { return &motion{} }), nil }},
+	{name: sharpnessName, doc: "variance of the Laplacian", version: 1, readings: []string{sharpnessName},
+		open: func(*options) (*opened, error) { return simple(func(clip) plain { return &sharpness{} }), nil }},
+	{name: luminanceName, doc: "mean grey", version: 1, readings: []string{luminanceName},
+		open: func(*options) (*opened, error) { return simple(func(clip) plain { return &luminance{} }), nil }},
+	{name: "black_bars", doc: "black rows and columns at the edges", version: 1, readings: []string{blackRows, blackColumns},
+		options: func(o *options) any {
+			return struct {
+				BlackLevel int `json:"black_level"`
+			}{o.BlackLevel}
+		},
+		open: func(o *options) (*opened, error) {
+			return simple(func(clip) plain { return &bars{level: o.BlackLevel} }), nil
+		}},
+	{name: Hash, doc: "perceptual hash of the first, the middle and the last frame", version: 1, readings: []string{Hash},
+		open: func(*options) (*opened, error) {
+			return simple(func(c clip) plain { return &hash{frames: c.frames} }), nil
+		}},
+}
+
+// ofSource is what reading the media tells beside their frames. It is not asked for by name.
+var ofSource = stages.Measure{Name: "source", Version: 1, Readings: []string{schemas.ReadingDecodeErrors, schemas.ReadingTransfer}}
+
+// simple opens a measure without weights.
+func simple(begin func(c clip) plain) *opened {
+	return &opened{begin: func(_ context.Context, _ kernels.Backend, c clip) (meter, error) { return plainMeter{begin(c)}, nil }}
+}
+
+// of returns the measure of a name.
+func of(name string) (*measure, bool) {
+	for i := range measures {
+		if measures[i].name == name {
+			return &measures[i], true
+		}
+	}
+	return nil, false
+}
+
+// Names are those of all measures, as the option `by` takes them.
+func Names() (names []string) {
+	for _, m := range measures {
+		names = append(names, m.name)
+	}
+	return names
+}
+
+// open is a measure of a stage.
+type open struct {
+	stages.Measure
+	*opened
+}
+
+// openMeasures opens the measures of a stage.
+func openMeasures(o *options) (all []*open, err error) {
+	for i, name := range o.By {
+		m, known := of(name)
+		if !known {
+			err := stages.Errorf("by", "score: by names %q; there are %s", name, list(Names()))
+			if near := config.Near(name, Names()); near != "" {
+				err.Fix = fmt.Sprintf("did you mean %s?", near)
+			}
+			return nil, err
+		}
+		for _, before := range o.By[:i] {
+			if before == name {
+				return nil, stages.Errorf("by", "score: by names %q twice", name)
+			}
+		}
+		for _, w := range m.weights {
+			if o.Weights[w] == "" {
+				return nil, stages.Errorf("weights", "score: %s needs weights: write weights: {%s: PATH}", name, w)
+			}
+		}
+		at, err := m.open(o)
+		if err != nil {
+			return nil, err
+		}
+		one := &open{stages.Measure{Name: m.name, Version: m.version, Params: m.params, Readings: m.readings, Weights: at.weights}, at}
+		if m.options != nil {
+			if one.Options, err = json.Marshal(m.options(o)); err != nil {
+				return nil, fmt.Errorf("score: options of %s: %w", name, err)
+			}
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}

@@ -1,0 +1,245 @@
+package score
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"latentbeam/kernels"
+	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
+	"latentbeam/stages"
+	"latentbeam/stages/vae"
+)
+
+// The names of the stages. `quality` is the older one, which takes media and has all measures without weights.
+const (
+	scoreName   = "score"
+	qualityName = "quality"
+)
+
+// options is the map of `score` in the YAML.
+type options struct {
+	By           []string          `yaml:"by" json:"by"`                       // names of measures
+	Weights      map[string]string `yaml:"weights" json:"-"`                   // paths of weights by name
+	CutThreshold float64           `yaml:"cut_threshold" json:"cut_threshold"` // content difference from which on a frame begins a scene
+	BlackLevel   int               `yaml:"black_level" json:"black_level"`     // mean grey up to which a row or column is black
+}
+
+// qualityOptions is the map of `quality`. Its JSON is part of the keys of earlier releases.
+type qualityOptions struct {
+	CutThreshold float64 `yaml:"cut_threshold" json:"cut_threshold"` // content difference from which on a frame begins a scene
+	BlackLevel   int     `yaml:"black_level" json:"black_level"`     // mean grey up to which a row or column is black
+}
+
+// withoutWeights are the measures that need none.
+var withoutWeights = []string{sceneCuts, motionName, sharpnessName, luminanceName, "black_bars", Hash}
+
+// Spec returns the stage `score`, which takes videos and media.
+func Spec() stages.Spec {
+	var docs, readings []string
+	for _, m := range measures {
+		docs = append(docs, m.name+" ("+m.doc+")")
+		readings = append(readings, m.readings...)
+	}
+	return stages.Spec{
+		Name: scoreName,
+		Doc: "reads scores off videos or media; by: " + strings.Join(docs, ", ") +
+			"; weights: {NAME: PATH}, cut_threshold: 27, black_level: 24",
+		Looks:    true,
+		Version:  1,
+		Readings: append(readings, ofSource.Readings...),
+		New:      openScore,
+	}
+}
+
+// Quality returns the stage `quality`.
+func Quality() stages.Spec {
+	return stages.Spec{
+		Name: qualityName,
+		Doc: "reads scene_cuts, scene_change, motion, sharpness, luminance, black_rows, black_columns and phash off the frames of media; " +
+			"cut_threshold: 27, black_level: 24",
+		In:      stages.KindMedia,
+		Out:     stages.KindMedia,
+		Looks:   true,
+		Version: 1,
+		Params: []stages.Param{stages.ParamMedia, stages.ParamHeight, stages.ParamWidth, stages.ParamNumFrames, stages.ParamFPS,
+			stages.ParamCut},
+		Readings: []string{sceneCuts, sceneChange, motionName, sharpnessName, luminanceName, blackRows, blackColumns, Hash, schemas.ReadingDecodeErrors,
+			schemas.ReadingTransfer},
+		New: openQuality,
+	}
+}
+
+func openScore(_ *stages.Model, o stages.Options) (stages.Stage, error) {
+	opts := options{By: slices.Clone(withoutWeights), CutThreshold: 27, BlackLevel: 24}
+	if err := o.Into(&opts); err != nil {
+		return nil, err
+	}
+	if len(opts.By) == 0 {
+		return nil, stages.Errorf("by", "score: by is empty: name measures; there are %s", list(Names()))
+	}
+	return opts.stage(scoreName)
+}
+
+func openQuality(_ *stages.Model, o stages.Options) (stages.Stage, error) {
+	opts := qualityOptions{CutThreshold: 27, BlackLevel: 24}
+	if err := o.Into(&opts); err != nil {
+		return nil, err
+	}
+	all := options{By: withoutWeights, CutThreshold: opts.CutThreshold, BlackLevel: opts.BlackLevel}
+	return all.stage(qualityName)
+}
+
+// stage opens the measures.
+func (o *options) stage(name string) (stages.Stage, error) {
+	if !(o.CutThreshold > 0 && o.CutThreshold <= 255) {
+		return nil, stages.Errorf("cut_threshold", "%s: cut_threshold is %v: give a number above 0, up to 255", name, o.CutThreshold)
+	}
+	if o.BlackLevel < 0 || o.BlackLevel > 255 {
+		return nil, stages.Errorf("black_level", "%s: black_level is %d: give 0 to 255", name, o.BlackLevel)
+	}
+	all, err := openMeasures(o)
+	return &stage{name, all}, err
+}
+
+type stage struct {
+	name     string
+	measures []*open
+}
+
+// Digest names the weights of the measures, "" where nothing is learned.
+func (s *stage) Digest() string {
+	var all []string
+	for _, m := range s.measures {
+		if m.Weights != "" {
+			all = append(all, m.Weights)
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+// Check accepts every row: what media can be is their reader's to say.
+func (*stage) Check(*schemas.PromptRow) error { return nil }
+
+// Need is the memory of the clips that are looked at, one after the other.
+func (s *stage) Need(row *schemas.PromptRow, _ int) (need int64, err error) {
+	for _, m := range s.measures {
+		if m.need != nil {
+			need += m.need(row)
+		}
+	}
+	return need, nil
+}
+
+// Capabilities are the measures, and the loading of their weights.
+func (s *stage) Capabilities() stages.Capabilities {
+	c := stages.Capabilities{Measures: []stages.Measure{ofSource}}
+	learned := false
+	for _, m := range s.measures {
+		c.Measures = append(c.Measures, m.Measure)
+		learned = learned || m.load != nil
+	}
+	if learned {
+		c.Loading = &stages.Loading{Load: s.load}
+	}
+	return c
+}
+
+// load brings all weights to a device.
+func (s *stage) load(dev kernels.Backend) error {
+	for _, m := range s.measures {
+		if m.load == nil {
+			continue
+		}
+		if err := m.load(dev); err != nil {
+			return fmt.Errorf("%s: %w", m.Name, err)
+		}
+	}
+	return nil
+}
+
+// Run measures the elements one after the other. A file that cannot be read fails its element.
+func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Element) error {
+	for _, e := range batch {
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		var some []*open
+		for _, m := range s.measures {
+			if e.Lacks(m.Measure) {
+				some = append(some, m)
+			}
+		}
+		look := s.footage
+		if e.Video != nil {
+			look = s.video
+		}
+		var bad *vae.FootageError
+		switch err := look(ctx, dev, e, some); {
+		case errors.As(err, &bad) && ctx.Err() == nil:
+			e.Fail(s.name, fault.Row(bad.Err))
+		case err != nil:
+			return err
+		}
+	}
+	return nil
+}
+
+// video reads off what a player shows of the element's video.
+func (s *stage) video(ctx context.Context, dev kernels.Backend, e *stages.Element, some []*open) error {
+	shown := e.Video.Recon
+	if shown == nil {
+		return &vae.FootageError{Err: errors.New("nothing is known of what a player shows of the video")}
+	}
+	if len(some) == 0 {
+		return nil
+	}
+	c := clip{frames: len(shown.Frames), height: shown.Height, width: shown.Width, fps: shown.FPS, row: &e.Row}
+	return s.take(ctx, dev, e, some, c, func(rgb []byte, i int) error {
+		copy(rgb, shown.Frames[i])
+		return nil
+	})
+}
+
+// footage reads off the element's media, as an autoencoder would see them.
+func (s *stage) footage(ctx context.Context, dev kernels.Backend, e *stages.Element, some []*open) error {
+	if len(some) == 0 && !e.Lacks(ofSource) {
+		return nil
+	}
+	frames, err := vae.OpenFootage(ctx, dev, e.Media, &e.Row)
+	if err != nil {
+		return err
+	}
+	defer frames.Close()
+	c := clip{frames: e.Row.NumFrames, height: e.Row.Height, width: e.Row.Width, fps: e.Row.FPS, row: &e.Row}
+	values := make([]float32, c.height*c.width*3)
+	err = s.take(ctx, dev, e, some, c, func(rgb []byte, i int) error {
+		if err := frames.At(values, i); err != nil {
+			return err
+		}
+		for k, v := range values {
+			rgb[k] = level(v)
+		}
+		return nil
+	})
+	if err == nil {
+		e.Look(ofSource, frames.Readings())
+	}
+	return err
+}
+
+func (s *stage) take(ctx context.Context, dev kernels.Backend, e *stages.Element, some []*open, c clip, next func(rgb []byte, i int) error) error {
+	got, err := take(ctx, dev, some, c, next)
+	if err != nil {
+		return err
+	}
+	for i, m := range some {
+		e.Look(m.Measure, got[i])
+	}
+	return nil
+}
+
+func list(names []string) string { return strings.Join(names, ", ") }
