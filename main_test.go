@@ -2,25 +2,37 @@ package latentbeam_test
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"fmt"
 	"image/png"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"latentbeam/internal/system/testaid"
+	"latentbeam/stages/nn/nntest"
+	"latentbeam/stages/wan"
+	"latentbeam/stages/weights"
 )
 
-// TestModuleOutside builds testdata/module as a module of its own, as a user of this one would, and runs its job: the
-// stage that it adds is in the catalog and does its work.
-func TestModuleOutside(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS("testdata/module")); err != nil {
+// module copies an example into a module of its own, as a user would, and builds it. It returns the folder and the program.
+func module(t *testing.T, example string) (dir, program string) {
+	t.Helper()
+	dir = t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join("examples", example))); err != nil {
 		t.Fatal(err)
 	}
 	writeModule(t, dir)
-	run(t, dir, "go", "build", "-mod=mod", "-o", "watermark", ".")
-	program := filepath.Join(dir, "watermark")
+	program = filepath.Join(dir, "program")
+	run(t, dir, "go", "build", "-mod=mod", "-o", program, ".")
+	return dir, program
+}
 
+// TestStageOutside: the stage of examples/stage is in the catalog of its program and does its work.
+func TestStageOutside(t *testing.T) {
+	dir, program := module(t, "stage")
 	if list := run(t, dir, program, "stages"); !strings.Contains(list, "watermark         frames   frames") {
 		t.Errorf("the stage is not listed:\n%s", list)
 	}
@@ -37,6 +49,114 @@ func TestModuleOutside(t *testing.T) {
 	if cmd.ProcessState.ExitCode() != 2 || !strings.Contains(string(out), "size is 0: give 1 or more pixels") {
 		t.Errorf("an option out of range: %v\n%s", err, out)
 	}
+}
+
+// TestDenoiserOutside: the denoiser of examples/denoiser is found by config.json, and gives the same bytes alone, in a batch
+// and on a set of workers.
+func TestDenoiserOutside(t *testing.T) {
+	testaid.Long(t, "it builds a program and runs three jobs")
+	dir, program := module(t, "denoiser")
+	run(t, dir, program, "weights", "transformer")
+	if text := run(t, dir, program, "inspect", "transformer"); !strings.Contains(text, "ToyDiT of depth 2 and width 48") {
+		t.Errorf("inspect says\n%s", text)
+	}
+	prompts := "a red circle moves left\na blue square stays\na green triangle moves up\n"
+	if err := os.WriteFile(filepath.Join(dir, "prompts.txt"), []byte(prompts), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var want string
+	for i, flags := range [][]string{{"resources.batch_size=1"}, {"resources.batch_size=3"},
+		{"resources.workers=3", "stages.denoise.sequence_parallel=3"}} {
+		args := []string{"run", "job.yaml", "--set", "model.path=" + tinyDir(t), "--output", fmt.Sprint("out", i)}
+		for _, f := range flags {
+			args = append(args, "--set", f)
+		}
+		run(t, dir, program, args...)
+		got := digest(t, filepath.Join(dir, fmt.Sprint("out", i), "videos"), ".mp4", 3)
+		if i == 0 {
+			want = got
+		}
+		if got != want {
+			t.Errorf("with %v the videos differ", flags)
+		}
+	}
+}
+
+// TestSamplerOutside: the sampler of examples/sampler denoises a Wan of random weights, other than the model's own does, and
+// an unknown name lists it.
+func TestSamplerOutside(t *testing.T) {
+	testaid.Long(t, "it builds a program and runs two jobs")
+	dir, program := module(t, "sampler")
+	writeWan(t, filepath.Join(dir, "transformer"))
+	job := func(output, sampler string) []string {
+		return []string{"run", "job.yaml", "--output", output, "--set", "model={path: " + tinyDir(t) + ", transformer: transformer}",
+			"--set", "stages.denoise.sampler=" + sampler, "--set", "defaults={height: 32, width: 32, num_frames: 1, num_inference_steps: 3}"}
+	}
+	run(t, dir, program, job("heun", "{name: heun, shift: 5}")...)
+	run(t, dir, program, job("euler", "{name: euler, shift: 5}")...)
+	if digest(t, filepath.Join(dir, "heun/videos"), ".png", 1) == digest(t, filepath.Join(dir, "euler/videos"), ".png", 1) {
+		t.Error("heun gives the picture of euler")
+	}
+	cmd := exec.Command(program, job("none", "{name: huen}")...)
+	cmd.Dir = dir
+	if out, _ := cmd.CombinedOutput(); !strings.Contains(string(out), `sampler has the name "huen": Wan has unipc, euler, dmd, heun`) {
+		t.Errorf("an unknown sampler: %s", out)
+	}
+}
+
+// tinyDir is the built-in model on disk.
+func tinyDir(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs("testdata/tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// writeWan writes a denoiser of Wan with random weights that fits the encoder and the autoencoder of the built-in model.
+func writeWan(t *testing.T, dir string) {
+	t.Helper()
+	config := []byte(`{"_class_name": "WanTransformer3DModel", "num_layers": 1, "num_attention_heads": 2, "attention_head_dim": 12,
+		"patch_size": [1, 2, 2], "in_channels": 4, "out_channels": 4, "text_dim": 128, "freq_dim": 256, "ffn_dim": 48,
+		"cross_attn_norm": true, "qk_norm": "rms_norm_across_heads", "eps": 1e-6, "rope_max_seq_len": 1024}`)
+	c, err := wan.ParseConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shapes := weights.ShapesOnly()
+	if _, err := wan.Load(c, shapes); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range map[string][]byte{"config.json": config,
+		"diffusion_pytorch_model.safetensors": nntest.FileBytes(t, shapes.Requested())} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// digest is the SHA-256 of the files with an ending below dir, of which there are n.
+func digest(t *testing.T, dir, ending string, n int) string {
+	t.Helper()
+	h := sha256.New()
+	found := 0
+	err := filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ending) {
+			return err
+		}
+		found++
+		data, err := os.ReadFile(path)
+		fmt.Fprintf(h, "%s %x\n", e.Name(), sha256.Sum256(data))
+		return err
+	})
+	if err != nil || found != n {
+		t.Fatalf("%d files %s in %s, want %d: %v", found, ending, dir, n, err)
+	}
+	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
 // writeModule gives dir a go.mod that takes this module from its directory, and the versions that this one uses.

@@ -8,6 +8,13 @@ type FlowEuler struct {
 	sigmas    []float32 // of the steps, and 0 behind them
 }
 
+// FlowTable returns the table of FlowMatchEulerDiscreteScheduler for n steps and a shift: the timesteps of the steps, and
+// their noise levels with 0 behind them.
+func FlowTable(n int, shift float64) (timesteps, sigmas []float32) {
+	s := newFlowEuler(n, shift)
+	return s.timesteps, s.sigmas
+}
+
 // newFlowEuler returns the sampler of n steps. The reference shifts the least sigma when it makes the table of
 // training and shifts all of them again for the steps; weights are run that way, so it is kept.
 func newFlowEuler(n int, shift float64) *FlowEuler {
