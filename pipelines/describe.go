@@ -41,7 +41,7 @@ func (j *Job) describe() {
 			put("resize", "resize_crop") // of Open-Sora, see media.NewFitter
 		}
 	}
-	j.report.Tensors = m
+	j.report.TensorFacts = m
 }
 
 // numbers is a list of numbers in JSON.

@@ -21,6 +21,7 @@ import (
 	"latentbeam/internal/storage/source"
 
 	"latentbeam/internal/results/report"
+	"latentbeam/internal/results/tensors"
 	"latentbeam/internal/storage/fingerprints"
 	"latentbeam/internal/storage/store"
 	"latentbeam/internal/watch/runfiles"
@@ -157,7 +158,7 @@ func (j *Job) open() error {
 	if every, on := cfg.Resources.CheckpointInterval.Every(); on {
 		j.engine.SaveSteps(every)
 	}
-	j.results = reuse.Results{Engine: j.engine, Report: &j.report, Look: j.look}
+	j.results = reuse.Results{Engine: j.engine, Look: j.look}
 	j.engine.Published = j.results.Published
 	j.engine.Schedule.Recall(j.host.Facts)
 	if j.engine.Rules, err = j.rules(workers.Class()); err != nil {
@@ -278,21 +279,24 @@ func (j *Job) use(ctx context.Context, s store.Store, alone bool) error {
 	if err != nil {
 		return err
 	}
-	j.close = append(j.close, l.Close, j.report.Release)
-	j.engine.Store, j.engine.Ledger = s, l
-	j.report.Store, j.report.Ledger, j.report.Before = s, l, nil
+	w, err := fingerprints.LoadWitness(ctx, s)
+	if err != nil {
+		l.Close()
+		return err
+	}
+	output := &fingerprints.Output{Store: s, Witness: w}
+	home := &tensors.Home{Output: output, Ledger: l}
 	if last, err := report.ReadSummary(ctx, s, j.report.SummaryName()); err == nil { // else nothing is known of them
-		j.report.Before = last.Files
+		home.Before = last.Files
 	}
-	if j.report.Witness, err = fingerprints.LoadWitness(ctx, s); err != nil {
+	j.close = append(j.close, l.Close, home.Close)
+	j.engine.Store, j.engine.Ledger = s, l
+	j.report.Output, j.report.Ledger, j.report.Tensors, j.results.Tensors = output, l, home, home
+	if err := j.results.Mend(ctx, l, alone && j.report.Part == ""); err != nil { // else others use it too
 		return err
 	}
-	if err := j.results.Mend(ctx, l, alone); err != nil {
-		return err
-	}
-	j.report.Damaged = nil
 	if alone {
-		if err := j.report.CheckTensors(ctx, j.look()); err != nil {
+		if err := home.Check(ctx, j.look()); err != nil {
 			return err
 		}
 	}
@@ -303,14 +307,14 @@ func (j *Job) use(ctx context.Context, s store.Store, alone bool) error {
 }
 
 // look says how closely this job looks at what is there. Who only looks at an output reads no videos.
-func (j *Job) look() report.Look {
+func (j *Job) look() fingerprints.Look {
 	switch {
 	case j.peeking:
-		return report.LookAtSizes
+		return fingerprints.LookAtSizes
 	case j.Opts.Repair || j.Config.Output.Verify == config.VerifyDigest:
-		return report.LookAtAll
+		return fingerprints.LookAtAll
 	}
-	return report.LookAtMarks
+	return fingerprints.LookAtMarks
 }
 
 // Close gives back what the job holds.

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"latentbeam/internal/results/report"
+	"latentbeam/internal/results/tensors"
 	"latentbeam/internal/storage/ledger"
 )
 
@@ -24,12 +24,12 @@ func (j *Job) run(ctx context.Context, started func(Plan)) (Result, error) {
 		if err := j.engine.Ledger.Verify(ctx); err != nil { // else damage would be found one by one
 			return r, err
 		}
-		if err := j.results.Mend(ctx, j.engine.Ledger, true); err != nil {
+		if err := j.results.Mend(ctx, j.engine.Ledger, j.report.Part == ""); err != nil {
 			return r, err
 		}
-		j.report.Release() // the tables may be others now
+		j.report.Tensors.Close() // the tables may be others now
 		if r.damaged {
-			err := j.report.DamageAll(ctx)
+			err := j.report.Tensors.DoubtAll(ctx)
 			if err == nil {
 				j.engine.Earlier, err = j.results.ForgetDamaged(ctx, j.engine.Ledger)
 			}
@@ -49,7 +49,7 @@ func (j *Job) run(ctx context.Context, started func(Plan)) (Result, error) {
 
 // isDamagedTable reports whether err is about a table of tensors that is damaged.
 func isDamagedTable(err error) bool {
-	var damaged *report.DamagedTableError
+	var damaged *tensors.DamagedTableError
 	return errors.As(err, &damaged)
 }
 

@@ -370,7 +370,7 @@ func (j *Job) upToDate(ctx context.Context, name string, p Plan) (report.Summary
 	}
 	s, err := report.ReadSummary(ctx, j.engine.Store, name)
 	whole := s.State == report.Complete || s.State == report.Limited && s.Limit == j.Opts.Limit
-	if data, err := store.ReadFile(ctx, j.engine.Store, name); err != nil || !j.report.IsAsWritten(name, data) {
+	if data, err := store.ReadFile(ctx, j.engine.Store, name); err != nil || !j.report.Output.HasWritten(name, data) {
 		return s, false
 	}
 	same := err == nil && whole && s.Input == p.Input

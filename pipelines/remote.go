@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"latentbeam/internal/engine"
-	"latentbeam/internal/storage/fingerprints"
 	"latentbeam/internal/storage/ledger"
 	"latentbeam/pipelines/input"
 	"latentbeam/pipelines/remote"
@@ -152,12 +151,8 @@ func (j *Job) attend(ctx context.Context, s spec) error {
 	}
 	j.close = append(j.close, l.Close)
 	j.engine.Store, j.engine.Ledger = out, l
-	j.report.Store, j.report.Ledger = out, l
 	j.engine.Progress.TooMany = nil // the submitter sums all workers
 	j.engine.Published = nil        // it writes the pages, too
-	if j.report.Witness, err = fingerprints.LoadWitness(ctx, out); err != nil {
-		return err
-	}
 	j.engine.Earlier = j.earlier(s.Since)
 	a := remote.Attend(j.engine, s.Job, true)
 	j.close = append(j.close, a.Close)

@@ -188,7 +188,7 @@ func (j *Job) settled(ctx context.Context, r *Result) (over bool, err error) {
 		if err := j.keepStart(ctx); err != nil {
 			return true, err
 		}
-		return true, j.results.Remember(ctx)
+		return true, j.results.Remember(ctx, j.report.Part)
 	}
 	s, ok, err := j.joined(ctx, r.Plan)
 	if ok || err != nil {
@@ -260,23 +260,23 @@ func (j *Job) begin(ctx context.Context) error {
 	if err := j.engine.Store.Remove(ctx, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := j.report.Witness.Invalidate(ctx, j.engine.Store, j.report.Part); err != nil {
+	if err := j.report.Output.Witness.Invalidate(ctx, j.engine.Store, j.report.Part); err != nil {
 		return err
 	}
-	return j.report.Replace(ctx, jobfile.Name, j.Opts.Start.Write)
+	return j.report.Output.Replace(ctx, jobfile.Name, j.Opts.Start.Write)
 }
 
 // keepStart writes the file of the start anew where it is gone or damaged.
 func (j *Job) keepStart(ctx context.Context) error {
 	data, err := store.ReadFile(ctx, j.engine.Store, jobfile.Name)
 	var s jobfile.Start
-	if err == nil && json.Unmarshal(data, &s) == nil && j.report.IsAsWritten(jobfile.Name, data) {
+	if err == nil && json.Unmarshal(data, &s) == nil && j.report.Output.HasWritten(jobfile.Name, data) {
 		return nil
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return j.report.Replace(ctx, jobfile.Name, j.Opts.Start.Write)
+	return j.report.Output.Replace(ctx, jobfile.Name, j.Opts.Start.Write)
 }
 
 // compute runs the Beam pipeline, again while it has not settled all that it began.
@@ -316,7 +316,7 @@ func (j *Job) finish(ctx context.Context, r *Result, began time.Time, workers in
 		r.Gallery = j.report.Part + gallery.PageName(1)
 	}
 	if r.Totals.Pending == 0 && j.report.Part == "" { // shards share the ledger
-		if err := j.report.Compact(ctx); err != nil {
+		if err := j.report.Tensors.TruncateLog(ctx); err != nil {
 			return err
 		}
 	}
@@ -341,5 +341,5 @@ func (j *Job) finish(ctx context.Context, r *Result, began time.Time, workers in
 		return err
 	}
 	r.Page = j.writePage(ctx, r)
-	return j.results.Remember(ctx)
+	return j.results.Remember(ctx, j.report.Part)
 }

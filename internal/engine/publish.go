@@ -13,9 +13,9 @@ import (
 	"sync"
 	"time"
 
+	"latentbeam/internal/results/tensors"
 	"latentbeam/internal/storage/ledger"
 	"latentbeam/internal/storage/store"
-	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
@@ -264,17 +264,17 @@ func (e *Engine) record(el *stages.Element) ([]store.Object, ledger.Record, erro
 		if e.Keep[stages.KindLatents] {
 			z, space := el.TableLatents()
 			result.LatentsShape, result.LatentSpace = z.Shape, space
-			result.LatentsSHA256 = attach(&r, schemas.BlobLatents, z)
+			result.LatentsSHA256 = tensors.Put(&r, schemas.BlobLatents, z)
 			if result.LatentScale = el.LatentScale; space == stages.RawSpace {
 				result.LatentScale = 1
 			}
 		}
 		if e.Keep[stages.KindText] {
 			result.TextShape = el.Text.Embedding.Shape
-			result.TextSHA256 = attach(&r, schemas.BlobText, el.Text.Embedding)
+			result.TextSHA256 = tensors.Put(&r, schemas.BlobText, el.Text.Embedding)
 			if n := el.Text.Negative; n != nil {
 				result.NegativeTextShape = n.Shape
-				attach(&r, schemas.BlobNegativeText, n)
+				tensors.Put(&r, schemas.BlobNegativeText, n)
 			}
 			if len(el.Text.Later) > 0 {
 				later := &stages.Array{}
@@ -282,21 +282,13 @@ func (e *Engine) record(el *stages.Element) ([]store.Object, ledger.Record, erro
 					result.LaterTexts = append(result.LaterTexts, schemas.LaterText{Clip: l.Clip, Tokens: l.Embedding.Shape[0]})
 					later.Data = append(later.Data, l.Embedding.Data...)
 				}
-				attach(&r, schemas.BlobLaterText, later)
+				tensors.Put(&r, schemas.BlobLaterText, later)
 			}
 		}
 	}
 	var err error
 	r.Row, err = json.Marshal(result)
 	return files, r, err
-}
-
-// attach adds a tensor to the record and returns the SHA-256 of its bytes.
-func attach(r *ledger.Record, name string, a *stages.Array) string {
-	data := kernels.F32.Bytes(a.Data)
-	r.Blobs = append(r.Blobs, ledger.Blob{Name: name, Data: data})
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
 }
 
 // files names the video and its poster by key, fanned out over directories.

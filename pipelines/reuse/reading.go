@@ -11,7 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"latentbeam/internal/results/report"
 	"latentbeam/internal/storage/fingerprints"
 	"latentbeam/internal/storage/ledger"
 	"latentbeam/internal/storage/store"
@@ -25,7 +24,7 @@ const readers = 8
 // reading compares videos and posters with their digests, several at a time.
 type reading struct {
 	of      *Results
-	depth   report.Look
+	depth   fingerprints.Look
 	work    chan suspect
 	workers sync.WaitGroup
 	damaged atomic.Int64 // rows
@@ -57,8 +56,8 @@ func (o *Results) beginReading(ctx context.Context) *reading {
 
 // look hands a row to the workers where its files have to be read. A shard reads its own rows.
 func (r *reading) look(ctx context.Context, key schemas.Key, v *schemas.VideoFile, mark uint64) error {
-	known, found := r.of.Report.Witness.Row(key)
-	if r.depth == report.LookAtSizes || r.depth == report.LookAtMarks && found && known.Mark == mark ||
+	known, found := r.of.Tensors.Output.Witness.Row(key)
+	if r.depth == fingerprints.LookAtSizes || r.depth == fingerprints.LookAtMarks && found && known.Mark == mark ||
 		!r.of.Engine.Rules.Mine(&stages.Element{Key: key}) {
 		return nil
 	}
@@ -72,7 +71,7 @@ func (r *reading) look(ctx context.Context, key schemas.Key, v *schemas.VideoFil
 
 // one compares the files of a row.
 func (r *reading) one(ctx context.Context, s suspect) {
-	w := r.of.Report.Witness
+	w := r.of.Tensors.Output.Witness
 	known, _ := w.Row(s.key)
 	poster, whole, err := compareVideo(ctx, r.of.Engine.Store, &s.video, known.Poster)
 	r.mu.Lock()
@@ -100,12 +99,12 @@ func (r *reading) end() ([]uint64, error) {
 // compareVideo compares a video and its poster with their digests; that of a poster may be 0, not known. It returns the
 // poster's.
 func compareVideo(ctx context.Context, s store.Store, v *schemas.VideoFile, known uint64) (poster uint64, whole bool, err error) {
-	sum, err := report.Sum(ctx, s, v.Path)
+	sum, err := fingerprints.Sum(ctx, s, v.Path)
 	if err == nil && hex.EncodeToString(sum[:]) != v.SHA256 {
 		return 0, false, nil
 	}
 	if err == nil && v.Poster != "" {
-		sum, err = report.Sum(ctx, s, v.Poster)
+		sum, err = fingerprints.Sum(ctx, s, v.Poster)
 		poster = fingerprints.HashSum(sum)
 	}
 	switch {
@@ -119,12 +118,12 @@ func compareVideo(ctx context.Context, s store.Store, v *schemas.VideoFile, know
 
 // Published notes the poster of a row that this process has published.
 func (o *Results) Published(key schemas.Key, poster [32]byte) {
-	o.Report.Witness.SetRow(key, fingerprints.RowState{Poster: fingerprints.HashSum(poster)})
+	o.Tensors.Output.Witness.SetRow(key, fingerprints.RowState{Poster: fingerprints.HashSum(poster)})
 }
 
-// Remember notes how the files look that are new, and saves it.
-func (o *Results) Remember(ctx context.Context) error {
-	w, sizes := o.Report.Witness, o.Engine.Store.Sizes(ctx)
+// Remember notes how the files look that are new, and saves it as a shard's part, "" for all.
+func (o *Results) Remember(ctx context.Context, part string) error {
+	w, sizes := o.Tensors.Output.Witness, o.Engine.Store.Sizes(ctx)
 	defer sizes.Close()
 	if o.Engine.Keep[stages.KindVideo] {
 		err := o.Engine.Ledger.Each(ctx, func(_ ledger.Ref, rec ledger.Record) error {
@@ -140,7 +139,7 @@ func (o *Results) Remember(ctx context.Context) error {
 	}
 	rules := &o.Engine.Rules
 	shards, shard := uint64(max(1, rules.Shards)), uint64(rules.Shard)
-	return w.Save(ctx, o.Engine.Store, o.Report.Part, func(key uint64) bool { return key%shards == shard })
+	return w.Save(ctx, o.Engine.Store, part, func(key uint64) bool { return key%shards == shard })
 }
 
 // rememberRow notes how the files of a row look. Where another process has published it, its poster is read.
@@ -164,13 +163,13 @@ func (o *Results) rememberRow(ctx context.Context, rec ledger.Record, known fing
 		marks[i] = info.Mark
 	}
 	if known.Poster == 0 && r.Video.Poster != "" {
-		sum, err := report.Sum(ctx, o.Engine.Store, r.Video.Poster)
+		sum, err := fingerprints.Sum(ctx, o.Engine.Store, r.Video.Poster)
 		if err != nil {
 			return err
 		}
 		known.Poster = fingerprints.HashSum(sum)
 	}
 	known.Mark = fingerprints.HashMarks(marks[:]...)
-	o.Report.Witness.SetRow(rec.Key, known)
+	o.Tensors.Output.Witness.SetRow(rec.Key, known)
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 	"slices"
 
 	"latentbeam/internal/engine"
-	"latentbeam/internal/results/report"
+	"latentbeam/internal/results/tensors"
 	"latentbeam/internal/storage/fingerprints"
 	"latentbeam/internal/storage/ledger"
 	"latentbeam/internal/storage/store"
@@ -21,9 +21,9 @@ import (
 
 // Results are those in the output of a job.
 type Results struct {
-	Engine *engine.Engine // of the job
-	Report *report.Job
-	Look   func() report.Look // how closely they are looked at
+	Engine  *engine.Engine // of the job
+	Tensors *tensors.Home
+	Look    func() fingerprints.Look // how closely they are looked at
 
 	told map[string]bool // files of the ledger of whose damage was told
 }
@@ -107,27 +107,8 @@ func (o *Results) whole(ctx context.Context, rec ledger.Record, sizes store.Size
 			return found, err
 		}
 	}
-	keep := o.Engine.Keep
-	var tensors []string
-	if keep[stages.KindText] {
-		tensors = append(tensors, schemas.BlobText)
-		if len(r.NegativeTextShape) > 0 {
-			tensors = append(tensors, schemas.BlobNegativeText)
-		}
-		if len(r.LaterTexts) > 0 {
-			tensors = append(tensors, schemas.BlobLaterText)
-		}
-	}
-	if keep[stages.KindLatents] {
-		tensors = append(tensors, schemas.BlobLatents)
-	}
-	for _, name := range tensors {
-		if slices.ContainsFunc(rec.Blobs, func(b ledger.Blob) bool { return b.Name == name }) {
-			continue
-		}
-		if held, err := o.Report.Holds(ctx, rec.Key, name); !held || err != nil {
-			return missing, err
-		}
+	if has, err := o.Tensors.Has(ctx, rec, r, o.Engine.Keep); !has || err != nil {
+		return missing, err
 	}
 	return whole, nil
 }
@@ -157,13 +138,13 @@ func (o *Results) wholeVideo(ctx context.Context, key schemas.Key, v *schemas.Vi
 		marks[i] = info.Mark
 	}
 	if found != whole {
-		o.Report.Witness.SetRow(key, fingerprints.RowState{})
+		o.Tensors.Output.Witness.SetRow(key, fingerprints.RowState{})
 		return found, nil
 	}
 	return whole, reading.look(ctx, key, v, fingerprints.HashMarks(marks[:]...))
 }
 
-// Mend warns of damage in the ledger and, where nobody else may be reading it, replaces what is damaged.
+// Mend warns of damage in the ledger and, where nobody else may be reading it (alone), replaces what is damaged.
 func (o *Results) Mend(ctx context.Context, l *ledger.Ledger, alone bool) error {
 	for _, d := range l.Damaged() {
 		if o.told[d.Segment] {
@@ -181,7 +162,7 @@ func (o *Results) Mend(ctx context.Context, l *ledger.Ledger, alone bool) error 
 			append([]any{"file", d.Segment, "damage", d.Why, "at_byte", d.Offset, "damaged_bytes", d.Bytes,
 				"records_saved", d.Saved}, lost...)...)
 	}
-	if !alone || o.Report.Part != "" { // other shards use the ledger
+	if !alone {
 		return nil
 	}
 	return l.Mend(ctx)

@@ -124,8 +124,8 @@ func (c *cleaner) named(ctx context.Context) error {
 		return fault.Usage(fmt.Errorf("clean %s: the output is not finished (no summary.json with state %q), so it is not known "+
 			"which rows are wanted; run its job to the end first", c.store.URL(), report.Complete))
 	}
-	j := report.Job{Store: c.store, Witness: c.witness}
-	if !j.AsWritten(ctx, s.Files, report.LookAtMarks) {
+	j := report.Job{Output: &fingerprints.Output{Store: c.store, Witness: c.witness}}
+	if !j.AsWritten(ctx, s.Files, fingerprints.LookAtMarks) {
 		return fault.Usage(fmt.Errorf("clean %s: a table is damaged, so it is not known which rows are wanted; mend it first: "+
 			"latentbeam verify %s --repair", c.store.URL(), c.store.URL()))
 	}

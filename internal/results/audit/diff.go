@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"latentbeam/internal/results/report"
+	"latentbeam/internal/results/tables"
 	"latentbeam/internal/storage/store"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
@@ -134,7 +134,7 @@ func (t *TableDiff) add(columns map[string]any, in string, differ []Column) {
 
 // eachRow yields the rows of a table as their columns, without tensors.
 func eachRow[T schemas.Row](ctx context.Context, s store.Store, name string, fn func(at uint64, columns map[string]any)) error {
-	names, err := report.TableFiles(ctx, s, name)
+	names, err := tables.Files(ctx, s, name)
 	if err != nil {
 		return err
 	}
@@ -216,7 +216,7 @@ var errFound = errors.New("found")
 
 // find returns the columns of the first row of a table that is the one looked for.
 func find[T schemas.Row](ctx context.Context, s store.Store, table string, is func(T) bool) (columns map[string]any, err error) {
-	names, err := report.TableFiles(ctx, s, table)
+	names, err := tables.Files(ctx, s, table)
 	for _, file := range names {
 		if err == nil {
 			err = rowsOf(ctx, s, file, func(row T) error {

@@ -148,8 +148,9 @@ func build(t *testing.T, d *dir.Dir, out string, rows, stale int) (videos []stri
 			records = nil
 		}
 	}
-	j := report.Job{Store: d, Ledger: l, Witness: w}
-	check(t, j.Replace(t.Context(), "tables/videos/00000.parquet", func(w io.Writer) error {
+	output := &fingerprints.Output{Store: d, Witness: w}
+	j := report.Job{Output: output, Ledger: l}
+	check(t, output.Replace(t.Context(), "tables/videos/00000.parquet", func(w io.Writer) error {
 		_, err := write.Write(w, all(table1), write.Options{Version: "test"})
 		return err
 	}))

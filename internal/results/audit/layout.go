@@ -25,7 +25,7 @@ const (
 
 var (
 	byKey    = regexp.MustCompile(`^(videos|posters)/([0-9a-f]{2})/([0-9a-f]{64})\.[a-z0-9]+$`)
-	tables   = regexp.MustCompile(`^(tables/[a-z]+[-/][-0-9a-z]*[0-9]{5}|metadata)\.parquet$`)
+	tabular  = regexp.MustCompile(`^(tables/[a-z]+[-/][-0-9a-z]*[0-9]{5}|metadata)\.parquet$`)
 	pages    = regexp.MustCompile(`^(([0-9]{5}-of-[0-9]{5}-)?(index(-[0-9]+)?|report)\.html|README\.md)$`)
 	factual  = regexp.MustCompile(`^(([0-9]{5}-of-[0-9]{5}-)?summary\.json|job\.json)$`)
 	segments = regexp.MustCompile(`^ledger/[0-9a-f]{8}-[0-9a-f]{16}-[0-9a-f]{8}\.seg$`)
@@ -46,7 +46,7 @@ func classOf(name string) (objectClass, schemas.Key) {
 	for _, c := range []struct {
 		name  *regexp.Regexp
 		class objectClass
-	}{{tables, tableFile}, {pages, page}, {factual, facts}, {segments, ledgerFile}, {others, other}} {
+	}{{tabular, tableFile}, {pages, page}, {factual, facts}, {segments, ledgerFile}, {others, other}} {
 		if c.name.MatchString(name) {
 			return c.class, schemas.Key{}
 		}

@@ -3,7 +3,7 @@ package audit
 import (
 	"context"
 
-	"latentbeam/internal/results/report"
+	"latentbeam/internal/results/tables"
 	"latentbeam/internal/storage/store"
 	"latentbeam/internal/table/typed"
 	"latentbeam/schemas"
@@ -65,7 +65,7 @@ func (idRow) ByteSize() int  { return 0 }
 func IDs(ctx context.Context, s store.Store) (map[schemas.Key]string, error) {
 	ids, several := map[schemas.Key]string{}, map[schemas.Key]bool{}
 	for _, table := range []string{"latents", "embeddings", "videos"} {
-		names, err := report.TableFiles(ctx, s, table)
+		names, err := tables.Files(ctx, s, table)
 		if err != nil {
 			return nil, err
 		}

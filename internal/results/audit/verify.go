@@ -12,6 +12,8 @@ import (
 	"sync"
 
 	"latentbeam/internal/results/report"
+	"latentbeam/internal/results/tables"
+	"latentbeam/internal/results/tensors"
 	"latentbeam/internal/storage/fingerprints"
 	"latentbeam/internal/storage/ledger"
 	"latentbeam/internal/storage/store"
@@ -70,7 +72,7 @@ type verifier struct {
 	store   store.Store
 	ledger  *ledger.Ledger
 	witness *fingerprints.Witness
-	report  report.Job
+	tensors tensors.Home
 	named   []uint64 // first bytes of the keys that the tables of a finished output name; nil: not known
 	work    chan func() error
 
@@ -95,8 +97,8 @@ func Verify(ctx context.Context, s store.Store) (Verified, error) {
 		return Verified{}, err
 	}
 	v := &verifier{store: s, ledger: l, witness: w, work: make(chan func() error, readers),
-		report: report.Job{Store: s, Ledger: l, Witness: w},
-		seen:   Verified{Output: s.URL(), Counts: map[string]int64{}}}
+		tensors: tensors.Home{Output: &fingerprints.Output{Store: s, Witness: w}, Ledger: l},
+		seen:    Verified{Output: s.URL(), Counts: map[string]int64{}}}
 	if s, err := report.ReadSummary(ctx, s, "summary.json"); err == nil && s.State == report.Complete {
 		v.named, _ = keysOf(ctx, v.store, s.Files) // a table that cannot be read is found damaged below
 	}
@@ -256,7 +258,7 @@ func (v *verifier) compare(ctx context.Context, info store.Info, size int64, wan
 		damaged(fmt.Sprintf("it has %d bytes, %d were written", info.Size, size))
 		return nil
 	}
-	sum, err := report.Sum(ctx, v.store, info.Name)
+	sum, err := fingerprints.Sum(ctx, v.store, info.Name)
 	if v.unread(info.Name, err) {
 		return nil
 	}
@@ -299,8 +301,8 @@ func (v *verifier) file(ctx context.Context, info store.Info, what objectClass) 
 		return err
 	}
 	switch {
-	case what == tableFile && report.HasTensors(info.Name):
-		bad, err := v.report.DamagedRows(ctx, info.Name)
+	case what == tableFile && tables.HasTensors(info.Name):
+		bad, err := v.tensors.Damage(ctx, info.Name)
 		for _, key := range bad {
 			why := "a tensor of row " + key.String() + " is not what was written"
 			if key == (schemas.Key{}) {

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"latentbeam/internal/results/report"
+	"latentbeam/internal/results/tables"
 	"latentbeam/internal/storage/store"
 	"latentbeam/internal/table/typed"
 	"latentbeam/schemas"
@@ -143,7 +144,7 @@ func Run(ctx context.Context, s store.Store, dir string, opts Options) (done Don
 // each yields the rows of the table of latents, in its order, with their tensors: once for each of its captions, which are
 // counted from 0.
 func each(ctx context.Context, s, text store.Store, yield func(row *sample, caption int) error) error {
-	files, err := report.TableFiles(ctx, s, "latents")
+	files, err := tables.Files(ctx, s, "latents")
 	if err != nil {
 		return err
 	}
@@ -297,7 +298,7 @@ func (t *texts) of(id string) []destination {
 }
 
 func (t *texts) open(ctx context.Context, s store.Store) error {
-	names, err := report.TableFiles(ctx, s, "embeddings")
+	names, err := tables.Files(ctx, s, "embeddings")
 	if err == nil && len(names) == 0 {
 		err = fault.Usage(fmt.Errorf("export: %s has no table of embeddings; write: [embeddings] in its job makes one", s.URL()))
 	}

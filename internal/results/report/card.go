@@ -34,7 +34,7 @@ type cardFacts struct {
 
 // card writes the dataset card. A report of one shard has none, for loaders would take it for all.
 func (j *Job) card(ctx context.Context) error {
-	there, err := store.ReadFile(ctx, j.Store, cardFile)
+	there, err := store.ReadFile(ctx, j.Output.Store, cardFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read %s: %w", cardFile, err)
 	}
@@ -43,7 +43,7 @@ func (j *Job) card(ctx context.Context) error {
 	}
 	if j.Part != "" {
 		if err == nil {
-			return j.removeAll(ctx, []string{cardFile})
+			return j.Tensors.Remove(ctx, cardFile)
 		}
 		return nil
 	}
@@ -55,10 +55,10 @@ func (j *Job) card(ctx context.Context) error {
 		return err
 	}
 	if bytes.Equal(text.Bytes(), there) {
-		j.Witness.Retain(cardFile)
+		j.Output.Witness.Retain(cardFile)
 		return nil
 	}
-	return j.Replace(ctx, cardFile, func(w io.Writer) error {
+	return j.Output.Replace(ctx, cardFile, func(w io.Writer) error {
 		_, err := w.Write(text.Bytes())
 		return err
 	})

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -26,12 +27,13 @@ func inMemory(t *testing.T, m *storetest.Memory) *Job {
 	l, err := ledger.Open(t.Context(), s)
 	must(t, err)
 	names := input(strings.Split("a b c d e f", " "))
-	j := &Job{Title: "test", Store: s, Ledger: l, Rows: names.rows, Facts: Facts{Model: "tiny", Weights: "w", Class: "cpu", Version: "v1"},
+	j := &Job{Title: "test", Rows: names.rows, Facts: Facts{Model: "tiny", Weights: "w", Class: "cpu", Version: "v1"},
 		Keep: map[stages.Kind]bool{stages.KindLatents: true}, RowsPerFile: 2}
-	t.Cleanup(func() { j.Release(); l.Close() })
+	j.on(s, l)
+	t.Cleanup(func() { j.Tensors.Close(); l.Close() })
 	j.settle(t, bytesOfTensor, names...)
 	j.write(t)
-	must(t, j.Compact(t.Context()))
+	must(t, j.Tensors.TruncateLog(t.Context()))
 	rec, err := l.Cursor().Find(ledger.Key(element("a", 1).Key))
 	if err != nil || len(rec.Blobs) > 0 {
 		t.Fatalf("the ledger still has the tensors: %+v, %v", rec, err)
@@ -47,19 +49,19 @@ func TestMovedRowsWithoutOldFiles(t *testing.T) {
 	j.Rows = names.rows
 	j.write(t)
 	var got []string
-	files, err := store.Names(t.Context(), j.Store, "tables/latents/", store.Flat)
+	files, err := store.Names(t.Context(), j.Output.Store, "tables/latents/", store.Flat)
 	must(t, err)
 	for _, name := range files {
-		f, err := j.Store.Open(t.Context(), name)
+		f, err := j.Output.Store.Open(t.Context(), name)
 		must(t, err)
-		tensors, err := typed.OpenTensors(name, f)
+		table, err := typed.OpenTensors(name, f)
 		must(t, err)
-		for row := range tensors.Rows() {
-			data, err := tensors.Read("vae_latent_bytes", row)
+		for row := range table.Rows() {
+			data, err := table.Read("vae_latent_bytes", row)
 			must(t, err)
 			got = append(got, strings.Trim(string(data[:4]), "*"))
 		}
-		must(t, tensors.Close())
+		must(t, table.Close())
 	}
 	if !slices.Equal(got, names) {
 		t.Errorf("the files hold the tensors of %q, want %q", got, names)
@@ -78,17 +80,28 @@ func TestTablesOutOfReach(t *testing.T) {
 	}
 	j := inMemory(t, m)
 	away = true
-	if held, err := j.Holds(t.Context(), ledger.Key(element("a", 1).Key), schemas.BlobLatents); err == nil {
+	if held, err := j.hasLatents(t, "a"); err == nil {
 		t.Errorf("the tables are said to hold it: %v", held)
 	}
-	if err := j.remove(t.Context(), j.tableName("latents", 0),
-		func(uint64) bool { return false }); fault.ExitCode(err) != fault.ExitTryAgain {
+	if err := j.Tensors.Remove(t.Context(), j.tableName("latents", 0)); fault.ExitCode(err) != fault.ExitTryAgain {
 		t.Errorf("a table was removed that could not be read: %v", err)
 	}
 	away = false
 	for _, name := range []string{"a", "f"} {
-		if held, err := j.Holds(t.Context(), ledger.Key(element(name, 1).Key), schemas.BlobLatents); !held || err != nil {
+		if held, err := j.hasLatents(t, name); !held || err != nil {
 			t.Errorf("when it is back, %s is held: %v, %v", name, held, err)
 		}
 	}
+}
+
+// hasLatents asks the home of tensors for those of a row.
+func (j *Job) hasLatents(t *testing.T, name string) (bool, error) {
+	t.Helper()
+	cursor := j.Ledger.Cursor()
+	defer cursor.Close()
+	rec, err := cursor.Find(ledger.Key(element(name, 1).Key))
+	must(t, err)
+	var r schemas.Result
+	must(t, json.Unmarshal(rec.Row, &r))
+	return j.Tensors.Has(t.Context(), rec, r, map[stages.Kind]bool{stages.KindLatents: true})
 }

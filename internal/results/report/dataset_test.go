@@ -24,14 +24,14 @@ func TestDataset(t *testing.T) {
 		N        *int64  `parquet:"n,optional"`
 		Measured *string `parquet:"measured_color,optional"`
 	}
-	rows, err := parquet.ReadFile[row](filepath.Join(j.Store.URL(), "metadata.parquet"))
+	rows, err := parquet.ReadFile[row](filepath.Join(j.Output.Store.URL(), "metadata.parquet"))
 	must(t, err)
 	if len(rows) != 3 || rows[0].FileName != "videos/a.mp4" || rows[1].ID != "b" || *rows[2].N != 1 ||
 		*rows[2].Color != "red" || *rows[1].Measured != "red" {
 		t.Errorf("metadata.parquet has %+v", rows)
 	}
 	card := func() string {
-		text, err := store.ReadFile(t.Context(), j.Store, "README.md")
+		text, err := store.ReadFile(t.Context(), j.Output.Store, "README.md")
 		must(t, err)
 		return string(text)
 	}
@@ -43,7 +43,7 @@ func TestDataset(t *testing.T) {
 	if got := card(); strings.Contains(got, "metadata") || !strings.Contains(got, "config_name: latents\n  default: true") {
 		t.Errorf("the card of latents is\n%s", got)
 	}
-	if there, err := store.Exists(t.Context(), j.Store, "metadata.parquet"); there || err != nil {
+	if there, err := store.Exists(t.Context(), j.Output.Store, "metadata.parquet"); there || err != nil {
 		t.Errorf("metadata.parquet stays: %v", err)
 	}
 }
@@ -52,9 +52,9 @@ func TestDataset(t *testing.T) {
 func TestOwnReadmeStays(t *testing.T) {
 	j := newJob(t, input{"a"})
 	j.settle(t, 4, "a")
-	must(t, os.WriteFile(filepath.Join(j.Store.URL(), "README.md"), []byte("mine"), 0o644))
+	must(t, os.WriteFile(filepath.Join(j.Output.Store.URL(), "README.md"), []byte("mine"), 0o644))
 	j.write(t)
-	if got, err := store.ReadFile(t.Context(), j.Store, "README.md"); string(got) != "mine" || err != nil {
+	if got, err := store.ReadFile(t.Context(), j.Output.Store, "README.md"); string(got) != "mine" || err != nil {
 		t.Errorf("README.md is %q: %v", got, err)
 	}
 }
@@ -65,7 +65,7 @@ func TestFailuresHaveColumns(t *testing.T) {
 	j := newJob(t, input{"a", "xx", "bad"})
 	j.settle(t, 4, "a", "xx")
 	j.write(t)
-	files, err := filepath.Glob(filepath.Join(j.Store.URL(), "tables/failures/*.parquet"))
+	files, err := filepath.Glob(filepath.Join(j.Output.Store.URL(), "tables/failures/*.parquet"))
 	must(t, err)
 	type row struct {
 		ID         string  `parquet:"id"`

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"latentbeam/internal/results/tables"
 	"latentbeam/internal/storage/ledger"
 	"latentbeam/stages"
 )
@@ -52,18 +53,17 @@ func (b bits) has(i int) bool { return i/64 < len(b) && b[i/64]>>(i%64)&1 != 0 }
 func (j *Job) WriteEarly(ctx context.Context, again time.Duration) error {
 	now := *j
 	now.early = &early{again: again}
-	defer func() { j.held = now.held }()
 	totals := j.newTotals()
-	tables := now.tensors(ctx)
-	settled := make([]tensors, len(tables))
-	for i, t := range tables {
+	made := now.tensors(ctx)
+	settled := make([]tensorsMade, len(made))
+	for i, t := range made {
 		settled[i] = settledTensors{t, now.early}
 	}
 	if err := now.failures(ctx, &totals, settled); err != nil {
 		return err
 	}
 	var readers []rowReader
-	for _, t := range tables {
+	for _, t := range made {
 		readers = append(readers, func(rows iter.Seq2[outcome, error]) error { return t.gain(ctx, rows) })
 	}
 	if now.Keep[stages.KindVideo] {
@@ -74,7 +74,7 @@ func (j *Job) WriteEarly(ctx context.Context, again time.Duration) error {
 
 // settledTensors takes the rows before the first that is not settled: which file the others belong to is not known yet.
 type settledTensors struct {
-	tensors
+	tensorsMade
 	early *early
 }
 
@@ -82,7 +82,7 @@ func (t settledTensors) add(o *outcome, row []byte) error {
 	if t.early.left {
 		return nil
 	}
-	return t.tensors.add(o, row)
+	return t.tensorsMade.add(o, row)
 }
 
 // gain writes the files that are full and not there. Those that are there, of an earlier run, stay until the end, for
@@ -91,8 +91,8 @@ func (t *tensorTable[T]) gain(ctx context.Context, rows iter.Seq2[outcome, error
 	if t.rows == 0 || t.rows < t.perFile {
 		return nil
 	}
-	names, err := allFiles(ctx, t.job.Store, t.name)
-	if err != nil || slices.ContainsFunc(names, inOldPlace) {
+	names, err := tables.All(ctx, t.job.Output.Store, t.name)
+	if err != nil || slices.ContainsFunc(names, tables.InOldPlace) {
 		return err
 	}
 	if t.rows%t.perFile == 0 {
@@ -102,7 +102,7 @@ func (t *tensorTable[T]) gain(ctx context.Context, rows iter.Seq2[outcome, error
 	full := t.rows / t.perFile
 	_, err = inFiles(first(only(ledger.Done, rows), full*t.perFile), t.perFile, func(i int, rows iter.Seq2[outcome, error]) error {
 		name := t.job.tableName(t.name, i)
-		_, err := t.job.Store.Stat(ctx, name)
+		_, err := t.job.Output.Store.Stat(ctx, name)
 		if err == nil || !errors.Is(err, fs.ErrNotExist) {
 			return errors.Join(err, drain(rows))
 		}

@@ -18,9 +18,9 @@ import (
 
 // failures writes the failures table. In the same pass over the input it counts the rows and lets the
 // tables of tensors see what they will hold.
-func (j *Job) failures(ctx context.Context, totals *Totals, tables []tensors) error {
-	err := j.Replace(ctx, j.tableName("failures", 0), func(w io.Writer) error {
-		_, err := write.Write(w, j.failureRows(ctx, totals, tables), j.options())
+func (j *Job) failures(ctx context.Context, totals *Totals, made []tensorsMade) error {
+	err := j.Output.Replace(ctx, j.tableName("failures", 0), func(w io.Writer) error {
+		_, err := write.Write(w, j.failureRows(ctx, totals, made), j.options())
 		return err
 	})
 	if err == nil {
@@ -34,7 +34,7 @@ func (j *Job) failures(ctx context.Context, totals *Totals, tables []tensors) er
 
 // failureRows yields the rows that failed, looking at all.
 func (j *Job) failureRows(ctx context.Context, totals *Totals,
-	tables []tensors) iter.Seq2[schemas.FailureRow, error] {
+	made []tensorsMade) iter.Seq2[schemas.FailureRow, error] {
 	return func(yield func(schemas.FailureRow, error) bool) {
 		digest := j.Digest()
 		for o, err := range j.judged(ctx) {
@@ -42,7 +42,7 @@ func (j *Job) failureRows(ctx context.Context, totals *Totals,
 			if err == nil {
 				digest.row = appendRow(digest.row[:0], o.Element)
 				digest.add(o.Element, o.recorded())
-				err = totals.count(&o, digest.row, tables)
+				err = totals.count(&o, digest.row, made)
 			}
 			var row schemas.FailureRow
 			if err == nil && o.status == ledger.Failed {
@@ -63,7 +63,7 @@ func (j *Job) failureRows(ctx context.Context, totals *Totals,
 
 // wideFailures writes the failures table again, with the columns that only the first pass has learned.
 func (j *Job) wideFailures(ctx context.Context, rows iter.Seq2[outcome, error], more *Columns) error {
-	err := j.Replace(ctx, j.tableName("failures", 0), func(w io.Writer) error {
+	err := j.Output.Replace(ctx, j.tableName("failures", 0), func(w io.Writer) error {
 		row := func(o outcome) (schemas.FailureRow, error) { return j.failureRow(&o) }
 		return writeWide(w, only(ledger.Failed, rows), row, more, j.options())
 	})
@@ -74,7 +74,7 @@ func (j *Job) wideFailures(ctx context.Context, rows iter.Seq2[outcome, error], 
 }
 
 // count counts a row, whose appendRow is row.
-func (t *Totals) count(o *outcome, row []byte, tables []tensors) error {
+func (t *Totals) count(o *outcome, row []byte, made []tensorsMade) error {
 	t.Rows++
 	switch o.status {
 	case ledger.Failed:
@@ -102,7 +102,7 @@ func (t *Totals) count(o *outcome, row []byte, tables []tensors) error {
 			}
 			t.compare(o)
 		}
-		for _, table := range tables {
+		for _, table := range made {
 			if err := table.add(o, row); err != nil {
 				return err
 			}

@@ -28,11 +28,11 @@ func (j *Job) gallery(ctx context.Context, rows iter.Seq2[outcome, error], total
 		page.Unfinished = &gallery.Unfinished{Left: totals.Pending, Written: time.Now(), Again: j.early.again}
 	}
 	err := gallery.WriteAll(page, func(name string, write func(io.Writer) error) error {
-		return j.Replace(ctx, name, write)
+		return j.Output.Replace(ctx, name, write)
 	})
 	for n := gallery.PageCount(page.Total) + 1; err == nil; n++ {
 		name := j.Part + gallery.PageName(n)
-		if err = j.Store.Remove(ctx, name); errors.Is(err, fs.ErrNotExist) {
+		if err = j.Output.Store.Remove(ctx, name); errors.Is(err, fs.ErrNotExist) {
 			err = nil
 			break
 		}

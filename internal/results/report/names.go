@@ -11,7 +11,7 @@ import (
 
 // name gives every video its name. A report of all rows also removes what is no name of a row any more.
 func (j *Job) name(rows iter.Seq2[outcome, error]) error {
-	folder, err := OpenNamedFolder(j.Store.URL())
+	folder, err := OpenNamedFolder(j.Output.Store.URL())
 	if err != nil {
 		return err
 	}

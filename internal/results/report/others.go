@@ -39,11 +39,11 @@ func (j *Job) removeOthers(ctx context.Context) error {
 			}
 		}
 	}
-	tables, err := store.Names(ctx, j.Store, "tables/", store.Deep)
+	tables, err := store.Names(ctx, j.Output.Store, "tables/", store.Deep)
 	if err != nil {
 		return err
 	}
-	files, err := store.Names(ctx, j.Store, "", store.Flat)
+	files, err := store.Names(ctx, j.Output.Store, "", store.Flat)
 	if err != nil {
 		return err
 	}
@@ -55,5 +55,5 @@ func (j *Job) removeOthers(ctx context.Context) error {
 			gone = append(gone, name)
 		}
 	}
-	return j.removeAll(ctx, gone)
+	return j.Tensors.Remove(ctx, gone...)
 }

@@ -2,16 +2,14 @@ package report
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"iter"
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/results/gallery"
 	"latentbeam/internal/storage/ledger"
 
+	"latentbeam/internal/results/tensors"
 	"latentbeam/internal/storage/fingerprints"
-	"latentbeam/internal/storage/store"
 	"latentbeam/internal/table/write"
 	"latentbeam/schemas"
 	"latentbeam/stages"
@@ -19,9 +17,10 @@ import (
 
 // Job is what a report is made of.
 type Job struct {
-	Title  string
-	Store  store.Store
-	Ledger *ledger.Ledger
+	Title   string
+	Output  *fingerprints.Output
+	Ledger  *ledger.Ledger
+	Tensors *tensors.Home // of the output
 	// Rows yields every row of the input in order, filled, checked and keyed, without tensors. A non-nil
 	// error is about the whole table.
 	Rows func(ctx context.Context) iter.Seq2[*stages.Element, error]
@@ -31,27 +30,19 @@ type Job struct {
 	// Names makes the names of videos for people in a directory; nil: none are given.
 	Names *config.NameTemplate
 	// Part tells the files of one shard from those of others, such as "00001-of-00004-"; "" for all.
-	Part string
-	// Before are the files that the run before left; what is another size now is written anew.
-	Before Files
-	// Witness remembers the digests of files; nil remembers nothing.
-	Witness *fingerprints.Witness
-	// Damaged are the files of tensor tables that are not what was written: each of their rows is checked before it
-	// is used, and they are written anew. See CheckTensors.
-	Damaged map[string]bool
-	Clips   bool // the job cuts clips of its media, and tables say which
+	Part  string
+	Clips bool // the job cuts clips of its media, and tables say which
 	// Programs are the names of the stages that are programs.
 	Programs []string
 	// HalfLatents says that latents are values of bfloat16 and stand so in their table.
 	HalfLatents bool
 	// Alike says which rows are left out because they look like earlier ones; nil: none.
 	Alike *stages.Alike
-	// Tensors is metadata of the files of tensor tables.
-	Tensors map[string]string
+	// TensorFacts is metadata of the files of tensor tables.
+	TensorFacts map[string]string
 	Facts
 
-	held  map[string]*held // the tables as they were before this run, by name
-	early *early           // while the job runs; nil: it has ended
+	early *early // while the job runs; nil: it has ended
 }
 
 // Facts are the provenance columns that all rows of a job share.
@@ -143,10 +134,10 @@ type Agreement struct {
 // belong to it. It goes over the input twice: to see what there is, and to write all that depends on it.
 func (j *Job) Write(ctx context.Context) (Totals, error) {
 	totals := j.newTotals()
-	tensors := j.tensors(ctx)
-	err := j.failures(ctx, &totals, tensors)
+	made := j.tensors(ctx)
+	err := j.failures(ctx, &totals, made)
 	if err == nil {
-		err = share(j.settled(ctx), j.readers(ctx, &totals, tensors)...)
+		err = share(j.settled(ctx), j.readers(ctx, &totals, made)...)
 	}
 	if err == nil {
 		err = j.card(ctx)
@@ -158,11 +149,11 @@ func (j *Job) Write(ctx context.Context) (Totals, error) {
 }
 
 // readers are those of the second pass.
-func (j *Job) readers(ctx context.Context, totals *Totals, tensors []tensors) (all []rowReader) {
+func (j *Job) readers(ctx context.Context, totals *Totals, made []tensorsMade) (all []rowReader) {
 	if len(totals.failed.List()) > 0 {
 		all = append(all, func(rows iter.Seq2[outcome, error]) error { return j.wideFailures(ctx, rows, &totals.failed) })
 	}
-	for _, t := range tensors {
+	for _, t := range made {
 		all = append(all, func(rows iter.Seq2[outcome, error]) error { return t.write(ctx, rows) })
 	}
 	if j.Keep[stages.KindVideo] {
@@ -188,18 +179,18 @@ func (j *Job) readersOfVideos(ctx context.Context, totals *Totals) []rowReader {
 }
 
 // tensors are the tables of tensors that the job keeps.
-func (j *Job) tensors(ctx context.Context) (tensors []tensors) {
+func (j *Job) tensors(ctx context.Context) (made []tensorsMade) {
 	if j.Keep[stages.KindText] {
 		size := func(r schemas.Result) int {
 			return 4 * (product(r.TextShape) + product(r.NegativeTextShape) + product(r.LaterShape()))
 		}
-		tensors = append(tensors, &tensorTable[schemas.EmbeddingRow]{job: j, name: "embeddings",
+		made = append(made, &tensorTable[schemas.EmbeddingRow]{job: j, name: "embeddings",
 			row: func(o outcome) (schemas.EmbeddingRow, error) { return j.embeddingRow(ctx, o) }, size: size})
 	}
 	if j.Keep[stages.KindLatents] {
-		tensors = append(tensors, j.latents(ctx))
+		made = append(made, j.latents(ctx))
 	}
-	return tensors
+	return made
 }
 
 // perFile is the number of rows of a table's files, at most n.
@@ -208,16 +199,4 @@ func (j *Job) perFile(n int) int {
 		n = min(n, j.RowsPerFile)
 	}
 	return max(1, n)
-}
-
-// remove removes a file of the report. The tensors of keys that do not stay elsewhere go back into the ledger first.
-func (j *Job) remove(ctx context.Context, name string, stays func(key uint64) bool) error {
-	if err := j.rescue(ctx, name, stays); err != nil {
-		return err
-	}
-	err := j.Store.Remove(ctx, name)
-	if errors.Is(err, fs.ErrNotExist) { // another shard was faster
-		return nil
-	}
-	return err
 }

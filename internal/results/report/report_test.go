@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 
+	"latentbeam/internal/results/tensors"
+	"latentbeam/internal/storage/fingerprints"
 	"latentbeam/internal/storage/ledger"
 	"latentbeam/internal/storage/store"
 	"latentbeam/internal/storage/store/dir"
@@ -58,10 +60,17 @@ func newJob(t *testing.T, in input) *Job {
 	t.Cleanup(func() { dir.Close() })
 	l, err := ledger.Open(t.Context(), dir)
 	must(t, err)
-	j := &Job{Title: "test", Store: dir, Ledger: l, Rows: in.rows, Facts: Facts{Model: "tiny", Weights: "w", Class: "cpu", Version: "v1"},
+	j := &Job{Title: "test", Rows: in.rows, Facts: Facts{Model: "tiny", Weights: "w", Class: "cpu", Version: "v1"},
 		Keep: map[stages.Kind]bool{stages.KindVideo: true, stages.KindLatents: true}}
-	t.Cleanup(func() { j.Release(); l.Close() })
+	j.on(dir, l)
+	t.Cleanup(func() { j.Tensors.Close(); l.Close() })
 	return j
+}
+
+// on makes it the report of an output.
+func (j *Job) on(s store.Store, l *ledger.Ledger) {
+	j.Output, j.Ledger = &fingerprints.Output{Store: s}, l
+	j.Tensors = &tensors.Home{Output: j.Output, Ledger: l}
 }
 
 func must(t *testing.T, err error) {
@@ -108,10 +117,10 @@ func (j *Job) write(t *testing.T) Totals {
 // ids lists the rows of a table, in order, and its files.
 func ids[T schemas.Row](t *testing.T, j *Job, name string, id func(T) string) (rows, files []string) {
 	t.Helper()
-	files, err := store.Names(t.Context(), j.Store, "tables/"+name+"/", store.Flat)
+	files, err := store.Names(t.Context(), j.Output.Store, "tables/"+name+"/", store.Flat)
 	must(t, err)
 	for _, f := range files {
-		for row, err := range typed.Read[T](filepath.Join(j.Store.URL(), f), true) {
+		for row, err := range typed.Read[T](filepath.Join(j.Output.Store.URL(), f), true) {
 			must(t, err)
 			rows = append(rows, id(row))
 		}
@@ -169,7 +178,7 @@ func TestReport(t *testing.T) {
 	if rows, _ := j.latentIDs(t); fmt.Sprint(rows) != "[a b a cc]" {
 		t.Errorf("latents %v", rows)
 	}
-	page, err := store.ReadFile(t.Context(), j.Store, "index.html")
+	page, err := store.ReadFile(t.Context(), j.Output.Store, "index.html")
 	if err != nil || !strings.Contains(string(page), "videos/cc.mp4") {
 		t.Errorf("gallery: %v", err)
 	}
@@ -205,7 +214,7 @@ func TestUnchangedTensorsAreNotWritten(t *testing.T) {
 	stat := func() (infos []fs.FileInfo) {
 		t.Helper()
 		for i := range 3 {
-			info, err := os.Stat(store.Address(j.Store.URL(), j.tableName("latents", i)))
+			info, err := os.Stat(store.Address(j.Output.Store.URL(), j.tableName("latents", i)))
 			must(t, err)
 			infos = append(infos, info)
 		}
@@ -251,12 +260,12 @@ func TestCompact(t *testing.T) {
 		}))
 		return total
 	}
-	must(t, j.Compact(t.Context())) // without tables
+	must(t, j.Tensors.TruncateLog(t.Context())) // without tables
 	if got := tensors(); got != 120_040 {
 		t.Errorf("%d bytes are left without tables", got)
 	}
 	j.write(t)
-	must(t, j.Compact(t.Context()))
+	must(t, j.Tensors.TruncateLog(t.Context()))
 	if got := tensors(); got != 40_000 {
 		t.Errorf("%d bytes are left, want those of the row that no table has", got)
 	}
@@ -269,7 +278,7 @@ func TestCompact(t *testing.T) {
 	if got := tensors(); got != 40_004 {
 		t.Errorf("%d bytes are in the ledger", got)
 	}
-	must(t, j.Compact(t.Context()))
+	must(t, j.Tensors.TruncateLog(t.Context()))
 	if j.Ledger.Segments() < segments {
 		t.Error("a ledger with nothing to give was compacted")
 	}
@@ -312,16 +321,16 @@ func TestSummary(t *testing.T) {
 	} {
 		s.Input = "abc"
 		must(t, j.WriteSummary(t.Context(), s))
-		got, err := ReadSummary(t.Context(), j.Store, j.SummaryName())
+		got, err := ReadSummary(t.Context(), j.Output.Store, j.SummaryName())
 		if err != nil || got.State != want || got.Input != "abc" || got.Class != "cpu" || got.Weights != "w" {
 			t.Errorf("%+v, %v, want %s", got, err, want)
 		}
 	}
-	must(t, j.Store.Replace(t.Context(), "broken.json", func(w io.Writer) error {
+	must(t, j.Output.Store.Replace(t.Context(), "broken.json", func(w io.Writer) error {
 		_, err := w.Write([]byte("{"))
 		return err
 	}))
-	if _, err := ReadSummary(t.Context(), j.Store, "broken.json"); err == nil {
+	if _, err := ReadSummary(t.Context(), j.Output.Store, "broken.json"); err == nil {
 		t.Error("half a summary was read")
 	}
 }

@@ -54,7 +54,7 @@ func (j *Job) WriteSummary(ctx context.Context, s Summary) error {
 	if s.Files, err = j.files(ctx); err != nil {
 		return err
 	}
-	return j.Replace(ctx, j.SummaryName(), func(w io.Writer) error {
+	return j.Output.Replace(ctx, j.SummaryName(), func(w io.Writer) error {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
 		return e.Encode(s)

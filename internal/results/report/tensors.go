@@ -10,12 +10,10 @@ import (
 	"iter"
 	"maps"
 	"reflect"
-	"slices"
 
 	"latentbeam/internal/storage/ledger"
 	"latentbeam/internal/storage/source"
 
-	"latentbeam/internal/table/typed"
 	"latentbeam/internal/table/write"
 	"latentbeam/schemas"
 	"latentbeam/stages"
@@ -32,8 +30,8 @@ const (
 // without reading the tensors, that a file is still right.
 const digestKey = "latentbeam.rows_sha256"
 
-// tensors is a table with tensors in it. The rows are added one by one before they are written.
-type tensors interface {
+// tensorsMade is a table with tensors in it. The rows are added one by one before they are written.
+type tensorsMade interface {
 	add(o *outcome, row []byte) error
 	write(ctx context.Context, rows iter.Seq2[outcome, error]) error
 	gain(ctx context.Context, rows iter.Seq2[outcome, error]) error // what is complete, while the job runs
@@ -87,8 +85,8 @@ func (t *tensorTable[T]) write(ctx context.Context, rows iter.Seq2[outcome, erro
 	t.digests = t.wanted(ctx)
 	files, err := inFiles(only(ledger.Done, rows), max(1, t.perFile), func(i int, rows iter.Seq2[outcome, error]) error {
 		name := t.job.tableName(t.name, i)
-		if i < len(t.digests) && t.job.hasDigest(ctx, name, t.digests[i]) {
-			t.job.Witness.Retain(name)
+		if i < len(t.digests) && t.job.Tensors.IsFlushed(ctx, name, digestKey, t.digests[i]) {
+			t.job.Output.Witness.Retain(name)
 			return drain(rows)
 		}
 		return t.writeFile(ctx, i, rows)
@@ -111,7 +109,7 @@ func (t *tensorTable[T]) wanted(ctx context.Context) []string {
 	earlier := true
 	var all []string
 	for i, d := range t.digests {
-		earlier = earlier && t.job.hasDigest(ctx, t.job.tableName(t.name, i), d)
+		earlier = earlier && t.job.Tensors.IsFlushed(ctx, t.job.tableName(t.name, i), digestKey, d)
 		sum := sha256.Sum256(fmt.Appendf(nil, "%s %v", d, t.columns.List()))
 		all = append(all, hex.EncodeToString(sum[:]))
 	}
@@ -121,55 +119,28 @@ func (t *tensorTable[T]) wanted(ctx context.Context) []string {
 	return all
 }
 
-// writeFile writes file number i, and rescues what only the file before it has.
+// writeFile writes file number i.
 func (t *tensorTable[T]) writeFile(ctx context.Context, i int, rows iter.Seq2[outcome, error]) error {
 	name := t.job.tableName(t.name, i)
 	o := t.job.options()
 	metadata := map[string]string{}
 	maps.Copy(metadata, o.Metadata)
-	maps.Copy(metadata, t.job.Tensors)
+	maps.Copy(metadata, t.job.TensorFacts)
 	if i < len(t.digests) {
 		metadata[digestKey] = t.digests[i]
 	}
 	o.Metadata = metadata
-	return t.job.Replace(ctx, name, func(w io.Writer) error {
-		var written []uint64
+	return t.job.Tensors.Flush(ctx, name, func(w io.Writer, wrote func(schemas.Key)) error {
 		row := func(o outcome) (T, error) {
-			written = append(written, fingerprint(o.Key))
+			wrote(o.Key)
 			return t.row(o)
 		}
-		var err error
-		if len(t.columns.List()) == 0 {
-			_, err = write.Write(w, convert(rows, row), o)
-		} else {
-			err = writeWide(w, rows, row, &t.columns, o)
+		if len(t.columns.List()) > 0 {
+			return writeWide(w, rows, row, &t.columns, o)
 		}
-		if err != nil {
-			return err
-		}
-		slices.Sort(written)
-		return t.job.rescue(ctx, name, func(key uint64) bool {
-			_, found := slices.BinarySearch(written, key)
-			return found
-		})
+		_, err := write.Write(w, convert(rows, row), o)
+		return err
 	})
-}
-
-// hasDigest reports whether the file exists, as long as it was written, and holds the rows of that digest.
-func (j *Job) hasDigest(ctx context.Context, name, digest string) bool {
-	if j.Damaged[name] {
-		return false
-	}
-	f, err := j.Store.Open(ctx, name)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	if size, known := j.Before[name]; known && size != f.Size() {
-		return false
-	}
-	metadata, err := typed.Metadata(name, f)
-	return err == nil && metadata[digestKey] == digest
 }
 
 func drain(rows iter.Seq2[outcome, error]) error {
@@ -202,16 +173,16 @@ func (j *Job) embeddingRow(ctx context.Context, o outcome) (schemas.EmbeddingRow
 	r.TextEmbeddingSHA256 = o.result.TextSHA256
 	r.Model, r.WeightsDigest, r.Class, r.LatentbeamVersion = j.Model, j.Weights, j.Class, j.Version
 	var err error
-	r.TextEmbeddingBytes, err = j.blob(ctx, o, schemas.BlobText)
+	r.TextEmbeddingBytes, err = j.tensor(ctx, o, schemas.BlobText)
 	if err == nil && len(o.result.NegativeTextShape) > 0 {
-		r.NegativeEmbeddingBytes, err = j.blob(ctx, o, schemas.BlobNegativeText)
+		r.NegativeEmbeddingBytes, err = j.tensor(ctx, o, schemas.BlobNegativeText)
 	}
 	if err == nil && len(o.result.LaterTexts) > 0 {
 		for _, t := range o.result.LaterTexts {
 			r.LaterEmbeddingClips = append(r.LaterEmbeddingClips, int64(t.Clip))
 			r.LaterEmbeddingLengths = append(r.LaterEmbeddingLengths, int64(t.Tokens))
 		}
-		r.LaterEmbeddingBytes, err = j.blob(ctx, o, schemas.BlobLaterText)
+		r.LaterEmbeddingBytes, err = j.tensor(ctx, o, schemas.BlobLaterText)
 	}
 	return r, err
 }
@@ -251,11 +222,11 @@ func (j *Job) latentRow(ctx context.Context, o outcome) (schemas.LatentRow, erro
 	var err error
 	if p.Media != "" && len(o.result.TextShape) > 0 { // trainers read both from one table
 		r.TextEmbeddingDType, r.TextEmbeddingShape = "float32", int64s(o.result.TextShape)
-		if r.TextEmbeddingBytes, err = j.blob(ctx, o, schemas.BlobText); err != nil {
+		if r.TextEmbeddingBytes, err = j.tensor(ctx, o, schemas.BlobText); err != nil {
 			return r, err
 		}
 	}
-	r.VAELatentBytes, err = j.blob(ctx, o, schemas.BlobLatents)
+	r.VAELatentBytes, err = j.tensor(ctx, o, schemas.BlobLatents)
 	if j.HalfLatents {
 		r.VAELatentDType, r.VAELatentBytes = stages.BFloat16, schemas.NarrowBF16(r.VAELatentBytes)
 	}
@@ -263,7 +234,7 @@ func (j *Job) latentRow(ctx context.Context, o outcome) (schemas.LatentRow, erro
 }
 
 // latents is the table of latents.
-func (j *Job) latents(ctx context.Context) tensors {
+func (j *Job) latents(ctx context.Context) tensorsMade {
 	size := func(r schemas.Result) int { return 4 * product(r.LatentsShape) }
 	if !j.Clips {
 		return &tensorTable[schemas.LatentRow]{job: j, name: "latents",
@@ -274,6 +245,11 @@ func (j *Job) latents(ctx context.Context) tensors {
 			r, err := j.latentRow(ctx, o)
 			return schemas.NewClipLatentRow(r, o.Row), err
 		}}
+}
+
+// tensor reads a tensor of a row.
+func (j *Job) tensor(ctx context.Context, o outcome, name string) ([]byte, error) {
+	return j.Tensors.Get(ctx, o.cursor, o.record, o.result, name)
 }
 
 func int64s(shape []int) []int64 {

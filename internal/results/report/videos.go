@@ -22,7 +22,7 @@ const datasetFile = "metadata.parquet"
 // videos writes the table of videos. Columns that the input carries, and readings, are columns of it.
 func (j *Job) videos(ctx context.Context, rows iter.Seq2[outcome, error], more *Columns) error {
 	files, err := inFiles(only(ledger.Done, rows), j.perFile(videosPerFile), func(i int, rows iter.Seq2[outcome, error]) error {
-		return j.Replace(ctx, j.tableName("videos", i), func(w io.Writer) error {
+		return j.Output.Replace(ctx, j.tableName("videos", i), func(w io.Writer) error {
 			if len(more.List()) == 0 {
 				_, err := write.Write(w, convert(rows, j.videoRow), j.options())
 				return err
@@ -46,7 +46,7 @@ func (j *Job) dataset(ctx context.Context, rows iter.Seq2[outcome, error], more 
 		v, err := j.videoRow(o)
 		return schemas.DatasetRow{FileName: v.VideoPath, VideoRow: v}, err
 	}
-	err := j.Replace(ctx, datasetFile, func(w io.Writer) error {
+	err := j.Output.Replace(ctx, datasetFile, func(w io.Writer) error {
 		return writeWide(w, only(ledger.Done, rows), row, more, j.options())
 	})
 	if err != nil {
