@@ -78,7 +78,7 @@ func (h system) alone(dir string) bool {
 const ownLeaf = "latentbeam"
 
 // NewGroup makes a control group whose processes have at most so many bytes together, and no swap. One that the
-// system kills for memory ends all of them.
+// system kills for memory ends all of them. With 0 bytes memory is not bounded, and this process stays in its group.
 func NewGroup(memory int64) (*Group, error) {
 	return system{"/", os.Getenv}.newGroup(memory)
 }
@@ -90,6 +90,9 @@ func (h system) newGroup(memory int64) (*Group, error) {
 		return nil, err
 	}
 	if !h.delegated(parent) {
+		if memory == 0 {
+			return nil, fmt.Errorf("this process would have to leave the control group %s", parent)
+		}
 		leaf := filepath.Join(parent, ownLeaf)
 		if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 			return nil, err
@@ -107,6 +110,9 @@ func (h system) newGroup(memory int64) (*Group, error) {
 		return nil, err
 	}
 	g := &Group{dir}
+	if memory == 0 {
+		return g, nil
+	}
 	if err = write(dir, "memory.max", strconv.FormatInt(memory, 10)); err == nil {
 		_ = write(dir, "memory.swap.max", "0")  // where there is swap
 		_ = write(dir, "memory.oom.group", "1") // since Linux 4.19

@@ -268,8 +268,8 @@ func TestThoseThatLeaveAreEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	of := "LATENTBEAM_SCRATCH=" + s.programs.dir
-	if n := len(inheritors(of)); n != 1 {
-		t.Fatalf("%d processes have the environment of the program", n)
+	if n := len(inheritors(of)); n != 2 {
+		t.Fatalf("%d processes have the environment of the program, not it and its keeper alone", n)
 	}
 	err := s.Run(t.Context(), onCPU(t), []*stages.Element{element("do:session")})
 	if err == nil || !strings.Contains(err.Error(), "status 1") {

@@ -280,18 +280,18 @@ func (p *program) died(kind string) *trouble {
 		return &trouble{troubleMemory, "the system killed it at its bound, the option memory"}
 	}
 	text := "it ended"
-	var status *osexec.ExitError
+	var status *process.ExitError
 	if errors.As(p.child.Wait(), &status) {
-		if ws, ok := status.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-			text = "it was ended by the signal " + ws.Signal().String()
-			switch {
-			case ws.Signal() == syscall.SIGKILL && short == process.HostFull:
-				kind, text = troubleMemory, "the system killed it when memory was short on this host"
-			case ws.Signal() == syscall.SIGKILL:
+		switch {
+		case status.Signal == 0:
+			text = fmt.Sprintf("it ended with status %d", status.Status)
+		case status.Signal == syscall.SIGKILL && short == process.HostFull:
+			kind, text = troubleMemory, "the system killed it when memory was short on this host"
+		default:
+			text = "it was ended by the signal " + status.Signal.String()
+			if status.Signal == syscall.SIGKILL {
 				text += ", as the system does when memory is short"
 			}
-		} else {
-			text = fmt.Sprintf("it ended with status %d", status.ExitCode())
 		}
 	}
 	if last := p.last.get(); last != "" {

@@ -2,7 +2,6 @@ package process
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +9,7 @@ import (
 	"os/exec"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -35,7 +35,7 @@ type Command struct {
 	// Memory bounds the memory of the child and all that it starts, in bytes, on Linux: by a control group where one can be made,
 	// else the data of each process. 0: no bound.
 	Memory int64
-	// Sweep ends also processes that have left the child's group, on Linux: they inherit a variable of the environment.
+	// Sweep ends also processes that have left the child's group, on Linux: a keeper between this process and the child adopts them.
 	Sweep bool
 }
 
@@ -44,6 +44,19 @@ var ErrStalled = errors.New("no progress")
 
 // errStopped is why a child was killed that nobody needs any more.
 var errStopped = errors.New("stopped")
+
+// ExitError is how a child ended that did not end with status 0.
+type ExitError struct {
+	Status int            // -1: a signal ended it
+	Signal syscall.Signal // 0: none
+}
+
+func (e *ExitError) Error() string {
+	if e.Signal != 0 {
+		return "signal: " + e.Signal.String()
+	}
+	return fmt.Sprintf("exit status %d", e.Status)
+}
 
 // killDelay is how long the pipes of a child that has ended are waited for, and how long a killed one may take to end: a
 // process that the kernel keeps in a call cannot be killed.
@@ -58,9 +71,10 @@ type Child struct {
 	why    atomic.Pointer[error] // this process killed it: ErrStalled, the cause of its context, or errStopped
 	doomed chan struct{}         // closed when it is killed
 	detach func() bool           // from the context
+	pid    int
 
-	mu     sync.Mutex
-	reaped bool // the number of its group may be another's
+	mu       sync.Mutex
+	endGroup func() // kills the child and its group; nil: it is reaped, and the number of its group may be another's
 
 	ended chan struct{} // closed when the child and its group are gone
 	how   error         // of the end; set before ended is closed, as short is
@@ -93,17 +107,13 @@ func Start(ctx context.Context, c Command) (*Child, error) {
 		p.out, p.cmd.Stdout = in, out
 		c.CloseAfter = append(c.CloseAfter[:len(c.CloseAfter):len(c.CloseAfter)], out)
 	}
-	mark := ""
-	if c.Sweep {
-		mark = "LATENTBEAM_PROGRAM=" + rand.Text()
-		p.cmd.Env = append(p.cmd.Environ(), mark)
-	}
 	started := make(chan error)
 	go func() {
-		p.short, p.how = run(p.cmd, c, mark, func(err error) {
+		p.short, p.how = p.run(c, func(pid int, end func(), err error) {
+			p.pid, p.endGroup = pid, end
 			closeFiles()
 			started <- err
-		}, p.reap)
+		})
 		close(p.ended)
 	}()
 	if err := <-started; err != nil {
@@ -120,11 +130,23 @@ func Start(ctx context.Context, c Command) (*Child, error) {
 func (p *Child) reap() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.reaped = true
+	p.endGroup = nil
+}
+
+// exitOf turns what os/exec says of the end of a child into an ExitError.
+func exitOf(err error) error {
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if !ok {
+		return err
+	}
+	if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return &ExitError{-1, status.Signal()}
+	}
+	return &ExitError{Status: exit.ExitCode()}
 }
 
 // PID is the number of the child's process, and of its group.
-func (p *Child) PID() int { return p.cmd.Process.Pid }
+func (p *Child) PID() int { return p.pid }
 
 // Ended is closed when the child and the rest of its group are gone.
 func (p *Child) Ended() <-chan struct{} { return p.ended }
@@ -143,8 +165,8 @@ func (p *Child) kill(why error) {
 		close(p.doomed)
 	}
 	p.mu.Lock()
-	if !p.reaped {
-		end(p.cmd)
+	if p.endGroup != nil {
+		p.endGroup()
 	}
 	p.mu.Unlock()
 	if p.out != nil {
@@ -168,7 +190,7 @@ func (p *Child) Read(b []byte) (int, error) {
 // stalled is why a child without progress is killed.
 func (p *Child) stalled() error { return fmt.Errorf("%w for %v", ErrStalled, p.stall) }
 
-// Wait waits for the end of the child and returns how it ended: nil for status 0, an *exec.ExitError, and where this process
+// Wait waits for the end of the child and returns how it ended: nil for status 0, an *ExitError, and where this process
 // killed it ErrStalled or the cause of its context. Output that was not read is drained.
 func (p *Child) Wait() error {
 	if p.out != nil {

@@ -17,7 +17,20 @@ import (
 // act names what this test binary does as a child.
 const act = "LATENTBEAM_TEST_CHILD"
 
+// linger as the only argument lets this test binary sleep, also without an environment.
+const linger = "linger"
+
+// moreActs are acts of tests of one system.
+var moreActs map[string]func()
+
 func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == linger {
+		time.Sleep(time.Hour)
+	}
+	if behave := moreActs[os.Getenv(act)]; behave != nil {
+		behave()
+		os.Exit(0)
+	}
 	switch os.Getenv(act) {
 	case "":
 		os.Exit(m.Run())
@@ -93,8 +106,8 @@ func TestWaitDrains(t *testing.T) {
 	said := &Head{Most: 6}
 	p := start(t, t.Context(), "much", Command{Pipe: true, Stderr: said})
 	within(t, func() {
-		var status *exec.ExitError
-		if err := p.Wait(); !errors.As(err, &status) || status.ExitCode() != 4 {
+		var status *ExitError
+		if err := p.Wait(); !errors.As(err, &status) || status.Status != 4 {
 			t.Errorf("it ended with %v", err)
 		}
 	})

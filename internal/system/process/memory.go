@@ -15,10 +15,11 @@ type cage struct {
 	kills  int64         // on this host before the child began
 }
 
-// newCage makes the bound of a child that is about to start; 0 bounds nothing.
-func newCage(memory int64) *cage {
+// newCage makes the bound of a child that is about to start; 0 bounds nothing. With sweep there is a control group also without a
+// bound, where one can be made: none of its processes can leave it.
+func newCage(memory int64, sweep bool) *cage {
 	c := &cage{memory: memory, kills: system.GroupKills()}
-	if memory > 0 {
+	if memory > 0 || sweep {
 		c.group, c.reason = system.NewGroup(memory)
 	}
 	return c
@@ -28,7 +29,9 @@ func newCage(memory int64) *cage {
 func (c *cage) hold(pid int) {
 	if c.group != nil {
 		if c.reason = c.group.Add(pid); c.reason == nil {
-			slog.Debug("the memory of a program is bounded", "by", "control group "+c.group.Dir(), "bytes", c.memory)
+			if c.memory > 0 {
+				slog.Debug("the memory of a program is bounded", "by", "control group "+c.group.Dir(), "bytes", c.memory)
+			}
 			return
 		}
 	}
@@ -61,8 +64,11 @@ func (c *cage) open() Shortage {
 	if err := c.group.Remove(); err != nil {
 		slog.Warn("a control group is left over", "dir", c.group.Dir(), "error", err)
 	}
-	if killed > 0 {
+	switch {
+	case killed > 0 && c.memory > 0:
 		return OwnBound
+	case killed > 0:
+		return HostFull
 	}
 	return Enough
 }

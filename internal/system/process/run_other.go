@@ -2,20 +2,16 @@
 
 package process
 
-import "os/exec"
-
 // run starts the child, calls started and waits for its end. This system has no process groups.
-func run(cmd *exec.Cmd, _ Command, _ string, started func(error), reap func()) (Shortage, error) {
-	err := cmd.Start()
-	started(err)
-	if err != nil {
+func (p *Child) run(_ Command, started func(pid int, end func(), err error)) (Shortage, error) {
+	if err := p.cmd.Start(); err != nil {
+		started(0, nil, err)
 		return Enough, err
 	}
-	defer reap()
-	return Enough, cmd.Wait()
+	started(p.cmd.Process.Pid, func() { _ = p.cmd.Process.Kill() }, nil)
+	how := p.cmd.Wait()
+	p.reap()
+	return Enough, exitOf(how)
 }
 
 func limitData(int, int64) {}
-
-// end kills a child.
-func end(cmd *exec.Cmd) { _ = cmd.Process.Kill() }
