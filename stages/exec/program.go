@@ -54,7 +54,7 @@ type program struct {
 	batches  int
 	last     lastLine
 	hide     *strings.Replacer
-	file     *os.File // for what it prints; nil: none
+	file     *logFile // for what it prints; nil: none
 }
 
 // launch is how a program is started.
@@ -67,7 +67,7 @@ type launch struct {
 	slot    int
 	hide    *strings.Replacer
 	scratch string
-	log     *os.File // nil: none
+	log     *logFile // nil: none
 }
 
 // start starts the program. Its hello is still to come.
@@ -167,18 +167,14 @@ func (p *program) log(from *os.File) {
 		}
 		if text := strings.TrimRight(p.hide.Replace(string(line)), " \t\r"); strings.TrimSpace(text) != "" {
 			p.last.set(text)
-			if p.file != nil {
-				fmt.Fprintf(p.file, "%s %d: %s\n", p.label, p.slot, text) // one write, at the end of the file
-			}
+			p.file.print("%s %d: %s", p.label, p.slot, text)
 		}
 	}
 }
 
 // logLine adds a line of latentbeam's own to the log.
 func (p *program) logLine(text string) {
-	if p.file != nil {
-		fmt.Fprintf(p.file, "%s %d: [%s] %s\n", p.label, p.slot, time.Now().UTC().Format(time.DateTime), p.hide.Replace(text))
-	}
+	p.file.print("%s %d: [%s] %s", p.label, p.slot, time.Now().UTC().Format(time.DateTime), p.hide.Replace(text))
 }
 
 // send writes a request. A program that does not read it in time hangs.
@@ -261,9 +257,7 @@ func (p *program) said(a answer) {
 	level := map[string]slog.Level{"warning": slog.LevelWarn, "error": slog.LevelError, "debug": slog.LevelDebug}[a.Level]
 	text := p.hide.Replace(a.Message)
 	slog.Log(context.Background(), level, text, "program", p.label)
-	if p.file != nil {
-		fmt.Fprintf(p.file, "%s %d: %s\n", p.label, p.slot, text)
-	}
+	p.file.print("%s %d: %s", p.label, p.slot, text)
 }
 
 // died says how the program ended, or what it wrote in place of messages.

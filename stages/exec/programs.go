@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -30,7 +29,7 @@ type programs struct {
 	mu      sync.Mutex
 	scratch *scratch // made with the first program
 	dir     string   // of the scratch
-	log     *os.File // for what programs print; nil: none
+	log     *logFile // for what programs print; nil: none
 	logDir  string   // for the log of a job that names none; "": none
 	idle    []*program
 	taken   []bool         // slots, by number
@@ -79,7 +78,7 @@ func (s *programs) openLog() (err error) {
 	if name == "" {
 		return nil
 	}
-	s.log, err = os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	s.log, err = openLogFile(name)
 	if err != nil && s.opts.Log != "" {
 		return fault.Fatal(fmt.Errorf("log: %w", err))
 	}
@@ -252,8 +251,8 @@ func (s *programs) close() {
 	if dir == nil {
 		return
 	}
-	if s.log != nil {
-		s.log.Close()
+	if err := s.log.close(); err != nil {
+		slog.Warn("the end of what programs printed is not in their log", "log", s.logName(), "error", err)
 	}
 	if err := dir.remove(); err != nil {
 		slog.Warn("a scratch directory is left over", "dir", dir.dir, "error", err)
