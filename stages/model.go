@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"latentbeam/internal/system"
 	"latentbeam/stages/weights/checkpoint"
 	"latentbeam/stages/weights/hub"
 	"latentbeam/stages/weights/safetensors"
@@ -94,7 +95,7 @@ func OpenModel(dir string) (*Model, error) {
 		return nil, fmt.Errorf("open model %q: it holds neither model_index.json nor %s; %s", dir,
 			strings.Join(components, ", "), insteadOf(dir))
 	}
-	return newModel(name, os.DirFS(dir), dirs)
+	return newModel(name, system.RegularFS(dir), dirs)
 }
 
 // insteadOf says how to name what is in a directory that is not a whole model.
@@ -220,11 +221,11 @@ func mount(paths map[string]string) (files mounts, dirs, named map[string]string
 		default:
 			dirs[c], named[c] = filepath.Dir(p), filepath.Base(p)
 		}
-		files[c] = os.DirFS(dirs[c])
+		files[c] = system.RegularFS(dirs[c])
 	}
 	for component, beside := range map[string]string{"text_encoder": "tokenizer", "image_encoder": "image_processor"} {
 		if dir, ok := dirs[component]; ok { // some hubs keep it in a directory of its own
-			files[beside] = os.DirFS(filepath.Join(filepath.Dir(filepath.Clean(dir)), beside))
+			files[beside] = system.RegularFS(filepath.Join(filepath.Dir(filepath.Clean(dir)), beside))
 		}
 	}
 	return files, dirs, named, nil
@@ -293,9 +294,12 @@ func (i *Index) completePlan(m *Model) {
 	}
 }
 
+// maxFile bounds the bytes of a file of a model that is read as a whole: the largest are tokenizers, of 40 MB.
+const maxFile = 256 << 20
+
 // ReadFile reads a file of the model, such as "text_encoder/spiece.model".
 func (m *Model) ReadFile(name string) ([]byte, error) {
-	data, err := fs.ReadFile(m.files, name)
+	data, err := system.ReadFileOf(m.files, name, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("read model %s: %w", m.Name, err)
 	}

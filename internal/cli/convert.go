@@ -14,6 +14,7 @@ import (
 	"latentbeam/stages/weights/checkpoint"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/system"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages/catalog"
 )
@@ -75,9 +76,12 @@ func showConversion(w io.Writer, r *checkpoint.Conversion) error {
 // maxShown bounds lists in messages.
 const maxShown = 20
 
+// maxConfig bounds the bytes of a file that says what a model is.
+const maxConfig = 16 << 20
+
 // readConfig returns the config.json in a directory, nil where there is none.
 func readConfig(dir string) ([]byte, error) {
-	data, err := os.ReadFile(filepath.Join(dir, "config.json"))
+	data, err := system.ReadRegular(filepath.Join(dir, "config.json"), maxConfig)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}

@@ -222,7 +222,10 @@ const maxListed = 200
 // describeTokenizer looks for what T5 needs beside its weights.
 func describeTokenizer(w io.Writer, dir string) {
 	for _, path := range []string{"spiece.model", "../tokenizer/spiece.model", "tokenizer.json", "../tokenizer/tokenizer.json"} {
-		if _, err := os.Stat(filepath.Join(dir, path)); err == nil {
+		if info, err := os.Stat(filepath.Join(dir, path)); err == nil {
+			if kind := system.FileKind(info.Mode()); kind != "" {
+				path += ", but it is " + kind
+			}
 			fmt.Fprintf(w, "  tokenizer\t%s\n", path)
 			return
 		}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"text/tabwriter"
 
+	"latentbeam/internal/system"
 	"latentbeam/stages"
 	"latentbeam/stages/catalog"
 )
@@ -18,7 +19,7 @@ import (
 // models: it says nothing of them.
 func inspectModel(w io.Writer, path string) error {
 	var index stages.Index
-	data, err := os.ReadFile(filepath.Join(path, "model_index.json"))
+	data, err := system.ReadRegular(filepath.Join(path, "model_index.json"), maxConfig)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), err != nil && !isDir(path):
 		m, err := stages.OpenModel(path)
@@ -40,7 +41,7 @@ func inspectModel(w io.Writer, path string) error {
 	} else {
 		fmt.Fprintf(out, "  pipeline\t%s (%s)\n  to use it\tmodel: %s\n", index.ClassName, does, path)
 	}
-	scheduler, err := os.ReadFile(filepath.Join(path, "scheduler", "scheduler_config.json"))
+	scheduler, err := system.ReadRegular(filepath.Join(path, "scheduler", "scheduler_config.json"), maxConfig)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:

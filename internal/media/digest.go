@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"latentbeam/internal/system"
 )
 
 // Digest is the SHA-256, in hex, of a file's content, or of the names and contents of the images in a folder in the order in which
@@ -62,7 +64,7 @@ func Sum(ctx context.Context, file string) (s Summed, err error) {
 }
 
 func fileDigest(path string) (string, error) {
-	f, err := os.Open(path)
+	f, err := system.OpenRegular(path)
 	if err != nil {
 		return "", err
 	}

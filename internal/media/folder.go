@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"latentbeam/internal/system"
 )
 
 // folder is a list of image files as the frames of a video. One frame is decoded at a time.
@@ -28,7 +30,7 @@ func openFolder(ctx context.Context, dir string) (Source, error) {
 
 // openFolderOf learns the size of the frames from the first image.
 func openFolderOf(ctx context.Context, files []string, still bool) (Source, error) {
-	f, err := os.Open(files[0])
+	f, err := system.OpenRegular(files[0])
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +98,7 @@ func (s *folder) Next(rgb []byte) error {
 }
 
 func (s *folder) decode(rgb []byte, file string) error {
-	f, err := os.Open(file)
+	f, err := system.OpenRegular(file)
 	if err != nil {
 		return err
 	}

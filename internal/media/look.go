@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -16,6 +15,7 @@ import (
 	"sync"
 
 	"latentbeam/internal/media/mp4"
+	"latentbeam/internal/system"
 	"latentbeam/internal/system/process"
 	"latentbeam/schemas"
 )
@@ -209,7 +209,7 @@ const maxLooks = 1 << 15
 
 // LookAt looks at a file on this host.
 func LookAt(ctx context.Context, path string) (Look, error) {
-	f, err := os.Open(path)
+	f, err := system.OpenRegular(path)
 	if err != nil {
 		return Look{}, err
 	}

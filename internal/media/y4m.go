@@ -7,9 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
+
+	"latentbeam/internal/system"
 )
 
 // errInterlaced is a stream whose frames consist of two fields each, of different moments.
@@ -39,7 +40,7 @@ type y4m struct {
 }
 
 func openY4M(ctx context.Context, path string) (Source, error) {
-	f, err := os.Open(path)
+	f, err := system.OpenRegular(path)
 	if err != nil {
 		return nil, err
 	}

@@ -2,11 +2,13 @@
 
 package system
 
-import "os"
+import "math"
+
+const nonblock = 0
 
 // MapFile reads the whole file at path: this system has no memory mapping we use.
 func MapFile(path string) (content []byte, unmap func() error, err error) {
-	content, err = os.ReadFile(path)
+	content, err = ReadRegular(path, math.MaxInt64)
 	return content, func() error { return nil }, err
 }
 

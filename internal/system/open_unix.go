@@ -10,10 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// nonblock opens a FIFO without waiting for whoever writes to it. It changes nothing in regular files.
+const nonblock = unix.O_NONBLOCK
+
 // MapFile maps the file at path read-only, until unmap. The pages are shared with every process that maps the
 // same file, and cost memory only once they are read.
 func MapFile(path string) (content []byte, unmap func() error, err error) {
-	f, err := os.Open(path)
+	f, err := OpenRegular(path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -21,9 +24,6 @@ func MapFile(path string) (content []byte, unmap func() error, err error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, nil, fmt.Errorf("%s is not a regular file", path)
 	}
 	if info.Size() == 0 { // which cannot be mapped
 		return nil, func() error { return nil }, nil

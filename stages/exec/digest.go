@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"latentbeam/internal/system"
 	"latentbeam/stages"
 )
 
@@ -42,7 +43,7 @@ func digestOf(patterns []string) (string, error) {
 
 // addFile adds the name and the content of a file to a sum.
 func addFile(sum io.Writer, name, path string) error {
-	f, err := os.Open(path)
+	f, err := system.OpenRegular(path)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"latentbeam/internal/media"
+	"latentbeam/internal/system"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
@@ -69,13 +70,9 @@ func (x *exchange) result(e *stages.Element, a answer) error {
 
 // readPrompt reads a text file. What the prompt has become stands in the readings.
 func readPrompt(e *stages.Element, path string) error {
-	info, err := os.Stat(path)
-	if err != nil || info.Size() > schemas.MaxPromptBytes {
-		return fmt.Errorf("the prompt has more than %d bytes", schemas.MaxPromptBytes)
-	}
-	data, err := os.ReadFile(path)
+	data, err := system.ReadRegular(path, schemas.MaxPromptBytes)
 	if err != nil {
-		return err
+		return fmt.Errorf("the prompt: %w", unplaced(err, path))
 	}
 	text := strings.TrimSpace(string(data))
 	if text == "" || !utf8.ValidString(text) {
@@ -116,7 +113,7 @@ func readWhole(path string) ([]byte, error) {
 	if err := fits(info.Size()); err != nil {
 		return nil, fmt.Errorf("the file %q: %w", filepath.Base(path), err)
 	}
-	data, err := os.ReadFile(path)
+	data, err := system.ReadRegular(path, maxMedia)
 	if err != nil {
 		return nil, unplaced(err, path)
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+
+	"latentbeam/internal/system"
 )
 
 const (
@@ -88,7 +90,7 @@ func inside(dir, path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("the file %s is not there", filepath.Base(path))
 	}
-	if kind := oddKind(info.Mode()); kind != "" {
+	if kind := system.FileKind(info.Mode()); kind != "" {
 		return "", fmt.Errorf("the file %s is %s: a result is an ordinary file; of several images make one y4m or mp4",
 			filepath.Base(path), kind)
 	}
@@ -96,21 +98,4 @@ func inside(dir, path string) (string, error) {
 		return "", fmt.Errorf("the file %s has %d bytes: a result has at most %d", filepath.Base(path), info.Size(), maxMedia)
 	}
 	return resolved, nil
-}
-
-// oddKind names what is there in place of an ordinary file, "" for one.
-func oddKind(m os.FileMode) string {
-	switch {
-	case m.IsRegular():
-		return ""
-	case m.IsDir():
-		return "a folder"
-	case m&os.ModeNamedPipe != 0:
-		return "a FIFO"
-	case m&os.ModeSocket != 0:
-		return "a socket"
-	case m&os.ModeDevice != 0:
-		return "a device"
-	}
-	return "no ordinary file"
 }

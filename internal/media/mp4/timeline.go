@@ -5,10 +5,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
-	"os"
 	"slices"
 
 	"github.com/Eyevinn/mp4ff/mp4"
+
+	"latentbeam/internal/system"
 )
 
 // ErrNotPlain says that a file is no mp4 of the plain kind that is read here.
@@ -28,7 +29,7 @@ type Timeline struct {
 // ReadTimeline reads the timeline of an mp4 or mov file with one header and at most one edit, by ISO/IEC 14496-12. Any
 // other file is ErrNotPlain.
 func ReadTimeline(path string) (t *Timeline, err error) {
-	file, err := os.Open(path)
+	file, err := system.OpenRegular(path)
 	if err != nil {
 		return nil, err
 	}

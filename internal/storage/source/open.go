@@ -11,6 +11,7 @@ import (
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/storage/store"
+	"latentbeam/internal/system"
 )
 
 // Open opens the file at a location for reads at any offset. An object of a bucket is read in ranges; nothing is kept
@@ -70,7 +71,7 @@ func (f *onDisk) Close() error {
 
 // openFile opens a file; release is called when it is closed.
 func openFile(path string, release func()) (*onDisk, error) {
-	f, err := os.Open(path)
+	f, err := system.OpenRegular(path)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"latentbeam/internal/system"
 	"latentbeam/stages/weights/safetensors"
 )
 
@@ -97,7 +98,7 @@ func indexMissing(shards []string) string {
 // Snapshot returns the directory of the files where dir is a repository in the cache of huggingface_hub
 // (models--OWNER--NAME), which keeps them under the commit that refs/main names. Any other path comes back as it is.
 func Snapshot(dir string) string {
-	commit, err := os.ReadFile(filepath.Join(dir, "refs", "main"))
+	commit, err := system.ReadRegular(filepath.Join(dir, "refs", "main"), maxRef)
 	name := strings.TrimSpace(string(commit))
 	if err != nil || name == "" || name != filepath.Base(name) {
 		return dir
@@ -108,6 +109,9 @@ func Snapshot(dir string) string {
 	}
 	return snapshot
 }
+
+// maxRef bounds the bytes of a file that names a commit.
+const maxRef = 1 << 10
 
 // maxNamed bounds the files that an error lists.
 const maxNamed = 20

@@ -55,7 +55,7 @@ func Open(path, key string) (*Checkpoint, error) {
 		return nil, fmt.Errorf("open checkpoint: %w; give a file of weights, a directory with one, or tiny", err)
 	}
 	if info.IsDir() {
-		name, err := findAny(os.DirFS(path))
+		name, err := findAny(system.RegularFS(path))
 		if err != nil {
 			return nil, fmt.Errorf("open checkpoint %s: %w", path, err)
 		}
@@ -173,13 +173,9 @@ func (c *Checkpoint) addPickle(content []byte, key string) error {
 
 // openIndex opens all shards of an index, of safetensors or of pickles.
 func (c *Checkpoint) openIndex(path, key string) error {
-	data, err := os.ReadFile(path)
+	files, err := safetensors.ReadIndex(path)
 	if err != nil {
-		return fmt.Errorf("open checkpoint: %w", err)
-	}
-	files, err := safetensors.ParseIndex(data)
-	if err != nil {
-		return fmt.Errorf("open %s: %w", path, err)
+		return err
 	}
 	unique := map[string]bool{}
 	for _, file := range files {

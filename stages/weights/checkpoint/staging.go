@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"latentbeam/internal/system"
 )
 
 // staging is files under temporary names beside their final ones.
@@ -114,7 +116,7 @@ func copyBeside(from, to string) (paths []string, err error) {
 		if _, err := os.Lstat(final); err == nil {
 			continue // also where input and output are the same directory
 		}
-		data, err := os.ReadFile(source)
+		data, err := system.ReadRegular(source, maxBeside)
 		if err != nil {
 			return nil, err
 		}

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"latentbeam/internal/system"
 )
 
 // Cache is a directory of repositories as huggingface_hub keeps them. Each has a folder models--OWNER--NAME with
@@ -91,7 +93,7 @@ func (c Cache) Find(r Repo) (dir, commit string, err error) {
 
 // ref reads the commit of a branch or tag.
 func (c Cache) ref(r Repo) (string, error) {
-	data, err := os.ReadFile(filepath.Join(c.folder(r.Name), "refs", filepath.FromSlash(r.wanted())))
+	data, err := system.ReadRegular(filepath.Join(c.folder(r.Name), "refs", filepath.FromSlash(r.wanted())), maxRef)
 	if err != nil {
 		return "", fmt.Errorf("find %s in %s: %w", r, c, err)
 	}
@@ -102,13 +104,16 @@ func (c Cache) ref(r Repo) (string, error) {
 	return commit, nil
 }
 
+// maxRef bounds the bytes of a file that names a commit.
+const maxRef = 1 << 10
+
 // setRef notes the commit of a branch or tag, in one step.
 func (c Cache) setRef(r Repo, commit string) error {
 	if r.wanted() == commit {
 		return nil
 	}
 	path := filepath.Join(c.folder(r.Name), "refs", filepath.FromSlash(r.wanted()))
-	if old, err := os.ReadFile(path); err == nil && string(old) == commit {
+	if old, err := system.ReadRegular(path, maxRef); err == nil && string(old) == commit {
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"latentbeam/internal/system"
 	"latentbeam/schemas/fault"
 )
 
@@ -171,7 +172,7 @@ func here(snapshot, folder string, f RepoFile, verify bool) bool {
 
 // intact reads a file and compares its digest.
 func intact(path string, f RepoFile) bool {
-	in, err := os.Open(path)
+	in, err := system.OpenRegular(path)
 	if err != nil {
 		return false
 	}

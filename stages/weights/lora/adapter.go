@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"latentbeam/internal/system"
 	"latentbeam/kernels"
 	"latentbeam/stages/weights/safetensors"
 )
@@ -110,6 +111,9 @@ func escape(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
+// maxConfig bounds the bytes of an adapter_config.json.
+const maxConfig = 16 << 20
+
 // metadataKey is where diffusers puts what PEFT puts into adapter_config.json.
 const metadataKey = "lora_adapter_metadata"
 
@@ -133,7 +137,7 @@ func (a *Adapter) readFacts() error {
 	if len(data) == 0 {
 		var err error
 		where = filepath.Join(filepath.Dir(a.path), "adapter_config.json")
-		if data, err = os.ReadFile(where); errors.Is(err, fs.ErrNotExist) {
+		if data, err = system.ReadRegular(where, maxConfig); errors.Is(err, fs.ErrNotExist) {
 			return nil
 		} else if err != nil {
 			return err

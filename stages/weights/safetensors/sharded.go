@@ -6,22 +6,19 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
+
+	"latentbeam/internal/system"
 )
 
 // OpenIndex opens the shards that the index at path lists as one File. Index and shards must agree: each
 // tensor is in the shard that the index names, and in no other.
 func OpenIndex(path string) (*File, error) {
-	data, err := readIndex(path)
+	files, err := ReadIndex(path)
 	if err != nil {
-		return nil, fmt.Errorf("open safetensors index: %w", err)
-	}
-	files, err := ParseIndex(data)
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", path, err)
+		return nil, err
 	}
 	shards := slices.Sorted(maps.Keys(invert(files)))
 	f := &File{metadata: map[string]string{}, unmap: func() error { return nil }, mapped: true}
@@ -47,17 +44,17 @@ func OpenIndex(path string) (*File, error) {
 	return f, nil
 }
 
-// readIndex reads the file unless it is too long for an index.
-func readIndex(path string) ([]byte, error) {
-	info, err := os.Stat(path)
+// ReadIndex reads which file each tensor is in, see ParseIndex.
+func ReadIndex(path string) (map[string]string, error) {
+	data, err := system.ReadRegular(path, maxIndex)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("open index of shards: %w", err)
 	}
-	if !info.Mode().IsRegular() || info.Size() > maxIndex {
-		return nil, fmt.Errorf("%s is not an index: it has %d bytes, at most %d are read",
-			path, info.Size(), maxIndex)
+	files, err := ParseIndex(data)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
-	return os.ReadFile(path)
+	return files, nil
 }
 
 // invert returns the tensors of each file.

@@ -123,7 +123,7 @@ var malformedIndexes = []struct{ name, index, want string }{
 		`tensor "a" is in two shards`},
 	{"tensor not in the index", `{"weight_map": {"b": "2.safetensors"}}`, "which the index does not list"},
 	{"shard is no safetensors", `{"weight_map": {"a": "junk"}}`, "too few"},
-	{"shard is a directory", `{"weight_map": {"a": "dir"}}`, "not a regular file"},
+	{"shard is a directory", `{"weight_map": {"a": "dir"}}`, "it is a folder, not a regular file"},
 }
 
 func TestMalformedIndexesAreRefused(t *testing.T) {

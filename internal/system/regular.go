@@ -1,0 +1,119 @@
+package system
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// OpenRegular opens a regular file for reading. Whatever else there is at the path is refused before it is opened: a FIFO would be
+// waited for until somebody writes to it, and reading a device may never end.
+func OpenRegular(path string) (*os.File, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := regular(path, info); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|nonblock, 0) // it may be another by now
+	if err != nil {
+		return nil, err
+	}
+	if info, err = f.Stat(); err == nil {
+		err = regular(path, info)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// ReadRegular reads a regular file of at most so many bytes.
+func ReadRegular(path string, most int64) ([]byte, error) {
+	f, err := OpenRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readAtMost(f, path, most)
+}
+
+// ReadFileOf is ReadRegular of a file in files.
+func ReadFileOf(files fs.FS, name string, most int64) ([]byte, error) {
+	f, err := files.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readAtMost(f, name, most)
+}
+
+func readAtMost(f fs.File, path string, most int64) ([]byte, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if err := regular(path, info); err != nil {
+		return nil, err
+	}
+	if info.Size() > most { // it may be sparse: nobody had to write so much
+		return nil, &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("it has %d bytes, at most %d are read", info.Size(), most)}
+	}
+	data := make([]byte, info.Size())
+	n, err := io.ReadFull(f, data)
+	if err == io.ErrUnexpectedEOF || err == io.EOF { // it was cut meanwhile
+		err = nil
+	}
+	return data[:n], err
+}
+
+// regular refuses what is no regular file.
+func regular(path string, info fs.FileInfo) error {
+	if kind := FileKind(info.Mode()); kind != "" {
+		return &fs.PathError{Op: "open", Path: path, Err: fmt.Errorf("it is %s, not a regular file", kind)}
+	}
+	return nil
+}
+
+// FileKind names what there is in place of a regular file, "" for one.
+func FileKind(m fs.FileMode) string {
+	switch {
+	case m.IsRegular():
+		return ""
+	case m.IsDir():
+		return "a folder"
+	case m&fs.ModeNamedPipe != 0:
+		return "a FIFO"
+	case m&fs.ModeSocket != 0:
+		return "a socket"
+	case m&fs.ModeDevice != 0:
+		return "a device"
+	}
+	return "something else" // a link, where they are not followed
+}
+
+// RegularFS is the regular files and folders below a folder.
+func RegularFS(dir string) fs.FS { return regularFS{os.DirFS(dir), dir} }
+
+type regularFS struct {
+	fs.FS
+	dir string
+}
+
+// Open implements fs.FS.
+func (r regularFS) Open(name string) (fs.File, error) {
+	if info, err := fs.Stat(r.FS, name); err != nil || info.IsDir() {
+		return r.FS.Open(name)
+	}
+	return OpenRegular(filepath.Join(r.dir, filepath.FromSlash(name)))
+}
+
+// Stat implements fs.StatFS.
+func (r regularFS) Stat(name string) (fs.FileInfo, error) { return fs.Stat(r.FS, name) }
+
+// ReadDir implements fs.ReadDirFS.
+func (r regularFS) ReadDir(name string) ([]fs.DirEntry, error) { return fs.ReadDir(r.FS, name) }
