@@ -32,7 +32,7 @@ func inMemory(t *testing.T, m *storetest.Memory) *Job {
 	j.on(s, l)
 	t.Cleanup(func() { j.Tensors.Close(); l.Close() })
 	j.settle(t, bytesOfTensor, names...)
-	j.write(t)
+	j.written(t)
 	must(t, j.Tensors.TruncateLog(t.Context()))
 	rec, err := l.Cursor().Find(ledger.Key(element("a", 1).Key))
 	if err != nil || len(rec.Blobs) > 0 {
@@ -47,7 +47,7 @@ func TestMovedRowsWithoutOldFiles(t *testing.T) {
 	j.settle(t, bytesOfTensor, "new")
 	names := input(strings.Split("new a b c d e f", " "))
 	j.Rows = names.rows
-	j.write(t)
+	j.written(t)
 	var got []string
 	files, err := store.Names(t.Context(), j.Output.Store, "tables/latents/", store.Flat)
 	must(t, err)
@@ -83,7 +83,7 @@ func TestTablesOutOfReach(t *testing.T) {
 	if held, err := j.hasLatents(t, "a"); err == nil {
 		t.Errorf("the tables are said to hold it: %v", held)
 	}
-	if err := j.Tensors.Remove(t.Context(), j.tableName("latents", 0)); fault.ExitCode(err) != fault.ExitTryAgain {
+	if err := j.Tensors.Remove(t.Context(), j.place().table("latents", 0)); fault.ExitCode(err) != fault.ExitTryAgain {
 		t.Errorf("a table was removed that could not be read: %v", err)
 	}
 	away = false

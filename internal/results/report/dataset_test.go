@@ -16,7 +16,7 @@ import (
 func TestDataset(t *testing.T) {
 	j := newJob(t, input{"a", "bad", "b", "a"})
 	j.settle(t, 4, "a", "b")
-	j.write(t)
+	j.written(t)
 	type row struct {
 		FileName string  `parquet:"file_name"`
 		ID       string  `parquet:"id"`
@@ -39,7 +39,7 @@ func TestDataset(t *testing.T) {
 		t.Errorf("the card is\n%s", got)
 	}
 	j.Keep[stages.KindVideo] = false
-	j.write(t)
+	j.written(t)
 	if got := card(); strings.Contains(got, "metadata") || !strings.Contains(got, "config_name: latents\n  default: true") {
 		t.Errorf("the card of latents is\n%s", got)
 	}
@@ -53,7 +53,7 @@ func TestOwnReadmeStays(t *testing.T) {
 	j := newJob(t, input{"a"})
 	j.settle(t, 4, "a")
 	must(t, os.WriteFile(filepath.Join(j.Output.Store.URL(), "README.md"), []byte("mine"), 0o644))
-	j.write(t)
+	j.written(t)
 	if got, err := store.ReadFile(t.Context(), j.Output.Store, "README.md"); string(got) != "mine" || err != nil {
 		t.Errorf("README.md is %q: %v", got, err)
 	}
@@ -64,7 +64,7 @@ func TestOwnReadmeStays(t *testing.T) {
 func TestFailuresHaveColumns(t *testing.T) {
 	j := newJob(t, input{"a", "xx", "bad"})
 	j.settle(t, 4, "a", "xx")
-	j.write(t)
+	j.written(t)
 	files, err := filepath.Glob(filepath.Join(j.Output.Store.URL(), "tables/failures/*.parquet"))
 	must(t, err)
 	type row struct {

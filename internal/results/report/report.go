@@ -1,17 +1,16 @@
 package report
 
 import (
+	"bytes"
 	"context"
 	"iter"
+	"time"
 
 	"latentbeam/internal/config"
-	"latentbeam/internal/results/gallery"
-	"latentbeam/internal/storage/ledger"
-
 	"latentbeam/internal/results/tensors"
 	"latentbeam/internal/storage/fingerprints"
+	"latentbeam/internal/storage/ledger"
 	"latentbeam/internal/table/write"
-	"latentbeam/schemas"
 	"latentbeam/stages"
 )
 
@@ -41,8 +40,6 @@ type Job struct {
 	// TensorFacts is metadata of the files of tensor tables.
 	TensorFacts map[string]string
 	Facts
-
-	early *early // while the job runs; nil: it has ended
 }
 
 // Facts are the provenance columns that all rows of a job share.
@@ -65,138 +62,124 @@ const (
 )
 
 // options are those of a table's file.
-func (j *Job) options() write.Options {
-	o := write.Options{Version: j.Version}
-	if j.Varies != "" {
-		o.Metadata = map[string]string{variesKey: j.Varies}
+func (f Facts) options() write.Options {
+	o := write.Options{Version: f.Version}
+	if f.Varies != "" {
+		o.Metadata = map[string]string{variesKey: f.Varies}
 	}
 	return o
-}
-
-// Totals is what a pass over the input found.
-type Totals struct {
-	Rows   int64 `json:"rows"`   // input rows, several videos of one prompt counted singly
-	Done   int64 `json:"done"`   // with a result
-	Failed int64 `json:"failed"` // in the failures table
-	// Final are computed rows among the failed that would fail again as they are: no program, no device and no file of
-	// somebody else is the cause.
-	Final   int64 `json:"final_failures,omitempty"`
-	Pending int64 `json:"pending"` // neither, because the run ended early
-	// Dropped are left out by the job's own rules. They stand in the failures table, and do not count as failed.
-	Dropped int64 `json:"dropped,omitempty"`
-	// First are the first of those that failed, at most firstFailures, for those who read no parquet.
-	First []Failed `json:"first_failures,omitempty"`
-	// Agreement counts, for every reading that has a column of its name in the prompt table, how many
-	// rows have both and how many of those are equal; "all" are the rows that agree in everything.
-	Agreement map[string]Agreement `json:"agreement,omitempty"`
-	// Input is the digest of the rows and their outcomes, see Digest.
-	Input string `json:"-"`
-
-	programs []string       // stages that are programs
-	failed   Columns        // what the table of failures has of the input
-	causes   gallery.Causes // what the gallery says of failed rows
-	columns  Columns        // what the tables of videos have of the input and of readings
-}
-
-// newTotals has counted nothing yet.
-func (j *Job) newTotals() Totals {
-	t := Totals{failed: ColumnsOf[schemas.FailureRow](), columns: ColumnsOf[schemas.DatasetRow]()}
-	t.programs = j.Programs
-	if j.Loras != "" {
-		t.columns.fix("loras", j.Loras)
-	}
-	return t
-}
-
-// Causes lists why rows failed, as far as this pass has seen them.
-func (t Totals) Causes() []gallery.Cause { return t.causes.List() }
-
-// firstFailures bounds the failed rows that the totals name, messageBytes what they say of each.
-const (
-	firstFailures = 5
-	messageBytes  = 1 << 10
-)
-
-// Failed says of a row why it failed.
-type Failed struct {
-	Source  string `json:"source"` // "shapes.csv:17"
-	Stage   string `json:"stage"`
-	Message string `json:"message"`
-}
-
-// Agreement is how often a reading equals its column.
-type Agreement struct {
-	Equal int64 `json:"equal"`
-	Of    int64 `json:"of"`
 }
 
 // Write writes all tables and the gallery of the job and removes those of earlier runs that no longer
 // belong to it. It goes over the input twice: to see what there is, and to write all that depends on it.
 func (j *Job) Write(ctx context.Context) (Totals, error) {
-	totals := j.newTotals()
-	made := j.tensors(ctx)
-	err := j.failures(ctx, &totals, made)
+	totals, err := j.write(ctx, nil)
 	if err == nil {
-		err = share(j.settled(ctx), j.readers(ctx, &totals, made)...)
+		err = j.pages(nil).card(ctx, j.Keep)
 	}
 	if err == nil {
-		err = j.card(ctx)
-	}
-	if err == nil {
-		err = j.removeOthers(ctx)
+		err = j.place().removeOthers(ctx, j.Keep)
 	}
 	return totals, err
 }
 
-// readers are those of the second pass.
-func (j *Job) readers(ctx context.Context, totals *Totals, made []tensorsMade) (all []rowReader) {
-	if len(totals.failed.List()) > 0 {
-		all = append(all, func(rows iter.Seq2[outcome, error]) error { return j.wideFailures(ctx, rows, &totals.failed) })
-	}
-	for _, t := range made {
-		all = append(all, func(rows iter.Seq2[outcome, error]) error { return t.write(ctx, rows) })
-	}
-	if j.Keep[stages.KindVideo] {
-		all = append(all, j.readersOfVideos(ctx, totals)...)
-	}
-	return all
+// WriteEarly writes what there is while rows are still computed: the tables of videos and failures, the pages with a
+// note of an unfinished job, and complete new files of tensor tables. It removes nothing, and the final Write leaves
+// the same files as without it. again is the time until it is called again. Nobody else uses j meanwhile; the ledger
+// may grow.
+func (j *Job) WriteEarly(ctx context.Context, again time.Duration) error {
+	_, err := j.write(ctx, &early{again: again})
+	return err
 }
 
-// readersOfVideos write the tables of videos and the pages, and where the job has ended, the table of the dataset and
-// the names.
-func (j *Job) readersOfVideos(ctx context.Context, totals *Totals) []rowReader {
-	all := []rowReader{
-		func(rows iter.Seq2[outcome, error]) error { return j.videos(ctx, rows, &totals.columns) },
-		func(rows iter.Seq2[outcome, error]) error { return j.gallery(ctx, rows, totals) },
+// write goes over the input twice; early is nil where the job has ended.
+func (j *Job) write(ctx context.Context, early *early) (Totals, error) {
+	w := &walk{rows: j.Rows, ledger: j.Ledger, alike: j.Alike, early: early}
+	tables := newTableWriter(j.place(), j.Facts, atMost(j.RowsPerFile, videosPerFile))
+	tensors := j.tensors(ctx)
+	totals, err := j.learn(ctx, w, tables, tensors)
+	if err != nil {
+		return totals, err
 	}
-	if j.early == nil && j.Part == "" {
-		all = append(all, func(rows iter.Seq2[outcome, error]) error { return j.dataset(ctx, rows, &totals.columns) })
+	readers := []rowReader{func(rows iter.Seq2[outcome, error]) error { return tables.failures(ctx, rows) }}
+	for _, t := range tensors {
+		readers = append(readers, func(rows iter.Seq2[outcome, error]) error {
+			if early != nil {
+				return t.gain(ctx, rows)
+			}
+			return t.write(ctx, rows)
+		})
 	}
-	if j.early == nil && j.Names != nil {
-		all = append(all, j.name)
+	if j.Keep[stages.KindVideo] {
+		pages := j.pages(early)
+		readers = append(readers,
+			func(rows iter.Seq2[outcome, error]) error { return tables.videos(ctx, rows) },
+			func(rows iter.Seq2[outcome, error]) error { return pages.gallery(ctx, rows, &totals) })
+		if early == nil && j.Part == "" {
+			readers = append(readers, func(rows iter.Seq2[outcome, error]) error { return tables.dataset(ctx, rows) })
+		}
+		if early == nil && j.Names != nil {
+			readers = append(readers, func(rows iter.Seq2[outcome, error]) error { return tables.names(rows, j.Names) })
+		}
 	}
-	return all
+	return totals, share(w.settled(ctx), readers...)
+}
+
+// learn goes over the input, counts the rows and lets the tables see what they will hold. Tables of tensors see the rows
+// before the first that is not settled, while the job runs: which file the others belong to is not known yet.
+func (j *Job) learn(ctx context.Context, w *walk, tables *tableWriter, tensors []tensorTable) (Totals, error) {
+	totals, digest := Totals{programs: j.Programs}, j.Digest()
+	for o, err := range w.each(ctx, nil) {
+		if err != nil {
+			return totals, err
+		}
+		w.early.note(&o)
+		digest.row = appendRow(digest.row[:0], o.Element)
+		digest.add(o.Element, o.recorded())
+		if o.status == ledger.Failed || bytes.Contains(o.record.Row, []byte(`"readings"`)) { // spare the others parsing
+			if err := o.parse(); err != nil {
+				return totals, err
+			}
+		}
+		totals.count(&o)
+		if err := tables.learn(&o); err != nil {
+			return totals, err
+		}
+		if o.status != ledger.Done || w.early != nil && w.early.left {
+			continue
+		}
+		for _, t := range tensors {
+			if err := t.learn(&o, digest.row); err != nil {
+				return totals, err
+			}
+		}
+	}
+	totals.Input = digest.Sum()
+	return totals, nil
 }
 
 // tensors are the tables of tensors that the job keeps.
-func (j *Job) tensors(ctx context.Context) (made []tensorsMade) {
+func (j *Job) tensors(ctx context.Context) (kept []tensorTable) {
+	w := &tensorWriter{place: j.place(), facts: j.Facts, rowsPerFile: j.RowsPerFile, metadata: j.TensorFacts, half: j.HalfLatents}
 	if j.Keep[stages.KindText] {
-		size := func(r schemas.Result) int {
-			return 4 * (product(r.TextShape) + product(r.NegativeTextShape) + product(r.LaterShape()))
-		}
-		made = append(made, &tensorTable[schemas.EmbeddingRow]{job: j, name: "embeddings",
-			row: func(o outcome) (schemas.EmbeddingRow, error) { return j.embeddingRow(ctx, o) }, size: size})
+		kept = append(kept, w.embeddings(ctx))
 	}
 	if j.Keep[stages.KindLatents] {
-		made = append(made, j.latents(ctx))
+		kept = append(kept, w.latents(ctx, j.Clips))
 	}
-	return made
+	return kept
 }
 
-// perFile is the number of rows of a table's files, at most n.
-func (j *Job) perFile(n int) int {
-	if j.RowsPerFile > 0 {
-		n = min(n, j.RowsPerFile)
+func (j *Job) pages(early *early) *pageWriter {
+	return &pageWriter{place: j.place(), title: j.Title, model: j.Model, early: early}
+}
+
+func (j *Job) place() place { return place{j.Output, j.Tensors, j.Part} }
+
+// atMost is the number of rows of a table's files: n, or what the job says where that is less.
+func atMost(job, n int) int {
+	if job > 0 {
+		n = min(n, job)
 	}
 	return max(1, n)
 }

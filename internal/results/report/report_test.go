@@ -107,7 +107,7 @@ func (j *Job) settle(t *testing.T, n int, names ...string) {
 	must(t, j.Ledger.Commit(t.Context(), recs))
 }
 
-func (j *Job) write(t *testing.T) Totals {
+func (j *Job) written(t *testing.T) Totals {
 	t.Helper()
 	totals, err := j.Write(t.Context())
 	must(t, err)
@@ -142,7 +142,7 @@ func (j *Job) latentIDs(t *testing.T) (rows, files []string) {
 func TestReport(t *testing.T) {
 	j := newJob(t, input{"a", "bad", "b", "xx", "a", "new", "cc"})
 	j.settle(t, 400, "a", "b", "xx", "cc", "stale")
-	totals := j.write(t)
+	totals := j.written(t)
 	if totals.Rows != 7 || totals.Done != 4 || totals.Failed != 2 || totals.Pending != 1 {
 		t.Errorf("totals %+v", totals)
 	}
@@ -192,7 +192,7 @@ func TestFilesAreCut(t *testing.T) {
 	j.settle(t, 40, names...)
 	for n, want := range map[int]int{7: 3, 6: 2, 4: 2, 3: 1, 1: 1, 0: 1} {
 		j.Rows = input(names[:n]).rows
-		j.write(t)
+		j.written(t)
 		rows, files := j.latentIDs(t)
 		if len(rows) != n || len(files) != want || !slices.Equal(rows, names[:n]) {
 			t.Errorf("%d rows: %v in %v", n, rows, files)
@@ -210,11 +210,11 @@ func TestUnchangedTensorsAreNotWritten(t *testing.T) {
 	j := newJob(t, names)
 	j.RowsPerFile = 2
 	j.settle(t, 40, append(names, "z")...)
-	j.write(t)
+	j.written(t)
 	stat := func() (infos []fs.FileInfo) {
 		t.Helper()
 		for i := range 3 {
-			info, err := os.Stat(store.Address(j.Output.Store.URL(), j.tableName("latents", i)))
+			info, err := os.Stat(store.Address(j.Output.Store.URL(), j.place().table("latents", i)))
 			must(t, err)
 			infos = append(infos, info)
 		}
@@ -236,7 +236,7 @@ func TestUnchangedTensorsAreNotWritten(t *testing.T) {
 	} {
 		before := stat()
 		c.change()
-		j.write(t)
+		j.written(t)
 		for i, info := range stat() {
 			if written := !os.SameFile(info, before[i]); written != c.written[i] {
 				t.Errorf("%s: file %d was written: %v", c.what, i, written)
@@ -264,7 +264,7 @@ func TestCompact(t *testing.T) {
 	if got := tensors(); got != 120_040 {
 		t.Errorf("%d bytes are left without tables", got)
 	}
-	j.write(t)
+	j.written(t)
 	must(t, j.Tensors.TruncateLog(t.Context()))
 	if got := tensors(); got != 40_000 {
 		t.Errorf("%d bytes are left, want those of the row that no table has", got)
@@ -272,9 +272,9 @@ func TestCompact(t *testing.T) {
 	j.settle(t, 4, "d") // little: it is not worth the work
 	j.Rows = input{"a", "b", "c", "d", "stale"}.rows
 	segments := j.Ledger.Segments()
-	j.write(t)
+	j.written(t)
 	j.Rows = input{"a", "b", "c", "d"}.rows
-	j.write(t) // stale goes back into the ledger
+	j.written(t) // stale goes back into the ledger
 	if got := tensors(); got != 40_004 {
 		t.Errorf("%d bytes are in the ledger", got)
 	}
@@ -283,7 +283,7 @@ func TestCompact(t *testing.T) {
 		t.Error("a ledger with nothing to give was compacted")
 	}
 	j.Rows = input{"stale", "d", "c", "b", "a"}.rows
-	j.write(t)
+	j.written(t)
 	if rows, _ := j.latentIDs(t); fmt.Sprint(rows) != "[stale d c b a]" {
 		t.Errorf("latents %v", rows)
 	}

@@ -107,7 +107,7 @@ func TestWriteReadsTwice(t *testing.T) {
 		passes++
 		return names.rows(ctx)
 	}
-	totals := j.write(t)
+	totals := j.written(t)
 	if passes != 2 || totals.Done != 3 || totals.Failed != 2 {
 		t.Errorf("%d passes for %d done and %d failed, want 2 for 3 and 2", passes, totals.Done, totals.Failed)
 	}

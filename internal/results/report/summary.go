@@ -51,7 +51,7 @@ func (j *Job) WriteSummary(ctx context.Context, s Summary) error {
 	}
 	s.Version, s.Class, s.Model, s.Weights, s.Varies = j.Version, j.Class, j.Model, j.Facts.Weights, j.Varies
 	var err error
-	if s.Files, err = j.files(ctx); err != nil {
+	if s.Files, err = j.place().files(ctx); err != nil {
 		return err
 	}
 	return j.Output.Replace(ctx, j.SummaryName(), func(w io.Writer) error {

@@ -4,17 +4,19 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"hash"
 	"io"
+	"io/fs"
 	"iter"
 	"maps"
 	"reflect"
+	"slices"
 
+	"latentbeam/internal/results/tables"
 	"latentbeam/internal/storage/ledger"
 	"latentbeam/internal/storage/source"
-
-	"latentbeam/internal/table/write"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 )
@@ -30,16 +32,25 @@ const (
 // without reading the tensors, that a file is still right.
 const digestKey = "latentbeam.rows_sha256"
 
-// tensorsMade is a table with tensors in it. The rows are added one by one before they are written.
-type tensorsMade interface {
-	add(o *outcome, row []byte) error
+// tensorWriter is what the tables with tensors have in common.
+type tensorWriter struct {
+	place       place
+	facts       Facts
+	rowsPerFile int               // at most; 0: the bounds of the table alone
+	metadata    map[string]string // of the files
+	half        bool              // latents are values of bfloat16 and stand so in their table
+}
+
+// tensorTable is a table with tensors in it. It learns its rows one by one before they are written.
+type tensorTable interface {
+	learn(o *outcome, row []byte) error
 	write(ctx context.Context, rows iter.Seq2[outcome, error]) error
 	gain(ctx context.Context, rows iter.Seq2[outcome, error]) error // what is complete, while the job runs
 }
 
-// tensorTable is a table of T.
-type tensorTable[T schemas.Row] struct {
-	job  *Job
+// tableOf is a table of T.
+type tableOf[T schemas.Row] struct {
+	*tensorWriter
 	name string
 	row  func(o outcome) (T, error)
 	size func(r schemas.Result) int // of the row's tensors, in bytes
@@ -51,19 +62,19 @@ type tensorTable[T schemas.Row] struct {
 	columns Columns   // what the rows carry, and readings
 }
 
-// add hashes a row of the file at hand, tensors aside: those follow from the key.
-func (t *tensorTable[T]) add(o *outcome, row []byte) error {
+// learn hashes a row of the file at hand, tensors aside: those follow from the key.
+func (t *tableOf[T]) learn(o *outcome, row []byte) error {
 	if t.rows == 0 {
 		if err := o.parse(); err != nil {
 			return err
 		}
 		t.columns = ColumnsOf[T]()
-		t.perFile = t.job.perFile(min(tensorFileRows, tensorFileBytes/max(1, t.size(o.result))))
+		t.perFile = atMost(t.rowsPerFile, min(tensorFileRows, tensorFileBytes/max(1, t.size(o.result))))
 	}
 	if t.rows%t.perFile == 0 {
 		t.close()
 		t.hash = sha256.New()
-		t.hash.Write(appendValue(nil, reflect.ValueOf(t.job.Facts)))
+		t.hash.Write(appendValue(nil, reflect.ValueOf(t.facts)))
 	}
 	t.hash.Write(row)
 	t.hash.Write(o.record.Row)
@@ -72,7 +83,7 @@ func (t *tensorTable[T]) add(o *outcome, row []byte) error {
 }
 
 // close ends the file at hand.
-func (t *tensorTable[T]) close() {
+func (t *tableOf[T]) close() {
 	if t.hash != nil {
 		t.digests = append(t.digests, hex.EncodeToString(t.hash.Sum(nil)))
 		t.hash = nil
@@ -80,19 +91,19 @@ func (t *tensorTable[T]) close() {
 }
 
 // write writes the files whose rows are not those that are already there.
-func (t *tensorTable[T]) write(ctx context.Context, rows iter.Seq2[outcome, error]) error {
+func (t *tableOf[T]) write(ctx context.Context, rows iter.Seq2[outcome, error]) error {
 	t.close()
 	t.digests = t.wanted(ctx)
 	files, err := inFiles(only(ledger.Done, rows), max(1, t.perFile), func(i int, rows iter.Seq2[outcome, error]) error {
-		name := t.job.tableName(t.name, i)
-		if i < len(t.digests) && t.job.Tensors.IsFlushed(ctx, name, digestKey, t.digests[i]) {
-			t.job.Output.Witness.Retain(name)
+		name := t.place.table(t.name, i)
+		if i < len(t.digests) && t.place.tensors.IsFlushed(ctx, name, digestKey, t.digests[i]) {
+			t.place.output.Witness.Retain(name)
 			return drain(rows)
 		}
 		return t.writeFile(ctx, i, rows)
 	})
 	if err == nil {
-		err = t.job.removeFrom(ctx, t.name, files)
+		err = t.place.removeFrom(ctx, t.name, files)
 	}
 	if err != nil {
 		return fmt.Errorf("write %s table: %w", t.name, err)
@@ -100,16 +111,42 @@ func (t *tensorTable[T]) write(ctx context.Context, rows iter.Seq2[outcome, erro
 	return nil
 }
 
+// gain writes the files that are full and not there. Those that are there, of an earlier run, stay until the end, for
+// they may hold tensors that nothing else has; where earlier releases wrote them, the end writes all.
+func (t *tableOf[T]) gain(ctx context.Context, rows iter.Seq2[outcome, error]) error {
+	if t.rows == 0 || t.rows < t.perFile {
+		return nil
+	}
+	names, err := tables.All(ctx, t.place.output.Store, t.name)
+	if err != nil || slices.ContainsFunc(names, tables.InOldPlace) {
+		return err
+	}
+	if t.rows%t.perFile == 0 {
+		t.close()
+	}
+	t.digests = t.wanted(ctx)
+	full := t.rows / t.perFile
+	_, err = inFiles(first(only(ledger.Done, rows), full*t.perFile), t.perFile, func(i int, rows iter.Seq2[outcome, error]) error {
+		name := t.place.table(t.name, i)
+		_, err := t.place.output.Store.Stat(ctx, name)
+		if err == nil || !errors.Is(err, fs.ErrNotExist) {
+			return errors.Join(err, drain(rows))
+		}
+		return t.writeFile(ctx, i, rows)
+	})
+	return err
+}
+
 // wanted are the digests that the files are to have: the columns that the input adds join those of the rows. Tables of
 // earlier releases have no such columns and stay as they are, as long as none of their rows change.
-func (t *tensorTable[T]) wanted(ctx context.Context) []string {
+func (t *tableOf[T]) wanted(ctx context.Context) []string {
 	if len(t.columns.List()) == 0 {
 		return t.digests
 	}
 	earlier := true
 	var all []string
 	for i, d := range t.digests {
-		earlier = earlier && t.job.Tensors.IsFlushed(ctx, t.job.tableName(t.name, i), digestKey, d)
+		earlier = earlier && t.place.tensors.IsFlushed(ctx, t.place.table(t.name, i), digestKey, d)
 		sum := sha256.Sum256(fmt.Appendf(nil, "%s %v", d, t.columns.List()))
 		all = append(all, hex.EncodeToString(sum[:]))
 	}
@@ -120,26 +157,22 @@ func (t *tensorTable[T]) wanted(ctx context.Context) []string {
 }
 
 // writeFile writes file number i.
-func (t *tensorTable[T]) writeFile(ctx context.Context, i int, rows iter.Seq2[outcome, error]) error {
-	name := t.job.tableName(t.name, i)
-	o := t.job.options()
+func (t *tableOf[T]) writeFile(ctx context.Context, i int, rows iter.Seq2[outcome, error]) error {
+	name := t.place.table(t.name, i)
+	o := t.facts.options()
 	metadata := map[string]string{}
 	maps.Copy(metadata, o.Metadata)
-	maps.Copy(metadata, t.job.TensorFacts)
+	maps.Copy(metadata, t.metadata)
 	if i < len(t.digests) {
 		metadata[digestKey] = t.digests[i]
 	}
 	o.Metadata = metadata
-	return t.job.Tensors.Flush(ctx, name, func(w io.Writer, wrote func(schemas.Key)) error {
+	return t.place.tensors.Flush(ctx, name, func(w io.Writer, wrote func(schemas.Key)) error {
 		row := func(o outcome) (T, error) {
 			wrote(o.Key)
 			return t.row(o)
 		}
-		if len(t.columns.List()) > 0 {
-			return writeWide(w, rows, row, &t.columns, o)
-		}
-		_, err := write.Write(w, convert(rows, row), o)
-		return err
+		return writeRows(w, rows, row, &t.columns, o)
 	})
 }
 
@@ -152,7 +185,7 @@ func drain(rows iter.Seq2[outcome, error]) error {
 	return nil
 }
 
-func (j *Job) embeddingRow(ctx context.Context, o outcome) (schemas.EmbeddingRow, error) {
+func (t *tensorWriter) embeddingRow(ctx context.Context, o outcome) (schemas.EmbeddingRow, error) {
 	r := schemas.NewEmbeddingRow(o.Given)
 	r.SampleIndex = int64(o.Row.SampleIndex)
 	if o.result.Prompt != "" { // a derived seed comes from the original prompt
@@ -171,23 +204,23 @@ func (j *Job) embeddingRow(ctx context.Context, o outcome) (schemas.EmbeddingRow
 		r.TextLength = int64(o.result.TextShape[0])
 	}
 	r.TextEmbeddingSHA256 = o.result.TextSHA256
-	r.Model, r.WeightsDigest, r.Class, r.LatentbeamVersion = j.Model, j.Weights, j.Class, j.Version
+	r.Model, r.WeightsDigest, r.Class, r.LatentbeamVersion = t.facts.Model, t.facts.Weights, t.facts.Class, t.facts.Version
 	var err error
-	r.TextEmbeddingBytes, err = j.tensor(ctx, o, schemas.BlobText)
+	r.TextEmbeddingBytes, err = t.tensor(ctx, o, schemas.BlobText)
 	if err == nil && len(o.result.NegativeTextShape) > 0 {
-		r.NegativeEmbeddingBytes, err = j.tensor(ctx, o, schemas.BlobNegativeText)
+		r.NegativeEmbeddingBytes, err = t.tensor(ctx, o, schemas.BlobNegativeText)
 	}
 	if err == nil && len(o.result.LaterTexts) > 0 {
-		for _, t := range o.result.LaterTexts {
-			r.LaterEmbeddingClips = append(r.LaterEmbeddingClips, int64(t.Clip))
-			r.LaterEmbeddingLengths = append(r.LaterEmbeddingLengths, int64(t.Tokens))
+		for _, later := range o.result.LaterTexts {
+			r.LaterEmbeddingClips = append(r.LaterEmbeddingClips, int64(later.Clip))
+			r.LaterEmbeddingLengths = append(r.LaterEmbeddingLengths, int64(later.Tokens))
 		}
-		r.LaterEmbeddingBytes, err = j.tensor(ctx, o, schemas.BlobLaterText)
+		r.LaterEmbeddingBytes, err = t.tensor(ctx, o, schemas.BlobLaterText)
 	}
 	return r, err
 }
 
-func (j *Job) latentRow(ctx context.Context, o outcome) (schemas.LatentRow, error) {
+func (t *tensorWriter) latentRow(ctx context.Context, o outcome) (schemas.LatentRow, error) {
 	p := &o.Row
 	r := schemas.LatentRow{
 		ID: p.ID, Key: o.Key.String(), Caption: o.caption(), NegativePrompt: p.NegativePrompt, MediaType: "video",
@@ -198,7 +231,7 @@ func (j *Job) latentRow(ctx context.Context, o outcome) (schemas.LatentRow, erro
 		VAELatentDType:    stages.Float32, VAELatentShape: int64s(o.result.LatentsShape),
 		VAELatentSHA256: o.result.LatentsSHA256, LatentScale: o.result.LatentScale, LatentSpace: o.result.LatentSpace, Extra: p.Extra,
 		Loop:  int64(max(1, p.Loop)),
-		Model: j.Model, WeightsDigest: j.Weights, Class: j.Class, LatentbeamVersion: j.Version,
+		Model: t.facts.Model, WeightsDigest: t.facts.Weights, Class: t.facts.Class, LatentbeamVersion: t.facts.Version,
 	}
 	if p.NumFrames == 1 {
 		r.MediaType = "image"
@@ -222,34 +255,43 @@ func (j *Job) latentRow(ctx context.Context, o outcome) (schemas.LatentRow, erro
 	var err error
 	if p.Media != "" && len(o.result.TextShape) > 0 { // trainers read both from one table
 		r.TextEmbeddingDType, r.TextEmbeddingShape = "float32", int64s(o.result.TextShape)
-		if r.TextEmbeddingBytes, err = j.tensor(ctx, o, schemas.BlobText); err != nil {
+		if r.TextEmbeddingBytes, err = t.tensor(ctx, o, schemas.BlobText); err != nil {
 			return r, err
 		}
 	}
-	r.VAELatentBytes, err = j.tensor(ctx, o, schemas.BlobLatents)
-	if j.HalfLatents {
+	r.VAELatentBytes, err = t.tensor(ctx, o, schemas.BlobLatents)
+	if t.half {
 		r.VAELatentDType, r.VAELatentBytes = stages.BFloat16, schemas.NarrowBF16(r.VAELatentBytes)
 	}
 	return r, err
 }
 
-// latents is the table of latents.
-func (j *Job) latents(ctx context.Context) tensorsMade {
+// embeddings is the table of texts.
+func (t *tensorWriter) embeddings(ctx context.Context) tensorTable {
+	return &tableOf[schemas.EmbeddingRow]{tensorWriter: t, name: "embeddings",
+		row: func(o outcome) (schemas.EmbeddingRow, error) { return t.embeddingRow(ctx, o) },
+		size: func(r schemas.Result) int {
+			return 4 * (product(r.TextShape) + product(r.NegativeTextShape) + product(r.LaterShape()))
+		}}
+}
+
+// latents is the table of latents; clips says that rows are cut from their media.
+func (t *tensorWriter) latents(ctx context.Context, clips bool) tensorTable {
 	size := func(r schemas.Result) int { return 4 * product(r.LatentsShape) }
-	if !j.Clips {
-		return &tensorTable[schemas.LatentRow]{job: j, name: "latents",
-			row: func(o outcome) (schemas.LatentRow, error) { return j.latentRow(ctx, o) }, size: size}
+	if !clips {
+		return &tableOf[schemas.LatentRow]{tensorWriter: t, name: "latents", size: size,
+			row: func(o outcome) (schemas.LatentRow, error) { return t.latentRow(ctx, o) }}
 	}
-	return &tensorTable[schemas.ClipLatentRow]{job: j, name: "latents", size: size,
+	return &tableOf[schemas.ClipLatentRow]{tensorWriter: t, name: "latents", size: size,
 		row: func(o outcome) (schemas.ClipLatentRow, error) {
-			r, err := j.latentRow(ctx, o)
+			r, err := t.latentRow(ctx, o)
 			return schemas.NewClipLatentRow(r, o.Row), err
 		}}
 }
 
 // tensor reads a tensor of a row.
-func (j *Job) tensor(ctx context.Context, o outcome, name string) ([]byte, error) {
-	return j.Tensors.Get(ctx, o.cursor, o.record, o.result, name)
+func (t *tensorWriter) tensor(ctx context.Context, o outcome, name string) ([]byte, error) {
+	return t.place.tensors.Get(ctx, o.cursor, o.record, o.result, name)
 }
 
 func int64s(shape []int) []int64 {
@@ -266,4 +308,19 @@ func product(shape []int) int {
 		n *= d
 	}
 	return n
+}
+
+// first yields the first n rows.
+func first(rows iter.Seq2[outcome, error], n int) iter.Seq2[outcome, error] {
+	return func(yield func(outcome, error) bool) {
+		k := 0
+		for o, err := range rows {
+			if k == n || !yield(o, err) {
+				return
+			}
+			if k++; k == n {
+				return
+			}
+		}
+	}
 }

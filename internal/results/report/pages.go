@@ -1,0 +1,165 @@
+package report
+
+import (
+	"bytes"
+	"context"
+	_ "embed" // the card
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+	"time"
+
+	"latentbeam/internal/results/gallery"
+	"latentbeam/internal/storage/ledger"
+	"latentbeam/internal/storage/store"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+)
+
+// pageWriter writes the gallery and the dataset card.
+type pageWriter struct {
+	place place
+	title string
+	model string
+	early *early // while the job runs; nil: it has ended
+}
+
+// gallery writes the pages of the gallery and removes those of an earlier, longer run.
+func (p *pageWriter) gallery(ctx context.Context, rows iter.Seq2[outcome, error], totals *Totals) error {
+	page := gallery.Page{
+		Title: p.title, Prefix: p.place.part, Total: int(totals.Done), Facts: p.facts(*totals),
+		Failed: &totals.causes, Table: p.place.table("failures", 0), Items: convert(only(ledger.Done, rows), p.item),
+	}
+	if p.early != nil {
+		page.Unfinished = &gallery.Unfinished{Left: totals.Pending, Written: time.Now(), Again: p.early.again}
+	}
+	err := gallery.WriteAll(page, func(name string, write func(io.Writer) error) error {
+		return p.place.output.Replace(ctx, name, write)
+	})
+	for n := gallery.PageCount(page.Total) + 1; err == nil; n++ {
+		name := p.place.part + gallery.PageName(n)
+		if err = p.place.output.Store.Remove(ctx, name); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+			break
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("write gallery: %w", err)
+	}
+	return nil
+}
+
+// pageFacts is what a page says of the whole job.
+func (p *pageWriter) facts(t Totals) []gallery.Detail {
+	facts := []gallery.Detail{{Name: "Model", Value: p.model}, {Name: "Videos", Value: strconv.FormatInt(t.Done, 10)}}
+	if t.Failed > 0 {
+		facts = append(facts, gallery.Detail{Name: "Failed", Value: strconv.FormatInt(t.Failed, 10)})
+	}
+	if t.Pending > 0 {
+		facts = append(facts, gallery.Detail{Name: "Pending", Value: strconv.FormatInt(t.Pending, 10)})
+	}
+	if a, ok := t.Agreement["all"]; ok {
+		facts = append(facts, gallery.Detail{Name: "As prompted", Value: fmt.Sprintf("%d of %d", a.Equal, a.Of)})
+	}
+	return facts
+}
+
+func (p *pageWriter) item(o outcome) (gallery.Item, error) {
+	v, r := o.result.Video, &o.Row
+	if v == nil {
+		return gallery.Item{}, fmt.Errorf("ledger record %s names no video", o.Key)
+	}
+	width, height, frames := sizeOf(v, r)
+	details, err := detailsOf(&o)
+	return gallery.Item{
+		ID: r.ID, Source: path.Base(o.Given.Source), Prompt: r.Prompt, Video: v.Path, Poster: v.Poster,
+		Width: width, Height: height, NumFrames: frames, FPS: r.FPS, Seed: *r.Seed,
+		Steps: r.NumInferenceSteps, Guidance: r.Guidance(), Model: p.model, Key: o.Key.String(), Details: details,
+	}, err
+}
+
+// sizeOf is what a row's video has: what the row asks for, where the result says nothing else.
+func sizeOf(v *schemas.VideoFile, r *schemas.PromptRow) (width, height, frames int) {
+	if v.NumFrames > 0 {
+		return v.Width, v.Height, v.NumFrames
+	}
+	return r.Width, r.Height, r.NumFrames
+}
+
+// detailsOf are the facts of a row that not every job has: the negative prompt, carried columns, readings.
+func detailsOf(o *outcome) ([]gallery.Detail, error) {
+	var out []gallery.Detail
+	if o.Row.NegativePrompt != "" {
+		out = append(out, gallery.Detail{Name: "Negative prompt", Value: o.Row.NegativePrompt})
+	}
+	if o.Row.Extra != "" {
+		carried, err := schemas.Carried(o.Row.Extra)
+		if err != nil {
+			return nil, fmt.Errorf("carried columns of %s: %w", o.Given.Source, err)
+		}
+		for _, c := range carried {
+			out = append(out, gallery.Detail{Name: c.Name, Value: c.Text()})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.result.Readings)) {
+		out = append(out, gallery.Detail{Name: "Measured " + name, Value: o.result.Readings[name]})
+	}
+	return out, nil
+}
+
+// cardFile is what loaders of datasets read first: it names the tables.
+const cardFile = "README.md"
+
+// cardMark is in every card of this program. A README.md without it is somebody's own and stays.
+const cardMark = "# Written by latentbeam. Remove this line, and runs leave this file as it is."
+
+//go:embed card.md
+var cardText string
+
+var cardPage = template.Must(template.New("card").Parse(cardText))
+
+// cardFacts is what the card says of a job.
+type cardFacts struct {
+	Mark, Title, Model         string
+	Video, Latents, Embeddings bool
+}
+
+// card writes the dataset card. A report of one shard has none, for loaders would take it for all.
+func (p *pageWriter) card(ctx context.Context, keep map[stages.Kind]bool) error {
+	there, err := store.ReadFile(ctx, p.place.output.Store, cardFile)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read %s: %w", cardFile, err)
+	}
+	if err == nil && !bytes.Contains(there, []byte(cardMark)) {
+		return nil
+	}
+	if p.place.part != "" {
+		if err == nil {
+			return p.place.tensors.Remove(ctx, cardFile)
+		}
+		return nil
+	}
+	var text bytes.Buffer
+	oneLine := func(s string) string { return strings.Join(strings.Fields(s), " ") }
+	err = cardPage.Execute(&text, cardFacts{Mark: cardMark, Title: oneLine(p.title), Model: oneLine(p.model),
+		Video: keep[stages.KindVideo], Latents: keep[stages.KindLatents], Embeddings: keep[stages.KindText]})
+	if err != nil {
+		return err
+	}
+	if bytes.Equal(text.Bytes(), there) {
+		p.place.output.Witness.Retain(cardFile)
+		return nil
+	}
+	return p.place.output.Replace(ctx, cardFile, func(w io.Writer) error {
+		_, err := w.Write(text.Bytes())
+		return err
+	})
+}

@@ -1,0 +1,155 @@
+package report
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"latentbeam/internal/results/gallery"
+	"latentbeam/internal/results/tables"
+	"latentbeam/internal/results/tensors"
+	"latentbeam/internal/storage/fingerprints"
+	"latentbeam/internal/storage/store"
+	"latentbeam/stages"
+)
+
+// place is where the files of a report are, those of a shard or of all rows.
+type place struct {
+	output  *fingerprints.Output
+	tensors *tensors.Home
+	part    string // of the shard, "" for all
+}
+
+// table names file number i of a table.
+func (p place) table(name string, i int) string { return tables.File(name, p.part, i) }
+
+// removeFrom removes the files of a table that the job no longer has: those from number i on, and those in the old
+// place.
+func (p place) removeFrom(ctx context.Context, table string, i int) error {
+	names, err := tables.All(ctx, p.output.Store, table)
+	if err != nil {
+		return err
+	}
+	keep := make([]string, i)
+	for k := range keep {
+		keep[k] = p.table(table, k)
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return !tables.IsOf(p.part, name) || slices.Contains(keep, name) })
+	return p.tensors.Remove(ctx, names...)
+}
+
+// An output is written by one run for all rows, or by several shards. Names of a shard's files have its number and the
+// number of shards. With both in one output every row would be there twice, so each layout removes the files of others.
+
+var (
+	shardOf = regexp.MustCompile(`(?:^|[/.-])[0-9]{5}-of-([0-9]{5})-`)
+	ofJob   = regexp.MustCompile(`^(?:[0-9]{5}-of-[0-9]{5}-)?(?:summary\.json|metadata\.parquet|index(?:-[0-9]+)?\.html)$`)
+)
+
+// Layout reads the number of shards, five digits, out of the name of a lock or of a file of the report. It is "" for a run
+// over all rows.
+func Layout(name string) string {
+	if m := shardOf.FindStringSubmatch(name); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// removeOthers removes what earlier runs wrote and this job does not: tables and galleries of what is no
+// longer kept, and everything of another number of shards. The results stay; they are in the ledger.
+func (p place) removeOthers(ctx context.Context, keep map[stages.Kind]bool) error {
+	for table, kind := range map[string]stages.Kind{
+		"videos": stages.KindVideo, "latents": stages.KindLatents, "embeddings": stages.KindText,
+	} {
+		if !keep[kind] {
+			if err := p.removeFrom(ctx, table, 0); err != nil {
+				return err
+			}
+		}
+	}
+	names, err := store.Names(ctx, p.output.Store, "tables/", store.Deep)
+	if err != nil {
+		return err
+	}
+	files, err := store.Names(ctx, p.output.Store, "", store.Flat)
+	if err != nil {
+		return err
+	}
+	var gone []string
+	for _, name := range append(names, files...) {
+		other := Layout(name) != Layout(p.part) && (strings.HasSuffix(name, ".parquet") || ofJob.MatchString(name))
+		page := !keep[stages.KindVideo] && (name == p.part+gallery.PageName(1) || name == datasetFile)
+		if other || page {
+			gone = append(gone, name)
+		}
+	}
+	return p.tensors.Remove(ctx, gone...)
+}
+
+// Files are the files of a report, tables and pages, and their sizes in bytes.
+type Files map[string]int64
+
+// files are those of the place that there are.
+func (p place) files(ctx context.Context) (Files, error) {
+	own := regexp.MustCompile(`^` + regexp.QuoteMeta(p.part) + `(index(-[0-9]+)?\.html|metadata\.parquet)$`)
+	out := Files{}
+	for _, table := range tables.Names {
+		infos, err := tables.Infos(ctx, p.output.Store, table)
+		if err != nil {
+			return nil, err
+		}
+		for _, info := range infos {
+			if tables.IsOf(p.part, info.Name) {
+				out[info.Name] = info.Size
+			}
+		}
+	}
+	for info, err := range p.output.Store.List(ctx, "", store.Flat) {
+		if err != nil {
+			return nil, err
+		}
+		if own.MatchString(info.Name) {
+			out[info.Name] = info.Size
+		}
+	}
+	return out, nil
+}
+
+// AsWritten reports whether all files of a report are there, as they were written. Tables of tensors are large:
+// tensors.Home.Check has looked at them.
+func (j *Job) AsWritten(ctx context.Context, files Files, look fingerprints.Look) bool {
+	sizes := j.Output.Store.Sizes(ctx)
+	defer sizes.Close()
+	if card, known := j.Output.Witness.File(cardFile); known && look > fingerprints.LookAtSizes { // summaries do not name it
+		files = maps.Clone(files)
+		if files == nil {
+			files = Files{}
+		}
+		files[cardFile] = card.Bytes
+	}
+	for name, want := range files {
+		info, err := sizes.Of(ctx, name)
+		whole := err == nil && info.Size == want && !j.Output.IsDamaged(name)
+		if whole && look > fingerprints.LookAtSizes && !tables.HasTensors(name) {
+			whole, err = j.Output.IsAsWritten(ctx, info, fingerprints.LookAtAll)
+		}
+		if err != nil || !whole {
+			slog.Warn("a file of the report is not as it was written: the report is written anew", "file", name)
+			return false
+		}
+	}
+	return true
+}
+
+// OldPlaces reports whether one of the files lies where earlier releases wrote it.
+func OldPlaces(files Files) bool {
+	for name := range files {
+		if tables.InOldPlace(name) {
+			return true
+		}
+	}
+	return false
+}
