@@ -176,7 +176,8 @@ type Output struct {
 	Path        string     `yaml:"path" json:"path"`
 	Write       StringList `yaml:"write" json:"write"`                           // of video, latents, embeddings
 	RowsPerFile int        `yaml:"rows_per_file" json:"rows_per_file,omitempty"` // rows of a file of a table
-	// Timezone is that of {date} in Path, such as Europe/Berlin; "" is UTC.
+	// Timezone is that of {date} and {hour} in Path, such as Europe/Berlin; "" is UTC. Where an hour comes twice, at the end of summer
+	// time, {hour} of the second one has its distance to UTC: 02+0100.
 	Timezone string `yaml:"timezone" json:"timezone,omitempty"`
 	// Name is a template over columns, such as "{id}-{seed}", by which videos also stand in names/; "": they do not.
 	Name string `yaml:"name" json:"name,omitempty"`

@@ -32,7 +32,12 @@ func (c *Config) ResolveOutput(now time.Time, getenv func(string) string, shards
 		if err != nil {
 			return err
 		}
-		path = dated.ReplaceAllStringFunc(path, func(s string) string { return at.Format(dates[strings.Trim(s, "{}")]) })
+		path = dated.ReplaceAllStringFunc(path, func(s string) string {
+			if s == "{hour}" && again(at) {
+				return at.Format(dates["hour"] + "-0700")
+			}
+			return at.Format(dates[strings.Trim(s, "{}")])
+		})
 	}
 	var missing string
 	path = inPath.ReplaceAllStringFunc(path, func(s string) string {
@@ -51,6 +56,20 @@ func (c *Config) ResolveOutput(now time.Time, getenv func(string) string, shards
 	}
 	c.Output.Path = path
 	return nil
+}
+
+// again reports whether the zone of at had the same hour before on that day: at the end of summer time an hour comes twice. Without
+// another name the job of the second one would find the first one's output, and nothing to do.
+func again(at time.Time) bool {
+	const hour, step = "2006-01-02 15", 30 * time.Minute
+	_, offset := at.Zone()
+	for before := step; before <= 24*time.Hour; before += step {
+		earlier := at.Add(-before)
+		if _, o := earlier.Zone(); o != offset && earlier.Format(hour) == at.Format(hour) {
+			return true
+		}
+	}
+	return false
 }
 
 // slipOf finds what was surely meant to be replaced: a word in braces that is nearly a date, a variable without braces.

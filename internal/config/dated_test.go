@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,6 +42,40 @@ func TestResolveOutput(t *testing.T) {
 			t.Errorf("%+v: %v", c, err)
 		case c.problem == "" && (err != nil || cfg.Output.Path != c.want):
 			t.Errorf("%+v: %q, %v", c, cfg.Output.Path, err)
+		}
+	}
+}
+
+// TestHoursTwice: in each zone with summer time two hours that follow each other have two names, and all but the second of two alike
+// are named as on other days.
+func TestHoursTwice(t *testing.T) {
+	for zone, want := range map[string][]string{
+		"Europe/Berlin":       {"2026-10-25-02+0100"},
+		"America/New_York":    {"2026-11-01-01-0500"},
+		"Australia/Lord_Howe": {"2026-04-05-01+1030"},
+		"Antarctica/Troll":    {"2026-10-25-01+0000", "2026-10-25-02+0000"},
+		"Asia/Tokyo":          nil,
+		"":                    nil,
+	} {
+		at, err := time.LoadLocation(zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen, odd := map[string]time.Time{}, []string(nil)
+		for now := time.Date(2026, 1, 1, 0, 20, 0, 0, time.UTC); now.Year() == 2026; now = now.Add(time.Hour) {
+			cfg := &Config{Output: Output{Path: "{date}-{hour}", Timezone: zone}}
+			if err := cfg.ResolveOutput(now, func(string) string { return "" }, 1); err != nil {
+				t.Fatal(err)
+			}
+			if other, double := seen[cfg.Output.Path]; double {
+				t.Errorf("%s: %s is the name of %v and %v", zone, cfg.Output.Path, other, now)
+			}
+			if seen[cfg.Output.Path] = now; cfg.Output.Path != now.In(at).Format("2006-01-02-15") {
+				odd = append(odd, cfg.Output.Path)
+			}
+		}
+		if !slices.Equal(odd, want) {
+			t.Errorf("%s: %q have names of their own, want %q", zone, odd, want)
 		}
 	}
 }
