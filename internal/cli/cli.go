@@ -32,7 +32,8 @@ func Main(specs []stages.Spec) int {
 	if worker, found := runners.BootArgs(os.Args[1:]); found {
 		return boot(specs, worker, os.Stderr)
 	}
-	return execute(context.Background(), specs, os.Args[1:], os.Stdout, os.Stderr)
+	// All that is printed may have texts of tables, hubs and programs in it.
+	return execute(context.Background(), specs, os.Args[1:], &logs.VisibleWriter{To: os.Stdout}, &logs.VisibleWriter{To: os.Stderr})
 }
 
 // boot makes this process a worker of an engine, which has started it. It ends with the engine's connection.

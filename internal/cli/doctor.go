@@ -74,7 +74,7 @@ func proveStore(cmd *cobra.Command, url string, asJSON bool) error {
 			if p.State == store.Broken && !p.Needed {
 				state = "note"
 			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", state, p.Name, p.Took.Round(time.Millisecond), plainText(p.Found))
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", state, p.Name, p.Took.Round(time.Millisecond), oneLine(p.Found))
 		}
 		if err := table.Flush(); err != nil {
 			return err

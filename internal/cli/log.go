@@ -4,6 +4,8 @@ import (
 	"io"
 	"os"
 	"sync"
+
+	"latentbeam/internal/watch/logs"
 )
 
 // Log is where records go: stderr, or past the bar that a terminal shows.
@@ -30,5 +32,8 @@ func (p *pastLines) Write(text []byte) (int, error) {
 	if w == nil {
 		w = os.Stderr
 	}
-	return w.Write(text)
+	if _, err := io.WriteString(w, logs.Visible(string(text))); err != nil { // a record is a whole text
+		return 0, err
+	}
+	return len(text), nil
 }

@@ -104,20 +104,20 @@ func showPulled(w io.Writer, r *hub.Pulled) error {
 	if r.Terms != "" {
 		licence += ", " + r.Terms
 	}
-	fmt.Fprintf(out, "  licence\t%s\n", plainText(licence))
+	fmt.Fprintf(out, "  licence\t%s\n", oneLine(licence))
 	fmt.Fprintf(out, "  files\t%d, %s; %d were fetched\n", len(r.Files), sizeOf(r.Files), r.Fetched)
 	if n := len(r.LeftOut); n > 0 {
 		var names []string
 		for _, f := range r.LeftOut {
 			names = append(names, f.Path)
 		}
-		fmt.Fprintf(out, "  left out\t%d, %s: %s\n", n, sizeOf(r.LeftOut), plainText(strings.Join(firstOf(names, 5), ", ")))
+		fmt.Fprintf(out, "  left out\t%d, %s: %s\n", n, sizeOf(r.LeftOut), oneLine(strings.Join(firstOf(names, 5), ", ")))
 	}
 	fmt.Fprintf(out, "  in\t%s\n", r.Dir)
 	pickles := false
 	for _, f := range r.Files {
 		if checkpoint.IsPickleName(f.Path) {
-			fmt.Fprintf(out, "  pickle\tlatentbeam convert %s/%s OUT.safetensors\n", r.Dir, plainText(f.Path))
+			fmt.Fprintf(out, "  pickle\tlatentbeam convert %s/%s OUT.safetensors\n", r.Dir, oneLine(f.Path))
 			pickles = true
 		}
 	}
@@ -152,7 +152,7 @@ func (p *pulling) start(of *hub.Progress) {
 		fmt.Fprintf(p.w, "%s of %s, %s/s\n", config.ByteSize(moved), config.ByteSize(of.Total), config.ByteSize(rate))
 	}, func() {}
 	if isTerminal(p.w) && of.Total > 0 {
-		container := mpb.New(mpb.WithOutput(p.w), mpb.WithWidth(60))
+		container := mpb.New(mpb.WithOutput(direct(p.w)), mpb.WithWidth(60))
 		bar := container.AddBar(of.Total,
 			mpb.PrependDecorators(decor.Counters(decor.SizeB1000(0), "% .1f / % .1f ")),
 			mpb.AppendDecorators(decor.Percentage(), decor.Name("  "), decor.AverageSpeed(decor.SizeB1000(0), "% .1f"),

@@ -73,7 +73,7 @@ func showStatus(cmd *cobra.Command, s store.Store, job string, asJSON, again boo
 		return st.Over(), json.NewEncoder(out).Encode(st)
 	}
 	if again && isTerminal(out) {
-		_, _ = io.WriteString(out, clearScreen)
+		_, _ = io.WriteString(direct(out), clearScreen)
 	}
 	st.Print(out)
 	if again && !isTerminal(out) && !st.Over() {

@@ -8,11 +8,21 @@ import (
 	"strings"
 
 	"github.com/vbauerster/mpb/v8/cwriter"
+
+	"latentbeam/internal/watch/logs"
 )
+
+// direct is what w writes to, for what controls a terminal on purpose.
+func direct(w io.Writer) io.Writer {
+	if v, ok := w.(*logs.VisibleWriter); ok {
+		return v.To
+	}
+	return w
+}
 
 // isTerminal reports whether w is a character device.
 func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+	f, ok := direct(w).(*os.File)
 	if !ok {
 		return false
 	}
@@ -25,7 +35,7 @@ func hasColumns(w io.Writer) bool {
 	if !isTerminal(w) {
 		return false
 	}
-	width, _, err := cwriter.New(w).GetTermSize()
+	width, _, err := cwriter.New(direct(w)).GetTermSize()
 	return err == nil && width > 0
 }
 
@@ -57,15 +67,8 @@ func firstOf(items []string, n int) []string {
 	return append(items[:n:n], fmt.Sprintf("and %d more", len(items)-n))
 }
 
-// plainText keeps text of a hub from controlling the terminal.
-func plainText(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
-			return '?'
-		}
-		return r
-	}, text)
-}
+// oneLine keeps text of a hub or a service in its line.
+func oneLine(text string) string { return strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(text) }
 
 // printJSON prints v as JSON that people can read.
 func printJSON(w io.Writer, v any) error {

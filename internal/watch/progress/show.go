@@ -9,6 +9,7 @@ import (
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
+	"latentbeam/internal/watch/logs"
 	"latentbeam/internal/watch/runfiles"
 )
 
@@ -70,7 +71,7 @@ func (d *Display) bar(over func(io.Writer)) {
 	}
 	extend := mpb.BarFillerFunc(func(w io.Writer, s decor.Statistics) error {
 		for _, line := range Lines(latest(), time.Now()) {
-			fmt.Fprintf(w, "  %s\n", cut(line, s.AvailableWidth-2))
+			fmt.Fprintf(w, "  %s\n", cut(logs.Visible(line), s.AvailableWidth-2))
 		}
 		return nil
 	})
@@ -147,5 +148,5 @@ func (d *Display) lines() {
 }
 
 func (d *Display) line(f runfiles.Facts) {
-	fmt.Fprintf(d.w, "%s %s\n", time.Now().UTC().Format("2006-01-02T15:04:05Z"), Line(f))
+	fmt.Fprintf(d.w, "%s %s\n", time.Now().UTC().Format("2006-01-02T15:04:05Z"), logs.Visible(Line(f)))
 }
