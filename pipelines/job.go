@@ -3,11 +3,8 @@ package pipelines
 import (
 	"context"
 	"fmt"
-	"iter"
 	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"latentbeam/internal/config"
@@ -25,7 +22,6 @@ import (
 	"latentbeam/internal/storage/fingerprints"
 	"latentbeam/internal/storage/store"
 	"latentbeam/internal/watch/runfiles"
-	"latentbeam/internal/watch/runpage"
 	"latentbeam/pipelines/explain"
 	"latentbeam/pipelines/forecast"
 	"latentbeam/pipelines/input"
@@ -74,28 +70,22 @@ type Options struct {
 type Job struct {
 	Config *config.Config
 	Opts   Options
+	Record *Record // of its run
 
 	engine   *engine.Engine
 	input    *input.Input
+	rows     rows
 	host     *host.Stages // its stages in this process
 	contents source.Contents
 	local    devices.Pool   // devices of this process, none where all are on other hosts
 	fleet    *devices.Fleet // local and the devices of other hosts; nil where there are none
 	runner   runners.Runner
 	report   report.Job
-	workers  *remote.Overseer                  // of the last pass of a job that is spread; nil: there was none
-	peeking  bool                              // the output is only read
-	recorder atomic.Pointer[runfiles.Recorder] // nil: nothing is to be computed so far
-	ended    atomic.Pointer[runfiles.State]    // nil: the run has not ended
-	me       atomic.Pointer[runfiles.Facts]    // who this process is
-	runID    string
+	workers  *remote.Overseer  // of the last pass of a job that is spread; nil: there was none
+	peeking  bool              // the output is only read
 	foreseen forecast.Foreseen // of the run, before it
 	phases   Phases            // of the run
-	tally    *runpage.Tally    // where its time goes; nil before
-	naming   sync.Once         // of runID
-	logs     []string          // of the programs of the run
 	before   string            // numeric class of the rows that the output has; "": it has none, or nothing says it
-	expected bool              // the board knows what is to be computed
 	results  reuse.Results     // of earlier runs, as far as they count
 	free     []string          // locks of others that nobody holds while this run holds its own
 	close    []func()
@@ -158,6 +148,7 @@ func (j *Job) open() error {
 	if every, on := cfg.Resources.CheckpointInterval.Every(); on {
 		j.engine.SaveSteps(every)
 	}
+	j.rows = rows{source, &j.engine.Rules}
 	j.results = reuse.Results{Engine: j.engine, Look: j.look}
 	j.engine.Published = j.results.Published
 	j.engine.Schedule.Recall(j.host.Facts)
@@ -171,13 +162,15 @@ func (j *Job) open() error {
 		}
 	}
 	j.report = report.Job{
-		Title: filepath.Base(cfg.Output.Path), Rows: j.rows, Keep: j.engine.Keep, Part: part(o),
+		Title: filepath.Base(cfg.Output.Path), Rows: j.rows.mine, Keep: j.engine.Keep, Part: part(o),
 		RowsPerFile: cfg.Output.RowsPerFile, Names: template, Clips: cfg.Input.Cuts(), Alike: j.host.Alike(), Programs: j.programs(),
 		Facts: report.Facts{
 			Model: j.host.Model, Weights: j.engine.Rules.Weights(), Class: workers.Class(), Version: o.Version,
 			Varies: strings.Join(j.varying(), " "), Loras: j.host.LorasJSON(),
 		},
 	}
+	j.Record = newRecord(j.engine, runfiles.JobInfo{Runner: j.runner.Name, Version: o.Version, File: o.Start.File, Shards: o.Shards,
+		Class: j.engine.Rules.Class}, o.Shards > 1 && !j.spread(), j.elsewhere())
 	j.describe()
 	if j.elsewhere() {
 		return nil
@@ -214,25 +207,6 @@ func part(o Options) string {
 	return fmt.Sprintf("%05d-of-%05d-", o.Shard, o.Shards)
 }
 
-// rows yields this shard's rows, filled, checked and keyed, without tensors.
-func (j *Job) rows(ctx context.Context) iter.Seq2[*stages.Element, error] {
-	return func(yield func(*stages.Element, error) bool) {
-		for e, err := range j.all(ctx) {
-			if (err != nil || j.engine.Rules.Mine(e)) && !yield(e, err) {
-				return
-			}
-		}
-	}
-}
-
-// all yields the rows of all shards, like rows.
-func (j *Job) all(ctx context.Context) iter.Seq2[*stages.Element, error] { return j.keyed(ctx, false) }
-
-// keyed is all, with tensors where they are wanted.
-func (j *Job) keyed(ctx context.Context, tensors bool) iter.Seq2[*stages.Element, error] {
-	return keyedBy(ctx, j.engine.Source, &j.engine.Rules, tensors)
-}
-
 // Attach opens the output for writing and takes its lock; a second run on it gets an error that names
 // the first. Close gives it back.
 func (j *Job) Attach(ctx context.Context) error {
@@ -252,6 +226,21 @@ func (j *Job) Attach(ctx context.Context) error {
 	}
 	j.close = append(j.close, release)
 	return j.use(ctx, s, true)
+}
+
+// consent is what the options of this run allow.
+func (j *Job) consent() consent {
+	c := consent{options: j.Opts, class: j.engine.Rules.Class, before: j.before}
+	if j.engine.Ledger != nil {
+		c.output, c.filled = j.engine.Store.URL(), j.engine.Ledger.Len() > 0
+	}
+	return c
+}
+
+// meanings is what finds rows that earlier releases read otherwise.
+func (j *Job) meanings() *meanings {
+	return &meanings{config: j.Config, start: j.Opts.Start, specs: j.Opts.Specs, input: j.input, contents: &j.contents, rows: j.rows,
+		ledger: j.engine.Ledger}
 }
 
 // Ready says what this host lacks to compute the job, such as the program of a stage; nil: nothing. Attach asks it.
@@ -334,26 +323,10 @@ func (j *Job) giveBack(n int) {
 	j.close = j.close[:min(n, len(j.close))]
 }
 
-// forecast is what predicts the job.
-func (j *Job) forecast() *forecast.Predictor {
+// Forecast is what predicts the job.
+func (j *Job) Forecast() *forecast.Predictor {
 	return &forecast.Predictor{Config: j.Config, Engine: j.engine, Host: j.host, Local: j.local, Fleet: j.fleet}
 }
-
-// Devices returns the devices that the job is planned for.
-func (j *Job) Devices(p Plan) ([]layout.DeviceModel, error) { return j.forecast().Devices(p.Work) }
-
-// Predict plays the run of the new rows through. With others, layouts list what was not chosen, which takes longer.
-func (j *Job) Predict(ctx context.Context, p Plan, others bool) (forecast.Prediction, error) {
-	return j.forecast().Predict(ctx, p.Work, others)
-}
-
-// Sample computes a row of every shape of the plan with few sampling steps, looks at its size, and throws it away.
-func (j *Job) Sample(ctx context.Context, p Plan, f forecast.Prediction) (forecast.Sample, error) {
-	return j.forecast().Sample(ctx, p.Work, f)
-}
-
-// Histogram lists the shapes of the clips that the job cuts of its media, by size and length.
-func (j *Job) Histogram(p Plan) ([]forecast.ClipsOf, error) { return j.forecast().Clips(p.Clips) }
 
 // Program is the name of the first stage that is a program, "" where none is.
 func (j *Job) Program() string { return stages.FirstProgram(j.engine.Schedule.Steps) }
@@ -361,7 +334,7 @@ func (j *Job) Program() string { return stages.FirstProgram(j.engine.Schedule.St
 // Explain says what became of the rows that id names: by their id, by their place in the input ("prompts.csv:3") or by
 // the first eight or more digits of their key. The job has looked at its output (Peek).
 func (j *Job) Explain(ctx context.Context, id string) ([]explain.Answer, error) {
-	return explain.Asked{Engine: j.engine, Config: j.Config, Summary: j.report.SummaryName(), Programs: j.programs()}.Rows(ctx, j.rows(ctx), id)
+	return explain.Asked{Engine: j.engine, Config: j.Config, Summary: j.report.SummaryName(), Programs: j.programs()}.Rows(ctx, j.rows.mine(ctx), id)
 }
 
 // DescribeColumns says how the columns of the input's tables are taken. The job has a plan.
@@ -372,3 +345,9 @@ func (j *Job) Progress() *engine.Progress { return j.engine.Progress }
 
 // Stop makes Run finish what is in flight and return.
 func (j *Job) Stop() { j.engine.Schedule.Stop() }
+
+// Summary reads the summary of the output, and where it is.
+func (j *Job) Summary(ctx context.Context) (data []byte, output string, err error) {
+	data, err = store.ReadFile(ctx, j.engine.Store, j.report.SummaryName())
+	return data, j.engine.Store.URL(), err
+}

@@ -96,7 +96,7 @@ func (j *Job) plan(ctx context.Context) (p Plan, err error) {
 	if j.peeking { // a run writes it into the rows
 		s.doubt.CutTokens = j.cutTokens()
 	}
-	for e, err := range j.all(ctx) {
+	for e, err := range j.rows.all(ctx) {
 		if err == nil {
 			err = s.see(e)
 		}
@@ -113,7 +113,7 @@ func (j *Job) plan(ctx context.Context) (p Plan, err error) {
 		return p, err
 	}
 	p.Seal()
-	if p.changed, err = j.changedMeanings(ctx, p); err != nil {
+	if p.changed, err = j.meanings().changed(ctx, p); err != nil {
 		return p, err
 	}
 	if p.Warnings, err = j.warnings(ctx, p, s.doubt); err != nil {
@@ -200,11 +200,11 @@ func (s *survey) status(e *stages.Element) (ledger.Status, error) {
 
 // warnings are what a person may not have meant.
 func (j *Job) warnings(ctx context.Context, p Plan, doubt *forecast.Doubts) ([]string, error) {
-	all, err := doubt.Warnings(j.all(ctx))
+	all, err := doubt.Warnings(j.rows.all(ctx))
 	if !j.elsewhere() && j.local.Size() > 0 { // else others compute
 		all = append(all, forecast.DoubtfulPrograms(j.Config, j.Opts.Specs, j.engine.Schedule.Pool.Size())...)
 	}
-	if why := j.otherClass(p); why != "" {
+	if why := j.consent().otherClass(p); why != "" {
 		all = append(all, why+": a run needs --new-class")
 	}
 	if why := p.changed.String(); why != "" {
@@ -249,19 +249,6 @@ func (p *Plan) never(e *stages.Element, earlier func(schemas.Key) bool) {
 	if p.undone++; p.undone == 1 {
 		p.firstUndone = path.Base(e.Given.Source)
 	}
-}
-
-// mends is an error where a plan does more than to mend what earlier runs have done.
-func (j *Job) mends(p Plan) error {
-	if p.undone == 0 {
-		return nil
-	}
-	out := j.engine.Store.URL()
-	return fault.Usage(fmt.Errorf("a repair makes anew what earlier runs have done, and %d of the %d rows of the job have never been done "+
-		"under the keys that they have now: the job, or a file that it depends on, has changed, or the job was not run to its end. "+
-		"Nothing was computed. `latentbeam explain %s %s` says what has changed; undo that, and repair again. Or run the job "+
-		"(`latentbeam run %s`), which computes these rows and mends what it still needs", p.undone, p.Rows, out, p.firstUndone,
-		j.Opts.Start.File))
 }
 
 // adapterNotes says what each adapter adds to.
@@ -322,7 +309,7 @@ func (j *Job) conflict(ctx context.Context, names *report.NameCollector) error {
 	}
 	var a *stages.Element
 	at := uint64(0)
-	for e, err := range j.all(ctx) {
+	for e, err := range j.rows.all(ctx) {
 		if err != nil {
 			return err
 		}

@@ -9,7 +9,6 @@ import (
 	"latentbeam/internal/engine"
 	"latentbeam/internal/engine/coder"
 	"latentbeam/internal/engine/host"
-	"latentbeam/internal/watch/runfiles"
 	"latentbeam/pipelines/input"
 	"latentbeam/pipelines/jobfile"
 	"latentbeam/pipelines/remote"
@@ -49,7 +48,7 @@ func (j *Job) specOf(plan Plan) ([]byte, error) {
 	if j.engine.Ledger != nil {
 		since = j.engine.Ledger.Generation()
 	}
-	s := spec{Job: j.RunID(), Start: j.Opts.Start, Shard: j.Opts.Shard, Shards: j.Opts.Shards, Retry: j.Opts.Retry,
+	s := spec{Job: j.Record.ID, Start: j.Opts.Start, Shard: j.Opts.Shard, Shards: j.Opts.Shards, Retry: j.Opts.Retry,
 		Version: j.Opts.Version, Class: j.engine.Rules.Class, Weights: map[string]string{},
 		Since: since, Rows: plan.Expected()}
 	s.Start.Dir = j.Opts.Start.Directory()
@@ -62,11 +61,7 @@ func (j *Job) specOf(plan Plan) ([]byte, error) {
 
 // submitter is this process, as one that submits jobs.
 func (j *Job) submitter() remote.Submitter {
-	s := remote.Submitter{Engine: j.engine, Job: j.RunID(), Away: j.elsewhere()}
-	if me := j.me.Load(); me != nil {
-		s.Name = me.Process
-	}
-	return s
+	return remote.Submitter{Engine: j.engine, Job: j.Record.ID, Away: j.elsewhere(), Name: j.Record.process()}
 }
 
 // distribute runs the job on workers of its runner, and takes in what they have done.
@@ -76,20 +71,20 @@ func (j *Job) distribute(ctx context.Context, plan Plan, names []string) error {
 		return err
 	}
 	if err := j.deal(ctx, plan); err != nil || j.engine.Schedule.Stopping() {
-		return errors.Join(err, runfiles.Folder{Store: j.engine.Store, ID: j.RunID()}.RemoveRows(ctx))
+		return errors.Join(err, j.Record.folder().RemoveRows(ctx))
 	}
 	ended, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	by := j.submitter()
 	by.Bad = j.engine.Progress.Failed.Load()
-	info := j.runInfo()
+	info := j.Record.jobInfo()
 	info.Endpoint = runners.Endpoint(j.Config.Runner)
 	o, stop, err := by.Oversee(ctx, info, cancel)
 	if err != nil {
 		return err
 	}
 	if !j.elsewhere() { // workers are goroutines of this process, with its engine
-		a := remote.Attend(j.engine, j.RunID(), false)
+		a := remote.Attend(j.engine, j.Record.ID, false)
 		defer a.Close()
 		j.engine.Spread = a.Spread(j.engine.Ledger.Generation(), input.Tensors(j.Config, ""))
 		defer transforms.Register(text, j.engine)()
@@ -110,7 +105,7 @@ func (j *Job) distribute(ctx context.Context, plan Plan, names []string) error {
 	if failed := j.engine.Ledger.Refresh(ctx); failed != nil && err == nil {
 		err = failed
 	}
-	if failed := remote.Clean(ctx, j.engine.Store, j.RunID(), false); failed != nil && err == nil {
+	if failed := remote.Clean(ctx, j.engine.Store, j.Record.ID, false); failed != nil && err == nil {
 		err = failed
 	}
 	return err
@@ -119,7 +114,7 @@ func (j *Job) distribute(ctx context.Context, plan Plan, names []string) error {
 // deal puts the rows that are to be computed into the output, where workers find them.
 func (j *Job) deal(ctx context.Context, plan Plan) error {
 	dir := j.Opts.Start.Directory()
-	return runfiles.Folder{Store: j.engine.Store, ID: j.RunID()}.WriteRows(ctx, func(add func([]byte) error) error {
+	return j.Record.folder().WriteRows(ctx, func(add func([]byte) error) error {
 		return j.engine.Deal(ctx, engine.Dealing{
 			Rows:  plan.New,
 			Parts: j.subtasks(plan),
@@ -142,7 +137,7 @@ func (j *Job) deal(ctx context.Context, plan Plan) error {
 
 // launch is the execution of a job that is spread.
 func (j *Job) launch(plan Plan, text []byte, names []string) runners.Launch {
-	return runners.Launch{Pipeline: transforms.Pipeline(text, names, true), Job: j.report.Title, ID: j.RunID(),
+	return runners.Launch{Pipeline: transforms.Pipeline(text, names, true), Job: j.report.Title, ID: j.Record.ID,
 		Config: j.Config.Runner, Subtasks: j.subtasks(plan)}
 }
 
