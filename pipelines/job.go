@@ -12,13 +12,11 @@ import (
 	"latentbeam/internal/engine"
 	"latentbeam/internal/engine/host"
 	"latentbeam/internal/engine/keys"
-	"latentbeam/internal/storage/ledger"
 	"latentbeam/pipelines/jobfile"
 
 	"latentbeam/internal/storage/source"
 
 	"latentbeam/internal/results/report"
-	"latentbeam/internal/results/tensors"
 	"latentbeam/internal/storage/fingerprints"
 	"latentbeam/internal/storage/store"
 	"latentbeam/internal/watch/runfiles"
@@ -80,16 +78,14 @@ type Job struct {
 	local    devices.Pool   // devices of this process, none where all are on other hosts
 	fleet    *devices.Fleet // local and the devices of other hosts; nil where there are none
 	runner   runners.Runner
+	output   output
 	report   report.Job
 	workers  *remote.Overseer  // of the last pass of a job that is spread; nil: there was none
-	peeking  bool              // the output is only read
 	foreseen forecast.Foreseen // of the run, before it
 	phases   Phases            // of the run
 	before   string            // numeric class of the rows that the output has; "": it has none, or nothing says it
 	results  reuse.Results     // of earlier runs, as far as they count
-	free     []string          // locks of others that nobody holds while this run holds its own
 	close    []func()
-	output   int // where those of close begin that give the output back
 }
 
 // Open opens all that a job needs but its output. What is wrong with the configuration, the model or the
@@ -149,7 +145,7 @@ func (j *Job) open() error {
 		j.engine.SaveSteps(every)
 	}
 	j.rows = rows{source, &j.engine.Rules}
-	j.results = reuse.Results{Engine: j.engine, Look: j.look}
+	j.results = reuse.Results{Engine: j.engine, Look: j.output.looks}
 	j.engine.Published = j.results.Published
 	j.engine.Schedule.Recall(j.host.Facts)
 	if j.engine.Rules, err = j.rules(workers.Class()); err != nil {
@@ -171,6 +167,11 @@ func (j *Job) open() error {
 	}
 	j.Record = newRecord(j.engine, runfiles.JobInfo{Runner: j.runner.Name, Version: o.Version, File: o.Start.File, Shards: o.Shards,
 		Class: j.engine.Rules.Class}, o.Shards > 1 && !j.spread(), j.elsewhere())
+	j.output = output{how: o.outputs, url: cfg.Output.Path, engine: j.engine, report: &j.report, results: &j.results, retry: o.Retry,
+		look: fingerprints.LookAtMarks, several: o.Shards > 1 || j.elsewhere(), sharesNames: in.SharesNames}
+	if o.Repair || cfg.Output.Verify == config.VerifyDigest {
+		j.output.look = fingerprints.LookAtAll
+	}
 	j.describe()
 	if j.elsewhere() {
 		return nil
@@ -213,19 +214,12 @@ func (j *Job) Attach(ctx context.Context) error {
 	if err := j.Ready(); err != nil {
 		return err
 	}
-	s, err := j.openOutput(ctx, j.Opts.outputs.write)
-	if err != nil {
-		return err
-	}
-	if err := j.alone(s); err != nil {
-		return err
-	}
-	release, err := j.lock(ctx, s)
-	if err != nil {
-		return err
-	}
-	j.close = append(j.close, release)
-	return j.use(ctx, s, true)
+	return j.output.attach(ctx)
+}
+
+// Peek opens an output that is already there, only to read it; without one there is nothing done yet.
+func (j *Job) Peek(ctx context.Context) error {
+	return j.output.again(func() error { return j.output.peek(ctx) })
 }
 
 // consent is what the options of this run allow.
@@ -251,76 +245,13 @@ func (j *Job) Ready() error {
 	return j.host.Ready()
 }
 
-// openOutput opens the store of the output. What is closed from then on belongs to it.
-func (j *Job) openOutput(ctx context.Context, open func(context.Context, string) (store.Store, error)) (store.Store, error) {
-	j.output = len(j.close)
-	s, err := open(ctx, j.Config.Output.Path)
-	if err != nil {
-		return nil, err
-	}
-	j.close = append(j.close, func() { s.Close() })
-	return s, nil
-}
-
-// use opens the ledger of the store; alone says that this job has the lock.
-func (j *Job) use(ctx context.Context, s store.Store, alone bool) error {
-	l, err := ledger.Open(ctx, s)
-	if err != nil {
-		return err
-	}
-	w, err := fingerprints.LoadWitness(ctx, s)
-	if err != nil {
-		l.Close()
-		return err
-	}
-	output := &fingerprints.Output{Store: s, Witness: w}
-	home := &tensors.Home{Output: output, Ledger: l}
-	if last, err := report.ReadSummary(ctx, s, j.report.SummaryName()); err == nil { // else nothing is known of them
-		home.Before = last.Files
-	}
-	j.close = append(j.close, l.Close, home.Close)
-	j.engine.Store, j.engine.Ledger = s, l
-	j.report.Output, j.report.Ledger, j.report.Tensors, j.results.Tensors = output, l, home, home
-	if err := j.results.Mend(ctx, l, alone && j.report.Part == ""); err != nil { // else others use it too
-		return err
-	}
-	if alone {
-		if err := home.Check(ctx, j.look()); err != nil {
-			return err
-		}
-	}
-	if j.engine.Earlier, err = j.results.Forget(ctx, l, j.Opts.Retry); err != nil {
-		return err
-	}
-	return j.keepIDs(ctx)
-}
-
-// look says how closely this job looks at what is there. Who only looks at an output reads no videos.
-func (j *Job) look() fingerprints.Look {
-	switch {
-	case j.peeking:
-		return fingerprints.LookAtSizes
-	case j.Opts.Repair || j.Config.Output.Verify == config.VerifyDigest:
-		return fingerprints.LookAtAll
-	}
-	return fingerprints.LookAtMarks
-}
-
 // Close gives back what the job holds.
-func (j *Job) Close() { j.giveBack(0) }
-
-// detach gives back the output alone.
-func (j *Job) detach() {
-	j.giveBack(j.output)
-	j.peeking = false
-}
-
-// giveBack gives back what the job holds but for the first n.
-func (j *Job) giveBack(n int) {
-	for i := len(j.close) - 1; i >= n; i-- {
+func (j *Job) Close() {
+	j.output.detach()
+	for i := len(j.close) - 1; i >= 0; i-- {
 		j.close[i]()
 	}
-	j.close = j.close[:min(n, len(j.close))]
+	j.close = nil
 }
 
 // Forecast is what predicts the job.

@@ -14,13 +14,13 @@ import (
 // ends last does it. It reports false where rows are left or somebody is at work on the output. The job is that of
 // all rows then.
 func (j *Job) join(ctx context.Context) (bool, error) {
-	j.detach()
+	j.output.detach()
 	j.unshard()
 	if err := j.Peek(ctx); err != nil { // without the lock, which would keep out a shard that begins now
 		return false, err
 	}
 	plan, err := j.Plan(ctx)
-	j.detach()
+	j.output.detach()
 	if err != nil || plan.New > 0 {
 		return false, err
 	}
@@ -45,7 +45,7 @@ func (j *Job) attachSoon(ctx context.Context) (locked bool, err error) {
 		if err = j.Attach(ctx); !errors.As(err, &other) {
 			return false, err
 		}
-		j.detach()
+		j.output.detach()
 		select {
 		case <-time.After(joinPause):
 		case <-ctx.Done():
@@ -58,6 +58,7 @@ func (j *Job) attachSoon(ctx context.Context) (locked bool, err error) {
 // unshard makes the job one of all rows.
 func (j *Job) unshard() {
 	j.Opts.Shard, j.Opts.Shards, j.Opts.Retry = 0, 0, false
+	j.output.retry, j.output.several = false, j.elsewhere()
 	j.engine.Rules.Shard, j.engine.Rules.Shards = 0, 0
 	j.report.Part = ""
 }

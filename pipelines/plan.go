@@ -61,12 +61,12 @@ type Plan struct {
 // Plan reads the whole input once and compares it with the ledger. Equal rows that are still to be
 // computed count once each here; the run computes them once for all.
 func (j *Job) Plan(ctx context.Context) (p Plan, err error) {
-	if !j.peeking {
+	if !j.output.reading {
 		return j.plan(ctx)
 	}
-	err = j.again(func() error {
-		if !j.peeking { // it was read before, and has changed since
-			if err := j.peek(ctx); err != nil {
+	err = j.output.again(func() error {
+		if !j.output.reading { // it was read before, and has changed since
+			if err := j.output.peek(ctx); err != nil {
 				return err
 			}
 		}
@@ -78,8 +78,8 @@ func (j *Job) Plan(ctx context.Context) (p Plan, err error) {
 
 // PlanAnew is the plan of the job as if it had no output yet. The job only looks at its output.
 func (j *Job) PlanAnew(ctx context.Context) (Plan, error) {
-	j.detach()
-	j.engine.Store, j.engine.Ledger = nil, nil
+	j.output.detach()
+	j.output.forget()
 	return j.plan(ctx)
 }
 
@@ -93,7 +93,7 @@ func (j *Job) plan(ctx context.Context) (p Plan, err error) {
 	last := j.engine.Schedule.Steps[len(j.engine.Schedule.Steps)-1].Gives
 	shows := j.engine.Rules.Input != stages.KindMedia && last != stages.KindText
 	s.doubt = forecast.NewDoubts(slices.Contains(j.engine.Rules.Params(), stages.ParamPrompt), shows, j.host.Model == "tiny" && j.draws())
-	if j.peeking { // a run writes it into the rows
+	if j.output.reading { // a run writes it into the rows
 		s.doubt.CutTokens = j.cutTokens()
 	}
 	for e, err := range j.rows.all(ctx) {
@@ -121,7 +121,7 @@ func (j *Job) plan(ctx context.Context) (p Plan, err error) {
 	}
 	p.Notes = append(j.adapterNotes(), j.input.Notes()...)
 	p.Input, p.First, p.Vanished = s.input.Sum(), s.unusable.First, j.vanished(ctx, p.Rows)
-	if j.peeking && j.Opts.Limit == 0 {
+	if j.output.reading && j.Opts.Limit == 0 {
 		p.Stale, err = j.stale(ctx, s.asked)
 	}
 	return p, err
@@ -183,7 +183,7 @@ func (s *survey) see(e *stages.Element) (err error) {
 	default:
 		p.Failed++
 	}
-	if s.job.peeking && found != ledger.Absent {
+	if s.job.output.reading && found != ledger.Absent {
 		s.asked = append(s.asked, binary.BigEndian.Uint64(e.Key[:]))
 	}
 	s.input.Add(e, found)
@@ -365,7 +365,7 @@ func (j *Job) upToDate(ctx context.Context, name string, p Plan) (report.Summary
 		slog.Info("the tables of an earlier release move to a folder each, as tables/videos/00000.parquet")
 		return s, false
 	}
-	return s, same && j.report.AsWritten(ctx, s.Files, j.look())
+	return s, same && j.report.AsWritten(ctx, s.Files, j.output.looks())
 }
 
 // drop counts a row that the job's own rules leave out. The rule stands at the end of the message.

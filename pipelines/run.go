@@ -105,7 +105,7 @@ type runFacts struct {
 // Run computes what is missing and writes the report. started is called once the plan is known. The
 // error is nil when every row is settled, failed rows included. The last shard of a job writes the report of all.
 func (j *Job) Run(ctx context.Context, started func(Plan)) (Result, error) {
-	j.Record.identify(j.report.Part, j.lockName())
+	j.Record.identify(j.report.Part, j.output.lockName())
 	r, err := j.run(ctx, started)
 	j.Record.end(ctx, r, err)
 	r.whole = j.report.Part == ""
@@ -124,7 +124,7 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 	if err := j.submitter().Follow(ctx, j.report.Part != "", j.Opts.CancelOthers); err != nil {
 		return Result{}, err
 	}
-	if _, err := j.engine.Store.CleanTemps(ctx, j.free...); err != nil {
+	if _, err := j.engine.Store.CleanTemps(ctx, j.output.free...); err != nil {
 		return Result{}, err
 	}
 	plan, err := j.Plan(ctx)
