@@ -2,6 +2,7 @@ package pipelines
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 )
@@ -47,7 +48,7 @@ func (j *Job) writeEarly(ctx context.Context) (end func()) {
 // early writes tables and pages once.
 func (j *Job) early(ctx context.Context, again time.Duration) error {
 	if j.spread() {
-		if err := j.engine.Ledger.Refresh(ctx); err != nil {
+		if err := errors.Join(j.engine.Ledger.Refresh(ctx), j.engine.Book.Refresh(ctx)); err != nil {
 			return err
 		}
 	}

@@ -14,14 +14,14 @@ import (
 // ends last does it. It reports false where rows are left or somebody is at work on the output. The job is that of
 // all rows then.
 func (j *Job) join(ctx context.Context) (bool, error) {
-	j.output.detach()
+	j.detach()
 	j.unshard()
 	if err := j.Peek(ctx); err != nil { // without the lock, which would keep out a shard that begins now
 		return false, err
 	}
 	plan, err := j.Plan(ctx)
-	j.output.detach()
-	if err != nil || plan.New > 0 {
+	j.detach()
+	if err != nil || plan.New > 0 || plan.Score > 0 {
 		return false, err
 	}
 	if locked, err := j.attachSoon(ctx); locked || err != nil {
@@ -45,7 +45,7 @@ func (j *Job) attachSoon(ctx context.Context) (locked bool, err error) {
 		if err = j.Attach(ctx); !errors.As(err, &other) {
 			return false, err
 		}
-		j.output.detach()
+		j.detach()
 		select {
 		case <-time.After(joinPause):
 		case <-ctx.Done():
@@ -58,7 +58,6 @@ func (j *Job) attachSoon(ctx context.Context) (locked bool, err error) {
 // unshard makes the job one of all rows.
 func (j *Job) unshard() {
 	j.Opts.Shard, j.Opts.Shards, j.Opts.Retry = 0, 0, false
-	j.output.retry, j.output.several = false, j.elsewhere()
 	j.engine.Rules.Shard, j.engine.Rules.Shards = 0, 0
 	j.report.Part = ""
 }
@@ -67,7 +66,7 @@ func (j *Job) unshard() {
 // started again has nothing to do.
 func (j *Job) joined(ctx context.Context, p Plan) (s report.Summary, ok bool, err error) {
 	whole := new(report.Job).SummaryName()
-	if p.New > 0 || j.report.Part == "" {
+	if p.New > 0 || p.Score > 0 || j.report.Part == "" {
 		return s, false, nil
 	}
 	if there, err := store.Exists(ctx, j.engine.Store, whole); !there || err != nil {

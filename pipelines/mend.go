@@ -24,7 +24,7 @@ func (j *Job) run(ctx context.Context, started func(Plan)) (Result, error) {
 		if err := j.engine.Ledger.Verify(ctx); err != nil { // else damage would be found one by one
 			return r, err
 		}
-		if err := j.results.Mend(ctx, j.engine.Ledger, j.output.alone()); err != nil {
+		if err := j.results.Mend(ctx, j.engine.Ledger, j.report.Part == ""); err != nil {
 			return r, err
 		}
 		j.report.Tensors.Close() // the tables may be others now

@@ -3,6 +3,7 @@ package pipelines
 import (
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"path"
@@ -30,6 +31,9 @@ type Plan struct {
 	Unusable int64 // of those, not computable as they are
 	Away     int64 // of the unusable, that name a host which does not answer: the next run tries them
 	Dropped  int64 // left out by the job's own rules
+	Score    int64 // of those done: measures have not looked at them yet
+	Blind    int64 // of those done: a measure could not look at them
+	Loosened int64 // of the new rows: an earlier guard has left them out, and they are within the limits now
 	// Reasons counts the dropped rows by the rule that leaves them out.
 	Reasons map[string]int64
 	// Clips counts the rows of each shape where the job cuts clips of its media, those that are done included.
@@ -51,6 +55,7 @@ type Plan struct {
 
 	undone      int64          // new rows that no earlier run has done
 	firstUndone string         // place of the first of them
+	firstBlind  string         // which, and why
 	unusable    map[string]int // unusable rows by class and stage
 	firstBad    string         // why the first of them is unusable
 	firstMend   string         // place of the first unusable row that is not away
@@ -61,12 +66,12 @@ type Plan struct {
 // Plan reads the whole input once and compares it with the ledger. Equal rows that are still to be
 // computed count once each here; the run computes them once for all.
 func (j *Job) Plan(ctx context.Context) (p Plan, err error) {
-	if !j.output.reading {
+	if !j.peeking {
 		return j.plan(ctx)
 	}
-	err = j.output.again(func() error {
-		if !j.output.reading { // it was read before, and has changed since
-			if err := j.output.peek(ctx); err != nil {
+	err = j.again(func() error {
+		if !j.peeking { // it was read before, and has changed since
+			if err := j.peek(ctx); err != nil {
 				return err
 			}
 		}
@@ -78,8 +83,8 @@ func (j *Job) Plan(ctx context.Context) (p Plan, err error) {
 
 // PlanAnew is the plan of the job as if it had no output yet. The job only looks at its output.
 func (j *Job) PlanAnew(ctx context.Context) (Plan, error) {
-	j.output.detach()
-	j.output.forget()
+	j.detach()
+	j.engine.Store, j.engine.Ledger = nil, nil
 	return j.plan(ctx)
 }
 
@@ -93,10 +98,10 @@ func (j *Job) plan(ctx context.Context) (p Plan, err error) {
 	last := j.engine.Schedule.Steps[len(j.engine.Schedule.Steps)-1].Gives
 	shows := j.engine.Rules.Input != stages.KindMedia && last != stages.KindText
 	s.doubt = forecast.NewDoubts(slices.Contains(j.engine.Rules.Params(), stages.ParamPrompt), shows, j.host.Model == "tiny" && j.draws())
-	if j.output.reading { // a run writes it into the rows
+	if j.peeking { // a run writes it into the rows
 		s.doubt.CutTokens = j.cutTokens()
 	}
-	for e, err := range j.rows.all(ctx) {
+	for e, err := range j.all(ctx) {
 		if err == nil {
 			err = s.see(e)
 		}
@@ -113,15 +118,25 @@ func (j *Job) plan(ctx context.Context) (p Plan, err error) {
 		return p, err
 	}
 	p.Seal()
-	if p.changed, err = j.meanings().changed(ctx, p); err != nil {
+	if p.changed, err = j.changedMeanings(ctx, p); err != nil {
 		return p, err
 	}
 	if p.Warnings, err = j.warnings(ctx, p, s.doubt); err != nil {
 		return p, err
 	}
 	p.Notes = append(j.adapterNotes(), j.input.Notes()...)
+	if p.Loosened > 0 {
+		p.Notes = append(p.Notes, fmt.Sprintf("%d of the new rows were left out by a guard before and are within its limits now", p.Loosened))
+	}
+	if p.Blind > 0 {
+		p.Notes = append(p.Notes, fmt.Sprintf("%d rows that are done lack readings, because a measure could not look at them (%s); `latentbeam "+
+			"retry` tries again", p.Blind, p.firstBlind))
+	}
+	if p.Score > 0 {
+		p.Notes = append(p.Notes, fmt.Sprintf("%d rows are done and get readings alone: no video of them is made anew", p.Score))
+	}
 	p.Input, p.First, p.Vanished = s.input.Sum(), s.unusable.First, j.vanished(ctx, p.Rows)
-	if j.output.reading && j.Opts.Limit == 0 {
+	if j.peeking && j.Opts.Limit == 0 {
 		p.Stale, err = j.stale(ctx, s.asked)
 	}
 	return p, err
@@ -176,6 +191,9 @@ func (s *survey) see(e *stages.Element) (err error) {
 	switch found {
 	case ledger.Absent:
 		p.Add(e)
+		if s.job.results.Loosened(e.Key) {
+			p.Loosened++
+		}
 		p.never(e, s.job.engine.Earlier)
 		s.doubt.New(e)
 	case ledger.Done:
@@ -183,7 +201,7 @@ func (s *survey) see(e *stages.Element) (err error) {
 	default:
 		p.Failed++
 	}
-	if s.job.output.reading && found != ledger.Absent {
+	if s.job.peeking && found != ledger.Absent {
 		s.asked = append(s.asked, binary.BigEndian.Uint64(e.Key[:]))
 	}
 	s.input.Add(e, found)
@@ -195,16 +213,37 @@ func (s *survey) status(e *stages.Element) (ledger.Status, error) {
 	if s.settled == nil {
 		return ledger.Absent, nil
 	}
-	return s.settled.Status(ledger.Key(e.Key))
+	book := s.job.engine.Book
+	if book == nil || !book.Looks() {
+		return s.settled.Status(ledger.Key(e.Key))
+	}
+	rec, err := s.settled.Find(ledger.Key(e.Key))
+	if err != nil || rec.Status != ledger.Done {
+		return rec.Status, err
+	}
+	var r schemas.Result
+	if err := json.Unmarshal(rec.Row, &r); err != nil {
+		return rec.Status, fmt.Errorf("read ledger record %s: %w", e.Key, err)
+	}
+	lacking, err := book.Recall(e, &r)
+	if lacking {
+		s.plan.Score++
+	}
+	if len(e.LookFailed) > 0 {
+		if s.plan.Blind++; s.plan.Blind == 1 {
+			s.plan.firstBlind = e.Given.Source + ": " + e.FirstLookFailure()
+		}
+	}
+	return rec.Status, err
 }
 
 // warnings are what a person may not have meant.
 func (j *Job) warnings(ctx context.Context, p Plan, doubt *forecast.Doubts) ([]string, error) {
-	all, err := doubt.Warnings(j.rows.all(ctx))
+	all, err := doubt.Warnings(j.all(ctx))
 	if !j.elsewhere() && j.local.Size() > 0 { // else others compute
 		all = append(all, forecast.DoubtfulPrograms(j.Config, j.Opts.Specs, j.engine.Schedule.Pool.Size())...)
 	}
-	if why := j.consent().otherClass(p); why != "" {
+	if why := j.otherClass(p); why != "" {
 		all = append(all, why+": a run needs --new-class")
 	}
 	if why := p.changed.String(); why != "" {
@@ -249,6 +288,19 @@ func (p *Plan) never(e *stages.Element, earlier func(schemas.Key) bool) {
 	if p.undone++; p.undone == 1 {
 		p.firstUndone = path.Base(e.Given.Source)
 	}
+}
+
+// mends is an error where a plan does more than to mend what earlier runs have done.
+func (j *Job) mends(p Plan) error {
+	if p.undone == 0 {
+		return nil
+	}
+	out := j.engine.Store.URL()
+	return fault.Usage(fmt.Errorf("a repair makes anew what earlier runs have done, and %d of the %d rows of the job have never been done "+
+		"under the keys that they have now: the job, or a file that it depends on, has changed, or the job was not run to its end. "+
+		"Nothing was computed. `latentbeam explain %s %s` says what has changed; undo that, and repair again. Or run the job "+
+		"(`latentbeam run %s`), which computes these rows and mends what it still needs", p.undone, p.Rows, out, p.firstUndone,
+		j.Opts.Start.File))
 }
 
 // adapterNotes says what each adapter adds to.
@@ -309,7 +361,7 @@ func (j *Job) conflict(ctx context.Context, names *report.NameCollector) error {
 	}
 	var a *stages.Element
 	at := uint64(0)
-	for e, err := range j.rows.all(ctx) {
+	for e, err := range j.all(ctx) {
 		if err != nil {
 			return err
 		}
@@ -352,7 +404,7 @@ func (j *Job) stale(ctx context.Context, asked []uint64) (n int64, err error) {
 // upToDate returns the summary of that name where an earlier run left a complete report of exactly these rows, whose
 // files are as it wrote them.
 func (j *Job) upToDate(ctx context.Context, name string, p Plan) (report.Summary, bool) {
-	if p.New > 0 {
+	if p.New > 0 || p.Score > 0 {
 		return report.Summary{}, false
 	}
 	s, err := report.ReadSummary(ctx, j.engine.Store, name)
@@ -365,7 +417,7 @@ func (j *Job) upToDate(ctx context.Context, name string, p Plan) (report.Summary
 		slog.Info("the tables of an earlier release move to a folder each, as tables/videos/00000.parquet")
 		return s, false
 	}
-	return s, same && j.report.AsWritten(ctx, s.Files, j.output.looks())
+	return s, same && j.report.AsWritten(ctx, s.Files, j.look())
 }
 
 // drop counts a row that the job's own rules leave out. The rule stands at the end of the message.

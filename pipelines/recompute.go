@@ -59,7 +59,7 @@ func (j *Job) Recompute(ctx context.Context, n int) (r Recomputed, err error) {
 	}); err != nil {
 		return r, err
 	}
-	if err := j.Forecast().Prepare(ctx, sample); err != nil {
+	if err := j.forecast().Prepare(ctx, sample); err != nil {
 		return r, err
 	}
 	err = j.eachDone(ctx, every, true, func(e *stages.Element, was schemas.Result) error {
@@ -78,7 +78,7 @@ func (j *Job) eachDone(ctx context.Context, every int, tensors bool, fn func(*st
 	cursor := j.engine.Ledger.Cursor()
 	defer cursor.Close()
 	at := 0
-	for e, err := range j.rows.each(ctx, tensors) {
+	for e, err := range j.keyed(ctx, tensors) {
 		if err != nil {
 			return err
 		}

@@ -141,7 +141,7 @@ func (j *Job) agree(s spec) error {
 
 // attend opens the output for a worker, begins to attend the job, and arranges the weights for the rows that are expected.
 func (j *Job) attend(ctx context.Context, s spec) error {
-	out, err := j.output.open(ctx, j.Opts.outputs.write)
+	out, err := j.openOutput(ctx, j.Opts.outputs.write)
 	if err != nil {
 		return err
 	}
@@ -149,13 +149,21 @@ func (j *Job) attend(ctx context.Context, s spec) error {
 	if err != nil {
 		return err
 	}
-	j.output.close = append(j.output.close, l.Close)
+	j.close = append(j.close, l.Close)
 	j.engine.Store, j.engine.Ledger = out, l
 	j.engine.Progress.TooMany = nil // the submitter sums all workers
 	j.engine.Published = nil        // it writes the pages, too
 	j.engine.Earlier = j.earlier(s.Since)
+	j.engine.Rules.Earlier = s.Looks
+	if err := j.engine.Rules.Seal(); err != nil {
+		return err
+	}
+	if j.engine.Book, err = engine.OpenBook(ctx, out, &j.engine.Rules); err != nil {
+		return err
+	}
+	j.close = append(j.close, j.engine.Book.Close)
 	a := remote.Attend(j.engine, s.Job, true)
-	j.output.close = append(j.output.close, a.Close)
+	j.close = append(j.close, a.Close)
 	j.engine.Spread = a.Spread(s.Since, input.Tensors(j.Config, s.Start.Dir))
 	if len(s.Rows.Rows) == 0 {
 		return nil

@@ -54,11 +54,6 @@ type Result struct {
 	damaged bool // a table did
 }
 
-// Completed reports whether the run has settled the last rows of the whole output.
-func (r Result) Completed() bool {
-	return !r.NothingToDo && !r.Interrupted && r.Totals.Pending == 0 && (r.whole || r.Joined)
-}
-
 // Phases are what the time of a run consists of.
 type Phases struct {
 	Open   time.Duration `json:"open_ns"`   // model, input and devices, digests of weights included
@@ -105,9 +100,9 @@ type runFacts struct {
 // Run computes what is missing and writes the report. started is called once the plan is known. The
 // error is nil when every row is settled, failed rows included. The last shard of a job writes the report of all.
 func (j *Job) Run(ctx context.Context, started func(Plan)) (Result, error) {
-	j.Record.identify(j.report.Part, j.output.lockName())
+	j.identify()
 	r, err := j.run(ctx, started)
-	j.Record.end(ctx, r, err)
+	j.end(ctx, r, err)
 	r.whole = j.report.Part == ""
 	if err != nil || j.report.Part == "" || r.Joined || r.Interrupted || r.Totals.Pending > 0 {
 		return r, err
@@ -124,7 +119,7 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 	if err := j.submitter().Follow(ctx, j.report.Part != "", j.Opts.CancelOthers); err != nil {
 		return Result{}, err
 	}
-	if _, err := j.engine.Store.CleanTemps(ctx, j.output.free...); err != nil {
+	if _, err := j.engine.Store.CleanTemps(ctx, j.free...); err != nil {
 		return Result{}, err
 	}
 	plan, err := j.Plan(ctx)
@@ -132,12 +127,12 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 		return Result{}, err
 	}
 	r := Result{Plan: plan}
-	j.Record.passOver(plan)
-	if err := j.consent().allows(plan); err != nil {
+	j.passOver(plan)
+	if err := j.allowed(plan); err != nil {
 		return r, err
 	}
 	if started != nil {
-		j.Record.expect(plan)
+		j.expect(plan)
 		started(plan)
 	}
 	if over, err := j.settled(ctx, &r); over || err != nil {
@@ -146,7 +141,7 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 	if ctx, err = j.arrange(ctx, plan); err != nil {
 		return r, err
 	}
-	j.Record.recorder.Load().Set(runfiles.Running)
+	j.recorder.Load().Set(runfiles.Running)
 	lap.into(&j.phases.Plan)
 	endEarly := j.writeEarly(ctx)
 	computeErr := j.compute(ctx, plan)
@@ -162,7 +157,7 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 		return r, computeErr
 	}
 	workers := j.tell(&r)
-	j.Record.recorder.Load().Set(runfiles.Writing)
+	j.recorder.Load().Set(runfiles.Writing)
 	// The report is written after a failure too: what was done by then is there to be looked at.
 	err = j.finish(ctx, &r, began, workers)
 	r.lost = computeErr == nil && !r.Interrupted && j.lost(lost, err)
@@ -171,6 +166,19 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 		err = j.pending(r.Totals.Pending)
 	}
 	return r, errors.Join(computeErr, err)
+}
+
+// allowed refuses a run that would do more than its options say.
+func (j *Job) allowed(plan Plan) error {
+	if j.Opts.Repair {
+		if err := j.mends(plan); err != nil {
+			return err
+		}
+	}
+	if err := j.sameMeaning(plan); err != nil {
+		return err
+	}
+	return j.sameClass(plan)
 }
 
 // settled reports whether an earlier run has done everything, and fills the result of this one then.
@@ -201,10 +209,10 @@ func (j *Job) arrange(ctx context.Context, plan Plan) (context.Context, error) {
 	for _, note := range plan.Notes {
 		slog.Log(ctx, source.LevelNotice, note)
 	}
-	ctx = j.Record.watch(ctx, plan)
+	ctx = j.watch(ctx, plan)
 	j.foreseen = forecast.Foreseen{Why: "The rows were computed by an engine's workers: latentbeam plan predicts for this host alone."}
 	if !j.elsewhere() {
-		f := j.Forecast()
+		f := j.forecast()
 		if err := f.Prepare(ctx, plan.Work); err != nil {
 			return ctx, err
 		}
@@ -218,7 +226,7 @@ func (j *Job) arrange(ctx context.Context, plan Plan) (context.Context, error) {
 
 // tell fills the result of a run with what was done, and returns how many workers did it.
 func (j *Job) tell(r *Result) (workers int) {
-	r.Logs = slices.DeleteFunc(slices.Clone(j.Record.logs), func(name string) bool {
+	r.Logs = slices.DeleteFunc(slices.Clone(j.logs), func(name string) bool {
 		info, err := os.Stat(name)
 		return err != nil || info.Size() == 0
 	})
@@ -227,6 +235,10 @@ func (j *Job) tell(r *Result) (workers int) {
 		if i := slices.IndexFunc(r.Stages, func(s engine.StageTime) bool { return s.Stage == seen.Stage }); i >= 0 {
 			r.Stages[i].Rows = seen.Rows
 		}
+	}
+	if n, first := j.engine.Progress.Blind(); n > 0 {
+		slog.Warn("measures could not look at rows: their results are there and readings are missing; `latentbeam retry` tries again",
+			"rows", n, "first", first)
 	}
 	r.Interrupted = j.engine.Schedule.Stopping()
 	if j.workers == nil || !j.elsewhere() {
@@ -273,7 +285,7 @@ func (j *Job) keepStart(ctx context.Context) error {
 
 // compute runs the Beam pipeline, again while it has not settled all that it began.
 func (j *Job) compute(ctx context.Context, plan Plan) error {
-	if plan.New == 0 {
+	if plan.New == 0 && plan.Score == 0 {
 		return nil
 	}
 	runners.Init()
@@ -284,7 +296,7 @@ func (j *Job) compute(ctx context.Context, plan Plan) error {
 	if j.spread() {
 		return j.distribute(ctx, plan, names)
 	}
-	spec := fmt.Appendf(nil, "%s %s %s", j.engine.Store.URL(), j.Record.ID, j.report.Part) // shards have one ID
+	spec := fmt.Appendf(nil, "%s %s %s", j.engine.Store.URL(), j.RunID(), j.report.Part) // shards have one ID
 	defer transforms.Register(spec, j.engine)()
 	for range maxPasses {
 		err := j.engine.Pass(ctx, func(ctx context.Context) error {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"latentbeam/internal/engine"
+	"latentbeam/internal/watch/runfiles"
 	"latentbeam/internal/watch/runpage"
 	"latentbeam/stages/cost"
 )
@@ -23,25 +24,25 @@ const kernelLines = 24
 // writePage writes report.html of this run and returns its name in the output, "" where there is none. A page that cannot
 // be written ends no job.
 func (j *Job) writePage(ctx context.Context, r *Result) string {
-	if j.Record.tally == nil {
+	if j.tally == nil {
 		return ""
 	}
 	page := j.page(r)
-	job, name := j.Record.folder(), shardName(j.report.Part)
-	err := job.WritePage(ctx, name, func(w io.Writer) error { return runpage.Write(w, page) })
+	job := runfiles.Folder{Store: j.engine.Store, ID: j.RunID()}
+	err := job.WritePage(ctx, j.shardName(), func(w io.Writer) error { return runpage.Write(w, page) })
 	if err != nil {
 		slog.Warn("the report of the run cannot be written", "error", err)
 		return ""
 	}
-	return job.PageName(name)
+	return job.PageName(j.shardName())
 }
 
 func (j *Job) page(r *Result) *runpage.Run {
 	devices := j.engine.Schedule.Pool.Size()
-	page := &runpage.Run{Title: j.report.Title, Elapsed: r.Elapsed, Tally: j.Record.tally, Facts: [][2]string{
+	page := &runpage.Run{Title: j.report.Title, Elapsed: r.Elapsed, Tally: j.tally, Facts: [][2]string{
 		{"Time", r.Elapsed.Round(100 * time.Millisecond).String()}, {"Computed", fmt.Sprint(r.Done)},
 		{"Skipped", fmt.Sprint(r.Skipped)}, {"Failed", fmt.Sprint(r.Totals.Failed)}, {"Pending", fmt.Sprint(r.Totals.Pending)},
-		{"Model", j.host.Model}, {"Devices", fmt.Sprintf("%d, %s", devices, j.engine.Schedule.Pool.Class())}, {"Run", j.Record.ID},
+		{"Model", j.host.Model}, {"Devices", fmt.Sprintf("%d, %s", devices, j.engine.Schedule.Pool.Class())}, {"Run", j.RunID()},
 		{"Version", j.Opts.Version}, {"Where the time went", r.Phases.String()},
 	}}
 	if most := peakMemory(); most > 0 {
@@ -50,7 +51,7 @@ func (j *Job) page(r *Result) *runpage.Run {
 	for _, s := range j.engine.Schedule.Steps {
 		page.Stages = append(page.Stages, s.Name)
 	}
-	weights := j.Forecast().Weights(r.Plan.Work)
+	weights := j.forecast().Weights(r.Plan.Work)
 	for _, s := range r.Stages {
 		page.Add(runpage.StageTime{Name: s.Stage, Busy: s.Busy, Weights: weights[s.Stage]})
 		for _, k := range s.Beside() {
@@ -65,7 +66,7 @@ func (j *Job) page(r *Result) *runpage.Run {
 		page.Failures = append(page.Failures, runpage.Failures{Class: c.Class, Stage: c.Stage, Reason: c.Reason, Rows: c.Count})
 	}
 	page.Kernels = kernelsOf(r.Stages)
-	page.Expected, page.NoPlan = j.foreseen.Expectations(r.Totals.Pending, r.Elapsed, j.Record.tally)
+	page.Expected, page.NoPlan = j.foreseen.Expectations(r.Totals.Pending, r.Elapsed, j.tally)
 	return page
 }
 

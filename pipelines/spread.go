@@ -9,6 +9,8 @@ import (
 	"latentbeam/internal/engine"
 	"latentbeam/internal/engine/coder"
 	"latentbeam/internal/engine/host"
+	"latentbeam/internal/engine/keys"
+	"latentbeam/internal/watch/runfiles"
 	"latentbeam/pipelines/input"
 	"latentbeam/pipelines/jobfile"
 	"latentbeam/pipelines/remote"
@@ -32,6 +34,8 @@ type spec struct {
 	// Since is the generation of the ledger with which the job began.
 	Since uint32            `json:"since"`
 	Rows  host.ExpectedRows `json:"rows"`
+	// Looks are the lists under which the output may have rows.
+	Looks []keys.Looks `json:"looks,omitempty"`
 }
 
 // elsewhere says that the workers of the job are other processes: this one computes nothing.
@@ -48,9 +52,9 @@ func (j *Job) specOf(plan Plan) ([]byte, error) {
 	if j.engine.Ledger != nil {
 		since = j.engine.Ledger.Generation()
 	}
-	s := spec{Job: j.Record.ID, Start: j.Opts.Start, Shard: j.Opts.Shard, Shards: j.Opts.Shards, Retry: j.Opts.Retry,
+	s := spec{Job: j.RunID(), Start: j.Opts.Start, Shard: j.Opts.Shard, Shards: j.Opts.Shards, Retry: j.Opts.Retry,
 		Version: j.Opts.Version, Class: j.engine.Rules.Class, Weights: map[string]string{},
-		Since: since, Rows: plan.Expected()}
+		Since: since, Rows: plan.Expected(), Looks: j.engine.Rules.Earlier}
 	s.Start.Dir = j.Opts.Start.Directory()
 	s.Start.Limit = j.Opts.Limit
 	for _, step := range j.host.Steps {
@@ -61,7 +65,11 @@ func (j *Job) specOf(plan Plan) ([]byte, error) {
 
 // submitter is this process, as one that submits jobs.
 func (j *Job) submitter() remote.Submitter {
-	return remote.Submitter{Engine: j.engine, Job: j.Record.ID, Away: j.elsewhere(), Name: j.Record.process()}
+	s := remote.Submitter{Engine: j.engine, Job: j.RunID(), Away: j.elsewhere()}
+	if me := j.me.Load(); me != nil {
+		s.Name = me.Process
+	}
+	return s
 }
 
 // distribute runs the job on workers of its runner, and takes in what they have done.
@@ -71,20 +79,20 @@ func (j *Job) distribute(ctx context.Context, plan Plan, names []string) error {
 		return err
 	}
 	if err := j.deal(ctx, plan); err != nil || j.engine.Schedule.Stopping() {
-		return errors.Join(err, j.Record.folder().RemoveRows(ctx))
+		return errors.Join(err, runfiles.Folder{Store: j.engine.Store, ID: j.RunID()}.RemoveRows(ctx))
 	}
 	ended, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	by := j.submitter()
 	by.Bad = j.engine.Progress.Failed.Load()
-	info := j.Record.jobInfo()
+	info := j.runInfo()
 	info.Endpoint = runners.Endpoint(j.Config.Runner)
 	o, stop, err := by.Oversee(ctx, info, cancel)
 	if err != nil {
 		return err
 	}
 	if !j.elsewhere() { // workers are goroutines of this process, with its engine
-		a := remote.Attend(j.engine, j.Record.ID, false)
+		a := remote.Attend(j.engine, j.RunID(), false)
 		defer a.Close()
 		j.engine.Spread = a.Spread(j.engine.Ledger.Generation(), input.Tensors(j.Config, ""))
 		defer transforms.Register(text, j.engine)()
@@ -102,10 +110,10 @@ func (j *Job) distribute(ctx context.Context, plan Plan, names []string) error {
 		err = why
 	}
 	j.workers = o
-	if failed := j.engine.Ledger.Refresh(ctx); failed != nil && err == nil {
+	if failed := errors.Join(j.engine.Ledger.Refresh(ctx), j.engine.Book.Refresh(ctx)); failed != nil && err == nil {
 		err = failed
 	}
-	if failed := remote.Clean(ctx, j.engine.Store, j.Record.ID, false); failed != nil && err == nil {
+	if failed := remote.Clean(ctx, j.engine.Store, j.RunID(), false); failed != nil && err == nil {
 		err = failed
 	}
 	return err
@@ -114,9 +122,9 @@ func (j *Job) distribute(ctx context.Context, plan Plan, names []string) error {
 // deal puts the rows that are to be computed into the output, where workers find them.
 func (j *Job) deal(ctx context.Context, plan Plan) error {
 	dir := j.Opts.Start.Directory()
-	return j.Record.folder().WriteRows(ctx, func(add func([]byte) error) error {
+	return runfiles.Folder{Store: j.engine.Store, ID: j.RunID()}.WriteRows(ctx, func(add func([]byte) error) error {
 		return j.engine.Deal(ctx, engine.Dealing{
-			Rows:  plan.New,
+			Rows:  plan.New + plan.Score,
 			Parts: j.subtasks(plan),
 			Twice: plan.Twice,
 			Away: func(row *schemas.PromptRow) {
@@ -137,13 +145,13 @@ func (j *Job) deal(ctx context.Context, plan Plan) error {
 
 // launch is the execution of a job that is spread.
 func (j *Job) launch(plan Plan, text []byte, names []string) runners.Launch {
-	return runners.Launch{Pipeline: transforms.Pipeline(text, names, true), Job: j.report.Title, ID: j.Record.ID,
+	return runners.Launch{Pipeline: transforms.Pipeline(text, names, true), Job: j.report.Title, ID: j.RunID(),
 		Config: j.Config.Runner, Subtasks: j.subtasks(plan)}
 }
 
 // Request returns the job as its runner would be sent it, for people; nil where the runner has nothing to show.
 func (j *Job) Request(plan Plan) ([]byte, error) {
-	if !j.spread() || plan.New == 0 {
+	if !j.spread() || plan.New+plan.Score == 0 {
 		return nil, nil
 	}
 	runners.Init()
@@ -176,7 +184,7 @@ func (j *Job) subtasks(plan Plan) int {
 				batch = n
 			}
 		}
-		waves = int(min(defaultWaves, max(1, plan.New/int64(slots*batch))))
+		waves = int(min(defaultWaves, max(1, (plan.New+plan.Score)/int64(slots*batch))))
 	}
 	return slots * waves
 }

@@ -31,7 +31,7 @@ func objects(t *testing.T, s store.Store) map[string]string {
 	out := map[string]string{}
 	for info, err := range s.List(t.Context(), "", store.Deep) {
 		must(t, err)
-		if strings.HasPrefix(info.Name, "ledger/") || strings.HasPrefix(info.Name, "runs/") || isRunFact(info.Name) {
+		if strings.HasPrefix(info.Name, "ledger/") || strings.HasPrefix(info.Name, "readings/") || strings.HasPrefix(info.Name, "runs/") || isRunFact(info.Name) {
 			continue
 		}
 		data, err := store.ReadFile(t.Context(), s, info.Name)

@@ -161,7 +161,7 @@ func readOutput(dir string) (output, error) {
 		}
 		name = filepath.ToSlash(name)
 		switch folder, _, _ := strings.Cut(name, "/"); {
-		case folder == "ledger", folder == "runs", isRunFact(name):
+		case folder == "ledger", folder == "readings", folder == "runs", isRunFact(name):
 			return nil
 		case folder == "tables" && !isTemporary(name):
 			table, _, _ := strings.Cut(strings.TrimPrefix(name, "tables/"), "/")

@@ -33,6 +33,13 @@ type Result struct {
 	Failure           *FailureFacts     `json:"failure,omitempty"`
 }
 
+// Reading is what a ledger of readings says of one key: what a measure has read off one thing.
+type Reading struct {
+	Measure  string            `json:"measure"`
+	Readings map[string]string `json:"readings,omitempty"`
+	Failure  *FailureFacts     `json:"failure,omitempty"`
+}
+
 // LaterText says of a text embedding that holds from a later clip of a video on where it begins. All of a row are
 // one tensor, behind each other.
 type LaterText struct {

@@ -60,6 +60,8 @@ type Capabilities struct {
 	Reads []string
 	// Measures are what a stage reads that only looks (Spec.Looks): it takes those that the element lacks (Element.Lacks).
 	Measures []Measure
+	// Limits bound the readings of rows: those beyond are left out.
+	Limits Limits
 	// Alike says which rows the tables leave out because they look like earlier ones; nil: none.
 	Alike *Alike
 	// Varies says that a row may have another result when it is computed again. So no result can be checked by a second one.

@@ -81,6 +81,12 @@ type Element struct {
 	Readings map[string]string
 	// Looked is what measures have read off the result, by their IDs. It is not part of the result.
 	Looked map[string]map[string]string
+	// LookFailed says why measures could not look, by their IDs.
+	LookFailed map[string]*Failure
+	// Form numbers the ways in which keys are made under which the output has the row; 0 is the job's own.
+	Form int
+	// Settled is the result that an earlier run has published: only stages that look take the element. Nil: there is none.
+	Settled *schemas.Result
 	// Origin is a digest of the tensors that the element was read with, if its source is a table of tensors.
 	Origin schemas.Key
 	// Unread says why the source could not read the element's tensors, "" if it could.
@@ -205,6 +211,9 @@ type Batch struct {
 	Bucket   schemas.Bucket
 	Elements []*Element
 }
+
+// Settled reports whether the batch is of elements that are finished and only looked at. Others are never among them.
+func (b *Batch) Settled() bool { return len(b.Elements) > 0 && b.Elements[0].Settled != nil }
 
 // Live returns the elements that have not failed.
 func (b *Batch) Live() []*Element {

@@ -37,10 +37,29 @@ func (e *Element) Look(m Measure, readings map[string]string) {
 	e.Looked = all
 }
 
+// LookFail notes that a measure could not look at the element. The map that the element had is not changed.
+func (e *Element) LookFail(m Measure, why *Failure) {
+	all := maps.Clone(e.LookFailed)
+	if all == nil {
+		all = map[string]*Failure{}
+	}
+	all[m.ID()] = why
+	e.LookFailed = all
+}
+
+// FirstLookFailure says why a measure could not look at the element, the first by its ID; "": all could.
+func (e *Element) FirstLookFailure() string {
+	for _, id := range slices.Sorted(maps.Keys(e.LookFailed)) {
+		return e.LookFailed[id].Error()
+	}
+	return ""
+}
+
 // Lacks reports whether the measure has not looked at the element, in this run or an earlier one.
 func (e *Element) Lacks(m Measure) bool {
-	_, has := e.Looked[m.ID()]
-	return !has
+	id := m.ID()
+	_, has := e.Looked[id]
+	return !has && e.LookFailed[id] == nil
 }
 
 // Reading returns what was read off the element under a name, by measures or other stages; "": nothing.

@@ -74,11 +74,11 @@ func printPlan(ctx context.Context, out io.Writer, job *pipelines.Job, p pipelin
 		fmt.Fprintf(out, "\nthe job, as it would be submitted:\n%s\n", request)
 		return predicted, nil
 	}
-	predicted, err = job.Forecast().Predict(ctx, p.Work, false)
+	predicted, err = job.Predict(ctx, p, false)
 	if err != nil {
 		return predicted, err
 	}
-	sample, err := job.Forecast().Sample(ctx, p.Work, predicted)
+	sample, err := job.Sample(ctx, p, predicted)
 	if err != nil {
 		return predicted, err
 	}
@@ -120,7 +120,7 @@ func printShapes(out io.Writer, p forecast.Prediction, sample forecast.Sample) (
 
 // printClips prints which clips the job cuts of its media, and what it leaves out.
 func printClips(out io.Writer, job *pipelines.Job, p pipelines.Plan) error {
-	all, err := job.Forecast().Clips(p.Clips)
+	all, err := job.Histogram(p)
 	if err != nil || len(all) == 0 && p.Dropped == 0 {
 		return err
 	}

@@ -42,6 +42,10 @@ func (f *Buckets) Add(e *stages.Element, emit func(*stages.Batch)) {
 		return
 	}
 	name := schemas.BucketOf(e.Row)
+	if e.Settled != nil { // the file is read behind, so they go one by one
+		f.emit(&stages.Batch{Bucket: name, Elements: []*stages.Element{e}}, false, emit)
+		return
+	}
 	b := f.open[name]
 	if b == nil {
 		size, err := f.engine.Schedule.BatchSize(&e.Row)

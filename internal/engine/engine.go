@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"iter"
 	"sync"
 	"sync/atomic"
@@ -33,6 +35,7 @@ type Engine struct {
 	Rules    keys.Rules
 	Store    store.Store
 	Ledger   *ledger.Ledger
+	Book     *Book // readings of the output; nil: none are kept apart
 	Progress *Progress
 	Board    *board.Board
 	Keep     map[stages.Kind]bool   // what is published: video, latents, text
@@ -204,12 +207,43 @@ func (e *Engine) admit(el *stages.Element, claim func(schemas.Key) bool, release
 		return false, nil
 	}
 	// Only after the claim: an equal row in flight gives its claim back when the ledger has it.
-	_, status, err := e.Ledger.Lookup(ledger.Key(el.Key))
+	ref, status, err := e.Ledger.Lookup(ledger.Key(el.Key))
 	if err == nil && status == ledger.Absent {
-		return true, nil
+		return true, e.Fail(e.recallMedia(el))
+	}
+	if err == nil && status == ledger.Done && e.Book != nil && e.Book.Looks() {
+		var lacking bool
+		if lacking, err = e.recall(el, ref); lacking {
+			return true, nil
+		}
 	}
 	release(el.Key)
 	p.Skipped.Add(1)
 	e.Board.Skipped()
 	return false, e.Fail(err)
+}
+
+// recallMedia brings what was read off the media of an element that has no result.
+func (e *Engine) recallMedia(el *stages.Element) error {
+	if e.Book == nil || !e.Book.Looks() {
+		return nil
+	}
+	_, err := e.Book.Recall(el, &schemas.Result{})
+	return err
+}
+
+// recall reports whether measures have to look at an element whose result is at ref, which it then has.
+func (e *Engine) recall(el *stages.Element, ref ledger.Ref) (lacking bool, err error) {
+	rec, err := e.Ledger.Read(ref)
+	if err != nil {
+		return false, err
+	}
+	r := &schemas.Result{}
+	if err := json.Unmarshal(rec.Row, r); err != nil {
+		return false, fmt.Errorf("read ledger record %s: %w", el.Key, err)
+	}
+	if lacking, err = e.Book.Recall(el, r); lacking {
+		el.Settled = r
+	}
+	return lacking, err
 }

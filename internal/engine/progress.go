@@ -10,6 +10,7 @@ import (
 	"latentbeam/internal/watch/runfiles"
 	"latentbeam/kernels"
 	"latentbeam/schemas/fault"
+	"latentbeam/stages"
 )
 
 // Progress counts what happens to the rows of a run. It is safe for concurrent use.
@@ -20,11 +21,14 @@ type Progress struct {
 	Failed  atomic.Int64 // recorded as failures in this run
 	Shared  atomic.Int64 // equal to a row in flight
 	Dropped atomic.Int64 // left out by the job's own rules
+	Scored  atomic.Int64 // finished before, and looked at in this run
 
 	// TooMany says whether so many failures end the job; nil: never.
 	TooMany func(seen, failed int64) bool
 
 	mu    sync.Mutex
+	first string // why a measure could not look at a row, the first
+	count int64  // of such rows
 	order []string
 	busy  map[string]time.Duration
 	usage map[string]*kernels.Usage
@@ -40,6 +44,25 @@ func (p *Progress) Settle(done, failed int64) error {
 	}
 	return fault.Fatal(fmt.Errorf("stop: %d of the first %d rows failed, more than on_error.stop_after allows: "+
 		"see the failures table, mend the cause or allow more, and run again", f, seen))
+}
+
+// blind counts a row that a measure of this run could not look at.
+func (p *Progress) blind(e *stages.Element) {
+	if len(e.LookFailed) == 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.count++; p.count == 1 {
+		p.first = fmt.Sprintf("%s: %s", idOf(e), e.FirstLookFailure())
+	}
+}
+
+// Blind returns how many rows measures of this run could not look at, and why the first of them.
+func (p *Progress) Blind() (rows int64, first string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.count, p.first
 }
 
 // Spent adds time that a stage kept a device busy.

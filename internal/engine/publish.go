@@ -158,13 +158,28 @@ func (c *Publisher) publish(group []*stages.Element) error {
 	began := time.Now()
 	var objects []store.Object
 	records := make([]ledger.Record, len(group))
+	var readings []ledger.Record
 	owner := map[string]int{} // of each file
 	for i, e := range group {
-		files, record, err := c.engine.record(e)
+		var files []store.Object
+		var err error
+		video := ""
+		if e.Settled == nil {
+			var result schemas.Result
+			if files, result, records[i], err = c.engine.record(e); err != nil {
+				return fmt.Errorf("publish %s: %w", e.Key, err)
+			}
+			if result.Video != nil {
+				video = result.Video.SHA256
+			}
+		} else if e.Settled.Video != nil {
+			video = e.Settled.Video.SHA256
+		}
+		more, err := c.engine.Book.records(e, video)
 		if err != nil {
 			return fmt.Errorf("publish %s: %w", e.Key, err)
 		}
-		records[i] = record
+		readings = append(readings, more...)
 		for _, f := range files {
 			owner[f.Name] = i
 		}
@@ -185,16 +200,18 @@ func (c *Publisher) publish(group []*stages.Element) error {
 			}
 			// Somebody else's file is one row's trouble, not the job's.
 			group[i].Fail("publish", fault.Row(conflict))
-			if _, records[i], err = c.engine.record(group[i]); err != nil {
+			if _, _, records[i], err = c.engine.record(group[i]); err != nil {
 				return fmt.Errorf("publish %s: %w", group[i].Key, err)
 			}
 		}
 	}
 	keys := make([]schemas.Key, 0, len(group))
-	var done, failed, dropped int64
+	var done, failed, dropped, scored int64
 	for _, e := range group {
 		keys = append(keys, e.Key)
 		switch {
+		case e.Settled != nil:
+			scored++
 		case e.Failed.IsDropped():
 			dropped++
 		case e.Failed != nil:
@@ -203,8 +220,16 @@ func (c *Publisher) publish(group []*stages.Element) error {
 			done++
 		}
 	}
+	if err := c.engine.Book.commit(c.job, readings); err != nil {
+		return fmt.Errorf("publish readings: %w", err)
+	}
+	records = slices.DeleteFunc(records, func(r ledger.Record) bool { return r.Status == ledger.Absent })
 	if err := c.engine.Ledger.Commit(c.job, records); err != nil {
 		return fmt.Errorf("publish: %w", err)
+	}
+	c.engine.Progress.Scored.Add(scored)
+	for _, e := range group {
+		c.engine.Progress.blind(e)
 	}
 	c.engine.removeSteps(c.job, keys...)
 	c.engine.notifyPosters(group)
@@ -242,19 +267,15 @@ func (e *Engine) replace(ctx context.Context, objects []store.Object, name strin
 }
 
 // record turns an element into the files and the ledger record that stand for it.
-func (e *Engine) record(el *stages.Element) ([]store.Object, ledger.Record, error) {
-	r := ledger.Record{Key: ledger.Key(el.Key), Status: ledger.Done}
-	var files []store.Object
-	var result schemas.Result
+func (e *Engine) record(el *stages.Element) (files []store.Object, result schemas.Result, r ledger.Record, err error) {
+	r = ledger.Record{Key: ledger.Key(el.Key), Status: ledger.Done}
 	if el.Failed != nil {
 		r.Status = ledger.Failed
 		result.Failure = &schemas.FailureFacts{
 			Class: el.Failed.Class.String(), Stage: el.Failed.Stage, Message: el.Failed.Message,
 		}
 	} else {
-		if result.Readings = el.Readings; len(el.Looked) > 0 {
-			result.Readings = el.AllReadings()
-		}
+		result.Readings = e.readingsOf(el)
 		if el.Row.Prompt != el.Given.Prompt {
 			result.Prompt = el.Row.Prompt
 		}
@@ -286,9 +307,26 @@ func (e *Engine) record(el *stages.Element) ([]store.Object, ledger.Record, erro
 			}
 		}
 	}
-	var err error
 	r.Row, err = json.Marshal(result)
-	return files, r, err
+	return files, result, r, err
+}
+
+// readingsOf are the readings that belong to the result of an element: all but those that are kept apart.
+func (e *Engine) readingsOf(el *stages.Element) map[string]string {
+	var mine stages.Element
+	for _, s := range e.Schedule.Steps {
+		if !s.Looks {
+			for _, m := range s.Capabilities().Measures {
+				if !el.Lacks(m) {
+					mine.Look(m, el.Looked[m.ID()])
+				}
+			}
+		}
+	}
+	if mine.Readings = el.Readings; mine.Looked == nil {
+		return el.Readings
+	}
+	return mine.AllReadings()
 }
 
 // files names the video and its poster by key, fanned out over directories.

@@ -66,7 +66,7 @@ func (e *Engine) sameFiles(el *stages.Element) error {
 	if row.Media == "" && row.Reference == "" && row.Noise == "" {
 		return nil
 	}
-	key, err := e.Rules.Key(el)
+	key, err := e.Rules.Key(el) // in the form under which the output has it
 	if err != nil && fault.ClassOf(err) != fault.ClassRow {
 		return err
 	}

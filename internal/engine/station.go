@@ -4,9 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"path"
 	"slices"
 
 	"latentbeam/internal/engine/schedule"
+	"latentbeam/internal/storage/store"
+	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
 
@@ -45,6 +50,10 @@ func (e *Engine) Station(ctx context.Context, index int) *Station {
 
 // Submit starts the batch and emits what has finished, waiting only while too much is in flight.
 func (s *Station) Submit(b *stages.Batch, emit func(*stages.Batch)) error {
+	if b.Settled() && !slices.ContainsFunc(b.Elements, s.step.Lacking) {
+		s.emit(b, emit) // nothing of it is to be computed here
+		b = &stages.Batch{}
+	}
 	for len(b.Elements) > 0 && !s.engine.Schedule.Room(s.index, s.inFlight, s.rows, &b.Elements[0].Row) {
 		if err := s.collect(emit); err != nil {
 			return err
@@ -132,11 +141,21 @@ func (s *Station) run(b *stages.Batch, passage *schedule.Passage) (o finished) {
 			s.engine.through(b)
 		}
 	}()
-	for _, e := range b.Live() {
-		s.checkInput(e)
+	if !b.Settled() { // others are expected by nobody, and have what was published
+		for _, e := range b.Live() {
+			s.checkInput(e)
+		}
+		s.engine.Schedule.Arrive(s.index, b)
 	}
-	s.engine.Schedule.Arrive(s.index, b)
 	live := b.Live()
+	if s.step.Looks {
+		live = slices.DeleteFunc(live, func(e *stages.Element) bool { return !s.step.Lacking(e) })
+		if err := s.fetch(live); err != nil {
+			return finished{err: err}
+		}
+		live = slices.DeleteFunc(live, func(e *stages.Element) bool { return e.Failed != nil })
+	}
+	defer s.judge(b)
 	if len(live) == 0 {
 		return finished{batch: b}
 	}
@@ -158,6 +177,45 @@ func (s *Station) run(b *stages.Batch, passage *schedule.Passage) (o finished) {
 		}
 	}
 	return finished{batch: b}
+}
+
+// fetch brings the published videos of finished elements, at which the step looks.
+func (s *Station) fetch(live []*stages.Element) error {
+	for _, e := range live {
+		if e.Settled == nil || s.step.Gives != stages.KindVideo || e.Video != nil {
+			continue
+		}
+		v := e.Settled.Video
+		data, err := store.ReadFile(s.ctx, s.engine.Store, v.Path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			e.Fail(s.step.Name, fault.Row(fmt.Errorf("%s is not there any more", v.Path)))
+		case err != nil:
+			return err
+		}
+		e.Video = &schemas.Encoded{Data: data, Ext: path.Ext(v.Path), Codec: v.Codec}
+	}
+	return nil
+}
+
+// judge says what the failure of a step that makes no result is to an element. A video that could not be looked at stays a result,
+// and the report judges by limits what is finished.
+func (s *Station) judge(b *stages.Batch) {
+	last := !slices.ContainsFunc(s.engine.Schedule.Steps[s.index+1:], func(o stages.Step) bool { return !o.Looks && !o.Spec.Passive })
+	for _, e := range b.Elements {
+		switch {
+		case e.Failed == nil || e.Failed.Stage != s.step.Name && e.Settled == nil:
+		case s.step.Looks && (e.Settled != nil || s.step.Gives == stages.KindVideo && s.engine.Keep[stages.KindVideo]):
+			for _, m := range s.step.Capabilities().Measures {
+				if e.Lacks(m) {
+					e.LookFail(m, e.Failed)
+				}
+			}
+			e.Failed = nil
+		case len(s.step.Capabilities().Limits) > 0 && last && e.Failed.IsDropped():
+			e.Failed = nil
+		}
+	}
 }
 
 // checkInput fails an element from the source that lacks the stage's input, or holds NaN or infinite numbers.

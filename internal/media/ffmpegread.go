@@ -35,8 +35,8 @@ func openFFmpeg(ctx context.Context, path string, o SourceOptions, look Look) (S
 	name := cmp.Or(o.FFmpeg, "ffmpeg")
 	program, err := exec.LookPath(name)
 	if err != nil {
-		return nil, fmt.Errorf("%s files need ffmpeg, which is not there (%w): install it (apt install ffmpeg), "+
-			"or convert the file to y4m or a folder of png images", cmp.Or(filepath.Ext(path), "such"), err)
+		return nil, &missingError{fmt.Errorf("%s files need ffmpeg, which is not there (%w): install it (apt install ffmpeg), "+
+			"or convert the file to y4m or a folder of png images", cmp.Or(filepath.Ext(path), "such"), err)}
 	}
 	asked := o
 	if o.Window != nil && o.FPS == 0 && o.Frames > 0 {
@@ -68,6 +68,18 @@ func openFFmpeg(ctx context.Context, path string, o SourceOptions, look Look) (S
 	}
 	return p, nil
 }
+
+// ErrNoFFmpeg is that the program is not there.
+var ErrNoFFmpeg = errors.New("there is no ffmpeg")
+
+// missingError says what to do about that.
+type missingError struct{ error }
+
+// Is reports that it is ErrNoFFmpeg.
+func (*missingError) Is(target error) bool { return target == ErrNoFFmpeg }
+
+// Unwrap returns the cause.
+func (e *missingError) Unwrap() error { return e.error }
 
 // startFFmpeg starts the process and reads the header of what it writes.
 func startFFmpeg(ctx context.Context, program, path string, o SourceOptions, look Look) (*piped, error) {
@@ -147,6 +159,9 @@ func readArgs(path string, o SourceOptions, look Look) []string {
 			filter)
 	} else if o.Window != nil { // one frame for each, however long it is shown
 		filter = "setpts=N/(FRAME_RATE*TB)," + filter
+	}
+	if o.AsShown && !look.toneMapped(o) { // the first of them that loses nothing
+		filter, pixels = filter+",format=yuv420p|yuv422p|yuv444p", nil
 	}
 	args = append(args, "-i", "file:"+path, "-map", "0:v:0", "-vf", fields+filter)
 	args = append(args, pixels...)

@@ -48,6 +48,8 @@ type SourceOptions struct {
 	Window *Window // where they begin in a file that ffmpeg decodes; nil: at its beginning
 	FPS    float64 // at which they are wanted; 0: as they are
 	FFmpeg string  // name or path of the program; "" is "ffmpeg" on PATH
+	// AsShown leaves chroma at its own resolution, one sample for all of its pixels, as players show it. Else it is interpolated.
+	AsShown bool
 	Rules
 }
 

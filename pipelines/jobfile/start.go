@@ -12,6 +12,7 @@ import (
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/config/document"
+	"latentbeam/internal/engine/keys"
 	"latentbeam/internal/storage/store"
 	"latentbeam/internal/storage/store/open"
 )
@@ -27,6 +28,9 @@ type Start struct {
 	Dir  string   `json:"dir"`  // the directory that relative paths are relative to
 	// Limit is how many rows of the input the run takes; 0: all.
 	Limit int `json:"limit,omitempty"`
+	// Looks are the stages that only looked of earlier releases, which the keys of the output's rows may have, newest first. Nil: an
+	// earlier release wrote the file, and its YAML has them.
+	Looks []keys.Looks `json:"looks"`
 }
 
 // Read reads the YAML at path and notes the current directory.

@@ -2,6 +2,7 @@
 package reuse
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -16,6 +17,7 @@ import (
 	"latentbeam/internal/storage/ledger"
 	"latentbeam/internal/storage/store"
 	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
 
@@ -24,6 +26,9 @@ type Results struct {
 	Engine  *engine.Engine // of the job
 	Tensors *tensors.Home
 	Look    func() fingerprints.Look // how closely they are looked at
+	Limits  stages.Limits            // of the job's guards
+
+	loosened []uint64 // fingerprints of rows that an earlier guard has left out and this one does not
 
 	told map[string]bool // files of the ledger of whose damage was told
 }
@@ -45,7 +50,12 @@ func (o *Results) ForgetDamaged(ctx context.Context, l *ledger.Ledger) (func(sch
 	reading := o.beginReading(ctx)
 	var earlier []uint64 // fingerprints of what is forgotten: eight bytes a row
 	var failed error
+	o.loosened = nil
 	_, err := l.ForgetIf(ctx, func(rec ledger.Record) bool {
+		if failed == nil && rec.Status == ledger.Failed && o.allows(rec) {
+			o.loosened = append(o.loosened, binary.BigEndian.Uint64(rec.Key[:]))
+			return true
+		}
 		if failed != nil || rec.Status != ledger.Done {
 			return false
 		}
@@ -75,10 +85,27 @@ func (o *Results) ForgetDamaged(ctx context.Context, l *ledger.Ledger) (func(sch
 		slog.Warn("videos or posters are not as they were written: their rows are computed again", "rows", n)
 	}
 	slices.Sort(earlier)
+	slices.Sort(o.loosened)
 	return func(key schemas.Key) bool {
 		_, found := slices.BinarySearch(earlier, binary.BigEndian.Uint64(key[:]))
 		return found || o.told != nil || l.Lost() > 0 // a record that was lost may have been its own
 	}, err
+}
+
+// allows reports whether an earlier guard has left out a row for a reading that is within the limits now.
+func (o *Results) allows(rec ledger.Record) bool {
+	if !bytes.Contains(rec.Row, []byte(fault.ClassDropped.String())) { // few rows are left out
+		return false
+	}
+	var r schemas.Result
+	return json.Unmarshal(rec.Row, &r) == nil && r.Failure != nil && r.Failure.Class == fault.ClassDropped.String() &&
+		o.Limits.Allow(r.Failure.Message)
+}
+
+// Loosened reports whether a row is computed because the limits of a guard were loosened.
+func (o *Results) Loosened(key schemas.Key) bool {
+	_, found := slices.BinarySearch(o.loosened, binary.BigEndian.Uint64(key[:]))
+	return found
 }
 
 // state says what is there of the results of a finished row.

@@ -62,6 +62,20 @@ const (
 var kinds = []stages.Kind{stages.KindPrompt, stages.KindText, stages.KindMedia, stages.KindLatents, stages.KindFrames,
 	stages.KindVideo}
 
+// givesReadings is the option `gives` of a program that only looks at what it takes.
+const givesReadings = "readings"
+
+// onlyLooks reports whether the program only looks. It passes what it takes on as it is.
+func (o *options) onlyLooks() bool { return o.Gives == givesReadings }
+
+// passes is the kind that leaves the stage.
+func (o *options) passes() string {
+	if o.onlyLooks() {
+		return o.Takes
+	}
+	return o.Gives
+}
+
 // known are the columns that params may name.
 var known = []stages.Param{
 	stages.ParamPrompt, stages.ParamNegativePrompt, stages.ParamSeed, stages.ParamHeight, stages.ParamWidth,
@@ -132,13 +146,25 @@ func param(name string) stages.Param {
 func (o *options) seam() error {
 	for _, k := range []struct{ key, value string }{{"takes", o.Takes}, {"gives", o.Gives}} {
 		switch {
+		case k.key == "gives" && o.onlyLooks():
+			if o.Takes != string(stages.KindVideo) && o.Takes != string(stages.KindMedia) {
+				return stages.Errorf(k.key, "exec: gives is readings and takes is %s: readings are of video or media", o.Takes)
+			}
 		case k.value == "":
-			return stages.Errorf(k.key, "exec: %s is missing: write one of %s", k.key, list(kinds))
+			return stages.Errorf(k.key, "exec: %s is missing: write one of %s", k.key, kindsOf(k.key))
 		case !slices.Contains(kinds, stages.Kind(k.value)):
-			return stages.Errorf(k.key, "exec: %s is %q; known: %s", k.key, k.value, list(kinds))
+			return stages.Errorf(k.key, "exec: %s is %q; known: %s", k.key, k.value, kindsOf(k.key))
 		}
 	}
 	return nil
+}
+
+// kindsOf lists what takes or gives can be.
+func kindsOf(key string) string {
+	if key == "gives" {
+		return list(kinds) + ", " + givesReadings
+	}
+	return list(kinds)
 }
 
 // running checks the options of how the program runs.

@@ -27,6 +27,13 @@ const outputPoster = "poster"
 
 // result takes what the program made of a row. An error is the row's.
 func (x *exchange) result(e *stages.Element, a answer) error {
+	if x.opts.onlyLooks() {
+		for kind := range a.Outputs {
+			return fmt.Errorf("an output of kind %.40q; the stage gives readings alone", kind)
+		}
+		e.Look(x.measure, a.Readings)
+		return nil
+	}
 	if len(a.Readings) > 0 {
 		e.Read(a.Readings)
 	}

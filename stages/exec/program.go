@@ -195,7 +195,7 @@ func (p *program) send(r request, within time.Duration) error {
 func (p *program) greet(ctx context.Context, o *options) error {
 	within, began := time.Duration(o.StartTimeout), time.Now()
 	defer stages.Note(ctx)("")
-	if err := p.send(request{Type: typeHello, Takes: o.Takes, Gives: o.Gives}, within); err != nil {
+	if err := p.send(request{Type: typeHello, Takes: o.Takes, Gives: o.passes()}, within); err != nil {
 		return p.silent(p.died(troubleStart))
 	}
 	late := time.NewTimer(within)
@@ -246,7 +246,7 @@ func (a answer) refused(o *options) string {
 		return "its first message is a " + a.Type + ", not a hello"
 	case a.V != protocolVersion:
 		return fmt.Sprintf("its hello has version %d, latentbeam speaks version %d", a.V, protocolVersion)
-	case a.Takes != "" && a.Takes != o.Takes, a.Gives != "" && a.Gives != o.Gives:
+	case a.Takes != "" && a.Takes != o.Takes, a.Gives != "" && a.Gives != o.Gives && a.Gives != o.passes():
 		return fmt.Sprintf("it takes %s and gives %s, the job says takes: %s, gives: %s", a.Takes, a.Gives, o.Takes, o.Gives)
 	}
 	return ""

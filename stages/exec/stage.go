@@ -2,6 +2,7 @@ package exec
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -37,7 +38,7 @@ func of(o stages.Options) (stages.Spec, error) {
 	if err != nil {
 		return s, err
 	}
-	s.In, s.Out = stages.Kind(opts.Takes), stages.Kind(opts.Gives)
+	s.In, s.Out, s.Looks = stages.Kind(opts.Takes), stages.Kind(opts.passes()), opts.onlyLooks()
 	for _, p := range opts.Params {
 		s.Params = append(s.Params, param(p))
 	}
@@ -93,10 +94,48 @@ func (s *stage) Need(*schemas.PromptRow, int) (int64, error) { return 0, nil }
 func (s *stage) Capabilities() stages.Capabilities {
 	c := stages.Capabilities{TakesRaw: true, MaxBatch: s.opts.Batch, Ready: s.opts.ready, Varies: !s.opts.Deterministic,
 		Log: s.programs.logTo, Close: s.programs.close}
+	if s.opts.onlyLooks() {
+		c.Measures = []stages.Measure{s.measure()}
+	}
 	if n := s.opts.Devices; n > 1 {
 		c.Spread = &stages.Spread{Least: n, Width: func(*schemas.PromptRow) int { return n }, Run: s.runSet}
 	}
 	return c
+}
+
+// measure is what the program reads. It is the same whether the job says that the program only looks, or did not say it yet.
+func (s *stage) measure() stages.Measure {
+	looks := *s.opts
+	looks.Gives = givesReadings
+	js, _ := json.Marshal(&looks) // texts, in maps with texts
+	m := stages.Measure{Name: stageName, Version: 1, Options: js, Weights: s.digest}
+	for _, p := range s.opts.Params {
+		if param(p) != stages.ParamMedia {
+			m.Params = append(m.Params, param(p))
+		}
+	}
+	return m
+}
+
+// AsMeasure returns what a program reads that takes and gives the same, for a job in which it only looked. ok is false where it
+// takes another kind than it gives.
+func AsMeasure(s stages.Stage) (m stages.Measure, ok bool) {
+	own, is := s.(*stage)
+	if !is || own.opts.Takes != own.opts.passes() {
+		return m, false
+	}
+	return own.measure(), true
+}
+
+// AsBefore makes the canonical options of a program that gives readings those of one that gives what it takes, as earlier releases had
+// it.
+func AsBefore(canonical []byte) ([]byte, error) {
+	var o options
+	if err := json.Unmarshal(canonical, &o); err != nil {
+		return nil, fmt.Errorf("options of a program: %w", err)
+	}
+	o.Gives = o.passes()
+	return json.Marshal(&o)
 }
 
 // Run gives the elements to a program on one device.
@@ -144,7 +183,7 @@ func (s *stage) some(ctx context.Context, devices string, batch []*stages.Elemen
 		s.programs.stop(p, false)
 		return fault.Retry(fmt.Errorf("scratch: %w; name another directory by the option scratch", err))
 	}
-	x := &exchange{ctx: ctx, opts: s.opts, program: p, dir: dir, batch: batch, media: media}
+	x := &exchange{ctx: ctx, opts: s.opts, measure: s.measure(), program: p, dir: dir, batch: batch, media: media}
 	settled := false
 	defer func() {
 		if !settled { // a panic
@@ -183,6 +222,7 @@ func ids(batch []*stages.Element) string {
 type exchange struct {
 	ctx     context.Context
 	opts    *options
+	measure stages.Measure // of a program that only looks
 	program *program
 	dir     string
 	batch   []*stages.Element

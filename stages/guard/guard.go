@@ -3,6 +3,7 @@ package guard
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,7 +20,7 @@ import (
 type options struct {
 	Reject []string `yaml:"reject" json:"reject"` // names of checks; nan and black where none is given
 	// Limits bound readings by name. Rows beyond them, or without such a number, are left out.
-	Limits map[string]limit `yaml:"limits" json:"limits,omitempty"`
+	Limits stages.Limits `yaml:"limits" json:"limits,omitempty"`
 	// Duplicates is in how many of 64 bits the perceptual hashes of clips that look alike differ at most; the first of them
 	// is kept. Nil: none are looked for.
 	Duplicates *int `yaml:"duplicates" json:"duplicates,omitempty"`
@@ -91,7 +92,7 @@ func open(_ *stages.Model, o stages.Options) (stages.Stage, error) {
 
 type guard struct {
 	checks []check
-	limits map[string]limit
+	limits stages.Limits
 	alike  *stages.Alike
 }
 
@@ -110,7 +111,7 @@ func (g *guard) Capabilities() stages.Capabilities {
 	if g.alike != nil {
 		reads = append(reads, g.alike.Reading)
 	}
-	return stages.Capabilities{Reads: reads, Alike: g.alike}
+	return stages.Capabilities{Reads: reads, Alike: g.alike, Limits: g.limits}
 }
 
 // Run fails the elements that a check rejects, and leaves out those beyond a limit.
@@ -121,14 +122,8 @@ func (g *guard) Run(_ context.Context, _ kernels.Backend, batch []*stages.Elemen
 				e.Fail("guard", fault.Row(fmt.Errorf("rejected as %s: %s", c.name, why)))
 			}
 		}
-		for _, name := range slices.Sorted(maps.Keys(g.limits)) {
-			reading := e.Reading(name)
-			if reading == "" && schemas.ZeroReading(name) {
-				reading = "0"
-			}
-			if why := g.limits[name].beyond(reading); why != "" {
-				e.Fail("guard", fault.Dropped(fmt.Errorf("%s %s", name, why)))
-			}
+		if why := g.limits.Judge(e.Reading); why != "" {
+			e.Fail("guard", fault.Dropped(errors.New(why)))
 		}
 	}
 	return nil

@@ -100,22 +100,22 @@ func TestGuardIsPassive(t *testing.T) {
 func TestLimits(t *testing.T) {
 	low, high := 2.5, 10.0
 	for _, c := range []struct {
-		limit   limit
+		limit   stages.Limit
 		reading string
 		want    string
 	}{
-		{limit{Min: &low}, "2.5000", ""},
-		{limit{Min: &low}, "2.4999", "sharpness is 2.4999, below the limit of 2.5"},
-		{limit{Max: &high}, "10", ""},
-		{limit{Max: &high}, "10.1", "sharpness is 10.1, above the limit of 10"},
-		{limit{&low, &high}, "11", "sharpness is 11, above the limit of 10"},
-		{limit{Min: &low}, "nan", "sharpness is nan, below the limit of 2.5"},
-		{limit{Max: &high}, "nan", "sharpness is nan, above the limit of 10"},
-		{limit{Min: &low}, "sharp", `sharpness is "sharp", which is no number`},
-		{limit{Min: &low}, "", "sharpness was not read"},
+		{stages.Limit{Min: &low}, "2.5000", ""},
+		{stages.Limit{Min: &low}, "2.4999", "sharpness is 2.4999, below the limit of 2.5"},
+		{stages.Limit{Max: &high}, "10", ""},
+		{stages.Limit{Max: &high}, "10.1", "sharpness is 10.1, above the limit of 10"},
+		{stages.Limit{Min: &low, Max: &high}, "11", "sharpness is 11, above the limit of 10"},
+		{stages.Limit{Min: &low}, "nan", "sharpness is nan, below the limit of 2.5"},
+		{stages.Limit{Max: &high}, "nan", "sharpness is nan, above the limit of 10"},
+		{stages.Limit{Min: &low}, "sharp", `sharpness is "sharp", which is no number`},
+		{stages.Limit{Min: &low}, "", "sharpness was not read"},
 	} {
 		g, err := Spec().New(nil, func(target any) error {
-			target.(*options).Limits = map[string]limit{"sharpness": c.limit}
+			target.(*options).Limits = map[string]stages.Limit{"sharpness": c.limit}
 			return nil
 		})
 		if err != nil {
@@ -145,14 +145,14 @@ func TestLimitOptions(t *testing.T) {
 		})
 	}
 	for _, o := range []options{
-		{Limits: map[string]limit{"motion": {}}}, {Limits: map[string]limit{"motion": {&high, &low}}}, {Duplicates: &far},
+		{Limits: map[string]stages.Limit{"motion": {}}}, {Limits: map[string]stages.Limit{"motion": {Min: &high, Max: &low}}}, {Duplicates: &far},
 	} {
 		if _, err := try(o); err == nil {
 			t.Errorf("%+v is taken", o)
 		}
 	}
 	near := 15
-	g, err := try(options{Limits: map[string]limit{"b": {Min: &low}, "a": {Max: &low}}, Duplicates: &near})
+	g, err := try(options{Limits: map[string]stages.Limit{"b": {Min: &low}, "a": {Max: &low}}, Duplicates: &near})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func TestLimitOptions(t *testing.T) {
 // TestReadingsOfMedia: a reading of media that a row does not have is 0, so that a limit leaves out only damaged files.
 func TestReadingsOfMedia(t *testing.T) {
 	most := 2.0
-	g := &guard{limits: map[string]limit{schemas.ReadingDecodeErrors: {Max: &most}}}
+	g := &guard{limits: map[string]stages.Limit{schemas.ReadingDecodeErrors: {Max: &most}}}
 	for reading, dropped := range map[string]bool{"": false, "2": false, "3": true} {
 		e := clip(9)
 		if reading != "" {

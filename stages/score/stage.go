@@ -12,6 +12,7 @@ import (
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/vae"
+	"latentbeam/stages/video"
 )
 
 // The names of the stages. `quality` is the older one, which takes media and has all measures without weights.
@@ -190,12 +191,16 @@ func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.El
 
 // video reads off what a player shows of the element's video.
 func (s *stage) video(ctx context.Context, dev kernels.Backend, e *stages.Element, some []*open) error {
-	shown := e.Video.Recon
-	if shown == nil {
-		return &vae.FootageError{Err: errors.New("nothing is known of what a player shows of the video")}
-	}
+	e.Look(ofSource, nil) // a published file is whole
 	if len(some) == 0 {
 		return nil
+	}
+	shown, err := video.Shown(ctx, e)
+	if fault.ClassOf(err) == fault.ClassRow && err != nil {
+		return &vae.FootageError{Err: err}
+	}
+	if err != nil {
+		return err
 	}
 	c := clip{frames: len(shown.Frames), height: shown.Height, width: shown.Width, fps: shown.FPS, row: &e.Row}
 	return s.take(ctx, dev, e, some, c, func(rgb []byte, i int) error {

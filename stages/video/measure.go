@@ -5,6 +5,7 @@ import (
 
 	"latentbeam/kernels"
 	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/testdata/tiny/measure"
 )
@@ -14,7 +15,7 @@ import (
 // summary; that is how the built-in model is judged.
 func Measure() stages.Spec {
 	return stages.Spec{
-		Name:     "measure_shapes",
+		Name:     measureName,
 		Doc:      "reads color, shape and motion back from the built-in model's videos",
 		In:       stages.KindVideo,
 		Out:      stages.KindVideo,
@@ -24,6 +25,9 @@ func Measure() stages.Spec {
 		New:      func(*stages.Model, stages.Options) (stages.Stage, error) { return shapes{}, nil },
 	}
 }
+
+// measureName is the name of the stage.
+const measureName = "measure_shapes"
 
 type shapes struct{}
 
@@ -45,12 +49,17 @@ func (shapes) Capabilities() stages.Capabilities {
 }
 
 // Run measures every video whose encoder tells what a player shows.
-func (shapes) Run(_ context.Context, _ kernels.Backend, batch []*stages.Element) error {
+func (shapes) Run(ctx context.Context, _ kernels.Backend, batch []*stages.Element) error {
 	for _, e := range batch {
-		if e.Video.Recon == nil {
+		shown, err := Shown(ctx, e)
+		if err != nil {
+			if fault.ClassOf(err) != fault.ClassRow {
+				return err
+			}
+			e.Fail(measureName, err)
 			continue
 		}
-		got := measure.Measure(e.Video.Recon)
+		got := measure.Measure(shown)
 		e.Look(measureOfShapes, map[string]string{"color": got.Color, "shape": got.Shape, "motion": got.Motion})
 	}
 	return nil

@@ -26,6 +26,9 @@ type head struct {
 	Unread   string             `json:"unread,omitempty"`
 	Readings map[string]string  `json:"readings,omitempty"`
 	Looked   looked             `json:"looked,omitempty"`
+	Blind    blind              `json:"blind,omitempty"`
+	Form     int                `json:"form,omitempty"`
+	Settled  *schemas.Result    `json:"settled,omitempty"`
 	Failed   *stages.Failure    `json:"failed,omitempty"`
 	Scale    float64            `json:"scale,omitempty"`
 	Arrays   [arrays]*arrayHead `json:"arrays"` // nil: absent
@@ -38,6 +41,9 @@ type head struct {
 	Begun    *begunHead         `json:"begun,omitempty"`
 	Lengths  []int              `json:"lengths"` // of the parts behind the head, in order
 }
+
+// blind is Element.LookFailed.
+type blind map[string]*stages.Failure
 
 // looked is Element.Looked.
 type looked map[string]map[string]string
@@ -93,7 +99,7 @@ var errCoded = errors.New("decode element: the bytes are not what the coder wrot
 // EncodeElement codes an element for another process.
 func EncodeElement(e *stages.Element) ([]byte, error) {
 	h := head{Row: e.Row, Given: e.Given, Wrong: e.Wrong, Key: keyBytes(e.Key), Origin: keyBytes(e.Origin),
-		Unread: e.Unread, Readings: e.Readings, Looked: e.Looked,
+		Unread: e.Unread, Readings: e.Readings, Looked: e.Looked, Blind: e.LookFailed, Form: e.Form, Settled: e.Settled,
 		Failed: e.Failed, Scale: e.LatentScale, Poster: e.Poster != nil}
 	var parts [][]byte
 	add := func(p []byte) {
@@ -189,7 +195,7 @@ func DecodeElement(data []byte) (*stages.Element, error) {
 	origin, originErr := keyOf(h.Origin)
 	d := decoder{lengths: h.Lengths, data: data, err: cmp.Or(err, originErr)}
 	e := &stages.Element{Row: h.Row, Given: h.Given, Wrong: h.Wrong, Key: key, Origin: origin, Unread: h.Unread,
-		Readings: h.Readings, Looked: h.Looked, Failed: h.Failed, LatentScale: h.Scale}
+		Readings: h.Readings, Looked: h.Looked, LookFailed: h.Blind, Form: h.Form, Settled: h.Settled, Failed: h.Failed, LatentScale: h.Scale}
 	text, negative := d.array(h.Arrays[textArray]), d.array(h.Arrays[negativeArray])
 	if text != nil {
 		e.Text = &stages.Text{Embedding: text, Negative: negative}

@@ -90,6 +90,8 @@ func randomElement(r *rand.Rand) *stages.Element {
 		}
 	}
 	if maybe() {
+		e.Form, e.Settled = 1+r.IntN(3), &schemas.Result{LatentsShape: []int{1, 2}, Video: &schemas.VideoFile{Path: text()}}
+		e.LookFailed = map[string]*stages.Failure{text(): {Stage: text(), Message: text()}}
 		e.Looked = map[string]map[string]string{text(): {"motion": text()}, text(): {}}
 		e.Readings = map[string]string{"color": text(), text(): "x"}
 	}

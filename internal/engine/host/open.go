@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -176,6 +177,10 @@ func openSteps(cfg *config.Config, specs []stages.Spec, model *stages.Model) ([]
 		return nil, problem
 	}
 	steps := make([]stages.Step, len(names))
+	of := make([]stages.Spec, len(names))
+	for i, name := range names {
+		of[i], _ = stages.Find(specs, name)
+	}
 	opened := false
 	defer func() {
 		if !opened {
@@ -203,7 +208,7 @@ func openSteps(cfg *config.Config, specs []stages.Spec, model *stages.Model) ([]
 		if err != nil {
 			return nil, fmt.Errorf("stage %s: %w", s.Name, err)
 		}
-		steps[i] = stages.Step{Name: names[i], Spec: spec, Options: options, Gives: seams[i+1], Stage: stage}
+		steps[i] = stages.Step{Name: names[i], Spec: spec, Options: options, Gives: seams[i+1], Looks: onlyLooks(cfg, of, i), Stage: stage}
 	}
 	if err := checkWrites(cfg, seams); err != nil {
 		return nil, err
@@ -317,6 +322,15 @@ func (h *Stages) Alike() *stages.Alike {
 		}
 	}
 	return nil
+}
+
+// Limits bound the readings of the job's rows.
+func (h *Stages) Limits() stages.Limits {
+	all := stages.Limits{}
+	for _, s := range h.Steps {
+		maps.Copy(all, s.Capabilities().Limits)
+	}
+	return all
 }
 
 // Keep says which kinds a job publishes.

@@ -41,10 +41,15 @@ type Rules struct {
 	// Contents are the digests of media that are known already; nil: none are.
 	Contents *source.Contents
 
+	// Earlier are the stages that only look as earlier releases had them in keys: of this job, and of those that the output has rows
+	// of. Known says whether the output has a row under a key of the form number form: 0 is the job's own. Nil: the output is not
+	// asked.
+	Earlier []Looks
+	Known   func(key schemas.Key, e *stages.Element, form int) (bool, error)
+
 	// Made by Seal:
-	prefix []byte         // what all keys of the job share
-	only   []onlyStage    // stages that concern some rows
-	params []stages.Param // what some stage depends on, each once
+	own     form
+	earlier []form // of Earlier
 
 	references *references
 }
@@ -52,51 +57,23 @@ type Rules struct {
 // Seal fixes what all keys of the job have in common. It fails for a stage that depends on a parameter
 // that no row has.
 func (r *Rules) Seal() error {
-	b := AppendText(nil, "latentbeam", "key/1", "input", string(r.Input), "class", r.Class)
-	r.params, r.only = nil, nil
-	for _, s := range r.Steps {
-		text := AppendText(nil, "stage", s.KeyName(), "version", strconv.Itoa(s.Spec.Version), "options", string(s.Options),
-			"weights", s.Digest())
-		switch p := s.Spec.Only; {
-		case s.Spec.Passive:
-		case p == "":
-			b = append(b, text...)
-			if err := r.depend(s); err != nil {
-				return err
-			}
-		case !laterParam(p):
-			return fmt.Errorf("stage %s concerns rows with %q, which every row has", s.Name, p)
-		default:
-			r.only = append(r.only, onlyStage{p, text})
-		}
+	parts := r.parts()
+	var err error
+	if r.own, err = r.form(parts); err != nil {
+		return err
 	}
-	for _, s := range r.Steps { // behind the others, whose order stays
-		if s.Spec.Only == "" || s.Spec.Passive {
-			continue
-		}
-		if err := r.depend(s); err != nil {
+	r.earlier = nil
+	for _, looks := range r.Earlier {
+		f, err := r.form(with(parts, looks))
+		if err != nil {
 			return err
 		}
+		r.earlier = append(r.earlier, f)
 	}
-	sum := sha256.Sum256(b)
-	r.prefix = sum[:]
 	if r.Contents == nil {
 		r.Contents = &source.Contents{}
 	}
 	r.references = &references{r.Contents}
-	return nil
-}
-
-// depend adds the parameters of a stage.
-func (r *Rules) depend(s stages.Step) error {
-	for _, p := range s.Params() {
-		if _, own := p.Column(); !own && !slices.Contains(knownParams, p) {
-			return fmt.Errorf("stage %s depends on %q, which no prompt row has", s.Name, p)
-		}
-		if !slices.Contains(r.params, p) {
-			r.params = append(r.params, p)
-		}
-	}
 	return nil
 }
 
@@ -124,6 +101,9 @@ func paramNames() string {
 func (r *Rules) Weights() string {
 	var b []byte
 	for i, s := range r.Steps {
+		if s.Looks {
+			continue // it made nothing
+		}
 		if s.Spec.Only != "" && slices.ContainsFunc(r.Steps, func(o stages.Step) bool {
 			return o.Name != r.Steps[i].Name && o.Spec.Only == "" && o.Digest() == s.Digest()
 		}) {
@@ -160,7 +140,10 @@ func (r *Rules) Apply(e *stages.Element) error {
 		key = r.badKey(e)
 	}
 	e.Key = key
-	if id, kept := r.IDs[key]; kept {
+	if e.Failed == nil && err == nil {
+		err = r.resolve(e)
+	}
+	if id, kept := r.IDs[e.Key]; kept {
 		if own := path.Base(e.Row.ID); own == id || own == id+path.Ext(e.Row.Media) {
 			e.Row.ID, e.Given.ID = id, id
 		}
@@ -217,7 +200,7 @@ func SameLatents(steps []stages.Step, row *schemas.PromptRow) error {
 }
 
 // Params are the parameters of a row that its key is made of.
-func (r *Rules) Params() []stages.Param { return slices.Clone(r.params) }
+func (r *Rules) Params() []stages.Param { return slices.Clone(r.own.params) }
 
 // Mine reports whether the element belongs to this shard. It goes by key, so that equal rows meet.
 func (r *Rules) Mine(e *stages.Element) bool {
@@ -268,34 +251,10 @@ func (r *Rules) fill(row *schemas.PromptRow) (err error) {
 // Key hashes what the job shares, the content the element was read with, and the parameters that some
 // stage of the job depends on.
 func (r *Rules) Key(e *stages.Element) (schemas.Key, error) {
-	var space [1024]byte // most prompts fit
-	b := append(space[:0], r.prefix...)
-	if r.Input == stages.KindText || r.Input == stages.KindLatents {
-		b = append(b, e.Origin[:]...)
+	if e.Form > 0 && e.Form <= len(r.earlier) {
+		return r.key(&r.earlier[e.Form-1], e)
 	}
-	for _, o := range r.only {
-		switch v, err := r.laterValue(&e.Row, o.param); {
-		case err != nil:
-			return schemas.Key{}, err
-		case v != "":
-			b = append(b, o.text...)
-		}
-	}
-	for _, p := range r.params {
-		if laterParam(p) {
-			v, err := r.laterValue(&e.Row, p)
-			if err != nil {
-				return schemas.Key{}, err
-			}
-			if v != "" {
-				b = AppendText(b, string(p), v)
-			}
-			continue
-		}
-		b = AppendText(b, string(p))
-		b = appendSized(b, func(b []byte) []byte { return appendParam(b, &e.Row, p) })
-	}
-	return sha256.Sum256(b), nil
+	return r.key(&r.own, e)
 }
 
 // laterValue is what a row says of a later parameter, "" for nothing.
@@ -346,7 +305,7 @@ func (r *Rules) textLength(row *schemas.PromptRow) string {
 // row gets a new key.
 func (r *Rules) badKey(e *stages.Element) schemas.Key {
 	id := fmt.Sprint(e.Row.ID, "/", e.Row.SampleIndex)
-	return sha256.Sum256(AppendText(slices.Clone(r.prefix),
+	return sha256.Sum256(AppendText(slices.Clone(r.own.prefix),
 		"source", e.Row.Source, "id", id, "prompt", e.Row.Prompt, "failure", e.Failed.Error()))
 }
 

@@ -43,7 +43,7 @@ var flaws = []flaw{
 	{"a lease is taken over at once", "internal/storage/store/bucket/lock.go", "	leaseTime = 60 * time.Second", "	leaseTime = 2 * time.Second"},
 	{"who has lost a lease writes on", "internal/storage/store/bucket/lock.go", "	doubtTime = 45 * time.Second", "	doubtTime = 45 * time.Hour"},
 	{"the last bucket is not let go", "internal/engine/bucket.go",
-		"	for len(f.order) > 0 && !f.engine.Stopping() {", "	for len(f.order) > 1 && !f.engine.Stopping() {"},
+		"	for len(f.order) > 0 && !f.engine.Schedule.Stopping() {", "	for len(f.order) > 1 && !f.engine.Schedule.Stopping() {"},
 	{"the last group is not committed", "internal/engine/publish.go",
 		"			if !ok {\n				flush()\n", "			if !ok {\n"},
 	{"a bundle ends before its last batch", "internal/engine/station.go", "	for s.inFlight > 0 {", "	for s.inFlight > 1 {"},

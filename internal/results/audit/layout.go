@@ -28,7 +28,7 @@ var (
 	tabular  = regexp.MustCompile(`^(tables/[a-z]+[-/][-0-9a-z]*[0-9]{5}|metadata)\.parquet$`)
 	pages    = regexp.MustCompile(`^(([0-9]{5}-of-[0-9]{5}-)?(index(-[0-9]+)?|report)\.html|README\.md)$`)
 	factual  = regexp.MustCompile(`^(([0-9]{5}-of-[0-9]{5}-)?summary\.json|job\.json)$`)
-	segments = regexp.MustCompile(`^ledger/[0-9a-f]{8}-[0-9a-f]{16}-[0-9a-f]{8}\.seg$`)
+	segments = regexp.MustCompile(`^(ledger|readings)/[0-9a-f]{8}-[0-9a-f]{16}-[0-9a-f]{8}\.seg$`)
 	others   = regexp.MustCompile(`^(runs/.*|names/.*|ledger/steps/.*|\.[-0-9a-z]*lock|assets/.*)$`)
 )
 

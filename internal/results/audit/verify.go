@@ -102,13 +102,8 @@ func Verify(ctx context.Context, s store.Store) (Verified, error) {
 	if s, err := report.ReadSummary(ctx, s, "summary.json"); err == nil && s.State == report.Complete {
 		v.named, _ = keysOf(ctx, v.store, s.Files) // a table that cannot be read is found damaged below
 	}
-	err = l.Verify(ctx)
-	for _, d := range l.Damaged() {
-		lost := fmt.Sprintf("%d records are lost", d.Lost)
-		if d.Lost < 0 {
-			lost = "it is not known how many records are lost"
-		}
-		v.find(Damaged, d.Segment, fmt.Sprintf("%s at byte %d; %s", d.Why, d.Offset, lost))
+	if err = v.segments(ctx, l); err == nil {
+		err = v.readings(ctx)
 	}
 	if err == nil {
 		err = v.files(ctx)
@@ -120,6 +115,29 @@ func Verify(ctx context.Context, s store.Store) (Verified, error) {
 		return strings.Compare(a.Kind+"\x00"+a.File, b.Kind+"\x00"+b.File)
 	})
 	return v.seen, err
+}
+
+// segments reads all segments of a ledger.
+func (v *verifier) segments(ctx context.Context, l *ledger.Ledger) error {
+	err := l.Verify(ctx)
+	for _, d := range l.Damaged() {
+		lost := fmt.Sprintf("%d records are lost", d.Lost)
+		if d.Lost < 0 {
+			lost = "it is not known how many records are lost"
+		}
+		v.find(Damaged, d.Segment, fmt.Sprintf("%s at byte %d; %s", d.Why, d.Offset, lost))
+	}
+	return err
+}
+
+// readings reads the segments of what was read off results.
+func (v *verifier) readings(ctx context.Context) error {
+	l, err := ledger.OpenIn(ctx, v.store, ledger.Readings)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	return v.segments(ctx, l)
 }
 
 // idle returns an error while a run works on the output, because files that the run has not finished would count as missing.

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"hash"
 	"maps"
@@ -35,6 +36,13 @@ func (j *Job) Digest() *Digest {
 	}
 	if j.Alike != nil {
 		d.row = fmt.Appendf(d.row, "alike %+v\n", *j.Alike)
+	}
+	if len(j.Limits) > 0 {
+		js, _ := json.Marshal(j.Limits) // numbers
+		d.row = fmt.Appendf(d.row, "limits %s\n", js)
+	}
+	if len(j.Looks) > 0 {
+		d.row = fmt.Appendf(d.row, "looks %q\n", j.Looks)
 	}
 	d.hash.Write(d.row)
 	return d

@@ -11,6 +11,7 @@ import (
 	"latentbeam/internal/storage/fingerprints"
 	"latentbeam/internal/storage/ledger"
 	"latentbeam/internal/table/write"
+	"latentbeam/schemas"
 	"latentbeam/stages"
 )
 
@@ -37,6 +38,12 @@ type Job struct {
 	HalfLatents bool
 	// Alike says which rows are left out because they look like earlier ones; nil: none.
 	Alike *stages.Alike
+	// Limits bound the readings of rows: those beyond are left out.
+	Limits stages.Limits
+	// Recall brings the readings that are kept apart from results, of a row with a result; nil: there are none. Looks name what they
+	// depend on.
+	Recall func(e *stages.Element, r *schemas.Result) (lacking bool, err error)
+	Looks  []string
 	// TensorFacts is metadata of the files of tensor tables.
 	TensorFacts map[string]string
 	Facts
@@ -94,7 +101,7 @@ func (j *Job) WriteEarly(ctx context.Context, again time.Duration) error {
 
 // write goes over the input twice; early is nil where the job has ended.
 func (j *Job) write(ctx context.Context, early *early) (Totals, error) {
-	w := &walk{rows: j.Rows, ledger: j.Ledger, alike: j.Alike, early: early}
+	w := &walk{rows: j.Rows, ledger: j.Ledger, alike: j.Alike, limits: j.Limits, recall: j.Recall, early: early}
 	tables := newTableWriter(j.place(), j.Facts, atMost(j.RowsPerFile, videosPerFile))
 	tensors := j.tensors(ctx)
 	totals, err := j.learn(ctx, w, tables, tensors)
@@ -136,7 +143,7 @@ func (j *Job) learn(ctx context.Context, w *walk, tables *tableWriter, tensors [
 		w.early.note(&o)
 		digest.row = appendRow(digest.row[:0], o.Element)
 		digest.add(o.Element, o.recorded())
-		if o.status == ledger.Failed || bytes.Contains(o.record.Row, []byte(`"readings"`)) { // spare the others parsing
+		if o.status == ledger.Failed || o.status == ledger.Done && j.Recall != nil || bytes.Contains(o.record.Row, []byte(`"readings"`)) { // spare the others parsing
 			if err := o.parse(); err != nil {
 				return totals, err
 			}

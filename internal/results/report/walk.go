@@ -20,7 +20,10 @@ type walk struct {
 	rows   func(ctx context.Context) iter.Seq2[*stages.Element, error]
 	ledger *ledger.Ledger
 	alike  *stages.Alike // which rows are left out because they look like earlier ones; nil: none
-	early  *early        // while the job runs; nil: it has ended
+	limits stages.Limits // of readings, beyond which rows are left out
+	// recall brings the readings that are kept apart from results, see Job.Recall; nil: there are none.
+	recall func(e *stages.Element, r *schemas.Result) (lacking bool, err error)
+	early  *early // while the job runs; nil: it has ended
 }
 
 // outcome is a row with what the ledger says of it.
@@ -31,13 +34,16 @@ type outcome struct {
 	result schemas.Result
 	record ledger.Record  // Row is valid until the next row is read
 	cursor *ledger.Cursor // stands at the record
-	twin   string         // why a row with a result is left out: it looks like an earlier one
+	twin   string         // why a row with a result is left out: it looks like an earlier one, or a reading is beyond its limit
+	walk   *walk
+	parsed bool
 }
 
 // each yields the rows that pick picks by their numbers (nil: all) with their outcomes; result is still to be parsed. A row
 // that failed before it could be computed has the failure of its element.
 //
-// A row that looks like an earlier one which is kept is left out: it comes as failed, with the reason in twin. What is kept
+// A row with a reading beyond its limit is left out, and so is one that looks like an earlier one which is kept: it comes as
+// failed, with the reason in twin. What is kept
 // follows from the input's order and the readings alone, and from no later row. So shards, batches and the order of
 // computing decide nothing, and each row left out has a kept one that it looks like, while no two kept ones look alike.
 func (w *walk) each(ctx context.Context, pick func(at int) bool) iter.Seq2[outcome, error] {
@@ -53,13 +59,16 @@ func (w *walk) each(ctx context.Context, pick func(at int) bool) iter.Seq2[outco
 			if at++; err == nil && pick != nil && !pick(at) {
 				continue
 			}
-			o := outcome{Element: e, at: at, cursor: cursor, status: ledger.Failed}
+			o := outcome{Element: e, at: at, cursor: cursor, status: ledger.Failed, walk: w}
 			if err == nil && e.Failed == nil {
 				o.record, err = cursor.Find(ledger.Key(e.Key))
 				o.status = o.record.Status
 			}
-			if err == nil && kept != nil && o.status == ledger.Done {
+			if err == nil && (kept != nil || len(w.limits) > 0) && o.status == ledger.Done {
 				if err = o.parse(); err == nil {
+					o.twin = w.limits.Judge(func(name string) string { return o.result.Readings[name] })
+				}
+				if err == nil && kept != nil && o.twin == "" {
 					o.twin = kept.Judge(&o.Row, o.result.Readings[w.alike.Reading])
 				}
 				if o.twin != "" {
@@ -103,11 +112,34 @@ func (o *outcome) parse() error {
 		}
 		return nil
 	}
-	if err := json.Unmarshal(o.record.Row, &o.result); err != nil {
-		return fmt.Errorf("read ledger record %s: %w", o.Key, err)
+	if !o.parsed {
+		if err := json.Unmarshal(o.record.Row, &o.result); err != nil {
+			return fmt.Errorf("read ledger record %s: %w", o.Key, err)
+		}
+		if err := o.recall(); err != nil {
+			return err
+		}
+		o.parsed = true
 	}
 	if o.twin != "" {
 		o.result.Failure = &schemas.FailureFacts{Class: fault.ClassDropped.String(), Stage: "guard", Message: o.twin}
+	}
+	return nil
+}
+
+// recall adds the readings that are kept apart.
+func (o *outcome) recall() error {
+	if o.walk.recall == nil || o.recorded() != ledger.Done {
+		return nil
+	}
+	if _, err := o.walk.recall(o.Element, &o.result); err != nil {
+		return fmt.Errorf("readings of %s: %w", o.Key, err)
+	}
+	if len(o.Looked) > 0 {
+		own := o.Readings
+		o.Readings = o.result.Readings
+		o.result.Readings = o.AllReadings()
+		o.Readings = own
 	}
 	return nil
 }

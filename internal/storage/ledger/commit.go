@@ -91,7 +91,7 @@ func (l *Ledger) newPart(buffer []byte) (*draft, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &draft{name: l.id.name(), number: number, seg: newSegment(buffer)}
+	p := &draft{name: l.id.name(l.folder), number: number, seg: newSegment(buffer)}
 	l.id.sequence++
 	return p, nil
 }

@@ -74,28 +74,28 @@ func TestPack(t *testing.T) {
 }
 
 func TestSegmentNames(t *testing.T) {
-	var n segmentNumbers
+	n := segmentNumbers{folder: folder}
 	ids := []segmentID{{1, 7, 0}, {1, 7, 1}, {1, 7, 3}, {1, 9, 0}, {2, 1, 0}, {2, 1, 1}, {2, 1, 2}}
 	for i, id := range ids {
 		number, err := n.add(id)
 		if err != nil || number != uint32(i) {
 			t.Fatalf("number %d, %v", number, err)
 		}
-		if got, err := parseSegmentName(id.name()); err != nil || got != id {
-			t.Errorf("%s parsed as %v, %v", id.name(), got, err)
+		if got, err := parseSegmentName(folder, id.name(folder)); err != nil || got != id {
+			t.Errorf("%s parsed as %v, %v", id.name(folder), got, err)
 		}
 	}
 	for i, id := range ids {
-		if n.name(uint32(i)) != id.name() {
-			t.Errorf("number %d is %s, want %s", i, n.name(uint32(i)), id.name())
+		if n.name(uint32(i)) != id.name(folder) {
+			t.Errorf("number %d is %s, want %s", i, n.name(uint32(i)), id.name(folder))
 		}
 	}
 	if len(n.runs) != 4 {
 		t.Errorf("%d runs", len(n.runs))
 	}
-	good := ids[0].name()
+	good := ids[0].name(folder)
 	for _, bad := range []string{"ledger/.seg", "ledger/1-2-3.seg", good + "x", "x" + good} {
-		if _, err := parseSegmentName(bad); err == nil {
+		if _, err := parseSegmentName(folder, bad); err == nil {
 			t.Errorf("accepted %q", bad)
 		}
 	}

@@ -16,9 +16,10 @@ import (
 // Ledger is the ledger of one output. Its methods are safe for concurrent use. Several processes may commit to one
 // output. Each sees its own records and those that were there when it opened the ledger.
 type Ledger struct {
-	store store.Store
-	files *files
-	id    segmentID // of this process's next segment
+	store  store.Store
+	folder string // of its segments
+	files  *files
+	id     segmentID // of this process's next segment
 
 	writing sync.RWMutex // held for reading by Commit, for writing by Compact
 	mu      sync.RWMutex // guards all below, and id
@@ -33,7 +34,10 @@ type Ledger struct {
 // Open reads all segments in the store and builds the index. Of a damaged segment the sound records count, see Damaged
 // and Mend. A segment of a newer version is an error of usage. A segment that could not be read is an error that may be
 // gone at the next run.
-func Open(ctx context.Context, s store.Store) (*Ledger, error) {
+func Open(ctx context.Context, s store.Store) (*Ledger, error) { return OpenIn(ctx, s, folder) }
+
+// OpenIn opens a ledger of its own in another folder of the store, whose name ends with a slash.
+func OpenIn(ctx context.Context, s store.Store, folder string) (*Ledger, error) {
 	found, err := store.Names(ctx, s, folder, store.Deep)
 	if err != nil {
 		return nil, fmt.Errorf("open ledger: %w", err)
@@ -42,7 +46,7 @@ func Open(ctx context.Context, s store.Store) (*Ledger, error) {
 	if err != nil {
 		return nil, fault.TryAgain(err)
 	}
-	l := &Ledger{store: s, files: newFiles(ctx, s), index: x,
+	l := &Ledger{store: s, folder: folder, names: segmentNumbers{folder: folder}, files: newFiles(ctx, s), index: x,
 		missing: map[uint32]bool{}, damaged: map[uint32]*Damage{}}
 	r := newReader()
 	var places []recordPlace
@@ -69,7 +73,7 @@ func Open(ctx context.Context, s store.Store) (*Ledger, error) {
 // load puts the records of one segment into the index. It collects them in places first, because a damage is only found
 // later in the segment, and then the records are read again.
 func (l *Ledger) load(ctx context.Context, r *segmentReader, name string, places []recordPlace) ([]recordPlace, error) {
-	id, err := parseSegmentName(name)
+	id, err := parseSegmentName(l.folder, name)
 	if err != nil {
 		return places, err
 	}

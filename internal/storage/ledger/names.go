@@ -6,8 +6,11 @@ import (
 	"strings"
 )
 
-// folder holds all segments of an output.
+// folder holds the segments of the rows of an output.
 const folder = "ledger/"
+
+// Readings is the folder of the readings of an output, see OpenIn: they are no part of its rows.
+const Readings = "readings/"
 
 // segmentID is the name of a segment as three numbers. Names and IDs sort in the same order.
 type segmentID struct {
@@ -16,15 +19,15 @@ type segmentID struct {
 	sequence   uint32
 }
 
-func (id segmentID) name() string {
+func (id segmentID) name(folder string) string {
 	return fmt.Sprintf("%s%08x-%016x-%08x.seg", folder, id.generation, id.process, id.sequence)
 }
 
 // parseSegmentName is the inverse of segmentID.name.
-func parseSegmentName(name string) (id segmentID, err error) {
+func parseSegmentName(folder, name string) (id segmentID, err error) {
 	base := strings.TrimPrefix(name, folder)
 	_, err = fmt.Sscanf(base, "%08x-%016x-%08x.seg", &id.generation, &id.process, &id.sequence)
-	if err != nil || id.name() != name {
+	if err != nil || id.name(folder) != name {
 		return id, fmt.Errorf("ledger segment %s: not a name that latentbeam gives; move the file away", name)
 	}
 	return id, nil
@@ -33,8 +36,9 @@ func parseSegmentName(name string) (id segmentID, err error) {
 // segmentNumbers gives numbers to the segments of a ledger. A process writes its segments in sequence, so it keeps one entry for
 // a run of consecutive segments, not one for each.
 type segmentNumbers struct {
-	runs []runOfNames
-	next uint32
+	folder string
+	runs   []runOfNames
+	next   uint32
 }
 
 type runOfNames struct {
@@ -64,7 +68,7 @@ func (n *segmentNumbers) add(id segmentID) (uint32, error) {
 }
 
 // name is the file name of a numbered segment.
-func (n *segmentNumbers) name(number uint32) string { return n.id(number).name() }
+func (n *segmentNumbers) name(number uint32) string { return n.id(number).name(n.folder) }
 
 // id is the ID of a numbered segment.
 func (n *segmentNumbers) id(number uint32) segmentID {

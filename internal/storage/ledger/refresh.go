@@ -19,7 +19,7 @@ func (l *Ledger) Generation() uint32 {
 
 // Refresh takes in the segments that other processes have published since the ledger was opened.
 func (l *Ledger) Refresh(ctx context.Context) error {
-	found, err := store.Names(ctx, l.store, folder, store.Deep)
+	found, err := store.Names(ctx, l.store, l.folder, store.Deep)
 	if err != nil {
 		return fmt.Errorf("refresh ledger: %w", err)
 	}
@@ -34,7 +34,7 @@ func (l *Ledger) Refresh(ctx context.Context) error {
 		if !strings.HasSuffix(name, ".seg") {
 			continue
 		}
-		if id, err := parseSegmentName(name); err == nil && known(id) {
+		if id, err := parseSegmentName(l.folder, name); err == nil && known(id) {
 			continue
 		}
 		if err := ctx.Err(); err != nil {

@@ -1,0 +1,144 @@
+package pipelines
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"path"
+	"reflect"
+	"slices"
+
+	"latentbeam/internal/engine/host"
+	"latentbeam/internal/engine/keys"
+	"latentbeam/internal/media/mp4"
+	"latentbeam/internal/storage/ledger"
+	"latentbeam/internal/storage/store"
+	"latentbeam/pipelines/jobfile"
+	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
+	"latentbeam/stages"
+)
+
+// maxLooks bounds the lists of stages that only looked under which rows of the output are found.
+const maxEarlierLooks = 8
+
+// recallLooks finds out which stages that only look are in the keys that earlier releases gave to rows of the output: those of this job, and
+// of the jobs that the output says it was made by. Rows that are done so stay done.
+func (j *Job) recallLooks(ctx context.Context, s store.Store, l *ledger.Ledger) error {
+	r := &j.engine.Rules
+	r.Earlier, r.Known, j.Opts.Start.Looks = nil, nil, []keys.Looks{}
+	if l.Len() == 0 {
+		return r.Seal()
+	}
+	lists, legacy, err := j.recordedLooks(ctx, s)
+	if err != nil {
+		return err
+	}
+	j.Opts.Start.Looks = append(j.Opts.Start.Looks, lists...)
+	own, err := host.LookedAt(j.Config, j.Opts.Specs)
+	if err != nil {
+		return err
+	}
+	program := slices.ContainsFunc(r.Steps, func(s stages.Step) bool { return s.Looks && s.Spec.Program != nil })
+	if len(own) > 0 && (legacy || program || len(lists) > 0) && own[0].Program() == "" {
+		lists = append([]keys.Looks{own[0]}, lists...)
+	}
+	for _, list := range lists {
+		list = j.declared(list)
+		if len(r.Earlier) <= maxEarlierLooks && !slices.ContainsFunc(r.Earlier, func(other keys.Looks) bool { return reflect.DeepEqual(list, other) }) {
+			r.Earlier = append(r.Earlier, list)
+		}
+	}
+	if len(r.Earlier) > 0 {
+		r.Known = func(key schemas.Key, _ *stages.Element, form int) (bool, error) { return j.known(ctx, l, key, form) }
+	}
+	return r.Seal()
+}
+
+// recordedLooks are the lists that job.json has, or those of its YAML where an earlier release wrote it.
+func (j *Job) recordedLooks(ctx context.Context, s store.Store) (lists []keys.Looks, legacy bool, err error) {
+	data, err := store.ReadFile(ctx, s, jobfile.Name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, true, nil
+	}
+	if err != nil {
+		return nil, true, err
+	}
+	var last jobfile.Start
+	if json.Unmarshal(data, &last) != nil {
+		return nil, true, nil
+	}
+	if last.Looks != nil {
+		return last.Looks, false, nil
+	}
+	cfg, err := last.Config()
+	if err == nil {
+		lists, err = host.LookedAt(cfg, j.Opts.Specs)
+	}
+	if err != nil {
+		slog.Warn("the job that made the output cannot be read: rows whose keys have other stages that only look are new", "error", err)
+	}
+	return lists, true, nil
+}
+
+// declared says of the programs of a list which of them the job knows to be looking only.
+func (j *Job) declared(list keys.Looks) keys.Looks {
+	list = slices.Clone(list)
+	for i, l := range list {
+		for _, s := range j.engine.Schedule.Steps {
+			if l.Program != "" && s.Looks && s.Spec.Program != nil && (s.Name == l.Program || sameCommand(l.Options, string(s.Options))) {
+				list[i].Program = ""
+			}
+		}
+	}
+	return list
+}
+
+// sameCommand reports whether the options of two programs name one command.
+func sameCommand(a, b string) bool {
+	var one, other struct {
+		Command []string `json:"command"`
+	}
+	return json.Unmarshal([]byte(a), &one) == nil && json.Unmarshal([]byte(b), &other) == nil && slices.Equal(one.Command, other.Command)
+}
+
+// known says whether the output has settled a row under a key of a form.
+func (j *Job) known(ctx context.Context, l *ledger.Ledger, key schemas.Key, form int) (bool, error) {
+	ref, status, err := l.Lookup(ledger.Key(key))
+	if err != nil {
+		return false, err
+	}
+	if status == ledger.Absent {
+		return j.engine.Earlier != nil && j.engine.Earlier(key), nil
+	}
+	if form == 0 {
+		return true, nil
+	}
+	looks := j.engine.Rules.Earlier[form-1]
+	if status == ledger.Done && looks.Program() == "" {
+		return true, nil
+	}
+	rec, err := l.Read(ref)
+	if err != nil {
+		return false, err
+	}
+	var r schemas.Result
+	if json.Unmarshal(rec.Row, &r) != nil {
+		return false, nil // it is computed again
+	}
+	if r.Failure != nil { // a video that could not be looked at is a result now
+		return r.Failure.Class == fault.ClassDropped.String() || !slices.ContainsFunc(looks, func(s keys.Looked) bool {
+			return s.Stage == r.Failure.Stage || s.Program == r.Failure.Stage
+		}), nil
+	}
+	if r.Video == nil || r.Video.Poster == "" || path.Ext(r.Video.Path) != ".mp4" {
+		return false, nil // a program may have made the file
+	}
+	data, err := store.ReadFile(ctx, j.engine.Store, r.Video.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && mp4.HasLayoutOfMux(data), err
+}

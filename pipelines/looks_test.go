@@ -1,0 +1,170 @@
+package pipelines_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+
+	"latentbeam/internal/engine/keys"
+	"latentbeam/internal/system/testaid"
+	"latentbeam/pipelines/jobfile"
+	"latentbeam/schemas"
+)
+
+// filesOf are the videos of an output by key.
+func filesOf(t *testing.T, out string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, row := range readRows[schemas.VideoRow](t, out, "videos") {
+		all[row.Key] = row.VideoSHA256
+	}
+	return all
+}
+
+// TestScoresCostNoVideo: measures that are added, changed and removed make no video anew, and what is read off a finished video is what a run
+// reads off the frames that it encodes.
+func TestScoresCostNoVideo(t *testing.T) {
+	testaid.Needs(t, "ffmpeg")
+	const plain = "[encode_text, denoise, decode_vae, encode_video"
+	prompts := writeTable(t, "p.csv", "prompt\na red circle\na blue square\na red circle\n")
+	at := func(stages string) job {
+		return job{prompts: prompts, out: filepath.Join(t.TempDir(), "out"), stages: plain + stages, sets: []string{"output.write=[video]", "defaults.height=64", "defaults.width=48", "defaults.num_frames=9"}}
+	}
+	once := at(", score, measure_shapes]")
+	once.mustRun(t)
+	want := columnsRead(t, once.out)
+	if len(want) != 10 {
+		t.Fatalf("readings %v", want)
+	}
+	j := at("]")
+	j.mustRun(t)
+	videos := filesOf(t, j.out)
+	for _, c := range []struct {
+		stages string
+		score  int64 // rows that measures look at
+	}{{", score: {by: [motion]}]", 3}, {", score: {by: [motion, phash]}]", 3}, {", measure_shapes, score]", 3}, {", score: {black_level: 9}]", 3},
+		{", score, measure_shapes]", 0}, {", score: {by: [phash]}]", 0}, {"]", 0}, {", score, measure_shapes]", 0}} {
+		j.stages = plain + strings.Replace(strings.Replace(c.stages, "score: ", "{score: ", 1), "}]", "}}]", 1)
+		r := j.mustRun(t)
+		if r.Plan.New != 0 || r.Done != 0 || r.Plan.Score != c.score {
+			t.Errorf("%s: %d rows new, %d to be looked at, want %d", c.stages, r.Plan.New, r.Plan.Score, c.score)
+		}
+		if now := filesOf(t, j.out); len(now) != 3-1 || !equalMaps(now, videos) {
+			t.Errorf("%s: the videos are %v, they were %v", c.stages, now, videos)
+		}
+	}
+	if got := columnsRead(t, j.out); !equalMaps(got, want) {
+		t.Errorf("read later: %v, in the run: %v", got, want)
+	}
+	j.computes(t, 0)
+}
+
+func equalMaps(a, b map[string]string) bool {
+	x, _ := json.Marshal(a)
+	y, _ := json.Marshal(b)
+	return bytes.Equal(x, y)
+}
+
+// columnsRead are the readings of the rows of a table of videos, one text for each name.
+func columnsRead(t *testing.T, out string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, name := range columnsOf(t, out, "videos") {
+		if strings.HasPrefix(name, "measured_") {
+			all[name] = ""
+		}
+	}
+	for _, row := range readRows[schemas.VideoRow](t, out, "videos") {
+		var readings map[string]string
+		must(t, json.Unmarshal([]byte(row.Readings), &readings))
+		for name, value := range readings {
+			all["measured_"+name] += value + " "
+		}
+	}
+	return all
+}
+
+// TestEarlierLooks: job.json of an output keeps the lists of stages that only looked, under which rows are found, from run to run.
+func TestEarlierLooks(t *testing.T) {
+	j := job{prompts: writeTable(t, "p.csv", "prompt\na red circle\n"), out: filepath.Join(t.TempDir(), "out"), sets: []string{"output.write=[video]"}}
+	j.mustRun(t)
+	name := filepath.Join(j.out, jobfile.Name)
+	read := func() (s jobfile.Start) {
+		data, err := os.ReadFile(name)
+		must(t, err)
+		must(t, json.Unmarshal(data, &s))
+		return s
+	}
+	if s := read(); s.Looks == nil || len(s.Looks) != 0 {
+		t.Errorf("the lists are %v, want an empty one", s.Looks)
+	}
+	s := read()
+	s.Looks = nil
+	s.YAML = strings.Replace(s.YAML, "encode_video]", "encode_video, measure_shapes]", 1)
+	data, err := json.Marshal(s)
+	must(t, err)
+	data = bytes.Replace(data, []byte(`,"looks":null`), nil, 1)
+	must(t, os.WriteFile(name, data, 0o644))
+	j.prompts = writeTable(t, "p.csv", "prompt\na red circle\na blue circle\n")
+	for range 2 {
+		j.mustRun(t)
+		lists := read().Looks
+		if len(lists) != 1 || !slices.EqualFunc(lists[0], keys.Looks{{Before: 4, Stage: "measure_shapes", Version: 1, Options: "{}"}}, func(a, b keys.Looked) bool {
+			return a.Before == b.Before && a.Stage == b.Stage && a.Version == b.Version && a.Options == b.Options && len(a.Measures) == 1
+		}) {
+			t.Errorf("the lists are %+v", lists)
+		}
+		j.prompts = writeTable(t, "p.csv", "prompt\na red circle\na blue circle\nanother\n")
+	}
+}
+
+// TestLimitsAreJudgedAnew: tighter limits leave out rows that are done, and looser ones bring them back, without a new video.
+func TestLimitsAreJudgedAnew(t *testing.T) {
+	j := job{prompts: writeTable(t, "p.csv", "prompt\na red circle\na blue square\n"), out: filepath.Join(t.TempDir(), "out"), sets: []string{"output.write=[video]"}}
+	limited := func(min string) string {
+		return "[encode_text, denoise, decode_vae, encode_video, {score: {by: [luminance]}}, {guard: {limits: {luminance: {min: " + min + "}}}}]"
+	}
+	j.stages = limited("0")
+	j.mustRun(t)
+	var dark []float64
+	for _, row := range readLuminance(t, j.out) {
+		dark = append(dark, *row)
+	}
+	slices.Sort(dark)
+	if len(dark) != 2 || dark[0] == dark[1] {
+		t.Fatalf("luminance %v", dark)
+	}
+	for _, c := range []struct {
+		min           string
+		done, dropped int64
+	}{{"255", 0, 2}, {number((dark[0] + dark[1]) / 2), 1, 1}, {"0", 2, 0}} {
+		j.stages = limited(c.min)
+		r := j.mustRun(t)
+		if r.Done != 0 || r.Plan.New != 0 || r.Totals.Done != c.done || r.Totals.Dropped != c.dropped {
+			t.Errorf("from %s: %d computed, %d new, %+v", c.min, r.Done, r.Plan.New, r.Totals)
+		}
+	}
+}
+
+func number(v float64) string {
+	js, _ := json.Marshal(v)
+	return string(js)
+}
+
+func readLuminance(t *testing.T, out string) (all []*float64) {
+	t.Helper()
+	rows, err := parquet.ReadFile[struct {
+		Luminance *float64 `parquet:"measured_luminance,optional"`
+	}](filepath.Join(out, "tables/videos/00000.parquet"))
+	must(t, err)
+	for _, r := range rows {
+		all = append(all, r.Luminance)
+	}
+	return all
+}

@@ -1,0 +1,77 @@
+package video
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"latentbeam/internal/media"
+	"latentbeam/internal/storage/source"
+	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
+	"latentbeam/stages"
+)
+
+// Shown returns what a player shows of the element's video: the frames that its encoder has told of, else those that ffmpeg decodes. They are
+// the same, byte for byte, for videos of the embedded encoder. A file that cannot be read is an error of the row.
+func Shown(ctx context.Context, e *stages.Element) (*schemas.Clip, error) {
+	if e.Video.Recon != nil {
+		return e.Video.Recon, nil
+	}
+	file, err := source.Temporary(e.Video.Data, e.Video.Ext)
+	if err != nil {
+		return nil, fault.TryAgain(err)
+	}
+	defer file.Release()
+	c, err := decoded(ctx, file.Path)
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case errors.Is(err, media.ErrNoFFmpeg):
+		return nil, fault.Usage(fmt.Errorf("a finished video is looked at: %w", unplaced(err, file.Path, e.Video.Ext)))
+	case err != nil:
+		return nil, fault.Row(fmt.Errorf("the video cannot be read: %w", unplaced(err, file.Path, e.Video.Ext)))
+	}
+	v := *e.Video
+	v.Recon = c
+	e.Video = &v
+	return c, nil
+}
+
+// unplaced takes the temporary place of a file out of an error: failures of two runs are to be equal.
+func unplaced(err error, path, ext string) error {
+	text := strings.ReplaceAll(err.Error(), path, "video"+ext)
+	if errors.Is(err, media.ErrNoFFmpeg) {
+		return fmt.Errorf("%s (%w)", text, media.ErrNoFFmpeg)
+	}
+	return errors.New(text)
+}
+
+// decoded reads all frames of a file.
+func decoded(ctx context.Context, path string) (*schemas.Clip, error) {
+	src, err := media.OpenSource(ctx, path, media.SourceOptions{AsShown: true})
+	if err != nil {
+		return nil, err
+	}
+	defer src.Close()
+	info := src.Info()
+	c := &schemas.Clip{Width: info.Width, Height: info.Height}
+	if info.RateNum > 0 {
+		c.FPS = float64(info.RateNum) / float64(info.RateDen)
+	}
+	for {
+		if err := media.Fits(int64(len(c.Frames)+1) * int64(info.Width) * int64(info.Height) * 3); err != nil {
+			return nil, fmt.Errorf("frame %d of %dx%d: %w", len(c.Frames), info.Width, info.Height, err)
+		}
+		frame := make([]byte, info.Width*info.Height*3)
+		switch err := src.Next(frame); {
+		case errors.Is(err, io.EOF) && len(c.Frames) > 0:
+			return c, nil
+		case err != nil:
+			return nil, err
+		}
+		c.Frames = append(c.Frames, frame)
+	}
+}
