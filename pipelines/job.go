@@ -63,6 +63,9 @@ type Options struct {
 	// NewMeaning lets a job compute rows anew that the output has under an earlier meaning of the job or its tables.
 	NewMeaning bool
 
+	// AsRecorded takes the marks that the output's record says, whatever the job asks for.
+	AsRecorded bool
+
 	worker bool   // another process has submitted the job
 	class  string // that of the submitter, where worker
 

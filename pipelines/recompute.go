@@ -136,7 +136,7 @@ func (j *Job) computeAgain(ctx context.Context, e *stages.Element, was schemas.R
 			}
 		case stages.KindVideo:
 			if e.Video != nil && was.Video != nil {
-				if sum := sha256.Sum256(e.Video.Data); hex.EncodeToString(sum[:]) != was.Video.SHA256 {
+				if sum := sha256.Sum256(e.Video.Data); hex.EncodeToString(sum[:]) != was.Video.ContentSHA256() {
 					differ = append(differ, "the video")
 				}
 			}

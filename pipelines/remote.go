@@ -162,6 +162,9 @@ func (j *Job) attend(ctx context.Context, s spec) error {
 		return err
 	}
 	j.close = append(j.close, j.engine.Book.Close)
+	if err := j.marks().recorded(ctx); err != nil {
+		return err
+	}
 	a := remote.Attend(j.engine, s.Job, true)
 	j.close = append(j.close, a.Close)
 	j.engine.Spread = a.Spread(s.Since, input.Tensors(j.Config, s.Start.Dir))

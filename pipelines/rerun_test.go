@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"latentbeam/internal/results/marking"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
@@ -209,7 +210,7 @@ func TestAnotherParameterComputesAll(t *testing.T) {
 	j.computes(t, 3)
 	var stale []string
 	for name := range old.files {
-		if name != "index.html" && name != "README.md" && name != "metadata.parquet" {
+		if name != "index.html" && name != "README.md" && name != "metadata.parquet" && name != marking.Name {
 			stale = append(stale, name)
 		}
 	}

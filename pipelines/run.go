@@ -131,6 +131,9 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 	if err := j.allowed(plan); err != nil {
 		return r, err
 	}
+	if err := j.marks().check(ctx); err != nil {
+		return r, err
+	}
 	if started != nil {
 		j.expect(plan)
 		started(plan)
@@ -260,6 +263,9 @@ func (j *Job) pending(rows int64) error {
 
 // begin marks the output as unfinished and saves how the job was started, for `retry`.
 func (j *Job) begin(ctx context.Context) error {
+	if err := j.marks().begin(ctx); err != nil {
+		return err
+	}
 	name := j.report.SummaryName()
 	if err := j.engine.Store.Remove(ctx, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -113,6 +113,7 @@ func videoColumns(t *testing.T, out string) map[string]string {
 // equals that of the whole job.
 func TestSeamsGiveTheSameBytes(t *testing.T) {
 	whole := newJob(t, seamTable)
+	whole.stages = noMarks
 	whole.mustRun(t)
 	encode, denoise, decode := seams(t, whole.prompts)
 	for _, j := range []job{encode, denoise, decode} {
@@ -146,6 +147,7 @@ func TestSeamsRunAgain(t *testing.T) {
 // job decides, as long as the text does not depend on it.
 func TestSeamDefaults(t *testing.T) {
 	whole := newJob(t, "id,prompt,seed,fps,num_videos_per_prompt\na,a red circle,5,24,2\nb,a blue square,,,\n")
+	whole.stages = noMarks
 	whole.sets = []string{"defaults.seed=9", "defaults.fps=12", "defaults.num_videos_per_prompt=3",
 		"defaults.guidance_scale=2", "defaults.num_inference_steps=3", "defaults.negative_prompt=dark"}
 	whole.mustRun(t)
@@ -206,6 +208,7 @@ func writeForeign[T any](t *testing.T, rows []T) string {
 // and give what the same tensors give in our own.
 func TestForeignTables(t *testing.T) {
 	whole := newJob(t, "id,prompt,seed\na,a red circle,\nb,a blue square,\nc,a red circle,\n")
+	whole.stages = noMarks
 	whole.mustRun(t)
 	var texts []fastVideoText
 	for _, r := range readRows[schemas.EmbeddingRow](t, whole.out, "embeddings") {

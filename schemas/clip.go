@@ -49,4 +49,6 @@ type Encoded struct {
 	Recon *Clip
 	// Width, Height and Frames are the clip's, in pixels and frames.
 	Width, Height, Frames int
+	// Markable files get the marks of the output; a file that a program wrote stays as it is.
+	Markable bool
 }

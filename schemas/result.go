@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -73,7 +74,14 @@ type VideoFile struct {
 	Width     int `json:"width,omitempty"`
 	Height    int `json:"height,omitempty"`
 	NumFrames int `json:"num_frames,omitempty"`
+	// Marks names the marks of synthetic media in the file, as the output's marks.json had them; "": none. UnmarkedSHA256 is then
+	// the digest of the file without them.
+	Marks          string `json:"marks,omitempty"`
+	UnmarkedSHA256 string `json:"unmarked_sha256,omitempty"`
 }
+
+// ContentSHA256 is the digest of the file without marks, which equal keys share.
+func (v *VideoFile) ContentSHA256() string { return cmp.Or(v.UnmarkedSHA256, v.SHA256) }
 
 // MaxMessageBytes is how much of an error's text is kept.
 const MaxMessageBytes = 4 << 10

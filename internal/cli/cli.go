@@ -70,7 +70,7 @@ func verbs(specs []stages.Spec) *cobra.Command {
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
 	root.AddCommand(runCommand(specs), planCommand(specs), retryCommand(specs), initCommand(), stagesCommand(specs))
-	root.AddCommand(workerCommand(specs), doctorCommand(), versionCommand(), verifyCommand(specs), explainCommand(specs))
+	root.AddCommand(workerCommand(specs), doctorCommand(), versionCommand(), verifyCommand(specs), markCommand(specs), explainCommand(specs))
 	root.AddCommand(modelCommands(release)...)
 	root.AddCommand(outputCommands()...)
 	root.SetVersionTemplate("latentbeam {{.Version}}\n")

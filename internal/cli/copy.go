@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -14,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"latentbeam/internal/results/marking"
 	"latentbeam/internal/storage/store"
 	"latentbeam/internal/storage/store/open"
 	"latentbeam/internal/watch/runfiles"
@@ -60,6 +63,7 @@ const (
 type copier struct {
 	from, to             store.Store
 	prefix               string // of what is copied
+	reading              bool   // files that are there are compared by their bytes
 	copied, there, bytes atomic.Int64
 }
 
@@ -88,6 +92,9 @@ func (c *copier) run(ctx context.Context, from, to string) (err error) {
 	last := slices.IndexFunc(names, func(name string) bool { return !strings.Contains(name, "/") })
 	if last < 0 {
 		last = len(names)
+	}
+	if c.reading, err = c.otherMarks(ctx); err != nil {
+		return err
 	}
 	if err := c.all(ctx, names[:last]); err != nil {
 		return err
@@ -164,8 +171,15 @@ func (c *copier) try(ctx context.Context, name string) error {
 		return err
 	}
 	defer source.Close()
-	if strings.HasPrefix(name, copyOnce) { // nobody changes it
-		if info, err := c.to.Stat(ctx, name); err == nil && info.Size == source.Size() {
+	if strings.HasPrefix(name, copyOnce) { // only `latentbeam mark` changes it
+		info, err := c.to.Stat(ctx, name)
+		there := err == nil && info.Size == source.Size()
+		if there && c.reading {
+			if there, err = c.equal(ctx, name, source); err != nil {
+				return err
+			}
+		}
+		if there {
 			c.there.Add(1)
 			return nil
 		}
@@ -180,6 +194,47 @@ func (c *copier) try(ctx context.Context, name string) error {
 		c.bytes.Add(source.Size())
 	}
 	return err
+}
+
+// otherMarks says that the marks of the target are other ones, or that it has not yet what says them: then equal sizes are not equal
+// files.
+func (c *copier) otherMarks(ctx context.Context) (bool, error) {
+	from, err := store.Exists(ctx, c.from, marking.Name)
+	if err != nil || !from {
+		there, toErr := store.Exists(ctx, c.to, marking.Name)
+		return there, errors.Join(err, toErr)
+	}
+	source, err := c.from.Open(ctx, marking.Name)
+	if err != nil {
+		return false, err
+	}
+	defer source.Close()
+	same, err := c.equal(ctx, marking.Name, source)
+	return !same, err
+}
+
+// equal compares an object of the target with one of the source.
+func (c *copier) equal(ctx context.Context, name string, source store.Reader) (bool, error) {
+	target, err := c.to.Open(ctx, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer target.Close()
+	if target.Size() != source.Size() {
+		return false, nil
+	}
+	var sums [2][sha256.Size]byte
+	for i, r := range []store.Reader{source, target} {
+		h := sha256.New()
+		if _, err := io.CopyBuffer(h, onlyReader{io.NewSectionReader(r, 0, r.Size())}, make([]byte, 1<<20)); err != nil {
+			return false, err
+		}
+		sums[i] = [sha256.Size]byte(h.Sum(nil))
+	}
+	return sums[0] == sums[1], nil
 }
 
 // onlyReader hides the other methods of a reader, so that CopyBuffer uses its buffer.

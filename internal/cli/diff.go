@@ -78,6 +78,9 @@ func printDiff(out io.Writer, d audit.Differences) {
 			fmt.Fprintln(out)
 		}
 	}
+	if d.Marks != nil {
+		fmt.Fprintf(out, "the files of A have the marks %s, those of B %s: they were compared without marks\n", d.Marks[0], d.Marks[1])
+	}
 	if d.Equal() {
 		fmt.Fprintln(out, "the outputs have the same rows with the same results")
 	}

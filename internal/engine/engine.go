@@ -13,6 +13,7 @@ import (
 	"latentbeam/internal/engine/keys"
 	"latentbeam/internal/engine/recovery"
 	"latentbeam/internal/engine/schedule"
+	"latentbeam/internal/results/marking"
 	"latentbeam/internal/storage/ledger"
 	"latentbeam/internal/storage/store"
 	"latentbeam/internal/watch/board"
@@ -39,6 +40,7 @@ type Engine struct {
 	Progress *Progress
 	Board    *board.Board
 	Keep     map[stages.Kind]bool   // what is published: video, latents, text
+	Marks    *marking.Marker        // of the files that are published; nil: none
 	Earlier  func(schemas.Key) bool // whether an earlier run published files of a row; nil: none did
 	// Published is told of the poster of every row that this process has published; nil: nobody asks.
 	Published func(key schemas.Key, poster [32]byte)

@@ -280,7 +280,11 @@ func (e *Engine) record(el *stages.Element) (files []store.Object, result schema
 			result.Prompt = el.Row.Prompt
 		}
 		if e.Keep[stages.KindVideo] {
-			files, result.Video = e.files(el)
+			var err error
+			if files, result.Video, err = e.files(el); err != nil {
+				el.Fail("encode_video", fault.Row(err))
+				return e.record(el)
+			}
 		}
 		if e.Keep[stages.KindLatents] {
 			z, space := el.TableLatents()
@@ -329,23 +333,36 @@ func (e *Engine) readingsOf(el *stages.Element) map[string]string {
 	return mine.AllReadings()
 }
 
-// files names the video and its poster by key, fanned out over directories.
-func (e *Engine) files(el *stages.Element) ([]store.Object, *schemas.VideoFile) {
-	key := el.Key.String()
-	sum := sha256.Sum256(el.Video.Data)
-	v := &schemas.VideoFile{
-		Path:   path.Join("videos", key[:2], key+el.Video.Ext),
-		Bytes:  int64(len(el.Video.Data)),
-		SHA256: hex.EncodeToString(sum[:]),
-		Codec:  el.Video.Codec,
+// files names the video and its poster by key, fanned out over directories, and marks them.
+func (e *Engine) files(el *stages.Element) ([]store.Object, *schemas.VideoFile, error) {
+	key, data := el.Key.String(), el.Video.Data
+	v := &schemas.VideoFile{Path: path.Join("videos", key[:2], key+el.Video.Ext), Codec: el.Video.Codec}
+	if e.Marks != nil && el.Video.Markable {
+		var err error
+		v.Marks, v.UnmarkedSHA256 = e.Marks.ID(), sumOf(data)
+		if data, err = e.Marks.Mark(data, el.Video.Ext, el.Key, &el.Row); err != nil {
+			return nil, nil, err
+		}
+		if el.Poster != nil {
+			if el.Poster, err = e.Marks.Mark(el.Poster, ".jpg", el.Key, &el.Row); err != nil {
+				return nil, nil, err
+			}
+		}
 	}
+	v.Bytes, v.SHA256 = int64(len(data)), sumOf(data)
 	if e, r := el.Video, &el.Row; e.Width != r.Width || e.Height != r.Height || e.Frames != r.NumFrames {
 		v.Width, v.Height, v.NumFrames = e.Width, e.Height, e.Frames
 	}
-	objects := []store.Object{{Name: v.Path, Data: el.Video.Data}}
+	objects := []store.Object{{Name: v.Path, Data: data}}
 	if el.Poster != nil {
 		v.Poster, v.PosterBytes = path.Join("posters", key[:2], key+".jpg"), int64(len(el.Poster))
 		objects = append(objects, store.Object{Name: v.Poster, Data: el.Poster})
 	}
-	return objects, v
+	return objects, v, nil
+}
+
+// sumOf is the SHA-256 of data, in hex.
+func sumOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"latentbeam/internal/config"
 	"latentbeam/internal/media"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
@@ -22,6 +23,9 @@ type encodeOptions struct {
 	GOP     int    `yaml:"gop" json:"gop"`         // frames between key frames; 0 is the default
 	// Metadata writes the prompt, the seed, the model and the key into the file. Then they are in the row's key.
 	Metadata bool `yaml:"metadata" json:"metadata,omitempty"`
+	// Marks says which marks of synthetic media the files carry: none, or a list of iptc and aigc; not given: both where the job
+	// has denoise. They are put on at publishing, as the output's marks.json says, and are in no key.
+	Marks config.Marks `yaml:"marks" json:"-"`
 }
 
 // Encode returns the stage `encode_video`: frames become an mp4 (H.264), one frame a PNG, and a poster
@@ -30,7 +34,7 @@ func Encode() stages.Spec {
 	return stages.Spec{
 		Name: "encode_video",
 		Doc: "frames to a video, one frame to PNG; codec: " + strings.Join(media.Codecs(), " or ") + ", encoder: " +
-			strings.Join(encoders(), " or ") + ", qp, crf, gop, metadata",
+			strings.Join(encoders(), " or ") + ", qp, crf, gop, metadata, marks",
 		In:      stages.KindFrames,
 		Out:     stages.KindVideo,
 		Version: 1,
@@ -52,6 +56,9 @@ func openEncode(model *stages.Model, o stages.Options) (stages.Stage, error) {
 	opts := encodeOptions{Codec: first.Codec, Encoder: first.Encoder} // said or not, the same job
 	if err := o.Into(&opts); err != nil {
 		return nil, err
+	}
+	if wrong := opts.Marks.Wrong(); wrong != "" {
+		return nil, stages.Errorf("marks", "encode_video: marks: %s", wrong)
 	}
 	enc, err := media.New(opts.Codec, opts.Encoder, media.Options{QP: opts.QP, CRF: opts.CRF, GOP: opts.GOP})
 	var wrong *media.OptionError
@@ -128,6 +135,7 @@ func (s *encode) Run(ctx context.Context, _ kernels.Backend, batch []*stages.Ele
 			continue
 		}
 		video.Width, video.Height, video.Frames = clip.Width, clip.Height, len(clip.Frames)
+		video.Markable = true
 		e.Video, e.Poster = video, poster
 	}
 	return nil

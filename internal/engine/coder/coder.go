@@ -92,6 +92,7 @@ type videoHead struct {
 	Ext, Codec            string
 	Recon                 *clipHead
 	Width, Height, Frames int
+	Markable              bool `json:",omitempty"`
 }
 
 var errCoded = errors.New("decode element: the bytes are not what the coder wrote")
@@ -135,7 +136,7 @@ func EncodeElement(e *stages.Element) ([]byte, error) {
 	h.Frames = clip(e.Frames)
 	if v := e.Video; v != nil {
 		add(v.Data)
-		h.Video = &videoHead{v.Ext, v.Codec, clip(v.Recon), v.Width, v.Height, v.Frames}
+		h.Video = &videoHead{v.Ext, v.Codec, clip(v.Recon), v.Width, v.Height, v.Frames, v.Markable}
 	}
 	if h.Poster {
 		add(e.Poster)
@@ -216,7 +217,7 @@ func DecodeElement(data []byte) (*stages.Element, error) {
 	e.Frames = d.clip(h.Frames)
 	if v := h.Video; v != nil {
 		e.Video = &schemas.Encoded{Data: d.part(), Ext: v.Ext, Codec: v.Codec, Recon: d.clip(v.Recon),
-			Width: v.Width, Height: v.Height, Frames: v.Frames}
+			Width: v.Width, Height: v.Height, Frames: v.Frames, Markable: v.Markable}
 	}
 	if h.Poster {
 		e.Poster = d.part()

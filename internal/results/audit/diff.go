@@ -11,7 +11,9 @@ import (
 	"strconv"
 	"strings"
 
+	"latentbeam/internal/results/marking"
 	"latentbeam/internal/results/tables"
+	"latentbeam/internal/storage/ledger"
 	"latentbeam/internal/storage/store"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
@@ -21,6 +23,8 @@ import (
 type Differences struct {
 	A, B   string
 	Tables []TableDiff
+	// Marks are the marks of synthetic media in the files of A and of B where they differ: files are then compared without them.
+	Marks []string `json:",omitempty"`
 }
 
 // Equal reports whether both have the same rows with the same results.
@@ -59,11 +63,41 @@ var derived = []string{"key", "video_path", "video_bytes", "poster", "source"}
 // Compare compares the tables of two outputs by the digests in them. It takes some 60 bytes of memory a row of a.
 func Compare(ctx context.Context, a, b store.Store) (Differences, error) {
 	d := Differences{A: a.URL(), B: b.URL()}
+	contentA, contentB := asPublished, asPublished
+	marksA, _, err := marking.Read(ctx, a)
+	if err != nil {
+		return d, err
+	}
+	marksB, _, err := marking.Read(ctx, b)
+	if err != nil {
+		return d, err
+	}
+	if marksA.ID() != marksB.ID() {
+		d.Marks = []string{marksA.Asked().String(), marksB.Asked().String()}
+		var doneA, doneB func()
+		if contentA, doneA, err = withoutMarks(ctx, a); err != nil {
+			return d, err
+		}
+		defer doneA()
+		if contentB, doneB, err = withoutMarks(ctx, b); err != nil {
+			return d, err
+		}
+		defer doneB()
+	}
+	side := func(s store.Store, content contentOf) rowsOfOutput { return rowsOfOutput{s, content} }
 	for _, compare := range []func() (TableDiff, error){
-		func() (TableDiff, error) { return compareTable[schemas.VideoRow](ctx, "videos", a, b) },
-		func() (TableDiff, error) { return compareTable[schemas.LatentRow](ctx, "latents", a, b) },
-		func() (TableDiff, error) { return compareTable[schemas.EmbeddingRow](ctx, "embeddings", a, b) },
-		func() (TableDiff, error) { return compareTable[schemas.FailureRow](ctx, "failures", a, b) },
+		func() (TableDiff, error) {
+			return compareTable[schemas.VideoRow](ctx, "videos", side(a, contentA), side(b, contentB))
+		},
+		func() (TableDiff, error) {
+			return compareTable[schemas.LatentRow](ctx, "latents", side(a, asPublished), side(b, asPublished))
+		},
+		func() (TableDiff, error) {
+			return compareTable[schemas.EmbeddingRow](ctx, "embeddings", side(a, asPublished), side(b, asPublished))
+		},
+		func() (TableDiff, error) {
+			return compareTable[schemas.FailureRow](ctx, "failures", side(a, asPublished), side(b, asPublished))
+		},
 	} {
 		t, err := compare()
 		if err != nil {
@@ -76,13 +110,51 @@ func Compare(ctx context.Context, a, b store.Store) (Differences, error) {
 	return d, nil
 }
 
+// contentOf gives the digest by which the file of a row is compared, of its columns.
+type contentOf func(columns map[string]any) error
+
+// asPublished compares files as they are.
+func asPublished(map[string]any) error { return nil }
+
+// withoutMarks compares files by the digests that their records say of them without marks. done gives back what that takes.
+func withoutMarks(ctx context.Context, s store.Store) (content contentOf, done func(), err error) {
+	l, err := ledger.Open(ctx, s)
+	if err != nil {
+		return nil, nil, err
+	}
+	cursor := l.Cursor()
+	done = func() {
+		cursor.Close()
+		l.Close()
+	}
+	return func(columns map[string]any) error {
+		key, err := schemas.ParseKey(fmt.Sprint(columns["key"]))
+		if err != nil {
+			return nil //nolint:nilerr // it is no row of this program
+		}
+		rec, err := cursor.Find(ledger.Key(key))
+		var r schemas.Result
+		if err == nil && rec.Status == ledger.Done && json.Unmarshal(rec.Row, &r) == nil && r.Video != nil &&
+			r.Video.SHA256 == columns["video_sha256"] {
+			columns["video_sha256"] = r.Video.ContentSHA256()
+		}
+		return err
+	}, done, nil
+}
+
+// rowsOfOutput are the rows of the tables of an output.
+type rowsOfOutput struct {
+	store   store.Store
+	content contentOf
+}
+
 // one is what is held of a row: a digest of its columns, and whether the other output has it.
 type one struct {
 	columns uint64
 	met     bool
 }
 
-func compareTable[T schemas.Row](ctx context.Context, name string, a, b store.Store) (TableDiff, error) {
+func compareTable[T schemas.Row](ctx context.Context, name string, a, b rowsOfOutput) (TableDiff, error) {
 	t := TableDiff{Table: name}
 	rows := map[uint64]one{}
 	if err := eachRow[T](ctx, a, name, func(at uint64, columns map[string]any) {
@@ -133,15 +205,18 @@ func (t *TableDiff) add(columns map[string]any, in string, differ []Column) {
 }
 
 // eachRow yields the rows of a table as their columns, without tensors.
-func eachRow[T schemas.Row](ctx context.Context, s store.Store, name string, fn func(at uint64, columns map[string]any)) error {
-	names, err := tables.Files(ctx, s, name)
+func eachRow[T schemas.Row](ctx context.Context, of rowsOfOutput, name string, fn func(at uint64, columns map[string]any)) error {
+	names, err := tables.Files(ctx, of.store, name)
 	if err != nil {
 		return err
 	}
 	met := map[uint64]uint32{}
 	for _, file := range names {
-		err := rowsOf(ctx, s, file, func(row T) error {
+		err := rowsOf(ctx, of.store, file, func(row T) error {
 			columns, err := columnsOf(row)
+			if err == nil {
+				err = of.content(columns)
+			}
 			if err != nil {
 				return err
 			}

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 
+	"latentbeam/internal/results/marking"
 	"latentbeam/schemas"
 )
 
@@ -19,6 +20,7 @@ const (
 	tableFile
 	page
 	facts // summary.json, job.json
+	markRecord
 	ledgerFile
 	other // locks, runs/, names/: checked by nobody, or as a part of something else
 )
@@ -42,6 +44,9 @@ func classOf(name string) (objectClass, schemas.Key) {
 		if err == nil {
 			return poster, key
 		}
+	}
+	if name == marking.Name {
+		return markRecord, schemas.Key{}
 	}
 	for _, c := range []struct {
 		name  *regexp.Regexp

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"latentbeam/internal/results/marking"
 	"latentbeam/internal/results/report"
 	"latentbeam/internal/results/tables"
 	"latentbeam/internal/results/tensors"
@@ -73,6 +75,7 @@ type verifier struct {
 	ledger  *ledger.Ledger
 	witness *fingerprints.Witness
 	tensors tensors.Home
+	marks   string   // the id of the marks that the output records
 	named   []uint64 // first bytes of the keys that the tables of a finished output name; nil: not known
 	work    chan func() error
 
@@ -104,6 +107,9 @@ func Verify(ctx context.Context, s store.Store) (Verified, error) {
 	}
 	if err = v.segments(ctx, l); err == nil {
 		err = v.readings(ctx)
+	}
+	if err == nil {
+		err = v.markRecord(ctx)
 	}
 	if err == nil {
 		err = v.files(ctx)
@@ -138,6 +144,34 @@ func (v *verifier) readings(ctx context.Context) error {
 	}
 	defer l.Close()
 	return v.segments(ctx, l)
+}
+
+// markRecord reads the record of the marks.
+func (v *verifier) markRecord(ctx context.Context) error {
+	r, found, err := marking.Read(ctx, v.store)
+	switch {
+	case fault.ExitCode(err) == fault.ExitTryAgain || errors.Is(err, context.Canceled):
+		return err
+	case err != nil:
+		v.find(Damaged, marking.Name, err.Error())
+		v.marks = unknownMarks
+	case r.Changing:
+		v.find(Damaged, marking.Name, fmt.Sprintf("a change of the marks was cut off: `latentbeam mark %s` goes on", v.store.URL()))
+		v.marks = unknownMarks
+	case found:
+		v.marks = r.ID()
+	}
+	return nil
+}
+
+// unknownMarks stands for marks with which those of rows are not compared.
+const unknownMarks = "?"
+
+// sameMarks finds a row whose file has other marks than the output's record says. A file that a program wrote has none.
+func (v *verifier) sameMarks(key schemas.Key, file *schemas.VideoFile) {
+	if file.Marks != "" && file.Marks != v.marks && v.marks != unknownMarks {
+		v.lost(Damaged, file.Path, fmt.Sprintf("it has the marks %s, and %s says %s", file.Marks, marking.Name, cmp.Or(v.marks, "none")), key)
+	}
 }
 
 // idle returns an error while a run works on the output, because files that the run has not finished would count as missing.
@@ -211,7 +245,7 @@ func (v *verifier) list(ctx context.Context) error {
 			continue
 		case other:
 			continue
-		case ledgerFile: // read already
+		case ledgerFile, markRecord: // read already
 			v.count(info.Name, info.Size, true)
 			continue
 		case video, poster:
@@ -367,6 +401,7 @@ func (v *verifier) records(ctx context.Context) error {
 		if rec.Status != ledger.Done || json.Unmarshal(rec.Row, &r) != nil || r.Video == nil {
 			return nil
 		}
+		v.sameMarks(schemas.Key(rec.Key), r.Video)
 		for _, name := range []string{r.Video.Path, r.Video.Poster} {
 			if name == "" {
 				continue

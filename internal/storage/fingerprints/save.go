@@ -46,6 +46,23 @@ func IsWitnessFile(name string) bool {
 	return found && !strings.Contains(rest, "/") && (strings.HasSuffix(rest, filesName) || strings.HasSuffix(rest, rowsName))
 }
 
+// RemoveRows removes what was remembered of videos and posters, by all shards: they are about to change.
+func RemoveRows(ctx context.Context, s store.Store) error {
+	names, err := store.Names(ctx, s, folder, store.Flat)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !IsWitnessFile(name) || !strings.HasSuffix(name, rowsName) {
+			continue
+		}
+		if err := s.Remove(ctx, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
 // LoadWitness reads what a run over all rows and the shards of a job have remembered. What cannot be read is not known.
 func LoadWitness(ctx context.Context, s store.Store) (*Witness, error) {
 	w := &Witness{files: map[string]FileState{}}

@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"latentbeam/internal/config"
+	"latentbeam/pipelines"
+	"latentbeam/schemas/fault"
+	"latentbeam/stages"
+)
+
+// markFlags are the flags of `latentbeam mark`.
+type markFlags struct {
+	marks, producer string
+	json, programs  bool
+}
+
+func markCommand(specs []stages.Spec) *cobra.Command {
+	var f markFlags
+	cmd := &cobra.Command{
+		Use:   "mark DIR",
+		Short: "Change the marks of synthetic media in the videos of an output, without encoding",
+		Long: "Change the marks of synthetic media in the videos and posters of an output (docs/marking.md). Frames are not encoded anew:\n" +
+			"equal keys and equal marks give equal bytes. Records, tables and pages get the new digests. A change that was cut off\n" +
+			"goes on when mark is run again. The job is that of job.json; nothing of it is computed.\n\n" +
+			"Exit codes: 0; 1 a video is damaged or missing, and kept its marks; 2 there is no output, or unknown marks;\n" +
+			"75 a run is at work there.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return mark(cmd, args[0], f, specs) },
+	}
+	cmd.Flags().StringVar(&f.marks, "marks", "", "iptc and aigc with a comma between them, or none (default: both, or the change that was cut off)")
+	cmd.Flags().StringVar(&f.producer, "producer", "", "who provides the service, for aigc")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print what was changed as JSON")
+	addAllowExec(cmd, &f.programs, "the output's job.json")
+	return cmd
+}
+
+// asked are the marks that the flags ask for.
+func (f markFlags) asked() (m config.Marks, err error) {
+	if f.marks == "" {
+		if f.producer != "" {
+			return m, fault.Usage(fmt.Errorf("--producer %q needs --marks with aigc", f.producer))
+		}
+		return m, nil
+	}
+	m = config.ParseMarks(f.marks)
+	if wrong := m.Wrong(); wrong != "" {
+		return m, fault.Usage(fmt.Errorf("--marks %q: %s; give names with commas between them, or none", f.marks, wrong))
+	}
+	if m.Producer = f.producer; f.producer != "" && !m.AIGC {
+		return m, fault.Usage(fmt.Errorf("--producer %q: the marks %v do not say a producer, aigc does", f.producer, m))
+	}
+	return m, nil
+}
+
+func mark(cmd *cobra.Command, output string, f markFlags, specs []stages.Spec) error {
+	asked, err := f.asked()
+	if err != nil {
+		return err
+	}
+	start, here, err := lastStart(cmd.Context(), output)
+	if err != nil {
+		return err
+	}
+	cfg, err := start.Config(here)
+	if err != nil {
+		return err
+	}
+	signals, ignore := catchSignals()
+	defer ignore()
+	job, err := openJob(signals, cfg, pipelines.Options{Specs: trusted(specs, f.programs, "mark"), Version: release, Start: start,
+		Limit: start.Limit, AllowEmpty: true, Look: true, AsRecorded: true})
+	if err != nil {
+		return err
+	}
+	defer job.Close()
+	ctx, cancel := context.WithCancelCause(cmd.Context())
+	defer cancel(nil)
+	go func() {
+		select {
+		case s := <-signals:
+			cancel(interrupted(fmt.Sprintf("%v: run it again to go on", s)))
+		case <-ctx.Done():
+		}
+	}()
+	done, err := job.Mark(ctx, asked)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	if f.json {
+		if err := printJSON(out, done); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintf(out, "marks %s: %d rows changed, %d had them\n", cmp.Or(strings.Join(done.Marks, ", "), config.NoMarks), done.Rows, done.Kept)
+	}
+	if done.Damaged > 0 {
+		return fault.Failures(fmt.Errorf("%d rows keep their marks, because a file of them is missing or not as it was written, such as %s; "+
+			"`latentbeam verify %s --repair` makes them anew", done.Damaged, done.First, output))
+	}
+	return nil
+}

@@ -1,0 +1,132 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"latentbeam/internal/config/document"
+)
+
+// Marks are the marks of synthetic media that a job asks for, the option marks of encode_video.
+type Marks struct {
+	Given    bool   // else the run decides
+	IPTC     bool   // XMP that says by IPTC's words how the media came to be
+	AIGC     bool   // the key AIGC of GB 45438-2025
+	Producer string // for AIGC: who provides the service; "": it is not said
+
+	wrong string // what is wrong with the list, "" for nothing
+}
+
+// Wrong says what is wrong with the list of a job, "" for nothing.
+func (m Marks) Wrong() string { return m.wrong }
+
+// Equal reports whether both ask for the same marks.
+func (m Marks) Equal(o Marks) bool {
+	m.Given, o.Given = false, false
+	return m == o
+}
+
+// Names lists the marks.
+func (m Marks) Names() (names []string) {
+	if m.IPTC {
+		names = append(names, "iptc")
+	}
+	if m.AIGC {
+		names = append(names, "aigc")
+	}
+	return names
+}
+
+// NoMarks is the value that asks for none.
+const NoMarks = "none"
+
+// String is the value in a job, in short: "none", or the names.
+func (m Marks) String() string {
+	if names := m.Names(); len(names) > 0 {
+		return "[" + strings.Join(names, ", ") + "]"
+	}
+	return NoMarks
+}
+
+// ParseMarks reads names with commas between them, as a flag has them, or none. See Wrong.
+func ParseMarks(text string) Marks {
+	m := Marks{Given: true}
+	if text != NoMarks {
+		for _, name := range strings.Split(text, ",") {
+			m.add(strings.TrimSpace(name), nil)
+		}
+	}
+	return m
+}
+
+// fromNode implements fromNode.
+func (m *Marks) fromNode(n *document.Node) (string, bool) {
+	const wanted = "none, or a list such as [iptc, aigc]"
+	*m = Marks{Given: true}
+	if n.Kind == document.TextKind && n.Text == NoMarks {
+		return wanted, true
+	}
+	if n.Kind != document.ListKind || len(n.Items) == 0 {
+		return wanted, false
+	}
+	for _, item := range n.Items {
+		switch {
+		case item.Kind == document.TextKind:
+			m.add(item.Text, nil)
+		case item.Kind == document.MapKind && len(item.Pairs) == 1 && item.Pairs[0].Value.Kind == document.MapKind:
+			m.add(item.Pairs[0].Key, item.Pairs[0].Value.Pairs)
+		default:
+			return wanted, false
+		}
+	}
+	return wanted, true
+}
+
+// add adds a mark with its options. What is wrong with it is kept; the first counts.
+func (m *Marks) add(name string, options []*document.Pair) {
+	fail := func(format string, args ...any) {
+		if m.wrong == "" {
+			m.wrong = fmt.Sprintf(format, args...)
+		}
+	}
+	known := map[string]*string{}
+	switch {
+	case slices.Contains(m.Names(), name):
+		fail("%s is in the list twice", name)
+	case name == "iptc":
+		m.IPTC = true
+	case name == "aigc":
+		m.AIGC, known["producer"] = true, &m.Producer
+	default:
+		fail("%q is unknown; known are iptc and aigc", name)
+		return
+	}
+	for _, p := range options {
+		at := known[p.Key]
+		if at == nil || p.Value.Kind != document.TextKind || p.Value.Text == "" {
+			fail("%s: %s is no option of it with a text; %s", name, p.Key, optionsOf(known))
+			continue
+		}
+		*at = p.Value.Text
+	}
+}
+
+// optionsOf says which options a mark has.
+func optionsOf(known map[string]*string) string {
+	if len(known) == 0 {
+		return "it has none"
+	}
+	return "it has " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")
+}
+
+// MarksOf returns the marks that a job asks for at a stage; Given is false where it does not.
+func (c *Config) MarksOf(stage string) (m Marks) {
+	for _, s := range c.Stages {
+		if e := s.Options.node.Lookup("marks"); s.Name == stage && e != nil {
+			m.fromNode(e.Value)
+		}
+	}
+	return m
+}

@@ -1,0 +1,125 @@
+package marks
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+)
+
+// Found is a mark that a file carries.
+type Found struct {
+	Name  string `json:"name"`  // iptc or aigc
+	Where string `json:"where"` // in the file, such as "moov/udta/meta"
+	Value string `json:"value"`
+}
+
+// Synthetic reports whether the mark says that a model made the media, in whole or in part.
+func (f Found) Synthetic() bool {
+	switch f.Name {
+	case AIGC:
+		return true // 1 is "is", 2 "may be", 3 "is suspected to be": each is a mark
+	case IPTC:
+		return strings.HasSuffix(strings.ToLower(f.Value), "trainedalgorithmicmedia")
+	}
+	return false
+}
+
+// ErrUnknown says that a file is of no format that is looked into.
+var ErrUnknown = errors.New("the file is no mp4, png or jpeg")
+
+// Inspect lists the marks of a file, whoever has put them there. A damaged file gives what was found before the damage, with the
+// error.
+func Inspect(data []byte) ([]Found, error) {
+	switch {
+	case bytes.HasPrefix(data, []byte(pngSignature)):
+		return inspectPNG(data)
+	case bytes.HasPrefix(data, []byte("\xff\xd8\xff")):
+		return inspectJPEG(data)
+	case len(data) >= 12 && string(data[4:8]) == "ftyp":
+		return inspectMP4(data)
+	}
+	return nil, ErrUnknown
+}
+
+// inPacket lists the marks of an XMP packet.
+func inPacket(where string, xmp []byte) (list []Found, err error) {
+	source, item, err := properties(xmp)
+	if source != "" {
+		list = append(list, Found{IPTC, where, source})
+	}
+	if item != "" {
+		list = append(list, Found{AIGC, where, item})
+	}
+	return list, err
+}
+
+func inspectMP4(data []byte) (list []Found, err error) {
+	top, err := boxes(data, 0, len(data), true)
+	for _, b := range top {
+		if b.kind == "moov" {
+			children, childErr := boxes(data, b.body, b.end, false)
+			err = errors.Join(err, childErr)
+			for _, c := range children {
+				where := "moov/meta"
+				if c.kind == "udta" {
+					where = "moov/udta/meta"
+				}
+				for value := range items(data, c) {
+					list = append(list, Found{AIGC, where, value})
+				}
+			}
+		}
+		if xmp := payloadOf(data, b, xmpBox); xmp != nil {
+			found, xmpErr := inPacket("a box uuid with XMP", xmp)
+			list, err = append(list, found...), errors.Join(err, xmpErr)
+		}
+	}
+	return list, err
+}
+
+func inspectPNG(data []byte) (list []Found, err error) {
+	all, err := chunks(data)
+	for _, c := range all {
+		if xmp, ok := pngPacket(data, c); ok {
+			found, xmpErr := inPacket("a chunk iTXt with XMP", xmp)
+			list, err = append(list, found...), errors.Join(err, xmpErr)
+		}
+		if value, ok := pngText(c, data); ok {
+			list = append(list, Found{AIGC, "a chunk " + c.kind, value})
+		}
+	}
+	return list, err
+}
+
+// pngText returns the value of a chunk of text with the keyword AIGC, which some programs write.
+func pngText(c chunk, data []byte) (string, bool) {
+	switch c.kind {
+	case "tEXt":
+		if value, ok := bytes.CutPrefix(c.body(data), []byte(aigcKey+"\x00")); ok {
+			return string(value), true
+		}
+	case "iTXt":
+		rest, ok := bytes.CutPrefix(c.body(data), []byte(aigcKey+"\x00\x00\x00"))
+		if !ok {
+			return "", false
+		}
+		for range 2 { // language, translated keyword
+			if _, rest, ok = bytes.Cut(rest, []byte{0}); !ok {
+				return "", false
+			}
+		}
+		return string(rest), true
+	}
+	return "", false
+}
+
+func inspectJPEG(data []byte) (list []Found, err error) {
+	all, err := segments(data)
+	for _, s := range all {
+		if xmp, ok := jpegPacket(data, s); ok {
+			found, xmpErr := inPacket("a segment APP1 with XMP", xmp)
+			list, err = append(list, found...), errors.Join(err, xmpErr)
+		}
+	}
+	return list, err
+}
