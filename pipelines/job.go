@@ -55,6 +55,9 @@ type Options struct {
 	// Repair reads every file of the output, for any configuration, and computes damaged or missing results of rows
 	// that earlier runs have done; other rows that are new are an error before anything is computed.
 	Repair bool
+	// ScoreOnly lets measures look at finished rows and computes no others; it is an error before anything is computed where there are some.
+	// Tables go on to show the readings when the job runs without these measures.
+	ScoreOnly bool
 	// CancelOthers ends a job of an earlier run that an engine is still at work on, instead of following it.
 	CancelOthers bool
 
@@ -309,7 +312,7 @@ func (j *Job) use(ctx context.Context, s store.Store, alone bool) error {
 	if err := j.recallLooks(ctx, s, l); err != nil {
 		return err
 	}
-	if j.engine.Book, err = engine.OpenBook(ctx, s, &j.engine.Rules); err != nil {
+	if j.engine.Book, err = engine.OpenBook(ctx, s, &j.engine.Rules, j.Opts.Start.Shown); err != nil {
 		return err
 	}
 	j.close = append(j.close, j.engine.Book.Close)

@@ -28,13 +28,21 @@ const maxEarlierLooks = 8
 // of the jobs that the output says it was made by. Rows that are done so stay done.
 func (j *Job) recallLooks(ctx context.Context, s store.Store, l *ledger.Ledger) error {
 	r := &j.engine.Rules
-	r.Earlier, r.Known, j.Opts.Start.Looks = nil, nil, []keys.Looks{}
+	r.Earlier, r.Known, j.Opts.Start.Looks, j.Opts.Start.Shown = nil, nil, []keys.Looks{}, nil
+	if j.Opts.ScoreOnly {
+		j.Opts.Start.Shown = measuresOfVideos(r.Steps)
+	}
 	if l.Len() == 0 {
 		return r.Seal()
 	}
-	lists, legacy, err := j.recordedLooks(ctx, s)
+	lists, shown, legacy, err := j.recordedLooks(ctx, s)
 	if err != nil {
 		return err
+	}
+	for _, m := range shown {
+		if !slices.ContainsFunc(j.Opts.Start.Shown, func(own stages.Measure) bool { return own.Name == m.Name }) {
+			j.Opts.Start.Shown = append(j.Opts.Start.Shown, m)
+		}
 	}
 	j.Opts.Start.Looks = append(j.Opts.Start.Looks, lists...)
 	own, err := host.LookedAt(j.Config, j.Opts.Specs)
@@ -58,20 +66,20 @@ func (j *Job) recallLooks(ctx context.Context, s store.Store, l *ledger.Ledger) 
 }
 
 // recordedLooks are the lists that job.json has, or those of its YAML where an earlier release wrote it.
-func (j *Job) recordedLooks(ctx context.Context, s store.Store) (lists []keys.Looks, legacy bool, err error) {
+func (j *Job) recordedLooks(ctx context.Context, s store.Store) (lists []keys.Looks, shown []stages.Measure, legacy bool, err error) {
 	data, err := store.ReadFile(ctx, s, jobfile.Name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, true, nil
+		return nil, nil, true, nil
 	}
 	if err != nil {
-		return nil, true, err
+		return nil, nil, true, err
 	}
 	var last jobfile.Start
 	if json.Unmarshal(data, &last) != nil {
-		return nil, true, nil
+		return nil, nil, true, nil
 	}
 	if last.Looks != nil {
-		return last.Looks, false, nil
+		return last.Looks, last.Shown, false, nil
 	}
 	cfg, err := last.Config()
 	if err == nil {
@@ -80,7 +88,21 @@ func (j *Job) recordedLooks(ctx context.Context, s store.Store) (lists []keys.Lo
 	if err != nil {
 		slog.Warn("the job that made the output cannot be read: rows whose keys have other stages that only look are new", "error", err)
 	}
-	return lists, true, nil
+	return lists, last.Shown, true, nil
+}
+
+// measuresOfVideos are those of the steps that look at published videos.
+func measuresOfVideos(steps []stages.Step) (all []stages.Measure) {
+	for _, s := range steps {
+		if s.Looks && s.Gives == stages.KindVideo && s.Spec.Program == nil {
+			for _, m := range s.Capabilities().Measures {
+				if len(m.Readings) > 0 {
+					all = append(all, m)
+				}
+			}
+		}
+	}
+	return all
 }
 
 // declared says of the programs of a list which of them the job knows to be looking only.

@@ -168,3 +168,45 @@ func readLuminance(t *testing.T, out string) (all []*float64) {
 	}
 	return all
 }
+
+// TestVideosAreScored: an output, and a folder, is scored without a copy of its videos; a file that is no video fails its row; the
+// readings are those of the job that made the videos; and a measure that is added looks at the videos alone.
+func TestVideosAreScored(t *testing.T) {
+	testaid.Needs(t, "ffmpeg")
+	made := job{prompts: writeTable(t, "p.csv", "id,prompt\na,a red circle\nb,a blue square\n"), out: filepath.Join(t.TempDir(), "made"), sets: []string{"output.write=[video]"},
+		stages: "[encode_text, denoise, decode_vae, encode_video, {score: {by: [motion, phash]}}]"}
+	made.mustRun(t)
+	folder := t.TempDir()
+	for i, row := range readRows[schemas.VideoRow](t, made.out, "videos") {
+		data, err := os.ReadFile(filepath.Join(made.out, row.VideoPath))
+		must(t, err)
+		must(t, os.WriteFile(filepath.Join(folder, string(rune('a'+i))+".mp4"), data, 0o644))
+	}
+	must(t, os.WriteFile(filepath.Join(folder, "c.mp4"), []byte("no video"), 0o644))
+	want := columnsRead(t, made.out)
+	for _, from := range []string{made.out, folder} {
+		j := job{input: "{videos: \"" + from + "\", carry: [\"*\"]}", out: filepath.Join(t.TempDir(), "out"), stages: "[{score: {by: [motion]}}]",
+			sets: []string{"model=none", "output.write=[video]", "on_error.stop_after=5"}}
+		r := j.mustRun(t)
+		if failed := int64(len(readRows[schemas.FailureRow](t, j.out, "failures"))); r.Totals.Done != 2 || r.Totals.Failed != failed || (failed == 1) != (from == folder) {
+			t.Errorf("%s: %+v", from, r.Totals)
+		}
+		j.stages = "[{score: {by: [motion, phash]}}]"
+		if r := j.mustRun(t); r.Plan.New != 0 || r.Plan.Score != 2 {
+			t.Errorf("%s: %d new, %d to be looked at", from, r.Plan.New, r.Plan.Score)
+		}
+		if got := columnsRead(t, j.out); got["measured_motion"] != want["measured_motion"] || got["measured_phash"] != want["measured_phash"] {
+			t.Errorf("%s: %v, the job has %v", from, got, want)
+		}
+		for _, row := range readRows[schemas.VideoRow](t, j.out, "videos") {
+			data, err := os.ReadFile(filepath.Join(j.out, row.VideoPath))
+			if err != nil || digest(data) != row.VideoSHA256 || !strings.HasPrefix(row.VideoPath, "..") {
+				t.Errorf("the table names %s: %v", row.VideoPath, err)
+			}
+		}
+		if copies, _ := filepath.Glob(filepath.Join(j.out, "videos/*/*")); len(copies) > 0 {
+			t.Errorf("the output has %v", copies)
+		}
+		j.computes(t, 0)
+	}
+}

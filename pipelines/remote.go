@@ -158,7 +158,7 @@ func (j *Job) attend(ctx context.Context, s spec) error {
 	if err := j.engine.Rules.Seal(); err != nil {
 		return err
 	}
-	if j.engine.Book, err = engine.OpenBook(ctx, out, &j.engine.Rules); err != nil {
+	if j.engine.Book, err = engine.OpenBook(ctx, out, &j.engine.Rules, nil); err != nil {
 		return err
 	}
 	j.close = append(j.close, j.engine.Book.Close)

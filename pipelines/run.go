@@ -173,6 +173,10 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 
 // allowed refuses a run that would do more than its options say.
 func (j *Job) allowed(plan Plan) error {
+	if j.Opts.ScoreOnly && plan.New > 0 {
+		return fault.Usage(fmt.Errorf("%d of %d rows of the job are not done, and scores are of finished videos: run the job first (`latentbeam run %s`), "+
+			"or give --output, which scores the videos that are there", plan.New, plan.Rows, j.Opts.Start.File))
+	}
 	if j.Opts.Repair {
 		if err := j.mends(plan); err != nil {
 			return err

@@ -62,7 +62,9 @@ func (r Result) LaterShape() []int {
 
 // VideoFile describes a published video or image; paths are relative to the output.
 type VideoFile struct {
-	Path   string `json:"path"`
+	Path string `json:"path"`
+	// Source is where a video of the input is that was only looked at; Path is "" then. The output has no copy of it.
+	Source string `json:"source,omitempty"`
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
 	Poster string `json:"poster,omitempty"`
@@ -82,6 +84,9 @@ type VideoFile struct {
 
 // ContentSHA256 is the digest of the file without marks, which equal keys share.
 func (v *VideoFile) ContentSHA256() string { return cmp.Or(v.UnmarkedSHA256, v.SHA256) }
+
+// At is where the video is: relative to the output, or where the input has it.
+func (v *VideoFile) At() string { return cmp.Or(v.Path, v.Source) }
 
 // MaxMessageBytes is how much of an error's text is kept.
 const MaxMessageBytes = 4 << 10

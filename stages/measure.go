@@ -3,7 +3,6 @@ package stages
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,14 +10,14 @@ import (
 
 // Measure is a kind of reading that a stage takes which only looks (Spec.Looks). What equal measures read off equal things is equal.
 type Measure struct {
-	Name    string          // such as "aesthetic_quality"
-	Version int             // raised whenever equal things may give other readings
-	Options json.RawMessage // those that readings depend on, in canonical form; nil: none
-	Weights string          // names what was learned by content, "" where nothing was
+	Name    string `json:"name"`              // such as "aesthetic_quality"
+	Version int    `json:"version"`           // raised whenever equal things may give other readings
+	Options string `json:"options,omitempty"` // those that readings depend on, in canonical form; "": none
+	Weights string `json:"weights,omitempty"` // names what was learned by content, "" where nothing was
 	// Params are the columns that readings depend on beside the thing that is looked at.
-	Params []Param
+	Params []Param `json:"params,omitempty"`
 	// Readings are the names of what the measure reads; nil: nobody knows before.
-	Readings []string
+	Readings []string `json:"readings,omitempty"`
 }
 
 // ID names all of the measure but the names of its readings.

@@ -69,7 +69,7 @@ func verbs(specs []stages.Spec) *cobra.Command {
 		SilenceErrors:     true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
-	root.AddCommand(runCommand(specs), planCommand(specs), retryCommand(specs), initCommand(), stagesCommand(specs))
+	root.AddCommand(runCommand(specs), planCommand(specs), retryCommand(specs), scoreCommand(specs), initCommand(), stagesCommand(specs))
 	root.AddCommand(workerCommand(specs), doctorCommand(), versionCommand(), verifyCommand(specs), markCommand(specs), explainCommand(specs))
 	root.AddCommand(modelCommands(release)...)
 	root.AddCommand(outputCommands()...)

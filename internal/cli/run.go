@@ -101,6 +101,9 @@ type jobRun struct {
 	hooks bool     // on_complete may be called
 	here  []string // settings on top of those that the job was started with
 	specs []stages.Spec
+
+	scoreOnly bool                       // results are only looked at
+	adjust    func(*config.Config) error // changes the job; nil: it is as it is written
 }
 
 // runJob opens and runs a job.
@@ -112,6 +115,11 @@ func runJob(cmd *cobra.Command, start jobfile.Start, how jobRun) (err error) {
 	cfg, err := start.Config(how.here...)
 	if err != nil {
 		return err
+	}
+	if how.adjust != nil {
+		if err := how.adjust(cfg); err != nil {
+			return err
+		}
 	}
 	if err := checkLimit(start.Limit); err != nil {
 		return err
@@ -127,7 +135,7 @@ func runJob(cmd *cobra.Command, start jobfile.Start, how jobRun) (err error) {
 	defer ignore()
 	job, err := how.open(cmd, signals, cfg, pipelines.Options{
 		Specs: how.specs, Version: release, Limit: start.Limit, Retry: how.retry, Start: start, NewClass: how.class, NewMeaning: how.meaning,
-		Shard: how.share.index, Shards: how.share.count, AllowEmpty: how.empty, CancelOthers: how.cancel, Repair: how.all,
+		Shard: how.share.index, Shards: how.share.count, AllowEmpty: how.empty, CancelOthers: how.cancel, Repair: how.all, ScoreOnly: how.scoreOnly,
 	})
 	if err != nil {
 		return err

@@ -21,7 +21,7 @@ type Config struct {
 	Preset  string `yaml:"preset" json:"preset,omitempty"` // a published configuration; the rest of the file stands above it
 	// where the weights are: a name or directory that holds all components, or a path for each
 	Model Model `yaml:"model" json:"model"`
-	// the rows that the job starts from: one of prompts, media, embeddings and latents
+	// the rows that the job starts from: one of prompts, media, videos, embeddings and latents
 	Input Input `yaml:"input" json:"input"`
 	// what holds for rows that do not say it; without it the model's own default holds
 	Defaults     Defaults  `yaml:"defaults" json:"defaults"`
@@ -35,8 +35,10 @@ type Config struct {
 	// may hold a secret.
 	OnComplete StringList `yaml:"on_complete" json:"-"`
 
-	src   *document.Text
-	root  *document.Node
+	src  *document.Text
+	root *document.Node
+	// Extra are stages behind those of the file, which a verb adds.
+	Extra Stages   `yaml:"-" json:"-"`
 	later []string // sets of stages that the file does not list; Complete applies them
 }
 
@@ -61,13 +63,15 @@ type Lora struct {
 	Unmatched string `yaml:"unmatched" json:"unmatched,omitempty"`
 }
 
-// Input names the rows a job starts from. Exactly one of Prompts, Media, Embeddings and Latents is given; each
+// Input names the rows a job starts from. Exactly one of Prompts, Media, Videos, Embeddings and Latents is given; each
 // is a list of paths and glob patterns.
 type Input struct {
 	Prompts StringList `yaml:"prompts" json:"prompts,omitempty"` // tables: paths, patterns or addresses
 	// Media are videos, images and folders of images, tables that name or hold them, tars of WebDataset, and folders with
 	// metadata.csv, .jsonl or .parquet.
-	Media      StringList        `yaml:"media" json:"media,omitempty"`
+	Media StringList `yaml:"media" json:"media,omitempty"`
+	// Videos are finished videos that are only looked at, as media are named; an output of a job is a folder with a table of them.
+	Videos     StringList        `yaml:"videos" json:"videos,omitempty"`
 	Embeddings StringList        `yaml:"embeddings" json:"embeddings,omitempty"` // tables of text embeddings of an earlier job
 	Latents    StringList        `yaml:"latents" json:"latents,omitempty"`       // tables of latents of an earlier job
 	Columns    map[string]string `yaml:"columns" json:"columns,omitempty"`       // our name of a column: its name in the table; "": none is it
@@ -105,6 +109,7 @@ type Input struct {
 const (
 	PromptInput    = "prompts"
 	MediaInput     = "media"
+	VideoInput     = "videos"
 	EmbeddingInput = "embeddings"
 	LatentInput    = "latents"
 )
@@ -114,6 +119,8 @@ func (in Input) Source() (kind string, patterns []string) {
 	switch {
 	case len(in.Media) > 0:
 		return MediaInput, in.Media
+	case len(in.Videos) > 0:
+		return VideoInput, in.Videos
 	case len(in.Embeddings) > 0:
 		return EmbeddingInput, in.Embeddings
 	case len(in.Latents) > 0:

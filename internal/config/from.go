@@ -16,7 +16,7 @@ func (c *Config) From(dir string) {
 	if name := c.Model.Path; name != "tiny" && name != "none" {
 		c.Model.Path = Absolute(dir, name)
 	}
-	for _, list := range []StringList{c.Input.Prompts, c.Input.Media, c.Input.Embeddings, c.Input.Latents} {
+	for _, list := range []StringList{c.Input.Prompts, c.Input.Media, c.Input.Videos, c.Input.Embeddings, c.Input.Latents} {
 		for i := range list {
 			list[i] = Absolute(dir, list[i])
 		}

@@ -52,7 +52,7 @@ func LocalPaths(text string) string {
 
 // localPaths replaces the paths of a job by those that the system takes.
 func (c *Config) localPaths() {
-	for _, list := range []StringList{c.Input.Prompts, c.Input.Media, c.Input.Embeddings, c.Input.Latents} {
+	for _, list := range []StringList{c.Input.Prompts, c.Input.Media, c.Input.Videos, c.Input.Embeddings, c.Input.Latents} {
 		for i := range list {
 			list[i] = LocalPath(list[i])
 		}

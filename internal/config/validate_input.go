@@ -67,7 +67,7 @@ const maxLoraScale = 1000
 func (v *validator) input() {
 	in := v.config.Input
 	var given []string
-	for _, kind := range []string{PromptInput, MediaInput, EmbeddingInput, LatentInput} {
+	for _, kind := range []string{PromptInput, MediaInput, VideoInput, EmbeddingInput, LatentInput} {
 		if v.given("input." + kind) {
 			given = append(given, kind)
 		}
@@ -76,7 +76,7 @@ func (v *validator) input() {
 	case !v.given("input"):
 		v.missing("input", "input: {prompts: prompts.csv}")
 	case len(given) == 0 && v.config.root.Lookup("input").Value.Kind == document.MapKind:
-		v.problem("input", "name one of prompts, media, embeddings and latents, such as prompts: prompts.csv",
+		v.problem("input", "name one of prompts, media, videos, embeddings and latents, such as prompts: prompts.csv",
 			"input does not say what to start from")
 	case len(given) > 1:
 		v.problem("input."+given[1], "a job starts from one of them; remove the others",

@@ -19,15 +19,23 @@ import (
 // measure. Its methods may be called concurrently.
 type Book struct {
 	rules  *keys.Rules
-	ledger *ledger.Ledger // nil: no step only looks
+	shown  []stages.Measure // of videos; tables have what they have read, and nothing is lacking without them
+	ledger *ledger.Ledger   // nil: no step only looks
 	mu     sync.Mutex
 	cursor *ledger.Cursor
 }
 
-// OpenBook opens the readings in a store for the steps of rules.
-func OpenBook(ctx context.Context, s store.Store, rules *keys.Rules) (*Book, error) {
+// OpenBook opens the readings in a store for the steps of rules, and for measures of other jobs that have looked at its videos.
+func OpenBook(ctx context.Context, s store.Store, rules *keys.Rules, shown []stages.Measure) (*Book, error) {
 	b := &Book{rules: rules}
-	if !slices.ContainsFunc(rules.Steps, func(s stages.Step) bool { return s.Looks }) {
+	for _, m := range shown {
+		if !slices.ContainsFunc(rules.Steps, func(s stages.Step) bool {
+			return s.Looks && slices.ContainsFunc(s.Capabilities().Measures, func(own stages.Measure) bool { return own.Name == m.Name })
+		}) {
+			b.shown = append(b.shown, m)
+		}
+	}
+	if len(b.shown) == 0 && !slices.ContainsFunc(rules.Steps, func(s stages.Step) bool { return s.Looks }) {
 		return b, nil
 	}
 	var err error
@@ -75,7 +83,7 @@ func (b *Book) Retry() {
 	}
 }
 
-// Looks reports whether a step only looks.
+// Looks reports whether readings are kept apart from results.
 func (b *Book) Looks() bool { return b.ledger != nil }
 
 // Names lists the measures of the job by what readings depend on; nil: none are kept apart.
@@ -87,6 +95,9 @@ func (b *Book) Names() (all []string) {
 		for _, m := range s.Capabilities().Measures {
 			all = append(all, s.Name+" "+m.ID())
 		}
+	}
+	for _, m := range b.shown {
+		all = append(all, "shown "+m.ID())
 	}
 	return all
 }
@@ -120,6 +131,15 @@ func (b *Book) Recall(e *stages.Element, r *schemas.Result) (lacking bool, err e
 			}
 			lacking = lacking || lacks
 		}
+	}
+	if r.Video == nil {
+		return lacking, nil
+	}
+	for _, m := range b.shown {
+		if _, err := b.recall(e, "score", m, r.Video.SHA256, nil); err != nil {
+			return false, err
+		}
+		delete(e.LookFailed, m.ID())
 	}
 	return lacking, nil
 }

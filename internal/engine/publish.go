@@ -335,6 +335,9 @@ func (e *Engine) readingsOf(el *stages.Element) map[string]string {
 
 // files names the video and its poster by key, fanned out over directories, and marks them.
 func (e *Engine) files(el *stages.Element) ([]store.Object, *schemas.VideoFile, error) {
+	if e.Rules.Input == stages.KindVideo {
+		return e.filesOfInput(el)
+	}
 	key, data := el.Key.String(), el.Video.Data
 	v := &schemas.VideoFile{Path: path.Join("videos", key[:2], key+el.Video.Ext), Codec: el.Video.Codec}
 	if e.Marks != nil && el.Video.Markable {
@@ -359,6 +362,18 @@ func (e *Engine) files(el *stages.Element) ([]store.Object, *schemas.VideoFile, 
 		objects = append(objects, store.Object{Name: v.Poster, Data: el.Poster})
 	}
 	return objects, v, nil
+}
+
+// filesOfInput are those of a video of the input: a poster alone.
+func (e *Engine) filesOfInput(el *stages.Element) ([]store.Object, *schemas.VideoFile, error) {
+	in := el.Video
+	v := &schemas.VideoFile{Source: el.Row.Media, Codec: in.Codec, Bytes: int64(len(in.Data)), SHA256: sumOf(in.Data)}
+	if in.Width != el.Row.Width || in.Height != el.Row.Height || in.Frames != el.Row.NumFrames {
+		v.Width, v.Height, v.NumFrames = in.Width, in.Height, in.Frames
+	}
+	key := el.Key.String()
+	v.Poster, v.PosterBytes = path.Join("posters", key[:2], key+".jpg"), int64(len(el.Poster))
+	return []store.Object{{Name: v.Poster, Data: el.Poster}}, v, nil
 }
 
 // sumOf is the SHA-256 of data, in hex.

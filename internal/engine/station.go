@@ -5,14 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
 	"slices"
+	"strings"
 
 	"latentbeam/internal/engine/schedule"
+	"latentbeam/internal/media"
+	"latentbeam/internal/storage/source"
 	"latentbeam/internal/storage/store"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
+	"latentbeam/stages/video"
 )
 
 // Station is one stage at work in one bundle. It never waits for a device in silence: a batch is handed to a
@@ -141,6 +146,13 @@ func (s *Station) run(b *stages.Batch, passage *schedule.Passage) (o finished) {
 			s.engine.through(b)
 		}
 	}()
+	if s.index == 0 && s.engine.Rules.Input == stages.KindVideo {
+		for _, e := range b.Live() {
+			if err := s.open(e); err != nil {
+				return finished{err: err}
+			}
+		}
+	}
 	if !b.Settled() { // others are expected by nobody, and have what was published
 		for _, e := range b.Live() {
 			s.checkInput(e)
@@ -186,6 +198,12 @@ func (s *Station) fetch(live []*stages.Element) error {
 			continue
 		}
 		v := e.Settled.Video
+		if v.Source != "" {
+			if err := s.open(e); err != nil {
+				return err
+			}
+			continue
+		}
 		data, err := store.ReadFile(s.ctx, s.engine.Store, v.Path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -194,6 +212,47 @@ func (s *Station) fetch(live []*stages.Element) error {
 			return err
 		}
 		e.Video = &schemas.Encoded{Data: data, Ext: path.Ext(v.Path), Codec: v.Codec}
+	}
+	return nil
+}
+
+// open brings a video of the input, and of one that is new its poster and what is known of it. A file that cannot be read fails the
+// element.
+func (s *Station) open(e *stages.Element) error {
+	if e.Video != nil {
+		return nil
+	}
+	err := func() error {
+		file, err := source.Media(s.ctx, e.Row.Media)
+		if err != nil {
+			return err
+		}
+		defer file.Release()
+		data, err := os.ReadFile(file.Path)
+		if err != nil {
+			return fault.Row(err)
+		}
+		v := &schemas.Encoded{Data: data, Ext: strings.ToLower(path.Ext(e.Row.Media))}
+		if e.Video = v; e.Settled != nil {
+			return nil
+		}
+		c, err := video.Shown(s.ctx, e)
+		if err != nil {
+			return err
+		}
+		v = e.Video // with what it shows
+		v.Codec, v.Width, v.Height, v.Frames = strings.TrimPrefix(v.Ext, "."), c.Width, c.Height, len(c.Frames)
+		if e.Row.FPS == 0 {
+			e.Row.FPS = c.FPS
+		}
+		e.Poster, err = media.Poster(c.Middle(), c.Width, c.Height)
+		return err
+	}()
+	if err != nil && (s.ctx.Err() != nil || fault.ClassOf(err) != fault.ClassRow) {
+		return err
+	}
+	if err != nil {
+		e.Fail("read", err)
 	}
 	return nil
 }

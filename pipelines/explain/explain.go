@@ -106,7 +106,7 @@ func (j Asked) explain(ctx context.Context, e *stages.Element) (Answer, error) {
 		x.State, x.Why = "done", "the ledger has a record of its key, and its results are there"
 		x.Next = "a run skips it, until a part of its key changes or its results are damaged"
 		if r.Video != nil {
-			x.Files = append(x.Files, r.Video.Path)
+			x.Files = append(x.Files, r.Video.At())
 		}
 	case ledger.Failed:
 		x.State, x.Next = "failed", "a run skips it; retry tries it again"

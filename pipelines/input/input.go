@@ -128,7 +128,7 @@ func sourceOf(cfg *config.Config, limit int, want wanted) (engine.RowSource, err
 			return nil, err
 		}
 		switch kind {
-		case config.MediaInput:
+		case config.MediaInput, config.VideoInput:
 			return openMedia(cfg, files, limit, want)
 		case config.EmbeddingInput:
 			return embeddings{files, videos, limit}, nil
@@ -144,7 +144,7 @@ func sourceOf(cfg *config.Config, limit int, want wanted) (engine.RowSource, err
 
 // expand finds the files of an input. Folders of media are for those who read media.
 func expand(kind string, patterns []string) ([]string, error) {
-	if kind == config.MediaInput {
+	if kind == config.MediaInput || kind == config.VideoInput {
 		return read.Expand(patterns)
 	}
 	return read.ExpandTables(patterns)

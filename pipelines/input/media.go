@@ -43,7 +43,8 @@ func openMedia(cfg *config.Config, files []string, limit int, want wanted) (medi
 	opts := want.options(cfg)
 	opts.Media = true
 	s := mediaRows{opts: opts, limit: limit, texts: &sync.Map{}, folders: map[string]string{}}
-	noteLeftOut(cfg.Input.Media, files, want.notes)
+	kind, patterns := cfg.Input.Source()
+	noteLeftOut(patterns, files, want.notes)
 	if cfg.Input.Folders != config.FoldersClip {
 		var err error
 		if files, err = openFolders(files, want.notes); err != nil {
@@ -89,7 +90,7 @@ func openMedia(cfg *config.Config, files []string, limit int, want wanted) (medi
 		want.notes.add("%d json files beside media files of their names are not read: captions are txt files, or columns of one table", len(beside))
 	}
 	if len(s.files) == 0 {
-		return mediaRows{}, cfg.Errorf("input.media", "there are captions but no media among the files")
+		return mediaRows{}, cfg.Errorf("input."+kind, "there are captions but no media among the files")
 	}
 	return s, nil
 }

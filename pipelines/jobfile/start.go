@@ -15,6 +15,7 @@ import (
 	"latentbeam/internal/engine/keys"
 	"latentbeam/internal/storage/store"
 	"latentbeam/internal/storage/store/open"
+	"latentbeam/stages"
 )
 
 // Name is that of the file of the output that says how its job was started.
@@ -31,6 +32,8 @@ type Start struct {
 	// Looks are the stages that only looked of earlier releases, which the keys of the output's rows may have, newest first. Nil: an
 	// earlier release wrote the file, and its YAML has them.
 	Looks []keys.Looks `json:"looks"`
+	// Shown are measures that are no part of the job and have looked at the output's videos: tables show what they have read.
+	Shown []stages.Measure `json:"shown,omitempty"`
 }
 
 // Read reads the YAML at path and notes the current directory.

@@ -99,6 +99,14 @@ func (r *reading) end() ([]uint64, error) {
 // compareVideo compares a video and its poster with their digests; that of a poster may be 0, not known. It returns the
 // poster's.
 func compareVideo(ctx context.Context, s store.Store, v *schemas.VideoFile, known uint64) (poster uint64, whole bool, err error) {
+	if v.Path == "" { // a video of the input
+		sum, err := fingerprints.Sum(ctx, s, v.Poster)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, store.ErrChanged) {
+			return 0, false, nil
+		}
+		poster = fingerprints.HashSum(sum)
+		return poster, err == nil && (known == 0 || known == poster), err
+	}
 	sum, err := fingerprints.Sum(ctx, s, v.Path)
 	if err == nil && hex.EncodeToString(sum[:]) != v.SHA256 {
 		return 0, false, nil

@@ -108,7 +108,7 @@ func (s *stage) measure() stages.Measure {
 	looks := *s.opts
 	looks.Gives = givesReadings
 	js, _ := json.Marshal(&looks) // texts, in maps with texts
-	m := stages.Measure{Name: stageName, Version: 1, Options: js, Weights: s.digest}
+	m := stages.Measure{Name: stageName, Version: 1, Options: string(js), Weights: s.digest}
 	for _, p := range s.opts.Params {
 		if param(p) != stages.ParamMedia {
 			m.Params = append(m.Params, param(p))

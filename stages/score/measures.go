@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"latentbeam/internal/config"
 	"latentbeam/kernels"
@@ -96,6 +97,9 @@ func Names() (names []string) {
 	return names
 }
 
+// WithoutWeights are the names of the measures that need none.
+func WithoutWeights() []string { return slices.Clone(withoutWeights) }
+
 // open is a measure of a stage.
 type open struct {
 	stages.Measure
@@ -129,9 +133,11 @@ func openMeasures(o *options) (all []*open, err error) {
 		}
 		one := &open{stages.Measure{Name: m.name, Version: m.version, Params: m.params, Readings: m.readings, Weights: at.weights}, at}
 		if m.options != nil {
-			if one.Options, err = json.Marshal(m.options(o)); err != nil {
+			js, err := json.Marshal(m.options(o))
+			if err != nil {
 				return nil, fmt.Errorf("score: options of %s: %w", name, err)
 			}
+			one.Options = string(js)
 		}
 		all = append(all, one)
 	}

@@ -30,6 +30,7 @@ func Open(cfg *config.Config, specs []stages.Spec) (*Stages, error) {
 	if err := complete(cfg, model); err != nil {
 		return nil, err
 	}
+	cfg.Stages, cfg.Extra = append(cfg.Stages, cfg.Extra...), nil
 	steps, err := openSteps(cfg, specs, model)
 	if err != nil {
 		return nil, err
@@ -42,7 +43,7 @@ func Open(cfg *config.Config, specs []stages.Spec) (*Stages, error) {
 
 // complete gives a job that lists no stages those of its model.
 func complete(cfg *config.Config, model *stages.Model) error {
-	if cfg.Given("stages") {
+	if cfg.Given("stages") || SourceKind(cfg) == stages.KindVideo && len(cfg.Extra) > 0 {
 		return nil
 	}
 	names, err := catalog.StagesOf(model.Index, SourceKind(cfg))
@@ -60,6 +61,7 @@ func complete(cfg *config.Config, model *stages.Model) error {
 var sourceKinds = map[string]stages.Kind{
 	config.PromptInput:    stages.KindPrompt,
 	config.MediaInput:     stages.KindMedia,
+	config.VideoInput:     stages.KindVideo,
 	config.EmbeddingInput: stages.KindText,
 	config.LatentInput:    stages.KindLatents,
 }

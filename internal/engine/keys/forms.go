@@ -129,6 +129,9 @@ func (p part) is(l Looked) bool {
 // form fixes what all keys of the job have in common.
 func (r *Rules) form(parts []part) (f form, err error) {
 	b := AppendText(nil, "latentbeam", "key/1", "input", string(r.Input), "class", r.Class)
+	if r.Input == stages.KindVideo { // only looked at: a row is a video and its prompt
+		f.params = []stages.Param{stages.ParamMedia, stages.ParamPrompt}
+	}
 	depend := func(p part) error {
 		for _, param := range p.params {
 			if _, own := param.Column(); !own && !slices.Contains(knownParams, param) {
@@ -244,7 +247,7 @@ var mediaParams = []stages.Param{stages.ParamMedia, stages.ParamCut, stages.Para
 // Reading is the key of what a measure reads off an element: off the video of that digest, or off the row's media for "".
 func (r *Rules) Reading(m stages.Measure, e *stages.Element, video string) (key schemas.Key, err error) {
 	b := AppendText(nil, "latentbeam", "reading/1", "class", r.Class, "measure", m.Name, "version", strconv.Itoa(m.Version), "options",
-		string(m.Options), "weights", m.Weights, "video", video)
+		m.Options, "weights", m.Weights, "video", video)
 	if video == "" {
 		if b, err = r.appendParams(b, &e.Row, mediaParams); err != nil {
 			return key, err

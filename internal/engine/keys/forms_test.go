@@ -111,7 +111,7 @@ func TestReadingKeys(t *testing.T) {
 	note("size of media", m, "go", "", schemas.PromptRow{Height: 3}, true)
 	note("cut of media", m, "go", "", schemas.PromptRow{Cut: &schemas.Cut{Start: 1}}, true)
 	note("version", stages.Measure{Name: "motion", Version: 2}, "go", "ab", schemas.PromptRow{}, true)
-	note("options", stages.Measure{Name: "motion", Version: 1, Options: []byte("1")}, "go", "ab", schemas.PromptRow{}, true)
+	note("options", stages.Measure{Name: "motion", Version: 1, Options: "1"}, "go", "ab", schemas.PromptRow{}, true)
 	note("weights", stages.Measure{Name: "motion", Version: 1, Weights: "w"}, "go", "ab", schemas.PromptRow{}, true)
 	of := stages.Measure{Name: "motion", Version: 1, Params: []stages.Param{stages.ParamPrompt}}
 	note("prompt", of, "go", "ab", schemas.PromptRow{Prompt: "x"}, true)

@@ -219,6 +219,8 @@ func (r *Rules) fill(row *schemas.PromptRow) (err error) {
 		d.NegativePrompt, d.MaxSequenceLength = "", 0
 	case stages.KindLatents:
 		d = schemas.PromptRow{FPS: d.FPS}
+	case stages.KindVideo: // nothing is made
+		d = schemas.PromptRow{}
 	case stages.KindMedia: // nothing is sampled
 		d.NumInferenceSteps, d.GuidanceScale = 0, nil
 	}

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -175,7 +176,7 @@ func (c *cleaner) records(ctx context.Context) error {
 			if json.Unmarshal(rec.Row, &r) != nil || r.Video == nil {
 				return nil
 			}
-			info, err := sizes.Of(ctx, r.Video.Path)
+			info, err := sizes.Of(ctx, cmp.Or(r.Video.Path, r.Video.Poster))
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}

@@ -12,9 +12,12 @@ func cardJSON(it *Item) ([]byte, error) {
 	if err := it.validate(); err != nil {
 		return nil, err
 	}
-	video, err := link(it.Video)
-	if err != nil {
-		return nil, fmt.Errorf("video: %w", err)
+	video := clean(it.Outside)
+	var err error
+	if video == "" {
+		if video, err = link(it.Video); err != nil {
+			return nil, fmt.Errorf("video: %w", err)
+		}
 	}
 	poster := ""
 	if it.Poster != "" {

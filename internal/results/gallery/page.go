@@ -24,7 +24,9 @@ type Item struct {
 	Source string // where the row stands, without directories: "shapes.csv:17"
 	Prompt string // any text; may be empty
 	Video  string // relative slash-separated path of the mp4 or png; items with one path are duplicates
-	Poster string // relative slash-separated path of a jpeg, "" where there is none
+	// Outside is the URL of a video that lies elsewhere, in place of Video; "": it is in the gallery's folder.
+	Outside string
+	Poster  string // relative slash-separated path of a jpeg, "" where there is none
 
 	Width, Height int     // pixels
 	NumFrames     int     // 1 for a still image

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"iter"
 	"maps"
+	"net/url"
 	"path"
 	"slices"
 	"strconv"
@@ -80,10 +81,25 @@ func (p *pageWriter) item(o outcome) (gallery.Item, error) {
 	width, height, frames := sizeOf(v, r)
 	details, err := detailsOf(&o)
 	return gallery.Item{
-		ID: r.ID, Source: path.Base(o.Given.Source), Prompt: r.Prompt, Video: v.Path, Poster: v.Poster,
+		ID: r.ID, Source: path.Base(o.Given.Source), Prompt: r.Prompt, Video: v.Path, Outside: p.outside(v), Poster: v.Poster,
 		Width: width, Height: height, NumFrames: frames, FPS: r.FPS, Seed: *r.Seed,
 		Steps: r.NumInferenceSteps, Guidance: r.Guidance(), Model: p.model, Key: o.Key.String(), Details: details,
 	}, err
+}
+
+// outside is the URL of a video of the input as the page shows it: relative to the page where both are local files, so that the folders may
+// move together; its poster where a browser cannot play it. "" for a video in the output.
+func (p *pageWriter) outside(v *schemas.VideoFile) string {
+	if v.Path != "" {
+		return ""
+	}
+	if scheme, _, address := strings.Cut(v.Source, "://"); address {
+		if scheme == "http" || scheme == "https" {
+			return v.Source
+		}
+		return (&url.URL{Path: v.Poster}).String()
+	}
+	return (&url.URL{Path: p.place.at(v)}).String()
 }
 
 // sizeOf is what a row's video has: what the row asks for, where the result says nothing else.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"latentbeam/internal/results/tensors"
 	"latentbeam/internal/storage/fingerprints"
 	"latentbeam/internal/storage/store"
+	"latentbeam/schemas"
 	"latentbeam/stages"
 )
 
@@ -152,4 +154,22 @@ func OldPlaces(files Files) bool {
 		}
 	}
 	return false
+}
+
+// at is where a video is, as tables say it: relative to the output where both are on the disk, so that they may move together, else the
+// address of the input.
+func (p place) at(v *schemas.VideoFile) string {
+	folder := p.output.Store.URL()
+	if v.Path != "" || strings.Contains(v.Source, "://") || strings.Contains(folder, "://") {
+		return v.At()
+	}
+	at, err := filepath.Abs(v.Source)
+	folder, absErr := filepath.Abs(folder)
+	if err != nil || absErr != nil {
+		return v.Source
+	}
+	if rel, err := filepath.Rel(folder, at); err == nil {
+		at = rel
+	}
+	return filepath.ToSlash(at)
 }

@@ -106,7 +106,7 @@ func (t *tableWriter) names(rows iter.Seq2[outcome, error], name *config.NameTem
 		if err != nil {
 			return err
 		}
-		if o.result.Video == nil {
+		if o.result.Video == nil || o.result.Video.Path == "" {
 			continue
 		}
 		if err := folder.Give(o.result.Video.Path, NameOf(name, o.Element)); err != nil {
@@ -163,7 +163,7 @@ func (t *tableWriter) videoRow(o outcome) (schemas.VideoRow, error) {
 		Height: int64(height), Width: int64(width), NumFrames: int64(frames), FPS: r.FPS,
 		NumInferenceSteps: int64(r.NumInferenceSteps), GuidanceScale: r.GuidanceScale,
 		MaxSequenceLength: int64(r.MaxSequenceLength),
-		VideoPath:         v.Path, VideoBytes: v.Bytes, VideoSHA256: v.SHA256, Poster: v.Poster, Codec: v.Codec,
+		VideoPath:         t.place.at(v), VideoBytes: v.Bytes, VideoSHA256: v.SHA256, Poster: v.Poster, Codec: v.Codec,
 		Readings: readings, WeightsDigest: t.facts.Weights, Class: t.facts.Class, LatentbeamVersion: t.facts.Version, Extra: r.Extra,
 	}, nil
 }

@@ -1,0 +1,225 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"latentbeam/internal/config"
+	"latentbeam/internal/storage/store/open"
+	"latentbeam/pipelines/jobfile"
+	"latentbeam/schemas/fault"
+	"latentbeam/stages"
+	"latentbeam/stages/score"
+)
+
+// scoreStage is the name of the stage that the verb adds to a job.
+const scoreStage = "score"
+
+// scoreFlags are the flags of `latentbeam score`.
+type scoreFlags struct {
+	run     runFlags
+	by      []string
+	weights []string
+	output  string
+	exec    bool
+}
+
+func scoreCommand(specs []stages.Spec) *cobra.Command {
+	var f scoreFlags
+	cmd := &cobra.Command{
+		Use:   "score PATH",
+		Short: "Read scores off the videos of an output, a folder, a data set or a pattern; no video is made",
+		Long: "Read scores off the videos of an output, a folder, a data set or a pattern; no video is made.\n\n" +
+			"The readings of an output go into it, as columns of its tables, and stay there when its job runs again. With --output, and of all else,\n" +
+			"they go into a new output that names the videos where they lie.\n\n" +
+			"Measures: " + strings.Join(score.Names(), ", ") + ".",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			by, err := measuresOf(f.by)
+			if err != nil {
+				return fault.Usage(err)
+			}
+			weights, err := weightsOf(f.weights)
+			if err != nil {
+				return fault.Usage(err)
+			}
+			if f.output == "" {
+				return f.intoOutput(cmd, specs, args[0], by, weights)
+			}
+			return f.intoNew(cmd, specs, args[0], by, weights)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.by, "by", nil, "names of measures, or unique beginnings of them, with commas (default: all that need no weights)")
+	flags.StringArrayVar(&f.weights, "weights", nil, "NAME=PATH of weights that measures need (repeatable)")
+	flags.StringVar(&f.output, "output", "", "output directory for the readings, instead of the output that is scored")
+	flags.IntVar(&f.run.limit, "limit", 0, "only the first N videos; 0: all")
+	f.run.watch.addTo(cmd)
+	addAllowExec(cmd, &f.exec, "the output's job.json")
+	return cmd
+}
+
+// measuresOf are the measures that names or unique beginnings of them stand for.
+func measuresOf(names []string) (by []string, err error) {
+	for _, name := range names {
+		var all []string
+		for _, m := range score.Names() {
+			if m == name {
+				all = []string{m}
+				break
+			}
+			if strings.HasPrefix(m, name) && name != "" {
+				all = append(all, m)
+			}
+		}
+		switch {
+		case len(all) == 0:
+			return nil, fmt.Errorf("--by names %q; there are %s", name, strings.Join(score.Names(), ", "))
+		case len(all) > 1:
+			return nil, fmt.Errorf("--by names %q, with which %s begin: write more of it", name, strings.Join(all, " and "))
+		case !slices.Contains(by, all[0]):
+			by = append(by, all[0])
+		}
+	}
+	return by, nil
+}
+
+// weightsOf reads NAME=PATH.
+func weightsOf(pairs []string) (map[string]string, error) {
+	weights := map[string]string{}
+	for _, pair := range pairs {
+		name, path, found := strings.Cut(pair, "=")
+		if !found || name == "" || path == "" {
+			return nil, fmt.Errorf("--weights is %q: write NAME=PATH", pair)
+		}
+		weights[name] = path
+	}
+	return weights, nil
+}
+
+// intoOutput scores the videos of an output.
+func (f *scoreFlags) intoOutput(cmd *cobra.Command, specs []stages.Spec, output string, by []string, weights map[string]string) error {
+	if err := isOutput(cmd.Context(), output); err != nil {
+		return err
+	}
+	for name, path := range weights { // they are relative to this directory, and the job's paths to its own
+		weights[name] = config.Absolute(mustGetwd(), path)
+	}
+	start, here, err := lastStart(cmd.Context(), output)
+	if err != nil {
+		return err
+	}
+	if cmd.Flags().Changed("limit") {
+		start.Limit = f.run.limit
+	}
+	return runJob(cmd, start, jobRun{runFlags: f.run, here: []string{here}, specs: trusted(specs, f.exec, "score"), scoreOnly: true,
+		adjust: func(cfg *config.Config) error { return addScore(cfg, by, weights) }})
+}
+
+// isOutput says what to do about a path that is no output of a job.
+func isOutput(ctx context.Context, path string) error {
+	s, err := open.Existing(ctx, path)
+	if err == nil {
+		_, err = s.Stat(ctx, jobfile.Name)
+		s.Close()
+	}
+	if errors.Is(err, fs.ErrNotExist) || fault.ExitCode(err) == fault.ExitFatal {
+		return fault.Usage(fmt.Errorf("%s is not the output of a job: give --output DIR, the place for the readings of its videos", path))
+	}
+	return err
+}
+
+func mustGetwd() string {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "."
+	}
+	return dir
+}
+
+// intoNew scores videos into an output of their own.
+func (f *scoreFlags) intoNew(cmd *cobra.Command, specs []stages.Spec, path string, by []string, weights map[string]string) error {
+	options, err := scoreOptions(by, weights)
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf("version: 1\nmodel: none\ninput: {videos: [%s], carry: [\"*\"]}\nstages:\n  - score: %s\noutput: {path: %s}\n",
+		strconv.Quote(path), options, strconv.Quote(f.output))
+	start := jobfile.Start{File: "score.yaml", YAML: text, Dir: mustGetwd(), Limit: f.run.limit}
+	return runJob(cmd, start, jobRun{runFlags: f.run, specs: specs})
+}
+
+// scoreOptions are the options of the stage as JSON, which is YAML.
+func scoreOptions(by []string, weights map[string]string) (string, error) {
+	options := map[string]any{}
+	if len(by) > 0 {
+		options["by"] = by
+	}
+	if len(weights) > 0 {
+		options["weights"] = weights
+	}
+	js, err := json.Marshal(options)
+	return string(js), err
+}
+
+// addScore adds measures to a job: to its stage score where it has one.
+func addScore(cfg *config.Config, by []string, weights map[string]string) error {
+	text, err := scoreOptions(by, weights)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(cfg.Stages, func(s config.Stage) bool { return s.Name == scoreStage })
+	if i >= 0 {
+		var has struct {
+			By      []string          `json:"by"`
+			Weights map[string]string `json:"weights"`
+		}
+		all := map[string]any{}
+		js, err := cfg.Stages[i].Options.MarshalJSON()
+		if err == nil {
+			err = errors.Join(json.Unmarshal(js, &has), json.Unmarshal(js, &all))
+		}
+		if err != nil {
+			return err
+		}
+		if len(has.By) == 0 {
+			has.By = score.WithoutWeights()
+		}
+		for _, name := range by {
+			if !slices.Contains(has.By, name) {
+				has.By = append(has.By, name)
+			}
+		}
+		if has.Weights == nil {
+			has.Weights = map[string]string{}
+		}
+		for name, path := range weights {
+			has.Weights[name] = path
+		}
+		all["by"], all["weights"] = has.By, has.Weights
+		if js, err = json.Marshal(all); err != nil {
+			return err
+		}
+		text = string(js)
+	}
+	options, err := config.ParseOptions(scoreStage, text)
+	if err != nil {
+		return err
+	}
+	stage := config.Stage{Name: scoreStage, Options: options}
+	if i >= 0 {
+		cfg.Stages[i] = stage
+		return nil
+	}
+	cfg.Extra = append(cfg.Extra, stage)
+	return nil
+}

@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"latentbeam/internal/config"
+)
+
+// TestMeasuresOf: names may be shortened to what no other measure begins with.
+func TestMeasuresOf(t *testing.T) {
+	for text, want := range map[string]string{"motion": "motion", "mot,ph": "motion,phash", "phash,ph": "phash", "": "", "sc": "scene_cuts"} {
+		var names []string
+		if text != "" {
+			names = strings.Split(text, ",")
+		}
+		got, err := measuresOf(names)
+		if err != nil || strings.Join(got, ",") != want {
+			t.Errorf("%s: %v, %v, want %s", text, got, err, want)
+		}
+	}
+	for text, want := range map[string]string{"none": "there are scene_cuts", "x,": `names "x"`} {
+		if _, err := measuresOf(strings.Split(text, ",")); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+	if _, err := weightsOf([]string{"clip"}); err == nil {
+		t.Error("weights without a path")
+	}
+}
+
+// TestAddScore: measures join those of a job that has the stage, and make one for a job that has not.
+func TestAddScore(t *testing.T) {
+	for stages, want := range map[string]string{
+		"[encode_text]": `{"by":["motion"],"weights":{"w":"p"}}`,
+		"[encode_text, {score: {by: [phash], black_level: 3}}]": `{"black_level":3,"by":["phash","motion"],"weights":{"w":"p"}}`,
+	} {
+		cfg, err := config.Parse("job.yaml", "version: 1\nmodel: tiny\ninput: {prompts: p.csv}\nstages: "+stages+"\noutput: {path: out}\n", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := addScore(cfg, []string{"motion"}, map[string]string{"w": "p"}); err != nil {
+			t.Fatal(err)
+		}
+		all := slices.Concat(cfg.Stages, cfg.Extra)
+		js, err := all[1].Options.MarshalJSON()
+		if err != nil || len(all) != 2 || all[1].Name != "score" || string(js) != want {
+			t.Errorf("%s: %+v %s (%v), want %s", stages, all, js, err, want)
+		}
+	}
+}
