@@ -7,12 +7,15 @@ import (
 	"io/fs"
 	"iter"
 	"log/slog"
+	"maps"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/engine"
+	"latentbeam/internal/media/c2pa"
 	"latentbeam/internal/results/marking"
 	"latentbeam/internal/storage/ledger"
 	"latentbeam/internal/storage/source"
@@ -27,15 +30,19 @@ const encodeVideo = "encode_video"
 
 // outputMarks decides which marks of synthetic media the files of an output carry.
 type outputMarks struct {
-	asked  config.Marks // by the job
-	follow bool         // the output's record holds, whatever the job asks for
-	engine *engine.Engine
-	rows   func(context.Context) iter.Seq2[*stages.Element, error] // of all shards
+	asked    config.Marks // by the job
+	follow   bool         // the output's record holds, whatever the job asks for
+	computes bool         // files are published, so a key is needed where they are signed
+	dir      string       // that relative paths of the job are relative to
+	model    string       // its name
+	engine   *engine.Engine
+	rows     func(context.Context) iter.Seq2[*stages.Element, error] // of all shards
 }
 
-// marks is what decides on the marks of the job's output.
-func (j *Job) marks() *outputMarks {
-	return &outputMarks{asked: j.Config.MarksOf(encodeVideo), follow: j.Opts.AsRecorded || j.Opts.Repair || j.Opts.Retry, engine: j.engine,
+// marks is what decides on the marks of the job's output; computes says that files are to be published.
+func (j *Job) marks(computes bool) *outputMarks {
+	return &outputMarks{computes: computes, asked: j.Config.MarksOf(encodeVideo), follow: j.Opts.AsRecorded || j.Opts.Repair || j.Opts.Retry, engine: j.engine,
+		dir: j.Opts.Start.Directory(), model: j.host.Model,
 		rows: j.all}
 }
 
@@ -66,7 +73,8 @@ func (m *outputMarks) decide(ctx context.Context) (r marking.Record, fresh bool,
 			return r, false, err
 		}
 		if !begun {
-			return marking.RecordOf(m.wanted()), true, nil
+			r, _, err = m.recordOf(m.wanted())
+			return r, true, err
 		}
 	}
 	if m.asked.Given && !m.asked.Equal(r.Asked()) && !m.follow {
@@ -74,7 +82,51 @@ func (m *outputMarks) decide(ctx context.Context) (r marking.Record, fresh bool,
 			"`latentbeam mark %s --marks NAMES` changes the files, without encoding, or write marks: %v in the job",
 			m.asked, url, r.Asked(), url, r.Asked()))
 	}
-	return r, false, nil
+	if !r.Asked().C2PA || !m.computes {
+		return r, false, nil
+	}
+	own, _, err := m.recordOf(m.asked)
+	switch {
+	case err != nil:
+		return r, false, err
+	case !m.asked.C2PA:
+		err = fault.Usage(fmt.Errorf("the files of output %s are signed, and the job names no key: write c2pa with its certificate and key "+
+			"into the marks of encode_video", url))
+	case own.Certificate != r.Certificate:
+		err = fault.Usage(fmt.Errorf("the files of output %s are signed with the certificate of SHA-256 %s, the job names that of %s: "+
+			"`latentbeam mark %s --marks NAMES --certificate FILE --key FILE` signs all files anew", url, r.Certificate, own.Certificate, url))
+	}
+	return r, false, err
+}
+
+// recordOf is the record of marks, and what signs them; nil where nothing does.
+func (m *outputMarks) recordOf(asked config.Marks) (marking.Record, *c2pa.Signer, error) {
+	r := marking.RecordOf(asked)
+	if !asked.C2PA {
+		return r, nil, nil
+	}
+	signer, err := m.signer(asked)
+	if err != nil {
+		return r, nil, fault.Usage(fmt.Errorf("encode_video: marks: c2pa: %w", err))
+	}
+	r.Certificate, r.Models = signer.Certificate(), map[string]string{m.engine.Rules.Weights(): m.model}
+	return r, signer, nil
+}
+
+// signer opens the certificate and the key of the job.
+func (m *outputMarks) signer(asked config.Marks) (*c2pa.Signer, error) {
+	if asked.Certificate == "" || asked.Key == "" {
+		return nil, errors.New("certificate and key are both needed: the paths of two files in PEM")
+	}
+	certificate, err := os.ReadFile(config.Absolute(m.dir, asked.Certificate))
+	if err != nil {
+		return nil, fmt.Errorf("certificate: %w", err)
+	}
+	key, err := os.ReadFile(config.Absolute(m.dir, asked.Key))
+	if err != nil {
+		return nil, fmt.Errorf("key: %w", err)
+	}
+	return c2pa.NewSigner(certificate, key)
 }
 
 // wanted are the marks of a new output: what the job says, else both where its denoiser makes the frames.
@@ -124,8 +176,32 @@ func (m *outputMarks) begin(ctx context.Context) error {
 		slog.Log(ctx, source.LevelNotice, "videos get no marks of synthetic media, because it is not known whether a model made their frames; "+
 			"where one did, write marks: [iptc, aigc] under encode_video (docs/marking.md)", "frames_of", maker)
 	}
-	m.use(r)
+	if weights := m.engine.Rules.Weights(); r.Asked().C2PA && r.Models[weights] == "" { // another model than before
+		models := maps.Clone(r.Models)
+		if models == nil {
+			models = map[string]string{}
+		}
+		models[weights] = m.model
+		r.Models = models
+		if err := r.Write(ctx, m.engine.Store); err != nil {
+			return err
+		}
+	}
+	signer, err := m.signerOf(r)
+	if err != nil {
+		return err
+	}
+	m.use(r, signer)
 	return nil
+}
+
+// signerOf opens what signs as a record says; nil where it does not sign.
+func (m *outputMarks) signerOf(r marking.Record) (*c2pa.Signer, error) {
+	if !r.Asked().C2PA || !m.computes {
+		return nil, nil
+	}
+	_, signer, err := m.recordOf(m.asked)
+	return signer, err
 }
 
 // maker is what may have generated the frames of a job without denoise: "" where nothing may.
@@ -136,32 +212,69 @@ func (m *outputMarks) maker() string {
 	return stages.FirstProgram(m.engine.Schedule.Steps)
 }
 
-// recorded makes the engine of a worker mark files as the submitter has decided.
+// recorded makes the engine of a worker mark files as the submitter has decided. Where the key is not on this host, the submitter signs
+// at the end.
 func (m *outputMarks) recorded(ctx context.Context) error {
 	if !m.concerned() {
 		return nil
 	}
 	r, _, err := marking.Read(ctx, m.engine.Store)
+	if err != nil {
+		return err
+	}
+	signer, err := m.signerOf(r)
+	if errors.Is(err, fs.ErrNotExist) {
+		slog.Info("the key is not on this host: the submitter signs the videos at the end")
+		signer, err = nil, nil
+	}
+	if err == nil && signer != nil && signer.Certificate() != r.Certificate {
+		err = fault.Usage(errors.New("the certificate of the job is another one on this host than where it was submitted"))
+	}
 	if err == nil {
-		m.use(r)
+		m.use(r, signer)
 	}
 	return err
 }
 
+// sign signs the files that workers without the key have published.
+func (m *outputMarks) sign(ctx context.Context) error {
+	if m.engine.Marks == nil || m.engine.Marks.Signer == nil {
+		return nil
+	}
+	_, err := marking.Sign(ctx, m.engine.Store, m.engine.Ledger, m.engine.Marks, m.rows(ctx))
+	return err
+}
+
 // use makes the engine mark files as a record says.
-func (m *outputMarks) use(r marking.Record) {
+func (m *outputMarks) use(r marking.Record, signer *c2pa.Signer) {
 	if len(r.Marks) > 0 {
-		m.engine.Marks = m.marker(r)
+		m.engine.Marks = m.marker(r, signer)
 	}
 }
 
 // marker puts on the marks of a record. What no key depends on does not decide what is in a file.
-func (m *outputMarks) marker(r marking.Record) *marking.Marker {
+func (m *outputMarks) marker(r marking.Record, signer *c2pa.Signer) *marking.Marker {
 	params := m.engine.Rules.Params()
-	references, media := slices.Contains(params, stages.ParamReference), slices.Contains(params, stages.ParamMedia)
-	return &marking.Marker{Record: r, Composite: func(row *schemas.PromptRow) bool {
-		return references && row.Reference != "" || media && row.Media != ""
-	}}
+	depends := func(p stages.Param) bool { return slices.Contains(params, p) }
+	return &marking.Marker{Record: r, Signer: signer, Weights: m.engine.Rules.Weights(),
+		Composite: func(row *schemas.PromptRow) bool {
+			return depends(stages.ParamReference) && row.Reference != "" || depends(stages.ParamMedia) && row.Media != ""
+		},
+		Parameters: func(row *schemas.PromptRow) map[string]string {
+			all := map[stages.Param]string{stages.ParamPrompt: row.Prompt, stages.ParamNegativePrompt: row.NegativePrompt,
+				stages.ParamSteps: fmt.Sprint(row.NumInferenceSteps), stages.ParamGuidanceScale: fmt.Sprint(row.Guidance())}
+			if row.Seed != nil {
+				all[stages.ParamSeed] = fmt.Sprint(*row.Seed)
+			}
+			told := map[string]string{}
+			for p, value := range all {
+				if depends(p) && value != "" {
+					told[string(p)] = value
+				}
+			}
+			return told
+		},
+	}
 }
 
 // change gives the files of an output other marks. Where they are not given, it goes on with a change that was cut off, or gives iptc
@@ -172,10 +285,19 @@ func (m *outputMarks) change(ctx context.Context, s store.Store, to config.Marks
 		return done, err
 	}
 	if !to.Given {
-		to = config.Marks{Given: true, IPTC: true, AIGC: true}
+		to.Given, to.IPTC, to.AIGC = true, true, true
 		if was.Changing {
+			given := to
 			to = was.Asked()
+			to.Certificate, to.Key = given.Certificate, given.Key
 		}
+	}
+	if to.C2PA && to.Certificate == "" && to.Key == "" {
+		to.Certificate, to.Key = m.asked.Certificate, m.asked.Key
+	}
+	r, signer, err := m.recordOf(to)
+	if err != nil {
+		return done, err
 	}
 	l, err := ledger.Open(ctx, s)
 	if err != nil {
@@ -193,7 +315,7 @@ func (m *outputMarks) change(ctx context.Context, s store.Store, to config.Marks
 			}
 		}
 	}
-	return marking.Change(ctx, s, l, m.marker(marking.RecordOf(to)), m.rows(ctx))
+	return marking.Change(ctx, s, l, m.marker(r, signer), m.rows(ctx))
 }
 
 // Mark gives the files of the output the marks that are asked for, without encoding, and writes tables and pages anew. Where asked is
@@ -213,13 +335,13 @@ func (j *Job) Mark(ctx context.Context, asked config.Marks) (done marking.Change
 		return done, err
 	}
 	j.close = append(j.close, release)
-	if done, err = j.marks().change(ctx, s, asked); err != nil { // before anything is found damaged
+	if done, err = j.marks(false).change(ctx, s, asked); err != nil { // before anything is found damaged
 		return done, err
 	}
 	if err := j.use(ctx, s, true); err != nil {
 		return done, err
 	}
-	if err := j.begin(ctx); err != nil {
+	if err := j.unfinish(ctx); err != nil {
 		return done, err
 	}
 	return done, j.finish(ctx, &Result{}, began, 0)

@@ -162,7 +162,7 @@ func (j *Job) attend(ctx context.Context, s spec) error {
 		return err
 	}
 	j.close = append(j.close, j.engine.Book.Close)
-	if err := j.marks().recorded(ctx); err != nil {
+	if err := j.marks(true).recorded(ctx); err != nil {
 		return err
 	}
 	a := remote.Attend(j.engine, s.Job, true)

@@ -131,7 +131,7 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 	if err := j.allowed(plan); err != nil {
 		return r, err
 	}
-	if err := j.marks().check(ctx); err != nil {
+	if err := j.marks(plan.New > 0).check(ctx); err != nil {
 		return r, err
 	}
 	if started != nil {
@@ -158,6 +158,9 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 	}
 	if errors.Is(computeErr, store.ErrRemoved) { // there is no place for a report
 		return r, computeErr
+	}
+	if j.elsewhere() {
+		computeErr = errors.Join(computeErr, j.marks(true).sign(ctx))
 	}
 	workers := j.tell(&r)
 	j.recorder.Load().Set(runfiles.Writing)
@@ -228,7 +231,10 @@ func (j *Job) arrange(ctx context.Context, plan Plan) (context.Context, error) {
 			return ctx, err
 		}
 	}
-	return ctx, j.begin(ctx)
+	if err := j.marks(plan.New > 0).begin(ctx); err != nil {
+		return ctx, err
+	}
+	return ctx, j.unfinish(ctx)
 }
 
 // tell fills the result of a run with what was done, and returns how many workers did it.
@@ -265,11 +271,8 @@ func (j *Job) pending(rows int64) error {
 		"or runner %s drops rows; run the job again", rows, j.runner.Name))
 }
 
-// begin marks the output as unfinished and saves how the job was started, for `retry`.
-func (j *Job) begin(ctx context.Context) error {
-	if err := j.marks().begin(ctx); err != nil {
-		return err
-	}
+// unfinish marks the output as unfinished and saves how the job was started, for `retry`.
+func (j *Job) unfinish(ctx context.Context) error {
 	name := j.report.SummaryName()
 	if err := j.engine.Store.Remove(ctx, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,8 +17,9 @@ import (
 
 // markFlags are the flags of `latentbeam mark`.
 type markFlags struct {
-	marks, producer string
-	json, programs  bool
+	marks, producer        string
+	certificate, key       string
+	prompt, json, programs bool
 }
 
 func markCommand(specs []stages.Spec) *cobra.Command {
@@ -33,15 +35,26 @@ func markCommand(specs []stages.Spec) *cobra.Command {
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return mark(cmd, args[0], f, specs) },
 	}
-	cmd.Flags().StringVar(&f.marks, "marks", "", "iptc and aigc with a comma between them, or none (default: both, or the change that was cut off)")
+	cmd.Flags().StringVar(&f.marks, "marks", "", "iptc, aigc and c2pa with commas between them, or none (default: iptc,aigc, or the change that was cut off)")
 	cmd.Flags().StringVar(&f.producer, "producer", "", "who provides the service, for aigc")
+	cmd.Flags().StringVar(&f.certificate, "certificate", "", "file with the certificates for c2pa, PEM (default: that of the job)")
+	cmd.Flags().StringVar(&f.key, "key", "", "file with the key for c2pa, PEM (default: that of the job)")
+	cmd.Flags().BoolVar(&f.prompt, "prompt", false, "let the manifest of c2pa say the prompt and the parameters")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print what was changed as JSON")
 	addAllowExec(cmd, &f.programs, "the output's job.json")
 	return cmd
 }
 
 // asked are the marks that the flags ask for.
-func (f markFlags) asked() (m config.Marks, err error) {
+func (f *markFlags) asked() (m config.Marks, err error) {
+	for _, path := range []*string{&f.certificate, &f.key} { // mark goes to the directory of the job
+		if *path != "" {
+			if *path, err = filepath.Abs(*path); err != nil {
+				return m, fault.Usage(err)
+			}
+		}
+	}
+	m.Certificate, m.Key = f.certificate, f.key
 	if f.marks == "" {
 		if f.producer != "" {
 			return m, fault.Usage(fmt.Errorf("--producer %q needs --marks with aigc", f.producer))
@@ -49,11 +62,15 @@ func (f markFlags) asked() (m config.Marks, err error) {
 		return m, nil
 	}
 	m = config.ParseMarks(f.marks)
+	m.Certificate, m.Key, m.Prompt = f.certificate, f.key, f.prompt
 	if wrong := m.Wrong(); wrong != "" {
 		return m, fault.Usage(fmt.Errorf("--marks %q: %s; give names with commas between them, or none", f.marks, wrong))
 	}
 	if m.Producer = f.producer; f.producer != "" && !m.AIGC {
 		return m, fault.Usage(fmt.Errorf("--producer %q: the marks %v do not say a producer, aigc does", f.producer, m))
+	}
+	if !m.C2PA && (f.certificate != "" || f.key != "" || f.prompt) {
+		return m, fault.Usage(fmt.Errorf("--certificate, --key and --prompt are for c2pa, which is not among the marks %v", m))
 	}
 	return m, nil
 }

@@ -15,6 +15,11 @@ type Marks struct {
 	IPTC     bool   // XMP that says by IPTC's words how the media came to be
 	AIGC     bool   // the key AIGC of GB 45438-2025
 	Producer string // for AIGC: who provides the service; "": it is not said
+	C2PA     bool   // a signed manifest of content credentials
+	Prompt   bool   // for C2PA: the manifest says the prompt and the parameters
+	// Certificate and Key are the files for C2PA: a chain of certificates and the key of the first, PEM both. Records say the digest of
+	// the certificate alone.
+	Certificate, Key string
 
 	wrong string // what is wrong with the list, "" for nothing
 }
@@ -22,9 +27,11 @@ type Marks struct {
 // Wrong says what is wrong with the list of a job, "" for nothing.
 func (m Marks) Wrong() string { return m.wrong }
 
-// Equal reports whether both ask for the same marks.
+// Equal reports whether both ask for the same marks, whoever signs.
 func (m Marks) Equal(o Marks) bool {
-	m.Given, o.Given = false, false
+	for _, one := range []*Marks{&m, &o} {
+		one.Given, one.Certificate, one.Key = false, "", ""
+	}
 	return m == o
 }
 
@@ -35,6 +42,9 @@ func (m Marks) Names() (names []string) {
 	}
 	if m.AIGC {
 		names = append(names, "aigc")
+	}
+	if m.C2PA {
+		names = append(names, "c2pa")
 	}
 	return names
 }
@@ -91,7 +101,7 @@ func (m *Marks) add(name string, options []*document.Pair) {
 			m.wrong = fmt.Sprintf(format, args...)
 		}
 	}
-	known := map[string]*string{}
+	known, flags := map[string]*string{}, map[string]*bool{}
 	switch {
 	case slices.Contains(m.Names(), name):
 		fail("%s is in the list twice", name)
@@ -99,26 +109,38 @@ func (m *Marks) add(name string, options []*document.Pair) {
 		m.IPTC = true
 	case name == "aigc":
 		m.AIGC, known["producer"] = true, &m.Producer
+	case name == "c2pa":
+		m.C2PA, known["certificate"], known["key"], flags["prompt"] = true, &m.Certificate, &m.Key, &m.Prompt
 	default:
-		fail("%q is unknown; known are iptc and aigc", name)
+		fail("%q is unknown; known are iptc, aigc and c2pa", name)
 		return
 	}
 	for _, p := range options {
-		at := known[p.Key]
-		if at == nil || p.Value.Kind != document.TextKind || p.Value.Text == "" {
-			fail("%s: %s is no option of it with a text; %s", name, p.Key, optionsOf(known))
-			continue
+		text, flag := known[p.Key], flags[p.Key]
+		switch {
+		case text != nil && p.Value.Kind == document.TextKind && strings.Contains(p.Value.Text, "-----BEGIN"):
+			fail("%s: %s is the text of a key or a certificate; give the path of a file, because jobs are kept with their outputs", name, p.Key)
+		case text != nil && p.Value.Kind == document.TextKind && p.Value.Text != "":
+			*text = p.Value.Text
+		case flag != nil && p.Value.Kind == document.BoolKind:
+			*flag = p.Value.Bool
+		case text != nil:
+			fail("%s: %s must be a text", name, p.Key)
+		case flag != nil:
+			fail("%s: %s must be true or false", name, p.Key)
+		default:
+			fail("%s: it has no option %s; %s", name, p.Key, optionsOf(known, flags))
 		}
-		*at = p.Value.Text
 	}
 }
 
 // optionsOf says which options a mark has.
-func optionsOf(known map[string]*string) string {
-	if len(known) == 0 {
+func optionsOf(known map[string]*string, flags map[string]*bool) string {
+	names := slices.Sorted(maps.Keys(known))
+	if names = slices.AppendSeq(names, maps.Keys(flags)); len(names) == 0 {
 		return "it has none"
 	}
-	return "it has " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")
+	return "it has " + strings.Join(names, ", ")
 }
 
 // MarksOf returns the marks that a job asks for at a stage; Given is false where it does not.

@@ -23,8 +23,8 @@ type encodeOptions struct {
 	GOP     int    `yaml:"gop" json:"gop"`         // frames between key frames; 0 is the default
 	// Metadata writes the prompt, the seed, the model and the key into the file. Then they are in the row's key.
 	Metadata bool `yaml:"metadata" json:"metadata,omitempty"`
-	// Marks says which marks of synthetic media the files carry: none, or a list of iptc and aigc; not given: both where the job
-	// has denoise. They are put on at publishing, as the output's marks.json says, and are in no key.
+	// Marks says which marks of synthetic media the files carry: none, or a list of iptc, aigc ({aigc: {producer: NAME}}) and c2pa
+	// ({c2pa: {certificate: FILE, key: FILE, prompt: true}}); not given: iptc and aigc where the job has denoise. They are put on at publishing, as the output's marks.json says, and are in no key.
 	Marks config.Marks `yaml:"marks" json:"-"`
 }
 

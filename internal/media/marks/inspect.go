@@ -8,9 +8,16 @@ import (
 
 // Found is a mark that a file carries.
 type Found struct {
-	Name  string `json:"name"`  // iptc or aigc
+	Name  string `json:"name"`  // iptc, aigc or c2pa
 	Where string `json:"where"` // in the file, such as "moov/udta/meta"
-	Value string `json:"value"`
+	Value string `json:"value"` // of c2pa: the kind of source that it says
+
+	// Of c2pa: the program that made the manifest, the name in the certificate of the signature, and why the signature does not hold
+	// for the file, "" where it does. Nobody here says whether the certificate can be trusted.
+	Generator  string `json:"generator,omitempty"`
+	Signer     string `json:"signer,omitempty"`
+	SelfSigned bool   `json:"self_signed,omitempty"`
+	Problem    string `json:"problem,omitempty"`
 }
 
 // Synthetic reports whether the mark says that a model made the media, in whole or in part.
@@ -18,7 +25,7 @@ func (f Found) Synthetic() bool {
 	switch f.Name {
 	case AIGC:
 		return true // 1 is "is", 2 "may be", 3 "is suspected to be": each is a mark
-	case IPTC:
+	case IPTC, C2PA:
 		return strings.HasSuffix(strings.ToLower(f.Value), "trainedalgorithmicmedia")
 	}
 	return false
@@ -45,10 +52,10 @@ func Inspect(data []byte) ([]Found, error) {
 func inPacket(where string, xmp []byte) (list []Found, err error) {
 	source, item, err := properties(xmp)
 	if source != "" {
-		list = append(list, Found{IPTC, where, source})
+		list = append(list, Found{Name: IPTC, Where: where, Value: source})
 	}
 	if item != "" {
-		list = append(list, Found{AIGC, where, item})
+		list = append(list, Found{Name: AIGC, Where: where, Value: item})
 	}
 	return list, err
 }
@@ -65,13 +72,16 @@ func inspectMP4(data []byte) (list []Found, err error) {
 					where = "moov/udta/meta"
 				}
 				for value := range items(data, c) {
-					list = append(list, Found{AIGC, where, value})
+					list = append(list, Found{Name: AIGC, Where: where, Value: value})
 				}
 			}
 		}
 		if xmp := payloadOf(data, b, xmpBox); xmp != nil {
 			found, xmpErr := inPacket("a box uuid with XMP", xmp)
 			list, err = append(list, found...), errors.Join(err, xmpErr)
+		}
+		if store := storeOf(data, b); store != nil {
+			list = append(list, signature(data, "a box uuid", store))
 		}
 	}
 	return list, err
@@ -85,7 +95,10 @@ func inspectPNG(data []byte) (list []Found, err error) {
 			list, err = append(list, found...), errors.Join(err, xmpErr)
 		}
 		if value, ok := pngText(c, data); ok {
-			list = append(list, Found{AIGC, "a chunk " + c.kind, value})
+			list = append(list, Found{Name: AIGC, Where: "a chunk " + c.kind, Value: value})
+		}
+		if c.kind == pngCredentials {
+			list = append(list, signature(data, "a chunk "+c.kind, c.body(data)))
 		}
 	}
 	return list, err
@@ -115,11 +128,23 @@ func pngText(c chunk, data []byte) (string, bool) {
 
 func inspectJPEG(data []byte) (list []Found, err error) {
 	all, err := segments(data)
+	var store []byte
 	for _, s := range all {
 		if xmp, ok := jpegPacket(data, s); ok {
 			found, xmpErr := inPacket("a segment APP1 with XMP", xmp)
 			list, err = append(list, found...), errors.Join(err, xmpErr)
 		}
+		// JUMBF lies in segments APP11, each with a number; the first eight bytes of the box are repeated in each (ISO/IEC 19566-5, annex D).
+		const app11, head = 0xeb, 8
+		if body := s.body(data); s.marker == app11 && len(body) > head+8 && string(body[:2]) == "JP" {
+			if len(store) > 0 {
+				body = body[8:]
+			}
+			store = append(store, body[head:]...)
+		}
+	}
+	if store != nil {
+		list = append(list, signature(data, "segments APP11", store))
 	}
 	return list, err
 }

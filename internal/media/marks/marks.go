@@ -8,6 +8,7 @@
 //	      Hub), whose values are https://cv.iptc.org/newscodes/digitalsourcetype/
 //	aigc  the key AIGC of GB 45438-2025: an item of moov/udta/meta in an mp4, the property AIGC of the namespace
 //	      http://www.tc260.org.cn/ns/AIGC/1.0/ in the XMP of a picture
+//	c2pa  a signed manifest of content credentials (internal/media/c2pa) in an mp4 or a png
 package marks
 
 import (
@@ -15,12 +16,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"latentbeam/internal/media/c2pa"
 )
 
 // The names of the marks.
 const (
 	IPTC = "iptc"
 	AIGC = "aigc"
+	C2PA = "c2pa"
 )
 
 // The kinds of sources, as IPTC names them (see the package).
@@ -38,13 +42,22 @@ const toolkit = "latentbeam"
 // Wanted says which marks a file gets.
 type Wanted struct {
 	IPTC, AIGC bool
-	Producer   string // for aigc: who provides the service; "": it is not said
+	Producer   string       // for aigc: who provides the service; "": it is not said
+	Signer     *c2pa.Signer // nil: no c2pa
 }
 
 // Subject is the file that is marked.
 type Subject struct {
 	ID        string // of the file, for aigc: the row's key
 	Composite bool   // other media were given to the model
+	// Facts of how the file was made, for c2pa; "" and nil: nothing is said.
+	Model, Weights string
+	Parameters     map[string]string
+}
+
+// claim is what a signature says of the file.
+func (s Subject) claim() c2pa.Claim {
+	return c2pa.Claim{ID: s.ID, Source: s.source(), Model: s.Model, Weights: s.Weights, Parameters: s.Parameters}
 }
 
 // source is the kind of source of the file.
@@ -75,6 +88,9 @@ func Put(data []byte, ext string, w Wanted, s Subject) ([]byte, error) {
 		if err == nil && w.IPTC {
 			out, err = putXMPBox(out, packet(s.source(), ""))
 		}
+		if err == nil && w.Signer != nil {
+			out, err = signMP4(out, w.Signer, s.claim())
+		}
 	case ".png", ".jpg":
 		source := ""
 		if w.IPTC {
@@ -87,6 +103,9 @@ func Put(data []byte, ext string, w Wanted, s Subject) ([]byte, error) {
 			out, err = putPNG(data, packet(source, item))
 		default:
 			out, err = putJPEG(data, packet(source, item))
+		}
+		if err == nil && ext == ".png" && w.Signer != nil {
+			out, err = signPNG(out, w.Signer, s.claim())
 		}
 	default:
 		err = ErrFormat

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"latentbeam/internal/media/c2pa"
 )
 
 // xmpBox is the extended type of the box with XMP (ISO 16684-3, table "ISO base media").
@@ -253,14 +255,15 @@ func payloadOf(data []byte, b box, extended []byte) []byte {
 	return nil
 }
 
-// stripMP4 removes the box with XMP of this program, and the item AIGC that putItem has put there.
+// stripMP4 removes the boxes with XMP and credentials of this program, and the item AIGC that putItem has put there.
 func stripMP4(data []byte) ([]byte, error) {
 	top, moov, err := movie(data)
 	if err != nil {
 		return nil, err
 	}
 	for i := len(top) - 1; i >= 0; i-- { // from the end, so that the places before stay
-		if xmp := payloadOf(data, top[i], xmpBox); xmp != nil && isOurs(xmp) {
+		xmp, store := payloadOf(data, top[i], xmpBox), storeOf(data, top[i])
+		if xmp != nil && isOurs(xmp) || store != nil && c2pa.Ours(store) {
 			if data, err = replace(data, nil, top[i].start, top[i].end, nil); err != nil {
 				return nil, err
 			}

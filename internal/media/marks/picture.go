@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
+
+	"latentbeam/internal/media/c2pa"
 )
 
 // pngSignature begins a png; pngHead is its length with that of IHDR.
@@ -78,7 +80,8 @@ func stripPNG(data []byte) ([]byte, error) {
 		return nil, err
 	}
 	for i := len(list) - 1; i >= 0; i-- {
-		if xmp, ok := pngPacket(data, list[i]); ok && isOurs(xmp) {
+		xmp, ok := pngPacket(data, list[i])
+		if ok && isOurs(xmp) || list[i].kind == pngCredentials && c2pa.Ours(list[i].body(data)) {
 			data = append(bytes.Clone(data[:list[i].start]), data[list[i].end:]...)
 		}
 	}

@@ -66,6 +66,13 @@ func Change(ctx context.Context, s store.Store, l *ledger.Ledger, m *Marker, row
 	return c.done, m.Record.Write(ctx, s)
 }
 
+// Sign signs the files of rows that processes without the key have published in this run.
+func Sign(ctx context.Context, s store.Store, l *ledger.Ledger, m *Marker, rows iter.Seq2[*stages.Element, error]) (Changed, error) {
+	c, unsigned := newChange(s, l, m), m.Record.unsigned().ID()
+	err := c.named(ctx, rows, func(v *schemas.VideoFile) bool { return v.Marks != "" && v.Marks == unsigned })
+	return c.done, err
+}
+
 func newChange(s store.Store, l *ledger.Ledger, m *Marker) *change {
 	return &change{store: s, ledger: l, marker: m, done: Changed{Marks: m.Record.Marks}, damaged: map[ledger.Key]bool{}}
 }

@@ -12,9 +12,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/media/c2pa"
 	"latentbeam/internal/media/marks"
 	"latentbeam/internal/storage/store"
 	"latentbeam/schemas"
@@ -28,6 +30,12 @@ const Name = "marks.json"
 type Record struct {
 	Marks    []string `json:"marks"`
 	Producer string   `json:"producer,omitempty"` // for aigc
+	// For c2pa: the SHA-256 of the certificate of the key that signs, and whether manifests say prompts and parameters.
+	Certificate string `json:"certificate_sha256,omitempty"`
+	Prompt      bool   `json:"prompt,omitempty"`
+	// Models are, for c2pa, the names of the models by the digests of their weights. The first name of a model holds, so that equal
+	// keys give equal bytes.
+	Models map[string]string `json:"models,omitempty"`
 	// Changing says that `latentbeam mark` has begun to give all files these marks, and has not ended.
 	Changing bool `json:"changing,omitempty"`
 	// SHA256 begins the digest of the other fields, by which damage is found.
@@ -40,7 +48,7 @@ func RecordOf(m config.Marks) Record {
 	if names == nil {
 		names = []string{}
 	}
-	return Record{Marks: names, Producer: m.Producer}
+	return Record{Marks: names, Producer: m.Producer, Prompt: m.Prompt}
 }
 
 // Asked is the record as a job would ask for it.
@@ -49,7 +57,7 @@ func (r Record) Asked() config.Marks {
 	if len(r.Marks) > 0 {
 		m = config.ParseMarks(strings.Join(r.Marks, ","))
 	}
-	m.Producer = r.Producer
+	m.Producer, m.Prompt = r.Producer, r.Prompt
 	return m
 }
 
@@ -58,7 +66,7 @@ func (r Record) ID() string {
 	if len(r.Marks) == 0 {
 		return ""
 	}
-	r.Changing = false
+	r.Changing, r.Models = false, nil
 	return strings.Join(r.Marks, "+") + ":" + r.digest()[:8]
 }
 
@@ -123,12 +131,29 @@ func Decide(ctx context.Context, s store.Store, r Record) (Record, error) {
 // Marker puts the marks of an output on the files of its rows.
 type Marker struct {
 	Record Record
+	// Signer signs, where the record has c2pa; nil: another process signs later, and the files have the other marks until then.
+	Signer  *c2pa.Signer
+	Weights string // digest of those of the job
+	// Parameters are what a manifest says of how a row was made, where the record wants that; nil: nothing.
+	Parameters func(row *schemas.PromptRow) map[string]string
 	// Composite says whether other media were given to the model for a row; nil: never.
 	Composite func(row *schemas.PromptRow) bool
 }
 
 // ID names the marks that the marker puts on, see Record.ID.
-func (m *Marker) ID() string { return m.Record.ID() }
+func (m *Marker) ID() string {
+	if m.Signer != nil {
+		return m.Record.ID()
+	}
+	return m.Record.unsigned().ID()
+}
+
+// unsigned is the record without c2pa.
+func (r Record) unsigned() Record {
+	r.Marks = slices.DeleteFunc(slices.Clone(r.Marks), func(name string) bool { return name == marks.C2PA })
+	r.Certificate, r.Prompt = "", false
+	return r
+}
 
 // Mark returns a file of the row, of the type ext (".mp4", ".png", ".jpg"), with the marks.
 func (m *Marker) Mark(data []byte, ext string, key schemas.Key, row *schemas.PromptRow) ([]byte, error) {
@@ -137,10 +162,14 @@ func (m *Marker) Mark(data []byte, ext string, key schemas.Key, row *schemas.Pro
 
 // subject is what the marks of a row say.
 func (m *Marker) subject(key schemas.Key, row *schemas.PromptRow) marks.Subject {
-	return marks.Subject{ID: key.String(), Composite: m.Composite != nil && m.Composite(row)}
+	s := marks.Subject{ID: key.String(), Composite: m.Composite != nil && m.Composite(row), Model: m.Record.Models[m.Weights], Weights: m.Weights}
+	if m.Parameters != nil && m.Record.Prompt {
+		s.Parameters = m.Parameters(row)
+	}
+	return s
 }
 
 func (m *Marker) put(data []byte, ext string, s marks.Subject) ([]byte, error) {
 	asked := m.Record.Asked()
-	return marks.Put(data, ext, marks.Wanted{IPTC: asked.IPTC, AIGC: asked.AIGC, Producer: asked.Producer}, s)
+	return marks.Put(data, ext, marks.Wanted{IPTC: asked.IPTC, AIGC: asked.AIGC, Producer: asked.Producer, Signer: m.Signer}, s)
 }
