@@ -30,9 +30,11 @@ func inspectCommand() *cobra.Command {
 	var list bool
 	cmd := &cobra.Command{
 		Use:   "inspect PATH",
-		Short: "Say what is in a checkpoint, which model it is, and what is missing or unexpected",
+		Short: "Say what is in a checkpoint, which model it is, and what is missing or unexpected; or which marks a video carries",
 		Long: "PATH is a safetensors file, a PyTorch checkpoint (nothing of it is run), the index of shards, a directory\n" +
-			"with one of them, or a whole model. The exit code is 2 where a tensor does not fit.",
+			"with one of them, or a whole model. The exit code is 2 where a tensor does not fit.\n\n" +
+			"Of an mp4, png or jpeg the marks of synthetic media are listed (docs/marking.md), and whether a signature holds for the file;\n" +
+			"who signed is not checked. The exit code is 1 where a signature does not hold.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			out := cmd.OutOrStdout()
@@ -43,6 +45,9 @@ func inspectCommand() *cobra.Command {
 				}
 				defer remove()
 				args, out = []string{dir}, &replacing{out, filepath.Dir(dir) + "/", ""}
+			}
+			if media, err := inspectMarks(out, args[0]); media || err != nil {
+				return err
 			}
 			misfits := 0
 			if err := inspectModel(out, args[0]); err != nil {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"latentbeam/internal/storage/store/bucket/buckettest"
+	"latentbeam/internal/system/testaid"
 )
 
 // canaries are secrets and prompts that are planted and may appear nowhere, by what they are.
@@ -76,6 +77,11 @@ func TestPromiseP12(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	certificate, key := testaid.Certificate(t, false)
+	secrets["key that signs"] = strings.Split(string(key), "\n")[1]
+	s.write("certificate.pem", string(certificate))
+	s.write("key.pem", string(key))
+	s.write("bad.pem", "-----BEGIN PRIVATE KEY-----\n"+secrets.plant("damaged key")+"\n-----END PRIVATE KEY-----\n")
 	signed := "https://" + host + "/prompts.csv?X-Amz-Credential=" + secrets.plant("credential of a signed address") + "&X-Amz-Signature=" +
 		secrets.plant("signature") + "&token=" + secrets.plant("token of an address")
 	s.write("leak.sh", "echo the key is $API_KEY >&2; echo $OTHER_KEY >&2; exit 3\n")
@@ -103,6 +109,11 @@ func TestPromiseP12(t *testing.T) {
 		{"run", "job.yaml", "--set", "input.prompts=gs://user:" + secrets["signature"] + "@bucket/x.csv"},
 		{"run", "job.yaml", "--set", "model=hf://private/model", "--output", "out6"},
 		{"run", "job.yaml", "--set", "resources.hosts=[\"" + host + "\"]", "--set", "resources.token_file=token", "--output", "out7"},
+		{"run", "job.yaml", "--output", "out8", "--log-level", "debug", "--set",
+			"stages.encode_video.marks=[iptc, {c2pa: {certificate: certificate.pem, key: key.pem}}]"},
+		{"run", "job.yaml", "--output", "out9", "--log-level", "debug", "--set",
+			"stages.encode_video.marks=[{c2pa: {certificate: certificate.pem, key: bad.pem}}]"},
+		{"mark", "out", "--marks", "c2pa", "--certificate", "certificate.pem", "--key", "key.pem"},
 		{"worker", "--listen", "bad address", "--token-file", "token"},
 		{"pull", "private/model"}, {"retry", "out"}, {"status", "out"}, {"status", "out", "--json"}, {"verify", "out"}, {"explain", "job.yaml"},
 		{"diff", "out", "out2"}, {"clean", "out"}, {"doctor"}, {"copy", "out", "s3://bucket/two"}, {"inspect", "google.json"},

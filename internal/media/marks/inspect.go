@@ -34,6 +34,12 @@ func (f Found) Synthetic() bool {
 // ErrUnknown says that a file is of no format that is looked into.
 var ErrUnknown = errors.New("the file is no mp4, png or jpeg")
 
+// IsMedia reports whether a file begins like one that Inspect looks into; 12 bytes are enough.
+func IsMedia(head []byte) bool {
+	return bytes.HasPrefix(head, []byte(pngSignature)) || bytes.HasPrefix(head, []byte("\xff\xd8\xff")) ||
+		len(head) >= 12 && string(head[4:8]) == "ftyp"
+}
+
 // Inspect lists the marks of a file, whoever has put them there. A damaged file gives what was found before the damage, with the
 // error.
 func Inspect(data []byte) ([]Found, error) {

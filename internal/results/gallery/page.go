@@ -18,6 +18,9 @@ type Detail struct {
 	Name, Value, Link string
 }
 
+// MarkedName names the detail of a file that carries marks of synthetic media. Cards show a sign for it (assets/rows.js).
+const MarkedName = "Marked as synthetic"
+
 // Item is one video or still image of a run.
 type Item struct {
 	ID     string // the row's id, "" where it has none

@@ -113,6 +113,9 @@ func sizeOf(v *schemas.VideoFile, r *schemas.PromptRow) (width, height, frames i
 // detailsOf are the facts of a row that not every job has: the negative prompt, carried columns, readings.
 func detailsOf(o *outcome) ([]gallery.Detail, error) {
 	var out []gallery.Detail
+	if names, _, _ := strings.Cut(o.result.Video.Marks, ":"); names != "" {
+		out = append(out, gallery.Detail{Name: gallery.MarkedName, Value: strings.ReplaceAll(names, "+", ", ")})
+	}
 	if o.Row.NegativePrompt != "" {
 		out = append(out, gallery.Detail{Name: "Negative prompt", Value: o.Row.NegativePrompt})
 	}

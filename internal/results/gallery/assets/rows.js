@@ -32,6 +32,7 @@ const keyOf = (row) => row.key || fileOf(row).replace(/^.*\//, '').replace(/\.[^
 // captionOf are the short facts below a prompt. An id that the program made up, a hash, says nothing there.
 function captionOf(row) {
   const facts = [sizeOf(row), lengthOf(row), `seed ${row.seed}`];
+  if (row.details.some(([name]) => name === 'Marked as synthetic')) facts.push('marked as synthetic');
   return row.id && !/^[0-9a-f]{12,}/.test(row.id) ? [row.id, ...facts] : facts;
 }
 

@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"text/tabwriter"
+
+	"latentbeam/internal/config"
+	"latentbeam/internal/media/marks"
+	"latentbeam/schemas/fault"
+)
+
+// maxInspected bounds a media file whose marks are listed, which is in memory.
+const maxInspected = 2 << 30
+
+// inspectMarks lists the marks of synthetic media of a file. media is false where it is no mp4, png or jpeg.
+func inspectMarks(out io.Writer, path string) (media bool, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return false, nil // told by whoever looks for a model there
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return false, nil
+	}
+	var head [16]byte
+	n, err := f.ReadAt(head[:], 0)
+	if err != nil && !errors.Is(err, io.EOF) || !marks.IsMedia(head[:n]) {
+		return false, nil
+	}
+	if info.Size() > maxInspected {
+		return true, fault.Usage(fmt.Errorf("inspect %s: it has %s; files of up to %s are looked into", path, config.ByteSize(info.Size()),
+			config.ByteSize(maxInspected)))
+	}
+	data := make([]byte, info.Size())
+	if _, err := io.ReadFull(io.NewSectionReader(f, 0, info.Size()), data); err != nil {
+		return true, fault.Usage(err)
+	}
+	found, damage := marks.Inspect(data)
+	fmt.Fprintln(out, path)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	broken := false
+	for _, m := range found {
+		fmt.Fprintf(w, "  %s\t%s (in %s)\n", m.Name, oneLine(m.Value), m.Where)
+		if m.Name != marks.C2PA {
+			continue
+		}
+		says := "holds for the file"
+		if m.Problem != "" {
+			says, broken = "does not hold: "+m.Problem, true
+		}
+		fmt.Fprintf(w, "  signature\t%s\n", says)
+		if m.Signer != "" {
+			who := oneLine(m.Signer) + ", which nobody has checked"
+			if m.SelfSigned {
+				who += "; it is its own authority"
+			}
+			fmt.Fprintf(w, "  signed by\t%s\n", who)
+		}
+		if m.Generator != "" {
+			fmt.Fprintf(w, "  made by\t%s\n", oneLine(m.Generator))
+		}
+	}
+	if len(found) == 0 {
+		fmt.Fprintln(w, "  no marks of synthetic media were found; that does not say that it is none")
+	}
+	if err := w.Flush(); err != nil {
+		return true, err
+	}
+	switch {
+	case damage != nil:
+		return true, fault.Failures(fmt.Errorf("inspect %s: the file is damaged: %w; what stands before was looked at", path, damage))
+	case broken:
+		return true, fault.Failures(fmt.Errorf("inspect %s: a signature does not hold", path))
+	}
+	return true, nil
+}
