@@ -10,6 +10,7 @@ import (
 	"latentbeam/internal/results/tensors"
 	"latentbeam/internal/storage/fingerprints"
 	"latentbeam/internal/storage/ledger"
+	"latentbeam/internal/system"
 	"latentbeam/internal/table/write"
 	"latentbeam/schemas"
 	"latentbeam/stages"
@@ -101,6 +102,7 @@ func (j *Job) WriteEarly(ctx context.Context, again time.Duration) error {
 
 // write goes over the input twice; early is nil where the job has ended.
 func (j *Job) write(ctx context.Context, early *early) (Totals, error) {
+	defer system.CollectOften()()
 	w := &walk{rows: j.Rows, ledger: j.Ledger, alike: j.Alike, limits: j.Limits, recall: j.Recall, early: early}
 	tables := newTableWriter(j.place(), j.Facts, atMost(j.RowsPerFile, videosPerFile))
 	tensors := j.tensors(ctx)

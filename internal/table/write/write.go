@@ -22,10 +22,11 @@ const (
 )
 
 // rowGroupBytes is the size of a row group. Readers such as FastVideo's read a whole one for each row, and
-// the dataset viewer of Hugging Face refuses those beyond 300 MB. rowGroupRows bounds those of small rows:
-// the library holds about a kilobyte for each until the group is written.
+// the dataset viewer of Hugging Face refuses those beyond 300 MB. The library holds up to five times a group of texts: in a
+// dictionary, as its keys, and as a page while that grows. rowGroupRows bounds those of small rows: the library holds about a
+// kilobyte for each until the group is written.
 const (
-	rowGroupBytes = 32 << 20
+	rowGroupBytes = 16 << 20
 	rowGroupRows  = 8192
 )
 
@@ -53,7 +54,7 @@ func (*pageCodec) Encode(dst, src []byte) ([]byte, error) {
 type Options struct {
 	Version       string            // of the program; equal versions write equal bytes for equal rows
 	Metadata      map[string]string // more key-value metadata, may be nil
-	RowGroupBytes int               // 0 is the default, 32 MiB
+	RowGroupBytes int               // 0 is the default, 16 MiB
 }
 
 // Writer writes one parquet file, row by row. At most one row group is held in memory. Equal rows in equal
