@@ -52,3 +52,11 @@ func numbers(list []float64) string {
 	}
 	return string(text)
 }
+
+// selects says which rows tables mark, nil for none.
+func selects(cfg *config.Config) *report.Select {
+	if s := cfg.Select; s.Best > 0 {
+		return &report.Select{Best: s.Best, Of: s.Of, By: s.By}
+	}
+	return nil
+}

@@ -22,6 +22,7 @@ import (
 
 	"latentbeam/internal/results/report"
 	"latentbeam/internal/results/tensors"
+	"latentbeam/internal/results/where"
 	"latentbeam/internal/storage/fingerprints"
 	"latentbeam/internal/storage/store"
 	"latentbeam/internal/watch/runfiles"
@@ -176,9 +177,19 @@ func (j *Job) open() error {
 			return cfg.Errorf("output.name", "%v", err)
 		}
 	}
+	var chosen *where.Filter
+	if text := cfg.Output.Where; text != "" {
+		if cfg.Output.Name == "" {
+			return cfg.Errorf("output.where", "output.where chooses the videos that get names, and there is no output.name").
+				WithFix("add name: \"{id}\", or remove where; export and copy have --where")
+		}
+		if chosen, err = where.Parse(text); err != nil {
+			return cfg.Errorf("output.where", "%v", err)
+		}
+	}
 	j.report = report.Job{
 		Title: filepath.Base(cfg.Output.Path), Rows: j.rows, Keep: j.engine.Keep, Part: part(o),
-		RowsPerFile: cfg.Output.RowsPerFile, Names: template, Clips: cfg.Input.Cuts(), Alike: j.host.Alike(), Limits: j.host.Limits(), Programs: j.programs(),
+		RowsPerFile: cfg.Output.RowsPerFile, Names: template, Where: chosen, Clips: cfg.Input.Cuts(), Alike: j.host.Alike(), Limits: j.host.Limits(), Select: selects(cfg), Programs: j.programs(),
 		Facts: report.Facts{
 			Model: j.host.Model, Weights: j.engine.Rules.Weights(), Class: workers.Class(), Version: o.Version,
 			Varies: strings.Join(j.varying(), " "), Loras: j.host.LorasJSON(),

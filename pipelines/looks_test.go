@@ -210,3 +210,37 @@ func TestVideosAreScored(t *testing.T) {
 		j.computes(t, 0)
 	}
 }
+
+// TestBestOfSamples: the best sample of each prompt is marked in the tables, the lowest where the job says so, and copy and export take it.
+func TestBestOfSamples(t *testing.T) {
+	j := job{prompts: writeTable(t, "p.csv", "prompt\na red circle\na blue square\n"), out: filepath.Join(t.TempDir(), "out"),
+		sets:   []string{"output.write=[video]", "defaults.num_videos_per_prompt=3", "select={best: 1, of: prompt, by: luminance}"},
+		stages: "[encode_text, denoise, decode_vae, encode_video, {score: {by: [luminance]}}]"}
+	for _, by := range []string{"luminance", "-luminance"} {
+		j.sets[2] = "select={best: 2, of: prompt, by: " + by + "}"
+		j.mustRun(t)
+		rows, err := parquet.ReadFile[struct {
+			Prompt    string   `parquet:"prompt"`
+			Luminance *float64 `parquet:"measured_luminance,optional"`
+			Selected  *bool    `parquet:"selected,optional"`
+		}](filepath.Join(j.out, "metadata.parquet"))
+		must(t, err)
+		chosen := map[string]int{}
+		for _, r := range rows {
+			better := 0
+			for _, o := range rows {
+				if o.Prompt == r.Prompt && (*o.Luminance > *r.Luminance) == (by == "luminance") && *o.Luminance != *r.Luminance {
+					better++
+				}
+			}
+			if want := better < 2; r.Selected == nil || *r.Selected != want {
+				t.Errorf("by %s: %s with %v is selected: %v, want %v", by, r.Prompt, *r.Luminance, r.Selected, want)
+			} else if want {
+				chosen[r.Prompt]++
+			}
+		}
+		if len(rows) != 6 || len(chosen) != 2 || chosen["a red circle"] != 2 {
+			t.Errorf("by %s: of %d rows %v", by, len(rows), chosen)
+		}
+	}
+}

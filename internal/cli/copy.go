@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"latentbeam/internal/results/marking"
+	"latentbeam/internal/results/where"
 	"latentbeam/internal/storage/store"
 	"latentbeam/internal/storage/store/open"
 	"latentbeam/internal/watch/runfiles"
@@ -27,7 +28,7 @@ import (
 var copyParts = map[string]string{"": "", "videos": "videos/", "tables": "tables/"}
 
 func copyCommand() *cobra.Command {
-	var only string
+	var only, chosen string
 	cmd := &cobra.Command{
 		Use:   "copy FROM TO",
 		Short: "Copy an output, or a part of it, between directories and buckets",
@@ -41,6 +42,15 @@ func copyCommand() *cobra.Command {
 				return fault.Usage(fmt.Errorf("--only %s: give videos or tables", only))
 			}
 			c := copier{prefix: prefix}
+			if chosen != "" {
+				if only != "" {
+					return fault.Usage(errors.New("--where copies chosen videos and their table: leave out --only"))
+				}
+				var err error
+				if c.where, err = where.Parse(chosen); err != nil {
+					return err
+				}
+			}
 			if err := c.run(cmd.Context(), args[0], args[1]); err != nil {
 				return err
 			}
@@ -48,6 +58,7 @@ func copyCommand() *cobra.Command {
 			return nil
 		},
 	}
+	cmd.Flags().StringVar(&chosen, "where", "", "copy videos, posters and metadata.parquet alone, "+whereUsage)
 	cmd.Flags().StringVar(&only, "only", "", "copy videos or tables alone")
 	return cmd
 }
@@ -63,7 +74,8 @@ const (
 type copier struct {
 	from, to             store.Store
 	prefix               string // of what is copied
-	reading              bool   // files that are there are compared by their bytes
+	where                *where.Filter
+	reading              bool // files that are there are compared by their bytes
 	copied, there, bytes atomic.Int64
 }
 
@@ -84,6 +96,9 @@ func (c *copier) run(ctx context.Context, from, to string) (err error) {
 		return err
 	}
 	defer release()
+	if c.where != nil {
+		return c.chosen(ctx)
+	}
 	names, err := c.names(ctx)
 	if err != nil {
 		return err
@@ -129,6 +144,41 @@ func (c *copier) names(ctx context.Context) ([]string, error) {
 		return bytes.Compare([]byte{rank(a)}, []byte{rank(b)})
 	})
 	return names, nil
+}
+
+// chosen copies the videos and posters of chosen rows, and then their table.
+func (c *copier) chosen(ctx context.Context) error {
+	table, names, err := where.Choose(ctx, c.from, c.where)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fault.Usage(fmt.Errorf("copy %s: it has no %s, the table of a finished output's videos: run its job to the end first", c.from.URL(), where.Dataset))
+	}
+	if err != nil {
+		return err
+	}
+	known := map[string]bool{where.Dataset: true}
+	for _, name := range names {
+		known[name] = true
+	}
+	for info, err := range c.to.List(ctx, "", store.Deep) {
+		if err != nil {
+			return err
+		}
+		if !known[info.Name] && !isLock(info.Name) {
+			return fault.Usage(fmt.Errorf("copy to %s: it holds %s, which is none of the chosen files: give a new place", c.to.URL(), info.Name))
+		}
+	}
+	if err := c.all(ctx, names); err != nil {
+		return err
+	}
+	err = c.to.Replace(ctx, where.Dataset, func(w io.Writer) error {
+		_, err := w.Write(table)
+		return err
+	})
+	if err == nil {
+		c.copied.Add(1)
+		c.bytes.Add(int64(len(table)))
+	}
+	return err
 }
 
 // isLock tells whether an object is the lock of a job or of one of its shards.

@@ -8,12 +8,16 @@ import (
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/results/export"
+	"latentbeam/internal/results/where"
 	"latentbeam/schemas/fault"
 )
 
+// whereUsage is the help of --where.
+const whereUsage = "only rows for which an expression over the table's columns is true: \"aesthetic_quality > 5.5 and selected\" (docs/score.md)"
+
 func exportCommand() *cobra.Command {
 	var o export.Options
-	var text, vae string
+	var text, vae, chosen string
 	cmd := &cobra.Command{
 		Use:   "export OUTPUT DIR --to FORMAT",
 		Short: "Write latents and text embeddings in the format of a trainer",
@@ -41,6 +45,11 @@ func exportCommand() *cobra.Command {
 					return err
 				}
 			}
+			if chosen != "" {
+				if o.Where, err = where.Parse(chosen); err != nil {
+					return err
+				}
+			}
 			done, err := export.Run(cmd.Context(), from, args[1], o)
 			if err != nil {
 				return err
@@ -54,6 +63,7 @@ func exportCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&o.To, "to", "", "the format: "+strings.Join(export.Formats(), ", "))
 	cmd.Flags().StringVar(&text, "text", "", "take the text embeddings from the output of another job, by id")
+	cmd.Flags().StringVar(&chosen, "where", "", whereUsage)
 	cmd.Flags().StringVar(&vae, "vae", "", "config.json of the autoencoder, with latents_mean and latents_std")
 	return cmd
 }

@@ -24,8 +24,10 @@ type Config struct {
 	// the rows that the job starts from: one of prompts, media, videos, embeddings and latents
 	Input Input `yaml:"input" json:"input"`
 	// what holds for rows that do not say it; without it the model's own default holds
-	Defaults     Defaults  `yaml:"defaults" json:"defaults"`
-	Stages       Stages    `yaml:"stages" json:"stages"`               // names of stages, or maps of a name to its options, in order
+	Defaults Defaults `yaml:"defaults" json:"defaults"`
+	Stages   Stages   `yaml:"stages" json:"stages"` // names of stages, or maps of a name to its options, in order
+	// which rows tables mark as selected: the best of those that belong together
+	Select       Select    `yaml:"select" json:"select,omitzero"`
 	Output       Output    `yaml:"output" json:"output"`               // where results go, and which
 	Runner       Runner    `yaml:"runner" json:"runner"`               // the Beam runner that executes the job: a name, or a map
 	Resources    Resources `yaml:"resources" json:"resources"`         // what the job takes of the machine
@@ -103,6 +105,13 @@ type Input struct {
 	// HDR says what becomes of video of high dynamic range (PQ, HLG): keep (also "") takes its values as they are, with the reading
 	// transfer, tonemap makes it standard, and fail refuses it.
 	HDR string `yaml:"hdr" json:"hdr,omitempty"`
+}
+
+// Select marks the best rows of a group.
+type Select struct {
+	Best int    `yaml:"best" json:"best"` // how many of each group
+	Of   string `yaml:"of" json:"of"`     // what a group has in common: prompt, id or a carried column
+	By   string `yaml:"by" json:"by"`     // a reading or a carried column, the highest first; with - before it the lowest
 }
 
 // The kinds of rows that a job can start from, as Input.Source returns them.
@@ -188,6 +197,8 @@ type Output struct {
 	Timezone string `yaml:"timezone" json:"timezone,omitempty"`
 	// Name is a template over columns, such as "{id}-{seed}", by which videos also stand in names/; "": they do not.
 	Name string `yaml:"name" json:"name,omitempty"`
+	// Where chooses the videos that get such names, by an expression over the columns of their table; "": all.
+	Where string `yaml:"where" json:"where,omitempty"`
 	// Verify says how a run looks at the videos of earlier runs: "size" (also ""), or "digest", which reads them all.
 	// A video that was written since it was read last is always read.
 	Verify string `yaml:"verify" json:"verify,omitempty"`

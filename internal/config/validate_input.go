@@ -101,6 +101,24 @@ func (v *validator) input() {
 	}
 	v.columns(in.Columns)
 	v.clips()
+	v.selects()
+}
+
+// selects checks how rows are selected.
+func (v *validator) selects() {
+	if !v.given("select") {
+		return
+	}
+	s := v.config.Select
+	if s.Best < 1 {
+		v.problem("select", "give best: 1, or more", "select.best is %d", s.Best)
+	}
+	if strings.TrimPrefix(s.By, "-") == "" {
+		v.problem("select", "name a reading, such as by: text_similarity", "select.by is missing")
+	}
+	if s.Of == "" {
+		v.problem("select", "name what the rows of a group have in common, such as of: prompt", "select.of is missing")
+	}
 }
 
 // FoldersClip is the value of Input.Folders under which each folder is one clip of frames.

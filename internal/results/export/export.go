@@ -16,6 +16,7 @@ import (
 
 	"latentbeam/internal/results/report"
 	"latentbeam/internal/results/tables"
+	"latentbeam/internal/results/where"
 	"latentbeam/internal/storage/store"
 	"latentbeam/internal/table/typed"
 	"latentbeam/schemas"
@@ -28,6 +29,8 @@ type Options struct {
 	To   string      // one of Formats
 	Text store.Store // the output whose embeddings are taken; nil: those beside the latents
 	VAE  *Statistics // of the autoencoder; nil: not known
+	// Where chooses the rows by their columns; nil: all.
+	Where *where.Filter
 }
 
 // Done is what was written.
@@ -113,11 +116,7 @@ func Run(ctx context.Context, s store.Store, dir string, opts Options) (done Don
 		return done, err
 	}
 	w := open(o)
-	latents := int64(0)
-	err = each(ctx, s, opts.Text, func(row *sample, captions int) error {
-		if captions == 0 {
-			latents++
-		}
+	latents, err := each(ctx, s, opts, func(row *sample, captions int) error {
 		o.done.Rows++
 		if row.text == nil {
 			o.done.NoText++
@@ -141,68 +140,78 @@ func Run(ctx context.Context, s store.Store, dir string, opts Options) (done Don
 	return o.done, os.Rename(o.dir, dir)
 }
 
-// each yields the rows of the table of latents, in its order, with their tensors: once for each of its captions, which are
-// counted from 0.
-func each(ctx context.Context, s, text store.Store, yield func(row *sample, caption int) error) error {
+// each yields the chosen rows of the table of latents, in its order, with their tensors: once for each of its captions, which are
+// counted from 0. It returns how many rows the table has.
+func each(ctx context.Context, s store.Store, opts Options, yield func(row *sample, caption int) error) (rows int64, err error) {
 	files, err := tables.Files(ctx, s, "latents")
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if len(files) == 0 {
-		return fault.Usage(fmt.Errorf("export %s: it has no table of latents; write: [latents] in the job makes one", s.URL()))
+		return 0, fault.Usage(fmt.Errorf("export %s: it has no table of latents; write: [latents] in the job makes one", s.URL()))
 	}
 	texts := &texts{places: map[string][]destination{}}
 	defer texts.close()
-	if text != nil {
+	if opts.Text != nil {
 		texts.given = true
-		if err := texts.open(ctx, text); err != nil {
-			return err
+		if err := texts.open(ctx, opts.Text); err != nil {
+			return 0, err
 		}
 	}
 	for _, name := range files {
-		if err := eachOf(ctx, s, name, texts, yield); err != nil {
-			return err
+		n, err := eachOf(ctx, s, name, opts.Where, texts, yield)
+		if rows += n; err != nil {
+			return rows, err
 		}
 	}
-	return nil
+	return rows, nil
 }
 
-func eachOf(ctx context.Context, s store.Store, name string, texts *texts, yield func(*sample, int) error) error {
+func eachOf(ctx context.Context, s store.Store, name string, filter *where.Filter, texts *texts, yield func(*sample, int) error) (at int64, err error) {
 	path := store.Address(s.URL(), name)
+	var chosen []bool
+	if filter != nil {
+		if chosen, err = filter.Rows(ctx, s, name); err != nil {
+			return 0, err
+		}
+	}
 	file, err := s.Open(ctx, name)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	tensors, err := typed.OpenTensors(path, file)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer tensors.Close()
 	vae, err := statisticsOf(path, file)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	cuts, stop := iter.Pull2(typed.RowsOf[cutRow](path, file))
 	defer stop()
-	at := int64(0)
 	for row, err := range typed.RowsOf[schemas.LatentRow](path, file) {
 		if err == nil {
 			err = ctx.Err()
 		}
 		cut, cutErr, _ := cuts()
 		if err = cmp.Or(err, cutErr); err != nil {
-			return err
+			return at, err
+		}
+		if chosen != nil && !chosen[at] {
+			at++
+			continue
 		}
 		one := sample{row: row, cut: cut, vae: vae, src: fmt.Sprintf("%s: row %d (%s)", path, at+1, row.ID)}
 		if err := one.readLatent(tensors, at); err != nil {
-			return err
+			return at, err
 		}
 		if err := one.captions(tensors, at, texts, yield); err != nil {
-			return err
+			return at, err
 		}
 		at++
 	}
-	return nil
+	return at, nil
 }
 
 // readLatent reads the latent of the row.

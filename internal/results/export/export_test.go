@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"latentbeam/internal/results/report"
+	"latentbeam/internal/results/where"
 	"latentbeam/internal/storage/store"
 	"latentbeam/internal/storage/store/storetest"
 	"latentbeam/internal/table/tabletest"
@@ -318,5 +319,21 @@ func TestTextsOfAnotherJob(t *testing.T) {
 	if _, err := Run(t.Context(), from, dir+"2", Options{To: "fastvideo", VAE: statistics(), Text: textOutput(t,
 		schemas.EmbeddingRow{ID: "b"})}); err == nil || !strings.Contains(err.Error(), "no text embedding") {
 		t.Error(err)
+	}
+}
+
+// TestWhere: chosen rows are written, and no others; the count of all rows is still compared.
+func TestWhere(t *testing.T) {
+	s := output(t, 4, func(i int, r *schemas.LatentRow) { r.Width = int64(16 + 16*(i%2)) })
+	f, err := where.Parse("width > 20")
+	must(t, err)
+	done, err := Run(t.Context(), s, filepath.Join(t.TempDir(), "out"), Options{To: "safetensors", Where: f})
+	if err != nil || done.Rows != 2 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	none, err := where.Parse("none > 20")
+	must(t, err)
+	if _, err := Run(t.Context(), s, filepath.Join(t.TempDir(), "out"), Options{To: "safetensors", Where: none}); err == nil || !strings.Contains(err.Error(), "no column none") {
+		t.Errorf("a column that is not there: %v", err)
 	}
 }

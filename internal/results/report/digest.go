@@ -41,6 +41,12 @@ func (j *Job) Digest() *Digest {
 		js, _ := json.Marshal(j.Limits) // numbers
 		d.row = fmt.Appendf(d.row, "limits %s\n", js)
 	}
+	if j.Where != nil {
+		d.row = fmt.Appendf(d.row, "where %v\n", j.Where)
+	}
+	if j.Select != nil {
+		d.row = fmt.Appendf(d.row, "select %+v\n", *j.Select)
+	}
 	if len(j.Looks) > 0 {
 		d.row = fmt.Appendf(d.row, "looks %q\n", j.Looks)
 	}

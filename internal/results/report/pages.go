@@ -27,10 +27,11 @@ import (
 
 // pageWriter writes the gallery and the dataset card.
 type pageWriter struct {
-	place place
-	title string
-	model string
-	early *early // while the job runs; nil: it has ended
+	place   place
+	title   string
+	model   string
+	early   *early // while the job runs; nil: it has ended
+	selects bool   // the job selects rows
 }
 
 // gallery writes the pages of the gallery and removes those of an earlier, longer run.
@@ -80,6 +81,10 @@ func (p *pageWriter) item(o outcome) (gallery.Item, error) {
 	}
 	width, height, frames := sizeOf(v, r)
 	details, err := detailsOf(&o)
+	if p.selects {
+		yes := map[bool]string{true: "yes", false: "no"}
+		details = append([]gallery.Detail{{Name: "Selected", Value: yes[o.selected]}}, details...)
+	}
 	return gallery.Item{
 		ID: r.ID, Source: path.Base(o.Given.Source), Prompt: r.Prompt, Video: v.Path, Outside: p.outside(v), Poster: v.Poster,
 		Width: width, Height: height, NumFrames: frames, FPS: r.FPS, Seed: *r.Seed,

@@ -8,6 +8,7 @@ import (
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/results/tensors"
+	"latentbeam/internal/results/where"
 	"latentbeam/internal/storage/fingerprints"
 	"latentbeam/internal/storage/ledger"
 	"latentbeam/internal/system"
@@ -30,6 +31,8 @@ type Job struct {
 	RowsPerFile int
 	// Names makes the names of videos for people in a directory; nil: none are given.
 	Names *config.NameTemplate
+	// Where chooses the videos that get names; nil: all.
+	Where *where.Filter
 	// Part tells the files of one shard from those of others, such as "00001-of-00004-"; "" for all.
 	Part  string
 	Clips bool // the job cuts clips of its media, and tables say which
@@ -39,6 +42,8 @@ type Job struct {
 	HalfLatents bool
 	// Alike says which rows are left out because they look like earlier ones; nil: none.
 	Alike *stages.Alike
+	// Select says which rows are marked as selected; nil: the tables have no such column.
+	Select *Select
 	// Limits bound the readings of rows: those beyond are left out.
 	Limits stages.Limits
 	// Recall brings the readings that are kept apart from results, of a row with a result; nil: there are none. Looks name what they
@@ -106,6 +111,9 @@ func (j *Job) write(ctx context.Context, early *early) (Totals, error) {
 	w := &walk{rows: j.Rows, ledger: j.Ledger, alike: j.Alike, limits: j.Limits, recall: j.Recall, early: early}
 	tables := newTableWriter(j.place(), j.Facts, atMost(j.RowsPerFile, videosPerFile))
 	tensors := j.tensors(ctx)
+	if j.Select != nil {
+		tables.done.mark(selectedColumn)
+	}
 	totals, err := j.learn(ctx, w, tables, tensors)
 	if err != nil {
 		return totals, err
@@ -121,6 +129,7 @@ func (j *Job) write(ctx context.Context, early *early) (Totals, error) {
 	}
 	if j.Keep[stages.KindVideo] {
 		pages := j.pages(early)
+		pages.selects = j.Select != nil
 		readers = append(readers,
 			func(rows iter.Seq2[outcome, error]) error { return tables.videos(ctx, rows) },
 			func(rows iter.Seq2[outcome, error]) error { return pages.gallery(ctx, rows, &totals) })
@@ -128,7 +137,7 @@ func (j *Job) write(ctx context.Context, early *early) (Totals, error) {
 			readers = append(readers, func(rows iter.Seq2[outcome, error]) error { return tables.dataset(ctx, rows) })
 		}
 		if early == nil && j.Names != nil {
-			readers = append(readers, func(rows iter.Seq2[outcome, error]) error { return tables.names(rows, j.Names) })
+			readers = append(readers, func(rows iter.Seq2[outcome, error]) error { return tables.names(rows, j.Names, j.Where) })
 		}
 	}
 	return totals, share(w.settled(ctx), readers...)
@@ -137,7 +146,7 @@ func (j *Job) write(ctx context.Context, early *early) (Totals, error) {
 // learn goes over the input, counts the rows and lets the tables see what they will hold. Tables of tensors see the rows
 // before the first that is not settled, while the job runs: which file the others belong to is not known yet.
 func (j *Job) learn(ctx context.Context, w *walk, tables *tableWriter, tensors []tensorTable) (Totals, error) {
-	totals, digest := Totals{programs: j.Programs}, j.Digest()
+	totals, digest, selection := Totals{programs: j.Programs}, j.Digest(), newSelection(j.Select)
 	for o, err := range w.each(ctx, nil) {
 		if err != nil {
 			return totals, err
@@ -147,6 +156,15 @@ func (j *Job) learn(ctx context.Context, w *walk, tables *tableWriter, tensors [
 		digest.add(o.Element, o.recorded())
 		if o.status == ledger.Failed || o.status == ledger.Done && j.Recall != nil || bytes.Contains(o.record.Row, []byte(`"readings"`)) { // spare the others parsing
 			if err := o.parse(); err != nil {
+				return totals, err
+			}
+		}
+		if selection != nil && o.status == ledger.Done {
+			err := o.parse()
+			if err == nil {
+				err = selection.learn(&o)
+			}
+			if err != nil {
 				return totals, err
 			}
 		}
@@ -162,6 +180,9 @@ func (j *Job) learn(ctx context.Context, w *walk, tables *tableWriter, tensors [
 				return totals, err
 			}
 		}
+	}
+	if selection != nil {
+		w.selected = selection.rows()
 	}
 	totals.Input = digest.Sum()
 	return totals, nil

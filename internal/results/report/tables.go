@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"reflect"
+	"strings"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/results/where"
 	"latentbeam/internal/storage/ledger"
 	"latentbeam/internal/table/write"
 	"latentbeam/schemas"
@@ -96,7 +99,11 @@ func (t *tableWriter) dataset(ctx context.Context, rows iter.Seq2[outcome, error
 }
 
 // names gives every video its name. A report of all rows also removes what is no name of a row any more.
-func (t *tableWriter) names(rows iter.Seq2[outcome, error], name *config.NameTemplate) error {
+func (t *tableWriter) names(rows iter.Seq2[outcome, error], name *config.NameTemplate, chosen *where.Filter) error {
+	takes, err := t.chosenBy(chosen)
+	if err != nil {
+		return err
+	}
 	folder, err := OpenNamedFolder(t.place.output.Store.URL())
 	if err != nil {
 		return err
@@ -109,6 +116,12 @@ func (t *tableWriter) names(rows iter.Seq2[outcome, error], name *config.NameTem
 		if o.result.Video == nil || o.result.Video.Path == "" {
 			continue
 		}
+		if is, err := takes(o); err != nil || !is {
+			if err != nil {
+				return err
+			}
+			continue
+		}
 		if err := folder.Give(o.result.Video.Path, NameOf(name, o.Element)); err != nil {
 			return fault.TryAgain(fmt.Errorf("name the video of %s: %w", o.Given.Source, err))
 		}
@@ -117,6 +130,74 @@ func (t *tableWriter) names(rows iter.Seq2[outcome, error], name *config.NameTem
 		return nil
 	}
 	return folder.RemoveOthers()
+}
+
+// chosenBy returns what says whether a row of the videos table is chosen; nil chooses all.
+func (t *tableWriter) chosenBy(f *where.Filter) (func(outcome) (bool, error), error) {
+	if f == nil {
+		return func(outcome) (bool, error) { return true, nil }, nil
+	}
+	zeros, at := map[string]any{}, map[string]int{}
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[schemas.VideoRow]()) {
+		name, _, _ := strings.Cut(field.Tag.Get("parquet"), ",")
+		zeros[name] = plainValue(reflect.New(field.Type).Elem())
+	}
+	zeros["guidance_scale"] = 0.0
+	for i, c := range t.done.List() {
+		at[c.Name] = i
+		zeros[c.Name] = map[write.ColumnType]any{write.Boolean: false, write.Integer: 0, write.Real: 0.0}[c.Type]
+		if zeros[c.Name] == nil {
+			zeros[c.Name] = ""
+		}
+	}
+	bound, err := f.Bind("the table of videos", zeros)
+	if err != nil {
+		return nil, err
+	}
+	return func(o outcome) (bool, error) {
+		row, err := t.videoRow(o)
+		if err != nil {
+			return false, err
+		}
+		values, err := t.done.Values(o.Row.Extra, o.result.Readings)
+		if err != nil {
+			return false, err
+		}
+		t.done.marked(values, selectedColumn, o.selected)
+		own := reflect.ValueOf(row)
+		return bound.Takes(func(column string) any {
+			if i, more := at[column]; more {
+				return plainValue(reflect.ValueOf(values[i]))
+			}
+			for i, field := range reflect.VisibleFields(own.Type()) {
+				if name, _, _ := strings.Cut(field.Tag.Get("parquet"), ","); name == column {
+					return plainValue(own.Field(i))
+				}
+			}
+			return nil
+		})
+	}, nil
+}
+
+// plainValue is a value as expressions take it; nil for null.
+func plainValue(v reflect.Value) any {
+	for v.IsValid() && (v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface) {
+		if v.IsNil() {
+			return nil
+		}
+		v = v.Elem()
+	}
+	switch {
+	case !v.IsValid():
+		return nil
+	case v.CanInt():
+		return int(v.Int())
+	case v.CanFloat():
+		return v.Float()
+	case v.Kind() == reflect.Bool:
+		return v.Bool()
+	}
+	return v.String()
 }
 
 // writeRows writes a table, with the columns that its rows turned out to have.
@@ -137,6 +218,9 @@ func writeWide[T schemas.Row](w io.Writer, rows iter.Seq2[outcome, error], row f
 			return write.Wide[T]{}, err
 		}
 		values, err := more.Values(o.Row.Extra, o.result.Readings)
+		if err == nil {
+			more.marked(values, selectedColumn, o.selected)
+		}
 		return write.Wide[T]{Row: r, Values: values}, err
 	})
 	_, err := write.WriteWide(w, more.List(), wide, options)

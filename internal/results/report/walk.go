@@ -23,20 +23,23 @@ type walk struct {
 	limits stages.Limits // of readings, beyond which rows are left out
 	// recall brings the readings that are kept apart from results, see Job.Recall; nil: there are none.
 	recall func(e *stages.Element, r *schemas.Result) (lacking bool, err error)
-	early  *early // while the job runs; nil: it has ended
+	// selected are the numbers of the rows that the job selects, once learn has seen all.
+	selected map[int]bool
+	early    *early // while the job runs; nil: it has ended
 }
 
 // outcome is a row with what the ledger says of it.
 type outcome struct {
 	*stages.Element
-	at     int // its number in the input, from 0
-	status ledger.Status
-	result schemas.Result
-	record ledger.Record  // Row is valid until the next row is read
-	cursor *ledger.Cursor // stands at the record
-	twin   string         // why a row with a result is left out: it looks like an earlier one, or a reading is beyond its limit
-	walk   *walk
-	parsed bool
+	at       int // its number in the input, from 0
+	status   ledger.Status
+	result   schemas.Result
+	record   ledger.Record  // Row is valid until the next row is read
+	cursor   *ledger.Cursor // stands at the record
+	twin     string         // why a row with a result is left out: it looks like an earlier one, or a reading is beyond its limit
+	selected bool
+	walk     *walk
+	parsed   bool
 }
 
 // each yields the rows that pick picks by their numbers (nil: all) with their outcomes; result is still to be parsed. A row
@@ -59,7 +62,7 @@ func (w *walk) each(ctx context.Context, pick func(at int) bool) iter.Seq2[outco
 			if at++; err == nil && pick != nil && !pick(at) {
 				continue
 			}
-			o := outcome{Element: e, at: at, cursor: cursor, status: ledger.Failed, walk: w}
+			o := outcome{Element: e, at: at, cursor: cursor, status: ledger.Failed, walk: w, selected: w.selected[at]}
 			if err == nil && e.Failed == nil {
 				o.record, err = cursor.Find(ledger.Key(e.Key))
 				o.status = o.record.Status
