@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -39,6 +40,8 @@ func TestTemplates(t *testing.T) {
 		{"tiny", "", "", "3/3 rows, 0 failed", 0},
 		{"precompute", "", "", "1/1 rows, 0 failed", 0},
 		{"opensora", "", "", "models/", 2},
+		{"vbench", "", "", "10/10 rows, 0 failed", 0},
+		{"mlperf", "", "", "latentbeam pull Wan-AI/Wan2.2-T2V-A14B-Diffusers", 2},
 		{"wan", "", "", "latentbeam pull Wan-AI/Wan2.1-T2V-1.3B-Diffusers", 2},
 		{"diffusers", "generate.py", written("generate.py")(), "3/3 rows, 0 failed", 0},
 		{"caption", "caption.py", "from latentbeam_stage import stage\n\n" +
@@ -55,6 +58,53 @@ func TestTemplates(t *testing.T) {
 			s.says(s.run(0, "init", "--template", c.name), "wrote job.yaml")
 			s.says(s.run(c.status, args...), c.says)
 		})
+	}
+}
+
+// TestScoresFile: scores.json has the form of VBench's results, with the rows of a dimension alone, and is the same whatever the workers.
+func TestScoresFile(t *testing.T) {
+	s := newShell(t)
+	s.says(s.run(0, "init", "--template", "vbench"), "wrote job.yaml")
+	s.write("VBench_full_info.json", `[{"prompt_en": "a red circle", "dimension": ["motion", "scene"]}, {"prompt_en": "a blue square", "dimension": ["luminance"]}]`)
+	small := []string{"--set", "defaults.height=16", "--set", "defaults.width=16", "--set", "defaults.num_frames=2"}
+	var first []byte
+	for i, workers := range []string{"1", "3"} {
+		out := "out" + workers
+		s.run(0, append([]string{"run", "job.yaml", "--set", "output.path=" + out, "--set", "resources.workers=" + workers}, small...)...)
+		data, err := os.ReadFile(filepath.Join(s.dir, out, "scores.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 1 && string(data) != string(first) {
+			t.Error("with 3 workers the file is another")
+		}
+		first = data
+	}
+	var got map[string]json.RawMessage
+	if err := json.Unmarshal(first, &got); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]int{"motion": 5, "luminance": 5, "sharpness": 10} {
+		var mean float64
+		var videos []struct {
+			Path   string  `json:"video_path"`
+			Result float64 `json:"video_results"`
+			Seed   int64   `json:"seed"`
+		}
+		if err := json.Unmarshal(got[name], &[]any{&mean, &videos}); err != nil || len(videos) != want {
+			t.Errorf("%s: %v, %d videos, want %d", name, err, len(videos), want)
+			continue
+		}
+		sum := 0.0
+		for _, v := range videos {
+			sum += v.Result
+			if _, err := os.Stat(filepath.Join(s.dir, "out1", v.Path)); err != nil || v.Seed == 0 {
+				t.Errorf("%+v: %v", v, err)
+			}
+		}
+		if mean != sum/float64(want) {
+			t.Errorf("%s: the mean is %v, want %v", name, mean, sum/float64(want))
+		}
 	}
 }
 

@@ -47,6 +47,8 @@ var known = []template{
 	{"diffusers", "a pipeline of diffusers as a stage", written("diffusers.yaml"),
 		[]starterFile{prompts, {"generate.py", written("diffusers.py")}, pythonStage}},
 	{"wan", "Wan 2.1, text to video", written("wan.yaml"), []starterFile{prompts}},
+	{"vbench", "VBench: five samples a prompt, its names, scores and form of results", written("vbench.yaml"), []starterFile{vbenchPrompts}},
+	{"mlperf", "MLPerf Inference's text to video, Wan 2.2 A14B", written("mlperf.yaml"), []starterFile{mlperfPrompts}},
 	{"opensora", "Open-Sora 1.2", written("opensora.yaml"), []starterFile{prompts}},
 	{"precompute", "latents and text embeddings of videos, to train on", written("precompute.yaml"), clips},
 	{"caption", "the same, with captions by a model of transformers", written("caption.yaml"),
@@ -59,6 +61,18 @@ var (
 	pythonStage = starterFile{"latentbeam_stage.py", func() string { return python.Stage }}
 	clips       = []starterFile{{"clips/sample.png", written("sample.png")},
 		{"clips/sample.txt", func() string { return "a red circle\n" }}}
+)
+
+// Tables in the forms of the benchmarks, with prompts of this program: theirs come with them.
+var (
+	vbenchPrompts = starterFile{"VBench_full_info.json", func() string {
+		return `[
+  {"prompt_en": "a red circle moves to the right on a black background", "dimension": ["temporal_flickering", "subject_consistency"]},
+  {"prompt_en": "a blue square goes up", "dimension": ["aesthetic_quality", "overall_consistency"]}
+]
+`
+	}}
+	mlperfPrompts = starterFile{"vbench_prompts.txt", func() string { return "a red circle moves to the right on a black background\na blue square goes up\n" }}
 )
 
 // written returns the text of an embedded file.

@@ -199,6 +199,8 @@ type Output struct {
 	Name string `yaml:"name" json:"name,omitempty"`
 	// Where chooses the videos that get such names, by an expression over the columns of their table; "": all.
 	Where string `yaml:"where" json:"where,omitempty"`
+	// Scores is the form of scores.json, which has the readings of all videos: vbench; "": there is none.
+	Scores string `yaml:"scores" json:"scores,omitempty"`
 	// Verify says how a run looks at the videos of earlier runs: "size" (also ""), or "digest", which reads them all.
 	// A video that was written since it was read last is always read.
 	Verify string `yaml:"verify" json:"verify,omitempty"`
@@ -211,6 +213,9 @@ const (
 	VerifySize   = "size"
 	VerifyDigest = "digest"
 )
+
+// ScoresVBench is the value of Output.Scores for the form of VBench's results.
+const ScoresVBench = "vbench"
 
 // Writes tells whether the output has the named part: "video", "latents" or "embeddings".
 func (o Output) Writes(part string) bool { return slices.Contains(o.Write, part) }

@@ -102,6 +102,7 @@ func (v *validator) input() {
 	v.columns(in.Columns)
 	v.clips()
 	v.selects()
+	v.oneOf("output.scores", v.config.Output.Scores, []string{"", ScoresVBench})
 }
 
 // selects checks how rows are selected.

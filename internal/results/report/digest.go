@@ -41,6 +41,9 @@ func (j *Job) Digest() *Digest {
 		js, _ := json.Marshal(j.Limits) // numbers
 		d.row = fmt.Appendf(d.row, "limits %s\n", js)
 	}
+	if j.Scores {
+		d.row = fmt.Appendf(d.row, "scores\n")
+	}
 	if j.Where != nil {
 		d.row = fmt.Appendf(d.row, "where %v\n", j.Where)
 	}

@@ -44,6 +44,9 @@ type Job struct {
 	Alike *stages.Alike
 	// Select says which rows are marked as selected; nil: the tables have no such column.
 	Select *Select
+	// Scores says that the output gets scores.json, of the readings of Measures.
+	Scores   bool
+	Measures []stages.Measure
 	// Limits bound the readings of rows: those beyond are left out.
 	Limits stages.Limits
 	// Recall brings the readings that are kept apart from results, of a row with a result; nil: there are none. Looks name what they
@@ -135,6 +138,9 @@ func (j *Job) write(ctx context.Context, early *early) (Totals, error) {
 			func(rows iter.Seq2[outcome, error]) error { return pages.gallery(ctx, rows, &totals) })
 		if early == nil && j.Part == "" {
 			readers = append(readers, func(rows iter.Seq2[outcome, error]) error { return tables.dataset(ctx, rows) })
+		}
+		if early == nil && j.Part == "" && j.Scores {
+			readers = append(readers, func(rows iter.Seq2[outcome, error]) error { return j.scores(ctx, rows) })
 		}
 		if early == nil && j.Names != nil {
 			readers = append(readers, func(rows iter.Seq2[outcome, error]) error { return tables.names(rows, j.Names, j.Where) })

@@ -1,0 +1,171 @@
+package report
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+
+	"latentbeam/internal/storage/ledger"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+)
+
+// ScoresFile has the scores of a finished output in the form of VBench: by dimension a mean and the value of each video.
+const ScoresFile = "scores.json"
+
+// dimensionColumn is the carried column that says in which dimensions a row counts, as VBench's table of prompts does: a list, or names with
+// commas. A row without it counts in all, and a reading that is no dimension has all rows.
+const dimensionColumn = "dimension"
+
+// scored is one video in the file. The first two fields are VBench's.
+type scored struct {
+	Path   string `json:"video_path"`
+	Result any    `json:"video_results"` // a number, or a truth
+	Prompt string `json:"prompt"`
+	Seed   int64  `json:"seed"`
+	Sample int    `json:"sample_index"`
+	SHA256 string `json:"video_sha256"`
+}
+
+// scoreFacts say how the scores come about. Equal facts and equal videos give equal bytes.
+type scoreFacts struct {
+	Version  string           `json:"latentbeam_version"`
+	Class    string           `json:"class"`
+	Model    string           `json:"model"`
+	Weights  string           `json:"weights_digest"`
+	Measures []stages.Measure `json:"measures"`
+}
+
+// scores writes the file: one member for each reading that is a number or a truth, and `latentbeam`, which says how they come about.
+func (j *Job) scores(ctx context.Context, rows iter.Seq2[outcome, error]) error {
+	var names []string
+	for _, m := range j.Measures {
+		names = append(names, m.Readings...)
+	}
+	all, elsewhere, known := map[string][]scored{}, map[string][]bool{}, map[string]bool{}
+	for o, err := range only(ledger.Done, rows) {
+		if err != nil {
+			return err
+		}
+		dimensions, err := dimensionsOf(&o)
+		if err != nil {
+			return err
+		}
+		for _, name := range dimensions {
+			known[name] = true
+		}
+		for _, name := range names {
+			result, ok := resultOf(o.result.Readings[name])
+			if !ok {
+				continue
+			}
+			elsewhere[name] = append(elsewhere[name], dimensions != nil && !slices.Contains(dimensions, name))
+			all[name] = append(all[name], scored{j.pathOf(&o), result, o.Row.Prompt, *o.Row.Seed, o.Row.SampleIndex, o.result.Video.SHA256})
+		}
+	}
+	out := map[string]any{"latentbeam": scoreFacts{j.Version, j.Class, j.Model, j.Weights, j.Measures}}
+	for name, videos := range all {
+		if known[name] { // a dimension of the table: other rows do not count
+			var own []scored
+			for i, v := range videos {
+				if !elsewhere[name][i] {
+					own = append(own, v)
+				}
+			}
+			videos = own
+		}
+		out[name] = []any{mean(videos), videos}
+	}
+	js, err := json.MarshalIndent(out, "", "  ") // with sorted names
+	if err != nil {
+		return err
+	}
+	err = j.place().output.Replace(ctx, ScoresFile, func(w io.Writer) error {
+		_, err := w.Write(append(js, '\n'))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("write %s: %w", ScoresFile, err)
+	}
+	return nil
+}
+
+// pathOf is the name of a row's video for people, where there is one, else its path.
+func (j *Job) pathOf(o *outcome) string {
+	if j.Names != nil && o.result.Video.Path != "" {
+		return "names/" + NameOf(j.Names, o.Element) + extOf(o.result.Video.Path)
+	}
+	return j.place().at(o.result.Video)
+}
+
+func extOf(path string) string {
+	if i := strings.LastIndexByte(path, '.'); i >= 0 {
+		return path[i:]
+	}
+	return ""
+}
+
+// resultOf is a reading as VBench has it.
+func resultOf(text string) (any, bool) {
+	switch text {
+	case "true", "True":
+		return true, true
+	case "false", "False":
+		return false, true
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || v != v || v > 1e300 || v < -1e300 {
+		return nil, false
+	}
+	return v, true
+}
+
+// mean is the mean of results in the order of the input; a truth counts as 1 or 0.
+func mean(videos []scored) float64 {
+	sum := 0.0
+	for _, v := range videos {
+		switch r := v.Result.(type) {
+		case float64:
+			sum += r
+		case bool:
+			if r {
+				sum++
+			}
+		}
+	}
+	return sum / float64(len(videos))
+}
+
+// dimensionsOf are those in which a row counts, nil for all.
+func dimensionsOf(o *outcome) ([]string, error) {
+	carried, err := schemas.Carried(o.Row.Extra)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range carried {
+		if c.Name != dimensionColumn {
+			continue
+		}
+		var list []string
+		if json.Unmarshal(c.Value, &list) == nil {
+			return list, nil
+		}
+		var text string
+		if json.Unmarshal(c.Value, &text) != nil {
+			return nil, nil
+		}
+		if json.Unmarshal([]byte(text), &list) == nil {
+			return list, nil
+		}
+		for name := range strings.SplitSeq(text, ",") {
+			list = append(list, strings.TrimSpace(name))
+		}
+		return list, nil
+	}
+	return nil, nil
+}
