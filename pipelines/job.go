@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -190,9 +191,11 @@ func (j *Job) open() error {
 	j.report = report.Job{
 		Title: filepath.Base(cfg.Output.Path), Rows: j.rows, Keep: j.engine.Keep, Part: part(o),
 		RowsPerFile: cfg.Output.RowsPerFile, Names: template, Where: chosen, Clips: cfg.Input.Cuts(), Alike: j.host.Alike(), Limits: j.host.Limits(), Scores: cfg.Output.Scores != "", Measures: measuresOfVideos(j.host.Steps), Select: selects(cfg), Programs: j.programs(),
+		Generates: slices.ContainsFunc(j.engine.Schedule.Steps, func(s stages.Step) bool { return s.Spec.Name == "denoise" }),
 		Facts: report.Facts{
 			Model: j.host.Model, Weights: j.engine.Rules.Weights(), Class: workers.Class(), Version: o.Version,
 			Varies: strings.Join(j.varying(), " "), Loras: j.host.LorasJSON(),
+			Licence: stages.LicenceOf(j.host.Terms), Revision: stages.RevisionOf(j.host.Terms),
 		},
 	}
 	j.describe()

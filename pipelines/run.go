@@ -347,7 +347,7 @@ func (j *Job) finish(ctx context.Context, r *Result, began time.Time, workers in
 	lap.into(&j.phases.Tables)
 	r.Elapsed, r.Phases = time.Since(began), j.phases
 	err = j.report.WriteSummary(ctx, report.Summary{
-		Input: r.Totals.Input, Totals: r.Totals, Limit: j.Opts.Limit, Config: config, Unsafe: open.Broken(j.engine.Store),
+		Input: r.Totals.Input, Totals: r.Totals, Limit: j.Opts.Limit, Config: config, Terms: j.host.Terms, Unsafe: open.Broken(j.engine.Store),
 		Run: runFacts{
 			Computed: r.Done, Skipped: r.Skipped, Seconds: r.Elapsed.Seconds(), Phases: r.Phases,
 			Workers: workers, Runner: j.runner.Name, Stages: r.Stages, Resumed: j.engine.StepsResumed(),

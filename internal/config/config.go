@@ -33,6 +33,9 @@ type Config struct {
 	Resources    Resources `yaml:"resources" json:"resources"`         // what the job takes of the machine
 	OnError      OnError   `yaml:"on_error" json:"on_error"`           // how much failure the job takes
 	DrainTimeout Duration  `yaml:"drain_timeout" json:"drain_timeout"` // for what is at work when the job is told to stop
+	// RequireLicence lists the licences that the weights of the model may have, such as [apache-2.0, mit]: a job whose weights have another
+	// one is refused before anything is computed. "unknown" in the list lets weights and programs pass whose files name none.
+	RequireLicence StringList `yaml:"require_licence" json:"require_licence,omitempty"`
 	// OnComplete are commands and URLs that are told when the job is complete. They are in no summary and in no key: a URL
 	// may hold a secret.
 	OnComplete StringList `yaml:"on_complete" json:"-"`

@@ -20,7 +20,8 @@ import (
 // called beside them.
 type Stages struct {
 	Config   *config.Config
-	Model    string // its name
+	Model    string         // its name
+	Terms    []stages.Terms // under which its weights were published
 	Steps    []stages.Step
 	Adapters []stages.Adapted  // that were added to the denoisers
 	Defaults schemas.PromptRow // what rows are filled up with

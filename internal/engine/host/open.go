@@ -38,7 +38,45 @@ func Open(cfg *config.Config, specs []stages.Spec) (*Stages, error) {
 	if err := cfg.SetLength(stages.NamingOf(steps), defaultsOfRows(cfg, model, steps).FPS); err != nil {
 		return nil, err
 	}
-	return &Stages{Config: cfg, Model: model.Name, Adapters: model.Adapters(), Steps: steps, Defaults: defaultsOfRows(cfg, model, steps)}, nil
+	terms := model.Terms()
+	if err := checkLicences(cfg, terms, steps); err != nil {
+		closeSteps(steps)
+		return nil, err
+	}
+	return &Stages{Config: cfg, Model: model.Name, Terms: terms, Adapters: model.Adapters(), Steps: steps, Defaults: defaultsOfRows(cfg, model, steps)}, nil
+}
+
+// ownLicence is the licence of the built-in model, which is part of this program.
+const ownLicence = "apache-2.0"
+
+// checkLicences refuses weights of licences that the job does not allow.
+func checkLicences(cfg *config.Config, terms []stages.Terms, steps []stages.Step) error {
+	if len(cfg.RequireLicence) == 0 {
+		return nil
+	}
+	allowed := func(licence string) bool {
+		return slices.ContainsFunc(cfg.RequireLicence, func(l string) bool { return strings.EqualFold(l, licence) })
+	}
+	if cfg.Model.Path == "tiny" {
+		terms = append(terms, stages.Terms{Components: []string{"tiny"}, Licence: ownLicence})
+	}
+	for _, s := range steps {
+		if s.Spec.Program != nil {
+			terms = append(terms, stages.Terms{Components: []string{"program " + s.Name}, Licence: stages.UnknownLicence})
+		}
+	}
+	var wrong []string
+	for _, t := range terms {
+		if !allowed(t.Licence) {
+			wrong = append(wrong, strings.Join(t.Components, ", ")+": "+t.Licence)
+		}
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	return cfg.Errorf("require_licence", "the job allows weights of %s, and these have others: %s", strings.Join(cfg.RequireLicence, ", "),
+		strings.Join(wrong, "; ")).WithFix("take other weights, or add the licence; \"unknown\" is for weights whose README.md and LICENSE name none, " +
+		"and for programs, whose models nobody knows here")
 }
 
 // complete gives a job that lists no stages those of its model.

@@ -12,6 +12,7 @@ import (
 	"maps"
 	"net/url"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,11 +28,12 @@ import (
 
 // pageWriter writes the gallery and the dataset card.
 type pageWriter struct {
-	place   place
-	title   string
-	model   string
-	early   *early // while the job runs; nil: it has ended
-	selects bool   // the job selects rows
+	place     place
+	title     string
+	made      Facts
+	generates bool
+	early     *early // while the job runs; nil: it has ended
+	selects   bool   // the job selects rows
 }
 
 // gallery writes the pages of the gallery and removes those of an earlier, longer run.
@@ -61,7 +63,7 @@ func (p *pageWriter) gallery(ctx context.Context, rows iter.Seq2[outcome, error]
 
 // pageFacts is what a page says of the whole job.
 func (p *pageWriter) facts(t Totals) []gallery.Detail {
-	facts := []gallery.Detail{{Name: "Model", Value: p.model}, {Name: "Videos", Value: strconv.FormatInt(t.Done, 10)}}
+	facts := []gallery.Detail{{Name: "Model", Value: p.made.Model}, {Name: "Videos", Value: strconv.FormatInt(t.Done, 10)}}
 	if t.Failed > 0 {
 		facts = append(facts, gallery.Detail{Name: "Failed", Value: strconv.FormatInt(t.Failed, 10)})
 	}
@@ -88,7 +90,7 @@ func (p *pageWriter) item(o outcome) (gallery.Item, error) {
 	return gallery.Item{
 		ID: r.ID, Source: path.Base(o.Given.Source), Prompt: r.Prompt, Video: v.Path, Outside: p.outside(v), Poster: v.Poster,
 		Width: width, Height: height, NumFrames: frames, FPS: r.FPS, Seed: *r.Seed,
-		Steps: r.NumInferenceSteps, Guidance: r.Guidance(), Model: p.model, Key: o.Key.String(), Details: details,
+		Steps: r.NumInferenceSteps, Guidance: r.Guidance(), Model: p.made.Model, Key: o.Key.String(), Details: details,
 	}, err
 }
 
@@ -153,7 +155,21 @@ var cardPage = template.Must(template.New("card").Parse(cardText))
 // cardFacts is what the card says of a job.
 type cardFacts struct {
 	Mark, Title, Model         string
+	Licence, LicenceID         string // in words, and as the front matter has it
+	Revision                   string
+	Synthetic                  bool
 	Video, Latents, Embeddings bool
+}
+
+// plainLicence are identifiers that front matter takes as they are.
+var plainLicence = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]*$`)
+
+// licenceID is a licence as front matter of a card has it: an identifier, unknown, or other.
+func licenceID(licence string) string {
+	if plainLicence.MatchString(licence) {
+		return licence
+	}
+	return "other"
 }
 
 // card writes the dataset card. A report of one shard has none, for loaders would take it for all.
@@ -173,7 +189,8 @@ func (p *pageWriter) card(ctx context.Context, keep map[stages.Kind]bool) error 
 	}
 	var text bytes.Buffer
 	oneLine := func(s string) string { return strings.Join(strings.Fields(s), " ") }
-	err = cardPage.Execute(&text, cardFacts{Mark: cardMark, Title: oneLine(p.title), Model: oneLine(p.model),
+	err = cardPage.Execute(&text, cardFacts{Mark: cardMark, Title: oneLine(p.title), Model: oneLine(p.made.Model),
+		Licence: oneLine(p.made.Licence), LicenceID: licenceID(p.made.Licence), Revision: oneLine(p.made.Revision), Synthetic: p.generates,
 		Video: keep[stages.KindVideo], Latents: keep[stages.KindLatents], Embeddings: keep[stages.KindText]})
 	if err != nil {
 		return err

@@ -55,6 +55,8 @@ type Job struct {
 	Looks  []string
 	// TensorFacts is metadata of the files of tensor tables.
 	TensorFacts map[string]string
+	// Generates is that a model makes what the job gives: the dataset card has the tag synthetic.
+	Generates bool
 	Facts
 }
 
@@ -65,10 +67,20 @@ type Facts struct {
 	Varies string `digest:"later"`
 	// Loras is the column `loras` of the tables of videos: a JSON list of adapters (file, scale, digest); "": there is none.
 	Loras string `digest:"later"`
+	// Licence and Revision are those of the model's weights: the columns model_licence and model_revision of the tables of videos, and
+	// metadata of all tables. "" for both: the model is part of this program, and there are no such columns.
+	Licence  string `digest:"later"`
+	Revision string `digest:"later"`
 }
 
 // variesKey is the metadata of a table's file that names the stages of Facts.Varies.
 const variesKey = "latentbeam.varies"
+
+// licenceKey and revisionKey are the metadata with Facts.Licence and Facts.Revision.
+const (
+	licenceKey  = "latentbeam.model_licence"
+	revisionKey = "latentbeam.model_revision"
+)
 
 // The keys of tensor tables' metadata that exports read, behind "latentbeam.". Latents of the space model are
 // (raw - latents_mean) / latents_std, by channel.
@@ -79,9 +91,11 @@ const (
 
 // options are those of a table's file.
 func (f Facts) options() write.Options {
-	o := write.Options{Version: f.Version}
-	if f.Varies != "" {
-		o.Metadata = map[string]string{variesKey: f.Varies}
+	o := write.Options{Version: f.Version, Metadata: map[string]string{}}
+	for key, value := range map[string]string{variesKey: f.Varies, licenceKey: f.Licence, revisionKey: f.Revision} {
+		if value != "" {
+			o.Metadata[key] = value
+		}
 	}
 	return o
 }
@@ -207,7 +221,7 @@ func (j *Job) tensors(ctx context.Context) (kept []tensorTable) {
 }
 
 func (j *Job) pages(early *early) *pageWriter {
-	return &pageWriter{place: j.place(), title: j.Title, model: j.Model, early: early}
+	return &pageWriter{place: j.place(), title: j.Title, made: j.Facts, generates: j.Generates, early: early}
 }
 
 func (j *Job) place() place { return place{j.Output, j.Tensors, j.Part} }

@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"latentbeam/internal/storage/store"
+	"latentbeam/stages"
 )
 
 // Summary is summary.json, written last: where it stands with state "complete", every row of the input
@@ -17,7 +18,9 @@ type Summary struct {
 	Class   string `json:"class"`
 	Model   string `json:"model"`
 	Weights string `json:"weights_digest"`
-	Varies  string `json:"varies,omitempty"` // stages whose results may be others when a row is computed again
+	// Terms are where the weights come from and under which licences; null: the model is part of this program.
+	Terms  []stages.Terms `json:"weights_terms,omitempty"`
+	Varies string         `json:"varies,omitempty"` // stages whose results may be others when a row is computed again
 	// Unsafe is what the store of the output does not keep, where output.unsafe_store let the job write there.
 	Unsafe []store.Promise `json:"unsafe_store,omitempty"`
 	// Input is a digest of the rows, their keys and their outcomes: a later run that finds the same has

@@ -32,6 +32,10 @@ func newTableWriter(at place, facts Facts, perFile int) *tableWriter {
 	if facts.Loras != "" {
 		t.done.fix("loras", facts.Loras)
 	}
+	if facts.Licence != "" {
+		t.done.fix("model_licence", facts.Licence)
+		t.done.fix("model_revision", facts.Revision)
+	}
 	return t
 }
 

@@ -83,7 +83,7 @@ func matches(pattern, file string) bool {
 // isSmall tells whether a file is taken whatever the weights are called.
 func isSmall(f RepoFile) bool {
 	name := path.Base(f.Path)
-	return slices.Contains(smallSuffixes, path.Ext(name)) && !ofPickles(name) || isLicence(name)
+	return slices.Contains(smallSuffixes, path.Ext(name)) && !ofPickles(name) || isLicence(name) || name == cardName
 }
 
 // ofPickles tells whether a name is that of an index of pickles.
@@ -91,6 +91,9 @@ func ofPickles(name string) bool {
 	inner, isIndex := strings.CutSuffix(name, ".index.json")
 	return isIndex && checkpoint.IsPickleName(inner)
 }
+
+// cardName is the model card, whose front matter names the licence.
+const cardName = "README.md"
 
 func isLicence(name string) bool {
 	upper := strings.ToUpper(name)

@@ -12,7 +12,7 @@ func TestChoose(t *testing.T) {
 		name, files, include, want, fails string
 	}{
 		{name: "one component", files: "config.json model.safetensors pytorch_model.bin README.md model.fp16.safetensors",
-			want: "config.json model.safetensors"},
+			want: "README.md config.json model.safetensors"},
 		{name: "pickles alone", files: "config.json pytorch_model-00001-of-00002.bin pytorch_model-00002-of-00002.bin " +
 			"pytorch_model.bin.index.json spiece.model rust_model.ot",
 			want: "config.json pytorch_model-00001-of-00002.bin pytorch_model-00002-of-00002.bin " +
@@ -21,7 +21,7 @@ func TestChoose(t *testing.T) {
 			want: "model.safetensors"},
 		{name: "whole and shards", files: "model.safetensors model.safetensors.index.json model-00001-of-00002.safetensors",
 			want: "model.safetensors model.safetensors.index.json"},
-		{name: "a name of its own", files: "OpenSora-v1.pth README.md", want: "OpenSora-v1.pth"},
+		{name: "a name of its own", files: "OpenSora-v1.pth README.md", want: "OpenSora-v1.pth README.md"},
 		{name: "several", files: "a.pth b.pth", fails: "2 checkpoints and does not say which is meant: a.pth, b.pth; choose with --include"},
 		{name: "several, chosen", files: "a.pth b.pth c.json", include: "b*", want: "b.pth c.json"},
 		{name: "chosen below", files: "x/a.safetensors x/b.safetensors", include: "b.safetensors", want: "x/b.safetensors"},

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
@@ -73,7 +74,7 @@ func (c *Client) pull(ctx context.Context, cache Cache, r Repo, o Options) (*Pul
 	if err != nil {
 		return nil, err
 	}
-	if len(chosen) == 0 {
+	if !slices.ContainsFunc(chosen, func(f RepoFile) bool { return path.Base(f.Path) != cardName }) {
 		return nil, fault.Usage(fmt.Errorf("it holds nothing that a job reads, only %s", listed(files)))
 	}
 	result := &Pulled{Repo: r, RepoInfo: info, Dir: cache.snapshot(r.Name, info.Commit), Files: chosen}
