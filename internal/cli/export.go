@@ -64,6 +64,7 @@ func exportCommand() *cobra.Command {
 	cmd.Flags().StringVar(&o.To, "to", "", "the format: "+strings.Join(export.Formats(), ", "))
 	cmd.Flags().StringVar(&text, "text", "", "take the text embeddings from the output of another job, by id")
 	cmd.Flags().StringVar(&chosen, "where", "", whereUsage)
+	cmd.Flags().BoolVar(&o.Watermarked, "watermarked", false, "also rows whose videos have a watermark, as the reading watermark says")
 	cmd.Flags().StringVar(&vae, "vae", "", "config.json of the autoencoder, with latents_mean and latents_std")
 	return cmd
 }

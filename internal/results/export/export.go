@@ -31,6 +31,8 @@ type Options struct {
 	VAE  *Statistics // of the autoencoder; nil: not known
 	// Where chooses the rows by their columns; nil: all.
 	Where *where.Filter
+	// Watermarked lets rows through whose videos have a watermark.
+	Watermarked bool
 }
 
 // Done is what was written.
@@ -105,6 +107,11 @@ func Run(ctx context.Context, s store.Store, dir string, opts Options) (done Don
 	for _, path := range []string{dir, dir + ".partial"} {
 		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 			return done, fault.Usage(fmt.Errorf("export to %s: it is there already; give a new place, or remove it", path))
+		}
+	}
+	if !opts.Watermarked {
+		if err := refuseWatermarks(ctx, s); err != nil {
+			return done, err
 		}
 	}
 	o := &out{dir: dir + ".partial", vae: opts.VAE, fix: textFix(summary, opts.Text != nil)}

@@ -1,0 +1,118 @@
+package export
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"latentbeam/internal/results/tables"
+	"latentbeam/internal/storage/store"
+	"latentbeam/internal/table/typed"
+	"latentbeam/schemas/fault"
+)
+
+// watermarkReading is the reading by which a program says that it has put a watermark into a video. In the tables of a later job, and in
+// its carried columns, it is measured_watermark.
+const watermarkReading = "watermark"
+
+// readRow is what is asked of a row of a table of videos.
+type readRow struct {
+	ID       string `parquet:"id"`
+	Readings string `parquet:"readings"`
+	Extra    string `parquet:"extra"`
+}
+
+// Schema and ByteSize make it a row; it is only read.
+func (readRow) Schema() string { return "" }
+
+// ByteSize is never asked for.
+func (readRow) ByteSize() int { return 0 }
+
+// watermarked reports whether the readings of a row, or the columns that its input carries, say a watermark.
+func watermarked(readings, extra string) bool {
+	for _, text := range []string{readings, extra} {
+		var columns map[string]any
+		if json.Unmarshal([]byte(text), &columns) != nil { // "": there are none
+			continue
+		}
+		for _, name := range []string{watermarkReading, "measured_" + watermarkReading} {
+			if value := columns[name]; value != nil && value != "" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// refuseWatermarks refuses an output with watermarked videos: a model that is trained on them learns the watermark.
+func refuseWatermarks(ctx context.Context, s store.Store) error {
+	first, n := "", int64(0)
+	for _, table := range []string{"videos", "latents"} {
+		files, err := tables.Files(ctx, s, table)
+		if err != nil {
+			return err
+		}
+		for _, name := range files {
+			if err := eachWatermark(ctx, s, table, name, func(id string) {
+				if n++; first == "" {
+					first = id
+				}
+			}); err != nil {
+				return err
+			}
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return fault.Usage(fmt.Errorf("export %s: %d rows have or come from videos with a watermark (the reading %s), such as %s: a model that is "+
+		"trained on them learns it. Leave them out by --where (measured_watermark), and give --watermarked, which exports what is chosen", s.URL(), n, watermarkReading, first))
+}
+
+// eachWatermark calls found with the ids of the rows of a file of a table that say a watermark.
+func eachWatermark(ctx context.Context, s store.Store, table, name string, found func(id string)) error {
+	file, err := s.Open(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	path := store.Address(s.URL(), name)
+	if table == "latents" {
+		for row, err := range typed.RowsOf[extraRow](path, file) {
+			if err == nil {
+				err = ctx.Err()
+			}
+			if err != nil {
+				return err
+			}
+			if watermarked("", row.Extra) {
+				found(row.ID)
+			}
+		}
+		return nil
+	}
+	for row, err := range typed.RowsOf[readRow](path, file) {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		if watermarked(row.Readings, row.Extra) {
+			found(row.ID)
+		}
+	}
+	return nil
+}
+
+// extraRow is what is asked of a row of a table of latents.
+type extraRow struct {
+	ID    string `parquet:"id"`
+	Extra string `parquet:"extra"`
+}
+
+// Schema and ByteSize make it a row; it is only read.
+func (extraRow) Schema() string { return "" }
+
+// ByteSize is never asked for.
+func (extraRow) ByteSize() int { return 0 }

@@ -1,0 +1,66 @@
+package pipelines_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"latentbeam/internal/results/export"
+	"latentbeam/kernels"
+	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
+	"latentbeam/stages"
+)
+
+// watermarking says that it has put a watermark into the frames of one row.
+type watermarking struct{}
+
+func (watermarking) Digest() string                              { return "" }
+func (watermarking) Check(*schemas.PromptRow) error              { return nil }
+func (watermarking) Need(*schemas.PromptRow, int) (int64, error) { return 0, nil }
+func (watermarking) Capabilities() stages.Capabilities           { return stages.Capabilities{} }
+func (watermarking) Run(_ context.Context, _ kernels.Backend, batch []*stages.Element) error {
+	for _, e := range batch {
+		if strings.Contains(e.Row.Prompt, "blue") {
+			e.Read(map[string]string{"watermark": "test:01"})
+		}
+	}
+	return nil
+}
+
+// TestWatermarkedExports: rows with a watermark, by a reading or by a carried column of an earlier job, are exported for training only
+// where that is asked for.
+func TestWatermarkedExports(t *testing.T) {
+	spec := stages.Spec{Name: "watermark", In: stages.KindFrames, Out: stages.KindFrames, Version: 1, Readings: []string{"watermark"},
+		New: func(*stages.Model, stages.Options) (stages.Stage, error) { return watermarking{}, nil }}
+	clean := newJob(t, "id,prompt\na,a red circle\nb,a green square\n")
+	read := newJob(t, "id,prompt\na,a red circle\nb,a blue square\n")
+	carried := newJob(t, "id,prompt,measured_watermark\na,a red circle,\nb,a green square,dwtDct:6c62656d\n")
+	for what, c := range map[string]struct {
+		job  job
+		fits bool
+	}{"clean": {clean, true}, "a reading": {read, false}, "a carried column": {carried, false}} {
+		j := c.job
+		j.specs = []stages.Spec{spec}
+		j.stages = "[encode_text, denoise, decode_vae, watermark, encode_video]"
+		j.mustRun(t)
+		for _, asked := range []bool{false, true} {
+			to := filepath.Join(t.TempDir(), "exported")
+			done, err := export.Run(t.Context(), openDir(t, j.out), to, export.Options{To: "safetensors", Watermarked: asked})
+			if c.fits || asked {
+				if err != nil || done.Rows != 2 {
+					t.Errorf("%s, asked for: %v: %+v, %v", what, asked, done, err)
+				}
+				continue
+			}
+			if fault.ExitCode(err) != fault.ExitUsage || !strings.Contains(err.Error(), "such as b") {
+				t.Errorf("%s: %v", what, err)
+			}
+			if _, err := os.Stat(to + ".partial"); err == nil {
+				t.Errorf("%s: something was written", what)
+			}
+		}
+	}
+}
