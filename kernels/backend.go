@@ -95,6 +95,8 @@ const (
 	SiLU             // x * sigmoid(x)
 	GELUTanh         // 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), "gelu_new" of transformers
 	Sigmoid          // 1 / (1 + e^-x)
+	ReLU             // max(x, 0), of devices with Capabilities.ReLU
+	Tanh             // the hyperbolic tangent, of devices with Capabilities.ReLU
 )
 
 // BinaryOp is an elementwise function of two operands.

@@ -25,6 +25,8 @@ type Capabilities struct {
 	// its call. It marks where the stream is now, and end where it is then. What the stream took between the two goes
 	// to report in the next Wait or Download that finds both passed, on its goroutine. Spans do not nest.
 	Time func(report func(time.Duration)) (end func())
+	// ReLU says that the device has the operations ReLU and Tanh. Others refuse them.
+	ReLU bool
 	// Count adds work that the host does for the device. Any goroutine may call it. Only Metered has it.
 	Count func(op Op, c Count)
 }

@@ -19,7 +19,7 @@ func (s *NormSpec) Check(dst, x *Tensor) error {
 	switch {
 	case s.Kind > GroupNorm:
 		return fmt.Errorf("kind %d is not supported", s.Kind)
-	case s.Act > Sigmoid:
+	case s.Act > Tanh:
 		return fmt.Errorf("unary operation %d is not supported", s.Act)
 	case s.Kind == GroupNorm && (len(x.Shape) != 4 || s.Groups < 1 || vector[0]%s.Groups != 0):
 		return fmt.Errorf("group norm of %d groups needs x (N, H, W, C) with C a multiple, x is %v", s.Groups, x.Shape)

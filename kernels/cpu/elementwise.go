@@ -167,7 +167,7 @@ func (b *Backend) unary(name string, dst, x kernels.Tensor, op kernels.UnaryOp) 
 	if !ok || !b.need(name, []string{"dst", "source"}, v) || !b.sameShapes(name, v[0], v[1]) {
 		return
 	}
-	if op > kernels.Sigmoid {
+	if op > kernels.Tanh {
 		b.fail("unary: operation %d is not supported", op)
 		return
 	}

@@ -31,7 +31,7 @@ func (b *Backend) newEpilogue(
 		b.fail("%s: residual %v for dst %v", op, residual.Shape, dst.Shape)
 	case gate != nil && !slices.Equal(gate.Shape, dst.Shape):
 		b.fail("%s: gate %v for dst %v", op, gate.Shape, dst.Shape)
-	case act > kernels.Sigmoid:
+	case act > kernels.Tanh:
 		b.fail("%s: unary operation %d is not supported", op, act)
 	}
 	if b.err != nil {

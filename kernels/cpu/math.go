@@ -45,6 +45,35 @@ func sigmoidGo(dst, src []float32) {
 	}
 }
 
+// reluGo is max(x, 0).
+func reluGo(dst, src []float32) {
+	for i, x := range src {
+		dst[i] = max(x, 0)
+	}
+}
+
+// tanhGo is (1 - e^-2x) / (1 + e^-2x) of the absolute value; near 0, where that cancels, the series.
+func tanhGo(dst, src []float32) {
+	const near = 0.25
+	for i, x := range src {
+		a := max(x, -x)
+		if a < near {
+			s := float32(x * x)
+			p := float32(s*(62.0/2835)) - 17.0/315
+			p = float32(p*s) + 2.0/15
+			p = float32(p*s) - 1.0/3
+			dst[i] = float32(float32(p*s)*x) + x
+			continue
+		}
+		e := exp(-2 * a)
+		t := (1 - e) / (1 + e)
+		if x < 0 {
+			t = -t
+		}
+		dst[i] = t
+	}
+}
+
 // geluGo: 0.5 (1 + tanh u) = 1 / (1 + e^(-2u)), the same function without the cancellation of 1 + tanh.
 func geluGo(dst, src []float32) {
 	const c0 = 2 * 0.7978845608028654 // 2 sqrt(2/pi)

@@ -57,6 +57,10 @@ func (m *rowMath) apply(dst, src []float32, op kernels.UnaryOp) {
 		m.silu(dst, src)
 	case kernels.Sigmoid: // rare enough to be plain Go in every tier
 		sigmoidGo(dst, src)
+	case kernels.ReLU:
+		reluGo(dst, src)
+	case kernels.Tanh:
+		tanhGo(dst, src)
 	default:
 		m.gelu(dst, src)
 	}

@@ -19,6 +19,10 @@ func (b *Backend) Norm(dst, x kernels.Tensor, spec kernels.NormSpec) {
 	if !ok || !b.need(op, []string{"dst", "x"}, o) {
 		return
 	}
+	if spec.Act > kernels.Sigmoid {
+		b.fail("norm: unary operation %d is not supported", spec.Act)
+		return
+	}
 	if err := spec.Check(&dst, &x); err != nil {
 		b.fail("%s: %w", op, err)
 		return

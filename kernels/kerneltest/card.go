@@ -26,8 +26,10 @@ type CardBackend struct {
 // Device names a memory of its own.
 func (c *CardBackend) Device() string { return fmt.Sprintf("card %p", c) }
 
-// Capabilities are to exchange weights, and nothing of what inner can.
-func (c *CardBackend) Capabilities() kernels.Capabilities { return kernels.Capabilities{Refiller: c} }
+// Capabilities are to exchange weights, and no more of what inner can but its operations.
+func (c *CardBackend) Capabilities() kernels.Capabilities {
+	return kernels.Capabilities{Refiller: c, ReLU: c.Backend.Capabilities().ReLU}
+}
 
 // Weights copies data to the card.
 func (c *CardBackend) Weights(dt kernels.DType, shape []int, data []byte) (kernels.Tensor, error) {

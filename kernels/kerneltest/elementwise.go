@@ -8,7 +8,14 @@ import (
 	"latentbeam/kernels"
 )
 
-var unaryOps = []kernels.UnaryOp{kernels.Identity, kernels.SiLU, kernels.GELUTanh, kernels.Sigmoid}
+// unaryOps are the operations that a device has.
+func unaryOps(be kernels.Backend) []kernels.UnaryOp {
+	ops := []kernels.UnaryOp{kernels.Identity, kernels.SiLU, kernels.GELUTanh, kernels.Sigmoid}
+	if be.Capabilities().ReLU {
+		ops = append(ops, kernels.ReLU, kernels.Tanh)
+	}
+	return ops
+}
 
 // testElementwise: Unary and Binary on every type and layout, expanded, in place, and far from zero.
 func testElementwise(t *testing.T, newBackend func(int) kernels.Backend) {
@@ -40,7 +47,7 @@ func testElementwise(t *testing.T, newBackend func(int) kernels.Backend) {
 func (f *fixture) elementwise(dt kernels.DType, l layout, shape []int) {
 	a, b := f.random(dt, shape...), f.random(dt, shape...)
 	x, y := f.operand(dt, l, a), f.operand(dt, dense, b)
-	for _, op := range unaryOps {
+	for _, op := range unaryOps(f) {
 		want := newArray(shape...)
 		for i, v := range a.data {
 			want.data[i] = unary(op, v)
@@ -80,7 +87,7 @@ func testRange(f *fixture) {
 		x.data = append(x.data, float64(float32(v)))
 	}
 	x.shape = []int{len(x.data)}
-	for _, op := range unaryOps {
+	for _, op := range unaryOps(f) {
 		want := newArray(x.shape...)
 		for i, v := range x.data {
 			want.data[i] = unary(op, v)
@@ -96,7 +103,7 @@ func testRange(f *fixture) {
 		}
 	}
 	bad := array{[]int{1}, []float64{math.NaN()}}
-	for _, op := range unaryOps {
+	for _, op := range unaryOps(f) {
 		dst, read := f.result(kernels.F32, dense, 1)
 		f.Upload(dst, []float32{0})
 		f.Unary(dst, f.operand(kernels.F32, dense, bad), op)

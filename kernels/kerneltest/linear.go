@@ -112,7 +112,7 @@ func testEpilogue(f *fixture) {
 	bias, residual, gate := f.random(kernels.F32, n), f.random(kernels.F32, m, n), f.random(kernels.F32, 1, n)
 	product := linear(x, w)
 	for i := range 3 * 2 * 5 * len(layouts) {
-		act, withBias, rest, l := unaryOps[i%3], i/3%2 == 1, i/6%5, layouts[i/30]
+		act, withBias, rest, l := unaryOps(f)[i%3], i/3%2 == 1, i/6%5, layouts[i/30]
 		want := newArray(m, n)
 		for j, p := range product.data {
 			if withBias {

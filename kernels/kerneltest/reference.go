@@ -13,6 +13,10 @@ func unary(op kernels.UnaryOp, x float64) float64 {
 		return x / (1 + math.Exp(-x))
 	case kernels.Sigmoid:
 		return 1 / (1 + math.Exp(-x))
+	case kernels.ReLU:
+		return max(x, 0)
+	case kernels.Tanh:
+		return math.Tanh(x)
 	case kernels.GELUTanh:
 		return 0.5 * x * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
 	}

@@ -14,9 +14,22 @@ func GELU(be kernels.Backend, x kernels.Tensor) {
 	onHost(be, x, func(v float32) float32 { return float32(0.5 * float64(v) * (1 + math.Erf(float64(v)/math.Sqrt2))) })
 }
 
-// ReLU replaces x by max(x, 0), on the host as GELU.
+// ReLU replaces x by max(x, 0), on the host where the device has no such operation.
 func ReLU(be kernels.Backend, x kernels.Tensor) {
+	if be.Capabilities().ReLU {
+		be.Unary(x, x, kernels.ReLU)
+		return
+	}
 	onHost(be, x, func(v float32) float32 { return max(v, 0) })
+}
+
+// Tanh replaces x by its hyperbolic tangent, on the host where the device has no such operation.
+func Tanh(be kernels.Backend, x kernels.Tensor) {
+	if be.Capabilities().ReLU {
+		be.Unary(x, x, kernels.Tanh)
+		return
+	}
+	onHost(be, x, func(v float32) float32 { return float32(math.Tanh(float64(v))) })
 }
 
 // QuickGELU replaces x by x sigmoid(1.702 x), of which every part is rounded to the type of x.

@@ -20,6 +20,7 @@ type clip struct {
 	frames, height, width int
 	fps                   float64
 	row                   *schemas.PromptRow
+	shared                map[string]*features // what several measures see, by the name of weights
 }
 
 // meter looks at the frames of one clip in order and then reads off what it measures.
@@ -50,6 +51,7 @@ func (p plainMeter) read(_ context.Context, into map[string]string) error {
 
 // take returns the readings of a clip for each of some measures; next fills rgb (height, width, 3) with the next frame.
 func take(ctx context.Context, dev kernels.Backend, some []*open, c clip, next func(rgb []byte, i int) error) ([]map[string]string, error) {
+	c.shared = map[string]*features{}
 	meters := make([]meter, len(some))
 	for i, o := range some {
 		m, err := o.begin(ctx, dev, c)

@@ -69,6 +69,20 @@ var measures = []measure{
 		open: func(*options) (*opened, error) {
 			return simple(func(c clip) plain { return &hash{frames: c.frames} }), nil
 		}},
+	{name: flickeringName, doc: "1 less the mean difference between frames", version: 1, readings: []string{flickeringName},
+		open: func(*options) (*opened, error) { return simple(func(clip) plain { return &flickering{} }), nil }},
+	{name: subjectName, doc: "likeness of frames to DINO", version: 1, readings: []string{subjectName}, weights: []string{dinoB16},
+		open: openSubject},
+	{name: backgroundName, doc: "likeness of frames to CLIP", version: 1, readings: []string{backgroundName}, weights: []string{clipB32},
+		open: openBackground},
+	{name: aestheticName, doc: "LAION's aesthetic predictor", version: 1, readings: []string{aestheticName},
+		weights: []string{clipL14, aestheticHead}, open: openAesthetic},
+	{name: similarityName, doc: "likeness of frames and the prompt to CLIP", version: 1, readings: []string{similarityName},
+		weights: []string{clipB32}, params: []stages.Param{stages.ParamPrompt}, open: openSimilarity},
+	{name: appearanceName, doc: "likeness of frames and the column style to CLIP", version: 1, readings: []string{appearanceName},
+		weights: []string{clipB32}, params: []stages.Param{stages.ColumnParam(styleColumn)}, open: openAppearance},
+	{name: dynamicName, doc: "whether things move, by RAFT", version: 1, readings: []string{dynamicName, flowName}, weights: []string{raftThings},
+		open: openDynamic},
 }
 
 // ofSource is what reading the media tells beside their frames. It is not asked for by name.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -27,6 +28,8 @@ type options struct {
 	Weights      map[string]string `yaml:"weights" json:"-"`                   // paths of weights by name
 	CutThreshold float64           `yaml:"cut_threshold" json:"cut_threshold"` // content difference from which on a frame begins a scene
 	BlackLevel   int               `yaml:"black_level" json:"black_level"`     // mean grey up to which a row or column is black
+
+	opened opens
 }
 
 // qualityOptions is the map of `quality`. Its JSON is part of the keys of earlier releases.
@@ -40,14 +43,13 @@ var withoutWeights = []string{sceneCuts, motionName, sharpnessName, luminanceNam
 
 // Spec returns the stage `score`, which takes videos and media.
 func Spec() stages.Spec {
-	var docs, readings []string
+	var readings []string
 	for _, m := range measures {
-		docs = append(docs, m.name+" ("+m.doc+")")
 		readings = append(readings, m.readings...)
 	}
 	return stages.Spec{
 		Name: scoreName,
-		Doc: "reads scores off videos or media; by: " + strings.Join(docs, ", ") +
+		Doc: "reads scores off videos or media; by: " + list(Names()) +
 			"; weights: {NAME: PATH}, cut_threshold: 27, black_level: 24",
 		Looks:    true,
 		Version:  1,
@@ -101,6 +103,11 @@ func (o *options) stage(name string) (stages.Stage, error) {
 	}
 	if o.BlackLevel < 0 || o.BlackLevel > 255 {
 		return nil, stages.Errorf("black_level", "%s: black_level is %d: give 0 to 255", name, o.BlackLevel)
+	}
+	for _, w := range slices.Sorted(maps.Keys(o.Weights)) {
+		if wanted[w] == "" {
+			return nil, stages.Errorf("weights", "%s: weights names %q; there are %s", name, w, list(slices.Sorted(maps.Keys(wanted))))
+		}
 	}
 	all, err := openMeasures(o)
 	return &stage{name, all}, err

@@ -257,7 +257,7 @@ func payloadOf(data []byte, b box, extended []byte) []byte {
 
 // stripMP4 removes the boxes with XMP and credentials of this program, and the item AIGC that putItem has put there.
 func stripMP4(data []byte) ([]byte, error) {
-	top, _, err := movie(data)
+	top, moov, err := movie(data)
 	if err != nil {
 		return nil, err
 	}
@@ -269,8 +269,7 @@ func stripMP4(data []byte) ([]byte, error) {
 			}
 		}
 	}
-	_, moov, err := movie(data)
-	if err != nil {
+	if _, moov, err = movie(data); err != nil {
 		return nil, err
 	}
 	way, has := within(data, moov, "udta", "meta", "ilst")

@@ -41,7 +41,7 @@ func (s style) twice(caption string) string {
 // once is one pass. The order of the steps is the reference's, and many depend on it.
 func (s style) once(caption string) string {
 	caption = unquotePlus(caption)
-	caption = lowerCase(strings.TrimFunc(caption, ftfy.IsSpace))
+	caption = LowerCase(strings.TrimFunc(caption, ftfy.IsSpace))
 	caption = strings.ReplaceAll(caption, "<person>", "person")
 	caption = string(deleteURLs(deleteURLs(text(caption), "http"), "www"))
 	caption = htmlText(caption)

@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// lowerCase is Python's str.lower: the full mapping of Unicode, with the dot of İ kept and ς at the end
+// LowerCase is Python's str.lower: the full mapping of Unicode, with the dot of İ kept and ς at the end
 // of words.
-func lowerCase(s string) string {
+func LowerCase(s string) string {
 	if !strings.ContainsAny(s, "İΣ") {
 		return strings.Map(unicode.ToLower, s)
 	}

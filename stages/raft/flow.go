@@ -1,0 +1,264 @@
+package raft
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"latentbeam/kernels"
+	"latentbeam/stages/nn"
+)
+
+// Image is an image as RAFT compares it.
+type Image struct {
+	Height, Width int       // padded to multiples of 8
+	pixels        []float32 // (Height, Width, 3), in [-1, 1]
+	features      []float32 // (Height/8 Width/8, 256)
+}
+
+// Padded returns the size to which images of a size are padded.
+func Padded(height, width int) (int, int) {
+	up := func(n int) int { return (n + stride - 1) / stride * stride }
+	return up(height), up(width)
+}
+
+// Look makes the features of an image rgb (height, width, 3), whose edges are repeated to a multiple of 8 pixels as RAFT's InputPadder does
+// it: half of what is missing on each side.
+func (r *RAFT) Look(be kernels.Backend, rgb []byte, height, width int) (*Image, error) {
+	m := &Image{}
+	m.Height, m.Width = Padded(height, width)
+	if min(m.Height, m.Width) < LeastSide {
+		return nil, fmt.Errorf("frames of %dx%d pixels are too small for RAFT, which needs %d of each side", width, height, LeastSide-stride+1)
+	}
+	m.pixels = make([]float32, m.Height*m.Width*channelsOfRGB)
+	top, left := (m.Height-height)/2, (m.Width-width)/2
+	for y := range m.Height {
+		row := rgb[min(max(y-top, 0), height-1)*width*channelsOfRGB:]
+		for x := range m.Width {
+			from := row[min(max(x-left, 0), width-1)*channelsOfRGB:]
+			for c := range channelsOfRGB {
+				m.pixels[(y*m.Width+x)*channelsOfRGB+c] = 2*(float32(from[c])/255) - 1
+			}
+		}
+	}
+	defer be.Scope()()
+	m.features = make([]float32, m.Height/stride*m.Width/stride*featureWidth)
+	return m, be.Download(m.features, r.features.encode(be, m.upload(be)))
+}
+
+func (m *Image) upload(be kernels.Backend) kernels.Tensor {
+	t := be.Alloc(kernels.F32, 1, m.Height, m.Width, channelsOfRGB)
+	be.Upload(t, m.pixels)
+	return t
+}
+
+// Flow returns where the pixels of a are in b: (Height, Width, 2), x and y in pixels, after so many refinements.
+func (r *RAFT) Flow(ctx context.Context, be kernels.Backend, a, b *Image, iterations int) ([]float32, error) {
+	defer be.Scope()()
+	rows, columns := a.Height/stride, a.Width/stride
+	p, err := compare(be, a, b)
+	if err != nil {
+		return nil, err
+	}
+	s := r.begin(be, a.upload(be))
+	flow := make([]float32, rows*columns*2)
+	found, delta := make([]float32, rows*columns*looked), make([]float32, len(flow))
+	for range iterations {
+		if err := ctx.Err(); err != nil {
+			return nil, context.Cause(ctx)
+		}
+		p.lookUp(found, flow)
+		if err := r.refine(be, s, found, flow, delta); err != nil {
+			return nil, err
+		}
+		for i, d := range delta {
+			flow[i] += d
+		}
+	}
+	mask := make([]float32, rows*columns*learntSize)
+	if err := be.Download(mask, r.maskOf(be, s)); err != nil {
+		return nil, err
+	}
+	return upsample(flow, mask, rows, columns), nil
+}
+
+// state is what the network knows of a pair of images between refinements.
+type state struct {
+	hidden kernels.Tensor // (1, H, W, 256): the recurrent state, then what is told of the flow
+	reset  kernels.Tensor // the same, with what the state is reset to
+	halves [2]half
+}
+
+// half is a half of an update, with its weights in the order in which they are used, and its sums over the context, which stay.
+type half struct {
+	zr, q       kernels.Tensor // (256, 256, h, w) for z and r together, (128, 256, h, w)
+	ofZR, ofQ   kernels.Tensor // (1, H, W, 256), (1, H, W, 128)
+	rows, sides int
+}
+
+// begin prepares the refinement of the flow from an image: everything that depends on its context alone is computed once.
+func (r *RAFT) begin(be kernels.Backend, image kernels.Tensor) *state {
+	rows, columns := image.Dim(1)/stride, image.Dim(2)/stride
+	s := &state{hidden: be.Alloc(kernels.F32, 1, rows, columns, stateWidth+motionWidth),
+		reset: be.Alloc(kernels.F32, 1, rows, columns, stateWidth+motionWidth)}
+	for i, g := range []gru{r.across, r.down} {
+		h := half{rows: g.z.W.Dim(2), sides: g.z.W.Dim(3),
+			zr: be.Alloc(kernels.F32, 2*stateWidth, stateWidth+motionWidth, g.z.W.Dim(2), g.z.W.Dim(3)),
+			q:  be.Alloc(kernels.F32, stateWidth, stateWidth+motionWidth, g.z.W.Dim(2), g.z.W.Dim(3)),
+		}
+		h.ofZR = be.Alloc(kernels.F32, 1, rows, columns, 2*stateWidth)
+		h.ofQ = be.Alloc(kernels.F32, 1, rows, columns, stateWidth)
+		s.halves[i] = h
+	}
+	defer be.Scope()()
+	context := r.context.encode(be, image)
+	be.Copy(s.part(0), context.Narrow(3, 0, stateWidth))
+	nn.Tanh(be, s.part(0))
+	constant := be.Alloc(kernels.F32, 1, rows, columns, stateWidth)
+	be.Copy(constant, context.Narrow(3, stateWidth, stateWidth))
+	nn.ReLU(be, constant)
+	for i, g := range []gru{r.across, r.down} {
+		h := s.halves[i]
+		for j, c := range []nn.Conv{g.z, g.r, g.q} {
+			dst, sums := h.q, h.ofQ
+			if j < 2 {
+				dst, sums = h.zr.Narrow(0, j*stateWidth, stateWidth), h.ofZR.Narrow(3, j*stateWidth, stateWidth)
+			}
+			be.Copy(dst.Narrow(1, 0, stateWidth), c.W.Narrow(1, 0, stateWidth))
+			be.Copy(dst.Narrow(1, stateWidth, motionWidth), c.W.Narrow(1, 2*stateWidth, motionWidth))
+			be.Conv(sums, constant, c.W.Narrow(1, stateWidth, stateWidth), h.spec(c.B, kernels.Tensor{}))
+		}
+	}
+	return s
+}
+
+func (h half) spec(bias, residual kernels.Tensor) kernels.ConvSpec {
+	return kernels.ConvSpec{Bias: bias, Top: h.rows / 2, Bottom: h.rows / 2, Left: h.sides / 2, Right: h.sides / 2, Residual: residual}
+}
+
+// part returns the recurrent state (0), or what is told of the flow (1).
+func (s *state) part(i int) kernels.Tensor { return s.hidden.Narrow(3, i*stateWidth, stateWidth) }
+
+// refine updates the state by what was looked up (H W, 324) and the flow so far (H W, 2), and writes by how much the flow changes.
+func (r *RAFT) refine(be kernels.Backend, s *state, found, flow, delta []float32) error {
+	defer be.Scope()()
+	rows, columns := s.hidden.Dim(1), s.hidden.Dim(2)
+	r.motion.tell(be, s.part(1), found, flow)
+	be.Copy(s.reset.Narrow(3, stateWidth, motionWidth), s.part(1))
+	for _, h := range s.halves {
+		h.update(be, s)
+	}
+	hidden := be.Alloc(kernels.F32, 1, rows, columns, stateWidth)
+	be.Copy(hidden, s.part(0))
+	return be.Download(delta, twice(be, r.delta, hidden))
+}
+
+// twice returns conv(relu(conv(x))).
+func twice(be kernels.Backend, c [2]nn.Conv, x kernels.Tensor) kernels.Tensor {
+	y := c[0].Forward(be, x)
+	nn.ReLU(be, y)
+	return c[1].Forward(be, y)
+}
+
+// maskOf returns (1, H, W, 576): how each of the 64 pixels of a place is made of the flow of its neighbours.
+func (r *RAFT) maskOf(be kernels.Backend, s *state) kernels.Tensor {
+	hidden := be.Alloc(kernels.F32, 1, s.hidden.Dim(1), s.hidden.Dim(2), stateWidth)
+	be.Copy(hidden, s.part(0))
+	return twice(be, r.mask, hidden)
+}
+
+// tell writes what is told of the flow to dst (1, H, W, 128).
+func (m motion) tell(be kernels.Backend, dst kernels.Tensor, found, flow []float32) {
+	defer be.Scope()()
+	rows, columns := dst.Dim(1), dst.Dim(2)
+	upload := func(values []float32, c int) kernels.Tensor {
+		t := be.Alloc(kernels.F32, 1, rows, columns, c)
+		be.Upload(t, values)
+		return t
+	}
+	now := upload(flow, 2)
+	both := be.Alloc(kernels.F32, 1, rows, columns, 192+64)
+	into := func(dst kernels.Tensor, c nn.Conv, x kernels.Tensor) {
+		c.Into(be, dst, x, kernels.Tensor{})
+		nn.ReLU(be, dst)
+	}
+	corr, ofFlow := be.Alloc(kernels.F32, 1, rows, columns, 256), be.Alloc(kernels.F32, 1, rows, columns, 128)
+	into(corr, m.corr1, upload(found, looked))
+	into(both.Narrow(3, 0, 192), m.corr2, corr)
+	into(ofFlow, m.flow1, now)
+	into(both.Narrow(3, 192, 64), m.flow2, ofFlow)
+	into(dst.Narrow(3, 0, motionWidth-2), m.out, both)
+	be.Copy(dst.Narrow(3, motionWidth-2, 2), now)
+}
+
+// update is a half of the recurrent update: h = (1 - z) h + z q.
+func (h half) update(be kernels.Backend, s *state) {
+	defer be.Scope()()
+	state, reset := s.part(0), s.reset.Narrow(3, 0, stateWidth)
+	zr := be.Alloc(kernels.F32, h.ofZR.Shape...)
+	be.Conv(zr, s.hidden, h.zr, h.spec(kernels.Tensor{}, h.ofZR))
+	be.Unary(zr, zr, kernels.Sigmoid)
+	z, r := zr.Narrow(3, 0, stateWidth), zr.Narrow(3, stateWidth, stateWidth)
+	be.Binary(reset, state, r, kernels.Mul)
+	q := be.Alloc(kernels.F32, h.ofQ.Shape...)
+	be.Conv(q, s.reset, h.q, h.spec(kernels.Tensor{}, h.ofQ))
+	nn.Tanh(be, q)
+	be.Binary(q, q, z, kernels.Mul)
+	be.Binary(reset, state, z, kernels.Mul)
+	minus := be.Alloc(kernels.F32, 1, 1, 1, 1)
+	be.Upload(minus, []float32{-1})
+	be.Binary(reset, reset, minus.Expand(reset.Shape...), kernels.Mul)
+	be.Binary(state, state, reset, kernels.Add)
+	be.Binary(state, state, q, kernels.Add)
+}
+
+// upsample returns the flow in full size (8 H, 8 W, 2) of flow (H W, 2), with the mask (H W, 9, 64) before its softmax over the 9
+// neighbours.
+func upsample(flow, mask []float32, rows, columns int) []float32 {
+	out := make([]float32, rows*columns*stride*stride*2)
+	const pixels = stride * stride
+	for at := range rows * columns {
+		y, x := at/columns, at%columns
+		for i := range pixels {
+			var weights [neighbours]float64
+			most := math.Inf(-1)
+			for n := range weights {
+				weights[n] = 0.25 * float64(mask[(at*neighbours+n)*pixels+i])
+				most = max(most, weights[n])
+			}
+			sum, u, v := 0.0, 0.0, 0.0
+			for n, w := range weights {
+				w = math.Exp(w - most)
+				sum += w
+				ny, nx := y+n/3-1, x+n%3-1
+				if ny >= 0 && ny < rows && nx >= 0 && nx < columns {
+					u += w * float64(flow[(ny*columns+nx)*2])
+					v += w * float64(flow[(ny*columns+nx)*2+1])
+				}
+			}
+			to := ((y*stride+i/stride)*columns*stride + x*stride + i%stride) * 2
+			out[to], out[to+1] = float32(stride*u/sum), float32(stride*v/sum)
+		}
+	}
+	return out
+}
+
+// Rehearse runs all that Flow asks of a device for images of a size, once each, on a backend that computes nothing: what memory a
+// pair needs is known by it.
+func (r *RAFT) Rehearse(be kernels.Backend, height, width int) error {
+	defer be.Scope()()
+	height, width = Padded(height, width)
+	m := &Image{Height: height, Width: width}
+	places := height / stride * width / stride
+	func() {
+		defer be.Scope()()
+		second := be.Alloc(kernels.F32, places, featureWidth)
+		_ = compareSome(be, make([]float32, min(places, max(1, compareBytes/4/places))*places), make([]float32, places*featureWidth), second)
+	}()
+	s := r.begin(be, m.upload(be))
+	if err := r.refine(be, s, nil, nil, nil); err != nil {
+		return err
+	}
+	r.maskOf(be, s)
+	return be.Wait()
+}

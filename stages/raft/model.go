@@ -1,0 +1,206 @@
+package raft
+
+import (
+	"fmt"
+	"math"
+
+	"latentbeam/kernels"
+	"latentbeam/stages/nn"
+	"latentbeam/stages/weights"
+)
+
+// Sizes of the one published network, which the files of weights do not vary.
+const (
+	stride        = 8   // pixels of a place of the flow that is refined
+	featureWidth  = 256 // channels of the features that are compared
+	stateWidth    = 128 // of the recurrent state, and of the context beside it
+	motionWidth   = 128 // of what is told of the flow so far and the places looked up
+	levels        = 4
+	radius        = 4
+	lookups       = 2*radius + 1 // places along each axis of a level
+	looked        = levels * lookups * lookups
+	neighbours    = 9 // places that a pixel of the flow in full size is made of
+	convNormEps   = 1e-5
+	LeastSide     = stride << levels // pixels that a side has at least, padded: else the last level has one place, of which nothing can be read
+	learntSize    = neighbours * stride * stride
+	channelsOfRGB = 3
+)
+
+// Config is empty: all published weights are of one network.
+type Config struct{}
+
+// ParseConfig accepts any config.json: none is published.
+func ParseConfig([]byte) (Config, error) { return Config{}, nil }
+
+// RAFT is the network with its weights on a device. It is read-only and may serve any backend of it.
+type RAFT struct {
+	features, context encoder
+	motion            motion
+	across, down      gru
+	delta             [2]nn.Conv // flow_head
+	mask              [2]nn.Conv
+}
+
+// motion is what makes 126 channels of the flow and of what was looked up.
+type motion struct{ corr1, corr2, flow1, flow2, out nn.Conv }
+
+// gru is one of the two halves of an update: kernels (1, 5) or (5, 1).
+type gru struct{ z, r, q nn.Conv }
+
+// encoder makes features of an image.
+type encoder struct {
+	first  nn.Conv
+	norm   batchNorm
+	blocks []block
+	last   nn.Conv
+}
+
+// block is a residual block.
+type block struct {
+	conv1, conv2, shorter nn.Conv // shorter: where the block has a stride
+	norm1, norm2, norm3   batchNorm
+	stride                int
+}
+
+// batchNorm is a norm with learnt weight, bias, mean and variance (4, C); without them each channel is normalised over its image.
+type batchNorm struct{ learnt kernels.Tensor }
+
+// Load reads the tensors by the names of princeton-vl/RAFT. The error lists every tensor that does not fit.
+func Load(_ Config, w *weights.Weights) (*RAFT, error) {
+	u := w.Sub("update_block")
+	r := &RAFT{features: loadEncoder(w.Sub("fnet"), featureWidth, false), context: loadEncoder(w.Sub("cnet"), 2*stateWidth, true)}
+	m := u.Sub("encoder")
+	r.motion = motion{nn.LoadConv(m.Sub("convc1"), looked, 256, 1), nn.LoadConv(m.Sub("convc2"), 256, 192, 3),
+		nn.LoadConv(m.Sub("convf1"), 2, 128, 7), nn.LoadConv(m.Sub("convf2"), 128, 64, 3), nn.LoadConv(m.Sub("conv"), 192+64, motionWidth-2, 3)}
+	half := func(number, rows, columns int) gru {
+		conv := func(name string) nn.Conv {
+			g := u.Subf("gru.conv%s%d", name, number)
+			return nn.Conv{W: g.Tensor("weight", stateWidth, 2*stateWidth+motionWidth, rows, columns), B: g.Tensor("bias", stateWidth)}
+		}
+		return gru{conv("z"), conv("r"), conv("q")}
+	}
+	r.across, r.down = half(1, 1, 5), half(2, 5, 1)
+	r.delta = [2]nn.Conv{nn.LoadConv(u.Sub("flow_head.conv1"), stateWidth, 256, 3), nn.LoadConv(u.Sub("flow_head.conv2"), 256, 2, 3)}
+	r.mask = [2]nn.Conv{nn.LoadConv(u.Sub("mask.0"), stateWidth, 256, 3), nn.LoadConv(u.Sub("mask.2"), 256, learntSize, 1)}
+	w.Hint("the weights are those of RAFT, not of its small form: raft-things.pth of princeton-vl/RAFT after `latentbeam convert`, or " +
+		"raft_large of torchvision")
+	if err := w.Check(unused()...); err != nil {
+		return nil, fmt.Errorf("load RAFT: %w", err)
+	}
+	return r, nil
+}
+
+// unused are tensors that nothing is computed with: counts of batches, and norms that stand twice.
+func unused() (names []string) {
+	names = []string{"cnet.norm1.num_batches_tracked"}
+	for layer := 1; layer <= 3; layer++ {
+		for i := range 2 {
+			at := fmt.Sprintf("cnet.layer%d.%d.", layer, i)
+			names = append(names, at+"norm1.num_batches_tracked", at+"norm2.num_batches_tracked", at+"norm3.*", at+"downsample.1.num_batches_tracked")
+		}
+	}
+	return names
+}
+
+func loadEncoder(w *weights.Weights, out int, learnt bool) encoder {
+	norm := func(w *weights.Weights, name string, c int) (n batchNorm) {
+		if learnt {
+			w = w.Sub(name)
+			n.learnt = w.Stack(c, "weight", "bias", "running_mean", "running_var")
+		}
+		return n
+	}
+	e := encoder{first: nn.LoadConv(w.Sub("conv1"), channelsOfRGB, 64, 7), norm: norm(w, "norm1", 64)}
+	in := 64
+	for layer, width := range []int{64, 96, 128} {
+		for i := range 2 {
+			w := w.Subf("layer%d.%d", layer+1, i)
+			b := block{conv1: nn.LoadConv(w.Sub("conv1"), in, width, 3), conv2: nn.LoadConv(w.Sub("conv2"), width, width, 3),
+				norm1: norm(w, "norm1", width), norm2: norm(w, "norm2", width), stride: 1}
+			if layer > 0 && i == 0 {
+				b.stride = 2
+				b.shorter, b.norm3 = nn.LoadConv(w.Sub("downsample.0"), in, width, 1), norm(w, "downsample.1", width)
+			}
+			e.blocks = append(e.blocks, b)
+			in = width
+		}
+	}
+	e.last = nn.LoadConv(w.Sub("conv2"), in, out, 1)
+	return e
+}
+
+// convolve returns conv(x) of a stride, padded such that the size is that of x by the stride.
+func convolve(be kernels.Backend, c nn.Conv, x kernels.Tensor, stride int) kernels.Tensor {
+	p := c.W.Dim(2) / 2
+	size := func(n int) int { return (n+2*p-c.W.Dim(2))/stride + 1 }
+	y := be.Alloc(kernels.F32, x.Dim(0), size(x.Dim(1)), size(x.Dim(2)), c.W.Dim(0))
+	be.Conv(y, x, c.W, kernels.ConvSpec{Bias: c.B, Stride: stride, Top: p, Left: p, Bottom: p, Right: p})
+	return y
+}
+
+// apply normalises x (1, H, W, C) in place, and applies ReLU.
+func (n batchNorm) apply(be kernels.Backend, x kernels.Tensor, relu bool) {
+	c := x.Dim(3)
+	if n.learnt.IsZero() {
+		spec := kernels.NormSpec{Kind: kernels.GroupNorm, Groups: c, Eps: convNormEps}
+		if relu && be.Capabilities().ReLU {
+			spec.Act, relu = kernels.ReLU, false
+		}
+		be.Norm(x, x, spec)
+	} else {
+		func() {
+			defer be.Scope()()
+			t := be.Alloc(kernels.F32, 2, 1, 1, c)
+			be.Upload(t, n.affine(be))
+			be.Binary(x, x, t.Narrow(0, 0, 1).Expand(x.Shape...), kernels.Mul)
+			be.Binary(x, x, t.Narrow(0, 1, 1).Expand(x.Shape...), kernels.Add)
+		}()
+	}
+	if relu {
+		nn.ReLU(be, x)
+	}
+}
+
+// encode returns the features (1, H/8, W/8, out) of an image (1, H, W, 3), whose sides are multiples of 8.
+func (e encoder) encode(be kernels.Backend, image kernels.Tensor) kernels.Tensor {
+	out := be.Alloc(kernels.F32, 1, image.Dim(1)/stride, image.Dim(2)/stride, e.last.W.Dim(0))
+	defer be.Scope()()
+	x := convolve(be, e.first, image, 2)
+	e.norm.apply(be, x, true)
+	for _, b := range e.blocks {
+		x = b.forward(be, x)
+	}
+	e.last.Into(be, out, x, kernels.Tensor{})
+	return out
+}
+
+// forward returns relu(x + relu(norm(conv2(relu(norm(conv1(x))))))), where x is made smaller if the block has a stride.
+func (b block) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
+	y := convolve(be, b.conv1, x, b.stride)
+	b.norm1.apply(be, y, true)
+	y = convolve(be, b.conv2, y, 1)
+	b.norm2.apply(be, y, true)
+	if b.stride > 1 {
+		x = convolve(be, b.shorter, x, b.stride)
+		b.norm3.apply(be, x, false)
+	}
+	be.Binary(y, y, x, kernels.Add)
+	nn.ReLU(be, y)
+	return y
+}
+
+// affine returns what a norm with learnt statistics multiplies by and adds, (2, C).
+func (n batchNorm) affine(be kernels.Backend) []float32 {
+	c := n.learnt.Dim(1)
+	learnt := make([]float32, 4*c)
+	if be.Download(learnt, n.learnt) != nil {
+		return learnt[:2*c] // the backend reports it again to whoever waits for the result
+	}
+	out := make([]float32, 2*c)
+	for i := range c {
+		f := float64(learnt[i]) / math.Sqrt(float64(learnt[3*c+i])+convNormEps)
+		out[i] = float32(f)
+		out[c+i] = float32(float64(learnt[c+i]) - float64(float64(learnt[2*c+i])*f))
+	}
+	return out
+}

@@ -1,0 +1,133 @@
+package score
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"latentbeam/kernels"
+	"latentbeam/stages"
+	towers "latentbeam/stages/clip"
+	"latentbeam/stages/raft"
+	"latentbeam/stages/vit"
+	"latentbeam/stages/weights"
+	"latentbeam/stages/weights/safetensors"
+)
+
+// The names of weights, as the option `weights` takes them.
+const (
+	clipB32       = "clip_b32"
+	clipL14       = "clip_l14"
+	dinoB16       = "dino"
+	raftThings    = "raft"
+	aestheticHead = "aesthetic_head"
+)
+
+// wanted says of each name what the definitions were published with.
+var wanted = map[string]string{
+	clipB32:       "CLIP ViT-B/32 (openai/clip-vit-base-patch32)",
+	clipL14:       "CLIP ViT-L/14 (openai/clip-vit-large-patch14)",
+	dinoB16:       "DINO ViT-B/16 (facebook/dino-vitb16)",
+	raftThings:    "RAFT (raft-things.pth, or torchvision's raft_large)",
+	aestheticHead: "LAION's linear head for ViT-L/14 (sa_0_4_vit_l_14_linear.pth)",
+}
+
+// opens keeps the models that several measures of a stage look through, so that each is in memory once.
+type opens map[string]any
+
+// openTower opens the weights of a name, once for a stage.
+func openTower[C, M any](o *options, name string, f weights.Family, parse func([]byte) (C, error),
+	load func(C, *weights.Weights) (*M, error)) (*weights.Component[C, M], error) {
+	if c, is := o.opened[name].(*weights.Component[C, M]); is {
+		return c, nil
+	}
+	m, err := stages.OpenComponents(map[string]string{name: o.Weights[name]})
+	if err != nil {
+		return nil, wrongWeights(name, err)
+	}
+	m.Guess = func(_ string, file *safetensors.File) ([]byte, error) {
+		config, err := f.Guess(weights.ShapesOf(file.Infos()))
+		if config == nil && err == nil {
+			err = errors.New("they are of another model")
+		}
+		return config, err
+	}
+	m.Names = func(tensors []safetensors.TensorInfo) map[string]string {
+		shapes := weights.ShapesOf(tensors)
+		for _, l := range f.Layouts {
+			if names := l.Names(shapes); names != nil {
+				return names
+			}
+		}
+		return nil
+	}
+	c, err := weights.OpenComponent(m, name, parse, load)
+	if err == nil {
+		err = c.Check()
+	}
+	if err != nil {
+		return nil, wrongWeights(name, err)
+	}
+	if o.opened == nil {
+		o.opened = opens{}
+	}
+	o.opened[name] = c
+	return c, nil
+}
+
+// wrongWeights says what the weights of a name should be.
+func wrongWeights(name string, err error) error {
+	e := stages.Errorf("weights", "score: weights of %s: %w", name, err)
+	e.Fix = fmt.Sprintf("give weights: {%s: PATH} of %s; docs/measures.md says where they are", name, wanted[name])
+	return e
+}
+
+// openCLIP opens a whole CLIP.
+func openCLIP(o *options, name string) (*weights.Component[towers.PairConfig, towers.Pair], error) {
+	return openTower(o, name, towers.PairFamily(), towers.ParsePair, towers.LoadPair)
+}
+
+func openDINO(o *options) (*weights.Component[vit.Config, vit.DINO], error) {
+	return openTower(o, dinoB16, vit.Family(), vit.ParseConfig, vit.Load)
+}
+
+func openRAFT(o *options) (*weights.Component[raft.Config, raft.RAFT], error) {
+	return openTower(o, raftThings, raft.Family(), raft.ParseConfig, raft.Load)
+}
+
+// headConfig is that of a linear head.
+type headConfig struct {
+	Width int `json:"width"`
+}
+
+// head is a linear layer from an embedding to one number.
+type head struct {
+	weight, bias kernels.Tensor // (1, width), (1)
+}
+
+func openHead(o *options) (*weights.Component[headConfig, head], error) {
+	family := weights.Family{Guess: func(s weights.Shapes) ([]byte, error) {
+		if !s.Has("weight") || !s.Has("bias") || len(s) != 2 {
+			return nil, fmt.Errorf("a linear head has the tensors weight and bias, this has %s", firstNames(s))
+		}
+		return json.Marshal(headConfig{s.Dim("weight", 1)})
+	}}
+	parse := func(data []byte) (c headConfig, err error) { return c, json.Unmarshal(data, &c) }
+	return openTower(o, aestheticHead, family, parse, func(c headConfig, w *weights.Weights) (*head, error) {
+		h := &head{w.Tensor("weight", 1, c.Width), w.Tensor("bias", 1)}
+		return h, w.Check()
+	})
+}
+
+// firstNames lists a few tensors.
+func firstNames(s weights.Shapes) string {
+	const most = 3
+	names := slices.Sorted(maps.Keys(s))
+	if len(names) > most {
+		return strings.Join(names[:most], ", ") + " and others"
+	}
+	return strings.Join(names, ", ")
+}

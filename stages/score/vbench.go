@@ -1,0 +1,473 @@
+package score
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"sync"
+
+	"latentbeam/internal/media/resize"
+	"latentbeam/kernels"
+	"latentbeam/schemas"
+	towers "latentbeam/stages/clip"
+	"latentbeam/stages/nn"
+	"latentbeam/stages/raft"
+	"latentbeam/stages/vit"
+	"latentbeam/stages/weights"
+)
+
+// The names of VBench's dimensions, of text_similarity, which VBench's competitions call clip_score, and of the flow that tells motion.
+const (
+	flickeringName = "temporal_flickering"
+	subjectName    = "subject_consistency"
+	backgroundName = "background_consistency"
+	aestheticName  = "aesthetic_quality"
+	similarityName = "text_similarity"
+	appearanceName = "appearance_style"
+	dynamicName    = "dynamic_degree"
+	flowName       = "flow_magnitude"
+)
+
+// styleColumn is the column of the prompt table that appearance_style compares frames with.
+const styleColumn = "style"
+
+// dinoSide is the shorter side of the frames that DINO looks at.
+const dinoSide = 224
+
+// flickering is the mean absolute difference of a frame and the one before it, over all frames but the first.
+type flickering struct {
+	past   []byte
+	sum, n int64
+}
+
+func (s *flickering) add(f frame) {
+	if s.past != nil {
+		s.sum += distance(f.rgb, s.past)
+		s.n += int64(len(f.rgb))
+	}
+	s.past = append(s.past[:0], f.rgb...)
+}
+
+func (s *flickering) read(into map[string]string) {
+	if s.n > 0 {
+		into[flickeringName] = precise((255 - float64(s.sum)/float64(s.n)) / 255)
+	}
+}
+
+// nothing is the meter of a clip that a measure says nothing of.
+type nothing struct{}
+
+func (nothing) add(frame)              {}
+func (nothing) read(map[string]string) {}
+
+// interpolated reads frames of a clip as VBench does for a tower: interpolated without antialiasing and normalised, unless by is zero.
+func interpolated(c clip, f resize.Filter, to resize.Size, part resize.Rect, by normalized) (func(dst []float32, f frame), error) {
+	r, err := resize.NewInterpolator(f, resize.Size{Width: c.width, Height: c.height}, to, part)
+	if err != nil {
+		return nil, err
+	}
+	return func(dst []float32, f frame) {
+		r.Interpolate(dst, f.rgb)
+		if by != (normalized{}) {
+			by.pixels(dst)
+		}
+	}, nil
+}
+
+// peak remembers what a tower needs of memory, by size.
+type peak struct{ known sync.Map }
+
+func (p *peak) of(height, width int, run func(be kernels.Backend) error) int64 {
+	at := [2]int{height, width}
+	if n, known := p.known.Load(at); known {
+		return n.(int64)
+	}
+	n, err := nn.PeakBytes(run)
+	if err != nil {
+		return 0 // it is said when the clip is looked at
+	}
+	p.known.Store(at, n)
+	return n
+}
+
+func openSubject(o *options) (*opened, error) {
+	dino, err := openDINO(o)
+	if err != nil {
+		return nil, err
+	}
+	var memory peak
+	begin := func(_ context.Context, dev kernels.Backend, c clip) (meter, error) {
+		if c.frames < 2 {
+			return plainMeter{nothing{}}, nil
+		}
+		net, err := dino.On(dev)
+		if err != nil {
+			return nil, err
+		}
+		to := shorter(c.height, c.width, dinoSide)
+		read, err := interpolated(c, resize.Bilinear, to, resize.Rect{Width: to.Width, Height: to.Height}, byImageNet)
+		if err != nil {
+			return nil, err
+		}
+		return c.look(dinoB16, c.allFrames(), func() *features {
+			return &features{dev: dev, read: read, size: 3 * to.Width * to.Height, tower: func(pixels []float32, _ int) (kernels.Tensor, error) {
+				return net.Encode(dev, pixels, to.Height, to.Width)
+			}}
+		}, func(_ context.Context, all [][]float32, into map[string]string) error {
+			into[subjectName] = precise(consistency(all))
+			return nil
+		}), nil
+	}
+	return &opened{weights: dino.Digest(), begin: begin, load: dino.Load, need: func(row *schemas.PromptRow) int64 {
+		net, err := vit.Load(dino.Config, weights.ShapesOnly())
+		if err != nil || row.Height < 1 || row.Width < 1 {
+			return 0
+		}
+		to := shorter(row.Height, row.Width, dinoSide)
+		return memory.of(to.Height, to.Width, func(be kernels.Backend) error {
+			_, err := net.Encode(be, make([]float32, batchFrames*3*to.Width*to.Height), to.Height, to.Width)
+			return err
+		})
+	}}, nil
+}
+
+// seer is a CLIP that looks at clips.
+type seer struct {
+	*weights.Component[towers.PairConfig, towers.Pair]
+	name   string
+	memory peak
+}
+
+func newSeer(o *options, name string) (*seer, error) {
+	c, err := openCLIP(o, name)
+	if err != nil {
+		return nil, err
+	}
+	return &seer{Component: c, name: name}, nil
+}
+
+// need is the memory for a batch of frames, or a text.
+func (s *seer) need(*schemas.PromptRow) int64 {
+	net, err := towers.LoadPair(s.Config, weights.ShapesOnly())
+	if err != nil {
+		return 0
+	}
+	side := s.Config.Vision.ImageSize
+	return s.memory.of(side, side, func(be kernels.Backend) error {
+		func() {
+			defer be.Scope()()
+			net.Images(be, make([]float32, batchFrames*3*side*side))
+		}()
+		net.Text(be, make([]int32, s.Config.Text.Positions))
+		return nil
+	})
+}
+
+// look returns a meter for the embeddings of frames, which are read by read; nil: interpolated, as VBench does for most measures.
+func (s *seer) look(dev kernels.Backend, c clip, name string, frames []int, read func(dst []float32, f frame),
+	number func(ctx context.Context, all [][]float32, into map[string]string) error) (meter, error) {
+	net, err := s.On(dev)
+	if err != nil {
+		return nil, err
+	}
+	side := s.Config.Vision.ImageSize
+	if read == nil {
+		to := shorter(c.height, c.width, side)
+		if read, err = interpolated(c, resize.Bicubic, to, middle(to, side), byCLIP); err != nil {
+			return nil, err
+		}
+	}
+	return c.look(name, frames, func() *features {
+		return &features{dev: dev, read: read, size: 3 * side * side, tower: func(pixels []float32, _ int) (kernels.Tensor, error) {
+			return net.Images(dev, pixels), nil
+		}}
+	}, number), nil
+}
+
+// text returns the embedding of a text.
+func (s *seer) text(dev kernels.Backend, text string) ([]float32, error) {
+	net, err := s.On(dev)
+	if err != nil {
+		return nil, err
+	}
+	defer dev.Scope()()
+	out := make([]float32, s.Config.Projection)
+	return out, dev.Download(out, net.Text(dev, towers.Tokenize(text)))
+}
+
+func openBackground(o *options) (*opened, error) {
+	s, err := newSeer(o, clipB32)
+	if err != nil {
+		return nil, err
+	}
+	begin := func(_ context.Context, dev kernels.Backend, c clip) (meter, error) {
+		if c.frames < 2 {
+			return plainMeter{nothing{}}, nil
+		}
+		return s.look(dev, c, clipB32, c.allFrames(), nil, func(_ context.Context, all [][]float32, into map[string]string) error {
+			into[backgroundName] = precise(consistency(all))
+			return nil
+		})
+	}
+	return &opened{weights: s.Digest(), begin: begin, load: s.Load, need: s.need}, nil
+}
+
+func openAesthetic(o *options) (*opened, error) {
+	s, err := newSeer(o, clipL14)
+	if err != nil {
+		return nil, err
+	}
+	h, err := openHead(o)
+	if err != nil {
+		return nil, err
+	}
+	if width := h.Config.Width; width != s.Config.Projection {
+		return nil, wrongWeights(aestheticHead, fmt.Errorf("the head takes %d numbers, %s gives %d", width, clipL14, s.Config.Projection))
+	}
+	begin := func(_ context.Context, dev kernels.Backend, c clip) (meter, error) {
+		weight, bias, err := headOn(dev, h)
+		if err != nil {
+			return nil, err
+		}
+		return s.look(dev, c, clipL14, c.allFrames(), nil, func(_ context.Context, all [][]float32, into map[string]string) error {
+			sum := 0.0
+			for _, f := range all {
+				sum += cosine(f, weight)*length(weight) + bias
+			}
+			const scale = 10 // of LAION's predictor
+			into[aestheticName] = precise(sum / float64(len(all)) / scale)
+			return nil
+		})
+	}
+	load := func(dev kernels.Backend) error {
+		if err := s.Load(dev); err != nil {
+			return err
+		}
+		return h.Load(dev)
+	}
+	return &opened{weights: s.Digest() + " " + h.Digest(), begin: begin, load: load, need: s.need}, nil
+}
+
+// headOn returns the numbers of a linear head.
+func headOn(dev kernels.Backend, c *weights.Component[headConfig, head]) (weight []float32, bias float64, err error) {
+	h, err := c.On(dev)
+	if err != nil {
+		return nil, 0, err
+	}
+	weight = make([]float32, c.Config.Width)
+	one := make([]float32, 1)
+	if err := dev.Download(weight, h.weight); err != nil {
+		return nil, 0, err
+	}
+	err = dev.Download(one, h.bias)
+	return weight, float64(one[0]), err
+}
+
+func length(v []float32) float64 {
+	sum := 0.0
+	for _, x := range v {
+		sum += float64(float64(x) * float64(x))
+	}
+	return math.Sqrt(sum)
+}
+
+// similarityFrames is how many frames text_similarity compares with the prompt.
+const similarityFrames = 8
+
+func openSimilarity(o *options) (*opened, error) {
+	s, err := newSeer(o, clipB32)
+	if err != nil {
+		return nil, err
+	}
+	begin := func(_ context.Context, dev kernels.Backend, c clip) (meter, error) {
+		if c.row.Prompt == "" {
+			return plainMeter{nothing{}}, nil
+		}
+		side := s.Config.Vision.ImageSize
+		to := shorter(c.height, c.width, side)
+		plain, err := interpolated(c, resize.Bicubic, to, middle(to, side), normalized{})
+		if err != nil {
+			return nil, err
+		}
+		read := func(dst []float32, f frame) { // these frames are bytes, which interpolation leaves as bytes
+			plain(dst, f)
+			for i, v := range dst {
+				dst[i] = float32(math.RoundToEven(float64(min(max(v, 0), 255))))
+			}
+			byCLIP.pixels(dst)
+		}
+		return s.look(dev, c, clipB32+" of bytes", c.middleFrames(similarityFrames), read, s.compare(dev, c.row.Prompt, similarityName, 1))
+	}
+	return &opened{weights: s.Digest(), begin: begin, load: s.Load, need: s.need}, nil
+}
+
+// compare reads off how like frames are to a text: the mean cosine of their embeddings, times a factor.
+func (s *seer) compare(dev kernels.Backend, text, name string, factor float64) func(context.Context, [][]float32, map[string]string) error {
+	return func(_ context.Context, all [][]float32, into map[string]string) error {
+		of, err := s.text(dev, text)
+		if err != nil {
+			return err
+		}
+		sum := 0.0
+		for _, f := range all {
+			sum += cosine(f, of)
+		}
+		into[name] = precise(factor * sum / float64(len(all)))
+		return nil
+	}
+}
+
+func openAppearance(o *options) (*opened, error) {
+	s, err := newSeer(o, clipB32)
+	if err != nil {
+		return nil, err
+	}
+	begin := func(_ context.Context, dev kernels.Backend, c clip) (meter, error) {
+		style, err := column(c.row, styleColumn)
+		if err != nil {
+			return nil, err
+		}
+		if style == "" {
+			return plainMeter{nothing{}}, nil
+		}
+		net, err := s.On(dev)
+		if err != nil {
+			return nil, err
+		}
+		scale, err := net.Scale(dev)
+		if err != nil {
+			return nil, err
+		}
+		side := s.Config.Vision.ImageSize
+		to := shorter(c.height, c.width, side)
+		r, err := resize.New(resize.Bicubic, resize.Size{Width: c.width, Height: c.height}, to, middle(to, side))
+		if err != nil {
+			return nil, err
+		}
+		small := make([]byte, 3*side*side)
+		read := func(dst []float32, f frame) { // as Pillow resizes
+			r.Resize(small, f.rgb)
+			for i, v := range small {
+				dst[i] = float32(v)
+			}
+			byCLIP.pixels(dst)
+		}
+		const percent = 100
+		return s.look(dev, c, clipB32+" by Pillow", c.allFrames(), read, s.compare(dev, style, appearanceName, scale/percent))
+	}
+	return &opened{weights: s.Digest(), begin: begin, load: s.Load, need: s.need}, nil
+}
+
+// column returns the text of a carried column of a row, "" where there is none.
+func column(row *schemas.PromptRow, name string) (string, error) {
+	all, err := schemas.Carried(row.Extra)
+	if err != nil {
+		return "", err
+	}
+	if i := slices.IndexFunc(all, func(c schemas.CarriedColumn) bool { return c.Name == name }); i >= 0 {
+		return all[i].Text(), nil
+	}
+	return "", nil
+}
+
+// dynamic looks at the flow between frames, some eight a second.
+type dynamic struct {
+	dev         kernels.Backend
+	net         *raft.RAFT
+	every, next int
+	past        *raft.Image
+	side, seen  int
+	flows       []float64 // the mean of the largest twentieth of each pair
+}
+
+// flowIterations is how often RAFT refines a flow here.
+const flowIterations = 20
+
+func openDynamic(o *options) (*opened, error) {
+	net, err := openRAFT(o)
+	if err != nil {
+		return nil, err
+	}
+	var memory peak
+	begin := func(_ context.Context, dev kernels.Backend, c clip) (meter, error) {
+		if height, width := raft.Padded(c.height, c.width); c.frames < 2 || min(height, width) < raft.LeastSide {
+			return plainMeter{nothing{}}, nil
+		}
+		on, err := net.On(dev)
+		if err != nil {
+			return nil, err
+		}
+		return &dynamic{dev: dev, net: on, every: max(1, int(math.RoundToEven(c.fps/8))), side: min(c.height, c.width)}, nil
+	}
+	return &opened{weights: net.Digest(), begin: begin, load: net.Load, need: func(row *schemas.PromptRow) int64 {
+		shapes, err := raft.Load(raft.Config{}, weights.ShapesOnly())
+		if err != nil || row.Height < 1 || row.Width < 1 {
+			return 0
+		}
+		return memory.of(row.Height, row.Width, func(be kernels.Backend) error { return shapes.Rehearse(be, row.Height, row.Width) })
+	}}, nil
+}
+
+func (m *dynamic) add(ctx context.Context, f frame) error {
+	m.next++
+	if (m.next-1)%m.every != 0 {
+		return nil
+	}
+	m.seen++
+	now, err := m.net.Look(m.dev, f.rgb, f.height, f.width)
+	if err != nil {
+		return err
+	}
+	past := m.past
+	m.past = now
+	if past == nil {
+		return nil
+	}
+	flow, err := m.net.Flow(ctx, m.dev, past, now, flowIterations)
+	if err != nil {
+		return err
+	}
+	m.flows = append(m.flows, fastest(flow))
+	return nil
+}
+
+// fastest is the mean length of the longest twentieth of a flow.
+func fastest(flow []float32) float64 {
+	lengths := make([]float32, len(flow)/2)
+	for i := range lengths {
+		u, v := flow[2*i], flow[2*i+1]
+		lengths[i] = float32(math.Sqrt(float64(float32(u*u) + float32(v*v))))
+	}
+	slices.Sort(lengths)
+	some := lengths[len(lengths)-int(float64(len(lengths))*0.05):]
+	sum := 0.0
+	for _, l := range some {
+		sum += float64(l)
+	}
+	return sum / float64(len(some))
+}
+
+func (m *dynamic) read(_ context.Context, into map[string]string) error {
+	if len(m.flows) == 0 {
+		return nil
+	}
+	const perSide = 6.0 / 256
+	threshold := perSide * float64(m.side)
+	enough := int(math.RoundToEven(4 * (float64(m.seen) / 16)))
+	fast, sum := 0, 0.0
+	for _, f := range m.flows {
+		sum += f
+		if f > threshold {
+			fast++
+		}
+	}
+	moves := 0
+	if fast >= enough {
+		moves = 1
+	}
+	into[dynamicName] = strconv.Itoa(moves)
+	into[flowName] = precise(sum / float64(len(m.flows)))
+	return nil
+}
