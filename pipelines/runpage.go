@@ -45,6 +45,9 @@ func (j *Job) page(r *Result) *runpage.Run {
 		{"Model", j.host.Model}, {"Devices", fmt.Sprintf("%d, %s", devices, j.engine.Schedule.Pool.Class())}, {"Run", j.RunID()},
 		{"Version", j.Opts.Version}, {"Where the time went", r.Phases.String()},
 	}}
+	if r.Gallery != "" {
+		page.Gallery = "../../" + r.Gallery // this page is in runs/RUN
+	}
 	if most := peakMemory(); most > 0 {
 		page.Facts = append(page.Facts, [2]string{"Most memory of this process", cost.Bytes(most)})
 	}

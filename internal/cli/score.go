@@ -36,13 +36,13 @@ type scoreFlags struct {
 func scoreCommand(specs []stages.Spec) *cobra.Command {
 	var f scoreFlags
 	cmd := &cobra.Command{
-		Use:   "score PATH",
+		Use:   "score PATH...",
 		Short: "Read scores off the videos of an output, a folder, a data set or a pattern; no video is made",
 		Long: "Read scores off the videos of an output, a folder, a data set or a pattern; no video is made.\n\n" +
 			"The readings of an output go into it, as columns of its tables, and stay there when its job runs again. With --output, and of all else,\n" +
-			"they go into a new output that names the videos where they lie.\n\n" +
+			"they go into a new output that names the videos where they lie: of several outputs, to see them side by side.\n\n" +
 			"Measures: " + strings.Join(score.Names(), ", ") + ".",
-		Args: cobra.ExactArgs(1),
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			by, err := measuresOf(f.by)
 			if err != nil {
@@ -52,10 +52,13 @@ func scoreCommand(specs []stages.Spec) *cobra.Command {
 			if err != nil {
 				return fault.Usage(err)
 			}
+			if f.output == "" && len(args) > 1 {
+				return fault.Usage(errors.New("several paths need --output DIR, the place for the readings of their videos"))
+			}
 			if f.output == "" {
 				return f.intoOutput(cmd, specs, args[0], by, weights)
 			}
-			return f.intoNew(cmd, specs, args[0], by, weights)
+			return f.intoNew(cmd, specs, args, by, weights)
 		},
 	}
 	flags := cmd.Flags()
@@ -147,13 +150,17 @@ func mustGetwd() string {
 }
 
 // intoNew scores videos into an output of their own.
-func (f *scoreFlags) intoNew(cmd *cobra.Command, specs []stages.Spec, path string, by []string, weights map[string]string) error {
+func (f *scoreFlags) intoNew(cmd *cobra.Command, specs []stages.Spec, paths, by []string, weights map[string]string) error {
 	options, err := scoreOptions(by, weights)
 	if err != nil {
 		return err
 	}
+	quoted := make([]string, len(paths))
+	for i, path := range paths {
+		quoted[i] = strconv.Quote(path)
+	}
 	text := fmt.Sprintf("version: 1\nmodel: none\ninput: {videos: [%s], carry: [\"*\"]}\nstages:\n  - score: %s\noutput: {path: %s}\n",
-		strconv.Quote(path), options, strconv.Quote(f.output))
+		strings.Join(quoted, ", "), options, strconv.Quote(f.output))
 	start := jobfile.Start{File: "score.yaml", YAML: text, Dir: mustGetwd(), Limit: f.run.limit}
 	return runJob(cmd, start, jobRun{runFlags: f.run, specs: specs})
 }

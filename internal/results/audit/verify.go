@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -117,6 +118,7 @@ func Verify(ctx context.Context, s store.Store) (Verified, error) {
 	if err == nil {
 		err = v.records(ctx)
 	}
+	v.nameRows(ctx)
 	slices.SortFunc(v.seen.Findings, func(a, b Finding) int {
 		return strings.Compare(a.Kind+"\x00"+a.File, b.Kind+"\x00"+b.File)
 	})
@@ -187,6 +189,29 @@ func idle(ctx context.Context, s store.Store) error {
 		}
 	}
 	return nil
+}
+
+// rowKey is a row in a finding.
+var rowKey = regexp.MustCompile(`\brow ([0-9a-f]{64})`)
+
+// nameRows names the rows of findings by their ids, where the tables have them.
+func (v *verifier) nameRows(ctx context.Context) {
+	if !slices.ContainsFunc(v.seen.Findings, func(f Finding) bool { return rowKey.MatchString(f.Why) }) {
+		return
+	}
+	ids, err := IDs(ctx, v.store)
+	if err != nil {
+		return // the tables cannot be read, which is found, too
+	}
+	for i, f := range v.seen.Findings {
+		v.seen.Findings[i].Why = rowKey.ReplaceAllStringFunc(f.Why, func(text string) string {
+			key, err := schemas.ParseKey(strings.TrimPrefix(text, "row "))
+			if id := ids[key]; err == nil && id != "" {
+				return fmt.Sprintf("row %s (key %s)", id, key.String()[:12])
+			}
+			return text
+		})
+	}
 }
 
 // find notes a finding.

@@ -217,3 +217,72 @@ func TestUnfinishedPage(t *testing.T) {
 		t.Error("the page was read anew under an open video")
 	}
 }
+
+// scoredItems are samples of two prompts with a reading each; the last has none.
+func scoredItems() []Item {
+	var items []Item
+	for i := range 7 {
+		item := plainItem()
+		item.ID, item.Prompt, item.Sample, item.Seed = fmt.Sprint("row-", i), fmt.Sprint("prompt, \"", i%2, "\""), i/2, int64(i)<<53+1
+		item.Video, item.Poster = fmt.Sprintf("videos/%d.mp4", i), ""
+		if i < 6 {
+			item.Details = []Detail{{Name: "Measured motion", Value: fmt.Sprint([]string{"3.5", "-1", "20", "0.25", "7", "3.5"}[i])}, {Name: "style", Value: "a"}}
+		}
+		items = append(items, item)
+	}
+	return items
+}
+
+// TestChooseInBrowser: rows are ordered and bounded by a reading, rated by keys, found by their rating, downloaded as a table, and compared.
+func TestChooseInBrowser(t *testing.T) {
+	b := inBrowser(t, onePage(scoredItems()...), browser.Window{Width: 1200, Height: 900})
+	ids := func(what string, want ...string) {
+		t.Helper()
+		if got := eval[[]string](t, b, shownIDs); !slices.Equal(got, want) {
+			t.Errorf("%s: the page shows %v, want %v", what, got, want)
+		}
+	}
+	eval[string](t, b, fmt.Sprintf(pick, sorting, "high Measured motion", "change"))
+	ids("highest first", "row-2", "row-4", "row-0", "row-5", "row-3", "row-1", "row-6")
+	eval[string](t, b, fmt.Sprintf(pick, `document.querySelector('[aria-label="motion: from"]')`, "3.5", "input"))
+	ids("from 3.5", "row-2", "row-4", "row-0", "row-5")
+	eval[string](t, b, fmt.Sprintf(pick, `document.querySelector('[aria-label="motion: to"]')`, "7", "input"))
+	ids("from 3.5 to 7", "row-4", "row-0", "row-5")
+	if got := eval[string](t, b, "location.hash"); !strings.Contains(got, "Measured+motion%3A=3.5..7") {
+		t.Errorf("the address says %q", got)
+	}
+	eval[bool](t, b, "(location.hash = '#', dispatchEvent(new HashChangeEvent('hashchange')))")
+	ids("without a choice", "row-0", "row-1", "row-2", "row-3", "row-4", "row-5", "row-6")
+	press := `(() => { const card = [...document.querySelectorAll('.card')].find((c) => c.row.id === %q).querySelector('.media');
+		card.focus(); card.dispatchEvent(new KeyboardEvent('keydown', { key: %q, bubbles: true, cancelable: true })); return true; })()`
+	for id, key := range map[string]string{"row-1": "g", "row-3": "b", "row-4": "g"} {
+		eval[bool](t, b, fmt.Sprintf(press, id, key))
+	}
+	eval[bool](t, b, fmt.Sprintf(press, "row-4", "u"))
+	eval[string](t, b, fmt.Sprintf(pick, `document.querySelector('[aria-label="Rated"]')`, "good", "change"))
+	ids("good", "row-1")
+	eval[bool](t, b, "(location.hash = '#', dispatchEvent(new HashChangeEvent('hashchange')))")
+	table := eval[string](t, b, `new Promise((done) => {
+		const was = URL.createObjectURL; URL.createObjectURL = (blob) => { blob.text().then(done); return was(blob); };
+		document.getElementById('ratings').click(); })`)
+	want := "id,prompt,seed,sample_index,rating,rated_key\nrow-1,\"prompt, \"\"1\"\"\",9007199254740993,0,good,1\nrow-3,\"prompt, \"\"1\"\"\",27021597764222977,1,bad,3\n"
+	if table != want {
+		t.Errorf("the table is %q, want %q", table, want)
+	}
+	for _, id := range []string{"row-0", "row-1", "row-5", "row-1"} { // the last takes it back
+		eval[bool](t, b, fmt.Sprintf(press, id, "c"))
+	}
+	eval[bool](t, b, "document.getElementById('compare').click() ?? true")
+	if got := eval[[]string](t, b, `[...document.querySelectorAll('#comparison figure strong')].map((s) => s.textContent)`); len(got) != 2 || !strings.HasPrefix(got[0], "row-0") || !strings.HasPrefix(got[1], "row-5") {
+		t.Errorf("compared are %v", got)
+	}
+	eval[bool](t, b, `(document.getElementById('comparison-close').click(), document.querySelector('.card .media').click(), document.getElementById('viewer-samples').click(), true)`)
+	if got := eval[int](t, b, `document.querySelectorAll('#comparison[open] figure').length`); got != 4 {
+		t.Errorf("%d samples of the prompt are compared, want 4", got)
+	}
+	for _, e := range b.Errors {
+		if !strings.Contains(e, "videos/") { // which are not there
+			t.Error("the browser reports:", e)
+		}
+	}
+}

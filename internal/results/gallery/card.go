@@ -38,7 +38,7 @@ func cardJSON(it *Item) ([]byte, error) {
 		details = append(details, detail)
 	}
 	return json.Marshal([]any{clean(it.ID), clean(it.Source), clean(it.Prompt), video, poster, it.Width, it.Height,
-		it.NumFrames, it.FPS, fmt.Sprint(it.Seed), it.Steps, it.Guidance, clean(it.Model), clean(it.Key), details})
+		it.NumFrames, it.FPS, fmt.Sprint(it.Seed), it.Steps, it.Guidance, clean(it.Model), clean(it.Key), details, it.Sample})
 }
 
 func shownDetails(details []Detail) ([]shownDetail, error) {

@@ -23,6 +23,8 @@ var (
 	playJS string
 	//go:embed assets/filter.js
 	filterJS string
+	//go:embed assets/rate.js
+	rateJS string
 	//go:embed assets/viewer.js
 	viewerJS string
 	//go:embed assets/unfinished.js
@@ -31,7 +33,7 @@ var (
 
 var (
 	page   = template.Must(template.New("page").Parse(pageHTML))
-	script = rowsJS + gridJS + playJS + filterJS + viewerJS
+	script = rowsJS + gridJS + playJS + filterJS + rateJS + viewerJS
 )
 
 // head is what the page's frame shows.

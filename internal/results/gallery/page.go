@@ -35,6 +35,7 @@ type Item struct {
 	NumFrames     int     // 1 for a still image
 	FPS           float64 // frames per second, 0 where unknown
 	Seed          int64
+	Sample        int     // number of the video among those of its row, from 0
 	Steps         int     // 0 where unknown
 	Guidance      float64 // 0 where unknown
 	Model         string

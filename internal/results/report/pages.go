@@ -89,7 +89,7 @@ func (p *pageWriter) item(o outcome) (gallery.Item, error) {
 	}
 	return gallery.Item{
 		ID: r.ID, Source: path.Base(o.Given.Source), Prompt: r.Prompt, Video: v.Path, Outside: p.outside(v), Poster: v.Poster,
-		Width: width, Height: height, NumFrames: frames, FPS: r.FPS, Seed: *r.Seed,
+		Width: width, Height: height, NumFrames: frames, FPS: r.FPS, Seed: *r.Seed, Sample: r.SampleIndex,
 		Steps: r.NumInferenceSteps, Guidance: r.Guidance(), Model: p.made.Model, Key: o.Key.String(), Details: details,
 	}, err
 }

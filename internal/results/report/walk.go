@@ -122,6 +122,9 @@ func (o *outcome) parse() error {
 		if err := o.recall(); err != nil {
 			return err
 		}
+		if v := o.result.Video; v != nil && v.Source != "" { // files of one content have one record
+			v.Source = o.Row.Media
+		}
 		o.parsed = true
 	}
 	if o.twin != "" {

@@ -26,6 +26,7 @@ type chart struct {
 
 type bar struct {
 	Label, Value string
+	Shown        string // the label as far as it fits beside the bar
 	Y            int
 	Parts        []drawnPart
 }
@@ -112,9 +113,21 @@ func (r *Run) timeOf(c Cell) barPart {
 // classOf is the colour of a stage.
 func (r *Run) classOf(stage string) int { return max(0, slices.Index(r.Stages, stage)) % colours }
 
+// shownRunes is how much of a label fits into labelWidth.
+const shownRunes = 24
+
+// shortened is a label that fits beside its bar: its ends tell shapes and stages apart.
+func shortened(label string) string {
+	r := []rune(label)
+	if len(r) <= shownRunes {
+		return label
+	}
+	return string(r[:shownRunes/2]) + "…" + string(r[len(r)-shownRunes/2+1:])
+}
+
 // add adds a bar made of pieces; whole is what the full width stands for.
 func (c *chart) add(label, value string, whole float64, pieces []barPart) {
-	b := bar{Label: label, Value: value, Y: len(c.Bars) * (barHeight + 8)}
+	b := bar{Label: label, Shown: shortened(label), Value: value, Y: len(c.Bars) * (barHeight + 8)}
 	x, scale := float64(labelWidth), float64(chartWidth-labelWidth-valueWidth)/max(1, whole)
 	for _, p := range pieces {
 		width := p.amount * scale

@@ -16,6 +16,7 @@ import (
 type Run struct {
 	Title    string
 	Facts    [][2]string // of the whole run: name, value
+	Gallery  string      // path of the page with the videos, relative to this one; "": there is none
 	Stages   []string    // in the order of the job
 	Elapsed  time.Duration
 	Tally    *Tally

@@ -49,6 +49,16 @@ function addFacet(name, of, limit) {
   facets.set(name, { of, select });
 }
 
+// addRated is the facet of ratings, which change while the page is open.
+function addRated() {
+  const select = element('select');
+  select.setAttribute('aria-label', 'Rated');
+  for (const [label, value] of [['Rated: any', ''], ['good', 'good'], ['bad', 'bad'], ['not rated', 'none']]) select.append(new Option(label, value));
+  select.addEventListener('change', choose);
+  document.getElementById('facets').append(select);
+  facets.set('Rated', { of: (row) => ratingOf(row) || 'none', select });
+}
+
 function addFacets() {
   addFacet('Size', sizeOf, 200);
   addFacet('Length', lengthOf, 200);
@@ -56,10 +66,59 @@ function addFacets() {
   addFacet('Model', (row) => row.model, 200);
   addFacet('Duplicates', (row) => row.same ? 'duplicate' : '', 1);
   const names = new Set(rows.slice(0, 1000).flatMap((row) => row.details.map(([name]) => name)));
-  for (const name of [...names].slice(0, 12)) {
+  for (const name of [...names].slice(0, maxRanges)) {
     const values = new Map(rows.map((row) => [row, row.details.find(([n]) => n === name)?.[1] ?? '']));
-    addFacet(name, (row) => values.get(row), maxValues);
+    if (!addRange(name, values)) addFacet(name, (row) => values.get(row), maxValues);
   }
+  addRated();
+}
+
+// Ranges: details that are numbers are bounded and ordered by.
+const ranges = new Map(); // name -> {of, least, most}
+const maxRanges = 40;
+function addRange(name, values) {
+  const seen = new Set();
+  for (const row of rows) {
+    const text = values.get(row);
+    if (text === '') continue;
+    if (!/^-?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(text)) return false;
+    seen.add(Number(text));
+  }
+  if (seen.size < 2 || ranges.size === maxRanges) return false;
+  const of = (row) => values.get(row) === '' ? NaN : Number(values.get(row));
+  const label = name.replace(/^Measured /, '');
+  let low = Infinity;
+  let high = -Infinity;
+  for (const v of seen) { low = Math.min(low, v); high = Math.max(high, v); }
+  const bound = (word, value) => {
+    const input = element('input');
+    Object.assign(input, { type: 'number', step: 'any', placeholder: `${word} ${number(value, 2)}` });
+    input.setAttribute('aria-label', `${label}: ${word}`);
+    input.addEventListener('input', choose);
+    return input;
+  };
+  const [least, most] = [bound('from', low), bound('to', high)];
+  const line = element('div', 'range');
+  line.append(element('span', '', label), least, most);
+  document.getElementById('facets').append(line);
+  ranges.set(name, { of, least, most });
+  const known = (sign) => (a, b) => {
+    const [x, y] = [of(a), of(b)];
+    if (Number.isNaN(x) || Number.isNaN(y)) return Number.isNaN(x) - Number.isNaN(y) || a.at - b.at;
+    return sign * (x - y) || a.at - b.at;
+  };
+  for (const [key, text, compare] of [['high', 'highest first', known(-1)], ['low', 'lowest first', known(1)]]) {
+    orders[`${key} ${name}`] = [`${label}, ${text}`, compare];
+    sort.append(new Option(`${label}, ${text}`, `${key} ${name}`));
+  }
+  return true;
+}
+
+// bounded says whether a row is within what a range asks for. A row without the number is not.
+const asks = ({ least, most }) => least.value !== '' || most.value !== '';
+function within({ of, least, most }, row) {
+  const v = of(row);
+  return !Number.isNaN(v) && (least.value === '' || v >= Number(least.value)) && (most.value === '' || v <= Number(most.value));
 }
 
 // choose shows what the controls say.
@@ -67,22 +126,23 @@ function choose() {
   const words = fold(filter.value).split(/\s+/).filter(Boolean);
   const wanted = [...facets.values()].filter(({ select }) => select.value)
     .map(({ of, select }) => [of, select.value]);
+  const bounds = [...ranges.values()].filter(asks);
   let chosen = rows;
-  if (words.length || wanted.length) {
+  if (words.length || wanted.length || bounds.length) {
     chosen = rows.filter((row) => words.every((word) => row.text.includes(word)) &&
-      wanted.every(([of, value]) => of(row) === value));
+      wanted.every(([of, value]) => of(row) === value) && bounds.every((range) => within(range, row)));
   }
   const compare = orders[sort.value]?.[1];
   if (compare) chosen = [...chosen].sort(compare);
   if (show === 'failed') chosen = [];
   arrange(chosen);
   const failed = chooseFailures(words);
-  const on = words.length > 0 || wanted.length > 0;
+  const on = words.length > 0 || wanted.length > 0 || bounds.length > 0;
   const parts = [];
   if (show !== 'failed') parts.push(on ? `${chosen.length} of ${rows.length}` + (paged ? ' on this page' : '') : allText);
   if (failures && show !== 'videos' && (on || show === 'failed')) parts.push(`${failed} failed`);
   status.textContent = parts.join(', ');
-  document.getElementById('chosen').textContent = wanted.length || '';
+  document.getElementById('chosen').textContent = wanted.length + bounds.length || '';
   document.getElementById('scope').hidden = !((on || sort.value) && paged);
   document.getElementById('nothing').hidden = !(on && chosen.length + failed === 0);
   carry();
@@ -127,6 +187,7 @@ function carry() {
     if (rows.some((one) => one !== current && nameOf(one) === name)) says.set('key', keyOf(current).slice(0, 12));
   }
   for (const [name, { select }] of facets) if (select.value) says.set(name, select.value);
+  for (const [name, range] of ranges) if (asks(range)) says.set(`${name}:`, `${range.least.value}..${range.most.value}`);
   const text = says.toString();
   const fragment = text ? `#${text}` : '';
   for (const a of document.querySelectorAll('.pager a')) a.hash = fragment;
@@ -142,6 +203,9 @@ function readFragment() {
   for (const [name, { select }] of facets) {
     select.value = says.get(name) ?? '';
     if (select.selectedIndex < 0) select.value = '';
+  }
+  for (const [name, range] of ranges) {
+    [range.least.value, range.most.value] = (says.get(`${name}:`) ?? '..').split('..');
   }
   const [named, key] = [says.get('row'), says.get('key') ?? '']; // choose writes the fragment anew
   choose();

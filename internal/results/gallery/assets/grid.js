@@ -2,7 +2,7 @@
 // lines near the view have cards in the document, so that ten thousand rows scroll like ten.
 const grid = document.getElementById('grid');
 const gap = 16;
-const under = 84; // pixels below the media: two lines of prompt and the caption
+const under = 104; // pixels below the media: two lines of prompt and two of the caption
 const between = 18; // pixels between lines
 let order = rows; // the rows shown, in their order
 let lines = []; // {top, height, cards: [{row, left, width}]}
@@ -89,6 +89,7 @@ function put(place, line) {
     card = newCard(place.row);
     cards.set(place.row, card);
     grid.insertBefore(card, nextCard(place.row)); // in order, for readers of screens
+    mark(card);
     watch(card);
   }
   card.style.cssText = `left:${place.left}px;top:${line.top}px;width:${place.width}px;--h:${line.height}px`;

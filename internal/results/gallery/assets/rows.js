@@ -1,6 +1,6 @@
 // Rows: what the page shows, as its data has it. card.go writes one array a row, in this order.
 const columns = ['id', 'source', 'prompt', 'video', 'poster', 'width', 'height', 'frames', 'fps', 'seed', 'steps',
-  'guidance', 'model', 'key', 'details'];
+  'guidance', 'model', 'key', 'details', 'sample'];
 const fold = (text) => text.normalize('NFKC').toLowerCase();
 const fileOf = (row) => decodeURIComponent(row.video);
 

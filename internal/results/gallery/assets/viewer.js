@@ -61,6 +61,11 @@ function view(row) {
   copy.textContent = 'Copy prompt';
   copy.disabled = !row.prompt;
   document.getElementById('viewer-details').replaceChildren(detailList(row));
+  const samples = samplesOf(row).length;
+  const samplesButton = document.getElementById('viewer-samples');
+  samplesButton.hidden = samples < 2;
+  samplesButton.textContent = `Compare ${samples} of this prompt`;
+  for (const button of viewer.querySelectorAll('[data-rate]')) button.setAttribute('aria-pressed', String(ratingOf(row) === button.dataset.rate));
   document.getElementById('viewer-at').textContent = `${at + 1} of ${order.length}`;
   document.getElementById('viewer-prev').disabled = at <= 0;
   document.getElementById('viewer-next').disabled = at >= order.length - 1;
@@ -154,5 +159,6 @@ for (const part of document.querySelectorAll('.tools, .keys')) part.hidden = !so
 motion.hidden = rows.every((row) => row.still);
 addFacets();
 more.hidden = facets.size === 0;
+showRatings();
 setMotion(!stillness.matches);
 readFragment();
