@@ -65,7 +65,7 @@ func (a *attention) block(s *attentionScratch, head, q0, m, keys int) {
 // finish divides the sums of m queries by those of their weights and stores them as the rows from q0 on:
 // directly where the tier's routines can, else through scratch.
 func (a *attention) finish(s *attentionScratch, q0, m int) {
-	half := a.dot == dotBF16 && s.dst.DType == kernels.BF16
+	half := a.dot != dotF32 && s.dst.DType == kernels.BF16
 	kind, size := dotF32, 4
 	if half {
 		kind, size = dotBF16, 2
@@ -111,7 +111,7 @@ func (a *attention) terms(copied *scratch, r *rows, from, m int) (unsafe.Pointer
 		want = kernels.BF16
 	}
 	stride := r.jump * want.Size()
-	whole := a.d%a.dot.perTerm() == 0
+	whole := a.d%a.dot.multiple() == 0
 	if r.DType == want && r.step == 1 && whole && stride%strideTrap != 0 {
 		return r.pointer(r.offset(from)), stride
 	}
@@ -127,8 +127,9 @@ func (a *attention) terms(copied *scratch, r *rows, from, m int) (unsafe.Pointer
 	}
 	for i := range m {
 		row := unsafe.Slice((*float32)(copied.at(i*stride)), a.dot.terms(a.d))
-		if a.dot == dotF32 {
-			r.load(row, r.offset(from+i), r.step)
+		if a.dot != dotBF16 {
+			r.load(row[:a.d], r.offset(from+i), r.step)
+			clear(row[a.d:])
 			continue
 		}
 		row[len(row)-1] = 0 // an odd element is a pair with a zero

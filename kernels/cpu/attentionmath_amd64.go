@@ -12,14 +12,25 @@ var attention512 = attentionMath{
 	scaleRows:   [dots]scaleFunc{scaleRows512F32, scaleRows512BF16},
 	copyRows:    copyRows512,
 	short: &shortMath{
-		weights: [...]func(weights, scores unsafe.Pointer, keys int, scale float32){
+		weights: [dots]func(weights, scores unsafe.Pointer, keys int, scale float32){
 			shortWeightsF32512, shortWeightsBF16512,
 		},
-		values:   [...][]func(*shortValues){shortF32512[:], shortBF16toF32512[:]},
+		values:   [dots][]func(*shortValues){shortF32512[:], shortBF16toF32512[:]},
 		halves:   shortBF16512[:],
 		prefetch: prefetchRows,
 	},
 }
+
+// attention512Soft is attention for AVX-512 with the bits of AVX512_BF16.
+var attention512Soft = func() attentionMath {
+	m, short := attention512, *attention512.short
+	m.softmax[dotBF16], m.softmax[dotPairs] = nil, softmax512Pairs
+	m.scaleRows[dotBF16] = scaleRows512BF16Soft
+	short.weights[dotBF16], short.weights[dotPairs] = nil, shortWeightsPairs512
+	short.values[dotBF16], short.values[dotPairs] = nil, shortPairsToF32512[:]
+	short.halves, m.short = shortPairsToBF16512[:], &short
+	return m
+}()
 
 // attention256 is attention for AVX2.
 var attention256 = attentionMath{
@@ -28,8 +39,8 @@ var attention256 = attentionMath{
 	scaleRows:   [dots]scaleFunc{scaleRows256},
 	copyRows:    copyRowsAVX2,
 	short: &shortMath{
-		weights:  [...]func(weights, scores unsafe.Pointer, keys int, scale float32){shortWeights256, nil},
-		values:   [...][]func(*shortValues){shortF32256[:], nil},
+		weights:  [dots]func(weights, scores unsafe.Pointer, keys int, scale float32){shortWeights256},
+		values:   [dots][]func(*shortValues){shortF32256[:]},
 		prefetch: prefetchRows,
 	},
 }

@@ -123,8 +123,11 @@ func (c *conv) matrix() *view {
 // one another without a gap a row of the kernel is one block.
 func (c *conv) plan(g *gemm) {
 	c.pixel = g.dot.terms(c.cin) * 4
-	dense := c.cin%g.dot.perTerm() == 0
-	if c.pixel*c.stride%strideTrap == 0 {
+	dense, far := c.cin%g.dot.multiple() == 0, c.pixel
+	if g.dot == dotPairs { // the blocks are those of dotBF16
+		far = dotBF16.terms(c.cin) * 4
+	}
+	if far*c.stride%strideTrap == 0 {
 		c.pixel, dense = c.pixel+lineSize, false
 	}
 	c.zeros = c.inFront()

@@ -11,7 +11,7 @@ import (
 
 // onEveryTier runs f once for each set of instructions that this processor has.
 func onEveryTier(t *testing.T, f func(t *testing.T)) {
-	for _, tier := range []string{"amxbf16", "avx512bf16", "avx512", "avx2", "go"} {
+	for _, tier := range []string{"amxbf16", "avx512bf16:avx512bf16", "avx512", "avx2", "go"} {
 		t.Run(tier, func(t *testing.T) {
 			t.Setenv("LATENTBEAM_CPU", tier)
 			b := cpu.New(1)
@@ -21,7 +21,7 @@ func onEveryTier(t *testing.T, f func(t *testing.T)) {
 				}
 				t.Skip(err)
 			}
-			if b.Class() != "cpu/"+tier {
+			if class, _, _ := strings.Cut(tier, ":"); b.Class() != "cpu/"+class {
 				t.Fatalf("class %q", b.Class())
 			}
 			f(t)
@@ -33,6 +33,26 @@ func TestSuite(t *testing.T) {
 	onEveryTier(t, func(t *testing.T) {
 		kerneltest.Run(t, func(threads int) kernels.Backend { return cpu.New(threads) })
 	})
+}
+
+// TestOneClass: whatever computes a class gives its bits, those of the instructions that it is named after, in the whole
+// suite.
+func TestOneClass(t *testing.T) {
+	for class, others := range map[string][]string{"avx512bf16": {"avx512"}} {
+		record := func(t *testing.T, by string) *kerneltest.Log {
+			t.Setenv("LATENTBEAM_CPU", class+":"+by)
+			if err := cpu.New(1).Wait(); err != nil {
+				t.Skip(err)
+			}
+			return kerneltest.Record(t, func(threads int) kernels.Backend { return cpu.New(threads) })
+		}
+		t.Run(class, func(t *testing.T) {
+			want := record(t, class)
+			for _, by := range others {
+				t.Run(by, func(t *testing.T) { want.Compare(t, record(t, by)) })
+			}
+		})
+	}
 }
 
 // TestSuiteDeferred tests the deferred wrapper by the same suite.

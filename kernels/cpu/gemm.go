@@ -71,9 +71,9 @@ func (g *gemm) block(from, count, offset int) {
 		last = &g.stages[n-1]
 	}
 	switch {
-	case last != nil && len(g.stages) > g.closed && last.apart == 0 && (last.blocks+1)*k <= stageTerms:
+	case last != nil && len(g.stages) > g.closed && last.apart == 0 && (last.blocks+1)*k <= g.dot.stage(stageTerms):
 		last.blocks++
-	case last != nil && g.tier.apart && (last.apart == 1 || last.blocks == 1) && (last.blocks+1)*k <= batchTerms:
+	case last != nil && g.tier.apart && (last.apart == 1 || last.blocks == 1) && (last.blocks+1)*k <= g.dot.stage(batchTerms):
 		last.blocks, last.apart = last.blocks+1, 1
 	default:
 		g.stages = append(g.stages, stage{first: g.depth, blocks: 1, k: k, count: count, at: len(g.offs)})
@@ -93,7 +93,7 @@ func (g *gemm) stagesOf(blocks int) int {
 
 // span adds count elements that lie side by side on both sides, in stages of their own.
 func (g *gemm) span(from, count, offset int) {
-	step := stageTerms * g.dot.perTerm()
+	step := stageTerms * g.dot.multiple()
 	for done := 0; done < count; done += step {
 		g.block(from+done, min(step, count-done), offset+done*4/g.dot.perTerm())
 	}
@@ -133,7 +133,7 @@ func (g *gemm) group(i int) (first, cols int) {
 func (g *gemm) batch(i int) int {
 	terms := 0
 	for j := i; j < len(g.stages); j++ {
-		if terms += g.stages[j].blocks * g.stages[j].k; terms > batchTerms && j > i {
+		if terms += g.stages[j].blocks * g.stages[j].k; terms > g.dot.stage(batchTerms) && j > i {
 			return j
 		}
 	}
@@ -147,12 +147,13 @@ func (g *gemm) panels(w *worker, i, last, from, end int) unsafe.Pointer {
 		j, cols := g.group(from)
 		return unsafe.Add(g.packed, (j*g.depth+g.stages[i].first*g.tier.padded(cols))*4)
 	}
-	b := w.panel.acquire((end - from) * groupWidest * batchTerms * 4)
+	most := g.dot.stage(batchTerms)
+	b := w.panel.acquire((end - from) * groupWidest * most * 4)
 	for q := from; q < end; q++ {
 		j, cols := g.group(q)
 		for k := i; k < last; k++ {
 			s := &g.stages[k]
-			at := (q-from)*groupWidest*batchTerms + (s.first-g.stages[i].first)*g.tier.padded(cols)
+			at := (q-from)*groupWidest*most + (s.first-g.stages[i].first)*g.tier.padded(cols)
 			g.packStage(unsafe.Add(b, at*4), s, j, cols)
 		}
 	}
@@ -289,7 +290,7 @@ func (g *gemm) panelOffset(t *tileOf, q int) int {
 		at := g.stages[t.first].first
 		return (j*g.depth + at*g.tier.padded(cols) - first*g.depth - at*g.tier.padded(firstCols)) * 4
 	}
-	return (q - t.from) * groupWidest * batchTerms * 4
+	return (q - t.from) * groupWidest * g.dot.stage(batchTerms) * 4
 }
 
 // nothing finishes a tile of sums without terms.

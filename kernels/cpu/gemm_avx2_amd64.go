@@ -27,6 +27,36 @@ func gemm256r6x2(r *reduce)
 //go:noescape
 func gemm256ahead(r *reduce)
 
+// gemm256pairsr1x2 computes 1 x 16 sums.
+//
+//go:noescape
+func gemm256pairsr1x2(r *reduce)
+
+// gemm256pairsr2x2 computes 2 x 16 sums.
+//
+//go:noescape
+func gemm256pairsr2x2(r *reduce)
+
+// gemm256pairsr4x2 computes 4 x 16 sums.
+//
+//go:noescape
+func gemm256pairsr4x2(r *reduce)
+
+// gemm256pairsr6x2 computes 6 x 16 sums.
+//
+//go:noescape
+func gemm256pairsr6x2(r *reduce)
+
+// gemm256pairsahead computes 6 x 16 sums.
+//
+//go:noescape
+func gemm256pairsahead(r *reduce)
+
+// kernels256Pairs holds the micro-kernels for widened pairs of bf16.
+var kernels256Pairs = [...]microKernels{
+	2: {1: gemm256pairsr1x2, 2: gemm256pairsr2x2, 4: gemm256pairsr4x2, 6: gemm256pairsr6x2},
+}
+
 // kernels256 holds the micro-kernels for AVX2 by vectors and rows.
 var kernels256 = [...]microKernels{
 	2: {1: gemm256r1x2, 2: gemm256r2x2, 4: gemm256r4x2, 6: gemm256r6x2},

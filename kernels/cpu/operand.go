@@ -9,8 +9,13 @@ import (
 // dotFor returns how a product of these types is summed: pairs of bf16 where both sides are bf16 and the
 // tier can, else fp32.
 func (t *tier) dotFor(x, w kernels.DType) dot {
-	if x == kernels.BF16 && w == kernels.BF16 && t.kernels[dotBF16] != nil {
+	switch {
+	case x != kernels.BF16 || w != kernels.BF16:
+		return dotF32
+	case t.kernels[dotBF16] != nil:
 		return dotBF16
+	case t.kernels[dotPairs] != nil:
+		return dotPairs
 	}
 	return dotF32
 }
@@ -30,7 +35,7 @@ func direct(a *rows, d dot) (s strip, ok bool) {
 	size := a.DType.Size()
 	s = strip{run: max(1, a.count), lda: a.jump * size}
 	switch {
-	case d == dotF32 && a.DType != kernels.F32, d == dotBF16 && a.n%2 != 0, a.step != 1 && a.n > 1,
+	case d != dotBF16 && a.DType != kernels.F32, d == dotBF16 && a.n%2 != 0, a.step != 1 && a.n > 1,
 		a.depth > 1, a.depth == 1 && a.run < maxRows,
 		s.lda%strideTrap == 0 && min(a.run, a.count) > 2:
 		return strip{}, false
@@ -83,11 +88,13 @@ func padRow(bytes int) int {
 
 // copyTerms writes n elements at off as terms; the missing half of the last pair is zero.
 func (r *rows) copyTerms(dst unsafe.Pointer, off, n int, d dot) {
-	if d == dotF32 {
-		r.load(unsafe.Slice((*float32)(dst), n), off, r.step)
+	if n == 0 {
 		return
 	}
-	if n == 0 {
+	if d != dotBF16 {
+		terms := unsafe.Slice((*float32)(dst), d.terms(n))
+		r.load(terms[:n], off, r.step)
+		clear(terms[n:])
 		return
 	}
 	pairs := unsafe.Slice((*uint16)(dst), 2*d.terms(n))

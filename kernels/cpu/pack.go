@@ -24,14 +24,38 @@ type packing struct {
 func (t *tier) packedSize(n, depth int) int { return t.padded(n) * depth * 4 }
 
 // perTerm returns how many elements make a term.
-func (d dot) perTerm() int { return 1 + int(d) }
-
-// terms returns how many dwords k elements make: with dotBF16 an odd one is a pair with a zero.
-func (d dot) terms(k int) int {
+func (d dot) perTerm() int {
 	if d == dotBF16 {
+		return 2
+	}
+	return 1
+}
+
+// terms returns how many dwords k elements make: in pairs an odd one stands beside a zero.
+func (d dot) terms(k int) int {
+	switch d {
+	case dotBF16:
 		return (k + 1) / 2
+	case dotPairs:
+		return (k + 1) &^ 1
 	}
 	return k
+}
+
+// multiple is what a number of elements must be divisible by to be whole terms, or whole pairs of them.
+func (d dot) multiple() int {
+	if d == dotF32 {
+		return 1
+	}
+	return 2
+}
+
+// stage returns stageTerms, and with it batchTerms, in terms of d: a pair counts once.
+func (d dot) stage(terms int) int {
+	if d == dotPairs {
+		return 2 * terms
+	}
+	return terms
 }
 
 // form is a stored type on its way into a panel.
@@ -86,6 +110,9 @@ func (t *tier) packPanels(
 		width := t.panel(n - j)
 		dst := unsafe.Add(p.dst, (j*p.depth+p.first*width)*4)
 		pack(f, dst, unsafe.Add(p.src, j*step), p.stride, width, min(width, n-j), k)
+		if p.dot == dotPairs && k%2 != 0 {
+			clear(unsafe.Slice((*float32)(unsafe.Add(dst, k*width*4)), width))
+		}
 		j += width
 	}
 }

@@ -30,6 +30,17 @@ var rows512BF16 = func() rowMath {
 	return m
 }()
 
+// rows512Soft is rows512BF16 without AVX512_BF16.
+var rows512Soft = func() rowMath {
+	m := rows512BF16
+	m.round[kernels.BF16] = roundRowBF16Soft
+	m.rmsHeads[kernels.BF16], m.rotateHeads[kernels.BF16] = rmsHeads512BF16Soft, rotateHeads512BF16Soft
+	m.rmsSilu[kernels.BF16] = rmsSilu512BF16Soft
+	m.weighBF16, m.modulateBF16 = weighRowBF16Soft, modulateRowBF16Soft
+	m.rotateBF16 = rotateRowBF16Soft
+	return m
+}()
+
 // rows256 is the row arithmetic for AVX2 with FMA and F16C.
 var rows256 = rowMath{
 	add: addRow256, mul: mulRow256, silu: siluRow256, gelu: geluRow256, rotate: rotateRow256,

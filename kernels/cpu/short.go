@@ -93,7 +93,7 @@ func (a *attention) prefetch(r *rows, from, to int) {
 func (a *attention) storeShort(s *attentionScratch, q0, m int) {
 	p := &s.few
 	routines, size := a.tier.attend.short.values[a.dot], 4
-	if a.dot == dotBF16 && s.dst.DType == kernels.BF16 {
+	if a.dot != dotF32 && s.dst.DType == kernels.BF16 {
 		routines, size = a.tier.attend.short.halves, 2
 	}
 	direct := s.dst.step == 1 && s.dst.DType.Size() == size

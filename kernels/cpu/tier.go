@@ -5,26 +5,29 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // dot is the kind of terms a product adds.
 type dot uint8
 
 const (
-	dotF32  dot = iota // fp32, one product a term
-	dotBF16            // two bf16 a term: exact products, fp32 sums
+	dotF32   dot = iota // fp32, one product a term
+	dotBF16             // two bf16 a term: exact products, fp32 sums
+	dotPairs            // the sums of dotBF16 with each bf16 widened: a term each, two of them a pair
 	dots
 )
 
 // tier is an instruction set: the micro-kernels, the panels they read, and the routines that pack them.
-// Tiers give different last bits, so the tier's name is the backend's numeric class.
+// Names are numeric classes: tiers of different names give different last bits, and those of one name the same (D21).
 type tier struct {
-	name    string
-	lanes   int  // fp32 of a vector
-	align   int  // panels have a multiple of this many columns
-	usual   int  // columns of a panel where many are left
-	widest  int  // columns of the last panel at most
-	apart   bool // whether the kernels know reduce.apart
+	name    string // of its class
+	by      string // what computes it, where that is not what the class is named after
+	lanes   int    // fp32 of a vector
+	align   int    // panels have a multiple of this many columns
+	usual   int    // columns of a panel where many are left
+	widest  int    // columns of the last panel at most
+	apart   bool   // whether the kernels know reduce.apart
 	kernels [dots]*kernelSet
 	pack    packers
 	row     rowMath
@@ -38,6 +41,14 @@ func (t *tier) panel(n int) int {
 		return t.usual
 	}
 	return t.padded(n)
+}
+
+// String names the tier: its class, and what computes it.
+func (t *tier) String() string {
+	if t.by == "" {
+		return t.name
+	}
+	return t.name + ":" + t.by
 }
 
 // padded returns n columns rounded up to whole vectors of the panels.
@@ -58,38 +69,43 @@ const tierVariable = "LATENTBEAM_CPU"
 // classPrefix begins the numeric classes of this package.
 const classPrefix = "cpu/"
 
+// tiers are those of this processor, best first: of one class the fastest first.
+var tiers = sync.OnceValue(func() []*tier { return fastestFirst(slices.Concat(nativeTiers(), []*tier{portable})) })
+
 // Classes returns the numeric classes in which this processor can compute, best first. Where the environment asks for a
 // tier, that is the only one.
 func Classes() (all []string) {
-	want := os.Getenv(tierVariable)
-	for _, t := range slices.Concat(nativeTiers(), []*tier{portable}) {
-		if want == "" || t.name == want {
-			all = append(all, classPrefix+t.name)
+	want, _, _ := strings.Cut(os.Getenv(tierVariable), ":")
+	for _, t := range tiers() {
+		if class := classPrefix + t.name; (want == "" || t.name == want) && !slices.Contains(all, class) {
+			all = append(all, class)
 		}
 	}
 	return all
 }
 
 // chooseTier returns the tier of a numeric class, or the one the environment asks for, or the best of this processor.
-// Where it cannot run here chooseTier returns the portable tier and an error.
+// The environment names a class, or a class and what computes it, such as "avx512bf16:avx512". Where it cannot run here
+// chooseTier returns the portable tier and an error.
 func chooseTier(class string) (*tier, error) {
-	tiers := slices.Concat(nativeTiers(), []*tier{portable})
 	want, why := strings.TrimPrefix(class, classPrefix), "class "+class
 	if name := os.Getenv(tierVariable); name != "" {
-		if want != "" && want != name {
+		if of, _, _ := strings.Cut(name, ":"); want != "" && want != of {
 			return portable, fmt.Errorf("%s=%s is not class %s", tierVariable, name, class)
 		}
 		want, why = name, tierVariable+"="+name
 	}
 	if want == "" {
-		return tiers[0], nil
+		return tiers()[0], nil
 	}
-	names := make([]string, len(tiers))
-	for i, t := range tiers {
-		if t.name == want {
+	var names []string
+	for _, t := range tiers() {
+		if t.name == want || t.String() == want || want == t.name+":"+t.name && t.by == "" {
 			return t, nil
 		}
-		names[i] = t.name
+		if !slices.Contains(names, t.name) {
+			names = append(names, t.name)
+		}
 	}
 	return portable, fmt.Errorf("%s: this processor has %s", why, strings.Join(names, ", "))
 }

@@ -2,32 +2,40 @@ package cpu
 
 import (
 	"sync"
+	"time"
 
 	"golang.org/x/sys/cpu"
 
 	"latentbeam/kernels"
 )
 
+// features are the instructions that tiers ask for.
+type features struct {
+	avx512 bool // F, BW, DQ, VL
+	bf16   bool // AVX512_BF16
+	amx    bool
+	avx2   bool // with FMA; F16C came before AVX2 on every processor (x86-64-v3), and the package has no flag for it
+}
+
 // nativeTiers returns the tiers of assembly that this processor runs, best first.
 var nativeTiers = sync.OnceValue(func() []*tier {
 	x := &cpu.X86
-	var tiers []*tier
-	if x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL {
-		f32 := newKernelSet(kernels512F32[:])
-		f32.ahead, f32.halves = gemm512f32ahead, halves512F32[:]
-		avx512 := tier{name: "avx512", apart: true, lanes: 16, align: 16, usual: 64, widest: 80, pack: packers512,
-			row: rows512, kernels: [dots]*kernelSet{f32}, attend: attention512}
-		avx512.store.plain[kernels.F32], avx512.store.biased[kernels.F32] = store512F32, biasStore512F32
-		if x.HasAVX512BF16 {
-			pairs := avx512
-			pairs.name, pairs.kernels[dotBF16] = "avx512bf16", newKernelSet(kernels512BF16[:])
-			pairs.row = rows512BF16
-			pairs.store.plain[kernels.BF16], pairs.store.biased[kernels.BF16] = store512BF16, biasStore512BF16
-			pairs.store.biasRound, pairs.store.mulRound = biasRoundRowsBF16, mulRoundRowsBF16
-			pairs.store.add = addRowsBF16
-			pairs.kernels[dotBF16].ahead = gemm512bf16ahead
-			pairs.kernels[dotBF16].halves = halves512BF16[:]
-			if hasTiles() {
+	return tiersOf(features{
+		avx512: x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL,
+		bf16:   x.HasAVX512BF16,
+		amx:    hasTiles(),
+		avx2:   x.HasAVX2 && x.HasFMA,
+	})
+})
+
+// tiersOf returns the tiers for a processor, best first.
+func tiersOf(has features) (tiers []*tier) {
+	if has.avx512 {
+		avx512 := newAVX512()
+		if has.bf16 {
+			pairs := *avx512
+			pairs.addPairs()
+			if has.amx {
 				tiles, set := pairs, *pairs.kernels[dotBF16]
 				set.tiles = multiplyTiles
 				tiles.name, tiles.kernels[dotBF16] = "amxbf16", &set
@@ -35,10 +43,11 @@ var nativeTiers = sync.OnceValue(func() []*tier {
 			}
 			tiers = append(tiers, &pairs)
 		}
-		tiers = append(tiers, &avx512)
+		widened := *avx512
+		widened.addWidened()
+		tiers = append(tiers, &widened, avx512)
 	}
-	// F16C came before AVX2 on every processor (x86-64-v3), and the package has no flag for it.
-	if x.HasAVX2 && x.HasFMA {
+	if has.avx2 {
 		f32 := newKernelSet(kernels256[:])
 		f32.ahead = gemm256ahead
 		tiers = append(tiers, &tier{name: "avx2", apart: true, lanes: 8, align: 16, usual: 16, widest: 16,
@@ -46,4 +55,70 @@ var nativeTiers = sync.OnceValue(func() []*tier {
 			kernels: [dots]*kernelSet{f32}})
 	}
 	return tiers
+}
+
+// newAVX512 returns the tier that knows no bf16.
+func newAVX512() *tier {
+	f32 := newKernelSet(kernels512F32[:])
+	f32.ahead, f32.halves = gemm512f32ahead, halves512F32[:]
+	t := &tier{name: "avx512", apart: true, lanes: 16, align: 16, usual: 64, widest: 80, pack: packers512,
+		row: rows512, kernels: [dots]*kernelSet{f32}, attend: attention512}
+	t.store.plain[kernels.F32], t.store.biased[kernels.F32] = store512F32, biasStore512F32
+	return t
+}
+
+// addPairs makes t, the tier of newAVX512, the one with AVX512_BF16.
+func (t *tier) addPairs() {
+	t.name, t.kernels[dotBF16] = "avx512bf16", newKernelSet(kernels512BF16[:])
+	t.row = rows512BF16
+	t.store.plain[kernels.BF16], t.store.biased[kernels.BF16] = store512BF16, biasStore512BF16
+	t.store.biasRound, t.store.mulRound = biasRoundRowsBF16, mulRoundRowsBF16
+	t.store.add = addRowsBF16
+	t.kernels[dotBF16].ahead, t.kernels[dotBF16].halves = gemm512bf16ahead, halves512BF16[:]
+}
+
+// addWidened makes t, the tier of newAVX512, one that gives the bits of AVX512_BF16 without it.
+func (t *tier) addWidened() {
+	t.name, t.by, t.kernels[dotPairs] = "avx512bf16", "avx512", newKernelSet(kernels512Pairs[:])
+	t.row, t.attend = rows512Soft, attention512Soft
+	t.store.plain[kernels.BF16], t.store.biased[kernels.BF16] = store512BF16Soft, biasStore512BF16Soft
+	t.store.biasRound, t.store.mulRound = biasRoundRowsBF16Soft, mulRoundRowsBF16Soft
+	t.store.add = addRowsBF16
+	t.kernels[dotPairs].ahead, t.kernels[dotPairs].halves = gemm512pairsahead, halves512Pairs[:]
+}
+
+// leastGain is by how much widened terms must be faster than pairs: they read more memory.
+const leastGain = 1.25
+
+// fastestFirst puts the tier that widens pairs before the one that has AVX512_BF16 where it is faster: there are processors
+// that do pairs at half the rate of fp32. They give the same bits. That is measured when the process asks for the first
+// time, and takes less than a millisecond.
+func fastestFirst(tiers []*tier) []*tier {
+	for i := range len(tiers) - 1 {
+		pairs, widened := tiers[i], tiers[i+1]
+		if pairs.kernels[dotBF16] == nil || widened.kernels[dotPairs] == nil || pairs.name != widened.name {
+			continue
+		}
+		if r := pairRates(); r.Widened > leastGain*r.Pairs {
+			tiers[i], tiers[i+1] = widened, pairs
+		}
+	}
+	return tiers
+}
+
+// rates are multiply-adds of bf16 of one processor, in GFLOP/s.
+type rates struct{ Pairs, Widened float64 }
+
+// pairRates measures loops without memory, the best of several.
+var pairRates = sync.OnceValue(func() rates {
+	const turns, rounds = 1500, 8
+	best := func(run func(n int), flop float64) (rate float64) {
+		for range rounds {
+			before := time.Now()
+			run(turns)
+			rate = max(rate, turns*flop/time.Since(before).Seconds()/1e9)
+		}
+		return rate
+	}
+	return rates{best(peakBF16, 24*64), best(peakFMA512, 24*32)}
 })

@@ -15,23 +15,26 @@ func testLayouts(t *testing.T, newBackend func(int) kernels.Backend) {
 			f := newFixture(t, newBackend(2))
 			x, w := f.random(dt, 2, 5, 3, d), f.random(dt, d)
 			cos, sin := f.random(dt, 5, 1, d/2), f.random(dt, 5, 1, d/2)
-			for name, run := range map[string]func(l layout, dst, x tensor){
-				"rms norm": func(_ layout, dst, x tensor) {
+			for _, op := range []struct {
+				name string
+				run  func(l layout, dst, x tensor)
+			}{
+				{"rms norm", func(_ layout, dst, x tensor) {
 					f.Norm(dst, x, kernels.NormSpec{Kind: kernels.RMSNorm, Eps: 1e-6, Weight: f.operand(dt, dense, w)})
-				},
-				"layer norm": func(l layout, dst, x tensor) {
+				}},
+				{"layer norm", func(l layout, dst, x tensor) {
 					mod := f.operand(dt, l, w).Expand(2, 5, 3, d)
 					f.Norm(dst, x, kernels.NormSpec{Eps: 1e-6, Scale: mod, Shift: mod})
-				},
-				"rope": func(l layout, dst, x tensor) {
+				}},
+				{"rope", func(l layout, dst, x tensor) {
 					shape := []int{2, 5, 3, d / 2}
 					f.Rope(dst, x, f.operand(dt, l, cos).Expand(shape...), f.operand(dt, l, sin).Expand(shape...))
-				},
+				}},
 			} {
 				var want []float32
 				for _, l := range layouts {
 					dst, _ := f.place(dt, l, x.shape)
-					run(l, dst, f.operand(dt, l, x))
+					op.run(l, dst, f.operand(dt, l, x))
 					got := make([]float32, dst.Len())
 					if err := f.Download(got, dst); err != nil {
 						t.Fatal(err)
@@ -39,7 +42,7 @@ func testLayouts(t *testing.T, newBackend func(int) kernels.Backend) {
 					if want == nil {
 						want = got
 					}
-					sameBits(t, fmt.Sprint(name, " of ", dt, ", rows of ", d, ", ", l), got, want)
+					sameBits(t, fmt.Sprint(op.name, " of ", dt, ", rows of ", d, ", ", l), got, want)
 				}
 			}
 		}

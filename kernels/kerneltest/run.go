@@ -27,6 +27,8 @@ func Run(t *testing.T, newBackend func(threads int) kernels.Backend) {
 		{"Conv", testConv},
 		{"ConvVideo", testConvVideo},
 		{"SameBits", testSameBits},
+		{"Tiny", testTiny},
+		{"Long", testLong},
 		{"Scopes", testScopes},
 		{"Peers", testPeers},
 		{"Errors", testErrors},

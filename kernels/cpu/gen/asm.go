@@ -18,6 +18,7 @@ type file struct {
 	tail  strings.Builder // Go code after the declarations, such as tables of functions
 	label int
 	loops int // loops over rows written so far in this function
+	soft  int // the register in which fp32 are rounded to bf16 without AVX512_BF16; 0: by its instruction
 }
 
 func newFile(name string) *file { return &file{name: name} }
@@ -36,13 +37,18 @@ func (f *file) fn(name, params string, argBytes int, doc string) {
 
 // fnResult begins a function with a result, which the frame includes as ret.
 func (f *file) fnResult(name, params, result string, argBytes int, doc string) {
+	f.fnFrame(name, params, result, 0, argBytes, doc)
+}
+
+// fnFrame begins a function that has memory of its own.
+func (f *file) fnFrame(name, params, result string, frame, argBytes int, doc string) {
 	f.loops = 0
 	head := fmt.Sprintf("func %s(%s)", name, params)
 	if result != "" {
 		head += " " + result
 	}
 	fmt.Fprintf(&f.decls, "\n// %s %s\n//\n//go:noescape\n%s\n", name, doc, head)
-	fmt.Fprintf(&f.text, "\n// %s\nTEXT ·%s(SB), NOSPLIT, $0-%d\n", head, name, argBytes)
+	fmt.Fprintf(&f.text, "\n// %s\nTEXT ·%s(SB), NOSPLIT, $%d-%d\n", head, name, frame, argBytes)
 }
 
 // ret ends a function that used vector registers.

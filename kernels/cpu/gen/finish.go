@@ -21,9 +21,11 @@ func scaleRows(f *file, v isa, name, doc string, bf16 bool) {
 			case !bf16:
 				f.save(v, i, i*v.width, "R12", masked)
 			case masked:
-				f.p("%s\nVMOVDQU16 Y%d, K1, (R12)", vcvtneps2bf16(i, i), i)
+				f.toBF16(i, i)
+				f.p("VMOVDQU16 Y%d, K1, (R12)", i)
 			default:
-				f.p("%s\nVMOVDQU Y%d, %d(R12)", vcvtneps2bf16(i, i), i, i*32)
+				f.toBF16(i, i)
+				f.p("VMOVDQU Y%d, %d(R12)", i, i*32)
 			}
 		}
 	})

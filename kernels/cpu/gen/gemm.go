@@ -31,6 +31,7 @@ type tile struct {
 	multiplyHalf  func(b, a, acc int) string // the same of 256 bits
 	half          bool                       // the last vector is 256 bits wide and has half as many columns
 	ahead         bool                       // ask for two cache lines every 8 terms
+	pairs         bool                       // terms come in pairs, of which the second is added first, without subnormals
 }
 
 // vector names register i, which holds part of column vector j.
@@ -50,7 +51,13 @@ var rowPointers = [...]string{"AX", "R9", "R12", "R13"}
 
 // gemm writes the micro-kernel name(r *reduce) for t, its loop over k unrolled.
 func (f *file) gemm(name string, t tile, unroll int) {
-	f.fn(name, "r *reduce", 8, fmt.Sprintf("computes %d x %d sums.", t.rows, t.vectors*t.width/4))
+	doc, step := fmt.Sprintf("computes %d x %d sums.", t.rows, t.vectors*t.width/4), 1
+	if t.pairs {
+		step = 2
+		f.fnFrame(name, "r *reduce", "", flushFrame, 8, doc)
+	} else {
+		f.fn(name, "r *reduce", 8, doc)
+	}
 	f.p("MOVQ r+0(FP), DX")
 	f.p("MOVQ %d(DX), SI\nMOVQ %d(DX), R10", argLdc, argBlocks)
 	f.p("MOVQ %d(DX), R11\nMOVQ %d(DX), BX\nMOVQ %d(DX), R8", argOffs, argB, argLda)
@@ -62,6 +69,9 @@ func (f *file) gemm(name string, t tile, unroll int) {
 		r := t.reg(t.acc0 + i)
 		f.p("%s %s, %s, %s", t.clear, r, r, r)
 	}
+	if t.pairs {
+		f.flush()
+	}
 	f.at("block")
 	f.p("MOVQ %d(DX), AX\nADDQ (R11), AX\nADDQ $8, R11", argA)
 	for i := 1; i <= (t.rows-1)/3; i++ {
@@ -71,7 +81,7 @@ func (f *file) gemm(name string, t tile, unroll int) {
 	f.p("SUBQ $%d, CX\nJL rest", unroll)
 	f.at("loop")
 	for u := range unroll {
-		f.term(t, u)
+		f.term(t, u^(step-1))
 		if t.ahead && u%4 == 0 {
 			f.p("PREFETCHT1 %d(R12)", u/4*64)
 		}
@@ -84,14 +94,39 @@ func (f *file) gemm(name string, t tile, unroll int) {
 	f.at("rest")
 	f.p("ADDQ $%d, CX\nJLE next", unroll)
 	f.at("single")
-	f.term(t, 0)
-	f.advance(t, 1)
-	f.p("DECQ CX\nJNZ single")
+	for u := range step {
+		f.term(t, u^(step-1))
+	}
+	f.advance(t, step)
+	if t.pairs {
+		f.p("SUBQ $2, CX\nJNZ single")
+	} else {
+		f.p("DECQ CX\nJNZ single")
+	}
 	f.at("next")
 	f.p("DECQ R10\nJZ sums\nMOVQ %d(DX), CX\nTESTQ CX, CX\nJZ block", argApart)
 	f.at("sums")
+	if t.pairs {
+		f.restore()
+	}
 	f.storeSums(t)
 }
+
+// VDPBF16PS adds the product of the second halves of two pairs, then the one of the first halves, each fused, takes
+// subnormal numbers for zero and gives zero for them. Two multiply-adds of fp32 give the same bits where MXCSR has FTZ
+// and DAZ.
+const (
+	flushFrame = 8      // bytes of a function that flushes
+	ftzDAZ     = 0x8040 // bits of MXCSR
+)
+
+// flush sets FTZ and DAZ until restore.
+func (f *file) flush() {
+	f.p("STMXCSR mxcsr-8(SP)\nMOVL mxcsr-8(SP), CX\nORL $0x%x, CX\nMOVL CX, flush-4(SP)\nLDMXCSR flush-4(SP)", ftzDAZ)
+}
+
+// restore sets MXCSR to what it was.
+func (f *file) restore() { f.p("LDMXCSR mxcsr-8(SP)") }
 
 // term adds the products of term u.
 func (f *file) term(t tile, u int) {

@@ -19,6 +19,17 @@ func gemm256() *file {
 		t.ahead = true
 		f.gemm("gemm256ahead", t, 8)
 	}
+	for _, r := range rows256[2] {
+		t := tile{rows: r, vectors: 2, width: 32, reg: y, acc0: 16 - 2*r, spread: 2, clear: "VXORPS", multiply: fma256, pairs: true}
+		if r < 6 {
+			f.gemm(fmt.Sprintf("gemm256pairsr%dx2", r), t, 4)
+			continue
+		}
+		f.gemm("gemm256pairsr6x2", t, 8)
+		t.ahead = true
+		f.gemm("gemm256pairsahead", t, 8)
+	}
+	f.table("kernels256Pairs", "holds the micro-kernels for widened pairs of bf16.", "gemm256pairsr", rows256, 2)
 	f.table("kernels256", "holds the micro-kernels for AVX2 by vectors and rows.", "gemm256r", rows256, 2)
 	return f
 }

@@ -41,6 +41,33 @@ func gemm512() *file {
 	return f
 }
 
+// gemmPairs512 is the micro-kernel for pairs of bf16 on processors without AVX512_BF16, or where it is slow: two
+// multiply-adds of widened terms.
+func gemmPairs512() *file {
+	f := newFile("gemm_pairs512")
+	pairs := func(rows, vectors int) tile {
+		t := tile512(rows, vectors, fma512)
+		t.pairs = true
+		return t
+	}
+	for v := 1; v <= 5; v++ {
+		for _, r := range rows512[v] {
+			f.gemm(fmt.Sprintf("gemm512pairsr%dx%d", r, v), pairs(r, v), unroll512(r))
+		}
+	}
+	for _, r := range rows512[5] {
+		t := pairs(r, 5)
+		t.half, t.multiplyHalf = true, fmaHalf
+		f.gemm(fmt.Sprintf("gemm512pairshalf%dx5", r), t, unroll512(r))
+	}
+	f.table("halves512Pairs", "holds those whose last vector is half as wide.", "gemm512pairshalf", map[int][]int{5: rows512[5]}, 5)
+	t := pairs(6, 4)
+	t.ahead = true
+	f.gemm("gemm512pairsahead", t, 8)
+	f.table("kernels512Pairs", "holds the micro-kernels for widened pairs of bf16.", "gemm512pairsr", rows512, 5)
+	return f
+}
+
 func unroll512(rows int) int {
 	if rows > 6 {
 		return 2

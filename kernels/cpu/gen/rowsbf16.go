@@ -1,6 +1,9 @@
 package main
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // Routines for rows that are stored as bf16 and hold what separate modules of PyTorch give: every step is
 // rounded to bf16. Between steps the instructions of AVX512_BF16 round, which take subnormal numbers for zero;
@@ -8,6 +11,11 @@ import "strings"
 
 // stepBF16 rounds register i to bf16, as fp32.
 func (f *file) stepBF16(i int) {
+	if f.soft != 0 {
+		f.softBF16(i)
+		f.p("VPANDD.BCST %s, Z%d, Z%d", softAt(softUpper), f.soft, i)
+		return
+	}
 	f.p("%s\nVPMOVZXWD Y%d, Z%d\nVPSLLD $16, Z%d, Z%d", vcvtneps2bf16(i, i), i, i, i, i)
 }
 
@@ -21,11 +29,60 @@ func (f *file) saveBF16(ptr string, i, t, s, off int, masked bool) {
 	}
 }
 
+// toBF16 rounds the 16 fp32 of Z[src] to the bf16 of Y[dst].
+func (f *file) toBF16(src, dst int) {
+	if f.soft == 0 {
+		f.p("%s", vcvtneps2bf16(src, dst))
+		return
+	}
+	f.softBF16(src)
+	f.p("VPSRLD $16, Z%d, Z%d\nVPMOVDW Z%d, Y%d", f.soft, f.soft, f.soft, dst)
+}
+
+// softConstants are those of softBF16, by the name of a table in each file.
+var softConstants = []uint32{softExponent: 0x7f800000, softOne: 1, softTie: 0x7fff, softQuiet: 0x400000,
+	softSign: 1 << 31, softUpper: 0xffff0000}
+
+const (
+	softExponent = iota
+	softOne
+	softTie
+	softQuiet
+	softSign
+	softUpper
+)
+
+func softAt(i int) string { return fmt.Sprintf("softbf16<>+%d(SB)", 4*i) }
+
+// softTable writes the constants of softBF16.
+func (f *file) softTable() {
+	for i, x := range softConstants {
+		f.data("softbf16<>", 4*i, x)
+	}
+	f.global("softbf16<>", 4*len(softConstants))
+}
+
+// softBF16 does what VCVTNEPS2BF16 does to register i: to nearest, ties to even, zero for subnormal numbers. The result is in
+// the upper halves of the lanes of f.soft; K6 and K7 are lost.
+func (f *file) softBF16(i int) {
+	t := f.soft
+	f.p("VPTESTNMD.BCST %s, Z%d, K6\nVCMPPS $3, Z%d, Z%d, K7", softAt(softExponent), i, i, i)
+	f.p("VPSRLD $16, Z%d, Z%d\nVPANDD.BCST %s, Z%d, Z%d", i, t, softAt(softOne), t, t)
+	f.p("VPADDD.BCST %s, Z%d, Z%d\nVPADDD Z%d, Z%d, Z%d", softAt(softTie), t, t, i, t, t)
+	f.p("VPORD.BCST %s, Z%d, K7, Z%d\nVPANDD.BCST %s, Z%d, K6, Z%d", softAt(softQuiet), i, t, softAt(softSign), i, t)
+}
+
 // rowsBF16 is the family for AVX-512 with BF16.
 func rowsBF16() *file {
 	f := newFile("rows_avx512bf16")
+	f.allRowsBF16("")
+	return f
+}
+
+// allRowsBF16 writes the family, with names that end in suffix.
+func (f *file) allRowsBF16(suffix string) {
 	v := isa512
-	f.fn("roundRowBF16", "row []float32", 24, "rounds row to bf16.")
+	f.fn("roundRowBF16"+suffix, "row []float32", 24, "rounds row to bf16.")
 	f.p("MOVQ row_base+0(FP), DI\nMOVQ row_len+8(FP), CX")
 	f.overRow(v, 4, []stream{{"DI", 4}}, func(n int, masked bool) {
 		for i := range n {
@@ -35,16 +92,20 @@ func rowsBF16() *file {
 		}
 	})
 	f.ret()
-	f.standardizeBF16("standardRowBF16", "is s = (src - mean) factor.")
-	f.standardizeBF16("weighRowBF16", "is r(s) a, s = (src - mean) factor; r rounds to bf16.", "a")
-	f.standardizeBF16("modulateRowBF16", "is r(r(s) a) + b, s = (src - mean) factor; r rounds to bf16.", "a", "b")
-	f.rotateBF16()
-	f.blockBF16("biasRoundRowsBF16", "adds rows of fp32 to sums and rounds them to bf16.", "VADDPS", false, true)
-	f.blockBF16("mulRoundRowsBF16", "multiplies sums by rows of bf16 and rounds them to bf16.", "VMULPS", true, true)
+	if suffix == "" {
+		f.standardizeBF16("standardRowBF16", "is s = (src - mean) factor.")
+	}
+	f.standardizeBF16("weighRowBF16"+suffix, "is r(s) a, s = (src - mean) factor; r rounds to bf16.", "a")
+	f.standardizeBF16("modulateRowBF16"+suffix, "is r(r(s) a) + b, s = (src - mean) factor; r rounds to bf16.", "a", "b")
+	f.rotateBF16("rotateRowBF16" + suffix)
+	f.blockBF16("biasRoundRowsBF16"+suffix, "adds rows of fp32 to sums and rounds them to bf16.", "VADDPS", false, true)
+	f.blockBF16("mulRoundRowsBF16"+suffix, "multiplies sums by rows of bf16 and rounds them to bf16.", "VMULPS", true, true)
+	if suffix != "" { // the rest rounds nothing between steps
+		return
+	}
 	f.blockBF16("addRowsBF16", "adds rows of bf16 to sums.", "VADDPS", true, false)
 	f.binaryBF16("addRowBF16", "VADDPS", "adds a and b.")
 	f.binaryBF16("mulRowBF16", "VMULPS", "multiplies a by b.")
-	return f
 }
 
 // binaryBF16 is binary where all three are bf16.
@@ -145,8 +206,8 @@ func (f *file) standardizeBF16(name, doc string, operands ...string) {
 }
 
 // rotateBF16 is rotate with each product rounded.
-func (f *file) rotateBF16() {
-	f.fn("rotateRowBF16", "dst []uint16, src, cos, sin []float32", 96,
+func (f *file) rotateBF16(name string) {
+	f.fn(name, "dst []uint16, src, cos, sin []float32", 96,
 		"turns the pairs of src, whose length is even; each product is rounded to bf16.")
 	f.p("MOVQ dst_base+0(FP), DI\nMOVQ dst_len+8(FP), CX\nMOVQ src_base+24(FP), SI")
 	f.p("MOVQ cos_base+48(FP), DX\nMOVQ sin_base+72(FP), BX")

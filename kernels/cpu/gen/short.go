@@ -7,6 +7,8 @@ import "fmt"
 
 // shortWeights512 writes the softmax down the rows; rows that fill up a group of four count for nothing.
 func shortWeights512(f *file, name, doc string, poly []float64, bf16 bool) {
+	widened := bf16 && f.soft != 0 // weights of bf16 stay fp32
+	bf16 = bf16 && !widened
 	const coefficients, top, one, interleave, scale = 20, 27, 28, 29, 31
 	f.fn(name, "weights, scores unsafe.Pointer, keys int, scale float32", 28, doc)
 	f.p("MOVQ weights+0(FP), DI\nMOVQ scores+8(FP), SI\nMOVQ keys+16(FP), CX\nVBROADCASTSS scale+24(FP), Z%d", scale)
@@ -57,6 +59,9 @@ func shortWeights512(f *file, name, doc string, poly []float64, bf16 bool) {
 		f.p("ADDQ $128, DI")
 	} else {
 		for i := range 4 {
+			if widened {
+				f.stepBF16(i)
+			}
 			f.p("VMOVUPS Z%d, %d(DI)", i, i*64)
 		}
 		f.p("ADDQ $256, DI")
@@ -96,7 +101,13 @@ const (
 // shortValues512 adds the weighted values of up to 16 queries, four at a time, each in up to n vectors of
 // columns, and stores them where they belong.
 func shortValues512(f *file, name, doc string, n int, multiply func(b, a, acc int) string, bf16 bool) {
-	f.fn(name, "s *shortValues", 8, doc)
+	pairs := f.soft != 0
+	if pairs {
+		f.fnFrame(name, "s *shortValues", "", flushFrame, 8, doc)
+		f.flush()
+	} else {
+		f.fn(name, "s *shortValues", 8, doc)
+	}
 	f.p("MOVQ s+0(FP), DX\nMOVQ %d(DX), DI\nMOVQ %d(DX), R8", shortDst, shortDstStride)
 	f.p("MOVQ %d(DX), SI\nMOVQ %d(DX), R9\nMOVQ %d(DX), R10", shortWeights, shortValueStride, shortQueries)
 	f.p("MOVQ %d(DX), CX\nSUBQ $%d, CX", shortColumns, 16*(n-1))
@@ -110,24 +121,37 @@ func shortValues512(f *file, name, doc string, n int, multiply func(b, a, acc in
 		}
 	}
 	f.at("term")
-	for j := range n {
-		f.load(isa512, j*64, "BX", j, j == n-1)
-	}
-	for q := range 4 {
-		f.p("VBROADCASTSS %d(R11), Z%d", 4*q, 5+q)
+	term := func(weights int) {
 		for j := range n {
-			f.p("%s", multiply(j, 5+q, acc(q, j)))
+			f.load(isa512, j*64, "BX", j, j == n-1)
+		}
+		for q := range 4 {
+			f.p("VBROADCASTSS %d(R11), Z%d", weights+4*q, 5+q)
+			for j := range n {
+				f.p("%s", multiply(j, 5+q, acc(q, j)))
+			}
 		}
 	}
-	f.p("ADDQ R9, BX\nADDQ $64, R11\nDECQ CX\nJNZ term")
+	if pairs { // the second of a pair comes first
+		f.p("ADDQ R9, BX")
+		term(64)
+		f.p("SUBQ R9, BX")
+		term(0)
+		f.p("LEAQ (BX)(R9*2), BX\nADDQ $128, R11\nSUBQ $2, CX\nJNZ term")
+	} else {
+		term(0)
+		f.p("ADDQ R9, BX\nADDQ $64, R11\nDECQ CX\nJNZ term")
+	}
 	for q := range 4 {
 		for j := range n {
 			r := acc(q, j)
 			switch {
 			case bf16 && j == n-1:
-				f.p("%s\nVMOVDQU16 Y%d, K1, %d(DI)", vcvtneps2bf16(r, r), r, j*32)
+				f.toBF16(r, r)
+				f.p("VMOVDQU16 Y%d, K1, %d(DI)", r, j*32)
 			case bf16:
-				f.p("%s\nVMOVDQU Y%d, %d(DI)", vcvtneps2bf16(r, 9), 9, j*32)
+				f.toBF16(r, 9)
+				f.p("VMOVDQU Y%d, %d(DI)", 9, j*32)
 			default:
 				f.save(isa512, r, j*64, "DI", j == n-1)
 			}
@@ -136,6 +160,9 @@ func shortValues512(f *file, name, doc string, n int, multiply func(b, a, acc in
 	}
 	f.p("ADDQ $16, SI\nJMP group")
 	f.at("done")
+	if pairs {
+		f.restore()
+	}
 	f.ret()
 }
 
@@ -157,15 +184,20 @@ func short512() *file {
 		multiply func(b, a, acc int) string
 		half     bool
 	}{{"shortF32", fma512, false}, {"shortBF16toF32", vdpbf16ps, false}, {"shortBF16", vdpbf16ps, true}} {
-		f.goCode("\n// %s512 are the routines by vectors of columns.\nvar %s512 = [...]func(*shortValues){", k.name, k.name)
-		for n := 1; n <= 5; n++ {
-			name := fmt.Sprintf("%s512x%d", k.name, n)
-			shortValues512(f, name, fmt.Sprintf("adds weighted values, %d vectors of columns.", n), n, k.multiply, k.half)
-			f.goCode("\t%d: %s,", n, name)
-		}
-		f.goCode("}")
+		f.shortTable(k.name, k.multiply, k.half)
 	}
 	return f
+}
+
+// shortTable writes shortValues512 by vectors of columns.
+func (f *file) shortTable(kind string, multiply func(b, a, acc int) string, half bool) {
+	f.goCode("\n// %s512 are the routines by vectors of columns.\nvar %s512 = [...]func(*shortValues){", kind, kind)
+	for n := 1; n <= 5; n++ {
+		name := fmt.Sprintf("%s512x%d", kind, n)
+		shortValues512(f, name, fmt.Sprintf("adds weighted values, %d vectors of columns.", n), n, multiply, half)
+		f.goCode("\t%d: %s,", n, name)
+	}
+	f.goCode("}")
 }
 
 // copyRows512 copies rows of any number of bytes; what fills up the last vector of a row is zero.

@@ -53,7 +53,7 @@ func (f *file) softmax512(name, doc string, poly []float64, bf16 bool) {
 	f.p("MOVQ SI, AX\nMOVQ DI, DX\nMOVQ R11, CX\nTESTQ CX, CX\nJZ lastweights")
 	f.at("weights")
 	f.weights512(poly, coefficients, top, scale, bf16, false)
-	f.p("ADDQ $256, AX\nADDQ $%d, DX\nDECQ CX\nJNZ weights", map[bool]int{true: 128, false: 256}[bf16])
+	f.p("ADDQ $256, AX\nADDQ $%d, DX\nDECQ CX\nJNZ weights", map[bool]int{true: 128, false: 256}[bf16 && f.soft == 0])
 	f.at("lastweights")
 	f.p("TESTQ R15, R15\nJZ total")
 	f.weights512(poly, coefficients, top, scale, bf16, true)
@@ -131,9 +131,14 @@ func (f *file) weights512(poly []float64, coefficients, top, scale int, bf16, ma
 			f.p("VSCALEFPS Z%d, Z%d, Z%d", i, 8+i, 8+i)
 		}
 		f.p("VADDPS Z%d, Z%d, Z%d", 8+i, 16+i, 16+i)
-		if bf16 {
-			f.p("%s\nVMOVUPS Y%d, %d(DX)", vcvtneps2bf16(8+i, 8+i), 8+i, i*32)
-		} else {
+		switch {
+		case bf16 && f.soft != 0: // as fp32
+			f.stepBF16(8 + i)
+			f.p("VMOVUPS Z%d, %d(DX)", 8+i, i*64)
+		case bf16:
+			f.toBF16(8+i, 8+i)
+			f.p("VMOVUPS Y%d, %d(DX)", 8+i, i*32)
+		default:
 			f.p("VMOVUPS Z%d, %d(DX)", 8+i, i*64)
 		}
 	}

@@ -15,6 +15,9 @@ func (f *file) storeRows(bias, bf16 bool) {
 		kind, size = "BF16", 2
 		streams[0].size = 2
 	}
+	if f.soft != 0 {
+		kind += "Soft"
+	}
 	f.fn(name+"512"+kind, "dst, src, bias unsafe.Pointer, dstStride, srcStride, rows, columns int", 56,
 		fmt.Sprintf("%s rows of fp32 as %s; strides in bytes.", doc, map[int]string{4: "fp32", 2: "bf16"}[size]))
 	f.p("MOVQ dst+0(FP), DI\nMOVQ src+8(FP), SI\nMOVQ dstStride+24(FP), R8\nMOVQ srcStride+32(FP), R9")
@@ -39,9 +42,11 @@ func (f *file) storeRows(bias, bf16 bool) {
 			case !bf16:
 				f.save(isa512, i, i*64, "R12", masked)
 			case masked:
-				f.p("%s\nVMOVDQU16 Y%d, K1, (R12)", vcvtneps2bf16(i, i), i)
+				f.toBF16(i, i)
+				f.p("VMOVDQU16 Y%d, K1, (R12)", i)
 			default:
-				f.p("%s\nVMOVDQU Y%d, %d(R12)", vcvtneps2bf16(i, i), i, i*32)
+				f.toBF16(i, i)
+				f.p("VMOVDQU Y%d, %d(R12)", i, i*32)
 			}
 		}
 	})
