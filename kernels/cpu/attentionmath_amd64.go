@@ -45,6 +45,45 @@ var attention256 = attentionMath{
 	},
 }
 
+// attention256of512 is attention512 for AVX2.
+var attention256of512 = attentionMath{
+	softmax: [dots]func(*softmax){
+		dotF32:   func(s *softmax) { softmax256of512.softmax(s, dotF32) },
+		dotPairs: func(s *softmax) { softmax256of512.softmax(s, dotPairs) },
+	},
+	softmaxUnit: math.Log2E,
+	scaleRows:   [dots]scaleFunc{scaleRows256},
+	copyRows:    copyRowsAVX2,
+	short: &shortMath{
+		weights:  [dots]func(weights, scores unsafe.Pointer, keys int, scale float32){dotF32: shortWeights256of512, dotPairs: shortWeights256Pairs},
+		values:   [dots][]func(*shortValues){dotF32: shortF32256[:], dotPairs: shortPairs256[:]},
+		halves:   []func(*shortValues){2: shortPairs256Half},
+		prefetch: prefetchRows,
+	},
+}
+
+var softmax256of512 = softmaxMath{
+	top:   topRow256,
+	exp2:  [dots]func(dst, src []float32, top, scale float32){dotF32: exp2Row256, dotPairs: exp2Row256Pairs},
+	sum:   sum64Row256,
+	round: roundRow256Soft,
+}
+
+// shortPairs256Half is shortPairs256 to bf16.
+func shortPairs256Half(s *shortValues) {
+	var sums [shortQueries][16]float32
+	wide := *s
+	wide.dst, wide.dstStride = unsafe.Pointer(&sums), 64
+	shortPairs256x2(&wide)
+	for q := range s.queries {
+		dst := unsafe.Slice((*uint16)(unsafe.Add(s.dst, q*s.dstStride)), s.columns)
+		roundRow256Soft(sums[q][:])
+		for j := range dst {
+			dst[j] = uint16(math.Float32bits(sums[q][j]) >> 16)
+		}
+	}
+}
+
 // copyRowsAVX2 copies rows of whole vectors by assembly.
 func copyRowsAVX2(dst, src unsafe.Pointer, dstStride, srcStride, rows, bytes int) {
 	if vectors := bytes / 32; bytes%32 == 0 && rows > 0 && vectors > 0 {

@@ -13,15 +13,15 @@ type peakOf struct {
 
 // nativePeaks returns the loops that bound a tier's products.
 func nativePeaks(t *tier) []peakOf {
-	switch t.name {
+	switch t.String() {
 	case "amxbf16":
 		config := &tileConfigs()[tileTerms][2*tileRows]
 		return []peakOf{{"f32", 24 * 32, peakFMA512}, {"bf16", 4 * 2 * 16 * 16 * 32, func(n int) { peakAMX(config, n) }}}
 	case "avx512bf16":
 		return []peakOf{{"f32", 24 * 32, peakFMA512}, {"bf16", 24 * 64, peakBF16}}
-	case "avx512":
+	case "avx512", "avx512bf16:avx512":
 		return []peakOf{{"f32", 24 * 32, peakFMA512}}
-	case "avx2":
+	case "avx2", "avx512:avx2", "avx512bf16:avx2":
 		return []peakOf{{"f32", 12 * 16, peakFMA256}}
 	}
 	return nil

@@ -12,7 +12,7 @@ import (
 // onTiers runs f for each tier of this processor.
 func onTiers(t *testing.T, f func(t *testing.T, tier *tier)) {
 	for _, tier := range allTiers() {
-		t.Run(tier.name, func(t *testing.T) { f(t, tier) })
+		t.Run(tier.String(), func(t *testing.T) { f(t, tier) })
 	}
 }
 

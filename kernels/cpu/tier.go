@@ -70,7 +70,7 @@ const tierVariable = "LATENTBEAM_CPU"
 const classPrefix = "cpu/"
 
 // tiers are those of this processor, best first: of one class the fastest first.
-var tiers = sync.OnceValue(func() []*tier { return fastestFirst(slices.Concat(nativeTiers(), []*tier{portable})) })
+var tiers = sync.OnceValue(func() []*tier { return fastestFirst(slices.Concat(nativeTiers(), []*tier{portable}, sharedGo())) })
 
 // Classes returns the numeric classes in which this processor can compute, best first. Where the environment asks for a
 // tier, that is the only one.

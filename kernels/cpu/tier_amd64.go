@@ -50,9 +50,18 @@ func tiersOf(has features) (tiers []*tier) {
 	if has.avx2 {
 		f32 := newKernelSet(kernels256[:])
 		f32.ahead = gemm256ahead
-		tiers = append(tiers, &tier{name: "avx2", apart: true, lanes: 8, align: 16, usual: 16, widest: 16,
+		avx2 := tier{name: "avx2", apart: true, lanes: 8, align: 16, usual: 16, widest: 16,
 			pack: packers256, row: rows256, attend: attention256,
-			kernels: [dots]*kernelSet{f32}})
+			kernels: [dots]*kernelSet{f32}}
+		shared := avx2 // of AVX-512, by twice as many registers
+		shared.name, shared.by, shared.row, shared.attend = "avx512", "avx2", rows256of512, attention256of512
+		pairs := shared
+		pairs.name, pairs.kernels[dotPairs] = "avx512bf16", newKernelSet(kernels256Pairs[:])
+		pairs.kernels[dotPairs].ahead = gemm256pairsahead
+		pairs.row.round[kernels.BF16] = roundRow256Soft
+		pairs.store = storeSoft(&pairs.row, mulHalf256)
+		pairs.attend.scaleRows[dotBF16] = scaleRowsSoft(&pairs.row, scaleRows256)
+		tiers = append(tiers, &pairs, &shared, &avx2)
 	}
 	return tiers
 }
@@ -93,13 +102,15 @@ const leastGain = 1.25
 // fastestFirst puts the tier that widens pairs before the one that has AVX512_BF16 where it is faster: there are processors
 // that do pairs at half the rate of fp32. They give the same bits. That is measured when the process asks for the first
 // time, and takes less than a millisecond.
-func fastestFirst(tiers []*tier) []*tier {
+func fastestFirst(tiers []*tier) []*tier { return byRate(tiers, pairRates) }
+
+func byRate(tiers []*tier, measure func() rates) []*tier {
 	for i := range len(tiers) - 1 {
 		pairs, widened := tiers[i], tiers[i+1]
 		if pairs.kernels[dotBF16] == nil || widened.kernels[dotPairs] == nil || pairs.name != widened.name {
 			continue
 		}
-		if r := pairRates(); r.Widened > leastGain*r.Pairs {
+		if r := measure(); r.Widened > leastGain*r.Pairs {
 			tiers[i], tiers[i+1] = widened, pairs
 		}
 	}

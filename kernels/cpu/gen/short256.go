@@ -7,7 +7,7 @@ func short256() *file {
 	f := newFile("short_avx2")
 	f.softmaxTables256()
 	shortWeights256(f)
-	shortValues256(f)
+	shortValues256(f, "shortF32256x2", false)
 	copyRows256(f)
 	f.goCode("\n// shortF32256 are the routines by vectors of columns.")
 	f.goCode("var shortF32256 = [...]func(*shortValues){2: shortF32256x2}")
@@ -55,21 +55,30 @@ func shortWeights256(f *file) {
 }
 
 // shortValues256 is shortValues512 for up to 16 columns. Masked stores are slow, so whole vectors go without.
-func shortValues256(f *file) {
-	f.fn("shortF32256x2", "s *shortValues", 8, "adds weighted values, up to 2 vectors of columns.")
+func shortValues256(f *file, name string, pairs bool) {
+	const doc = "adds weighted values, up to 2 vectors of columns."
+	if pairs {
+		f.fnFrame(name, "s *shortValues", "", flushFrame, 8, doc)
+		f.flush()
+	} else {
+		f.fn(name, "s *shortValues", 8, doc)
+	}
 	f.p("MOVQ s+0(FP), DX\nMOVQ %d(DX), DI\nMOVQ %d(DX), R8", shortDst, shortDstStride)
 	f.p("MOVQ %d(DX), SI\nMOVQ %d(DX), R9\nMOVQ %d(DX), R10", shortWeights, shortValueStride, shortQueries)
 	f.p("MOVQ %d(DX), CX\nCMPQ CX, $16\nJEQ group2\nCMPQ CX, $8\nJEQ group1", shortColumns)
 	f.p("LEAQ softmask<>+64(SB), AX\nSHLQ $2, CX\nSUBQ CX, AX\nVMOVUPS (AX), Y14\nVMOVUPS 32(AX), Y15")
-	f.shortGroups256("0", 2, true)
-	f.shortGroups256("1", 1, false)
-	f.shortGroups256("2", 2, false)
+	f.shortGroups256("0", 2, true, pairs)
+	f.shortGroups256("1", 1, false, pairs)
+	f.shortGroups256("2", 2, false, pairs)
 	f.at("done")
+	if pairs {
+		f.restore()
+	}
 	f.ret()
 }
 
 // shortGroups256 is the loop over groups of four queries, with n vectors of columns.
-func (f *file) shortGroups256(label string, n int, masked bool) {
+func (f *file) shortGroups256(label string, n int, masked, pairs bool) {
 	acc := func(q, j int) int { return 4 + 2*q + j }
 	broadcast := []int{2, 3, 12, 13}
 	f.at("group" + label)
@@ -80,20 +89,31 @@ func (f *file) shortGroups256(label string, n int, masked bool) {
 		}
 	}
 	f.at("term" + label)
-	for j := range n {
-		if masked {
-			f.p("VMASKMOVPS %d(BX), Y%d, Y%d", j*32, 14+j, j)
-		} else {
-			f.p("VMOVUPS %d(BX), Y%d", j*32, j)
-		}
-	}
-	for q, b := range broadcast {
-		f.p("VBROADCASTSS %d(R11), Y%d", 4*q, b)
+	term := func(weights int) {
 		for j := range n {
-			f.p("%s", fma256(j, b, acc(q, j)))
+			if masked {
+				f.p("VMASKMOVPS %d(BX), Y%d, Y%d", j*32, 14+j, j)
+			} else {
+				f.p("VMOVUPS %d(BX), Y%d", j*32, j)
+			}
+		}
+		for q, b := range broadcast {
+			f.p("VBROADCASTSS %d(R11), Y%d", weights+4*q, b)
+			for j := range n {
+				f.p("%s", fma256(j, b, acc(q, j)))
+			}
 		}
 	}
-	f.p("ADDQ R9, BX\nADDQ $64, R11\nDECQ CX\nJNZ term%s", label)
+	if pairs { // the second of a pair comes first
+		f.p("ADDQ R9, BX")
+		term(64)
+		f.p("SUBQ R9, BX")
+		term(0)
+		f.p("LEAQ (BX)(R9*2), BX\nADDQ $128, R11\nSUBQ $2, CX\nJNZ term%s", label)
+	} else {
+		term(0)
+		f.p("ADDQ R9, BX\nADDQ $64, R11\nDECQ CX\nJNZ term%s", label)
+	}
 	for q := range 4 {
 		for j := range n {
 			if masked {

@@ -1,0 +1,30 @@
+package cpu
+
+import (
+	"fmt"
+	"testing"
+)
+
+// TestTiersOf: which tiers a processor has, best first, and that slow pairs of bf16 come behind widened ones.
+func TestTiersOf(t *testing.T) {
+	all := features{avx512: true, bf16: true, avx2: true}
+	without := features{avx512: true, avx2: true}
+	for want, has := range map[string]features{
+		"[avx512bf16 avx512bf16:avx512 avx512 avx512bf16:avx2 avx512:avx2 avx2]": all,
+		"[avx512bf16:avx512 avx512 avx512bf16:avx2 avx512:avx2 avx2]":            without,
+		"[avx512bf16:avx2 avx512:avx2 avx2]":                                     {avx2: true},
+		"[]":                                                                     {},
+	} {
+		if got := fmt.Sprint(tiersOf(has)); got != want {
+			t.Errorf("%+v: %s, want %s", has, got, want)
+		}
+	}
+	for fast, r := range map[string]rates{"avx512bf16": {Pairs: 400, Widened: 200}, "avx512bf16:avx512": {Pairs: 176, Widened: 353}} {
+		if got := byRate(tiersOf(all), func() rates { return r })[0].String(); got != fast {
+			t.Errorf("%+v: %s is first, want %s", r, got, fast)
+		}
+	}
+	if r := byRate(tiersOf(without), func() rates { t.Error("there is nothing to measure"); return rates{} }); len(r) != 5 {
+		t.Error(r)
+	}
+}
