@@ -48,21 +48,29 @@ func (t *temp) replace() error {
 	return t.dir.root.Rename(t.name, t.final)
 }
 
-// NoReplace says by which call a file gets its final name here, and whether that never replaces another one. It tries it.
+// NoReplace says by which call a file gets its final name here, and whether that never replaces another one. It tries it, first on a
+// free name: where one is taken the system may answer by itself, for a file system that cannot do it.
 func (d *Dir) NoReplace() (how string, safe bool) {
-	from, to := d.tempName("from"), d.tempName("to")
+	from, to, free := d.tempName("from"), d.tempName("to"), d.tempName("free")
 	for _, name := range []string{from, to} {
 		if err := d.root.WriteFile(name, nil, fileMode); err != nil {
 			return err.Error(), false
 		}
 		defer d.root.Remove(name)
 	}
-	err := d.renameNoReplace(".", from, to)
+	defer d.root.Remove(free)
+	err := d.renameNoReplace(".", from, free)
+	if err == nil {
+		err = d.renameNoReplace(".", free, to)
+	}
 	if errors.Is(err, fs.ErrExist) {
 		return "by renameat2", true
 	}
 	if errors.Is(err, errNoReplaceUnsupported) {
-		if err = d.root.Link(from, to); errors.Is(err, fs.ErrExist) {
+		if err = d.root.Link(from, free); err == nil {
+			err = d.root.Link(from, to)
+		}
+		if errors.Is(err, fs.ErrExist) {
 			return "by hard links", true
 		}
 		if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EPERM) {
