@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"latentbeam/internal/media/resize"
 	"latentbeam/kernels"
@@ -34,6 +35,7 @@ type scored struct {
 	Similarity, Appearance float64
 	Dynamic                bool
 	Flows                  []float64
+	Seconds, CPUSeconds    float64 // that VBench took, in full size
 	TextFeatures           []float32
 	ImageFeatures, DINO    []float32
 }
@@ -229,6 +231,77 @@ func (c scored) read(t *testing.T, dev kernels.Backend, all []*open) map[string]
 	return out
 }
 
+// compare fails the test where readings differ from VBench's by more than a ten-thousandth.
+func (c scored) compare(t *testing.T, got map[string]string) map[string]float64 {
+	t.Helper()
+	mean := 0.0
+	for _, f := range c.Flows {
+		mean += f / float64(len(c.Flows))
+	}
+	all := map[string]float64{flickeringName: c.Flickering, subjectName: c.Subject, backgroundName: c.Background,
+		aestheticName: c.Aesthetic, similarityName: c.Similarity, appearanceName: c.Appearance, flowName: mean}
+	for name, want := range all {
+		v, err := strconv.ParseFloat(got[name], 64)
+		allowed := 1e-4*math.Abs(want) + 1e-6
+		if name == similarityName { // its frames are rounded to bytes, and halves depend on PyTorch's order of sums: of the range of a cosine
+			allowed = 1e-4
+		}
+		if diff := math.Abs(v - want); err != nil || !(diff <= allowed) {
+			t.Errorf("%s: %s is %q (%v), want %v", c.Kind, name, got[name], err, want)
+		}
+	}
+	if moves := map[bool]string{true: "1", false: "0"}[c.Dynamic]; got[dynamicName] != moves {
+		t.Errorf("%s: dynamic_degree is %s, want %s", c.Kind, got[dynamicName], moves)
+	}
+	return all
+}
+
+// cpuSeconds is the time of processors that this process has taken, on Linux.
+func cpuSeconds() float64 {
+	data, err := os.ReadFile("/proc/self/stat")
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(data)) // the name of the program has no space
+	user, _ := strconv.ParseFloat(fields[13], 64)
+	system, _ := strconv.ParseFloat(fields[14], 64)
+	return (user + system) / 100
+}
+
+// TestFullSize compares models of the published sizes, and the time that they take, with VBench's: LATENTBEAM_VBENCH is a directory that
+// make_vbench.py has filled.
+func TestFullSize(t *testing.T) {
+	dir := os.Getenv("LATENTBEAM_VBENCH")
+	if dir == "" {
+		t.Skip("set LATENTBEAM_VBENCH to a directory of weights to run it")
+	}
+	var clips []scored
+	nntest.Decode(t, nntest.Golden(t, filepath.Join(dir, "vbench.json"))["clips"], &clips)
+	files := map[string]string{}
+	for name := range wanted {
+		files[name] = filepath.Join(dir, name+".safetensors")
+	}
+	all, err := openMeasures(&options{By: published, Weights: files})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dev := cpu.New(2)
+	for _, c := range clips {
+		c.read(t, dev, all) // weights are packed
+		began, cpuBegan := time.Now(), cpuSeconds()
+		got := c.read(t, dev, all)
+		took, cpuTook := time.Since(began).Seconds(), cpuSeconds()-cpuBegan
+		c.compare(t, got)
+		t.Logf("%v: %.2f s, VBench %.2f s: %.2f times; of the processors %.2f and %.2f s: %.2f times", got, took, c.Seconds, c.Seconds/took,
+			cpuTook, c.CPUSeconds, c.CPUSeconds/cpuTook)
+		for _, m := range all {
+			began := time.Now()
+			c.read(t, dev, []*open{m})
+			t.Logf("%s alone: %.2f s", m.Name, time.Since(began).Seconds())
+		}
+	}
+}
+
 // TestLikeVBench compares all measures with VBench's own code, and with themselves on other threads.
 func TestLikeVBench(t *testing.T) {
 	g := vbenchGolden(t)
@@ -240,24 +313,8 @@ func TestLikeVBench(t *testing.T) {
 	dev := cpu.New(2)
 	for _, c := range g.clips {
 		got := c.read(t, dev, all)
-		mean := 0.0
-		for _, f := range c.Flows {
-			mean += f / float64(len(c.Flows))
-		}
-		for name, want := range map[string]float64{flickeringName: c.Flickering, subjectName: c.Subject, backgroundName: c.Background,
-			aestheticName: c.Aesthetic, similarityName: c.Similarity, appearanceName: c.Appearance, flowName: mean} {
-			v, err := strconv.ParseFloat(got[name], 64)
-			allowed := 1e-4*math.Abs(want) + 1e-6
-			if name == similarityName { // its frames are rounded to bytes, and halves depend on PyTorch's order of sums: of the range of a cosine
-				allowed = 1e-4
-			}
-			if diff := math.Abs(v - want); err != nil || !(diff <= allowed) {
-				t.Errorf("%s: %s is %q (%v), want %v", c.Kind, name, got[name], err, want)
-			}
+		for name, want := range c.compare(t, got) {
 			spread[name] = append(spread[name], want)
-		}
-		if moves := map[bool]string{true: "1", false: "0"}[c.Dynamic]; got[dynamicName] != moves {
-			t.Errorf("%s: dynamic_degree is %s, want %s", c.Kind, got[dynamicName], moves)
 		}
 		if c.Kind == "drift" && !testing.Short() {
 			if again := c.read(t, cpu.New(1), all); !maps.Equal(got, again) {
@@ -352,6 +409,98 @@ func on[C, M any](t *testing.T, dev kernels.Backend, c *weights.Component[C, M],
 		t.Fatal(err)
 	}
 	return m
+}
+
+// TestOtherNames: weights in the names of transformers and torchvision give the same features, bit for bit.
+func TestOtherNames(t *testing.T) {
+	g := vbenchGolden(t)
+	files := g.files(t)
+	dev := cpu.New(2)
+	c := g.clips[slices.IndexFunc(g.clips, func(c scored) bool { return c.Kind == "drift" })]
+	c.Frames = 2
+	read := func(files map[string]string) map[string]string {
+		all, err := openMeasures(&options{By: []string{subjectName, similarityName, appearanceName, dynamicName}, Weights: files})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.read(t, dev, all)
+	}
+	want := read(files)
+	other := maps.Clone(files)
+	rewrite := func(name string, rules ...weights.Rule) {
+		f := nntest.Open(t, files[name])
+		out := map[string]safetensors.Tensor{}
+		for _, n := range f.Names() {
+			tensor, _ := f.Tensor(n)
+			for _, r := range rules {
+				if r.Pattern.MatchString(n) {
+					n = r.Pattern.ReplaceAllString(n, r.To)
+					break
+				}
+			}
+			v := nntest.Floats(t, tensor)
+			switch {
+			case strings.Contains(n, "QKV"): // three of one
+				parts := []string{"q_proj", "k_proj", "v_proj"}
+				if name == dinoB16 {
+					parts = []string{"query", "key", "value"}
+				}
+				shape := slices.Clone(tensor.Shape)
+				shape[0] /= 3
+				for i, part := range parts {
+					out[strings.Replace(n, "QKV", part, 1)] = nntest.Tensor(v[i*len(v)/3:(i+1)*len(v)/3], shape...)
+				}
+			case strings.HasSuffix(n, "projection.weight") && name == clipB32: // the other way round
+				rows, columns := tensor.Shape[0], tensor.Shape[1]
+				turned := make([]float32, len(v))
+				for i, x := range v {
+					turned[i%columns*rows+i/columns] = x
+				}
+				out[n] = nntest.Tensor(turned, columns, rows)
+			default:
+				out[n] = tensor
+			}
+		}
+		other[name] = filepath.Join(t.TempDir(), "model.safetensors")
+		file, err := os.Create(other[name])
+		if err == nil {
+			err = safetensors.Write(file, out, nil)
+		}
+		if err != nil || file.Close() != nil {
+			t.Fatal(err)
+		}
+	}
+	layer := func(prefix, to string) []weights.Rule {
+		at, to := prefix+`resblocks\.(\d+)\.`, to+".encoder.layers.$1."
+		return weights.Rules(at+`attn\.in_proj_(.*)`, to+"self_attn.QKV.$2", at+`attn\.(.*)`, to+"self_attn.$2", at+`ln_(\d.*)`, to+"layer_norm$2",
+			at+`mlp\.c_fc(.*)`, to+"mlp.fc1$2", at+`mlp\.c_proj(.*)`, to+"mlp.fc2$2")
+	}
+	rewrite(clipB32, slices.Concat(layer(`visual\.transformer\.`, "vision_model"), layer(`transformer\.`, "text_model"), weights.Rules(
+		`visual\.class_embedding`, "vision_model.embeddings.class_embedding", `visual\.positional_embedding`, "vision_model.embeddings.position_embedding.weight",
+		`visual\.conv1\.weight`, "vision_model.embeddings.patch_embedding.weight", `visual\.ln_pre(.*)`, "vision_model.pre_layrnorm$1",
+		`visual\.ln_post(.*)`, "vision_model.post_layernorm$1", `visual\.proj`, "visual_projection.weight", `text_projection`, "text_projection.weight",
+		`positional_embedding`, "text_model.embeddings.position_embedding.weight", `token_embedding(.*)`, "text_model.embeddings.token_embedding$1",
+		`ln_final(.*)`, "text_model.final_layer_norm$1"))...)
+	at, to := `blocks\.(\d+)\.`, "encoder.layer.$1."
+	rewrite(dinoB16, weights.Rules(at+`attn\.qkv(.*)`, to+"attention.attention.QKV$2", at+`attn\.proj(.*)`, to+"attention.output.dense$2",
+		at+`norm1(.*)`, to+"layernorm_before$2", at+`norm2(.*)`, to+"layernorm_after$2", at+`mlp\.fc1(.*)`, to+"intermediate.dense$2",
+		at+`mlp\.fc2(.*)`, to+"output.dense$2", `cls_token`, "embeddings.cls_token", `pos_embed`, "embeddings.position_embeddings",
+		`patch_embed\.proj(.*)`, "embeddings.patch_embeddings.projection$1", `norm(.*)`, "layernorm$1")...)
+	rewrite(raftThings, weights.Rules(`module\.fnet\.conv1(.*)`, "feature_encoder.convnormrelu.0$1", `module\.fnet\.conv2(.*)`, "feature_encoder.conv$1",
+		`module\.cnet\.conv1(.*)`, "context_encoder.convnormrelu.0$1", `module\.cnet\.norm1(.*)`, "context_encoder.convnormrelu.1$1",
+		`module\.cnet\.conv2(.*)`, "context_encoder.conv$1",
+		`module\.fnet\.(layer\d\.\d)\.conv(\d)(.*)`, "feature_encoder.$1.convnormrelu$2.0$3", `module\.fnet(.*)`, "feature_encoder$1",
+		`module\.cnet\.(layer\d\.\d)\.conv(\d)(.*)`, "context_encoder.$1.convnormrelu$2.0$3",
+		`module\.cnet\.(layer\d\.\d)\.norm(\d)(.*)`, "context_encoder.$1.convnormrelu$2.1$3", `module\.cnet(.*)`, "context_encoder$1",
+		`module\.update_block\.encoder\.convc(\d)(.*)`, "update_block.motion_encoder.convcorr$1.0$2",
+		`module\.update_block\.encoder\.convf(\d)(.*)`, "update_block.motion_encoder.convflow$1.0$2",
+		`module\.update_block\.encoder\.conv(.*)`, "update_block.motion_encoder.conv.0$1",
+		`module\.update_block\.gru\.conv([zrq])(\d)(.*)`, "update_block.recurrent_block.convgru$2.conv$1$3",
+		`module\.update_block\.mask\.0(.*)`, "mask_predictor.convrelu.0$1", `module\.update_block\.mask\.2(.*)`, "mask_predictor.conv$1",
+		`module\.(.*)`, "$1")...)
+	if got := read(other); !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
 }
 
 // TestWrongWeights: an error about weights says which are wanted, in one line.

@@ -1,4 +1,6 @@
-"""Makes testdata/golden/vbench.json: python3 make_vbench.py VBENCH CLIP DINO OUT
+"""Makes testdata/golden/vbench.json: python3 make_vbench.py VBENCH CLIP DINO OUT [DIR]
+
+With DIR it makes models of the published sizes, writes their weights there, and times VBench: see TestFullSize. OUT is then DIR/vbench.json.
 
 VBENCH, CLIP and DINO are checkouts of Vchitect/VBench, openai/CLIP and facebookresearch/dino. Needed are torch, torchvision, opencv, ftfy,
 regex, tqdm, easydict. VBench's own functions score made-up clips with hashed weights in published names; only readers of files are replaced.
@@ -94,6 +96,10 @@ CLIPS = [dict(Kind=k, Height=h, Width=w, Frames=n, FPS=fps, Prompt=p, Style=s) f
     ("flash", 128, 128, 10, 8, "lightning", "oil painting"),
     ("fade", 240, 135, 9, 10, "the light goes out", "claymation 3D!"),
 ]]
+
+
+if len(sys.argv) > 5:
+    CLIPS = [dict(Kind="drift", Height=256, Width=448, Frames=16, FPS=24, Prompt="waves that drift slowly", Style="watercolor")]
 
 
 def clip_frames(c):
@@ -203,7 +209,18 @@ class Dynamic(dynamic.DynamicDegree):
 
 
 moves = Dynamic(EasyDict(small=False, mixed_precision=False, alternate_corr=False), "cpu")
+def save(dir):
+    from safetensors.torch import save_file
+
+    for name, model in dict(clip_b32=b32, clip_l14=l14, dino=dino, raft=moves.model, aesthetic_head=head).items():
+        save_file({k: v.clone().contiguous() for k, v in model.state_dict().items()}, os.path.join(dir, name + ".safetensors"))
+
+
 if __name__ == "__main__":
+    import time
+
+    if FULL:
+        save(sys.argv[5])
     def numbers(t):
         return [float(np.float32(v)) for v in t.flatten()]
 
@@ -213,6 +230,7 @@ if __name__ == "__main__":
             path = f"/{c['Kind']}.mp4"
             frames = load_video(path)
             text = b32.encode_text(similarity.clip.tokenize([c["Prompt"]], truncate=True))
+            began = time.time(), time.process_time()
             c["Flickering"] = flickering.cal_score(path)
             c["Subject"] = subject.subject_consistency(dino, [path], "cpu", False)[1][0]["video_results"]
             c["Background"] = background.background_consistency(b32, None, [path], "cpu", False)[1][0]["video_results"]
@@ -220,6 +238,8 @@ if __name__ == "__main__":
             c["Similarity"] = similarity.clip_alignment(b32, [dict(prompt=c["Prompt"], video_list=[path])], None, "cpu")[1][0]["video_results"]
             c["Appearance"] = float(style.appearance_style(b32, [dict(auxiliary_info=dict(appearance_style=c["Style"]), video_list=[path])], "cpu")[1][0]["video_results"])
             c["Dynamic"] = bool(moves.infer(path))
+            if FULL:
+                c["Seconds"], c["CPUSeconds"] = time.time() - began[0], time.process_time() - began[1]
             c["Flows"] = [float(s) for s in moves.scores]
             c["TextFeatures"] = numbers(text)[:64]
             c["ImageFeatures"] = numbers(b32.encode_image(clip_transform(224)(frames[-1:])))[:64]
