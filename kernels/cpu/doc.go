@@ -1,6 +1,7 @@
 // Package cpu is the backend that is always there, without cgo: generated assembly for AVX-512, with and
 // without BF16, and for AVX2, and plain Go for any other processor. The tier is chosen when a backend is made
-// (tier.go); its name is the numeric class, which several tiers may compute with the same bits (shared.go). No model and no file format enters.
+// (tier.go); its name is the numeric class, which several tiers may compute with the same bits (shared.go). No model
+// and no file format enters.
 //
 // One file for each operation checks its operands and cuts the work into tasks. Below lie two families:
 // products of packed panels (reduce.go, pack.go), of which Linear, Conv and Attention consist, and arithmetic

@@ -84,6 +84,21 @@ func Classes() (all []string) {
 	return all
 }
 
+// Computes says for people what computes the class that New takes: instructions, and why they and no others where that was
+// measured.
+func Computes() string {
+	t, err := chooseTier("")
+	if err != nil {
+		return ""
+	}
+	by := t.by
+	if by == "" {
+		by = t.name
+	}
+	names := map[string]string{"avx512": "AVX-512", "avx2": "AVX2", "go": "plain Go", "avx512bf16": "AVX512_BF16", "amxbf16": "AMX"}
+	return names[by] + measured(t)
+}
+
 // chooseTier returns the tier of a numeric class, or the one the environment asks for, or the best of this processor.
 // The environment names a class, or a class and what computes it, such as "avx512bf16:avx512". Where it cannot run here
 // chooseTier returns the portable tier and an error.

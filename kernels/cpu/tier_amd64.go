@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -133,3 +135,13 @@ var pairRates = sync.OnceValue(func() rates {
 	}
 	return rates{best(peakBF16, 24*64), best(peakFMA512, 24*32)}
 })
+
+// measured says what pairs of bf16 and widened ones reach, where this processor has both and t is one of them.
+func measured(t *tier) string {
+	both := t.name == "avx512bf16" && slices.ContainsFunc(nativeTiers(), func(n *tier) bool { return n.kernels[dotBF16] != nil })
+	if !both {
+		return ""
+	}
+	r := pairRates()
+	return fmt.Sprintf(" (pairs of bf16 %.0f GFLOP/s a thread, widened %.0f)", r.Pairs, r.Widened)
+}

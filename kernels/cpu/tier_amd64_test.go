@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -26,5 +27,18 @@ func TestTiersOf(t *testing.T) {
 	}
 	if r := byRate(tiersOf(without), func() rates { t.Error("there is nothing to measure"); return rates{} }); len(r) != 5 {
 		t.Error(r)
+	}
+}
+
+// TestComputes: people are told what computes, also what was forced.
+func TestComputes(t *testing.T) {
+	for name, want := range map[string]string{"avx2": "AVX2", "avx512bf16:avx2": "AVX2", "avx512bf16:go": "plain Go", "avx512bf16:avx512bf16": "AVX512_BF16"} {
+		t.Setenv(tierVariable, name)
+		if _, err := chooseTier(""); err != nil {
+			continue // not on this processor
+		}
+		if got := Computes(); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
 	}
 }

@@ -31,6 +31,9 @@ func Examine(f HostFacts) Report {
 func processor(c CPU) Check {
 	out := Check{Name: "processor", State: OK, Found: fmt.Sprintf("%s, %d of %d threads, class %s", c.Name, c.Threads,
 		c.Cores, c.Class)}
+	if c.By != "" {
+		out.Found += " by " + c.By
+	}
 	tier := strings.TrimPrefix(c.Class, "cpu/")
 	switch {
 	case tier == "go":

@@ -28,9 +28,10 @@ type Program struct {
 // CPU is the processors.
 type CPU struct {
 	Name    string `json:"name"`
-	Class   string `json:"class"`   // numeric class of results, such as "cpu/avx512"
-	Cores   int    `json:"cores"`   // that the system shows
-	Threads int    `json:"threads"` // that this process may use at once
+	Class   string `json:"class"`        // numeric class of results, such as "cpu/avx512"
+	By      string `json:"by,omitempty"` // what computes it
+	Cores   int    `json:"cores"`        // that the system shows
+	Threads int    `json:"threads"`      // that this process may use at once
 }
 
 // HostMemory is the host's.
