@@ -47,6 +47,10 @@ func (s *stage) checkBegun(e *stages.Element) {
 	if b.Done > 0 {
 		plan, err := s.recipe.New(e.Row.NumInferenceSteps, s.clip(&e.Row))
 		fits = fits && err == nil && b.Sampler == plan.Signature() && b.Done < plan.Steps() && slices.Equal(b.Latents.Shape, want)
+		if fits && s.Options.Cache != nil {
+			c := easyCache{portion: portion{job: &job{stage: s, guided: s.Guided(&e.Row)}}}
+			fits = c.remembers(e)
+		}
 		for _, m := range b.Memory {
 			fits = fits && slices.Equal(m.Values.Shape, want)
 		}

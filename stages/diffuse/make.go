@@ -58,16 +58,27 @@ func (m maker) sample(ctx context.Context, j *job) error {
 	if m.place != nil && m.place.Grid.Pipeline > 1 {
 		return m.samplePipeline(ctx, j.groups(m.place.Grid))
 	}
+	if m.Options.Cache != nil && len(j.batch) > 1 {
+		return m.sampleEach(ctx, j.alone())
+	}
 	defer m.dev.Scope()()
 	p, evaluate, err := m.portionOf(j)
 	if err != nil {
 		return err
 	}
 	z, b := p.initialLatents()
+	var cache *easyCache
+	if m.Options.Cache != nil {
+		cache = newEasyCache(p, evaluate, &b.From)
+		evaluate = cache.evaluate
+	}
 	v := m.newSaver(ctx)
 	defer v.wait()
 	if m.first() {
 		b.After = v.after(p, z)
+		if cache != nil {
+			b.After = cache.after(b.After)
+		}
 	}
 	if err := j.sampler.Sample(ctx, b, z, evaluate, p.noise(), j.progress(ctx)); err != nil || !m.first() && !m.alike {
 		return err

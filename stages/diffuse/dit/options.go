@@ -27,6 +27,51 @@ type Options struct {
 	// Sampler is the solver by its name, with its settings; nil: the model's own. A family replaces it by its older options
 	// where they say the same, so that both have one key.
 	Sampler *sampler.Choice `yaml:"sampler" json:"sampler,omitempty"`
+	// Cache leaves evaluations of the network out; nil: every step is computed.
+	Cache *StepCache `yaml:"cache" json:"cache,omitempty"`
+}
+
+// StepCache is the option `cache` of the stage denoise: a rule by its name, and its settings.
+type StepCache struct {
+	Name string `yaml:"name" json:"name"`
+	// Threshold is how large the estimated change of the prediction may become, relative to the prediction, before the network
+	// computes again; nil: 0.05, as published.
+	Threshold *float64 `yaml:"threshold" json:"threshold"`
+	// Warmup is how many of the first steps are computed in any case; nil: 10, as published. So is the last one.
+	Warmup *int `yaml:"warmup" json:"warmup"`
+}
+
+// The published settings of EasyCache for Wan 2.1.
+const (
+	EasyCache      = "easycache"
+	easyThreshold  = 0.05
+	easyWarmup     = 10
+	mostCacheSteps = 1000
+)
+
+// check refuses what is no cache, and fills the published settings in.
+func (c *StepCache) check(o *Options) error {
+	if c.Name != EasyCache {
+		return stages.Errorf("cache", "cache.name is %q: there is %s", c.Name, EasyCache)
+	}
+	if o.PPSize > 1 {
+		return stages.Errorf("cache", "cache does not go with pp_size: leave one of them out; tp_size and sequence_parallel go with it")
+	}
+	if c.Threshold == nil {
+		v := easyThreshold
+		c.Threshold = &v
+	}
+	if c.Warmup == nil {
+		v := easyWarmup
+		c.Warmup = &v
+	}
+	if !(*c.Threshold > 0 && *c.Threshold < 10) {
+		return stages.Errorf("cache", "cache.threshold is %g: give more than 0 and less than 10", *c.Threshold)
+	}
+	if *c.Warmup < 1 || *c.Warmup > mostCacheSteps {
+		return stages.Errorf("cache", "cache.warmup is %d: give 1 to %d steps", *c.Warmup, mostCacheSteps)
+	}
+	return nil
 }
 
 // Check refuses what no network with these latent channels can do; published is how many of them guidance touches
@@ -34,6 +79,11 @@ type Options struct {
 func (o *Options) Check(name string, channels, published int) error {
 	if _, err := sequence.ParsePartition(o.Partition); err != nil && o.Partition != "" && o.Partition != "auto" {
 		return stages.Errorf("partition", "partition is %q: give auto, uneven or pad", o.Partition)
+	}
+	if o.Cache != nil {
+		if err := o.Cache.check(o); err != nil {
+			return err
+		}
 	}
 	if published == 0 && o.GuidedChannels != 0 {
 		return stages.Errorf("cfg_channel",

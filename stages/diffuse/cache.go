@@ -1,0 +1,208 @@
+package diffuse
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"latentbeam/stages"
+	"latentbeam/stages/diffuse/sampler"
+)
+
+// easyCache leaves evaluations of the network out where its prediction is likely to change little: the prediction is then the
+// network's input and what the last evaluation added to its input (EasyCache, arXiv:2507.02860, as its code has it for Wan 2.1).
+//
+// How much a prediction changes is estimated by how much its input changes, times the rate of both at the last two evaluations.
+// The estimates are added up until they reach the threshold. Text without guidance decides for all branches. A sampling has one
+// element, so no other row shows in the decision, and all ranks of a set decide alike, on the whole latents.
+type easyCache struct {
+	portion
+	network   sampler.Model
+	threshold float32
+	warmup    int // steps that are computed in any case; so is the last
+
+	step        int // that is due
+	rate        float32
+	accumulated float32
+
+	input    []float32                                   // of the network at the last step, of one branch
+	computed []float32                                   // at the last evaluation
+	outputs  [][]float32                                 // of the branches at the last evaluation
+	whole    struct{ input, computed, output []float32 } // those of the first branch, of the whole element
+	guess    []float32
+}
+
+// noRate says that there is no rate yet.
+const noRate = -1
+
+// Names of what the cache remembers from step to step.
+const (
+	cacheInput    = "cache input"
+	cacheComputed = "cache computed"
+	cacheOutput   = "cache output %d"
+	cacheNumbers  = "cache numbers" // the rate, then the accumulated change, each in a half of the values
+)
+
+// alone returns the elements of a job as jobs of their own.
+func (j *job) alone() (out []*job) {
+	for i := range j.batch {
+		one := *j
+		one.batch, one.plans = j.batch[i:i+1], &plans{}
+		if j.masks != nil {
+			one.masks = j.masks[i*j.size.T:][:j.size.T]
+		}
+		out = append(out, &one)
+	}
+	return out
+}
+
+// newEasyCache takes what the cache remembers out of the state that the sampling goes on from.
+func newEasyCache(p portion, network sampler.Model, from *sampler.State) *easyCache {
+	c := &easyCache{portion: p, network: network, threshold: float32(*p.Options.Cache.Threshold), warmup: *p.Options.Cache.Warmup,
+		step: from.Done, rate: noRate}
+	if from.Done == 0 {
+		return c
+	}
+	values := map[string][]float32{}
+	from.Memory = slices.DeleteFunc(from.Memory, func(m sampler.History) bool {
+		known := slices.Contains(c.names(), m.Name)
+		if known {
+			values[m.Name] = slices.Clone(m.Values)
+		}
+		return known
+	})
+	c.input, c.computed = values[cacheInput], values[cacheComputed]
+	for i := range p.branches() {
+		c.outputs = append(c.outputs, values[fmt.Sprintf(cacheOutput, i)])
+	}
+	for _, m := range p.batch[0].Begun.Memory {
+		switch whole := m.Values.Data; m.Name {
+		case cacheInput:
+			c.whole.input = whole
+		case cacheComputed:
+			c.whole.computed = whole
+		case fmt.Sprintf(cacheOutput, 0):
+			c.whole.output = whole
+		case cacheNumbers:
+			c.rate, c.accumulated = whole[0], whole[len(whole)-1]
+		}
+	}
+	return c
+}
+
+// names are the memories of a sampling.
+func (c *easyCache) names() []string {
+	out := []string{cacheInput, cacheComputed, cacheNumbers}
+	for i := range c.branches() {
+		out = append(out, fmt.Sprintf(cacheOutput, i))
+	}
+	return out
+}
+
+// remembers reports whether saved steps have what the cache needs to go on.
+func (c *easyCache) remembers(e *stages.Element) bool {
+	for _, name := range c.names() {
+		if !slices.ContainsFunc(e.Begun.Memory, func(m stages.Remembered) bool { return m.Name == name }) {
+			return false
+		}
+	}
+	return true
+}
+
+// memory is what the cache remembers of this rank's portion.
+func (c *easyCache) memory() []sampler.History {
+	numbers := c.all(func(*stages.Element) []float32 {
+		whole := slices.Repeat([]float32{c.rate}, c.values())
+		for i := len(whole) / 2; i < len(whole); i++ {
+			whole[i] = c.accumulated
+		}
+		return whole
+	})
+	out := []sampler.History{{Name: cacheInput, Values: c.input}, {Name: cacheComputed, Values: c.computed}, {Name: cacheNumbers, Values: numbers}}
+	for i, o := range c.outputs {
+		out = append(out, sampler.History{Name: fmt.Sprintf(cacheOutput, i), Values: o})
+	}
+	return out
+}
+
+// after hands on the state of the sampler with that of the cache.
+func (c *easyCache) after(next func(sampler.State) error) func(sampler.State) error {
+	if next == nil {
+		return nil
+	}
+	return func(s sampler.State) error {
+		s.Memory = append(slices.Clone(s.Memory), c.memory()...)
+		return next(s)
+	}
+}
+
+// evaluate is the network as the sampler sees it.
+func (c *easyCache) evaluate(ctx context.Context, rows, timesteps []float32, generated []bool) ([]float32, error) {
+	n := len(rows) / c.branches()
+	x, err := c.gather("cached input", rows[:n], true)
+	if err != nil {
+		return nil, err
+	}
+	skip := c.skips(x)
+	c.whole.input, c.input = x, append(c.input[:0], rows[:n]...)
+	c.step++
+	if skip {
+		c.guess = c.guess[:0]
+		for i, out := range c.outputs {
+			for k, v := range rows[i*n : (i+1)*n] {
+				c.guess = append(c.guess, v+float32(out[k]-c.computed[k]))
+			}
+		}
+		return c.guess, nil
+	}
+	out, err := c.network(ctx, rows, timesteps, generated)
+	if err != nil {
+		return nil, err
+	}
+	if len(out) != len(rows) {
+		return nil, fmt.Errorf("the network gave %d values for %d: a cache takes predictions alone", len(out), len(rows))
+	}
+	y, err := c.gather("cached output", out[:n], true)
+	if err != nil {
+		return nil, err
+	}
+	if c.whole.output != nil {
+		c.rate = distance(y, c.whole.output) / distance(x, c.whole.computed)
+	}
+	c.whole.computed, c.whole.output = x, y
+	c.computed, c.outputs = append(c.computed[:0], rows[:n]...), c.outputs[:0]
+	for i := range c.branches() {
+		c.outputs = append(c.outputs, slices.Clone(out[i*n:(i+1)*n]))
+	}
+	return out, nil
+}
+
+// skips decides about the step that is due; x is the whole input of the first branch.
+func (c *easyCache) skips(x []float32) bool {
+	switch {
+	case c.step < c.warmup || c.step >= c.sampler.Steps()-1:
+		c.accumulated = 0
+		return false
+	case c.whole.output == nil || c.rate == noRate:
+		return false
+	}
+	c.accumulated += float32(c.rate * float32(distance(x, c.whole.input)/distance(c.whole.output, nil)))
+	if c.accumulated < c.threshold {
+		return true
+	}
+	c.accumulated = 0
+	return false
+}
+
+// distance is the mean of the absolute differences of a and b; nil: zeros. It is added up in one order, in fp64.
+func distance(a, b []float32) float32 {
+	sum := 0.0
+	for i, v := range a {
+		if b != nil {
+			v -= b[i]
+		}
+		sum += math.Abs(float64(v))
+	}
+	return float32(sum / float64(len(a)))
+}

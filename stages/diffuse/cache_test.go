@@ -1,0 +1,137 @@
+package diffuse
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"latentbeam/kernels"
+	"latentbeam/kernels/cpu"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+	"latentbeam/stages/diffuse/dit"
+	"latentbeam/stages/diffuse/sampler"
+	"latentbeam/stages/nn/nntest"
+	"latentbeam/stages/sequence"
+)
+
+// cacheOf sets the option `cache`.
+func cacheOf(threshold float64, warmup int) func(*plainOptions) {
+	return func(o *plainOptions) {
+		o.Cache = &dit.StepCache{Name: dit.EasyCache, Threshold: &threshold, Warmup: &warmup}
+	}
+}
+
+// TestCacheIsOfTheRow: batches, sets and how weights are cut show in no byte of a sampling that leaves evaluations out, and a
+// threshold that nothing stays below gives the bytes of a sampling without a cache.
+func TestCacheIsOfTheRow(t *testing.T) {
+	config := strings.Replace(fullConfig, `"1.3"`, `"wan"`, 1)
+	run := func(change func(*plainOptions), ranks int, batch []*stages.Element) {
+		t.Helper()
+		for _, e := range batch {
+			e.Row.NumInferenceSteps = 12
+		}
+		s := stageOf(t, config, change)
+		set := stages.Alone(cpu.New(1))
+		if ranks > 1 {
+			set = setOf(sequence.Equal(ranks), func() kernels.Backend { return cpu.New(1) })
+		}
+		if err := s.RunSet(t.Context(), set, batch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, guidance := range []float64{1, 4} {
+		exact, never, cached := batchOf(3, 33, guidance), batchOf(3, 33, guidance), batchOf(3, 33, guidance)
+		run(nil, 1, exact)
+		run(cacheOf(1e-9, 1), 1, never)
+		if digest(t, never) != digest(t, exact) {
+			t.Errorf("guidance %g: a cache that leaves nothing out changes the result", guidance)
+		}
+		run(cacheOf(0.5, 2), 1, cached)
+		want := digest(t, cached)
+		if want == digest(t, exact) {
+			t.Errorf("guidance %g: nothing was left out", guidance)
+		}
+		alone := batchOf(3, 33, guidance)
+		for i := range alone {
+			run(cacheOf(0.5, 2), 1, alone[i:i+1])
+		}
+		if digest(t, alone) != want {
+			t.Errorf("guidance %g: a batch changes the result", guidance)
+		}
+		for ranks := 2; ranks <= 8; ranks++ {
+			other := batchOf(3, 33, guidance)
+			run(cacheOf(0.5, 2), ranks, other)
+			if digest(t, other) != want {
+				t.Errorf("guidance %g: %d ranks change the result", guidance, ranks)
+			}
+		}
+		cut := batchOf(3, 33, guidance)
+		run(func(o *plainOptions) { cacheOf(0.5, 2)(o); o.TPSize, o.SequenceParallel = 2, 2 }, 4, cut)
+		if digest(t, cut) != want {
+			t.Errorf("guidance %g: tp_size 2 x sequence_parallel 2 changes the result", guidance)
+		}
+	}
+}
+
+// TestEasyCacheRule: which evaluations are left out follows from inputs and outputs alone, and what stands for a prediction is the
+// input and what the last evaluation added. The numbers were followed by hand.
+func TestEasyCacheRule(t *testing.T) {
+	s := stageOf(t, strings.Replace(plainConfig, `"1.3"`, `"wan"`, 1), cacheOf(0.25, 2))
+	e := batchOf(1, 33, 1)[0]
+	e.Row.NumInferenceSteps = 8
+	j, err := s.newJob([]*stages.Element{e}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var computed []int
+	step := 0
+	network := func(_ context.Context, rows, _ []float32, _ []bool) ([]float32, error) {
+		computed = append(computed, step)
+		out := make([]float32, len(rows))
+		for i, v := range rows {
+			out[i] = 2*v + 1 // its rate is 2
+		}
+		return out, nil
+	}
+	c := newEasyCache(portion{job: j}, network, &sampler.State{})
+	n := j.values()
+	var got []float32
+	for x := float32(1); step < 8; step, x = step+1, x+0.25 {
+		out, err := c.evaluate(t.Context(), slices.Repeat([]float32{x}, n), nil, nil)
+		if err != nil || len(out) != n {
+			t.Fatal(len(out), err)
+		}
+		got = append(got, out[0])
+	}
+	// Step 1, at 1.25, gives 3.5; from then on each step adds 0.5 / 3.5 = 0.143: step 2 is left out, step 3 would pass 0.25 and gives
+	// 4.5; steps 4 and 5 add 0.111 each and are left out, step 6 gives 6; step 7 is the last.
+	if want := []int{0, 1, 3, 6, 7}; !slices.Equal(computed, want) {
+		t.Errorf("steps %v are computed, want %v", computed, want)
+	}
+	if want := []float32{3, 3.5, 3.75, 4.5, 4.75, 5, 6, 6.5}; !slices.Equal(got, want) {
+		t.Errorf("predictions %v, want %v", got, want)
+	}
+}
+
+// TestCacheIsRefused where it cannot be done, by what is wrong.
+func TestCacheIsRefused(t *testing.T) {
+	open := func(config string, change func(*plainOptions)) error {
+		t.Helper()
+		m := modelOf(t, config)
+		_, err := Spec([]dit.Family{plainFamily()}, nil, nil).New(m, func(target any) error {
+			change(target.(*plainOptions))
+			return nil
+		})
+		return err
+	}
+	wan := strings.Replace(plainConfig, `"1.3"`, `"wan"`, 1)
+	nntest.WantError(t, "name", open(wan, func(o *plainOptions) { o.Cache = &dit.StepCache{Name: "magcache"} }), `cache.name is "magcache": there is easycache`)
+	nntest.WantError(t, "threshold", open(wan, cacheOf(0, 2)), "cache.threshold is 0")
+	nntest.WantError(t, "warmup", open(wan, cacheOf(0.1, 0)), "cache.warmup is 0")
+	nntest.WantError(t, "pp", open(wan, func(o *plainOptions) { cacheOf(0.1, 1)(o); o.PPSize = schemas.AutoInt(2) }), "does not go with pp_size")
+	nntest.WantError(t, "variances", open(strings.Replace(plainConfig, `"1.3"`, `"1.0"`, 1), cacheOf(0.1, 1)), "predicts variances")
+	_, err := twoStage(t, twoFiles(t, strings.Replace(wan, `"depth": 3`, `"depth": 3, "boundary": 500`, 1), ""), cacheOf(0.1, 1))
+	nntest.WantError(t, "two denoisers", err, "two denoisers are not there yet")
+}
