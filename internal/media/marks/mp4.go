@@ -225,6 +225,9 @@ func putItem(data []byte, value string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if _, err := boxes(data, moov.body, moov.end, false); err != nil { // a box of a wrong size would swallow the item
+		return nil, fmt.Errorf("moov: %w", err)
+	}
 	if way, ok := within(data, moov, "udta", "meta", "ilst"); ok {
 		list := way[len(way)-1]
 		return replace(data, way, list.end, list.end, freeItem(value))
