@@ -68,7 +68,7 @@ type Index struct {
 }
 
 // OpenModel opens the model in directory dir, or a repository that was pulled, such as "OWNER/NAME" or
-// "OWNER/NAME@REVISION".
+// "OWNER/NAME@REVISION". A GGUF, or a directory with one, is a model of one component.
 func OpenModel(dir string) (*Model, error) {
 	name := filepath.Base(checkpoint.Snapshot(dir))
 	dir, repo := locate(dir)
@@ -79,6 +79,9 @@ func OpenModel(dir string) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open model %q: %w; give a directory with %s in it, a path for each, or tiny%s", dir, err,
 			strings.Join(components, ", "), notFetched(dir))
+	}
+	if !info.IsDir() && filepath.Ext(dir) == checkpoint.GGUF {
+		return openGGUFModel(name, dir)
 	}
 	if !info.IsDir() {
 		return nil, fmt.Errorf("open model %q: not a directory; give the one with %s in it, or name a single component "+
@@ -92,6 +95,9 @@ func OpenModel(dir string) (*Model, error) {
 		_, err := os.Stat(filepath.Join(dir, name))
 		return err == nil
 	}) {
+		if file, err := checkpoint.Find(os.DirFS(dir), "."); err == nil && path.Ext(file) == checkpoint.GGUF {
+			return openGGUFModel(name, filepath.Join(dir, file))
+		}
 		return nil, fmt.Errorf("open model %q: it holds neither model_index.json nor %s; %s", dir,
 			strings.Join(components, ", "), insteadOf(dir))
 	}
@@ -148,7 +154,7 @@ func notFetched(path string) string {
 }
 
 // OpenComponents puts a model together from a path for each component, such as {"text_encoder":
-// "models/t5-v1_1-xxl"}: a directory as the hubs have them, or a safetensors file or index, whose config.json
+// "models/t5-v1_1-xxl"}: a directory as the hubs have them, or a safetensors file, index or GGUF, whose config.json
 // may lie beside it.
 func OpenComponents(paths map[string]string) (*Model, error) {
 	files, dirs, named, err := mount(paths)
@@ -344,7 +350,7 @@ func (m *Model) where(component string) string {
 	return m.Name + "/" + component
 }
 
-// Weights opens the safetensors file of a component or its shards, memory-mapped where they lie on disk. The
+// Weights opens the safetensors file of a component or its shards, or its GGUF, memory-mapped where they lie on disk. The
 // names that hubs use are tried. Pickles are refused. Tensors with the names of other code get those that they have here, as
 // `latentbeam convert` writes them.
 func (m *Model) Weights(component string) (*safetensors.File, error) {
@@ -360,7 +366,7 @@ func (m *Model) Weights(component string) (*safetensors.File, error) {
 	return f, nil
 }
 
-// open opens the safetensors file of a component as it is.
+// open opens the weights of a component as they are.
 func (m *Model) open(component string) (*safetensors.File, error) {
 	name := m.named[component]
 	if _, given := m.dirs[component]; !given && m.dirs != nil {
@@ -373,14 +379,13 @@ func (m *Model) open(component string) (*safetensors.File, error) {
 			return nil, fmt.Errorf("open weights of %s: %w", m.where(component), err)
 		}
 	}
-	sharded := safetensors.IsIndex(name)
 	dir, onDisk := m.dirs[component]
 	switch {
-	case onDisk && sharded:
-		return safetensors.OpenIndex(filepath.Join(dir, name))
+	case onDisk && path.Ext(name) == checkpoint.GGUF:
+		return openGGUF(component, filepath.Join(dir, name))
 	case onDisk:
-		return safetensors.Open(filepath.Join(dir, name))
-	case sharded:
+		return checkpoint.OpenWeights(filepath.Join(dir, name))
+	case safetensors.IsIndex(name):
 		return nil, fmt.Errorf("open weights of %s/%s: an embedded model is one file, not shards", m.Name, component)
 	}
 	data, err := m.ReadFile(path.Join(component, name))

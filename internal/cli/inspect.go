@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"latentbeam/stages/weights/checkpoint"
+	"latentbeam/stages/weights/gguf"
 	"latentbeam/stages/weights/lora"
 
 	"latentbeam/internal/config"
@@ -31,8 +32,8 @@ func inspectCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect PATH",
 		Short: "Say what is in a checkpoint, which model it is, and what is missing or unexpected; or which marks a video carries",
-		Long: "PATH is a safetensors file, a PyTorch checkpoint (nothing of it is run), the index of shards, a directory\n" +
-			"with one of them, or a whole model. The exit code is 2 where a tensor does not fit.\n\n" +
+		Long: "PATH is a safetensors file, a GGUF, a PyTorch checkpoint (nothing of it is run), the index of shards, a\n" +
+			"directory with one of them, or a whole model. The exit code is 2 where a tensor does not fit.\n\n" +
 			"Of an mp4, png or jpeg the marks of synthetic media are listed (docs/marking.md), and whether a signature holds for the file;\n" +
 			"who signed is not checked. The exit code is 1 where a signature does not hold.",
 		Args: cobra.ExactArgs(1),
@@ -183,7 +184,7 @@ func describeModel(w io.Writer, c *checkpoint.Checkpoint, f catalog.Finding, ori
 		fmt.Fprintf(w, "  to use it\tlatentbeam convert --dtype f32 %s OUT.safetensors\n", c.File)
 	}
 	if f.Component == "text_encoder" {
-		describeTokenizer(w, filepath.Dir(c.File))
+		describeTokenizer(w, filepath.Dir(c.File), c.Metadata)
 	}
 	if len(f.Misfits) == 0 {
 		fmt.Fprintf(w, "  complete\tall %d tensors of the model are there\n", f.Wanted)
@@ -224,8 +225,8 @@ func describeAdapter(c *checkpoint.Checkpoint) string {
 // maxListed bounds the tensors listed of one kind of misfit.
 const maxListed = 200
 
-// describeTokenizer looks for what T5 needs beside its weights.
-func describeTokenizer(w io.Writer, dir string) {
+// describeTokenizer looks for what T5 needs beside its weights, or in a GGUF among them.
+func describeTokenizer(w io.Writer, dir string, inside map[string]string) {
 	for _, path := range []string{"spiece.model", "../tokenizer/spiece.model", "tokenizer.json", "../tokenizer/tokenizer.json"} {
 		if info, err := os.Stat(filepath.Join(dir, path)); err == nil {
 			if kind := system.FileKind(info.Mode()); kind != "" {
@@ -234,6 +235,14 @@ func describeTokenizer(w io.Writer, dir string) {
 			fmt.Fprintf(w, "  tokenizer\t%s\n", path)
 			return
 		}
+	}
+	if inside[gguf.Tokenizer] != "" {
+		fmt.Fprintln(w, "  tokenizer\tin the GGUF")
+		return
+	}
+	if why := inside[gguf.NoTokenizer]; why != "" {
+		fmt.Fprintf(w, "  tokenizer\t%s; neither spiece.model nor tokenizer.json is beside the weights\n", why)
+		return
 	}
 	fmt.Fprintln(w, "  tokenizer\tneither spiece.model nor tokenizer.json is beside the weights")
 }

@@ -11,7 +11,7 @@ import (
 func Family() weights.Family {
 	return weights.Family{
 		Component: "text_encoder",
-		Layouts:   []weights.Layout{originalUMT5},
+		Layouts:   append([]weights.Layout{originalUMT5}, llamaLayouts...),
 		Guess:     guess,
 		Load: weights.Loader(ParseConfig, Load, func(c Config) string {
 			return fmt.Sprintf("%s encoder: %d layers, width %d, %d heads, vocabulary %d",

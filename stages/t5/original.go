@@ -16,3 +16,27 @@ var originalUMT5 = weights.Layout{Mark: "blocks.0.pos_embedding.embedding.weight
 	`blocks\.(\d+)\.ffn\.fc1\.weight`, "encoder.block.$1.layer.1.DenseReluDense.wi_1.weight",
 	`blocks\.(\d+)\.ffn\.fc2\.weight`, "encoder.block.$1.layer.1.DenseReluDense.wo.weight",
 )}
+
+// llamaLayouts are the names of llama.cpp's GGUF, of encoders whose feed-forward layers have a gate, and of those that have none.
+var llamaLayouts = []weights.Layout{
+	{Mark: "enc.blk.0.ffn_gate.weight", Rules: llamaRules("wi_1")},
+	{Mark: "enc.blk.0.ffn_up.weight", Rules: llamaRules("wi")},
+}
+
+// llamaRules are the names where ffn_up is so called here.
+func llamaRules(up string) []weights.Rule {
+	const block, become = `enc\.blk\.(\d+)\.`, "encoder.block.$1."
+	return weights.Rules(
+		`token_embd\.weight`, sharedName,
+		`enc\.output_norm\.weight`, "encoder.final_layer_norm.weight",
+		block+`attn_norm\.weight`, become+"layer.0.layer_norm.weight",
+		block+`attn_([qkvo])\.weight`, become+"layer.0.SelfAttention.$2.weight",
+		block+`attn_rel_b\.weight`, become+biasName,
+		block+`ffn_norm\.weight`, become+"layer.1.layer_norm.weight",
+		block+`ffn_gate\.weight`, become+"layer.1.DenseReluDense.wi_0.weight",
+		block+`ffn_up\.weight`, become+"layer.1.DenseReluDense."+up+".weight",
+		block+`ffn_down\.weight`, become+"layer.1.DenseReluDense.wo.weight",
+		`dec\.(.*)`, "decoder.$1",
+		`output\.weight`, "lm_head.weight",
+	)
+}

@@ -15,6 +15,7 @@ import (
 	"latentbeam/stages/diffuse/condition"
 	"latentbeam/stages/t5/sentencepiece"
 	"latentbeam/stages/weights"
+	"latentbeam/stages/weights/gguf"
 )
 
 // options is the stage's map in the YAML.
@@ -90,7 +91,7 @@ func open(m *stages.Model, o stages.Options) (stages.Stage, error) {
 	if dtype == kernels.F32 {
 		opts.DType = "" // which is no other job
 	}
-	pieces, where, err := readTokenizer(m, encoder.Raw(packedTokenizer))
+	pieces, where, err := readTokenizer(m, inside(encoder))
 	if err != nil {
 		return nil, err
 	}
@@ -118,18 +119,39 @@ var tokenizerFiles = []string{"text_encoder/spiece.model", "tokenizer/spiece.mod
 // packedTokenizer is the tensor of ComfyUI's files that holds a spiece.model.
 const packedTokenizer = "spiece_model"
 
-// readTokenizer reads the first tokenizer of a model, or what its weights hold in packed, and says where it was.
-func readTokenizer(m *stages.Model, packed []byte) (data []byte, name string, err error) {
+// insideTokenizer is a tokenizer that the file of the weights holds.
+type insideTokenizer struct {
+	data    []byte // a spiece.model; nil: there is none
+	where   string
+	problem string // why it cannot be used
+}
+
+// inside returns the tokenizer that the weights hold: a tensor of ComfyUI's files, or that of a GGUF.
+func inside(encoder *weights.Component[Config, Encoder]) insideTokenizer {
+	if data := encoder.Raw(packedTokenizer); data != nil {
+		return insideTokenizer{data: data, where: "the tensor " + packedTokenizer}
+	}
+	if data := encoder.Metadata(gguf.Tokenizer); data != "" {
+		return insideTokenizer{data: []byte(data), where: "the tokenizer in the GGUF"}
+	}
+	return insideTokenizer{problem: encoder.Metadata(gguf.NoTokenizer)}
+}
+
+// readTokenizer reads the first tokenizer of a model, or the one inside its weights, and says where it was.
+func readTokenizer(m *stages.Model, own insideTokenizer) (data []byte, name string, err error) {
 	for _, name := range tokenizerFiles {
 		data, err := m.ReadFile(name)
 		if !errors.Is(err, fs.ErrNotExist) {
 			return data, name, err
 		}
 	}
-	if packed != nil {
-		return packed, "the tensor " + packedTokenizer, nil
+	if own.data != nil {
+		return own.data, own.where, nil
 	}
 	_, err = m.ReadFile(tokenizerFiles[0])
+	if own.problem != "" {
+		err = fmt.Errorf("%w, and the GGUF does not replace it: %s", err, own.problem)
+	}
 	return nil, "", fmt.Errorf("%w: T5 needs its tokenizer, a spiece.model or a tokenizer.json, there or in tokenizer/", err)
 }
 

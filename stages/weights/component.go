@@ -113,6 +113,9 @@ func (c *Component[C, M]) Raw(name string) []byte {
 	return t.Data
 }
 
+// Metadata returns a text that the file says of itself, "" where it says none.
+func (c *Component[C, M]) Metadata(key string) string { return c.weights.Metadata()[key] }
+
 // Load brings the weights to dev.
 func (c *Component[C, M]) Load(dev kernels.Backend) error {
 	_, err := c.On(dev)

@@ -18,8 +18,8 @@ type source struct {
 	packed   *safetensors.Packed // widens the file's bytes to from; nil: they are of from
 	from, to kernels.DType
 
-	first, length int // where the first stretch begins, and how long each is, in bytes
-	count, every  int // how many stretches there are, and the bytes from one's begin to the next's
+	first, length int // where the first stretch begins, and how long each is, in elements
+	count, every  int // how many stretches there are, and the elements from one's begin to the next's
 
 	added   lora.Delta // what adapters add; nil: nothing
 	columns int        // of a row of the tensor, all axes but the first together
@@ -27,29 +27,30 @@ type source struct {
 
 // source is the part s of a tensor t whose values are of type dt.
 func (s Subset) source(t safetensors.Tensor, dt kernels.DType) source {
-	out := source{file: t.Data, packed: t.Packed, from: dt, to: dt, length: len(t.Data), count: 1, columns: 1}
-	size, shape := out.stored(), t.Shape
+	out := source{file: t.Data, packed: t.Packed, from: dt, to: dt, length: kernels.Elements(t.Shape), count: 1, columns: 1}
+	shape := t.Shape
 	for _, d := range shape[min(1, len(shape)):] {
 		out.columns *= d
 	}
-	line := out.columns * size // bytes of a row
 	switch {
 	case s.Rows.Len() > 0 && s.Rows.Len()*s.Groups < shape[0]:
-		out.first, out.length = s.Rows.Lo*line, s.Rows.Len()*line
-		out.count, out.every = s.Groups, shape[0]/s.Groups*line
+		out.first, out.length = s.Rows.Lo*out.columns, s.Rows.Len()*out.columns
+		out.count, out.every = s.Groups, shape[0]/s.Groups*out.columns
 	case s.Columns.Len() > 0 && s.Columns.Len() < shape[1]:
-		out.first, out.length = s.Columns.Lo*size, s.Columns.Len()*size
-		out.count, out.every = shape[0], line
+		out.first, out.length = s.Columns.Lo, s.Columns.Len()
+		out.count, out.every = shape[0], out.columns
 	}
 	return out
 }
 
-// stored is how many bytes an element takes in the file.
-func (s source) stored() int {
+// in returns the bytes of the file that hold elements: with packed tensors whole blocks.
+func (s source) in(first, length int) []byte {
+	group, size := 1, s.from.Size()
 	if s.packed != nil {
-		return 1
+		group, size = s.packed.Group, s.packed.Size
 	}
-	return s.from.Size()
+	from, to := first/group*size, (first+length+group-1)/group*size
+	return s.file[from:to:to]
 }
 
 // inPlace reports whether the weight can be used as it lies in the file.
@@ -58,12 +59,12 @@ func (s source) inPlace() bool {
 }
 
 // size is the bytes of the weight.
-func (s source) size() int { return s.count * s.length / s.stored() * s.to.Size() }
+func (s source) size() int { return s.count * s.length * s.to.Size() }
 
 // bytes returns the weight, little-endian: in place or as a copy.
 func (s source) bytes() []byte {
 	if s.inPlace() {
-		return s.file[s.first:][:s.length]
+		return s.in(s.first, s.length)
 	}
 	out := make([]byte, s.size())
 	s.read(out)
@@ -90,18 +91,15 @@ func (s source) read(dst []byte) {
 
 // readSome writes the elements from one to another.
 func (s source) readSome(dst []byte, from, to int) {
-	wide, narrow := s.stored(), s.to.Size()
-	each := s.length / wide
+	narrow := s.to.Size()
 	for i := from; i < to; {
-		stretch, within := i/each, i%each
-		n := min(each-within, to-i)
+		stretch, within := i/s.length, i%s.length
+		n, at := min(s.length-within, to-i), s.first+stretch*s.every+within
 		if s.added != nil || s.packed != nil {
-			n = s.readWide(dst[i*narrow:], (s.first+stretch*s.every)/wide+within, n)
-			i += n
+			i += s.readWide(dst[i*narrow:], at, n)
 			continue
 		}
-		src := s.file[s.first+stretch*s.every+within*wide:][:n*wide]
-		convert(dst[i*narrow:][:n*narrow], src, s.from, s.to)
+		convert(dst[i*narrow:][:n*narrow], s.in(at, n), s.from, s.to)
 		i += n
 	}
 }
@@ -145,13 +143,13 @@ func convert(dst, src []byte, from, to kernels.DType) {
 // discard gives memory back to the system: that of the part of a mapped file which was read.
 func (s source) discard() {
 	if s.mapped {
-		system.ForgetPages(s.file[s.first:][:(s.count-1)*s.every+s.length])
+		system.ForgetPages(s.in(s.first, (s.count-1)*s.every+s.length))
 	}
 }
 
 // ahead asks the system to read the part of a mapped file.
 func (s source) ahead() {
 	if s.mapped {
-		system.ReadAhead(s.file[s.first:][:(s.count-1)*s.every+s.length])
+		system.ReadAhead(s.in(s.first, (s.count-1)*s.every+s.length))
 	}
 }

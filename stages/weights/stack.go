@@ -41,7 +41,7 @@ func (w *Weights) Stack(n int, names ...string) kernels.Tensor {
 		}
 		data = append(data, row...)
 	}
-	return w.make(w.prefix+names[0], shape, source{file: data, from: dt, to: dt, length: len(data), count: 1})
+	return w.make(w.prefix+names[0], shape, source{file: data, from: dt, to: dt, length: len(data) / dt.Size(), count: 1})
 }
 
 // widened returns little-endian data as fp32.

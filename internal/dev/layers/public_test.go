@@ -24,7 +24,7 @@ const public = "latentbeam latentbeam/schemas latentbeam/schemas/fault latentbea
 const inside = "cmd docs examples python pipelines runners transforms kernels/cpu kernels/cuda kernels/kerneltest stages/catalog stages/clip " +
 	"stages/diffuse/condition stages/diffuse/shares stages/exec stages/guard stages/layout stages/nn/nntest stages/osplan stages/raft stages/rng " +
 	"stages/score stages/stdit stages/t5 stages/vae stages/video stages/vit stages/wan stages/weights/checkpoint stages/weights/hub " +
-	"stages/weights/lora stages/weights/torchpickle testdata"
+	"stages/weights/gguf stages/weights/lora stages/weights/torchpickle testdata"
 
 // TestPublicOrNot: every package outside of internal is in one of the two lists.
 func TestPublicOrNot(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 )
 
 // leftOut are the ends of files that no model is read from: pickles, and other programs' formats.
-var leftOut = []string{".bin", ".pt", ".pth", ".ckpt", ".pkl", ".h5", ".msgpack", ".onnx", ".gguf", ".ot", ".mp4", ".gif", ".png",
+var leftOut = []string{".bin", ".pt", ".pth", ".ckpt", ".pkl", ".h5", ".msgpack", ".onnx", ".ot", ".mp4", ".gif", ".png",
 	".jpg", ".webp"}
 
 // pickles are those that `latentbeam convert` reads.
@@ -93,7 +93,7 @@ func (e *cachedCopy) add(ctx context.Context, key, directory string) error {
 	if key != "" {
 		prefix = key + "/"
 	}
-	weights, pickled := map[string]bool{}, map[string]string{} // by directory
+	weights, pickled, quantised := map[string]bool{}, map[string]string{}, []item(nil) // by directory
 	for o, err := range e.server.Objects(ctx, prefix, false) {
 		if err != nil {
 			return err
@@ -112,8 +112,19 @@ func (e *cachedCopy) add(ctx context.Context, key, directory string) error {
 		if err := store.CheckName(name); err != nil {
 			return fault.Usage(fmt.Errorf("model %s: %w", e.address, err))
 		}
-		e.items = append(e.items, item{directory + "/" + name, o})
+		one := item{directory + "/" + name, o}
+		if ext == ".gguf" {
+			quantised = append(quantised, one)
+			continue
+		}
+		e.items = append(e.items, one)
 	}
+	dirOf := func(i item) string { return path.Dir(strings.TrimPrefix(i.name, directory+"/")) }
+	quantised = slices.DeleteFunc(quantised, func(i item) bool { return weights[dirOf(i)] }) // beside safetensors nobody asks for them
+	for _, i := range quantised {
+		weights[dirOf(i)] = true
+	}
+	e.items = append(e.items, quantised...)
 	for dir, name := range pickled {
 		if !weights[dir] {
 			slog.Warn("weights are left out: a pickle is no data; `latentbeam convert` makes safetensors of it", "file", name,

@@ -56,7 +56,7 @@ func Convert(in, out string, o Options) (*Conversion, error) {
 		return nil, err
 	}
 	defer c.Close()
-	if !c.Pickle() && out == "" {
+	if strings.HasPrefix(c.Format, formatSafetensors) && out == "" {
 		return nil, fmt.Errorf("convert: %s is safetensors already; name an output to round or divide it", c.File)
 	}
 	renamed, err := c.rename(o.Names)

@@ -1,4 +1,4 @@
-// Package checkpoint knows the files that weights come in: a safetensors file or shards of one, PyTorch
+// Package checkpoint knows the files that weights come in: a safetensors file or shards of one, GGUF, PyTorch
 // pickles, and the directories that model hubs publish them in. It lists their tensors (Open) and rewrites
 // them as safetensors (Convert), a piece at a time, so that memory does not grow with the file.
 //

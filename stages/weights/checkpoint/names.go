@@ -29,11 +29,14 @@ var pickleSuffixes = []string{".pth", ".pt", ".bin", ".ckpt"}
 var ErrPickle = errors.New("PyTorch pickles can run code when read and are refused; make safetensors " +
 	"of them with `latentbeam convert`")
 
+// GGUF is the end of the name of weights in that format.
+const GGUF = ".gguf"
+
 // IsPickleName reports whether a file of this name is taken for a PyTorch checkpoint.
 func IsPickleName(name string) bool { return slices.Contains(pickleSuffixes, path.Ext(name)) }
 
-// Find returns the name of the safetensors file in directory dir of files, or of the index of its shards. Its
-// error lists what is there instead, and wraps fs.ErrNotExist or ErrPickle.
+// Find returns the name of the safetensors file in directory dir of files, or of the index of its shards, or of the GGUF where there
+// are no safetensors. Its error lists what is there instead, and wraps fs.ErrNotExist or ErrPickle.
 func Find(files fs.FS, dir string) (string, error) {
 	if name := firstOf(files, dir, safetensorsNames); name != "" {
 		return name, nil
@@ -42,7 +45,7 @@ func Find(files fs.FS, dir string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("the directory is missing: %w", err)
 	}
-	var names, single, variants []string
+	var names, single, quantised, variants []string
 	cause := fs.ErrNotExist
 	for _, e := range entries {
 		names = append(names, e.Name())
@@ -52,9 +55,14 @@ func Find(files fs.FS, dir string) (string, error) {
 		switch ext := path.Ext(e.Name()); {
 		case ext == ".safetensors":
 			single = append(single, e.Name())
+		case ext == GGUF:
+			quantised = append(quantised, e.Name())
 		case IsPickleName(e.Name()):
 			cause = ErrPickle
 		}
+	}
+	if len(single)+len(variants) == 0 {
+		single = quantised
 	}
 	if len(single) == 1 && !isShard(single[0]) { // some hubs name it after the model
 		return single[0], nil
@@ -66,6 +74,8 @@ func Find(files fs.FS, dir string) (string, error) {
 	switch {
 	case len(variants) > 1:
 		why, cause = "several variants, name one: "+strings.Join(variants, ", "), errSeveral
+	case len(quantised) > 0 && allShards(single):
+		why = "this is a GGUF in parts: join them with `llama-gguf-split --merge`"
 	case allShards(single):
 		why = indexMissing(single)
 	case len(single) > 1:

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"latentbeam/internal/system"
+	"latentbeam/stages/weights/gguf"
 	"latentbeam/stages/weights/safetensors"
 	"latentbeam/stages/weights/torchpickle"
 )
@@ -25,8 +26,10 @@ type Checkpoint struct {
 	Tensors []Tensor // by name
 	Key     string   // of a pickle: the entry that the tensors are from, such as "ema"; "" for the whole
 	Skipped []string // what else a pickle holds, for people
-	mapped  [][]byte // whole files
-	close   []func() error
+	// Metadata is that of a GGUF (gguf.Architecture, gguf.Tokenizer).
+	Metadata map[string]string
+	mapped   [][]byte // whole files
+	close    []func() error
 }
 
 // Tensor is one of them.
@@ -39,14 +42,26 @@ type Tensor struct {
 }
 
 // Pickle reports whether the checkpoint is a pickle, which a job refuses.
-func (c *Checkpoint) Pickle() bool { return !strings.HasPrefix(c.Format, formatSafetensors) }
+func (c *Checkpoint) Pickle() bool { return strings.HasPrefix(c.Format, formatPickle) }
 
 const (
 	formatSafetensors = "safetensors"
+	formatGGUF        = "GGUF"
 	formatPickle      = "PyTorch pickle"
 )
 
-// Open reads the list of tensors of a checkpoint at path: a safetensors file, a pickle, the index of shards
+// OpenWeights opens the weights in the file at path: safetensors, the index of its shards, or GGUF.
+func OpenWeights(path string) (*safetensors.File, error) {
+	switch {
+	case safetensors.IsIndex(path):
+		return safetensors.OpenIndex(path)
+	case filepath.Ext(path) == GGUF:
+		return gguf.Open(path)
+	}
+	return safetensors.Open(path)
+}
+
+// Open reads the list of tensors of a checkpoint at path: a safetensors file, a GGUF, a pickle, the index of shards
 // of either, or a directory with one of them. key chooses the state dict of a pickle that has several.
 func Open(path, key string) (*Checkpoint, error) {
 	path = Snapshot(path)
@@ -113,14 +128,23 @@ func (c *Checkpoint) openFile(path, key string) error {
 		return fmt.Errorf("open checkpoint: %w", err)
 	}
 	c.close, c.mapped, c.Size = append(c.close, unmap), append(c.mapped, content), int64(len(content))
-	if torchpickle.Is(content) {
+	var f *safetensors.File
+	switch {
+	case torchpickle.Is(content):
 		c.Format = formatPickle
 		err = c.addPickle(content, key)
-	} else {
+	case gguf.Is(content):
+		if f, err = gguf.New(content); err == nil {
+			c.Format, c.Metadata = formatGGUF, f.Metadata()
+			if of := c.Metadata[gguf.Architecture]; of != "" {
+				c.Format = fmt.Sprintf("%s of architecture %q", formatGGUF, of)
+			}
+			c.addWeights(f)
+		}
+	default:
 		c.Format = formatSafetensors
-		var f *safetensors.File
 		if f, err = safetensors.New(content); err == nil {
-			c.addSafetensors(f)
+			c.addWeights(f)
 		}
 	}
 	if err != nil {
@@ -129,7 +153,7 @@ func (c *Checkpoint) openFile(path, key string) error {
 	return nil
 }
 
-func (c *Checkpoint) addSafetensors(f *safetensors.File) {
+func (c *Checkpoint) addWeights(f *safetensors.File) {
 	for _, info := range f.Infos() {
 		t, _ := f.Tensor(info.Name)
 		one := Tensor{TensorInfo: info, Stored: t.Stored(), write: func(w io.Writer) error { return writeChunks(w, t.Data) }}
@@ -192,7 +216,7 @@ func (c *Checkpoint) openIndex(path, key string) error {
 		}
 		c.Format = fmt.Sprintf("%s in %d shards", formatSafetensors, len(shards))
 		c.close = append(c.close, f.Close)
-		c.addSafetensors(f)
+		c.addWeights(f)
 		for _, shard := range shards {
 			info, err := os.Stat(shard)
 			if err != nil {

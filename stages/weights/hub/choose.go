@@ -100,10 +100,13 @@ func isLicence(name string) bool {
 	return strings.HasPrefix(upper, "LICENSE") || strings.HasPrefix(upper, "LICENCE")
 }
 
-// chooseWeights returns the weights among the files of a directory: safetensors, or pickles where there are none.
+// chooseWeights returns the weights among the files of a directory: safetensors, where there are none GGUF, and where there are none
+// of these pickles.
 func chooseWeights(inside []RepoFile) ([]RepoFile, error) {
 	for _, fits := range []func(name string) bool{
-		func(name string) bool { return path.Ext(name) == ".safetensors" }, checkpoint.IsPickleName,
+		func(name string) bool { return path.Ext(name) == ".safetensors" },
+		func(name string) bool { return path.Ext(name) == checkpoint.GGUF },
+		checkpoint.IsPickleName,
 	} {
 		groups := map[string][]RepoFile{} // by the stem
 		for _, f := range inside {

@@ -91,6 +91,8 @@ func guess(content []byte) string {
 	case bytes.HasPrefix(content, []byte("PK\x03\x04")), content[0] == 0x80:
 		return "this is a PyTorch pickle (.pth, .pt, .bin), which could run code; make a safetensors file of it " +
 			"with `latentbeam convert`"
+	case bytes.HasPrefix(content, []byte("GGUF")):
+		return "this is a GGUF file: it is known by its name, which ends in .gguf"
 	case bytes.HasPrefix(content, []byte("version ")):
 		return "this is a Git LFS pointer, not the file itself; fetch it with git lfs pull"
 	}

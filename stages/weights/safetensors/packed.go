@@ -12,8 +12,21 @@ import (
 // them: value times scale in fp32. A File shows such a tensor as one of the wider type, widened when it is read, and hides
 // what belongs to it. So a file that `latentbeam convert` has widened has the same tensors and the same digest.
 
-// Packed is how the elements of a tensor of 8 bits become numbers.
+// Packed is how the elements of a tensor become numbers where the file does not have them in a type of their own: those of 8
+// bits here, those in blocks of other formats (stages/weights/gguf).
 type Packed struct {
+	DType       string // of the numbers: BF16 or F32
+	Note        string // for people, behind the type that the file names
+	Group, Size int    // elements of a block, and its bytes
+	// Decode fills dst with the numbers of a tensor's data from element at on.
+	Decode func(dst []float32, data []byte, at int)
+}
+
+// Elements is how many elements data holds.
+func (p *Packed) Elements(data []byte) int { return len(data) / p.Size * p.Group }
+
+// scaled is how a tensor of 8 bits becomes numbers.
+type scaled struct {
 	values *[256]float32 // of each byte
 	scales []float32     // (rows, columns) of blocks; nil: none
 	width  int           // elements of a row of the tensor
@@ -59,27 +72,33 @@ func float8(mantissa, bias int, infinite bool) *[256]float32 {
 // bytesOf8 are the values of the types of 8 bits.
 var bytesOf8 = map[string]*[256]float32{"F8_E4M3": e4m3, "F8_E5M2": e5m2, "I8": int8s}
 
-// Type returns the type of the tensor's values: DType, and of packed tensors BF16, or with scales F32.
+// Type returns the type of the tensor's values: DType, or what a packed tensor is widened to.
 func (t Tensor) Type() string {
-	switch {
-	case t.Packed == nil:
-		return t.DType
-	case t.Packed.scales == nil:
-		return "BF16" // has them exactly
-	}
-	return "F32"
-}
-
-// Stored says how the file has the tensor, for people.
-func (t Tensor) Stored() string {
-	if t.Packed != nil && t.Packed.scales != nil {
-		return t.DType + " with scales"
+	if t.Packed != nil {
+		return t.Packed.DType
 	}
 	return t.DType
 }
 
-// Decode fills dst with the values of a packed tensor's data from element at on.
-func (p *Packed) Decode(dst []float32, data []byte, at int) {
+// Stored says how the file has the tensor, for people.
+func (t Tensor) Stored() string {
+	if t.Packed != nil {
+		return t.DType + t.Packed.Note
+	}
+	return t.DType
+}
+
+// packed is how the tensor is shown: BF16 has the numbers of fp8 exactly.
+func (p *scaled) packed() *Packed {
+	out := &Packed{DType: "BF16", Group: 1, Size: 1, Decode: p.decode}
+	if p.scales != nil {
+		out.DType, out.Note = "F32", " with scales"
+	}
+	return out
+}
+
+// decode is Packed.Decode.
+func (p *scaled) decode(dst []float32, data []byte, at int) {
 	if p.scales == nil {
 		for i := range dst {
 			dst[i] = p.values[data[at+i]]
@@ -104,10 +123,10 @@ const widenChunk = 64 << 10
 // EachWidened calls use with the bytes of a packed tensor in its Type, little-endian, piece by piece. A piece is valid during the
 // call.
 func (t Tensor) EachWidened(use func(piece []byte) error) error {
-	half := t.Type() == "BF16"
-	room, out := make([]float32, min(widenChunk, len(t.Data))), make([]byte, 0, 4*min(widenChunk, len(t.Data)))
-	for at := 0; at < len(t.Data); at += len(room) {
-		values := room[:min(len(room), len(t.Data)-at)]
+	half, n := t.Type() == "BF16", t.Packed.Elements(t.Data)
+	room, out := make([]float32, min(widenChunk, n)), make([]byte, 0, 4*min(widenChunk, n))
+	for at := 0; at < n; at += len(room) {
+		values := room[:min(len(room), n-at)]
 		t.Packed.Decode(values, t.Data, at)
 		out = out[:0]
 		for _, v := range values {
@@ -172,7 +191,7 @@ func (f *File) pack() error {
 		if values == nil || e.name == marker || strings.HasSuffix(e.name, "."+marker) {
 			continue
 		}
-		p := &Packed{values: values}
+		p := &scaled{values: values}
 		module := strings.TrimSuffix(e.name, ".weight")
 		found, err := f.scale(p, e, module)
 		if err != nil {
@@ -181,7 +200,7 @@ func (f *File) pack() error {
 		if found == "" && e.dtype == "I8" {
 			continue // whole numbers
 		}
-		if e.packed, f.packed = p, true; found != "" {
+		if e.packed, f.packed = p.packed(), true; found != "" {
 			hidden[found] = true
 		}
 		for _, name := range besideNames {
@@ -198,7 +217,7 @@ func (f *File) pack() error {
 }
 
 // scale reads the scale of a tensor of a module, where it has one, and returns the scale's name.
-func (f *File) scale(p *Packed, e *entry, module string) (name string, err error) {
+func (f *File) scale(p *scaled, e *entry, module string) (name string, err error) {
 	var t Tensor
 	for _, suffix := range scaleNames {
 		other, ok := f.Tensor(module + suffix)
