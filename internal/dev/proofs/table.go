@@ -140,6 +140,7 @@ type target struct{ room, name, bytes string }
 var targets = []target{
 	{"stages/weights/safetensors", "FuzzNew", "weights"},
 	{"stages/weights/safetensors", "FuzzParseIndex", "indices of weights in parts"},
+	{"stages/weights/gguf", "FuzzGGUF", "weights of GGUF"},
 	{"stages/weights/torchpickle", "FuzzNew", "checkpoints of PyTorch"},
 	{"stages/weights/torchpickle", "FuzzPickle", "pickles in archives"},
 	{"stages/t5/sentencepiece", "FuzzLoad", "tokenizer models"},
