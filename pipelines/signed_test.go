@@ -78,6 +78,10 @@ func TestSigned(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 	j.computes(t, 0)
+	sets := j.elsewhere(t)
+	sets.sets = []string{"resources.workers=3", "stages.denoise.sequence_parallel=3", "resources.batch_size=1"}
+	sets.mustRun(t)
+	samePublished(t, "a set of three workers", j.out, sets.out)
 	sharded := j.elsewhere(t)
 	for i := range 2 {
 		shard := sharded

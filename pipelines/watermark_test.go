@@ -64,3 +64,23 @@ func TestWatermarkedExports(t *testing.T) {
 		}
 	}
 }
+
+// TestMediaThatAreMarked: rows of media name the marks of their files, and what is made of a row without them does not.
+func TestMediaThatAreMarked(t *testing.T) {
+	made := newJob(t, "id,prompt,num_frames\na,a red circle,1\n")
+	made.mustRun(t)
+	plain := made.elsewhere(t)
+	plain.stages = noMarks
+	plain.mustRun(t)
+	for out, want := range map[string]string{made.out: "aigc, iptc", plain.out: ""} {
+		still := filepath.Join(out, filepath.FromSlash(videoFiles(t, out, "a")[0]))
+		table := writeTable(t, "media.csv", "id,path,caption\nx,"+still+",a caption\n")
+		j := job{input: "{media: " + table + "}", out: filepath.Join(t.TempDir(), "out"), stages: "[encode_vae, decode_vae, encode_video]",
+			sets: []string{"output.write=[video]", "defaults.num_frames=1"}}
+		j.mustRun(t)
+		rows := readRows[schemas.VideoRow](t, j.out, "videos")
+		if len(rows) != 1 || strings.Contains(rows[0].Readings, `"source_marks":"aigc, iptc"`) != (want != "") {
+			t.Errorf("%+v", rows)
+		}
+	}
+}

@@ -78,6 +78,8 @@ const (
 const (
 	ReadingDecodeErrors = "decode_errors" // errors that the decoder reports up to the last frame of the clip
 	ReadingTransfer     = "transfer"      // of video of high dynamic range: 16 is PQ, 18 is HLG (ITU-T H.273)
+	// ReadingSourceMarks names the marks of synthetic media that the row's media or references carry, such as "aigc, iptc".
+	ReadingSourceMarks = "source_marks"
 )
 
 // ZeroReading reports whether a reading is 0 where a row does not have it.

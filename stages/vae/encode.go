@@ -36,7 +36,7 @@ func Encode() stages.Spec {
 		Version: 2,
 		Params: []stages.Param{stages.ParamMedia, stages.ParamHeight, stages.ParamWidth, stages.ParamNumFrames,
 			stages.ParamFPS, stages.ParamCut},
-		Readings: []string{schemas.ReadingDecodeErrors, schemas.ReadingTransfer},
+		Readings: []string{schemas.ReadingDecodeErrors, schemas.ReadingTransfer, schemas.ReadingSourceMarks},
 		New:      openEncoder,
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"latentbeam/internal/media"
+	"latentbeam/internal/media/marks"
 	"latentbeam/internal/storage/source"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
@@ -81,7 +82,13 @@ func (f *Footage) At(dst []float32, i int) error {
 }
 
 // Readings are what is to be told of the frames once the last one was read, see schemas.ReadingDecodeErrors.
-func (f *Footage) Readings() map[string]string { return f.frames.Readings() }
+func (f *Footage) Readings() map[string]string {
+	readings := f.frames.Readings()
+	if names := marks.Names(f.file.Path); names != "" {
+		readings[schemas.ReadingSourceMarks] = names
+	}
+	return readings
+}
 
 // Close ends the reading and lets go of the file. What the reading took counts with the work of the device.
 func (f *Footage) Close() {

@@ -29,10 +29,11 @@ func Image() stages.Spec {
 		Name: "encode_image",
 		Doc: "autoencoder: a row's reference image to latents that image to video is conditioned on; " +
 			"frames: first, or all for models that take a whole clip; micro_batch_size, dtype: fp32 or bf16",
-		Version: 1,
-		Params:  []stages.Param{stages.ParamReference, stages.ParamHeight, stages.ParamWidth, stages.ParamNumFrames},
-		Only:    stages.ParamReference,
-		New:     openImage,
+		Version:  1,
+		Readings: []string{schemas.ReadingSourceMarks},
+		Params:   []stages.Param{stages.ParamReference, stages.ParamHeight, stages.ParamWidth, stages.ParamNumFrames},
+		Only:     stages.ParamReference,
+		New:      openImage,
 	}
 }
 

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"latentbeam/internal/media"
+	"latentbeam/internal/media/marks"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
@@ -24,9 +26,10 @@ func Reference() stages.Spec {
 		Name: "encode_reference",
 		Doc: "autoencoder: a row's reference images and videos to latents that denoise is conditioned on; " +
 			"posterior: sample or mean, dtype: fp32, bf16 or fp16",
-		Version: 2,
-		Params:  []stages.Param{stages.ParamReference, stages.ParamHeight, stages.ParamWidth},
-		New:     openReference,
+		Version:  2,
+		Readings: []string{schemas.ReadingSourceMarks},
+		Params:   []stages.Param{stages.ParamReference, stages.ParamHeight, stages.ParamWidth},
+		New:      openReference,
 	}
 }
 
@@ -101,7 +104,31 @@ func encodeReferences(ctx context.Context, batch []*stages.Element, stage string
 		}
 		if e.Failed == nil {
 			e.References = z
+			if err := readSourceMarks(ctx, e); err != nil {
+				return err
+			}
 		}
+	}
+	return nil
+}
+
+// readSourceMarks reads which marks of synthetic media the references of an element carry.
+func readSourceMarks(ctx context.Context, e *stages.Element) error {
+	var all []string
+	for path := range strings.SplitSeq(e.Row.Reference, ";") {
+		file, err := LocalFootage(ctx, path)
+		if err != nil {
+			return err // it was there just now
+		}
+		for _, name := range strings.Split(marks.Names(file.Path), ", ") {
+			if name != "" && !slices.Contains(all, name) {
+				all = append(all, name)
+			}
+		}
+		file.Release()
+	}
+	if slices.Sort(all); len(all) > 0 {
+		e.Read(map[string]string{schemas.ReadingSourceMarks: strings.Join(all, ", ")})
 	}
 	return nil
 }

@@ -260,7 +260,7 @@ func payloadOf(data []byte, b box, extended []byte) []byte {
 
 // stripMP4 removes the boxes with XMP and credentials of this program, and the item AIGC that putItem has put there.
 func stripMP4(data []byte) ([]byte, error) {
-	top, moov, err := movie(data)
+	top, _, err := movie(data)
 	if err != nil {
 		return nil, err
 	}
@@ -272,7 +272,8 @@ func stripMP4(data []byte) ([]byte, error) {
 			}
 		}
 	}
-	if _, moov, err = movie(data); err != nil {
+	_, moov, err := movie(data)
+	if err != nil {
 		return nil, err
 	}
 	way, has := within(data, moov, "udta", "meta", "ilst")
