@@ -16,6 +16,11 @@ type Steps struct {
 	Latents *Array // (C, T, H, W) behind these steps; nil where Done is 0
 	Memory  []Remembered
 	Clips   []*Array // the latents of the clips before
+
+	// Sampled says that all is done: Latents are the stage's result, of all clips, and Scale is their Element.LatentScale. The
+	// engine alone makes and takes such steps.
+	Sampled bool
+	Scale   float64
 }
 
 // Remembered is what a sampler hands from step to step beside the latents, in their shape.
@@ -31,6 +36,9 @@ func (s *Steps) Count(each int) int { return s.Clip*each + s.Done }
 type Saving struct {
 	// Every is the work between two times; 0: behind each step.
 	Every time.Duration
+	// Stopping is canceled when the process is to end soon, which may kill it: from then on the newest steps are saved at once, and
+	// nobody waits for the next. Nil: nobody says so.
+	Stopping context.Context
 	// Save keeps the steps of some rows, by their keys. It is called beside the sampling, once at a time. What it is given
 	// is not changed any more.
 	Save func(ctx context.Context, rows []Saved)

@@ -126,9 +126,15 @@ func (s *Station) work(g *schedule.Grant) (err error) {
 // sample runs the stage that samples, from the steps on that are kept. Steps that look wrong are kept no longer.
 func (s *Station) sample(ctx context.Context, set *stages.Set, live []*stages.Element) error {
 	e := s.engine
-	e.resume(ctx, live)
-	set.Saving = e.saving()
-	err := s.compute(ctx, set, live)
+	left := e.resume(ctx, live)
+	var err error
+	if len(left) > 0 {
+		set.Saving = e.saving()
+		err = s.compute(ctx, set, left)
+	}
+	if err == nil {
+		e.keepSampled(live)
+	}
 	for _, el := range live {
 		el.Begun = nil
 		if isSuspicious(err, set.Ill() != nil) || err == nil && el.Failed == nil && el.NotFinite(s.step.Gives) != "" {

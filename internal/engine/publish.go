@@ -52,6 +52,14 @@ func (e *Engine) Publisher(ctx context.Context) *Publisher {
 	return c
 }
 
+// delay is how long a group waits for more: not at all once the job is told to stop, for the process may not live as long.
+func (c *Publisher) delay() time.Duration {
+	if c.engine.Schedule.Stopping() {
+		return 0
+	}
+	return commitDelay
+}
+
 // Add queues the elements of a batch, or returns the error that stopped the publisher.
 func (c *Publisher) Add(b *stages.Batch) error {
 	defer c.engine.through(b)
@@ -94,6 +102,7 @@ func (c *Publisher) loop() {
 	var group []*stages.Element
 	var bytes int64
 	var due <-chan time.Time
+	stopped := c.engine.Schedule.Stopped().Done()
 	flush := func() {
 		if len(group) > 0 && c.failure() == nil {
 			if err := c.publish(group); err != nil {
@@ -111,7 +120,7 @@ func (c *Publisher) loop() {
 				return
 			}
 			if len(group) == 0 {
-				due = time.After(commitDelay)
+				due = time.After(c.delay())
 			}
 			group = append(group, elements...)
 			for _, e := range elements {
@@ -121,6 +130,9 @@ func (c *Publisher) loop() {
 				flush()
 			}
 		case <-due:
+			flush()
+		case <-stopped:
+			stopped = nil
 			flush()
 		case <-c.ctx.Done():
 			if c.job.Err() == nil {

@@ -6,6 +6,8 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -33,12 +35,63 @@ type savedSteps struct {
 	mu     sync.Mutex
 	there  map[schemas.Key]bool
 	warned bool
+	// sampled are the rows whose latents are whole and whose results are not published. They are saved when the job is told to stop:
+	// what comes behind the sampler may take longer than the process has.
+	sampled map[schemas.Key]*stages.Saved
 
 	resumed atomic.Int64
 }
 
 // SaveSteps lets samplings keep their steps after so much work each, 0: behind each step.
-func (e *Engine) SaveSteps(every time.Duration) { e.saveEvery = &every }
+func (e *Engine) SaveSteps(every time.Duration) {
+	e.saveEvery = &every
+	context.AfterFunc(e.Schedule.Stopped(), func() {
+		for _, s := range e.steps.allSampled() {
+			e.saveSampled(s)
+		}
+	})
+}
+
+// allSampled are the rows whose latents are whole and whose results are not published.
+func (s *savedSteps) allSampled() []*stages.Saved {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.sampled))
+}
+
+// keepSampled keeps the latents of elements that a sampling has finished until they are published.
+func (e *Engine) keepSampled(live []*stages.Element) {
+	if e.saveEvery == nil {
+		return
+	}
+	for _, el := range live {
+		if el.Failed != nil || el.Latents == nil {
+			continue
+		}
+		s := &stages.Saved{Key: el.Key, Steps: stages.Steps{Done: el.Row.NumInferenceSteps, Latents: el.Latents,
+			Sampled: true, Scale: el.LatentScale}}
+		e.steps.mu.Lock()
+		if e.steps.sampled == nil {
+			e.steps.sampled = map[schemas.Key]*stages.Saved{}
+		}
+		e.steps.sampled[el.Key] = s
+		e.steps.mu.Unlock()
+		if e.Schedule.Stopping() {
+			go e.saveSampled(s)
+		}
+	}
+}
+
+// saveSampled saves whole latents of a row, which may be published meanwhile. The end of the job does not stop it.
+func (e *Engine) saveSampled(s *stages.Saved) {
+	e.saveSteps(context.Background(), []stages.Saved{*s})
+	e.steps.mu.Lock()
+	_, wanted := e.steps.sampled[s.Key]
+	e.steps.mu.Unlock()
+	if !wanted {
+		e.removeSteps(context.Background(), s.Key)
+	}
+}
 
 // StepsResumed returns how many steps did not have to be done again, because an earlier process had kept them.
 func (e *Engine) StepsResumed() int64 { return e.steps.resumed.Load() }
@@ -98,28 +151,39 @@ func (e *Engine) stepsTrouble(what, name string, err error) {
 	}
 }
 
-// resume gives elements the steps that are kept of them.
-func (e *Engine) resume(ctx context.Context, live []*stages.Element) {
+// resume gives elements the steps that are kept of them, and returns those that are still to be sampled: the others have their latents.
+func (e *Engine) resume(ctx context.Context, live []*stages.Element) (left []*stages.Element) {
 	for _, el := range live {
-		el.Begun = nil
-		if e.saveEvery == nil || !e.steps.has(el.Key) {
+		e.resumeOne(ctx, el)
+		if b := el.Begun; b != nil && b.Sampled {
+			el.Latents, el.RawLatents, el.LatentScale, el.Begun = b.Latents, nil, b.Scale, nil
 			continue
 		}
-		name := stepsName(el.Key)
-		data, err := store.ReadFile(ctx, e.Store, name)
-		if err == nil {
-			el.Begun, err = readSteps(data, el.Key, e.Rules.Class)
-		}
-		if err != nil {
-			e.steps.record(el.Key, false)
-			slog.Warn("the saved steps of a row cannot be used: it begins anew", "file", name, "error", err)
-			continue
-		}
-		n := el.Begun.Count(el.Row.NumInferenceSteps)
-		e.steps.resumed.Add(int64(n))
-		slog.Info("a row goes on where an earlier run has left it", "row", el.Key, "step", el.Begun.Done, "clip", el.Begun.Clip,
-			"of", el.Row.NumInferenceSteps)
+		left = append(left, el)
 	}
+	return left
+}
+
+// resumeOne gives an element the steps that are kept of it.
+func (e *Engine) resumeOne(ctx context.Context, el *stages.Element) {
+	el.Begun = nil
+	if e.saveEvery == nil || !e.steps.has(el.Key) {
+		return
+	}
+	name := stepsName(el.Key)
+	data, err := store.ReadFile(ctx, e.Store, name)
+	if err == nil {
+		el.Begun, err = readSteps(data, el.Key, e.Rules.Class)
+	}
+	if err != nil {
+		e.steps.record(el.Key, false)
+		slog.Warn("the saved steps of a row cannot be used: it begins anew", "file", name, "error", err)
+		return
+	}
+	n := el.Begun.Count(el.Row.NumInferenceSteps)
+	e.steps.resumed.Add(int64(n))
+	slog.Info("a row goes on where an earlier run has left it", "row", el.Key, "step", el.Begun.Done, "clip", el.Begun.Clip,
+		"of", el.Row.NumInferenceSteps)
 }
 
 // saving is how a batch keeps its steps; nil: it does not.
@@ -127,7 +191,7 @@ func (e *Engine) saving() *stages.Saving {
 	if e.saveEvery == nil {
 		return nil
 	}
-	return &stages.Saving{Every: *e.saveEvery, Save: e.saveSteps}
+	return &stages.Saving{Every: *e.saveEvery, Save: e.saveSteps, Stopping: e.Schedule.Stopped()}
 }
 
 // saveSteps writes the steps of rows. A row's file is replaced as a whole.
@@ -152,6 +216,9 @@ func isSuspicious(err error, ill bool) bool {
 // removeSteps removes what is kept of rows.
 func (e *Engine) removeSteps(ctx context.Context, keys ...schemas.Key) {
 	for _, k := range keys {
+		e.steps.mu.Lock()
+		delete(e.steps.sampled, k)
+		e.steps.mu.Unlock()
 		if !e.steps.has(k) {
 			continue
 		}

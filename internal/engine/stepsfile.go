@@ -51,6 +51,9 @@ func writeSteps(w io.Writer, row *stages.Saved, class string) error {
 	}
 	metadata := map[string]string{"key": row.Key.String(), "step": strconv.Itoa(row.Done), "clip": strconv.Itoa(row.Clip),
 		"class": class, "scheduler": row.Sampler, "memory": strings.Join(order, ","), "version": stepsVersion}
+	if row.Sampled {
+		metadata["latent_scale"] = strconv.FormatFloat(row.Scale, 'g', -1, 64)
+	}
 	metadata["sha256"] = stepsDigest(metadata, tensors)
 	return safetensors.Write(w, tensors, metadata)
 }
@@ -91,6 +94,12 @@ func readSteps(data []byte, key schemas.Key, class string) (*stages.Steps, error
 	for name, into := range map[string]*int{"step": &s.Done, "clip": &s.Clip} {
 		if *into, err = strconv.Atoi(metadata[name]); err != nil {
 			return nil, fmt.Errorf("its %s: %w", name, err)
+		}
+	}
+	if text := metadata["latent_scale"]; text != "" {
+		s.Sampled = true
+		if s.Scale, err = strconv.ParseFloat(text, 64); err != nil || !(s.Scale >= 0 && s.Scale < 1e6) {
+			return nil, fmt.Errorf("its latent_scale is %.40q", text)
 		}
 	}
 	array := func(name string) *stages.Array {

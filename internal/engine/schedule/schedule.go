@@ -3,7 +3,6 @@ package schedule
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"latentbeam/internal/devices"
@@ -27,8 +26,9 @@ type Schedule struct {
 	MaxBatch int            // upper bound on a batch; 0: the memory plan alone decides
 	Learned  memory.Learned // what batches have taught of their memory
 
-	sampling int // index of the step that samples, -1: none does
-	stopping atomic.Bool
+	sampling int             // index of the step that samples, -1: none does
+	stopped  context.Context // canceled by Stop
+	stop     context.CancelFunc
 	turns    turns
 	tail     tail
 	forecast forecast
@@ -38,6 +38,7 @@ type Schedule struct {
 func New(clock Clock, steps []stages.Step, pool devices.Pool) *Schedule {
 	s := &Schedule{Steps: steps, Pool: pool, sampling: samplingStage(steps)}
 	s.turns.clock = clock
+	s.stopped, s.stop = context.WithCancel(context.Background())
 	s.forecast.open(NewPredictions())
 	return s
 }
@@ -74,12 +75,15 @@ func (s *Schedule) Arrive(stage int, b *stages.Batch) {
 
 // Stop says that no more rows come and no more batches begin.
 func (s *Schedule) Stop() {
-	s.stopping.Store(true)
+	s.stop()
 	s.turns.grant(s.Pool) // nobody waits for rows that do not come
 }
 
 // Stopping reports whether Stop was called.
-func (s *Schedule) Stopping() bool { return s.stopping.Load() }
+func (s *Schedule) Stopping() bool { return s.stopped.Err() != nil }
+
+// Stopped is canceled by Stop, for what is to happen then.
+func (s *Schedule) Stopped() context.Context { return s.stopped }
 
 // Room reports whether a stage that has so many batches and elements may have one more batch, of rows like row. One that takes
 // batches together has those of two turns, so that they gather for the next while others leave.
