@@ -108,6 +108,9 @@ func (d *Dir) CleanTemps(ctx context.Context, free ...string) (int, error) {
 		if errors.Is(err, fs.ErrPermission) && name != "." && entry.IsDir() {
 			return fs.SkipDir // somebody else's, such as lost+found of a volume: we wrote nothing there
 		}
+		if errors.Is(err, fs.ErrNotExist) && name != "." {
+			return nil // whose it was has removed it meanwhile, such as a check of the store
+		}
 		if err != nil {
 			return err
 		}
@@ -119,13 +122,24 @@ func (d *Dir) CleanTemps(ctx context.Context, free ...string) (int, error) {
 		if err := d.about(Call{Op: OpRemove, Name: name}); err != nil {
 			return err
 		}
+		if err := d.root.Remove(name); err != nil {
+			return ifThere(err)
+		}
 		removed++
-		return d.root.Remove(name)
+		return nil
 	})
 	if err != nil {
 		return removed, d.failed("clean", "temporary files", err)
 	}
 	return removed, nil
+}
+
+// ifThere is an error, but for one that says that a file is gone.
+func ifThere(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // scopeOf makes eight hex digits of a lock name.
