@@ -72,10 +72,17 @@ func (f *firstContact) Unwrap() error { return f.Refusal }
 // met notes the outcome of a request of a kind, and tells a first contact.
 func (b *Bucket) met(kind contact, err error) error {
 	var f *Refusal
-	if !errors.As(err, &f) {
+	switch {
+	case !errors.As(err, &f):
 		b.contacts[kind].Store(true)
-	} else if !b.contacts[kind].Load() && !f.full() && kind != removing { // objects are removed in mid-run
+	case b.contacts[kind].Load() || f.full():
+	case kind != removing:
 		return &firstContact{f}
+	case f.denies(): // other refusals may be new: objects are removed in mid-run
+		denied := *f
+		denied.Fix = "the promise that objects can be removed is broken: give this process the right to delete below the prefix (on S3 " +
+			"s3:DeleteObject), or take a new output"
+		return &firstContact{&denied}
 	}
 	return err
 }

@@ -109,6 +109,15 @@ func (f *Refusal) full() bool {
 	return f.Status == 507 || strings.Contains(f.Code, "Quota") || strings.Contains(f.Code, "StorageFull")
 }
 
+// denies reports whether the service knows who asks, and does not let him.
+func (f *Refusal) denies() bool {
+	switch f.Code {
+	case "RequestTimeTooSkewed", "ExpiredToken", "TokenRefreshRequired", "InvalidAccessKeyId", "SignatureDoesNotMatch":
+		return false
+	}
+	return f.Status == 403
+}
+
 // passes reports whether the same request may succeed within seconds.
 func (f *Refusal) passes() bool {
 	switch f.Status {

@@ -153,3 +153,41 @@ func compare(t *testing.T, table string) {
 	}
 	t.Errorf("the table in %s is old; run this test with %s=write:\n%s", matrixFile, writeVariable, table)
 }
+
+// TestDeniedDelete: a job that has to remove something, and must not, cannot succeed later; one that could before may.
+func TestDeniedDelete(t *testing.T) {
+	server := buckettest.S3(t)
+	server.Use(t)
+	for i, b := range buckettest.Behaviours(server.Elsewhere(t)) {
+		if b.Name != "no right to delete" && b.Name != "credentials have ended" && b.Name != "the clock is wrong" {
+			continue
+		}
+		for _, could := range []bool{false, true} {
+			s, err := open(t.Context(), fmt.Sprint("denied", i, could), bucket.Options{Clock: buckettest.NewClock()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range []string{"a", "b"} {
+				err = errors.Join(err, s.Put(t.Context(), store.Object{Name: name, Data: []byte("content")}))
+			}
+			_, readErr := s.Stat(t.Context(), "b")
+			err = errors.Join(err, readErr)
+			if could {
+				err = errors.Join(err, s.Remove(t.Context(), "a"))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			restore := server.Behave(b)
+			err = s.Remove(t.Context(), "b")
+			restore()
+			want := fault.ExitTryAgain
+			if b.Name == "no right to delete" && !could {
+				want = fault.ExitUsage
+			}
+			if got := fault.ExitCode(err); err == nil || got != want || want == fault.ExitUsage && !strings.Contains(err.Error(), "s3:DeleteObject") {
+				t.Errorf("%s, it could before: %v: exit %d, want %d: %v", b.Name, could, got, want, err)
+			}
+		}
+	}
+}

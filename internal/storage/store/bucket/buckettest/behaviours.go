@@ -42,6 +42,7 @@ func Behaviours(other string) []Behaviour {
 		{Name: "conditions of a PUT are ignored", Bend: without(http.MethodPut, "If-None-Match", "If-Match")},
 		{Name: "If-None-Match is ignored", Bend: without(http.MethodPut, "If-None-Match")},
 		{Name: "If-Match of a PUT is ignored", Bend: without(http.MethodPut, "If-Match")},
+		{Name: "If-Match of a GET is ignored", Bend: without(http.MethodGet, "If-Match")}, // as Hugging Face says of its buckets
 		{Name: "412 for an absent key", Lie: storetest.RefusesNew},
 		{Name: "501 for conditions", Bend: refuses(onCondition, 501, "NotImplemented")},
 		{Name: "304 for a taken key", Bend: answersTaken(304)},
