@@ -295,3 +295,69 @@ func TestPausesAreSaved(t *testing.T) {
 		pause(time.Minute, 2, 1) // it is saved already
 	})
 }
+
+// TestStoppingSaves: once the process is to end, the last step is saved in the middle of the next one, and each later step behind it,
+// also where saving takes longer than a step and the context has ended.
+func TestStoppingSaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var saved []int
+		last := func() int {
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			if len(saved) == 0 {
+				return 0
+			}
+			return saved[len(saved)-1]
+		}
+		stopping, stop := context.WithCancel(t.Context())
+		ctx, cancel := context.WithCancel(t.Context())
+		m := maker{stage: plainStage(t, nil), writes: true, saving: &stages.Saving{Every: time.Hour, Stopping: stopping,
+			Save: func(ctx context.Context, rows []stages.Saved) {
+				time.Sleep(15 * time.Second)
+				mu.Lock()
+				defer mu.Unlock()
+				if ctx.Err() == nil {
+					saved = append(saved, rows[0].Done)
+				}
+			}}}
+		v := m.newSaver(ctx)
+		j, err := m.newJob(keyed(batchOf(1, 33, 4)), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := portion{job: j}
+		z := make([]float32, j.values())
+		after := v.after(p, z)
+		step := func(i int) {
+			state := p.from()
+			state.Done = i
+			if err := after(state); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := 1; i <= 3; i++ {
+			time.Sleep(10 * time.Second)
+			step(i)
+		}
+		time.Sleep(5 * time.Second) // in the fourth step
+		if n := last(); n != 0 {
+			t.Fatalf("step %d was saved before the process was to end", n)
+		}
+		stop()
+		time.Sleep(16 * time.Second) // the fourth step still computes
+		if n := last(); n != 3 {
+			t.Errorf("step %d was saved in the middle of step 4, want 3", n)
+		}
+		for i := 4; i <= 6; i++ {
+			step(i)
+			time.Sleep(10 * time.Second)
+		}
+		cancel()
+		v.wait()
+		if n := last(); n != 6 {
+			t.Errorf("step %d was saved in the end, want 6", n)
+		}
+	})
+}
