@@ -159,6 +159,7 @@ func TestSameBytesStreamed(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tiny")
 	must(t, os.CopyFS(dir, tiny.Files()))
 	base := newJob(t, "id,prompt\na,a red circle moves left\n")
+	base.sets = []string{"model=" + dir} // tables say whose weights they are
 	base.mustRun(t)
 	want := mustRead(t, base.out)
 	size := []string{"model=" + dir, "defaults.height=64", "defaults.width=64", "defaults.num_frames=16"}
