@@ -243,6 +243,9 @@ func (c scored) compare(t *testing.T, got map[string]string) map[string]float64 
 	for name, want := range all {
 		v, err := strconv.ParseFloat(got[name], 64)
 		allowed := 1e-4*math.Abs(want) + 1e-6
+		if name == aestheticName { // a sum whose parts cancel each other: of its range from 0 to 1
+			allowed = max(allowed, 1e-4)
+		}
 		if name == similarityName { // its frames are rounded to bytes, and halves depend on PyTorch's order of sums: of the range of a cosine
 			allowed = 1e-4
 		}
@@ -285,7 +288,7 @@ func TestFullSize(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dev := cpu.New(2)
+	dev := cpu.New(0)
 	for _, c := range clips {
 		c.read(t, dev, all) // weights are packed
 		began, cpuBegan := time.Now(), cpuSeconds()
