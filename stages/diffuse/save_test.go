@@ -94,7 +94,7 @@ func TestStepsSurvive(t *testing.T) {
 		{"rflow", version("1.2"), 3, ways, nil, nil},
 		{"rflow that rescales", plainConfig, 3, ways, nil, nil},
 		{"unipc", full, 5, append(ways, wayOf{7, 1, 1}), nil, nil},
-		{"easycache", full, 8, append(ways[:3:3], wayOf{2, 2, 1}, wayOf{7, 1, 1}), cacheOf(0.5, 2), nil},
+		{"easycache", full, 12, append(ways[:3:3], wayOf{2, 2, 1}, wayOf{7, 1, 1}), cacheOf(0.25, 2), nil},
 		{"given frames", version("1.2"), 4, ways, nil, func(batch []*stages.Element) {
 			for i, e := range batch {
 				e.Row.Reference, e.Row.MaskStrategy = "r", "0,0,0,0,1,0.5"
