@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -101,6 +102,39 @@ func TestSamplerOutside(t *testing.T) {
 	cmd.Dir = dir
 	if out, _ := cmd.CombinedOutput(); !strings.Contains(string(out), `sampler has the name "huen": Wan has unipc, euler, dmd, heun`) {
 		t.Errorf("an unknown sampler: %s", out)
+	}
+}
+
+// TestCookbook takes the files and commands of docs/cookbook.md in order: every command must end with 0.
+func TestCookbook(t *testing.T) {
+	testaid.Long(t, "it builds the program and runs some twenty jobs")
+	text, err := os.ReadFile("docs/cookbook.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, bin := t.TempDir(), t.TempDir()
+	run(t, ".", "go", "build", "-o", filepath.Join(bin, "latentbeam"), "./cmd/latentbeam")
+	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	commands := 0
+	for _, block := range regexp.MustCompile("(?ms)^```(\\w+) ?(.*?)\n(.*?)^```$").FindAllStringSubmatch(string(text), -1) {
+		kind, about, body := block[1], block[2], block[3]
+		if kind != "sh" {
+			if err := os.WriteFile(filepath.Join(dir, about), []byte(body), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if program, needs := strings.CutPrefix(about, "needs "); needs {
+			if _, err := exec.LookPath(program); err != nil {
+				t.Logf("NOT RUN, there is no %s:\n%s", program, body)
+				continue
+			}
+		}
+		run(t, dir, "sh", "-ec", body)
+		commands += strings.Count(body, "latentbeam ")
+	}
+	if commands < 20 {
+		t.Errorf("%d commands were run, the page has more", commands)
 	}
 }
 
