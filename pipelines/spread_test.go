@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +21,7 @@ import (
 	"latentbeam/internal/storage/store/dir"
 	"latentbeam/internal/storage/store/open"
 	"latentbeam/internal/system/testaid"
+	"latentbeam/kernels/cpu"
 	"latentbeam/pipelines"
 	"latentbeam/runners"
 	"latentbeam/stages"
@@ -176,7 +178,10 @@ func TestSpreadRefusals(t *testing.T) {
 	}
 	refuse("another version", startPool(t, poolVersion+"=2"), job{prompts: table},
 		"this worker is latentbeam test2, the job was submitted by test")
-	refuse("another class", startPool(t, "GODEBUG=cpu.all=off"), job{prompts: table}, "this host does not compute in class ")
+	if slices.Contains(cpu.Classes(), "cpu/avx2") { // plain Go does not compute in it
+		avx2 := job{prompts: table, sets: []string{"resources.class=cpu/avx2"}}
+		refuse("another class", startPool(t, "GODEBUG=cpu.all=off"), avx2, "this host does not compute in class ")
+	}
 }
 
 // ownDir is a directory that is another one in each process: its current one.

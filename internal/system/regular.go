@@ -1,6 +1,7 @@
 package system
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -65,7 +66,7 @@ func readAtMost(f fs.File, path string, most int64) ([]byte, error) {
 	}
 	data := make([]byte, info.Size())
 	n, err := io.ReadFull(f, data)
-	if err == io.ErrUnexpectedEOF || err == io.EOF { // it was cut meanwhile
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) { // it was cut meanwhile
 		err = nil
 	}
 	return data[:n], err

@@ -4,19 +4,18 @@ import (
 	"errors"
 	"fmt"
 
-	"latentbeam/internal/storage/fingerprints"
 	"latentbeam/internal/system"
 	"latentbeam/stages/weights/safetensors"
 )
 
 // Open maps the file at path into memory, checks it and shows its tensors. Tensors in blocks are widened to F32 when they are read.
 func Open(path string) (*safetensors.File, error) {
-	mark := fingerprints.MarkFile(path)
+	mark := safetensors.MarkFile(path)
 	content, unmap, err := system.MapFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("open gguf: %w", err)
 	}
-	f, err := show(safetensors.Other{Content: content, Mapped: true, Mark: &mark, Close: unmap})
+	f, err := show(safetensors.Other{Content: content, Mapped: true, Mark: mark, Close: unmap})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), unmap())
 	}

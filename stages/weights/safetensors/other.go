@@ -12,12 +12,18 @@ import (
 // Other is the content of a file of another format, whose tensors are shown as a File.
 type Other struct {
 	Content  []byte
-	Mapped   bool               // Content is mapped memory
-	Mark     *fingerprints.Mark // how the file looked when it was opened; nil: it has none
+	Mapped   bool  // Content is mapped memory
+	Mark     *Mark // nil: the content is of no file
 	Tensors  []Place
 	Metadata map[string]string
 	Close    func() error
 }
+
+// Mark is how a file looked when it was opened, by which its digest is remembered.
+type Mark struct{ mark fingerprints.Mark }
+
+// MarkFile returns the mark of a file; it is taken before the content is read.
+func MarkFile(path string) *Mark { return &Mark{fingerprints.MarkFile(path)} }
 
 // Place is a tensor of an Other and where its bytes are.
 type Place struct {
@@ -34,7 +40,7 @@ func Show(o Other) (*File, error) {
 		f.unmap = func() error { return nil }
 	}
 	if o.Mark != nil {
-		f.marks = []fingerprints.Mark{*o.Mark}
+		f.marks = []fingerprints.Mark{o.Mark.mark}
 	}
 	for _, t := range o.Tensors {
 		f.packed = f.packed || t.Packed != nil
