@@ -59,6 +59,7 @@ lint: ## golangci-lint (.golangci.yml), go vet, with the tag cuda too (needs gcc
 	else echo "NOT CHECKED: files with the tag cuda: there is no gcc"; fi
 	for module in kernels/cpu/gen docs/deploy; do (cd $$module && $(GO) vet ./...) || exit 1; done
 	$(GO) test ./internal/dev/layers/...
+	.ci/changes >/dev/null
 
 reference: ## docs/reference.md, made anew from the code
 	REFERENCE=write $(GO) test -count 1 -run TestReference ./internal/dev/reference
