@@ -66,7 +66,8 @@ func TestScoresFile(t *testing.T) {
 	s := newShell(t)
 	s.says(s.run(0, "init", "--template", "vbench"), "wrote job.yaml")
 	s.write("VBench_full_info.json", `[{"prompt_en": "a red circle", "dimension": ["motion", "scene"]}, {"prompt_en": "a blue square", "dimension": ["luminance"]}]`)
-	small := []string{"--set", "defaults.height=16", "--set", "defaults.width=16", "--set", "defaults.num_frames=2"}
+	small := []string{"--set", "defaults.height=16", "--set", "defaults.width=16", "--set", "defaults.num_frames=2",
+		"--set", "stages.score.by=[motion, sharpness, luminance]"}
 	var first []byte
 	for i, workers := range []string{"1", "3"} {
 		out := "out" + workers
