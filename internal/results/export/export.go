@@ -9,9 +9,11 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"latentbeam/internal/results/report"
@@ -90,7 +92,7 @@ var formats = map[string]func(o *out) writer{
 }
 
 // Formats are the names of the formats.
-func Formats() []string { return []string{"fastvideo", "hf", "musubi", "safetensors", "webdataset"} }
+func Formats() []string { return slices.Sorted(maps.Keys(formats)) }
 
 // Run writes the latents of an output to a directory that is not there yet. It appears when it is whole: until then it is
 // called DIR.partial. The count of rows that were written is that of the summary, or an error.
