@@ -14,6 +14,7 @@ import (
 	"latentbeam/internal/engine/keys"
 	"latentbeam/internal/storage/ledger"
 	"latentbeam/internal/table/read"
+	"latentbeam/internal/watch/progress"
 	"latentbeam/pipelines/input"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
@@ -157,8 +158,8 @@ func (c changed) String() string {
 	if c.rows == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d rows would be new because this release reads the job otherwise than the output was made: %s; "+
-		"this line of the job keeps them: %s", c.rows, strings.Join(c.about, "; "), strings.Join(c.keep, "; "))
+	return fmt.Sprintf("%s would be new because this release reads the job otherwise than the output was made: %s; "+
+		"this line of the job keeps them: %s", progress.Rows(c.rows), strings.Join(c.about, "; "), strings.Join(c.keep, "; "))
 }
 
 // changedMeanings finds the rows that are new only because they are read otherwise: under all earlier meanings, under all but

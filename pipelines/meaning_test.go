@@ -54,7 +54,7 @@ func TestChangedMeaning(t *testing.T) {
 				return job{input: "{media: " + table + "}", stages: "[encode_vae]", sets: []string{"output.write=[latents]", "defaults.num_frames=1"}}
 			},
 			earlier: []string{"input.columns={width: width}", "stages.encode_vae.posterior=sample"}, // of the width that the job has
-			want:    []string{"1 rows would be new", "posterior: sample (under encode_vae)"}, not: "width",
+			want:    []string{"1 row would be new", "posterior: sample (under encode_vae)"}, not: "width",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

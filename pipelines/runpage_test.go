@@ -70,9 +70,9 @@ func predictedOf(t *testing.T, j job) time.Duration {
 func TestOutsideOfTheBuiltInModel(t *testing.T) {
 	for table, want := range map[string]string{
 		"prompt,height,width,num_frames\na red circle moving left,64,64,16\n":                        "",
-		"prompt,height,width,num_frames\na white circle moving left,64,64,16\na red ball,64,64,16\n": "1 rows ask for something else",
-		"prompt,height,width,num_frames\na red circle,64,128,16\na red box,64,64,1\n":                "2 rows have another size",
-		"prompt,height,width,num_frames\na cat,64,128,16\n":                                          "1 rows have another size or length and 1 ask",
+		"prompt,height,width,num_frames\na white circle moving left,64,64,16\na red ball,64,64,16\n": "1 row with another text",
+		"prompt,height,width,num_frames\na red circle,64,128,16\na red box,64,64,1\n":                "2 rows of another size",
+		"prompt,height,width,num_frames\na cat,64,128,16\n":                                          "1 row of another size or length and 1 with another text",
 	} {
 		opened, err := newJob(t, table).open()
 		if err != nil {

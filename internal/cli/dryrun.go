@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"latentbeam/internal/watch/progress"
 	"latentbeam/pipelines"
 	"latentbeam/pipelines/forecast"
 	"latentbeam/stages/cost"
@@ -48,7 +49,7 @@ func printPlan(ctx context.Context, out io.Writer, job *pipelines.Job, p pipelin
 		fmt.Fprintf(out, "\n%s\n", line)
 	}
 	if p.Vanished > 0 {
-		fmt.Fprintf(out, "\nthe input has lost %d rows of the finished output: a run takes them out of the tables\n", p.Vanished)
+		fmt.Fprintf(out, "\nthe input has lost %s of the finished output: a run takes them out of the tables\n", progress.Rows(p.Vanished))
 	}
 	if err := printClips(out, job, p); err != nil {
 		return predicted, err

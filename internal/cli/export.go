@@ -9,6 +9,7 @@ import (
 	"latentbeam/internal/config"
 	"latentbeam/internal/results/export"
 	"latentbeam/internal/results/where"
+	"latentbeam/internal/watch/progress"
 	"latentbeam/schemas/fault"
 )
 
@@ -54,7 +55,7 @@ func exportCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%d rows in %d files, %d bytes: %s\n", done.Rows, done.Files, done.Bytes, args[1])
+			fmt.Fprintf(cmd.OutOrStdout(), "%s in %d files, %d bytes: %s\n", progress.Rows(done.Rows), done.Files, done.Bytes, args[1])
 			if done.NoText > 0 {
 				fmt.Fprintf(cmd.ErrOrStderr(), "latentbeam: warning: %d of %d rows have no text embedding: %s\n", done.NoText, done.Rows, done.Fix)
 			}

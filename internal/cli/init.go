@@ -118,11 +118,17 @@ func writeJob(cmd *cobra.Command, name string, t template) error {
 		return err
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "wrote %s\n", name)
+	var ours []string // folders that this call made
 	for _, f := range t.files {
-		if dir := filepath.Dir(f.name); dir != "." {
-			if err := os.MkdirAll(dir, 0o777); err != nil {
+		if dir := filepath.Dir(f.name); dir != "." && !slices.Contains(ours, dir) {
+			switch err := os.Mkdir(dir, 0o777); {
+			case errors.Is(err, os.ErrExist): // with a person's files, among which a sample would be trained on
+				fmt.Fprintf(cmd.OutOrStdout(), "%s is there already: no sample was written into it\n", dir)
+				continue
+			case err != nil:
 				return err
 			}
+			ours = append(ours, dir)
 		}
 		switch err := create(f.name, f.text()); {
 		case errors.Is(err, os.ErrExist):

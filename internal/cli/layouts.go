@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"latentbeam/internal/engine/schedule"
+	"latentbeam/internal/watch/progress"
 	"latentbeam/pipelines/forecast"
 	"latentbeam/stages/cost"
 	"latentbeam/stages/layout"
@@ -43,7 +44,7 @@ func printDevices(out io.Writer, devices []layout.DeviceModel, described bool) {
 
 // printLayout prints the choice for one shape.
 func printLayout(out io.Writer, l forecast.BucketPlan, devices []layout.DeviceModel) {
-	fmt.Fprintf(out, "\n%s, %d steps, %d rows to compute\n", l.Shape, l.Shape.NumInferenceSteps, l.Keys)
+	fmt.Fprintf(out, "\n%s, %d steps, %s to compute\n", l.Shape, l.Shape.NumInferenceSteps, progress.Rows(l.Keys))
 	if l.Fails != nil {
 		fmt.Fprintf(out, "  they will fail: %v\n", l.Fails)
 		return
@@ -57,8 +58,8 @@ func printLayout(out io.Writer, l forecast.BucketPlan, devices []layout.DeviceMo
 			s.Grid.Pipeline)
 	}
 	if p, f := set.Forward.Plan, set.Forward; p != nil {
-		fmt.Fprintf(w, "  partition\t%v, %d frames of %d positions in %d rows\n", p.Partition, p.Shape.Frames,
-			p.Shape.Positions, p.Shape.Batch)
+		fmt.Fprintf(w, "  partition\t%v, %d frames of %d positions in %s\n", p.Partition, p.Shape.Frames,
+			p.Shape.Positions, progress.Rows(p.Shape.Batch))
 		fmt.Fprintf(w, "  a step\t%s: work %s, exchange %s\n", duration(f.Seconds()), duration(f.Compute),
 			duration(f.Wire))
 		fmt.Fprintf(w, "  sent a step\t%s by the busiest device, %s by all of a set\n", cost.Bytes(f.Sent),

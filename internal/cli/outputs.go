@@ -16,6 +16,7 @@ import (
 	"latentbeam/internal/results/audit"
 	"latentbeam/internal/storage/store"
 	"latentbeam/internal/storage/store/open"
+	"latentbeam/internal/watch/progress"
 	"latentbeam/schemas/fault"
 )
 
@@ -38,7 +39,7 @@ const shownFindings = 20
 
 // PrintVerified prints what was found.
 func PrintVerified(out io.Writer, v audit.Verified, took time.Duration) {
-	fmt.Fprintf(out, "%s: %d rows, %d files, %s read in %s\n", v.Output, v.Rows, v.Files, config.ByteSize(v.Bytes),
+	fmt.Fprintf(out, "%s: %s, %d files, %s read in %s\n", v.Output, progress.Rows(v.Rows), v.Files, config.ByteSize(v.Bytes),
 		took.Round(10*time.Millisecond))
 	shown := map[string]int64{}
 	for _, f := range v.Findings {

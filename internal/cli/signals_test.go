@@ -232,5 +232,5 @@ func TestDrainEnds(t *testing.T) {
 	s.says(r.ends(130, time.Minute), "finishing what is in flight (at most 1s",
 		"did not finish within drain_timeout")
 	s.says(s.run(0, "run", "job.yaml", "--set", "defaults.num_inference_steps=2",
-		"--set", "defaults.num_frames=2"), "1 rows: 1 to do")
+		"--set", "defaults.num_frames=2"), "1 row: 1 to do")
 }

@@ -30,6 +30,11 @@ func statusCommand() *cobra.Command {
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := open.Existing(cmd.Context(), args[0])
+			if watch && errors.Is(err, fs.ErrNotExist) {
+				if s, err = waitForOutput(cmd, args[0]); s == nil && err == nil {
+					return nil // it was stopped
+				}
+			}
 			if errors.Is(err, fs.ErrNotExist) {
 				return fault.Usage(err)
 			}
@@ -50,10 +55,26 @@ func statusCommand() *cobra.Command {
 			}
 		},
 	}
-	cmd.Flags().BoolVar(&watch, "watch", false, "show it again and again, until the job has ended")
+	cmd.Flags().BoolVar(&watch, "watch", false, "show it again and again, until the job has ended; waits for an output that is not there yet")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object a line")
 	cmd.Flags().StringVar(&job, "job", "", "an earlier job by its name under runs/ (default the last)")
 	return cmd
+}
+
+// waitForOutput opens an output as soon as it is there; nil: the wait was stopped.
+func waitForOutput(cmd *cobra.Command, address string) (s store.Store, err error) {
+	fmt.Fprintf(cmd.ErrOrStderr(), "waiting: there is no output at %s yet\n", address)
+	for {
+		s, err = open.Existing(cmd.Context(), address)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return s, err
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-cmd.Context().Done():
+			return nil, nil
+		}
+	}
 }
 
 // clearScreen lets the next text begin at the top of an empty terminal.
@@ -63,7 +84,11 @@ const clearScreen = "\x1b[H\x1b[2J"
 func showStatus(cmd *cobra.Command, s store.Store, job string, asJSON, again bool) (over bool, err error) {
 	st, err := progress.Read(cmd.Context(), s, job)
 	if errors.Is(err, progress.ErrNoJob) {
-		return true, noFacts(cmd, s, job)
+		err := noFacts(cmd, s, job)
+		if again && job == "" && err != nil { // the folder is there, and no run has begun
+			return false, nil
+		}
+		return true, err
 	}
 	if err != nil {
 		return false, err
@@ -91,7 +116,7 @@ func noFacts(cmd *cobra.Command, s store.Store, job string) error {
 	if err != nil {
 		return fault.Usage(fmt.Errorf("status: %s is not the output of a job, or no run of it has begun", s.URL()))
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, %d rows, %d done, %d failed; no run of it has left facts\n", s.URL(), sum.State,
-		sum.Totals.Rows, sum.Totals.Done, sum.Totals.Failed)
+	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, %s, %d done, %d failed; no run of it has left facts\n", s.URL(), sum.State,
+		progress.Rows(sum.Totals.Rows), sum.Totals.Done, sum.Totals.Failed)
 	return nil
 }

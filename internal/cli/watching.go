@@ -214,8 +214,8 @@ func (w *watching) start(plan pipelines.Plan) {
 		}
 		return
 	}
-	fmt.Fprintf(w.notices, "%d rows: %d to do, %d done before, %d failed before or unusable\n",
-		plan.Rows, plan.New, plan.Done, plan.Failed)
+	fmt.Fprintf(w.notices, "%s: %d to do, %d done before, %d failed before or unusable\n",
+		progress.Rows(plan.Rows), plan.New, plan.Done, plan.Failed)
 	if plan.New > 0 {
 		w.show = progress.Show(direct(w.notices), hasColumns(w.notices), w.job.Facts, Log.Through)
 	}

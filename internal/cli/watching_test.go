@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -76,5 +77,38 @@ func TestWatchingWrong(t *testing.T) {
 	}
 	if s.exists("out") {
 		t.Error("an output was begun")
+	}
+}
+
+// TestStatusWaits: status --watch of an output that is not there waits for it, and ends with its job.
+func TestStatusWaits(t *testing.T) {
+	s := newShell(t, "job.yaml", small, "prompts.csv", "prompt\na red circle\n")
+	cmd, stdout, _ := s.command("status", "out", "--watch")
+	cmd.Stderr = nil
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(stderr).ReadString('\n'); err != nil || line != "waiting: there is no output at out yet\n" {
+		t.Fatalf("status --watch says %q, %v", line, err)
+	}
+	s.says(s.run(0, "run", "job.yaml"), "1 row: 1 to do")
+	if err := cmd.Wait(); err != nil || !strings.Contains(stdout.String(), "1/1 rows, 100 %") {
+		t.Errorf("status --watch: %v\n%s", err, stdout)
+	}
+}
+
+// TestInitLeavesClips: a folder clips with a person's files gets no sample, which would become training data.
+func TestInitLeavesClips(t *testing.T) {
+	s := newShell(t)
+	if err := os.Mkdir(filepath.Join(s.dir, "clips"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s.says(s.run(0, "init", "--template", "precompute"), "wrote job.yaml", "clips is there already: no sample was written into it")
+	if files, err := os.ReadDir(filepath.Join(s.dir, "clips")); err != nil || len(files) > 0 {
+		t.Errorf("clips has %v, %v", files, err)
 	}
 }

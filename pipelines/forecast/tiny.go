@@ -3,6 +3,7 @@ package forecast
 import (
 	"fmt"
 
+	"latentbeam/internal/watch/progress"
 	"latentbeam/schemas"
 	"latentbeam/testdata/tiny"
 )
@@ -23,12 +24,12 @@ func (o *outside) see(row *schemas.PromptRow) {
 func (o *outside) warning() string {
 	switch {
 	case o.sizes > 0 && o.prompts > 0:
-		return fmt.Sprintf("%s; %d rows have another size or length and %d ask for something else: expect noise", tiny.World,
-			o.sizes, o.prompts)
+		return fmt.Sprintf("%s; %s of another size or length and %d with another text: expect noise", tiny.World,
+			progress.Rows(o.sizes), o.prompts)
 	case o.sizes > 0:
-		return fmt.Sprintf("%s; %d rows have another size or length: expect noise", tiny.World, o.sizes)
+		return fmt.Sprintf("%s; %s of another size or length: expect noise", tiny.World, progress.Rows(o.sizes))
 	case o.prompts > 0:
-		return fmt.Sprintf("%s; %d rows ask for something else: expect one of these shapes at best", tiny.World, o.prompts)
+		return fmt.Sprintf("%s; %s with another text: expect one of these shapes at best", tiny.World, progress.Rows(o.prompts))
 	}
 	return ""
 }

@@ -117,9 +117,9 @@ func device(f runfiles.Facts, d runfiles.DeviceState, now time.Time) string {
 
 // work is what a batch is doing: "denoise 17/50 of 4 rows".
 func work(b runfiles.Batch) string {
-	text := fmt.Sprintf("%s of %s", b.Stage, rows(b.Count))
+	text := fmt.Sprintf("%s of %s", b.Stage, Rows(b.Count))
 	if b.Of > 0 {
-		text = fmt.Sprintf("%s %d/%d of %s", b.Stage, b.Step, b.Of, rows(b.Count))
+		text = fmt.Sprintf("%s %d/%d of %s", b.Stage, b.Step, b.Of, Rows(b.Count))
 	}
 	if b.Note != "" {
 		text += " (" + b.Note + ")"
@@ -127,7 +127,8 @@ func work(b runfiles.Batch) string {
 	return text
 }
 
-func rows(n int) string {
+// Rows is a number of rows in words.
+func Rows[N int | int64](n N) string {
 	if n == 1 {
 		return "1 row"
 	}
@@ -153,7 +154,7 @@ func waiting(f runfiles.Facts) string {
 		of[b.Stage] += b.Count
 	}
 	for i, s := range stages {
-		stages[i] = fmt.Sprintf("%s of %s", s, rows(of[s]))
+		stages[i] = fmt.Sprintf("%s of %s", s, Rows(of[s]))
 	}
 	return strings.Join(stages, ", ")
 }
