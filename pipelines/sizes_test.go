@@ -52,7 +52,7 @@ func TestChangedRatio(t *testing.T) {
 	now := "defaults={resolution: 144p, aspect_ratio: \"9:16\", num_frames: 1, num_inference_steps: 1, guidance_scale: 1, seed: 1}"
 	j.sets = append(was.sets[:2:2], now)
 	_, err := j.run()
-	if fault.ExitCode(err) != fault.ExitUsage || !strings.Contains(err.Error(), `1 rows would be new`) ||
+	if fault.ExitCode(err) != fault.ExitUsage || !strings.Contains(err.Error(), `1 row would be new`) ||
 		!strings.Contains(err.Error(), `aspect_ratio: "16:9" (under defaults)`) {
 		t.Fatalf("%v", err)
 	}
