@@ -76,7 +76,7 @@ func arranged(t *testing.T, opened *pipelines.Job) (layouts []forecast.BucketPla
 	t.Helper()
 	p, err := opened.Plan(t.Context())
 	must(t, err)
-	predicted, err := opened.Predict(t.Context(), p, true)
+	predicted, err := opened.Forecast().Predict(t.Context(), p.Work, true)
 	must(t, err)
 	layouts = predicted.Layouts
 	return layouts, slices.ContainsFunc(layouts[0].Held, func(h cost.Held) bool { return h.Streamed })
@@ -89,7 +89,7 @@ func TestDevicesOfUnequalThreads(t *testing.T) {
 	opened, err := j.open()
 	must(t, err)
 	defer opened.Close()
-	d, err := opened.Devices(pipelines.Plan{})
+	d, err := opened.Forecast().Devices(forecast.Work{})
 	must(t, err)
 	if len(d) != 3 || d[0].Rate <= 0 || d[1].Rate != d[0].Rate || 2*d[2].Rate != d[0].Rate {
 		t.Errorf("%+v", d)

@@ -51,14 +51,14 @@ func TestADriverThatComputesNothing(t *testing.T) {
 	must(t, err)
 	plan, err := opened.Plan(t.Context())
 	must(t, err)
-	f, err := opened.Predict(t.Context(), plan, false)
+	f, err := opened.Forecast().Predict(t.Context(), plan.Work, false)
 	if err != nil || f.Seconds <= 0 {
 		t.Errorf("predicted is %+v, %v", f, err)
 	}
-	if s, err := opened.Sample(t.Context(), plan, f); err != nil || len(s.Disk) != len(plan.Buckets) {
+	if s, err := opened.Forecast().Sample(t.Context(), plan.Work, f); err != nil || len(s.Disk) != len(plan.Buckets) {
 		t.Errorf("the sample is %+v, %v", s, err)
 	}
-	if known, err := opened.Devices(plan); err != nil || len(known) != 2 || known[0].Name != "card" {
+	if known, err := opened.Forecast().Devices(plan.Work); err != nil || len(known) != 2 || known[0].Name != "card" {
 		t.Errorf("it is planned for %+v, %v", known, err)
 	}
 	opened.Close()

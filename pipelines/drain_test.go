@@ -72,7 +72,7 @@ func TestStopFinishesWhatIsInFlight(t *testing.T) {
 				t.Errorf("totals %+v: six rows were past the sampler; one more may wait at the gate, and three in "+
 					"the stage before it", r.Totals)
 			}
-			if state := opened.Facts().State; state != runfiles.Stopped {
+			if state := opened.Record.Facts().State; state != runfiles.Stopped {
 				t.Errorf("metrics would say that the run is %s, status says stopped", state)
 			}
 			opened.Close()

@@ -3,31 +3,24 @@ package pipelines
 import (
 	"context"
 	"fmt"
-	"iter"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"latentbeam/internal/config"
-	"latentbeam/internal/devices"
 	"latentbeam/internal/engine"
 	"latentbeam/internal/engine/host"
 	"latentbeam/internal/engine/keys"
-	"latentbeam/internal/storage/ledger"
 	"latentbeam/pipelines/jobfile"
 
 	"latentbeam/internal/storage/source"
 
 	"latentbeam/internal/results/report"
-	"latentbeam/internal/results/tensors"
 	"latentbeam/internal/results/where"
 	"latentbeam/internal/storage/fingerprints"
 	"latentbeam/internal/storage/store"
 	"latentbeam/internal/watch/runfiles"
-	"latentbeam/internal/watch/runpage"
 	"latentbeam/pipelines/explain"
 	"latentbeam/pipelines/forecast"
 	"latentbeam/pipelines/input"
@@ -82,32 +75,23 @@ type Options struct {
 type Job struct {
 	Config *config.Config
 	Opts   Options
+	Record *Record // of its run
 
 	engine   *engine.Engine
 	input    *input.Input
+	rows     rows
 	host     *host.Stages // its stages in this process
 	contents source.Contents
-	local    devices.Pool   // devices of this process, none where all are on other hosts
-	fleet    *devices.Fleet // local and the devices of other hosts; nil where there are none
+	machines machines
 	runner   runners.Runner
+	spread   distribution
+	output   output
 	report   report.Job
-	workers  *remote.Overseer                  // of the last pass of a job that is spread; nil: there was none
-	peeking  bool                              // the output is only read
-	recorder atomic.Pointer[runfiles.Recorder] // nil: nothing is to be computed so far
-	ended    atomic.Pointer[runfiles.State]    // nil: the run has not ended
-	me       atomic.Pointer[runfiles.Facts]    // who this process is
-	runID    string
 	foreseen forecast.Foreseen // of the run, before it
 	phases   Phases            // of the run
-	tally    *runpage.Tally    // where its time goes; nil before
-	naming   sync.Once         // of runID
-	logs     []string          // of the programs of the run
 	before   string            // numeric class of the rows that the output has; "": it has none, or nothing says it
-	expected bool              // the board knows what is to be computed
 	results  reuse.Results     // of earlier runs, as far as they count
-	free     []string          // locks of others that nobody holds while this run holds its own
 	close    []func()
-	output   int // where those of close begin that give the output back
 }
 
 // Open opens all that a job needs but its output. What is wrong with the configuration, the model or the
@@ -132,6 +116,7 @@ func Open(cfg *config.Config, o Options) (*Job, error) {
 		return nil, err
 	}
 	j := &Job{Config: cfg, Opts: o, host: h, runner: runner, close: []func(){h.Close}}
+	j.spread.on, j.spread.away = runner.Distributed, runner.Distributed && !runners.InLoopback(cfg.Runner) && !o.worker
 	if err := j.open(); err != nil {
 		j.Close()
 		return nil, err
@@ -166,7 +151,8 @@ func (j *Job) open() error {
 	if every, on := cfg.Resources.CheckpointInterval.Every(); on {
 		j.engine.SaveSteps(every)
 	}
-	j.results = reuse.Results{Engine: j.engine, Look: j.look, Limits: j.host.Limits()}
+	j.rows = rows{source, &j.engine.Rules}
+	j.results = reuse.Results{Engine: j.engine, Look: j.output.looks, Limits: j.host.Limits()}
 	j.engine.Published = j.results.Published
 	j.engine.Schedule.Recall(j.host.Facts)
 	if j.engine.Rules, err = j.rules(workers.Class()); err != nil {
@@ -189,8 +175,9 @@ func (j *Job) open() error {
 		}
 	}
 	j.report = report.Job{
-		Title: filepath.Base(cfg.Output.Path), Rows: j.rows, Keep: j.engine.Keep, Part: part(o),
-		RowsPerFile: cfg.Output.RowsPerFile, Names: template, Where: chosen, Clips: cfg.Input.Cuts(), Alike: j.host.Alike(), Limits: j.host.Limits(), Scores: cfg.Output.Scores != "", Measures: measuresOfVideos(j.host.Steps), Select: selects(cfg), Programs: j.programs(),
+		Title: filepath.Base(cfg.Output.Path), Rows: j.rows.mine, Keep: j.engine.Keep, Part: part(o),
+		RowsPerFile: cfg.Output.RowsPerFile, Names: template, Where: chosen, Clips: cfg.Input.Cuts(), Alike: j.host.Alike(), Limits: j.host.Limits(),
+		Scores: cfg.Output.Scores != "", Measures: measuresOfVideos(j.host.Steps), Select: selects(cfg), Programs: j.programs(),
 		Generates: slices.ContainsFunc(j.engine.Schedule.Steps, func(s stages.Step) bool { return s.Spec.Name == "denoise" }),
 		Facts: report.Facts{
 			Model: j.host.Model, Weights: j.engine.Rules.Weights(), Class: workers.Class(), Version: o.Version,
@@ -198,8 +185,18 @@ func (j *Job) open() error {
 			Licence: stages.LicenceOf(j.host.Terms), Revision: stages.RevisionOf(j.host.Terms),
 		},
 	}
+	j.Record = newRecord(j.engine, runfiles.JobInfo{Runner: j.runner.Name, Version: o.Version, File: o.Start.File, Shards: o.Shards,
+		Class: j.engine.Rules.Class}, o.Shards > 1 && !j.spread.on, j.spread.away)
+	j.spread = distribution{on: j.spread.on, away: j.spread.away, config: cfg, options: &j.Opts, engine: j.engine, runner: j.runner, record: j.Record,
+		title: j.report.Title}
+	j.output = output{how: o.outputs, url: cfg.Output.Path, engine: j.engine, report: &j.report, results: &j.results, retry: o.Retry,
+		recall: &recollection{config: cfg, specs: o.Specs, engine: j.engine, start: &j.Opts.Start, scoreOnly: o.ScoreOnly},
+		look:   fingerprints.LookAtMarks, several: o.Shards > 1 || j.spread.away, sharesNames: in.SharesNames}
+	if o.Repair || cfg.Output.Verify == config.VerifyDigest {
+		j.output.look = fingerprints.LookAtAll
+	}
 	j.describe()
-	if j.elsewhere() {
+	if j.spread.away {
 		return nil
 	}
 	return j.host.Load(context.Background())
@@ -234,168 +231,56 @@ func part(o Options) string {
 	return fmt.Sprintf("%05d-of-%05d-", o.Shard, o.Shards)
 }
 
-// rows yields this shard's rows, filled, checked and keyed, without tensors.
-func (j *Job) rows(ctx context.Context) iter.Seq2[*stages.Element, error] {
-	return func(yield func(*stages.Element, error) bool) {
-		for e, err := range j.all(ctx) {
-			if (err != nil || j.engine.Rules.Mine(e)) && !yield(e, err) {
-				return
-			}
-		}
-	}
-}
-
-// all yields the rows of all shards, like rows.
-func (j *Job) all(ctx context.Context) iter.Seq2[*stages.Element, error] { return j.keyed(ctx, false) }
-
-// keyed is all, with tensors where they are wanted.
-func (j *Job) keyed(ctx context.Context, tensors bool) iter.Seq2[*stages.Element, error] {
-	return keyedBy(ctx, j.engine.Source, &j.engine.Rules, tensors)
-}
-
 // Attach opens the output for writing and takes its lock; a second run on it gets an error that names
 // the first. Close gives it back.
 func (j *Job) Attach(ctx context.Context) error {
 	if err := j.Ready(); err != nil {
 		return err
 	}
-	s, err := j.openOutput(ctx, j.Opts.outputs.write)
-	if err != nil {
-		return err
+	return j.output.attach(ctx, nil)
+}
+
+// Peek opens an output that is already there, only to read it; without one there is nothing done yet.
+func (j *Job) Peek(ctx context.Context) error {
+	return j.output.again(func() error { return j.output.peek(ctx) })
+}
+
+// consent is what the options of this run allow.
+func (j *Job) consent() consent {
+	c := consent{options: j.Opts, class: j.engine.Rules.Class, before: j.before}
+	if j.engine.Ledger != nil {
+		c.output, c.filled = j.engine.Store.URL(), j.engine.Ledger.Len() > 0
 	}
-	if err := j.alone(s); err != nil {
-		return err
-	}
-	release, err := j.lock(ctx, s)
-	if err != nil {
-		return err
-	}
-	j.close = append(j.close, release)
-	return j.use(ctx, s, true)
+	return c
+}
+
+// meanings is what finds rows that earlier releases read otherwise.
+func (j *Job) meanings() *meanings {
+	return &meanings{config: j.Config, start: j.Opts.Start, specs: j.Opts.Specs, input: j.input, contents: &j.contents, rows: j.rows,
+		ledger: j.engine.Ledger}
 }
 
 // Ready says what this host lacks to compute the job, such as the program of a stage; nil: nothing. Attach asks it.
 func (j *Job) Ready() error {
-	if j.elsewhere() || j.local.Size() == 0 { // others compute
+	if j.spread.away || j.machines.local.Size() == 0 { // others compute
 		return nil
 	}
 	return j.host.Ready()
 }
 
-// openOutput opens the store of the output. What is closed from then on belongs to it.
-func (j *Job) openOutput(ctx context.Context, open func(context.Context, string) (store.Store, error)) (store.Store, error) {
-	j.output = len(j.close)
-	s, err := open(ctx, j.Config.Output.Path)
-	if err != nil {
-		return nil, err
-	}
-	j.close = append(j.close, func() { s.Close() })
-	return s, nil
-}
-
-// use opens the ledger of the store; alone says that this job has the lock.
-func (j *Job) use(ctx context.Context, s store.Store, alone bool) error {
-	l, err := ledger.Open(ctx, s)
-	if err != nil {
-		return err
-	}
-	w, err := fingerprints.LoadWitness(ctx, s)
-	if err != nil {
-		l.Close()
-		return err
-	}
-	output := &fingerprints.Output{Store: s, Witness: w}
-	home := &tensors.Home{Output: output, Ledger: l}
-	if last, err := report.ReadSummary(ctx, s, j.report.SummaryName()); err == nil { // else nothing is known of them
-		home.Before = last.Files
-	}
-	j.close = append(j.close, l.Close, home.Close)
-	j.engine.Store, j.engine.Ledger = s, l
-	j.report.Output, j.report.Ledger, j.report.Tensors, j.results.Tensors = output, l, home, home
-	if err := j.results.Mend(ctx, l, alone && j.report.Part == ""); err != nil { // else others use it too
-		return err
-	}
-	if alone {
-		if err := home.Check(ctx, j.look()); err != nil {
-			return err
-		}
-	}
-	if j.engine.Earlier, err = j.results.Forget(ctx, l, j.Opts.Retry); err != nil {
-		return err
-	}
-	if err := j.recallLooks(ctx, s, l); err != nil {
-		return err
-	}
-	if j.engine.Book, err = engine.OpenBook(ctx, s, &j.engine.Rules, j.Opts.Start.Shown); err != nil {
-		return err
-	}
-	j.close = append(j.close, j.engine.Book.Close)
-	if alone && j.Opts.Shards <= 1 {
-		if err := j.engine.Book.Mend(ctx); err != nil {
-			return err
-		}
-	}
-	if j.Opts.Retry {
-		j.engine.Book.Retry()
-	}
-	if j.report.Looks = j.engine.Book.Names(); j.engine.Book.Looks() || len(j.engine.Rules.Earlier) > 0 {
-		j.report.Recall = j.engine.Book.Recall
-	}
-	if len(j.engine.Rules.Earlier) > 0 { // readings in results count where the job has their measures
-		j.report.Looks = append(j.report.Looks, "earlier")
-	}
-	return j.keepIDs(ctx)
-}
-
-// look says how closely this job looks at what is there. Who only looks at an output reads no videos.
-func (j *Job) look() fingerprints.Look {
-	switch {
-	case j.peeking:
-		return fingerprints.LookAtSizes
-	case j.Opts.Repair || j.Config.Output.Verify == config.VerifyDigest:
-		return fingerprints.LookAtAll
-	}
-	return fingerprints.LookAtMarks
-}
-
 // Close gives back what the job holds.
-func (j *Job) Close() { j.giveBack(0) }
-
-// detach gives back the output alone.
-func (j *Job) detach() {
-	j.giveBack(j.output)
-	j.peeking = false
-	j.engine.Rules.Known, j.engine.Book, j.report.Recall = nil, nil, nil
-}
-
-// giveBack gives back what the job holds but for the first n.
-func (j *Job) giveBack(n int) {
-	for i := len(j.close) - 1; i >= n; i-- {
+func (j *Job) Close() {
+	j.output.release()
+	for i := len(j.close) - 1; i >= 0; i-- {
 		j.close[i]()
 	}
-	j.close = j.close[:min(n, len(j.close))]
+	j.close = nil
 }
 
-// forecast is what predicts the job.
-func (j *Job) forecast() *forecast.Predictor {
-	return &forecast.Predictor{Config: j.Config, Engine: j.engine, Host: j.host, Local: j.local, Fleet: j.fleet}
+// Forecast is what predicts the job.
+func (j *Job) Forecast() *forecast.Predictor {
+	return &forecast.Predictor{Config: j.Config, Engine: j.engine, Host: j.host, Local: j.machines.local, Fleet: j.machines.fleet}
 }
-
-// Devices returns the devices that the job is planned for.
-func (j *Job) Devices(p Plan) ([]layout.DeviceModel, error) { return j.forecast().Devices(p.Work) }
-
-// Predict plays the run of the new rows through. With others, layouts list what was not chosen, which takes longer.
-func (j *Job) Predict(ctx context.Context, p Plan, others bool) (forecast.Prediction, error) {
-	return j.forecast().Predict(ctx, p.Work, others)
-}
-
-// Sample computes a row of every shape of the plan with few sampling steps, looks at its size, and throws it away.
-func (j *Job) Sample(ctx context.Context, p Plan, f forecast.Prediction) (forecast.Sample, error) {
-	return j.forecast().Sample(ctx, p.Work, f)
-}
-
-// Histogram lists the shapes of the clips that the job cuts of its media, by size and length.
-func (j *Job) Histogram(p Plan) ([]forecast.ClipsOf, error) { return j.forecast().Clips(p.Clips) }
 
 // Program is the name of the first stage that is a program, "" where none is.
 func (j *Job) Program() string { return stages.FirstProgram(j.engine.Schedule.Steps) }
@@ -403,14 +288,23 @@ func (j *Job) Program() string { return stages.FirstProgram(j.engine.Schedule.St
 // Explain says what became of the rows that id names: by their id, by their place in the input ("prompts.csv:3") or by
 // the first eight or more digits of their key. The job has looked at its output (Peek).
 func (j *Job) Explain(ctx context.Context, id string) ([]explain.Answer, error) {
-	return explain.Asked{Engine: j.engine, Config: j.Config, Summary: j.report.SummaryName(), Programs: j.programs()}.Rows(ctx, j.rows(ctx), id)
+	return explain.Asked{Engine: j.engine, Config: j.Config, Summary: j.report.SummaryName(), Programs: j.programs()}.Rows(ctx, j.rows.mine(ctx), id)
 }
 
 // DescribeColumns says how the columns of the input's tables are taken. The job has a plan.
 func (j *Job) DescribeColumns() []string { return j.input.Describe() }
+
+// Request returns the job as its runner would be sent it, for people; nil where the runner has nothing to show.
+func (j *Job) Request(plan Plan) ([]byte, error) { return j.spread.request(plan) }
 
 // Progress counts what happens to the rows while Run runs.
 func (j *Job) Progress() *engine.Progress { return j.engine.Progress }
 
 // Stop makes Run finish what is in flight and return.
 func (j *Job) Stop() { j.engine.Schedule.Stop() }
+
+// Summary reads the summary of the output, and where it is.
+func (j *Job) Summary(ctx context.Context) (data []byte, output string, err error) {
+	data, err = store.ReadFile(ctx, j.engine.Store, j.report.SummaryName())
+	return data, j.engine.Store.URL(), err
+}

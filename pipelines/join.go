@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"latentbeam/internal/engine"
-	"latentbeam/internal/results/report"
 	"latentbeam/internal/storage/store"
 )
 
@@ -14,13 +13,13 @@ import (
 // ends last does it. It reports false where rows are left or somebody is at work on the output. The job is that of
 // all rows then.
 func (j *Job) join(ctx context.Context) (bool, error) {
-	j.detach()
+	j.output.detach()
 	j.unshard()
 	if err := j.Peek(ctx); err != nil { // without the lock, which would keep out a shard that begins now
 		return false, err
 	}
 	plan, err := j.Plan(ctx)
-	j.detach()
+	j.output.detach()
 	if err != nil || plan.New > 0 || plan.Score > 0 {
 		return false, err
 	}
@@ -45,7 +44,7 @@ func (j *Job) attachSoon(ctx context.Context) (locked bool, err error) {
 		if err = j.Attach(ctx); !errors.As(err, &other) {
 			return false, err
 		}
-		j.detach()
+		j.output.detach()
 		select {
 		case <-time.After(joinPause):
 		case <-ctx.Done():
@@ -58,26 +57,7 @@ func (j *Job) attachSoon(ctx context.Context) (locked bool, err error) {
 // unshard makes the job one of all rows.
 func (j *Job) unshard() {
 	j.Opts.Shard, j.Opts.Shards, j.Opts.Retry = 0, 0, false
+	j.output.retry, j.output.several = false, j.spread.away
 	j.engine.Rules.Shard, j.engine.Rules.Shards = 0, 0
 	j.report.Part = ""
-}
-
-// joined returns the summary of all shards where they have one and it is up to date: a shard that was joined and is
-// started again has nothing to do.
-func (j *Job) joined(ctx context.Context, p Plan) (s report.Summary, ok bool, err error) {
-	whole := new(report.Job).SummaryName()
-	if p.New > 0 || p.Score > 0 || j.report.Part == "" {
-		return s, false, nil
-	}
-	if there, err := store.Exists(ctx, j.engine.Store, whole); !there || err != nil {
-		return s, false, err
-	}
-	rules, shards := &j.engine.Rules, j.engine.Rules.Shards
-	rules.Shards = 0
-	p, err = j.Plan(ctx)
-	rules.Shards = shards
-	if err == nil {
-		s, ok = j.upToDate(ctx, whole, p)
-	}
-	return s, ok, err
 }

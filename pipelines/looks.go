@@ -10,6 +10,8 @@ import (
 	"reflect"
 	"slices"
 
+	"latentbeam/internal/config"
+	"latentbeam/internal/engine"
 	"latentbeam/internal/engine/host"
 	"latentbeam/internal/engine/keys"
 	"latentbeam/internal/media/mp4"
@@ -24,28 +26,37 @@ import (
 // maxLooks bounds the lists of stages that only looked under which rows of the output are found.
 const maxEarlierLooks = 8
 
-// recallLooks finds out which stages that only look are in the keys that earlier releases gave to rows of the output: those of this job, and
+// recollection finds the rows that an output has under keys of earlier releases.
+type recollection struct {
+	config    *config.Config
+	specs     []stages.Spec
+	engine    *engine.Engine
+	start     *jobfile.Start // of the run: it gets what was found
+	scoreOnly bool           // measures look at finished rows alone
+}
+
+// looks finds out which stages that only look are in the keys that earlier releases gave to rows of the output: those of this job, and
 // of the jobs that the output says it was made by. Rows that are done so stay done.
-func (j *Job) recallLooks(ctx context.Context, s store.Store, l *ledger.Ledger) error {
-	r := &j.engine.Rules
-	r.Earlier, r.Known, j.Opts.Start.Looks, j.Opts.Start.Shown = nil, nil, []keys.Looks{}, nil
-	if j.Opts.ScoreOnly {
-		j.Opts.Start.Shown = measuresOfVideos(r.Steps)
+func (o *recollection) looks(ctx context.Context, s store.Store, l *ledger.Ledger) error {
+	r := &o.engine.Rules
+	r.Earlier, r.Known, o.start.Looks, o.start.Shown = nil, nil, []keys.Looks{}, nil
+	if o.scoreOnly {
+		o.start.Shown = measuresOfVideos(r.Steps)
 	}
 	if l.Len() == 0 {
 		return r.Seal()
 	}
-	lists, shown, legacy, err := j.recordedLooks(ctx, s)
+	lists, shown, legacy, err := o.recordedLooks(ctx, s)
 	if err != nil {
 		return err
 	}
 	for _, m := range shown {
-		if !slices.ContainsFunc(j.Opts.Start.Shown, func(own stages.Measure) bool { return own.Name == m.Name }) {
-			j.Opts.Start.Shown = append(j.Opts.Start.Shown, m)
+		if !slices.ContainsFunc(o.start.Shown, func(own stages.Measure) bool { return own.Name == m.Name }) {
+			o.start.Shown = append(o.start.Shown, m)
 		}
 	}
-	j.Opts.Start.Looks = append(j.Opts.Start.Looks, lists...)
-	own, err := host.LookedAt(j.Config, j.Opts.Specs)
+	o.start.Looks = append(o.start.Looks, lists...)
+	own, err := host.LookedAt(o.config, o.specs)
 	if err != nil {
 		return err
 	}
@@ -54,19 +65,19 @@ func (j *Job) recallLooks(ctx context.Context, s store.Store, l *ledger.Ledger) 
 		lists = append([]keys.Looks{own[0]}, lists...)
 	}
 	for _, list := range lists {
-		list = j.declared(list)
+		list = o.declared(list)
 		if len(r.Earlier) <= maxEarlierLooks && !slices.ContainsFunc(r.Earlier, func(other keys.Looks) bool { return reflect.DeepEqual(list, other) }) {
 			r.Earlier = append(r.Earlier, list)
 		}
 	}
 	if len(r.Earlier) > 0 {
-		r.Known = func(key schemas.Key, _ *stages.Element, form int) (bool, error) { return j.known(ctx, l, key, form) }
+		r.Known = func(key schemas.Key, _ *stages.Element, form int) (bool, error) { return o.known(ctx, l, key, form) }
 	}
 	return r.Seal()
 }
 
 // recordedLooks are the lists that job.json has, or those of its YAML where an earlier release wrote it.
-func (j *Job) recordedLooks(ctx context.Context, s store.Store) (lists []keys.Looks, shown []stages.Measure, legacy bool, err error) {
+func (o *recollection) recordedLooks(ctx context.Context, s store.Store) (lists []keys.Looks, shown []stages.Measure, legacy bool, err error) {
 	data, err := store.ReadFile(ctx, s, jobfile.Name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, true, nil
@@ -83,7 +94,7 @@ func (j *Job) recordedLooks(ctx context.Context, s store.Store) (lists []keys.Lo
 	}
 	cfg, err := last.Config()
 	if err == nil {
-		lists, err = host.LookedAt(cfg, j.Opts.Specs)
+		lists, err = host.LookedAt(cfg, o.specs)
 	}
 	if err != nil {
 		slog.Warn("the job that made the output cannot be read: rows whose keys have other stages that only look are new", "error", err)
@@ -106,10 +117,10 @@ func measuresOfVideos(steps []stages.Step) (all []stages.Measure) {
 }
 
 // declared says of the programs of a list which of them the job knows to be looking only.
-func (j *Job) declared(list keys.Looks) keys.Looks {
+func (o *recollection) declared(list keys.Looks) keys.Looks {
 	list = slices.Clone(list)
 	for i, l := range list {
-		for _, s := range j.engine.Schedule.Steps {
+		for _, s := range o.engine.Schedule.Steps {
 			if l.Program != "" && s.Looks && s.Spec.Program != nil && (s.Name == l.Program || sameCommand(l.Options, string(s.Options))) {
 				list[i].Program = ""
 			}
@@ -127,18 +138,18 @@ func sameCommand(a, b string) bool {
 }
 
 // known says whether the output has settled a row under a key of a form.
-func (j *Job) known(ctx context.Context, l *ledger.Ledger, key schemas.Key, form int) (bool, error) {
+func (o *recollection) known(ctx context.Context, l *ledger.Ledger, key schemas.Key, form int) (bool, error) {
 	ref, status, err := l.Lookup(ledger.Key(key))
 	if err != nil {
 		return false, err
 	}
 	if status == ledger.Absent {
-		return j.engine.Earlier != nil && j.engine.Earlier(key), nil
+		return o.engine.Earlier != nil && o.engine.Earlier(key), nil
 	}
 	if form == 0 {
 		return true, nil
 	}
-	looks := j.engine.Rules.Earlier[form-1]
+	looks := o.engine.Rules.Earlier[form-1]
 	if status == ledger.Done && looks.Program() == "" {
 		return true, nil
 	}
@@ -158,7 +169,7 @@ func (j *Job) known(ctx context.Context, l *ledger.Ledger, key schemas.Key, form
 	if r.Video == nil || r.Video.Poster == "" || path.Ext(r.Video.Path) != ".mp4" {
 		return false, nil // a program may have made the file
 	}
-	data, err := store.ReadFile(ctx, j.engine.Store, r.Video.Path)
+	data, err := store.ReadFile(ctx, o.engine.Store, r.Video.Path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}

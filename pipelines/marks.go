@@ -43,7 +43,7 @@ type outputMarks struct {
 func (j *Job) marks(computes bool) *outputMarks {
 	return &outputMarks{computes: computes, asked: j.Config.MarksOf(encodeVideo), follow: j.Opts.AsRecorded || j.Opts.Repair || j.Opts.Retry, engine: j.engine,
 		dir: j.Opts.Start.Directory(), model: j.host.Model,
-		rows: j.all}
+		rows: j.rows.all}
 }
 
 // concerned says that the job publishes files of encode_video.
@@ -321,28 +321,21 @@ func (m *outputMarks) change(ctx context.Context, s store.Store, to config.Marks
 // Mark gives the files of the output the marks that are asked for, without encoding, and writes tables and pages anew. Where asked is
 // not given, it goes on with a change that was cut off, or gives iptc and aigc. The job is open and has no output yet.
 func (j *Job) Mark(ctx context.Context, asked config.Marks) (done marking.Changed, err error) {
-	j.identify()
-	began := time.Now()
-	s, err := j.openOutput(ctx, j.Opts.outputs.write)
+	j.Record.identify(j.report.Part, j.output.lockName())
+	p := &planned{job: j, began: time.Now()}
+	err = j.output.attach(ctx, func(s store.Store) error { // before anything is found damaged
+		done, err = j.marks(false).change(ctx, s, asked)
+		return err
+	})
 	if err != nil {
 		return done, err
 	}
-	if err := j.alone(s); err != nil {
+	if err := p.unfinish(ctx); err != nil {
 		return done, err
 	}
-	release, err := j.lock(ctx, s)
+	r, err := p.running(ctx)
 	if err != nil {
 		return done, err
 	}
-	j.close = append(j.close, release)
-	if done, err = j.marks(false).change(ctx, s, asked); err != nil { // before anything is found damaged
-		return done, err
-	}
-	if err := j.use(ctx, s, true); err != nil {
-		return done, err
-	}
-	if err := j.unfinish(ctx); err != nil {
-		return done, err
-	}
-	return done, j.finish(ctx, &Result{}, began, 0)
+	return done, r.next.tables(ctx, 0)
 }

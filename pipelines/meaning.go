@@ -9,15 +9,14 @@ import (
 	"strings"
 
 	"latentbeam/internal/config"
-	"latentbeam/internal/engine"
 	"latentbeam/internal/engine/host"
-	"latentbeam/internal/engine/keys"
 	"latentbeam/internal/storage/ledger"
+	"latentbeam/internal/storage/source"
 	"latentbeam/internal/table/read"
 	"latentbeam/internal/watch/progress"
 	"latentbeam/pipelines/input"
+	"latentbeam/pipelines/jobfile"
 	"latentbeam/schemas"
-	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
 
@@ -29,17 +28,44 @@ type meaning struct {
 	restore func(*input.Reading) // makes a reading that of the line
 }
 
-// meanings lists what has changed. A change to come is a function here, which returns false for jobs that it does not concern.
-var meanings = []func(*Job, Plan) (meaning, bool){(*Job).columnMeaning, (*Job).ratioMeaning, (*Job).sampleMeaning, (*Job).folderMeaning, (*Job).posteriorMeaning}
+// meanings finds the rows of a job that are new only because earlier releases read it otherwise.
+type meanings struct {
+	config   *config.Config
+	start    jobfile.Start
+	specs    []stages.Spec
+	input    *input.Input
+	contents *source.Contents
+	rows     rows
+	ledger   *ledger.Ledger // of the output; nil: it has none
+	opened   []*host.Stages // for other readings
+}
 
-// columnMeaning is about columns that earlier releases carried and this one takes, or the reverse.
-func (j *Job) columnMeaning(Plan) (meaning, bool) {
+// all lists what has changed. A change to come is a function here, which returns false for jobs that it does not concern; done is
+// how many rows the output has.
+func (m *meanings) all(done int64) (all []meaning) {
+	for _, of := range []func() (meaning, bool){m.column, m.ratio, m.sample, m.folder, func() (meaning, bool) { return m.posterior(done) }} {
+		if one, concerned := of(); concerned {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// close closes what was opened for other readings.
+func (m *meanings) close() {
+	for _, h := range m.opened {
+		h.Close()
+	}
+}
+
+// column is about columns that earlier releases carried and this one takes, or the reverse.
+func (m *meanings) column() (meaning, bool) {
 	var aliases, ofSource []string
-	columns := maps.Clone(j.Config.Input.Columns)
+	columns := maps.Clone(m.config.Input.Columns)
 	if columns == nil {
 		columns = map[string]string{}
 	}
-	for _, use := range j.input.Columns() {
+	for _, use := range m.input.Columns() {
 		switch {
 		case use.Folder && (use.Purpose == read.Alias || use.Purpose == read.Parameter) && use.Field != schemas.FieldSize:
 			aliases = append(aliases, use.Column+" of the folders' names gives "+use.Field)
@@ -73,10 +99,10 @@ func (j *Job) columnMeaning(Plan) (meaning, bool) {
 		restore: func(r *input.Reading) { r.Input.Columns = columns }}, true
 }
 
-// sampleMeaning is about a column sample_index, which earlier releases carried: rows that were chosen from the tables of an output
+// sample is about a column sample_index, which earlier releases carried: rows that were chosen from the tables of an output
 // gave its first sample.
-func (j *Job) sampleMeaning(Plan) (meaning, bool) {
-	if !slices.ContainsFunc(j.input.Columns(), func(u read.Use) bool { return u.Purpose == read.Parameter && u.Field == schemas.FieldSampleIndex }) {
+func (m *meanings) sample() (meaning, bool) {
+	if !slices.ContainsFunc(m.input.Columns(), func(u read.Use) bool { return u.Purpose == read.Parameter && u.Field == schemas.FieldSampleIndex }) {
 		return meaning{}, false
 	}
 	return meaning{about: "the column sample_index asks for that video of a row, not for the first",
@@ -90,57 +116,57 @@ func (j *Job) sampleMeaning(Plan) (meaning, bool) {
 		}}, true
 }
 
-// folderMeaning is about folders of images and other media, which earlier releases took for one clip of their images.
-func (j *Job) folderMeaning(Plan) (meaning, bool) {
-	folder := j.input.MixedFolder()
+// folder is about folders of images and other media, which earlier releases took for one clip of their images.
+func (m *meanings) folder() (meaning, bool) {
+	folder := m.input.MixedFolder()
 	return meaning{about: fmt.Sprintf("the folder %s holds a video or a folder of media, so it stands for all media in it, not for one clip of "+
 		"its images", folder),
 		keep:    "folders: clip (under input)",
 		restore: func(r *input.Reading) { r.Input.Folders = config.FoldersClip }}, folder != ""
 }
 
-// ratioMeaning is about sizes by name: earlier releases read them as Open-Sora does, for all models.
-func (j *Job) ratioMeaning(Plan) (meaning, bool) {
-	naming, d := j.input.Reading().Naming, j.input.Reading().Defaults
-	inTable := slices.ContainsFunc(j.input.Columns(), func(u read.Use) bool {
+// ratio is about sizes by name: earlier releases read them as Open-Sora does, for all models.
+func (m *meanings) ratio() (meaning, bool) {
+	naming, d := m.input.Reading().Naming, m.input.Reading().Defaults
+	inTable := slices.ContainsFunc(m.input.Columns(), func(u read.Use) bool {
 		return u.Purpose == read.Parameter && (u.Field == "aspect_ratio" || u.Field == "resolution")
 	})
 	if naming != nil && naming.HeightFirst || d.Resolution == "" && d.AspectRatio == "" && !inTable {
 		return meaning{}, false
 	}
-	m := meaning{about: "an aspect_ratio is width:height for this model, and sizes by name are those of its family",
+	other := meaning{about: "an aspect_ratio is width:height for this model, and sizes by name are those of its family",
 		keep:    "write the aspect_ratio of the table's rows the other way round, as 9:16 for 16:9, or height and width",
 		restore: func(r *input.Reading) { r.Naming = schemas.OpenSora }}
 	if h, w, err := schemas.OpenSora.Size(d.Resolution, d.AspectRatio); err == nil {
-		m.keep = fmt.Sprintf("height: %d and width: %d in place of resolution and aspect_ratio (under defaults)", h, w)
+		other.keep = fmt.Sprintf("height: %d and width: %d in place of resolution and aspect_ratio (under defaults)", h, w)
 		if a, b, named := strings.Cut(d.AspectRatio, ":"); named {
-			other := b + ":" + a
-			if nh, nw, err := naming.Size(d.Resolution, other); err == nil && nh == h && nw == w {
-				m.keep = fmt.Sprintf("aspect_ratio: %q (under defaults)", other)
+			turned := b + ":" + a
+			if nh, nw, err := naming.Size(d.Resolution, turned); err == nil && nh == h && nw == w {
+				other.keep = fmt.Sprintf("aspect_ratio: %q (under defaults)", turned)
 			}
 		}
 	}
-	return m, true
+	return other, true
 }
 
-// posteriorMeaning is about encode_vae where the job does not say its posterior: earlier releases drew a sample. An output that
+// posterior is about encode_vae where the job does not say its posterior: earlier releases drew a sample. An output that
 // has rows of the job was made with the mean.
-func (j *Job) posteriorMeaning(p Plan) (meaning, bool) {
+func (m *meanings) posterior(done int64) (meaning, bool) {
 	const name = "encode_vae"
-	silent := slices.ContainsFunc(j.Config.Stages, func(s config.Stage) bool { return s.Name == name && !s.Options.Has("posterior") })
-	if !silent || p.Done > 0 || j.Opts.Start.YAML == "" {
+	silent := slices.ContainsFunc(m.config.Stages, func(s config.Stage) bool { return s.Name == name && !s.Options.Has("posterior") })
+	if !silent || done > 0 || m.start.YAML == "" {
 		return meaning{}, false
 	}
 	restore := func(r *input.Reading) {
-		cfg, err := j.Opts.Start.Config("stages." + name + ".posterior=sample")
+		cfg, err := m.start.Config("stages." + name + ".posterior=sample")
 		if err != nil {
 			return // nothing is found then
 		}
-		h, err := host.Open(cfg, j.Opts.Specs)
+		h, err := host.Open(cfg, m.specs)
 		if err != nil {
 			return
 		}
-		j.close = append(j.close, h.Close)
+		m.opened = append(m.opened, h)
 		r.Steps = h.Steps
 	}
 	return meaning{about: "encode_vae takes the mean of the posterior where the job does not say it, and drew a sample",
@@ -162,25 +188,20 @@ func (c changed) String() string {
 		"this line of the job keeps them: %s", progress.Rows(c.rows), strings.Join(c.about, "; "), strings.Join(c.keep, "; "))
 }
 
-// changedMeanings finds the rows that are new only because they are read otherwise: under all earlier meanings, under all but
+// changed finds the rows that are new only because they are read otherwise: under all earlier meanings, under all but
 // one, and so on. A meaning that keeps no row is not told.
-func (j *Job) changedMeanings(ctx context.Context, p Plan) (changed, error) {
-	if p.New == 0 || j.engine.Ledger == nil || j.engine.Ledger.Len() == 0 || j.input == nil {
+func (m *meanings) changed(ctx context.Context, p Plan) (changed, error) {
+	if p.New == 0 || m.ledger == nil || m.ledger.Len() == 0 {
 		return changed{}, nil
 	}
-	var all []meaning
-	for _, of := range meanings {
-		if m, concerned := of(j, p); concerned {
-			all = append(all, m)
-		}
-	}
-	for _, set := range subsets(all) {
-		rows, err := j.doneAs(ctx, set)
+	defer m.close()
+	for _, set := range subsets(m.all(p.Done)) {
+		rows, err := m.doneAs(ctx, set)
 		if err != nil {
 			return changed{}, err
 		}
 		if rows > 0 {
-			return j.needed(ctx, set, rows)
+			return m.needed(ctx, set, rows)
 		}
 	}
 	return changed{}, nil
@@ -204,10 +225,10 @@ func subsets(all []meaning) (sets [][]meaning) {
 }
 
 // needed leaves out the meanings of a set without which as many rows are kept.
-func (j *Job) needed(ctx context.Context, set []meaning, rows int64) (changed, error) {
+func (m *meanings) needed(ctx context.Context, set []meaning, rows int64) (changed, error) {
 	for i := 0; i < len(set) && len(set) > 1; {
 		without := slices.Concat(set[:i], set[i+1:])
-		n, err := j.doneAs(ctx, without)
+		n, err := m.doneAs(ctx, without)
 		if err != nil {
 			return changed{}, err
 		}
@@ -218,24 +239,24 @@ func (j *Job) needed(ctx context.Context, set []meaning, rows int64) (changed, e
 		set = without
 	}
 	c := changed{rows: rows}
-	for _, m := range set {
-		c.about, c.keep = append(c.about, m.about), append(c.keep, m.keep)
+	for _, one := range set {
+		c.about, c.keep = append(c.about, one.about), append(c.keep, one.keep)
 	}
 	return c, nil
 }
 
 // doneAs counts the new rows whose earlier meaning the output has done. Both readings give the rows of a place in the input
 // one after the other, so they are compared place by place.
-func (j *Job) doneAs(ctx context.Context, restored []meaning) (rows int64, err error) {
-	reading := j.input.Reading()
-	for _, m := range restored {
-		m.restore(&reading)
+func (m *meanings) doneAs(ctx context.Context, restored []meaning) (n int64, err error) {
+	reading := m.input.Reading()
+	for _, one := range restored {
+		one.restore(&reading)
 	}
-	source, err := j.input.As(reading, &j.contents).Open(true)
+	source, err := m.input.As(reading, m.contents).Open(true)
 	if err != nil {
 		return 0, nil //nolint:nilerr // what cannot be read in this way made no output
 	}
-	rules := j.engine.Rules
+	rules := *m.rows.rules
 	rules.Defaults, rules.Naming = reading.Defaults, reading.Naming
 	if reading.Steps != nil {
 		rules.Steps = reading.Steps
@@ -243,9 +264,9 @@ func (j *Job) doneAs(ctx context.Context, restored []meaning) (rows int64, err e
 			return 0, err
 		}
 	}
-	earlier, stop := iter.Pull2(places(keyedBy(ctx, source, &rules, false)))
+	earlier, stop := iter.Pull2(places(rows{source, &rules}.all(ctx)))
 	defer stop()
-	settled := j.engine.Ledger.Cursor()
+	settled := m.ledger.Cursor()
 	defer settled.Close()
 	count := func(of []*stages.Element, want ledger.Status) (n int64, err error) {
 		for _, e := range of {
@@ -262,25 +283,25 @@ func (j *Job) doneAs(ctx context.Context, restored []meaning) (rows int64, err e
 		}
 		return n, nil
 	}
-	for now, err := range places(j.all(ctx)) {
+	for now, err := range places(m.rows.all(ctx)) {
 		before, beforeErr, more := earlier()
 		if err != nil || beforeErr != nil || !more {
-			return rows, err
+			return n, err
 		}
 		fresh, err := count(now, ledger.Absent)
 		if err != nil {
-			return rows, err
+			return n, err
 		}
 		if fresh == 0 {
 			continue
 		}
 		done, err := count(before, ledger.Done)
 		if err != nil {
-			return rows, err
+			return n, err
 		}
-		rows += min(fresh, done)
+		n += min(fresh, done)
 	}
-	return rows, nil
+	return n, nil
 }
 
 // places gathers the elements of each place of the input.
@@ -304,33 +325,4 @@ func places(elements iter.Seq2[*stages.Element, error]) iter.Seq2[[]*stages.Elem
 			yield(at, nil)
 		}
 	}
-}
-
-// keyedBy yields the rows of a source, filled, checked and keyed by rules.
-func keyedBy(ctx context.Context, source engine.RowSource, rules *keys.Rules, tensors bool) iter.Seq2[*stages.Element, error] {
-	return func(yield func(*stages.Element, error) bool) {
-		for e, err := range source.Rows(ctx, tensors) {
-			if err == nil {
-				err = ctx.Err()
-			}
-			if err == nil {
-				err = rules.Apply(e)
-			}
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			if !yield(e, nil) {
-				return
-			}
-		}
-	}
-}
-
-// sameMeaning refuses a run that would compute rows of the output anew because of a changed meaning alone.
-func (j *Job) sameMeaning(p Plan) error {
-	if p.changed.rows == 0 || j.Opts.NewMeaning {
-		return nil
-	}
-	return fault.Usage(fmt.Errorf("%v; or give --new-meaning, which computes them anew", p.changed))
 }

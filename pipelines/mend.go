@@ -2,11 +2,7 @@ package pipelines
 
 import (
 	"context"
-	"errors"
 	"time"
-
-	"latentbeam/internal/results/tensors"
-	"latentbeam/internal/storage/ledger"
 )
 
 // maxMends bounds how often a run computes what it found damaged only while it wrote its report.
@@ -24,7 +20,7 @@ func (j *Job) run(ctx context.Context, started func(Plan)) (Result, error) {
 		if err := j.engine.Ledger.Verify(ctx); err != nil { // else damage would be found one by one
 			return r, err
 		}
-		if err := j.results.Mend(ctx, j.engine.Ledger, j.report.Part == ""); err != nil {
+		if err := j.results.Mend(ctx, j.engine.Ledger, j.output.alone()); err != nil {
 			return r, err
 		}
 		j.report.Tensors.Close() // the tables may be others now
@@ -45,20 +41,4 @@ func (j *Job) run(ctx context.Context, started func(Plan)) (Result, error) {
 		r, err = again, againErr
 	}
 	return r, err
-}
-
-// isDamagedTable reports whether err is about a table of tensors that is damaged.
-func isDamagedTable(err error) bool {
-	var damaged *tensors.DamagedTableError
-	return errors.As(err, &damaged)
-}
-
-// lost reports whether a run that computed all it could, and ended with err, found records damaged since there were so
-// many of them.
-func (j *Job) lost(before int, err error) bool {
-	var damaged *ledger.DamagedError
-	if isDamagedTable(err) {
-		return true
-	}
-	return j.engine.Ledger.Lost() > before && (err == nil || errors.As(err, &damaged))
 }

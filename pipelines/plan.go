@@ -5,17 +5,19 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"path"
 	"slices"
 	"strings"
 
+	"latentbeam/internal/config"
 	"latentbeam/internal/engine"
+	"latentbeam/internal/engine/host"
 	"latentbeam/internal/results/report"
 	"latentbeam/internal/storage/ledger"
 	"latentbeam/internal/storage/source"
-	"latentbeam/internal/storage/store"
 	"latentbeam/pipelines/forecast"
+	"latentbeam/pipelines/input"
+	"latentbeam/pipelines/reuse"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
@@ -50,6 +52,8 @@ type Plan struct {
 	Warnings []string
 	// Notes say how the input was read, where a person may have meant something else.
 	Notes []string
+	// Remarks are what the stages say of the rows that are to be computed, each once.
+	Remarks []string
 	// Input is a digest of the rows, their keys and outcomes.
 	Input string
 
@@ -66,16 +70,16 @@ type Plan struct {
 // Plan reads the whole input once and compares it with the ledger. Equal rows that are still to be
 // computed count once each here; the run computes them once for all.
 func (j *Job) Plan(ctx context.Context) (p Plan, err error) {
-	if !j.peeking {
-		return j.plan(ctx)
+	if !j.output.reading {
+		return j.planner().plan(ctx)
 	}
-	err = j.again(func() error {
-		if !j.peeking { // it was read before, and has changed since
-			if err := j.peek(ctx); err != nil {
+	err = j.output.again(func() error {
+		if !j.output.reading { // it was read before, and has changed since
+			if err := j.output.peek(ctx); err != nil {
 				return err
 			}
 		}
-		p, err = j.plan(ctx)
+		p, err = j.planner().plan(ctx)
 		return err
 	})
 	return p, err
@@ -83,25 +87,47 @@ func (j *Job) Plan(ctx context.Context) (p Plan, err error) {
 
 // PlanAnew is the plan of the job as if it had no output yet. The job only looks at its output.
 func (j *Job) PlanAnew(ctx context.Context) (Plan, error) {
-	j.detach()
-	j.engine.Store, j.engine.Ledger = nil, nil
-	return j.plan(ctx)
+	j.output.detach()
+	j.output.forget()
+	return j.planner().plan(ctx)
 }
 
-func (j *Job) plan(ctx context.Context) (p Plan, err error) {
-	s := survey{job: j, plan: &p, input: j.report.Digest(), names: report.CollectNames(j.report.Names)}
+func (j *Job) planner() *planner {
+	return &planner{options: j.Opts, config: j.Config, engine: j.engine, host: j.host, input: j.input, rows: j.rows, report: &j.report, results: &j.results,
+		reading: j.output.reading, others: j.spread.away || j.machines.local.Size() == 0, consent: j.consent(), meanings: j.meanings()}
+}
+
+// planner makes the plan of a job.
+type planner struct {
+	options  Options
+	config   *config.Config
+	engine   *engine.Engine
+	host     *host.Stages
+	input    *input.Input
+	rows     rows
+	report   *report.Job
+	results  *reuse.Results
+	reading  bool // the output is only read
+	others   bool // processes compute the rows
+	consent  consent
+	meanings *meanings
+}
+
+// plan goes over the input.
+func (l *planner) plan(ctx context.Context) (p Plan, err error) {
+	s := survey{planner: l, plan: &p, input: l.report.Digest(), names: report.CollectNames(l.report.Names)}
 	p.Reasons, p.Clips = map[string]int64{}, map[schemas.Bucket]int64{}
-	if j.engine.Ledger != nil {
-		s.settled = j.engine.Ledger.Cursor()
+	if l.engine.Ledger != nil {
+		s.settled = l.engine.Ledger.Cursor()
 		defer s.settled.Close()
 	}
-	last := j.engine.Schedule.Steps[len(j.engine.Schedule.Steps)-1].Gives
-	shows := j.engine.Rules.Input != stages.KindMedia && last != stages.KindText
-	s.doubt = forecast.NewDoubts(slices.Contains(j.engine.Rules.Params(), stages.ParamPrompt), shows, j.host.Model == "tiny" && j.draws())
-	if j.peeking { // a run writes it into the rows
-		s.doubt.CutTokens = j.cutTokens()
+	last := l.engine.Schedule.Steps[len(l.engine.Schedule.Steps)-1].Gives
+	shows := l.engine.Rules.Input != stages.KindMedia && last != stages.KindText
+	s.doubt = forecast.NewDoubts(slices.Contains(l.engine.Rules.Params(), stages.ParamPrompt), shows, l.host.Model == "tiny" && l.draws())
+	if l.reading { // a run writes it into the rows
+		s.doubt.CutTokens = l.cutTokens()
 	}
-	for e, err := range j.all(ctx) {
+	for e, err := range l.rows.all(ctx) {
 		if err == nil {
 			err = s.see(e)
 		}
@@ -114,17 +140,18 @@ func (j *Job) plan(ctx context.Context) (p Plan, err error) {
 			return p, err
 		}
 	}
-	if err := j.conflict(ctx, s.names); err != nil {
+	if err := l.conflict(ctx, s.names); err != nil {
 		return p, err
 	}
 	p.Seal()
-	if p.changed, err = j.changedMeanings(ctx, p); err != nil {
+	if p.changed, err = l.meanings.changed(ctx, p); err != nil {
 		return p, err
 	}
-	if p.Warnings, err = j.warnings(ctx, p, s.doubt); err != nil {
+	if p.Warnings, err = l.warnings(ctx, p, s.doubt); err != nil {
 		return p, err
 	}
-	p.Notes = append(j.adapterNotes(), j.input.Notes()...)
+	p.Remarks = l.remarks(p)
+	p.Notes = append(l.adapterNotes(), l.input.Notes()...)
 	if p.Loosened > 0 {
 		p.Notes = append(p.Notes, fmt.Sprintf("%d of the new rows were left out by a guard before and are within its limits now", p.Loosened))
 	}
@@ -135,16 +162,16 @@ func (j *Job) plan(ctx context.Context) (p Plan, err error) {
 	if p.Score > 0 {
 		p.Notes = append(p.Notes, fmt.Sprintf("%d rows are done and get readings alone: no video of them is made anew", p.Score))
 	}
-	p.Input, p.First, p.Vanished = s.input.Sum(), s.unusable.First, j.vanished(ctx, p.Rows)
-	if j.peeking && j.Opts.Limit == 0 {
-		p.Stale, err = j.stale(ctx, s.asked)
+	p.Input, p.First, p.Vanished = s.input.Sum(), s.unusable.First, l.vanished(ctx, p.Rows)
+	if l.reading && l.options.Limit == 0 {
+		p.Stale, err = l.stale(ctx, s.asked)
 	}
 	return p, err
 }
 
 // survey makes a plan of the rows that it sees.
 type survey struct {
-	job      *Job
+	*planner
 	plan     *Plan
 	settled  *ledger.Cursor // nil: the output has no ledger
 	input    *report.Digest
@@ -159,7 +186,7 @@ func (s *survey) see(e *stages.Element) (err error) {
 	p := s.plan
 	s.names.Add(e)
 	s.doubt.See(e)
-	if !s.job.engine.Rules.Mine(e) {
+	if !s.engine.Rules.Mine(e) {
 		return nil
 	}
 	p.Rows++
@@ -191,17 +218,17 @@ func (s *survey) see(e *stages.Element) (err error) {
 	switch found {
 	case ledger.Absent:
 		p.Add(e)
-		if s.job.results.Loosened(e.Key) {
+		if s.results.Loosened(e.Key) {
 			p.Loosened++
 		}
-		p.never(e, s.job.engine.Earlier)
+		p.never(e, s.engine.Earlier)
 		s.doubt.New(e)
 	case ledger.Done:
 		p.Done++
 	default:
 		p.Failed++
 	}
-	if s.job.peeking && found != ledger.Absent {
+	if s.reading && found != ledger.Absent {
 		s.asked = append(s.asked, binary.BigEndian.Uint64(e.Key[:]))
 	}
 	s.input.Add(e, found)
@@ -213,7 +240,7 @@ func (s *survey) status(e *stages.Element) (ledger.Status, error) {
 	if s.settled == nil {
 		return ledger.Absent, nil
 	}
-	book := s.job.engine.Book
+	book := s.engine.Book
 	if book == nil || !book.Looks() {
 		return s.settled.Status(ledger.Key(e.Key))
 	}
@@ -238,19 +265,19 @@ func (s *survey) status(e *stages.Element) (ledger.Status, error) {
 }
 
 // warnings are what a person may not have meant.
-func (j *Job) warnings(ctx context.Context, p Plan, doubt *forecast.Doubts) ([]string, error) {
-	all, err := doubt.Warnings(j.all(ctx))
-	if !j.elsewhere() && j.local.Size() > 0 { // else others compute
-		all = append(all, forecast.DoubtfulPrograms(j.Config, j.Opts.Specs, j.engine.Schedule.Pool.Size())...)
+func (l *planner) warnings(ctx context.Context, p Plan, doubt *forecast.Doubts) ([]string, error) {
+	all, err := doubt.Warnings(l.rows.all(ctx))
+	if !l.others {
+		all = append(all, forecast.DoubtfulPrograms(l.config, l.options.Specs, l.engine.Schedule.Pool.Size())...)
 	}
-	if why := j.otherClass(p); why != "" {
+	if why := l.consent.otherClass(p); why != "" {
 		all = append(all, why+": a run needs --new-class")
 	}
 	if why := p.changed.String(); why != "" {
 		all = append(all, why+": a run needs the line, or --new-meaning")
 	}
-	all = append(all, j.input.Warnings()...)
-	if why := j.unwritten(); why != "" {
+	all = append(all, l.input.Warnings()...)
+	if why := l.unwritten(); why != "" {
 		all = append(all, why)
 	}
 	return all, err
@@ -269,11 +296,11 @@ func (p *Plan) Mend() string {
 }
 
 // unwritten says which stage gives a text that nobody takes and the output does not get, "" for none.
-func (j *Job) unwritten() string {
-	for i, s := range j.engine.Schedule.Steps {
-		taken := slices.ContainsFunc(j.engine.Schedule.Steps[i+1:], func(o stages.Step) bool { return o.Spec.In == stages.KindText })
-		if s.Gives == stages.KindText && !taken && !j.engine.Keep[stages.KindText] {
-			write := strings.Join(j.Config.Output.Write, ", ")
+func (l *planner) unwritten() string {
+	for i, s := range l.engine.Schedule.Steps {
+		taken := slices.ContainsFunc(l.engine.Schedule.Steps[i+1:], func(o stages.Step) bool { return o.Spec.In == stages.KindText })
+		if s.Gives == stages.KindText && !taken && !l.engine.Keep[stages.KindText] {
+			write := strings.Join(l.config.Output.Write, ", ")
 			return fmt.Sprintf("%s makes text embeddings that are not written: the output gets [%s]; write: [%[2]s, embeddings] keeps them", s.Name, write)
 		}
 	}
@@ -290,22 +317,9 @@ func (p *Plan) never(e *stages.Element, earlier func(schemas.Key) bool) {
 	}
 }
 
-// mends is an error where a plan does more than to mend what earlier runs have done.
-func (j *Job) mends(p Plan) error {
-	if p.undone == 0 {
-		return nil
-	}
-	out := j.engine.Store.URL()
-	return fault.Usage(fmt.Errorf("a repair makes anew what earlier runs have done, and %d of the %d rows of the job have never been done "+
-		"under the keys that they have now: the job, or a file that it depends on, has changed, or the job was not run to its end. "+
-		"Nothing was computed. `latentbeam explain %s %s` says what has changed; undo that, and repair again. Or run the job "+
-		"(`latentbeam run %s`), which computes these rows and mends what it still needs", p.undone, p.Rows, out, p.firstUndone,
-		j.Opts.Start.File))
-}
-
 // adapterNotes says what each adapter adds to.
-func (j *Job) adapterNotes() (notes []string) {
-	for _, a := range j.host.Adapters {
+func (l *planner) adapterNotes() (notes []string) {
+	for _, a := range l.host.Adapters {
 		note := fmt.Sprintf("LoRA %s: %s", a.File, a.Text)
 		if a.Scale != 1 {
 			note += fmt.Sprintf("; scale %g", a.Scale)
@@ -319,8 +333,8 @@ func (j *Job) adapterNotes() (notes []string) {
 }
 
 // cutTokens returns the function of the stage that cuts prompts, nil where none does.
-func (j *Job) cutTokens() func(row *schemas.PromptRow) int {
-	for _, s := range j.engine.Schedule.Steps {
+func (l *planner) cutTokens() func(row *schemas.PromptRow) int {
+	for _, s := range l.engine.Schedule.Steps {
 		if cut := s.Capabilities().CutTokens; cut != nil {
 			return cut
 		}
@@ -328,10 +342,10 @@ func (j *Job) cutTokens() func(row *schemas.PromptRow) int {
 	return nil
 }
 
-// Remarks are what the stages say of the rows that are to be computed, each once.
-func (j *Job) Remarks(p Plan) (all []string) {
+// remarks are what the stages say of the rows that are to be computed, each once.
+func (l *planner) remarks(p Plan) (all []string) {
 	for _, b := range p.Buckets {
-		for _, s := range j.engine.Schedule.Steps {
+		for _, s := range l.engine.Schedule.Steps {
 			remark := s.Capabilities().Remark
 			if remark == nil {
 				continue
@@ -345,15 +359,15 @@ func (j *Job) Remarks(p Plan) (all []string) {
 }
 
 // draws reports whether the model makes pictures from prompts in this job.
-func (j *Job) draws() bool {
-	return slices.ContainsFunc(j.engine.Schedule.Steps, func(s stages.Step) bool { return s.Spec.Name == "denoise" }) &&
-		j.engine.Rules.Input == stages.KindPrompt
+func (l *planner) draws() bool {
+	return slices.ContainsFunc(l.engine.Schedule.Steps, func(s stages.Step) bool { return s.Spec.Name == "denoise" }) &&
+		l.engine.Rules.Input == stages.KindPrompt
 }
 
 // conflict is an error where two rows have one name; it reads the input again to say which.
-func (j *Job) conflict(ctx context.Context, names *report.NameCollector) error {
+func (l *planner) conflict(ctx context.Context, names *report.NameCollector) error {
 	if err := names.Unknown(); err != nil {
-		return j.Config.Errorf("output.name", "%v", err)
+		return l.config.Errorf("output.name", "%v", err)
 	}
 	first, second, found := names.Conflict()
 	if !found {
@@ -361,7 +375,7 @@ func (j *Job) conflict(ctx context.Context, names *report.NameCollector) error {
 	}
 	var a *stages.Element
 	at := uint64(0)
-	for e, err := range j.all(ctx) {
+	for e, err := range l.rows.all(ctx) {
 		if err != nil {
 			return err
 		}
@@ -369,7 +383,7 @@ func (j *Job) conflict(ctx context.Context, names *report.NameCollector) error {
 			a = e
 		}
 		if at == second && a != nil {
-			return j.Config.Errorf("output.name", "%v", report.ConflictError(j.report.Names, a, e))
+			return l.config.Errorf("output.name", "%v", report.ConflictError(l.report.Names, a, e))
 		}
 		at++
 	}
@@ -377,11 +391,11 @@ func (j *Job) conflict(ctx context.Context, names *report.NameCollector) error {
 }
 
 // vanished counts the rows of the report of an earlier run that are more than those of the input.
-func (j *Job) vanished(ctx context.Context, rows int64) int64 {
-	if j.Opts.Limit > 0 || j.report.Part != "" || j.engine.Store == nil {
+func (l *planner) vanished(ctx context.Context, rows int64) int64 {
+	if l.options.Limit > 0 || l.report.Part != "" || l.engine.Store == nil {
 		return 0
 	}
-	s, err := report.ReadSummary(ctx, j.engine.Store, j.report.SummaryName())
+	s, err := report.ReadSummary(ctx, l.engine.Store, l.report.SummaryName())
 	if err != nil || s.State != report.Complete {
 		return 0
 	}
@@ -389,35 +403,16 @@ func (j *Job) vanished(ctx context.Context, rows int64) int64 {
 }
 
 // stale counts the keys of this shard in the ledger that are not asked for, by their first eight bytes.
-func (j *Job) stale(ctx context.Context, asked []uint64) (n int64, err error) {
+func (l *planner) stale(ctx context.Context, asked []uint64) (n int64, err error) {
 	slices.Sort(asked)
-	err = j.engine.Ledger.Each(ctx, func(_ ledger.Ref, r ledger.Record) error {
-		mine := j.engine.Rules.Mine(&stages.Element{Key: schemas.Key(r.Key)})
+	err = l.engine.Ledger.Each(ctx, func(_ ledger.Ref, r ledger.Record) error {
+		mine := l.engine.Rules.Mine(&stages.Element{Key: schemas.Key(r.Key)})
 		if _, found := slices.BinarySearch(asked, binary.BigEndian.Uint64(r.Key[:])); mine && !found {
 			n++
 		}
 		return nil
 	})
 	return n, err
-}
-
-// upToDate returns the summary of that name where an earlier run left a complete report of exactly these rows, whose
-// files are as it wrote them.
-func (j *Job) upToDate(ctx context.Context, name string, p Plan) (report.Summary, bool) {
-	if p.New > 0 || p.Score > 0 {
-		return report.Summary{}, false
-	}
-	s, err := report.ReadSummary(ctx, j.engine.Store, name)
-	whole := s.State == report.Complete || s.State == report.Limited && s.Limit == j.Opts.Limit
-	if data, err := store.ReadFile(ctx, j.engine.Store, name); err != nil || !j.report.Output.HasWritten(name, data) {
-		return s, false
-	}
-	same := err == nil && whole && s.Input == p.Input
-	if same && report.OldPlaces(s.Files) {
-		slog.Info("the tables of an earlier release move to a folder each, as tables/videos/00000.parquet")
-		return s, false
-	}
-	return s, same && j.report.AsWritten(ctx, s.Files, j.look())
 }
 
 // drop counts a row that the job's own rules leave out. The rule stands at the end of the message.

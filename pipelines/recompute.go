@@ -53,18 +53,19 @@ func (j *Job) Recompute(ctx context.Context, n int) (r Recomputed, err error) {
 	}
 	every := max(1, int(p.Done)/max(1, n))
 	var sample forecast.Work
-	if err := j.eachDone(ctx, every, false, func(e *stages.Element, _ schemas.Result) error {
+	again := recomputation{j.engine, j.rows}
+	if err := again.eachDone(ctx, every, false, func(e *stages.Element, _ schemas.Result) error {
 		sample.Add(e)
 		return nil
 	}); err != nil {
 		return r, err
 	}
-	if err := j.forecast().Prepare(ctx, sample); err != nil {
+	if err := j.Forecast().Prepare(ctx, sample); err != nil {
 		return r, err
 	}
-	err = j.eachDone(ctx, every, true, func(e *stages.Element, was schemas.Result) error {
+	err = again.eachDone(ctx, every, true, func(e *stages.Element, was schemas.Result) error {
 		r.Rows++
-		what, err := j.computeAgain(ctx, e, was)
+		what, err := again.compute(ctx, e, was)
 		for _, w := range what {
 			r.Differ = append(r.Differ, path.Base(e.Given.Source)+": "+w)
 		}
@@ -73,12 +74,18 @@ func (j *Job) Recompute(ctx context.Context, n int) (r Recomputed, err error) {
 	return r, err
 }
 
+// recomputation computes rows again that are done.
+type recomputation struct {
+	engine *engine.Engine
+	rows   rows
+}
+
 // eachDone calls fn with every so many of the rows that are done.
-func (j *Job) eachDone(ctx context.Context, every int, tensors bool, fn func(*stages.Element, schemas.Result) error) error {
-	cursor := j.engine.Ledger.Cursor()
+func (r recomputation) eachDone(ctx context.Context, every int, tensors bool, fn func(*stages.Element, schemas.Result) error) error {
+	cursor := r.engine.Ledger.Cursor()
 	defer cursor.Close()
 	at := 0
-	for e, err := range j.keyed(ctx, tensors) {
+	for e, err := range r.rows.each(ctx, tensors) {
 		if err != nil {
 			return err
 		}
@@ -106,15 +113,15 @@ func (j *Job) eachDone(ctx context.Context, every int, tensors bool, fn func(*st
 	return nil
 }
 
-// computeAgain computes a row and says in what it differs from its result.
-func (j *Job) computeAgain(ctx context.Context, e *stages.Element, was schemas.Result) (differ []string, err error) {
-	set, release, err := j.engine.Schedule.Pool.LeaseSet(ctx, 1)
+// compute computes a row and says in what it differs from its result.
+func (r recomputation) compute(ctx context.Context, e *stages.Element, was schemas.Result) (differ []string, err error) {
+	set, release, err := r.engine.Schedule.Pool.LeaseSet(ctx, 1)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { release(err == nil) }()
-	for i := range j.engine.Schedule.Steps {
-		s := &j.engine.Schedule.Steps[i]
+	for i := range r.engine.Schedule.Steps {
+		s := &r.engine.Schedule.Steps[i]
 		if err := engine.RunStep(ctx, s, set, []*stages.Element{e}); err != nil {
 			return nil, fmt.Errorf("%s: %w", s.Name, err)
 		}

@@ -114,23 +114,31 @@ func (r *Remote) openJob(text []byte) (j *Job, err error) {
 			opened.Close()
 		}
 	}()
-	if err := j.agree(s); err != nil {
+	w := worker{j, s}
+	if err := w.agree(); err != nil {
 		return nil, err
 	}
-	if err := j.attend(context.Background(), s); err != nil {
+	if err := w.attend(context.Background()); err != nil {
 		return nil, err
 	}
 	slog.Info("a job was opened, with its weights", "job", s.Job, "pid", os.Getpid(), "devices", j.engine.Schedule.Pool.Size())
 	return j, nil
 }
 
+// worker is this process, as one that computes rows of a job that another process has submitted.
+type worker struct {
+	job  *Job
+	spec spec
+}
+
 // agree compares what the submitter has found with what this process has.
-func (j *Job) agree(s spec) error {
-	if class := j.engine.Rules.Class; class != s.Class {
+func (w worker) agree() error {
+	s := w.spec
+	if class := w.job.engine.Rules.Class; class != s.Class {
 		return fault.Usage(fmt.Errorf("this worker computes in class %s, the job is of class %s: bytes would differ; give the job "+
 			"hosts of one class", class, s.Class))
 	}
-	for _, step := range j.host.Steps {
+	for _, step := range w.job.host.Steps {
 		if d := step.Digest(); d != s.Weights[step.Name] {
 			return fault.Usage(fmt.Errorf("the weights of %s are others here (digest %s) than where the job was submitted (%s): "+
 				"give every host the same model", step.Name, d, s.Weights[step.Name]))
@@ -140,8 +148,9 @@ func (j *Job) agree(s spec) error {
 }
 
 // attend opens the output for a worker, begins to attend the job, and arranges the weights for the rows that are expected.
-func (j *Job) attend(ctx context.Context, s spec) error {
-	out, err := j.openOutput(ctx, j.Opts.outputs.write)
+func (w worker) attend(ctx context.Context) error {
+	j, s := w.job, w.spec
+	out, err := j.output.open(ctx, j.Opts.outputs.write)
 	if err != nil {
 		return err
 	}
@@ -149,11 +158,11 @@ func (j *Job) attend(ctx context.Context, s spec) error {
 	if err != nil {
 		return err
 	}
-	j.close = append(j.close, l.Close)
+	j.output.close = append(j.output.close, l.Close)
 	j.engine.Store, j.engine.Ledger = out, l
 	j.engine.Progress.TooMany = nil // the submitter sums all workers
 	j.engine.Published = nil        // it writes the pages, too
-	j.engine.Earlier = j.earlier(s.Since)
+	j.engine.Earlier = w.earlier()
 	j.engine.Rules.Earlier = s.Looks
 	if err := j.engine.Rules.Seal(); err != nil {
 		return err
@@ -161,12 +170,12 @@ func (j *Job) attend(ctx context.Context, s spec) error {
 	if j.engine.Book, err = engine.OpenBook(ctx, out, &j.engine.Rules, nil); err != nil {
 		return err
 	}
-	j.close = append(j.close, j.engine.Book.Close)
+	j.output.close = append(j.output.close, j.engine.Book.Close)
 	if err := j.marks(true).recorded(ctx); err != nil {
 		return err
 	}
 	a := remote.Attend(j.engine, s.Job, true)
-	j.close = append(j.close, a.Close)
+	j.output.close = append(j.output.close, a.Close)
 	j.engine.Spread = a.Spread(s.Since, input.Tensors(j.Config, s.Start.Dir))
 	if len(s.Rows.Rows) == 0 {
 		return nil
@@ -178,16 +187,17 @@ func (j *Job) attend(ctx context.Context, s spec) error {
 }
 
 // earlier says whether an earlier run has published files of a row.
-func (j *Job) earlier(since uint32) func(schemas.Key) bool {
+func (w worker) earlier() func(schemas.Key) bool {
+	l := w.job.engine.Ledger
 	return func(key schemas.Key) bool {
-		if j.engine.Ledger.Lost() > 0 || len(j.engine.Ledger.Damaged()) > 0 {
+		if l.Lost() > 0 || len(l.Damaged()) > 0 {
 			return true
 		}
-		_, any, err := j.engine.Ledger.Lookup(ledger.Key(key))
+		_, any, err := l.Lookup(ledger.Key(key))
 		if err != nil || any != ledger.Done {
 			return false
 		}
-		own, err := j.engine.Ledger.LookupSince(ledger.Key(key), since)
+		own, err := l.LookupSince(ledger.Key(key), w.spec.Since)
 		return err == nil && own == ledger.Absent
 	}
 }

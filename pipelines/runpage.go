@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"latentbeam/internal/engine"
-	"latentbeam/internal/watch/runfiles"
 	"latentbeam/internal/watch/runpage"
 	"latentbeam/stages/cost"
 )
@@ -23,27 +22,28 @@ const kernelLines = 24
 
 // writePage writes report.html of this run and returns its name in the output, "" where there is none. A page that cannot
 // be written ends no job.
-func (j *Job) writePage(ctx context.Context, r *Result) string {
-	if j.tally == nil {
+func (f *finished) writePage(ctx context.Context) string {
+	if f.run.record.tally == nil {
 		return ""
 	}
-	page := j.page(r)
-	job := runfiles.Folder{Store: j.engine.Store, ID: j.RunID()}
-	err := job.WritePage(ctx, j.shardName(), func(w io.Writer) error { return runpage.Write(w, page) })
+	page := f.page()
+	job, name := f.run.record.folder(), shardName(f.run.report.Part)
+	err := job.WritePage(ctx, name, func(w io.Writer) error { return runpage.Write(w, page) })
 	if err != nil {
 		slog.Warn("the report of the run cannot be written", "error", err)
 		return ""
 	}
-	return job.PageName(j.shardName())
+	return job.PageName(name)
 }
 
-func (j *Job) page(r *Result) *runpage.Run {
-	devices := j.engine.Schedule.Pool.Size()
-	page := &runpage.Run{Title: j.report.Title, Elapsed: r.Elapsed, Tally: j.tally, Facts: [][2]string{
+func (f *finished) page() *runpage.Run {
+	r := &f.run.result
+	devices := f.run.engine.Schedule.Pool.Size()
+	page := &runpage.Run{Title: f.run.report.Title, Elapsed: r.Elapsed, Tally: f.run.record.tally, Facts: [][2]string{
 		{"Time", r.Elapsed.Round(100 * time.Millisecond).String()}, {"Computed", fmt.Sprint(r.Done)},
 		{"Skipped", fmt.Sprint(r.Skipped)}, {"Failed", fmt.Sprint(r.Totals.Failed)}, {"Pending", fmt.Sprint(r.Totals.Pending)},
-		{"Model", j.host.Model}, {"Devices", fmt.Sprintf("%d, %s", devices, j.engine.Schedule.Pool.Class())}, {"Run", j.RunID()},
-		{"Version", j.Opts.Version}, {"Where the time went", r.Phases.String()},
+		{"Model", f.model}, {"Devices", fmt.Sprintf("%d, %s", devices, f.run.engine.Schedule.Pool.Class())}, {"Run", f.run.record.ID},
+		{"Version", f.version}, {"Where the time went", r.Phases.String()},
 	}}
 	if r.Gallery != "" {
 		page.Gallery = "../../" + r.Gallery // this page is in runs/RUN
@@ -51,25 +51,24 @@ func (j *Job) page(r *Result) *runpage.Run {
 	if most := peakMemory(); most > 0 {
 		page.Facts = append(page.Facts, [2]string{"Most memory of this process", cost.Bytes(most)})
 	}
-	for _, s := range j.engine.Schedule.Steps {
+	for _, s := range f.run.engine.Schedule.Steps {
 		page.Stages = append(page.Stages, s.Name)
 	}
-	weights := j.forecast().Weights(r.Plan.Work)
 	for _, s := range r.Stages {
-		page.Add(runpage.StageTime{Name: s.Stage, Busy: s.Busy, Weights: weights[s.Stage]})
+		page.Add(runpage.StageTime{Name: s.Stage, Busy: s.Busy, Weights: f.weights[s.Stage]})
 		for _, k := range s.Beside() {
 			page.Add(runpage.StageTime{Name: k.Kernel + " for " + s.Stage, Busy: k.Busy, Beside: true})
 		}
 	}
-	for _, f := range j.engine.Schedule.Learned.Facts() {
-		page.Memory = append(page.Memory, runpage.MemoryUse{Stage: f.Stage, Shape: f.Shape, Estimated: f.Estimated,
-			Measured: f.Measured, Fails: f.Fails})
+	for _, m := range f.run.engine.Schedule.Learned.Facts() {
+		page.Memory = append(page.Memory, runpage.MemoryUse{Stage: m.Stage, Shape: m.Shape, Estimated: m.Estimated,
+			Measured: m.Measured, Fails: m.Fails})
 	}
 	for _, c := range r.Totals.Causes() {
 		page.Failures = append(page.Failures, runpage.Failures{Class: c.Class, Stage: c.Stage, Reason: c.Reason, Rows: c.Count})
 	}
 	page.Kernels = kernelsOf(r.Stages)
-	page.Expected, page.NoPlan = j.foreseen.Expectations(r.Totals.Pending, r.Elapsed, j.tally)
+	page.Expected, page.NoPlan = f.run.foreseen.Expectations(r.Totals.Pending, r.Elapsed, f.run.record.tally)
 	return page
 }
 

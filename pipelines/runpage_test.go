@@ -53,9 +53,9 @@ func predictedOf(t *testing.T, j job) time.Duration {
 	defer opened.Close()
 	p, err := opened.Plan(t.Context())
 	must(t, err)
-	plain, err := opened.Predict(t.Context(), p, false)
+	plain, err := opened.Forecast().Predict(t.Context(), p.Work, false)
 	must(t, err)
-	full, err := opened.Predict(t.Context(), p, true)
+	full, err := opened.Forecast().Predict(t.Context(), p.Work, true)
 	must(t, err)
 	if plain.Seconds <= 0 || plain.Seconds != full.Seconds || len(full.Layouts) != 1 || full.Layouts[0].Seconds() != full.Seconds {
 		t.Errorf("predicted: %g s, %g s, by layout %+v", plain.Seconds, full.Seconds, full.Layouts)

@@ -10,7 +10,6 @@ import (
 	"latentbeam/internal/engine/coder"
 	"latentbeam/internal/engine/host"
 	"latentbeam/internal/engine/keys"
-	"latentbeam/internal/watch/runfiles"
 	"latentbeam/pipelines/input"
 	"latentbeam/pipelines/jobfile"
 	"latentbeam/pipelines/remote"
@@ -38,68 +37,69 @@ type spec struct {
 	Looks []keys.Looks `json:"looks,omitempty"`
 }
 
-// elsewhere says that the workers of the job are other processes: this one computes nothing.
-func (j *Job) elsewhere() bool {
-	return j.spread() && !runners.InLoopback(j.Config.Runner) && !j.Opts.worker
+// distribution spreads the rows of a job over the workers of its runner.
+type distribution struct {
+	on      bool // bundles of the job are spread over processes
+	away    bool // the workers are other processes: this one computes nothing
+	config  *config.Config
+	options *Options
+	engine  *engine.Engine
+	runner  runners.Runner
+	record  *Record
+	title   string
+	workers *remote.Overseer // of the last pass; nil: there was none
 }
 
-// spread says that the bundles of the job are spread over processes.
-func (j *Job) spread() bool { return j.runner.Distributed }
-
-// specOf describes the job to workers, once its rows are known.
-func (j *Job) specOf(plan Plan) ([]byte, error) {
+// spec describes the job to workers, once its rows are known.
+func (d *distribution) spec(plan Plan) ([]byte, error) {
 	since := uint32(0) // of an output that is not there yet
-	if j.engine.Ledger != nil {
-		since = j.engine.Ledger.Generation()
+	if d.engine.Ledger != nil {
+		since = d.engine.Ledger.Generation()
 	}
-	s := spec{Job: j.RunID(), Start: j.Opts.Start, Shard: j.Opts.Shard, Shards: j.Opts.Shards, Retry: j.Opts.Retry,
-		Version: j.Opts.Version, Class: j.engine.Rules.Class, Weights: map[string]string{},
-		Since: since, Rows: plan.Expected(), Looks: j.engine.Rules.Earlier}
-	s.Start.Dir = j.Opts.Start.Directory()
-	s.Start.Limit = j.Opts.Limit
-	for _, step := range j.host.Steps {
+	s := spec{Job: d.record.ID, Start: d.options.Start, Shard: d.options.Shard, Shards: d.options.Shards, Retry: d.options.Retry,
+		Version: d.options.Version, Class: d.engine.Rules.Class, Weights: map[string]string{},
+		Since: since, Rows: plan.Expected(), Looks: d.engine.Rules.Earlier}
+	s.Start.Dir = d.options.Start.Directory()
+	s.Start.Limit = d.options.Limit
+	for _, step := range d.engine.Schedule.Steps {
 		s.Weights[step.Name] = step.Digest()
 	}
 	return json.Marshal(s)
 }
 
 // submitter is this process, as one that submits jobs.
-func (j *Job) submitter() remote.Submitter {
-	s := remote.Submitter{Engine: j.engine, Job: j.RunID(), Away: j.elsewhere()}
-	if me := j.me.Load(); me != nil {
-		s.Name = me.Process
-	}
-	return s
+func (d *distribution) submitter() remote.Submitter {
+	return remote.Submitter{Engine: d.engine, Job: d.record.ID, Away: d.away, Name: d.record.process()}
 }
 
-// distribute runs the job on workers of its runner, and takes in what they have done.
-func (j *Job) distribute(ctx context.Context, plan Plan, names []string) error {
-	text, err := j.specOf(plan)
+// run runs the job on workers of its runner, and takes in what they have done.
+func (d *distribution) run(ctx context.Context, plan Plan) error {
+	text, err := d.spec(plan)
 	if err != nil {
 		return err
 	}
-	if err := j.deal(ctx, plan); err != nil || j.engine.Schedule.Stopping() {
-		return errors.Join(err, runfiles.Folder{Store: j.engine.Store, ID: j.RunID()}.RemoveRows(ctx))
+	if err := d.deal(ctx, plan); err != nil || d.engine.Schedule.Stopping() {
+		return errors.Join(err, d.record.folder().RemoveRows(ctx))
 	}
 	ended, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	by := j.submitter()
-	by.Bad = j.engine.Progress.Failed.Load()
-	info := j.runInfo()
-	info.Endpoint = runners.Endpoint(j.Config.Runner)
+	by := d.submitter()
+	by.Bad = d.engine.Progress.Failed.Load()
+	info := d.record.jobInfo()
+	info.Endpoint = runners.Endpoint(d.config.Runner)
 	o, stop, err := by.Oversee(ctx, info, cancel)
 	if err != nil {
 		return err
 	}
-	if !j.elsewhere() { // workers are goroutines of this process, with its engine
-		a := remote.Attend(j.engine, j.RunID(), false)
+	if !d.away { // workers are goroutines of this process, with its engine
+		a := remote.Attend(d.engine, d.record.ID, false)
 		defer a.Close()
-		j.engine.Spread = a.Spread(j.engine.Ledger.Generation(), input.Tensors(j.Config, ""))
-		defer transforms.Register(text, j.engine)()
+		d.engine.Spread = a.Spread(d.engine.Ledger.Generation(), input.Tensors(d.config, ""))
+		defer transforms.Register(text, d.engine)()
 	}
-	launch := j.launch(plan, text, names)
+	launch := d.launch(plan, text)
 	launch.Started = func(id string) { o.Started(ctx, id) }
-	err = j.runner.Run(ended, launch)
+	err = d.runner.Run(ended, launch)
 	stop()
 	if ctx.Err() != nil {
 		return err
@@ -109,23 +109,23 @@ func (j *Job) distribute(ctx context.Context, plan Plan, names []string) error {
 	if why := context.Cause(ended); why != nil {
 		err = why
 	}
-	j.workers = o
-	if failed := errors.Join(j.engine.Ledger.Refresh(ctx), j.engine.Book.Refresh(ctx)); failed != nil && err == nil {
+	d.workers = o
+	if failed := errors.Join(d.engine.Ledger.Refresh(ctx), d.engine.Book.Refresh(ctx)); failed != nil && err == nil {
 		err = failed
 	}
-	if failed := remote.Clean(ctx, j.engine.Store, j.RunID(), false); failed != nil && err == nil {
+	if failed := remote.Clean(ctx, d.engine.Store, d.record.ID, false); failed != nil && err == nil {
 		err = failed
 	}
 	return err
 }
 
 // deal puts the rows that are to be computed into the output, where workers find them.
-func (j *Job) deal(ctx context.Context, plan Plan) error {
-	dir := j.Opts.Start.Directory()
-	return runfiles.Folder{Store: j.engine.Store, ID: j.RunID()}.WriteRows(ctx, func(add func([]byte) error) error {
-		return j.engine.Deal(ctx, engine.Dealing{
+func (d *distribution) deal(ctx context.Context, plan Plan) error {
+	dir := d.options.Start.Directory()
+	return d.record.folder().WriteRows(ctx, func(add func([]byte) error) error {
+		return d.engine.Deal(ctx, engine.Dealing{
 			Rows:  plan.New + plan.Score,
-			Parts: j.subtasks(plan),
+			Parts: d.subtasks(plan),
 			Twice: plan.Twice,
 			Away: func(row *schemas.PromptRow) {
 				for _, path := range []*string{&row.Media, &row.Reference, &row.Noise} {
@@ -144,28 +144,28 @@ func (j *Job) deal(ctx context.Context, plan Plan) error {
 }
 
 // launch is the execution of a job that is spread.
-func (j *Job) launch(plan Plan, text []byte, names []string) runners.Launch {
-	return runners.Launch{Pipeline: transforms.Pipeline(text, names, true), Job: j.report.Title, ID: j.RunID(),
-		Config: j.Config.Runner, Subtasks: j.subtasks(plan)}
+func (d *distribution) launch(plan Plan, text []byte) runners.Launch {
+	return runners.Launch{Pipeline: transforms.Pipeline(text, namesOf(d.engine.Schedule.Steps), true), Job: d.title, ID: d.record.ID,
+		Config: d.config.Runner, Subtasks: d.subtasks(plan)}
 }
 
-// Request returns the job as its runner would be sent it, for people; nil where the runner has nothing to show.
-func (j *Job) Request(plan Plan) ([]byte, error) {
-	if !j.spread() || plan.New+plan.Score == 0 {
+// request returns the job as its runner would be sent it, for people; nil where the runner has nothing to show.
+func (d *distribution) request(plan Plan) ([]byte, error) {
+	if !d.on || plan.New+plan.Score == 0 {
 		return nil, nil
 	}
 	runners.Init()
-	text, err := j.specOf(plan)
+	text, err := d.spec(plan)
 	if err != nil {
 		return nil, err
 	}
-	return j.runner.Request(j.launch(plan, text, j.names()))
+	return d.runner.Request(d.launch(plan, text))
 }
 
-// names are those of the job's stages.
-func (j *Job) names() []string {
-	names := make([]string, len(j.engine.Schedule.Steps))
-	for i, s := range j.engine.Schedule.Steps {
+// namesOf are the names of stages.
+func namesOf(steps []stages.Step) []string {
+	names := make([]string, len(steps))
+	for i, s := range steps {
 		names[i] = s.Name
 	}
 	return names
@@ -175,12 +175,12 @@ func (j *Job) names() []string {
 const defaultWaves = 6
 
 // subtasks says into how many bundles the rows go. A bundle that no batch fills is not worth its start.
-func (j *Job) subtasks(plan Plan) int {
-	slots, waves := max(1, j.Config.Runner.Parallelism), j.Config.Runner.Waves
+func (d *distribution) subtasks(plan Plan) int {
+	slots, waves := max(1, d.config.Runner.Parallelism), d.config.Runner.Waves
 	if waves == 0 {
 		batch := 1
 		if len(plan.Buckets) > 0 {
-			if n, err := j.engine.Schedule.BatchSize(&plan.Buckets[0].First); err == nil {
+			if n, err := d.engine.Schedule.BatchSize(&plan.Buckets[0].First); err == nil {
 				batch = n
 			}
 		}

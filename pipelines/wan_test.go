@@ -375,7 +375,7 @@ func TestDryRunOfWan(t *testing.T) {
 	p, err := j.Plan(t.Context())
 	must(t, err)
 	remarks := []string{"denoise: of 40 steps transformer makes 26, and transformer_2 makes 14, those below timestep 875"}
-	if got := j.Remarks(p); !slices.Equal(got, remarks) {
+	if got := p.Remarks; !slices.Equal(got, remarks) {
 		t.Errorf("%q, want %q", got, remarks)
 	}
 	const cut = "1 prompt is longer than max_sequence_length and cut there, the first in prompts.csv:3, which loses "

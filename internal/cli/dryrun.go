@@ -75,17 +75,17 @@ func printPlan(ctx context.Context, out io.Writer, job *pipelines.Job, p pipelin
 		fmt.Fprintf(out, "\nthe job, as it would be submitted:\n%s\n", request)
 		return predicted, nil
 	}
-	predicted, err = job.Predict(ctx, p, false)
+	predicted, err = job.Forecast().Predict(ctx, p.Work, false)
 	if err != nil {
 		return predicted, err
 	}
-	sample, err := job.Sample(ctx, p, predicted)
+	sample, err := job.Forecast().Sample(ctx, p.Work, predicted)
 	if err != nil {
 		return predicted, err
 	}
 	fmt.Fprintln(out)
 	disk := printShapes(out, predicted, sample)
-	for _, remark := range job.Remarks(p) {
+	for _, remark := range p.Remarks {
 		fmt.Fprintf(out, "\n%s\n", remark)
 	}
 	fmt.Fprintf(out, "\n%s\n", foretold(predicted))
@@ -121,7 +121,7 @@ func printShapes(out io.Writer, p forecast.Prediction, sample forecast.Sample) (
 
 // printClips prints which clips the job cuts of its media, and what it leaves out.
 func printClips(out io.Writer, job *pipelines.Job, p pipelines.Plan) error {
-	all, err := job.Histogram(p)
+	all, err := job.Forecast().Clips(p.Clips)
 	if err != nil || len(all) == 0 && p.Dropped == 0 {
 		return err
 	}

@@ -39,7 +39,7 @@ func runHooks(ctx context.Context, all []hook, job *pipelines.Job, words io.Writ
 		return
 	}
 	for _, h := range all {
-		if err := h.Run(ctx, hookEvent{Output: output, Run: job.RunID(), Summary: summary}, words); err != nil {
+		if err := h.Run(ctx, hookEvent{Output: output, Run: job.Record.ID, Summary: summary}, words); err != nil {
 			slog.Warn("a hook failed, the output is complete all the same", "error", err)
 		}
 	}

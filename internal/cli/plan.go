@@ -92,7 +92,7 @@ func planJob(cmd *cobra.Command, start jobfile.Start, f planFlags, specs []stage
 			return err
 		}
 	}
-	predicted, err := job.Predict(cmd.Context(), p, true)
+	predicted, err := job.Forecast().Predict(cmd.Context(), p.Work, true)
 	if err != nil {
 		return err
 	}

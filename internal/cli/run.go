@@ -149,7 +149,7 @@ func runJob(cmd *cobra.Command, start jobfile.Start, how jobRun) (err error) {
 	}
 	if how.json {
 		how.watch.quiet = true
-		if err := printOpened(cmd.OutOrStdout(), cfg.Output.Path, job.RunID()); err != nil {
+		if err := printOpened(cmd.OutOrStdout(), cfg.Output.Path, job.Record.ID); err != nil {
 			return err
 		}
 	}
@@ -172,7 +172,7 @@ func runJob(cmd *cobra.Command, start jobfile.Start, how jobRun) (err error) {
 		}
 	}
 	if how.json && (err == nil || result.Totals.Rows > 0) {
-		if err := printEnded(cmd.OutOrStdout(), cfg.Output.Path, job.RunID(), result); err != nil {
+		if err := printEnded(cmd.OutOrStdout(), cfg.Output.Path, job.Record.ID, result); err != nil {
 			return err
 		}
 	}

@@ -128,12 +128,12 @@ func (f watchFlags) watch(cmd *cobra.Command, o logs.Options, job *pipelines.Job
 		w.out = io.Discard
 	}
 	if o.JSON {
-		l := logs.New(Log, o).With("run", job.RunID())
+		l := logs.New(Log, o).With("run", job.Record.ID)
 		slog.SetDefault(l)
 		w.notices, jsonErrors = logs.Lines(l), l
 	}
 	if o.JSON || o.Set {
-		job.Board().Add(logs.Spans(slog.Default()))
+		job.Record.Board().Add(logs.Spans(slog.Default()))
 	}
 	if err := w.offerMetrics(); err != nil {
 		return w, err
@@ -146,8 +146,8 @@ func (w *watching) offerMetrics() error {
 	if w.flags.metrics == "" && w.flags.promFile == "" {
 		return nil
 	}
-	r := metrics.New(metrics.Run{Version: release, Facts: w.job.Facts, Counts: w.job.Board().Counts})
-	w.job.Board().Add(r.Sink())
+	r := metrics.New(metrics.Run{Version: release, Facts: w.job.Record.Facts, Counts: w.job.Record.Board().Counts})
+	w.job.Record.Board().Add(r.Sink())
 	if w.flags.metrics != "" {
 		at, stop, err := r.Serve(w.flags.metrics)
 		if err != nil {
@@ -179,7 +179,7 @@ func (w *watching) traces(ctx context.Context) error {
 		if err != nil {
 			return fault.Usage(fmt.Errorf("--trace: %w", err))
 		}
-		w.job.Board().Add(c.Sink())
+		w.job.Record.Board().Add(c.Sink())
 		w.ends = append(w.ends, func(error) {
 			if err := c.Close(); err != nil {
 				slog.Warn("the timeline is not whole", "file", name, "error", err)
@@ -193,11 +193,11 @@ func (w *watching) traces(ctx context.Context) error {
 	if !wanted {
 		return nil
 	}
-	o, err := trace.NewOTLP(ctx, w.job.RunID(), release)
+	o, err := trace.NewOTLP(ctx, w.job.Record.ID, release)
 	if err != nil {
 		return fault.Usage(fmt.Errorf("traces by OTLP: %w; see the OTEL_ variables of the environment", err))
 	}
-	w.job.Board().Add(o.Sink())
+	w.job.Record.Board().Add(o.Sink())
 	w.ends = append(w.ends, o.Close)
 	return nil
 }
@@ -210,14 +210,14 @@ func (w *watching) start(plan pipelines.Plan) {
 	if w.options.JSON {
 		slog.Info("plan", "rows", plan.Rows, "to_do", plan.New, "done_before", plan.Done, "failed_before_or_unusable", plan.Failed)
 		if plan.New > 0 {
-			w.show = progress.Log(w.job.Facts, logFacts)
+			w.show = progress.Log(w.job.Record.Facts, logFacts)
 		}
 		return
 	}
 	fmt.Fprintf(w.notices, "%s: %d to do, %d done before, %d failed before or unusable\n",
 		progress.Rows(plan.Rows), plan.New, plan.Done, plan.Failed)
 	if plan.New > 0 {
-		w.show = progress.Show(direct(w.notices), hasColumns(w.notices), w.job.Facts, Log.Through)
+		w.show = progress.Show(direct(w.notices), hasColumns(w.notices), w.job.Record.Facts, Log.Through)
 	}
 }
 

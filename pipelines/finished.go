@@ -1,0 +1,156 @@
+package pipelines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"time"
+
+	"latentbeam/internal/cluster"
+	"latentbeam/internal/engine"
+	"latentbeam/internal/engine/memory"
+	"latentbeam/internal/results/gallery"
+	"latentbeam/internal/results/report"
+	"latentbeam/internal/results/tensors"
+	"latentbeam/internal/storage/ledger"
+	"latentbeam/internal/storage/store/open"
+	"latentbeam/internal/watch/runfiles"
+	"latentbeam/pipelines/reuse"
+	"latentbeam/schemas/fault"
+	"latentbeam/stages"
+)
+
+// finished is a job whose rows are computed, as far as they could be: its tables, pages and summary are left to be written.
+type finished struct {
+	run      *running
+	results  *reuse.Results
+	machines machines
+	limit    int
+	version  string
+	model    string
+	terms    []stages.Terms   // of its weights
+	weights  map[string]int64 // bytes by stage
+	config   []byte           // in its canonical form
+	began    time.Time
+	lost     int // damaged records of the ledger that were known
+}
+
+// runFacts is what summary.json says of the run itself.
+type runFacts struct {
+	Computed int64              `json:"computed"`
+	Skipped  int64              `json:"skipped"`
+	Seconds  float64            `json:"seconds"`
+	Phases   Phases             `json:"phases"`
+	Workers  int                `json:"workers"`
+	Runner   string             `json:"runner"`
+	Stages   []engine.StageTime `json:"stages"`
+	// Resumed are the sampling steps that an earlier run had done of rows of this one.
+	Resumed int64 `json:"steps_resumed,omitempty"`
+
+	Memory  []memory.Fact `json:"memory,omitempty"`  // what was learned of it
+	Devices any           `json:"devices,omitempty"` // what was seen of GPUs
+
+	Exchanges *cluster.Links `json:"exchanges_between_hosts,omitempty"` // of GPUs
+}
+
+// write writes the report. It does so after a failure too: what was done by then is there to be looked at.
+func (f *finished) write() (Result, error) {
+	ctx, r := f.run.ctx, &f.run.result
+	workers := f.tell()
+	f.run.record.recorder.Load().Set(runfiles.Writing)
+	err := f.tables(ctx, workers)
+	r.lost = f.run.failed == nil && !r.Interrupted && f.hasLost(err)
+	r.damaged = r.lost && isDamagedTable(err)
+	if err == nil && f.run.failed == nil && r.Totals.Pending > 0 && !r.Interrupted {
+		err = f.pending(r.Totals.Pending)
+	}
+	return *r, errors.Join(f.run.failed, err)
+}
+
+// tell fills the result of a run with what was done, and returns how many workers did it.
+func (f *finished) tell() (workers int) {
+	r := &f.run.result
+	r.Logs = slices.DeleteFunc(slices.Clone(f.run.record.logs), func(name string) bool {
+		info, err := os.Stat(name)
+		return err != nil || info.Size() == 0
+	})
+	r.Done, r.Skipped, r.Stages = f.run.engine.Progress.Done.Load(), r.Plan.Done, f.run.engine.Progress.Stages()
+	for _, seen := range f.run.engine.Board.Facts().Stages {
+		if i := slices.IndexFunc(r.Stages, func(s engine.StageTime) bool { return s.Stage == seen.Stage }); i >= 0 {
+			r.Stages[i].Rows = seen.Rows
+		}
+	}
+	if n, first := f.run.engine.Progress.Blind(); n > 0 {
+		slog.Warn("measures could not look at rows: their results are there and readings are missing; `latentbeam retry` tries again",
+			"rows", n, "first", first)
+	}
+	r.Interrupted = f.run.engine.Schedule.Stopping()
+	if f.run.spread.workers == nil || !f.run.spread.away {
+		return f.run.engine.Schedule.Pool.Size()
+	}
+	r.Stages = f.run.spread.workers.Stages()
+	return f.run.spread.workers.Workers()
+}
+
+// pending is the error of rows that are left although the run was not stopped.
+func (f *finished) pending(rows int64) error {
+	if f.run.spread.on {
+		return fault.TryAgain(fmt.Errorf("%d rows are left although runner %s says that the job is done: run it again, which "+
+			"computes these alone", rows, f.run.runner.Name))
+	}
+	return fault.Fatal(fmt.Errorf("%d rows are left after the last pass over the input: it changes while it is read, "+
+		"or runner %s drops rows; run the job again", rows, f.run.runner.Name))
+}
+
+// tables writes the tables, the gallery and, last, the summary.
+func (f *finished) tables(ctx context.Context, workers int) (err error) {
+	r, lap := &f.run.result, stopwatch{time.Now()}
+	if r.Totals, err = f.run.report.Write(ctx); err != nil {
+		return err
+	}
+	if f.run.engine.Keep[stages.KindVideo] {
+		r.Gallery = f.run.report.Part + gallery.PageName(1)
+	}
+	if r.Totals.Pending == 0 && f.run.report.Part == "" { // shards share the ledger
+		if err := f.run.report.Tensors.TruncateLog(ctx); err != nil {
+			return err
+		}
+	}
+	if err := f.run.engine.CleanSteps(ctx, r.Totals.Pending == 0 && f.run.report.Part == "" && f.limit == 0); err != nil {
+		return err
+	}
+	lap.into(&f.run.phases.Tables)
+	r.Elapsed, r.Phases = time.Since(f.began), *f.run.phases
+	err = f.run.report.WriteSummary(ctx, report.Summary{
+		Input: r.Totals.Input, Totals: r.Totals, Limit: f.limit, Config: f.config, Terms: f.terms, Unsafe: open.Broken(f.run.engine.Store),
+		Run: runFacts{
+			Computed: r.Done, Skipped: r.Skipped, Seconds: r.Elapsed.Seconds(), Phases: r.Phases,
+			Workers: workers, Runner: f.run.runner.Name, Stages: r.Stages, Resumed: f.run.engine.StepsResumed(),
+			Memory: f.run.engine.Schedule.Learned.Facts(), Devices: f.machines.facts(), Exchanges: f.machines.exchanges(),
+		},
+	})
+	if err != nil {
+		return err
+	}
+	r.Page = f.writePage(ctx)
+	return f.results.Remember(ctx, f.run.report.Part)
+}
+
+// isDamagedTable reports whether err is about a table of tensors that is damaged.
+func isDamagedTable(err error) bool {
+	var damaged *tensors.DamagedTableError
+	return errors.As(err, &damaged)
+}
+
+// hasLost reports whether a run that computed all it could, and ended with err, found records damaged that were not
+// known before.
+func (f *finished) hasLost(err error) bool {
+	var damaged *ledger.DamagedError
+	if isDamagedTable(err) {
+		return true
+	}
+	return f.run.engine.Ledger.Lost() > f.lost && (err == nil || errors.As(err, &damaged))
+}
