@@ -98,6 +98,10 @@ func (r *Record) Facts() runfiles.Facts {
 		f.Host, f.PID, f.Lock, f.Process = me.Host, me.PID, me.Lock, me.Process
 	}
 	f.Away, f.State = r.away, r.recorder.Load().State()
+	if p := r.engine.Progress; r.away {
+		f.Workers = int(p.Workers.Load())
+		f.Rows.Done, f.Rows.Failed = p.Done.Load(), max(0, p.Failed.Load()-f.Rows.Bad)
+	}
 	if ended := r.ended.Load(); ended != nil {
 		f.State = *ended
 	} else if f.State == "" && r.me.Load() != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -119,7 +120,7 @@ func (c *client) submit(ctx context.Context, name string, p *pipepb.Pipeline, op
 
 // wait follows a job to its end. The end of ctx does not end the job: see cancel.
 func (c *client) wait(ctx context.Context, id string) error {
-	var why failure
+	why := failure{server: c.endpoint}
 	for silent := time.Now(); ; {
 		state, err := c.follow(ctx, id, &why, func() { silent = time.Now() })
 		if ctx.Err() != nil {
@@ -234,7 +235,9 @@ func terminal(s jobpb.JobState_Enum) bool {
 // failure gathers what a server says of a job that fails.
 type failure struct {
 	engine       string // "": one with a job server
+	server       string // where it listens
 	last, marked string
+	nobody       string // the last address that did not answer a job server, as Java says it
 }
 
 // maxReason bounds what is shown of an engine's text.
@@ -249,8 +252,17 @@ func (f *failure) add(m *jobpb.JobMessage) {
 	if reason := fault.Bracketed(text); reason != "" {
 		f.marked = reason
 	}
+	if address := noAnswer.FindString(text); address != "" {
+		f.nobody = address
+	}
 	slog.Debug("the engine says", "importance", m.GetImportance().String(), "text", text)
 }
+
+// refused matches the last message of a job that never reached its cluster.
+var refused = regexp.MustCompile(`ConnectException|ConnectTimeoutException|UnknownHostException|NoRouteToHostException`)
+
+// noAnswer finds in Java's messages that a server did not answer, and its address where they give it.
+var noAnswer = regexp.MustCompile(`(?i)(connection refused|connection timed out|unknownhostexception|no route to host): [^\s,]+`)
 
 // known reports whether a reason was said.
 func (f *failure) known() bool { return f.last != "" || f.marked != "" }
@@ -267,6 +279,10 @@ func (f *failure) of(s jobpb.JobState_Enum) error {
 	text, _, _ := strings.Cut(reason, "\n\tat ") // Java's stack
 	if len(text) > maxReason {
 		text = text[:maxReason] + "…"
+	}
+	if s == jobpb.JobState_FAILED && f.nobody != "" && refused.MatchString(reason) {
+		return fault.TryAgain(fmt.Errorf("the job server at %s answers, but the cluster that it sends jobs to does not (%s): start the "+
+			"cluster, or start the job server with the right address (Flink: --flink-master=JOBMANAGER:8081), and run again", f.server, f.nobody))
 	}
 	err := fmt.Errorf("job %s: %s", strings.ToLower(s.String()), text)
 	if s == jobpb.JobState_FAILED && f.engine == "" && died(reason) {

@@ -194,8 +194,11 @@ func TestFailures(t *testing.T) {
 			"runner flink: job failed: java.lang.Foo: no slots", fault.ExitFatal},
 		"why behind the state": {[]*jobpb.JobMessagesResponse{failed, said("no room")}, "runner flink: job failed: no room", fault.ExitFatal},
 		"a dead worker":        {[]*jobpb.JobMessagesResponse{said("CANCELLED: client cancelled"), failed}, "restart-strategy", fault.ExitTryAgain},
-		"no reason":            {[]*jobpb.JobMessagesResponse{failed}, "the engine gave no reason", fault.ExitFatal},
-		"cancelled":            {[]*jobpb.JobMessagesResponse{became(jobpb.JobState_CANCELLED)}, "job cancelled", fault.ExitFatal},
+		"no cluster": {[]*jobpb.JobMessagesResponse{said("x.RetryException: exhausted\nCaused by: x.AnnotatedConnectException: " +
+			"Connection refused: jm/10.0.0.1:8081\n\tat a.b"), said("java.net.ConnectException: Connection refused"), failed},
+			"does not (Connection refused: jm/10.0.0.1:8081): start the cluster", fault.ExitTryAgain},
+		"no reason": {[]*jobpb.JobMessagesResponse{failed}, "the engine gave no reason", fault.ExitFatal},
+		"cancelled": {[]*jobpb.JobMessagesResponse{became(jobpb.JobState_CANCELLED)}, "job cancelled", fault.ExitFatal},
 	} {
 		_, err := submitted(t, &fakeServer{answers: c.answers}, config.Runner{})
 		if err == nil || !strings.Contains(err.Error(), c.want) || fault.ExitCode(err) != c.code {
@@ -205,6 +208,31 @@ func TestFailures(t *testing.T) {
 	_, err := submitted(t, &fakeServer{refuse: status.Error(codes.InvalidArgument, "no such option")}, config.Runner{})
 	if err == nil || !strings.Contains(err.Error(), "prepare the job") || !strings.Contains(err.Error(), "no such option") {
 		t.Errorf("a refused job: %v", err)
+	}
+}
+
+// TestCheckCluster: a cluster has an empty job once the job server says anything behind RUNNING.
+func TestCheckCluster(t *testing.T) {
+	begun, failed := became(jobpb.JobState_RUNNING), became(jobpb.JobState_FAILED)
+	for name, c := range map[string]struct {
+		answers []*jobpb.JobMessagesResponse
+		want    string // "": the cluster has it
+	}{
+		"detached":   {[]*jobpb.JobMessagesResponse{became(jobpb.JobState_STARTING), begun, became(jobpb.JobState_UNSPECIFIED)}, ""},
+		"at its end": {[]*jobpb.JobMessagesResponse{begun, became(jobpb.JobState_DONE)}, ""},
+		"no cluster": {[]*jobpb.JobMessagesResponse{begun, said("java.net.UnknownHostException: jm"), failed},
+			"the cluster that it sends jobs to does not (UnknownHostException: jm)"},
+		"no word": {[]*jobpb.JobMessagesResponse{begun, said("noise")}, "did not say whether its cluster has the job"},
+	} {
+		f := serveFake(t, &fakeServer{answers: c.answers})
+		err := CheckCluster(t.Context(), config.Runner{Endpoint: f.addr})
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) ||
+			fault.ExitCode(err) != fault.ExitTryAgain) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if f.prepared.GetPipelineOptions().AsMap()["beam:option:attached_mode:v1"] != false {
+			t.Errorf("%s: options %v", name, f.prepared.GetPipelineOptions())
+		}
 	}
 }
 

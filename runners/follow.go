@@ -6,7 +6,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	jobpb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/jobmanagement_v1"
+
 	"latentbeam/internal/config"
+	"latentbeam/schemas/fault"
 )
 
 // service is an engine that has jobs: a job server of Beam, or Dataflow.
@@ -118,4 +122,71 @@ func CheckServer(ctx context.Context, r config.Runner) error {
 	}
 	defer c.close()
 	return c.checkServer(ctx)
+}
+
+// clusterTime bounds the job of CheckCluster. Flink's client asks a JobManager that does not answer for a minute.
+const clusterTime = 2 * time.Minute
+
+// CheckCluster asks whether the cluster behind a job server accepts a job. A job server does not say where its cluster is, so it
+// is given an empty job, which needs no worker.
+func CheckCluster(ctx context.Context, r config.Runner) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, clusterTime, fault.TryAgain(fmt.Errorf(
+		"the cluster behind the job server at %s has not accepted an empty job within %v", Endpoint(r), clusterTime)))
+	defer cancel()
+	c, err := dial(Endpoint(r))
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	Init()
+	p, s := beam.NewPipelineWithRoot()
+	beam.Impulse(s)
+	environment, end, err := environmentOf(ctx, config.Runner{})
+	if err != nil {
+		return err
+	}
+	defer end()
+	empty, err := model(p, environment)
+	if err != nil {
+		return err
+	}
+	// Flink's job server does not wait for the end of a detached job.
+	l := Launch{Job: "latentbeam-doctor", Config: config.Runner{Options: config.Values{"attached_mode": false}}}
+	id, err := c.submit(ctx, l.Job, empty, optionsOf(l, nil))
+	if err != nil {
+		return err
+	}
+	return c.accepted(ctx, id)
+}
+
+// accepted waits until the cluster has a job, or has run it.
+func (c *client) accepted(ctx context.Context, id string) error {
+	stream, err := c.jobs.GetMessageStream(ctx, &jobpb.JobMessagesRequest{JobId: id})
+	why := failure{server: c.endpoint}
+	for running := false; err == nil; {
+		var m *jobpb.JobMessagesResponse
+		if m, err = stream.Recv(); err != nil {
+			break
+		}
+		if text := m.GetMessageResponse(); text != nil {
+			why.add(text)
+		}
+		said := m.GetStateResponse()
+		if said == nil {
+			continue
+		}
+		// Beam's job servers say RUNNING when they begin with a job, and RUNNING or nothing certain when the cluster has a detached one.
+		switch s := said.GetState(); {
+		case terminal(s):
+			return why.of(s)
+		case running:
+			return nil
+		default:
+			running = s == jobpb.JobState_RUNNING
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return fault.TryAgain(fmt.Errorf("the job server at %s did not say whether its cluster has the job: %w", c.endpoint, err))
 }

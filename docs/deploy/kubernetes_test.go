@@ -3,12 +3,14 @@ package deploy
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
@@ -41,6 +43,10 @@ func decode(t *testing.T, doc []byte) any {
 	switch k {
 	case kind{"v1", "ConfigMap"}:
 		into = &corev1.ConfigMap{}
+	case kind{"v1", "Service"}:
+		into = &corev1.Service{}
+	case kind{"apps/v1", "Deployment"}:
+		into = &appsv1.Deployment{}
 	case kind{"batch/v1", "Job"}:
 		into = &batchv1.Job{}
 	case kind{"batch/v1", "CronJob"}:
@@ -55,12 +61,16 @@ func decode(t *testing.T, doc []byte) any {
 }
 
 func TestManifests(t *testing.T) {
-	for _, file := range []string{"job.yaml", "cronjob.yaml"} {
+	for _, file := range []string{"job.yaml", "cronjob.yaml", "flink-jobserver.yaml"} {
 		for _, doc := range documents(t, file) {
 			switch d := decode(t, doc).(type) {
 			case *batchv1.Job:
 				checkIndexed(t, d.Spec)
 				checkPod(t, d.Spec.Template.Spec)
+			case *appsv1.Deployment:
+				if !maps.Equal(d.Spec.Selector.MatchLabels, d.Spec.Template.Labels) {
+					t.Errorf("it looks for %v and makes %v", d.Spec.Selector.MatchLabels, d.Spec.Template.Labels)
+				}
 			case *batchv1.CronJob:
 				if d.Spec.ConcurrencyPolicy != batchv1.ForbidConcurrent {
 					t.Error("two runs at once on one output")

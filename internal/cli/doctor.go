@@ -96,7 +96,7 @@ func proveStore(cmd *cobra.Command, url string, asJSON bool) error {
 	return nil
 }
 
-// inspectServer asks whether a job server answers at an endpoint.
+// inspectServer asks whether a job server answers at an endpoint, and its cluster behind it.
 func inspectServer(cmd *cobra.Command, endpoint string) error {
 	if _, _, err := net.SplitHostPort(endpoint); err != nil {
 		return fault.Usage(fmt.Errorf("--endpoint is %q: write host:port, such as localhost:8099", endpoint))
@@ -104,7 +104,13 @@ func inspectServer(cmd *cobra.Command, endpoint string) error {
 	if err := runners.CheckServer(cmd.Context(), config.Runner{Endpoint: endpoint}); err != nil {
 		return err
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "a job server answers at %s\n", endpoint)
+	out := cmd.OutOrStdout()
+	fmt.Fprintf(out, "a job server answers at %s; asking its cluster to accept an empty job ...\n", endpoint)
+	began := time.Now()
+	if err := runners.CheckCluster(cmd.Context(), config.Runner{Endpoint: endpoint}); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "accepted in %v\n", time.Since(began).Round(100*time.Millisecond))
 	return nil
 }
 

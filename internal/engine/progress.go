@@ -22,6 +22,7 @@ type Progress struct {
 	Shared  atomic.Int64 // equal to a row in flight
 	Dropped atomic.Int64 // left out by the job's own rules
 	Scored  atomic.Int64 // finished before, and looked at in this run
+	Workers atomic.Int64 // processes that compute the rows of this one, and have begun
 
 	// TooMany says whether so many failures end the job; nil: never.
 	TooMany func(seen, failed int64) bool

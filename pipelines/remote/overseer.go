@@ -117,6 +117,7 @@ func (o *Overseer) listen(ctx context.Context) error {
 	}
 	sum := o.sum()
 	sum.Failed += o.Bad
+	e.Progress.Workers.Store(int64(len(o.facts)))
 	e.Progress.Done.Store(sum.Done)
 	e.Progress.Failed.Store(sum.Failed)
 	if !o.own {

@@ -30,7 +30,7 @@ func Line(f runfiles.Facts) string {
 	if r := rate(f); r != "" {
 		fmt.Fprintf(&b, ", %s", r)
 	}
-	fmt.Fprintf(&b, ", ETA %s", eta(f))
+	fmt.Fprintf(&b, ", %s", left(f))
 	for i, w := range working(f) {
 		sep := ", "
 		if i == 0 {
@@ -192,15 +192,23 @@ func perMinute(v float64) string {
 	return fmt.Sprintf("%.1f rows/h", 60*v)
 }
 
-func eta(f runfiles.Facts) string {
+// left says how long the rest of the rows takes. A cluster needs a while until its first worker begins.
+func left(f runfiles.Facts) string {
 	settled, total := Settled(f)
+	eta := f.ETA
 	switch {
 	case settled >= total:
-		return "0s"
-	case f.ETA <= 0:
-		return "?"
+		return "ETA 0s"
+	case f.Away && f.Workers == 0:
+		return "submitted, no worker has begun yet"
+	case f.Away && settled == 0:
+		return fmt.Sprintf("%d at work, ETA ?", f.Workers)
+	case f.Away && eta <= 0: // at the pace so far, the start of the cluster included
+		eta = f.At.Sub(f.Started).Seconds() * float64(total-settled) / float64(settled)
+	case eta <= 0:
+		return "ETA ?"
 	}
-	return short(f.ETA)
+	return "ETA " + short(eta)
 }
 
 // short is a duration as people say it: at most two units.

@@ -90,7 +90,7 @@ func (d *Display) bar(over func(io.Writer)) {
 			if r := rate(f); r != "" {
 				t += "  " + r
 			}
-			return t + "  ETA " + eta(f)
+			return t + "  " + left(f)
 		})))
 	if over != nil {
 		over(container)

@@ -216,10 +216,15 @@ func (st *Status) Print(w io.Writer) {
 		fmt.Fprintf(w, "asked to end (%s) %s ago\n", st.Stop.How, since(now, st.Stop.At))
 	}
 	all := runfiles.Facts{At: now, Rows: st.Rows, ETA: st.ETA}
+	for _, p := range st.Processes {
+		if p.Away {
+			all.Away, all.Workers, all.Started = true, len(st.Processes)-1, p.Started
+		}
+	}
 	if n, of := Settled(all); of > 0 || len(st.Processes) > 0 {
 		fmt.Fprintf(w, "%d/%d rows, %d %%", n, of, Percent(all))
 		if n < of && !st.Over() {
-			fmt.Fprintf(w, ", ETA %s", eta(all))
+			fmt.Fprintf(w, ", %s", left(all))
 		}
 		fmt.Fprintf(w, "; %d done before, %d failed now\n", st.Rows.Skipped, st.Rows.Failed+st.Rows.Bad)
 	}

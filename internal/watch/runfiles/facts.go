@@ -23,7 +23,8 @@ type Facts struct {
 	Every   float64   `json:"every_s"` // seconds between two writes
 	Lock    string    `json:"lock"`    // the lock that the process holds while it lives
 
-	Away bool `json:"away,omitempty"` // the other processes of the job compute the rows of this one
+	Away    bool `json:"away,omitempty"`    // the other processes of the job compute the rows of this one
+	Workers int  `json:"workers,omitempty"` // of the job that this one has seen, where Away
 
 	State State   `json:"state"`
 	Error string  `json:"error,omitempty"` // why the process ended early
