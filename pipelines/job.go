@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"latentbeam/internal/config"
@@ -92,6 +93,7 @@ type Job struct {
 	before   string            // numeric class of the rows that the output has; "": it has none, or nothing says it
 	results  reuse.Results     // of earlier runs, as far as they count
 	close    []func()
+	looked   atomic.Int64 // rows that the plan in the making has seen
 }
 
 // Open opens all that a job needs but its output. What is wrong with the configuration, the model or the
@@ -299,6 +301,9 @@ func (j *Job) Request(plan Plan) ([]byte, error) { return j.spread.request(plan)
 
 // Progress counts what happens to the rows while Run runs.
 func (j *Job) Progress() *engine.Progress { return j.engine.Progress }
+
+// Looked is how many rows of the input the plan that is being made has seen.
+func (j *Job) Looked() int64 { return j.looked.Load() }
 
 // Stop makes Run finish what is in flight and return.
 func (j *Job) Stop() { j.engine.Schedule.Stop() }

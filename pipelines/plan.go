@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/engine"
@@ -94,7 +95,7 @@ func (j *Job) PlanAnew(ctx context.Context) (Plan, error) {
 
 func (j *Job) planner() *planner {
 	return &planner{options: j.Opts, config: j.Config, engine: j.engine, host: j.host, input: j.input, rows: j.rows, report: &j.report, results: &j.results,
-		reading: j.output.reading, others: j.spread.away || j.machines.local.Size() == 0, consent: j.consent(), meanings: j.meanings()}
+		reading: j.output.reading, others: j.spread.away || j.machines.local.Size() == 0, consent: j.consent(), meanings: j.meanings(), looked: &j.looked}
 }
 
 // planner makes the plan of a job.
@@ -111,6 +112,7 @@ type planner struct {
 	others   bool // processes compute the rows
 	consent  consent
 	meanings *meanings
+	looked   *atomic.Int64 // rows of the input that the plan has seen
 }
 
 // plan goes over the input.
@@ -127,10 +129,12 @@ func (l *planner) plan(ctx context.Context) (p Plan, err error) {
 	if l.reading { // a run writes it into the rows
 		s.doubt.CutTokens = l.cutTokens()
 	}
+	l.looked.Store(0)
 	for e, err := range l.rows.all(ctx) {
 		if err == nil {
 			err = s.see(e)
 		}
+		l.looked.Add(1)
 		if err != nil {
 			return p, err
 		}

@@ -90,6 +90,7 @@ func execute(ctx context.Context, specs []stages.Spec, args []string, stdout, st
 	if err == nil {
 		return fault.ExitDone
 	}
+	err = whyCanceled(cmd.Context(), err)
 	printError(stderr, err)
 	if !begun { // cobra refused the command line
 		if cmd == root {

@@ -44,6 +44,9 @@ func printPlan(ctx context.Context, out io.Writer, job *pipelines.Job, p pipelin
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "rows\tnew\tdone\tfailed\tstale\t\n%d\t%d\t%d\t%d\t%d\t\n", p.Rows, p.New, p.Done, p.Failed, p.Stale)
 	w.Flush()
+	if n := p.Equal(); n > 0 {
+		fmt.Fprintf(out, "\n%s equal to %s: computed once, with one result for all\n", progress.Rows(n), oneOr(n, "another", "others"))
+	}
 	printFailures(out, p.First, p.Failed)
 	for _, line := range job.DescribeColumns() {
 		fmt.Fprintf(out, "\n%s\n", line)

@@ -3,12 +3,14 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/watch/progress"
 	"latentbeam/pipelines"
 	"latentbeam/pipelines/jobfile"
 	"latentbeam/schemas/fault"
@@ -16,7 +18,7 @@ import (
 
 // openJob opens the job, which may take long for large models. A signal ends it at once: nothing has been
 // written yet.
-func openJob(signals <-chan os.Signal, cfg *config.Config, o pipelines.Options) (*pipelines.Job, error) {
+func openJob(signals <-chan os.Signal, say io.Writer, cfg *config.Config, o pipelines.Options) (*pipelines.Job, error) {
 	if err := cfg.ResolveOutput(time.Now(), os.Getenv, o.Shards); err != nil {
 		return nil, err
 	}
@@ -24,6 +26,7 @@ func openJob(signals <-chan os.Signal, cfg *config.Config, o pipelines.Options) 
 		job *pipelines.Job
 		err error
 	}
+	defer whileWaiting(say, func() string { return "opening the job: its model, programs and devices ..." })()
 	result := make(chan opened, 1)
 	go func() {
 		job, err := pipelines.Open(cfg, o)
@@ -48,11 +51,15 @@ func peek(cmd *cobra.Command, start jobfile.Start, o pipelines.Options, sets ...
 	}
 	o.Version, o.Start = release, start
 	signals, ignore := catchSignals()
-	if job, err = openJob(signals, cfg, o); err != nil {
+	if job, err = openJob(signals, cmd.ErrOrStderr(), cfg, o); err != nil {
 		ignore()
 		return nil, nil, err
 	}
+	cancel := cancelOnSignal(cmd, signals)
+	quiet := whileWaiting(cmd.ErrOrStderr(), func() string { return looking(job) })
 	done = func() {
+		quiet()
+		cancel()
 		job.Close()
 		ignore()
 	}
@@ -82,4 +89,12 @@ func awaitOutput(cmd *cobra.Command, signals <-chan os.Signal, cfg *config.Confi
 	case s := <-signals:
 		return interrupted(fmt.Sprintf("%v before the job had begun", s))
 	}
+}
+
+// looking says how far the plan of a job is.
+func looking(job *pipelines.Job) string {
+	if n := job.Looked(); n > 0 {
+		return fmt.Sprintf("planning: %s of the input read and compared with the output so far ...", progress.Rows(n))
+	}
+	return "planning: reading the output and the input ..."
 }

@@ -78,8 +78,19 @@ func pull(cmd *cobra.Command, version string, r hub.Repo, o hub.Options) error {
 		case <-ctx.Done():
 		}
 	}()
-	shown := &pulling{w: cmd.ErrOrStderr()}
-	o.Begin = shown.start
+	shown := &pulling{w: cmd.ErrOrStderr(), notices: cmd.ErrOrStderr()}
+	answered := whileWaiting(cmd.ErrOrStderr(), func() string {
+		return fmt.Sprintf("waiting for %s (HF_ENDPOINT names another hub) ...", client.Endpoint())
+	})
+	defer answered()
+	o.Begin = func(of *hub.Progress) {
+		answered()
+		shown.start(of)
+	}
+	client.Retrying = func(err error, tried, of int) {
+		answered()
+		fmt.Fprintf(shown.notices, "latentbeam: %s: %v; trying again (%d of %d; HF_ENDPOINT names another hub)\n", r, err, tried+1, of)
+	}
 	result, err := client.Pull(ctx, cache, r, o)
 	shown.stop()
 	select {
@@ -138,6 +149,7 @@ func sizeOf(files []hub.RepoFile) config.ByteSize {
 // pulling shows how far a pull is: a bar on a terminal, a line now and then elsewhere.
 type pulling struct {
 	w       io.Writer
+	notices io.Writer // for lines beside the bar
 	quit    chan struct{}
 	stopped sync.WaitGroup
 }
@@ -157,6 +169,7 @@ func (p *pulling) start(of *hub.Progress) {
 			mpb.PrependDecorators(decor.Counters(decor.SizeB1000(0), "% .1f / % .1f ")),
 			mpb.AppendDecorators(decor.Percentage(), decor.Name("  "), decor.AverageSpeed(decor.SizeB1000(0), "% .1f"),
 				decor.Name("  ETA "), decor.AverageETA(decor.ET_STYLE_GO)))
+		p.notices = container // past the bar
 		every, show = 200*time.Millisecond, func() { bar.SetCurrent(of.Moved.Load()) }
 		end = func() { bar.Abort(false); container.Wait() }
 	}

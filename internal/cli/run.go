@@ -3,10 +3,12 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -133,6 +135,7 @@ func runJob(cmd *cobra.Command, start jobfile.Start, how jobRun) (err error) {
 	}
 	signals, ignore := catchSignals()
 	defer ignore()
+	say := how.notices(cmd)
 	job, err := how.open(cmd, signals, cfg, pipelines.Options{
 		Specs: how.specs, Version: release, Limit: start.Limit, Retry: how.retry, Start: start, NewClass: how.class, NewMeaning: how.meaning,
 		Shard: how.share.index, Shards: how.share.count, AllowEmpty: how.empty, CancelOthers: how.cancel, Repair: how.all, ScoreOnly: how.scoreOnly,
@@ -145,6 +148,8 @@ func runJob(cmd *cobra.Command, start jobfile.Start, how jobRun) (err error) {
 		slog.Warn(notice)
 	}
 	if how.dryRun {
+		defer cancelOnSignal(cmd, signals)()
+		defer whileWaiting(say, func() string { return looking(job) })()
 		return dryRun(cmd, job, cfg.Output.Path, how.json)
 	}
 	if how.json {
@@ -161,9 +166,19 @@ func runJob(cmd *cobra.Command, start jobfile.Start, how jobRun) (err error) {
 	if how.share.count > 1 && how.share.notice() == "" {
 		fmt.Fprintf(w.notices, "shard %v\n", how.share)
 	}
-	ctx, stop := drainOnSignal(cmd.Context(), signals, w.notices, job.Stop, time.Duration(cfg.DrainTimeout))
+	planned := make(chan struct{})
+	begin := sync.OnceFunc(func() { close(planned) })
+	ctx, stop := drainOnSignal(cmd.Context(), draining{signals: signals, say: w.pastBar(), planned: planned, stop: job.Stop,
+		timeout: time.Duration(cfg.DrainTimeout)})
 	defer stop()
-	result, err := job.Run(ctx, w.start)
+	hush := whileWaiting(say, func() string { return looking(job) })
+	defer hush()
+	result, err := job.Run(ctx, func(p pipelines.Plan) {
+		hush()
+		begin()
+		w.start(p)
+	})
+	err = whyCanceled(ctx, err)
 	w.stopShowing()
 	if err == nil || result.Totals.Rows > 0 {
 		printResult(w.out, cfg.Output.Path, result, how.profile, job.Program() != "")
@@ -185,6 +200,14 @@ func runJob(cmd *cobra.Command, start jobfile.Start, how jobRun) (err error) {
 	return verdict(cfg.Output.Path, job.Program() != "", result)
 }
 
+// notices takes lines that say what the program does before it shows progress.
+func (r jobRun) notices(cmd *cobra.Command) io.Writer {
+	if r.watch.quiet || r.watch.format == "json" {
+		return io.Discard
+	}
+	return cmd.ErrOrStderr()
+}
+
 // open opens the job and takes its output. One that somebody else is at work on is waited for where the flags say so.
 func (r jobRun) open(cmd *cobra.Command, signals <-chan os.Signal, cfg *config.Config, o pipelines.Options) (*pipelines.Job, error) {
 	for {
@@ -193,7 +216,7 @@ func (r jobRun) open(cmd *cobra.Command, signals <-chan os.Signal, cfg *config.C
 				return nil, err
 			}
 		}
-		job, err := openJob(signals, cfg, o)
+		job, err := openJob(signals, r.notices(cmd), cfg, o)
 		if err != nil || r.dryRun {
 			return job, err
 		}

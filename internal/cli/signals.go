@@ -2,12 +2,16 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"latentbeam/schemas/fault"
 )
@@ -35,38 +39,35 @@ func (e interrupted) Is(target error) bool { return target == context.Canceled }
 const (
 	errDeadline = interrupted("interrupted: what was in flight did not finish within drain_timeout; " +
 		"run it again to go on")
-	errTwice = interrupted("interrupted twice: what was in flight was given up; run it again to go on")
+	errTwice    = interrupted("interrupted twice: what was in flight was given up; run it again to go on")
+	errPlanning = interrupted("interrupted before anything was computed; run it again to begin")
 )
 
-// drainOnSignal makes a signal stop the job: the first lets it finish what is in flight, within the
-// timeout; a second, or the end of the timeout, cancels the returned context. A job that does not end then
-// is in the middle of a step, and the process ends without it: that does no harm, see D9. stop tells the job,
-// and may wait for one of its locks.
-func drainOnSignal(ctx context.Context, signals <-chan os.Signal, w io.Writer, stop func(),
-	timeout time.Duration) (context.Context, func()) {
+// draining is a job that a signal stops.
+type draining struct {
+	signals <-chan os.Signal
+	say     io.Writer       // lines for people
+	planned <-chan struct{} // closed when rows begin: before, nothing is in flight
+	stop    func()          // makes the job finish what is in flight. It may wait for one of the job's locks
+	timeout time.Duration   // for what is in flight
+}
+
+// drainOnSignal makes a signal stop the job: the first lets it finish what is in flight, within the timeout; a second, the end of
+// the timeout, or any signal before the rows begin, cancels the returned context. A job that does not end then is in the middle
+// of a step, and the process ends without it: that does no harm, see D9.
+func drainOnSignal(ctx context.Context, d draining) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	finished := make(chan struct{})
 	go func() {
-		select {
-		case s := <-signals:
-			fmt.Fprintf(w, "\n%v: finishing what is in flight (at most %v; again to stop at once)\n", s, timeout)
-			go stop()
-		case <-finished:
-			return
-		}
-		why := errTwice
-		select {
-		case <-signals:
-		case <-time.After(timeout):
-			why = errDeadline
-		case <-finished:
+		why, ended := d.wait(finished)
+		if ended {
 			return
 		}
 		cancel(why)
 		select {
 		case <-finished:
 		case <-time.After(stopGrace):
-			fmt.Fprintln(w, "latentbeam:", why)
+			fmt.Fprintln(d.say, "latentbeam:", why)
 			os.Exit(fault.ExitInterrupted)
 		}
 	}()
@@ -74,4 +75,75 @@ func drainOnSignal(ctx context.Context, signals <-chan os.Signal, w io.Writer, s
 		close(finished)
 		cancel(nil)
 	}
+}
+
+// wait returns why the job has to end at once; ended says that it has ended before.
+func (d draining) wait(finished <-chan struct{}) (why error, ended bool) {
+	var s os.Signal
+	select {
+	case s = <-d.signals:
+	case <-finished:
+		return nil, true
+	}
+	select {
+	case <-d.planned:
+	default:
+		return errPlanning, false
+	}
+	fmt.Fprintf(d.say, "%v: finishing what is in flight (at most %v; again to stop at once)\n", s, d.timeout)
+	go d.stop()
+	select {
+	case <-d.signals:
+		return errTwice, false
+	case <-time.After(d.timeout):
+		return errDeadline, false
+	case <-finished:
+		return nil, true
+	}
+}
+
+// cancelOnSignal makes the first signal cancel the context of a command that only looks; a second ends the process.
+func cancelOnSignal(cmd *cobra.Command, signals chan os.Signal) (done func()) {
+	ctx, cancel := context.WithCancelCause(cmd.Context())
+	cmd.SetContext(ctx)
+	go func() {
+		select {
+		case s := <-signals:
+			signal.Stop(signals)
+			cancel(interrupted(fmt.Sprintf("%v: nothing was computed or written", s)))
+		case <-ctx.Done():
+		}
+	}()
+	return func() { cancel(nil) }
+}
+
+// whyCanceled returns why ctx has ended where err says no more than that it has.
+func whyCanceled(ctx context.Context, err error) error {
+	var said interrupted
+	if errors.Is(err, context.Canceled) && !errors.As(err, &said) && errors.As(context.Cause(ctx), &said) {
+		return said
+	}
+	return err
+}
+
+// sayAfter is the time after which people are told what they wait for, and sayAgain the time between two such lines.
+const (
+	sayAfter = 2 * time.Second
+	sayAgain = 10 * time.Second
+)
+
+// whileWaiting prints what the program does, should it take longer, until done.
+func whileWaiting(w io.Writer, what func() string) (done func()) {
+	over := make(chan struct{})
+	go func() {
+		for pause := sayAfter; ; pause = sayAgain {
+			select {
+			case <-time.After(pause):
+				fmt.Fprintln(w, what())
+			case <-over:
+				return
+			}
+		}
+	}()
+	return sync.OnceFunc(func() { close(over) })
 }

@@ -4,6 +4,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -185,7 +186,7 @@ func TestSignalWhileOpening(t *testing.T) {
 	}
 	signals := make(chan os.Signal, 1)
 	signals <- syscall.SIGTERM
-	_, err = openJob(signals, cfg, pipelines.Options{Specs: specs})
+	_, err = openJob(signals, io.Discard, cfg, pipelines.Options{Specs: specs})
 	if fault.ExitCode(err) != fault.ExitInterrupted {
 		t.Errorf("exit %d: %v", fault.ExitCode(err), err)
 	}

@@ -214,11 +214,20 @@ func (w *watching) start(plan pipelines.Plan) {
 		}
 		return
 	}
-	fmt.Fprintf(w.notices, "%s: %d to do, %d done before, %d failed before or unusable\n",
-		progress.Rows(plan.Rows), plan.New, plan.Done, plan.Failed)
+	fmt.Fprintf(w.notices, "%s: %d to do%s, %d done before, %d failed before or unusable\n",
+		progress.Rows(plan.Rows), plan.New, equalRows(plan), plan.Done, plan.Failed)
 	if plan.New > 0 {
 		w.show = progress.Show(direct(w.notices), hasColumns(w.notices), w.job.Record.Facts, Log.Through)
 	}
+}
+
+// equalRows says how many of the rows to do are computed, where some are equal.
+func equalRows(plan pipelines.Plan) string {
+	n := plan.Equal()
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d to compute, %d equal to %s)", plan.New-n, n, oneOr(n, "another row", "other rows"))
 }
 
 // logFacts makes progress a record.
@@ -226,6 +235,17 @@ func logFacts(f runfiles.Facts) {
 	settled, total := progress.Settled(f)
 	slog.Info("progress", "rows_settled", settled, "rows_total", total, "rows_failed", f.Rows.Failed+f.Rows.Bad, "eta_s", f.ETA,
 		"state", f.State)
+}
+
+// pastBar takes lines that stay on a terminal while its bar is drawn.
+func (w *watching) pastBar() io.Writer {
+	if w.options.JSON {
+		return w.notices
+	}
+	if _, ok := direct(w.notices).(*os.File); ok {
+		return Log
+	}
+	return w.notices
 }
 
 // stopShowing ends the display of progress.

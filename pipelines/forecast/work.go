@@ -66,6 +66,14 @@ func (w *Work) Seal() {
 	w.keys = nil
 }
 
+// Equal is how many rows are equal to an earlier one and share its result.
+func (w *Work) Equal() (n int64) {
+	for _, b := range w.Buckets {
+		n += b.Rows - b.Keys
+	}
+	return n
+}
+
 // Twice says that a key may be that of several rows; of others, that it is not.
 func (w *Work) Twice(key schemas.Key) bool {
 	_, found := slices.BinarySearch(w.repeated, fingerprint(key))

@@ -197,6 +197,8 @@ func left(f runfiles.Facts) string {
 	settled, total := Settled(f)
 	eta := f.ETA
 	switch {
+	case f.State == runfiles.Stopping:
+		return stopping(f)
 	case settled >= total:
 		return "ETA 0s"
 	case f.Away && f.Workers == 0:
@@ -209,6 +211,18 @@ func left(f runfiles.Facts) string {
 		return "ETA ?"
 	}
 	return "ETA " + short(eta)
+}
+
+// stopping says what a process that was asked to end still does.
+func stopping(f runfiles.Facts) string {
+	n := 0
+	for _, b := range working(f) {
+		n += b.Count
+	}
+	if n == 0 {
+		return "stopping"
+	}
+	return fmt.Sprintf("stopping: finishing %s", Rows(n))
 }
 
 // short is a duration as people say it: at most two units.

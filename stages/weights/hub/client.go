@@ -41,7 +41,13 @@ type Client struct {
 	http     *http.Client
 	wait     func(ctx context.Context, attempt int, asked time.Duration) error
 	idle     time.Duration // how long an answer may stand still
+
+	// Retrying is told of each failure that is tried again, and how often it was tried; nil: nobody.
+	Retrying func(err error, tried, of int)
 }
+
+// Endpoint is the hub that is asked, such as https://huggingface.co.
+func (c *Client) Endpoint() string { return c.endpoint }
 
 // NewClient returns a client of the hub that HF_ENDPOINT names, with the token of HF_TOKEN or of the file that `hf auth
 // login` writes. agent is what the program calls itself.

@@ -142,6 +142,9 @@ func (c *Client) again(ctx context.Context, do func() (progress bool, err error)
 		if !passing || attempt >= tries {
 			return err
 		}
+		if c.Retrying != nil {
+			c.Retrying(err, attempt, tries)
+		}
 		asked := time.Duration(0)
 		if s != nil {
 			asked = s.after

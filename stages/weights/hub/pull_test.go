@@ -51,6 +51,7 @@ type bench struct {
 	hub   *hubtest.Hub
 	cache Cache
 	waits []time.Duration
+	told  int // of failures that are tried again
 }
 
 func newBench(t *testing.T) *bench {
@@ -78,6 +79,11 @@ func (b *bench) pull(name string, o Options) (*Pulled, error) {
 		defer waits.Unlock()
 		b.waits = append(b.waits, asked)
 		return ctx.Err()
+	}
+	c.Retrying = func(error, int, int) {
+		waits.Lock()
+		defer waits.Unlock()
+		b.told++
 	}
 	r, err := ParseRepo(name)
 	if err != nil {
@@ -402,8 +408,8 @@ func TestNoHub(t *testing.T) {
 		!strings.Contains(err.Error(), "127.0.0.1:1") {
 		t.Errorf("no hub: %v", err)
 	}
-	if len(b.waits) != tries-1 {
-		t.Errorf("asked %d times again", len(b.waits))
+	if len(b.waits) != tries-1 || b.told != tries-1 {
+		t.Errorf("asked %d times again, and told of %d", len(b.waits), b.told)
 	}
 }
 
