@@ -161,11 +161,14 @@ func TestWorkerCommandLine(t *testing.T) {
 func TestWorkerThatIsNotThere(t *testing.T) {
 	s := newShell(t, "job.yaml", widely, "prompts.csv", threePrompts, "token", "a token of the test processes\n")
 	for _, verb := range []string{"run", "plan"} {
-		s.says(s.run(75, verb, "job.yaml", "--set", "resources.hosts=[127.0.0.1:1]",
+		s.says(s.run(75, verb, "job.yaml", "--set", "resources.hosts=[127.0.0.1:1]", "--set", "resources.workers=0",
 			"--set", "resources.token_file=token"),
 			"worker 127.0.0.1:1 does not answer", "connection refused", "fix: start it on that host")
 	}
 	if s.exists("out") {
 		t.Error("an output was begun")
 	}
+	// Where this process has devices, the job does without it.
+	s.says(s.run(0, "run", "job.yaml", "--set", "resources.hosts=[127.0.0.1:1]", "--set", "resources.token_file=token"),
+		"this run does without a worker", "worker 127.0.0.1:1 does not answer", "3 to do")
 }

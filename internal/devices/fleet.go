@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"latentbeam/internal/devices/nvml"
 
 	"latentbeam/internal/cluster"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages/cost"
 	"latentbeam/stages/layout"
 )
@@ -86,16 +88,22 @@ func newFleet(local Pool, token cluster.Token, job FleetJob) *Fleet {
 	return f
 }
 
-// dial adds the workers at addrs, or closes the fleet.
+// dial adds the workers at addrs, or closes the fleet. The job runs without workers that do not answer, where there are other
+// devices: how many they would have is not known, so they cannot come in later.
 func (f *Fleet) dial(ctx context.Context, addrs []string) (err error) {
 	defer func() {
 		if err != nil {
 			f.Close()
 		}
 	}()
+	var silent []error
 	for _, addr := range addrs {
 		h := &host{addr: addr, first: len(f.speeds)}
 		reply, err := f.handshake(ctx, h)
+		if err != nil && ctx.Err() == nil && fault.ClassOf(err) == fault.ClassRetry && !errors.Is(err, cluster.ErrToken) {
+			silent = append(silent, err)
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -103,6 +111,12 @@ func (f *Fleet) dial(ctx context.Context, addrs []string) (err error) {
 		h.labels = reply.Labels
 		f.hosts, f.class = append(f.hosts, h), reply.Class
 		f.speeds = append(f.speeds, h.speeds...)
+	}
+	if len(f.speeds) == 0 && len(silent) > 0 {
+		return silent[0]
+	}
+	for _, err := range silent {
+		slog.Warn("this run does without a worker, the next one asks it again", "why", err)
 	}
 	f.busy = make([]bool, len(f.speeds))
 	if changed := f.local.Changed(); changed != nil {

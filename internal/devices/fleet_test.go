@@ -158,7 +158,16 @@ func TestARefusedWorker(t *testing.T) {
 	if f, err := dial(none, gpus); err != nil || f.Class() != "cuda/sm_80" {
 		t.Errorf("%v, class %s", err, f.Class())
 	}
-	if _, err := dial(one, "127.0.0.1:1"); err == nil || strings.Count(err.Error(), "worker 127.0.0.1:1") != 1 {
+	for _, local := range []*CPU{one, none} { // where other devices are there it is a warning
+		addrs := []string{"127.0.0.1:1"}
+		if local == none {
+			addrs = append(addrs, gpus)
+		}
+		if f, err := dial(local, addrs...); err != nil || f.Size() != 1 {
+			t.Errorf("beside one that is not there: %v", err)
+		}
+	}
+	if _, err := dial(none, "127.0.0.1:1"); err == nil || strings.Count(err.Error(), "worker 127.0.0.1:1") != 1 {
 		t.Errorf("nobody listens: %v", err)
 	}
 	for _, c := range []struct {
