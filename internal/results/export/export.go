@@ -51,8 +51,10 @@ type sample struct {
 	text []byte            // float32 (L, D), valid tokens alone; nil: the row has none
 	len  []int64
 	vae  *Statistics // of the autoencoder, as the table has them; nil: it has none
-	cut  cutRow
-	src  string // for messages
+	// facts are the metadata of the table, without their prefix.
+	facts map[string]string
+	cut   cutRow
+	src   string // for messages
 }
 
 // cutRow is what a table of clips says of the part of the file that was encoded; other tables have the id alone.
@@ -82,13 +84,20 @@ type writer interface {
 	close() error
 }
 
+// format is a format of a trainer.
+type format struct {
+	open  func(o *out) writer
+	space string // of its latents; "": that of the table
+	dtype string // of its tensors; "": that of the table
+}
+
 // formats are the formats by name.
-var formats = map[string]func(o *out) writer{
-	"fastvideo":   func(o *out) writer { return newFastVideo(o) },
-	"hf":          func(o *out) writer { return newHuggingFace(o) },
-	"musubi":      func(o *out) writer { return newMusubi(o) },
-	"safetensors": func(o *out) writer { return &plain{o} },
-	"webdataset":  func(o *out) writer { return &webDataset{out: o} },
+var formats = map[string]format{
+	"fastvideo":   {func(o *out) writer { return newFastVideo(o) }, stages.RawSpace, stages.Float32},
+	"hf":          {func(o *out) writer { return newHuggingFace(o) }, "", stages.Float32},
+	"musubi":      {func(o *out) writer { return newMusubi(o) }, stages.ModelSpace, stages.BFloat16},
+	"safetensors": {func(o *out) writer { return &plain{o} }, "", ""},
+	"webdataset":  {func(o *out) writer { return &webDataset{out: o} }, "", stages.Float32},
 }
 
 // Formats are the names of the formats.
@@ -97,7 +106,7 @@ func Formats() []string { return slices.Sorted(maps.Keys(formats)) }
 // Run writes the latents of an output to a directory that is not there yet. It appears when it is whole: until then it is
 // called DIR.partial. The count of rows that were written is that of the summary, or an error.
 func Run(ctx context.Context, s store.Store, dir string, opts Options) (done Done, err error) {
-	open, known := formats[opts.To]
+	to, known := formats[opts.To]
 	if !known {
 		return done, fault.Usage(fmt.Errorf("export --to %s: give one of %s", opts.To, strings.Join(Formats(), ", ")))
 	}
@@ -124,11 +133,14 @@ func Run(ctx context.Context, s store.Store, dir string, opts Options) (done Don
 	if err := os.MkdirAll(o.dir, 0o755); err != nil {
 		return done, err
 	}
-	w := open(o)
+	w, sheet := to.open(o), factSheet{Schema: 1, Format: opts.To}
 	latents, err := each(ctx, s, opts, func(row *sample, captions int) error {
 		o.done.Rows++
 		if row.text == nil {
 			o.done.NoText++
+		}
+		if err := sheet.see(o, row, to); err != nil {
+			return err
 		}
 		err := w.add(row)
 		if errors.Is(err, fs.ErrExist) {
@@ -138,6 +150,9 @@ func Run(ctx context.Context, s store.Store, dir string, opts Options) (done Don
 	})
 	if closeErr := w.close(); err == nil {
 		err = closeErr
+	}
+	if err == nil {
+		err = sheet.write(o)
 	}
 	if err == nil && latents != summary.Totals.Done {
 		err = fault.Fatal(fmt.Errorf("export %s: %d rows were written and the job has done %d: latentbeam verify says what is "+
@@ -193,7 +208,11 @@ func eachOf(ctx context.Context, s store.Store, name string, filter *where.Filte
 		return 0, err
 	}
 	defer tensors.Close()
-	vae, err := statisticsOf(path, file)
+	metadata, err := typed.Metadata(path, file)
+	if err != nil {
+		return 0, err
+	}
+	vae, err := statisticsOf(path, metadata)
 	if err != nil {
 		return 0, err
 	}
@@ -211,7 +230,7 @@ func eachOf(ctx context.Context, s store.Store, name string, filter *where.Filte
 			at++
 			continue
 		}
-		one := sample{row: row, cut: cut, vae: vae, src: fmt.Sprintf("%s: row %d (%s)", path, at+1, row.ID)}
+		one := sample{row: row, cut: cut, vae: vae, facts: factsOf(metadata), src: fmt.Sprintf("%s: row %d (%s)", path, at+1, row.ID)}
 		if err := one.readLatent(tensors, at); err != nil {
 			return at, err
 		}

@@ -15,12 +15,14 @@ import (
 	"latentbeam/internal/results/report"
 	"latentbeam/internal/results/where"
 	"latentbeam/internal/storage/store"
+	dirs "latentbeam/internal/storage/store/dir"
 	"latentbeam/internal/storage/store/storetest"
 	"latentbeam/internal/table/tabletest"
 	"latentbeam/internal/table/typed"
 	"latentbeam/internal/table/write"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
+	"latentbeam/stages"
 	"latentbeam/stages/weights/safetensors"
 )
 
@@ -138,8 +140,60 @@ func TestMusubi(t *testing.T) {
 	}
 }
 
+// TestStatisticsFile: every export says as data what its tensors are, in the space that they have there.
+func TestStatisticsFile(t *testing.T) {
+	about = map[string]string{"latentbeam.latents_mean": "[" + strings.Repeat("0.5,", 15) + "1]",
+		"latentbeam.latents_std": "[" + strings.Repeat("2,", 15) + "4]", "latentbeam.posterior": "mean", "latentbeam.vae_digest": "d1"}
+	defer func() { about = nil }()
+	from := output(t, 3, func(i int, r *schemas.LatentRow) {
+		r.LatentSpace, r.Model, r.WeightsDigest, r.LatentbeamVersion = stages.RawSpace, "wan", "w1", "1.2.3"
+		if i == 2 {
+			r.VAELatentShape, r.TextEmbeddingBytes, r.TextEmbeddingShape = []int64{16, 2, 4, 3}, nil, nil
+		}
+	})
+	for format, c := range map[string]struct{ space, dtype string }{"hf": {"raw", "float32"}, "safetensors": {"raw", "float32"},
+		"webdataset": {"raw", "float32"}, "musubi": {"model", "bfloat16"}, "fastvideo": {"raw", "float32"}} {
+		dir := filepath.Join(t.TempDir(), format)
+		in := from
+		if format == "musubi" || format == "fastvideo" { // they refuse rows without a text
+			in = output(t, 3, func(_ int, r *schemas.LatentRow) { r.LatentSpace = stages.RawSpace })
+		}
+		_, err := Run(t.Context(), in, dir, Options{To: format})
+		must(t, err)
+		data, err := os.ReadFile(filepath.Join(dir, "statistics.json"))
+		must(t, err)
+		var got factSheet
+		must(t, json.Unmarshal(data, &got))
+		l := got.Latents
+		if got.Schema != 1 || got.Format != format || got.Rows != 3 || l.Space != c.space || l.DType != c.dtype || l.Channels != 16 ||
+			len(l.Mean) != 16 || l.Mean[15] != 1 || l.Std[15] != 4 || l.Posterior != "mean" || l.VAE != "d1" || got.Text == nil ||
+			got.Text.Width != 2 || got.Text.MaxTokens != 3 || got.Text.DType != c.dtype {
+			t.Errorf("%s: %s", format, data)
+		}
+		if format == "hf" && (got.NoText != 1 || got.Model != "wan" || got.Program != "1.2.3" || len(l.Shapes) != 2 || l.Shapes[0].Rows != 2) {
+			t.Errorf("%s: %s", format, data)
+		}
+	}
+	// The parquet files of an export have them, too.
+	dir := filepath.Join(t.TempDir(), "hf")
+	_, err := Run(t.Context(), from, dir, Options{To: "hf"})
+	must(t, err)
+	files, _ := filepath.Glob(dir + "/*/*.parquet")
+	folder, err := dirs.OpenExisting(filepath.Dir(files[0]))
+	must(t, err)
+	r, err := folder.Open(t.Context(), filepath.Base(files[0]))
+	must(t, err)
+	defer r.Close()
+	metadata, err := typed.Metadata(files[0], r)
+	must(t, err)
+	if metadata["latentbeam.latents_std"] != about["latentbeam.latents_std"] || metadata["latentbeam.latent_space"] != "raw" {
+		t.Errorf("%v", metadata)
+	}
+}
+
 func TestOtherFormats(t *testing.T) {
-	for format, want := range map[string]string{"safetensors": "clip-0.safetensors clip-1.safetensors", "webdataset": "000000.tar"} {
+	for format, want := range map[string]string{"safetensors": "clip-0.safetensors clip-1.safetensors statistics.json",
+		"webdataset": "000000.tar statistics.json"} {
 		dir := filepath.Join(t.TempDir(), format)
 		done, err := Run(t.Context(), output(t, 2, nil), dir, Options{To: format})
 		must(t, err)

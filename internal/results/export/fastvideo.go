@@ -5,6 +5,7 @@ import (
 
 	"latentbeam/internal/table/write"
 	"latentbeam/schemas/fault"
+	"latentbeam/stages"
 )
 
 // fastVideoRow is FastVideo's pyarrow_schema_t2v. Its loader takes all bytes for float32, pads the text with zeros and
@@ -59,6 +60,11 @@ func (f *fastVideo) add(s *sample) error {
 	raw, err := f.raw(s)
 	if err != nil {
 		return err
+	}
+	if f.files.options.Metadata == nil {
+		if f.files.options.Metadata, err = f.metadata(s, stages.RawSpace); err != nil {
+			return err
+		}
 	}
 	r := &s.row
 	row := fastVideoRow{ID: r.ID, VAELatentBytes: raw, VAELatentShape: r.VAELatentShape, VAELatentDType: "float32",

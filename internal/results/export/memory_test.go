@@ -84,7 +84,7 @@ func manyFiles(t *testing.T, dir string) {
 	must(t, err)
 	o := &out{dir: dir, final: dir}
 	must(t, os.MkdirAll(dir, 0o755))
-	w := formats[filepath.Base(dir)](o)
+	w := formats[filepath.Base(dir)].open(o)
 	latent, text := make([]byte, 4*wanChannels), make([]byte, 4*2)
 	inUse := func() int64 {
 		runtime.GC()

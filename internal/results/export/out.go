@@ -14,8 +14,6 @@ import (
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/results/report"
-	"latentbeam/internal/storage/store"
-	"latentbeam/internal/table/typed"
 	"latentbeam/kernels"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
@@ -79,10 +77,9 @@ func ReadStatistics(path string) (*Statistics, error) {
 }
 
 // statisticsOf reads the statistics of the autoencoder in the metadata of a table; nil where it has none.
-func statisticsOf(path string, file store.Reader) (*Statistics, error) {
-	metadata, err := typed.Metadata(path, file)
-	if err != nil || metadata["latentbeam."+report.LatentsMean] == "" {
-		return nil, err
+func statisticsOf(path string, metadata map[string]string) (*Statistics, error) {
+	if metadata["latentbeam."+report.LatentsMean] == "" {
+		return nil, nil
 	}
 	var s Statistics
 	for key, to := range map[string]*[]float64{report.LatentsMean: &s.Mean, report.LatentsStd: &s.Std} {
