@@ -1,6 +1,7 @@
 // Command release says what a built program consists of: the licences of its modules, and a list of them for machines.
 //
 //	go run ./internal/dev/release licences build/latentbeam   # exit 1 where one is not known
+//	go run ./internal/dev/release notices build/latentbeam    # the texts of the licences
 //	go run ./internal/dev/release sbom build/latentbeam       # CycloneDX 1.6, JSON
 //	go run ./internal/dev/release wheel build/wheels [linux/amd64 ...]   # a Python wheel for each platform, with the program inside
 //
@@ -33,7 +34,7 @@ func main() {
 		return
 	}
 	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: release licences|sbom BINARY, or release wheel DIR [GOOS/GOARCH ...]")
+		fmt.Fprintln(os.Stderr, "usage: release licences|notices|sbom BINARY, or release wheel DIR [GOOS/GOARCH ...]")
 		os.Exit(2)
 	}
 	if err := run(os.Stdout, os.Args[1], os.Args[2]); err != nil {
@@ -55,6 +56,9 @@ func run(w io.Writer, what, binary string) error {
 	if what == "sbom" {
 		return sbom(w, info, modules)
 	}
+	if what == "notices" {
+		return notices(w, modules)
+	}
 	var unknown []string
 	for _, m := range modules {
 		fmt.Fprintf(w, "%-60s %-40s %s\n", m.Path, m.Version, m.licence)
@@ -72,16 +76,46 @@ func run(w io.Writer, what, binary string) error {
 type module struct {
 	debug.Module
 	licence string
+	files   []string // with the texts of its licences and its notices
+}
+
+// notices writes the texts of licences and notices of all modules, which go with every copy of the program. A text that several
+// modules have is written once.
+func notices(w io.Writer, modules []module) error {
+	first := map[string]string{}
+	for _, m := range modules {
+		for _, file := range m.files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				return err
+			}
+			body := strings.TrimSpace(string(text))
+			if other, there := first[body]; there {
+				body = "The same text as of " + other + "."
+			} else {
+				first[body] = m.Path
+			}
+			fmt.Fprintf(w, "==== %s %s (%s), %s ====\n\n%s\n\n", m.Path, m.Version, m.licence, filepath.Base(file), body)
+		}
+	}
+	return nil
 }
 
 // modulesOf finds the modules of a binary in the cache of modules. A module has the licences of its folder and of those folders
 // in it from which something is linked.
 func modulesOf(info *buildinfo.BuildInfo) (modules []module, err error) {
-	list, err := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}\t{{.Dir}}{{end}}\t{{.Dir}}", info.Path).Output()
+	packages := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}\t{{.Dir}}{{end}}\t{{.Dir}}", info.Path)
+	packages.Env = os.Environ()
+	for _, s := range info.Settings {
+		if s.Key == "GOOS" || s.Key == "GOARCH" { // programs for other systems have other packages
+			packages.Env = append(packages.Env, s.Key+"="+s.Value)
+		}
+	}
+	list, err := packages.Output()
 	if err != nil {
 		return nil, fmt.Errorf("go list %s: %w", info.Path, err)
 	}
-	licences := map[string][]string{}
+	licences, files := map[string][]string{}, map[string][]string{}
 	for line := range strings.Lines(string(list)) {
 		parts := strings.Split(strings.TrimSpace(line), "\t")
 		if len(parts) != 3 { // of the standard library
@@ -89,13 +123,18 @@ func modulesOf(info *buildinfo.BuildInfo) (modules []module, err error) {
 		}
 		path, root, dir := parts[0], parts[1], parts[2]
 		for ; len(dir) >= len(root); dir = filepath.Dir(dir) {
-			licences[path] = append(licences[path], licencesIn(dir)...)
+			names, found := licencesIn(dir)
+			licences[path] = append(licences[path], names...)
+			notices, _ := filepath.Glob(filepath.Join(dir, "NOTICE*"))
+			files[path] = append(append(files[path], found...), notices...)
 		}
 	}
 	for _, d := range info.Deps {
-		modules = append(modules, module{Module: *d, licence: joined(licences[d.Path])})
+		slices.Sort(files[d.Path])
+		modules = append(modules, module{Module: *d, licence: joined(licences[d.Path]), files: slices.Compact(files[d.Path])})
 	}
-	std := module{Module: debug.Module{Path: "std", Version: strings.TrimPrefix(info.GoVersion, "go")}, licence: joined(licencesIn(goroot()))}
+	names, found := licencesIn(goroot())
+	std := module{Module: debug.Module{Path: "std", Version: strings.TrimPrefix(info.GoVersion, "go")}, licence: joined(names), files: found}
 	return append(modules, std), nil
 }
 
@@ -125,8 +164,8 @@ var texts = []struct {
 	{"ISC", regexp.MustCompile(`Permission to use, copy, modify, and(/or)? distribute this software for any purpose with or without fee`)},
 }
 
-// licencesIn recognises the licences in a directory. A file may have several.
-func licencesIn(dir string) (names []string) {
+// licencesIn recognises the licences in a directory, and returns the files with their texts. A file may have several.
+func licencesIn(dir string) (names, with []string) {
 	for _, pattern := range []string{"LICENSE*", "LICENCE*", "License*", "COPYING*", "UNLICENSE*", "license*"} {
 		files, _ := filepath.Glob(filepath.Join(dir, pattern))
 		for _, file := range files {
@@ -134,15 +173,18 @@ func licencesIn(dir string) (names []string) {
 			if err != nil {
 				continue
 			}
-			words := strings.Join(strings.Fields(string(text)), " ")
+			words, before := strings.Join(strings.Fields(string(text)), " "), len(names)
 			for _, t := range texts {
 				if t.words.MatchString(words) && !(t.name == "BSD-2-Clause" && slices.Contains(names, "BSD-3-Clause")) {
 					names = append(names, t.name)
 				}
 			}
+			if len(names) > before && !slices.Contains(with, file) {
+				with = append(with, file)
+			}
 		}
 	}
-	return names
+	return names, with
 }
 
 // component is a part of a program as CycloneDX describes it.

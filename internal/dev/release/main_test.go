@@ -30,6 +30,15 @@ func TestOfAProgram(t *testing.T) {
 	if err := json.Unmarshal(bill.Bytes(), &b); err != nil || len(b.Components) != strings.Count(list.String(), "\n") {
 		t.Errorf("%d components, %v, licences\n%s", len(b.Components), err, &list)
 	}
+	var texts bytes.Buffer
+	if err := run(&texts, "notices", binary); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range b.Components {
+		if !strings.Contains(texts.String(), "==== "+c.Name+" ") {
+			t.Errorf("no text of the licence of %s", c.Name)
+		}
+	}
 }
 
 // TestLicences: texts are told apart, and one that is not known stays so.
@@ -49,8 +58,12 @@ func TestLicences(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "LICENSE"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got := joined(licencesIn(dir)); got != want {
+		names, files := licencesIn(dir)
+		if got := joined(names); got != want {
 			t.Errorf("%q is taken for %q, it is %q", text, got, want)
+		}
+		if len(files) != min(len(names), 1) {
+			t.Errorf("%q: the files %v", text, files)
 		}
 	}
 }

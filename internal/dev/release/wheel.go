@@ -75,6 +75,16 @@ type project struct{ version, summary, requires, readme string }
 
 var field = regexp.MustCompile(`(?m)^(version|description|requires-python) = "(.*)"$`)
 
+// oldName is the module latentbeam_stage of a wheel: programs that import it get latentbeam.stage, so that there is one RowError.
+const oldName = `"""The earlier name of latentbeam.stage."""
+
+import sys
+
+from latentbeam import stage
+
+sys.modules[__name__] = stage
+`
+
 // pythonFiles reads the modules of the package.
 func pythonFiles(root string) (files []member, err error) {
 	src := filepath.Join(root, "src")
@@ -99,7 +109,7 @@ func pythonFiles(root string) (files []member, err error) {
 	if err == nil && len(files) == 0 {
 		err = fmt.Errorf("%s has no modules", src)
 	}
-	return files, err
+	return append(files, member{"latentbeam_stage.py", []byte(oldName), 0o644}), err
 }
 
 // aboutPackage reads pyproject.toml and the README of the package.
@@ -153,8 +163,11 @@ func wheel(dir, platform string, modules []member) (name string, size int64, err
 	if err != nil {
 		return "", 0, err
 	}
-	var licences, bill bytes.Buffer
+	var licences, texts, bill bytes.Buffer
 	if err := run(&licences, "licences", built); err != nil {
+		return "", 0, err
+	}
+	if err := run(&texts, "notices", built); err != nil {
 		return "", 0, err
 	}
 	if err := run(&bill, "sbom", built); err != nil {
@@ -169,6 +182,7 @@ func wheel(dir, platform string, modules []member) (name string, size int64, err
 		member{"latentbeam/bin/" + program, binary, 0o755},
 		member{info + "licenses/LICENSE", own, 0o644},
 		member{info + "licenses/modules.txt", licences.Bytes(), 0o644},
+		member{info + "licenses/NOTICES.txt", texts.Bytes(), 0o644},
 		member{info + "sboms/latentbeam.cdx.json", bill.Bytes(), 0o644},
 		member{info + "METADATA", []byte(metadata(about)), 0o644},
 		member{info + "WHEEL", []byte(wheelFile(wheelTags[platform])), 0o644},
@@ -189,7 +203,7 @@ func wheel(dir, platform string, modules []member) (name string, size int64, err
 func metadata(p project) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Metadata-Version: 2.4\nName: latentbeam\nVersion: %s\nSummary: %s\nRequires-Python: %s\n", p.version, p.summary, p.requires)
-	b.WriteString("License-Expression: Apache-2.0\nLicense-File: LICENSE\nLicense-File: modules.txt\n")
+	b.WriteString("License-Expression: Apache-2.0\nLicense-File: LICENSE\nLicense-File: modules.txt\nLicense-File: NOTICES.txt\n")
 	for _, extra := range [][]string{{"tables", "pyarrow>=14"}, {"torch", "pyarrow>=14", "numpy>=1.24", "torch>=2.1"}} {
 		fmt.Fprintf(&b, "Provides-Extra: %s\n", extra[0])
 		for _, r := range extra[1:] {
