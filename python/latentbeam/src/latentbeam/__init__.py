@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from ._program import Error, FailedRows, Interrupted, InvalidJob, TryAgainLater, program, version
 from .jobs import Job, Plan, RunningJob
-from .outputs import Output, Table, open  # noqa: A004 (latentbeam.open reads as it should)
+from .outputs import Export, Output, Samples, Table, open, open_export  # noqa: A004 (latentbeam.open reads as it should)
+from . import stage
 from ._try import run_stage
 
 __version__ = "0.1.0"
-__all__ = ["Error", "FailedRows", "Interrupted", "InvalidJob", "Job", "Output", "Plan", "RunningJob", "Table", "TryAgainLater",
-           "open", "program", "run_stage", "version"]
+__all__ = ["Error", "Export", "FailedRows", "Interrupted", "InvalidJob", "Job", "Output", "Plan", "RunningJob", "Samples", "Table",
+           "TryAgainLater", "open", "open_export", "program", "run_stage", "stage", "version"]

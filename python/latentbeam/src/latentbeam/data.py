@@ -1,326 +1,354 @@
-"""Latents and text embeddings of an output as torch data sets.
+"""Latents and text embeddings as torch data sets: of an output, and of a folder that `latentbeam export` wrote.
 
     out = latentbeam.open("out/latents")
-    loader = torch.utils.data.DataLoader(out.latents.torch(), batch_size=4, shuffle=True)
+    data = out.latents.torch()
+    loader = torch.utils.data.DataLoader(data, batch_sampler=data.batches(4, seed=1), collate_fn=latentbeam.data.collate)
     for batch in loader:
-        batch["latents"], batch["text"], batch["caption"]
+        batch["latents"], batch["text"], batch["text_mask"], batch["caption"]
 
 A sample is a dict: `id`, `key`, `caption`, `latents` (C, T, H, W) in float32, and, where the job made embeddings, `text` (L, D).
-Rows of one batch must have one shape for the default collate; `collate` pads texts and refuses latents of other shapes by name.
 """
 
 from __future__ import annotations
 
-import json
+import bisect
 import os
 import random
 from collections import OrderedDict
-from typing import Any, Iterator, Mapping, Optional, Sequence
-
-try:
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-    import torch
-    from torch.utils.data import Dataset, IterableDataset, get_worker_info
-except ImportError as e:
-    raise ImportError(f"{e.name} is not installed: pip install latentbeam[torch]") from e
+from typing import TYPE_CHECKING, Any, Iterator, Mapping, Optional, Sequence
 
 from ._program import Error
-from .outputs import Table
+from ._samples import FORMATS, Group, Source, tensor  # says what to install where torch is not there
 
-_TEXT = "text_embedding"
-_READ = ["id", "key", "caption", "vae_latent_bytes", "vae_latent_shape", "vae_latent_dtype", "latent_scale", "latent_space",
-         "text_embedding_bytes", "text_embedding_shape", "text_embedding_dtype"]
+import torch
+from torch.utils.data import Dataset, IterableDataset, Sampler, get_worker_info
 
+if TYPE_CHECKING:
+    from .outputs import Samples
 
-def _tensor(data: Any, dtype: str, shape: Sequence[int]) -> torch.Tensor:
-    """A tensor of its own of bytes; numpy has no bfloat16."""
-    if dtype == "bfloat16":
-        return torch.from_numpy(np.frombuffer(data, np.int16).copy()).view(torch.bfloat16).reshape(list(shape))
-    return torch.from_numpy(np.frombuffer(data, np.dtype(dtype)).copy()).reshape(list(shape))
+__all__ = ["Batches", "LatentDataset", "LatentStream", "collate", "negative"]
 
 
-class _Statistics:
-    """How raw latents and those that denoisers take follow from each other: model = (raw - mean) / std, channel by channel."""
-
-    def __init__(self, metadata: Mapping[bytes, bytes]) -> None:
-        mean, std = metadata.get(b"latentbeam.latents_mean"), metadata.get(b"latentbeam.latents_std")
-        self.mean = torch.tensor(json.loads(mean)).reshape(-1, 1, 1, 1) if mean else None
-        self.std = torch.tensor(json.loads(std)).reshape(-1, 1, 1, 1) if std else None
-
-    def convert(self, z: torch.Tensor, space: Optional[str], scale: Optional[float], normalized: bool, row: str) -> torch.Tensor:
-        """Bring latents (C, T, H, W) into the space that is asked for."""
-        z = z.float()
-        if (space == "raw") != normalized:  # raw stays raw, or model stays model
-            return z
-        if self.mean is None or self.std is None:
-            if not scale or normalized:
-                raise Error(f"row {row}: the table has no statistics of its latents (latents_mean, latents_std), so "
-                            f"normalized={normalized} cannot be had: pass normalized={not normalized} and do it yourself", 2)
-            return z / scale
-        return (z - self.mean) / self.std if normalized else z * self.std + self.mean
+def _source(samples: "Samples") -> Source:
+    if samples.output.format not in FORMATS:
+        raise Error(f"{samples.output.address} is of the format {samples.output.format}, which this package does not read: "
+                    f"it reads {', '.join(sorted(FORMATS))}", 2)
+    return FORMATS[samples.output.format](samples)
 
 
-class _Groups:
-    """The row groups of a table, in its order, and how many rows come before each."""
-
-    def __init__(self, table: Table) -> None:
-        if table._where is not None:
-            raise Error("a data set of a filtered table: pass the condition as where=..., or export the rows that you want", 2)
-        self.filesystem, _ = table.output._filesystem()
-        self.files = table.files
-        if not self.files:
-            raise Error(f"{table.output.address} has no table {table.name}: name it in output.write of the job", 2)
-        self.groups: list[tuple[int, int, int]] = []  # file, row group, rows
-        self.first = [0]
-        for i, name in enumerate(self.files):
-            meta = pq.read_metadata(name, filesystem=self.filesystem)
-            for g in range(meta.num_row_groups):
-                rows = meta.row_group(g).num_rows
-                if rows:
-                    self.groups.append((i, g, rows))
-                    self.first.append(self.first[-1] + rows)
-        self._open: "OrderedDict[int, tuple[Any, _Statistics]]" = OrderedDict()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_open": OrderedDict()}  # open files do not go to worker processes
-
-    def __len__(self) -> int:
-        return self.first[-1]
-
-    def file(self, i: int) -> tuple[Any, _Statistics]:
-        if i not in self._open:
-            f = pq.ParquetFile(self.files[i], filesystem=self.filesystem, read_dictionary=["text_embedding_bytes"])
-            self._open[i] = f, _Statistics(f.metadata.metadata or {})
-            while len(self._open) > 16:
-                self._open.popitem(last=False)[1][0].close()
-        return self._open[i]
+def _first(sizes: Sequence[int]) -> list[int]:
+    """How many rows come before each group, and at the end how many there are."""
+    first = [0]
+    for n in sizes:
+        first.append(first[-1] + n)
+    return first
 
 
-class _Group:
-    """The rows of one row group."""
-
-    def __init__(self, groups: _Groups, number: int, normalized: bool, columns: Sequence[str]) -> None:
-        i, g, _ = groups.groups[number]
-        file, self.statistics = groups.file(i)
-        names = set(file.schema_arrow.names)
-        missing = [c for c in columns if c not in names]
-        if missing:
-            raise Error(f"{groups.files[i]} has no column {missing[0]}: it has {', '.join(sorted(names))}", 2)
-        table = file.read_row_group(g, columns=[c for c in [*_READ, *columns] if c in names])
-        self.columns = {name: table.column(name).combine_chunks() for name in table.column_names}
-        self.normalized, self.extra = normalized, columns
-        self.latents = self.columns["vae_latent_bytes"]
-        if isinstance(self.latents, pa.ChunkedArray):
-            self.latents = self.latents.chunk(0)
-        self.texts: dict[int, torch.Tensor] = {}
-
-    def __len__(self) -> int:
-        return len(self.latents)
-
-    def value(self, name: str, i: int) -> Any:
-        column = self.columns.get(name)
-        return column[i].as_py() if column is not None else None
-
-    def sample(self, i: int) -> dict[str, Any]:
-        row = str(self.value("id", i))
-        z = _tensor(self.latents[i].as_buffer(), self.value("vae_latent_dtype", i), self.value("vae_latent_shape", i))
-        z = self.statistics.convert(z, self.value("latent_space", i), self.value("latent_scale", i), self.normalized, row)
-        sample = {"id": row, "key": self.value("key", i), "caption": self.value("caption", i) or "", "latents": z}
-        text = self.text(i)
-        if text is not None:
-            sample["text"] = text
-        for name in self.extra:
-            sample[name] = self.value(name, i)
-        return sample
-
-    def text(self, i: int) -> Optional[torch.Tensor]:
-        """The text embedding. Equal texts of a row group stand in it once and are decoded once."""
-        column = self.columns.get(_TEXT + "_bytes")
-        shape = self.value(_TEXT + "_shape", i)
-        if column is None or not shape:
-            return None
-        if isinstance(column, pa.DictionaryArray):
-            index = column.indices[i].as_py()
-            if index not in self.texts:
-                self.texts[index] = _tensor(column.dictionary[index].as_buffer(), self.value(_TEXT + "_dtype", i), shape)
-            return self.texts[index]
-        return _tensor(column[i].as_buffer(), self.value(_TEXT + "_dtype", i), shape)
+def _ranks(rank: Optional[int], world: Optional[int]) -> tuple[int, int]:
+    """The rank and the number of ranks: as given, else those of torch.distributed, else RANK and WORLD_SIZE, else one."""
+    distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
+    if rank is None:
+        rank = torch.distributed.get_rank() if distributed else int(os.environ.get("RANK", 0))
+    if world is None:
+        world = torch.distributed.get_world_size() if distributed else int(os.environ.get("WORLD_SIZE", 1))
+    if not 0 <= rank < world:
+        raise Error(f"rank {rank} of {world}: ranks count from 0", 2)
+    return rank, world
 
 
 class LatentDataset(Dataset):  # type: ignore[type-arg,misc,unused-ignore]
-    """A map-style data set of a latents table.
+    """A map-style data set: data[i] is a sample.
 
     normalized=True gives latents as denoisers take them, False as the autoencoder has them; both follow from the statistics
-    that the table carries. `columns` are further columns of a sample. A few row groups are kept in memory (`cached`): a
-    shuffled loader over a large table reads them again and again, and LatentStream is the faster way.
+    that are stored with the latents. `columns` are further columns of a sample. The last `cached` row groups that were read
+    stay in memory: `batches` orders rows so that this is enough, a DataLoader with shuffle=True reads a row group for each row.
     """
 
-    def __init__(self, table: Table, *, normalized: bool = True, columns: Sequence[str] = (), cached: int = 8) -> None:
+    def __init__(self, samples: "Samples", *, normalized: bool = True, columns: Sequence[str] = (), cached: int = 8) -> None:
         self.normalized, self.columns, self.cached = normalized, list(columns), max(1, cached)
-        self.output, self.groups = table.output, _Groups(table)
-        self._cache: "OrderedDict[int, _Group]" = OrderedDict()
+        self.output, self.source = samples.output, _source(samples)
+        self.first = _first(self.source.sizes)
+        self._cache: "OrderedDict[int, Group]" = OrderedDict()
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_cache": OrderedDict()}
 
     def __len__(self) -> int:
-        return len(self.groups)
+        return self.first[-1]
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         n = len(self)
         if not -n <= index < n:
             raise IndexError(f"row {index} of {n}")
         index %= n
-        number = _find(self.groups.first, index)
+        number = bisect.bisect_right(self.first, index) - 1
         if number not in self._cache:
-            self._cache[number] = _Group(self.groups, number, self.normalized, self.columns)
-            while len(self._cache) > self.cached:
+            while len(self._cache) >= self.cached:
                 self._cache.popitem(last=False)
+            self._cache[number] = self.source.load(number, self.normalized, self.columns)
         self._cache.move_to_end(number)
-        return self._cache[number].sample(index - self.groups.first[number])
+        return self._cache[number].sample(index - self.first[number])
+
+    def batches(self, batch_size: int, *, shuffle: bool = True, seed: int = 0, epoch: int = 0, start: int = 0, drop_last: bool = False,
+                rank: Optional[int] = None, world: Optional[int] = None) -> "Batches":
+        """A batch sampler for DataLoader(batch_sampler=...): each batch has latents of one shape (see Batches)."""
+        return Batches(self, batch_size, shuffle=shuffle, seed=seed, epoch=epoch, start=start, drop_last=drop_last, rank=rank, world=world)
 
     def negative(self) -> dict[str, torch.Tensor]:
-        """The embeddings of the negative prompts of the output, each once, by prompt; "" is that of the empty one."""
-        return negative(self.output)
+        """The embeddings of negative prompts, and of the empty text as "", each once."""
+        return negative(self.output, self.source)
 
 
-def _find(first: Sequence[int], index: int) -> int:
-    import bisect
+class Batches(Sampler):  # type: ignore[type-arg,misc,unused-ignore]
+    """Batches of rows whose latents have one shape, as lists of row numbers.
 
-    return bisect.bisect_right(first, index) - 1
+    Rows of `cached` / 2 row groups at a time are mixed, so that a shuffled loader reads each row group about once. The order
+    follows from seed and epoch. Ranks take the batches in turn, and each gets the same number: the last ones, fewer than there
+    are ranks, are left out. `start` leaves out so many batches of this rank, which were done before: that is how a run resumes,
+    with any number of loader workers.
+    """
+
+    def __init__(self, data: LatentDataset, batch_size: int, *, shuffle: bool, seed: int, epoch: int, start: int, drop_last: bool,
+                 rank: Optional[int], world: Optional[int]) -> None:
+        if batch_size < 1:
+            raise Error(f"batch_size {batch_size}: 1 is the least", 2)
+        self.batch_size, self.shuffle, self.seed, self.epoch, self.start = batch_size, shuffle, seed, epoch, start
+        self.drop_last = drop_last
+        self.rank, self.world = _ranks(rank, world)
+        self.first, self.mixed = data.first, max(1, data.cached // 2)
+        self.shapes = data.source.shapes()
+
+    def set_epoch(self, epoch: int) -> None:
+        """Take the order of an epoch. Another one than before begins at its start."""
+        if epoch != self.epoch:
+            self.epoch, self.start = epoch, 0
+
+    def _all(self) -> list[list[int]]:
+        groups = list(range(len(self.first) - 1))
+        rng = random.Random(f"{self.seed} {self.epoch}")
+        if self.shuffle:
+            rng.shuffle(groups)
+        batches: list[list[int]] = []
+        waiting: dict[tuple[int, ...], list[int]] = {}
+        for at in range(0, len(groups), self.mixed):
+            rows = [i for g in groups[at:at + self.mixed] for i in range(self.first[g], self.first[g + 1])]
+            if self.shuffle:
+                rng.shuffle(rows)
+            made: list[list[int]] = []
+            for i in rows:
+                batch = waiting.setdefault(self.shapes[i], [])
+                batch.append(i)
+                if len(batch) == self.batch_size:
+                    made.append(waiting.pop(self.shapes[i]))
+            if self.shuffle:
+                rng.shuffle(made)
+            batches += made
+        if not self.drop_last:
+            batches += waiting.values()
+        mine = batches[self.rank::self.world]
+        return mine[:len(batches) // self.world]
+
+    def __iter__(self) -> Iterator[list[int]]:
+        yield from self._all()[self.start:]
+
+    def __len__(self) -> int:
+        return max(0, len(self._all()) - self.start)
 
 
-def negative(output: Any) -> dict[str, torch.Tensor]:
-    """The embeddings of the negative prompts of an output, each once, by prompt."""
+def negative(output: Any, source: Optional[Source] = None) -> dict[str, torch.Tensor]:
+    """The embeddings of the negative prompts of an output, each once, by prompt. "" is the empty text: of a negative prompt that
+    is empty, else of a row without a caption. What the job did not encode is not there."""
     found: dict[str, torch.Tensor] = {}
-    columns = ["negative_prompt", "negative_embedding_bytes", "negative_embedding_shape", "text_embedding_dtype"]
-    table = output.embeddings
-    if not table.files:
-        return found
-    import pyarrow.compute as pc
-    import pyarrow.dataset as ds
+    table = output.embeddings if hasattr(output, "embeddings") else None
+    if table is not None and table.files:
+        import pyarrow.compute as pc
+        import pyarrow.dataset as ds
 
-    prompts = pc.unique(table.dataset.to_table(columns=["negative_prompt"]).column("negative_prompt")).to_pylist()
-    for prompt in prompts:
-        condition = ds.field("negative_prompt").is_null() if prompt is None else ds.field("negative_prompt") == prompt
-        rows = table.dataset.head(1, columns=columns, filter=condition).to_pylist()
-        if rows and rows[0]["negative_embedding_shape"]:
-            row = rows[0]
-            found[prompt or ""] = _tensor(row["negative_embedding_bytes"], row["text_embedding_dtype"], row["negative_embedding_shape"])
+        columns = ["negative_prompt", "negative_embedding_bytes", "negative_embedding_shape", "text_embedding_dtype"]
+        prompts = pc.unique(table.dataset.to_table(columns=["negative_prompt"]).column("negative_prompt")).to_pylist()
+        for prompt in prompts:
+            condition = ds.field("negative_prompt").is_null() if prompt is None else ds.field("negative_prompt") == prompt
+            rows = table.dataset.head(1, columns=columns, filter=condition).to_pylist()
+            if rows and rows[0]["negative_embedding_shape"]:
+                row = rows[0]
+                found[prompt or ""] = tensor(row["negative_embedding_bytes"], row["text_embedding_dtype"], row["negative_embedding_shape"])
+        if "" not in found:
+            columns = ["text_embedding_bytes", "text_embedding_shape", "text_embedding_dtype"]
+            rows = table.dataset.head(1, columns=columns, filter=ds.field("caption") == "").to_pylist()
+            if rows and rows[0]["text_embedding_shape"]:
+                found[""] = tensor(*(rows[0][c] for c in ("text_embedding_bytes", "text_embedding_dtype", "text_embedding_shape")))
+    if "" not in found and source is not None:
+        text = source.texts_of_empty()
+        if text is not None:
+            found[""] = text
     return found
 
 
+_MOST_WORKERS = 1024
+
+
 class LatentStream(IterableDataset):  # type: ignore[type-arg,misc,unused-ignore]
-    """An iterable data set of a latents table for training.
+    """An iterable data set for tables that are large.
 
-    Row groups are dealt out to ranks and loader workers, so that each reads its own files in order. shuffle mixes the row
-    groups and the rows of `buffer` of them; the order follows from `seed` and the epoch (`set_epoch`). rank and world are
-    those of torch.distributed's environment (RANK, WORLD_SIZE) unless they are given.
+    Each rank has a range of the rows, and each loader worker a part of it, which it reads in order, a row group at a time: all
+    ranks give the same number of rows (at most one row of a range is left out in an epoch, not always the same). shuffle mixes the order of row
+    groups, and the rows of `buffer` of them; the order follows from seed and epoch (`set_epoch`, which reaches persistent
+    workers too). rank and world are those of torch.distributed, else of its environment (RANK, WORLD_SIZE).
 
-    A run can go on where it was: torchdata's StatefulDataLoader calls state_dict and load_state_dict; for torch's own loader,
-    `load_state_dict(state_after(batches, batch_size, num_workers))` gives the same.
+    A run goes on where it was with the same number of ranks and workers: torchdata's StatefulDataLoader calls state_dict and
+    load_state_dict; with torch's own loader, `load_state_dict(state_after(batches, batch_size, num_workers))` gives the same.
     """
 
-    def __init__(self, table: Table, *, normalized: bool = True, columns: Sequence[str] = (), shuffle: bool = True, seed: int = 0,
+    def __init__(self, samples: "Samples", *, normalized: bool = True, columns: Sequence[str] = (), shuffle: bool = True, seed: int = 0,
                  rank: Optional[int] = None, world: Optional[int] = None, buffer: int = 4) -> None:
         self.normalized, self.columns, self.shuffle, self.seed, self.buffer = normalized, list(columns), shuffle, seed, max(1, buffer)
-        self.rank = int(os.environ.get("RANK", 0)) if rank is None else rank
-        self.world = int(os.environ.get("WORLD_SIZE", 1)) if world is None else world
-        if not 0 <= self.rank < self.world:
-            raise Error(f"rank {self.rank} of {self.world}: ranks count from 0", 2)
-        self.epoch = 0
-        self.output, self.groups = table.output, _Groups(table)
-        self._skip: dict[int, int] = {}  # rows that a worker has given already
+        self.rank, self.world = _ranks(rank, world)
+        self.output, self.source = samples.output, _source(samples)
+        self.first = _first(self.source.sizes)
+        self._epoch = torch.zeros(1, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call,unused-ignore]
+        self._resumed: Mapping[str, Any] = {}
+        # Workers that are through with the rest of a resumed epoch.
+        self._over = torch.zeros(_MOST_WORKERS, dtype=torch.bool).share_memory_()  # type: ignore[no-untyped-call,unused-ignore]
         self._given = 0
 
+    @property
+    def epoch(self) -> int:
+        """The epoch whose order is given."""
+        return int(self._epoch.item())
+
     def set_epoch(self, epoch: int) -> None:
-        """Take the order of another epoch, and begin at its start."""
-        self.epoch, self._skip = epoch, {}
+        """Take the order of an epoch. Another one than before begins at its start."""
+        self._epoch[0] = epoch
 
     def __len__(self) -> int:
         """The rows of this rank."""
-        return sum(self.groups.groups[g][2] for g in self._order() if self._owner(g)[0] == self.rank)
+        return self.first[-1] // self.world
 
     def negative(self) -> dict[str, torch.Tensor]:
-        """The embeddings of the negative prompts of the output, each once, by prompt; "" is that of the empty one."""
-        return negative(self.output)
+        """The embeddings of negative prompts, and of the empty text as "", each once."""
+        return negative(self.output, self.source)
 
-    def _order(self) -> list[int]:
-        order = list(range(len(self.groups.groups)))
-        if self.shuffle:
-            random.Random(f"{self.seed} {self.epoch}").shuffle(order)
-        return order
+    def _range(self, worker: int, workers: int) -> tuple[int, int, int]:
+        """The rows of a worker of this rank: the first, the end, and how many of them it gives."""
+        low, high, each = self.rank * self.first[-1] // self.world, (self.rank + 1) * self.first[-1] // self.world, len(self)
+        a, b = low + worker * each // workers, low + (worker + 1) * each // workers
+        return a, high if worker == workers - 1 else b, b - a
 
-    def _owner(self, group: int, workers: int = 1) -> tuple[int, int]:
-        """The rank and the worker of a row group. It does not change with the epoch, so caches of hosts stay warm."""
-        return group % self.world, group // self.world % workers
+    def _pieces(self, a: int, b: int) -> list[tuple[int, int, int]]:
+        """The row groups with rows a to b, and which of their rows these are."""
+        pieces = []
+        for g in range(bisect.bisect_right(self.first, a) - 1, len(self.first) - 1):
+            if self.first[g] >= b:
+                break
+            pieces.append((g, max(a, self.first[g]) - self.first[g], min(b, self.first[g + 1]) - self.first[g]))
+        return pieces
+
+    def _resuming(self, workers: int) -> bool:
+        """Whether the next pass goes on in the middle. It does not where such a pass has come to its end."""
+        return bool(self._resumed) and self._resumed["epoch"] == self.epoch and not bool(self._over[:workers].all())
+
+    def _skip(self, worker: int, workers: int) -> int:
+        """The rows that a resumed run has had of a worker."""
+        return int(self._resumed["rows"].get(str(worker), 0)) if self._resuming(workers) else 0
+
+    def _turn(self, workers: int) -> int:
+        """The worker whose batch comes first."""
+        return int(self._resumed["turn"]) if self._resuming(workers) else 0
+
+    def _check(self, workers: Optional[int]) -> None:
+        state = self._resumed
+        for name, now in (("world", self.world), ("workers", workers), ("seed", self.seed), ("total", self.first[-1])):
+            if now is not None and state and state[name] != now:
+                what = {"world": "ranks", "workers": "loader workers", "seed": "as its seed", "total": "rows"}[name]
+                raise Error(f"the run was saved with {state[name]} {what}, now it has {now}: go on with the same, or take "
+                            "LatentDataset.batches(start=...), which resumes with any number of workers", 2)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         info = get_worker_info()
         worker, workers = (info.id, info.num_workers) if info is not None else (0, 1)
-        mine = [g for g in self._order() if self._owner(g, workers) == (self.rank, worker)]
-        skip = self._skip.get(worker, 0)
+        if workers > _MOST_WORKERS:
+            raise Error(f"{workers} loader workers: {_MOST_WORKERS} are the most", 2)
+        self._check(workers)
+        resuming, worker = self._resuming(workers), (worker + self._turn(workers)) % workers
+        skip, at = self._skip(worker, workers), 0
+        a, b, gives = self._range(worker, workers)
+        pieces = self._pieces(a, b)
+        rng = random.Random(f"{self.seed} {self.epoch} {self.rank} {worker}")
+        if self.shuffle:
+            rng.shuffle(pieces)
         self._given = skip
-        at = 0
-        for start in range(0, len(mine), self.buffer):
-            numbers = mine[start:start + self.buffer]
-            rows = [(g, i) for g in numbers for i in range(self.groups.groups[g][2])]
+        for start in range(0, len(pieces), self.buffer):
+            some = pieces[start:start + self.buffer]
+            rows = [(g, i) for g, low, high in some for i in range(low, high)]
+            if self.shuffle:
+                rng.shuffle(rows)
             if at + len(rows) <= skip:  # nothing of these is read
                 at += len(rows)
                 continue
-            if self.shuffle:
-                random.Random(f"{self.seed} {self.epoch} {numbers}").shuffle(rows)
-            open_groups: dict[int, _Group] = {}
+            groups: dict[int, Group] = {}
             for g, i in rows:
                 at += 1
+                if at > gives:
+                    break
                 if at <= skip:
                     continue
-                if g not in open_groups:
-                    open_groups[g] = _Group(self.groups, g, self.normalized, self.columns)
+                if g not in groups:
+                    groups[g] = self.source.load(g, self.normalized, self.columns)
                 self._given = at
-                yield open_groups[g].sample(i)
+                yield groups[g].sample(i)
+        if resuming:
+            self._over[worker] = True
 
     def state_dict(self) -> dict[str, Any]:
         """Where this process is, for StatefulDataLoader."""
         info = get_worker_info()
-        return {"epoch": self.epoch, "seed": self.seed, "rows": {str(info.id if info else 0): self._given}}
+        return self._state({str(info.id if info else 0): self._given}, info.num_workers if info else 1, 0)
+
+    def _state(self, rows: Mapping[str, int], workers: int, turn: int) -> dict[str, Any]:
+        return {"epoch": self.epoch, "seed": self.seed, "world": self.world, "workers": workers, "total": self.first[-1], "rows": dict(rows),
+                "turn": turn}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on after the rows that a state names."""
-        if state["seed"] != self.seed:
-            raise Error(f"the state is of seed {state['seed']}, this stream has {self.seed}", 2)
-        self.epoch = int(state["epoch"])
-        self._skip = {int(k): int(v) for k, v in state["rows"].items()}
+        """Go on after the rows that a state names. Call it before the loader is made or first iterated."""
+        self._resumed = dict(state)
+        self._check(None)
+        self._over.zero_()
+        self.set_epoch(int(state["epoch"]))
 
-    def state_after(self, batches: int, batch_size: int, num_workers: int = 0) -> dict[str, Any]:
-        """The state after so many batches of a torch DataLoader over this stream, which asks its workers in turn."""
+    def state_after(self, batches: int, batch_size: int, num_workers: int = 0, drop_last: bool = False) -> dict[str, Any]:
+        """The state after so many batches of this epoch came out of a torch DataLoader, which asks its workers in turn. Where this run was
+        resumed in the epoch, batches are counted from there."""
         workers = max(1, num_workers)
-        size = [sum(self.groups.groups[g][2] for g in self._order() if self._owner(g, workers) == (self.rank, w)) for w in range(workers)]
-        before = self._skip
-        rows = {w: before.get(w, 0) for w in range(workers)}
-        turn, left = 0, batches
-        while left > 0 and any(rows[w] < size[w] for w in range(workers)):
+        size = [self._range(w, workers)[2] for w in range(workers)]
+        rows = [self._skip(w, workers) for w in range(workers)]
+        turn = self._turn(workers)
+        least = batch_size if drop_last else 1
+        while batches > 0 and any(size[w] - rows[w] >= least for w in range(workers)):
             w = turn % workers
             turn += 1
-            if rows[w] < size[w]:
+            if size[w] - rows[w] >= least:
                 rows[w] = min(size[w], rows[w] + batch_size)
-                left -= 1
-        return {"epoch": self.epoch, "seed": self.seed, "rows": {str(w): n for w, n in rows.items()}}
+                batches -= 1
+        return self._state({str(w): n for w, n in enumerate(rows)}, workers, turn % workers)
 
 
 def collate(samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Put samples together: latents (B, C, T, H, W); text (B, L, D) padded with zeros to the longest, and text_mask (B, L)."""
+    """Put samples together: latents (B, C, T, H, W); text (B, L, D) padded with zeros to the longest, and text_mask (B, L), true
+    where there is a token. A sample without text has none. Other columns are lists."""
     shapes = {tuple(s["latents"].shape) for s in samples}
     if len(shapes) > 1:
-        raise Error(f"a batch has latents of {len(shapes)} shapes, {sorted(shapes)}: give the loader batches of one shape "
-                    "(batch_size=1, or a table for each bucket)", 2)
+        raise Error(f"a batch has latents of {len(shapes)} shapes, {sorted(shapes)}: make batches of one shape, as "
+                    "DataLoader(data, batch_sampler=data.batches(batch_size), collate_fn=latentbeam.data.collate) does", 2)
     batch: dict[str, Any] = {"latents": torch.stack([s["latents"] for s in samples])}
-    if all("text" in s for s in samples):
-        longest = max(s["text"].shape[0] for s in samples)
-        batch["text"] = torch.stack([torch.nn.functional.pad(s["text"], (0, 0, 0, longest - s["text"].shape[0])) for s in samples])
-        batch["text_mask"] = torch.stack([torch.arange(longest) < s["text"].shape[0] for s in samples])
+    texts = [s.get("text") for s in samples]
+    some = next((t for t in texts if t is not None), None)
+    if some is not None:
+        lengths = [0 if t is None else t.shape[0] for t in texts]
+        text = some.new_zeros((len(texts), max(lengths), some.shape[1]))
+        for i, t in enumerate(texts):
+            if t is not None:
+                text[i, :lengths[i]] = t
+        batch["text"], batch["text_mask"] = text, torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
     for name in samples[0]:
         if name not in ("latents", "text"):
             batch[name] = [s[name] for s in samples]

@@ -155,8 +155,7 @@ class RunningJob:
         flags = {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)} if sys.platform == "win32" else {
             "start_new_session": True}  # Ctrl-C of a notebook or terminal reaches Python alone, which drains
         with open(self._path("stdout"), "wb") as stdout, open(self._path("stderr"), "wb") as stderr:
-            self._process = subprocess.Popen(args, cwd=directory, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr,
-                                             **flags)  # type: ignore[call-overload]
+            self._process = subprocess.Popen(args, cwd=directory, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, **flags)
         self._address: Optional[str] = None
 
     @property
