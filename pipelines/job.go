@@ -198,11 +198,15 @@ func (j *Job) open() error {
 		j.output.look = fingerprints.LookAtAll
 	}
 	j.describe()
-	if j.spread.away {
+	if j.spread.away || j.loadsLater() {
 		return nil
 	}
 	return j.host.Load(context.Background())
 }
+
+// loadsLater reports whether weights come to devices once it is known which rows are to be computed: where an output is there, it may
+// be that none is, or that they get readings alone. A job with a new output hears at once of a checkpoint that does not fit.
+func (j *Job) loadsLater() bool { return j.Opts.worker || !j.Opts.Look && j.before != "" }
 
 func (j *Job) rules(class string) (keys.Rules, error) {
 	r := keys.Rules{
@@ -282,6 +286,16 @@ func (j *Job) Close() {
 // Forecast is what predicts the job.
 func (j *Job) Forecast() *forecast.Predictor {
 	return &forecast.Predictor{Config: j.Config, Engine: j.engine, Host: j.host, Local: j.machines.local, Fleet: j.machines.fleet}
+}
+
+// ForecastScores is what predicts the readings of rows that are done (Plan.Scores). It knows the stages that only look, whose weights
+// alone a run brings to devices that makes no result.
+func (j *Job) ForecastScores() *forecast.Predictor {
+	f := j.Forecast()
+	f.Host = j.host.Looking()
+	f.Engine = engine.New(f.Host.Steps, j.engine.Schedule.Pool)
+	f.Engine.Schedule.MaxBatch = j.engine.Schedule.MaxBatch
+	return f
 }
 
 // Program is the name of the first stage that is a program, "" where none is.

@@ -90,6 +90,34 @@ func columnsRead(t *testing.T, out string) map[string]string {
 	return all
 }
 
+// TestScoresLoadNoModel: a run that reads scores alone, and one that does nothing, bring no weights of the model to a device; one
+// with a new row does, and is refused at once where it cannot.
+func TestScoresLoadNoModel(t *testing.T) {
+	testaid.Needs(t, "ffmpeg")
+	n := 0
+	spec := counted(&n)
+	j := newJob(t, "prompt\na red circle\n")
+	j.replace = &spec
+	run := func(stages string, loads, scored int64) {
+		t.Helper()
+		j.stages, n = "[encode_text, denoise, decode_vae, encode_video"+stages, 0
+		if r := j.mustRun(t); int64(n) != loads || r.Plan.Score != scored {
+			t.Errorf("%s: the model was loaded %d times and %d rows were looked at, want %d and %d", stages, n, r.Plan.Score, loads, scored)
+		}
+	}
+	run("]", 1, 0)
+	run("]", 0, 0)
+	run(", {score: {by: [motion]}}]", 0, 1)
+	opened, err := j.open()
+	must(t, err)
+	opened.Close()
+	if n != 0 {
+		t.Errorf("the model was loaded %d times before it was known that nothing is to be computed", n)
+	}
+	j.prompts = writeTable(t, "p.csv", "prompt\na red circle\na blue square\n")
+	run(", {score: {by: [motion, phash]}}]", 1, 1)
+}
+
 // TestEarlierLooks: job.json of an output keeps the lists of stages that only looked, under which rows are found, from run to run.
 func TestEarlierLooks(t *testing.T) {
 	j := job{prompts: writeTable(t, "p.csv", "prompt\na red circle\n"), out: filepath.Join(t.TempDir(), "out"), sets: []string{"output.write=[video]"}}

@@ -28,15 +28,16 @@ import (
 type Plan struct {
 	forecast.Work // the rows that are to be computed
 
-	Rows     int64 // input rows of this run, several videos of one prompt counted singly
-	Done     int64 // computed by an earlier run
-	Failed   int64 // failed in an earlier run, or not computable as they are
-	Unusable int64 // of those, not computable as they are
-	Away     int64 // of the unusable, that name a host which does not answer: the next run tries them
-	Dropped  int64 // left out by the job's own rules
-	Score    int64 // of those done: measures have not looked at them yet
-	Blind    int64 // of those done: a measure could not look at them
-	Loosened int64 // of the new rows: an earlier guard has left them out, and they are within the limits now
+	Rows     int64         // input rows of this run, several videos of one prompt counted singly
+	Done     int64         // computed by an earlier run
+	Failed   int64         // failed in an earlier run, or not computable as they are
+	Unusable int64         // of those, not computable as they are
+	Away     int64         // of the unusable, that name a host which does not answer: the next run tries them
+	Dropped  int64         // left out by the job's own rules
+	Score    int64         // of those done: measures have not looked at them yet
+	Scores   forecast.Work // these
+	Blind    int64         // of those done: a measure could not look at them
+	Loosened int64         // of the new rows: an earlier guard has left them out, and they are within the limits now
 	// Reasons counts the dropped rows by the rule that leaves them out.
 	Reasons map[string]int64
 	// Clips counts the rows of each shape where the job cuts clips of its media, those that are done included.
@@ -148,6 +149,7 @@ func (l *planner) plan(ctx context.Context) (p Plan, err error) {
 		return p, err
 	}
 	p.Seal()
+	p.Scores.Seal()
 	if p.changed, err = l.meanings.changed(ctx, p); err != nil {
 		return p, err
 	}
@@ -259,6 +261,7 @@ func (s *survey) status(e *stages.Element) (ledger.Status, error) {
 	lacking, err := book.Recall(e, &r)
 	if lacking {
 		s.plan.Score++
+		s.plan.Scores.Add(e)
 	}
 	if len(e.LookFailed) > 0 {
 		if s.plan.Blind++; s.plan.Blind == 1 {

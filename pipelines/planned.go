@@ -146,12 +146,7 @@ func (p *planned) start(ctx context.Context) (*running, error) {
 		return r, err
 	}
 	if !j.spread.away {
-		f := j.Forecast()
-		if err := f.Prepare(r.ctx, plan.Work); err != nil {
-			return r, err
-		}
-		r.foreseen = f.Foresee(r.ctx, plan.Work)
-		if err := j.host.Reload(r.ctx); err != nil {
+		if r.foreseen, err = j.prepare(r.ctx, plan); err != nil {
 			return r, err
 		}
 	}
@@ -165,6 +160,22 @@ func (p *planned) start(ctx context.Context) (*running, error) {
 	r.record.recorder.Load().Set(runfiles.Running)
 	r.lap.into(&r.phases.Plan)
 	return r, nil
+}
+
+// prepare brings the weights to devices that the rows of the plan ask for, and predicts the run.
+func (j *Job) prepare(ctx context.Context, plan Plan) (foreseen forecast.Foreseen, err error) {
+	f, work := j.Forecast(), plan.Work
+	switch {
+	case plan.New > 0:
+	case plan.Score > 0:
+		f, work = j.ForecastScores(), plan.Scores
+	default:
+		return f.Foresee(ctx, work), nil
+	}
+	if err := f.Prepare(ctx, work); err != nil {
+		return foreseen, err
+	}
+	return f.Foresee(ctx, work), f.Host.Reload(ctx)
 }
 
 // unfinish marks the output as unfinished and saves how the job was started, for `retry`.

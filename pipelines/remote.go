@@ -177,8 +177,8 @@ func (w worker) attend(ctx context.Context) error {
 	a := remote.Attend(j.engine, s.Job, true)
 	j.output.close = append(j.output.close, a.Close)
 	j.engine.Spread = a.Spread(s.Since, input.Tensors(j.Config, s.Start.Dir))
-	if len(s.Rows.Rows) == 0 {
-		return nil
+	if len(s.Rows.Rows) == 0 { // rows get readings alone
+		return j.host.Looking().Load(ctx)
 	}
 	if err := j.host.Arrange(s.Rows.Rows, s.Rows.Elements); err != nil {
 		return err

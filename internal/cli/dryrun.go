@@ -66,8 +66,15 @@ func printPlan(ctx context.Context, out io.Writer, job *pipelines.Job, p pipelin
 	if err := job.Ready(); err != nil {
 		fmt.Fprintf(out, "\nwarning: a run would stop at once: %v\n", err)
 	}
+	if p.Score > 0 {
+		if predicted, err = printScores(ctx, out, job, p); err != nil {
+			return predicted, err
+		}
+	}
 	if p.New == 0 {
-		fmt.Fprintln(out, "\nnothing to compute")
+		if p.Score == 0 {
+			fmt.Fprintln(out, "\nnothing to compute")
+		}
 		return predicted, nil
 	}
 	request, err := job.Request(p)
@@ -78,10 +85,11 @@ func printPlan(ctx context.Context, out io.Writer, job *pipelines.Job, p pipelin
 		fmt.Fprintf(out, "\nthe job, as it would be submitted:\n%s\n", request)
 		return predicted, nil
 	}
-	predicted, err = job.Forecast().Predict(ctx, p.Work, false)
-	if err != nil {
+	scoring := predicted.Seconds
+	if predicted, err = job.Forecast().Predict(ctx, p.Work, false); err != nil {
 		return predicted, err
 	}
+	defer func() { predicted.Seconds += scoring }()
 	sample, err := job.Forecast().Sample(ctx, p.Work, predicted)
 	if err != nil {
 		return predicted, err
@@ -97,6 +105,17 @@ func printPlan(ctx context.Context, out io.Writer, job *pipelines.Job, p pipelin
 		return predicted, nil
 	}
 	fmt.Fprintf(out, "disk: about %s, by the size of one row of each shape, made with few steps\n", cost.Bytes(disk))
+	return predicted, nil
+}
+
+// printScores prints what it takes to read scores off rows that are done.
+func printScores(ctx context.Context, out io.Writer, job *pipelines.Job, p pipelines.Plan) (predicted forecast.Prediction, err error) {
+	if predicted, err = job.ForecastScores().Predict(ctx, p.Scores, false); err != nil {
+		return predicted, err
+	}
+	fmt.Fprintf(out, "\n%s that %s done, to be looked at:\n", progress.Rows(p.Score), oneOr(p.Score, "is", "are"))
+	printShapes(out, predicted, forecast.Sample{Not: "nothing is made"})
+	fmt.Fprintf(out, "\n%s\n", foretold(predicted))
 	return predicted, nil
 }
 

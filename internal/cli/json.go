@@ -22,6 +22,7 @@ type jobPlan struct {
 	Rows     int64            `json:"rows"`
 	New      int64            `json:"new"`
 	Done     int64            `json:"done"`
+	Score    int64            `json:"score"` // of those done: they get readings alone
 	Failed   int64            `json:"failed"`
 	Unusable int64            `json:"unusable"`
 	Dropped  int64            `json:"dropped"`
@@ -37,7 +38,7 @@ type jobPlan struct {
 
 // planFacts fills a jobPlan.
 func planFacts(output string, job *pipelines.Job, p pipelines.Plan, predicted forecast.Prediction, text string) jobPlan {
-	facts := jobPlan{Schema: jsonSchema, Output: absoluteOutput(output), Rows: p.Rows, New: p.New, Done: p.Done, Failed: p.Failed,
+	facts := jobPlan{Schema: jsonSchema, Output: absoluteOutput(output), Rows: p.Rows, New: p.New, Done: p.Done, Score: p.Score, Failed: p.Failed,
 		Unusable: p.Unusable, Dropped: p.Dropped, Stale: p.Stale, First: p.First, Columns: job.DescribeColumns(), Warnings: p.Warnings,
 		Notes: p.Notes, Dropping: p.Reasons, Text: text}
 	if predicted.Seconds > 0 {

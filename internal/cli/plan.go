@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"latentbeam/internal/watch/progress"
 	"latentbeam/pipelines"
 	"latentbeam/pipelines/forecast"
 	"latentbeam/pipelines/jobfile"
@@ -86,13 +87,18 @@ func planJob(cmd *cobra.Command, start jobfile.Start, f planFlags, specs []stage
 	if err != nil {
 		return err
 	}
-	anew := p.New == 0 && p.Rows > p.Unusable
+	scores := p.New == 0 && p.Score > 0
+	anew := p.New == 0 && !scores && p.Rows > p.Unusable
 	if anew {
 		if p, err = job.PlanAnew(cmd.Context()); err != nil {
 			return err
 		}
 	}
-	predicted, err := job.Forecast().Predict(cmd.Context(), p.Work, true)
+	by, work := job.Forecast(), p.Work
+	if scores {
+		by, work = job.ForecastScores(), p.Scores
+	}
+	predicted, err := by.Predict(cmd.Context(), work, true)
 	if err != nil {
 		return err
 	}
@@ -100,6 +106,10 @@ func planJob(cmd *cobra.Command, start jobfile.Start, f planFlags, specs []stage
 	printDevices(out, predicted.Devices, f.devices != "")
 	if anew {
 		fmt.Fprintln(out, "\nevery row is done: a run computes nothing. This is the plan of the whole job done anew.")
+	}
+	if scores {
+		fmt.Fprintf(out, "\nevery row is done: a run looks at %s to read scores, without the other stages and their weights.\n",
+			progress.Rows(p.Score))
 	}
 	if len(predicted.Layouts) == 0 {
 		fmt.Fprintln(out, "\nnothing to compute")

@@ -10,6 +10,7 @@ import (
 	"latentbeam/stages/diffuse/dit"
 	"latentbeam/stages/diffuse/sampler"
 	"latentbeam/stages/osplan"
+	"latentbeam/stages/score"
 	"latentbeam/stages/stdit"
 	"latentbeam/stages/t5"
 	"latentbeam/stages/vae"
@@ -48,9 +49,10 @@ func Add(denoisers []dit.Family, solvers []sampler.Solver) error {
 	return nil
 }
 
-// Families returns every family of models whose checkpoints are known: the encoders and autoencoders, and the denoisers'.
+// Families returns every family of models whose checkpoints are known: the encoders and autoencoders, the models of measures, and the
+// denoisers'. A whole CLIP, which measures look through, comes before the encoder that is a part of it.
 func Families() []weights.Family {
-	all := []weights.Family{t5.Family(), vae.Family(), clip.Family()}
+	all := append([]weights.Family{t5.Family(), vae.Family()}, append(score.Families(), clip.Family())...)
 	for _, d := range Denoisers() {
 		if d.Checkpoint.Guess != nil {
 			all = append(all, d.Checkpoint)

@@ -243,22 +243,43 @@ func upsample(flow, mask []float32, rows, columns int) []float32 {
 	return out
 }
 
-// Rehearse runs all that Flow asks of a device for images of a size, once each, on a backend that computes nothing: what memory a
-// pair needs is known by it.
-func (r *RAFT) Rehearse(be kernels.Backend, height, width int) error {
+// Rehearse runs all that Look of an image and Flow ask of a device for images of a size, on a backend that computes nothing: what
+// memory and work a further image takes is known by it. Sides are multiples of 8 (Padded).
+func (r *RAFT) Rehearse(be kernels.Backend, height, width, iterations int) error {
 	defer be.Scope()()
-	height, width = Padded(height, width)
 	m := &Image{Height: height, Width: width}
 	places := height / stride * width / stride
 	func() {
 		defer be.Scope()()
+		r.features.encode(be, m.upload(be))
+	}()
+	func() {
+		defer be.Scope()()
 		second := be.Alloc(kernels.F32, places, featureWidth)
-		_ = compareSome(be, make([]float32, min(places, max(1, compareBytes/4/places))*places), make([]float32, places*featureWidth), second)
+		chunk := min(places, max(1, compareBytes/4/places))
+		products, features := make([]float32, chunk*places), make([]float32, chunk*featureWidth)
+		for from := 0; from < places; from += chunk {
+			_ = compareSome(be, products[:min(chunk, places-from)*places], features, second)
+		}
 	}()
 	s := r.begin(be, m.upload(be))
-	if err := r.refine(be, s, nil, nil, nil); err != nil {
-		return err
+	for range iterations {
+		if err := r.refine(be, s, nil, nil, nil); err != nil {
+			return err
+		}
 	}
 	r.maskOf(be, s)
 	return be.Wait()
+}
+
+// HostBytes is what Flow holds of images of a size beside a device's tensors: the volume of comparisons above all, which grows with
+// the square of the pixels.
+func HostBytes(height, width int) int64 {
+	rows, columns := int64(height/stride), int64(width/stride)
+	var perPlace int64
+	for l := range levels {
+		perPlace += (rows >> l) * (columns >> l)
+	}
+	perPlace += 2*featureWidth + looked + learntSize + 2*stride*stride*channelsOfRGB + 2*stride*stride
+	return rows * columns * perPlace * 4
 }

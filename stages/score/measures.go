@@ -27,8 +27,9 @@ type measure struct {
 type opened struct {
 	weights string // digest of its weights, "" where nothing is learned
 	begin   func(ctx context.Context, dev kernels.Backend, c clip) (meter, error)
-	load    func(dev kernels.Backend) error    // brings the weights to a device; nil: there are none
-	need    func(row *schemas.PromptRow) int64 // device memory for one clip in bytes, without weights; nil: none
+	load    func(dev kernels.Backend) error // brings the weights to a device; nil: there are none
+	// rehearse returns what a network does of a clip; false: it does nothing, or the size of the clip is not known. Nil: there is no network.
+	rehearse func(row *schemas.PromptRow) (rehearsal, bool)
 }
 
 // The names of the readings. The report compares Hash to find clips that look alike.

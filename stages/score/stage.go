@@ -110,12 +110,14 @@ func (o *options) stage(name string) (stages.Stage, error) {
 		}
 	}
 	all, err := openMeasures(o)
-	return &stage{name, all}, err
+	return &stage{name: name, measures: all, towers: o.opened}, err
 }
 
 type stage struct {
-	name     string
-	measures []*open
+	name       string
+	measures   []*open
+	towers     opens
+	rehearsals rehearsals
 }
 
 // Digest names the weights of the measures, "" where nothing is learned.
@@ -132,16 +134,6 @@ func (s *stage) Digest() string {
 // Check accepts every row: what media can be is their reader's to say.
 func (*stage) Check(*schemas.PromptRow) error { return nil }
 
-// Need is the memory of the clips that are looked at, one after the other.
-func (s *stage) Need(row *schemas.PromptRow, _ int) (need int64, err error) {
-	for _, m := range s.measures {
-		if m.need != nil {
-			need += m.need(row)
-		}
-	}
-	return need, nil
-}
-
 // Capabilities are the measures, and the loading of their weights.
 func (s *stage) Capabilities() stages.Capabilities {
 	c := stages.Capabilities{Measures: []stages.Measure{ofSource}}
@@ -151,7 +143,7 @@ func (s *stage) Capabilities() stages.Capabilities {
 		learned = learned || m.load != nil
 	}
 	if learned {
-		c.Loading = &stages.Loading{Load: s.load}
+		c.Loading, c.Cost = &stages.Loading{Load: s.load}, s.cost
 	}
 	return c
 }

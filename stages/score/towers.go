@@ -2,7 +2,6 @@ package score
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -36,7 +35,13 @@ var wanted = map[string]string{
 }
 
 // opens keeps the models that several measures of a stage look through, so that each is in memory once.
-type opens map[string]any
+type opens map[string]tower
+
+// tower is a model that is open.
+type tower interface {
+	// Bytes returns what its weights take on a device, in all and by part.
+	Bytes(dt kernels.DType) (all int64, parts []int64)
+}
 
 // openTower opens the weights of a name, once for a stage.
 func openTower[C, M any](o *options, name string, f weights.Family, parse func([]byte) (C, error),
@@ -51,7 +56,7 @@ func openTower[C, M any](o *options, name string, f weights.Family, parse func([
 	m.Guess = func(_ string, file *safetensors.File) ([]byte, error) {
 		config, err := f.Guess(weights.ShapesOf(file.Infos()))
 		if config == nil && err == nil {
-			err = errors.New("they are of another model")
+			err = fmt.Errorf("they are of another model: its tensors are %s", firstNames(weights.ShapesOf(file.Infos())))
 		}
 		return config, err
 	}
@@ -109,17 +114,35 @@ type head struct {
 }
 
 func openHead(o *options) (*weights.Component[headConfig, head], error) {
-	family := weights.Family{Guess: func(s weights.Shapes) ([]byte, error) {
-		if !s.Has("weight") || !s.Has("bias") || len(s) != 2 {
-			return nil, fmt.Errorf("a linear head has the tensors weight and bias, this has %s", firstNames(s))
-		}
-		return json.Marshal(headConfig{s.Dim("weight", 1)})
-	}}
-	parse := func(data []byte) (c headConfig, err error) { return c, json.Unmarshal(data, &c) }
-	return openTower(o, aestheticHead, family, parse, func(c headConfig, w *weights.Weights) (*head, error) {
-		h := &head{w.Tensor("weight", 1, c.Width), w.Tensor("bias", 1)}
-		return h, w.Check()
-	})
+	return openTower(o, aestheticHead, headFamily(), parseHead, loadHead)
+}
+
+func parseHead(data []byte) (c headConfig, err error) { return c, json.Unmarshal(data, &c) }
+
+func loadHead(c headConfig, w *weights.Weights) (*head, error) {
+	h := &head{w.Tensor("weight", 1, c.Width), w.Tensor("bias", 1)}
+	return h, w.Check()
+}
+
+// headFamily recognises the head by its two tensors.
+func headFamily() weights.Family {
+	return weights.Family{
+		Component: aestheticHead,
+		Guess: func(s weights.Shapes) ([]byte, error) {
+			if !s.Has("weight") || !s.Has("bias") || len(s) != 2 || s.Dim("weight", 0) != 1 {
+				return nil, nil
+			}
+			return json.Marshal(headConfig{s.Dim("weight", 1)})
+		},
+		Load: weights.Loader(parseHead, loadHead, func(c headConfig) string {
+			return fmt.Sprintf("linear head of an aesthetic predictor, for embeddings of width %d", c.Width)
+		}),
+	}
+}
+
+// Families are the models that measures look through.
+func Families() []weights.Family {
+	return []weights.Family{towers.PairFamily(), vit.Family(), raft.Family(), headFamily()}
 }
 
 // firstNames lists a few tensors.

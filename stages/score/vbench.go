@@ -6,13 +6,11 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"sync"
 
 	"latentbeam/internal/media/resize"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	towers "latentbeam/stages/clip"
-	"latentbeam/stages/nn"
 	"latentbeam/stages/raft"
 	"latentbeam/stages/vit"
 	"latentbeam/stages/weights"
@@ -76,28 +74,11 @@ func interpolated(c clip, f resize.Filter, to resize.Size, part resize.Rect, by 
 	}, nil
 }
 
-// peak remembers what a tower needs of memory, by size.
-type peak struct{ known sync.Map }
-
-func (p *peak) of(height, width int, run func(be kernels.Backend) error) int64 {
-	at := [2]int{height, width}
-	if n, known := p.known.Load(at); known {
-		return n.(int64)
-	}
-	n, err := nn.PeakBytes(run)
-	if err != nil {
-		return 0 // it is said when the clip is looked at
-	}
-	p.known.Store(at, n)
-	return n
-}
-
 func openSubject(o *options) (*opened, error) {
 	dino, err := openDINO(o)
 	if err != nil {
 		return nil, err
 	}
-	var memory peak
 	begin := func(_ context.Context, dev kernels.Backend, c clip) (meter, error) {
 		if c.frames < 2 {
 			return plainMeter{nothing{}}, nil
@@ -120,24 +101,23 @@ func openSubject(o *options) (*opened, error) {
 			return nil
 		}), nil
 	}
-	return &opened{weights: dino.Digest(), begin: begin, load: dino.Load, need: func(row *schemas.PromptRow) int64 {
+	return &opened{weights: dino.Digest(), begin: begin, load: dino.Load, rehearse: func(row *schemas.PromptRow) (r rehearsal, known bool) {
 		net, err := vit.Load(dino.Config, weights.ShapesOnly())
-		if err != nil || row.Height < 1 || row.Width < 1 {
-			return 0
+		if err != nil || row.Height < 1 || row.Width < 1 || row.NumFrames < 2 {
+			return r, false
 		}
 		to := shorter(row.Height, row.Width, dinoSide)
-		return memory.of(to.Height, to.Width, func(be kernels.Backend) error {
+		return rehearsal{of: dinoB16, at: to, times: batches(row.NumFrames), run: func(be kernels.Backend) error {
 			_, err := net.Encode(be, make([]float32, batchFrames*3*to.Width*to.Height), to.Height, to.Width)
 			return err
-		})
+		}}, true
 	}}, nil
 }
 
 // seer is a CLIP that looks at clips.
 type seer struct {
 	*weights.Component[towers.PairConfig, towers.Pair]
-	name   string
-	memory peak
+	name string
 }
 
 func newSeer(o *options, name string) (*seer, error) {
@@ -145,24 +125,30 @@ func newSeer(o *options, name string) (*seer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &seer{Component: c, name: name}, nil
+	return &seer{c, name}, nil
 }
 
-// need is the memory for a batch of frames, or a text.
-func (s *seer) need(*schemas.PromptRow) int64 {
-	net, err := towers.LoadPair(s.Config, weights.ShapesOnly())
-	if err != nil {
-		return 0
+// rehearse is a batch of so many frames of a clip, 0 for all, and a text beside them.
+func (s *seer) rehearse(frames int) func(row *schemas.PromptRow) (rehearsal, bool) {
+	return func(row *schemas.PromptRow) (r rehearsal, known bool) {
+		net, err := towers.LoadPair(s.Config, weights.ShapesOnly())
+		n := row.NumFrames
+		if err != nil || n < 1 {
+			return r, false
+		}
+		if frames > 0 {
+			n = frames
+		}
+		side := s.Config.Vision.ImageSize
+		return rehearsal{of: s.name, at: resize.Size{Width: side, Height: side}, times: batches(n), run: func(be kernels.Backend) error {
+			func() {
+				defer be.Scope()()
+				net.Images(be, make([]float32, batchFrames*3*side*side))
+			}()
+			net.Text(be, make([]int32, s.Config.Text.Positions))
+			return nil
+		}}, true
 	}
-	side := s.Config.Vision.ImageSize
-	return s.memory.of(side, side, func(be kernels.Backend) error {
-		func() {
-			defer be.Scope()()
-			net.Images(be, make([]float32, batchFrames*3*side*side))
-		}()
-		net.Text(be, make([]int32, s.Config.Text.Positions))
-		return nil
-	})
 }
 
 // look returns a meter for the embeddings of frames, which are read by read; nil: interpolated, as VBench does for most measures.
@@ -211,7 +197,7 @@ func openBackground(o *options) (*opened, error) {
 			return nil
 		})
 	}
-	return &opened{weights: s.Digest(), begin: begin, load: s.Load, need: s.need}, nil
+	return &opened{weights: s.Digest(), begin: begin, load: s.Load, rehearse: s.rehearse(0)}, nil
 }
 
 func openAesthetic(o *options) (*opened, error) {
@@ -247,7 +233,7 @@ func openAesthetic(o *options) (*opened, error) {
 		}
 		return h.Load(dev)
 	}
-	return &opened{weights: s.Digest() + " " + h.Digest(), begin: begin, load: load, need: s.need}, nil
+	return &opened{weights: s.Digest() + " " + h.Digest(), begin: begin, load: load, rehearse: s.rehearse(0)}, nil
 }
 
 // headOn returns the numbers of a linear head.
@@ -300,7 +286,7 @@ func openSimilarity(o *options) (*opened, error) {
 		}
 		return s.look(dev, c, clipB32+" of bytes", c.middleFrames(similarityFrames), read, s.compare(dev, c.row.Prompt, similarityName, 1))
 	}
-	return &opened{weights: s.Digest(), begin: begin, load: s.Load, need: s.need}, nil
+	return &opened{weights: s.Digest(), begin: begin, load: s.Load, rehearse: s.rehearse(similarityFrames)}, nil
 }
 
 // compare reads off how like frames are to a text: the mean cosine of their embeddings, times a factor.
@@ -357,7 +343,7 @@ func openAppearance(o *options) (*opened, error) {
 		const percent = 100
 		return s.look(dev, c, clipB32+" by Pillow", c.allFrames(), read, s.compare(dev, style, appearanceName, scale/percent))
 	}
-	return &opened{weights: s.Digest(), begin: begin, load: s.Load, need: s.need}, nil
+	return &opened{weights: s.Digest(), begin: begin, load: s.Load, rehearse: s.rehearse(0)}, nil
 }
 
 // column returns the text of a carried column of a row, "" where there is none.
@@ -390,7 +376,6 @@ func openDynamic(o *options) (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	var memory peak
 	begin := func(_ context.Context, dev kernels.Backend, c clip) (meter, error) {
 		if height, width := raft.Padded(c.height, c.width); c.frames < 2 || min(height, width) < raft.LeastSide {
 			return plainMeter{nothing{}}, nil
@@ -399,16 +384,22 @@ func openDynamic(o *options) (*opened, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &dynamic{dev: dev, net: on, every: max(1, int(math.RoundToEven(c.fps/8))), side: min(c.height, c.width)}, nil
+		return &dynamic{dev: dev, net: on, every: everyFrame(c.fps), side: min(c.height, c.width)}, nil
 	}
-	return &opened{weights: net.Digest(), begin: begin, load: net.Load, need: func(row *schemas.PromptRow) int64 {
+	return &opened{weights: net.Digest(), begin: begin, load: net.Load, rehearse: func(row *schemas.PromptRow) (r rehearsal, known bool) {
 		shapes, err := raft.Load(raft.Config{}, weights.ShapesOnly())
-		if err != nil || row.Height < 1 || row.Width < 1 {
-			return 0
+		height, width := raft.Padded(row.Height, row.Width)
+		if err != nil || min(height, width) < raft.LeastSide || row.NumFrames < 2 {
+			return r, false
 		}
-		return memory.of(row.Height, row.Width, func(be kernels.Backend) error { return shapes.Rehearse(be, row.Height, row.Width) })
+		pairs := (row.NumFrames - 1) / everyFrame(row.FPS)
+		return rehearsal{of: raftThings, at: resize.Size{Width: width, Height: height}, times: float64(pairs), host: raft.HostBytes(height, width),
+			run: func(be kernels.Backend) error { return shapes.Rehearse(be, height, width, flowIterations) }}, true
 	}}, nil
 }
+
+// everyFrame is the distance of the frames that the flow is computed between: some eight of them a second.
+func everyFrame(fps float64) int { return max(1, int(math.RoundToEven(fps/8))) }
 
 func (m *dynamic) add(ctx context.Context, f frame) error {
 	m.next++

@@ -24,7 +24,7 @@ func Family() weights.Family {
 }
 
 // own is how DINO's code names its tensors.
-var own = weights.Layout{Mark: "patch_embed.proj.weight", Strip: "module.", Rules: weights.Rules(
+var own = weights.Layout{Mark: "cls_token", Strip: "module.", Rules: weights.Rules(
 	`cls_token`, "embeddings.cls_token",
 	`pos_embed`, "embeddings.position_embeddings",
 	`patch_embed\.proj\.(weight|bias)`, "embeddings.patch_embeddings.projection.$1",

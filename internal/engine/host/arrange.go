@@ -98,7 +98,7 @@ func (h *Stages) arrange(rows []schemas.PromptRow, elements int, devices []layou
 	for i, s := range h.Steps {
 		if l := s.Capabilities().Loading; l != nil && l.Hold != nil {
 			if err := l.Hold(held[i]); err != nil {
-				return nil, 0, h.Config.Errorf(fmt.Sprintf("stages.%d", i), "%s: %v", s.Name, err)
+				return nil, 0, h.Config.Errorf(h.place(i), "%s: %v", s.Name, err)
 			}
 		}
 	}

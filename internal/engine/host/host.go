@@ -27,10 +27,12 @@ type Stages struct {
 	Defaults schemas.PromptRow // what rows are filled up with
 	Facts    []memory.Fact     // what earlier runs learned of memory
 
-	devices *Devices
-	loaded  []cost.Held // how the weights lay when they were loaded
-	held    []cost.Held // how they lie; under the lock of the devices
-	over    int64       // what they take beyond the memory that there is
+	devices  *Devices
+	places   []int       // numbers of the steps in the file; nil: as they come
+	isLoaded bool        // once
+	loaded   []cost.Held // how the weights lay then
+	held     []cost.Held // how they lie; under the lock of the devices
+	over     int64       // what they take beyond the memory that there is
 }
 
 // LorasJSON lists the adapters of the denoisers as JSON, "" for none. An adapter of both of two denoisers is there once.

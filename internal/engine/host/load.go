@@ -19,7 +19,7 @@ func (h *Stages) Load(ctx context.Context) error {
 	if h.devices.Capabilities().Planned || h.devices.Size() == 0 {
 		return nil
 	}
-	h.loaded = h.Held()
+	h.loaded, h.isLoaded = h.Held(), true
 	for tries := h.devices.Size(); ; tries-- {
 		dev, release, err := devices.Lease(ctx, h.devices)
 		if err != nil {
@@ -34,9 +34,30 @@ func (h *Stages) Load(ctx context.Context) error {
 	}
 }
 
+// Looking returns the stages that only look, as a job of their own on the same devices: a run that makes no result brings their
+// weights alone to devices. The memory that was counted for the weights of all stages is free.
+func (h *Stages) Looking() *Stages {
+	h.devices.Forget(h)
+	looking := &Stages{Config: h.Config, Model: h.Model, Defaults: h.Defaults, Facts: h.Facts, devices: h.devices}
+	for i, s := range h.Steps {
+		if s.Looks {
+			looking.Steps, looking.places = append(looking.Steps, s), append(looking.places, i)
+		}
+	}
+	return looking
+}
+
+// place is where a step stands in the file.
+func (h *Stages) place(i int) string {
+	if h.places != nil {
+		i = h.places[i]
+	}
+	return fmt.Sprintf("stages.%d", i)
+}
+
 // Reload loads again where weights lie otherwise since then: what another step left on a device would be in the way.
 func (h *Stages) Reload(ctx context.Context) error {
-	if slices.EqualFunc(h.loaded, h.Held(), cost.Held.Same) {
+	if h.isLoaded && slices.EqualFunc(h.loaded, h.Held(), cost.Held.Same) {
 		return nil
 	}
 	return h.Load(ctx)
@@ -50,7 +71,7 @@ func (h *Stages) loadOn(dev kernels.Backend) error {
 			return err
 		}
 		if err != nil {
-			return h.Config.Errorf(fmt.Sprintf("stages.%d", i), "%v", err)
+			return h.Config.Errorf(h.place(i), "%v", err)
 		}
 	}
 	return nil
