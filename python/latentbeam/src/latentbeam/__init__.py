@@ -12,12 +12,12 @@ needs nothing but Python. Tables need pyarrow, data sets need pyarrow, numpy and
 
 from __future__ import annotations
 
-from ._program import Error, FailedRows, Interrupted, InvalidJob, TryAgainLater, program, version
+from ._program import Error, FailedRows, Interrupted, InvalidJob, TryAgainLater, Warning, program, version
 from .jobs import Job, Plan, RunningJob
-from .outputs import Export, Output, Samples, Table, open, open_export  # noqa: A004 (latentbeam.open reads as it should)
+from .outputs import Export, Output, Samples, Table, Videos, open, open_export  # noqa: A004 (latentbeam.open reads as it should)
 from . import stage
 from ._try import run_stage
 
 __version__ = "0.1.0"
 __all__ = ["Error", "Export", "FailedRows", "Interrupted", "InvalidJob", "Job", "Output", "Plan", "RunningJob", "Samples", "Table",
-           "TryAgainLater", "open", "open_export", "program", "run_stage", "stage", "version"]
+           "TryAgainLater", "Videos", "Warning", "open", "open_export", "program", "run_stage", "stage", "version"]

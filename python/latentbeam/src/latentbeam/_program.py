@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -39,15 +41,32 @@ class Interrupted(Error):
     """The job was asked to end (exit code 130). What was finished is kept: the same call goes on."""
 
 
-_CLASSES: Mapping[int, type[Error]] = {1: FailedRows, 2: InvalidJob, 75: TryAgainLater, 130: Interrupted}
+class Warning(UserWarning):  # noqa: A001 (latentbeam.Warning)
+    """What the program warns of."""
 
 
-def error_of(code: int, message: str) -> Error:
-    """The exception of an exit code."""
-    text = message.strip()
-    if text.startswith("latentbeam: "):
-        text = text[len("latentbeam: "):]
-    return _CLASSES.get(code, Error)(text or f"latentbeam ended with exit code {code}", code)
+_CLASSES: Mapping[int, type[Error]] = {1: FailedRows, 2: InvalidJob, 75: TryAgainLater, 130: Interrupted,
+                                       -signal.SIGINT: Interrupted, -signal.SIGTERM: Interrupted}
+
+
+def error_of(code: int, stderr: str) -> Error:
+    """The exception of an exit code; a negative one is a signal that ended the program."""
+    text = said(stderr)[0]
+    if not text:
+        text = f"signal {-code} ended latentbeam" if code < 0 else f"latentbeam ended with exit code {code}"
+    return _CLASSES.get(code, Error)(text, code)
+
+
+def said(stderr: str) -> tuple[str, list[str]]:
+    """The error and the warnings of what the program printed on stderr."""
+    errors, warnings = [], []  # type: list[str], list[str]
+    for part in re.split(r"^latentbeam: ", stderr, flags=re.MULTILINE):
+        text = re.sub(r"^interrupt: .*\n?", "", part, flags=re.MULTILINE).strip()  # for a terminal
+        if text.startswith("warning: "):
+            warnings.append(text[len("warning: "):])
+        elif text:
+            errors.append(text)
+    return "\n".join(errors), warnings
 
 
 def program() -> str:

@@ -8,17 +8,20 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+import warnings
+import weakref
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Mapping, Optional, Sequence, TextIO, Union
 
-from ._program import Error, FailedRows, call, error_of, program
+from ._program import Error, FailedRows, InvalidJob, Warning, call, error_of, program, said
 from .outputs import Output
 from .outputs import open as open_output
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
     """What a run would do. `text` is what `run --dry-run` prints; the numbers count rows."""
 
@@ -35,6 +38,8 @@ class Plan:
 
     def __str__(self) -> str:
         return self.text
+
+    __repr__ = __str__  # a notebook shows it
 
 
 class Job:
@@ -53,18 +58,26 @@ class Job:
         self._file: Optional[Path] = None
         if isinstance(job, Mapping):
             # JSON is YAML; a version is what the file would have to say.
-            self._text = json.dumps({"version": 1, **job}, ensure_ascii=False, indent=1)
+            self._text = json.dumps({"version": 1, **job}, ensure_ascii=False, indent=1, default=_plain)
         elif isinstance(job, str) and ("\n" in job or ":" in job and not Path(job).exists() and not job.endswith((".yaml", ".yml"))):
             self._text = job
         else:
             self._file = Path(job)
+            if not self._file.is_file():
+                raise InvalidJob(f"{job} is no file: a job is a dict, the text of a YAML file, or the path of one", 2)
             if directory is None:
                 self.directory = self._file.resolve().parent
+        if not self.directory.is_dir():
+            raise InvalidJob(f"the directory of the job, {self.directory}, is not there", 2)
 
     def plan(self, limit: int = 0) -> Plan:
         """What a run would do, without doing it. An invalid job raises InvalidJob with the program's message."""
-        with self._written() as (file, args):
-            done = call(["run", file, "--dry-run", "--json", *args, *_limit(limit)], cwd=str(self.directory), accept=(0, 1))
+        written = self._written()
+        with written as (file, args):
+            try:
+                done = call(["run", file, "--dry-run", "--json", *args, *_limit(limit)], cwd=str(self.directory), accept=(0, 1))
+            except Error as e:
+                raise written.named(e) from None
         raw = json.loads(done.stdout)
         return Plan(rows=raw["rows"], new=raw["new"], done=raw["done"], failed=raw["failed"], stale=raw["stale"],
                     warnings=raw.get("warnings") or [], notes=raw.get("notes") or [], seconds=raw.get("seconds"),
@@ -75,26 +88,33 @@ class Job:
         """Run the job and return its output. Rows that are done are not computed again.
 
         progress=True shows a bar in a notebook or on a terminal; a function gets the facts of `status --json` every second.
-        Ctrl-C drains: batches at work are finished, and Interrupted is raised; the next run goes on. A job with failed rows
-        raises FailedRows (its `output` has the others) unless allow_failed is set. `args` are further flags of `run`.
+        Ctrl-C and SIGTERM drain: batches at work are finished, and Interrupted is raised; a second Ctrl-C ends it at once. The
+        next run goes on. What the program warns of are Python's warnings. A job with failed rows raises FailedRows (its `output` has the others) unless allow_failed is set. `args` are further flags of `run`.
         """
-        running = self.start(limit=limit, args=args)
         show = _shown(progress)
-        try:
-            while not running._wait(1.0):
-                if show:
-                    show(running.status() or {})
-        except KeyboardInterrupt:
-            running.stop()
-            try:
-                running._wait(None)
-            except KeyboardInterrupt:  # the second one ends it at once
+        with _Stops(quiet=progress is not False) as stops:
+            stops.running = running = self.start(limit=limit, args=args)
+            if stops.asked:
                 running.stop()
-                running._wait(None)
+            pause, facts = 0.1, {}  # type: float, dict[str, Any]
+            while not self._over(running, pause, stops):
+                if show:
+                    facts = running.status() or facts  # a Ctrl-C of a terminal ends the program that was asked, too
+                    show({**facts, "stopping": stops.asked} if stops.asked else facts)
+                pause = min(running._pause(), 1.5 * pause)
         if show:
             show(running.status() or {})
             getattr(show, "close", lambda: None)()
         return running.result(allow_failed=allow_failed)
+
+    @staticmethod
+    def _over(running: "RunningJob", seconds: float, stops: "_Stops") -> bool:
+        """Wait so long for the end of a job, or until somebody asks it to end, and say whether it is over."""
+        end, asked = time.monotonic() + seconds, stops.asked
+        while time.monotonic() < end and stops.asked == asked:
+            if running._wait(0.05):
+                return True
+        return running._wait(0)
 
     def start(self, *, limit: int = 0, args: Sequence[str] = ()) -> "RunningJob":
         """Start the job without waiting for it."""
@@ -110,6 +130,47 @@ class Job:
         return _Written(self)
 
 
+def _plain(value: Any) -> Any:
+    """Paths, and numbers of numpy, as JSON has them."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if callable(getattr(value, "tolist", None)):
+        return value.tolist()
+    raise InvalidJob(f"a job has texts, numbers, booleans, lists and dicts: {type(value).__name__} is none of them", 2)
+
+
+class _Stops:
+    """While it is open, Ctrl-C and SIGTERM ask a job to end, and raise nothing. Signals are those of the main thread."""
+
+    def __init__(self, quiet: bool) -> None:
+        self.running: Optional[RunningJob] = None
+        self.asked = 0
+        self.quiet = quiet
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> "_Stops":
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                before = signal.getsignal(number)
+                if before in (signal.SIG_DFL, signal.default_int_handler):  # others have their own reasons
+                    self._before[number] = before
+                    signal.signal(number, self._ask)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)
+        if self.running is not None and not self.running.done():  # a fault of a progress function
+            self.running.stop()
+
+    def _ask(self, number: int, frame: Any) -> None:
+        self.asked += 1
+        if not self.quiet:
+            os.write(2, b"latentbeam: stopping: batches at work are finished first; Ctrl-C again ends it at once\n")
+        if self.running is not None:
+            self.running.stop()
+
+
 def _limit(n: int) -> list[str]:
     return ["--limit", str(n)] if n else []
 
@@ -119,7 +180,7 @@ class _Written:
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.folder: Optional[str] = None
+        self.name: Optional[str] = None
 
     def __enter__(self) -> tuple[str, list[str]]:
         job, args = self.job, []
@@ -136,13 +197,21 @@ class _Written:
             raise Error(f"the job cannot be written into {job.directory}: {e}", 2) from e
         with os.fdopen(handle, "w", encoding="utf-8") as f:
             f.write(job._text or "")
-        self.folder = name
+        self.name = name
+        self._remove = weakref.finalize(self, Path(name).unlink, missing_ok=True)  # also where nobody waits for the end
         return name, args
 
+    def named(self, error: Error) -> Error:
+        """The error, which names the job and not the file that nobody else has seen."""
+        if self.name is not None:
+            for name in (self.name, Path(self.name).name):
+                error.message = error.message.replace(name, "the job")
+            error.args = (error.message,)
+        return error
+
     def __exit__(self, *_: object) -> None:
-        if self.folder is not None:
-            Path(self.folder).unlink(missing_ok=True)
-            self.folder = None
+        if self.name is not None:
+            self._remove()
 
 
 class RunningJob:
@@ -157,6 +226,7 @@ class RunningJob:
         with open(self._path("stdout"), "wb") as stdout, open(self._path("stderr"), "wb") as stderr:
             self._process = subprocess.Popen(args, cwd=directory, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, **flags)
         self._address: Optional[str] = None
+        self._warned = False
 
     @property
     def pid(self) -> int:
@@ -171,6 +241,15 @@ class RunningJob:
         """Ask the job to end: batches at work are finished first. A second call ends it at once."""
         if not self.done():
             self._process.send_signal(getattr(signal, "CTRL_BREAK_EVENT", signal.SIGTERM) if sys.platform == "win32" else signal.SIGINT)
+
+    @property
+    def output(self) -> Optional[Output]:
+        """The output, which can be read while the job is at work. None before it is there."""
+        address = self._output()
+        try:
+            return open_output(address) if address is not None else None
+        except Error:
+            return None
 
     def status(self) -> Optional[dict[str, Any]]:
         """The facts of `status --json`: rows, rates, what is at work. None before the output is there."""
@@ -195,11 +274,15 @@ class RunningJob:
             raise Error("the job is still at work: wait for it")
         code = int(self._process.returncode)
         address = self._output()
+        if not self._warned:
+            self._warned = True
+            for text in said(self._text("stderr"))[1]:
+                warnings.warn(text, Warning, stacklevel=3)
         if code == 0 or code == 1 and allow_failed:
             if address is None:
                 raise Error("the job does not say where its output is: " + self._text("stdout"))
             return open_output(address)
-        error = error_of(code, self._text("stderr"))
+        error = self._written.named(error_of(code, self._text("stderr")))
         if isinstance(error, FailedRows) and address is not None:
             error.output = open_output(address)
         raise error
@@ -226,6 +309,10 @@ class RunningJob:
                         break
         return self._address
 
+    def _pause(self) -> float:
+        """Seconds between two looks at the job: a bucket is asked less often."""
+        return 5.0 if "://" in (self._address or "") else 1.0
+
     def _path(self, name: str) -> Path:
         return Path(self._files.name, name)
 
@@ -251,7 +338,7 @@ class _Bar:
 
             shell = get_ipython()
             if shell is not None and "IPKernelApp" in shell.config:
-                self.display = display({"text/plain": ""}, raw=True, display_id=True)
+                self.display = display({"text/plain": ""}, raw=True, display_id=True)  # type: ignore[no-untyped-call,unused-ignore]
         except ImportError:
             pass
 
@@ -275,8 +362,12 @@ class _Bar:
 def _line(facts: Mapping[str, Any]) -> str:
     rows = facts.get("rows") or {}
     total, done, failed = rows.get("total", 0), rows.get("done", 0) + rows.get("skipped", 0), rows.get("failed", 0)
+    if facts.get("stopping"):
+        at_work = sum(int(b.get("count", 0)) for p in facts.get("processes") or [] for b in p.get("batches") or [])
+        what = f"{at_work} rows at work are finished first" if at_work > 1 else "what is at work is finished first"
+        return f"stopping after {done + failed}/{total} rows: {what}; Ctrl-C again ends it at once"
     if not total:
-        return "latentbeam: reading the input"
+        return "latentbeam: opening the model and reading the input"
     width = 24
     full = int(width * min(1.0, (done + failed) / total))
     eta = facts.get("eta_s")

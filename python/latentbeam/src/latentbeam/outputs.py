@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Iterator, Mapping, Optional, Sequence, Ty
 from ._program import Error, call
 
 if TYPE_CHECKING:
+    from ._show import Grid
     from .data import LatentDataset, LatentStream
 
 _T = TypeVar("_T", bound="Table")
@@ -86,9 +87,9 @@ class Output(_Place):
             return {}
 
     @property
-    def videos(self) -> "Table":
+    def videos(self) -> "Videos":
         """A row for each video: parameters, seed, file, readings."""
-        return Table(self, "videos")
+        return Videos(self, "videos")
 
     @property
     def failures(self) -> "Table":
@@ -121,9 +122,14 @@ class Output(_Place):
         """How far the job is, as `status --json` says it."""
         return dict(json.loads(call(["status", self.address, "--json"]).stdout.splitlines()[-1]))
 
-    def export(self, folder: "os.PathLike[str] | str", to: str, args: Sequence[str] = ()) -> str:
-        """Write latents and embeddings in the format of a trainer, and return the folder."""
+    def export(self, folder: "Union[str, os.PathLike[str]]", to: str, args: Sequence[str] = ()) -> str:
+        """Write latents and embeddings in the format of a trainer, and return the folder. `args` are further flags of `export`."""
         call(["export", self.address, str(folder), "--to", to, *args])
+        return str(folder)
+
+    def copy(self, folder: "Union[str, os.PathLike[str]]", where: str) -> str:
+        """Copy the chosen videos, their posters and metadata.parquet into a folder or bucket, and return it."""
+        call(["copy", self.address, str(folder), "--where", where])
         return str(folder)
 
     def _bytes(self, name: str) -> bytes:
@@ -220,10 +226,14 @@ class Table:
 
     def select(self: "_T", *columns: str) -> "_T":
         """The table with these columns alone."""
-        for c in columns:
-            if c not in self.dataset.schema.names:
-                raise Error(f"{self.name} has no column {c}, only {', '.join(self.dataset.schema.names)}", 2)
-        return type(self)(self.output, self.name, self._where, columns)
+        return type(self)(self.output, self.name, self._where, [self._column(c) for c in columns])
+
+    def _column(self, name: str) -> str:
+        """The column of a name, from which `measured_` may be left out."""
+        names = self.dataset.schema.names
+        if name not in names and "measured_" + name not in names:
+            raise Error(f"{self.name} has no column {name}, only {', '.join(names)}", 2)
+        return name if name in names else "measured_" + name
 
     @property
     def files(self) -> list[str]:
@@ -293,6 +303,21 @@ class Table:
     def to_pandas(self) -> Any:
         """The whole table as a pandas.DataFrame."""
         return self.to_arrow().to_pandas()
+
+
+class Videos(Table):
+    """A table of videos."""
+
+    def show(self, *columns: str, limit: int = 12, width: int = 192) -> "Grid":
+        """The first videos side by side, as a notebook shows them, with these columns below each."""
+        from ._show import grid
+
+        return grid(self.output, self, columns, limit, width)
+
+    def sorted(self, by: str, descending: bool = True) -> list[dict[str, Any]]:
+        """Its rows in the order of a column, such as a reading. Rows without the value are last."""
+        order = "descending" if descending else "ascending"
+        return list(self.to_arrow().sort_by([(self._column(by), order)]).to_pylist())
 
 
 class Samples(Table):
