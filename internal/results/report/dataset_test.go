@@ -1,8 +1,10 @@
 package report
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -45,6 +47,53 @@ func TestDataset(t *testing.T) {
 	}
 	if there, err := store.Exists(t.Context(), j.Output.Store, "metadata.parquet"); there || err != nil {
 		t.Errorf("metadata.parquet stays: %v", err)
+	}
+}
+
+// TestCroissant: croissant.json describes each column of each table, says what is synthetic and under which licence the model is, and
+// belongs to whoever removes its mark.
+func TestCroissant(t *testing.T) {
+	j := newJob(t, input{"a"})
+	j.settle(t, 4, "a")
+	j.Facts.Licence, j.Generates = "apache-2.0", true
+	j.written(t)
+	read := func() (d croissant) {
+		text, err := store.ReadFile(t.Context(), j.Output.Store, croissantFile)
+		must(t, err)
+		must(t, json.Unmarshal(text, &d))
+		return d
+	}
+	d := read()
+	fields, sets := map[string]string{}, map[string]string{}
+	for _, s := range d.Distribution {
+		sets[s.ID] = s.Includes
+	}
+	for _, r := range d.RecordSet {
+		for _, f := range r.Field {
+			fields[f.ID] = f.DataType
+			if sets[f.Source.FileSet.ID] == "" || r.ID+"/"+f.Source.Extract.Column != f.ID {
+				t.Errorf("%s is read from %+v", f.ID, f.Source)
+			}
+		}
+	}
+	if d.Licence != "apache-2.0" || !slices.Equal(d.Keywords, []string{"synthetic"}) || d.Conforms != "http://mlcommons.org/croissant/1.1" ||
+		sets["videos-files"] != "tables/videos/*.parquet" || sets["embeddings-files"] != "" || fields["videos/prompt"] != "sc:Text" ||
+		fields["videos/seed"] != "cr:Int64" || fields["videos/fps"] != "cr:Float64" || fields["failures/message"] != "sc:Text" {
+		t.Errorf("%+v, %v, %v, %v", d.Distribution, d.Licence, d.Keywords, fields)
+	}
+	j.Keep[stages.KindVideo] = false
+	j.written(t)
+	if d := read(); !slices.ContainsFunc(d.RecordSet, func(r recordSet) bool {
+		return r.ID == "latents" && slices.ContainsFunc(r.Field, func(f tableField) bool {
+			return f.Name == "vae_latent_shape" && f.IsArray && f.Shape == "-1" && f.DataType == "cr:Int64"
+		})
+	}) {
+		t.Errorf("of latents: %+v", d.RecordSet)
+	}
+	must(t, os.WriteFile(filepath.Join(j.Output.Store.URL(), croissantFile), []byte("{}"), 0o644))
+	j.written(t)
+	if got, err := store.ReadFile(t.Context(), j.Output.Store, croissantFile); string(got) != "{}" || err != nil {
+		t.Errorf("it is %q: %v", got, err)
 	}
 }
 

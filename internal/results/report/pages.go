@@ -174,33 +174,38 @@ func licenceID(licence string) string {
 
 // card writes the dataset card. A report of one shard has none, for loaders would take it for all.
 func (p *pageWriter) card(ctx context.Context, keep map[stages.Kind]bool) error {
-	there, err := store.ReadFile(ctx, p.place.output.Store, cardFile)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("read %s: %w", cardFile, err)
-	}
-	if err == nil && !bytes.Contains(there, []byte(cardMark)) {
-		return nil
-	}
 	if p.place.part != "" {
-		if err == nil {
-			return p.place.tensors.Remove(ctx, cardFile)
-		}
-		return nil
+		return p.own(ctx, cardFile, cardMark, nil)
 	}
 	var text bytes.Buffer
-	oneLine := func(s string) string { return strings.Join(strings.Fields(s), " ") }
-	err = cardPage.Execute(&text, cardFacts{Mark: cardMark, Title: oneLine(p.title), Model: oneLine(p.made.Model),
+	err := cardPage.Execute(&text, cardFacts{Mark: cardMark, Title: oneLine(p.title), Model: oneLine(p.made.Model),
 		Licence: oneLine(p.made.Licence), LicenceID: licenceID(p.made.Licence), Revision: oneLine(p.made.Revision), Synthetic: p.generates,
 		Video: keep[stages.KindVideo], Latents: keep[stages.KindLatents], Embeddings: keep[stages.KindText]})
 	if err != nil {
 		return err
 	}
-	if bytes.Equal(text.Bytes(), there) {
-		p.place.output.Witness.Retain(cardFile)
+	return p.own(ctx, cardFile, cardMark, text.Bytes())
+}
+
+// own replaces a file that people may make their own, by removing its mark; nil removes it.
+func (p *pageWriter) own(ctx context.Context, name, mark string, text []byte) error {
+	there, err := store.ReadFile(ctx, p.place.output.Store, name)
+	missing := errors.Is(err, fs.ErrNotExist)
+	switch {
+	case err != nil && !missing:
+		return fmt.Errorf("read %s: %w", name, err)
+	case !missing && !bytes.Contains(there, []byte(mark)):
+		return nil
+	case text == nil && missing:
+		return nil
+	case text == nil:
+		return p.place.tensors.Remove(ctx, name)
+	case bytes.Equal(text, there):
+		p.place.output.Witness.Retain(name)
 		return nil
 	}
-	return p.place.output.Replace(ctx, cardFile, func(w io.Writer) error {
-		_, err := w.Write(text.Bytes())
+	return p.place.output.Replace(ctx, name, func(w io.Writer) error {
+		_, err := w.Write(text)
 		return err
 	})
 }

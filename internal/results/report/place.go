@@ -125,12 +125,14 @@ func (p place) files(ctx context.Context) (Files, error) {
 func (j *Job) AsWritten(ctx context.Context, files Files, look fingerprints.Look) bool {
 	sizes := j.Output.Store.Sizes(ctx)
 	defer sizes.Close()
-	if card, known := j.Output.Witness.File(cardFile); known && look > fingerprints.LookAtSizes { // summaries do not name it
-		files = maps.Clone(files)
-		if files == nil {
-			files = Files{}
+	files = maps.Clone(files)
+	if files == nil {
+		files = Files{}
+	}
+	for _, name := range []string{cardFile, croissantFile} { // summaries do not name them
+		if card, known := j.Output.Witness.File(name); known && look > fingerprints.LookAtSizes {
+			files[name] = card.Bytes
 		}
-		files[cardFile] = card.Bytes
 	}
 	for name, want := range files {
 		info, err := sizes.Of(ctx, name)

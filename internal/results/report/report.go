@@ -108,6 +108,9 @@ func (j *Job) Write(ctx context.Context) (Totals, error) {
 		err = j.pages(nil).card(ctx, j.Keep)
 	}
 	if err == nil {
+		err = j.pages(nil).croissant(ctx, j.Keep)
+	}
+	if err == nil {
 		err = j.place().removeOthers(ctx, j.Keep)
 	}
 	return totals, err

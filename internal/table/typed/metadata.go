@@ -1,6 +1,9 @@
 package typed
 
 import (
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/format"
+
 	"latentbeam/internal/storage/store"
 	"latentbeam/internal/table/pages"
 )
@@ -16,4 +19,47 @@ func Metadata(path string, file store.Reader) (map[string]string, error) {
 		metadata[kv.Key] = kv.Value
 	}
 	return metadata, nil
+}
+
+// Column describes a column of a table's file.
+type Column struct {
+	Name string
+	Kind parquet.Kind // of its values
+	Text bool         // its bytes are text
+	List bool         // a row has a list of values
+}
+
+// Columns describes the columns of a parquet file, in its order.
+func Columns(path string, file store.Reader) (columns []Column, err error) {
+	p, err := pages.OpenReader(path, file)
+	if err != nil {
+		return nil, err
+	}
+	err = pages.Guarded(func() error {
+		for _, c := range p.Root().Columns() {
+			leaf := c
+			for !leaf.Leaf() && len(leaf.Columns()) == 1 {
+				leaf = leaf.Columns()[0]
+			}
+			if !leaf.Leaf() {
+				continue // a group of several: no table of ours has one
+			}
+			columns = append(columns, Column{Name: c.Name(), Kind: leaf.Type().Kind(), List: leaf != c,
+				Text: isText(leaf.Type().LogicalType())})
+		}
+		return nil
+	})
+	return columns, err
+}
+
+// isText reports whether bytes of a logical type, nil for none, are text.
+func isText(l *format.LogicalType) bool {
+	if l == nil {
+		return false
+	}
+	switch l.Value.(type) {
+	case *format.StringType, *format.JsonType, *format.EnumType:
+		return true
+	}
+	return false
 }
