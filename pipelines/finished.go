@@ -108,10 +108,13 @@ func (f *finished) pending(rows int64) error {
 // tables writes the tables, the gallery and, last, the summary.
 func (f *finished) tables(ctx context.Context, workers int) (err error) {
 	r, lap := &f.run.result, stopwatch{time.Now()}
+	if f.run.record.tally != nil && f.run.report.Part == "" {
+		f.run.report.LastPage = runfiles.LastPage
+	}
 	if r.Totals, err = f.run.report.Write(ctx); err != nil {
 		return err
 	}
-	if f.run.engine.Keep[stages.KindVideo] {
+	if f.run.report.HasGallery() {
 		r.Gallery = f.run.report.Part + gallery.PageName(1)
 	}
 	if r.Totals.Pending == 0 && f.run.report.Part == "" { // shards share the ledger

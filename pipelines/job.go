@@ -179,6 +179,7 @@ func (j *Job) open() error {
 	j.report = report.Job{
 		Title: filepath.Base(cfg.Output.Path), Rows: j.rows.mine, Keep: j.engine.Keep, Part: part(o),
 		RowsPerFile: cfg.Output.RowsPerFile, Names: template, Where: chosen, Clips: cfg.Input.Cuts(), Alike: j.host.Alike(), Limits: j.host.Limits(),
+		Media:  host.SourceKind(cfg) == stages.KindMedia,
 		Scores: cfg.Output.Scores != "", Measures: measuresOfVideos(j.host.Steps), Select: selects(cfg), Programs: j.programs(),
 		Generates: slices.ContainsFunc(j.engine.Schedule.Steps, func(s stages.Step) bool { return s.Spec.Name == "denoise" }),
 		Facts: report.Facts{

@@ -174,7 +174,10 @@ func TestMediaSameBytes(t *testing.T) {
 	} {
 		j := encodes(t, c.table, fmt.Sprintf(list, c.micro), c.sets...)
 		j.mustRun(t)
-		for _, wrong := range want.diff(mustRead(t, j.out)) {
+		got := mustRead(t, j.out)
+		delete(want.files, "index.html") // in the order of the input
+		delete(got.files, "index.html")
+		for _, wrong := range want.diff(got) {
 			t.Errorf("%+v: %s", c, wrong)
 		}
 	}

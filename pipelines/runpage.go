@@ -29,6 +29,11 @@ func (f *finished) writePage(ctx context.Context) string {
 	page := f.page()
 	job, name := f.run.record.folder(), shardName(f.run.report.Part)
 	err := job.WritePage(ctx, name, func(w io.Writer) error { return runpage.Write(w, page) })
+	if err == nil && f.run.report.Part == "" {
+		last := *page
+		last.Gallery = strings.TrimPrefix(page.Gallery, "../") // it is in runs/
+		err = job.WriteLastPage(ctx, func(w io.Writer) error { return runpage.Write(w, &last) })
+	}
 	if err != nil {
 		slog.Warn("the report of the run cannot be written", "error", err)
 		return ""

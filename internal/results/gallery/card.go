@@ -14,7 +14,7 @@ func cardJSON(it *Item) ([]byte, error) {
 	}
 	video := clean(it.Outside)
 	var err error
-	if video == "" {
+	if video == "" && !it.Unseen {
 		if video, err = link(it.Video); err != nil {
 			return nil, fmt.Errorf("video: %w", err)
 		}
@@ -37,8 +37,12 @@ func cardJSON(it *Item) ([]byte, error) {
 		}
 		details = append(details, detail)
 	}
+	seed := fmt.Sprint(it.Seed)
+	if it.Unseeded {
+		seed = ""
+	}
 	return json.Marshal([]any{clean(it.ID), clean(it.Source), clean(it.Prompt), video, poster, it.Width, it.Height,
-		it.NumFrames, it.FPS, fmt.Sprint(it.Seed), it.Steps, it.Guidance, clean(it.Model), clean(it.Key), details, it.Sample})
+		it.NumFrames, it.FPS, seed, it.Steps, it.Guidance, clean(it.Model), clean(it.Key), details, it.Sample})
 }
 
 func shownDetails(details []Detail) ([]shownDetail, error) {

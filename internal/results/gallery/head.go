@@ -46,6 +46,7 @@ type head struct {
 	Number, Pages  int
 	Total          int
 	Range          string // "501–1,000 of 1,200 videos"
+	Noun           string // of an item
 	First          string // name of the first page, which lists the failed rows
 	Prev, Next     string // page names, "" at the ends
 	Steps          []pagerStep
@@ -91,7 +92,7 @@ func newHead(p *Page) (*head, error) {
 	h := &head{
 		Title: clean(p.Title), Heading: clean(p.Title), Facts: facts,
 		Policy: policy(text), Style: template.CSS(pageCSS), Script: template.JS(text),
-		Number: p.Number, Pages: p.Pages, Total: p.Total, Range: rangeText(p), Steps: pagerSteps(p.Number, p.Pages, p.name),
+		Number: p.Number, Pages: p.Pages, Total: p.Total, Range: rangeText(p), Noun: p.noun(), Steps: pagerSteps(p.Number, p.Pages, p.name),
 	}
 	if u := p.Unfinished; u != nil {
 		h.Unfinished = &shownUnfinished{plural(int(u.Left), "row"), u.Written.UTC().Format(time.RFC3339),
@@ -149,10 +150,10 @@ func policy(script string) string {
 
 func rangeText(p *Page) string {
 	if p.Pages == 1 {
-		return plural(p.Total, "video")
+		return plural(p.Total, p.noun())
 	}
 	first := (p.Number-1)*PageSize + 1
-	return fmt.Sprintf("%s–%s of %s", grouped(first), grouped(first+p.expected()-1), plural(p.Total, "video"))
+	return fmt.Sprintf("%s–%s of %s", grouped(first), grouped(first+p.expected()-1), plural(p.Total, p.noun()))
 }
 
 // pagerSteps are the first page, the last and those around number, with gaps between.

@@ -1,6 +1,7 @@
 package gallery
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"iter"
@@ -29,12 +30,15 @@ type Item struct {
 	Video  string // relative slash-separated path of the mp4 or png; items with one path are duplicates
 	// Outside is the URL of a video that lies elsewhere, in place of Video; "": it is in the gallery's folder.
 	Outside string
-	Poster  string // relative slash-separated path of a jpeg, "" where there is none
+	// Unseen says that a browser cannot show the item. It has neither Video nor Outside.
+	Unseen bool
+	Poster string // relative slash-separated path of a jpeg, "" where there is none
 
 	Width, Height int     // pixels
 	NumFrames     int     // 1 for a still image
 	FPS           float64 // frames per second, 0 where unknown
 	Seed          int64
+	Unseeded      bool    // nothing was drawn for it, and Seed says nothing
 	Sample        int     // number of the video among those of its row, from 0
 	Steps         int     // 0 where unknown
 	Guidance      float64 // 0 where unknown
@@ -51,6 +55,7 @@ type Page struct {
 	Number int    // from 1
 	Pages  int    // pages in all, PageCount(Total)
 	Total  int    // items on all pages
+	Noun   string // of an item, such as "clip"; "": video
 	Facts  []Detail
 	Failed *Causes                // the rows that failed, shown on the first page; nil: none
 	Table  string                 // relative path of the table of all failed rows, "" where there is none
@@ -79,6 +84,9 @@ func PageName(n int) string {
 	}
 	return fmt.Sprintf("index-%d.html", n)
 }
+
+// noun is what an item is called.
+func (p *Page) noun() string { return cmp.Or(p.Noun, "video") }
 
 // name is the file name of page n of this gallery.
 func (p *Page) name(n int) string { return p.Prefix + PageName(n) }

@@ -34,6 +34,8 @@ type pageWriter struct {
 	generates bool
 	early     *early // while the job runs; nil: it has ended
 	selects   bool   // the job selects rows
+	clips     bool   // the rows are media of the input, and have no video of their own
+	report    string // page about the run, "" where there is none
 }
 
 // gallery writes the pages of the gallery and removes those of an earlier, longer run.
@@ -41,6 +43,10 @@ func (p *pageWriter) gallery(ctx context.Context, rows iter.Seq2[outcome, error]
 	page := gallery.Page{
 		Title: p.title, Prefix: p.place.part, Total: int(totals.Done), Facts: p.facts(*totals),
 		Failed: &totals.causes, Table: p.place.table("failures", 0), Items: convert(only(ledger.Done, rows), p.item),
+	}
+	if p.clips {
+		page.Noun, page.Total = "clip", min(page.Total, gallery.PageSize)
+		page.Items = convert(firstOf(page.Total, only(ledger.Done, rows)), p.clip)
 	}
 	if p.early != nil {
 		page.Unfinished = &gallery.Unfinished{Left: totals.Pending, Written: time.Now(), Again: p.early.again}
@@ -63,7 +69,14 @@ func (p *pageWriter) gallery(ctx context.Context, rows iter.Seq2[outcome, error]
 
 // pageFacts is what a page says of the whole job.
 func (p *pageWriter) facts(t Totals) []gallery.Detail {
-	facts := []gallery.Detail{{Name: "Model", Value: p.made.Model}, {Name: "Videos", Value: strconv.FormatInt(t.Done, 10)}}
+	what := "Videos"
+	if p.clips {
+		what = "Clips"
+	}
+	facts := []gallery.Detail{{Name: "Model", Value: p.made.Model}, {Name: what, Value: strconv.FormatInt(t.Done, 10)}}
+	if p.clips && t.Done > gallery.PageSize {
+		facts = append(facts, gallery.Detail{Name: "Shown", Value: fmt.Sprintf("the first %d", gallery.PageSize)})
+	}
 	if t.Failed > 0 {
 		facts = append(facts, gallery.Detail{Name: "Failed", Value: strconv.FormatInt(t.Failed, 10)})
 	}
@@ -72,6 +85,9 @@ func (p *pageWriter) facts(t Totals) []gallery.Detail {
 	}
 	if a, ok := t.Agreement["all"]; ok {
 		facts = append(facts, gallery.Detail{Name: "As prompted", Value: fmt.Sprintf("%d of %d", a.Equal, a.Of)})
+	}
+	if p.report != "" {
+		facts = append(facts, gallery.Detail{Name: "Report", Value: "of the last run", Link: p.report})
 	}
 	return facts
 }
@@ -84,8 +100,7 @@ func (p *pageWriter) item(o outcome) (gallery.Item, error) {
 	width, height, frames := sizeOf(v, r)
 	details, err := detailsOf(&o)
 	if p.selects {
-		yes := map[bool]string{true: "yes", false: "no"}
-		details = append([]gallery.Detail{{Name: "Selected", Value: yes[o.selected]}}, details...)
+		details = append([]gallery.Detail{selectedDetail(&o)}, details...)
 	}
 	return gallery.Item{
 		ID: r.ID, Source: path.Base(o.Given.Source), Prompt: r.Prompt, Video: v.Path, Outside: p.outside(v), Poster: v.Poster,
@@ -109,6 +124,74 @@ func (p *pageWriter) outside(v *schemas.VideoFile) string {
 	return (&url.URL{Path: p.place.at(v)}).String()
 }
 
+// clip is a row of media, which the page shows as far as a browser can: the part of the file that the row was cut of. Nothing is made
+// for the page, for a data set may have millions of clips.
+func (p *pageWriter) clip(o outcome) (gallery.Item, error) {
+	r := &o.Row
+	details, err := detailsOf(&o)
+	if p.selects {
+		details = append([]gallery.Detail{selectedDetail(&o)}, details...)
+	}
+	if c := r.Cut; c != nil {
+		text := fmt.Sprintf("%d from frame %d on", c.Count, c.Start)
+		if c.Flipped {
+			text += ", mirrored"
+		}
+		details = append(details, gallery.Detail{Name: "Frames of the file", Value: text})
+	}
+	details = append(details, gallery.Detail{Name: "Media", Value: r.Media})
+	it := gallery.Item{ID: r.ID, Source: path.Base(o.Given.Source), Prompt: o.caption(), Outside: p.media(r),
+		Width: r.Width, Height: r.Height, NumFrames: r.NumFrames, FPS: r.FPS, Sample: r.SampleIndex, Unseeded: true, Model: p.made.Model,
+		Key: o.Key.String(), Details: details}
+	it.Unseen = it.Outside == ""
+	return it, err
+}
+
+// The endings of files that browsers show.
+var (
+	shownVideos = regexp.MustCompile(`(?i)\.(mp4|m4v|mov|webm|ogv|mkv)$`)
+	shownImages = regexp.MustCompile(`(?i)\.(png|jpe?g|webp|gif|avif|bmp)$`)
+)
+
+// media is the URL of a row's media, with the time of its clip; "" where a browser cannot show it.
+func (p *pageWriter) media(r *schemas.PromptRow) string {
+	moves := shownVideos.MatchString(r.Media)
+	if !moves && !shownImages.MatchString(r.Media) {
+		return ""
+	}
+	at := p.place.at(&schemas.VideoFile{Source: r.Media})
+	if scheme, _, address := strings.Cut(at, "://"); address && scheme != "http" && scheme != "https" {
+		return ""
+	} else if !address {
+		at = (&url.URL{Path: at}).String()
+	}
+	if c := r.Cut; c != nil && moves && r.FPS > 0 {
+		at += fmt.Sprintf("#t=%.3f,%.3f", float64(c.Start)/r.FPS, float64(c.Start+c.Count)/r.FPS)
+	}
+	return at
+}
+
+// firstOf yields the first n rows.
+func firstOf(n int, rows iter.Seq2[outcome, error]) iter.Seq2[outcome, error] {
+	return func(yield func(outcome, error) bool) {
+		if n == 0 {
+			return
+		}
+		left := n
+		for o, err := range rows {
+			if left--; !yield(o, err) || left == 0 {
+				return
+			}
+		}
+	}
+}
+
+// selectedDetail says whether a row is selected.
+func selectedDetail(o *outcome) gallery.Detail {
+	yes := map[bool]string{true: "yes", false: "no"}
+	return gallery.Detail{Name: "Selected", Value: yes[o.selected]}
+}
+
 // sizeOf is what a row's video has: what the row asks for, where the result says nothing else.
 func sizeOf(v *schemas.VideoFile, r *schemas.PromptRow) (width, height, frames int) {
 	if v.NumFrames > 0 {
@@ -120,7 +203,11 @@ func sizeOf(v *schemas.VideoFile, r *schemas.PromptRow) (width, height, frames i
 // detailsOf are the facts of a row that not every job has: the negative prompt, carried columns, readings.
 func detailsOf(o *outcome) ([]gallery.Detail, error) {
 	var out []gallery.Detail
-	if names, _, _ := strings.Cut(o.result.Video.Marks, ":"); names != "" {
+	marks := ""
+	if v := o.result.Video; v != nil {
+		marks = v.Marks
+	}
+	if names, _, _ := strings.Cut(marks, ":"); names != "" {
 		out = append(out, gallery.Detail{Name: gallery.MarkedName, Value: strings.ReplaceAll(names, "+", ", ")})
 	}
 	if o.Row.NegativePrompt != "" {

@@ -62,7 +62,7 @@ func Layout(name string) string {
 
 // removeOthers removes what earlier runs wrote and this job does not: tables and galleries of what is no
 // longer kept, and everything of another number of shards. The results stay; they are in the ledger.
-func (p place) removeOthers(ctx context.Context, keep map[stages.Kind]bool) error {
+func (p place) removeOthers(ctx context.Context, keep map[stages.Kind]bool, pages bool) error {
 	for table, kind := range map[string]stages.Kind{
 		"videos": stages.KindVideo, "latents": stages.KindLatents, "embeddings": stages.KindText,
 	} {
@@ -83,7 +83,7 @@ func (p place) removeOthers(ctx context.Context, keep map[stages.Kind]bool) erro
 	var gone []string
 	for _, name := range append(names, files...) {
 		other := Layout(name) != Layout(p.part) && (strings.HasSuffix(name, ".parquet") || ofJob.MatchString(name))
-		page := !keep[stages.KindVideo] && (name == p.part+gallery.PageName(1) || name == datasetFile)
+		page := !pages && name == p.part+gallery.PageName(1) || !keep[stages.KindVideo] && name == datasetFile
 		if other || page {
 			gone = append(gone, name)
 		}

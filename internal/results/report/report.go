@@ -42,6 +42,10 @@ type Job struct {
 	HalfLatents bool
 	// Alike says which rows are left out because they look like earlier ones; nil: none.
 	Alike *stages.Alike
+	// LastPage is the page about the run that writes the report, a name in the output to which the gallery leads; "": there is none.
+	LastPage string
+	// Media says that the rows are media of the input, which the gallery shows where the job makes no videos.
+	Media bool
 	// Select says which rows are marked as selected; nil: the tables have no such column.
 	Select *Select
 	// Scores says that the output gets scores.json, of the readings of Measures.
@@ -111,7 +115,7 @@ func (j *Job) Write(ctx context.Context) (Totals, error) {
 		err = j.pages(nil).croissant(ctx, j.Keep)
 	}
 	if err == nil {
-		err = j.place().removeOthers(ctx, j.Keep)
+		err = j.place().removeOthers(ctx, j.Keep, j.HasGallery())
 	}
 	return totals, err
 }
@@ -147,12 +151,12 @@ func (j *Job) write(ctx context.Context, early *early) (Totals, error) {
 			return t.write(ctx, rows)
 		})
 	}
-	if j.Keep[stages.KindVideo] {
+	if j.HasGallery() {
 		pages := j.pages(early)
-		pages.selects = j.Select != nil
-		readers = append(readers,
-			func(rows iter.Seq2[outcome, error]) error { return tables.videos(ctx, rows) },
-			func(rows iter.Seq2[outcome, error]) error { return pages.gallery(ctx, rows, &totals) })
+		readers = append(readers, func(rows iter.Seq2[outcome, error]) error { return pages.gallery(ctx, rows, &totals) })
+	}
+	if j.Keep[stages.KindVideo] {
+		readers = append(readers, func(rows iter.Seq2[outcome, error]) error { return tables.videos(ctx, rows) })
 		if early == nil && j.Part == "" {
 			readers = append(readers, func(rows iter.Seq2[outcome, error]) error { return tables.dataset(ctx, rows) })
 		}
@@ -165,6 +169,9 @@ func (j *Job) write(ctx context.Context, early *early) (Totals, error) {
 	}
 	return totals, share(w.settled(ctx), readers...)
 }
+
+// HasGallery reports whether the output has pages for people who look: of its videos, or of the media that its tensors were made of.
+func (j *Job) HasGallery() bool { return j.Keep[stages.KindVideo] || j.Media }
 
 // learn goes over the input, counts the rows and lets the tables see what they will hold. Tables of tensors see the rows
 // before the first that is not settled, while the job runs: which file the others belong to is not known yet.
@@ -224,7 +231,12 @@ func (j *Job) tensors(ctx context.Context) (kept []tensorTable) {
 }
 
 func (j *Job) pages(early *early) *pageWriter {
-	return &pageWriter{place: j.place(), title: j.Title, made: j.Facts, generates: j.Generates, early: early}
+	p := &pageWriter{place: j.place(), title: j.Title, made: j.Facts, generates: j.Generates, early: early, selects: j.Select != nil,
+		clips: !j.Keep[stages.KindVideo]}
+	if early == nil {
+		p.report = j.LastPage
+	}
+	return p
 }
 
 func (j *Job) place() place { return place{j.Output, j.Tensors, j.Part} }

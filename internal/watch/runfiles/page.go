@@ -17,3 +17,11 @@ func (j Folder) PageName(process string) string {
 func (j Folder) WritePage(ctx context.Context, process string, write func(io.Writer) error) error {
 	return j.Store.Replace(ctx, j.PageName(process), write)
 }
+
+// LastPage is the page about the last run of the whole job, where pages that outlive runs find it.
+const LastPage = Prefix + "report.html"
+
+// WriteLastPage replaces LastPage.
+func (j Folder) WriteLastPage(ctx context.Context, write func(io.Writer) error) error {
+	return j.Store.Replace(ctx, LastPage, write)
+}

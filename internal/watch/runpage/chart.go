@@ -9,32 +9,21 @@ import (
 // colours is how many colours of stages the page has.
 const colours = 8
 
-// Sizes of a chart, in its own units; the page scales it.
-const (
-	chartWidth = 720
-	labelWidth = 190
-	valueWidth = 130
-	barHeight  = 22
-)
-
+// chart is a list of bars. Labels and values stand in columns of their own, or on a phone above their bar: never on it.
 type chart struct {
 	Title, Note string
-	Width       int
-	Height      int
 	Bars        []bar
 }
 
 type bar struct {
 	Label, Value string
-	Shown        string // the label as far as it fits beside the bar
-	Y            int
 	Parts        []drawnPart
 }
 
 type drawnPart struct {
-	X, Width float64
-	Class    int
-	Title    string
+	Width float64 // percent of the room for bars
+	Class int
+	Title string
 }
 
 func (r *Run) stageChart() chart {
@@ -113,27 +102,11 @@ func (r *Run) timeOf(c Cell) barPart {
 // classOf is the colour of a stage.
 func (r *Run) classOf(stage string) int { return max(0, slices.Index(r.Stages, stage)) % colours }
 
-// shownRunes is how much of a label fits into labelWidth.
-const shownRunes = 24
-
-// shortened is a label that fits beside its bar: its ends tell shapes and stages apart.
-func shortened(label string) string {
-	r := []rune(label)
-	if len(r) <= shownRunes {
-		return label
-	}
-	return string(r[:shownRunes/2]) + "…" + string(r[len(r)-shownRunes/2+1:])
-}
-
 // add adds a bar made of pieces; whole is what the full width stands for.
 func (c *chart) add(label, value string, whole float64, pieces []barPart) {
-	b := bar{Label: label, Shown: shortened(label), Value: value, Y: len(c.Bars) * (barHeight + 8)}
-	x, scale := float64(labelWidth), float64(chartWidth-labelWidth-valueWidth)/max(1, whole)
+	b := bar{Label: label, Value: value}
 	for _, p := range pieces {
-		width := p.amount * scale
-		b.Parts = append(b.Parts, drawnPart{X: x, Width: max(0.5, width), Class: p.class, Title: p.title})
-		x += width
+		b.Parts = append(b.Parts, drawnPart{Width: 100 * p.amount / max(1, whole), Class: p.class, Title: p.title})
 	}
 	c.Bars = append(c.Bars, b)
-	c.Width, c.Height = chartWidth, b.Y+barHeight
 }

@@ -118,11 +118,15 @@ function newCard(row) {
   const card = element('li', row.pixel ? 'card pixel' : 'card');
   card.row = row;
   const media = element('a', 'media');
-  media.href = row.video;
+  if (row.video) media.href = row.video;
+  else media.tabIndex = 0;
   media.setAttribute('aria-label', row.prompt || 'No prompt');
-  const shown = element(row.still ? 'img' : 'video');
+  const shown = element(tagOf(row));
   if (row.still) {
     Object.assign(shown, { loading: 'lazy', decoding: 'async', alt: '', src: row.video });
+  } else if (!row.video) {
+    shown.textContent = 'No picture';
+    shown.className = 'none';
   } else {
     Object.assign(shown, { preload: 'none', muted: true, loop: true, playsInline: true, tabIndex: -1 });
     if (row.poster) shown.poster = row.poster;

@@ -74,7 +74,7 @@ function compare(shown) {
   clearSides();
   for (const row of shown) {
     const figure = element('figure', row.pixel ? 'pixel' : '');
-    const media = element(row.still ? 'img' : 'video');
+    const media = element(tagOf(row));
     if (!row.still) Object.assign(media, { muted: true, loop: false, playsInline: true, preload: 'auto', poster: row.poster });
     media.src = row.video;
     const differ = row.details.filter(([name, value]) => shown.some((other) => (other.details.find(([n]) => n === name)?.[1] ?? '') !== value));

@@ -3,11 +3,13 @@ const columns = ['id', 'source', 'prompt', 'video', 'poster', 'width', 'height',
   'guidance', 'model', 'key', 'details', 'sample'];
 const fold = (text) => text.normalize('NFKC').toLowerCase();
 const fileOf = (row) => decodeURIComponent(row.video);
+// tagOf is the element that shows a row: a still, a video, or words where a browser can show neither.
+const tagOf = (row) => row.still ? 'img' : row.video ? 'video' : 'p';
 
 const rows = JSON.parse(document.getElementById('rows').textContent).map((values, at) => {
   const row = { at };
   columns.forEach((name, i) => { row[name] = values[i]; });
-  row.still = /\.png$/i.test(row.video);
+  row.still = /\.(png|jpe?g|webp|gif|avif|bmp)$/i.test(row.video);
   row.seconds = row.fps > 0 ? row.frames / row.fps : 0;
   row.pixel = Math.max(row.width, row.height) < 128; // blurred, a picture this small shows nothing
   row.text = fold(`${row.prompt}\n${row.id}\n${row.source}`);
@@ -17,8 +19,9 @@ const rows = JSON.parse(document.getElementById('rows').textContent).map((values
 // Rows of one key have one file. The first of them counts as the original.
 const firstOf = new Map();
 for (const row of rows) {
-  if (firstOf.has(row.video)) row.same = firstOf.get(row.video);
-  else firstOf.set(row.video, row);
+  const name = row.key || row.video;
+  if (firstOf.has(name)) row.same = firstOf.get(name);
+  else firstOf.set(name, row);
 }
 
 const number = (value, digits = 2) => String(Number(value.toFixed(digits)));
@@ -31,8 +34,9 @@ const keyOf = (row) => row.key || fileOf(row).replace(/^.*\//, '').replace(/\.[^
 
 // captionOf are the short facts below a prompt. An id that the program made up, a hash, says nothing there.
 function captionOf(row) {
-  const facts = [sizeOf(row), lengthOf(row), `seed ${row.seed}`];
-  if (row.details.some(([name]) => name === 'Marked as synthetic')) facts.push('marked as synthetic');
+  const facts = [sizeOf(row), lengthOf(row)];
+  if (row.seed) facts.push(`seed ${row.seed}`);
+  if (row.details.some(([name]) => name === 'Marked as synthetic')) facts.push('synthetic');
   return row.id && !/^[0-9a-f]{12,}/.test(row.id) ? [row.id, ...facts] : facts;
 }
 

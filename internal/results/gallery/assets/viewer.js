@@ -6,9 +6,13 @@ const copy = document.getElementById('viewer-copy');
 let current = null; // the row on view
 
 function mediaFor(row) {
-  const media = element(row.still ? 'img' : 'video');
+  const media = element(tagOf(row));
   if (row.still) {
     media.alt = row.prompt;
+  } else if (!row.video) {
+    media.className = 'broken';
+    media.textContent = 'A browser cannot show this file';
+    return media;
   } else {
     if (row.poster) media.poster = row.poster;
     media.muted = media.loop = media.controls = media.playsInline = true;
