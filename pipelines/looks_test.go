@@ -12,6 +12,8 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"latentbeam/internal/engine/keys"
+	"latentbeam/internal/results/where"
+	"latentbeam/internal/storage/store/open"
 	"latentbeam/internal/system/testaid"
 	"latentbeam/pipelines/jobfile"
 	"latentbeam/schemas"
@@ -270,5 +272,46 @@ func TestBestOfSamples(t *testing.T) {
 		if len(rows) != 6 || len(chosen) != 2 || chosen["a red circle"] != 2 {
 			t.Errorf("by %s: of %d rows %v", by, len(rows), chosen)
 		}
+	}
+}
+
+// TestSelectedInTables: every table where rows are says which are selected, again where others are; and export takes them by --where.
+func TestSelectedInTables(t *testing.T) {
+	table := writeTable(t, "clips.csv", "id,path,caption,num_frames\na,"+clips+"square.y4m,one,1\nb,"+clips+"triangle.png,one,1\nc,"+clips+"disc,two,1\n")
+	j := job{input: "{media: \"" + table + "\"}", out: filepath.Join(t.TempDir(), "out"), stages: "[{score: {by: [luminance]}}, encode_vae, encode_text]",
+		sets: []string{"output.write=[latents, embeddings]", "defaults.height=64", "defaults.width=64", ""}}
+	type row struct {
+		ID        string   `parquet:"id"`
+		Selected  *bool    `parquet:"selected,optional"`
+		Luminance *float64 `parquet:"measured_luminance,optional"`
+	}
+	for _, by := range []string{"luminance", "-luminance"} {
+		j.sets[3] = "select={best: 1, of: prompt, by: " + by + "}"
+		j.mustRun(t)
+		for _, name := range []string{"latents", "embeddings"} {
+			rows, err := parquet.ReadFile[row](filepath.Join(j.out, "tables", name, "00000.parquet"))
+			must(t, err)
+			if len(rows) != 3 || *rows[0].Luminance == *rows[1].Luminance {
+				t.Fatalf("%s: %+v", name, rows)
+			}
+			first := (*rows[0].Luminance > *rows[1].Luminance) == (by == "luminance")
+			for i, want := range []bool{first, !first, true} {
+				if got := rows[i].Selected; got == nil || *got != want {
+					t.Errorf("%s by %s: %s is selected: %v, want %v", name, by, rows[i].ID, got, want)
+				}
+			}
+		}
+		s, err := open.Existing(t.Context(), j.out)
+		must(t, err)
+		f, err := where.Parse("selected and luminance >= 0")
+		must(t, err)
+		if takes, err := f.Rows(t.Context(), s, "tables/latents/00000.parquet"); err != nil || len(takes) != 3 || !takes[2] || takes[0] == takes[1] {
+			t.Errorf("--where takes %v, %v", takes, err)
+		}
+	}
+	j.sets = j.sets[:3]
+	j.mustRun(t)
+	if columns := columnsOf(t, j.out, "latents"); slices.Contains(columns, "selected") {
+		t.Errorf("a job that selects nothing has the columns %v", columns)
 	}
 }

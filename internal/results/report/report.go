@@ -134,7 +134,7 @@ func (j *Job) write(ctx context.Context, early *early) (Totals, error) {
 	defer system.CollectOften()()
 	w := &walk{rows: j.Rows, ledger: j.Ledger, alike: j.Alike, limits: j.Limits, recall: j.Recall, early: early}
 	tables := newTableWriter(j.place(), j.Facts, atMost(j.RowsPerFile, videosPerFile))
-	tensors := j.tensors(ctx)
+	tensors := j.tensors(ctx, w)
 	if j.Select != nil {
 		tables.done.mark(selectedColumn)
 	}
@@ -219,8 +219,11 @@ func (j *Job) learn(ctx context.Context, w *walk, tables *tableWriter, tensors [
 }
 
 // tensors are the tables of tensors that the job keeps.
-func (j *Job) tensors(ctx context.Context) (kept []tensorTable) {
+func (j *Job) tensors(ctx context.Context, rows *walk) (kept []tensorTable) {
 	w := &tensorWriter{place: j.place(), facts: j.Facts, rowsPerFile: j.RowsPerFile, metadata: j.TensorFacts, half: j.HalfLatents}
+	if j.Select != nil {
+		w.selected = func() map[int]bool { return rows.selected }
+	}
 	if j.Keep[stages.KindText] {
 		kept = append(kept, w.embeddings(ctx))
 	}

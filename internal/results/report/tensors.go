@@ -39,6 +39,8 @@ type tensorWriter struct {
 	rowsPerFile int               // at most; 0: the bounds of the table alone
 	metadata    map[string]string // of the files
 	half        bool              // latents are values of bfloat16 and stand so in their table
+	// selected returns the numbers of the rows that the job selects, once all rows were learned; nil: it selects none.
+	selected func() map[int]bool
 }
 
 // tensorTable is a table with tensors in it. It learns its rows one by one before they are written.
@@ -59,6 +61,7 @@ type tableOf[T schemas.Row] struct {
 	rows    int
 	hash    hash.Hash // of the file at hand
 	digests []string  // of the files before it
+	begins  []int     // numbers of the first rows of the files
 	columns Columns   // what the rows carry, and readings
 }
 
@@ -69,10 +72,14 @@ func (t *tableOf[T]) learn(o *outcome, row []byte) error {
 			return err
 		}
 		t.columns = ColumnsOf[T]()
+		if t.selected != nil {
+			t.columns.mark(selectedColumn)
+		}
 		t.perFile = atMost(t.rowsPerFile, min(tensorFileRows, tensorFileBytes/max(1, t.size(o.result))))
 	}
 	if t.rows%t.perFile == 0 {
 		t.close()
+		t.begins = append(t.begins, o.at)
 		t.hash = sha256.New()
 		t.hash.Write(appendValue(nil, reflect.ValueOf(t.facts)))
 	}
@@ -143,15 +150,38 @@ func (t *tableOf[T]) wanted(ctx context.Context) []string {
 	if len(t.columns.List()) == 0 {
 		return t.digests
 	}
-	earlier := true
+	earlier := t.selected == nil
+	chosen := t.chosen()
 	var all []string
 	for i, d := range t.digests {
 		earlier = earlier && t.place.tensors.IsFlushed(ctx, t.place.table(t.name, i), digestKey, d)
-		sum := sha256.Sum256(fmt.Appendf(nil, "%s %v", d, t.columns.List()))
+		text := fmt.Appendf(nil, "%s %v", d, t.columns.List())
+		if t.selected != nil {
+			text = fmt.Appendf(text, " %v", chosen[i])
+		}
+		sum := sha256.Sum256(text)
 		all = append(all, hex.EncodeToString(sum[:]))
 	}
 	if earlier {
 		return t.digests
+	}
+	return all
+}
+
+// chosen are the rows of each file that are selected, counted from the first row of the file.
+func (t *tableOf[T]) chosen() map[int][]int {
+	if t.selected == nil {
+		return nil
+	}
+	all := map[int][]int{}
+	for _, at := range slices.Sorted(maps.Keys(t.selected())) {
+		i, first := slices.BinarySearch(t.begins, at)
+		if !first {
+			i--
+		}
+		if i >= 0 {
+			all[i] = append(all[i], at-t.begins[i])
+		}
 	}
 	return all
 }

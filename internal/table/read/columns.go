@@ -198,7 +198,7 @@ var provenance = slices.Concat(parquet.SchemaOf(schemas.VideoRow{}).Columns(), p
 
 // isProvenance reports whether a column is one of every output. They go along without a word.
 func isProvenance(column string) bool {
-	return strings.HasPrefix(column, "measured_") || slices.ContainsFunc(provenance, func(path []string) bool { return path[0] == column })
+	return strings.HasPrefix(column, "measured_") || column == "selected" || slices.ContainsFunc(provenance, func(path []string) bool { return path[0] == column })
 }
 
 // noOwn says that a table lacks a column of the user's own that a stage depends on.
