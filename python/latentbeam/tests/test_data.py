@@ -144,7 +144,7 @@ class Synthetic(unittest.TestCase):
                         stream = latents.stream(normalized=False, rank=rank, world=world, seed=5)
                         loader = DataLoader(stream, batch_size=2, num_workers=workers, collate_fn=collate)
                         found.append([int(v) for b in loader for v in b["latents"].flatten(1)[:, 0]])
-                        self.assertEqual(len(found[-1]), len(stream))
+                        self.assertEqual(len(found[-1]), stream.rows)
                     self.assertEqual({len(f) for f in found}, {rows // world})
                     every = [i for f in found for i in f]
                     self.assertEqual(len(every), len(set(every)))
@@ -157,33 +157,72 @@ class Synthetic(unittest.TestCase):
             latents.stream(rank=2, world=2)
 
     def test_stream_resumes(self) -> None:
-        """After any number of batches the rest comes, and no row twice; the epoch after it is whole."""
-        latents = self.output([(2, 1, 1, 1)] * 41).latents
+        """After any number of batches the rest comes, and no row twice; the epoch after it is whole. So with samples that the loader
+        puts together, and with batches of the stream, of one shape and of several."""
+        one, several = ([(2, 1, 1, 1 + i % n) for i in range(41)] for n in (1, 3))
 
         def rows(stream: Any, workers: int) -> list[list[int]]:
-            return [[int(v) for v in b["latents"].flatten(1)[:, 0]] for b in DataLoader(stream, batch_size=3, num_workers=workers, collate_fn=collate)]
+            loader = (DataLoader(stream, batch_size=3, num_workers=workers, collate_fn=collate) if stream.batch_size is None
+                      else DataLoader(stream, batch_size=None, num_workers=workers))
+            return [[int(v) for v in b["latents"].flatten(1)[:, 0]] for b in loader]
 
-        for workers, stops in ((0, (0, 1, 6, 13, 14)), (2, (5, 14))):
-            whole = rows(latents.stream(normalized=False, seed=9), workers)
+        for shapes, size, workers, stops in ((one, None, 0, (0, 1, 6, 13, 14)), (one, None, 2, (5, 14)), (one, 3, 0, (0, 1, 6, 14)), (one, 3, 2, (5, 14)),
+                                             (several, 3, 0, (0, 1, 2, 5, 9, 12, 14)), (several, 3, 2, (3, 5))):
+            latents = self.output(shapes, group=4).latents
+
+            def stream(**options: Any) -> Any:
+                return latents.stream(normalized=False, batch_size=size, buffer=2, **{"seed": 9, **options})
+
+            by = {} if size else {"batch_size": 3}
+            whole = rows(stream(), workers)
             self.assertEqual(sorted(i for b in whole for i in b), list(range(41)))
+            if shapes is several:
+                self.assertTrue(all(len({i % 3 for i in b}) == 1 for b in whole), whole)
             for stop in stops:
-                state = json.loads(json.dumps(latents.stream(normalized=False, seed=9).state_after(stop, 3, workers)))
-                stream = latents.stream(normalized=False, seed=9)
-                stream.load_state_dict(state)
-                stream.set_epoch(0)  # as the loop of a trainer does; it is the epoch of the state
-                self.assertEqual(rows(stream, workers), whole[stop:], (workers, stop))
-                if stop:  # a second pass, with set_epoch or without, is whole
-                    self.assertEqual(len([i for b in rows(stream, workers) for i in b]), 41)
-                stream.set_epoch(1)
-                second = rows(stream, workers)
-                self.assertEqual(sorted(i for b in second for i in b), list(range(41)))
-                self.assertNotEqual(second, whole)
-        stream = latents.stream(seed=9)
-        stream.load_state_dict(latents.stream(seed=9).state_after(2, 3, 2))
+                with self.subTest(size=size, workers=workers, stop=stop, shapes=len(set(shapes))):
+                    state = json.loads(json.dumps(stream().state_after(stop, workers, **by)))
+                    resumed = stream()
+                    resumed.load_state_dict(state)
+                    resumed.set_epoch(0)  # as the loop of a trainer does; it is the epoch of the state
+                    if len(whole) > stop:
+                        again = json.loads(json.dumps(resumed.state_after(1, workers, **by)))  # saved a second time, counted from there
+                    self.assertEqual(rows(resumed, workers), whole[stop:])
+                    if len(whole) > stop:
+                        twice = stream()
+                        twice.load_state_dict(again)
+                        self.assertEqual(rows(twice, workers), whole[stop + 1:])
+                    if stop:  # a second pass, with set_epoch or without, is whole
+                        self.assertEqual(len([i for b in rows(resumed, workers) for i in b]), 41)
+                    resumed.set_epoch(1)
+                    second = rows(resumed, workers)
+                    self.assertEqual(sorted(i for b in second for i in b), list(range(41)))
+                    self.assertNotEqual(second, whole)
+        resumed = latents.stream(batch_size=2, seed=9)
+        resumed.load_state_dict(latents.stream(batch_size=2, seed=9).state_after(2, 2))
         with self.assertRaisesRegex(latentbeam.Error, "saved with 2 loader workers, now it has 1"):
-            next(iter(stream))
+            next(iter(resumed))
         with self.assertRaisesRegex(latentbeam.Error, "saved with 9 as its seed"):
-            latents.stream(seed=8).load_state_dict(state)
+            latents.stream(batch_size=3, seed=8).load_state_dict(state)
+        with self.assertRaisesRegex(latentbeam.Error, "needs the loader's"):
+            latents.stream().state_after(2, 2)
+
+    def test_stream_batches(self) -> None:
+        """Batches of the stream are those that collate makes of its samples, texts and columns too."""
+        for shapes in ([(2, 1, 1, 1)] * 41, [(2, 1, 1, 1 + i % 2) for i in range(41)]):
+            latents = self.output(shapes).latents
+            data = latents.torch(columns=["measured_motion"])
+            total = 0
+            for batch in latents.stream(batch_size=4, columns=["measured_motion"]):
+                want = collate([data[int(i[1:])] for i in batch["id"]])
+                self.assertEqual(list(want), list(batch) if list(batch) == list(want) else sorted(batch, key=list(want).index))
+                for name, value in want.items():
+                    same = torch.equal(value, batch[name]) if isinstance(value, torch.Tensor) else value == batch[name]
+                    self.assertTrue(same, name)
+                total += len(batch["id"])
+            self.assertEqual(total, 41)
+            self.assertTrue(all(len(b["id"]) == 4 for b in latents.stream(batch_size=4, drop_last=True)))
+            stream = latents.stream(batch_size=4)
+            self.assertEqual(len(list(stream)), len(stream))
 
     def test_epochs_reach_persistent_workers(self) -> None:
         stream = self.output([(2, 1, 1, 1)] * 30).latents.stream(normalized=False)
@@ -208,6 +247,13 @@ class Synthetic(unittest.TestCase):
         second = StatefulDataLoader(latents.stream(seed=2), batch_size=3, num_workers=2, collate_fn=collate)
         second.load_state_dict(state)
         self.assertEqual(got + [b["id"] for b in second], whole)
+        of_batches = [b["id"] for b in StatefulDataLoader(latents.stream(seed=2, batch_size=3), batch_size=None, num_workers=2)]
+        first = StatefulDataLoader(latents.stream(seed=2, batch_size=3), batch_size=None, num_workers=2)
+        it = iter(first)
+        got = [next(it)["id"] for _ in range(6)]
+        second = StatefulDataLoader(latents.stream(seed=2, batch_size=3), batch_size=None, num_workers=2)
+        second.load_state_dict(first.state_dict())
+        self.assertEqual(got + [b["id"] for b in second], of_batches)
 
     def test_collate(self) -> None:
         data = self.output([(2, 1, 1, 1)] * 12).latents.torch()

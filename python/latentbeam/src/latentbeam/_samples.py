@@ -6,6 +6,7 @@ brings a group into memory. Tensors of a group that have one shape become one te
 
 from __future__ import annotations
 
+import ctypes
 import json
 import tarfile
 from collections import OrderedDict
@@ -17,6 +18,7 @@ try:
     import pyarrow as pa
     import pyarrow.parquet as pq
     import torch
+    from torch.utils.data import get_worker_info
 except ImportError as e:
     raise ImportError(f"{e.name} is not installed: pip install latentbeam[torch]") from e
 
@@ -33,14 +35,27 @@ Facts = Mapping[str, Any]  # what is known of the latents of a row: space, scale
 
 def tensor(data: Any, dtype: str, shape: Sequence[int]) -> torch.Tensor:
     """A tensor with memory of its own, of little-endian bytes. numpy has no bfloat16."""
+    return _view(np.frombuffer(data, np.uint8).copy(), dtype, shape)
+
+
+def _view(memory: Any, dtype: str, shape: Sequence[int]) -> torch.Tensor:
+    """A tensor over bytes that may be written."""
     if dtype == "bfloat16":
-        return torch.from_numpy(np.frombuffer(data, np.int16).copy()).view(torch.bfloat16).reshape(list(shape))
-    return torch.from_numpy(np.frombuffer(data, np.dtype(dtype)).copy()).reshape(list(shape))
+        return torch.from_numpy(memory.view(np.int16)).view(torch.bfloat16).reshape(list(shape))
+    return torch.from_numpy(memory.view(np.dtype(dtype))).reshape(list(shape))
+
+
+def _lent(memory: Any, dtype: str, shape: Sequence[int]) -> torch.Tensor:
+    """A tensor over bytes of pyarrow, without a copy. It is only read, and the caller keeps the bytes."""
+    address = memory.__array_interface__["data"][0]
+    if not memory.size or address % 8:
+        return tensor(memory, dtype, shape)
+    return _view(np.frombuffer((ctypes.c_char * memory.size).from_address(address), np.uint8), dtype, shape)
 
 
 def convert(z: torch.Tensor, facts: Facts, normalized: bool, where: str) -> torch.Tensor:
-    """Bring latents (..., C, T, H, W) into the space that is asked for: model = (raw - mean) / std, channel by channel."""
-    z = z.float()
+    """Bring latents (..., C, T, H, W) in float32 into the space that is asked for, where they lie: model = (raw - mean) / std,
+    channel by channel."""
     if (facts.get("latent_space") == "raw") != normalized:  # raw stays raw, or model stays model
         return z
     mean, std = facts.get("latents_mean"), facts.get("latents_std")
@@ -49,31 +64,133 @@ def convert(z: torch.Tensor, facts: Facts, normalized: bool, where: str) -> torc
         if not scale or normalized:
             raise Error(f"{where}: there are no statistics of its latents (latents_mean, latents_std), so normalized={normalized} "
                         f"cannot be had: pass normalized={not normalized} and do it yourself", 2)
-        return z / scale
+        return z.div_(scale)
     m, s = (torch.tensor(v, dtype=torch.float32).reshape(-1, 1, 1, 1) for v in (mean, std))
     if m.shape[0] != z.shape[-4]:
         raise Error(f"{where}: the statistics are of {m.shape[0]} channels, the latents have {z.shape[-4]}", 2)
-    return (z - m) / s if normalized else z * s + m
+    return z.sub_(m).div_(s) if normalized else z.mul_(s).add_(m)
+
+
+Tensors = Union[torch.Tensor, list[torch.Tensor]]  # (N, ...) where all have one shape, else a list
+
+
+class Texts:
+    """The texts of rows: each text once, and which of them a row has; -1: none."""
+
+    def __init__(self, values: Tensors, index: list[int]) -> None:
+        self.values, self.index = values, index
+
+    def row(self, i: int) -> Optional[torch.Tensor]:
+        """The text of a row, which rows with the same text share."""
+        return self.values[self.index[i]] if self.index and self.index[i] >= 0 else None
+
+    def take(self, rows: Sequence[int]) -> "Texts":
+        """The texts of some rows, in memory of their own."""
+        index = [self.index[i] for i in rows] if self.index else []
+        kept = [k for k in index if k >= 0]
+        numbers = iter(range(len(kept)))
+        return Texts(_pick(self.values, kept), [next(numbers) if k >= 0 else -1 for k in index])
+
+
+def _pick(values: Tensors, rows: Sequence[int]) -> Tensors:
+    if isinstance(values, torch.Tensor):
+        return values[torch.tensor(rows, dtype=torch.int64)]
+    return [values[i].clone() for i in rows]
 
 
 class Group:
-    """The samples of a group: tensors of the rows, and their other columns as lists."""
+    """The samples of a group: tensors of the rows as they are stored, what is known of them, and their other columns as lists."""
 
-    def __init__(self, latents: Union[torch.Tensor, Sequence[torch.Tensor]], texts: Sequence[Optional[torch.Tensor]],
-                 columns: Mapping[str, Sequence[Any]]) -> None:
+    def __init__(self, latents: Tensors, facts: Sequence[Facts], normalized: bool, where: str, texts: Texts, columns: Mapping[str, Sequence[Any]],
+                 memory: Any = None) -> None:
         self.latents, self.texts, self.columns = latents, texts, columns
+        self.facts, self.normalized, self.where = facts, normalized, where
+        self.memory = memory  # that the tensors lie in
 
     def __len__(self) -> int:
         return len(self.latents)
 
+    def fill(self, out: torch.Tensor, rows: Sequence[int]) -> None:
+        """Write the latents of some rows into out, in the space that is asked for."""
+        _fill(out, self.latents, rows)
+        if len(self.facts) == 1:
+            convert(out, self.facts[0], self.normalized, self.where)
+        else:
+            for k, i in enumerate(rows):
+                convert(out[k], self.facts[i], self.normalized, self.where)
+
     def sample(self, i: int) -> dict[str, Any]:
         """One row. Its latents are a copy; equal texts of a group share their memory."""
         sample: dict[str, Any] = {name: values[i] for name, values in self.columns.items()}
-        sample["latents"] = self.latents[i].clone()
-        text = self.texts[i] if self.texts else None
+        z = self.latents[i]
+        z = z.clone() if z.dtype == torch.float32 else z.float()
+        sample["latents"] = convert(z, self.facts[i if len(self.facts) > 1 else 0], self.normalized, self.where)
+        text = self.texts.row(i)
         if text is not None:
             sample["text"] = text
         return sample
+
+    def take(self, rows: Sequence[int]) -> "Group":
+        """Some rows, in memory of their own."""
+        return Group(_pick(self.latents, rows), self.facts if len(self.facts) == 1 else [self.facts[i] for i in rows], self.normalized, self.where,
+                     self.texts.take(rows), {k: [v[i] for i in rows] for k, v in self.columns.items()})
+
+
+def batch_of(parts: Sequence[tuple[Group, Sequence[int]]]) -> dict[str, Any]:
+    """Some rows of some groups as one batch. Their latents have one shape."""
+    n = sum(len(rows) for _, rows in parts)
+    first, at = parts[0][0].latents[parts[0][1][0]], 0
+    batch: dict[str, Any] = {"latents": _room(n, first.shape, torch.float32)}
+    for group, rows in parts:
+        group.fill(batch["latents"][at:at + len(rows)], rows)
+        at += len(rows)
+    texts = [(g.texts.values, [g.texts.index[i] for i in rows]) for g, rows in parts if g.texts.index]
+    shapes = {v.shape[1:] for v, _ in texts if isinstance(v, torch.Tensor)}
+    if texts and len(shapes) == 1 and all(isinstance(v, torch.Tensor) for v, _ in texts) and sum(i >= 0 for _, index in texts for i in index) == n:
+        at, batch["text"] = 0, _room(n, texts[0][0][0].shape, texts[0][0][0].dtype)
+        for values, index in texts:
+            _fill(batch["text"][at:at + len(index)], values, index)
+            at += len(index)
+        batch["text_mask"] = torch.ones(batch["text"].shape[:2], dtype=torch.bool)
+    else:
+        pad([g.texts.row(i) for g, rows in parts for i in rows], batch)
+    for name in parts[0][0].columns:
+        batch[name] = [g.columns[name][i] for g, rows in parts for i in rows]
+    return batch
+
+
+def _room(n: int, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+    """Memory for a batch: in a loader's worker it is shared, so that nothing is copied on its way."""
+    out = torch.empty((n, *shape), dtype=dtype) if get_worker_info() is None else torch.empty(0, dtype=dtype)
+    if get_worker_info() is not None:
+        size = n * out.element_size()
+        for k in shape:
+            size *= k
+        shared = out.untyped_storage()._new_shared(size)  # type: ignore[no-untyped-call,unused-ignore]
+        out.set_(shared, 0, (n, *shape))  # type: ignore[call-overload,unused-ignore]
+    return out
+
+
+def _fill(out: torch.Tensor, values: Tensors, rows: Sequence[int]) -> None:
+    """Copy some tensors into a part of a batch."""
+    if not isinstance(values, torch.Tensor):
+        for k, i in enumerate(rows):
+            out[k] = values[i]
+    elif values.dtype == out.dtype:
+        torch.index_select(values, 0, torch.tensor(rows, dtype=torch.int64), out=out)
+    else:
+        out.copy_(values[torch.tensor(rows, dtype=torch.int64)])
+
+
+def pad(texts: Sequence[Optional[torch.Tensor]], batch: dict[str, Any]) -> None:
+    """Put texts into a batch: padded with zeros to the longest, and where they have tokens. Without any there is neither."""
+    some = next((t for t in texts if t is not None), None)
+    if some is None:
+        return
+    full = [some[:0] if t is None else t for t in texts]
+    lengths = torch.tensor([t.shape[0] for t in full])
+    batch["text"] = torch.nn.utils.rnn.pad_sequence(full, batch_first=True)
+    batch["text_mask"] = torch.arange(batch["text"].shape[1]) < lengths[:, None]
 
 
 class Source:
@@ -164,20 +281,9 @@ class Parquet(Source):
         kept = {c: table[c].to_pylist() for c in dict.fromkeys(wanted) if c in table}
         if "caption" in kept:
             kept["caption"] = [c or "" for c in kept["caption"]]
-        about = [{**facts, **{k: v for k, v in row.items() if v not in (None, "")}}
-                 for row in _rows(table, ("latent_space", "latent_scale"), len(read))]
-        z = _tensors(table, *_LATENTS[lists])
         where = f"{self.files[i]}, row group {g}"
-        latents: Union[torch.Tensor, list[torch.Tensor]]
-        if isinstance(z, torch.Tensor) and all(a == about[0] for a in about):
-            latents = convert(z, about[0], normalized, where)
-        else:
-            latents = []
-            for k, v in enumerate(z):
-                if v is None:
-                    raise Error(f"{where}: row {k} has no latents", 2)
-                latents.append(convert(v, about[k], normalized, where))
-        return Group(latents, _texts(table, *_TEXTS[lists]), kept)
+        latents = _tensors(table, *_LATENTS[lists], where, _lent)
+        return Group(latents, _facts_of_rows(table, facts, len(read)), normalized, where, _texts(table, *_TEXTS[lists], where), kept, table)
 
     def shapes(self) -> list[tuple[int, ...]]:
         found: list[tuple[int, ...]] = []
@@ -189,15 +295,25 @@ class Parquet(Source):
             found += [known.setdefault(s, s) for s in (tuple(column[k]) for k in (range(len(column)) if self.chosen is None else self.chosen[number]))]
         return found
 
+    def text(self, number: int, k: int) -> Optional[torch.Tensor]:
+        """The text of a row of a group, whose latents are not read."""
+        i, g, _ = self.groups[number]
+        file, _facts = self._file(i)
+        names = _TEXTS["text_embedding" in file.schema_arrow.names]
+        row = int(k if self.chosen is None else self.chosen[number][k])
+        read = file.read_row_group(g, columns=[c for c in names if c in file.schema_arrow.names])
+        table = {name: _whole(read.column(name).slice(row, 1)) for name in read.column_names}
+        return _texts(table, *names, self.files[i]).row(0)
+
     def texts_of_empty(self) -> Optional[torch.Tensor]:
         for number, (i, g, _) in enumerate(self.groups):
             captions = self._file(i)[0].read_row_group(g, columns=["caption"]).column("caption").to_pylist()
             rows = range(len(captions)) if self.chosen is None else self.chosen[number]
             for k, row in enumerate(rows):
                 if not captions[row]:
-                    texts = self.load(number, self._file(i)[1].get("latent_space") != "raw", ()).texts
-                    if texts and texts[k] is not None:
-                        return texts[k]
+                    text = self.text(number, k)
+                    if text is not None:
+                        return text
         return None
 
 
@@ -221,19 +337,38 @@ def _whole(column: Any) -> Any:
     return pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
 
 
-def _rows(table: Mapping[str, Any], names: Sequence[str], n: int) -> list[dict[str, Any]]:
-    there = [name for name in names if name in table]
-    return [dict(zip(there, values)) for values in zip(*(table[name].to_pylist() for name in there))] if there else [{}] * n
+def _facts_of_rows(table: Mapping[str, Any], facts: Facts, n: int) -> list[Facts]:
+    """What is known of the latents of each row; of one alone where it is the same for all."""
+    there = [name for name in ("latent_space", "latent_scale") if name in table]
+    alike = all(len(table[name].unique()) == 1 for name in there)
+    rows = [{name: table[name][i].as_py() for name in there} for i in range(1 if alike else n)]
+    return [{**facts, **{k: v for k, v in row.items() if v not in (None, "")}} for row in rows]
 
 
-def _tensors(table: Mapping[str, Any], name: str, shape: str, dtype: Optional[str]) -> Union[torch.Tensor, list[Optional[torch.Tensor]]]:
-    """The tensors of a column: one (N, ...) where all rows have one shape, else one for each row. None: the row has none."""
-    array, shapes = table[name], [tuple(s or ()) for s in table[shape].to_pylist()]
-    dtypes = [d or "float32" for d in table[dtype].to_pylist()] if dtype is not None else ["float32"] * len(shapes)
-    memory, ends = _memory(array)
-    if all(shapes) and len(set(shapes)) == 1 and len(set(dtypes)) == 1:
-        return tensor(memory[ends[0]:ends[-1]], dtypes[0], (len(shapes), *shapes[0]))
-    return [tensor(memory[ends[i]:ends[i + 1]], dtypes[i], s) if s else None for i, s in enumerate(shapes)]
+def _shape_of_all(shapes: Any) -> Optional[tuple[int, ...]]:
+    """The shape that all rows of a column of lists have; None: they differ."""
+    ends = np.asarray(shapes.offsets)
+    size = int(ends[1] - ends[0])
+    if not size or (np.diff(ends) != size).any():
+        return None
+    values = np.asarray(shapes.values)[ends[0]:ends[-1]].reshape(-1, size)
+    return tuple(int(n) for n in values[0]) if (values == values[0]).all() else None
+
+
+def _tensors(table: Mapping[str, Any], name: str, shape: str, dtype: Optional[str], where: str, make: Callable[..., torch.Tensor]) -> Tensors:
+    """The tensors of a column: one (N, ...) where all rows have one shape, else one for each row. make is tensor or _lent."""
+    kinds = table[dtype].unique().to_pylist() if dtype is not None else ["float32"]
+    memory, ends = _memory(table[name])
+    one = _shape_of_all(table[shape])
+    if one is not None and len(kinds) == 1:
+        return make(memory[ends[0]:ends[-1]], kinds[0] or "float32", (len(table[shape]), *one))
+    kinds = table[dtype].to_pylist() if dtype is not None else ["float32"] * len(table[shape])
+    found = []
+    for i, (s, d) in enumerate(zip(table[shape].to_pylist(), kinds)):
+        if not s:
+            raise Error(f"{where}: row {i} has no {name.removesuffix('_bytes')}", 2)
+        found.append(make(memory[ends[i]:ends[i + 1]], d or "float32", s))
+    return found
 
 
 def _memory(array: Any) -> tuple[Any, Any]:
@@ -248,24 +383,26 @@ def _memory(array: Any) -> tuple[Any, Any]:
     return np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8), ends
 
 
-def _texts(table: Mapping[str, Any], name: str, shape: str, dtype: Optional[str]) -> Sequence[Optional[torch.Tensor]]:
+def _texts(table: Mapping[str, Any], name: str, shape: str, dtype: Optional[str], where: str) -> Texts:
     """The text embeddings of rows. Equal texts stand once in a row group, and become one tensor."""
     if name not in table:
-        return []
-    array = table[name]
-    if not pa.types.is_dictionary(array.type):
-        return list(_tensors(table, name, shape, dtype))
-    shapes, made = table[shape].to_pylist(), {}  # type: list[Any], dict[Any, torch.Tensor]
-    dtypes = table[dtype].to_pylist() if dtype is not None else ["float32"] * len(shapes)
-    texts: list[Optional[torch.Tensor]] = []
-    for index, s, d in zip(array.indices.to_pylist(), shapes, dtypes):
-        if not s:
-            texts.append(None)
-            continue
-        if index not in made:
-            made[index] = tensor(array.dictionary[index].as_buffer(), d, s)
-        texts.append(made[index])
-    return texts
+        return Texts([], [])
+    if pa.types.is_dictionary(table[name].type):
+        array = table[name]
+        index = np.asarray(array.indices)
+        numbers, first, index = np.unique(index, return_index=True, return_inverse=True)  # the row that first has each text
+        texts = array.dictionary if len(numbers) == len(array.dictionary) else array.dictionary.take(pa.array(numbers))
+        table = {name: texts, **{c: table[c].take(pa.array(first)) for c in (shape, dtype) if c is not None}}
+    else:
+        index = np.arange(len(table[name]))
+    there = np.diff(np.asarray(table[shape].offsets)) > 0  # an empty shape: no text
+    if not there.any():
+        return Texts([], [])
+    if not there.all():
+        kept = pa.array(np.flatnonzero(there))
+        table = {c: table[c].take(kept) for c in (name, shape, dtype) if c is not None}
+    place = np.where(there, np.cumsum(there) - 1, -1)
+    return Texts(_tensors(table, name, shape, dtype, where, tensor), place[index].tolist())
 
 
 class _Each(Source):
@@ -290,16 +427,19 @@ class _Each(Source):
         raise NotImplementedError
 
     def load(self, number: int, normalized: bool, columns: Sequence[str]) -> Group:
-        latents, texts, kept = [], [], {}  # type: list[torch.Tensor], list[Optional[torch.Tensor]], dict[str, list[Any]]
+        latents, texts, index, kept = [], [], [], {}  # type: list[torch.Tensor], list[torch.Tensor], list[int], dict[str, list[Any]]
+        about: list[Facts] = []
         for row in self.rows[number * _TOGETHER:][:_TOGETHER]:
             z, text, facts = self._read(row)
-            latents.append(convert(z, {**self.beside, **facts}, normalized, f"{self.address}: {facts['id']}"))
-            texts.append(text)
+            latents.append(z)
+            about.append({**self.beside, **facts})
+            index.append(len(texts) if text is not None else -1)
+            texts += [text] if text is not None else []
             for c in ("id", "key", "caption", *columns):
                 if c in columns and c not in facts:
                     raise self.no_column(c, list(facts))
                 kept.setdefault(c, []).append(facts.get(c, ""))
-        return Group(latents, texts, kept)
+        return Group(latents, about, normalized, self.address, Texts(texts, index if texts else []), kept)
 
     def shapes(self) -> list[tuple[int, ...]]:
         return [tuple(self._read(row)[0].shape) for row in self.rows]

@@ -18,7 +18,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Iterator, Mapping, Optional, Sequence
 
 from ._program import Error
-from ._samples import FORMATS, Group, Source, tensor  # says what to install where torch is not there
+from ._samples import FORMATS, Group, Source, batch_of, pad, tensor  # says what to install where torch is not there
 
 import torch
 from torch.utils.data import Dataset, IterableDataset, Sampler, get_worker_info
@@ -188,23 +188,30 @@ _MOST_WORKERS = 1024
 
 
 class LatentStream(IterableDataset):  # type: ignore[type-arg,misc,unused-ignore]
-    """An iterable data set for tables that are large.
+    """An iterable data set, the fast way for tables that are large.
 
-    Each rank has a range of the rows, and each loader worker a part of it, which it reads in order, a row group at a time: all
-    ranks give the same number of rows (at most one row of a range is left out in an epoch, not always the same). shuffle mixes the order of row
-    groups, and the rows of `buffer` of them; the order follows from seed and epoch (`set_epoch`, which reaches persistent
-    workers too). rank and world are those of torch.distributed, else of its environment (RANK, WORLD_SIZE).
+    With batch_size it gives batches, as `collate` makes them, each of one shape: pass batch_size=None to the DataLoader. Without it,
+    it gives samples. Each rank has a range of the rows, and each loader worker a part of it, which it reads in order, a row group
+    at a time. Without batch_size, and with it where all latents have one shape, all ranks give the same number of rows or batches
+    (at most one row of a range is left out in an epoch, not always the same). shuffle mixes the order of row groups, and the rows
+    of `buffer` of them; the order follows from seed and epoch (`set_epoch`, which reaches persistent workers too). rank and world
+    are those of torch.distributed, else of its environment (RANK, WORLD_SIZE).
 
     A run goes on where it was with the same number of ranks and workers: torchdata's StatefulDataLoader calls state_dict and
-    load_state_dict; with torch's own loader, `load_state_dict(state_after(batches, batch_size, num_workers))` gives the same.
+    load_state_dict; with torch's own loader, `load_state_dict(state_after(batches, num_workers))` gives the same.
     """
 
-    def __init__(self, samples: "Samples", *, normalized: bool = True, columns: Sequence[str] = (), shuffle: bool = True, seed: int = 0,
-                 rank: Optional[int] = None, world: Optional[int] = None, buffer: int = 4) -> None:
+    def __init__(self, samples: "Samples", *, batch_size: Optional[int] = None, normalized: bool = True, columns: Sequence[str] = (),
+                 shuffle: bool = True, seed: int = 0, drop_last: bool = False, rank: Optional[int] = None, world: Optional[int] = None,
+                 buffer: int = 4) -> None:
+        if batch_size is not None and batch_size < 1:
+            raise Error(f"batch_size {batch_size}: 1 is the least", 2)
+        self.batch_size, self.drop_last = batch_size, drop_last
         self.normalized, self.columns, self.shuffle, self.seed, self.buffer = normalized, list(columns), shuffle, seed, max(1, buffer)
         self.rank, self.world = _ranks(rank, world)
         self.output, self.source = samples.output, _source(samples)
         self.first = _first(self.source.sizes)
+        self.shapes = self.source.shapes() if batch_size is not None else []
         self._epoch = torch.zeros(1, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call,unused-ignore]
         self._resumed: Mapping[str, Any] = {}
         # Workers that are through with the rest of a resumed epoch.
@@ -220,9 +227,15 @@ class LatentStream(IterableDataset):  # type: ignore[type-arg,misc,unused-ignore
         """Take the order of an epoch. Another one than before begins at its start."""
         self._epoch[0] = epoch
 
-    def __len__(self) -> int:
+    @property
+    def rows(self) -> int:
         """The rows of this rank."""
         return self.first[-1] // self.world
+
+    def __len__(self) -> int:
+        """The rows of this rank. With batch_size: its batches, where one process reads them; each further worker may have one
+        batch more for each shape, which is not full."""
+        return self.rows if self.batch_size is None else self._size(0, 1)
 
     def negative(self) -> dict[str, torch.Tensor]:
         """The embeddings of negative prompts, and of the empty text as "", each once."""
@@ -230,7 +243,7 @@ class LatentStream(IterableDataset):  # type: ignore[type-arg,misc,unused-ignore
 
     def _range(self, worker: int, workers: int) -> tuple[int, int, int]:
         """The rows of a worker of this rank: the first, the end, and how many of them it gives."""
-        low, high, each = self.rank * self.first[-1] // self.world, (self.rank + 1) * self.first[-1] // self.world, len(self)
+        low, high, each = self.rank * self.first[-1] // self.world, (self.rank + 1) * self.first[-1] // self.world, self.rows
         a, b = low + worker * each // workers, low + (worker + 1) * each // workers
         return a, high if worker == workers - 1 else b, b - a
 
@@ -243,13 +256,55 @@ class LatentStream(IterableDataset):  # type: ignore[type-arg,misc,unused-ignore
             pieces.append((g, max(a, self.first[g]) - self.first[g], min(b, self.first[g + 1]) - self.first[g]))
         return pieces
 
+    def _turns(self, worker: int, workers: int) -> Iterator[list[tuple[int, int]]]:
+        """The rows of a worker in their order, as row group and row of it, those of `buffer` row groups at a time."""
+        a, b, left = self._range(worker, workers)
+        pieces = self._pieces(a, b)
+        rng = random.Random(f"{self.seed} {self.epoch} {self.rank} {worker}")
+        if self.shuffle:
+            rng.shuffle(pieces)
+        for start in range(0, len(pieces), self.buffer):
+            rows = [(g, i) for g, low, high in pieces[start:start + self.buffer] for i in range(low, high)]
+            if self.shuffle:
+                rng.shuffle(rows)
+            yield rows[:left]
+            left -= len(rows)
+            if left <= 0:
+                return
+
+    def _batches(self, worker: int, workers: int) -> Iterator[tuple[list[list[tuple[int, int]]], list[list[tuple[int, int]]]]]:
+        """The batches that become full in each turn of a worker, and at the end those that do not. A batch that was begun in one turn
+        is filled in the next."""
+        assert self.batch_size is not None
+        waiting: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+        for rows in self._turns(worker, workers):
+            full = []
+            for g, i in rows:
+                shape = self.shapes[self.first[g] + i]
+                batch = waiting.setdefault(shape, [])
+                batch.append((g, i))
+                if len(batch) == self.batch_size:
+                    full.append(waiting.pop(shape))
+            yield full, [b for b in waiting.values() if b]
+        if not self.drop_last:
+            yield list(waiting.values()), []
+
+    def _size(self, worker: int, workers: int) -> int:
+        """How many rows or batches a worker gives."""
+        if self.batch_size is None:
+            return self._range(worker, workers)[2]
+        a, b, gives = self._range(worker, workers)
+        if len(set(self.shapes[a:b])) <= 1:
+            return gives // self.batch_size if self.drop_last else -(-gives // self.batch_size)
+        return sum(len(full) for full, _ in self._batches(worker, workers))
+
     def _resuming(self, workers: int) -> bool:
         """Whether the next pass goes on in the middle. It does not where such a pass has come to its end."""
         return bool(self._resumed) and self._resumed["epoch"] == self.epoch and not bool(self._over[:workers].all())
 
     def _skip(self, worker: int, workers: int) -> int:
-        """The rows that a resumed run has had of a worker."""
-        return int(self._resumed["rows"].get(str(worker), 0)) if self._resuming(workers) else 0
+        """The rows or batches that a resumed run has had of a worker."""
+        return int(self._resumed["given"].get(str(worker), 0)) if self._resuming(workers) else 0
 
     def _turn(self, workers: int) -> int:
         """The worker whose batch comes first."""
@@ -257,9 +312,9 @@ class LatentStream(IterableDataset):  # type: ignore[type-arg,misc,unused-ignore
 
     def _check(self, workers: Optional[int]) -> None:
         state = self._resumed
-        for name, now in (("world", self.world), ("workers", workers), ("seed", self.seed), ("total", self.first[-1])):
-            if now is not None and state and state[name] != now:
-                what = {"world": "ranks", "workers": "loader workers", "seed": "as its seed", "total": "rows"}[name]
+        for name, now in (("world", self.world), ("workers", workers), ("seed", self.seed), ("total", self.first[-1]), ("batch_size", self.batch_size)):
+            if state and state[name] != now and not (name == "workers" and now is None):
+                what = {"world": "ranks", "workers": "loader workers", "seed": "as its seed", "total": "rows", "batch_size": "as its batch_size"}[name]
                 raise Error(f"the run was saved with {state[name]} {what}, now it has {now}: go on with the same, or take "
                             "LatentDataset.batches(start=...), which resumes with any number of workers", 2)
 
@@ -270,66 +325,81 @@ class LatentStream(IterableDataset):  # type: ignore[type-arg,misc,unused-ignore
             raise Error(f"{workers} loader workers: {_MOST_WORKERS} are the most", 2)
         self._check(workers)
         resuming, worker = self._resuming(workers), (worker + self._turn(workers)) % workers
-        skip, at = self._skip(worker, workers), 0
-        a, b, gives = self._range(worker, workers)
-        pieces = self._pieces(a, b)
-        rng = random.Random(f"{self.seed} {self.epoch} {self.rank} {worker}")
-        if self.shuffle:
-            rng.shuffle(pieces)
-        self._given = skip
-        for start in range(0, len(pieces), self.buffer):
-            some = pieces[start:start + self.buffer]
-            rows = [(g, i) for g, low, high in some for i in range(low, high)]
-            if self.shuffle:
-                rng.shuffle(rows)
-            if at + len(rows) <= skip:  # nothing of these is read
-                at += len(rows)
-                continue
-            groups: dict[int, Group] = {}
-            for g, i in rows:
-                at += 1
-                if at > gives:
-                    break
-                if at <= skip:
-                    continue
-                if g not in groups:
-                    groups[g] = self.source.load(g, self.normalized, self.columns)
-                self._given = at
-                yield groups[g].sample(i)
+        skip = self._given = self._skip(worker, workers)
+        for item in self._samples(worker, workers, skip) if self.batch_size is None else self._made(worker, workers, skip):
+            self._given += 1
+            yield item
         if resuming:
             self._over[worker] = True
+
+    def _samples(self, worker: int, workers: int, skip: int) -> Iterator[dict[str, Any]]:
+        for rows in self._turns(worker, workers):
+            groups: dict[int, Group] = {}
+            for g, i in rows[skip:]:  # where all are left out, nothing is read
+                if g not in groups:
+                    groups[g] = self.source.load(g, self.normalized, self.columns)
+                yield groups[g].sample(i)
+            skip = max(0, skip - len(rows))
+
+    def _made(self, worker: int, workers: int, skip: int) -> Iterator[dict[str, Any]]:
+        kept: dict[tuple[int, int], Group] = {}  # rows of earlier turns, whose batches are not full
+        for full, begun in self._batches(worker, workers):
+            groups: dict[int, Group] = {}
+
+            def group(g: int) -> Group:
+                if g not in groups:
+                    groups[g] = self.source.load(g, self.normalized, self.columns)
+                return groups[g]
+
+            def made(batch: list[tuple[int, int]]) -> dict[str, Any]:
+                parts = [(kept.pop(row), [0]) for row in batch if row in kept]
+                inside: dict[int, list[int]] = {}
+                for g, i in batch[len(parts):]:  # rows of earlier turns come first in a batch
+                    inside.setdefault(g, []).append(i)
+                return batch_of(parts + [(group(g), rows) for g, rows in inside.items()])
+
+            for batch in full[skip:]:
+                yield made(batch)
+            for row in (row for batch in full[:skip] for row in batch):
+                kept.pop(row, None)
+            skip = max(0, skip - len(full))
+            for g, i in (row for batch in begun for row in batch if row not in kept) if skip == 0 else ():
+                kept[g, i] = group(g).take([i])
 
     def state_dict(self) -> dict[str, Any]:
         """Where this process is, for StatefulDataLoader."""
         info = get_worker_info()
         return self._state({str(info.id if info else 0): self._given}, info.num_workers if info else 1, 0)
 
-    def _state(self, rows: Mapping[str, int], workers: int, turn: int) -> dict[str, Any]:
-        return {"epoch": self.epoch, "seed": self.seed, "world": self.world, "workers": workers, "total": self.first[-1], "rows": dict(rows),
-                "turn": turn}
+    def _state(self, given: Mapping[str, int], workers: int, turn: int) -> dict[str, Any]:
+        return {"epoch": self.epoch, "seed": self.seed, "world": self.world, "workers": workers, "total": self.first[-1],
+                "batch_size": self.batch_size, "given": dict(given), "turn": turn}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on after the rows that a state names. Call it before the loader is made or first iterated."""
+        """Go on after what a state names. Call it before the loader is made or first iterated."""
         self._resumed = dict(state)
         self._check(None)
         self._over.zero_()
         self.set_epoch(int(state["epoch"]))
 
-    def state_after(self, batches: int, batch_size: int, num_workers: int = 0, drop_last: bool = False) -> dict[str, Any]:
-        """The state after so many batches of this epoch came out of a torch DataLoader, which asks its workers in turn. Where this run was
-        resumed in the epoch, batches are counted from there."""
+    def state_after(self, batches: int, num_workers: int = 0, *, batch_size: Optional[int] = None, drop_last: bool = False) -> dict[str, Any]:
+        """The state after so many batches of this epoch came out of a torch DataLoader, which asks its workers in turn. Where this run
+        was resumed in the epoch, batches are counted from there. batch_size and drop_last are those of the loader, where the stream
+        has no batch_size."""
         workers = max(1, num_workers)
-        size = [self._range(w, workers)[2] for w in range(workers)]
-        rows = [self._skip(w, workers) for w in range(workers)]
-        turn = self._turn(workers)
-        least = batch_size if drop_last else 1
-        while batches > 0 and any(size[w] - rows[w] >= least for w in range(workers)):
+        if self.batch_size is None and batch_size is None:
+            raise Error("state_after of a stream without batch_size needs the loader's: state_after(batches, num_workers, batch_size=...)", 2)
+        step = 1 if self.batch_size is not None or batch_size is None else batch_size
+        size = [self._size(w, workers) for w in range(workers)]
+        given = [self._skip(w, workers) for w in range(workers)]
+        turn, least = self._turn(workers), step if drop_last else 1
+        while batches > 0 and any(size[w] - given[w] >= least for w in range(workers)):
             w = turn % workers
             turn += 1
-            if size[w] - rows[w] >= least:
-                rows[w] = min(size[w], rows[w] + batch_size)
+            if size[w] - given[w] >= least:
+                given[w] = min(size[w], given[w] + step)
                 batches -= 1
-        return self._state({str(w): n for w, n in enumerate(rows)}, workers, turn % workers)
+        return self._state({str(w): n for w, n in enumerate(given)}, workers, turn % workers)
 
 
 def collate(samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -340,15 +410,7 @@ def collate(samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         raise Error(f"a batch has latents of {len(shapes)} shapes, {sorted(shapes)}: make batches of one shape, as "
                     "DataLoader(data, batch_sampler=data.batches(batch_size), collate_fn=latentbeam.data.collate) does", 2)
     batch: dict[str, Any] = {"latents": torch.stack([s["latents"] for s in samples])}
-    texts = [s.get("text") for s in samples]
-    some = next((t for t in texts if t is not None), None)
-    if some is not None:
-        lengths = [0 if t is None else t.shape[0] for t in texts]
-        text = some.new_zeros((len(texts), max(lengths), some.shape[1]))
-        for i, t in enumerate(texts):
-            if t is not None:
-                text[i, :lengths[i]] = t
-        batch["text"], batch["text_mask"] = text, torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+    pad([s.get("text") for s in samples], batch)
     for name in samples[0]:
         if name not in ("latents", "text"):
             batch[name] = [s[name] for s in samples]

@@ -329,9 +329,10 @@ class Samples(Table):
 
         return LatentDataset(self, normalized=normalized, columns=columns, cached=cached)
 
-    def stream(self, *, normalized: bool = True, columns: Sequence[str] = (), shuffle: bool = True, seed: int = 0,
-               rank: Optional[int] = None, world: Optional[int] = None, buffer: int = 4) -> "LatentStream":
+    def stream(self, *, batch_size: Optional[int] = None, normalized: bool = True, columns: Sequence[str] = (), shuffle: bool = True, seed: int = 0,
+               drop_last: bool = False, rank: Optional[int] = None, world: Optional[int] = None, buffer: int = 4) -> "LatentStream":
         """An iterable torch data set: shuffled, sharded by rank and worker, resumable (see latentbeam.data.LatentStream)."""
         from .data import LatentStream
 
-        return LatentStream(self, normalized=normalized, columns=columns, shuffle=shuffle, seed=seed, rank=rank, world=world, buffer=buffer)
+        return LatentStream(self, batch_size=batch_size, normalized=normalized, columns=columns, shuffle=shuffle, seed=seed, drop_last=drop_last,
+                            rank=rank, world=world, buffer=buffer)
