@@ -330,7 +330,7 @@ class _Bar:
         self.out = out
         self.terminal = out.isatty()
         self.last = 0.0
-        self.line = ""
+        self.line = self.printed = ""
         self.display: Any = None
         try:
             from IPython import get_ipython  # type: ignore[import-not-found,unused-ignore]
@@ -351,12 +351,12 @@ class _Bar:
             self.out.flush()
         elif line != self.line and time.monotonic() - self.last >= 10:
             self.out.write(line + "\n")
-            self.last = time.monotonic()
+            self.last, self.printed = time.monotonic(), line
         self.line = line
 
     def close(self) -> None:
-        if self.display is None and self.terminal and self.line:
-            self.out.write("\n")
+        if self.display is None and self.line and (self.terminal or self.line != self.printed):
+            self.out.write("\n" if self.terminal else self.line + "\n")
 
 
 def _line(facts: Mapping[str, Any]) -> str:
