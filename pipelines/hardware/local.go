@@ -13,6 +13,7 @@ import (
 	"latentbeam/internal/devices"
 	"latentbeam/internal/devices/gpus"
 	"latentbeam/internal/devices/nvml"
+	"latentbeam/internal/system"
 
 	"latentbeam/kernels/cpu"
 	"latentbeam/schemas/fault"
@@ -58,6 +59,9 @@ func (l Local) Open() (opened devices.Pool, end func(), err error) {
 		class = ""
 	}
 	p, err := devices.NewCPUOf(class, l.Workers, l.Threads, l.Memory)
+	if err == nil {
+		system.BoundHeap(p.Memory().Limit * int64(l.Workers)) // weights and batches of a CPU are on the heap
+	}
 	return p, func() {}, err
 }
 
