@@ -11,8 +11,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/dev/browser"
 	"latentbeam/internal/media/c2pa"
 	"latentbeam/internal/media/marks"
 	"latentbeam/internal/results/marking"
@@ -215,4 +217,39 @@ func TestSubmitterSigns(t *testing.T) {
 		t.Errorf("%+v, %v", done, err)
 	}
 	samePublished(t, "signed at the end", want.out, j.out)
+}
+
+// TestSignedPlays: a browser plays files with marks and a signature to their end, and the gallery shows the sign of each.
+func TestSignedPlays(t *testing.T) {
+	testaid.Long(t, "starts a browser")
+	j := job{prompts: writeTable(t, "p.csv", "id,prompt\na,a red circle moves left\nb,a blue square\n"), out: filepath.Join(t.TempDir(), "out"),
+		sets: []string{"defaults.height=64", "defaults.width=64", "defaults.num_frames=8", "defaults.num_inference_steps=2"}}
+	j.stages = newSigning(t).stages("")
+	j.mustRun(t)
+	if n := unsigned(t, j.out); n > 0 {
+		t.Fatalf("%d videos are not signed", n)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	page, err := browser.Open(ctx, browser.Window{Width: 900, Height: 600})
+	if errors.Is(err, browser.ErrNone) {
+		t.Skip(err)
+	}
+	must(t, err)
+	defer page.Close()
+	must(t, page.Go("file://"+filepath.Join(j.out, "index.html")))
+	var got struct{ Played, Signs int }
+	must(t, page.Eval(`(async () => {
+		const files = [...new Set([...document.querySelectorAll('video')].map((v) => v.currentSrc || v.src))];
+		const played = await Promise.all(files.map((file) => new Promise((done) => {
+			const v = document.createElement('video');
+			v.muted = true; v.onended = () => done(v.videoWidth === 64 && v.currentTime > 0.5); v.onerror = () => done(false);
+			v.src = file; v.play().catch(() => done(false));
+		})));
+		return {played: played.filter(Boolean).length,
+			signs: [...document.querySelectorAll('.card')].filter((c) => c.innerText.includes('marked as synthetic')).length};
+	})()`, &got))
+	if got.Played != 2 || got.Signs != 2 || len(page.Errors) > 0 {
+		t.Errorf("%+v, %q", got, page.Errors)
+	}
 }
