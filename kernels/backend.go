@@ -77,12 +77,17 @@ type Backend interface {
 // Parts and Onto let workers share a sum over K (tensor parallelism) and get the bits of one worker: each part
 // is summed on its own, and the sums are added in order to Onto, in fp32. A worker that has the first parts
 // hands its result, an F32 dst without bias and the rest, to the one that has the next as Onto.
+//
+// Int8 rounds both sides to 8 bits: each row of x and of w, and each part of it, times 127 / its largest magnitude, ties
+// to even. Sums are exact integers; one counts (sum * w's largest / 127) * x's largest / 127 in fp32, the same bits
+// whatever computes them.
 type Epilogue struct {
 	Bias     Tensor  // (N), optional
 	Act      UnaryOp // Identity by default
 	Gate     Tensor  // dst's shape (usually expanded), optional
 	Residual Tensor  // dst's shape, optional; may be dst itself
 	Parts    []int   // where parts of K begin, but for the first: ascending, even; none: one part
+	Int8     bool    // x and w rounded to 8 bits, of devices with Capabilities.Int8
 	Onto     Tensor  // F32 of dst's shape, optional; may be dst itself
 }
 

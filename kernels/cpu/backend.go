@@ -18,9 +18,10 @@ type Backend struct {
 	operands [maxViews]*view
 	err      error // first error; everything after it is dropped
 
-	keep    int       // bytes of a weight that is kept packed, at most
-	keepAll int64     // of all of them in the process
-	gemm    gemm      // the product in progress
+	keep    int   // bytes of a weight that is kept packed, at most
+	keepAll int64 // of all of them in the process
+	gemm    gemm  // the product in progress
+	int8    int8Product
 	conv    conv      // the convolution that it is, if it is one
 	bias    []float32 // its bias
 

@@ -196,7 +196,7 @@ func (b *Backend) convWeight(op string, g *gemm, c *conv) bool {
 	}
 	size, w := g.packedSize(), &c.w
 	if w.buf.weight != nil && w.Contiguous() {
-		key := packedKey{g.tier, g.dot, w.Offset, w.Strides[0], w.Shape[0], c.cin, [3]int{c.kt, c.kh, c.kw}, 0}
+		key := packedKey{tier: g.tier, dot: g.dot, offset: w.Offset, stride: w.Strides[0], n: w.Shape[0], k: c.cin, taps: [3]int{c.kt, c.kh, c.kw}}
 		if g.packed = w.buf.weight.lookup(key); g.packed != nil {
 			return true
 		}

@@ -38,6 +38,12 @@ func (b *Backend) Linear(dst, x, w kernels.Tensor, ep kernels.Epilogue) {
 		if v[6] != nil {
 			e.onto = newRows(v[6])
 		}
+		if ep.Int8 && x.Shape[last] > 0 {
+			m := b.arena.mark()
+			defer b.arena.reset(m)
+			b.linearInt8(op, v[1], v[2], ep.Parts, e)
+			return
+		}
 		b.linear(op, v[1], v[2], ep.Parts, e)
 	}
 }

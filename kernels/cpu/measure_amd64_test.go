@@ -18,7 +18,7 @@ func nativePeaks(t *tier) []peakOf {
 		config := &tileConfigs()[tileTerms][2*tileRows]
 		return []peakOf{{"f32", 24 * 32, peakFMA512}, {"bf16", 4 * 2 * 16 * 16 * 32, func(n int) { peakAMX(config, n) }}}
 	case "avx512bf16":
-		return []peakOf{{"f32", 24 * 32, peakFMA512}, {"bf16", 24 * 64, peakBF16}}
+		return []peakOf{{"f32", 24 * 32, peakFMA512}, {"bf16", 24 * 64, peakBF16}, {"int8", 24 * 128, peakInt8}}
 	case "avx512", "avx512bf16:avx512":
 		return []peakOf{{"f32", 24 * 32, peakFMA512}}
 	case "avx2", "avx512:avx2", "avx512bf16:avx2":

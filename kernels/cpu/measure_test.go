@@ -165,6 +165,16 @@ func addLinear(t *testing.T, be *Backend, s [3]int, add adder) {
 			})
 		}
 	}
+	if be.tier != portable {
+		x, y := filled(be, kernels.BF16, m, k), be.Alloc(kernels.BF16, m, n)
+		w, err := be.Weights(kernels.BF16, []int{n, k}, mappedFile(t, n*k*2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		add("linear packed", fmt.Sprintf("%dx%dx%d", m, n, k), "int8", "GFLOP/s", "int8", 2*float64(m)*float64(n)*float64(k), func() {
+			be.Linear(y, x, w, kernels.Epilogue{Int8: true})
+		})
+	}
 }
 
 // addConv adds the convolutions of AutoencoderKL's decoder, and those over three frames of Wan's.

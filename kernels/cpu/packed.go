@@ -37,8 +37,9 @@ type packedKey struct {
 	dot            dot
 	offset, stride int // elements
 	n, k           int
-	taps           [3]int // of a convolution
-	parts          uint64 // what tells apart where the parts of the sum begin
+	taps           [3]int   // of a convolution
+	int8           *int8Set // of 8-bit numbers
+	parts          uint64   // what tells apart where the parts of the sum begin
 }
 
 // lookup returns the entry of key, or nil.
@@ -65,18 +66,22 @@ func (l *packedList) get(key packedKey, size int, limit int64, fill func(p unsaf
 	if p := l.find(key); p != nil { // another backend was faster
 		return p
 	}
-	if packedTotal.Add(int64(size)) > limit {
-		packedTotal.Add(int64(-size))
+	counted := int64(size)
+	if key.int8 != nil { // it takes the place of the weight, and the plan knows
+		counted = 0
+	}
+	if packedTotal.Add(counted) > limit {
+		packedTotal.Add(-counted)
 		return nil
 	}
 	mem, err := mapMemory(size)
 	if err != nil {
-		packedTotal.Add(int64(-size))
+		packedTotal.Add(-counted)
 		return nil // the weight is used as it lies
 	}
 	p := &packedMatrix{key, mem}
 	runtime.AddCleanup(p, func(mem []byte) {
-		packedTotal.Add(int64(-size))
+		packedTotal.Add(-counted)
 		unmapMemory(mem)
 	}, mem)
 	l.list = append(slices.Clip(l.list), p)
@@ -89,7 +94,7 @@ func (b *Backend) packedWeight(op string, g *gemm, w *view, size int) unsafe.Poi
 	if w.buf.weight == nil || size > b.keep || w.buf.weight.passing.Load() {
 		return nil
 	}
-	key := packedKey{g.tier, g.dot, w.Offset, w.Strides[0], w.Shape[0], w.Shape[1], [3]int{}, g.borders}
+	key := packedKey{tier: g.tier, dot: g.dot, offset: w.Offset, stride: w.Strides[0], n: w.Shape[0], k: w.Shape[1], parts: g.borders}
 	if p := w.buf.weight.lookup(key); p != nil {
 		return p
 	}

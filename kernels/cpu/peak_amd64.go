@@ -14,6 +14,11 @@ func peakFMA512(n int)
 //go:noescape
 func peakBF16(n int)
 
+// peakInt8 runs 24 independent vector operations n times.
+//
+//go:noescape
+func peakInt8(n int)
+
 // peakFMA256 runs 12 independent vector operations n times.
 //
 //go:noescape

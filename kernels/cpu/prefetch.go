@@ -29,7 +29,7 @@ type weightState struct {
 
 // Capabilities are to be told of weights that pass: the processor's memory is the system's.
 func (b *Backend) Capabilities() kernels.Capabilities {
-	return kernels.Capabilities{Passing: b.Passing, Peak: b.Peak, ReLU: true}
+	return kernels.Capabilities{Passing: b.Passing, Peak: b.Peak, ReLU: true, Int8: true}
 }
 
 // Passing says that t, a weight, is one of many of which few are in memory at a time: nothing is kept of it but

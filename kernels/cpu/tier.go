@@ -33,6 +33,7 @@ type tier struct {
 	row     rowMath
 	attend  attentionMath
 	store   storeMath
+	int8    *int8Set
 }
 
 // panel returns the width of the next panel where n columns are left.
@@ -60,6 +61,7 @@ var portable = &tier{
 	pack:    packersGo,
 	row:     rowsGo,
 	attend:  attentionGo,
+	int8:    int8Go,
 	kernels: [dots]*kernelSet{newKernelSet([]microKernels{1: {1: reduceGo1, 3: reduceGo3}})},
 }
 

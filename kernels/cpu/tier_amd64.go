@@ -16,6 +16,8 @@ type features struct {
 	avx512 bool // F, BW, DQ, VL
 	bf16   bool // AVX512_BF16
 	amx    bool
+	vnni   bool // AVX512_VNNI
+	avx    bool // AVX-VNNI
 	avx2   bool // with FMA; F16C came before AVX2 on every processor (x86-64-v3), and the package has no flag for it
 }
 
@@ -26,14 +28,18 @@ var nativeTiers = sync.OnceValue(func() []*tier {
 		avx512: x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL,
 		bf16:   x.HasAVX512BF16,
 		amx:    hasTiles(),
+		vnni:   x.HasAVX512VNNI,
+		avx:    x.HasAVXVNNI,
 		avx2:   x.HasAVX2 && x.HasFMA,
 	})
 })
 
 // tiersOf returns the tiers for a processor, best first.
 func tiersOf(has features) (tiers []*tier) {
+	bytes := int8Sets(has)[0]
 	if has.avx512 {
 		avx512 := newAVX512()
+		avx512.int8 = bytes
 		if has.bf16 {
 			pairs := *avx512
 			pairs.addPairs()
@@ -53,7 +59,7 @@ func tiersOf(has features) (tiers []*tier) {
 		f32 := newKernelSet(kernels256[:])
 		f32.ahead = gemm256ahead
 		avx2 := tier{name: "avx2", apart: true, lanes: 8, align: 16, usual: 16, widest: 16,
-			pack: packers256, row: rows256, attend: attention256,
+			pack: packers256, int8: int8Of256(has), row: rows256, attend: attention256,
 			kernels: [dots]*kernelSet{f32}}
 		shared := avx2 // of AVX-512, by twice as many registers
 		shared.name, shared.by, shared.row, shared.attend = "avx512", "avx2", rows256of512, attention256of512

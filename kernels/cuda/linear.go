@@ -25,6 +25,10 @@ func (b *Backend) linear(dst, x, w kernels.Tensor, ep kernels.Epilogue,
 	if !ok || !b.need(op, []string{"dst", "x", "w"}, o) {
 		return
 	}
+	if ep.Int8 {
+		b.fail("%s: products of 8-bit numbers (precision: int8) are for processors so far: leave precision out", op)
+		return
+	}
 	last := len(x.Shape) - 1
 	if last < 0 || len(w.Shape) != 2 || w.Shape[1] != x.Shape[last] || len(dst.Shape) != last+1 ||
 		dst.Shape[last] != w.Shape[0] || !slices.Equal(dst.Shape[:last], x.Shape[:last]) {

@@ -20,6 +20,7 @@ type workload struct {
 	name    string
 	in, out int // elements of an entry
 	weights int
+	int8    bool // for devices that can
 	run     func(b device, dst, x, w tensor, n int)
 }
 
@@ -29,15 +30,18 @@ func workloads() []workload { return slices.Concat(linearLoads(), normLoads(), s
 func linearLoads() []workload {
 	const k, n = 300, 37
 	return []workload{
-		{"linear", k, n, n * k, func(b device, dst, x, w tensor, rows int) {
+		{"int8 linear", k, n, n * k, true, func(b device, dst, x, w tensor, rows int) {
+			b.Linear(dst, x, w.Reshape(n, k), kernels.Epilogue{Int8: true, Parts: []int{96}})
+		}},
+		{"linear", k, n, n * k, false, func(b device, dst, x, w tensor, rows int) {
 			b.Linear(dst, x, w.Reshape(n, k), kernels.Epilogue{Act: kernels.GELUTanh})
 		}},
-		{"bf16 linear", k, n, n * k, func(b device, dst, x, w tensor, rows int) {
+		{"bf16 linear", k, n, n * k, false, func(b device, dst, x, w tensor, rows int) {
 			half := b.Alloc(kernels.BF16, n, k)
 			b.Copy(half, w.Reshape(n, k))
 			b.Linear(dst, x, half, kernels.Epilogue{})
 		}},
-		{"long bf16 linear", 1111, 83, 83 * 1111, func(b device, dst, x, w tensor, rows int) {
+		{"long bf16 linear", 1111, 83, 83 * 1111, false, func(b device, dst, x, w tensor, rows int) {
 			xh, wh := b.Alloc(kernels.BF16, rows, 1111), b.Alloc(kernels.BF16, 83, 1111)
 			b.Copy(xh, x)
 			b.Copy(wh, w.Reshape(83, 1111))
@@ -49,40 +53,40 @@ func linearLoads() []workload {
 func normLoads() []workload {
 	const k = 300
 	return []workload{
-		{"layer norm", k, k, k, func(b device, dst, x, w tensor, rows int) {
+		{"layer norm", k, k, k, false, func(b device, dst, x, w tensor, rows int) {
 			b.Norm(dst, x, kernels.NormSpec{Eps: 1e-6, Weight: w})
 		}},
-		{"rms norm of bf16", 72, 72, 72, func(b device, dst, x, w tensor, rows int) {
+		{"rms norm of bf16", 72, 72, 72, false, func(b device, dst, x, w tensor, rows int) {
 			half := b.Alloc(kernels.BF16, rows, 72)
 			b.Copy(half, x)
 			b.Norm(half, half, kernels.NormSpec{Kind: kernels.RMSNorm, Eps: 1e-6, Weight: w, Act: kernels.SiLU})
 			b.Copy(dst, half)
 		}},
-		{"modulated layer norm of bf16", 88, 88, 2 * 88, func(b device, dst, x, w tensor, rows int) {
+		{"modulated layer norm of bf16", 88, 88, 2 * 88, false, func(b device, dst, x, w tensor, rows int) {
 			half := b.Alloc(kernels.BF16, rows, 88)
 			b.Copy(half, x)
 			mod := w.Reshape(2, 1, 88).Expand(2, rows, 88)
 			b.Norm(half, half, kernels.NormSpec{Eps: 1e-6, Scale: mod.Index(0), Shift: mod.Index(1)})
 			b.Copy(dst, half)
 		}},
-		{"rope of bf16", 2 * 22, 2 * 22, 11, func(b device, dst, x, w tensor, rows int) {
+		{"rope of bf16", 2 * 22, 2 * 22, 11, false, func(b device, dst, x, w tensor, rows int) {
 			half := b.Alloc(kernels.BF16, rows, 2, 22)
 			b.Copy(half, x.Reshape(rows, 2, 22))
 			b.Rope(half, half, w.Expand(rows, 2, 11), w.Expand(rows, 2, 11))
 			b.Copy(dst.Reshape(rows, 2, 22), half)
 		}},
-		{"turned rms norm of bf16", 2 * 72, 2 * 72, 72, func(b device, dst, x, w tensor, rows int) {
+		{"turned rms norm of bf16", 2 * 72, 2 * 72, 72, false, func(b device, dst, x, w tensor, rows int) {
 			half := b.Alloc(kernels.BF16, rows, 2, 72)
 			b.Copy(half, x.Reshape(rows, 2, 72))
 			angles := w.Narrow(0, 0, 36).Expand(rows, 2, 36)
 			b.Norm(half, half, kernels.NormSpec{Kind: kernels.RMSNorm, Eps: 1e-6, Weight: w, Cos: angles, Sin: angles})
 			b.Copy(dst.Reshape(rows, 2, 72), half)
 		}},
-		{"group norm", 9 * 9 * 8, 9 * 9 * 8, 8, func(b device, dst, x, w tensor, rows int) {
+		{"group norm", 9 * 9 * 8, 9 * 9 * 8, 8, false, func(b device, dst, x, w tensor, rows int) {
 			b.Norm(dst.Reshape(rows, 9, 9, 8), x.Reshape(rows, 9, 9, 8),
 				kernels.NormSpec{Kind: kernels.GroupNorm, Groups: 2, Eps: 1e-6, Weight: w})
 		}},
-		{"rope", 2 * 22, 2 * 22, 11, func(b device, dst, x, w tensor, rows int) {
+		{"rope", 2 * 22, 2 * 22, 11, false, func(b device, dst, x, w tensor, rows int) {
 			w = w.Expand(rows, 2, 11)
 			b.Rope(dst.Reshape(rows, 2, 22), x.Reshape(rows, 2, 22), w, w)
 		}},
@@ -92,27 +96,27 @@ func normLoads() []workload {
 // spaceLoads are convolutions and attention.
 func spaceLoads() []workload {
 	return []workload{
-		{"conv", 5 * 4 * 7, 5 * 4 * 3, 3 * 7 * 9, func(b device, dst, x, w tensor, rows int) {
+		{"conv", 5 * 4 * 7, 5 * 4 * 3, 3 * 7 * 9, false, func(b device, dst, x, w tensor, rows int) {
 			b.Conv(dst.Reshape(rows, 5, 4, 3), x.Reshape(rows, 5, 4, 7), w.Reshape(3, 7, 3, 3),
 				kernels.ConvSpec{Top: 1, Left: 1, Bottom: 1, Right: 1})
 		}},
-		{"conv of videos", 3 * 4 * 5 * 7, 3 * 4 * 5 * 3, 3 * 7 * 27, func(b device, dst, x, w tensor, rows int) {
+		{"conv of videos", 3 * 4 * 5 * 7, 3 * 4 * 5 * 3, 3 * 7 * 27, false, func(b device, dst, x, w tensor, rows int) {
 			b.Conv(dst.Reshape(rows, 3, 4, 5, 3), x.Reshape(rows, 3, 4, 5, 7), w.Reshape(3, 7, 3, 3, 3),
 				kernels.ConvSpec{Front: 2, Top: 1, Left: 1, Bottom: 1, Right: 1})
 		}},
-		{"bf16 conv over time", 3 * 5 * 4 * 6, 3 * 5 * 4 * 10, 10 * 6 * 27, func(b device, dst, x, w tensor, rows int) {
+		{"bf16 conv over time", 3 * 5 * 4 * 6, 3 * 5 * 4 * 10, 10 * 6 * 27, false, func(b device, dst, x, w tensor, rows int) {
 			xh, wh := b.Alloc(kernels.BF16, rows, 3, 5, 4, 6), b.Alloc(kernels.BF16, 10, 6, 3, 3, 3)
 			b.Copy(xh, x.Reshape(rows, 3, 5, 4, 6))
 			b.Copy(wh, w.Reshape(10, 6, 3, 3, 3))
 			b.Conv(dst.Reshape(rows, 3, 5, 4, 10), xh, wh,
 				kernels.ConvSpec{Front: 2, Top: 1, Left: 1, Bottom: 1, Right: 1})
 		}},
-		{"attention over shared keys", 8, 8, 2 * 40 * 8, func(b device, dst, x, w tensor, rows int) {
+		{"attention over shared keys", 8, 8, 2 * 40 * 8, false, func(b device, dst, x, w tensor, rows int) {
 			kv := w.Reshape(2, 1, 40, 2, 4)
 			b.Attention(dst.Reshape(1, rows, 2, 4), x.Reshape(1, rows, 2, 4), kv.Index(0), kv.Index(1),
 				kernels.AttentionSpec{Scale: 0.5})
 		}},
-		{"attention in batches", 13 * 2 * 4, 13 * 2 * 4, 1, func(b device, dst, x, w tensor, rows int) {
+		{"attention in batches", 13 * 2 * 4, 13 * 2 * 4, 1, false, func(b device, dst, x, w tensor, rows int) {
 			q := x.Reshape(rows, 13, 2, 4)
 			b.Attention(dst.Reshape(rows, 13, 2, 4), q, q, q, kernels.AttentionSpec{Scale: 0.5})
 		}},
@@ -125,6 +129,9 @@ func testSameBits(t *testing.T, newBackend func(int) kernels.Backend) {
 	for _, load := range workloads() {
 		t.Run(load.name, func(t *testing.T) {
 			f := newFixture(t, newBackend(1))
+			if load.int8 && !f.Capabilities().Int8 {
+				t.Skip("this device has no products of 8-bit numbers")
+			}
 			data, weights := f.random(kernels.F32, entries*load.in), f.random(kernels.F32, load.weights)
 			want := f.entries(load, data.data, weights)
 			for _, threads := range []int{1, 2, 8} {

@@ -28,7 +28,7 @@ func (c *CardBackend) Device() string { return fmt.Sprintf("card %p", c) }
 
 // Capabilities are to exchange weights, and no more of what inner can but its operations.
 func (c *CardBackend) Capabilities() kernels.Capabilities {
-	return kernels.Capabilities{Refiller: c, ReLU: c.Backend.Capabilities().ReLU}
+	return kernels.Capabilities{Refiller: c, ReLU: c.Backend.Capabilities().ReLU, Int8: c.Backend.Capabilities().Int8}
 }
 
 // Weights copies data to the card.

@@ -40,7 +40,7 @@ func (d *deferred) Device() string { return d.inner.Device() }
 
 // Capabilities are Time, and Refiller if inner has one.
 func (d *deferred) Capabilities() kernels.Capabilities {
-	can := kernels.Capabilities{Time: d.time, ReLU: d.inner.Capabilities().ReLU}
+	can := kernels.Capabilities{Time: d.time, ReLU: d.inner.Capabilities().ReLU, Int8: d.inner.Capabilities().Int8}
 	if d.card != nil {
 		can.Refiller = d
 	}

@@ -41,11 +41,23 @@ func testParts(t *testing.T, newBackend func(int) kernels.Backend) {
 		f.Linear(whole, tx, tw, ep)
 		one := read()
 		f.checkScaled(name, c.dt, math.Sqrt(float64(c.k))/3, one, want)
-		for cut := 0; cut < 1<<len(c.borders); cut++ { // every choice of borders that are between workers
-			got := f.inTurn(tx, tw, rest, c.borders, cut, c.m, c.n)
-			if !slices.Equal(got.data, one.data) {
-				t.Errorf("%s: workers cut by %b get other bits than one worker", name, cut)
-			}
+		f.cutEverywhere(name, tx, tw, rest, c.borders, one)
+		if f.Capabilities().Int8 {
+			rest.Int8, ep.Int8 = true, true
+			rounded, read := f.result(kernels.F32, dense, c.m, c.n)
+			f.Linear(rounded, tx, tw, ep)
+			f.cutEverywhere(name+", int8", tx, tw, rest, c.borders, read())
+		}
+	}
+}
+
+// cutEverywhere checks that workers get the bits of one worker for every choice of borders that are between them.
+func (f *fixture) cutEverywhere(name string, x, w kernels.Tensor, rest kernels.Epilogue, borders []int, one array) {
+	f.Helper()
+	for cut := range 1 << len(borders) {
+		got := f.inTurn(x, w, rest, borders, cut, x.Dim(0), w.Dim(0))
+		if !slices.Equal(got.data, one.data) {
+			f.Errorf("%s: workers cut by %b get other bits than one worker", name, cut)
 		}
 	}
 }
@@ -57,7 +69,7 @@ func (f *fixture) inTurn(x, w kernels.Tensor, rest kernels.Epilogue, borders []i
 	sum, _ := f.result(kernels.F32, dense, m, n)
 	dst, read := f.result(kernels.F32, padded, m, n)
 	for from, i := 0, 0; from < k; {
-		ep := kernels.Epilogue{}
+		ep := kernels.Epilogue{Int8: rest.Int8}
 		end := k
 		for ; i < len(borders); i++ {
 			if cut>>i&1 == 1 {

@@ -32,6 +32,16 @@ type tile struct {
 	half          bool                       // the last vector is 256 bits wide and has half as many columns
 	ahead         bool                       // ask for two cache lines every 8 terms
 	pairs         bool                       // terms come in pairs, of which the second is added first, without subnormals
+	integer       bool                       // sums are int32
+	bytewise      bool                       // B has bytes, which become 16 bits: half the memory of a vector
+}
+
+// stored returns the bytes of a vector of B in memory.
+func (t tile) stored() int {
+	if t.bytewise {
+		return t.width / 2
+	}
+	return t.width
 }
 
 // vector names register i, which holds part of column vector j.
@@ -131,7 +141,11 @@ func (f *file) restore() { f.p("LDMXCSR mxcsr-8(SP)") }
 // term adds the products of term u.
 func (f *file) term(t tile, u int) {
 	for j := range t.vectors {
-		f.p("VMOVUPS %d(BX), %s", (u*t.vectors+j)*t.width, t.vector(j, j))
+		load := "VMOVUPS"
+		if t.bytewise {
+			load = "VPMOVSXBW"
+		}
+		f.p("%s %d(BX), %s", load, (u*t.vectors+j)*t.stored(), t.vector(j, j))
 	}
 	for i := range t.rows {
 		a := t.vectors + i%t.spread
@@ -148,7 +162,7 @@ func (f *file) term(t tile, u int) {
 
 // advance moves the pointers by n terms.
 func (f *file) advance(t tile, n int) {
-	f.p("ADDQ $%d, BX", n*t.vectors*t.width)
+	f.p("ADDQ $%d, BX", n*t.vectors*t.stored())
 	for i := range (t.rows-1)/3 + 1 {
 		f.p("ADDQ $%d, %s", 4*n, rowPointers[i])
 	}
@@ -161,7 +175,11 @@ func (f *file) storeSums(t tile) {
 	for i := range t.rows {
 		for j := range t.vectors {
 			r := t.vector(t.acc0+i*t.vectors+j, j)
-			f.p("VADDPS %d(AX), %s, %s", j*t.width, r, r)
+			add := "VADDPS"
+			if t.integer {
+				add = "VPADDD"
+			}
+			f.p("%s %d(AX), %s, %s", add, j*t.width, r, r)
 		}
 		f.p("ADDQ SI, AX")
 	}

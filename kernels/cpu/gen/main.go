@@ -8,7 +8,7 @@ import (
 // files are the families in the order they are written.
 var files = []func() *file{
 	gemm512, gemmPairs512, gemm256, gemmAMX, pack512, pack256, spin, peak,
-	rows(isa512), rows(isa256), rowsBF16, heads512, softmaxes512, softmaxes256, short512, short256, soft512, soft256,
+	rows(isa512), rows(isa256), rowsBF16, heads512, softmaxes512, softmaxes256, short512, short256, soft512, soft256, int8s,
 }
 
 func main() {

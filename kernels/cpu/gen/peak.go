@@ -8,6 +8,7 @@ func peak() *file {
 	f := newFile("peak")
 	f.peakLoop("peakFMA512", "VPXORD", z, 24, fma512)
 	f.peakLoop("peakBF16", "VPXORD", z, 24, vdpbf16ps)
+	f.peakLoop("peakInt8", "VPXORD", z, 24, dotBytes512)
 	f.peakLoop("peakFMA256", "VXORPS", y, 12, fma256)
 	f.fn("peakRead", "p unsafe.Pointer, n int", 16, "reads n bytes, a multiple of 512.")
 	f.p("MOVQ p+0(FP), SI\nMOVQ n+8(FP), CX")

@@ -1,0 +1,346 @@
+package cpu
+
+import (
+	"math"
+	"unsafe"
+)
+
+// A product of 8-bit numbers (kernels.Epilogue.Int8). Each row of x and of w, and each part of it, has a scale: its
+// largest magnitude / 127. What is rounded to -127 ... 127 is the row times 127 / largest, ties to even. The sums are exact,
+// so every set of instructions and every order gives the same bits. One is ((sum * scale of w) * scale of x) in
+// fp32; parts are added in their order.
+
+// int8Set is a set of instructions for such products.
+type int8Set struct {
+	name    string
+	lanes   int  // columns of a vector
+	align   int  // panels have a multiple of this many columns,
+	widest  int  // and as many at most
+	per     int  // numbers of a term: 4 bytes of x, or 2 numbers of 16 bits
+	offset  byte // added to the numbers of x, which are unsigned where it is 128
+	kernels *kernelSet
+
+	largest    func(src []float32) uint32
+	quantize   func(dst unsafe.Pointer, src []float32, factor float32)
+	restore    func(dst []float32, sums, less []int32, scales []float32, factor float32)
+	restoreAdd func(dst []float32, sums, less []int32, scales []float32, factor float32)
+}
+
+const (
+	int8Most = 127
+	// int8Terms is the most numbers that one part of a sum has: more could leave int32.
+	int8Terms = math.MaxInt32 / (int8Most * int8Most)
+	// leastRow is the bits of the largest magnitude below which a row counts as zeros: 127 / largest must be finite.
+	leastRow = 0x0d800000 // 2^-100
+	infinity = 0x7f800000
+
+	int8Rows  = 48  // rows whose sums are in the first cache
+	int8Block = 192 // rows of a task
+	int8Stage = 512 // terms that are multiplied at once
+)
+
+// scaleOf returns the scale of a row and the factor by which it is rounded. A row that is not finite has no scale: its
+// results are no numbers.
+func scaleOf(largest uint32) (scale, factor float32) {
+	switch {
+	case largest >= infinity:
+		return float32(math.NaN()), 0
+	case largest < leastRow:
+		return 0, 0
+	}
+	most := math.Float32frombits(largest)
+	return most / int8Most, int8Most / most
+}
+
+// int8Part is a part of the sums: where its numbers are in rows of x and w, and where they lie when rounded.
+type int8Part struct {
+	from, count int
+	terms       int
+	at          int // bytes from the beginning of a rounded row of x
+	panels      int // bytes from the beginning of the packed w
+}
+
+// int8Product is one such product.
+type int8Product struct {
+	set   *int8Set
+	parts []int8Part
+	n     int // columns
+	width int // columns with what fills up the last panel
+	lda   int // bytes from a rounded row to the next
+	size  int // bytes of the packed w: panels, then less and scales by part and column
+
+	x      rows
+	a      unsafe.Pointer
+	factor []float32 // the scales of x by row and part
+	w      *view
+	packed unsafe.Pointer
+	e      epilogue
+	down   int // blocks of rows
+}
+
+// linearInt8 computes the product of rows of x and of w (N, K) of 8-bit numbers.
+func (b *Backend) linearInt8(op string, x, w *view, borders []int, e epilogue) {
+	p := &b.int8
+	*p = int8Product{set: b.tier.int8, parts: p.parts[:0], factor: p.factor, n: e.dst.n, x: newRows(x), w: w, e: e}
+	defer func() { p.x, p.w, p.e, p.a, p.packed = rows{}, nil, epilogue{}, nil, nil }()
+	if p.x.count == 0 || p.n == 0 {
+		return
+	}
+	if w.Strides[1] != 1 && w.Shape[1] > 1 {
+		b.fail("%s: rows of w with steps inside cannot be computed in int8", op)
+		return
+	}
+	if most := p.divide(x.Shape[len(x.Shape)-1], borders); most > int8Terms {
+		b.fail("%s: a sum of %d numbers is too long for int8: %d at most", op, most, int8Terms)
+		return
+	}
+	mem, _, err := b.arena.acquire(p.x.count * p.lda)
+	if err == nil {
+		p.a = mem
+		p.packed, err = b.packedInt8(op, p)
+	}
+	if err != nil {
+		b.fail("%s: %w", op, err)
+		return
+	}
+	p.factor = grow(&p.factor, p.x.count*len(p.parts))
+	b.eachSpan(op, p.x.count, p.x.n, p.roundRows)
+	p.down = (p.x.count + int8Block - 1) / int8Block
+	b.each(op, p.down*((p.width+groupColumns-1)/groupColumns), p.tile)
+}
+
+// divide sets the parts of sums over k numbers and returns the length of the longest.
+func (p *int8Product) divide(k int, borders []int) (most int) {
+	s := p.set
+	p.width = (p.n + s.align - 1) / s.align * s.align
+	from := 0
+	for i := range len(borders) + 1 {
+		end := k
+		if i < len(borders) {
+			end = borders[i]
+		}
+		terms := (end - from + s.per - 1) / s.per
+		p.parts = append(p.parts, int8Part{from: from, count: end - from, terms: terms, at: p.lda, panels: p.size})
+		most, from = max(most, end-from), end
+		p.lda += (terms*4 + lineSize - 1) / lineSize * lineSize
+		p.size += p.width * terms * s.per
+	}
+	p.lda = padRow(p.lda)
+	p.size = (p.size+lineSize-1)/lineSize*lineSize + len(p.parts)*p.width*8
+	return most
+}
+
+// columns returns the numbers that the sums of a part have too much, and the scales of w, by column.
+func (p *int8Product) columns(part int) (less []int32, scales []float32) {
+	tail := unsafe.Add(p.packed, p.size-(len(p.parts)-part)*p.width*8)
+	return unsafe.Slice((*int32)(tail), p.width), unsafe.Slice((*float32)(unsafe.Add(tail, p.width*4)), p.width)
+}
+
+// roundRows rounds rows of x.
+func (p *int8Product) roundRows(w *worker, from, to int) {
+	c := p.x.cursor(from)
+	for i := from; i < to; i++ {
+		row := c.read(w.floats(0, p.x.n))
+		for q, part := range p.parts {
+			scale, factor := scaleOf(p.set.largest(row[part.from : part.from+part.count]))
+			p.factor[i*len(p.parts)+q] = scale
+			p.set.quantize(unsafe.Add(p.a, i*p.lda+part.at), row[part.from:part.from+part.count], factor)
+		}
+		c.next()
+	}
+}
+
+// packedInt8 returns w rounded and packed: kept with the weight, or in the arena where it passes through memory.
+func (b *Backend) packedInt8(op string, p *int8Product) (unsafe.Pointer, error) {
+	w := p.w
+	fill := func(mem unsafe.Pointer) {
+		p.packed = mem
+		b.each(op, (p.width+groupColumns-1)/groupColumns, p.packColumns)
+	}
+	if w.buf.weight != nil && !w.buf.weight.passing.Load() {
+		key := packedKey{int8: p.set, offset: w.Offset, stride: w.Strides[0], n: w.Shape[0], k: w.Shape[1], parts: bordersOf(p.parts)}
+		if mem := w.buf.weight.lookup(key); mem != nil {
+			return mem, nil
+		}
+		if mem := w.buf.weight.get(key, p.size, math.MaxInt64, fill); mem != nil {
+			return mem, nil
+		}
+	}
+	mem, _, err := b.arena.acquire(p.size)
+	if err == nil {
+		fill(mem)
+	}
+	return mem, err
+}
+
+// bordersOf tells apart how sums are divided.
+func bordersOf(parts []int8Part) uint64 {
+	const offset, prime = 14695981039346656037, 1099511628211
+	h := uint64(offset)
+	for _, p := range parts {
+		h = (h ^ uint64(p.from)) * prime
+	}
+	return h
+}
+
+// packColumns rounds and packs a group of columns: rows of w.
+func (p *int8Product) packColumns(w *worker, group int) {
+	s, k := p.set, p.x.n
+	for q, part := range p.parts {
+		less, scales := p.columns(q)
+		numbers := unsafe.Slice((*int8)(w.half.acquire(part.terms*4+lineSize)), part.terms*4+lineSize)
+		for j := group * groupColumns; j < min(p.width, (group+1)*groupColumns); j++ {
+			panel := j / s.widest * s.widest
+			wide := min(s.widest, p.width-panel)
+			out := unsafe.Slice((*int8)(unsafe.Add(p.packed, part.panels+panel*part.terms*s.per)), wide*part.terms*s.per)
+			at := (j - panel) * s.per
+			if j >= p.n {
+				less[j], scales[j] = 0, 0
+				for t := range part.terms {
+					clear(out[t*wide*s.per+at:][:s.per])
+				}
+				continue
+			}
+			row := p.w.read(w.floats(0, k), p.w.Offset+j*p.w.Strides[0]+part.from, 1, part.count)
+			scale, factor := scaleOf(s.largest(row))
+			s.quantize(unsafe.Pointer(&numbers[0]), row, factor)
+			sum := int32(0)
+			for i := range part.terms * s.per {
+				x := int8(0)
+				switch {
+				case i >= part.count:
+				case s.per == 2:
+					x = numbers[2*i]
+					if !littleEndian {
+						x = numbers[2*i+1]
+					}
+				default:
+					x = int8(byte(numbers[i]) - s.offset)
+				}
+				out[i/s.per*wide*s.per+at+i%s.per] = x
+				sum += int32(x)
+			}
+			less[j], scales[j] = sum*int32(s.offset), scale
+		}
+	}
+}
+
+// tile computes a block of rows and a group of columns: task i.
+func (p *int8Product) tile(w *worker, i int) {
+	groups := (p.width + groupColumns - 1) / groupColumns
+	j, row0 := i%groups*groupColumns, i/groups*int8Block
+	cols, rows := min(groupColumns, p.width-j), min(int8Block, p.x.count-row0)
+	sums := w.sums.acquire(2 * int8Rows * groupColumns * 4)
+	result := unsafe.Add(sums, int8Rows*groupColumns*4)
+	ints, floats := unsafe.Slice((*int32)(sums), int8Rows*groupColumns), unsafe.Slice((*float32)(result), int8Rows*groupColumns)
+	for done := 0; done < rows; done += int8Rows {
+		m := min(int8Rows, rows-done)
+		add := p.e.onto.view != nil
+		if add {
+			p.e.initSums(w, result, groupColumns, row0+done, j, m, min(cols, p.n-j))
+		}
+		for q := range p.parts {
+			p.multiply(w, sums, row0+done, j, m, cols, q)
+			less, scales := p.columns(q)
+			restore := p.set.restore
+			if add {
+				restore = p.set.restoreAdd
+			}
+			for i := range m {
+				at := i * groupColumns
+				restore(floats[at:at+cols], ints[at:at+cols], less[j:j+cols], scales[j:j+cols], p.factor[(row0+done+i)*len(p.parts)+q])
+			}
+			add = true
+		}
+		p.e.finish(w, result, groupColumns, row0+done, j, m, min(cols, p.n-j))
+	}
+	w.reduce = reduce{}
+}
+
+// noOffset is the list of offsets of a single block.
+var noOffset int64
+
+// multiply computes the integer sums of a part for m rows and cols columns.
+func (p *int8Product) multiply(w *worker, sums unsafe.Pointer, row0, j, m, cols, q int) {
+	part, s, r := &p.parts[q], p.set, &w.reduce
+	*r = reduce{ldc: groupColumns * 4, lda: p.lda, blocks: 1, offs: unsafe.Pointer(&noOffset)}
+	for from := 0; from < part.terms || from == 0; from += int8Stage {
+		r.k = min(int8Stage, part.terms-from)
+		add := min(from, 1)
+		for at := j; at < j+cols; {
+			panel := at / s.widest * s.widest
+			wide := min(s.widest, p.width-panel)
+			r.b = unsafe.Add(p.packed, part.panels+panel*part.terms*s.per+from*wide*s.per)
+			micro, best := &s.kernels.byVectors[wide/s.lanes], &s.kernels.best[wide/s.lanes]
+			for i := 0; i < m; {
+				rows := int(best[min(m-i, maxRows)])
+				r.a = unsafe.Add(p.a, (row0+i)*p.lda+part.at+from*4)
+				r.c, r.add = unsafe.Add(sums, i*r.ldc+(at-j)*4), add
+				micro[rows](r)
+				i += rows
+			}
+			at += wide
+		}
+	}
+}
+
+// int8Go is plain Go.
+var int8Go = &int8Set{
+	name: "go", lanes: 4, align: 4, widest: 4, per: 2,
+	kernels:  newKernelSet([]microKernels{1: {1: reduceInt8Go}}),
+	largest:  largestGo,
+	quantize: quantizeGo,
+	restore: func(dst []float32, sums, less []int32, scales []float32, factor float32) {
+		restoreGo(dst, sums, less, scales, factor, false)
+	},
+	restoreAdd: func(dst []float32, sums, less []int32, scales []float32, factor float32) {
+		restoreGo(dst, sums, less, scales, factor, true)
+	},
+}
+
+// reduceInt8Go computes a row of four sums.
+func reduceInt8Go(r *reduce) {
+	a, b := unsafe.Slice((*[2]int16)(r.row(0, 0)), r.k), unsafe.Slice((*[8]int8)(r.b), r.k)
+	c := (*[4]int32)(r.c)
+	var c0, c1, c2, c3 int32
+	for i, x := range a {
+		y, x0, x1 := &b[i], int32(x[0]), int32(x[1])
+		c0 += x0*int32(y[0]) + x1*int32(y[1])
+		c1 += x0*int32(y[2]) + x1*int32(y[3])
+		c2 += x0*int32(y[4]) + x1*int32(y[5])
+		c3 += x0*int32(y[6]) + x1*int32(y[7])
+	}
+	if r.add != 0 {
+		c0, c1, c2, c3 = c0+c[0], c1+c[1], c2+c[2], c3+c[3]
+	}
+	*c = [4]int32{c0, c1, c2, c3}
+}
+
+func largestGo(src []float32) (most uint32) {
+	for _, x := range src {
+		most = max(most, math.Float32bits(x)&^(1<<31))
+	}
+	return most
+}
+
+// quantizeGo stores 16-bit numbers, of which the last pair may need another.
+func quantizeGo(dst unsafe.Pointer, src []float32, factor float32) {
+	out := unsafe.Slice((*int16)(dst), (len(src)+1)/2*2)
+	for i, x := range src {
+		out[i] = 0
+		if y := float64(float32(x * factor)); y == y {
+			out[i] = int16(math.RoundToEven(y))
+		}
+	}
+	clear(out[len(src):])
+}
+
+func restoreGo(dst []float32, sums, less []int32, scales []float32, factor float32, add bool) {
+	for i, s := range sums {
+		y := float32(float32(float32(s-less[i])*scales[i]) * factor)
+		if add {
+			y = dst[i] + y
+		}
+		dst[i] = y
+	}
+}
