@@ -149,6 +149,9 @@ func (j *Job) open() error {
 	}
 	j.engine = engine.New(j.host.Steps, workers)
 	j.engine.Source, j.engine.Schedule.MaxBatch, j.engine.Recovery.Retries = source, int(cfg.Resources.BatchSize), cfg.OnError.Retries
+	if j.engine.Schedule.MaxBatch == 0 && host.SourceKind(cfg) == stages.KindVideo {
+		j.engine.Schedule.MaxBatch = videosAtOnce
+	}
 	j.engine.Progress.TooMany, j.engine.Keep, j.engine.Recovery.Freed = cfg.OnError.Stop, host.Keep(cfg), j.host.Freed
 	if every, on := cfg.Resources.CheckpointInterval.Every(); on {
 		j.engine.SaveSteps(every)
@@ -204,6 +207,10 @@ func (j *Job) open() error {
 	}
 	return j.host.Load(context.Background())
 }
+
+// videosAtOnce is how many files of videos of the input are in memory for a device. Measures look at one after the other, so that more
+// would gain nothing.
+const videosAtOnce = 8
 
 // loadsLater reports whether weights come to devices once it is known which rows are to be computed: where an output is there, it may
 // be that none is, or that they get readings alone. A job with a new output hears at once of a checkpoint that does not fit.

@@ -240,7 +240,6 @@ func (s *Station) open(e *stages.Element) error {
 		if err != nil {
 			return err
 		}
-		v = e.Video // with what it shows
 		v.Codec, v.Width, v.Height, v.Frames = strings.TrimPrefix(v.Ext, "."), c.Width, c.Height, len(c.Frames)
 		if e.Row.FPS == 0 {
 			e.Row.FPS = c.FPS

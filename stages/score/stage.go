@@ -13,7 +13,6 @@ import (
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/vae"
-	"latentbeam/stages/video"
 )
 
 // The names of the stages. `quality` is the older one, which takes media and has all measures without weights.
@@ -163,6 +162,8 @@ func (s *stage) load(dev kernels.Backend) error {
 
 // Run measures the elements one after the other. A file that cannot be read fails its element.
 func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Element) error {
+	ahead := decodeAhead(ctx, s.unseen(batch))
+	defer ahead.close()
 	for _, e := range batch {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
@@ -175,7 +176,9 @@ func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.El
 		}
 		look := s.footage
 		if e.Video != nil {
-			look = s.video
+			look = func(ctx context.Context, dev kernels.Backend, e *stages.Element, some []*open) error {
+				return s.video(ctx, dev, e, some, ahead)
+			}
 		}
 		var bad *vae.FootageError
 		switch err := look(ctx, dev, e, some); {
@@ -188,13 +191,23 @@ func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.El
 	return nil
 }
 
+// unseen are the elements whose videos are to be decoded.
+func (s *stage) unseen(batch []*stages.Element) (all []*stages.Element) {
+	for _, e := range batch {
+		if e.Video != nil && e.Video.Recon == nil && slices.ContainsFunc(s.measures, func(m *open) bool { return e.Lacks(m.Measure) }) {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
 // video reads off what a player shows of the element's video.
-func (s *stage) video(ctx context.Context, dev kernels.Backend, e *stages.Element, some []*open) error {
+func (s *stage) video(ctx context.Context, dev kernels.Backend, e *stages.Element, some []*open, ahead *ahead) error {
 	e.Look(ofSource, nil) // a published file is whole
 	if len(some) == 0 {
 		return nil
 	}
-	shown, err := video.Shown(ctx, e)
+	shown, err := ahead.shown(ctx, e)
 	if fault.ClassOf(err) == fault.ClassRow && err != nil {
 		return &vae.FootageError{Err: err}
 	}

@@ -15,7 +15,8 @@ import (
 )
 
 // Shown returns what a player shows of the element's video: the frames that its encoder has told of, else those that ffmpeg decodes. They are
-// the same, byte for byte, for videos of the embedded encoder. A file that cannot be read is an error of the row.
+// the same, byte for byte, for videos of the embedded encoder. Decoded frames are the caller's alone: a batch of finished videos is not in
+// memory at once. A file that cannot be read is an error of the row.
 func Shown(ctx context.Context, e *stages.Element) (*schemas.Clip, error) {
 	if e.Video.Recon != nil {
 		return e.Video.Recon, nil
@@ -34,9 +35,6 @@ func Shown(ctx context.Context, e *stages.Element) (*schemas.Clip, error) {
 	case err != nil:
 		return nil, fault.Row(fmt.Errorf("the video cannot be read: %w", unplaced(err, file.Path, e.Video.Ext)))
 	}
-	v := *e.Video
-	v.Recon = c
-	e.Video = &v
 	return c, nil
 }
 

@@ -169,6 +169,9 @@ func TestShown(t *testing.T) {
 		if got.Width != want.Width || got.Height != want.Height || got.FPS != want.FPS && len(want.Frames) > 1 || len(got.Frames) != len(want.Frames) {
 			t.Fatalf("%dx%d, %v, %d frames", got.Width, got.Height, got.FPS, len(got.Frames))
 		}
+		if e.Video.Recon != nil {
+			t.Error("the element keeps the decoded frames: those of a batch would be in memory at once")
+		}
 		for i := range want.Frames {
 			if !bytes.Equal(got.Frames[i], want.Frames[i]) {
 				t.Errorf("frame %d of %d is another", i, len(want.Frames))
