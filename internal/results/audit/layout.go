@@ -19,7 +19,7 @@ const (
 	poster
 	tableFile
 	page
-	facts // summary.json, job.json
+	facts // summary.json, job.json, croissant.json
 	markRecord
 	ledgerFile
 	other // locks, runs/, names/: checked by nobody, or as a part of something else
@@ -29,7 +29,7 @@ var (
 	byKey    = regexp.MustCompile(`^(videos|posters)/([0-9a-f]{2})/([0-9a-f]{64})\.[a-z0-9]+$`)
 	tabular  = regexp.MustCompile(`^(tables/[a-z]+[-/][-0-9a-z]*[0-9]{5}|metadata)\.parquet$`)
 	pages    = regexp.MustCompile(`^(([0-9]{5}-of-[0-9]{5}-)?(index(-[0-9]+)?|report)\.html|README\.md)$`)
-	factual  = regexp.MustCompile(`^(([0-9]{5}-of-[0-9]{5}-)?summary\.json|(job|scores)\.json)$`)
+	factual  = regexp.MustCompile(`^(([0-9]{5}-of-[0-9]{5}-)?summary\.json|(job|scores|croissant)\.json)$`)
 	segments = regexp.MustCompile(`^(ledger|readings)/[0-9a-f]{8}-[0-9a-f]{16}-[0-9a-f]{8}\.seg$`)
 	others   = regexp.MustCompile(`^(runs/.*|names/.*|ledger/steps/.*|\.[-0-9a-z]*lock|assets/.*)$`)
 )
