@@ -15,7 +15,7 @@ CUDA = CGO_ENABLED=1 CGO_CFLAGS="-O2 -I$(CURDIR)/kernels/cuda/include" CGO_LDFLA
 CUDA_ROOMS = $(addprefix ./,$(sort $(dir $(shell grep -rlE '^//go:build.*cuda' --include=*.go $(wildcard */)))))
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-cuda wheel demo test check same race flink lint reference bench nightly cuda gpu
+.PHONY: help build build-cuda wheel image demo test check same race flink lint reference bench nightly cuda gpu
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +28,12 @@ build-cuda: ## the binary with the CUDA backend, ./latentbeam-cuda (needs gcc, n
 
 wheel: ## Python wheels with the program inside, for five platforms, in build/wheels (PLATFORMS=linux/amd64 for one)
 	$(GO) run ./internal/dev/release wheel build/wheels $(PLATFORMS)
+
+ARCH ?= $(shell $(GO) env GOARCH)
+image: ## a container image of the program without Docker, an OCI layout in build/image (ARCH=arm64; docs/deploy)
+	GOOS=linux GOARCH=$(ARCH) $(MAKE) -s build PROGRAM=$(CURDIR)/build/linux-$(ARCH)/latentbeam
+	rm -rf build/image
+	cd docs/deploy && $(GO) run ./image -binary $(CURDIR)/build/linux-$(ARCH)/latentbeam -arch $(ARCH) -out $(CURDIR)/build/image
 
 demo: ## twelve videos of the built-in model in out/shapes, with their score
 	$(GO) run ./cmd/latentbeam run testdata/prompts/shapes.yaml

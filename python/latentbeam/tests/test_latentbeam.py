@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 import unittest
 from pathlib import Path
 
@@ -123,6 +124,8 @@ class Jobs(unittest.TestCase):
         with self.assertRaises(latentbeam.FailedRows) as caught:
             self.job().run()
         self.assertEqual(len(caught.exception.output.videos), 1)
+        self.assertRegex(str(caught.exception), r"1 of 2 rows failed: (?s:.*)\n  b: .*33.*\nrun\(allow_failed=True\)")
+        self.assertTrue(traceback.format_exception_only(caught.exception)[0].startswith("latentbeam.FailedRows: "))
         self.assertEqual(len(caught.exception.output.failures), 1)
         self.assertEqual(len(self.job().run(allow_failed=True).videos), 1)
 

@@ -18,6 +18,9 @@ from .outputs import Export, Output, Samples, Table, Videos, open, open_export  
 from . import stage
 from ._try import run_stage
 
+for _class in (Error, FailedRows, Interrupted, InvalidJob, TryAgainLater, Warning):
+    _class.__module__ = __name__  # as people catch them
+
 __version__ = "0.1.0"
 __all__ = ["Error", "Export", "FailedRows", "Interrupted", "InvalidJob", "Job", "Output", "Plan", "RunningJob", "Samples", "Table",
            "TryAgainLater", "Videos", "Warning", "open", "open_export", "program", "run_stage", "stage", "version"]

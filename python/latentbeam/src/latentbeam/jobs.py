@@ -175,6 +175,20 @@ def _limit(n: int) -> list[str]:
     return ["--limit", str(n)] if n else []
 
 
+def _first_failures(output: Output, limit: int = 3) -> str:
+    """The first rows of the failures table as lines, where it can be read."""
+    text = ""
+    try:
+        table = output.failures
+        for number, row in enumerate(table):
+            if number == limit:
+                return f"{text}\n  and {len(table) - limit} more in output.failures"
+            text += f"\n  {row['id']}: {row['message']}"
+    except (ImportError, OSError, Error):  # the program's own message is enough
+        return ""
+    return text
+
+
 class _Written:
     """The job as a file for as long as the program needs it, and its settings as flags."""
 
@@ -285,6 +299,8 @@ class RunningJob:
         error = self._written.named(error_of(code, self._text("stderr")))
         if isinstance(error, FailedRows) and address is not None:
             error.output = open_output(address)
+            error.message += _first_failures(error.output) + "\nrun(allow_failed=True) returns the output all the same"
+            error.args = (error.message,)
         raise error
 
     def _wait(self, timeout: Optional[float]) -> bool:
@@ -361,18 +377,19 @@ class _Bar:
 
 def _line(facts: Mapping[str, Any]) -> str:
     rows = facts.get("rows") or {}
-    total, done, failed = rows.get("total", 0), rows.get("done", 0) + rows.get("skipped", 0), rows.get("failed", 0)
+    done, failed, before = rows.get("done", 0), rows.get("failed", 0), rows.get("skipped", 0)
+    total = max(rows.get("total", 0), done + failed)
     if facts.get("stopping"):
         at_work = sum(int(b.get("count", 0)) for p in facts.get("processes") or [] for b in p.get("batches") or [])
         what = f"{at_work} rows at work are finished first" if at_work > 1 else "what is at work is finished first"
         return f"stopping after {done + failed}/{total} rows: {what}; Ctrl-C again ends it at once"
     if not total:
-        return "latentbeam: opening the model and reading the input"
+        return f"{before} rows, all done before" if before else "latentbeam: opening the model and reading the input"
     width = 24
     full = int(width * min(1.0, (done + failed) / total))
     eta = facts.get("eta_s")
     rest = f", about {eta:.0f} s" if isinstance(eta, (int, float)) and eta > 0 else ""
-    bad = f", {failed} failed" if failed else ""
+    bad = (f", {failed} failed" if failed else "") + (f", {before} done before" if before else "")
     return f"[{'#' * full}{'.' * (width - full)}] {done + failed}/{total} rows{bad}{rest}"
 
 
