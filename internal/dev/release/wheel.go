@@ -71,9 +71,23 @@ type member struct {
 }
 
 // project is what pyproject.toml says of the package.
-type project struct{ version, summary, requires, readme string }
+type project struct {
+	version, summary, requires, readme string
+	extras                             []extra
+}
 
-var field = regexp.MustCompile(`(?m)^(version|description|requires-python) = "(.*)"$`)
+// extra is a name for what an installation may have as well.
+type extra struct {
+	name     string
+	packages []string
+}
+
+var (
+	field    = regexp.MustCompile(`(?m)^(version|description|requires-python) = "(.*)"$`)
+	optional = regexp.MustCompile(`(?s)\[project\.optional-dependencies\]\n(.*?)\n(\[|$)`)
+	list     = regexp.MustCompile(`(?m)^(\w+) = \[(.*)\]$`)
+	quoted   = regexp.MustCompile(`"([^"]*)"`)
+)
 
 // oldName is the module latentbeam_stage of a wheel: programs that import it get latentbeam.stage, so that there is one RowError.
 const oldName = `"""The earlier name of latentbeam.stage."""
@@ -126,6 +140,15 @@ func aboutPackage(root string) (p project, err error) {
 			p.summary = m[2]
 		case "requires-python":
 			p.requires = m[2]
+		}
+	}
+	if m := optional.FindSubmatch(text); m != nil {
+		for _, line := range list.FindAllStringSubmatch(string(m[1]), -1) {
+			e := extra{name: line[1]}
+			for _, q := range quoted.FindAllStringSubmatch(line[2], -1) {
+				e.packages = append(e.packages, q[1])
+			}
+			p.extras = append(p.extras, e)
 		}
 	}
 	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
@@ -204,10 +227,14 @@ func metadata(p project) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Metadata-Version: 2.4\nName: latentbeam\nVersion: %s\nSummary: %s\nRequires-Python: %s\n", p.version, p.summary, p.requires)
 	b.WriteString("License-Expression: Apache-2.0\nLicense-File: LICENSE\nLicense-File: modules.txt\nLicense-File: NOTICES.txt\n")
-	for _, extra := range [][]string{{"tables", "pyarrow>=14"}, {"torch", "pyarrow>=14", "numpy>=1.24", "torch>=2.1"}} {
-		fmt.Fprintf(&b, "Provides-Extra: %s\n", extra[0])
-		for _, r := range extra[1:] {
-			fmt.Fprintf(&b, "Requires-Dist: %s; extra == %q\n", r, extra[0])
+	for minor := 10; minor <= 13; minor++ {
+		fmt.Fprintf(&b, "Classifier: Programming Language :: Python :: 3.%d\n", minor)
+	}
+	b.WriteString("Classifier: Typing :: Typed\n")
+	for _, e := range p.extras {
+		fmt.Fprintf(&b, "Provides-Extra: %s\n", e.name)
+		for _, r := range e.packages {
+			fmt.Fprintf(&b, "Requires-Dist: %s; extra == %q\n", r, e.name)
 		}
 	}
 	b.WriteString("Description-Content-Type: text/markdown\n\n" + p.readme)
