@@ -37,10 +37,12 @@ type Options struct {
 	Specs   []stages.Spec // the catalogue
 	Version string        // of the program, for the provenance columns
 	Limit   int           // only the first rows of the input; 0: all
-	Shard   int           // with Shards: this run's share of the keys
-	Shards  int           // 0 and 1: all
-	Retry   bool          // compute failed rows again
-	Start   jobfile.Start
+	// AllFailures lets a plan name all rows that cannot be computed as they are, not the first alone.
+	AllFailures bool
+	Shard       int  // with Shards: this run's share of the keys
+	Shards      int  // 0 and 1: all
+	Retry       bool // compute failed rows again
+	Start       jobfile.Start
 	// AllowEmpty lets an input without any row make an output without any.
 	AllowEmpty bool
 	// Devices are those of another machine, that the job is to be planned for; it cannot be run then.
@@ -329,6 +331,11 @@ func (j *Job) Looked() int64 { return j.looked.Load() }
 
 // Stop makes Run finish what is in flight and return.
 func (j *Job) Stop() { j.engine.Schedule.Stop() }
+
+// Failures reads the failures of the output, in the order of its table.
+func (j *Job) Failures(ctx context.Context) ([]report.Failed, error) {
+	return report.ReadFailures(ctx, j.engine.Store)
+}
 
 // Summary reads the summary of the output, and where it is.
 func (j *Job) Summary(ctx context.Context) (data []byte, output string, err error) {

@@ -118,7 +118,7 @@ type planner struct {
 
 // plan goes over the input.
 func (l *planner) plan(ctx context.Context) (p Plan, err error) {
-	s := survey{planner: l, plan: &p, input: l.report.Digest(), names: report.CollectNames(l.report.Names)}
+	s := survey{planner: l, plan: &p, unusable: report.Totals{NameAll: l.options.AllFailures}, input: l.report.Digest(), names: report.CollectNames(l.report.Names)}
 	p.Reasons, p.Clips = map[string]int64{}, map[schemas.Bucket]int64{}
 	if l.engine.Ledger != nil {
 		s.settled = l.engine.Ledger.Cursor()

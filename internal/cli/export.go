@@ -19,6 +19,7 @@ const whereUsage = "only rows for which an expression over the table's columns i
 func exportCommand() *cobra.Command {
 	var o export.Options
 	var text, vae, chosen string
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "export OUTPUT DIR --to FORMAT",
 		Short: "Write latents and text embeddings in the format of a trainer",
@@ -55,6 +56,9 @@ func exportCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), exportFacts{jsonSchema, absoluteOutput(args[1]), o.To, done.Rows, done.Files, done.Bytes, done.NoText})
+			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s in %d files, %d bytes: %s\n", progress.Rows(done.Rows), done.Files, done.Bytes, args[1])
 			if done.NoText > 0 {
 				fmt.Fprintf(cmd.ErrOrStderr(), "latentbeam: warning: %d of %d rows have no text embedding: %s\n", done.NoText, done.Rows, done.Fix)
@@ -63,6 +67,7 @@ func exportCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&o.To, "to", "", "the format: "+strings.Join(export.Formats(), ", "))
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print what was written as JSON (docs/json.md)")
 	cmd.Flags().StringVar(&text, "text", "", "take the text embeddings from the output of another job, by id")
 	cmd.Flags().StringVar(&chosen, "where", "", whereUsage)
 	cmd.Flags().BoolVar(&o.Watermarked, "watermarked", false, "also rows whose videos have a watermark, as the reading watermark says")

@@ -28,7 +28,7 @@ import (
 
 func inspectCommand() *cobra.Command {
 	var key string
-	var list bool
+	var list, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "inspect PATH",
 		Short: "Say what is in a checkpoint, which model it is, and what is missing or unexpected; or which marks a video carries",
@@ -47,29 +47,43 @@ func inspectCommand() *cobra.Command {
 				defer remove()
 				args, out = []string{dir}, &replacing{out, filepath.Dir(dir) + "/", ""}
 			}
-			if media, err := inspectMarks(out, args[0]); media || err != nil {
-				return err
+			facts := inspectFacts{Schema: jsonSchema, Path: args[0]}
+			if !asJSON {
+				return facts.inspect(out, args[0], key, list)
 			}
-			misfits := 0
-			if err := inspectModel(out, args[0]); err != nil {
-				return fault.Usage(err)
-			}
-			for _, path := range parts(args[0]) {
-				n, err := inspect(out, path, key, list)
-				if err != nil {
-					return fault.Usage(err)
-				}
-				misfits += n
-			}
-			if misfits > 0 {
-				return fault.Usage(fmt.Errorf("inspect %s: %d tensors do not fit", args[0], misfits))
-			}
-			return nil
+			var text strings.Builder
+			err := facts.inspect(&text, args[0], key, list)
+			facts.Text = text.String()
+			return errors.Join(printJSON(out, facts), err)
 		},
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print what was found as JSON (docs/json.md)")
 	cmd.Flags().StringVar(&key, "key", "", "the state dict to look at where the file has several, such as model")
 	cmd.Flags().BoolVar(&list, "tensors", false, "list every tensor")
 	return cmd
+}
+
+// inspect describes what lies at a path. The error says what of it does not fit.
+func (f *inspectFacts) inspect(out io.Writer, path, key string, list bool) error {
+	found, media, err := inspectMarks(out, path)
+	if f.Marks = found; media || err != nil {
+		return err
+	}
+	misfits := 0
+	if err := inspectModel(out, path); err != nil {
+		return fault.Usage(err)
+	}
+	for _, part := range parts(path) {
+		n, err := f.inspectPart(out, part, key, list)
+		if err != nil {
+			return fault.Usage(err)
+		}
+		misfits += n
+	}
+	if misfits > 0 {
+		return fault.Usage(fmt.Errorf("inspect %s: %d tensors do not fit", path, misfits))
+	}
+	return nil
 }
 
 // parts returns the components of a whole model, or path itself.
@@ -87,8 +101,8 @@ func parts(path string) []string {
 	return found
 }
 
-// inspect describes one checkpoint and returns how many tensors do not fit.
-func inspect(w io.Writer, path, key string, list bool) (misfits int, err error) {
+// inspectPart describes one checkpoint and returns how many tensors do not fit.
+func (f *inspectFacts) inspectPart(w io.Writer, path, key string, list bool) (misfits int, err error) {
 	c, err := checkpoint.Open(path, key)
 	if err != nil {
 		return 0, err
@@ -102,6 +116,7 @@ func inspect(w io.Writer, path, key string, list bool) (misfits int, err error) 
 		return 0, errors.Join(out.Flush(), fmt.Errorf("inspect %s: %w", c.File, err))
 	}
 	describeModel(out, c, found, original)
+	f.addCheckpoint(c, found, original, list)
 	if list {
 		for _, t := range c.Tensors {
 			fmt.Fprintf(out, "  %s\t%s %v\n", t.Name, t.DType, t.Shape)

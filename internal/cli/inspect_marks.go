@@ -16,28 +16,28 @@ import (
 const maxInspected = 2 << 30
 
 // inspectMarks lists the marks of synthetic media of a file. media is false where it is no mp4, png or jpeg.
-func inspectMarks(out io.Writer, path string) (media bool, err error) {
+func inspectMarks(out io.Writer, path string) (found []marks.Found, media bool, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return false, nil // told by whoever looks for a model there
+		return nil, false, nil // told by whoever looks for a model there
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
-		return false, nil
+		return nil, false, nil
 	}
 	var head [16]byte
 	n, err := f.ReadAt(head[:], 0)
 	if err != nil && !errors.Is(err, io.EOF) || !marks.IsMedia(head[:n]) {
-		return false, nil
+		return nil, false, nil
 	}
 	if info.Size() > maxInspected {
-		return true, fault.Usage(fmt.Errorf("inspect %s: it has %s; files of up to %s are looked into", path, config.ByteSize(info.Size()),
+		return found, true, fault.Usage(fmt.Errorf("inspect %s: it has %s; files of up to %s are looked into", path, config.ByteSize(info.Size()),
 			config.ByteSize(maxInspected)))
 	}
 	data := make([]byte, info.Size())
 	if _, err := io.ReadFull(io.NewSectionReader(f, 0, info.Size()), data); err != nil {
-		return true, fault.Usage(err)
+		return found, true, fault.Usage(err)
 	}
 	found, damage := marks.Inspect(data)
 	fmt.Fprintln(out, path)
@@ -68,13 +68,13 @@ func inspectMarks(out io.Writer, path string) (media bool, err error) {
 		fmt.Fprintln(w, "  no marks of synthetic media were found; that does not say that it is none")
 	}
 	if err := w.Flush(); err != nil {
-		return true, err
+		return found, true, err
 	}
 	switch {
 	case damage != nil:
-		return true, fault.Failures(fmt.Errorf("inspect %s: the file is damaged: %w; what stands before was looked at", path, damage))
+		return found, true, fault.Failures(fmt.Errorf("inspect %s: the file is damaged: %w; what stands before was looked at", path, damage))
 	case broken:
-		return true, fault.Failures(fmt.Errorf("inspect %s: a signature does not hold", path))
+		return found, true, fault.Failures(fmt.Errorf("inspect %s: a signature does not hold", path))
 	}
-	return true, nil
+	return found, true, nil
 }

@@ -6,10 +6,16 @@ import (
 	"path/filepath"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/media/marks"
 	"latentbeam/internal/results/report"
 	"latentbeam/internal/storage/store"
+	"latentbeam/kernels"
 	"latentbeam/pipelines"
 	"latentbeam/pipelines/forecast"
+	"latentbeam/stages/catalog"
+	"latentbeam/stages/weights"
+	"latentbeam/stages/weights/checkpoint"
+	"latentbeam/stages/weights/hub"
 )
 
 // jsonSchema is the version of everything that --json prints (docs/json.md). A field more does not change it.
@@ -90,4 +96,160 @@ func absoluteOutput(output string) string {
 		return abs
 	}
 	return output
+}
+
+// layoutFacts is what plan --json prints.
+type layoutFacts struct {
+	Schema  int           `json:"schema"`
+	Output  string        `json:"output"`
+	Rows    int64         `json:"rows"`
+	New     int64         `json:"new"` // that a run would compute
+	Score   int64         `json:"score"`
+	Whole   bool          `json:"whole_job,omitempty"` // every row is done: it is the plan of the job done anew
+	Devices []deviceFacts `json:"devices"`
+	Shapes  []shapeFacts  `json:"shapes"`
+	Seconds *float64      `json:"seconds"` // predicted for all rows; null where the stages do not say
+	Without []string      `json:"not_counted"`
+	Text    string        `json:"text"` // what people read without --json
+}
+
+// deviceFacts are those of a device that a job is planned for.
+type deviceFacts struct {
+	Name   string  `json:"name"`
+	Memory int64   `json:"memory"`   // bytes that a job can use
+	Rate   float64 `json:"flop_s"`   // that a video transformer reaches
+	Node   int     `json:"host"`     // number of its host
+	Host   float64 `json:"host_b_s"` // bytes a second to and from host memory
+}
+
+// shapeFacts are how rows of one shape would be computed.
+type shapeFacts struct {
+	Shape   string   `json:"shape"` // WIDTHxHEIGHTxFRAMES
+	Steps   int      `json:"steps"`
+	Rows    int64    `json:"rows"` // equal ones counted once
+	Batch   int      `json:"batch"`
+	Sets    int      `json:"sets"`    // of devices that compute side by side
+	Workers int      `json:"workers"` // of a set
+	Seconds *float64 `json:"seconds"`
+	Fails   string   `json:"fails,omitempty"` // why such rows cannot be computed
+}
+
+// addPrediction adds devices and shapes.
+func (f *layoutFacts) addPrediction(p forecast.Prediction) {
+	f.Without = p.Silent
+	for _, d := range p.Devices {
+		f.Devices = append(f.Devices, deviceFacts{d.Name, d.Memory, d.Rate, d.Node, d.Host})
+	}
+	for _, l := range p.Layouts {
+		one := shapeFacts{Shape: l.Shape.String(), Steps: l.Shape.NumInferenceSteps, Rows: l.Keys, Batch: l.Batch}
+		if l.Fails != nil {
+			one.Fails = l.Fails.Error()
+		} else {
+			seconds := l.Seconds()
+			one.Seconds, one.Sets = &seconds, len(l.Best.Sets)
+			if one.Sets > 0 {
+				one.Workers = len(l.Best.Sets[0].Devices)
+			}
+		}
+		f.Shapes = append(f.Shapes, one)
+	}
+	if p.Seconds > 0 {
+		f.Seconds = &p.Seconds
+	}
+}
+
+// stageFacts are those of a stage that a job can name.
+type stageFacts struct {
+	Name    string `json:"name"`
+	Takes   string `json:"takes"` // "any"; "as told": exec
+	Gives   string `json:"gives"` // "the same"
+	Looks   bool   `json:"looks"` // it is in no key: it only reads off results
+	Version int    `json:"version"`
+	Doc     string `json:"doc"`
+}
+
+// checkpointFacts are what inspect says of one file of weights.
+type checkpointFacts struct {
+	File      string           `json:"file"`
+	Format    string           `json:"format"`
+	Bytes     int64            `json:"bytes"`
+	Elements  int              `json:"elements"`
+	Tensors   []tensorFacts    `json:"tensors,omitempty"` // with --tensors
+	Types     map[string]int   `json:"types"`             // tensors by the type that is stored
+	Component string           `json:"component"`         // "": of no model known here
+	Model     string           `json:"model"`
+	Guessed   bool             `json:"guessed,omitempty"`        // by its tensors; there is no config.json
+	Original  bool             `json:"original_names,omitempty"` // it has the names of the model's own code
+	Wanted    int              `json:"wanted,omitempty"`         // tensors that the model has
+	Misfits   []weights.Misfit `json:"misfits"`
+}
+
+type tensorFacts struct {
+	Name  string `json:"name"`
+	DType string `json:"dtype"`
+	Shape []int  `json:"shape"`
+}
+
+// inspectFacts is what inspect --json prints.
+type inspectFacts struct {
+	Schema int               `json:"schema"`
+	Path   string            `json:"path"`
+	Parts  []checkpointFacts `json:"parts,omitempty"`
+	Marks  []marks.Found     `json:"marks,omitempty"` // of an mp4, png or jpeg
+	Text   string            `json:"text"`            // what people read without --json
+}
+
+// addCheckpoint adds a file of weights.
+func (f *inspectFacts) addCheckpoint(c *checkpoint.Checkpoint, found catalog.Finding, original, list bool) {
+	one := checkpointFacts{File: c.File, Format: c.Format, Bytes: c.Size, Types: map[string]int{}, Component: found.Component,
+		Model: found.Name, Guessed: found.Guessed, Original: original, Wanted: found.Wanted, Misfits: found.Misfits}
+	for _, t := range c.Tensors {
+		one.Types[t.Stored]++
+		one.Elements += kernels.Elements(t.Shape)
+		if list {
+			one.Tensors = append(one.Tensors, tensorFacts{t.Name, t.DType, t.Shape})
+		}
+	}
+	if one.Misfits == nil {
+		one.Misfits = []weights.Misfit{}
+	}
+	f.Parts = append(f.Parts, one)
+}
+
+// exportFacts is what export --json prints.
+type exportFacts struct {
+	Schema int    `json:"schema"`
+	Dir    string `json:"dir"`
+	Format string `json:"format"`
+	Rows   int64  `json:"rows"`
+	Files  int64  `json:"files"`
+	Bytes  int64  `json:"bytes"`
+	NoText int64  `json:"rows_without_text"`
+}
+
+// pullFacts is what pull --json prints.
+type pullFacts struct {
+	Schema  int      `json:"schema"`
+	Repo    string   `json:"repo"`
+	Commit  string   `json:"commit"`
+	Licence string   `json:"licence,omitempty"` // "": the repository names none
+	Terms   string   `json:"terms,omitempty"`
+	Dir     string   `json:"dir"`
+	Files   []string `json:"files"`
+	Bytes   int64    `json:"bytes"`
+	Fetched int      `json:"fetched"` // the others were there
+	LeftOut []string `json:"left_out"`
+}
+
+// factsOfPull fills a pullFacts.
+func factsOfPull(r *hub.Pulled) pullFacts {
+	names := func(files []hub.RepoFile) []string {
+		all := make([]string, len(files))
+		for i, f := range files {
+			all[i] = f.Path
+		}
+		return all
+	}
+	return pullFacts{jsonSchema, r.Repo.String(), r.Commit, r.Licence, r.Terms, r.Dir, names(r.Files), int64(sizeOf(r.Files)), r.Fetched,
+		names(r.LeftOut)}
 }

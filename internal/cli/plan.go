@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,6 +27,7 @@ type planFlags struct {
 	devices string
 	limit   int
 	explain bool
+	json    bool
 }
 
 func planCommand(specs []stages.Spec) *cobra.Command {
@@ -66,6 +68,7 @@ func planCommand(specs []stages.Spec) *cobra.Command {
 	cmd.Flags().IntVar(&f.workers, "workers", 0, "workers of this machine, instead of resources.workers")
 	cmd.Flags().StringVar(&f.devices, "devices", "", "a machine to plan for, such as 4xT4-16GB")
 	cmd.Flags().BoolVar(&f.explain, "explain", false, "say at the end what the lines and columns mean")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print the plan as JSON (docs/json.md)")
 	cmd.Flags().IntVar(&f.limit, "limit", 0, "only the first N rows of the input; 0: all")
 	return cmd
 }
@@ -102,7 +105,23 @@ func planJob(cmd *cobra.Command, start jobfile.Start, f planFlags, specs []stage
 	if err != nil {
 		return err
 	}
-	out := cmd.OutOrStdout()
+	if f.json {
+		var text strings.Builder
+		printForecast(&text, p, predicted, f, anew, scores)
+		facts := layoutFacts{Schema: jsonSchema, Output: absoluteOutput(job.Config.Output.Path), Rows: p.Rows, New: p.New, Score: p.Score, Whole: anew,
+			Text: text.String()}
+		if anew {
+			facts.New = 0
+		}
+		facts.addPrediction(predicted)
+		return printJSON(cmd.OutOrStdout(), facts)
+	}
+	printForecast(cmd.OutOrStdout(), p, predicted, f, anew, scores)
+	return nil
+}
+
+// printForecast prints a plan for people. anew: every row is done, and the job is planned as if it were not; scores: measures look at done rows.
+func printForecast(out io.Writer, p pipelines.Plan, predicted forecast.Prediction, f planFlags, anew, scores bool) {
 	printDevices(out, predicted.Devices, f.devices != "")
 	if anew {
 		fmt.Fprintln(out, "\nevery row is done: a run computes nothing. This is the plan of the whole job done anew.")
@@ -113,7 +132,7 @@ func planJob(cmd *cobra.Command, start jobfile.Start, f planFlags, specs []stage
 	}
 	if len(predicted.Layouts) == 0 {
 		fmt.Fprintln(out, "\nnothing to compute")
-		return nil
+		return
 	}
 	for _, l := range predicted.Layouts {
 		printLayout(out, l, predicted.Devices)
@@ -122,7 +141,6 @@ func planJob(cmd *cobra.Command, start jobfile.Start, f planFlags, specs []stage
 	if f.explain {
 		fmt.Fprint(out, "\n"+planWords)
 	}
-	return nil
 }
 
 // foretold says what a prediction comes to. A plan and a dry run say it alike.

@@ -27,6 +27,7 @@ const pullLines = 5 * time.Second
 
 func pullCommand(version string) *cobra.Command {
 	var o hub.Options
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "pull OWNER/NAME[@REVISION]",
 		Short: "Download a model repository: the files that a job needs, verified",
@@ -47,16 +48,17 @@ func pullCommand(version string) *cobra.Command {
 					return fault.Usage(fmt.Errorf("--include %q is not a glob pattern", pattern))
 				}
 			}
-			return pull(cmd, version, r, o)
+			return pull(cmd, version, r, o, asJSON)
 		},
 	}
 	cmd.Flags().StringArrayVar(&o.Include, "include", nil, "take the weights that fit this glob pattern, where a repository holds several")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print what is there now as JSON (docs/json.md)")
 	cmd.Flags().BoolVar(&o.Verify, "verify", false, "read again what is there already, and fetch what is damaged")
 	return cmd
 }
 
 // pull downloads a repository. A signal ends it; what is there stays.
-func pull(cmd *cobra.Command, version string, r hub.Repo, o hub.Options) error {
+func pull(cmd *cobra.Command, version string, r hub.Repo, o hub.Options, asJSON bool) error {
 	client, err := hub.NewClient("latentbeam/" + version)
 	if err != nil {
 		return err
@@ -102,6 +104,9 @@ func pull(cmd *cobra.Command, version string, r hub.Repo, o hub.Options) error {
 	}
 	if err != nil {
 		return err
+	}
+	if asJSON {
+		return printJSON(cmd.OutOrStdout(), factsOfPull(result))
 	}
 	return showPulled(cmd.OutOrStdout(), result)
 }

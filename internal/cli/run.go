@@ -33,6 +33,7 @@ type runFlags struct {
 	cancel  bool
 	class   bool
 	meaning bool
+	every   bool // failure is named
 	wait    bool
 	watch   watchFlags
 	profile bool
@@ -83,6 +84,7 @@ func addRunFlags(cmd *cobra.Command, f *runFlags) {
 	cmd.Flags().BoolVar(&f.meaning, "new-meaning", false, "compute rows anew that the output has under an earlier meaning of the job or its tables")
 	f.watch.addTo(cmd)
 	cmd.Flags().BoolVar(&f.profile, "profile", false, "print at the end which kernels took the time; report.html of the run has them, too")
+	cmd.Flags().BoolVar(&f.every, "all-failures", false, "name every row that failed, not the first five alone")
 	cmd.Flags().BoolVar(&f.empty, "allow-empty", false, "take an input without rows for right")
 }
 
@@ -139,6 +141,7 @@ func runJob(cmd *cobra.Command, start jobfile.Start, how jobRun) (err error) {
 	job, err := how.open(cmd, signals, cfg, pipelines.Options{
 		Specs: how.specs, Version: release, Limit: start.Limit, Retry: how.retry, Start: start, NewClass: how.class, NewMeaning: how.meaning,
 		Shard: how.share.index, Shards: how.share.count, AllowEmpty: how.empty, CancelOthers: how.cancel, Repair: how.all, ScoreOnly: how.scoreOnly,
+		AllFailures: how.every,
 	})
 	if err != nil {
 		return err
@@ -180,6 +183,14 @@ func runJob(cmd *cobra.Command, start jobfile.Start, how jobRun) (err error) {
 	})
 	err = whyCanceled(ctx, err)
 	w.stopShowing()
+	if how.every && result.Totals.Failed > int64(len(result.Totals.First)) {
+		all, readErr := job.Failures(ctx)
+		if readErr != nil {
+			slog.Warn("not all failures could be read", "error", readErr)
+		} else {
+			result.Totals.First = all
+		}
+	}
 	if err == nil || result.Totals.Rows > 0 {
 		printResult(w.out, cfg.Output.Path, result, how.profile, job.Program() != "")
 		if how.share.count > 1 {

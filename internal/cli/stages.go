@@ -11,13 +11,13 @@ import (
 )
 
 func stagesCommand(specs []stages.Spec) *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	cmd := &cobra.Command{
 		Use:   "stages",
 		Short: "List the stages that a job can name, with what each takes and gives",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "STAGE\tTAKES\tGIVES\tWHAT IT DOES")
+			var all []stageFacts
 			for _, s := range specs {
 				in, out := string(s.In), string(s.Out)
 				switch {
@@ -26,8 +26,19 @@ func stagesCommand(specs []stages.Spec) *cobra.Command {
 				case in == "":
 					in, out = "any", "the same"
 				}
+				all = append(all, stageFacts{s.Name, in, out, s.Looks, s.Version, s.Doc})
+			}
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), struct {
+					Schema int          `json:"schema"`
+					Stages []stageFacts `json:"stages"`
+				}{jsonSchema, all})
+			}
+			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "STAGE\tTAKES\tGIVES\tWHAT IT DOES")
+			for _, s := range all {
 				lines := wrap(s.Doc, docWidth)
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", s.Name, in, out, lines[0])
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", s.Name, s.Takes, s.Gives, lines[0])
 				for _, line := range lines[1:] {
 					fmt.Fprintf(w, "\t\t\t%s\n", line)
 				}
@@ -35,6 +46,8 @@ func stagesCommand(specs []stages.Spec) *cobra.Command {
 			return w.Flush()
 		},
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print them as JSON (docs/json.md)")
+	return cmd
 }
 
 // docWidth is how many characters of what a stage does stand in a line.

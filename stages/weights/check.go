@@ -14,9 +14,9 @@ const wrongType = "wrong type"
 
 // Misfit is a tensor that does not fit the model.
 type Misfit struct {
-	Kind   string // missing, unexpected, wrong shape, wrong type, not finite, duplicate
-	Name   string
-	Detail string // for people: the shape that it has, or should have
+	Kind   string `json:"kind"` // missing, unexpected, wrong shape, wrong type, not finite, duplicate
+	Name   string `json:"name"`
+	Detail string `json:"detail"` // for people: the shape that it has, or should have
 }
 
 // String is a line of the report of a checkpoint that does not fit.

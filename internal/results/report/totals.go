@@ -1,11 +1,16 @@
 package report
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"latentbeam/internal/results/gallery"
+	"latentbeam/internal/results/tables"
 	"latentbeam/internal/storage/ledger"
+	"latentbeam/internal/storage/store"
+	"latentbeam/internal/table/typed"
 	"latentbeam/schemas"
 )
 
@@ -22,6 +27,8 @@ type Totals struct {
 	Dropped int64 `json:"dropped,omitempty"`
 	// First are the first of those that failed, at most firstFailures, for those who read no parquet.
 	First []Failed `json:"first_failures,omitempty"`
+	// NameAll names all of them.
+	NameAll bool `json:"-"`
 	// Agreement counts, for every reading that has a column of its name in the prompt table, how many
 	// rows have both and how many of those are equal; "all" are the rows that agree in everything.
 	Agreement map[string]Agreement `json:"agreement,omitempty"`
@@ -81,7 +88,7 @@ func (t *Totals) count(o *outcome) {
 
 // Name adds a failed row to those that the totals name.
 func (t *Totals) Name(source, stage, message string) {
-	if len(t.First) < firstFailures {
+	if t.NameAll || len(t.First) < firstFailures {
 		t.First = append(t.First, Failed{source, stage, schemas.ValidText(message, messageBytes)})
 	}
 }
@@ -117,4 +124,29 @@ func (t *Totals) compare(o *outcome) {
 	if some {
 		count("all", all)
 	}
+}
+
+// ReadFailures reads the failures of an output, in the order of its table.
+func ReadFailures(ctx context.Context, s store.Store) ([]Failed, error) {
+	named := Totals{NameAll: true}
+	files, err := tables.Files(ctx, s, "failures")
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range files {
+		f, err := s.Open(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		for row, rowErr := range typed.RowsOf[schemas.FailureRow](store.Address(s.URL(), name), f) {
+			if err = rowErr; err != nil {
+				break
+			}
+			named.Name(row.Source, row.Stage, row.Message)
+		}
+		if err := errors.Join(err, f.Close()); err != nil {
+			return nil, err
+		}
+	}
+	return named.First, nil
 }
