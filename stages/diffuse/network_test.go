@@ -19,7 +19,7 @@ import (
 // TestPick: the network is that of the model's own config.json; an unknown one is named, with the families there are.
 func TestPick(t *testing.T) {
 	spec := Spec([]dit.Family{otherFamily, plainFamily()}, nil, nil)
-	if want := "Other (1 to 3), Plain (none published): text to latents; sampler, cache, dtype, cfg_channel, a, b, cond_type, " +
+	if want := "Other (1 to 3), Plain (none published): text to latents; sampler, cache, dtype, precision: int8, cfg_channel, a, b, cond_type, " +
 		"sequence_parallel, partition, tp_size, pp_size"; spec.Doc != want {
 		t.Errorf("the stage says of itself %q, want %q", spec.Doc, want)
 	}

@@ -30,7 +30,7 @@ func Spec(families []dit.Family, solvers []sampler.Solver, again stages.OpenReen
 	}
 	return stages.Spec{
 		Name: "denoise",
-		Doc: strings.Join(titles, ", ") + ": text to latents; sampler, cache, dtype, cfg_channel, " + own +
+		Doc: strings.Join(titles, ", ") + ": text to latents; sampler, cache, dtype, precision: int8, cfg_channel, " + own +
 			"sequence_parallel, partition, tp_size, pp_size",
 		In:      stages.KindText,
 		Out:     stages.KindLatents,

@@ -85,7 +85,7 @@ func (a SelfAttention) projectHeads(be kernels.Backend, x kernels.Tensor, first,
 	qkv := be.Alloc(x.DType, x.Dim(0), x.Dim(1), x.Dim(2), 3, n, a.D)
 	for i := range 3 {
 		at := (i*a.Heads + first) * a.D
-		rows := Linear{W: a.QKV.W.Narrow(0, at, n*a.D), B: a.QKV.B.Narrow(0, at, n*a.D)}
+		rows := Linear{W: a.QKV.W.Narrow(0, at, n*a.D), B: a.QKV.B.Narrow(0, at, n*a.D), Int8: a.QKV.Int8}
 		dst := qkv.Narrow(-3, i, 1).Reshape(x.Dim(0), x.Dim(1), x.Dim(2), n*a.D)
 		rows.linear(be, dst, x, kernels.Epilogue{})
 	}

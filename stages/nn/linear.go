@@ -16,12 +16,13 @@ type Linear struct {
 	// Parts are where the parts of the sums over in begin (see kernels.Epilogue), for layers whose sums tensor
 	// parallelism may cut: one worker adds the same parts in the same order.
 	Parts []int
+	Int8  bool // the product is of numbers of 8 bits, see kernels.Epilogue
 	cut   bool // other ranks of tensor parallelism have the rest of in
 }
 
 // LoadLinear reads "weight" (out, in) and "bias" (out).
 func LoadLinear(w *weights.Weights, in, out int) Linear {
-	return Linear{W: w.Tensor("weight", out, in), B: w.Tensor("bias", out)}
+	return Linear{W: w.Tensor("weight", out, in), B: w.Tensor("bias", out), Int8: w.Rounds("weight")}
 }
 
 // Forward returns act(x W^T + b), of x's type: x (..., in) -> (..., out).
@@ -87,7 +88,7 @@ func (m MLP) AddTo(be kernels.Backend, stream, x, gate kernels.Tensor) {
 // "bias" (groups out), of each group the given rows.
 func LoadRows(w *weights.Weights, in, groups, out int, rows sequence.Range, bias bool) Linear {
 	part := weights.Subset{Groups: groups, Rows: rows}
-	l := Linear{W: w.Part("weight", part, groups*out, in)}
+	l := Linear{W: w.Part("weight", part, groups*out, in), Int8: w.Rounds("weight")}
 	if bias {
 		l.B = w.Part("bias", part, groups*out)
 	}
@@ -98,7 +99,7 @@ func LoadRows(w *weights.Weights, in, groups, out int, rows sequence.Range, bias
 // (out): this rank has the given columns, and all ranks together have the sums, whose parts begin at the
 // given places of in.
 func LoadSum(w *weights.Weights, in, out int, columns sequence.Range, parts []int, bias bool) Linear {
-	l := Linear{cut: w.Ways() > 1}
+	l := Linear{cut: w.Ways() > 1, Int8: w.Rounds("weight")}
 	l.W = w.Part("weight", weights.Subset{Columns: columns}, out, in)
 	if bias {
 		l.B = w.Tensor("bias", out)
@@ -113,7 +114,7 @@ func LoadSum(w *weights.Weights, in, out int, columns sequence.Range, parts []in
 
 // linear computes dst = ep(x W^T), together with the other ranks where the sums are cut.
 func (l Linear) linear(be kernels.Backend, dst, x kernels.Tensor, ep kernels.Epilogue) {
-	ep.Bias, ep.Parts = l.B, slices.Clone(l.Parts)
+	ep.Bias, ep.Parts, ep.Int8 = l.B, slices.Clone(l.Parts), l.Int8
 	if l.cut && weights.SumAcross(be, dst, x, l.W, ep) {
 		return
 	}

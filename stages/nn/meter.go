@@ -48,11 +48,17 @@ func (m *meter) Scope() (end func()) {
 	return func() { m.live = before }
 }
 
+// Linear of 8 bits holds both operands once more, as bytes.
+func (m *meter) Linear(_, x, w kernels.Tensor, ep kernels.Epilogue) {
+	if ep.Int8 {
+		m.peak = max(m.peak, m.live+int64(x.Len())+int64(w.Len()))
+	}
+}
+
 func (m *meter) Upload(kernels.Tensor, []float32)                             {}
 func (m *meter) Download([]float32, kernels.Tensor) error                     { return nil }
 func (m *meter) Copy(_, _ kernels.Tensor)                                     {}
 func (m *meter) Gather(_, _ kernels.Tensor, _ []int32)                        {}
-func (m *meter) Linear(_, _, _ kernels.Tensor, _ kernels.Epilogue)            {}
 func (m *meter) Attention(_, _, _, _ kernels.Tensor, _ kernels.AttentionSpec) {}
 func (m *meter) Norm(_, _ kernels.Tensor, _ kernels.NormSpec)                 {}
 func (m *meter) Rope(_, _, _, _ kernels.Tensor)                               {}

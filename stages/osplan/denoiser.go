@@ -110,6 +110,7 @@ func open(cfg Config, p published, o stages.Options) (*denoiser, error) {
 	if err := opts.Check("Open-Sora-Plan", cfg.InChannels, 0); err != nil {
 		return nil, fmt.Errorf("denoise: %w", err)
 	}
+	cfg.Int8 = opts.Int8()
 	return &denoiser{Config: cfg, options: opts.Options, recipe: recipe, box: box}, nil
 }
 

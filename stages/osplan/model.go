@@ -31,12 +31,16 @@ type block struct {
 	ff    nn.MLP         // ff.net.0.proj, ff.net.2
 }
 
+// int8Layers begins the names of the layers that precision: int8 rounds: the blocks. The first and last layers, the text and
+// the modulation stay as they are.
+const int8Layers = "transformer_blocks."
+
 // Load reads a model by its published tensor names. Its error lists every tensor that does not fit.
 func Load(cfg Config, w *weights.Weights) (*Model, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("load osplan: %w", err)
 	}
-	w = w.As(cfg.DType)
+	w = w.As(cfg.DType).Int8(cfg.Int8, int8Layers)
 	c := cfg.Hidden()
 	times, caption := w.Sub("adaln_single.emb.timestep_embedder"), w.Sub("caption_projection")
 	m := &Model{

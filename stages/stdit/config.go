@@ -13,6 +13,7 @@ import (
 type Config struct {
 	Version Version       `json:"-"`
 	DType   kernels.DType `json:"-"` // of weights and activations: F32, BF16, and in 1.0 F16
+	Int8    bool          `json:"-"` // products of 8 bits in the layers int8Layers
 
 	InputSize       [3]int   `json:"input_size"`  // latent (T, H, W) of training in 1.0; others run too
 	InChannels      int      `json:"in_channels"` // latent channels

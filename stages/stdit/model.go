@@ -35,13 +35,17 @@ type network interface {
 	forward(be kernels.Backend, s *stream, t kernels.Tensor, f nn.FrameMask) (kernels.Tensor, error)
 }
 
+// int8Layers begin the names of the layers that precision: int8 rounds: the blocks. The first and last layers, the text and
+// the modulation stay as they are.
+var int8Layers = []string{"blocks.", "spatial_blocks.", "temporal_blocks."}
+
 // Load reads a model by the published tensor names. Its error lists every tensor that does not fit. The
 // position tables that the files hold are recomputed for each size, so they are not read.
 func Load(cfg Config, w *weights.Weights) (*Model, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	w = w.As(cfg.DType)
+	w = w.As(cfg.DType).Int8(cfg.Int8, int8Layers...)
 	c := cfg.HiddenSize
 	m := &Model{
 		Config:   cfg,

@@ -49,6 +49,7 @@ func (o *options) check(cfg *Config, recipe sampler.Recipe) error {
 	if err := o.Options.Check(cfg.Version.title(), cfg.InChannels, recipe.GuidedChannels); err != nil {
 		return err
 	}
+	cfg.Int8 = o.Int8()
 	if o.FrameInterval == 1 {
 		o.FrameInterval = 0
 	}

@@ -32,6 +32,8 @@ type Config struct {
 
 	// DType is that of weights and activations, which the file does not decide; see Encode.
 	DType kernels.DType `json:"-"`
+	// Int8 says that products in the layers int8Layers are of numbers of 8 bits.
+	Int8 bool `json:"-"`
 }
 
 // Limits of a configuration, several times the largest published encoder.

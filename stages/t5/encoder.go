@@ -39,6 +39,10 @@ const (
 	tokensName = "encoder.embed_tokens.weight"
 )
 
+// int8Layers begins the names of the layers that precision: int8 rounds. Embedding, relative positions and norms stay as they
+// are.
+const int8Layers = "encoder.block."
+
 // Load reads an encoder by the tensor names of transformers. Its error lists every tensor that does not fit.
 func Load(cfg Config, w *weights.Weights) (*Encoder, error) {
 	if err := cfg.validate(); err != nil {
@@ -51,7 +55,7 @@ func Load(cfg Config, w *weights.Weights) (*Encoder, error) {
 		return nil, fmt.Errorf("load t5: %w", err)
 	}
 	e := &Encoder{Config: cfg}
-	w = w.As(cfg.DType)
+	w = w.As(cfg.DType).Int8(cfg.Int8, int8Layers)
 	// The embedding has a second name; transformers writes either or both.
 	embedding := sharedName
 	if !w.Has(embedding) && w.Has(tokensName) {

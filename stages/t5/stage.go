@@ -34,6 +34,8 @@ type options struct {
 	// DType is that of weights and activations: fp32, which is the default and what the reference runs, bf16
 	// or fp16.
 	DType string `yaml:"dtype" json:"dtype,omitempty"`
+	// Precision is int8 for products of numbers of 8 bits in all layers; "": of the type of DType.
+	Precision string `yaml:"precision" json:"precision,omitempty"`
 	// TPSize and PPSize are over how many workers the heads and columns, and the layers, of the weights are cut.
 	// They change no value and no key; auto cuts weights that do not fit one device.
 	TPSize schemas.AutoInt `yaml:"tp_size" json:"-"`
@@ -47,7 +49,7 @@ func Spec() stages.Spec {
 		Name: "encode_text",
 		Doc: "T5, T5 v1.1, mT5 or UMT5: prompts to text embeddings; clean: false leaves the prompt as it is; " +
 			"prompt_template: osp12-single, osp12-multi, osp13 or none; scores: none, 1.2 or 1.3; dtype: fp32, bf16 or " +
-			"fp16; tp_size, pp_size: auto or N",
+			"fp16; precision: int8; tp_size, pp_size: auto or N",
 		In:      stages.KindPrompt,
 		Out:     stages.KindText,
 		Version: 1,
@@ -70,6 +72,10 @@ func open(m *stages.Model, o stages.Options) (stages.Stage, error) {
 	if !ok {
 		return nil, stages.Errorf("dtype", "encode_text: dtype is %q: give fp32, bf16 or fp16", opts.DType)
 	}
+	int8, err := weights.ParsePrecision(opts.Precision)
+	if err != nil {
+		return nil, fmt.Errorf("encode_text: %w", err)
+	}
 	style, err := scoreStyle(opts.Scores, m.Index)
 	if err != nil {
 		return nil, err
@@ -83,7 +89,7 @@ func open(m *stages.Model, o stages.Options) (stages.Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	encoder.Config.DType = dtype
+	encoder.Config.DType, encoder.Config.Int8 = dtype, int8
 	sharded, err := encoder.Over(int(opts.TPSize), int(opts.PPSize), encoder.Config.NumHeads, encoder.Config.NumLayers)
 	if err != nil {
 		return nil, fmt.Errorf("encode_text: %w", err)

@@ -141,6 +141,7 @@ func open(cfg Config, p published, o stages.Options) (*denoiser, error) {
 	if err := opts.Check("Wan", cfg.OutChannels, 0); err != nil {
 		return nil, fmt.Errorf("denoise: %w", err)
 	}
+	cfg.Int8 = opts.Int8()
 	d := &denoiser{Config: cfg, options: opts.Options, recipe: recipe, negative: schemas.None, input: cfg.imageInput(p.index)}
 	if opts.BoundaryRatio != nil {
 		d.boundary = float32(*opts.BoundaryRatio * trainingSteps)

@@ -39,6 +39,10 @@ type norm struct {
 	eps  float32
 }
 
+// int8Layers begins the names of the layers that precision: int8 rounds: the blocks. The first and last layers, the text and
+// the modulation stay as they are.
+const int8Layers = "blocks."
+
 // Load reads a model by the tensor names of diffusers. Its error lists every tensor that does not fit.
 func Load(cfg Config, w *weights.Weights) (*Model, error) {
 	if err := cfg.validate(); err != nil {
@@ -47,7 +51,7 @@ func Load(cfg Config, w *weights.Weights) (*Model, error) {
 	if w.Has(originalLayout.Mark) {
 		return nil, fmt.Errorf("load wan: %w", errOriginal)
 	}
-	w = w.As(cfg.DType)
+	w = w.As(cfg.DType).Int8(cfg.Int8, int8Layers)
 	c, p := cfg.Hidden(), cfg.PatchSize
 	cond := w.Sub("condition_embedder")
 	timestep := wide(cond.Sub("time_embedder"))

@@ -47,6 +47,12 @@ func (c *Component[C, M]) bytesOf(dt kernels.DType, shard Shard) []int64 {
 			if c.added[name] != nil { // rounded from fp32
 				size = dt.Size()
 			}
+			if w.rounded[name] { // packed as bytes; the file is read once, and its pages may go
+				own := size
+				if size = 1; c.added[name] != nil || converted(stored, dt) {
+					size += own
+				}
+			}
 			n *= int64(size)
 		}
 		for len(parts) <= block {

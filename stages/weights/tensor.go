@@ -72,7 +72,7 @@ func (t *tensorParallel) sum(dst, x, w kernels.Tensor, ep kernels.Epilogue) {
 	}
 	rows := x.Reshape(x.Len()/max(1, k), k)      // (M, K)
 	sums := t.Alloc(kernels.F32, rows.Dim(0), n) // (M, N)
-	if t.err = t.sumInOrder(sums, rows, w, ep.Parts); t.err != nil {
+	if t.err = t.sumInOrder(sums, rows, w, kernels.Epilogue{Parts: ep.Parts, Int8: ep.Int8}); t.err != nil {
 		return
 	}
 	ep.Parts, ep.Onto = nil, sums.Reshape(dst.Shape...)
@@ -81,7 +81,7 @@ func (t *tensorParallel) sum(dst, x, w kernels.Tensor, ep kernels.Epilogue) {
 
 // sumInOrder computes sums (M, N): chunks of them pass all ranks in order, each adding x (M, K) w^T; then all ranks
 // get them from the last. A chunk that others read is a tensor of its own, which nothing is written to meanwhile.
-func (t *tensorParallel) sumInOrder(sums, x, w kernels.Tensor, parts []int) error {
+func (t *tensorParallel) sumInOrder(sums, x, w kernels.Tensor, ep kernels.Epilogue) error {
 	m, last := x.Dim(0), t.group.Size()-1
 	chunks := make([]kernels.Tensor, min(m, chunksOfRank*t.group.Size()))
 	rows := func(of kernels.Tensor, i int) kernels.Tensor {
@@ -92,7 +92,7 @@ func (t *tensorParallel) sumInOrder(sums, x, w kernels.Tensor, parts []int) erro
 	}
 	chunk := func(i int) kernels.Tensor { return chunks[i] }
 	err := Chain(t.group, "tensor relay", len(chunks), chunk, func(i int) error {
-		ep := kernels.Epilogue{Parts: parts}
+		ep := ep
 		if t.group.Rank() > 0 {
 			ep.Onto = chunks[i]
 		}

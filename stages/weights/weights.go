@@ -18,6 +18,7 @@ import (
 type Weights struct {
 	prefix string
 	as     *kernels.DType // convert to this type on loading; nil: as stored
+	int8   []string       // prefixes of layers whose products are of 8 bits
 	cut    Cut            // which part of the layers to load
 	stage  PipelineStage  // which blocks
 	block  int            // that the tensors belong to, counted from 1; 0: to none
@@ -28,17 +29,18 @@ type Weights struct {
 
 // account is what all Weights of one NewWeights share.
 type account struct {
-	be     kernels.Backend
-	found  map[string]safetensors.Tensor
-	files  map[string]*safetensors.File // of found
-	added  map[string]lora.Delta        // what adapters add to tensors
-	asked  map[string][]int
-	blocks map[string]int // of the tensors that were asked for, counted from 1
-	sizes  map[string]int // of what was loaded of them, in numbers
-	flow   *Flow          // what keeps only some blocks in memory; nil: all stay
-	faults []Misfit
-	loaded []kernels.Tensor // all, some twice
-	failed error            // of the device, at the first tensor that it did not take
+	be      kernels.Backend
+	found   map[string]safetensors.Tensor
+	files   map[string]*safetensors.File // of found
+	added   map[string]lora.Delta        // what adapters add to tensors
+	asked   map[string][]int
+	blocks  map[string]int  // of the tensors that were asked for, counted from 1
+	rounded map[string]bool // weights of products of 8 bits
+	sizes   map[string]int  // of what was loaded of them, in numbers
+	flow    *Flow           // what keeps only some blocks in memory; nil: all stay
+	faults  []Misfit
+	loaded  []kernels.Tensor // all, some twice
+	failed  error            // of the device, at the first tensor that it did not take
 	// skipped are prefixes of tensors that other ranks have.
 	skipped []string
 	hints   []string // what to do about misfits
@@ -70,7 +72,7 @@ func NewWeights(be kernels.Backend, files ...*safetensors.File) *Weights {
 func ShapesOnly() *Weights { return &Weights{account: newAccount()} }
 
 func newAccount() *account {
-	return &account{asked: map[string][]int{}, blocks: map[string]int{}, sizes: map[string]int{}}
+	return &account{asked: map[string][]int{}, blocks: map[string]int{}, sizes: map[string]int{}, rounded: map[string]bool{}}
 }
 
 // Outline returns Weights of a checkpoint of which only names, types and shapes are known. A model loaded from

@@ -5,6 +5,7 @@ import (
 	"latentbeam/stages"
 	"latentbeam/stages/diffuse/sampler"
 	"latentbeam/stages/sequence"
+	"latentbeam/stages/weights"
 )
 
 // Options are the options of the stage that concern any network. The options of a family embed them as their first
@@ -29,6 +30,8 @@ type Options struct {
 	Sampler *sampler.Choice `yaml:"sampler" json:"sampler,omitempty"`
 	// Cache leaves evaluations of the network out; nil: every step is computed.
 	Cache *StepCache `yaml:"cache" json:"cache,omitempty"`
+	// Precision is int8 for products of numbers of 8 bits inside the blocks; "": of the type of DType.
+	Precision string `yaml:"precision" json:"precision,omitempty"`
 }
 
 // StepCache is the option `cache` of the stage denoise: a rule by its name, and its settings.
@@ -74,11 +77,20 @@ func (c *StepCache) check(o *Options) error {
 	return nil
 }
 
+// Int8 reports whether products inside the blocks are of numbers of 8 bits. Check has refused other values.
+func (o *Options) Int8() bool {
+	on, _ := weights.ParsePrecision(o.Precision)
+	return on
+}
+
 // Check refuses what no network with these latent channels can do; published is how many of them guidance touches
 // by default.
 func (o *Options) Check(name string, channels, published int) error {
 	if _, err := sequence.ParsePartition(o.Partition); err != nil && o.Partition != "" && o.Partition != "auto" {
 		return stages.Errorf("partition", "partition is %q: give auto, uneven or pad", o.Partition)
+	}
+	if _, err := weights.ParsePrecision(o.Precision); err != nil {
+		return err
 	}
 	if o.Cache != nil {
 		if err := o.Cache.check(o); err != nil {

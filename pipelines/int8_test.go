@@ -1,0 +1,95 @@
+package pipelines_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"latentbeam/testdata/tiny"
+)
+
+// int8Stages are those of a text-to-video job with products of numbers of 8 bits.
+const int8Stages = "[encode_text: {precision: int8}, denoise: {precision: int8}, decode_vae, guard, encode_video]"
+
+// TestSameBytesInInt8: batches, sets, cut weights and restarts do not show in the output of a job in int8, which is
+// another one than that of fp32.
+func TestSameBytesInInt8(t *testing.T) {
+	if testing.Short() {
+		t.Skip("whole jobs: run make check")
+	}
+	exact := newJob(t, setTable)
+	exact.mustRun(t)
+	base := exact.elsewhere(t)
+	base.stages = int8Stages
+	base.mustRun(t)
+	want := mustRead(t, base.out)
+	if want.diff(mustRead(t, exact.out)) == nil {
+		t.Error("int8 changed nothing")
+	}
+	for _, c := range []struct {
+		sets  string
+		first int // rows before the restart
+	}{
+		{"resources.batch_size=1 resources.threads=1", 0},
+		{"resources.workers=3 stages.denoise.sequence_parallel=3", 1},
+		{"resources.workers=3 stages.denoise.tp_size=3 stages.encode_text.tp_size=2", 0},
+		{"resources.workers=4 stages.denoise.pp_size=2 stages.denoise.tp_size=2 stages.encode_text.pp_size=2", 2},
+	} {
+		j := base.elsewhere(t)
+		j.sets = strings.Fields(c.sets)
+		if j.opts.Limit = c.first; c.first > 0 {
+			j.mustRun(t)
+		}
+		j.opts.Limit = 0
+		j.mustRun(t)
+		if wrong := want.diff(mustRead(t, j.out)); wrong != nil {
+			t.Errorf("%s:\n%s", c.sets, strings.Join(wrong, "\n"))
+		}
+	}
+}
+
+// TestSameBytesInInt8Streamed: blocks that pass through memory are rounded anew each time, to the same numbers.
+func TestSameBytesInInt8Streamed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("whole jobs: run make check")
+	}
+	dir := filepath.Join(t.TempDir(), "tiny")
+	must(t, os.CopyFS(dir, tiny.Files()))
+	base := newJob(t, "id,prompt\na,a red circle moves left\n")
+	base.stages = int8Stages
+	base.sets = []string{"model=" + dir, "defaults.height=96", "defaults.width=96", "defaults.num_frames=16"}
+	base.mustRun(t)
+	want := mustRead(t, base.out)
+	for memory := 30 << 10; ; memory -= 512 { // KiB; there is some amount with which blocks pass
+		j := base.elsewhere(t)
+		j.sets = append(slices.Clone(base.sets), fmt.Sprintf("resources.memory=%dKiB", memory))
+		opened, err := j.open()
+		must(t, err) // too little
+		if _, streamed := arranged(t, opened); !streamed {
+			opened.Close()
+			continue
+		}
+		_, err = opened.Run(t.Context(), nil)
+		must(t, err)
+		opened.Close()
+		if wrong := want.diff(mustRead(t, j.out)); wrong != nil {
+			t.Errorf("%d KiB:\n%s", memory, strings.Join(wrong, "\n"))
+		}
+		t.Logf("streamed with %d KiB", memory)
+		return
+	}
+}
+
+// TestPrecisionsThatCannotBe are refused with the line of their option.
+func TestPrecisionsThatCannotBe(t *testing.T) {
+	for _, stages := range []string{"[encode_text: {precision: int4}, denoise]", "[encode_text, denoise: {precision: fp8}]"} {
+		j := newJob(t, "id,prompt\na,a red circle\n")
+		j.stages = strings.TrimSuffix(stages, "]") + ", decode_vae, encode_video]"
+		if _, err := j.run(); err == nil || !strings.Contains(err.Error(), "precision is") || !strings.Contains(err.Error(), "give int8") {
+			t.Errorf("%s: %v", stages, err)
+		}
+	}
+}

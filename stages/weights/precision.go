@@ -1,0 +1,46 @@
+package weights
+
+import (
+	"fmt"
+	"strings"
+
+	"latentbeam/stages"
+)
+
+// precisionInt8 is the value of the option precision.
+const precisionInt8 = "int8"
+
+// ParsePrecision reads the option precision of a stage, and reports whether products are of numbers of 8 bits.
+func ParsePrecision(value string) (int8 bool, err error) {
+	if value != "" && value != precisionInt8 {
+		return false, stages.Errorf("precision", "precision is %q: give %s, or leave it out", value, precisionInt8)
+	}
+	return value == precisionInt8, nil
+}
+
+// Int8 returns the same tensors, of which the products of the layers whose full names begin with one of the prefixes are of
+// numbers of 8 bits where on is set (see kernels.Epilogue.Int8). What the model computes otherwise stays as it is.
+func (w *Weights) Int8(on bool, prefixes ...string) *Weights {
+	rounded := *w
+	rounded.int8 = nil
+	if on {
+		rounded.int8 = prefixes
+	}
+	return &rounded
+}
+
+// Rounds reports whether the products of the layer with the named weight are of numbers of 8 bits.
+func (w *Weights) Rounds(name string) bool {
+	name = w.prefix + name
+	for _, p := range w.int8 {
+		if strings.HasPrefix(name, p) {
+			w.rounded[name] = true
+			if w.be != nil && !w.be.Capabilities().Int8 && w.failed == nil {
+				w.failed = fmt.Errorf("precision: %s is computed by processors, and %s is none: leave precision out, or run the job on processors",
+					precisionInt8, w.be.Device())
+			}
+			return true
+		}
+	}
+	return false
+}
