@@ -20,6 +20,12 @@ func TestBoundHeap(t *testing.T) {
 			t.Errorf("a bound of %d gives %d", c.bound, got)
 		}
 	}
+	for _, c := range []struct{ beside, want int64 }{{1 << 28, 3 << 28}, {1 << 30, 1 << 28}, {-(1<<28 + 1<<30), 1 << 30}} {
+		BesideHeap(c.beside)
+		if got := debug.SetMemoryLimit(-1); got != c.want {
+			t.Errorf("with %d beside the heap it is %d, not %d", c.beside, got, c.want)
+		}
+	}
 	t.Setenv("GOMEMLIMIT", "2GiB")
 	BoundHeap(3 << 30)
 	if got := debug.SetMemoryLimit(-1); got != 1<<30 {

@@ -25,6 +25,7 @@ type pages struct {
 type paged struct {
 	weights []passing
 	made    bool          // not all are used as they lie
+	bytes   int64         // of the pages that they are made in
 	users   int           // how many forwards are in it
 	here    chan struct{} // closed when it is there; nil: it is not, and nobody brings it
 }
@@ -61,7 +62,7 @@ func (p *pages) load(w *Weights, _ string, shape []int, from source) (kernels.Te
 		b = &paged{}
 		p.blocks[w.block] = b
 	}
-	b.weights, b.made = append(b.weights, one), b.made || one.own != nil
+	b.weights, b.made, b.bytes = append(b.weights, one), b.made || one.own != nil, b.bytes+int64(len(one.own))
 	return t, err
 }
 
@@ -125,6 +126,7 @@ func (p *pages) prefetch(b *paged) {
 	}
 	here := make(chan struct{})
 	b.here = here
+	system.BesideHeap(b.bytes)
 	go func() {
 		p.reading.Lock()
 		defer p.reading.Unlock()
@@ -156,6 +158,7 @@ func (p *pages) leave(block int) {
 		return
 	}
 	b.here = nil
+	system.BesideHeap(-b.bytes)
 	for _, w := range b.weights {
 		w.discard()
 	}
