@@ -28,10 +28,17 @@ func TestPackages(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-trimpath", "-o", program, "../cmd/latentbeam").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+	exports := t.TempDir()
+	readers := exec.Command("go", "test", "-count", "1", "-run", "TestReaders", "../internal/results/export")
+	readers.Env = append(os.Environ(), "READERS="+exports)
+	if out, err := readers.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
 	for _, tests := range []string{"latentbeam/tests", "latentbeam-stage/tests"} {
 		t.Run(filepath.Dir(tests), func(t *testing.T) {
 			cmd := exec.Command(python, "-W", "ignore", "-m", "unittest", "discover", "-v", "-s", tests)
-			cmd.Env = append(os.Environ(), "LATENTBEAM_BINARY="+program, "PYTHONPATH=latentbeam/src"+string(os.PathListSeparator)+"latentbeam-stage/src",
+			modules := "latentbeam/src" + string(os.PathListSeparator) + "latentbeam-stage/src"
+			cmd.Env = append(os.Environ(), "LATENTBEAM_BINARY="+program, "READERS="+exports, "PYTHONPATH="+modules,
 				"PYTHONDONTWRITEBYTECODE=1")
 			out, err := cmd.CombinedOutput()
 			if err != nil {

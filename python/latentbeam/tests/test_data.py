@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import json
 import os
@@ -313,6 +314,25 @@ class Exports(unittest.TestCase):
             clip = found["my_clip_00016-005_0032x0032"]
             self.assertEqual((clip["latents"].dtype, clip["latents"].flatten().tolist(), clip["caption"]), (torch.float32, [16, 17, 18, 19], "words"))
             self.assertEqual(clip["text"].float().tolist(), [[1, 0]])
+
+    @unittest.skipIf("READERS" not in os.environ, "NOT TESTED: exports of Wan's latents: READERS names no folder of them (python_test.go makes it)")
+    def test_readers(self) -> None:
+        """The values of every format are those that the trainers' own readers found in the same exports (readers.json)."""
+        golden = json.loads((Path(__file__).parents[3] / "internal/results/export/testdata/readers.json").read_text())
+        self.assertEqual(sorted(golden), ["fastvideo", "hf", "musubi", "safetensors", "webdataset"])
+
+        def digest(t: torch.Tensor) -> str:
+            return hashlib.sha256(t.contiguous().view(torch.uint8).numpy().tobytes()).hexdigest()[:16]
+
+        for to, want in golden.items():
+            export = latentbeam.open_export(Path(os.environ["READERS"], to))
+            self.assertEqual(export.format, to)
+            data = export.latents.torch(normalized=to != "fastvideo")  # as each stores them
+            self.assertEqual(len(data), len(want))
+            for sample in (data[i] for i in range(len(data))):
+                expected = want[sample["id"] + ("_wan.safetensors" if to == "musubi" else "")]
+                z = sample["latents"].bfloat16() if to == "musubi" else sample["latents"]
+                self.assertEqual((digest(z), list(z.shape), digest(sample["text"])), (expected["latents"], expected["shape"], expected["text"]), (to, sample["id"]))
 
     def test_no_export(self) -> None:
         with tempfile.TemporaryDirectory() as name:

@@ -189,6 +189,11 @@ class Jobs(unittest.TestCase):
             running.wait(120)
         self.assertEqual(list(self.dir.glob(".latentbeam-*")), [], "the job's file is removed")
 
+    @staticmethod
+    def heeds() -> None:
+        """In a child: Ctrl-C counts, also where these tests run in the background of a shell, which ignores it."""
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
     SCRIPT = """import latentbeam, sys
 try:
     latentbeam.Job({**%r, "defaults": {"height": 32, "width": 32, "num_frames": 4, "num_inference_steps": 20}}).run(progress=%r)
@@ -204,7 +209,7 @@ except latentbeam.Interrupted as e:
                 self.long()
                 shutil.rmtree(self.dir / "out", ignore_errors=True)
                 script = subprocess.Popen([sys.executable, "-c", self.SCRIPT % (JOB, False)], cwd=self.dir, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                          text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+                                          text=True, preexec_fn=self.heeds, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
                 self.until(lambda: self.done() or script.poll() is not None)
                 script.send_signal(number)
                 out, err = script.communicate(timeout=120)
@@ -225,6 +230,7 @@ except latentbeam.Interrupted as e:
         screen = b""
         child, terminal = pty.fork()
         if child == 0:
+            self.heeds()
             os.chdir(self.dir)
             os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
             os.execv(sys.executable, [sys.executable, "-c", self.SCRIPT % (JOB, True)])
