@@ -14,6 +14,7 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages/clip"
+	"latentbeam/stages/musiq"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/raft"
 	"latentbeam/stages/score"
@@ -41,7 +42,8 @@ func scoreWeights(t *testing.T) string {
 	var head bytes.Buffer
 	must(t, safetensors.Write(&head, map[string]safetensors.Tensor{"weight": nntest.Tensor(nntest.Hash("head.weight", 40, 1, 16), 1, 16),
 		"bias": nntest.Tensor([]float32{5}, 1)}, nil))
-	return strings.Join([]string{write("clip_b32", clips), write("clip_l14", clips), write("aesthetic_head", head.Bytes()),
+	quality := nntest.FileBytes(t, nntest.Shapes(t, musiq.Config{Hidden: 64, Intermediate: 64, Layers: 2}, musiq.Load))
+	return strings.Join([]string{write("musiq", quality), write("clip_b32", clips), write("clip_l14", clips), write("aesthetic_head", head.Bytes()),
 		write("dino", nntest.FileBytes(t, nntest.Shapes(t, dino, vit.Load))),
 		write("raft", nntest.FileBytes(t, nntest.Shapes(t, raft.Config{}, raft.Load)))}, ", ")
 }

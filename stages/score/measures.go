@@ -82,6 +82,8 @@ var measures = []measure{
 		weights: []string{clipB32}, params: []stages.Param{stages.ParamPrompt}, open: openSimilarity},
 	{name: appearanceName, doc: "likeness of frames and the column style to CLIP", version: 1, readings: []string{appearanceName},
 		weights: []string{clipB32}, params: []stages.Param{stages.ColumnParam(styleColumn)}, open: openAppearance},
+	{name: imagingName, doc: "quality of frames by MUSIQ", version: 1, readings: []string{imagingName}, weights: []string{musiqSPAQ},
+		open: openImaging},
 	{name: dynamicName, doc: "whether things move, by RAFT", version: 1, readings: []string{dynamicName, flowName}, weights: []string{raftThings},
 		open: openDynamic},
 }

@@ -10,6 +10,7 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/stages"
 	towers "latentbeam/stages/clip"
+	"latentbeam/stages/musiq"
 	"latentbeam/stages/raft"
 	"latentbeam/stages/vit"
 	"latentbeam/stages/weights"
@@ -23,6 +24,7 @@ const (
 	dinoB16       = "dino"
 	raftThings    = "raft"
 	aestheticHead = "aesthetic_head"
+	musiqSPAQ     = "musiq"
 )
 
 // wanted says of each name what the definitions were published with.
@@ -31,6 +33,7 @@ var wanted = map[string]string{
 	clipL14:       "CLIP ViT-L/14 (openai/clip-vit-large-patch14)",
 	dinoB16:       "DINO ViT-B/16 (facebook/dino-vitb16)",
 	raftThings:    "RAFT (raft-things.pth, or torchvision's raft_large)",
+	musiqSPAQ:     "MUSIQ for SPAQ (musiq_spaq_ckpt-358bb6af.pth of pyiqa)",
 	aestheticHead: "LAION's linear head for ViT-L/14 (sa_0_4_vit_l_14_linear.pth)",
 }
 
@@ -142,7 +145,7 @@ func headFamily() weights.Family {
 
 // Families are the models that measures look through.
 func Families() []weights.Family {
-	return []weights.Family{towers.PairFamily(), vit.Family(), raft.Family(), headFamily()}
+	return []weights.Family{towers.PairFamily(), vit.Family(), raft.Family(), musiq.Family(), headFamily()}
 }
 
 // firstNames lists a few tensors.

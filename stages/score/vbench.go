@@ -26,6 +26,7 @@ const (
 	appearanceName = "appearance_style"
 	dynamicName    = "dynamic_degree"
 	flowName       = "flow_magnitude"
+	imagingName    = "imaging_quality"
 )
 
 // styleColumn is the column of the prompt table that appearance_style compares frames with.

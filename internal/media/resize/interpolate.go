@@ -71,7 +71,12 @@ func cubicPlaces(from, to int) []places {
 
 // Interpolate fills dst, the part's height x width x 3 numbers from 0 to 255 and, with Bicubic, a little beyond, from an image of the
 // source's height x width x 3 bytes.
-func (r *Interpolator) Interpolate(dst []float32, src []byte) {
+func (r *Interpolator) Interpolate(dst []float32, src []byte) { interpolate(r, dst, src) }
+
+// InterpolateValues is Interpolate of an image of numbers.
+func (r *Interpolator) InterpolateValues(dst, src []float32) { interpolate(r, dst, src) }
+
+func interpolate[T byte | float32](r *Interpolator, dst []float32, src []T) {
 	stride := r.from.Width * 3
 	lines := map[int][]float32{} // rows of the source, resized along their length
 	for y, down := range r.rows {
@@ -82,7 +87,7 @@ func (r *Interpolator) Interpolate(dst []float32, src []byte) {
 			line := lines[row]
 			if line == nil {
 				line = make([]float32, len(out))
-				r.along(line, src[row*stride:][:stride])
+				along(r, line, src[row*stride:][:stride])
 				lines[row] = line
 			}
 			w := down.weights[j]
@@ -99,7 +104,7 @@ func (r *Interpolator) Interpolate(dst []float32, src []byte) {
 }
 
 // along resizes one row.
-func (r *Interpolator) along(dst []float32, row []byte) {
+func along[T byte | float32](r *Interpolator, dst []float32, row []T) {
 	for x, p := range r.cols {
 		out := dst[3*x:][:3]
 		for j := range p.n {
