@@ -7,7 +7,7 @@ import (
 	"latentbeam/stages/nn/nntest"
 )
 
-// TestMeasureBlock times one layer of T5-xxl on one prompt. A case is tokens and type: "120 bf16".
+// TestMeasureBlock times one layer of T5-xxl on one prompt. A case is tokens and type: "120 bf16"; type int8 is bf16 with products of 8 bits.
 func TestMeasureBlock(t *testing.T) {
 	be := nntest.Device(t)
 	be.Scope() // for good: tensors lie in the arena, as in a run
@@ -20,9 +20,13 @@ func TestMeasureBlock(t *testing.T) {
 		if _, err := fmt.Sscanf(name, "%d %s", &tokens, &dtype); err != nil {
 			t.Fatalf("case %q: %v", name, err)
 		}
+		int8 := dtype == "int8"
+		if int8 {
+			dtype = "bf16"
+		}
 		want := nntest.DType(t, dtype)
-		if e == nil || e.DType != want {
-			e, cfg.DType = nil, want
+		if e == nil || e.DType != want || e.Int8 != int8 {
+			e, cfg.DType, cfg.Int8 = nil, want, int8
 			e = hashed(t, cfg, be)
 		}
 		ids := [][]int32{make([]int32, tokens)}
