@@ -1,4 +1,4 @@
-// Command pictures makes the pictures of docs: it runs docs/pictures/job.yaml and opens the output of the job in Chromium.
+// Command pictures makes the pictures of docs: it runs the jobs of docs/pictures and opens their outputs in Chromium.
 // Run it in the root of the repository: go run ./docs/pictures. It writes the pictures beside this file.
 package main
 
@@ -13,11 +13,19 @@ import (
 	"latentbeam/internal/dev/browser"
 )
 
-// output is where job.yaml writes.
-const output = "out/pictures"
+// The outputs of the jobs.
+const (
+	output = "out/pictures"        // job.yaml
+	scores = "out/pictures-scores" // scores.yaml
+	clips  = "out/pictures-clips"  // clips.yaml
+)
+
+// jobs are what is run, in this order.
+var jobs = []struct{ file, output string }{{"job.yaml", output}, {"scores.yaml", scores}, {"clips.yaml", clips}}
 
 // picture is one picture: a page in a window, and the script that runs there before the picture is taken.
 type picture struct {
+	output     string
 	name, page string
 	window     browser.Window
 	do         string
@@ -29,13 +37,30 @@ var (
 	phone   = browser.Window{Width: 390, Height: 844, Scale: 2, Phone: true}
 )
 
+// Scripts of pages.
+const (
+	filters = "document.getElementById('more').open = true; const r = document.querySelector('.range input'); r.value = '1'; " +
+		"r.dispatchEvent(new Event('input', {bubbles: true})); r.dispatchEvent(new Event('change', {bubbles: true}))"
+	ratings = "[...document.querySelectorAll('.card')].slice(0, 5).forEach((c, i) => { c.querySelector('.media').focus(); " +
+		"document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key: 'gbggb'[i], bubbles: true})) })"
+	compare = "[...document.querySelectorAll('.card')].slice(0, 3).forEach((c) => { c.querySelector('.media').focus(); " +
+		"document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key: 'c', bubbles: true})) }); " +
+		"document.getElementById('compare').click()"
+)
+
 var pictures = []picture{
-	{"gallery", "index.html", desktop, ""},
-	{"gallery-failed", "index.html#show=failed", desktop, "for (const d of document.querySelectorAll('.cause')) d.open = true"},
-	{"gallery-video", "index.html#row=shape-02", dark, ""},
-	{"gallery-phone", "index.html", phone, ""},
-	{"gallery-phone-video", "index.html#row=shape-02", phone, ""},
-	{"report", "runs/*/report.html", browser.Window{Width: 1000, Height: 1150}, ""},
+	{output, "gallery", "index.html", desktop, ""},
+	{output, "gallery-failed", "index.html#show=failed", desktop, "for (const d of document.querySelectorAll('.cause')) d.open = true"},
+	{output, "gallery-video", "index.html#row=shape-02", dark, ""},
+	{output, "gallery-phone", "index.html", phone, ""},
+	{output, "gallery-phone-video", "index.html#row=shape-02", phone, ""},
+	{output, "report", "runs/*/report.html", browser.Window{Width: 1000, Height: 1150}, ""},
+	{scores, "gallery-filters", "index.html", desktop, filters},
+	{scores, "gallery-ratings", "index.html", desktop, ratings},
+	{scores, "gallery-compare", "index.html", dark, compare},
+	{scores, "gallery-phone-filters", "index.html", phone, filters},
+	{scores, "gallery-phone-compare", "index.html", phone, compare},
+	{clips, "gallery-clips", "index.html", desktop, ""},
 }
 
 func main() {
@@ -46,22 +71,28 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	if err := os.RemoveAll(output); err != nil {
-		return err
+	for _, j := range jobs {
+		if err := os.RemoveAll(j.output); err != nil {
+			return err
+		}
+		job := exec.CommandContext(ctx, "go", "run", "./cmd/latentbeam", "run", "docs/pictures/"+j.file)
+		job.Stdout, job.Stderr = os.Stdout, os.Stderr
+		if err := job.Run(); err != nil && job.ProcessState.ExitCode() != 1 { // rows fail, as they are meant to
+			return err
+		}
 	}
-	job := exec.CommandContext(ctx, "go", "run", "./cmd/latentbeam", "run", "docs/pictures/job.yaml")
-	job.Stdout, job.Stderr = os.Stdout, os.Stderr
-	if err := job.Run(); err != nil && job.ProcessState.ExitCode() != 1 { // rows fail, as they are meant to
-		return err
+	for _, p := range pictures {
+		folder, err := filepath.Abs(p.output)
+		if err == nil {
+			err = p.capture(ctx, folder)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
 	}
 	folder, err := filepath.Abs(output)
 	if err != nil {
 		return err
-	}
-	for _, p := range pictures {
-		if err := p.capture(ctx, folder); err != nil {
-			return fmt.Errorf("%s: %w", p.name, err)
-		}
 	}
 	return terminal(ctx, folder)
 }

@@ -86,5 +86,5 @@ func terminal(ctx context.Context, folder string) error {
 	if err := os.WriteFile(filepath.Join(folder, "terminal.html"), []byte(page), 0o644); err != nil {
 		return err
 	}
-	return picture{"terminal", "terminal.html", browser.Window{Width: 1000, Height: 900}, ""}.capture(ctx, folder)
+	return picture{output, "terminal", "terminal.html", browser.Window{Width: 1000, Height: 900}, ""}.capture(ctx, folder)
 }
