@@ -221,6 +221,25 @@ except latentbeam.Interrupted as e:
                 self.assertEqual(plan.done, self.done())
                 self.assertEqual(list(self.dir.glob(".latentbeam-*")), [])
 
+    def test_early_signal(self) -> None:
+        """A Ctrl-C before the program has begun is not lost."""
+        self.long()
+        job = self.job(defaults={**JOB["defaults"], "num_inference_steps": 20})
+        start = job.start
+
+        def interrupted(**options):
+            signal.raise_signal(signal.SIGINT)
+            return start(**options)
+
+        job.start = interrupted
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            with self.assertRaises(latentbeam.Interrupted):
+                job.run()
+        finally:
+            signal.signal(signal.SIGINT, before)
+        self.assertEqual(list(self.dir.glob(".latentbeam-*")), [])
+
     @unittest.skipIf(sys.platform == "win32", "NOT TESTED: a terminal: this is Windows")
     def test_terminal(self) -> None:
         """Ctrl-C on a terminal, which reaches every process of it: the bar says what is finished, and the job drains once."""
@@ -253,6 +272,7 @@ except latentbeam.Interrupted as e:
         self.assertRegex(text, r"stopping after \d+/2000 rows: .* finished first; Ctrl-C again ends it at once")
         self.assertIn("INTERRUPTED 130", text)
         self.assertNotIn("Traceback", text)
+        self.assertEqual(latentbeam.open(self.dir / "out").status()["state"], "stopped", "the program was asked once: twice is cancelled")
         self.assertGreater(self.done(), 0)
 
     @unittest.skipIf(PYARROW or TORCH, PYARROW or TORCH)
