@@ -286,3 +286,30 @@ func TestChooseInBrowser(t *testing.T) {
 		}
 	}
 }
+
+// TestClipsInBrowser: a page of clips shows images as they are, says where a browser can show nothing, and has no seeds.
+func TestClipsInBrowser(t *testing.T) {
+	image, unseen := plainItem(), plainItem()
+	image.ID, image.Video, image.Outside, image.Poster, image.Unseeded, image.Key = "image", "", "../in/a%20b.JPG", "", true, "1"
+	unseen.ID, unseen.Video, unseen.Poster, unseen.Unseeded, unseen.Unseen, unseen.Key = "unseen", "", "", true, true, "2"
+	p := onePage(image, unseen)
+	p.Noun = "clip"
+	b := inBrowser(t, p, browser.Window{Width: 800, Height: 600})
+	if got := eval[string](t, b, "document.getElementById('status').textContent"); got != "2 clips" {
+		t.Errorf("the page has %q", got)
+	}
+	if got := eval[[]string](t, b, `[...document.querySelectorAll('.media')].map((m) => m.firstElementChild.tagName + ' ' + m.firstElementChild.textContent)`); !slices.Equal(got,
+		[]string{"IMG ", "P No picture"}) {
+		t.Errorf("the cards show %q", got)
+	}
+	if text := eval[string](t, b, "document.querySelector('.grid').textContent"); strings.Contains(text, "seed") || strings.Contains(text, "duplicate") {
+		t.Errorf("the cards say %q", text)
+	}
+	if got := eval[string](t, b, `(() => { document.querySelectorAll('.media')[1].click(); return document.querySelector('.fit').textContent; })()`); got !=
+		"A browser cannot show this file" {
+		t.Errorf("the viewer says %q", got)
+	}
+	if len(b.Errors) > 0 {
+		t.Errorf("the page has errors: %v", b.Errors)
+	}
+}
