@@ -210,7 +210,7 @@ func TestAnotherParameterComputesAll(t *testing.T) {
 	j.computes(t, 3)
 	var stale []string
 	for name := range old.files {
-		if name != "index.html" && name != "README.md" && name != "metadata.parquet" && name != marking.Name {
+		if name != "index.html" && name != "README.md" && name != "croissant.json" && name != "metadata.parquet" && name != marking.Name {
 			stale = append(stale, name)
 		}
 	}

@@ -154,7 +154,7 @@ func TestWorkerIsRefused(t *testing.T) {
 	idle.sets = []string{"resources.workers=0"}
 	for want, j := range map[string]job{
 		"the tokens differ":  base.onHosts(tokenFile(t, "another secret of the tests"), "", addr),
-		"connection refused": base.onHosts(token, "", "127.0.0.1:1"),
+		"connection refused": base.onHosts(token, "resources.workers=0", "127.0.0.1:1"),
 		"16 to":              base.onHosts(tokenFile(t, "short"), "", addr),
 		"write host:port":    base.onHosts(token, "", "localhost"),
 		"there are no hosts": idle,

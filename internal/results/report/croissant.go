@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
@@ -134,18 +136,40 @@ func (p *pageWriter) croissant(ctx context.Context, keep map[stages.Kind]bool) e
 	return p.own(ctx, croissantFile, croissantMark, text.Bytes())
 }
 
-// columns are those of the first file of a table; nil: it has none.
-func (p *pageWriter) columns(ctx context.Context, table string) ([]typed.Column, error) {
+// columns are those of a table, nil where it has no file. Shards write files of their own, and one without a failure, for instance, has
+// fewer columns: the first file of each counts.
+func (p *pageWriter) columns(ctx context.Context, table string) (all []typed.Column, err error) {
 	files, err := tables.Files(ctx, p.place.output.Store, table)
-	if err != nil || len(files) == 0 {
-		return nil, err
-	}
-	f, err := p.place.output.Store.Open(ctx, files[0])
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	return typed.Columns(store.Address(p.place.output.Store.URL(), files[0]), f)
+	seen := map[string]bool{}
+	var others []typed.Column
+	for _, name := range files {
+		part := tables.PartOf(name)
+		if seen[part] {
+			continue
+		}
+		seen[part] = true
+		f, err := p.place.output.Store.Open(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		of, err := typed.Columns(store.Address(p.place.output.Store.URL(), name), f)
+		if err := errors.Join(err, f.Close()); err != nil {
+			return nil, err
+		}
+		if len(of) > len(all) { // its order is that of a table of all rows
+			all, of = of, all
+		}
+		others = append(others, of...)
+	}
+	for _, c := range others {
+		if !slices.ContainsFunc(all, func(o typed.Column) bool { return o.Name == c.Name }) {
+			all = append(all, c)
+		}
+	}
+	return all, nil
 }
 
 // tableFields are the fields of a table's records.

@@ -46,6 +46,14 @@ func File(table, part string, i int) string {
 	return fmt.Sprintf("tables/%s/%s%05d.parquet", table, part, i)
 }
 
+// PartOf is the part that a file of a table belongs to, "" for the rows of all.
+func PartOf(name string) string {
+	if m := path.FindStringSubmatch(name); m != nil {
+		return m[3]
+	}
+	return ""
+}
+
 // IsOf reports whether a file of a table belongs to the part.
 func IsOf(part, name string) bool {
 	m := path.FindStringSubmatch(name)
