@@ -59,7 +59,7 @@ func drainOnSignal(ctx context.Context, d draining) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	finished := make(chan struct{})
 	go func() {
-		why, ended := d.wait(finished)
+		ended, why := d.wait(finished)
 		if ended {
 			return
 		}
@@ -78,27 +78,27 @@ func drainOnSignal(ctx context.Context, d draining) (context.Context, func()) {
 }
 
 // wait returns why the job has to end at once; ended says that it has ended before.
-func (d draining) wait(finished <-chan struct{}) (why error, ended bool) {
+func (d draining) wait(finished <-chan struct{}) (ended bool, why error) {
 	var s os.Signal
 	select {
 	case s = <-d.signals:
 	case <-finished:
-		return nil, true
+		return true, nil
 	}
 	select {
 	case <-d.planned:
 	default:
-		return errPlanning, false
+		return false, errPlanning
 	}
 	fmt.Fprintf(d.say, "%v: finishing what is in flight (at most %v; again to stop at once)\n", s, d.timeout)
 	go d.stop()
 	select {
 	case <-d.signals:
-		return errTwice, false
+		return false, errTwice
 	case <-time.After(d.timeout):
-		return errDeadline, false
+		return false, errDeadline
 	case <-finished:
-		return nil, true
+		return true, nil
 	}
 }
 
