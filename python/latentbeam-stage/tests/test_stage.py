@@ -81,6 +81,18 @@ class TestStage(unittest.TestCase):
         tensors, _ = read_safetensors(found[2]["outputs"]["frames"])
         self.assertEqual((tensors["frames"].dtype, tensors["frames"].shape), ("U8", [1, 2, 2, 3]))
 
+    def test_readings_alone(self) -> None:
+        """A stage that only looks gives readings, and nothing where it has none to say."""
+        def look(rows):
+            for row in rows:
+                yield Result(readings={} if row.prompt == "silent" else {"scene": 1})
+
+        s = self.serve("video", "readings", look)
+        self.assertEqual(s.hello["gives"], "readings")
+        found = s.batch("a", "silent")
+        self.assertEqual([(m["type"], m.get("readings"), "outputs" in m) for m in found],
+                         [("result", {"scene": "1"}, False), ("result", None, False)])
+
     def test_exceptions(self) -> None:
         for error, kind, text in ((RowError("a"), "row", "a"), (Retry("b"), "retry", "b"), (Fatal("c"), "fatal", "c"),
                                   (MemoryError("d"), "memory", "MemoryError: d (test_stage.py, line N)"), (KeyError("e"), "row", "KeyError: 'e' (test_stage.py, line N)")):

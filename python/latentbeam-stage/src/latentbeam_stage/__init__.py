@@ -18,7 +18,7 @@ __all__ = ["Cancelled", "Fatal", "Latents", "Result", "Retry", "Row", "RowError"
 
 PROTOCOL = 1
 TAKES = ("prompt", "text", "media", "latents", "frames", "video")
-GIVES = TAKES
+GIVES = (*TAKES, "readings")  # readings: the stage only looks, and its results have nothing else
 HEARTBEAT = 5.0  # seconds
 
 
@@ -290,7 +290,7 @@ class _Batch:
             message["outputs"] = {gives: _write(gives, result.output, str(Path(self.scratch) / row.key))}
             if result.poster is not None:
                 message["outputs"]["poster"] = os.path.abspath(result.poster)
-        elif takes != gives:
+        elif gives not in (takes, "readings"):
             raise RowError(f"the result is None, {gives} is wanted: yield it, or a RowError where the row cannot be done")
         if result.readings:
             message["readings"] = {str(k): str(v) for k, v in result.readings.items()}

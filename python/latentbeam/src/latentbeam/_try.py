@@ -56,7 +56,7 @@ def _checked(of: Stage, result: Any, base: Path) -> Any:
     if isinstance(result, RowError):
         return result
     if value is None:
-        return result if of.takes == of.gives else RowError(f"the result is None, {of.gives} is wanted: yield it, or a RowError")
+        return result if of.gives in (of.takes, "readings") else RowError(f"the result is None, {of.gives} is wanted: yield it, or a RowError")
     try:
         _stage._write(of.gives, value, str(base))
     except RowError as e:
