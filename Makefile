@@ -38,7 +38,7 @@ image: ## a container image of the program without Docker, an OCI layout in buil
 demo: ## twelve videos of the built-in model in out/shapes, with their score
 	$(GO) run ./cmd/latentbeam run testdata/prompts/shapes.yaml
 
-test: ## tests for any machine: Go is enough (5 minutes on 2 cores); at its end it says what it skipped
+test: ## tests for any machine: Go is enough (8 minutes on 2 cores); at its end it says what it skipped
 	$(TESTS) -promises $(TESTED) -short -vet=off -p 3 -timeout 20m ./pipelines ./internal/cli ./internal/storage/store/s3 ./... # the longest first; s3 only waits
 
 check: lint ## the rest that CI proves: the tests that make test skips, two equal builds, a cluster of Flink, CUDA without a GPU
