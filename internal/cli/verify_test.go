@@ -46,7 +46,9 @@ func TestVerify(t *testing.T) {
 	s.run(0, "run", "job.yaml", "--set", "output.write=[video,latents]")
 	s.says(s.run(0, "verify", "out"), "3 rows", "all is as it was written")
 	video := s.files("out/videos/*/*.mp4")[0]
-	for _, path := range []string{video, s.files("out/posters/*/*.jpg")[1], s.files("out/tables/latents/*")[0],
+	s.flip(video)
+	s.says(s.run(1, "verify", "out"), "damaged    videos/", ".mp4: of row ")
+	for _, path := range []string{s.files("out/posters/*/*.jpg")[1], s.files("out/tables/latents/*")[0],
 		s.files("out/tables/videos/*")[0], s.files("out/index.html")[0]} {
 		s.flip(path)
 	}

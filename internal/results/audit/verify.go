@@ -194,9 +194,12 @@ func idle(ctx context.Context, s store.Store) error {
 // rowKey is a row in a finding.
 var rowKey = regexp.MustCompile(`\brow ([0-9a-f]{64})`)
 
+// keyFile matches a file that is named by its row's key.
+var keyFile = regexp.MustCompile(`/([0-9a-f]{64})\.[a-z0-9]+$`)
+
 // nameRows names the rows of findings by their ids, where the tables have them.
 func (v *verifier) nameRows(ctx context.Context) {
-	if !slices.ContainsFunc(v.seen.Findings, func(f Finding) bool { return rowKey.MatchString(f.Why) }) {
+	if !slices.ContainsFunc(v.seen.Findings, func(f Finding) bool { return rowKey.MatchString(f.Why) || keyFile.MatchString(f.File) }) {
 		return
 	}
 	ids, err := IDs(ctx, v.store)
@@ -204,6 +207,12 @@ func (v *verifier) nameRows(ctx context.Context) {
 		return // the tables cannot be read, which is found, too
 	}
 	for i, f := range v.seen.Findings {
+		if m := keyFile.FindStringSubmatch(f.File); m != nil {
+			if key, err := schemas.ParseKey(m[1]); err == nil && ids[key] != "" {
+				v.seen.Findings[i].Why = fmt.Sprintf("of row %s: %s", ids[key], f.Why)
+				continue
+			}
+		}
 		v.seen.Findings[i].Why = rowKey.ReplaceAllStringFunc(f.Why, func(text string) string {
 			key, err := schemas.ParseKey(strings.TrimPrefix(text, "row "))
 			if id := ids[key]; err == nil && id != "" {
