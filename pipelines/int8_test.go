@@ -93,3 +93,44 @@ func TestPrecisionsThatCannotBe(t *testing.T) {
 		}
 	}
 }
+
+// TestWanInInt8: what is true of the built-in model in int8 is true of Wan, with one denoiser and with two, and of UMT5: neither batches
+// nor sets nor cut weights show in a byte, on other hosts too.
+func TestWanInInt8(t *testing.T) {
+	if testing.Short() {
+		t.Skip("whole jobs: run make check")
+	}
+	token := tokenFile(t, workerToken)
+	host, _ := startWorker(t, token, 2, nil)
+	for _, kind := range []string{"unipc", "experts"} {
+		t.Run(kind, func(t *testing.T) {
+			c := wanCasesOf(t, "wan-pipelines.json")[kind]
+			dir, table := wanDir(t, c), wanRows(t, c)
+			run := func(sets ...string) output {
+				t.Helper()
+				out := filepath.Join(t.TempDir(), "out")
+				r, err := runYAML(t, fmt.Sprintf("version: 1\nmodel: %q\ninput: {prompts: %q}\noutput: {path: %q, "+
+					"write: [video, latents, embeddings]}\ndefaults: {num_inference_steps: 2}\n", dir, table, out), sets)
+				if err != nil || r.Done != 4 || r.Totals.Failed > 0 {
+					t.Fatalf("%v: %+v, %v", sets, r.Totals, err)
+				}
+				return mustRead(t, out)
+			}
+			int8 := []string{"stages.encode_text.precision=int8", "stages.denoise.precision=int8"}
+			want := run(int8...)
+			if want.diff(run()) == nil {
+				t.Error("int8 changed nothing")
+			}
+			for _, variant := range []string{
+				"resources.batch_size=1 resources.threads=1",
+				"resources.workers=3 stages.denoise.sequence_parallel=3 resources.batch_size=2",
+				"resources.workers=4 stages.denoise.tp_size=2 stages.denoise.sequence_parallel=2 stages.encode_text.tp_size=2",
+				fmt.Sprintf("resources.workers=1 stages.denoise.sequence_parallel=3 resources.threads=1 resources.hosts=[%q] resources.token_file=%q", host, token),
+			} {
+				for _, wrong := range want.diff(run(append(slices.Clone(int8), strings.Fields(variant)...)...)) {
+					t.Errorf("%s: %s", variant, wrong)
+				}
+			}
+		})
+	}
+}
