@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"latentbeam/internal/system/testaid"
+	"latentbeam/schemas/fault"
 	"latentbeam/testdata/tiny"
 )
 
@@ -132,5 +134,30 @@ func TestWanInInt8(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestKilledInInt8: a row in int8 that is killed behind some steps goes on there, on another set of workers, to the same bytes.
+func TestKilledInInt8(t *testing.T) {
+	testaid.Long(t, "kills processes")
+	whole := &crashJob{life: life{Prompts: writeTable(t, "prompts.csv", stepsTable), Sets: stepsSets,
+		Stages: "[pause, encode_text: {precision: int8}, denoise: {precision: int8}, decode_vae, encode_video]"}}
+	whole.Out = whole.fresh(t)
+	must(t, func() error { _, err := whole.job().run(); return err }())
+	want := mustRead(t, whole.Out)
+	for i, step := range []int{1, 20, 49} {
+		l := whole.at(fault.StepsKept, step)
+		l.Out = whole.fresh(t)
+		cmd, text := l.start(t)
+		if err := cmd.Wait(); !killed(err) {
+			t.Fatalf("the run was not killed behind step %d: %v: %s", step, err, text)
+		}
+		left := l.job()
+		left.sets = append(slices.Clone(stepsSets), [][]string{nil, {"resources.workers=3", "stages.denoise.sequence_parallel=3"},
+			{"resources.workers=2", "stages.denoise.tp_size=2"}}[i]...)
+		left.mustRun(t)
+		if wrong := want.diff(mustRead(t, l.Out)); wrong != nil || steps(t, l.Out) != step {
+			t.Errorf("killed behind step %d: %d steps skipped\n%s", step, steps(t, l.Out), strings.Join(wrong, "\n"))
+		}
 	}
 }
