@@ -247,7 +247,7 @@ func TestSignedPlays(t *testing.T) {
 			v.src = file; v.play().catch(() => done(false));
 		})));
 		return {played: played.filter(Boolean).length,
-			signs: [...document.querySelectorAll('.card')].filter((c) => c.innerText.includes('marked as synthetic')).length};
+			signs: [...document.querySelectorAll('.card')].filter((c) => c.innerText.includes('synthetic')).length};
 	})()`, &got))
 	if got.Played != 2 || got.Signs != 2 || len(page.Errors) > 0 {
 		t.Errorf("%+v, %q", got, page.Errors)
