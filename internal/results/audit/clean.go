@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"latentbeam/internal/results/report"
+	"latentbeam/internal/results/tables"
 	"latentbeam/internal/storage/fingerprints"
 	"latentbeam/internal/storage/ledger"
 	"latentbeam/internal/storage/store"
@@ -141,7 +142,7 @@ func keysOf(ctx context.Context, s store.Store, files report.Files) (keys []uint
 		if !strings.HasPrefix(name, "tables/") {
 			continue
 		}
-		err := rowsOf(ctx, s, name, func(row keyRow) error {
+		err := tables.EachRow(ctx, s, name, func(row keyRow) error {
 			if key, err := schemas.ParseKey(row.Key); err == nil { // a row that could not be read has none
 				keys = append(keys, fingerprint(key))
 			}

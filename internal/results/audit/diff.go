@@ -212,7 +212,7 @@ func eachRow[T schemas.Row](ctx context.Context, of rowsOfOutput, name string, f
 	}
 	met := map[uint64]uint32{}
 	for _, file := range names {
-		err := rowsOf(ctx, of.store, file, func(row T) error {
+		err := tables.EachRow(ctx, of.store, file, func(row T) error {
 			columns, err := columnsOf(row)
 			if err == nil {
 				err = of.content(columns)
@@ -294,7 +294,7 @@ func find[T schemas.Row](ctx context.Context, s store.Store, table string, is fu
 	names, err := tables.Files(ctx, s, table)
 	for _, file := range names {
 		if err == nil {
-			err = rowsOf(ctx, s, file, func(row T) error {
+			err = tables.EachRow(ctx, s, file, func(row T) error {
 				if !is(row) {
 					return nil
 				}

@@ -5,30 +5,8 @@ import (
 
 	"latentbeam/internal/results/tables"
 	"latentbeam/internal/storage/store"
-	"latentbeam/internal/table/typed"
 	"latentbeam/schemas"
 )
-
-// rowsOf reads every row of a file of a table, until each returns an error.
-func rowsOf[R schemas.Row](ctx context.Context, s store.Store, name string, each func(R) error) error {
-	f, err := s.Open(ctx, name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	for row, err := range typed.RowsOf[R](store.Address(s.URL(), name), f) {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
-			return err
-		}
-		if err := each(row); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // keyRow is a row of which the key alone is read.
 type keyRow struct {
@@ -70,7 +48,7 @@ func IDs(ctx context.Context, s store.Store) (map[schemas.Key]string, error) {
 			return nil, err
 		}
 		for _, name := range names {
-			err := rowsOf(ctx, s, name, func(r idRow) error {
+			err := tables.EachRow(ctx, s, name, func(r idRow) error {
 				key, err := schemas.ParseKey(r.Key)
 				if err != nil {
 					return nil //nolint:nilerr // it is no row of this program

@@ -194,12 +194,9 @@ func idle(ctx context.Context, s store.Store) error {
 // rowKey is a row in a finding.
 var rowKey = regexp.MustCompile(`\brow ([0-9a-f]{64})`)
 
-// keyFile matches a file that is named by its row's key.
-var keyFile = regexp.MustCompile(`/([0-9a-f]{64})\.[a-z0-9]+$`)
-
 // nameRows names the rows of findings by their ids, where the tables have them.
 func (v *verifier) nameRows(ctx context.Context) {
-	if !slices.ContainsFunc(v.seen.Findings, func(f Finding) bool { return rowKey.MatchString(f.Why) || keyFile.MatchString(f.File) }) {
+	if !slices.ContainsFunc(v.seen.Findings, func(f Finding) bool { return rowKey.MatchString(f.Why) || byKey.MatchString(f.File) }) {
 		return
 	}
 	ids, err := IDs(ctx, v.store)
@@ -207,8 +204,8 @@ func (v *verifier) nameRows(ctx context.Context) {
 		return // the tables cannot be read, which is found, too
 	}
 	for i, f := range v.seen.Findings {
-		if m := keyFile.FindStringSubmatch(f.File); m != nil {
-			if key, err := schemas.ParseKey(m[1]); err == nil && ids[key] != "" {
+		if m := byKey.FindStringSubmatch(f.File); m != nil {
+			if key, err := schemas.ParseKey(m[3]); err == nil && ids[key] != "" {
 				v.seen.Findings[i].Why = fmt.Sprintf("of row %s: %s", ids[key], f.Why)
 				continue
 			}
@@ -411,7 +408,7 @@ func (v *verifier) file(ctx context.Context, info store.Info, what objectClass) 
 
 // parses reads a table without a remembered digest. That finds damage too, because pages of parquet have checksums.
 func (v *verifier) parses(ctx context.Context, name string) error {
-	err := rowsOf(ctx, v.store, name, func(anyRow) error { return nil })
+	err := tables.EachRow(ctx, v.store, name, func(anyRow) error { return nil })
 	if v.unread(name, err) {
 		return nil
 	}

@@ -3,14 +3,12 @@ package report
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"latentbeam/internal/results/gallery"
 	"latentbeam/internal/results/tables"
 	"latentbeam/internal/storage/ledger"
 	"latentbeam/internal/storage/store"
-	"latentbeam/internal/table/typed"
 	"latentbeam/schemas"
 )
 
@@ -134,17 +132,11 @@ func ReadFailures(ctx context.Context, s store.Store) ([]Failed, error) {
 		return nil, err
 	}
 	for _, name := range files {
-		f, err := s.Open(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		for row, rowErr := range typed.RowsOf[schemas.FailureRow](store.Address(s.URL(), name), f) {
-			if err = rowErr; err != nil {
-				break
-			}
+		err := tables.EachRow(ctx, s, name, func(row schemas.FailureRow) error {
 			named.Name(row.Source, row.Stage, row.Message)
-		}
-		if err := errors.Join(err, f.Close()); err != nil {
+			return nil
+		})
+		if err != nil {
 			return nil, err
 		}
 	}

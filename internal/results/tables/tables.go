@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"latentbeam/internal/storage/store"
+	"latentbeam/internal/table/typed"
+	"latentbeam/schemas"
 )
 
 // Names are the tables of an output, WithTensors those that hold tensors.
@@ -96,4 +98,25 @@ func Files(ctx context.Context, s store.Store, table string) ([]string, error) {
 		rest, old := strings.CutPrefix(name, "tables/"+table+"-")
 		return old && there["tables/"+table+"/"+rest]
 	}), err
+}
+
+// EachRow reads every row of a file of a table, until each returns an error.
+func EachRow[R schemas.Row](ctx context.Context, s store.Store, name string, each func(R) error) error {
+	f, err := s.Open(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for row, err := range typed.RowsOf[R](store.Address(s.URL(), name), f) {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		if err := each(row); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -2,7 +2,6 @@ package typed
 
 import (
 	"github.com/parquet-go/parquet-go"
-	"github.com/parquet-go/parquet-go/format"
 
 	"latentbeam/internal/storage/store"
 	"latentbeam/internal/table/pages"
@@ -25,7 +24,6 @@ func Metadata(path string, file store.Reader) (map[string]string, error) {
 type Column struct {
 	Name string
 	Kind parquet.Kind // of its values
-	Text bool         // its bytes are text
 	List bool         // a row has a list of values
 }
 
@@ -44,22 +42,9 @@ func Columns(path string, file store.Reader) (columns []Column, err error) {
 			if !leaf.Leaf() {
 				continue // a group of several: no table of ours has one
 			}
-			columns = append(columns, Column{Name: c.Name(), Kind: leaf.Type().Kind(), List: leaf != c,
-				Text: isText(leaf.Type().LogicalType())})
+			columns = append(columns, Column{Name: c.Name(), Kind: leaf.Type().Kind(), List: leaf != c})
 		}
 		return nil
 	})
 	return columns, err
-}
-
-// isText reports whether bytes of a logical type, nil for none, are text.
-func isText(l *format.LogicalType) bool {
-	if l == nil {
-		return false
-	}
-	switch l.Value.(type) {
-	case *format.StringType, *format.JsonType, *format.EnumType:
-		return true
-	}
-	return false
 }
