@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
 	"log/slog"
 	"maps"
 	"os"
@@ -16,6 +15,7 @@ import (
 	"latentbeam/internal/config"
 	"latentbeam/internal/engine"
 	"latentbeam/internal/media/c2pa"
+	"latentbeam/internal/media/timestamp"
 	"latentbeam/internal/results/marking"
 	"latentbeam/internal/storage/ledger"
 	"latentbeam/internal/storage/source"
@@ -32,18 +32,17 @@ const encodeVideo = "encode_video"
 type outputMarks struct {
 	asked    config.Marks // by the job
 	follow   bool         // the output's record holds, whatever the job asks for
-	computes bool         // files are published, so a key is needed where they are signed
+	computes bool         // files are published or signed, so a key is needed
 	dir      string       // that relative paths of the job are relative to
 	model    string       // its name
 	engine   *engine.Engine
-	rows     func(context.Context) iter.Seq2[*stages.Element, error] // of all shards
+	rows     rows
 }
 
 // marks is what decides on the marks of the job's output; computes says that files are to be published.
 func (j *Job) marks(computes bool) *outputMarks {
 	return &outputMarks{computes: computes, asked: j.Config.MarksOf(encodeVideo), follow: j.Opts.AsRecorded || j.Opts.Repair || j.Opts.Retry, engine: j.engine,
-		dir: j.Opts.Start.Directory(), model: j.host.Model,
-		rows: j.rows.all}
+		dir: j.Opts.Start.Directory(), model: j.host.Model, rows: j.rows}
 }
 
 // concerned says that the job publishes files of encode_video.
@@ -73,7 +72,7 @@ func (m *outputMarks) decide(ctx context.Context) (r marking.Record, fresh bool,
 			return r, false, err
 		}
 		if !begun {
-			r, _, err = m.recordOf(m.wanted())
+			r, _, err = m.recordOf(ctx, m.wanted())
 			return r, true, err
 		}
 	}
@@ -85,7 +84,7 @@ func (m *outputMarks) decide(ctx context.Context) (r marking.Record, fresh bool,
 	if !r.Asked().C2PA || !m.computes {
 		return r, false, nil
 	}
-	own, _, err := m.recordOf(m.asked)
+	own, _, err := m.recordOf(ctx, m.asked)
 	switch {
 	case err != nil:
 		return r, false, err
@@ -100,7 +99,7 @@ func (m *outputMarks) decide(ctx context.Context) (r marking.Record, fresh bool,
 }
 
 // recordOf is the record of marks, and what signs them; nil where nothing does.
-func (m *outputMarks) recordOf(asked config.Marks) (marking.Record, *c2pa.Signer, error) {
+func (m *outputMarks) recordOf(ctx context.Context, asked config.Marks) (marking.Record, *c2pa.Signer, error) {
 	r := marking.RecordOf(asked)
 	if !asked.C2PA {
 		return r, nil, nil
@@ -108,6 +107,10 @@ func (m *outputMarks) recordOf(asked config.Marks) (marking.Record, *c2pa.Signer
 	signer, err := m.signer(asked)
 	if err != nil {
 		return r, nil, fault.Usage(fmt.Errorf("encode_video: marks: c2pa: %w", err))
+	}
+	if a := asked.TimeStampAuthority; a != "" {
+		authority := timestamp.New(a)
+		signer = signer.WithTimeStamps(func(message []byte) ([]byte, error) { return authority.Stamp(ctx, message) })
 	}
 	r.Certificate, r.Models = signer.Certificate(), map[string]string{m.engine.Rules.Weights(): m.model}
 	return r, signer, nil
@@ -163,6 +166,13 @@ func (m *outputMarks) begin(ctx context.Context) error {
 	if !m.concerned() {
 		return nil
 	}
+	if !m.computes {
+		unsigned, err := m.unsigned(ctx)
+		if err != nil {
+			return err
+		}
+		m.computes = unsigned
+	}
 	r, fresh, err := m.decide(ctx)
 	if err != nil {
 		return err
@@ -187,20 +197,37 @@ func (m *outputMarks) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	signer, err := m.signerOf(r)
+	signer, err := m.signerOf(ctx, r)
 	if err != nil {
 		return err
+	}
+	if signer != nil && r.TimeStampAuthority != "" { // what is wrong with it is told before the first row
+		if _, err := timestamp.New(r.TimeStampAuthority).Stamp(ctx, []byte(marking.Name)); err != nil {
+			return err
+		}
 	}
 	m.use(r, signer)
 	return nil
 }
 
+// unsigned reports whether videos of done rows wait for their signature, which an earlier run could not give.
+func (m *outputMarks) unsigned(ctx context.Context) (bool, error) {
+	if !m.concerned() {
+		return false, nil
+	}
+	r, _, err := marking.Read(ctx, m.engine.Store)
+	if err != nil {
+		return false, err
+	}
+	return r.Unsigned(ctx, m.engine.Ledger, m.rows.mine(ctx))
+}
+
 // signerOf opens what signs as a record says; nil where it does not sign.
-func (m *outputMarks) signerOf(r marking.Record) (*c2pa.Signer, error) {
+func (m *outputMarks) signerOf(ctx context.Context, r marking.Record) (*c2pa.Signer, error) {
 	if !r.Asked().C2PA || !m.computes {
 		return nil, nil
 	}
-	_, signer, err := m.recordOf(m.asked)
+	_, signer, err := m.recordOf(ctx, m.asked)
 	return signer, err
 }
 
@@ -222,7 +249,11 @@ func (m *outputMarks) recorded(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	signer, err := m.signerOf(r)
+	if r.TimeStampAuthority != "" { // the submitter signs
+		m.use(r, nil)
+		return nil
+	}
+	signer, err := m.signerOf(ctx, r)
 	if errors.Is(err, fs.ErrNotExist) {
 		slog.Info("the key is not on this host: the submitter signs the videos at the end")
 		signer, err = nil, nil
@@ -236,13 +267,24 @@ func (m *outputMarks) recorded(ctx context.Context) error {
 	return err
 }
 
-// sign signs the files that workers without the key have published.
-func (m *outputMarks) sign(ctx context.Context) error {
-	if m.engine.Marks == nil || m.engine.Marks.Signer == nil {
+// sign signs the files that were published without a signature: by workers, where away, or because a time stamp authority is asked
+// for each. A run that is to stop leaves them to the next one.
+func (m *outputMarks) sign(ctx context.Context, away bool) error {
+	marker, stopped := m.engine.Marks, m.engine.Schedule.Stopped()
+	if marker == nil || marker.Signer == nil || marker.SignsAtOnce() && !away {
 		return nil
 	}
-	_, err := marking.Sign(ctx, m.engine.Store, m.engine.Ledger, m.engine.Marks, m.rows(ctx))
-	return err
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(stopped, func() { cancel(context.Cause(stopped)) })()
+	_, err := marking.Sign(ctx, m.engine.Store, m.engine.Ledger, marker, m.rows.mine(ctx))
+	if stopped.Err() != nil {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("sign videos: %w; those without a signature are published: run the job again, which signs them", err)
+	}
+	return nil
 }
 
 // use makes the engine mark files as a record says.
@@ -295,7 +337,7 @@ func (m *outputMarks) change(ctx context.Context, s store.Store, to config.Marks
 	if to.C2PA && to.Certificate == "" && to.Key == "" {
 		to.Certificate, to.Key = m.asked.Certificate, m.asked.Key
 	}
-	r, signer, err := m.recordOf(to)
+	r, signer, err := m.recordOf(ctx, to)
 	if err != nil {
 		return done, err
 	}
@@ -315,7 +357,7 @@ func (m *outputMarks) change(ctx context.Context, s store.Store, to config.Marks
 			}
 		}
 	}
-	return marking.Change(ctx, s, l, m.marker(r, signer), m.rows(ctx))
+	return marking.Change(ctx, s, l, m.marker(r, signer), m.rows.all(ctx))
 }
 
 // Mark gives the files of the output the marks that are asked for, without encoding, and writes tables and pages anew. Where asked is

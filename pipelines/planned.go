@@ -90,6 +90,9 @@ func (p *planned) upToDate(ctx context.Context, name string, plan Plan) (report.
 		slog.Info("the tables of an earlier release move to a folder each, as tables/videos/00000.parquet")
 		return s, false
 	}
+	if unsigned, err := j.marks(false).unsigned(ctx); err != nil || unsigned {
+		return s, false
+	}
 	return s, same && j.report.AsWritten(ctx, s.Files, j.output.looks())
 }
 

@@ -49,9 +49,7 @@ func (r *running) compute() (*finished, error) {
 	if errors.Is(r.failed, store.ErrRemoved) { // there is no place for a report
 		return nil, r.failed
 	}
-	if r.spread.away {
-		r.failed = errors.Join(r.failed, r.marks.sign(r.ctx))
-	}
+	r.failed = errors.Join(r.failed, r.marks.sign(r.ctx, r.spread.away))
 	return r.next, nil
 }
 

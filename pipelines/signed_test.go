@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 	"latentbeam/internal/dev/browser"
 	"latentbeam/internal/media/c2pa"
 	"latentbeam/internal/media/marks"
+	"latentbeam/internal/results/audit"
 	"latentbeam/internal/results/marking"
 	"latentbeam/internal/storage/ledger"
 	"latentbeam/internal/system/testaid"
@@ -61,6 +64,90 @@ func unsigned(t *testing.T, out string) (n int) {
 		if !signed {
 			t.Logf("%s: %v", name, found)
 			n++
+		}
+	}
+	return n
+}
+
+// TestTimeStamps: where an authority is named, videos are published, and then signed with its time stamps. One that does not answer is told
+// before the first row; one that fails later leaves videos without a signature, which the next run signs.
+func TestTimeStamps(t *testing.T) {
+	s, authority := newSigning(t), testaid.NewAuthority(t)
+	j := newJob(t, diskTable)
+	j.stages = s.stages(fmt.Sprintf(", time_stamp_authority: %q", authority.URL))
+	var answered atomic.Int64
+	authority.Answer = func(w http.ResponseWriter) bool {
+		if answered.Add(1) == 1 {
+			return false
+		}
+		w.WriteHeader(http.StatusForbidden)
+		return true
+	}
+	if _, err := j.run(); fault.ExitCode(err) != fault.ExitUsage || !strings.Contains(err.Error(), "403 Forbidden") || !strings.Contains(err.Error(), "run the job again") {
+		t.Errorf("an authority that fails behind its first answer: %v", err)
+	}
+	if n := unsigned(t, j.out); n != 5 {
+		t.Errorf("%d videos have no signature, want 5", n)
+	}
+	if v := verified(t, j.out); !v.Sound() || v.Undigested > 0 || v.Counts[audit.Unsigned] != 5 {
+		t.Errorf("%+v", v)
+	}
+	authority.Answer = nil
+	j.computes(t, 0)
+	asked := authority.Asked.Load()
+	if n, stamps := unsigned(t, j.out), stamped(t, j.out); n != 0 || stamps != 5 {
+		t.Errorf("%d videos have no signature, %d a time stamp", n, stamps)
+	}
+	if v := verified(t, j.out); !v.Sound() || v.Undigested > 0 {
+		t.Errorf("%+v", v)
+	}
+	j.computes(t, 0)
+	if now := authority.Asked.Load(); now != asked {
+		t.Errorf("a run with nothing to do asked the authority %d times", now-asked)
+	}
+
+	sharded := j.elsewhere(t)
+	for i := range 2 {
+		shard := sharded
+		shard.opts.Shard, shard.opts.Shards = i, 2
+		shard.mustRun(t)
+	}
+	if n := stamped(t, sharded.out); n != 5 {
+		t.Errorf("shards: %d time stamps", n)
+	}
+	if d, err := audit.Compare(t.Context(), openDir(t, j.out), openDir(t, sharded.out)); err != nil || !d.Equal() || d.Marks != nil {
+		t.Errorf("outputs with other time stamps: %+v, %v", d, err)
+	}
+	plain := j.elsewhere(t)
+	plain.stages = s.stages("")
+	plain.mustRun(t)
+	done, err := plain.changeMarksIn(t.Context(), config.Marks{Given: true, IPTC: true, AIGC: true, C2PA: true, Certificate: s.certificate, Key: s.key,
+		TimeStampAuthority: authority.URL})
+	if err != nil || done.Rows != 5 || stamped(t, plain.out) != 5 {
+		t.Errorf("mark: %+v, %v", done, err)
+	}
+	if _, err := plain.run(); fault.ExitCode(err) != fault.ExitUsage || !strings.Contains(err.Error(), authority.URL) {
+		t.Errorf("a job that names no authority, and an output that has one: %v", err)
+	}
+
+	authority.Close()
+	refused := j.elsewhere(t)
+	refused.stages = s.stages(", time_stamp_authority: \"http://user:word@localhost\"")
+	if _, err := refused.run(); err == nil || !strings.Contains(err.Error(), "authorities that want one are not supported") {
+		t.Errorf("an authority with a password: %v", err)
+	}
+}
+
+// stamped counts the videos whose signature has a time stamp that holds.
+func stamped(t *testing.T, out string) (n int) {
+	t.Helper()
+	for _, data := range filesBelow(t, out, "videos") {
+		found, err := marks.Inspect(data)
+		must(t, err)
+		for _, f := range found {
+			if f.Name == marks.C2PA && f.Problem == "" && f.StampProblem == "" && f.Time != "" {
+				n++
+			}
 		}
 	}
 	return n

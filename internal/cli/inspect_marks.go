@@ -60,6 +60,12 @@ func inspectMarks(out io.Writer, path string) (found []marks.Found, media bool, 
 			}
 			fmt.Fprintf(w, "  signed by\t%s\n", who)
 		}
+		switch {
+		case m.StampProblem != "":
+			fmt.Fprintf(w, "  time stamp\t%s\n", oneLine(m.StampProblem))
+		case m.Time != "":
+			fmt.Fprintf(w, "  time stamp\t%s by %s, which nobody has checked\n", m.Time, oneLine(m.StampedBy))
+		}
 		if m.Generator != "" {
 			fmt.Fprintf(w, "  made by\t%s\n", oneLine(m.Generator))
 		}

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/media/timestamp"
 	"latentbeam/pipelines"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
@@ -19,6 +21,7 @@ import (
 type markFlags struct {
 	marks, producer        string
 	certificate, key       string
+	authority              string
 	prompt, json, programs bool
 }
 
@@ -39,6 +42,7 @@ func markCommand(specs []stages.Spec) *cobra.Command {
 	cmd.Flags().StringVar(&f.producer, "producer", "", "who provides the service, for aigc")
 	cmd.Flags().StringVar(&f.certificate, "certificate", "", "file with the certificates for c2pa, PEM (default: that of the job)")
 	cmd.Flags().StringVar(&f.key, "key", "", "file with the key for c2pa, PEM (default: that of the job)")
+	cmd.Flags().StringVar(&f.authority, "time-stamp-authority", "", "address of the authority that gives each signature of c2pa a time stamp (RFC 3161)")
 	cmd.Flags().BoolVar(&f.prompt, "prompt", false, "let the manifest of c2pa say the prompt and the parameters")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print what was changed as JSON")
 	addAllowExec(cmd, &f.programs, "the output's job.json")
@@ -56,21 +60,29 @@ func (f *markFlags) asked() (m config.Marks, err error) {
 	}
 	m.Certificate, m.Key = f.certificate, f.key
 	if f.marks == "" {
+		if f.authority != "" {
+			return m, fault.Usage(errors.New("--time-stamp-authority needs --marks with c2pa"))
+		}
 		if f.producer != "" {
 			return m, fault.Usage(fmt.Errorf("--producer %q needs --marks with aigc", f.producer))
 		}
 		return m, nil
 	}
 	m = config.ParseMarks(f.marks)
-	m.Certificate, m.Key, m.Prompt = f.certificate, f.key, f.prompt
+	m.Certificate, m.Key, m.Prompt, m.TimeStampAuthority = f.certificate, f.key, f.prompt, f.authority
 	if wrong := m.Wrong(); wrong != "" {
 		return m, fault.Usage(fmt.Errorf("--marks %q: %s; give names with commas between them, or none", f.marks, wrong))
 	}
 	if m.Producer = f.producer; f.producer != "" && !m.AIGC {
 		return m, fault.Usage(fmt.Errorf("--producer %q: the marks %v do not say a producer, aigc does", f.producer, m))
 	}
-	if !m.C2PA && (f.certificate != "" || f.key != "" || f.prompt) {
-		return m, fault.Usage(fmt.Errorf("--certificate, --key and --prompt are for c2pa, which is not among the marks %v", m))
+	if !m.C2PA && (f.certificate != "" || f.key != "" || f.prompt || f.authority != "") {
+		return m, fault.Usage(fmt.Errorf("--certificate, --key, --prompt and --time-stamp-authority are for c2pa, which is not among the marks %v", m.Names()))
+	}
+	if f.authority != "" {
+		if err := timestamp.CheckURL(f.authority); err != nil {
+			return m, fault.Usage(fmt.Errorf("--time-stamp-authority: %w", err))
+		}
 	}
 	return m, nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"latentbeam/internal/config/document"
+	"latentbeam/internal/media/timestamp"
 )
 
 // Marks are the marks of synthetic media that a job asks for, the option marks of encode_video.
@@ -20,6 +21,8 @@ type Marks struct {
 	// Certificate and Key are the files for C2PA: a chain of certificates and the key of the first, PEM both. Records say the digest of
 	// the certificate alone.
 	Certificate, Key string
+	// TimeStampAuthority is for C2PA: the address of the authority that gives each signature a time stamp (RFC 3161); "": none does.
+	TimeStampAuthority string
 
 	wrong string // what is wrong with the list, "" for nothing
 }
@@ -52,9 +55,25 @@ func (m Marks) Names() (names []string) {
 // NoMarks is the value that asks for none.
 const NoMarks = "none"
 
-// String is the value in a job, in short: "none", or the names.
+// String is the value in a job, without the files that sign: "none", or the names with their options.
 func (m Marks) String() string {
-	if names := m.Names(); len(names) > 0 {
+	names := m.Names()
+	for i, name := range names {
+		var options []string
+		if name == "aigc" && m.Producer != "" {
+			options = append(options, fmt.Sprintf("producer: %q", m.Producer))
+		}
+		if name == "c2pa" && m.Prompt {
+			options = append(options, "prompt: true")
+		}
+		if name == "c2pa" && m.TimeStampAuthority != "" {
+			options = append(options, fmt.Sprintf("time_stamp_authority: %q", m.TimeStampAuthority))
+		}
+		if options != nil {
+			names[i] = fmt.Sprintf("{%s: {%s}}", name, strings.Join(options, ", "))
+		}
+	}
+	if len(names) > 0 {
 		return "[" + strings.Join(names, ", ") + "]"
 	}
 	return NoMarks
@@ -111,6 +130,7 @@ func (m *Marks) add(name string, options []*document.Pair) {
 		m.AIGC, known["producer"] = true, &m.Producer
 	case name == "c2pa":
 		m.C2PA, known["certificate"], known["key"], flags["prompt"] = true, &m.Certificate, &m.Key, &m.Prompt
+		known["time_stamp_authority"] = &m.TimeStampAuthority
 	default:
 		fail("%q is unknown; known are iptc, aigc and c2pa", name)
 		return
@@ -131,6 +151,16 @@ func (m *Marks) add(name string, options []*document.Pair) {
 		default:
 			fail("%s: it has no option %s; %s", name, p.Key, optionsOf(known, flags))
 		}
+	}
+	if m.TimeStampAuthority != "" {
+		m.checkAuthority()
+	}
+}
+
+// checkAuthority keeps what is wrong with the address of the authority, if nothing else is.
+func (m *Marks) checkAuthority() {
+	if err := timestamp.CheckURL(m.TimeStampAuthority); err != nil && m.wrong == "" {
+		m.wrong = fmt.Sprintf("c2pa: time_stamp_authority: %v", err)
 	}
 }
 

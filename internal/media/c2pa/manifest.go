@@ -107,7 +107,12 @@ func uuid(sum [sha256.Size]byte) string {
 }
 
 // Manifest returns a store with one manifest. Its length does not depend on the hash.
-func (s *Signer) Manifest(c Claim, b Binding) ([]byte, error) {
+func (s *Signer) Manifest(c Claim, b Binding) ([]byte, error) { return s.manifest(c, b, false) }
+
+// Blank returns a store as long as that of Manifest, without a time stamp.
+func (s *Signer) Blank(c Claim, b Binding) ([]byte, error) { return s.manifest(c, b, true) }
+
+func (s *Signer) manifest(c Claim, b Binding, blank bool) ([]byte, error) {
 	id := uuid(sha256.Sum256([]byte("latentbeam c2pa/1\n" + s.Certificate() + "\n" + c.ID)))
 	label := "urn:c2pa:" + id
 	made := action{Action: "c2pa.created", Source: c.Source, SoftwareAgent: &agent{generator}}
@@ -142,7 +147,7 @@ func (s *Signer) Manifest(c Claim, b Binding) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("claim: %w", err)
 	}
-	signature, err := s.sign(claim)
+	signature, err := s.sign(claim, blank)
 	if err != nil {
 		return nil, err
 	}

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"hash"
 	"strings"
+	"time"
 
 	"github.com/fxamacker/cbor/v2"
+	"github.com/veraison/go-cose"
 )
 
 // Manifest is what a manifest of any origin says, and whether its parts belong together.
@@ -20,6 +22,10 @@ type Manifest struct {
 	// Signer is the name in the certificate, as the certificate says it. Nobody here says whether that can be trusted.
 	Signer     string
 	SelfSigned bool
+	// Time is when a time stamp authority saw the signature, zero without a time stamp that holds. StampedBy is the name in the
+	// certificate of the authority, StampProblem says why the time stamp does not hold, "" where it does.
+	Time                    time.Time
+	StampedBy, StampProblem string
 	// Ingredients are how many other manifests the store holds.
 	Ingredients int
 	// Problem says why signature and assertions do not belong together, "" where they do.
@@ -137,7 +143,18 @@ func (m *Manifest) read(of block) error {
 	if err != nil {
 		return err
 	}
-	chain, err := verify(signature, text)
+	var message cose.Sign1Message
+	if err := message.UnmarshalCBOR(signature); err != nil {
+		return fmt.Errorf("the signature cannot be read: %w", err)
+	}
+	if stamp, found, err := readStamp(&message); found {
+		if m.StampedBy = stamp.Authority; err != nil {
+			m.StampProblem = err.Error()
+		} else {
+			m.Time = stamp.Time
+		}
+	}
+	chain, err := verify(&message, text)
 	if len(chain) > 0 {
 		m.Signer, m.SelfSigned = chain[0].Subject.String(), selfSigned(chain[0])
 	}

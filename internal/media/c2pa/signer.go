@@ -17,7 +17,10 @@ import (
 	"math/big"
 	"strings"
 
+	"github.com/fxamacker/cbor/v2"
 	"github.com/veraison/go-cose"
+
+	"latentbeam/internal/media/timestamp"
 )
 
 // Signer signs manifests with a key and its certificate.
@@ -25,6 +28,15 @@ type Signer struct {
 	chain [][]byte // DER, that of the key first
 	key   crypto.Signer
 	alg   cose.Algorithm
+	stamp func(message []byte) (token []byte, err error) // asks a time stamp authority; nil: no time stamps
+}
+
+// WithTimeStamps returns a signer whose signatures carry a time stamp (RFC 3161), which stamp gives for a message. Then equal arguments do
+// not give equal bytes, but bytes of equal length.
+func (s *Signer) WithTimeStamps(stamp func(message []byte) (token []byte, err error)) *Signer {
+	with := *s
+	with.stamp = stamp
+	return &with
 }
 
 // The uses of a key that readers of manifests take (C2PA 2.2, section 14.5.1.1): certificates for claims, for documents and for mail.
@@ -172,8 +184,69 @@ func (s sameBytes) Sign(_ io.Reader, content []byte) ([]byte, error) {
 	return out, nil
 }
 
-// sign returns the COSE_Sign1 of a claim, which it does not hold.
-func (s *Signer) sign(claim []byte) ([]byte, error) {
+// The headers of a time stamp, and of the bytes that keep the length of a signature whatever the length of its time stamp
+// (C2PA 2.2, sections 10.3.2.5 and 13.2).
+const (
+	stampHeader   = "sigTst2"
+	paddingHeader = "pad"
+	// stampRoom is the length of both. Paddings of 256 to 65,535 bytes have heads of one length.
+	stampRoom = timestamp.MaxToken + 512
+)
+
+// stamps is the value of the header of time stamps.
+type stamps struct {
+	Tokens []stampToken `cbor:"tstTokens"`
+}
+
+type stampToken struct {
+	Value []byte `cbor:"val"`
+}
+
+// stamped is what a time stamp of a signature is for: a counter signature of it (RFC 9052, section 4.4).
+func stamped(protected cose.ProtectedHeader, signature []byte) ([]byte, error) {
+	head, err := protected.MarshalCBOR()
+	if err != nil {
+		return nil, err
+	}
+	payload, err := encoding.Marshal(signature)
+	if err != nil {
+		return nil, err
+	}
+	return encoding.Marshal([]any{"CounterSignature", cbor.RawMessage(head), []byte{}, payload})
+}
+
+// addStamp adds a time stamp to a signature, and a padding that makes all signatures of this signer as long. blank adds the padding alone.
+func (s *Signer) addStamp(m *cose.Sign1Message, blank bool) error {
+	m.Headers.Unprotected[paddingHeader] = make([]byte, stampRoom)
+	if blank {
+		return nil
+	}
+	wanted, err := m.MarshalCBOR()
+	if err != nil {
+		return err
+	}
+	message, err := stamped(m.Headers.Protected, m.Signature)
+	if err != nil {
+		return err
+	}
+	token, err := s.stamp(message)
+	if err != nil {
+		return err
+	}
+	if len(token) > timestamp.MaxToken {
+		return fmt.Errorf("the time stamp has %d bytes, more than %d", len(token), timestamp.MaxToken)
+	}
+	m.Headers.Unprotected[stampHeader] = stamps{[]stampToken{{token}}}
+	long, err := m.MarshalCBOR()
+	if err != nil {
+		return err
+	}
+	m.Headers.Unprotected[paddingHeader] = make([]byte, stampRoom-(len(long)-len(wanted)))
+	return nil
+}
+
+// sign returns the COSE_Sign1 of a claim, which it does not hold. blank leaves its time stamp out, and keeps its length.
+func (s *Signer) sign(claim []byte, blank bool) ([]byte, error) {
 	m := cose.NewSign1Message()
 	m.Headers.Protected.SetAlgorithm(s.alg)
 	m.Headers.Protected[cose.HeaderLabelX5Chain] = s.chain[0]
@@ -188,16 +261,39 @@ func (s *Signer) sign(claim []byte) ([]byte, error) {
 	if err := m.Sign(nil, nil, sameBytes{s.key, s.alg}); err != nil {
 		return nil, fmt.Errorf("sign the claim: %w", err)
 	}
+	if s.stamp != nil {
+		if err := s.addStamp(m, blank); err != nil {
+			return nil, fmt.Errorf("time stamp: %w", err)
+		}
+	}
 	m.Payload = nil
 	return m.MarshalCBOR()
 }
 
-// verify says why a signature of a claim does not hold; nil: it does. It returns the chain of certificates.
-func verify(signature, claim []byte) (chain []*x509.Certificate, err error) {
-	var m cose.Sign1Message
-	if err := m.UnmarshalCBOR(signature); err != nil {
-		return nil, fmt.Errorf("the signature cannot be read: %w", err)
+// readStamp reads the time stamp of a signature of claims v2; found is false where it has none.
+func readStamp(m *cose.Sign1Message) (t timestamp.Token, found bool, err error) {
+	raw, found := m.Headers.Unprotected[stampHeader]
+	if !found {
+		return t, false, nil
 	}
+	text, err := encoding.Marshal(raw)
+	if err != nil {
+		return t, true, err
+	}
+	var value stamps
+	if err := decoding.Unmarshal(text, &value); err != nil || len(value.Tokens) != 1 {
+		return t, true, errors.New("the header of time stamps does not hold one")
+	}
+	message, err := stamped(m.Headers.Protected, m.Signature)
+	if err != nil {
+		return t, true, err
+	}
+	t, err = timestamp.Read(value.Tokens[0].Value, message)
+	return t, true, err
+}
+
+// verify says why a signature of a claim does not hold; nil: it does. It returns the chain of certificates.
+func verify(m *cose.Sign1Message, claim []byte) (chain []*x509.Certificate, err error) {
 	var ders [][]byte
 	for _, h := range []map[any]any{m.Headers.Protected, m.Headers.Unprotected} {
 		raw := h[cose.HeaderLabelX5Chain]

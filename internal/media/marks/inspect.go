@@ -18,6 +18,11 @@ type Found struct {
 	Signer     string `json:"signer,omitempty"`
 	SelfSigned bool   `json:"self_signed,omitempty"`
 	Problem    string `json:"problem,omitempty"`
+	// Of a signature with a time stamp: when an authority saw it (RFC 3339, UTC), the name in the authority's certificate, and why the
+	// time stamp does not hold, "" where it does.
+	Time         string `json:"time,omitempty"`
+	StampedBy    string `json:"time_stamped_by,omitempty"`
+	StampProblem string `json:"time_stamp_problem,omitempty"`
 }
 
 // Synthetic reports whether the mark says that a model made the media, in whole or in part.

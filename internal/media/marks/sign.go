@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"time"
 
 	"latentbeam/internal/media/c2pa"
 )
@@ -37,7 +38,7 @@ func signMP4(data []byte, s *c2pa.Signer, claim c2pa.Claim) ([]byte, error) {
 	if top[0].kind != "ftyp" {
 		return nil, errors.New("the mp4 does not begin with ftyp")
 	}
-	blank, err := s.Manifest(claim, c2pa.Binding{})
+	blank, err := s.Blank(claim, c2pa.Binding{})
 	if err != nil {
 		return nil, err
 	}
@@ -107,15 +108,16 @@ func signPNG(data []byte, s *c2pa.Signer, claim c2pa.Claim) ([]byte, error) {
 	h.Write(data)
 	b := c2pa.Binding{Hash: [sha256.Size]byte(h.Sum(nil)), Start: pngHead, Length: 1}
 	for range 8 {
-		store, err := s.Manifest(claim, b)
+		blank, err := s.Blank(claim, b)
 		if err != nil {
 			return nil, err
 		}
-		chunk := newChunk(pngCredentials, store)
-		if len(chunk) == b.Length {
-			return insert(data, pngHead, chunk), nil
+		length := len(newChunk(pngCredentials, blank))
+		if length == b.Length {
+			store, err := s.Manifest(claim, b)
+			return insert(data, pngHead, newChunk(pngCredentials, store)), err
 		}
-		b.Length = len(chunk)
+		b.Length = length
 	}
 	return nil, errors.New("the manifest finds no length")
 }
@@ -159,5 +161,9 @@ func signature(data []byte, where string, store []byte) Found {
 		f.Value = m.Sources[0]
 	}
 	f.Generator, f.Signer, f.SelfSigned, f.Problem = m.Generator, m.Signer, m.SelfSigned, hold(data, m)
+	f.StampedBy, f.StampProblem = m.StampedBy, m.StampProblem
+	if !m.Time.IsZero() {
+		f.Time = m.Time.Format(time.RFC3339)
+	}
 	return f
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"latentbeam/internal/media/c2pa"
+	"latentbeam/internal/media/timestamp"
 	"latentbeam/internal/system/testaid"
 )
 
@@ -24,6 +25,45 @@ func signer(t testing.TB, edwards bool) *c2pa.Signer {
 }
 
 var told = Subject{ID: id, Model: "tiny", Weights: "0123", Parameters: map[string]string{"prompt": "a <red> & blue \"thing\"", "seed": "7"}}
+
+// stamping is a signer whose signatures carry time stamps.
+func stamping(t testing.TB) *c2pa.Signer {
+	t.Helper()
+	authority := timestamp.New(testaid.NewAuthority(t).URL)
+	return signer(t, false).WithTimeStamps(func(message []byte) ([]byte, error) { return authority.Stamp(t.Context(), message) })
+}
+
+// TestTimeStamps: a signature with a time stamp says when an authority saw it; a file of equal length, and a time stamp that was changed
+// is told, whose signature holds all the same.
+func TestTimeStamps(t *testing.T) {
+	s := stamping(t)
+	files, plain := signed(t, s)
+	again, _ := signed(t, s)
+	for name, data := range files {
+		f := manifestOf(t, data)
+		at, err := time.Parse(time.RFC3339, f.Time)
+		if f.Problem != "" || f.StampProblem != "" || err != nil || time.Since(at) > time.Minute || !strings.Contains(f.StampedBy, "CN=Test Time Stamps") {
+			t.Errorf("%s: %+v", name, f)
+		}
+		if len(again[name]) != len(data) {
+			t.Errorf("%s: %d and %d bytes", name, len(data), len(again[name]))
+		}
+		if out, err := Strip(data, filepath.Ext(name)); err != nil || !bytes.Equal(out, plain[name]) {
+			t.Errorf("%s: Strip does not give back what was there: %v", name, err)
+		}
+		bad := bytes.Clone(data)
+		bad[bytes.Index(bad, []byte("Test Time Stamps"))] ^= 1
+		if name != "a.png" { // whose chunk has a checksum
+			if f := manifestOf(t, bad); f.Problem != "" || f.StampProblem == "" || f.Time != "" {
+				t.Errorf("%s: a time stamp that was changed: %+v", name, f)
+			}
+		}
+	}
+	files, _ = signed(t, signer(t, false))
+	if f := manifestOf(t, files["a.mp4"]); f.Time != "" || f.StampProblem != "" {
+		t.Errorf("without a time stamp: %+v", f)
+	}
+}
 
 // signed lists files with and without a signature.
 func signed(t testing.TB, s *c2pa.Signer) (files map[string][]byte, plain map[string][]byte) {
@@ -131,8 +171,12 @@ func TestSignedByOthers(t *testing.T) {
 		t.Skip("NOT TESTED: set LATENTBEAM_C2PA to a Python with c2pa-python (pip install c2pa-python)")
 	}
 	dir := t.TempDir()
-	for _, edwards := range []bool{false, true} {
-		files, _ := signed(t, signer(t, edwards))
+	for what, s := range map[string]*c2pa.Signer{"es256": signer(t, false), "ed25519": signer(t, true), "time stamps": stamping(t)} {
+		files, _ := signed(t, s)
+		stamps := 0
+		if what == "time stamps" {
+			stamps = 1
+		}
 		for name, data := range files {
 			bad := bytes.Clone(data)
 			if at := bytes.Index(bad, []byte("mdat")); at > 0 {
@@ -151,6 +195,9 @@ func TestSignedByOthers(t *testing.T) {
 				if what == "bad-" {
 					ok = strings.Contains(strings.Join(got.Failures, " "), "mismatch")
 				}
+				if time := strings.Count(strings.Join(got.Successes, " "), "timeStamp.validated"); time != stamps {
+					t.Errorf("%s%s: %d time stamps of %d: %v", what, name, time, stamps, got)
+				}
 				if !ok || got.Title != "" || !strings.Contains(got.Store, "c2pa.created") || !strings.Contains(got.Store, Generated) {
 					t.Errorf("%s%s: %v\n%s", what, name, got.Failures, got.Store)
 				}
@@ -160,9 +207,11 @@ func TestSignedByOthers(t *testing.T) {
 }
 
 type readOfOthers struct {
-	Failures []string
-	Title    string
-	Store    string
+	Failures  []string
+	Successes []string
+	Others    []string
+	Title     string
+	Store     string
 }
 
 func readByOthers(t *testing.T, python, path string) (r readOfOthers) {
@@ -171,8 +220,9 @@ func readByOthers(t *testing.T, python, path string) (r readOfOthers) {
 import c2pa, json, sys
 reader = c2pa.Reader(sys.argv[1])
 store = json.loads(reader.json())
-codes = [f["code"] for f in store.get("validation_results", {}).get("activeManifest", {}).get("failure", [])]
-print(json.dumps({"Failures": codes, "Store": json.dumps(store)}))
+found = store.get("validation_results", {}).get("activeManifest", {})
+codes = {kind: [f["code"] for f in found.get(kind, [])] for kind in ("failure", "success", "informational")}
+print(json.dumps({"Failures": codes["failure"], "Successes": codes["success"], "Others": codes["informational"], "Store": json.dumps(store)}))
 `
 	out, err := exec.Command(python, "-c", program, path).CombinedOutput()
 	if err != nil {

@@ -40,6 +40,7 @@ const (
 	Stale     = "stale"     // damaged or missing, but no table names its row any more
 	Unclaimed = "unclaimed" // of a run that was killed, or of a row that the ledger has forgotten; harmless
 	Foreign   = "foreign"   // not latentbeam's
+	Unsigned  = "unsigned"  // a video that waits for its signature, which the next run of the job gives; harmless
 )
 
 // Finding is a file of an output with something wrong.
@@ -76,7 +77,8 @@ type verifier struct {
 	ledger  *ledger.Ledger
 	witness *fingerprints.Witness
 	tensors tensors.Home
-	marks   string   // the id of the marks that the output records
+	marks   string // the id of the marks that the output records
+	record  marking.Record
 	named   []uint64 // first bytes of the keys that the tables of a finished output name; nil: not known
 	work    chan func() error
 
@@ -161,7 +163,7 @@ func (v *verifier) markRecord(ctx context.Context) error {
 		v.find(Damaged, marking.Name, fmt.Sprintf("a change of the marks was cut off: `latentbeam mark %s` goes on", v.store.URL()))
 		v.marks = unknownMarks
 	case found:
-		v.marks = r.ID()
+		v.marks, v.record = r.ID(), r
 	}
 	return nil
 }
@@ -171,7 +173,11 @@ const unknownMarks = "?"
 
 // sameMarks finds a row whose file has other marks than the output's record says. A file that a program wrote has none.
 func (v *verifier) sameMarks(key schemas.Key, file *schemas.VideoFile) {
-	if file.Marks != "" && file.Marks != v.marks && v.marks != unknownMarks {
+	switch {
+	case v.marks == unknownMarks:
+	case v.record.LacksSignature(file):
+		v.find(Unsigned, file.Path, "it waits for its signature: run the job again, which signs it")
+	case file.Marks != "" && file.Marks != v.marks:
 		v.lost(Damaged, file.Path, fmt.Sprintf("it has the marks %s, and %s says %s", file.Marks, marking.Name, cmp.Or(v.marks, "none")), key)
 	}
 }

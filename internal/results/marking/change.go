@@ -11,14 +11,17 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"log/slog"
 	"path"
 	"slices"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"latentbeam/internal/media/marks"
 	"latentbeam/internal/storage/fingerprints"
 	"latentbeam/internal/storage/ledger"
+	"latentbeam/internal/storage/source"
 	"latentbeam/internal/storage/store"
 	"latentbeam/schemas"
 	"latentbeam/stages"
@@ -29,6 +32,9 @@ const (
 	changeRows  = 256
 	changeFiles = 8
 )
+
+// tellEvery is how often a change says how far it is.
+const tellEvery = 30 * time.Second
 
 // Changed says what a change of the marks has done.
 type Changed struct {
@@ -56,7 +62,7 @@ func Change(ctx context.Context, s store.Store, l *ledger.Ledger, m *Marker, row
 	if err := fingerprints.RemoveRows(ctx, s); err != nil {
 		return c.done, err
 	}
-	if err := c.named(ctx, rows, func(v *schemas.VideoFile) bool { return v.Marks != m.ID() }); err != nil {
+	if err := c.named(ctx, rows, func(v *schemas.VideoFile) bool { return v.Marks != m.Record.ID() }); err != nil {
 		return c.done, err
 	}
 	if err := c.others(ctx); err != nil {
@@ -66,15 +72,40 @@ func Change(ctx context.Context, s store.Store, l *ledger.Ledger, m *Marker, row
 	return c.done, m.Record.Write(ctx, s)
 }
 
-// Sign signs the files of rows that processes without the key have published in this run.
+// Sign signs the files of rows that were published without a signature: by processes without the key, or because a signature asks a time
+// stamp authority. Nobody else may be at work on these rows.
 func Sign(ctx context.Context, s store.Store, l *ledger.Ledger, m *Marker, rows iter.Seq2[*stages.Element, error]) (Changed, error) {
-	c, unsigned := newChange(s, l, m), m.Record.unsigned().ID()
-	err := c.named(ctx, rows, func(v *schemas.VideoFile) bool { return v.Marks != "" && v.Marks == unsigned })
+	c := newChange(s, l, m)
+	err := c.named(ctx, rows, m.Record.LacksSignature)
 	return c.done, err
 }
 
+// LacksSignature reports whether a video has all marks of the record but the signature.
+func (r Record) LacksSignature(v *schemas.VideoFile) bool {
+	return r.Asked().C2PA && v.Marks == r.unsigned().ID() && v.UnmarkedSHA256 != "" // else no mark could be put on
+}
+
+var errFound = errors.New("found")
+
+// Unsigned reports whether the record wants signatures and a row of the input lacks one.
+func (r Record) Unsigned(ctx context.Context, l *ledger.Ledger, rows iter.Seq2[*stages.Element, error]) (bool, error) {
+	if !r.Asked().C2PA {
+		return false, nil
+	}
+	err := eachVideo(l, rows, func(_ *stages.Element, result schemas.Result) error {
+		if r.LacksSignature(result.Video) {
+			return errFound
+		}
+		return context.Cause(ctx)
+	})
+	if errors.Is(err, errFound) {
+		return true, nil
+	}
+	return false, err
+}
+
 func newChange(s store.Store, l *ledger.Ledger, m *Marker) *change {
-	return &change{store: s, ledger: l, marker: m, done: Changed{Marks: m.Record.Marks}, damaged: map[ledger.Key]bool{}}
+	return &change{store: s, ledger: l, marker: m, done: Changed{Marks: m.Record.Marks}, damaged: map[ledger.Key]bool{}, told: time.Now()}
 }
 
 // change is one Change under way.
@@ -86,6 +117,7 @@ type change struct {
 	group   []changing
 	damaged map[ledger.Key]bool // rows that keep their marks
 	done    Changed
+	told    time.Time // when it was told how far the change is
 }
 
 // changing is a row whose files are to change.
@@ -94,11 +126,28 @@ type changing struct {
 	row     *schemas.PromptRow // nil: the input does not name it
 	result  schemas.Result
 	damaged string // the file that is not as it was written
+	changed bool
 }
 
 // named changes the rows of the input whose files are wanted.
 func (c *change) named(ctx context.Context, rows iter.Seq2[*stages.Element, error], wanted func(*schemas.VideoFile) bool) error {
-	cursor := c.ledger.Cursor()
+	err := eachVideo(c.ledger, rows, func(e *stages.Element, r schemas.Result) error {
+		key := ledger.Key(e.Key)
+		again := slices.ContainsFunc(c.group, func(g changing) bool { return g.key == key })
+		if !wanted(r.Video) || again || c.damaged[key] {
+			return nil
+		}
+		return c.add(ctx, changing{key: key, row: &e.Row, result: r})
+	})
+	if err != nil {
+		return err
+	}
+	return c.flush(ctx)
+}
+
+// eachVideo calls each for the rows of the input that are done and have a video, until it returns an error.
+func eachVideo(l *ledger.Ledger, rows iter.Seq2[*stages.Element, error], each func(*stages.Element, schemas.Result) error) error {
+	cursor := l.Cursor()
 	defer cursor.Close()
 	for e, err := range rows {
 		if err != nil {
@@ -111,14 +160,13 @@ func (c *change) named(ctx context.Context, rows iter.Seq2[*stages.Element, erro
 		if err != nil {
 			return err
 		}
-		again := slices.ContainsFunc(c.group, func(g changing) bool { return g.key == rec.Key })
-		if r, ok := videoOf(rec); ok && wanted(r.Video) && !again && !c.damaged[rec.Key] {
-			if err := c.add(ctx, changing{key: rec.Key, row: &e.Row, result: r}); err != nil {
+		if r, ok := videoOf(rec); ok {
+			if err := each(e, r); err != nil {
 				return err
 			}
 		}
 	}
-	return c.flush(ctx)
+	return nil
 }
 
 // others changes all rows of the ledger that still have other marks.
@@ -129,7 +177,7 @@ func (c *change) others(ctx context.Context) error {
 		switch {
 		case !ok || c.damaged[rec.Key]:
 			return nil
-		case r.Video.Marks == c.marker.ID():
+		case r.Video.Marks == c.marker.Record.ID():
 			c.done.Kept++
 			return nil
 		}
@@ -154,18 +202,23 @@ func (c *change) add(ctx context.Context, row changing) error {
 	return c.flush(ctx)
 }
 
-// flush changes the files of the group, and then its records.
+// flush changes the files of the group, and then the records of the rows whose files were changed.
 func (c *change) flush(ctx context.Context) error {
 	writing, within := errgroup.WithContext(ctx)
 	writing.SetLimit(changeFiles)
 	for i := range c.group {
-		writing.Go(func() error { return c.files(within, &c.group[i]) })
+		writing.Go(func() error {
+			err := c.files(within, &c.group[i])
+			c.group[i].changed = err == nil
+			return err
+		})
 	}
-	if err := writing.Wait(); err != nil {
-		return err
-	}
+	failed := writing.Wait()
 	var records []ledger.Record
 	for _, row := range c.group {
+		if !row.changed {
+			continue
+		}
 		if row.damaged != "" {
 			c.damaged[row.key] = true
 			if c.done.Damaged++; c.done.First == "" {
@@ -181,7 +234,12 @@ func (c *change) flush(ctx context.Context) error {
 	}
 	c.group = c.group[:0]
 	c.done.Rows += int64(len(records))
-	return c.ledger.Commit(ctx, records)
+	err := c.ledger.Commit(context.WithoutCancel(ctx), records) // their files are changed already
+	if now := time.Now(); err == nil && failed == nil && now.Sub(c.told) > tellEvery {
+		c.told = now
+		slog.Log(ctx, source.LevelNotice, "files get other marks", "rows", c.done.Rows)
+	}
+	return errors.Join(failed, err)
 }
 
 // record is the new record of a row, with the tensors of the old one.
@@ -238,7 +296,7 @@ func (c *change) files(ctx context.Context, row *changing) error {
 		v.PosterBytes = int64(len(poster))
 	}
 	v.UnmarkedSHA256 = v.ContentSHA256()
-	v.Bytes, v.SHA256, v.Marks = int64(len(marked)), sumOf(marked), c.marker.ID()
+	v.Bytes, v.SHA256, v.Marks = int64(len(marked)), sumOf(marked), c.marker.Record.ID()
 	if v.Marks == "" {
 		v.UnmarkedSHA256 = ""
 	}

@@ -33,6 +33,8 @@ type Record struct {
 	// For c2pa: the SHA-256 of the certificate of the key that signs, and whether manifests say prompts and parameters.
 	Certificate string `json:"certificate_sha256,omitempty"`
 	Prompt      bool   `json:"prompt,omitempty"`
+	// TimeStampAuthority is, for c2pa, the address of the authority whose time stamps the signatures carry; "": they carry none.
+	TimeStampAuthority string `json:"time_stamp_authority,omitempty"`
 	// Models are, for c2pa, the names of the models by the digests of their weights. The first name of a model holds, so that equal
 	// keys give equal bytes.
 	Models map[string]string `json:"models,omitempty"`
@@ -48,7 +50,7 @@ func RecordOf(m config.Marks) Record {
 	if names == nil {
 		names = []string{}
 	}
-	return Record{Marks: names, Producer: m.Producer, Prompt: m.Prompt}
+	return Record{Marks: names, Producer: m.Producer, Prompt: m.Prompt, TimeStampAuthority: m.TimeStampAuthority}
 }
 
 // Asked is the record as a job would ask for it.
@@ -57,7 +59,7 @@ func (r Record) Asked() config.Marks {
 	if len(r.Marks) > 0 {
 		m = config.ParseMarks(strings.Join(r.Marks, ","))
 	}
-	m.Producer, m.Prompt = r.Producer, r.Prompt
+	m.Producer, m.Prompt, m.TimeStampAuthority = r.Producer, r.Prompt, r.TimeStampAuthority
 	return m
 }
 
@@ -131,7 +133,8 @@ func Decide(ctx context.Context, s store.Store, r Record) (Record, error) {
 // Marker puts the marks of an output on the files of its rows.
 type Marker struct {
 	Record Record
-	// Signer signs, where the record has c2pa; nil: another process signs later, and the files have the other marks until then.
+	// Signer signs, where the record has c2pa; nil: another process signs later, and the files have the other marks until then. It signs
+	// files that are published already, too, where each signature asks a time stamp authority: no row waits for a network then.
 	Signer  *c2pa.Signer
 	Weights string // digest of those of the job
 	// Parameters are what a manifest says of how a row was made, where the record wants that; nil: nothing.
@@ -140,23 +143,31 @@ type Marker struct {
 	Composite func(row *schemas.PromptRow) bool
 }
 
-// ID names the marks that the marker puts on, see Record.ID.
+// ID names the marks that Mark puts on, see Record.ID.
 func (m *Marker) ID() string {
-	if m.Signer != nil {
+	if m.SignsAtOnce() {
 		return m.Record.ID()
 	}
 	return m.Record.unsigned().ID()
 }
 
+// SignsAtOnce reports whether Mark signs files, else Sign does it when they are published.
+func (m *Marker) SignsAtOnce() bool { return m.Signer != nil && m.Record.TimeStampAuthority == "" }
+
 // unsigned is the record without c2pa.
 func (r Record) unsigned() Record {
 	r.Marks = slices.DeleteFunc(slices.Clone(r.Marks), func(name string) bool { return name == marks.C2PA })
-	r.Certificate, r.Prompt = "", false
+	r.Certificate, r.Prompt, r.TimeStampAuthority = "", false, ""
 	return r
 }
 
 // Mark returns a file of the row, of the type ext (".mp4", ".png", ".jpg"), with the marks.
 func (m *Marker) Mark(data []byte, ext string, key schemas.Key, row *schemas.PromptRow) ([]byte, error) {
+	if !m.SignsAtOnce() {
+		unsigned := *m
+		unsigned.Signer = nil
+		return unsigned.put(data, ext, m.subject(key, row))
+	}
 	return m.put(data, ext, m.subject(key, row))
 }
 
