@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -108,15 +109,10 @@ func mark(cmd *cobra.Command, output string, f markFlags, specs []stages.Spec) e
 		return err
 	}
 	defer job.Close()
-	ctx, cancel := context.WithCancelCause(cmd.Context())
-	defer cancel(nil)
-	go func() {
-		select {
-		case s := <-signals:
-			cancel(interrupted(fmt.Sprintf("%v: run it again to go on", s)))
-		case <-ctx.Done():
-		}
-	}()
+	ctx, end := untilSignal(cmd.Context(), signals, func(s os.Signal) error {
+		return interrupted(fmt.Sprintf("%v: run it again to go on", s))
+	})
+	defer end()
 	done, err := job.Mark(ctx, asked)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -3,8 +3,10 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path"
 	"strings"
 	"sync"
@@ -67,19 +69,12 @@ func pull(cmd *cobra.Command, version string, r hub.Repo, o hub.Options, asJSON 
 	if err != nil {
 		return fault.Usage(err)
 	}
-	ctx, cancel := context.WithCancel(cmd.Context())
-	defer cancel()
 	signals, ignore := catchSignals()
 	defer ignore()
-	caught := make(chan string, 1)
-	go func() {
-		select {
-		case s := <-signals:
-			caught <- s.String()
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
+	ctx, end := untilSignal(cmd.Context(), signals, func(s os.Signal) error {
+		return interrupted(fmt.Sprintf("pull %s: %s; the same command goes on where it was", r, s))
+	})
+	defer end()
 	shown := &pulling{w: cmd.ErrOrStderr(), notices: cmd.ErrOrStderr()}
 	answered := whileWaiting(cmd.ErrOrStderr(), func() string {
 		return fmt.Sprintf("waiting for %s (HF_ENDPOINT names another hub) ...", client.Endpoint())
@@ -95,12 +90,8 @@ func pull(cmd *cobra.Command, version string, r hub.Repo, o hub.Options, asJSON 
 	}
 	result, err := client.Pull(ctx, cache, r, o)
 	shown.stop()
-	select {
-	case s := <-caught:
-		if err != nil {
-			return interrupted(fmt.Sprintf("pull %s: %s; the same command goes on where it was", r, s))
-		}
-	default:
+	if why := interrupted(""); err != nil && errors.As(context.Cause(ctx), &why) {
+		return why
 	}
 	if err != nil {
 		return err

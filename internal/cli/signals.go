@@ -104,17 +104,25 @@ func (d draining) wait(finished <-chan struct{}) (ended bool, why error) {
 
 // cancelOnSignal makes the first signal cancel the context of a command that only looks; a second ends the process.
 func cancelOnSignal(cmd *cobra.Command, signals chan os.Signal) (done func()) {
-	ctx, cancel := context.WithCancelCause(cmd.Context())
+	ctx, done := untilSignal(cmd.Context(), signals, func(s os.Signal) error {
+		signal.Stop(signals)
+		return interrupted(fmt.Sprintf("%v: nothing was computed or written", s))
+	})
 	cmd.SetContext(ctx)
+	return done
+}
+
+// untilSignal returns a context that the first signal cancels, with the cause that why gives.
+func untilSignal(ctx context.Context, signals <-chan os.Signal, why func(os.Signal) error) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
 		select {
 		case s := <-signals:
-			signal.Stop(signals)
-			cancel(interrupted(fmt.Sprintf("%v: nothing was computed or written", s)))
+			cancel(why(s))
 		case <-ctx.Done():
 		}
 	}()
-	return func() { cancel(nil) }
+	return ctx, func() { cancel(nil) }
 }
 
 // whyCanceled returns why ctx has ended where err says no more than that it has.

@@ -216,6 +216,7 @@ func eachOf(ctx context.Context, s store.Store, name string, filter *where.Filte
 	if err != nil {
 		return 0, err
 	}
+	facts := factsOf(metadata)
 	cuts, stop := iter.Pull2(typed.RowsOf[cutRow](path, file))
 	defer stop()
 	for row, err := range typed.RowsOf[schemas.LatentRow](path, file) {
@@ -230,7 +231,7 @@ func eachOf(ctx context.Context, s store.Store, name string, filter *where.Filte
 			at++
 			continue
 		}
-		one := sample{row: row, cut: cut, vae: vae, facts: factsOf(metadata), src: fmt.Sprintf("%s: row %d (%s)", path, at+1, row.ID)}
+		one := sample{row: row, cut: cut, vae: vae, facts: facts, src: fmt.Sprintf("%s: row %d (%s)", path, at+1, row.ID)}
 		if err := one.readLatent(tensors, at); err != nil {
 			return at, err
 		}
