@@ -13,6 +13,7 @@ import (
 	"latentbeam/internal/system/testaid"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
+	"latentbeam/stages/amt"
 	"latentbeam/stages/clip"
 	"latentbeam/stages/musiq"
 	"latentbeam/stages/nn/nntest"
@@ -44,7 +45,7 @@ func scoreWeights(t *testing.T) string {
 		"bias": nntest.Tensor([]float32{5}, 1)}, nil))
 	quality := nntest.FileBytes(t, nntest.Shapes(t, musiq.Config{Hidden: 64, Intermediate: 64, Layers: 2}, musiq.Load))
 	return strings.Join([]string{write("musiq", quality), write("clip_b32", clips), write("clip_l14", clips), write("aesthetic_head", head.Bytes()),
-		write("dino", nntest.FileBytes(t, nntest.Shapes(t, dino, vit.Load))),
+		write("amt", nntest.FileBytes(t, nntest.Shapes(t, amt.Config{}, amt.Load))), write("dino", nntest.FileBytes(t, nntest.Shapes(t, dino, vit.Load))),
 		write("raft", nntest.FileBytes(t, nntest.Shapes(t, raft.Config{}, raft.Load)))}, ", ")
 }
 

@@ -74,6 +74,7 @@ var scoreModels = map[string]string{
 	"dino": `{"model_type": "vit", "hidden_size": 768, "num_attention_heads": 12, "num_hidden_layers": 12, "intermediate_size": 3072,
 		"patch_size": 16, "image_size": 224, "hidden_act": "gelu", "layer_norm_eps": 1e-12}`,
 	"raft":           "{}",
+	"amt":            "{}",
 	"musiq":          `{"hidden_size": 384, "intermediate_size": 1152, "num_hidden_layers": 14}`,
 	"aesthetic_head": `{"width": 768}`,
 }
@@ -97,6 +98,7 @@ func TestPublishedModelsAreRecognised(t *testing.T) {
 		"clip":                  "CLIP: images of 224 pixels in patches of 32 through 12 layers of width 768, texts through 12 of width 512",
 		"dino":                  "DINO vision transformer: 12 layers, width 768, 12 heads, patches of 16 pixels",
 		"raft":                  "RAFT, optical flow",
+		"amt":                   "AMT-S, frames between frames",
 		"musiq":                 "MUSIQ, image quality: 14 layers, width 384",
 		"aesthetic_head":        "linear head of an aesthetic predictor, for embeddings of width 768",
 		"stdit_v1_0_16x256x256": "STDiT of Open-Sora 1.0: depth 28, width 1152, 16 heads, 4 latent channels",

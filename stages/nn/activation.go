@@ -44,19 +44,54 @@ func QuickGELU(be kernels.Backend, x kernels.Tensor) {
 	be.Binary(flat, flat, gate, kernels.Mul)
 }
 
+// PReLU replaces x (..., C) by max(x, 0) + slopes min(x, 0), slopes (C), on the host: backends have no such operation.
+func PReLU(be kernels.Backend, x, slopes kernels.Tensor) {
+	factors := make([]float32, slopes.Len())
+	if be.Download(factors, slopes) != nil {
+		return // the backend reports it again to whoever waits for the result
+	}
+	rowsOnHost(be, x, func(row []float32) {
+		for c, v := range row {
+			if v < 0 {
+				row[c] = factors[c] * v
+			}
+		}
+	})
+}
+
+// LeakyReLU replaces x by max(x, 0) + slope min(x, 0), on the host.
+func LeakyReLU(be kernels.Backend, x kernels.Tensor, slope float32) {
+	onHost(be, x, func(v float32) float32 {
+		if v < 0 {
+			return slope * v
+		}
+		return v
+	})
+}
+
 // onHost replaces x by f(x).
 func onHost(be kernels.Backend, x kernels.Tensor, f func(v float32) float32) {
+	rowsOnHost(be, x, func(row []float32) {
+		for j, v := range row {
+			row[j] = f(v)
+		}
+	})
+}
+
+// rowsOnHost gives the rows of x (..., C) to do, which changes them.
+func rowsOnHost(be kernels.Backend, x kernels.Tensor, do func(row []float32)) {
 	values := make([]float32, x.Len())
 	if err := be.Download(values, x); err != nil {
 		return // the backend reports it again to whoever waits for the result
 	}
+	c := x.Dim(len(x.Shape) - 1)
+	rows := len(values) / max(1, c)
 	var wait sync.WaitGroup
 	ways := runtime.GOMAXPROCS(0)
 	for i := range ways {
 		wait.Go(func() {
-			some := values[len(values)*i/ways : len(values)*(i+1)/ways]
-			for j, v := range some {
-				some[j] = f(v)
+			for r := rows * i / ways; r < rows*(i+1)/ways; r++ {
+				do(values[r*c:][:c])
 			}
 		})
 	}

@@ -43,6 +43,30 @@ func (c Conv) DownsampleInto(be kernels.Backend, dst, x kernels.Tensor) {
 	be.Conv(dst, x, c.W, kernels.ConvSpec{Bias: c.B, Stride: 2, Bottom: 1, Right: 1})
 }
 
+// Strided returns conv(x) of a stride, padded by half the kernel on all sides: x (N, H, W, Cin) -> (N, ceil(H/stride), ceil(W/stride), Cout).
+func (c Conv) Strided(be kernels.Backend, x kernels.Tensor, stride int) kernels.Tensor {
+	p := c.W.Dim(2) / 2
+	size := func(n int) int { return (n+2*p-c.W.Dim(2))/stride + 1 }
+	y := be.Alloc(x.DType, x.Dim(0), size(x.Dim(1)), size(x.Dim(2)), c.W.Dim(0)) // (N, H', W', Cout)
+	be.Conv(y, x, c.W, kernels.ConvSpec{Bias: c.B, Stride: stride, Top: p, Left: p, Bottom: p, Right: p})
+	return y
+}
+
+// instanceEps is what torch.nn.InstanceNorm2d adds to a variance.
+const instanceEps = 1e-5
+
+// InstanceNorm normalises each channel of x (N, H, W, C) over its image in place, and applies ReLU if asked to.
+func InstanceNorm(be kernels.Backend, x kernels.Tensor, relu bool) {
+	spec := kernels.NormSpec{Kind: kernels.GroupNorm, Groups: x.Dim(3), Eps: instanceEps}
+	if relu && be.Capabilities().ReLU {
+		spec.Act, relu = kernels.ReLU, false
+	}
+	be.Norm(x, x, spec)
+	if relu {
+		ReLU(be, x)
+	}
+}
+
 // GroupNorm normalises groups of channels over the whole image.
 type GroupNorm struct {
 	W, B   kernels.Tensor // (C)

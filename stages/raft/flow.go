@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"latentbeam/kernels"
+	"latentbeam/stages/flow"
 	"latentbeam/stages/nn"
 )
 
@@ -13,37 +14,29 @@ import (
 type Image struct {
 	Height, Width int       // padded to multiples of 8
 	pixels        []float32 // (Height, Width, 3), in [-1, 1]
-	features      []float32 // (Height/8 Width/8, 256)
+	features      flow.Features
 }
 
 // Padded returns the size to which images of a size are padded.
 func Padded(height, width int) (int, int) {
-	up := func(n int) int { return (n + stride - 1) / stride * stride }
-	return up(height), up(width)
+	return flow.Padded(height, stride), flow.Padded(width, stride)
 }
 
-// Look makes the features of an image rgb (height, width, 3), whose edges are repeated to a multiple of 8 pixels as RAFT's InputPadder does
-// it: half of what is missing on each side.
+// Look makes the features of an image rgb (height, width, 3), whose edges are repeated to a multiple of 8 pixels.
 func (r *RAFT) Look(be kernels.Backend, rgb []byte, height, width int) (*Image, error) {
 	m := &Image{}
 	m.Height, m.Width = Padded(height, width)
 	if min(m.Height, m.Width) < LeastSide {
 		return nil, fmt.Errorf("frames of %dx%d pixels are too small for RAFT, which needs %d of each side", width, height, LeastSide-stride+1)
 	}
-	m.pixels = make([]float32, m.Height*m.Width*channelsOfRGB)
-	top, left := (m.Height-height)/2, (m.Width-width)/2
-	for y := range m.Height {
-		row := rgb[min(max(y-top, 0), height-1)*width*channelsOfRGB:]
-		for x := range m.Width {
-			from := row[min(max(x-left, 0), width-1)*channelsOfRGB:]
-			for c := range channelsOfRGB {
-				m.pixels[(y*m.Width+x)*channelsOfRGB+c] = 2*(float32(from[c])/255) - 1
-			}
-		}
+	m.pixels = flow.Pad(rgb, height, width, stride)
+	for i, v := range m.pixels {
+		m.pixels[i] = 2*(v/255) - 1
 	}
 	defer be.Scope()()
-	m.features = make([]float32, m.Height/stride*m.Width/stride*featureWidth)
-	return m, be.Download(m.features, r.features.encode(be, m.upload(be)))
+	rows, columns := m.Height/stride, m.Width/stride
+	m.features = flow.Features{Rows: rows, Columns: columns, C: featureWidth, Values: make([]float32, rows*columns*featureWidth)}
+	return m, be.Download(m.features.Values, r.features.encode(be, m.upload(be)))
 }
 
 func (m *Image) upload(be kernels.Backend) kernels.Tensor {
@@ -56,30 +49,30 @@ func (m *Image) upload(be kernels.Backend) kernels.Tensor {
 func (r *RAFT) Flow(ctx context.Context, be kernels.Backend, a, b *Image, iterations int) ([]float32, error) {
 	defer be.Scope()()
 	rows, columns := a.Height/stride, a.Width/stride
-	p, err := compare(be, a, b)
+	alike, err := flow.Correlate(be, a.features, b.features, radius)
 	if err != nil {
 		return nil, err
 	}
 	s := r.begin(be, a.upload(be))
-	flow := make([]float32, rows*columns*2)
-	found, delta := make([]float32, rows*columns*looked), make([]float32, len(flow))
+	now := make([]float32, rows*columns*2)
+	found, delta := make([]float32, rows*columns*looked), make([]float32, len(now))
 	for range iterations {
 		if err := ctx.Err(); err != nil {
 			return nil, context.Cause(ctx)
 		}
-		p.lookUp(found, flow)
-		if err := r.refine(be, s, found, flow, delta); err != nil {
+		alike.LookUp(found, now)
+		if err := r.refine(be, s, found, now, delta); err != nil {
 			return nil, err
 		}
 		for i, d := range delta {
-			flow[i] += d
+			now[i] += d
 		}
 	}
 	mask := make([]float32, rows*columns*learntSize)
 	if err := be.Download(mask, r.maskOf(be, s)); err != nil {
 		return nil, err
 	}
-	return upsample(flow, mask, rows, columns), nil
+	return upsample(now, mask, rows, columns), nil
 }
 
 // state is what the network knows of a pair of images between refinements.
@@ -248,20 +241,11 @@ func upsample(flow, mask []float32, rows, columns int) []float32 {
 func (r *RAFT) Rehearse(be kernels.Backend, height, width, iterations int) error {
 	defer be.Scope()()
 	m := &Image{Height: height, Width: width}
-	places := height / stride * width / stride
 	func() {
 		defer be.Scope()()
 		r.features.encode(be, m.upload(be))
 	}()
-	func() {
-		defer be.Scope()()
-		second := be.Alloc(kernels.F32, places, featureWidth)
-		chunk := min(places, max(1, compareBytes/4/places))
-		products, features := make([]float32, chunk*places), make([]float32, chunk*featureWidth)
-		for from := 0; from < places; from += chunk {
-			_ = compareSome(be, products[:min(chunk, places-from)*places], features, second)
-		}
-	}()
+	flow.Rehearse(be, height/stride*width/stride, featureWidth)
 	s := r.begin(be, m.upload(be))
 	for range iterations {
 		if err := r.refine(be, s, nil, nil, nil); err != nil {
@@ -275,11 +259,7 @@ func (r *RAFT) Rehearse(be kernels.Backend, height, width, iterations int) error
 // HostBytes is what Flow holds of images of a size beside a device's tensors: the volume of comparisons above all, which grows with
 // the square of the pixels.
 func HostBytes(height, width int) int64 {
-	rows, columns := int64(height/stride), int64(width/stride)
-	var perPlace int64
-	for l := range levels {
-		perPlace += (rows >> l) * (columns >> l)
-	}
-	perPlace += 2*featureWidth + looked + learntSize + 2*stride*stride*channelsOfRGB + 2*stride*stride
-	return rows * columns * perPlace * 4
+	rows, columns := height/stride, width/stride
+	const perPlace = 2*featureWidth + looked + learntSize + 2*stride*stride*channelsOfRGB + 2*stride*stride
+	return flow.Bytes(rows, columns) + int64(rows)*int64(columns)*perPlace*4
 }

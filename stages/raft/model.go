@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"latentbeam/kernels"
+	"latentbeam/stages/flow"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/weights"
 )
@@ -15,13 +16,11 @@ const (
 	featureWidth  = 256 // channels of the features that are compared
 	stateWidth    = 128 // of the recurrent state, and of the context beside it
 	motionWidth   = 128 // of what is told of the flow so far and the places looked up
-	levels        = 4
-	radius        = 4
-	lookups       = 2*radius + 1 // places along each axis of a level
-	looked        = levels * lookups * lookups
+	radius        = 4   // of what is looked up in a level
+	looked        = flow.Levels * (2*radius + 1) * (2*radius + 1)
 	neighbours    = 9 // places that a pixel of the flow in full size is made of
 	convNormEps   = 1e-5
-	LeastSide     = stride << levels // pixels that a side has at least, padded: else the last level has one place, of which nothing can be read
+	LeastSide     = stride << flow.Levels // pixels that a side has at least, padded: else the last level has one place, of which nothing can be read
 	learntSize    = neighbours * stride * stride
 	channelsOfRGB = 3
 )
@@ -129,33 +128,19 @@ func loadEncoder(w *weights.Weights, out int, learnt bool) encoder {
 	return e
 }
 
-// convolve returns conv(x) of a stride, padded such that the size is that of x by the stride.
-func convolve(be kernels.Backend, c nn.Conv, x kernels.Tensor, stride int) kernels.Tensor {
-	p := c.W.Dim(2) / 2
-	size := func(n int) int { return (n+2*p-c.W.Dim(2))/stride + 1 }
-	y := be.Alloc(kernels.F32, x.Dim(0), size(x.Dim(1)), size(x.Dim(2)), c.W.Dim(0))
-	be.Conv(y, x, c.W, kernels.ConvSpec{Bias: c.B, Stride: stride, Top: p, Left: p, Bottom: p, Right: p})
-	return y
-}
-
 // apply normalises x (1, H, W, C) in place, and applies ReLU.
 func (n batchNorm) apply(be kernels.Backend, x kernels.Tensor, relu bool) {
-	c := x.Dim(3)
 	if n.learnt.IsZero() {
-		spec := kernels.NormSpec{Kind: kernels.GroupNorm, Groups: c, Eps: convNormEps}
-		if relu && be.Capabilities().ReLU {
-			spec.Act, relu = kernels.ReLU, false
-		}
-		be.Norm(x, x, spec)
-	} else {
-		func() {
-			defer be.Scope()()
-			t := be.Alloc(kernels.F32, 2, 1, 1, c)
-			be.Upload(t, n.affine(be))
-			be.Binary(x, x, t.Narrow(0, 0, 1).Expand(x.Shape...), kernels.Mul)
-			be.Binary(x, x, t.Narrow(0, 1, 1).Expand(x.Shape...), kernels.Add)
-		}()
+		nn.InstanceNorm(be, x, relu)
+		return
 	}
+	func() {
+		defer be.Scope()()
+		t := be.Alloc(kernels.F32, 2, 1, 1, x.Dim(3))
+		be.Upload(t, n.affine(be))
+		be.Binary(x, x, t.Narrow(0, 0, 1).Expand(x.Shape...), kernels.Mul)
+		be.Binary(x, x, t.Narrow(0, 1, 1).Expand(x.Shape...), kernels.Add)
+	}()
 	if relu {
 		nn.ReLU(be, x)
 	}
@@ -165,7 +150,7 @@ func (n batchNorm) apply(be kernels.Backend, x kernels.Tensor, relu bool) {
 func (e encoder) encode(be kernels.Backend, image kernels.Tensor) kernels.Tensor {
 	out := be.Alloc(kernels.F32, 1, image.Dim(1)/stride, image.Dim(2)/stride, e.last.W.Dim(0))
 	defer be.Scope()()
-	x := convolve(be, e.first, image, 2)
+	x := e.first.Strided(be, image, 2)
 	e.norm.apply(be, x, true)
 	for _, b := range e.blocks {
 		x = b.forward(be, x)
@@ -176,12 +161,12 @@ func (e encoder) encode(be kernels.Backend, image kernels.Tensor) kernels.Tensor
 
 // forward returns relu(x + relu(norm(conv2(relu(norm(conv1(x))))))), where x is made smaller if the block has a stride.
 func (b block) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
-	y := convolve(be, b.conv1, x, b.stride)
+	y := b.conv1.Strided(be, x, b.stride)
 	b.norm1.apply(be, y, true)
-	y = convolve(be, b.conv2, y, 1)
+	y = b.conv2.Strided(be, y, 1)
 	b.norm2.apply(be, y, true)
 	if b.stride > 1 {
-		x = convolve(be, b.shorter, x, b.stride)
+		x = b.shorter.Strided(be, x, b.stride)
 		b.norm3.apply(be, x, false)
 	}
 	be.Binary(y, y, x, kernels.Add)

@@ -50,6 +50,17 @@ func TestCostOfNetworks(t *testing.T) {
 	if err != nil || need < volume+int64(kernels.Elements([]int{256, 256, 3}))*4 || raft.HostBytes(256, 256) < volume {
 		t.Errorf("a clip needs %d bytes, %v, the volume alone has %d", need, err, volume)
 	}
+	g := readMotion(t)
+	files[amtS] = g.file(t)
+	row.NumFrames = 9
+	four, _ := cost(open(smoothnessName))
+	row.NumFrames = 17
+	if eight, _ := cost(open(smoothnessName)); four == 0 || math.Abs(eight/four-2) > 1e-9 {
+		t.Errorf("eight frames between others take %.3g FLOP, four %.3g", eight, four)
+	}
+	if need, err := open(smoothnessName).Need(row, 1); err != nil || need < 2*volume {
+		t.Errorf("a clip needs %d bytes, %v, the two volumes alone have %d", need, err, 2*volume)
+	}
 	if n, err := open(motionName).Need(row, 1); n != 0 || err != nil || open(motionName).Capabilities().Cost != nil {
 		t.Errorf("motion needs %d bytes, %v", n, err)
 	}

@@ -84,6 +84,8 @@ var measures = []measure{
 		weights: []string{clipB32}, params: []stages.Param{stages.ColumnParam(styleColumn)}, open: openAppearance},
 	{name: imagingName, doc: "quality of frames by MUSIQ", version: 1, readings: []string{imagingName}, weights: []string{musiqSPAQ},
 		open: openImaging},
+	{name: smoothnessName, doc: "likeness of every second frame to what AMT makes of those around it", version: 1,
+		readings: []string{smoothnessName}, weights: []string{amtS}, open: openSmoothness},
 	{name: dynamicName, doc: "whether things move, by RAFT", version: 1, readings: []string{dynamicName, flowName}, weights: []string{raftThings},
 		open: openDynamic},
 }

@@ -9,6 +9,7 @@ import (
 
 	"latentbeam/kernels"
 	"latentbeam/stages"
+	"latentbeam/stages/amt"
 	towers "latentbeam/stages/clip"
 	"latentbeam/stages/musiq"
 	"latentbeam/stages/raft"
@@ -25,6 +26,7 @@ const (
 	raftThings    = "raft"
 	aestheticHead = "aesthetic_head"
 	musiqSPAQ     = "musiq"
+	amtS          = "amt"
 )
 
 // wanted says of each name what the definitions were published with.
@@ -34,6 +36,7 @@ var wanted = map[string]string{
 	dinoB16:       "DINO ViT-B/16 (facebook/dino-vitb16)",
 	raftThings:    "RAFT (raft-things.pth, or torchvision's raft_large)",
 	musiqSPAQ:     "MUSIQ for SPAQ (musiq_spaq_ckpt-358bb6af.pth of pyiqa)",
+	amtS:          "AMT-S (amt-s.pth of MCG-NKU/AMT)",
 	aestheticHead: "LAION's linear head for ViT-L/14 (sa_0_4_vit_l_14_linear.pth)",
 }
 
@@ -145,7 +148,7 @@ func headFamily() weights.Family {
 
 // Families are the models that measures look through.
 func Families() []weights.Family {
-	return []weights.Family{towers.PairFamily(), vit.Family(), raft.Family(), musiq.Family(), headFamily()}
+	return []weights.Family{towers.PairFamily(), vit.Family(), raft.Family(), musiq.Family(), amt.Family(), headFamily()}
 }
 
 // firstNames lists a few tensors.

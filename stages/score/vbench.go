@@ -27,6 +27,7 @@ const (
 	dynamicName    = "dynamic_degree"
 	flowName       = "flow_magnitude"
 	imagingName    = "imaging_quality"
+	smoothnessName = "motion_smoothness"
 )
 
 // styleColumn is the column of the prompt table that appearance_style compares frames with.

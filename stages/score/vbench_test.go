@@ -81,12 +81,14 @@ func (c scored) pixel(t, y, x, ch int) int {
 	case "flash":
 		return t % 2 * 255
 	}
-	speed := map[string]int{"drift": 2, "fast": 9, "cuts": 1}[c.Kind]
+	speed := map[string]int{"drift": 2, "fast": 9, "cuts": 1, "blink": 1}[c.Kind]
 	sx, sy := x+speed*t, y+speed*t/2
 	v := (sx*5 + sy*3*(ch+1) + (sx/16+sy/12)%2*90 + sx*sy/64) & 255
 	switch {
 	case c.Kind == "cuts" && t/2%2 == 1:
 		return (x/8)*(y/6)*(ch+2) + 40*ch + 31*(t/2)
+	case c.Kind == "blink":
+		return v/8 + t%2*220
 	case c.Kind == "fade":
 		return v * (8 - min(t, 8)) / 8
 	}

@@ -22,7 +22,7 @@ const public = "latentbeam latentbeam/schemas latentbeam/schemas/fault latentbea
 // inside are the packages outside of internal that are no part of the public face: rooms of this program, and what its models
 // share. Packages below one of them are, too.
 const inside = "cmd docs examples python pipelines runners transforms kernels/cpu kernels/cuda kernels/kerneltest stages/catalog stages/clip " +
-	"stages/diffuse/condition stages/diffuse/shares stages/exec stages/guard stages/layout stages/musiq stages/nn/nntest stages/osplan stages/raft stages/rng " +
+	"stages/amt stages/diffuse/condition stages/diffuse/shares stages/exec stages/flow stages/guard stages/layout stages/musiq stages/nn/nntest stages/osplan stages/raft stages/rng " +
 	"stages/score stages/stdit stages/t5 stages/vae stages/video stages/vit stages/wan stages/weights/checkpoint stages/weights/hub " +
 	"stages/weights/gguf stages/weights/lora stages/weights/torchpickle testdata"
 

@@ -76,12 +76,14 @@ def pattern(kind, t, y, x, c):
         return mix((t * 1000003 + y * 4099 + x * 3 + c).astype(np.uint32)).astype(np.int64) & 255
     if kind == "flash":
         return np.where(t % 2 == 1, 255, 0) + 0 * (x + y + c)
-    speed = {"still": 0, "drift": 2, "fast": 9, "cuts": 1, "fade": 0}[kind]
+    speed = {"still": 0, "drift": 2, "fast": 9, "cuts": 1, "fade": 0, "blink": 1}[kind]
     X, Y = x + speed * t, y + speed * t // 2
     v = (X * 5 + Y * 3 * (c + 1) + (X // 16 + Y // 12) % 2 * 90 + X * Y // 64) & 255
     if kind == "cuts":
         other = ((x // 8) * (y // 6) * (c + 2) + 40 * c + 31 * (t // 2)) & 255
         v = np.where(t // 2 % 2 == 1, other, v)
+    if kind == "blink":
+        v = v // 8 + t % 2 * 220
     if kind == "fade":
         v = v * (8 - np.minimum(t, 8)) // 8
     return v

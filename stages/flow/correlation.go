@@ -1,0 +1,175 @@
+package flow
+
+import (
+	"math"
+	"runtime"
+	"sync"
+
+	"latentbeam/kernels"
+)
+
+// Levels is how many sizes a comparison is looked up in: each has half the rows and columns of the one before.
+const Levels = 4
+
+// Features are those of an image that are compared with another's: C numbers for each of its places.
+type Features struct {
+	Rows, Columns, C int
+	Values           []float32 // (Rows Columns, C)
+}
+
+// Correlation is how alike the places of one image are to those of another: of each place of the first the products with all places of the
+// second divided by the root of C, in full size, and of halves, quarters and eighths by the mean of four.
+type Correlation struct {
+	levels  [Levels][]float32 // (H W, h, w)
+	rows    [Levels]int       // h
+	columns [Levels]int       // w
+	width   int               // W
+	radius  int
+}
+
+// compareBytes is how much of the full size a device computes at a time.
+const compareBytes = 64 << 20
+
+// Correlate compares the features of two images, to be looked up within a radius.
+func Correlate(be kernels.Backend, a, b Features, radius int) (*Correlation, error) {
+	p := &Correlation{width: a.Columns, radius: radius}
+	n, places := a.Rows*a.Columns, b.Rows*b.Columns
+	for i := range p.levels {
+		p.rows[i], p.columns[i] = b.Rows>>i, b.Columns>>i
+		p.levels[i] = make([]float32, n*p.rows[i]*p.columns[i])
+	}
+	scale := float32(1 / math.Sqrt(float64(a.C)))
+	chunk := max(1, compareBytes/4/places)
+	err := func() error {
+		defer be.Scope()()
+		second := be.Alloc(kernels.F32, places, b.C)
+		be.Upload(second, b.Values)
+		for from := 0; from < n; from += chunk {
+			if err := compareSome(be, p.levels[0][from*places:min(n, from+chunk)*places], a.Values[from*a.C:], second); err != nil {
+				return err
+			}
+		}
+		return nil
+	}()
+	if err != nil {
+		return nil, err
+	}
+	Each(n, func(place int) {
+		full := p.levels[0][place*places:][:places]
+		for i := range full {
+			full[i] *= scale
+		}
+		for l := 1; l < Levels; l++ {
+			halve(p.of(l, place), p.of(l-1, place), p.rows[l], p.columns[l], p.columns[l-1])
+		}
+	})
+	return p, nil
+}
+
+// Rehearse asks of a device, which computes nothing, what Correlate asks for so many places of c features.
+func Rehearse(be kernels.Backend, places, c int) {
+	defer be.Scope()()
+	second := be.Alloc(kernels.F32, places, c)
+	chunk := min(places, max(1, compareBytes/4/places))
+	products, features := make([]float32, chunk*places), make([]float32, chunk*c)
+	for from := 0; from < places; from += chunk {
+		_ = compareSome(be, products[:min(chunk, places-from)*places], features, second)
+	}
+}
+
+// Bytes is what a Correlation of two images with so many rows and columns of places holds: it grows with the square of the places.
+func Bytes(rows, columns int) int64 {
+	var perPlace int64
+	for l := range Levels {
+		perPlace += int64(rows>>l) * int64(columns>>l)
+	}
+	return int64(rows) * int64(columns) * perPlace * 4
+}
+
+// compareSome writes products of the first features with all of second (N, C).
+func compareSome(be kernels.Backend, dst, features []float32, second kernels.Tensor) error {
+	defer be.Scope()()
+	n, c := len(dst)/second.Dim(0), second.Dim(1)
+	first := be.Alloc(kernels.F32, n, c)
+	be.Upload(first, features[:n*c])
+	out := be.Alloc(kernels.F32, n, second.Dim(0))
+	be.Linear(out, first, second, kernels.Epilogue{})
+	return be.Download(dst, out)
+}
+
+// of returns a level of one place of the first image.
+func (p *Correlation) of(level, place int) []float32 {
+	n := p.rows[level] * p.columns[level]
+	return p.levels[level][place*n:][:n]
+}
+
+// halve writes the means of squares of four; an odd row or column at the end is left out.
+func halve(dst, src []float32, rows, columns, stride int) {
+	for y := range rows {
+		above, below := src[2*y*stride:], src[(2*y+1)*stride:]
+		for x := range columns {
+			dst[y*columns+x] = (above[2*x] + above[2*x+1] + below[2*x] + below[2*x+1]) / 4
+		}
+	}
+}
+
+// Looked is how many numbers of a place LookUp writes.
+func Looked(radius int) int { return Levels * (2*radius + 1) * (2*radius + 1) }
+
+// LookUp writes of each place of the first image the values of all levels around where a flow (H W, 2) leads, (H W, 4, 2 radius + 1,
+// 2 radius + 1): the first of the two axes goes along x, as the weights have learnt it. Between places values are interpolated, outside
+// they are 0.
+func (p *Correlation) LookUp(dst, flow []float32) {
+	each := Looked(p.radius) / Levels
+	Each(len(flow)/2, func(place int) {
+		x0 := float32(place%p.width) + flow[2*place]
+		y0 := float32(place/p.width) + flow[2*place+1]
+		for l := range Levels {
+			shrink := 1 / float32(int(1)<<l)
+			p.sample(dst[(place*Levels+l)*each:][:each], l, place, x0*shrink, y0*shrink)
+		}
+	})
+}
+
+// mostLookups bounds the places along an axis that are read around one place.
+const mostLookups = 10
+
+// sample writes the values of a level of one place around (x, y).
+func (p *Correlation) sample(dst []float32, level, place int, x, y float32) {
+	image, rows, columns, lookups := p.of(level, place), p.rows[level], p.columns[level], 2*p.radius+1
+	var at [mostLookups][mostLookups]float32 // by x, then y
+	fx, fy := float32(math.Floor(float64(x))), float32(math.Floor(float64(y)))
+	wx, wy := x-fx, y-fy
+	const far = 1 << 20
+	left, top := int(min(max(fx, -far), far))-p.radius, int(min(max(fy, -far), far))-p.radius
+	for i := range lookups + 1 {
+		if left+i < 0 || left+i >= columns {
+			continue
+		}
+		for j := range lookups + 1 {
+			if top+j >= 0 && top+j < rows {
+				at[i][j] = image[(top+j)*columns+left+i]
+			}
+		}
+	}
+	for i := range lookups {
+		for j := range lookups {
+			dst[i*lookups+j] = float32(float32((1-wx)*(1-wy))*at[i][j]) + float32(float32(wx*(1-wy))*at[i+1][j]) +
+				float32(float32((1-wx)*wy)*at[i][j+1]) + float32(float32(wx*wy)*at[i+1][j+1])
+		}
+	}
+}
+
+// Each calls do for 0 to n-1 on all processors.
+func Each(n int, do func(i int)) {
+	var wait sync.WaitGroup
+	ways := runtime.GOMAXPROCS(0)
+	for w := range ways {
+		wait.Go(func() {
+			for i := n * w / ways; i < n*(w+1)/ways; i++ {
+				do(i)
+			}
+		})
+	}
+	wait.Wait()
+}
