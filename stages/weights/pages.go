@@ -4,6 +4,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"latentbeam/internal/system"
 	"latentbeam/kernels"
@@ -16,6 +17,7 @@ import (
 type pages struct {
 	mark    func(kernels.Tensor) // of a weight that passes, where the backend wants to know
 	reading sync.Mutex           // held while a block is brought
+	beside  *atomic.Int64        // bytes of blocks that are there, as system.BesideHeap knows them
 
 	mu     sync.Mutex
 	blocks map[int]*paged
@@ -37,7 +39,15 @@ type passing struct {
 }
 
 func newPages(be kernels.Backend) *pages {
-	return &pages{blocks: map[int]*paged{}, mark: be.Capabilities().Passing}
+	p := &pages{blocks: map[int]*paged{}, mark: be.Capabilities().Passing, beside: new(atomic.Int64)}
+	runtime.AddCleanup(p, func(left *atomic.Int64) { system.BesideHeap(-left.Load()) }, p.beside) // blocks that nobody left
+	return p
+}
+
+// count says that n bytes of blocks came, or went.
+func (p *pages) count(n int64) {
+	p.beside.Add(n)
+	system.BesideHeap(n)
 }
 
 func (p *pages) load(w *Weights, _ string, shape []int, from source) (kernels.Tensor, error) {
@@ -126,7 +136,7 @@ func (p *pages) prefetch(b *paged) {
 	}
 	here := make(chan struct{})
 	b.here = here
-	system.BesideHeap(b.bytes)
+	p.count(b.bytes)
 	go func() {
 		p.reading.Lock()
 		defer p.reading.Unlock()
@@ -158,7 +168,7 @@ func (p *pages) leave(block int) {
 		return
 	}
 	b.here = nil
-	system.BesideHeap(-b.bytes)
+	p.count(-b.bytes)
 	for _, w := range b.weights {
 		w.discard()
 	}
