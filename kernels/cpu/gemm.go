@@ -43,7 +43,7 @@ type gemm struct {
 	stages  []stage
 	closed  int            // stages that take no more blocks
 	idle    int            // the first stages, of which A is zeros: their sums are left out
-	borders uint64         // FNV-1a of where the parts begin
+	borders uint64         // hashBorders of the parts
 	offs    []int64        // bytes from a row of A to each block
 	from    []int          // element of a column of B where each block begins
 	packed  unsafe.Pointer // B, all stages of all groups; nil: packed stage by stage from w
@@ -102,19 +102,27 @@ func (g *gemm) span(from, count, offset int) {
 // parts adds a sum of count elements whose parts begin at 0 and at the given borders, each in stages of its
 // own.
 func (g *gemm) parts(count int, borders []int) {
-	const offset, prime = 14695981039346656037, 1099511628211
-	g.borders = offset
+	g.borders = hashBorders(borders)
 	from := 0
 	for i := range len(borders) + 1 {
 		end := count
 		if i < len(borders) {
 			end = borders[i]
-			g.borders = (g.borders ^ uint64(end)) * prime
 		}
 		g.closed = len(g.stages)
 		g.span(from, end-from, from*4/g.dot.perTerm())
 		from = end
 	}
+}
+
+// hashBorders tells apart how sums are divided: FNV-1a of where the parts begin, behind the first.
+func hashBorders(borders []int) uint64 {
+	const offset, prime = 14695981039346656037, 1099511628211
+	h := uint64(offset)
+	for _, b := range borders {
+		h = (h ^ uint64(b)) * prime
+	}
+	return h
 }
 
 // groups returns how many groups of columns there are.

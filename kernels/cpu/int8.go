@@ -62,12 +62,13 @@ type int8Part struct {
 
 // int8Product is one such product.
 type int8Product struct {
-	set   *int8Set
-	parts []int8Part
-	n     int // columns
-	width int // columns with what fills up the last panel
-	lda   int // bytes from a rounded row to the next
-	size  int // bytes of the packed w: panels, then less and scales by part and column
+	set     *int8Set
+	parts   []int8Part
+	borders uint64 // hashBorders of the parts
+	n       int    // columns
+	width   int    // columns with what fills up the last panel
+	lda     int    // bytes from a rounded row to the next
+	size    int    // bytes of the packed w: panels, then less and scales by part and column
 
 	x      rows
 	a      unsafe.Pointer
@@ -112,6 +113,7 @@ func (b *Backend) linearInt8(op string, x, w *view, borders []int, e epilogue) {
 // divide sets the parts of sums over k numbers and returns the length of the longest.
 func (p *int8Product) divide(k int, borders []int) (most int) {
 	s := p.set
+	p.borders = hashBorders(borders)
 	p.width = (p.n + s.align - 1) / s.align * s.align
 	from := 0
 	for i := range len(borders) + 1 {
@@ -158,7 +160,7 @@ func (b *Backend) packedInt8(op string, p *int8Product) (unsafe.Pointer, error) 
 		b.each(op, (p.width+groupColumns-1)/groupColumns, p.packColumns)
 	}
 	if w.buf.weight != nil && !w.buf.weight.passing.Load() {
-		key := packedKey{int8: p.set, offset: w.Offset, stride: w.Strides[0], n: w.Shape[0], k: w.Shape[1], parts: bordersOf(p.parts)}
+		key := packedKey{int8: p.set, offset: w.Offset, stride: w.Strides[0], n: w.Shape[0], k: w.Shape[1], parts: p.borders}
 		if mem := w.buf.weight.lookup(key); mem != nil {
 			return mem, nil
 		}
@@ -171,16 +173,6 @@ func (b *Backend) packedInt8(op string, p *int8Product) (unsafe.Pointer, error) 
 		fill(mem)
 	}
 	return mem, err
-}
-
-// bordersOf tells apart how sums are divided.
-func bordersOf(parts []int8Part) uint64 {
-	const offset, prime = 14695981039346656037, 1099511628211
-	h := uint64(offset)
-	for _, p := range parts {
-		h = (h ^ uint64(p.from)) * prime
-	}
-	return h
 }
 
 // packColumns rounds and packs a group of columns: rows of w.
