@@ -18,7 +18,7 @@ type Steps struct {
 	Clips   []*Array // the latents of the clips before
 
 	// Sampled says that all is done: Latents are the stage's result, of all clips, and Scale is their Element.LatentScale. The
-	// engine alone makes and takes such steps.
+	// engine alone takes such steps: a stage does not get them.
 	Sampled bool
 	Scale   float64
 }

@@ -98,7 +98,7 @@ func readSteps(data []byte, key schemas.Key, class string) (*stages.Steps, error
 	}
 	if text := metadata["latent_scale"]; text != "" {
 		s.Sampled = true
-		if s.Scale, err = strconv.ParseFloat(text, 64); err != nil || !(s.Scale >= 0 && s.Scale < 1e6) {
+		if s.Scale, err = strconv.ParseFloat(text, 64); err != nil {
 			return nil, fmt.Errorf("its latent_scale is %.40q", text)
 		}
 	}

@@ -166,7 +166,7 @@ func (m maker) runExperts(ctx context.Context, batch []*stages.Element, clip int
 			return err
 		}
 		if j != nil {
-			turns = append(turns, &turn{maker: m, sampling: sampling{portion: portion{job: j}, saver: m.newSaver(ctx)}})
+			turns = append(turns, &turn{maker: m, sampling: sampling{portion: portion{job: j}, saver: m.newSaver()}})
 		}
 	}
 	defer func() {
@@ -174,23 +174,25 @@ func (m maker) runExperts(ctx context.Context, batch []*stages.Element, clip int
 			if t.end != nil {
 				t.end()
 			}
-			t.saver.wait()
 		}
 	}()
 	began := time.Now()
 	for expert := range 2 {
 		for _, t := range turns {
+			if t.delivered {
+				continue
+			}
 			if err := t.through(ctx, expert); err != nil {
 				return err
 			}
-			if err := t.pause(expert, began); err != nil {
-				return err
+			switch {
+			case !t.more:
+				if err := t.finish(); err != nil {
+					return err
+				}
+			case t.first():
+				t.saver.pauses(t.portion, began)
 			}
-		}
-	}
-	for _, t := range turns {
-		if err := t.finish(); err != nil {
-			return err
 		}
 	}
 	return nil
@@ -200,7 +202,8 @@ func (m maker) runExperts(ctx context.Context, batch []*stages.Element, clip int
 type turn struct {
 	maker
 	sampling
-	more bool // the sampler has asked for an evaluation
+	more      bool // the sampler has asked for an evaluation
+	delivered bool // the element has its latents
 }
 
 // through makes the steps of one denoiser.
@@ -235,14 +238,6 @@ func (t *turn) through(ctx context.Context, expert int) error {
 	return t.err
 }
 
-// pause has the steps saved of an element that waits for the others of its group.
-func (t *turn) pause(expert int, began time.Time) error {
-	if expert > 0 || t.err != nil || !t.first() {
-		return nil
-	}
-	return t.saver.pauses(t.portion, t.z, began)
-}
-
 // due reports whether the sampler waits for this denoiser.
 func (t *turn) due(expert int) bool {
 	return t.more && (t.now.timesteps[0] < t.job.Boundary) == (expert == 1)
@@ -250,9 +245,10 @@ func (t *turn) due(expert int) bool {
 
 // finish gives the element its latents.
 func (t *turn) finish() error {
+	t.delivered = true
 	if !t.first() && !t.alike {
 		return nil
 	}
 	defer t.dev.Scope()()
-	return t.deliver(t.z, t.alike)
+	return t.maker.deliver(t.portion, t.z)
 }

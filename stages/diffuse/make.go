@@ -14,11 +14,11 @@ import (
 type maker struct {
 	*stage
 	dev    kernels.Backend
-	place  *nn.GridRank   // nil: alone, or with ranks that do the same in step
-	speeds []float64      // of the ranks
-	saving *stages.Saving // nil: steps are not saved
-	writes bool           // this rank hands them on
-	alike  bool           // every rank has elements of its own to give latents to, else only rank 0
+	place  *nn.GridRank // nil: alone, or with ranks that do the same in step
+	speeds []float64    // of the ranks
+	keeper *keeper      // nil: steps are not saved
+	writes bool         // this rank hands them on
+	alike  bool         // every rank has elements of its own to give latents to, else only rank 0
 }
 
 // Run samples the whole batch. The noise of an element depends on its seed, its sample index and the
@@ -72,9 +72,7 @@ func (m maker) sample(ctx context.Context, j *job) error {
 		cache = newEasyCache(p, evaluate, &b.From)
 		evaluate = cache.evaluate
 	}
-	v := m.newSaver(ctx)
-	defer v.wait()
-	if m.first() {
+	if v := m.newSaver(); m.first() {
 		b.After = v.after(p, z)
 		if cache != nil {
 			b.After = cache.after(b.After)
@@ -83,7 +81,16 @@ func (m maker) sample(ctx context.Context, j *job) error {
 	if err := j.sampler.Sample(ctx, b, z, evaluate, p.noise(), j.progress(ctx)); err != nil || !m.first() && !m.alike {
 		return err
 	}
-	return p.deliver(z, m.alike)
+	return m.deliver(p, z)
+}
+
+// deliver gives the elements their latents z.
+func (m maker) deliver(p portion, z []float32) error {
+	err := p.deliver(z, m.alike)
+	if err == nil {
+		m.sampled(p)
+	}
+	return err
 }
 
 // first reports whether this rank gives the results of its portion.

@@ -49,13 +49,13 @@ func (m maker) samplePipeline(ctx context.Context, jobs []*job) error {
 		if err != nil {
 			return err
 		}
-		l.add(ctx, j, ranks, m.newSaver(ctx))
+		l.add(ctx, j, ranks, m.newSaver())
 	}
 	if err := l.run(); err != nil {
 		return err
 	}
 	for _, s := range l.samplings {
-		if err := s.finish(m.place, m.alike); err != nil {
+		if err := m.finish(s); err != nil {
 			return err
 		}
 	}
@@ -105,7 +105,6 @@ func (l *pipeline) stop() {
 		if s.end != nil {
 			s.end()
 		}
-		s.saver.wait()
 	}
 }
 
@@ -190,23 +189,23 @@ func (s *sampling) next() error {
 	return nil
 }
 
-// finish lets the sampler take its last step and gives the elements their latents.
-func (s *sampling) finish(place *nn.GridRank, alike bool) error {
-	if place.Stage.First() {
+// finish lets the sampler of s take its last step and gives the elements their latents.
+func (m maker) finish(s *sampling) error {
+	if m.place.Stage.First() {
 		if _, more := s.ask(); more {
 			return errors.New("the sampler goes on after its last step")
 		}
-		if s.err != nil || !place.First() && !alike {
+		if s.err != nil || !m.first() && !m.alike {
 			return s.err
 		}
-		if err := s.deliver(s.z, alike); err != nil {
+		if err := m.deliver(s.portion, s.z); err != nil {
 			return err
 		}
 	}
-	if !alike {
+	if !m.alike {
 		return nil
 	}
-	return s.spread(place)
+	return s.spread(m.place)
 }
 
 // spread gives the latents of the first stage to the others.

@@ -129,14 +129,6 @@ func (p portion) gather(op string, z []float32, everyone bool) ([]float32, error
 	return p.rank.Collect(op, z, everyone)
 }
 
-// broadcast returns on every rank what the first one says.
-func (p portion) broadcast(op string, value float32) (float32, error) {
-	if p.rank == nil {
-		return value, nil
-	}
-	return p.rank.Broadcast(op, value)
-}
-
 // deliver brings the latents of all portions to the first rank, or to everyone, where the elements get them.
 func (p portion) deliver(z []float32, everyone bool) error {
 	full, err := p.gather("latents", z, everyone)

@@ -2,10 +2,12 @@ package diffuse
 
 import (
 	"context"
-	"math"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
+	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/diffuse/sampler"
 )
@@ -14,107 +16,142 @@ import (
 // work at most.
 const leastShare = 100
 
-// saver saves the steps of one sampling, as one rank sees it. Nil saves nothing.
-type saver struct {
+// keeper has the newest steps of the rows of a batch at hand, whole, and saves them: at their time, all at once from the moment on at
+// which the process is told to end, and those of rows that are not sampled to the end where a sampling fails. Of a set the first rank has
+// one.
+type keeper struct {
 	*stages.Saving
 	ctx    context.Context
-	writes bool      // on this rank
-	since  time.Time // of the last time
-	cost   time.Duration
-	next   int           // step behind which ranks of a set save; 0: they have not agreed
-	kept   int           // steps that were done when it last saved
-	last   sampler.State // that it was told
-	busy   chan struct{} // closed when what was saved last is kept; nil: nothing was
+	detach func() bool // from Saving.Stopping
 
-	one   sync.Mutex // around Save
-	saved int        // steps that were done of what was saved last
-
-	mu       sync.Mutex
-	newest   []stages.Saved // of the last step, where it is not saved yet
-	flushing chan struct{}  // closed when a flush has ended; nil: none is at work
-	detach   func() bool    // from Saving.Stopping
+	mu     sync.Mutex
+	newest map[schemas.Key]stages.Saved // those that are not saved yet
+	ended  bool                         // no step follows
+	saving chan struct{}                // closed when a save has ended; nil: none is at work
 }
 
-// newSaver returns what saves the steps of a sampling on this rank.
-func (m maker) newSaver(ctx context.Context) *saver {
-	if m.saving == nil {
+// newKeeper returns a keeper of the steps of a batch; nil: they are not saved.
+func newKeeper(ctx context.Context, saving *stages.Saving) *keeper {
+	if saving == nil {
 		return nil
 	}
-	v := &saver{Saving: m.saving, ctx: ctx, writes: m.writes, since: time.Now()}
-	if v.Stopping != nil {
-		v.detach = context.AfterFunc(v.Stopping, v.flush)
+	k := &keeper{Saving: saving, ctx: ctx, newest: map[schemas.Key]stages.Saved{}}
+	if k.Stopping != nil {
+		k.detach = context.AfterFunc(k.Stopping, func() { k.save() })
 	}
-	return v
+	return k
 }
 
-// wait returns when nothing is being saved any more.
-func (v *saver) wait() {
-	if v == nil {
+// end returns when nothing is being saved any more. What is left of a batch that failed or was given up is saved first.
+func (k *keeper) end(failed bool) {
+	if k == nil {
 		return
 	}
-	if v.busy != nil {
-		<-v.busy
+	if k.detach != nil {
+		k.detach()
 	}
-	if v.detach != nil {
-		v.detach()
+	k.mu.Lock()
+	if k.ended = true; !failed {
+		clear(k.newest)
 	}
-	v.mu.Lock()
-	flushing := v.flushing
-	v.mu.Unlock()
-	if flushing != nil {
-		<-flushing
+	k.mu.Unlock()
+	k.save()
+	k.idle()
+}
+
+// idle waits for a save at work.
+func (k *keeper) idle() {
+	k.mu.Lock()
+	saving := k.saving
+	k.mu.Unlock()
+	if saving != nil {
+		<-saving
 	}
 }
 
-// stopping reports whether the process is to end soon.
-func (v *saver) stopping() bool { return v.Stopping != nil && v.Stopping.Err() != nil }
+// urgent reports whether steps are to be saved without waiting for their time. The lock is held.
+func (k *keeper) urgent() bool { return k.ended || k.Stopping != nil && k.Stopping.Err() != nil }
 
-// retain has the steps of rows at hand for the moment at which the process is told to end.
-func (v *saver) retain(rows []stages.Saved) {
-	v.mu.Lock()
-	v.newest = rows
-	v.mu.Unlock()
-	if v.stopping() {
-		v.flush()
-	}
-}
-
-// flush saves the newest steps beside the sampling, until there are no newer ones. The end of the job's context does not stop it:
-// that may come while the steps are written.
-func (v *saver) flush() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.flushing != nil || v.newest == nil {
+// retain has the steps of rows at hand. Nil has none.
+func (k *keeper) retain(rows []stages.Saved) {
+	if k == nil {
 		return
 	}
-	flushing := make(chan struct{})
-	v.flushing = flushing
+	k.mu.Lock()
+	for _, r := range rows {
+		k.newest[r.Key] = r
+	}
+	urgent := k.urgent()
+	k.mu.Unlock()
+	if urgent {
+		k.save()
+	}
+}
+
+// save saves the newest steps of some rows, or of all where none is named, beside the sampling. Where it is urgent it goes on with
+// steps that come meanwhile. The end of the job's context does not stop it: that may come while steps are written.
+func (k *keeper) save(keys ...schemas.Key) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.saving != nil {
+		return
+	}
+	rows := k.take(keys)
+	if len(rows) == 0 {
+		return
+	}
+	done := make(chan struct{})
+	k.saving = done
 	go func() {
-		defer close(flushing)
-		for {
-			v.mu.Lock()
-			rows := v.newest
-			v.newest = nil
-			if rows == nil {
-				v.flushing = nil
-			}
-			v.mu.Unlock()
-			if rows == nil {
-				return
-			}
-			v.save(context.WithoutCancel(v.ctx), rows)
+		defer close(done)
+		for len(rows) > 0 {
+			k.Save(context.WithoutCancel(k.ctx), rows)
+			rows = k.next()
 		}
 	}()
 }
 
-// save saves the steps of rows, unless later ones are saved already.
-func (v *saver) save(ctx context.Context, rows []stages.Saved) {
-	v.one.Lock()
-	defer v.one.Unlock()
-	if done := rows[0].Done; done > v.saved {
-		v.saved = done
-		v.Save(ctx, rows)
+// take takes the newest steps of some rows, or of all where none is named. The lock is held.
+func (k *keeper) take(keys []schemas.Key) (rows []stages.Saved) {
+	if keys == nil {
+		keys = slices.Collect(maps.Keys(k.newest))
 	}
+	for _, key := range keys {
+		if r, there := k.newest[key]; there {
+			rows = append(rows, r)
+			delete(k.newest, key)
+		}
+	}
+	return rows
+}
+
+// next takes the steps that are to be saved behind others at once; none ends the save.
+func (k *keeper) next() (rows []stages.Saved) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.urgent() {
+		rows = k.take(nil)
+	}
+	if len(rows) == 0 {
+		k.saving = nil
+	}
+	return rows
+}
+
+// saver saves the steps of one sampling at their times, as one rank sees it. Nil saves nothing.
+type saver struct {
+	*keeper
+	writes bool      // on this rank
+	since  time.Time // of the last time
+	cost   time.Duration
+}
+
+// newSaver returns what saves the steps of a sampling on this rank.
+func (m maker) newSaver() *saver {
+	if m.keeper == nil {
+		return nil
+	}
+	return &saver{keeper: m.keeper, writes: m.writes, since: time.Now()}
 }
 
 // pause is the work from one time to the next.
@@ -125,117 +162,111 @@ func (v *saver) pause() time.Duration {
 	return max(v.Every, leastShare*v.cost)
 }
 
-// after is told the states of a sampler whose latents are z. Ranks save behind the same steps, and the first of them has
-// the time.
+// after is told the states of a sampler whose latents are z. It brings them to the first rank behind each step, which is little beside
+// what the ranks of a set exchange in each block of a step.
 func (v *saver) after(p portion, z []float32) func(sampler.State) error {
-	if v == nil {
+	if v == nil || p.rank == nil && !v.writes {
 		return nil
 	}
 	return func(s sampler.State) error {
-		v.last = s
-		if p.rank == nil && v.Stopping != nil {
-			whole, memory, err := v.gather(p, z)
-			if err != nil {
-				return err
-			}
-			v.retain(v.rows(p, whole, memory))
-			if v.stopping() {
-				return nil
-			}
-		}
-		took := time.Since(v.since)
-		switch {
-		case p.rank == nil && took < v.pause():
-			return nil
-		case p.rank == nil || v.Every == 0:
-			return v.saveLast(p, z)
-		case v.next == 0:
-			return v.agree(p, took)
-		case s.Done < v.next:
-			return nil
-		}
-		steps := s.Done - max(v.kept, p.done)
-		if err := v.saveLast(p, z); err != nil {
+		began := time.Now()
+		whole, memory, err := gatherState(p, s, z)
+		if err != nil || !v.writes {
 			return err
 		}
-		return v.agree(p, took/time.Duration(steps))
-	}
-}
-
-// pauses keeps the last state of a sampling that stands still until others have come as far, where all of them together
-// have worked long enough since they began.
-func (v *saver) pauses(p portion, z []float32, began time.Time) error {
-	if v == nil || v.last.Done == 0 || v.last.Done == v.kept {
+		rows := savedRows(p, s, whole, memory)
+		if began.Sub(v.since) < v.pause() {
+			v.retain(rows)
+		} else {
+			v.saveNow(began, rows)
+		}
 		return nil
 	}
-	due := float32(0)
-	if v.Every > 0 && time.Since(began) >= v.pause() {
-		due = 1
-	}
-	if due, err := p.broadcast("pause", due); err != nil || due == 0 {
-		return err
-	}
-	return v.saveLast(p, z)
 }
 
-// agree lets the first rank say behind which step all save next, where a step takes so long.
-func (v *saver) agree(p portion, step time.Duration) error {
-	steps := math.Ceil(float64(v.pause()) / float64(max(1, step)))
-	steps = min(max(steps, 1), float64(p.sampler.Steps()))
-	value, err := p.broadcast("next saving", float32(steps))
-	v.next = v.last.Done + int(value)
-	return err
-}
-
-// saveLast gathers the last state of a sampling and has it saved beside the steps that follow.
-func (v *saver) saveLast(p portion, z []float32) error {
-	began := time.Now()
-	whole, memory, err := v.gather(p, z)
-	if err != nil {
-		return err
+// saveNow saves the steps of rows at their time, beside the steps that follow. It waits for a save at work, unless it is urgent.
+func (v *saver) saveNow(began time.Time, rows []stages.Saved) {
+	v.mu.Lock()
+	urgent := v.urgent()
+	v.mu.Unlock()
+	if !urgent {
+		v.idle()
 	}
-	if v.kept = v.last.Done; !v.writes {
-		return nil
-	}
-	if v.busy != nil {
-		<-v.busy
-	}
-	rows := v.rows(p, whole, memory)
-	busy := make(chan struct{})
-	v.busy = busy
-	go func() {
-		defer close(busy)
-		v.save(v.ctx, rows)
-	}()
+	v.retain(rows)
+	v.save(keysOf(rows)...)
 	v.since = time.Now()
 	v.cost = v.since.Sub(began)
-	return nil
 }
 
-// gather returns copies of the latents and of what the sampler remembers, whole.
-func (v *saver) gather(p portion, z []float32) (whole []float32, memory [][]float32, err error) {
+func keysOf(rows []stages.Saved) []schemas.Key {
+	keys := make([]schemas.Key, len(rows))
+	for i := range rows {
+		keys[i] = rows[i].Key
+	}
+	return keys
+}
+
+// pauses saves the last steps of a sampling that stands still until others have come as far, where all of them together
+// have worked long enough since they began.
+func (v *saver) pauses(p portion, began time.Time) {
+	if v == nil || !v.writes || v.Every == 0 || time.Since(began) < v.pause() {
+		return
+	}
+	now := time.Now()
+	v.idle()
+	for _, e := range p.batch { // one: each element has a sampler of its own
+		v.save(e.Key)
+	}
+	v.since = time.Now()
+	v.cost = v.since.Sub(now)
+}
+
+// gatherState returns copies of the latents and of what the sampler remembers, whole, on the first rank.
+func gatherState(p portion, s sampler.State, z []float32) (whole []float32, memory [][]float32, err error) {
 	whole, err = p.gather("saved latents", z, false)
-	memory = make([][]float32, len(v.last.Memory))
+	memory = make([][]float32, len(s.Memory))
 	for i := range memory {
 		if err == nil {
-			memory[i], err = p.gather("saved memory", v.last.Memory[i].Values, false)
+			memory[i], err = p.gather("saved memory", s.Memory[i].Values, false)
 		}
 	}
 	return whole, memory, err
 }
 
-// rows are the last steps of the rows of a batch.
-func (v *saver) rows(p portion, whole []float32, memory [][]float32) []stages.Saved {
+// savedRows are the steps of the rows of a batch behind a step.
+func savedRows(p portion, s sampler.State, whole []float32, memory [][]float32) []stages.Saved {
 	rows := make([]stages.Saved, len(p.batch))
 	for i, e := range p.batch {
-		rows[i] = stages.Saved{Key: e.Key, Steps: stages.Steps{Clip: p.clip, Done: v.last.Done, Sampler: p.sampler.Signature(),
+		rows[i] = stages.Saved{Key: e.Key, Steps: stages.Steps{Clip: p.clip, Done: s.Done, Sampler: p.sampler.Signature(),
 			Latents: p.latents(whole, i)}}
 		if e.Begun != nil {
 			rows[i].Clips = e.Begun.Clips
 		}
-		for k, m := range v.last.Memory {
+		for k, m := range s.Memory {
 			rows[i].Memory = append(rows[i].Memory, stages.Remembered{Name: m.Name, Values: p.latents(memory[k], i)})
 		}
 	}
 	return rows
+}
+
+// sampled has the latents of rows at hand whose sampling has come to its end: others of the batch may still be sampled, and of a longer
+// video the clips that follow.
+func (m maker) sampled(p portion) {
+	if m.keeper == nil || !m.writes {
+		return
+	}
+	rows := make([]stages.Saved, len(p.batch))
+	for i, e := range p.batch {
+		clips := []*stages.Array{e.Latents}
+		if e.Begun != nil {
+			clips = append(slices.Clone(e.Begun.Clips), e.Latents)
+		}
+		rows[i].Key = e.Key
+		if len(clips) < e.Row.Loop {
+			rows[i].Steps = stages.Steps{Clip: len(clips), Clips: clips}
+			continue
+		}
+		rows[i].Steps = stages.Steps{Done: e.Row.NumInferenceSteps, Latents: joinFrames(clips), Sampled: true, Scale: e.LatentScale}
+	}
+	m.keeper.retain(rows)
 }

@@ -10,12 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"latentbeam/kernels"
-	"latentbeam/kernels/cpu"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/nn/nntest"
-	"latentbeam/stages/sequence"
 )
 
 // savedSteps are what was saved, by row, in order.
@@ -48,28 +45,7 @@ type wayOf [3]int
 
 func (w wayOf) run(t *testing.T, config string, change func(*plainOptions), saving *stages.Saving, batch []*stages.Element) {
 	t.Helper()
-	options := func(o *plainOptions) {
-		o.SequenceParallel, o.TPSize, o.PPSize = schemas.AutoInt(w[0]), schemas.AutoInt(w[1]), schemas.AutoInt(w[2])
-		if change != nil {
-			change(o)
-		}
-	}
-	var s *stage
-	if strings.Contains(config, "boundary") {
-		var err error
-		if s, err = twoStage(t, twoFiles(t, config, "second."), options); err != nil {
-			t.Fatal(err)
-		}
-	} else {
-		s = stageOf(t, config, options)
-	}
-	ranks := w[0] * w[1] * w[2]
-	set := stages.Alone(cpu.New(1))
-	if ranks > 1 {
-		set = setOf(sequence.Equal(ranks), func() kernels.Backend { return cpu.New(1) })
-	}
-	set.Saving = saving
-	if err := s.RunSet(t.Context(), set, batch); err != nil {
+	if err := w.runOn(t.Context(), t, config, change, saving, batch); err != nil {
 		t.Fatalf("%v: %v", w, err)
 	}
 }
@@ -213,11 +189,12 @@ func TestSavingIsRare(t *testing.T) {
 			steps, want int
 		}{{time.Minute, 0, 50, 8}, {2 * time.Minute, 0, 50, 4}, {time.Hour, 0, 50, 0}, {time.Minute, 50 * time.Second, 50, 8}, {time.Minute, 70 * time.Second, 50, 2}} {
 			times := 0
-			v := &saver{Saving: &stages.Saving{Every: c.every, Save: func(context.Context, []stages.Saved) {
+			k := newKeeper(t.Context(), &stages.Saving{Every: c.every, Save: func(context.Context, []stages.Saved) {
 				times++
 				time.Sleep(c.kept)
-			}}, ctx: t.Context(), writes: true, since: time.Now()}
+			}})
 			s := plainStage(t, nil)
+			v := maker{stage: s, keeper: k, writes: true}.newSaver()
 			j, err := s.newJob(keyed(batchOf(1, 33, 4)), 0)
 			if err != nil {
 				t.Fatal(err)
@@ -232,7 +209,7 @@ func TestSavingIsRare(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			v.wait()
+			k.end(false)
 			if times != c.want {
 				t.Errorf("every %v, kept in %v: saved %d times in %d steps of 10 s, want %d", c.every, c.kept, times, c.steps, c.want)
 			}
@@ -275,16 +252,22 @@ func TestPausesAreSaved(t *testing.T) {
 			t.Fatal(err)
 		}
 		var saved savedSteps
-		v := maker{stage: s, saving: saved.saving(time.Minute), writes: true}.newSaver(t.Context())
-		z, began := make([]float32, j.values()), time.Now()
-		pause := func(after time.Duration, done, want int) {
+		k := newKeeper(t.Context(), saved.saving(time.Minute))
+		v := maker{stage: s, keeper: k, writes: true}.newSaver()
+		began, p := time.Now(), portion{job: j}
+		after := v.after(p, make([]float32, j.values()))
+		pause := func(wait time.Duration, done, want int) {
 			t.Helper()
-			time.Sleep(after)
-			v.last.Done = done
-			if err := v.pauses(portion{job: j}, z, began); err != nil {
-				t.Fatal(err)
+			if done > 0 {
+				state := p.from()
+				state.Done = done
+				if err := after(state); err != nil {
+					t.Fatal(err)
+				}
 			}
-			v.wait()
+			time.Sleep(wait)
+			v.pauses(p, began)
+			k.idle()
 			if n := len(saved.of[j.batch[0].Key]); n != want {
 				t.Errorf("saved %d times, want %d", n, want)
 			}
@@ -292,7 +275,7 @@ func TestPausesAreSaved(t *testing.T) {
 		pause(0, 0, 0)
 		pause(time.Second, 2, 0)
 		pause(time.Minute, 2, 1)
-		pause(time.Minute, 2, 1) // it is saved already
+		pause(time.Minute, 0, 1) // it is saved already
 	})
 }
 
@@ -313,7 +296,7 @@ func TestStoppingSaves(t *testing.T) {
 		}
 		stopping, stop := context.WithCancel(t.Context())
 		ctx, cancel := context.WithCancel(t.Context())
-		m := maker{stage: plainStage(t, nil), writes: true, saving: &stages.Saving{Every: time.Hour, Stopping: stopping,
+		k := newKeeper(ctx, &stages.Saving{Every: time.Hour, Stopping: stopping,
 			Save: func(ctx context.Context, rows []stages.Saved) {
 				time.Sleep(15 * time.Second)
 				mu.Lock()
@@ -321,8 +304,9 @@ func TestStoppingSaves(t *testing.T) {
 				if ctx.Err() == nil {
 					saved = append(saved, rows[0].Done)
 				}
-			}}}
-		v := m.newSaver(ctx)
+			}})
+		m := maker{stage: plainStage(t, nil), keeper: k, writes: true}
+		v := m.newSaver()
 		j, err := m.newJob(keyed(batchOf(1, 33, 4)), 0)
 		if err != nil {
 			t.Fatal(err)
@@ -355,7 +339,7 @@ func TestStoppingSaves(t *testing.T) {
 			time.Sleep(10 * time.Second)
 		}
 		cancel()
-		v.wait()
+		k.end(true)
 		if n := last(); n != 6 {
 			t.Errorf("step %d was saved in the end, want 6", n)
 		}

@@ -49,32 +49,35 @@ func (s *stage) Cost(row *schemas.PromptRow) (cost.Estimate, error) {
 // RunSet samples the batch on a set of devices, each a rank with its share of the columns. Rank 0 gives the
 // elements their latents.
 func (s *stage) RunSet(ctx context.Context, set *stages.Set, batch []*stages.Element) error {
+	k, failed := newKeeper(ctx, set.Saving), true
+	defer func() { k.end(failed) }()
 	for _, some := range s.byProgress(batch) {
-		if err := s.runSet(ctx, set, some); err != nil {
+		if err := s.runSet(ctx, set, k, some); err != nil {
 			return err
 		}
 	}
+	failed = false
 	return nil
 }
 
 // runSet samples rows that have come equally far.
-func (s *stage) runSet(ctx context.Context, set *stages.Set, batch []*stages.Element) error {
+func (s *stage) runSet(ctx context.Context, set *stages.Set, k *keeper, batch []*stages.Element) error {
 	if set.Ranks() == 1 {
-		return maker{stage: s, dev: set.Devices[0], saving: set.Saving, writes: true}.run(ctx, batch)
+		return maker{stage: s, dev: set.Devices[0], keeper: k, writes: true}.run(ctx, batch)
 	}
 	grid := s.grid()
 	if set.Ranks() != grid.Ranks() {
 		grid = cost.Grid{Sequence: set.Ranks(), Tensor: 1, Pipeline: 1}
 	}
 	if s.experts != nil || s.inTurn(&batch[0].Row) || grid.Sequence == 1 && grid.Pipeline == 1 {
-		return s.runAlike(ctx, set, grid, batch)
+		return s.runAlike(ctx, set, grid, k, batch)
 	}
 	j, err := s.newJob(batch, 0)
 	if err != nil || j == nil {
 		return err
 	}
 	return nn.OnGrid(ctx, set, grid, func(ctx context.Context, place *nn.GridRank) error {
-		return maker{stage: s, dev: place.Dev, place: place, speeds: grid.Speeds(set.Speeds), saving: set.Saving,
+		return maker{stage: s, dev: place.Dev, place: place, speeds: grid.Speeds(set.Speeds), keeper: k,
 			writes: place.First() && place.Share == 0}.sample(ctx, j)
 	})
 }
@@ -85,7 +88,7 @@ func (s *stage) inTurn(row *schemas.PromptRow) bool { return row.Loop > 1 || s.b
 
 // runAlike lets every rank run the whole batch, where ranks with shares of the columns or of the blocks sample
 // together. What they get is the same; the elements get the first rank's.
-func (s *stage) runAlike(ctx context.Context, set *stages.Set, grid cost.Grid, batch []*stages.Element) error {
+func (s *stage) runAlike(ctx context.Context, set *stages.Set, grid cost.Grid, k *keeper, batch []*stages.Element) error {
 	batches := make([][]*stages.Element, grid.Ranks())
 	batches[0] = batch
 	for r := 1; r < len(batches); r++ {
@@ -95,7 +98,7 @@ func (s *stage) runAlike(ctx context.Context, set *stages.Set, grid cost.Grid, b
 		}
 	}
 	return nn.OnGrid(ctx, set, grid, func(ctx context.Context, place *nn.GridRank) error {
-		m := maker{stage: s, dev: place.Dev, speeds: grid.Speeds(set.Speeds), saving: set.Saving,
+		m := maker{stage: s, dev: place.Dev, speeds: grid.Speeds(set.Speeds), keeper: k,
 			writes: place.First() && place.Share == 0, alike: true}
 		if grid.Sequence > 1 || grid.Pipeline > 1 {
 			m.place = place

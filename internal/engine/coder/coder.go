@@ -72,6 +72,8 @@ type begunHead struct {
 	Clip    int
 	Done    int
 	Sampler string      `json:",omitempty"`
+	Sampled bool        `json:",omitempty"`
+	Scale   float64     `json:",omitempty"`
 	Latents *arrayHead  `json:",omitempty"`
 	Memory  []namedHead `json:",omitempty"`
 	Clips   []arrayHead `json:",omitempty"`

@@ -15,7 +15,7 @@ func codeSteps(s *stages.Steps, add func([]byte)) *begunHead {
 	if s == nil {
 		return nil
 	}
-	h := &begunHead{Clip: s.Clip, Done: s.Done, Sampler: s.Sampler}
+	h := &begunHead{Clip: s.Clip, Done: s.Done, Sampler: s.Sampler, Sampled: s.Sampled, Scale: s.Scale}
 	array := func(a *stages.Array) arrayHead {
 		add(kernels.F32.Bytes(a.Data))
 		return arrayHead{a.Shape}
@@ -38,7 +38,8 @@ func (d *decoder) steps(h *begunHead) *stages.Steps {
 	if h == nil {
 		return nil
 	}
-	s := &stages.Steps{Clip: h.Clip, Done: h.Done, Sampler: h.Sampler, Latents: d.array(h.Latents)}
+	s := &stages.Steps{Clip: h.Clip, Done: h.Done, Sampler: h.Sampler, Sampled: h.Sampled, Scale: h.Scale,
+		Latents: d.array(h.Latents)}
 	for i := range h.Memory {
 		s.Memory = append(s.Memory, stages.Remembered{Name: h.Memory[i].Name, Values: d.array(&h.Memory[i].arrayHead)})
 	}
@@ -55,6 +56,9 @@ func (d *decoder) steps(h *begunHead) *stages.Steps {
 func SoundSteps(s *stages.Steps) error {
 	if s.Clip < 0 || s.Done < 0 || len(s.Clips) != s.Clip || (s.Done > 0) != (s.Latents != nil) {
 		return errors.New("steps of no sampling")
+	}
+	if s.Sampled && (s.Latents == nil || !(s.Scale >= 0 && s.Scale < 1e6)) {
+		return fmt.Errorf("latents of a latent_scale of %g", s.Scale)
 	}
 	arrays := slices.Clone(s.Clips)
 	if s.Latents != nil {

@@ -59,16 +59,3 @@ func (r *Rank) assemble(from []kernels.Part) ([]float32, error) {
 	}
 	return full, nil
 }
-
-// Broadcast returns on every rank what the first one says.
-func (r *Rank) Broadcast(op string, value float32) (float32, error) {
-	defer r.dev.Scope()()
-	x := r.dev.Alloc(kernels.F32, 1)
-	r.dev.Upload(x, []float32{value})
-	if err := r.group.Broadcast(op, 0, x); err != nil {
-		return 0, err
-	}
-	said := []float32{0}
-	err := r.dev.Download(said, x)
-	return said[0], err
-}
