@@ -7,6 +7,7 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
+	"latentbeam/stages/video"
 )
 
 // maxBuffered bounds the elements that wait for their batches, however many buckets a table has.
@@ -19,6 +20,8 @@ type Buckets struct {
 	open     map[schemas.Bucket]*bucket
 	order    []schemas.Bucket // of the open buckets, oldest first
 	buffered int
+
+	settled *stages.Batch // of finished elements that wait for others of its bucket; nil: there is none
 
 	// Of a job that is spread over processes:
 	ctx      context.Context
@@ -42,8 +45,8 @@ func (f *Buckets) Add(e *stages.Element, emit func(*stages.Batch)) {
 		return
 	}
 	name := schemas.BucketOf(e.Row)
-	if e.Settled != nil { // the file is read behind, so they go one by one
-		f.emit(&stages.Batch{Bucket: name, Elements: []*stages.Element{e}}, false, emit)
+	if e.Settled != nil {
+		f.addSettled(name, e, emit)
 		return
 	}
 	b := f.open[name]
@@ -71,9 +74,39 @@ func (f *Buckets) Add(e *stages.Element, emit func(*stages.Batch)) {
 	}
 }
 
+// mostSettled bounds finished elements with small videos that go together: one program decodes them.
+const mostSettled = 8
+
+// addSettled takes an element that is only looked at. Its file is read behind, so that elements go one by one, but those with small videos.
+func (f *Buckets) addSettled(name schemas.Bucket, e *stages.Element, emit func(*stages.Batch)) {
+	if e.Settled.Video == nil || int64(e.Row.Height*e.Row.Width)*int64(e.Row.NumFrames)*3 > video.TogetherBytes {
+		f.emit(&stages.Batch{Bucket: name, Elements: []*stages.Element{e}}, false, emit)
+		return
+	}
+	if f.settled != nil && f.settled.Bucket != name {
+		f.flushSettled(emit)
+	}
+	if f.settled == nil {
+		f.settled = &stages.Batch{Bucket: name}
+	}
+	if f.settled.Elements = append(f.settled.Elements, e); len(f.settled.Elements) >= f.engine.Schedule.LookBatch(mostSettled) {
+		f.flushSettled(emit)
+	}
+}
+
+func (f *Buckets) flushSettled(emit func(*stages.Batch)) {
+	if b := f.settled; b != nil {
+		f.settled = nil
+		f.emit(b, false, emit)
+	}
+}
+
 // Close emits what is left, unless the engine was asked to stop: those rows were not begun.
 func (f *Buckets) Close(emit func(*stages.Batch)) {
 	f.engine.Schedule.CloseInput()
+	if !f.engine.Schedule.Stopping() {
+		f.flushSettled(emit)
+	}
 	for len(f.order) > 0 && !f.engine.Schedule.Stopping() {
 		f.flush(f.order[0], emit)
 	}

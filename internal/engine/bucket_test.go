@@ -94,3 +94,45 @@ func TestBucketsAreBounded(t *testing.T) {
 		t.Errorf("%d batches were begun after Stop", len(*out)-100)
 	}
 }
+
+// TestFinishedElementsGoTogether: those with small videos of one shape, as many as the steps that look take; others go one by one.
+func TestFinishedElementsGoTogether(t *testing.T) {
+	finished := func(width int, video bool) *stages.Element {
+		e := element(width)
+		e.Settled = &schemas.Result{}
+		if video {
+			e.Settled.Video = &schemas.VideoFile{}
+		}
+		return e
+	}
+	looks := step("look", fakeStage{})
+	looks.Looks = true
+	e := newEngine(t, 1, step("make", fakeStage{}), looks)
+	f, out := e.Buckets(), &batches{}
+	for range mostSettled + 2 {
+		f.Add(finished(8, true), out.emit)
+	}
+	f.Add(finished(16, true), out.emit)
+	f.Add(finished(16, false), out.emit)
+	f.Add(finished(2048*2048, true), out.emit)
+	f.Close(out.emit)
+	if got := fmt.Sprint(out.sizes()); got != "[8 2 1 1 1]" {
+		t.Errorf("batches of %s", got)
+	}
+	for _, b := range *out {
+		if !b.Settled() || schemas.BucketOf(b.Elements[0].Row) != b.Bucket {
+			t.Errorf("a batch of %v", b.Bucket)
+		}
+	}
+	e = newEngine(t, 1, looks)
+	e.Schedule.MaxBatch = 3
+	f, *out = e.Buckets(), nil
+	for range 4 {
+		f.Add(finished(8, true), out.emit)
+	}
+	e.Schedule.Stop()
+	f.Close(out.emit)
+	if got := fmt.Sprint(out.sizes()); got != "[3]" {
+		t.Errorf("with batch_size 3, stopped: batches of %s", got)
+	}
+}

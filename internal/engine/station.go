@@ -147,10 +147,8 @@ func (s *Station) run(b *stages.Batch, passage *schedule.Passage) (o finished) {
 		}
 	}()
 	if s.index == 0 && s.engine.Rules.Input == stages.KindVideo {
-		for _, e := range b.Live() {
-			if err := s.open(e); err != nil {
-				return finished{err: err}
-			}
+		if err := s.open(b.Live()); err != nil {
+			return finished{err: err}
 		}
 	}
 	if !b.Settled() { // others are expected by nobody, and have what was published
@@ -199,7 +197,7 @@ func (s *Station) fetch(live []*stages.Element) error {
 		}
 		v := e.Settled.Video
 		if v.Source != "" {
-			if err := s.open(e); err != nil {
+			if err := s.open([]*stages.Element{e}); err != nil {
 				return err
 			}
 			continue
@@ -216,37 +214,71 @@ func (s *Station) fetch(live []*stages.Element) error {
 	return nil
 }
 
-// open brings a video of the input, and of one that is new its poster and what is known of it. A file that cannot be read fails the
+// open brings videos of the input, and of those that are new their posters and what is known of them. A file that cannot be read fails its
 // element.
-func (s *Station) open(e *stages.Element) error {
-	if e.Video != nil {
-		return nil
+func (s *Station) open(all []*stages.Element) error {
+	var unseen []*stages.Element
+	for _, e := range all {
+		if e.Video != nil {
+			continue
+		}
+		if err := s.unread(e, s.bring(e)); err != nil {
+			return err
+		}
+		if e.Failed == nil && e.Settled == nil {
+			unseen = append(unseen, e)
+		}
 	}
-	err := func() error {
-		file, err := source.Media(s.ctx, e.Row.Media)
-		if err != nil {
-			return err
+	for group := range slices.Chunk(unseen, mostSettled) {
+		clips := make([]*schemas.Clip, len(group))
+		if len(group) > 1 {
+			clips = video.ShownTogether(s.ctx, group)
 		}
-		defer file.Release()
-		data, err := os.ReadFile(file.Path)
-		if err != nil {
-			return fault.Row(err)
+		for i, e := range group {
+			if err := s.unread(e, s.describe(e, clips[i])); err != nil {
+				return err
+			}
 		}
-		v := &schemas.Encoded{Data: data, Ext: strings.ToLower(path.Ext(e.Row.Media))}
-		if e.Video = v; e.Settled != nil {
-			return nil
-		}
-		c, err := video.Shown(s.ctx, e)
-		if err != nil {
-			return err
-		}
-		v.Codec, v.Width, v.Height, v.Frames = strings.TrimPrefix(v.Ext, "."), c.Width, c.Height, len(c.Frames)
-		if e.Row.FPS == 0 {
-			e.Row.FPS = c.FPS
-		}
-		e.Poster, err = media.Poster(c.Middle(), c.Width, c.Height)
+	}
+	return nil
+}
+
+// bring reads the file of an element.
+func (s *Station) bring(e *stages.Element) error {
+	file, err := source.Media(s.ctx, e.Row.Media)
+	if err != nil {
 		return err
-	}()
+	}
+	defer file.Release()
+	data, err := os.ReadFile(file.Path)
+	if err != nil {
+		return fault.Row(err)
+	}
+	e.Video = &schemas.Encoded{Data: data, Ext: strings.ToLower(path.Ext(e.Row.Media))}
+	return nil
+}
+
+// describe says of a new element what a player shows, c, which is looked up where it is nil. Small clips stay, for the steps that look.
+func (s *Station) describe(e *stages.Element, c *schemas.Clip) (err error) {
+	if c == nil {
+		if c, err = video.Shown(s.ctx, e); err != nil {
+			return err
+		}
+	}
+	v := e.Video
+	v.Codec, v.Width, v.Height, v.Frames = strings.TrimPrefix(v.Ext, "."), c.Width, c.Height, len(c.Frames)
+	if c.Height*c.Width*len(c.Frames)*3 <= video.TogetherBytes {
+		v.Recon = c
+	}
+	if e.Row.FPS == 0 {
+		e.Row.FPS = c.FPS
+	}
+	e.Poster, err = media.Poster(c.Middle(), c.Width, c.Height)
+	return err
+}
+
+// unread fails an element whose file cannot be read, and returns what is not its fault.
+func (s *Station) unread(e *stages.Element, err error) error {
 	if err != nil && (s.ctx.Err() != nil || fault.ClassOf(err) != fault.ClassRow) {
 		return err
 	}

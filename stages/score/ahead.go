@@ -13,17 +13,22 @@ import (
 // aheadBytes bounds the frames that are decoded before they are looked at.
 const aheadBytes = 256 << 20
 
-// ahead decodes the videos of a batch in order, some before they are asked for: a program starts for each, and the processors would wait.
+// mostTogether bounds how many videos one program decodes.
+const mostTogether = 16
+
+// ahead decodes the videos of a batch in order, some before they are asked for: a program starts for each, or for a group of small ones, and
+// the processors would wait.
 type ahead struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 	of      map[*stages.Element]chan decoded
-	room    chan struct{} // of clips that are decoded and not yet taken
+	room    chan struct{} // of groups that are decoded and not yet taken
 }
 
 type decoded struct {
 	clip *schemas.Clip
 	err  error
+	last bool // of its group
 }
 
 // decodeAhead begins to decode videos. close ends it.
@@ -33,27 +38,56 @@ func decodeAhead(ctx context.Context, all []*stages.Element) *ahead {
 		return a
 	}
 	ctx, a.cancel = context.WithCancel(ctx)
-	var largest int64 = 1
+	groups, largest := group(all)
 	for _, e := range all {
-		largest = max(largest, int64(e.Row.Height*e.Row.Width)*int64(e.Row.NumFrames)*3, int64(e.Video.Height*e.Video.Width)*int64(e.Video.Frames)*3)
 		a.of[e] = make(chan decoded, 1)
 	}
 	ways := min(runtime.GOMAXPROCS(0), int(max(1, aheadBytes/largest)))
 	a.room = make(chan struct{}, ways)
 	a.running.Go(func() {
-		for _, e := range all {
+		for _, g := range groups {
 			select {
 			case a.room <- struct{}{}:
 			case <-ctx.Done():
 				return
 			}
 			a.running.Go(func() {
-				c, err := video.Shown(ctx, e)
-				a.of[e] <- decoded{c, err}
+				clips := make([]*schemas.Clip, len(g))
+				if len(g) > 1 {
+					clips = video.ShownTogether(ctx, g)
+				}
+				for i, e := range g {
+					var err error
+					if clips[i] == nil {
+						clips[i], err = video.Shown(ctx, e)
+					}
+					a.of[e] <- decoded{clips[i], err, i == len(g)-1}
+				}
 			})
 		}
 	})
 	return a
+}
+
+// group puts small videos that follow one another together. It returns how many bytes the frames of the largest group take, as far as is known.
+func group(all []*stages.Element) (groups [][]*stages.Element, largest int64) {
+	var together int64 // bytes of the last group; 0: nothing is to be added to it
+	for _, e := range all {
+		size := max(1, int64(e.Row.Height*e.Row.Width)*int64(e.Row.NumFrames)*3, int64(e.Video.Height*e.Video.Width)*int64(e.Video.Frames)*3)
+		last := len(groups) - 1
+		switch small := size > 1 && size <= video.TogetherBytes; {
+		case small && together > 0 && len(groups[last]) < mostTogether:
+			groups[last] = append(groups[last], e)
+			together += size
+		default:
+			groups, together = append(groups, []*stages.Element{e}), 0
+			if small {
+				together = size
+			}
+		}
+		largest = max(largest, size, together)
+	}
+	return groups, largest
 }
 
 // shown returns what a player shows of an element's video. It is asked in the order of decoding, once for each.
@@ -64,7 +98,9 @@ func (a *ahead) shown(ctx context.Context, e *stages.Element) (*schemas.Clip, er
 	}
 	select {
 	case d := <-waits:
-		<-a.room
+		if d.last {
+			<-a.room
+		}
 		return d.clip, d.err
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)

@@ -38,6 +38,35 @@ func Shown(ctx context.Context, e *stages.Element) (*schemas.Clip, error) {
 	return c, nil
 }
 
+// TogetherBytes bounds the videos that ShownTogether is meant for, by their decoded frames.
+const TogetherBytes = 2 << 20
+
+// ShownTogether returns what Shown does of small videos, and decodes them by one ffmpeg. Where it is nil Shown is to be asked, which says
+// what is wrong with a video.
+func ShownTogether(ctx context.Context, all []*stages.Element) []*schemas.Clip {
+	out := make([]*schemas.Clip, len(all))
+	var paths []string
+	for _, e := range all {
+		file, err := source.Temporary(e.Video.Data, e.Video.Ext)
+		if err != nil {
+			return out
+		}
+		defer file.Release()
+		paths = append(paths, file.Path)
+	}
+	frames, release, err := media.Together(ctx, paths)
+	if err != nil {
+		return out
+	}
+	defer release()
+	for i, path := range frames {
+		if c, err := decoded(ctx, path); err == nil {
+			out[i] = c
+		}
+	}
+	return out
+}
+
 // unplaced takes the temporary place of a file out of an error: failures of two runs are to be equal.
 func unplaced(err error, path, ext string) error {
 	text := strings.ReplaceAll(err.Error(), path, "video"+ext)

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os/exec"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -184,6 +185,45 @@ func TestShown(t *testing.T) {
 	_, again := Shown(t.Context(), broken)
 	if fault.ClassOf(err) != fault.ClassRow || err == nil || again == nil || err.Error() != again.Error() {
 		t.Errorf("%v, and %v", err, again)
+	}
+}
+
+// TestShownTogether: videos that one ffmpeg decodes are what each shows alone. Where one is damaged, large or no mp4 none comes, and each is
+// asked alone.
+func TestShownTogether(t *testing.T) {
+	testaid.Needs(t, "ffmpeg")
+	var all []*stages.Element
+	for i := range 3 {
+		e := noisy(32+16*i, 2+i)
+		if err := open(t, nil).Run(t.Context(), nil, []*stages.Element{e}); err != nil || e.Failed != nil {
+			t.Fatal(err, e.Failed)
+		}
+		e.Video.Recon = nil
+		all = append(all, e)
+	}
+	got := ShownTogether(t.Context(), all)
+	for i, e := range all {
+		want, err := Shown(t.Context(), e)
+		if err != nil || !reflect.DeepEqual(got[i], want) {
+			t.Errorf("video %d: another clip than alone (%v)", i, err)
+		}
+	}
+	large := noisy(320, 300)
+	if err := open(t, nil).Run(t.Context(), nil, []*stages.Element{large}); err != nil || large.Failed != nil {
+		t.Fatal(err, large.Failed)
+	}
+	damaged := &stages.Element{Row: all[0].Row, Video: &schemas.Encoded{Data: bytes.Clone(all[0].Video.Data), Ext: ".mp4"}}
+	at := bytes.Index(damaged.Video.Data, []byte("mdat"))
+	for i := at + 4; i < min(at+400, len(damaged.Video.Data)); i++ {
+		damaged.Video.Data[i] = 0xff
+	}
+	for what, e := range map[string]*stages.Element{"large": large, "damaged": damaged,
+		"no mp4": {Video: &schemas.Encoded{Data: []byte("none"), Ext: ".mp4"}}} {
+		for i, c := range ShownTogether(t.Context(), []*stages.Element{all[0], e, all[1]}) {
+			if c != nil {
+				t.Errorf("%s: clip %d came", what, i)
+			}
+		}
 	}
 }
 

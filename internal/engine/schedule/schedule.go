@@ -135,6 +135,19 @@ func (s *Schedule) BatchSize(row *schemas.PromptRow) (int, error) {
 	})
 }
 
+// LookBatch is how many finished elements go together to the steps that look: most, or fewer where a step or the job takes fewer.
+func (s *Schedule) LookBatch(most int) int {
+	if s.MaxBatch > 0 {
+		most = min(most, s.MaxBatch)
+	}
+	for i := range s.Steps {
+		if n := s.Steps[i].Capabilities().MaxBatch; s.Steps[i].Looks && n > 0 {
+			most = min(most, n)
+		}
+	}
+	return most
+}
+
 // Acquire waits until the batch of a turn may lease devices, or until another batch takes it along. ErrNoDevice says
 // that all devices are gone. Release gives the devices back.
 func (s *Schedule) Acquire(ctx context.Context, t *Turn) (*Grant, error) {
