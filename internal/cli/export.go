@@ -22,9 +22,9 @@ func exportCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "export OUTPUT DIR --to FORMAT",
-		Short: "Write latents and text embeddings in the format of a trainer",
-		Long: "Write the latents and text embeddings of a finished output in the format of a trainer. DIR must not be there; it\n" +
-			"appears when it is whole. Formats: " + strings.Join(export.Formats(), ", ") + ".\n\n" +
+		Short: "Write latents and texts, or videos, in the format of a trainer",
+		Long: "Write the latents and text embeddings of a finished output, or its videos (lerobot), in the format of a trainer. DIR must\n" +
+			"not be there; it appears when it is whole. Formats: " + strings.Join(export.Formats(), ", ") + ".\n\n" +
 			"Exit codes: 0; 2 when the output or the options do not fit the format; 3 when a row is missing.",
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -86,18 +86,21 @@ type writer interface {
 
 // format is a format of a trainer.
 type format struct {
-	open  func(o *out) writer
-	space string // of its latents; "": that of the table
-	dtype string // of its tensors; "": that of the table
+	open  func(o *out) writer // of latents and texts
+	space string              // of its latents; "": that of the table
+	dtype string              // of its tensors; "": that of the table
+	// videos writes the chosen videos of an output, in place of latents and texts, and returns how many rows their table has.
+	videos func(ctx context.Context, s store.Store, o *out, chosen *where.Filter) (rows int64, err error)
 }
 
 // formats are the formats by name.
 var formats = map[string]format{
-	"fastvideo":   {func(o *out) writer { return newFastVideo(o) }, stages.RawSpace, stages.Float32},
-	"hf":          {func(o *out) writer { return newHuggingFace(o) }, "", stages.Float32},
-	"musubi":      {func(o *out) writer { return newMusubi(o) }, stages.ModelSpace, stages.BFloat16},
-	"safetensors": {func(o *out) writer { return &plain{o} }, "", ""},
-	"webdataset":  {func(o *out) writer { return &webDataset{out: o} }, "", stages.Float32},
+	"fastvideo":   {open: func(o *out) writer { return newFastVideo(o) }, space: stages.RawSpace, dtype: stages.Float32},
+	"hf":          {open: func(o *out) writer { return newHuggingFace(o) }, dtype: stages.Float32},
+	"lerobot":     {videos: exportLeRobot},
+	"musubi":      {open: func(o *out) writer { return newMusubi(o) }, space: stages.ModelSpace, dtype: stages.BFloat16},
+	"safetensors": {open: func(o *out) writer { return &plain{o} }},
+	"webdataset":  {open: func(o *out) writer { return &webDataset{out: o} }, dtype: stages.Float32},
 }
 
 // Formats are the names of the formats.
@@ -110,8 +113,14 @@ func Run(ctx context.Context, s store.Store, dir string, opts Options) (done Don
 	if !known {
 		return done, fault.Usage(fmt.Errorf("export --to %s: give one of %s", opts.To, strings.Join(Formats(), ", ")))
 	}
+	if to.videos != nil && (opts.Text != nil || opts.VAE != nil) {
+		return done, fault.Usage(fmt.Errorf("export --to %s: it has videos; --text and --vae are for formats that have latents", opts.To))
+	}
 	summary, err := report.ReadSummary(ctx, s, "summary.json")
-	if err != nil || summary.State != report.Complete {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return done, err
+	}
+	if summary.State != report.Complete {
 		return done, fault.Usage(fmt.Errorf("export %s: the output is not finished (no summary.json with state %q); run its job "+
 			"to the end first", s.URL(), report.Complete))
 	}
@@ -133,8 +142,26 @@ func Run(ctx context.Context, s store.Store, dir string, opts Options) (done Don
 	if err := os.MkdirAll(o.dir, 0o755); err != nil {
 		return done, err
 	}
+	var rows int64
+	if to.videos != nil {
+		rows, err = to.videos(ctx, s, o, opts.Where)
+	} else {
+		rows, err = o.latents(ctx, s, opts, to)
+	}
+	if err == nil && rows != summary.Totals.Done {
+		err = fault.Fatal(fmt.Errorf("export %s: %d rows were written and the job has done %d: latentbeam verify says what is "+
+			"missing", s.URL(), rows, summary.Totals.Done))
+	}
+	if err != nil {
+		return o.done, errors.Join(err, os.RemoveAll(o.dir)) // it was made by this run
+	}
+	return o.done, os.Rename(o.dir, dir)
+}
+
+// latents writes the latents and texts of the chosen rows, and returns how many rows the table of latents has.
+func (o *out) latents(ctx context.Context, s store.Store, opts Options, to format) (rows int64, err error) {
 	w, sheet := to.open(o), factSheet{Schema: 1, Format: opts.To}
-	latents, err := each(ctx, s, opts, func(row *sample, captions int) error {
+	rows, err = each(ctx, s, opts, func(row *sample, captions int) error {
 		o.done.Rows++
 		if row.text == nil {
 			o.done.NoText++
@@ -154,14 +181,7 @@ func Run(ctx context.Context, s store.Store, dir string, opts Options) (done Don
 	if err == nil {
 		err = sheet.write(o)
 	}
-	if err == nil && latents != summary.Totals.Done {
-		err = fault.Fatal(fmt.Errorf("export %s: %d rows were written and the job has done %d: latentbeam verify says what is "+
-			"missing", s.URL(), latents, summary.Totals.Done))
-	}
-	if err != nil {
-		return o.done, errors.Join(err, os.RemoveAll(o.dir)) // it was made by this run
-	}
-	return o.done, os.Rename(o.dir, dir)
+	return rows, err
 }
 
 // each yields the chosen rows of the table of latents, in its order, with their tensors: once for each of its captions, which are

@@ -88,14 +88,14 @@ func TestReaders(t *testing.T) {
 		err = json.Unmarshal(data, &golden)
 	}
 	must(t, err)
-	if os.Getenv("READERS") == "" && len(golden) != len(Formats()) {
-		t.Errorf("readers of %d formats, there are %d", len(golden), len(Formats()))
-	}
 	look := map[string]func(*testing.T, string) map[string]finding{
 		"fastvideo": parquetFindings[fastVideoRow], "hf": parquetFindings[huggingFaceRow], "musubi": musubiFindings,
 		"safetensors": plainFindings, "webdataset": tarFindings,
 	}
 	for _, format := range Formats() {
+		if formats[format].videos != nil { // of another output, see TestLeRobotByItsReader
+			continue
+		}
 		at := filepath.Join(dir, format)
 		_, err := Run(t.Context(), clipsOutput(t), at, Options{To: format})
 		must(t, err)

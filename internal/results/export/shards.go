@@ -29,8 +29,37 @@ type shards[T schemas.Row] struct {
 
 type shard[T schemas.Row] struct {
 	number, size int
-	file         *os.File
-	rows         *write.Writer[T]
+	file         *parquetFile[T] // nil: the next row begins it
+}
+
+// parquetFile is a parquet file of an export that is written row by row.
+type parquetFile[T schemas.Row] struct {
+	out  *out
+	file *os.File
+	rows *write.Writer[T]
+}
+
+// createParquet creates a file of that name.
+func createParquet[T schemas.Row](o *out, name string, options write.Options) (*parquetFile[T], error) {
+	path := filepath.Join(o.dir, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	return &parquetFile[T]{o, file, write.NewWriter[T](file, options)}, nil
+}
+
+// close ends the file and counts it.
+func (f *parquetFile[T]) close() error {
+	err := f.rows.Close()
+	if n, seekErr := f.file.Seek(0, io.SeekCurrent); seekErr == nil {
+		f.out.done.Files++
+		f.out.done.Bytes += n
+	}
+	return errors.Join(err, f.file.Close())
 }
 
 // add adds a row to the open file of a series, such as "832x480x81/%05d.parquet".
@@ -43,21 +72,16 @@ func (f *shards[T]) add(series string, row T) (err error) {
 		to = &shard[T]{}
 		f.open[series] = to
 	}
-	if to.rows == nil {
-		path := filepath.Join(f.out.dir, filepath.FromSlash(fmt.Sprintf(series, to.number)))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if to.file == nil {
+		if to.file, err = createParquet[T](f.out, fmt.Sprintf(series, to.number), f.options); err != nil {
 			return err
 		}
-		if to.file, err = os.Create(path); err != nil {
-			return err
-		}
-		to.rows = write.NewWriter[T](to.file, f.options)
 	}
-	before := to.rows.Held()
-	if err := to.rows.Write(row); err != nil {
+	before := to.file.rows.Held()
+	if err := to.file.rows.Write(row); err != nil {
 		return err
 	}
-	f.held += to.rows.Held() - before
+	f.held += to.file.rows.Held() - before
 	if to.size += row.ByteSize(); to.size >= shardFileBytes {
 		return f.finish(to)
 	}
@@ -69,12 +93,12 @@ func (f *shards[T]) relieve() error {
 	for f.held > shardsHeld {
 		var most *shard[T]
 		for _, name := range slices.Sorted(maps.Keys(f.open)) {
-			if s := f.open[name]; s.rows != nil && (most == nil || s.rows.Held() > most.rows.Held()) {
+			if s := f.open[name]; s.file != nil && (most == nil || s.file.rows.Held() > most.file.rows.Held()) {
 				most = s
 			}
 		}
-		f.held -= most.rows.Held()
-		if err := most.rows.Flush(); err != nil {
+		f.held -= most.file.rows.Held()
+		if err := most.file.rows.Flush(); err != nil {
 			return err
 		}
 	}
@@ -83,17 +107,12 @@ func (f *shards[T]) relieve() error {
 
 // finish ends a file; the next row begins another.
 func (f *shards[T]) finish(to *shard[T]) error {
-	if to.rows == nil {
+	if to.file == nil {
 		return nil
 	}
-	f.held -= to.rows.Held()
-	err := to.rows.Close()
-	if n, seekErr := to.file.Seek(0, io.SeekCurrent); seekErr == nil {
-		f.out.done.Files++
-		f.out.done.Bytes += n
-	}
-	err = errors.Join(err, to.file.Close())
-	to.number, to.size, to.rows, to.file = to.number+1, 0, nil, nil
+	f.held -= to.file.rows.Held()
+	err := to.file.close()
+	to.number, to.size, to.file = to.number+1, 0, nil
 	return err
 }
 

@@ -24,7 +24,7 @@ func TestManyShapes(t *testing.T) {
 		}
 		sum := 0
 		for _, s := range f.open {
-			sum += s.rows.Held()
+			sum += s.file.rows.Held()
 		}
 		if sum != f.held {
 			t.Fatalf("%d bytes are in memory, %d are counted", sum, f.held)

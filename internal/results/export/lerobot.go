@@ -1,0 +1,563 @@
+package export
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
+
+	"latentbeam/internal/media"
+	"latentbeam/internal/results/tables"
+	"latentbeam/internal/results/where"
+	"latentbeam/internal/storage/store"
+	"latentbeam/internal/table/write"
+	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
+)
+
+// A LeRobotDataset v3.0 (github.com/huggingface/lerobot, src/lerobot/datasets): each video is an episode, its prompt is the task, and its
+// frames are the rows of the data. Files are numbered, in chunks of a thousand.
+const (
+	leRobotVersion = "v3.0"
+	leRobotFeature = "observation.images.video"
+	leRobotVideos  = "videos/" + leRobotFeature + "/" + leRobotPlace + ".mp4"
+	leRobotData    = "data/" + leRobotPlace + ".parquet"
+	leRobotMeta    = "meta/episodes/" + leRobotPlace + ".parquet"
+	leRobotPlace   = "chunk-%03d/file-%03d"
+	leRobotChunk   = 1000
+	// leRobotFrames and leRobotEpisodes bound a parquet file: readers want at most 100 MB.
+	leRobotFrames   = 2_000_000
+	leRobotEpisodes = 50_000
+	// leRobotGroup is how many videos are copied and looked at before their rows are written.
+	leRobotGroup = 64
+)
+
+// leRobotFrame is a row of the data, one for each frame of all episodes.
+type leRobotFrame struct {
+	Timestamp float32 `parquet:"timestamp"` // seconds from the start of the episode
+	Frame     int64   `parquet:"frame_index"`
+	Episode   int64   `parquet:"episode_index"`
+	Index     int64   `parquet:"index"` // of the frame in the data set
+	Task      int64   `parquet:"task_index"`
+}
+
+// Schema names the rows.
+func (leRobotFrame) Schema() string { return "lerobot/data" }
+
+// ByteSize is about how much the row takes in a file.
+func (leRobotFrame) ByteSize() int { return 36 }
+
+// leRobotEpisode is a row of the episodes. Columns that begin with latentbeam/ say where the video comes from.
+type leRobotEpisode struct {
+	Episode       int64    `parquet:"episode_index"`
+	Tasks         []string `parquet:"tasks,list"`
+	Length        int64    `parquet:"length"` // frames
+	DataChunk     int64    `parquet:"data/chunk_index"`
+	DataFile      int64    `parquet:"data/file_index"`
+	From          int64    `parquet:"dataset_from_index"`
+	To            int64    `parquet:"dataset_to_index"`
+	VideoChunk    int64    `parquet:"videos/observation.images.video/chunk_index"`
+	VideoFile     int64    `parquet:"videos/observation.images.video/file_index"`
+	FromTimestamp float64  `parquet:"videos/observation.images.video/from_timestamp"`
+	ToTimestamp   float64  `parquet:"videos/observation.images.video/to_timestamp"`
+
+	// Of the pixels, by channel (3, 1, 1), values from 0 to 1.
+	Min   channels `parquet:"stats/observation.images.video/min,list"`
+	Max   channels `parquet:"stats/observation.images.video/max,list"`
+	Mean  channels `parquet:"stats/observation.images.video/mean,list"`
+	Std   channels `parquet:"stats/observation.images.video/std,list"`
+	Q01   channels `parquet:"stats/observation.images.video/q01,list"`
+	Q10   channels `parquet:"stats/observation.images.video/q10,list"`
+	Q50   channels `parquet:"stats/observation.images.video/q50,list"`
+	Q90   channels `parquet:"stats/observation.images.video/q90,list"`
+	Q99   channels `parquet:"stats/observation.images.video/q99,list"`
+	Count []int64  `parquet:"stats/observation.images.video/count,list"` // frames
+
+	MetaChunk int64 `parquet:"meta/episodes/chunk_index"`
+	MetaFile  int64 `parquet:"meta/episodes/file_index"`
+
+	ID             string  `parquet:"latentbeam/id"`
+	Key            string  `parquet:"latentbeam/key"`
+	NegativePrompt string  `parquet:"latentbeam/negative_prompt"`
+	Seed           int64   `parquet:"latentbeam/seed"`
+	Steps          int64   `parquet:"latentbeam/num_inference_steps"`
+	Guidance       float64 `parquet:"latentbeam/guidance_scale"` // NaN: the job has none
+	Model          string  `parquet:"latentbeam/model,dict"`
+	Weights        string  `parquet:"latentbeam/weights_digest,dict"`
+	Licence        string  `parquet:"latentbeam/model_licence,dict"`
+	SHA256         string  `parquet:"latentbeam/video_sha256"`
+	Readings       string  `parquet:"latentbeam/readings"` // JSON
+	Extra          string  `parquet:"latentbeam/extra"`    // JSON: other columns of the input
+}
+
+type channels [][][]float64
+
+// Schema names the rows.
+func (leRobotEpisode) Schema() string { return "lerobot/episodes" }
+
+// ByteSize is about how much the row takes in a file.
+func (e leRobotEpisode) ByteSize() int {
+	return 512 + len(e.Tasks[0]) + len(e.NegativePrompt) + len(e.Readings) + len(e.Extra)
+}
+
+// leRobotTask is a row of the tasks, which pandas reads with the text as its index.
+type leRobotTask struct {
+	Index int64  `parquet:"task_index"`
+	Text  string `parquet:"__index_level_0__"`
+}
+
+// Schema names the rows.
+func (leRobotTask) Schema() string { return "lerobot/tasks" }
+
+// ByteSize is about how much the row takes in a file.
+func (t leRobotTask) ByteSize() int { return 16 + len(t.Text) }
+
+// leRobotIndex tells pandas which column of the tasks is the index.
+const leRobotIndex = `{"index_columns": ["__index_level_0__"], "column_indexes": [{"name": null, "field_name": null, "pandas_type": "unicode", ` +
+	`"numpy_type": "object", "metadata": {"encoding": "UTF-8"}}], "columns": [{"name": "task_index", "field_name": "task_index", ` +
+	`"pandas_type": "int64", "numpy_type": "int64", "metadata": null}, {"name": null, "field_name": "__index_level_0__", ` +
+	`"pandas_type": "unicode", "numpy_type": "object", "metadata": null}], "creator": {"library": "latentbeam", "version": "1"}, ` +
+	`"pandas_version": "2.2.0"}`
+
+// videoRow is what is asked of a row of a table of videos, see schemas.VideoRow.
+type videoRow struct {
+	ID                string   `parquet:"id"`
+	Key               string   `parquet:"key"`
+	Prompt            string   `parquet:"prompt"`
+	NegativePrompt    string   `parquet:"negative_prompt"`
+	Seed              int64    `parquet:"seed"`
+	Model             string   `parquet:"model"`
+	Height            int64    `parquet:"height"`
+	Width             int64    `parquet:"width"`
+	NumFrames         int64    `parquet:"num_frames"`
+	FPS               float64  `parquet:"fps"`
+	NumInferenceSteps int64    `parquet:"num_inference_steps"`
+	GuidanceScale     *float64 `parquet:"guidance_scale"`
+	VideoPath         string   `parquet:"video_path"`
+	VideoSHA256       string   `parquet:"video_sha256"`
+	Codec             string   `parquet:"codec"`
+	Readings          string   `parquet:"readings"`
+	WeightsDigest     string   `parquet:"weights_digest"`
+	Extra             string   `parquet:"extra"`
+	Licence           string   `parquet:"model_licence"`
+}
+
+// Schema and ByteSize make it a row; it is only read.
+func (videoRow) Schema() string { return "" }
+
+// ByteSize is never asked for.
+func (videoRow) ByteSize() int { return 0 }
+
+// pixels counts the values of pixels by channel and value, and tells what statistics are of them.
+type pixels [3][256]int64
+
+func (p *pixels) see(rgb []byte) {
+	for i := 0; i+2 < len(rgb); i += 3 {
+		p[0][rgb[i]]++
+		p[1][rgb[i+1]]++
+		p[2][rgb[i+2]]++
+	}
+}
+
+func (p *pixels) add(q *pixels) {
+	for ch := range p {
+		for v := range p[ch] {
+			p[ch][v] += q[ch][v]
+		}
+	}
+}
+
+// each applies a statistic to the counts of each channel.
+func (p *pixels) each(of func(counts *[256]int64) float64) channels {
+	all := make(channels, len(p))
+	for ch := range p {
+		all[ch] = [][]float64{{of(&p[ch]) / 255}}
+	}
+	return all
+}
+
+// quantile is the least value that at least the fraction q of all values does not exceed; 0 is the minimum, 1 the maximum.
+func quantile(q float64) func(*[256]int64) float64 {
+	return func(counts *[256]int64) float64 {
+		total := int64(0)
+		for _, n := range counts {
+			total += n
+		}
+		wanted, seen := max(int64(math.Ceil(q*float64(total))), 1), int64(0)
+		for v, n := range counts {
+			if seen += n; seen >= wanted {
+				return float64(v)
+			}
+		}
+		return 0
+	}
+}
+
+func mean(counts *[256]int64) float64 {
+	sum, total := 0.0, 0.0
+	for v, n := range counts {
+		sum, total = sum+float64(v)*float64(n), total+float64(n)
+	}
+	return sum / total
+}
+
+func deviation(counts *[256]int64) float64 {
+	m, sum, total := mean(counts), 0.0, 0.0
+	for v, n := range counts {
+		d := float64(v) - m
+		sum, total = sum+d*d*float64(n), total+float64(n)
+	}
+	return math.Sqrt(sum / total)
+}
+
+// column are the statistics of a column of the data.
+type column struct{ min, max, sum, squares, count float64 }
+
+func (c *column) see(v float64) {
+	if c.count == 0 {
+		c.min, c.max = v, v
+	}
+	c.min, c.max = min(c.min, v), max(c.max, v)
+	c.sum, c.squares, c.count = c.sum+v, c.squares+v*v, c.count+1
+}
+
+// statistics are a value of meta/stats.json.
+func (c *column) statistics() map[string]any {
+	m := c.sum / c.count
+	one := func(v float64) []float64 { return []float64{v} }
+	return map[string]any{"min": one(c.min), "max": one(c.max), "mean": one(m), "std": one(math.Sqrt(max(c.squares/c.count-m*m, 0))),
+		"count": []int64{int64(c.count)}}
+}
+
+// leRobot writes a data set of videos.
+type leRobot struct {
+	*out
+	store    store.Store
+	frames   leRobotTable[leRobotFrame]
+	episodes leRobotTable[leRobotEpisode]
+	first    *videoRow        // whose size and rate all have
+	files    map[string]int64 // numbers of the copied videos, by their path in the output
+	tasks    map[string]int64
+	texts    []string   // of the tasks, in order
+	group    []videoRow // that are not written yet
+
+	index   int64 // of the next frame
+	pixels  pixels
+	columns [5]column // of leRobotFrame
+}
+
+// leRobotTable is a table in numbered files.
+type leRobotTable[T schemas.Row] struct {
+	pattern string
+	most    int64 // rows of a file
+	number  int64 // of the file that is written
+	rows    int64 // that it has
+	file    *parquetFile[T]
+}
+
+// room ends the file where it has no room for so many rows more, and begins the next.
+func (t *leRobotTable[T]) room(o *out, rows int64) (err error) {
+	if t.file != nil && t.rows+rows > t.most {
+		if err := t.close(); err != nil {
+			return err
+		}
+		t.number, t.rows = t.number+1, 0
+	}
+	if t.rows += rows; t.file == nil {
+		t.file, err = createParquet[T](o, leRobotName(t.pattern, t.number), write.Options{})
+	}
+	return err
+}
+
+func (t *leRobotTable[T]) close() error {
+	if t.file == nil {
+		return nil
+	}
+	file := t.file
+	t.file = nil
+	return file.close()
+}
+
+// leRobotName is the name of a numbered file.
+func leRobotName(pattern string, number int64) string {
+	return fmt.Sprintf(pattern, number/leRobotChunk, number%leRobotChunk)
+}
+
+// exportLeRobot writes the chosen videos of an output, and returns how many rows its table has.
+func exportLeRobot(ctx context.Context, s store.Store, o *out, filter *where.Filter) (rows int64, err error) {
+	l := &leRobot{out: o, store: s, files: map[string]int64{}, tasks: map[string]int64{},
+		frames:   leRobotTable[leRobotFrame]{pattern: leRobotData, most: leRobotFrames},
+		episodes: leRobotTable[leRobotEpisode]{pattern: leRobotMeta, most: leRobotEpisodes}}
+	names, err := tables.Files(ctx, s, "videos")
+	if err == nil && len(names) == 0 {
+		err = fault.Usage(fmt.Errorf("export %s: it has no table of videos", s.URL()))
+	}
+	for _, name := range names {
+		if err != nil {
+			break
+		}
+		var chosen []bool
+		if filter != nil {
+			if chosen, err = filter.Rows(ctx, s, name); err != nil {
+				break
+			}
+		}
+		at := -1
+		err = tables.EachRow(ctx, s, name, func(row videoRow) error {
+			rows++
+			if at++; chosen != nil && !chosen[at] {
+				return nil
+			}
+			return l.add(ctx, row)
+		})
+	}
+	if err == nil {
+		err = l.flush(ctx)
+	}
+	if err == nil && l.done.Rows == 0 {
+		err = fault.Usage(fmt.Errorf("export %s: no video is chosen", s.URL()))
+	}
+	if err = errors.Join(err, l.frames.close(), l.episodes.close()); err != nil {
+		return rows, err
+	}
+	return rows, l.describe()
+}
+
+// add takes a row that fits to the first one: a data set has one size and one whole number of frames a second.
+func (l *leRobot) add(ctx context.Context, r videoRow) error {
+	if l.first == nil {
+		l.first = &r
+	}
+	f := l.first
+	var wrong string
+	switch {
+	case path.Ext(r.VideoPath) != ".mp4" || r.NumFrames < 1:
+		wrong = fmt.Sprintf("its video is %q, and LeRobot's data sets have mp4 files", cmp.Or(r.VideoPath, "not in the output"))
+	case r.FPS < 1 || r.FPS != math.Trunc(r.FPS):
+		wrong = fmt.Sprintf("it has %g frames a second, and LeRobot's data sets have a whole number", r.FPS)
+	case r.Width != f.Width || r.Height != f.Height || r.FPS != f.FPS:
+		wrong = fmt.Sprintf("it has %dx%d pixels at %g frames a second, row %s has %dx%d at %g, and LeRobot's data sets have one size and "+
+			"one rate: choose videos, as by --where \"width == %d and height == %d and fps == %g\"",
+			r.Width, r.Height, r.FPS, f.ID, f.Width, f.Height, f.FPS, f.Width, f.Height, f.FPS)
+	}
+	if wrong != "" {
+		return fault.Usage(fmt.Errorf("export row %s: %s", r.ID, wrong))
+	}
+	if l.group = append(l.group, r); len(l.group) < leRobotGroup {
+		return nil
+	}
+	return l.flush(ctx)
+}
+
+// leRobotVideo is what is known of a video of the group.
+type leRobotVideo struct {
+	pixels pixels
+	copied int64 // bytes; 0: an earlier group has copied it
+}
+
+// flush copies the videos of the group and looks at them, and writes its rows.
+func (l *leRobot) flush(ctx context.Context) error {
+	work, within := errgroup.WithContext(ctx)
+	work.SetLimit(runtime.GOMAXPROCS(0))
+	videos := map[int64]*leRobotVideo{}
+	for _, r := range l.group { // rows with equal keys share a video
+		number, known := l.files[r.VideoPath]
+		if !known {
+			number = int64(len(l.files))
+			l.files[r.VideoPath] = number
+		}
+		if videos[number] == nil {
+			v := &leRobotVideo{}
+			videos[number] = v
+			work.Go(func() (err error) {
+				file := filepath.Join(l.dir, filepath.FromSlash(leRobotName(leRobotVideos, number)))
+				if !known {
+					if v.copied, err = l.copyVideo(within, &r, file); err != nil {
+						return err
+					}
+				}
+				return v.pixels.read(within, &r, file)
+			})
+		}
+	}
+	if err := work.Wait(); err != nil {
+		return err
+	}
+	for _, v := range videos {
+		if v.copied > 0 {
+			l.done.Files++
+			l.done.Bytes += v.copied
+		}
+	}
+	for _, r := range l.group {
+		number := l.files[r.VideoPath]
+		if err := l.write(&r, number, &videos[number].pixels); err != nil {
+			return err
+		}
+	}
+	l.group = l.group[:0]
+	return nil
+}
+
+// copyVideo copies the video of a row, which must be as the job wrote it.
+func (l *leRobot) copyVideo(ctx context.Context, r *videoRow, to string) (bytes int64, err error) {
+	from, err := l.store.Open(ctx, r.VideoPath)
+	if err != nil {
+		return 0, err
+	}
+	defer from.Close()
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return 0, err
+	}
+	f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return 0, err
+	}
+	digest := sha256.New()
+	bytes, err = io.Copy(io.MultiWriter(f, digest), io.NewSectionReader(from, 0, from.Size()))
+	if err = errors.Join(err, f.Close()); err == nil && hex.EncodeToString(digest.Sum(nil)) != r.VideoSHA256 {
+		err = fault.Fatal(fmt.Errorf("export row %s: %s is not as its job wrote it: `latentbeam verify %s --repair` makes it anew", r.ID,
+			r.VideoPath, l.store.URL()))
+	}
+	return bytes, err
+}
+
+// read counts the pixels of a copied video, by ffmpeg.
+func (p *pixels) read(ctx context.Context, r *videoRow, file string) error {
+	video, err := media.OpenSource(ctx, file, media.SourceOptions{AsShown: true})
+	if err == nil {
+		defer video.Close()
+		if info := video.Info(); int64(info.Width) != r.Width || int64(info.Height) != r.Height {
+			err = fmt.Errorf("it has %dx%d pixels, and its table says %dx%d", info.Width, info.Height, r.Width, r.Height)
+		}
+	}
+	frames, rgb := int64(0), make([]byte, 3*r.Width*r.Height)
+	for ; err == nil; frames++ {
+		if err = video.Next(rgb); err == nil {
+			p.see(rgb)
+		}
+	}
+	switch {
+	case errors.Is(err, media.ErrNoFFmpeg):
+		return fault.Usage(fmt.Errorf("export row %s: LeRobot's data sets have statistics of the pixels: %w", r.ID, err))
+	case !errors.Is(err, io.EOF):
+		return fault.Usage(fmt.Errorf("export row %s: %s: %w", r.ID, r.VideoPath, err))
+	case frames-1 != r.NumFrames:
+		return fault.Usage(fmt.Errorf("export row %s: %s has %d frames, and its table says %d", r.ID, r.VideoPath, frames-1, r.NumFrames))
+	}
+	return nil
+}
+
+// write writes the rows of an episode.
+func (l *leRobot) write(r *videoRow, video int64, seen *pixels) error {
+	task, known := l.tasks[r.Prompt]
+	if !known {
+		task = int64(len(l.texts))
+		l.tasks[r.Prompt], l.texts = task, append(l.texts, r.Prompt)
+	}
+	if err := errors.Join(l.frames.room(l.out, r.NumFrames), l.episodes.room(l.out, 1)); err != nil {
+		return err
+	}
+	guidance := math.NaN()
+	if r.GuidanceScale != nil {
+		guidance = *r.GuidanceScale
+	}
+	e := leRobotEpisode{Episode: l.done.Rows, Tasks: []string{r.Prompt}, Length: r.NumFrames,
+		DataChunk: l.frames.number / leRobotChunk, DataFile: l.frames.number % leRobotChunk, From: l.index, To: l.index + r.NumFrames,
+		VideoChunk: video / leRobotChunk, VideoFile: video % leRobotChunk, ToTimestamp: float64(r.NumFrames) / r.FPS,
+		Min: seen.each(quantile(0)), Max: seen.each(quantile(1)), Mean: seen.each(mean), Std: seen.each(deviation),
+		Q01: seen.each(quantile(0.01)), Q10: seen.each(quantile(0.1)), Q50: seen.each(quantile(0.5)), Q90: seen.each(quantile(0.9)),
+		Q99: seen.each(quantile(0.99)), Count: []int64{r.NumFrames},
+		MetaChunk: l.episodes.number / leRobotChunk, MetaFile: l.episodes.number % leRobotChunk,
+		ID: r.ID, Key: r.Key, NegativePrompt: r.NegativePrompt, Seed: r.Seed, Steps: r.NumInferenceSteps, Guidance: guidance, Model: r.Model,
+		Weights: r.WeightsDigest, Licence: r.Licence, SHA256: r.VideoSHA256, Readings: r.Readings, Extra: r.Extra}
+	for i := range r.NumFrames {
+		f := leRobotFrame{float32(float64(i) / r.FPS), i, l.done.Rows, l.index, task}
+		for c, v := range []float64{float64(f.Timestamp), float64(f.Frame), float64(f.Episode), float64(f.Index), float64(f.Task)} {
+			l.columns[c].see(v)
+		}
+		if err := l.frames.file.rows.Write(f); err != nil {
+			return err
+		}
+		l.index++
+	}
+	l.pixels.add(seen)
+	l.done.Rows++
+	return l.episodes.file.rows.Write(e)
+}
+
+// describe writes what is said of the whole data set.
+func (l *leRobot) describe() error {
+	tasks, err := createParquet[leRobotTask](l.out, "meta/tasks.parquet", write.Options{Metadata: map[string]string{"pandas": leRobotIndex}})
+	if err != nil {
+		return err
+	}
+	for i, text := range l.texts {
+		err = errors.Join(err, tasks.rows.Write(leRobotTask{int64(i), text}))
+	}
+	r, p := l.first, &l.pixels
+	stats := map[string]any{leRobotFeature: map[string]any{"min": p.each(quantile(0)), "max": p.each(quantile(1)), "mean": p.each(mean),
+		"std": p.each(deviation), "q01": p.each(quantile(0.01)), "q10": p.each(quantile(0.1)), "q50": p.each(quantile(0.5)),
+		"q90": p.each(quantile(0.9)), "q99": p.each(quantile(0.99)), "count": []int64{l.index}}}
+	for i, name := range leRobotColumns {
+		stats[name] = l.columns[i].statistics()
+	}
+	const place = "chunk-{chunk_index:03d}/file-{file_index:03d}"
+	info := map[string]any{"codebase_version": leRobotVersion, "robot_type": nil, "total_episodes": l.done.Rows, "total_frames": l.index,
+		"total_tasks": len(l.texts), "chunks_size": leRobotChunk, "data_files_size_in_mb": 100, "video_files_size_in_mb": 200,
+		"fps": int64(r.FPS), "splits": map[string]string{"train": fmt.Sprintf("0:%d", l.done.Rows)},
+		"data_path": "data/" + place + ".parquet", "video_path": "videos/{video_key}/" + place + ".mp4", "features": leRobotFeatures{r}}
+	card := "---\nconfigs:\n- config_name: default\n  data_files: data/*/*.parquet\ntags:\n- LeRobot\n- synthetic\n---\n\n" +
+		"# Videos of a model, as a LeRobot data set\n\nEach video is an episode, its prompt is the task. There are no states and no actions. " +
+		"Columns `latentbeam/...`\nof `meta/episodes` say the key, the seed, the model, the digest of its weights and their licence of each episode.\n"
+	return errors.Join(err, tasks.close(), l.json("meta/info.json", info), l.json("meta/stats.json", stats), l.file("README.md", func(w io.Writer) error {
+		_, err := io.WriteString(w, card)
+		return err
+	}))
+}
+
+// leRobotColumns are the columns of the data, in their order.
+var leRobotColumns = []string{"timestamp", "frame_index", "episode_index", "index", "task_index"}
+
+// leRobotFeatures are the features of a data set with videos like this one, in JSON. Readers want the columns in their order.
+type leRobotFeatures struct{ of *videoRow }
+
+// MarshalJSON writes them.
+func (f leRobotFeatures) MarshalJSON() ([]byte, error) {
+	r := f.of
+	codec, err := json.Marshal(r.Codec)
+	if err != nil {
+		return nil, err
+	}
+	text := fmt.Appendf(nil, `{%q: {"dtype": "video", "shape": [%d, %d, 3], "names": ["height", "width", "channels"], "info": {"video.height": %d, `+
+		`"video.width": %d, "video.codec": %s, "video.pix_fmt": "yuv420p", "video.is_depth_map": false, "video.fps": %g, "video.channels": 3, `+
+		`"has_audio": false}}`, leRobotFeature, r.Height, r.Width, r.Height, r.Width, codec, r.FPS)
+	for i, name := range leRobotColumns {
+		kind := "int64"
+		if i == 0 {
+			kind = "float32"
+		}
+		text = fmt.Appendf(text, `, %q: {"dtype": %q, "shape": [1], "names": null}`, name, kind)
+	}
+	return append(text, '}'), nil
+}
+
+// json writes a value to a file.
+func (o *out) json(name string, value any) error {
+	return o.file(name, func(w io.Writer) error {
+		text := json.NewEncoder(w)
+		text.SetIndent("", "    ")
+		return text.Encode(value)
+	})
+}
