@@ -71,6 +71,15 @@ func (c *Conn) Receive(head any) ([]byte, error) {
 	return body.Bytes(), nil
 }
 
+// CloseWrite says that nothing more is sent. The other end reads the end of what was sent, and may still send.
+func (c *Conn) CloseWrite() error {
+	half, ok := c.Conn.(interface{ CloseWrite() error })
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	return half.CloseWrite()
+}
+
 // headerSize is that of the lengths before a message: 4 bytes for the head, 8 for the body.
 const headerSize = 12
 

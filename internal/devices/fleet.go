@@ -20,6 +20,9 @@ import (
 	"latentbeam/stages/layout"
 )
 
+// LastWords is how long a worker whose answer nobody wants any more, or that is to end, may take to send the steps that it has.
+const LastWords = 3 * time.Second
+
 // JoinTime is how long the ranks of a set may take to find each other.
 const JoinTime = time.Minute
 
@@ -237,6 +240,16 @@ func (f *Fleet) notifyEnd() {
 	telling.Wait()
 }
 
+// notifyStopping tells a worker that this run is to end soon.
+func (f *Fleet) notifyStopping(h *host) {
+	ctx, cancel := context.WithTimeout(context.Background(), goodbye)
+	defer cancel()
+	if _, _, err := f.call(ctx, h, Request{Stopping: true}, nil, nil); err != nil {
+		slog.Warn("a worker does not hear that the job is told to stop: steps since the last time are not saved", "address", h.addr,
+			"why", err)
+	}
+}
+
 func smaller(a, b cost.Memory) cost.Memory {
 	return cost.Memory{Target: min(a.Target, b.Target), Limit: min(a.Limit, b.Limit)}
 }
@@ -302,7 +315,13 @@ func (f *Fleet) call(ctx context.Context, h *host, r Request, batch []byte, save
 		return reply, nil, f.lose(ctx, h, err)
 	}
 	defer conn.Close()
-	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	stop := context.AfterFunc(ctx, func() {
+		if r.SaveEvery == nil || conn.CloseWrite() != nil {
+			conn.Close()
+			return
+		}
+		time.AfterFunc(LastWords, func() { conn.Close() })
+	})
 	defer stop()
 	if err := conn.Send(r, batch); err != nil {
 		return reply, nil, f.lose(ctx, h, err)
@@ -315,8 +334,12 @@ func (f *Fleet) call(ctx context.Context, h *host, r Request, batch []byte, save
 		if err != nil {
 			return reply, nil, f.lose(ctx, h, err)
 		}
-		if !reply.Saved {
-			return reply, body, reply.err()
+		switch err := reply.err(); {
+		case reply.Saved:
+		case err != nil && ctx.Err() != nil: // the worker was told to give up
+			return reply, nil, context.Cause(ctx)
+		default:
+			return reply, body, err
 		}
 		reply = Reply{}
 	}

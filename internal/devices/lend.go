@@ -164,8 +164,11 @@ func (f *Fleet) set(ctx context.Context, devices []int) (set *stages.Set, releas
 			Do: func(ctx context.Context, stage string, batch []byte, saved func([]byte) error) ([]byte, error) {
 				r := Request{Stage: stage, Table: table, Ranks: ranks[h], Devices: theirs[h],
 					Speeds: set.Speeds, Patience: set.Patience, Stay: set.Stay}
-				if set.Saving != nil {
-					r.SaveEvery = &set.Saving.Every
+				if s := set.Saving; s != nil {
+					r.SaveEvery = &s.Every
+					if s.Stopping != nil && ranks[h][0] == 0 {
+						defer context.AfterFunc(s.Stopping, func() { f.notifyStopping(h) })()
+					}
 				}
 				reply, body, err := f.call(ctx, h, r, batch, saved)
 				if reply.Memory.Limit > 0 {

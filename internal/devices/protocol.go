@@ -23,6 +23,8 @@ type Request struct {
 	// worker keeps for the job is given back with the last of them.
 	Run string `json:"run,omitempty"`
 	End bool   `json:"end,omitempty"`
+	// Stopping says that the run is to end soon: the newest steps of its samplings are saved at once from then on.
+	Stopping bool `json:"stopping,omitempty"`
 	// Rows, without a stage, are what the job is going to compute, for the worker to arrange its weights by.
 	Rows json.RawMessage `json:"rows,omitempty"`
 	// Stage is the stage to run; "" asks only for what the worker has.

@@ -65,7 +65,7 @@ func runAway(ctx context.Context, step *stages.Step, set *stages.Set, live []*st
 	saved := func(body []byte) error {
 		rows, err := coder.DecodeSaved(body)
 		if err == nil && set.Saving != nil {
-			set.Saving.Save(ctx, rows)
+			set.Saving.Save(context.WithoutCancel(ctx), rows) // the last ones come when the set is given up
 		}
 		return err
 	}

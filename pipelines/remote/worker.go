@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"time"
 
 	"latentbeam/internal/devices"
 	"latentbeam/internal/engine"
@@ -47,10 +48,16 @@ type workerJob struct {
 	err    error
 
 	// Under the worker's lock:
-	host  *host.Stages    // nil until they could be opened
-	runs  map[string]bool // that have asked for it and have not ended
-	using int             // requests under way
-	gone  bool            // it is forgotten, and closed with the last of these requests
+	host  *host.Stages          // nil until they could be opened
+	runs  map[string]*workerRun // that have asked for it and have not ended
+	using int                   // requests under way
+	gone  bool                  // it is forgotten, and closed with the last of these requests
+}
+
+// workerRun is a run of a job.
+type workerRun struct {
+	stopping context.Context // canceled when the run is to end soon
+	stop     context.CancelFunc
 }
 
 // Serve answers requests until ctx ends, and then waits for those that are under way to stop.
@@ -76,11 +83,14 @@ func (w *Worker) serve(ctx context.Context, conn *cluster.Conn) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	defer stop()
+	defer func() { stop() }()
 	var r devices.Request
 	batch, err := conn.Receive(&r)
 	if err != nil {
 		return
+	}
+	if r.SaveEvery != nil && stop() { // the newest steps are sent first
+		stop = context.AfterFunc(ctx, func() { time.AfterFunc(devices.LastWords, func() { conn.Close() }) })
 	}
 	go func() {
 		conn.Read(make([]byte, 1)) // returns when the job hangs up, or with the connection
@@ -103,11 +113,15 @@ func (w *Worker) answer(ctx context.Context, conn *cluster.Conn, r devices.Reque
 			reply, body = devices.Failed(fault.Row(fmt.Errorf("panic: %v", v))), nil
 		}
 	}()
-	if r.End {
+	switch {
+	case r.End:
 		w.finishRun(r)
 		return devices.Reply{}, nil
+	case r.Stopping:
+		w.stopRun(r)
+		return devices.Reply{}, nil
 	}
-	kept, done := w.use(r)
+	kept, run, done := w.use(r)
 	defer done()
 	j, err := w.open(ctx, kept, r.Job, r.Rows)
 	if err != nil {
@@ -126,7 +140,7 @@ func (w *Worker) answer(ctx context.Context, conn *cluster.Conn, r devices.Reque
 	}
 	elements := decoded.Elements
 	freed := len(elements) > 0 && r.Stay != nil && j.Free(i, elements[0].Row, *r.Stay)
-	if body, err = w.run(ctx, conn, j.Steps[i], r, elements); err != nil {
+	if body, err = w.run(ctx, run, conn, j.Steps[i], r, elements); err != nil {
 		reply = devices.Failed(err)
 	}
 	if freed {
@@ -171,7 +185,7 @@ func (w *Worker) open(ctx context.Context, j *workerJob, job, rows json.RawMessa
 }
 
 // use returns the job of a request, which is not closed before done. Beyond maxJobs the first is forgotten.
-func (w *Worker) use(r devices.Request) (j *workerJob, done func()) {
+func (w *Worker) use(r devices.Request) (j *workerJob, run *workerRun, done func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.jobs == nil {
@@ -179,19 +193,32 @@ func (w *Worker) use(r devices.Request) (j *workerJob, done func()) {
 	}
 	start := string(r.Job)
 	if j = w.jobs[start]; j == nil {
-		j = &workerJob{runs: map[string]bool{}}
+		j = &workerJob{runs: map[string]*workerRun{}}
 		w.jobs[start] = j
 		if w.order = append(w.order, start); len(w.order) > maxJobs {
 			w.remove(w.order[0])
 		}
 	}
-	j.runs[r.Run] = true
+	if run = j.runs[r.Run]; run == nil {
+		run = &workerRun{}
+		run.stopping, run.stop = context.WithCancel(context.Background())
+		j.runs[r.Run] = run
+	}
 	j.using++
-	return j, func() {
+	return j, run, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		j.using--
 		w.release(j)
+	}
+}
+
+// stopRun notes that a run is to end soon.
+func (w *Worker) stopRun(r devices.Request) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if j := w.jobs[string(r.Job)]; j != nil && j.runs[r.Run] != nil {
+		j.runs[r.Run].stop()
 	}
 }
 
@@ -200,6 +227,9 @@ func (w *Worker) finishRun(r devices.Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if j := w.jobs[string(r.Job)]; j != nil {
+		if run := j.runs[r.Run]; run != nil {
+			run.stop()
+		}
 		if delete(j.runs, r.Run); len(j.runs) == 0 {
 			w.remove(string(r.Job))
 		}
@@ -270,8 +300,9 @@ func (w *Worker) openJob(ctx context.Context, j *workerJob, job json.RawMessage)
 	return h.Load(ctx)
 }
 
-// run runs a stage on this worker's ranks of a set. The batch goes back from rank 0.
-func (w *Worker) run(ctx context.Context, conn *cluster.Conn, s stages.Step, r devices.Request,
+// run runs a stage on this worker's ranks of a set. The batch goes back from rank 0. Steps are saved at once when the run is to end, or
+// this worker, or when the job does not want the batch any more.
+func (w *Worker) run(ctx context.Context, of *workerRun, conn *cluster.Conn, s stages.Step, r devices.Request,
 	elements []*stages.Element) ([]byte, error) {
 	if len(r.Ranks) < 1 || len(r.Ranks) != len(r.Devices) {
 		return nil, fault.Retry(fmt.Errorf("%d ranks are asked for on %d devices", len(r.Ranks), len(r.Devices)))
@@ -284,7 +315,11 @@ func (w *Worker) run(ctx context.Context, conn *cluster.Conn, s stages.Step, r d
 	defer func() { release(well) }()
 	set.Patience = r.Patience
 	if r.SaveEvery != nil {
-		set.Saving = &stages.Saving{Every: *r.SaveEvery, Save: func(_ context.Context, rows []stages.Saved) { sendSaved(conn, rows) }}
+		stopping, stop := context.WithCancel(of.stopping)
+		defer stop()
+		defer context.AfterFunc(ctx, stop)()
+		set.Saving = &stages.Saving{Every: *r.SaveEvery, Stopping: stopping,
+			Save: func(_ context.Context, rows []stages.Saved) { sendSaved(conn, rows) }}
 	}
 	if set.Speeds = r.Speeds; len(r.Speeds) > 1 {
 		defer w.Node.Over(r.Table) // ranks elsewhere may still wait for one that failed before it joined
