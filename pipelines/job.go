@@ -14,6 +14,7 @@ import (
 	"latentbeam/internal/engine/host"
 	"latentbeam/internal/engine/keys"
 	"latentbeam/pipelines/jobfile"
+	"latentbeam/schemas/fault"
 
 	"latentbeam/internal/storage/source"
 
@@ -49,6 +50,8 @@ type Options struct {
 	Devices []layout.DeviceModel
 	// Look says that the job is only to be planned: devices that others could want are not taken.
 	Look bool
+	// PlanOnly lets a job be planned whose model has configurations and no weights. It cannot be attached to its output then.
+	PlanOnly bool
 
 	// Repair reads every file of the output, for any configuration, and computes damaged or missing results of rows
 	// that earlier runs have done; other rows that are new are an error before anything is computed.
@@ -115,7 +118,11 @@ func Open(cfg *config.Config, o Options) (*Job, error) {
 			return nil, err
 		}
 	}
-	h, err := host.Open(cfg, o.Specs)
+	openStages := host.Open
+	if o.PlanOnly {
+		openStages = host.OpenToPlan
+	}
+	h, err := openStages(cfg, o.Specs)
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +211,7 @@ func (j *Job) open() error {
 		j.output.look = fingerprints.LookAtAll
 	}
 	j.describe()
-	if j.spread.away || j.loadsLater() {
+	if j.spread.away || j.loadsLater() || len(j.host.Lacks) > 0 {
 		return nil
 	}
 	return j.host.Load(context.Background())
@@ -250,6 +257,9 @@ func part(o Options) string {
 // Attach opens the output for writing and takes its lock; a second run on it gets an error that names
 // the first. Close gives it back.
 func (j *Job) Attach(ctx context.Context) error {
+	if len(j.host.Lacks) > 0 {
+		return fault.Usage(fmt.Errorf("not here: %s; the job can be planned, and not be run", strings.Join(j.host.Lacks, ", ")))
+	}
 	if err := j.Ready(); err != nil {
 		return err
 	}

@@ -52,6 +52,8 @@ type Plan struct {
 	// Warnings are what a person may not have meant: rows with one id, empty prompts, and prompts or sizes that the
 	// built-in model was not trained on.
 	Warnings []string
+	// Lacks says what of the model is not there (Options.PlanOnly), "" where all is. It is a warning, too.
+	Lacks string
 	// Notes say how the input was read, where a person may have meant something else.
 	Notes []string
 	// Remarks are what the stages say of the rows that are to be computed, each once.
@@ -158,6 +160,11 @@ func (l *planner) plan(ctx context.Context) (p Plan, err error) {
 	}
 	p.Remarks = l.remarks(p)
 	p.Notes = append(l.adapterNotes(), l.input.Notes()...)
+	if lacks := l.host.Lacks; len(lacks) > 0 {
+		p.Lacks = fmt.Sprintf("not here: %s; memory and time are those of the model's configurations, and rows that an output has are not "+
+			"recognised", strings.Join(lacks, ", "))
+		p.Warnings = append(p.Warnings, p.Lacks)
+	}
 	if p.Loosened > 0 {
 		p.Notes = append(p.Notes, fmt.Sprintf("%d of the new rows were left out by a guard before and are within its limits now", p.Loosened))
 	}

@@ -34,7 +34,11 @@ type Model struct {
 	adapted []Adapted
 	// OtherNames returns what else a tensor of a component is called, for adapters. Nil: nothing.
 	OtherNames func(component, tensor string) []string
-	files      fs.FS
+	// PlanOnly lets components whose weights are not there be known by their config.json alone. Nothing can be computed by them; Lacks
+	// names what was not there.
+	PlanOnly bool
+	lacks    []string
+	files    fs.FS
 	// dirs are the directories of the components on disk, for memory-mapping; nil when embedded.
 	dirs map[string]string
 	// named are the weights of components that are given as a file, by the file's name.
@@ -341,6 +345,18 @@ func (m *Model) Config(component string) ([]byte, error) {
 	}
 	return data, errors.Join(err, weights.Close())
 }
+
+// Lack notes that something of the model is not there and was done without, where PlanOnly allows it: err says that it does not exist.
+func (m *Model) Lack(what string, err error) bool {
+	if !m.PlanOnly || !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	m.lacks = append(m.lacks, what)
+	return true
+}
+
+// Lacks names what was done without.
+func (m *Model) Lacks() []string { return m.lacks }
 
 // where is what a message calls a component: its directory, or its name in the binary.
 func (m *Model) where(component string) string {

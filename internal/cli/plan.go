@@ -74,7 +74,7 @@ func planCommand(specs []stages.Spec) *cobra.Command {
 }
 
 func planJob(cmd *cobra.Command, start jobfile.Start, f planFlags, specs []stages.Spec) error {
-	options := pipelines.Options{Specs: specs, Limit: f.limit, Look: true}
+	options := pipelines.Options{Specs: specs, Limit: f.limit, Look: true, PlanOnly: true}
 	if f.devices != "" {
 		var err error
 		if options.Devices, err = layout.ParseDevices(f.devices); err != nil {
@@ -123,6 +123,9 @@ func planJob(cmd *cobra.Command, start jobfile.Start, f planFlags, specs []stage
 // printForecast prints a plan for people. anew: every row is done, and the job is planned as if it were not; scores: measures look at done rows.
 func printForecast(out io.Writer, p pipelines.Plan, predicted forecast.Prediction, f planFlags, anew, scores bool) {
 	printDevices(out, predicted.Devices, f.devices != "")
+	if p.Lacks != "" {
+		fmt.Fprintf(out, "\n%s\n", p.Lacks)
+	}
 	if anew {
 		fmt.Fprintln(out, "\nevery row is done: a run computes nothing. This is the plan of the whole job done anew.")
 	}

@@ -141,7 +141,7 @@ func runJob(cmd *cobra.Command, start jobfile.Start, how jobRun) (err error) {
 	job, err := how.open(cmd, signals, cfg, pipelines.Options{
 		Specs: how.specs, Version: release, Limit: start.Limit, Retry: how.retry, Start: start, NewClass: how.class, NewMeaning: how.meaning,
 		Shard: how.share.index, Shards: how.share.count, AllowEmpty: how.empty, CancelOthers: how.cancel, Repair: how.all, ScoreOnly: how.scoreOnly,
-		AllFailures: how.every,
+		AllFailures: how.every, PlanOnly: how.dryRun,
 	})
 	if err != nil {
 		return err

@@ -98,11 +98,11 @@ func open(m *stages.Model, o stages.Options) (stages.Stage, error) {
 		opts.DType = "" // which is no other job
 	}
 	pieces, where, err := readTokenizer(m, inside(encoder))
-	if err != nil {
-		return nil, err
+	var tok *sentencepiece.Tokenizer
+	if err == nil {
+		tok, err = openTokenizer(pieces, where, encoder.Config)
 	}
-	tok, err := openTokenizer(pieces, where, encoder.Config)
-	if err != nil {
+	if err != nil && !m.Lack("a tokenizer", err) {
 		return nil, err
 	}
 	named := append([]byte(encoder.Digest()), pieces...)
@@ -195,7 +195,7 @@ func fits(ids int, name string, cfg Config) error {
 
 type stage struct {
 	weights.Sharded[Config, Encoder]
-	tok      *sentencepiece.Tokenizer
+	tok      *sentencepiece.Tokenizer // nil: the stage is only planned
 	digest   string
 	clean    bool
 	scores   string // none, 1.2 or 1.3
@@ -339,7 +339,7 @@ func (s *stage) segment(c condition.Segment, row *schemas.PromptRow) ([]int32, i
 // cutTokens is Capabilities.CutTokens.
 func (s *stage) cutTokens(row *schemas.PromptRow) (cut int) {
 	all, err := segments(row)
-	if err != nil {
+	if err != nil || s.tok == nil {
 		return 0 // Check has refused such a row
 	}
 	for _, c := range all {

@@ -1,8 +1,10 @@
 package weights
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
@@ -74,6 +76,9 @@ func OpenComponent[C, M any](m *stages.Model, name string, parse func([]byte) (C
 		return nil, err
 	}
 	weights, err := m.Weights(name)
+	if err != nil && m.Lack("weights of "+name, err) {
+		weights, err = outline(data, cfg, load)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -84,6 +89,26 @@ func OpenComponent[C, M any](m *stages.Model, name string, parse func([]byte) (C
 	}
 	return &Component[C, M]{Config: cfg, name: name, digest: digest, weights: weights, added: added, load: load,
 		loaded: map[modelPlace]*resident[M]{}}, nil
+}
+
+// outline is a file of all tensors that a configuration asks for, without their bytes. They have the type that config.json names, else
+// that of PyTorch, float32.
+func outline[C, M any](config []byte, cfg C, load func(C, *Weights) (*M, error)) (*safetensors.File, error) {
+	var said struct {
+		DType string `json:"dtype"`
+		Torch string `json:"torch_dtype"`
+	}
+	_ = json.Unmarshal(config, &said) // the component's own reader has read it
+	dtype := map[string]string{"bfloat16": "BF16", "float16": "F16"}[cmp.Or(said.DType, said.Torch)]
+	shapes := ShapesOnly()
+	if _, err := load(cfg, shapes); err != nil {
+		return nil, err
+	}
+	var file safetensors.Other
+	for name, shape := range shapes.Requested() {
+		file.Tensors = append(file.Tensors, safetensors.Place{TensorInfo: safetensors.TensorInfo{Name: name, DType: cmp.Or(dtype, "F32"), Shape: shape}})
+	}
+	return safetensors.Show(file)
 }
 
 // Digest names the component by content: SHA-256 over config.json and the digest of the weights, and where adapters are

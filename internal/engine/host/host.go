@@ -26,6 +26,7 @@ type Stages struct {
 	Adapters []stages.Adapted  // that were added to the denoisers
 	Defaults schemas.PromptRow // what rows are filled up with
 	Facts    []memory.Fact     // what earlier runs learned of memory
+	Lacks    []string          // what of the model is not there, of a job that is only planned
 
 	devices  *Devices
 	places   []int       // numbers of the steps in the file; nil: as they come

@@ -22,11 +22,19 @@ import (
 
 // Open opens the stages of a job from the disk of this host. What is wrong with the configuration or the model is
 // reported with its place in the file.
-func Open(cfg *config.Config, specs []stages.Spec) (*Stages, error) {
+func Open(cfg *config.Config, specs []stages.Spec) (*Stages, error) { return open(cfg, specs, false) }
+
+// OpenToPlan is Open of a job that is only planned: of a component whose weights are not there, its config.json is enough (Stages.Lacks).
+func OpenToPlan(cfg *config.Config, specs []stages.Spec) (*Stages, error) {
+	return open(cfg, specs, true)
+}
+
+func open(cfg *config.Config, specs []stages.Spec, planOnly bool) (*Stages, error) {
 	model, err := openModel(cfg)
 	if err != nil {
 		return nil, err
 	}
+	model.PlanOnly = planOnly
 	if err := complete(cfg, model); err != nil {
 		return nil, err
 	}
@@ -43,7 +51,7 @@ func Open(cfg *config.Config, specs []stages.Spec) (*Stages, error) {
 		closeSteps(steps)
 		return nil, err
 	}
-	return &Stages{Config: cfg, Model: model.Name, Terms: terms, Adapters: model.Adapters(), Steps: steps, Defaults: defaultsOfRows(cfg, model, steps)}, nil
+	return &Stages{Config: cfg, Model: model.Name, Lacks: model.Lacks(), Terms: terms, Adapters: model.Adapters(), Steps: steps, Defaults: defaultsOfRows(cfg, model, steps)}, nil
 }
 
 // ownLicence is the licence of the built-in model, which is part of this program.

@@ -24,6 +24,7 @@ func TestChoose(t *testing.T) {
 		{name: "a name of its own", files: "OpenSora-v1.pth README.md", want: "OpenSora-v1.pth README.md"},
 		{name: "several", files: "a.pth b.pth", fails: "2 checkpoints and does not say which is meant: a.pth, b.pth; choose with --include"},
 		{name: "several, chosen", files: "a.pth b.pth c.json", include: "b*", want: "b.pth c.json"},
+		{name: "configurations alone", files: "config.json model.safetensors spiece.model", include: "*.json", want: "config.json spiece.model"},
 		{name: "chosen below", files: "x/a.safetensors x/b.safetensors", include: "b.safetensors", want: "x/b.safetensors"},
 		{name: "chosen, none", files: "a.pth", include: "z*", fails: `no file of the repository is called "z*"; it holds a.pth`},
 		{name: "an odd variant alone", files: "vae/diffusion_pytorch_model.fp16.safetensors vae/config.json model_index.json",
