@@ -32,7 +32,7 @@ type scratch struct {
 func newScratch(parent string) (*scratch, error) {
 	if parent == "" {
 		parent = os.TempDir()
-		if room(memoryDir) >= leastRoom {
+		if free, _ := system.FreeBytes(memoryDir); free >= leastRoom {
 			parent = memoryDir
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"latentbeam/internal/devices/nvml"
+	"latentbeam/internal/system"
 	"latentbeam/kernels/cpu"
 	"latentbeam/kernels/cuda"
 	"latentbeam/schemas/fault"
@@ -115,7 +116,7 @@ func room(dir string) OutputFacts {
 		o.Problem = err.Error()
 		return o
 	}
-	o.Free = free(at)
+	o.Free, _ = system.FreeBytes(at)
 	return o
 }
 

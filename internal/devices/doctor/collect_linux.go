@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"latentbeam/internal/system"
-
-	"golang.org/x/sys/unix"
 )
 
 // Where Linux shows things.
@@ -50,15 +48,6 @@ func text(name string) string {
 		return ""
 	}
 	return strings.TrimSpace(string(b))
-}
-
-// free is the room for this user's files.
-func free(dir string) int64 {
-	var s unix.Statfs_t
-	if unix.Statfs(dir, &s) != nil {
-		return 0
-	}
-	return int64(s.Bavail) * int64(s.Bsize)
 }
 
 // hardware looks for NVIDIA's GPUs on the bus and for the driver's kernel module, without any library.

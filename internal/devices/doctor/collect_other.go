@@ -8,6 +8,4 @@ func programMemory() Bound { return Bound{} }
 
 func hostMemory() HostMemory { return HostMemory{} }
 
-func free(string) int64 { return 0 }
-
 func hardware() GPU { return GPU{} }

@@ -10,7 +10,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
+	"latentbeam/internal/system"
 	"latentbeam/stages/weights/safetensors"
 )
 
@@ -59,6 +61,9 @@ func Convert(in, out string, o Options) (*Conversion, error) {
 	if strings.HasPrefix(c.Format, formatSafetensors) && out == "" {
 		return nil, fmt.Errorf("convert: %s is safetensors already; name an output to round or divide it", c.File)
 	}
+	if err := c.checkWritten(); err != nil {
+		return nil, fmt.Errorf("convert %w", err)
+	}
 	renamed, err := c.rename(o.Names)
 	if err != nil {
 		return nil, fmt.Errorf("convert %s: %w", c.File, err)
@@ -83,6 +88,41 @@ func Convert(in, out string, o Options) (*Conversion, error) {
 		r.Files = append(copied, r.Files...)
 	}
 	return r, nil
+}
+
+// mostHoles is how much of a file may never have been written: a sparse one of terabytes costs its writer nothing, and its zeros would
+// fill the disk.
+const mostHoles = 1 << 30
+
+// checkWritten refuses files that are mostly holes.
+func (c *Checkpoint) checkWritten() error {
+	for _, file := range c.files {
+		info, err := os.Stat(file)
+		if err != nil {
+			return err
+		}
+		written, err := system.Written(file)
+		if err != nil {
+			return err
+		}
+		if holes := info.Size() - written; holes > mostHoles {
+			return fmt.Errorf("%s: it is a sparse file: of its %d bytes %d were never written, as where a download has not come to its end; "+
+				"fetch it again (where the zeros are meant, cp --sparse=never writes them)", file, info.Size(), holes)
+		}
+	}
+	return nil
+}
+
+// checkRoom refuses a conversion that does not fit on the disk.
+func (c *Checkpoint) checkRoom(dir string) error {
+	need := int64(0)
+	for _, t := range c.Tensors {
+		need += t.Bytes
+	}
+	if free, known := system.FreeBytes(dir); known && need > free {
+		return fmt.Errorf("its tensors take %d bytes and %d are free in %s: %w", need, free, dir, syscall.ENOSPC)
+	}
+	return nil
 }
 
 // rename gives the tensors the names that names has for them, and reports whether it has any.
@@ -195,6 +235,9 @@ func plan(tensors []Tensor, target string, most int64) []outFile {
 // write writes all shards, and their index where there are several, and returns their paths.
 func (c *Checkpoint) write(shards []outFile, target string) (paths []string, err error) {
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+		return nil, err
+	}
+	if err := c.checkRoom(filepath.Dir(target)); err != nil {
 		return nil, err
 	}
 	paths = []string{target, target + safetensors.IndexSuffix}

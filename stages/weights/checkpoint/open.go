@@ -28,6 +28,7 @@ type Checkpoint struct {
 	Skipped []string // what else a pickle holds, for people
 	// Metadata is that of a GGUF (gguf.Architecture, gguf.Tokenizer).
 	Metadata map[string]string
+	files    []string // that hold the tensors
 	mapped   [][]byte // whole files
 	close    []func() error
 }
@@ -128,6 +129,7 @@ func (c *Checkpoint) openFile(path, key string) error {
 		return fmt.Errorf("open checkpoint: %w", err)
 	}
 	c.close, c.mapped, c.Size = append(c.close, unmap), append(c.mapped, content), int64(len(content))
+	c.files = append(c.files, path)
 	var f *safetensors.File
 	switch {
 	case torchpickle.Is(content):
@@ -224,6 +226,7 @@ func (c *Checkpoint) openIndex(path, key string) error {
 			}
 			c.Size += info.Size()
 		}
+		c.files = shards
 		return nil
 	}
 	c.Format = fmt.Sprintf("%s in %d shards", formatPickle, len(shards))
@@ -236,6 +239,7 @@ func (c *Checkpoint) addPickles(shards []string, files map[string]string, key st
 		part := &Checkpoint{}
 		err := part.openFile(shard, key)
 		c.close, c.mapped = append(c.close, part.close...), append(c.mapped, part.mapped...)
+		c.files = append(c.files, part.files...)
 		if errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("shard %s is missing beside its index: %w", filepath.Base(shard), err)
 		}

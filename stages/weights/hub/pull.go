@@ -110,7 +110,7 @@ func (c *Client) fetchAll(ctx context.Context, cache Cache, repo, commit string,
 	if err := os.MkdirAll(folder, 0o777); err != nil {
 		return 0, err
 	}
-	if free, known := freeBytes(folder); known && room > free {
+	if free, known := system.FreeBytes(folder); known && room > free {
 		return 0, fmt.Errorf("%d bytes are missing and the disk of %s has room for %d: %w", room, folder, free, syscall.ENOSPC)
 	}
 	if o.Begin != nil {
