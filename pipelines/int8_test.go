@@ -8,8 +8,13 @@ import (
 	"strings"
 	"testing"
 
+	"latentbeam/internal/config"
 	"latentbeam/internal/system/testaid"
+	"latentbeam/kernels/cpu"
+	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
+	"latentbeam/stages"
+	"latentbeam/stages/catalog"
 	"latentbeam/testdata/tiny"
 )
 
@@ -134,6 +139,72 @@ func TestWanInInt8(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestPlanInInt8: the same is true of both versions of Open-Sora-Plan and mT5.
+func TestPlanInInt8(t *testing.T) {
+	if testing.Short() {
+		t.Skip("whole jobs: run make check")
+	}
+	table := writeTable(t, "prompts.csv", "prompt,seed\na red ball,1\na cat,2\na blue square moves left,3\n")
+	for version, dir := range map[string]string{"1.2": planDir(t, planNet12, planVAE12), "1.3": planDir(t, planNet13, planVAE13)} {
+		t.Run(version, func(t *testing.T) {
+			run := func(sets ...string) output {
+				t.Helper()
+				out := filepath.Join(t.TempDir(), "out")
+				r, err := runYAML(t, fmt.Sprintf("version: 1\nmodel: %q\ninput: {prompts: %q}\noutput: {path: %q, "+
+					"write: [video, latents, embeddings]}\ndefaults: {num_inference_steps: 2}\n", dir, table, out), sets)
+				if err != nil || r.Done != 3 || r.Totals.Failed > 0 {
+					t.Fatalf("%v: %+v, %v", sets, r.Totals, err)
+				}
+				return mustRead(t, out)
+			}
+			exact := run()
+			for _, stage := range []string{"encode_text", "denoise"} {
+				if run("stages."+stage+".precision=int8").diff(exact) == nil {
+					t.Errorf("int8 changed nothing in %s", stage)
+				}
+			}
+			int8 := []string{"stages.encode_text.precision=int8", "stages.denoise.precision=int8"}
+			want := run(int8...)
+			for _, variant := range []string{
+				"resources.batch_size=1 resources.threads=1",
+				"resources.workers=3 stages.denoise.sequence_parallel=3 resources.batch_size=2",
+				"resources.workers=3 stages.denoise.tp_size=3 stages.encode_text.tp_size=2",
+				"resources.workers=4 stages.denoise.pp_size=2 stages.denoise.sequence_parallel=2 stages.encode_text.pp_size=2",
+			} {
+				for _, wrong := range want.diff(run(append(slices.Clone(int8), strings.Fields(variant)...)...)) {
+					t.Errorf("%s: %s", variant, wrong)
+				}
+			}
+		})
+	}
+}
+
+// TestInt8NeedsProcessors: a device that does not compute products of numbers of 8 bits is told apart, with what to do.
+func TestInt8NeedsProcessors(t *testing.T) {
+	model, err := stages.EmbeddedModel("tiny", tiny.Files())
+	must(t, err)
+	guidance, seed := 4.0, int64(1)
+	row := schemas.PromptRow{Prompt: "a red circle", MaxSequenceLength: 16, Height: 16, Width: 16, NumFrames: 2, FPS: 8,
+		NumInferenceSteps: 2, GuidanceScale: &guidance, Seed: &seed}
+	text := &stages.Element{Row: row}
+	for _, name := range []string{"encode_text", "denoise"} {
+		options, err := config.ParseOptions(name, "precision: int8")
+		must(t, err)
+		spec, _ := stages.Find(catalog.All(), name)
+		stage, err := spec.New(model, options.Decode)
+		must(t, err)
+		e := &stages.Element{Row: row, Text: text.Text}
+		err = stage.Run(t.Context(), newCards(1, 1<<40).free[0], []*stages.Element{e})
+		if err == nil || !strings.Contains(err.Error(), "precision: int8 is computed by processors, and card 0 is none: leave precision out") ||
+			fault.ExitCode(err) != fault.ExitUsage {
+			t.Errorf("%s on a device without products of 8 bits: %v", name, err)
+		}
+		e = &stages.Element{Row: row, Text: text.Text}
+		must(t, stage.Run(t.Context(), cpu.New(1), []*stages.Element{e}))
+		text = e
 	}
 }
 
