@@ -118,6 +118,7 @@ type AttentionSpec struct {
 	Scale   float32 // factor on q k^T; 1/sqrt(D) as a rule, 1 for T5
 	KeyLens []int   // valid keys of each entry of the first axis; nil: all Lk. Keys beyond are never read
 	Bias    Tensor  // (H, Lq, Lk) added to the scaled scores, optional (T5's relative positions)
+	Int8    bool    // q and k, less the mean of the keys, rounded to 8 bits, of devices with Capabilities.Int8
 }
 
 // NormKind selects the statistics of Norm.

@@ -27,7 +27,7 @@ type Capabilities struct {
 	Time func(report func(time.Duration)) (end func())
 	// ReLU says that the device has the operations ReLU and Tanh. Others refuse them.
 	ReLU bool
-	// Int8 says that the device computes Linear of 8-bit numbers (Epilogue.Int8). Others refuse it.
+	// Int8 says that the device computes Linear and the scores of Attention of 8-bit numbers (Epilogue.Int8, AttentionSpec.Int8). Others refuse it.
 	Int8 bool
 	// Count adds work that the host does for the device. Any goroutine may call it. Only Metered has it.
 	Count func(op Op, c Count)

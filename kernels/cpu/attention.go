@@ -10,6 +10,7 @@ import (
 type attention struct {
 	tier         *tier
 	dot          dot
+	int8         *int8Set // of scores; nil: they are of dot
 	dst, q, k, v *view
 	bias         *view
 	spec         kernels.AttentionSpec
@@ -36,6 +37,12 @@ func (b *Backend) Attention(dst, q, k, v kernels.Tensor, spec kernels.AttentionS
 	}
 	if k.DType == v.DType {
 		a.dot = b.tier.dotFor(q.DType, k.DType)
+	}
+	if spec.Int8 {
+		if a.int8 = b.tier.int8; a.d > int8Terms {
+			b.fail("%s: heads of %d numbers are too long for int8: %d at most", op, a.d, int8Terms)
+			return
+		}
 	}
 	heads := dst.Len() / (a.lq * a.d)
 	a.chunk = a.chunkFor(heads, len(b.crew.workers))
@@ -133,7 +140,7 @@ func (a *attention) run(w *worker, entry, head, q0, q1 int) {
 		return
 	}
 	k, v := a.head(a.k, entry, head), a.head(a.v, entry, head)
-	if a.tier.attend.short != nil && keys <= shortKeys && !a.prescaled() {
+	if a.tier.attend.short != nil && keys <= shortKeys && !a.prescaled() && a.int8 == nil {
 		a.runShort(s, k, v, head, q0, q1, keys)
 		return
 	}

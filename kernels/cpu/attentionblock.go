@@ -17,14 +17,20 @@ const (
 // packHead packs keys and values block by block.
 func (a *attention) packHead(s *attentionScratch, k, v rows, keys int) {
 	depth := a.dot.terms(a.d)
-	s.keys.acquire(a.tier.packedSize(keys, depth))
+	if a.int8 != nil {
+		a.packInt8(s, k, keys)
+	} else {
+		s.keys.acquire(a.tier.packedSize(keys, depth))
+	}
 	s.values.acquire(a.tier.packedSize(a.d, a.dot.terms(keys)))
 	kp, kStride := k.dense(&s.stagedK, keys)
 	vp, vStride := v.dense(&s.stagedV, keys)
 	for k0 := 0; k0 < keys; k0 += keyBlock {
 		n := min(keyBlock, keys-k0)
-		a.tier.packNK(packing{dst: s.keys.at(k0 * depth * 4), depth: depth, dot: a.dot,
-			src: unsafe.Add(kp, k0*kStride), stride: kStride, dtype: a.k.DType}, n, a.d)
+		if a.int8 == nil {
+			a.tier.packNK(packing{dst: s.keys.at(k0 * depth * 4), depth: depth, dot: a.dot,
+				src: unsafe.Add(kp, k0*kStride), stride: kStride, dtype: a.k.DType}, n, a.d)
+		}
 		a.tier.packKN(packing{dst: s.values.at(a.valuesAt(k0)), depth: a.dot.terms(n), dot: a.dot,
 			src: unsafe.Add(vp, k0*vStride), stride: vStride, dtype: a.v.DType}, a.d, n)
 	}
@@ -36,14 +42,24 @@ func (a *attention) valuesAt(k0 int) int { return a.tier.padded(a.d) * a.dot.ter
 // block computes m queries from q0 on: the scores of one block of keys after the other, their weights,
 // and the sums of the values, which shrink when a later block has a larger score.
 func (a *attention) block(s *attentionScratch, head, q0, m, keys int) {
-	qp, qStride := a.terms(&s.queries, &s.q, q0, m)
+	var qp unsafe.Pointer
+	var qStride int
+	if a.int8 != nil {
+		a.roundQueries(s, q0, m)
+	} else {
+		qp, qStride = a.terms(&s.queries, &s.q, q0, m)
+	}
 	depth := a.dot.terms(a.d)
 	s.reset(a, m, keys)
 	for k0 := 0; k0 < keys; k0 += keyBlock {
 		n := min(keyBlock, keys-k0)
-		s.reduce = reduce{c: s.scores.at(0), ldc: s.soft.stride, blocks: 1, offs: unsafe.Pointer(&s.zero),
-			a: qp, lda: qStride, b: s.keys.at(k0 * depth * 4), k: depth}
-		a.tier.multiply(&s.reduce, a.dot, m, n)
+		if a.int8 != nil {
+			a.scoreInt8(s, m, k0, n)
+		} else {
+			s.reduce = reduce{c: s.scores.at(0), ldc: s.soft.stride, blocks: 1, offs: unsafe.Pointer(&s.zero),
+				a: qp, lda: qStride, b: s.keys.at(k0 * depth * 4), k: depth}
+			a.tier.multiply(&s.reduce, a.dot, m, n)
+		}
 		a.addBias(s, head, q0, m, k0, n)
 		s.soft.keys = n
 		a.tier.attend.softmax[a.dot](&s.soft)

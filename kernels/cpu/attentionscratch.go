@@ -22,6 +22,7 @@ type attentionScratch struct {
 	few                       shortValues
 	soft                      softmax
 	zero                      int64
+	int8                      int8Scores
 }
 
 // reset prepares the sums of m queries over the given number of keys.

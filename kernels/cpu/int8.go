@@ -26,6 +26,9 @@ type int8Set struct {
 	restoreAdd func(dst []float32, sums, less []int32, scales []float32, factor float32)
 }
 
+// padded returns how many columns panels have for n.
+func (s *int8Set) padded(n int) int { return (n + s.align - 1) / s.align * s.align }
+
 const (
 	int8Most = 127
 	// int8Terms is the most numbers that one part of a sum has: more could leave int32.
@@ -114,7 +117,7 @@ func (b *Backend) linearInt8(op string, x, w *view, borders []int, e epilogue) {
 func (p *int8Product) divide(k int, borders []int) (most int) {
 	s := p.set
 	p.borders = hashBorders(borders)
-	p.width = (p.n + s.align - 1) / s.align * s.align
+	p.width = s.padded(p.n)
 	from := 0
 	for i := range len(borders) + 1 {
 		end := k
@@ -185,36 +188,49 @@ func (p *int8Product) packColumns(w *worker, group int) {
 			panel := j / s.widest * s.widest
 			wide := min(s.widest, p.width-panel)
 			out := unsafe.Slice((*int8)(unsafe.Add(p.packed, part.panels+panel*part.terms*s.per)), wide*part.terms*s.per)
-			at := (j - panel) * s.per
+			at := j - panel
 			if j >= p.n {
 				less[j], scales[j] = 0, 0
 				for t := range part.terms {
-					clear(out[t*wide*s.per+at:][:s.per])
+					clear(out[(t*wide+at)*s.per:][:s.per])
 				}
 				continue
 			}
 			row := p.w.read(w.floats(0, k), p.w.Offset+j*p.w.Strides[0]+part.from, 1, part.count)
 			scale, factor := scaleOf(s.largest(row))
 			s.quantize(unsafe.Pointer(&numbers[0]), row, factor)
-			sum := int32(0)
-			for i := range part.terms * s.per {
-				x := int8(0)
-				switch {
-				case i >= part.count:
-				case s.per == 2:
-					x = numbers[2*i]
-					if !littleEndian {
-						x = numbers[2*i+1]
-					}
-				default:
-					x = int8(byte(numbers[i]) - s.offset)
-				}
-				out[i/s.per*wide*s.per+at+i%s.per] = x
-				sum += int32(x)
-			}
+			sum := s.interleave(out, at, wide, part.terms, part.count, numbers)
 			less[j], scales[j] = sum*int32(s.offset), scale
 		}
 	}
+}
+
+// interleave writes count rounded numbers as a column of a panel, wide columns of terms each, and returns their sum.
+func (s *int8Set) interleave(panel []int8, column, wide, terms, count int, numbers []int8) (sum int32) {
+	if s.per == 4 { // what fills up the last term is the offset
+		for t := range terms {
+			out, in := panel[(t*wide+column)*4:][:4], numbers[t*4:][:4]
+			for i, x := range in {
+				x = int8(byte(x) - s.offset)
+				out[i] = x
+				sum += int32(x)
+			}
+		}
+		return sum
+	}
+	low := 0 // the byte of a 16-bit number that has its value
+	if !littleEndian {
+		low = 1
+	}
+	for t := range terms {
+		out := panel[(t*wide+column)*2:][:2]
+		clear(out)
+		for i := range min(2, count-2*t) {
+			out[i] = numbers[(2*t+i)*2+low]
+			sum += int32(out[i])
+		}
+	}
+	return sum
 }
 
 // tile computes a block of rows and a group of columns: task i.
@@ -257,22 +273,33 @@ func (p *int8Product) multiply(w *worker, sums unsafe.Pointer, row0, j, m, cols,
 	part, s, r := &p.parts[q], p.set, &w.reduce
 	*r = reduce{ldc: groupColumns * 4, lda: p.lda, blocks: 1, offs: unsafe.Pointer(&noOffset)}
 	for from := 0; from < part.terms || from == 0; from += int8Stage {
-		r.k = min(int8Stage, part.terms-from)
-		add := min(from, 1)
-		for at := j; at < j+cols; {
-			panel := at / s.widest * s.widest
-			wide := min(s.widest, p.width-panel)
-			r.b = unsafe.Add(p.packed, part.panels+panel*part.terms*s.per+from*wide*s.per)
-			micro, best := &s.kernels.byVectors[wide/s.lanes], &s.kernels.best[wide/s.lanes]
-			for i := 0; i < m; {
-				rows := int(best[min(m-i, maxRows)])
-				r.a = unsafe.Add(p.a, (row0+i)*p.lda+part.at+from*4)
-				r.c, r.add = unsafe.Add(sums, i*r.ldc+(at-j)*4), add
-				micro[rows](r)
-				i += rows
-			}
-			at += wide
+		r.k, r.add = min(int8Stage, part.terms-from), min(from, 1)
+		s.multiply(r, unsafe.Add(p.a, row0*p.lda+part.at+from*4), unsafe.Add(p.packed, part.panels), sums, m, columns{j, cols, p.width, part.terms, from})
+	}
+}
+
+// columns are some columns of panels, and some of their terms.
+type columns struct {
+	first, count int
+	width        int // of all panels
+	terms, from  int // of a column; those from one on are multiplied
+}
+
+// multiply computes the integer sums of r.k terms of m rows from a on and of columns of the panels from b on, to c.
+func (s *int8Set) multiply(r *reduce, a, b, c unsafe.Pointer, m int, n columns) {
+	add := r.add
+	for at := n.first; at < n.first+n.count; {
+		panel := at / s.widest * s.widest
+		wide := min(s.widest, n.width-panel)
+		r.b = unsafe.Add(b, (panel*n.terms+n.from*wide)*s.per)
+		micro, best := &s.kernels.byVectors[wide/s.lanes], &s.kernels.best[wide/s.lanes]
+		for i := 0; i < m; {
+			rows := int(best[min(m-i, maxRows)])
+			r.a, r.c, r.add = unsafe.Add(a, i*r.lda), unsafe.Add(c, i*r.ldc+(at-n.first)*4), add
+			micro[rows](r)
+			i += rows
 		}
+		at += wide
 	}
 }
 

@@ -168,3 +168,80 @@ func TestInt8NotFinite(t *testing.T) {
 		}
 	}
 }
+
+// TestInt8Attention: every set of instructions gives the same bits, and they are those of a softmax over the scores that
+// AttentionSpec.Int8 defines.
+func TestInt8Attention(t *testing.T) {
+	for _, c := range []struct{ lq, lk, d int }{{1, 1, 1}, {7, 20, 6}, {64, 33, 72}, {61, 1030, 128}, {5, 513, 37}} {
+		const h = 2
+		r := rand.New(rand.NewPCG(3, 4))
+		values := func(rows int) []float32 {
+			x := make([]float32, rows*h*c.d)
+			for i := range x {
+				x[i] = float32(r.NormFloat64()) + float32(i%c.d%3) // keys have a mean
+			}
+			return x
+		}
+		q, k, v := values(c.lq), values(c.lk), values(c.lk)
+		spec := kernels.AttentionSpec{Scale: float32(1 / math.Sqrt(float64(c.d))), Int8: true}
+		var first []float32
+		for _, set := range int8SetsHere() {
+			b := int8Backend(set, 2)
+			up := func(x []float32, rows int) kernels.Tensor {
+				t := b.Alloc(kernels.F32, 1, rows, h, c.d)
+				b.Upload(t, x)
+				return t
+			}
+			dst := b.Alloc(kernels.F32, 1, c.lq, h, c.d)
+			b.Attention(dst, up(q, c.lq), up(k, c.lk), up(v, c.lk), spec)
+			got := make([]float32, len(q))
+			if err := b.Download(got, dst); err != nil {
+				t.Fatal(err)
+			}
+			if first == nil {
+				first = got
+			}
+			for i := range got {
+				if math.Float32bits(got[i]) != math.Float32bits(first[i]) {
+					t.Fatalf("%s %v: element %d is %v, %v with another set", set.name, c, i, got[i], first[i])
+				}
+			}
+		}
+		for head := range h {
+			of := func(x []float32, rows int) []float32 {
+				out := make([]float32, 0, rows*c.d)
+				for i := range rows {
+					out = append(out, x[(i*h+head)*c.d:][:c.d]...)
+				}
+				return out
+			}
+			keys, vs := of(k, c.lk), of(v, c.lk)
+			for j := range c.d {
+				mean := float32(0)
+				for i := range c.lk {
+					mean += keys[i*c.d+j]
+				}
+				mean /= float32(c.lk)
+				for i := range c.lk {
+					keys[i*c.d+j] -= mean
+				}
+			}
+			scores := int8Reference(of(q, c.lq), keys, c.lq, c.lk, c.d, nil)
+			for i := range c.lq {
+				sum, want := 0.0, make([]float64, c.d)
+				for j := range c.lk {
+					w := math.Exp(float64(spec.Scale) * float64(scores[i*c.lk+j]))
+					sum += w
+					for n := range want {
+						want[n] += w * float64(vs[j*c.d+n])
+					}
+				}
+				for n := range want {
+					if got := float64(first[(i*h+head)*c.d+n]); math.Abs(got-want[n]/sum) > 2e-5 {
+						t.Fatalf("%v: query %d, head %d, element %d is %v, want %v", c, i, head, n, got, want[n]/sum)
+					}
+				}
+			}
+		}
+	}
+}

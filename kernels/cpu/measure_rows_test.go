@@ -46,8 +46,13 @@ func addAttention(be *Backend, add adder) {
 				spec.Bias = filled(be, kernels.F32, heads, c.s, c.s)
 			}
 			flop := 4 * float64(dst.Len()) * float64(keys)
-			add("attention "+c.name, fmt.Sprintf("%dx%dx%d, %d keys of %d", c.b, c.t, c.s, keys, c.d), kind,
-				"GFLOP/s", peak, flop, func() { be.Attention(dst, q, k, v, spec) })
+			shape := fmt.Sprintf("%dx%dx%d, %d keys of %d", c.b, c.t, c.s, keys, c.d)
+			add("attention "+c.name, shape, kind, "GFLOP/s", peak, flop, func() { be.Attention(dst, q, k, v, spec) })
+			if c.name == "video" {
+				scored := spec
+				scored.Int8 = true
+				add("attention "+c.name, shape, kind+", scores int8", "GFLOP/s", peak, flop, func() { be.Attention(dst, q, k, v, scored) })
+			}
 		}
 	}
 }

@@ -27,6 +27,10 @@ func (b *Backend) attention(dst, q, k, v kernels.Tensor, spec kernels.AttentionS
 		dst.Len() == 0 {
 		return
 	}
+	if spec.Int8 {
+		b.fail("%s: scores of 8-bit numbers (precision: int8) are for processors so far: leave precision out", op)
+		return
+	}
 	n := len(q.Shape) - 3
 	if q.Shape[n+2] > C.LB_ATTN_WIDE {
 		b.attendWide(dst, q, k, v, spec)

@@ -116,6 +116,15 @@ func spaceLoads() []workload {
 			b.Attention(dst.Reshape(1, rows, 2, 4), x.Reshape(1, rows, 2, 4), kv.Index(0), kv.Index(1),
 				kernels.AttentionSpec{Scale: 0.5})
 		}},
+		{"int8 attention over shared keys", 20, 20, 2 * 530 * 20, true, func(b device, dst, x, w tensor, rows int) {
+			kv := w.Reshape(2, 1, 530, 2, 10)
+			b.Attention(dst.Reshape(1, rows, 2, 10), x.Reshape(1, rows, 2, 10), kv.Index(0), kv.Index(1),
+				kernels.AttentionSpec{Scale: 0.5, Int8: true})
+		}},
+		{"int8 attention in batches", 13 * 2 * 4, 13 * 2 * 4, 1, true, func(b device, dst, x, w tensor, rows int) {
+			q := x.Reshape(rows, 13, 2, 4)
+			b.Attention(dst.Reshape(rows, 13, 2, 4), q, q, q, kernels.AttentionSpec{Scale: 0.5, Int8: true})
+		}},
 		{"attention in batches", 13 * 2 * 4, 13 * 2 * 4, 1, false, func(b device, dst, x, w tensor, rows int) {
 			q := x.Reshape(rows, 13, 2, 4)
 			b.Attention(dst.Reshape(rows, 13, 2, 4), q, q, q, kernels.AttentionSpec{Scale: 0.5})

@@ -43,6 +43,7 @@ func (a SelfAttention) AddFull(be kernels.Backend, s *Split, dt kernels.DType, s
 type Pattern struct {
 	Masks []sequence.Mask // of each row of the whole batch (Split.Rows): valid tokens are keys; nil: all are
 	Skip  sequence.Skip   // sub-sequences that attention stays in; zero: none
+	Int8  bool            // scores of 8-bit numbers, see kernels.AttentionSpec.Int8
 }
 
 // AttendFull is the attention inside AddFull, for networks that make their queries, keys and values in another way: qkvs
@@ -72,13 +73,13 @@ func attendRows(be kernels.Backend, out, qkv kernels.Tensor, p Pattern) {
 	n, tokens, heads, d := out.Dim(0), out.Dim(1), out.Dim(2), out.Dim(3)
 	if p.Masks == nil && p.Skip.Dense() {
 		part := func(i int) kernels.Tensor { return qkv.Narrow(2, i, 1).Reshape(n, tokens, heads, d) }
-		be.Attention(out, part(0), part(1), part(2), kernels.AttentionSpec{Scale: AttentionScale(d)})
+		be.Attention(out, part(0), part(1), part(2), kernels.AttentionSpec{Scale: AttentionScale(d), Int8: p.Int8})
 		return
 	}
 	for i := range n {
 		row := qkv.Index(i) // (N, 3, H, D)
 		q := row.Narrow(1, 0, 1).Reshape(tokens, heads, d)
-		attendKeys(be, out.Index(i), q, row.Narrow(1, 1, 2), 0, p.mask(i), p.Skip)
+		p.attendKeys(be, out.Index(i), q, row.Narrow(1, 1, 2), 0, p.mask(i))
 	}
 }
 
@@ -92,10 +93,10 @@ func (p Pattern) mask(row int) *sequence.Mask {
 
 // attendKeys computes the attention of queries q (L, H, D) to the keys and values kv (N, 2, H, D) of their
 // sub-sequences. The first query is token first. A mask hides keys; nil hides none. The result is out (L, H, D).
-func attendKeys(be kernels.Backend, out, q, kv kernels.Tensor, first int, mask *sequence.Mask, skip sequence.Skip) {
+func (p Pattern) attendKeys(be kernels.Backend, out, q, kv kernels.Tensor, first int, mask *sequence.Mask) {
 	queries := sequence.Range{Lo: first, Hi: first + q.Dim(0)}
-	for way := range max(1, skip.Ways) {
-		mine, n := combsOf(skip, way, queries, nil)
+	for way := range max(1, p.Skip.Ways) {
+		mine, n := combsOf(p.Skip, way, queries, nil)
 		if n == 0 {
 			continue
 		}
@@ -105,7 +106,7 @@ func attendKeys(be kernels.Backend, out, q, kv kernels.Tensor, first int, mask *
 			qs, outs = be.Alloc(q.DType, n, q.Dim(1), q.Dim(2)), be.Alloc(out.DType, n, q.Dim(1), q.Dim(2))
 			eachComb(mine, first, q, qs, be.Copy)
 		}
-		attendSome(be, outs, qs, kv, way, mask, skip)
+		p.attendSome(be, outs, qs, kv, way, mask)
 		if n < q.Dim(0) {
 			eachComb(mine, first, out, outs, func(gathered, from kernels.Tensor) { be.Copy(from, gathered) })
 		}
@@ -114,10 +115,10 @@ func attendKeys(be kernels.Backend, out, q, kv kernels.Tensor, first int, mask *
 }
 
 // attendSome is attendKeys of queries of one sub-sequence. Its keys are copied together, in order.
-func attendSome(be kernels.Backend, out, q, kv kernels.Tensor, way int, mask *sequence.Mask, skip sequence.Skip) {
+func (p Pattern) attendSome(be kernels.Backend, out, q, kv kernels.Tensor, way int, mask *sequence.Mask) {
 	heads, d := q.Dim(1), q.Dim(2)
-	spec := kernels.AttentionSpec{Scale: AttentionScale(d)}
-	keys, n := combsOf(skip, way, sequence.Range{Hi: kv.Dim(0)}, mask)
+	spec := kernels.AttentionSpec{Scale: AttentionScale(d), Int8: p.Int8}
+	keys, n := combsOf(p.Skip, way, sequence.Range{Hi: kv.Dim(0)}, mask)
 	switch {
 	case n == kv.Dim(0):
 	case n == 0:

@@ -37,8 +37,7 @@ func attendFullShared(be kernels.Backend, s *Split, dt kernels.DType, outs, qkvs
 		if mask != nil && mask.Tokens() != tokens {
 			return fmt.Errorf("a mask of %v for %d tokens", mask.Grid, tokens)
 		}
-		attendKeys(be, f.out[i], f.queries[i].Reshape(f.out[i].Shape...), f.keyValues[i], p.Queries.Lo, mask,
-			pattern.Skip)
+		pattern.attendKeys(be, f.out[i], f.queries[i].Reshape(f.out[i].Shape...), f.keyValues[i], p.Queries.Lo, mask)
 	}
 	for i, p := range s.parts { // nobody gives padding a result
 		if n := s.real(p).Len; n < p.Patches.Len {

@@ -166,7 +166,7 @@ func (b *batch) attend(i int, xs []kernels.Tensor, mod kernels.Tensor) error {
 		outs = append(outs, be.Alloc(x.DType, x.Dim(0), x.Dim(1), x.Dim(2), a.heads, a.d))
 		qkvs = append(qkvs, a.qkv(be, nn.Modulate(be, x, row(0), row(1)), b.rope, b.rows.Real(k, b.area)))
 	}
-	pattern := &nn.Pattern{Masks: b.masks, Skip: b.skip(i)}
+	pattern := &nn.Pattern{Masks: b.masks, Skip: b.skip(i), Int8: b.Int8}
 	if err := nn.AttendFull(be, b.rows.Split, b.DType, outs, qkvs, pattern); err != nil {
 		return err
 	}

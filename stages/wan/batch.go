@@ -162,7 +162,7 @@ func (b *batch) attend(a attention, xs []kernels.Tensor, mod kernels.Tensor) err
 		outs = append(outs, be.Alloc(x.DType, x.Dim(0), x.Dim(1), x.Dim(2), a.mine.Len(), a.d))
 		qkvs = append(qkvs, a.qkv(be, b.modulate(x, row(0), row(1)), b.rope, b.rows.Real(k, b.area)))
 	}
-	if err := nn.AttendFull(be, b.rows.Split, b.DType, outs, qkvs, nil); err != nil {
+	if err := nn.AttendFull(be, b.rows.Split, b.DType, outs, qkvs, &nn.Pattern{Int8: b.Int8}); err != nil {
 		return err
 	}
 	for k, x := range xs {

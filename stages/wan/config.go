@@ -13,7 +13,7 @@ import (
 // Config describes a denoiser; the names are those of diffusers' config.json.
 type Config struct {
 	DType kernels.DType `json:"-"` // of weights and activations: F32 or BF16
-	Int8  bool          `json:"-"` // products of 8 bits in the layers int8Layers
+	Int8  bool          `json:"-"` // products of 8 bits in the layers int8Layers, and scores of attention inside a video
 	// DenseVSA leaves out the gates of FastVideo's sparse attention (to_gate_compress), so that attention is full.
 	DenseVSA bool `json:"-"`
 

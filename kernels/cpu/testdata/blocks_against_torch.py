@@ -1,14 +1,20 @@
 """Blocks of the models against PyTorch's, in turns: python blocks_against_torch.py [words of the cases to run].
 
-Needs go, torch, transformers and diffusers, and openvino for the third rival; no test needs this file. Two threads on
-all sides, the best time of all rounds. STDiT's blocks are written here with scaled_dot_product_attention as the
-reference computes them; T5's is that of transformers, the autoencoders those of diffusers. Every module runs as it
+Needs go, torch, transformers and diffusers, and openvino, nncf and torchao for the other rivals; no test needs this file. Two
+threads on all sides, the best time of all rounds. STDiT's blocks are written here with scaled_dot_product_attention as the
+reference computes them; T5's is that of transformers, Wan's and the autoencoders those of diffusers. Every module runs as it
 is, behind torch.compile where that takes less than COMPILE seconds, and converted by OpenVINO, which computes in the
-type of the case. Weights and inputs are hashes of their names on all sides, and what ours and PyTorch compute is compared
-before they are timed. What it printed is in benchmarks.md beside the package.
+type of the case. Cases of type int8 are ours with precision: int8 and without, PyTorch in bf16, torchao's int8 of activations (dynamic,
+by token) and weights (by channel) as it is and behind torch.compile, and OpenVINO with NNCF's int8, which has seen the very input before.
+
+Weights and inputs are hashes of their names on all sides. A line for each side: seconds of the clock and of the processors together
+(best of each, not of one round; where other work runs only the latter can be compared), GFLOP/s and the share of this machine's peak for the type, both by
+the processors' seconds, how many times as long as ours the side takes by either, and how far its result is from PyTorch's in fp32 (of autoencoders, in the
+type of the case). What it printed is in benchmarks.md beside the package.
 """
 
 import copy
+import json
 import os
 import pathlib
 import signal
@@ -19,40 +25,47 @@ import time
 import zlib
 from collections import OrderedDict
 
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # waiting is no work, see processors' seconds
+
 import numpy
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
 STAGES = pathlib.Path(__file__).parent.parent.parent.parent / "stages"
-ROOMS = {"stdit": "stdit", "t5": "t5", "vae": "vae/autoencoder"}  # where the test of a stage is
-TYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
-C, HEADS, THREADS, COMPILE = 1152, 16, 2, 60
+ROOMS = {"stdit": "stdit", "t5": "t5", "vae": "vae/autoencoder", "wan": "wan"}  # where the test of a stage is
+TYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "int8": torch.bfloat16}  # of what is no product, where that is int8
+C, HEADS, THREADS, COMPILE = 1152, 16, 2, int(os.environ.get("COMPILE", "60"))
 
 # Of the root mean square of the differences over that of PyTorch's result. The decoder is 40 layers deep: in bf16
 # both sides are 0.019 away from PyTorch's fp32.
-TOLERANCE = {"f32": 1e-5, "bf16": 1e-2, "vae f32": 1e-4, "vae bf16": 3e-2}
-RIVALS = ["torch", "compiled", "openvino"]
+TOLERANCE = {"f32": 1e-5, "bf16": 1e-2, "int8": 0.1, "vae f32": 1e-4, "vae bf16": 3e-2}
 
-# name, stage, case as the stage's test reads it, rounds, what is asked for, whether to compile
+# name, stage, case as the stage's test reads it, rounds, whether to compile
 CASES = [
-    ("T5-xxl layer, 120 tokens, bf16", "t5", "120 bf16", 15, 1.03, True),
-    ("T5-xxl layer, 300 tokens, bf16", "t5", "300 bf16", 15, 1.03, True),
-    ("STDiT block, 16x256x256, bf16", "stdit", "1.0 16x32x32 120 bf16", 6, 1.25, True),
-    ("STDiT block, 16x256x256, f32", "stdit", "1.0 16x32x32 120 f32", 4, 1.1, True),
-    ("STDiT3 pair, 240p 51 frames, bf16", "stdit", "1.2 15x30x53 300 bf16", 5, 1.25, True),
-    ("STDiT3 pair, 240p 51 frames, f32", "stdit", "1.2 15x30x53 300 f32", 2, 1.1, True),
-    ("VAE decode, 1 frame 512x512, bf16", "vae", "sd decode 1x512x512 4 bf16", 4, 1.1, False),
-    ("STDiT block, 16x512x512, bf16", "stdit", "1.0 16x64x64 120 bf16", 3, 1.25, True),
-    ("STDiT block, 16x512x512, f32", "stdit", "1.0 16x64x64 120 f32", 2, 1.1, False),
-    ("VAE decode, 4 frames 512x512, bf16", "vae", "sd decode 4x512x512 4 bf16", 2, 1.1, False),
-    ("VAE decode, 16 frames 512x512, bf16", "vae", "sd decode 16x512x512 4 bf16", 1, 1.1, False),
-    ("Wan VAE decode, 17x480x832, f32", "vae", "wan decode 17x480x832 4 f32", 1, 1.1, False),
-    ("Wan VAE encode, 17x480x832, f32", "vae", "wan encode 17x480x832 4 f32", 1, 1.1, False),
-    ("Wan VAE decode, 17x480x832, bf16", "vae", "wan decode 17x480x832 4 bf16", 1, 1.1, False),
-    ("Wan VAE encode, 17x480x832, bf16", "vae", "wan encode 17x480x832 4 bf16", 1, 1.1, False),
-    ("Wan 2.2 VAE decode, 17x480x832, bf16", "vae", "wan2.2 decode 17x480x832 4 bf16", 1, 1.1, False),
-    ("Wan 2.2 VAE encode, 17x480x832, bf16", "vae", "wan2.2 encode 17x480x832 4 bf16", 1, 1.1, False),
+    ("T5-xxl layer, 120 tokens, bf16", "t5", "120 bf16", 15, True),
+    ("T5-xxl layer, 300 tokens, bf16", "t5", "300 bf16", 15, True),
+    ("STDiT block, 16x256x256, bf16", "stdit", "1.0 16x32x32 120 bf16", 6, True),
+    ("STDiT block, 16x256x256, f32", "stdit", "1.0 16x32x32 120 f32", 4, True),
+    ("STDiT3 pair, 240p 51 frames, bf16", "stdit", "1.2 15x30x53 300 bf16", 5, True),
+    ("STDiT3 pair, 240p 51 frames, f32", "stdit", "1.2 15x30x53 300 f32", 2, True),
+    ("Wan 1.3B block, 17x480x832, bf16", "wan", "5x60x104 512 bf16", 3, True),
+    ("Wan 1.3B block, 17x480x832, f32", "wan", "5x60x104 512 f32", 2, True),
+    ("Wan 1.3B block, 17x480x832, int8", "wan", "5x60x104 512 int8", 3, True),
+    ("T5-xxl layer, 120 tokens, int8", "t5", "120 int8", 10, True),
+    ("T5-xxl layer, 300 tokens, int8", "t5", "300 int8", 8, True),
+    ("STDiT block, 16x256x256, int8", "stdit", "1.0 16x32x32 120 int8", 4, True),
+    ("VAE decode, 1 frame 512x512, bf16", "vae", "sd decode 1x512x512 4 bf16", 4, False),
+    ("STDiT block, 16x512x512, bf16", "stdit", "1.0 16x64x64 120 bf16", 3, True),
+    ("STDiT block, 16x512x512, f32", "stdit", "1.0 16x64x64 120 f32", 2, False),
+    ("VAE decode, 4 frames 512x512, bf16", "vae", "sd decode 4x512x512 4 bf16", 2, False),
+    ("VAE decode, 16 frames 512x512, bf16", "vae", "sd decode 16x512x512 4 bf16", 1, False),
+    ("Wan VAE decode, 17x480x832, f32", "vae", "wan decode 17x480x832 4 f32", 1, False),
+    ("Wan VAE encode, 17x480x832, f32", "vae", "wan encode 17x480x832 4 f32", 1, False),
+    ("Wan VAE decode, 17x480x832, bf16", "vae", "wan decode 17x480x832 4 bf16", 1, False),
+    ("Wan VAE encode, 17x480x832, bf16", "vae", "wan encode 17x480x832 4 bf16", 1, False),
+    ("Wan 2.2 VAE decode, 17x480x832, bf16", "vae", "wan2.2 decode 17x480x832 4 bf16", 1, False),
+    ("Wan 2.2 VAE encode, 17x480x832, bf16", "vae", "wan2.2 encode 17x480x832 4 bf16", 1, False),
 ]
 
 
@@ -223,6 +236,32 @@ def t5(case):
     return Layer(block), (hashed("x", 1, 1, tokens, 4096).to(dtype), bias)
 
 
+class WanBlock(nn.Module):
+    def __init__(self, block):
+        super().__init__()
+        self.block = block
+
+    def forward(self, x, text, mod, cos, sin):
+        return self.block(x, text, mod, (cos, sin))
+
+
+def wan(case):
+    from diffusers.models.transformers.transformer_wan import WanRotaryPosEmbed, WanTransformerBlock
+
+    size, tokens, dtype = case.split()
+    frames, height, width = map(int, size.split("x"))
+    width_of_block = 1536
+    block = WanTransformerBlock(width_of_block, 8960, 12, cross_attn_norm=True).eval()
+    fill(block, lambda name: "blocks.0." + name)
+    model = WanBlock(copy.deepcopy(block).to(TYPES[dtype]))
+    model.block.norm2, model.block.scale_shift_table = block.norm2, block.scale_shift_table  # stay in fp32, as in diffusers
+    cos, sin = WanRotaryPosEmbed(128, (1, 2, 2), 1024)(torch.zeros(1, 16, frames, height, width))
+    count = frames * (height // 2) * (width // 2)
+    text = hashed("text", 1, int(tokens) + 1, width_of_block)[None, :-1]  # without the row of padding
+    return model, (hashed("x", 1, 1, count, width_of_block).to(TYPES[dtype]), text.to(TYPES[dtype]),
+                   hashed("mod", 1, 1, 6, width_of_block), cos.float(), sin.float())
+
+
 class Decoder(nn.Module):
     """Frames (T, 3, H, W) of latents (T, 4, h, w)."""
 
@@ -294,12 +333,19 @@ class Ours:
                                         env=env, cwd=STAGES / ROOMS[stage], text=True, bufsize=1,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
+    def busy(self):
+        """Seconds of processors that it has had."""
+        stat = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
+
     def seconds(self, case):
+        """Of the clock and of the processors."""
+        before = self.busy()
         self.process.stdin.write(case + "\n")
         answer = self.process.stdout.readline().split()
         if answer[:1] != ["seconds"]:
             raise RuntimeError(f"case {case!r}: {answer} {self.process.communicate()[0]}")
-        return float(answer[1])
+        return float(answer[1]), self.busy() - before
 
     def result(self, directory):
         """What the last case gave."""
@@ -314,10 +360,11 @@ class Ours:
         self.process.wait()
 
 
-def seconds(run, args):
-    start = time.perf_counter()
-    run(*args)
-    return time.perf_counter() - start
+def seconds(run):
+    """Of the clock and of the processors."""
+    start, busy = time.perf_counter(), time.process_time()
+    run()
+    return time.perf_counter() - start, time.process_time() - busy
 
 
 def compiled(model, args):
@@ -329,81 +376,145 @@ def compiled(model, args):
     signal.signal(signal.SIGALRM, late)
     signal.alarm(COMPILE)
     try:
-        print(f"    compiled and run in {seconds(run, args):.0f} s", file=sys.stderr)
-        return run
-    except Exception as error:  # any failure of the compiler only loses a column
+        print(f"    compiled and run in {seconds(lambda: run(*args))[0]:.0f} s", file=sys.stderr)
+        return lambda: run(*args)
+    except Exception as error:  # any failure of the compiler only loses a side
         print(f"    not compiled: {str(error)[:200]}", file=sys.stderr)
         return None
     finally:
         signal.alarm(0)
 
 
-def converted(model, args, dtype):
+def converted(model, args, kind):
     """The module behind OpenVINO, or None where that fails."""
     try:
         import openvino
 
-        graph = openvino.convert_model(model.float(), example_input=tuple(a.float() for a in args))
-        hint = {"INFERENCE_PRECISION_HINT": dtype, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": THREADS}
-        run = openvino.Core().compile_model(graph, "CPU", hint)
+        graph = openvino.convert_model(copy.deepcopy(model).float(), example_input=tuple(a.float() for a in args))
         values = [a.float().contiguous().numpy() for a in args]
-        print(f"    converted and run in {seconds(run, (values,)):.0f} s", file=sys.stderr)
-        return lambda: run(values)
-    except Exception as error:  # any failure of the converter only loses a column
+        if kind == "int8":
+            import nncf
+
+            nncf.set_log_level(40)
+            graph = nncf.quantize(graph, nncf.Dataset([dict(enumerate(values))]), subset_size=1, model_type=nncf.ModelType.TRANSFORMER)
+        hint = {"INFERENCE_PRECISION_HINT": "f32" if kind == "f32" else "bf16", "PERFORMANCE_HINT": "LATENCY",
+                "INFERENCE_NUM_THREADS": THREADS}
+        run = openvino.Core().compile_model(graph, "CPU", hint)
+        print(f"    converted and run in {seconds(lambda: run(values))[0]:.0f} s", file=sys.stderr)
+        return lambda: torch.from_numpy(run(values)[0])
+    except Exception as error:  # any failure of the converter only loses a side
         print(f"    not converted: {str(error)[:200]}", file=sys.stderr)
         return None
 
 
-def difference(ours, theirs, case):
-    """Root mean square of the differences over that of theirs."""
-    if " decode " in case:
-        theirs = theirs.permute(0, 2, 3, 1)
-    if case.startswith("wan") and " decode " in case:
-        ours = ours.clamp(-1, 1)  # theirs is
-    theirs = theirs.flatten().float()
-    return ((ours - theirs).square().mean() / theirs.square().mean()).sqrt().item()
+def rounded(model):
+    """The module with torchao's products of 8 bits, or None where that fails."""
+    try:
+        from torchao.quantization import Int8DynamicActivationInt8WeightConfig, quantize_
+
+        model = copy.deepcopy(model)
+        quantize_(model, Int8DynamicActivationInt8WeightConfig())
+        return model
+    except Exception as error:
+        print(f"    not rounded: {str(error)[:200]}", file=sys.stderr)
+        return None
 
 
-def measure(ours, stage, case, rounds, compile, directory):
-    """Returns the best seconds of ours and of the rivals (NaN without); and how far the results of ours and of PyTorch
-    are apart."""
-    model, args = {"stdit": stdit, "t5": t5, "vae": vae}[stage](case)
-    ours.seconds(case)
-    apart = difference(ours.result(directory), model(*args), case)
-    dtype = case.split()[-1]
-    if not apart <= TOLERANCE.get(f"{stage} {dtype}", TOLERANCE[dtype]):
-        raise RuntimeError(f"case {case!r}: the results differ by {apart:.2g}")
-    best = [float("inf")] * (1 + len(RIVALS))
-    if rounds > 0:
-        fast = compiled(model, args) if compile else None
-        graph = converted(copy.deepcopy(model), args, dtype) if "openvino" in RIVALS else None
-        sides = [lambda: ours.seconds(case), lambda: seconds(model, args),
-                 None if fast is None else lambda: seconds(fast, args),
-                 None if graph is None else lambda: seconds(graph, ())]
+def difference(result, wanted, case):
+    """Root mean square of the differences over that of what is wanted."""
+    if result.dim() == 1 and " decode " in case:  # ours
+        wanted = wanted.permute(0, 2, 3, 1)
+        if case.startswith("wan"):
+            result = result.clamp(-1, 1)  # theirs is
+    result, wanted = result.flatten().float(), wanted.flatten().float()
+    return ((result - wanted).square().mean() / wanted.square().mean()).sqrt().item()
+
+
+def operations(model, args):
+    """GFLOP of the products of one call: those of nn.Linear and of attention, 2 for a multiplication and an addition."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    with FlopCounterMode(display=False) as counter:
+        model(*args)
+    return counter.get_total_flops() / 1e9
+
+
+def peaks(directory):
+    """GFLOP/s of a thread of this machine by type."""
+    path = os.path.join(directory, "peaks.json")
+    env = dict(os.environ, LATENTBEAM_BENCH=path, LATENTBEAM_BENCH_ONLY="^$", GOMAXPROCS=str(THREADS))
+    subprocess.run(["go", "test", "-count", "1", "-run", "TestMeasure$", "."], check=True, cwd=pathlib.Path(__file__).parent.parent, env=env,
+                   stdout=subprocess.DEVNULL)
+    best = {}
+    for line in json.loads(pathlib.Path(path).read_text()):
+        if line["kernel"] == "peak" and line["unit"] == "GFLOP/s":
+            best[line["type"]] = max(best.get(line["type"], 0), line["rate"] / line["threads"])
+    return best
+
+
+def sides_of(ours, stage, case, compile, directory):
+    """Of a case: what runs each side, by name, and how far the result of it is from PyTorch's; and GFLOP of a call."""
+    kind = case.split()[-1]
+    plain = case.removesuffix(kind) + ("f32" if stage != "vae" else kind)
+    make = {"stdit": stdit, "t5": t5, "vae": vae, "wan": wan}[stage]
+    model, args = make(plain)
+    wanted, flop = model(*args), operations(model, args) if stage != "vae" else float("nan")
+    if plain != case:
+        model, args = make(case)
+    runs = {"ours": lambda: ours.seconds(case)}
+    apart = {"ours": (ours.seconds(case), difference(ours.result(directory), wanted, case))[1]}
+    if kind == "int8":
+        half = case.replace("int8", "bf16")
+        runs["ours, bf16"] = lambda: ours.seconds(half)
+        apart["ours, bf16"] = (ours.seconds(half), difference(ours.result(directory), wanted, case))[1]
+    own = lambda: model(*args)
+    theirs = {"torch": own, "compiled": compiled(model, args) if compile and kind != "int8" else None, "openvino": converted(model, args, kind)}
+    if kind == "int8":
+        few = rounded(model)
+        theirs = {"torch, bf16": own, "openvino, int8": theirs["openvino"]}
+        if few is not None:
+            theirs["torchao"], theirs["torchao, compiled"] = lambda: few(*args), compiled(few, args)
+    for name, run in theirs.items():
+        if run is not None:
+            runs[name], apart[name] = lambda run=run: seconds(run), difference(run(), wanted, case)
+    limit = TOLERANCE.get(f"{stage} {kind}", TOLERANCE[kind])
+    if not apart["ours"] <= max(limit, 2 * apart.get("torch", 0)):
+        raise RuntimeError(f"case {case!r}: the result is {apart['ours']:.2g} from PyTorch's")
+    return runs, apart, flop
+
+
+def measure(ours, stage, case, rounds, compile, directory, peak):
+    """Runs the sides of a case in turns and prints a line for each."""
+    runs, apart, flop = sides_of(ours, stage, case, compile, directory)
+    best = {name: [float("inf")] * 2 for name in runs}
     for number in range(rounds):
-        for i, side in enumerate(sides):
-            if side is not None:
-                best[i] = min(best[i], side())
-    return best, apart
+        for name in list(runs)[:: 1 if number % 2 == 0 else -1]:
+            best[name] = [min(pair) for pair in zip(best[name], runs[name]())]
+    for name, (clock, busy) in best.items():
+        rate = flop / busy  # of a thread
+        kind = "bf16" if "bf16" in name else case.split()[-1]
+        print(f"    {name:20} {clock:9.3f} {busy:9.2f} {rate:9.0f} {100 * rate / peak.get(kind, float('nan')):7.0f} % "
+              f"{clock / best['ours'][0]:8.2f} {busy / best['ours'][1]:8.2f} {apart[name]:9.1e}", flush=True)
 
 
 def main():
     torch.set_num_threads(THREADS)
     torch.set_grad_enabled(False)
-    print(f"torch {torch.__version__}, {THREADS} threads, seconds, best of the rounds in brackets; inf: not measured")
-    print(f"{'':38}", *(f"{name:>8}" for name in ["ours", *RIVALS, "to torch", "to best", "asked", "apart"]), flush=True)
     with tempfile.TemporaryDirectory() as temporary:
         directory = os.environ.get("BINARIES", temporary)  # of the tests, so that a run may find them built
-        for name, stage, case, rounds, asked, compile in CASES:
+        peak = peaks(temporary)
+        print(f"torch {torch.__version__}, {THREADS} threads, best of the rounds in brackets; peak of a thread in GFLOP/s:",
+              ", ".join(f"{kind} {rate:.0f}" for kind, rate in peak.items()))
+        print(f"    {'':20} {'clock':>9} {'cpu':>9} {'GFLOP/s':>9} {'of peak':>9} {'x clock':>8} {'x cpu':>8} {'apart':>9}", flush=True)
+        for name, stage, case, rounds, compile in CASES:
             if sys.argv[1:] and not any(word in name for word in sys.argv[1:]):
                 continue
             ours = Ours(stage, directory)
             rounds = int(os.environ.get("ROUNDS", rounds))  # 0: compare results only
-            (mine, *rivals), apart = measure(ours, stage, case, rounds, compile, directory)
+            print(f"{name} ({rounds}), load {os.getloadavg()[0]:.1f}", flush=True)
+            measure(ours, stage, case, rounds, compile, directory, peak)
             ours.close()
             torch._dynamo.reset()
-            print(f"{name + f' ({rounds})':38} {mine:8.3f}", *(f"{r:8.3f}" for r in rivals),
-                  f"{rivals[0] / mine:8.2f} {min(rivals) / mine:8.2f} {asked:8.2f} {apart:8.1e}", flush=True)
 
 
 if __name__ == "__main__":
