@@ -35,8 +35,7 @@ func musiqFile(t *testing.T) string {
 func TestImagingLikeVBench(t *testing.T) {
 	var clips []struct {
 		scored
-		Imaging float64
-		Rates   []float32
+		Rates []float32
 	}
 	nntest.Decode(t, nntest.Golden(t, "../../testdata/golden/vbench-imaging.json")["clips"], &clips)
 	o := &options{By: []string{imagingName}, Weights: map[string]string{musiqSPAQ: musiqFile(t)}}

@@ -19,10 +19,7 @@ import (
 
 // motionGolden are clips of testdata/make_motion.py with VBench's scores, and what its network makes of the frames 0 and 2 of some.
 type motionGolden struct {
-	clips []struct {
-		scored
-		Smoothness float64
-	}
+	clips  []scored
 	scales map[string]float64
 	parts  []struct {
 		Clip, Every         int

@@ -244,6 +244,10 @@ func TestChooseInBrowser(t *testing.T) {
 	}
 	eval[string](t, b, fmt.Sprintf(pick, sorting, "high Measured motion", "change"))
 	ids("highest first", "row-2", "row-4", "row-0", "row-5", "row-3", "row-1", "row-6")
+	const captions = `[...document.querySelectorAll('.caption')].map((c) => c.textContent.trim())`
+	if got := eval[[]string](t, b, captions); !strings.HasPrefix(got[1], "motion 7 row-4 sample 2 seed 36028797018963969") || strings.Contains(got[6], "motion") {
+		t.Errorf("the captions are %q", got)
+	}
 	eval[string](t, b, fmt.Sprintf(pick, `document.querySelector('[aria-label="motion: from"]')`, "3.5", "input"))
 	ids("from 3.5", "row-2", "row-4", "row-0", "row-5")
 	eval[string](t, b, fmt.Sprintf(pick, `document.querySelector('[aria-label="motion: to"]')`, "7", "input"))
@@ -253,6 +257,9 @@ func TestChooseInBrowser(t *testing.T) {
 	}
 	eval[bool](t, b, "(location.hash = '#', dispatchEvent(new HashChangeEvent('hashchange')))")
 	ids("without a choice", "row-0", "row-1", "row-2", "row-3", "row-4", "row-5", "row-6")
+	if got := eval[[]string](t, b, captions); strings.Contains(strings.Join(got, " "), "motion") {
+		t.Errorf("captions without a choice are %q", got)
+	}
 	press := `(() => { const card = [...document.querySelectorAll('.card')].find((c) => c.row.id === %q).querySelector('.media');
 		card.focus(); card.dispatchEvent(new KeyboardEvent('keydown', { key: %q, bubbles: true, cancelable: true })); return true; })()`
 	for id, key := range map[string]string{"row-1": "g", "row-3": "b", "row-4": "g"} {

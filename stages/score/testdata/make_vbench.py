@@ -1,10 +1,12 @@
 """Makes testdata/golden/vbench.json: python3 make_vbench.py VBENCH CLIP DINO OUT [DIR]
 
-With DIR it makes models of the published sizes, writes their weights there, and times VBench: see TestFullSize. OUT is then DIR/vbench.json.
+With DIR it makes models of the published sizes, writes their weights there, and times VBench, each measure by itself: see TestFullSize. OUT is then
+DIR/vbench.json, and make_imaging.py's and make_motion.py's packages are needed too.
 
 VBENCH, CLIP and DINO are checkouts of Vchitect/VBench, openai/CLIP and facebookresearch/dino. Needed are torch, torchvision, opencv, ftfy,
 regex, tqdm, easydict. VBench's own functions score made-up clips with hashed weights in published names; only readers of files are replaced.
 """
+import importlib
 import importlib.util
 import json
 import math
@@ -211,10 +213,32 @@ class Dynamic(dynamic.DynamicDegree):
 
 
 moves = Dynamic(EasyDict(small=False, mixed_precision=False, alternate_corr=False), "cpu")
+if FULL:
+    torch.set_num_threads(1)
+    for name in ("imageio",):
+        sys.modules.setdefault(name, types.ModuleType(name))
+    sys.modules["imageio"].imread = sys.modules["imageio"].imwrite = None
+    import vbench.imaging_quality as imaging
+    import vbench.motion_smoothness as motion
+    from pyiqa.archs.musiq_arch import MUSIQ
+
+    class Smooth(motion.MotionSmoothness):
+        def load_model(self):
+            self.model = importlib.import_module("vbench.third_party.amt.networks.AMT-S").Model()
+            self.model.load_state_dict({k: hashed("amt." + k, math.sqrt(3 / np.prod(v.shape[1:])) * 0.3 if v.dim() > 1 else 0.1, v.shape)
+                                        for k, v in self.model.state_dict().items()})
+            self.model.eval()
+
+    smooth = Smooth(None, None, "cpu")
+    musiq = MUSIQ(pretrained=False)
+    musiq.load_state_dict({k: weight("musiq.", k, v.shape) for k, v in musiq.state_dict().items()})
+    musiq.eval()
+
+
 def save(dir):
     from safetensors.torch import save_file
 
-    for name, model in dict(clip_b32=b32, clip_l14=l14, dino=dino, raft=moves.model, aesthetic_head=head).items():
+    for name, model in dict(clip_b32=b32, clip_l14=l14, dino=dino, raft=moves.model, aesthetic_head=head, musiq=musiq, amt=smooth.model).items():
         save_file({k: v.clone().contiguous() for k, v in model.state_dict().items()}, os.path.join(dir, name + ".safetensors"))
 
 
@@ -232,16 +256,27 @@ if __name__ == "__main__":
             path = f"/{c['Kind']}.mp4"
             frames = load_video(path)
             text = b32.encode_text(similarity.clip.tokenize([c["Prompt"]], truncate=True))
-            began = time.time(), time.process_time()
-            c["Flickering"] = flickering.cal_score(path)
-            c["Subject"] = subject.subject_consistency(dino, [path], "cpu", False)[1][0]["video_results"]
-            c["Background"] = background.background_consistency(b32, None, [path], "cpu", False)[1][0]["video_results"]
-            c["Aesthetic"] = aesthetic.laion_aesthetic(head, l14, [path], "cpu")[1][0]["video_results"]
-            c["Similarity"] = similarity.clip_alignment(b32, [dict(prompt=c["Prompt"], video_list=[path])], None, "cpu")[1][0]["video_results"]
-            c["Appearance"] = float(style.appearance_style(b32, [dict(auxiliary_info=dict(appearance_style=c["Style"]), video_list=[path])], "cpu")[1][0]["video_results"])
-            c["Dynamic"] = bool(moves.infer(path))
+            measures = {
+                "Flickering": lambda: flickering.cal_score(path),
+                "Subject": lambda: subject.subject_consistency(dino, [path], "cpu", False)[1][0]["video_results"],
+                "Background": lambda: background.background_consistency(b32, None, [path], "cpu", False)[1][0]["video_results"],
+                "Aesthetic": lambda: aesthetic.laion_aesthetic(head, l14, [path], "cpu")[1][0]["video_results"],
+                "Similarity": lambda: similarity.clip_alignment(b32, [dict(prompt=c["Prompt"], video_list=[path])], None, "cpu")[1][0]["video_results"],
+                "Appearance": lambda: float(style.appearance_style(b32, [dict(auxiliary_info=dict(appearance_style=c["Style"]), video_list=[path])],
+                                                                   "cpu")[1][0]["video_results"]),
+                "Dynamic": lambda: bool(moves.infer(path)),
+            }
             if FULL:
-                c["Seconds"], c["CPUSeconds"] = time.time() - began[0], time.process_time() - began[1]
+                imaging.load_video = lambda path: frames.float()
+                measures["Imaging"] = lambda: float(imaging.technical_quality(musiq, [path], "cpu")[0])
+                measures["Smoothness"] = lambda: float(smooth.motion_score(path))
+            spent = {}
+            for name, measure in measures.items():
+                began = time.process_time()
+                c[name] = measure()
+                spent[name] = time.process_time() - began
+            if FULL:
+                c["CPUSeconds"] = spent
             c["Flows"] = [float(s) for s in moves.scores]
             c["TextFeatures"] = numbers(text)[:64]
             c["ImageFeatures"] = numbers(b32.encode_image(clip_transform(224)(frames[-1:])))[:64]

@@ -74,7 +74,7 @@ function addFacets() {
 }
 
 // Ranges: details that are numbers are bounded and ordered by.
-const ranges = new Map(); // name -> {of, least, most}
+const ranges = new Map(); // name -> {of, label, least, most}
 const maxRanges = 40;
 function addRange(name, values) {
   const seen = new Set();
@@ -101,7 +101,7 @@ function addRange(name, values) {
   const line = element('div', 'range');
   line.append(element('span', '', label), least, most);
   document.getElementById('facets').append(line);
-  ranges.set(name, { of, least, most });
+  ranges.set(name, { of, label, least, most });
   const known = (sign) => (a, b) => {
     const [x, y] = [of(a), of(b)];
     if (Number.isNaN(x) || Number.isNaN(y)) return Number.isNaN(x) - Number.isNaN(y) || a.at - b.at;
@@ -119,6 +119,13 @@ const asks = ({ least, most }) => least.value !== '' || most.value !== '';
 function within({ of, least, most }, row) {
   const v = of(row);
   return !Number.isNaN(v) && (least.value === '' || v >= Number(least.value)) && (most.value === '' || v <= Number(most.value));
+}
+
+// chosenOf are the numbers of a row by which the page is ordered or bounded.
+function chosenOf(row) {
+  return [...ranges].filter(([name, range]) => asks(range) || sort.value === `high ${name}` || sort.value === `low ${name}`)
+    .map(([, { of, label }]) => [label, of(row)]).filter(([, value]) => !Number.isNaN(value))
+    .map(([label, value]) => `${label} ${number(value, 4)}`);
 }
 
 // choose shows what the controls say.

@@ -45,7 +45,7 @@ function layout() {
       line = [];
     }
   }
-  if (line.length) close(line, Math.min(wanted, heightOf(line)));
+  if (line.length) close(line, Math.min(lines.at(-1)?.height ?? wanted, heightOf(line))); // as high as the line above
   grid.style.height = `${Math.max(0, top - between)}px`;
 }
 

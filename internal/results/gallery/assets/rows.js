@@ -32,12 +32,19 @@ const nameOf = (row) => row.id || row.source || `row ${row.at + 1}`;
 // keyOf tells apart rows of one name, such as the videos of one prompt.
 const keyOf = (row) => row.key || fileOf(row).replace(/^.*\//, '').replace(/\.[^.]*$/, '');
 
-// captionOf are the short facts below a prompt. An id that the program made up, a hash, says nothing there.
+// sampled are the prompts with several samples.
+const sampled = new Set(rows.filter((row) => row.sample > 0).map((row) => row.prompt));
+
+// captionOf are the short facts below a prompt: the numbers that the page is ordered or bounded by, and then what tells rows apart. An id that the
+// program made up, a hash, says nothing there.
 function captionOf(row) {
-  const facts = [sizeOf(row), lengthOf(row)];
+  const facts = chosenOf(row);
+  if (row.id && !/^[0-9a-f]{12,}/.test(row.id)) facts.push(row.id);
+  if (sampled.has(row.prompt)) facts.push(`sample ${row.sample ?? 0}`);
   if (row.seed) facts.push(`seed ${row.seed}`);
+  facts.push(sizeOf(row), lengthOf(row));
   if (row.details.some(([name]) => name === 'Marked as synthetic')) facts.push('synthetic');
-  return row.id && !/^[0-9a-f]{12,}/.test(row.id) ? [row.id, ...facts] : facts;
+  return facts;
 }
 
 // detailsOf lists all that is known of a row: name, value, and the address that the value leads to.
