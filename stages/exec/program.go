@@ -55,6 +55,7 @@ type program struct {
 	last     lastLine
 	hide     *strings.Replacer
 	file     *logFile // for what it prints; nil: none
+	terminal *terminal
 }
 
 // launch is how a program is started.
@@ -68,6 +69,7 @@ type launch struct {
 	hide    *strings.Replacer
 	scratch string
 	log     *logFile // nil: none
+	show    *terminal
 }
 
 // start starts the program. Its hello is still to come.
@@ -88,7 +90,7 @@ func (l launch) start() (*program, error) {
 	if l.device != "" {
 		env = append(env, "CUDA_VISIBLE_DEVICES="+l.device)
 	}
-	p := &program{label: l.label, command: l.command[0], device: l.device, slot: l.slot, requests: requests, hide: l.hide, file: l.log,
+	p := &program{label: l.label, command: l.command[0], device: l.device, slot: l.slot, requests: requests, hide: l.hide, file: l.log, terminal: l.show,
 		answers: make(chan answer, maxQueued), logged: make(chan struct{}), heard: make(chan struct{})}
 	// It outlives the batch for which it is started.
 	p.child, err = process.Start(context.Background(), process.Command{Path: l.command[0], Args: l.command[1:], Env: env,
@@ -256,7 +258,7 @@ func (a answer) refused(o *options) string {
 func (p *program) said(a answer) {
 	level := map[string]slog.Level{"warning": slog.LevelWarn, "error": slog.LevelError, "debug": slog.LevelDebug}[a.Level]
 	text := p.hide.Replace(a.Message)
-	slog.Log(context.Background(), level, text, "program", p.label)
+	p.terminal.show(time.Now(), level, text, p.label)
 	p.file.print("%s %d: %s", p.label, p.slot, text)
 }
 

@@ -30,7 +30,8 @@ type programs struct {
 	scratch *scratch // made with the first program
 	dir     string   // of the scratch
 	log     *logFile // for what programs print; nil: none
-	logDir  string   // for the log of a job that names none; "": none
+	show    *terminal
+	logDir  string // for the log of a job that names none; "": none
 	idle    []*program
 	taken   []bool         // slots, by number
 	free    chan struct{}  // closed when a program comes back; made anew
@@ -153,7 +154,8 @@ func (s *programs) start(ctx context.Context, device string, slot int) (*program
 		}
 	}
 	l := launch{command: s.opts.Command, env: s.opts.environment(), memory: int64(s.opts.Memory),
-		label: s.opts.label(), device: device, slot: slot, hide: s.opts.hide(), scratch: s.dir, log: s.log}
+		label: s.opts.label(), device: device, slot: slot, hide: s.opts.hide(), scratch: s.dir, log: s.log,
+		show: s.show}
 	p, err := l.start()
 	if err != nil {
 		s.releaseSlot(slot)
@@ -251,6 +253,7 @@ func (s *programs) close() {
 	if dir == nil {
 		return
 	}
+	s.show.end(s.logName())
 	if err := s.log.close(); err != nil {
 		slog.Warn("the end of what programs printed is not in their log", "log", s.logName(), "error", err)
 	}

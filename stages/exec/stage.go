@@ -72,7 +72,7 @@ func open(_ *stages.Model, o stages.Options) (stages.Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &stage{opts: opts, digest: digest, programs: &programs{opts: opts}}, nil
+	return &stage{opts: opts, digest: digest, programs: &programs{opts: opts, show: newTerminal()}}, nil
 }
 
 type stage struct {
