@@ -14,11 +14,12 @@ import (
 // network's input and what the last evaluation added to its input (EasyCache, arXiv:2507.02860, as its code has it for Wan 2.1).
 //
 // How much a prediction changes is estimated by how much its input changes, times the rate of both at the last two evaluations.
-// The estimates are added up until they reach the threshold. Text without guidance decides for all branches. A sampling has one
+// The estimates are added up until they reach the threshold. The branch of the prompt decides for all branches. The first steps with and
+// without guidance are computed. A sampling has one
 // element, so no other row shows in the decision, and all ranks of a set decide alike, on the whole latents.
 type easyCache struct {
 	portion
-	network   sampler.Model
+	network   *networks
 	threshold float32
 	warmup    int // steps that are computed in any case; so is the last
 
@@ -41,7 +42,8 @@ const (
 	cacheInput    = "cache input"
 	cacheComputed = "cache computed"
 	cacheOutput   = "cache output %d"
-	cacheNumbers  = "cache numbers" // the rate, then the accumulated change, each in a half of the values
+	// cacheNumbers are the rate and the accumulated change, each in a half of the values, and in the last one the computed evaluations.
+	cacheNumbers = "cache rate, change and count"
 )
 
 // alone returns the elements of a job as jobs of their own.
@@ -58,7 +60,7 @@ func (j *job) alone() (out []*job) {
 }
 
 // newEasyCache takes what the cache remembers out of the state that the sampling goes on from.
-func newEasyCache(p portion, network sampler.Model, from *sampler.State) *easyCache {
+func newEasyCache(p portion, network *networks, from *sampler.State) *easyCache {
 	c := &easyCache{portion: p, network: network, threshold: float32(*p.Options.Cache.Threshold), warmup: *p.Options.Cache.Warmup,
 		step: from.Done, rate: noRate}
 	if from.Done == 0 {
@@ -85,7 +87,7 @@ func newEasyCache(p portion, network sampler.Model, from *sampler.State) *easyCa
 		case fmt.Sprintf(cacheOutput, 0):
 			c.whole.output = whole
 		case cacheNumbers:
-			c.rate, c.accumulated = whole[0], whole[len(whole)-1]
+			c.rate, c.accumulated, network.evaluations = whole[0], whole[len(whole)/2], int(whole[len(whole)-1])
 		}
 	}
 	return c
@@ -117,6 +119,7 @@ func (c *easyCache) memory() []sampler.History {
 		for i := len(whole) / 2; i < len(whole); i++ {
 			whole[i] = c.accumulated
 		}
+		whole[len(whole)-1] = float32(c.network.evaluations)
 		return whole
 	})
 	out := []sampler.History{{Name: cacheInput, Values: c.input}, {Name: cacheComputed, Values: c.computed}, {Name: cacheNumbers, Values: numbers}}
@@ -144,7 +147,10 @@ func (c *easyCache) evaluate(ctx context.Context, rows, timesteps []float32, gen
 	if err != nil {
 		return nil, err
 	}
-	skip := c.skips(x)
+	if c.enters(c.step) { // what another denoiser added says nothing of this one
+		c.rate, c.accumulated, c.whole.output = noRate, 0, nil
+	}
+	skip, step := c.skips(x), c.step
 	c.whole.input, c.input = x, append(c.input[:0], rows[:n]...)
 	c.step++
 	if skip {
@@ -156,7 +162,7 @@ func (c *easyCache) evaluate(ctx context.Context, rows, timesteps []float32, gen
 		}
 		return c.guess, nil
 	}
-	out, err := c.network(ctx, rows, timesteps, generated)
+	out, err := c.network.evaluate(ctx, step, rows, timesteps, generated)
 	if err != nil {
 		return nil, err
 	}
@@ -178,10 +184,19 @@ func (c *easyCache) evaluate(ctx context.Context, rows, timesteps []float32, gen
 	return out, nil
 }
 
+// enters reports whether the second of two denoisers makes its first step.
+func (c *easyCache) enters(step int) bool {
+	if c.experts == nil || step == 0 {
+		return false
+	}
+	all := c.sampler.Timesteps()
+	return all[step-1] >= c.Boundary && all[step] < c.Boundary
+}
+
 // skips decides about the step that is due; x is the whole input of the first branch.
 func (c *easyCache) skips(x []float32) bool {
 	switch {
-	case c.step < c.warmup || c.step >= c.sampler.Steps()-1:
+	case c.step < c.warmup || c.step >= c.sampler.Steps()-1 || c.network.turns(c.step):
 		c.accumulated = 0
 		return false
 	case c.whole.output == nil || c.rate == noRate:

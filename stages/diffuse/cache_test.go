@@ -2,6 +2,7 @@ package diffuse
 
 import (
 	"context"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -95,7 +96,7 @@ func TestEasyCacheRule(t *testing.T) {
 		}
 		return out, nil
 	}
-	c := newEasyCache(portion{job: j}, network, &sampler.State{})
+	c := newEasyCache(portion{job: j}, &networks{branches: 1, all: network}, &sampler.State{})
 	n := j.values()
 	var got []float32
 	for x := float32(1); step < 8; step, x = step+1, x+0.25 {
@@ -112,6 +113,82 @@ func TestEasyCacheRule(t *testing.T) {
 	}
 	if want := []float32{3, 3.5, 3.75, 4.5, 4.75, 5, 6, 6.5}; !slices.Equal(got, want) {
 		t.Errorf("predictions %v, want %v", got, want)
+	}
+	if c.network.evaluations != 5 {
+		t.Errorf("%d evaluations are counted, want 5", c.network.evaluations)
+	}
+}
+
+// intervalOf sets the option `guidance_interval`.
+func intervalOf(from, to float64) func(*plainOptions) {
+	return func(o *plainOptions) { o.GuidanceInterval = []float64{from, to} }
+}
+
+// TestGuidanceInterval: steps outside of it have the bytes of steps without guidance, whatever the batch, the set and how weights are cut; all
+// of the steps are those of a job without it.
+func TestGuidanceInterval(t *testing.T) {
+	config := strings.Replace(fullConfig, `"1.3"`, `"wan"`, 1)
+	run := func(change func(*plainOptions), ranks int, batch []*stages.Element) string {
+		t.Helper()
+		for _, e := range batch {
+			e.Row.NumInferenceSteps = 10
+		}
+		set := stages.Alone(cpu.New(1))
+		if ranks > 1 {
+			set = setOf(sequence.Equal(ranks), func() kernels.Backend { return cpu.New(1) })
+		}
+		if err := stageOf(t, config, change).RunSet(t.Context(), set, batch); err != nil {
+			t.Fatal(err)
+		}
+		return digest(t, batch)
+	}
+	whole := run(nil, 1, batchOf(3, 33, 4))
+	if run(intervalOf(0, 1), 1, batchOf(3, 33, 4)) != whole {
+		t.Error("an interval of all steps changes the result")
+	}
+	none := batchOf(3, 33, 4)
+	if run(intervalOf(0, 0.05), 1, none) != run(nil, 1, batchOf(3, 33, 1)) { // int(0.05 * 10) = 0 steps
+		t.Error("an interval of no step is not the sampling without guidance")
+	}
+	part := batchOf(3, 33, 4)
+	want := run(intervalOf(0.2, 0.7), 1, part)
+	if want == whole || want == digest(t, none) {
+		t.Error("a part of the steps is none or all")
+	}
+	for _, e := range part {
+		if e.Readings[readingComputed] != "15" || e.Readings[readingEvaluations] != "20" {
+			t.Errorf("%v, want 15 of 20", e.Readings)
+		}
+	}
+	if alone := batchOf(3, 33, 4); true {
+		for i := range alone {
+			run(intervalOf(0.2, 0.7), 1, alone[i:i+1])
+		}
+		if digest(t, alone) != want {
+			t.Error("a batch changes the result")
+		}
+	}
+	for ranks := 2; ranks <= 8; ranks++ {
+		if other := batchOf(3, 33, 4); run(intervalOf(0.2, 0.7), ranks, other) != want || other[0].Readings[readingComputed] != "15" {
+			t.Errorf("%d ranks change the result: %v", ranks, other[0].Readings)
+		}
+	}
+	if run(func(o *plainOptions) { intervalOf(0.2, 0.7)(o); o.TPSize, o.SequenceParallel = 2, 2 }, 4, batchOf(3, 33, 4)) != want {
+		t.Error("tp_size 2 x sequence_parallel 2 changes the result")
+	}
+
+	both := func(o *plainOptions) { cacheOf(5, 2)(o); intervalOf(0.2, 0.7)(o) }
+	cached := run(both, 1, batchOf(3, 33, 4))
+	if cached == want {
+		t.Error("a cache leaves nothing out")
+	}
+	for ranks := 2; ranks <= 3; ranks++ {
+		if run(both, ranks, batchOf(3, 33, 4)) != cached {
+			t.Errorf("%d ranks change the result with a cache", ranks)
+		}
+	}
+	if run(func(o *plainOptions) { cacheOf(1e-9, 1)(o); intervalOf(0.2, 0.7)(o) }, 1, batchOf(3, 33, 4)) != want {
+		t.Error("a cache that leaves nothing out changes the result")
 	}
 }
 
@@ -132,6 +209,8 @@ func TestCacheIsRefused(t *testing.T) {
 	nntest.WantError(t, "warmup", open(wan, cacheOf(0.1, 0)), "cache.warmup is 0")
 	nntest.WantError(t, "pp", open(wan, func(o *plainOptions) { cacheOf(0.1, 1)(o); o.PPSize = schemas.AutoInt(2) }), "does not go with pp_size")
 	nntest.WantError(t, "variances", open(strings.Replace(plainConfig, `"1.3"`, `"1.0"`, 1), cacheOf(0.1, 1)), "predicts variances")
-	_, err := twoStage(t, twoFiles(t, strings.Replace(wan, `"depth": 3`, `"depth": 3, "boundary": 500`, 1), ""), cacheOf(0.1, 1))
-	nntest.WantError(t, "two denoisers", err, "two denoisers are not there yet")
+	for _, wrong := range [][]float64{{0.5}, {0.5, 0.5}, {-0.1, 0.5}, {0.2, 1.5}, {0, 0.5, 1}, {math.NaN(), 1}} {
+		nntest.WantError(t, "interval", open(wan, func(o *plainOptions) { o.GuidanceInterval = wrong }), "give two fractions of the steps")
+	}
+	nntest.WantError(t, "interval and pp", open(wan, func(o *plainOptions) { intervalOf(0, 0.5)(o); o.PPSize = 2 }), "does not go with pp_size")
 }

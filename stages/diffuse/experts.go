@@ -16,6 +16,7 @@ import (
 	"latentbeam/stages"
 	"latentbeam/stages/cost"
 	"latentbeam/stages/diffuse/dit"
+	"latentbeam/stages/diffuse/sampler"
 	"latentbeam/stages/layout"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/weights"
@@ -204,6 +205,9 @@ type turn struct {
 	sampling
 	more      bool // the sampler has asked for an evaluation
 	delivered bool // the element has its latents
+	step      int  // that is due
+	network   *networks
+	cache     *easyCache // nil: every step is computed
 }
 
 // through makes the steps of one denoiser.
@@ -214,28 +218,55 @@ func (t *turn) through(ctx context.Context, expert int) error {
 	defer t.dev.Scope()()
 	t.enter(t.dev, expert)
 	t.job.expert = expert
-	p, evaluate, err := t.portionOf(t.job)
+	p, network, err := t.networksOf(t.job)
 	if err != nil {
 		return err
 	}
+	if t.network != nil {
+		network.evaluations = t.network.evaluations
+	}
+	t.network = network
 	if t.portion.rank != nil {
 		p.rank.Steps = t.portion.rank.Steps
 	}
 	t.portion = p
+	if t.cache != nil {
+		t.cache.portion, t.cache.network = p, network
+	}
 	if t.ask == nil {
 		if t.saver != nil {
 			t.saver.since = time.Now()
 		}
-		t.begin(ctx, t.first())
+		t.begin(ctx, t.first(), t.remember)
 		t.now, t.more = t.ask()
+		t.step = t.done
 	}
 	for t.due(expert) {
-		if t.answer, err = evaluate(ctx, t.now.rows, t.now.timesteps, t.now.generated); err != nil {
+		if t.answer, err = t.evaluate(ctx); err != nil {
 			return err
 		}
 		t.now, t.more = t.ask()
+		t.step++
 	}
 	return t.err
+}
+
+// remember lets a cache, where there is one, take what it remembered out of the state that a sampling goes on from, and hand it on.
+func (t *turn) remember(b *sampler.Batch) {
+	if t.Options.Cache == nil {
+		return
+	}
+	t.cache = newEasyCache(t.portion, t.network, &b.From)
+	b.After = t.cache.after(b.After)
+}
+
+// evaluate is what the sampler has asked for.
+func (t *turn) evaluate(ctx context.Context) ([]float32, error) {
+	q := &t.now
+	if t.cache != nil {
+		return t.cache.evaluate(ctx, q.rows, q.timesteps, q.generated)
+	}
+	return t.network.evaluate(ctx, t.step, q.rows, q.timesteps, q.generated)
 }
 
 // due reports whether the sampler waits for this denoiser.
@@ -250,5 +281,5 @@ func (t *turn) finish() error {
 		return nil
 	}
 	defer t.dev.Scope()()
-	return t.maker.deliver(t.portion, t.z)
+	return t.maker.deliver(t.portion, t.z, t.network.evaluations)
 }

@@ -6,7 +6,6 @@ import (
 
 	"latentbeam/kernels"
 	"latentbeam/stages"
-	"latentbeam/stages/diffuse/sampler"
 	"latentbeam/stages/nn"
 )
 
@@ -62,14 +61,15 @@ func (m maker) sample(ctx context.Context, j *job) error {
 		return m.sampleEach(ctx, j.alone())
 	}
 	defer m.dev.Scope()()
-	p, evaluate, err := m.portionOf(j)
+	p, network, err := m.networksOf(j)
 	if err != nil {
 		return err
 	}
 	z, b := p.initialLatents()
+	evaluate := network.counted(j.done)
 	var cache *easyCache
 	if m.Options.Cache != nil {
-		cache = newEasyCache(p, evaluate, &b.From)
+		cache = newEasyCache(p, network, &b.From)
 		evaluate = cache.evaluate
 	}
 	if v := m.newSaver(); m.first() {
@@ -81,12 +81,15 @@ func (m maker) sample(ctx context.Context, j *job) error {
 	if err := j.sampler.Sample(ctx, b, z, evaluate, p.noise(), j.progress(ctx)); err != nil || !m.first() && !m.alike {
 		return err
 	}
-	return m.deliver(p, z)
+	return m.deliver(p, z, network.evaluations)
 }
 
-// deliver gives the elements their latents z.
-func (m maker) deliver(p portion, z []float32) error {
+// deliver gives the elements their latents z, for which so many evaluations were computed.
+func (m maker) deliver(p portion, z []float32, evaluations int) error {
 	err := p.deliver(z, m.alike)
+	if err == nil && m.writes {
+		p.readEvaluations(evaluations)
+	}
 	if err == nil {
 		m.sampled(p)
 	}
@@ -95,19 +98,6 @@ func (m maker) deliver(p portion, z []float32) error {
 
 // first reports whether this rank gives the results of its portion.
 func (m maker) first() bool { return m.place == nil || m.place.First() }
-
-// portionOf returns what this rank samples of a job, and the network for it, prepared in the scope open at the call.
-func (m maker) portionOf(j *job) (portion, sampler.Model, error) {
-	if m.place == nil {
-		evaluate, err := j.evaluator(m.dev)
-		return portion{job: j}, evaluate, err
-	}
-	ranks, err := j.ranks(m.place, m.speeds, j.branches())
-	if err != nil {
-		return portion{}, nil, err
-	}
-	return portion{j, ranks[0]}, ranks[0].Evaluate, nil
-}
 
 // sampleEach samples batches, in a pipeline several at once.
 func (m maker) sampleEach(ctx context.Context, jobs []*job) error {

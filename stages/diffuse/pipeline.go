@@ -7,6 +7,7 @@ import (
 
 	"latentbeam/kernels"
 	"latentbeam/stages/cost"
+	"latentbeam/stages/diffuse/sampler"
 	"latentbeam/stages/diffuse/shares"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/weights"
@@ -76,7 +77,7 @@ func (l *pipeline) add(ctx context.Context, j *job, ranks []*shares.Rank, v *sav
 		s.items = append(s.items, &item{r.NewMicrobatch(), s, i == 0})
 	}
 	if l.place.Stage.First() {
-		s.begin(ctx, l.place.First())
+		s.begin(ctx, l.place.First(), nil)
 	}
 	l.samplings, l.items = append(l.samplings, s), append(l.items, s.items...)
 }
@@ -160,11 +161,14 @@ type question struct {
 }
 
 // begin starts the sampler, which stands still whenever it has asked for an evaluation; first says that this rank gives
-// the results.
-func (s *sampling) begin(ctx context.Context, first bool) {
+// the results. change may change the batch before; nil: nothing does.
+func (s *sampling) begin(ctx context.Context, first bool, change func(*sampler.Batch)) {
 	z, b := s.portion.initialLatents()
 	if first {
 		b.After = s.saver.after(s.portion, z)
+	}
+	if change != nil {
+		change(&b)
 	}
 	s.z = z
 	noise := s.noise()
@@ -198,7 +202,7 @@ func (m maker) finish(s *sampling) error {
 		if s.err != nil || !m.first() && !m.alike {
 			return s.err
 		}
-		if err := m.deliver(s.portion, s.z); err != nil {
+		if err := m.deliver(s.portion, s.z, 0); err != nil { // nothing is left out in a pipeline
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package diffuse
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -71,6 +72,9 @@ func TestStepsSurvive(t *testing.T) {
 		{"rflow that rescales", plainConfig, 3, ways, nil, nil},
 		{"unipc", full, 5, append(ways, wayOf{7, 1, 1}), nil, nil},
 		{"easycache", full, 12, append(ways[:3:3], wayOf{2, 2, 1}, wayOf{7, 1, 1}), cacheOf(0.25, 2), nil},
+		{"guidance_interval", full, 6, append(ways[:3:3], wayOf{2, 2, 1}, wayOf{7, 1, 1}), intervalOf(0.2, 0.7), nil},
+		{"easycache in guidance_interval", full, 12, []wayOf{{1, 1, 1}, {3, 1, 1}}, func(o *plainOptions) { cacheOf(5, 2)(o); intervalOf(0.2, 0.7)(o) }, nil},
+		{"easycache of two denoisers", two, 12, []wayOf{{1, 1, 1}, {2, 1, 1}, {1, 2, 1}}, func(o *plainOptions) { cacheOf(5, 1)(o); intervalOf(0.3, 1)(o) }, nil},
 		{"given frames", version("1.2"), 4, ways, nil, func(batch []*stages.Element) {
 			for i, e := range batch {
 				e.Row.Reference, e.Row.MaskStrategy = "r", "0,0,0,0,1,0.5"
@@ -126,6 +130,11 @@ func TestStepsSurvive(t *testing.T) {
 				w.run(t, c.config, c.change, other.saving(0), batch)
 				if digest(t, batch) != want {
 					t.Errorf("%v goes on to other bytes behind step %d of clip %d", w, steps.Done, steps.Clip)
+				}
+				for k, e := range batch {
+					if !maps.Equal(e.Readings, whole[k].Readings) {
+						t.Errorf("%v behind step %d of clip %d: row %d has the readings %v, want %v", w, steps.Done, steps.Clip, k, e.Readings, whole[k].Readings)
+					}
 				}
 				if n := len(other.of[batch[0].Key]); n != len(first.of[batch[0].Key])-i-1 {
 					t.Errorf("%v saves %d times behind step %d of clip %d", w, n, steps.Done, steps.Clip)

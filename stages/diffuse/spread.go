@@ -2,6 +2,7 @@ package diffuse
 
 import (
 	"context"
+	"math"
 
 	"latentbeam/schemas"
 	"latentbeam/stages"
@@ -38,12 +39,30 @@ func (s *stage) Cost(row *schemas.PromptRow) (cost.Estimate, error) {
 		e.Grid.Pipeline = 1
 	}
 	e.Work, e.Split, e.Rounds = work.Work, work.Split, row.NumInferenceSteps
+	if share := s.guidedShare(row); share < 1 { // steps of the prompt alone count as parts of one with guidance
+		e.Work, e.Split.Steps = e.Work*share, int(max(1, math.Round(float64(e.Split.Steps)*share)))
+	}
 	e.Split.Width = s.Width(row)
 	if e.Split.Grid, e.Split.Sums = s.grid(), s.Sums; s.Shards() <= 1 {
 		e.Split.Grid = cost.Grid{}
 	}
 	e.Split.Partitions, err = layout.Partitions(s.Options.Partition)
 	return e, err
+}
+
+// guidedShare is which part of the evaluations of a row guidance_interval leaves to be computed.
+func (s *stage) guidedShare(row *schemas.PromptRow) float64 {
+	sampler, err := s.recipe.New(row.NumInferenceSteps, s.clip(row))
+	if err != nil {
+		return 1 // Check has refused the row
+	}
+	j := &job{stage: s, guided: s.Guided(row), sampler: sampler}
+	from, to, some := j.guidedSteps()
+	if !some {
+		return 1
+	}
+	all := float64(sampler.Steps())
+	return (float64(to-from) + (all-float64(to-from))/float64(j.branches())) / all
 }
 
 // RunSet samples the batch on a set of devices, each a rank with its share of the columns. Rank 0 gives the

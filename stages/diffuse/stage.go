@@ -84,13 +84,10 @@ func newStage(m *stages.Model, pick func(config []byte) (dit.Network, error), ag
 	if err := s.openSecond(m, pick); err != nil {
 		return nil, fmt.Errorf("denoise: %w", err)
 	}
-	if d.Options.Cache != nil {
-		switch {
-		case s.experts != nil:
-			return nil, stages.Errorf("cache", "cache: models of two denoisers are not there yet, leave it out")
-		case d.OutChannels != d.Channels:
-			return nil, stages.Errorf("cache", "cache: %s predicts variances beside the latents, which a cache does not know: leave it out", d.Name)
-		}
+	if d.Options.Cache != nil && d.OutChannels != d.Channels {
+		return nil, stages.Errorf("cache", "cache: %s predicts variances beside the latents, which a cache does not know: leave it out", d.Name)
+	}
+	if d.Options.LeavesOut() {
 		s.Sharded.Pipeline = 1
 	}
 	return s, nil

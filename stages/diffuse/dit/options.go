@@ -30,6 +30,9 @@ type Options struct {
 	Sampler *sampler.Choice `yaml:"sampler" json:"sampler,omitempty"`
 	// Cache leaves evaluations of the network out; nil: every step is computed.
 	Cache *StepCache `yaml:"cache" json:"cache,omitempty"`
+	// GuidanceInterval is where guidance is computed, in fractions of the steps: step i of n from int(GuidanceInterval[0] n) on, before
+	// int(GuidanceInterval[1] n). Other steps compute the prompt alone, as with a guidance_scale of 1; nil: every step is guided.
+	GuidanceInterval []float64 `yaml:"guidance_interval" json:"guidance_interval,omitempty"`
 	// Precision is int8 for products of numbers of 8 bits inside the blocks; "": of the type of DType.
 	Precision string `yaml:"precision" json:"precision,omitempty"`
 }
@@ -77,6 +80,24 @@ func (c *StepCache) check(o *Options) error {
 	return nil
 }
 
+// checkInterval refuses what is no interval of the steps.
+func (o *Options) checkInterval() error {
+	i := o.GuidanceInterval
+	switch {
+	case i == nil:
+		return nil
+	case len(i) != 2 || !(0 <= i[0] && i[0] < i[1] && i[1] <= 1):
+		return stages.Errorf("guidance_interval", "guidance_interval is %v: give two fractions of the steps, such as [0.1, 0.8], from 0 to 1, the lower one "+
+			"first", i)
+	case o.PPSize > 1:
+		return stages.Errorf("guidance_interval", "guidance_interval does not go with pp_size: leave one of them out; tp_size and sequence_parallel go with it")
+	}
+	return nil
+}
+
+// LeavesOut reports whether evaluations of the network may be left out.
+func (o *Options) LeavesOut() bool { return o.Cache != nil || o.GuidanceInterval != nil }
+
 // Int8 reports whether products inside the blocks are of numbers of 8 bits. Check has refused other values.
 func (o *Options) Int8() bool {
 	on, _ := weights.ParsePrecision(o.Precision)
@@ -96,6 +117,9 @@ func (o *Options) Check(name string, channels, published int) error {
 		if err := o.Cache.check(o); err != nil {
 			return err
 		}
+	}
+	if err := o.checkInterval(); err != nil {
+		return err
 	}
 	if published == 0 && o.GuidedChannels != 0 {
 		return stages.Errorf("cfg_channel",

@@ -1,0 +1,144 @@
+package diffuse
+
+import (
+	"context"
+	"strconv"
+
+	"latentbeam/stages/diffuse/sampler"
+	"latentbeam/stages/diffuse/shares"
+)
+
+// networks is the network of a portion as its sampler sees it: with all branches, and inside guidance_interval alone where the job has
+// one. Outside, the branch of the prompt is computed, and the others get its predictions: guidance then changes nothing.
+type networks struct {
+	branches int
+	all      sampler.Model
+	some     bool          // not all steps are guided
+	alone    sampler.Model // of the first branch, where some
+	from, to int           // the steps with guidance, where some
+
+	evaluations int // of the network, for one branch of the portion each
+	rows        []float32
+}
+
+// guided reports whether all branches are computed in a step.
+func (n *networks) guided(step int) bool { return !n.some || step >= n.from && step < n.to }
+
+// turns reports whether guidance begins or ends with a step.
+func (n *networks) turns(step int) bool { return n.some && (step == n.from || step == n.to) }
+
+// computed is how many evaluations of one branch a step takes.
+func (n *networks) computed(step int) int {
+	if n.guided(step) {
+		return n.branches
+	}
+	return 1
+}
+
+// evaluate is a sampler.Model of a step.
+func (n *networks) evaluate(ctx context.Context, step int, rows, timesteps []float32, generated []bool) ([]float32, error) {
+	n.evaluations += n.computed(step)
+	if n.guided(step) {
+		return n.all(ctx, rows, timesteps, generated)
+	}
+	first := func(length int) int { return length / n.branches }
+	out, err := n.alone(ctx, rows[:first(len(rows))], timesteps[:first(len(timesteps))], generated[:first(len(generated))])
+	if err != nil {
+		return nil, err
+	}
+	n.rows = n.rows[:0]
+	for range n.branches {
+		n.rows = append(n.rows, out...)
+	}
+	return n.rows, nil
+}
+
+// counted returns the network as a sampler calls it for each step, from the first one that is due.
+func (n *networks) counted(step int) sampler.Model {
+	return func(ctx context.Context, rows, timesteps []float32, generated []bool) ([]float32, error) {
+		step++
+		return n.evaluate(ctx, step-1, rows, timesteps, generated)
+	}
+}
+
+// guidedSteps are the steps of a sampling with guidance, as diffusers counts them (ClassifierFreeGuidance, start and stop); some is false
+// where all are.
+func (j *job) guidedSteps() (from, to int, some bool) {
+	interval, steps := j.Options.GuidanceInterval, j.sampler.Steps()
+	if len(interval) == 0 || j.branches() == 1 {
+		return 0, steps, false
+	}
+	return int(interval[0] * float64(steps)), int(interval[1] * float64(steps)), true
+}
+
+// networksOf returns what this rank samples of a job, and the network for it, prepared in the scope open at the call.
+func (m maker) networksOf(j *job) (portion, *networks, error) {
+	from, to, some := j.guidedSteps()
+	n := &networks{branches: j.branches(), some: some, from: from, to: to}
+	for step := range j.done {
+		n.evaluations += n.computed(step)
+	}
+	var err error
+	if m.place == nil {
+		if n.all, err = j.evaluator(m.dev, j.branches()); err == nil && some {
+			n.alone, err = j.evaluator(m.dev, 1)
+		}
+		return portion{job: j}, n, err
+	}
+	together := j.branches()
+	if some {
+		together = 1
+	}
+	ranks, err := j.ranks(m.place, m.speeds, together)
+	if err != nil {
+		return portion{}, nil, err
+	}
+	n.all = ranks[0].Evaluate
+	if some {
+		n.all, n.alone = inTurn(ranks), ranks[0].Evaluate
+	}
+	return portion{j, ranks[0]}, n, nil
+}
+
+// inTurn is the network of branches that are computed one after the other.
+func inTurn(ranks []*shares.Rank) sampler.Model {
+	var all []float32
+	return func(ctx context.Context, rows, timesteps []float32, generated []bool) ([]float32, error) {
+		part := func(length, i int) (from, to int) { return length / len(ranks) * i, length / len(ranks) * (i + 1) }
+		all = all[:0]
+		for i, r := range ranks {
+			from, to := part(len(rows), i)
+			first, last := part(len(timesteps), i)
+			begin, end := part(len(generated), i)
+			out, err := r.Evaluate(ctx, rows[from:to], timesteps[first:last], generated[begin:end])
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, out...)
+		}
+		return all, nil
+	}
+}
+
+// The readings of rows of jobs that leave evaluations out: how many of one branch were computed, and of how many.
+const (
+	readingComputed    = "computed_evaluations"
+	readingEvaluations = "evaluations"
+)
+
+// leavesOut reports whether a job may compute fewer evaluations than its samplings have.
+func (j *job) leavesOut() bool {
+	_, _, some := j.guidedSteps()
+	return some || j.Options.Cache != nil
+}
+
+// readEvaluations tells the rows of a portion how many evaluations were computed. Of a longer video it is not told: its clips may be made by
+// several processes.
+func (p portion) readEvaluations(computed int) {
+	if !p.leavesOut() || p.batch[0].Row.Loop > 1 {
+		return
+	}
+	for _, e := range p.batch {
+		e.Read(map[string]string{readingComputed: strconv.Itoa(computed), readingEvaluations: strconv.Itoa(p.branches() * p.sampler.Steps())})
+	}
+}
