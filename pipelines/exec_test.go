@@ -279,22 +279,22 @@ func TestConverter(t *testing.T) {
 	}
 }
 
-// TestScorer runs python/examples/clip_score.yaml with a small CLIP of chance: the readings of a program that gives no frames
-// are columns of the videos table, and the videos are those of the job without it.
+// TestScorer runs python/examples/clip_score.yaml with a small CLIP of chance: the readings of a program are columns of the videos table, and
+// the videos are those of the job without it.
 func TestScorer(t *testing.T) {
 	testaid.Needs(t, "python3")
 	examples, err := filepath.Abs("../python/examples")
 	must(t, err)
 	model := filepath.Join(t.TempDir(), "clip")
 	if out, err := osexec.Command("python3", filepath.Join(examples, "tiny_clip.py"), model).CombinedOutput(); err != nil {
-		t.Skipf("NOT TESTED: python/examples/clip_score.py: no python3 with torch, transformers and Pillow: %s", out[max(0, len(out)-200):])
+		t.Skipf("NOT TESTED: python/examples/clip_score.py: no python3 with torch, transformers, Pillow and av: %s", out[max(0, len(out)-200):])
 	}
 	t.Setenv("PYTHONPATH", "../python/latentbeam-stage/src")
 	t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
-	score := fmt.Sprintf("{exec: {name: score, command: [python3, %q], takes: frames, gives: frames, params: [prompt], env: {MODEL: %q}}}",
+	score := fmt.Sprintf("{exec: {name: clip, command: [python3, %q], takes: video, gives: readings, params: [prompt], env: {MODEL: %q}}}",
 		filepath.Join(examples, "clip_score.py"), model)
 	sums := [2][]string{}
-	for i, list := range []string{"[encode_text, denoise, decode_vae, " + score + ", encode_video]",
+	for i, list := range []string{"[encode_text, denoise, decode_vae, encode_video, " + score + "]",
 		"[encode_text, denoise, decode_vae, encode_video]"} {
 		j := job{prompts: filepath.Join(examples, "prompts.csv"), out: filepath.Join(t.TempDir(), "out"), stages: list,
 			sets: []string{"output.write=[video]", "defaults.num_inference_steps=2"}}
@@ -450,6 +450,21 @@ func TestProgramOptionsHaveLines(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\n%v\nwant %s", list, err, want)
 		}
+	}
+}
+
+// TestProgramNamedScore: jobs from before there was a stage of this name go on, unless they have both.
+func TestProgramNamedScore(t *testing.T) {
+	const program = "[encode_text, denoise, decode_vae, {exec: {name: score, command: [sh], takes: frames, gives: frames}}, encode_video"
+	open := func(list string) error {
+		_, err := job{prompts: writeTable(t, "p.csv", "prompt\nx\n"), out: t.TempDir(), stages: list}.unattached()
+		return err
+	}
+	if err := open(program + "]"); err != nil {
+		t.Error(err)
+	}
+	if err := open(program + ", score]"); err == nil || !strings.Contains(err.Error(), `stage "score" is in the list twice`) {
+		t.Error(err)
 	}
 }
 

@@ -1,6 +1,7 @@
 """Scores how well the frames of a video fit their prompt, by a CLIP model of transformers. MODEL names it."""
 import os
 
+import av
 import torch
 from transformers import CLIPModel, CLIPProcessor
 
@@ -13,12 +14,13 @@ model = CLIPModel.from_pretrained(os.environ["MODEL"]).to(device).eval()
 processor = CLIPProcessor.from_pretrained(os.environ["MODEL"])
 
 
-@stage(takes="frames", gives="frames")
+@stage(takes="video", gives="readings")
 def score(rows):
     for row in rows:
-        frames = row.load()["frames"]
+        with av.open(row.inputs["video"]) as file:
+            frames = [f.to_image() for f in file.decode(video=0)]
         some = frames[:: max(1, -(-len(frames) // FRAMES))]
-        inputs = processor(text=[row.prompt], images=list(some), return_tensors="pt", padding=True, truncation=True).to(device)
+        inputs = processor(text=[row.prompt], images=some, return_tensors="pt", padding=True, truncation=True).to(device)
         with torch.no_grad():
             out = model(**inputs)
         cosine = out.logits_per_image[:, 0] / model.logit_scale.exp()

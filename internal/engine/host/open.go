@@ -268,6 +268,9 @@ func openSteps(cfg *config.Config, specs []stages.Spec, model *stages.Model) ([]
 	return steps, nil
 }
 
+// younger are stages that came after programs got names: a job of before may have given one to a program.
+var younger = []string{"score"}
+
 // resolve returns the names of the steps, and the specs of those entries that have one of their own, by these names.
 func resolve(cfg *config.Config, specs []stages.Spec) (names []string, own []stages.Spec, err error) {
 	for i, s := range cfg.Stages {
@@ -278,7 +281,7 @@ func resolve(cfg *config.Config, specs []stages.Spec) (names []string, own []sta
 				return nil, nil, located(cfg, i, err)
 			}
 			name = s.Label()
-			if _, taken := stages.Find(specs, name); taken && name != s.Name {
+			if _, taken := stages.Find(specs, name); taken && name != s.Name && !slices.Contains(younger, name) {
 				return nil, nil, cfg.Errorf(fmt.Sprintf("stages.%d.name", i), "name: there is a stage %q: give another name", name)
 			}
 			spec.Name = name
