@@ -29,6 +29,11 @@ func (m *AMT) Interpolate(ctx context.Context, be kernels.Backend, a, b []byte, 
 	for i, rgb := range [][]byte{a, b} {
 		p.images[i] = grid{flow.Padded(height, multiple), flow.Padded(width, multiple), channels, flow.Pad(rgb, height, width, multiple)}
 	}
+	defer func() {
+		for _, release := range p.release {
+			release()
+		}
+	}()
 	p.centre()
 	if err := p.run(ctx, be, m, p.lookUp); err != nil {
 		return nil, err
@@ -72,6 +77,7 @@ type pair struct {
 	mean    float32
 	flows   [2]grid // from the middle to the first and the second
 	between grid
+	release []func() // of comparisons
 }
 
 // centre makes the values from 0 to 1 and subtracts their mean.
@@ -99,10 +105,12 @@ func (p *pair) lookUp(be kernels.Backend, of [2]flow.Features) (func(first, seco
 	if err != nil {
 		return nil, err
 	}
+	p.release = append(p.release, there.Release)
 	back, err := flow.Correlate(be, of[1], of[0], radius)
 	if err != nil {
 		return nil, err
 	}
+	p.release = append(p.release, back.Release)
 	return func(first, second grid) grid {
 		// From the middle to one frame is half of the way from the other frame to it.
 		found := newGrid(first.rows, first.columns, looked/2)

@@ -25,18 +25,39 @@ type Correlation struct {
 	columns [Levels]int       // w
 	width   int               // W
 	radius  int
+	memory  []float32 // of all levels
+}
+
+// spare is memory of comparisons that were released: the next ones are as large, as a rule.
+var spare sync.Pool
+
+// acquire returns n numbers of any value.
+func acquire(n int) []float32 {
+	if s, is := spare.Get().(*[]float32); is && cap(*s) >= n {
+		return (*s)[:n]
+	}
+	return make([]float32, n)
+}
+
+// Release gives the memory back. Nothing is looked up afterwards.
+func (p *Correlation) Release() {
+	spare.Put(&p.memory)
+	p.levels = [Levels][]float32{}
 }
 
 // compareBytes is how much of the full size a device computes at a time.
 const compareBytes = 64 << 20
 
-// Correlate compares the features of two images, to be looked up within a radius.
+// Correlate compares the features of two images, to be looked up within a radius. The caller calls Release.
 func Correlate(be kernels.Backend, a, b Features, radius int) (*Correlation, error) {
 	p := &Correlation{width: a.Columns, radius: radius}
 	n, places := a.Rows*a.Columns, b.Rows*b.Columns
+	p.memory = acquire(int(Bytes(b.Rows, b.Columns) / 4 / int64(places) * int64(n)))
+	rest := p.memory
 	for i := range p.levels {
 		p.rows[i], p.columns[i] = b.Rows>>i, b.Columns>>i
-		p.levels[i] = make([]float32, n*p.rows[i]*p.columns[i])
+		size := n * p.rows[i] * p.columns[i]
+		p.levels[i], rest = rest[:size:size], rest[size:]
 	}
 	scale := float32(1 / math.Sqrt(float64(a.C)))
 	chunk := max(1, compareBytes/4/places)

@@ -53,6 +53,7 @@ func (r *RAFT) Flow(ctx context.Context, be kernels.Backend, a, b *Image, iterat
 	if err != nil {
 		return nil, err
 	}
+	defer alike.Release()
 	s := r.begin(be, a.upload(be))
 	now := make([]float32, rows*columns*2)
 	found, delta := make([]float32, rows*columns*looked), make([]float32, len(now))
