@@ -2,7 +2,7 @@ package devices
 
 import (
 	"cmp"
-	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -69,14 +69,24 @@ func (k Setup) clock() clock {
 		return wall
 	}
 	n := time.Duration(k.processors())
-	return func() time.Duration { return busy() / n }
+	return clock{func() time.Duration { return busy() / n }, middle}
 }
 
-// clock reads a time that goes on; only differences mean something.
-type clock func() time.Duration
+// clock reads a time that goes on, of which only differences mean something, and says which of several measured times counts.
+type clock struct {
+	now    func() time.Duration
+	counts func(seconds []float64) float64
+}
 
-// wall is the time of everybody.
-func wall() time.Duration { return time.Since(start) }
+// wall is the time of everybody. Where a measurement waits for others it takes longer, so the shortest counts.
+var wall = clock{func() time.Duration { return time.Since(start) }, slices.Min[[]float64]}
+
+// middle is the median. What processors worked is told too low now and then, of one thread of two on a busy machine, so neither the
+// shortest nor the longest time counts.
+func middle(seconds []float64) float64 {
+	slices.Sort(seconds)
+	return seconds[len(seconds)/2]
+}
 
 var start = time.Now()
 
@@ -125,17 +135,17 @@ func Call(be kernels.Backend) (float64, error) {
 // leastTimes is how often a measurement is repeated in any case: while one lasts the machine may stop for a moment.
 const leastTimes = 3
 
-// repeat returns the shortest time of f in seconds by a clock, after one that does not count.
+// repeat returns the time of f that counts by a clock, in seconds, after one that does not count.
 func repeat(be kernels.Backend, c clock, f func()) (float64, error) {
 	f()
-	best := math.Inf(1)
+	var took []float64
 	for n, began := 0, time.Now(); n < leastTimes || time.Since(began) < measureFor; n++ {
-		start := c()
+		start := c.now()
 		f()
 		if err := be.Wait(); err != nil {
 			return 0, err
 		}
-		best = min(best, (c() - start).Seconds())
+		took = append(took, (c.now() - start).Seconds())
 	}
-	return best, be.Wait()
+	return c.counts(took), be.Wait()
 }

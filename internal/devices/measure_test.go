@@ -26,6 +26,23 @@ func TestMeasureAPause(t *testing.T) {
 	})
 }
 
+// TestMeasureLostTime: processors of which a part of the time was not told, once, are not taken to be twice as fast.
+func TestMeasureLostTime(t *testing.T) {
+	told, calls := time.Duration(0), 0
+	c := clock{func() time.Duration { return told }, middle}
+	seconds, err := repeat(cpu.New(1), c, func() {
+		if calls++; calls == 3 {
+			told += time.Millisecond
+		} else {
+			told += 2 * time.Millisecond
+		}
+		time.Sleep(time.Millisecond)
+	})
+	if err != nil || seconds != 0.002 {
+		t.Errorf("%v s, %v", seconds, err)
+	}
+}
+
 func TestMeasure(t *testing.T) {
 	be := cpu.New(1)
 	rate, err := rate(be, kernels.F32, wall)
