@@ -20,8 +20,8 @@ type Setup struct {
 	DType                   kernels.DType // of products
 }
 
-// processors is how many processors the first of the devices works on at once.
-func (k Setup) processors() int {
+// Processors is how many processors the first of the devices works on at once.
+func (k Setup) Processors() int {
 	threads, workers := cmp.Or(k.Threads, k.Cores), max(1, k.Workers)
 	return min(max(1, (threads+workers-1)/workers), max(1, k.Cores))
 }
@@ -68,7 +68,7 @@ func (k Setup) clock() clock {
 	if k.Device != "cpu" || busy() == 0 {
 		return wall
 	}
-	n := time.Duration(k.processors())
+	n := time.Duration(k.Processors())
 	return clock{func() time.Duration { return busy() / n }, middle}
 }
 

@@ -192,3 +192,16 @@ func TestFFmpegErrorsSayWhy(t *testing.T) {
 		t.Errorf("broken program: %v", err)
 	}
 }
+
+// TestReadSeconds: videos that ffmpeg reads cost something, by their frames; what is read without it does not.
+func TestReadSeconds(t *testing.T) {
+	few, many := ReadSeconds("a/b.MP4", 16, 480, 832), ReadSeconds("a/b.mp4", 160, 480, 832)
+	if few <= startSeconds || many <= 5*(few-startSeconds) {
+		t.Errorf("16 frames %g s, 160 frames %g s", few, many)
+	}
+	for _, name := range []string{"a.y4m", "a.png", "a.jpg", "folder", ""} {
+		if s := ReadSeconds(name, 16, 480, 832); s != 0 {
+			t.Errorf("%q: %g s", name, s)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -67,6 +68,22 @@ func openFFmpeg(ctx context.Context, path string, o SourceOptions, look Look) (S
 		}
 	}
 	return p, nil
+}
+
+// What a processor works for a video that ffmpeg reads, in seconds: to start ffprobe and ffmpeg, and for a pixel that is decoded and
+// resized. Measured on an AMD EPYC (ffmpeg 5.1) with H.264 of 320x240 and 1920x1080.
+const (
+	startSeconds = 0.13
+	pixelSeconds = 3.3e-9
+)
+
+// ReadSeconds is about how long one processor works to read so many frames of a file, by its name; 0: it is read without ffmpeg, which takes
+// next to nothing. The size is that of the frames that are wanted, which is the least that the file has.
+func ReadSeconds(name string, frames, height, width int) float64 {
+	if KindOf(name) != KindVideo || strings.EqualFold(path.Ext(name), extY4M) {
+		return 0
+	}
+	return startSeconds + pixelSeconds*float64(frames)*float64(height)*float64(width)
 }
 
 // ErrNoFFmpeg is that the program is not there.

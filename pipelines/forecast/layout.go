@@ -64,12 +64,15 @@ func (j *Predictor) Devices(w Work) ([]layout.DeviceModel, error) {
 	if err != nil {
 		return nil, err
 	}
-	speed, err := devices.Measure(dev, devices.Setup{Class: dev.Class(), Device: dev.Device(), Workers: local.Size(),
-		Threads: j.Config.Resources.Threads, Cores: runtime.GOMAXPROCS(0), DType: j.numbers(w)})
+	setup := devices.Setup{Class: dev.Class(), Device: dev.Device(), Workers: local.Size(), Threads: j.Config.Resources.Threads,
+		Cores: runtime.GOMAXPROCS(0), DType: j.numbers(w)}
+	speed, err := devices.Measure(dev, setup)
 	release(err == nil)
 	d := layout.DeviceModel{Name: dev.Device(), Memory: j.Engine.Schedule.Pool.Memory().Limit, Latency: memoryLatency, Call: speed.Call,
 		Rate: speed.Rate, Link: speed.Bandwidth, Host: speed.Bandwidth}
-	d.Mapped = d.Name == "cpu"
+	if d.Mapped = d.Name == "cpu"; d.Mapped {
+		d.Processors = setup.Processors()
+	}
 	devices := make([]layout.DeviceModel, j.Engine.Schedule.Pool.Size())
 	if n := runtime.GOMAXPROCS(0); d.Mapped && len(devices) > n { // workers take turns on the processors
 		d.Rate *= float64(n) / float64(len(devices))

@@ -11,6 +11,8 @@ type Estimate struct {
 	Parts []int64
 	// Work is the FLOP of one element.
 	Work float64
+	// Host is how long one processor of the host works for an element beside the device, such as to decode its video, in seconds.
+	Host float64
 	// Calls are the kernels that a batch starts at least, those of a denoiser apart (see Split).
 	Calls int64
 	// Grid is over how many devices the stage's options cut the weights, Tensor by Pipeline, 0 where they leave it

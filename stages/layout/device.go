@@ -25,7 +25,12 @@ type DeviceModel struct {
 	// left free.
 	Mapped  bool
 	Sharers int
+	// Processors are those of the host that the device works with; 0: it is no processor itself, and hostProcessors are beside it.
+	Processors int
 }
+
+// hostProcessors is how many processors a host is taken to have for each of its devices.
+const hostProcessors = 4
 
 const (
 	maxDevices = 1024

@@ -13,6 +13,13 @@ func Seconds(s cost.Estimate, k int, devices []DeviceModel) (float64, error) {
 			seconds = max(seconds, s.Passing/d.Host)
 		}
 	}
+	if host := float64(k) * s.Host; host > 0 && len(devices) > 0 {
+		if n := devices[0].Processors; n > 0 { // the processors do both
+			seconds += host / float64(n)
+		} else {
+			seconds = max(seconds, host/hostProcessors)
+		}
+	}
 	return seconds, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"latentbeam/internal/media"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
@@ -129,7 +130,8 @@ func (s *encodeStage) Need(row *schemas.PromptRow, n int) (int64, error) {
 func (s *encodeStage) Cost(row *schemas.PromptRow) (cost.Estimate, error) {
 	work, calls, err := s.Config.EncodeWork(row.NumFrames, row.Height, row.Width, s.micro)
 	all, _ := s.Bytes(s.Config.DType)
-	return cost.Estimate{Weights: all, Work: work, Calls: calls, Pieces: s.pieces(row)}, err
+	return cost.Estimate{Weights: all, Work: work, Calls: calls, Pieces: s.pieces(row),
+		Host: media.ReadSeconds(row.Media, row.NumFrames, row.Height, row.Width)}, err
 }
 
 // Run encodes the elements one after the other, while the next ones are decoded. A file that cannot be read fails its
