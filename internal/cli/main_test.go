@@ -8,8 +8,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"latentbeam/internal/dev/clock"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages/catalog"
 	"latentbeam/stages/exec/exectest"
 )
@@ -27,9 +29,40 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, "this clock cannot jump")
 			os.Exit(-1)
 		}
+		slowFiles()
 		os.Exit(Main(catalog.All()))
 	}
 	os.Exit(m.Run())
+}
+
+// slowTables lets the program take so long for each file of a table, and slowVideos for each file of a video. They are the times
+// that large tables and a slow disk take.
+const (
+	slowTables = "LATENTBEAM_TEST_SLOW_TABLES"
+	slowVideos = "LATENTBEAM_TEST_SLOW_VIDEOS"
+)
+
+// slowFiles makes files take their time, as the environment says.
+func slowFiles() {
+	pauses := map[string]time.Duration{}
+	for name, pattern := range map[string]string{slowTables: "out/tables/*/.tmp-*", slowVideos: "out/videos/*/.tmp-*"} {
+		if d, err := time.ParseDuration(os.Getenv(name)); err == nil {
+			pauses[pattern] = d
+		}
+	}
+	if len(pauses) == 0 {
+		return
+	}
+	fault.SetHook(func(point string) {
+		if point != fault.StorePutTempCreated && point != fault.StoreReplaceTempCreated {
+			return
+		}
+		for pattern, pause := range pauses {
+			if begun, _ := filepath.Glob(pattern); len(begun) > 0 {
+				time.Sleep(pause)
+			}
+		}
+	})
 }
 
 // shell is a directory to call the program in.

@@ -25,8 +25,8 @@ import (
 const preempted = `version: 1
 model: tiny
 input: {prompts: prompts.csv}
-resources: {workers: 1, batch_size: 1, checkpoint_interval: 1m}
-stages: [encode_text, denoise, decode_vae, encode_video]
+resources: {%s, batch_size: 1, checkpoint_interval: 1m}
+stages: [encode_text, denoise: %s, decode_vae, encode_video]
 output: {path: out}
 drain_timeout: %v
 `
@@ -35,7 +35,9 @@ drain_timeout: %v
 type work struct {
 	facts  runfiles.Facts
 	stages []string
-	step   int // of the batch that is sampled
+	step   int // of the batch that is sampled here
+	// sampled is how long a batch has been sampled.
+	sampled time.Duration
 }
 
 // now reads the facts of the run.
@@ -54,6 +56,9 @@ func (s shell) now() (w work) {
 		if b.Device != "" {
 			w.stages = append(w.stages, b.Stage)
 			w.step = max(w.step, b.Step)
+			if b.Stage == "denoise" {
+				w.sampled = time.Since(b.Begun)
+			}
 		}
 	}
 	return w
@@ -77,78 +82,137 @@ func (s shell) resumed() int {
 	return summary.Run.Resumed
 }
 
+// glob are the files that a pattern names below the directory.
+func (s shell) glob(pattern string) []string {
+	s.t.Helper()
+	files, err := filepath.Glob(filepath.Join(s.dir, pattern))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return files
+}
+
+// preemption is a phase of a job in which it is told to end.
+type preemption struct {
+	name      string
+	resources string
+	denoise   string // options
+	host      bool   // all devices are a worker's of its own
+	env       string
+	rows      int
+	size      string // of a row: large ones take a second a step
+	steps     int
+	reached   func(s shell, now work) bool
+}
+
+// at waits for a stage.
+func at(stage string) func(shell, work) bool {
+	return func(_ shell, now work) bool { return slices.Contains(now.stages, stage) }
+}
+
+// sampling waits until steps are done.
+func sampling(_ shell, now work) bool { return slices.Contains(now.stages, "denoise") && now.step >= 2 }
+
+const (
+	small32  = "32,32,4"
+	large384 = "384,384,17"
+)
+
+var preemptions = []preemption{
+	{name: "encode_text", resources: "workers: 1", rows: 2, size: large384, steps: 6,
+		reached: func(_ shell, now work) bool { return now.facts.State == runfiles.Running }},
+	{name: "denoise", resources: "workers: 1", rows: 2, size: large384, steps: 6, reached: sampling},
+	{name: "denoise on a set", resources: "workers: 2", denoise: "sequence_parallel: 2", rows: 1, size: large384, steps: 6,
+		reached: sampling},
+	{name: "denoise on a host", resources: "workers: 0", denoise: "sequence_parallel: 2", host: true, rows: 1, size: "128,128,17", steps: 100,
+		reached: func(_ shell, now work) bool { return now.sampled > time.Second }},
+	{name: "decode_vae", resources: "workers: 1", rows: 2, size: large384, steps: 6, reached: at("decode_vae")},
+	{name: "publish", resources: "workers: 1", rows: 400, size: small32, steps: 6,
+		reached: func(_ shell, now work) bool { return now.facts.Rows.Done > 0 }},
+	{name: "encode_video", resources: "workers: 1", rows: 400, size: small32, steps: 6, env: slowVideos + "=300ms",
+		reached: func(s shell, _ work) bool { return len(s.glob("out/videos/*/.tmp-*")) > 0 }},
+	{name: "tables", resources: "workers: 1", rows: 400, size: small32, steps: 6, env: slowTables + "=3s",
+		reached: func(s shell, _ work) bool { return len(s.glob("out/tables/*/.tmp-*")) > 0 }},
+}
+
 // TestPreemption tells a job to end in each of its phases and kills it after the time that schedulers give. The next run does again at
 // most the step that was at work, no step of a row that was behind its sampler, and no row that was finished.
+// TestStoppingSavesOnHosts in pipelines and TestStoppingSavesOnSets in stages/diffuse show the same without a clock.
 func TestPreemption(t *testing.T) {
-	const steps = 6
 	graces := []time.Duration{2 * time.Second, 5 * time.Second, 30 * time.Second}
-	phases := []string{"encode_text", "denoise", "decode_vae", "publish", "tables"}
+	short := []string{"denoise", "decode_vae"}
 	if testing.Short() {
-		graces, phases = graces[:1], []string{"denoise", "decode_vae"}
+		graces = graces[:1]
 	} else {
-		testaid.Long(t, "waits for a job that is told to end, in five phases")
+		testaid.Long(t, "waits for a job that is told to end, in eight phases")
 	}
 	for _, grace := range graces {
-		for _, phase := range phases {
-			t.Run(fmt.Sprintf("%s in %v", phase, grace), func(t *testing.T) {
-				size, rows := "512,512,17", 2
-				if phase == "publish" || phase == "tables" {
-					size, rows = "32,32,4", 400
-				}
-				table := "id,prompt,height,width,num_frames,num_inference_steps\n"
-				for i := range rows {
-					table += fmt.Sprintf("r%d,a red circle moves left %d,%s,%d\n", i, i, size, steps)
-				}
-				s := newShell(t, "job.yaml", fmt.Sprintf(preempted, grace/2), "prompts.csv", table)
-				r := s.begin("run", "job.yaml")
-				var seen work
-				r.until(func() bool {
-					seen = s.now()
-					switch phase {
-					case "encode_text":
-						return seen.facts.State == runfiles.Running
-					case "publish":
-						return seen.facts.Rows.Done > 0
-					case "tables":
-						return int(seen.facts.Rows.Done) == rows
-					case "denoise":
-						return slices.Contains(seen.stages, phase) && seen.step >= 2
-					}
-					return slices.Contains(seen.stages, phase)
-				})
-				done := seen.facts.Rows.Done
-				if err := r.process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-					t.Fatal(err)
-				}
-				killed := false
-				select {
-				case code := <-r.ended:
-					if code != 130 && !(phase == "tables" && code == 0) {
-						t.Errorf("exit %d: %s", code, r.out)
-					}
-				case <-time.After(grace):
-					killed = true
-					_ = r.process.Kill()
-					<-r.ended
-				}
-				published := int64(s.videos())
-				s.run(0, "run", "job.yaml")
-				again := s.resumed()
-				t.Logf("%s at step %d, %d rows done; killed %v; %d videos then; the next run went on behind %d steps",
-					phase, seen.step, done, killed, published, again)
-				if published < done || s.videos() != rows {
-					t.Errorf("%d videos, %d rows were done; %d in the end", published, done, s.videos())
-				}
-				if phase == "denoise" && published == 0 && again < seen.step {
-					t.Errorf("%d steps were done, the next run went on behind %d", seen.step, again)
-				}
-				if phase == "decode_vae" && published == 0 && again < steps {
-					t.Errorf("a row was behind its sampler, the next run went on behind step %d", again)
-				}
-				if files, _ := filepath.Glob(filepath.Join(s.dir, "out/ledger/steps/*")); len(files) > 0 {
-					t.Errorf("%s are left", strings.Join(files, ", "))
-				}
-			})
+		for _, phase := range preemptions {
+			if !testing.Short() || slices.Contains(short, phase.name) {
+				t.Run(fmt.Sprintf("%s in %v", phase.name, grace), func(t *testing.T) { phase.in(t, grace) })
+			}
 		}
+	}
+}
+
+// in tells a job to end in the phase, kills it after the grace and runs it again.
+func (p preemption) in(t *testing.T, grace time.Duration) {
+	rows := p.rows
+	table := "id,prompt,height,width,num_frames,num_inference_steps\n"
+	for i := range rows {
+		table += fmt.Sprintf("r%d,a red circle moves left %d,%s,%d\n", i, i, p.size, p.steps)
+	}
+	s := newShell(t, "prompts.csv", table, "token", "a secret of the tests")
+	resources := p.resources
+	if p.host {
+		_, addr := s.startWorker("--workers", "2", "--threads", "2")
+		resources += fmt.Sprintf(", hosts: [%q], token_file: token", addr)
+	}
+	s.write("job.yaml", fmt.Sprintf(preempted, resources, "{"+p.denoise+"}", grace/2))
+	slow := s
+	slow.env = append(slices.Clone(s.env), p.env)
+	r := slow.begin("run", "job.yaml")
+	var seen work
+	r.until(func() bool { seen = s.now(); return p.reached(s, seen) })
+	done := seen.facts.Rows.Done
+	told := time.Now()
+	if err := r.process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		t.Fatal(err)
+	}
+	killed := false
+	select {
+	case code := <-r.ended:
+		if code != 130 && !(p.name == "tables" && code == 0) {
+			t.Errorf("exit %d: %s", code, r.out)
+		}
+	case <-time.After(grace):
+		killed = true
+		_ = r.process.Kill()
+		<-r.ended
+	}
+	took := time.Since(told)
+	published := int64(s.videos())
+	if p.name == "tables" { // all is done: the next run computes nothing
+		s.says(s.run(0, "run", "job.yaml"), fmt.Sprintf("0 to do, %d done before", rows))
+	} else {
+		s.run(0, "run", "job.yaml")
+	}
+	resumed := s.resumed()
+	t.Logf("%s at step %d, %d rows done; killed %v after %.1fs; %d videos then; the next run went on behind %d steps",
+		p.name, seen.step, done, killed, took.Seconds(), published, resumed)
+	if published < done || s.videos() != rows {
+		t.Errorf("%d videos, %d rows were done; %d in the end", published, done, s.videos())
+	}
+	if seen.step > 0 && published == 0 && resumed < seen.step {
+		t.Errorf("%d steps were done, the next run went on behind %d", seen.step, resumed)
+	}
+	if p.host && published == 0 && resumed == 0 {
+		t.Error("a worker sampled for a second, the next run began anew")
+	}
+	if p.name == "decode_vae" && published == 0 && resumed < p.steps {
+		t.Errorf("a row was behind its sampler, the next run went on behind step %d", resumed)
+	}
+	if files := s.glob("out/ledger/steps/*"); len(files) > 0 {
+		t.Errorf("%s are left", strings.Join(files, ", "))
 	}
 }
