@@ -152,6 +152,7 @@ func (p *planned) start(ctx context.Context) (*running, error) {
 		if r.foreseen, err = j.prepare(r.ctx, plan); err != nil {
 			return r, err
 		}
+		j.engine.Board.Foresee(r.foreseen.Costs())
 	}
 	if err := j.marks(plan.New > 0).begin(r.ctx); err != nil {
 		return r, err

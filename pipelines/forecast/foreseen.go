@@ -2,9 +2,11 @@ package forecast
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"latentbeam/internal/engine"
+	"latentbeam/internal/watch/board"
 	"latentbeam/internal/watch/runpage"
 )
 
@@ -55,6 +57,18 @@ func (f *Foreseen) Expectations(pending int64, took time.Duration, tally *runpag
 		all = append(all, sizes.predicted()...)
 	}
 	return all, ""
+}
+
+// Costs are what the prediction says of a row of each shape in each stage.
+func (f *Foreseen) Costs() (all []board.Foreseen) {
+	for _, l := range f.leases {
+		shape, rows := engine.BucketName(l.Shape), float64(l.Elements*l.Times)
+		i := slices.IndexFunc(all, func(c board.Foreseen) bool { return c.Stage == l.Stage && c.Shape == shape })
+		if i < 0 && rows > 0 { // the leases of a stage begin with the largest number of rows
+			all = append(all, board.Foreseen{Stage: l.Stage, Shape: shape, Seconds: l.Seconds / rows})
+		}
+	}
+	return all
 }
 
 // sums are expectations by name, in the order of their first appearance.

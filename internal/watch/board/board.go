@@ -21,11 +21,13 @@ type Board struct {
 	devices []*device
 	batches map[*Batch]bool
 	cells   map[cell]*spent
-	publish spent     // groups of rows: seconds in which some publisher was at work
-	until   time.Time // publish covers the time before
-	counts  Counts
-	plan    Counts // rows that need no work and that nothing reads in this run
-	sinks   []Sink
+	// foreseen is what a row costs by the plan, in seconds of devices; what is not in it, nobody has predicted.
+	foreseen map[cell]float64
+	publish  spent     // groups of rows: seconds in which some publisher was at work
+	until    time.Time // publish covers the time before
+	counts   Counts
+	plan     Counts // rows that need no work and that nothing reads in this run
+	sinks    []Sink
 }
 
 // Counts are rows of a process that came to an end without being progress, and failures.
@@ -66,7 +68,7 @@ type spent struct {
 
 // New returns a board of a process that begins now.
 func New(stages, devices []string) *Board {
-	b := &Board{now: time.Now, stages: slices.Clone(stages), batches: map[*Batch]bool{}, cells: map[cell]*spent{}}
+	b := &Board{now: time.Now, stages: slices.Clone(stages), batches: map[*Batch]bool{}, cells: map[cell]*spent{}, foreseen: map[cell]float64{}}
 	b.began = b.now()
 	for _, name := range devices {
 		b.devices = append(b.devices, &device{name: name, works: map[*Batch]bool{}, since: b.began})
@@ -108,6 +110,21 @@ func (b *Board) Expect(shapes []ShapeWork) {
 	for _, s := range shapes {
 		known := b.shape(s.Name)
 		known.Rows, known.Weight = known.Rows+s.Rows, max(known.Weight, s.Weight)
+	}
+}
+
+// Foreseen is what the plan says that a row of a shape costs in a stage, in seconds of devices.
+type Foreseen struct {
+	Stage, Shape string
+	Seconds      float64
+}
+
+// Foresee says what rows are predicted to cost. What they are seen to cost stands above it.
+func (b *Board) Foresee(costs []Foreseen) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, c := range costs {
+		b.foreseen[cell{c.Stage, c.Shape}] = c.Seconds
 	}
 }
 

@@ -59,9 +59,9 @@ func (b *Board) Facts() runfiles.Facts {
 }
 
 // predict fills in rates and what is left; mu is held. The cost of a shape in a stage comes from finished rows of the
-// shape, else from the steps of a batch at work, else from rows of other shapes, scaled by their weights. Devices
-// share what is left. Publishing goes on beside them: where it is the slower of the two, it says what is left. Nothing is
-// known before a row is published or a step is done, for stages that have not run would cost nothing; nor while a
+// shape, else from the steps of a batch at work, else from rows of other shapes, scaled by what the plan says of both, or by their weights,
+// else from the plan, scaled by how far the plan is off in other stages. Devices share what is left. Publishing goes on beside them: where it is the slower of the two, it says what is left. Nothing is
+// known before a row is published or a step is done, for stages that have not run and have no plan would cost nothing; nor while a
 // batch takes far longer than its rows have cost.
 func (b *Board) predict(f *runfiles.Facts, now time.Time) {
 	devices := float64(max(1, len(b.devices)))
@@ -139,6 +139,7 @@ type source int
 
 const (
 	unknown source = iota
+	byPlan
 	byWeight
 	bySteps
 	byRows
@@ -146,25 +147,50 @@ const (
 
 // cost is what one row of a shape costs in a stage, in seconds of devices; mu is held.
 func (b *Board) cost(stage string, s *shape, now time.Time) (float64, source) {
-	if c := b.cells[cell{stage, s.Name}]; c != nil && c.rows > 0 {
-		return c.seconds / float64(c.rows), byRows
+	if c, how := b.seen(stage, s.Name, now); how != unknown {
+		return c, how
 	}
-	if c := b.bySteps(stage, s.Name, now); c > 0 {
-		return c, bySteps
-	}
+	planned := b.foreseen[cell{stage, s.Name}]
 	for _, other := range b.shapes {
-		if other == s || other.Weight <= 0 || s.Weight <= 0 {
-			continue
+		ratio := 0.0
+		if elsewhere := b.foreseen[cell{stage, other.Name}]; planned > 0 && elsewhere > 0 {
+			ratio = planned / elsewhere
+		} else if other.Weight > 0 {
+			ratio = s.Weight / other.Weight
 		}
-		ratio := s.Weight / other.Weight
-		if c := b.cells[cell{stage, other.Name}]; c != nil && c.rows > 0 {
-			return ratio * c.seconds / float64(c.rows), byWeight
-		}
-		if c := b.bySteps(stage, other.Name, now); c > 0 {
+		if c, how := b.seen(stage, other.Name, now); other != s && how != unknown && ratio > 0 {
 			return ratio * c, byWeight
 		}
 	}
+	if planned > 0 {
+		return planned * b.pace(now), byPlan
+	}
 	return 0, unknown
+}
+
+// seen is what one row of a shape is seen to cost in a stage; mu is held.
+func (b *Board) seen(stage, shape string, now time.Time) (float64, source) {
+	if c := b.cells[cell{stage, shape}]; c != nil && c.rows > 0 {
+		return c.seconds / float64(c.rows), byRows
+	}
+	if c := b.bySteps(stage, shape, now); c > 0 {
+		return c, bySteps
+	}
+	return 0, unknown
+}
+
+// pace is how many times as long as planned everything takes that is seen, 1 where nothing is; mu is held.
+func (b *Board) pace(now time.Time) float64 {
+	var seen, planned float64
+	for at, seconds := range b.foreseen {
+		if c, how := b.seen(at.stage, at.shape, now); how != unknown && seconds > 0 {
+			seen, planned = seen+c, planned+seconds
+		}
+	}
+	if planned == 0 {
+		return 1
+	}
+	return seen / planned
 }
 
 // bySteps is what a row costs by the steps of a batch at work; mu is held.

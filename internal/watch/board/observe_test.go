@@ -59,6 +59,30 @@ func TestETA(t *testing.T) {
 	near(t, "ETA while they are at work", b.Facts().ETA, 50)
 }
 
+// TestETAOfStagesToCome: a stage that has not run costs what the plan says, as many times as the others take what it says of them; rows of a
+// shape that has not run cost what the plan says of it beside another.
+func TestETAOfStagesToCome(t *testing.T) {
+	b, pass := at([]string{"encode_text", "denoise", "decode_vae"}, []string{"cpu:0"})
+	b.Expect([]ShapeWork{{"small", 4, 1}, {"large", 2, 2}})
+	b.Foresee([]Foreseen{{"denoise", "small", 2}, {"decode_vae", "small", 1}, {"denoise", "large", 20}, {"decode_vae", "large", 5}})
+	if eta := b.Facts().ETA; eta != 0 {
+		t.Errorf("nothing is seen, ETA %g", eta)
+	}
+	w := b.Work("denoise", "small", 4, nil, []string{"cpu:0"})
+	pass(8 * time.Second)
+	w.Step(5, 10) // 4 s a row, twice of what was foreseen
+	near(t, "ETA by steps", b.Facts().ETA, 8+4*2+2*40+2*10)
+	pass(8 * time.Second)
+	w.Finish(nil)
+	w = b.Work("decode_vae", "small", 4, nil, []string{"cpu:0"})
+	pass(12 * time.Second)
+	w.Finish(nil) // 3 s a row, three times
+	for range 4 {
+		b.Settled("small", "", "")
+	}
+	near(t, "ETA of another shape", b.Facts().ETA, 2*40+2*15)
+}
+
 // TestTwoDevices share what is left.
 func TestTwoDevices(t *testing.T) {
 	b, pass := at([]string{"denoise", "decode"}, []string{"cpu:0", "cpu:1"})
