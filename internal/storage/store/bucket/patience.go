@@ -13,7 +13,8 @@ import (
 const contradictionsMax = 7
 
 // patience bounds a loop that goes on because of what a service answers. retry is for a request that fails; patience is for
-// requests that all succeed, and contradict each other.
+// requests that all succeed, and contradict each other. Its time counts from the first contradiction on: before, the call may have
+// waited for the holder of a lock.
 type patience struct {
 	bucket *Bucket
 	begun  time.Time
@@ -22,13 +23,15 @@ type patience struct {
 }
 
 func (b *Bucket) patience() *patience {
-	return &patience{bucket: b, begun: b.clock.Now(), pause: firstPause}
+	return &patience{bucket: b, pause: firstPause}
 }
 
 // again waits before the next try. Behind the last one it returns the error of the call: what was tried, and what the service
 // answered.
 func (p *patience) again(ctx context.Context, what, name, seen string) error {
-	p.times++
+	if p.times++; p.times == 1 {
+		p.begun = p.bucket.clock.Now()
+	}
 	spent, wait := p.bucket.clock.Now().Sub(p.begun), jitter(p.pause)
 	if p.times >= contradictionsMax || spent+wait > budget {
 		return p.bucket.contradicts(what, name, fmt.Sprintf("%s (seen %d times within %v)", seen, p.times, spent.Round(time.Second)))
