@@ -135,6 +135,11 @@ func isOutput(ctx context.Context, path string) error {
 		_, err = s.Stat(ctx, jobfile.Name)
 		s.Close()
 	}
+	if errors.Is(err, fs.ErrNotExist) && !config.IsAddress(path) && !strings.ContainsAny(path, "*?[") {
+		if _, err := os.Stat(path); err != nil {
+			return fault.Usage(fmt.Errorf("there is nothing to score: %w", err))
+		}
+	}
 	if errors.Is(err, fs.ErrNotExist) || fault.ExitCode(err) == fault.ExitFatal {
 		return fault.Usage(fmt.Errorf("%s is not the output of a job: give --output DIR, the place for the readings of its videos", path))
 	}

@@ -89,6 +89,8 @@ func TestWrongCommandLine(t *testing.T) {
 		{"run job.yaml --set stages.denoise.partition=even",
 			[]string{"--set stages.denoise.partition=even: ", "give auto, uneven or pad"}},
 		{"retry none", []string{"none is not the output of a job"}},
+		{"score none --by motion", []string{"there is nothing to score: stat none: no such file or directory"}},
+		{"score . --by motion", []string{". is not the output of a job: give --output DIR"}},
 		{"retry", []string{"accepts 1 arg"}},
 		{"init a b", []string{"accepts at most 1 arg"}},
 	} {
