@@ -16,6 +16,8 @@ type Steps struct {
 	Latents *Array // (C, T, H, W) behind these steps; nil where Done is 0
 	Memory  []Remembered
 	Clips   []*Array // the latents of the clips before
+	// Readings are the element's behind the clips before, or where Sampled behind all.
+	Readings map[string]string
 
 	// Sampled says that all is done: Latents are the stage's result, of all clips, and Scale is their Element.LatentScale. The
 	// engine alone takes such steps: a stage does not get them.

@@ -69,7 +69,7 @@ func (e *Engine) keepSampled(live []*stages.Element) {
 			continue
 		}
 		s := &stages.Saved{Key: el.Key, Steps: stages.Steps{Done: el.Row.NumInferenceSteps, Latents: el.Latents,
-			Sampled: true, Scale: el.LatentScale}}
+			Sampled: true, Scale: el.LatentScale, Readings: el.Readings}}
 		e.steps.mu.Lock()
 		if e.steps.sampled == nil {
 			e.steps.sampled = map[schemas.Key]*stages.Saved{}
@@ -157,6 +157,9 @@ func (e *Engine) resume(ctx context.Context, live []*stages.Element) (left []*st
 		e.resumeOne(ctx, el)
 		if b := el.Begun; b != nil && b.Sampled {
 			el.Latents, el.RawLatents, el.LatentScale, el.Begun = b.Latents, nil, b.Scale, nil
+			if b.Readings != nil {
+				el.Read(b.Readings)
+			}
 			continue
 		}
 		left = append(left, el)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -37,6 +38,7 @@ func stepsOf(key byte, memories int, shape ...int) stages.Saved {
 func TestStepsFile(t *testing.T) {
 	row := stepsOf(1, 2, 1, 1, 2, 2)
 	row.Clip, row.Clips = 1, []*stages.Array{stages.NewArray(1, 1, 2, 2)}
+	row.Readings = map[string]string{"evaluations": "40", "computed_evaluations": "31"}
 	var b bytes.Buffer
 	if err := writeSteps(&b, &row, "fake"); err != nil {
 		t.Fatal(err)
@@ -66,7 +68,7 @@ func TestStepsFile(t *testing.T) {
 }
 
 func printSteps(s *stages.Steps) (out []any) {
-	out = append(out, s.Clip, s.Done, s.Sampler, *s.Latents)
+	out = append(out, s.Clip, s.Done, s.Sampler, *s.Latents, s.Readings)
 	for _, m := range s.Memory {
 		out = append(out, m.Name, *m.Values)
 	}
@@ -116,6 +118,23 @@ func TestStepsGoWithTheirRow(t *testing.T) {
 		t.Fatal(err)
 	}
 	there(0)
+}
+
+// TestSampledRowsKeepReadings: a row whose latents are whole and saved has the readings of its sampling in the next process too.
+func TestSampledRowsKeepReadings(t *testing.T) {
+	e := newEngine(t, 1, step("model", fakeStage{}))
+	e.SaveSteps(0)
+	el := e.results(0, 1, 1)[0]
+	el.Latents = stages.NewArray(1, 1, 2, 2)
+	el.Row.NumInferenceSteps = 4
+	el.Read(map[string]string{"evaluations": "8", "computed_evaluations": "5"})
+	e.keepSampled([]*stages.Element{el})
+	e.saveSampled(e.steps.allSampled()[0])
+	el.Readings, el.Latents = map[string]string{"prompt": "cut"}, nil
+	want := map[string]string{"prompt": "cut", "evaluations": "8", "computed_evaluations": "5"}
+	if left := e.resume(t.Context(), []*stages.Element{el}); len(left) != 0 || el.Latents == nil || !maps.Equal(el.Readings, want) {
+		t.Errorf("%d rows are sampled again; the readings are %v, want %v", len(left), el.Readings, want)
+	}
 }
 
 // TestStepsThatCannotBeKept: a full disk costs a word, once, and no row.

@@ -3,6 +3,7 @@ package engine
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -43,6 +44,9 @@ func writeSteps(w io.Writer, row *stages.Saved, class string) error {
 	}
 	var order []string
 	for _, m := range row.Memory {
+		if strings.Contains(m.Name, ",") {
+			return fmt.Errorf("the sampler remembers %q: a name with a comma cannot be kept", m.Name)
+		}
 		add(memoryPrefix+m.Name, m.Values)
 		order = append(order, m.Name)
 	}
@@ -53,6 +57,13 @@ func writeSteps(w io.Writer, row *stages.Saved, class string) error {
 		"class": class, "scheduler": row.Sampler, "memory": strings.Join(order, ","), "version": stepsVersion}
 	if row.Sampled {
 		metadata["latent_scale"] = strconv.FormatFloat(row.Scale, 'g', -1, 64)
+	}
+	if len(row.Readings) > 0 {
+		readings, err := json.Marshal(row.Readings) // with sorted names
+		if err != nil {
+			return err
+		}
+		metadata["readings"] = string(readings)
 	}
 	metadata["sha256"] = stepsDigest(metadata, tensors)
 	return safetensors.Write(w, tensors, metadata)
@@ -100,6 +111,11 @@ func readSteps(data []byte, key schemas.Key, class string) (*stages.Steps, error
 		s.Sampled = true
 		if s.Scale, err = strconv.ParseFloat(text, 64); err != nil {
 			return nil, fmt.Errorf("its latent_scale is %.40q", text)
+		}
+	}
+	if text := metadata["readings"]; text != "" {
+		if err := json.Unmarshal([]byte(text), &s.Readings); err != nil {
+			return nil, fmt.Errorf("its readings: %w", err)
 		}
 	}
 	array := func(name string) *stages.Array {

@@ -3,6 +3,7 @@ package diffuse
 import (
 	"context"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 
@@ -29,7 +30,8 @@ type easyCache struct {
 
 	input    []float32                                   // of the network at the last step, of one branch
 	computed []float32                                   // at the last evaluation
-	outputs  [][]float32                                 // of the branches at the last evaluation
+	outputs  [][]float32                                 // of the branches at the last evaluation, without variances
+	spreads  [][]float32                                 // the variances of the branches then; nil: the network predicts none
 	whole    struct{ input, computed, output []float32 } // those of the first branch, of the whole element
 	guess    []float32
 }
@@ -42,8 +44,9 @@ const (
 	cacheInput    = "cache input"
 	cacheComputed = "cache computed"
 	cacheOutput   = "cache output %d"
+	cacheVariance = "cache variance %d"
 	// cacheNumbers are the rate and the accumulated change, each in a half of the values, and in the last one the computed evaluations.
-	cacheNumbers = "cache rate, change and count"
+	cacheNumbers = "cache figures"
 )
 
 // alone returns the elements of a job as jobs of their own.
@@ -59,8 +62,11 @@ func (j *job) alone() (out []*job) {
 	return out
 }
 
-// newEasyCache takes what the cache remembers out of the state that the sampling goes on from.
+// newEasyCache takes what the cache remembers out of the state that the sampling goes on from. It is nil where the job has no cache.
 func newEasyCache(p portion, network *networks, from *sampler.State) *easyCache {
+	if p.Options.Cache == nil {
+		return nil
+	}
 	c := &easyCache{portion: p, network: network, threshold: float32(*p.Options.Cache.Threshold), warmup: *p.Options.Cache.Warmup,
 		step: from.Done, rate: noRate}
 	if from.Done == 0 {
@@ -77,6 +83,9 @@ func newEasyCache(p portion, network *networks, from *sampler.State) *easyCache 
 	c.input, c.computed = values[cacheInput], values[cacheComputed]
 	for i := range p.branches() {
 		c.outputs = append(c.outputs, values[fmt.Sprintf(cacheOutput, i)])
+		if c.predictsVariances() {
+			c.spreads = append(c.spreads, values[fmt.Sprintf(cacheVariance, i)])
+		}
 	}
 	for _, m := range p.batch[0].Begun.Memory {
 		switch whole := m.Values.Data; m.Name {
@@ -98,9 +107,15 @@ func (c *easyCache) names() []string {
 	out := []string{cacheInput, cacheComputed, cacheNumbers}
 	for i := range c.branches() {
 		out = append(out, fmt.Sprintf(cacheOutput, i))
+		if c.predictsVariances() {
+			out = append(out, fmt.Sprintf(cacheVariance, i))
+		}
 	}
 	return out
 }
+
+// predictsVariances reports whether the network gives a variance beside each value of its prediction.
+func (c *easyCache) predictsVariances() bool { return c.OutChannels != c.Channels }
 
 // remembers reports whether saved steps have what the cache needs to go on.
 func (c *easyCache) remembers(e *stages.Element) bool {
@@ -126,13 +141,16 @@ func (c *easyCache) memory() []sampler.History {
 	for i, o := range c.outputs {
 		out = append(out, sampler.History{Name: fmt.Sprintf(cacheOutput, i), Values: o})
 	}
+	for i, v := range c.spreads {
+		out = append(out, sampler.History{Name: fmt.Sprintf(cacheVariance, i), Values: v})
+	}
 	return out
 }
 
 // after hands on the state of the sampler with that of the cache.
 func (c *easyCache) after(next func(sampler.State) error) func(sampler.State) error {
-	if next == nil {
-		return nil
+	if next == nil || c == nil {
+		return next
 	}
 	return func(s sampler.State) error {
 		s.Memory = append(slices.Clone(s.Memory), c.memory()...)
@@ -142,6 +160,20 @@ func (c *easyCache) after(next func(sampler.State) error) func(sampler.State) er
 
 // evaluate is the network as the sampler sees it.
 func (c *easyCache) evaluate(ctx context.Context, rows, timesteps []float32, generated []bool) ([]float32, error) {
+	step := c.step
+	guess, err := c.lookUp(rows)
+	if guess != nil || err != nil {
+		return guess, err
+	}
+	out, err := c.network.evaluate(ctx, step, rows, timesteps, generated)
+	if err != nil {
+		return nil, err
+	}
+	return out, c.learn(rows, out)
+}
+
+// lookUp returns the predictions of the step that is due, for its rows; nil says that the network has to compute them.
+func (c *easyCache) lookUp(rows []float32) ([]float32, error) {
 	n := len(rows) / c.branches()
 	x, err := c.gather("cached input", rows[:n], true)
 	if err != nil {
@@ -150,38 +182,72 @@ func (c *easyCache) evaluate(ctx context.Context, rows, timesteps []float32, gen
 	if c.enters(c.step) { // what another denoiser added says nothing of this one
 		c.rate, c.accumulated, c.whole.output = noRate, 0, nil
 	}
-	skip, step := c.skips(x), c.step
+	skip := c.skips(x)
 	c.whole.input, c.input = x, append(c.input[:0], rows[:n]...)
 	c.step++
-	if skip {
-		c.guess = c.guess[:0]
-		for i, out := range c.outputs {
-			for k, v := range rows[i*n : (i+1)*n] {
-				c.guess = append(c.guess, v+float32(out[k]-c.computed[k]))
+	if !skip {
+		return nil, nil
+	}
+	c.guess = c.guess[:0]
+	for i, out := range c.outputs {
+		for from, to := range c.places(n) {
+			for k := from; k < to; k++ {
+				c.guess = append(c.guess, rows[i*n+k]+float32(out[k]-c.computed[k]))
+			}
+			if c.spreads != nil {
+				c.guess = append(c.guess, c.spreads[i][from:to]...)
 			}
 		}
-		return c.guess, nil
 	}
-	out, err := c.network.evaluate(ctx, step, rows, timesteps, generated)
+	return c.guess, nil
+}
+
+// learn takes what the network gave for the rows that were looked up last.
+func (c *easyCache) learn(rows, out []float32) error {
+	n := len(rows) / c.branches()
+	c.outputs, c.spreads = c.outputs[:0], c.spreads[:0]
+	for range c.branches() {
+		var predicted, variances []float32
+		for from, to := range c.places(n) {
+			size := to - from
+			predicted = append(predicted, out[:size]...)
+			if out = out[size:]; c.predictsVariances() {
+				variances, out = append(variances, out[:size]...), out[size:]
+			}
+		}
+		c.outputs = append(c.outputs, predicted)
+		if variances != nil {
+			c.spreads = append(c.spreads, variances)
+		}
+	}
+	y, err := c.gather("cached output", c.outputs[0], true)
 	if err != nil {
-		return nil, err
-	}
-	if len(out) != len(rows) {
-		return nil, fmt.Errorf("the network gave %d values for %d: a cache takes predictions alone", len(out), len(rows))
-	}
-	y, err := c.gather("cached output", out[:n], true)
-	if err != nil {
-		return nil, err
+		return err
 	}
 	if c.whole.output != nil {
-		c.rate = distance(y, c.whole.output) / distance(x, c.whole.computed)
+		c.rate = distance(y, c.whole.output) / distance(c.whole.input, c.whole.computed)
 	}
-	c.whole.computed, c.whole.output = x, y
-	c.computed, c.outputs = append(c.computed[:0], rows[:n]...), c.outputs[:0]
-	for i := range c.branches() {
-		c.outputs = append(c.outputs, slices.Clone(out[i*n:(i+1)*n]))
+	c.whole.computed, c.whole.output = c.whole.input, y
+	c.computed = append(c.computed[:0], rows[:n]...)
+	return nil
+}
+
+// places are where the values of each share begin and end among the n of a branch. The network gives predictions and variances share by share.
+func (c *easyCache) places(n int) iter.Seq2[int, int] {
+	return func(yield func(from, to int) bool) {
+		if c.rank == nil || c.len() == 0 {
+			yield(0, n)
+			return
+		}
+		from := 0
+		for _, s := range c.rank.Shares {
+			to := from + s.Len(c.planes())
+			if !yield(from, to) {
+				return
+			}
+			from = to
+		}
 	}
-	return out, nil
 }
 
 // enters reports whether the second of two denoisers makes its first step.

@@ -3,6 +3,7 @@ package diffuse
 import (
 	"context"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -24,10 +25,30 @@ func cacheOf(threshold float64, warmup int) func(*plainOptions) {
 	}
 }
 
+// pipedBy sets sequence_parallel, tp_size and pp_size.
+func pipedBy(grid [3]int) func(*plainOptions) {
+	return func(o *plainOptions) {
+		o.SequenceParallel, o.TPSize, o.PPSize = schemas.AutoInt(grid[0]), schemas.AutoInt(grid[1]), schemas.AutoInt(grid[2])
+	}
+}
+
+func readingsOf(batch []*stages.Element) (all []map[string]string) {
+	for _, e := range batch {
+		all = append(all, e.Readings)
+	}
+	return all
+}
+
 // TestCacheIsOfTheRow: batches, sets and how weights are cut show in no byte of a sampling that leaves evaluations out, and a
 // threshold that nothing stays below gives the bytes of a sampling without a cache.
 func TestCacheIsOfTheRow(t *testing.T) {
-	config := strings.Replace(fullConfig, `"1.3"`, `"wan"`, 1)
+	for name, config := range map[string]string{"wan": strings.Replace(fullConfig, `"1.3"`, `"wan"`, 1),
+		"with variances": strings.Replace(plainConfig, `"1.3"`, `"1.0"`, 1)} {
+		t.Run(name, func(t *testing.T) { testCacheIsOfTheRow(t, config) })
+	}
+}
+
+func testCacheIsOfTheRow(t *testing.T, config string) {
 	run := func(change func(*plainOptions), ranks int, batch []*stages.Element) {
 		t.Helper()
 		for _, e := range batch {
@@ -72,6 +93,16 @@ func TestCacheIsOfTheRow(t *testing.T) {
 		run(func(o *plainOptions) { cacheOf(0.5, 2)(o); o.TPSize, o.SequenceParallel = 2, 2 }, 4, cut)
 		if digest(t, cut) != want {
 			t.Errorf("guidance %g: tp_size 2 x sequence_parallel 2 changes the result", guidance)
+		}
+		for _, grid := range [][3]int{{1, 1, 2}, {1, 1, 3}, {2, 1, 2}, {1, 2, 2}, {2, 2, 2}} {
+			for n := 1; n <= 5; n += 2 { // of a row alone in a pipeline the branches go apart
+				piped, plain := batchOf(n, 33, guidance), batchOf(n, 33, guidance)
+				run(func(o *plainOptions) { cacheOf(0.5, 2)(o); pipedBy(grid)(o) }, grid[0]*grid[1]*grid[2], piped)
+				run(cacheOf(0.5, 2), 1, plain)
+				if digest(t, piped) != digest(t, plain) || !reflect.DeepEqual(readingsOf(piped), readingsOf(plain)) || len(plain[0].Readings) != 2 {
+					t.Errorf("guidance %g, %d rows: a pipeline of %v changes the result: %v, want %v", guidance, n, grid, readingsOf(piped), readingsOf(plain))
+				}
+			}
 		}
 	}
 }
@@ -127,7 +158,13 @@ func intervalOf(from, to float64) func(*plainOptions) {
 // TestGuidanceInterval: steps outside of it have the bytes of steps without guidance, whatever the batch, the set and how weights are cut; all
 // of the steps are those of a job without it.
 func TestGuidanceInterval(t *testing.T) {
-	config := strings.Replace(fullConfig, `"1.3"`, `"wan"`, 1)
+	for name, config := range map[string]string{"wan": strings.Replace(fullConfig, `"1.3"`, `"wan"`, 1),
+		"with variances": strings.Replace(plainConfig, `"1.3"`, `"1.0"`, 1)} {
+		t.Run(name, func(t *testing.T) { testGuidanceInterval(t, config) })
+	}
+}
+
+func testGuidanceInterval(t *testing.T, config string) {
 	run := func(change func(*plainOptions), ranks int, batch []*stages.Element) string {
 		t.Helper()
 		for _, e := range batch {
@@ -177,6 +214,17 @@ func TestGuidanceInterval(t *testing.T) {
 		t.Error("tp_size 2 x sequence_parallel 2 changes the result")
 	}
 
+	for _, grid := range [][3]int{{1, 1, 2}, {1, 1, 3}, {2, 1, 2}, {1, 2, 2}} {
+		for n := 1; n <= 3; n += 2 {
+			piped, plain := batchOf(n, 33, 4), batchOf(n, 33, 4)
+			run(intervalOf(0.2, 0.7), 1, plain)
+			run(func(o *plainOptions) { intervalOf(0.2, 0.7)(o); pipedBy(grid)(o) }, grid[0]*grid[1]*grid[2], piped)
+			if digest(t, piped) != digest(t, plain) || piped[0].Readings[readingComputed] != "15" {
+				t.Errorf("a pipeline of %v changes the result of %d rows: %v", grid, n, piped[0].Readings)
+			}
+		}
+	}
+
 	both := func(o *plainOptions) { cacheOf(5, 2)(o); intervalOf(0.2, 0.7)(o) }
 	cached := run(both, 1, batchOf(3, 33, 4))
 	if cached == want {
@@ -186,6 +234,9 @@ func TestGuidanceInterval(t *testing.T) {
 		if run(both, ranks, batchOf(3, 33, 4)) != cached {
 			t.Errorf("%d ranks change the result with a cache", ranks)
 		}
+	}
+	if run(func(o *plainOptions) { both(o); pipedBy([3]int{1, 1, 2})(o) }, 2, batchOf(3, 33, 4)) != cached {
+		t.Error("a pipeline changes the result with a cache")
 	}
 	if run(func(o *plainOptions) { cacheOf(1e-9, 1)(o); intervalOf(0.2, 0.7)(o) }, 1, batchOf(3, 33, 4)) != want {
 		t.Error("a cache that leaves nothing out changes the result")
@@ -207,10 +258,7 @@ func TestCacheIsRefused(t *testing.T) {
 	nntest.WantError(t, "name", open(wan, func(o *plainOptions) { o.Cache = &dit.StepCache{Name: "magcache"} }), `cache.name is "magcache": there is easycache`)
 	nntest.WantError(t, "threshold", open(wan, cacheOf(0, 2)), "cache.threshold is 0")
 	nntest.WantError(t, "warmup", open(wan, cacheOf(0.1, 0)), "cache.warmup is 0")
-	nntest.WantError(t, "pp", open(wan, func(o *plainOptions) { cacheOf(0.1, 1)(o); o.PPSize = schemas.AutoInt(2) }), "does not go with pp_size")
-	nntest.WantError(t, "variances", open(strings.Replace(plainConfig, `"1.3"`, `"1.0"`, 1), cacheOf(0.1, 1)), "predicts variances")
 	for _, wrong := range [][]float64{{0.5}, {0.5, 0.5}, {-0.1, 0.5}, {0.2, 1.5}, {0, 0.5, 1}, {math.NaN(), 1}} {
 		nntest.WantError(t, "interval", open(wan, func(o *plainOptions) { o.GuidanceInterval = wrong }), "give two fractions of the steps")
 	}
-	nntest.WantError(t, "interval and pp", open(wan, func(o *plainOptions) { intervalOf(0, 0.5)(o); o.PPSize = 2 }), "does not go with pp_size")
 }

@@ -107,7 +107,7 @@ type video struct {
 func (v *video) clip(n int) *stages.Element {
 	one := *v.Element
 	if b := v.Begun; n > 0 && (b == nil || b.Clip != n) {
-		one.Begun = &stages.Steps{Clip: n, Clips: v.done}
+		one.Begun = &stages.Steps{Clip: n, Clips: v.done, Readings: v.Readings}
 	}
 	one.Text = &stages.Text{Embedding: v.Text.At(n), Negative: v.Text.Negative}
 	if v.before != nil {
@@ -132,7 +132,7 @@ func (m maker) continueAfter(ctx context.Context, videos []*video, clip int, las
 		if v.Failed = v.now.Failed; v.Failed != nil {
 			continue
 		}
-		v.done = append(v.done[:len(v.done):len(v.done)], v.now.Latents)
+		v.done, v.Readings = append(v.done[:len(v.done):len(v.done)], v.now.Latents), v.now.Readings
 		if last {
 			continue
 		}

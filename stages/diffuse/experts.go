@@ -16,7 +16,6 @@ import (
 	"latentbeam/stages"
 	"latentbeam/stages/cost"
 	"latentbeam/stages/diffuse/dit"
-	"latentbeam/stages/diffuse/sampler"
 	"latentbeam/stages/layout"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/weights"
@@ -205,9 +204,6 @@ type turn struct {
 	sampling
 	more      bool // the sampler has asked for an evaluation
 	delivered bool // the element has its latents
-	step      int  // that is due
-	network   *networks
-	cache     *easyCache // nil: every step is computed
 }
 
 // through makes the steps of one denoiser.
@@ -237,9 +233,9 @@ func (t *turn) through(ctx context.Context, expert int) error {
 		if t.saver != nil {
 			t.saver.since = time.Now()
 		}
-		t.begin(ctx, t.first(), t.remember)
-		t.now, t.more = t.ask()
 		t.step = t.done
+		t.begin(ctx, t.first())
+		t.now, t.more = t.ask()
 	}
 	for t.due(expert) {
 		if t.answer, err = t.evaluate(ctx); err != nil {
@@ -249,15 +245,6 @@ func (t *turn) through(ctx context.Context, expert int) error {
 		t.step++
 	}
 	return t.err
-}
-
-// remember lets a cache, where there is one, take what it remembered out of the state that a sampling goes on from, and hand it on.
-func (t *turn) remember(b *sampler.Batch) {
-	if t.Options.Cache == nil {
-		return
-	}
-	t.cache = newEasyCache(t.portion, t.network, &b.From)
-	b.After = t.cache.after(b.After)
 }
 
 // evaluate is what the sampler has asked for.

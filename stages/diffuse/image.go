@@ -76,7 +76,7 @@ func (m maker) runImages(ctx context.Context, batch []*stages.Element, clip, cli
 	err = m.sampleEach(ctx, jobs)
 	for i, j := range jobs {
 		one := j.batch[0]
-		whole[i].Latents, whole[i].LatentScale, whole[i].Failed = one.Latents, one.LatentScale, one.Failed
+		whole[i].Latents, whole[i].LatentScale, whole[i].Readings, whole[i].Failed = one.Latents, one.LatentScale, one.Readings, one.Failed
 	}
 	return rest, err
 }

@@ -54,11 +54,11 @@ func (m maker) clip(ctx context.Context, batch []*stages.Element, clip int) erro
 
 // sample samples a batch. Then the first rank gives the elements their latents, or every rank to its own.
 func (m maker) sample(ctx context.Context, j *job) error {
-	if m.place != nil && m.place.Grid.Pipeline > 1 {
-		return m.samplePipeline(ctx, j.groups(m.place.Grid))
-	}
 	if m.Options.Cache != nil && len(j.batch) > 1 {
 		return m.sampleEach(ctx, j.alone())
+	}
+	if m.place != nil && m.place.Grid.Pipeline > 1 {
+		return m.samplePipeline(ctx, j.groups(m.place.Grid))
 	}
 	defer m.dev.Scope()()
 	p, network, err := m.networksOf(j)
@@ -67,16 +67,12 @@ func (m maker) sample(ctx context.Context, j *job) error {
 	}
 	z, b := p.initialLatents()
 	evaluate := network.counted(j.done)
-	var cache *easyCache
-	if m.Options.Cache != nil {
-		cache = newEasyCache(p, network, &b.From)
+	cache := newEasyCache(p, network, &b.From)
+	if cache != nil {
 		evaluate = cache.evaluate
 	}
 	if v := m.newSaver(); m.first() {
-		b.After = v.after(p, z)
-		if cache != nil {
-			b.After = cache.after(b.After)
-		}
+		b.After = cache.after(v.after(p, z))
 	}
 	if err := j.sampler.Sample(ctx, b, z, evaluate, p.noise(), j.progress(ctx)); err != nil || !m.first() && !m.alike {
 		return err

@@ -71,13 +71,20 @@ func (j *job) guidedSteps() (from, to int, some bool) {
 	return int(interval[0] * float64(steps)), int(interval[1] * float64(steps)), true
 }
 
-// networksOf returns what this rank samples of a job, and the network for it, prepared in the scope open at the call.
-func (m maker) networksOf(j *job) (portion, *networks, error) {
+// newNetworks returns what a job asks of its network, without the network.
+func newNetworks(j *job) *networks {
 	from, to, some := j.guidedSteps()
 	n := &networks{branches: j.branches(), some: some, from: from, to: to}
 	for step := range j.done {
 		n.evaluations += n.computed(step)
 	}
+	return n
+}
+
+// networksOf returns what this rank samples of a job, and the network for it, prepared in the scope open at the call.
+func (m maker) networksOf(j *job) (portion, *networks, error) {
+	n := newNetworks(j)
+	some := n.some
 	var err error
 	if m.place == nil {
 		if n.all, err = j.evaluator(m.dev, j.branches()); err == nil && some {
@@ -132,13 +139,20 @@ func (j *job) leavesOut() bool {
 	return some || j.Options.Cache != nil
 }
 
-// readEvaluations tells the rows of a portion how many evaluations were computed. Of a longer video it is not told: its clips may be made by
-// several processes.
+// readEvaluations tells the rows of a portion how many evaluations were computed of the clips so far.
 func (p portion) readEvaluations(computed int) {
-	if !p.leavesOut() || p.batch[0].Row.Loop > 1 {
+	if !p.leavesOut() {
 		return
 	}
 	for _, e := range p.batch {
-		e.Read(map[string]string{readingComputed: strconv.Itoa(computed), readingEvaluations: strconv.Itoa(p.branches() * p.sampler.Steps())})
+		readings := map[string]string{}
+		for name, n := range map[string]int{readingComputed: computed, readingEvaluations: p.branches() * p.sampler.Steps()} {
+			if e.Begun != nil {
+				before, _ := strconv.Atoi(e.Begun.Readings[name]) // "" of the first clip
+				n += before
+			}
+			readings[name] = strconv.Itoa(n)
+		}
+		e.Read(readings)
 	}
 }

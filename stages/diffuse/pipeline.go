@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 
 	"latentbeam/kernels"
 	"latentbeam/stages/cost"
-	"latentbeam/stages/diffuse/sampler"
 	"latentbeam/stages/diffuse/shares"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/weights"
@@ -43,7 +43,7 @@ func (m maker) samplePipeline(ctx context.Context, jobs []*job) error {
 	}
 	for _, j := range jobs {
 		rows := j.branches() // that go together
-		if m.place.Apart(elements) {
+		if _, _, some := j.guidedSteps(); some || m.place.Apart(elements) {
 			rows = 1
 		}
 		ranks, err := j.ranks(m.place, m.speeds, rows)
@@ -72,12 +72,12 @@ type pipeline struct {
 
 // add takes a job with the ranks of all its branches, or of each. They have the same shares.
 func (l *pipeline) add(ctx context.Context, j *job, ranks []*shares.Rank, v *saver) {
-	s := &sampling{portion: portion{j, ranks[0]}, saver: v}
+	s := &sampling{portion: portion{j, ranks[0]}, saver: v, network: newNetworks(j), step: j.done}
 	for i, r := range ranks {
 		s.items = append(s.items, &item{r.NewMicrobatch(), s, i == 0})
 	}
 	if l.place.Stage.First() {
-		s.begin(ctx, l.place.First(), nil)
+		s.begin(ctx, l.place.First())
 	}
 	l.samplings, l.items = append(l.samplings, s), append(l.items, s.items...)
 }
@@ -90,14 +90,25 @@ func (l *pipeline) run() error {
 		slots = max(slots, l.place.Pipeline.Size()+len(s.items)-1)
 	}
 	at := func(i int) *item { return l.items[i%slots] }
-	return weights.Pipeline{
+	p := weights.Pipeline{
 		Op: "blocks", Items: l.samplings[0].steps() * slots,
 		Empty: func(i int) bool { return i%slots >= len(l.items) },
-		Take:  func(i int) error { return at(i).advance(l.place) },
+		Take:  func(i int) error { return at(i).advance(l) },
 		On:    func(i int) []kernels.Tensor { return at(i).Onward },
 		Back:  func(i int) []kernels.Tensor { return at(i).Back },
 		Done:  func(i int) error { return at(i).done() },
-	}.Run(l.place.Pipeline)
+		Void:  func(i int) bool { return at(i).Holds != shares.Rows },
+	}
+	if l.samplings[0].Options.Cache != nil { // a sampling comes round for each step that is computed, and once more at its end
+		p.Items += slots
+		p.Ends = func(i int) bool { return at(i).Holds == shares.TheEnd }
+	}
+	return p.Run(l.place.Pipeline)
+}
+
+// over reports whether all samplers have come to their end.
+func (l *pipeline) over() bool {
+	return !slices.ContainsFunc(l.samplings, func(s *sampling) bool { return !s.over })
 }
 
 // stop ends the samplers that have not come to their end.
@@ -117,26 +128,38 @@ type item struct {
 }
 
 // advance runs the blocks of this rank on the item. On the first stage the first item of a sampling asks its sampler.
-func (f *item) advance(place *nn.GridRank) error {
+func (f *item) advance(l *pipeline) error {
 	f.Next()
-	if s := f.sampling; place.Stage.First() {
+	if s := f.sampling; l.place.Stage.First() {
 		if f.first {
 			if err := s.next(); err != nil {
 				return err
 			}
 		}
-		q, n := &s.now, s.branches()
-		f.Embed(q.rows[:len(q.rows)/n], q.timesteps[:len(q.timesteps)/n], q.generated[:len(q.generated)/n])
+		switch q, n := &s.now, s.branches(); {
+		case l.over():
+			f.Hold(shares.TheEnd)
+		case s.over || !f.first && !s.network.guided(s.step):
+			f.Hold(shares.Nothing)
+		default:
+			f.Embed(q.rows[:len(q.rows)/n], q.timesteps[:len(q.timesteps)/n], q.generated[:len(q.generated)/n])
+		}
 	}
-	return f.Advance(place.Stage.Last())
+	return f.Advance(l.place.Stage.Last())
 }
 
 // done adds the item's branches to the answer for the sampler.
 func (f *item) done() error {
 	s := f.sampling
 	out, err := f.Predictions(len(s.now.rows) / s.branches() * f.Branches)
+	if err != nil {
+		return err
+	}
 	s.answer = append(s.answer, out...)
-	return err
+	if s.answered += f.Branches; s.answered < s.network.computed(s.step) {
+		return nil
+	}
+	return s.computed()
 }
 
 // sampling is one group of a batch under its sampler, as one rank sees it.
@@ -152,6 +175,12 @@ type sampling struct {
 	answer []float32
 	z      []float32
 	err    error
+	over   bool // it has come to its end
+
+	step     int // that the sampler asks for
+	answered int // branches that are in the answer
+	network  *networks
+	cache    *easyCache // nil: every step is computed
 }
 
 // question is what a sampler asks of the network.
@@ -161,14 +190,12 @@ type question struct {
 }
 
 // begin starts the sampler, which stands still whenever it has asked for an evaluation; first says that this rank gives
-// the results. change may change the batch before; nil: nothing does.
-func (s *sampling) begin(ctx context.Context, first bool, change func(*sampler.Batch)) {
+// the results.
+func (s *sampling) begin(ctx context.Context, first bool) {
 	z, b := s.portion.initialLatents()
+	s.cache = newEasyCache(s.portion, s.network, &b.From)
 	if first {
-		b.After = s.saver.after(s.portion, z)
-	}
-	if change != nil {
-		change(&b)
+		b.After = s.cache.after(s.saver.after(s.portion, z))
 	}
 	s.z = z
 	noise := s.noise()
@@ -183,14 +210,44 @@ func (s *sampling) begin(ctx context.Context, first bool, change func(*sampler.B
 	})
 }
 
-// next asks the sampler for an evaluation, for all items.
+// next asks the sampler for an evaluation, for all items. With a cache it goes through the steps that the cache gives, to one that is
+// computed or to the end.
 func (s *sampling) next() error {
-	now, more := s.ask()
-	if !more {
-		return errors.Join(s.err, errors.New("the sampler has ended before its last step"))
+	for !s.over {
+		now, more := s.ask()
+		if s.over = !more; s.over && (s.err != nil || s.cache == nil) {
+			return errors.Join(s.err, errors.New("the sampler has ended before its last step"))
+		}
+		if s.over {
+			return nil
+		}
+		s.now, s.answer = now, s.answer[:0]
+		if s.cache == nil {
+			return nil
+		}
+		guess, err := s.cache.lookUp(now.rows)
+		if guess == nil || err != nil {
+			return err
+		}
+		s.answer = append(s.answer, guess...)
+		s.step++
 	}
-	s.now, s.answer = now, s.answer[:0]
 	return nil
+}
+
+// computed makes the answer to a step of what was computed.
+func (s *sampling) computed() error {
+	one := s.answer
+	for ; s.answered < s.branches(); s.answered++ {
+		s.answer = append(s.answer, one...)
+	}
+	s.network.evaluations += s.network.computed(s.step)
+	s.step++
+	s.answered = 0
+	if s.cache == nil {
+		return nil
+	}
+	return s.cache.learn(s.now.rows, s.answer)
 }
 
 // finish lets the sampler of s take its last step and gives the elements their latents.
@@ -202,7 +259,7 @@ func (m maker) finish(s *sampling) error {
 		if s.err != nil || !m.first() && !m.alike {
 			return s.err
 		}
-		if err := m.deliver(s.portion, s.z, 0); err != nil { // nothing is left out in a pipeline
+		if err := m.deliver(s.portion, s.z, s.network.evaluations); err != nil {
 			return err
 		}
 	}

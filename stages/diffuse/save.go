@@ -240,7 +240,7 @@ func savedRows(p portion, s sampler.State, whole []float32, memory [][]float32) 
 		rows[i] = stages.Saved{Key: e.Key, Steps: stages.Steps{Clip: p.clip, Done: s.Done, Sampler: p.sampler.Signature(),
 			Latents: p.latents(whole, i)}}
 		if e.Begun != nil {
-			rows[i].Clips = e.Begun.Clips
+			rows[i].Clips, rows[i].Readings = e.Begun.Clips, e.Begun.Readings
 		}
 		for k, m := range s.Memory {
 			rows[i].Memory = append(rows[i].Memory, stages.Remembered{Name: m.Name, Values: p.latents(memory[k], i)})
@@ -263,10 +263,11 @@ func (m maker) sampled(p portion) {
 		}
 		rows[i].Key = e.Key
 		if len(clips) < e.Row.Loop {
-			rows[i].Steps = stages.Steps{Clip: len(clips), Clips: clips}
+			rows[i].Steps = stages.Steps{Clip: len(clips), Clips: clips, Readings: e.Readings}
 			continue
 		}
-		rows[i].Steps = stages.Steps{Done: e.Row.NumInferenceSteps, Latents: joinFrames(clips), Sampled: true, Scale: e.LatentScale}
+		rows[i].Steps = stages.Steps{Done: e.Row.NumInferenceSteps, Latents: joinFrames(clips), Sampled: true, Scale: e.LatentScale,
+			Readings: e.Readings}
 	}
 	m.keeper.retain(rows)
 }

@@ -71,9 +71,10 @@ func TestStepsSurvive(t *testing.T) {
 		{"rflow", version("1.2"), 3, ways, nil, nil},
 		{"rflow that rescales", plainConfig, 3, ways, nil, nil},
 		{"unipc", full, 5, append(ways, wayOf{7, 1, 1}), nil, nil},
-		{"easycache", full, 12, append(ways[:3:3], wayOf{2, 2, 1}, wayOf{7, 1, 1}), cacheOf(0.25, 2), nil},
-		{"guidance_interval", full, 6, append(ways[:3:3], wayOf{2, 2, 1}, wayOf{7, 1, 1}), intervalOf(0.2, 0.7), nil},
-		{"easycache in guidance_interval", full, 12, []wayOf{{1, 1, 1}, {3, 1, 1}}, func(o *plainOptions) { cacheOf(5, 2)(o); intervalOf(0.2, 0.7)(o) }, nil},
+		{"easycache", full, 12, append(ways, wayOf{7, 1, 1}), cacheOf(0.25, 2), nil},
+		{"easycache with variances", version("1.0"), 12, append(ways, wayOf{7, 1, 1}), cacheOf(0.25, 2), nil},
+		{"guidance_interval", full, 6, append(ways, wayOf{7, 1, 1}), intervalOf(0.2, 0.7), nil},
+		{"easycache in guidance_interval", full, 12, []wayOf{{1, 1, 1}, {3, 1, 1}, {2, 1, 2}}, func(o *plainOptions) { cacheOf(5, 2)(o); intervalOf(0.2, 0.7)(o) }, nil},
 		{"easycache of two denoisers", two, 12, []wayOf{{1, 1, 1}, {2, 1, 1}, {1, 2, 1}}, func(o *plainOptions) { cacheOf(5, 1)(o); intervalOf(0.3, 1)(o) }, nil},
 		{"given frames", version("1.2"), 4, ways, nil, func(batch []*stages.Element) {
 			for i, e := range batch {
@@ -83,6 +84,11 @@ func TestStepsSurvive(t *testing.T) {
 		}},
 		{"two denoisers", two, 6, []wayOf{{1, 1, 1}, {2, 1, 1}, {1, 2, 1}, {2, 2, 1}}, nil, nil},
 		{"clips", plainConfig, 2, ways, nil, func(batch []*stages.Element) {
+			for _, e := range batch {
+				e.Row.Loop, e.Row.ConditionFrameLength = 3, 5
+			}
+		}},
+		{"clips in guidance_interval", plainConfig, 4, ways, intervalOf(0.3, 0.8), func(batch []*stages.Element) {
 			for _, e := range batch {
 				e.Row.Loop, e.Row.ConditionFrameLength = 3, 5
 			}

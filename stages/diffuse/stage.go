@@ -84,12 +84,6 @@ func newStage(m *stages.Model, pick func(config []byte) (dit.Network, error), ag
 	if err := s.openSecond(m, pick); err != nil {
 		return nil, fmt.Errorf("denoise: %w", err)
 	}
-	if d.Options.Cache != nil && d.OutChannels != d.Channels {
-		return nil, stages.Errorf("cache", "cache: %s predicts variances beside the latents, which a cache does not know: leave it out", d.Name)
-	}
-	if d.Options.LeavesOut() {
-		s.Sharded.Pipeline = 1
-	}
 	return s, nil
 }
 

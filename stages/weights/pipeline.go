@@ -7,10 +7,13 @@ import "latentbeam/kernels"
 // as ranks.
 type Pipeline struct {
 	Op    string // names the exchanges
-	Items int
+	Items int    // at most, where Ends may say that there are fewer
 	// Take works on item i; it is called once on every rank. Items for which Empty reports true only take time.
 	Take  func(i int) error
 	Empty func(i int) bool
+	// Ends reports whether item i, which the rank has taken, is the last one, and Void whether it passes all ranks without a result. All
+	// ranks come to the same. Nil: none does.
+	Ends, Void func(i int) bool
 	// On is what goes on to the next rank of item i, Back what goes back to the first. A rank receives to the
 	// same views that it sends from.
 	On, Back func(i int) []kernels.Tensor
@@ -21,11 +24,14 @@ type Pipeline struct {
 // Run runs the pipeline on one rank of g.
 func (b Pipeline) Run(g *kernels.Group) error {
 	rank, last := g.Rank(), g.Size()-1
-	for round := range b.Items + last {
+	for round := 0; round < b.Items+last; round++ {
 		here := round - rank // the item at this rank
 		if b.has(here) {
 			if err := b.Take(here); err != nil {
 				return err
+			}
+			if b.Ends != nil && b.Ends(here) {
+				b.Items = here + 1
 			}
 		}
 		var send, recv []kernels.Part
@@ -42,10 +48,11 @@ func (b Pipeline) Run(g *kernels.Group) error {
 			recv = parts(recv, rank-1, b.On(here+1))
 		}
 		done := round - last // the item at the last rank
-		if last > 0 && rank == last && b.has(done) {
+		returns := b.has(done) && (b.Void == nil || !b.Void(done))
+		if last > 0 && rank == last && returns {
 			send = parts(send, 0, b.Back(done))
 		}
-		if last > 0 && rank == 0 && b.has(done) {
+		if last > 0 && rank == 0 && returns {
 			recv = parts(recv, last, b.Back(done))
 		}
 		if last > 0 {
@@ -53,7 +60,7 @@ func (b Pipeline) Run(g *kernels.Group) error {
 				return err
 			}
 		}
-		if rank == 0 && b.has(done) {
+		if rank == 0 && returns {
 			if err := b.Done(done); err != nil {
 				return err
 			}

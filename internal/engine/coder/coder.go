@@ -69,14 +69,15 @@ type laterHead struct {
 
 // begunHead is the head of stages.Steps. Its arrays are the latents, where there are some, the memories and the clips.
 type begunHead struct {
-	Clip    int
-	Done    int
-	Sampler string      `json:",omitempty"`
-	Sampled bool        `json:",omitempty"`
-	Scale   float64     `json:",omitempty"`
-	Latents *arrayHead  `json:",omitempty"`
-	Memory  []namedHead `json:",omitempty"`
-	Clips   []arrayHead `json:",omitempty"`
+	Clip     int
+	Done     int
+	Sampler  string            `json:",omitempty"`
+	Sampled  bool              `json:",omitempty"`
+	Readings map[string]string `json:",omitempty"`
+	Scale    float64           `json:",omitempty"`
+	Latents  *arrayHead        `json:",omitempty"`
+	Memory   []namedHead       `json:",omitempty"`
+	Clips    []arrayHead       `json:",omitempty"`
 }
 
 type namedHead struct {

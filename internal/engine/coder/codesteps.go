@@ -15,7 +15,7 @@ func codeSteps(s *stages.Steps, add func([]byte)) *begunHead {
 	if s == nil {
 		return nil
 	}
-	h := &begunHead{Clip: s.Clip, Done: s.Done, Sampler: s.Sampler, Sampled: s.Sampled, Scale: s.Scale}
+	h := &begunHead{Clip: s.Clip, Done: s.Done, Sampler: s.Sampler, Sampled: s.Sampled, Scale: s.Scale, Readings: s.Readings}
 	array := func(a *stages.Array) arrayHead {
 		add(kernels.F32.Bytes(a.Data))
 		return arrayHead{a.Shape}
@@ -38,7 +38,7 @@ func (d *decoder) steps(h *begunHead) *stages.Steps {
 	if h == nil {
 		return nil
 	}
-	s := &stages.Steps{Clip: h.Clip, Done: h.Done, Sampler: h.Sampler, Sampled: h.Sampled, Scale: h.Scale,
+	s := &stages.Steps{Clip: h.Clip, Done: h.Done, Sampler: h.Sampler, Sampled: h.Sampled, Scale: h.Scale, Readings: h.Readings,
 		Latents: d.array(h.Latents)}
 	for i := range h.Memory {
 		s.Memory = append(s.Memory, stages.Remembered{Name: h.Memory[i].Name, Values: d.array(&h.Memory[i].arrayHead)})

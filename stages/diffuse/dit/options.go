@@ -56,12 +56,9 @@ const (
 )
 
 // check refuses what is no cache, and fills the published settings in.
-func (c *StepCache) check(o *Options) error {
+func (c *StepCache) check() error {
 	if c.Name != EasyCache {
 		return stages.Errorf("cache", "cache.name is %q: there is %s", c.Name, EasyCache)
-	}
-	if o.PPSize > 1 {
-		return stages.Errorf("cache", "cache does not go with pp_size: leave one of them out; tp_size and sequence_parallel go with it")
 	}
 	if c.Threshold == nil {
 		v := easyThreshold
@@ -89,14 +86,9 @@ func (o *Options) checkInterval() error {
 	case len(i) != 2 || !(0 <= i[0] && i[0] < i[1] && i[1] <= 1):
 		return stages.Errorf("guidance_interval", "guidance_interval is %v: give two fractions of the steps, such as [0.1, 0.8], from 0 to 1, the lower one "+
 			"first", i)
-	case o.PPSize > 1:
-		return stages.Errorf("guidance_interval", "guidance_interval does not go with pp_size: leave one of them out; tp_size and sequence_parallel go with it")
 	}
 	return nil
 }
-
-// LeavesOut reports whether evaluations of the network may be left out.
-func (o *Options) LeavesOut() bool { return o.Cache != nil || o.GuidanceInterval != nil }
 
 // Int8 reports whether products inside the blocks are of numbers of 8 bits. Check has refused other values.
 func (o *Options) Int8() bool {
@@ -114,7 +106,7 @@ func (o *Options) Check(name string, channels, published int) error {
 		return err
 	}
 	if o.Cache != nil {
-		if err := o.Cache.check(o); err != nil {
+		if err := o.Cache.check(); err != nil {
 			return err
 		}
 	}

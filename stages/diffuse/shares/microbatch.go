@@ -10,12 +10,25 @@ import (
 // Microbatch is what goes through the stages of a pipeline together: the rows of a rank.
 type Microbatch struct {
 	*Rank
+	// Holds says what the microbatch holds on its way through the stages, on this rank.
+	Holds  Holding
 	Onward []kernels.Tensor // what goes on to the next stage: the tokens, and the state
 	Back   []kernels.Tensor // what comes back: the output tokens (n, T', W, K) of every part
 
-	xs    []kernels.Tensor // the tokens (n, T', W, C) of every part
-	state kernels.Tensor   // (1 + B T'): the timestep, and 1 for each frame that is being denoised, 0 for given ones
+	xs []kernels.Tensor // the tokens (n, T', W, C) of every part
+	// (1 + B T'): the timestep, below 0 the Holding times -1; then 1 for each frame that is being denoised, 0 for given ones
+	state kernels.Tensor
 }
+
+// Holding is what a microbatch holds.
+type Holding int
+
+// A microbatch has rows to compute, or none because its sampling has come to its end, or none because all have.
+const (
+	Rows Holding = iota
+	Nothing
+	TheEnd
+)
 
 // NewMicrobatch makes the tensors of a microbatch, in the scope open at the call.
 func (r *Rank) NewMicrobatch() *Microbatch {
@@ -32,6 +45,7 @@ func (r *Rank) NewMicrobatch() *Microbatch {
 // element begin with the same.
 func (m *Microbatch) Embed(rows, timesteps []float32, generated []bool) {
 	defer m.dev.Scope()()
+	m.Holds = Rows
 	m.embed(m.xs, rows)
 	marks := m.marks(generated, len(timesteps))
 	values := make([]float32, m.state.Len())
@@ -44,11 +58,18 @@ func (m *Microbatch) Embed(rows, timesteps []float32, generated []bool) {
 	m.dev.Upload(m.state, values)
 }
 
-// Advance runs the blocks of this rank, with last those of the last stage.
+// Hold lets the microbatch go on without rows, on the first stage.
+func (m *Microbatch) Hold(h Holding) {
+	values := make([]float32, m.state.Len())
+	values[0] = -float32(h)
+	m.dev.Upload(m.state, values)
+}
+
+// Advance runs the blocks of this rank on rows, with last those of the last stage.
 func (m *Microbatch) Advance(last bool) error {
 	defer m.dev.Scope()()
 	at, err := m.now()
-	if err != nil {
+	if err != nil || m.Holds != Rows {
 		return err
 	}
 	tokens, err := m.batch.Advance(m.xs, at, last)
@@ -58,11 +79,15 @@ func (m *Microbatch) Advance(last bool) error {
 	return err
 }
 
-// now reads the state.
+// now reads the state, and what the microbatch holds.
 func (m *Microbatch) now() (dit.Instant, error) {
 	values := make([]float32, m.state.Len())
 	if err := m.dev.Download(values, m.state); err != nil {
 		return dit.Instant{}, err
+	}
+	if m.Holds = Rows; values[0] < 0 {
+		m.Holds = Holding(-values[0])
+		return dit.Instant{}, nil
 	}
 	given := false
 	generated := make([]bool, len(values)-1)
