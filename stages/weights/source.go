@@ -92,11 +92,15 @@ func (s source) read(dst []byte) {
 // readSome writes the elements from one to another.
 func (s source) readSome(dst []byte, from, to int) {
 	narrow := s.to.Size()
+	var room []float32
+	if s.added != nil || s.packed != nil {
+		room = make([]float32, readChunk)
+	}
 	for i := from; i < to; {
 		stretch, within := i/s.length, i%s.length
 		n, at := min(s.length-within, to-i), s.first+stretch*s.every+within
-		if s.added != nil || s.packed != nil {
-			i += s.readWide(dst[i*narrow:], at, n)
+		if room != nil {
+			i += s.readWide(dst[i*narrow:], at, room[:min(n, readChunk)])
 			continue
 		}
 		convert(dst[i*narrow:][:n*narrow], s.in(at, n), s.from, s.to)
@@ -107,12 +111,11 @@ func (s source) readSome(dst []byte, from, to int) {
 // readChunk is how many elements pass through fp32 at a time.
 const readChunk = 1024
 
-// readWide writes elements of one row of the tensor, widened and with what adapters add: at most n, the first is number at. It
-// returns how many it wrote. The sum is rounded once.
-func (s source) readWide(dst []byte, at, n int) int {
-	var room [readChunk]float32
+// readWide writes elements of one row of the tensor, widened and with what adapters add: as many as there is room for at most, the
+// first is number at. It returns how many it wrote. The sum is rounded once.
+func (s source) readWide(dst []byte, at int, room []float32) int {
 	row, column := at/s.columns, at%s.columns
-	n = min(n, s.columns-column, len(room))
+	n := min(len(room), s.columns-column)
 	sums := room[:n]
 	if s.packed != nil {
 		s.packed.Decode(sums, s.file, at)
