@@ -20,7 +20,8 @@ import (
 // threads are GOMAXPROCS. tierVariable chooses one tier, onlyVariable what is measured beside the peaks.
 const (
 	benchVariable = "LATENTBEAM_BENCH"
-	onlyVariable  = "LATENTBEAM_BENCH_ONLY" // a regular expression for "kernel shape type"
+	onlyVariable  = "LATENTBEAM_BENCH_ONLY" // a regular expression for "kernel shape type", or onlyPeaks
+	onlyPeaks     = "peak"
 )
 
 // measurement is one line of bench.json.
@@ -112,6 +113,9 @@ func measurements(t *testing.T, tier *tier, threads int) []*measurement {
 			Unit: unit, amount: amount, peak: peak, run: run})
 	}
 	addPeaks(be, add)
+	if os.Getenv(onlyVariable) == onlyPeaks {
+		return all
+	}
 	for _, s := range [][3]int{{1024, 1152, 1152}, {1024, 4608, 1152}, {1024, 1152, 4608}, {256, 1152, 1152},
 		{120, 4096, 4096}, {120, 10240, 4096}, {120, 4096, 10240}, {256, 128, 128}, {64, 64, 64}, {2, 1152, 1152},
 		{4096, 1536, 1536}, {4096, 8960, 1536}, {4096, 1536, 8960}} { // the last three are Wan's
