@@ -6,6 +6,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import pickle
 import struct
 import tempfile
 import unittest
@@ -279,6 +280,151 @@ class Synthetic(unittest.TestCase):
         with self.assertRaisesRegex(latentbeam.Error, "no statistics.*pass normalized=False"):
             out.latents.torch()[0]
         self.assertEqual(tuple(out.latents.torch(normalized=False)[0]["latents"].shape), (3, 1, 1, 1))
+
+
+class Shared(unittest.TestCase):
+    """Batches of loader workers lie in memory that is used again when nobody has it any more, and not before."""
+
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        write_output(Path(folder.name), [(2, 1, 4, 4)] * 400, group=50)
+        self.latents = latentbeam.open(folder.name).latents
+        self.data = self.latents.torch(normalized=False)
+
+    def check(self, batch: dict[str, Any]) -> None:
+        self.assertIs(type(batch), dict)
+        want = collate([self.data[int(i[1:])] for i in batch["id"]])
+        self.assertEqual(sorted(batch), sorted(want))
+        for name, value in want.items():
+            self.assertTrue(torch.equal(value, batch[name]) if isinstance(value, torch.Tensor) else value == batch[name], (name, batch["id"]))
+
+    def loaders(self, **options: Any) -> list[Any]:
+        return [DataLoader(self.latents.stream(batch_size=4, normalized=False), batch_size=None, num_workers=2, **options),
+                DataLoader(self.data, batch_sampler=self.data.batches(4), collate_fn=collate, num_workers=2, **options)]
+
+    def test_used_again(self) -> None:
+        for loader in self.loaders():
+            places, seen = set(), 0
+            for batch in loader:
+                self.check(batch)
+                seen += 1
+                places.add(batch["latents"].data_ptr())
+            self.assertEqual(seen, 100)
+            self.assertLess(len(places), 20)
+
+    def test_kept(self) -> None:
+        """What is kept stays as it is, through epochs with new workers and with the same; a part of a batch keeps it too."""
+        for options in ({}, {"persistent_workers": True}):
+            for loader in self.loaders(**options):
+                kept, parts = [], []
+                for epoch in range(3):
+                    for n, batch in enumerate(loader):
+                        if n % 5 == epoch:
+                            kept.append(batch)
+                        if n % 7 == epoch:
+                            parts.append((batch["id"][1], batch["latents"][1], batch["text"][1:2]))
+                        if epoch == 1 and n == 40:
+                            break
+                del batch
+                self.assertGreater(len(kept), 40)
+                for batch in kept:
+                    self.check(batch)
+                for name, z, text in parts:
+                    self.assertTrue(torch.equal(z, torch.full((2, 1, 4, 4), float(name[1:]))))
+                    self.assertIn(float(text.max()), (0.0, float(name[1:])))
+
+    @unittest.skipUnless(hasattr(os, "fork"), "NOT TESTED: batches in forked processes: there is no fork")
+    def test_forked(self) -> None:
+        """A process that was forked from this one has no say about the batches here."""
+        for loader in self.loaders():
+            batches = iter(loader)
+            batch = next(batches)
+            child = os.fork()
+            if child == 0:
+                del batch
+                os._exit(0)
+            self.assertEqual(os.waitpid(child, 0)[1], 0)
+            self.assertEqual(sum(1 for _ in batches), 99)
+            self.check(batch)
+
+    def test_all_kept(self) -> None:
+        """More than a worker has pieces for."""
+        from latentbeam import _shared
+
+        for loader in self.loaders():
+            with mock.patch.object(_shared, "_MOST", 10):  # in forked workers
+                batches = list(loader)
+            self.assertEqual(len(batches), 100)
+            for batch in batches:
+                self.check(batch)
+
+    def test_sizes(self) -> None:
+        """Of batches of many sizes each takes a piece that fits; where there are the most, others go."""
+        from latentbeam import _shared
+
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        write_output(Path(folder.name), [(2, 1, 1, 1 + i % 40 * 8) for i in range(400)], group=100)
+        self.latents = latentbeam.open(folder.name).latents
+        self.data = self.latents.torch(normalized=False)
+        with mock.patch.object(_shared, "_MOST", 12):
+            for batch in DataLoader(self.latents.stream(batch_size=2, normalized=False), batch_size=None, num_workers=1):
+                self.check(batch)
+
+    def test_other_ways(self) -> None:
+        """What a collate_fn makes of a batch arrives, and a batch may be sent twice and pickled."""
+        stream = self.latents.stream(batch_size=4, normalized=False)
+        kept = list(DataLoader(stream, batch_size=None, num_workers=2, collate_fn=_doubled))
+        for batch in kept:
+            self.assertTrue(torch.equal(batch["twice"], 2 * batch["latents"]) and torch.equal(batch["first"], batch["latents"][:1]))
+            self.check({k: v for k, v in batch.items() if k not in ("twice", "first")})
+        for collate_fn in (_plain, _pickled):
+            kept = list(DataLoader(stream, batch_size=None, num_workers=2, collate_fn=collate_fn))
+            for batch in kept:
+                self.check(batch)
+        kept = list(DataLoader(_Twice(stream), batch_size=None, num_workers=1))
+        self.assertEqual(len(kept), 200)
+        for batch in kept:
+            self.check(batch)
+
+    def test_spawned(self) -> None:
+        stream = self.latents.stream(batch_size=40, normalized=False)
+        kept = list(DataLoader(stream, batch_size=None, num_workers=1, multiprocessing_context="spawn"))
+        self.assertEqual(len(kept), 10)
+        for batch in kept:
+            self.check(batch)
+
+
+def _doubled(batch: dict[str, Any]) -> dict[str, Any]:
+    batch["twice"], batch["first"] = 2 * batch["latents"], batch["latents"][:1]
+    return batch
+
+
+def _plain(batch: dict[str, Any]) -> dict[str, Any]:
+    return dict(batch)
+
+
+def _pickled(batch: dict[str, Any]) -> dict[str, Any]:
+    arrived = pickle.loads(pickle.dumps(batch))
+    assert type(arrived) is dict and type(batch) is not dict
+    return arrived
+
+
+class _Twice(torch.utils.data.IterableDataset):  # type: ignore[type-arg,misc,unused-ignore]
+    """Gives every batch of a stream again after the next one."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+
+    def __iter__(self) -> Any:
+        last: Any = None
+        for batch in self.stream:
+            yield batch
+            if last is not None:
+                yield last
+            last = batch
+        yield last
 
 
 def safetensors(path: Path, tensors: dict[str, tuple[str, list[int], bytes]], metadata: dict[str, str]) -> None:

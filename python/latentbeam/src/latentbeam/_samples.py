@@ -18,10 +18,10 @@ try:
     import pyarrow as pa
     import pyarrow.parquet as pq
     import torch
-    from torch.utils.data import get_worker_info
 except ImportError as e:
     raise ImportError(f"{e.name} is not installed: pip install latentbeam[torch]") from e
 
+from . import _shared
 from ._program import Error
 from .stage import read_safetensors
 
@@ -139,15 +139,15 @@ class Group:
 def batch_of(parts: Sequence[tuple[Group, Sequence[int]]]) -> dict[str, Any]:
     """Some rows of some groups as one batch. Their latents have one shape."""
     n = sum(len(rows) for _, rows in parts)
-    first, at = parts[0][0].latents[parts[0][1][0]], 0
-    batch: dict[str, Any] = {"latents": _room(n, first.shape, torch.float32)}
+    first, at, room = parts[0][0].latents[parts[0][1][0]], 0, _shared.room()
+    batch: dict[str, Any] = {"latents": room(n, first.shape, torch.float32)}
     for group, rows in parts:
         group.fill(batch["latents"][at:at + len(rows)], rows)
         at += len(rows)
     texts = [(g.texts.values, [g.texts.index[i] for i in rows]) for g, rows in parts if g.texts.index]
     shapes = {v.shape[1:] for v, _ in texts if isinstance(v, torch.Tensor)}
     if texts and len(shapes) == 1 and all(isinstance(v, torch.Tensor) for v, _ in texts) and sum(i >= 0 for _, index in texts for i in index) == n:
-        at, batch["text"] = 0, _room(n, texts[0][0][0].shape, texts[0][0][0].dtype)
+        at, batch["text"] = 0, room(n, texts[0][0][0].shape, texts[0][0][0].dtype)
         for values, index in texts:
             _fill(batch["text"][at:at + len(index)], values, index)
             at += len(index)
@@ -156,19 +156,7 @@ def batch_of(parts: Sequence[tuple[Group, Sequence[int]]]) -> dict[str, Any]:
         pad([g.texts.row(i) for g, rows in parts for i in rows], batch)
     for name in parts[0][0].columns:
         batch[name] = [g.columns[name][i] for g, rows in parts for i in rows]
-    return batch
-
-
-def _room(n: int, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
-    """Memory for a batch: in a loader's worker it is shared, so that nothing is copied on its way."""
-    out = torch.empty((n, *shape), dtype=dtype) if get_worker_info() is None else torch.empty(0, dtype=dtype)
-    if get_worker_info() is not None:
-        size = n * out.element_size()
-        for k in shape:
-            size *= k
-        shared = out.untyped_storage()._new_shared(size)  # type: ignore[no-untyped-call,unused-ignore]
-        out.set_(shared, 0, (n, *shape))  # type: ignore[call-overload,unused-ignore]
-    return out
+    return _shared.finished(batch)
 
 
 def _fill(out: torch.Tensor, values: Tensors, rows: Sequence[int]) -> None:

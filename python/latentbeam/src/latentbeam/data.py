@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Iterator, Mapping, Optional, Sequence
 
 from ._program import Error
 from ._samples import FORMATS, Group, Source, batch_of, pad, tensor  # says what to install where torch is not there
+from . import _shared
 
 import torch
 from torch.utils.data import Dataset, IterableDataset, Sampler, get_worker_info
@@ -409,9 +410,10 @@ def collate(samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     if len(shapes) > 1:
         raise Error(f"a batch has latents of {len(shapes)} shapes, {sorted(shapes)}: make batches of one shape, as "
                     "DataLoader(data, batch_sampler=data.batches(batch_size), collate_fn=latentbeam.data.collate) does", 2)
-    batch: dict[str, Any] = {"latents": torch.stack([s["latents"] for s in samples])}
+    latents = [s["latents"] for s in samples]
+    batch: dict[str, Any] = {"latents": torch.stack(latents, out=_shared.room()(len(latents), latents[0].shape, latents[0].dtype))}
     pad([s.get("text") for s in samples], batch)
     for name in samples[0]:
         if name not in ("latents", "text"):
             batch[name] = [s[name] for s in samples]
-    return batch
+    return _shared.finished(batch)
