@@ -16,6 +16,9 @@ import (
 // work at most.
 const leastShare = 100
 
+// lastTime is how long saving may take once the job has ended.
+const lastTime = 20 * time.Second
+
 // keeper has the newest steps of the rows of a batch at hand, whole, and saves them: at their time, all at once from the moment on at
 // which the process is told to end, and those of rows that are not sampled to the end where a sampling fails. Of a set the first rank has
 // one.
@@ -89,7 +92,7 @@ func (k *keeper) retain(rows []stages.Saved) {
 }
 
 // save saves the newest steps of some rows, or of all where none is named, beside the sampling. Where it is urgent it goes on with
-// steps that come meanwhile. The end of the job's context does not stop it: that may come while steps are written.
+// steps that come meanwhile.
 func (k *keeper) save(keys ...schemas.Key) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -105,10 +108,19 @@ func (k *keeper) save(keys ...schemas.Key) {
 	go func() {
 		defer close(done)
 		for len(rows) > 0 {
-			k.Save(context.WithoutCancel(k.ctx), rows)
+			k.write(rows)
 			rows = k.next()
 		}
 	}()
+}
+
+// write saves steps. The end of the job's context, which may come meanwhile, leaves it some time: a disk needs little of it, and a
+// bucket that is out of reach must not hold up the end.
+func (k *keeper) write(rows []stages.Saved) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(k.ctx))
+	defer cancel()
+	defer context.AfterFunc(k.ctx, func() { time.AfterFunc(lastTime, cancel) })()
+	k.Save(ctx, rows)
 }
 
 // take takes the newest steps of some rows, or of all where none is named. The lock is held.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"latentbeam/kernels"
@@ -102,6 +103,21 @@ func TestStoppingSavesOnSets(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestLastSaveEnds: a store that does not answer holds up the end of a job for a bounded time.
+func TestLastSaveEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		k := newKeeper(ctx, &stages.Saving{Every: time.Hour, Save: func(ctx context.Context, _ []stages.Saved) { <-ctx.Done() }})
+		k.retain([]stages.Saved{{}})
+		cancel()
+		began := time.Now()
+		k.end(true)
+		if took := time.Since(began); took != lastTime {
+			t.Errorf("it took %v, want %v", took, lastTime)
+		}
+	})
 }
 
 // stopped is what came of a batch that was told to end.
