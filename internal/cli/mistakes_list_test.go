@@ -112,4 +112,6 @@ var mistakes = []mistake{
 	{name: "pull of half a name", args: []string{"pull", "nobody"}, exit: 2, what: "not the name of a repository", where: "nobody", fix: "OWNER/NAME"},
 	{name: "convert of a table", args: []string{"convert", "prompts.csv"}, exit: 2, what: "not a safetensors file", where: "prompts.csv", fix: "give"},
 	{name: "retry with --set", args: []string{"retry", "out", "--set", "defaults.seed=2"}, exit: 2, what: "unknown flag", where: "--set", fix: "--help"},
+	{name: "prompts in place of a table", job: [2]string{"{prompts: prompts.csv}", `{prompts: ["a red ball", "a blue ball."]}`}, exit: 2, what: "a red ball: no such file",
+		where: "job.yaml:3", fix: "write them into a .txt"},
 }

@@ -6,7 +6,10 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"latentbeam/internal/config"
@@ -137,6 +140,9 @@ func sourceOf(cfg *config.Config, limit int, want wanted) (engine.RowSource, err
 	}
 	opts := want.options(cfg)
 	if err := checkTable(patterns, opts); err != nil {
+		if wrong := (*document.Error)(nil); slices.ContainsFunc(patterns, isText) && errors.As(err, &wrong) {
+			return nil, wrong.WithFix("prompts stand in a file: write them into a .txt, one a line, and give its path, relative to the current directory")
+		}
 		return nil, err
 	}
 	return prompts{patterns, opts, videos, limit}, nil
@@ -148,6 +154,13 @@ func expand(kind string, patterns []string) ([]string, error) {
 		return read.Expand(patterns)
 	}
 	return read.ExpandTables(patterns)
+}
+
+// isText reports whether a pattern is no file's name but a prompt, by its form.
+func isText(pattern string) bool {
+	_, err := os.Stat(pattern)
+	ext := filepath.Ext(pattern)
+	return os.IsNotExist(err) && (len(ext) < 2 || strings.Contains(ext, " ")) && !strings.ContainsAny(pattern, `/\*?[{`) && pattern != source.Stdin
 }
 
 // checkTable checks the form of tables.
