@@ -29,7 +29,7 @@ func Fit(in Kind, names []string, specs []Spec) (seams []Kind, index int, err er
 			seams = append(seams, have)
 		case !slices.Contains(carried, spec.In):
 			return nil, i, fmt.Errorf("stage %q takes %s, but %s gives %s%s",
-				name, spec.In, before(names, i), have, suggest(have, spec.In, specs))
+				name, spec.In, before(names, i), have, suggest(in, have, spec.In, specs))
 		case spec.In == KindMedia && spec.Out == KindPrompt:
 			seams = append(seams, spec.Out)
 		default:
@@ -50,12 +50,15 @@ func before(names []string, i int) string {
 	return fmt.Sprintf("stage %q before it", names[i-1])
 }
 
-// suggest names a stage that would close the gap, if one alone does.
-func suggest(have, want Kind, specs []Spec) string {
+// suggest names a stage that would close the gap, if one alone does, or the input that would.
+func suggest(in, have, want Kind, specs []Spec) string {
 	for _, s := range specs {
 		if s.In == have && s.Out == want {
 			return fmt.Sprintf("; put %q between them", s.Name)
 		}
+	}
+	if in == KindPrompt && want == KindMedia {
+		return "; give the files, or the table that names them, as input.media"
 	}
 	return ""
 }

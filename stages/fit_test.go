@@ -46,6 +46,8 @@ func TestFit(t *testing.T) {
 		{KindMedia, "encode_text encode_text",
 			`1: stage "encode_text" takes prompt, but stage "encode_text" before it gives text`},
 		{KindPrompt, "encode_vae", `0: stage "encode_vae" takes media, but the input gives prompt`},
+		{KindPrompt, "encode_text encode_vae", `1: stage "encode_vae" takes media, but stage "encode_text" before it gives text; ` +
+			`give the files, or the table that names them, as input.media`},
 		{KindMedia, "decode_vae",
 			`0: stage "decode_vae" takes latents, but the input gives media; put "encode_vae" between them`},
 

@@ -37,7 +37,7 @@ func TestWrongJobIsRefusedBeforeWork(t *testing.T) {
 		{"an impossible value", "denoise,", "{denoise: {dtype: int8}},",
 			[]string{"job.yaml:9:41: ", `dtype is "int8": give fp32`}},
 		{"nothing makes the table", "encode_video]", "]",
-			[]string{"nothing in this job makes video", "add `- encode_video"}},
+			[]string{"nothing in this job makes video", "add `- encode_video", "`write: [latents, embeddings]` in output"}},
 		{"a model that is not there", "model: tiny", "model: nowhere",
 			[]string{"job.yaml:2:8: ", "nowhere", "give a directory"}},
 		{"a model that is none", "model: tiny", "model: .", []string{"job.yaml:", "text_encoder"}},

@@ -340,10 +340,24 @@ var writes = []struct {
 func checkWrites(cfg *config.Config, seams []stages.Kind) error {
 	for _, w := range writes {
 		if cfg.Output.Writes(w.part) && !slices.Contains(seams[1:], w.kind) {
-			return cfg.Errorf("output.write", "nothing in this job makes %s", w.part).WithFix("%s", w.fix)
+			fix := w.fix
+			if made := made(seams); len(made) > 0 {
+				fix += fmt.Sprintf(", or keep what this job makes: `write: [%s]` in output", strings.Join(made, ", "))
+			}
+			return cfg.Errorf("output.write", "nothing in this job makes %s", w.part).WithFix("%s", fix)
 		}
 	}
 	return nil
+}
+
+// made lists the parts of output.write that a job could keep.
+func made(seams []stages.Kind) (parts []string) {
+	for _, w := range writes {
+		if slices.Contains(seams[1:], w.kind) {
+			parts = append(parts, w.part)
+		}
+	}
+	return parts
 }
 
 // checkReads refuses stages that need a reading which no stage before them gives. What programs read nobody knows before.
