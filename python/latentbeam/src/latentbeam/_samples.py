@@ -19,7 +19,7 @@ try:
     import pyarrow.parquet as pq
     import torch
 except ImportError as e:
-    raise ImportError(f"{e.name} is not installed: pip install latentbeam[torch]") from e
+    raise ImportError(f"{e.name} is not installed: pip install 'latentbeam[torch]'") from e
 
 from . import _shared
 from ._program import Error

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .data import LatentDataset, LatentStream
 
 _T = TypeVar("_T", bound="Table")
-_NEEDS = "tables are read by pyarrow, which is not installed: pip install latentbeam[tables]"
+_NEEDS = "tables are read by pyarrow, which is not installed: pip install 'latentbeam[tables]'"
 _READ_AT_ONCE = 32 << 20  # bytes that an iterator of rows has in memory, about
 
 
