@@ -47,9 +47,13 @@ func (s *stage) checkBegun(e *stages.Element) {
 	if b.Done > 0 {
 		plan, err := s.recipe.New(e.Row.NumInferenceSteps, s.clip(&e.Row))
 		fits = fits && err == nil && b.Sampler == plan.Signature() && b.Done < plan.Steps() && slices.Equal(b.Latents.Shape, want)
-		if fits && s.Options.Cache != nil {
-			c := easyCache{portion: portion{job: &job{stage: s, guided: s.Guided(&e.Row)}}}
+		j := &job{stage: s, batch: []*stages.Element{e}, guided: s.Guided(&e.Row), sampler: plan}
+		if fits && s.Options.UsesEasyCache() {
+			c := easyCache{portion: portion{job: j}}
 			fits = c.remembers(e)
+		}
+		if fits && s.Options.UsesMagCache() {
+			fits = newNetworks(j).mag.resumable(b.Done)
 		}
 		for _, m := range b.Memory {
 			fits = fits && slices.Equal(m.Values.Shape, want)

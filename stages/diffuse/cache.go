@@ -62,9 +62,9 @@ func (j *job) alone() (out []*job) {
 	return out
 }
 
-// newEasyCache takes what the cache remembers out of the state that the sampling goes on from. It is nil where the job has no cache.
+// newEasyCache takes what the cache remembers out of the state that the sampling goes on from. It is nil where the job has no such cache.
 func newEasyCache(p portion, network *networks, from *sampler.State) *easyCache {
-	if p.Options.Cache == nil {
+	if !p.Options.UsesEasyCache() {
 		return nil
 	}
 	c := &easyCache{portion: p, network: network, threshold: float32(*p.Options.Cache.Threshold), warmup: *p.Options.Cache.Warmup,

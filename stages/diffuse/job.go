@@ -156,15 +156,15 @@ func (j *job) model(dev kernels.Backend, stage weights.PipelineStage) (*loaded, 
 	return j.Part(dev, stage)
 }
 
-// evaluator returns the network for the first so many branches, on a device that has all of the batch, prepared in the scope open at the
-// call. Rows go branch by branch, as the sampler orders them.
-func (j *job) evaluator(dev kernels.Backend, branches int) (sampler.Model, error) {
+// evaluator returns the network for the branches from ... to - 1, on a device that has all of the batch, prepared in the scope open at the
+// call. Rows go branch by branch, as the sampler orders them. residual keeps what the blocks add; nil: nothing does.
+func (j *job) evaluator(dev kernels.Backend, from, to int, residual *dit.Residual) (sampler.Model, error) {
 	model, err := j.model(dev, weights.PipelineStage{})
 	if err != nil {
 		return nil, err
 	}
-	rows := &dit.Rows{Size: j.size, Given: j.given()}
-	for branch := range branches {
+	rows := &dit.Rows{Size: j.size, Given: j.given(), Residual: residual}
+	for branch := from; branch < to; branch++ {
 		for _, e := range j.batch {
 			rows.Rows = append(rows.Rows, dit.BatchRow{Element: e, Branch: branch})
 		}

@@ -72,7 +72,7 @@ func (m maker) sample(ctx context.Context, j *job) error {
 		evaluate = cache.evaluate
 	}
 	if v := m.newSaver(); m.first() {
-		b.After = cache.after(v.after(p, z))
+		b.After = network.mag.after(cache.after(v.after(p, z)))
 	}
 	if err := j.sampler.Sample(ctx, b, z, evaluate, p.noise(), j.progress(ctx)); err != nil || !m.first() && !m.alike {
 		return err

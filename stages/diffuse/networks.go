@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 
+	"latentbeam/stages/diffuse/dit"
 	"latentbeam/stages/diffuse/sampler"
 	"latentbeam/stages/diffuse/shares"
 )
@@ -13,9 +14,11 @@ import (
 type networks struct {
 	branches int
 	all      sampler.Model
-	some     bool          // not all steps are guided
-	alone    sampler.Model // of the first branch, where some
-	from, to int           // the steps with guidance, where some
+	some     bool            // not all steps are guided
+	alone    sampler.Model   // of the first branch, where some
+	from, to int             // the steps with guidance, where some
+	mag      *magPlan        // nil: no blocks are left out
+	each     []branchNetwork // of each branch, where mag
 
 	evaluations int // of the network, for one branch of the portion each
 	rows        []float32
@@ -29,6 +32,9 @@ func (n *networks) turns(step int) bool { return n.some && (step == n.from || st
 
 // computed is how many evaluations of one branch a step takes.
 func (n *networks) computed(step int) int {
+	if n.mag != nil {
+		return n.mag.computed(step)
+	}
 	if n.guided(step) {
 		return n.branches
 	}
@@ -38,6 +44,9 @@ func (n *networks) computed(step int) int {
 // evaluate is a sampler.Model of a step.
 func (n *networks) evaluate(ctx context.Context, step int, rows, timesteps []float32, generated []bool) ([]float32, error) {
 	n.evaluations += n.computed(step)
+	if n.mag != nil {
+		return n.evaluateEach(ctx, step, rows, timesteps, generated)
+	}
 	if n.guided(step) {
 		return n.all(ctx, rows, timesteps, generated)
 	}
@@ -48,6 +57,26 @@ func (n *networks) evaluate(ctx context.Context, step int, rows, timesteps []flo
 	}
 	n.rows = n.rows[:0]
 	for range n.branches {
+		n.rows = append(n.rows, out...)
+	}
+	return n.rows, nil
+}
+
+// evaluateEach is evaluate where branches leave blocks out.
+func (n *networks) evaluateEach(ctx context.Context, step int, rows, timesteps []float32, generated []bool) ([]float32, error) {
+	n.rows = n.rows[:0]
+	for i, b := range n.each {
+		part := func(length, end int) int { return length / n.branches * (i + end) }
+		if i > 0 && !n.guided(step) {
+			n.rows = append(n.rows, n.rows[:len(n.rows)/i]...)
+			continue
+		}
+		b.residual.Replay = n.mag.skip[step][i]
+		out, err := b.Model(ctx, rows[part(len(rows), 0):part(len(rows), 1)], timesteps[part(len(timesteps), 0):part(len(timesteps), 1)],
+			generated[part(len(generated), 0):part(len(generated), 1)])
+		if err != nil {
+			return nil, err
+		}
 		n.rows = append(n.rows, out...)
 	}
 	return n.rows, nil
@@ -75,6 +104,7 @@ func (j *job) guidedSteps() (from, to int, some bool) {
 func newNetworks(j *job) *networks {
 	from, to, some := j.guidedSteps()
 	n := &networks{branches: j.branches(), some: some, from: from, to: to}
+	n.mag = newMagPlan(j, n.guided)
 	for step := range j.done {
 		n.evaluations += n.computed(step)
 	}
@@ -87,18 +117,31 @@ func (m maker) networksOf(j *job) (portion, *networks, error) {
 	some := n.some
 	var err error
 	if m.place == nil {
-		if n.all, err = j.evaluator(m.dev, j.branches()); err == nil && some {
-			n.alone, err = j.evaluator(m.dev, 1)
+		for i := 0; n.mag != nil && err == nil && i < n.branches; i++ {
+			one := branchNetwork{residual: &dit.Residual{}}
+			one.Model, err = j.evaluator(m.dev, i, i+1, one.residual)
+			n.each = append(n.each, one)
+		}
+		if n.mag != nil || err != nil {
+			return portion{job: j}, n, err
+		}
+		if n.all, err = j.evaluator(m.dev, 0, j.branches(), nil); err == nil && some {
+			n.alone, err = j.evaluator(m.dev, 0, 1, nil)
 		}
 		return portion{job: j}, n, err
 	}
 	together := j.branches()
-	if some {
+	if some || n.mag != nil {
 		together = 1
 	}
 	ranks, err := j.ranks(m.place, m.speeds, together)
 	if err != nil {
 		return portion{}, nil, err
+	}
+	for _, r := range ranks {
+		if n.mag != nil {
+			n.each = append(n.each, branchNetwork{r.Evaluate, r.Residual})
+		}
 	}
 	n.all = ranks[0].Evaluate
 	if some {

@@ -99,7 +99,7 @@ func (l *pipeline) run() error {
 		Done:  func(i int) error { return at(i).done() },
 		Void:  func(i int) bool { return at(i).Holds != shares.Rows },
 	}
-	if l.samplings[0].Options.Cache != nil { // a sampling comes round for each step that is computed, and once more at its end
+	if l.samplings[0].Options.UsesEasyCache() { // a sampling comes round for each step that is computed, and once more at its end
 		p.Items += slots
 		p.Ends = func(i int) bool { return at(i).Holds == shares.TheEnd }
 	}
@@ -195,7 +195,7 @@ func (s *sampling) begin(ctx context.Context, first bool) {
 	z, b := s.portion.initialLatents()
 	s.cache = newEasyCache(s.portion, s.network, &b.From)
 	if first {
-		b.After = s.cache.after(s.saver.after(s.portion, z))
+		b.After = s.network.mag.after(s.cache.after(s.saver.after(s.portion, z)))
 	}
 	s.z = z
 	noise := s.noise()

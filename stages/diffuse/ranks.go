@@ -29,6 +29,9 @@ func (j *job) ranks(place *nn.GridRank, speeds []float64, together int) (out []*
 	model, err := j.model(place.Dev, place.Stage)
 	for branch := 0; err == nil && branch < j.branches(); branch += together {
 		batch := &shares.Batch{Description: &j.Description, Size: j.size, Branches: together, Given: j.given(), Plan: plan}
+		if j.Options.UsesMagCache() {
+			batch.Residual = &dit.Residual{}
+		}
 		for _, e := range j.batch {
 			for k := range together {
 				batch.Rows = append(batch.Rows, dit.BatchRow{Element: e, Branch: branch + k})

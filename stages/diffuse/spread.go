@@ -39,7 +39,7 @@ func (s *stage) Cost(row *schemas.PromptRow) (cost.Estimate, error) {
 		e.Grid.Pipeline = 1
 	}
 	e.Work, e.Split, e.Rounds = work.Work, work.Split, row.NumInferenceSteps
-	if share := s.guidedShare(row); share < 1 { // steps of the prompt alone count as parts of one with guidance
+	if share := s.computedShare(row); share < 1 { // steps of which a part is computed count as parts of one with guidance
 		e.Work, e.Split.Steps = e.Work*share, int(max(1, math.Round(float64(e.Split.Steps)*share)))
 	}
 	e.Split.Width = s.Width(row)
@@ -50,19 +50,19 @@ func (s *stage) Cost(row *schemas.PromptRow) (cost.Estimate, error) {
 	return e, err
 }
 
-// guidedShare is which part of the evaluations of a row guidance_interval leaves to be computed.
-func (s *stage) guidedShare(row *schemas.PromptRow) float64 {
+// computedShare is which part of the evaluations of a row is computed, as far as it is known before the row is sampled: it is with
+// guidance_interval and magcache, not with easycache.
+func (s *stage) computedShare(row *schemas.PromptRow) float64 {
 	sampler, err := s.recipe.New(row.NumInferenceSteps, s.clip(row))
 	if err != nil {
 		return 1 // Check has refused the row
 	}
-	j := &job{stage: s, guided: s.Guided(row), sampler: sampler}
-	from, to, some := j.guidedSteps()
-	if !some {
-		return 1
+	j := &job{stage: s, batch: []*stages.Element{{Row: *row}}, guided: s.Guided(row), sampler: sampler}
+	n, computed := newNetworks(j), 0
+	for step := range sampler.Steps() {
+		computed += n.computed(step)
 	}
-	all := float64(sampler.Steps())
-	return (float64(to-from) + (all-float64(to-from))/float64(j.branches())) / all
+	return float64(computed) / float64(sampler.Steps()*j.branches())
 }
 
 // RunSet samples the batch on a set of devices, each a rank with its share of the columns. Rank 0 gives the

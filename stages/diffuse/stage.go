@@ -84,6 +84,12 @@ func newStage(m *stages.Model, pick func(config []byte) (dit.Network, error), ag
 	if err := s.openSecond(m, pick); err != nil {
 		return nil, fmt.Errorf("denoise: %w", err)
 	}
+	if d.Options.UsesMagCache() {
+		if d.Magnitudes == nil {
+			return nil, stages.Errorf("cache", "cache: magcache needs ratios that its authors measured of a model, and there are none of %s: use easycache", d.Name)
+		}
+		s.Sharded.Pipeline = 1
+	}
 	return s, nil
 }
 
@@ -155,6 +161,11 @@ func (s *stage) Need(row *schemas.PromptRow, n int) (int64, error) {
 		n *= 2
 	}
 	need, err := dit.SampleBytes(s.Config, n, s.Config.LatentSize(row), s.TextTokens)
+	if s.Options.UsesMagCache() { // what the blocks added of each branch, and the tokens before them of one
+		size := s.Config.LatentSize(row)
+		t, h, w := s.Patch.Grid(size.T, size.H, size.W)
+		need += int64(n+1) * int64(t*h*w) * int64(s.Hidden*s.DType.Size())
+	}
 	if err != nil || row.Loop <= 1 || s.Conditions.Group > 0 {
 		return need, err
 	}

@@ -42,6 +42,7 @@ func (m *Model) Prepare(be kernels.Backend, rows *dit.Rows) (dit.Batch, error) {
 		}
 	}
 	b.conditions()
+	rows.Residual.Alloc(be, m.DType, rows.Parts, t, m.Hidden())
 	defer be.Scope()()
 	text, lens, err := m.embedTexts(be, rows.Rows)
 	if err != nil {
@@ -93,16 +94,19 @@ func (b *batch) Advance(xs []kernels.Tensor, at dit.Instant, last bool) ([]kerne
 	silu := be.Alloc(t.DType, t.Shape...)
 	be.Unary(silu, t, kernels.SiLU)
 	mod := frames.Rows(be, b.as(kernels.F32, b.blockMod.Forward(be, silu, kernels.Identity)), 6) // tables are in fp32
-	for i := range b.flow.Each(b.own) {
-		if b.rows.Split != nil {
-			b.rows.Split.Group.Block(i)
+	err = b.rows.Residual.Around(be, xs, func() error {
+		for i := range b.flow.Each(b.own) {
+			if b.rows.Split != nil {
+				b.rows.Split.Group.Block(i)
+			}
+			if err := b.advance(i, xs, mod); err != nil {
+				return err
+			}
 		}
-		if err := b.advance(i, xs, mod); err != nil {
-			return nil, err
-		}
-	}
-	if !last {
-		return nil, nil
+		return nil
+	})
+	if err != nil || !last {
+		return nil, err
 	}
 	ends := nn.ModulationRows(be, b.table, frames.Rows(be, b.twice(t), 2)) // (B, T' or 1, 2, C)
 	outs := make([]kernels.Tensor, len(xs))

@@ -103,6 +103,8 @@ type denoiser struct {
 	negative string  // prompt of rows that have none
 	boundary float32 // timestep below which the second of two denoisers computes; 0: there is one
 	input    dit.ImageInput
+
+	magnitudes func(image bool) *dit.MagRatios // see dit.Description
 }
 
 // open takes the options of a job to a configuration.
@@ -142,7 +144,12 @@ func open(cfg Config, p published, o stages.Options) (*denoiser, error) {
 		return nil, fmt.Errorf("denoise: %w", err)
 	}
 	cfg.Int8 = opts.Int8()
-	d := &denoiser{Config: cfg, options: opts.Options, recipe: recipe, negative: schemas.None, input: cfg.imageInput(p.index)}
+	magnitudes, err := magnitudes(&cfg, opts.BoundaryRatio != nil, opts.Cache)
+	if err != nil {
+		return nil, fmt.Errorf("denoise: %w", err)
+	}
+	d := &denoiser{Config: cfg, options: opts.Options, recipe: recipe, negative: schemas.None, input: cfg.imageInput(p.index),
+		magnitudes: magnitudes}
 	if opts.BoundaryRatio != nil {
 		d.boundary = float32(*opts.BoundaryRatio * trainingSteps)
 	}
@@ -243,7 +250,7 @@ func (d *denoiser) Describe() dit.Description {
 		TextWidth: d.TextWidth, TextTokens: textTokens, PadsText: true,
 		UnguidedTo1: true, Options: d.options, Recipe: d.recipe, LatentScale: 1,
 		NoNegative: d.negative, Published: d.published(), Boundary: d.boundary, Params: d.params(),
-		Conditions: dit.Conditions{Input: d.input, Marked: d.input == dit.FirstFrame}}
+		Conditions: dit.Conditions{Input: d.input, Marked: d.input == dit.FirstFrame}, Magnitudes: d.magnitudes}
 }
 
 // params are the columns that not all models depend on.

@@ -80,6 +80,9 @@ type Description struct {
 	// it. The zero value: no box. A network that takes given frames has none.
 	Box        LatentSize
 	Conditions Conditions // on given frames
+	// Magnitudes returns the facts by which the cache magcache leaves blocks out, for rows with or without an image; nil: there are
+	// none, or the job has another cache. The network then uses Rows.Residual.
+	Magnitudes func(image bool) *MagRatios
 }
 
 // Guided reports whether a row has an unguided branch.
@@ -163,6 +166,8 @@ type Rows struct {
 	// Split exchanges with the ranks that have the other columns; nil: this device has all.
 	Split *nn.Split
 	Given *Given
+	// Residual keeps what the blocks add, where a network has Description.Magnitudes; nil: nothing is kept.
+	Residual *Residual
 }
 
 // Grid returns the size of the latents that the tokens are made of: the box, or where there is none Size.

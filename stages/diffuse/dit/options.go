@@ -40,42 +40,89 @@ type Options struct {
 // StepCache is the option `cache` of the stage denoise: a rule by its name, and its settings.
 type StepCache struct {
 	Name string `yaml:"name" json:"name"`
-	// Threshold is how large the estimated change of the prediction may become, relative to the prediction, before the network
-	// computes again; nil: 0.05, as published.
+	// Threshold is how large the estimated error may become before the network computes again. Of easycache it is the change of the prediction,
+	// relative to the prediction; nil: 0.05, as published. Of magcache it is that of what the blocks add; nil: as published for the model.
 	Threshold *float64 `yaml:"threshold" json:"threshold"`
-	// Warmup is how many of the first steps are computed in any case; nil: 10, as published. So is the last one.
-	Warmup *int `yaml:"warmup" json:"warmup"`
+	// Warmup is how many of the first steps easycache computes in any case; nil: 10, as published. So is the last one.
+	Warmup *int `yaml:"warmup" json:"warmup,omitempty"`
+	// K is how many steps after each other magcache leaves out at most; nil: as published for the model.
+	K *int `yaml:"k" json:"k,omitempty"`
+	// Retention is the part of the first steps that magcache computes in any case, of each of two denoisers; nil: 0.2, as published.
+	Retention *float64 `yaml:"retention" json:"retention,omitempty"`
+	// Ratios names the model whose published ratios magcache takes, such as wan2.1-t2v-1.3b; "": they follow from the shape of the model.
+	Ratios string `yaml:"ratios" json:"ratios,omitempty"`
 }
 
-// The published settings of EasyCache for Wan 2.1.
+// The published settings of EasyCache for Wan 2.1, and of MagCache.
 const (
 	EasyCache      = "easycache"
+	MagCache       = "magcache"
 	easyThreshold  = 0.05
 	easyWarmup     = 10
+	magRetention   = 0.2
 	mostCacheSteps = 1000
 )
 
-// check refuses what is no cache, and fills the published settings in.
-func (c *StepCache) check() error {
-	if c.Name != EasyCache {
-		return stages.Errorf("cache", "cache.name is %q: there is %s", c.Name, EasyCache)
-	}
+// Publish fills in the published settings of magcache for a model.
+func (c *StepCache) Publish(r MagRatios) {
 	if c.Threshold == nil {
-		v := easyThreshold
-		c.Threshold = &v
+		c.Threshold = &r.Threshold
 	}
-	if c.Warmup == nil {
-		v := easyWarmup
-		c.Warmup = &v
+	if c.K == nil {
+		c.K = &r.K
 	}
-	if !(*c.Threshold > 0 && *c.Threshold < 10) {
-		return stages.Errorf("cache", "cache.threshold is %g: give more than 0 and less than 10", *c.Threshold)
+	if c.Retention == nil {
+		v := magRetention
+		c.Retention = &v
 	}
-	if *c.Warmup < 1 || *c.Warmup > mostCacheSteps {
-		return stages.Errorf("cache", "cache.warmup is %d: give 1 to %d steps", *c.Warmup, mostCacheSteps)
+}
+
+// check refuses what is no cache, and fills the published settings of easycache in.
+func (c *StepCache) check(o *Options) error {
+	switch c.Name {
+	case EasyCache:
+		if c.K != nil || c.Retention != nil || c.Ratios != "" {
+			return stages.Errorf("cache", "cache: k, retention and ratios belong to %s, easycache has threshold and warmup", MagCache)
+		}
+		if c.Threshold == nil {
+			v := easyThreshold
+			c.Threshold = &v
+		}
+		if c.Warmup == nil {
+			v := easyWarmup
+			c.Warmup = &v
+		}
+	case MagCache:
+		if c.Warmup != nil {
+			return stages.Errorf("cache", "cache: warmup belongs to %s, magcache has threshold, k, retention and ratios", EasyCache)
+		}
+		if o.PPSize > 1 {
+			return stages.Errorf("cache", "cache: magcache does not go with pp_size, for it keeps what all blocks together add: leave pp_size out (tp_size and "+
+				"sequence_parallel go with it), or use easycache")
+		}
+	default:
+		return stages.Errorf("cache", "cache.name is %q: there are %s and %s", c.Name, EasyCache, MagCache)
+	}
+	if v := c.Threshold; v != nil && !(*v > 0 && *v < 10) {
+		return stages.Errorf("cache", "cache.threshold is %g: give more than 0 and less than 10", *v)
+	}
+	if v := c.Warmup; v != nil && (*v < 1 || *v > mostCacheSteps) {
+		return stages.Errorf("cache", "cache.warmup is %d: give 1 to %d steps", *v, mostCacheSteps)
+	}
+	if v := c.K; v != nil && (*v < 1 || *v > mostCacheSteps) {
+		return stages.Errorf("cache", "cache.k is %d: give 1 to %d steps", *v, mostCacheSteps)
+	}
+	if v := c.Retention; v != nil && !(*v >= 0 && *v <= 1) {
+		return stages.Errorf("cache", "cache.retention is %g: give 0 to 1, a part of the steps", *v)
 	}
 	return nil
 }
+
+// UsesEasyCache reports whether the cache is easycache.
+func (o *Options) UsesEasyCache() bool { return o.Cache != nil && o.Cache.Name == EasyCache }
+
+// UsesMagCache reports whether the cache is magcache.
+func (o *Options) UsesMagCache() bool { return o.Cache != nil && o.Cache.Name == MagCache }
 
 // checkInterval refuses what is no interval of the steps.
 func (o *Options) checkInterval() error {
@@ -106,7 +153,7 @@ func (o *Options) Check(name string, channels, published int) error {
 		return err
 	}
 	if o.Cache != nil {
-		if err := o.Cache.check(); err != nil {
+		if err := o.Cache.check(o); err != nil {
 			return err
 		}
 	}

@@ -18,6 +18,7 @@ type Batch struct {
 	Branches int            // of each element that are in Rows
 	Given    *dit.Given
 	Plan     *sequence.Plan // which rank has which columns
+	Residual *dit.Residual  // of one rank; nil: it is not kept
 }
 
 // planes is how many planes of H x W an element's latents have.
@@ -50,7 +51,8 @@ func (b *Batch) NewRank(dev kernels.Backend, g *kernels.Group, model dit.Model) 
 		last := parts[len(parts)-1].Rows
 		r.rows = nn.Span{Start: parts[0].Rows.Start, Len: last.Start + last.Len - parts[0].Rows.Start}
 	}
-	rows := &dit.Rows{Size: b.Size, Box: b.Box, Split: r.split, Given: b.Given, Rows: b.Rows[r.rows.Start:][:r.rows.Len]}
+	rows := &dit.Rows{Size: b.Size, Box: b.Box, Split: r.split, Given: b.Given, Rows: b.Rows[r.rows.Start:][:r.rows.Len],
+		Residual: b.Residual}
 	for _, p := range parts {
 		p.Rows.Start -= r.rows.Start
 		rows.Parts = append(rows.Parts, p)
