@@ -82,6 +82,13 @@ const (
 	ReadingSourceMarks = "source_marks"
 )
 
+// Readings of rows whose denoiser may leave evaluations of its network out (the options cache and guidance_interval): how many of one text
+// were computed, and of how many.
+const (
+	ReadingComputed    = "computed_evaluations"
+	ReadingEvaluations = "evaluations"
+)
+
 // ZeroReading reports whether a reading is 0 where a row does not have it.
 func ZeroReading(name string) bool { return name == ReadingDecodeErrors || name == ReadingTransfer }
 

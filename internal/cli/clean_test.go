@@ -21,6 +21,8 @@ func TestCleanExplainDiff(t *testing.T) {
 	s.says(s.run(0, "explain", "out", "b"), "b (prompts.csv:3): done", "a run skips it", "depends on: num_inference_steps 2")
 	s.says(s.run(0, "explain", "out", "prompts.csv:3"), "b (prompts.csv:3): done")
 	s.says(s.run(2, "explain", "out", "zz"), `no row of the input is called "zz"`)
+	s.run(0, "run", "job.yaml", "--set", "output.path=half", "--set", "stages.denoise.guidance_interval=[0,0.5]")
+	s.says(s.run(0, "explain", "half", "b"), "the denoiser computed 3 of its 4 evaluations")
 	if err := os.CopyFS(filepath.Join(s.dir, "before"), os.DirFS(filepath.Join(s.dir, "out"))); err != nil {
 		t.Fatal(err)
 	}

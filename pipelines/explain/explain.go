@@ -105,6 +105,9 @@ func (j Asked) explain(ctx context.Context, e *stages.Element) (Answer, error) {
 	case ledger.Done:
 		x.State, x.Why = "done", "the ledger has a record of its key, and its results are there"
 		x.Next = "a run skips it, until a part of its key changes or its results are damaged"
+		if computed, some := r.Readings[schemas.ReadingComputed]; some {
+			x.Why += fmt.Sprintf("; the denoiser computed %s of its %s evaluations", computed, r.Readings[schemas.ReadingEvaluations])
+		}
 		if r.Video != nil {
 			x.Files = append(x.Files, r.Video.At())
 		}

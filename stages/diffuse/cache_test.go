@@ -193,7 +193,7 @@ func testGuidanceInterval(t *testing.T, config string) {
 		t.Error("a part of the steps is none or all")
 	}
 	for _, e := range part {
-		if e.Readings[readingComputed] != "15" || e.Readings[readingEvaluations] != "20" {
+		if e.Readings[schemas.ReadingComputed] != "15" || e.Readings[schemas.ReadingEvaluations] != "20" {
 			t.Errorf("%v, want 15 of 20", e.Readings)
 		}
 	}
@@ -206,7 +206,7 @@ func testGuidanceInterval(t *testing.T, config string) {
 		}
 	}
 	for ranks := 2; ranks <= 8; ranks++ {
-		if other := batchOf(3, 33, 4); run(intervalOf(0.2, 0.7), ranks, other) != want || other[0].Readings[readingComputed] != "15" {
+		if other := batchOf(3, 33, 4); run(intervalOf(0.2, 0.7), ranks, other) != want || other[0].Readings[schemas.ReadingComputed] != "15" {
 			t.Errorf("%d ranks change the result: %v", ranks, other[0].Readings)
 		}
 	}
@@ -219,7 +219,7 @@ func testGuidanceInterval(t *testing.T, config string) {
 			piped, plain := batchOf(n, 33, 4), batchOf(n, 33, 4)
 			run(intervalOf(0.2, 0.7), 1, plain)
 			run(func(o *plainOptions) { intervalOf(0.2, 0.7)(o); pipedBy(grid)(o) }, grid[0]*grid[1]*grid[2], piped)
-			if digest(t, piped) != digest(t, plain) || piped[0].Readings[readingComputed] != "15" {
+			if digest(t, piped) != digest(t, plain) || piped[0].Readings[schemas.ReadingComputed] != "15" {
 				t.Errorf("a pipeline of %v changes the result of %d rows: %v", grid, n, piped[0].Readings)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 
+	"latentbeam/schemas"
 	"latentbeam/stages/diffuse/dit"
 	"latentbeam/stages/diffuse/sampler"
 	"latentbeam/stages/diffuse/shares"
@@ -170,12 +171,6 @@ func inTurn(ranks []*shares.Rank) sampler.Model {
 	}
 }
 
-// The readings of rows of jobs that leave evaluations out: how many of one branch were computed, and of how many.
-const (
-	readingComputed    = "computed_evaluations"
-	readingEvaluations = "evaluations"
-)
-
 // leavesOut reports whether a job may compute fewer evaluations than its samplings have.
 func (j *job) leavesOut() bool {
 	_, _, some := j.guidedSteps()
@@ -189,7 +184,7 @@ func (p portion) readEvaluations(computed int) {
 	}
 	for _, e := range p.batch {
 		readings := map[string]string{}
-		for name, n := range map[string]int{readingComputed: computed, readingEvaluations: p.branches() * p.sampler.Steps()} {
+		for name, n := range map[string]int{schemas.ReadingComputed: computed, schemas.ReadingEvaluations: p.branches() * p.sampler.Steps()} {
 			if e.Begun != nil {
 				before, _ := strconv.Atoi(e.Begun.Readings[name]) // "" of the first clip
 				n += before
