@@ -168,6 +168,7 @@ var targets = []target{
 	{"internal/media/marks", "FuzzInspect", "mp4, png and jpeg with marks"},
 	{"internal/media/marks", "FuzzManifest", "manifests of content credentials"},
 	{"internal/media/marks", "FuzzXMP", "XMP"},
+	{"internal/media/timestamp", "FuzzRead", "answers of time stamp authorities"},
 	{"internal/storage/store/bucket", "FuzzRecord", "locks in buckets"},
 	{"stages/catalog", "FuzzConfig", "config.json, scheduler_config.json, model_index.json"},
 	{"stages/exec", "FuzzAnswer", "answers of programs"},
