@@ -54,12 +54,13 @@ func (m *Middle) Cut(height, width int) []float32 {
 // Rehearse runs all that Interpolate asks of a device for frames of a size, on a backend that computes nothing.
 func (m *AMT) Rehearse(be kernels.Backend, height, width int) error {
 	rows, columns := flow.Padded(height, multiple), flow.Padded(width, multiple)
-	p := pair{images: [2]grid{newGrid(rows, columns, channels), newGrid(rows, columns, channels)}}
+	shape := grid{rows: rows, columns: columns, c: channels}
+	p := pair{images: [2]grid{shape, shape}}
 	return p.run(context.Background(), be, m, func(be kernels.Backend, _ [2]flow.Features) (func(ahead, back grid) grid, error) {
 		for range 2 {
 			flow.Rehearse(be, rows/stride*columns/stride, featureWidth)
 		}
-		return func(_, _ grid) grid { return newGrid(rows/stride, columns/stride, looked) }, nil
+		return func(_, _ grid) grid { return grid{rows: rows / stride, columns: columns / stride, c: looked} }, nil
 	})
 }
 
@@ -197,7 +198,7 @@ func (p *pair) decode(be kernels.Backend, d decoder, images [2]grid, ahead grid,
 	defer be.Scope()()
 	var in grid
 	if first {
-		middle := newGrid(images[0].rows, images[0].columns, 1)
+		middle := images[0].like(images[0].rows, images[0].columns, 1)
 		for i := range middle.values {
 			middle.values[i] = 0.5
 		}
@@ -259,8 +260,8 @@ func (p *pair) finish(be kernels.Backend, m *AMT, out grid) error {
 			warps[i][k] = p.images[i].warped(p.flows[i], 2*k)
 		}
 	}
-	tries := newGrid(out.rows, out.columns, channels*flows)
-	flow.Each(out.rows, func(y int) {
+	tries := out.like(out.rows, out.columns, channels*flows)
+	tries.eachRow(func(y int) {
 		for at := y * out.columns; at < (y+1)*out.columns; at++ {
 			from, to := out.values[at*out.c:][:out.c], tries.values[at*tries.c:][:tries.c]
 			for k := range flows {
@@ -272,13 +273,13 @@ func (p *pair) finish(be kernels.Backend, m *AMT, out grid) error {
 			}
 		}
 	})
-	p.between = newGrid(out.rows, out.columns, channels)
+	p.between = out.like(out.rows, out.columns, channels)
 	defer be.Scope()()
 	added, err := fetch(be, m.combined.Forward(be, m.combine.of(be, tries.on(be), 1)))
 	if err != nil {
 		return err
 	}
-	flow.Each(out.rows, func(y int) {
+	p.between.eachRow(func(y int) {
 		for at := y * out.columns; at < (y+1)*out.columns; at++ {
 			from := tries.values[at*tries.c:][:tries.c]
 			for c := range channels {

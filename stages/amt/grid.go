@@ -5,21 +5,40 @@ import (
 
 	"latentbeam/kernels"
 	"latentbeam/stages/flow"
+	"latentbeam/stages/nn"
 )
 
 // grid is an image of any channels in the memory of the host.
 type grid struct {
 	rows, columns, c int
-	values           []float32 // (rows, columns, c)
+	values           []float32 // (rows, columns, c); nil: only its shape is asked for
 }
 
 func newGrid(rows, columns, c int) grid {
 	return grid{rows, columns, c, make([]float32, rows*columns*c)}
 }
 
+// like returns a grid for what is made of g, which has only a shape where g has no more.
+func (g grid) like(rows, columns, c int) grid {
+	if g.values == nil {
+		return grid{rows: rows, columns: columns, c: c}
+	}
+	return newGrid(rows, columns, c)
+}
+
+// eachRow calls do for all rows, unless only the shape is asked for.
+func (g grid) eachRow(do func(y int)) {
+	if g.values != nil {
+		flow.Each(g.rows, do)
+	}
+}
+
 // fetch brings x (1, h, w, c) to the host.
 func fetch(be kernels.Backend, x kernels.Tensor) (grid, error) {
-	g := newGrid(x.Dim(1), x.Dim(2), x.Dim(3))
+	g := grid{rows: x.Dim(1), columns: x.Dim(2), c: x.Dim(3)}
+	if !nn.Rehearses(be) {
+		g.values = make([]float32, x.Len())
+	}
 	return g, be.Download(g.values, x)
 }
 
@@ -32,8 +51,8 @@ func (g grid) on(be kernels.Backend) kernels.Tensor {
 
 // part returns n channels from one on.
 func (g grid) part(from, n int) grid {
-	out := newGrid(g.rows, g.columns, n)
-	flow.Each(g.rows, func(y int) {
+	out := g.like(g.rows, g.columns, n)
+	out.eachRow(func(y int) {
 		for i := y * g.columns; i < (y+1)*g.columns; i++ {
 			copy(out.values[i*n:][:n], g.values[i*g.c+from:])
 		}
@@ -47,8 +66,8 @@ func beside(parts ...grid) grid {
 	for _, p := range parts {
 		c += p.c
 	}
-	out := newGrid(parts[0].rows, parts[0].columns, c)
-	flow.Each(out.rows, func(y int) {
+	out := parts[0].like(parts[0].rows, parts[0].columns, c)
+	out.eachRow(func(y int) {
 		for i := y * out.columns; i < (y+1)*out.columns; i++ {
 			to := out.values[i*c:][:c]
 			for _, p := range parts {
@@ -61,8 +80,8 @@ func beside(parts ...grid) grid {
 
 // plus adds another grid.
 func (g grid) plus(other grid) grid {
-	out := newGrid(g.rows, g.columns, g.c)
-	flow.Each(g.rows, func(y int) {
+	out := g.like(g.rows, g.columns, g.c)
+	out.eachRow(func(y int) {
 		for i := y * g.columns * g.c; i < (y+1)*g.columns*g.c; i++ {
 			out.values[i] = g.values[i] + other.values[i]
 		}
@@ -92,8 +111,8 @@ func taps(n, up, down int) []tap {
 // resized returns the grid in up / down of its size, its values times a factor.
 func (g grid) resized(up, down int, factor float32) grid {
 	rows, columns := taps(g.rows, up, down), taps(g.columns, up, down)
-	out := newGrid(len(rows), len(columns), g.c)
-	flow.Each(out.rows, func(y int) {
+	out := g.like(len(rows), len(columns), g.c)
+	out.eachRow(func(y int) {
 		r := rows[y]
 		above, below := g.values[r.from*g.columns*g.c:], g.values[r.next*g.columns*g.c:]
 		for x, p := range columns {
@@ -113,9 +132,9 @@ func (g grid) resized(up, down int, factor float32) grid {
 // warped writes of each place what the grid has where a flow leads; outside of the grid that is its edge. The flow is the two channels of by
 // from one on.
 func (g grid) warped(by grid, from int) grid {
-	out := newGrid(g.rows, g.columns, g.c)
+	out := g.like(g.rows, g.columns, g.c)
 	right, bottom := float32(g.columns-1), float32(g.rows-1)
-	flow.Each(g.rows, func(y int) {
+	out.eachRow(func(y int) {
 		for x := range g.columns {
 			move := by.values[(y*g.columns+x)*by.c+from:][:2]
 			fx, fy := min(max(float32(x)+move[0], 0), right), min(max(float32(y)+move[1], 0), bottom)

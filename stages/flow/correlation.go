@@ -66,7 +66,8 @@ func Correlate(be kernels.Backend, a, b Features, radius int) (*Correlation, err
 		second := be.Alloc(kernels.F32, places, b.C)
 		be.Upload(second, b.Values)
 		for from := 0; from < n; from += chunk {
-			if err := compareSome(be, p.levels[0][from*places:min(n, from+chunk)*places], a.Values[from*a.C:], second); err != nil {
+			some := min(chunk, n-from)
+			if err := compareSome(be, p.levels[0][from*places:][:some*places], a.Values[from*a.C:][:some*a.C], some, second); err != nil {
 				return err
 			}
 		}
@@ -91,10 +92,9 @@ func Correlate(be kernels.Backend, a, b Features, radius int) (*Correlation, err
 func Rehearse(be kernels.Backend, places, c int) {
 	defer be.Scope()()
 	second := be.Alloc(kernels.F32, places, c)
-	chunk := min(places, max(1, compareBytes/4/places))
-	products, features := make([]float32, chunk*places), make([]float32, chunk*c)
+	chunk := max(1, compareBytes/4/places)
 	for from := 0; from < places; from += chunk {
-		_ = compareSome(be, products[:min(chunk, places-from)*places], features, second)
+		_ = compareSome(be, nil, nil, min(chunk, places-from), second)
 	}
 }
 
@@ -107,12 +107,11 @@ func Bytes(rows, columns int) int64 {
 	return int64(rows) * int64(columns) * perPlace * 4
 }
 
-// compareSome writes products of the first features with all of second (N, C).
-func compareSome(be kernels.Backend, dst, features []float32, second kernels.Tensor) error {
+// compareSome writes products of n features with all of second (N, C).
+func compareSome(be kernels.Backend, dst, features []float32, n int, second kernels.Tensor) error {
 	defer be.Scope()()
-	n, c := len(dst)/second.Dim(0), second.Dim(1)
-	first := be.Alloc(kernels.F32, n, c)
-	be.Upload(first, features[:n*c])
+	first := be.Alloc(kernels.F32, n, second.Dim(1))
+	be.Upload(first, features)
 	out := be.Alloc(kernels.F32, n, second.Dim(0))
 	be.Linear(out, first, second, kernels.Epilogue{})
 	return be.Download(dst, out)

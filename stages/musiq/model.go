@@ -196,6 +196,10 @@ func (m *MUSIQ) stem(be kernels.Backend, images, w kernels.Tensor) (kernels.Tens
 	x := be.Alloc(kernels.F32, n, stemSide, stemSide, stemWidth)
 	be.Conv(x, images, w, kernels.ConvSpec{Stride: 2, Top: 2, Left: 2, Bottom: 3, Right: 3})
 	m.root.norm.Into(be, x, x, kernels.Identity)
+	if nn.Rehearses(be) { // its calls count, and values there are none
+		be.Upload(out, nil)
+		return out, be.Download(nil, x)
+	}
 	values, pooled := make([]float32, x.Len()), make([]float32, out.Len())
 	if err := be.Download(values, x); err != nil {
 		return out, err

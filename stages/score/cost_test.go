@@ -2,6 +2,7 @@ package score
 
 import (
 	"math"
+	"runtime"
 	"testing"
 
 	"latentbeam/kernels"
@@ -60,6 +61,17 @@ func TestCostOfNetworks(t *testing.T) {
 	}
 	if need, err := open(smoothnessName).Need(row, 1); err != nil || need < 2*volume {
 		t.Errorf("a clip needs %d bytes, %v, the two volumes alone have %d", need, err, 2*volume)
+	}
+	row.Height, row.Width = 2160, 3840
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for _, name := range []string{dynamicName, smoothnessName} {
+		if need, err := open(name).Need(row, 1); err != nil || need < 1<<30 {
+			t.Errorf("%s of 4K needs %d bytes, %v", name, need, err)
+		}
+	}
+	if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > 128<<20 {
+		t.Errorf("a plan of 4K takes %d MB itself", (after.TotalAlloc-before.TotalAlloc)>>20)
 	}
 	if n, err := open(motionName).Need(row, 1); n != 0 || err != nil || open(motionName).Capabilities().Cost != nil {
 		t.Errorf("motion needs %d bytes, %v", n, err)
