@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"latentbeam/internal/cli"
+	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/catalog"
@@ -19,12 +20,18 @@ type Extra struct {
 	Stages    []stages.Spec    // which the YAML lists by name
 	Denoisers []dit.Family     // which the stage denoise finds by a model's config.json
 	Solvers   []sampler.Solver // which the option sampler of denoise names
+
+	Exports []schemas.ExportFormat // which `latentbeam export --to` names
 }
 
 // Run runs the command line of this process, and returns the exit code: 0 done, 1 done but rows failed, 2 wrong
 // configuration or input, 3 stopped, 75 try again, 130 interrupted. A process calls it once.
 func Run(x Extra) int {
 	if err := catalog.Add(x.Denoisers, x.Solvers); err != nil {
+		fmt.Fprintln(os.Stderr, "latentbeam:", err)
+		return fault.ExitUsage
+	}
+	if err := cli.AddExports(x.Exports); err != nil {
 		fmt.Fprintln(os.Stderr, "latentbeam:", err)
 		return fault.ExitUsage
 	}

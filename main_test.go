@@ -105,6 +105,35 @@ func TestSamplerOutside(t *testing.T) {
 	}
 }
 
+// TestExportOutside: the format of examples/export is listed, and NumPy's files have the latents of the table.
+func TestExportOutside(t *testing.T) {
+	testaid.Long(t, "it builds a program and runs a job")
+	dir, program := module(t, "export")
+	if help := run(t, dir, program, "export", "--help"); !strings.Contains(help, "musubi, npy, safetensors") {
+		t.Errorf("the format is not listed:\n%s", help)
+	}
+	run(t, dir, program, "run", "job.yaml")
+	said := run(t, dir, program, "export", "out", "npy", "--to", "npy")
+	if !strings.Contains(said, "2 rows in 4 files") { // statistics.json is the fourth
+		t.Errorf("it says %s", said)
+	}
+	index, err := os.ReadFile(filepath.Join(dir, "npy", "index.csv"))
+	if err != nil || strings.Count(string(index), "\n") != 3 || !strings.Contains(string(index), "a blue square moves up") {
+		t.Errorf("%s, %v", index, err)
+	}
+	files, _ := filepath.Glob(filepath.Join(dir, "npy", "*.npy"))
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil || !bytes.HasPrefix(data, []byte("\x93NUMPY\x01\x00")) || !bytes.Contains(data[:128], []byte("'shape': (4, 4, 4, 4)")) ||
+			len(data) != 128+4*4*4*4*4 {
+			t.Errorf("%s: %d bytes, %q, %v", file, len(data), data[:min(len(data), 128)], err)
+		}
+	}
+	if len(files) != 2 {
+		t.Errorf("%d files", len(files))
+	}
+}
+
 // TestCookbook takes the files and commands of docs/cookbook.md in order: every command must end with 0.
 func TestCookbook(t *testing.T) {
 	testaid.Long(t, "it builds the program and runs some twenty jobs")

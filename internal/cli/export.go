@@ -10,11 +10,15 @@ import (
 	"latentbeam/internal/results/export"
 	"latentbeam/internal/results/where"
 	"latentbeam/internal/watch/progress"
+	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 )
 
 // whereUsage is the help of --where.
 const whereUsage = "only rows for which an expression over the table's columns is true: \"aesthetic_quality > 5.5 and selected\" (docs/score.md)"
+
+// AddExports adds formats of `export`.
+func AddExports(more []schemas.ExportFormat) error { return export.Add(more) }
 
 func exportCommand() *cobra.Command {
 	var o export.Options
