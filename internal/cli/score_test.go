@@ -10,7 +10,7 @@ import (
 
 // TestMeasuresOf: names may be shortened to what no other measure begins with.
 func TestMeasuresOf(t *testing.T) {
-	for text, want := range map[string]string{"motion": "motion", "mot,ph": "motion,phash", "phash,ph": "phash", "": "", "sc": "scene_cuts"} {
+	for text, want := range map[string]string{"motion": "motion", "motion,ph": "motion,phash", "motion_": "motion_smoothness", "phash,ph": "phash", "": "", "sc": "scene_cuts"} {
 		var names []string
 		if text != "" {
 			names = strings.Split(text, ",")
@@ -20,7 +20,7 @@ func TestMeasuresOf(t *testing.T) {
 			t.Errorf("%s: %v, %v, want %s", text, got, err, want)
 		}
 	}
-	for text, want := range map[string]string{"none": "there are scene_cuts", "x,": `names "x"`} {
+	for text, want := range map[string]string{"none": "there are scene_cuts", "mot": "motion and motion_smoothness begin", "x,": `names "x"`} {
 		if _, err := measuresOf(strings.Split(text, ",")); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
