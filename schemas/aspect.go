@@ -19,7 +19,7 @@ type size struct {
 	height, width int
 }
 
-// resolution is the sizes of about one number of pixels, in the reference's order.
+// resolution is a list of sizes with about the same number of pixels, in the reference's order.
 type resolution struct {
 	name   string
 	pixels int
@@ -50,7 +50,7 @@ var resolutions = sync.OnceValue(func() (all []resolution) {
 	return all
 })
 
-// ratios are the names of aspect ratios, height:width, with the keys they have in the tables.
+// ratios maps the name of an aspect ratio, height:width, to its key in the tables.
 var ratios = [][2]string{
 	{"3:8", "0.38"}, {"9:21", "0.43"}, {"12:25", "0.48"}, {"1:2", "0.50"}, {"9:17", "0.53"}, {"27:50", "0.54"},
 	{"9:16", "0.56"}, {"5:8", "0.62"}, {"2:3", "0.67"}, {"3:4", "0.75"}, {"1:1", "1.00"}, {"4:3", "1.33"},
@@ -72,8 +72,8 @@ func Resolutions() []string {
 	return names
 }
 
-// SizeByName returns height and width in pixels of a resolution such as "720p" at an aspect ratio, which is a name
-// such as "9:16" (height:width) or a key such as "0.56". The error says what there is instead.
+// SizeByName returns the height and width in pixels of a resolution such as "720p" at an aspect ratio. The ratio is a name such
+// as "9:16" (height:width) or a key such as "0.56". For an unknown name the error lists the known ones.
 func SizeByName(name, ratio string) (height, width int, err error) {
 	base, isFloored := strings.CutSuffix(name, floored)
 	i := slices.IndexFunc(resolutions(), func(r resolution) bool { return r.name == base })
@@ -105,7 +105,7 @@ func sameRatio(a, b string) bool {
 	return a == b || len(b) == len("0.40") && a == strings.TrimSuffix(b, "0")
 }
 
-// ratioNames lists the aspect ratios of a resolution by name where they have one.
+// ratioNames lists the aspect ratios of a resolution. A ratio without a name is listed by its key.
 func (r resolution) ratioNames() []string {
 	var names []string
 	for _, s := range r.sizes {
@@ -120,7 +120,7 @@ func (r resolution) ratioNames() []string {
 	return names
 }
 
-// lengths are the names of numbers of frames at 24 frames a second: groups of 17 frames, as the VAE takes them.
+// lengths maps the name of a length to its number of frames at 24 frames a second. The VAE takes groups of 17 frames.
 var lengths = map[string]int{
 	"1x": 51, "2x": 102, "4x": 204, "8x": 408, "16x": 816,
 	"2s": 51, "4s": 102, "8s": 204, "16s": 408, "32s": 816,
@@ -128,7 +128,8 @@ var lengths = map[string]int{
 
 var errLength = errors.New(`give a whole number, or one of "2s", "4s", "8s", "16s", "32s"`)
 
-// FramesByName returns the number of frames that a length names, such as 102 for "4s". The error says what there is.
+// FramesByName returns the number of frames of a named length, such as 102 for "4s". For an unknown name the error lists the
+// known ones.
 func FramesByName(length string) (int, error) {
 	if n, ok := lengths[length]; ok {
 		return n, nil

@@ -2,7 +2,7 @@ package schemas
 
 import "strconv"
 
-// AutoInt is an option that is "auto", which is 0, or a whole number of 1 or more.
+// AutoInt is an option that is a whole number of 1 or more, or "auto", stored as 0.
 type AutoInt int
 
 // MarshalJSON writes "auto" or the number.

@@ -2,8 +2,8 @@ package schemas
 
 import "strconv"
 
-// Bucket is what rows of a job must share to be computed in one batch. It is comparable and serves as a map
-// key. Model, sampler and dtype are the same for all rows of a job.
+// Bucket holds the values that rows must share to be computed in one batch. It is comparable and serves as a map key. Model,
+// sampler and dtype are not in it, because they are the same for all rows of a job.
 type Bucket struct {
 	Width, Height     int // pixels
 	NumFrames         int
@@ -12,7 +12,7 @@ type Bucket struct {
 	Guided            bool // classifier-free guidance doubles the batch inside the denoiser
 	BelowOne          bool // guidance_scale is below 1, which is no guidance for some models and arithmetic for others
 	Negative          bool // a negative prompt doubles the texts to encode
-	// Conditioned rows have reference images or go on over several clips, Loop of them.
+	// Conditioned rows have reference images or consist of several clips; Loop is the number of clips.
 	Conditioned bool
 	Loop        int
 }
@@ -22,8 +22,8 @@ func (b Bucket) String() string {
 	return strconv.Itoa(b.Width) + "x" + strconv.Itoa(b.Height) + "x" + strconv.Itoa(b.NumFrames)
 }
 
-// BucketOf is the bucket of a resolved row (see PromptRow.WithDefaults).
-// Rows with guidance scale 1 are kept apart, for a model may compute them without the unconditional branch.
+// BucketOf returns the bucket of a resolved row (see PromptRow.WithDefaults). Rows with guidance scale 1 get a bucket of their
+// own, because a model may compute them without the unconditional branch.
 func BucketOf(r PromptRow) Bucket {
 	return Bucket{Width: r.Width, Height: r.Height, NumFrames: r.NumFrames,
 		NumInferenceSteps: r.NumInferenceSteps, MaxSequenceLength: r.MaxSequenceLength,

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// Column returns the value of a column that the table has carried along, as JSON, nil for null, and whether the row has
-// the column.
+// Column returns the value of a carried column as JSON, and whether the row has the column. A null is returned as nil.
 func (r PromptRow) Column(name string) (value json.RawMessage, has bool) {
 	if value, has = r.columns()[name]; string(value) == "null" {
 		return nil, has
@@ -23,8 +22,8 @@ func (r PromptRow) columns() (all map[string]json.RawMessage) {
 	return all
 }
 
-// withCarried takes what a row is conditioned on from the columns that its table has carried along: tables of
-// embeddings have no columns of their own for it.
+// withCarried sets the conditioning fields of a row (references, loop, noise) from its carried columns. Tables of embeddings
+// and latents have no columns of their own for these fields.
 func (r PromptRow) withCarried() PromptRow {
 	if !strings.Contains(r.Extra, `"reference`) && !strings.Contains(r.Extra, `"loop"`) &&
 		!strings.Contains(r.Extra, `"noise"`) && !strings.Contains(r.Extra, `"guidance_scale_2"`) {
@@ -75,13 +74,13 @@ func (r PromptRow) withCarried() PromptRow {
 	return r
 }
 
-// CarriedColumn is one column that a table carries along for a row.
+// CarriedColumn is one column of the table that has no meaning for the job and goes with the row into the output.
 type CarriedColumn struct {
 	Name  string
 	Value json.RawMessage // as the table had it
 }
 
-// Text is the value as people read it: a text without its quotes, everything else as JSON; null is "".
+// Text returns the value for people: a text without its quotes, "" for null, any other value as JSON.
 func (c CarriedColumn) Text() string {
 	var s string
 	if string(c.Value) == "null" || json.Unmarshal(c.Value, &s) == nil {

@@ -31,7 +31,7 @@ func (c *Clip) Validate() error {
 	return nil
 }
 
-// Middle is the frame that stands for the clip as a poster.
+// Middle returns the middle frame. It is the poster of the clip.
 func (c *Clip) Middle() []byte { return c.Frames[len(c.Frames)/2] }
 
 // MediaFile is a video or an image that a stage made, for a later stage to read.
@@ -45,10 +45,10 @@ type Encoded struct {
 	Data  []byte
 	Ext   string // with its dot: ".mp4", ".png"
 	Codec string // "h264", "png"
-	// Recon is what a player shows, compression included. It is nil where the encoder cannot tell.
+	// Recon is the clip as a player shows it, after compression; nil if the encoder does not know it.
 	Recon *Clip
-	// Width, Height and Frames are the clip's, in pixels and frames.
+	// Width and Height of the clip in pixels, and its number of frames.
 	Width, Height, Frames int
-	// Markable files get the marks of the output; a file that a program wrote stays as it is.
+	// Markable files get the marks of the output. A file that a user's program wrote is not markable: it stays as it is.
 	Markable bool
 }

@@ -3,22 +3,22 @@ package schemas
 // EmbeddingVersion names the table of text embeddings of this release.
 const EmbeddingVersion = "embeddings/v1"
 
-// EmbeddingRow is one prompt's text embedding. The first columns are FastVideo's text-only schema, by name
-// and type; a tensor is raw little-endian bytes with its shape and dtype beside it ("float32", "float16",
-// "bfloat16", as numpy and torch call them). Only real tokens are stored, without padding: (text_length, D).
+// EmbeddingRow is the text embedding of one prompt. The first columns have the names and types of FastVideo's text-only schema.
+// A tensor is stored as raw little-endian bytes; columns beside it hold its shape and its dtype ("float32", "float16" or
+// "bfloat16", as in numpy and torch). Only real tokens are stored, without padding: (text_length, D).
 //
-// The parameters are those the prompt row gave, null where it was silent: a job that starts from embeddings
-// applies its own defaults. Those that the text depends on (negative_prompt, max_sequence_length) are what
-// it was made with, and so is num_videos_per_prompt where the row or the job said it: there is a row a video.
+// The parameter columns hold the values of the prompt row, and null where the row has none: a job that starts from embeddings
+// applies its own defaults. Three columns differ. negative_prompt and max_sequence_length hold the values that the text was
+// encoded with. num_videos_per_prompt is set if the row or the job set it, because the table has one row for each video.
 type EmbeddingRow struct {
 	ID string `parquet:"id" json:"id"`
-	// TextEmbedding is that of the caption. Rows without one have all the same, as have the windows of a video, and a row
-	// group holds each once.
+	// TextEmbedding is the embedding of the caption. Rows without a caption and the windows of one video have equal embeddings;
+	// a row group stores each embedding once.
 	TextEmbeddingBytes []byte  `parquet:"text_embedding_bytes,dict,uncompressed" json:"-"`
 	TextEmbeddingShape []int64 `parquet:"text_embedding_shape,list" json:"text_embedding_shape"`
 	TextEmbeddingDType string  `parquet:"text_embedding_dtype,dict" json:"text_embedding_dtype"`
-	// NegativeEmbedding is that of the negative prompt, empty where the model's null caption stands in. Rows have few
-	// different ones, and a row group holds each once.
+	// NegativeEmbedding is the embedding of the negative prompt; it is empty if the model's null caption is used. A row group
+	// stores each embedding once.
 	NegativeEmbeddingBytes []byte  `parquet:"negative_embedding_bytes,dict,uncompressed" json:"-"`
 	NegativeEmbeddingShape []int64 `parquet:"negative_embedding_shape,list" json:"negative_embedding_shape"`
 	Caption                string  `parquet:"caption" json:"caption"` // the prompt as it came in
@@ -43,8 +43,8 @@ type EmbeddingRow struct {
 	LatentbeamVersion   string   `parquet:"latentbeam_version,dict" json:"latentbeam_version"`
 	Extra               string   `parquet:"extra" json:"extra"`
 
-	// The texts of later clips of a video: from which clip on each holds, its tokens, and all of them behind each
-	// other, (sum of lengths, D).
+	// The embeddings of later clips of a video: the clip from which each is used, its number of tokens, and all embeddings
+	// joined as one tensor (sum of lengths, D).
 	LaterEmbeddingBytes   []byte  `parquet:"later_embedding_bytes,plain,uncompressed" json:"-"`
 	LaterEmbeddingClips   []int64 `parquet:"later_embedding_clips,list" json:"later_embedding_clips"`
 	LaterEmbeddingLengths []int64 `parquet:"later_embedding_lengths,list" json:"later_embedding_lengths"`
@@ -53,14 +53,14 @@ type EmbeddingRow struct {
 // Schema names the table and its version.
 func (EmbeddingRow) Schema() string { return EmbeddingVersion }
 
-// ByteSize is about how much the row takes in a file.
+// ByteSize returns about how many bytes the row needs in a file.
 func (r EmbeddingRow) ByteSize() int {
 	return fixedBytes + len(r.TextEmbeddingBytes) + len(r.NegativeEmbeddingBytes) + len(r.LaterEmbeddingBytes) +
 		8*(len(r.TextEmbeddingShape)+len(r.NegativeEmbeddingShape)+2*len(r.LaterEmbeddingClips)) +
 		textBytes(r.ID, r.Caption, r.Key, r.TextEmbeddingSHA256, r.NegativePrompt, r.Extra)
 }
 
-// PromptRow is the prompt row that the embedding was made from, for a job that starts here.
+// PromptRow returns the prompt row that the embedding was made from, for a job that starts from embeddings.
 func (r EmbeddingRow) PromptRow() PromptRow {
 	p := PromptRow{ID: r.ID, Prompt: r.Caption, NegativePrompt: r.NegativePrompt, Seed: r.Seed,
 		Height: int(r.Height), Width: int(r.Width), NumFrames: int(r.NumFrames), FPS: r.FPS,
@@ -70,7 +70,7 @@ func (r EmbeddingRow) PromptRow() PromptRow {
 	return p.withCarried()
 }
 
-// NewEmbeddingRow fills in what an embedding row takes from its prompt row.
+// NewEmbeddingRow returns an embedding row with the values of its prompt row filled in.
 func NewEmbeddingRow(p PromptRow) EmbeddingRow {
 	return EmbeddingRow{ID: p.ID, Caption: p.Prompt, NegativePrompt: p.NegativePrompt, Seed: p.Seed,
 		Height: int64(p.Height), Width: int64(p.Width), NumFrames: int64(p.NumFrames), FPS: p.FPS,

@@ -6,10 +6,10 @@ import (
 	"strconv"
 )
 
-// Limits of what a row or a configuration may ask for. They keep arithmetic away from overflow and reject
-// typing mistakes early; what a model can really do is checked against the model later.
+// Limits of the values that a row or a configuration may have. They prevent overflows and find typing mistakes early. The model
+// checks later what it can do.
 const (
-	MaxPromptBytes       = 64 << 10 // far above any text encoder's length, far below what hurts
+	MaxPromptBytes       = 64 << 10 // far longer than any text encoder reads, and far shorter than a text that is a burden
 	MaxIDBytes           = 1 << 10
 	MaxSide              = 16384 // pixels, height and width
 	MaxNumFrames         = 65536
@@ -33,17 +33,17 @@ const (
 	Real
 )
 
-// Field is one column of a prompt table and one key of the defaults, in the field's own terms.
+// Field is one column of a prompt table and one key of the defaults.
 type Field struct {
 	Name     string   // the name, and the column name in a table
 	Aliases  []string // other column names understood in tables
 	Kind     Kind
-	Min, Max float64 // inclusive bounds of numbers; MaxBytes of texts is Max
-	// Carried columns also go to the output as they are, as those do that are no field.
+	Min, Max float64 // inclusive bounds of a number; Max is the most bytes of a text
+	// Carried columns also go to the output unchanged, as columns do that are not a Field.
 	Carried bool
 }
 
-// fields is the one list of parameters; the order is that of the documentation.
+// fields is the list of all parameters, in the order of the documentation.
 var fields = []Field{
 	{Name: "id", Kind: Text, Max: MaxIDBytes},
 	{Name: "prompt", Aliases: []string{"caption", "text"}, Kind: Text, Max: MaxPromptBytes},
@@ -74,14 +74,14 @@ var fields = []Field{
 	{Name: FieldSampleIndex, Kind: Integer, Min: 0, Max: MaxVideosPerPrompt - 1, Carried: true},
 }
 
-// FieldSampleIndex asks for one video of a row that has several. Tables of media and rows of a stage's own column of that name do
-// not have the field.
+// FieldSampleIndex selects one video of a row that has several. Tables of media do not have this field, nor do rows that have a
+// column of their own with this name.
 const FieldSampleIndex = "sample_index"
 
-// FieldMedia is the field that only tables of media have; elsewhere its columns are carried.
+// FieldMedia is a field only in tables of media. In other tables the columns of these names are carried.
 const FieldMedia = "media"
 
-// Fields lists what a prompt table may say about a row. The caller must not change the list.
+// Fields returns the list of all fields of a prompt table. The caller must not change it.
 func Fields() []Field { return fields }
 
 // FieldByName finds a field by its name, not by an alias.
@@ -94,7 +94,7 @@ func FieldByName(name string) (Field, bool) {
 	return Field{}, false
 }
 
-// CheckInteger says why v is not allowed, or nil.
+// CheckInteger returns an error if v is out of range.
 func (f Field) CheckInteger(v int64) error {
 	if f.Max < math.MaxInt64 && float64(v) > f.Max || float64(v) < f.Min {
 		return fmt.Errorf("%d is out of range, %s", v, f.Range())
@@ -102,7 +102,7 @@ func (f Field) CheckInteger(v int64) error {
 	return nil
 }
 
-// CheckReal says why v is not allowed, or nil. NaN and infinities never are.
+// CheckReal returns an error if v is out of range, a NaN or an infinity.
 func (f Field) CheckReal(v float64) error {
 	if math.IsNaN(v) || math.IsInf(v, 0) || v < f.Min || v > f.Max {
 		return fmt.Errorf("%v is out of range, %s", v, f.Range())
@@ -110,7 +110,7 @@ func (f Field) CheckReal(v float64) error {
 	return nil
 }
 
-// Range tells a person which values the field takes.
+// Range describes the allowed values for people.
 func (f Field) Range() string {
 	top := strconv.FormatFloat(f.Max, 'f', -1, 64)
 	switch {

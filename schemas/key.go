@@ -9,10 +9,10 @@ import (
 // weights), the row's parameters and the numeric class. Equal keys mean equal bytes.
 type Key [32]byte
 
-// String returns the key as 64 hexadecimal digits, as it stands in tables and file names.
+// String returns the key as 64 hexadecimal digits, as tables and file names have it.
 func (k Key) String() string { return hex.EncodeToString(k[:]) }
 
-// ParseKey reads the form that String writes.
+// ParseKey parses the form that String returns.
 func ParseKey(s string) (Key, error) {
 	var k Key
 	b, err := hex.DecodeString(s)

@@ -3,10 +3,10 @@ package schemas
 // LatentVersion names the table of video latents of this release.
 const LatentVersion = "latents/v1"
 
-// LatentRow is one video's latent. The first fifteen columns have the names, the order and the types of FastVideo's
-// pyarrow_schema_t2v, so that its trainers read our files. Our own columns follow. FastVideo reads float32 even if the
-// dtype column says another type. A row without a text embedding has empty bytes, shape and dtype, as with FastVideo.
-// NumFrames counts latent frames, as in FastVideo; VideoFrames counts the frames of the decoded video.
+// LatentRow is the latent of one video. The first fifteen columns have the names, the order and the types of FastVideo's
+// pyarrow_schema_t2v, so that its trainers read our files; our own columns follow. FastVideo always reads float32, even if the
+// dtype column names another type. A row without a text embedding has empty bytes, shape and dtype, as in FastVideo. NumFrames
+// counts latent frames, as in FastVideo; VideoFrames counts the frames of the decoded video.
 type LatentRow struct {
 	ID                 string  `parquet:"id" json:"id"`
 	VAELatentBytes     []byte  `parquet:"vae_latent_bytes,plain,uncompressed" json:"-"`
@@ -40,41 +40,43 @@ type LatentRow struct {
 	LatentbeamVersion string  `parquet:"latentbeam_version,dict" json:"latentbeam_version"`
 	Extra             string  `parquet:"extra" json:"extra"`
 
-	// Loop is how many clips lie behind each other in the latent, VideoFrames frames each; from the second on each
-	// begins with the last ConditionFrameLength latent frames of the one before.
+	// Loop is the number of clips in the latent, one after another. Each decodes to VideoFrames frames, and from the second
+	// clip on each starts with the last ConditionFrameLength latent frames of the clip before it.
 	Loop                 int64 `parquet:"loop" json:"loop"`
 	ConditionFrameLength int64 `parquet:"condition_frame_length" json:"condition_frame_length"`
 
-	// LatentSpace is raw for latents as the autoencoder has them, and model for those of denoisers: (raw - mean) / std,
-	// with latents_mean and latents_std of the file's metadata. Rows of earlier releases have none, and LatentScale holds.
+	// LatentSpace is "raw" for the autoencoder's own latents and "model" for the denoiser's: (raw - mean) / std, with
+	// latents_mean and latents_std from the file's metadata. Rows of earlier releases have no LatentSpace; LatentScale says how
+	// to read them.
 	LatentSpace string `parquet:"latent_space,dict" json:"latent_space"`
 }
 
 // Schema names the table and its version.
 func (LatentRow) Schema() string { return LatentVersion }
 
-// ByteSize is about how much the row takes in a file.
+// ByteSize returns about how many bytes the row needs in a file.
 func (r LatentRow) ByteSize() int {
 	return fixedBytes + len(r.VAELatentBytes) + len(r.TextEmbeddingBytes) +
 		8*(len(r.VAELatentShape)+len(r.TextEmbeddingShape)) +
 		textBytes(r.ID, r.FileName, r.Caption, r.Key, r.VAELatentSHA256, r.NegativePrompt, r.Extra)
 }
 
-// ClipLatentRow is a LatentRow of a job that cuts clips of its media. It says which part of the file was encoded.
+// ClipLatentRow is a LatentRow of a job that cuts its media into clips. It also says which part of the file was encoded.
 type ClipLatentRow struct {
 	LatentRow
 
 	Bucket string `parquet:"bucket,dict" json:"bucket"` // WIDTHxHEIGHTxFRAMES
-	// FrameStart and FrameCount are frames at FPS. If FrameCount is less than VideoFrames, the frames or the last one repeat.
+	// FrameStart and FrameCount count frames at FPS. If FrameCount is less than VideoFrames, the frames or the last frame
+	// repeat.
 	FrameStart int64 `parquet:"frame_start" json:"frame_start"`
 	FrameCount int64 `parquet:"frame_count" json:"frame_count"`
-	// CropX and CropY are where the clip begins in the resized frame, in pixels; below 0 the clip has a border.
+	// CropX and CropY are the position of the clip in the resized frame, in pixels. If one is negative, the clip has a border.
 	CropX   int64 `parquet:"crop_x" json:"crop_x"`
 	CropY   int64 `parquet:"crop_y" json:"crop_y"`
 	Flipped int64 `parquet:"flipped" json:"flipped"` // 1: mirrored, left and right
 }
 
-// NewClipLatentRow is the row of a latent that was made of a part of the media of r.
+// NewClipLatentRow returns the row for a latent that was made from the part r.Cut of the media of r.
 func NewClipLatentRow(l LatentRow, r PromptRow) ClipLatentRow {
 	row := ClipLatentRow{LatentRow: l}
 	if c := r.Cut; c != nil {
@@ -87,7 +89,7 @@ func NewClipLatentRow(l LatentRow, r PromptRow) ClipLatentRow {
 	return row
 }
 
-// PromptRow is the prompt row that the latent was made from, for a job that starts here.
+// PromptRow returns the prompt row that the latent was made from, for a job that starts from latents.
 func (r LatentRow) PromptRow() PromptRow {
 	seed, guidance := r.Seed, r.GuidanceScale
 	clips, length := r.Loop, r.ConditionFrameLength

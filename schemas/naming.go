@@ -9,42 +9,43 @@ import (
 	"strings"
 )
 
-// Naming is how a family of models reads names of sizes and of lengths. Nil is how most tools read them: an aspect ratio is
-// width:height, sizes and lengths are those of Open-Sora's tables.
+// Naming says how a family of models reads the names of sizes and lengths. A nil Naming reads them as most tools do: an aspect
+// ratio is width:height; sizes and lengths come from Open-Sora's tables.
 type Naming struct {
 	HeightFirst bool        // an aspect ratio is height:width
-	Ratio       string      // of a resolution that comes without one; "": it needs one
-	Sizes       []NamedSize // that the family was published with
-	Side        int         // sides of other sizes are multiples of it; 0: any
-	// Step is a number of frames: a time is as many frames as come nearest to it, of multiples of Step and one more. 0: lengths
-	// are Open-Sora's.
+	Ratio       string      // aspect ratio of a resolution that is given without one; "": the ratio is required
+	Sizes       []NamedSize // the sizes that the family was published with
+	Side        int         // the sides of all other sizes are multiples of Side; 0: any
+	// Step converts a time to frames: the number of frames is the nearest multiple of Step, plus 1. If Step is 0, lengths come
+	// from Open-Sora's tables.
 	Step int
 }
 
 // NamedSize is a size in pixels that a family was published with.
 type NamedSize struct {
-	Resolution, Ratio string // Ratio as Naming has it
+	Resolution, Ratio string // Ratio is width:height, or height:width if Naming.HeightFirst
 	Height, Width     int
 }
 
 // OpenSora reads names as Open-Sora does (opensora/datasets/aspect.py).
 var OpenSora = &Naming{HeightFirst: true}
 
-// Wan reads names as Wan does (SIZE_CONFIGS of its repository). The sizes of 4:3 are those of its hosted service.
+// Wan reads names as Wan does (SIZE_CONFIGS of its repository). The sizes for 4:3 and 3:4 come from its hosted service.
 var Wan = &Naming{Ratio: "16:9", Side: 16, Step: 4, Sizes: []NamedSize{
 	{"480p", "16:9", 480, 832}, {"480p", "9:16", 832, 480}, {"720p", "16:9", 720, 1280}, {"720p", "9:16", 1280, 720},
 	{"720p", "4:3", 832, 1088}, {"720p", "3:4", 1088, 832}}}
 
-// WanTI2V is Wan for TI2V-5B, whose autoencoder takes multiples of 32 pixels.
+// WanTI2V is Wan for TI2V-5B. Its autoencoder needs multiples of 32 pixels.
 var WanTI2V = &Naming{Ratio: "16:9", Side: 32, Step: 4, Sizes: []NamedSize{
 	{"480p", "16:9", 480, 832}, {"480p", "9:16", 832, 480}, {"720p", "16:9", 704, 1280}, {"720p", "9:16", 1280, 704}}}
 
-// OpenSoraPlan reads names as Open-Sora-Plan does: 93x480p are frames of 480x640.
+// OpenSoraPlan reads names as Open-Sora-Plan does. 93x480p there means 93 frames of 480x640.
 var OpenSoraPlan = &Naming{Ratio: "16:9", Side: 16, Step: 4, Sizes: []NamedSize{
 	{"480p", "", 480, 640}, {"480p", "4:3", 480, 640}, {"480p", "3:4", 640, 480}, {"720p", "16:9", 720, 1280}, {"720p", "9:16", 1280, 720}}}
 
-// Size returns height and width in pixels of a resolution such as "720p" at an aspect ratio such as "16:9". An aspect ratio may
-// also be a key of Open-Sora's tables, height over width, such as "0.56". The error begins with the parameter at fault.
+// Size returns the height and width in pixels of a resolution such as "720p" at an aspect ratio such as "16:9". The aspect
+// ratio may also be a key of Open-Sora's tables: height over width, such as "0.56". The error starts with the name of the wrong
+// parameter.
 func (n *Naming) Size(name, ratio string) (height, width int, err error) {
 	if n == nil {
 		n = &Naming{}
@@ -77,7 +78,7 @@ func (n *Naming) Size(name, ratio string) (height, width int, err error) {
 	return height, width, nil
 }
 
-// explain is the error of a name that the tables do not have, with ratios as the family has them.
+// explain rewrites an error of SizeByName so that its aspect ratios are width:height, if the family writes them so.
 func (n *Naming) explain(name, ratio string, err error) error {
 	if n.HeightFirst || strings.HasPrefix(err.Error(), "resolution") {
 		return err
@@ -93,7 +94,7 @@ func (n *Naming) explain(name, ratio string, err error) error {
 	return fmt.Errorf("aspect_ratio %q (width:height) is not one of resolution %s; there are %s", ratio, name, strings.Join(names, ", "))
 }
 
-// swapped is a ratio a:b as b:a; keys such as 0.56 stay.
+// swapped turns a ratio a:b into b:a. Keys such as 0.56 stay.
 func swapped(ratio string) string {
 	if a, b, found := strings.Cut(ratio, ":"); found {
 		return b + ":" + a
@@ -101,8 +102,8 @@ func swapped(ratio string) string {
 	return ratio
 }
 
-// Frames returns the number of frames of a length such as "4s" at a frame rate, where 0 says that none is known. The error says
-// what there is.
+// Frames returns the number of frames of a length such as "4s". fps is the frame rate, 0 if it is not known. The error lists
+// the allowed forms.
 func (n *Naming) Frames(length string, fps float64) (int, error) {
 	if n == nil || n.Step == 0 {
 		return FramesByName(length)
@@ -117,7 +118,7 @@ func (n *Naming) Frames(length string, fps float64) (int, error) {
 	return int(math.Round(seconds*fps/float64(n.Step)))*n.Step + 1, nil
 }
 
-// IsLength reports whether a text is a length: "4s", or "2x" of Open-Sora.
+// IsLength reports whether a text is a length: a time such as "4s", or one of Open-Sora's names such as "2x".
 func IsLength(text string) bool {
 	if _, known := lengths[text]; known {
 		return true
@@ -127,8 +128,8 @@ func IsLength(text string) bool {
 	return isTime && err == nil && seconds > 0 && !math.IsInf(seconds, 0)
 }
 
-// NearestFrames returns the number of frames next to n that is add and a multiple of step, add at least. Of two that are as near it
-// returns the larger.
+// NearestFrames returns the number of frames nearest to n that is a multiple of step plus add. It is at least add. Of two
+// equally near numbers it returns the larger.
 func NearestFrames(n, step, add int) int {
 	return max(0, (n-add+step/2)/step)*step + add
 }

@@ -12,13 +12,13 @@ import (
 // PromptVersion names the prompt row of this release.
 const PromptVersion = "prompts/v1"
 
-// PromptRow is one row of a prompt table. It says what the row itself asks for: a zero number, a nil pointer
-// and an empty negative prompt mean that the row is silent and the defaults decide (see WithDefaults).
+// PromptRow is one row of a prompt table. It holds only the values that the row itself has. A zero number, a nil pointer and an
+// empty negative prompt mean that the row has no value and the default is used (see WithDefaults).
 type PromptRow struct {
 	ID             string `json:"id"` // the user's, or ContentID
 	Prompt         string `json:"prompt"`
 	NegativePrompt string `json:"negative_prompt,omitempty"`
-	// Seed is used as it is; without one the seed follows from the job's seed and the prompt.
+	// Seed is used unchanged. If it is nil, the seed is computed from the job's seed and the prompt.
 	Seed               *int64   `json:"seed,omitempty"`
 	Height             int      `json:"height,omitempty"` // pixels
 	Width              int      `json:"width,omitempty"`  // pixels
@@ -28,40 +28,39 @@ type PromptRow struct {
 	GuidanceScale      *float64 `json:"guidance_scale,omitempty"`      // a pointer, because 0 means "unguided"
 	MaxSequenceLength  int      `json:"max_sequence_length,omitempty"` // tokens
 	NumVideosPerPrompt int      `json:"num_videos_per_prompt,omitempty"`
-	// Resolution ("720p") and AspectRatio ("16:9") stand for Height and Width, see Sized.
+	// Resolution ("720p") and AspectRatio ("16:9") can replace Height and Width, see Sized.
 	Resolution  string `json:"resolution,omitempty"`
 	AspectRatio string `json:"aspect_ratio,omitempty"`
-	// Scores that models from Open-Sora 1.2 on read behind the prompt: a number or a word; None: nothing is said.
+	// Scores that models from Open-Sora 1.2 on read as part of the prompt: a number, a word, or None to add nothing.
 	Aes          string `json:"aes,omitempty"`
 	Flow         string `json:"flow,omitempty"`
 	CameraMotion string `json:"camera_motion,omitempty"`
-	// Media is the path of the video, image or folder of images that is to be encoded.
+	// Media is the path of a video, an image or a folder of images that is to be encoded.
 	Media string `json:"media,omitempty"`
-	// Reference names images or videos to condition on, ";" between them, and MaskStrategy which of their
-	// latent frames go where (see stages/diffuse/condition).
+	// Reference names the images or videos to condition on, separated by ";". MaskStrategy says where their latent frames go
+	// (see stages/diffuse/condition).
 	Reference    string `json:"reference,omitempty"`
 	MaskStrategy string `json:"mask_strategy,omitempty"`
-	// Loop is how many clips make the video, each going on from the last ConditionFrameLength latent frames of
-	// the one before, which are noised again by the part ConditionFrameEdit.
+	// Loop is the number of clips of the video. Each clip continues from the last ConditionFrameLength latent frames of the
+	// clip before it. ConditionFrameEdit is how much noise these frames get, from 0 to 1.
 	Loop                 int      `json:"loop,omitempty"`
 	ConditionFrameLength int      `json:"condition_frame_length,omitempty"`
 	ConditionFrameEdit   *float64 `json:"condition_frame_edit,omitempty"`
-	// GuidanceScale2 is the guidance scale of the second of two denoisers, for low noise.
+	// GuidanceScale2 is the guidance scale of the second denoiser (low noise) in models that have two.
 	GuidanceScale2 *float64 `json:"guidance_scale_2,omitempty" digest:"later"`
-	// Noise is the path of a safetensors file whose tensor "noise" (C, T, H, W), float32, replaces the noise that the
-	// latents begin with.
+	// Noise is the path of a safetensors file. Its tensor "noise" (C, T, H, W), float32, replaces the initial noise.
 	Noise string `json:"noise,omitempty" digest:"later"`
-	// Cut is the part of Media that the row is made of, where the job cuts its input; nil: see schemas.Cut.
+	// Cut is the part of Media that the row uses, in jobs that cut their input into clips; else nil.
 	Cut *Cut `json:"cut,omitempty" digest:"later"`
-	// DecodeErrors says what becomes of Media and Reference with errors in frames that are used: DecodeErrorsFail (also ""), or
-	// DecodeErrorsKeep. HDR says the same of video of high dynamic range: HDRKeep (also ""), HDRTonemap or HDRFail.
+	// DecodeErrors says what to do if frames of Media or Reference have decoding errors: DecodeErrorsFail (also "") or
+	// DecodeErrorsKeep. HDR says what to do with video of high dynamic range: HDRKeep (also ""), HDRTonemap or HDRFail.
 	DecodeErrors string `json:"decode_errors,omitempty" digest:"later"`
 	HDR          string `json:"hdr,omitempty" digest:"later"`
-	// SampleIndex numbers the videos of one row from 0 once the row is expanded.
+	// SampleIndex numbers the videos of one row from 0.
 	SampleIndex int `json:"sample_index,omitempty"`
-	// Extra is a JSON object of the table's other columns in their order, "" where there are none.
+	// Extra is a JSON object of the carried columns in the order of the table, "" if there are none.
 	Extra string `json:"extra,omitempty"`
-	// Source is where the row stands: "shapes.csv:17" or "shapes.parquet:row 17".
+	// Source is the position of the row in its table: "shapes.csv:17" or "shapes.parquet:row 17".
 	Source string `json:"source,omitempty"`
 }
 
@@ -74,7 +73,7 @@ const (
 	HDRFail          = "fail"
 )
 
-// Readings of media. They are left out where they are 0.
+// Readings of media. A reading that is 0 is left out.
 const (
 	ReadingDecodeErrors = "decode_errors" // errors that the decoder reports up to the last frame of the clip
 	ReadingTransfer     = "transfer"      // of video of high dynamic range: 16 is PQ, 18 is HLG (ITU-T H.273)
@@ -82,27 +81,27 @@ const (
 	ReadingSourceMarks = "source_marks"
 )
 
-// Readings of rows whose denoiser may leave evaluations of its network out (the options cache and guidance_interval): how many of one text
-// were computed, and of how many.
+// Readings of rows whose denoiser may skip evaluations of its network (options cache and guidance_interval): the number of
+// evaluations that were computed for one text, and the number without skipping.
 const (
 	ReadingComputed    = "computed_evaluations"
 	ReadingEvaluations = "evaluations"
 )
 
-// ZeroReading reports whether a reading is 0 where a row does not have it.
+// ZeroReading reports whether a missing reading of this name means 0.
 func ZeroReading(name string) bool { return name == ReadingDecodeErrors || name == ReadingTransfer }
 
 // Schema names the row type and its version.
 func (PromptRow) Schema() string { return PromptVersion }
 
-// ByteSize is about how much the row takes in a file.
+// ByteSize returns about how many bytes the row needs in a file.
 func (r PromptRow) ByteSize() int {
 	return fixedBytes + textBytes(r.ID, r.Prompt, r.NegativePrompt, r.Extra, r.Source, r.Resolution, r.AspectRatio,
 		r.Aes, r.Flow, r.CameraMotion, r.Reference, r.MaskStrategy, r.Media, r.Noise)
 }
 
-// WithDefaults returns the row with everything it does not say taken from d. Prompt, ID, Extra, Source and
-// SampleIndex are never taken from d, and neither is the seed: a job's seed is not a row's seed.
+// WithDefaults returns the row with its missing values taken from d. Prompt, ID, Extra, Source and SampleIndex are never taken
+// from d. Neither is the seed, because a job's seed is not a row's seed.
 func (r PromptRow) WithDefaults(d PromptRow) PromptRow {
 	fill(&r.NegativePrompt, d.NegativePrompt)
 	fill(&r.GuidanceScale, d.GuidanceScale)
@@ -127,10 +126,10 @@ func (r PromptRow) WithDefaults(d PromptRow) PromptRow {
 	return r
 }
 
-// fill sets *v to d where it says nothing.
+// fill sets *v to d if *v is zero.
 func fill[T comparable](v *T, d T) { *v = cmp.Or(*v, d) }
 
-// Guidance is the guidance scale, 0 where the row is silent.
+// Guidance returns the guidance scale, 0 if the row has none.
 func (r PromptRow) Guidance() float64 {
 	if r.GuidanceScale == nil {
 		return 0
@@ -141,7 +140,7 @@ func (r PromptRow) Guidance() float64 {
 // Guided reports whether the row is computed with an unconditional half. At scale 1 that half would cancel out.
 func (r PromptRow) Guided() bool { return r.Guidance() != 1 }
 
-// GuidedScale is the guidance scale that the row gives, nil where it gives none or one without guidance.
+// GuidedScale returns the row's guidance scale if it is above 1, else nil.
 func (r PromptRow) GuidedScale() *float64 {
 	if r.GuidanceScale == nil || *r.GuidanceScale <= 1 {
 		return nil
@@ -149,7 +148,7 @@ func (r PromptRow) GuidedScale() *float64 {
 	return r.GuidanceScale
 }
 
-// Sample returns the row of video number i of a row with several videos.
+// Sample returns the row of video number i of a row that asks for several videos.
 func (r PromptRow) Sample(i int) PromptRow {
 	r.SampleIndex = i
 	return r
@@ -158,9 +157,9 @@ func (r PromptRow) Sample(i int) PromptRow {
 // contentIDBytes is the length of a derived id before hex: 128 bits, so that equal ids mean equal rows.
 const contentIDBytes = 16
 
-// ContentID is the id of a row that has none of its own: a hash of the prompt and of the parameters the row
-// itself gives. It does not depend on the row's place, so reruns and reordered tables match; rows that are
-// equal share it, for nothing tells them apart. Columns carried as Extra do not enter.
+// ContentID computes the id of a row that has none: a hash of the prompt and of the parameters that the row itself has. The id
+// does not depend on the row's place, so it stays the same when a table is reordered. Equal rows share an id. Carried columns
+// are not hashed.
 func (r PromptRow) ContentID() string {
 	var space [1024]byte // most prompts fit
 	b := space[:0]
@@ -191,8 +190,8 @@ func (r PromptRow) ContentID() string {
 	return hex.EncodeToString(sum[:contentIDBytes])
 }
 
-// appendLater adds the parameters of later versions that the row gives, under their names. Rows without them keep
-// their ids.
+// appendLater adds the parameters that were introduced after version 1, with their names, if the row has them. So rows without
+// them keep their ids.
 func (r PromptRow) appendLater(b []byte) []byte {
 	real := func(v *float64) string {
 		if v == nil {
@@ -212,7 +211,7 @@ func (r PromptRow) appendLater(b []byte) []byte {
 	return b
 }
 
-// given writes a number, "" for one that the row does not give.
+// given formats a number; 0, a missing number, becomes "".
 func given(n int) string {
 	if n == 0 {
 		return ""

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// The names of the tensors that a ledger record can carry beside its Result. They are little-endian
-// fp32, row-major; the shapes stand in the Result.
+// The names of the tensors that a ledger record can hold beside its Result. Tensors are little-endian fp32, row-major; the
+// Result holds their shapes.
 const (
 	BlobText         = "text_embedding"
 	BlobNegativeText = "negative_text_embedding"
@@ -17,8 +17,8 @@ const (
 	BlobLatents      = "vae_latent"
 )
 
-// Result is what a ledger record says of one key: everything about an output that does not follow from
-// the prompt row. It holds no run facts (time, device, attempt), so equal keys have equal results.
+// Result is the content of a ledger record for one key: everything about an output that does not follow from the prompt row. It
+// holds no facts of a run (time, device, attempt), so equal keys have equal results.
 type Result struct {
 	Video             *VideoFile        `json:"video,omitempty"`
 	TextShape         []int             `json:"text_shape,omitempty"`          // (L, C)
@@ -30,19 +30,19 @@ type Result struct {
 	LatentScale       float64           `json:"latent_scale,omitempty"` // stored = the VAE's latent * this
 	LatentSpace       string            `json:"latent_space,omitempty"` // raw or model; "": a record of an earlier release
 	Readings          map[string]string `json:"readings,omitempty"`
-	Prompt            string            `json:"prompt,omitempty"` // where a stage gave the row another one
+	Prompt            string            `json:"prompt,omitempty"` // the row's prompt, if a stage replaced it
 	Failure           *FailureFacts     `json:"failure,omitempty"`
 }
 
-// Reading is what a ledger of readings says of one key: what a measure has read off one thing.
+// Reading is a record in a ledger of readings: the values that one measure read from one result or file.
 type Reading struct {
 	Measure  string            `json:"measure"`
 	Readings map[string]string `json:"readings,omitempty"`
 	Failure  *FailureFacts     `json:"failure,omitempty"`
 }
 
-// LaterText says of a text embedding that holds from a later clip of a video on where it begins. All of a row are
-// one tensor, behind each other.
+// LaterText describes a text embedding that is used from clip number Clip of a video on. All later texts of a row are joined in
+// one tensor.
 type LaterText struct {
 	Clip   int `json:"clip"`
 	Tokens int `json:"tokens"`
@@ -63,32 +63,32 @@ func (r Result) LaterShape() []int {
 // VideoFile describes a published video or image; paths are relative to the output.
 type VideoFile struct {
 	Path string `json:"path"`
-	// Source is where a video of the input is that was only looked at; Path is "" then. The output has no copy of it.
+	// Source is the address of an input video that the job only measured. Path is "" then, and the output has no copy.
 	Source string `json:"source,omitempty"`
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
 	Poster string `json:"poster,omitempty"`
-	// PosterBytes is 0 where an earlier version wrote the record.
+	// PosterBytes is 0 in records of earlier versions.
 	PosterBytes int64  `json:"poster_bytes,omitempty"`
 	Codec       string `json:"codec"`
-	// Width, Height and NumFrames are the video's where it has not all that the row asks for: autoencoders make
-	// sides that are multiples of 8, and a row of several clips has more frames than one.
+	// Width, Height and NumFrames are set if the video differs from the row's values. Autoencoders make sides that are
+	// multiples of 8, and a row of several clips has more frames than its num_frames.
 	Width     int `json:"width,omitempty"`
 	Height    int `json:"height,omitempty"`
 	NumFrames int `json:"num_frames,omitempty"`
-	// Marks names the marks of synthetic media in the file, as the output's marks.json had them; "": none. UnmarkedSHA256 is then
-	// the digest of the file without them.
+	// Marks lists the marks of synthetic media in the file, as in the output's marks.json; "": none. If there are marks,
+	// UnmarkedSHA256 is the digest of the file without them.
 	Marks          string `json:"marks,omitempty"`
 	UnmarkedSHA256 string `json:"unmarked_sha256,omitempty"`
 }
 
-// ContentSHA256 is the digest of the file without marks, which equal keys share.
+// ContentSHA256 returns the digest of the file without marks. It is the same for equal keys.
 func (v *VideoFile) ContentSHA256() string { return cmp.Or(v.UnmarkedSHA256, v.SHA256) }
 
-// At is where the video is: relative to the output, or where the input has it.
+// At returns the address of the video: relative to the output, or in the input.
 func (v *VideoFile) At() string { return cmp.Or(v.Path, v.Source) }
 
-// MaxMessageBytes is how much of an error's text is kept.
+// MaxMessageBytes is the length at which the text of an error is cut.
 const MaxMessageBytes = 4 << 10
 
 // FailureFacts say why a key failed.
@@ -126,7 +126,7 @@ func WidenBF16(data []byte) []byte {
 	return out
 }
 
-// NarrowBF16 returns float32 values that bfloat16 can have as little-endian bfloat16, as bytes.
+// NarrowBF16 converts float32 values to bfloat16, both as little-endian bytes. Every value must be exact in bfloat16.
 func NarrowBF16(data []byte) []byte {
 	out := make([]byte, len(data)/2)
 	for i := 0; i+1 < len(out); i += 2 {
@@ -135,8 +135,9 @@ func NarrowBF16(data []byte) []byte {
 	return out
 }
 
-// IsFinal reports whether a row that has failed in this way would fail again as it is. Programs are the stages that are programs,
-// which may have been mended since; "worker" and "publish" fail for reasons outside of the row.
+// IsFinal reports whether the failed row would fail again if nothing else changes. Failures of stages in programs (the user's
+// own programs) are not final, because a program may have been fixed since. "worker" and "publish" fail for reasons outside of
+// the row.
 func (f *FailureFacts) IsFinal(programs []string) bool {
 	return f.Class == "row" && !slices.Contains(programs, f.Stage) && f.Stage != "worker" && f.Stage != "publish"
 }

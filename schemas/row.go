@@ -9,11 +9,11 @@ import (
 type Row interface {
 	// Schema names the table kind and its version, e.g. "videos/v1". It is the same for every value of a type.
 	Schema() string
-	// ByteSize is about how many bytes the row takes in a file, by which writers cut row groups.
+	// ByteSize returns about how many bytes the row needs in a file. Writers use it to limit row groups.
 	ByteSize() int
 }
 
-// fixedBytes stands for the numbers of a row, which barely count beside text and tensors.
+// fixedBytes is an estimate for the numbers of a row; text and tensors are usually far larger.
 const fixedBytes = 128
 
 func textBytes(texts ...string) int {
@@ -24,8 +24,8 @@ func textBytes(texts ...string) int {
 	return n
 }
 
-// ValidText returns s as a text that every parquet reader takes: invalid UTF-8 becomes U+FFFD, and a text of
-// more than maxBytes is cut at a character and ends in "…". Failure rows need it: they quote what was wrong.
+// ValidText makes s a text that every parquet reader accepts. Invalid UTF-8 becomes U+FFFD; a text longer than maxBytes is cut
+// between characters and ends in "…". Failure rows need it because they quote invalid input.
 func ValidText(s string, maxBytes int) string {
 	if len(s) > maxBytes {
 		cut := maxBytes

@@ -1,10 +1,10 @@
 package schemas
 
-// None in a text parameter says that a default of the job does not hold for the row.
+// None, as the value of a text parameter, disables the job's default for the row.
 const None = "none"
 
-// sizeFrom takes the size from d where the row has none. A row's resolution or aspect ratio alone goes with the
-// other one of d; sides that are given stand above both.
+// sizeFrom takes the size from d if the row has none. If the row has only a resolution or only an aspect ratio, the other one
+// comes from d. Height and width win over both.
 func (r PromptRow) sizeFrom(d PromptRow) PromptRow {
 	named := r.Resolution != "" || r.AspectRatio != ""
 	switch {
@@ -22,8 +22,8 @@ func (r PromptRow) sizeFrom(d PromptRow) PromptRow {
 	return r
 }
 
-// Sized returns the row with height and width in place of a resolution and an aspect ratio, as naming reads them. The error
-// begins with the parameter at fault.
+// Sized replaces resolution and aspect ratio by the height and width that naming gives. The error starts with the name of the
+// wrong parameter.
 func (r PromptRow) Sized(naming *Naming) (PromptRow, error) {
 	if r.Height == 0 && r.Width == 0 && (r.Resolution != "" || r.AspectRatio != "") {
 		h, w, err := naming.Size(r.Resolution, r.AspectRatio)

@@ -2,22 +2,22 @@ package schemas
 
 import "strings"
 
-// ToolName is a column's name as another tool uses it. It stands for a field of a prompt table, or Advice says where a job
-// of this program says the same.
+// ToolName is the name of a parameter in another tool. Field is the same parameter of a prompt table; if there is none, Advice
+// says where a job sets it.
 type ToolName struct {
 	Name  string // in lower case
-	Tools string // that use it
+	Tools string // the tools that use the name
 	// Field is the field with the same meaning, or FieldSize; "": none has it.
 	Field string
 	// Advice says what to write instead, where Field is "".
 	Advice string
 }
 
-// FieldSize is the column with both sides of a video, width first, as in "832*480" or "832x480". It is no field: it gives
-// height and width.
+// FieldSize is a column that holds both sides of a video, width first, as "832*480" or "832x480". It sets height and width and
+// is not a Field.
 const FieldSize = "size"
 
-// toolNames is the list; fields first, then what belongs to the job or is no matter of this program.
+// toolNames lists names of fields first, then names of settings that belong to the job or do not exist here.
 var toolNames = []ToolName{
 	{Name: "positive", Field: "prompt", Tools: "ComfyUI"},
 	{Name: "positive_prompt", Field: "prompt", Tools: "ComfyUI"},
@@ -101,11 +101,11 @@ const (
 	noPartial  = "videos are made from noise alone, never from a noised input"
 )
 
-// ToolNames lists the names that diffusers, Wan, FastVideo, musubi-tuner, ComfyUI, sd-scripts and Open-Sora use for
-// parameters and that are no name of ours. The caller must not change the list.
+// ToolNames lists the parameter names of diffusers, Wan, FastVideo, musubi-tuner, ComfyUI, sd-scripts and Open-Sora that are
+// not names of this program. The caller must not change the list.
 func ToolNames() []ToolName { return toolNames }
 
-// ToolNameOf finds a name in the list, in any case.
+// ToolNameOf looks name up in the list, ignoring case.
 func ToolNameOf(name string) (ToolName, bool) {
 	name = strings.ToLower(strings.TrimSpace(name))
 	for _, t := range toolNames {

@@ -3,8 +3,8 @@ package schemas
 // VideoVersion names the table of finished videos of this release.
 const VideoVersion = "videos/v1"
 
-// VideoRow says which video a prompt row became, and everything needed to make it again. One input row and
-// sample index has one row; rows with equal keys name the same file.
+// VideoRow says which video was made from a prompt row, and with which parameters. Each input row and sample index has one
+// VideoRow; rows with equal keys name the same file.
 type VideoRow struct {
 	ID                string   `parquet:"id" json:"id"`
 	Key               string   `parquet:"key" json:"key"` // hex SHA-256, also the file's name
@@ -35,14 +35,14 @@ type VideoRow struct {
 // Schema names the table and its version.
 func (VideoRow) Schema() string { return VideoVersion }
 
-// ByteSize is about how much the row takes in a file.
+// ByteSize returns about how many bytes the row needs in a file.
 func (r VideoRow) ByteSize() int {
 	return fixedBytes + textBytes(r.ID, r.Key, r.Prompt, r.NegativePrompt, r.VideoPath, r.VideoSHA256, r.Poster,
 		r.Readings, r.Extra)
 }
 
-// DatasetRow is a row of metadata.parquet at the top of an output, which loaders of datasets look for: a VideoRow with
-// the name of its file as they want it.
+// DatasetRow is a row of metadata.parquet at the top of an output: a VideoRow with the column file_name, which loaders of
+// datasets expect.
 type DatasetRow struct {
 	FileName string `parquet:"file_name" json:"file_name"` // VideoPath
 	VideoRow

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// The brackets around the text of an error that goes through another program's log.
+// The brackets around the text of an error that passes through the log of another program.
 const (
 	bracketOpens  = "[latentbeam: "
 	bracketCloses = " :latentbeam]"
 )
 
-// Bracket puts brackets around the text of err. Bracketed finds the text between them, even if another program has put it
-// into a text of its own. An error that is nil or has brackets stays as it is.
+// Bracket puts brackets around the text of err, so that Bracketed finds it inside a longer text of another program. An error
+// that is nil or has brackets already is returned unchanged.
 func Bracket(err error) error {
 	if err == nil || strings.Contains(err.Error(), bracketOpens) {
 		return err

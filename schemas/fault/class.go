@@ -5,18 +5,19 @@ import (
 	"errors"
 )
 
-// Class says who caused an error, and so what the job does next (design decision D8).
+// Class says who has to act on an error, and so what the job does next (design decision D8).
 type Class int
 
 const (
 	// ClassRow says that this element cannot be done. It goes to the failures table and the job goes on.
 	ClassRow Class = iota
-	// ClassRetry says that the world failed (503, out of memory, device lost). The element is tried again,
-	// a bounded number of times.
+	// ClassRetry says that something outside of the job failed (503, out of memory, device lost). The element is tried again, a
+	// limited number of times.
 	ClassRetry
 	// ClassFatal says that the job is wrong or cannot go on. It stops cleanly and can be resumed.
 	ClassFatal
-	// ClassDropped says that the job's own rules leave the element out. It stands in the failures table and is no failure.
+	// ClassDropped says that a rule of the job removed the element. It is listed in the failures table but does not count as a
+	// failure.
 	ClassDropped Class = -1
 )
 
@@ -45,7 +46,7 @@ const (
 	ExitInterrupted = 130 // SIGINT or SIGTERM, after draining
 )
 
-// classified is an error with a class and, where exit is not 0, an exit code of its own.
+// classified is an error with a class. If exit is not 0, it also sets the exit code.
 type classified struct {
 	error
 	class Class
@@ -64,28 +65,28 @@ func wrap(err error, class Class, exit int) error {
 // Row marks err as the fault of one element; nil stays nil. The message is unchanged.
 func Row(err error) error { return wrap(err, ClassRow, 0) }
 
-// Dropped marks err as the reason why the job's own rules leave one element out; nil stays nil.
+// Dropped marks err as the rule of the job that removed one element; nil stays nil.
 func Dropped(err error) error { return wrap(err, ClassDropped, 0) }
 
-// Retry marks err as a failure of the world that may pass; nil stays nil.
+// Retry marks err as a failure outside of the job that may pass; nil stays nil.
 func Retry(err error) error { return wrap(err, ClassRetry, 0) }
 
-// Fatal marks err as the end of the job (exit 3); nil stays nil.
+// Fatal marks err as an error that stops the job (exit 3); nil stays nil.
 func Fatal(err error) error { return wrap(err, ClassFatal, ExitFatal) }
 
 // Usage marks err as a wrong command line or configuration, or an infeasible job: fatal, exit 2.
 func Usage(err error) error { return wrap(err, ClassFatal, ExitUsage) }
 
-// TryAgain marks err as a reason to stop this run that may be gone at the next run (a full disk, an output in use):
-// fatal, exit 75. Unlike with Retry, it would not help to try the element again now.
+// TryAgain marks err as a reason to stop this run that may be gone at the next run (a full disk, an output in use): fatal, exit
+// 75. Unlike Retry, it does not try the element again in this run.
 func TryAgain(err error) error { return wrap(err, ClassFatal, ExitTryAgain) }
 
-// Failures marks err as the report of a job that is done but for some failed rows: exit 1.
+// Failures marks err as the report of a job that is done except for some failed rows: exit 1.
 func Failures(err error) error { return wrap(err, ClassRow, ExitFailures) }
 
-// ClassOf is the class that the outermost wrapper gives err. Of joined errors the gravest counts. An error without a
-// wrapper is fatal if a context was cancelled (Ctrl-C is not the fault of a row), a retry if a deadline has passed, and
-// else the fault of a row.
+// ClassOf returns the class of the outermost wrapper of err, and for joined errors the most severe class. Without a wrapper, a
+// cancelled context is fatal (Ctrl-C is not the fault of a row), an exceeded deadline is a retry, and any other error is the
+// fault of a row.
 func ClassOf(err error) Class {
 	if c := find(err); c != nil {
 		return c.class
@@ -99,8 +100,8 @@ func ClassOf(err error) Class {
 	return ClassRow
 }
 
-// ExitCode is the exit code of a program that ends with err. An interrupt is recognised by
-// context.Canceled unless a wrapper says otherwise; an error without any mark is fatal.
+// ExitCode returns the exit code of a program that ends with err. Without a wrapper, context.Canceled is an interrupt and any
+// other error is fatal.
 func ExitCode(err error) int {
 	if err == nil {
 		return ExitDone
@@ -117,7 +118,7 @@ func ExitCode(err error) int {
 	return ExitFatal
 }
 
-// find returns the wrapper that decides the class of err: the outermost of a chain, the gravest of a join.
+// find returns the wrapper that decides the class of err: the outermost one, or the most severe one of joined errors.
 func find(err error) *classified {
 	switch e := err.(type) { //nolint:errorlint // it walks the tree itself
 	case *classified:

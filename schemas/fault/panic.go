@@ -2,7 +2,7 @@ package fault
 
 import "fmt"
 
-// PanicText is what a failure says of a panic: nothing that another run would say differently, such as an
+// PanicText returns the text of a panic for a failure. It leaves out everything that would differ in another run, such as an
 // address.
 func PanicText(v any) string {
 	switch v := v.(type) {

@@ -1,7 +1,7 @@
 package fault
 
-// The fault points of the whole program, in the order a batch meets them. The text is what a hook
-// is given and what a crash test prints to repeat a case.
+// The fault points of the whole program, in the order in which a batch meets them. A hook gets the text of a point, and a crash
+// test prints it so that the case can be repeated.
 const (
 	// StorePutTempCreated: one object has an empty temporary file.
 	StorePutTempCreated = "store.put.temp_created"
