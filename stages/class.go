@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// ClassName is the _class_name of a configuration of diffusers: a text, or a list of a module and a class, as models with code of
-// their own have it.
+// ClassName is the _class_name of a diffusers configuration. The file has a text, or, for models with custom code, a list of a
+// module and a class.
 type ClassName string
 
 // UnmarshalJSON reads a text, or the last text of a list.
@@ -24,11 +24,11 @@ func (c *ClassName) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// ClassOf returns the _class_name of a configuration in JSON, "" where it has none that can be read.
+// ClassOf returns the _class_name of a JSON configuration, "" if it cannot be read.
 func ClassOf(config []byte) string {
 	var about struct {
 		ClassName ClassName `json:"_class_name"`
 	}
-	_ = json.Unmarshal(config, &about) // whoever needs it says what is missing
+	_ = json.Unmarshal(config, &about) // callers that need the class report what is missing
 	return string(about.ClassName)
 }

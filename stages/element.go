@@ -12,7 +12,7 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// Array is a dense row-major fp32 array on the host, the form in which tensors cross seams.
+// Array is a dense row-major fp32 array on the host. Tensors pass between stages in this form.
 type Array struct {
 	Shape []int
 	Data  []float32
@@ -23,21 +23,21 @@ func NewArray(shape ...int) *Array {
 	return &Array{Shape: shape, Data: make([]float32, kernels.Elements(shape))}
 }
 
-// Text is what a text encoder makes of one prompt.
+// Text is the output of a text encoder for one prompt.
 type Text struct {
-	Embedding *Array // (L, C): one row a token, the end token included, no padding
-	Negative  *Array // (L', C) of the negative prompt; nil: the model's own null caption
-	// Later are embeddings that replace Embedding from a later clip of the video on, in order.
+	Embedding *Array // (L, C): one row for each token, with the end token, without padding
+	Negative  *Array // (L', C) of the negative prompt; nil: the model uses its own null caption
+	// Later has embeddings that replace Embedding from a later clip of the video on, in order.
 	Later []LaterText
 }
 
-// LaterText is the text embedding that holds from clip number Clip on.
+// LaterText is a text embedding that is used from clip number Clip on.
 type LaterText struct {
 	Clip      int
 	Embedding *Array // (L, C)
 }
 
-// At returns the embedding that holds for a clip.
+// At returns the embedding for a clip.
 func (t *Text) At(clip int) *Array {
 	at := t.Embedding
 	for _, l := range t.Later {
@@ -48,54 +48,55 @@ func (t *Text) At(clip int) *Array {
 	return at
 }
 
-// Element is one row on its way through the stages, with the results of the stages so far. A stage sets the field of the
-// kind that it gives, and may drop the field of the kind that it took.
+// Element is one row on its way through the stages, with the results of the stages so far. A stage sets the field for the kind
+// that it gives. It may drop the field for the kind that it takes.
 type Element struct {
 	Row   schemas.PromptRow // with the job's defaults filled in
-	Given schemas.PromptRow // as the table gave it
+	Given schemas.PromptRow // as the table has it
 	Key   schemas.Key
-	// Wrong are the parameters that could not be read, by name, as the table has them.
+	// Wrong maps the name of a parameter that could not be read to its text in the table.
 	Wrong map[string]string
 
-	// Media is the file that a stage made; nil: the row's media are still the file that Row.Media names.
+	// Media is a file that a stage made; nil: the row's media are the file that Row.Media names.
 	Media   *schemas.MediaFile
 	Text    *Text
 	Latents *Array // (C, T, H, W), scaled as the denoiser leaves them
-	// RawLatents are the latents (C, T, H, W) in the space of the autoencoder, if encode_vae or a table gave them, else nil.
-	// Tables hold RawLatents where there are any. A stage that changes Latents sets RawLatents to nil.
+	// RawLatents are the latents (C, T, H, W) in the space of the autoencoder, if encode_vae or a table provided them, else
+	// nil. If they are set, tables store them instead of Latents. A stage that changes Latents sets RawLatents to nil.
 	RawLatents *Array
 	// References are the latents (C, T, H, W) of the images and videos that the row is conditioned on.
 	References []*Array
-	// ImageEmbedding is (tokens, C): an image encoder's embeddings of the row's references, one after the other.
+	// ImageEmbedding (tokens, C) has the image encoder's embeddings of the row's references, one after another.
 	ImageEmbedding *Array
-	// Begun is how far an earlier attempt or process has sampled the row; nil: there is no earlier attempt.
+	// Begun is the progress that an earlier attempt or process made in sampling the row; nil: there is none.
 	Begun *Steps
-	// LatentScale is the factor between the VAE's own latents and Latents (0.18215 for sd-vae).
+	// LatentScale is Latents divided by the VAE's own latents (0.18215 for sd-vae).
 	LatentScale float64
 	Frames      *schemas.Clip    // RGB24, what the video encoder takes
 	Video       *schemas.Encoded // the file as it will be published
 	Poster      []byte           // JPEG of one frame, for the gallery
 
-	// Readings are values that stages measured in the result, by name. They depend on nothing else. They stand in the videos
-	// table. If the prompt table has a column of the same name, the summary counts how often the two agree.
+	// Readings are values that stages measured in the result, by name. They depend on nothing but the result, and go to the
+	// videos table. If the prompt table has a column of the same name, the summary counts how often the two agree.
 	Readings map[string]string
-	// Looked is what measures have read off the result, by their IDs. It is not part of the result.
+	// Looked has the readings of measures, by measure ID. They are not part of the result.
 	Looked map[string]map[string]string
-	// LookFailed says why measures could not look, by their IDs.
+	// LookFailed has the failures of measures, by measure ID.
 	LookFailed map[string]*Failure
-	// Form numbers the ways in which keys are made under which the output has the row; 0 is the job's own.
+	// Form is the number of the version of the keys under which the output has the row; 0: the job's own keys.
 	Form int
-	// Settled is the result that an earlier run has published: only stages that look take the element. Nil: there is none.
+	// Settled is the result that an earlier run has published; only stages that look process such an element. Nil: there is
+	// none.
 	Settled *schemas.Result
-	// Origin is a digest of the tensors that the element was read with, if its source is a table of tensors.
+	// Origin is a digest of the tensors that the element was read with, if its source is a table of tensors
 	Origin schemas.Key
 	// Unread says why the source could not read the element's tensors, "" if it could.
 	Unread string
-	// Failed is the reason why the element goes no further; every later stage leaves it alone.
+	// Failed is the reason why the element failed. Later stages skip it.
 	Failed *Failure
 }
 
-// Has reports whether the element carries something of the kind.
+// Has reports whether the element has data of this kind.
 func (e *Element) Has(k Kind) bool {
 	switch k {
 	case KindText:
@@ -112,14 +113,14 @@ func (e *Element) Has(k Kind) bool {
 	return k == KindPrompt
 }
 
-// The values of the column latent_space of tables. Tables of earlier releases and of other programs have no such column; for
-// them latent_scale says what the latents are.
+// The values of the column latent_space. Tables of earlier releases and of other programs do not have the column; their
+// latent_scale says what the latents are.
 const (
 	ModelSpace = "model" // Element.Latents
 	RawSpace   = "raw"   // Element.RawLatents
 )
 
-// TableLatents returns the latents of the element that a table holds, and their space.
+// TableLatents returns the latents that a table stores for the element, and their space.
 func (e *Element) TableLatents() (z *Array, space string) {
 	if e.RawLatents != nil {
 		return e.RawLatents, RawSpace
@@ -127,7 +128,7 @@ func (e *Element) TableLatents() (z *Array, space string) {
 	return e.Latents, ModelSpace
 }
 
-// Read adds readings. The map that the element had is not changed.
+// Read adds readings. It does not modify the map that the element had.
 func (e *Element) Read(readings map[string]string) {
 	all := maps.Clone(e.Readings)
 	if all == nil {
@@ -137,7 +138,7 @@ func (e *Element) Read(readings map[string]string) {
 	e.Readings = all
 }
 
-// NotFinite says where the element's tensors of the kind hold a NaN or an infinity, or "".
+// NotFinite describes where the element's tensors of this kind hold a NaN or an infinity, "" if they do not.
 func (e *Element) NotFinite(k Kind) string {
 	switch {
 	case k == KindText && e.Text != nil:
@@ -169,7 +170,7 @@ func (a *Array) notFinite(name string) string {
 	return fmt.Sprintf("value %d of %s is %v", i, name, a.Data[i])
 }
 
-// Drop removes the element's data of a kind. It is called when no later stage and no table needs them.
+// Drop removes the element's data of a kind. It is called when no later stage and no table needs the data.
 func (e *Element) Drop(k Kind) {
 	switch k {
 	case KindMedia:
@@ -183,21 +184,21 @@ func (e *Element) Drop(k Kind) {
 	}
 }
 
-// Failure is why a row failed. It holds the text of the cause and not the cause itself, because elements
-// may pass from process to process.
+// Failure says why a row failed. It holds the text of the cause, not the error itself, because elements may pass from process
+// to process.
 type Failure struct {
 	Stage   string
 	Class   fault.Class
 	Message string
 }
 
-// IsDropped reports whether the job's own rules leave the element out.
+// IsDropped reports whether a rule of the job dropped the element.
 func (f *Failure) IsDropped() bool { return f != nil && f.Class == fault.ClassDropped }
 
-// Error makes a Failure an error whose text names the stage.
+// Error returns the message with the name of the stage.
 func (f *Failure) Error() string { return f.Stage + ": " + f.Message }
 
-// Fail marks the element as failed in stage; the first failure stays.
+// Fail marks the element as failed in stage. If it has failed before, the first failure stays.
 func (e *Element) Fail(stage string, err error) {
 	if e.Failed == nil {
 		message := schemas.ValidText(err.Error(), schemas.MaxMessageBytes)
@@ -205,14 +206,15 @@ func (e *Element) Fail(stage string, err error) {
 	}
 }
 
-// Batch is the elements of one bucket that pass a stage together. Results never depend on which
-// elements share a batch.
+// Batch is a group of elements of one bucket that a stage processes together. Results never depend on which elements share a
+// batch.
 type Batch struct {
 	Bucket   schemas.Bucket
 	Elements []*Element
 }
 
-// Settled reports whether the batch is of elements that are finished and only looked at. Others are never among them.
+// Settled reports whether the elements of the batch have a published result and are only looked at. A batch has either only
+// such elements or none.
 func (b *Batch) Settled() bool { return len(b.Elements) > 0 && b.Elements[0].Settled != nil }
 
 // Live returns the elements that have not failed.

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Fit checks that the stages named, in this order, take a source of kind in, each one giving what a
-// later one takes, and returns the kind at every seam: seams[0] is in, seams[i+1] what names[i] gives.
-// Elements of media, of the input or made of prompts, carry their caption beside it, so a job may encode both; a stage that
-// makes the caption out of the media leaves it where it is. The error is about stage index.
+// Fit checks that the stages in names, in this order, can process a source of kind in: every stage takes a kind that the source
+// or an earlier stage gives. It returns the kinds between the stages: seams[0] is in, and seams[i+1] is what names[i] gives.
+// Elements of media have a caption too, so a job may encode both; a stage that makes the caption from the media does not remove
+// the media. index is the stage that an error is about.
 func Fit(in Kind, names []string, specs []Spec) (seams []Kind, index int, err error) {
 	seams = []Kind{in}
-	carried := []Kind{in} // what elements have that no stage has taken
+	carried := []Kind{in} // the kinds that elements have and no stage has taken
 	if in == KindMedia {
 		carried = append(carried, KindPrompt)
 	}
@@ -50,7 +50,7 @@ func before(names []string, i int) string {
 	return fmt.Sprintf("stage %q before it", names[i-1])
 }
 
-// suggest names a stage that would close the gap, if one alone does, or the input that would.
+// suggest names a single stage that would close the gap, or the input that would.
 func suggest(in, have, want Kind, specs []Spec) string {
 	for _, s := range specs {
 		if s.In == have && s.Out == want {
@@ -63,7 +63,7 @@ func suggest(in, have, want Kind, specs []Spec) string {
 	return ""
 }
 
-// Find returns the spec of that name.
+// Find returns the spec with this name.
 func Find(specs []Spec, name string) (Spec, bool) {
 	for _, s := range specs {
 		if s.Name == name {

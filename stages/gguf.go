@@ -9,11 +9,11 @@ import (
 	"latentbeam/stages/weights/safetensors"
 )
 
-// architectures are the components that a GGUF holds, by what it says of itself. Other words are those of models that are not known
-// here. Files of some programs say nothing, or the name of the program.
+// architectures maps general.architecture of a GGUF to the component that the file holds. Some programs write no architecture,
+// or their own name; these map to "". Other words belong to models that are not supported here.
 var architectures = map[string]string{"wan": "transformer", "t5": "text_encoder", "t5encoder": "text_encoder", "": "", "pig": "", "cow": ""}
 
-// openGGUF opens a GGUF for a component of a model; "": for any.
+// openGGUF opens a GGUF that must hold the given component of a model; "" accepts any.
 func openGGUF(component, path string) (*safetensors.File, error) {
 	f, err := gguf.Open(path)
 	if err != nil {
@@ -33,7 +33,7 @@ func openGGUF(component, path string) (*safetensors.File, error) {
 	return nil, errors.Join(err, f.Close())
 }
 
-// openGGUFModel opens a model of one component, the GGUF at path.
+// openGGUFModel opens the GGUF at path as a model of one component.
 func openGGUFModel(name, path string) (*Model, error) {
 	f, err := openGGUF("", path)
 	if err != nil {

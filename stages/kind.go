@@ -1,6 +1,6 @@
 package stages
 
-// Kind is what an element carries at a seam between two stages.
+// Kind is the kind of data that an element carries between two stages.
 type Kind string
 
 // The kinds, in the order in which a text-to-video job passes them.

@@ -10,13 +10,13 @@ import (
 	"latentbeam/schemas"
 )
 
-// Limit bounds a reading, both bounds included.
+// Limit bounds a reading. Both bounds are inclusive.
 type Limit struct {
 	Min *float64 `yaml:"min" json:"min,omitempty"`
 	Max *float64 `yaml:"max" json:"max,omitempty"`
 }
 
-// Beyond says how a reading is beyond the limit, or "".
+// Beyond describes how a reading violates the limit, "" if it does not.
 func (l Limit) Beyond(reading string) string {
 	v, err := strconv.ParseFloat(reading, 64)
 	switch {
@@ -35,7 +35,7 @@ func (l Limit) Beyond(reading string) string {
 // Limits bound readings by name.
 type Limits map[string]Limit
 
-// Judge says which of a row's readings is beyond its limit, the first by name, or "".
+// Judge describes the first reading, by name, that violates its limit; "" if none does.
 func (all Limits) Judge(reading func(name string) string) string {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		text := reading(name)
@@ -49,7 +49,7 @@ func (all Limits) Judge(reading func(name string) string) string {
 	return ""
 }
 
-// Allow reports whether a row that an earlier Judge has left out for this reason has that reading within the limits now.
+// Allow reports whether a row that Judge dropped earlier with the text why is within the limits now.
 func (all Limits) Allow(why string) bool {
 	name, rest, _ := strings.Cut(why, " ")
 	limit, limited := all[name]
@@ -58,7 +58,7 @@ func (all Limits) Allow(why string) bool {
 	}
 	value, found := strings.CutPrefix(rest, "is ")
 	if !found {
-		return false // it was not read
+		return false // it was not measured
 	}
 	value, _, _ = strings.Cut(value, ", ")
 	return limit.Beyond(strings.Trim(value, `"`)) == ""

@@ -7,43 +7,43 @@ import (
 	"slices"
 )
 
-// Lora is an adapter of low rank that is added to the weights of a denoiser.
+// Lora is a low-rank adapter that is added to the weights of a denoiser.
 type Lora struct {
 	Path   string // of the file, or of a directory with one
 	Scale  float64
-	Expert string // of ExpertBoth, ExpertHigh and ExpertLow
-	Skip   bool   // layers that the model does not have are left out; else they are an error
+	Expert string // ExpertBoth, ExpertHigh or ExpertLow
+	Skip   bool   // ignore layers that the model does not have, instead of failing
 
-	number int    // in the list, from 0
+	number int    // index in the list
 	name   string // for people: the repository, or the last name of the path
 }
 
-// Adapted is an adapter as it was added to the weights of a denoiser.
+// Adapted describes an adapter after it was added to the weights of a denoiser.
 type Adapted struct {
-	File   string  `json:"file"` // its name, without a place
+	File   string  `json:"file"` // base name
 	Scale  float64 `json:"scale"`
 	Expert string  `json:"expert,omitempty"` // "" for both
 	Digest string  `json:"digest"`           // of its tensors
-	Text   string  `json:"-"`                // what was added, for people
-	Number int     `json:"-"`                // in the list, from 0
+	Text   string  `json:"-"`                // description of what was added, for people
+	Number int     `json:"-"`                // index in the list
 }
 
-// LoraError is what is wrong with an adapter of the list.
+// LoraError is an error about one adapter of the list.
 type LoraError struct {
-	Number int // from 0
+	Number int // index in the list
 	error
 }
 
-// Unwrap returns the error itself.
+// Unwrap returns the wrapped error.
 func (e *LoraError) Unwrap() error { return e.error }
 
-// Fault is an error of this adapter.
+// Fault returns err as an error about this adapter.
 func (l Lora) Fault(err error) error { return &LoraError{l.number, err} }
 
-// Which of a model's two denoisers an adapter is for. In a model of one denoiser an adapter is for both.
+// The values of Lora.Expert: which of a model's two denoisers an adapter is for. Models of one denoiser ignore it.
 const (
 	ExpertBoth = "both"
-	ExpertHigh = "high" // the one for much noise
+	ExpertHigh = "high" // the denoiser for high noise
 	ExpertLow  = "low"
 )
 
@@ -53,7 +53,7 @@ const (
 	secondDenoiser = "transformer_2"
 )
 
-// Adapted notes what became of an adapter. It is called once for each denoiser that it is for.
+// Adapted records that an adapter was added. It is called once for each denoiser that the adapter is for.
 func (m *Model) Adapted(l Lora, text, digest string) {
 	one := Adapted{File: l.name, Scale: l.Scale, Expert: l.Expert, Digest: digest, Text: text, Number: l.number}
 	if l.Expert == ExpertBoth {
@@ -64,13 +64,13 @@ func (m *Model) Adapted(l Lora, text, digest string) {
 	}
 }
 
-// Adapters returns the adapters that were added, in the order of the list. One that became something else in each of two
-// denoisers is there twice.
+// Adapters returns the added adapters in the order of the list. An adapter that had different effects on the two denoisers is
+// listed twice.
 func (m *Model) Adapters() []Adapted {
 	return slices.SortedStableFunc(slices.Values(m.adapted), func(a, b Adapted) int { return cmp.Compare(a.Number, b.Number) })
 }
 
-// AddLoras gives the model adapters. A path may be the name of a repository that was pulled.
+// AddLoras adds adapters to the model. A path may be the name of a repository that was pulled.
 func (m *Model) AddLoras(loras []Lora) error {
 	_, second := m.ReadFile(secondDenoiser + "/config.json")
 	for i, l := range loras {

@@ -8,25 +8,26 @@ import (
 	"slices"
 )
 
-// Measure is a kind of reading that a stage takes which only looks (Spec.Looks). What equal measures read off equal things is equal.
+// Measure is a set of readings that a stage computes which only looks (Spec.Looks). Equal measures of equal results give equal
+// readings.
 type Measure struct {
 	Name    string `json:"name"`              // such as "aesthetic_quality"
-	Version int    `json:"version"`           // raised whenever equal things may give other readings
-	Options string `json:"options,omitempty"` // those that readings depend on, in canonical form; "": none
-	Weights string `json:"weights,omitempty"` // names what was learned by content, "" where nothing was
-	// Params are the columns that readings depend on beside the thing that is looked at.
+	Version int    `json:"version"`           // raised whenever the readings of equal results may change
+	Options string `json:"options,omitempty"` // options that readings depend on, in canonical form; "": none
+	Weights string `json:"weights,omitempty"` // digest of the learned weights, "" if there are none
+	// Params are the columns that readings depend on besides the measured result.
 	Params []Param `json:"params,omitempty"`
-	// Readings are the names of what the measure reads; nil: nobody knows before.
+	// Readings lists the names of the readings; nil: they are not known in advance.
 	Readings []string `json:"readings,omitempty"`
 }
 
-// ID names all of the measure but the names of its readings.
+// ID returns a digest of the measure, without the names of its readings.
 func (m Measure) ID() string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %d %q %q %q", m.Name, m.Version, m.Options, m.Weights, m.Params))
 	return hex.EncodeToString(sum[:])
 }
 
-// Look notes what a measure reads off the element, also if that is nothing. The map that the element had is not changed.
+// Look records the readings of a measure, also if there are none. It does not modify the map that the element had.
 func (e *Element) Look(m Measure, readings map[string]string) {
 	all := maps.Clone(e.Looked)
 	if all == nil {
@@ -36,7 +37,7 @@ func (e *Element) Look(m Measure, readings map[string]string) {
 	e.Looked = all
 }
 
-// LookFail notes that a measure could not look at the element. The map that the element had is not changed.
+// LookFail records that a measure failed for the element. It does not modify the map that the element had.
 func (e *Element) LookFail(m Measure, why *Failure) {
 	all := maps.Clone(e.LookFailed)
 	if all == nil {
@@ -46,7 +47,7 @@ func (e *Element) LookFail(m Measure, why *Failure) {
 	e.LookFailed = all
 }
 
-// FirstLookFailure says why a measure could not look at the element, the first by its ID; "": all could.
+// FirstLookFailure returns the failure of the first measure, by ID, that failed for the element; "": none did.
 func (e *Element) FirstLookFailure() string {
 	for _, id := range slices.Sorted(maps.Keys(e.LookFailed)) {
 		return e.LookFailed[id].Error()
@@ -54,17 +55,17 @@ func (e *Element) FirstLookFailure() string {
 	return ""
 }
 
-// Lacks reports whether the measure has not looked at the element, in this run or an earlier one.
+// Lacks reports whether the measure has not yet been computed for the element, in this run or an earlier one.
 func (e *Element) Lacks(m Measure) bool {
 	id := m.ID()
 	_, has := e.Looked[id]
 	return !has && e.LookFailed[id] == nil
 }
 
-// Reading returns what was read off the element under a name, by measures or other stages; "": nothing.
+// Reading returns the reading of this name, from a measure or another stage; "": there is none.
 func (e *Element) Reading(name string) string { return e.AllReadings()[name] }
 
-// AllReadings are the element's readings, those of measures included.
+// AllReadings returns the element's readings together with the readings of its measures.
 func (e *Element) AllReadings() map[string]string {
 	all := maps.Clone(e.Readings)
 	if all == nil {

@@ -19,29 +19,28 @@ import (
 	"latentbeam/stages/weights/safetensors"
 )
 
-// Model is a model in the published layout: a model_index.json and a directory for each component
-// (text_encoder, transformer, vae). It is either embedded in the binary or on disk, where each component may
-// lie elsewhere.
+// Model is a model in the published layout: a model_index.json and one directory for each component (text_encoder, transformer,
+// vae). It is embedded in the binary or on disk; on disk each component may have a directory elsewhere.
 type Model struct {
 	Name  string
 	Index Index
-	// Guess makes the config.json of a component that was published without one from its tensors. Nil: nobody can.
+	// Guess derives the config.json of a component without one from its tensors. It may be nil.
 	Guess func(component string, weights *safetensors.File) ([]byte, error)
-	// Names returns what the tensors of a file are called here, nil where they have these names. Nil: all have.
+	// Names returns our name for each tensor of a file that uses other names, nil if the file uses ours. It may be nil.
 	Names func(tensors []safetensors.TensorInfo) map[string]string
 	// Loras are added to the weights of the denoisers, in this order.
 	Loras   []Lora
 	adapted []Adapted
-	// OtherNames returns what else a tensor of a component is called, for adapters. Nil: nothing.
+	// OtherNames returns other names of a component's tensor that adapters may use. It may be nil.
 	OtherNames func(component, tensor string) []string
-	// PlanOnly lets components whose weights are not there be known by their config.json alone. Nothing can be computed by them; Lacks
-	// names what was not there.
+	// PlanOnly allows components whose weights are missing: their config.json is enough to plan. Nothing can be computed with
+	// them. Lacks lists the missing parts.
 	PlanOnly bool
 	lacks    []string
 	files    fs.FS
-	// dirs are the directories of the components on disk, for memory-mapping; nil when embedded.
+	// dirs has the directories of the components on disk, for memory-mapping; nil if the model is embedded.
 	dirs map[string]string
-	// named are the weights of components that are given as a file, by the file's name.
+	// named has the base name of the weights file for components that were given as a file.
 	named map[string]string
 }
 
@@ -51,15 +50,15 @@ var components = []string{"text_encoder", "tokenizer", "transformer", "transform
 // Index is the model_index.json.
 type Index struct {
 	ClassName ClassName `json:"_class_name"`
-	// BoundaryRatio is the part of the noise at which the second of two denoisers takes over; nil: there is one denoiser.
+	// BoundaryRatio is the part of the noise at which the second denoiser takes over; nil: there is one denoiser.
 	BoundaryRatio *float64 `json:"boundary_ratio"`
-	// ImageEncoder names the library and the class of the image encoder; nulls, or nothing: there is none.
+	// ImageEncoder has the library and the class of the image encoder; empty or nulls: there is none.
 	ImageEncoder []*string `json:"image_encoder"`
 	// ExpandTimesteps says that the denoiser takes a timestep for each token.
 	ExpandTimesteps bool `json:"expand_timesteps"`
-	// Version is that of the model's family, such as "1.2" of Open-Sora.
+	// Version is the version of the model's family, such as "1.2" of Open-Sora.
 	Version string `json:"version"`
-	// Defaults are what a job takes where neither its YAML nor the row says otherwise.
+	// Defaults are used if neither the job's YAML nor the row sets a value.
 	Defaults struct {
 		NumFrames         int      `json:"num_frames"`
 		Height            int      `json:"height"` // pixels
@@ -71,8 +70,8 @@ type Index struct {
 	} `json:"defaults"`
 }
 
-// OpenModel opens the model in directory dir, or a repository that was pulled, such as "OWNER/NAME" or
-// "OWNER/NAME@REVISION". A GGUF, or a directory with one, is a model of one component.
+// OpenModel opens the model in directory dir, or a repository that was pulled, such as "OWNER/NAME" or "OWNER/NAME@REVISION". A
+// GGUF, or a directory with one, is a model of one component.
 func OpenModel(dir string) (*Model, error) {
 	name := filepath.Base(checkpoint.Snapshot(dir))
 	dir, repo := locate(dir)
@@ -108,9 +107,9 @@ func OpenModel(dir string) (*Model, error) {
 	return newModel(name, system.RegularFS(dir), dirs)
 }
 
-// insteadOf says how to name what is in a directory that is not a whole model.
+// insteadOf suggests how to name a model inside a directory that is not a whole model.
 func insteadOf(dir string) string {
-	entries, _ := os.ReadDir(dir) // OpenModel has seen it
+	entries, _ := os.ReadDir(dir) // OpenModel has read it before
 	var dirs []string
 	for _, e := range entries {
 		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
@@ -128,8 +127,8 @@ func insteadOf(dir string) string {
 	return fmt.Sprintf("if it is a single component, name it as one: model: {transformer: %s}", dir)
 }
 
-// locate returns the directory of a path: the path itself, the files of a repository in a cache, or those of a
-// repository that was pulled, with its name. What is on disk under the path comes first.
+// locate returns the directory of a path: the path itself, a repository's files in a cache, or a pulled repository with its
+// name. A path that exists on disk wins.
 func locate(path string) (dir, repo string) {
 	if _, err := os.Stat(path); err == nil {
 		return checkpoint.Snapshot(path), ""
@@ -148,7 +147,7 @@ func locate(path string) (dir, repo string) {
 	return dir, r.String()
 }
 
-// notFetched says how to get what has the name of a repository and is not there.
+// notFetched says how to pull a path that looks like the name of a repository and does not exist.
 func notFetched(path string) string {
 	r, err := hub.ParseRepo(path)
 	if err != nil {
@@ -157,9 +156,8 @@ func notFetched(path string) string {
 	return fmt.Sprintf("; if it is a repository on a hub, run `latentbeam pull %s` first", r)
 }
 
-// OpenComponents puts a model together from a path for each component, such as {"text_encoder":
-// "models/t5-v1_1-xxl"}: a directory as the hubs have them, or a safetensors file, index or GGUF, whose config.json
-// may lie beside it.
+// OpenComponents makes a model from one path for each component, such as {"text_encoder": "models/t5-v1_1-xxl"}. A path is a
+// directory in the layout of the hubs, or a safetensors file, an index or a GGUF with or without a config.json beside it.
 func OpenComponents(paths map[string]string) (*Model, error) {
 	files, dirs, named, err := mount(paths)
 	if err != nil {
@@ -173,8 +171,8 @@ func OpenComponents(paths map[string]string) (*Model, error) {
 	return m, nil
 }
 
-// Replace takes components of the model from other paths, as OpenComponents has them. Where one has no config.json, that of the model
-// holds; all else stays the model's. The model lies on disk.
+// Replace replaces components of the model by other paths, which OpenComponents describes. A new component without a
+// config.json uses the model's. The model must be on disk.
 func (m *Model) Replace(paths map[string]string) error {
 	files, dirs, named, err := mount(paths)
 	if err != nil {
@@ -192,14 +190,14 @@ func (m *Model) Replace(paths map[string]string) error {
 	return nil
 }
 
-// over is the files of a model some of whose components lie elsewhere.
+// over serves the files of a model with some components replaced by others.
 type over struct {
 	mounts
 	base fs.FS
 }
 
-// Open opens a file of a component that lies elsewhere, its config.json from the model where it has none, and any other file from
-// the model.
+// Open opens a file of a replaced component, or else a file of the model. The model's config.json is used if a replaced
+// component has none.
 func (o over) Open(name string) (fs.File, error) {
 	component, rest, _ := strings.Cut(name, "/")
 	if o.mounts[component] == nil {
@@ -212,12 +210,12 @@ func (o over) Open(name string) (fs.File, error) {
 	return f, err
 }
 
-// mount returns the files of components, their directories, and the weights that are named as files.
+// mount returns the file systems of components, their directories, and the names of weights that were given as files.
 func mount(paths map[string]string) (files mounts, dirs, named map[string]string, err error) {
 	files, dirs, named = mounts{}, map[string]string{}, map[string]string{}
 	for c, p := range paths {
 		p, repo := locate(p)
-		if part := filepath.Join(p, c); isDir(part) && (repo != "" || !exists(filepath.Join(p, "config.json"))) { // of a whole model
+		if part := filepath.Join(p, c); isDir(part) && (repo != "" || !exists(filepath.Join(p, "config.json"))) { // p is a whole model
 			p = part
 		}
 		info, err := os.Stat(p)
@@ -234,7 +232,7 @@ func mount(paths map[string]string) (files mounts, dirs, named map[string]string
 		files[c] = system.RegularFS(dirs[c])
 	}
 	for component, beside := range map[string]string{"text_encoder": "tokenizer", "image_encoder": "image_processor"} {
-		if dir, ok := dirs[component]; ok { // some hubs keep it in a directory of its own
+		if dir, ok := dirs[component]; ok { // some hubs nest the component in a directory
 			files[beside] = system.RegularFS(filepath.Join(filepath.Dir(filepath.Clean(dir)), beside))
 		}
 	}
@@ -251,10 +249,10 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// mounts is a file system whose top-level directories lie in different places.
+// mounts is a file system that maps each top-level directory to a file system of its own.
 type mounts map[string]fs.FS
 
-// Open opens a file of the component that the path begins with.
+// Open opens a file of the component that the path starts with.
 func (m mounts) Open(name string) (fs.File, error) {
 	component, rest, _ := strings.Cut(name, "/")
 	if sub, ok := m[component]; ok {
@@ -266,7 +264,7 @@ func (m mounts) Open(name string) (fs.File, error) {
 	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 }
 
-// EmbeddedModel returns the model in files, which live in the binary.
+// EmbeddedModel returns the model in files, a file system in the binary.
 func EmbeddedModel(name string, files fs.FS) (*Model, error) { return newModel(name, files, nil) }
 
 func newModel(name string, files fs.FS, dirs map[string]string) (*Model, error) {
@@ -278,17 +276,17 @@ func newModel(name string, files fs.FS, dirs map[string]string) (*Model, error) 
 	return m, nil
 }
 
-// PlanPipeline is the class of whole models of Open-Sora-Plan, and Plan12 and Plan13 are its versions. The project
-// publishes no model_index.json: the class of the denoiser says what the model is.
+// PlanPipeline is the class name for whole models of Open-Sora-Plan; Plan12 and Plan13 are its versions. The project publishes
+// no model_index.json, so the class of the denoiser decides.
 const (
 	PlanPipeline   = "OpenSoraPlanPipeline"
 	Plan12, Plan13 = "1.2", "1.3"
 )
 
-// planVersions are the versions by the class of transformer/config.json.
+// planVersions maps the class in transformer/config.json to the version.
 var planVersions = map[string]string{"OpenSoraT2V": Plan12, "OpenSoraT2V_v1_3": Plan13}
 
-// completePlan fills in what a model of Open-Sora-Plan is.
+// completePlan fills in the index of a model of Open-Sora-Plan.
 func (i *Index) completePlan(m *Model) {
 	if i.ClassName != "" && i.ClassName != PlanPipeline {
 		return
@@ -297,14 +295,14 @@ func (i *Index) completePlan(m *Model) {
 		ClassName ClassName `json:"_class_name"`
 	}
 	if m.ReadJSON("transformer/config.json", &denoiser) != nil {
-		return // who needs it says so
+		return // callers that need it report the error
 	}
 	if version := planVersions[string(denoiser.ClassName)]; version != "" {
 		i.ClassName, i.Version = PlanPipeline, version
 	}
 }
 
-// maxFile bounds the bytes of a file of a model that is read as a whole: the largest are tokenizers, of 40 MB.
+// maxFile limits the size in bytes of a model's file that is read into memory. The largest are tokenizers of 40 MB.
 const maxFile = 256 << 20
 
 // ReadFile reads a file of the model, such as "text_encoder/spiece.model".
@@ -316,8 +314,8 @@ func (m *Model) ReadFile(name string) ([]byte, error) {
 	return data, nil
 }
 
-// ReadJSON decodes a JSON file of the model into target; unknown keys are allowed, since published
-// configurations carry many that do not concern inference.
+// ReadJSON decodes a JSON file of the model into target. It ignores unknown keys, because published configurations have many
+// that do not concern inference.
 func (m *Model) ReadJSON(name string, target any) error {
 	data, err := m.ReadFile(name)
 	if err != nil {
@@ -329,7 +327,7 @@ func (m *Model) ReadJSON(name string, target any) error {
 	return nil
 }
 
-// Config returns the config.json of a component, or what Guess makes of its tensors where it has none.
+// Config returns the config.json of a component. If there is none, it returns what Guess derives from the tensors.
 func (m *Model) Config(component string) ([]byte, error) {
 	data, missing := m.ReadFile(component + "/config.json")
 	if missing == nil || m.Guess == nil || !errors.Is(missing, fs.ErrNotExist) {
@@ -346,7 +344,7 @@ func (m *Model) Config(component string) ([]byte, error) {
 	return data, errors.Join(err, weights.Close())
 }
 
-// Lack notes that something of the model is not there and was done without, where PlanOnly allows it: err says that it does not exist.
+// Lack records what as missing and returns true, if PlanOnly is set and err says that a file does not exist.
 func (m *Model) Lack(what string, err error) bool {
 	if !m.PlanOnly || !errors.Is(err, fs.ErrNotExist) {
 		return false
@@ -355,10 +353,10 @@ func (m *Model) Lack(what string, err error) bool {
 	return true
 }
 
-// Lacks names what was done without.
+// Lacks lists the missing parts of the model.
 func (m *Model) Lacks() []string { return m.lacks }
 
-// where is what a message calls a component: its directory, or its name in the binary.
+// where names a component for messages: its directory, or its name in the binary.
 func (m *Model) where(component string) string {
 	if dir, ok := m.dirs[component]; ok {
 		return fmt.Sprintf("%s, %s", component, dir)
@@ -366,9 +364,8 @@ func (m *Model) where(component string) string {
 	return m.Name + "/" + component
 }
 
-// Weights opens the safetensors file of a component or its shards, or its GGUF, memory-mapped where they lie on disk. The
-// names that hubs use are tried. Pickles are refused. Tensors with the names of other code get those that they have here, as
-// `latentbeam convert` writes them.
+// Weights opens the weights of a component: a safetensors file, its shards, or a GGUF; memory-mapped on disk. It tries the file
+// names that hubs use, and refuses pickles. Tensors with the names of other code are renamed as `latentbeam convert` does.
 func (m *Model) Weights(component string) (*safetensors.File, error) {
 	f, err := m.open(component)
 	if err != nil || m.Names == nil {
@@ -382,7 +379,7 @@ func (m *Model) Weights(component string) (*safetensors.File, error) {
 	return f, nil
 }
 
-// open opens the weights of a component as they are.
+// open opens the weights of a component without renaming tensors.
 func (m *Model) open(component string) (*safetensors.File, error) {
 	name := m.named[component]
 	if _, given := m.dirs[component]; !given && m.dirs != nil {

@@ -7,16 +7,16 @@ import (
 	"latentbeam/schemas"
 )
 
-// Reencoder takes the end of a clip through its frames and back to latents, from which the next clip of a longer
-// video goes on. The autoencoder is one; the denoiser, which makes the clips, gets it from the catalogue.
+// Reencoder decodes the end of a clip to frames and encodes them again. The next clip of a longer video continues from these
+// latents. The autoencoder implements it; the catalogue hands it to the denoiser, which makes the clips.
 type Reencoder interface {
-	// Digest names its weights by content.
+	// Digest returns a digest of its weights.
 	Digest() string
-	// Check says why clips of the row cannot go on from their last length latent frames.
+	// Check returns an error if clips of the row cannot continue from their last length latent frames.
 	Check(row *schemas.PromptRow, length int) error
-	// Need is the device memory of one clip in bytes, without weights.
+	// Need returns the device memory for one clip in bytes, without weights.
 	Need(row *schemas.PromptRow) (int64, error)
-	// Reencode returns the last length latent frames of clip number clip (C, T, H, W), encoded anew.
+	// Reencode returns the last length latent frames of clip number clip (C, T, H, W), encoded again.
 	Reencode(ctx context.Context, dev kernels.Backend, row *schemas.PromptRow, latents *Array,
 		clip, length int) (*Array, error)
 }

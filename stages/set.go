@@ -9,54 +9,54 @@ import (
 	"latentbeam/kernels"
 )
 
-// Set is the devices that work on one batch together; each is a rank. Those of this process have the lowest
+// Set is a group of devices that work on one batch together. Each device is a rank. The devices of this process have the lowest
 // ranks.
 type Set struct {
-	// Devices are those of this process.
+	// Devices are the devices of this process.
 	Devices []kernels.Backend
-	// Speeds are the relative speeds of all ranks, elsewhere included.
+	// Speeds are the relative speeds of all ranks, also of other processes.
 	Speeds []float64
-	// Connect returns the ends of Devices for one run, connected with all ranks; nil for a device alone. Ends
-	// that are more than memory have a method Close.
+	// Connect returns one transport for each of Devices, connected with all ranks, for one run. It is nil for a single device.
+	// A transport that uses more than memory has a method Close.
 	Connect func(ctx context.Context) ([]kernels.Transport, error)
-	// Away are the ranks of other processes.
+	// Away lists the ranks of other processes.
 	Away []Away
-	// Well ends, with the cause, when a device of this process is no longer to be trusted; nil: never.
+	// Well is cancelled, with the cause, when a device of this process can no longer be trusted; nil: never.
 	Well context.Context
-	// Patience is how long ranks wait for each other before one counts as missing, unless they have worked long
-	// themselves (see kernels.NewGroup); 0: patience.
+	// Patience is how long ranks wait for each other before a rank counts as missing. A rank that itself worked for longer
+	// waits longer (see kernels.NewGroup). 0 means the constant patience.
 	Patience time.Duration
-	// Saving is how the steps of a sampler are saved; nil: they are not.
+	// Saving says how the steps of a sampler are saved; nil: they are not.
 	Saving *Saving
-	// Stay bounds the blocks of the stage at work that stay in the memory of devices in other processes; nil: it does not.
+	// Stay limits the number of blocks of the current stage that stay in the device memory of other processes; nil: no limit.
 	Stay *int
 }
 
-// Away is what another process has of a set.
+// Away is another process's part of a set.
 type Away struct {
 	Ranks []int
-	// Do runs a stage of the job on these ranks, for a coded batch. The process of rank 0 answers with the coded
-	// batch and its results, the others with nothing. saved is given the coded steps of rows that rank 0 saves meanwhile.
+	// Do runs a stage of the job on these ranks for an encoded batch. The process of rank 0 returns the encoded batch with its
+	// results; other processes return nothing. saved receives the encoded steps of rows that rank 0 saves meanwhile.
 	Do func(ctx context.Context, stage string, batch []byte, saved func(steps []byte) error) ([]byte, error)
 }
 
-// Alone is the set of one device.
+// Alone returns the set of one device.
 func Alone(dev kernels.Backend) *Set {
 	return &Set{Devices: []kernels.Backend{dev}, Speeds: []float64{1}}
 }
 
-// Ranks returns how many devices the set has, elsewhere included.
+// Ranks returns the number of devices of the set, with those of other processes.
 func (s *Set) Ranks() int { return len(s.Speeds) }
 
 const (
-	// patience is how long ranks wait for each other where nothing is known of the work between.
+	// patience is how long ranks wait for each other if nothing is known about the work between.
 	patience = 2 * time.Minute
-	// grace is how long a rank may take to stop when another has failed.
+	// grace is how long a rank may take to stop after another one failed.
 	grace = 30 * time.Second
 )
 
-// Run runs f for every device of this process, each on a goroutine of its own with its membership in the
-// group, nil for a device alone. The first error ends them all; see kernels.Together.
+// Run runs f for every device of this process, each on its own goroutine with its membership in the group, which is nil for a
+// single device. The first error stops them all; see kernels.Together.
 func (s *Set) Run(ctx context.Context,
 	f func(ctx context.Context, dev kernels.Backend, g *kernels.Group) error) error {
 	if s.Connect == nil {

@@ -10,7 +10,7 @@ import (
 // LatentShape returns the shape (C, T, H, W) of the latents of one clip of a row.
 type LatentShape func(row *schemas.PromptRow) ([]int, error)
 
-// SameLatents compares the latents that two stages have for a row that both can do.
+// SameLatents returns an error if two stages expect different latent shapes for a row that both can process.
 func SameLatents(row *schemas.PromptRow, name string, a LatentShape, other string, b LatentShape) error {
 	one, err := a(row)
 	if err != nil {

@@ -8,65 +8,66 @@ import (
 	"latentbeam/schemas"
 )
 
-// Stage is one step of a job, ready to run: a model with its weights, or a plain function. One Stage
-// serves all devices of a process and must allow concurrent calls.
+// Stage is one step of a job, ready to run: a model with its weights, or a plain function. One Stage serves all devices of a
+// process. Its methods must be safe for concurrent use.
 type Stage interface {
-	// Digest names the weights by content, or the version of another program that does the work; "" for a stage
-	// that has neither. It enters the keys.
+	// Digest returns a digest of the weights, or the version of the external program that does the work; "" if the stage has
+	// neither. It is part of the keys.
 	Digest() string
-	// Check reports why this stage cannot do row, before anything is computed; the text names the
-	// parameter, its value and what is possible.
+	// Check returns an error if the stage cannot process row, before anything is computed. The text names the parameter, its
+	// value and the possible values.
 	Check(row *schemas.PromptRow) error
-	// Need estimates the device memory of one batch of n elements like row, in bytes, without weights.
+	// Need estimates the device memory in bytes for one batch of n elements like row, without weights.
 	Need(row *schemas.PromptRow, n int) (int64, error)
-	// Run takes every element of the batch from the kind the stage takes to the kind it gives. An error
-	// concerns the whole batch (its class decides what follows, see schemas/fault); what is wrong with
-	// one element goes into that element by Fail. Results are the same for any grouping into batches. After
-	// an error or a panic the elements are given again, as they were: what fields point at is not changed
-	// in place.
+	// Run processes a batch: every element gets the kind that the stage gives. The returned error concerns the whole batch; its
+	// class decides what the job does next (see schemas/fault). An error of one element is recorded with Element.Fail instead.
+	// Results must not depend on the grouping into batches. After an error or a panic Run may be called again with the same
+	// elements, so it must not modify in place what their fields point to.
 	Run(ctx context.Context, dev kernels.Backend, batch []*Element) error
-	// Capabilities says what the stage can do beyond that: Capabilities{} for a plain one.
+	// Capabilities says what else the stage can do. A plain stage returns Capabilities{}.
 	Capabilities() Capabilities
 }
 
-// Spec describes a stage that a job can name. The list of all is stages/catalog.
+// Spec describes a stage that a job can name. stages/catalog has the list of all.
 type Spec struct {
 	Name    string // as written in the YAML, such as "encode_text"
 	Doc     string // one line for `latentbeam stages`
-	In, Out Kind   // "" for In: takes any kind and gives the same
+	In, Out Kind   // In "": takes any kind and gives the same kind
 	Version int    // raised whenever equal inputs may give other bytes; part of the keys
 	// Params are the columns of the prompt table that the result depends on.
 	Params []Param
-	// Only is the later parameter without which the stage leaves a row alone: then it is in none of the row's keys. "": the
-	// stage concerns all rows.
+	// Only names a parameter without which the stage does nothing for a row; such a row's keys do not contain the stage. It
+	// must be one of the later parameters. "": the stage processes all rows.
 	Only Param
-	// Passive stages (a guard) do not change results and stay out of the keys.
+	// Passive stages (a guard) do not change results and are not part of the keys.
 	Passive bool
-	// Looks is that the stage only reads off what it takes, by Element.Look, and passes it on as it is. Such a stage is in no
-	// result's key where what it looks at can be had later, see Step.Looks. It names its measures in Capabilities.
+	// Looks says that the stage only measures its input, by Element.Look, and passes it on unchanged. Its readings can be
+	// computed later from the published result. So, if the result is available later (see Step.Looks), the stage is in no key.
+	// Its measures are in Capabilities.
 	Looks bool
-	// Readings are the names of what the stage reads off an element; a program of the job may have others.
+	// Readings are the names of the stage's readings of an element. A program of the job may have others.
 	Readings []string
-	// Program returns the program that the options of a stage name: a worker and `retry` refuse it unless they were allowed
-	// to run it. Nil: the stage runs no program of the job.
+	// Program returns the external program that the stage's options name. Workers and `retry` refuse to run it unless that was
+	// allowed. Nil: the stage runs no program of the job.
 	Program func(options Options) (Program, error)
-	// Of returns the spec of one entry of a job where the options decide what the stage takes, gives and depends on.
-	// Such a stage may be in a job more than once, each time with another option `name`. Nil: this spec holds for all.
+	// Of returns the spec for one entry of a job, for stages whose options decide what they take, give and depend on. Such a
+	// stage may be in a job more than once, each time with another value of the option `name`. Nil: this spec is used for all
+	// entries.
 	Of func(options Options) (Spec, error)
-	// New opens the stage. It reads the model's configuration and maps its weights.
+	// New opens the stage. It reads the model's configuration and maps its weights into memory.
 	New func(m *Model, options Options) (Stage, error)
 }
 
-// Program is a program that a job names.
+// Program is an external program that a job names.
 type Program struct {
 	Command []string // the program and its arguments
-	Workers int      // most of them at a time; 0: one for each device
-	// Sets are the options by which the job decides more than the command: its environment, and files that are written.
+	Workers int      // the largest number of processes at a time; 0: one for each device
+	// Sets lists the options by which a job controls more than the command: the environment, and files that are written.
 	Sets []string
 }
 
-// Options decodes the stage's map in the YAML into target strictly: an unknown or mistyped key is an
-// error with its line. A nil Options leaves target as it is.
+// Options decodes the stage's YAML map into target. It is strict: an unknown or mistyped key is an error with its line. A nil
+// Options leaves target unchanged.
 type Options func(target any) error
 
 // Into decodes the options into target.
@@ -80,17 +81,17 @@ func (o Options) Into(target any) error {
 // Param is a column of the prompt table that a result can depend on.
 type Param string
 
-// ownColumn begins the parameters that are columns of the user's own.
+// ownColumn is the prefix of parameters that are the user's own columns.
 const ownColumn = "column "
 
-// ColumnParam is the parameter for a column of the user's own, which PromptRow.Extra carries. It enters a key only where
-// a row has it.
+// ColumnParam returns the parameter for a user's own column, which PromptRow.Extra carries. It enters a key only if the row has
+// the column.
 func ColumnParam(name string) Param { return Param(ownColumn + name) }
 
-// Column returns the name of the user's own column that the parameter is, if it is one.
+// Column returns the name of the user's own column, if the parameter is one.
 func (p Param) Column() (name string, own bool) { return strings.CutPrefix(string(p), ownColumn) }
 
-// The parameters, by the field's names.
+// The parameters. Their values are the names of the fields.
 const (
 	ParamPrompt            Param = "prompt"
 	ParamNegativePrompt    Param = "negative_prompt"
@@ -105,7 +106,7 @@ const (
 	ParamGuidanceScale     Param = "guidance_scale"
 )
 
-// Parameters that came later. They enter a key only where a row has them, so that the keys of other rows stay.
+// Parameters of later versions. They enter a key only if the row has them, so that the keys of other rows stay the same.
 const (
 	ParamAes                  Param = "aes"
 	ParamFlow                 Param = "flow"
@@ -115,7 +116,7 @@ const (
 	ParamLoop                 Param = "loop"
 	ParamConditionFrameLength Param = "condition_frame_length"
 	ParamConditionFrameEdit   Param = "condition_frame_edit"
-	// ParamTextLength is max_sequence_length where a denoiser attends to padding and the length is not its own.
+	// ParamTextLength is max_sequence_length, for denoisers that attend to padding, if the length is not the denoiser's own.
 	ParamTextLength     Param = "text_length"
 	ParamGuidanceScale2 Param = "guidance_scale_2"
 	ParamNoise          Param = "noise" // by content

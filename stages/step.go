@@ -7,17 +7,17 @@ import (
 
 // Step is one stage of a job, opened.
 type Step struct {
-	Name    string // of the stage, or that which the job gives it where it has the stage more than once
+	Name    string // name of the stage, or the name that the job gives it if the stage occurs more than once
 	Spec    Spec
 	Options json.RawMessage // the stage's options in canonical form, part of the keys
 	Gives   Kind
-	// Looks is that the step only looks (Spec.Looks), at what can be had later: the published video, or media of the input. It is in
-	// no result's key, and its readings are kept apart from results.
+	// Looks says that the step only measures (Spec.Looks) something that is available later: the published video, or media of
+	// the input. Such a step is in no key, and its readings are stored apart from results.
 	Looks bool
 	Stage
 }
 
-// KeyName names the step in keys: a name that the job gave it is not part of them.
+// KeyName returns the step's name for keys. It does not contain the name that the job gave it.
 func (s Step) KeyName() string {
 	if s.Spec.Of != nil {
 		return s.Spec.Name
@@ -28,12 +28,12 @@ func (s Step) KeyName() string {
 // Params returns the columns that the result of the step depends on.
 func (s Step) Params() []Param { return slices.Concat(s.Spec.Params, s.Capabilities().Params) }
 
-// Lacking reports whether the step only looks and has a measure that has not looked at the element.
+// Lacking reports whether the step only looks and has a measure that was not yet computed for the element.
 func (s Step) Lacking(e *Element) bool {
 	return s.Looks && slices.ContainsFunc(s.Capabilities().Measures, e.Lacks)
 }
 
-// FirstProgram names the first of the steps that is a program, "" where none is.
+// FirstProgram returns the name of the first step that runs an external program, "" if there is none.
 func FirstProgram(steps []Step) string {
 	for _, s := range steps {
 		if s.Spec.Program != nil {

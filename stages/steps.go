@@ -7,42 +7,42 @@ import (
 	"latentbeam/schemas"
 )
 
-// Steps is how far the sampling of a row has come. Any set of devices of the same numeric class goes on from it to the
-// same bytes, in any batch.
+// Steps is the saved progress of sampling a row. Any set of devices of the same numeric class can continue from it, in any
+// batch, and gets the same bytes.
 type Steps struct {
 	Clip    int    // number of the clip that is sampled, from 0
-	Done    int    // its steps that are done; 0: it has not begun
+	Done    int    // finished steps of this clip
 	Sampler string // signature of the sampler; "" where Done is 0
-	Latents *Array // (C, T, H, W) behind these steps; nil where Done is 0
+	Latents *Array // (C, T, H, W) after these steps; nil if Done is 0
 	Memory  []Remembered
-	Clips   []*Array // the latents of the clips before
-	// Readings are the element's behind the clips before, or where Sampled behind all.
+	Clips   []*Array // latents of the finished clips
+	// Readings are the element's readings after the finished clips, or after all clips if Sampled.
 	Readings map[string]string
 
-	// Sampled says that all is done: Latents are the stage's result, of all clips, and Scale is their Element.LatentScale. The
-	// engine alone takes such steps: a stage does not get them.
+	// Sampled says that sampling is complete: Latents are the stage's result for all clips, and Scale is their
+	// Element.LatentScale. Only the engine handles such steps; stages do not see them.
 	Sampled bool
 	Scale   float64
 }
 
-// Remembered is what a sampler hands from step to step beside the latents, in their shape.
+// Remembered is a tensor that a sampler passes from step to step besides the latents. It has the shape of the latents.
 type Remembered struct {
 	Name   string
 	Values *Array
 }
 
-// Count returns how many steps are done, those of the clips before at so many each.
+// Count returns the number of finished steps, with each steps for every finished clip.
 func (s *Steps) Count(each int) int { return s.Clip*each + s.Done }
 
-// Saving says how often the steps of a batch are saved, and where.
+// Saving says how often and where the steps of a batch are saved.
 type Saving struct {
-	// Every is the work between two times; 0: behind each step.
+	// Every is the least work between two saves; 0: save after each step.
 	Every time.Duration
-	// Stopping is canceled when the process is to end soon, which may kill it: from then on the newest steps are saved at once, and
-	// nobody waits for the next. Nil: nobody says so.
+	// Stopping is cancelled when the process is to stop soon and may be killed. From then on the newest steps are saved at
+	// once, without waiting for Every. Nil: it never is.
 	Stopping context.Context
-	// Save keeps the steps of some rows, by their keys. It is called beside the sampling, once at a time. What it is given
-	// is not changed any more.
+	// Save saves the steps of some rows, by their keys. It runs concurrently with the sampling, one call at a time. Its
+	// arguments are not modified later.
 	Save func(ctx context.Context, rows []Saved)
 }
 

@@ -10,26 +10,26 @@ import (
 	"latentbeam/internal/system"
 )
 
-// UnknownLicence stands for the licence of weights whose files do not say it.
+// UnknownLicence is the licence of weights whose files do not name one.
 const UnknownLicence = "unknown"
 
-// Terms say under which licence weights were published, as far as the files beside them say it: the model card (README.md, its front
-// matter) and files LICENSE. They are what the files say, not a lawyer's reading.
+// Terms say under which licence weights were published, as found in the files beside them: the front matter of the model card
+// (README.md) and files named LICENSE. They repeat the files and are not legal advice.
 type Terms struct {
-	// Components are those of the model that come from there, such as transformer.
+	// Components are the model's components that come from this place, such as transformer.
 	Components []string `json:"components"`
-	// Repository is OWNER/NAME on a hub, and Revision the commit; "": they are not known.
+	// Repository is OWNER/NAME on a hub, and Revision the commit; "" if not known.
 	Repository string `json:"repository,omitempty"`
 	Revision   string `json:"revision,omitempty"`
-	// Licence is an identifier such as apache-2.0, or the name that the card gives it; UnknownLicence where nothing names it.
+	// Licence is an identifier such as apache-2.0, or the card's own name for it; UnknownLicence if nothing names it.
 	Licence string `json:"licence"`
 	Link    string `json:"link,omitempty"` // of the text of a licence of its own
-	// Territory is where the licence holds, and Outputs what it says of training on results, in its own words; "": nothing was found.
+	// Territory is where the licence applies, and Outputs its clause about training on results, both quoted; "" if not found.
 	Territory string `json:"territory,omitempty"`
 	Outputs   string `json:"outputs,omitempty"`
 }
 
-// Terms lists where the weights of the model come from, a place each. The built-in model has none.
+// Terms lists the origins of the model's weights, one entry for each place. The built-in model has none.
 func (m *Model) Terms() (list []Terms) {
 	var roots []string
 	add := func(component, dir string) {
@@ -62,7 +62,7 @@ func hasTerms(dir string) bool {
 	return len(licenceFiles(dir)) > 0 || isRegular(filepath.Join(dir, cardName))
 }
 
-// termsRoot is the directory whose card and licence hold for a component: its own, or the one of the whole model.
+// termsRoot returns the directory whose card and licence apply to a component: its own, or the whole model's.
 func termsRoot(dir string) string {
 	if parent := filepath.Dir(dir); !hasTerms(dir) && (hasTerms(parent) || isRegular(filepath.Join(parent, "model_index.json"))) {
 		return parent
@@ -80,9 +80,9 @@ func isRegular(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// licenceFiles are the files with licences in a directory.
+// licenceFiles returns the paths of the licence files in a directory.
 func licenceFiles(dir string) (paths []string) {
-	entries, _ := os.ReadDir(dir) // one that cannot be read says nothing
+	entries, _ := os.ReadDir(dir) // an unreadable directory has none
 	for _, e := range entries {
 		if upper := strings.ToUpper(e.Name()); strings.HasPrefix(upper, "LICENSE") || strings.HasPrefix(upper, "LICENCE") {
 			paths = append(paths, filepath.Join(dir, e.Name()))
@@ -91,7 +91,7 @@ func licenceFiles(dir string) (paths []string) {
 	return paths
 }
 
-// inCache is a directory of a commit in a cache of huggingface_hub.
+// inCache matches the directory of a commit in a cache of huggingface_hub.
 var inCache = regexp.MustCompile(`models--([\w.-]+?)--([\w.-]+)/snapshots/([0-9a-f]{40})/?$`)
 
 // termsOf reads the terms of a directory.
@@ -101,7 +101,7 @@ func termsOf(dir string) (t Terms) {
 			t.Repository, t.Revision = found[1]+"/"+found[2], found[3]
 		}
 	}
-	if t.Revision == "" { // a download into a folder, by huggingface_hub
+	if t.Revision == "" { // huggingface_hub downloaded into a plain folder
 		for _, name := range []string{cardName, "model_index.json", "config.json"} {
 			data, err := system.ReadRegular(filepath.Join(dir, ".cache", "huggingface", "download", name+".metadata"), maxLicence)
 			if line, _, _ := strings.Cut(string(data), "\n"); err == nil && commit.MatchString(line) {
@@ -141,7 +141,7 @@ func orText(a, b string) string {
 	return b
 }
 
-// frontMatter reads the plain entries of the YAML at the head of a model card. A list gives its values with commas.
+// frontMatter reads the plain entries of the YAML at the top of a model card. The values of a list are joined with commas.
 func frontMatter(card string) map[string]string {
 	front := map[string]string{}
 	rest, begins := strings.CutPrefix(strings.ReplaceAll(card, "\r\n", "\n"), "---\n")
@@ -169,10 +169,10 @@ func frontMatter(card string) map[string]string {
 	return front
 }
 
-// plainText is a value of YAML without its quotes.
+// plainText returns a YAML value without its quotes.
 func plainText(text string) string { return strings.Trim(strings.TrimSpace(text), `"'`) }
 
-// knownLicences are licences by words that their text has and no other of the list.
+// knownLicences maps words to licences. Each entry's words occur in no other text of the list.
 var knownLicences = []struct {
 	name  string
 	words *regexp.Regexp
@@ -186,7 +186,7 @@ var knownLicences = []struct {
 	{"cc-by-4.0", regexp.MustCompile(`(?i)Attribution 4\.0 International`)},
 }
 
-// licenceOf names the licence of a text: an identifier, or its first line.
+// licenceOf identifies a licence from its text: a known identifier, or the first line.
 func licenceOf(text string) string {
 	for _, known := range knownLicences {
 		if known.words.MatchString(text) {
@@ -201,14 +201,14 @@ func licenceOf(text string) string {
 	return ""
 }
 
-// What is looked for in licences of their own. The words are those of the licences of Tencent Hunyuan and Meta Llama and of licences
-// made after them.
+// Patterns for clauses of custom licences. The words come from the licences of Tencent Hunyuan, Meta Llama and licences derived
+// from them.
 var (
 	territory    = regexp.MustCompile(`(?is)"?territory"?['”]?\s+(?:shall )?means?\s[^.]{3,400}\.`)
 	aboutOutputs = regexp.MustCompile(`(?is)[^.]{0,200}\b(?:outputs?|results?)\b[^.]{0,200}\b(?:improve|train|distill?)\b[^.]{0,200}\.`)
 )
 
-// sentence is the first sentence of a text that fits, on one line.
+// sentence returns the first matching sentence of a text, on one line.
 func sentence(of *regexp.Regexp, text string) string {
 	return firstRunes(strings.Join(strings.Fields(of.FindString(text)), " "), 500)
 }
@@ -220,12 +220,12 @@ func firstRunes(text string, most int) string {
 	return text
 }
 
-// LicenceOf is what rows say of the licence of a model: that of all its parts, or each part's.
+// LicenceOf returns the text that rows show as the licence of a model: one name if all parts agree, else one for each part.
 func LicenceOf(all []Terms) string {
 	return ofParts(all, func(t Terms) string { return t.Licence })
 }
 
-// RevisionOf is what rows say of where a model comes from: OWNER/NAME@COMMIT, as far as it is known; "": it is not.
+// RevisionOf returns the text that rows show as the origin of a model: OWNER/NAME@COMMIT as far as known, or "".
 func RevisionOf(all []Terms) string {
 	return ofParts(all, func(t Terms) string { return strings.Trim(t.Repository+"@"+t.Revision, "@") })
 }

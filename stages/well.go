@@ -2,7 +2,7 @@ package stages
 
 import "context"
 
-// Under returns a context that ends when ctx ends, or when a device of the set falls ill. Its cause says which.
+// Under returns a context that ends when ctx ends, or when a device of the set fails. context.Cause says which.
 func (s *Set) Under(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if s.Well == nil {
@@ -12,8 +12,8 @@ func (s *Set) Under(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, func() { stop(); cancel(nil) }
 }
 
-// Ill returns why a device of the set is no longer trusted, nil while all are well. A batch of a set that is ill has to
-// be computed again.
+// Ill returns why a device of the set is no longer trusted, nil while all devices are well. The batch of an ill set must be
+// computed again.
 func (s *Set) Ill() error {
 	if s.Well == nil {
 		return nil
