@@ -7,10 +7,10 @@ import (
 	"latentbeam/stages"
 )
 
-// Rows go on from where an earlier process has left them (stages.Steps). Rows of a batch at the same step are sampled
-// together, so a resumed row and a new row are in different samplings. Results do not depend on that.
+// Rows continue from the steps that an earlier process saved (stages.Steps). Rows of a batch at the same step are sampled
+// together; a resumed row and a new row are sampled separately. Results do not depend on that.
 
-// byProgress groups a batch by how far its rows have come, in the order in which they stand.
+// byProgress groups the rows of a batch by their saved progress and preserves their order.
 func (s *stage) byProgress(batch []*stages.Element) (groups [][]*stages.Element) {
 	type progress struct{ clip, done int }
 	at := map[progress]int{}
@@ -33,7 +33,7 @@ func (s *stage) byProgress(batch []*stages.Element) (groups [][]*stages.Element)
 	return groups
 }
 
-// checkBegun forgets steps that are not those of the row: then it begins anew.
+// checkBegun discards saved steps that do not fit the row. The row then starts from the beginning.
 func (s *stage) checkBegun(e *stages.Element) {
 	b := e.Begun
 	if b == nil {
@@ -65,7 +65,7 @@ func (s *stage) checkBegun(e *stages.Element) {
 	}
 }
 
-// doneOf returns how many steps of a clip are done of an element.
+// doneOf returns the number of finished steps of an element's clip.
 func doneOf(e *stages.Element, clip int) int {
 	if b := e.Begun; b != nil && b.Clip == clip {
 		return b.Done

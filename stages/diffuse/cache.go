@@ -11,45 +11,47 @@ import (
 	"latentbeam/stages/diffuse/sampler"
 )
 
-// easyCache leaves evaluations of the network out where its prediction is likely to change little: the prediction is then the
-// network's input and what the last evaluation added to its input (EasyCache, arXiv:2507.02860, as its code has it for Wan 2.1).
+// easyCache skips evaluations of the network when its prediction is likely to change little. A skipped prediction is the
+// network's input plus the difference that the last evaluation added to its input (EasyCache, arXiv:2507.02860, as its code
+// does it for Wan 2.1).
 //
-// How much a prediction changes is estimated by how much its input changes, times the rate of both at the last two evaluations.
-// The estimates are added up until they reach the threshold. The branch of the prompt decides for all branches. The first steps with and
-// without guidance are computed. A sampling has one
-// element, so no other row shows in the decision, and all ranks of a set decide alike, on the whole latents.
+// The change of the prediction is estimated as the change of the input times the ratio of both at the last two evaluations.
+// Estimates are added up until they reach the threshold; then the network is evaluated. The branch of the prompt decides for
+// all branches. The first steps with and without guidance are always computed. A sampling has one element, so a decision does
+// not depend on other rows. All ranks of a set decide alike, because they decide on the whole latents.
 type easyCache struct {
 	portion
 	network   *networks
 	threshold float32
-	warmup    int // steps that are computed in any case; so is the last
+	warmup    int // number of first steps that are always computed; the last step always is
 
-	step        int // that is due
+	step        int // current step
 	rate        float32
 	accumulated float32
 
-	input    []float32                                   // of the network at the last step, of one branch
-	computed []float32                                   // at the last evaluation
-	outputs  [][]float32                                 // of the branches at the last evaluation, without variances
-	spreads  [][]float32                                 // the variances of the branches then; nil: the network predicts none
-	whole    struct{ input, computed, output []float32 } // those of the first branch, of the whole element
+	input    []float32                                   // network input of the last step, one branch
+	computed []float32                                   // network input at the last evaluation
+	outputs  [][]float32                                 // outputs of the branches at the last evaluation, without variances
+	spreads  [][]float32                                 // variances of the branches at the last evaluation; nil: the network predicts none
+	whole    struct{ input, computed, output []float32 } // values of the first branch for the whole element
 	guess    []float32
 }
 
-// noRate says that there is no rate yet.
+// noRate means that the rate is not known yet.
 const noRate = -1
 
-// Names of what the cache remembers from step to step.
+// Names of the tensors that the cache saves with the steps.
 const (
 	cacheInput    = "cache input"
 	cacheComputed = "cache computed"
 	cacheOutput   = "cache output %d"
 	cacheVariance = "cache variance %d"
-	// cacheNumbers are the rate and the accumulated change, each in a half of the values, and in the last one the computed evaluations.
+	// cacheNumbers holds the rate in the first half of its values and the accumulated change in the second half. The last value
+	// is the number of evaluations.
 	cacheNumbers = "cache figures"
 )
 
-// alone returns the elements of a job as jobs of their own.
+// alone splits a job into jobs of one element.
 func (j *job) alone() (out []*job) {
 	for i := range j.batch {
 		one := *j
@@ -62,7 +64,8 @@ func (j *job) alone() (out []*job) {
 	return out
 }
 
-// newEasyCache takes what the cache remembers out of the state that the sampling goes on from. It is nil where the job has no such cache.
+// newEasyCache restores the cache from the state that the sampling resumes from. It returns nil if the job does not use
+// easycache.
 func newEasyCache(p portion, network *networks, from *sampler.State) *easyCache {
 	if !p.Options.UsesEasyCache() {
 		return nil
@@ -102,7 +105,7 @@ func newEasyCache(p portion, network *networks, from *sampler.State) *easyCache 
 	return c
 }
 
-// names are the memories of a sampling.
+// names returns the names of the saved tensors.
 func (c *easyCache) names() []string {
 	out := []string{cacheInput, cacheComputed, cacheNumbers}
 	for i := range c.branches() {
@@ -114,10 +117,10 @@ func (c *easyCache) names() []string {
 	return out
 }
 
-// predictsVariances reports whether the network gives a variance beside each value of its prediction.
+// predictsVariances reports whether the network also predicts a variance for each value.
 func (c *easyCache) predictsVariances() bool { return c.OutChannels != c.Channels }
 
-// remembers reports whether saved steps have what the cache needs to go on.
+// remembers reports whether the saved steps hold what the cache needs to resume.
 func (c *easyCache) remembers(e *stages.Element) bool {
 	for _, name := range c.names() {
 		if !slices.ContainsFunc(e.Begun.Memory, func(m stages.Remembered) bool { return m.Name == name }) {
@@ -127,7 +130,7 @@ func (c *easyCache) remembers(e *stages.Element) bool {
 	return true
 }
 
-// memory is what the cache remembers of this rank's portion.
+// memory returns the tensors to save, for this rank's portion.
 func (c *easyCache) memory() []sampler.History {
 	numbers := c.all(func(*stages.Element) []float32 {
 		whole := slices.Repeat([]float32{c.rate}, c.values())
@@ -147,7 +150,7 @@ func (c *easyCache) memory() []sampler.History {
 	return out
 }
 
-// after hands on the state of the sampler with that of the cache.
+// after returns a callback for the sampler that adds the cache's tensors to a state and calls next.
 func (c *easyCache) after(next func(sampler.State) error) func(sampler.State) error {
 	if next == nil || c == nil {
 		return next
@@ -158,7 +161,7 @@ func (c *easyCache) after(next func(sampler.State) error) func(sampler.State) er
 	}
 }
 
-// evaluate is the network as the sampler sees it.
+// evaluate is the sampler.Model with the cache.
 func (c *easyCache) evaluate(ctx context.Context, rows, timesteps []float32, generated []bool) ([]float32, error) {
 	step := c.step
 	guess, err := c.lookUp(rows)
@@ -172,14 +175,14 @@ func (c *easyCache) evaluate(ctx context.Context, rows, timesteps []float32, gen
 	return out, c.learn(rows, out)
 }
 
-// lookUp returns the predictions of the step that is due, for its rows; nil says that the network has to compute them.
+// lookUp returns the cached predictions for the current step; nil: the network must compute them.
 func (c *easyCache) lookUp(rows []float32) ([]float32, error) {
 	n := len(rows) / c.branches()
 	x, err := c.gather("cached input", rows[:n], true)
 	if err != nil {
 		return nil, err
 	}
-	if c.enters(c.step) { // what another denoiser added says nothing of this one
+	if c.enters(c.step) { // the other denoiser's difference does not apply to this one
 		c.rate, c.accumulated, c.whole.output = noRate, 0, nil
 	}
 	skip := c.skips(x)
@@ -202,7 +205,7 @@ func (c *easyCache) lookUp(rows []float32) ([]float32, error) {
 	return c.guess, nil
 }
 
-// learn takes what the network gave for the rows that were looked up last.
+// learn stores the network's output for the rows of the last lookUp.
 func (c *easyCache) learn(rows, out []float32) error {
 	n := len(rows) / c.branches()
 	c.outputs, c.spreads = c.outputs[:0], c.spreads[:0]
@@ -232,7 +235,8 @@ func (c *easyCache) learn(rows, out []float32) error {
 	return nil
 }
 
-// places are where the values of each share begin and end among the n of a branch. The network gives predictions and variances share by share.
+// places yields the start and end of each share's values among the n values of a branch. The network's output has predictions
+// and variances share by share.
 func (c *easyCache) places(n int) iter.Seq2[int, int] {
 	return func(yield func(from, to int) bool) {
 		if c.rank == nil || c.len() == 0 {
@@ -250,7 +254,7 @@ func (c *easyCache) places(n int) iter.Seq2[int, int] {
 	}
 }
 
-// enters reports whether the second of two denoisers makes its first step.
+// enters reports whether step is the first step of the second denoiser.
 func (c *easyCache) enters(step int) bool {
 	if c.experts == nil || step == 0 {
 		return false
@@ -259,7 +263,7 @@ func (c *easyCache) enters(step int) bool {
 	return all[step-1] >= c.Boundary && all[step] < c.Boundary
 }
 
-// skips decides about the step that is due; x is the whole input of the first branch.
+// skips decides whether the current step is skipped. x is the whole input of the first branch.
 func (c *easyCache) skips(x []float32) bool {
 	switch {
 	case c.step < c.warmup || c.step >= c.sampler.Steps()-1 || c.network.turns(c.step):
@@ -276,7 +280,7 @@ func (c *easyCache) skips(x []float32) bool {
 	return false
 }
 
-// distance is the mean of the absolute differences of a and b; nil: zeros. It is added up in one order, in fp64.
+// distance returns the mean absolute difference of a and b; a nil b means zeros. It sums in a fixed order, in fp64.
 func distance(a, b []float32) float32 {
 	sum := 0.0
 	for i, v := range a {

@@ -13,10 +13,10 @@ import (
 	"latentbeam/stages/diffuse/condition"
 )
 
-// A video of several clips: each is sampled by itself and begins with the last latent frames of the one before. These
-// are taken through the autoencoder, or for networks with a Conditions.Group as they are.
+// A video of several clips: each clip is sampled separately and starts with the last latent frames of the clip before. These
+// frames are decoded and encoded again by the autoencoder; networks with a Conditions.Group use them unchanged.
 
-// checkLoop refuses videos of several clips that cannot be made.
+// checkLoop returns an error for videos of several clips that the stage cannot make.
 func (s *stage) checkLoop(row *schemas.PromptRow) error {
 	n, group, frames := row.ConditionFrameLength, s.Conditions.Group, s.Config.LatentSize(row).T
 	switch {
@@ -38,20 +38,20 @@ func (s *stage) checkLoop(row *schemas.PromptRow) error {
 	return again.Check(row, n)
 }
 
-// LoopDigest names the autoencoder that clips go on through.
+// LoopDigest returns the digest of the autoencoder that re-encodes the ends of clips.
 func (s *stage) LoopDigest() string {
 	if s.Conditions.Group > 0 {
 		return ""
 	}
 	again, err := s.again()
 	if err != nil {
-		return "" // Check has refused such rows
+		return "" // Check refuses such rows
 	}
 	return again.Digest()
 }
 
-// clips samples the clips of a batch of videos one after the other. Latents get those of all clips behind
-// each other in time.
+// clips samples the clips of a batch of videos one after another. An element's Latents get the latents of all clips, joined in
+// time.
 func (m maker) clips(ctx context.Context, batch []*stages.Element, clips int) error {
 	videos := make([]*video, 0, len(batch))
 	for _, e := range batch {
@@ -94,16 +94,16 @@ func (m maker) clips(ctx context.Context, batch []*stages.Element, clips int) er
 	return nil
 }
 
-// video is an element on its way through its clips.
+// video is an element whose clips are being made.
 type video struct {
 	*stages.Element
 	strategy string
 	now      *stages.Element // the clip being made
-	before   *stages.Array   // last latent frames of the clip before, as the next one begins with them
+	before   *stages.Array   // last latent frames of the previous clip, as the next clip starts with them
 	done     []*stages.Array
 }
 
-// clip returns the element of one clip: its text, and the end of the clip before as one more reference.
+// clip returns an element for one clip. It has the clip's text, and the end of the previous clip as an additional reference.
 func (v *video) clip(n int) *stages.Element {
 	one := *v.Element
 	if b := v.Begun; n > 0 && (b == nil || b.Clip != n) {
@@ -123,7 +123,7 @@ func (v *video) clip(n int) *stages.Element {
 	return v.now
 }
 
-// continueAfter keeps the latents of a clip and, but for the last, has its end ready for the next.
+// continueAfter stores the latents of a clip. Unless the clip is the last, it prepares the clip's end for the next one.
 func (m maker) continueAfter(ctx context.Context, videos []*video, clip int, last bool) error {
 	for _, v := range videos {
 		if v.Failed != nil {
@@ -143,7 +143,7 @@ func (m maker) continueAfter(ctx context.Context, videos []*video, clip int, las
 	return nil
 }
 
-// follow has the end of a clip ready for the next.
+// follow prepares the end of a clip for the next clip.
 func (m maker) follow(ctx context.Context, v *video, clip int) error {
 	latents := v.done[clip]
 	if m.Conditions.Group > 0 {
@@ -158,7 +158,7 @@ func (m maker) follow(ctx context.Context, v *video, clip int) error {
 	return err
 }
 
-// resumeFrom returns the first clip that is not done, the same of all videos, and has the one before it ready.
+// resumeFrom returns the first unfinished clip, which is the same for all videos, and prepares the end of the clip before it.
 func (m maker) resumeFrom(ctx context.Context, videos []*video) (clip int, err error) {
 	for _, v := range videos {
 		if v.Begun == nil || v.Begun.Clip == 0 {
@@ -182,7 +182,7 @@ func (s *stage) ending(z *stages.Array, n int) *stages.Array {
 	return out
 }
 
-// joinFrames puts latents (C, T, H, W) behind each other in time.
+// joinFrames joins latents (C, T, H, W) in time.
 func joinFrames(clips []*stages.Array) *stages.Array {
 	shape := slices.Clone(clips[0].Shape)
 	shape[1] *= len(clips)

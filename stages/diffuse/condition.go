@@ -11,7 +11,7 @@ import (
 	"latentbeam/stages/diffuse/dit"
 )
 
-// checkCondition refuses conditions that the model does not take or that cannot be read.
+// checkCondition returns an error for conditions that the model does not support or that cannot be read.
 func (s *stage) checkCondition(row *schemas.PromptRow) error {
 	_, err := condition.Parse(row.MaskStrategy)
 	switch {
@@ -30,7 +30,7 @@ func (s *stage) checkCondition(row *schemas.PromptRow) error {
 	return nil
 }
 
-// masks returns the edit ratio of every frame of an element, whose given frames have to fit.
+// masks returns the edit ratio of every frame of an element. It returns an error if the given frames do not fit.
 func (s *stage) masks(e *stages.Element, size dit.LatentSize, clip int) ([]float32, error) {
 	if s.Conditions.Input == dit.BesideLatents {
 		if err := s.checkBeside(e, size); err != nil {
@@ -43,7 +43,7 @@ func (s *stage) masks(e *stages.Element, size dit.LatentSize, clip int) ([]float
 	return s.insertGiven(stages.NewArray(s.Shape(size)...), e, clip)
 }
 
-// notEncoded is the error of a row whose reference no stage has encoded.
+// notEncoded returns the error for a row whose reference was not encoded by any stage.
 func (s *stage) notEncoded() error {
 	fix := "- encode_reference: {}"
 	switch s.Conditions.Input {
@@ -60,7 +60,7 @@ func (s *stage) isGiven(e *stages.Element) bool {
 	return s.Conditions.Input != dit.BesideLatents && (e.Row.Reference != "" || len(e.References) > 0)
 }
 
-// checkBeside compares what is conditioned on with the latents.
+// checkBeside returns an error if the conditioning latents do not fit the latents.
 func (s *stage) checkBeside(e *stages.Element, size dit.LatentSize) error {
 	if len(e.References) == 0 {
 		return s.notEncoded()
@@ -73,7 +73,7 @@ func (s *stage) checkBeside(e *stages.Element, size dit.LatentSize) error {
 	return nil
 }
 
-// firstFrame is the mask strategy by which the first reference begins the clip.
+// firstFrame is the mask strategy that starts the clip with the first reference.
 const firstFrame = "0"
 
 // insertGiven puts the given frames of an element into the latents z of a clip and returns the edit ratio of every frame.

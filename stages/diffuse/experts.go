@@ -21,18 +21,18 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// Two denoisers take turns by the timestep: the first makes the steps with much noise, the second the others. A device
-// holds the weights of one of them. So the rows of a batch, a group, go through all steps of the first denoiser before
-// the second is loaded, one element at a time. A sampler stands still meanwhile; its state is on the host.
+// A model may have two denoisers: the first computes the steps with much noise, the second the others. A device holds the
+// weights of one of them. So a group of rows finishes all steps of the first denoiser before the second is loaded, one element
+// at a time. Meanwhile the samplers of finished elements wait; their state is on the host.
 
 // secondExpert is the directory of the second denoiser, in models that have two.
 const secondExpert = "transformer_2"
 
-// experts is the second denoiser of a model, and what happened to both.
+// experts is the second denoiser of a model, with statistics about both.
 type experts struct {
 	second weights.Sharded[dit.Network, loaded]
 	digest string
-	loads  atomic.Int64 // of either denoiser to a device
+	loads  atomic.Int64 // number of loads of either denoiser to a device
 }
 
 // openSecond opens the second denoiser of a model that has one.
@@ -73,7 +73,7 @@ func (s *stage) openSecond(m *stages.Model, pick func(config []byte) (dit.Networ
 	return nil
 }
 
-// commonShape is what two denoisers of a model have in common.
+// commonShape holds the values that two denoisers of a model must share.
 type commonShape struct {
 	channels, out, hidden, heads, blocks, textWidth, textTokens int
 	patch                                                       nn.Patch
@@ -84,7 +84,7 @@ func common(d dit.Description) commonShape {
 	return commonShape{d.Channels, d.OutChannels, d.Hidden, d.Heads, d.Blocks, d.TextWidth, d.TextTokens, d.Patch, d.DType}
 }
 
-// Digest names the weights of all denoisers by content.
+// Digest returns a digest of the weights of all denoisers.
 func (s *stage) Digest() string {
 	if s.experts == nil {
 		return s.Sharded.Digest()
@@ -92,7 +92,7 @@ func (s *stage) Digest() string {
 	return s.experts.digest
 }
 
-// Loading is how the weights come to devices. Those of two denoisers lie in the same way.
+// Loading says how weights are loaded. Both denoisers are held in the same way.
 func (s *stage) Loading() *stages.Loading {
 	l := s.Sharded.Loading()
 	if s.experts == nil {
@@ -104,14 +104,14 @@ func (s *stage) Loading() *stages.Loading {
 	return l
 }
 
-// remark says how many steps each of two denoisers makes of a row.
+// remark says how many steps of a row each of two denoisers computes.
 func (s *stage) remark(row *schemas.PromptRow) string {
 	if s.experts == nil {
 		return ""
 	}
 	sampler, err := s.recipe.New(row.NumInferenceSteps, s.clip(row))
 	if err != nil {
-		return "" // Check has refused the row
+		return "" // Check refuses the row
 	}
 	first, all := 0, sampler.Timesteps()
 	for _, t := range all {
@@ -123,7 +123,7 @@ func (s *stage) remark(row *schemas.PromptRow) string {
 		secondExpert, len(all)-first, s.Boundary)
 }
 
-// enter makes room on a device for one of the denoisers and counts its load.
+// enter makes room on a device for one of the denoisers and counts the load.
 func (s *stage) enter(dev kernels.Backend, expert int) {
 	comes, goes := s.Sharded.Component, s.experts.second.Component
 	if expert == 1 {
@@ -135,14 +135,14 @@ func (s *stage) enter(dev kernels.Backend, expert int) {
 	}
 }
 
-// The smallest group is that whose work makes loading both denoisers a small part of it. What a byte of weights costs in
-// operations is that of a device with 4e14 of them a second and files of 1e10 bytes a second; slower ones load less long.
+// The smallest useful group has so much work that loading both denoisers takes a small part of the time. The constants describe
+// a device with 4e14 operations per second and a disk with 1e10 bytes per second. Slower devices need smaller groups.
 const (
 	operationsOfByte = 4e4
 	loadingPart      = 0.05
 )
 
-// group returns how many elements go through the first denoiser before the second is loaded; nil where there is one.
+// group returns a function for the smallest useful group; nil if the model has one denoiser.
 func (s *stage) group() func(row *schemas.PromptRow) int {
 	if s.experts == nil {
 		return nil
@@ -198,15 +198,15 @@ func (m maker) runExperts(ctx context.Context, batch []*stages.Element, clip int
 	return nil
 }
 
-// turn is one element of a group on its way through both denoisers.
+// turn is one element of a group while both denoisers work on it.
 type turn struct {
 	maker
 	sampling
 	more      bool // the sampler has asked for an evaluation
-	delivered bool // the element has its latents
+	delivered bool // the element has received its latents
 }
 
-// through makes the steps of one denoiser.
+// through computes the steps of one denoiser.
 func (t *turn) through(ctx context.Context, expert int) error {
 	if expert > 0 && !t.due(expert) {
 		return t.err
@@ -247,7 +247,7 @@ func (t *turn) through(ctx context.Context, expert int) error {
 	return t.err
 }
 
-// evaluate is what the sampler has asked for.
+// evaluate computes the evaluation that the sampler has requested.
 func (t *turn) evaluate(ctx context.Context) ([]float32, error) {
 	q := &t.now
 	if t.cache != nil {
@@ -261,7 +261,7 @@ func (t *turn) due(expert int) bool {
 	return t.more && (t.now.timesteps[0] < t.job.Boundary) == (expert == 1)
 }
 
-// finish gives the element its latents.
+// finish stores the latents in the element.
 func (t *turn) finish() error {
 	t.delivered = true
 	if !t.first() && !t.alike {

@@ -13,8 +13,8 @@ import (
 	"latentbeam/stages/diffuse/sampler"
 )
 
-// image returns the given frames of an element in a clip as the sampler takes them, nil in the early clips of a video of
-// which only the end is given.
+// image returns the given frames of an element in a clip, for the sampler. It returns nil for the early clips of a video if
+// only the end of the video is given.
 func (s *stage) image(e *stages.Element, size dit.LatentSize, clip, clips int) (*sampler.Image, error) {
 	if len(e.References) == 0 {
 		return nil, s.notEncoded()
@@ -37,13 +37,13 @@ func (s *stage) image(e *stages.Element, size dit.LatentSize, clip, clips int) (
 	return nil, nil
 }
 
-// byImages reports whether a row's references are given by inputs of their own.
+// byImages reports whether the network takes a row's references as separate inputs.
 func (s *stage) byImages(row *schemas.PromptRow) bool {
 	return s.Conditions.Images != nil && row.Reference != ""
 }
 
-// runImages samples the elements whose clip is conditioned on images, each as a batch of its own: their frames may be
-// different ones. It returns the others.
+// runImages samples the elements whose clip is conditioned on images, each as its own batch, because their given frames may
+// differ. It returns the other elements.
 func (m maker) runImages(ctx context.Context, batch []*stages.Element, clip, clips int) (rest []*stages.Element, err error) {
 	var jobs []*job
 	var whole []*stages.Element // of the jobs
@@ -57,10 +57,10 @@ func (m maker) runImages(ctx context.Context, batch []*stages.Element, clip, cli
 			e.Fail("denoise", fault.Row(err))
 			continue
 		}
-		one := *e // to the rest of the job an element without given frames
+		one := *e // elements without given frames must be unknown to the rest of the job
 		one.References, one.Row.Reference = nil, ""
 		if image != nil {
-			one.Text = &stages.Text{Embedding: e.Text.Embedding} // under the null text
+			one.Text = &stages.Text{Embedding: e.Text.Embedding} // with the null text
 		}
 		j, err := m.newJob([]*stages.Element{&one}, clip)
 		if err != nil {
@@ -81,7 +81,7 @@ func (m maker) runImages(ctx context.Context, batch []*stages.Element, clip, cli
 	return rest, err
 }
 
-// given returns the frames that the network gets by inputs of their own, nil where there are none.
+// given returns the frames that the network takes as separate inputs, nil if there are none.
 func (j *job) given() *dit.Given {
 	if j.image == nil {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// job is one batch under its sampler.
+// job is one batch with its sampler.
 type job struct {
 	*stage
 	batch   []*stages.Element
@@ -22,14 +22,14 @@ type job struct {
 	guided  bool
 	clip    int            // its number in a longer video
 	masks   []float32      // edit ratio of every frame of every element, n x T; nil: no frame is given
-	image   *sampler.Image // frames given by inputs of their own; nil: none
+	image   *sampler.Image // frames given as separate inputs; nil: none
 	plans   *plans
-	done    int                           // steps that an earlier process has done, the same of all elements
-	expert  int                           // which of two denoisers is due
-	noises  map[*stages.Element][]float32 // that replace the generator's, of elements that have their own
+	done    int                           // steps done by an earlier process, the same for all elements
+	expert  int                           // the denoiser of the current step, 0 or 1
+	noises  map[*stages.Element][]float32 // noise that replaces the generator's, for elements that have their own
 }
 
-// newJob fails the elements that do not fit; a nil job means that none is left.
+// newJob makes a job of the batch. It fails the elements that do not fit, and returns nil if none is left.
 func (s *stage) newJob(batch []*stages.Element, clip int) (*job, error) {
 	row := &batch[0].Row
 	j := &job{stage: s, size: s.Config.LatentSize(row), guided: s.Guided(row), clip: clip, plans: &plans{},
@@ -51,7 +51,7 @@ func (s *stage) newJob(batch []*stages.Element, clip int) (*job, error) {
 	return j, err
 }
 
-// add takes an element whose texts, noise and given frames fit.
+// add adds an element to the job if its texts, noise and given frames fit.
 func (j *job) add(e *stages.Element) error {
 	if err := j.checkTexts(e.Text, &e.Row); err != nil {
 		return err
@@ -68,13 +68,13 @@ func (j *job) add(e *stages.Element) error {
 	return nil
 }
 
-// progress tells whoever follows the job how many steps of all clips are done.
+// progress returns a function that reports the finished steps of all clips.
 func (j *job) progress(ctx context.Context) func(done, total int) {
 	tell, clips := stages.Progress(ctx), max(1, j.batch[0].Row.Loop)
 	return func(done, total int) { tell(j.clip*total+done, clips*total) }
 }
 
-// branches is how many rows of the forward an element has.
+// branches returns how many rows of a network evaluation belong to one element.
 func (j *job) branches() int {
 	switch {
 	case j.image != nil:
@@ -85,17 +85,16 @@ func (j *job) branches() int {
 	return 1
 }
 
-// steps is how many are left to do.
+// steps returns how many steps remain.
 func (j *job) steps() int { return j.sampler.Steps() - j.done }
 
-// planes is how many planes of H x W an element's latents have.
+// planes returns the number of H x W planes in an element's latents.
 func (j *job) planes() int { return j.Channels * j.size.T }
 
 // values is the length of one element's latents.
 func (j *job) values() int { return j.Channels * j.size.Len() }
 
-// start writes the initial latents (C, T, H, W) of an element: those of its steps so far, or noise and the frames that
-// are given.
+// start writes the initial latents (C, T, H, W) of an element to dst: its saved latents, or noise with the given frames.
 func (j *job) start(dst []float32, e *stages.Element) {
 	if j.done > 0 {
 		copy(dst, e.Begun.Latents.Data)
@@ -107,11 +106,11 @@ func (j *job) start(dst []float32, e *stages.Element) {
 		j.draw(dst, e, 0)
 	}
 	if j.isGiven(e) {
-		_, _ = j.insertGiven(&stages.Array{Shape: j.Shape(j.size), Data: dst}, e, j.clip) // newJob has seen that it can be done
+		_, _ = j.insertGiven(&stages.Array{Shape: j.Shape(j.size), Data: dst}, e, j.clip) // newJob has checked it
 	}
 }
 
-// draw writes the normals (C, T, H, W) of an element for a number in its clip.
+// draw writes normal noise (C, T, H, W) for an element. number is the number of the draw in the clip.
 func (j *job) draw(dst []float32, e *stages.Element, number uint32) {
 	rng.Normals(dst, uint64(*e.Row.Seed), uint32(e.Row.SampleIndex), rng.Clip(j.clip)+number, 0)
 }
@@ -142,13 +141,13 @@ func (j *job) finish(z []float32) {
 	}
 }
 
-// latents are those of element i among those of all.
+// latents returns element i of the batch latents z.
 func (j *job) latents(z []float32, i int) *stages.Array {
 	n := j.values()
 	return &stages.Array{Shape: j.Shape(j.size), Data: z[i*n : (i+1)*n : (i+1)*n]}
 }
 
-// model returns the denoiser that is due, on a device.
+// model returns the denoiser of the current step, on a device.
 func (j *job) model(dev kernels.Backend, stage weights.PipelineStage) (*loaded, error) {
 	if j.expert == 1 {
 		return j.experts.second.Part(dev, stage)
@@ -156,8 +155,9 @@ func (j *job) model(dev kernels.Backend, stage weights.PipelineStage) (*loaded, 
 	return j.Part(dev, stage)
 }
 
-// evaluator returns the network for the branches from ... to - 1, on a device that has all of the batch, prepared in the scope open at the
-// call. Rows go branch by branch, as the sampler orders them. residual keeps what the blocks add; nil: nothing does.
+// evaluator returns the network for branches from to to-1, on a device that has the whole batch. Tensors are allocated in the
+// scope open at the call. Rows are ordered branch by branch, as the sampler orders them. residual stores what the blocks add;
+// it may be nil.
 func (j *job) evaluator(dev kernels.Backend, from, to int, residual *dit.Residual) (sampler.Model, error) {
 	model, err := j.model(dev, weights.PipelineStage{})
 	if err != nil {

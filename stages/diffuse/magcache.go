@@ -7,18 +7,20 @@ import (
 	"latentbeam/stages/diffuse/sampler"
 )
 
-// magPlan says which evaluations leave the blocks of the network out, and add what they added at the last evaluation of the same branch
-// (MagCache, arXiv:2506.09045, as its code has it for Wan 2.1 and 2.2). It is fixed by the number of steps, before the first one: the
-// published ratios say how the magnitude of what they add changes. Their product over the steps left out, its distance from 1 added up,
-// stays below the threshold; and no more than K steps after each other are left out.
+// magPlan says which evaluations skip the blocks of the network and instead add what the blocks added at the last evaluation of
+// the same branch (MagCache, arXiv:2506.09045, as its code does it for Wan 2.1 and 2.2). The plan follows from the number of
+// steps before sampling starts. Published ratios say how the magnitude of the blocks' contribution changes from step to step.
+// While steps are skipped, the product of the ratios is formed; the sum of its distances from 1 must stay below the threshold,
+// and at most K steps in a row are skipped.
 //
-// Its code computes evaluations without anything to add again too, where the retention is 0 or the second denoiser has few steps; there it
-// fails, or adds what the other denoiser added.
+// The original code also skips evaluations when there is nothing to add yet, if the retention is 0 or the second denoiser has
+// few steps. There it fails, or adds the other denoiser's contribution. This plan computes such evaluations.
 type magPlan struct {
-	asked, skip [][2]bool // of each step, by branch
+	asked, skip [][2]bool // for each step and branch
 }
 
-// newMagPlan makes the plan of a sampling; nil where the job has no such cache. guided tells the steps with a second branch.
+// newMagPlan makes the plan of a sampling; nil if the job does not use magcache. guided reports whether a step has a second
+// branch.
 func newMagPlan(j *job, guided func(step int) bool) *magPlan {
 	if !j.Options.UsesMagCache() || j.Magnitudes == nil {
 		return nil
@@ -60,8 +62,8 @@ func newMagPlan(j *job, guided func(step int) bool) *magPlan {
 	return p
 }
 
-// retained reports whether evaluation n of all is computed in any case. Evaluations of both branches are counted; from split on the second
-// of two denoisers makes them.
+// retained reports whether evaluation n of all must be computed. Evaluations of both branches are counted. The second of two
+// denoisers computes the evaluations from split on.
 func retained(n, all, split int, two, firstWhole bool, retention float64) bool {
 	switch later := float64(all-split)*retention + float64(split); {
 	case !two:
@@ -73,7 +75,7 @@ func retained(n, all, split int, two, firstWhole bool, retention float64) bool {
 	}
 }
 
-// interpolated are the ratios of a branch for so many steps: the nearest of those that were measured, the first step having 1.
+// interpolated returns the ratios of a branch for a number of steps. Each is the nearest measured ratio; the first step has 1.
 func interpolated(measured []float64, branch, steps int) []float64 {
 	all := []float64{1}
 	for i := branch; i < len(measured); i += 2 {
@@ -93,7 +95,7 @@ func interpolated(measured []float64, branch, steps int) []float64 {
 	return out
 }
 
-// computed is how many evaluations a step takes.
+// computed returns how many evaluations a step computes.
 func (p *magPlan) computed(step int) (n int) {
 	for branch, asked := range p.asked[step] {
 		if asked && !p.skip[step][branch] {
@@ -103,8 +105,8 @@ func (p *magPlan) computed(step int) (n int) {
 	return n
 }
 
-// resumable reports whether a sampling can go on with a step without what the blocks added before: each branch computes when it is next
-// asked.
+// resumable reports whether a sampling can resume at a step without the blocks' earlier contribution: every branch must compute
+// at its next evaluation.
 func (p *magPlan) resumable(step int) bool {
 	for branch := range 2 {
 		for s := step; s < len(p.asked); s++ {
@@ -119,7 +121,7 @@ func (p *magPlan) resumable(step int) bool {
 	return true
 }
 
-// after hands on the states of the sampler from which a process can go on.
+// after returns a callback for the sampler that calls next only for states from which a process can resume.
 func (p *magPlan) after(next func(sampler.State) error) func(sampler.State) error {
 	if p == nil || next == nil {
 		return next
@@ -132,7 +134,7 @@ func (p *magPlan) after(next func(sampler.State) error) func(sampler.State) erro
 	}
 }
 
-// branchNetwork is the network for one branch, with what its blocks added.
+// branchNetwork is the network for one branch, with the contribution of its blocks.
 type branchNetwork struct {
 	sampler.Model
 	residual *dit.Residual

@@ -9,19 +9,19 @@ import (
 	"latentbeam/stages/nn"
 )
 
-// maker makes clips, alone or as one rank of a set.
+// maker makes clips, on a single device or as one rank of a set.
 type maker struct {
 	*stage
 	dev    kernels.Backend
-	place  *nn.GridRank // nil: alone, or with ranks that do the same in step
-	speeds []float64    // of the ranks
+	place  *nn.GridRank // nil: a single device, or all ranks compute the same in step
+	speeds []float64    // relative speeds of the ranks
 	keeper *keeper      // nil: steps are not saved
-	writes bool         // this rank hands them on
-	alike  bool         // every rank has elements of its own to give latents to, else only rank 0
+	writes bool         // this rank saves steps
+	alike  bool         // every rank stores latents in elements of its own; else only rank 0 does
 }
 
-// Run samples the whole batch. The noise of an element depends on its seed, its sample index and the
-// step alone, so neither the batch nor a restart shows in the result.
+// Run samples the whole batch. The noise of an element depends only on its seed, its sample index and the step, so neither the
+// batch nor a restart changes the result.
 func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Element) error {
 	return s.RunSet(ctx, stages.Alone(dev), batch)
 }
@@ -52,7 +52,7 @@ func (m maker) clip(ctx context.Context, batch []*stages.Element, clip int) erro
 	return m.sample(ctx, j)
 }
 
-// sample samples a batch. Then the first rank gives the elements their latents, or every rank to its own.
+// sample samples a batch. Then rank 0, or every rank for its own elements, stores the latents.
 func (m maker) sample(ctx context.Context, j *job) error {
 	if m.Options.Cache != nil && len(j.batch) > 1 {
 		return m.sampleEach(ctx, j.alone())
@@ -80,7 +80,7 @@ func (m maker) sample(ctx context.Context, j *job) error {
 	return m.deliver(p, z, network.evaluations)
 }
 
-// deliver gives the elements their latents z, for which so many evaluations were computed.
+// deliver stores the latents z in the elements, and the number of computed evaluations.
 func (m maker) deliver(p portion, z []float32, evaluations int) error {
 	err := p.deliver(z, m.alike)
 	if err == nil && m.writes {
@@ -92,10 +92,10 @@ func (m maker) deliver(p portion, z []float32, evaluations int) error {
 	return err
 }
 
-// first reports whether this rank gives the results of its portion.
+// first reports whether this rank delivers the results of its portion.
 func (m maker) first() bool { return m.place == nil || m.place.First() }
 
-// sampleEach samples batches, in a pipeline several at once.
+// sampleEach samples jobs one after another, or several at once in a pipeline.
 func (m maker) sampleEach(ctx context.Context, jobs []*job) error {
 	n := 1
 	if m.place != nil {

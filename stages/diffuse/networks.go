@@ -10,28 +10,29 @@ import (
 	"latentbeam/stages/diffuse/shares"
 )
 
-// networks is the network of a portion as its sampler sees it: with all branches, and inside guidance_interval alone where the job has
-// one. Outside, the branch of the prompt is computed, and the others get its predictions: guidance then changes nothing.
+// networks is the network of a portion as its sampler sees it. It computes all branches, and with guidance_interval only inside
+// the interval. Outside it computes the branch of the prompt and copies its predictions to the others, so that guidance changes
+// nothing.
 type networks struct {
 	branches int
 	all      sampler.Model
-	some     bool            // not all steps are guided
-	alone    sampler.Model   // of the first branch, where some
-	from, to int             // the steps with guidance, where some
-	mag      *magPlan        // nil: no blocks are left out
-	each     []branchNetwork // of each branch, where mag
+	some     bool            // only some steps are guided
+	alone    sampler.Model   // the first branch, if some
+	from, to int             // the guided steps, if some
+	mag      *magPlan        // nil: no blocks are skipped
+	each     []branchNetwork // the branches, if mag is set
 
-	evaluations int // of the network, for one branch of the portion each
+	evaluations int // number of network evaluations, for one branch of the portion each
 	rows        []float32
 }
 
 // guided reports whether all branches are computed in a step.
 func (n *networks) guided(step int) bool { return !n.some || step >= n.from && step < n.to }
 
-// turns reports whether guidance begins or ends with a step.
+// turns reports whether guidance starts or stops at a step.
 func (n *networks) turns(step int) bool { return n.some && (step == n.from || step == n.to) }
 
-// computed is how many evaluations of one branch a step takes.
+// computed returns how many evaluations of one branch a step computes.
 func (n *networks) computed(step int) int {
 	if n.mag != nil {
 		return n.mag.computed(step)
@@ -63,7 +64,7 @@ func (n *networks) evaluate(ctx context.Context, step int, rows, timesteps []flo
 	return n.rows, nil
 }
 
-// evaluateEach is evaluate where branches leave blocks out.
+// evaluateEach is evaluate for branches that skip blocks.
 func (n *networks) evaluateEach(ctx context.Context, step int, rows, timesteps []float32, generated []bool) ([]float32, error) {
 	n.rows = n.rows[:0]
 	for i, b := range n.each {
@@ -83,7 +84,7 @@ func (n *networks) evaluateEach(ctx context.Context, step int, rows, timesteps [
 	return n.rows, nil
 }
 
-// counted returns the network as a sampler calls it for each step, from the first one that is due.
+// counted returns the network for a sampler that starts at the given step. It counts the steps.
 func (n *networks) counted(step int) sampler.Model {
 	return func(ctx context.Context, rows, timesteps []float32, generated []bool) ([]float32, error) {
 		step++
@@ -91,8 +92,8 @@ func (n *networks) counted(step int) sampler.Model {
 	}
 }
 
-// guidedSteps are the steps of a sampling with guidance, as diffusers counts them (ClassifierFreeGuidance, start and stop); some is false
-// where all are.
+// guidedSteps returns the range of guided steps, computed as in diffusers (ClassifierFreeGuidance, start and stop). some is
+// false if all steps are guided.
 func (j *job) guidedSteps() (from, to int, some bool) {
 	interval, steps := j.Options.GuidanceInterval, j.sampler.Steps()
 	if len(interval) == 0 || j.branches() == 1 {
@@ -101,7 +102,7 @@ func (j *job) guidedSteps() (from, to int, some bool) {
 	return int(interval[0] * float64(steps)), int(interval[1] * float64(steps)), true
 }
 
-// newNetworks returns what a job asks of its network, without the network.
+// newNetworks returns a job's networks without the network itself.
 func newNetworks(j *job) *networks {
 	from, to, some := j.guidedSteps()
 	n := &networks{branches: j.branches(), some: some, from: from, to: to}
@@ -112,7 +113,7 @@ func newNetworks(j *job) *networks {
 	return n
 }
 
-// networksOf returns what this rank samples of a job, and the network for it, prepared in the scope open at the call.
+// networksOf returns the portion of this rank and its network. Tensors are allocated in the scope open at the call.
 func (m maker) networksOf(j *job) (portion, *networks, error) {
 	n := newNetworks(j)
 	some := n.some
@@ -151,7 +152,7 @@ func (m maker) networksOf(j *job) (portion, *networks, error) {
 	return portion{j, ranks[0]}, n, nil
 }
 
-// inTurn is the network of branches that are computed one after the other.
+// inTurn returns a network that computes its branches one after another.
 func inTurn(ranks []*shares.Rank) sampler.Model {
 	var all []float32
 	return func(ctx context.Context, rows, timesteps []float32, generated []bool) ([]float32, error) {
@@ -171,13 +172,13 @@ func inTurn(ranks []*shares.Rank) sampler.Model {
 	}
 }
 
-// leavesOut reports whether a job may compute fewer evaluations than its samplings have.
+// leavesOut reports whether a job may skip evaluations.
 func (j *job) leavesOut() bool {
 	_, _, some := j.guidedSteps()
 	return some || j.Options.Cache != nil
 }
 
-// readEvaluations tells the rows of a portion how many evaluations were computed of the clips so far.
+// readEvaluations records as readings how many evaluations were computed for the clips so far.
 func (p portion) readEvaluations(computed int) {
 	if !p.leavesOut() {
 		return
@@ -186,7 +187,7 @@ func (p portion) readEvaluations(computed int) {
 		readings := map[string]string{}
 		for name, n := range map[string]int{schemas.ReadingComputed: computed, schemas.ReadingEvaluations: p.branches() * p.sampler.Steps()} {
 			if e.Begun != nil {
-				before, _ := strconv.Atoi(e.Begun.Readings[name]) // "" of the first clip
+				before, _ := strconv.Atoi(e.Begun.Readings[name]) // "" for the first clip
 				n += before
 			}
 			readings[name] = strconv.Itoa(n)

@@ -12,10 +12,10 @@ import (
 	"latentbeam/stages/weights/safetensors"
 )
 
-// noiseTensor is the tensor of a file of noise.
+// noiseTensor is the name of the tensor in a noise file.
 const noiseTensor = "noise"
 
-// checkNoise refuses noise that a row cannot begin with.
+// checkNoise returns an error if a row's noise file cannot be used.
 func (s *stage) checkNoise(row *schemas.PromptRow) error {
 	switch {
 	case row.Noise == "":
@@ -28,7 +28,7 @@ func (s *stage) checkNoise(row *schemas.PromptRow) error {
 	return s.withNoise(row.Noise, s.Config.LatentSize(row), func([]byte) error { return nil })
 }
 
-// withNoise reads the noise of a file, checks that it has this size, and calls use with its bytes.
+// withNoise reads a noise file, checks its size, and calls use with its bytes.
 func (s *stage) withNoise(path string, size dit.LatentSize, use func([]byte) error) (err error) {
 	f, err := safetensors.Open(path)
 	if err != nil {
@@ -49,7 +49,7 @@ func (s *stage) withNoise(path string, size dit.LatentSize, use func([]byte) err
 	return use(t.Data)
 }
 
-// readNoise reads the noise of an element; nil: it has none of its own.
+// readNoise reads the noise file of an element; nil if the element has none.
 func (s *stage) readNoise(e *stages.Element, size dit.LatentSize) (values []float32, err error) {
 	if e.Row.Noise == "" {
 		return nil, nil
@@ -61,7 +61,7 @@ func (s *stage) readNoise(e *stages.Element, size dit.LatentSize) (values []floa
 	return values, err
 }
 
-// floats decodes little-endian float32 values, which have to be finite.
+// floats decodes little-endian float32 values. It returns an error if one is not finite.
 func floats(data []byte) ([]float32, error) {
 	out := make([]float32, len(data)/4)
 	if _, err := binary.Decode(data, binary.LittleEndian, out); err != nil {

@@ -13,12 +13,12 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// In a pipeline the elements of a batch go in groups, at least as many as there are stages. Each group is a sampling: it
-// has a sampler of its own on the first stage, so that its next step can begin as soon as its last one is back, while
-// the other groups are on their way. With as many groups as stages no stage waits. Fewer send the branches of guidance
-// apart, which meet at the end of the step.
+// In a pipeline a batch is divided into groups, at least as many as there are stages. Each group has its own sampler on the
+// first stage. So its next step can start as soon as its last one is back, while other groups are in later stages. With as many
+// groups as stages no stage waits. With fewer groups the branches of guidance travel separately and are joined at the end of
+// the step.
 
-// groups cuts the batch for a pipeline.
+// groups divides the batch for a pipeline.
 func (j *job) groups(g cost.Grid) (out []*job) {
 	n := g.Groups(len(j.batch))
 	for i := range n {
@@ -32,7 +32,7 @@ func (j *job) groups(g cost.Grid) (out []*job) {
 	return out
 }
 
-// samplePipeline samples jobs at once on one rank of a grid of several stages.
+// samplePipeline samples several jobs at once, on one rank of a grid with several stages.
 func (m maker) samplePipeline(ctx context.Context, jobs []*job) error {
 	defer m.dev.Scope()()
 	l := &pipeline{place: m.place}
@@ -42,7 +42,7 @@ func (m maker) samplePipeline(ctx context.Context, jobs []*job) error {
 		elements += len(j.batch)
 	}
 	for _, j := range jobs {
-		rows := j.branches() // that go together
+		rows := j.branches() // rows that travel together
 		if _, _, some := j.guidedSteps(); some || m.place.Apart(elements) {
 			rows = 1
 		}
@@ -63,14 +63,14 @@ func (m maker) samplePipeline(ctx context.Context, jobs []*job) error {
 	return nil
 }
 
-// pipeline is what goes through the stages on one rank.
+// pipeline is what one rank knows about the samplings in a pipeline.
 type pipeline struct {
 	place     *nn.GridRank
 	samplings []*sampling
 	items     []*item
 }
 
-// add takes a job with the ranks of all its branches, or of each. They have the same shares.
+// add adds a job with one rank for all its branches, or one for each. The ranks have the same shares.
 func (l *pipeline) add(ctx context.Context, j *job, ranks []*shares.Rank, v *saver) {
 	s := &sampling{portion: portion{j, ranks[0]}, saver: v, network: newNetworks(j), step: j.done}
 	for i, r := range ranks {
@@ -82,8 +82,8 @@ func (l *pipeline) add(ctx context.Context, j *job, ranks []*shares.Rank, v *sav
 	l.samplings, l.items = append(l.samplings, s), append(l.items, s.items...)
 }
 
-// run lets all items take all steps. A step has a slot for each, and empty ones where they are so few that the first
-// item of a sampling would come round before the last is back.
+// run moves all items through all steps. A step has one slot for each item. It has additional empty slots if the first item of
+// a sampling would otherwise return before the last one is back.
 func (l *pipeline) run() error {
 	slots := len(l.items)
 	for _, s := range l.samplings {
@@ -99,19 +99,19 @@ func (l *pipeline) run() error {
 		Done:  func(i int) error { return at(i).done() },
 		Void:  func(i int) bool { return at(i).Holds != shares.Rows },
 	}
-	if l.samplings[0].Options.UsesEasyCache() { // a sampling comes round for each step that is computed, and once more at its end
+	if l.samplings[0].Options.UsesEasyCache() { // each computed step needs one round, and one more at the end
 		p.Items += slots
 		p.Ends = func(i int) bool { return at(i).Holds == shares.TheEnd }
 	}
 	return p.Run(l.place.Pipeline)
 }
 
-// over reports whether all samplers have come to their end.
+// over reports whether all samplers have finished.
 func (l *pipeline) over() bool {
 	return !slices.ContainsFunc(l.samplings, func(s *sampling) bool { return !s.over })
 }
 
-// stop ends the samplers that have not come to their end.
+// stop stops the samplers that have not finished.
 func (l *pipeline) stop() {
 	for _, s := range l.samplings {
 		if s.end != nil {
@@ -124,10 +124,11 @@ func (l *pipeline) stop() {
 type item struct {
 	*shares.Microbatch
 	sampling *sampling
-	first    bool // of its sampling
+	first    bool // the first item of its sampling
 }
 
-// advance runs the blocks of this rank on the item. On the first stage the first item of a sampling asks its sampler.
+// advance runs the blocks of this rank on the item. On the first stage, the first item of a sampling asks its sampler for the
+// next evaluation.
 func (f *item) advance(l *pipeline) error {
 	f.Next()
 	if s := f.sampling; l.place.Stage.First() {
@@ -148,7 +149,7 @@ func (f *item) advance(l *pipeline) error {
 	return f.Advance(l.place.Stage.Last())
 }
 
-// done adds the item's branches to the answer for the sampler.
+// done adds the item's branches to the sampler's answer.
 func (f *item) done() error {
 	s := f.sampling
 	out, err := f.Predictions(len(s.now.rows) / s.branches() * f.Branches)
@@ -162,10 +163,10 @@ func (f *item) done() error {
 	return s.computed()
 }
 
-// sampling is one group of a batch under its sampler, as one rank sees it.
+// sampling is one group of a batch with its sampler, as one rank sees it.
 type sampling struct {
 	portion
-	items []*item // all branches together, or each alone
+	items []*item // one for all branches, or one for each
 	saver *saver
 
 	// The sampler, on the first stage.
@@ -175,22 +176,22 @@ type sampling struct {
 	answer []float32
 	z      []float32
 	err    error
-	over   bool // it has come to its end
+	over   bool // the sampler has finished
 
-	step     int // that the sampler asks for
-	answered int // branches that are in the answer
+	step     int // the step of the current question
+	answered int // branches that the answer has so far
 	network  *networks
 	cache    *easyCache // nil: every step is computed
 }
 
-// question is what a sampler asks of the network.
+// question is an evaluation that a sampler requests.
 type question struct {
 	rows, timesteps []float32
 	generated       []bool
 }
 
-// begin starts the sampler, which stands still whenever it has asked for an evaluation; first says that this rank gives
-// the results.
+// begin starts the sampler. The sampler blocks whenever it has requested an evaluation. first says that this rank delivers the
+// results.
 func (s *sampling) begin(ctx context.Context, first bool) {
 	z, b := s.portion.initialLatents()
 	s.cache = newEasyCache(s.portion, s.network, &b.From)
@@ -210,8 +211,8 @@ func (s *sampling) begin(ctx context.Context, first bool) {
 	})
 }
 
-// next asks the sampler for an evaluation, for all items. With a cache it goes through the steps that the cache gives, to one that is
-// computed or to the end.
+// next asks the sampler for the next evaluation, for all items. Steps that the cache answers are passed until a step must be
+// computed or the sampler finishes.
 func (s *sampling) next() error {
 	for !s.over {
 		now, more := s.ask()
@@ -235,7 +236,7 @@ func (s *sampling) next() error {
 	return nil
 }
 
-// computed makes the answer to a step of what was computed.
+// computed hands the computed predictions to the sampler.
 func (s *sampling) computed() error {
 	one := s.answer
 	for ; s.answered < s.branches(); s.answered++ {
@@ -250,7 +251,7 @@ func (s *sampling) computed() error {
 	return s.cache.learn(s.now.rows, s.answer)
 }
 
-// finish lets the sampler of s take its last step and gives the elements their latents.
+// finish lets the sampler of s take its last step and stores the latents in the elements.
 func (m maker) finish(s *sampling) error {
 	if m.place.Stage.First() {
 		if _, more := s.ask(); more {
@@ -269,7 +270,7 @@ func (m maker) finish(s *sampling) error {
 	return s.spread(m.place)
 }
 
-// spread gives the latents of the first stage to the others.
+// spread sends the latents from the first stage to the other stages.
 func (s *sampling) spread(place *nn.GridRank) error {
 	defer place.Dev.Scope()()
 	var all []float32

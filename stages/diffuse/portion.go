@@ -9,14 +9,14 @@ import (
 	"latentbeam/stages/rng"
 )
 
-// portion is what one rank samples of a job: its shares, or on one device whole elements. A rank without shares samples one
-// pixel that nobody looks at, so that it takes part in every step.
+// portion is the part of a job that one rank samples: its shares, or whole elements on a single device. A rank without shares
+// samples one pixel that is not used, so that it takes part in every step.
 type portion struct {
 	*job
-	rank *shares.Rank // nil: one device has all
+	rank *shares.Rank // nil: a single device has everything
 }
 
-// len is how many elements it has something of.
+// len returns the number of elements that the portion has values of.
 func (p portion) len() int {
 	if p.rank == nil {
 		return len(p.batch)
@@ -24,7 +24,7 @@ func (p portion) len() int {
 	return len(p.rank.Shares)
 }
 
-// element returns the number in the batch of the i-th of these.
+// element returns the batch index of the portion's i-th element.
 func (p portion) element(i int) int {
 	if p.rank == nil {
 		return i
@@ -32,7 +32,7 @@ func (p portion) element(i int) int {
 	return p.rank.Shares[i].Element
 }
 
-// take adds what the portion has of the i-th of these to z; full are all values (C, T, H, W) of the element.
+// take appends the portion's values of its i-th element to z. full holds all values (C, T, H, W) of the element.
 func (p portion) take(z, full []float32, i int) []float32 {
 	if p.rank == nil {
 		return append(z, full...)
@@ -43,7 +43,7 @@ func (p portion) take(z, full []float32, i int) []float32 {
 	return z
 }
 
-// initialLatents returns the initial latents as a batch of the sampler.
+// initialLatents returns the initial latents and the sampler's batch.
 func (p portion) initialLatents() (z []float32, b sampler.Batch) {
 	b = sampler.Batch{N: p.len(), Channels: p.Channels, Frames: p.size.T, Idle: p.len() == 0, From: p.from(), Image: p.imageOf()}
 	if p.rank != nil {
@@ -67,7 +67,7 @@ func (p portion) initialLatents() (z []float32, b sampler.Batch) {
 	return z, b
 }
 
-// from is the state that an earlier process has left, from which all rows of the batch go on.
+// from returns the saved state from which all rows of the batch resume.
 func (p portion) from() sampler.State {
 	s := sampler.State{Done: p.done}
 	if p.done == 0 {
@@ -81,7 +81,7 @@ func (p portion) from() sampler.State {
 	return s
 }
 
-// imageOf is what the sampler takes of the given frames of the element.
+// imageOf returns the given frames of the element for the sampler.
 func (p portion) imageOf() *sampler.Image {
 	if p.image == nil {
 		return nil
@@ -91,7 +91,7 @@ func (p portion) imageOf() *sampler.Image {
 	return &own
 }
 
-// all returns what the portion has of some values (C, T, H, W) of the elements.
+// all returns the portion's part of the values (C, T, H, W) that of returns for each element.
 func (p portion) all(of func(*stages.Element) []float32) (z []float32) {
 	for i := range p.len() {
 		z = p.take(z, of(p.batch[p.element(i)]), i)
@@ -102,7 +102,7 @@ func (p portion) all(of func(*stages.Element) []float32) (z []float32) {
 	return z
 }
 
-// noise draws what the sampler asks for.
+// noise returns the noise function for the sampler.
 func (p portion) noise() sampler.Noise {
 	full := make([]float32, p.values())
 	return func(d sampler.Draw, i int, dst []float32) {
@@ -120,8 +120,8 @@ func (p portion) noise() sampler.Noise {
 	}
 }
 
-// gather brings a copy of values of all portions to the first rank, or to everyone, as those of whole elements; nil for the
-// others.
+// gather copies the values of all portions, as whole elements, to the first rank, or to every rank if everyone is set. Other
+// ranks get nil.
 func (p portion) gather(op string, z []float32, everyone bool) ([]float32, error) {
 	if p.rank == nil {
 		return slices.Clone(z), nil
@@ -129,7 +129,7 @@ func (p portion) gather(op string, z []float32, everyone bool) ([]float32, error
 	return p.rank.Collect(op, z, everyone)
 }
 
-// deliver brings the latents of all portions to the first rank, or to everyone, where the elements get them.
+// deliver gathers the latents of all portions and stores them in the elements of the first rank, or of every rank.
 func (p portion) deliver(z []float32, everyone bool) error {
 	full, err := p.gather("latents", z, everyone)
 	if err == nil && full != nil {

@@ -10,8 +10,8 @@ import (
 	"latentbeam/stages/sequence"
 )
 
-// ranks returns what a rank of a set computes of the batch, for so many branches together each: its columns, and of the
-// model its heads and blocks.
+// ranks returns what a rank of a set computes of the batch: its columns, and its heads and blocks of the model. Each of the
+// returned ranks computes the given number of branches together.
 func (j *job) ranks(place *nn.GridRank, speeds []float64, together int) (out []*shares.Rank, err error) {
 	plan, err := j.plan(speeds, together)
 	if err != nil {
@@ -44,14 +44,14 @@ func (j *job) ranks(place *nn.GridRank, speeds []float64, together int) (out []*
 	return out, err
 }
 
-// plans are those of a job by the branches that go together, once they are made.
+// plans caches the plans of a job by the number of branches computed together.
 type plans struct {
 	mu sync.Mutex
 	of map[int]*sequence.Plan
 }
 
-// plan says which rank does what of so many branches: the allowed way to share with the shortest predicted step, as
-// `plan` shows it. It depends on the speeds alone, so every process of a set comes to the same.
+// plan returns which rank computes what, for a number of branches. It chooses the allowed plan with the shortest predicted
+// step, which `plan` prints too. It depends only on the speeds, so every process of a set gets the same plan.
 func (j *job) plan(speeds []float64, branches int) (*sequence.Plan, error) {
 	j.plans.mu.Lock()
 	defer j.plans.mu.Unlock()

@@ -12,28 +12,27 @@ import (
 	"latentbeam/stages/diffuse/sampler"
 )
 
-// leastShare is how many times longer than saving took the work until the next time is: saving costs a hundredth of the
-// work at most.
+// leastShare is the least ratio of work to saving time between two saves: saving takes at most one hundredth of the work.
 const leastShare = 100
 
-// lastTime is how long saving may take once the job has ended.
+// lastTime is how long a save may take after the job was cancelled.
 const lastTime = 20 * time.Second
 
-// keeper has the newest steps of the rows of a batch at hand, whole, and saves them: at their time, all at once from the moment on at
-// which the process is told to end, and those of rows that are not sampled to the end where a sampling fails. Of a set the first rank has
-// one.
+// keeper holds the newest complete steps of a batch's rows and saves them at intervals. When the process is told to stop it
+// saves all of them at once. When a sampling fails it saves the steps of unfinished rows. In a set only the first rank has a
+// keeper.
 type keeper struct {
 	*stages.Saving
 	ctx    context.Context
-	detach func() bool // from Saving.Stopping
+	detach func() bool // removes the callback on Saving.Stopping
 
 	mu     sync.Mutex
-	newest map[schemas.Key]stages.Saved // those that are not saved yet
-	ended  bool                         // no step follows
-	saving chan struct{}                // closed when a save has ended; nil: none is at work
+	newest map[schemas.Key]stages.Saved // newest steps that are not saved yet
+	ended  bool                         // no more steps follow
+	saving chan struct{}                // closed when the running save has ended; nil: none is running
 }
 
-// newKeeper returns a keeper of the steps of a batch; nil: they are not saved.
+// newKeeper returns a keeper for a batch; nil if steps are not saved.
 func newKeeper(ctx context.Context, saving *stages.Saving) *keeper {
 	if saving == nil {
 		return nil
@@ -45,7 +44,7 @@ func newKeeper(ctx context.Context, saving *stages.Saving) *keeper {
 	return k
 }
 
-// end returns when nothing is being saved any more. What is left of a batch that failed or was given up is saved first.
+// end waits for the running save. If the batch failed or was cancelled, it first saves the remaining steps.
 func (k *keeper) end(failed bool) {
 	if k == nil {
 		return
@@ -62,7 +61,7 @@ func (k *keeper) end(failed bool) {
 	k.idle()
 }
 
-// idle waits for a save at work.
+// idle waits for the running save, if there is one.
 func (k *keeper) idle() {
 	k.mu.Lock()
 	saving := k.saving
@@ -72,10 +71,10 @@ func (k *keeper) idle() {
 	}
 }
 
-// urgent reports whether steps are to be saved without waiting for their time. The lock is held.
+// urgent reports whether steps must be saved at once. The caller holds the lock.
 func (k *keeper) urgent() bool { return k.ended || k.Stopping != nil && k.Stopping.Err() != nil }
 
-// retain has the steps of rows at hand. Nil has none.
+// retain stores the newest steps of rows. A nil keeper ignores them.
 func (k *keeper) retain(rows []stages.Saved) {
 	if k == nil {
 		return
@@ -91,8 +90,8 @@ func (k *keeper) retain(rows []stages.Saved) {
 	}
 }
 
-// save saves the newest steps of some rows, or of all where none is named, beside the sampling. Where it is urgent it goes on with
-// steps that come meanwhile.
+// save starts saving the newest steps of the rows keys, or of all rows without keys, in the background. If saving is urgent it
+// also saves the steps that arrive meanwhile.
 func (k *keeper) save(keys ...schemas.Key) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -114,8 +113,8 @@ func (k *keeper) save(keys ...schemas.Key) {
 	}()
 }
 
-// write saves steps. The end of the job's context, which may come meanwhile, leaves it some time: a disk needs little of it, and a
-// bucket that is out of reach must not hold up the end.
+// write saves steps. When the job's context is cancelled it continues for lastTime: that is enough for a disk, and a bucket
+// that cannot be reached must not block the end of the job.
 func (k *keeper) write(rows []stages.Saved) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(k.ctx))
 	defer cancel()
@@ -123,7 +122,7 @@ func (k *keeper) write(rows []stages.Saved) {
 	k.Save(ctx, rows)
 }
 
-// take takes the newest steps of some rows, or of all where none is named. The lock is held.
+// take removes and returns the newest steps of the rows keys, or of all rows without keys. The caller holds the lock.
 func (k *keeper) take(keys []schemas.Key) (rows []stages.Saved) {
 	if keys == nil {
 		keys = slices.Collect(maps.Keys(k.newest))
@@ -137,7 +136,7 @@ func (k *keeper) take(keys []schemas.Key) (rows []stages.Saved) {
 	return rows
 }
 
-// next takes the steps that are to be saved behind others at once; none ends the save.
+// next removes and returns the steps that must be saved at once after others. If there are none, the save ends.
 func (k *keeper) next() (rows []stages.Saved) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -150,15 +149,15 @@ func (k *keeper) next() (rows []stages.Saved) {
 	return rows
 }
 
-// saver saves the steps of one sampling at their times, as one rank sees it. Nil saves nothing.
+// saver saves the steps of one sampling at intervals, as one rank sees it. A nil saver saves nothing.
 type saver struct {
 	*keeper
 	writes bool      // on this rank
-	since  time.Time // of the last time
+	since  time.Time // time of the last save
 	cost   time.Duration
 }
 
-// newSaver returns what saves the steps of a sampling on this rank.
+// newSaver returns the saver of a sampling on this rank.
 func (m maker) newSaver() *saver {
 	if m.keeper == nil {
 		return nil
@@ -166,7 +165,7 @@ func (m maker) newSaver() *saver {
 	return &saver{keeper: m.keeper, writes: m.writes, since: time.Now()}
 }
 
-// pause is the work from one time to the next.
+// pause returns the least work between two saves.
 func (v *saver) pause() time.Duration {
 	if v.Every == 0 {
 		return 0
@@ -174,8 +173,8 @@ func (v *saver) pause() time.Duration {
 	return max(v.Every, leastShare*v.cost)
 }
 
-// after is told the states of a sampler whose latents are z. It brings them to the first rank behind each step, which is little beside
-// what the ranks of a set exchange in each block of a step.
+// after returns the sampler's callback for states with latents z. It gathers them on the first rank after every step. That is
+// little data, compared to what the ranks of a set exchange in each block of a step.
 func (v *saver) after(p portion, z []float32) func(sampler.State) error {
 	if v == nil || p.rank == nil && !v.writes {
 		return nil
@@ -196,7 +195,8 @@ func (v *saver) after(p portion, z []float32) func(sampler.State) error {
 	}
 }
 
-// saveNow saves the steps of rows at their time, beside the steps that follow. It waits for a save at work, unless it is urgent.
+// saveNow saves steps of rows while the next steps run, if the interval has passed. It waits for the running save unless saving
+// is urgent.
 func (v *saver) saveNow(began time.Time, rows []stages.Saved) {
 	v.mu.Lock()
 	urgent := v.urgent()
@@ -218,22 +218,22 @@ func keysOf(rows []stages.Saved) []schemas.Key {
 	return keys
 }
 
-// pauses saves the last steps of a sampling that stands still until others have come as far, where all of them together
-// have worked long enough since they began.
+// pauses saves the last steps of a sampling that must wait until others have come as far, if all of them together have worked
+// long enough since began.
 func (v *saver) pauses(p portion, began time.Time) {
 	if v == nil || !v.writes || v.Every == 0 || time.Since(began) < v.pause() {
 		return
 	}
 	now := time.Now()
 	v.idle()
-	for _, e := range p.batch { // one: each element has a sampler of its own
+	for _, e := range p.batch { // one element: each has its own sampler
 		v.save(e.Key)
 	}
 	v.since = time.Now()
 	v.cost = v.since.Sub(now)
 }
 
-// gatherState returns copies of the latents and of what the sampler remembers, whole, on the first rank.
+// gatherState gathers copies of the latents and of the sampler's memory on the first rank.
 func gatherState(p portion, s sampler.State, z []float32) (whole []float32, memory [][]float32, err error) {
 	whole, err = p.gather("saved latents", z, false)
 	memory = make([][]float32, len(s.Memory))
@@ -245,7 +245,7 @@ func gatherState(p portion, s sampler.State, z []float32) (whole []float32, memo
 	return whole, memory, err
 }
 
-// savedRows are the steps of the rows of a batch behind a step.
+// savedRows returns the steps of the batch's rows after a step.
 func savedRows(p portion, s sampler.State, whole []float32, memory [][]float32) []stages.Saved {
 	rows := make([]stages.Saved, len(p.batch))
 	for i, e := range p.batch {
@@ -261,8 +261,8 @@ func savedRows(p portion, s sampler.State, whole []float32, memory [][]float32) 
 	return rows
 }
 
-// sampled has the latents of rows at hand whose sampling has come to its end: others of the batch may still be sampled, and of a longer
-// video the clips that follow.
+// sampled retains the latents of rows that are completely sampled, because other rows of the batch, or later clips of a video,
+// may still be running.
 func (m maker) sampled(p portion) {
 	if m.keeper == nil || !m.writes {
 		return

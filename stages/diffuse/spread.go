@@ -12,7 +12,7 @@ import (
 	"latentbeam/stages/nn"
 )
 
-// Width is what sequence_parallel says, times the ranks that the weights are cut over.
+// Width returns sequence_parallel times the number of ranks that the weights are split over.
 func (s *stage) Width(*schemas.PromptRow) int {
 	if s.Shards() > 1 {
 		return s.grid().Ranks()
@@ -20,15 +20,15 @@ func (s *stage) Width(*schemas.PromptRow) int {
 	return int(s.Options.SequenceParallel)
 }
 
-// grid is how a set shares batches: sequence_parallel by tp_size by pp_size.
+// grid returns how a set shares batches: sequence_parallel by tp_size by pp_size.
 func (s *stage) grid() cost.Grid {
 	g := s.Cut()
 	g.Sequence = max(1, int(s.Options.SequenceParallel))
 	return g
 }
 
-// Cost is that of the network over all steps, for texts of full length. An element can be shared by its
-// columns and frames; spatial attention is what they meet in.
+// Cost returns the network's cost over all steps, for texts of full length. An element can be shared by columns and frames;
+// spatial attention needs communication.
 func (s *stage) Cost(row *schemas.PromptRow) (cost.Estimate, error) {
 	work, err := dit.Work(s.Config, row)
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *stage) Cost(row *schemas.PromptRow) (cost.Estimate, error) {
 		e.Grid.Pipeline = 1
 	}
 	e.Work, e.Split, e.Rounds = work.Work, work.Split, row.NumInferenceSteps
-	if share := s.computedShare(row); share < 1 { // steps of which a part is computed count as parts of one with guidance
+	if share := s.computedShare(row); share < 1 { // reduce the number of steps by the part that is skipped
 		e.Work, e.Split.Steps = e.Work*share, int(max(1, math.Round(float64(e.Split.Steps)*share)))
 	}
 	e.Split.Width = s.Width(row)
@@ -50,12 +50,12 @@ func (s *stage) Cost(row *schemas.PromptRow) (cost.Estimate, error) {
 	return e, err
 }
 
-// computedShare is which part of the evaluations of a row is computed, as far as it is known before the row is sampled: it is with
-// guidance_interval and magcache, not with easycache.
+// computedShare returns the part of a row's evaluations that is computed, as far as it is known before sampling: with
+// guidance_interval and magcache, but not with easycache.
 func (s *stage) computedShare(row *schemas.PromptRow) float64 {
 	sampler, err := s.recipe.New(row.NumInferenceSteps, s.clip(row))
 	if err != nil {
-		return 1 // Check has refused the row
+		return 1 // Check refuses the row
 	}
 	j := &job{stage: s, batch: []*stages.Element{{Row: *row}}, guided: s.Guided(row), sampler: sampler}
 	n, computed := newNetworks(j), 0
@@ -65,8 +65,7 @@ func (s *stage) computedShare(row *schemas.PromptRow) float64 {
 	return float64(computed) / float64(sampler.Steps()*j.branches())
 }
 
-// RunSet samples the batch on a set of devices, each a rank with its share of the columns. Rank 0 gives the
-// elements their latents.
+// RunSet samples the batch on a set of devices, each a rank with its share of the columns. Rank 0 stores the latents.
 func (s *stage) RunSet(ctx context.Context, set *stages.Set, batch []*stages.Element) error {
 	k, failed := newKeeper(ctx, set.Saving), true
 	defer func() { k.end(failed) }()
@@ -79,7 +78,7 @@ func (s *stage) RunSet(ctx context.Context, set *stages.Set, batch []*stages.Ele
 	return nil
 }
 
-// runSet samples rows that have come equally far.
+// runSet samples rows with the same progress.
 func (s *stage) runSet(ctx context.Context, set *stages.Set, k *keeper, batch []*stages.Element) error {
 	if set.Ranks() == 1 {
 		return maker{stage: s, dev: set.Devices[0], keeper: k, writes: true}.run(ctx, batch)
@@ -101,12 +100,12 @@ func (s *stage) runSet(ctx context.Context, set *stages.Set, k *keeper, batch []
 	})
 }
 
-// inTurn reports whether rows like row are made clip by clip, or image by image, with something between that every
-// rank does for itself.
+// inTurn reports whether rows like row are made clip by clip, or image by image, with work in between that every rank does
+// itself.
 func (s *stage) inTurn(row *schemas.PromptRow) bool { return row.Loop > 1 || s.byImages(row) }
 
-// runAlike lets every rank run the whole batch, where ranks with shares of the columns or of the blocks sample
-// together. What they get is the same; the elements get the first rank's.
+// runAlike lets every rank run the whole batch, and ranks with shares of columns or blocks sample together. All ranks get the
+// same result; the elements get the first rank's.
 func (s *stage) runAlike(ctx context.Context, set *stages.Set, grid cost.Grid, k *keeper, batch []*stages.Element) error {
 	batches := make([][]*stages.Element, grid.Ranks())
 	batches[0] = batch

@@ -14,11 +14,10 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// Spec returns the stage `denoise`: a network of one of the families, under its sampler, turns noise into latents
-// that follow the text.
+// Spec returns the stage `denoise`: a network of one of the families turns noise into latents that follow the text.
 //
-// again opens what takes the clips of longer videos through the model's autoencoder (vae.OpenReencoder); nil refuses
-// such videos. solvers are those that the program adds to the ones of this module.
+// again opens the model's autoencoder for longer videos (vae.OpenReencoder); if it is nil, such videos are refused. solvers are
+// the program's own samplers, in addition to this module's.
 func Spec(families []dit.Family, solvers []sampler.Solver, again stages.OpenReencoder) stages.Spec {
 	var titles []string
 	own := ""
@@ -53,21 +52,21 @@ func Spec(families []dit.Family, solvers []sampler.Solver, again stages.OpenReen
 type stage struct {
 	weights.Sharded[dit.Network, loaded]
 	dit.Description
-	again   func() (stages.Reencoder, error) // opens it for the first longer video
-	recipe  sampler.Recipe                   // with the guided channels of the job
+	again   func() (stages.Reencoder, error) // opens the Reencoder for the first longer video
+	recipe  sampler.Recipe                   // with the job's guided channels
 	experts *experts                         // nil: the model has one denoiser
 }
 
-// loaded is a model as weight.Component keeps it.
+// loaded is a model as weights.Component stores it.
 type loaded struct{ dit.Model }
 
-// load makes a Model of weights.
+// load makes a model from weights.
 func load(net dit.Network, w *weights.Weights) (*loaded, error) {
 	m, err := net.Load(w)
 	return &loaded{m}, err
 }
 
-// newStage opens the network of a model that pick makes of its config.json.
+// newStage opens a model's network. pick makes it from config.json.
 func newStage(m *stages.Model, pick func(config []byte) (dit.Network, error), again func() (stages.Reencoder, error)) (
 	*stage, error) {
 	c, err := weights.OpenComponent(m, "transformer", pick, load)
@@ -101,7 +100,7 @@ func (s *stage) Capabilities() stages.Capabilities {
 		Spread: &stages.Spread{Width: s.Width, Run: s.RunSet}}
 }
 
-// paddedLength is Capabilities.TextLength.
+// paddedLength returns Capabilities.TextLength.
 func (s *stage) paddedLength() int {
 	if s.PadsText {
 		return s.TextTokens
@@ -109,19 +108,19 @@ func (s *stage) paddedLength() int {
 	return 0
 }
 
-// complete gives rows under guidance a negative prompt.
+// complete sets the negative prompt of rows with guidance.
 func (s *stage) complete(row *schemas.PromptRow) {
 	if row.NegativePrompt == "" && s.Guided(row) {
 		row.NegativePrompt = s.NoNegative
 	}
 }
 
-// LatentShape returns the shape of the latents that a clip of the row is denoised as.
+// LatentShape returns the shape of the latents of one clip of the row.
 func (s *stage) LatentShape(row *schemas.PromptRow) ([]int, error) {
 	return s.Shape(s.Config.LatentSize(row)), nil
 }
 
-// Check refuses rows that the network cannot do, and impossible numbers of steps.
+// Check returns an error for rows that the network cannot process and for impossible numbers of steps.
 func (s *stage) Check(row *schemas.PromptRow) error {
 	if err := s.Config.Check(row); err != nil {
 		return err
@@ -142,13 +141,13 @@ func (s *stage) Check(row *schemas.PromptRow) error {
 	return s.recipe.Check(row.NumInferenceSteps, s.clip(row))
 }
 
-// clip is what the schedule may depend on.
+// clip returns the values that the schedule may depend on.
 func (s *stage) clip(row *schemas.PromptRow) sampler.VideoSize {
 	return sampler.VideoSize{Height: row.Height, Width: row.Width, Frames: row.NumFrames,
 		BF16: s.DType == kernels.BF16}
 }
 
-// Need is that of the network for texts of full length.
+// Need returns the memory that the network needs for texts of full length.
 func (s *stage) Need(row *schemas.PromptRow, n int) (int64, error) {
 	switch {
 	case s.experts != nil && s.Guided(row):
@@ -156,12 +155,12 @@ func (s *stage) Need(row *schemas.PromptRow, n int) (int64, error) {
 	case s.experts != nil:
 		n = 1
 	case s.byImages(row) || s.Conditions.Images != nil && row.Loop > 1:
-		n = 3 * min(n, max(1, s.Pipeline)) // the branches of one element at a time, or of one for each stage
+		n = 3 * min(n, max(1, s.Pipeline)) // the branches of one element for each pipeline stage at a time
 	case s.Guided(row):
 		n *= 2
 	}
 	need, err := dit.SampleBytes(s.Config, n, s.Config.LatentSize(row), s.TextTokens)
-	if s.Options.UsesMagCache() { // what the blocks added of each branch, and the tokens before them of one
+	if s.Options.UsesMagCache() { // the contribution of the blocks for each branch, and the tokens before the blocks for one
 		size := s.Config.LatentSize(row)
 		t, h, w := s.Patch.Grid(size.T, size.H, size.W)
 		need += int64(n+1) * int64(t*h*w) * int64(s.Hidden*s.DType.Size())
@@ -177,7 +176,7 @@ func (s *stage) Need(row *schemas.PromptRow, n int) (int64, error) {
 	return max(need, other), err
 }
 
-// checkTexts refuses texts that the model does not take.
+// checkTexts returns an error for texts that the model does not accept.
 func (s *stage) checkTexts(t *stages.Text, row *schemas.PromptRow) error {
 	most := s.TextLength(row)
 	if err := s.checkText(t.Embedding, most); err != nil || t.Negative == nil {
@@ -186,7 +185,7 @@ func (s *stage) checkTexts(t *stages.Text, row *schemas.PromptRow) error {
 	return s.checkText(t.Negative, most)
 }
 
-// checkText refuses a text of more than most tokens, or of another width.
+// checkText returns an error for a text of more than most tokens, or of another width.
 func (s *stage) checkText(a *stages.Array, most int) error {
 	if a == nil {
 		return errors.New("the row has no text embedding")

@@ -6,9 +6,9 @@ import (
 	"latentbeam/stages"
 )
 
-// Apply puts the pieces of clip number loop into its latents z (C, T, H, W), in place, and returns the edit ratio
-// of each of its T frames: 1 where nothing is given. References are latents (C, T', H, W). With align, which is
-// the latent frames of one group of the autoencoder, starts are moved to a multiple of it; 0 leaves them.
+// Apply puts the pieces of clip number loop into its latents z (C, T, H, W), in place. It returns the edit ratio of each of the
+// T frames, 1 if the frame is not given. References are latents (C, T', H, W). align is the number of latent frames in one
+// group of the autoencoder: starts are moved to a multiple of it; 0 leaves them.
 func Apply(z *stages.Array, references []*stages.Array, pieces []Piece, loop, align int) ([]float32, error) {
 	masks := make([]float32, z.Shape[1])
 	for t := range masks {
@@ -52,7 +52,7 @@ func fits(z, ref *stages.Array, n int) error {
 	return nil
 }
 
-// start finds the first frame among length, in the reference's own way where it is aligned.
+// start returns the first frame in a reference of length frames. With align it rounds as the reference code does.
 func start(name string, at, length, align int) (int, error) {
 	given := at
 	if at < 0 {
@@ -68,7 +68,7 @@ func start(name string, at, length, align int) (int, error) {
 	return at, nil
 }
 
-// nearest returns the multiple of step that is nearest to at, below the last whole step of length.
+// nearest returns the multiple of step nearest to at, below the last whole step of length.
 func nearest(at, step, length int) int {
 	n := at / step
 	if 2*(at%step) > step && n < length/step-1 {

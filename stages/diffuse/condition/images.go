@@ -2,20 +2,20 @@ package condition
 
 import "latentbeam/stages"
 
-// The ways in which a network is conditioned on a row's references by inputs of their own.
+// The ways to condition a network on a row's references as separate inputs.
 const (
-	imageHead = "i2v_head" // the first frame of the first reference begins the video
-	imageTail = "i2v_tail" // the last frame of the first reference ends it
-	imageLoop = "i2v_loop" // both; of two references the second's first frame ends it
-	videoHead = "v2v_head" // the first condition_frame_length latent frames begin the video
+	imageHead = "i2v_head" // the video starts with the first frame of the first reference
+	imageTail = "i2v_tail" // the video ends with the last frame of the first reference
+	imageLoop = "i2v_loop" // both; with two references the video ends with the first frame of the second
+	videoHead = "v2v_head" // the video starts with the first condition_frame_length latent frames
 )
 
-// ImageTypes returns the names of these ways.
+// ImageTypes returns the names of all ways.
 func ImageTypes() []string { return []string{imageHead, imageTail, imageLoop, videoHead} }
 
-// Images puts the frames of references that a way gives (ImageTypes) into the latents z (C, T, H, W) of a clip of a
-// video of so many. It returns for each frame whether it is given, nil where none is. References have the size of z;
-// length is how many latent frames begin a clip.
+// Images puts frames of references into the latents z (C, T, H, W) of a clip, in one of the ways of ImageTypes. clip is the
+// number of the clip among clips. It returns for each frame whether it is given, nil if none is. References have the size of z;
+// length is the number of latent frames that a clip continues from.
 func Images(z *stages.Array, way string, references []*stages.Array, length, clip, clips int) []bool {
 	at, from := places(way, references, z.Shape[1], length, clip, clips)
 	if len(at) == 0 {
@@ -29,9 +29,9 @@ func Images(z *stages.Array, way string, references []*stages.Array, length, cli
 	return given
 }
 
-// places returns the given latent frames of a clip of t frames, and the reference and its frame for each. A clip that
-// goes on begins with the last reference, which is the end of the one before; what ends a video ends its last clip.
-// (The reference's script lets i2v_loop end every clip but the first so, and i2v_tail none of several.)
+// places returns the given latent frames of a clip of t frames, and the reference and its frame for each. A clip that continues
+// starts with the last reference, which is the end of the clip before. Frames that end a video end its last clip. (The
+// reference's script differs: i2v_loop ends every clip but the first, and i2v_tail none of several.)
 func places(way string, references []*stages.Array, t, length, clip, clips int) (at []int, from [][2]int) {
 	put := func(frame, reference, of int) {
 		at, from = append(at, frame), append(from, [2]int{reference, of})
@@ -41,7 +41,7 @@ func places(way string, references []*stages.Array, t, length, clip, clips int) 
 			put(i, reference, i)
 		}
 	}
-	own := len(references) // without the end of the clip before
+	own := len(references) // number of references without the end of the clip before
 	switch {
 	case clip > 0:
 		own--

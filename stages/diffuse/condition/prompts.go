@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Segment is a prompt that holds from a clip of a video on.
+// Segment is a prompt that is used from a clip of a video on.
 type Segment struct {
 	Loop int
 	Text string
 }
 
-// Segments reads the prompt of a video of several clips, "|0|a sunny day|3|a rainy day": each text holds from its
-// clip on. A prompt that does not begin with "|0|" is one text for all.
+// Segments parses the prompt of a video of several clips, such as "|0|a sunny day|3|a rainy day". Each text is used from its
+// clip on. A prompt that does not start with "|0|" is one text for all clips.
 func Segments(prompt string) ([]Segment, error) {
 	rest, ok := strings.CutPrefix(prompt, "|0|")
 	if !ok {

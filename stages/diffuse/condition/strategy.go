@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Piece is one group of a mask strategy: latent frames of a reference that are put into a clip. Negative starts
-// count from the end.
+// Piece is one group of a mask strategy: latent frames of a reference that are put into a clip. Negative positions count from
+// the end.
 type Piece struct {
-	Loop      int // the clip, from 0
-	Reference int // its number among the row's references
+	Loop      int // clip number
+	Reference int // index among the row's references
 	From, To  int // first latent frame in the reference and in the clip
 	Length    int // latent frames
-	// Edit is how much of them is made anew: 0 keeps them, 1 makes them from noise.
+	// Edit is how much the frames change: 0 keeps them, 1 makes them from noise.
 	Edit float64
 }
 
@@ -23,8 +23,8 @@ const (
 	maxFrames = 1 << 20
 )
 
-// Parse reads a mask strategy: groups of up to six values "loop,reference,from,to,length,edit" with ";" between
-// them. Values that are left out are 0, the length 1. "" is no group.
+// Parse parses a mask strategy: groups of up to six values "loop,reference,from,to,length,edit", separated by ";". Missing
+// values are 0, and a missing length is 1. "" has no groups.
 func Parse(strategy string) ([]Piece, error) {
 	if strategy == "" {
 		return nil, nil
@@ -74,8 +74,8 @@ func parseGroup(group string) (Piece, error) {
 	return p, nil
 }
 
-// Continue returns the strategy with one more group: clip number loop begins with the last length latent frames
-// of the reference number n, made anew by the part edit.
+// Continue returns the strategy with one more group: clip number loop starts with the last length latent frames of reference n,
+// with the edit ratio edit.
 func Continue(strategy string, loop, n, length int, edit float64) string {
 	if strategy != "" {
 		strategy += ";"

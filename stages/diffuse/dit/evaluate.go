@@ -8,8 +8,8 @@ import (
 	"latentbeam/stages/nn"
 )
 
-// Evaluator prepares rows on a device that has all of their columns, in the scope open at the call, and returns the
-// network as a sampler calls it for them.
+// Evaluator prepares rows on a device that has all their columns, and returns the network as a sampler calls it. Tensors are
+// allocated in the scope open at the call.
 func (d *Description) Evaluator(dev kernels.Backend, m Model, rows *Rows) (sampler.Model, error) {
 	rows.Box, rows.Parts = d.Box, d.alone(len(rows.Rows), rows.Size)
 	b, err := m.Prepare(dev, rows)
@@ -33,8 +33,8 @@ func (d *Description) Evaluator(dev kernels.Backend, m Model, rows *Rows) (sampl
 	}, nil
 }
 
-// Forward evaluates rows of which the device has all columns once, in the scope open at the call: latents x
-// (B, c, T, H, W) give (B, c_out, T, H, W) in fp32.
+// Forward evaluates rows once on a device that has all their columns, in the scope open at the call. Latents x (B, c, T, H, W)
+// give a prediction (B, c_out, T, H, W) in fp32.
 func (d *Description) Forward(be kernels.Backend, b Batch, x kernels.Tensor, at Instant) (kernels.Tensor, error) {
 	n, t, h, w := x.Dim(0), x.Dim(2), x.Dim(3), x.Dim(4)
 	out := be.Alloc(kernels.F32, n, d.OutChannels, t, h, w) // (B, c_out, T, H, W)

@@ -12,35 +12,36 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// Family is a kind of network, as the stage finds it. The list of all is in stages/catalog.
+// Family is a kind of network. stages/catalog lists all families.
 type Family struct {
 	Name    string // such as "STDiT"
-	Models  string // that were published of it, such as "Open-Sora 1.0 to 1.3"
-	Options string // names of the options that only it has, for the one line of the stage; "": none
-	// Checkpoint recognises the weights by their tensors, for `inspect`, `convert` and files without a config.json; zero: they
-	// are not recognised.
+	Models  string // the published models, such as "Open-Sora 1.0 to 1.3"
+	Options string // names of options that only this family has, for the stage's one-line description; "": none
+	// Checkpoint recognises weights by their tensors, for `inspect`, `convert` and files without a config.json. The zero value
+	// recognises none.
 	Checkpoint weights.Family
-	// Process is what the networks were trained on, for the solvers of scheduler_config.json; "": the family reads no such file.
+	// Process is the training process of the networks. It selects the solvers for scheduler_config.json; "": the family does
+	// not read that file.
 	Process sampler.Process
-	// Pipelines are the classes that model_index.json names for whole models of the family, and what each does, such as
-	// "text to video".
+	// Pipelines maps a class name in model_index.json, for whole models of the family, to what the model does, such as "text to
+	// video".
 	Pipelines map[string]string
-	// Recognise reports whether a config.json is that of a network of this family.
+	// Recognise reports whether a config.json belongs to a network of this family.
 	Recognise func(config []byte) bool
-	// Open reads config.json and decodes the options of the job, into a struct that embeds Options.
+	// Open reads config.json and decodes the job's options into a struct that embeds Options.
 	Open func(configs Configs, options stages.Options) (Network, error)
 }
 
-// Configs is what the files of a model say of its denoiser.
+// Configs are the files of a model that concern its denoiser.
 type Configs struct {
 	Config    []byte       // config.json of the denoiser
 	Scheduler []byte       // scheduler/scheduler_config.json; nil: there is none
 	Index     stages.Index // model_index.json; zero: there is none
-	// Solvers are those that the program adds to the ones of this module.
+	// Solvers are the program's own samplers, in addition to this module's.
 	Solvers []sampler.Solver
 }
 
-// Open opens the network that a config.json of a model's denoiser describes.
+// Open opens the network that the config.json of a model's denoiser describes.
 func Open(families []Family, solvers []sampler.Solver, m *stages.Model, config []byte, options stages.Options) (Network, error) {
 	scheduler, err := m.ReadFile("scheduler/scheduler_config.json")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -61,10 +62,10 @@ func Open(families []Family, solvers []sampler.Solver, m *stages.Model, config [
 		class, strings.Join(titles, ", "))
 }
 
-// Title names the family for people.
+// Title returns the name of the family for people.
 func (f Family) Title() string { return fmt.Sprintf("%s (%s)", f.Name, f.Models) }
 
-// ClassName returns what a config.json says of the architecture, "" where it says nothing.
+// ClassName returns the architecture in a config.json, "" if there is none.
 func ClassName(config []byte) (string, error) {
 	var id struct {
 		ClassName     stages.ClassName `json:"_class_name"`

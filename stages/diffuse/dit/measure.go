@@ -13,14 +13,13 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// Memory and work of a network come from its own code, which runs on shapes alone.
+// The memory and work of a network are measured by running its own code on shapes alone.
 
-// queryTile is what ranges of queries are multiples of when a frame is shared out.
+// queryTile divides the ranges of queries when a frame is shared.
 const queryTile = 64
 
-// SampleBytes returns the device memory that a network needs to prepare and evaluate rows latents (two for each
-// element under guidance) of the given size and texts of the given number of tokens, with inputs and outputs but
-// without the weights.
+// SampleBytes returns the device memory that a network needs to prepare and evaluate rows latents (two for each element with
+// guidance) of this size, with texts of this number of tokens. It includes inputs and outputs, but not the weights.
 func SampleBytes(net Network, rows int, size LatentSize, tokens int) (int64, error) {
 	evaluate, err := evaluation(net, rows, size, tokens, true)
 	if err != nil {
@@ -29,8 +28,7 @@ func SampleBytes(net Network, rows int, size LatentSize, tokens int) (int64, err
 	return nn.PeakBytes(evaluate)
 }
 
-// Work returns the work of a network on one row over all steps, for texts of full length, and how a set can share
-// it.
+// Work returns the work of a network for one row over all steps, with texts of full length, and how a set can share it.
 func Work(net Network, row *schemas.PromptRow) (cost.Estimate, error) {
 	d := net.Describe()
 	branches := 1
@@ -63,7 +61,7 @@ func Work(net Network, row *schemas.PromptRow) (cost.Estimate, error) {
 	return cost.Estimate{Work: prepare + float64(steps)*step, Split: split}, nil
 }
 
-// flop returns the FLOP of preparing rows, and with forward of evaluating them once, and the calls of that.
+// flop returns the FLOP for preparing rows, or with forward for evaluating them once, and the number of kernel calls.
 func flop(net Network, rows int, size LatentSize, forward bool) (flop float64, calls int64, err error) {
 	evaluate, err := evaluation(net, rows, size, net.Describe().TextTokens, forward)
 	if err != nil {
@@ -72,7 +70,7 @@ func flop(net Network, rows int, size LatentSize, forward bool) (flop float64, c
 	return nn.Work(evaluate)
 }
 
-// evaluation prepares rows, and with forward evaluates them once, on shapes alone.
+// evaluation returns a function that prepares rows, and with forward evaluates them once, on shapes alone.
 func evaluation(net Network, rows int, size LatentSize, tokens int, forward bool) (func(be kernels.Backend) error, error) {
 	if min(size.T, size.H, size.W) < 1 {
 		return nil, fmt.Errorf("latents of %dx%dx%d: height, width or num_frames is missing or too small", size.T, size.H, size.W)
@@ -93,8 +91,7 @@ func evaluation(net Network, rows int, size LatentSize, tokens int, forward bool
 	}, nil
 }
 
-// anyRows stand for rows of a size and length of text, which is all zeros: memory and work do not depend on their other
-// values.
+// anyRows returns rows with texts of zeros. Memory and work depend only on the size and the number of tokens.
 func (d *Description) anyRows(n int, size LatentSize, tokens int) *Rows {
 	e := &stages.Element{
 		Row:  schemas.PromptRow{Height: 1, Width: 1, NumFrames: 1, FPS: 1},
@@ -107,8 +104,8 @@ func (d *Description) anyRows(n int, size LatentSize, tokens int) *Rows {
 	return rows
 }
 
-// anyMarks marks the first frame of all as given, where the network knows given frames: then each frame of each row is
-// modulated for itself.
+// anyMarks marks the first frame of all as given, if the network supports given frames: then each frame of each row is
+// modulated separately, which costs the most.
 func (d *Description) anyMarks(rows int, size LatentSize) []bool {
 	if !d.Conditions.Marked {
 		return nil

@@ -8,48 +8,50 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// Options are the options of the stage that concern any network. The options of a family embed them as their first
-// field; their order is that of the keys.
+// Options are the options of the stage that concern any network. The options of a family embed them as the first field, because
+// their order is the order in the keys.
 type Options struct {
-	// SequenceParallel is auto or the number of workers on one batch, Partition how they share it: auto, uneven or
-	// pad. Neither changes a value or a key.
+	// SequenceParallel is auto or the number of workers on one batch. Partition says how they share it: auto, uneven or pad.
+	// Neither changes a value or a key.
 	SequenceParallel schemas.AutoInt `yaml:"sequence_parallel" json:"-"`
 	Partition        string          `yaml:"partition" json:"-"`
-	// TPSize and PPSize are over how many workers the heads and columns, and the blocks, of the weights are cut.
-	// They change no value and no key either; auto cuts weights that do not fit one device.
+	// TPSize and PPSize are the numbers of workers that the weights are split over: TPSize splits heads and columns, PPSize
+	// splits blocks. They change no value and no key; auto splits weights that do not fit one device.
 	TPSize schemas.AutoInt `yaml:"tp_size" json:"-"`
 	PPSize schemas.AutoInt `yaml:"pp_size" json:"-"`
-	// GuidedChannels is how many latent channels guidance touches. The family sets the default, that of its Recipe;
-	// 0: all.
+	// GuidedChannels is the number of latent channels that guidance changes; 0: all. The family sets the default from its
+	// Recipe.
 	GuidedChannels int `yaml:"cfg_channel" json:"cfg_channel"`
-	// DType is that of weights and activations: fp32, bf16 or fp16. The family checks it, and leaves "" where it is
-	// its default, so that saying so shows in no key.
+	// DType is the type of weights and activations: fp32, bf16 or fp16. The family checks it and sets it to "" if it is the
+	// family's default, so that writing the default does not change keys.
 	DType string `yaml:"dtype" json:"dtype,omitempty"`
-	// Sampler is the solver by its name, with its settings; nil: the model's own. A family replaces it by its older options
-	// where they say the same, so that both have one key.
+	// Sampler is the chosen solver with its settings; nil: the model's own. If older options of a family say the same, the
+	// family uses these instead, so that both have one key.
 	Sampler *sampler.Choice `yaml:"sampler" json:"sampler,omitempty"`
-	// Cache leaves evaluations of the network out; nil: every step is computed.
+	// Cache skips evaluations of the network; nil: every step is computed.
 	Cache *StepCache `yaml:"cache" json:"cache,omitempty"`
-	// GuidanceInterval is where guidance is computed, in fractions of the steps: step i of n from int(GuidanceInterval[0] n) on, before
-	// int(GuidanceInterval[1] n). Other steps compute the prompt alone, as with a guidance_scale of 1; nil: every step is guided.
+	// GuidanceInterval is the range of guided steps as fractions: of n steps, step i is guided if int(GuidanceInterval[0] n) <=
+	// i < int(GuidanceInterval[1] n). Other steps compute only the prompt, as with guidance_scale 1. Nil: every step is guided.
 	GuidanceInterval []float64 `yaml:"guidance_interval" json:"guidance_interval,omitempty"`
-	// Precision is int8 for products of numbers of 8 bits inside the blocks; "": of the type of DType.
+	// Precision is int8 for 8-bit products inside the blocks; "": products have the type DType.
 	Precision string `yaml:"precision" json:"precision,omitempty"`
 }
 
-// StepCache is the option `cache` of the stage denoise: a rule by its name, and its settings.
+// StepCache is the option `cache` of the stage denoise: the name of a rule, and its settings.
 type StepCache struct {
 	Name string `yaml:"name" json:"name"`
-	// Threshold is how large the estimated error may become before the network computes again. Of easycache it is the change of the prediction,
-	// relative to the prediction; nil: 0.05, as published. Of magcache it is that of what the blocks add; nil: as published for the model.
+	// Threshold is how large the estimated error may become before the network computes again. For easycache it is the relative
+	// change of the prediction; nil: 0.05, as published. For magcache it is the change of what the blocks add; nil: as
+	// published for the model.
 	Threshold *float64 `yaml:"threshold" json:"threshold"`
-	// Warmup is how many of the first steps easycache computes in any case; nil: 10, as published. So is the last one.
+	// Warmup is how many first steps easycache always computes; nil: 10, as published. It always computes the last step too.
 	Warmup *int `yaml:"warmup" json:"warmup,omitempty"`
-	// K is how many steps after each other magcache leaves out at most; nil: as published for the model.
+	// K is the largest number of steps in a row that magcache skips; nil: as published for the model.
 	K *int `yaml:"k" json:"k,omitempty"`
-	// Retention is the part of the first steps that magcache computes in any case, of each of two denoisers; nil: 0.2, as published.
+	// Retention is the part of the first steps of each denoiser that magcache always computes; nil: 0.2, as published.
 	Retention *float64 `yaml:"retention" json:"retention,omitempty"`
-	// Ratios names the model whose published ratios magcache takes, such as wan2.1-t2v-1.3b; "": they follow from the shape of the model.
+	// Ratios names the model whose published ratios magcache uses, such as wan2.1-t2v-1.3b; "": chosen by the shape of the
+	// model.
 	Ratios string `yaml:"ratios" json:"ratios,omitempty"`
 }
 
@@ -77,7 +79,7 @@ func (c *StepCache) Publish(r MagRatios) {
 	}
 }
 
-// check refuses what is no cache, and fills the published settings of easycache in.
+// check returns an error for an invalid cache, and fills in the published settings of easycache.
 func (c *StepCache) check(o *Options) error {
 	switch c.Name {
 	case EasyCache:
@@ -124,7 +126,7 @@ func (o *Options) UsesEasyCache() bool { return o.Cache != nil && o.Cache.Name =
 // UsesMagCache reports whether the cache is magcache.
 func (o *Options) UsesMagCache() bool { return o.Cache != nil && o.Cache.Name == MagCache }
 
-// checkInterval refuses what is no interval of the steps.
+// checkInterval returns an error for an invalid guidance_interval.
 func (o *Options) checkInterval() error {
 	i := o.GuidanceInterval
 	switch {
@@ -137,14 +139,14 @@ func (o *Options) checkInterval() error {
 	return nil
 }
 
-// Int8 reports whether products inside the blocks are of numbers of 8 bits. Check has refused other values.
+// Int8 reports whether products inside the blocks use 8-bit numbers. Check refuses other values.
 func (o *Options) Int8() bool {
 	on, _ := weights.ParsePrecision(o.Precision)
 	return on
 }
 
-// Check refuses what no network with these latent channels can do; published is how many of them guidance touches
-// by default.
+// Check returns an error for options that no network with these latent channels supports. published is the family's default for
+// GuidedChannels.
 func (o *Options) Check(name string, channels, published int) error {
 	if _, err := sequence.ParsePartition(o.Partition); err != nil && o.Partition != "" && o.Partition != "auto" {
 		return stages.Errorf("partition", "partition is %q: give auto, uneven or pad", o.Partition)

@@ -5,10 +5,10 @@ import (
 	"latentbeam/stages/nn"
 )
 
-// MagRatios are facts of a model that MagCache measured (arXiv:2506.09045): by which factor what the blocks add to the tokens changes its
-// magnitude from a step to the next.
+// MagRatios are facts about a model that MagCache measured (arXiv:2506.09045): the factor by which the magnitude of the blocks'
+// contribution to the tokens changes from one step to the next.
 type MagRatios struct {
-	// Ratios are those of the steps from the second on, of the prompt's branch and of the other one in turn.
+	// Ratios has the ratios of the steps from the second on, alternating between the prompt's branch and the other one.
 	Ratios []float64 `json:"ratios"`
 	// Threshold and K are the settings that were published for the model.
 	Threshold float64 `json:"threshold"`
@@ -17,14 +17,15 @@ type MagRatios struct {
 	FirstWhole bool `json:"-"`
 }
 
-// Residual is what the blocks of a network added to the tokens at the last evaluation of some rows. Nil keeps nothing.
+// Residual is what the blocks of a network added to the tokens at the last evaluation of some rows. A nil Residual stores
+// nothing.
 type Residual struct {
-	Replay bool // add what they added then, instead of running them
+	Replay bool // add the stored contribution instead of running the blocks
 
-	added []kernels.Tensor // of each part (n, T', W, C)
+	added []kernels.Tensor // one tensor (n, T', W, C) for each part
 }
 
-// Alloc makes room for the tokens of parts with so many frames and hidden numbers, in the scope open at the call.
+// Alloc allocates tensors for the tokens of all parts, in the scope open at the call.
 func (r *Residual) Alloc(be kernels.Backend, dt kernels.DType, parts []nn.Part, frames, hidden int) {
 	if r == nil {
 		return
@@ -35,8 +36,8 @@ func (r *Residual) Alloc(be kernels.Backend, dt kernels.DType, parts []nn.Part, 
 	}
 }
 
-// Around runs the blocks, which change the tokens xs in place, and keeps what they added; or adds it again. Differences and sums are rounded
-// to the type of the tokens.
+// Around runs blocks, which change the tokens xs in place, and stores what they added. With Replay it adds the stored
+// contribution instead. Differences and sums are rounded to the type of the tokens.
 func (r *Residual) Around(be kernels.Backend, xs []kernels.Tensor, blocks func() error) error {
 	if r == nil {
 		return blocks()
