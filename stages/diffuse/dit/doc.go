@@ -8,11 +8,9 @@
 // set. SampleBytes and Work measure the memory and work of a network.
 //
 // How other architectures fit:
-// - Attention over all tokens of a video, as in Wan (stages/wan) and Open-Sora-Plan: columns are divided over ranks as always,
-// and
-//
-//	Batch.Advance calls nn.SelfAttention.AddFull with Rows.Split; Description.Full informs the cost model. Sparse
-//	attention re-arranges the tokens after the same exchange. Padded boxes are a sequence.Mask for each row.
+//   - Attention over all tokens of a video, as in Wan (stages/wan) and Open-Sora-Plan: columns are divided over ranks as always,
+//     and Batch.Advance calls nn.SelfAttention.AddFull with Rows.Split; Description.Full informs the cost model. Sparse
+//     attention re-arranges the tokens after the same exchange. Padded boxes are a sequence.Mask for each row.
 //   - A timestep for each frame (Wan 2.2 5B): a frame that is not in Instant.Generated is at timestep 0.
 //   - First frames and masks as more input channels (Wan I2V): Prepare gets them in Rows.Given. Embed copies them beside
 //     the patch vectors and multiplies once. Images then needs a way to say that guidance keeps two branches.

@@ -5,13 +5,13 @@ import (
 	"math"
 )
 
-// EulerAncestral goes from level to level of noise in straight steps that go too far, and adds fresh noise up to the next
-// level: EulerAncestralDiscreteScheduler of diffusers (algorithm of k-diffusion).
+// EulerAncestral takes straight steps to below the next noise level and adds fresh noise up to that level:
+// EulerAncestralDiscreteScheduler of diffusers (algorithm of k-diffusion).
 type EulerAncestral struct {
 	timetable           // may be fractional
-	sigmas    []float32 // of the steps, and 0 behind them
+	sigmas    []float32 // for each step, followed by 0
 	first     float32   // factor of the initial noise
-	velocity  bool      // the network gives v, not the noise
+	velocity  bool      // the network predicts v, not the noise
 }
 
 func newEulerAncestral(n int, c VPConfig) *EulerAncestral {
@@ -47,13 +47,13 @@ func (s *EulerAncestral) Sample(ctx context.Context, b Batch, z []float32, model
 		Sample(ctx, b, z, model, noise, progress)
 }
 
-// input is the factor of the latents that the network takes in step i.
+// input returns the factor of the latents that the network gets in step i.
 func (s *EulerAncestral) input(i int) float32 { return 1 / rootPlus1(s.sigmas[i]) }
 
-// rootPlus1 is sqrt(sigma^2 + 1).
+// rootPlus1 returns sqrt(sigma^2 + 1).
 func rootPlus1(sigma float32) float32 { return float32(math.Sqrt(float64(float32(sigma*sigma) + 1))) }
 
-// levels returns what of the next level's noise is kept and what is fresh.
+// levels returns how much noise of the next level is kept (down) and how much is fresh (up).
 func (s *EulerAncestral) levels(i int) (down, up float32) {
 	from, to := s.sigmas[i]*s.sigmas[i], s.sigmas[i+1]*s.sigmas[i+1]
 	up = float32(math.Sqrt(float64(float32(to*(from-to)) / from)))

@@ -5,14 +5,14 @@ import (
 	"sync"
 )
 
-// drawn is the noise of all elements for one draw, which is made beside the network: a device leaves the host idle.
+// drawn is the noise of all elements for one draw. It is drawn on the host while the device evaluates the network.
 type drawn struct {
-	values  []float32 // as z
+	values  []float32 // laid out like z
 	done    chan struct{}
-	problem any // that the noise has panicked with
+	problem any // value of a panic in the noise function
 }
 
-// drawAhead begins to draw the noise of all elements. What it returns is waited for before the next draw.
+// drawAhead starts to draw the noise of all elements. The caller must wait for the result before the next draw.
 func (r *Run) drawAhead(d Draw) *drawn {
 	if r.ahead == nil {
 		r.ahead = make([]float32, len(r.z))
@@ -28,7 +28,7 @@ func (r *Run) drawAhead(d Draw) *drawn {
 	return a
 }
 
-// wait ends the drawing, if there is any. A panic of the noise goes on here.
+// wait waits until the noise is drawn. A panic of the noise function continues here. A nil drawn needs no wait.
 func (a *drawn) wait() {
 	if a == nil {
 		return
@@ -39,10 +39,10 @@ func (a *drawn) wait() {
 	}
 }
 
-// spanLeast is how many values are worth a goroutine.
+// spanLeast is the smallest number of values for which a goroutine pays.
 const spanLeast = 16 << 10
 
-// spans calls f for all of n values, in pieces side by side.
+// spans calls f for ranges that cover all n values, concurrently.
 func spans(n int, f func(from, to int)) {
 	pieces := max(1, min(n/spanLeast, runtime.GOMAXPROCS(0)))
 	var all sync.WaitGroup

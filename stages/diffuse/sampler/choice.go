@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Process is what a network was trained on; a solver fits the networks of one process.
+// Process is the training process of a network. A solver fits the networks of one process.
 type Process string
 
 // The processes.
@@ -15,21 +15,21 @@ const (
 	VariancePreserving Process = "variance preserving" // it predicts the noise, or v (arXiv:2202.00512)
 )
 
-// Choice is the option `sampler` of the stage denoise: a solver by its name, and settings. What is left out is the
-// model's own.
+// Choice is the option `sampler` of the stage denoise: the name of a solver, and settings. A missing setting has the model's
+// own value.
 type Choice struct {
 	Name string `yaml:"name" json:"name,omitempty"`
-	// Sigmas names a published table of noise levels, and Shift moves it towards the noise (flow matching).
+	// Sigmas names a published table of noise levels; Shift moves the table towards the noise. Both are for flow matching.
 	Sigmas string   `yaml:"sigmas" json:"sigmas,omitempty"`
 	Shift  *float64 `yaml:"shift" json:"shift,omitempty"`
-	// PredictionType is what the network predicts, TimestepSpacing where the steps lie in training; RescaleBetasZeroSNR ends
-	// the process in noise alone (variance preserving).
+	// PredictionType is what the network predicts. TimestepSpacing says how the steps are spread over the training process.
+	// RescaleBetasZeroSNR makes the process end in pure noise. All are for variance preserving processes.
 	PredictionType      string `yaml:"prediction_type" json:"prediction_type,omitempty"`
 	TimestepSpacing     string `yaml:"timestep_spacing" json:"timestep_spacing,omitempty"`
 	RescaleBetasZeroSNR *bool  `yaml:"rescale_betas_zero_snr" json:"rescale_betas_zero_snr,omitempty"`
 }
 
-// Given returns the names of the settings that are given, without the name.
+// Given returns the names of the settings that are set, without the solver's name.
 func (c *Choice) Given() (names []string) {
 	for _, s := range []struct {
 		name  string
@@ -43,7 +43,7 @@ func (c *Choice) Given() (names []string) {
 	return names
 }
 
-// Only refuses settings that a model does not take; model names it for people.
+// Only returns an error for settings that a model does not have. model names the model for people.
 func (c *Choice) Only(model string, settings ...string) error {
 	for _, name := range c.Given() {
 		if slices.Contains(settings, name) {
@@ -57,18 +57,18 @@ func (c *Choice) Only(model string, settings ...string) error {
 	return nil
 }
 
-// Solver is a sampler that a program of another module adds, for jobs to choose by its name:
-// `denoise: {sampler: {name: heun, shift: 5}}`. It is given to latentbeam.Run.
+// Solver is a sampler that a program of another module adds. A job chooses it by its name: `denoise: {sampler: {name: heun,
+// shift: 5}}`. The program passes it to latentbeam.Run.
 type Solver struct {
-	Name    string  // new: not one of the solvers of this module
-	Process Process // of the networks that it fits
-	// Recipe makes the recipe of a choice. Zero numbers in it stand for the model's own. An error begins with the setting
-	// that is wrong.
+	Name    string  // not the name of a solver of this module
+	Process Process // training process of the networks that it fits
+	// Recipe makes a recipe from a choice. Zero numbers in the recipe mean the model's own values. An error must start with the
+	// name of the wrong setting.
 	Recipe func(c Choice) (Recipe, error)
 }
 
-// Choose returns the recipe of a solver of another module, or an error that names the ones there are: own, which the model's
-// family has, and those of the process.
+// Choose returns the recipe of a solver of another module. The error for an unknown name lists the solvers that exist: own, the
+// solvers of the model's family, and the added solvers of the process.
 func Choose(c Choice, solvers []Solver, process Process, model string, own ...string) (Recipe, error) {
 	names := slices.Clone(own)
 	for _, s := range solvers {
@@ -87,7 +87,7 @@ func Choose(c Choice, solvers []Solver, process Process, model string, own ...st
 	return Recipe{}, fmt.Errorf("sampler has the name %q: %s has %s", c.Name, model, strings.Join(names, ", "))
 }
 
-// Or returns r with the numbers of published where its own are zero.
+// Or returns r with its zero numbers replaced by the numbers of published.
 func (r Recipe) Or(published Recipe) Recipe {
 	if r.NumInferenceSteps == 0 {
 		r.NumInferenceSteps = published.NumInferenceSteps

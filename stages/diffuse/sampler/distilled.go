@@ -5,11 +5,11 @@ import (
 	"math"
 )
 
-// dmdTimesteps are those that FastWan's models were distilled for.
+// dmdTimesteps are the timesteps that FastWan's models were distilled for.
 var dmdTimesteps = []float32{1000, 757, 522}
 
-// FlowDMD predicts the data in every step and adds fresh noise of the next level to it, as models are run that were
-// distilled by distribution matching (FastWan).
+// FlowDMD predicts the data in every step and adds fresh noise of the next level. Models that were distilled by distribution
+// matching (FastWan) are sampled this way.
 type FlowDMD struct {
 	timetable
 	sigmas []float32
@@ -31,12 +31,12 @@ func newFlowDMD(shift float64) *FlowDMD {
 	return s
 }
 
-// shifted32 is shifted in fp32, as the reference makes its table.
+// shifted32 is shifted, computed in fp32 as the reference does.
 func shifted32(sigma, shift float32) float32 {
 	return float32(shift*sigma) / (1 + float32((shift-1)*sigma))
 }
 
-// Sample runs the steps; see Sampler. Each but the last draws noise. Given frames stay as they are.
+// Sample runs the steps; see Sampler. Each step but the last draws noise. Given frames do not change.
 func (s *FlowDMD) Sample(ctx context.Context, b Batch, z []float32, model Model, noise Noise,
 	progress func(done, total int)) error {
 	step := func(r *Run, i int) {
@@ -62,7 +62,7 @@ func (s *FlowDMD) Sample(ctx context.Context, b Batch, z []float32, model Model,
 // Signature names the sampler with its tables.
 func (s *FlowDMD) Signature() string { return Signature("dmd", wide(s.timesteps), wide(s.sigmas)) }
 
-// newDistilledEuler returns Euler's method in n even steps, moved once by the shift: the table of models that lightx2v
+// newDistilledEuler returns Euler's method with n even steps, shifted once. It is the table of the models that lightx2v
 // distilled to four steps.
 func newDistilledEuler(n int, shift float64) *FlowEuler {
 	s := &FlowEuler{}

@@ -1,7 +1,6 @@
-// Package sampler holds the diffusion samplers: the tables, the step, classifier-free guidance, given frames
-// and the loop. It knows no model and no device: the network is a function on host slices, and so is the noise,
-// so that production draws it from a counter and parity runs feed it from elsewhere.
+// Package sampler implements the diffusion samplers: the tables, the step, classifier-free guidance, given frames and the loop.
+// It does not know models or devices. The network is a function on host slices. The noise is a function too: in production it
+// comes from a counter, in tests from the reference.
 //
-// A new sampler is a new file with its own type, and how a published model uses it an entry of recipes.
-// Tensors and weights never enter.
+// A new sampler is a new file with its own type. An entry in recipes says how a published model uses it.
 package sampler

@@ -2,21 +2,21 @@ package sampler
 
 import "context"
 
-// FlowEuler follows the velocity in straight steps, through the table of diffusers' FlowMatchEulerDiscreteScheduler.
+// FlowEuler follows the velocity in straight steps, with the table of diffusers' FlowMatchEulerDiscreteScheduler.
 type FlowEuler struct {
 	timetable           // not rounded to whole numbers
-	sigmas    []float32 // of the steps, and 0 behind them
+	sigmas    []float32 // for each step, followed by 0
 }
 
-// FlowTable returns the table of FlowMatchEulerDiscreteScheduler for n steps and a shift: the timesteps of the steps, and
-// their noise levels with 0 behind them.
+// FlowTable returns the table of FlowMatchEulerDiscreteScheduler for n steps and a shift: the timesteps, and the noise levels
+// followed by 0.
 func FlowTable(n int, shift float64) (timesteps, sigmas []float32) {
 	s := newFlowEuler(n, shift)
 	return s.timesteps, s.sigmas
 }
 
-// newFlowEuler returns the sampler of n steps. The reference shifts the least sigma when it makes the table of
-// training and shifts all of them again for the steps; weights are run that way, so it is kept.
+// newFlowEuler returns the sampler for n steps. The reference shifts the smallest sigma when it makes the training table, and
+// shifts all sigmas again for the steps. Published models are run that way, so this code does it too.
 func newFlowEuler(n int, shift float64) *FlowEuler {
 	s := &FlowEuler{}
 	last := float64(float32(shifted(float64(float32(1.0/flowTimesteps)), shift)))
@@ -33,7 +33,7 @@ func newFlowEuler(n int, shift float64) *FlowEuler {
 	return s
 }
 
-// Sample runs the steps; see Sampler. No noise is drawn. Given frames stay as they are.
+// Sample runs the steps; see Sampler. It draws no noise. Given frames do not change.
 func (s *FlowEuler) Sample(ctx context.Context, b Batch, z []float32, model Model, noise Noise,
 	progress func(done, total int)) error {
 	step := func(r *Run, i int) {

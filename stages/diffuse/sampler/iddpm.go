@@ -7,16 +7,16 @@ import (
 	"math"
 )
 
-// IDDPM is ancestral sampling with learned variance (arXiv:2102.09672) and classifier-free guidance, as
-// Open-Sora 1.0 and 1.1 run it.
+// IDDPM is ancestral sampling with learned variance (arXiv:2102.09672) and classifier-free guidance, as in Open-Sora 1.0 and
+// 1.1.
 type IDDPM struct {
 	steps  []coefficients // by ascending timestep
-	guided int            // first channels of the noise that are guided; 0: all
+	guided int            // number of first noise channels that are guided; 0: all
 }
 
-// NewIDDPM returns the sampler of num_inference_steps steps. The first guidedChannels of the noise are guided,
-// with 0 all of them; the others, and the variance, are those of the conditional row. With tables in fp32, as
-// in Open-Sora 1.1, the coefficients are rounded on every operation; otherwise once at the end.
+// NewIDDPM returns the sampler for num_inference_steps steps. Only the first guidedChannels of the noise are guided, or all if
+// it is 0; the other channels and the variance come from the conditional row. With tables in fp32, as in Open-Sora 1.1,
+// coefficients are rounded after every operation, else once at the end.
 func NewIDDPM(numInferenceSteps, guidedChannels int, fp32Tables bool) (*IDDPM, error) {
 	round := exactly
 	if fp32Tables {
@@ -26,10 +26,10 @@ func NewIDDPM(numInferenceSteps, guidedChannels int, fp32Tables bool) (*IDDPM, e
 	return &IDDPM{steps: steps, guided: guidedChannels}, err
 }
 
-// Steps returns how many steps there are.
+// Steps returns the number of steps.
 func (s *IDDPM) Steps() int { return len(s.steps) }
 
-// Timesteps returns the timesteps in the order in which the network sees them: from 999 down to 0.
+// Timesteps returns the timesteps in the order of the network's evaluations: from 999 down to 0.
 func (s *IDDPM) Timesteps() []float32 {
 	out := make([]float32, 0, len(s.steps))
 	for i := len(s.steps) - 1; i >= 0; i-- {
@@ -40,8 +40,8 @@ func (s *IDDPM) Timesteps() []float32 {
 
 // Sample runs the steps; see Sampler.
 //
-// The reference keeps 2n latents and draws noise for all of them, but feeds the first n to both halves of
-// every call and returns them: the second half's noise changes nothing, so here it does not exist.
+// The reference keeps 2n latents and draws noise for all of them. But it feeds the first n to both halves of every call and
+// returns only these, so the noise of the second half changes nothing. This code does not draw it.
 func (s *IDDPM) Sample(ctx context.Context, b Batch, z []float32, model Model, noise Noise,
 	progress func(done, total int)) error {
 	r, err := start(b, z, model, noise, len(s.steps), nothing)
@@ -57,7 +57,7 @@ func (s *IDDPM) Sample(ctx context.Context, b Batch, z []float32, model Model, n
 	return named("iddpm", err)
 }
 
-// step advances z by one step, the done-th from 0.
+// step advances z by one step. done is the number of finished steps.
 func (s *IDDPM) step(ctx context.Context, r *Run, done int) error {
 	at := len(s.steps) - 1 - done
 	c := &s.steps[at]
@@ -65,7 +65,7 @@ func (s *IDDPM) step(ctx context.Context, r *Run, done int) error {
 	if r.Masks != nil {
 		generated, changed = s.frames(r, done, at)
 	}
-	var noise *drawn // the last step takes none
+	var noise *drawn // nil in the last step
 	if at > 0 {
 		noise = r.drawAhead(Draw{Step: done})
 	}
@@ -100,9 +100,9 @@ func (s *IDDPM) step(ctx context.Context, r *Run, done int) error {
 	return nil
 }
 
-// frames adds noise to the frames whose turn comes at this step. It returns the frames that the network treats as
-// noisy and the frames that the step changes (n x Frames each). As in the reference, a frame with mask 0 has its turn
-// at the last step: it gets that step's noise and is denoised once, modulated as a given frame.
+// frames adds noise to the frames that start at this step. It returns the frames that the network treats as noisy and the
+// frames that the step changes (n x Frames each). As in the reference, a frame with mask 0 starts at the last step: it gets
+// noise and is denoised once, but modulated as a given frame.
 func (s *IDDPM) frames(r *Run, done, at int) (generated, changed []bool) {
 	n := len(r.Masks)
 	now := make([]bool, n)

@@ -2,23 +2,23 @@ package sampler
 
 import "fmt"
 
-// imageBranches are the rows of an element under image guidance: its prompt with the given frames, the null
-// text with them, and the null text without. They stand in this order, each for all n elements.
+// imageBranches is the number of rows for an element with image guidance: the prompt with the given frames, the null text with
+// the frames, and the null text without them. All n elements of a branch come before the next branch.
 const imageBranches = 3
 
-// Image is how Open-Sora 1.3 conditions on given frames: the network takes their latents as a second input,
-// which its caller provides, and guidance tells their part from the text's.
+// Image conditions on given frames as Open-Sora 1.3 does: the network takes their latents as a second input, which the caller
+// provides. Guidance separates the effect of the frames from the effect of the text.
 type Image struct {
-	Latents []float32 // n x Channels x Size, 0 where no frame is given
-	Given   []bool    // Frames: the same of every element
-	// Scale is the guidance scale of the given frames, image_cfg_scale.
+	Latents []float32 // n x Channels x Size, 0 in frames that are not given
+	Given   []bool    // Frames, the same for every element
+	// Scale is the guidance scale for the given frames, image_cfg_scale.
 	Scale float32
-	// Ramp lets the scale fall to 1 over the steps and rise from 1 over the frames; it does nothing to scales
-	// up to 1.
+	// Ramp lowers the scale to 1 over the steps and raises it from 1 over the frames. Scales up to 1 do not change.
 	Ramp bool
-	// Oscillate guides by the frames every second step only, after the first of them.
+	// Oscillate applies image guidance in every second step only, after the first steps.
 	Oscillate bool
-	// Renoise starts every step from the given frames with noise of the step, as SDEdit does (arXiv:2108.01073).
+	// Renoise replaces the given frames before every step by the frames with the step's noise, as SDEdit does
+	// (arXiv:2108.01073).
 	Renoise bool
 }
 
@@ -33,7 +33,7 @@ func (m *Image) check(b Batch, length int) error {
 	return nil
 }
 
-// imageScales are the guidance scales of the frames at step i.
+// imageScales returns the guidance scale of each frame at step i.
 func (s *RectifiedFlow) imageScales(r *Run, i int) []float32 {
 	m := r.Image
 	scale := m.Scale
@@ -51,9 +51,9 @@ func (s *RectifiedFlow) imageScales(r *Run, i int) []float32 {
 	return scales
 }
 
-// guideImage replaces cond, the velocity under prompt and frames, by nothing + image (frames - nothing) +
-// text (cond - frames); frames and nothing are those of the other branches. image holds a scale for each frame
-// of the size values of a channel.
+// guideImage combines the velocities of three branches in cond: nothing + image (frames - nothing) + text (cond - frames). cond
+// is computed with prompt and frames, frames with the frames only, nothing with neither. image has a scale for each frame of
+// the size values of a channel.
 func guideImage(cond, frames, nothing []float32, text float32, image []float32, size int) {
 	area := size / len(image)
 	for i, c := range cond {
@@ -63,7 +63,7 @@ func guideImage(cond, frames, nothing []float32, text float32, image []float32, 
 	}
 }
 
-// linspace is torch's: n values from first to last, counted from the nearer end.
+// linspace is torch.linspace: n values from first to last, each computed from the nearer end.
 func linspace(first, last float32, n int) []float32 {
 	out := make([]float32, n)
 	if n == 1 {

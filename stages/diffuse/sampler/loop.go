@@ -6,27 +6,27 @@ import (
 	"fmt"
 )
 
-// Loop is the common part of samplers that evaluate the network once at each timestep and then change the latents: it
-// checks the batch, calls the network, guides, keeps given frames, saves and goes on. A sampler of another module is a
-// Step with its tables; its Sample returns Loop.Sample. examples/sampler is one.
+// Loop is the common part of samplers that evaluate the network once per timestep and then change the latents. It checks the
+// batch, calls the network, applies guidance, keeps given frames, saves, and resumes. A sampler of another module provides a
+// Step and tables, and its Sample calls Loop.Sample; examples/sampler shows one.
 type Loop struct {
-	Name      string    // begins the errors
+	Name      string    // prefix of errors
 	Timesteps []float32 // of the evaluations, in the training process, 0 to 1000
-	// Step changes the latents of all elements after evaluation i. It must treat each value by itself: a worker may have a
-	// share of an element.
+	// Step changes the latents of all elements after evaluation i. It must treat each value independently, because a worker may
+	// have only a share of an element.
 	Step func(r *Run, i int)
-	// Remembers names the values that a later process needs beside the latents to go on after so many evaluations; nil:
-	// none.
+	// Remembers returns the names of the tensors, besides the latents, that a process needs to resume after done evaluations;
+	// nil: none.
 	Remembers func(done int) []string
-	// Memory returns these values, as many as the latents each and in the order of Remembers. They are read before the next
+	// Memory returns these tensors in the order of Remembers. Each has the length of the latents. They are read before the next
 	// Step.
 	Memory func(done int) []History
-	// Input is the factor of the latents that the network takes in evaluation i; nil: 1.
+	// Input returns the factor of the latents that the network gets in evaluation i; nil: 1.
 	Input func(i int) float32
 }
 
-// Sample runs the loop; see Sampler. Frames whose mask is 0 are given: the network takes them as at timestep 0, and no
-// step changes them.
+// Sample runs the loop; see Sampler. Frames with mask 0 are given: the network sees them at timestep 0, and no step changes
+// them.
 func (l Loop) Sample(ctx context.Context, b Batch, z []float32, model Model, noise Noise, progress func(done, total int)) error {
 	if l.Remembers == nil {
 		l.Remembers, l.Memory = nothing, noHistory
@@ -57,7 +57,7 @@ func (l Loop) Sample(ctx context.Context, b Batch, z []float32, model Model, noi
 	return named(l.Name, r.steps(ctx, len(l.Timesteps), step, l.Memory, progress))
 }
 
-// wholeMasks returns which frames (n x Frames) are being denoised, nil where all are. Part of a frame cannot be given.
+// wholeMasks returns which frames (n x Frames) are being denoised, nil if all are. Partial masks are an error.
 func (b Batch) wholeMasks() (generated []bool, err error) {
 	if b.Image != nil {
 		return nil, errors.New("frames cannot be given by a second input")
@@ -71,7 +71,7 @@ func (b Batch) wholeMasks() (generated []bool, err error) {
 	return generated, nil
 }
 
-// guideAll replaces the conditional velocities of all elements at a timestep by the guided ones.
+// guideAll replaces the conditional velocities of all elements by the guided velocities.
 func (r *Run) guideAll(timestep float32) {
 	if r.Guidance == nil {
 		return

@@ -7,16 +7,16 @@ import (
 	"slices"
 )
 
-// PNDM is PNDMScheduler of diffusers: three Runge-Kutta steps of four evaluations each, then linear multistep of order 4
-// (arXiv:2202.09778). n steps are n + 9 evaluations.
+// PNDM is PNDMScheduler of diffusers: three Runge-Kutta steps with four evaluations each, then linear multistep of order 4
+// (arXiv:2202.09778). n steps need n + 9 evaluations.
 type PNDM struct {
 	timetable           // of the evaluations
-	bars      []float32 // of the training process
-	stride    int       // of the steps in the training process
-	velocity  bool      // the network gives v, not the noise
+	bars      []float32 // alpha_bar of the training process
+	stride    int       // distance of two steps in the training process
+	velocity  bool      // the network predicts v, not the noise
 }
 
-// rungeKutta is how many evaluations the Runge-Kutta steps have.
+// rungeKutta is the number of evaluations in the Runge-Kutta steps.
 const rungeKutta = 12
 
 func newPNDM(n int, c VPConfig) *PNDM {
@@ -28,7 +28,7 @@ func newPNDM(n int, c VPConfig) *PNDM {
 		}
 	}
 	half := float32(s.stride / 2)
-	for i := range 3 { // each step: its beginning, its middle twice, its end
+	for i := range 3 { // each step: its start, its middle twice, its end
 		s.timesteps = append(s.timesteps, whole[i], whole[i+1]+half, whole[i+1]+half, whole[i+1])
 	}
 	s.timesteps = append(s.timesteps, whole[3:]...)
@@ -44,7 +44,7 @@ func (s *PNDM) Signature() string {
 	return Signature(name, wide(s.timesteps), wide(s.bars), []float64{float64(s.stride)})
 }
 
-// Sample runs the steps; see Sampler. No noise is drawn. Frames cannot be given.
+// Sample runs the steps; see Sampler. It draws no noise and does not support given frames.
 func (s *PNDM) Sample(ctx context.Context, b Batch, z []float32, model Model, noise Noise,
 	progress func(done, total int)) error {
 	if err := b.ofNoise(solverPNDM); err != nil {
@@ -58,14 +58,14 @@ func (s *PNDM) Sample(ctx context.Context, b Batch, z []float32, model Model, no
 		Sample(ctx, b, z, model, noise, progress)
 }
 
-// The memories of PNDM: outputs of earlier evaluations, the last one first, and inside a Runge-Kutta step the sum of
-// outputs so far and the latents that it began with.
+// The tensors that PNDM remembers: outputs of earlier evaluations, the newest first. Inside a Runge-Kutta step also the sum of
+// its outputs and the latents at its start.
 const (
 	pndmSum   = "sum"
 	pndmBegin = "begin"
 )
 
-// outputs is how many outputs are remembered behind so many evaluations.
+// outputs returns how many outputs are remembered after done evaluations.
 func (s *PNDM) outputs(done int) int {
 	if done < rungeKutta {
 		return (done + 3) / 4
@@ -73,7 +73,7 @@ func (s *PNDM) outputs(done int) int {
 	return 3
 }
 
-// remembers names what is remembered behind so many evaluations.
+// remembers returns the names of the tensors that are remembered after done evaluations.
 func (s *PNDM) remembers(done int) (names []string) {
 	for i := range s.outputs(done) {
 		names = append(names, fmt.Sprint("output", i))
@@ -84,10 +84,10 @@ func (s *PNDM) remembers(done int) (names []string) {
 	return names
 }
 
-// pndmRun is one run.
+// pndmRun is the state of one Sample call.
 type pndmRun struct {
 	*PNDM
-	outs       [][]float32 // the last one last
+	outs       [][]float32 // oldest first
 	sum, begin []float32
 }
 
@@ -117,7 +117,7 @@ func (u *pndmRun) recall(m History) {
 	}
 }
 
-// step advances all elements behind evaluation i.
+// step advances all elements after evaluation i.
 func (u *pndmRun) step(r *Run, i int) {
 	var out []float32
 	for e := range r.N {
@@ -137,7 +137,7 @@ func (u *pndmRun) step(r *Run, i int) {
 	u.advance(r.z, r.z, mixed, at, at-u.stride)
 }
 
-// rungeKutta is an evaluation of a Runge-Kutta step.
+// rungeKutta processes an evaluation of a Runge-Kutta step.
 func (u *pndmRun) rungeKutta(r *Run, i int, out []float32) {
 	from := int(u.timesteps[i/4*4])
 	to := int(u.timesteps[i])
@@ -158,7 +158,7 @@ func (u *pndmRun) rungeKutta(r *Run, i int, out []float32) {
 	u.advance(r.z, u.begin, out, from, to)
 }
 
-// advance writes to dst what the latents x become from one timestep to another under the output of the network.
+// advance writes to dst the latents that x becomes between two timesteps, for this output of the network.
 func (u *pndmRun) advance(dst, x, out []float32, from, to int) {
 	bar, next := u.bars[from], u.bars[0]
 	if to >= 0 {

@@ -2,33 +2,33 @@ package sampler
 
 import "fmt"
 
-// Recipe is how a model is sampled: what it was published with, and the method that makes the samplers of its rows.
-// A family of networks brings its own Recipe; OpenSora, Wan and VP return the published ones.
+// Recipe says how a model is sampled: its published settings, and the Method that makes samplers for rows. A family of networks
+// has its own Recipe; OpenSora, Wan and VP return the published ones.
 type Recipe struct {
-	// NumInferenceSteps and GuidanceScale are the defaults of rows.
+	// NumInferenceSteps and GuidanceScale are the defaults for rows.
 	NumInferenceSteps int
 	GuidanceScale     float64
-	// GuidedChannels is how many of the first latent channels guidance touches; 0: all. Only IDDPM leaves channels out.
+	// GuidedChannels is the number of first latent channels that guidance changes; 0: all. Only IDDPM supports fewer.
 	GuidedChannels int
-	// LeastSteps is the least num_inference_steps of a row; 0: 1.
+	// LeastSteps is the smallest num_inference_steps of a row; 0: 1.
 	LeastSteps int
 	Method     Method
 }
 
 // Method makes samplers. It is read-only.
 type Method interface {
-	// Check reports why a row cannot be sampled, or nil; the text begins with the parameter. The number of steps is
-	// LeastSteps to MaxSteps.
+	// Check returns an error if a row cannot be sampled. The text starts with the parameter. The number of steps has been
+	// checked to be between LeastSteps and MaxSteps.
 	Check(r Row) error
-	// New returns the sampler of a row that Check accepts.
+	// New returns the sampler for a row that Check accepts.
 	New(r Row) (Sampler, error)
 }
 
-// Row is what a Method knows of a row.
+// Row holds the values of a row that a Method may depend on.
 type Row struct {
 	NumInferenceSteps int
 	Video             VideoSize
-	GuidedChannels    int // of the job, or of the Recipe; 0: all
+	GuidedChannels    int // from the job or the Recipe; 0: all
 }
 
 // openSora are the published recipes (configs/opensora*/inference of the reference).
@@ -40,7 +40,7 @@ var openSora = map[string]Recipe{
 		style: flowStyle{Oscillate: true, Rescale: true}}},
 }
 
-// OpenSora returns the recipe of a version, "1.0" to "1.3".
+// OpenSora returns the recipe of a version from "1.0" to "1.3".
 func OpenSora(version string) (Recipe, error) {
 	r, ok := openSora[version]
 	if !ok {
@@ -57,7 +57,7 @@ func SolverOpenSora(version string) string {
 	return "rflow"
 }
 
-// Check reports why a row with these parameters cannot be sampled, or nil; the text begins with the parameter.
+// Check returns an error if a row with these parameters cannot be sampled. The text starts with the parameter.
 func (r Recipe) Check(numInferenceSteps int, video VideoSize) error {
 	if least := max(1, r.LeastSteps); numInferenceSteps < least || numInferenceSteps > MaxSteps {
 		return fmt.Errorf("num_inference_steps is %d: give %d to %d", numInferenceSteps, least, MaxSteps)
@@ -69,7 +69,7 @@ func (r Recipe) row(numInferenceSteps int, video VideoSize) Row {
 	return Row{NumInferenceSteps: numInferenceSteps, Video: video, GuidedChannels: r.GuidedChannels}
 }
 
-// New returns the sampler of rows with these parameters.
+// New returns the sampler for rows with these parameters.
 func (r Recipe) New(numInferenceSteps int, video VideoSize) (Sampler, error) {
 	if err := r.Check(numInferenceSteps, video); err != nil {
 		return nil, fmt.Errorf("sampler: %w", err)
@@ -94,7 +94,7 @@ type rectifiedFlow struct {
 	style  flowStyle
 }
 
-// Check refuses numbers of frames.
+// Check returns an error for unsupported numbers of frames.
 func (m rectifiedFlow) Check(r Row) error { return m.frames.check(r.Video.Frames) }
 
 // New returns a RectifiedFlow.

@@ -5,20 +5,20 @@ import (
 	"slices"
 )
 
-// RectifiedFlow follows the straight path from noise to data that the network's velocity draws (arXiv:
-// 2209.03003), as Open-Sora 1.2 and 1.3 run it.
+// RectifiedFlow follows the straight path from noise to data along the network's velocity (arXiv:2209.03003), as in Open-Sora
+// 1.2 and 1.3.
 type RectifiedFlow struct {
 	timetable // from 1000 down
 	style     flowStyle
 }
 
-// flowStyle is what Open-Sora 1.3 adds to guidance.
+// flowStyle holds the additions of Open-Sora 1.3 to guidance.
 type flowStyle struct {
-	Oscillate bool // guide every second step only, after the first of them
-	Rescale   bool // bring the guided velocity's spread back towards the conditional one's
+	Oscillate bool // guide in every second step only, after the first steps
+	Rescale   bool // pull the spread of the guided velocity back towards the conditional one
 }
 
-// Sample runs the steps; see Sampler. Noise is drawn only where frames are given.
+// Sample runs the steps; see Sampler. It draws noise only if frames are given.
 func (s *RectifiedFlow) Sample(ctx context.Context, b Batch, z []float32, model Model, noise Noise,
 	progress func(done, total int)) error {
 	r, err := start(b, z, model, noise, len(s.timesteps), nothing)
@@ -39,7 +39,7 @@ func (s *RectifiedFlow) step(ctx context.Context, r *Run, f *flowFrames, i int) 
 		next = s.timesteps[i+1]
 	}
 	tau := t / flowTimesteps
-	keep := 1 - tau // the reference goes through 1 - tau for the noise too
+	keep := 1 - tau // the reference computes the factor of the noise from 1 - tau too
 	var generated []bool
 	if r.Masks != nil {
 		copy(r.kept, r.z)
@@ -69,7 +69,7 @@ func (s *RectifiedFlow) step(ctx context.Context, r *Run, f *flowFrames, i int) 
 	return nil
 }
 
-// guideAll replaces the conditional velocities by the guided ones.
+// guideAll replaces the conditional velocities by the guided velocities.
 func (s *RectifiedFlow) guideAll(r *Run, i int) error {
 	if r.Image == nil && r.Guidance != nil && s.style.Rescale {
 		return s.guideRescaled(r, i)
@@ -86,11 +86,10 @@ func (s *RectifiedFlow) guideAll(r *Run, i int) error {
 	return nil
 }
 
-// guideRescaled is guideAll where the spread of a guided velocity is brought back towards that of the
-// conditional one.
+// guideRescaled is guideAll with the spread of each guided velocity pulled back towards the spread of the conditional one.
 func (s *RectifiedFlow) guideRescaled(r *Run, i int) error {
 	planes := r.Channels * max(1, r.Frames)
-	parts := make([][]Moments, 2*r.N) // before and after, of each element
+	parts := make([][]Moments, 2*r.N) // of each element, before and after guidance
 	for e := range r.N {
 		v := r.row(0, e)[:len(r.Latents(e))]
 		parts[2*e] = momentsOf(v, planes)
@@ -108,10 +107,10 @@ func (s *RectifiedFlow) guideRescaled(r *Run, i int) error {
 	return nil
 }
 
-// oscillateFrom is the step from which on guidance holds for even steps only, where it oscillates.
+// oscillateFrom is the first step from which only even steps are guided, if guidance oscillates.
 const oscillateFrom = 10
 
-// guidanceAt is the scale of step i.
+// guidanceAt returns the scale of step i.
 func (s *RectifiedFlow) guidanceAt(scale float32, i int) float32 {
 	if s.style.Oscillate && i >= oscillateFrom && i%2 == 1 {
 		return 1
@@ -119,22 +118,22 @@ func (s *RectifiedFlow) guidanceAt(scale float32, i int) float32 {
 	return scale
 }
 
-// flowFrames follows the given frames of a batch through the steps.
+// flowFrames tracks the given frames of a batch through the steps.
 type flowFrames struct {
-	begins    []float32 // timestep from which on a frame is generated, n x Frames
-	generated []bool    // at the step before
+	begins    []float32 // timestep from which a frame is generated, n x Frames
+	generated []bool    // state after the previous step
 }
 
 func newFlowFrames(b Batch) *flowFrames {
 	f := &flowFrames{begins: make([]float32, len(b.Masks)), generated: make([]bool, len(b.Masks))}
 	for i, m := range b.Masks {
 		f.begins[i] = m * flowTimesteps
-		f.generated[i] = m == 1 // it is noise from the start
+		f.generated[i] = m == 1 // noise from the start
 	}
 	return f
 }
 
-// active returns which frames are generated at timestep t, and which of them for the first time.
+// active returns which frames are generated at timestep t, and which of them start at t.
 func (f *flowFrames) active(t float32) (generated, first []bool) {
 	generated, first = make([]bool, len(f.begins)), make([]bool, len(f.begins))
 	for i, from := range f.begins {

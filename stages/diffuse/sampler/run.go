@@ -9,20 +9,20 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// Run is one call of Sample: the batch, and the buffers that its steps share.
+// Run is one call of Sample: the batch, and buffers that the steps share.
 type Run struct {
 	Batch
 	z         []float32
-	starts    []int // where each element begins in z, and the end
+	starts    []int // start of each element in z, and the end
 	model     Model
 	noise     Noise
 	rows      []float32
 	timesteps []float32
-	out       []float32 // of the last evaluation
-	draw      []float32 // of one element
-	ahead     []float32 // of all, drawn beside the network
-	kept      []float32 // z before the step, where frames are masked
-	input     float32   // factor of z that the network takes; 0: 1
+	out       []float32 // output of the last evaluation
+	draw      []float32 // noise of one element
+	ahead     []float32 // noise of all elements, drawn during the evaluation
+	kept      []float32 // z before the step, if frames are masked
+	input     float32   // factor of z for the network; 0: 1
 }
 
 func newRun(b Batch, z []float32, model Model, noise Noise) (*Run, error) {
@@ -45,7 +45,7 @@ func newRun(b Batch, z []float32, model Model, noise Noise) (*Run, error) {
 	return r, nil
 }
 
-// start begins a Sample of so many steps by a sampler that remembers what the names say.
+// start begins a Sample call. remembers names the tensors that the sampler needs to resume.
 func start(b Batch, z []float32, model Model, noise Noise, steps int, remembers func(done int) []string) (*Run, error) {
 	r, err := newRun(b, z, model, noise)
 	if err == nil {
@@ -54,7 +54,7 @@ func start(b Batch, z []float32, model Model, noise Noise, steps int, remembers 
 	return r, err
 }
 
-// steps calls step for each of so many steps that are not done. memory is what the sampler remembers behind a step.
+// steps calls step for each of the n steps that is not done yet. memory returns the tensors to save after a step.
 func (r *Run) steps(ctx context.Context, n int, step func(i int) error, memory func(done int) []History,
 	progress func(done, total int)) error {
 	for i := r.From.Done; i < n; i++ {
@@ -78,7 +78,7 @@ func (r *Run) steps(ctx context.Context, n int, step func(i int) error, memory f
 	return nil
 }
 
-// named adds the name of a sampler to an error, nil stays nil.
+// named adds the name of a sampler to an error. nil stays nil.
 func named(sampler string, err error) error {
 	if err == nil {
 		return nil
@@ -86,7 +86,7 @@ func named(sampler string, err error) error {
 	return fmt.Errorf("%s: %w", sampler, err)
 }
 
-// branches is how many rows the network computes for each element.
+// branches returns the number of rows that the network computes for each element.
 func (r *Run) branches() int {
 	switch {
 	case r.Image != nil:
@@ -100,10 +100,10 @@ func (r *Run) branches() int {
 // Latents returns the latents of element e, Channels x Size. A step changes them in place.
 func (r *Run) Latents(e int) []float32 { return r.z[r.starts[e]:r.starts[e+1]] }
 
-// Prediction returns what the network predicts for each value of element e, guided where the batch is.
+// Prediction returns the network's prediction for element e, after guidance if the batch has guidance.
 func (r *Run) Prediction(e int) []float32 { return r.row(0, e)[:r.starts[e+1]-r.starts[e]] }
 
-// row returns what the network gave for element e in a branch.
+// row returns the network's output for element e in a branch.
 func (r *Run) row(branch, e int) []float32 {
 	k := len(r.out) / len(r.rows)
 	at := branch * len(r.z)
@@ -117,7 +117,7 @@ func (r *Run) Noise(e int, d Draw) []float32 {
 	return noise
 }
 
-// evaluate calls the network on z at one timestep for all. generated (n x Frames) may be nil.
+// evaluate calls the network on z with one timestep for all rows. generated (n x Frames) may be nil.
 func (r *Run) evaluate(ctx context.Context, timestep float32, generated []bool) (err error) {
 	for h := range r.branches() {
 		copy(r.rows[h*len(r.z):], r.z)
@@ -130,7 +130,7 @@ func (r *Run) evaluate(ctx context.Context, timestep float32, generated []bool) 
 	for i := range r.timesteps {
 		r.timesteps[i] = timestep
 	}
-	var all []bool // where every frame is generated nil means the same and costs less
+	var all []bool // nil, which means that all frames are generated, is faster
 	if slices.Contains(generated, false) {
 		all = slices.Repeat(generated, r.branches())
 	}
@@ -143,14 +143,14 @@ func (r *Run) evaluate(ctx context.Context, timestep float32, generated []bool) 
 	return nil
 }
 
-// finite fails once the latents hold a number that is none: no later step would mend it.
+// finite returns an error if the latents hold a NaN or an infinity. Later steps cannot repair them.
 func (r *Run) finite() error {
 	if r.Idle {
 		return nil
 	}
 	for e := range r.N {
 		for _, v := range r.Latents(e) {
-			if v-v != 0 { // infinities and NaNs alone; where and which it is differs with a worker's share
+			if v-v != 0 { // only says which element: the position would differ with a worker's share
 				return fault.NotFinite(errors.New("the latents hold numbers that are not finite"))
 			}
 		}
@@ -158,7 +158,7 @@ func (r *Run) finite() error {
 	return nil
 }
 
-// frames calls f with the place in z of every frame of element e, channel by channel.
+// frames calls f with the range in z of every frame of element e, channel by channel.
 func (r *Run) frames(e int, f func(frame, from, to int)) {
 	area := r.size(e) / r.Frames
 	at := r.starts[e]
@@ -170,7 +170,7 @@ func (r *Run) frames(e int, f func(frame, from, to int)) {
 	}
 }
 
-// restore puts back what z held before the step, on the frames (n x Frames) that it does not change.
+// restore resets the frames (n x Frames) that the step must not change.
 func (r *Run) restore(changed []bool) {
 	for e := range r.N {
 		r.frames(e, func(t, from, to int) {
@@ -181,7 +181,7 @@ func (r *Run) restore(changed []bool) {
 	}
 }
 
-// perturbFrames replaces the frames chosen (n x Frames) by keep * given + add * noise.
+// perturbFrames replaces the chosen frames (n x Frames) by keep * given + add * noise.
 func (r *Run) perturbFrames(step int, chosen []bool, given []float32, keep, add float32) {
 	for e := range r.N {
 		if !slices.Contains(chosen[e*r.Frames:][:r.Frames], true) {

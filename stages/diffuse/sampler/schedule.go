@@ -12,7 +12,7 @@ const (
 	betaEnd    = 0.02
 )
 
-// Steps of one sampling run. One step would be at timestep 0, where nothing is left to remove.
+// The number of steps of one sampling. A single step would be at timestep 0, where no noise is left to remove.
 const (
 	MinSteps = 2
 	MaxSteps = trainSteps
@@ -31,13 +31,13 @@ type coefficients struct {
 	sqrtBarM1 float32 // sqrt(1 - alpha_bar), factor of the noise put on it
 }
 
-// rounding is what happens to the result of every operation on the tables.
+// rounding is applied to the result of every operation on the tables.
 type rounding func(float64) float64
 
 func exactly(v float64) float64 { return v }
 func toFP32(v float64) float64  { return float64(float32(v)) }
 
-// betas returns the training process as numpy's linspace makes it.
+// betas returns the betas of the training process, computed as numpy's linspace does.
 func betas() []float64 {
 	out := make([]float64, trainSteps)
 	step := (betaEnd - betaStart) / (trainSteps - 1.0)
@@ -48,8 +48,8 @@ func betas() []float64 {
 	return out
 }
 
-// spaceTimesteps picks n of the training timesteps, ascending: the stride is added up in floating point
-// and each sum rounded half to even, so 100 steps give 0, 10, 20, ... 50, 61, ... 999.
+// spaceTimesteps returns n of the training timesteps, ascending. The stride is added up in floating point and each sum is
+// rounded half to even, so 100 steps give 0, 10, 20, ... 50, 61, ... 999.
 func spaceTimesteps(n int) []int {
 	stride := float64(trainSteps-1) / float64(n-1)
 	out := make([]int, n)
@@ -61,9 +61,9 @@ func spaceTimesteps(n int) []int {
 	return out
 }
 
-// schedule returns the coefficients of n steps, by ascending timestep: new betas that keep the products
-// alpha_bar of the chosen timesteps (section 4 of arXiv:2102.09672), and the posterior of each. The betas of
-// the chosen timesteps are made in fp64; from there on r rounds.
+// schedule returns the coefficients of n steps, by ascending timestep: new betas that give the same alpha_bar at the chosen
+// timesteps (section 4 of arXiv:2102.09672), and the posterior of each. The betas of the chosen timesteps are computed in fp64;
+// later operations are rounded by r.
 func schedule(n int, r rounding) ([]coefficients, error) {
 	if n < MinSteps || n > MaxSteps {
 		return nil, fmt.Errorf("iddpm: num_inference_steps is %d, must be %d to %d", n, MinSteps, MaxSteps)
@@ -81,7 +81,7 @@ func schedule(n int, r rounding) ([]coefficients, error) {
 	for i, t := range timesteps {
 		beta[i] = r(1 - trained[t]/last)
 		last = trained[t]
-		product *= r(1 - beta[i]) // torch adds up a cumulative product of fp32 in fp64
+		product *= r(1 - beta[i]) // torch computes a cumulative product of fp32 in fp64
 		bar[i] = r(product)
 		post[i] = r(r(beta[i]*r(1-before)) / r(1-bar[i]))
 		before = bar[i]
@@ -98,7 +98,7 @@ func schedule(n int, r rounding) ([]coefficients, error) {
 			mean0:     float32(r(beta[i]*r(math.Sqrt(before))) / rest),
 			meanT:     float32(r(r(1-before)*r(math.Sqrt(r(1-beta[i])))) / rest),
 			logBeta:   float32(math.Log(beta[i])),
-			logPost:   float32(math.Log(post[max(i, 1)])), // the first variance is 0: the second stands in
+			logPost:   float32(math.Log(post[max(i, 1)])), // the first variance is 0, so the second is used
 			sqrtBar:   float32(math.Sqrt(bar[i])),
 			sqrtBarM1: float32(math.Sqrt(rest)),
 		}

@@ -10,34 +10,34 @@ import (
 	"strings"
 )
 
-// Scheduler is what a model's scheduler_config.json says: the solver with its settings.
+// Scheduler is the content of a model's scheduler_config.json: the solver with its settings.
 type Scheduler struct {
 	Class   string // of diffusers
 	Process Process
 	Choice
 }
 
-// schedulerClass is a scheduler class of diffusers, as a scheduler_config.json describes it.
+// schedulerClass describes how a solver follows a scheduler class of diffusers.
 type schedulerClass struct {
 	process Process
-	choice  func() *Choice          // the solver, with the defaults of the class
-	fields  func(c *Choice) []field // the settings of the file that are followed
-	must    map[string]any          // fields that have to be there with this value
-	may     map[string]any          // fields that must have this value where they are there
-	idle    []string                // fields without effect on these settings
+	choice  func() *Choice          // the solver with the defaults of the class
+	fields  func(c *Choice) []field // settings that are read from the file
+	must    map[string]any          // fields that must be present with this value
+	may     map[string]any          // fields that must have this value if they are present
+	idle    []string                // fields without effect
 }
 
-// field is a setting of a scheduler_config.json and where its value goes.
+// field is a setting of a scheduler_config.json and the variable for its value.
 type field struct {
 	name string
 	into any
 }
 
-// vpFixed are the fields of the variance-preserving process that have one value.
+// vpFixed are the fields of the variance-preserving process that must have one fixed value.
 var vpFixed = map[string]any{"num_train_timesteps": 1000.0, "beta_start": 0.0001, "beta_end": 0.02, "beta_schedule": "linear",
 	"trained_betas": nil, "steps_offset": 0.0}
 
-// schedulerClasses are the classes that are followed.
+// schedulerClasses are the supported classes.
 var schedulerClasses = map[string]schedulerClass{
 	"UniPCMultistepScheduler": {process: FlowMatching, choice: shifted1(solverUniPC),
 		fields: func(c *Choice) []field { return []field{{"flow_shift", c.Shift}} },
@@ -61,42 +61,42 @@ var schedulerClasses = map[string]schedulerClass{
 		may: with(vpFixed, map[string]any{"skip_prk_steps": false, "set_alpha_to_one": false}), idle: []string{"clip_sample"}},
 }
 
-// shifted1 is a solver of flow matching whose class has the shift 1 where the file has none.
+// shifted1 returns a flow matching solver whose class defaults to shift 1.
 func shifted1(solver string) func() *Choice {
 	return func() *Choice { one := 1.0; return &Choice{Name: solver, Shift: &one} }
 }
 
-// spaced is a solver of the variance-preserving process with the spacing of its class.
+// spaced returns a variance-preserving solver with the default spacing of its class.
 func spaced(solver, spacing string) func() *Choice {
 	return func() *Choice {
 		return &Choice{Name: solver, PredictionType: predictionEpsilon, TimestepSpacing: spacing, RescaleBetasZeroSNR: new(bool)}
 	}
 }
 
-// vpFields are the settings of VPConfig.
+// vpFields returns the settings of VPConfig.
 func vpFields(c *Choice) []field {
 	return []field{{"prediction_type", &c.PredictionType}, {"timestep_spacing", &c.TimestepSpacing},
 		{"rescale_betas_zero_snr", c.RescaleBetasZeroSNR}}
 }
 
-// with returns a map with the entries of both.
+// with returns a map with the entries of a and b.
 func with(a, b map[string]any) map[string]any {
 	out := maps.Clone(a)
 	maps.Copy(out, b)
 	return out
 }
 
-// notNumbers are the words of Python's json for floats that are no numbers, as lambda_min_clipped of DPM-Solver.
+// notNumbers matches the words that Python's json writes for infinities and NaNs, such as lambda_min_clipped of DPM-Solver.
 var notNumbers = regexp.MustCompile(`([:,\[]\s*)(-?Infinity|NaN)\b`)
 
-// UnknownScheduler is the error about a class that no solver follows.
+// UnknownScheduler is the error for a class that no solver supports.
 type UnknownScheduler struct {
 	Class   string
 	Process Process // of the model
 	Shift   float64 // in the file, for flow matching; 0: none
 }
 
-// Error names the classes of the process.
+// Error lists the supported classes of the process.
 func (e *UnknownScheduler) Error() string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(schedulerClasses)) {
@@ -107,8 +107,8 @@ func (e *UnknownScheduler) Error() string {
 	return fmt.Sprintf("scheduler_config.json names the class %q; there are %s", e.Class, strings.Join(names, ", "))
 }
 
-// ParseScheduler reads the scheduler_config.json of a model of a process. Fields that would change results and that the
-// solvers do not know are refused by name. A class that no solver of the process follows gives an UnknownScheduler.
+// ParseScheduler reads the scheduler_config.json of a model. It returns an error that names fields which would change results
+// and are not supported. A class that no solver of the process supports gives an UnknownScheduler.
 func ParseScheduler(data []byte, process Process) (Scheduler, error) {
 	var fields map[string]any
 	data = notNumbers.ReplaceAll(data, []byte("${1}null"))
@@ -141,7 +141,7 @@ func ParseScheduler(data []byte, process Process) (Scheduler, error) {
 	return Scheduler{Class: class, Process: process, Choice: *choice}, nil
 }
 
-// follow takes over the settings of a file and refuses fields that the solver cannot follow.
+// follow reads the settings of a file and returns an error for fields that the solver does not support.
 func (c schedulerClass) follow(class string, fields map[string]any, settings []field) error {
 	for _, name := range slices.Sorted(maps.Keys(c.must)) {
 		if _, given := fields[name]; !given {
@@ -175,7 +175,7 @@ func (c schedulerClass) follow(class string, fields map[string]any, settings []f
 	return nil
 }
 
-// asJSON writes a value that was JSON.
+// asJSON formats a value that was decoded from JSON.
 func asJSON(v any) string {
 	data, _ := json.Marshal(v)
 	return string(data)
@@ -193,12 +193,12 @@ func (s Scheduler) String() string {
 	return out
 }
 
-// Wan returns the configuration of a scheduler of flow matching.
+// Wan returns the configuration of a flow matching scheduler.
 func (s Scheduler) Wan() WanConfig {
 	return WanConfig{Solver: s.Name, Sigmas: s.Sigmas, Shift: *s.Shift}
 }
 
-// VP returns the configuration of a scheduler of the variance-preserving process.
+// VP returns the configuration of a variance-preserving scheduler.
 func (s Scheduler) VP() VPConfig { return s.vp() }
 
 func (c *Choice) vp() VPConfig {

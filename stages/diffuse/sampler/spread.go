@@ -2,17 +2,16 @@ package sampler
 
 import "math"
 
-// The guided velocity is brought back towards the spread of the conditional one by this part (section 3.4 of
-// arXiv:2305.08891, with Open-Sora 1.3's value).
+// rescaled is how far the guided velocity is pulled back towards the spread of the conditional one (section 3.4 of
+// arXiv:2305.08891; the value is Open-Sora 1.3's).
 const rescaled = 0.7
 
-// Moments are what the spread of some of an element's values is made of. Squares of fp32 values are exact in
-// fp64.
+// Moments are the sums that give the spread of some of an element's values. Squares of fp32 values are exact in fp64.
 type Moments struct{ Sum, Squares float64 }
 
-// momentsOf returns the moments of each position of v (planes, positions), planes being the channels and
-// frames, in index order. Sums over all of an element are those of its positions, in order: several workers
-// can have the positions of one element and come to the same sums.
+// momentsOf returns the moments of each position of v (planes, positions), where planes are the channels and frames, in index
+// order. The sum over an element adds its positions in order. So several workers can each have some positions of an element and
+// still get the same sums.
 func momentsOf(v []float32, planes int) []Moments {
 	out := make([]Moments, len(v)/planes)
 	for p := range planes {
@@ -24,7 +23,7 @@ func momentsOf(v []float32, planes int) []Moments {
 	return out
 }
 
-// deviation is the standard deviation of a sample of the given positions.
+// deviation returns the sample standard deviation over the given positions.
 func deviation(positions []Moments, planes int) float64 {
 	var m Moments
 	for _, p := range positions {
@@ -35,7 +34,7 @@ func deviation(positions []Moments, planes int) float64 {
 	return math.Sqrt((m.Squares - float64(m.Sum*m.Sum)/n) / (n - 1))
 }
 
-// rescale multiplies v by the factor that takes its spread the part rescaled of the way to that of target.
+// rescale multiplies v by a factor that moves its spread from own towards target, by the part rescaled.
 func rescale(v []float32, target, own float64) {
 	factor := float32(float64(rescaled*target/own) + (1 - rescaled))
 	for i := range v {

@@ -8,21 +8,21 @@ import (
 	"slices"
 )
 
-// State is how far a sampling has come. Together with the latents of that moment it is all that Sample needs to go on,
-// in another process and in another batch.
+// State is the progress of a sampling. With the latents of that moment it is everything that Sample needs to resume, in another
+// process and in another batch.
 type State struct {
-	Done   int       // steps
-	Memory []History // all that the sampler remembers beside the latents; none for most
+	Done   int       // finished steps
+	Memory []History // tensors that the sampler remembers besides the latents; most samplers have none
 }
 
-// History is values that a sampler keeps from step to step, such as earlier predictions. They are as many as those of z and
-// in its order. A Sample that goes on copies them.
+// History is a tensor that a sampler keeps between steps, such as an earlier prediction. It has the length and order of z. A
+// Sample call that resumes copies it.
 type History struct {
 	Name   string
 	Values []float32
 }
 
-// checkState says why a sampling of so many steps cannot go on from the state of the batch.
+// checkState returns an error if a sampling cannot resume from the state of the batch.
 func (b Batch) checkState(steps, length int, remembers func(done int) []string) error {
 	s := b.From
 	if s.Done < 0 || s.Done >= steps {
@@ -40,13 +40,13 @@ func (b Batch) checkState(steps, length int, remembers func(done int) []string) 
 	return nil
 }
 
-// nothing is what samplers remember whose steps depend on the latents alone.
+// nothing is the remembers function of samplers whose steps depend only on the latents.
 func nothing(int) []string { return nil }
 
-// noHistory is what they hand on.
+// noHistory is their memory function.
 func noHistory(int) []History { return nil }
 
-// stepped tells that so many steps of all are done.
+// stepped reports to After that done of steps steps are finished.
 func (b Batch) stepped(done, steps int, memory []History) error {
 	if b.After == nil || done == steps {
 		return nil
@@ -54,7 +54,7 @@ func (b Batch) stepped(done, steps int, memory []History) error {
 	return b.After(State{Done: done, Memory: memory})
 }
 
-// Signature names a sampler by its tables, for Sampler.Signature.
+// Signature returns a signature for Sampler.Signature: the name and a digest of the tables.
 func Signature(name string, tables ...[]float64) string {
 	h := sha256.New()
 	for _, table := range tables {
@@ -68,7 +68,7 @@ func Signature(name string, tables ...[]float64) string {
 	return fmt.Sprintf("%s/%x", name, h.Sum(nil)[:8])
 }
 
-// wide are values as Signature takes them.
+// wide converts values for Signature.
 func wide(values []float32) []float64 {
 	out := make([]float64, len(values))
 	for i, v := range values {
@@ -106,14 +106,14 @@ func (s *FlowEuler) Signature() string { return Signature("euler", wide(s.timest
 // Signature names the sampler and its tables.
 func (s *UniPC) Signature() string { return Signature("unipc", wide(s.timesteps), s.sigmas) }
 
-// The memories of UniPC.
+// The tensors that UniPC remembers.
 const (
-	uniData   = "data"   // that the last step predicted
-	uniLast   = "last"   // z of the last step, corrected
-	uniBefore = "before" // data that the step before predicted
+	uniData   = "data"   // data predicted by the last step
+	uniLast   = "last"   // corrected z of the last step
+	uniBefore = "before" // data predicted by the step before
 )
 
-// remembers names what UniPC remembers behind so many steps.
+// remembers returns the names of the tensors that UniPC remembers after done steps.
 func (s *UniPC) remembers(done int) []string {
 	all := []string{uniData, uniLast, uniBefore}
 	switch done {
@@ -125,7 +125,7 @@ func (s *UniPC) remembers(done int) []string {
 	return all
 }
 
-// memory is what the run remembers behind a step.
+// memory returns the tensors that the run remembers after done steps.
 func (u *uniRun) memory(done int) (out []History) {
 	all := map[string][]float32{uniData: u.data, uniLast: u.last, uniBefore: u.before}
 	for _, name := range u.remembers(done) {
@@ -134,7 +134,7 @@ func (u *uniRun) memory(done int) (out []History) {
 	return out
 }
 
-// recall takes over what another run remembered.
+// recall restores the tensors that another run remembered.
 func (u *uniRun) recall(s State) {
 	for _, m := range s.Memory {
 		values := slices.Clone(m.Values)
@@ -152,5 +152,5 @@ func (u *uniRun) recall(s State) {
 	}
 }
 
-// orderOf is the order of the predictor of step i.
+// orderOf returns the order of the predictor in step i.
 func (s *UniPC) orderOf(i int) int { return min(2, len(s.timesteps)-i, i+1) }

@@ -7,36 +7,36 @@ import (
 	"latentbeam/kernels"
 )
 
-// flowTimesteps is the length of the training process of rectified flow.
+// flowTimesteps is the number of timesteps in the training process of rectified flow.
 const flowTimesteps = 1000
 
-// timetable is the timesteps of the steps, or evaluations, in the order in which the network sees them.
+// timetable has the timestep of each evaluation, in order.
 type timetable struct{ timesteps []float32 }
 
-// Steps returns how many there are.
+// Steps returns the number of evaluations.
 func (t timetable) Steps() int { return len(t.timesteps) }
 
-// Timesteps returns them.
+// Timesteps returns the timesteps.
 func (t timetable) Timesteps() []float32 { return t.timesteps }
 
-// VideoSize is the height and width of a row in pixels and its frames, on which a schedule may depend. It is not the size
-// of the latents.
+// VideoSize is the height and width of a row in pixels and its number of frames. A schedule may depend on it. It is not the
+// size of the latents.
 type VideoSize struct {
 	Height, Width, Frames int
-	// BF16 tells that the model runs in bfloat16, in which the reference then also computes the shift.
+	// BF16 says that the model runs in bfloat16. The reference then computes the shift in bfloat16 too.
 	BF16 bool
 }
 
-// frameRule counts the frames that shift a clip's timesteps, from the frames of the video.
+// frameRule computes the number of frames that shifts a clip's timesteps, from the frames of the video.
 type frameRule struct {
 	count func(frames float64, r rounding) float64
-	least int // frames of the shortest clip that is not a picture
+	least int // frames of the shortest clip that is not an image
 }
 
 var (
-	// groupsOf17 is Open-Sora 1.2's: its VAE makes 5 latent frames of 17.
+	// groupsOf17 is the rule of Open-Sora 1.2: its VAE makes 5 latent frames of 17 frames.
 	groupsOf17 = &frameRule{func(n float64, r rounding) float64 { return r(math.Floor(n/17) * 5) }, 17}
-	// every4th is Open-Sora 1.3's.
+	// every4th is the rule of Open-Sora 1.3.
 	every4th = &frameRule{func(n float64, r rounding) float64 { return r(math.Floor(r(n-1) / 4)) }, 5}
 )
 
@@ -48,9 +48,9 @@ func (r *frameRule) check(frames int) error {
 	return nil
 }
 
-// flowTimestepsOf returns the timesteps of n steps, from 1000 down, shifted towards the noise for clips that
-// are larger than 512 x 512 or longer than one frame (section 5.3.2 of arXiv:2403.03206). Every operation is
-// rounded as the reference's tensors are, since the network takes what comes out.
+// flowTimestepsOf returns the timesteps of n steps, from 1000 down. They are shifted towards the noise for clips that are
+// larger than 512 x 512 or longer than one frame (section 5.3.2 of arXiv:2403.03206). Every operation is rounded as the
+// reference's tensors are, because the network takes the results.
 func flowTimestepsOf(n int, rule frameRule, clip VideoSize) []float32 {
 	r := toFP32
 	if clip.BF16 {
@@ -68,7 +68,7 @@ func flowTimestepsOf(n int, rule frameRule, clip VideoSize) []float32 {
 	return out
 }
 
-// shiftOf is sqrt(height * width / 512^2) * sqrt(frames).
+// shiftOf returns sqrt(height * width / 512^2) * sqrt(frames).
 func shiftOf(rule frameRule, clip VideoSize, r rounding) float64 {
 	area := r(r(float64(clip.Height)) * r(float64(clip.Width)))
 	space := r(math.Sqrt(r(area / (512 * 512))))

@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// UniPC follows the path from noise to data by the multistep predictor and corrector of arXiv:2302.04867, in the form
-// that Wan uses: order 2, B(h) = e^h - 1, prediction of the data from a velocity, order 1 in the last step.
+// UniPC is the multistep predictor and corrector of arXiv:2302.04867 in the form that Wan uses: order 2, B(h) = e^h - 1,
+// prediction of the data from a velocity, and order 1 in the last step.
 type UniPC struct {
 	timetable           // whole numbers
-	sigmas    []float64 // of the steps, rounded to fp32, and 0 behind them
+	sigmas    []float64 // for each step, rounded to fp32, followed by 0
 }
 
-// newUniPC returns the sampler that goes through these noise levels.
+// newUniPC returns the sampler with these noise levels.
 func newUniPC(sigmas []float64) *UniPC {
 	s := &UniPC{}
 	for _, sigma := range sigmas {
@@ -33,17 +33,17 @@ func (s *UniPC) Sample(ctx context.Context, b Batch, z []float32, model Model, n
 		Sample(ctx, b, z, model, noise, progress)
 }
 
-// uniRun is one call of UniPC.Sample: what its steps hand on, as r.z.
+// uniRun is one call of UniPC.Sample. Its slices have the layout of r.z.
 type uniRun struct {
 	*UniPC
-	data    []float32 // that this step predicts
-	before  []float32 // that the step before predicted
-	earlier []float32 // that the one before that predicted
-	last    []float32 // z of the step before, corrected
-	order   int       // of the predictor of the step before
+	data    []float32 // predicted by this step
+	before  []float32 // predicted by the step before
+	earlier []float32 // predicted two steps before
+	last    []float32 // corrected z of the step before
+	order   int       // order of the predictor in the step before
 }
 
-// step corrects z by the velocity of step i and predicts that of the next one.
+// step corrects z with the velocity of step i and predicts z of the next step.
 func (u *uniRun) step(r *Run, i int) {
 	u.earlier, u.before, u.data = u.before, u.data, u.earlier
 	if u.data == nil {
@@ -67,14 +67,14 @@ func (u *uniRun) step(r *Run, i int) {
 	u.predict(r.z, i)
 }
 
-// lambda is half the log of the signal to noise ratio at step i.
+// lambda returns half the log of the signal-to-noise ratio at step i.
 func (s *UniPC) lambda(i int) float64 { return math.Log(1-s.sigmas[i]) - math.Log(s.sigmas[i]) }
 
-// predict replaces z of step i by that of step i+1.
+// predict replaces z of step i by the predicted z of step i+1.
 func (u *uniRun) predict(z []float32, i int) {
 	u.order = u.orderOf(i)
 	next := u.sigmas[i+1]
-	if next == 0 { // the data itself
+	if next == 0 { // z is the data
 		copy(z, u.data)
 		return
 	}
@@ -93,8 +93,8 @@ func (u *uniRun) predict(z []float32, i int) {
 	}
 }
 
-// correct replaces the z that step i-1 predicted for step i by one that knows the data predicted there. The data is
-// not predicted again.
+// correct replaces the z that step i-1 predicted for step i. It also uses the data predicted at step i, which is not predicted
+// again.
 func (u *uniRun) correct(z []float32, i int) {
 	sigma := u.sigmas[i]
 	h := u.lambda(i) - u.lambda(i-1)

@@ -7,13 +7,13 @@ import (
 	"slices"
 )
 
-// VPConfig is how a model of the variance-preserving process (arXiv:2006.11239, 1000 linear betas) is sampled by
+// VPConfig says how a model of the variance-preserving process (arXiv:2006.11239, 1000 linear betas) is sampled. It follows the
 // schedulers of diffusers.
 type VPConfig struct {
 	Solver     string // euler_ancestral (EulerAncestralDiscreteScheduler) or pndm (PNDMScheduler)
-	Prediction string // what the network gives: epsilon or v_prediction
-	Spacing    string // of the steps in the training process: linspace, leading or trailing
-	ZeroSNR    bool   // the betas are rescaled so that the last level is noise alone (arXiv:2305.08891)
+	Prediction string // what the network predicts: epsilon or v_prediction
+	Spacing    string // how steps are spread over the training process: linspace, leading or trailing
+	ZeroSNR    bool   // rescale the betas so that the last level is pure noise (arXiv:2305.08891)
 }
 
 // The values of VPConfig.
@@ -28,11 +28,11 @@ const (
 // VPSolvers returns the values of VPConfig.Solver.
 func VPSolvers() []string { return []string{solverAncestral, solverPNDM} }
 
-// pndmLeast is the least number of steps of PNDM, whose first three are Runge-Kutta steps.
+// pndmLeast is the smallest number of steps of PNDM. Its first three steps are Runge-Kutta steps.
 const pndmLeast = 4
 
-// VP returns the recipe of a configuration. Empty fields are the defaults of the scheduler's class: euler_ancestral with
-// epsilon and linspace, or pndm with epsilon and leading. An error begins with the option that is wrong: sample_method,
+// VP returns the recipe of a configuration. Empty fields have the defaults of the scheduler's class: euler_ancestral with
+// epsilon and linspace, or pndm with epsilon and leading. An error starts with the wrong option: sample_method,
 // prediction_type, timestep_spacing or rescale_betas_zero_snr.
 func VP(c VPConfig) (Recipe, error) {
 	c.Solver, c.Prediction = cmp.Or(c.Solver, solverAncestral), cmp.Or(c.Prediction, predictionEpsilon)
@@ -52,11 +52,11 @@ func VP(c VPConfig) (Recipe, error) {
 	return Recipe{NumInferenceSteps: 100, GuidanceScale: 7.5, Method: c}, nil
 }
 
-// zeroLast is the last timestep with a sigma below the largest one, except the one of pure noise. The largest sigma,
-// 4096, stands for the infinite one of rescaled betas.
+// zeroLast is the last timestep whose sigma is below the largest sigma, except the timestep of pure noise. The largest sigma,
+// 4096, replaces the infinite sigma of rescaled betas.
 const zeroLast = 995
 
-// Check refuses numbers of steps; see Method. c is the configuration of a Recipe that VP returned.
+// Check returns an error for unsupported numbers of steps; see Method. c is the configuration of a Recipe that VP returned.
 func (c VPConfig) Check(r Row) error {
 	n := r.NumInferenceSteps
 	if c.Solver == solverPNDM && n < pndmLeast {
@@ -69,7 +69,7 @@ func (c VPConfig) Check(r Row) error {
 	return nil
 }
 
-// ofNoise refuses given frames: the samplers of this process have no law for them.
+// ofNoise returns an error if the batch has given frames. The samplers of this process do not support them.
 func (b Batch) ofNoise(name string) error {
 	if b.Masks != nil || b.Image != nil {
 		return fmt.Errorf("%s: frames cannot be given", name)
@@ -85,11 +85,11 @@ func (c VPConfig) New(r Row) (Sampler, error) {
 	return newEulerAncestral(r.NumInferenceSteps, c), nil
 }
 
-// alphaBars returns the products of 1 - beta of the training process in fp32, as torch makes them.
+// alphaBars returns the cumulative products of 1 - beta in the training process, in fp32 as torch computes them.
 func (c VPConfig) alphaBars() []float32 {
 	step := float32(betaEnd-betaStart) / (trainSteps - 1)
 	alphas := make([]float32, trainSteps)
-	for i := range alphas { // torch's linspace goes from both ends to the middle
+	for i := range alphas { // torch.linspace goes from both ends to the middle
 		beta := float32(betaStart) + float32(step*float32(i))
 		if i >= trainSteps/2 {
 			beta = float32(betaEnd) - float32(step*float32(trainSteps-1-i))
@@ -101,11 +101,11 @@ func (c VPConfig) alphaBars() []float32 {
 		return bars
 	}
 	bars = products(zeroTerminal(bars))
-	bars[trainSteps-1] = 0x1p-24 // not 0: the first sigma is finite
+	bars[trainSteps-1] = 0x1p-24 // not 0, so that the first sigma is finite
 	return bars
 }
 
-// products are the cumulative products, added up in fp64 as torch does.
+// products returns the cumulative products, computed in fp64 as torch does.
 func products(values []float32) []float32 {
 	out, product := make([]float32, len(values)), 1.0
 	for i, v := range values {
@@ -115,7 +115,7 @@ func products(values []float32) []float32 {
 	return out
 }
 
-// zeroTerminal returns the alphas of a process that ends in noise alone and begins as the given one.
+// zeroTerminal rescales alpha_bar so that the process ends in pure noise and starts unchanged.
 func zeroTerminal(bars []float32) []float32 {
 	roots := make([]float32, len(bars))
 	for i, b := range bars {
@@ -129,7 +129,7 @@ func zeroTerminal(bars []float32) []float32 {
 	before := float32(1)
 	for i, r := range roots {
 		bar := float32(r * r)
-		out[i] = 1 - (1 - bar/before) // through the betas
+		out[i] = 1 - (1 - bar/before) // via the betas
 		before = bar
 	}
 	return out
@@ -155,7 +155,7 @@ func (c VPConfig) steps(n int) []float32 {
 	return out
 }
 
-// sigmas returns the noise levels of timesteps, which may lie between those of training, and 0 behind them.
+// sigmas returns the noise levels of timesteps, followed by 0. Timesteps may lie between the training timesteps.
 func (c VPConfig) sigmas(timesteps []float32) []float32 {
 	var table []float64
 	for _, bar := range c.alphaBars() {

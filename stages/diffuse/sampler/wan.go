@@ -6,15 +6,15 @@ import (
 	"math"
 )
 
-// WanConfig is how Wan and the models of its class are sampled.
+// WanConfig says how Wan and similar models are sampled.
 type WanConfig struct {
-	// Solver is unipc (the published one), euler (FlowMatchEulerDiscreteScheduler), or dmd for models that were distilled
-	// to three steps (FastWan).
+	// Solver is unipc (the published one), euler (FlowMatchEulerDiscreteScheduler), or dmd for models distilled to three steps
+	// (FastWan).
 	Solver string
-	// Sigmas names the table. UniPC has diffusers and wan (the original code). Euler has diffusers and distilled
-	// (lightx2v's models of four steps). DMD has one of its own.
+	// Sigmas names the table of noise levels. UniPC has diffusers and wan (the original code); Euler has diffusers and
+	// distilled (lightx2v's four-step models); DMD has one table.
 	Sigmas string
-	// Shift moves the steps towards the noise: above 0, 3 for 480 rows as a rule and 5 for 720.
+	// Shift moves the steps towards the noise. It is above 0; usual values are 3 for 480p and 5 for 720p.
 	Shift float64
 }
 
@@ -28,14 +28,14 @@ const (
 // WanSolvers returns the values of WanConfig.Solver.
 func WanSolvers() []string { return []string{solverUniPC, solverEuler, solverDMD} }
 
-// Distilled reports whether the configuration is that of a model of few steps, which has a shift of its own.
+// Distilled reports whether the configuration is for a model of few steps, which has its own shift.
 func (c WanConfig) Distilled() bool { return c.Solver == solverDMD || c.Sigmas == sigmasDistilled }
 
-// maxShift bounds WanConfig.Shift, far beyond the published 3 to 12.
+// maxShift limits WanConfig.Shift. Published values are between 3 and 12.
 const maxShift = 1 << 10
 
-// Wan returns the recipe of a configuration. Empty fields are those of the published scheduler: unipc, diffusers
-// and shift 3, or 8 for dmd and 5 for distilled. An error begins with the option that is wrong: flow_solver, flow_sigmas or flow_shift.
+// Wan returns the recipe of a configuration. Empty fields have the values of the published scheduler: unipc, diffusers, and
+// shift 3 (8 for dmd, 5 for distilled). An error starts with the wrong option: flow_solver, flow_sigmas or flow_shift.
 func Wan(c WanConfig) (Recipe, error) {
 	r := Recipe{NumInferenceSteps: 50, GuidanceScale: 5}
 	shift := 3.0
@@ -65,7 +65,7 @@ func Wan(c WanConfig) (Recipe, error) {
 	return r, nil
 }
 
-// Check refuses numbers of steps; see Method. c is the configuration of a Recipe that Wan returned.
+// Check returns an error for unsupported numbers of steps; see Method. c is the configuration of a Recipe that Wan returned.
 func (c WanConfig) Check(r Row) error {
 	if c.Solver == solverDMD && r.NumInferenceSteps != len(dmdTimesteps) {
 		return fmt.Errorf("num_inference_steps is %d: dmd has %d", r.NumInferenceSteps, len(dmdTimesteps))
@@ -87,15 +87,15 @@ func (c WanConfig) New(r Row) (Sampler, error) {
 	return newUniPC(wanSigmas(n, c)), nil
 }
 
-// shifted is sigma moved towards the noise.
+// shifted returns sigma moved towards the noise.
 func shifted(sigma, shift float64) float64 { return shift * sigma / (1 + (shift-1)*sigma) }
 
-// wanSigmas returns the noise levels of n steps of UniPC, from the noise on, in fp64. The first one stays below 1, at
-// which the solver's logarithms end.
+// wanSigmas returns the noise levels for n steps of UniPC, starting with the noise, in fp64. The first is below 1, because the
+// solver's logarithms are not defined at 1.
 func wanSigmas(n int, c WanConfig) []float64 {
 	first, last := 1.0, 1.0/flowTimesteps
 	if c.Sigmas == sigmasWan {
-		first, last = float64(float32(1-last)), 0 // the original's table goes through fp32
+		first, last = float64(float32(1-last)), 0 // the original code rounds its table to fp32
 	}
 	out := make([]float64, n)
 	step := (last - first) / float64(n)

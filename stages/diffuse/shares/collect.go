@@ -6,7 +6,8 @@ import (
 	"latentbeam/kernels"
 )
 
-// Collect brings values of all shares to rank 0, or to everyone, as those of whole elements; nil for the others.
+// Collect gathers the values of all shares as whole elements, on rank 0, or on every rank if everyone is set. Other ranks get
+// nil.
 func (r *Rank) Collect(op string, z []float32, everyone bool) ([]float32, error) {
 	defer r.dev.Scope()()
 	var send, recv []kernels.Part
@@ -43,7 +44,7 @@ func (r *Rank) Collect(op string, z []float32, everyone bool) ([]float32, error)
 	return r.assemble(recv)
 }
 
-// assemble returns the values of whole elements that have come in as those of all shares.
+// assemble returns whole elements, made from the received values of all shares.
 func (r *Rank) assemble(from []kernels.Part) ([]float32, error) {
 	n := r.Channels * r.Size.Len()
 	full := make([]float32, len(r.Rows)/r.Branches*n)

@@ -1,16 +1,16 @@
-// Package shares evaluates a network (stages/diffuse/dit) on the ranks of a set, so that its bytes are those of one device. It is
-// to a set what dit.Description.Evaluator is to a device.
+// Package shares evaluates a network (stages/diffuse/dit) on the ranks of a set. The result has the same bytes as on one
+// device, where dit.Description.Evaluator does the same.
 //
-// Rows of the forward are (element, branch): the prompt, then under guidance the null text, or one of them alone. Their
-// columns (row, patch) lie on the ranks as a sequence.Plan says.
+// The rows of an evaluation are pairs (element, branch): the prompt, and with guidance the null text. A batch has both branches
+// or one of them. A sequence.Plan says which rank has which columns, that is pairs (row, patch).
 //
-// Latents stay where their columns are over all sampling steps. What a rank samples are its shares: some
-// patches of an element with all frames, as host values (C, T, pixels).
+// Latents stay with their columns over all sampling steps. A rank samples its shares: some patches of an element with all
+// frames, as host values (C, T, pixels).
 //
-// Guidance needs the network's output for all branches of a share. A rank that computes one of them gets the
-// others from their ranks, and all of these ranks take the same sampling step on the same values. A step that needs
-// the moments of a whole element gets them from all ranks.
+// Guidance needs the network's output for all branches of a share. A rank that computes one branch gets the other branches from
+// their ranks, and all these ranks take the same sampling step on the same values. A step that needs the moments of a whole
+// element gathers them from all ranks.
 //
-// In a pipeline the rows of a rank are a microbatch: its tokens go through the stages, and the predictions come back.
-// No sampler and no stage of a job is known here.
+// In a pipeline the rows of a rank are a microbatch: its tokens go through the stages, and the predictions come back. This
+// package does not know samplers or other stages of a job.
 package shares

@@ -7,8 +7,7 @@ import (
 	"latentbeam/stages/nn"
 )
 
-// guidance brings the output tokens (T', patches, K) of every share together, branch by branch:
-// [share][branch].
+// guidance gathers the output tokens (T', patches, K) of every share for all branches: [share][branch].
 func (r *Rank) guidance(tokens []kernels.Tensor) ([][]kernels.Tensor, error) {
 	out := make([][]kernels.Tensor, len(r.Shares))
 	k := r.Outputs()
@@ -34,7 +33,7 @@ func (r *Rank) guidance(tokens []kernels.Tensor) ([][]kernels.Tensor, error) {
 	return out, nil
 }
 
-// sendTo lists what a rank takes from this one's tokens for its shares.
+// sendTo lists the parts of this rank's tokens that a peer needs for its shares.
 func (r *Rank) sendTo(peer int, tokens []kernels.Tensor) (out []kernels.Part) {
 	for _, s := range r.sharesOf(peer, false) {
 		for b := range r.Branches {
@@ -52,7 +51,7 @@ func (r *Rank) sendTo(peer int, tokens []kernels.Tensor) (out []kernels.Part) {
 	return out
 }
 
-// receiveFrom lists where this rank's shares take what a rank sends.
+// receiveFrom lists where the tokens of a peer belong in this rank's shares.
 func (r *Rank) receiveFrom(peer int, out [][]kernels.Tensor) (in []kernels.Part) {
 	for i, s := range r.Shares {
 		for b := range r.Branches {
@@ -67,8 +66,8 @@ func (r *Rank) receiveFrom(peer int, out [][]kernels.Tensor) (in []kernels.Part)
 	return in
 }
 
-// download returns the predictions as the sampler takes them: [branch][share] (c_out, T, pixels). z is the
-// length of the latents of all branches.
+// download returns the predictions in the sampler's order: [branch][share] (c_out, T, pixels). z is the length of the latents
+// of all branches.
 func (r *Rank) download(predictions [][]kernels.Tensor, z int) ([]float32, error) {
 	c := r.OutChannels
 	if n := z / r.Channels * c; len(r.out) != n {

@@ -7,30 +7,31 @@ import (
 	"latentbeam/stages/diffuse/dit"
 )
 
-// Microbatch is what goes through the stages of a pipeline together: the rows of a rank.
+// Microbatch is the unit that moves through the stages of a pipeline: the rows of one rank.
 type Microbatch struct {
 	*Rank
 	// Holds says what the microbatch holds on its way through the stages, on this rank.
 	Holds  Holding
-	Onward []kernels.Tensor // what goes on to the next stage: the tokens, and the state
-	Back   []kernels.Tensor // what comes back: the output tokens (n, T', W, K) of every part
+	Onward []kernels.Tensor // tensors for the next stage: the tokens, and the state
+	Back   []kernels.Tensor // tensors that return: the output tokens (n, T', W, K) of every part
 
-	xs []kernels.Tensor // the tokens (n, T', W, C) of every part
-	// (1 + B T'): the timestep, below 0 the Holding times -1; then 1 for each frame that is being denoised, 0 for given ones
+	xs []kernels.Tensor // tokens (n, T', W, C) of every part
+	// state (1 + B T'): the timestep, or -1 times the Holding if that is below 0; then for each frame 1 if it is being
+	// denoised, 0 if it is given
 	state kernels.Tensor
 }
 
 // Holding is what a microbatch holds.
 type Holding int
 
-// A microbatch has rows to compute, or none because its sampling has come to its end, or none because all have.
+// The values of Holding: rows to compute; no rows because this sampling has finished; no rows because all samplings have.
 const (
 	Rows Holding = iota
 	Nothing
 	TheEnd
 )
 
-// NewMicrobatch makes the tensors of a microbatch, in the scope open at the call.
+// NewMicrobatch allocates the tensors of a microbatch, in the scope open at the call.
 func (r *Rank) NewMicrobatch() *Microbatch {
 	m := &Microbatch{Rank: r, xs: r.streams()}
 	for _, p := range r.split.Parts() {
@@ -41,8 +42,8 @@ func (r *Rank) NewMicrobatch() *Microbatch {
 	return m
 }
 
-// Embed puts what a sampler asks for into the stream, on the first stage: rows of one branch, for all branches of an
-// element begin with the same.
+// Embed writes the tokens for an evaluation, on the first stage. rows holds one branch, because all branches of an element
+// start with the same latents.
 func (m *Microbatch) Embed(rows, timesteps []float32, generated []bool) {
 	defer m.dev.Scope()()
 	m.Holds = Rows
@@ -58,14 +59,14 @@ func (m *Microbatch) Embed(rows, timesteps []float32, generated []bool) {
 	m.dev.Upload(m.state, values)
 }
 
-// Hold lets the microbatch go on without rows, on the first stage.
+// Hold makes the microbatch travel without rows, on the first stage.
 func (m *Microbatch) Hold(h Holding) {
 	values := make([]float32, m.state.Len())
 	values[0] = -float32(h)
 	m.dev.Upload(m.state, values)
 }
 
-// Advance runs the blocks of this rank on rows, with last those of the last stage.
+// Advance runs the blocks of this rank on the tokens. last says that this is the last stage.
 func (m *Microbatch) Advance(last bool) error {
 	defer m.dev.Scope()()
 	at, err := m.now()
@@ -79,7 +80,7 @@ func (m *Microbatch) Advance(last bool) error {
 	return err
 }
 
-// now reads the state, and what the microbatch holds.
+// now reads the state: the instant, and what the microbatch holds.
 func (m *Microbatch) now() (dit.Instant, error) {
 	values := make([]float32, m.state.Len())
 	if err := m.dev.Download(values, m.state); err != nil {
@@ -101,8 +102,8 @@ func (m *Microbatch) now() (dit.Instant, error) {
 	return m.at(values[0], generated), nil
 }
 
-// Predictions returns what the sampler gets for the tokens that have come back; z is the length of the latents of all
-// branches here.
+// Predictions returns the sampler's predictions from the tokens that have returned. z is the length of the latents of all
+// branches on this rank.
 func (m *Microbatch) Predictions(z int) ([]float32, error) {
 	defer m.dev.Scope()()
 	return m.predictions(m.Back, z)

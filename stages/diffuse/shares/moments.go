@@ -7,12 +7,12 @@ import (
 	"latentbeam/stages/diffuse/sampler"
 )
 
-// momentValues is how many fp32 values a position's moments travel as: 4 of 16 bits for each of two numbers
-// of 64, before and after guidance.
+// momentValues is the number of fp32 values that carry a position's moments: 4 values of 16 bits for each of two 64-bit
+// numbers, before and after guidance.
 const momentValues = 2 * 2 * 4
 
-// Moments gives every share of this rank the moments of its whole element: ranks exchange those of their
-// positions, each position once, and put them in order. It is the sampler's Batch.Gather.
+// Moments replaces the moments of this rank's shares by moments of whole elements. Ranks exchange the moments of their
+// positions, each position once, and sort them by position. It implements sampler.Batch.Gather.
 func (r *Rank) Moments(parts [][]sampler.Moments) error {
 	defer r.dev.Scope()()
 	views, shares := make([]kernels.Tensor, r.group.Size()), r.all()
@@ -62,7 +62,7 @@ func (r *Rank) Moments(parts [][]sampler.Moments) error {
 	return nil
 }
 
-// appendMoments adds the moments of positions, before and after guidance, to values.
+// appendMoments appends the moments of positions, before and after guidance, to values.
 func appendMoments(values []float32, before, after []sampler.Moments) []float32 {
 	for i := range before {
 		for _, v := range []float64{before[i].Sum, before[i].Squares, after[i].Sum, after[i].Squares} {
@@ -74,7 +74,7 @@ func appendMoments(values []float32, before, after []sampler.Moments) []float32 
 	return values
 }
 
-// readMoments reads one position's moments.
+// readMoments decodes one position's moments.
 func readMoments(values []float32) sampler.Moments {
 	number := func(v []float32) float64 {
 		var bits uint64

@@ -10,38 +10,38 @@ import (
 	"latentbeam/stages/sequence"
 )
 
-// Batch is what ranks compute together.
+// Batch describes what the ranks compute together.
 type Batch struct {
 	*dit.Description
 	Size     dit.LatentSize
-	Rows     []dit.BatchRow // of all ranks; those of an element follow each other
-	Branches int            // of each element that are in Rows
+	Rows     []dit.BatchRow // of all ranks; the rows of an element are adjacent
+	Branches int            // of each element in Rows
 	Given    *dit.Given
 	Plan     *sequence.Plan // which rank has which columns
-	Residual *dit.Residual  // of one rank; nil: it is not kept
+	Residual *dit.Residual  // of one rank; nil: it is not needed
 }
 
-// planes is how many planes of H x W an element's latents have.
+// planes returns the number of H x W planes in an element's latents.
 func (b *Batch) planes() int { return b.Channels * b.Size.T }
 
-// Rank is the network applied to one rank's columns of a batch.
+// Rank is the network for one rank's columns of a batch.
 type Rank struct {
 	*Batch
-	Shares []Share // what it samples
+	Shares []Share // the shares that this rank samples
 	Steps  int     // evaluations so far
 
 	dev    kernels.Backend
 	group  *kernels.Group
 	split  *nn.Split
 	frames int     // T'
-	rows   nn.Span // that this rank has columns of; without any, row 0 stands in
+	rows   nn.Span // rows with columns on this rank; if there are none, row 0 is used
 	batch  dit.Batch
 	whole  [][]Share // see all
 	meets  bool
 	out    []float32
 }
 
-// NewRank prepares the texts and conditions of the rows that g's rank has columns of.
+// NewRank prepares the texts and conditions of all rows with columns on g's rank.
 func (b *Batch) NewRank(dev kernels.Backend, g *kernels.Group, model dit.Model) (*Rank, error) {
 	g.Follow(b.Plan.Hash)
 	r := &Rank{Batch: b, dev: dev, group: g, split: nn.NewSplit(b.Plan, g), frames: b.Plan.Shape.Frames,
@@ -62,7 +62,7 @@ func (b *Batch) NewRank(dev kernels.Backend, g *kernels.Group, model dit.Model) 
 	return r, err
 }
 
-// all returns the shares of every rank that together have each position of each element once.
+// all returns shares of every rank that together cover each position of each element once.
 func (r *Rank) all() [][]Share {
 	for rank := len(r.whole); rank < r.group.Size(); rank++ {
 		r.whole = append(r.whole, r.located(rank, true))
@@ -70,8 +70,7 @@ func (r *Rank) all() [][]Share {
 	return r.whole
 }
 
-// Evaluate is the network as the sampler of this rank's shares sees it: rows are its branches times its
-// shares.
+// Evaluate is the sampler.Model for this rank's shares: its rows are the branches times the shares.
 func (r *Rank) Evaluate(_ context.Context, rows, timesteps []float32, generated []bool) ([]float32, error) {
 	r.Next()
 	defer r.dev.Scope()()
@@ -85,19 +84,18 @@ func (r *Rank) Evaluate(_ context.Context, rows, timesteps []float32, generated 
 	return r.predictions(tokens, len(rows))
 }
 
-// Next begins the next evaluation.
+// Next starts the next evaluation.
 func (r *Rank) Next() {
 	r.group.Step(r.Steps)
 	r.Steps++
 }
 
-// at is the instant of a timestep of all rows of this rank.
+// at returns the instant of a timestep for all rows of this rank.
 func (r *Rank) at(timestep float32, generated []bool) dit.Instant {
 	return dit.Instant{Timesteps: slices.Repeat([]float32{timestep}, r.rows.Len), Generated: generated}
 }
 
-// predictions returns what the sampler gets for the output tokens; z is the length of the latents of all
-// branches.
+// predictions returns the sampler's predictions from the output tokens. z is the length of the latents of all branches.
 func (r *Rank) predictions(tokens []kernels.Tensor, z int) ([]float32, error) {
 	all, err := r.guidance(tokens)
 	if err != nil {
@@ -106,7 +104,7 @@ func (r *Rank) predictions(tokens []kernels.Tensor, z int) ([]float32, error) {
 	return r.download(all, z)
 }
 
-// marks turns the marks of generated frames of shares, or of one that stands in, into those of rows.
+// marks converts the marks of generated frames from shares to rows. A rank without shares uses one stand-in share.
 func (r *Rank) marks(generated []bool, shares int) []bool {
 	if len(generated) == 0 {
 		return nil
@@ -125,7 +123,7 @@ func (r *Rank) marks(generated []bool, shares int) []bool {
 	return out
 }
 
-// streams returns memory for the tokens of all parts, (n, T', W, C) each.
+// streams allocates tensors for the tokens of all parts, (n, T', W, C) each.
 func (r *Rank) streams() (xs []kernels.Tensor) {
 	for _, p := range r.split.Parts() {
 		xs = append(xs, r.dev.Alloc(r.DType, p.Rows.Len, r.frames, p.Patches.Len, r.Hidden))
@@ -133,7 +131,7 @@ func (r *Rank) streams() (xs []kernels.Tensor) {
 	return xs
 }
 
-// embed writes the tokens xs of all parts that latents z begin with, the shares one after the other.
+// embed writes the tokens xs of all parts, made from latents z, which hold one share after another.
 func (r *Rank) embed(xs []kernels.Tensor, z []float32) {
 	for i, p := range r.split.Parts() {
 		n := max(0, min(p.Patches.Len, r.Plan.Shape.Positions-p.Patches.Start))
@@ -163,7 +161,7 @@ func (r *Rank) embedPart(i int, x kernels.Tensor, z []float32, p nn.Part) {
 			}
 			at += size
 		}
-		if !found { // outside of the latents, in a box
+		if !found { // in a box, outside of the latents
 			vectors = append(vectors, make([]float32, r.frames*x.Dim(2)*channels*r.Patch.Size())...)
 		}
 	}

@@ -7,18 +7,18 @@ import (
 	"latentbeam/stages/sequence"
 )
 
-// Share is some patches of one element of the batch, with all frames. Its values are (C, T, pixels).
+// Share is a set of patches of one element of the batch, with all frames. Its values are (C, T, pixels).
 type Share struct {
 	Element int
 	patches nn.Span
-	// pixels are the positions y*W+x in a latent frame, patch by patch; at finds them by position in a patch:
-	// at[patch * ph * pw + i * pw + j], -1 for the padding of the last patches.
+	// pixels lists the positions y*W+x in a latent frame, patch by patch. at maps a position in a patch to its index in pixels:
+	// at[patch * ph * pw + i * pw + j], -1 for padding.
 	pixels, at []int
 }
 
-// sharesOf returns what a rank samples: the patches of its columns, each once although several branches may have them.
-// first counts those of branch 0 only, which cover every element once over all ranks. Patches that are all outside of
-// the latents, in a box, are no share.
+// sharesOf returns the shares that a rank samples: the patches of its columns, each once even if several branches have them.
+// With first it counts only the columns of branch 0, which cover every element once over all ranks. Patches outside of the
+// latents, in a box, are not shares.
 func (b *Batch) sharesOf(rank int, first bool) (out []Share) {
 	type key struct {
 		element int
@@ -37,7 +37,7 @@ func (b *Batch) sharesOf(rank int, first bool) (out []Share) {
 	return out
 }
 
-// outside reports whether none of some patches has a pixel of the latents.
+// outside reports whether none of the patches has a pixel of the latents.
 func (b *Batch) outside(patches nn.Span) bool {
 	if b.Box == (dit.LatentSize{}) {
 		return false
@@ -51,7 +51,7 @@ func (b *Batch) outside(patches nn.Span) bool {
 	return true
 }
 
-// located is sharesOf with the pixels of each share in the latents, which may lie in a box.
+// located is sharesOf with the position of each share's pixels in the latents, which may be in a box.
 func (b *Batch) located(rank int, first bool) []Share {
 	out := b.sharesOf(rank, first)
 	for i := range out {
@@ -60,7 +60,7 @@ func (b *Batch) located(rank int, first bool) []Share {
 	return out
 }
 
-// locate finds the pixels of a share in latents of the given size.
+// locate computes the positions of a share's pixels in latents of the given size.
 func (s *Share) locate(size dit.LatentSize, d *dit.Description) {
 	box, patch := size.In(d.Box), d.Patch
 	_, _, cols := patch.Grid(box.T, box.H, box.W)
@@ -79,7 +79,7 @@ func (s *Share) locate(size dit.LatentSize, d *dit.Description) {
 	}
 }
 
-// Len is how many numbers of C*T frames the share has.
+// Len returns the number of values of the share. frames is C*T.
 func (s *Share) Len(frames int) int { return frames * len(s.pixels) }
 
 // Pick copies the share's pixels of full (C, T, H, W) to z (C, T, pixels); frames is C*T.
@@ -92,7 +92,7 @@ func (s *Share) Pick(z, full []float32, frames int) {
 	}
 }
 
-// put is the inverse of Pick.
+// put copies z to the share's pixels of full: the inverse of Pick.
 func (s *Share) put(full, z []float32, frames int) {
 	area := len(full) / frames
 	for f := range frames {
@@ -102,8 +102,7 @@ func (s *Share) put(full, z []float32, frames int) {
 	}
 }
 
-// vectors writes z (C, T, pixels) as the patch vectors (T', patches, C pt ph pw) that the embedding takes, of so many
-// frames T'.
+// vectors writes z (C, T, pixels) as patch vectors (T', patches, C pt ph pw) for the embedding. frames is T'.
 func (s *Share) vectors(z []float32, channels, t, frames int, patch nn.Patch) []float32 {
 	area, n := patch[1]*patch[2], len(s.pixels)
 	out := make([]float32, frames*s.patches.Len*channels*patch.Size())
@@ -143,13 +142,13 @@ func (s *Share) latents(out, tokens []float32, channels, t int, patch nn.Patch) 
 	}
 }
 
-// overlap returns the patches that two spans have in common.
+// overlap returns the patches that both spans contain.
 func overlap(a, b nn.Span) nn.Span {
 	lo := max(a.Start, b.Start)
 	return nn.Span{Start: lo, Len: max(0, min(a.Start+a.Len, b.Start+b.Len)-lo)}
 }
 
-// patchesOf narrows x (T', patches from start on, ...) to the given patches.
+// patchesOf returns the view of x (T', patches from start on, ...) for the given patches.
 func patchesOf(x kernels.Tensor, start int, patches nn.Span) kernels.Tensor {
 	return x.Narrow(1, patches.Start-start, patches.Len)
 }
