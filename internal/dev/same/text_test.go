@@ -17,7 +17,7 @@ import (
 var (
 	durations = regexp.MustCompile(`([ (])(?:\d+(?:\.\d+)?(?:h|m|s|ms|µs|ns))+\b`)
 	built     = regexp.MustCompile(`(?m)^(latentbeam \S+) .*$`)
-	progress  = regexp.MustCompile(`(?m)^(?:[-0-9T:]+Z )?\d+/\d+ rows, .*\n`)
+	progress  = regexp.MustCompile(`(?m)^(?:[-0-9T:]+Z )?(?:\d+/\d+ rows, |planning: ).*\n`)
 	// reportPage is the folder of a run, which has the time in its name.
 	reportPage = regexp.MustCompile(`runs/[0-9A-Za-z-]+/`)
 	spaces     = regexp.MustCompile(` +`)
