@@ -69,18 +69,33 @@ func NewRope3D(be kernels.Backend, dt kernels.DType, freqs, rows, cols, frames [
 // may have another number of them; cosines and sines are rounded to dt.
 func NewVideoRope(be kernels.Backend, dt kernels.DType, frames, rows, cols [][]float64) Rope {
 	n := len(frames[0]) + len(rows[0]) + len(cols[0])
-	var cos, sin []float32
-	for _, frame := range frames {
-		for _, row := range rows {
-			for _, col := range cols {
-				for _, angle := range slices.Concat(frame, row, col) {
-					cos = append(cos, dt.Round(float32(math.Cos(angle))))
-					sin = append(sin, dt.Round(float32(math.Sin(angle))))
-				}
+	frameTurns, rowTurns, colTurns := turnsOf(dt, frames), turnsOf(dt, rows), turnsOf(dt, cols)
+	size := len(frames) * len(rows) * len(cols) * n
+	cos, sin := make([]float32, 0, size), make([]float32, 0, size)
+	for _, frame := range frameTurns {
+		for _, row := range rowTurns {
+			for _, col := range colTurns {
+				cos = append(append(append(cos, frame.cos...), row.cos...), col.cos...)
+				sin = append(append(append(sin, frame.sin...), row.sin...), col.sin...)
 			}
 		}
 	}
 	return uploadRope(be, dt, cos, sin, len(frames), len(rows)*len(cols), n)
+}
+
+// turns are the cosines and sines of the angles of one position.
+type turns struct{ cos, sin []float32 }
+
+// turnsOf returns the turns of each position of an axis. A video repeats them at each position of its other axes.
+func turnsOf(dt kernels.DType, positions [][]float64) []turns {
+	all := make([]turns, len(positions))
+	for i, angles := range positions {
+		for _, angle := range angles {
+			all[i].cos = append(all[i].cos, dt.Round(float32(math.Cos(angle))))
+			all[i].sin = append(all[i].sin, dt.Round(float32(math.Sin(angle))))
+		}
+	}
+	return all
 }
 
 // RopeAngles returns the angles of n positions from 0 on: position / scale * 10000^(-j/angles).
