@@ -26,6 +26,7 @@ import (
 	"latentbeam/pipelines/explain"
 	"latentbeam/pipelines/forecast"
 	"latentbeam/pipelines/input"
+	"latentbeam/pipelines/recompute"
 	"latentbeam/pipelines/remote"
 	"latentbeam/pipelines/reuse"
 	"latentbeam/runners"
@@ -85,7 +86,7 @@ type Job struct {
 
 	engine   *engine.Engine
 	input    *input.Input
-	rows     rows
+	rows     input.Rows
 	host     *host.Stages // its stages in this process
 	contents source.Contents
 	machines machines
@@ -165,7 +166,7 @@ func (j *Job) open() error {
 	if every, on := cfg.Resources.CheckpointInterval.Every(); on {
 		j.engine.SaveSteps(every)
 	}
-	j.rows = rows{source, &j.engine.Rules}
+	j.rows = input.Rows{Source: source, Rules: &j.engine.Rules}
 	j.results = reuse.Results{Engine: j.engine, Look: j.output.looks, Limits: j.host.Limits()}
 	j.engine.Published = j.results.Published
 	j.engine.Schedule.Recall(j.host.Facts)
@@ -189,14 +190,14 @@ func (j *Job) open() error {
 		}
 	}
 	j.report = report.Job{
-		Title: filepath.Base(cfg.Output.Path), Rows: j.rows.mine, Keep: j.engine.Keep, Part: part(o),
+		Title: filepath.Base(cfg.Output.Path), Rows: j.rows.Mine, Keep: j.engine.Keep, Part: part(o),
 		RowsPerFile: cfg.Output.RowsPerFile, Names: template, Where: chosen, Clips: cfg.Input.Cuts(), Alike: j.host.Alike(), Limits: j.host.Limits(),
 		Media:  host.SourceKind(cfg) == stages.KindMedia,
-		Scores: cfg.Output.Scores != "", Measures: measuresOfVideos(j.host.Steps), Select: selects(cfg), Programs: j.programs(),
+		Scores: cfg.Output.Scores != "", Measures: measuresOfVideos(j.host.Steps), Select: selects(cfg), Programs: j.host.Programs(),
 		Generates: slices.ContainsFunc(j.engine.Schedule.Steps, func(s stages.Step) bool { return s.Spec.Name == "denoise" }),
 		Facts: report.Facts{
 			Model: j.host.Model, Weights: j.engine.Rules.Weights(), Class: workers.Class(), Version: o.Version,
-			Varies: strings.Join(j.varying(), " "), Loras: j.host.LorasJSON(),
+			Varies: strings.Join(j.host.Varying(), " "), Loras: j.host.LorasJSON(),
 			Licence: stages.LicenceOf(j.host.Terms), Revision: stages.RevisionOf(j.host.Terms),
 		},
 	}
@@ -234,16 +235,6 @@ func (j *Job) rules(class string) (keys.Rules, error) {
 		r.JobSeed = *seed
 	}
 	return r, r.Seal()
-}
-
-// programs are the names of the stages that are programs.
-func (j *Job) programs() (names []string) {
-	for _, s := range j.engine.Schedule.Steps {
-		if s.Spec.Program != nil {
-			names = append(names, s.Name)
-		}
-	}
-	return names
 }
 
 // part names the files of one shard: "00001-of-00004-", counting from 0 as parquet writers do.
@@ -324,7 +315,26 @@ func (j *Job) Program() string { return stages.FirstProgram(j.engine.Schedule.St
 // Explain says what became of the rows that id names: by their id, by their place in the input ("prompts.csv:3") or by
 // the first eight or more digits of their key. The job has looked at its output (Peek).
 func (j *Job) Explain(ctx context.Context, id string) ([]explain.Answer, error) {
-	return explain.Asked{Engine: j.engine, Config: j.Config, Summary: j.report.SummaryName(), Programs: j.programs()}.Rows(ctx, j.rows.mine(ctx), id)
+	return explain.Asked{Engine: j.engine, Config: j.Config, Summary: j.report.SummaryName(), Programs: j.host.Programs()}.Rows(ctx, j.rows.Mine(ctx), id)
+}
+
+// Recompute computes about n of the rows again that are done, and compares them with their results. The job has looked at its output (Peek).
+func (j *Job) Recompute(ctx context.Context, n int) (found recompute.Found, err error) {
+	if names := j.host.Varying(); len(names) > 0 {
+		return found, fault.Usage(fmt.Errorf("nothing can be compared: the results of stage %s may be others when a row is computed again; "+
+			"where they are not, write deterministic: true into its options", strings.Join(names, ", ")))
+	}
+	if err := j.Ready(); err != nil {
+		return found, err
+	}
+	p, err := j.Plan(ctx)
+	if err == nil && p.Done == 0 {
+		err = fault.Usage(fmt.Errorf("no row of the job, as it is now, is done: there is nothing to compare"))
+	}
+	if err != nil {
+		return found, err
+	}
+	return recompute.Rows{Engine: j.engine, Rows: j.rows, Predictor: j.Forecast()}.Compare(ctx, p.Done, n)
 }
 
 // DescribeColumns says how the columns of the input's tables are taken. The job has a plan.

@@ -35,7 +35,7 @@ type meanings struct {
 	specs    []stages.Spec
 	input    *input.Input
 	contents *source.Contents
-	rows     rows
+	rows     input.Rows
 	ledger   *ledger.Ledger // of the output; nil: it has none
 	opened   []*host.Stages // for other readings
 }
@@ -256,7 +256,7 @@ func (m *meanings) doneAs(ctx context.Context, restored []meaning) (n int64, err
 	if err != nil {
 		return 0, nil //nolint:nilerr // what cannot be read in this way made no output
 	}
-	rules := *m.rows.rules
+	rules := *m.rows.Rules
 	rules.Defaults, rules.Naming = reading.Defaults, reading.Naming
 	if reading.Steps != nil {
 		rules.Steps = reading.Steps
@@ -264,7 +264,7 @@ func (m *meanings) doneAs(ctx context.Context, restored []meaning) (n int64, err
 			return 0, err
 		}
 	}
-	earlier, stop := iter.Pull2(places(rows{source, &rules}.all(ctx)))
+	earlier, stop := iter.Pull2(places(input.Rows{Source: source, Rules: &rules}.All(ctx)))
 	defer stop()
 	settled := m.ledger.Cursor()
 	defer settled.Close()
@@ -283,7 +283,7 @@ func (m *meanings) doneAs(ctx context.Context, restored []meaning) (n int64, err
 		}
 		return n, nil
 	}
-	for now, err := range places(m.rows.all(ctx)) {
+	for now, err := range places(m.rows.All(ctx)) {
 		before, beforeErr, more := earlier()
 		if err != nil || beforeErr != nil || !more {
 			return n, err

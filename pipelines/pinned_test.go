@@ -69,7 +69,7 @@ func TestPinnedKeys(t *testing.T) {
 		if err != nil {
 			t.Fatal(p.name, err)
 		}
-		for e, err := range j.rows.mine(t.Context()) {
+		for e, err := range j.rows.Mine(t.Context()) {
 			if err != nil || e.Failed != nil {
 				t.Fatal(p.name, err, e.Failed)
 			}

@@ -108,7 +108,7 @@ type planner struct {
 	engine   *engine.Engine
 	host     *host.Stages
 	input    *input.Input
-	rows     rows
+	rows     input.Rows
 	report   *report.Job
 	results  *reuse.Results
 	reading  bool // the output is only read
@@ -133,7 +133,7 @@ func (l *planner) plan(ctx context.Context) (p Plan, err error) {
 		s.doubt.CutTokens = l.cutTokens()
 	}
 	l.looked.Store(0)
-	for e, err := range l.rows.all(ctx) {
+	for e, err := range l.rows.All(ctx) {
 		if err == nil {
 			err = s.see(e)
 		}
@@ -280,7 +280,7 @@ func (s *survey) status(e *stages.Element) (ledger.Status, error) {
 
 // warnings are what a person may not have meant.
 func (l *planner) warnings(ctx context.Context, p Plan, doubt *forecast.Doubts) ([]string, error) {
-	all, err := doubt.Warnings(l.rows.all(ctx))
+	all, err := doubt.Warnings(l.rows.All(ctx))
 	if !l.others {
 		all = append(all, forecast.DoubtfulPrograms(l.config, l.options.Specs, l.engine.Schedule.Pool.Size())...)
 	}
@@ -389,7 +389,7 @@ func (l *planner) conflict(ctx context.Context, names *report.NameCollector) err
 	}
 	var a *stages.Element
 	at := uint64(0)
-	for e, err := range l.rows.all(ctx) {
+	for e, err := range l.rows.All(ctx) {
 		if err != nil {
 			return err
 		}

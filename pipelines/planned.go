@@ -53,7 +53,7 @@ func (j *Job) planRun(ctx context.Context, began time.Time) (*planned, error) {
 	if err := j.consent().allows(plan); err != nil {
 		return p, err
 	}
-	return p, j.marks(plan.New > 0).check(ctx)
+	return p, j.marks(plan.New > 0).Check(ctx)
 }
 
 // settled reports whether an earlier run has done everything, and fills the result of this one then.
@@ -90,7 +90,7 @@ func (p *planned) upToDate(ctx context.Context, name string, plan Plan) (report.
 		slog.Info("the tables of an earlier release move to a folder each, as tables/videos/00000.parquet")
 		return s, false
 	}
-	if unsigned, err := j.marks(false).unsigned(ctx); err != nil || unsigned {
+	if unsigned, err := j.marks(false).Unsigned(ctx); err != nil || unsigned {
 		return s, false
 	}
 	return s, same && j.report.AsWritten(ctx, s.Files, j.output.looks())
@@ -154,7 +154,7 @@ func (p *planned) start(ctx context.Context) (*running, error) {
 		}
 		j.engine.Board.Foresee(r.foreseen.Costs())
 	}
-	if err := j.marks(plan.New > 0).begin(r.ctx); err != nil {
+	if err := j.marks(plan.New > 0).Begin(r.ctx); err != nil {
 		return r, err
 	}
 	if err := p.unfinish(r.ctx); err != nil {

@@ -171,7 +171,7 @@ func (w worker) attend(ctx context.Context) error {
 		return err
 	}
 	j.output.close = append(j.output.close, j.engine.Book.Close)
-	if err := j.marks(true).recorded(ctx); err != nil {
+	if err := j.marks(true).Recorded(ctx); err != nil {
 		return err
 	}
 	a := remote.Attend(j.engine, s.Job, true)

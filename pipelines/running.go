@@ -12,6 +12,7 @@ import (
 	"latentbeam/internal/results/report"
 	"latentbeam/internal/storage/store"
 	"latentbeam/pipelines/forecast"
+	"latentbeam/pipelines/marks"
 	"latentbeam/runners"
 	"latentbeam/transforms"
 )
@@ -24,7 +25,7 @@ type running struct {
 	spread   *distribution
 	record   *Record
 	report   *report.Job
-	marks    *outputMarks      // on published files
+	marks    *marks.Policy     // on published files
 	foreseen forecast.Foreseen // before the run
 	phases   *Phases
 	lap      stopwatch
@@ -49,7 +50,7 @@ func (r *running) compute() (*finished, error) {
 	if errors.Is(r.failed, store.ErrRemoved) { // there is no place for a report
 		return nil, r.failed
 	}
-	r.failed = errors.Join(r.failed, r.marks.sign(r.ctx, r.spread.away))
+	r.failed = errors.Join(r.failed, r.marks.Sign(r.ctx, r.spread.away))
 	return r.next, nil
 }
 

@@ -406,3 +406,23 @@ func Keep(cfg *config.Config) map[stages.Kind]bool {
 	}
 	return k
 }
+
+// Varying names the stages whose results may be others when a row is computed again.
+func (h *Stages) Varying() (names []string) {
+	for _, s := range h.Steps {
+		if s.Capabilities().Varies {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// Programs names the stages that are programs.
+func (h *Stages) Programs() (names []string) {
+	for _, s := range h.Steps {
+		if s.Spec.Program != nil {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}

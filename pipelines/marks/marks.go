@@ -1,4 +1,5 @@
-package pipelines
+// Package marks decides which marks of synthetic media the files of an output carry, and changes them.
+package marks
 
 import (
 	"context"
@@ -10,7 +11,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/engine"
@@ -20,48 +20,43 @@ import (
 	"latentbeam/internal/storage/ledger"
 	"latentbeam/internal/storage/source"
 	"latentbeam/internal/storage/store"
+	"latentbeam/pipelines/input"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
 
-// encodeVideo is the stage whose files are marked. What a program gives stays as the program wrote it.
-const encodeVideo = "encode_video"
+// Stage is the stage whose files are marked. What a program gives stays as the program wrote it.
+const Stage = "encode_video"
 
-// outputMarks decides which marks of synthetic media the files of an output carry.
-type outputMarks struct {
-	asked    config.Marks // by the job
-	follow   bool         // the output's record holds, whatever the job asks for
-	computes bool         // files are published or signed, so a key is needed
-	dir      string       // that relative paths of the job are relative to
-	model    string       // its name
-	engine   *engine.Engine
-	rows     rows
-}
-
-// marks is what decides on the marks of the job's output; computes says that files are to be published.
-func (j *Job) marks(computes bool) *outputMarks {
-	return &outputMarks{computes: computes, asked: j.Config.MarksOf(encodeVideo), follow: j.Opts.AsRecorded || j.Opts.Repair || j.Opts.Retry, engine: j.engine,
-		dir: j.Opts.Start.Directory(), model: j.host.Model, rows: j.rows}
+// Policy decides which marks of synthetic media the files of an output carry.
+type Policy struct {
+	Asked    config.Marks // by the job
+	Follow   bool         // the output's record holds, whatever the job asks for
+	Computes bool         // files are published or signed, so a key is needed
+	Dir      string       // base of the job's relative paths
+	Model    string       // its name
+	Engine   *engine.Engine
+	Rows     input.Rows
 }
 
 // concerned says that the job publishes files of encode_video.
-func (m *outputMarks) concerned() bool {
-	return m.engine.Keep[stages.KindVideo] && m.has(encodeVideo)
+func (m *Policy) concerned() bool {
+	return m.Engine.Keep[stages.KindVideo] && m.has(Stage)
 }
 
-func (m *outputMarks) has(stage string) bool {
-	return slices.ContainsFunc(m.engine.Schedule.Steps, func(s stages.Step) bool { return s.Spec.Name == stage })
+func (m *Policy) has(stage string) bool {
+	return slices.ContainsFunc(m.Engine.Schedule.Steps, func(s stages.Step) bool { return s.Spec.Name == stage })
 }
 
 // decide says which marks the files carry: as the output's record says; an output that has rows and no record has none; a new one gets
 // what the job asks for. fresh is that nothing is recorded yet.
-func (m *outputMarks) decide(ctx context.Context) (r marking.Record, fresh bool, err error) {
-	r, recorded, err := marking.Read(ctx, m.engine.Store)
+func (m *Policy) decide(ctx context.Context) (r marking.Record, fresh bool, err error) {
+	r, recorded, err := marking.Read(ctx, m.Engine.Store)
 	if err != nil {
 		return r, false, err
 	}
-	url := m.engine.Store.URL()
+	url := m.Engine.Store.URL()
 	if r.Changing {
 		return r, false, fault.Usage(fmt.Errorf("output %s: `latentbeam mark` was interrupted there, so some files have other marks than "+
 			"their records say; run it again, it goes on: latentbeam mark %s", url, url))
@@ -76,19 +71,19 @@ func (m *outputMarks) decide(ctx context.Context) (r marking.Record, fresh bool,
 			return r, true, err
 		}
 	}
-	if m.asked.Given && !m.asked.Equal(r.Asked()) && !m.follow {
+	if m.Asked.Given && !m.Asked.Equal(r.Asked()) && !m.Follow {
 		return r, false, fault.Usage(fmt.Errorf("the job asks for the marks %v, and the files of output %s have %v; make them alike: "+
 			"`latentbeam mark %s --marks NAMES` changes the files, without encoding, or write marks: %v in the job",
-			m.asked, url, r.Asked(), url, r.Asked()))
+			m.Asked, url, r.Asked(), url, r.Asked()))
 	}
-	if !r.Asked().C2PA || !m.computes {
+	if !r.Asked().C2PA || !m.Computes {
 		return r, false, nil
 	}
-	own, _, err := m.recordOf(ctx, m.asked)
+	own, _, err := m.recordOf(ctx, m.Asked)
 	switch {
 	case err != nil:
 		return r, false, err
-	case !m.asked.C2PA:
+	case !m.Asked.C2PA:
 		err = fault.Usage(fmt.Errorf("the files of output %s are signed, and the job names no key: write c2pa with its certificate and key "+
 			"into the marks of encode_video", url))
 	case own.Certificate != r.Certificate:
@@ -99,7 +94,7 @@ func (m *outputMarks) decide(ctx context.Context) (r marking.Record, fresh bool,
 }
 
 // recordOf is the record of marks, and what signs them; nil where nothing does.
-func (m *outputMarks) recordOf(ctx context.Context, asked config.Marks) (marking.Record, *c2pa.Signer, error) {
+func (m *Policy) recordOf(ctx context.Context, asked config.Marks) (marking.Record, *c2pa.Signer, error) {
 	r := marking.RecordOf(asked)
 	if !asked.C2PA {
 		return r, nil, nil
@@ -112,20 +107,20 @@ func (m *outputMarks) recordOf(ctx context.Context, asked config.Marks) (marking
 		authority := timestamp.New(a)
 		signer = signer.WithTimeStamps(func(message []byte) ([]byte, error) { return authority.Stamp(ctx, message) })
 	}
-	r.Certificate, r.Models = signer.Certificate(), map[string]string{m.engine.Rules.Weights(): m.model}
+	r.Certificate, r.Models = signer.Certificate(), map[string]string{m.Engine.Rules.Weights(): m.Model}
 	return r, signer, nil
 }
 
 // signer opens the certificate and the key of the job.
-func (m *outputMarks) signer(asked config.Marks) (*c2pa.Signer, error) {
+func (m *Policy) signer(asked config.Marks) (*c2pa.Signer, error) {
 	if asked.Certificate == "" || asked.Key == "" {
 		return nil, errors.New("certificate and key are both needed: the paths of two files in PEM")
 	}
-	certificate, err := os.ReadFile(config.Absolute(m.dir, asked.Certificate))
+	certificate, err := os.ReadFile(config.Absolute(m.Dir, asked.Certificate))
 	if err != nil {
 		return nil, fmt.Errorf("certificate: %w", err)
 	}
-	key, err := os.ReadFile(config.Absolute(m.dir, asked.Key))
+	key, err := os.ReadFile(config.Absolute(m.Dir, asked.Key))
 	if err != nil {
 		return nil, fmt.Errorf("key: %w", err)
 	}
@@ -133,26 +128,26 @@ func (m *outputMarks) signer(asked config.Marks) (*c2pa.Signer, error) {
 }
 
 // wanted are the marks of a new output: what the job says, else both where its denoiser makes the frames.
-func (m *outputMarks) wanted() config.Marks {
-	if !m.asked.Given && m.has("denoise") {
+func (m *Policy) wanted() config.Marks {
+	if !m.Asked.Given && m.has("denoise") {
 		return config.Marks{IPTC: true, AIGC: true}
 	}
-	return m.asked
+	return m.Asked
 }
 
 // begun says that the output has videos or settled rows.
-func (m *outputMarks) begun(ctx context.Context) (bool, error) {
-	if m.engine.Ledger.Len() > 0 {
+func (m *Policy) begun(ctx context.Context) (bool, error) {
+	if m.Engine.Ledger.Len() > 0 {
 		return true, nil
 	}
-	for _, err := range m.engine.Store.List(ctx, "videos/", store.Deep) {
+	for _, err := range m.Engine.Store.List(ctx, "videos/", store.Deep) {
 		return err == nil, err
 	}
 	return false, nil
 }
 
-// check refuses a job that asks for other marks than the files of its output have.
-func (m *outputMarks) check(ctx context.Context) error {
+// Check refuses a job that asks for other marks than the files of its output have.
+func (m *Policy) Check(ctx context.Context) error {
 	if !m.concerned() {
 		return nil
 	}
@@ -160,40 +155,40 @@ func (m *outputMarks) check(ctx context.Context) error {
 	return err
 }
 
-// begin records the marks of a new output, before its first row, and makes the engine put on what is recorded.
-func (m *outputMarks) begin(ctx context.Context) error {
-	m.engine.Marks = nil
+// Begin records the marks of a new output, before its first row, and makes the engine put on what is recorded.
+func (m *Policy) Begin(ctx context.Context) error {
+	m.Engine.Marks = nil
 	if !m.concerned() {
 		return nil
 	}
-	if !m.computes {
-		unsigned, err := m.unsigned(ctx)
+	if !m.Computes {
+		unsigned, err := m.Unsigned(ctx)
 		if err != nil {
 			return err
 		}
-		m.computes = unsigned
+		m.Computes = unsigned
 	}
 	r, fresh, err := m.decide(ctx)
 	if err != nil {
 		return err
 	}
 	if fresh && len(r.Marks) > 0 {
-		if r, err = marking.Decide(ctx, m.engine.Store, r); err != nil {
+		if r, err = marking.Decide(ctx, m.Engine.Store, r); err != nil {
 			return err
 		}
 	}
-	if maker := m.maker(); fresh && len(r.Marks) == 0 && !m.asked.Given && maker != "" {
+	if maker := m.maker(); fresh && len(r.Marks) == 0 && !m.Asked.Given && maker != "" {
 		slog.Log(ctx, source.LevelNotice, "videos get no marks of synthetic media, because it is not known whether a model made their frames; "+
 			"where one did, write marks: [iptc, aigc] under encode_video (docs/marking.md)", "frames_of", maker)
 	}
-	if weights := m.engine.Rules.Weights(); r.Asked().C2PA && r.Models[weights] == "" { // another model than before
+	if weights := m.Engine.Rules.Weights(); r.Asked().C2PA && r.Models[weights] == "" { // another model than before
 		models := maps.Clone(r.Models)
 		if models == nil {
 			models = map[string]string{}
 		}
-		models[weights] = m.model
+		models[weights] = m.Model
 		r.Models = models
-		if err := r.Write(ctx, m.engine.Store); err != nil {
+		if err := r.Write(ctx, m.Engine.Store); err != nil {
 			return err
 		}
 	}
@@ -210,42 +205,42 @@ func (m *outputMarks) begin(ctx context.Context) error {
 	return nil
 }
 
-// unsigned reports whether videos of done rows wait for their signature, which an earlier run could not give.
-func (m *outputMarks) unsigned(ctx context.Context) (bool, error) {
+// Unsigned reports whether videos of done rows wait for their signature, which an earlier run could not give.
+func (m *Policy) Unsigned(ctx context.Context) (bool, error) {
 	if !m.concerned() {
 		return false, nil
 	}
-	r, _, err := marking.Read(ctx, m.engine.Store)
+	r, _, err := marking.Read(ctx, m.Engine.Store)
 	if err != nil {
 		return false, err
 	}
-	return r.Unsigned(ctx, m.engine.Ledger, m.rows.mine(ctx))
+	return r.Unsigned(ctx, m.Engine.Ledger, m.Rows.Mine(ctx))
 }
 
 // signerOf opens what signs as a record says; nil where it does not sign.
-func (m *outputMarks) signerOf(ctx context.Context, r marking.Record) (*c2pa.Signer, error) {
-	if !r.Asked().C2PA || !m.computes {
+func (m *Policy) signerOf(ctx context.Context, r marking.Record) (*c2pa.Signer, error) {
+	if !r.Asked().C2PA || !m.Computes {
 		return nil, nil
 	}
-	_, signer, err := m.recordOf(ctx, m.asked)
+	_, signer, err := m.recordOf(ctx, m.Asked)
 	return signer, err
 }
 
 // maker is what may have generated the frames of a job without denoise: "" where nothing may.
-func (m *outputMarks) maker() string {
-	if m.engine.Rules.Input == stages.KindLatents {
+func (m *Policy) maker() string {
+	if m.Engine.Rules.Input == stages.KindLatents {
 		return "tables of latents"
 	}
-	return stages.FirstProgram(m.engine.Schedule.Steps)
+	return stages.FirstProgram(m.Engine.Schedule.Steps)
 }
 
-// recorded makes the engine of a worker mark files as the submitter has decided. Where the key is not on this host, the submitter signs
+// Recorded makes the engine of a worker mark files as the submitter has decided. Where the key is not on this host, the submitter signs
 // at the end.
-func (m *outputMarks) recorded(ctx context.Context) error {
+func (m *Policy) Recorded(ctx context.Context) error {
 	if !m.concerned() {
 		return nil
 	}
-	r, _, err := marking.Read(ctx, m.engine.Store)
+	r, _, err := marking.Read(ctx, m.Engine.Store)
 	if err != nil {
 		return err
 	}
@@ -267,17 +262,17 @@ func (m *outputMarks) recorded(ctx context.Context) error {
 	return err
 }
 
-// sign signs the files that were published without a signature: by workers, where away, or because a time stamp authority is asked
+// Sign signs the files that were published without a signature: by workers, where away, or because a time stamp authority is asked
 // for each. A run that is to stop leaves them to the next one.
-func (m *outputMarks) sign(ctx context.Context, away bool) error {
-	marker, stopped := m.engine.Marks, m.engine.Schedule.Stopped()
+func (m *Policy) Sign(ctx context.Context, away bool) error {
+	marker, stopped := m.Engine.Marks, m.Engine.Schedule.Stopped()
 	if marker == nil || marker.Signer == nil || marker.SignsAtOnce() && !away {
 		return nil
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(stopped, func() { cancel(context.Cause(stopped)) })()
-	_, err := marking.Sign(ctx, m.engine.Store, m.engine.Ledger, marker, m.rows.mine(ctx))
+	_, err := marking.Sign(ctx, m.Engine.Store, m.Engine.Ledger, marker, m.Rows.Mine(ctx))
 	if stopped.Err() != nil {
 		return nil
 	}
@@ -288,17 +283,17 @@ func (m *outputMarks) sign(ctx context.Context, away bool) error {
 }
 
 // use makes the engine mark files as a record says.
-func (m *outputMarks) use(r marking.Record, signer *c2pa.Signer) {
+func (m *Policy) use(r marking.Record, signer *c2pa.Signer) {
 	if len(r.Marks) > 0 {
-		m.engine.Marks = m.marker(r, signer)
+		m.Engine.Marks = m.marker(r, signer)
 	}
 }
 
 // marker puts on the marks of a record. What no key depends on does not decide what is in a file.
-func (m *outputMarks) marker(r marking.Record, signer *c2pa.Signer) *marking.Marker {
-	params := m.engine.Rules.Params()
+func (m *Policy) marker(r marking.Record, signer *c2pa.Signer) *marking.Marker {
+	params := m.Engine.Rules.Params()
 	depends := func(p stages.Param) bool { return slices.Contains(params, p) }
-	return &marking.Marker{Record: r, Signer: signer, Weights: m.engine.Rules.Weights(),
+	return &marking.Marker{Record: r, Signer: signer, Weights: m.Engine.Rules.Weights(),
 		Composite: func(row *schemas.PromptRow) bool {
 			return depends(stages.ParamReference) && row.Reference != "" || depends(stages.ParamMedia) && row.Media != ""
 		},
@@ -319,9 +314,9 @@ func (m *outputMarks) marker(r marking.Record, signer *c2pa.Signer) *marking.Mar
 	}
 }
 
-// change gives the files of an output other marks. Where they are not given, it goes on with a change that was cut off, or gives iptc
+// Change gives the files of an output other marks. Where they are not given, it goes on with a change that was cut off, or gives iptc
 // and aigc. The summaries go first, so that a run that finds the change done writes the tables anew.
-func (m *outputMarks) change(ctx context.Context, s store.Store, to config.Marks) (done marking.Changed, err error) {
+func (m *Policy) Change(ctx context.Context, s store.Store, to config.Marks) (done marking.Changed, err error) {
 	was, _, err := marking.Read(ctx, s)
 	if err != nil && !to.Given {
 		return done, err
@@ -335,7 +330,7 @@ func (m *outputMarks) change(ctx context.Context, s store.Store, to config.Marks
 		}
 	}
 	if to.C2PA && to.Certificate == "" && to.Key == "" {
-		to.Certificate, to.Key = m.asked.Certificate, m.asked.Key
+		to.Certificate, to.Key = m.Asked.Certificate, m.Asked.Key
 	}
 	r, signer, err := m.recordOf(ctx, to)
 	if err != nil {
@@ -357,27 +352,5 @@ func (m *outputMarks) change(ctx context.Context, s store.Store, to config.Marks
 			}
 		}
 	}
-	return marking.Change(ctx, s, l, m.marker(r, signer), m.rows.all(ctx))
-}
-
-// Mark gives the files of the output the marks that are asked for, without encoding, and writes tables and pages anew. Where asked is
-// not given, it goes on with a change that was cut off, or gives iptc and aigc. The job is open and has no output yet.
-func (j *Job) Mark(ctx context.Context, asked config.Marks) (done marking.Changed, err error) {
-	j.Record.identify(j.report.Part, j.output.lockName())
-	p := &planned{job: j, began: time.Now()}
-	err = j.output.attach(ctx, func(s store.Store) error { // before anything is found damaged
-		done, err = j.marks(false).change(ctx, s, asked)
-		return err
-	})
-	if err != nil {
-		return done, err
-	}
-	if err := p.unfinish(ctx); err != nil {
-		return done, err
-	}
-	r, err := p.running(ctx)
-	if err != nil {
-		return done, err
-	}
-	return done, r.next.tables(ctx, 0)
+	return marking.Change(ctx, s, l, m.marker(r, signer), m.Rows.All(ctx))
 }
