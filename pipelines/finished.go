@@ -18,6 +18,7 @@ import (
 	"latentbeam/internal/storage/ledger"
 	"latentbeam/internal/storage/store/open"
 	"latentbeam/internal/watch/runfiles"
+	"latentbeam/pipelines/hardware"
 	"latentbeam/pipelines/reuse"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
@@ -27,7 +28,7 @@ import (
 type finished struct {
 	run      *running
 	results  *reuse.Results
-	machines machines
+	machines hardware.Machines
 	limit    int
 	version  string
 	model    string
@@ -132,7 +133,7 @@ func (f *finished) tables(ctx context.Context, workers int) (err error) {
 		Run: runFacts{
 			Computed: r.Done, Skipped: r.Skipped, Seconds: r.Elapsed.Seconds(), Phases: r.Phases,
 			Workers: workers, Runner: f.run.runner.Name, Stages: r.Stages, Resumed: f.run.engine.StepsResumed(),
-			Memory: f.run.engine.Schedule.Learned.Facts(), Devices: f.machines.facts(), Exchanges: f.machines.exchanges(),
+			Memory: f.run.engine.Schedule.Learned.Facts(), Devices: f.machines.Facts(), Exchanges: f.machines.Exchanges(),
 		},
 	})
 	if err != nil {

@@ -13,7 +13,9 @@ import (
 	"latentbeam/internal/engine"
 	"latentbeam/internal/engine/host"
 	"latentbeam/internal/engine/keys"
+	"latentbeam/pipelines/hardware"
 	"latentbeam/pipelines/jobfile"
+	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 
 	"latentbeam/internal/storage/source"
@@ -89,7 +91,7 @@ type Job struct {
 	rows     input.Rows
 	host     *host.Stages // its stages in this process
 	contents source.Contents
-	machines machines
+	machines hardware.Machines
 	runner   runners.Runner
 	spread   distribution
 	output   output
@@ -138,7 +140,7 @@ func Open(cfg *config.Config, o Options) (*Job, error) {
 }
 
 // open opens the input and the devices and puts the job together.
-func (j *Job) open() error {
+func (j *Job) open() (err error) {
 	j.Opts.outputs.unsafe = j.Config.Output.UnsafeStore
 	cfg, o := j.Config, j.Opts
 	in := input.New(cfg, o.Limit, j.host.Defaults, j.host.Steps, &j.contents)
@@ -148,15 +150,14 @@ func (j *Job) open() error {
 	}
 	var source engine.RowSource
 	if !o.worker { // a worker of an engine gets its rows from the process that has read them
-		var err error
 		if source, err = in.Open(o.AllowEmpty); err != nil {
 			return err
 		}
 	}
-	workers, err := j.openDevices()
-	if err != nil {
+	if err := j.openDevices(); err != nil {
 		return err
 	}
+	workers := j.machines.Workers()
 	j.engine = engine.New(j.host.Steps, workers)
 	j.engine.Source, j.engine.Schedule.MaxBatch, j.engine.Recovery.Retries = source, int(cfg.Resources.BatchSize), cfg.OnError.Retries
 	if j.engine.Schedule.MaxBatch == 0 && host.SourceKind(cfg) == stages.KindVideo {
@@ -216,6 +217,27 @@ func (j *Job) open() error {
 		return nil
 	}
 	return j.host.Load(context.Background())
+}
+
+// openDevices opens the devices of this process, finds those of the workers on other hosts, and arranges the weights on them.
+func (j *Job) openDevices() (err error) {
+	if !j.Opts.worker {
+		j.before = j.Opts.outputs.class(context.Background(), j.Config.Output.Path, part(j.Opts))
+	}
+	if j.machines, err = hardware.Open(hardware.Wanted{Config: j.Config, Start: j.Opts.Start, Steps: j.host.Steps, Planned: j.Opts.Devices,
+		Look: j.Opts.Look, Away: j.spread.away, Class: j.Opts.class, Before: j.before}); err != nil {
+		return err
+	}
+	j.close = append(j.close, j.machines.Close)
+	j.host.On(host.NewDevices(j.machines.Local))
+	workers := j.machines.Workers()
+	if j.Opts.Devices == nil {
+		j.host.Facts = j.Opts.outputs.recall(context.Background(), j.Config.Output.Path, part(j.Opts), workers.Class())
+	}
+	if err := j.host.Arrange([]schemas.PromptRow{j.host.Defaults}, 0); err != nil || j.Opts.Devices != nil {
+		return err
+	}
+	return hardware.CheckWidths(j.Config, j.host.Steps, &j.host.Defaults, workers.Size())
 }
 
 // videosAtOnce is how many files of videos of the input are in memory for a device. Measures look at one after the other, so that more
@@ -279,7 +301,7 @@ func (j *Job) meanings() *meanings {
 
 // Ready says what this host lacks to compute the job, such as the program of a stage; nil: nothing. Attach asks it.
 func (j *Job) Ready() error {
-	if j.spread.away || j.machines.local.Size() == 0 { // others compute
+	if j.spread.away || j.machines.Local.Size() == 0 { // others compute
 		return nil
 	}
 	return j.host.Ready()
@@ -296,7 +318,7 @@ func (j *Job) Close() {
 
 // Forecast is what predicts the job.
 func (j *Job) Forecast() *forecast.Predictor {
-	return &forecast.Predictor{Config: j.Config, Engine: j.engine, Host: j.host, Local: j.machines.local, Fleet: j.machines.fleet}
+	return &forecast.Predictor{Config: j.Config, Engine: j.engine, Host: j.host, Local: j.machines.Local, Fleet: j.machines.Fleet}
 }
 
 // ForecastScores is what predicts the readings of rows that are done (Plan.Scores). It knows the stages that only look, whose weights

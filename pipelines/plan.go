@@ -98,7 +98,7 @@ func (j *Job) PlanAnew(ctx context.Context) (Plan, error) {
 
 func (j *Job) planner() *planner {
 	return &planner{options: j.Opts, config: j.Config, engine: j.engine, host: j.host, input: j.input, rows: j.rows, report: &j.report, results: &j.results,
-		reading: j.output.reading, others: j.spread.away || j.machines.local.Size() == 0, consent: j.consent(), meanings: j.meanings(), looked: &j.looked}
+		reading: j.output.reading, others: j.spread.away || j.machines.Local.Size() == 0, consent: j.consent(), meanings: j.meanings(), looked: &j.looked}
 }
 
 // planner makes the plan of a job.

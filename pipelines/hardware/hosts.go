@@ -22,8 +22,8 @@ import (
 // dialTime is how long the workers of other hosts may take to open a job.
 const dialTime = 10 * time.Minute
 
-// Dial adds the workers of resources.hosts to those of this process; nil where it names none.
-func Dial(cfg *config.Config, start jobfile.Start, steps []stages.Step, local devices.Pool) (*devices.Fleet, error) {
+// dial adds the workers of resources.hosts to those of this process; nil where it names none.
+func dial(cfg *config.Config, start jobfile.Start, steps []stages.Step, local devices.Pool) (*devices.Fleet, error) {
 	r := cfg.Resources
 	if len(r.Hosts) == 0 {
 		return nil, nil

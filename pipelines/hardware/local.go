@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"latentbeam/internal/config"
 	"latentbeam/internal/devices"
 	"latentbeam/internal/devices/gpus"
 	"latentbeam/internal/devices/nvml"
@@ -17,7 +16,6 @@ import (
 
 	"latentbeam/kernels/cpu"
 	"latentbeam/schemas/fault"
-	"latentbeam/stages/layout"
 )
 
 // Local says which devices of this host a process takes.
@@ -130,24 +128,10 @@ func (l Local) openGPUs() (*gpus.Pool, func(), error) {
 	return p, func() { p.Close(); closeHost() }, nil
 }
 
-// Wanted is what a job wants of devices.
-type Wanted struct {
-	Config *config.Config
-	File   string // name of the job, for others that find a GPU taken
-	// Planned are the devices of another machine, that the job is only planned for.
-	Planned []layout.DeviceModel
-	// Look says that devices are only looked at: others may want them.
-	Look bool
-	// Away says that others compute with their devices.
-	Away   bool
-	Class  string // numeric class of the submitter, which a worker must have; "": any
-	Before string // that of the rows of the output, taken where the job asks for none
-}
-
-// Open opens the devices of this process for a job.
-func Open(w Wanted) (devices.Pool, func(), error) {
+// openLocal opens the devices of this process for a job.
+func openLocal(w Wanted) (devices.Pool, func(), error) {
 	r := w.Config.Resources
-	l := Local{Device: r.Device, Workers: r.Workers, Threads: r.Threads, Memory: int64(r.Memory), What: "job " + w.File}
+	l := Local{Device: r.Device, Workers: r.Workers, Threads: r.Threads, Memory: int64(r.Memory), What: "job " + w.Start.File}
 	if w.Config.Given("resources.workers") {
 		l.GPUs = r.Workers
 	}
