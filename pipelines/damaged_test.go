@@ -11,7 +11,7 @@ import (
 
 	"latentbeam/internal/storage/ledger"
 	"latentbeam/internal/storage/store/dir"
-	"latentbeam/pipelines"
+	"latentbeam/pipelines/planning"
 )
 
 func resize(path string, by int64) error {
@@ -58,7 +58,7 @@ func TestDamagedVideos(t *testing.T) {
 }
 
 // peek is what a plan finds.
-func peek(t *testing.T, j job) pipelines.Plan {
+func peek(t *testing.T, j job) planning.Plan {
 	t.Helper()
 	opened, err := j.unattached()
 	must(t, err)

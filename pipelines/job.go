@@ -12,9 +12,9 @@ import (
 	"latentbeam/internal/config"
 	"latentbeam/internal/engine"
 	"latentbeam/internal/engine/host"
-	"latentbeam/internal/engine/keys"
 	"latentbeam/pipelines/hardware"
 	"latentbeam/pipelines/jobfile"
+	"latentbeam/pipelines/planning"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 
@@ -90,7 +90,6 @@ type Job struct {
 	input    *input.Input
 	rows     input.Rows
 	host     *host.Stages // its stages in this process
-	contents source.Contents
 	machines hardware.Machines
 	runner   runners.Runner
 	spread   distribution
@@ -143,7 +142,7 @@ func Open(cfg *config.Config, o Options) (*Job, error) {
 func (j *Job) open() (err error) {
 	j.Opts.outputs.unsafe = j.Config.Output.UnsafeStore
 	cfg, o := j.Config, j.Opts
-	in := input.New(cfg, o.Limit, j.host.Defaults, j.host.Steps, &j.contents)
+	in := input.New(cfg, o.Limit, j.host.Defaults, j.host.Steps)
 	j.input = in
 	if err := j.host.CheckDefaults(in.First); err != nil {
 		return err
@@ -171,7 +170,7 @@ func (j *Job) open() (err error) {
 	j.results = reuse.Results{Engine: j.engine, Look: j.output.looks, Limits: j.host.Limits()}
 	j.engine.Published = j.results.Published
 	j.engine.Schedule.Recall(j.host.Facts)
-	if j.engine.Rules, err = j.rules(workers.Class()); err != nil {
+	if j.engine.Rules, err = j.host.Rules(workers.Class(), o.Shard, o.Shards, in.Contents); err != nil {
 		return cfg.Errorf("stages", "%v", err)
 	}
 	var template *config.NameTemplate
@@ -248,17 +247,6 @@ const videosAtOnce = 8
 // be that none is, or that they get readings alone. A job with a new output hears at once of a checkpoint that does not fit.
 func (j *Job) loadsLater() bool { return j.Opts.worker || !j.Opts.Look && j.before != "" }
 
-func (j *Job) rules(class string) (keys.Rules, error) {
-	r := keys.Rules{
-		Defaults: j.host.Defaults, Naming: stages.NamingOf(j.host.Steps), Input: host.SourceKind(j.Config), Steps: j.host.Steps, Class: class,
-		OneScale: !j.Config.ScalesApart(), Shard: j.Opts.Shard, Shards: j.Opts.Shards, Contents: &j.contents,
-	}
-	if seed := j.Config.Defaults.Seed; seed != nil {
-		r.JobSeed = *seed
-	}
-	return r, r.Seal()
-}
-
 // part names the files of one shard: "00001-of-00004-", counting from 0 as parquet writers do.
 func part(o Options) string {
 	if o.Shards <= 1 {
@@ -282,21 +270,6 @@ func (j *Job) Attach(ctx context.Context) error {
 // Peek opens an output that is already there, only to read it; without one there is nothing done yet.
 func (j *Job) Peek(ctx context.Context) error {
 	return j.output.again(func() error { return j.output.peek(ctx) })
-}
-
-// consent is what the options of this run allow.
-func (j *Job) consent() consent {
-	c := consent{options: j.Opts, class: j.engine.Rules.Class, before: j.before}
-	if j.engine.Ledger != nil {
-		c.output, c.filled = j.engine.Store.URL(), j.engine.Ledger.Len() > 0
-	}
-	return c
-}
-
-// meanings is what finds rows that earlier releases read otherwise.
-func (j *Job) meanings() *meanings {
-	return &meanings{config: j.Config, start: j.Opts.Start, specs: j.Opts.Specs, input: j.input, contents: &j.contents, rows: j.rows,
-		ledger: j.engine.Ledger}
 }
 
 // Ready says what this host lacks to compute the job, such as the program of a stage; nil: nothing. Attach asks it.
@@ -363,7 +336,7 @@ func (j *Job) Recompute(ctx context.Context, n int) (found recompute.Found, err 
 func (j *Job) DescribeColumns() []string { return j.input.Describe() }
 
 // Request returns the job as its runner would be sent it, for people; nil where the runner has nothing to show.
-func (j *Job) Request(plan Plan) ([]byte, error) { return j.spread.request(plan) }
+func (j *Job) Request(plan planning.Plan) ([]byte, error) { return j.spread.request(plan) }
 
 // Progress counts what happens to the rows while Run runs.
 func (j *Job) Progress() *engine.Progress { return j.engine.Progress }

@@ -3,6 +3,8 @@ package pipelines
 import (
 	"context"
 	"time"
+
+	"latentbeam/pipelines/planning"
 )
 
 // maxMends bounds how often a run computes what it found damaged only while it wrote its report.
@@ -10,7 +12,7 @@ const maxMends = 3
 
 // run is Run of this shard alone. Where the ledger turns out to be damaged as the report is made of it, the rows that
 // this costs are computed and the report is written again.
-func (j *Job) run(ctx context.Context, started func(Plan)) (Result, error) {
+func (j *Job) run(ctx context.Context, started func(planning.Plan)) (Result, error) {
 	began := time.Now()
 	r, err := j.once(ctx, began, started)
 	for range maxMends {

@@ -2,80 +2,15 @@ package pipelines
 
 import (
 	"context"
-	"encoding/binary"
-	"encoding/json"
-	"fmt"
-	"path"
-	"slices"
-	"strings"
-	"sync/atomic"
 
-	"latentbeam/internal/config"
-	"latentbeam/internal/engine"
-	"latentbeam/internal/engine/host"
-	"latentbeam/internal/results/report"
-	"latentbeam/internal/storage/ledger"
-	"latentbeam/internal/storage/source"
-	"latentbeam/pipelines/forecast"
-	"latentbeam/pipelines/input"
-	"latentbeam/pipelines/reuse"
-	"latentbeam/schemas"
-	"latentbeam/schemas/fault"
-	"latentbeam/stages"
+	"latentbeam/pipelines/planning"
 )
-
-// Plan is what a run would do.
-type Plan struct {
-	forecast.Work // the rows that are to be computed
-
-	Rows     int64         // input rows of this run, several videos of one prompt counted singly
-	Done     int64         // computed by an earlier run
-	Failed   int64         // failed in an earlier run, or not computable as they are
-	Unusable int64         // of those, not computable as they are
-	Away     int64         // of the unusable, that name a host which does not answer: the next run tries them
-	Dropped  int64         // left out by the job's own rules
-	Score    int64         // of those done: measures have not looked at them yet
-	Scores   forecast.Work // these
-	Blind    int64         // of those done: a measure could not look at them
-	Loosened int64         // of the new rows: an earlier guard has left them out, and they are within the limits now
-	// Reasons counts the dropped rows by the rule that leaves them out.
-	Reasons map[string]int64
-	// Clips counts the rows of each shape where the job cuts clips of its media, those that are done included.
-	Clips map[schemas.Bucket]int64
-	// First are the first of those that are not computable.
-	First []report.Failed
-	// Stale counts the results in the output that no row of the input asks for any more. Only Peek has it
-	// counted, for that takes eight bytes a row, and only for the whole input.
-	Stale int64
-	// Vanished counts the rows that the finished output has and the input has not any more; 0 for a part of the input.
-	Vanished int64
-	// Warnings are what a person may not have meant: rows with one id, empty prompts, and prompts or sizes that the
-	// built-in model was not trained on.
-	Warnings []string
-	// Lacks says what of the model is not there (Options.PlanOnly), "" where all is. It is a warning, too.
-	Lacks string
-	// Notes say how the input was read, where a person may have meant something else.
-	Notes []string
-	// Remarks are what the stages say of the rows that are to be computed, each once.
-	Remarks []string
-	// Input is a digest of the rows, their keys and outcomes.
-	Input string
-
-	undone      int64          // new rows that no earlier run has done
-	firstUndone string         // place of the first of them
-	firstBlind  string         // which, and why
-	unusable    map[string]int // unusable rows by class and stage
-	firstBad    string         // why the first of them is unusable
-	firstMend   string         // place of the first unusable row that is not away
-
-	changed changed // rows that are done under an earlier meaning
-}
 
 // Plan reads the whole input once and compares it with the ledger. Equal rows that are still to be
 // computed count once each here; the run computes them once for all.
-func (j *Job) Plan(ctx context.Context) (p Plan, err error) {
+func (j *Job) Plan(ctx context.Context) (p planning.Plan, err error) {
 	if !j.output.reading {
-		return j.planner().plan(ctx)
+		return j.planner().Plan(ctx)
 	}
 	err = j.output.again(func() error {
 		if !j.output.reading { // it was read before, and has changed since
@@ -83,355 +18,33 @@ func (j *Job) Plan(ctx context.Context) (p Plan, err error) {
 				return err
 			}
 		}
-		p, err = j.planner().plan(ctx)
+		p, err = j.planner().Plan(ctx)
 		return err
 	})
 	return p, err
 }
 
 // PlanAnew is the plan of the job as if it had no output yet. The job only looks at its output.
-func (j *Job) PlanAnew(ctx context.Context) (Plan, error) {
+func (j *Job) PlanAnew(ctx context.Context) (planning.Plan, error) {
 	j.output.detach()
 	j.output.forget()
-	return j.planner().plan(ctx)
+	return j.planner().Plan(ctx)
 }
 
-func (j *Job) planner() *planner {
-	return &planner{options: j.Opts, config: j.Config, engine: j.engine, host: j.host, input: j.input, rows: j.rows, report: &j.report, results: &j.results,
-		reading: j.output.reading, others: j.spread.away || j.machines.Local.Size() == 0, consent: j.consent(), meanings: j.meanings(), looked: &j.looked}
+// planner makes plans of the job as it is now.
+func (j *Job) planner() *planning.Planner {
+	return &planning.Planner{Config: j.Config, Specs: j.Opts.Specs, Start: j.Opts.Start, Limit: j.Opts.Limit, NameAll: j.Opts.AllFailures,
+		Engine: j.engine, Host: j.host, Input: j.input, Rows: j.rows, Report: &j.report, Loosened: j.results.Loosened,
+		Reading: j.output.reading, Others: j.spread.away || j.machines.Local.Size() == 0, Consent: j.consent(), Looked: &j.looked}
 }
 
-// planner makes the plan of a job.
-type planner struct {
-	options  Options
-	config   *config.Config
-	engine   *engine.Engine
-	host     *host.Stages
-	input    *input.Input
-	rows     input.Rows
-	report   *report.Job
-	results  *reuse.Results
-	reading  bool // the output is only read
-	others   bool // processes compute the rows
-	consent  consent
-	meanings *meanings
-	looked   *atomic.Int64 // rows of the input that the plan has seen
-}
-
-// plan goes over the input.
-func (l *planner) plan(ctx context.Context) (p Plan, err error) {
-	s := survey{planner: l, plan: &p, unusable: report.Totals{NameAll: l.options.AllFailures}, input: l.report.Digest(), names: report.CollectNames(l.report.Names)}
-	p.Reasons, p.Clips = map[string]int64{}, map[schemas.Bucket]int64{}
-	if l.engine.Ledger != nil {
-		s.settled = l.engine.Ledger.Cursor()
-		defer s.settled.Close()
+// consent is what the options of this run allow.
+func (j *Job) consent() planning.Consent {
+	o := j.Opts
+	c := planning.Consent{ScoreOnly: o.ScoreOnly, Repair: o.Repair, NewMeaning: o.NewMeaning, NewClass: o.NewClass, Job: o.Start.File,
+		Class: j.engine.Rules.Class, Before: j.before}
+	if j.engine.Ledger != nil {
+		c.Output, c.Filled = j.engine.Store.URL(), j.engine.Ledger.Len() > 0
 	}
-	last := l.engine.Schedule.Steps[len(l.engine.Schedule.Steps)-1].Gives
-	shows := l.engine.Rules.Input != stages.KindMedia && last != stages.KindText
-	s.doubt = forecast.NewDoubts(slices.Contains(l.engine.Rules.Params(), stages.ParamPrompt), shows, l.host.Model == "tiny" && l.draws())
-	if l.reading { // a run writes it into the rows
-		s.doubt.CutTokens = l.cutTokens()
-	}
-	l.looked.Store(0)
-	for e, err := range l.rows.All(ctx) {
-		if err == nil {
-			err = s.see(e)
-		}
-		l.looked.Add(1)
-		if err != nil {
-			return p, err
-		}
-	}
-	if p.Unusable > 0 {
-		if err := source.NoHostAnswers(); err != nil {
-			return p, err
-		}
-	}
-	if err := l.conflict(ctx, s.names); err != nil {
-		return p, err
-	}
-	p.Seal()
-	p.Scores.Seal()
-	if p.changed, err = l.meanings.changed(ctx, p); err != nil {
-		return p, err
-	}
-	if p.Warnings, err = l.warnings(ctx, p, s.doubt); err != nil {
-		return p, err
-	}
-	p.Remarks = l.remarks(p)
-	p.Notes = append(l.adapterNotes(), l.input.Notes()...)
-	if lacks := l.host.Lacks; len(lacks) > 0 {
-		p.Lacks = fmt.Sprintf("not here: %s; memory and time are those of the model's configurations, and rows that an output has are not "+
-			"recognised", strings.Join(lacks, ", "))
-		p.Warnings = append(p.Warnings, p.Lacks)
-	}
-	if p.Loosened > 0 {
-		p.Notes = append(p.Notes, fmt.Sprintf("%d of the new rows were left out by a guard before and are within its limits now", p.Loosened))
-	}
-	if p.Blind > 0 {
-		p.Notes = append(p.Notes, fmt.Sprintf("%d rows that are done lack readings, because a measure could not look at them (%s); `latentbeam "+
-			"retry` tries again", p.Blind, p.firstBlind))
-	}
-	if p.Score > 0 {
-		p.Notes = append(p.Notes, fmt.Sprintf("%d rows are done and get readings alone: no video of them is made anew", p.Score))
-	}
-	p.Input, p.First, p.Vanished = s.input.Sum(), s.unusable.First, l.vanished(ctx, p.Rows)
-	if l.reading && l.options.Limit == 0 {
-		p.Stale, err = l.stale(ctx, s.asked)
-	}
-	return p, err
-}
-
-// survey makes a plan of the rows that it sees.
-type survey struct {
-	*planner
-	plan     *Plan
-	settled  *ledger.Cursor // nil: the output has no ledger
-	input    *report.Digest
-	names    *report.NameCollector
-	unusable report.Totals
-	doubt    *forecast.Doubts
-	asked    []uint64 // first bytes of the keys that the ledger has; for one who only looks
-}
-
-// see takes the next row of the input.
-func (s *survey) see(e *stages.Element) (err error) {
-	p := s.plan
-	s.names.Add(e)
-	s.doubt.See(e)
-	if !s.engine.Rules.Mine(e) {
-		return nil
-	}
-	p.Rows++
-	found := ledger.Failed
-	switch {
-	case e.Failed.IsDropped():
-		p.drop(e)
-		s.input.Add(e, found)
-		return nil
-	case e.Failed != nil:
-		if p.Unusable++; p.Unusable == 1 {
-			p.unusable, p.firstBad = map[string]int{}, engine.ReasonOf(e)
-		}
-		p.unusable[engine.FailureOf(e)]++
-		if e.Failed.Class == fault.ClassRetry {
-			p.Away++
-		} else if p.firstMend == "" {
-			p.firstMend = e.Given.Source
-		}
-		s.unusable.Name(e.Given.Source, e.Failed.Stage, e.Failed.Message)
-	default:
-		if e.Row.Cut != nil {
-			p.Clips[schemas.Bucket{Width: e.Row.Width, Height: e.Row.Height, NumFrames: e.Row.NumFrames}]++
-		}
-		if found, err = s.status(e); err != nil {
-			return err
-		}
-	}
-	switch found {
-	case ledger.Absent:
-		p.Add(e)
-		if s.results.Loosened(e.Key) {
-			p.Loosened++
-		}
-		p.never(e, s.engine.Earlier)
-		s.doubt.New(e)
-	case ledger.Done:
-		p.Done++
-	default:
-		p.Failed++
-	}
-	if s.reading && found != ledger.Absent {
-		s.asked = append(s.asked, binary.BigEndian.Uint64(e.Key[:]))
-	}
-	s.input.Add(e, found)
-	return nil
-}
-
-// status says what the ledger has of a row.
-func (s *survey) status(e *stages.Element) (ledger.Status, error) {
-	if s.settled == nil {
-		return ledger.Absent, nil
-	}
-	book := s.engine.Book
-	if book == nil || !book.Looks() {
-		return s.settled.Status(ledger.Key(e.Key))
-	}
-	rec, err := s.settled.Find(ledger.Key(e.Key))
-	if err != nil || rec.Status != ledger.Done {
-		return rec.Status, err
-	}
-	var r schemas.Result
-	if err := json.Unmarshal(rec.Row, &r); err != nil {
-		return rec.Status, fmt.Errorf("read ledger record %s: %w", e.Key, err)
-	}
-	lacking, err := book.Recall(e, &r)
-	if lacking {
-		s.plan.Score++
-		s.plan.Scores.Add(e)
-	}
-	if len(e.LookFailed) > 0 {
-		if s.plan.Blind++; s.plan.Blind == 1 {
-			s.plan.firstBlind = e.Given.Source + ": " + e.FirstLookFailure()
-		}
-	}
-	return rec.Status, err
-}
-
-// warnings are what a person may not have meant.
-func (l *planner) warnings(ctx context.Context, p Plan, doubt *forecast.Doubts) ([]string, error) {
-	all, err := doubt.Warnings(l.rows.All(ctx))
-	if !l.others {
-		all = append(all, forecast.DoubtfulPrograms(l.config, l.options.Specs, l.engine.Schedule.Pool.Size())...)
-	}
-	if why := l.consent.otherClass(p); why != "" {
-		all = append(all, why+": a run needs --new-class")
-	}
-	if why := p.changed.String(); why != "" {
-		all = append(all, why+": a run needs the line, or --new-meaning")
-	}
-	all = append(all, l.input.Warnings()...)
-	if why := l.unwritten(); why != "" {
-		all = append(all, why)
-	}
-	return all, err
-}
-
-// Mend says which rows of the input people have to mend; "": none.
-func (p *Plan) Mend() string {
-	switch n := p.Unusable - p.Away; {
-	case n < 1:
-		return ""
-	case n == 1:
-		return "mend " + p.firstMend
-	default:
-		return fmt.Sprintf("mend %s and %d more", p.firstMend, n-1)
-	}
-}
-
-// unwritten says which stage gives a text that nobody takes and the output does not get, "" for none.
-func (l *planner) unwritten() string {
-	for i, s := range l.engine.Schedule.Steps {
-		taken := slices.ContainsFunc(l.engine.Schedule.Steps[i+1:], func(o stages.Step) bool { return o.Spec.In == stages.KindText })
-		if s.Gives == stages.KindText && !taken && !l.engine.Keep[stages.KindText] {
-			write := strings.Join(l.config.Output.Write, ", ")
-			return fmt.Sprintf("%s makes text embeddings that are not written: the output gets [%s]; write: [%[2]s, embeddings] keeps them", s.Name, write)
-		}
-	}
-	return ""
-}
-
-// never counts a new row, unless an earlier run has done it.
-func (p *Plan) never(e *stages.Element, earlier func(schemas.Key) bool) {
-	if earlier != nil && earlier(e.Key) {
-		return
-	}
-	if p.undone++; p.undone == 1 {
-		p.firstUndone = path.Base(e.Given.Source)
-	}
-}
-
-// adapterNotes says what each adapter adds to.
-func (l *planner) adapterNotes() (notes []string) {
-	for _, a := range l.host.Adapters {
-		note := fmt.Sprintf("LoRA %s: %s", a.File, a.Text)
-		if a.Scale != 1 {
-			note += fmt.Sprintf("; scale %g", a.Scale)
-		}
-		if a.Expert != "" {
-			note += "; expert " + a.Expert
-		}
-		notes = append(notes, note)
-	}
-	return notes
-}
-
-// cutTokens returns the function of the stage that cuts prompts, nil where none does.
-func (l *planner) cutTokens() func(row *schemas.PromptRow) int {
-	for _, s := range l.engine.Schedule.Steps {
-		if cut := s.Capabilities().CutTokens; cut != nil {
-			return cut
-		}
-	}
-	return nil
-}
-
-// remarks are what the stages say of the rows that are to be computed, each once.
-func (l *planner) remarks(p Plan) (all []string) {
-	for _, b := range p.Buckets {
-		for _, s := range l.engine.Schedule.Steps {
-			remark := s.Capabilities().Remark
-			if remark == nil {
-				continue
-			}
-			if text := remark(&b.First); text != "" && !slices.Contains(all, s.Name+": "+text) {
-				all = append(all, s.Name+": "+text)
-			}
-		}
-	}
-	return all
-}
-
-// draws reports whether the model makes pictures from prompts in this job.
-func (l *planner) draws() bool {
-	return slices.ContainsFunc(l.engine.Schedule.Steps, func(s stages.Step) bool { return s.Spec.Name == "denoise" }) &&
-		l.engine.Rules.Input == stages.KindPrompt
-}
-
-// conflict is an error where two rows have one name; it reads the input again to say which.
-func (l *planner) conflict(ctx context.Context, names *report.NameCollector) error {
-	if err := names.Unknown(); err != nil {
-		return l.config.Errorf("output.name", "%v", err)
-	}
-	first, second, found := names.Conflict()
-	if !found {
-		return nil
-	}
-	var a *stages.Element
-	at := uint64(0)
-	for e, err := range l.rows.All(ctx) {
-		if err != nil {
-			return err
-		}
-		if at == first {
-			a = e
-		}
-		if at == second && a != nil {
-			return l.config.Errorf("output.name", "%v", report.ConflictError(l.report.Names, a, e))
-		}
-		at++
-	}
-	return nil
-}
-
-// vanished counts the rows of the report of an earlier run that are more than those of the input.
-func (l *planner) vanished(ctx context.Context, rows int64) int64 {
-	if l.options.Limit > 0 || l.report.Part != "" || l.engine.Store == nil {
-		return 0
-	}
-	s, err := report.ReadSummary(ctx, l.engine.Store, l.report.SummaryName())
-	if err != nil || s.State != report.Complete {
-		return 0
-	}
-	return max(0, s.Totals.Rows-rows)
-}
-
-// stale counts the keys of this shard in the ledger that are not asked for, by their first eight bytes.
-func (l *planner) stale(ctx context.Context, asked []uint64) (n int64, err error) {
-	slices.Sort(asked)
-	err = l.engine.Ledger.Each(ctx, func(_ ledger.Ref, r ledger.Record) error {
-		mine := l.engine.Rules.Mine(&stages.Element{Key: schemas.Key(r.Key)})
-		if _, found := slices.BinarySearch(asked, binary.BigEndian.Uint64(r.Key[:])); mine && !found {
-			n++
-		}
-		return nil
-	})
-	return n, err
-}
-
-// drop counts a row that the job's own rules leave out. The rule stands at the end of the message.
-func (p *Plan) drop(e *stages.Element) {
-	p.Dropped++
-	rule := e.Failed.Message[strings.LastIndexByte(e.Failed.Message, '(')+1:]
-	p.Reasons[strings.TrimSuffix(rule, ")")]++
+	return c
 }

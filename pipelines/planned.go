@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"latentbeam/internal/results/report"
-	"latentbeam/internal/storage/source"
 	"latentbeam/internal/storage/store"
 	"latentbeam/internal/watch/runfiles"
 	"latentbeam/pipelines/forecast"
 	"latentbeam/pipelines/jobfile"
+	"latentbeam/pipelines/planning"
 )
 
 // planned is a job whose plan is known. start gives the running job.
@@ -50,7 +50,7 @@ func (j *Job) planRun(ctx context.Context, began time.Time) (*planned, error) {
 	}
 	p.result.Plan = plan
 	j.Record.passOver(plan)
-	if err := j.consent().allows(plan); err != nil {
+	if err := j.consent().Allows(plan); err != nil {
 		return p, err
 	}
 	return p, j.marks(plan.New > 0).Check(ctx)
@@ -75,7 +75,7 @@ func (p *planned) settled(ctx context.Context) (over bool, err error) {
 
 // upToDate returns the summary of that name where an earlier run left a complete report of exactly these rows, whose
 // files are as it wrote them.
-func (p *planned) upToDate(ctx context.Context, name string, plan Plan) (report.Summary, bool) {
+func (p *planned) upToDate(ctx context.Context, name string, plan planning.Plan) (report.Summary, bool) {
 	j := p.job
 	if plan.New > 0 || plan.Score > 0 {
 		return report.Summary{}, false
@@ -134,16 +134,7 @@ func (p *planned) keepStart(ctx context.Context) error {
 // start brings the job to where it can compute, and marks its output as unfinished.
 func (p *planned) start(ctx context.Context) (*running, error) {
 	j, plan := p.job, p.result.Plan
-	if plan.Vanished > 0 {
-		slog.Warn("the input has lost rows of the finished output: the tables lose them now, their videos and results stay",
-			"lost", plan.Vanished, "left", plan.Rows)
-	}
-	for _, w := range plan.Warnings {
-		slog.Warn(w)
-	}
-	for _, note := range plan.Notes {
-		slog.Log(ctx, source.LevelNotice, note)
-	}
+	plan.Log(ctx)
 	r, err := p.running(j.Record.watch(ctx, plan))
 	if err != nil {
 		return r, err
@@ -167,7 +158,7 @@ func (p *planned) start(ctx context.Context) (*running, error) {
 }
 
 // prepare brings the weights to devices that the rows of the plan ask for, and predicts the run.
-func (j *Job) prepare(ctx context.Context, plan Plan) (foreseen forecast.Foreseen, err error) {
+func (j *Job) prepare(ctx context.Context, plan planning.Plan) (foreseen forecast.Foreseen, err error) {
 	f, work := j.Forecast(), plan.Work
 	switch {
 	case plan.New > 0:

@@ -14,6 +14,7 @@ import (
 	"latentbeam/internal/watch/board"
 	"latentbeam/internal/watch/runfiles"
 	"latentbeam/internal/watch/runpage"
+	"latentbeam/pipelines/planning"
 )
 
 // errCancelled is why a job ends at once that was asked to in its output.
@@ -48,7 +49,7 @@ func (r *Record) Board() *board.Board { return r.engine.Board }
 
 // watch writes the facts of this process into the output from now on. The context that it returns ends when somebody
 // cancels the job there.
-func (r *Record) watch(ctx context.Context, p Plan) context.Context {
+func (r *Record) watch(ctx context.Context, p planning.Plan) context.Context {
 	r.expect(p)
 	if r.recorder.Load() != nil {
 		return ctx
@@ -129,12 +130,12 @@ func (r *Record) end(ctx context.Context, result Result, err error) {
 }
 
 // passOver tells the board of rows that a run without work does not read.
-func (r *Record) passOver(p Plan) {
+func (r *Record) passOver(p planning.Plan) {
 	if p.New > 0 {
 		r.engine.Board.PassOver(0, nil, "")
 		return
 	}
-	r.engine.Board.PassOver(p.Done+p.Failed-p.Unusable, p.unusable, p.firstBad)
+	r.engine.Board.PassOver(p.Done+p.Failed-p.Unusable, p.UnusableBy, p.FirstBad)
 }
 
 // identify notes who this process is, before it may become the one that joins all shards: part is its shard's, lock its lock.
@@ -160,7 +161,7 @@ func shardName(part string) string {
 }
 
 // expect tells the board which rows are to be computed, once.
-func (r *Record) expect(p Plan) {
+func (r *Record) expect(p planning.Plan) {
 	if r.expected {
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"latentbeam/internal/engine"
 	"latentbeam/internal/results/gallery"
 	"latentbeam/internal/results/report"
+	"latentbeam/pipelines/planning"
 )
 
 // maxPasses bounds how often a run goes over its input. One pass is the rule; another follows when rows
@@ -17,7 +18,7 @@ const maxPasses = 3
 // Result is what a run did.
 type Result struct {
 	Totals      report.Totals
-	Plan        Plan
+	Plan        planning.Plan
 	NothingToDo bool // an earlier run had done everything
 	Joined      bool // the output has the report of all shards, which this one was the last of
 	Interrupted bool // Stop was called before all was done
@@ -57,7 +58,7 @@ func (p Phases) String() string {
 
 // Run computes what is missing and writes the report. started is called once the plan is known. The
 // error is nil when every row is settled, failed rows included. The last shard of a job writes the report of all.
-func (j *Job) Run(ctx context.Context, started func(Plan)) (Result, error) {
+func (j *Job) Run(ctx context.Context, started func(planning.Plan)) (Result, error) {
 	j.Record.identify(j.report.Part, j.output.lockName())
 	r, err := j.run(ctx, started)
 	j.Record.end(ctx, r, err)
@@ -72,7 +73,7 @@ func (j *Job) Run(ctx context.Context, started func(Plan)) (Result, error) {
 }
 
 // once computes what is missing and writes the report, once.
-func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Result, error) {
+func (j *Job) once(ctx context.Context, began time.Time, started func(planning.Plan)) (Result, error) {
 	p, err := j.planRun(ctx, began)
 	if err != nil {
 		return p.result, err

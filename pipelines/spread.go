@@ -12,6 +12,7 @@ import (
 	"latentbeam/internal/engine/keys"
 	"latentbeam/pipelines/input"
 	"latentbeam/pipelines/jobfile"
+	"latentbeam/pipelines/planning"
 	"latentbeam/pipelines/remote"
 	"latentbeam/runners"
 	"latentbeam/schemas"
@@ -51,7 +52,7 @@ type distribution struct {
 }
 
 // spec describes the job to workers, once its rows are known.
-func (d *distribution) spec(plan Plan) ([]byte, error) {
+func (d *distribution) spec(plan planning.Plan) ([]byte, error) {
 	since := uint32(0) // of an output that is not there yet
 	if d.engine.Ledger != nil {
 		since = d.engine.Ledger.Generation()
@@ -73,7 +74,7 @@ func (d *distribution) submitter() remote.Submitter {
 }
 
 // run runs the job on workers of its runner, and takes in what they have done.
-func (d *distribution) run(ctx context.Context, plan Plan) error {
+func (d *distribution) run(ctx context.Context, plan planning.Plan) error {
 	text, err := d.spec(plan)
 	if err != nil {
 		return err
@@ -120,7 +121,7 @@ func (d *distribution) run(ctx context.Context, plan Plan) error {
 }
 
 // deal puts the rows that are to be computed into the output, where workers find them.
-func (d *distribution) deal(ctx context.Context, plan Plan) error {
+func (d *distribution) deal(ctx context.Context, plan planning.Plan) error {
 	dir := d.options.Start.Directory()
 	return d.record.folder().WriteRows(ctx, func(add func([]byte) error) error {
 		return d.engine.Deal(ctx, engine.Dealing{
@@ -144,13 +145,13 @@ func (d *distribution) deal(ctx context.Context, plan Plan) error {
 }
 
 // launch is the execution of a job that is spread.
-func (d *distribution) launch(plan Plan, text []byte) runners.Launch {
+func (d *distribution) launch(plan planning.Plan, text []byte) runners.Launch {
 	return runners.Launch{Pipeline: transforms.Pipeline(text, namesOf(d.engine.Schedule.Steps), true), Job: d.title, ID: d.record.ID,
 		Config: d.config.Runner, Subtasks: d.subtasks(plan)}
 }
 
 // request returns the job as its runner would be sent it, for people; nil where the runner has nothing to show.
-func (d *distribution) request(plan Plan) ([]byte, error) {
+func (d *distribution) request(plan planning.Plan) ([]byte, error) {
 	if !d.on || plan.New+plan.Score == 0 {
 		return nil, nil
 	}
@@ -175,7 +176,7 @@ func namesOf(steps []stages.Step) []string {
 const defaultWaves = 6
 
 // subtasks says into how many bundles the rows go. A bundle that no batch fills is not worth its start.
-func (d *distribution) subtasks(plan Plan) int {
+func (d *distribution) subtasks(plan planning.Plan) int {
 	slots, waves := max(1, d.config.Runner.Parallelism), d.config.Runner.Waves
 	if waves == 0 {
 		batch := 1

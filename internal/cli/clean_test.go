@@ -10,6 +10,7 @@ import (
 
 	"latentbeam/internal/results/report"
 	"latentbeam/pipelines"
+	"latentbeam/pipelines/planning"
 )
 
 // TestCleanExplainDiff: a row is edited, which makes another result; explain says why, diff shows the change, clean
@@ -109,13 +110,13 @@ func TestNextCommand(t *testing.T) {
 		{"linux", "out/x", "latentbeam run 'my job.yaml' --set defaults.seed=7", false, result{Totals: totals(1, 1, 2), Gallery: "index.html"}},
 		{"linux", "it's/x", `latentbeam retry 'it'\''s/x'`, false, result{Totals: totals(1, 1, 0), Gallery: "index.html"}},
 		{"linux", "out/x", "latentbeam retry out/x --allow-exec", true, result{Totals: totals(1, 1, 0), Gallery: "index.html"}},
-		{"linux", "out/x", "xdg-open out/x/index.html", false, result{Totals: totals(1, 1, 0), Plan: pipelines.Plan{Unusable: 1}, Gallery: "index.html"}},
-		{"linux", "out/x", "xdg-open out/x/index.html", false, result{Totals: report.Totals{Done: 1, Failed: 2, Final: 1}, Plan: pipelines.Plan{Unusable: 1}, Gallery: "index.html"}},
+		{"linux", "out/x", "xdg-open out/x/index.html", false, result{Totals: totals(1, 1, 0), Plan: planning.Plan{Unusable: 1}, Gallery: "index.html"}},
+		{"linux", "out/x", "xdg-open out/x/index.html", false, result{Totals: report.Totals{Done: 1, Failed: 2, Final: 1}, Plan: planning.Plan{Unusable: 1}, Gallery: "index.html"}},
 		{"linux", "out/x", "latentbeam retry out/x", false, result{Totals: report.Totals{Done: 1, Failed: 2, Final: 1}, Gallery: "index.html"}},
 		{"darwin", "out/x", "open out/x/index.html", false, result{Totals: totals(1, 0, 0), Gallery: "index.html"}},
 		{"linux", "gs://b/x", "latentbeam verify gs://b/x", false, result{Totals: totals(1, 0, 0), Gallery: "index.html"}},
 		{"linux", "out/x", "latentbeam verify out/x", false, result{Totals: totals(1, 0, 0)}},
-		{"linux", "out/x", "", false, result{Totals: totals(0, 2, 0), Plan: pipelines.Plan{Unusable: 2}}},
+		{"linux", "out/x", "", false, result{Totals: totals(0, 2, 0), Plan: planning.Plan{Unusable: 2}}},
 	} {
 		if got := nextCommand(args, c.system, c.dir, c.programs, c.r); got != c.want {
 			t.Errorf("%s, want %s", got, c.want)

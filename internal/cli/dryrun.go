@@ -14,6 +14,7 @@ import (
 	"latentbeam/internal/watch/progress"
 	"latentbeam/pipelines"
 	"latentbeam/pipelines/forecast"
+	"latentbeam/pipelines/planning"
 	"latentbeam/stages/cost"
 )
 
@@ -40,7 +41,7 @@ func dryRun(cmd *cobra.Command, job *pipelines.Job, output string, asJSON bool) 
 }
 
 // printPlan prints what a run would do, and returns the prediction of its time, which is zero where there is none.
-func printPlan(ctx context.Context, out io.Writer, job *pipelines.Job, p pipelines.Plan) (predicted forecast.Prediction, err error) {
+func printPlan(ctx context.Context, out io.Writer, job *pipelines.Job, p planning.Plan) (predicted forecast.Prediction, err error) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "rows\tnew\tdone\tfailed\tstale\t\n%d\t%d\t%d\t%d\t%d\t\n", p.Rows, p.New, p.Done, p.Failed, p.Stale)
 	w.Flush()
@@ -109,7 +110,7 @@ func printPlan(ctx context.Context, out io.Writer, job *pipelines.Job, p pipelin
 }
 
 // printScores prints what it takes to read scores off rows that are done.
-func printScores(ctx context.Context, out io.Writer, job *pipelines.Job, p pipelines.Plan) (predicted forecast.Prediction, err error) {
+func printScores(ctx context.Context, out io.Writer, job *pipelines.Job, p planning.Plan) (predicted forecast.Prediction, err error) {
 	if predicted, err = job.ForecastScores().Predict(ctx, p.Scores, false); err != nil {
 		return predicted, err
 	}
@@ -142,7 +143,7 @@ func printShapes(out io.Writer, p forecast.Prediction, sample forecast.Sample) (
 }
 
 // printClips prints which clips the job cuts of its media, and what it leaves out.
-func printClips(out io.Writer, job *pipelines.Job, p pipelines.Plan) error {
+func printClips(out io.Writer, job *pipelines.Job, p planning.Plan) error {
 	all, err := job.Forecast().Clips(p.Clips)
 	if err != nil || len(all) == 0 && p.Dropped == 0 {
 		return err

@@ -12,6 +12,7 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/pipelines"
 	"latentbeam/pipelines/forecast"
+	"latentbeam/pipelines/planning"
 	"latentbeam/stages/catalog"
 	"latentbeam/stages/weights"
 	"latentbeam/stages/weights/checkpoint"
@@ -43,7 +44,7 @@ type jobPlan struct {
 }
 
 // planFacts fills a jobPlan.
-func planFacts(output string, job *pipelines.Job, p pipelines.Plan, predicted forecast.Prediction, text string) jobPlan {
+func planFacts(output string, job *pipelines.Job, p planning.Plan, predicted forecast.Prediction, text string) jobPlan {
 	facts := jobPlan{Schema: jsonSchema, Output: absoluteOutput(output), Rows: p.Rows, New: p.New, Done: p.Done, Score: p.Score, Failed: p.Failed,
 		Unusable: p.Unusable, Dropped: p.Dropped, Stale: p.Stale, First: p.First, Columns: job.DescribeColumns(), Warnings: p.Warnings,
 		Notes: p.Notes, Dropping: p.Reasons, Text: text}

@@ -15,6 +15,7 @@ import (
 	"latentbeam/pipelines"
 	"latentbeam/pipelines/forecast"
 	"latentbeam/pipelines/jobfile"
+	"latentbeam/pipelines/planning"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/layout"
@@ -121,7 +122,7 @@ func planJob(cmd *cobra.Command, start jobfile.Start, f planFlags, specs []stage
 }
 
 // printForecast prints a plan for people. anew: every row is done, and the job is planned as if it were not; scores: measures look at done rows.
-func printForecast(out io.Writer, p pipelines.Plan, predicted forecast.Prediction, f planFlags, anew, scores bool) {
+func printForecast(out io.Writer, p planning.Plan, predicted forecast.Prediction, f planFlags, anew, scores bool) {
 	printDevices(out, predicted.Devices, f.devices != "")
 	if p.Lacks != "" {
 		fmt.Fprintf(out, "\n%s\n", p.Lacks)

@@ -17,6 +17,7 @@ import (
 	"latentbeam/internal/storage/store"
 	"latentbeam/pipelines"
 	"latentbeam/pipelines/jobfile"
+	"latentbeam/pipelines/planning"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
@@ -176,7 +177,7 @@ func runJob(cmd *cobra.Command, start jobfile.Start, how jobRun) (err error) {
 	defer stop()
 	hush := whileWaiting(say, func() string { return looking(job) })
 	defer hush()
-	result, err := job.Run(ctx, func(p pipelines.Plan) {
+	result, err := job.Run(ctx, func(p planning.Plan) {
 		hush()
 		begin()
 		w.start(p)

@@ -20,6 +20,7 @@ import (
 	"latentbeam/internal/watch/runfiles"
 	"latentbeam/internal/watch/trace"
 	"latentbeam/pipelines"
+	"latentbeam/pipelines/planning"
 	"latentbeam/schemas/fault"
 )
 
@@ -203,7 +204,7 @@ func (w *watching) traces(ctx context.Context) error {
 }
 
 // start shows how far the run is, once its plan is known.
-func (w *watching) start(plan pipelines.Plan) {
+func (w *watching) start(plan planning.Plan) {
 	if w.flags.quiet {
 		return
 	}
@@ -222,7 +223,7 @@ func (w *watching) start(plan pipelines.Plan) {
 }
 
 // equalRows says how many of the rows to do are computed, where some are equal.
-func equalRows(plan pipelines.Plan) string {
+func equalRows(plan planning.Plan) string {
 	n := plan.Equal()
 	if n == 0 {
 		return ""

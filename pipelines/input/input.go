@@ -25,6 +25,8 @@ import (
 
 // Input is the input of a job.
 type Input struct {
+	Contents *source.Contents // digests of its media
+
 	cfg   *config.Config
 	limit int     // on its rows; 0: none
 	cut   *cutter // expands rows; nil: they stay as they are
@@ -44,10 +46,10 @@ type Reading struct {
 func (in *Input) Reading() Reading { return in.want.reading }
 
 // As returns the input of the same job under another reading. It shares what is known of media files.
-func (in *Input) As(r Reading, contents *source.Contents) *Input {
+func (in *Input) As(r Reading) *Input {
 	cfg := *in.cfg
 	cfg.Input = r.Input
-	other := newInput(&cfg, in.limit, r, in.steps, contents)
+	other := newInput(&cfg, in.limit, r, in.steps, in.Contents)
 	if other.cut != nil && in.cut != nil {
 		other.cut.facts = in.cut.facts
 	}
@@ -58,13 +60,13 @@ func (in *Input) As(r Reading, contents *source.Contents) *Input {
 func (in *Input) Columns() []read.Use { return in.want.uses.Columns() }
 
 // New returns the input of a job, not yet opened. limit stops after so many rows of it; 0: never. defaults and steps are
-// those of the job, contents knows the digests of media.
-func New(cfg *config.Config, limit int, defaults schemas.PromptRow, steps []stages.Step, contents *source.Contents) *Input {
-	return newInput(cfg, limit, Reading{cfg.Input, defaults, stages.NamingOf(steps), nil}, steps, contents)
+// those of the job.
+func New(cfg *config.Config, limit int, defaults schemas.PromptRow, steps []stages.Step) *Input {
+	return newInput(cfg, limit, Reading{cfg.Input, defaults, stages.NamingOf(steps), nil}, steps, &source.Contents{})
 }
 
 func newInput(cfg *config.Config, limit int, r Reading, steps []stages.Step, contents *source.Contents) *Input {
-	return &Input{cfg, limit, newCutter(cfg, r, steps, contents), wantedBy(cfg, r, steps), steps}
+	return &Input{contents, cfg, limit, newCutter(cfg, r, steps, contents), wantedBy(cfg, r, steps), steps}
 }
 
 // Open opens the input, which has rows unless it may be empty, and checks its form.

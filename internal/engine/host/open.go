@@ -13,6 +13,7 @@ import (
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/config/document"
+	"latentbeam/internal/engine/keys"
 	"latentbeam/internal/storage/source"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
@@ -425,4 +426,17 @@ func (h *Stages) Programs() (names []string) {
 		}
 	}
 	return names
+}
+
+// Rules returns the rules of the keys of rows that are computed in a numeric class: those of one of several shards, where shards is
+// more than 1. contents knows the digests of media.
+func (h *Stages) Rules(class string, shard, shards int, contents *source.Contents) (keys.Rules, error) {
+	r := keys.Rules{
+		Defaults: h.Defaults, Naming: stages.NamingOf(h.Steps), Input: SourceKind(h.Config), Steps: h.Steps, Class: class,
+		OneScale: !h.Config.ScalesApart(), Shard: shard, Shards: shards, Contents: contents,
+	}
+	if seed := h.Config.Defaults.Seed; seed != nil {
+		r.JobSeed = *seed
+	}
+	return r, r.Seal()
 }

@@ -1,4 +1,4 @@
-package pipelines
+package planning
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 	"latentbeam/internal/config"
 	"latentbeam/internal/engine/host"
 	"latentbeam/internal/storage/ledger"
-	"latentbeam/internal/storage/source"
 	"latentbeam/internal/table/read"
 	"latentbeam/internal/watch/progress"
 	"latentbeam/pipelines/input"
@@ -30,14 +29,13 @@ type meaning struct {
 
 // meanings finds the rows of a job that are new only because earlier releases read it otherwise.
 type meanings struct {
-	config   *config.Config
-	start    jobfile.Start
-	specs    []stages.Spec
-	input    *input.Input
-	contents *source.Contents
-	rows     input.Rows
-	ledger   *ledger.Ledger // of the output; nil: it has none
-	opened   []*host.Stages // for other readings
+	config *config.Config
+	start  jobfile.Start
+	specs  []stages.Spec
+	input  *input.Input
+	rows   input.Rows
+	ledger *ledger.Ledger // of the output; nil: it has none
+	opened []*host.Stages // for other readings
 }
 
 // all lists what has changed. A change to come is a function here, which returns false for jobs that it does not concern; done is
@@ -252,7 +250,7 @@ func (m *meanings) doneAs(ctx context.Context, restored []meaning) (n int64, err
 	for _, one := range restored {
 		one.restore(&reading)
 	}
-	source, err := m.input.As(reading, m.contents).Open(true)
+	source, err := m.input.As(reading).Open(true)
 	if err != nil {
 		return 0, nil //nolint:nilerr // what cannot be read in this way made no output
 	}

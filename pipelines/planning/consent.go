@@ -1,0 +1,53 @@
+package planning
+
+import (
+	"fmt"
+
+	"latentbeam/schemas/fault"
+)
+
+// Consent says which work a run does only when it is asked for.
+type Consent struct {
+	ScoreOnly  bool // measures look at finished rows alone
+	Repair     bool // rows of earlier runs are mended alone
+	NewMeaning bool // rows may be computed anew that were done under an earlier meaning
+	NewClass   bool // rows may be computed anew that were done in another numeric class
+
+	Job    string // its file
+	Class  string // numeric class of the run
+	Before string // numeric class of the rows that the output has; "": it has none, or nothing says it
+	Output string // its address
+	Filled bool   // the output has rows
+}
+
+// Allows refuses a run that would do more than its options say.
+func (c Consent) Allows(p Plan) error {
+	if c.ScoreOnly && p.New > 0 {
+		return fault.Usage(fmt.Errorf("%d of %d rows of the job are not done, and scores are of finished videos: run the job first (`latentbeam run %s`), "+
+			"or give --output, which scores the videos that are there", p.New, p.Rows, c.Job))
+	}
+	if c.Repair && p.undone > 0 {
+		return fault.Usage(fmt.Errorf("a repair makes anew what earlier runs have done, and %d of the %d rows of the job have never been done "+
+			"under the keys that they have now: the job, or a file that it depends on, has changed, or the job was not run to its end. "+
+			"Nothing was computed. `latentbeam explain %s %s` says what has changed; undo that, and repair again. Or run the job "+
+			"(`latentbeam run %s`), which computes these rows and mends what it still needs", p.undone, p.Rows, c.Output, p.firstUndone,
+			c.Job))
+	}
+	if p.changed.rows > 0 && !c.NewMeaning {
+		return fault.Usage(fmt.Errorf("%v; or give --new-meaning, which computes them anew", p.changed))
+	}
+	if why := c.otherClass(p); why != "" {
+		return fault.Usage(fmt.Errorf("%s; run on a host of class %s (resources.class), write into another output, or give --new-class", why,
+			c.Before))
+	}
+	return nil
+}
+
+// otherClass says that the rows of the output are of another class than the job, "" where they are not.
+func (c Consent) otherClass(p Plan) string {
+	if p.New == 0 || c.Before == "" || c.Before == c.Class || c.NewClass || !c.Filled {
+		return ""
+	}
+	return fmt.Sprintf("class changed: the rows of this output are of class %s, this run computes in %s, and %d rows would "+
+		"be new", c.Before, c.Class, p.New)
+}
