@@ -9,7 +9,7 @@ import (
 
 // OutputIn makes the job's output a store that both functions open, the second one only where it is there.
 func (o *Options) OutputIn(output, existing func(ctx context.Context, url string) (store.Store, error)) {
-	o.outputs = outputs{output: output, existing: existing}
+	o.stores.Output, o.stores.Existing = output, existing
 }
 
 // WriteEarlyEvery lets jobs write their report so often while they run, however long it takes, until restore.

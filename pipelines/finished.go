@@ -14,12 +14,9 @@ import (
 	"latentbeam/internal/engine/memory"
 	"latentbeam/internal/results/gallery"
 	"latentbeam/internal/results/report"
-	"latentbeam/internal/results/tensors"
-	"latentbeam/internal/storage/ledger"
-	"latentbeam/internal/storage/store/open"
 	"latentbeam/internal/watch/runfiles"
 	"latentbeam/pipelines/hardware"
-	"latentbeam/pipelines/reuse"
+	"latentbeam/pipelines/output"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
@@ -27,7 +24,7 @@ import (
 // finished is a job whose rows are computed, as far as they could be: its tables, pages and summary are left to be written.
 type finished struct {
 	run      *running
-	results  *reuse.Results
+	output   *output.Output
 	machines hardware.Machines
 	limit    int
 	version  string
@@ -63,8 +60,9 @@ func (f *finished) write() (Result, error) {
 	workers := f.tell()
 	f.run.record.recorder.Load().Set(runfiles.Writing)
 	err := f.tables(ctx, workers)
-	r.lost = f.run.failed == nil && !r.Interrupted && f.hasLost(err)
-	r.damaged = r.lost && isDamagedTable(err)
+	if f.run.failed == nil && !r.Interrupted {
+		r.lost, r.damaged = f.output.IsDamage(err, f.lost)
+	}
 	if err == nil && f.run.failed == nil && r.Totals.Pending > 0 && !r.Interrupted {
 		err = f.pending(r.Totals.Pending)
 	}
@@ -129,7 +127,7 @@ func (f *finished) tables(ctx context.Context, workers int) (err error) {
 	lap.into(&f.run.phases.Tables)
 	r.Elapsed, r.Phases = time.Since(f.began), *f.run.phases
 	err = f.run.report.WriteSummary(ctx, report.Summary{
-		Input: r.Totals.Input, Totals: r.Totals, Limit: f.limit, Config: f.config, Terms: f.terms, Unsafe: open.Broken(f.run.engine.Store),
+		Input: r.Totals.Input, Totals: r.Totals, Limit: f.limit, Config: f.config, Terms: f.terms, Unsafe: f.output.Unsafe(),
 		Run: runFacts{
 			Computed: r.Done, Skipped: r.Skipped, Seconds: r.Elapsed.Seconds(), Phases: r.Phases,
 			Workers: workers, Runner: f.run.runner.Name, Stages: r.Stages, Resumed: f.run.engine.StepsResumed(),
@@ -140,21 +138,5 @@ func (f *finished) tables(ctx context.Context, workers int) (err error) {
 		return err
 	}
 	r.Page = f.writePage(ctx)
-	return f.results.Remember(ctx, f.run.report.Part)
-}
-
-// isDamagedTable reports whether err is about a table of tensors that is damaged.
-func isDamagedTable(err error) bool {
-	var damaged *tensors.DamagedTableError
-	return errors.As(err, &damaged)
-}
-
-// hasLost reports whether a run that computed all it could, and ended with err, found records damaged that were not
-// known before.
-func (f *finished) hasLost(err error) bool {
-	var damaged *ledger.DamagedError
-	if isDamagedTable(err) {
-		return true
-	}
-	return f.run.engine.Ledger.Lost() > f.lost && (err == nil || errors.As(err, &damaged))
+	return f.output.Results.Remember(ctx, f.run.report.Part)
 }

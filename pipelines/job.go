@@ -14,6 +14,7 @@ import (
 	"latentbeam/internal/engine/host"
 	"latentbeam/pipelines/hardware"
 	"latentbeam/pipelines/jobfile"
+	"latentbeam/pipelines/output"
 	"latentbeam/pipelines/planning"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
@@ -22,7 +23,6 @@ import (
 
 	"latentbeam/internal/results/report"
 	"latentbeam/internal/results/where"
-	"latentbeam/internal/storage/fingerprints"
 	"latentbeam/internal/storage/store"
 	"latentbeam/internal/watch/runfiles"
 	"latentbeam/pipelines/explain"
@@ -30,7 +30,6 @@ import (
 	"latentbeam/pipelines/input"
 	"latentbeam/pipelines/recompute"
 	"latentbeam/pipelines/remote"
-	"latentbeam/pipelines/reuse"
 	"latentbeam/runners"
 	"latentbeam/stages"
 	"latentbeam/stages/layout"
@@ -76,7 +75,7 @@ type Options struct {
 	worker bool   // another process has submitted the job
 	class  string // that of the submitter, where worker
 
-	outputs outputs // of tests; the zero value finds the stores of addresses
+	stores output.Stores // of tests; the zero value finds the stores of addresses
 }
 
 // Job is a configuration with its stages, devices and input opened and checked. Nothing is written
@@ -93,12 +92,11 @@ type Job struct {
 	machines hardware.Machines
 	runner   runners.Runner
 	spread   distribution
-	output   output
+	output   output.Output
 	report   report.Job
 	foreseen forecast.Foreseen // of the run, before it
 	phases   Phases            // of the run
 	before   string            // numeric class of the rows that the output has; "": it has none, or nothing says it
-	results  reuse.Results     // of earlier runs, as far as they count
 	close    []func()
 	looked   atomic.Int64 // rows that the plan in the making has seen
 }
@@ -140,7 +138,7 @@ func Open(cfg *config.Config, o Options) (*Job, error) {
 
 // open opens the input and the devices and puts the job together.
 func (j *Job) open() (err error) {
-	j.Opts.outputs.unsafe = j.Config.Output.UnsafeStore
+	j.Opts.stores.Unsafe = j.Config.Output.UnsafeStore
 	cfg, o := j.Config, j.Opts
 	in := input.New(cfg, o.Limit, j.host.Defaults, j.host.Steps)
 	j.input = in
@@ -167,8 +165,7 @@ func (j *Job) open() (err error) {
 		j.engine.SaveSteps(every)
 	}
 	j.rows = input.Rows{Source: source, Rules: &j.engine.Rules}
-	j.results = reuse.Results{Engine: j.engine, Look: j.output.looks, Limits: j.host.Limits()}
-	j.engine.Published = j.results.Published
+	j.engine.Published = j.output.Results.Published
 	j.engine.Schedule.Recall(j.host.Facts)
 	if j.engine.Rules, err = j.host.Rules(workers.Class(), o.Shard, o.Shards, in.Contents); err != nil {
 		return cfg.Errorf("stages", "%v", err)
@@ -190,10 +187,10 @@ func (j *Job) open() (err error) {
 		}
 	}
 	j.report = report.Job{
-		Title: filepath.Base(cfg.Output.Path), Rows: j.rows.Mine, Keep: j.engine.Keep, Part: part(o),
+		Title: filepath.Base(cfg.Output.Path), Rows: j.rows.Mine, Keep: j.engine.Keep, Part: output.Part(o.Shard, o.Shards),
 		RowsPerFile: cfg.Output.RowsPerFile, Names: template, Where: chosen, Clips: cfg.Input.Cuts(), Alike: j.host.Alike(), Limits: j.host.Limits(),
 		Media:  host.SourceKind(cfg) == stages.KindMedia,
-		Scores: cfg.Output.Scores != "", Measures: measuresOfVideos(j.host.Steps), Select: selects(cfg), Programs: j.host.Programs(),
+		Scores: cfg.Output.Scores != "", Measures: host.MeasuresOfVideos(j.host.Steps), Select: selects(cfg), Programs: j.host.Programs(),
 		Generates: slices.ContainsFunc(j.engine.Schedule.Steps, func(s stages.Step) bool { return s.Spec.Name == "denoise" }),
 		Facts: report.Facts{
 			Model: j.host.Model, Weights: j.engine.Rules.Weights(), Class: workers.Class(), Version: o.Version,
@@ -205,13 +202,10 @@ func (j *Job) open() (err error) {
 		Class: j.engine.Rules.Class}, o.Shards > 1 && !j.spread.on, j.spread.away)
 	j.spread = distribution{on: j.spread.on, away: j.spread.away, config: cfg, options: &j.Opts, engine: j.engine, runner: j.runner, record: j.Record,
 		title: j.report.Title}
-	j.output = output{how: o.outputs, url: cfg.Output.Path, engine: j.engine, report: &j.report, results: &j.results, retry: o.Retry,
-		recall: &recollection{config: cfg, specs: o.Specs, engine: j.engine, start: &j.Opts.Start, scoreOnly: o.ScoreOnly},
-		look:   fingerprints.LookAtMarks, several: o.Shards > 1 || j.spread.away, sharesNames: in.SharesNames}
-	if o.Repair || cfg.Output.Verify == config.VerifyDigest {
-		j.output.look = fingerprints.LookAtAll
-	}
-	j.describe()
+	j.output = output.Output{Stores: o.stores, Config: cfg, Specs: o.Specs, Start: &j.Opts.Start, Engine: j.engine, Report: &j.report,
+		Limits: j.host.Limits(), ScoreOnly: o.ScoreOnly, Retry: o.Retry, Closely: o.Repair || cfg.Output.Verify == config.VerifyDigest,
+		Several: o.Shards > 1 || j.spread.away, SharesNames: in.SharesNames}
+	j.report.TensorFacts, j.report.HalfLatents = j.host.TensorFacts()
 	if j.spread.away || j.loadsLater() || len(j.host.Lacks) > 0 {
 		return nil
 	}
@@ -221,7 +215,7 @@ func (j *Job) open() (err error) {
 // openDevices opens the devices of this process, finds those of the workers on other hosts, and arranges the weights on them.
 func (j *Job) openDevices() (err error) {
 	if !j.Opts.worker {
-		j.before = j.Opts.outputs.class(context.Background(), j.Config.Output.Path, part(j.Opts))
+		j.before = j.Opts.stores.Class(context.Background(), j.Config.Output.Path, output.Part(j.Opts.Shard, j.Opts.Shards))
 	}
 	if j.machines, err = hardware.Open(hardware.Wanted{Config: j.Config, Start: j.Opts.Start, Steps: j.host.Steps, Planned: j.Opts.Devices,
 		Look: j.Opts.Look, Away: j.spread.away, Class: j.Opts.class, Before: j.before}); err != nil {
@@ -231,7 +225,7 @@ func (j *Job) openDevices() (err error) {
 	j.host.On(host.NewDevices(j.machines.Local))
 	workers := j.machines.Workers()
 	if j.Opts.Devices == nil {
-		j.host.Facts = j.Opts.outputs.recall(context.Background(), j.Config.Output.Path, part(j.Opts), workers.Class())
+		j.host.Facts = j.Opts.stores.Recall(context.Background(), j.Config.Output.Path, output.Part(j.Opts.Shard, j.Opts.Shards), workers.Class())
 	}
 	if err := j.host.Arrange([]schemas.PromptRow{j.host.Defaults}, 0); err != nil || j.Opts.Devices != nil {
 		return err
@@ -247,14 +241,6 @@ const videosAtOnce = 8
 // be that none is, or that they get readings alone. A job with a new output hears at once of a checkpoint that does not fit.
 func (j *Job) loadsLater() bool { return j.Opts.worker || !j.Opts.Look && j.before != "" }
 
-// part names the files of one shard: "00001-of-00004-", counting from 0 as parquet writers do.
-func part(o Options) string {
-	if o.Shards <= 1 {
-		return ""
-	}
-	return fmt.Sprintf("%05d-of-%05d-", o.Shard, o.Shards)
-}
-
 // Attach opens the output for writing and takes its lock; a second run on it gets an error that names
 // the first. Close gives it back.
 func (j *Job) Attach(ctx context.Context) error {
@@ -264,12 +250,12 @@ func (j *Job) Attach(ctx context.Context) error {
 	if err := j.Ready(); err != nil {
 		return err
 	}
-	return j.output.attach(ctx, nil)
+	return j.output.Attach(ctx, nil)
 }
 
 // Peek opens an output that is already there, only to read it; without one there is nothing done yet.
 func (j *Job) Peek(ctx context.Context) error {
-	return j.output.again(func() error { return j.output.peek(ctx) })
+	return j.output.Again(func() error { return j.output.Peek(ctx) })
 }
 
 // Ready says what this host lacks to compute the job, such as the program of a stage; nil: nothing. Attach asks it.
@@ -282,7 +268,7 @@ func (j *Job) Ready() error {
 
 // Close gives back what the job holds.
 func (j *Job) Close() {
-	j.output.release()
+	j.output.Release()
 	for i := len(j.close) - 1; i >= 0; i-- {
 		j.close[i]()
 	}
@@ -356,4 +342,12 @@ func (j *Job) Failures(ctx context.Context) ([]report.Failed, error) {
 func (j *Job) Summary(ctx context.Context) (data []byte, output string, err error) {
 	data, err = store.ReadFile(ctx, j.engine.Store, j.report.SummaryName())
 	return data, j.engine.Store.URL(), err
+}
+
+// selects says which rows tables mark, nil for none.
+func selects(cfg *config.Config) *report.Select {
+	if s := cfg.Select; s.Best > 0 {
+		return &report.Select{Best: s.Best, Of: s.Of, By: s.By}
+	}
+	return nil
 }

@@ -13,13 +13,13 @@ import (
 // ends last does it. It reports false where rows are left or somebody is at work on the output. The job is that of
 // all rows then.
 func (j *Job) join(ctx context.Context) (bool, error) {
-	j.output.detach()
+	j.output.Detach()
 	j.unshard()
 	if err := j.Peek(ctx); err != nil { // without the lock, which would keep out a shard that begins now
 		return false, err
 	}
 	plan, err := j.Plan(ctx)
-	j.output.detach()
+	j.output.Detach()
 	if err != nil || plan.New > 0 || plan.Score > 0 {
 		return false, err
 	}
@@ -44,7 +44,7 @@ func (j *Job) attachSoon(ctx context.Context) (locked bool, err error) {
 		if err = j.Attach(ctx); !errors.As(err, &other) {
 			return false, err
 		}
-		j.output.detach()
+		j.output.Detach()
 		select {
 		case <-time.After(joinPause):
 		case <-ctx.Done():
@@ -57,7 +57,7 @@ func (j *Job) attachSoon(ctx context.Context) (locked bool, err error) {
 // unshard makes the job one of all rows.
 func (j *Job) unshard() {
 	j.Opts.Shard, j.Opts.Shards, j.Opts.Retry = 0, 0, false
-	j.output.retry, j.output.several = false, j.spread.away
+	j.output.Retry, j.output.Several = false, j.spread.away
 	j.engine.Rules.Shard, j.engine.Rules.Shards = 0, 0
 	j.report.Part = ""
 }

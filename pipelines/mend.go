@@ -19,21 +19,8 @@ func (j *Job) run(ctx context.Context, started func(planning.Plan)) (Result, err
 		if !r.lost {
 			break
 		}
-		if err := j.engine.Ledger.Verify(ctx); err != nil { // else damage would be found one by one
+		if err := j.output.Mend(ctx, r.damaged); err != nil {
 			return r, err
-		}
-		if err := j.results.Mend(ctx, j.engine.Ledger, j.output.alone()); err != nil {
-			return r, err
-		}
-		j.report.Tensors.Close() // the tables may be others now
-		if r.damaged {
-			err := j.report.Tensors.DoubtAll(ctx)
-			if err == nil {
-				j.engine.Earlier, err = j.results.ForgetDamaged(ctx, j.engine.Ledger)
-			}
-			if err != nil {
-				return r, err
-			}
 		}
 		again, againErr := j.once(ctx, began, nil)
 		if again.NothingToDo { // it was computed on the way

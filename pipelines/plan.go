@@ -9,12 +9,12 @@ import (
 // Plan reads the whole input once and compares it with the ledger. Equal rows that are still to be
 // computed count once each here; the run computes them once for all.
 func (j *Job) Plan(ctx context.Context) (p planning.Plan, err error) {
-	if !j.output.reading {
+	if !j.output.Reading() {
 		return j.planner().Plan(ctx)
 	}
-	err = j.output.again(func() error {
-		if !j.output.reading { // it was read before, and has changed since
-			if err := j.output.peek(ctx); err != nil {
+	err = j.output.Again(func() error {
+		if !j.output.Reading() { // it was read before, and has changed since
+			if err := j.output.Peek(ctx); err != nil {
 				return err
 			}
 		}
@@ -26,16 +26,16 @@ func (j *Job) Plan(ctx context.Context) (p planning.Plan, err error) {
 
 // PlanAnew is the plan of the job as if it had no output yet. The job only looks at its output.
 func (j *Job) PlanAnew(ctx context.Context) (planning.Plan, error) {
-	j.output.detach()
-	j.output.forget()
+	j.output.Detach()
+	j.output.Forget()
 	return j.planner().Plan(ctx)
 }
 
 // planner makes plans of the job as it is now.
 func (j *Job) planner() *planning.Planner {
 	return &planning.Planner{Config: j.Config, Specs: j.Opts.Specs, Start: j.Opts.Start, Limit: j.Opts.Limit, NameAll: j.Opts.AllFailures,
-		Engine: j.engine, Host: j.host, Input: j.input, Rows: j.rows, Report: &j.report, Loosened: j.results.Loosened,
-		Reading: j.output.reading, Others: j.spread.away || j.machines.Local.Size() == 0, Consent: j.consent(), Looked: &j.looked}
+		Engine: j.engine, Host: j.host, Input: j.input, Rows: j.rows, Report: &j.report, Loosened: j.output.Results.Loosened,
+		Reading: j.output.Reading(), Others: j.spread.away || j.machines.Local.Size() == 0, Consent: j.consent(), Looked: &j.looked}
 }
 
 // consent is what the options of this run allow.

@@ -41,7 +41,7 @@ func (j *Job) planRun(ctx context.Context, began time.Time) (*planned, error) {
 	if err := j.spread.submitter().Follow(ctx, j.report.Part != "", j.Opts.CancelOthers); err != nil {
 		return p, err
 	}
-	if _, err := j.engine.Store.CleanTemps(ctx, j.output.free...); err != nil {
+	if _, err := j.engine.Store.CleanTemps(ctx, j.output.Free()...); err != nil {
 		return p, err
 	}
 	plan, err := j.Plan(ctx)
@@ -64,7 +64,7 @@ func (p *planned) settled(ctx context.Context) (over bool, err error) {
 		if err := p.keepStart(ctx); err != nil {
 			return true, err
 		}
-		return true, j.results.Remember(ctx, j.report.Part)
+		return true, j.output.Results.Remember(ctx, j.report.Part)
 	}
 	s, ok, err := p.joined(ctx)
 	if ok || err != nil {
@@ -93,7 +93,7 @@ func (p *planned) upToDate(ctx context.Context, name string, plan planning.Plan)
 	if unsigned, err := j.marks(false).Unsigned(ctx); err != nil || unsigned {
 		return s, false
 	}
-	return s, same && j.report.AsWritten(ctx, s.Files, j.output.looks())
+	return s, same && j.report.AsWritten(ctx, s.Files, j.output.Looks())
 }
 
 // joined returns the summary of all shards where they have one and it is up to date: a shard that was joined and is
@@ -192,7 +192,7 @@ func (p *planned) running(ctx context.Context) (*running, error) {
 	r := &running{ctx: ctx, engine: j.engine, runner: j.runner, spread: &j.spread, record: j.Record, report: &j.report, marks: j.marks(true),
 		phases: &j.phases, result: p.result, lap: p.lap,
 		foreseen: forecast.Foreseen{Why: "The rows were computed by an engine's workers: latentbeam plan predicts for this host alone."}}
-	r.next = &finished{run: r, results: &j.results, machines: j.machines, limit: j.Opts.Limit, version: j.Opts.Version, model: j.host.Model,
+	r.next = &finished{run: r, output: &j.output, machines: j.machines, limit: j.Opts.Limit, version: j.Opts.Version, model: j.host.Model,
 		terms: j.host.Terms, began: p.began, lost: p.lost}
 	var err error
 	r.next.config, err = j.Config.CanonicalJSON()

@@ -9,10 +9,8 @@ import (
 	"sync"
 
 	"latentbeam/internal/engine"
-	"latentbeam/internal/storage/ledger"
 	"latentbeam/pipelines/input"
 	"latentbeam/pipelines/remote"
-	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/transforms"
@@ -150,32 +148,16 @@ func (w worker) agree() error {
 // attend opens the output for a worker, begins to attend the job, and arranges the weights for the rows that are expected.
 func (w worker) attend(ctx context.Context) error {
 	j, s := w.job, w.spec
-	out, err := j.output.open(ctx, j.Opts.outputs.write)
-	if err != nil {
+	if err := j.output.Share(ctx, s.Looks, s.Since); err != nil {
 		return err
 	}
-	l, err := ledger.Open(ctx, out)
-	if err != nil {
-		return err
-	}
-	j.output.close = append(j.output.close, l.Close)
-	j.engine.Store, j.engine.Ledger = out, l
 	j.engine.Progress.TooMany = nil // the submitter sums all workers
 	j.engine.Published = nil        // it writes the pages, too
-	j.engine.Earlier = w.earlier()
-	j.engine.Rules.Earlier = s.Looks
-	if err := j.engine.Rules.Seal(); err != nil {
-		return err
-	}
-	if j.engine.Book, err = engine.OpenBook(ctx, out, &j.engine.Rules, nil); err != nil {
-		return err
-	}
-	j.output.close = append(j.output.close, j.engine.Book.Close)
 	if err := j.marks(true).Recorded(ctx); err != nil {
 		return err
 	}
 	a := remote.Attend(j.engine, s.Job, true)
-	j.output.close = append(j.output.close, a.Close)
+	j.output.OnRelease(a.Close)
 	j.engine.Spread = a.Spread(s.Since, input.Tensors(j.Config, s.Start.Dir))
 	if len(s.Rows.Rows) == 0 { // rows get readings alone
 		return j.host.Looking().Load(ctx)
@@ -184,20 +166,4 @@ func (w worker) attend(ctx context.Context) error {
 		return err
 	}
 	return j.host.Reload(ctx)
-}
-
-// earlier says whether an earlier run has published files of a row.
-func (w worker) earlier() func(schemas.Key) bool {
-	l := w.job.engine.Ledger
-	return func(key schemas.Key) bool {
-		if l.Lost() > 0 || len(l.Damaged()) > 0 {
-			return true
-		}
-		_, any, err := l.Lookup(ledger.Key(key))
-		if err != nil || any != ledger.Done {
-			return false
-		}
-		own, err := l.LookupSince(ledger.Key(key), w.spec.Since)
-		return err == nil && own == ledger.Absent
-	}
 }

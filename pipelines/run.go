@@ -59,7 +59,7 @@ func (p Phases) String() string {
 // Run computes what is missing and writes the report. started is called once the plan is known. The
 // error is nil when every row is settled, failed rows included. The last shard of a job writes the report of all.
 func (j *Job) Run(ctx context.Context, started func(planning.Plan)) (Result, error) {
-	j.Record.identify(j.report.Part, j.output.lockName())
+	j.Record.identify(j.report.Part, j.output.LockName())
 	r, err := j.run(ctx, started)
 	j.Record.end(ctx, r, err)
 	r.whole = j.report.Part == ""

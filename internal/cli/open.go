@@ -13,6 +13,7 @@ import (
 	"latentbeam/internal/watch/progress"
 	"latentbeam/pipelines"
 	"latentbeam/pipelines/jobfile"
+	"latentbeam/pipelines/output"
 	"latentbeam/schemas/fault"
 )
 
@@ -79,7 +80,7 @@ func awaitOutput(cmd *cobra.Command, signals <-chan os.Signal, cfg *config.Confi
 	defer cancel()
 	done := make(chan error, 1)
 	go func() {
-		done <- pipelines.Await(ctx, cfg, o, func(who error) {
+		done <- output.Await(ctx, cfg.Output.Path, output.Part(o.Shard, o.Shards), func(who error) {
 			fmt.Fprintf(cmd.ErrOrStderr(), "latentbeam: waiting: %v\n", who)
 		})
 	}()

@@ -110,3 +110,17 @@ func looked(cfg *config.Config, spec stages.Spec, i, made int) (l keys.Looked, e
 	l.Options = string(options)
 	return l, nil
 }
+
+// MeasuresOfVideos are the measures of the steps that look at published videos.
+func MeasuresOfVideos(steps []stages.Step) (all []stages.Measure) {
+	for _, s := range steps {
+		if s.Looks && s.Gives == stages.KindVideo && s.Spec.Program == nil {
+			for _, m := range s.Capabilities().Measures {
+				if len(m.Readings) > 0 {
+					all = append(all, m)
+				}
+			}
+		}
+	}
+	return all
+}

@@ -1,4 +1,4 @@
-package pipelines
+package output
 
 import (
 	"context"
@@ -23,7 +23,7 @@ import (
 	"latentbeam/stages"
 )
 
-// maxLooks bounds the lists of stages that only looked under which rows of the output are found.
+// maxEarlierLooks bounds the lists of stages that only looked under which rows of the output are found.
 const maxEarlierLooks = 8
 
 // recollection finds the rows that an output has under keys of earlier releases.
@@ -41,7 +41,7 @@ func (o *recollection) looks(ctx context.Context, s store.Store, l *ledger.Ledge
 	r := &o.engine.Rules
 	r.Earlier, r.Known, o.start.Looks, o.start.Shown = nil, nil, []keys.Looks{}, nil
 	if o.scoreOnly {
-		o.start.Shown = measuresOfVideos(r.Steps)
+		o.start.Shown = host.MeasuresOfVideos(r.Steps)
 	}
 	if l.Len() == 0 {
 		return r.Seal()
@@ -100,20 +100,6 @@ func (o *recollection) recordedLooks(ctx context.Context, s store.Store) (lists 
 		slog.Warn("the job that made the output cannot be read: rows whose keys have other stages that only look are new", "error", err)
 	}
 	return lists, last.Shown, true, nil
-}
-
-// measuresOfVideos are those of the steps that look at published videos.
-func measuresOfVideos(steps []stages.Step) (all []stages.Measure) {
-	for _, s := range steps {
-		if s.Looks && s.Gives == stages.KindVideo && s.Spec.Program == nil {
-			for _, m := range s.Capabilities().Measures {
-				if len(m.Readings) > 0 {
-					all = append(all, m)
-				}
-			}
-		}
-	}
-	return all
 }
 
 // declared says of the programs of a list which of them the job knows to be looking only.
