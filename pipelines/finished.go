@@ -5,18 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"slices"
 	"time"
 
-	"latentbeam/internal/cluster"
 	"latentbeam/internal/engine"
-	"latentbeam/internal/engine/memory"
-	"latentbeam/internal/results/gallery"
 	"latentbeam/internal/results/report"
-	"latentbeam/internal/watch/runfiles"
 	"latentbeam/pipelines/hardware"
 	"latentbeam/pipelines/output"
+	"latentbeam/pipelines/record"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
@@ -36,29 +32,11 @@ type finished struct {
 	lost     int // damaged records of the ledger that were known
 }
 
-// runFacts is what summary.json says of the run itself.
-type runFacts struct {
-	Computed int64              `json:"computed"`
-	Skipped  int64              `json:"skipped"`
-	Seconds  float64            `json:"seconds"`
-	Phases   Phases             `json:"phases"`
-	Workers  int                `json:"workers"`
-	Runner   string             `json:"runner"`
-	Stages   []engine.StageTime `json:"stages"`
-	// Resumed are the sampling steps that an earlier run had done of rows of this one.
-	Resumed int64 `json:"steps_resumed,omitempty"`
-
-	Memory  []memory.Fact `json:"memory,omitempty"`  // what was learned of it
-	Devices any           `json:"devices,omitempty"` // what was seen of GPUs
-
-	Exchanges *cluster.Links `json:"exchanges_between_hosts,omitempty"` // of GPUs
-}
-
 // write writes the report. It does so after a failure too: what was done by then is there to be looked at.
 func (f *finished) write() (Result, error) {
 	ctx, r := f.run.ctx, &f.run.result
 	workers := f.tell()
-	f.run.record.recorder.Load().Set(runfiles.Writing)
+	f.run.record.Writing()
 	err := f.tables(ctx, workers)
 	if f.run.failed == nil && !r.Interrupted {
 		r.lost, r.damaged = f.output.IsDamage(err, f.lost)
@@ -72,10 +50,7 @@ func (f *finished) write() (Result, error) {
 // tell fills the result of a run with what was done, and returns how many workers did it.
 func (f *finished) tell() (workers int) {
 	r := &f.run.result
-	r.Logs = slices.DeleteFunc(slices.Clone(f.run.record.logs), func(name string) bool {
-		info, err := os.Stat(name)
-		return err != nil || info.Size() == 0
-	})
+	r.Logs = f.run.record.Logs()
 	r.Done, r.Skipped, r.Stages = f.run.engine.Progress.Done.Load(), r.Plan.Done, f.run.engine.Progress.Stages()
 	for _, seen := range f.run.engine.Board.Facts().Stages {
 		if i := slices.IndexFunc(r.Stages, func(s engine.StageTime) bool { return s.Stage == seen.Stage }); i >= 0 {
@@ -107,15 +82,11 @@ func (f *finished) pending(rows int64) error {
 // tables writes the tables, the gallery and, last, the summary.
 func (f *finished) tables(ctx context.Context, workers int) (err error) {
 	r, lap := &f.run.result, stopwatch{time.Now()}
-	if f.run.record.tally != nil && f.run.report.Part == "" {
-		f.run.report.LastPage = runfiles.LastPage
-	}
+	f.run.report.LastPage = f.run.record.LastPage(f.run.report.Part)
 	if r.Totals, err = f.run.report.Write(ctx); err != nil {
 		return err
 	}
-	if f.run.report.HasGallery() {
-		r.Gallery = f.run.report.Part + gallery.PageName(1)
-	}
+	r.Gallery = f.run.report.Gallery()
 	if r.Totals.Pending == 0 && f.run.report.Part == "" { // shards share the ledger
 		if err := f.run.report.Tensors.TruncateLog(ctx); err != nil {
 			return err
@@ -128,7 +99,7 @@ func (f *finished) tables(ctx context.Context, workers int) (err error) {
 	r.Elapsed, r.Phases = time.Since(f.began), *f.run.phases
 	err = f.run.report.WriteSummary(ctx, report.Summary{
 		Input: r.Totals.Input, Totals: r.Totals, Limit: f.limit, Config: f.config, Terms: f.terms, Unsafe: f.output.Unsafe(),
-		Run: runFacts{
+		Run: record.Summary{
 			Computed: r.Done, Skipped: r.Skipped, Seconds: r.Elapsed.Seconds(), Phases: r.Phases,
 			Workers: workers, Runner: f.run.runner.Name, Stages: r.Stages, Resumed: f.run.engine.StepsResumed(),
 			Memory: f.run.engine.Schedule.Learned.Facts(), Devices: f.machines.Facts(), Exchanges: f.machines.Exchanges(),
@@ -137,6 +108,9 @@ func (f *finished) tables(ctx context.Context, workers int) (err error) {
 	if err != nil {
 		return err
 	}
-	r.Page = f.writePage(ctx)
+	r.Page = f.run.record.WritePage(ctx, record.Page{
+		Title: f.run.report.Title, Part: f.run.report.Part, Gallery: r.Gallery, Model: f.model, Version: f.version, Elapsed: r.Elapsed,
+		Phases: r.Phases, Done: r.Done, Skipped: r.Skipped, Totals: &r.Totals, Stages: r.Stages, Weights: f.weights, Foreseen: f.run.foreseen,
+	})
 	return f.output.Results.Remember(ctx, f.run.report.Part)
 }

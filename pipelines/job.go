@@ -16,6 +16,7 @@ import (
 	"latentbeam/pipelines/jobfile"
 	"latentbeam/pipelines/output"
 	"latentbeam/pipelines/planning"
+	"latentbeam/pipelines/record"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 
@@ -24,7 +25,6 @@ import (
 	"latentbeam/internal/results/report"
 	"latentbeam/internal/results/where"
 	"latentbeam/internal/storage/store"
-	"latentbeam/internal/watch/runfiles"
 	"latentbeam/pipelines/explain"
 	"latentbeam/pipelines/forecast"
 	"latentbeam/pipelines/input"
@@ -83,7 +83,7 @@ type Options struct {
 type Job struct {
 	Config *config.Config
 	Opts   Options
-	Record *Record // of its run
+	Record *record.Record // of its run
 
 	engine   *engine.Engine
 	input    *input.Input
@@ -95,7 +95,7 @@ type Job struct {
 	output   output.Output
 	report   report.Job
 	foreseen forecast.Foreseen // of the run, before it
-	phases   Phases            // of the run
+	phases   record.Phases     // of the run
 	before   string            // numeric class of the rows that the output has; "": it has none, or nothing says it
 	close    []func()
 	looked   atomic.Int64 // rows that the plan in the making has seen
@@ -198,8 +198,8 @@ func (j *Job) open() (err error) {
 			Licence: stages.LicenceOf(j.host.Terms), Revision: stages.RevisionOf(j.host.Terms),
 		},
 	}
-	j.Record = newRecord(j.engine, runfiles.JobInfo{Runner: j.runner.Name, Version: o.Version, File: o.Start.File, Shards: o.Shards,
-		Class: j.engine.Rules.Class}, o.Shards > 1 && !j.spread.on, j.spread.away)
+	j.Record = record.New(j.engine, record.Run{Runner: j.runner.Name, Version: o.Version, File: o.Start.File, Class: j.engine.Rules.Class,
+		Shards: o.Shards, Apart: o.Shards > 1 && !j.spread.on, Away: j.spread.away})
 	j.spread = distribution{on: j.spread.on, away: j.spread.away, config: cfg, options: &j.Opts, engine: j.engine, runner: j.runner, record: j.Record,
 		title: j.report.Title}
 	j.output = output.Output{Stores: o.stores, Config: cfg, Specs: o.Specs, Start: &j.Opts.Start, Engine: j.engine, Report: &j.report,

@@ -19,7 +19,7 @@ func (j *Job) marks(computes bool) *marks.Policy {
 // Mark gives the files of the output the marks that are asked for, without encoding, and writes tables and pages anew. Where asked is
 // not given, it goes on with a change that was cut off, or gives iptc and aigc. The job is open and has no output yet.
 func (j *Job) Mark(ctx context.Context, asked config.Marks) (done marking.Changed, err error) {
-	j.Record.identify(j.report.Part, j.output.LockName())
+	j.Record.Identify(j.report.Part, j.output.LockName())
 	p := &planned{job: j, began: time.Now()}
 	err = j.output.Attach(ctx, func(s store.Store) error { // before anything is found damaged
 		done, err = j.marks(false).Change(ctx, s, asked)

@@ -10,7 +10,6 @@ import (
 
 	"latentbeam/internal/results/report"
 	"latentbeam/internal/storage/store"
-	"latentbeam/internal/watch/runfiles"
 	"latentbeam/pipelines/forecast"
 	"latentbeam/pipelines/jobfile"
 	"latentbeam/pipelines/planning"
@@ -49,7 +48,7 @@ func (j *Job) planRun(ctx context.Context, began time.Time) (*planned, error) {
 		return p, err
 	}
 	p.result.Plan = plan
-	j.Record.passOver(plan)
+	j.Record.PassOver(plan)
 	if err := j.consent().Allows(plan); err != nil {
 		return p, err
 	}
@@ -135,7 +134,7 @@ func (p *planned) keepStart(ctx context.Context) error {
 func (p *planned) start(ctx context.Context) (*running, error) {
 	j, plan := p.job, p.result.Plan
 	plan.Log(ctx)
-	r, err := p.running(j.Record.watch(ctx, plan))
+	r, err := p.running(j.Record.Watch(ctx, plan))
 	if err != nil {
 		return r, err
 	}
@@ -152,7 +151,7 @@ func (p *planned) start(ctx context.Context) (*running, error) {
 		return r, err
 	}
 	r.next.weights = j.Forecast().Weights(plan.Work)
-	r.record.recorder.Load().Set(runfiles.Running)
+	r.record.Running()
 	r.lap.into(&r.phases.Plan)
 	return r, nil
 }

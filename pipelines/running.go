@@ -13,6 +13,7 @@ import (
 	"latentbeam/internal/storage/store"
 	"latentbeam/pipelines/forecast"
 	"latentbeam/pipelines/marks"
+	"latentbeam/pipelines/record"
 	"latentbeam/runners"
 	"latentbeam/transforms"
 )
@@ -23,11 +24,11 @@ type running struct {
 	engine   *engine.Engine
 	runner   runners.Runner
 	spread   *distribution
-	record   *Record
+	record   *record.Record
 	report   *report.Job
 	marks    *marks.Policy     // on published files
 	foreseen forecast.Foreseen // before the run
-	phases   *Phases
+	phases   *record.Phases
 	lap      stopwatch
 	result   Result // so far
 	failed   error  // why rows were left

@@ -13,6 +13,7 @@ import (
 	"latentbeam/pipelines/input"
 	"latentbeam/pipelines/jobfile"
 	"latentbeam/pipelines/planning"
+	"latentbeam/pipelines/record"
 	"latentbeam/pipelines/remote"
 	"latentbeam/runners"
 	"latentbeam/schemas"
@@ -46,7 +47,7 @@ type distribution struct {
 	options *Options
 	engine  *engine.Engine
 	runner  runners.Runner
-	record  *Record
+	record  *record.Record
 	title   string
 	workers *remote.Overseer // of the last pass; nil: there was none
 }
@@ -70,7 +71,7 @@ func (d *distribution) spec(plan planning.Plan) ([]byte, error) {
 
 // submitter is this process, as one that submits jobs.
 func (d *distribution) submitter() remote.Submitter {
-	return remote.Submitter{Engine: d.engine, Job: d.record.ID, Away: d.away, Name: d.record.process()}
+	return remote.Submitter{Engine: d.engine, Job: d.record.ID, Away: d.away, Name: d.record.Process()}
 }
 
 // run runs the job on workers of its runner, and takes in what they have done.
@@ -80,13 +81,13 @@ func (d *distribution) run(ctx context.Context, plan planning.Plan) error {
 		return err
 	}
 	if err := d.deal(ctx, plan); err != nil || d.engine.Schedule.Stopping() {
-		return errors.Join(err, d.record.folder().RemoveRows(ctx))
+		return errors.Join(err, d.record.Folder().RemoveRows(ctx))
 	}
 	ended, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	by := d.submitter()
 	by.Bad = d.engine.Progress.Failed.Load()
-	info := d.record.jobInfo()
+	info := d.record.Info()
 	info.Endpoint = runners.Endpoint(d.config.Runner)
 	o, stop, err := by.Oversee(ctx, info, cancel)
 	if err != nil {
@@ -123,7 +124,7 @@ func (d *distribution) run(ctx context.Context, plan planning.Plan) error {
 // deal puts the rows that are to be computed into the output, where workers find them.
 func (d *distribution) deal(ctx context.Context, plan planning.Plan) error {
 	dir := d.options.Start.Directory()
-	return d.record.folder().WriteRows(ctx, func(add func([]byte) error) error {
+	return d.record.Folder().WriteRows(ctx, func(add func([]byte) error) error {
 		return d.engine.Deal(ctx, engine.Dealing{
 			Rows:  plan.New + plan.Score,
 			Parts: d.subtasks(plan),

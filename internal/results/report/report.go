@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/results/gallery"
 	"latentbeam/internal/results/tensors"
 	"latentbeam/internal/results/where"
 	"latentbeam/internal/storage/fingerprints"
@@ -115,7 +116,7 @@ func (j *Job) Write(ctx context.Context) (Totals, error) {
 		err = j.pages(nil).croissant(ctx, j.Keep)
 	}
 	if err == nil {
-		err = j.place().removeOthers(ctx, j.Keep, j.HasGallery())
+		err = j.place().removeOthers(ctx, j.Keep, j.Gallery() != "")
 	}
 	return totals, err
 }
@@ -151,7 +152,7 @@ func (j *Job) write(ctx context.Context, early *early) (Totals, error) {
 			return t.write(ctx, rows)
 		})
 	}
-	if j.HasGallery() {
+	if j.Gallery() != "" {
 		pages := j.pages(early)
 		readers = append(readers, func(rows iter.Seq2[outcome, error]) error { return pages.gallery(ctx, rows, &totals) })
 	}
@@ -170,8 +171,13 @@ func (j *Job) write(ctx context.Context, early *early) (Totals, error) {
 	return totals, share(w.settled(ctx), readers...)
 }
 
-// HasGallery reports whether the output has pages for people who look: of its videos, or of the media that its tensors were made of.
-func (j *Job) HasGallery() bool { return j.Keep[stages.KindVideo] || j.Media }
+// Gallery names the first page for people who look: of the videos, or of the media that tensors were made of; "" where there is none.
+func (j *Job) Gallery() string {
+	if !j.Keep[stages.KindVideo] && !j.Media {
+		return ""
+	}
+	return j.Part + gallery.PageName(1)
+}
 
 // learn goes over the input, counts the rows and lets the tables see what they will hold. Tables of tensors see the rows
 // before the first that is not settled, while the job runs: which file the others belong to is not known yet.

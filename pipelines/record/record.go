@@ -1,9 +1,11 @@
-package pipelines
+// Package record is what a run says of itself: while it runs under runs/ of its output and to those who watch it, and at its end.
+package record
 
 import (
 	"cmp"
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
@@ -35,11 +37,23 @@ type Record struct {
 	expected bool                              // the board knows what is to be computed
 }
 
-// newRecord has recorded nothing yet. Shards of one job that run on their own have one ID.
-func newRecord(e *engine.Engine, info runfiles.JobInfo, ownShards, away bool) *Record {
-	r := &Record{ID: runfiles.NewID(time.Now()), engine: e, info: info, away: away}
-	if ownShards {
-		r.ID = runfiles.ShardsID(info.Shards)
+// Run says of which run a record is.
+type Run struct {
+	Runner  string // its name
+	Version string // of the program
+	File    string // of the job
+	Class   string // numeric class
+	Shards  int
+	Apart   bool // the shards run on their own, and have one ID
+	Away    bool // the workers of the job are other processes
+}
+
+// New returns the record of a run, which has recorded nothing yet.
+func New(e *engine.Engine, run Run) *Record {
+	r := &Record{ID: runfiles.NewID(time.Now()), engine: e, away: run.Away,
+		info: runfiles.JobInfo{Runner: run.Runner, Version: run.Version, File: run.File, Shards: run.Shards, Class: run.Class}}
+	if run.Apart {
+		r.ID = runfiles.ShardsID(run.Shards)
 	}
 	return r
 }
@@ -47,10 +61,10 @@ func newRecord(e *engine.Engine, info runfiles.JobInfo, ownShards, away bool) *R
 // Board is told what happens while the job runs.
 func (r *Record) Board() *board.Board { return r.engine.Board }
 
-// watch writes the facts of this process into the output from now on. The context that it returns ends when somebody
+// Watch writes the facts of this process into the output from now on. The context that it returns ends when somebody
 // cancels the job there.
-func (r *Record) watch(ctx context.Context, p planning.Plan) context.Context {
-	r.expect(p)
+func (r *Record) Watch(ctx context.Context, p planning.Plan) context.Context {
+	r.Expect(p)
 	if r.recorder.Load() != nil {
 		return ctx
 	}
@@ -68,7 +82,7 @@ func (r *Record) watch(ctx context.Context, p planning.Plan) context.Context {
 	r.tally = new(runpage.Tally)
 	r.engine.Board.Add(r.tally.Sink())
 	ctx, cancel := context.WithCancelCause(ctx)
-	r.recorder.Store(runfiles.Record(ctx, r.folder(), r.jobInfo(), r.Facts, func(s runfiles.Stop) {
+	r.recorder.Store(runfiles.Record(ctx, r.Folder(), r.Info(), r.Facts, func(s runfiles.Stop) {
 		r.engine.Schedule.Stop()
 		if s.How == runfiles.Cancel {
 			cancel(errCancelled)
@@ -77,15 +91,15 @@ func (r *Record) watch(ctx context.Context, p planning.Plan) context.Context {
 	return ctx
 }
 
-// jobInfo is what the output says of this run, from now on.
-func (r *Record) jobInfo() runfiles.JobInfo {
+// Info is what the output says of this run, from now on.
+func (r *Record) Info() runfiles.JobInfo {
 	info := r.info
 	info.Output, info.Started = r.engine.Store.URL(), time.Now().UTC().Round(0)
 	return info
 }
 
-// folder is the place of the run in its output.
-func (r *Record) folder() runfiles.Folder { return runfiles.Folder{Store: r.engine.Store, ID: r.ID} }
+// Folder is the place of the run in its output.
+func (r *Record) Folder() runfiles.Folder { return runfiles.Folder{Store: r.engine.Store, ID: r.ID} }
 
 // Facts says how far this process is. It may be called at any time.
 func (r *Record) Facts() runfiles.Facts {
@@ -114,23 +128,23 @@ func (r *Record) Facts() runfiles.Facts {
 	return f
 }
 
-// end records how the run of this process ended, as status shows it.
-func (r *Record) end(ctx context.Context, result Result, err error) {
+// End records how the run of this process ended, as status shows it: with err, or stopped before all was done.
+func (r *Record) End(ctx context.Context, stopped bool, err error) {
 	state := runfiles.Done
 	switch {
 	case err != nil && ctx.Err() != nil, errors.Is(err, errCancelled):
 		state = runfiles.Cancelled
 	case err != nil:
 		state = runfiles.Failed
-	case result.Interrupted && result.Totals.Pending > 0:
+	case stopped:
 		state = runfiles.Stopped
 	}
 	r.ended.Store(&state)
 	r.recorder.Load().Stop(err)
 }
 
-// passOver tells the board of rows that a run without work does not read.
-func (r *Record) passOver(p planning.Plan) {
+// PassOver tells the board of rows that a run without work does not read.
+func (r *Record) PassOver(p planning.Plan) {
 	if p.New > 0 {
 		r.engine.Board.PassOver(0, nil, "")
 		return
@@ -138,14 +152,14 @@ func (r *Record) passOver(p planning.Plan) {
 	r.engine.Board.PassOver(p.Done+p.Failed-p.Unusable, p.UnusableBy, p.FirstBad)
 }
 
-// identify notes who this process is, before it may become the one that joins all shards: part is its shard's, lock its lock.
-func (r *Record) identify(part, lock string) {
+// Identify notes who this process is, before it may become the one that joins all shards: part is its shard's, lock its lock.
+func (r *Record) Identify(part, lock string) {
 	owner := store.NewOwner("")
 	r.me.Store(&runfiles.Facts{Host: owner.Host, PID: owner.PID, Lock: lock, Process: runfiles.Process(cmp.Or(shardName(part), owner.Host))})
 }
 
-// process names this process, "" before identify.
-func (r *Record) process() string {
+// Process names this process, "" before Identify.
+func (r *Record) Process() string {
 	if me := r.me.Load(); me != nil {
 		return me.Process
 	}
@@ -160,8 +174,8 @@ func shardName(part string) string {
 	return "shard-" + part[:len(part)-1]
 }
 
-// expect tells the board which rows are to be computed, once.
-func (r *Record) expect(p planning.Plan) {
+// Expect tells the board which rows are to be computed, once.
+func (r *Record) Expect(p planning.Plan) {
 	if r.expected {
 		return
 	}
@@ -178,4 +192,26 @@ func (r *Record) expect(p planning.Plan) {
 		shapes = append(shapes, board.ShapeWork{Name: name, Rows: b.Keys, Weight: weight})
 	}
 	r.engine.Board.Expect(shapes)
+}
+
+// Running records that rows are computed from now on.
+func (r *Record) Running() { r.recorder.Load().Set(runfiles.Running) }
+
+// Writing records that the report is written from now on.
+func (r *Record) Writing() { r.recorder.Load().Set(runfiles.Writing) }
+
+// Logs are the files with what the programs of the run printed.
+func (r *Record) Logs() []string {
+	return slices.DeleteFunc(slices.Clone(r.logs), func(name string) bool {
+		info, err := os.Stat(name)
+		return err != nil || info.Size() == 0
+	})
+}
+
+// LastPage is the name of the page of the last run in the output, "" where this run writes none.
+func (r *Record) LastPage(part string) string {
+	if r.tally == nil || part != "" {
+		return ""
+	}
+	return runfiles.LastPage
 }

@@ -1,4 +1,4 @@
-package pipelines
+package record
 
 import (
 	"cmp"
@@ -13,23 +13,39 @@ import (
 	"time"
 
 	"latentbeam/internal/engine"
+	"latentbeam/internal/results/report"
 	"latentbeam/internal/watch/runpage"
+	"latentbeam/pipelines/forecast"
 	"latentbeam/stages/cost"
 )
 
-// kernelLines bounds the kernels of a page; summary.json has all.
-const kernelLines = 24
+// Page is what report.html says of a run beside what its record knows.
+type Page struct {
+	Title   string
+	Part    string // of a shard
+	Gallery string // name of the page with the videos, "" where there is none
+	Model   string
+	Version string // of the program
 
-// writePage writes report.html of this run and returns its name in the output, "" where there is none. A page that cannot
+	Elapsed  time.Duration
+	Phases   Phases
+	Done     int64 // rows
+	Skipped  int64
+	Totals   *report.Totals
+	Stages   []engine.StageTime
+	Weights  map[string]int64  // bytes by stage
+	Foreseen forecast.Foreseen // before the run
+}
+
+// WritePage writes report.html of this run and returns its name in the output, "" where there is none. A page that cannot
 // be written ends no job.
-func (f *finished) writePage(ctx context.Context) string {
-	if f.run.record.tally == nil {
+func (r *Record) WritePage(ctx context.Context, p Page) string {
+	if r.tally == nil {
 		return ""
 	}
-	page := f.page()
-	job, name := f.run.record.folder(), shardName(f.run.report.Part)
+	page, job, name := r.page(p), r.Folder(), shardName(p.Part)
 	err := job.WritePage(ctx, name, func(w io.Writer) error { return runpage.Write(w, page) })
-	if err == nil && f.run.report.Part == "" {
+	if err == nil && p.Part == "" {
 		last := *page
 		last.Gallery = strings.TrimPrefix(page.Gallery, "../") // it is in runs/
 		err = job.WriteLastPage(ctx, func(w io.Writer) error { return runpage.Write(w, &last) })
@@ -41,39 +57,38 @@ func (f *finished) writePage(ctx context.Context) string {
 	return job.PageName(name)
 }
 
-func (f *finished) page() *runpage.Run {
-	r := &f.run.result
-	devices := f.run.engine.Schedule.Pool.Size()
-	page := &runpage.Run{Title: f.run.report.Title, Elapsed: r.Elapsed, Tally: f.run.record.tally, Facts: [][2]string{
-		{"Time", r.Elapsed.Round(100 * time.Millisecond).String()}, {"Computed", fmt.Sprint(r.Done)},
-		{"Skipped", fmt.Sprint(r.Skipped)}, {"Failed", fmt.Sprint(r.Totals.Failed)}, {"Pending", fmt.Sprint(r.Totals.Pending)},
-		{"Model", f.model}, {"Devices", fmt.Sprintf("%d, %s", devices, f.run.engine.Schedule.Pool.Class())}, {"Run", f.run.record.ID},
-		{"Version", f.version}, {"Where the time went", r.Phases.String()},
+func (r *Record) page(p Page) *runpage.Run {
+	schedule := r.engine.Schedule
+	page := &runpage.Run{Title: p.Title, Elapsed: p.Elapsed, Tally: r.tally, Facts: [][2]string{
+		{"Time", p.Elapsed.Round(100 * time.Millisecond).String()}, {"Computed", fmt.Sprint(p.Done)},
+		{"Skipped", fmt.Sprint(p.Skipped)}, {"Failed", fmt.Sprint(p.Totals.Failed)}, {"Pending", fmt.Sprint(p.Totals.Pending)},
+		{"Model", p.Model}, {"Devices", fmt.Sprintf("%d, %s", schedule.Pool.Size(), schedule.Pool.Class())}, {"Run", r.ID},
+		{"Version", p.Version}, {"Where the time went", p.Phases.String()},
 	}}
-	if r.Gallery != "" {
-		page.Gallery = "../../" + r.Gallery // this page is in runs/RUN
+	if p.Gallery != "" {
+		page.Gallery = "../../" + p.Gallery // this page is in runs/RUN
 	}
 	if most := peakMemory(); most > 0 {
 		page.Facts = append(page.Facts, [2]string{"Most memory of this process", cost.Bytes(most)})
 	}
-	for _, s := range f.run.engine.Schedule.Steps {
+	for _, s := range schedule.Steps {
 		page.Stages = append(page.Stages, s.Name)
 	}
-	for _, s := range r.Stages {
-		page.Add(runpage.StageTime{Name: s.Stage, Busy: s.Busy, Weights: f.weights[s.Stage]})
+	for _, s := range p.Stages {
+		page.Add(runpage.StageTime{Name: s.Stage, Busy: s.Busy, Weights: p.Weights[s.Stage]})
 		for _, k := range s.Beside() {
 			page.Add(runpage.StageTime{Name: k.Kernel + " for " + s.Stage, Busy: k.Busy, Beside: true})
 		}
 	}
-	for _, m := range f.run.engine.Schedule.Learned.Facts() {
+	for _, m := range schedule.Learned.Facts() {
 		page.Memory = append(page.Memory, runpage.MemoryUse{Stage: m.Stage, Shape: m.Shape, Estimated: m.Estimated,
 			Measured: m.Measured, Fails: m.Fails})
 	}
-	for _, c := range r.Totals.Causes() {
+	for _, c := range p.Totals.Causes() {
 		page.Failures = append(page.Failures, runpage.Failures{Class: c.Class, Stage: c.Stage, Reason: c.Reason, Rows: c.Count})
 	}
-	page.Kernels = kernelsOf(r.Stages)
-	page.Expected, page.NoPlan = f.run.foreseen.Expectations(r.Totals.Pending, r.Elapsed, f.run.record.tally)
+	page.Kernels = kernelsOf(p.Stages)
+	page.Expected, page.NoPlan = p.Foreseen.Expectations(p.Totals.Pending, p.Elapsed, r.tally)
 	return page
 }
 
@@ -92,6 +107,9 @@ func peakMemory() int64 {
 	}
 	return kib << 10
 }
+
+// kernelLines bounds the kernels of a page; summary.json has all.
+const kernelLines = 24
 
 // kernelsOf are the kernels that took most of the time.
 func kernelsOf(stages []engine.StageTime) []runpage.Kernel {
