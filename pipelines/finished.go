@@ -62,21 +62,21 @@ func (f *finished) tell() (workers int) {
 			"rows", n, "first", first)
 	}
 	r.Interrupted = f.run.engine.Schedule.Stopping()
-	if f.run.spread.workers == nil || !f.run.spread.away {
-		return f.run.engine.Schedule.Pool.Size()
+	workers, times, away := f.run.launch.Workers()
+	if away {
+		r.Stages = times
 	}
-	r.Stages = f.run.spread.workers.Stages()
-	return f.run.spread.workers.Workers()
+	return workers
 }
 
 // pending is the error of rows that are left although the run was not stopped.
 func (f *finished) pending(rows int64) error {
-	if f.run.spread.on {
+	if f.run.launch.Spread {
 		return fault.TryAgain(fmt.Errorf("%d rows are left although runner %s says that the job is done: run it again, which "+
-			"computes these alone", rows, f.run.runner.Name))
+			"computes these alone", rows, f.run.launch.Runner.Name))
 	}
 	return fault.Fatal(fmt.Errorf("%d rows are left after the last pass over the input: it changes while it is read, "+
-		"or runner %s drops rows; run the job again", rows, f.run.runner.Name))
+		"or runner %s drops rows; run the job again", rows, f.run.launch.Runner.Name))
 }
 
 // tables writes the tables, the gallery and, last, the summary.
@@ -101,7 +101,7 @@ func (f *finished) tables(ctx context.Context, workers int) (err error) {
 		Input: r.Totals.Input, Totals: r.Totals, Limit: f.limit, Config: f.config, Terms: f.terms, Unsafe: f.output.Unsafe(),
 		Run: record.Summary{
 			Computed: r.Done, Skipped: r.Skipped, Seconds: r.Elapsed.Seconds(), Phases: r.Phases,
-			Workers: workers, Runner: f.run.runner.Name, Stages: r.Stages, Resumed: f.run.engine.StepsResumed(),
+			Workers: workers, Runner: f.run.launch.Runner.Name, Stages: r.Stages, Resumed: f.run.engine.StepsResumed(),
 			Memory: f.run.engine.Schedule.Learned.Facts(), Devices: f.machines.Facts(), Exchanges: f.machines.Exchanges(),
 		},
 	})

@@ -14,6 +14,7 @@ import (
 	"latentbeam/internal/engine/host"
 	"latentbeam/pipelines/hardware"
 	"latentbeam/pipelines/jobfile"
+	"latentbeam/pipelines/launch"
 	"latentbeam/pipelines/output"
 	"latentbeam/pipelines/planning"
 	"latentbeam/pipelines/record"
@@ -29,8 +30,6 @@ import (
 	"latentbeam/pipelines/forecast"
 	"latentbeam/pipelines/input"
 	"latentbeam/pipelines/recompute"
-	"latentbeam/pipelines/remote"
-	"latentbeam/runners"
 	"latentbeam/stages"
 	"latentbeam/stages/layout"
 )
@@ -90,8 +89,7 @@ type Job struct {
 	rows     input.Rows
 	host     *host.Stages // its stages in this process
 	machines hardware.Machines
-	runner   runners.Runner
-	spread   distribution
+	launch   launch.Launcher
 	output   output.Output
 	report   report.Job
 	foreseen forecast.Foreseen // of the run, before it
@@ -106,17 +104,9 @@ type Job struct {
 func Open(cfg *config.Config, o Options) (*Job, error) {
 	began := time.Now()
 	source.StartRun()
-	runner, err := runners.Find(cfg.Runner.Name)
+	launcher, err := launch.Find(cfg, o.Start.Directory(), o.worker)
 	if err != nil {
-		return nil, cfg.Errorf("runner", "%v", err)
-	}
-	if err := runner.Check(cfg); err != nil {
 		return nil, err
-	}
-	if !o.worker {
-		if err := remote.Check(cfg, o.Start.Directory(), runner); err != nil {
-			return nil, err
-		}
 	}
 	openStages := host.Open
 	if o.PlanOnly {
@@ -126,8 +116,7 @@ func Open(cfg *config.Config, o Options) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &Job{Config: cfg, Opts: o, host: h, runner: runner, close: []func(){h.Close}}
-	j.spread.on, j.spread.away = runner.Distributed, runner.Distributed && !runners.InLoopback(cfg.Runner) && !o.worker
+	j := &Job{Config: cfg, Opts: o, host: h, launch: launcher, close: []func(){h.Close}}
 	if err := j.open(); err != nil {
 		j.Close()
 		return nil, err
@@ -198,15 +187,15 @@ func (j *Job) open() (err error) {
 			Licence: stages.LicenceOf(j.host.Terms), Revision: stages.RevisionOf(j.host.Terms),
 		},
 	}
-	j.Record = record.New(j.engine, record.Run{Runner: j.runner.Name, Version: o.Version, File: o.Start.File, Class: j.engine.Rules.Class,
-		Shards: o.Shards, Apart: o.Shards > 1 && !j.spread.on, Away: j.spread.away})
-	j.spread = distribution{on: j.spread.on, away: j.spread.away, config: cfg, options: &j.Opts, engine: j.engine, runner: j.runner, record: j.Record,
-		title: j.report.Title}
+	j.Record = record.New(j.engine, record.Run{Runner: j.launch.Runner.Name, Version: o.Version, File: o.Start.File, Class: j.engine.Rules.Class,
+		Shards: o.Shards, Apart: o.Shards > 1 && !j.launch.Spread, Away: j.launch.Away})
+	j.launch.Start, j.launch.Version, j.launch.Limit, j.launch.Retry = &j.Opts.Start, o.Version, o.Limit, o.Retry
+	j.launch.Title, j.launch.Engine, j.launch.Record = j.report.Title, j.engine, j.Record
 	j.output = output.Output{Stores: o.stores, Config: cfg, Specs: o.Specs, Start: &j.Opts.Start, Engine: j.engine, Report: &j.report,
 		Limits: j.host.Limits(), ScoreOnly: o.ScoreOnly, Retry: o.Retry, Closely: o.Repair || cfg.Output.Verify == config.VerifyDigest,
-		Several: o.Shards > 1 || j.spread.away, SharesNames: in.SharesNames}
+		Several: o.Shards > 1 || j.launch.Away, SharesNames: in.SharesNames}
 	j.report.TensorFacts, j.report.HalfLatents = j.host.TensorFacts()
-	if j.spread.away || j.loadsLater() || len(j.host.Lacks) > 0 {
+	if j.launch.Away || j.loadsLater() || len(j.host.Lacks) > 0 {
 		return nil
 	}
 	return j.host.Load(context.Background())
@@ -218,7 +207,7 @@ func (j *Job) openDevices() (err error) {
 		j.before = j.Opts.stores.Class(context.Background(), j.Config.Output.Path, output.Part(j.Opts.Shard, j.Opts.Shards))
 	}
 	if j.machines, err = hardware.Open(hardware.Wanted{Config: j.Config, Start: j.Opts.Start, Steps: j.host.Steps, Planned: j.Opts.Devices,
-		Look: j.Opts.Look, Away: j.spread.away, Class: j.Opts.class, Before: j.before}); err != nil {
+		Look: j.Opts.Look, Away: j.launch.Away, Class: j.Opts.class, Before: j.before}); err != nil {
 		return err
 	}
 	j.close = append(j.close, j.machines.Close)
@@ -260,7 +249,7 @@ func (j *Job) Peek(ctx context.Context) error {
 
 // Ready says what this host lacks to compute the job, such as the program of a stage; nil: nothing. Attach asks it.
 func (j *Job) Ready() error {
-	if j.spread.away || j.machines.Local.Size() == 0 { // others compute
+	if j.launch.Away || j.machines.Local.Size() == 0 { // others compute
 		return nil
 	}
 	return j.host.Ready()
@@ -322,7 +311,7 @@ func (j *Job) Recompute(ctx context.Context, n int) (found recompute.Found, err 
 func (j *Job) DescribeColumns() []string { return j.input.Describe() }
 
 // Request returns the job as its runner would be sent it, for people; nil where the runner has nothing to show.
-func (j *Job) Request(plan planning.Plan) ([]byte, error) { return j.spread.request(plan) }
+func (j *Job) Request(plan planning.Plan) ([]byte, error) { return j.launch.Request(plan) }
 
 // Progress counts what happens to the rows while Run runs.
 func (j *Job) Progress() *engine.Progress { return j.engine.Progress }

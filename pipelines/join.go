@@ -56,8 +56,8 @@ func (j *Job) attachSoon(ctx context.Context) (locked bool, err error) {
 
 // unshard makes the job one of all rows.
 func (j *Job) unshard() {
-	j.Opts.Shard, j.Opts.Shards, j.Opts.Retry = 0, 0, false
-	j.output.Retry, j.output.Several = false, j.spread.away
+	j.Opts.Shard, j.Opts.Shards, j.Opts.Retry, j.launch.Retry = 0, 0, false, false
+	j.output.Retry, j.output.Several = false, j.launch.Away
 	j.engine.Rules.Shard, j.engine.Rules.Shards = 0, 0
 	j.report.Part = ""
 }

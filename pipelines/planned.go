@@ -37,7 +37,7 @@ func (s *stopwatch) into(phase *time.Duration) {
 // planRun plans a run of the job, and refuses one that does more than it may.
 func (j *Job) planRun(ctx context.Context, began time.Time) (*planned, error) {
 	p := &planned{job: j, began: began, lap: stopwatch{time.Now()}, lost: j.engine.Ledger.Lost()}
-	if err := j.spread.submitter().Follow(ctx, j.report.Part != "", j.Opts.CancelOthers); err != nil {
+	if err := j.launch.Submitter().Follow(ctx, j.report.Part != "", j.Opts.CancelOthers); err != nil {
 		return p, err
 	}
 	if _, err := j.engine.Store.CleanTemps(ctx, j.output.Free()...); err != nil {
@@ -138,7 +138,7 @@ func (p *planned) start(ctx context.Context) (*running, error) {
 	if err != nil {
 		return r, err
 	}
-	if !j.spread.away {
+	if !j.launch.Away {
 		if r.foreseen, err = j.prepare(r.ctx, plan); err != nil {
 			return r, err
 		}
@@ -188,7 +188,7 @@ func (p *planned) unfinish(ctx context.Context) error {
 // running is the job as it runs, and what it becomes, from what the plan knows.
 func (p *planned) running(ctx context.Context) (*running, error) {
 	j := p.job
-	r := &running{ctx: ctx, engine: j.engine, runner: j.runner, spread: &j.spread, record: j.Record, report: &j.report, marks: j.marks(true),
+	r := &running{ctx: ctx, engine: j.engine, launch: &j.launch, record: j.Record, report: &j.report, marks: j.marks(true),
 		phases: &j.phases, result: p.result, lap: p.lap,
 		foreseen: forecast.Foreseen{Why: "The rows were computed by an engine's workers: latentbeam plan predicts for this host alone."}}
 	r.next = &finished{run: r, output: &j.output, machines: j.machines, limit: j.Opts.Limit, version: j.Opts.Version, model: j.host.Model,

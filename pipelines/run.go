@@ -10,10 +10,6 @@ import (
 	"latentbeam/pipelines/record"
 )
 
-// maxPasses bounds how often a run goes over its input. One pass is the rule; another follows when rows
-// are left that a runner dropped with a bundle.
-const maxPasses = 3
-
 // Result is what a run did.
 type Result struct {
 	Totals      report.Totals

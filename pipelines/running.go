@@ -3,27 +3,23 @@ package pipelines
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
 	"latentbeam/internal/engine"
-	"latentbeam/internal/engine/schedule"
 	"latentbeam/internal/results/report"
 	"latentbeam/internal/storage/store"
 	"latentbeam/pipelines/forecast"
+	"latentbeam/pipelines/launch"
 	"latentbeam/pipelines/marks"
 	"latentbeam/pipelines/record"
-	"latentbeam/runners"
-	"latentbeam/transforms"
 )
 
 // running is a job whose rows are computed. compute gives the finished job.
 type running struct {
 	ctx      context.Context // it ends when somebody cancels the job, too
 	engine   *engine.Engine
-	runner   runners.Runner
-	spread   *distribution
+	launch   *launch.Launcher
 	record   *record.Record
 	report   *report.Job
 	marks    *marks.Policy     // on published files
@@ -39,7 +35,7 @@ type running struct {
 // gone, nothing is to be finished.
 func (r *running) compute() (*finished, error) {
 	end := r.writeEarly()
-	r.failed = r.rows()
+	r.failed = r.launch.Compute(r.ctx, r.result.Plan)
 	end()
 	r.lap.into(&r.phases.Rows)
 	if r.ctx.Err() != nil {
@@ -51,36 +47,8 @@ func (r *running) compute() (*finished, error) {
 	if errors.Is(r.failed, store.ErrRemoved) { // there is no place for a report
 		return nil, r.failed
 	}
-	r.failed = errors.Join(r.failed, r.marks.Sign(r.ctx, r.spread.away))
+	r.failed = errors.Join(r.failed, r.marks.Sign(r.ctx, r.launch.Away))
 	return r.next, nil
-}
-
-// rows runs the Beam pipeline, again while it has not settled all that it began.
-func (r *running) rows() error {
-	plan := r.result.Plan
-	if plan.New == 0 && plan.Score == 0 {
-		return nil
-	}
-	runners.Init()
-	for _, b := range plan.Buckets {
-		r.engine.Expected = append(r.engine.Expected, schedule.Expected{Row: b.First, Rows: int(b.Rows)})
-	}
-	if r.spread.on {
-		return r.spread.run(r.ctx, plan)
-	}
-	spec := fmt.Appendf(nil, "%s %s %s", r.engine.Store.URL(), r.record.ID, r.report.Part) // shards have one ID
-	defer transforms.Register(spec, r.engine)()
-	names := namesOf(r.engine.Schedule.Steps)
-	for range maxPasses {
-		err := r.engine.Pass(r.ctx, func(ctx context.Context) error {
-			return r.runner.Run(ctx, runners.Launch{Pipeline: transforms.Pipeline(spec, names, false), Job: r.report.Title,
-				Config: r.spread.config.Runner})
-		})
-		if err != nil || r.engine.Settled() || r.engine.Schedule.Stopping() {
-			return err
-		}
-	}
-	return nil // the report finds what is left
 }
 
 // How often the report is written while a job runs: earlyEvery after the start and after each write, or earlyFactor
@@ -123,7 +91,7 @@ func (r *running) writeEarly() (end func()) {
 
 // early writes tables and pages once.
 func (r *running) early(ctx context.Context, again time.Duration) error {
-	if r.spread.on {
+	if r.launch.Spread {
 		if err := errors.Join(r.engine.Ledger.Refresh(ctx), r.engine.Book.Refresh(ctx)); err != nil {
 			return err
 		}

@@ -39,7 +39,7 @@ func TestPoolProcess(t *testing.T) {
 	if os.Getenv(poolEnv) == "" {
 		t.Skip("a process of other tests")
 	}
-	remote := &pipelines.Remote{Specs: poolSpecs(), Version: "test" + os.Getenv(poolVersion)}
+	remote := pipelines.NewWorker(poolSpecs(), "test"+os.Getenv(poolVersion))
 	remote.Serve()
 	runners.Init()
 	pool, err := runners.Listen("127.0.0.1:0")

@@ -38,7 +38,7 @@ func Main(specs []stages.Spec) int {
 
 // boot makes this process a worker of an engine, which has started it. It ends with the engine's connection.
 func boot(specs []stages.Spec, worker runners.Worker, stderr io.Writer) int {
-	remote := &pipelines.Remote{Specs: specs, Version: release}
+	remote := pipelines.NewWorker(specs, release)
 	defer remote.Close()
 	remote.Serve()
 	if err := runners.Boot(context.Background(), worker); err != nil {

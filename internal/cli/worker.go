@@ -74,7 +74,7 @@ func runPool(cmd *cobra.Command, f workerFlags, specs []stages.Spec) error {
 	if err != nil {
 		return notListening("--pool", f.pool, err)
 	}
-	remote := &pipelines.Remote{Specs: f.programs.trusted(specs, "the worker"), Version: release}
+	remote := pipelines.NewWorker(f.programs.trusted(specs, "the worker"), release)
 	remote.Serve()
 	defer remote.Close()
 	runners.Init()
