@@ -18,13 +18,9 @@ import (
 	"latentbeam/pipelines/output"
 	"latentbeam/pipelines/planning"
 	"latentbeam/pipelines/record"
-	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 
-	"latentbeam/internal/storage/source"
-
 	"latentbeam/internal/results/report"
-	"latentbeam/internal/results/where"
 	"latentbeam/internal/storage/store"
 	"latentbeam/pipelines/explain"
 	"latentbeam/pipelines/forecast"
@@ -103,7 +99,6 @@ type Job struct {
 // input is reported here, with its place in the file, and nothing has been written.
 func Open(cfg *config.Config, o Options) (*Job, error) {
 	began := time.Now()
-	source.StartRun()
 	launcher, err := launch.Find(cfg, o.Start.Directory(), o.worker)
 	if err != nil {
 		return nil, err
@@ -159,25 +154,9 @@ func (j *Job) open() (err error) {
 	if j.engine.Rules, err = j.host.Rules(workers.Class(), o.Shard, o.Shards, in.Contents); err != nil {
 		return cfg.Errorf("stages", "%v", err)
 	}
-	var template *config.NameTemplate
-	if cfg.Output.Name != "" {
-		if template, err = config.ParseName(cfg.Output.Name); err != nil {
-			return cfg.Errorf("output.name", "%v", err)
-		}
-	}
-	var chosen *where.Filter
-	if text := cfg.Output.Where; text != "" {
-		if cfg.Output.Name == "" {
-			return cfg.Errorf("output.where", "output.where chooses the videos that get names, and there is no output.name").
-				WithFix("add name: \"{id}\", or remove where; export and copy have --where")
-		}
-		if chosen, err = where.Parse(text); err != nil {
-			return cfg.Errorf("output.where", "%v", err)
-		}
-	}
 	j.report = report.Job{
 		Title: filepath.Base(cfg.Output.Path), Rows: j.rows.Mine, Keep: j.engine.Keep, Part: output.Part(o.Shard, o.Shards),
-		RowsPerFile: cfg.Output.RowsPerFile, Names: template, Where: chosen, Clips: cfg.Input.Cuts(), Alike: j.host.Alike(), Limits: j.host.Limits(),
+		RowsPerFile: cfg.Output.RowsPerFile, Clips: cfg.Input.Cuts(), Alike: j.host.Alike(), Limits: j.host.Limits(),
 		Media:  host.SourceKind(cfg) == stages.KindMedia,
 		Scores: cfg.Output.Scores != "", Measures: host.MeasuresOfVideos(j.host.Steps), Select: selects(cfg), Programs: j.host.Programs(),
 		Generates: slices.ContainsFunc(j.engine.Schedule.Steps, func(s stages.Step) bool { return s.Spec.Name == "denoise" }),
@@ -186,6 +165,9 @@ func (j *Job) open() (err error) {
 			Varies: strings.Join(j.host.Varying(), " "), Loras: j.host.LorasJSON(),
 			Licence: stages.LicenceOf(j.host.Terms), Revision: stages.RevisionOf(j.host.Terms),
 		},
+	}
+	if err := j.report.NameVideos(cfg); err != nil {
+		return err
 	}
 	j.Record = record.New(j.engine, record.Run{Runner: j.launch.Runner.Name, Version: o.Version, File: o.Start.File, Class: j.engine.Rules.Class,
 		Shards: o.Shards, Apart: o.Shards > 1 && !j.launch.Spread, Away: j.launch.Away})
@@ -216,7 +198,7 @@ func (j *Job) openDevices() (err error) {
 	if j.Opts.Devices == nil {
 		j.host.Facts = j.Opts.stores.Recall(context.Background(), j.Config.Output.Path, output.Part(j.Opts.Shard, j.Opts.Shards), workers.Class())
 	}
-	if err := j.host.Arrange([]schemas.PromptRow{j.host.Defaults}, 0); err != nil || j.Opts.Devices != nil {
+	if err := j.host.ArrangeDefaults(); err != nil || j.Opts.Devices != nil {
 		return err
 	}
 	return hardware.CheckWidths(j.Config, j.host.Steps, &j.host.Defaults, workers.Size())

@@ -59,9 +59,10 @@ func (in *Input) As(r Reading) *Input {
 // Columns lists what the columns of the tables that were read so far are for.
 func (in *Input) Columns() []read.Use { return in.want.uses.Columns() }
 
-// New returns the input of a job, not yet opened. limit stops after so many rows of it; 0: never. defaults and steps are
-// those of the job.
+// New returns the input of a job, not yet opened, and starts a run: hosts that an earlier run gave up are asked again.
+// limit bounds its rows; 0: no bound. defaults and steps are those of the job.
 func New(cfg *config.Config, limit int, defaults schemas.PromptRow, steps []stages.Step) *Input {
+	source.StartRun()
 	return newInput(cfg, limit, Reading{cfg.Input, defaults, stages.NamingOf(steps), nil}, steps, &source.Contents{})
 }
 

@@ -19,7 +19,6 @@ import (
 
 	"latentbeam/internal/cluster"
 	"latentbeam/kernels"
-	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
@@ -294,7 +293,7 @@ func (w *Worker) openJob(ctx context.Context, j *workerJob, job json.RawMessage)
 	if old != nil {
 		old.Close()
 	}
-	if err := h.Arrange([]schemas.PromptRow{h.Defaults}, 0); err != nil {
+	if err := h.ArrangeDefaults(); err != nil {
 		return err
 	}
 	return h.Load(ctx)

@@ -39,6 +39,9 @@ func (h *Stages) Arrange(rows []schemas.PromptRow, elements int) error {
 	return nil
 }
 
+// ArrangeDefaults is Arrange for rows like the job's defaults, before any row is known.
+func (h *Stages) ArrangeDefaults() error { return h.Arrange([]schemas.PromptRow{h.Defaults}, 0) }
+
 // Free lets blocks of a step pass through memory which were to stay, and offers their room to batches; row is one of
 // those that the step computes. It reports whether there is more room.
 func (h *Stages) Free(step int, row schemas.PromptRow, stay int) bool {

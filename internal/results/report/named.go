@@ -11,9 +11,31 @@ import (
 	"strings"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/results/where"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 )
+
+// NameVideos lets videos get names for people in a directory, as output.name says, and output.where chooses them.
+func (j *Job) NameVideos(cfg *config.Config) (err error) {
+	if cfg.Output.Name == "" && cfg.Output.Where == "" {
+		return nil
+	}
+	if cfg.Output.Name == "" {
+		return cfg.Errorf("output.where", "output.where chooses the videos that get names, and there is no output.name").
+			WithFix("add name: \"{id}\", or remove where; export and copy have --where")
+	}
+	if j.Names, err = config.ParseName(cfg.Output.Name); err != nil {
+		return cfg.Errorf("output.name", "%v", err)
+	}
+	if cfg.Output.Where == "" {
+		return nil
+	}
+	if j.Where, err = where.Parse(cfg.Output.Where); err != nil {
+		return cfg.Errorf("output.where", "%v", err)
+	}
+	return nil
+}
 
 // NameCollector collects the names of rows, so that two rows with one name are found. It takes 24 bytes a row.
 type NameCollector struct {
