@@ -61,10 +61,8 @@ func (f *fastVideo) add(s *sample) error {
 	if err != nil {
 		return err
 	}
-	if f.files.options.Metadata == nil {
-		if f.files.options.Metadata, err = f.metadata(s, stages.RawSpace); err != nil {
-			return err
-		}
+	if err := f.files.describe(s, stages.RawSpace); err != nil {
+		return err
 	}
 	r := &s.row
 	row := fastVideoRow{ID: r.ID, VAELatentBytes: raw, VAELatentShape: r.VAELatentShape, VAELatentDType: "float32",

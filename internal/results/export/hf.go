@@ -68,11 +68,8 @@ func newHuggingFace(o *out) *huggingFace {
 func (h *huggingFace) add(s *sample) error {
 	r, bucket := &s.row, s.bucket()
 	h.rows[bucket]++
-	if h.files.options.Metadata == nil {
-		var err error
-		if h.files.options.Metadata, err = h.metadata(s, r.LatentSpace); err != nil {
-			return err
-		}
+	if err := h.files.describe(s, r.LatentSpace); err != nil {
+		return err
 	}
 	h.vae, h.scale, h.space = s.vae, r.LatentScale, r.LatentSpace
 	return h.files.add(bucket+"/%05d.parquet", huggingFaceRow{ID: r.ID, Caption: r.Caption, Latents: kernels.F32.Values(r.VAELatentBytes),

@@ -39,6 +39,14 @@ type parquetFile[T schemas.Row] struct {
 	rows *write.Writer[T]
 }
 
+// describe puts the statistics of the first row's latents, which lie in space, into the metadata of the files.
+func (f *shards[T]) describe(s *sample, space string) (err error) {
+	if f.options.Metadata == nil {
+		f.options.Metadata, err = f.out.metadata(s, space)
+	}
+	return err
+}
+
 // createParquet creates a file of that name.
 func createParquet[T schemas.Row](o *out, name string, options write.Options) (*parquetFile[T], error) {
 	path := filepath.Join(o.dir, filepath.FromSlash(name))

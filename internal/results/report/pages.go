@@ -98,10 +98,7 @@ func (p *pageWriter) item(o outcome) (gallery.Item, error) {
 		return gallery.Item{}, fmt.Errorf("ledger record %s names no video", o.Key)
 	}
 	width, height, frames := sizeOf(v, r)
-	details, err := detailsOf(&o)
-	if p.selects {
-		details = append([]gallery.Detail{selectedDetail(&o)}, details...)
-	}
+	details, err := p.details(&o)
 	return gallery.Item{
 		ID: r.ID, Source: path.Base(o.Given.Source), Prompt: r.Prompt, Video: v.Path, Outside: p.outside(v), Poster: v.Poster,
 		Width: width, Height: height, NumFrames: frames, FPS: r.FPS, Seed: *r.Seed, Sample: r.SampleIndex,
@@ -128,10 +125,7 @@ func (p *pageWriter) outside(v *schemas.VideoFile) string {
 // for the page, for a data set may have millions of clips.
 func (p *pageWriter) clip(o outcome) (gallery.Item, error) {
 	r := &o.Row
-	details, err := detailsOf(&o)
-	if p.selects {
-		details = append([]gallery.Detail{selectedDetail(&o)}, details...)
-	}
+	details, err := p.details(&o)
 	if c := r.Cut; c != nil {
 		text := fmt.Sprintf("%d from frame %d on", c.Count, c.Start)
 		if c.Flipped {
@@ -186,12 +180,6 @@ func firstOf(n int, rows iter.Seq2[outcome, error]) iter.Seq2[outcome, error] {
 	}
 }
 
-// selectedDetail says whether a row is selected.
-func selectedDetail(o *outcome) gallery.Detail {
-	yes := map[bool]string{true: "yes", false: "no"}
-	return gallery.Detail{Name: "Selected", Value: yes[o.selected]}
-}
-
 // sizeOf is what a row's video has: what the row asks for, where the result says nothing else.
 func sizeOf(v *schemas.VideoFile, r *schemas.PromptRow) (width, height, frames int) {
 	if v.NumFrames > 0 {
@@ -200,9 +188,13 @@ func sizeOf(v *schemas.VideoFile, r *schemas.PromptRow) (width, height, frames i
 	return r.Width, r.Height, r.NumFrames
 }
 
-// detailsOf are the facts of a row that not every job has: the negative prompt, carried columns, readings.
-func detailsOf(o *outcome) ([]gallery.Detail, error) {
+// details are the facts of a row that not every job has: whether it is selected, the negative prompt, carried columns, readings.
+func (p *pageWriter) details(o *outcome) ([]gallery.Detail, error) {
 	var out []gallery.Detail
+	if p.selects {
+		yes := map[bool]string{true: "yes", false: "no"}
+		out = append(out, gallery.Detail{Name: "Selected", Value: yes[o.selected]})
+	}
 	marks := ""
 	if v := o.result.Video; v != nil {
 		marks = v.Marks
