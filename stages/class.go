@@ -23,12 +23,3 @@ func (c *ClassName) UnmarshalJSON(data []byte) error {
 	*c = ClassName(list[len(list)-1])
 	return nil
 }
-
-// ClassOf returns the _class_name of a JSON configuration, "" if it cannot be read.
-func ClassOf(config []byte) string {
-	var about struct {
-		ClassName ClassName `json:"_class_name"`
-	}
-	_ = json.Unmarshal(config, &about) // callers that need the class report what is missing
-	return string(about.ClassName)
-}

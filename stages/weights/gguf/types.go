@@ -3,7 +3,6 @@ package gguf
 import (
 	"encoding/binary"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -49,16 +48,6 @@ func readable() string {
 	}
 	slices.Sort(names)
 	return strings.Join(names, ", ")
-}
-
-// Types returns the names of the types in blocks, in order.
-func Types() (names []string) {
-	for _, number := range slices.Sorted(maps.Keys(types)) {
-		if t := types[number]; t.decode != nil {
-			names = append(names, t.name)
-		}
-	}
-	return names
 }
 
 // decodeFrom is safetensors.Packed.Decode.
