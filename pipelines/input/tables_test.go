@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"latentbeam/internal/config"
-	"latentbeam/internal/storage/source"
 	"latentbeam/schemas"
 )
 
@@ -21,7 +20,7 @@ func rowsOf(t *testing.T, root, media string) (rows, notes []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := New(cfg, 0, schemas.PromptRow{}, nil, &source.Contents{})
+	in := New(cfg, 0, schemas.PromptRow{}, nil)
 	all, err := in.Open(true)
 	if err != nil {
 		return []string{err.Error()}, nil
