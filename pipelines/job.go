@@ -193,7 +193,7 @@ func (j *Job) openDevices() (err error) {
 		return err
 	}
 	j.close = append(j.close, j.machines.Close)
-	j.host.On(host.NewDevices(j.machines.Local))
+	j.host.SetDevices(host.NewDevices(j.machines.Local))
 	workers := j.machines.Workers()
 	if j.Opts.Devices == nil {
 		j.host.Facts = j.Opts.stores.Recall(context.Background(), j.Config.Output.Path, output.Part(j.Opts.Shard, j.Opts.Shards), workers.Class())

@@ -39,7 +39,7 @@ func (f *PublishFn) ProcessElement(_ context.Context, b *stages.Batch) error {
 func (f *PublishFn) FinishBundle(context.Context) error {
 	err := told(f.engine, f.publisher.Close())
 	if s := f.engine.Spread; s != nil && err == nil {
-		s.End()
+		s.FinishBundle()
 	}
 	return err
 }

@@ -15,11 +15,11 @@ import (
 	"latentbeam/stages"
 )
 
-// errNotBegun is why a batch is dropped after Stop.
-var errNotBegun = errors.New("the job is stopping")
+// errDropped is the error of a batch that was dropped after Stop.
+var errDropped = errors.New("the job is stopping")
 
-// resolve tries the elements until each has its result or its failure. Only an error that ends the job comes back, or
-// errNotBegun.
+// resolve tries the elements until each has its result or its failure. It returns only errors that end the job, and
+// errDropped.
 func (s *Station) resolve(live []*stages.Element, passage *schedule.Passage) error {
 	tries := s.engine.Recovery.Tries(s.index, live)
 	for t := tries.Next(); t != nil; t = tries.Next() {
@@ -28,7 +28,7 @@ func (s *Station) resolve(live []*stages.Element, passage *schedule.Passage) err
 		}
 		r := s.attempt(t, passage)
 		switch {
-		case errors.Is(r.Err, errNotBegun):
+		case errors.Is(r.Err, errDropped):
 			return r.Err
 		case r.Err != nil && s.ctx.Err() != nil:
 			return context.Cause(s.ctx)
@@ -40,7 +40,7 @@ func (s *Station) resolve(live []*stages.Element, passage *schedule.Passage) err
 	return nil
 }
 
-// pause waits before another attempt; false means that the job ended meanwhile.
+// pause waits before another attempt. It returns false if the job ended meanwhile.
 func (s *Station) pause(d time.Duration) bool {
 	select {
 	case <-time.After(d):
@@ -50,21 +50,21 @@ func (s *Station) pause(d time.Duration) bool {
 	}
 }
 
-// attempt runs the stage once on leased devices, maybe together with other batches that wait.
+// attempt runs the stage once on leased devices. The schedule may combine the batch with other waiting batches.
 func (s *Station) attempt(t *recovery.Try, passage *schedule.Passage) schedule.Attempt {
 	waiting := s.engine.Board.Wait(s.step.Name, shapeOf(t.Live), len(t.Live), idsOf(t.Live))
-	g, err := s.acquire(s.engine.Schedule.Turn(s.index, t.Live, t.Ask).On(passage))
+	g, err := s.acquire(s.engine.Schedule.Turn(s.index, t.Live, t.Ask).WithPassage(passage))
 	waiting.Finish(err)
 	if err != nil {
 		return schedule.Attempt{Elements: len(t.Live), Err: err}
 	}
-	if r, taken := g.Taken(); taken {
+	if r, joined := g.LeaderOutcome(); joined {
 		return r
 	}
 	return s.engine.Schedule.Release(g, s.work(g))
 }
 
-// acquire waits for the devices of a turn, also where all are gone, until the pool says that none will be there again.
+// acquire waits for the devices of a turn. If all devices are lost, it waits until the pool has one again or returns an error.
 func (s *Station) acquire(turn *schedule.Turn) (*schedule.Grant, error) {
 	for {
 		g, err := s.engine.Schedule.Acquire(s.ctx, turn)
@@ -79,8 +79,8 @@ func (s *Station) acquire(turn *schedule.Turn) (*schedule.Grant, error) {
 	}
 }
 
-// work runs the stage on the devices of a grant. A panic is an error of the row that caused it; an error of a set may
-// be one of its devices', so the batch is tried on another.
+// work runs the stage on the devices of a grant. A panic becomes an error of the row. An error of a set may
+// come from one of its devices, so the batch is retried on another set.
 func (s *Station) work(g *schedule.Grant) (err error) {
 	set, release, err := s.engine.Schedule.Pool.LeaseThese(s.ctx, g.Devices)
 	if err != nil {
@@ -88,7 +88,7 @@ func (s *Station) work(g *schedule.Grant) (err error) {
 	}
 	if s.engine.Schedule.Stopping() && s.mayDrop() {
 		release(true)
-		return errNotBegun
+		return errDropped
 	}
 	ctx, stop := set.Under(s.ctx)
 	defer stop()
@@ -101,7 +101,7 @@ func (s *Station) work(g *schedule.Grant) (err error) {
 			slog.Debug("stage panicked", "stage", s.step.Name, "panic", r, "stack", string(debug.Stack()))
 			err = fault.Row(fmt.Errorf("panic: %s", fault.PanicText(r)))
 		}
-		if why := set.Ill(); why != nil { // whatever came of it
+		if why := set.Ill(); why != nil { // whatever the stage returned
 			err = why
 		} else if err == nil {
 			held := peak()
@@ -123,7 +123,7 @@ func (s *Station) work(g *schedule.Grant) (err error) {
 	return s.compute(ctx, set, g.Live)
 }
 
-// sample runs the stage that samples, from the steps on that are kept. Steps that look wrong are kept no longer.
+// sample runs the sampling stage and continues from saved steps. It removes saved steps that look wrong.
 func (s *Station) sample(ctx context.Context, set *stages.Set, live []*stages.Element) error {
 	e := s.engine
 	left := e.resume(ctx, live)

@@ -11,7 +11,7 @@ import (
 	"latentbeam/stages"
 )
 
-// RunOn runs a stage for the elements on the devices of a set that this process has.
+// RunOn runs a stage for the elements on the set's devices in this process.
 func RunOn(ctx context.Context, s stages.Stage, set *stages.Set, elements []*stages.Element) error {
 	defer forgetRaw(elements)()
 	spread := s.Capabilities().Spread
@@ -24,7 +24,7 @@ func RunOn(ctx context.Context, s stages.Stage, set *stages.Set, elements []*sta
 	return spread.Run(ctx, set, elements)
 }
 
-// forgetRaw returns what drops the raw latents of elements that a stage has given other latents.
+// forgetRaw returns a function to call after a stage: it drops the raw latents of elements whose latents the stage replaced.
 func forgetRaw(elements []*stages.Element) func() {
 	type latents struct{ model, raw *stages.Array }
 	var before map[int]latents
@@ -45,7 +45,7 @@ func forgetRaw(elements []*stages.Element) func() {
 	}
 }
 
-// RunStep runs a step of a job for the elements on a set, wherever its devices are.
+// RunStep runs a step of a job for the elements on a set. The set's devices may be in other processes.
 func RunStep(ctx context.Context, step *stages.Step, set *stages.Set, live []*stages.Element) error {
 	if len(set.Away) > 0 {
 		return runAway(ctx, step, set, live)
@@ -53,7 +53,7 @@ func RunStep(ctx context.Context, step *stages.Step, set *stages.Set, live []*st
 	return RunOn(ctx, step.Stage, set, live)
 }
 
-// runAway runs the step on a set that is partly or wholly in other processes. The first error ends all of them.
+// runAway runs the step on a set with devices in other processes. The first error cancels all of them.
 func runAway(ctx context.Context, step *stages.Step, set *stages.Set, live []*stages.Element) error {
 	batch, err := coder.EncodeBatch(&stages.Batch{Elements: live})
 	if err != nil {
@@ -65,7 +65,7 @@ func runAway(ctx context.Context, step *stages.Step, set *stages.Set, live []*st
 	saved := func(body []byte) error {
 		rows, err := coder.DecodeSaved(body)
 		if err == nil && set.Saving != nil {
-			set.Saving.Save(context.WithoutCancel(ctx), rows) // the last ones come when the set is given up
+			set.Saving.Save(context.WithoutCancel(ctx), rows) // the last steps arrive after ctx is canceled
 		}
 		return err
 	}
@@ -87,7 +87,7 @@ func runAway(ctx context.Context, step *stages.Step, set *stages.Set, live []*st
 	return replace(live, result)
 }
 
-// recovered makes a panic of do an error.
+// recovered calls do and returns its panic as an error.
 func recovered(do func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -97,7 +97,7 @@ func recovered(do func() error) (err error) {
 	return do()
 }
 
-// replace gives the elements what another process has made of them.
+// replace overwrites the elements with the results of another process.
 func replace(live []*stages.Element, result []byte) error {
 	answer, err := coder.DecodeBatch(result)
 	if err != nil {

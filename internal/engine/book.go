@@ -15,17 +15,17 @@ import (
 	"latentbeam/stages"
 )
 
-// Book is the readings of an output. They are no part of its results and have keys of their own: of what was looked at and of the
-// measure. Its methods may be called concurrently.
+// Book stores the readings of an output apart from its results. The key of a reading covers the video or media that was looked at
+// and the measure. Methods may be called concurrently.
 type Book struct {
 	rules  *keys.Rules
-	shown  []stages.Measure // of videos; tables have what they have read, and nothing is lacking without them
-	ledger *ledger.Ledger   // nil: no step only looks
+	shown  []stages.Measure // of other jobs, shown in tables; a missing reading of them is not computed
+	ledger *ledger.Ledger   // nil: no step of the job only looks
 	mu     sync.Mutex
 	cursor *ledger.Cursor
 }
 
-// OpenBook opens the readings in a store for the steps of rules, and for measures of other jobs that have looked at its videos.
+// OpenBook opens the readings in a store for the steps of rules. shown are measures of other jobs that looked at the output's videos.
 func OpenBook(ctx context.Context, s store.Store, rules *keys.Rules, shown []stages.Measure) (*Book, error) {
 	b := &Book{rules: rules}
 	for _, m := range shown {
@@ -46,7 +46,7 @@ func OpenBook(ctx context.Context, s store.Store, rules *keys.Rules, shown []sta
 	return b, nil
 }
 
-// Close gives back what the book holds.
+// Close releases the ledger and its cursor.
 func (b *Book) Close() {
 	if b.ledger == nil {
 		return
@@ -57,7 +57,7 @@ func (b *Book) Close() {
 	b.ledger.Close()
 }
 
-// Refresh takes in what other processes have read.
+// Refresh loads readings that other processes have recorded.
 func (b *Book) Refresh(ctx context.Context) error {
 	if b.ledger == nil {
 		return nil
@@ -83,10 +83,10 @@ func (b *Book) Retry() {
 	}
 }
 
-// Looks reports whether readings are kept apart from results.
+// Looks reports whether readings are stored apart from results.
 func (b *Book) Looks() bool { return b.ledger != nil }
 
-// Names lists the measures of the job by what readings depend on; nil: none are kept apart.
+// Names lists the measures of the job, each with the ID that its readings depend on; nil: no readings are stored apart.
 func (b *Book) Names() (all []string) {
 	for _, s := range b.rules.Steps {
 		if !s.Looks {
@@ -102,9 +102,9 @@ func (b *Book) Names() (all []string) {
 	return all
 }
 
-// Recall brings what the job's measures have read off an element that has the result r into e.Looked and e.LookFailed, and reports
-// whether some measure has not looked at it yet. Readings that an earlier job has put into the result leave r: they count where the
-// job has the same measure.
+// Recall loads the stored readings of an element with result r into e.Looked and e.LookFailed. lacking reports whether some measure
+// has not looked at the element yet. Recall removes readings from r that an earlier release stored there; they count if the job has the
+// same measure.
 func (b *Book) Recall(e *stages.Element, r *schemas.Result) (lacking bool, err error) {
 	var legacy map[string]map[string]string
 	if looks := b.rules.Looks(e); looks != nil {
@@ -144,7 +144,7 @@ func (b *Book) Recall(e *stages.Element, r *schemas.Result) (lacking bool, err e
 	return lacking, nil
 }
 
-// recall is Recall of one measure.
+// recall is Recall for one measure.
 func (b *Book) recall(e *stages.Element, step string, m stages.Measure, video string, legacy map[string]map[string]string) (lacks bool, err error) {
 	key, err := b.rules.Reading(m, e, video)
 	if err != nil {
@@ -174,8 +174,8 @@ func (b *Book) recall(e *stages.Element, step string, m stages.Measure, video st
 	return false, nil
 }
 
-// records are the readings of an element that the book does not have. video is the digest of the published video, "" where there is
-// none.
+// records returns the readings of an element that the book lacks. video is the digest of the published video; "": none is
+// published.
 func (b *Book) records(e *stages.Element, video string) (all []ledger.Record, err error) {
 	if b == nil || b.ledger == nil {
 		return nil, nil

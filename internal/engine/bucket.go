@@ -13,15 +13,15 @@ import (
 // maxBuffered bounds the elements that wait for their batches, however many buckets a table has.
 const maxBuffered = 4096
 
-// Buckets groups elements of one shape into batches whose size comes from the stages' memory needs. It belongs to one
-// bundle: nothing is shuffled, and no table is held.
+// Buckets groups elements of one shape into batches. The batch size follows from the stages' memory needs. A Buckets belongs to
+// one bundle: it shuffles nothing and retains no table.
 type Buckets struct {
 	engine   *Engine
 	open     map[schemas.Bucket]*bucket
 	order    []schemas.Bucket // of the open buckets, oldest first
 	buffered int
 
-	settled *stages.Batch // of finished elements that wait for others of its bucket; nil: there is none
+	settled *stages.Batch // finished elements of one bucket that wait for more; nil: none
 
 	// Of a job that is spread over processes:
 	ctx      context.Context
@@ -74,10 +74,11 @@ func (f *Buckets) Add(e *stages.Element, emit func(*stages.Batch)) {
 	}
 }
 
-// mostSettled bounds finished elements with small videos that go together: one program decodes them.
+// mostSettled bounds a batch of finished elements with small videos. One program decodes the whole batch.
 const mostSettled = 8
 
-// addSettled takes an element that is only looked at. Its file is read behind, so that elements go one by one, but those with small videos.
+// addSettled adds a finished element that some steps only look at. It emits the element at once, because its file is read later; only
+// elements with small videos are grouped.
 func (f *Buckets) addSettled(name schemas.Bucket, e *stages.Element, emit func(*stages.Batch)) {
 	if e.Settled.Video == nil || int64(e.Row.Height*e.Row.Width)*int64(e.Row.NumFrames)*3 > video.TogetherBytes {
 		f.emit(&stages.Batch{Bucket: name, Elements: []*stages.Element{e}}, false, emit)
@@ -101,7 +102,7 @@ func (f *Buckets) flushSettled(emit func(*stages.Batch)) {
 	}
 }
 
-// Close emits what is left, unless the engine was asked to stop: those rows were not begun.
+// Close emits all buffered elements, unless the engine was asked to stop: then their rows stay undone.
 func (f *Buckets) Close(emit func(*stages.Batch)) {
 	f.engine.Schedule.CloseInput()
 	if !f.engine.Schedule.Stopping() {
@@ -113,10 +114,10 @@ func (f *Buckets) Close(emit func(*stages.Batch)) {
 	f.suspected(emit)
 }
 
-// Err is why rows could not be marked before they were begun, nil where they were.
+// Err returns the error of marking rows before they start, or nil.
 func (f *Buckets) Err() error { return f.err }
 
-// flush emits what the bucket holds and forgets it.
+// flush emits the elements of a bucket and removes the bucket.
 func (f *Buckets) flush(name schemas.Bucket, emit func(*stages.Batch)) {
 	b := f.open[name]
 	delete(f.open, name)

@@ -8,26 +8,24 @@ import (
 	"latentbeam/stages"
 )
 
-// maxDealt bounds the rows that are held to be dealt. They are without tensors.
+// maxDealt bounds the rows that wait for their block to fill. They carry no tensors.
 const maxDealt = 16384
 
-// A part of the rows has about so many blocks: one more or less makes little difference. A block is bounded, for a process
-// holds one.
 const (
-	blocksOfPart = 16
-	maxBlock     = 2048
+	blocksOfPart = 16   // blocks in a part of the rows, about; more blocks spread rows more evenly
+	maxBlock     = 2048 // rows in a block; a process holds one block in memory
 )
 
-// Dealing is how the rows of a job are handed to other processes.
+// Dealing says how Deal hands the rows of a job to other processes.
 type Dealing struct {
-	Rows  int64                        // that are dealt, about
-	Parts int                          // that the processes work off, one after the other
-	Twice func(schemas.Key) bool       // an equal row may be in the input; only such keys are remembered
+	Rows  int64                        // approximate number of rows to deal
+	Parts int                          // bundles that the rows are split into
+	Twice func(schemas.Key) bool       // reports whether another row may have this key; only such keys are remembered
 	Away  func(row *schemas.PromptRow) // makes the paths in a row independent of the current directory
-	Put   func(*stages.Batch) error    // takes a block: rows of one shape
+	Put   func(*stages.Batch) error    // receives a block: rows of one shape
 }
 
-// Deal reads the input and hands out what is still to be computed, without tensors, and equal rows once.
+// Deal reads the input and hands out the rows that still have to be computed, without tensors. It hands out equal rows once.
 func (e *Engine) Deal(ctx context.Context, to Dealing) error {
 	seen := map[schemas.Key]bool{}
 	claim := func(k schemas.Key) bool {
@@ -64,18 +62,18 @@ func (e *Engine) Deal(ctx context.Context, to Dealing) error {
 	return d.flush()
 }
 
-// dealer gathers rows into blocks of one shape, of which batches can be made behind a shuffle.
+// dealer gathers rows into blocks of one shape, so that batches can be formed after a shuffle.
 type dealer struct {
 	engine *Engine
 	to     Dealing
 	open   map[schemas.Bucket]*block
 	order  []schemas.Bucket // of the open blocks, oldest first
-	held   int              // rows
+	held   int              // rows in open blocks
 }
 
 type block struct {
 	stages.Batch
-	full int // how many rows it takes
+	full int // rows at which the block is handed out
 }
 
 func (d *dealer) add(e *stages.Element) error {
@@ -96,9 +94,9 @@ func (d *dealer) add(e *stages.Element) error {
 	return nil
 }
 
-// full is how many rows a block has: those of whole batches, or the share of a part if a batch is larger than that. Otherwise a
-// few parts would get all rows, and hosts would wait. A row without a batch size counts as one batch; its stage reports the
-// error.
+// full returns the number of rows in a block: a multiple of the batch size, or a part's share of the rows if a batch is larger than
+// the share. Otherwise a few parts would get all rows, and hosts would wait. If the batch size of row is unknown, full uses 1, and
+// the stage reports the error.
 func (d *dealer) full(row *schemas.PromptRow) int {
 	batch, err := d.engine.Schedule.BatchSize(row)
 	if err != nil {
@@ -122,7 +120,7 @@ func (d *dealer) deal(shape schemas.Bucket) error {
 	return d.to.Put(&b.Batch)
 }
 
-// flush hands out what is left.
+// flush hands out all open blocks.
 func (d *dealer) flush() error {
 	for len(d.order) > 0 {
 		if err := d.deal(d.order[0]); err != nil {

@@ -24,11 +24,11 @@ import (
 // RowSource yields the rows of a job: prompts, or rows of the tables of an earlier job.
 type RowSource interface {
 	// Rows yields the rows in order. A row that cannot be used comes with Failed set; a non-nil error
-	// is about the whole table and ends it. tensors says whether arrays are read along.
+	// concerns the whole table and ends it. tensors says whether arrays are read too.
 	Rows(ctx context.Context, tensors bool) iter.Seq2[*stages.Element, error]
 }
 
-// Engine is what a job needs in a process: opened stages and devices, in its Schedule, the output and the counters.
+// Engine holds all that a job needs in one process: the opened stages and the devices (in Schedule), the output, and the counters.
 type Engine struct {
 	Schedule *schedule.Schedule // which batch goes first, on which devices
 	Recovery *recovery.Recovery // what follows an attempt
@@ -36,29 +36,29 @@ type Engine struct {
 	Rules    keys.Rules
 	Store    store.Store
 	Ledger   *ledger.Ledger
-	Book     *Book // readings of the output; nil: none are kept apart
+	Book     *Book // readings of the output; nil: none are stored apart from results
 	Progress *Progress
 	Board    *board.Board
-	Keep     map[stages.Kind]bool   // what is published: video, latents, text
-	Marks    *marking.Marker        // of the files that are published; nil: none
-	Earlier  func(schemas.Key) bool // whether an earlier run published files of a row; nil: none did
-	// Published is told of the poster of every row that this process has published; nil: nobody asks.
+	Keep     map[stages.Kind]bool   // kinds that are published: video, latents, text
+	Marks    *marking.Marker        // marks published files; nil: files are not marked
+	Earlier  func(schemas.Key) bool // reports whether an earlier run published files of a row; nil: none did
+	// Published is called with the poster's digest of every row that this process publishes; nil: not called.
 	Published func(key schemas.Key, poster [32]byte)
-	Expected  []schedule.Expected // what the first pass will compute, as far as it is known
-	Spread    *Spread             // nil: all bundles are of this process and pass
+	Expected  []schedule.Expected // rows that the first pass will probably compute
+	Spread    *Spread             // nil: all bundles run in this process, in one pass
 	pending   pending
 	passing   passages
-	bells     bells
+	finished  signals
 	steps     savedSteps
-	saveEvery *time.Duration // work between two times that steps are kept; nil: they are not
+	saveEvery *time.Duration // work between two saves of sampling steps; nil: steps are not saved
 	failure   firstError
-	replaced  atomic.Int64 // files of earlier runs
+	replaced  atomic.Int64 // files of earlier runs that were replaced
 
-	pass    atomic.Pointer[pass] // the last, nil in a worker
-	running sync.WaitGroup       // goroutines of its bundles
+	pass    atomic.Pointer[pass] // the latest; nil in a worker
+	running sync.WaitGroup       // goroutines of the pass's bundles
 }
 
-// New returns an engine for these steps on the devices of a pool. Its other fields are the caller's to set before the
+// New returns an engine for these steps on the devices of a pool. The caller sets the other fields before the
 // first pass.
 func New(steps []stages.Step, pool devices.Pool) *Engine {
 	s := schedule.New(clock{}, steps, pool)
@@ -77,20 +77,20 @@ func (clock) AfterFunc(d time.Duration, f func()) (stop func()) {
 	return func() { t.Stop() }
 }
 
-// pass is one execution of the pipeline: its own context, and that of the job around it.
+// pass is one execution of the pipeline, with its own context and the context of the job around it.
 type pass struct {
 	ctx, job context.Context
 	end      context.CancelFunc
 }
 
-// Pass lets run execute a pipeline of the job once, and returns why the job ended early, nil if it did not.
-// However it ended, nothing of the pipeline is at work any more when Pass returns: runners leave bundles
-// that failed as they are.
+// Pass executes the job's pipeline once, by calling run. It returns the reason why the job ended early, or nil.
+// When Pass returns, no goroutine of the pipeline is still running. Pass waits for them itself, because runners
+// abandon failed bundles.
 func (e *Engine) Pass(ctx context.Context, run func(context.Context) error) error {
 	e.pending.reset()
 	e.passing.clear(e.Schedule)
 	e.Schedule.Reset(e.Expected)
-	e.Expected = nil // what a pass leaves is not known
+	e.Expected = nil // a second pass computes an unknown rest
 	p := &pass{job: ctx}
 	p.ctx, p.end = context.WithCancel(ctx)
 	e.pass.Store(p)
@@ -100,13 +100,13 @@ func (e *Engine) Pass(ctx context.Context, run func(context.Context) error) erro
 	if cause := e.Err(); cause != nil {
 		return cause
 	}
-	if p.job.Err() != nil { // a runner has only words of its own for that
+	if p.job.Err() != nil { // the runner's own error hides the cause
 		return context.Cause(p.job)
 	}
 	return err
 }
 
-// bundle is the context of what a bundle starts: it ends with the bundle's own and with the pass.
+// bundle returns the context for everything that a bundle starts. It is canceled with the bundle's context ctx and with the pass.
 func (e *Engine) bundle(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if p := e.pass.Load(); p != nil {
@@ -115,7 +115,7 @@ func (e *Engine) bundle(ctx context.Context) (context.Context, context.CancelCau
 	return ctx, cancel
 }
 
-// job is the context of the job that a bundle belongs to: it outlives a bundle that is given up.
+// job returns the context of the bundle's job. It stays valid when the bundle is abandoned.
 func (e *Engine) job(bundle context.Context) context.Context {
 	if p := e.pass.Load(); p != nil {
 		return p.job
@@ -123,22 +123,22 @@ func (e *Engine) job(bundle context.Context) context.Context {
 	return bundle
 }
 
-// Settled reports whether every row that the last pass let through was published. Where it was not, a
-// runner has lost a bundle, and another pass finds the rows.
+// Settled reports whether every row that the last pass let through was published. If false, a
+// runner has lost a bundle, and another pass finds its rows.
 func (e *Engine) Settled() bool {
 	e.pending.Lock()
 	defer e.pending.Unlock()
 	return len(e.pending.keys) == 0
 }
 
-// firstError keeps the first error that ended the job: runners pass on its text, but not the error itself.
+// firstError stores the first error that ended the job. Runners pass on the text of an error, not the error itself.
 type firstError struct {
 	sync.Mutex
 	err error
 }
 
-// Fail records err as the reason why the job ends, if it is one, and returns it. What is being computed ends too: a runner
-// sees an error only when a bundle comes back from its stages.
+// Fail records a non-nil err as the reason why the job ends, and returns err. It also cancels running batches, because a runner
+// sees an error only when a bundle returns from its stages.
 func (e *Engine) Fail(err error) error {
 	if err == nil {
 		return nil
@@ -161,8 +161,8 @@ func (e *Engine) Err() error {
 	return e.failure.err
 }
 
-// Read yields the rows of the job's source until the table ends or the engine is asked to stop. Rows that cannot be
-// used are elements too, marked as failed.
+// Read emits the rows of the job's source until the table ends or the engine is asked to stop. An unusable row is
+// emitted as a failed element.
 func (e *Engine) Read(ctx context.Context, emit func(*stages.Element)) error {
 	for el, err := range e.Source.Rows(ctx, true) {
 		if err != nil {
@@ -179,13 +179,13 @@ func (e *Engine) Read(ctx context.Context, emit func(*stages.Element)) error {
 	return nil
 }
 
-// Admit keys an element and reports whether it is still to be computed. A bad row ends here: it is counted, and the
-// failures table is written from the source itself.
+// Admit computes the key of an element and reports whether the element still has to be computed. Admit only counts a bad row; the
+// failures table is written later, from the source itself.
 func (e *Engine) Admit(el *stages.Element) (bool, error) {
 	return e.admit(el, e.pending.claim, func(k schemas.Key) { e.pending.release(k) })
 }
 
-// admit is Admit. Of equal rows one can claim the key, until it is released.
+// admit is Admit with its own claim and release. Of several equal rows only one can claim the key, until it is released.
 func (e *Engine) admit(el *stages.Element, claim func(schemas.Key) bool, release func(schemas.Key)) (bool, error) {
 	if err := e.Rules.Apply(el); err != nil {
 		return false, e.Fail(err)
@@ -208,7 +208,7 @@ func (e *Engine) admit(el *stages.Element, claim func(schemas.Key) bool, release
 		e.Board.Shared()
 		return false, nil
 	}
-	// Only after the claim: an equal row in flight gives its claim back when the ledger has it.
+	// Look up only after the claim: an equal row in flight releases its claim once the ledger has its record.
 	ref, status, err := e.Ledger.Lookup(ledger.Key(el.Key))
 	if err == nil && status == ledger.Absent {
 		return true, e.Fail(e.recallMedia(el))
@@ -225,7 +225,7 @@ func (e *Engine) admit(el *stages.Element, claim func(schemas.Key) bool, release
 	return false, e.Fail(err)
 }
 
-// recallMedia brings what was read off the media of an element that has no result.
+// recallMedia loads the stored readings of the media of an element that has no result.
 func (e *Engine) recallMedia(el *stages.Element) error {
 	if e.Book == nil || !e.Book.Looks() {
 		return nil
@@ -234,7 +234,8 @@ func (e *Engine) recallMedia(el *stages.Element) error {
 	return err
 }
 
-// recall reports whether measures have to look at an element whose result is at ref, which it then has.
+// recall loads the stored readings of an element whose result is at ref. lacking reports whether a measure still has to look at the
+// element; the element then gets its result in Settled.
 func (e *Engine) recall(el *stages.Element, ref ledger.Ref) (lacking bool, err error) {
 	rec, err := e.Ledger.Read(ref)
 	if err != nil {

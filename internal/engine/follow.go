@@ -16,7 +16,7 @@ import (
 	"latentbeam/stages"
 )
 
-// The board of a job: what whoever watches it is told.
+// This file reports a job's progress to its board.
 
 // newBoard returns the board of a process with these steps and devices.
 func newBoard(steps []stages.Step, pool devices.Pool) *board.Board {
@@ -34,7 +34,7 @@ func newBoard(steps []stages.Step, pool devices.Pool) *board.Board {
 	return board.New(names, devices)
 }
 
-// deviceName names a device of a pool for people, such as "cpu:0"; a device of another host by that, too.
+// deviceName names a device of a pool for people, such as "cpu:0". The name of a device on another host starts with the host.
 func deviceName(pool devices.Pool, device int) string {
 	kind, _, _ := strings.Cut(pool.Class(), "/")
 	name := fmt.Sprintf("%s:%d", kind, device)
@@ -79,8 +79,8 @@ func idOf(e *stages.Element) string {
 	return e.Key.String()[:12]
 }
 
-// follow notes on the board that the batch of a grant is on its devices. The stage tells its steps under the context
-// that it returns.
+// follow records on the board that the batch of a grant is running on its devices. It returns a context under which the stage
+// reports its steps.
 func (e *Engine) follow(ctx context.Context, stage string, set *stages.Set, g *schedule.Grant) (context.Context, *board.Batch) {
 	names := make([]string, len(g.Devices))
 	for i, d := range g.Devices {
@@ -100,7 +100,7 @@ func (e *Engine) follow(ctx context.Context, stage string, set *stages.Set, g *s
 	return ctx, work
 }
 
-// published notes on the board that rows have reached the output.
+// published records on the board that rows are in the output.
 func (e *Engine) published(group []*stages.Element, began time.Time) {
 	now := time.Now()
 	e.Board.Publish(board.Span{Kind: board.Publish, Stage: "publish", Rows: idsOf(group), Count: len(group), Begin: began, End: now})
@@ -117,7 +117,7 @@ func (e *Engine) published(group []*stages.Element, began time.Time) {
 	e.Board.Published(began, len(group))
 }
 
-// FailureOf is the class and stage of a failure, "" of a row that is done or left out.
+// FailureOf returns the class and stage of a failure; "" for a row that is done or dropped.
 func FailureOf(e *stages.Element) string {
 	if e.Failed == nil || e.Failed.IsDropped() {
 		return ""
@@ -125,7 +125,7 @@ func FailureOf(e *stages.Element) string {
 	return e.Failed.Class.String() + "/" + e.Failed.Stage
 }
 
-// ReasonOf says which row failed and why, "" of one that is done.
+// ReasonOf says which row failed and why; "" for a row that is done.
 func ReasonOf(e *stages.Element) string {
 	if e.Failed == nil {
 		return ""

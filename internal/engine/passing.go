@@ -7,20 +7,20 @@ import (
 	"latentbeam/stages"
 )
 
-// passages follows the batches of this process from the sampler to the publisher, for the schedule: no more are sampled
-// before these are through.
+// passages tracks the batches of this process from the sampler to the publisher. The schedule uses it to sample no more
+// batches before these are published.
 type passages struct {
 	mu sync.Mutex
-	of map[*stages.Batch]*onward
+	of map[*stages.Batch]*tracked
 }
 
-// onward is a batch on its way.
-type onward struct {
+// tracked is a batch between the sampler and the publisher.
+type tracked struct {
 	passage *schedule.Passage
-	stage   int // that has taken it last
+	stage   int // last stage that has accepted it
 }
 
-// openPassage notes that a stage has taken a batch, and returns its passage, nil before the sampler.
+// openPassage records that a stage has accepted a batch, and returns the batch's passage; nil before the sampler.
 func (e *Engine) openPassage(stage int, b *stages.Batch) *schedule.Passage {
 	e.passing.mu.Lock()
 	defer e.passing.mu.Unlock()
@@ -31,28 +31,28 @@ func (e *Engine) openPassage(stage int, b *stages.Batch) *schedule.Passage {
 	case !e.Schedule.Samples(stage):
 		return nil
 	default:
-		o = &onward{&schedule.Passage{}, stage}
+		o = &tracked{&schedule.Passage{}, stage}
 		if e.passing.of == nil {
-			e.passing.of = map[*stages.Batch]*onward{}
+			e.passing.of = map[*stages.Batch]*tracked{}
 		}
 		e.passing.of[b] = o
 	}
 	return o.passage
 }
 
-// gave notes that a stage has emitted a batch. Where neither the next stage nor the publisher has taken it, it goes on
-// outside of this process, or in another bundle: the sampler does not wait for it.
-func (e *Engine) gave(stage int, b *stages.Batch) {
+// emitted records that a stage has emitted a batch. If neither the next stage nor the publisher has accepted it, the batch
+// continues in another process or bundle. Then the sampler does not wait for it.
+func (e *Engine) emitted(stage int, b *stages.Batch) {
 	e.passing.mu.Lock()
 	o := e.passing.of[b]
 	e.passing.mu.Unlock()
 	if o != nil && o.stage == stage {
-		e.through(b)
+		e.closePassage(b)
 	}
 }
 
-// through notes that a batch is with the publisher, or given up.
-func (e *Engine) through(b *stages.Batch) {
+// closePassage records that a batch has reached the publisher or is abandoned.
+func (e *Engine) closePassage(b *stages.Batch) {
 	e.passing.mu.Lock()
 	o := e.passing.of[b]
 	delete(e.passing.of, b)
@@ -62,7 +62,7 @@ func (e *Engine) through(b *stages.Batch) {
 	}
 }
 
-// clear gives up all batches, as those of bundles that never came to an end.
+// clear closes all passages. Bundles that never finished leave some open.
 func (p *passages) clear(s *schedule.Schedule) {
 	p.mu.Lock()
 	all := p.of
@@ -73,14 +73,14 @@ func (p *passages) clear(s *schedule.Schedule) {
 	}
 }
 
-// bells wake waiting stations, so that finished batches of later stations go on at once.
-type bells struct {
+// signals wakes waiting stations, so that finished batches of later stations move on at once.
+type signals struct {
 	mu sync.Mutex
-	of map[int]chan struct{} // by the stage that waits; closed when one behind it has finished a batch
+	of map[int]chan struct{} // by waiting stage; closed when a later stage finishes a batch
 }
 
-// behind returns what is closed when a stage behind this one next finishes a batch.
-func (b *bells) behind(stage int) <-chan struct{} {
+// after returns a channel that is closed when a stage after this one next finishes a batch.
+func (b *signals) after(stage int) <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c := b.of[stage]
@@ -94,8 +94,8 @@ func (b *bells) behind(stage int) <-chan struct{} {
 	return c
 }
 
-// ring wakes the stages before this one.
-func (b *bells) ring(stage int) {
+// notify wakes the stages before this one.
+func (b *signals) notify(stage int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i, c := range b.of {

@@ -6,14 +6,14 @@ import (
 	"latentbeam/schemas"
 )
 
-// pending holds the keys that are on their way, so that a row equal to one in flight is not computed
-// twice. It is as small as what is in flight.
+// pending holds the keys of rows in flight, so that an equal row is not computed
+// twice. Its size is bounded by the rows in flight.
 type pending struct {
 	sync.Mutex
 	keys map[schemas.Key]bool
 }
 
-// claim reports whether the key was free, and takes it.
+// claim claims the key and returns true, or returns false if the key is claimed already.
 func (p *pending) claim(k schemas.Key) bool {
 	p.Lock()
 	defer p.Unlock()
@@ -27,7 +27,7 @@ func (p *pending) claim(k schemas.Key) bool {
 	return true
 }
 
-// reset forgets the claims of bundles that never came to an end.
+// reset releases the claims of bundles that never finished.
 func (p *pending) reset() {
 	p.Lock()
 	defer p.Unlock()

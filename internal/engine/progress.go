@@ -17,26 +17,26 @@ import (
 type Progress struct {
 	Seen    atomic.Int64 // read from the input
 	Done    atomic.Int64 // computed and published in this run
-	Skipped atomic.Int64 // found in the ledger
+	Skipped atomic.Int64 // already settled in the ledger
 	Failed  atomic.Int64 // recorded as failures in this run
 	Shared  atomic.Int64 // equal to a row in flight
-	Dropped atomic.Int64 // left out by the job's own rules
-	Scored  atomic.Int64 // finished before, and looked at in this run
-	Workers atomic.Int64 // processes that compute the rows of this one, and have begun
+	Dropped atomic.Int64 // dropped by the job's own rules
+	Scored  atomic.Int64 // finished earlier, measured in this run
+	Workers atomic.Int64 // processes that have started to compute this run's rows
 
-	// TooMany says whether so many failures end the job; nil: never.
+	// TooMany reports whether this number of failures ends the job; nil: never.
 	TooMany func(seen, failed int64) bool
 
 	mu    sync.Mutex
-	first string // why a measure could not look at a row, the first
-	count int64  // of such rows
+	first string // first failure of a measure
+	count int64  // rows with a failed measure
 	order []string
 	busy  map[string]time.Duration
 	usage map[string]*kernels.Usage
 }
 
-// Settle counts rows that reached an end and returns a fatal error once too many have failed. They are
-// compared with the rows read so far: bad rows are known at once and good ones late.
+// Settle counts settled rows and returns a fatal error once too many have failed. It compares failures with the
+// rows read so far, because bad rows fail at once and good ones finish late.
 func (p *Progress) Settle(done, failed int64) error {
 	p.Done.Add(done)
 	f, seen := p.Failed.Add(failed), p.Seen.Load()
@@ -47,7 +47,7 @@ func (p *Progress) Settle(done, failed int64) error {
 		"see the failures table, mend the cause or allow more, and run again", f, seen))
 }
 
-// blind counts a row that a measure of this run could not look at.
+// blind counts a row for which a measure of this run failed.
 func (p *Progress) blind(e *stages.Element) {
 	if len(e.LookFailed) == 0 {
 		return
@@ -59,14 +59,14 @@ func (p *Progress) blind(e *stages.Element) {
 	}
 }
 
-// Blind returns how many rows measures of this run could not look at, and why the first of them.
+// Blind returns the number of rows for which a measure of this run failed, and the first failure.
 func (p *Progress) Blind() (rows int64, first string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.count, p.first
 }
 
-// Spent adds time that a stage kept a device busy.
+// Spent adds d to the time that a stage kept devices busy.
 func (p *Progress) Spent(stage string, d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,7 +79,7 @@ func (p *Progress) Spent(stage string, d time.Duration) {
 	p.busy[stage] += d
 }
 
-// Computed adds what devices did for a stage.
+// Computed adds the work that devices did for a stage.
 func (p *Progress) Computed(stage string, u kernels.Usage) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -92,15 +92,15 @@ func (p *Progress) Computed(stage string, u kernels.Usage) {
 	p.usage[stage].Add(u)
 }
 
-// StageTime is the time a stage has used so far, and what its time on devices went to.
+// StageTime is the time that a stage has used so far, and how its time on devices divides into kernels.
 type StageTime struct {
 	Stage   string        `json:"stage"`
 	Busy    time.Duration `json:"busy_ns"`
-	Rows    int64         `json:"rows,omitempty"` // that left it, failed ones included
+	Rows    int64         `json:"rows,omitempty"` // rows that have left the stage, failed ones included
 	Kernels []KernelTime  `json:"kernels,omitempty"`
 }
 
-// Beside are the kinds of work that the host did beside the devices, such as decoding.
+// Beside returns the work that the host did while devices computed, such as decoding.
 func (s *StageTime) Beside() (work []KernelTime) {
 	for _, k := range s.Kernels {
 		if k.Beside {
@@ -120,7 +120,7 @@ func (s *StageTime) Add(w runfiles.HostWork) {
 	s.Kernels[i].Busy += time.Duration(w.Busy * float64(time.Second))
 }
 
-// Facts returns the time of every stage as the output has it.
+// Facts returns the time of every stage in the form that the output stores.
 func (p *Progress) Facts() (all []runfiles.StageTotals) {
 	for _, s := range p.Stages() {
 		one := runfiles.StageTotals{Stage: s.Stage, Busy: s.Busy.Seconds()}

@@ -21,20 +21,20 @@ import (
 	"latentbeam/stages"
 )
 
-// Group commit: what finishes is published with one set of fsyncs, at most commitDelay after the first
-// element of the group and as soon as the group holds commitBytes or commitRows.
+// Group commit: finished elements are published together, with one set of fsyncs. A group is published commitDelay after its
+// first element, or earlier when it reaches commitBytes or commitRows.
 const (
 	commitDelay = time.Second
 	commitBytes = 64 << 20
 	commitRows  = 4096
 )
 
-// Publisher writes the results of one bundle into the output, in groups and from one goroutine: files first, then the
-// ledger record that makes them count (design decision D9). It is the end of a job; the tables are written from the
+// Publisher writes the results of one bundle into the output, in groups and from one goroutine. It writes files first, then the
+// ledger records that make them count (design decision D9). It is the last step of a bundle; tables are written later, from the
 // ledger.
 type Publisher struct {
 	ctx    context.Context // of the bundle
-	job    context.Context // finished work is published as long as this lives
+	job    context.Context // finished work is published until this is canceled
 	cancel context.CancelCauseFunc
 	engine *Engine
 	queue  chan []*stages.Element
@@ -43,7 +43,7 @@ type Publisher struct {
 	err    error // the first error; nothing is committed after it
 }
 
-// Publisher starts one for a bundle; ctx is the bundle's.
+// Publisher starts the publisher of a bundle; ctx is the bundle's context.
 func (e *Engine) Publisher(ctx context.Context) *Publisher {
 	c := &Publisher{engine: e, queue: make(chan []*stages.Element), done: make(chan struct{})}
 	c.job = e.job(ctx)
@@ -52,7 +52,7 @@ func (e *Engine) Publisher(ctx context.Context) *Publisher {
 	return c
 }
 
-// delay is how long a group waits for more: not at all once the job is told to stop, for the process may not live as long.
+// delay returns how long a group waits for more elements. It is 0 once the job is told to stop, because the process may be killed soon.
 func (c *Publisher) delay() time.Duration {
 	if c.engine.Schedule.Stopping() {
 		return 0
@@ -62,7 +62,7 @@ func (c *Publisher) delay() time.Duration {
 
 // Add queues the elements of a batch, or returns the error that stopped the publisher.
 func (c *Publisher) Add(b *stages.Batch) error {
-	defer c.engine.through(b)
+	defer c.engine.closePassage(b)
 	select {
 	case c.queue <- b.Elements:
 		return c.failure()
@@ -85,7 +85,7 @@ func (c *Publisher) failure() error {
 	return c.err
 }
 
-// fail keeps the error that stops the publisher, the first.
+// fail records the first error, which stops the publisher.
 func (c *Publisher) fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,9 +94,9 @@ func (c *Publisher) fail(err error) {
 	}
 }
 
-// loop collects groups and commits them. After an error it only drains the queue, so that nobody waits.
-// When the bundle is given up it still publishes what it holds: another row's fatal error is no reason to
-// throw finished work away. When the job itself is to end at once, it leaves it.
+// loop collects groups and commits them. After an error it only drains the queue, so that senders do not block.
+// When the bundle is abandoned, loop still publishes its group: a fatal error of another row is no reason to
+// discard finished work. When the job itself is canceled, loop discards the group.
 func (c *Publisher) loop() {
 	defer close(c.done)
 	var group []*stages.Element
@@ -144,7 +144,7 @@ func (c *Publisher) loop() {
 	}
 }
 
-// Size is the number of bytes of an element that the job publishes.
+// Size returns the number of bytes that the job publishes of an element.
 func (e *Engine) Size(el *stages.Element) int64 {
 	n := 0
 	if el.Video != nil && e.Keep[stages.KindVideo] {
@@ -171,7 +171,7 @@ func (c *Publisher) publish(group []*stages.Element) error {
 	var objects []store.Object
 	records := make([]ledger.Record, len(group))
 	var readings []ledger.Record
-	owner := map[string]int{} // of each file
+	owner := map[string]int{} // index of the element, by file name
 	for i, e := range group {
 		var files []store.Object
 		var err error
@@ -210,7 +210,7 @@ func (c *Publisher) publish(group []*stages.Element) error {
 				}
 				continue
 			}
-			// Somebody else's file is one row's trouble, not the job's.
+			// A file of someone else fails this row, not the job.
 			group[i].Fail("publish", fault.Row(conflict))
 			if _, _, records[i], err = c.engine.record(group[i]); err != nil {
 				return fmt.Errorf("publish %s: %w", group[i].Key, err)
@@ -253,7 +253,7 @@ func (c *Publisher) publish(group []*stages.Element) error {
 	return c.engine.Progress.Settle(done, failed)
 }
 
-// notifyPosters tells of the posters of a group that is published.
+// notifyPosters calls Published for the posters of a published group.
 func (e *Engine) notifyPosters(group []*stages.Element) {
 	if e.Published == nil || !e.Keep[stages.KindVideo] {
 		return
@@ -265,7 +265,7 @@ func (e *Engine) notifyPosters(group []*stages.Element) {
 	}
 }
 
-// replace replaces a file that an earlier run published: it is damaged, for equal keys have equal bytes.
+// replace replaces a file that an earlier run published. Equal keys have equal bytes, so a file that differs is damaged.
 func (e *Engine) replace(ctx context.Context, objects []store.Object, name string) error {
 	i := slices.IndexFunc(objects, func(o store.Object) bool { return o.Name == name })
 	err := e.Store.Replace(ctx, name, func(w io.Writer) error {
@@ -278,7 +278,7 @@ func (e *Engine) replace(ctx context.Context, objects []store.Object, name strin
 	return err
 }
 
-// record turns an element into the files and the ledger record that stand for it.
+// record returns the files and the ledger record of an element.
 func (e *Engine) record(el *stages.Element) (files []store.Object, result schemas.Result, r ledger.Record, err error) {
 	r = ledger.Record{Key: ledger.Key(el.Key), Status: ledger.Done}
 	if el.Failed != nil {
@@ -327,7 +327,7 @@ func (e *Engine) record(el *stages.Element) (files []store.Object, result schema
 	return files, result, r, err
 }
 
-// readingsOf are the readings that belong to the result of an element: all but those that are kept apart.
+// readingsOf returns the readings that belong to an element's result: all except readings that the Book stores.
 func (e *Engine) readingsOf(el *stages.Element) map[string]string {
 	var mine stages.Element
 	for _, s := range e.Schedule.Steps {
@@ -345,7 +345,7 @@ func (e *Engine) readingsOf(el *stages.Element) map[string]string {
 	return mine.AllReadings()
 }
 
-// files names the video and its poster by key, fanned out over directories, and marks them.
+// files marks the video and its poster and names them by key. The first two digits of the key are the directory.
 func (e *Engine) files(el *stages.Element) ([]store.Object, *schemas.VideoFile, error) {
 	if e.Rules.Input == stages.KindVideo {
 		return e.filesOfInput(el)
@@ -376,7 +376,7 @@ func (e *Engine) files(el *stages.Element) ([]store.Object, *schemas.VideoFile, 
 	return objects, v, nil
 }
 
-// filesOfInput are those of a video of the input: a poster alone.
+// filesOfInput returns the files of an input video: its poster only.
 func (e *Engine) filesOfInput(el *stages.Element) ([]store.Object, *schemas.VideoFile, error) {
 	in := el.Video
 	v := &schemas.VideoFile{Source: el.Row.Media, Codec: in.Codec, Bytes: int64(len(in.Data)), SHA256: sumOf(in.Data)}

@@ -12,38 +12,39 @@ import (
 	"latentbeam/stages"
 )
 
-// Spread is what an engine needs where the bundles of a job are spread over processes: the one that submits the job has
-// read and keyed the rows and put them into the output, their places cross a shuffle, and every process publishes.
+// Spread holds what an engine needs when the bundles of a job run in several processes. The submitting process reads and
+// keys the rows and writes them into the output as blocks. Only the locations of blocks cross the shuffle. Every process publishes.
 type Spread struct {
-	// Since is the generation of the ledger with which the job began: such records and later ones are of this job.
+	// Since is the ledger's generation when the job started. Records of this generation and later ones belong to this job.
 	Since uint32
-	// Blocks says where the rows lie that are to be computed, and Rows reads some of them.
+	// Blocks lists the blocks of rows to compute, and Rows reads one block.
 	Blocks func(context.Context) ([]runfiles.Block, error)
 	Rows   func(context.Context, runfiles.Block) (*stages.Batch, error)
-	// Tensors brings the tensors of an element that has crossed the shuffle; nil: there are none.
+	// Tensors loads the tensors of an element that has crossed the shuffle; nil: the elements have no tensors.
 	Tensors func(*stages.Element) error
-	// Begin is called when a bundle behind the shuffle begins. It returns the rows with which processes have died. End is
-	// called when the bundle has ended well.
-	Begin func(context.Context) (map[schemas.Key]Suspect, error)
-	End   func()
-	// Mark notes rows before they are begun; where they are alone, nothing else is at work.
+	// StartBundle is called when a bundle after the shuffle starts. It returns the rows that were running when a process died.
+	// FinishBundle is called when the bundle has succeeded.
+	StartBundle  func(context.Context) (map[schemas.Key]Suspect, error)
+	FinishBundle func()
+	// Mark records rows before they start; alone says that nothing else is running.
 	Mark func(ctx context.Context, keys []schemas.Key, alone bool) error
-	// Done notes that rows have come to an end.
+	// Done records that rows are settled.
 	Done func(keys []schemas.Key)
 	// Report tells the submitter of an error that ends a bundle, and returns the error for the runner.
 	Report func(error) error
 
-	atWork atWork
+	inFlight inFlight
 }
 
-// Suspect is a row with which processes have died.
+// Suspect is a row that was running when a process died.
 type Suspect struct {
-	Among  int  // rows that were at work in such a death, in the one with the fewest
+	Among  int  // smallest number of rows that were running together at such a death
 	Guilty bool // no other row can be the cause
 }
 
-// Rejoin looks at an element that has crossed the shuffle: it reports false where the job has settled it meanwhile, for
-// bundles are tried again, and brings its tensors. Files that it is made of must be here what they were where it was keyed.
+// Rejoin prepares an element that has crossed the shuffle, and loads its tensors. It reports false if the job has settled the element
+// meanwhile, which happens because bundles are retried. The element's files must have the same content here as on the host that
+// computed its key.
 func (e *Engine) Rejoin(el *stages.Element) (bool, error) {
 	status, err := e.Ledger.LookupSince(ledger.Key(el.Key), e.Spread.Since)
 	if err != nil || status != ledger.Absent {
@@ -60,13 +61,13 @@ func (e *Engine) Rejoin(el *stages.Element) (bool, error) {
 	return true, nil
 }
 
-// sameFiles says where the files that a row names are others than those of its key.
+// sameFiles returns an error if the files that a row names differ from the files that its key was computed from.
 func (e *Engine) sameFiles(el *stages.Element) error {
 	row := &el.Row
 	if row.Media == "" && row.Reference == "" && row.Noise == "" {
 		return nil
 	}
-	key, err := e.Rules.Key(el) // in the form under which the output has it
+	key, err := e.Rules.Key(el) // in the key form that the output uses for this row
 	if err != nil && fault.ClassOf(err) != fault.ClassRow {
 		return err
 	}

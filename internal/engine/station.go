@@ -20,9 +20,9 @@ import (
 	"latentbeam/stages/video"
 )
 
-// Station is one stage at work in one bundle. It never waits for a device in silence: a batch is handed to a
-// goroutine that leases a device, a bounded number is in flight, and finished batches come out of Put and Close, the
-// only places where a runner takes them. So the stages of a job overlap although a bundle has one goroutine.
+// Station runs one stage in one bundle. A goroutine for each batch leases a device; the number of batches in flight is
+// bounded. Finished batches are emitted from Submit and Close, because a runner accepts output only during these calls.
+// So the stages of a job overlap although a bundle has one goroutine.
 type Station struct {
 	index    int
 	engine   *Engine
@@ -31,17 +31,17 @@ type Station struct {
 	cancel   context.CancelCauseFunc
 	results  chan finished
 	inFlight int             // batches
-	rows     int             // of them
-	looked   bool            // for steps that are kept
-	behind   <-chan struct{} // closed when a stage behind has finished a batch since this one has emitted
+	rows     int             // rows in these batches
+	listed   bool            // saved steps were listed
+	behind   <-chan struct{} // closed when a later stage finishes a batch after this one's last emit
 }
 
-// finished is a batch that has left the stage, or the error that ends the job; neither for a batch that
+// finished is a batch that has left the stage, or the error that ends the job. Both are nil for a batch that
 // was dropped after Stop.
 type finished struct {
 	batch *stages.Batch
 	err   error
-	rows  int // that were put in
+	rows  int // rows that were submitted
 }
 
 // Station opens step number index of the job for one bundle; ctx is the bundle's.
@@ -49,14 +49,14 @@ func (e *Engine) Station(ctx context.Context, index int) *Station {
 	s := &Station{index: index, engine: e, step: &e.Schedule.Steps[index]}
 	s.ctx, s.cancel = e.bundle(ctx)
 	s.results = make(chan finished, e.Schedule.Most(index))
-	s.behind = e.bells.behind(index)
+	s.behind = e.finished.after(index)
 	return s
 }
 
 // Submit starts the batch and emits what has finished, waiting only while too much is in flight.
 func (s *Station) Submit(b *stages.Batch, emit func(*stages.Batch)) error {
 	if b.Settled() && !slices.ContainsFunc(b.Elements, s.step.Lacking) {
-		s.emit(b, emit) // nothing of it is to be computed here
+		s.emit(b, emit) // this stage has nothing to compute for it
 		b = &stages.Batch{}
 	}
 	for len(b.Elements) > 0 && !s.engine.Schedule.Room(s.index, s.inFlight, s.rows, &b.Elements[0].Row) {
@@ -65,8 +65,8 @@ func (s *Station) Submit(b *stages.Batch, emit func(*stages.Batch)) error {
 		}
 	}
 	if len(b.Elements) > 0 {
-		if !s.looked && s.engine.saveEvery != nil && s.engine.Schedule.Samples(s.index) {
-			s.looked = true
+		if !s.listed && s.engine.saveEvery != nil && s.engine.Schedule.Samples(s.index) {
+			s.listed = true
 			s.engine.findSteps(s.ctx)
 		}
 		s.inFlight++
@@ -76,7 +76,7 @@ func (s *Station) Submit(b *stages.Batch, emit func(*stages.Batch)) error {
 			o := s.run(b, passage)
 			o.rows = len(b.Elements)
 			results <- o
-			s.engine.bells.ring(s.index)
+			s.engine.finished.notify(s.index)
 		})
 	}
 	for {
@@ -94,7 +94,7 @@ func (s *Station) Submit(b *stages.Batch, emit func(*stages.Batch)) error {
 	}
 }
 
-// Close waits for what is in flight and emits it.
+// Close waits for all batches in flight and emits them.
 func (s *Station) Close(emit func(*stages.Batch)) error {
 	defer s.cancel(nil)
 	for s.inFlight > 0 {
@@ -105,15 +105,15 @@ func (s *Station) Close(emit func(*stages.Batch)) error {
 	return nil
 }
 
-// emit sends a batch down.
+// emit sends a batch to the next stage.
 func (s *Station) emit(b *stages.Batch, emit func(*stages.Batch)) {
-	s.behind = s.engine.bells.behind(s.index)
+	s.behind = s.engine.finished.after(s.index)
 	emit(b)
-	s.engine.gave(s.index, b)
+	s.engine.emitted(s.index, b)
 }
 
-// collect waits for a batch to finish. When a stage behind finishes one meanwhile, it sends an empty batch down: stages
-// can emit only when they are called, and what they have finished should not wait.
+// collect waits until a batch of this stage finishes, and emits it. If a later stage finishes a batch first, collect emits an empty
+// batch: a stage can emit only while it is called, and its finished batch should not wait.
 func (s *Station) collect(emit func(*stages.Batch)) error {
 	select {
 	case o := <-s.results:
@@ -139,11 +139,11 @@ func (s *Station) finish(o finished, emit func(*stages.Batch)) error {
 	return nil
 }
 
-// run takes the batch through the stage. Only a fatal error comes back; anything else ends in Failed.
+// run runs the stage on the batch. It returns fatal errors only; any other error sets Failed of its elements.
 func (s *Station) run(b *stages.Batch, passage *schedule.Passage) (o finished) {
 	defer func() {
 		if o.batch == nil {
-			s.engine.through(b)
+			s.engine.closePassage(b)
 		}
 	}()
 	if s.index == 0 && s.engine.Rules.Input == stages.KindVideo {
@@ -151,7 +151,7 @@ func (s *Station) run(b *stages.Batch, passage *schedule.Passage) (o finished) {
 			return finished{err: err}
 		}
 	}
-	if !b.Settled() { // others are expected by nobody, and have what was published
+	if !b.Settled() { // the schedule does not expect finished rows, and their input is published already
 		for _, e := range b.Live() {
 			s.checkInput(e)
 		}
@@ -170,7 +170,7 @@ func (s *Station) run(b *stages.Batch, passage *schedule.Passage) (o finished) {
 		return finished{batch: b}
 	}
 	switch err := s.resolve(live, passage); {
-	case errors.Is(err, errNotBegun):
+	case errors.Is(err, errDropped):
 		return finished{}
 	case err != nil:
 		return finished{err: err}
@@ -183,13 +183,13 @@ func (s *Station) run(b *stages.Batch, passage *schedule.Passage) (o finished) {
 			e.Drop(s.step.Spec.In)
 		}
 		if s.index == len(s.engine.Schedule.Steps)-1 && e.Video != nil {
-			e.Video.Recon = nil // no stage is left to look at it
+			e.Video.Recon = nil // no later stage needs it
 		}
 	}
 	return finished{batch: b}
 }
 
-// fetch brings the published videos of finished elements, at which the step looks.
+// fetch loads the published videos of finished elements for a step that looks at them.
 func (s *Station) fetch(live []*stages.Element) error {
 	for _, e := range live {
 		if e.Settled == nil || s.step.Gives != stages.KindVideo || e.Video != nil {
@@ -214,7 +214,7 @@ func (s *Station) fetch(live []*stages.Element) error {
 	return nil
 }
 
-// open brings videos of the input, and of those that are new their posters and what is known of them. A file that cannot be read fails its
+// open reads the input videos of elements. A new element also gets its size, frame rate and poster. An unreadable file fails its
 // element.
 func (s *Station) open(all []*stages.Element) error {
 	var unseen []*stages.Element
@@ -258,7 +258,8 @@ func (s *Station) bring(e *stages.Element) error {
 	return nil
 }
 
-// describe says of a new element what a player shows, c, which is looked up where it is nil. Small clips stay, for the steps that look.
+// describe sets size, frame rate and poster of a new element from the clip c that a player shows; nil: describe decodes it. It retains
+// small clips for the steps that look at them.
 func (s *Station) describe(e *stages.Element, c *schemas.Clip) (err error) {
 	if c == nil {
 		if c, err = video.Shown(s.ctx, e); err != nil {
@@ -277,7 +278,7 @@ func (s *Station) describe(e *stages.Element, c *schemas.Clip) (err error) {
 	return err
 }
 
-// unread fails an element whose file cannot be read, and returns what is not its fault.
+// unread fails the element if err is an error of its file, and returns any other error.
 func (s *Station) unread(e *stages.Element, err error) error {
 	if err != nil && (s.ctx.Err() != nil || fault.ClassOf(err) != fault.ClassRow) {
 		return err
@@ -288,8 +289,8 @@ func (s *Station) unread(e *stages.Element, err error) error {
 	return nil
 }
 
-// judge says what the failure of a step that makes no result is to an element. A video that could not be looked at stays a result,
-// and the report judges by limits what is finished.
+// judge clears failures that leave the result valid. When a measure fails, the video stays a result and the failure is recorded for
+// the measure. When only a limit drops a finished element, the report applies the limit.
 func (s *Station) judge(b *stages.Batch) {
 	last := !slices.ContainsFunc(s.engine.Schedule.Steps[s.index+1:], func(o stages.Step) bool { return !o.Looks && !o.Spec.Passive })
 	for _, e := range b.Elements {
@@ -308,7 +309,7 @@ func (s *Station) judge(b *stages.Batch) {
 	}
 }
 
-// checkInput fails an element from the source that lacks the stage's input, or holds NaN or infinite numbers.
+// checkInput fails an element that lacks the stage's input, and at the first stage one with NaN or infinite numbers.
 func (s *Station) checkInput(e *stages.Element) {
 	if k := s.step.Spec.In; k != "" && !e.Has(k) {
 		e.Fail("read", fmt.Errorf("no %s: %s", k, e.Unread))
@@ -321,9 +322,9 @@ func (s *Station) checkInput(e *stages.Element) {
 	}
 }
 
-// mayDrop reports whether a batch that has not begun this stage is dropped once the job is stopping. Up to
-// the sampler little has been spent on it, and without one up to the first stage that does not take many batches together;
-// behind that the batch is worth finishing.
+// mayDrop reports whether a stopping job drops a batch that waits for this stage. It does up to and including the
+// sampler, because earlier stages are cheap. A job without a sampler drops batches up to the first stage that does not
+// combine batches. Later batches are worth finishing.
 func (s *Station) mayDrop() bool {
 	for i, step := range s.engine.Schedule.Steps {
 		if slices.Contains(step.Spec.Params, stages.ParamSteps) {
@@ -335,8 +336,8 @@ func (s *Station) mayDrop() bool {
 	})
 }
 
-// neededLater reports whether k is published or looked at by a later step; one that takes any kind, such
-// as a guard, looks at everything.
+// neededLater reports whether kind k is published or is input of a later step. A step without a fixed input
+// kind, such as a guard, needs every kind.
 func (s *Station) neededLater(k stages.Kind) bool {
 	return k == s.step.Gives || s.engine.Keep[k] || slices.ContainsFunc(s.engine.Schedule.Steps[s.index+1:], func(later stages.Step) bool {
 		if later.Spec.Looks && later.Spec.In == "" {

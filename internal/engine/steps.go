@@ -20,29 +20,29 @@ import (
 	"latentbeam/stages"
 )
 
-// The steps of a long sampling are kept in the output, a file for each row, so that a kill costs no more than the work
-// since the last time (design decision D15). They are there for speed alone: steps that are damaged, of another job or
-// another class are ignored, and a row whose steps cannot be kept is sampled all the same.
+// The state of a long sampling is saved in the output, one file for each row, so that a kill costs only the work
+// since the last save (design decision D15). Saved steps only save time. A file that is damaged, or belongs to another job
+// or numeric class, is ignored. A row whose steps cannot be saved is sampled as usual.
 
-// stepsFolder holds them; the ledger looks at its segments alone.
+// stepsFolder holds the files of saved steps. It may lie in the ledger's folder because the ledger reads only its segments.
 const stepsFolder = "ledger/steps/"
 
 // stepsName is the name of a row's steps.
 func stepsName(k schemas.Key) string { return stepsFolder + k.String() + ".safetensors" }
 
-// savedSteps are the rows whose steps are in the output.
+// savedSteps records which rows have saved steps in the output.
 type savedSteps struct {
 	mu     sync.Mutex
-	there  map[schemas.Key]bool
+	saved  map[schemas.Key]bool
 	warned bool
-	// sampled are the rows whose latents are whole and whose results are not published. They are saved when the job is told to stop:
-	// what comes behind the sampler may take longer than the process has.
+	// sampled holds rows whose latents are complete and whose results are not published. They are saved when the job is told to
+	// stop, because the stages after the sampler may take longer than the process has left.
 	sampled map[schemas.Key]*stages.Saved
 
 	resumed atomic.Int64
 }
 
-// SaveSteps lets samplings keep their steps after so much work each, 0: behind each step.
+// SaveSteps makes samplings save their steps whenever every has passed in work; 0: after each step.
 func (e *Engine) SaveSteps(every time.Duration) {
 	e.saveEvery = &every
 	context.AfterFunc(e.Schedule.Stopped(), func() {
@@ -52,14 +52,14 @@ func (e *Engine) SaveSteps(every time.Duration) {
 	})
 }
 
-// allSampled are the rows whose latents are whole and whose results are not published.
+// allSampled returns the rows whose latents are complete and whose results are not published.
 func (s *savedSteps) allSampled() []*stages.Saved {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Values(s.sampled))
 }
 
-// keepSampled keeps the latents of elements that a sampling has finished until they are published.
+// keepSampled retains the latents of sampled elements until their results are published.
 func (e *Engine) keepSampled(live []*stages.Element) {
 	if e.saveEvery == nil {
 		return
@@ -82,7 +82,8 @@ func (e *Engine) keepSampled(live []*stages.Element) {
 	}
 }
 
-// saveSampled saves whole latents of a row, which may be published meanwhile. The end of the job does not stop it.
+// saveSampled saves the complete latents of a row, and removes them again if the row was published meanwhile. It ignores the end of
+// the job.
 func (e *Engine) saveSampled(s *stages.Saved) {
 	e.saveSteps(context.Background(), []stages.Saved{*s})
 	e.steps.mu.Lock()
@@ -93,10 +94,10 @@ func (e *Engine) saveSampled(s *stages.Saved) {
 	}
 }
 
-// StepsResumed returns how many steps did not have to be done again, because an earlier process had kept them.
+// StepsResumed returns the number of sampling steps that earlier processes saved and this run did not repeat.
 func (e *Engine) StepsResumed() int64 { return e.steps.resumed.Load() }
 
-// findSteps finds the steps that are there. What cannot be listed is not gone on from.
+// findSteps lists the saved steps of the output. If listing fails, rows start from their first step.
 func (e *Engine) findSteps(ctx context.Context) {
 	for info, err := range e.Store.List(ctx, stepsFolder, store.Flat) {
 		if err != nil {
@@ -119,28 +120,28 @@ func keyOfSteps(name string) (k schemas.Key, ok bool) {
 	return k, err == nil
 }
 
-// record says whether the steps of a row are there.
-func (s *savedSteps) record(k schemas.Key, there bool) {
+// record stores whether the output has saved steps of a row.
+func (s *savedSteps) record(k schemas.Key, saved bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.there == nil {
-		s.there = map[schemas.Key]bool{}
+	if s.saved == nil {
+		s.saved = map[schemas.Key]bool{}
 	}
-	if there {
-		s.there[k] = true
+	if saved {
+		s.saved[k] = true
 	} else {
-		delete(s.there, k)
+		delete(s.saved, k)
 	}
 }
 
-// has reports whether they are.
+// has reports whether the output has saved steps of a row.
 func (s *savedSteps) has(k schemas.Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.there[k]
+	return s.saved[k]
 }
 
-// stepsTrouble says once why steps are not kept or not gone on from.
+// stepsTrouble logs the first error of saving or reading steps; later ones are silent.
 func (e *Engine) stepsTrouble(what, name string, err error) {
 	e.steps.mu.Lock()
 	first := !e.steps.warned
@@ -151,7 +152,7 @@ func (e *Engine) stepsTrouble(what, name string, err error) {
 	}
 }
 
-// resume gives elements the steps that are kept of them, and returns those that are still to be sampled: the others have their latents.
+// resume gives elements their saved steps and returns the elements that still need sampling. The others get their complete latents.
 func (e *Engine) resume(ctx context.Context, live []*stages.Element) (left []*stages.Element) {
 	for _, el := range live {
 		e.resumeOne(ctx, el)
@@ -167,7 +168,7 @@ func (e *Engine) resume(ctx context.Context, live []*stages.Element) (left []*st
 	return left
 }
 
-// resumeOne gives an element the steps that are kept of it.
+// resumeOne gives an element its saved steps.
 func (e *Engine) resumeOne(ctx context.Context, el *stages.Element) {
 	el.Begun = nil
 	if e.saveEvery == nil || !e.steps.has(el.Key) {
@@ -189,7 +190,7 @@ func (e *Engine) resumeOne(ctx context.Context, el *stages.Element) {
 		"of", el.Row.NumInferenceSteps)
 }
 
-// saving is how a batch keeps its steps; nil: it does not.
+// saving returns how a batch saves its steps; nil: it does not save them.
 func (e *Engine) saving() *stages.Saving {
 	if e.saveEvery == nil {
 		return nil
@@ -211,12 +212,12 @@ func (e *Engine) saveSteps(ctx context.Context, rows []stages.Saved) {
 	}
 }
 
-// isSuspicious reports whether what an attempt computed is to be mistrusted from its first step on.
+// isSuspicious reports whether all steps that an attempt computed may be wrong.
 func isSuspicious(err error, ill bool) bool {
 	return ill || err != nil && (fault.IsNotFinite(err) || fault.ClassOf(err) == fault.ClassRow)
 }
 
-// removeSteps removes what is kept of rows.
+// removeSteps removes the saved steps of rows.
 func (e *Engine) removeSteps(ctx context.Context, keys ...schemas.Key) {
 	for _, k := range keys {
 		e.steps.mu.Lock()
@@ -233,7 +234,7 @@ func (e *Engine) removeSteps(ctx context.Context, keys ...schemas.Key) {
 	}
 }
 
-// CleanSteps removes the steps of rows that are settled; all says that no row is left to go on with.
+// CleanSteps removes the saved steps of settled rows; all: of every row.
 func (e *Engine) CleanSteps(ctx context.Context, all bool) error {
 	var old []string
 	for info, err := range e.Store.List(ctx, stepsFolder, store.Flat) {

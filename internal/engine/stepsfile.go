@@ -20,13 +20,13 @@ import (
 	"latentbeam/stages/weights/safetensors"
 )
 
-// A file of steps is a safetensors file: latents, memory.NAME for what the sampler remembers, clip.N for the clips before,
-// all (C, T, H, W) in fp32. Its metadata say of what; their sha256 is over everything else in the file that counts.
+// Saved steps are a safetensors file: latents, memory.NAME for the sampler's state, clip.N for earlier clips,
+// all (C, T, H, W) in fp32. The metadata name the row; sha256 covers all other metadata and all tensors.
 
-// stepsVersion is that of the form of the file.
+// stepsVersion is the version of the file format.
 const stepsVersion = "1"
 
-// memoryPrefix and clipPrefix begin names of tensors.
+// Names of tensors, and their prefixes.
 const (
 	latentsTensor = "latents"
 	memoryPrefix  = "memory."
@@ -85,7 +85,7 @@ func stepsDigest(metadata map[string]string, tensors map[string]safetensors.Tens
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// readSteps reads the file of a row, and says why it is not that of this row and class.
+// readSteps reads the file of a row. It returns an error if the file belongs to another row or class.
 func readSteps(data []byte, key schemas.Key, class string) (*stages.Steps, error) {
 	f, err := safetensors.New(data)
 	if err != nil {
@@ -139,7 +139,7 @@ func readSteps(data []byte, key schemas.Key, class string) (*stages.Steps, error
 		s.Clips = append(s.Clips, array(clipPrefix+strconv.Itoa(i)))
 	}
 	if err == nil {
-		err = coder.SoundSteps(s)
+		err = coder.ValidateSteps(s)
 	}
 	return s, err
 }

@@ -12,19 +12,19 @@ import (
 	"latentbeam/stages"
 )
 
-// A row may kill the process that computes it: by a fault of a driver, or by memory that the system does not have. An
-// engine such as Flink starts another process and tries for ever. So rows are marked in the output before they are begun.
-// After a death the rows that were at work are suspects. They are computed last, in groups, with nothing else at work;
-// a group with which the process dies again is divided further. The row that was alone at two deaths, of three in all,
-// is a failure.
+// A row may kill the process that computes it, through a driver fault or because the system runs out of memory. An
+// engine such as Flink starts another process and retries for ever. So rows are marked in the output before they start.
+// After a death the rows that were running are suspects. They are computed last, in groups, with nothing else running.
+// A group that kills the process again is divided further. A row fails after three deaths if it ran alone in two of
+// them.
 
-// suspects are the rows of a bundle with which processes have died.
+// suspects holds the rows of a bundle that were running when a process died.
 type suspects struct {
 	known map[schemas.Key]Suspect
 	kept  []*stages.Element
 }
 
-// retain keeps an element for the end of the bundle if it is a suspect.
+// retain retains a suspect for the end of the bundle and returns true; other elements are not retained.
 func (s *suspects) retain(e *stages.Element) bool {
 	if _, found := s.known[e.Key]; found {
 		s.kept = append(s.kept, e)
@@ -33,13 +33,13 @@ func (s *suspects) retain(e *stages.Element) bool {
 	return false
 }
 
-// errGuilty is the failure of a row with which processes die.
+// errGuilty is the failure of a row that kills processes.
 var errGuilty = errors.New("the process that computes this row dies, each time: three workers did")
 
-// parts is into how many groups suspects are divided.
+// parts is the number of groups that suspects are divided into.
 const parts = 16
 
-// groups divides the suspects into rows of one shape which are computed together, alone where there are few.
+// groups divides the suspects into groups of rows of one shape. Few suspects are computed alone.
 func (s *suspects) groups() (all [][]*stages.Element) {
 	size := func(e *stages.Element) int { return max(1, s.known[e.Key].Among/parts) }
 	for _, e := range s.kept {
@@ -54,7 +54,7 @@ func (s *suspects) groups() (all [][]*stages.Element) {
 	return all
 }
 
-// suspected emits the suspects, group by group, each when nothing else is at work.
+// suspected emits the suspects group by group, each when nothing else is running.
 func (f *Buckets) suspected(emit func(*stages.Batch)) {
 	for _, group := range f.suspects.groups() {
 		if f.engine.Schedule.Stopping() || f.err != nil {
@@ -69,7 +69,7 @@ func (f *Buckets) suspected(emit func(*stages.Batch)) {
 		}
 		size, err := f.engine.Schedule.BatchSize(row)
 		if err != nil {
-			size = 1 // the stages say what is wrong
+			size = 1 // the stages report the error
 		}
 		for part := range slices.Chunk(group, max(1, size)) {
 			f.drain(emit)
@@ -83,19 +83,19 @@ func (f *Buckets) suspected(emit func(*stages.Batch)) {
 	}
 }
 
-// settlePause is how often a bundle that waits for its own end lets the stages behind it go on.
+// settlePause is the interval at which drain emits empty batches.
 const settlePause = 20 * time.Millisecond
 
-// drain waits until all that the bundle has emitted is published. Empty batches push what is finished through the
-// stages: nothing moves in a bundle unless somebody is called.
+// drain waits until all elements that the bundle has emitted are published. It emits empty batches meanwhile, because a stage
+// passes finished batches on only when it is called.
 func (f *Buckets) drain(emit func(*stages.Batch)) {
-	for f.engine.Spread.atWork.has(f) && !f.engine.Schedule.Stopping() && f.ctx.Err() == nil {
+	for f.engine.Spread.inFlight.has(f) && !f.engine.Schedule.Stopping() && f.ctx.Err() == nil {
 		emit(&stages.Batch{})
 		time.Sleep(settlePause)
 	}
 }
 
-// emit sends a batch on its way. In a job that is spread its rows are marked before.
+// emit emits a batch. In a job of several processes it marks the rows first.
 func (f *Buckets) emit(b *stages.Batch, alone bool, emit func(*stages.Batch)) {
 	s := f.engine.Spread
 	if s == nil {
@@ -112,27 +112,27 @@ func (f *Buckets) emit(b *stages.Batch, alone bool, emit func(*stages.Batch)) {
 	if f.err = s.Mark(f.ctx, keys, alone); f.err != nil {
 		return
 	}
-	s.atWork.start(f, keys)
+	s.inFlight.start(f, keys)
 	emit(b)
 }
 
-// BucketsOf returns empty buckets for one bundle of a job that is spread; ctx is the bundle's.
+// BucketsOf returns empty buckets for one bundle of a job of several processes; ctx is the bundle's context.
 func (e *Engine) BucketsOf(ctx context.Context) (*Buckets, error) {
 	f := e.Buckets()
 	f.ctx = ctx
 	var err error
-	f.suspects.known, err = e.Spread.Begin(ctx)
+	f.suspects.known, err = e.Spread.StartBundle(ctx)
 	return f, err
 }
 
-// atWork knows the rows that are at work, by the bundle that has emitted them.
-type atWork struct {
+// inFlight tracks running rows by the bundle that emitted them.
+type inFlight struct {
 	mu  sync.Mutex
 	of  map[schemas.Key]*Buckets
 	out map[*Buckets]int
 }
 
-func (f *atWork) start(b *Buckets, keys []schemas.Key) {
+func (f *inFlight) start(b *Buckets, keys []schemas.Key) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.of == nil {
@@ -145,8 +145,8 @@ func (f *atWork) start(b *Buckets, keys []schemas.Key) {
 	}
 }
 
-// remove takes a row out; the lock is held.
-func (f *atWork) remove(k schemas.Key) {
+// remove removes a row. The caller holds the lock.
+func (f *inFlight) remove(k schemas.Key) {
 	if b := f.of[k]; b != nil {
 		delete(f.of, k)
 		if f.out[b]--; f.out[b] == 0 {
@@ -155,7 +155,7 @@ func (f *atWork) remove(k schemas.Key) {
 	}
 }
 
-func (f *atWork) finish(keys []schemas.Key) {
+func (f *inFlight) finish(keys []schemas.Key) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, k := range keys {
@@ -163,19 +163,19 @@ func (f *atWork) finish(keys []schemas.Key) {
 	}
 }
 
-func (f *atWork) has(b *Buckets) bool {
+func (f *inFlight) has(b *Buckets) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.out[b] > 0
 }
 
-// settledRows notes that rows are published.
+// settledRows records that rows are published.
 func (e *Engine) settledRows(keys []schemas.Key) {
 	if e.Spread != nil {
-		e.Spread.atWork.finish(keys)
+		e.Spread.inFlight.finish(keys)
 		e.Spread.Done(keys)
 	}
 }
 
-// Broken gives up what bundles have left behind that never came to an end.
+// Broken releases the passages of bundles that never finished.
 func (e *Engine) Broken() { e.passing.clear(e.Schedule) }

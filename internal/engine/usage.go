@@ -7,8 +7,8 @@ import (
 	"latentbeam/stages"
 )
 
-// metered puts counters before the devices that the set has in this process. usage reads them; where a device
-// computes behind its caller, the times are there once it was waited for.
+// metered wraps the set's devices in this process with counters. usage reads the counters. A device that
+// computes asynchronously has its times only after the caller has waited for it.
 func metered(set *stages.Set) (usage func() kernels.Usage) {
 	meters := make([]*kernels.Metered, len(set.Devices))
 	for i, dev := range set.Devices {
@@ -24,10 +24,10 @@ func metered(set *stages.Set) (usage func() kernels.Usage) {
 	}
 }
 
-// KernelTime is what the operations of one family have done for a stage, on all devices of this process together.
+// KernelTime sums the work of one family of operations for a stage, over all devices of this process.
 type KernelTime struct {
 	Kernel string        `json:"kernel"`
-	Beside bool          `json:"beside,omitempty"` // the host did it while the device computed
+	Beside bool          `json:"beside,omitempty"` // done by the host while the device computed
 	Calls  int64         `json:"calls"`
 	Busy   time.Duration `json:"busy_ns"`
 	FLOP   float64       `json:"flop,omitempty"` // of products
@@ -49,13 +49,13 @@ func kernelTimes(usage kernels.Usage) []KernelTime {
 	return times
 }
 
-// peaks starts measuring the memory of devices; read returns the most that each held since then, 0 where that cannot be
-// measured.
+// peaks starts measuring the memory of devices. read returns the peak of each device since then; 0: the device cannot
+// measure it.
 func peaks(devices []kernels.Backend) (read func() []int64) {
 	all := make([]func() int64, len(devices))
 	for i, dev := range devices {
 		if all[i] = dev.Capabilities().Peak; all[i] != nil {
-			all[i]() // of what was before
+			all[i]() // discards the earlier peak
 		}
 	}
 	return func() []int64 {

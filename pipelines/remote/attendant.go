@@ -88,12 +88,12 @@ func (a *Attendant) Spread(since uint32, tensors func(*stages.Element) error) *e
 			}
 			return coder.UnpackBlock(data)
 		},
-		Tensors: tensors,
-		Begin:   a.startBundle,
-		End:     a.finish,
-		Mark:    a.mark,
-		Done:    func(keys []schemas.Key) { a.marks.Done(texts(keys)) },
-		Report:  a.report,
+		Tensors:      tensors,
+		StartBundle:  a.startBundle,
+		FinishBundle: a.finish,
+		Mark:         a.mark,
+		Done:         func(keys []schemas.Key) { a.marks.Done(texts(keys)) },
+		Report:       a.report,
 	}
 }
 

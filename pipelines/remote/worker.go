@@ -284,7 +284,7 @@ func (w *Worker) openJob(ctx context.Context, j *workerJob, job json.RawMessage)
 	if err != nil {
 		return err
 	}
-	h.On(w.devices)
+	h.SetDevices(w.devices)
 	w.mu.Lock()
 	w.devices.Forget(j.host) // of a try that was given up
 	old := j.host

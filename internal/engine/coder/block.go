@@ -10,7 +10,7 @@ import (
 	"latentbeam/stages"
 )
 
-// packer and unpacker pack blocks. Both may be used at the same time.
+// packer and unpacker compress and decompress blocks. Both are safe for concurrent use.
 var (
 	packer = sync.OnceValue(func() *zstd.Encoder {
 		w, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest))
@@ -37,7 +37,7 @@ func PackBlock(b *stages.Batch) ([]byte, error) {
 	return packer().EncodeAll(data, nil), nil
 }
 
-// UnpackBlock is the inverse of PackBlock. It notices bytes that have changed.
+// UnpackBlock is the inverse of PackBlock. It detects changed bytes and returns an error for a retry.
 func UnpackBlock(data []byte) (*stages.Batch, error) {
 	plain, err := unpacker().DecodeAll(data, nil)
 	if err == nil {

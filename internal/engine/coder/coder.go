@@ -12,11 +12,11 @@ import (
 	"latentbeam/stages"
 )
 
-// Between fused transforms elements are Go values handed over by reference. These coders serve runners that
-// break the fusion, and those that measure elements: a JSON head with the row and the shapes, then every
+// Fused transforms pass elements by reference. These coders are for runners that do not fuse, and for runners
+// that measure the size of elements. A coded element is a JSON head with the row and the shapes, then every
 // tensor, frame and file as raw bytes.
 
-// head is the JSON part of a coded element. A field of stages.Element that is not here does not travel.
+// head is the JSON part of a coded element. A field of stages.Element that is missing here is lost.
 type head struct {
 	Row      schemas.PromptRow  `json:"row"`
 	Given    schemas.PromptRow  `json:"given"`
@@ -39,7 +39,7 @@ type head struct {
 	Refs     []*arrayHead       `json:"references,omitempty"`
 	Later    []laterHead        `json:"later,omitempty"` // texts of later clips
 	Begun    *begunHead         `json:"begun,omitempty"`
-	Lengths  []int              `json:"lengths"` // of the parts behind the head, in order
+	Lengths  []int              `json:"lengths"` // of the parts after the head, in order
 }
 
 // blind is Element.LookFailed.
@@ -67,7 +67,7 @@ type laterHead struct {
 	arrayHead
 }
 
-// begunHead is the head of stages.Steps. Its arrays are the latents, where there are some, the memories and the clips.
+// begunHead is the head of stages.Steps. Its arrays are the latents, if any, then the sampler's memories, then the clips.
 type begunHead struct {
 	Clip     int
 	Done     int
@@ -237,7 +237,7 @@ func DecodeElement(data []byte) (*stages.Element, error) {
 	return e, nil
 }
 
-// decoder cuts the parts behind a head. After an error it gives nothing more.
+// decoder splits the bytes after a head into parts. After an error it returns only nil.
 type decoder struct {
 	lengths []int
 	data    []byte

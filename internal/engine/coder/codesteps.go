@@ -33,7 +33,7 @@ func codeSteps(s *stages.Steps, add func([]byte)) *begunHead {
 	return h
 }
 
-// steps reads what codeSteps has written.
+// steps decodes steps that codeSteps has written.
 func (d *decoder) steps(h *begunHead) *stages.Steps {
 	if h == nil {
 		return nil
@@ -46,14 +46,14 @@ func (d *decoder) steps(h *begunHead) *stages.Steps {
 	for i := range h.Clips {
 		s.Clips = append(s.Clips, d.array(&h.Clips[i]))
 	}
-	if err := SoundSteps(s); d.err == nil && err != nil {
+	if err := ValidateSteps(s); d.err == nil && err != nil {
 		d.err = fmt.Errorf("decode element: %w", err)
 	}
 	return s
 }
 
-// SoundSteps says why steps cannot be those of a row: shapes that differ, or numbers that are not finite.
-func SoundSteps(s *stages.Steps) error {
+// ValidateSteps returns an error if steps cannot belong to a row: shapes differ, or numbers are not finite.
+func ValidateSteps(s *stages.Steps) error {
 	if s.Clip < 0 || s.Done < 0 || len(s.Clips) != s.Clip || (s.Done > 0) != (s.Latents != nil) {
 		return errors.New("steps of no sampling")
 	}
@@ -78,7 +78,7 @@ func SoundSteps(s *stages.Steps) error {
 	return nil
 }
 
-// EncodeSaved codes the steps of rows for the process that keeps them.
+// EncodeSaved codes the steps of rows for the process that saves them.
 func EncodeSaved(rows []stages.Saved) ([]byte, error) {
 	b := &stages.Batch{}
 	for i := range rows {

@@ -11,8 +11,8 @@ import (
 	"latentbeam/stages/layout"
 )
 
-// Arrange decides how the weights lie when so many elements of rows like these are to be computed, beside those of other
-// jobs, and takes them off the memory that there is for batches.
+// Arrange decides how the weights are placed on the devices, for a job of this many elements with rows like these. Weights of
+// other jobs stay where they are. Arrange then subtracts the weights from the memory for batches.
 func (h *Stages) Arrange(rows []schemas.PromptRow, elements int) error {
 	d := h.devices
 	d.mu.Lock()
@@ -21,10 +21,10 @@ func (h *Stages) Arrange(rows []schemas.PromptRow, elements int) error {
 	others := d.reserve()
 	devices := slices.Clone(Known(d))
 	if len(devices) == 0 {
-		return nil // all are on other hosts
+		return nil // all devices are on other hosts
 	}
 	for i := range devices {
-		if !devices[i].Mapped { // of the others the offer knows already
+		if !devices[i].Mapped { // the limit of mapped devices excludes the weights of other jobs already
 			devices[i].Memory -= others
 		}
 	}
@@ -32,7 +32,7 @@ func (h *Stages) Arrange(rows []schemas.PromptRow, elements int) error {
 	if err != nil {
 		return err
 	}
-	if h.held, h.over = held, over; over == 0 { // else the system has to do without what they take
+	if h.held, h.over = held, over; over == 0 { // otherwise the system pages the weights
 		d.weights[h] = sizeOf(held)
 		d.reserve()
 	}
@@ -42,14 +42,14 @@ func (h *Stages) Arrange(rows []schemas.PromptRow, elements int) error {
 // ArrangeDefaults is Arrange for rows like the job's defaults, before any row is known.
 func (h *Stages) ArrangeDefaults() error { return h.Arrange([]schemas.PromptRow{h.Defaults}, 0) }
 
-// Free lets blocks of a step pass through memory which were to stay, and offers their room to batches; row is one of
-// those that the step computes. It reports whether there is more room.
+// Free streams all but stay blocks of a step, and gives their memory to batches. row is one of the rows that the step
+// computes. It reports whether memory was freed.
 func (h *Stages) Free(step int, row schemas.PromptRow, stay int) bool {
 	loading := h.Steps[step].Capabilities().Loading
 	if loading == nil || loading.Staying == nil {
 		return false
 	}
-	h.devices.mu.Lock() // one at a time
+	h.devices.mu.Lock() // one call at a time
 	defer h.devices.mu.Unlock()
 	if now, _ := loading.Staying(); stay >= now {
 		return false
@@ -68,7 +68,7 @@ func (h *Stages) Freed(step int, row schemas.PromptRow, stay int) {
 func (h *Stages) freed(step int, row schemas.PromptRow, stay int) bool {
 	d := h.devices
 	costs, err := Costs(h.Steps, row)
-	if err != nil || d.weights[h] == 0 || step >= len(h.held) { // the weights had no room in any case
+	if err != nil || d.weights[h] == 0 || step >= len(h.held) { // the weights were not reserved
 		return false
 	}
 	h.held[step] = layout.Passing(h.held[step], costs[step], stay)
@@ -77,20 +77,20 @@ func (h *Stages) freed(step int, row schemas.PromptRow, stay int) bool {
 	return true
 }
 
-// arrange decides how the weights of the steps lie on these devices, when so many elements of rows like these are to be
-// computed, and tells the steps, so that they load no more. over is what they take beyond the memory of the devices,
-// beside the smallest of the rows: a row that is too large for it all fails by itself and decides nothing.
+// arrange decides how the weights of the steps are placed on these devices, and passes the decision to the steps, so that they
+// load no more than that. over is the number of bytes by which weights and the smallest of the rows exceed the memory of the
+// devices. A row that is too large is ignored here and fails later by itself.
 func (h *Stages) arrange(rows []schemas.PromptRow, elements int, devices []layout.DeviceModel) (
 	held []cost.Held, over int64, err error) {
-	var kinds [][]cost.Estimate // of each kind of rows, what needs most first
+	var kinds [][]cost.Estimate // by kind of row, largest need first
 	for _, row := range rows {
-		if costs, err := Costs(h.Steps, row); err == nil { // else rows of the kind fail by themselves
-			remembered(costs, row, h.Facts)
+		if costs, err := Costs(h.Steps, row); err == nil { // otherwise rows of this kind fail later
+			useMeasured(costs, row, h.Facts)
 			kinds = append(kinds, costs)
 		}
 	}
 	if len(kinds) == 0 {
-		return nil, 0, nil // nothing is known of such rows: weights lie as the options say
+		return nil, 0, nil // no estimate: the options decide where weights are
 	}
 	slices.SortStableFunc(kinds, func(a, b []cost.Estimate) int { return -cmp.Compare(needOf(a), needOf(b)) })
 	for i := range kinds {
@@ -108,7 +108,7 @@ func (h *Stages) arrange(rows []schemas.PromptRow, elements int, devices []layou
 	return held, over, nil
 }
 
-// needOf is what the hungriest stage needs for one element.
+// needOf returns the memory for one element in the stage that needs most.
 func needOf(costs []cost.Estimate) (most int64) {
 	for _, s := range costs {
 		if n, err := s.Need(1); err == nil {
@@ -118,8 +118,7 @@ func needOf(costs []cost.Estimate) (most int64) {
 	return most
 }
 
-// largest returns the stages as rows of all kinds together need them: what the first kind costs, and as much memory as
-// any.
+// largest returns the estimates of the first kind, with the largest memory need of all kinds.
 func largest(kinds [][]cost.Estimate) []cost.Estimate {
 	out := slices.Clone(kinds[0])
 	for i := range out {
@@ -137,7 +136,7 @@ func largest(kinds [][]cost.Estimate) []cost.Estimate {
 	return out
 }
 
-// Costs asks every step what rows like row cost.
+// Costs returns the cost estimate of every step for rows like row.
 func Costs(steps []stages.Step, row schemas.PromptRow) ([]cost.Estimate, error) {
 	var out []cost.Estimate
 	for _, step := range steps {
@@ -162,7 +161,7 @@ func Costs(steps []stages.Step, row schemas.PromptRow) ([]cost.Estimate, error) 
 	return out, nil
 }
 
-// ExpectedRows is what other hosts are told of the rows of a job: one of each shape, and how many there are in all.
+// ExpectedRows describes the rows of a job to other hosts: one row of each shape, and the total number of rows.
 type ExpectedRows struct {
 	Rows     []schemas.PromptRow `json:"rows"`
 	Elements int                 `json:"elements"`

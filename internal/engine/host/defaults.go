@@ -10,7 +10,7 @@ import (
 	"latentbeam/stages"
 )
 
-// withPublished fills up the defaults with what the models of the stages were published with.
+// withPublished fills missing defaults with the parameters that the stages' models were published with.
 func withPublished(defaults schemas.PromptRow, steps []stages.Step) schemas.PromptRow {
 	for _, s := range steps {
 		if published := s.Capabilities().Published; published != nil {
@@ -20,8 +20,8 @@ func withPublished(defaults schemas.PromptRow, steps []stages.Step) schemas.Prom
 	return defaults
 }
 
-// defaultsOfRows is what rows are filled up with. A guidance_scale of the job without guidance_scale_2 holds for both of two
-// denoisers.
+// defaultsOfRows returns the defaults of a row's missing parameters. If the job gives guidance_scale but no guidance_scale_2, its scale
+// holds for both denoisers.
 func defaultsOfRows(cfg *config.Config, model *stages.Model, steps []stages.Step) schemas.PromptRow {
 	d := withPublished(defaultsOf(cfg, model), steps)
 	if cfg.Defaults.GuidanceScale2 == nil && d.GuidanceScale2 != nil {
@@ -30,7 +30,7 @@ func defaultsOfRows(cfg *config.Config, model *stages.Model, steps []stages.Step
 	return d
 }
 
-// defaultsOf is what rows are filled up with: the configuration, then the model's own defaults.
+// defaultsOf returns the defaults of the configuration, completed by the model's own.
 func defaultsOf(cfg *config.Config, model *stages.Model) schemas.PromptRow {
 	d := model.Index.Defaults
 	row := cfg.Defaults.Row()
@@ -42,10 +42,10 @@ func defaultsOf(cfg *config.Config, model *stages.Model) schemas.PromptRow {
 	})
 }
 
-// CheckDefaults lets every stage look at a row that says nothing itself, so that an impossible size in
-// the configuration is reported with its line before any work.
-// Where the configuration does not give what is missing, first, a row of the table, may: it is nil where there is none, and
-// an input that cannot be opened is the fault that is told.
+// CheckDefaults lets every stage check a row that has only defaults, so that an impossible size in
+// the configuration is reported with its line before any work. If a wrong default does not come from the configuration,
+// CheckDefaults tries the first row of the table, which may give the value itself. first returns that row, nil for an empty table,
+// or the error of an input that cannot be opened, which CheckDefaults returns.
 func (h *Stages) CheckDefaults(first func() (*schemas.PromptRow, error)) error {
 	cfg := h.Config
 	kind, _ := cfg.Input.Source()
@@ -54,7 +54,7 @@ func (h *Stages) CheckDefaults(first func() (*schemas.PromptRow, error)) error {
 	}
 	defaults, err := h.Defaults.Sized(stages.NamingOf(h.Steps))
 	if err != nil {
-		return nil // half a size, which rows complete
+		return nil // half a size, which rows may complete
 	}
 	for _, s := range h.Steps {
 		if err := s.Check(&defaults); err != nil {
@@ -64,7 +64,7 @@ func (h *Stages) CheckDefaults(first func() (*schemas.PromptRow, error)) error {
 				if unread != nil {
 					return unread
 				}
-				if h.gives(row) {
+				if h.completes(row) {
 					return nil
 				}
 			}
@@ -77,8 +77,8 @@ func (h *Stages) CheckDefaults(first func() (*schemas.PromptRow, error)) error {
 	return nil
 }
 
-// gives reports whether a row has all that the defaults lack.
-func (h *Stages) gives(row *schemas.PromptRow) bool {
+// completes reports whether a row gives every parameter that the defaults lack.
+func (h *Stages) completes(row *schemas.PromptRow) bool {
 	if row == nil {
 		return false
 	}

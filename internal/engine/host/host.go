@@ -1,5 +1,5 @@
-// Package host is the stages of a job in one process, the one that submits it or one that works for it: opened from its
-// disk, arranged on its devices, loaded, and freed while the job runs.
+// Package host manages the stages of a job in one process, which is the submitter or a worker. It opens them from disk,
+// places their weights on the devices, loads them, and frees memory while the job runs.
 package host
 
 import (
@@ -16,27 +16,27 @@ import (
 	"latentbeam/stages/layout"
 )
 
-// Stages are the stages of one job in this process. Arrange, Load and Reload are for one caller at a time; Free may be
-// called beside them.
+// Stages are the stages of one job in this process. Arrange, Load and Reload must not be called concurrently; Free may be
+// called at any time.
 type Stages struct {
 	Config   *config.Config
-	Model    string         // its name
-	Terms    []stages.Terms // under which its weights were published
+	Model    string         // name of the model
+	Terms    []stages.Terms // licences of the weights
 	Steps    []stages.Step
-	Adapters []stages.Adapted  // that were added to the denoisers
-	Defaults schemas.PromptRow // what rows are filled up with
-	Facts    []memory.Fact     // what earlier runs learned of memory
-	Lacks    []string          // what of the model is not there, of a job that is only planned
+	Adapters []stages.Adapted  // adapters of the denoisers
+	Defaults schemas.PromptRow // defaults of a row's missing parameters
+	Facts    []memory.Fact     // memory that batches needed in earlier runs
+	Lacks    []string          // missing components of the model, when the job is only planned
 
 	devices  *Devices
-	places   []int       // numbers of the steps in the file; nil: as they come
-	isLoaded bool        // once
-	loaded   []cost.Held // how the weights lay then
-	held     []cost.Held // how they lie; under the lock of the devices
-	over     int64       // what they take beyond the memory that there is
+	places   []int       // index of each step in the file; nil: 0, 1, 2, ...
+	isLoaded bool        // Load was called
+	loaded   []cost.Held // placement of the weights at Load
+	held     []cost.Held // current placement; guarded by devices.mu
+	over     int64       // bytes by which weights exceed the memory
 }
 
-// LorasJSON lists the adapters of the denoisers as JSON, "" for none. An adapter of both of two denoisers is there once.
+// LorasJSON lists the adapters of the denoisers as JSON, "" for none. An adapter of both denoisers is listed once.
 func (h *Stages) LorasJSON() string {
 	all := slices.CompactFunc(slices.Clone(h.Adapters), func(a, b stages.Adapted) bool { return a.Number == b.Number })
 	if len(all) == 0 {
@@ -46,10 +46,10 @@ func (h *Stages) LorasJSON() string {
 	return string(text)
 }
 
-// Close gives back what the stages hold beyond memory. Nothing is computed any more.
+// Close releases files and processes of the stages. They must not be used after Close.
 func (h *Stages) Close() { closeSteps(h.Steps) }
 
-// Ready says what this host lacks for a stage to run, with its place in the file; nil: nothing.
+// Ready returns an error, with the stage's place in the file, if this host lacks something that a stage needs.
 func (h *Stages) Ready() error {
 	for i, s := range h.Steps {
 		if ready := s.Capabilities().Ready; ready != nil {
@@ -61,31 +61,31 @@ func (h *Stages) Ready() error {
 	return nil
 }
 
-// On says on which devices the stages are. It comes before all that is asked of weights.
-func (h *Stages) On(d *Devices) { h.devices = d }
+// SetDevices sets the devices of the stages. Call it before all methods that concern weights.
+func (h *Stages) SetDevices(d *Devices) { h.devices = d }
 
-// Held returns how the weights of the steps lie.
+// Held returns where the weights of each step are.
 func (h *Stages) Held() []cost.Held {
 	h.devices.mu.Lock()
 	defer h.devices.mu.Unlock()
 	return slices.Clone(h.held)
 }
 
-// Bytes returns what the weights take as they lie.
+// Bytes returns the memory of the weights in bytes.
 func (h *Stages) Bytes() int64 { return sizeOf(h.Held()) }
 
-// Over returns what the weights take beyond the memory that there is, in bytes.
+// Over returns by how many bytes the weights exceed the memory.
 func (h *Stages) Over() int64 {
 	h.devices.mu.Lock()
 	defer h.devices.mu.Unlock()
 	return h.over
 }
 
-// Devices are the devices of this process, and the weights of all jobs on them.
+// Devices are the devices of this process. It accounts for the weights of all jobs on them.
 type Devices struct {
 	devices.Pool
 	mu      sync.Mutex
-	weights map[*Stages]int64 // bytes, of those whose weights have room
+	weights map[*Stages]int64 // bytes reserved for weights, by job
 }
 
 // NewDevices returns the devices of a pool, without weights.
@@ -93,25 +93,25 @@ func NewDevices(pool devices.Pool) *Devices {
 	return &Devices{Pool: pool, weights: map[*Stages]int64{}}
 }
 
-// Forget takes the weights of a job off the books; nil: there is nothing to forget.
+// Forget releases the memory reserved for a job's weights. It does nothing if none is reserved.
 func (d *Devices) Forget(h *Stages) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.weights, h)
 }
 
-// reserve tells devices with a memory of their own what weights take of it, which it returns.
+// reserve returns the bytes that all weights take, and passes the number to pools that track weights.
 func (d *Devices) reserve() (all int64) {
 	for _, bytes := range d.weights {
 		all += bytes
 	}
-	if told := d.Capabilities().Weights; told != nil {
-		told(all)
+	if setWeights := d.Capabilities().Weights; setWeights != nil {
+		setWeights(all)
 	}
 	return all
 }
 
-// Known returns what is known of devices without measuring them.
+// Known returns a model of the devices without measuring them.
 func Known(devices devices.Pool) []layout.DeviceModel {
 	if known := devices.Capabilities().Layout; known != nil {
 		return known()
@@ -123,7 +123,7 @@ func Known(devices devices.Pool) []layout.DeviceModel {
 	return out
 }
 
-// sizeOf returns the bytes that weights take which lie so.
+// sizeOf sums the bytes of weights.
 func sizeOf(held []cost.Held) (bytes int64) {
 	for _, h := range held {
 		bytes += h.Bytes

@@ -82,7 +82,7 @@ func (m *model) Capabilities() stages.Capabilities {
 func newStages(d *Devices) (*Stages, *model) {
 	m := &model{load: func() error { return nil }}
 	h := &Stages{Steps: []stages.Step{{Name: "denoise", Stage: m}}}
-	h.On(d)
+	h.SetDevices(d)
 	return h, m
 }
 

@@ -13,8 +13,8 @@ import (
 	"latentbeam/stages/cost"
 )
 
-// Load brings every step's weights to a device, so that a checkpoint that does not fit is known first, and no set waits
-// for them later. A pool that is only planned for, or is empty, gets none.
+// Load loads the weights of every step onto one device, so that a checkpoint that does not fit fails early and no set waits
+// for weights later. It does nothing for an empty pool or a pool that only a plan uses.
 func (h *Stages) Load(ctx context.Context) error {
 	if h.devices.Capabilities().Planned || h.devices.Size() == 0 {
 		return nil
@@ -27,15 +27,15 @@ func (h *Stages) Load(ctx context.Context) error {
 		}
 		err = h.loadOn(dev)
 		release(err == nil)
-		if tries <= 1 || !fault.IsDeviceLost(err) { // else the job goes on with those that are left
+		if tries <= 1 || !fault.IsDeviceLost(err) { // after a lost device, try the next one
 			return err
 		}
 		slog.Warn("a device is lost while it is brought its weights", "error", err)
 	}
 }
 
-// Looking returns the stages that only look, as a job of their own on the same devices: a run that makes no result brings their
-// weights alone to devices. The memory that was counted for the weights of all stages is free.
+// Looking returns the stages that only look, as Stages of their own on the same devices. A run that computes no result loads only
+// their weights. Looking frees the memory that was reserved for the weights of all stages.
 func (h *Stages) Looking() *Stages {
 	h.devices.Forget(h)
 	looking := &Stages{Config: h.Config, Model: h.Model, Defaults: h.Defaults, Facts: h.Facts, devices: h.devices}
@@ -47,7 +47,7 @@ func (h *Stages) Looking() *Stages {
 	return looking
 }
 
-// place is where a step stands in the file.
+// place returns the path of a step in the configuration file.
 func (h *Stages) place(i int) string {
 	if h.places != nil {
 		i = h.places[i]
@@ -55,7 +55,7 @@ func (h *Stages) place(i int) string {
 	return fmt.Sprintf("stages.%d", i)
 }
 
-// Reload loads again where weights lie otherwise since then: what another step left on a device would be in the way.
+// Reload loads the weights again if their arrangement has changed since Load, because old weights of another step would occupy memory.
 func (h *Stages) Reload(ctx context.Context) error {
 	if h.isLoaded && slices.EqualFunc(h.loaded, h.Held(), cost.Held.Same) {
 		return nil
@@ -63,7 +63,7 @@ func (h *Stages) Reload(ctx context.Context) error {
 	return h.Load(ctx)
 }
 
-// loadOn brings the weights of the steps to a device. The loss of the device says nothing about the weights.
+// loadOn loads the weights of the steps onto a device. Other errors than the loss of the device name the step's place in the file.
 func (h *Stages) loadOn(dev kernels.Backend) error {
 	for i, s := range h.Steps {
 		err := loadStep(s, dev)
@@ -77,7 +77,7 @@ func (h *Stages) loadOn(dev kernels.Backend) error {
 	return nil
 }
 
-// loadStep brings the weights of a stage to a device: where they are cut, all the parts that ranks on it can have.
+// loadStep loads the weights of a stage onto a device. On the CPU it loads all shards, because ranks share the memory.
 func loadStep(s stages.Step, dev kernels.Backend) error {
 	can := s.Capabilities()
 	if can.Loading == nil {
@@ -85,7 +85,7 @@ func loadStep(s stages.Step, dev kernels.Backend) error {
 	}
 	if n := can.Shards(); n > 1 {
 		if dev.Device() != "cpu" {
-			return nil // it has no room for the parts of others; each gets its own with its first batch
+			return nil // no room for shards of other ranks; each device loads its shard with its first batch
 		}
 		for shard := range n {
 			if err := can.Loading.LoadShard(dev, shard); err != nil {

@@ -12,7 +12,8 @@ import (
 	"latentbeam/stages/exec"
 )
 
-// onlyLooks reports whether stage number i of a job only looks, at what can be had later: media of the input, or the published video.
+// onlyLooks reports whether stage number i of a job only looks at input media or at the published video. Such a stage can also run
+// later, on a finished output.
 func onlyLooks(cfg *config.Config, specs []stages.Spec, i int) bool {
 	if !specs[i].Looks {
 		return false
@@ -33,9 +34,9 @@ func onlyLooks(cfg *config.Config, specs []stages.Spec, i int) bool {
 	return false
 }
 
-// LookedAt returns the stages that only looked of a job as earlier releases had them in keys, and once more with the programs that took
-// and gave a video, which may have only looked; nil where there are none. Results of stages are not asked for, so the model is not
-// opened.
+// LookedAt returns the stages of a job that only look, in the form in which earlier releases included them in keys. A second list also
+// has the programs that took and gave a video, because such a program may only have looked. It returns nil if there are none. It does
+// not open the model.
 func LookedAt(cfg *config.Config, specs []stages.Spec) (lists []keys.Looks, err error) {
 	var of []stages.Spec
 	for i, s := range cfg.Stages {
@@ -50,7 +51,7 @@ func LookedAt(cfg *config.Config, specs []stages.Spec) (lists []keys.Looks, err 
 		}
 		of = append(of, spec)
 	}
-	program := func(s stages.Spec) bool { // of a release that did not know whether it only looked
+	program := func(s stages.Spec) bool { // may only have looked: old releases did not record that
 		return s.Program != nil && !s.Looks && s.In == s.Out && (s.In == stages.KindVideo || s.In == stages.KindMedia)
 	}
 	for _, programs := range []bool{false, true} {
@@ -77,7 +78,7 @@ func LookedAt(cfg *config.Config, specs []stages.Spec) (lists []keys.Looks, err 
 	return lists, nil
 }
 
-// looked opens one of these stages.
+// looked opens stage i and returns its form in earlier keys.
 func looked(cfg *config.Config, spec stages.Spec, i, made int) (l keys.Looked, err error) {
 	s := cfg.Stages[i]
 	var decoded any = &struct{}{}

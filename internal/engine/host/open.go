@@ -21,11 +21,11 @@ import (
 	"latentbeam/testdata/tiny"
 )
 
-// Open opens the stages of a job from the disk of this host. What is wrong with the configuration or the model is
-// reported with its place in the file.
+// Open opens the stages of a job from the disk of this host. An error of the configuration or the model names its
+// place in the file.
 func Open(cfg *config.Config, specs []stages.Spec) (*Stages, error) { return open(cfg, specs, false) }
 
-// OpenToPlan is Open of a job that is only planned: of a component whose weights are not there, its config.json is enough (Stages.Lacks).
+// OpenToPlan is Open for a job that is only planned. A component without weights needs only its config.json (see Stages.Lacks).
 func OpenToPlan(cfg *config.Config, specs []stages.Spec) (*Stages, error) {
 	return open(cfg, specs, true)
 }
@@ -58,7 +58,7 @@ func open(cfg *config.Config, specs []stages.Spec, planOnly bool) (*Stages, erro
 // ownLicence is the licence of the built-in model, which is part of this program.
 const ownLicence = "apache-2.0"
 
-// checkLicences refuses weights of licences that the job does not allow.
+// checkLicences refuses weights whose licences the job does not allow.
 func checkLicences(cfg *config.Config, terms []stages.Terms, steps []stages.Step) error {
 	if len(cfg.RequireLicence) == 0 {
 		return nil
@@ -88,7 +88,7 @@ func checkLicences(cfg *config.Config, terms []stages.Terms, steps []stages.Step
 		"and for programs, whose models nobody knows here")
 }
 
-// complete gives a job that lists no stages those of its model.
+// complete adds the model's stages to a job that lists none.
 func complete(cfg *config.Config, model *stages.Model) error {
 	if cfg.Given("stages") || SourceKind(cfg) == stages.KindVideo && len(cfg.Extra) > 0 {
 		return nil
@@ -104,7 +104,7 @@ func complete(cfg *config.Config, model *stages.Model) error {
 	return cfg.Complete("[" + strings.Join(names, ", ") + "]")
 }
 
-// sourceKinds maps the kinds of input to what the first stage must take.
+// sourceKinds maps the kind of input to the kind that the first stage must accept.
 var sourceKinds = map[string]stages.Kind{
 	config.PromptInput:    stages.KindPrompt,
 	config.MediaInput:     stages.KindMedia,
@@ -113,7 +113,7 @@ var sourceKinds = map[string]stages.Kind{
 	config.LatentInput:    stages.KindLatents,
 }
 
-// SourceKind is what the input of a job gives to its first stage.
+// SourceKind returns the kind of data that the input gives to the first stage.
 func SourceKind(cfg *config.Config) stages.Kind {
 	kind, _ := cfg.Input.Source()
 	return sourceKinds[kind]
@@ -269,10 +269,10 @@ func openSteps(cfg *config.Config, specs []stages.Spec, model *stages.Model) ([]
 	return steps, nil
 }
 
-// younger are stages that came after programs got names: a job of before may have given one to a program.
-var younger = []string{"score"}
+// newerStages are stages that were added after programs got names. An older job may have given such a name to a program.
+var newerStages = []string{"score"}
 
-// resolve returns the names of the steps, and the specs of those entries that have one of their own, by these names.
+// resolve returns the names of the steps, and the specs of entries whose options define their own spec, such as programs.
 func resolve(cfg *config.Config, specs []stages.Spec) (names []string, own []stages.Spec, err error) {
 	for i, s := range cfg.Stages {
 		spec, _ := stages.Find(specs, s.Name)
@@ -282,7 +282,7 @@ func resolve(cfg *config.Config, specs []stages.Spec) (names []string, own []sta
 				return nil, nil, located(cfg, i, err)
 			}
 			name = s.Label()
-			if _, taken := stages.Find(specs, name); taken && name != s.Name && !slices.Contains(younger, name) {
+			if _, taken := stages.Find(specs, name); taken && name != s.Name && !slices.Contains(newerStages, name) {
 				return nil, nil, cfg.Errorf(fmt.Sprintf("stages.%d.name", i), "name: there is a stage %q: give another name", name)
 			}
 			spec.Name = name
@@ -296,7 +296,7 @@ func resolve(cfg *config.Config, specs []stages.Spec) (names []string, own []sta
 	return names, own, nil
 }
 
-// located is an error of entry i of the stages with its place in the file.
+// located returns err with the place of entry i of the stages in the file.
 func located(cfg *config.Config, i int, err error) error {
 	var known *document.Error
 	if errors.As(err, &known) {
@@ -326,7 +326,7 @@ func closeSteps(steps []stages.Step) {
 	}
 }
 
-// writes maps the parts of output.write to the kind that must pass the job, and how to get it.
+// writes maps each part of output.write to the kind that a stage must produce, and to the advice if none does.
 var writes = []struct {
 	part string
 	kind stages.Kind
@@ -337,12 +337,12 @@ var writes = []struct {
 	{"embeddings", stages.KindText, "add `- encode_text: {}` to stages"},
 }
 
-// checkWrites refuses to promise a table that no stage fills.
+// checkWrites refuses an output.write that no stage produces.
 func checkWrites(cfg *config.Config, seams []stages.Kind) error {
 	for _, w := range writes {
 		if cfg.Output.Writes(w.part) && !slices.Contains(seams[1:], w.kind) {
 			fix := w.fix
-			if made := made(seams); len(made) > 0 {
+			if made := writable(seams); len(made) > 0 {
 				fix += fmt.Sprintf(", or keep what this job makes: `write: [%s]` in output", strings.Join(made, ", "))
 			}
 			return cfg.Errorf("output.write", "nothing in this job makes %s", w.part).WithFix("%s", fix)
@@ -351,8 +351,8 @@ func checkWrites(cfg *config.Config, seams []stages.Kind) error {
 	return nil
 }
 
-// made lists the parts of output.write that a job could keep.
-func made(seams []stages.Kind) (parts []string) {
+// writable lists the parts of output.write that the job's stages produce.
+func writable(seams []stages.Kind) (parts []string) {
 	for _, w := range writes {
 		if slices.Contains(seams[1:], w.kind) {
 			parts = append(parts, w.part)
@@ -361,7 +361,8 @@ func made(seams []stages.Kind) (parts []string) {
 	return parts
 }
 
-// checkReads refuses stages that need a reading which no stage before them gives. What programs read nobody knows before.
+// checkReads refuses a stage that needs a reading which no earlier stage gives. Readings of programs are not known in advance, so
+// stages after a program pass.
 func checkReads(cfg *config.Config, steps []stages.Step) error {
 	var given []string
 	for i, s := range steps {
@@ -380,7 +381,7 @@ func checkReads(cfg *config.Config, steps []stages.Step) error {
 	return nil
 }
 
-// Alike says which rows of the job are left out because they look like earlier ones; nil: none.
+// Alike returns the rule by which rows that look like earlier rows are dropped; nil: no rule.
 func (h *Stages) Alike() *stages.Alike {
 	for _, s := range h.Steps {
 		if alike := s.Capabilities().Alike; alike != nil {
@@ -390,7 +391,7 @@ func (h *Stages) Alike() *stages.Alike {
 	return nil
 }
 
-// Limits bound the readings of the job's rows.
+// Limits returns the limits of readings that all stages set.
 func (h *Stages) Limits() stages.Limits {
 	all := stages.Limits{}
 	for _, s := range h.Steps {
@@ -399,7 +400,7 @@ func (h *Stages) Limits() stages.Limits {
 	return all
 }
 
-// Keep says which kinds a job publishes.
+// Keep returns the kinds that a job publishes.
 func Keep(cfg *config.Config) map[stages.Kind]bool {
 	k := map[stages.Kind]bool{}
 	for _, w := range writes {

@@ -6,11 +6,11 @@ import (
 	"latentbeam/stages/cost"
 )
 
-// remembered makes what stages say they need for rows like row what it turned out to be: the most of what is known of
-// rows of that shape.
-func remembered(costs []cost.Estimate, row schemas.PromptRow, facts []memory.Fact) {
+// useMeasured replaces the stages' memory estimates in costs by the largest need that earlier runs measured for the shape
+// of row.
+func useMeasured(costs []cost.Estimate, row schemas.PromptRow, facts []memory.Fact) {
 	for i := range costs {
-		var mine []memory.Fact // several in the summary of an earlier version
+		var mine []memory.Fact // old releases may have stored several
 		for _, f := range facts {
 			if f.Of(costs[i].Name, row) {
 				mine = append(mine, f)

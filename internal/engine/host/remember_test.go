@@ -14,7 +14,7 @@ func TestRememberedTwice(t *testing.T) {
 	row := schemas.PromptRow{Width: 64, Height: 32, NumFrames: 16}
 	shape := schemas.BucketOf(row).String()
 	costs := []cost.Estimate{{Name: "denoise", Need: func(n int) (int64, error) { return int64(1000 * n), nil }}}
-	remembered(costs, row, []memory.Fact{
+	useMeasured(costs, row, []memory.Fact{
 		{Stage: "denoise", Shape: shape, Estimated: 100, Measured: 300},
 		{Stage: "denoise", Shape: shape, Estimated: 100, Measured: 200},
 		{Stage: "denoise", Shape: "another", Estimated: 100, Measured: 900},

@@ -10,24 +10,24 @@ import (
 	"latentbeam/stages"
 )
 
-// Looked is a stage that only looks, as earlier releases had it in the keys of results. job.json has them.
+// Looked is a stage that only looks, in the form in which earlier releases included it in keys of results. job.json stores it.
 type Looked struct {
-	Before   int              `json:"before"` // how many stages that make results stand before it
+	Before   int              `json:"before"` // number of earlier stages that make results
 	Stage    string           `json:"stage"`  // name in keys
 	Version  int              `json:"version"`
 	Options  string           `json:"options"`
 	Weights  string           `json:"weights,omitempty"`
 	Params   []stages.Param   `json:"params,omitempty"`
 	Measures []stages.Measure `json:"measures"`
-	// Program is that of a program which took and gave the same. Whether it only looked, nobody knew before: it is in the list if
+	// Program names a program that took and gave the same kind. Earlier releases did not record whether it only looked. It did if
 	// the file of a row is the one that the stage before it made.
 	Program string `json:"program,omitempty"`
 }
 
-// Looks are the stages that only look of an earlier job, in order.
+// Looks lists the stages of an earlier job that only look, in order.
 type Looks []Looked
 
-// Program names the first program of the list that nobody has said to be looking only, "" for none.
+// Program names the first program of the list that may have changed its input; "": none.
 func (l Looks) Program() string {
 	for _, s := range l {
 		if s.Program != "" {
@@ -37,8 +37,8 @@ func (l Looks) Program() string {
 	return ""
 }
 
-// Claimed returns what the measures of the list read off a row, by their IDs, and the readings that are left: of other stages, whose
-// names are others. A measure whose readings nobody knows has all that no other has.
+// Claimed splits the readings of a row. looked holds the readings of the list's measures, by measure ID; left holds the readings of other
+// stages. A measure that does not declare its readings gets all readings that nobody else claims.
 func (l Looks) Claimed(all map[string]string, others []string) (looked map[string]map[string]string, left map[string]string) {
 	looked, left = map[string]map[string]string{}, map[string]string{}
 	for name, value := range all {
@@ -72,14 +72,14 @@ func (l Looks) Claimed(all map[string]string, others []string) (looked map[strin
 	return looked, left
 }
 
-// form is a way in which the keys of a job's rows are made.
+// form is a version of the key's content: this job's own, or that of an earlier release.
 type form struct {
-	prefix []byte         // what all keys of the job share
-	only   []onlyStage    // stages that concern some rows
-	params []stages.Param // what some stage depends on, each once
+	prefix []byte         // content that all keys of the job share
+	only   []onlyStage    // stages that concern only some rows
+	params []stages.Param // parameters that some stage depends on, each once
 }
 
-// part is a stage as keys have it.
+// part is the content of a key that describes one stage.
 type part struct {
 	name, options, weights string
 	version                int
@@ -87,7 +87,7 @@ type part struct {
 	params                 []stages.Param
 }
 
-// parts are the stages that make results. Those that only look are in no key.
+// parts returns the stages that make results. Stages that only look are in no key.
 func (r *Rules) parts() (all []part) {
 	for _, s := range r.Steps {
 		if s.Looks || s.Spec.Passive {
@@ -98,10 +98,10 @@ func (r *Rules) parts() (all []part) {
 	return all
 }
 
-// with puts the stages of an earlier job that only looked between those that make results. What the job has itself, as it is, stays where
-// it is.
-func with(parts []part, looks Looks) (all []part) {
-	own := func(l Looked) bool { return slices.ContainsFunc(parts, func(p part) bool { return p.is(l) }) }
+// insertLooks inserts the looking stages of an earlier job among the stages that make results. A stage that the job already has, with the
+// same options, stays where it is.
+func insertLooks(parts []part, looks Looks) (all []part) {
+	own := func(l Looked) bool { return slices.ContainsFunc(parts, func(p part) bool { return p.matches(l) }) }
 	made := 0
 	insert := func() {
 		for _, l := range looks {
@@ -111,7 +111,7 @@ func with(parts []part, looks Looks) (all []part) {
 		}
 	}
 	for _, p := range parts {
-		if !slices.ContainsFunc(looks, p.is) {
+		if !slices.ContainsFunc(looks, p.matches) {
 			insert()
 			made++
 		}
@@ -121,15 +121,15 @@ func with(parts []part, looks Looks) (all []part) {
 	return all
 }
 
-// is reports whether the part is a stage as an earlier job had it.
-func (p part) is(l Looked) bool {
+// matches reports whether the part is the same stage as l, with the same options, weights and version.
+func (p part) matches(l Looked) bool {
 	return p.name == l.Stage && p.options == l.Options && p.weights == l.Weights && p.version == l.Version
 }
 
-// form fixes what all keys of the job have in common.
+// form computes the content that all keys of the job share.
 func (r *Rules) form(parts []part) (f form, err error) {
 	b := AppendText(nil, "latentbeam", "key/1", "input", string(r.Input), "class", r.Class)
-	if r.Input == stages.KindVideo { // only looked at: a row is a video and its prompt
+	if r.Input == stages.KindVideo { // the job only looks: a row is a video and its prompt
 		f.params = []stages.Param{stages.ParamMedia, stages.ParamPrompt}
 	}
 	depend := func(p part) error {
@@ -157,7 +157,7 @@ func (r *Rules) form(parts []part) (f form, err error) {
 			f.only = append(f.only, onlyStage{p.only, text})
 		}
 	}
-	for _, p := range parts { // behind the others, whose order stays
+	for _, p := range parts { // after the others, so that their order does not change
 		if p.only == "" {
 			continue
 		}
@@ -170,7 +170,7 @@ func (r *Rules) form(parts []part) (f form, err error) {
 	return f, nil
 }
 
-// key is that of an element in a form.
+// key returns the key of an element in a form.
 func (r *Rules) key(f *form, e *stages.Element) (schemas.Key, error) {
 	var space [1024]byte // most prompts fit
 	b := append(space[:0], f.prefix...)
@@ -189,7 +189,7 @@ func (r *Rules) key(f *form, e *stages.Element) (schemas.Key, error) {
 	return sha256.Sum256(b), err
 }
 
-// appendParams writes what a row says of parameters.
+// appendParams appends a row's values of parameters.
 func (r *Rules) appendParams(b []byte, row *schemas.PromptRow, params []stages.Param) ([]byte, error) {
 	for _, p := range params {
 		if laterParam(p) {
@@ -208,7 +208,8 @@ func (r *Rules) appendParams(b []byte, row *schemas.PromptRow, params []stages.P
 	return b, nil
 }
 
-// resolve gives the element the first of its keys that the output has, this job's own where it has none.
+// resolve sets the element's key to the first of its forms that the output has a record of. If the output has none, the key of this job's
+// own form stays.
 func (r *Rules) resolve(e *stages.Element) error {
 	if r.Known == nil || len(r.earlier) == 0 {
 		return nil
@@ -233,7 +234,7 @@ func (r *Rules) resolve(e *stages.Element) error {
 	return nil
 }
 
-// Looks returns the list of an element's form, nil for this job's own.
+// Looks returns the looking stages in an element's key form; nil for this job's own form.
 func (r *Rules) Looks(e *stages.Element) Looks {
 	if e.Form < 1 || e.Form > len(r.Earlier) {
 		return nil
@@ -241,10 +242,11 @@ func (r *Rules) Looks(e *stages.Element) Looks {
 	return r.Earlier[e.Form-1]
 }
 
-// mediaParams are what media look like to a stage beside their content.
+// mediaParams are the parameters that decide, beside the content, what a stage sees of media.
 var mediaParams = []stages.Param{stages.ParamMedia, stages.ParamCut, stages.ParamHeight, stages.ParamWidth, stages.ParamNumFrames, stages.ParamFPS}
 
-// Reading is the key of what a measure reads off an element: off the video of that digest, or off the row's media for "".
+// Reading returns the key of a measure's reading of an element. video is the digest of the video that is measured; "": the row's media
+// are measured.
 func (r *Rules) Reading(m stages.Measure, e *stages.Element, video string) (key schemas.Key, err error) {
 	b := AppendText(nil, "latentbeam", "reading/1", "class", r.Class, "measure", m.Name, "version", strconv.Itoa(m.Version), "options",
 		m.Options, "weights", m.Weights, "video", video)

@@ -9,7 +9,7 @@ import (
 	"latentbeam/stages"
 )
 
-// laterParams are those that enter a key only where a row has them.
+// laterParams are parameters that enter a key only if the row has them.
 var laterParams = []stages.Param{
 	stages.ParamAes, stages.ParamFlow, stages.ParamCameraMotion, stages.ParamReference, stages.ParamMaskStrategy,
 	stages.ParamLoop, stages.ParamConditionFrameLength, stages.ParamConditionFrameEdit,
@@ -21,8 +21,8 @@ func laterParam(p stages.Param) bool {
 	return own || slices.Contains(laterParams, p)
 }
 
-// laterValue is what a row says of a later parameter but those that go by content, "" for nothing. One clip is nothing: it is
-// what rows without a loop are.
+// laterValue returns a row's value of a later parameter, except parameters whose value is the content of a file; "": the row has none.
+// A loop of one clip counts as no value, because rows without a loop have one clip.
 func laterValue(row *schemas.PromptRow, p stages.Param) string {
 	switch p {
 	case stages.ParamAes:

@@ -9,13 +9,13 @@ import (
 	"latentbeam/internal/storage/source"
 )
 
-// references knows the content of the files that rows are conditioned on or made of. A file is read once for a
-// run, so that plan, run and tables agree on every key.
+// references computes the digests of the files that rows refer to. A file is read once in a run, so that plan, run
+// and tables agree on every key.
 type references struct {
 	*source.Contents
 }
 
-// digest names the content of the files of a row's reference, ";" between their paths, "" for none.
+// digest returns the digests of the files of a row's reference, joined by ";". Paths in reference are separated by ";".
 func (r *references) digest(reference, hdr string) (string, error) {
 	if reference == "" {
 		return "", nil
@@ -31,7 +31,7 @@ func (r *references) digest(reference, hdr string) (string, error) {
 	return strings.Join(all, ";"), nil
 }
 
-// media names the content of a file or folder that is to be encoded.
+// media returns the digest of a file or folder to encode.
 func (r *references) media(path, hdr string) (string, error) {
 	if path == "" {
 		return "", nil
@@ -43,7 +43,7 @@ func (r *references) media(path, hdr string) (string, error) {
 	return d, nil
 }
 
-// noise names the content of the file with the noise that a row's latents begin with.
+// noise returns the digest of the file with a row's initial noise.
 func (r *references) noise(path string) (string, error) {
 	if path == "" {
 		return "", nil
@@ -55,6 +55,6 @@ func (r *references) noise(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("noise: %w", err)
 	}
-	digest, _, _ := strings.Cut(d, " ") // no program decodes it
+	digest, _, _ := strings.Cut(d, " ") // without the name of a decoding program
 	return digest, nil
 }

@@ -20,42 +20,41 @@ import (
 	"latentbeam/stages/rng"
 )
 
-// Rules turn a row as it was read into an element that is ready to be computed: defaults filled in,
-// parameters checked by every stage, and the key. They are pure, so that the plan, the run and the
+// Rules turn a row of the input into an element that is ready to be computed. They fill in defaults, let
+// every stage check the parameters, and compute the key. They are pure, so that the plan, the run and the
 // tables agree on every row.
 type Rules struct {
-	Defaults schemas.PromptRow // what the job and the model say where the row is silent
+	Defaults schemas.PromptRow // values of the job and the model for parameters that the row lacks
 	// OneScale says that the job gives no guidance_scale_2, so that a row's own guidance_scale holds for both denoisers. The
-	// published pair is for rows without a scale.
+	// model's published pair is used for rows without a scale.
 	OneScale bool
-	Naming   *schemas.Naming // how names of sizes are read
+	Naming   *schemas.Naming // meaning of names of sizes
 	JobSeed  int64           // rows without a seed get one derived from it and the prompt
 	Shard    int             // this run takes the keys whose number modulo Shards is Shard
 	Shards   int             // 0 and 1: all
 	Input    stages.Kind
 	Steps    []stages.Step
 	Class    string // numeric class of the devices
-	// IDs are the ids that media files have in the output, by key. A row whose id is a path that ends in its earlier id keeps
+	// IDs are the ids of media files in the output, by key. If a row's id is a path that ends in its earlier id, the row retains
 	// the earlier one.
 	IDs map[schemas.Key]string
-	// Contents are the digests of media that are known already; nil: none are.
+	// Contents caches digests of media; nil: starts empty.
 	Contents *source.Contents
 
-	// Earlier are the stages that only look as earlier releases had them in keys: of this job, and of those that the output has rows
-	// of. Known says whether the output has a row under a key of the form number form: 0 is the job's own. Nil: the output is not
-	// asked.
+	// Earlier lists the forms of earlier releases, whose keys include stages that only look. Known reports whether the output has a row
+	// under a key of form number form; 0 is the job's own form, i is Earlier[i-1]. Known nil: only the job's own form is used.
 	Earlier []Looks
 	Known   func(key schemas.Key, e *stages.Element, form int) (bool, error)
 
 	// Made by Seal:
 	own     form
-	earlier []form // of Earlier
+	earlier []form // forms of Earlier
 
 	references *references
 }
 
-// Seal fixes what all keys of the job have in common. It fails for a stage that depends on a parameter
-// that no row has.
+// Seal computes the content that all keys of the job share. Call it before Apply. It fails for a stage that depends on a
+// parameter that no row has.
 func (r *Rules) Seal() error {
 	parts := r.parts()
 	var err error
@@ -64,7 +63,7 @@ func (r *Rules) Seal() error {
 	}
 	r.earlier = nil
 	for _, looks := range r.Earlier {
-		f, err := r.form(with(parts, looks))
+		f, err := r.form(insertLooks(parts, looks))
 		if err != nil {
 			return err
 		}
@@ -77,13 +76,13 @@ func (r *Rules) Seal() error {
 	return nil
 }
 
-// onlyStage is what a stage adds to the keys of the rows that it concerns.
+// onlyStage is a stage that concerns only rows with a parameter, and the text that it adds to their keys.
 type onlyStage struct {
 	param stages.Param
 	text  []byte
 }
 
-// knownParams are those that appendParam writes.
+// knownParams are the parameters that appendParam writes.
 var knownParams = []stages.Param{
 	stages.ParamPrompt, stages.ParamNegativePrompt, stages.ParamMaxSequenceLength, stages.ParamSeed,
 	stages.ParamHeight, stages.ParamWidth, stages.ParamNumFrames, stages.ParamFPS, stages.ParamSteps,
@@ -92,22 +91,22 @@ var knownParams = []stages.Param{
 	stages.ParamMedia, stages.ParamGuidanceScale2, stages.ParamNoise, stages.ParamCut, stages.ParamTextLength,
 }
 
-// paramNames are the names of the parameters that rows have, with spaces between them.
+// paramNames returns the names of all parameters of rows, separated by spaces.
 func paramNames() string {
 	return strings.Trim(fmt.Sprint(knownParams), "[]")
 }
 
-// Weights names the weights of all stages by content, for the provenance columns.
+// Weights returns a digest of the weights of all stages, for the provenance columns.
 func (r *Rules) Weights() string {
 	var b []byte
 	for i, s := range r.Steps {
 		if s.Looks {
-			continue // it made nothing
+			continue // it makes no result
 		}
 		if s.Spec.Only != "" && slices.ContainsFunc(r.Steps, func(o stages.Step) bool {
 			return o.Name != r.Steps[i].Name && o.Spec.Only == "" && o.Digest() == s.Digest()
 		}) {
-			continue // weights of a stage that concerns all rows
+			continue // the same weights are counted for a stage that concerns all rows
 		}
 		if d := s.Digest(); d != "" {
 			b = AppendText(b, s.KeyName(), d)
@@ -116,7 +115,7 @@ func (r *Rules) Weights() string {
 	return fmt.Sprintf("%x", sha256.Sum256(b))
 }
 
-// Apply fills, checks and keys e. A row that no stage can do comes back failed.
+// Apply fills in defaults of e, checks it and computes its key. It marks a row as failed that some stage cannot compute.
 func (r *Rules) Apply(e *stages.Element) error {
 	e.Given = e.Row
 	if e.Failed != nil {
@@ -151,7 +150,7 @@ func (r *Rules) Apply(e *stages.Element) error {
 	return err
 }
 
-// check lets every stage look at the row.
+// check lets every stage check the row.
 func (r *Rules) check(e *stages.Element) {
 	row := &e.Row
 	texts := [...]struct{ name, text string }{{"prompt", row.Prompt}, {"negative_prompt", row.NegativePrompt}}
@@ -179,8 +178,8 @@ func (r *Rules) check(e *stages.Element) {
 	}
 }
 
-// SameLatents refuses a denoiser and an autoencoder that were not made for each other: they have latents of
-// different shapes for a row that each can do.
+// SameLatents refuses a denoiser and an autoencoder that do not fit each other: for the same row they have latents of
+// different shapes.
 func SameLatents(steps []stages.Step, row *schemas.PromptRow) error {
 	var before stages.LatentShape
 	var name string
@@ -199,19 +198,19 @@ func SameLatents(steps []stages.Step, row *schemas.PromptRow) error {
 	return nil
 }
 
-// Params are the parameters of a row that its key is made of.
+// Params returns the parameters that a row's key includes.
 func (r *Rules) Params() []stages.Param { return slices.Clone(r.own.params) }
 
-// Mine reports whether the element belongs to this shard. It goes by key, so that equal rows meet.
+// Mine reports whether the element belongs to this shard. It depends on the key only, so that equal rows belong to one shard.
 func (r *Rules) Mine(e *stages.Element) bool {
 	return r.Shards <= 1 || binary.BigEndian.Uint64(e.Key[:8])%uint64(r.Shards) == uint64(r.Shard)
 }
 
-// stillFPS is the frame rate of a row of latents that says none and has one frame: a video of a second.
+// stillFPS is the frame rate of a row of latents with one frame and no frame rate. It gives a video of one second.
 const stillFPS = 1
 
-// fill puts the job's defaults where the row says nothing. What a table of tensors was made with is past
-// deciding: where the table does not say it, nothing is said.
+// fill sets missing parameters to the job's defaults. It does not set parameters that were used to make a table of
+// tensors: they cannot change any more, and if the table does not give them they stay unknown.
 func (r *Rules) fill(row *schemas.PromptRow) (err error) {
 	d := r.Defaults
 	switch r.Input {
@@ -250,8 +249,8 @@ func (r *Rules) fill(row *schemas.PromptRow) (err error) {
 	return err
 }
 
-// Key hashes what the job shares, the content the element was read with, and the parameters that some
-// stage of the job depends on.
+// Key hashes the content that all rows of the job share, the tensors that the element was read with, and the parameters
+// that some stage of the job depends on.
 func (r *Rules) Key(e *stages.Element) (schemas.Key, error) {
 	if e.Form > 0 && e.Form <= len(r.earlier) {
 		return r.key(&r.earlier[e.Form-1], e)
@@ -259,7 +258,7 @@ func (r *Rules) Key(e *stages.Element) (schemas.Key, error) {
 	return r.key(&r.own, e)
 }
 
-// laterValue is what a row says of a later parameter, "" for nothing.
+// laterValue returns a row's value of a later parameter; "": the row has none.
 func (r *Rules) laterValue(row *schemas.PromptRow, p stages.Param) (string, error) {
 	switch p {
 	case stages.ParamReference:
@@ -293,7 +292,7 @@ func (r *Rules) laterValue(row *schemas.PromptRow, p stages.Param) (string, erro
 	return v, nil
 }
 
-// textLength is the length that the text of a row is padded to where it is not the model's own, else "".
+// textLength returns the length to which a row's text is padded if it differs from the model's, else "".
 func (r *Rules) textLength(row *schemas.PromptRow) string {
 	for _, s := range r.Steps {
 		if n := s.Capabilities().TextLength; n > 0 && row.MaxSequenceLength > 0 && row.MaxSequenceLength != n {
@@ -303,15 +302,15 @@ func (r *Rules) textLength(row *schemas.PromptRow) string {
 	return ""
 }
 
-// badKey names a row that cannot be computed, by its place and its text. The failures table can name it, and a mended
-// row gets a new key.
+// badKey returns the key of a row that cannot be computed. It covers the row's place, prompt and error, so that the
+// failures table has a key for the row and a corrected row gets a new one.
 func (r *Rules) badKey(e *stages.Element) schemas.Key {
 	id := fmt.Sprint(e.Row.ID, "/", e.Row.SampleIndex)
 	return sha256.Sum256(AppendText(slices.Clone(r.own.prefix),
 		"source", e.Row.Source, "id", id, "prompt", e.Row.Prompt, "failure", e.Failed.Error()))
 }
 
-// appendParam writes a parameter exactly: floats by their bits.
+// appendParam appends the exact value of a parameter; floats as bits.
 func appendParam(b []byte, row *schemas.PromptRow, p stages.Param) []byte {
 	number := func(v int) []byte { return strconv.AppendInt(b, int64(v), 10) }
 	bits := func(v float64) []byte { return strconv.AppendUint(b, math.Float64bits(v), 16) }
@@ -341,7 +340,7 @@ func appendParam(b []byte, row *schemas.PromptRow, p stages.Param) []byte {
 	return b // Seal has refused all others
 }
 
-// AppendText writes texts with their lengths, so that no two lists share a spelling.
+// AppendText appends texts, each with its length, so that no two lists give the same bytes.
 func AppendText(b []byte, texts ...string) []byte {
 	for _, s := range texts {
 		b = binary.LittleEndian.AppendUint64(b, uint64(len(s)))
@@ -350,7 +349,7 @@ func AppendText(b []byte, texts ...string) []byte {
 	return b
 }
 
-// appendSized writes what value appends, with its length before it.
+// appendSized appends the length of the bytes that value appends, then the bytes.
 func appendSized(b []byte, value func([]byte) []byte) []byte {
 	at := len(b)
 	b = value(append(b, make([]byte, 8)...))

@@ -1,3 +1,3 @@
-// Package memory holds what batches have taught of the device memory that they need: in this run, and as facts from run
-// to run. It knows numbers only; who asks decides what follows.
+// Package memory records how much device memory batches needed, in this run and, as facts, in earlier runs. It stores and
+// corrects numbers only; the caller decides what to do with them.
 package memory

@@ -10,12 +10,12 @@ import (
 	"latentbeam/schemas"
 )
 
-// factKey is what a lesson is kept under from run to run.
+// factKey is the key of a lesson that is passed from run to run.
 type factKey struct{ stage, shape, rows string }
 
 func (k lessonKey) fact() factKey { return factKey{k.step, k.shape.String(), rowsOf(k.shape)} }
 
-// rowsOf says in words what rows of a size must share to need the same memory; the number of steps changes nothing.
+// rowsOf describes in words the parameters that change a row's memory beside its size. The number of steps does not change it.
 func rowsOf(b schemas.Bucket) string {
 	text := strconv.Itoa(b.MaxSequenceLength) + " tokens"
 	for _, is := range []struct {
@@ -32,7 +32,7 @@ func rowsOf(b schemas.Bucket) string {
 	return text
 }
 
-// recalled returns what earlier runs learned. Some of them did not tell rows of one size apart.
+// recalled returns the lesson of earlier runs. Old releases stored one lesson for all rows of a size.
 func (l *Learned) recalled(key factKey) (lesson, bool) {
 	s, ok := l.before[key]
 	if !ok {
@@ -42,7 +42,7 @@ func (l *Learned) recalled(key factKey) (lesson, bool) {
 	return s, ok
 }
 
-// worse returns the lesson of both that expects less of a device.
+// worse merges two lessons: of each value it retains the more pessimistic one.
 func (s lesson) worse(o lesson) lesson {
 	if o.estimated > 0 && (s.estimated == 0 ||
 		float64(o.measured)/float64(o.estimated) > float64(s.measured)/float64(s.estimated)) {
@@ -56,18 +56,18 @@ func (s lesson) worse(o lesson) lesson {
 	return s
 }
 
-// Fact is what a run learned of the memory that batches of one shape need in one stage.
+// Fact is a lesson in the form that a run passes to later runs: the memory that batches of one shape need in one stage.
 type Fact struct {
 	Stage     string `json:"stage"`
 	Shape     string `json:"shape"`
-	Rows      string `json:"rows,omitempty"`            // which of that shape, see rowsOf; "": any
-	Estimated int64  `json:"estimated_bytes,omitempty"` // of one device, for the batch with the largest
-	Measured  int64  `json:"measured_bytes,omitempty"`  // excess of this over that
+	Rows      string `json:"rows,omitempty"`            // rows of the shape, see rowsOf; "": all
+	Estimated int64  `json:"estimated_bytes,omitempty"` // bytes on one device, of the batch with the largest
+	Measured  int64  `json:"measured_bytes,omitempty"`  // ratio of measured to estimated
 	Fails     int    `json:"out_of_memory,omitempty"`   // batches that did not fit
-	Most      int    `json:"most_elements,omitempty"`   // that a batch has since then
-	Least     int    `json:"least_devices,omitempty"`   // that an element has since then
-	Limit     int64  `json:"limit_bytes,omitempty"`     // that a batch could use on a device
-	Alone     bool   `json:"one_did_not_fit,omitempty"` // even with all the devices that it could have
+	Most      int    `json:"most_elements,omitempty"`   // elements of a batch since then
+	Least     int    `json:"least_devices,omitempty"`   // devices of an element since then
+	Limit     int64  `json:"limit_bytes,omitempty"`     // bytes that a batch could use on a device
+	Alone     bool   `json:"one_did_not_fit,omitempty"` // not even on all devices that it could have
 }
 
 // Of reports whether the fact is about a stage and rows like row.
@@ -76,17 +76,17 @@ func (f Fact) Of(stage string, row schemas.PromptRow) bool {
 	return f.Stage == stage && f.Shape == b.String() && (f.Rows == "" || f.Rows == rowsOf(b))
 }
 
-// fact is the lesson as a run tells it.
+// fact converts the lesson to a Fact.
 func (s *lesson) fact(key factKey) Fact {
 	return Fact{Stage: key.stage, Shape: key.shape, Rows: key.rows, Estimated: s.estimated, Measured: s.measured,
 		Fails: s.fails, Most: s.most, Least: s.least, Limit: s.limit, Alone: s.alone}
 }
 
-// Facts returns what was learned, in this run and before, in the order of stages and shapes.
+// Facts returns the facts of this run and of earlier runs, sorted by stage and shape.
 func (l *Learned) Facts() (facts []Fact) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	kept := maps.Clone(l.before) // what this run had nothing to do with
+	kept := maps.Clone(l.before) // lessons of shapes that this run did not compute
 	for key := range l.lessons {
 		delete(kept, key.fact())
 		delete(kept, factKey{key.step, key.shape.String(), ""})
@@ -95,7 +95,7 @@ func (l *Learned) Facts() (facts []Fact) {
 		kept = map[factKey]lesson{}
 	}
 	for key, s := range l.lessons {
-		if other, ok := kept[key.fact()]; ok { // with another number of steps
+		if other, ok := kept[key.fact()]; ok { // same fact, another number of steps
 			kept[key.fact()] = s.worse(other)
 		} else {
 			kept[key.fact()] = *s
@@ -110,23 +110,23 @@ func (l *Learned) Facts() (facts []Fact) {
 	return facts
 }
 
-// tight is how much more than what it had an element is taken to need that did not fit.
-const tight = 1.25
+// shortageFactor times the memory that it had is the assumed need of an element that did not fit.
+const shortageFactor = 1.25
 
-// Correct returns an estimate of n elements as the run that left the fact would have made it at its end.
+// Correct returns an estimate for n elements, corrected by the fact.
 func (f Fact) Correct(n int, estimate int64) int64 {
 	l := lesson{estimated: f.Estimated, measured: f.Measured}
 	if estimate = l.correct(estimate); f.Alone {
-		estimate = max(estimate, int64(tight*float64(f.Limit)*float64(n)))
+		estimate = max(estimate, int64(shortageFactor*float64(f.Limit)*float64(n)))
 	}
 	return estimate
 }
 
-// similar is how much more memory devices may have and still count as those of before: what is free varies.
-const similar = 1.1
+// similarMemory is the factor up to which devices count as having the same memory as before, because free memory varies.
+const similarMemory = 1.1
 
-// Recall takes over what an earlier run of the same numeric class learned. What did not fit counts only for
-// devices that have no more memory now: a batch can use limit on each.
+// Recall loads the facts of an earlier run of the same numeric class. limit is the memory that a batch can use on each
+// device now. Earlier shortages count only if limit has not grown since.
 func (l *Learned) Recall(facts []Fact, limit int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -134,10 +134,10 @@ func (l *Learned) Recall(facts []Fact, limit int64) {
 	for _, f := range facts {
 		key := factKey{f.Stage, f.Shape, f.Rows}
 		s := lesson{estimated: max(0, f.Estimated), measured: max(0, f.Measured), alone: f.Alone, limit: f.Limit}
-		if float64(limit) <= similar*float64(f.Limit) {
+		if float64(limit) <= similarMemory*float64(f.Limit) {
 			s.most, s.least = max(0, f.Most), max(0, f.Least)
 		}
-		if other, twice := l.before[key]; twice { // runs of earlier versions did not tell all rows apart
+		if other, twice := l.before[key]; twice { // runs of old releases may store several
 			s = s.worse(other)
 		}
 		l.before[key] = s

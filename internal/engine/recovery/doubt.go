@@ -13,23 +13,23 @@ import (
 	"latentbeam/schemas"
 )
 
-// A NaN in a result is the fault of the row or of a sick device. So the element is computed once more on other devices. It
-// fails only if they give a NaN too. Where a set of devices gave the NaN, the second attempt takes one device, because any
-// of the set may be the sick one. A device that is wrong again is drained. The log names the devices. The failed row does
-// not, because outputs must not tell where they were made.
+// Either the row or a faulty device causes a NaN in a result. So the element is computed once more on other devices. It
+// fails only if they give a NaN too. If a set of devices gave the NaN, the second attempt uses one device, because any
+// device of the set may be faulty. A device that is wrong again is drained. The log names the devices. The failed row does
+// not, because outputs must not depend on where they were computed.
 
-// doubtsAllowed is how often hardware may give a NaN for a row that gets a finite result elsewhere. Once may be chance: a
-// bit that turned over. The next time takes the hardware out of the run, because a device that computes wrongly does not
+// doubtsAllowed is how often hardware may give a NaN for a row that gets a finite result elsewhere. Once may be chance,
+// such as a flipped bit. The next time the hardware is drained, because a device that computes wrongly does not
 // always give a NaN.
 const doubtsAllowed = 1
 
-// doubts counts such NaNs by hardware.
+// doubts counts NaNs that other devices did not confirm, by hardware.
 type doubts struct {
 	mu   sync.Mutex
 	rows map[string]int
 }
 
-// add counts one and returns how many there are.
+// add counts a NaN and returns the new count.
 func (d *doubts) add(label string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -46,12 +46,12 @@ type doubt struct {
 	err     error
 	open    int   // elements that are not settled yet
 	failed  bool  // one of them is a failure
-	well    []int // devices that gave a finite result since; nil: none
+	healthy []int // devices that gave a finite result since; nil: none
 }
 
-// elsewhere plans the second attempt of a row whose result on these devices was not finite. It takes as few devices as the
-// row needs: other hardware if there is any, else fewer of the same. If these are the same devices again, the row is only
-// tried alone.
+// elsewhere plans the second attempt of a row whose result on these devices was not finite. It uses as few devices as the
+// row needs, on other hardware if possible, else a part of the same devices. If only the same devices remain, the row is
+// tried alone on them, without a doubt.
 func (b *Tries) elsewhere(row *schemas.PromptRow, err error, devices []int) Try {
 	need := b.schedule.Needed(b.stage, row)
 	again := Try{Ask: schedule.Ask{Cap: need}}
@@ -79,9 +79,9 @@ func (b *Tries) elsewhere(row *schemas.PromptRow, err error, devices []int) Try 
 	return again
 }
 
-// cleared notes that these devices gave a finite result for an element after others had not.
+// cleared reports that other devices gave a finite result after the first devices had not.
 func (b *Tries) cleared(first *doubt) {
-	here, there := b.labels(first.devices), b.labels(first.well)
+	here, there := b.labels(first.devices), b.labels(first.healthy)
 	slog.Warn("a result was not finite on one device and is on another: the first may be sick, or a kernel is wrong",
 		"stage", b.step.Name, "device", here, "well_on", there, "error", first.err,
 		"costs", "the row was computed twice", "more", "latentbeam doctor")
@@ -93,12 +93,12 @@ func (b *Tries) cleared(first *doubt) {
 		hw.Note(d, fmt.Sprintf("%s: a result was not finite that is on %s: %v", b.step.Name, there, first.err))
 	}
 	label := hw.Label(first.devices[0])
-	if label == here && b.doubts.add(label) > doubtsAllowed { // of a set it may be any
+	if label == here && b.doubts.add(label) > doubtsAllowed { // in a set any device may be faulty
 		b.drain(hw, label)
 	}
 }
 
-// drain takes the devices of one label out, as long as others are left.
+// drain removes the devices of one label from the pool, unless no other devices are left.
 func (b *Tries) drain(hw *devices.Hardware, label string) {
 	var sick []int
 	others := false
@@ -117,7 +117,7 @@ func (b *Tries) drain(hw *devices.Hardware, label string) {
 	}
 }
 
-// label names the hardware of a device, "" where the pool does not tell it from others.
+// label names the hardware of a device; "": the pool does not distinguish hardware.
 func (b *Tries) label(device int) string {
 	if hw := b.schedule.Pool.Capabilities().Hardware; hw != nil {
 		return hw.Label(device)

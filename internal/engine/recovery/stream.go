@@ -7,7 +7,7 @@ import (
 	"latentbeam/schemas"
 )
 
-// staying is how many blocks of the stage stay in memory, 0 where none can pass.
+// staying returns the number of the stage's blocks that are resident; 0: the stage cannot stream blocks.
 func (b *Tries) staying() int {
 	l := b.step.Capabilities().Loading
 	if l == nil || l.Staying == nil {
@@ -17,11 +17,11 @@ func (b *Tries) staying() int {
 	return stay
 }
 
-// buffers is how many blocks are there beside those that stay, where blocks pass: the one at work and the next.
+// buffers is the number of blocks in memory beside the resident ones while blocks stream: the current and the next.
 const buffers = 2
 
-// stream lets half as many blocks be in memory as when so many of them stayed, and reports whether that is fewer: what
-// a device holds is exchanged at its next use, and results are the same. Another batch may have seen to it already.
+// stream halves the number of resident blocks and reports whether it could. staying is the number before the attempt: if another
+// batch has lowered it since, stream only returns true. Devices follow at the next use of the stage. Results do not change.
 func (b *Tries) stream(row *schemas.PromptRow, staying int) bool {
 	l := b.step.Capabilities().Loading
 	if l == nil || l.Staying == nil {
@@ -54,13 +54,13 @@ func (b *Tries) stream(row *schemas.PromptRow, staying int) bool {
 	return true
 }
 
-// streams is what passes through memory since elements did not fit beside it.
+// streams records the stages whose weights stream because elements did not fit beside them.
 type streams struct {
 	mu   sync.Mutex
-	stay map[string]int // by step: how many blocks stay
+	stay map[string]int // resident blocks, by step
 }
 
-// Stays returns how many blocks of a step other processes are to let stay; nil: as many as they do.
+// Stays returns how many blocks of a step other processes may keep resident; nil: no limit.
 func (r *Recovery) Stays(step string) *int {
 	r.streams.mu.Lock()
 	defer r.streams.mu.Unlock()

@@ -18,10 +18,10 @@ import (
 // firstPause is the wait before the second attempt of a batch; it doubles with each further one.
 const firstPause = 200 * time.Millisecond
 
-// Recovery is what the batches of a job share. It is safe for concurrent use.
+// Recovery holds the state that the attempts of a job share. It is safe for concurrent use.
 type Recovery struct {
-	Retries int // attempts at an element when the world fails
-	// Freed is told when no more than stay blocks of a step remain in memory; row is one of those that it computes.
+	Retries int // attempts at an element when an error is worth a retry
+	// Freed is called when at most stay blocks of a step remain resident; row is one of the rows that the step computes.
 	Freed func(step int, row schemas.PromptRow, stay int)
 
 	schedule *schedule.Schedule
@@ -29,36 +29,36 @@ type Recovery struct {
 	doubts   doubts
 }
 
-// New returns the recovery of batches that get their devices from a schedule.
+// New returns a Recovery for batches whose devices come from schedule s.
 func New(s *schedule.Schedule) *Recovery { return &Recovery{schedule: s} }
 
-// Tries is what is left to try of a batch of a stage, until each of its elements has its result or its failure.
+// Tries is the list of attempts that a batch still needs in a stage. It is empty once each element has its result or its failure.
 type Tries struct {
 	*Recovery
 	stage int
 	step  *stages.Step
-	todo  []*Try // the next first
+	todo  []*Try // next attempt first
 }
 
-// Tries returns those of a batch that nobody has tried yet.
+// Tries returns the attempts for a new batch.
 func (r *Recovery) Tries(stage int, live []*stages.Element) *Tries {
 	return &Tries{r, stage, &r.schedule.Steps[stage], []*Try{{Live: live}}}
 }
 
-// Try is elements that are tried together, and how.
+// Try is one attempt: elements that are tried together, and on which devices.
 type Try struct {
 	schedule.Ask
 	Live  []*stages.Element
 	Pause time.Duration // before the attempt
 
-	doubt   *doubt           // what was not finite before; nil: nothing
-	tries   int              // attempts that were made
-	before  []stages.Element // the elements as they were
-	least   int              // devices that an element was known to need before the attempt
-	staying int              // blocks that stayed in memory before the attempt
+	doubt   *doubt           // earlier result that was not finite; nil: none
+	tries   int              // attempts made so far
+	before  []stages.Element // copies of the elements before the attempt
+	least   int              // devices that an element needed, as known before the attempt
+	staying int              // resident blocks before the attempt
 }
 
-// Next returns what is to be tried next, nil where everything is settled. What is known not to fit goes in parts.
+// Next returns the next attempt, or nil if all elements are settled. It splits a batch that is known not to fit.
 func (b *Tries) Next() *Try {
 	if len(b.todo) == 0 {
 		return nil
@@ -68,7 +68,7 @@ func (b *Tries) Next() *Try {
 	row := &t.Live[0].Row
 	if t.tries == 0 {
 		if n := learned.Fits(b.step.Name, row, len(t.Live)); n < len(t.Live) {
-			b.eachOf(slices.Collect(slices.Chunk(t.Live, n)), Try{Ask: t.Ask, doubt: t.doubt})
+			b.tryNext(slices.Collect(slices.Chunk(t.Live, n)), Try{Ask: t.Ask, doubt: t.doubt})
 			return b.Next()
 		}
 		t.before = copies(t.Live)
@@ -77,8 +77,8 @@ func (b *Tries) Next() *Try {
 	return t
 }
 
-// eachOf lets groups of elements be tried next, each like t.
-func (b *Tries) eachOf(groups [][]*stages.Element, t Try) {
+// tryNext schedules each group of elements as the next attempt, with the options of t.
+func (b *Tries) tryNext(groups [][]*stages.Element, t Try) {
 	var tries []*Try
 	for _, live := range groups {
 		one := t
@@ -88,18 +88,18 @@ func (b *Tries) eachOf(groups [][]*stages.Element, t Try) {
 	b.todo = append(tries, b.todo...)
 }
 
-// alone lets elements be tried next, each by itself like t.
-func (b *Tries) alone(live []*stages.Element, t Try) {
+// tryAlone schedules each element as an attempt of its own, with the options of t.
+func (b *Tries) tryAlone(live []*stages.Element, t Try) {
 	if t.doubt != nil {
 		t.doubt.open += len(live)
 	}
-	b.eachOf(slices.Collect(slices.Chunk(live, 1)), t)
+	b.tryNext(slices.Collect(slices.Chunk(live, 1)), t)
 }
 
-// After takes how an attempt went, and decides what follows. Only an error that ends the job comes back. Errors of the
-// world are tried again, a set of devices that failed is tried smaller, and an error or panic of a batch is narrowed
-// down by running its elements alone. Where a device runs out of memory, the batch goes on in halves, then on more
-// devices, then with weights that pass through memory. What is not finite is computed once more (see doubt).
+// After decides what follows attempt t with outcome r. It returns only errors that end the job. Errors of class retry are
+// tried again, on a smaller set of devices. To find the row that causes an error or panic, After runs the elements of a
+// batch alone. If a device runs out of memory, the batch continues in halves, then on more devices, then with streamed
+// weights. A result that is not finite is computed once more (see doubt).
 func (b *Tries) After(t *Try, r schedule.Attempt) error {
 	if r.Err == nil {
 		b.examine(t, r.Devices)
@@ -109,7 +109,7 @@ func (b *Tries) After(t *Try, r schedule.Attempt) error {
 	last := max(1, b.Retries) - 1
 	switch noMemory := fault.IsOutOfMemory(r.Err); {
 	case noMemory && b.relieve(t, len(r.Devices)):
-		b.eachOf([][]*stages.Element{t.Live}, Try{Ask: schedule.Ask{Avoid: t.Avoid}, doubt: t.doubt})
+		b.tryNext([][]*stages.Element{t.Live}, Try{Ask: schedule.Ask{Avoid: t.Avoid}, doubt: t.doubt})
 		return nil
 	case !noMemory && fault.ClassOf(r.Err) == fault.ClassRetry && t.tries < last:
 		t.Pause = firstPause << t.tries
@@ -127,7 +127,7 @@ func (b *Tries) After(t *Try, r schedule.Attempt) error {
 	return nil
 }
 
-// narrow goes on with a batch that more attempts would not help.
+// narrow continues with a batch that repeated attempts would not help.
 func (b *Tries) narrow(t *Try, r schedule.Attempt) {
 	notFinite := fault.IsNotFinite(r.Err)
 	switch {
@@ -136,13 +136,13 @@ func (b *Tries) narrow(t *Try, r schedule.Attempt) {
 	case len(t.Live) == 1 && r.Elements <= 1:
 		b.fail(t.Live[0], r.Err, t)
 	case notFinite:
-		b.alone(t.Live, b.elsewhere(&t.Live[0].Row, r.Err, r.Devices))
+		b.tryAlone(t.Live, b.elsewhere(&t.Live[0].Row, r.Err, r.Devices))
 	default:
-		b.alone(t.Live, Try{Ask: schedule.Ask{Cap: 1}})
+		b.tryAlone(t.Live, Try{Ask: schedule.Ask{Cap: 1}})
 	}
 }
 
-// fail settles an element as a failure. One that was tried more than once says so.
+// fail settles an element as a failure. Its message gives the number of tries if there were several.
 func (b *Tries) fail(e *stages.Element, err error, t *Try) {
 	if t.tries > 0 && fault.ClassOf(err) == fault.ClassRetry {
 		err = fmt.Errorf("%w (%d tries)", err, t.tries+1)
@@ -151,9 +151,9 @@ func (b *Tries) fail(e *stages.Element, err error, t *Try) {
 	b.settled(e, t)
 }
 
-// examine looks at what an attempt has given on these devices.
+// examine checks the results of a successful attempt on these devices.
 func (b *Tries) examine(t *Try, devices []int) {
-	for i, e := range slices.Backward(t.Live) { // what is in doubt is tried next, the first element first
+	for i, e := range slices.Backward(t.Live) { // backward, so that the first suspect is tried first
 		why := ""
 		if e.Failed == nil {
 			why = e.NotFinite(b.step.Gives)
@@ -164,13 +164,13 @@ func (b *Tries) examine(t *Try, devices []int) {
 			continue
 		}
 		if t.doubt != nil && e.Failed == nil {
-			t.doubt.well = devices
+			t.doubt.healthy = devices
 		}
 		b.settled(e, t)
 	}
 }
 
-// suspect lets an element be tried elsewhere whose result on these devices was not finite, or fails it.
+// suspect handles an element whose result on these devices was not finite: it schedules an attempt elsewhere, or fails the element.
 func (b *Tries) suspect(e *stages.Element, err error, devices []int, t *Try) {
 	if t.doubt != nil {
 		if here, there := b.labels(t.doubt.devices), b.labels(devices); here != there {
@@ -178,13 +178,14 @@ func (b *Tries) suspect(e *stages.Element, err error, devices []int, t *Try) {
 				"device", here, "again_on", there, "error", err)
 		}
 	} else if again := b.elsewhere(&e.Row, err, devices); again.doubt != nil {
-		b.alone([]*stages.Element{e}, again)
+		b.tryAlone([]*stages.Element{e}, again)
 		return
 	}
 	b.fail(e, err, t)
 }
 
-// settled notes that an element is done with. Where all give a finite result that together gave none, it tells.
+// settled records that an element is settled. When all elements in doubt have given a finite result alone, it reports the first
+// devices as suspect.
 func (b *Tries) settled(e *stages.Element, t *Try) {
 	d := t.doubt
 	if d == nil {
@@ -192,13 +193,13 @@ func (b *Tries) settled(e *stages.Element, t *Try) {
 	}
 	d.open--
 	d.failed = d.failed || e.Failed != nil
-	if d.open == 0 && d.well != nil && !d.failed {
+	if d.open == 0 && d.healthy != nil && !d.failed {
 		b.cleared(d)
 	}
 }
 
-// relieve notes that memory ran out and reports whether the batch is worth another try: in parts, else on more
-// devices than the least that was known, else beside fewer weights than the staying blocks that it was tried with.
+// relieve records that memory ran out and reports whether another attempt can help: with fewer elements, else on more
+// devices, else with fewer resident weights than before the attempt.
 func (b *Tries) relieve(t *Try, devices int) bool {
 	row := &t.Live[0].Row
 	return b.schedule.Learned.OutOfMemory(b.step.Name, row, memory.Shortage{Elements: len(t.Live), Devices: devices,
@@ -206,7 +207,7 @@ func (b *Tries) relieve(t *Try, devices int) bool {
 		b.stream(row, t.staying)
 }
 
-// copies notes the elements as they are before a stage: it may be in the middle of them when it fails.
+// copies returns copies of the elements from before a stage, because a stage that fails may have changed some of them.
 func copies(live []*stages.Element) []stages.Element {
 	out := make([]stages.Element, len(live))
 	for i, e := range live {

@@ -1,4 +1,4 @@
-// Package schedule says who gets which devices when: how large batches are, which batch goes next, on how many and
-// which devices, and whether batches become one. It computes from what it is told and from the time that its Clock
-// says; it starts nothing. A run, a plan and a simulation go through the same code, on the clock that each of them has.
+// Package schedule decides how large batches are, which batch runs next, on how many and which devices, and whether waiting
+// batches are combined into one. It only computes, from what callers report and from the time of its Clock; it runs no stage.
+// A run, a plan and a simulation use the same code, each with its own clock.
 package schedule

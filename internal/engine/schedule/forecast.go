@@ -10,24 +10,24 @@ import (
 	"latentbeam/stages/layout"
 )
 
-// forecast predicts how long batches take, from what the stages say they cost and how long others took in this run. It
-// decides nothing but who gets which devices, and how long ranks wait for each other, so a wrong guess costs
-// time and never bytes.
+// forecast predicts how long batches take, from the stages' cost estimates and from times measured in this run. Predictions
+// only decide which devices a batch gets and how long ranks wait for each other. So a wrong prediction costs time and
+// never changes results.
 type forecast struct {
 	*Predictions
 	mu   sync.Mutex
-	few  map[costKey]int     // how many elements fit, where fewer did than predicted
+	few  map[costKey]int     // smallest number of elements that did not fit although predicted to fit
 	pace map[costKey]float64 // measured seconds for each predicted second
-	last map[int]float64     // by stage: the pace of its last batch
+	last map[int]float64     // pace of the last batch, by stage
 }
 
-// open begins a run that knows these predictions.
+// open starts a run with these predictions and no measured times.
 func (f *forecast) open(p *Predictions) {
 	f.Predictions = p
 	f.few, f.pace, f.last = map[costKey]int{}, map[costKey]float64{}, map[int]float64{}
 }
 
-// seconds predicts k elements on a set of devices, by the pace of the batches so far; 0 where nothing is known.
+// seconds predicts the time of k elements on a set of devices, scaled by the pace of earlier batches; 0: unknown.
 func (f *forecast) seconds(key costKey, cost *cost.Estimate, k int, set []layout.DeviceModel) float64 {
 	if cost == nil {
 		return 0
@@ -38,7 +38,7 @@ func (f *forecast) seconds(key costKey, cost *cost.Estimate, k int, set []layout
 	return model * f.paceOf(key)
 }
 
-// record notes how long a batch took.
+// record records how long a batch took.
 func (f *forecast) record(key costKey, cost *cost.Estimate, k int, set []layout.DeviceModel, took time.Duration) {
 	if cost == nil {
 		return
@@ -59,7 +59,7 @@ func (f *forecast) measured(stage int) bool {
 	return f.last[stage] > 0
 }
 
-// paceOf is the pace of rows like these, of the stage, or of the one before it that was timed.
+// paceOf returns the measured pace for rows of this shape, else of the stage, else of the nearest earlier stage that was timed, else 1.
 func (f *forecast) paceOf(key costKey) float64 {
 	if p, ok := f.pace[key]; ok {
 		return p
@@ -77,7 +77,7 @@ func (f *forecast) most(key costKey, cost *cost.Estimate, memory int64, n, limit
 	return f.fewer(key, f.Predictions.most(key, cost, memory, n, limit))
 }
 
-// fewer is k, or a smaller number of elements where as many as k did not fit.
+// fewer returns k, or the largest number below it that is not known to be too many.
 func (f *forecast) fewer(key costKey, k int) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -87,17 +87,17 @@ func (f *forecast) fewer(key costKey, k int) int {
 	return k
 }
 
-// tooMany notes that so many elements did not fit a set.
+// tooMany records that this many elements did not fit a set.
 func (f *forecast) tooMany(key costKey, elements int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if few := f.few[key]; few == 0 || elements < few { // other batches may have come down further
+	if few := f.few[key]; few == 0 || elements < few { // another batch may have lowered it further
 		f.few[key] = elements
 	}
 }
 
-// devicesOf returns the devices of a pool as the cost model knows them. Where only their speeds are known they count as
-// workers of a processor, and the fastest of them as the one in the table.
+// devicesOf returns the devices of a pool as the cost model describes them. If only their speeds are known, they count as
+// shares of a processor, the fastest at the speed of the cost table.
 func devicesOf(pool devices.Pool) []layout.DeviceModel {
 	rates := ratesOf(pool)
 	if known := pool.Capabilities().Layout; known != nil {
@@ -108,8 +108,8 @@ func devicesOf(pool devices.Pool) []layout.DeviceModel {
 	return layout.Workers(rates)
 }
 
-// some returns those of the devices with these numbers.
-func some(all []layout.DeviceModel, numbers []int) []layout.DeviceModel {
+// subset returns the devices with these numbers.
+func subset(all []layout.DeviceModel, numbers []int) []layout.DeviceModel {
 	out := make([]layout.DeviceModel, len(numbers))
 	for i, n := range numbers {
 		out[i] = all[n]

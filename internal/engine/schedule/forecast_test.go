@@ -79,7 +79,7 @@ func TestForecastRemembersTheRightSet(t *testing.T) {
 			}
 		}
 		for range 5 {
-			set, k := some(machine, r.Perm(len(machine))[:1+r.IntN(len(machine))]), 1+r.IntN(3)
+			set, k := subset(machine, r.Perm(len(machine))[:1+r.IntN(len(machine))]), 1+r.IntN(3)
 			want, _ := layout.Seconds(*cost, k, set)
 			if got := f.seconds(costKey{}, cost, k, set); got != want {
 				t.Fatalf("%d elements on %+v take %g, want %g", k, set, got, want)

@@ -11,52 +11,52 @@ import (
 )
 
 var (
-	// ErrNoDevice is why a turn is not granted: all devices are gone.
+	// ErrNoDevice is returned when all devices are lost.
 	ErrNoDevice = errors.New("there is no device")
-	// errPassed is why those that joined a batch are tried again: it gave up before it began.
-	errPassed = fault.Retry(errors.New("the batch that took these rows along was given up"))
+	// errLeaderGone makes batches retry that had joined another batch, which was canceled before it started.
+	errLeaderGone = fault.Retry(errors.New("the batch that took these rows along was given up"))
 )
 
-// Grant is what a turn gets: devices and the elements to compute on them, or another turn that takes its batch along.
+// Grant is the result of a turn: devices and the elements to compute on them, or a leader, whose turn computes this batch too.
 type Grant struct {
-	Devices []int
-	Live    []*stages.Element // those of the turn, and of the turns that join it
-	stage   int
-	joined  []*Turn
-	told    []chan Attempt // of joined
-	leader  chan Attempt
+	Devices  []int
+	Live     []*stages.Element // elements of the turn and of the turns that joined it
+	stage    int
+	joined   []*Turn
+	outcomes []chan Attempt // one for each of joined
+	leader   chan Attempt   // delivers the leader's outcome; nil: this grant has devices
 	estimate
 }
 
-// Attempt is how an attempt at a batch went, with those that joined it.
+// Attempt is the outcome of an attempt at a batch and the batches that joined it.
 type Attempt struct {
 	Devices  []int
 	Elements int
 	Err      error
 }
 
-// Taken returns how the batch went that takes this one along; taken is false where no other does. It waits for it.
-func (g *Grant) Taken() (r Attempt, taken bool) {
+// LeaderOutcome waits for the leader and returns its outcome. joined is false if the grant has devices of its own.
+func (g *Grant) LeaderOutcome() (r Attempt, joined bool) {
 	if g.leader == nil {
 		return r, false
 	}
 	return <-g.leader, true
 }
 
-// notify lets those that joined know how it went.
+// notify delivers the outcome to the turns that joined.
 func (g *Grant) notify(r Attempt) {
-	for _, c := range g.told {
+	for _, c := range g.outcomes {
 		c <- r
 	}
 }
 
-// Ask is how a batch is to be tried.
+// Ask limits the devices of an attempt.
 type Ask struct {
-	Cap   int   // bounds the devices; 0: not
-	Avoid []int // devices that it is not to have
+	Cap   int   // largest number of devices; 0: no limit
+	Avoid []int // devices that must not be used
 }
 
-// Turn is the turn of a batch of a stage.
+// Turn returns a turn for a batch of a stage.
 func (s *Schedule) Turn(stage int, live []*stages.Element, a Ask) *Turn {
 	f := s.step(stage)
 	mine := &Turn{stage: stage, live: live}
@@ -75,15 +75,15 @@ func (s *Schedule) Turn(stage int, live []*stages.Element, a Ask) *Turn {
 }
 
 const (
-	// generous is how many times longer than predicted the ranks of a set may wait for each other.
-	generous = 10
-	// leastPatience is how long they wait in any case: a process that is stopped for a moment is not gone.
+	// patienceFactor is how many times longer than predicted the ranks of a set wait for each other.
+	patienceFactor = 10
+	// leastPatience is the shortest time that they wait, because a process that pauses briefly is not lost.
 	leastPatience = 30 * time.Second
 )
 
-// Start notes that the devices of a grant are at work. It returns how long the ranks of the set are to wait for each
-// other, once the stage has been timed; 0: nothing is known of it. Between two exchanges there is less work than in a
-// sampling step.
+// Start records that the devices of a grant are busy. It returns how long the ranks of the set should wait for each
+// other; 0: unknown, because the stage was not timed yet. For a sampling stage the time of one step is the basis: there is less
+// work between two exchanges.
 func (s *Schedule) Start(g *Grant) (patience time.Duration) {
 	f := s.step(g.stage)
 	g.estimate = f.estimate(g.Devices, g.Live)
@@ -96,13 +96,13 @@ func (s *Schedule) Start(g *Grant) (patience time.Duration) {
 	if g.cost.Split != nil {
 		stretch /= float64(g.cost.Split.Steps)
 	}
-	return max(leastPatience, time.Duration(generous*stretch*float64(time.Second)))
+	return max(leastPatience, time.Duration(patienceFactor*stretch*float64(time.Second)))
 }
 
-// RecordTime notes how long the batch of a grant took.
+// RecordTime records how long the batch of a grant took.
 func (s *Schedule) RecordTime(g *Grant, took time.Duration) { g.learn(took) }
 
-// Measure compares what the batch of a grant held at its fullest on one device with what it was to hold.
+// Measure records the peak memory of a grant's batch on one device beside its estimate.
 func (s *Schedule) Measure(g *Grant, peak int64) {
 	f, row := s.step(g.stage), &g.Live[0].Row
 	if need, err := s.forecast.need(f.key(row), f.Step, row, len(g.Live)); err == nil {
@@ -111,10 +111,10 @@ func (s *Schedule) Measure(g *Grant, peak int64) {
 	}
 }
 
-// Release gives devices back and tells those that joined how it went, which it returns.
+// Release releases the devices of a grant. It returns the outcome and delivers it to the turns that joined.
 func (s *Schedule) Release(g *Grant, err error) Attempt {
 	r := Attempt{g.Devices, len(g.Live), err}
-	if len(g.joined) > 0 && fault.IsOutOfMemory(err) { // says nothing of each alone
+	if len(g.joined) > 0 && fault.IsOutOfMemory(err) { // each batch alone may fit
 		s.forecast.tooMany(s.step(g.stage).key(&g.Live[0].Row), len(g.Live))
 		r.Err = fault.Retry(fmt.Errorf("%d elements together: %v", len(g.Live), err)) //nolint:errorlint // the class of err is that of one element
 	}
@@ -123,19 +123,19 @@ func (s *Schedule) Release(g *Grant, err error) Attempt {
 	return r
 }
 
-// estimate is what is expected of a batch on its devices.
+// estimate is the prediction for a batch on its devices.
 type estimate struct {
-	seconds func() float64      // by all that is known when it is called
-	learn   func(time.Duration) // takes how long it was
+	seconds func() float64      // current prediction
+	learn   func(time.Duration) // records the measured time
 	cost    *cost.Estimate
 }
 
-// estimate says what a batch costs and how long it will take on these devices.
+// estimate returns the cost and the predicted time of a batch on these devices.
 func (f step) estimate(devices []int, live []*stages.Element) estimate {
 	row, n := &live[0].Row, len(live)
 	key := f.key(row)
 	cost := f.forecast.cost(key, f.Step, row)
-	set := some(devicesOf(f.Pool), devices)
+	set := subset(devicesOf(f.Pool), devices)
 	return estimate{
 		seconds: func() float64 { return f.forecast.seconds(key, cost, n, set) },
 		learn:   func(took time.Duration) { f.forecast.record(key, cost, n, set, took) },

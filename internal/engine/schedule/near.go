@@ -6,8 +6,8 @@ import (
 	"latentbeam/stages"
 )
 
-// place puts a set that was chosen where it is best: a set with cut weights always on the same devices, so that each
-// loads one part only; any other set on devices near each other.
+// place replaces the chosen devices by equally many better ones. A set with sharded weights always uses the same devices, so
+// that each loads one shard only. Any other set uses devices with fast links.
 func (f step) place(devices []int, v view) []int {
 	if n := len(devices); n > 1 && f.Capabilities().Shards() > 1 {
 		if block := v.block(n); block != nil {
@@ -17,8 +17,8 @@ func (f step) place(devices []int, v view) []int {
 	return f.near(devices, v)
 }
 
-// block returns n devices that begin at a multiple of n, those that are free first; nil: in each of these blocks a
-// device is gone.
+// block returns n consecutive devices whose first index is a multiple of n, the block that is free soonest; nil: every
+// block has a lost device.
 func (v view) block(n int) (best []int) {
 	soonest := 0.0
 	for at := 0; at+n <= len(v.rates); at += n {
@@ -35,8 +35,8 @@ func (v view) block(n int) (best []int) {
 	return best
 }
 
-// near replaces devices that were chosen by speed alone by as many with faster links. It needs a pool that knows the
-// links, and free devices that are all alike.
+// near replaces devices that were chosen by speed alone by equally many with faster links. It changes nothing if the pool
+// does not know the links, or if the free devices have different speeds.
 func (f step) near(devices []int, v view) []int {
 	closest := f.Pool.Capabilities().Closest
 	if closest == nil || len(devices) == 0 {
@@ -54,7 +54,7 @@ func (f step) near(devices []int, v view) []int {
 	}
 	for _, d := range devices {
 		if v.rates[d] <= 0 || v.free[d] != 0 {
-			return devices // it waits for some that are not free
+			return devices // a chosen device is still busy
 		}
 	}
 	return closest(idle, len(devices))
@@ -70,8 +70,8 @@ func (v view) idle() (n int) {
 	return n
 }
 
-// pick returns n devices that are free, next to each other if it can be, as those of one host are; where there
-// are not so many, some that are not free.
+// pick returns n free devices, consecutive ones if possible, because devices of one host are consecutive. If fewer than n are
+// free, it adds busy ones.
 func (v view) pick(n int) []int {
 	var idle, busy []int
 	for d, rate := range v.rates {
@@ -99,7 +99,7 @@ func (v view) pick(n int) []int {
 	return best
 }
 
-// without returns the view without some devices, or as it is where no other is left.
+// without returns the view without some devices, or the unchanged view if no others are left.
 func (v view) without(devices []int) view {
 	rates := slices.Clone(v.rates)
 	for _, d := range devices {
@@ -111,8 +111,8 @@ func (v view) without(devices []int) view {
 	return v
 }
 
-// capped is the largest set of at most n and cap devices that the step runs on: a multiple of its shards, or one
-// device. Where its weights are cut because they do not fit one device, that one fails in its turn.
+// capped returns the size of the largest set, up to n and cap, that the step can run on: a multiple of its shards, or one
+// device. If the weights do not fit one device, the attempt on one device fails and is handled as such.
 func capped(s *stages.Step, n, cap int) int {
 	unit := s.Capabilities().Shards()
 	if n = min(n, cap); n < unit {

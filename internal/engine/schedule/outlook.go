@@ -13,55 +13,55 @@ import (
 	"latentbeam/stages/layout"
 )
 
-// Foresight is what is known of a run before it begins.
+// Foresight is the input of a prediction: all that is known of a run before it starts.
 type Foresight struct {
 	Steps    []stages.Step
-	Pool     devices.Pool         // whose devices are not leased
-	Devices  []layout.DeviceModel // the same, as the cost model knows them
-	Held     []cost.Held          // how the weights of the steps lie; none: whole
+	Pool     devices.Pool         // its devices are not leased
+	Devices  []layout.DeviceModel // the pool's devices, as the cost model describes them
+	Held     []cost.Held          // where the weights of the steps are; empty: fully resident
 	MaxBatch int
 	Facts    []memory.Fact
-	Rows     []Expected // by shape
-	// Width is how many devices a batch of the denoiser has, instead of what the run would choose; 0: that.
+	Rows     []Expected // rows by shape
+	// Width is the number of devices of a denoiser's batch; 0: the run chooses.
 	Width int
 
-	// Predictions are shared by the outlooks of one job; nil: this one has its own.
+	// Predictions may be shared by the outlooks of one job; nil: a new one.
 	Predictions *Predictions
 }
 
-// Outlook is what a run will do with its batches, as far as the cost model is right.
+// Outlook predicts how a run will compute its batches. It is as good as the cost model.
 type Outlook struct {
 	Seconds float64
-	Leases  []Lease // those that are alike as one, by stage in order, the most frequent first
+	Leases  []Lease // equal leases merged; by stage, most elements first
 }
 
-// Lease is a batch on its devices.
+// Lease describes equal batches on equal numbers of devices.
 type Lease struct {
 	Stage    string
 	Shape    schemas.Bucket
 	Elements int
-	Batches  int // that were taken together as they waited for devices, 1 for one alone
+	Batches  int // waiting batches that were combined; 1: not combined
 	Devices  int
-	Times    int     // how many of these there are
-	Seconds  float64 // of all their devices together
+	Times    int     // number of such leases
+	Seconds  float64 // device seconds of all of them
 }
 
-// maxForeseen bounds the batches that are played through: what comes before the end of a longer job goes on alike.
+// maxForeseen bounds the simulated batches. The middle of a longer job is extrapolated, because it repeats itself.
 const maxForeseen = 300
 
-// Outlook plays the run through on a clock of its own. The code of a real run assigns devices and joins batches
-// (see turns and stage.choose).
+// Outlook simulates the run on its own clock. The code of real runs assigns the devices and combines the batches
+// (see turns and step.choose).
 func (f Foresight) Outlook() (Outlook, error) {
 	p, err := f.play()
 	if err != nil {
 		return Outlook{}, err
 	}
-	for p.pass(); ; p.pass() {
+	for p.moveBatches(); ; p.moveBatches() {
 		if !p.turns.grant(p.Pool) {
 			return Outlook{}, ErrNoDevice
 		}
-		p.start()
-		if p.late() {
+		p.startGranted()
+		if p.retryFirst() {
 			continue
 		}
 		first := p.first()
@@ -76,7 +76,7 @@ func (f Foresight) Outlook() (Outlook, error) {
 	return p.outlook(), nil
 }
 
-// outlook sums up. What was left out is added at the pace of the middle of what was played.
+// outlook sums up the simulation. Rows that were not simulated are added at the pace of its middle part.
 func (p *play) outlook() Outlook {
 	out := Outlook{Seconds: p.clock.now.Seconds(), Leases: p.leases}
 	slices.SortStableFunc(out.Leases, func(a, b Lease) int {

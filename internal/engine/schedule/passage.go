@@ -7,39 +7,39 @@ import (
 	"latentbeam/stages"
 )
 
-// First things come out first: a device samples no new batch while another one, sampled before, is still on its way to
-// the output. So little is lost with the process, and the first results are there early.
+// A device samples no new batch while an earlier sampled batch is still on its way to the output. So a killed process loses
+// little work, and the first results appear early.
 
-// Passage is the way of one batch from its first sampling step to the output. It is known by its address, so it is not
+// Passage tracks one batch from its first sampling step to the output. Its address identifies it, so the struct must not be
 // empty.
 type Passage struct{ _ byte }
 
-// holdAtMost is how long a batch waits for others on their way while no device is at work. After that they count as
-// lost, as those of a bundle that its runner has given up.
-const holdAtMost = 5 * time.Second
+// maxHold is how long a batch waits for earlier batches while no device is busy. After that they count as
+// lost, for example because a runner abandoned their bundle.
+const maxHold = 5 * time.Second
 
-// samplingStage returns the index of the first step that samples, -1 where no step does.
+// samplingStage returns the index of the first sampling step; -1: none.
 func samplingStage(steps []stages.Step) int {
 	return slices.IndexFunc(steps, func(s stages.Step) bool { return slices.Contains(s.Spec.Params, stages.ParamSteps) })
 }
 
-// Samples reports whether batches of a stage need a Passage.
+// Samples reports whether the stage is the sampling step, whose batches need a Passage.
 func (s *Schedule) Samples(stage int) bool { return stage == s.sampling }
 
-// On puts the turn under a passage and returns the turn.
-func (t *Turn) On(p *Passage) *Turn {
+// WithPassage sets the passage of the turn's batch and returns the turn.
+func (t *Turn) WithPassage(p *Passage) *Turn {
 	t.passage = p
 	return t
 }
 
-// ClosePassages ends passages: their batches are with the publisher, or are given up. A passage may be left twice.
+// ClosePassages closes passages whose batches have reached the publisher or are abandoned. Closing a passage twice is allowed.
 func (s *Schedule) ClosePassages(passages ...*Passage) {
 	if s.turns.closePassages(passages) {
 		s.turns.grant(s.Pool)
 	}
 }
 
-// closePassages reports whether any of the passages had begun.
+// closePassages removes the passages and reports whether any of them was open.
 func (t *turns) closePassages(passages []*Passage) (any bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -50,9 +50,9 @@ func (t *turns) closePassages(passages []*Passage) (any bool) {
 	return any
 }
 
-// held reports whether a turn has to wait until batches before it are published: at most one for each device is on its
-// way. A batch that has begun is never held.
-func (t *turns) held(w *Turn, v view) bool {
+// mustWait reports whether a turn has to wait until earlier batches are published. There is at most one open passage for each
+// device. A batch whose passage is open never waits.
+func (t *turns) mustWait(w *Turn, v view) bool {
 	if w.passage == nil || t.passages[w.passage] {
 		return false
 	}
@@ -65,14 +65,14 @@ func (t *turns) held(w *Turn, v view) bool {
 	if len(t.passages) < there {
 		return false
 	}
-	if len(t.busy) == 0 && w.waited(v.now) > holdAtMost {
+	if len(t.busy) == 0 && w.waited(v.now) > maxHold {
 		clear(t.passages)
 		return false
 	}
 	return true
 }
 
-// startPassage notes that the batch of a turn has begun.
+// startPassage opens the passage of a turn's batch.
 func (t *turns) startPassage(w *Turn) {
 	if w.passage == nil {
 		return

@@ -11,28 +11,28 @@ import (
 	"latentbeam/stages/layout"
 )
 
-// play is a run that is played through.
+// play is the state of a simulated run.
 type play struct {
 	*Schedule
 	foresight Foresight
 	clock     *playedClock
 	coming    []comingRows
-	inside    []count       // of each stage
-	done      [][]played    // of each stage, that the next has no room for yet
-	waiting   []waitingTurn // for devices
+	inside    []count       // batches and rows in each stage
+	done      [][]played    // by stage; finished batches that wait for room in the next stage
+	waiting   []waitingTurn // turns that wait for devices
 	working   []working
 	leases    []Lease
-	ends      []ending // of the last stage
+	ends      []progress // of the last stage
 }
 
-// comingRows are the rows of a shape that were not fed yet.
+// comingRows counts the rows of one shape.
 type comingRows struct {
 	row              *stages.Element
-	size             int // of a batch
-	all, left, whole int // rows that are played, of these not begun, and of the job
+	size             int // batch size
+	all, left, whole int // rows that are simulated; of these not started; in the job
 }
 
-// played is a batch.
+// played is a simulated batch.
 type played struct {
 	elements []*stages.Element
 	passage  *Passage // nil before it is sampled
@@ -43,7 +43,7 @@ type waitingTurn struct {
 	batch played
 }
 
-// working is a batch at work.
+// working is a running batch.
 type working struct {
 	end     time.Duration
 	stage   int
@@ -52,13 +52,13 @@ type working struct {
 	batches []played
 }
 
-// ending is how many rows were done at a time.
-type ending struct {
+// progress is the number of rows that were done at a time.
+type progress struct {
 	at   time.Duration
 	rows int
 }
 
-// play prepares it.
+// play prepares the simulation.
 func (f Foresight) play() (*play, error) {
 	clock := &playedClock{began: time.Unix(0, 0)}
 	p := &play{Schedule: New(clock, slices.Clone(f.Steps), f.Pool), foresight: f, clock: clock}
@@ -100,21 +100,21 @@ func (f Foresight) play() (*play, error) {
 	return p, nil
 }
 
-// ofWidth is a stage whose batches have so many devices, each with all weights.
+// ofWidth is a stage whose batches all use width devices, each with all weights.
 type ofWidth struct {
 	stages.Stage
 	width int
 }
 
-// Capabilities are those that a batch is timed by.
+// Capabilities returns only the capabilities that predictions use.
 func (s ofWidth) Capabilities() stages.Capabilities {
 	c := s.Stage.Capabilities()
 	width := func(*schemas.PromptRow) int { return s.width }
 	return stages.Capabilities{Cost: c.Cost, Spread: &stages.Spread{Width: width, Run: c.Spread.Run}}
 }
 
-// pass takes batches that are done to the next stage as far as it has room, and new ones to the first.
-func (p *play) pass() {
+// moveBatches moves finished batches to the next stage as far as it has room, and feeds new batches to the first stage.
+func (p *play) moveBatches() {
 	for i := len(p.Steps) - 1; i >= 0; i-- {
 		last := i == len(p.Steps)-1
 		for len(p.done[i]) > 0 && (last || p.room(i+1, p.done[i][0].elements)) {
@@ -131,20 +131,20 @@ func (p *play) pass() {
 			if n := len(p.ends); n > 0 {
 				rows += p.ends[n-1].rows
 			}
-			p.ends = append(p.ends, ending{p.clock.now, rows})
+			p.ends = append(p.ends, progress{p.clock.now, rows})
 		}
 	}
 	for p.feed() {
 	}
 }
 
-// room reports whether a stage takes one more batch.
+// room reports whether a stage accepts one more batch.
 func (p *play) room(stage int, batch []*stages.Element) bool {
 	return p.Room(stage, p.inside[stage].batches, p.inside[stage].rows, &batch[0].Row)
 }
 
-// feed takes the next batch to the first stage, if that has room: of the shape of which the largest part is left, as if rows
-// of all shapes were mixed evenly.
+// feed moves the next batch to the first stage if it has room, and reports whether it did. It chooses the shape with the largest
+// remaining fraction, as if rows of all shapes were mixed evenly.
 func (p *play) feed() bool {
 	if len(p.coming) == 0 {
 		p.tail.close()
@@ -168,7 +168,7 @@ func (p *play) feed() bool {
 	return true
 }
 
-// arrive lets a batch wait for devices.
+// arrive adds a batch to a stage, where it waits for devices.
 func (p *play) arrive(stage int, b played) {
 	p.inside[stage].batches++
 	p.inside[stage].rows += len(b.elements)
@@ -176,19 +176,19 @@ func (p *play) arrive(stage int, b played) {
 	t := p.Turn(stage, b.elements, Ask{})
 	if p.Samples(stage) {
 		b.passage = &Passage{}
-		t.On(b.passage)
+		t.WithPassage(b.passage)
 	}
 	p.turns.join(t)
 	p.waiting = append(p.waiting, waitingTurn{t, b})
 }
 
-// start begins what was granted.
-func (p *play) start() {
+// startGranted starts the batches that were granted devices.
+func (p *play) startGranted() {
 	p.waiting = slices.DeleteFunc(p.waiting, func(w waitingTurn) bool {
 		select {
 		case g := <-w.granted:
-			if g.leader == nil { // else it goes with the one that leads
-				p.begin(w, g)
+			if g.leader == nil { // otherwise its leader computes it
+				p.startBatch(w, g)
 			}
 			return true
 		default:
@@ -197,7 +197,7 @@ func (p *play) start() {
 	})
 }
 
-func (p *play) begin(w waitingTurn, g *Grant) {
+func (p *play) startBatch(w waitingTurn, g *Grant) {
 	batches := []played{w.batch}
 	for _, o := range g.joined {
 		batches = append(batches, played{o.live, o.passage})
@@ -209,7 +209,7 @@ func (p *play) begin(w waitingTurn, g *Grant) {
 		Batches: len(batches), Devices: len(g.Devices), Seconds: took.Seconds() * float64(len(g.Devices))})
 }
 
-// countLease counts a lease.
+// countLease adds a lease to an equal one, or appends it.
 func (p *play) countLease(l Lease) {
 	for i := range p.leases {
 		one := p.leases[i]
@@ -223,23 +223,23 @@ func (p *play) countLease(l Lease) {
 	p.leases = append(p.leases, l)
 }
 
-// seconds is what the cost model says of a batch on these very devices, its weights as they lie.
+// seconds returns the time of a batch by the cost model, for exactly these devices and the current placement of weights.
 func (p *play) seconds(g *Grant) float64 {
 	if g.cost == nil {
 		return 0
 	}
 	key := costKey{g.stage, schemas.BucketOf(g.Live[0].Row)}
-	return p.forecast.once(question{"seconds", key, 0, len(g.Live), 0, fmt.Sprint(g.Devices)}, func() (s float64) {
+	return p.forecast.cached(question{"seconds", key, 0, len(g.Live), 0, fmt.Sprint(g.Devices)}, func() (s float64) {
 		one := *g.cost
 		if g.stage < len(p.foresight.Held) {
 			one = layout.Place(one, p.foresight.Held[g.stage])
 		}
-		s, _ = layout.Seconds(one, len(g.Live), some(p.foresight.Devices, g.Devices)) // 0 where it cannot be said
+		s, _ = layout.Seconds(one, len(g.Live), subset(p.foresight.Devices, g.Devices)) // 0: unknown
 		return s
 	})
 }
 
-// first returns which batch is done first, -1 where none is at work.
+// first returns the index of the running batch that finishes first; -1: none is running.
 func (p *play) first() int {
 	first := -1
 	for i, w := range p.working {
@@ -250,17 +250,18 @@ func (p *play) first() int {
 	return first
 }
 
-// late goes on to when a batch that waits is asked again, if that is before any is done, and reports whether it is.
-func (p *play) late() bool {
+// retryFirst reports whether a waiting batch is asked again before the next batch finishes. If so, it advances the clock to that
+// time and asks it.
+func (p *play) retryFirst() bool {
 	at, first := p.clock.next(), p.first()
 	if at < 0 || first >= 0 && p.working[first].end <= at {
 		return false
 	}
-	p.clock.strike()
+	p.clock.fire()
 	return true
 }
 
-// finish ends a batch that is done.
+// finish advances the clock to the end of a running batch and finishes it.
 func (p *play) finish(i int) {
 	w := p.working[i]
 	p.working = slices.Delete(p.working, i, i+1)
@@ -270,15 +271,15 @@ func (p *play) finish(i int) {
 	p.Release(w.grant, nil)
 }
 
-// playedClock stands still until it is set.
+// playedClock is a clock that only the simulation advances.
 type playedClock struct {
 	began time.Time
 	now   time.Duration
-	bell  *bell // what is waited for; nil: nothing is
+	timer *timer // pending call; nil: none
 }
 
-// bell is a call that is due at a time.
-type bell struct {
+// timer is a call that is due at a time.
+type timer struct {
 	at time.Duration
 	f  func()
 }
@@ -286,28 +287,28 @@ type bell struct {
 // Now implements Clock.
 func (c *playedClock) Now() time.Time { return c.began.Add(c.now) }
 
-// AfterFunc implements Clock, for one call at a time: turns never wait for two.
+// AfterFunc implements Clock, for one pending call: turns never have two.
 func (c *playedClock) AfterFunc(d time.Duration, f func()) (stop func()) {
-	b := &bell{c.now + d, f}
-	c.bell = b
+	t := &timer{c.now + d, f}
+	c.timer = t
 	return func() {
-		if c.bell == b {
-			c.bell = nil
+		if c.timer == t {
+			c.timer = nil
 		}
 	}
 }
 
-// next returns when the next call is due, -1 where none is.
+// next returns when the pending call is due; -1: none is pending.
 func (c *playedClock) next() time.Duration {
-	if c.bell == nil {
+	if c.timer == nil {
 		return -1
 	}
-	return c.bell.at
+	return c.timer.at
 }
 
-// strike goes on to the next call and makes it.
-func (c *playedClock) strike() {
-	b := c.bell
-	c.now, c.bell = b.at, nil
-	b.f()
+// fire advances the clock to the pending call and makes it.
+func (c *playedClock) fire() {
+	t := c.timer
+	c.now, c.timer = t.at, nil
+	t.f()
 }

@@ -11,15 +11,15 @@ import (
 	"latentbeam/stages/layout"
 )
 
-// Predictions is what the stages of a job and the cost model say of its batches. Each is asked once: they go through
-// their models for it. Schedules of the same steps share one table; what they say does not change with time.
+// Predictions caches the answers of the stages and the cost model about batches, because computing an answer walks through a
+// whole model. Answers never change, so schedules of the same steps may share one Predictions.
 type Predictions struct {
 	mu    sync.Mutex
-	costs map[costKey]*cost.Estimate // nil: the stage cannot say
+	costs map[costKey]*cost.Estimate // nil: the stage has no estimate
 	needs map[needKey]need
-	model map[modelKey]float64 // seconds by the model
-	name  []byte               // of the set of a modelKey, in the making
-	found map[question]float64 // other answers
+	model map[modelKey]float64 // seconds by the cost model
+	name  []byte               // buffer for the set of a modelKey
+	found map[question]float64 // cached answers of other functions
 }
 
 // NewPredictions returns an empty table.
@@ -28,21 +28,21 @@ func NewPredictions() *Predictions {
 		found: map[question]float64{}}
 }
 
-// costKey is what predictions for rows of a shape are kept under.
+// costKey is the key of predictions for rows of one shape in one stage.
 type costKey struct {
 	stage int
 	shape schemas.Bucket
 }
 
-// modelKey is what a prediction depends on: so many elements on a set, which is named by all that counts of its devices.
+// modelKey is the key of a predicted time: a number of elements on a set. The set is named by all properties that matter.
 type modelKey struct {
 	costKey
 	elements int
 	set      string
 }
 
-// appendSet appends the name of a set of devices to name. Devices that are alike and neighbours are named once: a large
-// set has few kinds, and is looked up at every width.
+// appendSet appends the name of a set of devices to name. Equal neighbours are named once, with their count, because a large
+// set has few kinds of devices and is looked up often.
 func appendSet(name []byte, set []layout.DeviceModel) []byte {
 	order := binary.LittleEndian
 	for i := 0; i < len(set); {
@@ -61,25 +61,24 @@ func appendSet(name []byte, set []layout.DeviceModel) []byte {
 	return name
 }
 
-// sameCost reports whether predictions do not tell two devices of a set apart.
+// sameCost reports whether two devices of a set have equal predictions.
 func sameCost(a, b layout.DeviceModel) bool {
 	return a.Rate == b.Rate && a.Link == b.Link && a.Host == b.Host && a.Island == b.Island && a.Node == b.Node
 }
 
-// needKey is so many elements.
+// needKey is the key of a memory need: a number of elements of one shape in one stage.
 type needKey struct {
 	costKey
 	elements int
 }
 
-// need is what a stage says of them.
+// need is the cached answer of Stage.Need.
 type need struct {
 	bytes int64
 	err   error
 }
 
-// need returns what the stage says that a batch of n rows like row takes. Stages find that out by going through their
-// model, so each is asked once.
+// need returns the memory in bytes that the stage needs for n rows like row. It asks the stage once and caches the answer.
 func (p *Predictions) need(key costKey, s *stages.Step, row *schemas.PromptRow, n int) (int64, error) {
 	p.mu.Lock()
 	known, ok := p.needs[needKey{key, n}]
@@ -93,7 +92,7 @@ func (p *Predictions) need(key costKey, s *stages.Step, row *schemas.PromptRow, 
 	return known.bytes, known.err
 }
 
-// cost returns what the stage says of rows like row, or nil where it cannot say.
+// cost returns the stage's cost estimate for rows like row, or nil if it has none.
 func (p *Predictions) cost(key costKey, s *stages.Step, row *schemas.PromptRow) *cost.Estimate {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,7 +111,7 @@ func (p *Predictions) cost(key costKey, s *stages.Step, row *schemas.PromptRow) 
 	return found
 }
 
-// seconds returns what the cost model says of k elements on a set, for a device that nobody has timed.
+// seconds returns the time of k elements on a set by the cost model alone, without measured times.
 func (p *Predictions) seconds(key costKey, cost *cost.Estimate, k int, set []layout.DeviceModel) float64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,25 +121,25 @@ func (p *Predictions) seconds(key costKey, cost *cost.Estimate, k int, set []lay
 		if len(p.model) >= maxPredictions {
 			clear(p.model)
 		}
-		s, _ = layout.Seconds(*cost, k, set) // 0 where it cannot be said
+		s, _ = layout.Seconds(*cost, k, set) // 0: unknown
 		p.model[modelKey{key, k, string(p.name)}] = s
 	}
 	return s
 }
 
-// maxPredictions bounds those that are kept.
+// maxPredictions bounds the cached times.
 const maxPredictions = 4096
 
 // most returns how many elements, up to limit, fit a set of n devices of the given memory.
 func (p *Predictions) most(key costKey, cost *cost.Estimate, memory int64, n, limit int) int {
-	return int(p.once(question{"most", key, memory, n, limit, ""}, func() float64 {
+	return int(p.cached(question{"most", key, memory, n, limit, ""}, func() float64 {
 		return float64(layout.Most(*cost, layout.DeviceModel{Memory: memory}, n, limit))
 	}))
 }
 
-// least returns how many devices of the given memory an element needs, of at most n, 0 where that cannot be said.
+// least returns how many devices of the given memory an element needs, at most n; 0: unknown.
 func (p *Predictions) least(key costKey, cost *cost.Estimate, memory int64, n int) int {
-	return int(p.once(question{"least", key, memory, n, 0, ""}, func() float64 {
+	return int(p.cached(question{"least", key, memory, n, 0, ""}, func() float64 {
 		k, err := layout.Least(*cost, 1, layout.DeviceModel{Memory: memory}, n)
 		if err != nil {
 			return 0
@@ -149,7 +148,7 @@ func (p *Predictions) least(key costKey, cost *cost.Estimate, memory int64, n in
 	}))
 }
 
-// question is what an answer depends on, beside the stage and the shape.
+// question is the key of a cached answer.
 type question struct {
 	what string
 	costKey
@@ -158,13 +157,13 @@ type question struct {
 	devices  string // their numbers
 }
 
-// once keeps what find returned for a question.
-func (p *Predictions) once(q question, find func() float64) float64 {
+// cached returns the cached answer to q, or calls find and caches its result.
+func (p *Predictions) cached(q question, find func() float64) float64 {
 	p.mu.Lock()
 	v, known := p.found[q]
 	p.mu.Unlock()
 	if !known {
-		v = find() // which asks for needs
+		v = find() // without the lock, because find calls need
 		p.mu.Lock()
 		p.found[q] = v
 		p.mu.Unlock()

@@ -12,10 +12,10 @@ import (
 	"latentbeam/stages/layout"
 )
 
-// Clock is the time of a schedule: the machine's in a run, a played one in a plan.
+// Clock is the time of a schedule: the machine's clock in a run, a simulated one in a plan.
 type Clock interface {
 	Now() time.Time
-	// AfterFunc calls f in d from now, unless stop is called before.
+	// AfterFunc calls f after d, unless stop is called first.
 	AfterFunc(d time.Duration, f func()) (stop func())
 }
 
@@ -24,9 +24,9 @@ type Schedule struct {
 	Steps    []stages.Step
 	Pool     devices.Pool
 	MaxBatch int            // upper bound on a batch; 0: the memory plan alone decides
-	Learned  memory.Learned // what batches have taught of their memory
+	Learned  memory.Learned // memory that batches needed
 
-	sampling int             // index of the step that samples, -1: none does
+	sampling int             // index of the sampling step; -1: none
 	stopped  context.Context // canceled by Stop
 	stop     context.CancelFunc
 	turns    turns
@@ -34,7 +34,7 @@ type Schedule struct {
 	forecast forecast
 }
 
-// New returns the schedule of these steps on these devices, by the time of the clock.
+// New returns a schedule of these steps on the devices of pool.
 func New(clock Clock, steps []stages.Step, pool devices.Pool) *Schedule {
 	s := &Schedule{Steps: steps, Pool: pool, sampling: samplingStage(steps)}
 	s.turns.clock = clock
@@ -43,28 +43,28 @@ func New(clock Clock, steps []stages.Step, pool devices.Pool) *Schedule {
 	return s
 }
 
-// Recall takes over what an earlier run learned of memory.
+// Recall loads the memory facts of an earlier run.
 func (s *Schedule) Recall(facts []memory.Fact) { s.Learned.Recall(facts, s.Pool.Memory().Limit) }
 
-// Reset begins a pass over the input, of which so many rows are expected.
+// Reset starts a pass over the input. expected are the rows that the pass will probably compute.
 func (s *Schedule) Reset(expected []Expected) { s.tail.reset(expected) }
 
-// Add notes a row that has come to its bucket.
+// Add records a row that was added to its bucket.
 func (s *Schedule) Add(b schemas.Bucket, row *schemas.PromptRow) { s.tail.add(b, row) }
 
-// Dispatch notes a batch of so many rows like row that a bucket lets go.
+// Dispatch records that a bucket has emitted a batch of this many rows like row.
 func (s *Schedule) Dispatch(b schemas.Bucket, row *schemas.PromptRow, rows int) {
-	s.tail.pass(b, row, rows)
+	s.tail.dispatch(b, row, rows)
 }
 
-// CloseInput notes that no row comes any more.
+// CloseInput records that no more rows will come.
 func (s *Schedule) CloseInput() {
 	s.tail.close()
 	s.turns.grant(s.Pool) // a batch may have waited for rows that were expected
 }
 
-// Arrive notes that a batch has come to a stage. One of failed rows takes no turn, but others may have waited
-// for it.
+// Arrive records that a batch has reached a stage. A batch of failed rows only needs no devices, but other batches may have
+// waited for it.
 func (s *Schedule) Arrive(stage int, b *stages.Batch) {
 	row := &b.Elements[0].Row
 	s.tail.arrive(stage, schemas.BucketOf(*row), row, len(b.Elements))
@@ -73,29 +73,29 @@ func (s *Schedule) Arrive(stage int, b *stages.Batch) {
 	}
 }
 
-// Stop says that no more rows come and no more batches begin.
+// Stop stops the schedule: no more rows come and no more batches start.
 func (s *Schedule) Stop() {
 	s.stop()
-	s.turns.grant(s.Pool) // nobody waits for rows that do not come
+	s.turns.grant(s.Pool) // batches no longer wait for more rows
 }
 
 // Stopping reports whether Stop was called.
 func (s *Schedule) Stopping() bool { return s.stopped.Err() != nil }
 
-// Stopped is canceled by Stop, for what is to happen then.
+// Stopped returns a context that Stop cancels.
 func (s *Schedule) Stopped() context.Context { return s.stopped }
 
-// Room reports whether a stage that has so many batches and elements may have one more batch, of rows like row. One that takes
-// batches together has those of two turns, so that they gather for the next while others leave.
+// Room reports whether a stage that holds this many batches and elements may accept one more batch, of rows like row. A stage that
+// combines batches may hold the elements of two turns, so that the next turn gathers while the current one runs.
 func (s *Schedule) Room(stage, batches, elements int, row *schemas.PromptRow) bool {
 	return batches < s.Limit(stage) || elements < 2*s.step(stage).together(row)
 }
 
-// Most bounds the batches that Room allows a stage.
+// Most returns the largest number of batches that Room allows a stage.
 func (s *Schedule) Most(stage int) int { return s.Limit(stage) + 2*maxTogether }
 
-// Limit is how many batches may be in a stage, however many elements they have: one more than there are devices, so that
-// none waits, and where batches can be taken together twice as many.
+// Limit returns how many batches a stage may hold, whatever their size: one more than devices, so that no device
+// waits. A stage that can use sets of devices may hold twice as many.
 func (s *Schedule) Limit(stage int) int {
 	if s.Steps[stage].Capabilities().Spread != nil {
 		return 2*s.Pool.Size() + 1
@@ -103,7 +103,7 @@ func (s *Schedule) Limit(stage int) int {
 	return s.Pool.Size() + 1
 }
 
-// BatchSize asks the memory plan how many elements like row fit the hungriest stage.
+// BatchSize returns how many elements like row fit in memory in every stage.
 func (s *Schedule) BatchSize(row *schemas.PromptRow) (int, error) {
 	limit := s.MaxBatch
 	for i := range s.Steps {
@@ -129,13 +129,13 @@ func (s *Schedule) BatchSize(row *schemas.PromptRow) (int, error) {
 				return s.Pool.Memory().Limit + 1, nil
 			}
 			devices, _ := f.least(row)
-			most = max(most, shared(need, devices/f.Capabilities().Shards())) // each shard works on all of the batch
+			most = max(most, shared(need, devices/f.Capabilities().Shards())) // each shard computes the whole batch
 		}
 		return most, nil
 	})
 }
 
-// LookBatch is how many finished elements go together to the steps that look: most, or fewer where a step or the job takes fewer.
+// LookBatch returns the batch size for finished elements that steps look at: most, or less if a step or the job has a lower limit.
 func (s *Schedule) LookBatch(most int) int {
 	if s.MaxBatch > 0 {
 		most = min(most, s.MaxBatch)
@@ -148,8 +148,8 @@ func (s *Schedule) LookBatch(most int) int {
 	return most
 }
 
-// Acquire waits until the batch of a turn may lease devices, or until another batch takes it along. ErrNoDevice says
-// that all devices are gone. Release gives the devices back.
+// Acquire waits until the batch of a turn may lease devices, or until another batch includes it. It returns ErrNoDevice
+// if all devices are lost. The caller must call Release.
 func (s *Schedule) Acquire(ctx context.Context, t *Turn) (*Grant, error) {
 	return s.turns.acquire(ctx, s.Pool, t)
 }

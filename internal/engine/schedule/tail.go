@@ -6,17 +6,17 @@ import (
 	"latentbeam/schemas"
 )
 
-// Expected is how many rows of a shape a job will probably compute.
+// Expected is the number of rows of one shape that a job will probably compute.
 type Expected struct {
-	Row  schemas.PromptRow // one of them
+	Row  schemas.PromptRow // one of the rows
 	Rows int
 }
 
-// tail knows what is still to come to a stage: before the table was read to its end what was expected, then
-// exactly.
+// tail counts the rows that have not reached a stage: an estimate until the table is read to its end, then
+// exact.
 type tail struct {
 	mu    sync.Mutex
-	asked bool // something is expected
+	asked bool // an estimate was given
 	ended bool
 	kinds map[schemas.Bucket]*coming
 	order []schemas.Bucket // of first appearance
@@ -24,33 +24,34 @@ type tail struct {
 
 // coming counts the rows of one bucket.
 type coming struct {
-	row      schemas.PromptRow // one of them
-	expected int               // rows
-	rows     int               // that came to the bucket
-	passed   count             // that it has let go
-	arrived  map[int]count     // by stage
+	row      schemas.PromptRow // one of the rows
+	expected int               // estimated number of rows
+	rows     int               // rows added to the bucket
+	passed   count             // emitted by the bucket
+	arrived  map[int]count     // arrived at each stage
 }
 
 type count struct{ batches, rows int }
 
-// ahead is what is still to come to a stage of one bucket.
+// ahead counts the rows of one bucket that have not reached a stage.
 type ahead struct {
 	bucket schemas.Bucket
 	row    *schemas.PromptRow
 	count
 }
 
-// reset begins anew, with what is expected.
+// reset clears the counts and sets the estimate.
 func (t *tail) reset(expected []Expected) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ended, t.kinds, t.order, t.asked = false, nil, nil, len(expected) > 0
 	for _, e := range expected {
-		t.of(schemas.BucketOf(e.Row), &e.Row).expected = e.Rows
+		t.kind(schemas.BucketOf(e.Row), &e.Row).expected = e.Rows
 	}
 }
 
-func (t *tail) of(b schemas.Bucket, row *schemas.PromptRow) *coming {
+// kind returns the counts of a bucket, and adds them if they are missing.
+func (t *tail) kind(b schemas.Bucket, row *schemas.PromptRow) *coming {
 	c := t.kinds[b]
 	if c == nil {
 		c = &coming{row: *row, arrived: map[int]count{}}
@@ -63,40 +64,40 @@ func (t *tail) of(b schemas.Bucket, row *schemas.PromptRow) *coming {
 	return c
 }
 
-// add notes a row that has come to its bucket.
+// add records a row that was added to its bucket.
 func (t *tail) add(b schemas.Bucket, row *schemas.PromptRow) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.of(b, row).rows++
+	t.kind(b, row).rows++
 	t.ended = false
 }
 
-// pass notes a batch that a bucket lets go.
-func (t *tail) pass(b schemas.Bucket, row *schemas.PromptRow, rows int) {
+// dispatch records a batch that a bucket has emitted.
+func (t *tail) dispatch(b schemas.Bucket, row *schemas.PromptRow, rows int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := t.of(b, row)
+	c := t.kind(b, row)
 	c.passed.batches++
 	c.passed.rows += rows
 }
 
-// close notes that no row comes any more.
+// close records that no more rows will come.
 func (t *tail) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ended = true
 }
 
-// arrive notes that a batch has come to a stage.
+// arrive records that a batch has reached a stage.
 func (t *tail) arrive(stage int, b schemas.Bucket, row *schemas.PromptRow, rows int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := t.of(b, row)
+	c := t.kind(b, row)
 	n := c.arrived[stage]
 	c.arrived[stage] = count{n.batches + 1, n.rows + rows}
 }
 
-// ahead lists what has yet to come to a stage; known is false where that cannot be said.
+// ahead lists the rows that have not reached a stage, by bucket; known is false if their number is unknown.
 func (t *tail) ahead(stage int) (list []ahead, known bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

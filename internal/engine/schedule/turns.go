@@ -10,19 +10,19 @@ import (
 	"latentbeam/stages"
 )
 
-// turns gives out the devices of the pool. A batch in a late stage goes before one in an early stage: what is
-// begun is finished first. So the first results come early, little is in memory, and little is lost with the
-// process. Which devices a batch gets, and whether batches behind it join it, is decided when devices come
-// free, by what is known then (see step.choose). A batch that waits for more devices than are free is not
-// passed by those of earlier stages.
+// turns assigns the devices of the pool. A batch in a late stage goes before a batch in an early stage, so that
+// started rows finish first. So the first results appear early, little memory is used, and a killed process
+// loses little work. When devices become free, turns decides which devices a batch gets and whether later batches
+// join it (see step.choose). If a batch waits for more devices than are free, batches of earlier stages do not
+// overtake it.
 type turns struct {
 	mu      sync.Mutex
 	busy    map[int]*work // by device
 	waiting []*Turn       // in order of arrival
 	clock   Clock
-	again   time.Time // when a turn that waits beside free devices is asked again; zero: none does
-	stop    func()    // ends the wait for that; nil: nothing waits
-	// passages are those of batches that have begun to sample and are not published yet.
+	retryAt time.Time // next time to ask a turn that waits although devices are free; zero: none waits
+	cancel  func()    // cancels the timer for retryAt; nil: no timer
+	// passages holds the open passages: batches that were sampled and are not published.
 	passages map[*Passage]bool
 }
 
@@ -30,7 +30,7 @@ type turns struct {
 type Turn struct {
 	stage int
 	live  []*stages.Element
-	// kind is what batches of a stage must share to become one batch; nil: this one stays alone.
+	// kind must be equal for batches of a stage that are combined; nil: this batch is never combined.
 	kind any
 	// choose says which devices the batch is to have and how many elements, its own and of turns behind it of
 	// its kind. no devices: it waits for elements that are still to come, and others may pass it.
@@ -48,23 +48,24 @@ func (t *Turn) waited(now time.Time) time.Duration {
 	return now.Sub(t.idle)
 }
 
-// view is what a turn can know when it chooses.
+// view is the state from which a turn chooses its devices.
 type view struct {
 	now   time.Time
-	rates []float64 // of the devices, of the fastest; 0 for one that is gone
-	free  []float64 // in how many seconds each is free
-	queue []*Turn   // of the stage, in order, from this turn on
+	rates []float64 // speed of each device, relative to the fastest; 0: lost
+	free  []float64 // seconds until each device is free
+	queue []*Turn   // this turn and the later ones of its stage, in order
 }
 
-// work is a batch at work on some devices.
+// work is a batch that is running on some devices.
 type work struct {
 	began time.Time
-	// seconds predicts how long it takes, by what is known now, 0 where that is nothing; timed says whether
-	// these are seconds of this machine already.
+	// seconds predicts how long the batch takes; 0: unknown. timed reports whether the prediction uses times
+	// measured on this machine.
 	seconds func() (s float64, timed bool)
 }
 
-// left is in how many seconds the devices are probably free. One that is late will be late as long again.
+// left predicts in how many seconds the devices will be free. A batch that is overdue is assumed to need as long again as it is
+// overdue.
 func (l *work) left(now time.Time) float64 {
 	gone := now.Sub(l.began).Seconds()
 	if l.seconds == nil {
@@ -80,7 +81,7 @@ func (l *work) left(now time.Time) float64 {
 	}
 }
 
-// join lets a turn wait for devices; grant gives them.
+// join adds a turn to the waiting ones; grant grants it devices.
 func (t *turns) join(mine *Turn) {
 	mine.granted = make(chan *Grant, 1)
 	t.mu.Lock()
@@ -88,12 +89,12 @@ func (t *turns) join(mine *Turn) {
 	t.waiting = append(t.waiting, mine)
 }
 
-// acquire waits until the batch may lease devices, or until another batch takes it along. release gives
-// devices back.
+// acquire waits until the batch may lease devices, or until another batch includes it. release releases the
+// devices.
 func (t *turns) acquire(ctx context.Context, pool devices.Pool, mine *Turn) (*Grant, error) {
 	t.join(mine)
 	for {
-		changed := pool.Changed() // before its devices are looked at
+		changed := pool.Changed() // before grant reads the devices
 		if !t.grant(pool) {
 			t.remove(pool, mine)
 			return nil, ErrNoDevice
@@ -109,7 +110,7 @@ func (t *turns) acquire(ctx context.Context, pool devices.Pool, mine *Turn) (*Gr
 	}
 }
 
-// remove ends the waiting of a turn. What it was granted at the same moment goes back.
+// remove removes a turn from the waiting ones. If the turn was granted devices meanwhile, remove releases them.
 func (t *turns) remove(pool devices.Pool, mine *Turn) {
 	t.mu.Lock()
 	if i := slices.Index(t.waiting, mine); i >= 0 {
@@ -119,17 +120,17 @@ func (t *turns) remove(pool devices.Pool, mine *Turn) {
 	select {
 	case g := <-mine.granted:
 		if g.leader != nil {
-			<-g.leader // it works on the elements
+			<-g.leader // it is computing the elements
 			break
 		}
-		g.notify(Attempt{Err: errPassed})
+		g.notify(Attempt{Err: errLeaderGone})
 		t.release(pool, g.Devices)
 	default:
-		t.grant(pool) // it may have stood in the way of others
+		t.grant(pool) // others may have waited behind it
 	}
 }
 
-// start notes what devices are at work on, as a prediction of its time.
+// start records that devices are busy, with a prediction of how long.
 func (t *turns) start(devices []int, seconds func() (float64, bool)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -139,7 +140,7 @@ func (t *turns) start(devices []int, seconds func() (float64, bool)) {
 	}
 }
 
-// release gives devices back.
+// release releases devices.
 func (t *turns) release(pool devices.Pool, devices []int) {
 	t.mu.Lock()
 	for _, d := range devices {
@@ -149,15 +150,15 @@ func (t *turns) release(pool devices.Pool, devices []int) {
 	t.grant(pool)
 }
 
-// grant gives what is free to the waiting batches: of the latest stage first, of those the longest waiting
-// one. It returns false when there is no device at all.
+// grant grants free devices to waiting batches. The latest stage goes first, and within a stage the batch that has waited
+// longest. It returns false if there is no device at all.
 func (t *turns) grant(pool devices.Pool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.busy == nil {
 		t.busy = map[int]*work{}
 	}
-	t.again = time.Time{}
+	t.retryAt = time.Time{}
 	defer t.scheduleWakeup(pool)
 	rates := ratesOf(pool)
 	if !slices.ContainsFunc(rates, func(r float64) bool { return r > 0 }) {
@@ -173,13 +174,13 @@ func (t *turns) grant(pool devices.Pool) bool {
 				v.queue = append(v.queue, o)
 			}
 		}
-		if t.held(w, v) {
+		if t.mustWait(w, v) {
 			t.retryWaiting(w, v)
 			i++
 			continue
 		}
 		devices, elements := w.choose(v)
-		if len(devices) == 0 { // neither are those that it would take along
+		if len(devices) == 0 { // skip the turns that would join it too
 			t.retryWaiting(w, v)
 			i += len(v.queue)
 			continue
@@ -195,11 +196,11 @@ func (t *turns) grant(pool devices.Pool) bool {
 	return true
 }
 
-// leastAgain bounds how often turns are asked again.
-const leastAgain = 10 * time.Millisecond
+// minRetry is the shortest time after which a waiting turn is asked again.
+const minRetry = 10 * time.Millisecond
 
-// retryWaiting notes that a turn waits although devices are free. It chose to by what it expected of others, who may be
-// late: it is asked again when it has waited twice as long.
+// retryWaiting plans to ask a turn again that waits although devices are free. The turn waits for other batches, which may be
+// late. So it is asked again when it has waited twice as long.
 func (t *turns) retryWaiting(w *Turn, v view) {
 	if v.idle() == 0 {
 		w.idle = time.Time{}
@@ -208,30 +209,30 @@ func (t *turns) retryWaiting(w *Turn, v view) {
 	if w.idle.IsZero() {
 		w.idle = v.now
 	}
-	if at := v.now.Add(max(leastAgain, w.waited(v.now))); t.again.IsZero() || at.Before(t.again) {
-		t.again = at
+	if at := v.now.Add(max(minRetry, w.waited(v.now))); t.retryAt.IsZero() || at.Before(t.retryAt) {
+		t.retryAt = at
 	}
 }
 
-// scheduleWakeup lets turns be asked again when it is time.
+// scheduleWakeup sets the timer for retryAt.
 func (t *turns) scheduleWakeup(pool devices.Pool) {
-	if t.stop != nil {
-		t.stop()
-		t.stop = nil
+	if t.cancel != nil {
+		t.cancel()
+		t.cancel = nil
 	}
-	if !t.again.IsZero() {
-		t.stop = t.clock.AfterFunc(t.again.Sub(t.clock.Now()), func() { t.grant(pool) })
+	if !t.retryAt.IsZero() {
+		t.cancel = t.clock.AfterFunc(t.retryAt.Sub(t.clock.Now()), func() { t.grant(pool) })
 	}
 }
 
-// grantTo grants devices to a turn and to those behind it that make up the elements.
+// grantTo grants devices to a turn, and combines it with later turns of its kind up to this number of elements.
 func (t *turns) grantTo(w *Turn, queue []*Turn, devices []int, elements int) (given []*Turn) {
 	g := &Grant{stage: w.stage, Devices: devices, Live: w.live}
 	elements -= len(w.live)
 	for _, o := range queue {
 		if o != w && w.kind != nil && o.kind == w.kind && len(o.live) <= elements {
 			leader := make(chan Attempt, 1)
-			g.joined, g.told = append(g.joined, o), append(g.told, leader)
+			g.joined, g.outcomes = append(g.joined, o), append(g.outcomes, leader)
 			g.Live = append(g.Live[:len(g.Live):len(g.Live)], o.live...)
 			elements -= len(o.live)
 			t.startPassage(o)
@@ -249,13 +250,13 @@ func (t *turns) grantTo(w *Turn, queue []*Turn, devices []int, elements int) (gi
 	return given
 }
 
-// free returns in how many seconds each of n devices is free.
+// free returns, for each of n devices, in how many seconds it will be free.
 func (t *turns) free(n int) []float64 {
 	out, now := make([]float64, n), t.clock.Now()
 	left := map[*work]float64{}
 	for d, l := range t.busy {
 		if _, known := left[l]; !known {
-			left[l] = max(l.left(now), 1e-6) // not now in any case
+			left[l] = max(l.left(now), 1e-6) // busy, even if overdue
 		}
 		if d < n {
 			out[d] = left[l]
@@ -264,7 +265,7 @@ func (t *turns) free(n int) []float64 {
 	return out
 }
 
-// ratesOf returns the speeds of a pool's devices, of the fastest one; 0 for those that are gone.
+// ratesOf returns the speeds of a pool's devices, relative to the fastest; 0: the device is lost.
 func ratesOf(pool devices.Pool) []float64 {
 	rates := slices.Clone(pool.Speeds())
 	most := slices.Max(rates)

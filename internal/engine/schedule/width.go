@@ -10,11 +10,11 @@ import (
 	"latentbeam/stages/layout"
 )
 
-// Most batches get one device each: several batches on a device each need no exchange (data parallel). A
-// batch gets more when its elements do not fit one device, when the job says so, and in the tail of a job,
-// when devices would be idle: as many as bring the end of the job nearest by the cost model, alone or with
-// the batches behind it (layout.Assign), or, for stages that cannot say what they cost, n/m with m batches
-// left on n devices.
+// Most batches get one device each, because data parallelism needs no exchange between devices. A batch gets
+// more devices if its elements do not fit one device or the job asks for it. It also does at the end of a job, when
+// devices would be idle. Then the cost model chooses the number of devices with which the job ends earliest, for this
+// batch alone or combined with later ones (layout.Assign). A stage without a cost estimate gets n/m devices when m
+// batches are left on n devices.
 
 // step is one step of a schedule.
 type step struct {
@@ -25,8 +25,8 @@ type step struct {
 
 func (s *Schedule) step(i int) step { return step{s, &s.Steps[i], i} }
 
-// choose says which devices a batch is to have and how many elements, its own and of those behind it. cap
-// bounds the devices after a failure, when it stays alone; 0: not.
+// choose returns the devices of a batch, and how many elements it computes on them: its own and those of later turns. cap
+// bounds the devices after a failure, when the batch is not combined with others; 0: no limit.
 func (f step) choose(mine *Turn, cap int, v view) (devices []int, elements int) {
 	row, own := &mine.live[0].Row, len(mine.live)
 	there := 0
@@ -36,7 +36,7 @@ func (f step) choose(mine *Turn, cap int, v view) (devices []int, elements int) 
 		}
 	}
 	least, fixed := f.least(row)
-	needed := f.Learned.Devices(f.Name, row) // fewer have run out of memory
+	needed := f.Learned.Devices(f.Name, row) // fewer devices ran out of memory before
 	s := f.Capabilities().Spread
 	if s != nil {
 		needed = max(needed, s.Least)
@@ -63,8 +63,8 @@ func (f step) choose(mine *Turn, cap int, v view) (devices []int, elements int) 
 	return f.assign(mine, least, cost, ahead, v)
 }
 
-// assign asks the cost model. Where the best is to take along what has not come yet, the batch waits for it, but no
-// longer than it would be at work itself.
+// assign chooses devices by the cost model. If it is best to combine the batch with elements that have not arrived yet, the
+// batch waits for them, but no longer than it would run itself.
 func (f step) assign(mine *Turn, least int, cost *cost.Estimate, ahead []ahead, v view) (
 	devices []int, elements int) {
 	row, own := &mine.live[0].Row, len(mine.live)
@@ -78,7 +78,7 @@ func (f step) assign(mine *Turn, least int, cost *cost.Estimate, ahead []ahead, 
 	q := layout.Queue{Free: v.free, Rates: v.rates, Next: own, Left: own, Same: own, Least: least,
 		Most: f.most(row, cost, v),
 		Seconds: func(k int, set []int) float64 {
-			return f.forecast.seconds(f.key(row), cost, k, some(all, set))
+			return f.forecast.seconds(f.key(row), cost, k, subset(all, set))
 		}}
 	batches := len(v.queue)
 	for _, w := range v.queue[1:] {
@@ -96,7 +96,7 @@ func (f step) assign(mine *Turn, least int, cost *cost.Estimate, ahead []ahead, 
 			q.Same += a.rows
 		}
 	}
-	never := f.Stopping() || batches > f.Limit(f.index) // some of them, or not before others are done
+	never := f.Stopping() || batches > f.Limit(f.index) // elements ahead may never arrive, or only after batches here have finished
 	if never || mine.waited(v.now).Seconds() > f.patience(q.Seconds(own, v.pick(least))) {
 		q.Same = here
 	}
@@ -106,7 +106,7 @@ func (f step) assign(mine *Turn, least int, cost *cost.Estimate, ahead []ahead, 
 	return devices, elements
 }
 
-// patience is for how many seconds a batch that takes so many by the model may wait beside free devices.
+// patience returns how many seconds a batch may wait while devices are free. seconds is the batch's predicted time.
 func (f step) patience(seconds float64) float64 {
 	if f.forecast.measured(f.index) {
 		return seconds
@@ -114,12 +114,12 @@ func (f step) patience(seconds float64) float64 {
 	return min(seconds, leastPatience.Seconds())
 }
 
-// key is what predictions for rows like this one are kept under.
+// key returns the key of predictions for rows like row.
 func (f step) key(row *schemas.PromptRow) costKey {
 	return costKey{f.index, schemas.BucketOf(*row)}
 }
 
-// together is how many elements like row a device is to take at once where they wait, 0: a batch goes as it is.
+// together returns how many waiting elements like row a device should compute at once; 0: batches are not combined.
 func (f step) together(row *schemas.PromptRow) int {
 	of := f.Capabilities().Together
 	if of == nil {
@@ -140,8 +140,8 @@ func (f step) together(row *schemas.PromptRow) int {
 	return limit
 }
 
-// gather adds to the elements of a batch those that wait behind it, as far as a device takes them together. Where others are
-// idle, each takes its part.
+// gather returns how many elements a batch computes when it is combined with waiting batches of its kind, up to together. If
+// several devices are idle, each gets a share.
 func (f step) gather(mine *Turn, elements int, v view) int {
 	limit := f.together(&mine.live[0].Row)
 	if mine.kind == nil || elements >= limit {
@@ -157,10 +157,10 @@ func (f step) gather(mine *Turn, elements int, v view) int {
 	return max(elements, min(limit, (waiting+idle-1)/idle))
 }
 
-// maxTogether bounds the elements of a batch that a set takes.
+// maxTogether bounds the elements that a set computes at once.
 const maxTogether = 64
 
-// most returns how many elements like row a set of all devices takes at once.
+// most returns how many elements like row a set of all devices can compute at once.
 func (f step) most(row *schemas.PromptRow, cost *cost.Estimate, v view) int {
 	limit := maxTogether
 	if n := f.MaxBatch; n > 0 {
@@ -172,8 +172,8 @@ func (f step) most(row *schemas.PromptRow, cost *cost.Estimate, v view) int {
 	return f.forecast.most(f.key(row), cost, f.Pool.Memory().Limit, len(v.rates), limit)
 }
 
-// least returns how many devices a batch of rows like this one needs: the fixed number of the stage's options, or the
-// fewest with which the memory of an element fits on a device.
+// least returns how many devices a batch of rows like row needs: the fixed number in the stage's options, or the
+// smallest number with which an element fits the devices' memory.
 func (f step) least(row *schemas.PromptRow) (n int, fixed bool) {
 	spread := f.Capabilities().Spread
 	if spread == nil {
@@ -198,8 +198,8 @@ func (f step) least(row *schemas.PromptRow) (n int, fixed bool) {
 	return n, false
 }
 
-// Needed returns how many devices an element like row needs in a stage, by what the stage says and by what ran out of
-// memory; how many a batch is told to have counts for nothing.
+// Needed returns how many devices an element like row needs in a stage, by the stage's estimate and by shortages of memory in
+// this run. A fixed number in the stage's options does not count.
 func (s *Schedule) Needed(stage int, row *schemas.PromptRow) int {
 	f := s.step(stage)
 	need := max(f.Capabilities().Shards(), s.Learned.Devices(f.Name, row))
@@ -209,7 +209,7 @@ func (s *Schedule) Needed(stage int, row *schemas.PromptRow) int {
 	return need
 }
 
-// Widest returns how many devices a batch of rows like this one can have in a stage.
+// Widest returns the largest number of devices that a batch of rows like row can have in a stage.
 func (s *Schedule) Widest(stage int, row *schemas.PromptRow) int {
 	if spread := s.Steps[stage].Capabilities().Spread; spread != nil && spread.Width(row) == 0 {
 		return s.Pool.Size()
@@ -217,11 +217,11 @@ func (s *Schedule) Widest(stage int, row *schemas.PromptRow) int {
 	return 1
 }
 
-// Rates returns the speeds of the devices, of the fastest one; 0 for those that are gone.
+// Rates returns the speeds of the devices, relative to the fastest; 0: the device is lost.
 func (s *Schedule) Rates() []float64 { return ratesOf(s.Pool) }
 
-// shared is what each of n devices needs of the memory of a batch: its part, and an eighth of it more for
-// what is under way between them.
+// shared returns the memory that each of n devices needs for a batch: its share, and an eighth more for data
+// that the devices exchange.
 func shared(need int64, n int) int64 {
 	if n <= 1 {
 		return need
