@@ -185,20 +185,20 @@ func (m *Model) Replace(paths map[string]string) error {
 			}
 		}
 	}
-	m.files, m.named = over{files, m.files}, named
+	m.files, m.named = overlayFS{files, m.files}, named
 	maps.Copy(m.dirs, dirs)
 	return nil
 }
 
-// over serves the files of a model with some components replaced by others.
-type over struct {
+// overlayFS serves the files of a model with some components replaced by others.
+type overlayFS struct {
 	mounts
 	base fs.FS
 }
 
 // Open opens a file of a replaced component, or else a file of the model. The model's config.json is used if a replaced
 // component has none.
-func (o over) Open(name string) (fs.File, error) {
+func (o overlayFS) Open(name string) (fs.File, error) {
 	component, rest, _ := strings.Cut(name, "/")
 	if o.mounts[component] == nil {
 		return o.base.Open(name)

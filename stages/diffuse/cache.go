@@ -51,8 +51,8 @@ const (
 	cacheNumbers = "cache figures"
 )
 
-// alone splits a job into jobs of one element.
-func (j *job) alone() (out []*job) {
+// splitElements splits a job into jobs of one element.
+func (j *job) splitElements() (out []*job) {
 	for i := range j.batch {
 		one := *j
 		one.batch, one.plans = j.batch[i:i+1], &plans{}
@@ -132,7 +132,7 @@ func (c *easyCache) remembers(e *stages.Element) bool {
 
 // memory returns the tensors to save, for this rank's portion.
 func (c *easyCache) memory() []sampler.History {
-	numbers := c.all(func(*stages.Element) []float32 {
+	numbers := c.ownValues(func(*stages.Element) []float32 {
 		whole := slices.Repeat([]float32{c.rate}, c.values())
 		for i := len(whole) / 2; i < len(whole); i++ {
 			whole[i] = c.accumulated

@@ -31,7 +31,7 @@ func (s *stage) checkLoop(row *schemas.PromptRow) error {
 	case group > 0:
 		return nil
 	}
-	again, err := s.again()
+	again, err := s.openReencoder()
 	if err != nil {
 		return fmt.Errorf("loop is %d: clips go on through the autoencoder: %w", row.Loop, err)
 	}
@@ -43,7 +43,7 @@ func (s *stage) LoopDigest() string {
 	if s.Conditions.Group > 0 {
 		return ""
 	}
-	again, err := s.again()
+	again, err := s.openReencoder()
 	if err != nil {
 		return "" // Check refuses such rows
 	}
@@ -88,7 +88,7 @@ func (m maker) clips(ctx context.Context, batch []*stages.Element, clips int) er
 	}
 	for _, v := range videos {
 		if v.Failed == nil {
-			v.Latents, v.LatentScale = joinFrames(v.done), v.now.LatentScale
+			v.Latents, v.LatentScale = joinFrames(v.done), v.current.LatentScale
 		}
 	}
 	return nil
@@ -97,10 +97,10 @@ func (m maker) clips(ctx context.Context, batch []*stages.Element, clips int) er
 // video is an element whose clips are being made.
 type video struct {
 	*stages.Element
-	strategy string
-	now      *stages.Element // the clip being made
-	before   *stages.Array   // last latent frames of the previous clip, as the next clip starts with them
-	done     []*stages.Array
+	strategy    string
+	current     *stages.Element // the clip being made
+	previousEnd *stages.Array   // last latent frames of the previous clip, as the next clip starts with them
+	done        []*stages.Array
 }
 
 // clip returns an element for one clip. It has the clip's text, and the end of the previous clip as an additional reference.
@@ -110,17 +110,17 @@ func (v *video) clip(n int) *stages.Element {
 		one.Begun = &stages.Steps{Clip: n, Clips: v.done, Readings: v.Readings}
 	}
 	one.Text = &stages.Text{Embedding: v.Text.At(n), Negative: v.Text.Negative}
-	if v.before != nil {
+	if v.previousEnd != nil {
 		edit := 0.0
 		if v.Row.ConditionFrameEdit != nil {
 			edit = *v.Row.ConditionFrameEdit
 		}
-		one.References = append(slices.Clone(v.References), v.before)
+		one.References = append(slices.Clone(v.References), v.previousEnd)
 		one.Row.MaskStrategy = condition.Continue(v.strategy, n, len(v.References),
 			v.Row.ConditionFrameLength, edit)
 	}
-	v.now = &one
-	return v.now
+	v.current = &one
+	return v.current
 }
 
 // continueAfter stores the latents of a clip. Unless the clip is the last, it prepares the clip's end for the next one.
@@ -129,32 +129,32 @@ func (m maker) continueAfter(ctx context.Context, videos []*video, clip int, las
 		if v.Failed != nil {
 			continue
 		}
-		if v.Failed = v.now.Failed; v.Failed != nil {
+		if v.Failed = v.current.Failed; v.Failed != nil {
 			continue
 		}
-		v.done, v.Readings = append(v.done[:len(v.done):len(v.done)], v.now.Latents), v.now.Readings
+		v.done, v.Readings = append(v.done[:len(v.done):len(v.done)], v.current.Latents), v.current.Readings
 		if last {
 			continue
 		}
-		if err := m.follow(ctx, v, clip); err != nil {
+		if err := m.prepareNext(ctx, v, clip); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// follow prepares the end of a clip for the next clip.
-func (m maker) follow(ctx context.Context, v *video, clip int) error {
+// prepareNext prepares the end of a clip for the next clip.
+func (m maker) prepareNext(ctx context.Context, v *video, clip int) error {
 	latents := v.done[clip]
 	if m.Conditions.Group > 0 {
-		v.before = m.ending(latents, v.Row.ConditionFrameLength)
+		v.previousEnd = m.lastFrames(latents, v.Row.ConditionFrameLength)
 		return nil
 	}
-	again, err := m.again()
+	again, err := m.openReencoder()
 	if err != nil {
 		return err
 	}
-	v.before, err = again.Reencode(ctx, m.dev, &v.Row, latents, clip, v.Row.ConditionFrameLength)
+	v.previousEnd, err = again.Reencode(ctx, m.dev, &v.Row, latents, clip, v.Row.ConditionFrameLength)
 	return err
 }
 
@@ -165,15 +165,15 @@ func (m maker) resumeFrom(ctx context.Context, videos []*video) (clip int, err e
 			continue
 		}
 		clip, v.done = v.Begun.Clip, v.Begun.Clips
-		if err := m.follow(ctx, v, clip-1); err != nil {
+		if err := m.prepareNext(ctx, v, clip-1); err != nil {
 			return 0, err
 		}
 	}
 	return clip, nil
 }
 
-// ending returns the last n frames of latents (C, T, H, W), in the type of the network's input.
-func (s *stage) ending(z *stages.Array, n int) *stages.Array {
+// lastFrames returns the last n frames of latents (C, T, H, W), in the type of the network's input.
+func (s *stage) lastFrames(z *stages.Array, n int) *stages.Array {
 	out := stages.NewArray(z.Shape[0], n, z.Shape[2], z.Shape[3])
 	condition.CopyFrames(out, z, 0, z.Shape[1]-n, n)
 	for i, v := range out.Data {

@@ -182,7 +182,7 @@ func (m maker) runExperts(ctx context.Context, batch []*stages.Element, clip int
 			if t.delivered {
 				continue
 			}
-			if err := t.through(ctx, expert); err != nil {
+			if err := t.runSteps(ctx, expert); err != nil {
 				return err
 			}
 			switch {
@@ -206,9 +206,9 @@ type turn struct {
 	delivered bool // the element has received its latents
 }
 
-// through computes the steps of one denoiser.
-func (t *turn) through(ctx context.Context, expert int) error {
-	if expert > 0 && !t.due(expert) {
+// runSteps computes the steps of one denoiser.
+func (t *turn) runSteps(ctx context.Context, expert int) error {
+	if expert > 0 && !t.waitsFor(expert) {
 		return t.err
 	}
 	defer t.dev.Scope()()
@@ -234,10 +234,10 @@ func (t *turn) through(ctx context.Context, expert int) error {
 			t.saver.since = time.Now()
 		}
 		t.step = t.done
-		t.begin(ctx, t.first())
+		t.start(ctx, t.first())
 		t.now, t.more = t.ask()
 	}
-	for t.due(expert) {
+	for t.waitsFor(expert) {
 		if t.answer, err = t.evaluate(ctx); err != nil {
 			return err
 		}
@@ -256,8 +256,8 @@ func (t *turn) evaluate(ctx context.Context) ([]float32, error) {
 	return t.network.evaluate(ctx, t.step, q.rows, q.timesteps, q.generated)
 }
 
-// due reports whether the sampler waits for this denoiser.
-func (t *turn) due(expert int) bool {
+// waitsFor reports whether the sampler waits for this denoiser.
+func (t *turn) waitsFor(expert int) bool {
 	return t.more && (t.now.timesteps[0] < t.job.Boundary) == (expert == 1)
 }
 

@@ -81,8 +81,8 @@ func (m maker) runImages(ctx context.Context, batch []*stages.Element, clip, cli
 	return rest, err
 }
 
-// given returns the frames that the network takes as separate inputs, nil if there are none.
-func (j *job) given() *dit.Given {
+// givenFrames returns the frames that the network takes as separate inputs, nil if there are none.
+func (j *job) givenFrames() *dit.Given {
 	if j.image == nil {
 		return nil
 	}

@@ -38,7 +38,7 @@ func TestImageClips(t *testing.T) {
 		}
 		one := *batchOf(2, 33, 4)[i]
 		one.Row.ConditionFrameLength = 5
-		one.References = append(slices.Clone(e.References), s.ending(first, 5))
+		one.References = append(slices.Clone(e.References), s.lastFrames(first, 5))
 		image, err := s.image(&one, s.Config.LatentSize(&one.Row), 1, 2)
 		if err != nil {
 			t.Fatal(err)

@@ -163,7 +163,7 @@ func (j *job) evaluator(dev kernels.Backend, from, to int, residual *dit.Residua
 	if err != nil {
 		return nil, err
 	}
-	rows := &dit.Rows{Size: j.size, Given: j.given(), Residual: residual}
+	rows := &dit.Rows{Size: j.size, Given: j.givenFrames(), Residual: residual}
 	for branch := from; branch < to; branch++ {
 		for _, e := range j.batch {
 			rows.Rows = append(rows.Rows, dit.BatchRow{Element: e, Branch: branch})

@@ -55,7 +55,7 @@ func (m maker) clip(ctx context.Context, batch []*stages.Element, clip int) erro
 // sample samples a batch. Then rank 0, or every rank for its own elements, stores the latents.
 func (m maker) sample(ctx context.Context, j *job) error {
 	if m.Options.Cache != nil && len(j.batch) > 1 {
-		return m.sampleEach(ctx, j.alone())
+		return m.sampleEach(ctx, j.splitElements())
 	}
 	if m.place != nil && m.place.Grid.Pipeline > 1 {
 		return m.samplePipeline(ctx, j.groups(m.place.Grid))

@@ -77,7 +77,7 @@ func (l *pipeline) add(ctx context.Context, j *job, ranks []*shares.Rank, v *sav
 		s.items = append(s.items, &item{r.NewMicrobatch(), s, i == 0})
 	}
 	if l.place.Stage.First() {
-		s.begin(ctx, l.place.First())
+		s.start(ctx, l.place.First())
 	}
 	l.samplings, l.items = append(l.samplings, s), append(l.items, s.items...)
 }
@@ -106,9 +106,9 @@ func (l *pipeline) run() error {
 	return p.Run(l.place.Pipeline)
 }
 
-// over reports whether all samplers have finished.
-func (l *pipeline) over() bool {
-	return !slices.ContainsFunc(l.samplings, func(s *sampling) bool { return !s.over })
+// finished reports whether all samplers have finished.
+func (l *pipeline) finished() bool {
+	return !slices.ContainsFunc(l.samplings, func(s *sampling) bool { return !s.finished })
 }
 
 // stop stops the samplers that have not finished.
@@ -138,9 +138,9 @@ func (f *item) advance(l *pipeline) error {
 			}
 		}
 		switch q, n := &s.now, s.branches(); {
-		case l.over():
+		case l.finished():
 			f.Hold(shares.TheEnd)
-		case s.over || !f.first && !s.network.guided(s.step):
+		case s.finished || !f.first && !s.network.guided(s.step):
 			f.Hold(shares.Nothing)
 		default:
 			f.Embed(q.rows[:len(q.rows)/n], q.timesteps[:len(q.timesteps)/n], q.generated[:len(q.generated)/n])
@@ -170,13 +170,13 @@ type sampling struct {
 	saver *saver
 
 	// The sampler, on the first stage.
-	ask    func() (question, bool) // the next evaluation
-	end    func()
-	now    question
-	answer []float32
-	z      []float32
-	err    error
-	over   bool // the sampler has finished
+	ask      func() (question, bool) // the next evaluation
+	end      func()
+	now      question
+	answer   []float32
+	z        []float32
+	err      error
+	finished bool // the sampler has finished
 
 	step     int // the step of the current question
 	answered int // branches that the answer has so far
@@ -190,9 +190,9 @@ type question struct {
 	generated       []bool
 }
 
-// begin starts the sampler. The sampler blocks whenever it has requested an evaluation. first says that this rank delivers the
+// start starts the sampler. The sampler blocks whenever it has requested an evaluation. first says that this rank delivers the
 // results.
-func (s *sampling) begin(ctx context.Context, first bool) {
+func (s *sampling) start(ctx context.Context, first bool) {
 	z, b := s.portion.initialLatents()
 	s.cache = newEasyCache(s.portion, s.network, &b.From)
 	if first {
@@ -214,12 +214,12 @@ func (s *sampling) begin(ctx context.Context, first bool) {
 // next asks the sampler for the next evaluation, for all items. Steps that the cache answers are passed until a step must be
 // computed or the sampler finishes.
 func (s *sampling) next() error {
-	for !s.over {
+	for !s.finished {
 		now, more := s.ask()
-		if s.over = !more; s.over && (s.err != nil || s.cache == nil) {
+		if s.finished = !more; s.finished && (s.err != nil || s.cache == nil) {
 			return errors.Join(s.err, errors.New("the sampler has ended before its last step"))
 		}
-		if s.over {
+		if s.finished {
 			return nil
 		}
 		s.now, s.answer = now, s.answer[:0]

@@ -32,8 +32,8 @@ func (p portion) element(i int) int {
 	return p.rank.Shares[i].Element
 }
 
-// take appends the portion's values of its i-th element to z. full holds all values (C, T, H, W) of the element.
-func (p portion) take(z, full []float32, i int) []float32 {
+// appendValues appends the portion's values of its i-th element to z. full holds all values (C, T, H, W) of the element.
+func (p portion) appendValues(z, full []float32, i int) []float32 {
 	if p.rank == nil {
 		return append(z, full...)
 	}
@@ -45,7 +45,7 @@ func (p portion) take(z, full []float32, i int) []float32 {
 
 // initialLatents returns the initial latents and the sampler's batch.
 func (p portion) initialLatents() (z []float32, b sampler.Batch) {
-	b = sampler.Batch{N: p.len(), Channels: p.Channels, Frames: p.size.T, Idle: p.len() == 0, From: p.from(), Image: p.imageOf()}
+	b = sampler.Batch{N: p.len(), Channels: p.Channels, Frames: p.size.T, Idle: p.len() == 0, From: p.savedState(), Image: p.imageOf()}
 	if p.rank != nil {
 		b.Gather = p.rank.Moments
 	}
@@ -53,7 +53,7 @@ func (p portion) initialLatents() (z []float32, b sampler.Batch) {
 	for i := range b.N {
 		n, at := len(z), p.element(i)
 		p.start(full, p.batch[at])
-		z = p.take(z, full, i)
+		z = p.appendValues(z, full, i)
 		b.Sizes = append(b.Sizes, (len(z)-n)/p.Channels)
 		p.guideBy(&b, p.batch[at])
 		if p.masks != nil {
@@ -67,14 +67,14 @@ func (p portion) initialLatents() (z []float32, b sampler.Batch) {
 	return z, b
 }
 
-// from returns the saved state from which all rows of the batch resume.
-func (p portion) from() sampler.State {
+// savedState returns the saved state from which all rows of the batch resume.
+func (p portion) savedState() sampler.State {
 	s := sampler.State{Done: p.done}
 	if p.done == 0 {
 		return s
 	}
 	for k, m := range p.batch[0].Begun.Memory {
-		s.Memory = append(s.Memory, sampler.History{Name: m.Name, Values: p.all(func(e *stages.Element) []float32 {
+		s.Memory = append(s.Memory, sampler.History{Name: m.Name, Values: p.ownValues(func(e *stages.Element) []float32 {
 			return e.Begun.Memory[k].Values.Data
 		})})
 	}
@@ -87,14 +87,14 @@ func (p portion) imageOf() *sampler.Image {
 		return nil
 	}
 	own := *p.image
-	own.Latents = p.all(func(*stages.Element) []float32 { return p.image.Latents })
+	own.Latents = p.ownValues(func(*stages.Element) []float32 { return p.image.Latents })
 	return &own
 }
 
-// all returns the portion's part of the values (C, T, H, W) that of returns for each element.
-func (p portion) all(of func(*stages.Element) []float32) (z []float32) {
+// ownValues returns the portion's part of the values (C, T, H, W) that of returns for each element.
+func (p portion) ownValues(of func(*stages.Element) []float32) (z []float32) {
 	for i := range p.len() {
-		z = p.take(z, of(p.batch[p.element(i)]), i)
+		z = p.appendValues(z, of(p.batch[p.element(i)]), i)
 	}
 	if p.len() == 0 {
 		z = make([]float32, p.planes())

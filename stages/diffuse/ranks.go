@@ -28,7 +28,7 @@ func (j *job) ranks(place *nn.GridRank, speeds []float64, together int) (out []*
 	}
 	model, err := j.model(place.Dev, place.Stage)
 	for branch := 0; err == nil && branch < j.branches(); branch += together {
-		batch := &shares.Batch{Description: &j.Description, Size: j.size, Branches: together, Given: j.given(), Plan: plan}
+		batch := &shares.Batch{Description: &j.Description, Size: j.size, Branches: together, Given: j.givenFrames(), Plan: plan}
 		if j.Options.UsesMagCache() {
 			batch.Residual = &dit.Residual{}
 		}

@@ -44,8 +44,8 @@ func newKeeper(ctx context.Context, saving *stages.Saving) *keeper {
 	return k
 }
 
-// end waits for the running save. If the batch failed or was cancelled, it first saves the remaining steps.
-func (k *keeper) end(failed bool) {
+// close waits for the running save. If the batch failed or was cancelled, it first saves the remaining steps.
+func (k *keeper) close(failed bool) {
 	if k == nil {
 		return
 	}
@@ -98,7 +98,7 @@ func (k *keeper) save(keys ...schemas.Key) {
 	if k.saving != nil {
 		return
 	}
-	rows := k.take(keys)
+	rows := k.removeNewest(keys)
 	if len(rows) == 0 {
 		return
 	}
@@ -108,7 +108,7 @@ func (k *keeper) save(keys ...schemas.Key) {
 		defer close(done)
 		for len(rows) > 0 {
 			k.write(rows)
-			rows = k.next()
+			rows = k.nextUrgent()
 		}
 	}()
 }
@@ -122,8 +122,8 @@ func (k *keeper) write(rows []stages.Saved) {
 	k.Save(ctx, rows)
 }
 
-// take removes and returns the newest steps of the rows keys, or of all rows without keys. The caller holds the lock.
-func (k *keeper) take(keys []schemas.Key) (rows []stages.Saved) {
+// removeNewest removes and returns the newest steps of the rows keys, or of all rows without keys. The caller holds the lock.
+func (k *keeper) removeNewest(keys []schemas.Key) (rows []stages.Saved) {
 	if keys == nil {
 		keys = slices.Collect(maps.Keys(k.newest))
 	}
@@ -136,12 +136,12 @@ func (k *keeper) take(keys []schemas.Key) (rows []stages.Saved) {
 	return rows
 }
 
-// next removes and returns the steps that must be saved at once after others. If there are none, the save ends.
-func (k *keeper) next() (rows []stages.Saved) {
+// nextUrgent removes and returns the steps that must be saved at once after others. If there are none, the save ends.
+func (k *keeper) nextUrgent() (rows []stages.Saved) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.urgent() {
-		rows = k.take(nil)
+		rows = k.removeNewest(nil)
 	}
 	if len(rows) == 0 {
 		k.saving = nil

@@ -218,13 +218,13 @@ func TestSavingIsRare(t *testing.T) {
 			after := v.after(p, make([]float32, j.values()))
 			for i := 1; i < c.steps; i++ {
 				time.Sleep(10 * time.Second)
-				state := p.from()
+				state := p.savedState()
 				state.Done = i
 				if err := after(state); err != nil {
 					t.Fatal(err)
 				}
 			}
-			k.end(false)
+			k.close(false)
 			if times != c.want {
 				t.Errorf("every %v, kept in %v: saved %d times in %d steps of 10 s, want %d", c.every, c.kept, times, c.steps, c.want)
 			}
@@ -274,7 +274,7 @@ func TestPausesAreSaved(t *testing.T) {
 		pause := func(wait time.Duration, done, want int) {
 			t.Helper()
 			if done > 0 {
-				state := p.from()
+				state := p.savedState()
 				state.Done = done
 				if err := after(state); err != nil {
 					t.Fatal(err)
@@ -330,7 +330,7 @@ func TestStoppingSaves(t *testing.T) {
 		z := make([]float32, j.values())
 		after := v.after(p, z)
 		step := func(i int) {
-			state := p.from()
+			state := p.savedState()
 			state.Done = i
 			if err := after(state); err != nil {
 				t.Fatal(err)
@@ -354,7 +354,7 @@ func TestStoppingSaves(t *testing.T) {
 			time.Sleep(10 * time.Second)
 		}
 		cancel()
-		k.end(true)
+		k.close(true)
 		if n := last(); n != 6 {
 			t.Errorf("step %d was saved in the end, want 6", n)
 		}

@@ -68,7 +68,7 @@ func (s *stage) computedShare(row *schemas.PromptRow) float64 {
 // RunSet samples the batch on a set of devices, each a rank with its share of the columns. Rank 0 stores the latents.
 func (s *stage) RunSet(ctx context.Context, set *stages.Set, batch []*stages.Element) error {
 	k, failed := newKeeper(ctx, set.Saving), true
-	defer func() { k.end(failed) }()
+	defer func() { k.close(failed) }()
 	for _, some := range s.byProgress(batch) {
 		if err := s.runSet(ctx, set, k, some); err != nil {
 			return err

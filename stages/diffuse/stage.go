@@ -52,9 +52,9 @@ func Spec(families []dit.Family, solvers []sampler.Solver, again stages.OpenReen
 type stage struct {
 	weights.Sharded[dit.Network, loaded]
 	dit.Description
-	again   func() (stages.Reencoder, error) // opens the Reencoder for the first longer video
-	recipe  sampler.Recipe                   // with the job's guided channels
-	experts *experts                         // nil: the model has one denoiser
+	openReencoder func() (stages.Reencoder, error) // opens the Reencoder for the first longer video
+	recipe        sampler.Recipe                   // with the job's guided channels
+	experts       *experts                         // nil: the model has one denoiser
 }
 
 // loaded is a model as weights.Component stores it.
@@ -78,7 +78,7 @@ func newStage(m *stages.Model, pick func(config []byte) (dit.Network, error), ag
 	if err != nil {
 		return nil, fmt.Errorf("denoise: %w", err)
 	}
-	s := &stage{Sharded: sharded, Description: d, again: sync.OnceValues(again), recipe: d.Recipe}
+	s := &stage{Sharded: sharded, Description: d, openReencoder: sync.OnceValues(again), recipe: d.Recipe}
 	s.recipe.GuidedChannels = d.Options.GuidedChannels
 	if err := s.openSecond(m, pick); err != nil {
 		return nil, fmt.Errorf("denoise: %w", err)
@@ -168,7 +168,7 @@ func (s *stage) Need(row *schemas.PromptRow, n int) (int64, error) {
 	if err != nil || row.Loop <= 1 || s.Conditions.Group > 0 {
 		return need, err
 	}
-	again, err := s.again()
+	again, err := s.openReencoder()
 	if err != nil {
 		return need, err
 	}

@@ -113,7 +113,7 @@ func TestLastSaveEnds(t *testing.T) {
 		k.retain([]stages.Saved{{}})
 		cancel()
 		began := time.Now()
-		k.end(true)
+		k.close(true)
 		if took := time.Since(began); took != lastTime {
 			t.Errorf("it took %v, want %v", took, lastTime)
 		}

@@ -29,13 +29,13 @@ func (s *EulerAncestral) Signature() string {
 	if s.velocity {
 		name += "/v"
 	}
-	return Signature(name, wide(s.timesteps), wide(s.sigmas), []float64{float64(s.first)})
+	return Signature(name, toFloat64(s.timesteps), toFloat64(s.sigmas), []float64{float64(s.first)})
 }
 
 // Sample runs the steps; see Sampler. Every step but the last draws noise. Frames cannot be given.
 func (s *EulerAncestral) Sample(ctx context.Context, b Batch, z []float32, model Model, noise Noise,
 	progress func(done, total int)) error {
-	if err := b.ofNoise(solverAncestral); err != nil {
+	if err := b.refuseGivenFrames(solverAncestral); err != nil {
 		return err
 	}
 	if b.From.Done == 0 {

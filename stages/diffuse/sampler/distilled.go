@@ -60,7 +60,9 @@ func (s *FlowDMD) Sample(ctx context.Context, b Batch, z []float32, model Model,
 }
 
 // Signature names the sampler with its tables.
-func (s *FlowDMD) Signature() string { return Signature("dmd", wide(s.timesteps), wide(s.sigmas)) }
+func (s *FlowDMD) Signature() string {
+	return Signature("dmd", toFloat64(s.timesteps), toFloat64(s.sigmas))
+}
 
 // newDistilledEuler returns Euler's method with n even steps, shifted once. It is the table of the models that lightx2v
 // distilled to four steps.

@@ -44,7 +44,7 @@ func (s *IDDPM) Timesteps() []float32 {
 // returns only these, so the noise of the second half changes nothing. This code does not draw it.
 func (s *IDDPM) Sample(ctx context.Context, b Batch, z []float32, model Model, noise Noise,
 	progress func(done, total int)) error {
-	r, err := start(b, z, model, noise, len(s.steps), nothing)
+	r, err := startRun(b, z, model, noise, len(s.steps), remembersNothing)
 	switch {
 	case err != nil:
 	case s.guided > b.Channels:
@@ -54,7 +54,7 @@ func (s *IDDPM) Sample(ctx context.Context, b Batch, z []float32, model Model, n
 	default:
 		err = r.steps(ctx, len(s.steps), func(done int) error { return s.step(ctx, r, done) }, noHistory, progress)
 	}
-	return named("iddpm", err)
+	return withName("iddpm", err)
 }
 
 // step advances z by one step. done is the number of finished steps.

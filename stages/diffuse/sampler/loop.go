@@ -29,15 +29,15 @@ type Loop struct {
 // them.
 func (l Loop) Sample(ctx context.Context, b Batch, z []float32, model Model, noise Noise, progress func(done, total int)) error {
 	if l.Remembers == nil {
-		l.Remembers, l.Memory = nothing, noHistory
+		l.Remembers, l.Memory = remembersNothing, noHistory
 	}
 	generated, err := b.wholeMasks()
 	var r *Run
 	if err == nil {
-		r, err = start(b, z, model, noise, len(l.Timesteps), l.Remembers)
+		r, err = startRun(b, z, model, noise, len(l.Timesteps), l.Remembers)
 	}
 	if err != nil {
-		return named(l.Name, err)
+		return withName(l.Name, err)
 	}
 	copy(r.kept, z)
 	step := func(i int) error {
@@ -54,7 +54,7 @@ func (l Loop) Sample(ctx context.Context, b Batch, z []float32, model Model, noi
 		}
 		return nil
 	}
-	return named(l.Name, r.steps(ctx, len(l.Timesteps), step, l.Memory, progress))
+	return withName(l.Name, r.steps(ctx, len(l.Timesteps), step, l.Memory, progress))
 }
 
 // wholeMasks returns which frames (n x Frames) are being denoised, nil if all are. Partial masks are an error.

@@ -41,13 +41,13 @@ func (s *PNDM) Signature() string {
 	if s.velocity {
 		name += "/v"
 	}
-	return Signature(name, wide(s.timesteps), wide(s.bars), []float64{float64(s.stride)})
+	return Signature(name, toFloat64(s.timesteps), toFloat64(s.bars), []float64{float64(s.stride)})
 }
 
 // Sample runs the steps; see Sampler. It draws no noise and does not support given frames.
 func (s *PNDM) Sample(ctx context.Context, b Batch, z []float32, model Model, noise Noise,
 	progress func(done, total int)) error {
-	if err := b.ofNoise(solverPNDM); err != nil {
+	if err := b.refuseGivenFrames(solverPNDM); err != nil {
 		return err
 	}
 	u := &pndmRun{PNDM: s}

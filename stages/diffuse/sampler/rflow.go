@@ -21,7 +21,7 @@ type flowStyle struct {
 // Sample runs the steps; see Sampler. It draws noise only if frames are given.
 func (s *RectifiedFlow) Sample(ctx context.Context, b Batch, z []float32, model Model, noise Noise,
 	progress func(done, total int)) error {
-	r, err := start(b, z, model, noise, len(s.timesteps), nothing)
+	r, err := startRun(b, z, model, noise, len(s.timesteps), remembersNothing)
 	if err == nil {
 		f := newFlowFrames(b)
 		if b.From.Done > 0 {
@@ -29,7 +29,7 @@ func (s *RectifiedFlow) Sample(ctx context.Context, b Batch, z []float32, model 
 		}
 		err = r.steps(ctx, len(s.timesteps), func(i int) error { return s.step(ctx, r, f, i) }, noHistory, progress)
 	}
-	return named("rflow", err)
+	return withName("rflow", err)
 }
 
 // step advances z by step i.

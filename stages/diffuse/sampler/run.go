@@ -45,8 +45,8 @@ func newRun(b Batch, z []float32, model Model, noise Noise) (*Run, error) {
 	return r, nil
 }
 
-// start begins a Sample call. remembers names the tensors that the sampler needs to resume.
-func start(b Batch, z []float32, model Model, noise Noise, steps int, remembers func(done int) []string) (*Run, error) {
+// startRun begins a Sample call. remembers names the tensors that the sampler needs to resume.
+func startRun(b Batch, z []float32, model Model, noise Noise, steps int, remembers func(done int) []string) (*Run, error) {
 	r, err := newRun(b, z, model, noise)
 	if err == nil {
 		err = b.checkState(steps, len(z), remembers)
@@ -78,8 +78,8 @@ func (r *Run) steps(ctx context.Context, n int, step func(i int) error, memory f
 	return nil
 }
 
-// named adds the name of a sampler to an error. nil stays nil.
-func named(sampler string, err error) error {
+// withName adds the name of a sampler to an error. nil stays nil.
+func withName(sampler string, err error) error {
 	if err == nil {
 		return nil
 	}

@@ -58,7 +58,7 @@ var schedulerClasses = map[string]schedulerClass{
 	"EulerAncestralDiscreteScheduler": {process: VariancePreserving, choice: spaced(solverAncestral, spacingLinspace),
 		fields: vpFields, may: vpFixed},
 	"PNDMScheduler": {process: VariancePreserving, choice: spaced(solverPNDM, spacingLeading), fields: vpFields,
-		may: with(vpFixed, map[string]any{"skip_prk_steps": false, "set_alpha_to_one": false}), idle: []string{"clip_sample"}},
+		may: mergeFields(vpFixed, map[string]any{"skip_prk_steps": false, "set_alpha_to_one": false}), idle: []string{"clip_sample"}},
 }
 
 // shifted1 returns a flow matching solver whose class defaults to shift 1.
@@ -79,8 +79,8 @@ func vpFields(c *Choice) []field {
 		{"rescale_betas_zero_snr", c.RescaleBetasZeroSNR}}
 }
 
-// with returns a map with the entries of a and b.
-func with(a, b map[string]any) map[string]any {
+// mergeFields returns a map with the entries of a and b.
+func mergeFields(a, b map[string]any) map[string]any {
 	out := maps.Clone(a)
 	maps.Copy(out, b)
 	return out

@@ -40,8 +40,8 @@ func (b Batch) checkState(steps, length int, remembers func(done int) []string) 
 	return nil
 }
 
-// nothing is the remembers function of samplers whose steps depend only on the latents.
-func nothing(int) []string { return nil }
+// remembersNothing is the remembers function of samplers whose steps depend only on the latents.
+func remembersNothing(int) []string { return nil }
 
 // noHistory is their memory function.
 func noHistory(int) []History { return nil }
@@ -68,8 +68,8 @@ func Signature(name string, tables ...[]float64) string {
 	return fmt.Sprintf("%s/%x", name, h.Sum(nil)[:8])
 }
 
-// wide converts values for Signature.
-func wide(values []float32) []float64 {
+// toFloat64 converts values for Signature.
+func toFloat64(values []float32) []float64 {
 	out := make([]float64, len(values))
 	for i, v := range values {
 		out[i] = float64(v)
@@ -97,14 +97,16 @@ func (s *RectifiedFlow) Signature() string {
 	if s.style.Rescale {
 		name += "/rescale"
 	}
-	return Signature(name, wide(s.timesteps))
+	return Signature(name, toFloat64(s.timesteps))
 }
 
 // Signature names the sampler and its tables.
-func (s *FlowEuler) Signature() string { return Signature("euler", wide(s.timesteps), wide(s.sigmas)) }
+func (s *FlowEuler) Signature() string {
+	return Signature("euler", toFloat64(s.timesteps), toFloat64(s.sigmas))
+}
 
 // Signature names the sampler and its tables.
-func (s *UniPC) Signature() string { return Signature("unipc", wide(s.timesteps), s.sigmas) }
+func (s *UniPC) Signature() string { return Signature("unipc", toFloat64(s.timesteps), s.sigmas) }
 
 // The tensors that UniPC remembers.
 const (

@@ -69,8 +69,8 @@ func (c VPConfig) Check(r Row) error {
 	return nil
 }
 
-// ofNoise returns an error if the batch has given frames. The samplers of this process do not support them.
-func (b Batch) ofNoise(name string) error {
+// refuseGivenFrames returns an error if the batch has given frames. The samplers of this process do not support them.
+func (b Batch) refuseGivenFrames(name string) error {
 	if b.Masks != nil || b.Image != nil {
 		return fmt.Errorf("%s: frames cannot be given", name)
 	}

@@ -12,7 +12,7 @@ func (r *Rank) Collect(op string, z []float32, everyone bool) ([]float32, error)
 	defer r.dev.Scope()()
 	var send, recv []kernels.Part
 	at := 0
-	mine := r.all()[r.group.Rank()]
+	mine := r.coveringShares()[r.group.Rank()]
 	for _, s := range r.Shares {
 		n := s.Len(r.planes())
 		if len(mine) > 0 && mine[0].Element == s.Element && mine[0].patches == s.patches {
@@ -32,7 +32,7 @@ func (r *Rank) Collect(op string, z []float32, everyone bool) ([]float32, error)
 	}
 	gets := everyone || r.group.Rank() == 0
 	if gets {
-		for peer, shares := range r.all() {
+		for peer, shares := range r.coveringShares() {
 			for _, s := range shares {
 				recv = append(recv, kernels.Part{Peer: peer, View: r.dev.Alloc(kernels.F32, s.Len(r.planes()))})
 			}
@@ -48,13 +48,13 @@ func (r *Rank) Collect(op string, z []float32, everyone bool) ([]float32, error)
 func (r *Rank) assemble(from []kernels.Part) ([]float32, error) {
 	n := r.Channels * r.Size.Len()
 	full := make([]float32, len(r.Rows)/r.Branches*n)
-	for _, shares := range r.all() {
+	for _, shares := range r.coveringShares() {
 		for _, s := range shares {
 			z := make([]float32, from[0].View.Len())
 			if err := r.dev.Download(z, from[0].View); err != nil {
 				return nil, err
 			}
-			s.put(full[s.Element*n:][:n], z, r.planes())
+			s.scatter(full[s.Element*n:][:n], z, r.planes())
 			from = from[1:]
 		}
 	}

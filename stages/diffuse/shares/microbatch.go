@@ -69,7 +69,7 @@ func (m *Microbatch) Hold(h Holding) {
 // Advance runs the blocks of this rank on the tokens. last says that this is the last stage.
 func (m *Microbatch) Advance(last bool) error {
 	defer m.dev.Scope()()
-	at, err := m.now()
+	at, err := m.readState()
 	if err != nil || m.Holds != Rows {
 		return err
 	}
@@ -80,8 +80,8 @@ func (m *Microbatch) Advance(last bool) error {
 	return err
 }
 
-// now reads the state: the instant, and what the microbatch holds.
-func (m *Microbatch) now() (dit.Instant, error) {
+// readState reads the state: the instant, and what the microbatch holds.
+func (m *Microbatch) readState() (dit.Instant, error) {
 	values := make([]float32, m.state.Len())
 	if err := m.dev.Download(values, m.state); err != nil {
 		return dit.Instant{}, err
@@ -99,7 +99,7 @@ func (m *Microbatch) now() (dit.Instant, error) {
 	if !given {
 		generated = nil
 	}
-	return m.at(values[0], generated), nil
+	return m.instant(values[0], generated), nil
 }
 
 // Predictions returns the sampler's predictions from the tokens that have returned. z is the length of the latents of all

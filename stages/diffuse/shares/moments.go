@@ -15,7 +15,7 @@ const momentValues = 2 * 2 * 4
 // positions, each position once, and sort them by position. It implements sampler.Batch.Gather.
 func (r *Rank) Moments(parts [][]sampler.Moments) error {
 	defer r.dev.Scope()()
-	views, shares := make([]kernels.Tensor, r.group.Size()), r.all()
+	views, shares := make([]kernels.Tensor, r.group.Size()), r.coveringShares()
 	for q := range views {
 		n := 0
 		for _, s := range shares[q] {

@@ -45,7 +45,7 @@ type Rank struct {
 func (b *Batch) NewRank(dev kernels.Backend, g *kernels.Group, model dit.Model) (*Rank, error) {
 	g.Follow(b.Plan.Hash)
 	r := &Rank{Batch: b, dev: dev, group: g, split: nn.NewSplit(b.Plan, g), frames: b.Plan.Shape.Frames,
-		rows: nn.Span{Len: 1}, meets: b.Branches > 1 && b.Plan.Meets(b.Branches), Shares: b.located(g.Rank(), false)}
+		rows: nn.Span{Len: 1}, meets: b.Branches > 1 && b.Plan.Meets(b.Branches), Shares: b.locatedShares(g.Rank(), false)}
 	parts := r.split.Parts()
 	if len(parts) > 0 {
 		last := parts[len(parts)-1].Rows
@@ -62,10 +62,10 @@ func (b *Batch) NewRank(dev kernels.Backend, g *kernels.Group, model dit.Model) 
 	return r, err
 }
 
-// all returns shares of every rank that together cover each position of each element once.
-func (r *Rank) all() [][]Share {
+// coveringShares returns shares of every rank that together cover each position of each element once.
+func (r *Rank) coveringShares() [][]Share {
 	for rank := len(r.whole); rank < r.group.Size(); rank++ {
-		r.whole = append(r.whole, r.located(rank, true))
+		r.whole = append(r.whole, r.locatedShares(rank, true))
 	}
 	return r.whole
 }
@@ -77,7 +77,7 @@ func (r *Rank) Evaluate(_ context.Context, rows, timesteps []float32, generated 
 	xs := r.streams()
 	r.embed(xs, rows[:len(rows)/r.Branches])
 	marks := r.marks(generated[:len(generated)/r.Branches], len(timesteps)/r.Branches)
-	tokens, err := r.batch.Advance(xs, r.at(timesteps[0], marks), true)
+	tokens, err := r.batch.Advance(xs, r.instant(timesteps[0], marks), true)
 	if err != nil {
 		return nil, err
 	}
@@ -90,8 +90,8 @@ func (r *Rank) Next() {
 	r.Steps++
 }
 
-// at returns the instant of a timestep for all rows of this rank.
-func (r *Rank) at(timestep float32, generated []bool) dit.Instant {
+// instant returns the instant of a timestep for all rows of this rank.
+func (r *Rank) instant(timestep float32, generated []bool) dit.Instant {
 	return dit.Instant{Timesteps: slices.Repeat([]float32{timestep}, r.rows.Len), Generated: generated}
 }
 

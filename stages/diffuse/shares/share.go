@@ -51,8 +51,8 @@ func (b *Batch) outside(patches nn.Span) bool {
 	return true
 }
 
-// located is sharesOf with the position of each share's pixels in the latents, which may be in a box.
-func (b *Batch) located(rank int, first bool) []Share {
+// locatedShares is sharesOf with the position of each share's pixels in the latents, which may be in a box.
+func (b *Batch) locatedShares(rank int, first bool) []Share {
 	out := b.sharesOf(rank, first)
 	for i := range out {
 		out[i].locate(b.Size, b.Description)
@@ -92,8 +92,8 @@ func (s *Share) Pick(z, full []float32, frames int) {
 	}
 }
 
-// put copies z to the share's pixels of full: the inverse of Pick.
-func (s *Share) put(full, z []float32, frames int) {
+// scatter copies z to the share's pixels of full: the inverse of Pick.
+func (s *Share) scatter(full, z []float32, frames int) {
 	area := len(full) / frames
 	for f := range frames {
 		for i, p := range s.pixels {
