@@ -7,8 +7,8 @@ import (
 	"latentbeam/stages/cost"
 )
 
-// whole is how weights lie that fit.
-func (s estimate) whole() cost.Held {
+// heldWhole returns the placement of weights that fit completely.
+func (s estimate) heldWhole() cost.Held {
 	h := cost.Held{Grid: cost.Grid{Sequence: 1, Tensor: max(1, s.Grid.Tensor), Pipeline: max(1, s.Grid.Pipeline)},
 		Blocks: max(0, len(s.Parts)-1), Bytes: s.Weights}
 	if len(s.Shards) > 0 {
@@ -17,14 +17,14 @@ func (s estimate) whole() cost.Held {
 	return h
 }
 
-// Arrange says how the weights of every stage lie on devices, when so many elements are to be computed: cut as their
-// options say, and where these leave it open whole if those of all stages fit together, for a batch goes from one stage
-// to the next; else cut over the devices, passing through memory, or both, whichever is done sooner, those of the
-// largest stage first. What is cut and does not fit even so passes through memory too. over is what they take beyond
-// the memory that there is all the same.
+// Arrange decides how the weights of every stage are placed on devices, when the given number of elements is to be computed.
+// Weights are split as the stage's options say. If the options leave it open and the weights of all stages fit together, they
+// stay whole, because a batch goes from one stage to the next. Otherwise weights are split over the devices, streamed, or both,
+// whichever is faster, starting with the stage with the most weights. Split weights that still do not fit are streamed too.
+// over is the number of bytes that exceed the memory even so.
 func Arrange(stages []cost.Estimate, devices []DeviceModel, elements int) (held []cost.Held, over int64) {
 	for _, s := range stages {
-		held = append(held, estimate(s).whole())
+		held = append(held, estimate(s).heldWhole())
 	}
 	switch {
 	case len(devices) == 0:
@@ -35,7 +35,7 @@ func Arrange(stages []cost.Estimate, devices []DeviceModel, elements int) (held 
 	return held, separate(stages, held, devices, elements)
 }
 
-// separate is Arrange for devices with a memory of their own.
+// separate is Arrange for devices that have memory of their own.
 func separate(stages []cost.Estimate, held []cost.Held, devices []DeviceModel, elements int) (over int64) {
 	var most, total int64
 	for _, h := range held {
@@ -44,7 +44,7 @@ func separate(stages []cost.Estimate, held []cost.Held, devices []DeviceModel, e
 	for _, s := range stages {
 		need := estimate(s).activations()
 		if need > least(devices)-total && s.Split != nil && s.Split.Width == 0 {
-			need /= int64(len(devices)) // sets get wider before weights give way
+			need /= int64(len(devices)) // sets become wider before weights are streamed
 		}
 		most = max(most, need)
 	}
@@ -56,7 +56,7 @@ func separate(stages []cost.Estimate, held []cost.Held, devices []DeviceModel, e
 		}
 		total -= h.Bytes
 		if h.Grid.Shards() > 1 {
-			*h = small(*h, s.Shards, room-total)
+			*h = streamMost(*h, s.Shards, room-total)
 		} else {
 			estimate(s).place(h, devices, elements, most+total)
 		}
@@ -65,7 +65,7 @@ func separate(stages []cost.Estimate, held []cost.Held, devices []DeviceModel, e
 	return max(0, total-room)
 }
 
-// largestFirst returns the numbers of the stages, those with the most weights first.
+// largestFirst returns the indices of the stages, most weights first.
 func largestFirst(stages []cost.Estimate) []int {
 	order := make([]int, len(stages))
 	for i := range order {
@@ -75,19 +75,19 @@ func largestFirst(stages []cost.Estimate) []int {
 	return order
 }
 
-// activations is what one element takes.
+// activations returns the memory for one element.
 func (s estimate) activations() int64 {
 	if s.Need == nil {
 		return 0
 	}
 	n, err := s.Need(1)
 	if err != nil {
-		return 0 // an element that says no more is refused when it comes
+		return 0 // the element is refused later
 	}
 	return n
 }
 
-// least is the smallest room of a device.
+// least returns the smallest room of all devices.
 func least(devices []DeviceModel) int64 {
 	room := devices[0].room()
 	for _, d := range devices {
@@ -96,7 +96,7 @@ func least(devices []DeviceModel) int64 {
 	return room
 }
 
-// Place returns the stage as it needs memory and time when its weights lie so.
+// Place returns the stage with the memory and time that follow from the placement h of its weights.
 func Place(s cost.Estimate, h cost.Held) cost.Estimate {
 	s.Passing = 0
 	if h.Streamed {
@@ -110,7 +110,7 @@ func Place(s cost.Estimate, h cost.Held) cost.Estimate {
 	return s
 }
 
-// placeAll does so for all.
+// placeAll calls Place for all stages.
 func placeAll(stages []cost.Estimate, held []cost.Held) []cost.Estimate {
 	out := slices.Clone(stages)
 	for i, h := range held {

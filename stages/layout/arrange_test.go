@@ -213,7 +213,7 @@ func TestPassing(t *testing.T) {
 		stay int
 		want int64
 	}{
-		{estimate(s).whole(), 4, 107}, {estimate(s).whole(), 2, 107}, {estimate(s).whole(), 1, 97}, {estimate(s).whole(), 0, 87},
+		{estimate(s).heldWhole(), 4, 107}, {estimate(s).heldWhole(), 2, 107}, {estimate(s).heldWhole(), 1, 97}, {estimate(s).heldWhole(), 0, 87},
 		{cost.Held{InAll: true, Bytes: 50}, 0, 50}, {cost.Held{Streamed: true, Stay: 1, Bytes: 97}, 2, 97},
 		{cost.Held{Streamed: true, Stay: 1, Bytes: 97}, 0, 87},
 		{cost.Held{Runs: []sequence.Range{{Lo: 0, Hi: 3}, {Lo: 3, Hi: 4}}, Bytes: 67}, 0, 67},

@@ -5,33 +5,32 @@ import (
 	"slices"
 )
 
-// Queue is what is known at a lease.
+// Queue is the state of the queue when devices are leased.
 type Queue struct {
-	Free  []float64 // when each device is free, in seconds: 0 or less for now, predicted for those at work
+	Free  []float64 // when each device is free, in seconds: 0 or less means now, else a prediction
 	Rates []float64 // relative speeds of the devices
 	Next  int       // elements of the next batch; 0: one
-	Left  int       // elements still to be begun, the next batch included
-	Rest  float64   // seconds that a device of rate 1 takes for those but the next batch
-	Same  int       // how many of them, from the next on, have its shape and can share its batch
+	Left  int       // elements that have not started, with the next batch
+	Rest  float64   // seconds that a device of rate 1 needs for Left without the next batch
+	Same  int       // how many of Left, from the next on, have its shape and can share its batch
 	Least int       // devices that an element needs for its memory
 	Most  int       // elements that fit a set of all devices
 	// Seconds predicts a batch of k elements like the next one on a set of devices.
 	Seconds func(k int, set []int) float64
 }
 
-// promise is by how much of its own time a batch that ends the job for certain may be later than what is best case
-// for the other choices.
+// promise is how much later, as a part of its own time, a batch may end that certainly ends the job, compared to the best case
+// of the other choices.
 const promise = 0.05
 
-// Assign decides which devices take the next batch, and how many elements. As long as there is enough to do,
-// the first free device takes it alone. A batch that would last longer than all the rest gets as many devices
-// as bring the end of the job nearest; and when all that is left has one shape, all devices together take it as
-// one batch, whose flattened axis gives each its even share: with m elements left on n devices n/m each. The
-// devices of a set may be free at different times; it begins when the last of them is. Devices of rate 0 are
-// not there.
+// Assign decides which devices take the next batch, and how many elements. While there is enough work, the first free device
+// takes the batch alone. A batch that would last longer than all remaining work gets the number of devices with which the job
+// ends soonest. If all remaining elements have one shape, all devices together may take them as one batch, whose flattened axis
+// gives each device an even share: with m elements on n devices, m/n each. The devices of a set may be free at different times;
+// the batch starts when the last one is free. Devices of rate 0 are ignored.
 func Assign(q Queue) (set []int, elements int) {
 	q.Next = max(1, q.Next)
-	var order []int // first free first, then fastest
+	var order []int // earliest free first, then fastest
 	for i, rate := range q.Rates {
 		if rate > 0 {
 			order = append(order, i)
@@ -42,23 +41,23 @@ func Assign(q Queue) (set []int, elements int) {
 		return cmp.Or(cmp.Compare(q.Free[a], q.Free[b]), -cmp.Compare(q.Rates[a], q.Rates[b]))
 	})
 	best := min(max(1, q.Least), n)
-	end := q.end(order, best, q.Next)
+	end := q.earliestEnd(order, best, q.Next)
 	for width := best + 1; width <= n; width++ {
-		if e := q.end(order, width, q.Next); e < end && !near(e, end) {
+		if e := q.earliestEnd(order, width, q.Next); e < end && !nearlyEqual(e, end) {
 			best, end = width, e
 		}
 	}
 	if q.Same == q.Left && q.Left <= q.Most {
-		if e := q.end(order, n, q.Left); e <= end+promise*q.Seconds(q.Left, order) {
+		if e := q.earliestEnd(order, n, q.Left); e <= end+promise*q.Seconds(q.Left, order) {
 			return order, q.Left
 		}
 	}
 	return order[:best], q.Next
 }
 
-// end is when the job ends at best if k elements now go to the first width devices: not before the last
-// device is done with what it has, and not before all together, without any waste, have done the rest.
-func (q Queue) end(order []int, width, k int) float64 {
+// earliestEnd returns the earliest time at which the job can end if k elements now go to the first width devices: not before the last
+// device has finished its work, and not before all devices together, without any waste, have done the rest.
+func (q Queue) earliestEnd(order []int, width, k int) float64 {
 	set := order[:width]
 	done := q.Seconds(k, set) + q.Free[order[width-1]]
 	last, work, speed := done, 0.0, 0.0

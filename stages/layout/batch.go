@@ -6,12 +6,11 @@ import (
 	"latentbeam/stages/cost"
 )
 
-// MaxBatch bounds every batch, so that a stage that needs next to no memory still works in steps.
+// MaxBatch limits every batch, so that a stage that needs very little memory still works in steps.
 const MaxBatch = 256
 
-// BatchSize returns the largest number of elements, at most limit (0: MaxBatch), whose need stays
-// within the target; one element may go up to the limit. need must not fall with n; its error ends the
-// search.
+// BatchSize returns the largest number of elements, at most limit (0: MaxBatch), whose memory need stays within the target; a
+// single element may need up to the memory's limit. need must not fall with n; its error stops the search.
 func BatchSize(m cost.Memory, limit int, need func(n int) (int64, error)) (int, error) {
 	one, err := need(1)
 	if err != nil {

@@ -7,26 +7,26 @@ import (
 	"latentbeam/stages/sequence"
 )
 
-// Forward is one evaluation of the denoiser by a set of devices, as predicted.
+// Forward is the prediction for one evaluation of the denoiser on a set of devices.
 type Forward struct {
 	Plan    *sequence.Plan
-	Compute float64 // seconds of the busiest device, its starts of kernels at least
+	Compute float64 // seconds of the busiest device, at least its kernel launches
 	Wire    float64 // seconds of the exchanges
 	Sent    int64   // bytes that the busiest device sends
-	AllSent int64   // bytes that all send
-	Waste   float64 // work beyond the fair share of the busiest, padding included: 0.01 is one percent
+	AllSent int64   // bytes that all devices send
+	Waste   float64 // work of the busiest device beyond its fair share, with padding: 0.01 is one percent
 }
 
-// Seconds returns the time of the step. Exchanges are not hidden behind the work.
+// Seconds returns the time of the step. Exchanges do not overlap with computation.
 func (f Forward) Seconds() float64 { return f.Compute + f.Wire }
 
-// all are the partitions that there are.
-var all = []sequence.Partition{sequence.Uneven, sequence.Pad}
+// partitions lists the partitions.
+var partitions = []sequence.Partition{sequence.Uneven, sequence.Pad}
 
-// Partitions returns what a `partition` option allows: "auto", "pad" or "uneven".
+// Partitions returns the partitions that the option `partition` allows: "auto", "pad" or "uneven".
 func Partitions(option string) ([]sequence.Partition, error) {
 	if option == "auto" || option == "" {
-		return all, nil
+		return partitions, nil
 	}
 	p, err := sequence.ParsePartition(option)
 	if err != nil {
@@ -35,8 +35,8 @@ func Partitions(option string) ([]sequence.Partition, error) {
 	return []sequence.Partition{p}, nil
 }
 
-// Cheapest returns the allowed partition of k elements over a set of devices with the shortest predicted
-// step. Uneven is tried with ranges of queries and with whole heads, which repeat no keys.
+// Cheapest returns the allowed partition of k elements over a set of devices with the shortest predicted step. It tries Uneven
+// both with ranges of queries and with whole heads, which do not repeat keys.
 func Cheapest(s cost.Split, k int, devices []DeviceModel) (Forward, error) {
 	if g := s.Grid; g.Shards() > 1 && len(devices) == g.Ranks() {
 		f, err := sharing(s).onGrid(k, devices)
@@ -47,7 +47,7 @@ func Cheapest(s cost.Split, k int, devices []DeviceModel) (Forward, error) {
 	least, deciders := 0.0, deciding(devices)
 	allowed := s.Partitions
 	if len(allowed) == 0 {
-		allowed = all
+		allowed = partitions
 	}
 	for _, kind := range allowed {
 		shapes := []sequence.Shape{sharing(s).batch(k)}
@@ -70,7 +70,7 @@ func Cheapest(s cost.Split, k int, devices []DeviceModel) (Forward, error) {
 	return best, nil
 }
 
-// predict is the time of a step under plan p.
+// predict returns the predicted time of a step with plan p.
 func (s sharing) predict(p *sequence.Plan, devices []DeviceModel) Forward {
 	f := Forward{Plan: p}
 	bandwidth, latency := wire(devices)
@@ -84,7 +84,7 @@ func (s sharing) predict(p *sequence.Plan, devices []DeviceModel) Forward {
 	}
 	f.Compute = float64(s.Pairs) * (local + shared)
 	if f.AllSent > 0 {
-		f.Wire = float64(f.Sent)/bandwidth + float64(2*s.Pairs)*latency // to the owners of frames and back
+		f.Wire = float64(f.Sent)/bandwidth + float64(2*s.Pairs)*latency // to the ranks that compute frames, and back
 	}
 	f.Waste = f.Compute/(float64(s.Pairs)*p.Shape.Total(s.Costs)/rate) - 1
 	return f

@@ -13,41 +13,41 @@ type DeviceModel struct {
 	Name    string
 	Memory  int64   // bytes that a job can use
 	Rate    float64 // FLOP/s that a video transformer reaches
-	Link    float64 // bytes/s, each direction, to another device of its island
-	Host    float64 // bytes/s to and from host memory, and over it to devices of other islands
-	Latency float64 // seconds of one exchange
-	Call    float64 // seconds that a kernel takes at least: its launch
-	Island  int     // devices with the same number reach each other by their links
-	Node    int     // the host that has it
+	Link    float64 // bytes/s in each direction to another device of its island
+	Host    float64 // bytes/s to and from host memory, and through it to devices of other islands
+	Latency float64 // seconds of one exchange before the first byte
+	Call    float64 // shortest time of a kernel in seconds: its launch
+	Island  int     // devices with the same number are connected by links
+	Node    int     // number of the host
 	Net     float64 // bytes/s to devices of other hosts; 0: Network
-	// Mapped says that weights are mapped from their files, one copy for all devices of a process; Sharers is how
-	// many these are, each with its part of that copy in Memory; 0: Memory is for batches alone. Nothing of it is
-	// left free.
+	// Mapped says that weights are mapped from their files, one copy for all devices of a process. Sharers is the number of
+	// these devices; each counts its part of that copy in Memory. With Sharers 0, Memory is for batches only. No reserve is
+	// subtracted from Memory.
 	Mapped  bool
 	Sharers int
-	// Processors are those of the host that the device works with; 0: it is no processor itself, and hostProcessors are beside it.
+	// Processors is the number of the host's processors that compute for the device; 0: the device is a GPU and hostProcessors
+	// work beside it.
 	Processors int
 }
 
-// hostProcessors is how many processors a host is taken to have for each of its devices.
+// hostProcessors is the assumed number of processors of a host for each GPU.
 const hostProcessors = 4
 
 const (
 	maxDevices = 1024
 	gb         = 1e9
 	tera       = 1e12
-	// usable is the part of a device's nominal memory that is left behind the driver: a T4 of 16 GB offers
-	// 14.5 GiB.
+	// usable is the part of a device's nominal memory that is free after the driver has started: a T4 of 16 GB has 14.5 GiB.
 	usable = 0.97
 )
 
-// known are the devices that a specification can name. Rates are what a diffusion transformer reaches in 16
-// bit, not the maker's peak: H100 from the published times of Open-Sora 1.2 (131 TFLOP/s with the text
-// encoder and the decoder), the others estimated from it by their peaks. Links of SXM modules are NVLink;
-// T4, A10, L4 and the GeForce cards talk through the host.
+// known lists the devices that a specification can name. rate is what a diffusion transformer reaches in 16 bit, not the peak
+// of the data sheet: for H100 computed from the published times of Open-Sora 1.2 (131 TFLOP/s with the text encoder and the
+// decoder), for others scaled by their peaks. Links of SXM modules are NVLink; T4, A10, L4 and the GeForce cards exchange
+// through the host.
 var known = []struct {
 	name       string
-	memory     float64 // GB where the specification gives none
+	memory     float64 // GB, if the specification gives none
 	rate       float64 // TFLOP/s
 	link, host float64 // GB/s
 }{
@@ -70,24 +70,24 @@ var known = []struct {
 	{cpuName, 16, 0.1, 5, 5},
 }
 
-// cpuName is the name of a processor's workers.
+// cpuName is the name of workers on processors.
 const cpuName = "cpu"
 
-// launch is what a kernel takes at least, in seconds, whoever computes: to start one takes the host 3 to 5 us.
+// launch is the shortest time of a kernel in seconds on any device: the host needs 3 to 5 us to start one.
 const launch = 4e-6
 
-// latency is what an exchange costs before its first byte, in seconds.
+// latency is the time of an exchange before its first byte, in seconds.
 const latency = 30e-6
 
-// Network is what devices of several hosts are taken to exchange at, in bytes/s: 10 Gbit/s Ethernet, the least that
-// hosts with GPUs have. How long batches take corrects what comes of it. netLatency is what an exchange costs then
-// before its first byte, in seconds: the ranks meet over TCP.
+// Network is the assumed bandwidth between hosts in bytes/s: 10 Gbit/s Ethernet, the slowest network that hosts with GPUs have.
+// Measured times of batches correct the prediction. netLatency is the time of an exchange before its first byte, in seconds:
+// the ranks connect over TCP.
 const (
 	Network    = 1.2 * gb
 	netLatency = 150e-6
 )
 
-// Known returns the names that ParseDevices takes.
+// Known returns the names that ParseDevices accepts.
 func Known() []string {
 	var names []string
 	for _, k := range known {
@@ -96,8 +96,9 @@ func Known() []string {
 	return names
 }
 
-// ParseDevices reads a specification such as 4xT4-16GB, 8xH100 or 2xH100-80GB+1xT4-16GB: a count, a known
-// name and, where it differs from the usual one, the memory. Each part is an island; 8xH100/8xH100 is two hosts.
+// ParseDevices parses a specification such as 4xT4-16GB, 8xH100 or 2xH100-80GB+1xT4-16GB: a count, a known name and, if it
+// differs from the usual one, the memory. Each part joined by + is an island; parts joined by / are hosts, so 8xH100/8xH100 is
+// two hosts.
 func ParseDevices(spec string) ([]DeviceModel, error) {
 	var out []DeviceModel
 	island := 0
@@ -152,7 +153,7 @@ func parsePart(part string) (count int, d DeviceModel, err error) {
 	return 0, d, fmt.Errorf("%q is not a known device (%s)", name, strings.Join(Known(), ", "))
 }
 
-// parseMemory reads 16GB or 15GiB.
+// parseMemory parses 16GB or 15GiB.
 func parseMemory(text string) (float64, error) {
 	for _, u := range []struct {
 		suffix string
@@ -168,8 +169,8 @@ func parseMemory(text string) (float64, error) {
 	return 0, fmt.Errorf("%q is not a memory size such as 16GB", text)
 }
 
-// Ranks returns devices of which only the relative speeds are known, as the ranks of a set: processors'
-// workers with the numbers of the table. Every process that knows the speeds gets the same.
+// Ranks returns devices for ranks of which only the relative speeds are known: workers on processors, with the values of the
+// table. Every process that knows the speeds gets the same devices.
 func Ranks(speeds []float64) []DeviceModel {
 	most := 0.0
 	for _, s := range speeds {
@@ -182,7 +183,7 @@ func Ranks(speeds []float64) []DeviceModel {
 	return Workers(rates)
 }
 
-// Workers returns processors' workers that are so many times as fast as that of the table.
+// Workers returns workers on processors with speeds relative to the table's.
 func Workers(rates []float64) []DeviceModel {
 	_, d, _ := parsePart(cpuName)
 	d.Name = cpuName
@@ -194,8 +195,8 @@ func Workers(rates []float64) []DeviceModel {
 	return out
 }
 
-// deciding returns the devices by which a partition is chosen. Workers of a processor are taken as Ranks
-// takes them, not as they were measured: all processes of a set must choose alike.
+// deciding returns the devices by which a partition is chosen. Workers on processors get the values of Ranks, not their
+// measured ones, because all processes of a set must choose the same partition.
 func deciding(devices []DeviceModel) []DeviceModel {
 	var speeds []float64
 	for _, d := range devices {
@@ -207,7 +208,7 @@ func deciding(devices []DeviceModel) []DeviceModel {
 	return Ranks(speeds)
 }
 
-// rates returns the devices' relative speeds.
+// rates returns the relative speeds of the devices.
 func rates(devices []DeviceModel) []float64 {
 	out := make([]float64, len(devices))
 	for i, d := range devices {
@@ -216,7 +217,7 @@ func rates(devices []DeviceModel) []float64 {
 	return out
 }
 
-// wire returns the bandwidth and latency between devices of a set: the slowest pair's.
+// wire returns the bandwidth and latency of the slowest pair of devices in a set.
 func wire(devices []DeviceModel) (bandwidth, latency float64) {
 	island, node := true, true
 	for _, d := range devices {
@@ -240,8 +241,8 @@ func wire(devices []DeviceModel) (bandwidth, latency float64) {
 	return bandwidth, latency
 }
 
-// Relative returns d with its island and its host counted from those of the first of its set: sets whose devices are
-// the same by that are predicted alike.
+// Relative returns d with its island and host numbered relative to the first device of its set. Sets that are equal after that
+// get the same prediction.
 func (d DeviceModel) Relative(first DeviceModel) DeviceModel {
 	d.Island -= first.Island
 	d.Node -= first.Node

@@ -5,8 +5,8 @@ import (
 	"latentbeam/stages/sequence"
 )
 
-// Least returns the narrowest set of devices like d, of at most limit, that has room for k elements of a
-// stage, beside the weights; limit where none has.
+// Least returns the smallest number of devices like d, at most limit, that have memory for k elements of a stage besides the
+// weights. It returns limit if none has.
 func Least(s cost.Estimate, k int, d DeviceModel, limit int) (int, error) {
 	if s.Split == nil {
 		return 1, nil
@@ -19,9 +19,9 @@ func Least(s cost.Estimate, k int, d DeviceModel, limit int) (int, error) {
 	return limit, nil
 }
 
-// Most returns how many elements of a stage, at most limit, n devices like d have room for together, beside the
-// weights; 1 at least. Where k do not fit it is less than k, even if k+1 fit: elements that the devices divide need
-// no exchange.
+// Most returns the number of elements of a stage, at most limit, for which n devices like d together have memory besides the
+// weights; at least 1. If k elements do not fit it returns less than k, even if k+1 would fit: a number that the devices divide
+// needs no exchange.
 func Most(s cost.Estimate, d DeviceModel, n, limit int) int {
 	if limit <= 1 {
 		return limit
@@ -29,8 +29,8 @@ func Most(s cost.Estimate, d DeviceModel, n, limit int) int {
 	return estimate(s).most(d, n, 1, limit)
 }
 
-// most is Most for devices that have room for every number up to lo, and where not for hi. It makes no plans for
-// numbers that fit under any.
+// most is Most for devices for which every number up to lo fits and hi does not fit. It makes no plans for numbers that fit
+// with any plan.
 func (s estimate) most(d DeviceModel, n, lo, hi int) int {
 	if s.fitAll(lo+1, hi, d, n) {
 		return hi
@@ -48,8 +48,8 @@ func (s estimate) most(d DeviceModel, n, lo, hi int) int {
 	return s.most(d, n, mid, hi)
 }
 
-// fitAll reports whether every number of elements from lo to hi fits whatever the plan; false is not known. What a
-// stage needs does not fall with their number (plan.BatchSize).
+// fitAll reports whether every number of elements from lo to hi fits with any plan; false means that it is not known. The
+// memory of a stage does not fall with the number of elements (BatchSize).
 func (s estimate) fitAll(lo, hi int, d DeviceModel, n int) bool {
 	d.Mapped = true
 	if s.Split == nil {
@@ -65,9 +65,9 @@ func (s estimate) fitAll(lo, hi int, d DeviceModel, n int) bool {
 	return err == nil
 }
 
-// atMost returns what memory is not above for any rank of any plan of k elements on n equal devices; need is what
-// these elements take on one, or more. A rank has its share of the columns and of the frames, where both are padded
-// up to one more of each element, and of what is left over less than a frame and a tile of queries.
+// atMost returns an upper limit for the memory of any rank in any plan of k elements on n equal devices. need is the memory of
+// these elements on one device, or more. A rank has its share of the columns and of the frames, both padded by at most one for
+// each element, and of the remaining frames less than a frame and a tile of queries.
 func (s estimate) atMost(need int64, k, n int) MemoryUse {
 	if g := s.Split.Grid; g.Shards() > 1 && n == g.Ranks() {
 		n = g.Sequence
@@ -75,14 +75,14 @@ func (s estimate) atMost(need int64, k, n int) MemoryUse {
 	b := sharing(*s.Split).batch(k)
 	share := func(things int) int { return (things+n-1)/n + b.Batch }
 	columns := b.Batch * b.Positions
-	const copies = 3 // frames that less than a frame and a tile can be of
+	const copies = 3 // number of frames that less than a frame and a tile can belong to
 	exchange := int64(2*share(b.Batch*b.Frames)+copies)*int64(b.Positions+n)*int64(b.Width()) +
-		4*int64(b.Heads+2)*int64(b.Positions)*int64(b.HeadSize) // q, k, v and o; a head at both ends is not whole
+		4*int64(b.Heads+2)*int64(b.Positions)*int64(b.HeadSize) // q, k, v and o; a head at both ends may be partial
 	return MemoryUse{Stage: s.Name, Weights: s.Weights, Exchange: exchange * int64(s.Split.Bytes),
 		Activations: int64(float64(need) * float64(share(columns)) / float64(columns))}
 }
 
-// activationsOf is what k elements take on one device, without weights.
+// activationsOf returns the memory for k elements on one device, without weights.
 func (s estimate) activationsOf(k int) (int64, error) {
 	if s.Need == nil {
 		return 0, nil
@@ -90,7 +90,7 @@ func (s estimate) activationsOf(k int) (int64, error) {
 	return s.Need(k)
 }
 
-// fits reports whether n devices like d have room for k elements, beside the weights.
+// fits reports whether n devices like d have memory for k elements, besides the weights.
 func (s estimate) fits(k int, d DeviceModel, n int) (bool, error) {
 	d.Mapped = true
 	if s.Split == nil {

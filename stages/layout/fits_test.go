@@ -98,7 +98,7 @@ func TestNothingIsAboveAtMost(t *testing.T) {
 			t.Fatal(err)
 		}
 		bound := estimate(s).atMost(need, k, n)
-		for _, kind := range all {
+		for _, kind := range partitions {
 			p, err := sequence.New(sharing(*s.Split).batch(k), kind, sequence.Equal(n))
 			if err != nil {
 				t.Fatal(err)

@@ -2,9 +2,9 @@ package layout
 
 import "latentbeam/stages/cost"
 
-// onGrid is Cheapest where several devices together are one rank of sequence parallelism: they are as fast as their
-// slowest times their number, but for stages of a pipeline that stand idle while it holds too little. What is added
-// for tensor parallelism is the sums of a layer, in fp32: they pass all ranks and come back to all.
+// onGrid is Cheapest for ranks of several devices. A rank's speed is the number of its devices times the slowest one's, less
+// the idle time of a pipeline that holds too little. Tensor parallelism adds the exchange of the sums of a layer, in fp32: they
+// pass through all ranks and return to all.
 func (s sharing) onGrid(k int, devices []DeviceModel) (Forward, error) {
 	g := s.Grid
 	s.Grid.Tensor, s.Grid.Pipeline = 1, 1
@@ -27,7 +27,7 @@ func (s sharing) onGrid(k int, devices []DeviceModel) (Forward, error) {
 	}
 	tokens := int64(most) * int64(s.Shape.Frames)
 	width := int64(s.Shape.Width())
-	sums := int64(s.Pairs*s.Sums) * int64(g.Tensor-1) * 4 * tokens * width // of the last rank, to all others
+	sums := int64(s.Pairs*s.Sums) * int64(g.Tensor-1) * 4 * tokens * width // from the last rank to all others
 	onward := int64(min(1, g.Pipeline-1)) * int64(s.Bytes) * tokens * width
 	f.Sent += sums + onward
 	f.AllSent += 2*sums*int64(g.Sequence) + int64(g.Pipeline-1)*int64(g.Sequence*g.Tensor)*onward
@@ -38,9 +38,9 @@ func (s sharing) onGrid(k int, devices []DeviceModel) (Forward, error) {
 	return f, nil
 }
 
-// busy is how many stages of a pipeline are at work at a time on k elements. A step has a slot for every group of
-// elements, as long as the largest takes, and at least one for every stage. Where branches go apart it has one for
-// every row, and the first branch of an element waits until its last is back.
+// busy returns how many stages of a pipeline work at a time on k elements. A step has one slot for each group of elements, as
+// long as the largest group takes, and at least one for each stage. If branches travel separately, it has one slot for each
+// row, and the first branch of an element waits until its last one is back.
 func (s sharing) busy(g cost.Grid, k int) float64 {
 	branches := s.Shape.Batch
 	if g.Apart(k) {
@@ -50,5 +50,5 @@ func (s sharing) busy(g cost.Grid, k int) float64 {
 	return float64(g.Pipeline*k) / float64(max(g.Pipeline, groups)*((k+groups-1)/groups))
 }
 
-// sumExchanges is how many exchanges a sum takes for each rank that it passes (weight.TensorParallel).
+// sumExchanges is the number of exchanges for each rank that a sum passes (weights.TensorParallel).
 const sumExchanges = 5

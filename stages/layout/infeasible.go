@@ -8,14 +8,13 @@ import (
 	"latentbeam/stages/sequence"
 )
 
-// Infeasible is the error of a search in which nothing fits: the device, the missing memory, and a size that would
-// fit.
+// Infeasible is the error of a search without a result. It names the device, the missing memory, and a size that would fit.
 type Infeasible struct {
-	Reason   string // where it is not memory
-	Width    int    // devices in the set that came closest
+	Reason   string // set if the reason is not memory
+	Width    int    // devices in the set that came closest to fitting
 	Elements int
 	Device   DeviceModel
-	Index    int // of the device
+	Index    int // index of the device
 	Need     MemoryUse
 	Fix      string
 }
@@ -39,10 +38,10 @@ func (e *Infeasible) short() string {
 		cost.Bytes(e.Device.bytesOn(e.Need)), cost.Bytes(e.Device.room()))
 }
 
-// maxSuggested bounds the sets that are tried for an advice.
+// maxSuggested limits the sets that are tried for a suggestion.
 const maxSuggested = 64
 
-// fix says what would fit: more devices of the same kind, or larger ones.
+// fix adds what would fit: more devices of the same kind, or larger ones.
 func (q *Query) fix(e *Infeasible) *Infeasible {
 	if e == nil || e.Reason != "" {
 		return e
@@ -64,7 +63,7 @@ func (q *Query) fix(e *Infeasible) *Infeasible {
 	return e
 }
 
-// enough returns the memory of a device like d that has room for m.
+// enough returns the nominal memory of a device like d that has room for m.
 func (d DeviceModel) enough(m MemoryUse) int64 {
 	if d.Mapped {
 		return d.bytesOn(m)

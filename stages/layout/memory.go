@@ -8,21 +8,21 @@ import (
 	"latentbeam/stages/sequence"
 )
 
-// reserve is the part of a device's memory that is left free, for what no model of memory knows.
+// reserve is the part of a device's memory that is kept free for memory that no model predicts.
 const reserve = 0.1
 
-// MemoryUse is what one device holds at its fullest, in bytes.
+// MemoryUse is the peak memory of one device in bytes.
 type MemoryUse struct {
-	Stage       string // that is at work then
+	Stage       string // the stage that is running at the peak
 	Weights     int64
-	Activations int64 // of the stage at work, inputs and outputs included
-	Exchange    int64 // the frames that are at a rank beside its columns
+	Activations int64 // of the running stage, with inputs and outputs
+	Exchange    int64 // frames that a rank holds for attention, besides its columns
 }
 
-// Total returns everything together.
+// Total returns the sum.
 func (m MemoryUse) Total() int64 { return m.Weights + m.Activations + m.Exchange }
 
-// room returns what a job may fill of a device.
+// room returns how much of a device's memory a job may use.
 func (d DeviceModel) room() int64 {
 	if d.Mapped {
 		return d.Memory
@@ -30,23 +30,23 @@ func (d DeviceModel) room() int64 {
 	return int64(float64(d.Memory) * (1 - reserve))
 }
 
-// What NCCL takes of the memory of a device for its communicator, by its source (init.cc, transport/net.cc and
-// transport/p2p.cc of 2.27); not measured, but users see 1.6 GB (NVIDIA/nccl issue 864). A connection has a buffer for
-// each protocol, 4 MiB (Simple), 4.7 MiB (LL128) and 0.5 MiB (LL); to a peer there are two channels where some are on
-// other hosts, in both directions.
+// Memory that NCCL uses on a device for its communicator, according to its source (init.cc, transport/net.cc and
+// transport/p2p.cc of 2.27). It was not measured, but users report 1.6 GB (NVIDIA/nccl issue 864). A connection has a buffer
+// for each protocol: 4 MiB (Simple), 4.7 MiB (LL128) and 0.5 MiB (LL). If some ranks are on other hosts there are two channels
+// to a peer, in both directions.
 const (
 	linkPeer = 2 * 2 * (4<<20 + 120*640*8*8 + 512<<10)
-	// linkBase is for what does not depend on the peers: pools of 32 channels x 16 steps x 128 KiB in both directions, and
+	// linkBase is the part that does not depend on the peers: pools of 32 channels x 16 steps x 128 KiB in both directions, and
 	// rings of up to 32 channels in both, which versions before 2.22 connect at once.
 	linkBase = 2*32*16*(128<<10) + linkPeer*32/2
 )
 
-// Linked is what a device keeps for its link with the others of a set of ranks on several hosts, of which it has one.
+// Linked returns the memory that a device needs for its link with the other ranks of a set on several hosts.
 func Linked(ranks int) int64 { return linkBase + int64(ranks-1)*linkPeer }
 
-// Offer returns what a batch may use on any one of devices with a memory of their own, beside so many bytes of
-// weights, and links where they are on several hosts. It fills half of it at most: more gains little, and what is not
-// as it was predicted has room.
+// Offer returns the memory that a batch may use on any of the devices, which have memory of their own, after weights bytes of
+// weights, and links if they are on several hosts. The target is at most half of the room: a larger batch gains little, and the
+// rest allows for errors of the prediction.
 func Offer(devices []DeviceModel, weights int64) cost.Memory {
 	if len(devices) == 0 {
 		return cost.Memory{}
@@ -59,7 +59,7 @@ func Offer(devices []DeviceModel, weights int64) cost.Memory {
 	return cost.Memory{Target: limit / 2, Limit: limit}
 }
 
-// bytesOn returns what of m a device must have room for.
+// bytesOn returns how much of m a device must have room for.
 func (d DeviceModel) bytesOn(m MemoryUse) int64 {
 	switch {
 	case d.Mapped && d.Sharers == 0:
@@ -70,8 +70,8 @@ func (d DeviceModel) bytesOn(m MemoryUse) int64 {
 	return m.Total()
 }
 
-// memory returns what rank r of plan p holds at its fullest when its set works on k elements, beside the weights of
-// all stages. Stages that cannot be split take their elements one by one.
+// memory returns the peak memory of rank r of plan p when its set computes k elements, with the weights of all stages. Stages
+// that cannot be split compute their elements one by one.
 func memory(stages []cost.Estimate, p *sequence.Plan, k, r int) (fullest MemoryUse, err error) {
 	var all int64
 	for _, s := range stages {
@@ -103,9 +103,8 @@ func memory(stages []cost.Estimate, p *sequence.Plan, k, r int) (fullest MemoryU
 	return fullest, nil
 }
 
-// exchange returns the numbers that rank r holds for attention inside frames beside its columns: the tokens
-// of its frames and the results for them, and q, k, v and o of its pieces, also where it gets tokens and makes
-// them itself. Alone it needs none.
+// exchange returns how many numbers rank r holds for attention inside frames, besides its columns: the tokens of its frames and
+// their results, and q, k, v and o of its pieces, also for pieces that it computes from tokens. A rank alone holds none.
 func exchange(p *sequence.Plan, r int) (n int64) {
 	if !p.Moves() {
 		return 0

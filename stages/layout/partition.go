@@ -7,18 +7,18 @@ import (
 	"latentbeam/stages/sequence"
 )
 
-// Target is a device that takes a run of blocks.
+// Target is a device that gets a run of blocks.
 type Target struct {
-	Bytes int64   // what the blocks may take of it
-	Speed float64 // relative; the time of a run is its work over this
+	Bytes int64   // how many bytes the blocks may use
+	Speed float64 // relative; the time of a run is its work divided by Speed
 }
 
-// maxBlocks bounds what Partition takes: its time grows with the square.
+// maxBlocks limits Partition: its time grows with the square.
 const maxBlocks = 4096
 
-// Partition cuts a chain of blocks into one contiguous run for each target, in order, so that the largest
-// work over speed is as small as can be and no target has more bytes than it may. Runs may be empty. Work is
-// in any unit; with the blocks' bytes as work the fullest target is as empty as can be.
+// Partition divides a chain of blocks into one contiguous run for each target, in order. It minimises the largest work divided
+// by speed; no target gets more bytes than it allows. Runs may be empty. Work has any unit. With the blocks' bytes as work, it
+// minimises the bytes of the fullest target.
 func Partition(bytes []int64, work []float64, targets []Target) ([]sequence.Range, error) {
 	n := len(bytes)
 	if n > maxBlocks || len(work) != n || len(targets) == 0 {
@@ -29,8 +29,8 @@ func Partition(bytes []int64, work []float64, targets []Target) ([]sequence.Rang
 	for i := range n {
 		bytesTo[i+1], workTo[i+1] = bytesTo[i]+bytes[i], workTo[i]+work[i]
 	}
-	// best[i] is the least largest time of the first i blocks on the targets seen so far; from holds where the
-	// last target's run begins.
+	// best[i] is the smallest possible largest time of the first i blocks on the targets seen so far. from holds the start of
+	// the last target's run.
 	best := make([]float64, n+1)
 	for i := 1; i <= n; i++ {
 		best[i] = math.Inf(1)
@@ -60,16 +60,16 @@ func Partition(bytes []int64, work []float64, targets []Target) ([]sequence.Rang
 	return runs, nil
 }
 
-// Streaming says which blocks of a chain stay on a device and which pass through it.
+// Streaming says which blocks of a chain stay on a device and which are streamed.
 type Streaming struct {
-	Resident int   // blocks from the first on that stay
-	Buffer   int64 // bytes of each of the two buffers for the others; 0: all stay
-	Bytes    int64 // that the device needs
+	Resident int   // number of first blocks that stay
+	Buffer   int64 // bytes of each of the two buffers for the other blocks; 0: all stay
+	Bytes    int64 // memory that the device needs
 }
 
-// Stream decides how a chain of blocks runs in room bytes, beside fixed bytes that belong to no block: whole
-// if it fits; else as many blocks stay as two buffers of the largest other block allow. While one buffer is
-// at work the next block comes into the other.
+// Stream decides how a chain of blocks runs in room bytes, besides fixed bytes that belong to no block. If the chain fits, all
+// blocks stay. Otherwise as many stay as possible next to two buffers of the size of the largest other block. While one buffer
+// is in use, the next block is loaded into the other.
 func Stream(blocks []int64, fixed, room int64) (Streaming, error) {
 	total := fixed
 	for _, b := range blocks {
@@ -78,7 +78,7 @@ func Stream(blocks []int64, fixed, room int64) (Streaming, error) {
 	if total <= room {
 		return Streaming{Resident: len(blocks), Bytes: total}, nil
 	}
-	largest := make([]int64, len(blocks)+1) // of the blocks from i on
+	largest := make([]int64, len(blocks)+1) // largest block from i on
 	for i := len(blocks) - 1; i >= 0; i-- {
 		largest[i] = max(blocks[i], largest[i+1])
 	}

@@ -10,39 +10,39 @@ import (
 	"latentbeam/stages/sequence"
 )
 
-// maxElements bounds how many elements a set is tried with.
+// maxElements limits the numbers of elements that are tried for a set.
 const maxElements = 16
 
-// Query is what a layout is searched for.
+// Query describes the job that a layout is searched for.
 type Query struct {
 	Stages   []cost.Estimate
 	Devices  []DeviceModel
-	Elements int         // still to be computed, all of one shape
-	MaxBatch int         // elements of a set; 0: any
-	AtOnce   int         // elements that every set takes, where that is decided already; 0: any up to MaxBatch
-	Held     []cost.Held // how the weights lie, where that is decided already; nil: see Arrange
-	// Width, with AtOnce, is the set that is chosen, where that is decided already; 0: the one that is done first.
+	Elements int         // elements to compute, all of one shape
+	MaxBatch int         // most elements of a set; 0: any
+	AtOnce   int         // elements that every set takes, if that is fixed; 0: any up to MaxBatch
+	Held     []cost.Held // placement of the weights, if that is fixed; nil: see Arrange
+	// Width, with AtOnce, is the width of the sets if that is fixed; 0: the fastest.
 	Width int
 
-	sets map[string]evaluated // those seen so far
+	sets map[string]evaluated // cache of evaluated sets
 }
 
-// Candidate is one layout, with what it is predicted to cost.
+// Candidate is one layout and its predicted cost.
 type Candidate struct {
-	Width    int // devices in a set; where it does not divide, some sets have more
-	Elements int // that a set takes at once
+	Width    int // devices in a set; some sets have more if the number of devices is not a multiple
+	Elements int // elements that a set takes at once
 	Sets     []Set
-	// Tail is how many elements at the end all devices take together, as one batch. The flattened axis gives
-	// every element its equal share of devices, uneven ones included.
+	// Tail is the number of last elements that all devices compute together, as one batch. The flattened axis gives every
+	// device an even share.
 	Tail    int
-	Seconds float64 // until all elements are done
+	Seconds float64 // until all elements are computed
 }
 
 // Set is one worker set of a candidate.
 type Set struct {
 	Devices []int   // indices
 	Forward Forward // one step with Elements elements
-	Batch   float64 // seconds of a batch, all stages
+	Batch   float64 // seconds of a batch in all stages
 	Memory  []MemoryUse
 }
 
@@ -52,18 +52,18 @@ type (
 	sharing  cost.Split
 )
 
-// Outcome is the outcome of a search.
+// Outcome is the result of a search.
 type Outcome struct {
 	Best  Candidate
-	Fit   []Candidate // the best of every width, shortest time first
+	Fit   []Candidate // the best candidate of every width, fastest first
 	Lost  []cost.Lost // widths that do not fit, and other partitions
-	Least int         // the narrowest set that fits one element
-	// Held is how the weights of every stage lie.
+	Least int         // the smallest set that fits one element
+	// Held is the placement of the weights of every stage.
 	Held []cost.Held
 }
 
-// Search finds the layout that is done first. Among equals the narrower set and the smaller batch win. The
-// error is an *Infeasible when no layout fits.
+// Search finds the fastest layout. Among equal layouts the narrower set and the smaller batch win. The error is an *Infeasible
+// if no layout fits.
 func Search(q Query) (Outcome, error) {
 	if err := q.check(); err != nil {
 		return Outcome{}, err
@@ -92,7 +92,7 @@ func Search(q Query) (Outcome, error) {
 	}
 	r.Least = fit[0].Width
 	slices.SortStableFunc(fit, func(a, b Candidate) int {
-		if near(a.Seconds, b.Seconds) {
+		if nearlyEqual(a.Seconds, b.Seconds) {
 			return cmp.Or(cmp.Compare(a.Width, b.Width), cmp.Compare(a.Elements, b.Elements))
 		}
 		return cmp.Compare(a.Seconds, b.Seconds)
@@ -108,7 +108,7 @@ func Search(q Query) (Outcome, error) {
 	return r, q.others(&r)
 }
 
-// Sets says in words how wide sets are and how many elements they take.
+// Sets describes the width of sets and their number of elements.
 func Sets(width, elements int) string {
 	plural := "s"
 	if elements == 1 {
@@ -117,10 +117,10 @@ func Sets(width, elements int) string {
 	return fmt.Sprintf("sets of %d, %d element%s at once", width, elements, plural)
 }
 
-// Slower says by how much a is longer than b, or that it is not.
+// Slower describes how much slower or faster time a is than time b.
 func Slower(a, b float64) string {
 	switch {
-	case near(a, b):
+	case nearlyEqual(a, b):
 		return "no faster"
 	case a < b:
 		return fmt.Sprintf("%.1f%% faster", 100*(b/a-1))
@@ -130,7 +130,7 @@ func Slower(a, b float64) string {
 	return fmt.Sprintf("%.1f%% slower", 100*(a/b-1))
 }
 
-// others adds the partitions that the best layout does not use, where its sets exchange anything.
+// others adds the partitions that the best layout does not use, if its sets exchange data.
 func (q *Query) others(r *Outcome) error {
 	split := q.split()
 	if split == nil || !r.Best.Sets[0].Forward.Plan.Moves() {
@@ -141,7 +141,7 @@ func (q *Query) others(r *Outcome) error {
 	for _, i := range set.Devices {
 		devices = append(devices, q.Devices[i])
 	}
-	for _, kind := range all {
+	for _, kind := range partitions {
 		if kind == set.Forward.Plan.Partition {
 			continue
 		}
@@ -161,7 +161,7 @@ func (q *Query) others(r *Outcome) error {
 	return nil
 }
 
-// widths returns the widths to try. Some numbers of sets come from several widths, then the widest says it.
+// widths returns the widths to try. If several widths give the same number of sets, it returns the widest.
 func (q *Query) widths() (out []int) {
 	if w := q.width(); w > 0 {
 		return []int{w}
@@ -176,8 +176,8 @@ func (q *Query) widths() (out []int) {
 	return out
 }
 
-// near reports whether two predictions are the same as far as they can be trusted.
-func near(a, b float64) bool { return math.Abs(a-b) <= 0.001*min(a, b) }
+// nearlyEqual reports whether two predictions are equal within their accuracy.
+func nearlyEqual(a, b float64) bool { return math.Abs(a-b) <= 0.001*min(a, b) }
 
 func (q *Query) check() error {
 	if len(q.Devices) == 0 {
@@ -202,7 +202,7 @@ func (q *Query) split() *cost.Split {
 	return nil
 }
 
-// width returns how many devices a set must have, 0 for any.
+// width returns the required number of devices of a set, 0 for any.
 func (q *Query) width() int {
 	if s := q.split(); s != nil {
 		return s.Width
@@ -234,7 +234,7 @@ func (q *Query) best(width int) (best Candidate, why *Infeasible, err error) {
 			}
 			break // more elements need more memory
 		}
-		if best.Width == 0 || c.Seconds < best.Seconds && !near(c.Seconds, best.Seconds) {
+		if best.Width == 0 || c.Seconds < best.Seconds && !nearlyEqual(c.Seconds, best.Seconds) {
 			best = c
 		}
 	}
@@ -246,7 +246,7 @@ func (q *Query) candidate(width, k int) (Candidate, *Infeasible, error) {
 	c := Candidate{Width: width, Elements: k}
 	n := len(q.Devices) / width
 	busy := len(q.Devices)
-	if q.width() > 0 || q.Width > 0 { // a width that is asked for is kept, and what is left over stays idle
+	if q.width() > 0 || q.Width > 0 { // a fixed width is kept, and remaining devices stay idle
 		busy = n * width
 	}
 	shares, err := sequence.Cut(busy, sequence.Equal(n))
@@ -267,7 +267,7 @@ func (q *Query) candidate(width, k int) (Candidate, *Infeasible, error) {
 	return c, nil, q.tail(&c, times, batches)
 }
 
-// tail looks whether the last batches are done sooner by all devices together.
+// tail checks whether the last batches finish sooner on all devices together.
 func (q *Query) tail(c *Candidate, times []float64, batches int) error {
 	if len(times) == 1 || q.width() > 0 || q.Width > 0 || q.split() == nil {
 		return nil
@@ -281,7 +281,7 @@ func (q *Query) tail(c *Candidate, times []float64, batches int) error {
 		if err != nil || reason != nil {
 			return err
 		}
-		if s := makespan(times, batches-last) + all.Batch; s < c.Seconds && !near(s, c.Seconds) {
+		if s := makespan(times, batches-last) + all.Batch; s < c.Seconds && !nearlyEqual(s, c.Seconds) {
 			c.Seconds, c.Tail = s, elements
 		}
 	}

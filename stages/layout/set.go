@@ -7,13 +7,13 @@ import (
 	"latentbeam/stages/sequence"
 )
 
-// evaluated is what set returns for the first set of its kind.
+// evaluated caches the result of set for the first set of a kind.
 type evaluated struct {
 	set Set
 	why *Infeasible
 }
 
-// set evaluates one set of neighbouring devices with k elements. Sets of like devices are alike.
+// set evaluates one set of adjacent devices with k elements. Sets of equal devices have equal results.
 func (q *Query) set(share sequence.Range, k int) (Set, *Infeasible, error) {
 	devices := q.Devices[share.Lo:share.Hi]
 	kind := kindOf(devices, k)
@@ -40,8 +40,8 @@ func (q *Query) set(share sequence.Range, k int) (Set, *Infeasible, error) {
 	return e.set, e.why, nil
 }
 
-// kindOf names k elements on a set by all that counts of its devices. Those that are alike and neighbours are named
-// once: large sets have few kinds.
+// kindOf returns a text that is equal for equal sets and k. Equal adjacent devices are named once, so that large sets have
+// short texts.
 func kindOf(devices []DeviceModel, k int) string {
 	name := fmt.Append(nil, k)
 	for i, n := 0, 1; i < len(devices); i, n = i+n, 1 {
@@ -85,8 +85,8 @@ func (q *Query) evaluate(devices []DeviceModel, k int) (e evaluated, err error) 
 	return e, nil
 }
 
-// makespan is when n equal batches are done by sets that take the given times for one, each set taking the
-// next batch when it is free.
+// makespan returns when n equal batches are done by sets that take the given times for one batch. Each set takes the next batch
+// when it is free.
 func makespan(times []float64, n int) float64 {
 	if n <= 0 {
 		return 0

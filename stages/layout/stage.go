@@ -5,7 +5,7 @@ import (
 	"latentbeam/stages/sequence"
 )
 
-// Seconds predicts a batch of k elements on a set of devices. Blocks that pass do so beside the work.
+// Seconds predicts the time of a batch of k elements on a set of devices. Streaming blocks overlaps with computation.
 func Seconds(s cost.Estimate, k int, devices []DeviceModel) (float64, error) {
 	seconds, err := estimate(s).compute(k, devices)
 	if s.Passing > 0 {
@@ -14,7 +14,7 @@ func Seconds(s cost.Estimate, k int, devices []DeviceModel) (float64, error) {
 		}
 	}
 	if host := float64(k) * s.Host; host > 0 && len(devices) > 0 {
-		if n := devices[0].Processors; n > 0 { // the processors do both
+		if n := devices[0].Processors; n > 0 { // the same processors compute and do the host's work
 			seconds += host / float64(n)
 		} else {
 			seconds = max(seconds, host/hostProcessors)
@@ -23,13 +23,13 @@ func Seconds(s cost.Estimate, k int, devices []DeviceModel) (float64, error) {
 	return seconds, err
 }
 
-// compute is Seconds without weights that pass.
+// compute is Seconds without streaming.
 func (s estimate) compute(k int, devices []DeviceModel) (float64, error) {
 	if s.Split != nil {
 		step, err := Cheapest(*s.Split, k, devices)
 		return float64(s.Split.Steps) * step.Seconds(), err
 	}
-	if s.Grid.Shards() > 1 && len(devices) == s.Grid.Ranks() { // groups of elements pass a pipeline, cuts are even
+	if s.Grid.Shards() > 1 && len(devices) == s.Grid.Ranks() { // groups of elements pass through a pipeline, splits are even
 		var rate float64
 		for _, d := range devices {
 			rate += d.Rate
@@ -45,7 +45,7 @@ func (s estimate) compute(k int, devices []DeviceModel) (float64, error) {
 	return max(float64(k)*s.Work*longest/float64(pieces), starting(s.Calls, devices[:1])/float64(min(pieces, len(devices)))), err
 }
 
-// starting is how long the slowest device is at starting so many kernels.
+// starting returns how long the slowest device needs to start the kernels.
 func starting(calls int64, devices []DeviceModel) (seconds float64) {
 	for _, d := range devices {
 		seconds = max(seconds, float64(calls)*d.Call)
@@ -53,7 +53,7 @@ func starting(calls int64, devices []DeviceModel) (seconds float64) {
 	return seconds
 }
 
-// batch returns the shape of a forward of k elements.
+// batch returns the shape of an evaluation of k elements.
 func (s sharing) batch(k int) sequence.Shape {
 	shape := s.Shape
 	shape.Batch *= k

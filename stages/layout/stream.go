@@ -9,8 +9,7 @@ import (
 	"latentbeam/stages/sequence"
 )
 
-// stream lets blocks pass through the memory of devices that have the given shards, each in as much room: as many
-// stay as the fullest allows.
+// stream chooses how many blocks stay resident on devices with the given shards and room. The fullest device decides.
 func stream(h cost.Held, shards [][]int64, room int64) (cost.Held, bool) {
 	h.Streamed, h.Stay = true, math.MaxInt
 	for _, parts := range shards {
@@ -22,15 +21,15 @@ func stream(h cost.Held, shards [][]int64, room int64) (cost.Held, bool) {
 			h.Stay = min(h.Stay, s.Resident)
 		}
 	}
-	if h.Stay == math.MaxInt { // all stay on all
+	if h.Stay == math.MaxInt { // all blocks stay on all devices
 		return h, false
 	}
 	h.Bytes = slices.Max(passing(shards, h.Stay, 1))
 	return h, true
 }
 
-// small is stream, with as few blocks as can be where there is less room than that.
-func small(h cost.Held, shards [][]int64, room int64) cost.Held {
+// streamMost is stream, but uses as few resident blocks as possible if the room is smaller than that needs.
+func streamMost(h cost.Held, shards [][]int64, room int64) cost.Held {
 	if out, ok := stream(h, shards, room); ok {
 		return out
 	}
@@ -45,8 +44,8 @@ func small(h cost.Held, shards [][]int64, room int64) cost.Held {
 	return h
 }
 
-// Passing returns h, of a stage, with no more than the first stay blocks of every device's run in its memory. What
-// devices have together is their process's, and stays as it is.
+// Passing returns the placement h of a stage with at most the first stay blocks of every device's run resident. Weights that
+// the devices of a process share do not change.
 func Passing(h cost.Held, s cost.Estimate, stay int) cost.Held {
 	if h.InAll || len(s.Parts) <= 1 || h.Streamed && h.Stay <= stay {
 		return h
@@ -56,8 +55,8 @@ func Passing(h cost.Held, s cost.Estimate, stay int) cost.Held {
 	return h
 }
 
-// passing returns what each of the shards takes when so many of its blocks stay, and there are forwards at once that
-// may be at different ones of the others: two blocks for each.
+// passing returns the bytes of each shard with stay resident blocks. The forwards that run at the same time may be at different
+// blocks, so each needs two blocks.
 func passing(shards [][]int64, stay, forwards int) (bytes []int64) {
 	for _, parts := range shards {
 		all := sum(parts)
@@ -69,11 +68,11 @@ func passing(shards [][]int64, stay, forwards int) (bytes []int64) {
 	return bytes
 }
 
-// shards are the Parts of every device under h.
+// shards returns the Parts of every device with placement h.
 func (s estimate) shards(h cost.Held) (out [][]int64) {
 	switch {
 	case len(h.Runs) > 0:
-		fixed := s.Parts[0] // what belongs to no block is where the first one is
+		fixed := s.Parts[0] // blockless weights are where the first block is
 		for _, r := range h.Runs {
 			out = append(out, append([]int64{fixed}, s.Parts[1+r.Lo:1+r.Hi]...))
 			fixed = 0
@@ -94,8 +93,8 @@ func fullest(shards [][]int64) (bytes int64) {
 	return bytes
 }
 
-// mapped lets blocks pass where the weights of all stages together, which the process has once, do not fit beside
-// the batches of its workers: those of the largest stage first, which then keeps as many as there is room for.
+// mapped makes blocks stream if the weights of all stages, which the process holds once, do not fit beside the batches of its
+// workers. It starts with the stage with the most weights, which keeps as many blocks resident as there is room for.
 func mapped(stages []cost.Estimate, held []cost.Held, devices []DeviceModel) (over int64) {
 	var room, most, total int64
 	for _, s := range stages {
@@ -118,8 +117,8 @@ func mapped(stages []cost.Estimate, held []cost.Held, devices []DeviceModel) (ov
 		}
 		total -= h.Bytes
 		shards := estimate(s).shards(*h)
-		// Every worker, or set of them, is somewhere else in the model: two blocks for each, and the plan counts those
-		// of one.
+		// Every worker, or set of workers, is at another place of the model: two blocks for each. The plan already counts the
+		// blocks of one.
 		forwards := max(1, len(devices)/len(shards))
 		h.Streamed, h.Stay = true, len(s.Parts)
 		for _, parts := range shards {
@@ -136,31 +135,31 @@ func mapped(stages []cost.Estimate, held []cost.Held, devices []DeviceModel) (ov
 	return max(0, total-room)
 }
 
-// placed is one way in which weights can lie, and the seconds of an element when all devices are at work.
-type placed struct {
+// placement is one placement of weights, and the seconds for an element when all devices work.
+type placement struct {
 	cost.Held
 	seconds float64
 }
 
-// place chooses how the weights lie: blocks that pass through each device, a pipeline over the devices, or both. beside
-// is the bytes of other things on a device. Of two ways with the same time it takes the first, so that no device waits
-// for others. Where no way is small enough, as few blocks stay on the device as possible.
+// place chooses the placement of the weights: blocks streamed through each device, a pipeline over the devices, or both. beside
+// is the number of bytes for other things on a device. Of two placements with equal times it takes the first, so that no device
+// waits for others. If none fits, it keeps as few blocks resident as possible.
 func (s estimate) place(h *cost.Held, devices []DeviceModel, elements int, beside int64) {
-	var ways []placed
-	for _, way := range []func(cost.Held, []DeviceModel, int, int64) (placed, bool){
+	var ways []placement
+	for _, way := range []func(cost.Held, []DeviceModel, int, int64) (placement, bool){
 		s.streamed, s.pipeline, s.streamedPipeline} {
 		p, ok := way(*h, devices, elements, beside)
-		same := func(other placed) bool { return p.Streamed == other.Streamed && slices.Equal(p.Runs, other.Runs) }
+		same := func(other placement) bool { return p.Streamed == other.Streamed && slices.Equal(p.Runs, other.Runs) }
 		if ok && !slices.ContainsFunc(ways, same) {
 			ways = append(ways, p)
 		}
 	}
 	if len(ways) == 0 {
-		*h = small(*h, [][]int64{s.Parts}, least(devices)-beside)
+		*h = streamMost(*h, [][]int64{s.Parts}, least(devices)-beside)
 		return
 	}
-	slices.SortStableFunc(ways, func(a, b placed) int {
-		if near(a.seconds, b.seconds) {
+	slices.SortStableFunc(ways, func(a, b placement) int {
+		if nearlyEqual(a.seconds, b.seconds) {
 			return 0
 		}
 		return cmp.Compare(a.seconds, b.seconds)
@@ -168,34 +167,34 @@ func (s estimate) place(h *cost.Held, devices []DeviceModel, elements int, besid
 	*h = ways[0].Held
 	for _, p := range ways[1:] {
 		why := "predicted to take as long"
-		if !near(p.seconds, ways[0].seconds) {
+		if !nearlyEqual(p.seconds, ways[0].seconds) {
 			why = Slower(p.seconds, ways[0].seconds)
 		}
 		h.Lost = append(h.Lost, cost.Lost{What: p.String(), Why: why})
 	}
 }
 
-// pipeline cuts the blocks over all devices so that the busiest has least to do.
-func (s estimate) pipeline(h cost.Held, devices []DeviceModel, _ int, beside int64) (placed, bool) {
+// pipeline divides the blocks over all devices so that the busiest device has the least work.
+func (s estimate) pipeline(h cost.Held, devices []DeviceModel, _ int, beside int64) (placement, bool) {
 	h, ok := s.cut(h, devices, func(d DeviceModel) int64 { return d.room() - beside })
 	if !ok {
-		return placed{}, false
+		return placement{}, false
 	}
 	return s.timed(h, devices), true
 }
 
-// timed is what a pipeline of these runs takes.
-func (s estimate) timed(h cost.Held, devices []DeviceModel) placed {
+// timed returns a pipeline of these runs with its time.
+func (s estimate) timed(h cost.Held, devices []DeviceModel) placement {
 	var slowest float64
 	shards := s.shards(h)
 	for i, d := range devices {
 		slowest = max(slowest, s.share(shards[i])*s.Work/d.Rate)
 	}
 	h.Bytes = fullest(shards)
-	return placed{h, slowest}
+	return placement{h, slowest}
 }
 
-// cut gives every device a run of blocks, with as much to do for its speed as the others as far as it has room.
+// cut gives every device a run of blocks. The work is proportional to the device's speed as far as its room allows.
 func (s estimate) cut(h cost.Held, devices []DeviceModel, room func(DeviceModel) int64) (cost.Held, bool) {
 	blocks := slices.Clone(s.Parts[1:])
 	work := make([]float64, len(blocks))
@@ -215,51 +214,51 @@ func (s estimate) cut(h cost.Held, devices []DeviceModel, room func(DeviceModel)
 	return h, true
 }
 
-// idle reports whether a device has no block: the others are a set of their own then.
+// idle reports whether a device has no block. It could then be a set of its own.
 func idle(runs []sequence.Range) bool {
 	return slices.ContainsFunc(runs, func(r sequence.Range) bool { return r.Len() < 1 })
 }
 
-// share is the part of the stage's work that a device does which has these parts.
+// share returns the part of the stage's work on a device with these parts.
 func (s estimate) share(parts []int64) float64 { return float64(sum(parts)) / float64(sum(s.Parts)) }
 
-// streamed lets blocks pass through every device, which then takes elements for itself.
-func (s estimate) streamed(h cost.Held, devices []DeviceModel, elements int, beside int64) (placed, bool) {
+// streamed streams all blocks through every device. Each device then computes elements alone.
+func (s estimate) streamed(h cost.Held, devices []DeviceModel, elements int, beside int64) (placement, bool) {
 	h, ok := stream(h, [][]int64{s.Parts}, least(devices)-beside)
 	if !ok {
-		return placed{}, false
+		return placement{}, false
 	}
 	k := atOnce(elements / len(devices))
 	var speed float64
 	for _, d := range devices {
 		speed += 1 / s.seconds(s.Parts, h.Stay, d, k)
 	}
-	return placed{h, 1 / speed}, true
+	return placement{h, 1 / speed}, true
 }
 
-// streamedPipeline cuts the blocks over all devices, through which those of each run pass. A batch goes in as many
-// groups of elements, and each group takes all blocks.
-func (s estimate) streamedPipeline(h cost.Held, devices []DeviceModel, elements int, beside int64) (placed, bool) {
+// streamedPipeline divides the blocks over all devices and streams the blocks of each run. A batch is divided into as many
+// groups of elements, and each group goes through all blocks.
+func (s estimate) streamedPipeline(h cost.Held, devices []DeviceModel, elements int, beside int64) (placement, bool) {
 	h, ok := s.cut(h, devices, func(DeviceModel) int64 { return math.MaxInt64 })
 	if !ok {
-		return placed{}, false
+		return placement{}, false
 	}
 	shards := s.shards(h)
 	if h, ok = stream(h, shards, least(devices)-beside); !ok {
-		return placed{}, false
+		return placement{}, false
 	}
 	k := atOnce(atOnce(elements) / len(devices))
 	var slowest float64
 	for i, d := range devices {
 		slowest = max(slowest, s.seconds(shards[i], h.Stay, d, k))
 	}
-	return placed{h, slowest}, true
+	return placement{h, slowest}, true
 }
 
-// atOnce is how many elements a batch has.
+// atOnce returns the number of elements in a batch.
 func atOnce(elements int) int { return max(1, min(maxElements, elements)) }
 
-// seconds is the time of an element on a device with these parts. All blocks but the resident ones stream once for k
+// seconds returns the time of an element on a device with these parts. All blocks but the resident ones are streamed once for k
 // elements.
 func (s estimate) seconds(parts []int64, stay int, d DeviceModel, k int) float64 {
 	var pass float64

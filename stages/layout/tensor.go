@@ -6,22 +6,21 @@ import (
 	"latentbeam/stages/sequence"
 )
 
-// SumBlocks is how many parts a sum has that tensor parallelism may cut: the inputs of an attention's output
-// projection and of an MLP's second layer. One worker adds the same parts in the same order, so a cut between
-// parts changes no bit.
+// SumBlocks is the number of parts of a sum that tensor parallelism may split: the inputs of an attention's output projection
+// and of an MLP's second layer. A single worker adds the same parts in the same order, so a split between parts changes no bit.
 const SumBlocks = 16
 
-// ColumnUnit is the fewest columns of an MLP that stay together, those of one vector register of fp32.
+// ColumnUnit is the smallest number of columns of an MLP that are never separated: one vector register of fp32.
 const ColumnUnit = 16
 
-// SumParts cuts an axis of n units (heads, or groups of ColumnUnit columns) into the fixed parts of its sums:
-// SumBlocks of them, or n where there are fewer units, which differ by one unit at most.
+// SumParts divides an axis of n units (heads, or groups of ColumnUnit columns) into the fixed parts of its sums: SumBlocks
+// parts, or n if there are fewer units. Their lengths differ by at most one unit.
 func SumParts(n int) []sequence.Range {
 	return even(n, min(n, SumBlocks))
 }
 
-// TensorCut gives each of ways workers its units of an axis of n, in order, borders falling on those of
-// SumParts. Uneven counts are fine; a worker may get nothing.
+// TensorCut gives each of ways workers a range of the n units of an axis, in order. Ranges end where parts of SumParts end.
+// They may have different lengths; a worker may get none.
 func TensorCut(n, ways int) ([]sequence.Range, error) {
 	if n < 1 || ways < 1 {
 		return nil, fmt.Errorf("cut %d units over %d workers: give 1 at least of each", n, ways)
@@ -41,8 +40,8 @@ func TensorCut(n, ways int) ([]sequence.Range, error) {
 	return out, nil
 }
 
-// ColumnUnits cuts the width columns of an MLP's hidden layer into units: full ones of ColumnUnit and, where
-// the width does not divide, a shorter last one. Columns returns what a range of units covers.
+// ColumnUnits returns how many units the width columns of an MLP's hidden layer have: units of ColumnUnit columns and, if width
+// is not a multiple, a shorter last one. Columns returns the columns of a range of units.
 func ColumnUnits(width int) int { return (width + ColumnUnit - 1) / ColumnUnit }
 
 // Columns returns the columns of a range of units of a layer of the given width.
@@ -50,7 +49,7 @@ func Columns(r sequence.Range, width int) sequence.Range {
 	return sequence.Range{Lo: min(r.Lo*ColumnUnit, width), Hi: min(r.Hi*ColumnUnit, width)}
 }
 
-// even shares n things out in order; counts differ by one at most.
+// even divides n things into ranges in order. Their lengths differ by at most one.
 func even(n, parts int) []sequence.Range {
 	out := make([]sequence.Range, parts)
 	for i := range out {

@@ -10,16 +10,16 @@ import (
 // QKNormEps is the epsilon of the RMS norm of queries and keys.
 const QKNormEps = 1e-6
 
-// SelfAttention is multi-head attention of a video's tokens to each other, stored as timm's Attention: one
-// Linear for queries, keys and values, one for the output.
+// SelfAttention is multi-head attention between the tokens of a video, stored as timm's Attention: one Linear for queries, keys
+// and values, one for the output.
 type SelfAttention struct {
 	QKV   Linear // qkv (3C, C); rows ordered q, k, v, each by head
 	Proj  Linear // proj (C, C)
-	Heads int    // that this rank has, of C/D
+	Heads int    // heads on this rank, of C/D
 	D     int    // width of a head
 
 	QKNorm    kernels.Tensor // q_norm.weight and k_norm.weight (2, D) of an RMS norm over each head; none without
-	RopeFirst bool           // rotate before that norm, as STDiT2 does; the others after it
+	RopeFirst bool           // rotate before the norm, as STDiT2 does; others rotate after it
 }
 
 // LoadSelfAttention reads "qkv" (3C, C) and "proj" (C, C), with biases, and with qkNorm "q_norm.weight" and
@@ -38,9 +38,9 @@ func LoadSelfAttention(w *weights.Weights, c, heads int, qkNorm bool) SelfAttent
 	return a
 }
 
-// AddSpatial adds gate * proj(attention(x)) to the residual stream in place, where the patches of each frame
-// attend to each other: stream, x and gate (B, T, S, C). x may be stream itself. rope, which may be none,
-// holds the angles of the patches (1, 1, S, D/2).
+// AddSpatial adds gate * proj(attention(x)) to the residual stream in place. The patches of each frame attend to each other.
+// stream, x and gate are (B, T, S, C); x may be stream itself. rope, which may be zero, holds the angles of the patches (1, 1,
+// S, D/2).
 func (a SelfAttention) AddSpatial(be kernels.Backend, stream, x, gate kernels.Tensor, rope Rope) {
 	defer be.Scope()()
 	qkv := a.project(be, x) // (B, T, S, 3, H, D)
@@ -55,10 +55,9 @@ func (a SelfAttention) addOutput(be kernels.Backend, stream, out, gate kernels.T
 	a.Proj.AddTo(be, stream, out.Reshape(out.Dim(0), out.Dim(1), out.Dim(2), a.Heads*a.D), gate)
 }
 
-// AddTemporal adds gate * proj(attention(x)) to the residual stream in place, where the frames of each patch
-// attend to each other, or with windows all tokens of a window: stream, x and gate (B, T, S, C). rope, which
-// may be none, holds the angles of the frames (1, T, 1, D/2), with windows those of a window's tokens
-// (rows, columns, T, D/2).
+// AddTemporal adds gate * proj(attention(x)) to the residual stream in place. The frames of each patch attend to each other;
+// with windows, all tokens of a window do. stream, x and gate are (B, T, S, C). rope, which may be zero, holds the angles of
+// the frames (1, T, 1, D/2), or with windows of a window's tokens (rows, columns, T, D/2).
 func (a SelfAttention) AddTemporal(be kernels.Backend, stream, x, gate kernels.Tensor, rope Rope, win Windows) {
 	defer be.Scope()()
 	qkv := a.project(be, x)                                                     // (B, T, S, 3, H, D)
@@ -77,7 +76,7 @@ func (a SelfAttention) project(be kernels.Backend, x kernels.Tensor) kernels.Ten
 	return a.QKV.Forward(be, x, kernels.Identity).Reshape(x.Dim(0), x.Dim(1), x.Dim(2), 3, a.Heads, a.D)
 }
 
-// projectHeads is project for n of this rank's heads: (B, T, S, 3, n, D).
+// projectHeads is project for n of this rank's heads, starting at first: (B, T, S, 3, n, D).
 func (a SelfAttention) projectHeads(be kernels.Backend, x kernels.Tensor, first, n int) kernels.Tensor {
 	if n == a.Heads {
 		return a.project(be, x)
@@ -102,10 +101,10 @@ func (a SelfAttention) rotate(be kernels.Backend, qkv kernels.Tensor, rope Rope)
 	spec := kernels.NormSpec{Kind: kernels.RMSNorm, Eps: QKNormEps, RopeFirst: a.RopeFirst}
 	spec.Weight = a.QKNorm.Reshape(2, 1, a.QKNorm.Dim(1)).Expand(qk.Shape...)
 	if rope.halves == nil {
-		spec.Cos, spec.Sin = rope.over(qk)
+		spec.Cos, spec.Sin = rope.expandTo(qk)
 	}
 	be.Norm(qk, qk, spec)
-	if rope.halves != nil { // behind the norm alone
+	if rope.halves != nil { // applied after the norm
 		rope.Rotate(be, qk)
 	}
 }

@@ -5,12 +5,12 @@ import (
 	"latentbeam/stages/sequence"
 )
 
-// AddWindowsShared is AddTemporal with windows for ranks that share the patches of a video. streams, xs
-// and gates hold a tensor (n, T, W, C) for each part of this rank, of type dt.
+// AddWindowsShared is AddTemporal with windows for ranks that share the patches of a video. streams, xs and gates hold a tensor
+// (n, T, W, C) of type dt for each part of this rank.
 //
-// Patches count by rows, so a rank has whole bands of windows and, at either end of its part, some of the
-// tokens of a band that it shares with its neighbours. Those ranks send each other their keys and values,
-// and each computes its own queries. Every rank calls it, in the same order.
+// Patches are numbered row by row. So a rank has whole bands of windows, and at either end of its part it may have some tokens
+// of a band that it shares with other ranks. The ranks of a shared band send each other their keys and values, and each
+// computes its own queries. Every rank must call it, in the same order.
 func (a SelfAttention) AddWindowsShared(be kernels.Backend, s *Split, dt kernels.DType,
 	streams, xs, gates []kernels.Tensor, rope Rope, win Windows) error {
 	defer be.Scope()()
@@ -39,11 +39,11 @@ type bands struct {
 	dt       kernels.DType
 	rope     Rope
 	win      Windows
-	size     int              // patches of a band
+	size     int              // patches in a band
 	qkv, out []kernels.Tensor // of each part: (n, T, W, 3, H, D), (n, T, W, H, D)
 }
 
-// columnsOf returns what a rank has of the patches of each row, without padding.
+// columnsOf returns the patches of each row that a rank has, without padding.
 func (b *bands) columnsOf(rank int) (spans []sequence.ElementRange) {
 	for _, c := range b.Plan.Columns(rank) {
 		c.Range = c.And(sequence.Range{Hi: b.Plan.Shape.Positions})
@@ -54,7 +54,7 @@ func (b *bands) columnsOf(rank int) (spans []sequence.ElementRange) {
 	return spans
 }
 
-// whole returns the patches of r that lie in bands which are wholly in r.
+// whole returns the patches of r in bands that lie completely in r.
 func (b *bands) whole(r sequence.Range) sequence.Range {
 	all := b.Plan.Shape.Positions
 	w := sequence.Range{Lo: min((r.Lo+b.size-1)/b.size*b.size, all), Hi: r.Hi / b.size * b.size}
@@ -64,7 +64,7 @@ func (b *bands) whole(r sequence.Range) sequence.Range {
 	return w
 }
 
-// cut reports whether any rank has a part of a band.
+// cut reports whether any band is shared by several ranks.
 func (b *bands) cut() bool {
 	for rank := range b.Plan.Ranks {
 		for _, c := range b.columnsOf(rank) {
@@ -76,7 +76,7 @@ func (b *bands) cut() bool {
 	return false
 }
 
-// attendWhole computes the windows of whole bands, which need nobody else.
+// attendWhole computes the windows of whole bands. They need no data of other ranks.
 func (b *bands) attendWhole() {
 	for i, p := range b.parts {
 		span := sequence.Range{Lo: p.Patches.Start, Hi: p.Patches.Start + p.Patches.Len}
@@ -90,13 +90,13 @@ func (b *bands) attendWhole() {
 	}
 }
 
-// piece is the tokens of one band of one row that one rank has, where others have the rest.
+// piece is a rank's tokens in one shared band of one row.
 type piece struct {
 	row, band int
 	patches   sequence.Range
 }
 
-// cutOf lists the parts of bands that a rank has, in order.
+// cutOf lists a rank's pieces of shared bands, in order.
 func (b *bands) cutOf(rank int) (out []piece) {
 	for _, c := range b.columnsOf(rank) {
 		w := b.whole(c.Range)
@@ -115,8 +115,7 @@ func (b *bands) tokens(xs []kernels.Tensor, p piece) kernels.Tensor {
 	return b.columns(xs, p.row, sequence.Range{Hi: b.Plan.Shape.Frames}, p.patches)
 }
 
-// attendCut exchanges keys and values of the bands that ranks share, and computes this rank's queries in
-// them.
+// attendCut exchanges keys and values of the shared bands, and computes this rank's queries in them.
 func (b *bands) attendCut() error {
 	defer b.be.Scope()()
 	me, mine := b.Group.Rank(), b.cutOf(b.Group.Rank())
@@ -138,7 +137,7 @@ func (b *bands) attendCut() error {
 					continue
 				}
 				foreign := full[i].Narrow(1, theirs.patches.Lo-p.band*b.size, theirs.patches.Len())
-				b.Fill(b.be, foreign.Narrow(2, 0, 1)) // queries that nobody asks for here
+				b.Fill(b.be, foreign.Narrow(2, 0, 1)) // queries of other ranks, not used here
 				recv = append(recv, kernels.Part{Peer: peer, View: foreign.Narrow(2, 1, 2)})
 				send = append(send, kernels.Part{Peer: peer, View: b.tokens(b.qkv, p).Narrow(2, 1, 2)})
 			}
@@ -153,8 +152,7 @@ func (b *bands) attendCut() error {
 	return nil
 }
 
-// attendBand computes the queries of piece p in all windows of its band, whose tokens are full (T,
-// patches, 3, H, D).
+// attendBand computes the queries of piece p in all windows of its band. full holds the band's tokens (T, patches, 3, H, D).
 func (b *bands) attendBand(full kernels.Tensor, p piece) {
 	t, cols, heads, d := full.Dim(0), b.win.Grid[1], b.a.Heads, full.Dim(4)
 	rows := full.Dim(1) / cols
@@ -166,7 +164,7 @@ func (b *bands) attendBand(full kernels.Tensor, p piece) {
 	}
 }
 
-// attendOne computes one window (T, rows, w, 3H, D) that begins at a column: for the tokens own of the band.
+// attendOne computes one window (T, rows, w, 3H, D) that starts at column col, for the band's tokens own.
 func (b *bands) attendOne(window kernels.Tensor, col int, own sequence.Range, p piece) {
 	defer b.be.Scope()()
 	t, rows, w, heads, d := window.Dim(0), window.Dim(1), window.Dim(2), b.a.Heads, window.Dim(4)
@@ -177,7 +175,7 @@ func (b *bands) attendOne(window kernels.Tensor, col int, own sequence.Range, p 
 	b.a.rotate(b.be, near, b.rope.Narrow(0, Span{Len: rows}).Narrow(1, Span{Len: w}))
 	near = near.Reshape(1, rows*w*t, 3, heads, d)
 	part := func(i int) kernels.Tensor { return near.Narrow(2, i, 1).Reshape(1, rows*w*t, heads, d) }
-	for r := range rows { // a row of the window has its own tokens together
+	for r := range rows { // the tokens of one row in the window are adjacent
 		mine := own.And(sequence.Range{Lo: r*cols + col, Hi: r*cols + col + w})
 		n := mine.Len()
 		if n == 0 {

@@ -16,8 +16,8 @@ func LoadConv(w *weights.Weights, in, out, size int) Conv {
 	return Conv{W: w.Tensor("weight", out, in, size, size), B: w.Tensor("bias", out)}
 }
 
-// Into computes dst (N, H, W, Cout) = conv(x (N, H, W, Cin)) with "same" padding; residual (dst's shape)
-// is added where it is given.
+// Into computes dst (N, H, W, Cout) = conv(x (N, H, W, Cin)) with "same" padding. residual has dst's shape and is added; it may
+// be zero.
 func (c Conv) Into(be kernels.Backend, dst, x, residual kernels.Tensor) {
 	p := c.W.Dim(2) / 2
 	be.Conv(dst, x, c.W, kernels.ConvSpec{
@@ -32,18 +32,19 @@ func (c Conv) Forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	return y
 }
 
-// UpsampleInto computes dst (N, 2H, 2W, Cout) = conv of x (N, H, W, Cin) enlarged by nearest neighbour.
+// UpsampleInto computes dst (N, 2H, 2W, Cout): x (N, H, W, Cin) enlarged by nearest neighbour, then the convolution.
 func (c Conv) UpsampleInto(be kernels.Backend, dst, x kernels.Tensor) {
 	be.Conv(dst, x, c.W, kernels.ConvSpec{Bias: c.B, Upsample: 2, Top: 1, Left: 1, Bottom: 1, Right: 1})
 }
 
-// DownsampleInto computes dst (N, H/2, W/2, Cout) = conv of stride 2 of x (N, H, W, Cin) after one zero
-// row below and one zero column to the right. Halves are rounded down.
+// DownsampleInto computes dst (N, H/2, W/2, Cout): x (N, H, W, Cin) with one zero row below and one zero column on the right,
+// then the convolution with stride 2. Halves are rounded down.
 func (c Conv) DownsampleInto(be kernels.Backend, dst, x kernels.Tensor) {
 	be.Conv(dst, x, c.W, kernels.ConvSpec{Bias: c.B, Stride: 2, Bottom: 1, Right: 1})
 }
 
-// Strided returns conv(x) of a stride, padded by half the kernel on all sides: x (N, H, W, Cin) -> (N, ceil(H/stride), ceil(W/stride), Cout).
+// Strided returns conv(x) with a stride, padded by half the kernel on all sides: x (N, H, W, Cin) -> (N, ceil(H/stride),
+// ceil(W/stride), Cout).
 func (c Conv) Strided(be kernels.Backend, x kernels.Tensor, stride int) kernels.Tensor {
 	p := c.W.Dim(2) / 2
 	size := func(n int) int { return (n+2*p-c.W.Dim(2))/stride + 1 }
@@ -55,7 +56,7 @@ func (c Conv) Strided(be kernels.Backend, x kernels.Tensor, stride int) kernels.
 // instanceEps is what torch.nn.InstanceNorm2d adds to a variance.
 const instanceEps = 1e-5
 
-// InstanceNorm normalises each channel of x (N, H, W, C) over its image in place, and applies ReLU if asked to.
+// InstanceNorm normalises each channel of x (N, H, W, C) over its image in place. With relu it also applies ReLU.
 func InstanceNorm(be kernels.Backend, x kernels.Tensor, relu bool) {
 	spec := kernels.NormSpec{Kind: kernels.GroupNorm, Groups: x.Dim(3), Eps: instanceEps}
 	if relu && be.Capabilities().ReLU {

@@ -10,7 +10,7 @@ type CrossAttention struct {
 	Q     Linear // q_linear (C, C)
 	KV    Linear // kv_linear (2C, C); rows ordered k, v, each by head
 	Proj  Linear // proj (C, C)
-	Heads int    // that this rank has, of C/D
+	Heads int    // heads on this rank, of C/D
 	D     int    // width of a head
 }
 
@@ -26,9 +26,9 @@ func LoadCrossAttention(w *weights.Weights, c, heads int) CrossAttention {
 	}
 }
 
-// Keys computes the keys and values of text, which stay the same over all sampling steps. text (sum L, C)
-// holds the rows of the batch one after the other, lens their lengths. kv (B, max L, 2, H, D) receives
-// them, row by row; what lies behind a row's length is left as it is and never read.
+// Keys computes the keys and values of text, which are the same in all sampling steps. text (sum L, C) holds the rows of the
+// batch one after another; lens are their lengths. The result goes to kv (B, max L, 2, H, D), row by row. Entries after a row's
+// length are not written and never read.
 func (a CrossAttention) Keys(be kernels.Backend, kv, text kernels.Tensor, lens []int) {
 	defer be.Scope()()
 	packed := a.KV.Forward(be, text, kernels.Identity) // (sum L, 2C)
@@ -40,8 +40,7 @@ func (a CrossAttention) Keys(be kernels.Backend, kv, text kernels.Tensor, lens [
 	}
 }
 
-// AddTo adds proj(attention(stream, text)) to the residual stream (B, T, S, C) in place; kv and lens are
-// those of Keys.
+// AddTo adds proj(attention(stream, text)) to the residual stream (B, T, S, C) in place. kv and lens come from Keys.
 func (a CrossAttention) AddTo(be kernels.Backend, stream, kv kernels.Tensor, lens []int) {
 	defer be.Scope()()
 	b, n, c := stream.Dim(0), stream.Dim(1)*stream.Dim(2), stream.Dim(3)

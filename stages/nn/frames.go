@@ -6,14 +6,14 @@ import (
 	"latentbeam/kernels"
 )
 
-// FrameMask says which frames of a batch are being denoised (Open-Sora's x_mask, the timesteps of single tokens of Wan). A
-// given frame is modulated as at timestep 0, so that the network takes it for finished.
+// FrameMask says which frames of a batch are being denoised (Open-Sora's x_mask, Wan's timesteps for single tokens). A given
+// frame is modulated as at timestep 0, so that the network treats it as finished.
 type FrameMask struct {
 	B, T      int    // rows, and frames of a row
 	generated []bool // (B, T'), row-major; nil: all frames
 }
 
-// NewFrameMask checks generated, which may be nil, for b rows of t frames.
+// NewFrameMask makes the mask for b rows of t frames. It checks the length of generated, which may be nil.
 func NewFrameMask(generated []bool, b, t int) (FrameMask, error) {
 	f := FrameMask{B: b, T: t}
 	if generated == nil {
@@ -41,8 +41,8 @@ func (f FrameMask) Timesteps(t []float32) []float32 {
 	return append(append([]float32(nil), t...), make([]float32, len(t))...)
 }
 
-// Rows deals out modulation rows: m (B, R C) gives (B, 1, R, C) for all frames. With given frames m is
-// (2B, R C), second half timestep 0, and each frame gets its own: (B, T', R, C).
+// Rows returns the modulation rows of all frames: m (B, R C) gives (B, 1, R, C). If frames are given, m is (2B, R C), where the
+// second half is for timestep 0, and each frame gets its own rows: (B, T', R, C).
 func (f FrameMask) Rows(be kernels.Backend, m kernels.Tensor, r int) kernels.Tensor {
 	c := m.Dim(1) / r
 	if f.generated == nil {

@@ -5,14 +5,15 @@ import (
 	"latentbeam/stages/sequence"
 )
 
-// AddFull adds gate * proj(attention(x)) to the residual stream in place, where all tokens of a video attend to each
-// other. streams, xs and gates hold a tensor (n, T, W, C) of type dt for each part of this rank: those of s.Parts(). A
-// nil Split is that of a rank alone, which has one part with all patches. Every rank of the set calls AddFull.
+// AddFull adds gate * proj(attention(x)) to the residual stream in place. All tokens of a video attend to each other. streams,
+// xs and gates hold a tensor (n, T, W, C) of type dt for each part of this rank (s.Parts()). With a nil Split the rank is alone
+// and has one part with all patches. Every rank of the set must call AddFull.
 //
-// rope, which may be none, holds the angles of all tokens (T, S, D/2). masks has a mask for each row of the whole batch
-// (Split.Rows), on the grid (T, H, W) of the tokens: the valid tokens are keys. nil: all tokens are.
+// rope, which may be zero, holds the angles of all tokens (T, S, D/2). masks has a mask for each row of the whole batch
+// (Split.Rows), on the token grid (T, H, W): only valid tokens are keys. Nil: all tokens are.
 //
-// A set splits the heads: a rank gets the queries, keys and values of its heads from the owners of the columns and
+// A set splits the heads: a rank gets the queries, keys and values of its heads from the ranks that have the columns, and sends
+// the results back. Every row is computed with the same sums as on one rank, so the result has the same bits.
 // gives the results back. Every row is computed by the same sums as on one rank, so the result has the same bits.
 func (a SelfAttention) AddFull(be kernels.Backend, s *Split, dt kernels.DType, streams, xs, gates []kernels.Tensor,
 	rope Rope, masks []sequence.Mask) error {
@@ -39,16 +40,16 @@ func (a SelfAttention) AddFull(be kernels.Backend, s *Split, dt kernels.DType, s
 	return nil
 }
 
-// Pattern is which tokens of a video attend to each other.
+// Pattern says which tokens of a video attend to each other.
 type Pattern struct {
-	Masks []sequence.Mask // of each row of the whole batch (Split.Rows): valid tokens are keys; nil: all are
-	Skip  sequence.Skip   // sub-sequences that attention stays in; zero: none
-	Int8  bool            // scores of 8-bit numbers, see kernels.AttentionSpec.Int8
+	Masks []sequence.Mask // for each row of the whole batch (Split.Rows): valid tokens are keys; nil: all are
+	Skip  sequence.Skip   // tokens attend only inside a sub-sequence; zero: no restriction
+	Int8  bool            // compute scores with 8-bit numbers, see kernels.AttentionSpec.Int8
 }
 
-// AttendFull is the attention inside AddFull, for networks that make their queries, keys and values in another way: qkvs
-// (n, T, W, 3, H, D) of each part, normalised and rotated, give outs (n, T, W, H, D). A nil pattern lets all tokens attend
-// to all.
+// AttendFull is the attention inside AddFull, for networks that compute their queries, keys and values differently. qkvs (n, T,
+// W, 3, H, D) of each part must be normalised and rotated; the results go to outs (n, T, W, H, D). With a nil pattern all
+// tokens attend to all.
 func AttendFull(be kernels.Backend, s *Split, dt kernels.DType, outs, qkvs []kernels.Tensor, pattern *Pattern) error {
 	var p Pattern
 	if pattern != nil {
@@ -91,8 +92,8 @@ func (p Pattern) mask(row int) *sequence.Mask {
 	return &p.Masks[row]
 }
 
-// attendKeys computes the attention of queries q (L, H, D) to the keys and values kv (N, 2, H, D) of their
-// sub-sequences. The first query is token first. A mask hides keys; nil hides none. The result is out (L, H, D).
+// attendKeys computes the attention of queries q (L, H, D) to the keys and values kv (N, 2, H, D) of their sub-sequences, and
+// writes out (L, H, D). first is the token of the first query. A mask hides keys; nil hides none.
 func (p Pattern) attendKeys(be kernels.Backend, out, q, kv kernels.Tensor, first int, mask *sequence.Mask) {
 	queries := sequence.Range{Lo: first, Hi: first + q.Dim(0)}
 	for way := range max(1, p.Skip.Ways) {
@@ -114,7 +115,7 @@ func (p Pattern) attendKeys(be kernels.Backend, out, q, kv kernels.Tensor, first
 	}
 }
 
-// attendSome is attendKeys of queries of one sub-sequence. Its keys are copied together, in order.
+// attendSome is attendKeys for queries of one sub-sequence. It copies the sub-sequence's keys into one tensor, in order.
 func (p Pattern) attendSome(be kernels.Backend, out, q, kv kernels.Tensor, way int, mask *sequence.Mask) {
 	heads, d := q.Dim(1), q.Dim(2)
 	spec := kernels.AttentionSpec{Scale: AttentionScale(d), Int8: p.Int8}
@@ -133,7 +134,7 @@ func (p Pattern) attendSome(be kernels.Backend, out, q, kv kernels.Tensor, way i
 	be.Attention(lead(out), lead(q), part(0), part(1), spec)
 }
 
-// combsOf lists the tokens of r in a sub-sequence that a mask, which may be nil, lets through, and counts them.
+// combsOf lists the tokens of r in a sub-sequence that the mask, which may be nil, does not hide, and counts them.
 func combsOf(skip sequence.Skip, way int, r sequence.Range, mask *sequence.Mask) (out []sequence.Comb, n int) {
 	add := func(r sequence.Range) {
 		for c := range skip.Combs(way, r) {
@@ -150,8 +151,8 @@ func combsOf(skip sequence.Skip, way int, r sequence.Range, mask *sequence.Mask)
 	return out, n
 }
 
-// eachComb calls copy for the tokens of combs in x (L, ...), which begins with token first, and their places in gathered
-// (n, ...), where they lie together.
+// eachComb calls copy for the tokens of combs: with their view in gathered (n, ...), where they are adjacent, and their view in
+// x (L, ...). first is the first token of x.
 func eachComb(combs []sequence.Comb, first int, x, gathered kernels.Tensor, copy func(gathered, from kernels.Tensor)) {
 	at := 0
 	for _, c := range combs {
@@ -163,7 +164,7 @@ func eachComb(combs []sequence.Comb, first int, x, gathered kernels.Tensor, copy
 	}
 }
 
-// real returns the patches of a part that are no padding.
+// real returns the patches of a part that are not padding.
 func (s *Split) real(p Part) Span {
 	return Span{p.Patches.Start, max(0, min(p.Patches.Len, s.Plan.Shape.Positions-p.Patches.Start))}
 }

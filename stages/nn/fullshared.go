@@ -12,11 +12,12 @@ type fullSharing struct {
 	*Split
 	be     kernels.Backend
 	pieces [][]sequence.Piece // of every rank
-	// Of each piece of this rank: queries (L, 1, heads, D), keys and values (T S, 2, heads, D), result (L, heads, D).
+	// One tensor for each piece of this rank: queries (L, 1, heads, D), keys and values (T S, 2, heads, D), result (L, heads,
+	// D).
 	queries, keyValues, out []kernels.Tensor
 }
 
-// attendFullShared is AttendFull where columns of a row lie on several ranks.
+// attendFullShared is AttendFull for rows whose columns are on several ranks.
 func attendFullShared(be kernels.Backend, s *Split, dt kernels.DType, outs, qkvs []kernels.Tensor,
 	pattern Pattern) error {
 	defer be.Scope()()
@@ -39,7 +40,7 @@ func attendFullShared(be kernels.Backend, s *Split, dt kernels.DType, outs, qkvs
 		}
 		pattern.attendKeys(be, f.out[i], f.queries[i].Reshape(f.out[i].Shape...), f.keyValues[i], p.Queries.Lo, mask)
 	}
-	for i, p := range s.parts { // nobody gives padding a result
+	for i, p := range s.parts { // padding receives no result
 		if n := s.real(p).Len; n < p.Patches.Len {
 			s.Fill(be, outs[i].Narrow(2, n, p.Patches.Len-n))
 		}
@@ -47,7 +48,7 @@ func attendFullShared(be kernels.Backend, s *Split, dt kernels.DType, outs, qkvs
 	return f.exchange("full out", outs, f.sendHeads, f.receiveColumns)
 }
 
-// exchange sends every rank what send lists for it, and takes what receive lists.
+// exchange sends every rank the tensors that send lists for it, and receives into the tensors that receive lists.
 func (f *fullSharing) exchange(op string, xs []kernels.Tensor,
 	send, receive func(xs []kernels.Tensor, peer int) []kernels.Tensor) error {
 	var out, in []kernels.Part
@@ -62,15 +63,15 @@ func (f *fullSharing) exchange(op string, xs []kernels.Tensor,
 	return f.Group.Exchange(op, out, in)
 }
 
-// crossing is where the columns that a rank has of a row meet the queries of a piece: some frames and patches.
+// crossing is the intersection of a rank's columns of a row with the queries of a piece: some frames and patches.
 type crossing struct {
 	piece           int
 	patches         sequence.Range // that the rank has, without padding
-	frames, queries sequence.Range // of these patches
+	frames, queries sequence.Range // range of these patches
 }
 
-// crossings lists where the columns of one rank meet the pieces of another. Frames of which a piece has all queries go
-// together. A piece without queries among the columns has one crossing of no frames: it takes the keys all the same.
+// crossings lists the intersections of one rank's columns with another rank's pieces. Frames with all queries in the piece are
+// joined. A piece without queries in the columns has one crossing without frames, because it needs the keys.
 func (f *fullSharing) crossings(columns, heads int) (out []crossing) {
 	size := f.Plan.Shape.Positions
 	for i, p := range f.pieces[heads] {
@@ -78,7 +79,7 @@ func (f *fullSharing) crossings(columns, heads int) (out []crossing) {
 		if c.patches.Len() == 0 {
 			continue
 		}
-		out = append(out, c) // for the keys and values
+		out = append(out, c) // it needs the keys and values
 		for lo := p.Queries.Lo; lo < p.Queries.Hi; {
 			t := lo / size
 			end := min(p.Queries.Hi, (t+1)*size)
@@ -97,7 +98,7 @@ func (f *fullSharing) crossings(columns, heads int) (out []crossing) {
 	return out
 }
 
-// patchesOf returns which patches of a row a rank has, without padding.
+// patchesOf returns a rank's patches of a row, without padding.
 func (f *fullSharing) patchesOf(rank, row int) sequence.Range {
 	for _, c := range f.Plan.Columns(rank) {
 		if c.Element == row {
@@ -107,8 +108,8 @@ func (f *fullSharing) patchesOf(rank, row int) sequence.Range {
 	return sequence.Range{}
 }
 
-// sendColumns lists what the columns of this rank give to the pieces of a rank: keys and values of their heads
-// (T, W, 2, heads, D), and queries (frames, patches, 1, heads, D).
+// sendColumns lists what this rank's columns send to another rank's pieces: keys and values of the piece's heads (T, W, 2,
+// heads, D), and queries (frames, patches, 1, heads, D).
 func (f *fullSharing) sendColumns(qkvs []kernels.Tensor, to int) (out []kernels.Tensor) {
 	all := sequence.Range{Hi: f.Plan.Shape.Frames}
 	for _, c := range f.crossings(f.Group.Rank(), to) {
@@ -125,7 +126,7 @@ func (f *fullSharing) sendColumns(qkvs []kernels.Tensor, to int) (out []kernels.
 	return out
 }
 
-// receiveHeads lists where what sendColumns gives comes to.
+// receiveHeads lists the destinations of another rank's sendColumns.
 func (f *fullSharing) receiveHeads(_ []kernels.Tensor, from int) (in []kernels.Tensor) {
 	s := f.Plan.Shape
 	for _, c := range f.crossings(from, f.Group.Rank()) {
@@ -140,21 +141,20 @@ func (f *fullSharing) receiveHeads(_ []kernels.Tensor, from int) (in []kernels.T
 	return in
 }
 
-// rows returns the view (frames, patches, ...) of the rows of a crossing in x (L, ...), those of the queries of its
-// piece.
+// rows returns the view (frames, patches, ...) of a crossing's rows in x (L, ...), which holds the rows of its piece's queries.
 func (f *fullSharing) rows(x kernels.Tensor, c crossing) kernels.Tensor {
 	size, first := f.Plan.Shape.Positions, f.pieces[f.Group.Rank()][c.piece].Queries.Lo
 	frames := func(width, at int) kernels.Tensor {
 		n := c.frames.Len()
 		return x.Narrow(0, at-first, n*width).Reshape(append([]int{n, width}, x.Shape[1:]...)...)
 	}
-	if c.frames.Len() == 1 { // maybe not all of its queries
+	if c.frames.Len() == 1 { // the piece may have only some of its queries
 		return frames(c.queries.Len(), c.frames.Lo*size+c.queries.Lo)
 	}
 	return frames(size, c.frames.Lo*size).Narrow(1, c.queries.Lo, c.queries.Len())
 }
 
-// sendHeads lists the results (frames, patches, heads, D) that this rank's pieces have for the columns of a rank.
+// sendHeads lists the results (frames, patches, heads, D) of this rank's pieces for the columns of another rank.
 func (f *fullSharing) sendHeads(_ []kernels.Tensor, to int) (out []kernels.Tensor) {
 	for _, c := range f.crossings(to, f.Group.Rank()) {
 		if c.frames.Len() > 0 {
@@ -164,7 +164,7 @@ func (f *fullSharing) sendHeads(_ []kernels.Tensor, to int) (out []kernels.Tenso
 	return out
 }
 
-// receiveColumns lists where they come to.
+// receiveColumns lists the destinations of another rank's sendHeads.
 func (f *fullSharing) receiveColumns(outs []kernels.Tensor, from int) (in []kernels.Tensor) {
 	for _, c := range f.crossings(f.Group.Rank(), from) {
 		if c.frames.Len() > 0 {

@@ -11,28 +11,28 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// GridRank is one rank of a set that is cut in up to three ways.
+// GridRank is one rank of a set that is split in up to three ways: by tokens, by weights and by blocks.
 type GridRank struct {
 	cost.Grid
-	// Dev computes; layers whose weights are cut go together with the other ranks of the tensor group.
+	// Dev computes. Layers whose weights are split compute together with the other ranks of the tensor group.
 	Dev kernels.Backend
-	// Share, Cut and Stage are the rank's place in the grid.
+	// Share, Cut and Stage are the rank's position in the grid.
 	Share int
 	Cut   weights.Cut
 	Stage weights.PipelineStage
-	// Sequence are the ranks with the other shares of the tokens, Pipeline those with the other blocks.
+	// Sequence has the ranks with the other shares of the tokens, Pipeline the ranks with the other blocks.
 	Sequence, Pipeline *kernels.Group
 }
 
-// First reports whether this is the rank that gives the results of its share.
+// First reports whether this rank delivers the results of its share.
 func (s *GridRank) First() bool { return s.Cut.Rank == 0 && s.Stage.Rank == 0 }
 
-// stagePatience is how long a stage of a pipeline waits for the one before it: it may have to do all its blocks
-// for a batch first, and there is no exchange on the way by which it could be seen to live. A rank that fails
-// or is gone ends the wait at once.
+// stagePatience is how long a stage of a pipeline waits for the stage before it. That stage may first compute all its blocks
+// for a batch, and there is no exchange meanwhile that would show that it is alive. If a rank fails or disappears, the wait
+// ends at once.
 const stagePatience = time.Hour
 
-// OnGrid runs f for every device of this process, as ranks of a grid that has as many as the set.
+// OnGrid runs f for every device of this process, as ranks of a grid. The grid has as many ranks as the set.
 func OnGrid(ctx context.Context, set *stages.Set, grid cost.Grid, f func(ctx context.Context, s *GridRank) error) error {
 	if set.Ranks() != grid.Ranks() {
 		return fmt.Errorf("a set of %d devices for a grid of %v", set.Ranks(), grid)
@@ -46,7 +46,7 @@ func OnGrid(ctx context.Context, set *stages.Set, grid cost.Grid, f func(ctx con
 	})
 }
 
-// placeOf finds the place of g's rank and its neighbours.
+// placeOf returns the position of g's rank and its groups.
 func placeOf(dev kernels.Backend, g *kernels.Group, grid cost.Grid) (*GridRank, error) {
 	share, tensor, stage := grid.Place(g.Rank())
 	s := &GridRank{Grid: grid, Share: share, Cut: weights.Cut{Rank: tensor, Ways: grid.Tensor},

@@ -5,12 +5,12 @@ import (
 	"latentbeam/stages/sequence"
 )
 
-// Frames that are left over when every rank has its whole frames are attended in by several: each has some heads,
-// and of a head some queries. It gets their queries, keys and values from the owners of the columns, or, where
-// that is less to send, a copy of the frame's tokens, of which it makes them itself. A row of a product does not
-// depend on the others, so the bits are the same either way.
+// Frames that remain after every rank has its whole frames are divided among several ranks: each computes some heads, and for a
+// head some queries. A rank receives their queries, keys and values from the ranks that have the columns. If it is less data,
+// it receives a copy of the frame's tokens instead and computes queries, keys and values itself. A row of a matrix product does
+// not depend on other rows, so the bits are the same either way.
 
-// projectLeft computes queries, keys and values of this rank's columns in the left-over frames whose pieces get
+// projectLeft computes the queries, keys and values of this rank's columns in the remaining frames, for pieces that receive
 // them.
 func (s *sharing) projectLeft(xs []kernels.Tensor) {
 	s.left = map[[2]int]kernels.Tensor{}
@@ -27,7 +27,7 @@ func (s *sharing) projectLeft(xs []kernels.Tensor) {
 	}
 }
 
-// strip returns the views q (queries, heads, D) and kv (keys, 2, heads, D) of a strip at its columns' owner.
+// strip returns the views q (queries, heads, D) and kv (keys, 2, heads, D) of a strip on the rank that has its columns.
 func (s *sharing) strip(t sequence.Strip) (q, kv kernels.Tensor) {
 	start := s.at[t.Element].patches.Start
 	qkv := s.left[[2]int{t.Element, t.Frame}].Narrow(2, t.Heads.Lo, t.Heads.Len()) // (W, 3, heads, D)
@@ -39,12 +39,12 @@ func (s *sharing) strip(t sequence.Strip) (q, kv kernels.Tensor) {
 	return q, kv
 }
 
-// queryRows returns the rows of x (queries, heads, D) of a piece that belong to a strip.
+// queryRows returns the rows of a piece's x (queries, heads, D) that belong to a strip.
 func (s *sharing) queryRows(x []kernels.Tensor, t sequence.Strip) kernels.Tensor {
 	return x[t.Piece].Narrow(0, t.Queries.Lo-s.pieces[t.Piece].Queries.Lo, t.Queries.Len())
 }
 
-// attendPieces computes this rank's part of the left-over frames of which it gets queries, keys and values.
+// attendPieces computes this rank's pieces of remaining frames, for pieces that receive queries, keys and values.
 func (s *sharing) attendPieces() {
 	for i, piece := range s.pieces {
 		if !piece.Tokens {
@@ -53,12 +53,12 @@ func (s *sharing) attendPieces() {
 	}
 }
 
-// attendCopies computes its part of those of which it gets the tokens: it makes the queries, keys and values of
-// its heads itself.
+// attendCopies computes this rank's pieces of frames that are copied as tokens. It computes queries, keys and values of its
+// heads itself.
 func (s *sharing) attendCopies() {
-	for i, f := range s.Plan.Copies(s.me) {
+	for i, f := range s.Plan.Copies(s.rank) {
 		end := s.be.Scope()
-		heads := s.Plan.CopyHeads(s.me, i)
+		heads := s.Plan.CopyHeads(s.rank, i)
 		x := s.whole.Narrow(0, f.At, 1).Reshape(1, 1, s.whole.Dim(1), s.whole.Dim(2))
 		qkv := s.a.projectHeads(s.be, x, heads.Lo, heads.Len()) // (1, 1, S, 3, heads, D)
 		s.a.rotate(s.be, qkv, s.rope)
@@ -74,7 +74,7 @@ func (s *sharing) attendCopies() {
 	}
 }
 
-// attendPiece computes piece i: q (queries, heads, D), kv (S, 2, heads, D).
+// attendPiece computes piece i from q (queries, heads, D) and kv (S, 2, heads, D).
 func (s *sharing) attendPiece(i int, q, kv kernels.Tensor) {
 	lead := func(x kernels.Tensor) kernels.Tensor {
 		return x.Reshape(append([]int{1}, x.Shape...)...)

@@ -13,11 +13,11 @@ import (
 type Linear struct {
 	W kernels.Tensor // (out, in)
 	B kernels.Tensor // (out), or none
-	// Parts are where the parts of the sums over in begin (see kernels.Epilogue), for layers whose sums tensor
-	// parallelism may cut: one worker adds the same parts in the same order.
+	// Parts are the starts of the parts into which a sum over in is divided (see kernels.Epilogue), for layers whose sums
+	// tensor parallelism may split. A single worker adds the same parts in the same order.
 	Parts []int
-	Int8  bool // the product is of numbers of 8 bits, see kernels.Epilogue
-	cut   bool // other ranks of tensor parallelism have the rest of in
+	Int8  bool // compute the product with 8-bit numbers, see kernels.Epilogue
+	cut   bool // other ranks of the tensor group have the rest of in
 }
 
 // LoadLinear reads "weight" (out, in) and "bias" (out).
@@ -55,13 +55,13 @@ type MLP struct {
 	FC1, FC2 Linear
 }
 
-// LoadMLP reads "fc1" (hidden, in) and "fc2" (out, hidden), with biases. One that is too narrow for the ranks of
-// tensor parallelism is on all of them whole.
+// LoadMLP reads "fc1" (hidden, in) and "fc2" (out, hidden), with biases. An MLP that is too narrow to be split is loaded
+// completely on all ranks of tensor parallelism.
 func LoadMLP(w *weights.Weights, in, hidden, out int) MLP {
 	return LoadMLPOf(w, "fc1", "fc2", in, hidden, out)
 }
 
-// LoadMLPOf is LoadMLP of layers with other names.
+// LoadMLPOf is LoadMLP for layers with other names.
 func LoadMLPOf(w *weights.Weights, first, second string, in, hidden, out int) MLP {
 	if w.Ways() > len(layout.SumParts(layout.ColumnUnits(hidden))) {
 		w = w.Cut(weights.Cut{})
@@ -84,8 +84,8 @@ func (m MLP) AddTo(be kernels.Backend, stream, x, gate kernels.Tensor) {
 	m.FC2.AddTo(be, stream, m.FC1.Forward(be, x, kernels.GELUTanh), gate)
 }
 
-// LoadRows reads a layer of which this rank has some outputs: "weight" (groups out, in) and, with bias,
-// "bias" (groups out), of each group the given rows.
+// LoadRows reads a layer of which this rank has some outputs: the given rows of each group of "weight" (groups out, in), and
+// with bias of "bias" (groups out).
 func LoadRows(w *weights.Weights, in, groups, out int, rows sequence.Range, bias bool) Linear {
 	part := weights.Subset{Groups: groups, Rows: rows}
 	l := Linear{W: w.Part("weight", part, groups*out, in), Int8: w.Rounds("weight")}
@@ -95,9 +95,8 @@ func LoadRows(w *weights.Weights, in, groups, out int, rows sequence.Range, bias
 	return l
 }
 
-// LoadSum reads a layer whose inputs are cut between the ranks, "weight" (out, in) and, with bias, "bias"
-// (out): this rank has the given columns, and all ranks together have the sums, whose parts begin at the
-// given places of in.
+// LoadSum reads a layer whose inputs are split between the ranks: "weight" (out, in) and, with bias, "bias" (out). This rank
+// has the given columns; the ranks add up the sums together. parts are the starts of the parts of a sum.
 func LoadSum(w *weights.Weights, in, out int, columns sequence.Range, parts []int, bias bool) Linear {
 	l := Linear{cut: w.Ways() > 1, Int8: w.Rounds("weight")}
 	l.W = w.Part("weight", weights.Subset{Columns: columns}, out, in)
@@ -112,7 +111,7 @@ func LoadSum(w *weights.Weights, in, out int, columns sequence.Range, parts []in
 	return l
 }
 
-// linear computes dst = ep(x W^T), together with the other ranks where the sums are cut.
+// linear computes dst = ep(x W^T). If the sums are split, it computes together with the other ranks.
 func (l Linear) linear(be kernels.Backend, dst, x kernels.Tensor, ep kernels.Epilogue) {
 	ep.Bias, ep.Parts, ep.Int8 = l.B, slices.Clone(l.Parts), l.Int8
 	if l.cut && weights.SumAcross(be, dst, x, l.W, ep) {

@@ -2,17 +2,17 @@ package nn
 
 import "latentbeam/kernels"
 
-// PeakBytes returns the most memory that f has allocated at any moment on the backend it is given. That
-// backend computes nothing, so a model can be asked what a batch needs by running it on shapes alone: the
-// answer cannot drift away from the code. Weights and a device's own scratch memory are not counted.
+// PeakBytes returns the largest amount of memory that f has allocated at any moment. f runs on a backend that computes nothing,
+// so a model's memory is found by running its own code on shapes, and the answer cannot differ from the code. Weights and a
+// device's internal scratch memory are not counted.
 func PeakBytes(f func(be kernels.Backend) error) (int64, error) {
 	m := &meter{}
 	err := f(m)
 	return m.peak, err
 }
 
-// Work returns the FLOP of the products, attentions and convolutions in f, a multiplication and an addition
-// counting two, and how many operations f calls, found in the same way. The rest of a model is small beside them.
+// Work returns the FLOP of the products, attentions and convolutions in f, and the number of operations that f calls. It counts
+// a multiplication and an addition as two. Other operations are small beside them.
 func Work(f func(be kernels.Backend) error) (flop float64, calls int64, err error) {
 	m := kernels.NewMetered(&meter{})
 	err = f(m)
@@ -23,13 +23,13 @@ func Work(f func(be kernels.Backend) error) (flop float64, calls int64, err erro
 	return usage.FLOP(), calls, err
 }
 
-// meter is a backend that computes nothing and knows how much memory it would hold.
+// meter is a backend that computes nothing and counts allocated memory.
 type meter struct{ live, peak int64 }
 
-// noClass is that of a backend that computes nothing.
+// noClass is the numeric class of a backend that computes nothing.
 const noClass = "none"
 
-// Rehearses reports whether a backend computes nothing, so that the host need not either.
+// Rehearses reports whether a backend computes nothing. The host can then skip its computations too.
 func Rehearses(be kernels.Backend) bool { return be.Class() == noClass }
 
 func (m *meter) Class() string  { return noClass }
@@ -54,7 +54,7 @@ func (m *meter) Scope() (end func()) {
 	return func() { m.live = before }
 }
 
-// Linear of 8 bits holds both operands once more, as bytes.
+// Linear counts both operands a second time, as bytes, for 8-bit products.
 func (m *meter) Linear(_, x, w kernels.Tensor, ep kernels.Epilogue) {
 	if ep.Int8 {
 		m.peak = max(m.peak, m.live+int64(x.Len())+int64(w.Len()))

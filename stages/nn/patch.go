@@ -54,7 +54,7 @@ func Patchify(be kernels.Backend, dt kernels.DType, x kernels.Tensor, patch Patc
 	return PatchifyInto(be, dt, x, patch, [3]int{x.Dim(2), x.Dim(3), x.Dim(4)})
 }
 
-// PatchifyInto is Patchify of a latent that zeros fill up to a box (T, H, W).
+// PatchifyInto is Patchify for a latent that is padded with zeros to a box (T, H, W).
 func PatchifyInto(be kernels.Backend, dt kernels.DType, x kernels.Tensor, patch Patch, box [3]int) kernels.Tensor {
 	b, c := x.Dim(0), x.Dim(1)
 	t, h, w := patch.Grid(box[0], box[1], box[2])
@@ -64,13 +64,13 @@ func PatchifyInto(be kernels.Backend, dt kernels.DType, x kernels.Tensor, patch 
 	return patches.Reshape(b, t, h*w, c*patch.Size())
 }
 
-// Unpatchify writes tokens (B, T', S, pt ph pw c_out), channel fastest, to the latent dst
-// (B, c_out, T, H, W), leaving out the padding of PatchEmbed.
+// Unpatchify writes tokens (B, T', S, pt ph pw c_out), channel fastest, to the latent dst (B, c_out, T, H, W). It skips the
+// padding of PatchEmbed.
 func Unpatchify(be kernels.Backend, dst, tokens kernels.Tensor, patch Patch) {
 	UnpatchifyFrom(be, dst, tokens, patch, [3]int{dst.Dim(2), dst.Dim(3), dst.Dim(4)})
 }
 
-// UnpatchifyFrom is Unpatchify of the tokens of a box (T, H, W), in whose first corner the latent lies.
+// UnpatchifyFrom is Unpatchify for the tokens of a box (T, H, W) with the latent in its first corner.
 func UnpatchifyFrom(be kernels.Backend, dst, tokens kernels.Tensor, patch Patch, box [3]int) {
 	defer be.Scope()()
 	b, c := dst.Dim(0), dst.Dim(1)
@@ -91,7 +91,7 @@ func patchView(x kernels.Tensor, p Patch) kernels.Tensor {
 	return x.Reshape(x.Dim(0), x.Dim(1), x.Dim(2)/p[0], p[0], x.Dim(3)/p[1], p[1], x.Dim(4)/p[2], p[2])
 }
 
-// padded returns x (B, C, T, H, W) with zeros behind it up to t, h and w.
+// padded returns x (B, C, T, H, W) padded at the end with zeros to t, h and w.
 func padded(be kernels.Backend, x kernels.Tensor, t, h, w int) kernels.Tensor {
 	if x.Dim(2) == t && x.Dim(3) == h && x.Dim(4) == w {
 		return x
@@ -102,7 +102,7 @@ func padded(be kernels.Backend, x kernels.Tensor, t, h, w int) kernels.Tensor {
 	return full
 }
 
-// corner returns the first entries of every axis of x, as many as shape says.
+// corner returns the first shape[i] entries of every axis i of x.
 func corner(x kernels.Tensor, shape []int) kernels.Tensor {
 	for i, n := range shape {
 		x = x.Narrow(i, 0, n)

@@ -6,14 +6,13 @@ import (
 	"latentbeam/kernels"
 )
 
-// Span is a run of indices of an axis. Positions are always those of the whole video, also where a worker
-// holds only a part of it.
+// Span is a range of indices on an axis. Positions always refer to the whole video, also if a worker has only a part of it.
 type Span struct {
 	Start, Len int
 }
 
-// SinCos1D returns the positions i/scale of the indices at as sines then cosines of c/2 frequencies
-// 10000^(-j/(c/2)): (n, c), computed in fp64 and rounded once, as STDiT of Open-Sora 1.0 does. c must be even.
+// SinCos1D returns the positions i/scale of the indices at as c/2 sines, then c/2 cosines, with the frequencies
+// 10000^(-j/(c/2)): (n, c). It computes in fp64 and rounds once, as STDiT of Open-Sora 1.0 does. c must be even.
 func SinCos1D(c int, at Span, scale float64) []float32 {
 	out := make([]float32, 0, at.Len*c)
 	for i := range at.Len {
@@ -22,9 +21,9 @@ func SinCos1D(c int, at Span, scale float64) []float32 {
 	return out
 }
 
-// SinCos2D returns the positions of patches of a row-major grid with cols columns, (n, c): the first half of
-// the channels encodes the COLUMN, the second the row, each as in SinCos1D. Positions are fp32 before they
-// meet the fp64 frequencies, as in STDiT of Open-Sora 1.0. c must be divisible by 4.
+// SinCos2D returns the positions of patches of a row-major grid with cols columns, (n, c): the first half of the channels
+// encodes the COLUMN, the second the row, each as in SinCos1D. Positions are rounded to fp32 before they are multiplied by the
+// fp64 frequencies, as in STDiT of Open-Sora 1.0. c must be divisible by 4.
 func SinCos2D(c, cols int, at Span, scale float64) []float32 {
 	line := func(n int) []float32 { // (n, c/2)
 		out := make([]float32, 0, n*c/2)
@@ -37,7 +36,7 @@ func SinCos2D(c, cols int, at Span, scale float64) []float32 {
 	return gridPositions(c, cols, at, line(cols), line(rows))
 }
 
-// gridPositions joins the halves of each patch: its column's of byCol and its row's of byRow, (n, c/2) each.
+// gridPositions joins the halves of each patch: its column's from byCol and its row's from byRow, (n, c/2) each.
 func gridPositions(c, cols int, at Span, byCol, byRow []float32) []float32 {
 	out := make([]float32, 0, at.Len*c)
 	for i := at.Start; i < at.Start+at.Len; i++ {
@@ -47,10 +46,10 @@ func gridPositions(c, cols int, at Span, byCol, byRow []float32) []float32 {
 	return out
 }
 
-// SinCosGrid returns the positions of patches of a row-major grid of rows x cols, (n, c), as Open-Sora does
-// from 1.1 on: each axis is stretched to round(sqrt(rows cols)) positions, so that every aspect ratio covers
-// the same range, and divided by scale. Column first, as in SinCos2D. All is fp32, but the frequencies, which
-// the reference keeps in the model's type dt. c must be divisible by 4.
+// SinCosGrid returns the positions of patches of a row-major grid of rows x cols, (n, c), as Open-Sora does from 1.1 on: each
+// axis is stretched to round(sqrt(rows cols)) positions, so that every aspect ratio covers the same range, and divided by
+// scale. The column comes first, as in SinCos2D. All values are fp32 except the frequencies, which the reference stores in the
+// model's type dt. c must be divisible by 4.
 func SinCosGrid(dt kernels.DType, c, rows, cols int, at Span, scale float64) []float32 {
 	base := math.RoundToEven(math.Sqrt(float64(rows * cols)))
 	freqs := make([]float32, c/4)

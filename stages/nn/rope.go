@@ -7,16 +7,16 @@ import (
 	"latentbeam/kernels"
 )
 
-// Rope holds the angles of rotary position embedding (Su et al., arXiv:2104.09864) as cosines and sines
-// (..., D/2): channels 2j and 2j+1 of a head turn by angle j. The leading axes are those of the tokens, of
-// length 1 where the angle does not depend on them. The zero Rope turns nothing.
+// Rope holds the angles of rotary position embedding (Su et al., arXiv:2104.09864) as cosines and sines (..., D/2): channels 2j
+// and 2j+1 of a head are rotated by angle j. The leading axes are the axes of the tokens; an axis has length 1 if the angle
+// does not depend on it. The zero Rope rotates nothing.
 type Rope struct {
 	Cos, Sin kernels.Tensor
 	halves   []int // see Halves
 }
 
-// RopeFreqs returns the n frequencies 10000^(-j/n) of the lucidrains implementation, in fp32 as it computes
-// them; checkpoints hold them as "rope.freqs".
+// RopeFreqs returns the n frequencies 10000^(-j/n) of the lucidrains implementation, computed in fp32 as there. Checkpoints
+// store them as "rope.freqs".
 func RopeFreqs(n int) []float32 {
 	out := make([]float32, n)
 	for j := range out {
@@ -26,7 +26,7 @@ func RopeFreqs(n int) []float32 {
 	return out
 }
 
-// RopePositions returns the positions of the given indices over scale, rounded to dt on the way.
+// RopePositions returns the given indices divided by scale. Index, scale and quotient are rounded to dt.
 func RopePositions(dt kernels.DType, at Span, scale float64) []float32 {
 	out := make([]float32, at.Len)
 	for i := range out {
@@ -46,8 +46,8 @@ func NewRope(be kernels.Backend, dt kernels.DType, freqs, positions []float32) R
 	return uploadRope(be, dt, cos, sin, len(positions), n)
 }
 
-// NewRope3D returns the angles of a block of tokens (rows, columns, frames, D/2): the first third of the
-// channels turns by the frame, the second by the row, the last by the column, each with all of freqs.
+// NewRope3D returns the angles of a block of tokens (rows, columns, frames, D/2): the first third of the channels depends on
+// the frame, the second on the row, the last on the column, each with all of freqs.
 func NewRope3D(be kernels.Backend, dt kernels.DType, freqs, rows, cols, frames []float32) Rope {
 	n := 3 * len(freqs)
 	size := len(rows) * len(cols) * len(frames) * n
@@ -64,9 +64,9 @@ func NewRope3D(be kernels.Backend, dt kernels.DType, freqs, rows, cols, frames [
 	return uploadRope(be, dt, cos, sin, len(rows), len(cols), len(frames), n)
 }
 
-// NewVideoRope returns the angles of all tokens of a video (T, S, D/2), S row-major over rows and columns: the first
-// channels turn by the frame, the next by the row, the last by the column. Each axis gives the angles of its positions, and
-// may have another number of them; cosines and sines are rounded to dt.
+// NewVideoRope returns the angles of all tokens of a video (T, S, D/2), S row-major over rows and columns: the first channels
+// depend on the frame, the next on the row, the last on the column. Each argument has the angles for each position of its axis;
+// the axes may have different numbers of angles. Cosines and sines are rounded to dt.
 func NewVideoRope(be kernels.Backend, dt kernels.DType, frames, rows, cols [][]float64) Rope {
 	n := len(frames[0]) + len(rows[0]) + len(cols[0])
 	frameTurns, rowTurns, colTurns := turnsOf(dt, frames), turnsOf(dt, rows), turnsOf(dt, cols)
@@ -98,7 +98,7 @@ func turnsOf(dt kernels.DType, positions [][]float64) []turns {
 	return all
 }
 
-// RopeAngles returns the angles of n positions from 0 on: position / scale * 10000^(-j/angles).
+// RopeAngles returns the angles of the positions 0 to n-1: position / scale * 10000^(-j/angles).
 func RopeAngles(n, angles int, scale float64) [][]float64 {
 	out := make([][]float64, n)
 	for i := range out {
@@ -139,9 +139,9 @@ func (r Rope) Narrow(axis int, at Span) Rope {
 	return Rope{r.Cos.Narrow(axis, at.Start, at.Len), r.Sin.Narrow(axis, at.Start, at.Len), r.halves}
 }
 
-// Rotate turns the queries and keys qk (..., 2, H, D) in place. The axes of the angles are the last ones in front of the 2.
+// Rotate rotates the queries and keys qk (..., 2, H, D) in place. The axes of the angles are the last axes before the 2.
 func (r Rope) Rotate(be kernels.Backend, qk kernels.Tensor) {
-	cos, sin := r.over(qk)
+	cos, sin := r.expandTo(qk)
 	switch {
 	case cos.IsZero():
 	case r.halves == nil:
@@ -152,19 +152,19 @@ func (r Rope) Rotate(be kernels.Backend, qk kernels.Tensor) {
 	}
 }
 
-// Halves returns the angles for queries and keys whose channels pair by halves: their channels fall into runs, one for
-// each axis with so many angles each, and in a run of 2n channels, channel j turns with channel j+n. Queries and keys
-// that such a Rope has turned have their pairs side by side: their products are the same.
+// Halves returns the angles for queries and keys that pair their channels by halves: the channels are divided into runs, one
+// for each axis with the given number of angles, and in a run of 2n channels, channel j is rotated with channel j+n. After the
+// rotation the channels of a pair are adjacent; this does not change the products of queries and keys.
 func (r Rope) Halves(angles ...int) Rope {
 	r.halves = angles
 	return r
 }
 
-// paired returns x (..., D) with the channels side by side that turn together.
+// paired returns x (..., D) reordered so that the channels of a pair are adjacent.
 func (r Rope) paired(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	out := be.Alloc(x.DType, x.Shape...)
 	lead, at, axes := x.Shape[:len(x.Shape)-1], 0, len(x.Shape)
-	order := make([]int, axes+1) // the last two change places
+	order := make([]int, axes+1) // swap the last two axes
 	for i := range order {
 		order[i] = i
 	}
@@ -177,9 +177,9 @@ func (r Rope) paired(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	return out
 }
 
-// over expands the angles over the queries and keys qk (..., 2, H, D): (..., 2, H, D/2). The axes of the
-// angles are the last ones in front of the 2.
-func (r Rope) over(qk kernels.Tensor) (cos, sin kernels.Tensor) {
+// expandTo expands the angles to the queries and keys qk (..., 2, H, D): (..., 2, H, D/2). The axes of the angles are the last axes
+// before the 2.
+func (r Rope) expandTo(qk kernels.Tensor) (cos, sin kernels.Tensor) {
 	if r.Cos.IsZero() {
 		return cos, sin
 	}

@@ -14,30 +14,30 @@ type sharing struct {
 	be   kernels.Backend
 	dt   kernels.DType
 	rope Rope
-	me   int // rank
+	rank int // rank
 	d    int // width of a head
 
-	left      map[[2]int]kernels.Tensor // qkv (W, 3, H, D) of this rank's columns in left-over (row, frame)
-	whole     kernels.Tensor            // (F, keys, C), the frames that this rank attends in, then its copies
-	wholeOut  kernels.Tensor            // (F, keys, H D), the result
+	left      map[[2]int]kernels.Tensor // qkv (W, 3, H, D) of this rank's columns in each remaining (row, frame)
+	whole     kernels.Tensor            // (F, keys, C): the frames of this rank, then its copies
+	wholeOut  kernels.Tensor            // (F, keys, H D): the result
 	pieces    []sequence.Piece
-	queries   []kernels.Tensor // of each piece (queries, heads, D); none where its frame is copied
-	keyValues []kernels.Tensor // of each piece (S, 2, heads, D); none where its frame is copied
-	pieceOut  []kernels.Tensor // of each piece (queries, heads, D)
+	queries   []kernels.Tensor // one for each piece (queries, heads, D); none if its frame is copied
+	keyValues []kernels.Tensor // one for each piece (S, 2, heads, D); none if its frame is copied
+	pieceOut  []kernels.Tensor // one for each piece (queries, heads, D)
 }
 
-// alloc takes the memory for what comes from other ranks.
+// alloc allocates the memory for data from other ranks.
 func (s *sharing) alloc() {
 	p := s.Plan
-	frames := p.FrameSlots(s.me)
-	s.whole = s.be.Alloc(s.dt, frames+len(p.Copies(s.me)), p.Keys, s.a.QKV.W.Dim(1))
-	s.wholeOut = s.be.Alloc(s.dt, frames, p.Keys, p.Shape.Width()) // of this rank's heads
-	for _, span := range p.WholeFrames(s.me) {
+	frames := p.FrameSlots(s.rank)
+	s.whole = s.be.Alloc(s.dt, frames+len(p.Copies(s.rank)), p.Keys, s.a.QKV.W.Dim(1))
+	s.wholeOut = s.be.Alloc(s.dt, frames, p.Keys, p.Shape.Width()) // heads of this rank
+	for _, span := range p.WholeFrames(s.rank) {
 		if n := span.Hi - max(span.Lo, p.Shape.Frames); n > 0 {
 			s.Fill(s.be, s.whole.Narrow(0, span.At+span.Len()-n, n))
 		}
 	}
-	s.pieces = p.Pieces(s.me)
+	s.pieces = p.Pieces(s.rank)
 	for _, piece := range s.pieces {
 		q, h := piece.Queries.Len(), piece.Heads.Len()
 		var queries, keyValues kernels.Tensor
@@ -50,21 +50,21 @@ func (s *sharing) alloc() {
 	}
 }
 
-// frames returns the view (frames, columns, ...) of a rectangle of x (F, keys, ...).
+// frames returns the view (frames, columns, ...) of a rectangle in x (F, keys, ...).
 func frames(x kernels.Tensor, r sequence.Rect) kernels.Tensor {
 	return x.Narrow(0, r.FrameAt, r.Frames.Len()).Narrow(1, r.Columns.Lo, r.Columns.Len())
 }
 
-// columnsOut lists what this rank's columns send to the owners of frames and pieces.
+// columnsOut lists what this rank's columns send to the ranks that compute frames and pieces.
 func (s *sharing) columnsOut(xs []kernels.Tensor) (out []kernels.Part) {
 	for to := range s.Plan.Ranks {
-		for _, r := range s.Plan.ToFrames(s.me, to) {
+		for _, r := range s.Plan.ToFrames(s.rank, to) {
 			out = append(out, kernels.Part{Peer: to, View: s.columns(xs, r.Element, r.Frames, r.Columns)})
 		}
-		for _, r := range s.Plan.ToCopies(s.me, to) {
+		for _, r := range s.Plan.ToCopies(s.rank, to) {
 			out = append(out, kernels.Part{Peer: to, View: s.columns(xs, r.Element, r.Frames, r.Columns)})
 		}
-		for _, t := range s.Plan.LeftOver(s.me, to) {
+		for _, t := range s.Plan.LeftOver(s.rank, to) {
 			if t.Tokens {
 				continue
 			}
@@ -78,16 +78,16 @@ func (s *sharing) columnsOut(xs []kernels.Tensor) (out []kernels.Part) {
 	return out
 }
 
-// framesIn lists where that comes to.
+// framesIn lists the destinations of columnsOut.
 func (s *sharing) framesIn() (in []kernels.Part) {
 	for from := range s.Plan.Ranks {
-		for _, r := range s.Plan.ToFrames(from, s.me) {
+		for _, r := range s.Plan.ToFrames(from, s.rank) {
 			in = append(in, kernels.Part{Peer: from, View: frames(s.whole, r)})
 		}
-		for _, r := range s.Plan.ToCopies(from, s.me) {
+		for _, r := range s.Plan.ToCopies(from, s.rank) {
 			in = append(in, kernels.Part{Peer: from, View: frames(s.whole, r)})
 		}
-		for _, t := range s.Plan.LeftOver(from, s.me) {
+		for _, t := range s.Plan.LeftOver(from, s.rank) {
 			if t.Tokens {
 				continue
 			}
@@ -101,13 +101,13 @@ func (s *sharing) framesIn() (in []kernels.Part) {
 	return in
 }
 
-// framesOut lists what the owners of frames and pieces send back.
+// framesOut lists the results that the ranks which compute frames and pieces send back.
 func (s *sharing) framesOut() (out []kernels.Part) {
 	for to := range s.Plan.Ranks {
-		for _, r := range s.Plan.ToFrames(to, s.me) {
+		for _, r := range s.Plan.ToFrames(to, s.rank) {
 			out = append(out, kernels.Part{Peer: to, View: frames(s.wholeOut, r)})
 		}
-		for _, t := range s.Plan.LeftOver(to, s.me) {
+		for _, t := range s.Plan.LeftOver(to, s.rank) {
 			if t.Queries.Len() > 0 {
 				out = append(out, kernels.Part{Peer: to, View: s.queryRows(s.pieceOut, t)})
 			}
@@ -116,15 +116,15 @@ func (s *sharing) framesOut() (out []kernels.Part) {
 	return out
 }
 
-// columnsIn lists where that comes to: out holds (n, T, W, H, D) of each part.
+// columnsIn lists the destinations of framesOut; out holds (n, T, W, H, D) for each part.
 func (s *sharing) columnsIn(out []kernels.Tensor) (in []kernels.Part) {
 	for from := range s.Plan.Ranks {
-		for _, r := range s.Plan.ToFrames(s.me, from) {
+		for _, r := range s.Plan.ToFrames(s.rank, from) {
 			view := s.columns(out, r.Element, r.Frames, r.Columns) // (frames, columns, H, D)
 			view = view.Reshape(r.Frames.Len(), r.Columns.Len(), s.Plan.Shape.Width())
 			in = append(in, kernels.Part{Peer: from, View: view})
 		}
-		for _, t := range s.Plan.LeftOver(s.me, from) {
+		for _, t := range s.Plan.LeftOver(s.rank, from) {
 			if t.Queries.Len() > 0 {
 				view := s.columns(out, t.Element, sequence.Range{Lo: t.Frame, Hi: t.Frame + 1}, t.Queries).Index(0)
 				in = append(in, kernels.Part{Peer: from, View: view.Narrow(1, t.Heads.Lo, t.Heads.Len())})
@@ -134,7 +134,7 @@ func (s *sharing) columnsIn(out []kernels.Tensor) (in []kernels.Part) {
 	return in
 }
 
-// attendWhole computes the attention of whole frames. Padded keys are masked; padded frames have none.
+// attendWhole computes the attention of whole frames. Padded keys are masked; a padded frame has no valid keys.
 func (s *sharing) attendWhole() {
 	n, keys := s.wholeOut.Dim(0), s.wholeOut.Dim(1)
 	if n == 0 {
@@ -154,10 +154,10 @@ func (s *sharing) part(qkv kernels.Tensor, i int) kernels.Tensor {
 	return qkv.Narrow(2, i, 1).Reshape(qkv.Dim(0), qkv.Dim(1), qkv.Dim(3), qkv.Dim(4))
 }
 
-// lens returns the valid keys of each of this rank's frames, nil where all are valid.
+// lens returns the number of valid keys in each of this rank's frames, nil if all are valid.
 func (s *sharing) lens() (lens []int) {
 	p := s.Plan
-	for _, span := range p.WholeFrames(s.me) {
+	for _, span := range p.WholeFrames(s.rank) {
 		for f := span.Lo; f < span.Hi; f++ {
 			n := 0
 			if f < p.Shape.Frames {

@@ -40,7 +40,7 @@ func LoadSizeEmbedder(w *weights.Weights, width int) SizeEmbedder {
 	return SizeEmbedder{LoadTimestepEmbedder(w, width)}
 }
 
-// Forward embeds n scalars of each row, rounded to dt, one after the other: values (B, n) -> (B, n width).
+// Forward embeds n scalars of each row, rounded to dt, and joins the results: values (B, n) -> (B, n width).
 func (e SizeEmbedder) Forward(be kernels.Backend, dt kernels.DType, values [][]float64) kernels.Tensor {
 	var flat []float32
 	for _, row := range values {
@@ -52,9 +52,8 @@ func (e SizeEmbedder) Forward(be kernels.Backend, dt kernels.DType, values [][]f
 	return y.Reshape(len(values), len(flat)/len(values)*y.Dim(1))
 }
 
-// Sinusoid returns the embedding of each t in width values, first cos(t f_k), then sin(t f_k), with
-// f_k = 10000^(-2k/width). Frequencies and angles are rounded to fp32 as in the reference: at t = 999 the
-// rounding of an angle shows in the fifth digit.
+// Sinusoid returns width values for each t: first cos(t f_k), then sin(t f_k), with f_k = 10000^(-2k/width). Frequencies and
+// angles are rounded to fp32 as in the reference: at t = 999 the rounding of an angle changes the fifth digit.
 func Sinusoid(timesteps []float32, width int) []float32 {
 	half := width / 2
 	out := make([]float32, 0, len(timesteps)*width)

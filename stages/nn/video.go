@@ -5,8 +5,8 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// CausalConv is a convolution over channels-last videos that looks at the present and earlier frames only:
-// "same" padding with zeros in height and width, zero frames in front in time.
+// CausalConv is a convolution over channels-last videos that sees only the current and earlier frames: "same" padding with
+// zeros in height and width, zero frames before the first frame.
 type CausalConv struct {
 	W kernels.Tensor // (Cout, Cin, K, K, K)
 	B kernels.Tensor // (Cout), or none
@@ -17,13 +17,13 @@ func LoadCausalConv(w *weights.Weights, in, out, size int) CausalConv {
 	return CausalConv{W: w.Tensor("weight", out, in, size, size, size), B: w.Tensor("bias", out)}
 }
 
-// LoadCausalConvNoBias reads "weight" (out, in, size, size, size) alone.
+// LoadCausalConvNoBias reads only "weight" (out, in, size, size, size).
 func LoadCausalConvNoBias(w *weights.Weights, in, out, size int) CausalConv {
 	return CausalConv{W: w.Tensor("weight", out, in, size, size, size)}
 }
 
-// Into computes dst (N, T, H, W, Cout) = conv(x (N, T, H, W, Cin)) with K-1 zero frames in front; residual
-// (dst's shape) is added where it is given.
+// Into computes dst (N, T, H, W, Cout) = conv(x (N, T, H, W, Cin)) with K-1 zero frames before x. residual has dst's shape and
+// is added; it may be zero.
 func (c CausalConv) Into(be kernels.Backend, dst, x, residual kernels.Tensor) {
 	spec := c.spec()
 	spec.Residual = residual
@@ -37,8 +37,8 @@ func (c CausalConv) Forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor
 	return y
 }
 
-// Halve returns conv(x) of stride 2 in time, after front zero frames, and of stride 2 in height and width
-// where space is set: x (N, T, H, W, Cin) -> (N, (T+front-K)/2+1, H or ceil(H/2), W or ceil(W/2), Cout).
+// Halve returns conv(x) with stride 2 in time, after front zero frames, and if space is set with stride 2 in height and width:
+// x (N, T, H, W, Cin) -> (N, (T+front-K)/2+1, H or ceil(H/2), W or ceil(W/2), Cout).
 func (c CausalConv) Halve(be kernels.Backend, x kernels.Tensor, front int, space bool) kernels.Tensor {
 	spec := c.spec()
 	spec.StrideT, spec.Front = 2, front
@@ -57,8 +57,8 @@ func (c CausalConv) spec() kernels.ConvSpec {
 	return kernels.ConvSpec{Bias: c.B, Front: c.W.Dim(2) - 1, Top: p, Left: p, Bottom: p, Right: p}
 }
 
-// VideoInto computes dst = act(GN(x)) with the statistics of a group taken over all frames; both are
-// (N, T, H, W, C), dense, and may be the same view.
+// VideoInto computes dst = act(GN(x)) with the statistics of each group over all frames. Both are (N, T, H, W, C), dense, and
+// may be the same view.
 func (g GroupNorm) VideoInto(be kernels.Backend, dst, x kernels.Tensor, act kernels.UnaryOp) {
 	g.Into(be, tall(dst), tall(x), act)
 }

@@ -2,18 +2,19 @@ package nn
 
 import "latentbeam/kernels"
 
-// Windows cuts the patch grid of every frame into windows of Rows x Cols patches, the last ones smaller where
-// they do not divide it. The zero value means none.
+// Windows divides the patch grid of every frame into windows of Rows x Cols patches. The last windows are smaller if the grid
+// is not a multiple. The zero value means no windows.
 //
-// The reference pads the grid to whole windows and masks the padded keys, which is the same: nothing of a
+// The reference pads the grid to whole windows and masks the padded keys. The result is the same: a padded token never affects
+// another one.
 // padded token reaches another.
 type Windows struct {
 	Rows, Cols int
-	Grid       [2]int // rows and columns of the patch grid, S of them
+	Grid       [2]int // rows and columns of the patch grid with S patches
 }
 
-// attendWindows computes the attention inside each window over all its frames: qkv (B, T, S, 3, H, D), out
-// (B, T, S, H, D). A band of windows at a time is copied, so that its tokens lie together.
+// attendWindows computes the attention inside each window over all its frames: qkv (B, T, S, 3, H, D), out (B, T, S, H, D). It
+// copies one band of windows at a time, so that its tokens are adjacent.
 func (a SelfAttention) attendWindows(be kernels.Backend, out, qkv kernels.Tensor, rope Rope, win Windows) {
 	b, t, heads, d := out.Dim(0), out.Dim(1), out.Dim(3), out.Dim(4)
 	rows, cols := win.Grid[0], win.Grid[1]
@@ -36,8 +37,8 @@ func (a SelfAttention) attendWindows(be kernels.Backend, out, qkv kernels.Tensor
 	}
 }
 
-// attendBand is attendWindows for n windows side by side: qkv (B, n, h, w, T, 3H, D), out (B, n, h, w, T, H, D),
-// both strided, rope (h, w, T, D/2).
+// attendBand is attendWindows for n windows side by side: qkv (B, n, h, w, T, 3H, D) and out (B, n, h, w, T, H, D) are strided;
+// rope is (h, w, T, D/2).
 func (a SelfAttention) attendBand(be kernels.Backend, out, qkv kernels.Tensor, rope Rope) {
 	defer be.Scope()()
 	near := be.Alloc(qkv.DType, qkv.Shape...)

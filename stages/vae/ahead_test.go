@@ -40,14 +40,14 @@ func TestReadersAreAhead(t *testing.T) {
 		return n
 	}
 	for i, want := range [][]int{{0, 1, 2}, {1, 2}, {2, 5}, {3, 5}, {4, 5}, {5}} {
-		r, row := q.of(i), &batch[i].Row
+		r, row := q.reader(i), &batch[i].Row
 		if got := open(); !slices.Equal(got, want) {
 			t.Errorf("clip %d: readers of %v, want %v", i, got, want)
 		}
 		got := make([]float32, side*row.Width*3)
 		if i == 2 {
 			var bad *FootageError
-			if err := r.at(got, 0); !errors.As(err, &bad) {
+			if err := r.frame(got, 0); !errors.As(err, &bad) {
 				t.Errorf("a file that is not there: %v", err)
 			}
 			q.close(i)
@@ -60,7 +60,7 @@ func TestReadersAreAhead(t *testing.T) {
 		wanted := make([]float32, len(got))
 		for f := range frames {
 			for range 1 + f%2 { // the last frame may be asked for again
-				if err := r.at(got, f); err != nil {
+				if err := r.frame(got, f); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -68,10 +68,10 @@ func TestReadersAreAhead(t *testing.T) {
 				t.Fatalf("clip %d, frame %d is another: %v", i, f, err)
 			}
 		}
-		if err := r.at(got, frames); err == nil {
+		if err := r.frame(got, frames); err == nil {
 			t.Error("a frame behind the last")
 		}
-		if err := r.at(got, 0); err == nil {
+		if err := r.frame(got, 0); err == nil {
 			t.Error("a frame before the last")
 		}
 		_ = alone.Close()
@@ -86,7 +86,7 @@ func TestReadersAreAhead(t *testing.T) {
 	begun := make(chan struct{})
 	close(begun)
 	r := read(ctx, dev, batch[0], 2, begun)
-	if err := r.at(make([]float32, side*side*3), 0); err != nil {
+	if err := r.frame(make([]float32, side*side*3), 0); err != nil {
 		t.Fatal(err)
 	}
 	cancel()
@@ -101,7 +101,7 @@ func TestReadersBeginInOrder(t *testing.T) {
 	e := &stages.Element{Row: schemas.PromptRow{Media: "../../testdata/media/disc", NumFrames: 4, FPS: 8, Height: 16, Width: 16}}
 	begun := make(chan struct{})
 	first := read(t.Context(), cpu.New(1), e, 4, begun)
-	second := read(t.Context(), cpu.New(1), e, 4, first.begun)
+	second := read(t.Context(), cpu.New(1), e, 4, first.started)
 	defer first.close()
 	defer second.close()
 	select {
@@ -111,9 +111,9 @@ func TestReadersBeginInOrder(t *testing.T) {
 	}
 	close(begun)
 	for i := range 4 {
-		if err := second.at(make([]float32, 16*16*3), i); err != nil {
+		if err := second.frame(make([]float32, 16*16*3), i); err != nil {
 			t.Fatal(err)
 		}
 	}
-	<-first.begun
+	<-first.started
 }

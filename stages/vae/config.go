@@ -10,51 +10,50 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// Config is the configuration of one of the autoencoders, as its config.json tells it.
+// Config is the configuration of one of the autoencoders, read from its config.json.
 type Config struct {
-	// Name is the architecture: that of a case of ParseConfig.
+	// Name is the architecture, as in the cases of ParseConfig.
 	Name string
-	// DType is the type of the activations; weights are rounded to it on loading. F32 unless changed.
+	// DType is the type of the activations, F32 by default. Weights are rounded to it when they are loaded.
 	DType kernels.DType
 	Traits
 
 	arch architecture
 }
 
-// Traits are the differences between autoencoders that concern stages.
+// Traits describes how an autoencoder differs from others, as far as stages need to know.
 type Traits struct {
-	// Scale is the factor between the latents that Decode takes and those of a denoiser.
+	// Scale is the denoiser's latents divided by the latents that Decode takes.
 	Scale float64
-	// Mean and Std are the statistics of each channel of raw latents, which make those of a denoiser of them; nil where
-	// config.json does not tell.
+	// Mean and Std are the statistics of each channel that convert raw latents to the denoiser's; nil if config.json does not
+	// contain them.
 	Mean, Std []float64
-	// Group is what is decoded without a look at other frames; of banded autoencoders it says nothing.
+	// Group describes the groups of frames that are decoded independently. It is not used for banded autoencoders.
 	Group Grouping
-	// Banded says that all frames of a clip depend on each other, so devices share its rows.
+	// Banded says that all frames of a clip depend on each other, so devices share the rows of frames instead of the frames.
 	Banded bool
 
-	title     string   // of the architecture, for people
-	truncates bool     // pixels become bytes by cutting off, not by rounding
-	unread    []string // names of tensors that published files hold and no network needs
+	title         string   // name of the architecture for people
+	truncates     bool     // pixels become bytes by truncation, not by rounding
+	unusedTensors []string // names of tensors in published files that no network needs
 }
 
-// architecture is what all autoencoders have in common before they are loaded.
+// architecture is the interface of all autoencoders before they are loaded.
 type architecture interface {
-	// Validate checks what config.json said.
+	// Validate checks the values of config.json.
 	Validate() error
-	// Latents returns the shape (C, T', h, w) that a clip of that many frames and pixels is encoded to; the
-	// error names the parameter that does not fit.
+	// Latents returns the shape (C, T', h, w) of the latents of a clip with these frames and pixels. The error names the
+	// parameter that does not fit.
 	Latents(frames, height, width int) ([]int, error)
-	// Downscale returns how many pixels a latent position becomes, in height and in width: 8 in published
-	// models.
+	// Downscale returns the number of pixels for one latent position, in height and in width: 8 in published models.
 	Downscale() int
 	// traits describes a valid configuration.
 	traits() Traits
-	// load makes the network; tensors that do not fit are noted in w.
+	// load makes the network. Tensors that do not fit are recorded in w.
 	load(w *weights.Weights, dt kernels.DType) network
 }
 
-// ParseConfig reads the config.json of a published autoencoder, of diffusers or of Open-Sora.
+// ParseConfig parses the config.json of a published autoencoder, from diffusers or Open-Sora.
 func ParseConfig(data []byte) (Config, error) {
 	var about struct {
 		ClassName stages.ClassName `json:"_class_name"` // of diffusers
@@ -95,7 +94,7 @@ func ParseConfig(data []byte) (Config, error) {
 	return c, nil
 }
 
-// LatentShape returns the shape (C, T', h, w) of the latents of a clip of that many frames and pixels.
+// LatentShape returns the shape (C, T', h, w) of the latents of a clip with these frames and pixels.
 func (c Config) LatentShape(frames, height, width int) ([]int, error) {
 	d := c.Downscale()
 	switch {
@@ -109,23 +108,23 @@ func (c Config) LatentShape(frames, height, width int) ([]int, error) {
 	return c.arch.Latents(frames, height, width)
 }
 
-// ShapeOf returns the shape of the latents of a row's clip.
+// ShapeOf returns the latent shape of a row's clip.
 func (c Config) ShapeOf(row *schemas.PromptRow) ([]int, error) {
 	return c.LatentShape(row.NumFrames, row.Height, row.Width)
 }
 
-// MaxSide bounds the height and width of images, in pixels.
+// MaxSide limits the height and width of images, in pixels.
 const MaxSide = 1 << 14
 
-// Downscale returns how many pixels a latent position becomes, in height and in width.
+// Downscale returns the number of pixels for one latent position, in height and in width.
 func (c Config) Downscale() int { return c.arch.Downscale() }
 
-// LatentSpace describes the latents of an autoencoder with weights of this digest.
+// LatentSpace describes the latents of an autoencoder. digest is the digest of its weights.
 func (c Config) LatentSpace(digest string) stages.LatentSpace {
 	return stages.LatentSpace{Mean: c.Mean, Std: c.Std, Digest: digest}
 }
 
-// Naming is how the family that the autoencoder was made for reads names of sizes.
+// Naming returns how the autoencoder's family reads names of sizes.
 func (c Config) Naming() *schemas.Naming {
 	switch c.Name {
 	case "AutoencoderKLWan":

@@ -13,20 +13,20 @@ import (
 	"latentbeam/stages/rng"
 )
 
-// encodeOptions is the map of encode_vae in the YAML.
+// encodeOptions are the options of encode_vae in the YAML.
 type encodeOptions struct {
-	// MicroBatchSize is how many frames are encoded at a time; it bounds memory and changes no value.
+	// MicroBatchSize is the number of frames that are encoded at a time. It limits memory and does not change values.
 	MicroBatchSize int `yaml:"micro_batch_size" json:"-"`
-	// Posterior is mean, as trainers cache latents, or sample, which depends on the seed.
+	// Posterior is mean, as trainers cache latents, or sample. Samples depend on the seed.
 	Posterior string `yaml:"posterior" json:"posterior"`
 	DType     string `yaml:"dtype" json:"dtype,omitempty"` // of weights and activations: fp32, bf16 or fp16
 	// Store is the type of the latents and of their table: float32 or bfloat16.
 	Store string `yaml:"store" json:"store,omitempty"`
 }
 
-// Encode returns the stage `encode_vae`: the frames of a video or an image become latents. They are resampled
-// to the row's fps (the frame on screen at each moment, from the first on) and resized and cropped to its
-// size as opensora/datasets does by "resize_crop" (see media.Fitter).
+// Encode returns the stage `encode_vae`: it encodes the frames of a video or an image to latents. Frames are resampled to the
+// row's fps (the frame on screen at each moment, from the first on), resized and cropped to its size, as opensora/datasets does
+// with "resize_crop" (see media.Fitter).
 func Encode() stages.Spec {
 	return stages.Spec{
 		Name: "encode_vae",
@@ -50,8 +50,8 @@ func openEncoder(m *stages.Model, o stages.Options) (stages.Stage, error) {
 	return s, nil
 }
 
-// openEncodeStage opens what encode_vae and encode_reference have in common. name is the name of the stage, posterior
-// its default.
+// openEncodeStage opens the common part of encode_vae and encode_reference. name is the name of the stage, posterior its
+// default.
 func openEncodeStage(name, posterior string, m *stages.Model, o stages.Options) (*encodeStage, error) {
 	opts := encodeOptions{MicroBatchSize: defaultMicroBatch, Posterior: posterior}
 	if err := o.Into(&opts); err != nil {
@@ -97,7 +97,7 @@ func (s *encodeStage) latentSpace() stages.LatentSpace {
 	return space
 }
 
-// Params are those that Spec cannot know of: samples depend on the seed.
+// Params returns the seed if latents are samples. Spec cannot list it because it depends on the options.
 func (s *encodeStage) Params() []stages.Param {
 	if !s.sample {
 		return nil
@@ -105,14 +105,14 @@ func (s *encodeStage) Params() []stages.Param {
 	return []stages.Param{stages.ParamSeed}
 }
 
-// Check refuses clips that the autoencoder has no latents for.
+// Check returns an error for clips that the autoencoder cannot encode.
 func (s *encodeStage) Check(row *schemas.PromptRow) error {
 	_, err := s.Config.ShapeOf(row)
 	return err
 }
 
-// Need is that of the frames encoded at a time, and the latents of all elements on the host, raw and as denoisers have them,
-// and the pixels that are decoded in front.
+// Need returns the memory for the frames that are encoded at a time, for the latents of all elements on the host (raw and the
+// denoiser's), and for the pixels that are decoded ahead.
 func (s *encodeStage) Need(row *schemas.PromptRow, n int) (int64, error) {
 	encode, err := s.Config.EncodeBytes(row.NumFrames, row.Height, row.Width, s.micro)
 	if err != nil {
@@ -126,7 +126,7 @@ func (s *encodeStage) Need(row *schemas.PromptRow, n int) (int64, error) {
 	return encode + ahead + 8*int64(shape[0]*shape[1])*int64(shape[2]*shape[3])*int64(n), nil
 }
 
-// Cost is that of all frames of a clip, of which devices encode some rows each.
+// Cost returns the cost of all frames of a clip. Each device encodes some of their rows.
 func (s *encodeStage) Cost(row *schemas.PromptRow) (cost.Estimate, error) {
 	work, calls, err := s.Config.EncodeWork(row.NumFrames, row.Height, row.Width, s.micro)
 	all, _ := s.Bytes(s.Config.DType)
@@ -134,8 +134,7 @@ func (s *encodeStage) Cost(row *schemas.PromptRow) (cost.Estimate, error) {
 		Host: media.ReadSeconds(row.Media, row.NumFrames, row.Height, row.Width)}, err
 }
 
-// Run encodes the elements one after the other, while the next ones are decoded. A file that cannot be read fails its
-// element.
+// Run encodes the elements one after another, while the next ones are decoded. An element whose file cannot be read fails.
 func (s *encodeStage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Element) error {
 	model, err := s.On(dev)
 	if err != nil {
@@ -158,10 +157,10 @@ func (s *encodeStage) Run(ctx context.Context, dev kernels.Backend, batch []*sta
 	return nil
 }
 
-// isKnown reports whether the latents of a clip are remembered.
+// isKnown reports whether the latents of a clip are cached.
 func (s *encodeStage) isKnown(name string) bool { return s.recent.find(name).raw != nil }
 
-// unreadable fails an element whose file cannot be read, and returns other errors.
+// unreadable fails an element whose file cannot be read. It returns other errors.
 func unreadable(ctx context.Context, stage string, e *stages.Element, err error) error {
 	var bad *FootageError
 	if errors.As(err, &bad) && ctx.Err() == nil {
@@ -171,7 +170,7 @@ func unreadable(ctx context.Context, stage string, e *stages.Element, err error)
 	return err
 }
 
-// encode gives element i of a batch its latents, which it has raw of latents unless they are known.
+// encode sets the latents of element i of a batch. It takes the raw latents from the cache or computes them.
 func (s *encodeStage) encode(dev kernels.Backend, clips *readers, i int,
 	latents func(c Video, draw Noise) (*stages.Array, error)) error {
 	e, name := clips.batch[i], clips.names[i]
@@ -179,24 +178,24 @@ func (s *encodeStage) encode(dev kernels.Backend, clips *readers, i int,
 		e.Read(known.readings)
 		return s.assignLatents(dev, e, known.raw)
 	}
-	frames := clips.of(i)
-	raw, err := latents(clipOf(&e.Row, each(frames.at)), s.noise(&e.Row, 0))
+	frames := clips.reader(i)
+	raw, err := latents(clipOf(&e.Row, frameByFrame(frames.frame)), s.noise(&e.Row, 0))
 	if err != nil {
 		return err
 	}
-	if frames.next == e.Row.NumFrames { // the last frame was taken
+	if frames.next == e.Row.NumFrames { // after the last frame
 		e.Read(frames.readings)
 	}
 	if err := s.assignLatents(dev, e, raw); err != nil {
 		return err
 	}
-	if e.NotFinite(stages.KindLatents) == "" { // else another attempt computes them anew
+	if e.NotFinite(stages.KindLatents) == "" { // otherwise another attempt must compute them again
 		s.recent.add(name, encoded{raw, frames.readings})
 	}
 	return nil
 }
 
-// noise is that of samples, nil where latents are means.
+// noise returns the noise for samples, nil if latents are means.
 func (s *encodeStage) noise(row *schemas.PromptRow, behind uint32) Noise {
 	if !s.sample {
 		return nil
@@ -204,20 +203,20 @@ func (s *encodeStage) noise(row *schemas.PromptRow, behind uint32) Noise {
 	return noise(row, behind)
 }
 
-// noise draws by the row's seed, so many steps behind those of the autoencoder.
+// noise returns noise from the row's seed. behind is added to the autoencoder's steps.
 func noise(row *schemas.PromptRow, behind uint32) Noise {
 	return func(dst []float32, step uint32, offset uint64) {
 		rng.Normals(dst, uint64(*row.Seed), uint32(row.SampleIndex), step+behind, offset)
 	}
 }
 
-// clipOf is the clip of a row.
+// clipOf returns the clip of a row.
 func clipOf(row *schemas.PromptRow, pixels func(dst []float32, first, n int) error) Video {
 	return Video{Frames: row.NumFrames, Height: row.Height, Width: row.Width, Pixels: pixels}
 }
 
-// each reads the pixels of a clip frame by frame.
-func each(frame func(dst []float32, i int) error) func(dst []float32, first, n int) error {
+// frameByFrame returns a function that reads a clip's pixels frame by frame.
+func frameByFrame(frame func(dst []float32, i int) error) func(dst []float32, first, n int) error {
 	return func(dst []float32, first, n int) error {
 		size := len(dst) / n
 		for i := range n {
@@ -229,8 +228,8 @@ func each(frame func(dst []float32, i int) error) func(dst []float32, first, n i
 	}
 }
 
-// assignLatents gives an element its latents. Those of bfloat16 are rounded as denoisers have them, and have no raw ones: rounded
-// twice they would be others.
+// assignLatents sets the latents of an element. With bfloat16 the denoiser's latents are rounded and no raw latents are set,
+// because converting rounded raw latents would round twice and give other values.
 func (s *encodeStage) assignLatents(dev kernels.Backend, e *stages.Element, raw *stages.Array) error {
 	model, err := s.On(dev)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"latentbeam/stages/vae/stream"
 )
 
-// pieces returns how many parts of the clip of a row devices can encode each for itself: rows of the latents of
-// autoencoders whose decoders share them too.
+// pieces returns the number of parts of a row's clip that devices can encode independently: rows of latents, for autoencoders
+// whose decoders share rows too.
 func (s *encodeStage) pieces(row *schemas.PromptRow) int {
 	if s.Config.Banded {
 		return max(1, row.Height/s.Config.Downscale())
@@ -21,7 +21,7 @@ func (s *encodeStage) pieces(row *schemas.PromptRow) int {
 	return 1
 }
 
-// Width lets as many devices encode a clip as are of use: one where they cannot share it.
+// Width returns the number of devices that can encode a clip together, 1 if it cannot be shared.
 func (s *encodeStage) Width(row *schemas.PromptRow) int {
 	if s.pieces(row) == 1 {
 		return 1
@@ -29,13 +29,13 @@ func (s *encodeStage) Width(row *schemas.PromptRow) int {
 	return 0
 }
 
-// RunSet lets every device encode some rows of each clip. Rank 0 reads the clips and gets the latents.
+// RunSet encodes each clip on all devices, each with some rows. Rank 0 reads the clips and gets the latents.
 func (s *encodeStage) RunSet(ctx context.Context, set *stages.Set, batch []*stages.Element) error {
 	if set.Ranks() == 1 {
 		return s.Run(ctx, set.Devices[0], batch)
 	}
 	return set.Run(ctx, func(ctx context.Context, dev kernels.Backend, g *kernels.Group) error {
-		clips := newReaders(ctx, dev, batch, s.sample, s.isKnown) // of rank 0
+		clips := newReaders(ctx, dev, batch, s.sample, s.isKnown) // rank 0's
 		defer clips.closeAll()
 		for i := range batch {
 			if err := ctx.Err(); err != nil {
@@ -64,7 +64,7 @@ func (s *encodeStage) share(ctx context.Context, sh *encodeShare, clips *readers
 		came = true
 		return sh.latents(c, draw)
 	})
-	if !came { // the latents are known, or the clip cannot be opened: the others wait for its frames
+	if !came { // the latents are known, or the clip cannot be opened; the other ranks wait for its frames
 		if _, err := sh.latents(c, nil); ifRead(err) != nil {
 			return err
 		}
@@ -72,10 +72,10 @@ func (s *encodeStage) share(ctx context.Context, sh *encodeShare, clips *readers
 	return unreadable(ctx, "encode_vae", e, err)
 }
 
-// errUnread is what ranks get where rank 0 does not read the clip, or not to its end.
+// errUnread is the error on other ranks if rank 0 does not read the clip to its end.
 var errUnread = errors.New("rank 0 does not read the clip")
 
-// ifRead returns errors but errUnread.
+// ifRead returns err, or nil if it is errUnread.
 func ifRead(err error) error {
 	if errors.Is(err, errUnread) {
 		return nil
@@ -88,15 +88,15 @@ type encodeShare struct {
 	*encodeStage
 	dev    kernels.Backend
 	group  *kernels.Group
-	step   int // number of the element
+	step   int // index of the element
 	speeds []float64
 
-	clip  Video            // its pixels are rank 0's to read
-	rows  []sequence.Range // of the latents, by rank
-	whole []float32        // of rank 0: all rows of the frames that are read
+	clip  Video            // only rank 0 reads its pixels
+	rows  []sequence.Range // rows of the latents for each rank
+	whole []float32        // on rank 0: all rows of the frames that were read
 }
 
-// latents returns the latents (C, T', h, w) of a clip to rank 0, and nil to the others. Pixels of c are rank 0's.
+// latents returns the latents (C, T', h, w) of a clip on rank 0, nil on other ranks. Only rank 0 reads the pixels of c.
 func (s *encodeShare) latents(c Video, draw Noise) (*stages.Array, error) {
 	defer s.dev.Scope()()
 	shape, err := s.Config.LatentShape(c.Frames, c.Height, c.Width)
@@ -111,7 +111,7 @@ func (s *encodeShare) latents(c Video, draw Noise) (*stages.Array, error) {
 	if err != nil {
 		return nil, err
 	}
-	line := shape[3] * 2 * shape[0] // moments of a row
+	line := shape[3] * 2 * shape[0] // number of moments in a row
 	sizes := make([]int, len(s.rows))
 	for rank, r := range s.rows {
 		sizes[rank] = r.Len() * line
@@ -135,7 +135,7 @@ func (s *encodeShare) latents(c Video, draw Noise) (*stages.Array, error) {
 
 // band returns the moments (T', rows, w, 2C) of this rank's rows.
 func (s *encodeShare) band() ([]float32, error) {
-	if s.rows[s.group.Rank()].Len() == 0 { // it takes part in what all ranks exchange
+	if s.rows[s.group.Rank()].Len() == 0 { // it still takes part in the exchanges of all ranks
 		for first, n := 0, 1; first < s.clip.Frames; first, n = first+n, stream.Factor {
 			if err := s.next(nil, first, n); err != nil {
 				return nil, err
@@ -155,7 +155,7 @@ func (s *encodeShare) band() ([]float32, error) {
 	return model.EncodeBand(s.dev, mine, bands)
 }
 
-// pixelRows returns the rows of pixels of a rank. The last rows of a clip may be fewer than a latent spans.
+// pixelRows returns a rank's rows of pixels. The last rows of a clip may be fewer than a latent position spans.
 func (s *encodeShare) pixelRows(rank int) sequence.Range {
 	d, r := s.Config.Downscale(), s.rows[rank]
 	out := sequence.Range{Lo: r.Lo * d, Hi: r.Hi * d}
@@ -165,8 +165,8 @@ func (s *encodeShare) pixelRows(rank int) sequence.Range {
 	return out
 }
 
-// next fills dst (n, rows, W, 3) with this rank's rows of the frames first to first+n, which rank 0 reads. Every rank calls
-// it for all frames of a clip in the same order.
+// next fills dst (n, rows, W, 3) with this rank's rows of the frames first to first+n. Rank 0 reads the frames. Every rank must
+// call it for all frames of a clip in the same order.
 func (s *encodeShare) next(dst []float32, first, n int) error {
 	defer s.dev.Scope()()
 	if s.group.Rank() != 0 {
@@ -183,11 +183,11 @@ func (s *encodeShare) next(dst []float32, first, n int) error {
 		return err
 	}
 	s.copyRows(dst, 0, n)
-	return s.deal(n)
+	return s.scatterRows(n)
 }
 
-// deal sends all ranks but this, rank 0, their rows of n frames.
-func (s *encodeShare) deal(n int) error {
+// scatterRows sends n frames from rank 0 to the other ranks, to each its rows.
+func (s *encodeShare) scatterRows(n int) error {
 	var send []kernels.Part
 	for rank, r := range s.rows[1:] {
 		if rank++; r.Len() > 0 {
@@ -201,7 +201,7 @@ func (s *encodeShare) deal(n int) error {
 	return s.group.Exchange("pixels", send, nil)
 }
 
-// receive is what the others do meanwhile.
+// receive receives this rank's rows from rank 0.
 func (s *encodeShare) receive(dst []float32, n int) error {
 	me := s.group.Rank()
 	if s.rows[me].Len() == 0 {
@@ -214,12 +214,12 @@ func (s *encodeShare) receive(dst []float32, n int) error {
 	return s.dev.Download(dst, x)
 }
 
-// part returns room for a rank's rows of n frames: (n, rows, 3 W).
+// part allocates a rank's rows of n frames: (n, rows, 3 W).
 func (s *encodeShare) part(rank, n int) kernels.Tensor {
 	return s.dev.Alloc(kernels.F32, n, s.pixelRows(rank).Len(), s.clip.Width*3)
 }
 
-// copyRows copies a rank's rows of the n frames that were read.
+// copyRows copies a rank's rows from the n frames that were read.
 func (s *encodeShare) copyRows(dst []float32, rank, n int) {
 	line, r := s.clip.Width*3, s.pixelRows(rank)
 	for i := range n {
@@ -227,7 +227,7 @@ func (s *encodeShare) copyRows(dst []float32, rank, n int) {
 	}
 }
 
-// agree tells all ranks whether rank 0 could read. It gets its error back, the others errUnread.
+// agree tells all ranks whether rank 0 could read. Rank 0 gets its error back, other ranks get errUnread.
 func (s *encodeShare) agree(unread error) error {
 	state, read := s.dev.Alloc(kernels.F32, 1), []float32{1}
 	if unread != nil {

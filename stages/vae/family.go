@@ -11,7 +11,7 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// Family recognises the autoencoders by their tensors. Published ones come with a config.json.
+// Family recognises the autoencoders by their tensors. Published autoencoders have a config.json.
 func Family() weights.Family {
 	return weights.Family{
 		Component: "vae",
@@ -21,14 +21,14 @@ func Family() weights.Family {
 	}
 }
 
-// guess tells the architecture by the names of its first layers. Those of Open-Sora have one published size;
-// of a 2D autoencoder the channels are in the shapes.
+// guess finds the architecture from the names of the first layers. Open-Sora's have one published size; for a 2D autoencoder
+// the shapes give the channels.
 func guess(s weights.Shapes) ([]byte, error) {
-	const most = 1 << 14 // channels, far beyond any autoencoder
+	const most = 1 << 14 // channels, far more than any autoencoder has
 	switch {
 	case s.Has("spatial_vae.module.encoder.conv_in.weight"):
 		c := map[string]any{"model_type": "VideoAutoencoderPipeline"}
-		if n := s.Dim("shift", 1); n > 0 { // the values are in the file
+		if n := s.Dim("shift", 1); n > 0 { // the file contains the values
 			c["shift"], c["scale"] = slices.Repeat([]int{0}, min(n, most)), slices.Repeat([]int{1}, min(n, most))
 		}
 		return json.Marshal(c)

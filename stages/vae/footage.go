@@ -12,7 +12,7 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// FootageError is that a file cannot be read; no other element is concerned.
+// FootageError says that a media file cannot be read. It concerns a single element.
 type FootageError struct{ Err error }
 
 // Error returns the text of the cause.
@@ -21,7 +21,7 @@ func (e *FootageError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *FootageError) Unwrap() error { return e.Err }
 
-// LocalFootage returns a media file on this host. One that cannot be had for the file's sake is an Error.
+// LocalFootage returns a local copy of a media file. The error is a FootageError if the file itself is the reason.
 func LocalFootage(ctx context.Context, at string) (source.Local, error) {
 	file, err := source.Media(ctx, at)
 	if err != nil && fault.ClassOf(err) == fault.ClassRow {
@@ -30,16 +30,16 @@ func LocalFootage(ctx context.Context, at string) (source.Local, error) {
 	return file, err
 }
 
-// Footage is the frames of an element's media, each fitted into the size of its row.
+// Footage is the frames of an element's media, resized to the size of its row.
 type Footage struct {
 	file   source.Local
 	frames *media.Frames
 	name   string
-	count  func(kernels.Op, kernels.Count) // nil: nobody counts
+	count  func(kernels.Op, kernels.Count) // may be nil
 }
 
-// OpenFootage opens the media of an element for a stage on dev: what an earlier stage made, else, where made is nil, the file that
-// the row names.
+// OpenFootage opens the media of an element for a stage on dev. made is the file of an earlier stage; if it is nil, the media
+// is the file that the row names.
 func OpenFootage(ctx context.Context, dev kernels.Backend, made *schemas.MediaFile, row *schemas.PromptRow) (*Footage, error) {
 	var file source.Local
 	var err error
@@ -49,7 +49,7 @@ func OpenFootage(ctx context.Context, dev kernels.Backend, made *schemas.MediaFi
 	} else {
 		file, err = source.Temporary(made.Data, made.Ext)
 		err = fault.TryAgain(err)
-		if cut != nil { // the times of keyframes are those of another file
+		if cut != nil { // Seek and Origin are times of another file
 			own := *cut
 			own.Seek, own.Origin = 0, 0
 			cut = &own
@@ -73,7 +73,7 @@ func openFrames(ctx context.Context, path string, row *schemas.PromptRow, cut *s
 	return media.OpenFrames(ctx, path, row.NumFrames, row.FPS, row.Height, row.Width, media.RulesOf(row))
 }
 
-// At fills dst (height, width, 3) with frame i, its values in [-1, 1]. Frames are asked for in order.
+// At fills dst (height, width, 3) with frame i, with values in [-1, 1]. Frames must be requested in order.
 func (f *Footage) At(dst []float32, i int) error {
 	if err := f.frames.At(dst, i); err != nil {
 		return &FootageError{fmt.Errorf("read %s: %w", f.name, err)}
@@ -81,7 +81,7 @@ func (f *Footage) At(dst []float32, i int) error {
 	return nil
 }
 
-// Readings are what is to be told of the frames once the last one was read, see schemas.ReadingDecodeErrors.
+// Readings returns the readings of the frames, see schemas.ReadingDecodeErrors. It is valid after the last frame was read.
 func (f *Footage) Readings() map[string]string {
 	readings := f.frames.Readings()
 	if names := marks.Names(f.file.Path); names != "" {
@@ -90,13 +90,13 @@ func (f *Footage) Readings() map[string]string {
 	return readings
 }
 
-// Close ends the reading and lets go of the file. What the reading took counts with the work of the device.
+// Close stops the reader and releases the file. The time for reading is counted as work of the device.
 func (f *Footage) Close() {
 	if f.count != nil {
 		s := f.frames.Spent()
 		f.count(kernels.OpDecode, kernels.Count{Calls: s.Frames, Time: s.Decode, Bytes: s.Decoded})
 		f.count(kernels.OpResize, kernels.Count{Calls: s.Frames, Time: s.Resize, Bytes: s.Decoded + s.Resized})
 	}
-	_ = f.frames.Close() // it was only read
+	_ = f.frames.Close() // read only, nothing to flush
 	f.file.Release()
 }

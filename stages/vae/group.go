@@ -7,22 +7,21 @@ import (
 	"latentbeam/kernels"
 )
 
-// Grouping is how many frames are decoded without a look at others, their latent frames, and how many frames
-// neighbouring groups share.
+// Grouping describes the groups that are decoded independently: their frames, their latent frames, and the number of frames
+// that adjacent groups share.
 type Grouping struct {
 	Frames, Latents, Overlap int
-	Dropped                  bool // groups also share a latent frame, and what the later one makes of it is dropped
-	Joined                   bool // several clips of a video are decoded as one long clip
+	Dropped                  bool // groups also share a latent frame; its frame in the later group is dropped
+	Joined                   bool // the clips of a video are decoded as one long clip
 }
 
-// Of returns how many groups so many frames are.
+// Of returns the number of groups for a number of frames.
 func (g Grouping) Of(frames int) int {
 	stride := g.Frames - g.Overlap
 	return max(1, (frames-g.Overlap+stride-1)/stride)
 }
 
-// FramesOf returns how many frames the last length latent frames of a clip of frames are made of. They have to be whole
-// groups.
+// FramesOf returns the number of frames that the last length latent frames of a clip decode to. They must be whole groups.
 func (c Config) FramesOf(length, frames int) (int, error) {
 	g := c.Group
 	switch {
@@ -37,8 +36,9 @@ func (c Config) FramesOf(length, frames int) (int, error) {
 	return length/g.Latents*(g.Frames-g.Overlap) + g.Overlap, nil
 }
 
-// Meet makes of the last frame of a group and the first of the next the one frame that they are. The result is in last.
-func Meet(dt kernels.DType, last, first []float32) {
+// AverageFrames averages the last frame of a group and the first frame of the next group, which are the same frame of the video. The
+// result is stored in last.
+func AverageFrames(dt kernels.DType, last, first []float32) {
 	for i, v := range first {
 		last[i] = dt.Round(last[i]+v) / 2
 	}

@@ -11,19 +11,19 @@ import (
 	"latentbeam/stages"
 )
 
-// imageOptions is the map of encode_image in the YAML.
+// imageOptions are the options of encode_image in the YAML.
 type imageOptions struct {
-	// Frames says what is encoded: first, the image alone, or all, a clip of the row's num_frames that begins with the
-	// image, ends with the second one where there are two, and is grey between them.
+	// Frames says what is encoded. first: only the image. all: a clip with the row's num_frames that starts with the image,
+	// ends with the second image if there are two, and is grey in between.
 	Frames string `yaml:"frames" json:"frames"`
-	// MicroBatchSize is how many frames are encoded at a time; it bounds memory and changes no value.
+	// MicroBatchSize is the number of frames that are encoded at a time. It limits memory and does not change values.
 	MicroBatchSize int    `yaml:"micro_batch_size" json:"-"`
 	DType          string `yaml:"dtype" json:"dtype,omitempty"` // of weights and activations: fp32, bf16 or fp16
 }
 
-// Image returns the stage `encode_image`: the image that a row names under reference becomes the latents that denoisers
-// of Wan are conditioned on, the mean of their posterior. Of a video the first frame is taken. Images are resized to fill
-// the row's size and cropped. The stage is in no key of rows without a reference.
+// Image returns the stage `encode_image`: it encodes the image in a row's reference to the latents that Wan's denoisers are
+// conditioned on, the mean of the posterior. From a video it takes the first frame. Images are resized to fill the row's size
+// and cropped. Rows without a reference do not have the stage in their keys.
 func Image() stages.Spec {
 	return stages.Spec{
 		Name: "encode_image",
@@ -56,7 +56,7 @@ func openImage(m *stages.Model, o stages.Options) (stages.Stage, error) {
 type imageStage struct {
 	*component
 	micro int
-	all   bool // a whole clip, not the image alone
+	all   bool // encode a whole clip, not only the image
 }
 
 // Capabilities says what the stage can do beyond Run.
@@ -64,7 +64,7 @@ func (s *imageStage) Capabilities() stages.Capabilities {
 	return stages.Capabilities{Loading: s.Loading()}
 }
 
-// frames is how many frames of a row are encoded.
+// frames returns how many frames of a row are encoded.
 func (s *imageStage) frames(row *schemas.PromptRow) int {
 	if s.all {
 		return row.NumFrames
@@ -72,7 +72,7 @@ func (s *imageStage) frames(row *schemas.PromptRow) int {
 	return 1
 }
 
-// Check refuses sizes that the autoencoder has no latents for, and too many images.
+// Check returns an error for sizes that the autoencoder cannot encode and for too many images.
 func (s *imageStage) Check(row *schemas.PromptRow) error {
 	if row.Reference == "" {
 		return nil
@@ -89,7 +89,7 @@ func (s *imageStage) Check(row *schemas.PromptRow) error {
 	return err
 }
 
-// Need is that of the frames encoded at a time, and the latents of all elements on the host.
+// Need returns the memory for the frames that are encoded at a time, and for the latents of all elements on the host.
 func (s *imageStage) Need(row *schemas.PromptRow, n int) (int64, error) {
 	if row.Reference == "" {
 		return 0, nil
@@ -106,7 +106,7 @@ func (s *imageStage) Need(row *schemas.PromptRow, n int) (int64, error) {
 	return encode + 4*int64(shape[0]*shape[1])*int64(shape[2]*shape[3])*int64(n), nil
 }
 
-// Run encodes the images of the elements one after the other. A file that cannot be read fails its element.
+// Run encodes the images of the elements one after another. An element whose file cannot be read fails.
 func (s *imageStage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Element) error {
 	return encodeReferences(ctx, batch, "encode_image", func(row *schemas.PromptRow) ([]*stages.Array, error) {
 		z, err := s.encode(ctx, dev, row)
@@ -121,7 +121,7 @@ func (s *imageStage) encode(ctx context.Context, dev kernels.Backend, row *schem
 		return nil, err
 	}
 	n, size := s.frames(row), row.Height*row.Width*3
-	given := map[int][]float32{} // by frame
+	given := map[int][]float32{} // by frame number
 	for i, path := range strings.Split(row.Reference, ";") {
 		pixels := make([]float32, size)
 		if err := firstFrame(ctx, pixels, path, row); err != nil {
@@ -129,7 +129,7 @@ func (s *imageStage) encode(ctx context.Context, dev kernels.Backend, row *schem
 		}
 		given[i*(n-1)] = pixels
 	}
-	clip := Video{Frames: n, Height: row.Height, Width: row.Width, Pixels: each(func(dst []float32, i int) error {
+	clip := Video{Frames: n, Height: row.Height, Width: row.Width, Pixels: frameByFrame(func(dst []float32, i int) error {
 		clear(dst[copy(dst, given[i]):])
 		return nil
 	})}
@@ -140,7 +140,7 @@ func (s *imageStage) encode(ctx context.Context, dev kernels.Backend, row *schem
 	return model.ForDenoiser(dev, raw)
 }
 
-// firstFrame fills dst (height, width, 3) with the first frame of a file in the size of a row, in [-1, 1].
+// firstFrame fills dst (height, width, 3) with the first frame of a file, resized to the size of a row, in [-1, 1].
 func firstFrame(ctx context.Context, dst []float32, path string, row *schemas.PromptRow) error {
 	file, err := LocalFootage(ctx, path)
 	if err != nil {

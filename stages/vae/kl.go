@@ -8,8 +8,8 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// openSoraScale times a latent of the 2D autoencoder is what Open-Sora's temporal autoencoders see, whatever its config.json
-// says. Its denoisers see that too, and their latents say so (LatentScale).
+// openSoraScale is the factor on latents of the 2D autoencoder in Open-Sora, whatever its config.json says. Open-Sora's
+// temporal autoencoders and denoisers use scaled latents, and LatentScale in tables says so.
 const openSoraScale = 0.18215
 
 // klConfig is the configuration of an AutoencoderKL.
@@ -26,7 +26,7 @@ func (c *klConfig) traits() Traits {
 	return t
 }
 
-// kl is AutoencoderKL, which takes a video frame by frame.
+// kl is AutoencoderKL. It processes a video frame by frame.
 type kl struct {
 	*klConfig
 	dt    kernels.DType
@@ -39,13 +39,12 @@ func loadKL(w *weights.Weights, c *klConfig, dt kernels.DType) *kl {
 	return &kl{klConfig: c, dt: dt, model: klvae.Load(w, &c.Config)}
 }
 
-// decode takes latents as the network has them, divided by the scaling factor; the statistics of their channels are still
-// to be undone.
+// decode takes latents in the network's space, after normalize. It restores the statistics of the channels.
 func (m *kl) decode(be kernels.Backend, z *stages.Array, _, micro int, emit func([]float32)) error {
 	return m.decodeFrames(be, framesLast(z), micro, emit)
 }
 
-// decodeFrames decodes latents z (T, h, w, c), micro frames at a time. It changes them.
+// decodeFrames decodes latents z (T, h, w, c), micro frames at a time. It modifies z.
 func (m *kl) decodeFrames(be kernels.Backend, z *stages.Array, micro int, emit func([]float32)) error {
 	frames, h, w, c := z.Shape[0], z.Shape[1], z.Shape[2], z.Shape[3]
 	if !m.IsPlain() {
@@ -72,7 +71,7 @@ func (m *kl) decodeFrames(be kernels.Backend, z *stages.Array, micro int, emit f
 func (m *kl) encode(be kernels.Backend, c Video, micro int, p *Posterior) error {
 	p.Step = FrameNoise
 	size := c.Height * c.Width * m.InChannels
-	of := 2 * len(p.Latents.Data) / c.Frames // moments of a frame
+	of := 2 * len(p.Latents.Data) / c.Frames // moments of one frame
 	pixels := make([]float32, min(micro, c.Frames)*size)
 	moments := make([]float32, min(micro, c.Frames)*of)
 	for first := 0; first < c.Frames; first += micro {
@@ -88,7 +87,7 @@ func (m *kl) encode(be kernels.Backend, c Video, micro int, p *Posterior) error 
 	return nil
 }
 
-// normalize takes the mean of their channel off latents, and divides them by its deviation.
+// normalize subtracts the mean of each channel from the latents and divides by its deviation.
 func (m *kl) normalize(_ kernels.Backend, z *stages.Array) error {
 	if m.IsPlain() {
 		return nil

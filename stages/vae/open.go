@@ -6,10 +6,11 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// dtypes are those that an autoencoder computes in; fp16 only that of single images, whose users have it so.
+// dtypes are the types that an autoencoder can compute in. Only the autoencoders for single images support fp16, because their
+// users run them so.
 var dtypes = map[string]kernels.DType{"": kernels.F32, "fp32": kernels.F32, "bf16": kernels.BF16, "fp16": kernels.F16}
 
-// Open opens the model's autoencoder for a stage. dtype is the option of that name.
+// Open opens the model's autoencoder for a stage. dtype is the value of the stage's option dtype.
 func Open(m *stages.Model, stage, dtype string) (*weights.Component[Config, Model], error) {
 	dt, ok := dtypes[dtype]
 	if !ok {
@@ -31,7 +32,7 @@ func Open(m *stages.Model, stage, dtype string) (*weights.Component[Config, Mode
 	switch arch := c.Config.arch.(type) {
 	case *klConfig:
 		if arch.ScalingFactor != openSoraScale {
-			c.Renew("its own scaling_factor") // until then 0.18215 stood for all
+			c.Renew("its own scaling_factor") // earlier releases used 0.18215 for all models
 		}
 	case *openSora12Config:
 		c.Config.Mean, c.Config.Std = arch.statistics(c.Numbers("shift"), c.Numbers("scale"))

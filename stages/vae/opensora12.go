@@ -11,19 +11,19 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// openSora12Config describes the VideoAutoencoderPipeline of Open-Sora 1.2: a 2D autoencoder for every frame
-// and a temporal one over groups of frames.
+// openSora12Config describes the VideoAutoencoderPipeline of Open-Sora 1.2: a 2D autoencoder for every frame and a temporal
+// autoencoder for groups of frames.
 type openSora12Config struct {
 	VAE2D       klConfig        `json:"vae_2d"`
 	VAETemporal temporal.Config `json:"vae_temporal"`
-	// MicroFrameSize is how many frames make a group: 17 in the published model. Groups do not see each
-	// other, so it changes values.
+	// MicroFrameSize is the number of frames in a group: 17 in the published model. Groups do not depend on each other, so it
+	// changes values.
 	MicroFrameSize int      `json:"micro_frame_size"`
 	Shift          channels `json:"shift"`
 	ScaleBy        channels `json:"scale"`
 }
 
-// channels is a number for each latent channel; in JSON one number stands for all.
+// channels has a number for each latent channel. In JSON a single number applies to all channels.
 type channels []float32
 
 // UnmarshalJSON reads a list or a single number.
@@ -39,8 +39,8 @@ func (c *channels) UnmarshalJSON(data []byte) error {
 // at returns the number of channel i.
 func (c channels) at(i int) float32 { return c[min(i, len(c)-1)] }
 
-// newOpenSora12 returns what OpenSoraVAE_V1_2 builds. Its config.json names the 2D autoencoder, that of
-// Stable Diffusion XL, but does not describe it.
+// newOpenSora12 returns the configuration that OpenSoraVAE_V1_2 builds. Its config.json names the 2D autoencoder, from Stable
+// Diffusion XL, but does not describe it.
 func newOpenSora12() *openSora12Config {
 	c := &openSora12Config{VAE2D: *newKL(), VAETemporal: temporal.New(), MicroFrameSize: 17,
 		Shift: channels{0}, ScaleBy: channels{1}}
@@ -48,7 +48,7 @@ func newOpenSora12() *openSora12Config {
 	return c
 }
 
-// Validate checks what config.json said; errors name the field.
+// Validate checks the values of config.json. Errors name the field.
 func (c *openSora12Config) Validate() error {
 	if err := c.VAE2D.Validate(); err != nil {
 		return err
@@ -70,19 +70,19 @@ func (c *openSora12Config) Validate() error {
 	return nil
 }
 
-// maxGroup bounds the frames that are taken together.
+// maxGroup limits the number of frames in a group.
 const maxGroup = 1 << 12
 
 // Downscale returns how many pixels a latent position spans in each direction.
 func (c *openSora12Config) Downscale() int { return c.VAE2D.Downscale() }
 
-// traits have no statistics: those of the file of the weights win over config.json.
+// traits has no statistics, because the weights file has them and they win over config.json.
 func (c *openSora12Config) traits() Traits {
 	return Traits{title: "autoencoder of Open-Sora 1.2 (2D and temporal)", Scale: 1,
 		Group: Grouping{Frames: c.MicroFrameSize, Latents: c.latentFrames(c.MicroFrameSize)}}
 }
 
-// statistics are those of each channel by shift and scale of the file of the weights.
+// statistics computes mean and deviation of each channel from shift and scale in the weights file.
 func (c *openSora12Config) statistics(shift, scale channels) (mean, std []float64) {
 	if len(shift) == 0 || len(scale) == 0 {
 		return nil, nil
@@ -93,8 +93,8 @@ func (c *openSora12Config) statistics(shift, scale channels) (mean, std []float6
 	return mean, std
 }
 
-// Latents returns the shape of the latents of a clip: every whole group of 17 frames makes 5 latent frames, the rest n/4
-// rounded up.
+// Latents returns the shape of the latents of a clip. Every whole group of 17 frames becomes 5 latent frames, the remaining n
+// frames become n/4 rounded up.
 func (c *openSora12Config) Latents(frames, height, width int) ([]int, error) {
 	d := c.Downscale()
 	return []int{c.VAETemporal.EmbedDim, c.latentFrames(frames), height / d, width / d}, nil
@@ -111,7 +111,7 @@ type openSora12 struct {
 	dt           kernels.DType
 	spatial      *kl
 	temporal     temporal.Model
-	shift, times kernels.Tensor // (1, e, 1, 1, 1): what the file holds wins over config.json
+	shift, times kernels.Tensor // (1, e, 1, 1, 1); the weights file wins over config.json
 }
 
 func (c *openSora12Config) load(w *weights.Weights, dt kernels.DType) network {
@@ -128,7 +128,7 @@ func (c *openSora12Config) load(w *weights.Weights, dt kernels.DType) network {
 	return p
 }
 
-// normalisation returns shift and scale of the latent channels.
+// normalisation returns the shift and scale of the latent channels.
 func (p *openSora12) normalisation(be kernels.Backend) (shift, times channels, err error) {
 	shift, times = make(channels, len(p.Shift)), make(channels, len(p.ScaleBy))
 	if err := be.Download(shift, p.shift); err != nil {
@@ -137,8 +137,8 @@ func (p *openSora12) normalisation(be kernels.Backend) (shift, times channels, e
 	return shift, times, be.Download(times, p.times)
 }
 
-// decode: z scale + shift, then for each group of latent frames the temporal decoder and, frame by frame,
-// the 2D one.
+// decode computes z scale + shift, then for each group of latent frames the temporal decoder, and for each frame the 2D
+// decoder.
 func (p *openSora12) decode(
 	be kernels.Backend, z *stages.Array, frames, micro int, emit func([]float32),
 ) error {
@@ -167,7 +167,7 @@ func (p *openSora12) decode(
 	return nil
 }
 
-// decodeTime returns the latents (n, h, w, c) of n frames from those of a group (t, h, w, e).
+// decodeTime decodes a group of latents (t, h, w, e) to the 2D latents (n, h, w, c) of n frames.
 func (p *openSora12) decodeTime(be kernels.Backend, group []float32, t, h, w, n int) (*stages.Array, error) {
 	out := stages.NewArray(n, h, w, p.VAE2D.LatentChannels) // (n, h, w, c)
 	decode := func(be kernels.Backend, z kernels.Tensor) kernels.Tensor { return p.temporal.Decode(be, z, n) }
@@ -180,7 +180,7 @@ func (p *openSora12) decodeTime(be kernels.Backend, group []float32, t, h, w, n 
 	return out, nil
 }
 
-// encode: the 2D encoder frame by frame, then the temporal one for each group of frames.
+// encode runs the 2D encoder for each frame, then the temporal encoder for each group of frames.
 func (p *openSora12) encode(be kernels.Backend, c Video, micro int, q *Posterior) error {
 	h, w, channels := q.Latents.Shape[2], q.Latents.Shape[3], p.VAE2D.LatentChannels
 	pictures := stages.NewArray(channels, c.Frames, h, w)
@@ -210,7 +210,7 @@ func (p *openSora12) encode(be kernels.Backend, c Video, micro int, q *Posterior
 	return nil
 }
 
-// normalize: (z - shift) / scale.
+// normalize computes (z - shift) / scale.
 func (p *openSora12) normalize(be kernels.Backend, z *stages.Array) error {
 	shift, times, err := p.normalisation(be)
 	if err != nil {

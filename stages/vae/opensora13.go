@@ -21,7 +21,7 @@ func (c *openSora13Config) traits() Traits {
 		Group: Grouping{Frames: n, Latents: c.GroupLatents(n), Overlap: n - c.Stride(), Joined: true}}
 }
 
-// openSora13 is the autoencoder of Open-Sora 1.3, which takes groups of 17 frames.
+// openSora13 is the autoencoder of Open-Sora 1.3. It processes groups of 17 frames.
 type openSora13 struct {
 	*openSora13Config
 	dt    kernels.DType
@@ -32,8 +32,8 @@ func (c *openSora13Config) load(w *weights.Weights, dt kernels.DType) network {
 	return &openSora13{openSora13Config: c, dt: dt, model: v13.Load(w, &c.Config)}
 }
 
-// decode decodes group by group. With overlap the last frame of a group waits for the first of the next, and
-// their mean is the frame.
+// decode decodes group by group. With overlap it keeps the last frame of a group and averages it with the first frame of the
+// next group.
 func (m *openSora13) decode(be kernels.Backend, z *stages.Array, frames, _ int, emit func([]float32)) error {
 	z = framesLast(z) // (T', h, w, z)
 	t, h, w, c := z.Shape[0], z.Shape[1], z.Shape[2], z.Shape[3]
@@ -53,7 +53,7 @@ func (m *openSora13) decode(be kernels.Backend, z *stages.Array, frames, _ int, 
 			frame := pixels[i*size : (i+1)*size]
 			switch {
 			case i == 0 && waiting != nil:
-				Meet(m.dt, waiting, frame)
+				AverageFrames(m.dt, waiting, frame)
 				emit(waiting)
 			case i == n-1 && m.TemporalOverlap && first+per < t:
 				waiting = slices.Clone(frame)
@@ -65,7 +65,7 @@ func (m *openSora13) decode(be kernels.Backend, z *stages.Array, frames, _ int, 
 	return nil
 }
 
-// encode encodes group by group; with overlap a group begins with the last frame of the one before.
+// encode encodes group by group. With overlap a group starts with the last frame of the group before.
 func (m *openSora13) encode(be kernels.Backend, c Video, _ int, p *Posterior) error {
 	p.Step = VideoNoise
 	n := min(c.Frames, m.MicroFrameSize)

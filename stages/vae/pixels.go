@@ -2,9 +2,9 @@ package vae
 
 import "fmt"
 
-// RGB24 converts decoded pixels to bytes as the reference of the autoencoder does: clamp to [-1, 1], (x+1)/2*255+0.5, cut
-// off; those of Wan and Open-Sora-Plan do not add 0.5. dst and src are of the same length and layout. A value that is
-// not a number becomes 0 and is the error: the guard, which sees bytes, could not find it.
+// RGB24 converts decoded pixels to bytes as the autoencoder's reference does: clamp to [-1, 1], (x+1)/2*255+0.5, truncate. The
+// references of Wan and Open-Sora-Plan do not add 0.5. dst and src have the same length and layout. A NaN becomes 0 and is
+// returned as an error, because the guard sees only bytes and could not find it.
 //
 // The reference computes this in the model's dtype; in bf16 that loses every odd value above 128.
 func (c Config) RGB24(dst []byte, src []float32) error {

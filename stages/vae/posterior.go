@@ -7,29 +7,29 @@ import (
 	"latentbeam/stages"
 )
 
-// Noise fills dst with the standard normals of elements offset, offset+1, ... of a latent (C, T, h, w); step
-// tells the latents of one clip apart. A nil Noise stands for the mean of the posterior.
+// Noise fills dst with the standard normal values of elements offset, offset+1, ... of a latent (C, T, h, w). step numbers the
+// latents of one clip. A nil Noise means the mean of the posterior.
 type Noise func(dst []float32, step uint32, offset uint64)
 
-// The steps of the noise of package rng that belong to autoencoders; samplers count up from 0.
+// The steps of the noise of package rng that autoencoders use. Samplers use steps from 0 up.
 const (
-	FrameNoise = 1<<31 + iota // of the latents of single frames
-	VideoNoise                // of the latents that reach over frames
+	FrameNoise = 1<<31 + iota // for the latents of single frames
+	VideoNoise                // for latents that cover several frames
 )
 
-// Posterior is the distribution of latents: a normal one for each value.
+// Posterior is the distribution of latents: a normal distribution for each value.
 type Posterior struct {
 	DType   kernels.DType
-	Latents *stages.Array // (C, T, h, w), which Sample fills
+	Latents *stages.Array // (C, T, h, w), filled by Sample
 	Draw    Noise
 	Step    uint32
 }
 
-// The bounds of the log variance, those of the reference.
+// The limits of the log variance, as in the reference.
 const minLogVar, maxLogVar = -30, 20
 
-// Sample fills the latents of the n frames from first on by their moments (n, h, w, 2c), mean before log variance:
-// mean + exp(logvar/2) noise. Every operation rounds to the type of the activations.
+// Sample sets the latents of the n frames from first on to mean + exp(logvar/2) noise. moments (n, h, w, 2c) has the mean, then
+// the log variance. Every operation is rounded to the type of the activations.
 func (p *Posterior) Sample(moments []float32, first, n int) {
 	c, t, area := p.Latents.Shape[0], p.Latents.Shape[1], p.Latents.Shape[2]*p.Latents.Shape[3]
 	noise := make([]float32, area)
@@ -58,9 +58,8 @@ func (p *Posterior) deviation(logVar float32) float32 {
 
 func (p *Posterior) round(x float32) float32 { return p.DType.Round(x) }
 
-// exp returns e^x for x in [-15, 10], which is all a log variance needs. The standard library's may differ
-// between platforms in the last bit; here every product is rounded by a conversion, so latents are the
-// same everywhere.
+// exp returns e^x for x in [-15, 10], the range of a log variance. The last bit of the standard library's result may differ
+// between platforms. Here every product is rounded by a conversion, so latents are the same everywhere.
 func exp(x float64) float64 {
 	k := math.Round(float64(x / math.Ln2))
 	r := x - float64(k*math.Ln2) // |r| < 0.35

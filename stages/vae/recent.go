@@ -9,10 +9,10 @@ import (
 	"latentbeam/stages"
 )
 
-// recentClips is how many clips an encoder remembers. Rows that differ in their text alone follow each other in tables.
+// recentClips is the number of clips that an encoder caches. In tables, rows that differ only in their text are often adjacent.
 const recentClips = 4
 
-// recent remembers the raw latents of the last clips, so that the captions of a clip, and its twin without a caption, cost one
+// recent caches the raw latents of the last clips. So several captions of a clip, and its copy without a caption, need one
 // encoding. The zero value is ready.
 type recent struct {
 	mu    sync.Mutex
@@ -21,14 +21,14 @@ type recent struct {
 	next  int
 }
 
-// encoded is what an encoder remembers of a clip.
+// encoded is a cached clip.
 type encoded struct {
-	raw      *stages.Array     // latents, which nobody changes
+	raw      *stages.Array     // latents; must not be modified
 	readings map[string]string // of its media
 }
 
-// clipName names all that the latents of an element depend on within a run. A file is the same as long as the run lasts;
-// what a stage made goes by content.
+// clipName identifies everything that the latents of an element depend on within a run. A file is identified by name, because
+// it does not change during a run; a file made by a stage is identified by its content.
 func clipName(e *stages.Element, sample bool) string {
 	row := &e.Row
 	name := fmt.Sprintf("%dx%dx%d %v ", row.Width, row.Height, row.NumFrames, row.FPS)
@@ -44,7 +44,7 @@ func clipName(e *stages.Element, sample bool) string {
 	return name + row.Media
 }
 
-// find returns a clip; without latents where it is not remembered.
+// find returns a clip from the cache. raw is nil if it is not cached.
 func (r *recent) find(name string) encoded {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -54,7 +54,7 @@ func (r *recent) find(name string) encoded {
 	return encoded{}
 }
 
-// add remembers a clip in place of the oldest.
+// add caches a clip and evicts the oldest one.
 func (r *recent) add(name string, c encoded) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -15,12 +15,12 @@ import (
 	"latentbeam/stages"
 )
 
-// maxReferenceFrames bounds a video that a row is conditioned on.
+// maxReferenceFrames limits the length of a video that a row is conditioned on.
 const maxReferenceFrames = 1 << 14
 
-// Reference returns the stage `encode_reference`: the images and videos that a row names under reference become
-// latents beside whatever the element carries. They are resized to fill the row's size and cropped, and a video
-// keeps its frames as they are.
+// Reference returns the stage `encode_reference`: it encodes the images and videos in a row's reference to latents, and leaves
+// the element's other data unchanged. They are resized to fill the row's size and cropped; the frame rate of a video does not
+// change.
 func Reference() stages.Spec {
 	return stages.Spec{
 		Name: "encode_reference",
@@ -46,14 +46,14 @@ func openReference(m *stages.Model, o stages.Options) (stages.Stage, error) {
 
 type referenceStage struct{ encodeStage }
 
-// Capabilities says what the encoder can do beyond Run. Its latents are not those of the row.
+// Capabilities says what the encoder can do beyond Run. It has no LatentShape because its latents are not the row's.
 func (s *referenceStage) Capabilities() stages.Capabilities {
 	c := s.encodeStage.Capabilities()
 	c.LatentShape, c.LatentSpace, c.Cost, c.Spread = nil, nil, nil, nil
 	return c
 }
 
-// Check refuses sizes that the autoencoder has no latents for.
+// Check returns an error for sizes that the autoencoder cannot encode.
 func (s *referenceStage) Check(row *schemas.PromptRow) error {
 	if row.Reference == "" {
 		return nil
@@ -62,7 +62,7 @@ func (s *referenceStage) Check(row *schemas.PromptRow) error {
 	return err
 }
 
-// Need is that of a reference as long as the row's video.
+// Need returns the memory for a reference that is as long as the row's video.
 func (s *referenceStage) Need(row *schemas.PromptRow, n int) (int64, error) {
 	if row.Reference == "" {
 		return 0, nil
@@ -70,7 +70,7 @@ func (s *referenceStage) Need(row *schemas.PromptRow, n int) (int64, error) {
 	return s.encodeStage.Need(row, n)
 }
 
-// Run encodes the references of the elements one after the other. A file that cannot be read fails its element.
+// Run encodes the references of the elements one after another. An element whose file cannot be read fails.
 func (s *referenceStage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Element) error {
 	return encodeReferences(ctx, batch, "encode_reference", func(row *schemas.PromptRow) (all []*stages.Array, err error) {
 		model, err := s.On(dev)
@@ -88,7 +88,7 @@ func (s *referenceStage) Run(ctx context.Context, dev kernels.Backend, batch []*
 	})
 }
 
-// encodeReferences gives elements the latents of what their rows name under reference.
+// encodeReferences sets the elements' reference latents.
 func encodeReferences(ctx context.Context, batch []*stages.Element, stage string,
 	encode func(row *schemas.PromptRow) ([]*stages.Array, error)) error {
 	for _, e := range batch {
@@ -112,13 +112,13 @@ func encodeReferences(ctx context.Context, batch []*stages.Element, stage string
 	return nil
 }
 
-// readSourceMarks reads which marks of synthetic media the references of an element carry.
+// readSourceMarks records which marks of synthetic media the references of an element carry.
 func readSourceMarks(ctx context.Context, e *stages.Element) error {
 	var all []string
 	for path := range strings.SplitSeq(e.Row.Reference, ";") {
 		file, err := LocalFootage(ctx, path)
 		if err != nil {
-			return err // it was there just now
+			return err // the file existed a moment ago
 		}
 		for _, name := range strings.Split(marks.Names(file.Path), ", ") {
 			if name != "" && !slices.Contains(all, name) {
@@ -133,7 +133,7 @@ func readSourceMarks(ctx context.Context, e *stages.Element) error {
 	return nil
 }
 
-// reference returns the latents of the file at path, the row's reference number i.
+// reference returns the latents of the file at path, which is the row's reference number i.
 func (s *referenceStage) reference(ctx context.Context, dev kernels.Backend, model *Model, row *schemas.PromptRow,
 	path string, i int) (*stages.Array, error) {
 	if err := ctx.Err(); err != nil {
@@ -156,21 +156,21 @@ func (s *referenceStage) reference(ctx context.Context, dev kernels.Backend, mod
 		return nil, &FootageError{Err: fmt.Errorf("reference: %w", err)}
 	}
 	defer frames.Close()
-	clip := Video{Frames: n, Height: row.Height, Width: row.Width, Pixels: each(func(dst []float32, i int) error {
+	clip := Video{Frames: n, Height: row.Height, Width: row.Width, Pixels: frameByFrame(func(dst []float32, i int) error {
 		if err := frames.At(dst, i); err != nil {
 			return &FootageError{Err: fmt.Errorf("reference: read %s: %w", path, err)}
 		}
 		return nil
 	})}
-	raw, err := model.Encode(dev, clip, s.micro, s.noise(row, 2*uint32(i))) // autoencoders use two steps
+	raw, err := model.Encode(dev, clip, s.micro, s.noise(row, 2*uint32(i))) // an autoencoder uses two steps
 	if err != nil {
 		return nil, err
 	}
 	return model.ForDenoiser(dev, raw)
 }
 
-// whole returns the largest number of frames up to n that has latents: the autoencoder of Open-Sora 1.3 takes 1
-// and 16 more at a time.
+// whole returns the largest number of frames, at most n, that the autoencoder can encode. Open-Sora 1.3's takes 1 frame and
+// then 16 more at a time.
 func (s *referenceStage) whole(n, height, width int) (int, error) {
 	_, err := s.Config.LatentShape(n, height, width)
 	for n > 1 && err != nil {
@@ -180,7 +180,7 @@ func (s *referenceStage) whole(n, height, width int) (int, error) {
 	return n, err
 }
 
-// countFrames returns how many frames a file has.
+// countFrames returns the number of frames in a file.
 func countFrames(ctx context.Context, path string, r media.Rules) (n int, err error) {
 	src, err := media.OpenSource(ctx, path, media.SourceOptions{Rules: r})
 	if err != nil {

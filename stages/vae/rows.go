@@ -11,7 +11,7 @@ import (
 	"latentbeam/stages/vae/stream"
 )
 
-// shareRows is share where all frames depend on each other: a rank decodes rows of all of them.
+// shareRows is share for autoencoders whose frames all depend on each other: each rank decodes some rows of all frames.
 func (s *decodeStage) shareRows(dev kernels.Backend, g *kernels.Group, step int, speeds []float64, e *stages.Element) error {
 	rows, err := sequence.Cut(e.Latents.Shape[2], speeds)
 	if err != nil {
@@ -22,11 +22,11 @@ func (s *decodeStage) shareRows(dev kernels.Backend, g *kernels.Group, step int,
 		return err
 	}
 	video, me := s.clip(e), g.Rank()
-	sizes := make([]int, len(rows)) // of a rank's rows of a frame
+	sizes := make([]int, len(rows)) // values in one frame for each rank's rows
 	for rank, r := range rows {
 		sizes[rank] = r.Len() * s.Config.Downscale() * video.Width * 3
 	}
-	var mine []float32 // rank 0 keeps its bytes
+	var mine []float32 // rank 0 does not send its bytes
 	if me != 0 {
 		mine = numbers(frames, sizes[me])
 	}
@@ -46,7 +46,7 @@ func (s *decodeStage) shareRows(dev kernels.Backend, g *kernels.Group, step int,
 	return nil
 }
 
-// gather returns to rank 0 the values (n, size) of all ranks, of which this one has mine; sizes are by rank.
+// gather collects the values (n, size) of all ranks on rank 0. mine are this rank's values; sizes has the size for each rank.
 func gather(dev kernels.Backend, g *kernels.Group, what string, dt kernels.DType, n int, sizes []int, mine []float32) (
 	parts [][]float32, err error) {
 	me, views := g.Rank(), make([]kernels.Tensor, len(sizes))
@@ -79,7 +79,7 @@ func gather(dev kernels.Backend, g *kernels.Group, what string, dt kernels.DType
 	return parts, nil
 }
 
-// decodeBand returns this rank's rows of all frames, nil where it has none. rows are those of the latents by rank.
+// decodeBand returns this rank's rows of all frames, nil if it has none. rows are the latent rows of each rank.
 func (s *decodeStage) decodeBand(dev kernels.Backend, g *kernels.Group, step int, rows []sequence.Range,
 	e *stages.Element) ([][]byte, error) {
 	mine := rows[g.Rank()]
@@ -104,10 +104,9 @@ func (s *decodeStage) decodeBand(dev kernels.Backend, g *kernels.Group, step int
 	return made.all, err
 }
 
-// bandsOf returns the bands of a group for element number step, where this rank has rows of the latents: nil where it has
-// all.
+// bandsOf returns the bands of a group for element number step, nil if this rank has all rows. This rank must have rows.
 func bandsOf(g *kernels.Group, step int, rows []sequence.Range) (*stream.Bands, error) {
-	var ranks []int // that have rows
+	var ranks []int // ranks that have rows
 	var theirs []sequence.Range
 	for rank, r := range rows {
 		if r.Len() > 0 {

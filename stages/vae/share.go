@@ -11,8 +11,8 @@ import (
 	"latentbeam/stages/sequence"
 )
 
-// pieces returns how many parts of the video of a row devices can take each for itself: groups of frames, or rows of
-// the latents where all frames depend on each other.
+// pieces returns the number of parts of a row's video that devices can decode independently: groups of frames, or rows of the
+// latents if all frames depend on each other.
 func (s *decodeStage) pieces(row *schemas.PromptRow) int {
 	if s.Config.Banded {
 		return max(1, row.Height/s.Config.Downscale())
@@ -29,18 +29,18 @@ func (s *decodeStage) pieces(row *schemas.PromptRow) int {
 	return clips * group.Of(row.NumFrames)
 }
 
-// A stretch is some groups of a segment that one rank decodes.
+// A stretch is a range of groups in a segment that one rank decodes.
 type stretch struct {
 	segment
-	before, after bool // its first, last frame is half of one whose other half a neighbour has
+	before, after bool // the first or last frame must be averaged with the neighbour's
 }
 
-// kept returns how many frames of the stretch are in the video as they are decoded.
+// kept returns the number of frames of the stretch that go to the video unchanged.
 func (s stretch) kept() int {
-	return s.frames - min(s.again, s.frames) - s.halves()
+	return s.frames - min(s.overlap, s.frames) - s.halves()
 }
 
-// halves returns how many frames it has one half of.
+// halves returns the number of frames that must be averaged with a neighbour's.
 func (s stretch) halves() (n int) {
 	if s.before {
 		n++
@@ -51,7 +51,7 @@ func (s stretch) halves() (n int) {
 	return n
 }
 
-// stretchesOf shares the groups of a video out to ranks: [rank][in order].
+// stretchesOf divides the groups of a video between ranks: [rank][in order].
 func stretchesOf(g Grouping, segments []segment, speeds []float64) ([][]stretch, error) {
 	total := 0
 	for _, s := range segments {
@@ -62,7 +62,7 @@ func stretchesOf(g Grouping, segments []segment, speeds []float64) ([][]stretch,
 		return nil, err
 	}
 	out := make([][]stretch, len(parts))
-	first := 0 // group of the segment
+	first := 0 // first group of the segment
 	for _, s := range segments {
 		n := g.Of(s.frames)
 		for r, part := range parts {
@@ -76,12 +76,12 @@ func stretchesOf(g Grouping, segments []segment, speeds []float64) ([][]stretch,
 	return out, nil
 }
 
-// stretchOf returns the groups [lo, hi) of the n of a segment.
+// stretchOf returns the stretch with the groups [lo, hi) of a segment with n groups.
 func stretchOf(g Grouping, s segment, lo, hi, n int) stretch {
 	stride := g.Frames - g.Overlap
 	from, to := lo*stride, min(hi*stride+g.Overlap, s.frames)
 	first, t := lo*g.Latents, min(hi*g.Latents, s.z.Shape[1])
-	again := max(0, s.again-from)
+	again := max(0, s.overlap-from)
 	if g.Dropped {
 		first, t = lo*(g.Latents-1), min(hi*(g.Latents-1)+1, s.z.Shape[1])
 		if lo > 0 {
@@ -96,10 +96,10 @@ func stretchOf(g Grouping, s segment, lo, hi, n int) stretch {
 		before: lo > 0 && halves, after: hi < n && halves}
 }
 
-// stretchState is what has become of a stretch.
+// stretchState is the result of decoding a stretch.
 type stretchState struct {
 	frames [][]byte
-	halves [][]float32 // its first, its last
+	halves [][]float32 // the first, the last
 }
 
 // decodeStretch decodes one stretch.
@@ -109,7 +109,7 @@ func (s *decodeStage) decodeStretch(dev kernels.Backend, model *Model, st stretc
 	i := 0
 	err := model.Decode(dev, st.z, st.frames, s.micro, func(pixels []float32) {
 		switch at := i; {
-		case at < st.again:
+		case at < st.overlap:
 		case at == 0 && st.before, at == st.frames-1 && st.after:
 			halves = append(halves, slices.Clone(pixels))
 		default:

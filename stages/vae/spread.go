@@ -10,7 +10,7 @@ import (
 	"latentbeam/stages"
 )
 
-// Width lets as many devices decode a video as are of use: one where there is but one part of it.
+// Width returns the number of devices that can decode a video together, 1 if it has only one part.
 func (s *decodeStage) Width(row *schemas.PromptRow) int {
 	if s.pieces(row) == 1 {
 		return 1
@@ -18,7 +18,7 @@ func (s *decodeStage) Width(row *schemas.PromptRow) int {
 	return 0
 }
 
-// RunSet lets every device decode a part of the frames of each element; rank 0 gets them all.
+// RunSet decodes each element on all devices, each with a part of the frames. Rank 0 gets all frames.
 func (s *decodeStage) RunSet(ctx context.Context, set *stages.Set, batch []*stages.Element) error {
 	if set.Ranks() == 1 {
 		return s.Run(ctx, set.Devices[0], batch)
@@ -101,8 +101,8 @@ func (s *decodeStage) share(dev kernels.Backend, g *kernels.Group, step int, spe
 	return err
 }
 
-// partsOut are what a rank sends of its parts: frames as bytes, which bfloat16 holds exactly, and halves of
-// frames as they are.
+// partsOut lists what a rank sends: frames as bytes, stored as bfloat16, which is exact; frames that must be averaged are sent
+// as floats.
 func partsOut(dev kernels.Backend, parts []stretchState, size int) (out []kernels.Part) {
 	for _, p := range parts {
 		if len(p.frames) > 0 {
@@ -119,7 +119,7 @@ func partsOut(dev kernels.Backend, parts []stretchState, size int) (out []kernel
 	return out
 }
 
-// partsIn is where that comes to.
+// partsIn lists the destinations for the parts of a peer.
 func partsIn(dev kernels.Backend, peer int, stretches []stretch, size int) (in []kernels.Part) {
 	for _, st := range stretches {
 		if n := st.kept(); n > 0 {
@@ -132,7 +132,7 @@ func partsIn(dev kernels.Backend, peer int, stretches []stretch, size int) (in [
 	return in
 }
 
-// received reads one part, and says how many of the list it is.
+// received decodes one part and returns how many entries of the list it uses.
 func received(dev kernels.Backend, st stretch, list []kernels.Part, size int) (p stretchState, n int, err error) {
 	take := func() []float32 {
 		values := make([]float32, list[n].View.Len())
@@ -151,12 +151,12 @@ func received(dev kernels.Backend, st stretch, list []kernels.Part, size int) (p
 	return p, n, err
 }
 
-// assemble puts the parts of a video behind each other. Where two halves of a frame meet, it is their mean.
+// assemble joins the parts of a video. It averages two halves of a frame.
 func (s *decodeStage) assemble(stretches []stretch, parts []stretchState) (frames [][]byte, err error) {
 	var waiting []float32
 	for i, p := range parts {
 		if stretches[i].before {
-			Meet(s.Config.DType, waiting, p.halves[0])
+			AverageFrames(s.Config.DType, waiting, p.halves[0])
 			frame := make([]byte, len(waiting))
 			if err := s.Config.RGB24(frame, waiting); err != nil {
 				return nil, fault.Row(err)
@@ -171,7 +171,7 @@ func (s *decodeStage) assemble(stretches []stretch, parts []stretchState) (frame
 	return frames, nil
 }
 
-// framesOf copies n frames from one on out of latents (C, T, h, w).
+// framesOf copies n frames, starting at from, of latents (C, T, h, w).
 func framesOf(z *stages.Array, from, n int) *stages.Array {
 	var frames []int
 	for i := range n {
@@ -180,7 +180,7 @@ func framesOf(z *stages.Array, from, n int) *stages.Array {
 	return pick(z, frames)
 }
 
-// pick copies frames of the given numbers out of latents (C, T, h, w).
+// pick copies the frames with the given numbers from latents (C, T, h, w).
 func pick(z *stages.Array, frames []int) *stages.Array {
 	c, t, area := z.Shape[0], z.Shape[1], z.Shape[2]*z.Shape[3]
 	out := stages.NewArray(c, len(frames), z.Shape[2], z.Shape[3])
@@ -192,7 +192,7 @@ func pick(z *stages.Array, frames []int) *stages.Array {
 	return out
 }
 
-// numbers are the bytes of frames of the given size.
+// numbers converts the bytes of frames of the given size to floats.
 func numbers(frames [][]byte, size int) []float32 {
 	out := make([]float32, 0, len(frames)*size)
 	for _, f := range frames {

@@ -15,15 +15,15 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// decodeOptions is the map of decode_vae in the YAML.
+// decodeOptions are the options of decode_vae in the YAML.
 type decodeOptions struct {
-	// MicroBatchSize is how many frames are decoded at a time; it bounds memory and changes no value.
+	// MicroBatchSize is the number of frames that are decoded at a time. It limits memory and does not change values.
 	MicroBatchSize int    `yaml:"micro_batch_size" json:"-"`
 	DType          string `yaml:"dtype" json:"dtype,omitempty"` // of weights and activations: fp32, bf16 or fp16
 }
 
-// Spec returns the stage `decode_vae`: latents become RGB frames. Which autoencoder it is says the model's
-// vae/config.json.
+// Spec returns the stage `decode_vae`: it decodes latents to RGB frames. The model's vae/config.json says which autoencoder it
+// is.
 func Spec() stages.Spec {
 	return stages.Spec{
 		Name:    "decode_vae",
@@ -73,8 +73,8 @@ func (s *decodeStage) Capabilities() stages.Capabilities {
 		Spread: &stages.Spread{Width: s.Width, Run: s.RunSet}}
 }
 
-// Check refuses clips that the autoencoder has no latents for, and videos of several clips that do not follow
-// each other by whole groups of frames.
+// Check returns an error for clips that the autoencoder cannot decode, and for videos whose clips do not consist of whole
+// groups of frames.
 func (s *decodeStage) Check(row *schemas.PromptRow) error {
 	_, err := s.Config.ShapeOf(row)
 	if err == nil && row.Loop > 1 {
@@ -83,14 +83,14 @@ func (s *decodeStage) Check(row *schemas.PromptRow) error {
 	return err
 }
 
-// Need is that of the frames decoded at a time, and the finished frames of all elements on the host.
+// Need returns the memory for the frames that are decoded at a time, and for the finished frames of all elements on the host.
 func (s *decodeStage) Need(row *schemas.PromptRow, n int) (int64, error) {
 	decode, err := s.Config.DecodeBytes(row.NumFrames, row.Height, row.Width, s.micro)
 	frames := int64(row.NumFrames) * int64(max(1, row.Loop))
 	return decode + int64(3*row.Height*row.Width)*frames*int64(n), err
 }
 
-// Cost is that of all frames of all clips, of which devices decode a group each.
+// Cost returns the cost of all frames of all clips. Devices share them by groups or rows.
 func (s *decodeStage) Cost(row *schemas.PromptRow) (cost.Estimate, error) {
 	work, calls, err := s.Config.DecodeWork(row.NumFrames, row.Height, row.Width, s.micro)
 	all, _ := s.Bytes(s.Config.DType)
@@ -98,7 +98,7 @@ func (s *decodeStage) Cost(row *schemas.PromptRow) (cost.Estimate, error) {
 		Pieces: s.pieces(row)}, err
 }
 
-// Run decodes the elements one after the other.
+// Run decodes the elements one after another.
 func (s *decodeStage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Element) error {
 	model, err := s.On(dev)
 	if err != nil {
@@ -122,13 +122,13 @@ func (s *decodeStage) Run(ctx context.Context, dev kernels.Backend, batch []*sta
 	return nil
 }
 
-// fromRaw gives an element whose latents come from a table, raw, those of a denoiser. Others have them.
+// fromRaw converts the latents of an element that has only raw latents, from a table.
 func (s *decodeStage) fromRaw(dev kernels.Backend, e *stages.Element) error {
 	if e.Latents != nil || e.RawLatents == nil {
 		return nil
 	}
 	if shape, err := s.Config.ShapeOf(&e.Row); err != nil || len(e.RawLatents.Shape) != 4 || e.RawLatents.Shape[0] != shape[0] {
-		e.Latents = e.RawLatents // checkLatents says what is wrong
+		e.Latents = e.RawLatents // checkLatents reports what is wrong
 		return nil
 	}
 	model, err := s.On(dev)
@@ -140,7 +140,7 @@ func (s *decodeStage) fromRaw(dev kernels.Backend, e *stages.Element) error {
 	return err
 }
 
-// checkLatents compares the latents of an element with what its row says.
+// checkLatents returns an error if the latents of an element do not fit its row.
 func (s *decodeStage) checkLatents(e *stages.Element) error {
 	want, err := s.Config.ShapeOf(&e.Row)
 	if err != nil {
@@ -154,15 +154,15 @@ func (s *decodeStage) checkLatents(e *stages.Element) error {
 	return nil
 }
 
-// segment is a stretch of latents that is decoded by itself.
+// segment is a range of latents that is decoded independently.
 type segment struct {
-	z      *stages.Array
-	frames int
-	again  int // of them that are in the video already
+	z       *stages.Array
+	frames  int
+	overlap int // number of its frames that the video already has
 }
 
-// segments returns what the video of an element is decoded from. Clips of a video of several lie behind each other;
-// what a clip goes on from of the one before is in the video once.
+// segments returns the segments of an element's video. The clips of a video are adjacent in the latents; the frames with which
+// a clip continues the clip before appear in the video once.
 func (s *decodeStage) segments(e *stages.Element) ([]segment, error) {
 	clips := max(1, e.Row.Loop)
 	if s.Config.Group.Joined && clips > 1 {
@@ -188,7 +188,7 @@ func (s *decodeStage) segments(e *stages.Element) ([]segment, error) {
 	return out, nil
 }
 
-// decode turns the latents of one element into frames.
+// decode decodes the latents of one element to frames.
 func (s *decodeStage) decode(dev kernels.Backend, model *Model, e *stages.Element) (*schemas.Clip, error) {
 	video := s.clip(e)
 	segments, err := s.segments(e)
@@ -198,7 +198,7 @@ func (s *decodeStage) decode(dev kernels.Backend, model *Model, e *stages.Elemen
 	made := frames{config: s.Config}
 	for _, seg := range segments {
 		err := model.Decode(dev, seg.z, seg.frames, s.micro, func(pixels []float32) {
-			if seg.again--; seg.again < 0 {
+			if seg.overlap--; seg.overlap < 0 {
 				made.add(pixels)
 			}
 		})
@@ -214,7 +214,7 @@ func (s *decodeStage) decode(dev kernels.Backend, model *Model, e *stages.Elemen
 type frames struct {
 	config Config
 	all    [][]byte
-	unreal error // of the first that is not finite
+	unreal error // error of the first frame that is not finite
 }
 
 func (f *frames) add(pixels []float32) {
@@ -223,8 +223,8 @@ func (f *frames) add(pixels []float32) {
 	f.all = append(f.all, frame)
 }
 
-// joined returns the latents of one long video, as Open-Sora 1.3 decodes its clips: those of the first, and of each
-// later one what comes behind its first length frames, which are the end of the one before.
+// joined returns the latents of one long video, as Open-Sora 1.3 decodes its clips: all of the first clip, and of each later
+// clip the part after its first length frames, which are the end of the clip before.
 func joined(z *stages.Array, clips, length int) *stages.Array {
 	t := z.Shape[1] / clips
 	var frames []int
@@ -236,13 +236,13 @@ func joined(z *stages.Array, clips, length int) *stages.Array {
 	return pick(z, frames)
 }
 
-// clip is the element's video, still without frames.
+// clip returns the element's video without frames.
 func (s *decodeStage) clip(e *stages.Element) *schemas.Clip {
 	d := s.Config.Downscale()
 	return &schemas.Clip{Width: e.Latents.Shape[3] * d, Height: e.Latents.Shape[2] * d, FPS: e.Row.FPS}
 }
 
-// unscale makes of the element's latents z those of the autoencoder itself.
+// unscale divides the element's latents z by the scale, in place.
 func (s *decodeStage) unscale(z *stages.Array, e *stages.Element) {
 	scale := e.LatentScale
 	if scale == 0 {

@@ -14,31 +14,31 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// streamed is the network of an autoencoder that takes a clip by chunks of its own, whatever the micro batch. Denoisers and
-// tables have its latents normalised channel by channel.
+// streamed is the network of an autoencoder that processes a clip in its own chunks and ignores the micro batch size. Denoisers
+// and tables use its latents normalised channel by channel.
 type streamed struct {
 	architecture
 	dt        kernels.DType
 	mean, std []float64 // of the autoencoder's own latents, by channel
-	most      int       // latent frames until what a device needs grows no more
+	most      int       // number of latent frames from which memory does not grow
 	model     chunks
 }
 
-// chunks is a loaded network of one of the rooms. Frames and moments of latents come in chunks, channels last.
+// chunks is a loaded network of one of the packages. Frames and moments of latents come in chunks, channels last.
 type chunks interface {
-	// Decode decodes latents z (T, h, w, C), with bands those of this rank's rows.
+	// Decode decodes latents z (T, h, w, C). With bands z has this rank's rows.
 	Decode(be kernels.Backend, z []float32, t, h, w int, bands *stream.Bands, emit func(pixels []float32, n int)) error
-	// Encode emits the moments (h, w, 2C) of each latent frame, with bands those of this rank's rows, of which height is.
+	// Encode emits the moments (h, w, 2C) of each latent frame. With bands they are of this rank's rows, and so is height.
 	Encode(be kernels.Backend, frames, height, width int, bands *stream.Bands,
 		pixels func(dst []float32, first, n int) error, emit func(moments []float32)) error
 }
 
-// wanConfig is the configuration of an AutoencoderKLWan, that of Wan 2.1 or of TI2V-5B of Wan 2.2.
+// wanConfig is the configuration of an AutoencoderKLWan, for Wan 2.1 or TI2V-5B of Wan 2.2.
 type wanConfig struct{ wan.Config }
 
 func newWan() *wanConfig { return &wanConfig{*wan.New()} }
 
-// traits: denoisers and tables have latents that are normalised channel by channel.
+// traits: denoisers and tables use latents that are normalised channel by channel.
 func (c *wanConfig) traits() Traits {
 	version := "2.1"
 	if c.IsResidual {
@@ -57,11 +57,11 @@ type wfConfig struct{ wf.Config }
 
 func newWF() *wfConfig { return &wfConfig{*wf.New()} }
 
-// traits: shift and scale are those of the channels. The filters of Haar transforms are constant.
+// traits: shift and scale are per channel. The filters of Haar transforms are constant, so they are not read.
 func (c *wfConfig) traits() Traits {
 	t := Traits{title: fmt.Sprintf("autoencoder of Open-Sora-Plan 1.3 (WF-VAE, %d latent channels)", c.LatentDim),
 		Scale: 1, Mean: c.Shift, Banded: true, truncates: true,
-		unread: []string{"encoder.wavelet_tranform_l1.*", "encoder.wavelet_tranform_l2.*",
+		unusedTensors: []string{"encoder.wavelet_tranform_l1.*", "encoder.wavelet_tranform_l2.*",
 			"decoder.inverse_wavelet_tranform_l1.*", "decoder.inverse_wavelet_tranform_l2.*"}}
 	for _, v := range c.Scale {
 		t.Std = append(t.Std, 1/v)
@@ -79,15 +79,15 @@ type causalVAEConfig struct{ causal.Config }
 
 func newCausalVAE() *causalVAEConfig { return &causalVAEConfig{*causal.New()} }
 
-// causalScale times a latent of Open-Sora-Plan 1.2 is what its denoiser sees; its config.json does not say it.
+// causalScale is the factor on latents of Open-Sora-Plan 1.2 for its denoiser. Its config.json does not contain it.
 const causalScale = 0.18215
 
-// traits: what the reference's training measures losses with is not read.
+// traits: tensors that the reference uses only for training losses are not read.
 func (c *causalVAEConfig) traits() Traits {
 	return Traits{title: "autoencoder of Open-Sora-Plan 1.2 (causal 3D)", Scale: causalScale,
 		Mean: make([]float64, c.EmbedDim), Std: slices.Repeat([]float64{1 / causalScale}, c.EmbedDim),
 		Group:     Grouping{Frames: causal.GroupFrames, Latents: causal.GroupLatents, Overlap: 1, Dropped: true},
-		truncates: true, unread: []string{"loss.*"}}
+		truncates: true, unusedTensors: []string{"loss.*"}}
 }
 
 func (c *causalVAEConfig) load(w *weights.Weights, dt kernels.DType) network {
@@ -95,7 +95,7 @@ func (c *causalVAEConfig) load(w *weights.Weights, dt kernels.DType) network {
 	return &streamed{c, dt, make([]float64, c.EmbedDim), one, causal.GroupLatents, causal.Load(&c.Config, w, dt)}
 }
 
-// normalize takes the mean of their channel off the latents of the autoencoder, and divides them by its deviation.
+// normalize subtracts the mean of each channel from the autoencoder's latents and divides by its deviation.
 func (m *streamed) normalize(_ kernels.Backend, z *stages.Array) error {
 	size := len(z.Data) / len(m.mean)
 	for ch, mean := range m.mean {
@@ -118,7 +118,7 @@ func (m *streamed) decode(be kernels.Backend, z *stages.Array, _, _ int, emit fu
 	return m.decodeBand(be, z, nil, emit)
 }
 
-// decodeBand decodes latents z (C, T', h, w), with bands those of this rank's rows.
+// decodeBand decodes latents z (C, T', h, w). With bands z has this rank's rows.
 func (m *streamed) decodeBand(be kernels.Backend, z *stages.Array, bands *stream.Bands, emit func([]float32)) error {
 	z = framesLast(z) // (T', h, w, C)
 	m.restore(z.Data)
@@ -139,14 +139,14 @@ func (m *streamed) encode(be kernels.Backend, c Video, _ int, p *Posterior) erro
 	})
 }
 
-// encodeBand returns the moments (T', h, w, 2C) of a clip, with bands those of this rank's rows.
+// encodeBand returns the moments (T', h, w, 2C) of a clip. With bands they are of this rank's rows.
 func (m *streamed) encodeBand(be kernels.Backend, c Video, bands *stream.Bands) (moments []float32, err error) {
 	err = m.model.Encode(be, c.Frames, c.Height, c.Width, bands, c.Pixels,
 		func(part []float32) { moments = append(moments, part...) })
 	return moments, err
 }
 
-// decodeGroup and encodeGroup take the first chunks of a clip, until one is as large as any.
+// decodeGroup and encodeGroup run the first chunks of a clip, up to the first that has the largest size.
 func (m *streamed) decodeGroup(be kernels.Backend, frames, height, width, _ int) {
 	t, h, w := min(m.most, (frames-1)/stream.Factor+1), height/m.Downscale(), width/m.Downscale()
 	_ = m.model.Decode(be, make([]float32, t*h*w*len(m.mean)), t, h, w, nil, func([]float32, int) {})

@@ -2,7 +2,7 @@ package vae
 
 import "latentbeam/stages"
 
-// framesLast turns latents (C, T, h, w) into (T, h, w, C), the order in which networks take them.
+// framesLast turns latents (C, T, h, w) into (T, h, w, C), the order that networks use.
 func framesLast(z *stages.Array) *stages.Array {
 	c, t, h, w := z.Shape[0], z.Shape[1], z.Shape[2], z.Shape[3]
 	out := stages.NewArray(t, h, w, c)

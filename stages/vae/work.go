@@ -9,7 +9,7 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// DecodeBytes returns the device memory that Decode needs for such a clip, without the weights.
+// DecodeBytes returns the device memory that Decode needs for a clip of this size, without the weights.
 func (c Config) DecodeBytes(frames, height, width, micro int) (int64, error) {
 	m, _, err := c.outline(frames, height, width)
 	if err != nil {
@@ -21,7 +21,7 @@ func (c Config) DecodeBytes(frames, height, width, micro int) (int64, error) {
 	})
 }
 
-// EncodeBytes returns the same for Encode.
+// EncodeBytes returns the device memory that Encode needs.
 func (c Config) EncodeBytes(frames, height, width, micro int) (int64, error) {
 	m, _, err := c.outline(frames, height, width)
 	if err != nil {
@@ -33,7 +33,7 @@ func (c Config) EncodeBytes(frames, height, width, micro int) (int64, error) {
 	})
 }
 
-// DecodeWork returns the FLOP of Decode for such a clip, and its calls.
+// DecodeWork returns the FLOP and the number of kernel calls of Decode for a clip of this size.
 func (c Config) DecodeWork(frames, height, width, micro int) (flop float64, calls int64, err error) {
 	m, shape, err := c.outline(frames, height, width)
 	if err != nil {
@@ -44,7 +44,7 @@ func (c Config) DecodeWork(frames, height, width, micro int) (flop float64, call
 	})
 }
 
-// EncodeWork returns the same for Encode and ForDenoiser.
+// EncodeWork returns the FLOP and the number of kernel calls of Encode and ForDenoiser.
 func (c Config) EncodeWork(frames, height, width, micro int) (flop float64, calls int64, err error) {
 	m, _, err := c.outline(frames, height, width)
 	if err != nil {
@@ -60,7 +60,7 @@ func (c Config) EncodeWork(frames, height, width, micro int) (flop float64, call
 	})
 }
 
-// outline is the model without values, and the shape of the latents of such a clip.
+// outline returns the model without values, and the latent shape of a clip of this size.
 func (c Config) outline(frames, height, width int) (*Model, []int, error) {
 	shape, err := c.LatentShape(frames, height, width)
 	if err != nil {

@@ -7,14 +7,14 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// attention is multi-head attention whose queries and keys are normalised over all heads together. A rank that has
-// some of the heads computes queries and keys of all, for the norm, and values and results of its own.
+// attention is multi-head attention whose queries and keys are normalised over all heads together. A rank with some of the
+// heads computes the queries and keys of all heads, for the norm, but only its own values and results.
 type attention struct {
 	q, k         nn.Linear      // to_q, to_k (C, C)
 	v            nn.Linear      // to_v (own columns, C)
 	proj         nn.Linear      // to_out.0 (C, own columns)
 	normQ, normK kernels.Tensor // norm_q.weight, norm_k.weight (C)
-	image        *imageKeys     // of attention to an image; nil: there is none
+	image        *imageKeys     // for attention to an image; nil: none
 	mine         sequence.Range // this rank's heads
 	heads, d     int            // all heads, and the width of one
 }
@@ -25,7 +25,7 @@ type imageKeys struct {
 	norm kernels.Tensor
 }
 
-// loadCross reads the attention to a text, and with an image embedding to that.
+// loadCross reads the attention to a text, and if the model has an image embedding the attention to that.
 func loadCross(w *weights.Weights, cfg Config) attention {
 	a := loadAttention(w, cfg)
 	if cfg.ImageDim == nil {
@@ -76,8 +76,8 @@ func (a attention) values(be kernels.Backend, dst, x kernels.Tensor, l nn.Linear
 	l.Into(be, flat(dst), x)
 }
 
-// qkv returns the queries, keys and values of x (n, T, W, C), normalised: (n, T, W, 3, heads, D). The first patches are
-// rotated by the angles of rope (T, patches, D/2); the others are padding.
+// qkv returns the normalised queries, keys and values of x (n, T, W, C): (n, T, W, 3, heads, D). The first patches are rotated
+// by the angles of rope (T, patches, D/2); the others are padding.
 func (a attention) qkv(be kernels.Backend, x kernels.Tensor, rope nn.Rope, patches nn.Span) kernels.Tensor {
 	n, t, width, heads := x.Dim(0), x.Dim(1), x.Dim(2), a.mine.Len()
 	out := be.Alloc(x.DType, n, t, width, 3, heads, a.d)
@@ -96,8 +96,8 @@ func (a attention) qkv(be kernels.Backend, x kernels.Tensor, rope nn.Rope, patch
 	return out
 }
 
-// keys writes the keys and values of texts to kv (B, tokens, 2, heads, D). text (sum L + 1, C) has the rows of one text
-// after the other, and then the row of padding, which fills each of them up.
+// keys writes the keys and values of texts to kv (B, tokens, 2, heads, D). text (sum L + 1, C) has the rows of all texts, one
+// text after another, and then the row of padding. The padding row fills each text up.
 func (a attention) keys(be kernels.Backend, kv, text kernels.Tensor, lens []int) {
 	defer be.Scope()()
 	heads, tokens := a.mine.Len(), kv.Dim(1)
@@ -124,8 +124,8 @@ func (a attention) imageKeys(be kernels.Backend, kv, images kernels.Tensor) {
 	a.values(be, part(1), images, a.image.v)
 }
 
-// addText adds proj(attention(x, text)) to the stream; both are (n, T, W, C), and kv (n, tokens, 2, heads, D) is of keys.
-// With images, which are like kv, attention(x, images) is added to that to the text.
+// addText adds proj(attention(x, text)) to the stream; both are (n, T, W, C), and kv (n, tokens, 2, heads, D) comes from keys.
+// With images, which have the layout of kv, the attention to the images is added to the attention to the text before proj.
 func (a attention) addText(be kernels.Backend, stream, x, kv, images kernels.Tensor) {
 	defer be.Scope()()
 	n, tokens, heads := x.Dim(0), x.Dim(1)*x.Dim(2), a.mine.Len()
@@ -144,7 +144,7 @@ func (a attention) addText(be kernels.Backend, stream, x, kv, images kernels.Ten
 	a.add(be, stream, out, kernels.Tensor{})
 }
 
-// add adds gate * proj(out) to the stream (n, T, W, C): out has as many rows of heads x D.
+// add adds gate * proj(out) to the stream (n, T, W, C). out has one row of heads x D for each row of the stream.
 func (a attention) add(be kernels.Backend, stream, out, gate kernels.Tensor) {
 	a.proj.AddTo(be, stream, out.Reshape(stream.Dim(0), stream.Dim(1), stream.Dim(2), a.mine.Len()*a.d), gate)
 }

@@ -9,18 +9,18 @@ import (
 	"latentbeam/stages/nn"
 )
 
-// batch is the network on some rows: what all steps share.
+// batch is the network for some rows: everything that all steps share.
 type batch struct {
 	*Model
-	be     kernels.Backend
-	rows   *dit.Rows
-	area   int              // patches of a frame
-	tokens int              // of a text with its padding
-	frames int              // T'
-	beside []kernels.Tensor // of each part, see conditions
-	rope   nn.Rope          // (T', S, D/2), of all tokens
-	kv     []kernels.Tensor // of the texts, for each block of this rank (B, tokens, 2, heads, D)
-	seen   []kernels.Tensor // of the images, the same; none: the network has no image embedding
+	be      kernels.Backend
+	rows    *dit.Rows
+	area    int              // patches of a frame
+	tokens  int              // of a text with padding
+	frames  int              // T'
+	extra   []kernels.Tensor // for each part, see conditions
+	rope    nn.Rope          // (T', S, D/2), for all tokens
+	kv      []kernels.Tensor // of the texts, for each block on this rank (B, tokens, 2, heads, D)
+	imageKV []kernels.Tensor // of the images, like kv; empty: the network has no image embedding
 }
 
 var errNoNull = errors.New("guidance: Wan has no null text of its own, and this row has guidance and no embedding of a " +
@@ -55,13 +55,13 @@ func (m *Model) Prepare(be kernels.Backend, rows *dit.Rows) (dit.Batch, error) {
 	for i := range m.flow.Each(m.own) {
 		m.blocks[i].cross.keys(be, b.kv[i], text, lens)
 		if m.image != nil {
-			m.blocks[i].cross.imageKeys(be, b.seen[i], images)
+			m.blocks[i].cross.imageKeys(be, b.imageKV[i], images)
 		}
 	}
 	return b, nil
 }
 
-// embedTexts returns the embedded texts of rows (sum L + 1, C), the last row being that of padding, and their lengths.
+// embedTexts returns the embedded texts of rows (sum L + 1, C) and their lengths. The last row is the embedded padding.
 func (m *Model) embedTexts(be kernels.Backend, rows []dit.BatchRow) (kernels.Tensor, []int, error) {
 	var lens []int
 	total := 1
@@ -83,17 +83,17 @@ func (m *Model) embedTexts(be kernels.Backend, rows []dit.BatchRow) (kernels.Ten
 	return m.text.Forward(be, packed), lens, nil
 }
 
-// Advance runs this rank's blocks on the tokens xs in place, and with last the head.
+// Advance runs this rank's blocks on the tokens xs in place, and if last is set also the head.
 func (b *batch) Advance(xs []kernels.Tensor, at dit.Instant, last bool) ([]kernels.Tensor, error) {
 	be := b.be
 	frames, err := nn.NewFrameMask(at.Generated, len(at.Timesteps), b.frames)
 	if err != nil {
 		return nil, err
 	}
-	t := b.as(b.DType, b.timestep.Forward(be, kernels.F32, frames.Timesteps(at.Timesteps))) // (B or 2B, C)
+	t := b.convert(b.DType, b.timestep.Forward(be, kernels.F32, frames.Timesteps(at.Timesteps))) // (B or 2B, C)
 	silu := be.Alloc(t.DType, t.Shape...)
 	be.Unary(silu, t, kernels.SiLU)
-	mod := frames.Rows(be, b.as(kernels.F32, b.blockMod.Forward(be, silu, kernels.Identity)), 6) // tables are in fp32
+	mod := frames.Rows(be, b.convert(kernels.F32, b.blockMod.Forward(be, silu, kernels.Identity)), 6) // tables are in fp32
 	err = b.rows.Residual.Around(be, xs, func() error {
 		for i := range b.flow.Each(b.own) {
 			if b.rows.Split != nil {
@@ -117,8 +117,8 @@ func (b *batch) Advance(xs []kernels.Tensor, at dit.Instant, last bool) ([]kerne
 	return outs, nil
 }
 
-// as returns x in a type.
-func (b *batch) as(dt kernels.DType, x kernels.Tensor) kernels.Tensor {
+// convert returns x converted to a type.
+func (b *batch) convert(dt kernels.DType, x kernels.Tensor) kernels.Tensor {
 	if x.DType == dt {
 		return x
 	}
@@ -131,10 +131,10 @@ func (b *batch) as(dt kernels.DType, x kernels.Tensor) kernels.Tensor {
 func (b *batch) modulate(x, shift, scale kernels.Tensor) kernels.Tensor {
 	y := b.be.Alloc(kernels.F32, x.Shape...)
 	b.be.Norm(y, x, kernels.NormSpec{Kind: kernels.LayerNorm, Eps: nn.LayerNormEps, Shift: shift, Scale: scale})
-	return b.as(x.DType, y)
+	return b.convert(x.DType, y)
 }
 
-// twice returns t (B, C) as the modulation (B, 2 C) of shift and scale.
+// twice returns t (B, C) repeated as a modulation (B, 2 C) for shift and scale.
 func (b *batch) twice(t kernels.Tensor) kernels.Tensor {
 	n, c := t.Dim(0), t.Dim(1)
 	both := b.be.Alloc(kernels.F32, n, 2, c)
@@ -142,7 +142,7 @@ func (b *batch) twice(t kernels.Tensor) kernels.Tensor {
 	return both.Reshape(n, 2*c)
 }
 
-// advance takes the tokens xs of all parts through block i, under the modulation mod (B, T' or 1, 6, C).
+// advance runs block i on the tokens xs of all parts, with the modulation mod (B, T' or 1, 6, C).
 func (b *batch) advance(i int, xs []kernels.Tensor, mod kernels.Tensor) error {
 	be, l := b.be, b.blocks[i]
 	defer be.Scope()()
@@ -151,7 +151,7 @@ func (b *batch) advance(i int, xs []kernels.Tensor, mod kernels.Tensor) error {
 		return err
 	}
 	for k, x := range xs {
-		b.after(i, k, x, b.rows.Modulation(k, mod, x))
+		b.addTextAndMLP(i, k, x, b.rows.Modulation(k, mod, x))
 	}
 	return nil
 }
@@ -175,13 +175,13 @@ func (b *batch) attend(a attention, xs []kernels.Tensor, mod kernels.Tensor) err
 	return nil
 }
 
-// after adds the attention to the text and the MLP of block i to a part; row gives its modulation.
-func (b *batch) after(i, part int, x kernels.Tensor, row func(i int) kernels.Tensor) {
+// addTextAndMLP adds the attention to the text and the MLP of block i to a part. row returns the rows of its modulation.
+func (b *batch) addTextAndMLP(i, part int, x kernels.Tensor, row func(i int) kernels.Tensor) {
 	be, l, at := b.be, b.blocks[i], b.rows.Parts[part].Rows
 	defer be.Scope()()
 	var seen kernels.Tensor
-	if b.seen != nil {
-		seen = b.seen[i].Narrow(0, at.Start, at.Len)
+	if b.imageKV != nil {
+		seen = b.imageKV[i].Narrow(0, at.Start, at.Len)
 	}
 	l.cross.addText(be, x, l.norm.forward(be, x), b.kv[i].Narrow(0, at.Start, at.Len), seen)
 	l.ffn.AddTo(be, x, b.modulate(x, row(3), row(4)), row(5))

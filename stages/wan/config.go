@@ -10,11 +10,11 @@ import (
 	"latentbeam/stages/nn"
 )
 
-// Config describes a denoiser; the names are those of diffusers' config.json.
+// Config describes a denoiser. The names come from diffusers' config.json.
 type Config struct {
 	DType kernels.DType `json:"-"` // of weights and activations: F32 or BF16
-	Int8  bool          `json:"-"` // products of 8 bits in the layers int8Layers, and scores of attention inside a video
-	// DenseVSA leaves out the gates of FastVideo's sparse attention (to_gate_compress), so that attention is full.
+	Int8  bool          `json:"-"` // use 8-bit products in the layers int8Layers, and 8-bit scores in attention inside a video
+	// DenseVSA ignores the gates of FastVideo's sparse attention (to_gate_compress), so that attention is full.
 	DenseVSA bool `json:"-"`
 
 	PatchSize     nn.Patch `json:"patch_size"` // (frames, rows, columns)
@@ -23,36 +23,37 @@ type Config struct {
 	InChannels    int      `json:"in_channels"`
 	OutChannels   int      `json:"out_channels"`
 	TextWidth     int      `json:"text_dim"`
-	FreqDim       int      `json:"freq_dim"` // numbers of the timestep's sinusoid
+	FreqDim       int      `json:"freq_dim"` // width of the timestep's sinusoid
 	FFN           int      `json:"ffn_dim"`
 	Layers        int      `json:"num_layers"`
 	CrossAttnNorm bool     `json:"cross_attn_norm"`
 	QKNorm        string   `json:"qk_norm"`
 	Eps           float64  `json:"eps"`
-	MaxPositions  int      `json:"rope_max_seq_len"` // of an axis of the patch grid
+	MaxPositions  int      `json:"rope_max_seq_len"` // on one axis of the patch grid
 
-	ImageDim    *int `json:"image_dim"`         // numbers of a token of an image embedding; nil: there is none
-	AddedKV     *int `json:"added_kv_proj_dim"` // of the keys and values of images, as wide as the blocks; nil: none
-	ImageTokens *int `json:"pos_embed_seq_len"` // tokens of the embeddings of first and last frame; nil: of one image
+	ImageDim    *int `json:"image_dim"`         // width of a token of an image embedding; nil: there is none
+	AddedKV     *int `json:"added_kv_proj_dim"` // width of the keys and values of images, equal to the blocks'; nil: none
+	ImageTokens *int `json:"pos_embed_seq_len"` // number of tokens for the first and last frame together; nil: one image
 }
 
 // textTokens is the length that the network's texts are padded to.
 const textTokens = 512
 
-// className is how config.json names the architecture, originalClass how that of the original code does.
+// className is the name of the architecture in config.json, originalClass its name in the original code.
 const (
 	className     = "WanTransformer3DModel"
 	originalClass = "WanModel"
 )
 
-// DefaultConfig returns T2V-14B, whose values hold for keys that a config.json leaves out, as in diffusers.
+// DefaultConfig returns T2V-14B. As in diffusers, its values are the defaults for missing keys of a config.json.
 func DefaultConfig() Config {
 	return Config{PatchSize: nn.Patch{1, 2, 2}, Heads: 40, HeadSize: 128, InChannels: 16, OutChannels: 16, TextWidth: 4096,
 		FreqDim: nn.SinusoidWidth, FFN: 13824, Layers: 40, CrossAttnNorm: true, QKNorm: "rms_norm_across_heads", Eps: 1e-6,
 		MaxPositions: 1024}
 }
 
-// ParseConfig reads a published config.json over the DefaultConfig and refuses what the network cannot do.
+// ParseConfig parses a published config.json over the DefaultConfig. It returns an error for configurations that the network
+// does not support.
 func ParseConfig(data []byte) (Config, error) {
 	c := DefaultConfig()
 	class, err := dit.ClassName(data)
@@ -72,7 +73,7 @@ func ParseConfig(data []byte) (Config, error) {
 	return c, nil
 }
 
-// Bounds of configurations, far beyond the published ones.
+// Limits of configurations, far larger than the published ones.
 const (
 	maxWidth  = 1 << 16
 	maxLayers = 1 << 10
@@ -111,30 +112,29 @@ func (c Config) validate() error {
 	return c.refuseOthers()
 }
 
-// refuseOthers refuses the relatives of the network that have more inputs.
+// refuseOthers returns an error for related networks that have more inputs.
 func (c Config) refuseOthers() error {
 	switch {
 	case (c.ImageDim == nil) != (c.AddedKV == nil) || c.ImageTokens != nil && c.ImageDim == nil:
 		return errors.New("image_dim and added_kv_proj_dim go together, and pos_embed_seq_len needs both")
 	case c.ImageDim != nil && (*c.ImageDim < 1 || *c.ImageDim > maxWidth):
 		return fmt.Errorf("image_dim is %d: give 1 to %d", *c.ImageDim, maxWidth)
-	case c.ImageDim != nil && (*c.AddedKV != c.Hidden() || c.beside() == 0):
+	case c.ImageDim != nil && (*c.AddedKV != c.Hidden() || c.extraChannels() == 0):
 		return fmt.Errorf("added_kv_proj_dim is %d and in_channels %d: models with an image embedding have the width of the "+
 			"blocks, %d, and take the image beside the latents", *c.AddedKV, c.InChannels, c.Hidden())
 	case c.ImageTokens != nil && (*c.ImageTokens < 2 || *c.ImageTokens > maxWidth || *c.ImageTokens%2 != 0):
 		return fmt.Errorf("pos_embed_seq_len is %d: give an even number, the tokens of two images", *c.ImageTokens)
-	case c.beside() != 0 && c.beside() != maskChannels+c.OutChannels:
+	case c.extraChannels() != 0 && c.extraChannels() != maskChannels+c.OutChannels:
 		return fmt.Errorf("in_channels is %d and out_channels is %d: text to video has as many, image to video %d more for a "+
 			"mask and an image; others are not supported", c.InChannels, c.OutChannels, maskChannels+c.OutChannels)
 	}
 	return nil
 }
 
-// Hidden returns the numbers of a token in the blocks.
+// Hidden returns the width of a token in the blocks.
 func (c Config) Hidden() int { return c.Heads * c.HeadSize }
 
-// stride is how many pixels of height and of width the autoencoder makes one latent position of: that of TI2V-5B has 48
-// channels.
+// stride returns the number of pixels for one latent position, in height and in width. TI2V-5B's autoencoder has 48 channels.
 func (c Config) stride() int {
 	if c.OutChannels == 48 {
 		return 16
@@ -142,7 +142,7 @@ func (c Config) stride() int {
 	return 8
 }
 
-// axes returns how many angles of a head turn by frame, row and column.
+// axes returns how many of a head's angles depend on frame, row and column.
 func (c Config) axes() (frames, rows, cols int) {
 	side := c.HeadSize / 6
 	return c.HeadSize/2 - 2*side, side, side

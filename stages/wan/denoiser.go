@@ -36,21 +36,21 @@ func Denoiser() dit.Family {
 	}
 }
 
-// How model_index.json names whole models: DMDName are those that FastVideo distilled to three steps.
+// Class names in model_index.json for whole models. DMDName models were distilled to three steps by FastVideo.
 const (
 	PipelineName = "WanPipeline"
 	ImageName    = "WanImageToVideoPipeline"
 	DMDName      = "WanDMDPipeline"
 )
 
-// publishedNegative is the negative prompt that the original code takes where none is given.
+// publishedNegative is the original code's negative prompt for rows without one.
 const publishedNegative = "色调艳丽，过曝，静态，细节模糊不清，字幕，风格，作品，画作，画面，静止，整体发灰，最差质量，低质量，JPEG压缩残留，" +
 	"丑陋的，残缺的，多余的手指，画得不好的手部，画得不好的脸部，畸形的，毁容的，形态畸形的肢体，手指融合，静止不动的画面，杂乱的背景，" +
 	"三条腿，背景人很多，倒着走"
 
-// solverOf returns how the model's own scheduler_config.json samples, zero where there is none.
+// solverOf returns the sampling configuration of the model's scheduler_config.json, the zero value if there is none.
 func solverOf(configs dit.Configs) (sampler.WanConfig, error) {
-	if configs.Index.ClassName == DMDName { // its scheduler_config.json is not followed by its own code
+	if configs.Index.ClassName == DMDName { // its own code ignores its scheduler_config.json
 		return sampler.WanConfig{Solver: "dmd"}, nil
 	}
 	if configs.Scheduler == nil {
@@ -67,47 +67,47 @@ func solverOf(configs dit.Configs) (sampler.WanConfig, error) {
 	return s.Wan(), nil
 }
 
-// options are those of the stage with a network of this family.
+// options are the options of the stage for a network of this family.
 type options struct {
 	dit.Options
-	// FlowSolver is unipc, euler or dmd, FlowSigmas a published table: diffusers, wan or distilled. FlowShift moves the
-	// steps towards the noise. The defaults are those of the model's scheduler_config.json, where there is one; else
-	// unipc, diffusers and 3. What differs from the latter shows in the keys, wherever it comes from.
+	// FlowSolver is unipc, euler or dmd. FlowSigmas is a published table: diffusers, wan or distilled. FlowShift moves the
+	// steps towards the noise. The defaults come from the model's scheduler_config.json; without one they are unipc, diffusers
+	// and 3. Values that differ from unipc, diffusers and 3 are part of the keys, whether they come from the file or the job.
 	FlowSolver string   `yaml:"flow_solver" json:"flow_solver,omitempty"`
 	FlowSigmas string   `yaml:"flow_sigmas" json:"flow_sigmas,omitempty"`
 	FlowShift  *float64 `yaml:"flow_shift" json:"flow_shift,omitempty"`
-	// BoundaryRatio is the part of the training process at which the second of two denoisers takes over. The default is
-	// that of model_index.json; models of one denoiser have none.
+	// BoundaryRatio is the part of the training process at which the second denoiser takes over. The default comes from
+	// model_index.json; models with one denoiser have none.
 	BoundaryRatio *float64 `yaml:"boundary_ratio" json:"boundary_ratio,omitempty"`
-	// VSA is dense for models that were distilled with FastVideo's sparse attention: they run with full attention, without the
-	// gates of that (to_gate_compress). Models without gates do not take it.
+	// VSA is dense for models that were distilled with FastVideo's sparse attention: they run with full attention, without its
+	// gates (to_gate_compress). Models without gates do not have the option.
 	VSA string `yaml:"vsa" json:"vsa,omitempty"`
 }
 
 // vsaDense is the value of options.VSA.
 const vsaDense = "dense"
 
-// published is how the model's own files sample.
+// published is how the model's own files say to sample.
 type published struct {
 	solver  sampler.WanConfig
 	index   stages.Index
-	problem error // with the scheduler's file
+	problem error // error of the scheduler's file
 	solvers []sampler.Solver
 }
 
-// denoiser is a model of the family with the options of a job.
+// denoiser is a model of the family, with the options of a job.
 type denoiser struct {
 	Config
 	options  dit.Options
 	recipe   sampler.Recipe
-	negative string  // prompt of rows that have none
-	boundary float32 // timestep below which the second of two denoisers computes; 0: there is one
+	negative string  // for rows that have none
+	boundary float32 // timestep below which the second denoiser computes; 0: there is one
 	input    dit.ImageInput
 
 	magnitudes func(image bool) *dit.MagRatios // see dit.Description
 }
 
-// open takes the options of a job to a configuration.
+// open applies the options of a job to a configuration.
 func open(cfg Config, p published, o stages.Options) (*denoiser, error) {
 	var opts options
 	if err := o.Into(&opts); err != nil {
@@ -121,7 +121,7 @@ func open(cfg Config, p published, o stages.Options) (*denoiser, error) {
 		return nil, p.problem
 	}
 	if opts.DType == "" {
-		opts.DType = "fp32" // it shows in the keys: the default may become bf16
+		opts.DType = "fp32" // it is part of the keys, because the default may become bf16
 	}
 	var ok bool
 	if cfg.DType, ok = map[string]kernels.DType{"fp32": kernels.F32, "bf16": kernels.BF16}[opts.DType]; !ok {
@@ -159,10 +159,10 @@ func open(cfg Config, p published, o stages.Options) (*denoiser, error) {
 	return d, nil
 }
 
-// imageInput is how the network takes the image of a row. That of TI2V is told a timestep for each token.
+// imageInput returns how the network takes the image of a row. TI2V models take a timestep for each token.
 func (c Config) imageInput(index stages.Index) dit.ImageInput {
 	switch {
-	case c.beside() > 0:
+	case c.extraChannels() > 0:
 		return dit.BesideLatents
 	case index.ExpandTimesteps || c.stride() == 16:
 		return dit.FirstFrame
@@ -173,7 +173,7 @@ func (c Config) imageInput(index stages.Index) dit.ImageInput {
 // trainingSteps is the length of the training process.
 const trainingSteps = 1000
 
-// publish fills in what the job does not say. What is the default without a scheduler stays out of the key.
+// publish fills in options that the job does not set. A value that is the default without a scheduler is not added to the key.
 func (o *options) publish(p published) error {
 	own := sampler.WanConfig{Solver: o.FlowSolver, Sigmas: o.FlowSigmas}
 	if o.FlowSolver == "" && o.Sampler == nil && p.solver.Solver != "unipc" {
@@ -185,7 +185,7 @@ func (o *options) publish(p published) error {
 	if v := o.BoundaryRatio; v != nil && !(*v > 0 && *v <= 1) {
 		return stages.Errorf("boundary_ratio", "boundary_ratio is %g: give a number above 0, at most 1, or leave it out", *v)
 	}
-	// Models of few steps have a shift of their own, and 3 is the default of all others.
+	// Models of few steps have a shift of their own. For all others 3 is the default.
 	if s := p.solver.Shift; o.FlowShift == nil && s != 0 && s != 3 && !own.Distilled() {
 		o.FlowShift = &s
 	}
@@ -196,8 +196,8 @@ func (o *options) publish(p published) error {
 	return nil
 }
 
-// choose replaces the option sampler by flow_solver, flow_sigmas and flow_shift, with which it has the key in common. A
-// solver of another module stays in Sampler, with the shift of the model.
+// choose replaces the option sampler by flow_solver, flow_sigmas and flow_shift, so that both ways of writing have the same
+// key. A solver of another module stays in Sampler, with the model's shift.
 func (o *options) choose() error {
 	c := o.Sampler
 	if c == nil {
@@ -216,7 +216,7 @@ func (o *options) choose() error {
 	return nil
 }
 
-// recipe is how the options sample.
+// recipe returns the sampling recipe for the options.
 func (o *options) recipe(solvers []sampler.Solver) (sampler.Recipe, error) {
 	c := sampler.WanConfig{Solver: o.FlowSolver, Sigmas: o.FlowSigmas}
 	if o.FlowShift != nil {
@@ -239,7 +239,7 @@ func (o *options) recipe(solvers []sampler.Solver) (sampler.Recipe, error) {
 	return recipe.Or(own), nil
 }
 
-// Describe returns what the stage must know of the network.
+// Describe returns what the stage must know about the network.
 func (d *denoiser) Describe() dit.Description {
 	naming := schemas.Wan
 	if d.stride() == 16 {
@@ -253,7 +253,7 @@ func (d *denoiser) Describe() dit.Description {
 		Conditions: dit.Conditions{Input: d.input, Marked: d.input == dit.FirstFrame}, Magnitudes: d.magnitudes}
 }
 
-// params are the columns that not all models depend on.
+// params returns the columns that only some models depend on.
 func (d *denoiser) params() (out []stages.Param) {
 	out = append(out, stages.ParamTextLength)
 	if d.boundary > 0 {
@@ -265,7 +265,7 @@ func (d *denoiser) params() (out []stages.Param) {
 	return out
 }
 
-// published returns the published parameters, without a size where the model is too small for it.
+// published returns the published parameters, without a size if the model is too small for it.
 func (d *denoiser) published() schemas.PromptRow {
 	guidance, second := d.recipe.GuidanceScale, 3.0
 	row := schemas.PromptRow{NumInferenceSteps: d.recipe.NumInferenceSteps, GuidanceScale: &guidance, FPS: 16,
@@ -289,7 +289,7 @@ func (d *denoiser) published() schemas.PromptRow {
 	return sized
 }
 
-// strideT is how many frames the autoencoders make one latent frame of.
+// strideT is the number of frames that the autoencoders turn into one latent frame.
 const strideT = 4
 
 // LatentSize returns the size of a row's latents.
@@ -297,7 +297,7 @@ func (d *denoiser) LatentSize(row *schemas.PromptRow) dit.LatentSize {
 	return dit.LatentSize{T: (row.NumFrames-1)/strideT + 1, H: row.Height / d.stride(), W: row.Width / d.stride()}
 }
 
-// Check refuses sizes and guidance that the model cannot do.
+// Check returns an error for sizes and guidance that the model does not support.
 func (d *denoiser) Check(row *schemas.PromptRow) error {
 	if err := d.checkSize(row); err != nil {
 		return err
@@ -309,9 +309,9 @@ func (d *denoiser) Check(row *schemas.PromptRow) error {
 		return errors.New("loop is given: Wan makes one clip")
 	case d.input == dit.BesideLatents && row.Reference == "":
 		return errors.New("reference is missing: this model makes videos from images; give the image that the video begins with")
-	case d.ImageDim != nil && d.ImageTokens == nil && ended(row):
+	case d.ImageDim != nil && d.ImageTokens == nil && hasLastFrame(row):
 		return errors.New("reference has two images: this model takes the first frame alone")
-	case d.ImageTokens != nil && !ended(row):
+	case d.ImageTokens != nil && !hasLastFrame(row):
 		return errors.New("reference has one image: this model takes the first and the last frame, FIRST;LAST")
 	}
 	return nil

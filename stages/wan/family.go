@@ -15,7 +15,7 @@ func family() weights.Family {
 		Guess:     guess,
 		Load: weights.Loader(ParseConfig, Load, func(c Config) string {
 			does := "text"
-			if c.beside() > 0 {
+			if c.extraChannels() > 0 {
 				does = "image"
 			}
 			return fmt.Sprintf("Wan %s to video: %d layers, width %d, %d heads, %d latent channels",
@@ -24,10 +24,10 @@ func family() weights.Family {
 	}
 }
 
-// publishedHead is the width of an attention head in every published model; no tensor tells it.
+// publishedHead is the width of an attention head in every published model. It cannot be derived from the tensors.
 const publishedHead = 128
 
-// guess makes a config.json of the shapes.
+// guess makes a config.json from the shapes.
 func guess(s weights.Shapes) ([]byte, error) {
 	const patch = "patch_embedding.weight" // (C, c, pt, ph, pw)
 	if !s.Has("condition_embedder.time_proj.weight") || !s.Has(patch) || !s.Has("blocks.0.attn1.norm_q.weight") {

@@ -12,27 +12,27 @@ import (
 )
 
 // magRatios are the ratios and settings that the authors of MagCache published for Wan 2.1 and 2.2, by the name of the model
-// (github.com/Zehong-Ma/MagCache, magcache_generate.py of MagCache4Wan2.1 and 2.2, and the commands of their README). Those of " image" are for
-// rows of TI2V-5B with an image.
+// (github.com/Zehong-Ma/MagCache, magcache_generate.py of MagCache4Wan2.1 and 2.2, and the commands of their README). Names
+// that end in " image" are for rows of TI2V-5B with an image.
 //
 //go:embed magcache.json
 var magRatios []byte
 
-// withImage ends the name of ratios for rows with an image.
+// withImage is the suffix of names for rows with an image.
 const withImage = " image"
 
 // readRatios reads magRatios.
 func readRatios() map[string]dit.MagRatios {
 	var all map[string]dit.MagRatios
 	if err := json.Unmarshal(magRatios, &all); err != nil {
-		panic(err) // it is embedded, and a test reads it
+		panic(err) // the file is embedded and tested
 	}
 	return all
 }
 
-// shapesOf are the published models that a configuration may be, by the names of their ratios.
+// shapesOf returns the names of the published models that a configuration may be.
 func shapesOf(c *Config, two bool) []string {
-	switch beside := c.beside() > 0; {
+	switch beside := c.extraChannels() > 0; {
 	case c.OutChannels == 48 && c.Layers == 30 && c.Hidden() == 3072:
 		return []string{"wan2.2-ti2v-5b"}
 	case c.OutChannels == 16 && c.Layers == 30 && c.Hidden() == 1536 && !beside && !two:
@@ -49,7 +49,7 @@ func shapesOf(c *Config, two bool) []string {
 	return []string{"wan2.1-t2v-14b"}
 }
 
-// magnitudes fills in the ratios and settings of the option cache for a model, and returns what Description.Magnitudes is; nil where the
+// magnitudes fills in the ratios and settings of the option cache for a model, and returns Description.Magnitudes; nil if the
 // option is not magcache.
 func magnitudes(cfg *Config, two bool, o *dit.StepCache) (func(image bool) *dit.MagRatios, error) {
 	if o == nil || o.Name != dit.MagCache {
@@ -77,7 +77,7 @@ func magnitudes(cfg *Config, two bool, o *dit.StepCache) (func(image bool) *dit.
 	if !apart {
 		image = text
 	}
-	text.FirstWhole = two && cfg.beside() > 0
+	text.FirstWhole = two && cfg.extraChannels() > 0
 	image.FirstWhole = text.FirstWhole
 	o.Publish(text)
 	return func(given bool) *dit.MagRatios {

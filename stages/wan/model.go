@@ -9,26 +9,27 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// Model is a denoiser with its weights on a device. It is read-only once loaded and may serve any backend of it.
+// Model is a denoiser with its weights on a device. It is read-only after loading and safe for use by any backend of the
+// device.
 type Model struct {
 	Config
 	patch    nn.PatchEmbed       // patch_embedding
 	timestep nn.TimestepEmbedder // condition_embedder.time_embedder.linear_1 and linear_2
-	blockMod nn.Linear           // condition_embedder.time_proj (6C, C), behind a SiLU
+	blockMod nn.Linear           // condition_embedder.time_proj (6C, C), after a SiLU
 	text     nn.MLP              // condition_embedder.text_embedder.linear_1 and linear_2 (text -> C -> C)
 	image    *imageEmbedder      // condition_embedder.image_embedder; nil: the network has none
 	blocks   []block
-	own      sequence.Range // of blocks
+	own      sequence.Range // of blocks on this rank
 	flow     *weights.Flow
 	table    kernels.Tensor // scale_shift_table (2, C): shift, scale of the head
 	out      nn.Linear      // proj_out (pt ph pw c, C)
 }
 
-// block is one block.
+// block holds the weights of one block.
 type block struct {
 	table kernels.Tensor // scale_shift_table (6, C): shift, scale, gate of attention, then of the MLP
 	self  attention      // attn1
-	norm  norm           // norm2, in front of the attention to the text
+	norm  norm           // norm2, before the attention to the text
 	cross attention      // attn2
 	ffn   nn.MLP         // ffn.net.0.proj, ffn.net.2
 }
@@ -39,8 +40,8 @@ type norm struct {
 	eps  float32
 }
 
-// int8Layers begins the names of the layers that precision: int8 rounds: the blocks. The first and last layers, the text and
-// the modulation stay as they are.
+// int8Layers is the prefix of the layers that precision: int8 rounds: the blocks. The first and last layers, the text and the
+// modulation are not rounded.
 const int8Layers = "blocks."
 
 // Load reads a model by the tensor names of diffusers. Its error lists every tensor that does not fit.
@@ -54,7 +55,7 @@ func Load(cfg Config, w *weights.Weights) (*Model, error) {
 	w = w.As(cfg.DType).Int8(cfg.Int8, int8Layers)
 	c, p := cfg.Hidden(), cfg.PatchSize
 	cond := w.Sub("condition_embedder")
-	timestep := wide(cond.Sub("time_embedder"))
+	timestep := inFP32(cond.Sub("time_embedder"))
 	m := &Model{
 		Config: cfg,
 		timestep: nn.TimestepEmbedder{Width: cfg.FreqDim, L0: nn.LoadLinear(timestep.Sub("linear_1"), cfg.FreqDim, c),
@@ -85,8 +86,8 @@ func Load(cfg Config, w *weights.Weights) (*Model, error) {
 	return m, nil
 }
 
-// gates are the tensors of FastVideo's sparse attention that are left out. Without the option vsa their names are in the error
-// of the check, with what to do.
+// gates returns the tensors of FastVideo's sparse attention, which are not loaded with the option vsa. Without the option, the
+// error of the check names them and says what to do.
 func (c Config) gates(w *weights.Weights) (patterns []string) {
 	has := false
 	for i := range c.Layers {
@@ -117,12 +118,12 @@ func loadBlock(w *weights.Weights, cfg Config) block {
 	}
 }
 
-// wide returns the weights of what the reference computes in fp32 whatever the model's type is.
-func wide(w *weights.Weights) *weights.Weights { return w.As(kernels.F32) }
+// inFP32 returns weights in fp32, for layers that the reference always computes in fp32.
+func inFP32(w *weights.Weights) *weights.Weights { return w.As(kernels.F32) }
 
 // table reads "scale_shift_table" (1, rows, c) as (rows, c).
 func table(w *weights.Weights, rows, c int) kernels.Tensor {
-	t := wide(w).Tensor("scale_shift_table", 1, rows, c)
+	t := inFP32(w).Tensor("scale_shift_table", 1, rows, c)
 	if t.IsZero() {
 		return t
 	}
@@ -131,7 +132,7 @@ func table(w *weights.Weights, rows, c int) kernels.Tensor {
 
 // loadNorm reads "weight" and "bias" (c).
 func loadNorm(w *weights.Weights, c int, eps float32) norm {
-	return norm{wide(w).Tensor("weight", c), wide(w).Tensor("bias", c), eps}
+	return norm{inFP32(w).Tensor("weight", c), inFP32(w).Tensor("bias", c), eps}
 }
 
 // forward returns LN(x) w + b: x (..., C).

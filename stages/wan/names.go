@@ -7,8 +7,8 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// original are the names of diffusers and those of the code that Wan was published with, by whole segments. ComfyUI's files
-// have the latter behind a prefix.
+// original pairs the names of diffusers with the names of Wan's original code, by whole segments. ComfyUI's files have the
+// original names with a prefix.
 var original = [][2]string{
 	{"condition_embedder.time_embedder.linear_1", "time_embedding.0"},
 	{"condition_embedder.time_embedder.linear_2", "time_embedding.2"},
@@ -24,8 +24,8 @@ var original = [][2]string{
 	{"proj_out", "head.head"},
 }
 
-// originalInside are those behind the number of a block. The numbers of the norms 2 and 3 are exchanged between the layouts;
-// norm 3 here has no tensors.
+// originalInside pairs the names after the number of a block. The two layouts exchange the numbers of norm 2 and norm 3;
+// diffusers' norm 3 has no tensors.
 var originalInside = [][2]string{
 	{"attn1.to_q", "self_attn.q"}, {"attn1.to_k", "self_attn.k"}, {"attn1.to_v", "self_attn.v"},
 	{"attn1.to_out.0", "self_attn.o"}, {"attn1.norm_q", "self_attn.norm_q"}, {"attn1.norm_k", "self_attn.norm_k"},
@@ -36,10 +36,10 @@ var originalInside = [][2]string{
 	{"ffn.net.0.proj", "ffn.0"}, {"ffn.net.2", "ffn.2"}, {"norm2", "norm3"}, {"scale_shift_table", "modulation"},
 }
 
-// originalLayout is the layout of the original code; OriginalName goes the other way.
+// originalLayout is the layout of the original code. OriginalName is the inverse.
 var originalLayout = weights.Layout{Mark: "time_projection.1.weight", Strip: "model.diffusion_model.", Rules: originalRules()}
 
-// originalRules turns the tables around.
+// originalRules inverts the tables.
 func originalRules() []weights.Rule {
 	var pairs []string
 	add := func(before, replaced string, table [][2]string) {
@@ -55,8 +55,8 @@ func originalRules() []weights.Rule {
 // blockName splits the name of a block's tensor.
 var blockName = regexp.MustCompile(`^(blocks\.\d+\.)(.+)$`)
 
-// OriginalName returns what the code that Wan was published with calls a tensor of diffusers; names that both have, and
-// others, come back as they are.
+// OriginalName returns the name in Wan's original code for a tensor of diffusers. Names that both have, and unknown names, are
+// returned unchanged.
 func OriginalName(tensor string) string {
 	table, before := original, ""
 	if m := blockName.FindStringSubmatch(tensor); m != nil {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// originalConfig is a config.json of that code.
+// originalConfig is a config.json of the original code.
 type originalConfig struct {
 	Dim       int     `json:"dim"`
 	FFN       int     `json:"ffn_dim"`
@@ -20,7 +20,7 @@ type originalConfig struct {
 	ModelType string  `json:"model_type"`
 }
 
-// parseOriginal reads a config.json of the original code over c.
+// parseOriginal parses a config.json of the original code over c.
 func parseOriginal(data []byte, c Config) (Config, error) {
 	o := originalConfig{Dim: c.Hidden(), FFN: c.FFN, FreqDim: c.FreqDim, Heads: c.Heads, Layers: c.Layers, In: c.InChannels,
 		Out: c.OutChannels, TextLen: textTokens, Eps: c.Eps, ModelType: "t2v"}
@@ -43,6 +43,6 @@ func parseOriginal(data []byte, c Config) (Config, error) {
 	return c, nil
 }
 
-// errOriginal tells how to use weights of the original layout.
+// errOriginal says how to use weights with the original layout.
 var errOriginal = errors.New("the tensors have the names of the original code: rewrite them with latentbeam convert IN OUT, " +
 	"and give OUT")

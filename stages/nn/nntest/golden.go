@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// GoldenEnv names a file in the format of testdata/golden/open-sora.json, to be tested instead of it.
+// GoldenEnv names a file in the format of testdata/golden/open-sora.json that is tested instead of it.
 const GoldenEnv = "LATENTBEAM_GOLDEN"
 
 // OpenSora returns the cases of the file that GoldenEnv names, else of the committed file at path.
@@ -49,7 +49,7 @@ func Decode(t testing.TB, data json.RawMessage, v any) {
 	}
 }
 
-// WantError fails the test unless err contains want; an empty want stands for no error.
+// WantError fails the test unless err contains want; an empty want means no error.
 func WantError(t testing.TB, what string, err error, want string) {
 	t.Helper()
 	switch {
@@ -60,8 +60,8 @@ func WantError(t testing.TB, what string, err error, want string) {
 	}
 }
 
-// MaxDiff returns the largest absolute difference of got and want, and the largest absolute value of want.
-// Slices of different length and values that are not numbers are as far apart as can be.
+// MaxDiff returns the largest absolute difference of got and want, and the largest absolute value of want. If the lengths
+// differ or a difference is a NaN, the difference is 1e30.
 func MaxDiff(got, want []float32) (diff, largest float64) {
 	const apart = 1e30
 	if len(got) != len(want) {
@@ -78,7 +78,7 @@ func MaxDiff(got, want []float32) (diff, largest float64) {
 	return diff, largest
 }
 
-// RelativeRMS returns the root mean square of the differences of got and want over that of want.
+// RelativeRMS returns the root mean square of got - want, divided by the root mean square of want.
 func RelativeRMS(got, want []float32) float64 {
 	var diff, all float64
 	for i, w := range want {

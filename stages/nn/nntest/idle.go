@@ -22,21 +22,20 @@ import (
 	"latentbeam/stages/weights/safetensors"
 )
 
-// HostEnv lets tests of the host's share run: "full" with models of published depth, or anything else with fewer
+// HostEnv enables tests of the host's share of the time: "full" with models of published depth, any other value with fewer
 // blocks. LATENTBEAM_LIBCUDA must name the stand-in driver.
 const HostEnv = "LATENTBEAM_HOST"
 
-// Idle is a backend of a device that computes nothing, whose driver answers at once: what a run takes is the host's
-// share. Kernels are those of an H200.
+// Idle is a backend for a device that computes nothing and whose driver answers at once. So the time of a run is the host's
+// share. Its kernels are the kernels for an H200.
 type Idle struct {
 	kernels.Backend
-	// Full asks for models of published depth.
+	// Full selects models of published depth.
 	Full   bool
-	counts *os.File // the driver's, of its calls
+	counts *os.File // the driver's counts of its calls
 }
 
-// NewIdle opens the idle device, which must be the first one that the process opens. Where HostEnv is not set the test
-// is skipped.
+// NewIdle opens the idle device. It must be the first device that the process opens. It skips the test if HostEnv is not set.
 func NewIdle(t *testing.T) *Idle {
 	t.Helper()
 	d := &Idle{Full: os.Getenv(HostEnv) == "full"}
@@ -62,7 +61,7 @@ func NewIdle(t *testing.T) *Idle {
 	return d
 }
 
-// calls returns how often each call of the driver was made, in this process.
+// calls returns how often this process called each function of the driver.
 func (d *Idle) calls(t *testing.T) map[string]int {
 	t.Helper()
 	const slot, name = 64, 56 // bytes of a slot, and of the name at its beginning
@@ -79,16 +78,15 @@ func (d *Idle) calls(t *testing.T) map[string]int {
 	return calls
 }
 
-// Work is something that a device does for the host, such as a step of the sampler.
+// Work is work of a device, such as a step of the sampler.
 type Work struct {
 	Run    func()
-	Units  int            // how many times over Run does it
-	Limits map[string]int // how often it may make which calls of the driver; others not at all
+	Units  int            // how often one Run does the work
+	Limits map[string]int // allowed number of calls for each driver function; others must not be called
 	Target time.Duration  // how long a device may take for it, with Full
 }
 
-// Check fails the test where the work makes more calls of the driver than it may, and with Full says what it costs the
-// host.
+// Check fails the test if the work calls the driver more often than allowed. With Full it also logs the cost for the host.
 func (d *Idle) Check(t *testing.T, w Work) {
 	t.Helper()
 	calls := d.stabilize(t, w)
@@ -102,10 +100,10 @@ func (d *Idle) Check(t *testing.T, w Work) {
 	}
 }
 
-// stabilize runs the work until it makes no needless call several times in a row, and returns the calls of a run. Where it
-// goes on making some these are of a run that did. The first runs bring kernels and take memory. What earlier tests have
-// left is given back whenever the collector has come by, by calls that are not this work's: it comes no more, and what
-// it has begun has an end.
+// stabilize runs the work until several runs in a row make no needless call, and returns the calls of a run. If needless calls
+// do not stop, it returns the calls of a run that made some. The first runs load kernels and allocate memory. Memory of earlier
+// tests is freed after a garbage collection, by calls that do not belong to this work; so stabilize disables the collector;
+// calls that it has caused already come to an end.
 func (d *Idle) stabilize(t *testing.T, w Work) (calls map[string]int) {
 	t.Helper()
 	const inARow, most = 3, 30
@@ -126,15 +124,15 @@ func (d *Idle) stabilize(t *testing.T, w Work) (calls map[string]int) {
 	return calls
 }
 
-// needless returns those of the calls that are more than the work may make.
+// needless returns the calls that exceed the limits of the work.
 func (w Work) needless(calls map[string]int) map[string]int {
 	calls = maps.Clone(calls)
 	maps.DeleteFunc(calls, func(call string, n int) bool { return n <= w.Limits[call]*w.Units })
 	return calls
 }
 
-// cost logs what the work costs the host: its time with a device that takes no time, and its extra time beside a
-// device that is busy for the target.
+// cost logs what the work costs the host: its time with a device that takes no time, and its extra time beside a device that is
+// busy for the target time.
 func (d *Idle) cost(t *testing.T, w Work, launches int) {
 	t.Helper()
 	var before, after runtime.MemStats
@@ -147,7 +145,7 @@ func (d *Idle) cost(t *testing.T, w Work, launches int) {
 
 	pace := w.Target / time.Duration(launches)
 	t.Setenv("FAKE_PACE", fmt.Sprint(pace.Nanoseconds()))
-	w.Run() // the driver asks anew behind a wait
+	w.Run() // the driver is queried again after a wait
 	busy, _ := fastest(w.Run)
 	t.Setenv("FAKE_PACE", "")
 	w.Run()
@@ -159,8 +157,8 @@ func (d *Idle) cost(t *testing.T, w Work, launches int) {
 		int(after.TotalAlloc-before.TotalAlloc)/(runs*w.Units)>>10)
 }
 
-// fastest returns the least time that run takes, and how often it was run: for seconds, as other work of the machine
-// comes and goes.
+// fastest returns the shortest time of run and the number of runs. It repeats run for seconds, because other work on the
+// machine comes and goes.
 func fastest(run func()) (least time.Duration, runs int) {
 	const lasting, atLeast = 3 * time.Second, 5
 	for began := time.Now(); runs < atLeast || time.Since(began) < lasting; runs++ {
@@ -182,7 +180,7 @@ func cpuTime(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// Zeros returns a safetensors file of these tensors in bf16, all zeros, in memory that is there when it is written.
+// Zeros returns a safetensors file with these tensors in bf16, all zeros, in memory that is allocated only when it is written.
 func Zeros(t testing.TB, shapes map[string][]int) *safetensors.File {
 	t.Helper()
 	tensors := make([]safetensors.TensorInfo, 0, len(shapes))
@@ -204,7 +202,7 @@ func Zeros(t testing.TB, shapes map[string][]int) *safetensors.File {
 	file := &sparse{memory: memory}
 	err = safetensors.Stream(file, tensors, nil, func(w io.Writer, i safetensors.TensorInfo) error {
 		n, _ := i.Bytes()
-		_, err := w.Write(memory[size-n:]) // zeros, which are not copied
+		_, err := w.Write(memory[size-n:]) // zeros, not copied
 		return err
 	})
 	if err != nil {
@@ -217,7 +215,7 @@ func Zeros(t testing.TB, shapes map[string][]int) *safetensors.File {
 	return f
 }
 
-// sparse is a file in zeroed memory, to which no zeros are written.
+// sparse is a file in zeroed memory. It does not write zeros.
 type sparse struct {
 	memory []byte
 	at     int

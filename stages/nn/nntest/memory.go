@@ -13,13 +13,11 @@ import (
 	"latentbeam/stages/weights/safetensors"
 )
 
-// MemoryEnv names a directory with room for a checkpoint of published size; without it tests of memory are
-// skipped.
+// MemoryEnv names a directory with space for a checkpoint of published size. Tests of memory are skipped if it is not set.
 const MemoryEnv = "LATENTBEAM_MEMORY"
 
-// RandomBF16 writes a component, a directory with a config.json and a file of these tensors as random bf16 below
-// 2^-5, for the length of the test. It returns the file's size. Values come from one block of noise, so that
-// writing is fast.
+// RandomBF16 writes a component for the length of the test: a directory with a config.json and a file of these tensors as
+// random bf16 below 2^-5. It returns the file's size. Values come from one block of noise, so that writing is fast.
 func RandomBF16(t testing.TB, config string, shapes map[string][]int) (component string, size int64) {
 	t.Helper()
 	dir := os.Getenv(MemoryEnv)
@@ -50,7 +48,7 @@ func RandomBF16(t testing.TB, config string, shapes map[string][]int) (component
 // WriteNoise writes a safetensors file of these tensors with random bf16 below 2^-5.
 func WriteNoise(t testing.TB, w io.Writer, shapes map[string][]int) {
 	t.Helper()
-	const block, shift = 1 << 20, 4098 // tensors begin at different places of the block
+	const block, shift = 1 << 20, 4098 // tensors start at different offsets of the block
 	noise := make([]byte, 2*block)
 	r := rand.New(rand.NewPCG(1, 2))
 	for i := 0; i < block; i += 2 {
@@ -77,14 +75,14 @@ func WriteNoise(t testing.TB, w io.Writer, shapes map[string][]int) {
 	}
 }
 
-// Resident is what a process has in memory, in bytes.
+// Resident is the memory of a process in bytes.
 type Resident struct {
-	Peak int64 // most at once since ResetPeak
+	Peak int64 // largest value since ResetPeak
 	Anon int64 // now: heap, stacks, arenas
-	File int64 // now: mapped files, which the system can take back
+	File int64 // now: mapped files, which the system can evict
 }
 
-// ResetPeak begins a new Peak where the system can: Linux.
+// ResetPeak resets Peak if the system supports it (Linux).
 func ResetPeak(t testing.TB) {
 	t.Helper()
 	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {
@@ -92,7 +90,7 @@ func ResetPeak(t testing.TB) {
 	}
 }
 
-// ReadResident returns what this process has in memory.
+// ReadResident returns the memory of this process.
 func ReadResident(t testing.TB) (r Resident) {
 	t.Helper()
 	f, err := os.Open("/proc/self/status")

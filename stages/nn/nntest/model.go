@@ -12,7 +12,7 @@ import (
 	"latentbeam/stages/weights/safetensors"
 )
 
-// Shapes returns the tensors that a model of this configuration asks for.
+// Shapes returns the tensors that a model with this configuration loads.
 func Shapes[C, M any](t testing.TB, cfg C, load func(C, *weights.Weights) (*M, error)) map[string][]int {
 	t.Helper()
 	names := weights.ShapesOnly()
@@ -22,7 +22,7 @@ func Shapes[C, M any](t testing.TB, cfg C, load func(C, *weights.Weights) (*M, e
 	return names.Requested()
 }
 
-// Loaded makes a model of the tensors of a file.
+// Loaded makes a model from the tensors of a file.
 func Loaded[C, M any](t testing.TB, be kernels.Backend, cfg C, load func(C, *weights.Weights) (*M, error),
 	file *safetensors.File) *M {
 	t.Helper()
@@ -33,8 +33,7 @@ func Loaded[C, M any](t testing.TB, be kernels.Backend, cfg C, load func(C, *wei
 	return m
 }
 
-// Model is a published model with one component, such as "vae", of an empty config.json and these tensors with hashed
-// weights.
+// Model is a published model with one component, such as "vae": an empty config.json, and these tensors with hashed weights.
 func Model(t testing.TB, component string, shapes map[string][]int) *stages.Model {
 	t.Helper()
 	m, err := stages.EmbeddedModel("test", fstest.MapFS{
@@ -47,8 +46,8 @@ func Model(t testing.TB, component string, shapes map[string][]int) *stages.Mode
 	return m
 }
 
-// FullSize opens the directory that env names: config.json and model.safetensors of a model of published size, as the
-// reference's modules have them. Without it the test is skipped.
+// FullSize opens the directory that env names: config.json and model.safetensors of a model of published size, in the layout of
+// the reference's modules. It skips the test if env is not set.
 func FullSize[C any](t testing.TB, env string, parse func([]byte) (C, error)) (dir string, cfg C, weights *safetensors.File) {
 	t.Helper()
 	if dir = os.Getenv(env); dir == "" {
@@ -61,7 +60,7 @@ func FullSize[C any](t testing.TB, env string, parse func([]byte) (C, error)) (d
 	return dir, cfg, Open(t, filepath.Join(dir, "model.safetensors"))
 }
 
-// DType is the type that a case names.
+// DType returns the type that a case names.
 func DType(t testing.TB, name string) kernels.DType {
 	t.Helper()
 	dt, ok := map[string]kernels.DType{"f32": kernels.F32, "bf16": kernels.BF16, "f16": kernels.F16}[name]
@@ -71,7 +70,7 @@ func DType(t testing.TB, name string) kernels.DType {
 	return dt
 }
 
-// Values returns x as the host reads it.
+// Values downloads x.
 func Values(t testing.TB, be kernels.Backend, x kernels.Tensor) []float32 {
 	t.Helper()
 	out := make([]float32, x.Len())

@@ -15,12 +15,12 @@ import (
 // block is the number of a block in a tensor's name.
 var block = regexp.MustCompile(`(blocks?)\.\d+\.`)
 
-// t5Scores is the root of T5's d_kv. T5 does not scale its scores; its queries are initialised so much smaller, without
-// which 24 random layers make of a rounding a result that nobody can compare.
+// t5Scores is the square root of T5's d_kv. T5 does not scale its scores, but initialises its queries that much smaller.
+// Without this factor, 24 random layers would amplify rounding errors until results cannot be compared.
 const t5Scores = 8
 
-// Repeated returns a safetensors file in memory with these tensors in bf16, for models of published size: every
-// block has the hashed Weight of block 0, so that the values of one are made and copied.
+// Repeated returns a safetensors file in memory with these tensors in bf16, for models of published size. Every block has the
+// hashed Weight of block 0, so that only one block's values are computed.
 func Repeated(t testing.TB, shapes map[string][]int) *safetensors.File {
 	t.Helper()
 	tensors := make([]safetensors.TensorInfo, 0, len(shapes))

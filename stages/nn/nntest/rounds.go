@@ -11,21 +11,20 @@ import (
 	"latentbeam/kernels"
 )
 
-// RoundsEnv lets Rounds run where it is set to anything.
+// RoundsEnv enables Rounds if it is set to any value.
 const RoundsEnv = "LATENTBEAM_BENCH_BLOCKS"
 
 // Measured is a case that can be timed.
 type Measured struct {
 	Run    func()           // what is timed
-	Result func() []float32 // what it gives, for comparison
-	Need   func() int64     // device memory that the planner counts with for it; nil where it has no word for it
+	Result func() []float32 // the result, for comparison
+	Need   func() int64     // device memory that the planner estimates for it; nil if there is no estimate
 }
 
-// Rounds lets a script measure models, or parts of one, in turns with something else. Every line of standard
-// input names a case: open makes it when the name changes, and its run is timed. The answer is a line of seconds.
-// "result PATH" asks for what the last case gives: fp32, little-endian; "memory" for the most bytes of the device
-// that its tensors held at once, and for those that were planned (0: unknown); "class" for
-// the numeric class. Without RoundsEnv the test is skipped.
+// Rounds lets a script measure models, or parts of a model, in turns with another program. Every line of standard input names a
+// case: open makes it when the name changes, and its run is timed. The answer is a line with the seconds. "result PATH" writes
+// the result of the last case: fp32, little-endian. "memory" returns the largest number of bytes that its tensors held on the
+// device, and the planned number (0: unknown). "class" returns the numeric class. The test is skipped if RoundsEnv is not set.
 func Rounds(t *testing.T, be kernels.Backend, open func(name string) Measured) {
 	t.Helper()
 	if os.Getenv(RoundsEnv) == "" {
@@ -64,7 +63,7 @@ func (m Measured) need() int64 {
 	return m.Need()
 }
 
-// peak is 0 for backends that do not count.
+// peak returns 0 for backends that do not count memory.
 func peak(be kernels.Backend) int64 {
 	if peak := be.Capabilities().Peak; peak != nil {
 		return peak()
@@ -72,7 +71,7 @@ func peak(be kernels.Backend) int64 {
 	return 0
 }
 
-// Need returns what turns an estimate of the planner into a number; its error ends the test.
+// Need returns a function that returns the planner's estimate; an error ends the test.
 func Need(t testing.TB) func(bytes int64, err error) int64 {
 	return func(bytes int64, err error) int64 {
 		t.Helper()

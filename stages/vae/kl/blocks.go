@@ -9,12 +9,11 @@ import (
 // groupNormEps is the epsilon of all GroupNorms of AutoencoderKL.
 const groupNormEps = 1e-6
 
-// resnet is x + conv2(silu(norm2(conv1(silu(norm1(x)))))), with a 1x1 convolution on x where the channels
-// change.
+// resnet is x + conv2(silu(norm2(conv1(silu(norm1(x)))))). If the number of channels changes, x passes a 1x1 convolution.
 type resnet struct {
 	norm1, norm2 nn.GroupNorm
 	conv1, conv2 nn.Conv
-	shortcut     *nn.Conv // conv_shortcut, nil where the channels stay
+	shortcut     *nn.Conv // conv_shortcut; nil if the number of channels stays
 }
 
 func loadResnet(w *weights.Weights, in, out, groups int) resnet {
@@ -49,14 +48,13 @@ func (r resnet) into(be kernels.Backend, dst, x kernels.Tensor) {
 	r.conv2.Into(be, dst, h, x)
 }
 
-// attention is single-head self attention over all positions of an image, behind a GroupNorm.
+// attention is single-head self attention over all positions of an image, after a GroupNorm.
 type attention struct {
 	norm         nn.GroupNorm
 	q, k, v, out nn.Linear // (C, C)
 }
 
-// Spellings lists the two published names of each part of the attention: of diffusers today, and of files
-// written before its version 0.15.
+// Spellings maps the published name of each part of the attention in today's diffusers to its name before version 0.15.
 var Spellings = map[string]string{"to_q": "query", "to_k": "key", "to_v": "value", "to_out.0": "proj_attn"}
 
 func loadAttention(w *weights.Weights, c, groups int) attention {
@@ -73,7 +71,7 @@ func loadAttention(w *weights.Weights, c, groups int) attention {
 	}
 }
 
-// addTo adds the attention of x (N, H, W, C) to it, in place.
+// addTo adds the attention of x (N, H, W, C) to x, in place.
 func (a attention) addTo(be kernels.Backend, x kernels.Tensor) {
 	defer be.Scope()()
 	n, c := x.Dim(0), x.Dim(3)
@@ -88,11 +86,11 @@ func (a attention) addTo(be kernels.Backend, x kernels.Tensor) {
 	a.out.AddTo(be, x, mixed.Reshape(x.Shape...), kernels.Tensor{})
 }
 
-// coderBlock is DownEncoderBlock2D or UpDecoderBlock2D: a row of resnets, each with attention behind it or without. Behind
-// all blocks but the last of encoder and decoder is a convolution to half or to twice the size.
+// coderBlock is DownEncoderBlock2D or UpDecoderBlock2D: a list of resnets, each with or without attention after it. Every block
+// but the last of encoder and decoder ends with a convolution to half or twice the size.
 type coderBlock struct {
 	resnets       []resnet    // resnets.N
-	attns         []attention // attentions.N; none of most blocks
+	attns         []attention // attentions.N; most blocks have none
 	halve, double func(be kernels.Backend, dst, x kernels.Tensor)
 }
 
@@ -107,8 +105,8 @@ func loadCoderBlock(w *weights.Weights, in, out, resnets, groups int, attends bo
 	return b
 }
 
-// forward returns the block's output (N, H', W', Cout) for x (N, H, W, Cin). Only it outlives the call: at full size these
-// tensors are the memory of a decode.
+// forward returns the block's output (N, H', W', Cout) for x (N, H, W, Cin). Only the output outlives the call, because at full
+// size these tensors are most of the memory of a decoder.
 func (b coderBlock) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	h, w, resize := x.Dim(1), x.Dim(2), b.halve
 	switch {
@@ -136,7 +134,7 @@ func (b coderBlock) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor
 	return y
 }
 
-// loadQuant loads the 1x1 convolution between latents and the inner channels, where there is one.
+// loadQuant loads the 1x1 convolution between latents and inner channels, if there is one.
 func loadQuant(w *weights.Weights, name string, channels int, there bool) *nn.Conv {
 	if !there {
 		return nil

@@ -19,8 +19,8 @@ type Config struct {
 	ActFn            string   `json:"act_fn"`
 	DownBlockTypes   []string `json:"down_block_types"`
 	UpBlockTypes     []string `json:"up_block_types"`
-	// A denoiser sees (latent - Mean) / Std * ScalingFactor by channel. Where there are no LatentsMean and LatentsStd, Mean is
-	// ShiftFactor and Std 1.
+	// The denoiser's latent is (latent - Mean) / Std * ScalingFactor for each channel. Without LatentsMean and LatentsStd, Mean
+	// is ShiftFactor and Std is 1.
 	ScalingFactor    float64   `json:"scaling_factor"`
 	ShiftFactor      float64   `json:"shift_factor"` // null: 0
 	LatentsMean      []float64 `json:"latents_mean"`
@@ -30,14 +30,14 @@ type Config struct {
 	MidAttention     bool      `json:"mid_block_add_attention"`
 }
 
-// Limits of a configuration, several times the largest published autoencoder.
+// Limits of a configuration, several times larger than the largest published autoencoder.
 const (
 	maxChannels = 1 << 14
 	maxBlocks   = 8
 	maxLayers   = 64
 )
 
-// New returns what diffusers takes where config.json is silent.
+// New returns diffusers' defaults for missing keys of config.json.
 func New() Config {
 	return Config{
 		InChannels: 3, OutChannels: 3, LatentChannels: 4, BlockOutChannels: []int{64}, LayersPerBlock: 1,
@@ -46,7 +46,7 @@ func New() Config {
 	}
 }
 
-// Channel returns mean and deviation of a channel of latents.
+// Channel returns the mean and deviation of a latent channel.
 func (c *Config) Channel(i int) (mean, std float64) {
 	if len(c.LatentsMean) == 0 {
 		return c.ShiftFactor, 1
@@ -54,19 +54,19 @@ func (c *Config) Channel(i int) (mean, std float64) {
 	return c.LatentsMean[i], c.LatentsStd[i]
 }
 
-// IsPlain reports whether latents differ from those of denoisers by the scaling factor alone.
+// IsPlain reports whether the denoiser's latents differ only by the scaling factor.
 func (c *Config) IsPlain() bool { return len(c.LatentsMean) == 0 && c.ShiftFactor == 0 }
 
-// Downscale returns how many pixels a latent position spans in each direction: 8 in published models.
+// Downscale returns the number of pixels for one latent position in each direction: 8 in published models.
 func (c *Config) Downscale() int { return 1 << (len(c.BlockOutChannels) - 1) }
 
-// Latents returns the shape (C, T, h, w) of the latents of a clip, which are those of its frames.
+// Latents returns the shape (C, T, h, w) of the latents of a clip. Each frame becomes one latent frame.
 func (c *Config) Latents(frames, height, width int) ([]int, error) {
 	d := c.Downscale()
 	return []int{c.LatentChannels, frames, height / d, width / d}, nil
 }
 
-// Validate checks what config.json said; errors name the field.
+// Validate checks the values of config.json. Errors name the field.
 func (c *Config) Validate() error {
 	if n := len(c.BlockOutChannels); n < 1 || n > maxBlocks {
 		return fmt.Errorf("block_out_channels has %d entries, must be 1 to %d", n, maxBlocks)
@@ -92,7 +92,7 @@ func (c *Config) Validate() error {
 	return c.supported()
 }
 
-// supported refuses the variants of AutoencoderKL that this package does not compute.
+// supported returns an error for variants of AutoencoderKL that this package does not implement.
 func (c *Config) supported() error {
 	if c.ActFn != "silu" && c.ActFn != "swish" {
 		return fmt.Errorf("act_fn is %q, only \"silu\" is supported, which \"swish\" is too", c.ActFn)
@@ -119,13 +119,13 @@ func (c *Config) supported() error {
 	return nil
 }
 
-// The types of blocks, with an attention behind each resnet or without.
+// The types of blocks, with or without an attention after each resnet.
 const (
 	downBlockType, downAttnType = "DownEncoderBlock2D", "AttnDownEncoderBlock2D"
 	upBlockType, upAttnType     = "UpDecoderBlock2D", "AttnUpDecoderBlock2D"
 )
 
-// attends reports whether block i of such types has attention.
+// attends reports whether block i of types has attention.
 func attends(types []string, i int) bool {
 	return i < len(types) && (types[i] == downAttnType || types[i] == upAttnType)
 }

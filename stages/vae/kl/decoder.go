@@ -6,12 +6,12 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// decoder is "decoder" with "post_quant_conv" in front, where the autoencoder has one.
+// decoder is "decoder" after "post_quant_conv", if the autoencoder has one.
 type decoder struct {
 	postQuant *nn.Conv     // post_quant_conv (c, c, 1, 1); nil: none
 	convIn    nn.Conv      // conv_in (C_last, c, 3, 3)
 	mid       mid          // mid_block
-	up        []coderBlock // up_blocks.N, from the widest; with a resnet more than layers_per_block
+	up        []coderBlock // up_blocks.N, widest first; one resnet more than layers_per_block
 	normOut   nn.GroupNorm // conv_norm_out
 	convOut   nn.Conv      // conv_out (3, C_0, 3, 3)
 }

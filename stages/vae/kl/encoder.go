@@ -6,7 +6,7 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// encoder is "encoder" with "quant_conv" behind it, where the autoencoder has one.
+// encoder is "encoder" before "quant_conv", if the autoencoder has one.
 type encoder struct {
 	convIn  nn.Conv      // conv_in (C_0, 3, 3, 3)
 	down    []coderBlock // down_blocks.N

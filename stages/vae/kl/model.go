@@ -12,7 +12,7 @@ type Model struct {
 	decoder decoder
 }
 
-// Load reads an autoencoder by its published tensor names. Tensors that do not fit are noted in w.
+// Load loads an autoencoder by its published tensor names. Tensors that do not fit are recorded in w.
 func Load(w *weights.Weights, c *Config) *Model {
 	return &Model{Config: c, encoder: loadEncoder(w, c), decoder: loadDecoder(w, c)}
 }

@@ -5,19 +5,20 @@ import (
 	"latentbeam/stages/sequence"
 )
 
-// Bands is how the ranks of a group share the rows of a clip: every rank has one or more rows of the latents, from the
-// first rank down. The nil Bands is that of a device alone.
+// Bands says how the ranks of a group share the rows of a clip. Every rank has one or more latent rows, ordered from top to
+// bottom by rank. Nil means that this device has all rows.
 type Bands struct {
 	group *kernels.Group
 	rows  []sequence.Range
 }
 
-// NewBands returns the bands of a group; rows are those of the latents that each rank has, in order.
+// NewBands returns the bands of a group. rows has the latent rows of each rank, in order.
 func NewBands(group *kernels.Group, rows []sequence.Range) *Bands { return &Bands{group, rows} }
 
 func (b *Bands) me() int { return b.group.Rank() }
 
-// above returns how many rows this rank gets from the rank above it, and below from that below.
+// above returns how many rows this rank receives from the rank above it. below returns how many it receives from the rank
+// below.
 func (b *Bands) above() int {
 	if b == nil || b.me() == 0 {
 		return 0
@@ -32,8 +33,8 @@ func (b *Bands) below() int {
 	return 1
 }
 
-// AllRows returns the values (t, H w, ...) of all positions, of which this rank has those of own (t, h w, ...); the rows
-// are those of the latents, w is their length. A device alone gets its own back.
+// AllRows gathers own (t, h*w, ...) of every rank into (t, H*w, ...). h and H count latent rows, w is a row's length. Without
+// bands it returns own.
 func (s *Stream) AllRows(own kernels.Tensor, w int) kernels.Tensor {
 	if s.bands == nil || s.Err != nil {
 		return own
@@ -51,15 +52,15 @@ func (s *Stream) AllRows(own kernels.Tensor, w int) kernels.Tensor {
 	return all
 }
 
-// swap exchanges the rows at the edges of x (1, T, rows, W, C) with neighbours. x holds above and below of their rows
-// around its own.
+// swap exchanges the edge rows of x (1, T, rows, W, C) with the neighbouring ranks. x has room for above and below rows of the
+// neighbours around its own rows.
 func (s *Stream) swap(x kernels.Tensor, e edges) {
 	if e.above+e.below == 0 && !e.sends(s.bands) || s.Err != nil {
 		return
 	}
 	rows := x.Dim(2)
 	var send, recv []kernels.Part
-	if s.bands.above() > 0 { // what is above has below what is here
+	if s.bands.above() > 0 { // the rank above receives below rows from here
 		if e.up > 0 {
 			recv = append(recv, kernels.Part{Peer: s.bands.me() - 1, View: x.Narrow(2, 0, 1)})
 		}
@@ -78,16 +79,17 @@ func (s *Stream) swap(x kernels.Tensor, e edges) {
 	s.Err = s.bands.group.Exchange("rows", send, recv)
 }
 
-// edges is how many rows around its own a convolution sees (up and down), and how many of them are neighbours' (above
-// and below); the rest are zeros.
+// edges says how many rows around its own a convolution sees (up and down), and how many of these belong to neighbours (above
+// and below). The rest are zeros.
 type edges struct{ up, down, above, below int }
 
-// sends reports whether neighbours see rows of this rank.
+// sends reports whether neighbours need rows of this rank.
 func (e edges) sends(b *Bands) bool {
 	return e.up > 0 && b.below() > 0 || e.down > 0 && b.above() > 0
 }
 
-// edges of a convolution of size x size: with a stride of 2 it sees one row below, else those on both sides.
+// edges returns the edges of a convolution of size x size. With a stride of 2 it sees one row below, otherwise rows on both
+// sides.
 func (b *Bands) edges(size, stride int) edges {
 	var e edges
 	if e.down = size / 2; stride == 1 {

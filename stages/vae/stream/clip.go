@@ -7,11 +7,11 @@ import (
 	"latentbeam/schemas"
 )
 
-// Factor is how many frames become one latent frame, but for the first, which is one of its own.
+// Factor is the number of frames that become one latent frame. The first frame becomes one latent frame alone.
 const Factor = 4
 
-// Latents returns the shape (C, T', h, w) of the latents of a clip, whose sides are to be multiples of a number. The error
-// names the parameter that does not fit.
+// Latents returns the shape (C, T', h, w) of the latents of a clip. Its sides must be multiples of multiple. The error names
+// the parameter that does not fit.
 func Latents(channels, frames, height, width, downscale, multiple int) ([]int, error) {
 	switch {
 	case frames%Factor != 1:
@@ -32,7 +32,7 @@ func (s *Stream) Chunk(values []float32, shape ...int) kernels.Tensor {
 	return x
 }
 
-// Step downloads into dst what next makes of a chunk, and returns how many values and frames that are.
+// Step downloads the result of next into dst, and returns the number of its values and frames.
 func (s *Stream) Step(dst []float32, next func() kernels.Tensor) (n, frames int, err error) {
 	defer s.Scope()()
 	y := next()
@@ -42,9 +42,9 @@ func (s *Stream) Step(dst []float32, next func() kernels.Tensor) (n, frames int,
 	return y.Len(), y.Dim(1), s.Download(dst[:y.Len()], y)
 }
 
-// Encode calls emit with what next makes of each chunk of a clip of height x width pixels in order, the moments of a latent
-// frame: 1 frame (1, T, H, W, 3) first, then Factor at a time. moments has room for them. pixels fills dst (n, H, W, 3)
-// with the frames first to first+n.
+// Encode splits a clip of height x width pixels into chunks: 1 frame (1, T, H, W, 3) first, then Factor frames at a time. It
+// calls next for each chunk and emit with the result, the moments of one latent frame. moments is a buffer for them. pixels
+// fills dst (n, H, W, 3) with the frames first to first+n.
 func (s *Stream) Encode(frames, height, width int, moments []float32, next func(x kernels.Tensor, first bool) kernels.Tensor,
 	pixels func(dst []float32, first, n int) error, emit func(moments []float32)) error {
 	size := height * width * 3

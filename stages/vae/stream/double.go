@@ -2,11 +2,11 @@ package stream
 
 import "latentbeam/kernels"
 
-// Doubling enlarges an axis twice by linear interpolation between centers, as PyTorch does without align_corners: a
-// value is three quarters of the nearer and a quarter of the farther neighbour.
+// Doubling enlarges an axis twice by linear interpolation between centers, as PyTorch does without align_corners: each value is
+// 3/4 of the nearer and 1/4 of the farther neighbour.
 type Doubling struct{ quarter, rest kernels.Tensor } // (1)
 
-// NewDoubling returns a Doubling in the present scope.
+// NewDoubling returns a Doubling, allocated in the present scope.
 func NewDoubling(be kernels.Backend) Doubling {
 	number := func(v float32) kernels.Tensor {
 		x := be.Alloc(kernels.F32, 1)
@@ -27,10 +27,10 @@ func (d Doubling) Blend(be kernels.Backend, dst, near, far kernels.Tensor) {
 	be.Binary(dst, part(far, d.quarter), part(near, d.rest), kernels.Add)
 }
 
-// Into fills dst with x enlarged twice along an axis. dst has another axis of 2 behind that axis.
+// Into fills dst with x enlarged twice along an axis. dst has an additional axis of length 2 after that axis.
 func (d Doubling) Into(be kernels.Backend, dst, x kernels.Tensor, axis int) {
 	n := x.Dim(axis)
-	at := func(half, from, count int) kernels.Tensor { // entries of dst, as those of x
+	at := func(half, from, count int) kernels.Tensor { // entries of dst, shaped as those of x
 		y := dst.Narrow(axis+1, half, 1).Narrow(axis, from, count)
 		shape := append([]int(nil), x.Shape...)
 		shape[axis] = count
@@ -46,8 +46,8 @@ func (d Doubling) Into(be kernels.Backend, dst, x kernels.Tensor, axis int) {
 	d.Blend(be, at(1, 0, n-1), early, late)
 }
 
-// Space fills dst (N, 2h, 2w, C) with rows of pictures x (N, above+h+below, w, C) enlarged twice; the rows above and
-// below are only looked at.
+// Space fills dst (N, 2h, 2w, C) with the rows of images x (N, above+h+below, w, C), enlarged twice. The rows above and below
+// are only used as neighbours.
 func (d Doubling) Space(be kernels.Backend, dst, x kernels.Tensor, above int) {
 	defer be.Scope()()
 	n, h, w, c := x.Dim(0), dst.Dim(1)/2, x.Dim(2), x.Dim(3)

@@ -6,34 +6,34 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// Loader reads a network and plans what its streams remember.
+// Loader reads a network and counts what its streams must remember.
 type Loader struct {
 	*weights.Weights
 	Convs *Convs
-	Level int // how often height and width were halved or doubled
+	Level int // number of times that height and width were halved or doubled
 }
 
-// Sub is the loader of what lies under a name.
+// Sub returns the loader for tensors under a name.
 func (l Loader) Sub(name string) Loader {
 	l.Weights = l.Weights.Sub(name)
 	return l
 }
 
-// Subf is Sub of a formatted name.
+// Subf is Sub with a formatted name.
 func (l Loader) Subf(format string, args ...any) Loader {
 	l.Weights = l.Weights.Subf(format, args...)
 	return l
 }
 
-// Layout describes a Conv before its tensors: its input has so many channels, and a stride of 0 is 1. A stride of 2 in
-// height and width sees one row and column of zeros below and to the right.
+// Layout describes a Conv whose tensors are not read yet: its input channels, kernel and stride. A stride of 0 means 1. A
+// stride of 2 in height and width sees one row and column of zeros below and on the right.
 type Layout struct {
 	Channels        int
 	Frames, Size    int // of the kernel: (Frames, Size, Size)
 	StrideT, Stride int
 }
 
-// Conv reads "weight" and "bias" of a convolution to so many channels.
+// Conv reads "weight" and "bias" of a convolution with out output channels.
 func (l Loader) Conv(of Layout, out int) Conv {
 	c := Conv{W: l.Tensor("weight", out, of.Channels, of.Frames, of.Size, of.Size), B: l.Tensor("bias", out),
 		all: l.Convs, number: len(l.Convs.memories), stride: max(1, of.Stride), strideT: max(1, of.StrideT)}
@@ -41,7 +41,7 @@ func (l Loader) Conv(of Layout, out int) Conv {
 	return c
 }
 
-// Images reads a convolution of 3x3 of single frames.
+// Images reads a 3x3 convolution for single frames.
 func (l Loader) Images(name string, in, out int) Frames {
 	conv := nn.LoadConv(l.Weights.Sub(name), in, out, 3)
 	return Frames{W: conv.W, B: conv.B}
@@ -57,11 +57,11 @@ type Norm interface {
 type Block struct {
 	Norm1, Norm2 Norm
 	Conv1, Conv2 Conv
-	Shortcut     func(be kernels.Backend, x kernels.Tensor) kernels.Tensor // of x where the channels change, else nil
+	Shortcut     func(be kernels.Backend, x kernels.Tensor) kernels.Tensor // applied to x if the number of channels changes, else nil
 }
 
-// Forward returns the block's output (1, T, H, W, Cout) for x (1, T, H, W, Cin): x itself, changed in place, where the
-// channels stay.
+// Forward returns the block's output (1, T, H, W, Cout) for x (1, T, H, W, Cin). If the number of channels stays, it modifies x
+// in place and returns it.
 func (b Block) Forward(s *Stream, x kernels.Tensor) kernels.Tensor {
 	t, h, w := x.Dim(1), x.Dim(2), x.Dim(3)
 	y := x
@@ -78,12 +78,12 @@ func (b Block) Forward(s *Stream, x kernels.Tensor) kernels.Tensor {
 	return y
 }
 
-// Layer makes x (1, T, H, W, C) into what the next one takes: x itself, changed in place, or a tensor of its own.
+// Layer processes x (1, T, H, W, C). It returns x, modified in place, or a new tensor.
 type Layer interface {
 	Forward(s *Stream, x kernels.Tensor) kernels.Tensor
 }
 
-// Through gives x to layers, one after the other.
+// Through runs x through layers, one after another.
 func Through[L Layer](s *Stream, layers []L, x kernels.Tensor) kernels.Tensor {
 	for _, l := range layers {
 		x = l.Forward(s, x)

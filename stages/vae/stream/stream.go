@@ -2,7 +2,7 @@ package stream
 
 import "latentbeam/kernels"
 
-// Front is what a clip has in front of its first frame.
+// Front is what precedes the first frame of a clip.
 type Front int
 
 // The fronts: zeros, or copies of the first frame.
@@ -11,46 +11,46 @@ const (
 	FirstFrame
 )
 
-// Convs are the convolutions of a network, counted for what its streams will remember. The zero Convs has zeros in front.
+// Convs counts the convolutions of a network and what its streams must remember. The zero Convs has zeros at the front.
 type Convs struct {
 	Front    Front
 	memories []memory
 }
 
-// memory is what a stream remembers for a convolution.
+// memory describes what a stream remembers for one convolution.
 type memory struct {
 	frames, channels int
-	level            int // how often height and width were halved or doubled before it
+	level            int // number of times that height and width were halved or doubled before it
 	size, stride     int // of the convolution in height and width
 }
 
-// Conv is a causal convolution, over frames that a stream remembers and over the rows and columns around.
+// Conv is a causal convolution. A stream remembers its past frames and exchanges its edge rows.
 type Conv struct {
 	W, B    kernels.Tensor // (Cout, Cin, KT, K, K), (Cout)
 	all     *Convs
-	number  int // of its memory
+	number  int // index of its memory
 	stride  int // in height and width
 	strideT int
 }
 
-// keep returns how many frames are remembered.
-func (c Conv) keep() int { return c.all.memories[c.number].frames }
+// pastFrames returns how many frames are remembered.
+func (c Conv) pastFrames() int { return c.all.memories[c.number].frames }
 
-// Stream is a clip on its way through a network, chunk by chunk.
+// Stream is the state of one clip that runs through a network chunk by chunk.
 type Stream struct {
 	kernels.Backend
 	DType kernels.DType
-	Last  bool             // the chunk is the clip's last: nothing of it need be remembered
-	Err   error            // of an exchange with neighbours
-	bands *Bands           // nil: all rows are here
-	past  []kernels.Tensor // of each memory: (1, frames, rows, W, C)
-	held  []int            // how many frames of it are in use
+	Last  bool             // this is the clip's last chunk: nothing needs to be remembered
+	Err   error            // error of an exchange with neighbours
+	bands *Bands           // nil: this device has all rows
+	past  []kernels.Tensor // one for each memory: (1, frames, rows, W, C)
+	used  []int            // number of frames in use, for each memory
 }
 
-// Start returns a stream of activations of type dt; size tells how many rows and columns a level has here. What it
-// remembers lives in the scope of the call.
+// Start returns a stream with activations of type dt. size returns the number of rows and columns of a level on this rank. The
+// memory is allocated in the scope of the call.
 func (p *Convs) Start(be kernels.Backend, dt kernels.DType, bands *Bands, size func(level int) (h, w int)) *Stream {
-	s := &Stream{Backend: be, DType: dt, bands: bands, held: make([]int, len(p.memories))}
+	s := &Stream{Backend: be, DType: dt, bands: bands, used: make([]int, len(p.memories))}
 	for _, m := range p.memories {
 		h, w := size(m.level)
 		e := bands.edges(m.size, m.stride)
@@ -59,9 +59,9 @@ func (p *Convs) Start(be kernels.Backend, dt kernels.DType, bands *Bands, size f
 	return s
 }
 
-// front returns how many frames stand before those of the present chunk.
+// front returns how many frames precede those of the present chunk.
 func (s *Stream) front(c Conv) int {
-	if held := s.held[c.number]; held > 0 || c.all.Front == Zeros {
+	if held := s.used[c.number]; held > 0 || c.all.Front == Zeros {
 		return held
 	}
 	return c.W.Dim(2) - 1
@@ -69,20 +69,20 @@ func (s *Stream) front(c Conv) int {
 
 func (s *Stream) edges(c Conv) edges { return s.bands.edges(c.W.Dim(3), c.stride) }
 
-// Input returns room for the input of a convolution, and the view (1, t, h, w, Cin) of it that is to be filled: the
-// rest is for remembered frames and for the rows of neighbours.
+// Input allocates the input of a convolution. fill is the part (1, t, h, w, Cin) that the caller must fill; the rest is for
+// remembered frames and neighbours' rows.
 func (s *Stream) Input(c Conv, t, h, w int) (room, fill kernels.Tensor) {
 	e, front := s.edges(c), s.front(c)
 	room = s.Alloc(s.DType, 1, front+t, e.above+h+e.below, w, c.W.Dim(1))
 	return room, room.Narrow(1, front, t).Narrow(2, e.above, h)
 }
 
-// Convolve computes dst (1, T', h, w, Cout) from what Input returned, and adds residual where it is given.
+// Convolve computes dst (1, T', h, w, Cout) from the room that Input returned, and adds residual, which may be zero.
 func (s *Stream) Convolve(c Conv, dst, room, residual kernels.Tensor) {
 	e, front, pad := s.edges(c), s.front(c), c.W.Dim(3)/2
 	chunk := room.Narrow(1, front, room.Dim(1)-front)
 	s.swap(chunk, e)
-	switch held := s.held[c.number]; {
+	switch held := s.used[c.number]; {
 	case held > 0:
 		s.Copy(room.Narrow(1, 0, held), s.past[c.number].Narrow(1, 0, held))
 	case front > 0:
@@ -95,30 +95,31 @@ func (s *Stream) Convolve(c Conv, dst, room, residual kernels.Tensor) {
 		spec.Left = 0
 	}
 	if c.strideT == 1 && c.all.Front == Zeros {
-		spec.Front = c.keep() - front
+		spec.Front = c.pastFrames() - front
 	}
 	s.Conv(dst, room, c.W, spec)
 	s.Remember(c, room)
 }
 
-// Remember keeps the last frames of the input of a convolution, which Input returned.
+// Remember stores the last frames of a convolution's input for the next chunk. room is what Input returned.
 func (s *Stream) Remember(c Conv, room kernels.Tensor) {
 	if s.Last {
 		return
 	}
-	n := min(c.keep(), room.Dim(1))
+	n := min(c.pastFrames(), room.Dim(1))
 	s.Copy(s.past[c.number].Narrow(1, 0, n), room.Narrow(1, room.Dim(1)-n, n))
-	s.held[c.number] = n
+	s.used[c.number] = n
 }
 
-// Frames is a convolution of single frames. With Stride 2 there is one row and column of zeros below and to the right,
-// with Upsample 2 frames are enlarged by nearest neighbour first.
+// Frames is a convolution for single frames. With Stride 2 the input has a row and a column of zeros below and on the right.
+// With Upsample 2 frames are first enlarged by nearest neighbour.
 type Frames struct {
 	W, B             kernels.Tensor // (Cout, Cin, K, K), (Cout)
 	Stride, Upsample int            // 0: 1
 }
 
-// Frames computes dst (1, T, h', w', Cout) = conv of the frames of x (1, T, h, w, Cin), plus residual where it is given.
+// Frames computes dst (1, T, h', w', Cout): the convolution of every frame of x (1, T, h, w, Cin), plus residual, which may be
+// zero.
 func (s *Stream) Frames(c Frames, dst, x, residual kernels.Tensor) {
 	t, h, w, pad := x.Dim(1), x.Dim(2), x.Dim(3), c.W.Dim(3)/2
 	e := s.bands.edges(c.W.Dim(3), max(1, c.Stride))
@@ -139,7 +140,7 @@ func (s *Stream) Frames(c Frames, dst, x, residual kernels.Tensor) {
 		s.Conv(images(dst), images(x), c.W, spec)
 		return
 	}
-	wide := s.Alloc(s.DType, 1, t, e.above+2*h+e.below, 2*w, c.W.Dim(0)) // with the nearer row of each neighbour's two
+	wide := s.Alloc(s.DType, 1, t, e.above+2*h+e.below, 2*w, c.W.Dim(0)) // with one row of each neighbour's enlarged pair
 	s.Conv(images(wide), images(x), c.W, spec)
 	own := wide.Narrow(2, e.above, 2*h)
 	if residual.IsZero() {
@@ -149,8 +150,8 @@ func (s *Stream) Frames(c Frames, dst, x, residual kernels.Tensor) {
 	s.Binary(dst, residual, own, kernels.Add)
 }
 
-// Around returns x (1, T, h, w, C) with a row of each neighbour around its own, and how many of them are above. A device
-// alone gets x back.
+// Around returns x (1, T, h, w, C) with one row of each neighbour around its own rows, and the number of rows above. Without
+// bands it returns x.
 func (s *Stream) Around(x kernels.Tensor) (room kernels.Tensor, above int) {
 	e := s.bands.edges(3, 1)
 	if e.above+e.below == 0 {

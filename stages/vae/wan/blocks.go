@@ -6,11 +6,11 @@ import (
 	"latentbeam/stages/vae/stream"
 )
 
-// norm divides the channels of each position by their root mean square and multiplies them by gamma. The reference
-// divides by the L2 norm, at least 1e-12, and multiplies by the root of the number of channels, which is the same.
+// norm divides the channels of each position by their root mean square and multiplies them by gamma. The reference divides by
+// the L2 norm, at least 1e-12, and multiplies by the root of the number of channels; the result is the same.
 type norm struct{ gamma kernels.Tensor } // (C)
 
-// loadNorm reads "gamma"; ones are the axes of length 1 that it has behind its channels.
+// loadNorm reads "gamma". ones are the axes of length 1 after its channels.
 func loadNorm(l stream.Loader, c int, ones ...int) norm {
 	gamma := l.Tensor("gamma", append([]int{c}, ones...)...)
 	if gamma.IsZero() {
@@ -24,18 +24,18 @@ func (n norm) Into(be kernels.Backend, dst, x kernels.Tensor, act kernels.UnaryO
 	be.Norm(dst, x, kernels.NormSpec{Kind: kernels.RMSNorm, Eps: least * least / float32(x.Dim(4)), Weight: n.gamma, Act: act})
 }
 
-// cube reads a convolution of 3x3x3.
+// cube reads a 3x3x3 convolution.
 func cube(l stream.Loader, name string, in, out int) stream.Conv {
 	return l.Sub(name).Conv(stream.Layout{Channels: in, Frames: 3, Size: 3}, out)
 }
 
-// frames reads a convolution over three frames of each position.
+// frames reads a convolution over three frames at each position.
 func frames(l stream.Loader, name string, in, out, stride int) *stream.Conv {
 	conv := l.Sub(name).Conv(stream.Layout{Channels: in, Frames: 3, Size: 1, StrideT: stride}, out)
 	return &conv
 }
 
-// loadBlock reads WanResidualBlock, with a 1x1x1 convolution on x where the channels change.
+// loadBlock reads WanResidualBlock. If the number of channels changes, it has a 1x1x1 convolution on x.
 func loadBlock(l stream.Loader, in, out int) stream.Block {
 	b := stream.Block{
 		Norm1: loadNorm(l.Sub("norm1"), in, 1, 1, 1), Conv1: cube(l, "conv1", in, out),
@@ -69,7 +69,7 @@ func loadAttention(l stream.Loader, c int) attention {
 	return attention{norm: loadNorm(l.Sub("norm"), c, 1, 1), qkv: linear("to_qkv", 3*c), proj: linear("proj", c)}
 }
 
-// addTo adds the attention of x (1, T, H, W, C) to it, in place.
+// addTo adds the attention of x (1, T, H, W, C) to x, in place.
 func (a attention) addTo(s *stream.Stream, x kernels.Tensor) {
 	defer s.Scope()()
 	t, n, c := x.Dim(1), x.Dim(2)*x.Dim(3), x.Dim(4)

@@ -17,9 +17,9 @@ type Config struct {
 	DimMult        []int     `json:"dim_mult"`
 	NumResBlocks   int       `json:"num_res_blocks"`
 	AttnScales     []float64 `json:"attn_scales"`
-	// TemporalDownsample says which halvings of height and width halve the frames too. The spelling is the published one.
+	// TemporalDownsample says which halvings of height and width also halve the frames. The key has the published spelling.
 	TemporalDownsample []bool `json:"temperal_downsample"`
-	// LatentsMean and LatentsStd are those of each channel of the autoencoder's own latents.
+	// LatentsMean and LatentsStd have a value for each channel of the autoencoder's own latents.
 	LatentsMean []float64 `json:"latents_mean"`
 	LatentsStd  []float64 `json:"latents_std"`
 	IsResidual  bool      `json:"is_residual"` // Wan 2.2: levels have shortcuts
@@ -28,7 +28,7 @@ type Config struct {
 	PatchSize   *int      `json:"patch_size"` // null: 1
 }
 
-// Limits of a configuration, several times the largest published autoencoder.
+// Limits of a configuration, several times larger than the largest published autoencoder.
 const (
 	maxChannels = 1 << 14
 	maxLevels   = 8
@@ -36,7 +36,7 @@ const (
 	maxPatch    = 8
 )
 
-// New returns what diffusers takes where config.json is silent: the autoencoder of Wan 2.1.
+// New returns diffusers' defaults for missing keys of config.json: the autoencoder of Wan 2.1.
 func New() *Config {
 	return &Config{
 		BaseDim: 96, ZDim: 16, DimMult: []int{1, 2, 4, 4}, NumResBlocks: 2,
@@ -68,7 +68,7 @@ func NewTI2V5B() *Config {
 	return c
 }
 
-// Validate checks what config.json said; errors name the field.
+// Validate checks the values of config.json. Errors name the field.
 func (c *Config) Validate() error {
 	if n := len(c.DimMult); n < 2 || n > maxLevels {
 		return fmt.Errorf("dim_mult has %d entries, must be 2 to %d", n, maxLevels)
@@ -121,7 +121,7 @@ func (c *Config) checkStatistics() error {
 	return nil
 }
 
-// checkShortcuts refuses widths whose shortcuts average, or repeat, channels of several kinds of places.
+// checkShortcuts returns an error for widths whose shortcuts would average or repeat channels of several kinds of places.
 func (c *Config) checkShortcuts() error {
 	down, up := c.downLevels(), c.upLevels()
 	if !c.IsResidual {
@@ -143,16 +143,16 @@ func (c *Config) checkShortcuts() error {
 	return nil
 }
 
-// fits reports whether one of the two divides the other.
+// fits reports whether one number divides the other.
 func fits(places, group int) bool { return places%group == 0 || group%places == 0 }
 
-// level is one of the encoder or the decoder.
+// level is one level of the encoder or the decoder.
 type level struct {
 	in, out     int  // channels
-	space, time bool // height and width, and the frames too, are halved or doubled behind it
+	space, time bool // what is halved or doubled after it
 }
 
-// places returns how many values of a channel become one, or come of one.
+// places returns how many values of a channel are averaged to one, or copied from one.
 func (l level) places() int {
 	switch {
 	case l.time:
@@ -180,7 +180,7 @@ func (c *Config) upLevels() (out []level) {
 		l := level{in, c.DimMult[last-i] * c.decoderDim(), i < last, i < last && c.TemporalDownsample[last-1-i]}
 		out = append(out, l)
 		if in = l.out; !c.IsResidual {
-			in = l.out / 2 // the convolution that doubles height and width halves the channels
+			in = l.out / 2 // the convolution that doubles the size halves the channels
 		}
 	}
 	return out
@@ -200,14 +200,14 @@ func (c *Config) patch() int {
 	return *c.PatchSize
 }
 
-// Downscale returns how many pixels a latent position spans in each direction: 8, or 16 with patches.
+// Downscale returns the number of pixels for one latent position in each direction: 8, or 16 with patches.
 func (c *Config) Downscale() int { return c.patch() << (len(c.DimMult) - 1) }
 
 // Latents returns the shape (C, T', h, w) of the latents of a clip. The error names the parameter that does not fit.
 func (c *Config) Latents(frames, height, width int) ([]int, error) {
 	d, p := c.Downscale(), c.patch()
 	if c.IsResidual {
-		p = d // the means of its shortcuts have no halves
+		p = d // the means of its shortcuts cannot be rounded
 	}
 	return stream.Latents(c.ZDim, frames, height, width, d, p)
 }

@@ -7,23 +7,23 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// decoder is "decoder" with "post_quant_conv" in front.
+// decoder is "decoder" after "post_quant_conv".
 type decoder struct {
 	postQuant nn.CausalConv // post_quant_conv (z, z, 1, 1, 1)
 	convIn    stream.Conv   // conv_in (C, z, 3, 3, 3)
 	middle    middle        // mid_block
-	up        []upLevel     // up_blocks.N, from the widest
+	up        []upLevel     // up_blocks.N, widest first
 	normOut   norm          // norm_out
 	convOut   stream.Conv   // conv_out (3 p p, C_0, 3, 3, 3)
 	patch     int
 	convs     *stream.Convs
 }
 
-// upLevel is blocks and, but for the last level, twice the height and width, and twice the frames in some.
+// upLevel is a level: blocks, then twice the height and width except in the last level, and twice the frames in some levels.
 type upLevel struct {
 	level
 	blocks []stream.Block // resnets.N, one more than num_res_blocks
-	frames *stream.Conv   // time_conv (2C, C, 3, 1, 1), nil where the frames stay
+	frames *stream.Conv   // time_conv (2C, C, 3, 1, 1); nil if the frames stay
 	space  *stream.Frames // resample.1 (C', C, 3, 3), nil in the last level
 	repeat *shortcut      // of Wan 2.2, nil in the last level
 }
@@ -61,13 +61,12 @@ func loadDecoder(w *weights.Weights, c *Config) decoder {
 	return d
 }
 
-// start starts a clip of latents that are h x w here.
+// start returns the stream for a clip whose latents are h x w on this rank.
 func (d *decoder) start(be kernels.Backend, dt kernels.DType, h, w int, bands *stream.Bands) *stream.Stream {
 	return d.convs.Start(be, dt, bands, func(level int) (int, int) { return h << level, w << level })
 }
 
-// forward returns the pixels (1, T, H, W, 3) of the next latent frame z (1, 1, h, w, z): 1 frame of the first, 4 of the
-// others.
+// forward decodes the next latent frame z (1, 1, h, w, z) to pixels (1, T, H, W, 3): 1 frame for the first, 4 for each other.
 func (d *decoder) forward(s *stream.Stream, z kernels.Tensor, first bool) kernels.Tensor {
 	room, fill := s.Input(d.convIn, 1, z.Dim(2), z.Dim(3))
 	d.postQuant.Into(s, fill, z, kernels.Tensor{})
@@ -85,8 +84,8 @@ func (d *decoder) forward(s *stream.Stream, z kernels.Tensor, first bool) kernel
 	return unpatch(s, pixels, d.patch)
 }
 
-// forward returns the level's output for x (1, T, H, W, Cin). Only it outlives the call: at full size these tensors are
-// the memory of a decoder.
+// forward returns the level's output for x (1, T, H, W, Cin). Only the output outlives the call, because at full size these
+// tensors are most of the memory of a decoder.
 func (u upLevel) forward(s *stream.Stream, x kernels.Tensor, first bool) kernels.Tensor {
 	if u.space == nil {
 		return stream.Through(s, u.blocks, x)
@@ -110,8 +109,8 @@ func (u upLevel) forward(s *stream.Stream, x kernels.Tensor, first bool) kernels
 	return y
 }
 
-// double returns twice the frames (1, 2T, H, W, C) of x: half of the channels of time_conv are the earlier of two.
-// The first frame of a clip stays one and is not seen here.
+// double returns x with twice the frames (1, 2T, H, W, C): the first half of time_conv's channels is the earlier frame of two.
+// The first frame of a clip is not doubled and must not be passed.
 func (u upLevel) double(s *stream.Stream, x kernels.Tensor) kernels.Tensor {
 	t, h, w, c := x.Dim(1), x.Dim(2), x.Dim(3), x.Dim(4)
 	y := s.Alloc(s.DType, 1, t, 2, h, w, c)
@@ -124,8 +123,7 @@ func (u upLevel) double(s *stream.Stream, x kernels.Tensor) kernels.Tensor {
 	return y.Reshape(1, 2*t, h, w, c)
 }
 
-// unpatch returns pixels (1, T, p H, p W, 3) of x (1, T, H, W, 3 p p), whose channels are (color, column, row) of a
-// patch.
+// unpatch returns the pixels (1, T, p H, p W, 3) of x (1, T, H, W, 3 p p), whose channels are (color, column, row) of a patch.
 func unpatch(be kernels.Backend, x kernels.Tensor, p int) kernels.Tensor {
 	if p == 1 {
 		return x

@@ -7,7 +7,7 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// encoder is "encoder" with "quant_conv" behind it.
+// encoder is "encoder", followed by "quant_conv".
 type encoder struct {
 	convIn  stream.Conv   // conv_in (C, 3 p p, 3, 3, 3)
 	down    []downLevel   // down_blocks
@@ -19,12 +19,12 @@ type encoder struct {
 	convs   *stream.Convs
 }
 
-// downLevel is blocks and, but for the last level, half the height and width, and half the frames in some.
+// downLevel is a level: blocks, then half the height and width except in the last level, and half the frames in some levels.
 type downLevel struct {
 	level
 	blocks []stream.Block
 	space  *stream.Frames // resample.1 (C, C, 3, 3) of stride 2, nil in the last level
-	frames *stream.Conv   // time_conv (C, C, 3, 1, 1) of stride 2, nil where the frames stay
+	frames *stream.Conv   // time_conv (C, C, 3, 1, 1) of stride 2; nil if the frames stay
 	mean   *shortcut      // of Wan 2.2
 }
 
@@ -32,7 +32,7 @@ func loadEncoder(w *weights.Weights, c *Config) encoder {
 	e := encoder{patch: c.patch(), convs: &stream.Convs{}}
 	l := stream.Loader{Weights: w.Sub("encoder"), Convs: e.convs}
 	e.convIn = cube(l, "conv_in", c.InChannels, c.BaseDim)
-	flat := 0 // Wan 2.1 counts blocks and halvings in one list
+	flat := 0 // Wan 2.1 numbers blocks and halvings in one list
 	for i, v := range c.downLevels() {
 		d := downLevel{level: v}
 		resample := l
@@ -70,15 +70,15 @@ func loadEncoder(w *weights.Weights, c *Config) encoder {
 	return e
 }
 
-// start starts a clip of height x width pixels, which are those of this rank's rows where there are bands.
+// start returns the stream for a clip of height x width pixels. With bands these are the pixels of this rank's rows.
 func (e *encoder) start(be kernels.Backend, dt kernels.DType, height, width int, bands *stream.Bands) *stream.Stream {
 	return e.convs.Start(be, dt, bands, func(level int) (int, int) {
 		return height / e.patch >> level, width / e.patch >> level
 	})
 }
 
-// forward returns the moments (1, 1, h, w, 2z), mean before log variance, of the next frames x (1, T, H, W, 3): 1 frame
-// first, then 4 at a time.
+// forward encodes the next frames x (1, T, H, W, 3), first 1 frame and then 4 at a time. It returns their moments (1, 1, h, w,
+// 2z): mean, then log variance.
 func (e *encoder) forward(s *stream.Stream, x kernels.Tensor, first bool) kernels.Tensor {
 	t, h, w := x.Dim(1), x.Dim(2)/e.patch, x.Dim(3)/e.patch
 	y := s.Alloc(s.DType, 1, t, h, w, e.convIn.W.Dim(0)) // (1, T, H, W, C)
@@ -128,8 +128,7 @@ func (d downLevel) forward(s *stream.Stream, x kernels.Tensor, first bool) kerne
 	return y
 }
 
-// halve computes y (1, T/2, H/2, W/2, C) from x (1, T, H, W, C). The first frame of a clip is halved in height and width
-// alone.
+// halve computes y (1, T/2, H/2, W/2, C) from x (1, T, H, W, C). The first frame of a clip is halved only in height and width.
 func (d downLevel) halve(s *stream.Stream, y, x, residual kernels.Tensor, first bool) {
 	room, fill := s.Input(*d.frames, x.Dim(1), y.Dim(2), y.Dim(3))
 	s.Frames(*d.space, fill, x, kernels.Tensor{})

@@ -8,8 +8,8 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// Guess makes the config.json of an AutoencoderKLWan. Means and deviations of latents are in no tensor: they are
-// known of the published sizes alone.
+// Guess makes the config.json of an AutoencoderKLWan. No tensor contains the means and deviations of latents; they are known
+// only for the published sizes.
 func Guess(s weights.Shapes) ([]byte, error) {
 	c := map[string]any{
 		"_class_name": "AutoencoderKLWan", "base_dim": s.Dim("encoder.conv_in.weight", 0),
@@ -42,13 +42,13 @@ func Guess(s weights.Shapes) ([]byte, error) {
 	return json.Marshal(c)
 }
 
-// levelsOfWan21 reads the one list of blocks and halvings of Wan 2.1: the channels of each level, which of them halve the
-// frames, and how many blocks each has.
+// levelsOfWan21 reads Wan 2.1's list of blocks and halvings. It returns the channels of each level, which levels halve the
+// frames, and the number of blocks in a level.
 func levelsOfWan21(s weights.Shapes) (widths []int, halved []bool, blocks int) {
 	for i := 0; ; i++ {
 		at := fmt.Sprintf("encoder.down_blocks.%d.", i)
 		switch width := s.Dim(at+"conv2.weight", 0); {
-		case width > 0 && len(widths) == len(halved): // the first block of a level
+		case width > 0 && len(widths) == len(halved): // first block of a level
 			widths = append(widths, width)
 			if len(widths) == 1 {
 				blocks++
@@ -77,7 +77,7 @@ func levelsOfWan22(s weights.Shapes) (widths []int, halved []bool, blocks int) {
 	return widths, halved, blocks
 }
 
-// statistics returns the published means and deviations of latents of so many channels.
+// statistics returns the published means and deviations for latents with this number of channels.
 func statistics(channels int) (mean, std []float64, err error) {
 	switch one, two := New(), NewTI2V5B(); channels {
 	case one.ZDim:

@@ -14,15 +14,15 @@ type Model struct {
 	decoder decoder
 }
 
-// Load reads an autoencoder by its published tensor names, for activations of type dt. Tensors that do not fit are noted
-// in w.
+// Load loads an autoencoder by its published tensor names, for activations of type dt. Tensors that do not fit are recorded in
+// w.
 func Load(c *Config, w *weights.Weights, dt kernels.DType) *Model {
 	return &Model{Config: c, dt: dt, encoder: loadEncoder(w, c), decoder: loadDecoder(w, c)}
 }
 
-// Decode turns latents z (T, h, w, C), as the autoencoder itself has them, into pixels: it calls emit with n frames
-// (n, H, W, 3) in [-1, 1] at a time, in order, one first and then four. pixels is valid until emit returns. With bands z
-// holds this rank's rows, and so do the pixels.
+// Decode decodes latents z (T, h, w, C) in the autoencoder's own space to pixels. It calls emit with n frames (n, H, W, 3) at a
+// time, in order, with values in [-1, 1]: first one frame, then four at a time. pixels is valid until emit returns. With bands,
+// z and the pixels are this rank's rows.
 func (m *Model) Decode(be kernels.Backend, z []float32, t, h, w int, bands *stream.Bands,
 	emit func(pixels []float32, n int)) error {
 	defer be.Scope()()
@@ -45,7 +45,7 @@ func (m *Model) Decode(be kernels.Backend, z []float32, t, h, w int, bands *stre
 	return nil
 }
 
-// clamp keeps what is not a number.
+// clamp limits v to [-1, 1]. A NaN stays.
 func clamp(v float32) float32 {
 	switch {
 	case v < -1:
@@ -56,9 +56,8 @@ func clamp(v float32) float32 {
 	return v
 }
 
-// Encode calls emit with the moments (h, w, 2C) of each latent frame in order, mean before log variance. pixels fills
-// dst (n, H, W, 3) with the frames first to first+n, in [-1, 1]. With bands height is that of this rank's rows, and so are
-// the pixels and the moments.
+// Encode calls emit with the moments (h, w, 2C) of each latent frame in order: mean, then log variance. pixels fills dst (n, H,
+// W, 3) with the frames first to first+n, in [-1, 1]. With bands, height, pixels and moments are of this rank's rows.
 func (m *Model) Encode(be kernels.Backend, frames, height, width int, bands *stream.Bands,
 	pixels func(dst []float32, first, n int) error, emit func(moments []float32)) error {
 	defer be.Scope()()

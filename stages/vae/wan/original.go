@@ -8,20 +8,20 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// Original is the layout in which the autoencoder of Wan 2.1 was published (Wan2.1_VAE.pth). Blocks of the encoder
-// have one list in both layouts. Those of the decoder are levels of three here, with what enlarges behind each but the last.
+// Original is the layout in which the autoencoder of Wan 2.1 was published (Wan2.1_VAE.pth). Both layouts number the encoder's
+// blocks in one list. The decoder's blocks are levels of three here; each level but the last ends with the layer that enlarges.
 var Original = weights.Layout{Mark: "encoder.downsamples.0.residual.0.gamma", Rules: slices.Concat(ends(),
 	inResidual(`encoder\.downsamples\.(\d+)`, "encoder.down_blocks.$1", 1),
 	weights.Rules(`encoder\.downsamples\.(\d+)\.(.*)`, "encoder.down_blocks.$1.$2"), decoderLevels())}
 
-// Original22 is that of Wan 2.2 (Wan2.2_VAE.pth). Levels have lists of their own, and what changes the size is the last of a list.
+// Original22 is the layout for Wan 2.2 (Wan2.2_VAE.pth). Each level has its own list, and its last entry changes the size.
 var Original22 = weights.Layout{Mark: "encoder.downsamples.0.downsamples.0.residual.0.gamma", Rules: slices.Concat(ends(),
 	inResidual(`encoder\.downsamples\.(\d+)\.downsamples\.(\d+)`, "encoder.down_blocks.$1.resnets.$2", 2),
 	weights.Rules(`encoder\.downsamples\.(\d+)\.downsamples\.\d+\.(.*)`, "encoder.down_blocks.$1.downsampler.$2"),
 	inResidual(`decoder\.upsamples\.(\d+)\.upsamples\.(\d+)`, "decoder.up_blocks.$1.resnets.$2", 2),
 	weights.Rules(`decoder\.upsamples\.(\d+)\.upsamples\.\d+\.(.*)`, "decoder.up_blocks.$1.upsampler.$2"))}
 
-// ends are the rules for what is in front of the levels and behind them, the same in both versions.
+// ends returns the rules for layers before and after the levels. They are the same in both versions.
 func ends() []weights.Rule {
 	return slices.Concat(weights.Rules(
 		`conv1\.(.*)`, "quant_conv.$1",
@@ -34,7 +34,7 @@ func ends() []weights.Rule {
 		inResidual(`(encoder|decoder)\.middle\.2`, "$1.mid_block.resnets.1", 1))
 }
 
-// inResidual are the rules for the parts of a residual block. Each pattern has so many groups.
+// inResidual returns the rules for the parts of a residual block. groups is the number of groups in the patterns from and to.
 func inResidual(from, to string, groups int) []weights.Rule {
 	rest := fmt.Sprint("$", groups+1)
 	return weights.Rules(from+`\.residual\.0\.gamma`, to+".norm1.gamma", from+`\.residual\.2\.(.*)`, to+".conv1."+rest,
@@ -42,7 +42,7 @@ func inResidual(from, to string, groups int) []weights.Rule {
 		from+`\.shortcut\.(.*)`, to+".conv_shortcut."+rest)
 }
 
-// decoderLevels are the rules for the one list of the decoder's blocks.
+// decoderLevels returns the rules for the decoder's single list of blocks.
 func decoderLevels() (out []weights.Rule) {
 	const levels, blocks = 4, 3
 	for level := range levels {

@@ -2,8 +2,8 @@ package wan
 
 import "latentbeam/kernels"
 
-// shortcut is what the levels of Wan 2.2 add to their output: of the encoder the means of neighbouring values
-// (AvgDown3D), of the decoder copies (DupUp3D). It has no tensors.
+// shortcut is what the levels of Wan 2.2 add to their output: in the encoder the means of adjacent values (AvgDown3D), in the
+// decoder copies (DupUp3D). It has no tensors.
 type shortcut struct{ level }
 
 // steps returns the factors in time and in space.
@@ -18,9 +18,9 @@ func (c shortcut) steps() (time, space int) {
 	return time, space
 }
 
-// average computes dst (1, T', H', W', Cout) from x (1, T, H, W, Cin). The values of a place, in the order (channel,
-// frame, row, column), are cut into Cout groups, and each becomes its mean. A first frame has zeros for its
-// missing neighbour.
+// average computes dst (1, T', H', W', Cout) from x (1, T, H, W, Cin). The values of a place, in the order (channel, frame,
+// row, column), are divided into Cout groups, and each group becomes its mean. A clip's first frame uses zeros for the missing
+// frame before it.
 func (c shortcut) average(be kernels.Backend, dst, x kernels.Tensor) {
 	defer be.Scope()()
 	ft, fs := c.steps()
@@ -41,7 +41,7 @@ func (c shortcut) average(be kernels.Backend, dst, x kernels.Tensor) {
 			be.Binary(sum, sum, at, kernels.Add)
 			continue
 		}
-		n := group / c.places() // channels of a group
+		n := group / c.places() // channels in a group
 		for i := range n {
 			sum := full.Reshape(t, h, w, c.out)
 			be.Binary(sum, sum, at.Reshape(t, h, w, c.out, n).Narrow(4, i, 1).Reshape(t, h, w, c.out), kernels.Add)
@@ -52,8 +52,8 @@ func (c shortcut) average(be kernels.Backend, dst, x kernels.Tensor) {
 	be.Binary(dst, full, share.Expand(dst.Shape...), kernels.Mul)
 }
 
-// repeat computes dst (1, T', H', W', Cout) from x (1, T, H, W, Cin): every channel is repeated, and the copies are read
-// as (channel, frame, row, column). The earlier frame of a clip's first two is left out.
+// repeat computes dst (1, T', H', W', Cout) from x (1, T, H, W, Cin). Every channel is copied, and the copies are read as
+// (channel, frame, row, column). Of the first two frames of a clip the earlier one is dropped.
 func (c shortcut) repeat(be kernels.Backend, dst, x kernels.Tensor) {
 	ft, fs := c.steps()
 	t, h, w := x.Dim(1), x.Dim(2), x.Dim(3)
@@ -71,17 +71,17 @@ func (c shortcut) repeat(be kernels.Backend, dst, x kernels.Tensor) {
 			be.Copy(at, x.Reshape(t, h, w, c.out, n).Narrow(4, j/times, 1).Reshape(t, h, w, c.out))
 			continue
 		}
-		n := times / c.places() // channels that are equal
+		n := times / c.places() // number of equal channels
 		be.Copy(at.Reshape(t, h, w, c.in, n), x.Reshape(t, h, w, c.in, 1).Expand(t, h, w, c.in, n))
 	}
 }
 
-// every returns the view (t, h, w, C) of every ft-th frame and fs-th row and column of x (1, T, H, W, C) from the given
-// ones on.
+// every returns the view (t, h, w, C) of every ft-th frame and fs-th row and column of x (1, T, H, W, C), starting at frame,
+// row and col.
 func every(x kernels.Tensor, frame, row, col, ft, fs, t, h, w int) kernels.Tensor {
 	c := x.Dim(4)
 	x = x.Narrow(2, 0, h*fs).Narrow(3, 0, w*fs)
-	if x.Dim(1) < ft { // the first frame of a clip
+	if x.Dim(1) < ft { // first frame of a clip
 		x = x.Narrow(1, frame, 1).Reshape(1, 1, h*fs, w*fs, c)
 		frame, ft = 0, 1
 	}

@@ -7,15 +7,15 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// Limits of a configuration, several times the largest published autoencoder.
+// Limits of a configuration, several times larger than the largest published autoencoder.
 const (
 	maxChannels = 1 << 14
 	maxBlocks   = 8
 	maxLayers   = 64
 )
 
-// Config describes VAE_Temporal, the part of Open-Sora 1.2's autoencoder that halves the frames; the
-// names are those of the reference's constructor.
+// Config describes VAE_Temporal, the part of Open-Sora 1.2's autoencoder that reduces the frames. The names come from the
+// reference's constructor.
 type Config struct {
 	Type               string `json:"type"`
 	InOutChannels      int    `json:"in_out_channels"`
@@ -24,12 +24,12 @@ type Config struct {
 	Filters            int    `json:"filters"`
 	NumResBlocks       int    `json:"num_res_blocks"`
 	ChannelMultipliers []int  `json:"channel_multipliers"`
-	// TemporalDownsample tells for every level but the last whether it ends with half the frames.
+	// TemporalDownsample says for every level but the last whether it ends with half the frames.
 	TemporalDownsample []bool `json:"temporal_downsample"`
 	NumGroups          int    `json:"num_groups"`
 }
 
-// New returns VAE_Temporal_SD, which all published weights are of.
+// New returns VAE_Temporal_SD, the configuration of all published weights.
 func New() Config {
 	return Config{Type: "VAE_Temporal_SD", InOutChannels: 4, LatentEmbedDim: 4, EmbedDim: 4,
 		Filters: 128, NumResBlocks: 4, ChannelMultipliers: []int{1, 2, 2, 4},
@@ -48,10 +48,10 @@ func (c *Config) Factor() int {
 	return f
 }
 
-// Front returns how many zero frames come before n frames, so that their number divides by Factor.
+// Front returns the number of zero frames before n frames that make the total a multiple of Factor.
 func (c *Config) Front(n int) int { return (c.Factor() - n%c.Factor()) % c.Factor() }
 
-// Validate checks what config.json said; errors name the field.
+// Validate checks the values of config.json. Errors name the field.
 func (c *Config) Validate() error {
 	if c.Type != "VAE_Temporal_SD" && c.Type != "VAE_Temporal" {
 		return fmt.Errorf("vae_temporal.type is %q, only VAE_Temporal_SD and VAE_Temporal are "+

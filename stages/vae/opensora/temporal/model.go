@@ -6,9 +6,9 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// Model is VAE_Temporal of Open-Sora 1.2 (docs/report_03.md there): an autoencoder over time alone, after
-// MAGVIT-v2 (arXiv:2310.05737), that takes the latents of a 2D autoencoder as its pictures. Convolutions
-// are causal, GroupNorm's statistics are those of all frames of a group.
+// Model is VAE_Temporal of Open-Sora 1.2 (docs/report_03.md there): an autoencoder over time only, based on MAGVIT-v2
+// (arXiv:2310.05737). Its input are the latents of a 2D autoencoder. Convolutions are causal; GroupNorm computes its statistics
+// over all frames of a group.
 type Model struct {
 	*Config
 	encoder   encoder
@@ -17,10 +17,10 @@ type Model struct {
 	postQuant nn.CausalConv // post_quant_conv (l, e, 1, 1, 1)
 }
 
-// normEps is the epsilon of all its GroupNorms, PyTorch's default.
+// normEps is the epsilon of all GroupNorms here, PyTorch's default.
 const normEps = 1e-5
 
-// Load reads an autoencoder by its published tensor names. Tensors that do not fit are noted in w.
+// Load loads an autoencoder by its published tensor names. Tensors that do not fit are recorded in w.
 func Load(w *weights.Weights, c *Config) Model {
 	return Model{
 		Config:    c,
@@ -31,24 +31,24 @@ func Load(w *weights.Weights, c *Config) Model {
 	}
 }
 
-// Encode returns the moments (1, T/4, h, w, 2e) of x (1, T, h, w, c): mean, then log variance. T divides by
-// Factor: zero frames stand in front where the clip has fewer.
+// Encode returns the moments (1, T/4, h, w, 2e) of x (1, T, h, w, c): mean, then log variance. T must be a multiple of Factor:
+// the caller adds zero frames at the front of a clip.
 func (t Model) Encode(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	return t.quant.Forward(be, t.encoder.forward(be, x))
 }
 
-// Decode returns the last n frames (1, n, h, w, c) of the 4 T that latents z (1, T, h, w, e) become.
+// Decode decodes latents z (1, T, h, w, e) to 4 T frames and returns the last n, (1, n, h, w, c).
 func (t Model) Decode(be kernels.Backend, z kernels.Tensor, n int) kernels.Tensor {
 	x := t.decoder.forward(be, t.postQuant.Forward(be, z)) // (1, 4T, h, w, c)
 	return x.Narrow(1, x.Dim(1)-n, n)                      // (1, n, h, w, c)
 }
 
-// block is x + conv2(silu(norm2(conv1(silu(norm1(x)))))), without biases, with a 1x1x1 convolution
-// on x where the channels change.
+// block is x + conv2(silu(norm2(conv1(silu(norm1(x)))))), without biases. If the number of channels changes, x passes a 1x1x1
+// convolution.
 type block struct {
 	norm1, norm2 nn.GroupNorm
 	conv1, conv2 nn.CausalConv  // (C, C, 3, 3, 3)
-	conv3        *nn.CausalConv // (Cout, Cin, 1, 1, 1), nil where the channels stay
+	conv3        *nn.CausalConv // (Cout, Cin, 1, 1, 1); nil if the number of channels stays
 }
 
 func loadBlock(w *weights.Weights, in, out, groups int) block {
@@ -65,8 +65,8 @@ func loadBlock(w *weights.Weights, in, out, groups int) block {
 	return b
 }
 
-// forward returns the block's output (1, T, h, w, Cout) for x (1, T, h, w, Cin): x itself, changed in place,
-// where the channels stay. At full size these tensors are the memory of the model.
+// forward returns the block's output (1, T, h, w, Cout) for x (1, T, h, w, Cin). If the number of channels stays, it modifies x
+// in place and returns it. At full size these tensors are most of the model's memory.
 func (b block) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	y := x
 	if b.conv3 != nil {
@@ -84,7 +84,7 @@ func (b block) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 type encoder struct {
 	convIn nn.CausalConv    // conv_in (C, c, 3, 3, 3), no bias
 	levels [][]block        // block_res_blocks.I.J
-	down   []*nn.CausalConv // conv_blocks.I (C, C, 3, 3, 3), nil where a level keeps its frames
+	down   []*nn.CausalConv // conv_blocks.I (C, C, 3, 3, 3); nil if the level does not halve the frames
 	last   []block          // res_blocks.J
 	norm   nn.GroupNorm     // norm1
 	conv   nn.CausalConv    // conv2 (2l, C, 1, 1, 1)
@@ -142,12 +142,12 @@ func forwardBlocks(be kernels.Backend, blocks []block, x kernels.Tensor) kernels
 	return x
 }
 
-// decoder is "temporal_vae.decoder". Its levels run from the last, the widest, to the first.
+// decoder is "temporal_vae.decoder". Its levels run from the last and widest to the first.
 type decoder struct {
 	conv1  nn.CausalConv    // conv1 (C_last, l, 3, 3, 3)
 	first  []block          // res_blocks.J
 	levels [][]block        // block_res_blocks.I.J, by I
-	up     []*nn.CausalConv // conv_blocks.I (2C, C, 3, 3, 3), behind level I+1; nil where the frames stay
+	up     []*nn.CausalConv // conv_blocks.I (2C, C, 3, 3, 3), after level I+1; nil if the frames stay
 	norm   nn.GroupNorm     // norm1
 	conv   nn.CausalConv    // conv_out (c, C, 3, 3, 3)
 }
@@ -188,7 +188,7 @@ func (d decoder) forward(be kernels.Backend, z kernels.Tensor) kernels.Tensor {
 	return d.conv.Forward(be, x)
 }
 
-// channelsToTime makes two frames of each: x (N, T, h, w, 2C) -> (N, 2T, h, w, C). Channel 2c+s of frame t is
+// channelsToTime makes two frames of each frame: x (N, T, h, w, 2C) -> (N, 2T, h, w, C). Channel 2c+s of frame t becomes
 // channel c of frame 2t+s.
 func channelsToTime(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	n, t, h, w, c := x.Dim(0), x.Dim(1), x.Dim(2), x.Dim(3), x.Dim(4)/2

@@ -8,14 +8,14 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// The epsilons of GroupNorm in Open-Sora 1.3's autoencoder; the blocks that enlarge have PyTorch's default.
+// The epsilons of GroupNorm in Open-Sora 1.3's autoencoder. The enlarging blocks use PyTorch's default.
 const (
 	normEps        = 1e-6
 	enlargeNormEps = 1e-5
 )
 
-// normSwish returns x sigmoid(x) of the norm of x (1, T, H, W, C), into dst, which may be x. The reference takes
-// the two factors one after the other, which shows where activations are rounded to a type of two bytes.
+// normSwish computes n sigmoid(n), n being the norm of x (1, T, H, W, C), into dst, which may be x. It rounds both factors
+// separately as the reference does; the difference is visible in 16-bit types.
 func normSwish(be kernels.Backend, dst, x kernels.Tensor, norm nn.GroupNorm) {
 	if dst.DType == kernels.F32 {
 		norm.VideoInto(be, dst, x, kernels.SiLU)
@@ -34,12 +34,12 @@ func normSwish(be kernels.Backend, dst, x kernels.Tensor, norm nn.GroupNorm) {
 	}
 }
 
-// block is Resnet3DBlock: x + conv2(silu(norm2(conv1(silu(norm1(x)))))), with a 1x1x1 convolution on x
-// where the channels change.
+// block is Resnet3DBlock: x + conv2(silu(norm2(conv1(silu(norm1(x)))))). If the number of channels changes, x passes a 1x1x1
+// convolution.
 type block struct {
 	norm1, norm2 nn.GroupNorm
 	conv1, conv2 nn.CausalConv  // (C, C, 3, 3, 3)
-	shortcut     *nn.CausalConv // nin_shortcut (Cout, Cin, 1, 1, 1), nil where the channels stay
+	shortcut     *nn.CausalConv // nin_shortcut (Cout, Cin, 1, 1, 1); nil if the number of channels stays
 }
 
 func loadBlock(w *weights.Weights, in, out int) block {
@@ -56,8 +56,8 @@ func loadBlock(w *weights.Weights, in, out int) block {
 	return b
 }
 
-// forward returns the block's output (1, T, H, W, Cout) for x (1, T, H, W, Cin): x itself, changed in place,
-// where the channels stay.
+// forward returns the block's output (1, T, H, W, Cout) for x (1, T, H, W, Cin). If the number of channels stays, it modifies x
+// in place and returns it.
 func (b block) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	y := x
 	if b.shortcut != nil {
@@ -72,8 +72,8 @@ func (b block) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	return y
 }
 
-// attention is AttnBlock: a single head over all positions of a group of frames, where each sees
-// itself and what comes before it in the order (t, h, w).
+// attention is AttnBlock: a single head over all positions of a group of frames. Each position attends to itself and to the
+// positions before it in the order (t, h, w).
 type attention struct {
 	norm         nn.GroupNorm
 	q, k, v, out nn.CausalConv // (C, C, 1, 1, 1)
@@ -85,7 +85,7 @@ func loadAttention(w *weights.Weights, c int) attention {
 		q: conv("q"), k: conv("k"), v: conv("v"), out: conv("proj_out")}
 }
 
-// addTo adds the attention of x (1, T, H, W, C) to it, in place.
+// addTo adds the attention of x (1, T, H, W, C) to x, in place.
 func (a attention) addTo(be kernels.Backend, x kernels.Tensor) {
 	defer be.Scope()()
 	c := x.Dim(4)
@@ -99,27 +99,27 @@ func (a attention) addTo(be kernels.Backend, x kernels.Tensor) {
 	a.out.Into(be, x, mixed.Reshape(x.Shape...), x)
 }
 
-// maskedQueries is how many positions attend together.
+// maskedQueries is the number of positions whose attention is computed together.
 const maskedQueries = 64
 
-// attendBefore computes dst, the attention of each position of q to itself and those before it in k and v; all
-// are (1, N, 1, C). A block of positions attends to those up to its own end; what lies beyond a position itself
-// gets the bias minus infinity, and so no weight.
+// attendBefore computes dst, the attention of each position of q to itself and the positions before it in k and v; all are (1,
+// N, 1, C). A block of positions attends to keys up to its own end. Keys after a position get a bias of minus infinity, and so
+// no weight.
 func attendBefore(be kernels.Backend, dst, q, k, v kernels.Tensor) {
 	defer be.Scope()()
 	n := q.Dim(1)
 	mask := causalMask(be, n) // (1, m, N)
 	for first := 0; first < n; first += maskedQueries {
 		m := min(maskedQueries, n-first)
-		spec := kernels.AttentionSpec{Scale: nn.AttentionScale(q.Dim(3)), // before the triangle there are zeros
+		spec := kernels.AttentionSpec{Scale: nn.AttentionScale(q.Dim(3)), // zeros before the triangle
 			Bias: mask.Narrow(1, 0, m).Narrow(2, mask.Dim(2)-maskedQueries-first, first+m)}
 		be.Attention(dst.Narrow(1, first, m), q.Narrow(1, first, m), k.Narrow(1, 0, first+m),
 			v.Narrow(1, 0, first+m), spec)
 	}
 }
 
-// causalMask returns the bias (1, m, N) of a block of m queries on the N >= n keys up to its end: zeros, and at
-// the end the triangle of keys that come after the query.
+// causalMask returns the bias (1, m, N) for a block of m queries on the N >= n keys up to the block's end: zeros, except for
+// the triangle of keys after each query.
 func causalMask(be kernels.Backend, n int) kernels.Tensor {
 	const m = maskedQueries
 	keys := (n + m - 1) / m * m
@@ -155,8 +155,8 @@ func (m mid) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	return m.second.forward(be, x)
 }
 
-// enlarge is Upsample3D: u, which is x enlarged twice in time, height and width by nearest neighbour, plus
-// silu(norm2(conv2(silu(norm1(conv1(u))))) + u).
+// enlarge is Upsample3D: u + silu(norm2(conv2(silu(norm1(conv1(u))))) + u), u being x enlarged twice in time, height and width
+// by nearest neighbour.
 type enlarge struct {
 	conv1, conv2 nn.CausalConv // conv3d.conv1, conv3d.conv2 (C, C, 3, 3, 3)
 	norm1, norm2 nn.GroupNorm  // conv3d.norm1, conv3d.norm2

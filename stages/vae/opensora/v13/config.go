@@ -9,18 +9,18 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// Config describes the autoencoder; the names are those of its config.json. How long videos are cut and which
-// normalisation is used stands in the reference's inference configurations. The values here are those of all published
-// ones, and config.json may say otherwise.
+// Config describes the autoencoder. The names come from its config.json; those of the length of groups and the normalisation
+// come from the reference's inference configurations. The defaults are the values of all published models; config.json may
+// override them.
 type Config struct {
 	Encoder EncoderConfig `json:"encoder"`
 	Decoder DecoderConfig `json:"decoder"`
-	// MicroFrameSize is how many frames are taken together: 17. With TemporalOverlap a group begins with the
-	// last frame of the one before, and decoding averages the two.
+	// MicroFrameSize is the number of frames in a group: 17. With TemporalOverlap a group starts with the last frame of the
+	// group before, and decoding averages the two.
 	MicroFrameSize  int  `json:"micro_frame_size"`
 	TemporalOverlap bool `json:"temporal_overlap"`
-	// Normalization is "video" (a mean and a deviation for each channel), "video_5frames" (for each latent frame of a
-	// group too) or empty.
+	// Normalization is "video" (a mean and a deviation for each channel), "video_5frames" (for each channel and latent frame of
+	// a group) or empty.
 	Normalization string `json:"normalization"`
 }
 
@@ -32,22 +32,22 @@ type EncoderConfig struct {
 	InChannels   int   `json:"in_channels"`
 	ZChannels    int   `json:"z_channels"`
 	DoubleZ      bool  `json:"double_z"`
-	// DownSamplingLayer are the levels that end with half the frames.
+	// DownSamplingLayer lists the levels that end with half the frames.
 	DownSamplingLayer []int `json:"down_sampling_layer"`
 }
 
-// DecoderConfig describes VideoDecoder, whose levels have a block more than NumResBlocks.
+// DecoderConfig describes VideoDecoder. Its levels have one block more than NumResBlocks.
 type DecoderConfig struct {
 	Ch           int   `json:"ch"`
 	ChMult       []int `json:"ch_mult"`
 	NumResBlocks int   `json:"num_res_blocks"`
 	OutCh        int   `json:"out_ch"`
 	ZChannels    int   `json:"z_channels"`
-	// TemporalUpLayers are the levels that end with twice the frames.
+	// TemporalUpLayers lists the levels that end with twice the frames.
 	TemporalUpLayers []int `json:"temporal_up_layers"`
 }
 
-// New returns what OpenSoraVAE_V1_3 builds.
+// New returns the configuration that OpenSoraVAE_V1_3 builds.
 func New() *Config {
 	return &Config{
 		Encoder: EncoderConfig{Ch: 128, ChMult: []int{1, 2, 4, 4}, NumResBlocks: 2, InChannels: 3,
@@ -58,18 +58,18 @@ func New() *Config {
 	}
 }
 
-// Limits of a configuration, several times the largest published autoencoder.
+// Limits of a configuration, several times larger than the largest published autoencoder.
 const (
 	maxChannels = 1 << 14
 	maxLevels   = 8
 	maxLayers   = 64
-	maxGroup    = 1 << 12 // frames that are taken together
+	maxGroup    = 1 << 12 // frames in a group
 )
 
 // groups is the number of groups of every GroupNorm.
 const groups = 32
 
-// Validate checks what config.json said; errors name the field.
+// Validate checks the values of config.json. Errors name the field.
 func (c *Config) Validate() error {
 	e, d := &c.Encoder, &c.Decoder
 	if err := checkLevels("encoder", e.Ch, e.ChMult, e.NumResBlocks, e.InChannels, e.ZChannels,
@@ -131,10 +131,10 @@ func checkLevels(part string, ch int, mult []int, blocks, pixels, z int, halved 
 	return nil
 }
 
-// factor returns how many frames become one latent frame, but for the first: 4.
+// factor returns how many frames become one latent frame: 4. The first frame becomes one latent frame alone.
 func (c *Config) factor() int { return 1 << len(c.Encoder.DownSamplingLayer) }
 
-// Stride returns how many frames lie between the first frames of neighbouring groups.
+// Stride returns the distance in frames between the starts of adjacent groups.
 func (c *Config) Stride() int {
 	if c.TemporalOverlap {
 		return c.MicroFrameSize - 1
@@ -145,11 +145,11 @@ func (c *Config) Stride() int {
 // GroupLatents returns the latent frames of a group of n frames.
 func (c *Config) GroupLatents(n int) int { return (n-1)/c.factor() + 1 }
 
-// Downscale returns how many pixels a latent position spans in each direction: 8 in published models.
+// Downscale returns the number of pixels for one latent position in each direction: 8 in published models.
 func (c *Config) Downscale() int { return 1 << (len(c.Decoder.ChMult) - 1) }
 
-// Latents returns the shape (C, T', h, w) of the latents of a clip. A single image becomes one latent frame; of videos
-// only whole groups are defined.
+// Latents returns the shape (C, T', h, w) of the latents of a clip. A single image becomes one latent frame; a video must
+// consist of whole groups.
 func (c *Config) Latents(frames, height, width int) ([]int, error) {
 	overlap := c.MicroFrameSize - c.Stride()
 	groups := (frames - overlap) / c.Stride()
@@ -163,7 +163,7 @@ func (c *Config) Latents(frames, height, width int) ([]int, error) {
 	}
 	d := c.Downscale()
 	h, w := (height+d-1)/d, (width+d-1)/d
-	if n := height; c.side(n) != h { // 1 pixel more than a multiple of 8: the reference is at odds with itself
+	if n := height; c.side(n) != h { // 1 pixel more than a multiple of 8: the reference contradicts itself
 		return nil, fmt.Errorf("height is %d: give a multiple of %d, such as %d", n, d, n/d*d)
 	}
 	if n := width; c.side(n) != w {
@@ -172,8 +172,7 @@ func (c *Config) Latents(frames, height, width int) ([]int, error) {
 	return []int{c.Encoder.ZChannels, t, h, w}, nil
 }
 
-// side returns the latent positions that n pixels are encoded to: levels that halve the frames round up,
-// others down.
+// side returns the number of latent positions for n pixels. Levels that halve the frames round up, others round down.
 func (c *Config) side(n int) int {
 	for level := range len(c.Encoder.ChMult) - 1 {
 		if c.halves(level) {

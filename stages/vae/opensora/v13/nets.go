@@ -17,7 +17,7 @@ type encoder struct {
 	convOut nn.CausalConv // conv_out (2z, C_last, 3, 3, 3)
 }
 
-// downLevel is a level: blocks, then, but for the last level, half the size, and half the frames in some.
+// downLevel is a level of the encoder: blocks, then half the size except in the last level, and half the frames in some levels.
 type downLevel struct {
 	blocks []block        // block.J
 	frames *nn.CausalConv // downsample.conv (C, C, 3, 3, 3) of stride 2 in time and space
@@ -76,8 +76,7 @@ func (e encoder) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	return e.convOut.Forward(be, x)
 }
 
-// eachFrame gives the frames of x (N, T, H, W, C) to a 2D convolution that returns pictures of height x
-// width.
+// eachFrame applies a 2D convolution, which returns images of height x width, to every frame of x (N, T, H, W, C).
 func eachFrame(be kernels.Backend, x kernels.Tensor, height, width int,
 	into func(be kernels.Backend, dst, x kernels.Tensor)) kernels.Tensor {
 	n, t, c := x.Dim(0), x.Dim(1), x.Dim(4)
@@ -86,17 +85,17 @@ func eachFrame(be kernels.Backend, x kernels.Tensor, height, width int,
 	return y
 }
 
-// decoder is VideoDecoder. Its levels run from the last, the widest, to the first.
+// decoder is VideoDecoder. Its levels run from the last and widest to the first.
 type decoder struct {
 	convIn  nn.CausalConv // conv_in (C_last, z, 3, 3, 3)
 	mid     mid
 	up      []upLevel     // up.N, by N
 	normOut nn.GroupNorm  // norm_out
 	convOut nn.CausalConv // conv_out (3, C, 3, 3, 3)
-	drop    int           // frames in front that are no part of the result
+	drop    int           // number of first frames that are removed from the result
 }
 
-// upLevel is a level: blocks, then, but for level 0, twice the size, and twice the frames in some.
+// upLevel is a level of the decoder: blocks, then twice the size except in level 0, and twice the frames in some levels.
 type upLevel struct {
 	blocks []block  // block.J
 	frames *enlarge // upsample

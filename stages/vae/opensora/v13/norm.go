@@ -4,7 +4,7 @@ import (
 	"latentbeam/kernels"
 )
 
-// The normalisations of Open-Sora 1.3's latents, by the names in its configurations (constants.py there).
+// The normalisations of Open-Sora 1.3's latents, with the names of its configurations (constants.py there).
 const (
 	normVideo   = "video"         // a mean and a deviation for each channel
 	norm5Frames = "video_5frames" // for each channel and latent frame of a group of five
@@ -28,7 +28,7 @@ func (c *Config) Restore(dt kernels.DType, v float32, ch, t int) float32 {
 	return dt.Round(float32(dt.Round(v)*deviation) + mean)
 }
 
-// statistics returns mean and deviation of channel ch in latent frame t.
+// statistics returns the mean and deviation of channel ch in latent frame t.
 func (c *Config) statistics(ch, t int) (mean, deviation float32) {
 	if c.Normalization == norm5Frames {
 		return groupMean[ch][t%len(groupMean[ch])], groupDeviation[ch][t%len(groupMean[ch])]

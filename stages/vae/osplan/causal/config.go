@@ -21,7 +21,7 @@ type Config struct {
 	EmbedDim        int   `json:"embed_dim"`
 	NumResBlocks    int   `json:"num_res_blocks"`
 	UseQuantLayer   bool  `json:"use_quant_layer"`
-	// NormType is that of v1.3's code; files of v1.2 have none.
+	// NormType comes from v1.3's code; files of v1.2 do not have it.
 	NormType string `json:"norm_type"`
 	QConv    string `json:"q_conv"`
 
@@ -42,13 +42,13 @@ type Config struct {
 	DecoderMiddle    string   `json:"decoder_mid_resnet"`
 }
 
-// GroupFrames frames, GroupLatents latent frames, are computed together; groups have a frame in common.
+// GroupFrames frames, or GroupLatents latent frames, are computed together. Adjacent groups share one frame.
 const (
 	GroupFrames  = 29
 	GroupLatents = (GroupFrames-1)/stream.Factor + 1
 )
 
-// Limits of a configuration, several times the largest published autoencoder.
+// Limits of a configuration, several times larger than the largest published autoencoder.
 const (
 	maxChannels = 1 << 14
 	maxLevels   = 8
@@ -58,7 +58,7 @@ const (
 // groups is the number of groups of every norm.
 const groups = 32
 
-// The layers that config.json names.
+// The layers that config.json may name.
 const (
 	conv2D = "Conv2d"
 	conv3D = "CausalConv3d"
@@ -66,20 +66,20 @@ const (
 	block2D = "ResnetBlock2D"
 	block3D = "ResnetBlock3D"
 
-	// attentionMixed cuts channels and frames anew without moving them, as the reference's first attention did.
+	// attentionMixed interprets the memory of channels and frames in a different shape, as the reference's first attention did.
 	attentionMixed  = "AttnBlock3D"
 	attentionFrames = "AttnBlock3DFix"
 )
 
-// resize is a layer that halves or doubles.
+// resize describes a layer that halves or doubles.
 type resize struct {
 	frames      int  // of its kernel
-	space, time bool // what it halves or doubles
+	space, time bool // which axes it halves or doubles
 	single      bool // a Conv2d
-	linear      bool // enlarged by interpolation, else by nearest neighbour
+	linear      bool // enlarge by interpolation, not by nearest neighbour
 }
 
-// halvings and doublings are the layers between levels; those over time alone have no tensors.
+// halvings and doublings are the layers between levels. Layers over time only have no tensors.
 var (
 	halvings = map[string]resize{
 		"Downsample":                  {frames: 1, space: true, single: true},
@@ -97,7 +97,7 @@ var (
 	timeDoublings = map[string]resize{"TimeUpsample2x": {time: true}}
 )
 
-// New returns what the reference takes where config.json is silent.
+// New returns the reference's defaults for missing keys of config.json.
 func New() *Config {
 	blocks := []string{block3D, block3D, block3D, block3D}
 	return &Config{
@@ -112,8 +112,8 @@ func New() *Config {
 	}
 }
 
-// NewPublished returns the configuration of the autoencoder of Open-Sora-Plan 1.2, of which the reference's repositories
-// leave open which attention it has.
+// NewPublished returns the configuration of the autoencoder of Open-Sora-Plan 1.2. The reference's repositories do not say
+// which attention it has.
 func NewPublished() *Config {
 	c := New()
 	c.EncoderConvIn = conv2D
@@ -125,7 +125,7 @@ func NewPublished() *Config {
 	return c
 }
 
-// Validate checks what config.json said; errors name the field.
+// Validate checks the values of config.json. Errors name the field.
 func (c *Config) Validate() error {
 	levels := len(c.HiddenSizeMult)
 	if levels < 2 || levels > maxLevels {
@@ -160,7 +160,7 @@ func (c *Config) Validate() error {
 	return c.checkSteps()
 }
 
-// checkNames refuses layers of kinds that are not known here.
+// checkNames returns an error for unsupported kinds of layers.
 func (c *Config) checkNames() error {
 	convs, blocks := []string{conv2D, conv3D}, []string{block2D, block3D}
 	attentions := []string{attentionMixed, attentionFrames}
@@ -168,7 +168,7 @@ func (c *Config) checkNames() error {
 		name   string
 		values []string
 		known  []string
-		levels bool // one value for each
+		levels bool // one value for each level
 	}{
 		{"q_conv", []string{c.QConv}, convs, false}, {"encoder_conv_in", []string{c.EncoderConvIn}, convs, false},
 		{"encoder_conv_out", []string{c.EncoderConvOut}, convs, false}, {"decoder_conv_in", []string{c.DecoderConvIn}, convs, false},
@@ -194,7 +194,7 @@ func (c *Config) checkNames() error {
 	return nil
 }
 
-// names returns the names of layers, and the empty one of none.
+// names returns the names of layers, with the empty name for no layer.
 func names(m map[string]resize) []string {
 	return slices.Concat([]string{""}, slices.Sorted(maps.Keys(m)))
 }
@@ -206,8 +206,8 @@ func quoted(all []string) (out []string) {
 	return out
 }
 
-// checkSteps compares what the encoder halves with what the decoder doubles. Both take 4 frames and some pixels to a
-// latent position; the last level of the encoder and the first of the decoder change nothing.
+// checkSteps returns an error if the decoder does not double what the encoder halves. Both use 4 frames and the same pixels for
+// a latent position; the last level of the encoder and the first of the decoder change nothing.
 func (c *Config) checkSteps() error {
 	steps := func(space, time []string, one, two map[string]resize) (spaces, times int) {
 		for i := range space {
@@ -236,7 +236,7 @@ func (c *Config) checkSteps() error {
 	return nil
 }
 
-// Downscale returns how many pixels a latent position spans in each direction: 8 in published models.
+// Downscale returns the number of pixels for one latent position in each direction: 8 in published models.
 func (c *Config) Downscale() int {
 	n := 1
 	for _, name := range c.EncoderSpace {

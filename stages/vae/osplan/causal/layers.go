@@ -7,14 +7,14 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// conv is a convolution with copies of the first frame in front. One of stride 2 in height and width has a row and a
-// column of zeros below and to the right.
+// conv is a convolution with copies of the first frame at the front. With stride 2 in height and width, the input has an
+// additional row and column of zeros below and on the right.
 type conv struct {
 	w, b                     kernels.Tensor // (Cout, Cin, KT, K, K), (Cout)
 	stride, strideT, upscale int            // 0: 1
 }
 
-// loadConv reads a Conv2d or a CausalConv3d, whose tensors lie deeper, of the given size.
+// loadConv reads a Conv2d, or a CausalConv3d, whose tensors are nested deeper, with the given size.
 func loadConv(w *weights.Weights, name, kind string, in, out, frames, size int) conv {
 	if kind == conv2D {
 		w = w.Sub(name)
@@ -28,14 +28,14 @@ func loadConv(w *weights.Weights, name, kind string, in, out, frames, size int) 
 	return conv{w: w.Tensor("weight", out, in, frames, size, size), b: w.Tensor("bias", out)}
 }
 
-// input returns room for the input of a convolution, and the view (1, T, H, W, Cin) of it that is to be filled.
+// input allocates the input of a convolution. fill is the part (1, T, H, W, Cin) that the caller must fill.
 func (c conv) input(be kernels.Backend, dt kernels.DType, t, h, w int) (room, fill kernels.Tensor) {
 	front := c.w.Dim(2) - 1
 	room = be.Alloc(dt, 1, front+t, h, w, c.w.Dim(1))
 	return room, room.Narrow(1, front, t)
 }
 
-// into computes dst (1, T', H', W', Cout) from what input returned, and adds residual where it is given.
+// into computes dst (1, T', H', W', Cout) from the room that input returned, and adds residual, which may be zero.
 func (c conv) into(be kernels.Backend, dst, room, residual kernels.Tensor) {
 	if front := c.w.Dim(2) - 1; front > 0 {
 		first := room.Narrow(1, 0, front)
@@ -50,8 +50,8 @@ func (c conv) into(be kernels.Backend, dst, room, residual kernels.Tensor) {
 	be.Conv(dst, room, c.w, spec)
 }
 
-// of returns the convolution of x (1, T, H, W, Cin), of height x width.
-func (c conv) of(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
+// apply returns the convolution of x (1, T, H, W, Cin), of height x width.
+func (c conv) apply(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	t, h, w := x.Dim(1), x.Dim(2), x.Dim(3)
 	if c.strideT > 1 {
 		t = (t + 1) / 2
@@ -72,7 +72,7 @@ func (c conv) of(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	return y
 }
 
-// norm is a GroupNorm over all frames of a group, or over each of them.
+// norm is a GroupNorm over all frames of a group, or over each frame.
 type norm struct {
 	nn.GroupNorm
 	frames bool
@@ -91,12 +91,12 @@ func (n norm) into(be kernels.Backend, dst, x kernels.Tensor, act kernels.UnaryO
 	n.Into(be, dst.Reshape(dst.Shape[1:]...), x.Reshape(x.Shape[1:]...), act)
 }
 
-// block is ResnetBlock3D, or ResnetBlock2D over single frames: x + conv2(silu(norm2(conv1(silu(norm1(x)))))), with a
-// pointwise convolution on x where the channels change.
+// block is ResnetBlock3D, or ResnetBlock2D for single frames: x + conv2(silu(norm2(conv1(silu(norm1(x)))))). If the number of
+// channels changes, x passes a pointwise convolution.
 type block struct {
 	norm1, norm2 norm
 	conv1, conv2 conv
-	shortcut     *conv // nin_shortcut, nil where the channels stay
+	shortcut     *conv // nin_shortcut; nil if the number of channels stays
 }
 
 func loadBlock(w *weights.Weights, kind string, in, out int) block {
@@ -115,13 +115,13 @@ func loadBlock(w *weights.Weights, kind string, in, out int) block {
 	return b
 }
 
-// forward returns the block's output (1, T, H, W, Cout) for x (1, T, H, W, Cin): x itself, changed in place, where the
-// channels stay.
+// forward returns the block's output (1, T, H, W, Cout) for x (1, T, H, W, Cin). If the number of channels stays, it modifies x
+// in place and returns it.
 func (b block) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	t, h, w := x.Dim(1), x.Dim(2), x.Dim(3)
 	y := x
 	if b.shortcut != nil {
-		y = b.shortcut.of(be, x) // (1, T, H, W, Cout)
+		y = b.shortcut.apply(be, x) // (1, T, H, W, Cout)
 	}
 	defer be.Scope()()
 	second, between := b.conv2.input(be, x.DType, t, h, w) // (1, T, H, W, Cout)
@@ -135,7 +135,7 @@ func (b block) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	return y
 }
 
-// attention is one head over all positions of a frame, AttnBlock3DFix, or AttnBlock3D: see mixed.
+// attention is one head over all positions of a frame: AttnBlock3DFix, or AttnBlock3D if mixed is set.
 type attention struct {
 	norm          norm
 	q, k, v, proj conv // (C, C, 1, 1, 1)
@@ -148,24 +148,24 @@ func loadAttention(w *weights.Weights, kind string, c int) attention {
 		kind == attentionMixed}
 }
 
-// addTo adds the attention of x (1, T, H, W, C) to it, in place.
+// addTo adds the attention of x (1, T, H, W, C) to x, in place.
 func (a attention) addTo(be kernels.Backend, x kernels.Tensor) {
 	defer be.Scope()()
 	t, n, c := x.Dim(1), x.Dim(2)*x.Dim(3), x.Dim(4)
 	h := be.Alloc(x.DType, x.Shape...)
 	a.norm.into(be, h, x, kernels.Identity)
 	tokens := func(l conv) kernels.Tensor { // (T, H W, 1, C)
-		return a.cut(be, l.of(be, h).Reshape(t, n, c)).Reshape(t, n, 1, c)
+		return a.reinterpret(be, l.apply(be, h).Reshape(t, n, c)).Reshape(t, n, 1, c)
 	}
 	q, k, v := tokens(a.q), tokens(a.k), tokens(a.v)
 	mixed := be.Alloc(x.DType, t, n, 1, c)
 	be.Attention(mixed, q, k, v, kernels.AttentionSpec{Scale: nn.AttentionScale(c)})
-	a.proj.into(be, x, a.back(be, mixed.Reshape(t, n, c)).Reshape(x.Shape...), x)
+	a.proj.into(be, x, a.restoreOrder(be, mixed.Reshape(t, n, c)).Reshape(x.Shape...), x)
 }
 
-// cut returns x (T, N, C) as the attention has it. AttnBlock3D of the reference reads (C, T) channels and frames as (T, C)
-// without moving them, so that a frame there is made of parts of all frames; weights were trained with that.
-func (a attention) cut(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
+// reinterpret rearranges x (T, N, C) for the attention. The reference's AttnBlock3D reinterprets memory of shape (C, T) as (T, C), so
+// that a frame there consists of parts of all frames. Weights were trained with that.
+func (a attention) reinterpret(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	t, n, c := x.Dim(0), x.Dim(1), x.Dim(2)
 	if !a.mixed || t == 1 {
 		return x
@@ -177,8 +177,8 @@ func (a attention) cut(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	return z
 }
 
-// back is the inverse of cut.
-func (a attention) back(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
+// restoreOrder is the inverse of cut.
+func (a attention) restoreOrder(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	t, n, c := x.Dim(0), x.Dim(1), x.Dim(2)
 	if !a.mixed || t == 1 {
 		return x
@@ -209,7 +209,8 @@ func (m middle) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	return m.second.forward(be, x)
 }
 
-// halveTime returns (1, (T+1)/2, H, W, C) of x (1, T, H, W, C): means of three frames, with two copies of the first in front.
+// halveTime averages x (1, T, H, W, C) over three frames to (1, (T+1)/2, H, W, C), with two copies of the first frame at the
+// front.
 func halveTime(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	t := (x.Dim(1) + 1) / 2
 	y := be.Alloc(x.DType, 1, t, x.Dim(2), x.Dim(3), x.Dim(4))
@@ -226,14 +227,14 @@ func halveTime(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	return y
 }
 
-// timeline returns frame number i of those that x (1, T, H, W, C) has with twice the frames but for the first, by linear
-// interpolation; it is a frame of x, or put into room.
+// timeline returns frame number i of x (1, T, H, W, C) with twice the frames, by linear interpolation; the first frame is not
+// doubled. The result is a frame of x, or is computed into room.
 func timeline(be kernels.Backend, d stream.Doubling, x, room kernels.Tensor, i int) kernels.Tensor {
 	last := x.Dim(1) - 1
 	near := (i + 1) / 2
-	far := min(near+1, last) // behind it
+	far := min(near+1, last) // the frame after it
 	if i%2 == 1 {
-		far = max(near-1, 1) // before it
+		far = max(near-1, 1) // the frame before it
 	}
 	if i == 0 || near == far {
 		return x.Narrow(1, near, 1)
@@ -242,7 +243,7 @@ func timeline(be kernels.Backend, d stream.Doubling, x, room kernels.Tensor, i i
 	return room
 }
 
-// doubleTime returns (1, 2T-1, H, W, C) of x (1, T, H, W, C).
+// doubleTime returns x (1, T, H, W, C) with twice the frames, (1, 2T-1, H, W, C).
 func doubleTime(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	y := be.Alloc(x.DType, 1, 2*x.Dim(1)-1, x.Dim(2), x.Dim(3), x.Dim(4))
 	defer be.Scope()()
@@ -254,8 +255,8 @@ func doubleTime(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	return y
 }
 
-// interpolated computes the convolution of x (1, T, H, W, C) enlarged twice in height and width, and in time where that
-// is set, by linear interpolation. Frames are made one at a time, for they are large.
+// interpolated enlarges x (1, T, H, W, C) twice in height and width, and in time if time is set, by linear interpolation, and
+// computes the convolution. It works frame by frame, because the enlarged frames are large.
 func (c conv) interpolated(be kernels.Backend, x kernels.Tensor, time bool) kernels.Tensor {
 	t, h, w, ch := x.Dim(1), x.Dim(2), x.Dim(3), x.Dim(4)
 	if time {

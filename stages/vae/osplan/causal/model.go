@@ -14,15 +14,15 @@ type Model struct {
 	decoder decoder
 }
 
-// Load reads an autoencoder by its published tensor names, for activations of type dt. Tensors that do not fit are noted
-// in w.
+// Load loads an autoencoder by its published tensor names, for activations of type dt. Tensors that do not fit are recorded in
+// w.
 func Load(c *Config, w *weights.Weights, dt kernels.DType) *Model {
 	return &Model{Config: c, dt: dt, encoder: loadEncoder(w, c), decoder: loadDecoder(w, c)}
 }
 
-// Decode turns latents z (T, h, w, C), as the autoencoder itself has them, into pixels: it calls emit with n frames
-// (n, H, W, 3), about in [-1, 1], at a time, in order. pixels is valid until emit returns. The rows cannot be shared, so
-// bands must be nil.
+// Decode decodes latents z (T, h, w, C) in the autoencoder's own space to pixels. It calls emit with n frames (n, H, W, 3) at a
+// time, in order, with values in about [-1, 1]. pixels is valid until emit returns. Ranks cannot share rows, so bands must be
+// nil.
 func (m *Model) Decode(be kernels.Backend, z []float32, t, h, w int, _ *stream.Bands,
 	emit func(pixels []float32, n int)) error {
 	size, d := h*w*m.EmbedDim, m.Downscale()
@@ -50,9 +50,9 @@ func (m *Model) decodeGroup(be kernels.Backend, pixels, z []float32, t, h, w int
 	return be.Download(pixels, m.decoder.forward(be, x))
 }
 
-// Encode calls emit with the moments (h, w, 2C) of each latent frame in order, mean before log variance. pixels fills
-// dst (n, H, W, 3) with the frames first to first+n, in [-1, 1]; the last frame of a group is asked for again. One device
-// has all rows.
+// Encode calls emit with the moments (h, w, 2C) of each latent frame in order: mean, then log variance. pixels fills dst (n, H,
+// W, 3) with the frames first to first+n, in [-1, 1]; the last frame of a group is requested again. Ranks cannot share rows, so
+// bands must be nil.
 func (m *Model) Encode(be kernels.Backend, frames, height, width int, _ *stream.Bands,
 	pixels func(dst []float32, first, n int) error, emit func(moments []float32)) error {
 	most := min(frames, GroupFrames)

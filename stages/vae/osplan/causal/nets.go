@@ -5,7 +5,7 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// encoder is "encoder" with "quant_conv" behind it.
+// encoder is "encoder", followed by "quant_conv".
 type encoder struct {
 	convIn  conv // conv_in
 	down    []level
@@ -15,12 +15,12 @@ type encoder struct {
 	quant   *conv
 }
 
-// level is blocks and what halves or doubles behind them.
+// level is a list of blocks, followed by a layer that halves or doubles.
 type level struct {
 	blocks []block
-	space  *conv  // downsample, upsample; nil where height and width stay
-	is     resize // what space is
-	time   bool   // frames alone are halved or doubled behind space
+	space  *conv  // downsample or upsample; nil if height and width stay
+	is     resize // describes space
+	time   bool   // the frames are halved or doubled by a separate layer after space
 }
 
 func loadEncoder(w *weights.Weights, c *Config) encoder {
@@ -60,7 +60,7 @@ func loadLevel(w *weights.Weights, kind string, in, out, n int) (l level) {
 	return l
 }
 
-// resize reads the convolution that halves or doubles c channels.
+// resize reads the convolution that halves or doubles, for c channels.
 func (l *level) resize(w *weights.Weights, is resize, c int) {
 	kind := conv3D
 	if is.single {
@@ -79,11 +79,11 @@ func (l level) through(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 
 // forward returns the moments (1, T', h, w, 2e) of pixels x (1, T, H, W, 3): mean, then log variance.
 func (e encoder) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
-	x = e.convIn.of(be, x) // (1, T, H, W, C)
+	x = e.convIn.apply(be, x) // (1, T, H, W, C)
 	for _, l := range e.down {
 		x = l.through(be, x)
 		if l.space != nil {
-			x = l.space.of(be, x) // (1, T', H/2, W/2, C)
+			x = l.space.apply(be, x) // (1, T', H/2, W/2, C)
 		}
 		if l.time {
 			x = halveTime(be, x) // (1, T/2, H, W, C), rounded up
@@ -91,14 +91,14 @@ func (e encoder) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	}
 	x = e.middle.forward(be, x)
 	e.normOut.into(be, x, x, kernels.SiLU)
-	x = e.convOut.of(be, x) // (1, T', h, w, 2z)
+	x = e.convOut.apply(be, x) // (1, T', h, w, 2z)
 	if e.quant != nil {
-		x = e.quant.of(be, x)
+		x = e.quant.apply(be, x)
 	}
 	return x
 }
 
-// decoder is "decoder" with "post_quant_conv" in front. Its levels run from the last, the widest, to the first.
+// decoder is "decoder" after "post_quant_conv". Its levels run from the last and widest to the first.
 type decoder struct {
 	postQuant *conv
 	convIn    conv // conv_in (C_last, z, 3, 3, 3)
@@ -140,9 +140,9 @@ func loadDecoder(w *weights.Weights, c *Config) decoder {
 // forward returns pixels (1, 4T-3, H, W, 3) of latents z (1, T, h, w, e).
 func (d decoder) forward(be kernels.Backend, z kernels.Tensor) kernels.Tensor {
 	if d.postQuant != nil {
-		z = d.postQuant.of(be, z)
+		z = d.postQuant.apply(be, z)
 	}
-	x := d.middle.forward(be, d.convIn.of(be, z)) // (1, T, h, w, C_last)
+	x := d.middle.forward(be, d.convIn.apply(be, z)) // (1, T, h, w, C_last)
 	for i := len(d.up) - 1; i >= 0; i-- {
 		l := d.up[i]
 		x = l.through(be, x)
@@ -151,12 +151,12 @@ func (d decoder) forward(be kernels.Backend, z kernels.Tensor) kernels.Tensor {
 		case l.is.linear:
 			x = l.space.interpolated(be, x, l.is.time) // (1, 2T-1, 2H, 2W, C)
 		default:
-			x = l.space.of(be, x) // (1, T, 2H, 2W, C)
+			x = l.space.apply(be, x) // (1, T, 2H, 2W, C)
 		}
 		if l.time {
 			x = doubleTime(be, x) // (1, 2T-1, H, W, C)
 		}
 	}
 	d.normOut.into(be, x, x, kernels.SiLU)
-	return d.convOut.of(be, x)
+	return d.convOut.apply(be, x)
 }

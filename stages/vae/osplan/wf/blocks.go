@@ -18,7 +18,7 @@ func (n norm) Into(be kernels.Backend, dst, x kernels.Tensor, act kernels.UnaryO
 	be.Norm(dst, x, kernels.NormSpec{Kind: kernels.LayerNorm, Eps: 1e-6, Weight: n.w, Bias: n.b, Act: act})
 }
 
-// loadBlock reads ResnetBlock3D, with a 1x1x1 convolution on x where the channels change.
+// loadBlock reads ResnetBlock3D. If the number of channels changes, it has a 1x1x1 convolution on x.
 func loadBlock(l stream.Loader, in, out int) stream.Block {
 	b := stream.Block{
 		Norm1: loadNorm(l.Sub("norm1"), in), Conv1: cube(l, "conv1", in, out, 1),
@@ -33,7 +33,7 @@ func loadBlock(l stream.Loader, in, out int) stream.Block {
 	return b
 }
 
-// loadBlocks reads n blocks named by numbers from first on.
+// loadBlocks reads n blocks, named by numbers starting at first.
 func loadBlocks(l stream.Loader, first, n, in, out int) (blocks []stream.Block) {
 	for i := range n {
 		blocks = append(blocks, loadBlock(l.Subf("%d", first+i), in, out))
@@ -42,7 +42,7 @@ func loadBlocks(l stream.Loader, first, n, in, out int) (blocks []stream.Block) 
 	return blocks
 }
 
-// imageBlock is ResnetBlock2D, a block of single frames whose channels stay.
+// imageBlock is ResnetBlock2D, a block for single frames with a constant number of channels.
 type imageBlock struct {
 	norm1, norm2 norm
 	conv1, conv2 stream.Frames
@@ -92,7 +92,7 @@ func (a attention) Forward(s *stream.Stream, x kernels.Tensor) kernels.Tensor {
 	return x
 }
 
-// middle is "mid" of encoder and decoder: block, attention where there is one, block.
+// loadMiddle reads "mid" of encoder or decoder: block, attention if attends, block.
 func loadMiddle(l stream.Loader, in, between, out int, attends bool) (layers []stream.Layer) {
 	layers = append(layers, loadBlock(l.Sub("0"), in, between))
 	if attends {
@@ -101,7 +101,7 @@ func loadMiddle(l stream.Loader, in, between, out int, attends bool) (layers []s
 	return append(layers, loadBlock(l.Subf("%d", len(layers)), between, out))
 }
 
-// joined returns the channels of x and of y, both (1, T, H, W, C), behind each other.
+// joined concatenates the channels of x and y, both (1, T, H, W, C).
 func joined(s *stream.Stream, x, y kernels.Tensor) kernels.Tensor {
 	c := x.Dim(4)
 	both := s.Alloc(s.DType, 1, x.Dim(1), x.Dim(2), x.Dim(3), c+y.Dim(4))
@@ -110,7 +110,7 @@ func joined(s *stream.Stream, x, y kernels.Tensor) kernels.Tensor {
 	return both
 }
 
-// channels returns n channels of x (1, T, H, W, C) from the given one on, as a tensor of their own.
+// channels copies n channels of x (1, T, H, W, C), starting at from.
 func channels(s *stream.Stream, x kernels.Tensor, from, n int) kernels.Tensor {
 	y := s.Alloc(s.DType, 1, x.Dim(1), x.Dim(2), x.Dim(3), n)
 	s.Copy(y, x.Narrow(4, from, n))

@@ -21,10 +21,10 @@ type Config struct {
 	NormType          string  `json:"norm_type"`
 	TimeInterpolation string  `json:"t_interpolation"`
 	ConnectBlocks     int     `json:"connect_res_layer_num"`
-	Scale             numbers `json:"scale"` // of each latent channel, after Shift was taken away
+	Scale             numbers `json:"scale"` // for each latent channel, applied after Shift was subtracted
 	Shift             numbers `json:"shift"`
 
-	L1Downsample        string `json:"l1_dowmsample_block"` // the spelling is the published one
+	L1Downsample        string `json:"l1_dowmsample_block"` // this is the published spelling
 	L1DownsampleWavelet string `json:"l1_downsample_wavelet"`
 	L2Downsample        string `json:"l2_dowmsample_block"`
 	L2DownsampleWavelet string `json:"l2_downsample_wavelet"`
@@ -34,7 +34,7 @@ type Config struct {
 	L2UpsampleWavelet   string `json:"l2_upsample_wavelet"`
 }
 
-// numbers is a list of a config.json.
+// numbers is a list of numbers in a config.json.
 type numbers []float64
 
 // The values of t_interpolation.
@@ -43,13 +43,13 @@ const (
 	nearest = "nearest"
 )
 
-// Limits of a configuration, several times the largest published autoencoder.
+// Limits of a configuration, several times larger than the largest published autoencoder.
 const (
 	maxChannels = 1 << 14
 	maxLayers   = 64
 )
 
-// layers are what the levels of published models with 4x8x8 are made of.
+// layers are the layers in the levels of published 4x8x8 models.
 var layers = Config{
 	L1Downsample: "Downsample", L1DownsampleWavelet: "HaarWaveletTransform2D",
 	L2Downsample: "Spatial2xTime2x3DDownsample", L2DownsampleWavelet: "HaarWaveletTransform3D",
@@ -57,7 +57,7 @@ var layers = Config{
 	L2Upsample: "Spatial2xTime2x3DUpsample", L2UpsampleWavelet: "InverseHaarWaveletTransform3D",
 }
 
-// New returns what the reference takes where config.json is silent. Published models name other values of norm_type,
+// New returns the reference's defaults for missing keys of config.json. Published models set other values of norm_type,
 // t_interpolation and connect_res_layer_num.
 func New() *Config {
 	c := layers
@@ -83,7 +83,7 @@ func repeated(v float64, n int) (out numbers) {
 	return out
 }
 
-// Validate checks what config.json said; errors name the field.
+// Validate checks the values of config.json. Errors name the field.
 func (c *Config) Validate() error {
 	if err := cmp.Or(
 		weights.Within("latent_dim", c.LatentDim, maxChannels),
@@ -116,7 +116,7 @@ func (c *Config) Validate() error {
 	return c.checkLayers()
 }
 
-// checkLayers refuses levels of other kinds, such as those of models with 8x8x8.
+// checkLayers returns an error for unsupported levels, such as in models with 8x8x8.
 func (c *Config) checkLayers() error {
 	for _, f := range []struct{ name, value, want string }{
 		{"l1_dowmsample_block", c.L1Downsample, layers.L1Downsample},
@@ -133,7 +133,7 @@ func (c *Config) checkLayers() error {
 	return nil
 }
 
-// Downscale returns how many pixels a latent position spans in each direction.
+// Downscale returns the number of pixels for one latent position in each direction.
 func (c *Config) Downscale() int { return 8 }
 
 // Latents returns the shape (C, T', h, w) of the latents of a clip. The error names the parameter that does not fit.

@@ -14,7 +14,7 @@ type decoder struct {
 	middle  []stream.Layer // mid
 	low2    side           // connect_l2
 	blocks2 []stream.Block // up2
-	enlarge enlarge        // up2, behind its blocks
+	enlarge enlarge        // up2, after its blocks
 	last2   stream.Block   // up2
 	low1    side           // connect_l1
 	blocks1 []stream.Block // up1
@@ -27,7 +27,7 @@ type decoder struct {
 	convs   *stream.Convs
 }
 
-// side makes bands of frequencies of the flow of energy: blocks and a Conv2d.
+// side computes frequency bands from the flow of energy: blocks and a Conv2d.
 type side struct {
 	blocks []stream.Block
 	conv   stream.Frames
@@ -69,24 +69,24 @@ func loadDecoder(w *weights.Weights, c *Config) decoder {
 	return d
 }
 
-// decoding is a clip on its way through a decoder.
+// decoding is the state of decoding one clip.
 type decoding struct {
 	*decoder
 	*stream.Stream
 	haar transforms
 	wait *waiting
-	low  kernels.Tensor // (1, 1, 2h, 2w, 3): of connect_l2, for the frame that waits
+	low  kernels.Tensor // (1, 1, 2h, 2w, 3): output of connect_l2 for the waiting frame
 }
 
-// start starts a clip of latents that are h x w here.
+// start returns the state for a clip whose latents are h x w on this rank.
 func (d *decoder) start(be kernels.Backend, dt kernels.DType, h, w int, bands *stream.Bands) *decoding {
 	s := d.convs.Start(be, dt, bands, func(level int) (int, int) { return h << level, w << level })
 	return &decoding{decoder: d, Stream: s, haar: synthesis(be, dt), wait: newWaiting(be, dt, h, w, d.convIn.W.Dim(0)),
 		low: be.Alloc(dt, 1, 1, 2*h, 2*w, colors)}
 }
 
-// next returns the pixels (1, T, H, W, 3) that the next latent frame z (1, 1, h, w, z) completes: 1 frame of the first, 2
-// of the second, 4 of each later one.
+// next takes the next latent frame z (1, 1, h, w, z) and returns the pixels (1, T, H, W, 3) that it completes: 1 frame for the
+// first, 2 for the second, 4 for each later latent frame.
 func (d *decoding) next(z kernels.Tensor) kernels.Tensor {
 	first := d.wait.seen == 0
 	h, w, c := z.Dim(2), z.Dim(3), d.convIn.W.Dim(0)
@@ -114,13 +114,13 @@ func (d *decoding) next(z kernels.Tensor) kernels.Tensor {
 	return d.finish(x, use, first)
 }
 
-// last returns the last two frames (1, 2, H, W, 3) of a clip of several latent frames.
+// last returns the last two frames (1, 2, H, W, 3) of a clip with several latent frames.
 func (d *decoding) last() kernels.Tensor {
 	return d.finish(d.enlarge.finish(d.Stream, d.wait), d.low, false)
 }
 
-// finish returns the pixels (1, 2n, H, W, 3) of x (1, n, 2h, 2w, 4C), and low (1, n, 2h, 2w, 3), one less where first is
-// set. Only they outlive the call.
+// finish returns the pixels (1, 2n, H, W, 3) of x (1, n, 2h, 2w, 4C) and low (1, n, 2h, 2w, 3), without the first frame if
+// first is set. Only the pixels outlive the call.
 func (d *decoding) finish(x, low kernels.Tensor, first bool) kernels.Tensor {
 	s := d.Stream
 	n, h, w, c := x.Dim(1), x.Dim(2), x.Dim(3), x.Dim(4)
@@ -141,7 +141,7 @@ func (d *decoding) finish(x, low kernels.Tensor, first bool) kernels.Tensor {
 	return d.haar.frames3D(s, out, first)
 }
 
-// addLow adds low (1, T, H, W, 3) to the band of low frequencies of bands (1, T, H, W, ...).
+// addLow adds low (1, T, H, W, 3) to the low-frequency band of bands (1, T, H, W, ...).
 func addLow(s *stream.Stream, bands, low kernels.Tensor) {
 	band := bands.Narrow(4, 0, colors)
 	s.Binary(band, band, low, kernels.Add)

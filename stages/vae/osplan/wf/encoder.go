@@ -12,11 +12,11 @@ import (
 type encoder struct {
 	convIn  stream.Frames  // down1.0 (C, 24, 3, 3)
 	blocks1 []imageBlock   // down1
-	space   stream.Frames  // down1, the last
+	space   stream.Frames  // last layer of down1
 	low1    stream.Frames  // connect_l1 (E, 12, 3, 3)
 	between stream.Frames  // down2.0 (2C, C+E, 3, 3)
 	blocks2 []stream.Block // down2
-	halve   stream.Conv    // down2, the last
+	halve   stream.Conv    // last layer of down2
 	low2    stream.Frames  // connect_l2 (E, 24, 3, 3)
 	middle  []stream.Layer // mid
 	normOut norm           // norm_out
@@ -48,21 +48,21 @@ func loadEncoder(w *weights.Weights, c *Config) encoder {
 	return e
 }
 
-// encoding is a clip on its way through an encoder.
+// encoding is the state of encoding one clip.
 type encoding struct {
 	*encoder
 	*stream.Stream
 	haar transforms
 }
 
-// start starts a clip of height x width pixels, which are those of this rank's rows where there are bands.
+// start returns the state for a clip of height x width pixels. With bands these are the pixels of this rank's rows.
 func (e *encoder) start(be kernels.Backend, dt kernels.DType, height, width int, bands *stream.Bands) *encoding {
 	s := e.convs.Start(be, dt, bands, func(level int) (int, int) { return height >> level, width >> level })
 	return &encoding{encoder: e, Stream: s, haar: analysis(be, dt)}
 }
 
-// next returns the moments (1, 1, h, w, 2z), mean before log variance, of the next frames x (1, T, H, W, 3): 1 frame
-// first, then 4 at a time.
+// next takes the next frames x (1, T, H, W, 3), first 1 frame and then 4 at a time. It returns their moments (1, 1, h, w, 2z):
+// mean, then log variance.
 func (e *encoding) next(x kernels.Tensor, first bool) kernels.Tensor {
 	s := e.Stream
 	bands := e.haar.blocks3D(s, twice(s, x, first))                           // (1, n, H/2, W/2, 24)
@@ -84,7 +84,7 @@ func (e *encoding) next(x kernels.Tensor, first bool) kernels.Tensor {
 	return moments
 }
 
-// frames returns the convolution of the frames of x.
+// frames applies c to every frame of x.
 func (e *encoding) frames(c stream.Frames, x kernels.Tensor) kernels.Tensor {
 	stride := max(1, c.Stride)
 	y := e.Alloc(e.DType, 1, x.Dim(1), x.Dim(2)/stride, x.Dim(3)/stride, c.W.Dim(0))

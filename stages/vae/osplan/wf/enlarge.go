@@ -5,11 +5,11 @@ import (
 	"latentbeam/stages/vae/stream"
 )
 
-// enlarge is Spatial2xTime2x3DUpsample: twice the frames but for the first of a clip, twice the height and width, and a
+// enlarge is Spatial2xTime2x3DUpsample: twice the frames except for the first of a clip, twice the height and width, and a
 // convolution. A frame is interpolated between its neighbours, so the last one waits for the next.
 type enlarge struct {
 	conv   stream.Conv
-	linear bool // in time; else frames are repeated
+	linear bool // interpolate in time; otherwise repeat frames
 }
 
 func loadEnlarge(l stream.Loader, c int, interpolation string) enlarge {
@@ -17,20 +17,20 @@ func loadEnlarge(l stream.Loader, c int, interpolation string) enlarge {
 	return enlarge{conv: cube(l, "conv", c, c, 1), linear: interpolation == linear}
 }
 
-// waiting is the frame of a clip that waits for the one behind it.
+// waiting holds the frame of a clip that waits for the next one.
 type waiting struct {
 	stream.Doubling
 	frame kernels.Tensor // (1, 1, h, w, C)
 	seen  int            // frames of the clip
 }
 
-// newWaiting returns the state at the beginning of a clip, in the present scope.
+// newWaiting returns the state at the start of a clip, allocated in the present scope.
 func newWaiting(be kernels.Backend, dt kernels.DType, h, w, c int) *waiting {
 	return &waiting{Doubling: stream.NewDoubling(be), frame: be.Alloc(dt, 1, 1, h, w, c)}
 }
 
-// forward returns the frames (1, n, 2h, 2w, C) that the next frame x (1, 1, h, w, C) of the clip completes: 1 of each of
-// the first two, 2 of each later one.
+// forward takes the next frame x (1, 1, h, w, C) of the clip and returns the frames (1, n, 2h, 2w, C) that it completes: 1 for
+// each of the first two, 2 for each later one.
 func (e enlarge) forward(s *stream.Stream, m *waiting, x kernels.Tensor) kernels.Tensor {
 	n := min(2, max(1, m.seen))
 	y := s.Alloc(s.DType, 1, n, 2*x.Dim(2), 2*x.Dim(3), x.Dim(4))
@@ -38,7 +38,7 @@ func (e enlarge) forward(s *stream.Stream, m *waiting, x kernels.Tensor) kernels
 	between := x
 	if m.seen > 1 {
 		between = s.Alloc(s.DType, 1, 2, x.Dim(2), x.Dim(3), x.Dim(4))
-		for i, pair := range [][2]kernels.Tensor{{m.frame, x}, {x, m.frame}} { // the nearer first
+		for i, pair := range [][2]kernels.Tensor{{m.frame, x}, {x, m.frame}} { // nearer frame first
 			if dst := between.Narrow(1, i, 1); e.linear {
 				m.Blend(s, dst, pair[0], pair[1])
 			} else {
@@ -52,7 +52,7 @@ func (e enlarge) forward(s *stream.Stream, m *waiting, x kernels.Tensor) kernels
 	return y
 }
 
-// finish returns the last frame of a clip of several latent frames, which has none behind it.
+// finish returns the last frame of a clip with several latent frames. It has no next frame.
 func (e enlarge) finish(s *stream.Stream, m *waiting) kernels.Tensor {
 	y := s.Alloc(s.DType, 1, 1, 2*m.frame.Dim(2), 2*m.frame.Dim(3), m.frame.Dim(4))
 	defer s.Scope()()

@@ -7,8 +7,8 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// Guess makes the config.json of a WFVAEModel. The interpolation, scale and shift are in no tensor: they are known of
-// the published model of 8 channels alone.
+// Guess makes the config.json of a WFVAEModel. No tensor contains the interpolation, scale and shift; they are known only for
+// the published model with 8 channels.
 func Guess(s weights.Shapes) ([]byte, error) {
 	c := NewPublished()
 	if n := s.Dim("decoder.conv_in.conv.weight", 1); n != c.LatentDim {

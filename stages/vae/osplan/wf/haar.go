@@ -5,29 +5,30 @@ import (
 	"latentbeam/stages/vae/stream"
 )
 
-// colors are the channels of pixels and of each band of frequencies.
+// colors is the number of channels of pixels, and of each frequency band.
 const colors = 3
 
-// The factors of the Haar transforms. That over time is 0.3536 in the reference, and not the root of an eighth.
+// The factors of the Haar transforms. The factor over time is 0.3536 in the reference, not the square root of 1/8.
 const (
 	haarTime  = 0.3536
 	haarSpace = 0.5
 )
 
-// haar3D is the Haar transform of 2x2x2 blocks as a matrix: values of a block in the order (frame, row, column, color)
-// become bands by which of (time, rows, columns) are high, each with its colors together. analysis has a row for each
-// band and color; the transpose is the inverse.
+// haar3D returns the matrix of the Haar transform of 2x2x2 blocks. It maps the values of a block in the order (frame, row,
+// column, color) to bands. A band is identified by which of (time, rows, columns) have high frequency, and has its colors
+// together. analysis has a row for each band and color; the transpose is the inverse.
 func haar3D(dt kernels.DType) []float32 {
 	return haar(8, haarTime, dt, func(band int) int { return band })
 }
 
-// haar2D is that of 2x2 blocks (row, column, color). Its second band is high in rows, its third in columns.
+// haar2D returns the matrix for 2x2 blocks (row, column, color). Its second band has high frequency in rows, its third in
+// columns.
 func haar2D(dt kernels.DType) []float32 {
 	return haar(4, haarSpace, dt, func(band int) int { return [...]int{0, 2, 1, 3}[band] })
 }
 
-// haar returns the matrix of blocks of n places. signs tells for which axes of a place (as the bits of its number) the
-// second value counts negative.
+// haar returns the matrix for blocks of n places. signs returns a bit for each axis of a band: if it is set, the second value
+// on that axis is subtracted.
 func haar(n int, factor float64, dt kernels.DType, signs func(band int) int) []float32 {
 	out := make([]float32, n*colors*n*colors)
 	for band := range n {
@@ -55,15 +56,15 @@ func transposed(m []float32, n int) []float32 {
 	return out
 }
 
-// transforms are the matrices of a clip's Haar transforms, (24, 24) and (12, 12).
+// transforms holds the matrices of the Haar transforms, (24, 24) and (12, 12).
 type transforms struct{ time, space kernels.Tensor }
 
-// analysis returns the matrices of an encoder, in the present scope.
+// analysis returns the encoder's matrices, allocated in the present scope.
 func analysis(be kernels.Backend, dt kernels.DType) transforms {
 	return transforms{uploaded(be, haar3D(dt), 8*colors), uploaded(be, haar2D(dt), 4*colors)}
 }
 
-// synthesis returns those of a decoder.
+// synthesis returns the decoder's matrices, allocated in the present scope.
 func synthesis(be kernels.Backend, dt kernels.DType) transforms {
 	return transforms{uploaded(be, transposed(haar3D(dt), 8*colors), 8*colors),
 		uploaded(be, transposed(haar2D(dt), 4*colors), 4*colors)}
@@ -97,8 +98,8 @@ func (m transforms) blocks2D(s *stream.Stream, x kernels.Tensor) kernels.Tensor 
 	return bands
 }
 
-// frames3D is the inverse of blocks3D: x (1, T, H, W, 24) -> (1, 2T, 2H, 2W, 3), without the first frame of a clip,
-// which stands for nothing.
+// frames3D is the inverse of blocks3D: x (1, T, H, W, 24) -> (1, 2T, 2H, 2W, 3). If first is set it omits the clip's first
+// frame, which is only padding.
 func (m transforms) frames3D(s *stream.Stream, x kernels.Tensor, first bool) kernels.Tensor {
 	t, h, w := x.Dim(1), x.Dim(2), x.Dim(3)
 	y := s.Alloc(s.DType, t, 2, h, 2, w, 2, colors)
@@ -125,7 +126,8 @@ func (m transforms) frames2D(s *stream.Stream, x kernels.Tensor) kernels.Tensor 
 	return y.Reshape(1, t, 2*h, 2*w, colors)
 }
 
-// twice returns x (1, T, H, W, 3) with its first frame twice where the clip begins: it is paired with itself.
+// twice returns x (1, T, H, W, 3), with its first frame repeated if the clip starts here, so that the frame is paired with
+// itself.
 func twice(s *stream.Stream, x kernels.Tensor, first bool) kernels.Tensor {
 	if !first {
 		return x

@@ -35,7 +35,7 @@ func TestReencode(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, row, be := opened.(again), seeded(c.frames), cpu.New(2)
+		a, row, be := opened.(reencoder), seeded(c.frames), cpu.New(2)
 		cfg := a.Config
 		shape, err := cfg.LatentShape(row.NumFrames, row.Height, row.Width)
 		if err != nil {
@@ -64,7 +64,7 @@ func TestReencode(t *testing.T) {
 			return nil
 		}}
 		draw := func(dst []float32, step uint32, offset uint64) {
-			rng.Normals(dst, uint64(*row.Seed), 0, step|againNoise, offset)
+			rng.Normals(dst, uint64(*row.Seed), 0, step|reencodeNoise, offset)
 		}
 		raw, err := model.Encode(be, last, 4, draw)
 		if err != nil {
