@@ -6,12 +6,12 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// attention is multi-head attention with a layer each for queries, keys, values and the output. A rank may have some of
+// attention is multi-head attention with one layer each for queries, keys, values and the output. A rank may have only some of
 // the heads.
 type attention struct {
 	q, k, v nn.Linear // to_q, to_k, to_v (own columns, C)
 	proj    nn.Linear // to_out.0 (C, own columns)
-	heads   int       // of this rank
+	heads   int       // on this rank
 	d       int       // width of a head
 }
 
@@ -33,7 +33,7 @@ func (a attention) into(be kernels.Backend, dst, x kernels.Tensor, l nn.Linear) 
 	be.Copy(dst, l.Forward(be, x, kernels.Identity).Reshape(dst.Shape...))
 }
 
-// qkv returns the queries, keys and values of x (n, T, W, C): (n, T, W, 3, heads, D). The first patches are turned by the
+// qkv returns the queries, keys and values of x (n, T, W, C): (n, T, W, 3, heads, D). The first patches are rotated by the
 // angles of rope (T, S, D/2); the others are padding.
 func (a attention) qkv(be kernels.Backend, x kernels.Tensor, rope nn.Rope, patches nn.Span) kernels.Tensor {
 	out := be.Alloc(x.DType, x.Dim(0), x.Dim(1), x.Dim(2), 3, a.heads, a.d)
@@ -47,8 +47,8 @@ func (a attention) qkv(be kernels.Backend, x kernels.Tensor, rope nn.Rope, patch
 	return out
 }
 
-// keys writes the keys and values of texts to kv (B, tokens, 2, heads, D): text (sum L, C) has the rows of one text after
-// the other. What lies behind the length of a text is left as it is and never read.
+// keys writes the keys and values of texts to kv (B, tokens, 2, heads, D). text (sum L, C) has the rows of all texts, one text
+// after another. Entries after a text's length are not written and never read.
 func (a attention) keys(be kernels.Backend, kv, text kernels.Tensor, lens []int) {
 	defer be.Scope()()
 	packed := be.Alloc(text.DType, text.Dim(0), 2, a.heads, a.d)
@@ -62,8 +62,8 @@ func (a attention) keys(be kernels.Backend, kv, text kernels.Tensor, lens []int)
 	}
 }
 
-// addText adds proj(attention(stream, text)) to the stream (n, T, W, C) in place; kv (n, tokens, 2, heads, D) and lens are
-// those of keys.
+// addText adds proj(attention(stream, text)) to the stream (n, T, W, C) in place. kv (n, tokens, 2, heads, D) and lens come
+// from keys.
 func (a attention) addText(be kernels.Backend, stream, kv kernels.Tensor, lens []int) {
 	defer be.Scope()()
 	n, tokens := stream.Dim(0), stream.Dim(1)*stream.Dim(2)
@@ -74,7 +74,7 @@ func (a attention) addText(be kernels.Backend, stream, kv kernels.Tensor, lens [
 	a.add(be, stream, out, kernels.Tensor{})
 }
 
-// add adds gate * proj(out) to the stream (n, T, W, C): out has as many rows of heads x D.
+// add adds gate * proj(out) to the stream (n, T, W, C). out has one row of heads x D for each row of the stream.
 func (a attention) add(be kernels.Backend, stream, out, gate kernels.Tensor) {
 	a.proj.AddTo(be, stream, out.Reshape(stream.Dim(0), stream.Dim(1), stream.Dim(2), a.heads*a.d), gate)
 }

@@ -10,16 +10,16 @@ import (
 	"latentbeam/stages/sequence"
 )
 
-// batch is the network on some rows: what all steps share.
+// batch is the network for some rows: everything that all steps share.
 type batch struct {
 	*Model
 	be    kernels.Backend
 	rows  *dit.Rows
 	area  int              // patches of a frame
-	rope  nn.Rope          // (T, S, D/2), of all tokens
-	kv    []kernels.Tensor // of the texts, for each block of this rank (B, max L, 2, heads, D)
-	lens  []int            // of the texts
-	masks []sequence.Mask  // of each row of the whole batch; nil: all tokens are valid
+	rope  nn.Rope          // (T, S, D/2), for all tokens
+	kv    []kernels.Tensor // of the texts, for each block on this rank (B, max L, 2, heads, D)
+	lens  []int            // token counts of the texts
+	masks []sequence.Mask  // one for each row of the whole batch; nil: all tokens are valid
 }
 
 var errNoNull = errors.New("Open-Sora-Plan has no null text of its own, and this row has guidance and no embedding of a " +
@@ -31,7 +31,7 @@ func (m *Model) Prepare(be kernels.Backend, rows *dit.Rows) (dit.Batch, error) {
 	t, h, w := m.patch().Grid(box.T, box.H, box.W)
 	b := &batch{Model: m, be: be, rows: rows, area: h * w, rope: m.positions(be, t, h, w), kv: make([]kernels.Tensor, m.Layers)}
 	if box != rows.Size {
-		vt, vh, vw := m.patch().Grid(rows.Size.T, rows.Size.H, rows.Size.W) // a patch with any valid latent is valid
+		vt, vh, vw := m.patch().Grid(rows.Size.T, rows.Size.H, rows.Size.W) // a patch is valid if any of its latents is
 		mask, err := sequence.NewMask([3]int{t, h, w}, [3]int{vt, vh, vw})
 		if err != nil {
 			return nil, err
@@ -56,9 +56,9 @@ func (m *Model) Prepare(be kernels.Backend, rows *dit.Rows) (dit.Batch, error) {
 	return b, nil
 }
 
-// positions returns the angles of the tokens of a grid. They are computed in fp32 and rounded to the model's type before
-// the cosine is taken. The reference finds its tables by their length alone: an axis as long as one before it has the
-// table, and so the scale, of that one.
+// positions returns the angles of the tokens of a grid. They are computed in fp32 and rounded to the model's type before the
+// cosine is computed. The reference caches its tables by length only: an axis with the same length as an earlier axis gets that
+// axis's table and scale.
 func (m *Model) positions(be kernels.Backend, t, h, w int) nn.Rope {
 	n := m.HeadSize / 6
 	freqs, scales := nn.RopeFreqs(n), m.scales()
@@ -77,7 +77,7 @@ func (m *Model) positions(be kernels.Backend, t, h, w int) nn.Rope {
 	return nn.NewVideoRope(be, m.DType, axes[0], axes[1], axes[2]).Halves(n, n, n)
 }
 
-// embedTexts returns the embedded texts of the rows, one after the other: (sum L, C).
+// embedTexts returns the embedded texts of the rows, one after another: (sum L, C).
 func (b *batch) embedTexts() kernels.Tensor {
 	total, start := 0, 0
 	for _, n := range b.lens {
@@ -94,7 +94,7 @@ func (b *batch) embedTexts() kernels.Tensor {
 // Embed writes the tokens x of a part.
 func (b *batch) Embed(_ int, x, vectors kernels.Tensor) { b.embed.Into(b.be, x, vectors) }
 
-// Advance runs this rank's blocks on the tokens xs in place, and with last the head.
+// Advance runs this rank's blocks on the tokens xs in place, and if last is set also the head.
 func (b *batch) Advance(xs []kernels.Tensor, at dit.Instant, last bool) ([]kernels.Tensor, error) {
 	if at.Generated != nil {
 		return nil, errors.New("Open-Sora-Plan cannot go on from given frames")
@@ -117,7 +117,7 @@ func (b *batch) Advance(xs []kernels.Tensor, at dit.Instant, last bool) ([]kerne
 	}
 	both := be.Alloc(t.DType, n, 1, 2, c)
 	be.Copy(both, t.Reshape(n, 1, 1, c).Expand(n, 1, 2, c))
-	ends := nn.ModulationRows(be, b.table, both) // of the timestep itself, not of blockMod
+	ends := nn.ModulationRows(be, b.table, both) // from the timestep itself, not from blockMod
 	outs := make([]kernels.Tensor, len(xs))
 	for i, x := range xs {
 		row := b.rows.Modulation(i, ends, x)
@@ -126,7 +126,7 @@ func (b *batch) Advance(xs []kernels.Tensor, at dit.Instant, last bool) ([]kerne
 	return outs, nil
 }
 
-// times are the timesteps as the network takes them: version 1.3 rounds them to its type.
+// times returns the timesteps as the network gets them. Version 1.3 rounds them to its type.
 func (b *batch) times(timesteps []float32) []float32 {
 	if !b.Sparse {
 		return timesteps
@@ -138,7 +138,7 @@ func (b *batch) times(timesteps []float32) []float32 {
 	return out
 }
 
-// advance takes the tokens xs of all parts through block i, under the modulation mod (B, 1, 6, C).
+// advance runs block i on the tokens xs of all parts, with the modulation mod (B, 1, 6, C).
 func (b *batch) advance(i int, xs []kernels.Tensor, mod kernels.Tensor) error {
 	be, l := b.be, b.blocks[i]
 	defer be.Scope()()

@@ -10,20 +10,20 @@ import (
 	"latentbeam/stages/sequence"
 )
 
-// Config describes a denoiser; the names are those of the reference's config.json.
+// Config describes a denoiser. The names come from the reference's config.json.
 type Config struct {
 	DType  kernels.DType `json:"-"` // of weights and activations: F32 or BF16
-	Int8   bool          `json:"-"` // products of 8 bits in the layers int8Layers, and scores of attention inside a video
-	Sparse bool          `json:"-"` // of the class of version 1.3
+	Int8   bool          `json:"-"` // use 8-bit products in the layers int8Layers, and 8-bit scores in attention inside a video
+	Sparse bool          `json:"-"` // the class of version 1.3
 
 	Heads       int  `json:"num_attention_heads"`
 	HeadSize    int  `json:"attention_head_dim"`
 	InChannels  int  `json:"in_channels"`
-	OutChannels int  `json:"out_channels"` // 0: as many as come in
+	OutChannels int  `json:"out_channels"` // 0: same as the input
 	Layers      int  `json:"num_layers"`
 	PatchT      int  `json:"patch_size_t"`
 	PatchSize   int  `json:"patch_size"`
-	CrossWidth  int  `json:"cross_attention_dim"` // of the text behind its projection
+	CrossWidth  int  `json:"cross_attention_dim"` // width of the text after its projection
 	TextWidth   int  `json:"caption_channels"`
 	Bias        bool `json:"attention_bias"`
 
@@ -41,7 +41,8 @@ type Config struct {
 	Sample  sides `json:"sample_size"`   // version 1.2: latent rows and columns of training
 	SampleH int   `json:"sample_size_h"` // version 1.3: rows
 	SampleW int   `json:"sample_size_w"` // version 1.3: columns
-	// Interpolation are what positions are divided by; without one version 1.2 makes it of the sizes of training.
+	// InterpolationT and its fellows divide positions. If they are missing, version 1.2 computes them from the sizes of
+	// training.
 	InterpolationT *float64 `json:"interpolation_scale_t"`
 	InterpolationH *float64 `json:"interpolation_scale_h"`
 	InterpolationW *float64 `json:"interpolation_scale_w"`
@@ -50,7 +51,7 @@ type Config struct {
 	SparseN  int  `json:"sparse_n"` // version 1.3
 }
 
-// sides are rows and columns, in JSON one number for both or two.
+// sides are rows and columns. In JSON they are two numbers, or one number for both.
 type sides [2]int
 
 // UnmarshalJSON reads a number or a pair.
@@ -63,13 +64,13 @@ func (s *sides) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*[2]int)(s))
 }
 
-// The classes of config.json.
+// The class names of config.json.
 const (
 	class12 = "OpenSoraT2V"
 	class13 = "OpenSoraT2V_v1_3"
 )
 
-// refused are classes of the project that there is no network for.
+// refused has the classes of the project that are not implemented, and why.
 var refused = map[string]string{
 	"OpenSoraInpaint":      "inpainting and image to video of version 1.2",
 	"OpenSoraInpaint_v1_3": "inpainting and image to video of version 1.3",
@@ -94,7 +95,7 @@ func DefaultConfig(sparse bool) Config {
 	return c
 }
 
-// classDefaults are the values of keys that a config.json leaves out, as the reference has them.
+// classDefaults returns the reference's defaults for missing keys of a config.json.
 func classDefaults(sparse bool) Config {
 	c := Config{Sparse: sparse, Heads: 16, HeadSize: 88, Layers: 1, Activation: "geglu", NormType: "layer_norm",
 		NormAffine: true, NormEps: 1e-5}
@@ -106,7 +107,7 @@ func classDefaults(sparse bool) Config {
 	return c
 }
 
-// ParseConfig reads a published config.json and refuses what the network cannot do.
+// ParseConfig parses a published config.json. It returns an error for configurations that the network does not support.
 func ParseConfig(data []byte) (Config, error) {
 	class, err := dit.ClassName(data)
 	if err != nil {
@@ -129,7 +130,7 @@ func ParseConfig(data []byte) (Config, error) {
 	return c, nil
 }
 
-// Bounds of configurations, far beyond the published ones.
+// Limits of configurations, far larger than the published ones.
 const (
 	maxWidth  = 1 << 16
 	maxLayers = 1 << 10
@@ -186,13 +187,13 @@ func (c Config) validate() error {
 	return nil
 }
 
-// Hidden returns the numbers of a token in the blocks.
+// Hidden returns the width of a token in the blocks.
 func (c Config) Hidden() int { return c.Heads * c.HeadSize }
 
 // patch is the size of a patch.
 func (c Config) patch() nn.Patch { return nn.Patch{c.PatchT, c.PatchSize, c.PatchSize} }
 
-// scales are what positions of frames, rows and columns are divided by.
+// scales returns the divisors of positions for frames, rows and columns.
 func (c Config) scales() [3]float64 {
 	out := [3]float64{float64(c.SampleT) / 16, float64(c.Sample[0]) / 30, float64(c.Sample[1]) / 40}
 	if c.SampleT%2 == 1 {
@@ -206,10 +207,10 @@ func (c Config) scales() [3]float64 {
 	return out
 }
 
-// The first and the last sparse block. The reference has these numbers whatever the number of blocks is.
+// The first and the last sparse block. The reference has fixed numbers, whatever the number of blocks is.
 const firstSparse, lastSparse = 2, 29
 
-// skip is how block i deals its tokens out.
+// skip returns how block i divides its tokens into sub-sequences.
 func (c Config) skip(i int) sequence.Skip {
 	switch {
 	case !c.Sparse || !c.Sparse1D || i < firstSparse || i > lastSparse:

@@ -44,31 +44,30 @@ func Denoiser() dit.Family {
 	}
 }
 
-// NegativePrompt is that of the published scripts of both versions, with their line breaks and indentation.
+// NegativePrompt is the negative prompt of the published scripts of both versions, with their line breaks and indentation.
 const NegativePrompt = `
     nsfw, lowres, bad anatomy, bad hands, text, error, missing fingers, extra digit, fewer digits, cropped, worst quality, 
     low quality, normal quality, jpeg artifacts, signature, watermark, username, blurry.
     `
 
-// options are those of the stage with a network of this family.
+// options are the options of the stage for a network of this family.
 type options struct {
 	dit.Options
-	// SampleMethod is euler_ancestral, which the published scripts use, or pndm. PredictionType is epsilon or
-	// v_prediction, TimestepSpacing linspace, leading or trailing. RescaleBetasZeroSNR ends the process in noise alone. The
-	// defaults are those of the model's scheduler_config.json, where there is one, else those of the published scripts:
-	// epsilon and linspace for version 1.2; v_prediction, trailing and true for 1.3. Without rescaled betas 1.3 has leading
-	// steps, and pndm always has.
+	// SampleMethod is euler_ancestral, which the published scripts use, or pndm. PredictionType is epsilon or v_prediction,
+	// TimestepSpacing is linspace, leading or trailing. RescaleBetasZeroSNR makes the process end in pure noise. The defaults
+	// come from the model's scheduler_config.json; without one they come from the published scripts: epsilon and linspace for
+	// version 1.2; v_prediction, trailing and true for 1.3. Without rescaled betas 1.3 uses leading steps; pndm always does.
 	SampleMethod        string `yaml:"sample_method" json:"sample_method,omitempty"`
 	PredictionType      string `yaml:"prediction_type" json:"prediction_type,omitempty"`
 	TimestepSpacing     string `yaml:"timestep_spacing" json:"timestep_spacing,omitempty"`
 	RescaleBetasZeroSNR *bool  `yaml:"rescale_betas_zero_snr" json:"rescale_betas_zero_snr,omitempty"`
-	// PaddedBox is latent frames, rows and columns: every row is denoised in the corner of a box of this size, whose other
-	// tokens are masked, as training pads its buckets. Version 1.2 makes the same of a row in any box; the sparse blocks of
-	// 1.3 deal out the tokens of the box.
+	// PaddedBox is latent frames, rows and columns: every row is denoised in the corner of a box of this size, and the other
+	// tokens are masked, as training pads its buckets. In version 1.2 the box does not change the result. In 1.3 it does,
+	// because the sparse blocks divide the tokens of the box.
 	PaddedBox []int `yaml:"padded_box" json:"padded_box,omitempty"`
 }
 
-// denoiser is a model of the family with the options of a job.
+// denoiser is a model of the family, with the options of a job.
 type denoiser struct {
 	Config
 	options dit.Options
@@ -76,13 +75,13 @@ type denoiser struct {
 	box     dit.LatentSize
 }
 
-// published is how the model's own files sample.
+// published is how the model's own files say to sample.
 type published struct {
 	solver  *sampler.VPConfig // nil: they do not say
 	solvers []sampler.Solver
 }
 
-// open takes the options of a job to a configuration.
+// open applies the options of a job to a configuration.
 func open(cfg Config, p published, o stages.Options) (*denoiser, error) {
 	var opts options
 	if err := o.Into(&opts); err != nil {
@@ -114,8 +113,8 @@ func open(cfg Config, p published, o stages.Options) (*denoiser, error) {
 	return &denoiser{Config: cfg, options: opts.Options, recipe: recipe, box: box}, nil
 }
 
-// choose replaces the option sampler by sample_method and its fellows, with which it has the key in common. A solver of
-// another module stays in Sampler.
+// choose replaces the option sampler by sample_method and related options, so that both ways of writing have the same key. A
+// solver of another module stays in Sampler.
 func (o *options) choose() error {
 	c := o.Sampler
 	if c == nil {
@@ -135,8 +134,8 @@ func (o *options) choose() error {
 	return nil
 }
 
-// recipe returns how rows are sampled, and leaves in the options what is not the default of the version: that alone shows
-// in the keys.
+// recipe returns the sampling recipe. It clears options that have the version's default value, because only other values are
+// part of the keys.
 func (o *options) recipe(cfg Config, p published) (sampler.Recipe, error) {
 	usual := scripted(cfg)
 	base := usual
@@ -156,8 +155,8 @@ func (o *options) recipe(cfg Config, p published) (sampler.Recipe, error) {
 		}
 	}
 	chosen := o.Sampler
-	*o = options{Options: o.Options, PaddedBox: o.PaddedBox, SampleMethod: unless(c.Solver, usual.Solver),
-		PredictionType: unless(c.Prediction, usual.Prediction), TimestepSpacing: unless(c.Spacing, usual.Spacing)}
+	*o = options{Options: o.Options, PaddedBox: o.PaddedBox, SampleMethod: clearUsual(c.Solver, usual.Solver),
+		PredictionType: clearUsual(c.Prediction, usual.Prediction), TimestepSpacing: clearUsual(c.Spacing, usual.Spacing)}
 	if c.ZeroSNR != usual.ZeroSNR {
 		o.RescaleBetasZeroSNR = &c.ZeroSNR
 	}
@@ -165,7 +164,7 @@ func (o *options) recipe(cfg Config, p published) (sampler.Recipe, error) {
 	if err != nil || chosen == nil {
 		return own, err
 	}
-	// The settings that hold belong to the key of a solver that is not known here.
+	// The key of a solver of another module contains all effective settings.
 	o.Sampler = &sampler.Choice{Name: chosen.Name, PredictionType: c.Prediction, TimestepSpacing: c.Spacing, RescaleBetasZeroSNR: &c.ZeroSNR}
 	recipe, err := sampler.Choose(*o.Sampler, p.solvers, sampler.VariancePreserving, "Open-Sora-Plan", sampler.VPSolvers()...)
 	if err != nil {
@@ -174,8 +173,8 @@ func (o *options) recipe(cfg Config, p published) (sampler.Recipe, error) {
 	return recipe.Or(own), nil
 }
 
-// unless returns v, or "" where it is the usual value.
-func unless(v, usual string) string {
+// clearUsual returns v, or "" if v is the usual value.
+func clearUsual(v, usual string) string {
 	if v == usual {
 		return ""
 	}
@@ -185,7 +184,7 @@ func unless(v, usual string) string {
 // The samplers of the published scripts.
 const ancestral, pndm = "euler_ancestral", "pndm"
 
-// scripted is how the published scripts of a version sample.
+// scripted returns how the published scripts of a version sample.
 func scripted(cfg Config) sampler.VPConfig {
 	c := sampler.VPConfig{Solver: ancestral, Prediction: "epsilon"}
 	if cfg.Sparse {
@@ -195,7 +194,8 @@ func scripted(cfg Config) sampler.VPConfig {
 	return c
 }
 
-// spacing is that of the published scripts for a scheduler: the class's default in version 1.2, and by the betas in 1.3.
+// spacing returns the published scripts' spacing for a scheduler: in version 1.2 the class's default, in 1.3 it depends on the
+// betas.
 func spacing(cfg Config, c sampler.VPConfig) string {
 	switch {
 	case cfg.Sparse && c.ZeroSNR:
@@ -206,7 +206,7 @@ func spacing(cfg Config, c sampler.VPConfig) string {
 	return "linspace"
 }
 
-// box is PaddedBox as a size.
+// box returns PaddedBox as a size.
 func (o *options) box() (dit.LatentSize, error) {
 	b := o.PaddedBox
 	if b == nil {
@@ -219,10 +219,10 @@ func (o *options) box() (dit.LatentSize, error) {
 	return dit.LatentSize{T: b[0], H: b[1], W: b[2]}, nil
 }
 
-// maxPositions bounds latents on every axis.
+// maxPositions limits the latents on every axis.
 const maxPositions = 1 << 12
 
-// Describe returns what the stage must know of the network.
+// Describe returns what the stage must know about the network.
 func (d *denoiser) Describe() dit.Description {
 	return dit.Description{Name: "Open-Sora-Plan", Naming: schemas.OpenSoraPlan, Channels: d.InChannels, OutChannels: d.OutChannels, Patch: d.patch(),
 		Hidden: d.Hidden(), Heads: d.Heads, Blocks: d.Layers, Sums: 3, Full: true, Scored: d.scored(), DType: d.DType,
@@ -230,7 +230,7 @@ func (d *denoiser) Describe() dit.Description {
 		NoNegative: NegativePrompt, Published: d.published(), Box: d.box}
 }
 
-// latentScale is what latents were multiplied by after the autoencoder. WF-VAE, of version 1.3, does that itself.
+// latentScale returns the factor on the autoencoder's latents. WF-VAE of version 1.3 scales them itself.
 func (d *denoiser) latentScale() float64 {
 	if d.Sparse {
 		return 1
@@ -238,7 +238,7 @@ func (d *denoiser) latentScale() float64 {
 	return 0.18215
 }
 
-// scored is the part of the pairs of tokens that attention scores, on average over the blocks.
+// scored returns the part of token pairs that attention scores, averaged over the blocks.
 func (d *denoiser) scored() float64 {
 	sum := 0.0
 	for i := range d.Layers {
@@ -247,7 +247,7 @@ func (d *denoiser) scored() float64 {
 	return sum / float64(d.Layers)
 }
 
-// published returns the published parameters, with the size of training where config.json has one.
+// published returns the published parameters, with the size of training if config.json has one.
 func (d *denoiser) published() schemas.PromptRow {
 	guidance := d.recipe.GuidanceScale
 	row := schemas.PromptRow{NumInferenceSteps: d.recipe.NumInferenceSteps, GuidanceScale: &guidance, FPS: 24,
@@ -264,7 +264,7 @@ func (d *denoiser) published() schemas.PromptRow {
 	return sized
 }
 
-// What the autoencoders make one latent position of: rows and columns, and frames behind the first.
+// The size of a latent position: pixels in rows and columns, and frames after the first.
 const stride, strideT = 8, 4
 
 // LatentSize returns the size of a row's latents.
@@ -272,7 +272,7 @@ func (d *denoiser) LatentSize(row *schemas.PromptRow) dit.LatentSize {
 	return dit.LatentSize{T: (row.NumFrames-1)/strideT + 1, H: row.Height / stride, W: row.Width / stride}
 }
 
-// Check refuses sizes and guidance that the model cannot do.
+// Check returns an error for sizes and guidance that the model does not support.
 func (d *denoiser) Check(row *schemas.PromptRow) error {
 	size := d.LatentSize(row)
 	switch guidance := row.Guidance(); {

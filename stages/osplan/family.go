@@ -25,10 +25,10 @@ func family() weights.Family {
 	}
 }
 
-// publishedHead is the width of an attention head in both published versions; no tensor tells it.
+// publishedHead is the width of an attention head in both published versions. It cannot be derived from the tensors.
 const publishedHead = 96
 
-// guess makes a config.json of the shapes. The versions have the same tensors: the latent channels tell them apart.
+// guess makes a config.json from the shapes. The versions have the same tensors but different numbers of latent channels.
 func guess(s weights.Shapes) ([]byte, error) {
 	const patch = "pos_embed.proj.weight" // (C, c, 2, 2)
 	if !s.Has(patch) || !s.Has("adaln_single.linear.weight") || !s.Has("transformer_blocks.0.attn2.to_q.weight") ||

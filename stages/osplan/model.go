@@ -9,21 +9,22 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// Model is a denoiser with its weights on a device. It is read-only once loaded and may serve any backend of it.
+// Model is a denoiser with its weights on a device. It is read-only after loading and safe for use by any backend of the
+// device.
 type Model struct {
 	Config
 	embed    nn.PatchEmbed       // pos_embed.proj (C, c, 2, 2)
 	timestep nn.TimestepEmbedder // adaln_single.emb.timestep_embedder.linear_1 and linear_2
-	blockMod nn.Linear           // adaln_single.linear (6C, C), behind a SiLU
+	blockMod nn.Linear           // adaln_single.linear (6C, C), after a SiLU
 	text     nn.MLP              // caption_projection.linear_1 and linear_2 (text -> C -> C)
 	blocks   []block
-	own      sequence.Range // of blocks
+	own      sequence.Range // of blocks on this rank
 	flow     *weights.Flow
 	table    kernels.Tensor // scale_shift_table (2, C): shift, scale of the head
 	out      nn.Linear      // proj_out (pt ph pw c, C)
 }
 
-// block is one block.
+// block holds the weights of one block.
 type block struct {
 	table kernels.Tensor // scale_shift_table (6, C): shift, scale, gate of attention, then of the MLP
 	self  attention      // attn1
@@ -31,11 +32,11 @@ type block struct {
 	ff    nn.MLP         // ff.net.0.proj, ff.net.2
 }
 
-// int8Layers begins the names of the layers that precision: int8 rounds: the blocks. The first and last layers, the text and
-// the modulation stay as they are.
+// int8Layers is the prefix of the layers that precision: int8 rounds: the blocks. The first and last layers, the text and the
+// modulation are not rounded.
 const int8Layers = "transformer_blocks."
 
-// Load reads a model by its published tensor names. Its error lists every tensor that does not fit.
+// Load loads a model by its published tensor names. Its error lists every tensor that does not fit.
 func Load(cfg Config, w *weights.Weights) (*Model, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("load osplan: %w", err)
@@ -67,7 +68,7 @@ func Load(cfg Config, w *weights.Weights) (*Model, error) {
 	return m, nil
 }
 
-// loadEmbed reads the convolution of single frames that makes tokens of patches.
+// loadEmbed reads the convolution that turns the patches of a frame into tokens.
 func loadEmbed(w *weights.Weights, cfg Config) nn.PatchEmbed {
 	c, p := cfg.Hidden(), cfg.patch()
 	weight := w.Tensor("weight", c, cfg.InChannels, p[1], p[2])

@@ -9,14 +9,14 @@ import (
 	"latentbeam/stages/nn"
 )
 
-// loaded is a Model that is told so many frames of the video for each that is made.
+// loaded is a Model for videos of which only every n-th frame is made. The network's conditions count all frames.
 type loaded struct {
 	*Model
 	frameInterval float64
 }
 
-// Prepare brings the texts and conditions of rows to the device. A null text is the negative prompt, or the null caption
-// cut to the prompt's length.
+// Prepare uploads the texts and conditions of rows to the device. A null text is the negative prompt, or the null caption cut
+// to the prompt's length.
 func (l *loaded) Prepare(be kernels.Backend, rows *dit.Rows) (dit.Batch, error) {
 	var texts []kernels.Tensor
 	cond := conditions(&rows.Rows[0].Row)
@@ -41,12 +41,12 @@ func (l *loaded) Prepare(be kernels.Backend, rows *dit.Rows) (dit.Batch, error) 
 	return l.batch(be, p, rows.Parts, rows.Split), nil
 }
 
-// conditions are those that a whole batch shares; its rows have one size.
+// conditions returns the conditions of a batch. Its rows have one size.
 func conditions(row *schemas.PromptRow) Conditions {
 	return Conditions{Height: float64(row.Height), Width: float64(row.Width), NumFrames: float64(row.NumFrames)}
 }
 
-// frameRate is the one that the network is told.
+// frameRate returns the frame rate that the network gets as a condition.
 func frameRate(row *schemas.PromptRow, frameInterval float64) float64 {
 	if row.NumFrames == 1 {
 		return ImageFPS
@@ -54,7 +54,7 @@ func frameRate(row *schemas.PromptRow, frameInterval float64) float64 {
 	return row.FPS * frameInterval
 }
 
-// insertGiven gives the network the frames: the first two branches see them, the third does not.
+// insertGiven passes the given frames to the network. The first two branches see them, the third does not.
 func (l *loaded) insertGiven(be kernels.Backend, p *Prepared, rows *dit.Rows) error {
 	g, size := rows.Given, rows.Size
 	where, none := make([]float32, len(g.Latents)), make([]float32, len(g.Latents))
@@ -85,7 +85,7 @@ func (l *loaded) insertGiven(be kernels.Backend, p *Prepared, rows *dit.Rows) er
 	return l.Condition(be, p, upload(seen), upload(places), frames)
 }
 
-// batch is the network on some rows: p of all of them and all patches, and of each part what it needs.
+// batch is the network for some rows: p for all of them and all patches, and for each part what it needs.
 type batch struct {
 	m     *Model
 	be    kernels.Backend
@@ -97,7 +97,7 @@ type batch struct {
 func (m *Model) batch(be kernels.Backend, p *Prepared, parts []nn.Part, split *nn.Split) *batch {
 	b := &batch{m: m, be: be, p: p, split: split}
 	for _, at := range parts {
-		b.parts = append(b.parts, part{rows: at.Rows, p: p.of(at.Rows, at.Patches)})
+		b.parts = append(b.parts, part{rows: at.Rows, p: p.slice(at.Rows, at.Patches)})
 	}
 	return b
 }
@@ -110,7 +110,7 @@ func (b *batch) Embed(i int, x, vectors kernels.Tensor) {
 	b.be.Binary(x, x, p.spatial.Expand(x.Shape...), kernels.Add)
 }
 
-// Advance runs this rank's blocks on the tokens xs in place, and with last the final layer.
+// Advance runs this rank's blocks on the tokens xs in place, and if last is set also the final layer.
 func (b *batch) Advance(xs []kernels.Tensor, at dit.Instant, last bool) ([]kernels.Tensor, error) {
 	f, err := nn.NewFrameMask(at.Generated, len(at.Timesteps), b.p.times.Len)
 	if err == nil && f.Given() && b.m.Version == OpenSora10 {

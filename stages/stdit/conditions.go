@@ -8,20 +8,20 @@ import (
 	"latentbeam/stages/nn"
 )
 
-// Conditions is what the versions from 1.1 on are told of a video beside its text. Version 1.0 takes none.
+// Conditions are the inputs about a video, besides its text, that the versions from 1.1 on have. Version 1.0 has none.
 type Conditions struct {
 	Height, Width float64 // pixels; one size for the whole batch
-	NumFrames     float64 // pixel frames, told to 1.1
-	// AspectRatio is height/width, told to 1.1; 0: that of Height and Width.
+	NumFrames     float64 // pixel frames, for 1.1
+	// AspectRatio is height/width, for 1.1; 0: computed from Height and Width.
 	AspectRatio float64
-	// FPS is the frame rate of each row, or one value for all. Images have ImageFPS.
+	// FPS is the frame rate of each row, or one value for all. Images use ImageFPS.
 	FPS []float64
 }
 
-// ImageFPS is the frame rate by which the versions from 1.1 on know an image.
+// ImageFPS is the frame rate that marks an image in the versions from 1.1 on.
 const ImageFPS = 120
 
-// check says what version v misses in the conditions of b rows.
+// check returns an error if conditions that version v needs for b rows are missing.
 func (c Conditions) check(v Version, b int) error {
 	if v == OpenSora10 {
 		return nil
@@ -45,7 +45,7 @@ func (c Conditions) aspectRatio() float64 {
 	return c.Height / c.Width
 }
 
-// fps returns the frame rates of b rows, each as a row of its own.
+// fps returns the frame rates of b rows, one row for each.
 func (c Conditions) fps(b int) [][]float64 {
 	out := make([][]float64, b)
 	for i := range out {
@@ -54,7 +54,7 @@ func (c Conditions) fps(b int) [][]float64 {
 	return out
 }
 
-// repeat returns b times the same row of values.
+// repeat returns b rows with the same values.
 func repeat(b int, values ...float64) [][]float64 {
 	out := make([][]float64, b)
 	for i := range out {
@@ -63,14 +63,14 @@ func repeat(b int, values ...float64) [][]float64 {
 	return out
 }
 
-// positionScale is what positions in the patch grid are divided by: the side of a square of the video's area
-// over that of training. Height and width are first rounded to the model's type, as the reference holds them.
+// positionScale returns the divisor of positions in the patch grid: the side of a square with the video's area, divided by the
+// side in training. Height and width are first rounded to the model's type, as in the reference.
 func (c Config) positionScale(cond Conditions) float64 {
 	round := func(x float64) float64 { return float64(c.DType.Round(float32(x))) }
 	return math.Sqrt(round(cond.Height)*round(cond.Width)) / c.InputSqSize
 }
 
-// sincos computes the positions of the patches from 1.1 on: (1, 1, S, C).
+// sincos computes the positions of the patches for versions from 1.1 on: (1, 1, S, C).
 func (p *Prepared) sincos(be kernels.Backend, cfg Config, cond Conditions) {
 	p.spatial = be.Alloc(cfg.DType, 1, 1, p.patches.Len, cfg.HiddenSize)
 	be.Upload(p.spatial,

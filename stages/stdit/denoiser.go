@@ -10,17 +10,17 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// latentScale is the factor between the latents of the 2D autoencoder and the denoiser's, in Open-Sora 1.0 and
-// 1.1. The autoencoders of later versions scale their latents themselves.
+// latentScale is the denoiser's latents divided by the 2D autoencoder's, in Open-Sora 1.0 and 1.1. The autoencoders of later
+// versions scale their latents themselves.
 const latentScale = 0.18215
 
-// groupOf13 is how many latent frames the autoencoder of 1.3 decodes together. Clips are joined as latents, so that
-// the seam must lie between groups. The reference's script of 1.3 gives the end of a clip to the clip before
-// (scripts/inference.py counts the loop one too low), so that nothing goes on; here it is given to the next one, as
-// docs/config.md of the reference says.
+// groupOf13 is the number of latent frames that the autoencoder of 1.3 decodes together. Clips are joined as latents, so they
+// must be joined between groups. The reference's script for 1.3 assigns the end of a clip to the clip before
+// (scripts/inference.py counts the loop one too low), so that no clip continues another. This package assigns it to the next
+// clip, as the reference's docs/config.md says.
 const groupOf13 = 5
 
-// conditionFrames is how many latent frames of a clip the next one begins with.
+// conditionFrames is the number of latent frames with which the next clip continues.
 var conditionFrames = map[Version]int{OpenSora11: 4, OpenSora12: 5, OpenSora13: 5}
 
 // Denoiser returns the family of STDiT, STDiT2 and STDiT3 for the stage `denoise`.
@@ -40,17 +40,17 @@ func Denoiser() dit.Family {
 	}
 }
 
-// denoiser is a model of the family with the options of a job.
+// denoiser is a model of the family, with the options of a job.
 type denoiser struct {
 	Config
 	options dit.Options
 	recipe  sampler.Recipe
 	images  imageOptions
-	// frameInterval is how many frames of the video there are for each that is made.
+	// frameInterval is the number of frames of the video for each frame that is made.
 	frameInterval float64
 }
 
-// open takes the options of a job to a configuration.
+// open applies the options of a job to a configuration.
 func open(cfg Config, o stages.Options) (*denoiser, error) {
 	recipe, err := sampler.OpenSora(cfg.Version.String())
 	if err != nil {
@@ -75,19 +75,19 @@ func open(cfg Config, o stages.Options) (*denoiser, error) {
 	return &denoiser{cfg, opts.Options, recipe, images, float64(max(1, opts.FrameInterval))}, nil
 }
 
-// Describe returns what the stage must know of the version.
+// Describe returns what the stage must know about the network.
 func (d *denoiser) Describe() dit.Description {
 	out := d.Config.describe()
 	out.Options, out.Recipe, out.Published = d.options, d.recipe, d.published()
 	if d.Version == OpenSora10 {
 		return out
 	}
-	// From 1.1 on the network is told the frame rate, and takes given frames.
+	// From 1.1 on the network has the frame rate as an input, and takes given frames.
 	out.Params = []stages.Param{stages.ParamFPS, stages.ParamReference, stages.ParamMaskStrategy, stages.ParamLoop,
 		stages.ParamConditionFrameLength, stages.ParamConditionFrameEdit}
 	out.Conditions = dit.Conditions{Marked: true, Images: d.images.images()}
 	switch d.Version {
-	case OpenSora12: // its published configuration moves starts to 5 latent frames, one group of the autoencoder
+	case OpenSora12: // its published configuration aligns starts to 5 latent frames, one group of the autoencoder
 		out.Conditions.Align = 5
 	case OpenSora13:
 		out.Conditions.Group = groupOf13
@@ -95,7 +95,7 @@ func (d *denoiser) Describe() dit.Description {
 	return out
 }
 
-// describe says what the configuration alone tells.
+// describe returns the part of the description that follows from the configuration alone.
 func (c Config) describe() dit.Description {
 	out := dit.Description{Name: c.Version.title(), Naming: schemas.OpenSora, Channels: c.InChannels, OutChannels: c.OutChannels(),
 		Patch: c.PatchSize, Hidden: c.HiddenSize, Heads: c.NumHeads, Blocks: c.Depth, Sums: c.sums(), DType: c.DType,
@@ -106,17 +106,17 @@ func (c Config) describe() dit.Description {
 	return out
 }
 
-// sums is how many layers of a pair of blocks tensor parallelism cuts the sums of: those behind the attentions and the
-// MLPs.
+// sums returns the number of layers in a pair of blocks whose sums tensor parallelism splits: the output layers of attentions
+// and MLPs.
 func (c Config) sums() int {
-	if c.Version == OpenSora10 || c.Version == OpenSora11 { // one block does both
+	if c.Version == OpenSora10 || c.Version == OpenSora11 { // a single block has both attentions
 		return 4
 	}
 	return 6
 }
 
-// published are the sampling parameters of the version's inference configuration, and the length of text that the
-// model was trained on.
+// published returns the sampling parameters of the version's inference configuration, and the text length that the model was
+// trained with.
 func (d *denoiser) published() schemas.PromptRow {
 	guidance, fps := d.recipe.GuidanceScale, 24/d.frameInterval
 	if d.Version == OpenSora10 {
@@ -129,7 +129,7 @@ func (d *denoiser) published() schemas.PromptRow {
 // LatentSize returns the size of a row's latents.
 func (d *denoiser) LatentSize(row *schemas.PromptRow) dit.LatentSize { return d.latentSize(row) }
 
-// Check refuses sizes and frame rates that the model cannot do.
+// Check returns an error for sizes and frame rates that the model does not support.
 func (d *denoiser) Check(row *schemas.PromptRow) error {
 	if err := d.checkSize(row); err != nil {
 		return err

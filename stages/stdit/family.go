@@ -8,7 +8,7 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// family recognises the denoisers of Open-Sora 1.0 to 1.3 by their tensors. The files of 1.0 came without a
+// family recognises the denoisers of Open-Sora 1.0 to 1.3 by their tensors. The files of 1.0 were published without a
 // config.json.
 func family() weights.Family {
 	return weights.Family{
@@ -28,7 +28,7 @@ func family() weights.Family {
 // publishedHead is the width of an attention head in every published model.
 const publishedHead = 72
 
-// guess tells the version by the tensors that only it has, and the sizes by shapes.
+// guess finds the version from tensors that only one version has, and the sizes from shapes.
 func guess(s weights.Shapes) ([]byte, error) {
 	const patch = "x_embedder.proj.weight" // (C, c, pt, ph, pw)
 	blocks, kind := "blocks", "STDiT"
@@ -67,13 +67,13 @@ func guess(s weights.Shapes) ([]byte, error) {
 	c["num_heads"] = width / head
 	c["mlp_ratio"] = float64(s.Dim(blocks+".0.mlp.fc1.weight", 0)) / float64(width)
 	if s.Has("x_embedder_cond.proj.weight") {
-		c["kernel_size"], c["use_spatial_rope"] = []int{8, 8, -1}, true // as published; no tensor tells
+		c["kernel_size"], c["use_spatial_rope"] = []int{8, 8, -1}, true // as published; no tensor contains it
 	}
 	return json.Marshal(c)
 }
 
-// addPositions tells the scales of the positions of 1.0 from the tables in its file: those of 256 pixels were
-// made with space_scale 0.5, those of 512 with 1; 16 frames with time_scale 1, 64 with 2/3.
+// addPositions finds the scales of the positions of 1.0 from the tables in its file: tables for 256 pixels were made with
+// space_scale 0.5, tables for 512 with 1; 16 frames with time_scale 1, 64 with 2/3.
 func addPositions(c map[string]any, s weights.Shapes) {
 	side := int(math.Round(math.Sqrt(float64(s.Dim("pos_embed", 1))))) // patches; (1, S, C)
 	frames := s.Dim("pos_embed_temporal", 1)                           // (1, T, C)

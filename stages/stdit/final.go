@@ -5,16 +5,16 @@ import (
 	"latentbeam/stages/nn"
 )
 
-// finalLayer modulates by the timestep embedding itself, not by t_block's output, and projects to pixels.
+// finalLayer is modulated by the timestep embedding itself, not by t_block's output, and projects to pixels.
 type finalLayer struct {
 	table  kernels.Tensor // scale_shift_table (2, C): shift, scale
 	linear nn.Linear      // linear (pt ph pw c_out, C)
 }
 
-// forward computes the output (n, T', W, pt ph pw c_out) of a part from the timestep embedding t (B, C) of its
-// rank's rows, followed under given frames by that of timestep 0. The reference modulates a given frame twice,
-// on top of what all frames get; this shows where such a frame is used, in the step of IDDPM at which its
-// denoising begins.
+// forward computes the output (n, T', W, pt ph pw c_out) of a part. t (B, C) has the timestep embeddings of its rank's rows,
+// followed by the embeddings of timestep 0 if frames are given. The reference modulates a given frame a second time, on top of
+// the modulation that all frames get. This changes the result only if such a frame is used, in the step of IDDPM at which its
+// denoising starts.
 func (l finalLayer) forward(be kernels.Backend, p *part, t kernels.Tensor, f nn.FrameMask) kernels.Tensor {
 	k, c := t.Dim(0), t.Dim(1)
 	mod := be.Alloc(t.DType, k, 1, 2, c) // (B or 2B, 1, 2, C)

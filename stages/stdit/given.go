@@ -8,17 +8,17 @@ import (
 	"latentbeam/stages/nn"
 )
 
-// given are frames that Open-Sora 1.3 is conditioned on: they come in as a second input, and attend to the
-// null caption instead of the prompt.
+// given are frames that Open-Sora 1.3 is conditioned on. They are a second input, and attend to the null caption instead of the
+// prompt.
 type given struct {
 	tokens, mask kernels.Tensor // (B, T', S, C) each, added to the embedded latents
-	frames       []bool         // (T') of all rows
+	frames       []bool         // (T'), for all rows
 	texts
 }
 
-// Condition makes the rows of p depend on given frames, as Open-Sora 1.3 does for images and videos to go on
-// from: cond and mask (B, c_in, T, H, W) are their latents and where they are, frames the indices of the
-// frames that hold one. The result lives in the scope open at the call.
+// Condition makes the rows of p depend on given frames, as Open-Sora 1.3 does for images and for videos to continue. cond (B,
+// c_in, T, H, W) has their latents, mask marks their positions, and frames lists the indices of the given frames. Tensors are
+// allocated in the scope open at the call.
 func (m *Model) Condition(be kernels.Backend, p *Prepared, cond, mask kernels.Tensor, frames []int) error {
 	net, ok := m.net.(*stdit3)
 	if !ok || m.Version != OpenSora13 {
@@ -59,7 +59,7 @@ func (p *Prepared) addGiven(be kernels.Backend, x kernels.Tensor) {
 	}
 }
 
-// addText adds cross attention i to the residual stream x (B, T', S, C): to the prompt, or in given frames to
+// addText adds cross attention i to the residual stream x (B, T', S, C). Frames attend to the prompt; given frames attend to
 // the null caption.
 func (p *Prepared) addText(be kernels.Backend, x kernels.Tensor, cross nn.CrossAttention, i int) {
 	if p.given == nil {

@@ -7,17 +7,17 @@ import (
 	"latentbeam/stages/diffuse/dit"
 )
 
-// vaeStride is how many pixels a latent position spans in height and width.
+// vaeStride is the number of pixels for one latent position, in height and width.
 const vaeStride = 8
 
-// latentSize returns the size of a row's latents, as the autoencoder of the version makes them.
+// latentSize returns the size of a row's latents for the version's autoencoder.
 func (c Config) latentSize(row *schemas.PromptRow) dit.LatentSize {
 	n := row.NumFrames
 	s := dit.LatentSize{T: n, H: row.Height / vaeStride, W: row.Width / vaeStride}
 	switch c.Version {
-	case OpenSora12: // 5 latent frames of 17, and of what is left one of 4
+	case OpenSora12: // 5 latent frames for each 17 frames, and one for each 4 of the rest
 		s.T = n/17*5 + (n%17+3)/4
-	case OpenSora13: // 5 latent frames of 17, which overlap by one; sizes are rounded up
+	case OpenSora13: // 5 latent frames for each 17 frames, which overlap by one; sizes are rounded up
 		s.T = (n - 1) / 16 * 5
 		if n == 1 {
 			s.T = 1
@@ -27,8 +27,7 @@ func (c Config) latentSize(row *schemas.PromptRow) dit.LatentSize {
 	return s
 }
 
-// checkSize refuses sizes without latents, and in 1.0, which does not pad them, those that do not fall on
-// whole patches.
+// checkSize returns an error for sizes without latents, and in 1.0, which does not pad, for sizes that are not whole patches.
 func (c Config) checkSize(row *schemas.PromptRow) error {
 	for _, d := range []struct {
 		name         string

@@ -10,8 +10,8 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// Model is a denoiser of the STDiT family: what its versions have in common around the network of one. It is
-// read-only once loaded and may serve any backend of its device.
+// Model is a denoiser of the STDiT family: the common part of all versions, with the network of one. It is read-only after
+// loading and safe for use by any backend of its device.
 type Model struct {
 	Config
 	patch    nn.PatchEmbed       // x_embedder
@@ -22,25 +22,25 @@ type Model struct {
 	final    finalLayer // final_layer
 }
 
-// network is what differs between the versions: conditions and blocks.
+// network is the part that differs between the versions: conditions and blocks.
 type network interface {
 	// crosses returns the cross attentions in the order in which forward runs them.
 	crosses() []nn.CrossAttention
-	// passing returns which blocks, or pairs of blocks, this rank has, and what keeps them coming.
+	// passing returns the range of blocks, or pairs of blocks, on this rank, and the flow that loads them.
 	passing() (own sequence.Range, flow *weights.Flow)
-	// prepare puts the positions and embedded conditions of a batch into p.
+	// prepare stores the positions and embedded conditions of a batch in p.
 	prepare(be kernels.Backend, p *Prepared, cond Conditions)
-	// forward runs the blocks on the stream in place. t is the embedding of the timesteps of its rows (B, C),
-	// followed by that of timestep 0 (2B, C) where f has given frames. It returns what the final layer takes.
+	// forward runs the blocks on the stream in place. t (B, C) has the timestep embeddings of its rows; if f has given frames,
+	// it is (2B, C) with the embeddings of timestep 0 in the second half. It returns the embedding for the final layer.
 	forward(be kernels.Backend, s *stream, t kernels.Tensor, f nn.FrameMask) (kernels.Tensor, error)
 }
 
-// int8Layers begin the names of the layers that precision: int8 rounds: the blocks. The first and last layers, the text and
-// the modulation stay as they are.
+// int8Layers are the prefixes of the layers that precision: int8 rounds: the blocks. The first and last layers, the text and
+// the modulation are not rounded.
 var int8Layers = []string{"blocks.", "spatial_blocks.", "temporal_blocks."}
 
-// Load reads a model by the published tensor names. Its error lists every tensor that does not fit. The
-// position tables that the files hold are recomputed for each size, so they are not read.
+// Load loads a model by its published tensor names. Its error lists every tensor that does not fit. Position tables in the
+// files are not read, because they are computed for each size.
 func Load(cfg Config, w *weights.Weights) (*Model, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -72,11 +72,11 @@ func Load(cfg Config, w *weights.Weights) (*Model, error) {
 	return m, nil
 }
 
-// loadFreqs returns the frequencies of rotary positions: those of the file, or the usual ones without.
+// loadFreqs returns the frequencies of rotary positions from the file, or the usual ones if the file has none.
 func loadFreqs(w *weights.Weights, cfg Config) []float32 {
 	n := cfg.HiddenSize / cfg.NumHeads / 2
 	if cfg.KernelSize != nil {
-		n /= 3 // frame, row and column have a third of the channels each
+		n /= 3 // a third of the channels each for frame, row and column
 	}
 	if freqs := w.Values("rope.freqs", n); freqs != nil {
 		return freqs
@@ -84,10 +84,10 @@ func loadFreqs(w *weights.Weights, cfg Config) []float32 {
 	return nn.RopeFreqs(n)
 }
 
-// Forward evaluates the network once, in the scope open at the call: latents x (B, c_in, T, H, W) at the
-// given timesteps (B; 0 to 1000 of the training process, not the index of the sampling step) under the texts
-// and conditions of p give (B, c_out, T, H, W) in fp32: noise or velocity and, with pred_sigma, as much
-// again. generated (B x T', row-major) tells the frames that are being denoised from given ones; nil: all are.
+// Forward evaluates the network once, in the scope open at the call. x (B, c_in, T, H, W) are latents; timesteps (B) are
+// positions in the training process, 0 to 1000, not indices of sampling steps; p has the texts and conditions. The result (B,
+// c_out, T, H, W) in fp32 is noise or velocity and, with pred_sigma, the same number of channels for the variance. generated (B
+// x T', row-major) says which frames are being denoised; nil: all are.
 func (m *Model) Forward(be kernels.Backend, x kernels.Tensor, timesteps []float32, generated []bool,
 	p *Prepared) (kernels.Tensor, error) {
 	if err := m.checkInput(x, timesteps, p); err != nil {
@@ -103,8 +103,8 @@ func (m *Model) Forward(be kernels.Backend, x kernels.Tensor, timesteps []float3
 	return out, nil
 }
 
-// rounded returns the timesteps as the network sees them: up to 1.2 they are cast to the model's type, which
-// in bf16 makes 968 of 966.67.
+// rounded returns the timesteps as the network gets them: up to 1.2 they are cast to the model's type, which in bf16 turns
+// 966.67 into 968.
 func (m *Model) rounded(timesteps []float32) []float32 {
 	if m.Version == OpenSora13 {
 		return timesteps
@@ -123,7 +123,7 @@ func blockVector(be kernels.Backend, linear nn.Linear, t kernels.Tensor) kernels
 	return linear.Forward(be, silu, kernels.Identity)
 }
 
-// plus returns t (k B, C) with v (B, C) added to each of its k halves.
+// plus returns t (k B, C) with v (B, C) added to each of its k parts.
 func plus(be kernels.Backend, t, v kernels.Tensor) kernels.Tensor {
 	b, c := v.Dim(0), v.Dim(1)
 	halves := t.Reshape(t.Dim(0)/b, b, c)

@@ -13,27 +13,27 @@ import (
 	"latentbeam/stages/diffuse/sampler"
 )
 
-// options are those of the stage with a network of this family.
+// options are the options of the stage for a network of this family.
 type options struct {
 	dit.Options
-	// Version is that of Open-Sora that the job was written for, such as 1.2, as presets say it; a model of another
-	// one is refused. "" takes any.
+	// Version is the version of Open-Sora that the job was written for, such as 1.2; presets set it. Models of another version
+	// are refused. "" accepts any.
 	Version string `yaml:"version" json:"-"`
-	// FrameInterval tells the versions from 1.1 on that every n-th frame of the video is made: they are
-	// conditioned on fps * frame_interval. Default 1.
+	// FrameInterval says that only every n-th frame of the video is made. Versions from 1.1 on are then conditioned on fps *
+	// frame_interval. Default 1.
 	FrameInterval int `yaml:"frame_interval" json:"frame_interval,omitempty"`
-	// SpaceScale and TimeScale divide the positions of 1.0; default those of the model's config.json. Its published
-	// configurations set them by the size of the video, whatever the weights were trained on.
+	// SpaceScale and TimeScale divide the positions of 1.0. The defaults come from the model's config.json. The published
+	// configurations of 1.0 set them by the size of the video, independent of the size that the weights were trained on.
 	SpaceScale float64 `yaml:"space_scale" json:"space_scale,omitempty"`
 	TimeScale  float64 `yaml:"time_scale" json:"time_scale,omitempty"`
-	// CondType, ImageScale and SDEdit are those of conditioning on images in 1.3; see imageOptions.
+	// CondType, ImageScale and SDEdit are for conditioning on images in 1.3; see imageOptions.
 	CondType   string  `yaml:"cond_type" json:"cond_type,omitempty"`
 	ImageScale float64 `yaml:"image_cfg_scale" json:"image_cfg_scale,omitempty"`
 	SDEdit     *bool   `yaml:"use_sdedit" json:"use_sdedit,omitempty"`
 }
 
-// check refuses what the model cannot do and sets its dtype. An option at its default is taken out, so that the keys
-// do not change.
+// check returns an error for options that the model does not support, and sets its dtype. It clears options with the default
+// value, so that writing the default does not change keys.
 func (o *options) check(cfg *Config, recipe sampler.Recipe) error {
 	if o.Version != "" && o.Version != cfg.Version.String() {
 		return stages.Errorf("version",
@@ -61,7 +61,7 @@ func (o *options) check(cfg *Config, recipe sampler.Recipe) error {
 	return nil
 }
 
-// choose returns the recipe of the option sampler. A version has one solver; to say its name changes no key.
+// choose returns the recipe for the option sampler. A version has one solver; writing its name does not change keys.
 func (o *options) choose(cfg Config, published sampler.Recipe) (sampler.Recipe, error) {
 	c := o.Sampler
 	if c == nil {
@@ -79,9 +79,8 @@ func (o *options) choose(cfg Config, published sampler.Recipe) (sampler.Recipe, 
 	return published, nil
 }
 
-// setDType takes the type that is asked for. Without one it is bf16, for which the versions from 1.1 on were
-// published. 1.0 was published for fp16, which processors do not compute in: it then is fp32, of which fp16 is a
-// rounding.
+// setDType sets the requested type. The default is bf16, for which the versions from 1.1 on were published. 1.0 was published
+// for fp16, which processors do not support; its default is fp32, and fp16 is a rounding of it.
 func (o *options) setDType(cfg *Config) error {
 	fallback := map[bool]string{true: "fp32", false: "bf16"}[cfg.Version == OpenSora10]
 	if o.DType == fallback {
@@ -99,7 +98,7 @@ func (o *options) setDType(cfg *Config) error {
 	return nil
 }
 
-// setScales puts the scales that are given into the configuration.
+// setScales copies the given scales to the configuration.
 func (o *options) setScales(cfg *Config) error {
 	for _, s := range []struct {
 		name      string
@@ -111,7 +110,7 @@ func (o *options) setScales(cfg *Config) error {
 			return stages.Errorf(s.name, "%s is %g: only Open-Sora 1.0 has it, leave it out", s.name, given)
 		case !(given > 0 && given <= maxScale):
 			return stages.Errorf(s.name, "%s is %g: give a number above 0, at most %d", s.name, given, maxScale)
-		case given == *s.of: // it shows in no key
+		case given == *s.of: // the default is not part of the key
 			*s.given = 0
 		default:
 			*s.of = given
@@ -120,12 +119,12 @@ func (o *options) setScales(cfg *Config) error {
 	return nil
 }
 
-// maxScale bounds the scales of positions, far beyond the published 1/2, 2/3 and 1.
+// maxScale limits the scales of positions. The published values are 1/2, 2/3 and 1.
 const maxScale = 1 << 10
 
-// imageOptions are those of conditioning by images.
+// imageOptions are the options for conditioning on images.
 type imageOptions struct {
-	// CondType says which frames of the references are given; "" leaves it to the rows' mask strategies.
+	// CondType says which frames of the references are given; "": the rows' mask strategies decide.
 	CondType string
 	// Scale is the guidance scale of the given frames.
 	Scale float64
@@ -133,7 +132,7 @@ type imageOptions struct {
 	SDEdit *bool
 }
 
-// fill checks the options and gives them the values of the published configuration (v2v.py).
+// fill checks the options and sets defaults from the published configuration (v2v.py).
 func (o *imageOptions) fill(v Version) error {
 	known := condition.ImageTypes()
 	switch {
@@ -159,7 +158,7 @@ func (o *imageOptions) fill(v Version) error {
 	return nil
 }
 
-// images says how the stage gives frames to the network; nil: by mask strategies.
+// images says how the stage passes given frames to the network; nil: by mask strategies.
 func (o imageOptions) images() *dit.Images {
 	if o.CondType == "" {
 		return nil

@@ -8,11 +8,11 @@ import (
 	"latentbeam/stages/nn"
 )
 
-// Prepared holds what stays the same over all sampling steps of a batch: the positions of its size, what it
-// is conditioned on, and the keys and values of its texts for each block.
+// Prepared holds everything that is the same in all sampling steps of a batch: the positions for its size, its conditions, and
+// the keys and values of its texts for each block.
 type Prepared struct {
 	rows, cols     int     // patch grid of a frame
-	times, patches nn.Span // the frames and patches computed here, of the whole video
+	times, patches nn.Span // the frames and patches of the video that this rank computes
 
 	spatial   kernels.Tensor // (1, 1, S, C), added to all tokens
 	temporal  kernels.Tensor // (1, T', 1, C), pos_embed_temporal of 1.0
@@ -36,9 +36,9 @@ type texts struct {
 // MaxLatentSide bounds T, H and W of the latents.
 const MaxLatentSide = 4096
 
-// Prepare computes what the steps of a batch share, in the scope open at the call: latents of one size under
-// one text for each of the B rows, text i being (L_i, caption_channels). Under guidance the second half of
-// the rows takes NullText of the first half's lengths, or negative prompts.
+// Prepare computes everything that the steps of a batch share, in the scope open at the call. The latents have one size. Each
+// of the B rows has one text; text i is (L_i, caption_channels). With guidance the second half of the rows uses NullText with
+// the lengths of the first half, or negative prompts.
 func (m *Model) Prepare(be kernels.Backend, size dit.LatentSize, cond Conditions, texts []kernels.Tensor) (
 	*Prepared, error) {
 	if min(size.T, size.H, size.W) < 1 || max(size.T, size.H, size.W) > MaxLatentSide {
@@ -87,7 +87,7 @@ func (m *Model) keys(be kernels.Backend, captions []kernels.Tensor) texts {
 	crosses := m.net.crosses()
 	t.kv = make([]kernels.Tensor, len(crosses))
 	for i, cross := range crosses {
-		if cross.Heads > 0 { // other ranks have the other blocks
+		if cross.Heads > 0 { // other ranks have other blocks
 			t.kv[i] = be.Alloc(m.DType, len(captions), longest, 2, cross.Heads, cross.D)
 		}
 	}
@@ -100,7 +100,7 @@ func (m *Model) keys(be kernels.Backend, captions []kernels.Tensor) texts {
 	}
 	y := m.caption.Forward(be, packed) // (sum L, C)
 	own, flow := m.net.passing()
-	each := len(crosses) / m.Depth // of a block, or of a pair of them
+	each := len(crosses) / m.Depth // cross attentions for each block, or pair of blocks
 	for block := range flow.Each(own) {
 		for i := block * each; i < (block+1)*each; i++ {
 			crosses[i].Keys(be, t.kv[i], y, t.lens)
@@ -109,9 +109,9 @@ func (m *Model) keys(be kernels.Backend, captions []kernels.Tensor) texts {
 	return t
 }
 
-// NullText returns the first n rows of the learned null caption (n, caption_channels), in the scope open
-// at the call. The reference masks the unconditional row like its prompt, so n is the prompt's length. A
-// table that is shorter goes on with its last row.
+// NullText returns the first n rows of the learned null caption (n, caption_channels), in the scope open at the call. n is the
+// prompt's length, because the reference masks the unconditional row like its prompt. If the table is shorter, its last row is
+// repeated.
 func (m *Model) NullText(be kernels.Backend, n int) kernels.Tensor {
 	have := min(n, m.nullText.Dim(0))
 	text := be.Alloc(kernels.F32, n, m.CaptionChannels) // (n, caption)

@@ -6,8 +6,8 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// stdit1 is STDiT of Open-Sora 1.0: PixArt's block with temporal attention put in. Positions are those of the
-// training size, scaled; it knows no sizes, frame rates or given frames.
+// stdit1 is STDiT of Open-Sora 1.0: PixArt's block with an additional temporal attention. Positions are those of the training
+// size, scaled. It does not have sizes, frame rates or given frames as inputs.
 type stdit1 struct{ trunk }
 
 // loadSTDiT1 loads STDiT's blocks. Spatial attention and MLP are modulated by the timestep; temporal attention is
@@ -29,11 +29,10 @@ func (m *stdit1) prepare(be kernels.Backend, p *Prepared, _ Conditions) {
 	be.Upload(p.temporal, nn.SinCos1D(c, p.times, m.TimeScale))
 }
 
-// forward runs the blocks on the stream in place; t (B, C) is the timestep's embedding, which the final layer
-// takes as it is.
+// forward runs the blocks on the stream in place. t (B, C) is the timestep's embedding, which the final layer gets unchanged.
 func (m *stdit1) forward(be kernels.Backend, s *stream, t kernels.Tensor, f nn.FrameMask) (kernels.Tensor, error) {
 	t6 := f.Rows(be, blockVector(be, m.modulation, t), 6) // (B, 1, 6, C)
-	return t, m.each(be, s, func(i int, b *block) error {
+	return t, m.eachBlock(be, s, func(i int, b *block) error {
 		mods := s.modulations(be, b.table, t6) // (n, 1, 6, C)
 
 		// x += gate_attn * attn(modulate(LN(x)))
@@ -51,8 +50,8 @@ func (m *stdit1) forward(be kernels.Backend, s *stream, t kernels.Tensor, f nn.F
 	})
 }
 
-// addPlainTemporal adds gate * attn_temp(x) to the part; positioned adds the frame positions to its input, which
-// block 0 alone does.
+// addPlainTemporal adds gate * attn_temp(x) to the part. With positioned it first adds the frame positions to the input; only
+// block 0 does.
 func (b *block) addPlainTemporal(be kernels.Backend, p *part, gate kernels.Tensor, positioned bool) {
 	defer be.Scope()()
 	h := p.x

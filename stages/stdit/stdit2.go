@@ -6,15 +6,15 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// stdit2 is STDiT2 of Open-Sora 1.1: STDiT whose temporal attention has a norm and a modulation of its own and
-// rotary positions, and which is told the size, the aspect ratio, the number of frames and the frame rate.
+// stdit2 is STDiT2 of Open-Sora 1.1: STDiT whose temporal attention has its own norm, its own modulation and rotary positions.
+// Its additional inputs are size, aspect ratio, number of frames and frame rate.
 type stdit2 struct {
 	trunk
-	size        nn.SizeEmbedder // csize_embedder, of height and width, C/3 each
-	aspect      nn.SizeEmbedder // ar_embedder, of height/width, C/3
-	length      nn.SizeEmbedder // fl_embedder, of the number of frames
+	size        nn.SizeEmbedder // csize_embedder, for height and width, C/3 each
+	aspect      nn.SizeEmbedder // ar_embedder, for height/width, C/3
+	length      nn.SizeEmbedder // fl_embedder, for the number of frames
 	fps         nn.SizeEmbedder // fps_embedder
-	modTemporal nn.Linear       // t_block_temp.1 (3C, C), behind a SiLU
+	modTemporal nn.Linear       // t_block_temp.1 (3C, C), after a SiLU
 	freqs       []float32       // rope.freqs
 }
 
@@ -56,15 +56,14 @@ func (m *stdit2) prepare(be kernels.Backend, p *Prepared, cond Conditions) {
 	be.Binary(p.frameRate, length, rate, kernels.Add)
 }
 
-// forward runs the blocks on the stream in place. t (B, C) is the embedding of the timesteps, followed under
-// given frames by that of timestep 0. The final layer takes t alone for the denoised frames, but with the size
-// added for the given ones.
+// forward runs the blocks on the stream in place. t (B, C) is the embedding of the timesteps; with given frames it is followed
+// by the embedding of timestep 0. The final layer gets t alone for denoised frames, but t plus the size for given frames.
 func (m *stdit2) forward(be kernels.Backend, s *stream, t kernels.Tensor, f nn.FrameMask) (kernels.Tensor, error) {
 	tSpatial := plus(be, t, s.p.size)                              // (B or 2B, C)
 	tTemporal := plus(be, t, s.p.frameRate)                        // (B or 2B, C)
 	t6 := f.Rows(be, blockVector(be, m.modulation, tSpatial), 6)   // (B, T' or 1, 6, C)
 	t3 := f.Rows(be, blockVector(be, m.modTemporal, tTemporal), 3) // (B, T' or 1, 3, C)
-	err := m.each(be, s, func(i int, b *block) error {
+	err := m.eachBlock(be, s, func(i int, b *block) error {
 		mods := s.modulations(be, b.table, t6)             // (n, T' or 1, 6, C)
 		temporal := s.modulations(be, b.tableTemporal, t3) // (n, T' or 1, 3, C)
 

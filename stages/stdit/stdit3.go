@@ -6,12 +6,11 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// stdit3 is STDiT3 of Open-Sora 1.2 and 1.3: spatial and temporal blocks, each with attention, text and MLP of
-// its own, take turns. One vector of timestep and frame rate modulates them all; height and width only scale
-// the positions.
+// stdit3 is STDiT3 of Open-Sora 1.2 and 1.3: spatial and temporal blocks alternate, each with its own attention, text and MLP.
+// One vector of timestep and frame rate modulates all blocks; height and width only scale the positions.
 //
-// In 1.3 the temporal blocks attend inside windows of patches over all frames, rotary positions have three
-// axes and serve the spatial blocks too, and given frames come in as a second input (Prepared.Condition).
+// In 1.3 the temporal blocks attend inside windows of patches over all frames, rotary positions have three axes and are also
+// used in the spatial blocks, and given frames are a second input (Prepared.Condition).
 type stdit3 struct {
 	trunk                            // spatial_blocks.0, temporal_blocks.0, spatial_blocks.1, ...
 	fps              nn.SizeEmbedder // fps_embedder
@@ -44,7 +43,7 @@ func (m *stdit3) prepare(be kernels.Backend, p *Prepared, cond Conditions) {
 	p.windows = nn.Windows{Rows: m.KernelSize[0], Cols: m.KernelSize[1], Grid: [2]int{p.rows, p.cols}}
 	scale := m.positionScale(cond)
 	line := func(n int) []float32 { return nn.RopePositions(m.DType, nn.Span{Len: n}, scale) }
-	// Rows and columns count from the corner of their window: (rows, columns, T', D/2).
+	// Rows and columns are counted from the corner of their window: (rows, columns, T', D/2).
 	p.timeRope = nn.NewRope3D(be, m.DType, m.freqs, line(p.windows.Rows), line(p.windows.Cols),
 		nn.RopePositions(m.DType, p.times, 1))
 	if m.UseSpatialRope { // (1, 1, S, D/2)
@@ -53,12 +52,12 @@ func (m *stdit3) prepare(be kernels.Backend, p *Prepared, cond Conditions) {
 	}
 }
 
-// forward runs the blocks on the stream in place. t (B, C) is the embedding of the timesteps, followed under
-// given frames by that of timestep 0; the final layer takes it with the frame rate added.
+// forward runs the blocks on the stream in place. t (B, C) is the embedding of the timesteps; with given frames it is followed
+// by the embedding of timestep 0. The final layer gets t plus the frame rate.
 func (m *stdit3) forward(be kernels.Backend, s *stream, t kernels.Tensor, f nn.FrameMask) (kernels.Tensor, error) {
 	t = plus(be, t, s.p.frameRate)                        // (B or 2B, C)
 	t6 := f.Rows(be, blockVector(be, m.modulation, t), 6) // (B, T' or 1, 6, C)
-	return t, m.each(be, s, func(i int, b *block) error {
+	return t, m.eachBlock(be, s, func(i int, b *block) error {
 		mods := s.modulations(be, b.table, t6) // (n, T' or 1, 6, C)
 
 		// x += gate_attn * attn(modulate(LN(x)))

@@ -5,30 +5,30 @@ import (
 	"latentbeam/stages/nn"
 )
 
-// stream is the residual stream of one rank: the tokens of its columns (row of the batch, patch), each with
-// all frames, in parts that are videos of their own. A rank alone has one part with everything.
+// stream is the residual stream of one rank: the tokens of its columns (row of the batch, patch), each with all frames, divided
+// into parts that are videos. A single rank has one part with all columns.
 type stream struct {
 	parts []part
-	p     *Prepared // of all rows of this rank and all patches
+	p     *Prepared // for all rows of this rank and all patches
 	dt    kernels.DType
-	split *nn.Split // nil: alone
+	split *nn.Split // nil: a single rank
 }
 
-// part is some patches of some rows.
+// part is a range of patches of a range of rows.
 type part struct {
 	x    kernels.Tensor // (n, T', W, C)
-	rows nn.Span        // of the rows of this rank
-	p    *Prepared      // of these rows and patches
+	rows nn.Span        // range of the rows of this rank
+	p    *Prepared      // for these rows and patches
 }
 
-// block notes which block comes next, for those that the ranks exchange something with.
+// block sets the number of the next block, for layers that exchange data between ranks.
 func (s *stream) block(i int) {
 	if s.split != nil {
 		s.split.Group.Block(i)
 	}
 }
 
-// modulation is the rows by which one block modulates one part: (n, T' or 1, R, C).
+// modulation has the rows that modulate one part in one block: (n, T' or 1, R, C).
 type modulation struct {
 	rows    kernels.Tensor
 	t, area int
@@ -47,8 +47,8 @@ func (s *stream) modulations(be kernels.Backend, table, vector kernels.Tensor) [
 	return out
 }
 
-// modulated returns the tokens of all parts, modulate(LN(x)) of them, and their gates, (n, T', W, C) each.
-// Rows 0, 1 and 2 of the modulations are shift, scale and gate.
+// modulated returns the tokens of all parts, modulate(LN(x)) of the tokens, and the gates, (n, T', W, C) each. Rows 0, 1 and 2
+// of the modulations are shift, scale and gate.
 func (s *stream) modulated(be kernels.Backend, mods []modulation) (xs, hs, gates []kernels.Tensor) {
 	for i, m := range mods {
 		x := s.parts[i].x
@@ -69,8 +69,8 @@ func (s *stream) addSpatial(be kernels.Backend, attn nn.SelfAttention, mods []mo
 	return attn.AddShared(be, s.split, s.dt, xs, hs, gates, s.p.spaceRope)
 }
 
-// addTemporal adds gate * attn(modulate(LN(x))) to the stream, along the frames of a patch or inside
-// windows, which ranks may share.
+// addTemporal adds gate * attn(modulate(LN(x))) to the stream, along the frames of a patch, or inside windows. Ranks may share
+// windows.
 func (s *stream) addTemporal(be kernels.Backend, attn nn.SelfAttention, mods []modulation) error {
 	defer be.Scope()()
 	xs, hs, gates := s.modulated(be, mods)
@@ -83,9 +83,9 @@ func (s *stream) addTemporal(be kernels.Backend, attn nn.SelfAttention, mods []m
 	return nil
 }
 
-// of returns what p holds for some rows and patches. Patches may reach beyond the frame, into padding, for
-// which there is nothing.
-func (p *Prepared) of(rows, patches nn.Span) *Prepared {
+// slice returns the part of p for some rows and patches. Patches may extend beyond the frame, into padding, for which p has no
+// data.
+func (p *Prepared) slice(rows, patches nn.Span) *Prepared {
 	q := *p
 	q.patches = patches
 	patches.Start = min(patches.Start, p.rows*p.cols)
@@ -97,10 +97,10 @@ func (p *Prepared) of(rows, patches nn.Span) *Prepared {
 		return x.Narrow(axis, at.Start, at.Len)
 	}
 	q.spatial = narrow(p.spatial, 2, nn.Span{Start: patches.Start, Len: n})
-	q.texts = p.texts.of(rows)
+	q.texts = p.texts.slice(rows)
 	if p.given != nil {
 		g := *p.given
-		g.texts = p.given.texts.of(rows)
+		g.texts = p.given.texts.slice(rows)
 		for _, x := range []*kernels.Tensor{&g.tokens, &g.mask} {
 			*x = narrow(narrow(*x, 0, rows), 2, nn.Span{Start: patches.Start, Len: n})
 		}
@@ -109,8 +109,8 @@ func (p *Prepared) of(rows, patches nn.Span) *Prepared {
 	return &q
 }
 
-// of returns the texts of some rows.
-func (t texts) of(rows nn.Span) texts {
+// slice returns the texts of a range of rows.
+func (t texts) slice(rows nn.Span) texts {
 	out := texts{lens: t.lens[rows.Start:][:rows.Len]}
 	for _, kv := range t.kv {
 		if !kv.IsZero() {

@@ -7,10 +7,10 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// trunk is what the networks of all versions have: blocks that one vector of the timestep modulates.
+// trunk is the common part of all versions' networks: blocks that are modulated by one vector of the timestep.
 type trunk struct {
 	Config
-	modulation nn.Linear      // t_block.1 (6C, C), behind a SiLU
+	modulation nn.Linear      // t_block.1 (6C, C), after a SiLU
 	blocks     []block        // in the order in which they run
 	own        sequence.Range // of blocks, or of pairs of blocks
 	flow       *weights.Flow
@@ -26,7 +26,7 @@ type block struct {
 	attnTemp      nn.SelfAttention  // attn_temp of STDiT and STDiT2, along the frames of a patch
 }
 
-// loadTrunk loads depth blocks of each kind; blocks of several kinds take turns.
+// loadTrunk loads depth blocks of each kind. Blocks of several kinds alternate.
 func loadTrunk(cfg Config, w *weights.Weights, qkNorm bool, kinds ...string) trunk {
 	c := cfg.HiddenSize
 	t := trunk{Config: cfg, modulation: nn.LoadLinear(w.Sub("t_block.1"), c, 6*c), flow: w.Flow(),
@@ -57,8 +57,8 @@ func (t *trunk) crosses() (out []nn.CrossAttention) {
 	return out
 }
 
-// each calls forward for this rank's blocks in their order, which advances the stream by block i.
-func (t *trunk) each(be kernels.Backend, s *stream, forward func(i int, b *block) error) error {
+// eachBlock calls forward for this rank's blocks in order. forward runs block i on the stream.
+func (t *trunk) eachBlock(be kernels.Backend, s *stream, forward func(i int, b *block) error) error {
 	kinds := len(t.blocks) / t.Depth
 	for at := range t.flow.Each(t.own) {
 		for i := kinds * at; i < kinds*(at+1); i++ {
@@ -73,8 +73,8 @@ func (t *trunk) each(be kernels.Backend, s *stream, forward func(i int, b *block
 	return nil
 }
 
-// addTextAndMLP adds what follows attention in block i to a part: cross_attn(x, text), then
-// gate_mlp * mlp(modulate(LN(x))), where rows 3, 4 and 5 are shift, scale and gate.
+// addTextAndMLP adds the layers after attention in block i to a part: cross_attn(x, text), then gate_mlp *
+// mlp(modulate(LN(x))), where rows 3, 4 and 5 of m are shift, scale and gate.
 func (b *block) addTextAndMLP(be kernels.Backend, p *part, m modulation, i int) {
 	p.p.addText(be, p.x, b.cross, i)
 	defer be.Scope()()

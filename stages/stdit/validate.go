@@ -8,7 +8,7 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// Limits of a configuration, several times the largest published model.
+// Limits of a configuration, several times larger than the largest published model.
 const (
 	maxChannels = 1024
 	maxWidth    = 1 << 16
@@ -57,7 +57,7 @@ func (c Config) validate() error {
 	return c.validateLater()
 }
 
-// validateLater checks what the versions from 1.1 on have beyond 1.0.
+// validateLater checks the keys that only the versions from 1.1 on have.
 func (c Config) validateLater() error {
 	d := c.HiddenSize / c.NumHeads
 	switch {

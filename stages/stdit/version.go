@@ -8,7 +8,7 @@ import (
 	"latentbeam/stages/diffuse/dit"
 )
 
-// Version is a generation of the architecture, named by the Open-Sora that it belongs to.
+// Version is a version of the architecture, named after the Open-Sora release.
 type Version int
 
 // The versions: STDiT, STDiT2, and STDiT3 without and with windows.
@@ -25,25 +25,25 @@ func (v Version) String() string { return fmt.Sprintf("1.%d", int(v)) }
 // title names the version for people.
 func (v Version) title() string { return "Open-Sora " + v.String() }
 
-// recognise reports whether a config.json is that of a version of the family. One that names no architecture is.
+// recognise reports whether a config.json belongs to a version of the family. A file that names no architecture does.
 func recognise(config []byte) bool {
 	class, err := dit.ClassName(config)
 	_, versionErr := identity{}.version(class)
 	return err == nil && versionErr == nil
 }
 
-// identity is what a config.json says of the architecture. STDiT3 of 1.3 goes by the same name as that of 1.2,
-// but knows keys of its own, and has latents of 16 channels.
+// identity has the keys of a config.json that identify the architecture. STDiT3 of 1.3 has the same class name as STDiT3 of
+// 1.2, but keys of its own, and latents with 16 channels.
 type identity struct {
 	InChannels     int             `json:"in_channels"`
 	KernelSize     json.RawMessage `json:"kernel_size"`
 	UseSpatialRope *bool           `json:"use_spatial_rope"`
 }
 
-// version finds the version that a config.json of the named architecture describes; one that names no architecture is of 1.0, whose
-// files came without.
+// version returns the version that a config.json describes. A file without an architecture is 1.0, because its published files
+// had no config.json.
 func (id identity) version(class string) (Version, error) {
-	family, _, _ := strings.Cut(class, "-") // "STDiT2-XL/2" is its name in the reference's registry
+	family, _, _ := strings.Cut(class, "-") // "STDiT2-XL/2" is the name in the reference's registry
 	switch family {
 	case "", "STDiT":
 		return OpenSora10, nil

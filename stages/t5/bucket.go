@@ -2,15 +2,16 @@ package t5
 
 import "math"
 
-// Relative attention of all published models of T5 v1.1, mT5 and UMT5.
+// Relative attention in all published models of T5 v1.1, mT5 and UMT5.
 const (
-	numBuckets  = 32  // half for keys before the query, half for keys behind it
-	maxDistance = 128 // of models with 32 buckets distances from 91 on share the last one
+	numBuckets  = 32  // half for keys before the query, half for keys after it
+	maxDistance = 128 // with 32 buckets, distances of 91 and more share the last one
 )
 
-// bucket returns the row of the relative attention table for a key at distance r = key - query. Half of the buckets of a
-// direction are for one distance each, the others for distances up to MaxDistance by their logarithms. Those are taken and
-// divided in fp32, as transformers does: a distance that the formula puts on the edge of a bucket has the reference's.
+// bucket returns the row of the relative attention table for a key at distance r = key - query. Half of the buckets for a
+// direction stand for one distance each, the others for ranges of distances on a logarithmic scale up to MaxDistance.
+// Logarithms are computed and divided in fp32, as in transformers, so that a distance on the border of two buckets gets the
+// same bucket as there.
 func (c Config) bucket(r int) int32 {
 	half := c.NumBuckets / 2
 	first := 0
@@ -28,8 +29,8 @@ func (c Config) bucket(r int) int32 {
 	return int32(first + min(half-1, exact+int(float32(log/of)*float32(half-exact))))
 }
 
-// buckets returns bucket(j - i) for all queries i and keys j below n: (n, n), row-major. Each row is a piece of one
-// line of all distances.
+// buckets returns bucket(j - i) for all queries i and keys j below n: (n, n), row-major. Each row is a slice of the list of all
+// distances.
 func (c Config) buckets(n int) []int32 {
 	line := c.distances(n)
 	out := make([]int32, 0, n*n)

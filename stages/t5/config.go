@@ -14,9 +14,9 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// Config describes an encoder of T5, T5 v1.1, mT5 or UMT5; the names are those of transformers' config.json.
+// Config describes an encoder of T5, T5 v1.1, mT5 or UMT5. The names come from transformers' config.json.
 type Config struct {
-	ModelType   string  `json:"model_type"` // "t5", which "" stands for too, "mt5" or "umt5"
+	ModelType   string  `json:"model_type"` // "t5" (also ""), "mt5" or "umt5"
 	VocabSize   int     `json:"vocab_size"`
 	DModel      int     `json:"d_model"` // width of the hidden state
 	DKV         int     `json:"d_kv"`    // width of one head
@@ -26,17 +26,17 @@ type Config struct {
 	NumBuckets  int     `json:"relative_attention_num_buckets"` // 32
 	MaxDistance int     `json:"relative_attention_max_distance"`
 	Epsilon     float64 `json:"layer_norm_epsilon"`
-	FeedForward string  `json:"feed_forward_proj"` // FUNCTION or gated-FUNCTION, one of acts
+	FeedForward string  `json:"feed_forward_proj"` // FUNCTION or gated-FUNCTION, see acts
 	DenseAct    *string `json:"dense_act_fn"`      // wins over the function of FeedForward; nil: not given
 	Gated       *bool   `json:"is_gated_act"`      // wins over the gate of FeedForward; nil: not given
 
-	// DType is that of weights and activations, which the file does not decide; see Encode.
+	// DType is the type of weights and activations. It is not in the file; see Encode.
 	DType kernels.DType `json:"-"`
-	// Int8 says that products in the layers int8Layers are of numbers of 8 bits.
+	// Int8 selects 8-bit products in the layers int8Layers.
 	Int8 bool `json:"-"`
 }
 
-// Limits of a configuration, several times the largest published encoder.
+// Limits of a configuration, several times larger than the largest published encoder.
 const (
 	maxVocab  = 1 << 20
 	maxWidth  = 1 << 16
@@ -45,21 +45,21 @@ const (
 	maxBuckets = 1 << 12
 )
 
-// act is the function in a feed-forward layer.
+// act is the activation function in a feed-forward layer.
 type act struct {
-	op   kernels.UnaryOp // Identity where the function is host
+	op   kernels.UnaryOp // Identity if host is set
 	host func(kernels.Backend, kernels.Tensor)
 }
 
-// acts are the functions by their names in transformers.
+// acts maps transformers' names to functions.
 var acts = map[string]act{"relu": {host: nn.ReLU}, "silu": {op: kernels.SiLU}, "gelu": {host: nn.GELU},
 	"quick_gelu": {host: nn.QuickGELU}, "gelu_new": {op: kernels.GELUTanh}}
 
-// actAliases are other names of the same functions.
+// actAliases maps other names to the names in acts.
 var actAliases = map[string]string{"swish": "silu", "gelu_python": "gelu", "gelu_pytorch_tanh": "gelu_new",
 	"gelu_python_tanh": "gelu_new"}
 
-// projected returns the function and the gate that FeedForward names: gated-gelu is gelu_new, as in transformers.
+// projected returns the function and the gate from FeedForward. gated-gelu means gelu_new, as in transformers.
 func (c Config) projected() (name string, gated bool) {
 	if name, gated = strings.CutPrefix(c.FeedForward, "gated-"); gated && name == "gelu" {
 		name = "gelu_new"
@@ -68,7 +68,7 @@ func (c Config) projected() (name string, gated bool) {
 }
 
 // activation returns the function in the feed-forward layers, and whether it gates a second product. dense_act_fn and
-// is_gated_act win over feed_forward_proj, as in transformers.
+// is_gated_act override feed_forward_proj, as in transformers.
 func (c Config) activation() (name string, gated bool) {
 	name, gated = c.projected()
 	if c.DenseAct != nil {
@@ -80,8 +80,8 @@ func (c Config) activation() (name string, gated bool) {
 	return name, gated
 }
 
-// otherActivation names the activation where FeedForward says another, else "". The weights' digest does not tell it, so
-// it joins the digest of the stage.
+// otherActivation returns the name of the activation if it differs from FeedForward, else "". It joins the digest of the stage,
+// because the weights' digest does not depend on it.
 func (c Config) otherActivation() string {
 	name, gated := c.activation()
 	if projected, gate := c.projected(); name == projected && gated == gate {
@@ -90,8 +90,8 @@ func (c Config) otherActivation() string {
 	return fmt.Sprintf("activation %s, gated %t", name, gated)
 }
 
-// ParseConfig reads transformers' config.json. Unknown keys are ignored: the file holds many that do not
-// concern the encoder.
+// ParseConfig parses transformers' config.json. It ignores unknown keys, because the file has many that do not concern the
+// encoder.
 func ParseConfig(data []byte) (Config, error) {
 	var id struct {
 		ModelType string           `json:"model_type"`

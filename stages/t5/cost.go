@@ -6,7 +6,7 @@ import (
 	"latentbeam/stages/nn"
 )
 
-// Cost is that of prompts of full length. An element is encoded by one device.
+// Cost returns the cost for prompts of full length. One device encodes an element.
 func (s *stage) Cost(row *schemas.PromptRow) (cost.Estimate, error) {
 	texts := 1
 	if row.NegativePrompt != "" {

@@ -10,16 +10,16 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// Encoder is an encoder of T5 v1.1, mT5 or UMT5. It is read-only once loaded and may serve any backend of its device.
+// Encoder is an encoder of T5 v1.1, mT5 or UMT5. It is read-only after loading and safe for use by any backend of its device.
 type Encoder struct {
 	Config
-	embedding    kernels.Tensor // shared.weight (V, d_model); none behind the first stage of a pipeline
-	relativeBias kernels.Tensor // relative_attention_bias.weight of block 0 (32, all heads); none of UMT5
-	heads        sequence.Range // that this rank of tensor parallelism has
+	embedding    kernels.Tensor // shared.weight (V, d_model); zero after the first stage of a pipeline
+	relativeBias kernels.Tensor // relative_attention_bias.weight of block 0 (32, all heads); zero for UMT5
+	heads        sequence.Range // heads on this rank of tensor parallelism
 	layers       []layer
-	own          sequence.Range // the layers of this rank of pipeline parallelism
+	own          sequence.Range // layers on this rank of pipeline parallelism
 	flow         *weights.Flow
-	finalNorm    kernels.Tensor // encoder.final_layer_norm.weight (d_model); none before the last stage
+	finalNorm    kernels.Tensor // encoder.final_layer_norm.weight (d_model); zero before the last stage
 }
 
 // layer is one encoder.block.N.
@@ -29,7 +29,7 @@ type layer struct {
 	norm1      kernels.Tensor // layer.1.layer_norm.weight (d_model)
 	wi0, wi1   nn.Linear      // layer.1.DenseReluDense.{wi_0,wi_1} (d_ff, d_model); without a gate wi0 is wi
 	wo         nn.Linear      // layer.1.DenseReluDense.wo (d_model, d_ff)
-	// relativeBias is that of the block itself (32, all heads), which only UMT5 has.
+	// relativeBias is the block's own table (32, all heads); only UMT5 has it.
 	relativeBias kernels.Tensor
 }
 
@@ -39,11 +39,10 @@ const (
 	tokensName = "encoder.embed_tokens.weight"
 )
 
-// int8Layers begins the names of the layers that precision: int8 rounds. Embedding, relative positions and norms stay as they
-// are.
+// int8Layers is the prefix of the layers that precision: int8 rounds. Embedding, relative positions and norms are not rounded.
 const int8Layers = "encoder.block."
 
-// Load reads an encoder by the tensor names of transformers. Its error lists every tensor that does not fit.
+// Load loads an encoder by transformers' tensor names. Its error lists every tensor that does not fit.
 func Load(cfg Config, w *weights.Weights) (*Encoder, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -56,7 +55,7 @@ func Load(cfg Config, w *weights.Weights) (*Encoder, error) {
 	}
 	e := &Encoder{Config: cfg}
 	w = w.As(cfg.DType).Int8(cfg.Int8, int8Layers)
-	// The embedding has a second name; transformers writes either or both.
+	// The embedding has a second name; transformers writes one or both.
 	embedding := sharedName
 	if !w.Has(embedding) && w.Has(tokensName) {
 		embedding = tokensName
@@ -72,7 +71,7 @@ func Load(cfg Config, w *weights.Weights) (*Encoder, error) {
 		e.layers = append(e.layers, loadLayer(enc.Block(i, "block.%d"), cfg))
 	}
 	e.finalNorm = enc.AtLast("final_layer_norm.weight", cfg.DModel)
-	// A full T5 holds its decoder too.
+	// A complete T5 also has a decoder.
 	if err := w.Check(tokensName, "decoder.*", "lm_head.weight", packedTokenizer); err != nil {
 		return nil, fmt.Errorf("load t5: %w", err)
 	}
@@ -112,8 +111,8 @@ func loadLayer(w *weights.Weights, cfg Config) layer {
 	return l
 }
 
-// streamType is the type of wo, and so of the residual stream after the first feed-forward layer. With fp16 it is fp32,
-// because the sums of a large T5 are beyond the range of fp16 (transformers' _keep_in_fp32_modules).
+// streamType returns the type of wo, and so of the residual stream after the first feed-forward layer. With fp16 it is fp32,
+// because the sums of a large T5 exceed the range of fp16 (transformers' _keep_in_fp32_modules).
 func (c Config) streamType() kernels.DType {
 	if c.DType == kernels.F16 {
 		return kernels.F32
@@ -121,15 +120,15 @@ func (c Config) streamType() kernels.DType {
 	return c.DType
 }
 
-// MaxTokens bounds the length of one prompt: the relative bias is a table of length^2 * num_heads.
+// MaxTokens limits the length of one prompt, because the relative bias is a table of length^2 * num_heads.
 const MaxTokens = 1024
 
-// Encode returns the last hidden state of each prompt, (L_i, d_model), in the scope open at the call. ids
-// are the token ids of each prompt without padding. The prompts lie one after the other in every layer
-// and attend only to themselves, so no padding is computed and a prompt's bits do not depend on the batch.
+// Encode returns the last hidden state of each prompt, (L_i, d_model), in the scope open at the call. ids are the token ids of
+// each prompt without padding. In every layer the prompts are adjacent in one tensor and attend only to themselves. So no
+// padding is computed, and a prompt's bits do not depend on the batch.
 //
-// In bf16 and fp16 every module's result is rounded, as between the modules of transformers; the scores of
-// attention stay in fp32, as in its fused kernels.
+// In bf16 and fp16 every module's result is rounded, as between the modules of transformers. The scores of attention stay in
+// fp32, as in its fused kernels.
 func (e *Encoder) Encode(be kernels.Backend, ids [][]int32) ([]kernels.Tensor, error) {
 	if err := e.checkIDs(ids); err != nil {
 		return nil, fmt.Errorf("encode text: %w", err)
@@ -147,7 +146,7 @@ func (e *Encoder) Encode(be kernels.Backend, ids [][]int32) ([]kernels.Tensor, e
 	return rows, nil
 }
 
-// output returns the memory of the result (sum L, d_model) and its rows (L_i, d_model).
+// output allocates the result (sum L, d_model) and returns it with its rows (L_i, d_model).
 func (e *Encoder) output(be kernels.Backend, ids [][]int32) (out kernels.Tensor, rows []kernels.Tensor) {
 	total := 0
 	for _, row := range ids {
@@ -170,21 +169,21 @@ func (e *Encoder) embed(be kernels.Backend, ids [][]int32) kernels.Tensor {
 	return x
 }
 
-// advance runs this rank's layers on x (sum L, d_model) and returns the result, which is x unless fp16 became
-// fp32 on the way.
+// advance runs this rank's layers on x (sum L, d_model) and returns the result. The result is x itself, unless the stream
+// changed from fp16 to fp32.
 func (e *Encoder) advance(be kernels.Backend, x kernels.Tensor, ids [][]int32) (kernels.Tensor, error) {
 	longest := 0
 	for _, row := range ids {
 		longest = max(longest, len(row))
 	}
-	var shared kernels.Tensor // (H, max L, max L), of all blocks
+	var shared kernels.Tensor // (H, max L, max L), for all blocks
 	if !e.kin().ownBias {
 		shared = e.positionBias(be, longest)
 	}
 	for i := range e.flow.Each(e.own) {
 		l := &e.layers[i-e.own.Lo]
 		e.attendFrom(be, l, x, shared, longest, ids)
-		if x.DType != e.streamType() { // fp16, once
+		if x.DType != e.streamType() { // once, in fp16
 			var err error
 			if x, err = e.widen(be, x, ids); err != nil {
 				return x, err
@@ -211,8 +210,8 @@ func (e *Encoder) checkIDs(ids [][]int32) error {
 	return nil
 }
 
-// positionBias returns the relative position bias of block 0, which all blocks share, for this rank's heads:
-// (H, n, n). UMT5's is blockBias.
+// positionBias returns the relative position bias of block 0, which all blocks share, for this rank's heads: (H, n, n). UMT5
+// uses blockBias instead.
 func (e *Encoder) positionBias(be kernels.Backend, n int) kernels.Tensor {
 	bias := be.Alloc(kernels.F32, e.heads.Len(), n, n) // (H, n, n)
 	defer be.Scope()()
@@ -223,7 +222,7 @@ func (e *Encoder) positionBias(be kernels.Backend, n int) kernels.Tensor {
 	return bias
 }
 
-// attendFrom is attend for prompts of at most n tokens. The bias is shared (H, n, n), or the block's own if it has one.
+// attendFrom is attend for prompts of at most n tokens. The bias is shared (H, n, n), or the block's own if it has a table.
 func (e *Encoder) attendFrom(be kernels.Backend, l *layer, x, shared kernels.Tensor, n int, ids [][]int32) {
 	if !shared.IsZero() {
 		e.attend(be, l, x, shared, ids)
@@ -233,8 +232,8 @@ func (e *Encoder) attendFrom(be kernels.Backend, l *layer, x, shared kernels.Ten
 	e.attend(be, l, x, e.blockBias(be, l.relativeBias, n), ids)
 }
 
-// attend computes x += o(attention(rms(x))) in place: x (sum L, d_model). Scores carry the bias and no
-// factor 1/sqrt(d_kv).
+// attend computes x += o(attention(rms(x))) in place: x (sum L, d_model). Scores include the bias and are not scaled by
+// 1/sqrt(d_kv).
 func (e *Encoder) attend(be kernels.Backend, l *layer, x, bias kernels.Tensor, ids [][]int32) {
 	defer be.Scope()()
 	h := be.Alloc(e.DType, x.Shape...) // (sum L, d_model)
@@ -261,8 +260,8 @@ func (e *Encoder) attend(be kernels.Backend, l *layer, x, bias kernels.Tensor, i
 	be.Binary(x, x, l.o.Forward(be, out, kernels.Identity), kernels.Add)
 }
 
-// feedForward computes x += wo(act(wi_0(rms(x))) * wi_1(rms(x))) in place, or wo(act(wi(rms(x)))) without a gate: x (sum L,
-// d_model).
+// feedForward computes x += wo(act(wi_0(rms(x))) * wi_1(rms(x))) in place, or without a gate x += wo(act(wi(rms(x)))). x is
+// (sum L, d_model).
 func (e *Encoder) feedForward(be kernels.Backend, l *layer, x kernels.Tensor) {
 	defer be.Scope()()
 	h := be.Alloc(e.DType, x.Shape...) // (sum L, d_model)

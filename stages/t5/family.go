@@ -7,7 +7,7 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// Family recognises encoders of T5, mT5 and UMT5 by their tensors. Published ones come with a config.json.
+// Family recognises encoders of T5, mT5 and UMT5 by their tensors. Published encoders have a config.json.
 func Family() weights.Family {
 	return weights.Family{
 		Component: "text_encoder",
@@ -20,10 +20,10 @@ func Family() weights.Family {
 	}
 }
 
-// multilingual is a vocabulary that only mT5 has among those with one relative_attention_bias: T5 has 32128 ids.
+// multilingual is a vocabulary size that separates mT5 from T5 (32128 ids). Both have one relative_attention_bias.
 const multilingual = 200000
 
-// guess reads everything but the constants of the architecture from the shapes.
+// guess derives everything but the constants of the architecture from the shapes.
 func guess(s weights.Shapes) ([]byte, error) {
 	const first = "encoder.block.0."
 	q := first + "layer.0.SelfAttention.q.weight" // (H d_kv, d_model)

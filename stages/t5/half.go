@@ -6,15 +6,15 @@ import (
 	"latentbeam/kernels"
 )
 
-// The largest value of fp16, and what transformers clamps to where something has overflowed.
+// The largest value of fp16, and the limit to which transformers clamps after an overflow.
 const (
 	maxF16     = 65504
 	clampedF16 = maxF16 - 1000
 )
 
-// widen returns the residual stream x (sum L, d_model) of fp16 in fp32, in the scope open at the call. What has
-// overflowed in it is clamped: with an infinity anywhere in a prompt all of the prompt is brought within
-// clampedF16 (transformers looks at the whole batch, which here would let neighbours change a prompt).
+// widen converts the residual stream x (sum L, d_model) from fp16 to fp32, in the scope open at the call. It clamps values
+// after an overflow: if a prompt has an infinity, all values of this prompt are limited to clampedF16. (transformers checks the
+// whole batch; then other prompts in the batch could change a prompt.)
 func (e *Encoder) widen(be kernels.Backend, x kernels.Tensor, ids [][]int32) (kernels.Tensor, error) {
 	wide := be.Alloc(kernels.F32, x.Shape...)
 	values := make([]float32, x.Len())
@@ -40,6 +40,6 @@ func clampPrompt(values []float32) {
 		}
 	}
 	for i, v := range values {
-		values[i] = min(max(v, -limit), limit) // which keeps NaN
+		values[i] = min(max(v, -limit), limit) // NaN stays NaN
 	}
 }

@@ -8,16 +8,16 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// kin describes how an encoder of T5's architecture differs from the others.
+// kin describes how an encoder with T5's architecture differs from the others.
 type kin struct {
 	name        string // for people
-	feedForward string // what config.json means where it has no feed_forward_proj
-	ownBias     bool   // every block has its own relative positions; else all blocks use those of block 0
-	extraIDs    int    // <extra_id_N> tokens that follow the pieces of a published tokenizer
+	feedForward string // meaning of a missing feed_forward_proj in config.json
+	ownBias     bool   // every block has its own relative positions; else all blocks use block 0's
+	extraIDs    int    // number of <extra_id_N> tokens after the pieces of a published tokenizer
 	fast        bool   // the reference uses transformers' fast tokenizer, which differs in rare cases
-	tokens      int    // max_sequence_length of the models with this encoder; 0: the models say it
+	tokens      int    // max_sequence_length of the models with this encoder; 0: the model's files say it
 	clean       func(prompt string) string
-	emptyText   bool // the negative prompt "none" is the empty text; else it is the word
+	emptyText   bool // the negative prompt "none" means the empty text; else it is a word
 }
 
 // The values of model_type in config.json.
@@ -27,10 +27,10 @@ const (
 	modelUMT5 = "umt5"
 )
 
-// kins are the encoders by model_type. "" is a T5 whose config.json names none.
+// kins has the encoders by model_type. "" is a T5 whose config.json names no type.
 //
-// Wan's notes do not say in which order the extra ids of UMT5 are. In transformers' conversion they count down as those of
-// T5, so <extra_id_0> is the last. The extra ids of mT5 are pieces of its file.
+// Wan's documentation does not say how UMT5's extra ids are ordered. In transformers' conversion they count down as T5's do, so
+// <extra_id_0> is the last. mT5's extra ids are pieces of its file.
 var kins = map[string]kin{
 	"":       {name: "T5 v1.1", feedForward: "relu", extraIDs: 100, clean: clean.Caption},
 	modelT5:  {name: "T5 v1.1", feedForward: "relu", extraIDs: 100, clean: clean.Caption},
@@ -41,11 +41,11 @@ var kins = map[string]kin{
 
 func (c Config) kin() kin { return kins[c.ModelType] }
 
-// biasName is the tensor of the relative positions of a block.
+// biasName is the name of the tensor with a block's relative positions.
 const biasName = "layer.0.SelfAttention.relative_attention_bias.weight"
 
-// checkKin returns an error if the tensors are those of another kin than config.json names. Without the check the encoder
-// would use the wrong relative positions, and give wrong numbers without a message.
+// checkKin returns an error if the tensors belong to another kin than config.json names. Without the check the encoder would
+// use wrong relative positions and give wrong numbers without a message.
 func (c Config) checkKin(w *weights.Weights) error {
 	if c.NumLayers < 2 || !w.Has("encoder.block.0."+biasName) {
 		return nil // Check lists what is missing
@@ -65,8 +65,8 @@ func (c Config) checkKin(w *weights.Weights) error {
 	return nil
 }
 
-// checkTwins returns an error if the embedding has two names in the file and the numbers differ. One release of transformers
-// wrote zeros under one of the names. Files of T5 are not checked; Load reads the first name.
+// checkTwins returns an error if the file has the embedding under both names and the numbers differ. One release of
+// transformers wrote zeros under one name. Files of T5 are not checked; Load reads the first name.
 func (c Config) checkTwins(w *weights.Weights) error {
 	if c.kin().tokens > 0 && !w.Same(sharedName, tokensName) {
 		return fmt.Errorf("%s and %s are the same embedding, but their numbers differ: one of them is damaged", sharedName,

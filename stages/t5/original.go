@@ -4,7 +4,7 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// originalUMT5 is the layout in which Wan's code has the encoder of UMT5 (models_t5_umt5-xxl-enc-bf16.pth).
+// originalUMT5 is the layout of UMT5's encoder in Wan's code (models_t5_umt5-xxl-enc-bf16.pth).
 var originalUMT5 = weights.Layout{Mark: "blocks.0.pos_embedding.embedding.weight", Rules: weights.Rules(
 	`token_embedding\.weight`, sharedName,
 	`norm\.weight`, "encoder.final_layer_norm.weight",
@@ -17,13 +17,13 @@ var originalUMT5 = weights.Layout{Mark: "blocks.0.pos_embedding.embedding.weight
 	`blocks\.(\d+)\.ffn\.fc2\.weight`, "encoder.block.$1.layer.1.DenseReluDense.wo.weight",
 )}
 
-// llamaLayouts are the names of llama.cpp's GGUF, of encoders whose feed-forward layers have a gate, and of those that have none.
+// llamaLayouts are the layouts of llama.cpp's GGUF files: for encoders with a gate in their feed-forward layers, and without.
 var llamaLayouts = []weights.Layout{
 	{Mark: "enc.blk.0.ffn_gate.weight", Rules: llamaRules("wi_1")},
 	{Mark: "enc.blk.0.ffn_up.weight", Rules: llamaRules("wi")},
 }
 
-// llamaRules are the names where ffn_up is so called here.
+// llamaRules returns the rules. up is the name that ffn_up has here.
 func llamaRules(up string) []weights.Rule {
 	const block, become = `enc\.blk\.(\d+)\.`, "encoder.block.$1."
 	return weights.Rules(

@@ -7,10 +7,9 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// EncodePipeline is Encode for ranks of pipeline parallelism, whose encoders were loaded with a Stage: each
-// has a run of the layers, through which groups of prompts pass one after another. With as many groups as
-// ranks all are at work. Every rank gives the same groups and gets the rows of all, with the bytes of
-// Encode.
+// EncodePipeline is Encode for ranks of pipeline parallelism, whose encoders were loaded with a Stage. Each rank has a run of
+// the layers, and groups of prompts pass through the ranks one after another. With as many groups as ranks, all ranks work at
+// the same time. Every rank passes the same groups and gets the rows of all groups. The result has the bytes of Encode.
 func (e *Encoder) EncodePipeline(be kernels.Backend, g *kernels.Group, groups [][][]int32) (
 	[][]kernels.Tensor, error) {
 	outs, rows := make([]kernels.Tensor, len(groups)), make([][]kernels.Tensor, len(groups))

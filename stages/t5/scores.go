@@ -9,14 +9,14 @@ import (
 	"latentbeam/stages"
 )
 
-// The ways in which Open-Sora was trained to read scores behind a prompt.
+// The styles in which versions of Open-Sora were trained to read scores after a prompt.
 const (
-	scoresNone = "none" // before 1.2 there were none
+	scoresNone = "none" // no scores, before 1.2
 	scores12   = "1.2"  // as numbers
 	scores13   = "1.3"  // in words
 )
 
-// scoreStyle returns the style of an option; "" is that of the model's version, where it is an Open-Sora.
+// scoreStyle returns the style for an option. "" selects the style of the model's version, if it is an Open-Sora.
 func scoreStyle(option string, index stages.Index) (string, error) {
 	switch option {
 	case scoresNone, scores12, scores13:
@@ -31,7 +31,7 @@ func scoreStyle(option string, index stages.Index) (string, error) {
 		option)
 }
 
-// checkScores says which score of a row cannot be written in the style.
+// checkScores returns an error for a score of the row that cannot be written in the style.
 func checkScores(style string, row *schemas.PromptRow) error {
 	if style != scores12 {
 		return nil
@@ -44,14 +44,14 @@ func checkScores(style string, row *schemas.PromptRow) error {
 	return nil
 }
 
-// withScores appends the row's scores to a prompt that does not name them itself.
+// withScores appends the row's scores that the prompt does not contain already.
 func withScores(style, prompt string, row *schemas.PromptRow) string {
 	switch style {
 	case scores12:
 		prompt = appendScore(prompt, "aesthetic score:", row.Aes, "aesthetic score: %s.", oneDecimal)
 		prompt = appendScore(prompt, "motion score:", row.Flow, "motion score: %s.", oneDecimal)
 	case scores13:
-		aes, flow := aestheticWords.of, motionWords.of
+		aes, flow := aestheticWords.word, motionWords.word
 		prompt = appendScore(prompt, "aesthetic score is", row.Aes, "The aesthetic score is %s.", aes)
 		prompt = appendScore(prompt, "motion strength is", row.Flow, "The motion strength is %s.", flow)
 	default:
@@ -78,7 +78,7 @@ func oneDecimal(s string) string {
 	return strconv.FormatFloat(v, 'f', 1, 64)
 }
 
-// scale gives words to scores: the first whose limit the score is below, else the last.
+// scale maps scores to words: the first entry whose limit is above the score, else the last.
 type scale []struct {
 	below float64
 	word  string
@@ -91,8 +91,8 @@ var (
 		{0, "extremely high"}}
 )
 
-// of returns the word of a number; anything else is taken for a word already.
-func (s scale) of(score string) string {
+// word returns the word for a number. Other texts are returned unchanged, as words.
+func (s scale) word(score string) string {
 	v, err := number(score)
 	if err != nil {
 		return score

@@ -9,12 +9,12 @@ import (
 	"latentbeam/stages/nn"
 )
 
-// groupsOfStage is how many groups of prompts there are for each stage of a pipeline: while one encodes a group,
-// the next is at the one before.
+// groupsOfStage is the number of groups of prompts for each stage of a pipeline. While a stage encodes one group, the stage
+// before it encodes the next.
 const groupsOfStage = 2
 
-// textsTogether is how many rows are encoded at once where they wait: a text of 60 tokens makes too little of a pass over the
-// 11 GB of UMT5-xxl.
+// textsTogether is the number of waiting rows that are encoded at once. The 11 GB of UMT5-xxl are read once per batch, and one
+// text of 60 tokens has too little work for that.
 const textsTogether = 16
 
 // Capabilities says what the encoder can do beyond Run.
@@ -27,11 +27,11 @@ func (s *stage) Capabilities() stages.Capabilities {
 	return out
 }
 
-// Width is how many devices the weights are cut over.
+// Width returns the number of devices that the weights are split over.
 func (s *stage) Width(*schemas.PromptRow) int { return s.Shards() }
 
-// RunSet encodes the batch on devices that have a part of the weights each: the prompts pass them in groups. Rank 0
-// gives the elements their texts.
+// RunSet encodes the batch on devices that each have a part of the weights. Prompts pass through them in groups. Rank 0 stores
+// the texts in the elements.
 func (s *stage) RunSet(ctx context.Context, set *stages.Set, batch []*stages.Element) error {
 	if set.Ranks() == 1 {
 		return s.Run(ctx, set.Devices[0], batch)

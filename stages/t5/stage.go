@@ -18,32 +18,30 @@ import (
 	"latentbeam/stages/weights/gguf"
 )
 
-// options is the stage's map in the YAML.
+// options are the options of the stage in the YAML.
 type options struct {
-	// Clean says whether prompts are cleaned before tokenizing as the reference does: for T5 Open-Sora, for UMT5 Wan;
-	// default true. mT5's reference is Open-Sora-Plan: its templates of version 1.2 clean as Open-Sora does, that of 1.3
-	// leaves prompts as they are.
+	// Clean says whether prompts are cleaned before tokenizing as the reference does: T5's reference is Open-Sora, UMT5's is
+	// Wan. Default true. mT5's reference is Open-Sora-Plan: its templates for version 1.2 clean as Open-Sora does, the template
+	// for 1.3 does not clean.
 	Clean bool `yaml:"clean" json:"clean"`
-	// PromptTemplate is what is put around prompts, but not around negative ones: osp12-single, osp12-multi or osp13, as the
-	// scripts of Open-Sora-Plan do, or none. Default: osp12-single for models of version 1.2, osp13 for those of 1.3, else
-	// none.
+	// PromptTemplate is the text around prompts, but not around negative prompts, as in Open-Sora-Plan's scripts: osp12-single,
+	// osp12-multi, osp13 or none. Default: osp12-single for models of version 1.2, osp13 for 1.3, else none.
 	PromptTemplate string `yaml:"prompt_template" json:"prompt_template,omitempty"`
-	// Scores is how aes, flow and camera_motion are written behind a prompt: none, 1.2 or 1.3. Default: as the
-	// model's version reads them; models that read none leave the columns alone.
+	// Scores says how aes, flow and camera_motion are appended to a prompt: none, 1.2 or 1.3. The default is the style of the
+	// model's version. Models without scores ignore the columns.
 	Scores string `yaml:"scores" json:"scores,omitempty"`
-	// DType is that of weights and activations: fp32, which is the default and what the reference runs, bf16
-	// or fp16.
+	// DType is the type of weights and activations: fp32 (the default, and the reference's type), bf16 or fp16.
 	DType string `yaml:"dtype" json:"dtype,omitempty"`
-	// Precision is int8 for products of numbers of 8 bits in all layers; "": of the type of DType.
+	// Precision is int8 for 8-bit products in all layers; "": products have the type DType.
 	Precision string `yaml:"precision" json:"precision,omitempty"`
-	// TPSize and PPSize are over how many workers the heads and columns, and the layers, of the weights are cut.
-	// They change no value and no key; auto cuts weights that do not fit one device.
+	// TPSize and PPSize are the numbers of workers that the weights are split over: TPSize splits heads and columns, PPSize
+	// splits layers. They change no value and no key; auto splits weights that do not fit one device.
 	TPSize schemas.AutoInt `yaml:"tp_size" json:"-"`
 	PPSize schemas.AutoInt `yaml:"pp_size" json:"-"`
 }
 
-// Spec returns the stage `encode_text`: the prompt is cleaned, tokenized and encoded, and so is the
-// negative prompt where the row has one.
+// Spec returns the stage `encode_text`: it cleans, tokenizes and encodes the prompt, and the negative prompt if the row has
+// one.
 func Spec() stages.Spec {
 	return stages.Spec{
 		Name: "encode_text",
@@ -84,7 +82,7 @@ func open(m *stages.Model, o stages.Options) (stages.Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts.PromptTemplate = "" // the digest has it
+	opts.PromptTemplate = "" // it is part of the digest
 	encoder, err := weights.OpenComponent(m, "text_encoder", ParseConfig, Load)
 	if err != nil {
 		return nil, err
@@ -95,9 +93,9 @@ func open(m *stages.Model, o stages.Options) (stages.Stage, error) {
 		return nil, fmt.Errorf("encode_text: %w", err)
 	}
 	if dtype == kernels.F32 {
-		opts.DType = "" // which is no other job
+		opts.DType = "" // writing the default must not change the job
 	}
-	pieces, where, err := readTokenizer(m, inside(encoder))
+	pieces, where, err := readTokenizer(m, findEmbedded(encoder))
 	var tok *sentencepiece.Tokenizer
 	if err == nil {
 		tok, err = openTokenizer(pieces, where, encoder.Config)
@@ -118,33 +116,33 @@ func open(m *stages.Model, o stages.Options) (stages.Stage, error) {
 		template: templates[wrapping]}, nil
 }
 
-// tokenizerFiles are where tokenizers lie, in the order in which they are taken: beside the encoder, or in tokenizer/ as some
-// hubs lay it out. transformers saves a tokenizer.json alone where it has no spiece.model.
+// tokenizerFiles are the possible paths of tokenizers, in order of preference: beside the encoder, or in tokenizer/ as in some
+// repositories. If transformers has no spiece.model, it saves only a tokenizer.json.
 var tokenizerFiles = []string{"text_encoder/spiece.model", "tokenizer/spiece.model", "text_encoder/tokenizer.json", "tokenizer/tokenizer.json"}
 
 // packedTokenizer is the tensor of ComfyUI's files that holds a spiece.model.
 const packedTokenizer = "spiece_model"
 
-// insideTokenizer is a tokenizer that the file of the weights holds.
-type insideTokenizer struct {
+// embeddedTokenizer is a tokenizer inside the file of the weights.
+type embeddedTokenizer struct {
 	data    []byte // a spiece.model; nil: there is none
 	where   string
 	problem string // why it cannot be used
 }
 
-// inside returns the tokenizer that the weights hold: a tensor of ComfyUI's files, or that of a GGUF.
-func inside(encoder *weights.Component[Config, Encoder]) insideTokenizer {
+// findEmbedded returns the tokenizer inside the weights: a tensor in ComfyUI's files, or the vocabulary of a GGUF.
+func findEmbedded(encoder *weights.Component[Config, Encoder]) embeddedTokenizer {
 	if data := encoder.Raw(packedTokenizer); data != nil {
-		return insideTokenizer{data: data, where: "the tensor " + packedTokenizer}
+		return embeddedTokenizer{data: data, where: "the tensor " + packedTokenizer}
 	}
 	if data := encoder.Metadata(gguf.Tokenizer); data != "" {
-		return insideTokenizer{data: []byte(data), where: "the tokenizer in the GGUF"}
+		return embeddedTokenizer{data: []byte(data), where: "the tokenizer in the GGUF"}
 	}
-	return insideTokenizer{problem: encoder.Metadata(gguf.NoTokenizer)}
+	return embeddedTokenizer{problem: encoder.Metadata(gguf.NoTokenizer)}
 }
 
-// readTokenizer reads the first tokenizer of a model, or the one inside its weights, and says where it was.
-func readTokenizer(m *stages.Model, own insideTokenizer) (data []byte, name string, err error) {
+// readTokenizer reads the first tokenizer of a model, or the one inside its weights. name says where it was found.
+func readTokenizer(m *stages.Model, own embeddedTokenizer) (data []byte, name string, err error) {
 	for _, name := range tokenizerFiles {
 		data, err := m.ReadFile(name)
 		if !errors.Is(err, fs.ErrNotExist) {
@@ -161,7 +159,7 @@ func readTokenizer(m *stages.Model, own insideTokenizer) (data []byte, name stri
 	return nil, "", fmt.Errorf("%w: T5 needs its tokenizer, a spiece.model or a tokenizer.json, there or in tokenizer/", err)
 }
 
-// openTokenizer makes the tokenizer of a file and checks that it belongs to the encoder.
+// openTokenizer parses a tokenizer and checks that it belongs to the encoder.
 func openTokenizer(data []byte, name string, cfg Config) (*sentencepiece.Tokenizer, error) {
 	if sentencepiece.IsJSON(data) {
 		tok, err := sentencepiece.LoadJSON(data)
@@ -185,7 +183,7 @@ func openTokenizer(data []byte, name string, cfg Config) (*sentencepiece.Tokeniz
 	return newTokenizer(pieces, min(of.extraIDs, cfg.VocabSize-pieces.VocabSize()))
 }
 
-// fits refuses a tokenizer with more ids than the encoder has.
+// fits returns an error for a tokenizer with more ids than the encoder has.
 func fits(ids int, name string, cfg Config) error {
 	if ids > cfg.VocabSize {
 		return fmt.Errorf("%s has %d pieces, config.json a vocab_size of %d: they belong to different models", name, ids, cfg.VocabSize)
@@ -195,17 +193,17 @@ func fits(ids int, name string, cfg Config) error {
 
 type stage struct {
 	weights.Sharded[Config, Encoder]
-	tok      *sentencepiece.Tokenizer // nil: the stage is only planned
+	tok      *sentencepiece.Tokenizer // nil: the model is only planned
 	digest   string
 	clean    bool
 	scores   string // none, 1.2 or 1.3
 	template wrapping
 }
 
-// Digest names the encoder and its tokenizer by content, and the way in which the model reads scores.
+// Digest identifies the encoder and its tokenizer by content, and the style of scores.
 func (s *stage) Digest() string { return s.digest }
 
-// Check refuses lengths that no T5 here can do.
+// Check returns an error for lengths that the encoder does not support.
 func (s *stage) Check(row *schemas.PromptRow) error {
 	if row.MaxSequenceLength < 1 || row.MaxSequenceLength > MaxTokens {
 		return fmt.Errorf("max_sequence_length is %d: give 1 to %d tokens", row.MaxSequenceLength, MaxTokens)
@@ -216,7 +214,7 @@ func (s *stage) Check(row *schemas.PromptRow) error {
 	return checkScores(s.scores, row)
 }
 
-// segments are the texts of a prompt: one, or those of a video of several clips.
+// segments returns the texts of a prompt: one, or several for a video of several clips.
 func segments(row *schemas.PromptRow) ([]condition.Segment, error) {
 	if row.Loop <= 1 {
 		return []condition.Segment{{Text: row.Prompt}}, nil
@@ -224,7 +222,7 @@ func segments(row *schemas.PromptRow) ([]condition.Segment, error) {
 	return condition.Segments(row.Prompt)
 }
 
-// Need is that of Encode for prompts of full length.
+// Need returns the memory of Encode for prompts of full length.
 func (s *stage) Need(row *schemas.PromptRow, n int) (int64, error) {
 	if row.NegativePrompt != "" {
 		n *= 2
@@ -232,7 +230,7 @@ func (s *stage) Need(row *schemas.PromptRow, n int) (int64, error) {
 	return s.Config.EncodeBytes(n, row.MaxSequenceLength)
 }
 
-// Run encodes all prompts of the batch in one pass, the negative ones among them.
+// Run encodes all prompts of the batch in one pass, with the negative prompts.
 func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Element) error {
 	b, err := s.tokenize(batch)
 	if err != nil {
@@ -253,20 +251,20 @@ func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.El
 	return b.assign(dev, hidden)
 }
 
-// prompts are those of a batch.
+// prompts are the prompts of a batch.
 type prompts struct {
 	batch []*stages.Element
-	clips [][]condition.Segment // of each element: what holds from which clip on
-	ids   [][]int32             // each text once: the negative prompt is often the same for all
-	texts []int                 // of each element its segments and its negative prompt, as numbers of ids
-	known map[string]int        // numbers of ids by their content
+	clips [][]condition.Segment // for each element: its texts, and the clip from which each is used
+	ids   [][]int32             // each distinct text once: often all rows have the same negative prompt
+	texts []int                 // for each element: indices in ids of its segments, then of its negative prompt
+	known map[string]int        // maps the content of ids to their index
 }
 
-// readingCut is the reading that says how many tokens of a prompt lie beyond max_sequence_length; rows without such tokens
-// have none.
+// readingCut is a reading: the number of tokens of a prompt beyond max_sequence_length. Rows without such tokens do not have
+// it.
 const readingCut = "truncated_tokens"
 
-// add takes one more text.
+// add adds one more text.
 func (b *prompts) add(ids []int32) {
 	name := fmt.Sprint(ids)
 	at, ok := b.known[name]
@@ -281,7 +279,7 @@ func (s *stage) tokenize(batch []*stages.Element) (b prompts, err error) {
 	b = prompts{batch: batch, clips: make([][]condition.Segment, len(batch)), known: map[string]int{}}
 	for i, e := range batch {
 		if b.clips[i], err = segments(&e.Row); err != nil {
-			return b, err // Check has refused such a row
+			return b, err // Check refuses such a row
 		}
 		cut := 0
 		for _, c := range b.clips[i] {
@@ -300,7 +298,7 @@ func (s *stage) tokenize(batch []*stages.Element) (b prompts, err error) {
 	return b, nil
 }
 
-// assign gives the elements their texts, in the order of the ids.
+// assign stores the texts in the elements, in the order of the ids.
 func (b prompts) assign(dev kernels.Backend, hidden []kernels.Tensor) error {
 	texts := make([]*stages.Array, len(hidden))
 	for i, h := range hidden {
@@ -323,7 +321,7 @@ func (b prompts) assign(dev kernels.Backend, hidden []kernels.Tensor) error {
 	return nil
 }
 
-// negative is the text of the negative prompt of a row.
+// negative returns the text of a row's negative prompt.
 func (s *stage) negative(row *schemas.PromptRow) string {
 	if s.Config.kin().emptyText && row.NegativePrompt == schemas.None {
 		return ""
@@ -331,16 +329,16 @@ func (s *stage) negative(row *schemas.PromptRow) string {
 	return row.NegativePrompt
 }
 
-// segment returns the ids of a part of a row's prompt, and how many were cut off.
+// segment returns the ids of a part of a row's prompt, and the number of tokens that were cut off.
 func (s *stage) segment(c condition.Segment, row *schemas.PromptRow) ([]int32, int) {
 	return s.tokens(s.template.wrap(withScores(s.scores, c.Text, row)), row)
 }
 
-// cutTokens is Capabilities.CutTokens.
+// cutTokens implements Capabilities.CutTokens.
 func (s *stage) cutTokens(row *schemas.PromptRow) (cut int) {
 	all, err := segments(row)
 	if err != nil || s.tok == nil {
-		return 0 // Check has refused such a row
+		return 0 // Check refuses such a row
 	}
 	for _, c := range all {
 		_, n := s.segment(c, row)
@@ -349,7 +347,7 @@ func (s *stage) cutTokens(row *schemas.PromptRow) (cut int) {
 	return cut
 }
 
-// tokens returns the ids of a prompt, and how many were cut off.
+// tokens returns the ids of a prompt, and the number of tokens that were cut off.
 func (s *stage) tokens(prompt string, row *schemas.PromptRow) ([]int32, int) {
 	if s.clean {
 		prompt = s.template.cleaner(s.Config.kin())(prompt)

@@ -7,13 +7,13 @@ import (
 	"latentbeam/stages/t5/clean"
 )
 
-// wrapping is what the scripts of Open-Sora-Plan put around a prompt, and how they clean the whole.
+// wrapping is the text that Open-Sora-Plan's scripts put around a prompt, and how they clean the result.
 type wrapping struct {
 	before, after string
-	clean         func(prompt string) string // nil: as the encoder's kin does
+	clean         func(prompt string) string // nil: clean as the encoder's kin does
 }
 
-// The names of templates. The scripts of version 1.2 wrap a prompt in one way on one GPU and in another on several.
+// The names of templates. The scripts of version 1.2 wrap a prompt differently on one GPU and on several.
 const (
 	template12Single = "osp12-single" // sample_t2v.py
 	template12Multi  = "osp12-multi"  // sample_t2v_ddp.py and sample_t2v_sp.py
@@ -21,7 +21,7 @@ const (
 	templateNone     = "none"
 )
 
-// templates are the published ones, with the line breaks and the indentation of their literals.
+// templates are the published templates, with the line breaks and the indentation of their literals.
 var templates = map[string]wrapping{
 	template12Single: {"\n    (masterpiece), (best quality), (ultra-detailed), \n    ", ". \n    ", clean.PlanCaption},
 	template12Multi: {"\n    (masterpiece), (best quality), (ultra-detailed), (unwatermarked), \n    ",
@@ -31,7 +31,7 @@ var templates = map[string]wrapping{
 	templateNone: {},
 }
 
-// templateOf returns the name of the template of an option; "" is that of the model.
+// templateOf returns the name of the template for an option. "" selects the model's template.
 func templateOf(option string, index stages.Index) (string, error) {
 	if _, ok := templates[option]; ok {
 		return option, nil
@@ -48,7 +48,7 @@ func templateOf(option string, index stages.Index) (string, error) {
 	return templateNone, nil
 }
 
-// wrap puts the template around a prompt. As in the scripts, white space at its ends falls away first.
+// wrap puts the template around a prompt. As in the scripts, white space at the ends of the prompt is removed first.
 func (t wrapping) wrap(prompt string) string {
 	if t.before == "" {
 		return prompt
@@ -56,7 +56,7 @@ func (t wrapping) wrap(prompt string) string {
 	return t.before + strings.TrimSpace(prompt) + t.after
 }
 
-// cleaner returns how prompts are cleaned.
+// cleaner returns the function that cleans prompts.
 func (t wrapping) cleaner(of kin) func(string) string {
 	if t.clean != nil {
 		return t.clean

@@ -7,8 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// LowerCase is Python's str.lower: the full mapping of Unicode, with the dot of İ kept and ς at the end
-// of words.
+// LowerCase is Python's str.lower: the full mapping of Unicode. The dot of İ is kept, and a final sigma becomes ς.
 func LowerCase(s string) string {
 	if !strings.ContainsAny(s, "İΣ") {
 		return strings.Map(unicode.ToLower, s)
@@ -28,8 +27,8 @@ func LowerCase(s string) string {
 	return out.String()
 }
 
-// isFinalSigma says whether a cased letter comes before i and none after, not counting marks (Unicode
-// standard, section 3.13, Final_Sigma).
+// isFinalSigma reports whether there is a cased letter before i and none after it, ignoring marks (Unicode standard, section
+// 3.13, Final_Sigma).
 func isFinalSigma(t []rune, i int) bool {
 	before := i - 1
 	for before >= 0 && isCaseIgnorable(t[before]) {
@@ -49,8 +48,8 @@ func isCased(r rune) bool {
 	return unicode.In(r, unicode.Lu, unicode.Ll, unicode.Lt, unicode.Other_Lowercase, unicode.Other_Uppercase)
 }
 
-// isCaseIgnorable is the derived property: marks, format characters, modifiers, and the punctuation that
-// may stand inside words.
+// isCaseIgnorable is the derived Unicode property: marks, format characters, modifiers, and punctuation that may occur inside
+// words.
 func isCaseIgnorable(r rune) bool {
 	return strings.ContainsRune("'.:··՟״‘’․‧︓﹒﹕＇．：", r) ||
 		unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf, unicode.Lm, unicode.Sk)
@@ -65,7 +64,7 @@ func unquotePlus(s string) string {
 	var out strings.Builder
 	out.Grow(len(s))
 	for s != "" {
-		// Characters beyond ASCII end a sequence of encoded bytes.
+		// A non-ASCII character ends a sequence of encoded bytes.
 		n := len(s)
 		if i := strings.IndexFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }); i >= 0 {
 			n = i
@@ -94,8 +93,8 @@ func percentDecoded(s string) []byte {
 	return out
 }
 
-// writeUTF8 writes bytes as text. The longest start of a character that cannot go on becomes one U+FFFD
-// (Unicode standard, section 3.9, "maximal subpart"), where Go would write one per byte.
+// writeUTF8 writes bytes as text. An incomplete character becomes one U+FFFD (Unicode standard, section 3.9, "maximal
+// subpart"). Go would write one for each byte.
 func writeUTF8(out *strings.Builder, b []byte) {
 	for len(b) > 0 {
 		r, n := utf8.DecodeRune(b)
@@ -107,10 +106,10 @@ func writeUTF8(out *strings.Builder, b []byte) {
 	}
 }
 
-// subpart is the number of bytes at the start of b that could begin a character.
+// subpart returns the number of bytes at the start of b that could start a character.
 func subpart(b []byte) int {
 	n := 1
-	// FullRune is false while bytes are missing, and true once the next byte is known to be wrong.
+	// FullRune is false while bytes are missing. It becomes true when the next byte is known to be wrong.
 	for n < len(b) && !utf8.FullRune(b[:n]) {
 		n++
 	}

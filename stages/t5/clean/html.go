@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// htmlText is the text of a caption read as HTML. It follows Python 3.11's html.parser, not HTML 5: the two
-// agree on real markup and differ on "a < b", "<3" and everything unfinished, which captions are full of.
+// htmlText returns the text of a caption that is parsed as HTML. It follows Python 3.11's html.parser, not HTML 5. The two
+// agree on real markup. They differ on "a < b", "<3" and unfinished markup, which is frequent in captions.
 func htmlText(raw string) string {
 	p := &htmlParser{raw: raw, tree: newSoup(), lastClose: strings.LastIndexByte(raw, '>')}
-	// The first walk stops where it would need more text; the second knows that there is none.
+	// The first walk stops if it would need more text. The second walk knows that there is no more.
 	i, err := p.walk(0, false)
 	if err == nil {
 		_, err = p.walk(i, true)
@@ -20,19 +20,19 @@ func htmlText(raw string) string {
 	return p.tree.text()
 }
 
-// errRejected: the reference fails on this markup.
+// errRejected means that the reference fails on this markup.
 var errRejected = errors.New("markup is rejected")
 
 type htmlParser struct {
 	raw       string
 	tree      *soup
-	script    string  // the open script or style element, in which nothing but its end is markup
-	lastClose int     // of the last ">"
-	noComment bool    // no comment ends after here
-	noSection [3]bool // no marked section with so many brackets ends after here
+	script    string  // the open script or style element; only its end tag is markup
+	lastClose int     // position of the last ">"
+	noComment bool    // no comment ends after this position
+	noSection [3]bool // no marked section with this number of brackets ends after this position
 }
 
-// walk reads from i and returns where it stopped.
+// walk parses from i and returns where it stopped.
 func (p *htmlParser) walk(i int, final bool) (int, error) {
 	for more := true; more && i < len(p.raw); {
 		next := p.nextMarkup(i)
@@ -62,7 +62,7 @@ func (p *htmlParser) walk(i int, final bool) (int, error) {
 	return i, nil
 }
 
-// nextMarkup is where text ends: at "<" or "&", at the end, in a script at its end tag. -1 if that never
+// nextMarkup returns where text ends: at "<" or "&", at the end, or inside a script at its end tag. It returns -1 if that never
 // comes.
 func (p *htmlParser) nextMarkup(i int) int {
 	if p.script == "" {
@@ -84,7 +84,7 @@ func (p *htmlParser) nextMarkup(i int) int {
 	}
 }
 
-// readTag reads what "<" at i begins, and says where to go on and whether to.
+// readTag parses the markup that "<" at i starts. It returns where to continue and whether to continue.
 func (p *htmlParser) readTag(i int, final bool) (int, bool, error) {
 	end, err := p.tagEnd(i)
 	if err != nil {
@@ -103,7 +103,7 @@ func (p *htmlParser) readTag(i int, final bool) (int, bool, error) {
 	if !final {
 		return i, false, nil
 	}
-	// Unfinished markup is text up to the next ">", else "<".
+	// Unfinished markup is text up to the next ">", otherwise only "<" is text.
 	if n := p.closeAfter(i + 1); n >= 0 {
 		end = n + 1
 	} else if n := strings.IndexByte(p.raw[i+1:], '<'); n >= 0 {
@@ -115,13 +115,13 @@ func (p *htmlParser) readTag(i int, final bool) (int, bool, error) {
 	return end, true, nil
 }
 
-// Results of tagEnd besides positions.
+// Special results of tagEnd.
 const (
 	unfinished = -1 // the markup does not end
 	plainText  = -2 // "<" is just a character
 )
 
-// tagEnd handles the markup at i and returns where it ends.
+// tagEnd processes the markup at i and returns its end.
 func (p *htmlParser) tagEnd(i int) (int, error) {
 	rest := p.raw[i:]
 	switch {

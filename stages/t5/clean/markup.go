@@ -7,7 +7,7 @@ import (
 	"latentbeam/stages/t5/ftfy"
 )
 
-// closeAfter is the position of the first ">" from i on, or -1.
+// closeAfter returns the position of the first ">" from i on, or -1.
 func (p *htmlParser) closeAfter(i int) int {
 	if i > p.lastClose {
 		return -1
@@ -15,8 +15,7 @@ func (p *htmlParser) closeAfter(i int) int {
 	return i + strings.IndexByte(p.raw[i:], '>')
 }
 
-// hiddenUntilClose reads a declaration, instruction or bogus comment at i, which ends at the first ">"
-// after from.
+// hiddenUntilClose parses a declaration, instruction or bogus comment at i. It ends at the first ">" after from.
 func (p *htmlParser) hiddenUntilClose(i, from int) int {
 	end := p.closeAfter(from)
 	if end < 0 {
@@ -26,7 +25,7 @@ func (p *htmlParser) hiddenUntilClose(i, from int) int {
 	return end + 1
 }
 
-// comment reads <!-- to --, white space and >.
+// comment parses a comment: <!-- up to --, white space and >.
 func (p *htmlParser) comment(i int) int {
 	if p.noComment {
 		return unfinished
@@ -46,7 +45,7 @@ func (p *htmlParser) comment(i int) int {
 	}
 }
 
-// skipSpace is the end of the white space at i.
+// skipSpace returns the end of the white space at i.
 func (p *htmlParser) skipSpace(i int) int {
 	for i < len(p.raw) {
 		r, n := utf8.DecodeRuneInString(p.raw[i:])
@@ -58,7 +57,7 @@ func (p *htmlParser) skipSpace(i int) int {
 	return i
 }
 
-// markedSection reads <![name ... ]]> (CDATA and its kin) or <![if ... ]>.
+// markedSection parses <![name ... ]]> (such as CDATA) or <![if ... ]>.
 func (p *htmlParser) markedSection(i int) (int, error) {
 	start := i + len("<![")
 	end := start
@@ -100,8 +99,8 @@ func isASCIIWord(c byte, digits bool) bool {
 	return isLetter(rune(c)) || digits && c >= '0' && c <= '9'
 }
 
-// sectionEnd finds the closing brackets and ">" from i on, white space allowed between them: where they
-// begin and where they end, -1 if there are none.
+// sectionEnd finds the closing brackets and ">" from i on, with optional white space between them. It returns their start and
+// end, -1 if there are none.
 func (p *htmlParser) sectionEnd(i, brackets int) (int, int) {
 	for !p.noSection[brackets] {
 		n := strings.IndexByte(p.raw[i:], ']')

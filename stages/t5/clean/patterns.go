@@ -18,33 +18,33 @@ func applySteps(caption string, steps []step) string {
 	return caption
 }
 
-// classes are \w, \d and \s of Python's regular expressions, which are Unicode's where those of package regexp are ASCII's.
-// They stand in brackets.
+// classes replaces \w, \d and \s of Python's regular expressions, which are Unicode's; in package regexp they are ASCII's. The
+// replacements must be inside brackets.
 var classes = strings.NewReplacer(`\w`, `\pL\pN_`, `\d`, `\p{Nd}`, `\s`, `\s\v\x1c-\x1f\x{85}\pZ`)
 
-// Boundaries of words. Package regexp cannot look around, so a boundary takes the character beside it, as a group.
+// Boundaries of words. Package regexp has no look-around, so a boundary matches the adjacent character as a group.
 const (
 	wordStart = `(^|[^\w])`
 	wordEnd   = `($|[^\w])`
 )
 
-// aDigit stands in a pattern only where no text without a decimal digit matches it.
+// aDigit must only be used in patterns that match no text without a decimal digit.
 const aDigit = `[\d]`
 
-// replacing makes the step that replaces every match, left to right, by with.
+// replacing returns a step that replaces every match by with, from left to right.
 func replacing(pattern, with string) step {
 	re := regexp.MustCompile(classes.Replace(pattern))
 	digits := strings.Contains(pattern, aDigit)
 	return func(caption string) string {
-		if digits && !strings.ContainsFunc(caption, unicode.IsDigit) { // as most captions
+		if digits && !strings.ContainsFunc(caption, unicode.IsDigit) { // true for most captions
 			return caption
 		}
 		return re.ReplaceAllString(caption, with)
 	}
 }
 
-// replacingBetween is replacing for a pattern with a wordEnd. The character that a match takes may belong to the next match,
-// which another pass finds.
+// replacingBetween is replacing for a pattern with a wordEnd. The adjacent character that a match consumes may belong to the
+// next match; another pass finds it.
 func replacingBetween(pattern, with string) step {
 	once := replacing(pattern, with)
 	return func(caption string) string {
@@ -57,7 +57,7 @@ func replacingBetween(pattern, with string) step {
 	}
 }
 
-// deletingWords makes the step that deletes whole words.
+// deletingWords returns a step that deletes whole words.
 func deletingWords(pattern string) step {
 	return replacingBetween(wordStart+pattern+wordEnd, "$1$2")
 }
@@ -98,14 +98,14 @@ var stepsAfterRepair = []step{
 	replacing(wordStart+fileTypes+`(?:[\s]images?)?`, "$1"),
 	deletingWords(`page[\s]+[\d]+`),
 	replacingBetween(wordStart+`[\d]*[a-zA-Z]+[\d]+[a-zA-Z]+[\d]+[a-zA-Z\d]*`+wordEnd, "$1 $2"), // j2d1a2a
-	// 1920x1080, with a Latin x, a Cyrillic one or ×. The dot and what follows belong to it as far as a boundary allows.
+	// 1920x1080, with a Latin x, a Cyrillic х or ×. The dot and the digits after it are included if a boundary follows.
 	replacingBetween(wordStart+`[\d]+\.?[\d]*[xх×][\d]+(?:\.[\d]+`+wordEnd+`|\.([\w])|`+wordEnd+`)`, "$1$2$3$4"),
 	replacing(`([\w])[\s]+:[\s]+`, "$1: "),
 	replacingBetween(`([^\d][,./])([\w])`, "$1 $2"),
 	replacing(`[\s]+`, " "),
 }
 
-// splitDashed makes spaces of hyphens and underscores where there are more than three: this-is-my-cute-cat.
+// splitDashed replaces hyphens and underscores by spaces if there are more than three: this-is-my-cute-cat.
 func splitDashed(caption string) string {
 	const most = 3
 	if strings.Count(caption, "-")+strings.Count(caption, "_") <= most {
@@ -114,8 +114,8 @@ func splitDashed(caption string) string {
 	return strings.NewReplacer("-", " ", "_", " ").Replace(caption)
 }
 
-// trimMarks removes one pair of quotes around the text, one mark at either end, all of a dot with something
-// behind it and no space, and spaces at the ends. All white space is single spaces here.
+// trimMarks removes one pair of quotes around the text, one mark at either end, and spaces at the ends. A text that then starts
+// with a dot and has no space is removed completely. White space consists of single spaces here.
 func trimMarks(s string) string {
 	isQuote := func(c byte) bool { return c == '"' || c == '\'' }
 	if n := len(s); n > 2 && isQuote(s[0]) && isQuote(s[n-1]) {

@@ -8,7 +8,7 @@ import (
 	"latentbeam/stages/t5/ftfy"
 )
 
-// readReference reads what "&" at i begins, and says where to go on and whether to.
+// readReference parses the reference that "&" at i starts. It returns where to continue and whether to continue.
 func (p *htmlParser) readReference(i int, final bool) (int, bool) {
 	rest := p.raw[i:]
 	if strings.HasPrefix(rest, "&#") {
@@ -32,8 +32,7 @@ func (p *htmlParser) readReference(i int, final bool) (int, bool) {
 		return i + n + semicolon(rest[n:]), true
 	}
 	if len(rest) > 1 && isLetter(rune(rest[1])) {
-		// A name that the end of the text cuts off. The reference drops the ampersand before a single
-		// letter.
+		// A name that the end of the text cuts off. The reference drops the ampersand before a single letter.
 		if final && len(rest) == 2 {
 			return i + 1, false
 		}
@@ -53,8 +52,8 @@ func semicolon(s string) int {
 	return 0
 }
 
-// numberLength is the length of "&#" and a number at the start of s, if something follows that cannot
-// belong to it; 0 otherwise.
+// numberLength returns the length of "&#" and a number at the start of s, if a character follows that cannot belong to it;
+// otherwise 0.
 func numberLength(s string) int {
 	digits, start := "0123456789", 2
 	if len(s) > 2 && (s[2] == 'x' || s[2] == 'X') {
@@ -67,8 +66,8 @@ func numberLength(s string) int {
 	return end
 }
 
-// nameEnd is the end of "&" and a name at the start of s. Something that is no letter or digit must
-// follow; a name may hold hyphens and dots, and at the end of the text gives its last one back.
+// nameEnd returns the end of "&" and a name at the start of s. A character that is not a letter or digit must follow. A name
+// may contain hyphens and dots; at the end of the text its last one does not belong to it.
 func nameEnd(s string) int {
 	if len(s) < 2 || !isLetter(rune(s[1])) {
 		return 0
@@ -85,7 +84,7 @@ func nameEnd(s string) int {
 	return mark
 }
 
-// referencedCharacter is the character of a number, which x begins if it is hexadecimal.
+// referencedCharacter returns the character for a number. A hexadecimal number starts with x.
 func referencedCharacter(number string) string {
 	base := 10
 	if number[0] == 'x' || number[0] == 'X' {

@@ -2,16 +2,16 @@ package clean
 
 import "strings"
 
-// soup collects the text of a document as Beautiful Soup's tree does: what comments, declarations and some
-// elements hold is not text, and white space alone between two tags shrinks to one character.
+// soup collects the text of a document as Beautiful Soup's tree does. Comments, declarations and the content of some elements
+// are not text. White space between two tags becomes one character if there is no other text.
 type soup struct {
 	out     strings.Builder
 	pending []byte
-	waiting bool           // something was added to pending, though it may be empty
+	waiting bool           // something was added to pending, perhaps an empty string
 	open    []string       // names of the open elements
-	count   map[string]int // of each name in open
-	hidden  int            // open elements whose text does not count
-	exact   int            // open elements whose white space is kept
+	count   map[string]int // how often each name is in open
+	hidden  int            // number of open elements whose text is hidden
+	exact   int            // number of open elements whose white space is kept
 }
 
 var (
@@ -36,7 +36,7 @@ func (s *soup) add(data string) {
 	s.waiting = true
 }
 
-// flush ends a piece of text, which counts if shown.
+// flush ends a piece of text. The text is kept if shown.
 func (s *soup) flush(shown bool) {
 	if !s.waiting {
 		return
@@ -60,7 +60,7 @@ func (s *soup) flushText() { s.flush(s.hidden == 0) }
 // addHidden adds a comment, declaration or instruction: it only ends the text before it.
 func (s *soup) addHidden() { s.flushText() }
 
-// addCharacters adds a CDATA section, which is text even in elements whose text is hidden.
+// addCharacters adds a CDATA section. It is text even inside hidden elements.
 func (s *soup) addCharacters(data string) {
 	s.flushText()
 	s.add(data)
@@ -97,7 +97,8 @@ func (s *soup) enter(name string, by int) {
 	}
 }
 
-// closeElement closes the innermost open element of the name and all inside it; without one it only ends the text.
+// closeElement closes the innermost open element with this name and all elements inside it. If there is none, it only ends the
+// text.
 func (s *soup) closeElement(name string) {
 	s.flushText()
 	for s.count[name] > 0 {

@@ -7,7 +7,7 @@ import (
 	"latentbeam/stages/t5/ftfy"
 )
 
-// startTag reads <name attributes> at i. Where the end is not where a tag ends, all of it is text.
+// startTag parses <name attributes> at i. If a tag cannot end there, all of it is text.
 func (p *htmlParser) startTag(i int) int {
 	if i > p.lastClose {
 		return unfinished
@@ -48,7 +48,7 @@ func (p *htmlParser) tagNameEnd(i int) int {
 	return len(p.raw)
 }
 
-// startTagEnd is where the start tag ends whose name ends at i, or -1 if the text ends in the middle of it.
+// startTagEnd returns the end of the start tag whose name ends at i, or -1 if the text ends inside the tag.
 func (p *htmlParser) startTagEnd(i int) int {
 	for i < len(p.raw) {
 		next := p.skipSpace(i)
@@ -91,8 +91,7 @@ func (p *htmlParser) skipGaps(i int) int {
 	}
 }
 
-// attributeEnd is the end of the attribute at i and the gap after it, or -1 if no attribute can begin
-// there.
+// attributeEnd returns the end of the attribute at i and the gap after it, or -1 if no attribute can start there.
 func (p *htmlParser) attributeEnd(i int) int {
 	before, _ := utf8.DecodeLastRuneInString(p.raw[:i])
 	if !ftfy.IsSpace(before) && !strings.ContainsRune(`'"/`, before) || i == len(p.raw) {
@@ -113,7 +112,7 @@ func (p *htmlParser) attributeEnd(i int) int {
 	return p.skipGaps(p.valueEnd(end))
 }
 
-// valueEnd is the end of the equals signs and the value at i, i itself if there are none.
+// valueEnd returns the end of the equals signs and the value at i, or i if there are none.
 func (p *htmlParser) valueEnd(i int) int {
 	equals := p.skipSpace(i)
 	end := equals
@@ -130,8 +129,8 @@ func (p *htmlParser) valueEnd(i int) int {
 	if n := strings.IndexByte(p.raw[value+1:], p.raw[value]); n >= 0 {
 		return value + n + 2
 	}
-	// A quote that nothing closes is no value. What is left is an empty value before the last space, else a
-	// value that begins with an equals sign, else none.
+	// A quote that is not closed is no value. The result is then an empty value before the last space, else a value that starts
+	// with an equals sign, else none.
 	if value > end {
 		_, n := utf8.DecodeLastRuneInString(p.raw[:value])
 		return value - n
@@ -150,7 +149,7 @@ func (p *htmlParser) bareEnd(i int) int {
 	return i + n
 }
 
-// endTag reads </name> at i. What has no name is a comment, except "</>", which is nothing.
+// endTag parses </name> at i. Without a name it is a comment, except "</>", which is ignored.
 func (p *htmlParser) endTag(i int) int {
 	end := p.closeAfter(i + 1)
 	if end < 0 {
@@ -172,7 +171,7 @@ func (p *htmlParser) endTag(i int) int {
 	return p.closeAfter(p.skipGaps(nameEnd)) + 1
 }
 
-// endTagAt is the name and the end of a plain end tag at i, "" and 0 if there is something else.
+// endTagAt returns the name and the end of a plain end tag at i; "" and 0 if there is none.
 func (p *htmlParser) endTagAt(i int) (string, int) {
 	start := p.skipSpace(i + 2)
 	end := start

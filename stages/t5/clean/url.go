@@ -4,9 +4,9 @@ import "latentbeam/stages/t5/ftfy"
 
 var topLevelDomains = []string{"com", "co", "ru", "net", "org", "edu", "gov", "it"}
 
-// deleteURLs deletes two things that begin at a word boundary: the scheme with its colon and one to
-// three slashes or one letter, digit or percent sign ("https:" also for "http"; the rest of such a URL
-// stays unless it is a host), and a host name with a path.
+// deleteURLs deletes two things that start at a word boundary. One is the scheme with its colon and one to three slashes or one
+// letter, digit or percent sign ("https:" also for "http"); the rest of such a URL stays unless it is a host. The other is a
+// host name with a path.
 func deleteURLs(t text, scheme string) text {
 	var out text
 	kept := 0
@@ -31,7 +31,7 @@ func deleteURLs(t text, scheme string) text {
 	return append(out, t[kept:]...)
 }
 
-// schemeEnd is the end of scheme, colon and what may follow at i, 0 if that is not there.
+// schemeEnd returns the end of the scheme, the colon and what must follow at i; 0 if there is none.
 func schemeEnd(t text, i int, scheme string) int {
 	end := t.has(i, scheme)
 	if end > 0 && scheme == "http" && t.is(end, func(r rune) bool { return r == 's' }) {
@@ -51,15 +51,15 @@ func schemeEnd(t text, i int, scheme string) int {
 	return 0
 }
 
-// hostRun is a run of the characters of host names and, in it, the last dot that a top-level domain
-// follows so that the whole may end there. It is found once per run, which keeps long runs linear.
+// hostRun is a run of characters of host names, with the last dot that is followed by a top-level domain at which a URL may
+// end. It is computed once per run, so that long runs take linear time.
 type hostRun struct {
 	end int // of the run
 	dot int // -1 if there is none
 	url int // where the URL with that dot ends
 }
 
-// match is the end of the host name and path that begins at i, 0 if there is none.
+// match returns the end of the host name and path that start at i, 0 if there are none.
 func (h *hostRun) match(t text, i int) int {
 	if i >= h.end {
 		*h = findHost(t, i)
@@ -88,8 +88,8 @@ func findHost(t text, i int) hostRun {
 
 func isHost(r rune) bool { return r < 0x80 && isASCIIWord(byte(r), true) || r == '.' || r == '-' }
 
-// pathEnd is the end of the path at i: a run of word characters, slashes and hyphens, back to its last word
-// boundary, a slash, and then no @. 0 if there is no such end.
+// pathEnd returns the end of the path at i: a run of word characters, slashes and hyphens, back to its last word boundary, then
+// a slash, and then no @. It returns 0 if there is no such end.
 func pathEnd(t text, i int) int {
 	end := t.skip(i, func(r rune) bool { return r == '/' || r == '-' || ftfy.IsWord(r) })
 	at := func(i int) bool { return i < len(t) && t[i] == '@' }

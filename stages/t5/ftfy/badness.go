@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// badRules are characters that stand side by side in hardly any text unless it is mojibake. One that fits is enough. The
-// sets in angle brackets are those of members; \w and \s are Unicode's, as in Python.
+// badRules are character sequences that hardly occur in any text except mojibake. One match is enough. Names in angle brackets
+// are classes of members; \w and \s are Unicode's, as in Python.
 var badRules = []string{
 	`[<c1>]`,
 	`[<bad><strange>][<bad>]`,
@@ -26,7 +26,7 @@ var badRules = []string{
 	`[a-zA-Z][<lowerCommon><upperCommon>][<bad>]`,
 	`[\s][<upperAccented>][<currency>]`,
 	`[a-z][<upperAccented>][<startPunct><currency>]`,
-	// Ã and Â before a space are "à" and the no-break space, read as Windows-1252. Â may also be a part of what follows.
+	// Ã and Â before a space are "à" and the no-break space, read as Windows-1252. Â may also be part of the next sequence.
 	`(?:[a-z][\s]?|^)[ÃÂ] `,
 	`[a-z.,?!<endPunct>]Â[ <startPunct><endPunct>]`,
 	`[ÂÃÎÐ][€œŠš¢£Ÿž\xa0\xad®°©·»–—´<startPunct><endPunct>]`,
@@ -47,7 +47,7 @@ var badRules = []string{
 	`[ΒΓΞΟ][°<bad><startPunct><endPunct><currency>][ΒΓΞΟ]`,
 }
 
-// strange are the classes that do not stand beside a bad character, on either side.
+// strange are the classes that do not occur beside a bad character, on either side.
 var strange = []string{"accented", "box", "startPunct", "endPunct", "currency", "numeric", "law"}
 
 var badness = compileBadness()
@@ -71,7 +71,7 @@ func compileBadness() *regexp.Regexp {
 	return regexp.MustCompile(strings.NewReplacer(pairs...).Replace(strings.Join(badRules, "|")))
 }
 
-// isBad says whether some characters of text stand where they hardly do unless it is mojibake. Each rule has a member.
+// isBad reports whether text has a sequence that hardly occurs except in mojibake. Each rule contains a member.
 func isBad(text string) bool {
 	return strings.ContainsFunc(text, func(r rune) bool { return clueOf(r)&clueMember != 0 }) && badness.MatchString(text)
 }

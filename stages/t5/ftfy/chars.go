@@ -8,12 +8,12 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// IsSpace says whether Python's \s matches r: Unicode white space and the four information separators.
+// IsSpace reports whether Python's \s matches r: Unicode white space and the four information separators.
 func IsSpace(r rune) bool {
 	return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f
 }
 
-// IsWord says whether Python's \w matches r: letters and numbers of all kinds and the underscore, no marks.
+// IsWord reports whether Python's \w matches r: letters and numbers of all kinds and the underscore, no marks.
 func IsWord(r rune) bool {
 	if r < 0x80 {
 		return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r == '_'
@@ -21,7 +21,7 @@ func IsWord(r rune) bool {
 	return unicode.IsLetter(r) || unicode.IsNumber(r)
 }
 
-// ligatures are the Latin ones that stand for nothing but their letters.
+// ligatures maps Latin ligatures to their letters.
 var ligatures = map[rune]string{
 	'Ĳ': "IJ", 'ĳ': "ij", 'ŉ': "ʼn",
 	'Ǳ': "DZ", 'ǲ': "Dz", 'ǳ': "dz", 'Ǆ': "DŽ", 'ǅ': "Dž", 'ǆ': "dž",
@@ -29,8 +29,8 @@ var ligatures = map[rune]string{
 	'ﬀ': "ff", 'ﬁ': "fi", 'ﬂ': "fl", 'ﬃ': "ffi", 'ﬄ': "ffl", 'ﬅ': "ſt", 'ﬆ': "st",
 }
 
-// replaceCharacters applies the repairs that look at one character, or at one line break: C1 controls as
-// Windows-1252 (which browsers do too), ligatures, full and half widths, curly quotes, line breaks.
+// replaceCharacters applies the repairs of single characters and line breaks: C1 controls become Windows-1252 characters (as in
+// browsers); ligatures, full and half widths, curly quotes and line breaks are normalised.
 func replaceCharacters(s string) string {
 	if !strings.ContainsFunc(s, func(r rune) bool { return r >= 0x80 || r == '\r' }) {
 		return s
@@ -50,8 +50,8 @@ func replaceCharacters(s string) string {
 	return out.String()
 }
 
-// writeReplaced writes one character as the repairs leave it. A ligature's letters may be an apostrophe
-// that is then uncurled, so what a repair writes goes through the ones after it.
+// writeReplaced writes one character after all repairs. The letters of a ligature may contain an apostrophe that another repair
+// must replace, so the output of a repair passes through the later repairs.
 func writeReplaced(out *strings.Builder, r rune) {
 	if r >= 0x80 && r <= 0x9f {
 		r = windows1252.decode(byte(r))
@@ -75,7 +75,7 @@ func writeReplaced(out *strings.Builder, r rune) {
 	out.WriteRune(straightened(r))
 }
 
-// straightened is r with curly quotes made straight and line separators made line feeds.
+// straightened returns r with curly quotes made straight and line separators turned into line feeds.
 func straightened(r rune) rune {
 	switch r {
 	case 0x201c, 0x201d, 0x201e, 0x201f:
@@ -88,11 +88,11 @@ func straightened(r rune) rune {
 	return r
 }
 
-// terminalEscape is ESC [ parameters letter, a colour or cursor code of terminals.
+// terminalEscape matches ESC [ parameters letter, a colour or cursor code of terminals.
 var terminalEscape = regexp.MustCompile(`\x1b\[[;\p{Nd}]*[A-Za-z]`)
 
-// removeControls deletes the control characters that nobody means: ASCII controls that are not white space,
-// deprecated formatting characters, annotation marks, the byte order mark.
+// removeControls deletes control characters that are never intended: ASCII controls that are not white space, deprecated
+// formatting characters, annotation marks, the byte order mark.
 func removeControls(s string) string {
 	return strings.Map(func(r rune) rune {
 		if isUnwanted(r) {

@@ -2,7 +2,7 @@ package ftfy
 
 import "slices"
 
-// members lists the characters of each class, single ones and then ranges (first and last).
+// members lists the characters of each class: single characters, then ranges (first and last).
 var members = []struct{ class, chars, ranges string }{
 	{"common", "\u00a0\u00ad\u00b4\u00b7\u2013\u2014\u2015\u2019\u2026", ""},
 	{"c1", "", "\u0080\u009f"},
@@ -21,7 +21,7 @@ var members = []struct{ class, chars, ranges string }{
 	{"box", "│┌┐┘├┤┬┼▀▄█▌▐░▒▓", "═╬"},
 }
 
-// clue is a set of roles that a character can have where UTF-8 was read in a code page.
+// clue is a set of roles that a character can have if UTF-8 was read in a code page.
 type clue uint8
 
 const (
@@ -29,14 +29,13 @@ const (
 	clueFirstOf3
 	clueFirstOf4
 	clueContinuation
-	// clueContinuationStrict leaves out what often stands next to mojibake for itself.
+	// clueContinuationStrict leaves out characters that often occur next to mojibake without being part of it.
 	clueContinuationStrict
-	// clueMember is of every character that has a class.
+	// clueMember marks every character that belongs to a class.
 	clueMember
 )
 
-// characters holds every character that has a clue; all others are of no interest. Small ones
-// are in a table because almost all text asks for them.
+// characters holds every character with a clue. Small characters are in a table, because almost all texts look them up.
 var (
 	characters      = buildCharacters()
 	smallCharacters = buildSmall()
@@ -59,7 +58,7 @@ func buildCharacters() map[rune]clue {
 			m[r] |= clueOfByte(byte(b), r)
 		}
 	}
-	// A space may be a no-break space, A0, that was damaged.
+	// A space may be a damaged no-break space, A0.
 	m[' '] |= clueContinuation
 	return m
 }

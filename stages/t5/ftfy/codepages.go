@@ -4,10 +4,10 @@ import (
 	"golang.org/x/text/encoding/charmap"
 )
 
-// substitute is the byte that stands for U+FFFD in a sloppy code page: a character was lost there.
+// substitute is the byte for U+FFFD in a sloppy code page: a character was lost there.
 const substitute = 0x1a
 
-// codepage is a single-byte encoding that mojibake may have gone through. All leave ASCII as it is.
+// codepage is a single-byte encoding in which mojibake may have been read. All code pages keep ASCII.
 type codepage struct {
 	chars [256]rune
 	bytes map[rune]byte
@@ -20,14 +20,13 @@ type codepage struct {
 var (
 	latin1      = newCodepage(charmap.ISO8859_1, false)
 	windows1252 = newCodepage(charmap.Windows1252, true)
-	// latinLike are the code pages whose upper half looks like Latin-1's: what embedded mojibake is made
-	// of.
+	// latinLike are the code pages whose upper half resembles Latin-1's. Embedded mojibake consists of their characters.
 	latinLike = []*codepage{
 		latin1, windows1252, newCodepage(charmap.Windows1251, true), newCodepage(charmap.Windows1250, true),
 		newCodepage(charmap.Windows1253, true), newCodepage(charmap.Windows1254, true),
 		newCodepage(charmap.Windows1257, true),
 	}
-	// codepages are all that are tried, in this order.
+	// codepages are all code pages that are tried, in this order.
 	codepages = append(latinLike[:len(latinLike):len(latinLike)],
 		newCodepage(charmap.ISO8859_2, false), macRoman(), newCodepage(charmap.CodePage437, false))
 )

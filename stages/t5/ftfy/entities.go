@@ -9,10 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// Entity returns the characters that HTML gives a name ("eacute" is "é"), and whether it knows the name
-// with a semicolon after it.
+// Entity returns the characters of an HTML entity ("eacute" is "é"), and whether HTML knows the name with a semicolon after it.
 func Entity(name string) (string, bool) {
-	switch name { // the two names that package html does not resolve
+	switch name { // package html does not resolve these two names
 	case "nGt":
 		return "\u226b\u20d2", true
 	case "nLt":
@@ -22,27 +21,27 @@ func Entity(name string) (string, bool) {
 	if strings.HasPrefix(got, "&") && len(got) > 1 {
 		return "", false
 	}
-	// "&notit;" resolves to "¬it;" because of "not": a semicolon that is left shows it.
+	// "&notit;" resolves to "¬it;" because of "not". The remaining semicolon reveals it.
 	if strings.HasSuffix(got, ";") && name != "semi" {
 		return "", false
 	}
 	return got, true
 }
 
-// legacyEntity is Entity for the 106 old names that HTML accepts without a semicolon, all of one character.
+// legacyEntity is Entity for the 106 old names that HTML accepts without a semicolon. Each is a single character.
 func legacyEntity(name string) (string, bool) {
 	got := html.UnescapeString("&" + name)
 	return got, utf8.RuneCountInString(got) == 1
 }
 
-// maxLegacyName is the length of the longest name that needs no semicolon.
+// maxLegacyName is the length of the longest name that does not need a semicolon.
 const maxLegacyName = 6
 
-// references are what HTML may take for a character reference.
+// references matches what HTML may read as a character reference.
 var references = regexp.MustCompile(`&(#[0-9]+|#[xX][0-9a-fA-F]+|[^\t\n\f <&#;]{1,32});?`)
 
-// UnescapeHTML decodes character references as HTML 5 does (Python's html.unescape): named ones, the
-// longest known start of a name where there is no semicolon, numbers.
+// UnescapeHTML decodes character references as HTML 5 does (Python's html.unescape): numbers, and names; without a semicolon
+// the longest known start of a name counts.
 func UnescapeHTML(s string) string { return references.ReplaceAllStringFunc(s, dereference) }
 
 func dereference(reference string) string {
@@ -73,8 +72,8 @@ func numericReference(digits string) string {
 	return numbered(rune(min(v, unicode.MaxRune+1)))
 }
 
-// numbered is the character that HTML gives a number: Windows-1252 for C1 controls, nothing for controls
-// and noncharacters, U+FFFD for what is not a character.
+// numbered returns the character for a number in HTML: Windows-1252 for C1 controls, nothing for controls and noncharacters,
+// U+FFFD for invalid numbers.
 func numbered(r rune) string {
 	switch {
 	case r == 0, r > unicode.MaxRune, r >= 0xd800 && r <= 0xdfff:
@@ -91,11 +90,11 @@ func numbered(r rune) string {
 	return string(r)
 }
 
-// strictReferences are what unescapeStrict looks at.
+// strictReferences matches the references that unescapeStrict decodes.
 var strictReferences = regexp.MustCompile(`&#?[0-9A-Za-z]{1,24};`)
 
-// unescapeStrict decodes the entities that nobody could have meant otherwise: those that end in a
-// semicolon, also in capitals ("&NTILDE;") where that is no name of its own.
+// unescapeStrict decodes unmistakable entities: those that end in a semicolon, also in capitals ("&NTILDE;") if the capitals
+// are no other name.
 func unescapeStrict(s string) string { return strictReferences.ReplaceAllStringFunc(s, strictEntity) }
 
 func strictEntity(entity string) string {
@@ -118,7 +117,7 @@ func strictEntity(entity string) string {
 	return entity
 }
 
-// upperFull is text in capitals, with the few entities whose capital is more than one letter.
+// upperFull returns text in capitals. It handles the few entities whose capital has more than one letter.
 func upperFull(text string) string {
 	switch text {
 	case "ß":

@@ -6,15 +6,15 @@ import (
 )
 
 const (
-	// maxSegment is the number of characters that are repaired together where no line break comes first.
+	// maxSegment is the largest number of characters that are repaired together, if no line break comes first.
 	maxSegment = 1_000_000
-	// maxRounds bounds the rounds over a segment. Real text needs two or three; text made to need thousands
-	// ("&amp;amp;amp;...") would otherwise take quadratic time, as it does in the library.
+	// maxRounds limits the rounds over a segment. Real text needs two or three. Text that is made to need thousands
+	// ("&amp;amp;amp;...") would take quadratic time, as it does in the library.
 	maxRounds = 64
 )
 
-// Fix repairs text line by line. Bytes that are not UTF-8 become U+FFFD. A line with "<" turns the
-// decoding of HTML entities off for itself and for all lines after it, because the text may be HTML.
+// Fix repairs text line by line. Bytes that are not UTF-8 become U+FFFD. After a line with "<", HTML entities are not decoded
+// in that line and all later lines, because the text may be HTML.
 func Fix(text string) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	var out strings.Builder
@@ -30,8 +30,7 @@ func Fix(text string) string {
 	return out.String()
 }
 
-// segmentEnd is the length of the first line with its break, or of maxSegment characters if that is
-// shorter.
+// segmentEnd returns the length of the first line with its break, or of maxSegment characters if that is shorter.
 func segmentEnd(text string) int {
 	end := strings.IndexByte(text, '\n') + 1
 	if end == 0 {

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// fixEncoding undoes mojibake: UTF-8 that was read as a single-byte encoding, once or several times, in the
-// whole text or in parts of it. Text that does not look like mojibake is left alone.
+// fixEncoding reverses mojibake: UTF-8 that was read as a single-byte encoding, once or several times, in the whole text or in
+// parts of it. Text that does not look like mojibake does not change.
 func fixEncoding(text string) string {
 	for range maxRounds {
 		fixed := fixEncodingOnce(text)
@@ -39,8 +39,8 @@ func fixEncodingOnce(text string) string {
 	return fixC1(text)
 }
 
-// redecode reads bytes as the UTF-8 that they were meant to be, after mending what reading them as c may
-// have damaged: no-break spaces that became spaces, bytes that were lost.
+// redecode decodes bytes as UTF-8. It first repairs the damage of reading them as c: no-break spaces that became spaces, and
+// lost bytes.
 func (c *codepage) redecode(b []byte) (string, bool) {
 	var text strings.Builder
 	for _, v := range b {
@@ -53,12 +53,11 @@ func (c *codepage) redecode(b []byte) (string, bool) {
 	if c.sloppy {
 		mended = replaceLost(mended)
 	}
-	b, _ = latin1.encode(mended) // which has all bytes
+	b, _ = latin1.encode(mended) // Latin-1 has all bytes
 	return decodeVariants(b)
 }
 
-// fixEmbedded repairs the parts of text that look like mojibake on their own, and says whether that changed
-// anything.
+// fixEmbedded repairs parts of text that look like mojibake themselves, and reports whether it changed anything.
 func fixEmbedded(text []rune) (string, bool) {
 	var out strings.Builder
 	changed := false
@@ -68,7 +67,7 @@ func fixEmbedded(text []rune) (string, bool) {
 			n = clueRun(text[i:])
 		}
 		part := string(text[i : i+max(n, 1)])
-		// A part that is the whole text would be tried for ever.
+		// A part that is the whole text would be tried forever.
 		if n > 0 && n < len(text) && isBad(part) {
 			fixed := fixEncoding(part)
 			changed = changed || fixed != part
@@ -80,8 +79,7 @@ func fixEmbedded(text []rune) (string, bool) {
 	return out.String(), changed
 }
 
-// clueRun is the length of the longest start of text made of sequences that look like UTF-8 read in a
-// code page.
+// clueRun returns the length of the longest start of text that consists of sequences that look like UTF-8 read in a code page.
 func clueRun(text []rune) int {
 	n := 0
 	for n < len(text) {
@@ -116,7 +114,7 @@ func allContinue(text []rune, n int) bool {
 	return true
 }
 
-// fixC1 is the last resort: C1 controls are what Windows-1252 has in their place.
+// fixC1 is the last attempt: it replaces C1 controls by the characters of Windows-1252.
 func fixC1(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 0x80 && r <= 0x9f {
@@ -126,8 +124,8 @@ func fixC1(text string) string {
 	}, text)
 }
 
-// decodeVariants decodes UTF-8, also with the two habits of Java: NUL as C0 80, and characters beyond
-// the basic plane as two surrogates of three bytes each (CESU-8). Anything else that is not UTF-8 fails.
+// decodeVariants decodes UTF-8, including two variants of Java: NUL as C0 80, and characters beyond the basic plane as two
+// surrogates of three bytes each (CESU-8). It fails for anything else.
 func decodeVariants(b []byte) (string, bool) {
 	if bytes.IndexByte(b, 0xed) < 0 && bytes.IndexByte(b, 0xc0) < 0 {
 		return string(b), utf8.Valid(b)

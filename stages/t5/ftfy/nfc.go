@@ -7,11 +7,11 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// maxMarks is the longest run of combining marks that x/text composes without breaking it up with U+034F
-// (the stream-safe format of UAX 15, section 13).
+// maxMarks is the longest run of combining marks that x/text composes without inserting U+034F (the stream-safe format of UAX
+// 15, section 13).
 const maxMarks = 30
 
-// composeNFC is s in normalisation form C. Unlike norm.NFC it never inserts a character.
+// composeNFC returns s in normalisation form C. Unlike norm.NFC it never inserts a character.
 func composeNFC(s string) string {
 	if norm.NFC.QuickSpanString(s) == len(s) && longestMarks(s) <= maxMarks {
 		return s
@@ -22,7 +22,7 @@ func composeNFC(s string) string {
 	return string(compose(decompose(s)))
 }
 
-// longestMarks is the length of the longest run of characters, decomposed, that are not starters.
+// longestMarks returns the length of the longest run of decomposed characters that are not starters.
 func longestMarks(s string) int {
 	longest, run := 0, 0
 	for i := 0; i < len(s); {
@@ -49,7 +49,7 @@ func longestMarks(s string) int {
 
 func ccc(r rune) uint8 { return norm.NFC.PropertiesString(string(r)).CCC() }
 
-// decompose is the canonical decomposition of s in canonical order.
+// decompose returns the canonical decomposition of s in canonical order.
 func decompose(s string) []rune {
 	var out []rune
 	for _, r := range s {
@@ -67,7 +67,7 @@ func decompose(s string) []rune {
 	return out
 }
 
-// compose joins starters with the marks after them that are not blocked (UAX 15, definition D117).
+// compose joins starters with the following marks that are not blocked (UAX 15, definition D117).
 func compose(text []rune) []rune {
 	out := text[:0:0]
 	starter := -1

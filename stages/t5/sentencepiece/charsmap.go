@@ -6,14 +6,14 @@ import (
 	"fmt"
 )
 
-// charsmap is a precompiled_charsmap: a darts-clone double array from byte strings to offsets into a blob of
-// NUL-terminated replacements. The format is a little-endian byte length of the array, the array, the blob.
+// charsmap is a precompiled_charsmap: a darts-clone double array that maps byte strings to offsets into a blob of
+// NUL-terminated replacements. The format is the byte length of the array (little-endian), the array, the blob.
 type charsmap struct {
 	units []uint32
 	blob  string
 }
 
-// parseCharsmap checks all that lookup relies on except offsets, which lookup checks as it walks.
+// parseCharsmap validates everything that lookup relies on except offsets; lookup checks them itself.
 func parseCharsmap(data []byte) (*charsmap, error) {
 	if len(data) == 0 {
 		return nil, nil
@@ -42,13 +42,13 @@ func parseCharsmap(data []byte) (*charsmap, error) {
 	return c, nil
 }
 
-// lookup finds the longest rule that s starts with: its replacement and its length in s, 0 if there is none.
+// lookup finds the longest rule that s starts with. It returns the replacement and the rule's length in s, 0 if there is none.
 func (c *charsmap) lookup(s string) (replacement string, length int) { return c.find(s, false) }
 
-// find is lookup, or finds the shortest rule.
+// find is lookup. With shortest it finds the shortest rule.
 func (c *charsmap) find(s string, shortest bool) (replacement string, length int) {
-	// The unit layout of darts-clone: bit 31 and the low byte are the label, bit 8 says that a value follows,
-	// bits 10 to 30 are the offset, shifted by 8 where bit 9 is set. A value is a unit with bit 31 set.
+	// The unit layout of darts-clone: bit 31 and the low byte are the label, bit 8 says that a value follows, bits 10 to 30 are
+	// the offset, shifted left by 8 if bit 9 is set. A value is a unit with bit 31 set.
 	offset := func(u uint32) uint32 { return (u >> 10) << ((u & (1 << 9)) >> 6) }
 	found := uint32(0)
 	at := offset(c.units[0])

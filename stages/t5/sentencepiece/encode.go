@@ -5,15 +5,15 @@ import (
 	"unicode/utf8"
 )
 
-// bestWay is the best way known to reach a position of the text: its score and the last piece taken.
+// bestWay is the best known path to a position of the text: its score and its last piece.
 type bestWay struct {
 	score  float32
 	id     int32
-	length int32 // of the last piece, in bytes; 0 where no way is known yet
+	length int32 // of the last piece, in bytes; 0 if no path is known yet
 }
 
-// Encode splits s into the most likely pieces and returns their ids, without begin or end. Bytes that are not
-// UTF-8 count as U+FFFD. Time and memory are linear in len(s).
+// Encode splits s into the most likely pieces and returns their ids, without start and end tokens. Bytes that are not UTF-8
+// count as U+FFFD. Time and memory are linear in len(s).
 func (m *Model) Encode(s string) []int32 {
 	text := m.normalize(s)
 	if text == "" {
@@ -22,13 +22,13 @@ func (m *Model) Encode(s string) []int32 {
 	return m.backtrack(text, m.bestPath(text))
 }
 
-// resetThreshold is the largest score of a path. Beyond it the library subtracts the score from all open paths, so
-// that long texts keep the precision of short ones.
+// resetThreshold is the largest score of a path. When a score is larger, the library subtracts it from all open paths, so that
+// long texts are scored as precisely as short ones.
 const resetThreshold = 100000
 
-// bestPath is the Viterbi search: for every position of text, the best last piece. Equal scores are common
-// ("..." as ".." and "."), so the precision of the sums decides ids: all are float32, as in release 0.2.3 of
-// the library. Releases up to 0.2.0 compared sums in double, which breaks some of these ties the other way.
+// bestPath is the Viterbi search: it finds the best last piece for every position of text. Equal scores are common ("..." as
+// ".." and "."), so the precision of the sums decides ids. All sums are float32, as in release 0.2.3 of the library. Releases
+// up to 0.2.0 compared sums in double, which decides some of these ties differently.
 func (m *Model) bestPath(text string) []bestWay {
 	best := make([]bestWay, len(text)+1)
 	frontier := 0 // the furthest position reached
@@ -62,14 +62,14 @@ func (m *Model) bestPath(text string) []bestWay {
 	return best
 }
 
-// offer takes the piece if it leads here better than what is known. The first of equals stays.
+// offer replaces the best path if the new piece has a better score. Of equal scores the first stays.
 func (s *bestWay) offer(score float32, id int32, length int) {
 	if s.length == 0 || score > s.score {
 		*s = bestWay{score, id, int32(length)}
 	}
 }
 
-// rebase subtracts offset from the first step and from all that are reached.
+// rebase subtracts offset from the scores of all positions that are reached.
 func rebase(open []bestWay, offset float32) {
 	for i := range open {
 		if i == 0 || open[i].length > 0 {
@@ -78,8 +78,8 @@ func rebase(open []bestWay, offset float32) {
 	}
 }
 
-// pieceScore is a piece's log probability. A user-defined symbol has a score above zero, the longer the
-// higher, so that it wins over any other split.
+// pieceScore returns a piece's log probability. A user-defined symbol has a score above zero that grows with its length, so
+// that it wins over any other split.
 func (m *Model) pieceScore(id int32, length int) float32 {
 	p := &m.pieces[id]
 	if p.kind == userDefined {
@@ -88,8 +88,8 @@ func (m *Model) pieceScore(id int32, length int) float32 {
 	return p.score
 }
 
-// backtrack reads the pieces of the best path from the end of text. Neighbouring unknown characters become
-// one id, or with byte fallback the ids of their bytes.
+// backtrack reads the pieces of the best path from the end of text. Adjacent unknown characters become one id, or with byte
+// fallback the ids of their bytes.
 func (m *Model) backtrack(text string, best []bestWay) []int32 {
 	var ids []int32
 	for end := len(text); end > 0; {

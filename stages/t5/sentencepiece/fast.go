@@ -10,12 +10,12 @@ import (
 	"github.com/clipperhouse/uax29/v2/graphemes"
 )
 
-// NewFastTokenizer is NewTokenizer for models whose references use the fast tokenizer of transformers 4.x (UMT5,
-// mT5). transformers converts the same file: a tokenizer.json of a Precompiled normaliser, Metaspace and Unigram. It
-// gives other ids than the library for some combining marks, for the order of equally likely pieces ("..."), and for
-// text that spells a control piece; <s> is a token of its own where the model has that piece.
+// NewFastTokenizer is NewTokenizer for models whose references use the fast tokenizer of transformers 4.x (UMT5, mT5).
+// transformers converts the same file to a tokenizer.json with a Precompiled normaliser, Metaspace and Unigram. The ids differ
+// from the library's for some combining marks, for the order of equally likely pieces ("..."), and for text that spells a
+// control piece; <s> is a token of its own if the model has that piece.
 //
-// transformers 5 loses the byte fallback of these models, so its T5Tokenizer is no reference.
+// transformers 5 loses the byte fallback of these models, so its T5Tokenizer is not the reference.
 func NewFastTokenizer(m *Model, extraIDs int) (*Tokenizer, error) {
 	t, err := NewTokenizer(m, extraIDs)
 	if err != nil {
@@ -26,16 +26,16 @@ func NewFastTokenizer(m *Model, extraIDs int) (*Tokenizer, error) {
 	}
 	f := newFast(m)
 	t.encode = func(text string, _ bool) []int32 { return f.encode(text) }
-	return t.seal(), nil
+	return t.buildTrie(), nil
 }
 
-// metaspace is what stands for a space, and begins a word.
+// metaspace replaces a space, and marks the start of a word.
 const metaspace = "\u2581"
 
 // fast encodes with a model as the fast tokenizer does.
 type fast struct {
 	*Model
-	all     *trie   // all pieces, those that only their id can name too
+	all     *trie   // all pieces, also those that cannot match text
 	unknown float64 // score of a character that no piece covers
 }
 
@@ -74,8 +74,8 @@ func (f *fast) encode(text string) (ids []int32) {
 // maxGrapheme is the length in bytes from which a grapheme is replaced character by character.
 const maxGrapheme = 6
 
-// replaced applies the character rules: to a short grapheme the shortest rule that it begins with, which stands for all
-// of it, else the same to each character.
+// replaced applies the character rules. A short grapheme is replaced as a whole by the shortest rule that it starts with;
+// otherwise the same is done for each character.
 func (f *fast) replaced(text string) string {
 	if f.charsmap == nil {
 		return text
@@ -101,7 +101,7 @@ func (f *fast) replaced(text string) string {
 	return out.String()
 }
 
-// spacesToMetaspace makes one metaspace of every run of spaces.
+// spacesToMetaspace replaces every run of spaces by one metaspace.
 func spacesToMetaspace(text string) string {
 	var out strings.Builder
 	out.Grow(len(text) + len(text)/4)
@@ -116,11 +116,11 @@ func spacesToMetaspace(text string) string {
 	return out.String()
 }
 
-// fastStep is a step whose scores are added in float64, which decides between equally likely ways.
+// fastStep is bestWay with scores in float64. The precision decides between equally likely paths.
 type fastStep struct {
 	score  float64
 	id     int32
-	length int32 // of the last piece, in bytes; 0 where no way is known yet
+	length int32 // of the last piece, in bytes; 0 if no path is known yet
 }
 
 // appendWord appends the most likely pieces of a word.
@@ -153,8 +153,8 @@ func (f *fast) appendWord(ids []int32, word string) []int32 {
 	return f.appendPath(ids, word, best)
 }
 
-// appendPath appends the pieces of the best path. A run of unknown characters becomes the ids of its bytes, or one id
-// where the model has no byte fallback.
+// appendPath appends the pieces of the best path. A run of unknown characters becomes the ids of its bytes, or one id if the
+// model has no byte fallback.
 func (f *fast) appendPath(ids []int32, word string, best []fastStep) []int32 {
 	from := len(ids)
 	for end := len(word); end > 0; {

@@ -13,16 +13,16 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// A tokenizer.json of huggingface's tokenizers lists what happens to a text: added tokens are cut out, the rest is normalised,
-// split into words, and each word becomes pieces of a Unigram vocabulary. What is not known here is refused by its name, because
-// it would give other ids.
+// A tokenizer.json of huggingface's tokenizers describes the steps: added tokens are cut out, the rest is normalised and split
+// into words, and each word becomes pieces of a Unigram vocabulary. Unknown parts are refused by name, because they would give
+// other ids.
 
-// step is a normaliser or a pre-tokeniser as the file has it.
+// step is a normaliser or a pre-tokeniser in the file.
 type step struct {
 	Type          string
 	Normalizers   []step
 	Pretokenizers []step
-	// Of the types: Precompiled; Strip; Replace; Prepend; Metaspace.
+	// Fields of the types Precompiled, Strip, Replace, Prepend and Metaspace.
 	Charsmap  []byte `json:"precompiled_charsmap"`
 	Left      bool   `json:"strip_left"`
 	Right     bool   `json:"strip_right"`
@@ -31,7 +31,7 @@ type step struct {
 	Prepend   string
 	Mark      string  `json:"replacement"`
 	Scheme    *string `json:"prepend_scheme"`
-	AddPrefix *bool   `json:"add_prefix_space"` // of older files, in place of prepend_scheme
+	AddPrefix *bool   `json:"add_prefix_space"` // in older files, instead of prepend_scheme
 	Split     *bool
 }
 
@@ -63,7 +63,7 @@ type tokenizerFile struct {
 	}
 }
 
-// jsonPiece is a pair of a piece and its score.
+// jsonPiece is a piece with its score.
 type jsonPiece struct {
 	Text  string
 	Score float64
@@ -74,11 +74,11 @@ func (p *jsonPiece) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, &[]any{&p.Text, &p.Score})
 }
 
-// IsJSON reports whether a file of a tokenizer is a tokenizer.json, not a spiece.model.
+// IsJSON reports whether data is a tokenizer.json, not a spiece.model.
 func IsJSON(data []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) }
 
-// LoadJSON reads a tokenizer.json with a Unigram model, as transformers saves T5, mT5 and UMT5. The ids are those of the library
-// tokenizers. An error names the part that is not known.
+// LoadJSON parses a tokenizer.json with a Unigram model, as transformers saves T5, mT5 and UMT5. The ids are those of
+// huggingface's tokenizers library. An error names the part that is not supported.
 func LoadJSON(data []byte) (*Tokenizer, error) {
 	if len(data) > 4*maxModelBytes {
 		return nil, fmt.Errorf("%d bytes, limit %d", len(data), 4*maxModelBytes)
@@ -92,7 +92,7 @@ func LoadJSON(data []byte) (*Tokenizer, error) {
 		return nil, err
 	}
 	t := &Tokenizer{model: m, added: map[string]int32{}}
-	if m.eos, err = file.end(); err != nil {
+	if m.eos, err = file.endID(); err != nil {
 		return nil, err
 	}
 	p := &pipeline{fast: newFast(m)}
@@ -110,10 +110,10 @@ func LoadJSON(data []byte) (*Tokenizer, error) {
 		}
 		t.add(a.Content, a.ID)
 	}
-	return t.seal(), nil
+	return t.buildTrie(), nil
 }
 
-// model makes the vocabulary.
+// model returns the vocabulary.
 func (f *tokenizerFile) model() (*Model, error) {
 	v := f.Model
 	switch {
@@ -147,8 +147,8 @@ func (f *tokenizerFile) model() (*Model, error) {
 	return m, nil
 }
 
-// end returns the id that closes every text.
-func (f *tokenizerFile) end() (int32, error) {
+// endID returns the id that ends every text.
+func (f *tokenizerFile) endID() (int32, error) {
 	err := errors.New("post_processor is not one that puts a token such as </s> behind every text, which T5 needs")
 	p := f.Processor
 	if p == nil || p.Type != "TemplateProcessing" || len(p.Single) != 2 || p.Single[0].Sequence == nil || p.Single[1].SpecialToken == nil {
@@ -164,17 +164,17 @@ func (f *tokenizerFile) end() (int32, error) {
 // word is a part of a text.
 type word struct {
 	text  string
-	first bool // it begins the text
+	first bool // it starts the text
 }
 
-// pipeline is what happens to a text between added tokens.
+// pipeline is the processing of text between added tokens.
 type pipeline struct {
 	*fast
-	normalizers []func(string) (normalized string, start bool) // start: the first character is still that of the text
+	normalizers []func(string) (normalized string, start bool) // start: the first character is still the first one of the text
 	splitters   []func([]word) []word
 }
 
-// encode returns the ids of text. start says that it begins the whole text.
+// encode returns the ids of text. start says that it starts the whole text.
 func (p *pipeline) encode(text string, start bool) (ids []int32) {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	for _, f := range p.normalizers {
@@ -192,7 +192,7 @@ func (p *pipeline) encode(text string, start bool) (ids []int32) {
 	return ids
 }
 
-// addNormalizer adds what a normaliser does.
+// addNormalizer adds the function of a normaliser.
 func (p *pipeline) addNormalizer(s *step) error {
 	if s == nil {
 		return nil
@@ -247,10 +247,10 @@ func (p *pipeline) addNormalizer(s *step) error {
 	return nil
 }
 
-// plainPattern is a pattern that means the same to all engines: characters, and runs of them.
+// plainPattern matches patterns that mean the same in all regexp engines: characters, and runs of them.
 var plainPattern = regexp.MustCompile(`^([^\\.+*?()|\[\]{}^$]|\\s|\{\d+,?\d*\}|\+)+$`)
 
-// replace adds a Replace.
+// replace adds the function of a Replace.
 func (s *step) replace(add func(func(string) (string, bool))) error {
 	switch {
 	case s.Pattern.String != nil && *s.Pattern.String != "":
@@ -273,7 +273,7 @@ func (s *step) replace(add func(func(string) (string, bool))) error {
 	return errors.New("normalizer Replace has a pattern that is not known here")
 }
 
-// addSplitter adds what a pre-tokeniser does.
+// addSplitter adds the function of a pre-tokeniser.
 func (p *pipeline) addSplitter(s *step) error {
 	if s == nil {
 		return nil
@@ -306,7 +306,7 @@ func (p *pipeline) addSplitter(s *step) error {
 	return fmt.Errorf("%q is not known here", s.Type)
 }
 
-// splitSpaces splits words where there is space, which goes.
+// splitSpaces splits words at white space and removes it.
 func splitSpaces(words []word) (out []word) {
 	for _, w := range words {
 		for i, text := range strings.Fields(w.text) {
@@ -316,7 +316,7 @@ func splitSpaces(words []word) (out []word) {
 	return out
 }
 
-// metaspace makes spaces visible and splits in front of them.
+// metaspace makes spaces visible and splits before them.
 func (s *step) metaspace(words []word, prepend string) (out []word) {
 	for _, w := range words {
 		text := strings.ReplaceAll(w.text, " ", s.Mark)

@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// Limits of what Load accepts. The largest published Unigram vocabularies have 250,000 pieces in 5 MB, a
-// piece is at most 16 characters where nobody changed the trainer's default, and the longest replacement of
-// NFKC has 33 bytes.
+// Limits of the files that Load accepts. The largest published Unigram vocabularies have 250,000 pieces in 5 MB. With the
+// trainer's default a piece has at most 16 characters. The longest replacement of NFKC has 33 bytes.
 const (
 	maxModelBytes       = 32 << 20
 	maxPieces           = 1 << 20
@@ -18,27 +17,27 @@ const (
 	maxReplacementBytes = 1024
 )
 
-// unknownPenalty is how far an unknown character scores below the worst piece (kUnkPenalty).
+// unknownPenalty is the difference between the worst piece's score and an unknown character's (kUnkPenalty).
 const unknownPenalty = 10
 
 // Model is a loaded Unigram model. It is read-only after Load and safe for concurrent use.
 type Model struct {
 	pieces       []vocabPiece
 	ids          *trie // normal, user-defined and unused pieces
-	symbols      *trie // user-defined pieces, which pass normalisation untouched; nil if there are none
+	symbols      *trie // user-defined pieces, which are not normalised; nil if there are none
 	charsmap     *charsmap
 	unk          int32
 	eos, pad     int32
 	unknownScore float32
-	bytes        *[256]int32 // ids of <0x00> to <0xFF> where the model has byte fallback
+	bytes        *[256]int32 // ids of <0x00> to <0xFF> if the model has byte fallback
 	dummyPrefix  bool
 	trimSpace    bool
 	spaceSuffix  bool
 	space        string
 }
 
-// Load reads a .model file. The data may be changed afterwards. A file that is malformed, larger than the
-// limits, or of another kind than Unigram is an error.
+// Load parses a .model file. It does not keep data. It returns an error for a file that is malformed, larger than the limits,
+// or not a Unigram model.
 func Load(data []byte) (*Model, error) {
 	if len(data) > maxModelBytes {
 		return nil, fmt.Errorf("load sentencepiece model: %d bytes, limit %d", len(data), maxModelBytes)
@@ -82,7 +81,7 @@ func newModel(s *spec) (*Model, error) {
 	return m, nil
 }
 
-// index builds the tries, finds the unknown piece and its score.
+// index builds the tries and finds the unknown piece and its score.
 func (m *Model) index() error {
 	var all, symbols []trieEntry
 	lowest := float32(math.MaxFloat32)
@@ -120,7 +119,7 @@ func (m *Model) index() error {
 	return nil
 }
 
-// matchesText is false for the pieces that only their id can name: unknown, control and byte pieces.
+// matchesText is false for pieces that never match text: unknown, control and byte pieces.
 func (m *Model) matchesText(id int32) bool {
 	k := m.pieces[id].kind
 	return k == normal || k == userDefined || k == unused
@@ -156,10 +155,10 @@ func (m *Model) byteIDs() (*[256]int32, error) {
 	return &ids, nil
 }
 
-// VocabSize is the number of pieces; ids are 0 to VocabSize()-1.
+// VocabSize returns the number of pieces; ids are 0 to VocabSize()-1.
 func (m *Model) VocabSize() int { return len(m.pieces) }
 
-// Piece is the text of an id as the vocabulary spells it (spaces are U+2581), or "" for an id out of range.
+// Piece returns the text of an id as in the vocabulary (spaces are U+2581), or "" for an id out of range.
 func (m *Model) Piece(id int32) string {
 	if id < 0 || int(id) >= len(m.pieces) {
 		return ""
@@ -167,11 +166,11 @@ func (m *Model) Piece(id int32) string {
 	return m.pieces[id].text
 }
 
-// PadID is the id of the padding piece, or -1 where the model has none.
+// PadID returns the id of the padding piece, or -1 if the model has none.
 func (m *Model) PadID() int32 { return m.pad }
 
-// EOSID is the id of the end-of-text piece, or -1 where the model has none.
+// EOSID returns the id of the end-of-text piece, or -1 if the model has none.
 func (m *Model) EOSID() int32 { return m.eos }
 
-// UnknownID is the id of every character that no piece covers.
+// UnknownID returns the id for characters that no piece covers.
 func (m *Model) UnknownID() int32 { return m.unk }

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// normalize applies the model's character rules and makes spaces visible: runs of spaces become one, spaces
-// at both ends go, one is put in front (or behind), each where the model says so (Normalizer::Normalize).
+// normalize applies the model's character rules and makes spaces visible. If the model says so, it merges runs of spaces,
+// removes spaces at both ends, and adds one at the front or the end (Normalizer::Normalize).
 func (m *Model) normalize(s string) string {
 	if m.trimSpace {
 		for s != "" {
@@ -59,8 +59,8 @@ func (m *Model) writeEscaped(b *strings.Builder, s string) {
 	}
 }
 
-// nextReplacement says what the start of s becomes and how many bytes of s that covers: a user-defined symbol
-// as it is, else the longest character rule, else one character, else U+FFFD for a byte that is not UTF-8.
+// nextReplacement returns the normalised form of the start of s, and its length in bytes: a user-defined symbol unchanged, else
+// the longest matching character rule, else one character, else U+FFFD for a byte that is not UTF-8.
 func (m *Model) nextReplacement(s string) (string, int) {
 	if m.symbols != nil {
 		if n := m.symbols.longest(s); n > 0 {

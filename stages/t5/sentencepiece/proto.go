@@ -7,8 +7,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// field is one key-value pair of a protocol buffer message: bits for the scalar wire types, data for
-// the length-delimited one. data aliases the message.
+// field is one field of a protocol buffer message: bits holds scalar wire types, data the length-delimited type. data aliases
+// the message.
 type field struct {
 	number protowire.Number
 	bits   uint64
@@ -20,7 +20,7 @@ var (
 	errWireType  = errors.New("wire type is not one of varint, 64-bit, bytes, 32-bit")
 )
 
-// eachField calls visit for every field of message in order and stops at the first error.
+// eachField calls visit for every field of message in order. It stops at the first error.
 func eachField(message []byte, visit func(field) error) error {
 	for len(message) > 0 {
 		number, kind, n := protowire.ConsumeTag(message)

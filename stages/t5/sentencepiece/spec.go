@@ -38,8 +38,8 @@ type spec struct {
 	dummyPrefix, trimSpace, escapes bool
 }
 
-// parseSpec reads a ModelProto: pieces in field 1, trainer in 2, normaliser in 3. Other fields (self test,
-// denormaliser) do not change encoding.
+// parseSpec parses a ModelProto: pieces in field 1, trainer in 2, normaliser in 3. Other fields (self test, denormaliser) do
+// not affect encoding.
 func parseSpec(data []byte) (*spec, error) {
 	s := &spec{
 		modelType: unigram, unkPiece: "<unk>", eosPiece: "</s>", padPiece: "<pad>",

@@ -6,18 +6,16 @@ import (
 	"slices"
 )
 
-// Tokenizer is a Model used as T5 uses it: some words in angle brackets are tokens of their own, an end token
-// closes every text.
+// Tokenizer uses a Model as T5 does: some words in angle brackets are single tokens, and an end token ends every text.
 type Tokenizer struct {
 	model  *Model
-	encode func(text string, start bool) []int32 // of what lies between added tokens; start: the text begins with it
+	encode func(text string, start bool) []int32 // for text between added tokens; start: the text starts with it
 	added  map[string]int32
-	tokens *trie // of added
+	tokens *trie // finds the keys of added
 }
 
-// NewTokenizer wraps a model whose vocabulary has the pieces </s> and <pad>. The extra ids of T5's span
-// corruption, <extra_id_0> to <extra_id_(extraIDs-1)>, follow the model's pieces in falling order (100 in
-// every published T5).
+// NewTokenizer wraps a model whose vocabulary has the pieces </s> and <pad>. The extra ids of T5's span corruption,
+// <extra_id_0> to <extra_id_(extraIDs-1)>, follow the model's pieces in descending order (100 in every published T5).
 func NewTokenizer(m *Model, extraIDs int) (*Tokenizer, error) {
 	if m.eos < 0 || m.pad < 0 {
 		return nil, fmt.Errorf("make T5 tokenizer: no end or no pad piece (ids %d, %d)", m.eos, m.pad)
@@ -32,13 +30,13 @@ func NewTokenizer(m *Model, extraIDs int) (*Tokenizer, error) {
 	for k := range extraIDs {
 		t.add(fmt.Sprintf("<extra_id_%d>", k), int32(m.VocabSize()+extraIDs-1-k))
 	}
-	return t.seal(), nil
+	return t.buildTrie(), nil
 }
 
 func (t *Tokenizer) add(token string, id int32) { t.added[token] = id }
 
-// seal makes what added tokens are found by.
-func (t *Tokenizer) seal() *Tokenizer {
+// buildTrie builds the trie of added tokens.
+func (t *Tokenizer) buildTrie() *Tokenizer {
 	var all []trieEntry
 	for _, token := range slices.Sorted(maps.Keys(t.added)) {
 		all = append(all, trieEntry{token, t.added[token]})
@@ -47,7 +45,7 @@ func (t *Tokenizer) seal() *Tokenizer {
 	return t
 }
 
-// VocabSize is the number of ids in use, extra ids included. An embedding table may be larger.
+// VocabSize returns the number of ids in use, with extra ids. An embedding table may be larger.
 func (t *Tokenizer) VocabSize() int {
 	size := t.model.VocabSize()
 	for _, id := range t.added {
@@ -56,14 +54,14 @@ func (t *Tokenizer) VocabSize() int {
 	return size
 }
 
-// Encode returns the ids of text and the end id, at most maxLength in all: a longer text is cut so that the
-// end id still closes it. maxLength 0 means no limit. There is no padding; len(ids) is the attention mask.
+// Encode returns the ids of text and the end id, at most maxLength in total. A longer text is cut before the end id. maxLength
+// 0 means no limit. There is no padding; len(ids) is the attention mask.
 func (t *Tokenizer) Encode(text string, maxLength int) []int32 {
 	ids, _ := t.EncodeCut(text, maxLength)
 	return ids
 }
 
-// EncodeCut is Encode, and says how many ids of the text were cut off.
+// EncodeCut is Encode. It also returns how many ids of the text were cut off.
 func (t *Tokenizer) EncodeCut(text string, maxLength int) (ids []int32, cut int) {
 	for start := true; text != ""; start = false {
 		before, id, after := t.nextAdded(text)
@@ -80,7 +78,7 @@ func (t *Tokenizer) EncodeCut(text string, maxLength int) (ids []int32, cut int)
 	return append(ids, t.model.eos), cut
 }
 
-// nextAdded splits text at its first added token, the longest that begins there; id is -1 where there is none.
+// nextAdded splits text at its first added token, the longest that starts there. id is -1 if there is none.
 func (t *Tokenizer) nextAdded(text string) (before string, id int32, after string) {
 	for at := range len(text) {
 		if n := t.tokens.longest(text[at:]); n > 0 {

@@ -1,14 +1,14 @@
 package sentencepiece
 
-// trie maps byte strings to ids. Nodes are numbered breadth first, so the children of a node are neighbours:
-// children of n are first[n] to first[n+1]-1, each reached by its label, in rising order. 9 bytes a node.
+// trie maps byte strings to ids. Nodes are numbered breadth first, so the children of a node are adjacent: the children of n
+// are first[n] to first[n+1]-1, each with its label, in ascending order. A node takes 9 bytes.
 type trie struct {
 	first []int32
 	label []byte
 	value []int32 // id of the key that ends here, or -1
 }
 
-// scanBelow is the number of children from which a binary search pays.
+// scanBelow is the number of children from which a binary search is faster.
 const scanBelow = 8
 
 type trieEntry struct {
@@ -45,7 +45,7 @@ func newTrie(sorted []trieEntry) *trie {
 	return t
 }
 
-// child is the node that c leads to, or 0 (the root is nobody's child).
+// child returns the node that c leads to, or 0. (The root is never a child.)
 func (t *trie) child(n int32, c byte) int32 {
 	lo, hi := t.first[n], t.first[n+1]
 	for hi-lo > scanBelow {
@@ -64,7 +64,7 @@ func (t *trie) child(n int32, c byte) int32 {
 	return 0
 }
 
-// longest is the length of the longest key that s starts with, 0 if none.
+// longest returns the length of the longest key that s starts with, 0 if there is none.
 func (t *trie) longest(s string) int {
 	best := 0
 	for n, i := int32(0), 0; i < len(s); i++ {
