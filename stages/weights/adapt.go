@@ -11,8 +11,8 @@ import (
 	"latentbeam/stages/weights/safetensors"
 )
 
-// adapt opens the adapters of a component of a model. It returns what they add to its tensors, and the digest of the
-// weights with them; base is that of the weights alone.
+// adapt opens the adapters of a model's component. It returns what they add to its tensors, and the digest of the weights with
+// the adapters; base is the digest without them.
 func adapt(m *stages.Model, name string, weights *safetensors.File, base string) (added map[string]lora.Delta, digest string,
 	err error) {
 	digest = base

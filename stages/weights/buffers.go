@@ -7,33 +7,33 @@ import (
 	"latentbeam/kernels"
 )
 
-// buffers is how blocks pass through a device with a memory of its own: there are two buffers that take turns.
+// buffers streams blocks through a device that has its own memory, with two buffers that alternate.
 type buffers struct {
 	refill  kernels.Refiller
-	walking sync.Mutex // held by the forward that the buffers serve
+	walking sync.Mutex // held during a forward that uses the buffers
 
 	mu     sync.Mutex
 	blocks map[int][]brought
 	turns  [2]swapBuffer
 }
 
-// brought is a weight of a block that passes.
+// brought is a weight of a streamed block.
 type brought struct {
 	*slot
 	from source
 }
 
-// swapBuffer is one of the two.
+// swapBuffer is one of the two buffers.
 type swapBuffer struct {
 	slots map[string]*slot // by kind of block, name inside it, type and shape
-	holds int              // block
-	ready []func()         // to be called before it is used
+	holds int              // number of the block in the buffer
+	ready []func()         // waits before the block can be used
 }
 
-// slot is where a weight of every second block goes.
+// slot is the device memory for one weight of every second block.
 type slot struct {
 	t    kernels.Tensor
-	host []byte // where weights are made that do not lie in their file as they are used
+	host []byte // memory for weights that cannot be used as the file has them
 }
 
 func newBuffers(refill kernels.Refiller) *buffers {
@@ -63,7 +63,7 @@ func (b *buffers) load(w *Weights, name string, shape []int, from source) (kerne
 	return s.t, nil
 }
 
-// of returns the buffer that a block passes through.
+// of returns the buffer for a block.
 func (b *buffers) of(block int) *swapBuffer { return &b.turns[block%2] }
 
 func (b *buffers) begin() (end func()) {
@@ -83,21 +83,21 @@ func (b *buffers) enter(block, next int) {
 	}
 }
 
-// fill begins to bring a block to its buffer, unless it is there or stays. One that cannot be brought is not taken for
-// there later: a backend keeps its first error, and the next one of the device has buffers of its own (resident.refill).
+// fill starts to load a block into its buffer, unless it is there or resident. A block whose load failed is not considered
+// loaded: the backend keeps its first error, and the device's next backend gets new buffers (resident.refill).
 func (b *buffers) fill(block int) {
 	turn := b.of(block)
 	if b.blocks[block] == nil || turn.holds == block {
 		return
 	}
-	turn.wait() // for a block that nobody came for
+	turn.wait() // for a block that was loaded but not used
 	turn.holds = block
 	for _, w := range b.blocks[block] {
 		turn.ready = append(turn.ready, b.refill.Refill(w.t, w.data))
 	}
 }
 
-// data returns the weight as it is used.
+// data returns the bytes of the weight as they are used.
 func (w brought) data() []byte {
 	if w.from.inPlace() {
 		return w.from.bytes()
@@ -109,7 +109,7 @@ func (w brought) data() []byte {
 	return w.host
 }
 
-// wait lets what is enqueued from now on wait for the block that the buffer holds.
+// wait makes later work on the device wait until the buffer's block is loaded.
 func (b *swapBuffer) wait() {
 	for _, ready := range b.ready {
 		ready()

@@ -7,9 +7,9 @@ import (
 	"latentbeam/stages/cost"
 )
 
-// Bytes returns what the weights take on a device when they are loaded as dt: all, and the parts in order: what belongs
-// to no block, then the blocks. Values are never widened, and tensors of the file that the model has no use for do not
-// count.
+// Bytes returns the size of the weights on a device when they are loaded as dt: the total, and the parts, first the weights
+// that belong to no block, then each block. Values are never widened. Tensors of the file that the model does not use are not
+// counted.
 func (c *Component[C, M]) Bytes(dt kernels.DType) (all int64, parts []int64) {
 	parts = c.bytesOf(dt, Shard{})
 	for _, n := range parts {
@@ -18,8 +18,8 @@ func (c *Component[C, M]) Bytes(dt kernels.DType) (all int64, parts []int64) {
 	return all, parts
 }
 
-// ShardBytes returns the parts of what each device has that the weights are cut over: what belongs to no block, then
-// the device's own blocks; none where the weights are not cut.
+// ShardBytes returns the parts of each device when the weights are split over devices: the weights that belong to no block,
+// then the device's own blocks. It returns nil if the weights are not split.
 func (c *Component[C, M]) ShardBytes(dt kernels.DType, g cost.Grid) (shards [][]int64) {
 	if g.Shards() <= 1 {
 		return nil
@@ -34,10 +34,10 @@ func (c *Component[C, M]) ShardBytes(dt kernels.DType, g cost.Grid) (shards [][]
 	return shards
 }
 
-// bytesOf returns the bytes of a shard: what belongs to no block, then the blocks.
+// bytesOf returns the parts of a shard: the weights that belong to no block, then the blocks.
 func (c *Component[C, M]) bytesOf(dt kernels.DType, shard Shard) []int64 {
 	w := Outline(c.weights.Infos()).Cut(shard.Cut).Stage(shard.Stage)
-	_, _ = c.load(c.Config, w) // what does not fit is said by Load
+	_, _ = c.load(c.Config, w) // Load reports what does not fit
 	parts := []int64{0}
 	for name, block := range w.blocks {
 		t, _ := c.weights.Tensor(name)
@@ -47,7 +47,7 @@ func (c *Component[C, M]) bytesOf(dt kernels.DType, shard Shard) []int64 {
 			if c.added[name] != nil { // rounded from fp32
 				size = dt.Size()
 			}
-			if w.rounded[name] { // packed as bytes; the file is read once, and its pages may go
+			if w.rounded[name] { // packed as bytes; the file's pages can be released after reading
 				own := size
 				if size = 1; c.added[name] != nil || converted(stored, dt) {
 					size += own
@@ -63,5 +63,5 @@ func (c *Component[C, M]) bytesOf(dt kernels.DType, shard Shard) []int64 {
 	return parts
 }
 
-// converted reports whether a tensor of a type is rounded when it is loaded as dt.
+// converted reports whether a tensor is rounded when it is loaded as dt.
 func converted(stored, dt kernels.DType) bool { return dt != kernels.F32 && dt != stored }

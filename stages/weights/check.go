@@ -6,26 +6,26 @@ import (
 	"strings"
 )
 
-// maxListed bounds the lines of one error; the published models have at most 977 tensors.
+// maxListed limits the lines of one error. Published models have at most 977 tensors.
 const maxListed = 1000
 
-// wrongType is the kind of a tensor whose elements no backend stores.
+// wrongType is the kind of a tensor with an element type that no backend stores.
 const wrongType = "wrong type"
 
-// Misfit is a tensor that does not fit the model.
+// Misfit describes a tensor that does not fit the model.
 type Misfit struct {
 	Kind   string `json:"kind"` // missing, unexpected, wrong shape, wrong type, not finite, duplicate
 	Name   string `json:"name"`
-	Detail string `json:"detail"` // for people: the shape that it has, or should have
+	Detail string `json:"detail"` // for people: the actual or the expected shape
 }
 
-// String is a line of the report of a checkpoint that does not fit.
+// String returns a line for the report of a checkpoint that does not fit.
 func (m Misfit) String() string { return fmt.Sprintf("%-11s %q %s", m.Kind, m.Name, m.Detail) }
 
-// Check returns nil when every tensor that was asked for came in the right shape and the files hold no
-// other under w's prefix, the ignored names (relative to w; "decoder.*" is all below) apart. Otherwise its
-// one error lists all that does not fit, with the found and the wanted shape. Where the device did not take a
-// tensor, the error is that of the device. Call it once, after the last request.
+// Check returns nil if every requested tensor had the right shape and the files have no other tensors under w's prefix. Tensors
+// that match ignore (relative to w; "decoder.*" matches everything below decoder) may exist. Otherwise a single error lists
+// everything that does not fit, with the actual and expected shapes. If the device did not accept a tensor, the device's error
+// is returned. Call it once, after the last request.
 func (w *Weights) Check(ignore ...string) error {
 	if w.failed != nil {
 		return fmt.Errorf("weights: %w", w.failed)
@@ -60,21 +60,20 @@ func (w *Weights) Check(ignore ...string) error {
 		total, len(w.asked), len(w.found), strings.Join(lines, "\n  "))
 }
 
-// Hint adds to the error of Check what a person can do about tensors that do not fit.
+// Hint adds advice for the user to the error of Check.
 func (w *Weights) Hint(text string) { w.hints = append(w.hints, text) }
 
-// CastHelps reports whether there are tensors of a type that no backend stores and that `latentbeam convert --dtype`
-// rounds.
+// CastHelps reports whether some tensors have a type that no backend stores but that `latentbeam convert --dtype` can round.
 func CastHelps(misfits []Misfit) bool {
 	return slices.ContainsFunc(misfits, func(m Misfit) bool {
 		return m.Kind == wrongType && strings.HasPrefix(m.Detail, "F64")
 	})
 }
 
-// Misfits returns what the last Check found, in no order.
+// Misfits returns the misfits that the last Check found, in no particular order.
 func (w *Weights) Misfits() []Misfit { return slices.Clone(w.misfits) }
 
-// ignored reports whether one of the patterns is name, or ends in .* and is a path above it.
+// ignored reports whether name equals one of the patterns, or is below a pattern that ends in .*.
 func ignored(name string, patterns []string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
 		above, all := strings.CutSuffix(p, "*")

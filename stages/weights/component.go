@@ -17,9 +17,8 @@ import (
 	"latentbeam/stages/weights/safetensors"
 )
 
-// Component is one component of a published model, such as "text_encoder": its configuration C, its mapped
-// weights and the model M made of them, once for each device memory of the process. Stages embed it for
-// their Digest and Load.
+// Component is one component of a published model, such as "text_encoder": its configuration C, its mapped weights, and the
+// model M, made once for each device memory of the process. Stages embed it for its methods Digest and Load.
 type Component[C, M any] struct {
 	Config C
 
@@ -34,37 +33,36 @@ type Component[C, M any] struct {
 	loaded map[modelPlace]*resident[M]
 }
 
-// held is how the weights are to lie in memory.
+// held is the placement of the weights in memory.
 type held struct {
-	turn     int              // how often that was changed
-	streamed bool             // all blocks but the first of each run pass through memory
-	stay     int              // how many of a run do not
-	runs     []sequence.Range // blocks of each stage of a pipeline; none: equal numbers
+	turn     int              // number of changes
+	streamed bool             // all but the first blocks of each run are streamed
+	stay     int              // number of blocks of a run that are not streamed
+	runs     []sequence.Range // blocks of each pipeline stage; nil: equal numbers
 }
 
 // resident is a model in the memory of a device.
 type resident[M any] struct {
 	turn    int
-	refill  kernels.Refiller // through which blocks pass; nil: through none
+	refill  kernels.Refiller // streams blocks; nil: none are streamed
 	load    func() (*M, error)
-	weights []kernels.Tensor // once it is loaded
+	weights []kernels.Tensor // set once loaded
 }
 
-// modelPlace is a device and what of a model it has.
+// modelPlace identifies a device and the part of a model that it has.
 type modelPlace struct {
 	device string
 	shard  Shard
 }
 
-// Shard is what a rank has of a model: its part of the heads and columns, and of the blocks. The zero value is
-// all of it.
+// Shard is a rank's part of a model: of the heads and columns, and of the blocks. The zero value is the whole model.
 type Shard struct {
 	Cut   Cut
 	Stage PipelineStage
 }
 
-// OpenComponent reads the component's config.json (or what stands in for it, see stages.Model) and maps the
-// weights beside it. load makes the model; it runs at the first use of each device.
+// OpenComponent reads the component's config.json (or its replacement, see stages.Model) and maps the weights beside it. load
+// makes the model; it runs at the first use on each device.
 func OpenComponent[C, M any](m *stages.Model, name string, parse func([]byte) (C, error),
 	load func(C, *Weights) (*M, error)) (*Component[C, M], error) {
 	data, err := m.Config(name)
@@ -91,14 +89,14 @@ func OpenComponent[C, M any](m *stages.Model, name string, parse func([]byte) (C
 		loaded: map[modelPlace]*resident[M]{}}, nil
 }
 
-// outline is a file of all tensors that a configuration asks for, without their bytes. They have the type that config.json names, else
-// that of PyTorch, float32.
+// outline returns a file with all tensors that a configuration needs, without their data. They have the type that config.json
+// names, else float32, PyTorch's default.
 func outline[C, M any](config []byte, cfg C, load func(C, *Weights) (*M, error)) (*safetensors.File, error) {
 	var said struct {
 		DType string `json:"dtype"`
 		Torch string `json:"torch_dtype"`
 	}
-	_ = json.Unmarshal(config, &said) // the component's own reader has read it
+	_ = json.Unmarshal(config, &said) // the component's own parser has parsed it
 	dtype := map[string]string{"bfloat16": "BF16", "float16": "F16"}[cmp.Or(said.DType, said.Torch)]
 	shapes := ShapesOnly()
 	if _, err := load(cfg, shapes); err != nil {
@@ -111,17 +109,17 @@ func outline[C, M any](config []byte, cfg C, load func(C, *Weights) (*M, error))
 	return safetensors.Show(file)
 }
 
-// Digest names the component by content: SHA-256 over config.json and the digest of the weights, and where adapters are
-// added to them over this and the adapters.
+// Digest identifies the component by content: SHA-256 over config.json and the digest of the weights. If adapters are added, it
+// is computed over this digest and the adapters.
 func (c *Component[C, M]) Digest() string { return c.digest }
 
-// Renew gives the component another digest: rows with the old one have another result.
+// Renew changes the component's digest, because results differ from those of earlier releases.
 func (c *Component[C, M]) Renew(why string) {
 	sum := sha256.Sum256([]byte(c.digest + " " + why))
 	c.digest = hex.EncodeToString(sum[:])
 }
 
-// Numbers returns the values of a tensor of the file, nil where it has none of that name or type.
+// Numbers returns the values of a tensor of the file, nil if there is none with this name and a known type.
 func (c *Component[C, M]) Numbers(name string) []float32 {
 	t, found := c.weights.Tensor(name)
 	t = t.Widened()
@@ -132,28 +130,27 @@ func (c *Component[C, M]) Numbers(name string) []float32 {
 	return dt.Values(t.Data)
 }
 
-// Raw returns the bytes of a tensor of the file that is no weight, nil where there is none.
+// Raw returns the data of a tensor of the file that is not a weight, nil if there is none.
 func (c *Component[C, M]) Raw(name string) []byte {
 	t, _ := c.weights.Tensor(name)
 	return t.Data
 }
 
-// Metadata returns a text that the file says of itself, "" where it says none.
+// Metadata returns a text from the file's metadata, "" if there is none.
 func (c *Component[C, M]) Metadata(key string) string { return c.weights.Metadata()[key] }
 
-// Load brings the weights to dev.
+// Load loads the weights to dev.
 func (c *Component[C, M]) Load(dev kernels.Backend) error {
 	_, err := c.On(dev)
 	return err
 }
 
-// Loading is how the weights come to devices: whole, and block by block where memory asks for it.
+// Loading says how weights are loaded to devices: whole, or block by block if memory requires it.
 func (c *Component[C, M]) Loading() *stages.Loading {
 	return &stages.Loading{Load: c.Load, Staying: c.Staying, Stream: c.Stream}
 }
 
-// Stream lets blocks pass through memory instead of being there all the time, but for the first so many of every
-// rank's run (see Flow).
+// Stream makes blocks stream through memory, except for the first stay blocks of every rank's run (see Flow).
 func (c *Component[C, M]) Stream(stay int) {
 	c.mu.Lock()
 	runs := c.held.runs
@@ -161,8 +158,8 @@ func (c *Component[C, M]) Stream(stay int) {
 	c.lay(held{streamed: true, stay: stay, runs: runs})
 }
 
-// lay says how the weights are to lie from now on. What is loaded already gives way at the next use of its device,
-// which nobody else may use then if it has a memory of its own.
+// lay changes the placement of the weights. Loaded models are replaced at the next use of their device. If the device has its
+// own memory, no one else may use the model then.
 func (c *Component[C, M]) lay(want held) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -173,7 +170,7 @@ func (c *Component[C, M]) lay(want held) {
 	}
 }
 
-// Staying returns how many of the first blocks of every rank's run stay in memory, and how many blocks there are.
+// Staying returns the number of first blocks in every rank's run that are resident, and the number of all blocks.
 func (c *Component[C, M]) Staying() (stay, of int) {
 	of = len(c.bytesOf(kernels.F32, Shard{})) - 1
 	c.mu.Lock()
@@ -184,8 +181,8 @@ func (c *Component[C, M]) Staying() (stay, of int) {
 	return of, of
 }
 
-// On returns the model on dev's memory, shared by all backends of it: all of it, or on a rank of TensorParallel
-// that rank's cut. An error is about the checkpoint: the job cannot be done with it.
+// On returns the model in dev's memory, shared by all backends of the device: the whole model, or on a rank of TensorParallel
+// the rank's part. An error concerns the checkpoint: the job cannot run with it.
 func (c *Component[C, M]) On(dev kernels.Backend) (*M, error) { return c.Part(dev, PipelineStage{}) }
 
 // Part is On for a rank that has only some of the blocks.
@@ -229,8 +226,8 @@ func (c *Component[C, M]) shard(dev kernels.Backend, shard Shard) (*M, error) {
 	return one.load()
 }
 
-// Free forgets the model on dev's memory, where it has one, and reports whether it had. Nobody else may use it then if the
-// device has a memory of its own.
+// Free removes the model from dev's memory and reports whether there was one. If the device has its own memory, no one else may
+// use the model then.
 func (c *Component[C, M]) Free(dev kernels.Backend) bool {
 	c.mu.Lock()
 	var gone []*resident[M]
@@ -245,7 +242,7 @@ func (c *Component[C, M]) Free(dev kernels.Backend) bool {
 	return len(gone) > 0
 }
 
-// Resident reports whether the model, or a part of it, is on dev's memory.
+// Resident reports whether the model, or a part of it, is in dev's memory.
 func (c *Component[C, M]) Resident(dev kernels.Backend) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -257,7 +254,7 @@ func (c *Component[C, M]) Resident(dev kernels.Backend) bool {
 	return false
 }
 
-// Check looks at the tensors without loading them. The error lists those that do not fit.
+// Check checks the tensors without loading them. The error lists the tensors that do not fit.
 func (c *Component[C, M]) Check() error {
 	if _, err := c.load(c.Config, Outline(c.weights.Infos())); err != nil {
 		return fmt.Errorf("load %s: %w", c.name, err)
@@ -265,15 +262,15 @@ func (c *Component[C, M]) Check() error {
 	return nil
 }
 
-// release gives back the memory of models that nobody uses any more, where the device can; else it is given back when
-// the last that has one is done with it.
+// release frees the memory of models that are no longer used, if the device supports it. Otherwise the memory is freed when its
+// last user drops it.
 func release[M any](dev kernels.Backend, gone []*resident[M]) {
 	giveBack := dev.Capabilities().Release
 	if giveBack == nil {
 		return
 	}
 	for _, one := range gone {
-		_, _ = one.load() // it may be under way
+		_, _ = one.load() // wait for a load that is running
 		for _, t := range one.weights {
 			giveBack(t)
 		}
@@ -293,7 +290,7 @@ func (c *Component[C, M]) read(dev kernels.Backend, at modelPlace, one *resident
 	}
 	c.mu.Lock()
 	if c.loaded[at] == one {
-		delete(c.loaded, at) // the next one may find room
+		delete(c.loaded, at) // another attempt may find room
 	}
 	c.mu.Unlock()
 	if giveBack := dev.Capabilities().Release; giveBack != nil {
@@ -302,7 +299,7 @@ func (c *Component[C, M]) read(dev kernels.Backend, at modelPlace, one *resident
 		}
 	}
 	if err = fmt.Errorf("load %s: %w", c.name, err); fault.ClassOf(w.failed) == fault.ClassRetry {
-		return nil, err // of the device
+		return nil, err // an error of the device
 	}
 	return nil, fault.Usage(err)
 }

@@ -9,11 +9,11 @@ import (
 	"latentbeam/stages/sequence"
 )
 
-// Cut is one rank of tensor parallelism: it loads some heads of every attention and some columns of every
-// hidden layer, cut where the sums over them have parts (weights.TensorCut). The zero value is a rank alone.
+// Cut is one rank of tensor parallelism. It loads some heads of every attention and some columns of every hidden layer, split
+// at the borders of the parts of their sums (layout.TensorCut). The zero value is a single rank.
 type Cut struct{ Rank, Ways int }
 
-// Heads returns which of n heads the rank has.
+// Heads returns the range of n heads that the rank has.
 func (c Cut) Heads(n int) (sequence.Range, error) {
 	if c.Ways <= 1 {
 		return sequence.Range{Hi: n}, nil
@@ -25,17 +25,17 @@ func (c Cut) Heads(n int) (sequence.Range, error) {
 	return ranges[c.Rank], nil
 }
 
-// Cut returns the same weights for one rank of tensor parallelism. Layers that are not cut are loaded whole.
+// Cut returns the same weights for one rank of tensor parallelism. Layers that cannot be split are loaded whole.
 func (w *Weights) Cut(c Cut) *Weights {
 	cut := *w
 	cut.cut = c
 	return &cut
 }
 
-// Ways returns how many ranks of tensor parallelism share the weights, 0 or 1 for one.
+// Ways returns the number of ranks of tensor parallelism, 0 or 1 without.
 func (w *Weights) Ways() int { return w.cut.Ways }
 
-// units returns this rank's part of n heads or groups of columns. Too many ranks are a fault of the account.
+// units returns this rank's part of n heads or groups of columns. Too many ranks are recorded as a misfit.
 func (w *Weights) units(n int) sequence.Range {
 	if w.cut.Ways <= 1 {
 		return sequence.Range{Hi: n}
@@ -49,7 +49,7 @@ func (w *Weights) units(n int) sequence.Range {
 	return ranges[w.cut.Rank]
 }
 
-// Heads returns this rank's heads of n, each of width d, as a range of heads and of columns.
+// Heads returns this rank's part of n heads of width d, as a range of heads and as a range of columns.
 func (w *Weights) Heads(n, d int) (heads, columns sequence.Range) {
 	heads = w.units(n)
 	return heads, sequence.Range{Lo: heads.Lo * d, Hi: heads.Hi * d}
@@ -65,15 +65,15 @@ func (w *Weights) Part(name string, part Subset, shape ...int) kernels.Tensor {
 	return w.load(name, shape, func(have []int) bool { return slices.Equal(have, shape) }, part)
 }
 
-// Subset is a part of a tensor: of its first axis, which falls into groups, some rows of each, or of its
-// second axis some columns. The zero value is all of it.
+// Subset is a part of a tensor: some rows of each group of its first axis, or some columns of its second axis. The zero value
+// is the whole tensor.
 type Subset struct {
 	Groups  int
-	Rows    sequence.Range // of each group; empty: all
+	Rows    sequence.Range // in each group; empty: all
 	Columns sequence.Range // empty: all
 }
 
-// shape returns the shape of the part of a tensor of the given shape.
+// shape returns the shape of the part, given the shape of the whole tensor.
 func (s Subset) shape(whole []int) []int {
 	shape := slices.Clone(whole)
 	if s.Rows.Len() > 0 {

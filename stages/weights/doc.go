@@ -1,4 +1,4 @@
-// Package weights holds Weights, the only way a model reads its checkpoint: by published tensor name, with the expected
-// shape, every misfit collected into one error. A rank may have a part of them (Cut, PipelineStage), and what a device has no room
-// for passes through its memory (Flow).
+// Package weights provides Weights, through which models read their checkpoints: by published tensor name and expected shape.
+// All misfits are collected into one error. A rank may load a part of the weights (Cut, PipelineStage), and weights that do not
+// fit a device are streamed block by block (Flow).
 package weights

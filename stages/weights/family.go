@@ -8,33 +8,33 @@ import (
 	"latentbeam/stages/weights/safetensors"
 )
 
-// Family is a kind of model as its checkpoints show it. The list of all is in stages/catalog.
+// Family describes how to recognise a kind of model by its checkpoint. stages/catalog lists all families.
 type Family struct {
-	Component string // the directory that it has in a model, such as "transformer"
-	// Guess returns a config.json for the model that has these tensors, nil where they are not of this family.
-	// An error says what they do not tell of a model that is.
+	Component string // directory of the component in a model, such as "transformer"
+	// Guess returns a config.json for a model with these tensors, nil if they are not of this family. If they are, the error
+	// names what they do not tell.
 	Guess func(t Shapes) ([]byte, error)
-	// Load loads the model that config describes, and returns its name for people. Its error is about config;
-	// what does not fit of the tensors is in w's Misfits.
+	// Load loads the model that config describes, and returns its name for people. The error is about config; tensors that do
+	// not fit are in w's Misfits.
 	Load func(config []byte, w *Weights) (name string, err error)
-	// Layouts are those that other code has published models of the family in; nil: none is known.
+	// Layouts are the layouts of other programs in which models of the family are published; nil: none is known.
 	Layouts []Layout
 }
 
-// Layout is how other code names the tensors of a model.
+// Layout describes the tensor names of another program.
 type Layout struct {
-	Mark  string // a tensor that only checkpoints of this layout have
+	Mark  string // a tensor that exists only in this layout
 	Strip string // a prefix that names may have
-	Rules []Rule // the first that matches a name changes it; others stay
+	Rules []Rule // the first rule that matches a name changes it; other names stay
 }
 
-// Rule changes a name.
+// Rule renames tensors.
 type Rule struct {
 	Pattern *regexp.Regexp
-	To      string // with $1 and so on
+	To      string // may contain $1 and so on
 }
 
-// Rules makes rules of pairs of a pattern and what it becomes.
+// Rules makes rules from pairs of a pattern and a replacement.
 func Rules(pairs ...string) (out []Rule) {
 	for i := 0; i < len(pairs); i += 2 {
 		out = append(out, Rule{regexp.MustCompile("^" + pairs[i] + "$"), pairs[i+1]})
@@ -42,7 +42,7 @@ func Rules(pairs ...string) (out []Rule) {
 	return out
 }
 
-// Names returns the names that tensors have here by those of the layout, nil where they are of another.
+// Names maps the tensor names of the layout to ours. It returns nil if the tensors have another layout.
 func (l Layout) Names(s Shapes) map[string]string {
 	if !s.Has(l.Mark) && (l.Strip == "" || !s.Has(l.Strip+l.Mark)) {
 		return nil
@@ -63,7 +63,7 @@ func (l Layout) name(name string) string {
 	return name
 }
 
-// Loader makes a Family's Load of a model's own functions; name describes a configuration for people.
+// Loader returns a Family's Load, made from a model's own functions. name describes a configuration for people.
 func Loader[C, M any](parse func([]byte) (C, error), load func(C, *Weights) (*M, error), name func(C) string) func(
 	[]byte, *Weights) (string, error) {
 	return func(config []byte, w *Weights) (string, error) {
@@ -73,13 +73,13 @@ func Loader[C, M any](parse func([]byte) (C, error), load func(C, *Weights) (*M,
 		}
 		_, err = load(c, w)
 		if len(w.Misfits()) > 0 {
-			err = nil // it is about tensors, and w keeps it
+			err = nil // it is about tensors, and w has it
 		}
 		return name(c), err
 	}
 }
 
-// Shapes is what a checkpoint tells of itself: the shape of each tensor by name.
+// Shapes has the shape of each tensor of a checkpoint by name.
 type Shapes map[string][]int
 
 // ShapesOf returns the shapes of tensors.
@@ -91,13 +91,13 @@ func ShapesOf(tensors []safetensors.TensorInfo) Shapes {
 	return out
 }
 
-// Has reports whether there is a tensor of that name.
+// Has reports whether there is a tensor with this name.
 func (s Shapes) Has(name string) bool {
 	_, ok := s[name]
 	return ok
 }
 
-// Dim returns the length of an axis of the tensor, 0 where there is none.
+// Dim returns the length of an axis of the tensor, 0 if there is none.
 func (s Shapes) Dim(name string, axis int) int {
 	if shape := s[name]; axis < len(shape) {
 		return shape[axis]
@@ -105,7 +105,7 @@ func (s Shapes) Dim(name string, axis int) int {
 	return 0
 }
 
-// Count returns how many tensors there are whose names are format with 0, 1, 2 and so on, without a gap.
+// Count counts the tensors whose names are format with 0, 1, 2 and so on, up to the first gap.
 func (s Shapes) Count(format string) int {
 	n := 0
 	for s.Has(fmt.Sprintf(format, n)) {

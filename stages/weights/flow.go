@@ -7,28 +7,28 @@ import (
 	"latentbeam/stages/sequence"
 )
 
-// Flow lets the blocks of a model pass through a memory that does not hold all of them: of a rank's run of blocks the
-// first ones stay, and of the others there are at most two, the one at work and the next, which comes in
-// meanwhile. The nil Flow is that of a model that is there whole.
+// Flow streams the blocks of a model through a memory that is too small for all of them. The first blocks of a rank's run are
+// resident. Of the others at most two are in memory: the current one, and the next one, which is loaded meanwhile. With a nil
+// Flow the whole model is resident.
 type Flow struct {
-	first int // block of the run, from 0
-	stay  int // how many blocks from there on stay
+	first int // first block of the run, from 0
+	stay  int // number of resident blocks from there on
 	way
 }
 
-// way is how blocks come and go on a kind of device. Blocks are counted from 1.
+// way loads and releases streamed blocks on one kind of device. Blocks are counted from 1.
 type way interface {
-	// load makes a weight of a block that does not stay. w says which one, name is the weight's in the files.
+	// load makes a weight of a streamed block. w identifies the block, name is the weight's name in the files.
 	load(w *Weights, name string, shape []int, from source) (kernels.Tensor, error)
-	// begin is called before a forward goes through the blocks, end after.
+	// begin is called before a forward runs through the blocks, end after it.
 	begin() (end func())
-	// enter waits until a block is there, if it does not stay, and begins to bring the next one, 0: none.
+	// enter waits until a block is loaded, if it is streamed, and starts to load the next one (0: none).
 	enter(block, next int)
-	// leave gives a block's memory back when nobody is in it.
+	// leave releases a block's memory when no forward uses it.
 	leave(block int)
 }
 
-// newFlow returns the flow through be of a model of which so many blocks stay.
+// newFlow returns a flow through be for a model with stay resident blocks.
 func newFlow(be kernels.Backend, stay int) *Flow {
 	if refill := be.Capabilities().Refiller; refill != nil {
 		return &Flow{stay: stay, way: newBuffers(refill)}
@@ -36,10 +36,10 @@ func newFlow(be kernels.Backend, stay int) *Flow {
 	return &Flow{stay: stay, way: newPages(be)}
 }
 
-// stays reports whether a block is always there, as what belongs to none is.
+// stays reports whether a block is resident. Weights that belong to no block (0) always are.
 func (f *Flow) stays(block int) bool { return f == nil || block <= f.first+f.stay }
 
-// load makes a weight. w says which block it belongs to.
+// load makes a weight. w identifies its block.
 func (f *Flow) load(w *Weights, name string, shape []int, from source) (kernels.Tensor, error) {
 	if f.stays(w.block) {
 		if !from.inPlace() {
@@ -50,7 +50,8 @@ func (f *Flow) load(w *Weights, name string, shape []int, from source) (kernels.
 	return f.way.load(w, name, shape, from)
 }
 
-// Each goes through the blocks of a range in order, each while it is there, and keeps the next one coming.
+// Each iterates over the blocks of a range in order. A block is in memory during its iteration, and the next one is being
+// loaded.
 func (f *Flow) Each(own sequence.Range) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		visit := yield
@@ -67,7 +68,7 @@ func (f *Flow) Each(own sequence.Range) iter.Seq[int] {
 	}
 }
 
-// after returns the block that passes next; after that of a forward comes that of the following one.
+// after returns the block that is streamed next. After the last block of a forward it is the first of the next forward.
 func (f *Flow) after(block int, own sequence.Range) int {
 	first := max(own.Lo, f.first+f.stay) + 1
 	switch {

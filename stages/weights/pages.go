@@ -10,48 +10,48 @@ import (
 	"latentbeam/kernels"
 )
 
-// pages is how blocks pass through a processor's memory. Weights that are used as they lie in their mapped file are
-// read ahead there and given back to the system behind the work. Others, which are rounded or cut out of the file's,
-// have pages of their own that are filled ahead, and given back too. Several forwards can be in different blocks,
-// each of which is there once. The work on a block is done when its calls return.
+// pages streams blocks on processors. A weight that can be used as it is in its mapped file is read ahead, and its pages are
+// released after use. Other weights, which are rounded or split, have pages of their own, which are filled ahead and also
+// released. Several forwards can be in different blocks; each block is in memory once. The work on a block is finished when its
+// calls return.
 type pages struct {
-	mark    func(kernels.Tensor) // of a weight that passes, where the backend wants to know
-	reading sync.Mutex           // held while a block is brought
-	beside  *atomic.Int64        // bytes of blocks that are there, as system.BesideHeap knows them
+	mark    func(kernels.Tensor) // registers a streamed weight, if the backend needs it
+	reading sync.Mutex           // held while a block is loaded
+	beside  *atomic.Int64        // bytes of blocks in memory, reported to system.BesideHeap
 
 	mu     sync.Mutex
 	blocks map[int]*paged
 }
 
-// paged is a block.
+// paged is a streamed block.
 type paged struct {
 	weights []passing
-	made    bool          // not all are used as they lie
-	bytes   int64         // of the pages that they are made in
-	users   int           // how many forwards are in it
-	here    chan struct{} // closed when it is there; nil: it is not, and nobody brings it
+	made    bool          // some weights need pages of their own
+	bytes   int64         // size of these pages
+	users   int           // number of forwards in the block
+	here    chan struct{} // closed when the block is loaded; nil: not loaded and not loading
 }
 
 // passing is a weight of a block.
 type passing struct {
 	from source
-	own  []byte // pages that it is made in; nil: used as it lies
+	own  []byte // the weight's own pages; nil: used as it is in the file
 }
 
 func newPages(be kernels.Backend) *pages {
 	p := &pages{blocks: map[int]*paged{}, mark: be.Capabilities().Passing, beside: new(atomic.Int64)}
-	runtime.AddCleanup(p, func(left *atomic.Int64) { system.BesideHeap(-left.Load()) }, p.beside) // blocks that nobody left
+	runtime.AddCleanup(p, func(left *atomic.Int64) { system.BesideHeap(-left.Load()) }, p.beside) // blocks that were not left
 	return p
 }
 
-// count says that n bytes of blocks came, or went.
+// count records that n bytes of blocks were loaded, or released if n is negative.
 func (p *pages) count(n int64) {
 	p.beside.Add(n)
 	system.BesideHeap(n)
 }
 
 func (p *pages) load(w *Weights, _ string, shape []int, from source) (kernels.Tensor, error) {
-	if !from.inPlace() && from.size() < os.Getpagesize() { // there is nothing to give back
+	if !from.inPlace() && from.size() < os.Getpagesize() { // too small to release
 		defer from.discard()
 		return w.be.Weights(from.to, shape, from.bytes())
 	}
@@ -76,7 +76,7 @@ func (p *pages) load(w *Weights, _ string, shape []int, from source) (kernels.Te
 	return t, err
 }
 
-// fill gives a weight pages of its own, where it needs them, and returns its bytes.
+// fill fills a weight's own pages, if it needs them, and returns its bytes.
 func (w *passing) fill(p *pages) ([]byte, error) {
 	if w.from.inPlace() {
 		return w.from.bytes(), nil
@@ -91,7 +91,7 @@ func (w *passing) fill(p *pages) ([]byte, error) {
 	return mem, nil
 }
 
-// prefetch lets a weight be there, or come.
+// prefetch starts to load a weight.
 func (w passing) prefetch() {
 	if w.own == nil {
 		w.from.ahead()
@@ -101,7 +101,7 @@ func (w passing) prefetch() {
 	w.from.discard()
 }
 
-// discard gives its memory back.
+// discard releases a weight's memory.
 func (w passing) discard() {
 	w.from.discard()
 	if w.own != nil {
@@ -114,7 +114,7 @@ func (p *pages) begin() (end func()) { return func() {} }
 func (p *pages) enter(block, next int) {
 	p.mu.Lock()
 	b := p.blocks[block]
-	if b == nil { // it stays
+	if b == nil { // the block is resident
 		p.prefetch(p.blocks[next])
 		p.mu.Unlock()
 		return
@@ -129,7 +129,7 @@ func (p *pages) enter(block, next int) {
 	}
 }
 
-// prefetch begins to bring a block, unless it is there or on its way.
+// prefetch starts to load a block, unless it is loaded or loading.
 func (p *pages) prefetch(b *paged) {
 	if b == nil || b.here != nil {
 		return
@@ -150,7 +150,7 @@ func (p *pages) prefetch(b *paged) {
 	}()
 }
 
-// gone reports whether a block that is being brought was given back meanwhile.
+// gone reports whether a loading block was released meanwhile.
 func (p *pages) gone(b *paged, here chan struct{}) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -2,22 +2,21 @@ package weights
 
 import "latentbeam/kernels"
 
-// Pipeline passes items through the ranks of a group in order, and the results of the last rank back to the first.
-// While one rank works on an item, the next works on the item before. So all ranks are busy if there are as many items
-// as ranks.
+// Pipeline moves items through the ranks of a group in order, and sends the results of the last rank back to the first. While
+// one rank works on an item, the next rank works on the item before. So all ranks are busy if there are as many items as ranks.
 type Pipeline struct {
-	Op    string // names the exchanges
-	Items int    // at most, where Ends may say that there are fewer
-	// Take works on item i; it is called once on every rank. Items for which Empty reports true only take time.
+	Op    string // name of the exchanges
+	Items int    // largest number of items; Ends may say that there are fewer
+	// Take works on item i. It is called once on every rank. An item for which Empty reports true only takes a slot.
 	Take  func(i int) error
 	Empty func(i int) bool
-	// Ends reports whether item i, which the rank has taken, is the last one, and Void whether it passes all ranks without a result. All
-	// ranks come to the same. Nil: none does.
+	// Ends reports whether item i, which the rank has taken, is the last one. Void reports whether item i passes all ranks
+	// without a result. All ranks must agree. Nil: never.
 	Ends, Void func(i int) bool
-	// On is what goes on to the next rank of item i, Back what goes back to the first. A rank receives to the
-	// same views that it sends from.
+	// On returns the tensors of item i that go to the next rank, Back those that go back to the first rank. A rank receives
+	// into the same views that it sends from.
 	On, Back func(i int) []kernels.Tensor
-	// Done is called on the first rank with what has come back of item i, before it takes item i + ranks.
+	// Done is called on the first rank with the returned tensors of item i, before the rank takes item i + ranks.
 	Done func(i int) error
 }
 
@@ -69,11 +68,11 @@ func (b Pipeline) Run(g *kernels.Group) error {
 	return nil
 }
 
-// has reports whether there is such an item.
+// has reports whether item i exists.
 func (b Pipeline) has(i int) bool { return i >= 0 && i < b.Items && (b.Empty == nil || !b.Empty(i)) }
 
 // Chain is a Pipeline without results for the first rank: n items pass all ranks of g in order. Each rank calls take, which
-// works on item i in place; view is where a rank keeps the item. At the end the last rank has the items.
+// works on item i in place; view returns the rank's memory for the item. At the end the last rank has the items.
 func Chain(g *kernels.Group, op string, n int, view func(i int) kernels.Tensor,
 	take func(i int) error) error {
 	return Pipeline{

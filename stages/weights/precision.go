@@ -10,7 +10,7 @@ import (
 // precisionInt8 is the value of the option precision.
 const precisionInt8 = "int8"
 
-// ParsePrecision reads the option precision of a stage, and reports whether products are of numbers of 8 bits.
+// ParsePrecision parses the option precision of a stage and reports whether products use 8-bit numbers.
 func ParsePrecision(value string) (int8 bool, err error) {
 	if value != "" && value != precisionInt8 {
 		return false, stages.Errorf("precision", "precision is %q: give %s, or leave it out", value, precisionInt8)
@@ -18,8 +18,8 @@ func ParsePrecision(value string) (int8 bool, err error) {
 	return value == precisionInt8, nil
 }
 
-// Int8 returns the same tensors, of which the products of the layers whose full names begin with one of the prefixes are of
-// numbers of 8 bits where on is set (see kernels.Epilogue.Int8). What the model computes otherwise stays as it is.
+// Int8 returns the same tensors. If on is set, layers whose full names start with one of the prefixes use 8-bit products (see
+// kernels.Epilogue.Int8). Other computations do not change.
 func (w *Weights) Int8(on bool, prefixes ...string) *Weights {
 	rounded := *w
 	rounded.int8 = nil
@@ -29,7 +29,7 @@ func (w *Weights) Int8(on bool, prefixes ...string) *Weights {
 	return &rounded
 }
 
-// Rounds reports whether the products of the layer with the named weight are of numbers of 8 bits.
+// Rounds reports whether the layer with the named weight uses 8-bit products.
 func (w *Weights) Rounds(name string) bool {
 	name = w.prefix + name
 	for _, p := range w.int8 {

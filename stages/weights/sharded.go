@@ -7,16 +7,16 @@ import (
 	"latentbeam/stages/layout"
 )
 
-// Sharded is a Component whose weights can be cut over the devices of a set. A stage that embeds it
-// spreads its batches over them.
+// Sharded is a Component whose weights can be split over the devices of a set. A stage that embeds it spreads its batches over
+// them.
 type Sharded[C, M any] struct {
 	*Component[C, M]
-	// Tensor and Pipeline are over how many devices heads and columns, and blocks, are cut; 0: that is open.
+	// Tensor and Pipeline are the numbers of devices over which heads and columns, and blocks, are split; 0: not decided.
 	Tensor, Pipeline int
 }
 
-// Over returns the component to be cut over so many devices, the options tp_size and pp_size: at most as many as its
-// sums over heads have parts, and as it has blocks.
+// Over returns the component with the options tp_size and pp_size. tensor is limited by the number of parts in sums over heads,
+// pipeline by the number of blocks.
 func (c *Component[C, M]) Over(tensor, pipeline, heads, blocks int) (Sharded[C, M], error) {
 	s := Sharded[C, M]{c, tensor, pipeline}
 	if most := len(layout.SumParts(heads)); tensor > most {
@@ -30,22 +30,22 @@ func (c *Component[C, M]) Over(tensor, pipeline, heads, blocks int) (Sharded[C, 
 	return s, nil
 }
 
-// Loading is how the weights come to devices, whole or cut.
+// Loading says how weights are loaded to devices, whole or split.
 func (s *Sharded[C, M]) Loading() *stages.Loading {
 	l := s.Component.Loading()
 	l.Shards, l.LoadShard, l.Hold = s.Shards, s.LoadShard, s.Hold
 	return l
 }
 
-// Cut is the grid of devices that have the weights once.
+// Cut returns the grid of devices that together have the weights once.
 func (s *Sharded[C, M]) Cut() cost.Grid {
 	return cost.Grid{Sequence: 1, Tensor: max(1, s.Tensor), Pipeline: max(1, s.Pipeline)}
 }
 
-// Shards is how many these are.
+// Shards returns the number of these devices.
 func (s *Sharded[C, M]) Shards() int { return s.Cut().Shards() }
 
-// Hold takes over how the weights lie in memory.
+// Hold sets the placement of the weights in memory.
 func (s *Sharded[C, M]) Hold(h cost.Held) error {
 	s.Tensor, s.Pipeline = h.Grid.Tensor, h.Grid.Pipeline
 	want := held{streamed: h.Streamed, runs: h.Runs}
@@ -56,14 +56,14 @@ func (s *Sharded[C, M]) Hold(h cost.Held) error {
 	return nil
 }
 
-// LoadShard brings a part of the weights to a device.
+// LoadShard loads a part of the weights to a device.
 func (s *Sharded[C, M]) LoadShard(dev kernels.Backend, shard int) error {
 	_, tensor, pipeline := s.Cut().Place(shard)
 	_, err := s.shard(dev, Shard{Cut{tensor, s.Cut().Tensor}, PipelineStage{Rank: pipeline, Ways: s.Cut().Pipeline}})
 	return err
 }
 
-// Weigh returns what a plan is told of the weights, loaded as dt.
+// Weigh returns the estimate of the weights, loaded as dt, for plans.
 func (s *Sharded[C, M]) Weigh(dt kernels.DType) (c cost.Estimate) {
 	c.Weights, c.Parts = s.Bytes(dt)
 	c.Grid = cost.Grid{Sequence: 1, Tensor: s.Tensor, Pipeline: s.Pipeline}

@@ -10,22 +10,22 @@ import (
 	"latentbeam/stages/weights/safetensors"
 )
 
-// source says where the bytes of a weight come from: pieces of a tensor in its file, at equal distances, and the type to
+// source describes where the data of a weight comes from: pieces of a tensor in its file, at equal distances, and the type to
 // which they are rounded.
 type source struct {
-	file     []byte              // little-endian
+	file     []byte              // little-endian data of the tensor
 	mapped   bool                // file is mapped memory
-	packed   *safetensors.Packed // widens the file's bytes to from; nil: they are of from
+	packed   *safetensors.Packed // widens the file's data to from; nil: the data has that type
 	from, to kernels.DType
 
-	first, length int // where the first stretch begins, and how long each is, in elements
-	count, every  int // how many stretches there are, and the elements from one's begin to the next's
+	first, length int // start of the first piece, and length of each, in elements
+	count, every  int // number of pieces, and distance of their starts in elements
 
 	added   lora.Delta // what adapters add; nil: nothing
-	columns int        // of a row of the tensor, all axes but the first together
+	columns int        // length of a row of the tensor: all axes but the first
 }
 
-// source is the part s of a tensor t whose values are of type dt.
+// source returns the source for part s of a tensor t with values of type dt.
 func (s Subset) source(t safetensors.Tensor, dt kernels.DType) source {
 	out := source{file: t.Data, packed: t.Packed, from: dt, to: dt, length: kernels.Elements(t.Shape), count: 1, columns: 1}
 	shape := t.Shape
@@ -43,7 +43,7 @@ func (s Subset) source(t safetensors.Tensor, dt kernels.DType) source {
 	return out
 }
 
-// in returns the bytes of the file that hold elements: with packed tensors whole blocks.
+// in returns the file's bytes of some elements. Of packed tensors it returns whole blocks.
 func (s source) in(first, length int) []byte {
 	group, size := 1, s.from.Size()
 	if s.packed != nil {
@@ -53,15 +53,15 @@ func (s source) in(first, length int) []byte {
 	return s.file[from:to:to]
 }
 
-// inPlace reports whether the weight can be used as it lies in the file.
+// inPlace reports whether the weight can be used directly from the file.
 func (s source) inPlace() bool {
 	return s.from == s.to && s.count == 1 && s.added == nil && s.packed == nil
 }
 
-// size is the bytes of the weight.
+// size returns the size of the weight in bytes.
 func (s source) size() int { return s.count * s.length * s.to.Size() }
 
-// bytes returns the weight, little-endian: in place or as a copy.
+// bytes returns the weight, little-endian, in place or as a copy.
 func (s source) bytes() []byte {
 	if s.inPlace() {
 		return s.in(s.first, s.length)
@@ -71,10 +71,10 @@ func (s source) bytes() []byte {
 	return out
 }
 
-// readBlock is how many elements one goroutine reads at a time.
+// readBlock is the number of elements that one goroutine reads at a time.
 const readBlock = 1 << 20
 
-// read writes the weight to dst. The tensors of a model are gigabytes, so blocks are read side by side.
+// read writes the weight to dst. The tensors of a model have gigabytes, so blocks are read concurrently.
 func (s source) read(dst []byte) {
 	n := len(dst) / s.to.Size()
 	var wg sync.WaitGroup
@@ -89,7 +89,7 @@ func (s source) read(dst []byte) {
 	wg.Wait()
 }
 
-// readSome writes the elements from one to another.
+// readSome writes the elements in the range from, to.
 func (s source) readSome(dst []byte, from, to int) {
 	narrow := s.to.Size()
 	var room []float32
@@ -108,11 +108,11 @@ func (s source) readSome(dst []byte, from, to int) {
 	}
 }
 
-// readChunk is how many elements pass through fp32 at a time.
+// readChunk is the number of elements that are converted through fp32 at a time.
 const readChunk = 1024
 
-// readWide writes elements of one row of the tensor, widened and with what adapters add: as many as there is room for at most, the
-// first is number at. It returns how many it wrote. The sum is rounded once.
+// readWide writes elements of one row of the tensor, widened and with the adapters added. It starts at element at and writes at
+// most len(room) elements; it returns how many it wrote. The sum is rounded once.
 func (s source) readWide(dst []byte, at int, room []float32) int {
 	row, column := at/s.columns, at%s.columns
 	n := min(len(room), s.columns-column)
@@ -127,7 +127,7 @@ func (s source) readWide(dst []byte, at int, room []float32) int {
 	return n
 }
 
-// convert writes little-endian src of one type to dst of another.
+// convert converts little-endian src of type from to dst of type to.
 func convert(dst, src []byte, from, to kernels.DType) {
 	if from == to {
 		copy(dst, src)
@@ -143,7 +143,7 @@ func convert(dst, src []byte, from, to kernels.DType) {
 	}
 }
 
-// discard gives memory back to the system: that of the part of a mapped file which was read.
+// discard releases the pages of the part of a mapped file that was read.
 func (s source) discard() {
 	if s.mapped {
 		system.ForgetPages(s.in(s.first, (s.count-1)*s.every+s.length))

@@ -8,8 +8,8 @@ import (
 	"latentbeam/kernels"
 )
 
-// Stack returns the named vectors of n numbers as one tensor (len(names), n), so that one call can take all
-// of them. They are small: the tensor is a copy. Where their types differ it is F32.
+// Stack returns the named vectors of n numbers as one tensor (len(names), n), so that one call can use all of them. The tensor
+// is a copy, because the vectors are small. If their types differ it is F32.
 func (w *Weights) Stack(n int, names ...string) kernels.Tensor {
 	shape := []int{len(names), n}
 	var types []kernels.DType
@@ -44,7 +44,7 @@ func (w *Weights) Stack(n int, names ...string) kernels.Tensor {
 	return w.make(w.prefix+names[0], shape, source{file: data, from: dt, to: dt, length: len(data) / dt.Size(), count: 1})
 }
 
-// widened returns little-endian data as fp32.
+// widened converts little-endian data to fp32.
 func widened(data []byte, dt kernels.DType) []byte {
 	out := make([]byte, 0, len(data)/dt.Size()*4)
 	for _, v := range dt.Values(data) {

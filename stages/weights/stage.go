@@ -7,11 +7,11 @@ import (
 	"latentbeam/stages/sequence"
 )
 
-// PipelineStage is one rank of pipeline parallelism. It has a range of the model's blocks, and all weights that belong to
-// no block. The zero value is a rank alone.
+// PipelineStage is one rank of pipeline parallelism. It has a range of the model's blocks, and all weights that belong to no
+// block. The zero value is a single rank.
 type PipelineStage struct {
 	Rank, Ways int
-	Run        sequence.Range // of blocks; empty: runs differ by one block at most
+	Run        sequence.Range // range of blocks; empty: runs differ by at most one block
 }
 
 // Stage returns the same weights for one rank of pipeline parallelism.
@@ -21,19 +21,19 @@ func (w *Weights) Stage(s PipelineStage) *Weights {
 	return &stage
 }
 
-// First and Last report whether this rank has the beginning and the end of the blocks.
+// First and Last report whether this rank has the first and the last blocks.
 func (s PipelineStage) First() bool { return s.Rank == 0 }
 
-// Last is described at First.
+// Last is described with First.
 func (s PipelineStage) Last() bool { return s.Rank >= s.Ways-1 }
 
-// AtFirst and AtLast load the named tensor where this rank has the beginning, or the end, of the blocks;
-// elsewhere they give none.
+// AtFirst and AtLast load the named tensor if this rank has the first, or the last, blocks; otherwise they return the zero
+// Tensor.
 func (w *Weights) AtFirst(name string, shape ...int) kernels.Tensor {
 	return w.at(w.stage.First(), name, shape)
 }
 
-// AtLast is described at AtFirst.
+// AtLast is described with AtFirst.
 func (w *Weights) AtLast(name string, shape ...int) kernels.Tensor {
 	return w.at(w.stage.Last(), name, shape)
 }
@@ -46,15 +46,15 @@ func (w *Weights) at(here bool, name string, shape []int) kernels.Tensor {
 	return kernels.Tensor{}
 }
 
-// Block returns the tensors of one of the blocks that follow each other, named by the format and its number:
-// where not all blocks stay in memory these come and go together (see Flow).
+// Block returns the tensors of block i, named by the format and its number. If not all blocks are resident, the tensors of a
+// block are loaded and released together (see Flow).
 func (w *Weights) Block(i int, format string) *Weights {
 	b := w.Subf(format, i)
 	b.block, b.kind, b.inside = i+1, format, len(b.prefix)
 	return b
 }
 
-// Blocks returns this rank's run of n like blocks, named by the format. The others need not be loaded.
+// Blocks returns this rank's range of n equal blocks, named by the format. The other blocks need not be loaded.
 func (w *Weights) Blocks(n int, format string) sequence.Range {
 	if w.stage.Ways <= 1 {
 		return sequence.Range{Hi: n}

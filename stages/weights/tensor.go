@@ -2,13 +2,13 @@ package weights
 
 import "latentbeam/kernels"
 
-// chunksOfRank is how many chunks of rows there are for each rank when a sum goes from rank to rank: while
-// one adds its parts to a chunk, the next is at the chunk before.
+// chunksOfRank is the number of chunks of rows for each rank when a sum passes from rank to rank. While one rank adds its parts
+// to a chunk, the next rank works on the chunk before.
 const chunksOfRank = 4
 
-// TensorParallel is the backend of one rank of tensor parallelism: be, and in layers whose sums are cut the
-// other ranks of g. Every rank runs the same model, loaded with its Cut, on the same input and gets the same
-// result, that of one rank, bit for bit. An error of an exchange is kept as one of the backend.
+// TensorParallel returns the backend for one rank of tensor parallelism: be, and for layers with split sums the other ranks of
+// g. Every rank runs the same model, loaded with its Cut, on the same input. Every rank gets the same result, which has the
+// bits of a single rank. An error of an exchange is stored as an error of the backend.
 func TensorParallel(be kernels.Backend, g *kernels.Group) kernels.Backend {
 	if g.Size() == 1 {
 		return be
@@ -22,7 +22,7 @@ type tensorParallel struct {
 	err   error
 }
 
-// cutOf returns what a rank of TensorParallel has of the layers; that of any other backend is all.
+// cutOf returns which part of the layers a rank of TensorParallel has. For other backends it is everything.
 func cutOf(be kernels.Backend) Cut {
 	if t, ok := be.(*tensorParallel); ok {
 		return Cut{Rank: t.group.Rank(), Ways: t.group.Size()}
@@ -38,7 +38,7 @@ func (t *tensorParallel) Wait() error {
 	return t.Backend.Wait()
 }
 
-// Download is that of the backend, after the same check.
+// Download returns the first error too; otherwise it is the backend's Download.
 func (t *tensorParallel) Download(dst []float32, src kernels.Tensor) error {
 	if t.err != nil {
 		return t.err
@@ -46,8 +46,8 @@ func (t *tensorParallel) Download(dst []float32, src kernels.Tensor) error {
 	return t.Backend.Download(dst, src)
 }
 
-// SumAcross computes dst = ep(x w^T) where the ranks of a TensorParallel share the columns of x and w. It reports
-// false, and does nothing, for any other backend.
+// SumAcross computes dst = ep(x w^T) if be is a TensorParallel whose ranks share the columns of x and w. For any other backend
+// it does nothing and returns false.
 func SumAcross(be kernels.Backend, dst, x, w kernels.Tensor, ep kernels.Epilogue) bool {
 	t, ok := be.(*tensorParallel)
 	if ok {
@@ -56,9 +56,8 @@ func SumAcross(be kernels.Backend, dst, x, w kernels.Tensor, ep kernels.Epilogue
 	return ok
 }
 
-// sum computes dst = ep(x w^T) where each rank has some columns of x (..., K) and w (N, K): the sums go from
-// rank to rank, each adding its parts, so that they are added in the order of one rank. Then all ranks get
-// them and finish them alike.
+// sum computes dst = ep(x w^T), where each rank has some columns of x (..., K) and w (N, K). The sums pass from rank to rank,
+// and each rank adds its parts, so that the order is the same as on one rank. Then all ranks receive them and apply ep.
 func (t *tensorParallel) sum(dst, x, w kernels.Tensor, ep kernels.Epilogue) {
 	if t.err != nil {
 		return
@@ -79,8 +78,8 @@ func (t *tensorParallel) sum(dst, x, w kernels.Tensor, ep kernels.Epilogue) {
 	t.Backend.Linear(dst, x.Narrow(-1, 0, 0), w.Narrow(1, 0, 0), ep)
 }
 
-// sumInOrder computes sums (M, N): chunks of them pass all ranks in order, each adding x (M, K) w^T; then all ranks
-// get them from the last. A chunk that others read is a tensor of its own, which nothing is written to meanwhile.
+// sumInOrder computes sums (M, N): chunks of rows pass all ranks in order, and each rank adds x (M, K) w^T; then all ranks
+// receive them from the last. A chunk that is being sent is a tensor of its own that is not modified meanwhile.
 func (t *tensorParallel) sumInOrder(sums, x, w kernels.Tensor, ep kernels.Epilogue) error {
 	m, last := x.Dim(0), t.group.Size()-1
 	chunks := make([]kernels.Tensor, min(m, chunksOfRank*t.group.Size()))

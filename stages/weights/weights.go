@@ -11,45 +11,44 @@ import (
 	"latentbeam/stages/weights/safetensors"
 )
 
-// Weights hands out the tensors of one or more safetensors files by name and keeps account: at the end
-// Check names every tensor that was missing, misshapen or never asked for. Sub walks the names like a
-// path. A tensor that does not fit comes back as the zero Tensor, so that loading goes on to the end and
-// one error can list everything.
+// Weights returns the tensors of one or more safetensors files by name and records the requests: at the end, Check lists every
+// tensor that was missing, had another shape, or was never requested. Sub selects a prefix of the names. A tensor that does not
+// fit is returned as the zero Tensor, so that loading continues to the end and one error can list everything.
 type Weights struct {
 	prefix string
 	as     *kernels.DType // convert to this type on loading; nil: as stored
-	int8   []string       // prefixes of layers whose products are of 8 bits
-	cut    Cut            // which part of the layers to load
-	stage  PipelineStage  // which blocks
-	block  int            // that the tensors belong to, counted from 1; 0: to none
-	kind   string         // what its name is made of
-	inside int            // where the names inside the block begin
+	int8   []string       // prefixes of layers with 8-bit products
+	cut    Cut            // the part of the layers to load
+	stage  PipelineStage  // the blocks to load
+	block  int            // 1-based index of the block that owns the tensors; 0: no block
+	kind   string         // format of the block's name
+	inside int            // start of the names inside the block
 	*account
 }
 
-// account is what all Weights of one NewWeights share.
+// account is shared by all Weights of one NewWeights.
 type account struct {
 	be      kernels.Backend
 	found   map[string]safetensors.Tensor
-	files   map[string]*safetensors.File // of found
+	files   map[string]*safetensors.File // file of each tensor in found
 	added   map[string]lora.Delta        // what adapters add to tensors
 	asked   map[string][]int
-	blocks  map[string]int  // of the tensors that were asked for, counted from 1
-	rounded map[string]bool // weights of products of 8 bits
-	sizes   map[string]int  // of what was loaded of them, in numbers
-	flow    *Flow           // what keeps only some blocks in memory; nil: all stay
+	blocks  map[string]int  // block of each requested tensor, counted from 1
+	rounded map[string]bool // weights with 8-bit products
+	sizes   map[string]int  // number of loaded elements of each tensor
+	flow    *Flow           // streams blocks; nil: all are resident
 	faults  []Misfit
-	loaded  []kernels.Tensor // all, some twice
-	failed  error            // of the device, at the first tensor that it did not take
-	// skipped are prefixes of tensors that other ranks have.
+	loaded  []kernels.Tensor // all loaded tensors, some twice
+	failed  error            // error of the device, at the first tensor that it did not accept
+	// skipped are prefixes of tensors that other ranks load.
 	skipped []string
-	hints   []string // what to do about misfits
-	// misfits is what Check found.
+	hints   []string // advice about misfits
+	// misfits is the result of Check.
 	misfits []Misfit
 }
 
-// NewWeights returns the tensors of files, to be loaded for be's device. The files must stay open as long
-// as a loaded model is in use.
+// NewWeights returns the tensors of files, to be loaded to be's device. The files must stay open while a loaded model is in
+// use.
 func NewWeights(be kernels.Backend, files ...*safetensors.File) *Weights {
 	a := newAccount()
 	a.be, a.found, a.files = be, map[string]safetensors.Tensor{}, map[string]*safetensors.File{}
@@ -66,17 +65,16 @@ func NewWeights(be kernels.Backend, files ...*safetensors.File) *Weights {
 	return &Weights{account: a}
 }
 
-// ShapesOnly returns Weights that grant every request with a tensor that has a shape and no data. A model
-// loaded from it tells which tensors its configuration has (Requested) and what memory it needs
-// (PeakBytes), but can compute nothing.
+// ShapesOnly returns Weights that answer every request with a tensor that has a shape and no data. A model loaded from it
+// cannot compute. It tells which tensors its configuration has (Requested) and how much memory it needs (PeakBytes).
 func ShapesOnly() *Weights { return &Weights{account: newAccount()} }
 
 func newAccount() *account {
 	return &account{asked: map[string][]int{}, blocks: map[string]int{}, sizes: map[string]int{}, rounded: map[string]bool{}}
 }
 
-// Outline returns Weights of a checkpoint of which only names, types and shapes are known. A model loaded from
-// it can compute nothing; Misfits then tells what does not fit.
+// Outline returns Weights for a checkpoint of which only names, types and shapes are known. A model loaded from it cannot
+// compute; Misfits then lists what does not fit.
 func Outline(tensors []safetensors.TensorInfo) *Weights {
 	a := newAccount()
 	a.found = map[string]safetensors.Tensor{}
@@ -93,26 +91,26 @@ func (w *Weights) Sub(name string) *Weights {
 	return &sub
 }
 
-// As returns the same tensors, rounded to dt on loading, as PyTorch's Module.to(dtype) does. Loading in fp32
-// changes nothing: narrower values are used as they are stored, since arithmetic is fp32 anyway.
+// As returns the same tensors, rounded to dt on loading, as PyTorch's Module.to(dtype) does. Loading as fp32 changes nothing:
+// narrower values are used as stored, because arithmetic is fp32 anyway.
 func (w *Weights) As(dt kernels.DType) *Weights {
 	as := *w
 	as.as = &dt
 	return &as
 }
 
-// Subf is Sub of a formatted name, for numbered layers.
+// Subf is Sub with a formatted name, for numbered layers.
 func (w *Weights) Subf(format string, args ...any) *Weights {
 	return w.Sub(fmt.Sprintf(format, args...))
 }
 
-// Has reports whether the files hold the tensor, for names with several published spellings.
+// Has reports whether the files have the tensor, for tensors with several published names.
 func (w *Weights) Has(name string) bool {
 	_, ok := w.found[w.prefix+name]
 	return ok
 }
 
-// Same reports whether two tensors hold the same bytes, for names that should. It is true where one is not there.
+// Same reports whether two tensors that should be equal have the same bytes. It is true if one of them does not exist.
 func (w *Weights) Same(a, b string) bool {
 	first, second := w.found[w.prefix+a], w.found[w.prefix+b]
 	return first.Data == nil || second.Data == nil || bytes.Equal(first.Data, second.Data)
@@ -123,15 +121,15 @@ func (w *Weights) Tensor(name string, shape ...int) kernels.Tensor {
 	return w.load(name, shape, func(have []int) bool { return slices.Equal(have, shape) }, Subset{})
 }
 
-// Rows returns the named tensor of shape (rows, cols); the file may hold any other positive number of rows.
+// Rows returns the named tensor of shape (rows, cols). The tensor in the file may have any other positive number of rows.
 func (w *Weights) Rows(name string, rows, cols int) kernels.Tensor {
 	return w.load(name, []int{rows, cols}, func(have []int) bool {
 		return len(have) == 2 && have[0] > 0 && have[1] == cols
 	}, Subset{})
 }
 
-// Pointwise returns the named tensor as (out, in). Some conversions store such a matrix as the weight of
-// a 1x1 convolution, (out, in, 1, 1).
+// Pointwise returns the named tensor as (out, in). Some conversions store such a matrix as the weight of a 1x1 convolution,
+// (out, in, 1, 1).
 func (w *Weights) Pointwise(name string, out, in int) kernels.Tensor {
 	t := w.load(name, []int{out, in}, func(have []int) bool {
 		return slices.Equal(have, []int{out, in}) || slices.Equal(have, []int{out, in, 1, 1})
@@ -142,8 +140,8 @@ func (w *Weights) Pointwise(name string, out, in int) kernels.Tensor {
 	return t.Reshape(out, in)
 }
 
-// Values returns the named vector of n numbers to the host, for tables that a model makes of it. A file may
-// leave it out: then nil comes back.
+// Values returns the named vector of n numbers on the host, for tables that a model computes from it. It returns nil if the
+// file does not have the vector.
 func (w *Weights) Values(name string, n int) []float32 {
 	name = w.prefix + name
 	w.asked[name] = []int{n}
@@ -163,10 +161,10 @@ func (w *Weights) Values(name string, n int) []float32 {
 	return dt.Values(t.Data)
 }
 
-// Flow returns what keeps the blocks of the model coming where they are not all in memory, else nil.
+// Flow returns what streams the model's blocks, nil if all are resident.
 func (w *Weights) Flow() *Flow { return w.flow }
 
-// Requested returns the name and the wanted shape of every tensor asked for so far.
+// Requested returns the name and the expected shape of every tensor requested so far.
 func (w *Weights) Requested() map[string][]int { return maps.Clone(w.asked) }
 
 func (w *Weights) load(name string, want []int, fits func(have []int) bool, part Subset) kernels.Tensor {
@@ -187,7 +185,7 @@ func (w *Weights) load(name string, want []int, fits func(have []int) bool, part
 	return w.make(name, part.shape(t.Shape), from)
 }
 
-// find notes the request for a tensor of the files, by its full name, and returns the one that fits and its type.
+// find records the request for a tensor by its full name, and returns the tensor, if it fits, with its type.
 func (w *Weights) find(name string, want []int, fits func(have []int) bool) (
 	t safetensors.Tensor, dt kernels.DType, fit bool) {
 	w.asked[name] = slices.Clone(want)
@@ -217,7 +215,7 @@ func (w *Weights) find(name string, want []int, fits func(have []int) bool) (
 	return t, dt, false
 }
 
-// wantType says what a tensor of another type should be.
+// wantType says which types are supported instead of dtype.
 func wantType(dtype string) string {
 	if dtype == "I8" {
 		return " without a scale (scale_weight, weight_scale), want F32, BF16, F16 or fp8"
@@ -225,7 +223,7 @@ func wantType(dtype string) string {
 	return ", want F32, BF16, F16, or 8 bits: fp8, or I8 with a scale"
 }
 
-// make brings a tensor to the device, rounded where that is wanted. name is its full name.
+// make loads a tensor to the device and rounds it if required. name is its full name.
 func (w *Weights) make(name string, shape []int, from source) kernels.Tensor {
 	if w.failed != nil {
 		return kernels.Tensor{}

@@ -2,7 +2,7 @@ package weights
 
 import "fmt"
 
-// Within checks a number of a config.json, by its name: it has to be 1 to most.
+// Within returns an error if a number of a config.json is not between 1 and most. name is the number's key.
 func Within(name string, value, most int) error {
 	if value < 1 || value > most {
 		return fmt.Errorf("%s is %d, must be 1 to %d", name, value, most)

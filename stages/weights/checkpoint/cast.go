@@ -10,13 +10,13 @@ import (
 	"latentbeam/kernels"
 )
 
-// Types are the element types that Convert rounds to, by what people call them.
+// Types maps the names that users write to the element types that Convert can round to.
 var Types = map[string]string{"f32": "F32", "bf16": "BF16", "f16": "F16"}
 
-// floats are the types that are rounded. Tensors of other types (indices, masks) stay as they are.
+// floats are the types that are rounded. Tensors of other types (indices, masks) do not change.
 var floats = []string{"F64", "F32", "F16", "BF16"}
 
-// target returns the type that a tensor of type dtype is written as.
+// target returns the type in which a tensor of type dtype is written.
 func target(dtype, to string) string {
 	if to != "" && slices.Contains(floats, dtype) {
 		return to
@@ -24,11 +24,11 @@ func target(dtype, to string) string {
 	return dtype
 }
 
-// itemSize is the length of the floating-point types in bytes.
+// itemSize has the size of the floating-point types in bytes.
 var itemSize = map[string]int{"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
 
 // cast is a writer that rounds elements of one floating-point type to another, to nearest even, and writes them to w. Each
-// Write takes whole elements.
+// Write must have whole elements.
 type cast struct {
 	w        io.Writer
 	from, to string

@@ -16,34 +16,34 @@ import (
 	"latentbeam/stages/weights/safetensors"
 )
 
-// DefaultShard is the most bytes of one file, as hubs have it.
+// DefaultShard is the largest size of one file in bytes, as hubs use it.
 const DefaultShard = 5_000_000_000
 
-// maxGrowth bounds how many times larger than its input a conversion may be: tensors that share a storage
-// are written once each, which a hostile file could use to fill the disk.
+// maxGrowth limits how much larger than its input a conversion may be. Tensors that share a storage are written once each,
+// which a hostile file could use to fill the disk.
 const maxGrowth = 16
 
-// Options say how to convert.
+// Options for Convert.
 type Options struct {
 	Key      string // the state dict of a pickle that has several, such as "model"
-	Type     string // round floating-point tensors to this type of Types; "" keeps theirs
-	MaxShard int64  // bytes of tensors in one file; a single larger tensor has a file of its own
-	// Names returns new names of tensors by their old ones, nil where they keep them. Nil: all keep theirs.
+	Type     string // round floating-point tensors to this type of Types; "": do not round
+	MaxShard int64  // bytes of tensors in one file; a single larger tensor gets a file of its own
+	// Names returns new names of tensors by their old names, nil if they do not change. A nil Names renames nothing.
 	Names func(tensors []safetensors.TensorInfo) map[string]string
 }
 
-// Conversion is what Convert has written.
+// Conversion is the result of Convert.
 type Conversion struct {
-	From  *Checkpoint // closed
-	Files []string    // the last is the one to open
+	From  *Checkpoint // the input; it is closed
+	Files []string    // the files; the last is the one to open
 	Bytes int64
 	// Renamed says that the tensors have other names than in the input.
 	Renamed bool
 }
 
-// Convert rewrites the checkpoint at in as safetensors. out is the file to write or a directory to write to,
-// "" for beside the input. Files appear under their names only when all are whole; none is replaced. The same
-// input gives the same bytes.
+// Convert rewrites the checkpoint at in as safetensors. out is the file to write or a directory to write to, "" for the input's
+// directory. Files get their names only when all are complete; no existing file is replaced. The same input gives the same
+// bytes.
 func Convert(in, out string, o Options) (*Conversion, error) {
 	to, known := Types[o.Type]
 	if o.Type != "" && !known {
@@ -90,11 +90,11 @@ func Convert(in, out string, o Options) (*Conversion, error) {
 	return r, nil
 }
 
-// mostHoles is how much of a file may never have been written: a sparse one of terabytes costs its writer nothing, and its zeros would
-// fill the disk.
+// mostHoles limits the size of the holes in a sparse file. A sparse file of terabytes costs its author nothing, and its zeros
+// would fill the disk.
 const mostHoles = 1 << 30
 
-// checkWritten refuses files that are mostly holes.
+// checkWritten returns an error for files that consist mostly of holes.
 func (c *Checkpoint) checkWritten() error {
 	for _, file := range c.files {
 		info, err := os.Stat(file)
@@ -113,7 +113,7 @@ func (c *Checkpoint) checkWritten() error {
 	return nil
 }
 
-// checkRoom refuses a conversion that does not fit on the disk.
+// checkRoom returns an error if the conversion does not fit on the disk.
 func (c *Checkpoint) checkRoom(dir string) error {
 	need := int64(0)
 	for _, t := range c.Tensors {
@@ -125,7 +125,7 @@ func (c *Checkpoint) checkRoom(dir string) error {
 	return nil
 }
 
-// rename gives the tensors the names that names has for them, and reports whether it has any.
+// rename applies names to the tensors and reports whether it changed any.
 func (c *Checkpoint) rename(names func([]safetensors.TensorInfo) map[string]string) (bool, error) {
 	if names == nil {
 		return false, nil
@@ -154,7 +154,7 @@ func (c *Checkpoint) rename(names func([]safetensors.TensorInfo) map[string]stri
 	return true, nil
 }
 
-// round makes the tensors come out in their new type and bounds their bytes.
+// round sets the tensors' new type and limits their total size.
 func (c *Checkpoint) round(to string) error {
 	total := int64(0)
 	for i := range c.Tensors {
@@ -179,8 +179,8 @@ func (c *Checkpoint) round(to string) error {
 	return nil
 }
 
-// cannotRound says why a tensor holds numbers that are not known how to round, or nil. Whole numbers that are no weights stay as
-// they are.
+// cannotRound returns an error if a tensor has numbers of a type that cannot be rounded. Integers that are not weights stay
+// unchanged.
 func (t Tensor) cannotRound() error {
 	quantised := (t.DType == "I8" || t.DType == "U8") && len(t.Shape) > 1 && strings.HasSuffix(t.Name, ".weight")
 	if quantised {
@@ -210,8 +210,8 @@ type outFile struct {
 	tensors []Tensor
 }
 
-// plan divides the tensors over files of at most most bytes, in the order of their names, and names the files
-// as transformers does.
+// plan divides the tensors into files of at most most bytes, in the order of their names, and names the files as transformers
+// does.
 func plan(tensors []Tensor, target string, most int64) []outFile {
 	shards := []outFile{{path: target}}
 	size := int64(0)
@@ -232,7 +232,7 @@ func plan(tensors []Tensor, target string, most int64) []outFile {
 	return shards
 }
 
-// write writes all shards, and their index where there are several, and returns their paths.
+// write writes all shards, and an index if there are several, and returns their paths.
 func (c *Checkpoint) write(shards []outFile, target string) (paths []string, err error) {
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 		return nil, err

@@ -1,11 +1,11 @@
-// Package checkpoint knows the files that weights come in: a safetensors file or shards of one, GGUF, PyTorch
-// pickles, and the directories that model hubs publish them in. It lists their tensors (Open) and rewrites
-// them as safetensors (Convert), a piece at a time, so that memory does not grow with the file.
+// Package checkpoint handles the files that contain weights: safetensors files and their shards, GGUF, PyTorch pickles, and the
+// directories in which model hubs publish them. It lists their tensors (Open) and rewrites them as safetensors (Convert), piece
+// by piece, so that memory does not grow with the file.
 //
-// What the tensors mean never enters: which model a checkpoint is, is the business of the model packages.
-// Pickles are read by torchpickle, which runs nothing. A new format is a reader in open.go; a new name that
-// hubs use is a line in names.go.
+// It does not interpret the tensors: the packages of the models decide which model a checkpoint is. Pickles are read by
+// torchpickle, which executes nothing. To add a format, write a reader in open.go; to add a file name that hubs use, add a line
+// in names.go.
 //
-// It is not under internal because models and jobs of this program share it, but it is no part of the public face
+// The package is not under internal because models and jobs of this program share it. But it is not public
 // (internal/dev/layers/public_test.go): it may change at any time.
 package checkpoint

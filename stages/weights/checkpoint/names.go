@@ -15,28 +15,28 @@ import (
 	"latentbeam/stages/weights/safetensors"
 )
 
-// weightNames are what hubs call the weights of a component, the transformers' and the diffusers' way; a
-// checkpoint in shards has an index of the same name with ".index.json" behind.
+// weightNames are the file names that hubs use for the weights of a component, in transformers' and diffusers' style. A
+// checkpoint in shards has an index with the same name and the suffix ".index.json".
 var (
 	safetensorsNames = []string{"model.safetensors", "diffusion_pytorch_model.safetensors"}
 	pickleNames      = []string{"pytorch_model.bin", "diffusion_pytorch_model.bin"}
 )
 
-// pickleSuffixes end the names of PyTorch checkpoints.
+// pickleSuffixes are the suffixes of PyTorch checkpoints.
 var pickleSuffixes = []string{".pth", ".pt", ".bin", ".ckpt"}
 
-// ErrPickle says that weights are there as PyTorch pickles only.
+// ErrPickle says that weights exist only as PyTorch pickles.
 var ErrPickle = errors.New("PyTorch pickles can run code when read and are refused; make safetensors " +
 	"of them with `latentbeam convert`")
 
-// GGUF is the end of the name of weights in that format.
+// GGUF is the suffix of GGUF files.
 const GGUF = ".gguf"
 
-// IsPickleName reports whether a file of this name is taken for a PyTorch checkpoint.
+// IsPickleName reports whether a file with this name is treated as a PyTorch checkpoint.
 func IsPickleName(name string) bool { return slices.Contains(pickleSuffixes, path.Ext(name)) }
 
-// Find returns the name of the safetensors file in directory dir of files, or of the index of its shards, or of the GGUF where there
-// are no safetensors. Its error lists what is there instead, and wraps fs.ErrNotExist or ErrPickle.
+// Find returns the name of the weights in directory dir of files: a safetensors file, the index of its shards, or if there is
+// neither a GGUF. Its error lists the files that exist, and wraps fs.ErrNotExist or ErrPickle.
 func Find(files fs.FS, dir string) (string, error) {
 	if name := firstOf(files, dir, safetensorsNames); name != "" {
 		return name, nil
@@ -64,7 +64,7 @@ func Find(files fs.FS, dir string) (string, error) {
 	if len(single)+len(variants) == 0 {
 		single = quantised
 	}
-	if len(single) == 1 && !isShard(single[0]) { // some hubs name it after the model
+	if len(single) == 1 && !isShard(single[0]) { // some hubs name the file after the model
 		return single[0], nil
 	}
 	if len(variants) == 1 { // such as diffusion_pytorch_model.safetensors.index.fp16.json
@@ -89,24 +89,24 @@ func Find(files fs.FS, dir string) (string, error) {
 
 var errSeveral = errors.New("which one is meant is open")
 
-// shardName is what the names of shards end with: "-00001-of-00003" and a suffix.
+// shardName matches the end of a shard's name: "-00001-of-00003" and a suffix.
 var shardName = regexp.MustCompile(`-\d+-of-\d+(\.\w+)$`)
 
 func isShard(name string) bool { return shardName.MatchString(name) }
 
-// allShards reports whether files are shards and nothing else.
+// allShards reports whether all files are shards.
 func allShards(files []string) bool {
 	return len(files) > 0 && !slices.ContainsFunc(files, func(name string) bool { return !isShard(name) })
 }
 
-// indexMissing says what shards lack.
+// indexMissing describes what is missing beside shards without an index.
 func indexMissing(shards []string) string {
 	return fmt.Sprintf("these are shards, and %s, which says what is in which, is missing beside them",
 		shardName.ReplaceAllString(shards[0], "$1")+safetensors.IndexSuffix)
 }
 
-// Snapshot returns the directory of the files where dir is a repository in the cache of huggingface_hub
-// (models--OWNER--NAME), which keeps them under the commit that refs/main names. Any other path comes back as it is.
+// Snapshot returns the directory with the files if dir is a repository in the cache of huggingface_hub (models--OWNER--NAME):
+// the directory of the commit in refs/main. Any other path is returned unchanged.
 func Snapshot(dir string) string {
 	commit, err := system.ReadRegular(filepath.Join(dir, "refs", "main"), maxRef)
 	name := strings.TrimSpace(string(commit))
@@ -120,13 +120,13 @@ func Snapshot(dir string) string {
 	return snapshot
 }
 
-// maxRef bounds the bytes of a file that names a commit.
+// maxRef limits the size of a file that names a commit.
 const maxRef = 1 << 10
 
-// maxNamed bounds the files that an error lists.
+// maxNamed limits the number of files that an error lists.
 const maxNamed = 20
 
-// firstOf returns the first of names that is in dir, or the first that has an index there; "" for none.
+// firstOf returns the first of names that exists in dir, or that has an index there; "" if none does.
 func firstOf(files fs.FS, dir string, names []string) string {
 	for _, name := range names {
 		for _, n := range []string{name, name + safetensors.IndexSuffix} {
@@ -138,7 +138,7 @@ func firstOf(files fs.FS, dir string, names []string) string {
 	return ""
 }
 
-// findAny is Find that also takes pickles, where there is no safetensors file.
+// findAny is Find that also accepts pickles, if there is no safetensors file.
 func findAny(files fs.FS) (string, error) {
 	name, err := Find(files, ".")
 	if !errors.Is(err, ErrPickle) {
@@ -164,7 +164,7 @@ func findAny(files fs.FS) (string, error) {
 	return single[0], nil
 }
 
-// outputName returns what hubs would call the safetensors file of an input of this name.
+// outputName returns the safetensors name that hubs would use for an input with this name.
 func outputName(input string) string {
 	name := safetensors.CutIndex(filepath.Base(input))
 	name = strings.TrimSuffix(name, path.Ext(name))

@@ -18,31 +18,31 @@ import (
 	"latentbeam/stages/weights/torchpickle"
 )
 
-// Checkpoint is the tensors of one model on disk. Close it when no tensor is in use.
+// Checkpoint is the tensors of one model on disk. Close it when its tensors are no longer used.
 type Checkpoint struct {
-	File    string   // the file that was opened, or the index of its shards
+	File    string   // the opened file, or the index of its shards
 	Format  string   // for people, such as "safetensors in 2 shards"
 	Size    int64    // bytes of all its files
 	Tensors []Tensor // by name
-	Key     string   // of a pickle: the entry that the tensors are from, such as "ema"; "" for the whole
-	Skipped []string // what else a pickle holds, for people
-	// Metadata is that of a GGUF (gguf.Architecture, gguf.Tokenizer).
+	Key     string   // of a pickle: the entry with the tensors, such as "ema"; "": the whole
+	Skipped []string // other content of a pickle, for people
+	// Metadata is the metadata of a GGUF (gguf.Architecture, gguf.Tokenizer).
 	Metadata map[string]string
-	files    []string // that hold the tensors
+	files    []string // files with the tensors
 	mapped   [][]byte // whole files
 	close    []func() error
 }
 
-// Tensor is one of them.
+// Tensor is a tensor of a Checkpoint.
 type Tensor struct {
 	safetensors.TensorInfo
-	Stored string // how the file has it: DType, or a type of 8 bits that is widened to that
-	Bytes  int64  // of DType
-	// write writes the bytes, little-endian and row-major, in pieces of whole elements.
+	Stored string // type in the file: DType, or an 8-bit type that is widened to DType
+	Bytes  int64  // size as DType
+	// write writes the data, little-endian and row-major, in pieces of whole elements.
 	write func(io.Writer) error
 }
 
-// Pickle reports whether the checkpoint is a pickle, which a job refuses.
+// Pickle reports whether the checkpoint is a pickle. Jobs refuse pickles.
 func (c *Checkpoint) Pickle() bool { return strings.HasPrefix(c.Format, formatPickle) }
 
 const (
@@ -62,8 +62,8 @@ func OpenWeights(path string) (*safetensors.File, error) {
 	return safetensors.Open(path)
 }
 
-// Open reads the list of tensors of a checkpoint at path: a safetensors file, a GGUF, a pickle, the index of shards
-// of either, or a directory with one of them. key chooses the state dict of a pickle that has several.
+// Open lists the tensors of the checkpoint at path: a safetensors file, a GGUF, a pickle, an index of shards, or a directory
+// with one of them. key selects the state dict in a pickle that has several.
 func Open(path, key string) (*Checkpoint, error) {
 	path = Snapshot(path)
 	info, err := os.Stat(path)
@@ -90,14 +90,14 @@ func Open(path, key string) (*Checkpoint, error) {
 	return c, nil
 }
 
-// dropping is a writer that gives the pages of c's files back now and then, so that a conversion does not look
-// as if it had the checkpoint in memory.
+// dropping returns a writer that from time to time releases the pages of c's files, so that a conversion does not seem to hold
+// the whole checkpoint in memory.
 func (c *Checkpoint) dropping(w io.Writer) io.Writer { return &dropper{w: w, of: c} }
 
 type dropper struct {
 	w    io.Writer
 	of   *Checkpoint
-	read int // bytes since the last time
+	read int // bytes since the last release
 }
 
 func (d *dropper) Write(p []byte) (int, error) {
@@ -113,7 +113,7 @@ func (d *dropper) Write(p []byte) (int, error) {
 	return d.w.Write(p)
 }
 
-// Close ends the use of the files.
+// Close closes the files.
 func (c *Checkpoint) Close() error {
 	var errs []error
 	for _, f := range c.close {
@@ -164,7 +164,7 @@ func (c *Checkpoint) addWeights(f *safetensors.File) {
 				return t.EachWidened(func(piece []byte) error { _, err := w.Write(piece); return err })
 			}
 		}
-		one.Bytes, _ = info.Bytes() // the file was checked
+		one.Bytes, _ = info.Bytes() // the file was checked before
 		c.Tensors = append(c.Tensors, one)
 	}
 }
@@ -233,7 +233,7 @@ func (c *Checkpoint) openIndex(path, key string) error {
 	return c.addPickles(shards, files, key)
 }
 
-// addPickles opens the shards of an index of pickles, which must agree with the index.
+// addPickles opens the shards of an index of pickles. They must agree with the index.
 func (c *Checkpoint) addPickles(shards []string, files map[string]string, key string) error {
 	for _, shard := range shards {
 		part := &Checkpoint{}

@@ -15,12 +15,12 @@ import (
 	"latentbeam/internal/system"
 )
 
-// staging is files under temporary names beside their final ones.
+// staging is a list of files with temporary names beside their final names.
 type staging struct{ files []stagedFiles }
 
 type stagedFiles struct{ temporary, final string }
 
-// add writes a file and brings it to the disk.
+// add writes a file and syncs it to disk.
 func (s *staging) add(final string, content func(io.Writer) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(final), ".convert-*.tmp")
 	if err != nil {
@@ -41,7 +41,7 @@ func (s *staging) add(final string, content func(io.Writer) error) (err error) {
 	return f.Sync()
 }
 
-// publish gives all files their names, in the order of adding, and replaces none.
+// publish gives all files their final names, in order, without replacing existing files.
 func (s *staging) publish() (paths []string, err error) {
 	dirs := map[string]bool{}
 	for len(s.files) > 0 {
@@ -67,7 +67,7 @@ func (s *staging) publish() (paths []string, err error) {
 	return paths, nil
 }
 
-// discard removes what is not published.
+// discard removes the files that were not published.
 func (s *staging) discard() error {
 	var errs []error
 	for _, f := range s.files {
@@ -77,7 +77,7 @@ func (s *staging) discard() error {
 	return errors.Join(errs...)
 }
 
-// syncDir brings the names in a directory to the disk, where the system can.
+// syncDir syncs the names in a directory to disk, if the system supports it.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -90,13 +90,13 @@ func syncDir(dir string) error {
 	return nil
 }
 
-// maxBeside bounds a file that is copied along with weights: configurations and tokenizers.
+// maxBeside limits the size of files that are copied beside weights: configurations and tokenizers.
 const maxBeside = 64 << 20
 
-// besideSuffixes end the names of what a component needs beside its weights.
+// besideSuffixes are the suffixes of the files that a component needs besides its weights.
 var besideSuffixes = []string{".json", ".model", ".txt", ".md"}
 
-// copyBeside copies the small files of a component, indexes of weights apart, and replaces none.
+// copyBeside copies the small files of a component, without indexes of weights. It does not replace files.
 func copyBeside(from, to string) (paths []string, err error) {
 	entries, err := os.ReadDir(from)
 	if err != nil {
@@ -114,7 +114,7 @@ func copyBeside(from, to string) (paths []string, err error) {
 			continue
 		}
 		if _, err := os.Lstat(final); err == nil {
-			continue // also where input and output are the same directory
+			continue // or input and output are the same directory
 		}
 		data, err := system.ReadRegular(source, maxBeside)
 		if err != nil {

@@ -8,7 +8,8 @@ import (
 	"latentbeam/stages/weights/safetensors"
 )
 
-// Open maps the file at path into memory, checks it and shows its tensors. Tensors in blocks are widened to F32 when they are read.
+// Open maps the file at path into memory, checks it and returns its tensors. Tensors in blocks are widened to F32 when they are
+// read.
 func Open(path string) (*safetensors.File, error) {
 	mark := safetensors.MarkFile(path)
 	content, unmap, err := system.MapFile(path)
@@ -22,14 +23,14 @@ func Open(path string) (*safetensors.File, error) {
 	return f, nil
 }
 
-// New is Open of data, the content of a GGUF file.
+// New is Open for data, the content of a GGUF file.
 func New(data []byte) (*safetensors.File, error) { return show(safetensors.Other{Content: data}) }
 
-// Keys of the Metadata of a File that was a GGUF.
+// Keys of the Metadata of a File that was read from a GGUF.
 const (
 	Architecture = "general.architecture"
 	Name         = "general.name"
-	// Tokenizer is a spiece.model made of the tokenizer in the file, NoTokenizer says why there is none.
+	// Tokenizer is a spiece.model made from the tokenizer in the file. NoTokenizer says why there is none.
 	Tokenizer, NoTokenizer = "tokenizer", "no tokenizer"
 )
 

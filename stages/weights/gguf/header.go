@@ -15,22 +15,22 @@ import (
 )
 
 const (
-	// magic begins every file.
+	// magic is the start of every file.
 	magic = "GGUF"
-	// maxAxes bounds the rank of a tensor. ggml has 4; ComfyUI-GGUF writes the convolutions of videos with 5.
+	// maxAxes limits the rank of a tensor. ggml has 4; ComfyUI-GGUF writes the convolutions of videos with 5.
 	maxAxes = 8
-	// maxKeys bounds the pairs in front of the tensors; real files have some thirty.
+	// maxKeys limits the key-value pairs before the tensors; real files have about thirty.
 	maxKeys = 1 << 16
-	// minTensor is the length of the shortest entry of a tensor: an empty name, no axes, type and offset.
+	// minTensor is the length of a tensor's shortest entry: an empty name, no axes, type and offset.
 	minTensor = 8 + 4 + 4 + 8
-	// usualAlignment is that of the tensors where the file names none.
+	// usualAlignment is the alignment of the tensors if the file does not name one.
 	usualAlignment = 32
 )
 
 // kind is the type of a value.
 type kind uint32
 
-// The types of values, by their numbers in the file.
+// The types of values, with their numbers in the file.
 const (
 	kindU8 kind = iota
 	kindI8
@@ -47,19 +47,19 @@ const (
 	kindF64
 )
 
-// kindSizes are the bytes of the types of fixed length.
+// kindSizes has the sizes of the types with fixed length.
 var kindSizes = map[kind]uint64{kindU8: 1, kindI8: 1, kindU16: 2, kindI16: 2, kindU32: 4, kindI32: 4, kindF32: 4, kindBool: 1,
 	kindU64: 8, kindI64: 8, kindF64: 8}
 
-// value is one of the header. Its bytes are read when somebody asks.
+// value is a value of the header. Its data is decoded on demand.
 type value struct {
-	kind  kind // of an array: that of its elements
+	kind  kind // of an array: kind of its elements
 	array bool
-	n     uint64 // elements
+	n     uint64 // number of elements
 	data  []byte // of the elements
 }
 
-// header is what stands in front of the tensors' bytes.
+// header is everything before the tensors' data.
 type header struct {
 	values  map[string]value
 	tensors []safetensors.Place
@@ -187,7 +187,7 @@ func (h *header) addValue(c *cursor) error {
 		}
 		v.data, err = c.take(n)
 	} else if v.kind == kindString {
-		for range v.n { // each takes 8 bytes at least, so the file's end comes
+		for range v.n { // each takes at least 8 bytes, so the loop ends with the file
 			if _, err = c.skipText(); err != nil {
 				break
 			}
@@ -203,7 +203,7 @@ func (h *header) addValue(c *cursor) error {
 	return nil
 }
 
-// skipText passes a string.
+// skipText skips a string.
 func (c *cursor) skipText() ([]byte, error) {
 	n, err := c.u64()
 	if err != nil {
@@ -258,7 +258,7 @@ func (h *header) addTensor(c *cursor) error {
 	return nil
 }
 
-// tensor describes a tensor of a type, and returns its bytes.
+// tensor describes a tensor with this type number, and returns its size in bytes.
 func (h *header) tensor(name string, shape []int, number uint32) (t safetensors.Place, size uint64, err error) {
 	of, known := types[number]
 	if !known {
@@ -293,8 +293,8 @@ func (h *header) tensor(name string, shape []int, number uint32) (t safetensors.
 	return t, size, nil
 }
 
-// shape returns the shape that a tensor of n elements had before ComfyUI-GGUF made rows of 256 of it; most have the one that they
-// have.
+// shape returns the original shape of a tensor with n elements, which ComfyUI-GGUF may have reshaped to rows of 256. Most
+// tensors were not reshaped.
 func (h *header) shape(name string, shape []int, n uint64) ([]int, error) {
 	v, ok := h.values["comfy.gguf.orig_shape."+name]
 	if !ok {
@@ -322,7 +322,8 @@ func (h *header) shape(name string, shape []int, n uint64) ([]int, error) {
 	return was, nil
 }
 
-// place proves that the tensors lie in the file, aligned and without overlaps, and makes their places those in the file.
+// place checks that the tensors are inside the file, aligned and without overlaps, and makes their offsets relative to the
+// file.
 func (h *header) place(c *cursor) error {
 	alignment := uint64(usualAlignment)
 	if v, ok := h.values["general.alignment"]; ok {
@@ -353,7 +354,7 @@ func (h *header) place(c *cursor) error {
 	return nil
 }
 
-// number returns a whole number that is not negative.
+// number returns a non-negative integer value.
 func (v value) number() (n uint64, ok bool) {
 	if v.array || len(v.data) == 0 || v.kind == kindF32 || v.kind == kindF64 || v.kind == kindString || v.kind == kindBool {
 		return 0, false
@@ -365,16 +366,16 @@ func (v value) number() (n uint64, ok bool) {
 	return n, !signed || v.data[len(v.data)-1] < 128
 }
 
-// text returns a string.
+// text returns a string value.
 func (v value) text() string {
 	if v.array || v.kind != kindString {
 		return ""
 	}
-	b, _ := (&cursor{in: v.data}).skipText() // it was passed once
+	b, _ := (&cursor{in: v.data}).skipText() // parsed once before
 	return strings.ToValidUTF8(string(b), "\uFFFD")
 }
 
-// shorten keeps messages readable whatever a file uses as a name.
+// shorten keeps messages readable, whatever a file uses as a name.
 func shorten(name string) string {
 	const most = 120
 	if len(name) <= most {

@@ -11,18 +11,18 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// maxPieces bounds a vocabulary, as sentencepiece does.
+// maxPieces limits a vocabulary, as in sentencepiece.
 const maxPieces = 1 << 20
 
-// Types of pieces that matter here; their numbers are those of sentencepiece.
+// The relevant types of pieces, with the numbers of sentencepiece.
 const (
 	pieceNormal = 1
 	pieceUnused = 5
 	pieceByte   = 6
 )
 
-// tokenizer returns the tokenizer of an encoder of T5 as a spiece.model (sentencepiece_model.proto), nil where the file has none.
-// The error says what one that is there lacks.
+// tokenizer returns the tokenizer of a T5 encoder as a spiece.model (sentencepiece_model.proto), nil if the file has none. The
+// error says what an incomplete tokenizer lacks.
 func (h *header) tokenizer() ([]byte, error) {
 	const under = "tokenizer.ggml."
 	model, ok := h.values[under+"model"]
@@ -44,7 +44,7 @@ func (h *header) tokenizer() ([]byte, error) {
 	}
 	texts, types := make([]string, n), make([]uint32, n)
 	for c, i := (&cursor{in: tokens.data}), 0; i < len(texts); i++ {
-		b, _ := c.skipText() // it was passed once
+		b, _ := c.skipText() // parsed once before
 		texts[i], types[i] = string(b), binary.LittleEndian.Uint32(kinds.data[4*i:])
 	}
 	special := func(name string) (string, error) {
@@ -86,14 +86,14 @@ func (h *header) tokenizer() ([]byte, error) {
 	return protowire.AppendBytes(protowire.AppendTag(out, 3, protowire.BytesType), normalizer), nil
 }
 
-// flag returns a boolean value, true where there is none.
+// flag returns a boolean value, true if there is none.
 func (h *header) flag(key string) bool {
 	v, ok := h.values[key]
 	return !ok || v.array || v.kind != kindBool || v.data[0] != 0
 }
 
-// pieces is how many tokens are pieces of the published spiece.model. Behind them llama.cpp writes what fills the embedding up
-// ([PAD32100]) and the extra ids, which a tokenizer of T5 knows without them.
+// pieces returns how many tokens are pieces of the published spiece.model. After them llama.cpp writes tokens that fill up the
+// embedding ([PAD32100]) and the extra ids, which T5's tokenizer knows without them.
 func pieces(texts []string, types []uint32) int {
 	n := len(texts)
 	for n > 0 && types[n-1] != pieceNormal &&

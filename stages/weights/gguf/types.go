@@ -9,14 +9,14 @@ import (
 	"latentbeam/kernels"
 )
 
-// elementType is how a tensor's numbers lie in the file.
+// elementType describes how a tensor's numbers are stored in the file.
 type elementType struct {
 	name        string
-	group, size int                               // numbers of a block, and its bytes
-	decode      func(dst []float32, block []byte) // nil: the type is one of safetensors
+	group, size int                               // numbers in a block, and its size in bytes
+	decode      func(dst []float32, block []byte) // nil: a type of safetensors
 }
 
-// types are those that are read, by their numbers in the file (ggml_type).
+// types are the supported types by their numbers in the file (ggml_type).
 var types = map[uint32]elementType{
 	0: {"F32", 1, 4, nil}, 1: {"F16", 1, 2, nil}, 30: {"BF16", 1, 2, nil}, 28: {"F64", 1, 8, nil},
 	24: {"I8", 1, 1, nil}, 25: {"I16", 1, 2, nil}, 26: {"I32", 1, 4, nil}, 27: {"I64", 1, 8, nil},
@@ -24,10 +24,10 @@ var types = map[uint32]elementType{
 	12: {"Q4_K", superBlock, 144, q4k}, 13: {"Q5_K", superBlock, 176, q5k}, 14: {"Q6_K", superBlock, 210, q6k},
 }
 
-// superBlock is the numbers of a block of the types that end with K.
+// superBlock is the number of values in a block of the types that end with K.
 const superBlock = 256
 
-// others are the names of types that are not read.
+// others has the names of unsupported types.
 var others = map[uint32]string{9: "Q8_1", 10: "Q2_K", 11: "Q3_K", 15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S",
 	20: "IQ4_NL", 21: "IQ3_S", 22: "IQ2_S", 23: "IQ4_XS", 29: "IQ1_M", 34: "TQ1_0", 35: "TQ2_0", 39: "MXFP4", 40: "NVFP4"}
 
@@ -38,7 +38,7 @@ func typeName(number uint32) string {
 	return fmt.Sprintf("number %d", number)
 }
 
-// readable lists the types of weights that are read.
+// readable lists the supported types of weights.
 func readable() string {
 	var names []string
 	for _, t := range types {
@@ -50,7 +50,7 @@ func readable() string {
 	return strings.Join(names, ", ")
 }
 
-// decodeFrom is safetensors.Packed.Decode.
+// decodeFrom implements safetensors.Packed.Decode.
 func (t elementType) decodeFrom(dst []float32, data []byte, at int) {
 	var room [superBlock]float32
 	for len(dst) > 0 {
@@ -66,12 +66,12 @@ func (t elementType) decodeFrom(dst []float32, data []byte, at int) {
 	}
 }
 
-// half is the binary16 at the begin of b.
+// half returns the binary16 at the start of b.
 func half(b []byte) float32 { return kernels.FromF16(binary.LittleEndian.Uint16(b)) }
 
-// The products below are rounded to fp32 before anything is added, on every processor: float32() forbids fused operations.
+// Products are rounded to fp32 before they are added, on every processor: the conversion float32() forbids fused operations.
 
-// q40 is a scale and 32 numbers of 4 bits from -8 on, the lower halves of the bytes first.
+// q40 is a scale and 32 numbers of 4 bits, from -8 on. The lower halves of the bytes come first.
 func q40(dst []float32, b []byte) {
 	d := half(b)
 	for i, q := range b[2:18] {
@@ -79,7 +79,7 @@ func q40(dst []float32, b []byte) {
 	}
 }
 
-// q41 has a least value instead of the offset.
+// q41 has a minimum instead of the offset.
 func q41(dst []float32, b []byte) {
 	d, m := half(b), half(b[2:])
 	for i, q := range b[4:20] {
@@ -87,7 +87,7 @@ func q41(dst []float32, b []byte) {
 	}
 }
 
-// q50 is q40 with a fifth bit of each number in front.
+// q50 is q40 with a fifth, highest bit for each number.
 func q50(dst []float32, b []byte) {
 	d, high := half(b), binary.LittleEndian.Uint32(b[2:])
 	for i, q := range b[6:22] {
@@ -96,7 +96,7 @@ func q50(dst []float32, b []byte) {
 	}
 }
 
-// q51 is q41 with a fifth bit of each number in front.
+// q51 is q41 with a fifth, highest bit for each number.
 func q51(dst []float32, b []byte) {
 	d, m, high := half(b), half(b[2:]), binary.LittleEndian.Uint32(b[4:])
 	for i, q := range b[8:24] {
@@ -105,7 +105,7 @@ func q51(dst []float32, b []byte) {
 	}
 }
 
-// q80 is a scale and 32 whole numbers of 8 bits.
+// q80 is a scale and 32 integers of 8 bits.
 func q80(dst []float32, b []byte) {
 	d := half(b)
 	for i, q := range b[2:34] {
@@ -113,7 +113,8 @@ func q80(dst []float32, b []byte) {
 	}
 }
 
-// scales are the eight scales and least values of 6 bits in the 12 bytes of a block of Q4_K or Q5_K, times those of the block.
+// scales decodes the eight 6-bit scales and minimums in the 12 bytes of a Q4_K or Q5_K block, multiplied by the block's own
+// scales.
 func scales(b []byte) (d, m [8]float32) {
 	all, least, packed := half(b), half(b[2:]), b[4:16]
 	for i := range 4 {
@@ -124,7 +125,7 @@ func scales(b []byte) (d, m [8]float32) {
 	return d, m
 }
 
-// q4k is 8 groups of 32 numbers of 4 bits, each with a scale and a least value. Two groups share 32 bytes.
+// q4k is 8 groups of 32 numbers of 4 bits, each with a scale and a minimum. Two groups share 32 bytes.
 func q4k(dst []float32, b []byte) {
 	d, m := scales(b)
 	for pair := range 4 {
@@ -136,7 +137,7 @@ func q4k(dst []float32, b []byte) {
 	}
 }
 
-// q5k is q4k with a fifth bit of each number: byte i of these has those of number i of all groups.
+// q5k is q4k with a fifth bit for each number: byte i of these bits has the bits of number i in all groups.
 func q5k(dst []float32, b []byte) {
 	d, m := scales(b)
 	high := b[16:48]
@@ -150,8 +151,8 @@ func q5k(dst []float32, b []byte) {
 	}
 }
 
-// q6k is 16 groups of 16 numbers of 6 bits from -32 on, each with a scale of 8 bits. 128 numbers share 64 bytes of lower bits and
-// 32 of upper ones.
+// q6k is 16 groups of 16 numbers of 6 bits, from -32 on, each with an 8-bit scale. 128 numbers share 64 bytes of lower bits and
+// 32 bytes of upper bits.
 func q6k(dst []float32, b []byte) {
 	all := half(b[208:])
 	var d [16]float32

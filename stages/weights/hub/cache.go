@@ -10,14 +10,14 @@ import (
 	"latentbeam/internal/system"
 )
 
-// Cache is a directory of repositories as huggingface_hub keeps them. Each has a folder models--OWNER--NAME with
+// Cache is a directory of repositories in the layout of huggingface_hub. Each repository has a folder models--OWNER--NAME with
 //
 //	blobs/ID                    contents: ID is the SHA-256 of a large file, git's SHA-1 of a small one
-//	snapshots/COMMIT/PATH       links to them
+//	snapshots/COMMIT/PATH       links to the blobs
 //	refs/REVISION               the commit of a branch or tag
 type Cache string
 
-// DefaultCache is the cache that HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE, HF_HOME or XDG_CACHE_HOME say, in this order, else
+// DefaultCache returns the cache named by HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE, HF_HOME or XDG_CACHE_HOME, in this order, else
 // ~/.cache/huggingface/hub.
 func DefaultCache() (Cache, error) {
 	for _, name := range []string{"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"} {
@@ -32,7 +32,7 @@ func DefaultCache() (Cache, error) {
 	return Cache(filepath.Join(home, "hub")), nil
 }
 
-// homeDir is HF_HOME or what stands for it.
+// homeDir returns HF_HOME or its default.
 func homeDir() (string, error) {
 	if dir := os.Getenv("HF_HOME"); dir != "" {
 		c, err := expand(dir)
@@ -62,18 +62,18 @@ func expand(dir string) (Cache, error) {
 	return Cache(dir), nil
 }
 
-// folder is the directory of a repository.
+// folder returns the directory of a repository.
 func (c Cache) folder(repo string) string {
 	return filepath.Join(string(c), "models--"+strings.ReplaceAll(repo, "/", "--"))
 }
 
-// snapshot is the directory with the files of a commit.
+// snapshot returns the directory with the files of a commit.
 func (c Cache) snapshot(repo, commit string) string {
 	return filepath.Join(c.folder(repo), "snapshots", commit)
 }
 
-// Find returns the directory of the files of a repository, and the commit that they are of. The error wraps
-// fs.ErrNotExist where the repository, or this revision of it, was not downloaded.
+// Find returns the directory with the files of a repository, and their commit. The error wraps fs.ErrNotExist if this revision
+// of the repository was not downloaded.
 func (c Cache) Find(r Repo) (dir, commit string, err error) {
 	if commit = r.Revision; !commitID.MatchString(commit) {
 		if commit, err = c.ref(r); err != nil {
@@ -104,10 +104,10 @@ func (c Cache) ref(r Repo) (string, error) {
 	return commit, nil
 }
 
-// maxRef bounds the bytes of a file that names a commit.
+// maxRef limits the size of a file that names a commit.
 const maxRef = 1 << 10
 
-// setRef notes the commit of a branch or tag, in one step.
+// setRef atomically records the commit of a branch or tag.
 func (c Cache) setRef(r Repo, commit string) error {
 	if r.wanted() == commit {
 		return nil

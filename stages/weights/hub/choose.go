@@ -19,23 +19,23 @@ type RepoFile struct {
 	ID   string // name of its blob: SHA-256 of a large file, git's SHA-1 of a small one
 }
 
-// indexName is the list of components of a whole model.
+// indexName is the file that lists the components of a whole model.
 const indexName = "model_index.json"
 
 // components are the directories of a whole model that jobs read.
 var components = []string{"text_encoder", "tokenizer", "transformer", "transformer_2", "vae", "scheduler", "image_encoder",
 	"image_processor"}
 
-// smallSuffixes end the names of files beside weights: configurations, indices and vocabularies.
+// smallSuffixes are the suffixes of files beside weights: configurations, indices and vocabularies.
 var smallSuffixes = []string{".json", ".model", ".txt"}
 
-// weightStems are what hubs call the weights of a component, without the suffix.
+// weightStems are the names that hubs use for the weights of a component, without the suffix.
 var weightStems = []string{"model", "diffusion_pytorch_model", "pytorch_model"}
 
 // shardName splits the name of a shard: stem, "-00001-of-00003", suffix.
 var shardName = regexp.MustCompile(`^(.*)-\d+-of-\d+(\.\w+)$`)
 
-// choose returns the files that a job needs. include, where it is given, are patterns that choose the weights.
+// choose returns the files that a job needs. If include is given, its patterns choose the weights.
 func choose(files []RepoFile, include []string) (chosen []RepoFile, err error) {
 	whole := slices.ContainsFunc(files, func(f RepoFile) bool { return f.Path == indexName })
 	dirs := map[string][]RepoFile{}
@@ -73,26 +73,26 @@ func choose(files []RepoFile, include []string) (chosen []RepoFile, err error) {
 	return slices.Compact(chosen), nil
 }
 
-// matches tells whether a pattern fits a path, or the last name in it.
+// matches reports whether a pattern matches a path, or its last element.
 func matches(pattern, file string) bool {
-	whole, _ := path.Match(pattern, file) // the command line has checked it
+	whole, _ := path.Match(pattern, file) // the command line has checked the pattern
 	last, _ := path.Match(pattern, path.Base(file))
 	return whole || last
 }
 
-// isSmall tells whether a file is taken whatever the weights are called.
+// isSmall reports whether a file is needed independent of the weights.
 func isSmall(f RepoFile) bool {
 	name := path.Base(f.Path)
 	return slices.Contains(smallSuffixes, path.Ext(name)) && !ofPickles(name) || isLicence(name) || name == cardName
 }
 
-// ofPickles tells whether a name is that of an index of pickles.
+// ofPickles reports whether name is the name of an index of pickles.
 func ofPickles(name string) bool {
 	inner, isIndex := strings.CutSuffix(name, ".index.json")
 	return isIndex && checkpoint.IsPickleName(inner)
 }
 
-// cardName is the model card, whose front matter names the licence.
+// cardName is the model card. Its front matter names the licence.
 const cardName = "README.md"
 
 func isLicence(name string) bool {
@@ -100,15 +100,15 @@ func isLicence(name string) bool {
 	return strings.HasPrefix(upper, "LICENSE") || strings.HasPrefix(upper, "LICENCE")
 }
 
-// chooseWeights returns the weights among the files of a directory: safetensors, where there are none GGUF, and where there are none
-// of these pickles.
+// chooseWeights returns the weights among the files of a directory: safetensors; if there are none, GGUF; if there are none of
+// these, pickles.
 func chooseWeights(inside []RepoFile) ([]RepoFile, error) {
 	for _, fits := range []func(name string) bool{
 		func(name string) bool { return path.Ext(name) == ".safetensors" },
 		func(name string) bool { return path.Ext(name) == checkpoint.GGUF },
 		checkpoint.IsPickleName,
 	} {
-		groups := map[string][]RepoFile{} // by the stem
+		groups := map[string][]RepoFile{} // by stem
 		for _, f := range inside {
 			if name := path.Base(f.Path); fits(name) {
 				stem := stemOf(name)
@@ -127,7 +127,7 @@ func chooseWeights(inside []RepoFile) ([]RepoFile, error) {
 	return nil, nil
 }
 
-// stemOf is the name of weights without the suffix, and without the number of a shard.
+// stemOf returns the name of a weights file without the suffix and the number of the shard.
 func stemOf(name string) string {
 	if m := shardName.FindStringSubmatch(name); m != nil {
 		return m[1]
@@ -135,7 +135,7 @@ func stemOf(name string) string {
 	return strings.TrimSuffix(name, path.Ext(name))
 }
 
-// pick returns which of several checkpoints of a directory is meant.
+// pick returns the name of the checkpoint to use if a directory has several.
 func pick(groups map[string][]RepoFile, inside []RepoFile) (string, error) {
 	for _, stem := range weightStems {
 		if groups[stem] != nil {
@@ -153,7 +153,7 @@ func pick(groups map[string][]RepoFile, inside []RepoFile) (string, error) {
 		"--include, such as --include %s", len(groups), listed(all), path.Base(all[0].Path)))
 }
 
-// oneForm leaves out the shards of a checkpoint that is there in one file too.
+// oneForm removes the shards of a checkpoint that also exists as one file.
 func oneForm(files []RepoFile) []RepoFile {
 	for _, f := range files {
 		if !shardName.MatchString(path.Base(f.Path)) {
@@ -163,7 +163,7 @@ func oneForm(files []RepoFile) []RepoFile {
 	return files
 }
 
-// withIndex adds the index of shards that are pickles, which is not taken otherwise.
+// withIndex adds the index of pickle shards, which is otherwise not chosen.
 func withIndex(weights, inside []RepoFile) []RepoFile {
 	for _, f := range inside {
 		if name := path.Base(f.Path); ofPickles(name) && checkpoint.IsPickleName(weights[0].Path) &&
@@ -174,10 +174,10 @@ func withIndex(weights, inside []RepoFile) []RepoFile {
 	return weights
 }
 
-// mostListed bounds the files in a message.
+// mostListed limits the number of files in a message.
 const mostListed = 20
 
-// listed writes the names of files for a message.
+// listed formats the names of files for a message.
 func listed(files []RepoFile) string {
 	var names []string
 	for _, f := range files {

@@ -18,39 +18,39 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// defaultEndpoint is the hub where HF_ENDPOINT names no other.
+// defaultEndpoint is the hub if HF_ENDPOINT is not set.
 const defaultEndpoint = "https://huggingface.co"
 
 const (
-	maxAnswer = 64 << 20 // bytes of one answer that is no file
-	maxFiles  = 100_000  // of a repository, directories too
-	maxPages  = 2_000    // of its list: a hub sends 1,000 files on a page, or 50
+	maxAnswer = 64 << 20 // bytes of one answer that is not a file
+	maxFiles  = 100_000  // of a repository, with directories
+	maxPages  = 2_000    // of a list of files: a hub sends 1,000 files on a page, or 50
 	bareMax   = 20       // pages in a row without a file
-	maxBytes  = 1 << 50  // of a repository: sizes beyond it are a mistake, and their sum could overflow
-	// headerTime is how long a server may take to begin an answer.
+	maxBytes  = 1 << 50  // of a repository: larger sizes are wrong, and their sum could overflow
+	// headerTime is how long a server may take to start an answer.
 	headerTime = 60 * time.Second
-	// listTime is how long the whole list of files may take.
+	// listTime is how long the complete list of files may take.
 	listTime = 10 * time.Minute
 )
 
-// Client asks a hub.
+// Client sends requests to a hub.
 type Client struct {
 	endpoint string
 	token    string // "" for none
 	agent    string
 	http     *http.Client
 	wait     func(ctx context.Context, attempt int, asked time.Duration) error
-	idle     time.Duration // how long an answer may stand still
+	idle     time.Duration // how long an answer may make no progress
 
-	// Retrying is told of each failure that is tried again, and how often it was tried; nil: nobody.
+	// Retrying is called before a failed request is tried again, with the number of attempts; it may be nil.
 	Retrying func(err error, tried, of int)
 }
 
-// Endpoint is the hub that is asked, such as https://huggingface.co.
+// Endpoint returns the hub's address, such as https://huggingface.co.
 func (c *Client) Endpoint() string { return c.endpoint }
 
-// NewClient returns a client of the hub that HF_ENDPOINT names, with the token of HF_TOKEN or of the file that `hf auth
-// login` writes. agent is what the program calls itself.
+// NewClient returns a client for the hub in HF_ENDPOINT, with the token from HF_TOKEN or from the file that `hf auth login`
+// writes. agent is the program's User-Agent.
 func NewClient(agent string) (*Client, error) {
 	if v := os.Getenv("HF_HUB_OFFLINE"); slices.Contains([]string{"1", "ON", "YES", "TRUE"}, strings.ToUpper(v)) {
 		return nil, fault.Usage(fmt.Errorf("HF_HUB_OFFLINE is %s, so nothing is downloaded: unset it", v))
@@ -77,8 +77,8 @@ func NewClient(agent string) (*Client, error) {
 	return c, nil
 }
 
-// authorized sends the token to the hub alone, whoever names the address of a request: a user, a redirect, or an answer
-// that links to the next page.
+// authorized sends the token only to the hub. An address can also come from a user, a redirect, or an answer that links to the
+// next page.
 type authorized struct {
 	http.RoundTripper
 	hub   *url.URL
@@ -94,10 +94,10 @@ func (a *authorized) RoundTrip(req *http.Request) (*http.Response, error) {
 	return a.RoundTripper.RoundTrip(req)
 }
 
-// maxRedirects bounds the addresses that one request is sent on to.
+// maxRedirects limits the redirects of one request.
 const maxRedirects = 10
 
-// redirect bounds the redirects of one request.
+// redirect checks the redirects of one request.
 func redirect(next *http.Request, before []*http.Request) error {
 	if len(before) > maxRedirects {
 		return &wrongAddress{"the hub sends the request from one address to the next without an end"}
@@ -105,13 +105,13 @@ func redirect(next *http.Request, before []*http.Request) error {
 	return checkAddress(next.URL)
 }
 
-// wrongAddress says that a hub names an address that is not used. Another try would get the same.
+// wrongAddress says that a hub sent an address that is refused. Retrying does not help.
 type wrongAddress struct{ text string }
 
-// Error says what is wrong.
+// Error returns the text.
 func (w *wrongAddress) Error() string { return w.text }
 
-// checkAddress refuses what is no address of a web server.
+// checkAddress returns an error if u is not the address of a web server.
 func checkAddress(u *url.URL) error {
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return &wrongAddress{fmt.Sprintf("the hub names an address that begins with %q and is none of a web server", u.Scheme)}
@@ -119,7 +119,7 @@ func checkAddress(u *url.URL) error {
 	return nil
 }
 
-// readToken returns the user's token, "" for none.
+// readToken returns the user's token, "" if there is none.
 func readToken() (string, error) {
 	for _, name := range []string{"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"} {
 		if v := strings.TrimSpace(os.Getenv(name)); v != "" {
@@ -141,7 +141,7 @@ func readToken() (string, error) {
 	return checkToken(file, strings.TrimSpace(string(data)))
 }
 
-// checkToken refuses a token that cannot stand in a header. The message does not repeat it.
+// checkToken returns an error for a token that is not valid in a header. The message does not contain the token.
 func checkToken(where, token string) (string, error) {
 	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return "", fault.Usage(fmt.Errorf("the token in %s holds a space or a character that no token has", where))
@@ -149,7 +149,7 @@ func checkToken(where, token string) (string, error) {
 	return token, nil
 }
 
-// get sends a request. An answer that is not good becomes an error; the body of a good one must be closed.
+// get sends a request. An unsuccessful status becomes an error; otherwise the caller must close the body.
 func (c *Client) get(ctx context.Context, address string, from int64) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -170,7 +170,7 @@ func (c *Client) get(ctx context.Context, address string, from int64) (*http.Res
 	return nil, refusal(resp)
 }
 
-// read returns the whole answer to a request, trying again where that may help.
+// read returns the complete answer to a request. It retries errors that may pass.
 func (c *Client) read(ctx context.Context, address string) (data []byte, next string, err error) {
 	err = c.again(ctx, func() (bool, error) {
 		ctx, leave := context.WithCancel(ctx)
@@ -195,7 +195,7 @@ func (c *Client) read(ctx context.Context, address string) (data []byte, next st
 	return data, next, err
 }
 
-// nextPage is the address of the page behind this one, "" for the last.
+// nextPage returns the address of the next page, "" on the last page.
 func nextPage(resp *http.Response) (string, error) {
 	for _, link := range resp.Header.Values("Link") {
 		for part := range strings.SplitSeq(link, ",") {
@@ -212,14 +212,14 @@ func nextPage(resp *http.Response) (string, error) {
 	return "", nil
 }
 
-// RepoInfo is what a hub says of a repository.
+// RepoInfo is what a hub says about a repository.
 type RepoInfo struct {
 	Commit  string
-	Licence string // such as "apache-2.0"; "" where the repository names none
-	Terms   string // address of the text of a licence that has no common name
+	Licence string // such as "apache-2.0"; "" if the repository names none
+	Terms   string // address of the text of a custom licence
 }
 
-// Info asks for a repository at a revision.
+// Info requests the facts about a repository at a revision.
 func (c *Client) Info(ctx context.Context, r Repo) (RepoInfo, error) {
 	data, _, err := c.read(ctx, c.api(r.Name, "revision", r.wanted()))
 	if err != nil {
@@ -272,7 +272,7 @@ func (c *Client) Files(ctx context.Context, repo, commit string) ([]RepoFile, er
 			return nil, err
 		}
 		for _, f := range found {
-			if bytes += f.Size; bytes > maxBytes { // one size is within the limit, so this sum is right
+			if bytes += f.Size; bytes > maxBytes { // one size is within the limit, so the sum cannot overflow
 				return nil, fmt.Errorf("the hub lists files of more than %d bytes in all", int64(maxBytes))
 			}
 		}
@@ -291,7 +291,7 @@ func (c *Client) Files(ctx context.Context, repo, commit string) ([]RepoFile, er
 	return files, nil
 }
 
-// parsePage reads a page of a list: the files, and how many entries there are with the directories.
+// parsePage parses a page of a list: the files, and the number of entries with directories.
 func parsePage(data []byte) (files []RepoFile, entries int, err error) {
 	var page []struct {
 		Type, Path, OID string
@@ -320,7 +320,7 @@ func parsePage(data []byte) (files []RepoFile, entries int, err error) {
 	return files, len(page), nil
 }
 
-// check refuses a listed file that could leave the cache or cannot be verified.
+// check returns an error for a listed file that could be written outside of the cache or cannot be verified.
 func (f RepoFile) check() error {
 	switch {
 	case !filepath.IsLocal(filepath.FromSlash(f.Path)) || strings.ContainsAny(f.Path, "\\:\x00") || len(f.Path) > 1024:
@@ -333,12 +333,12 @@ func (f RepoFile) check() error {
 	return nil
 }
 
-// api is the address of a question about a repository.
+// api returns the address of an API call about a repository.
 func (c *Client) api(repo, question, rev string) string {
 	return c.endpoint + "/api/models/" + repo + "/" + question + "/" + url.PathEscape(rev)
 }
 
-// resolve is the address of a file.
+// resolve returns the address of a file.
 func (c *Client) resolve(repo, commit, file string) string {
 	parts := strings.Split(file, "/")
 	for i := range parts {

@@ -13,16 +13,16 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// status is an answer of a hub that is not good.
+// status is an unsuccessful answer of a hub.
 type status struct {
 	code    int
 	kind    string        // X-Error-Code: GatedRepo, RepoNotFound, RevisionNotFound, EntryNotFound
 	message string        // X-Error-Message
-	host    string        // that answered
+	host    string        // the host that answered
 	after   time.Duration // Retry-After
 }
 
-// Error says what was answered.
+// Error describes the answer.
 func (s *status) Error() string {
 	text := fmt.Sprintf("%s answers %d %s", s.host, s.code, http.StatusText(s.code))
 	if s.message != "" {
@@ -31,14 +31,14 @@ func (s *status) Error() string {
 	return text
 }
 
-// passing tells whether the same request may be answered well later.
+// passing reports whether the same request may succeed later.
 func (s *status) passing() bool {
 	return s.code >= 500 || s.code == http.StatusTooManyRequests || s.code == http.StatusRequestTimeout
 }
 
 const longestMessage = 300
 
-// refusal makes an error of an answer.
+// refusal makes a status from an answer.
 func refusal(resp *http.Response) *status {
 	s := &status{code: resp.StatusCode, kind: resp.Header.Get("X-Error-Code"), message: resp.Header.Get("X-Error-Message"),
 		host: resp.Request.URL.Host}
@@ -52,12 +52,13 @@ func refusal(resp *http.Response) *status {
 	return s
 }
 
-// cut is a connection that did not come about or broke.
+// cut is a connection that could not be opened or broke.
 type cut struct{ error }
 
 func (c cut) Unwrap() error { return c.error }
 
-// unreachable makes an error of one of the network. Addresses of downloads hold signatures, so it has the host alone.
+// unreachable makes an error from a network error. It contains only the host, because addresses of downloads contain
+// signatures.
 func unreachable(err error) error {
 	var u *url.Error
 	var wrong *wrongAddress
@@ -74,7 +75,7 @@ func unreachable(err error) error {
 	return cut{err}
 }
 
-// explain makes an error for the user of what was asked of a repository.
+// explain makes an error for the user from the error of a request about a repository.
 func (c *Client) explain(r Repo, err error) error {
 	if err == nil {
 		return nil
@@ -96,7 +97,7 @@ func (c *Client) explain(r Repo, err error) error {
 	return at
 }
 
-// fix says what to do about an answer.
+// fix says what the user can do about an answer.
 func (c *Client) fix(r Repo, s *status) string {
 	page := c.endpoint + "/" + r.Name
 	gated := s.kind == "GatedRepo" || s.code == http.StatusForbidden
@@ -123,7 +124,7 @@ func (c *Client) fix(r Repo, s *status) string {
 // tries is how often in a row a request may fail without progress.
 const tries = 5
 
-// again calls do until it succeeds, fails for good, or fails tries times in a row. do tells whether it made progress.
+// again calls do until it succeeds, fails permanently, or fails tries times in a row without progress.
 func (c *Client) again(ctx context.Context, do func() (progress bool, err error)) error {
 	for attempt := 1; ; attempt++ {
 		progress, err := do()
@@ -155,7 +156,7 @@ func (c *Client) again(ctx context.Context, do func() (progress bool, err error)
 	}
 }
 
-// pause waits before the next attempt: 1, 2, 4 and 8 seconds, or what the server asks for.
+// pause waits before the next attempt: 1, 2, 4 and 8 seconds, or the time that the server asks for.
 func pause(ctx context.Context, attempt int, asked time.Duration) error {
 	t := time.NewTimer(max(asked, time.Second<<(attempt-1)))
 	defer t.Stop()

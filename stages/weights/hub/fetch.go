@@ -21,17 +21,17 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// hexID is what digests look like.
+// hexID matches digests.
 var hexID = regexp.MustCompile(`^[0-9a-f]+$`)
 
-// digestOf returns the hash whose sum of the content is the file's ID; nil where there is none.
+// digestOf returns the hash whose sum of the content is the file's ID; nil if the ID is no known digest.
 func digestOf(f RepoFile) hash.Hash {
 	switch {
 	case !hexID.MatchString(f.ID):
 		return nil
 	case len(f.ID) == 2*sha256.Size:
 		return sha256.New()
-	case len(f.ID) == 2*sha1.Size: // git's: of a line and the content
+	case len(f.ID) == 2*sha1.Size: // git's: over a header line and the content
 		h := sha1.New()
 		fmt.Fprintf(h, "blob %d\x00", f.Size)
 		return h
@@ -39,8 +39,8 @@ func digestOf(f RepoFile) hash.Hash {
 	return nil
 }
 
-// fetch downloads a blob of a repository into folder, unless it is there, and with verify intact. A part of it that an earlier
-// attempt left is gone on with. moved counts bytes as they come to be there.
+// fetch downloads a blob of a repository into folder, unless it is there (with verify: and intact). It resumes a partial
+// download of an earlier attempt. moved counts bytes as they arrive.
 func (c *Client) fetch(ctx context.Context, folder, locks, address string, f RepoFile, verify bool, moved *atomic.Int64) error {
 	blob := filepath.Join(folder, "blobs", f.ID)
 	for _, dir := range []string{filepath.Dir(blob), locks} {
@@ -48,18 +48,18 @@ func (c *Client) fetch(ctx context.Context, folder, locks, address string, f Rep
 			return err
 		}
 	}
-	lock := flock.New(filepath.Join(locks, f.ID+".lock")) // huggingface_hub holds the same one
+	lock := flock.New(filepath.Join(locks, f.ID+".lock")) // huggingface_hub uses the same lock
 	if _, err := lock.TryLockContext(ctx, 100*time.Millisecond); err != nil {
 		return fmt.Errorf("lock %s: %w", lock.Path(), err)
 	}
 	defer lock.Unlock()
 	if info, err := os.Stat(blob); err == nil && info.Size() == f.Size && (!verify || intact(blob, f)) {
 		moved.Add(f.Size)
-		return nil // of another revision, or another process has fetched it meanwhile
+		return nil // from another revision, or another process has fetched it meanwhile
 	}
 	part := blob + ".incomplete"
 	if info, err := os.Lstat(part); err == nil && !info.Mode().IsRegular() {
-		if err := os.Remove(part); err != nil { // a link leads to a file of somebody else
+		if err := os.Remove(part); err != nil { // a link could lead to somebody else's file
 			return err
 		}
 	}
@@ -70,7 +70,7 @@ func (c *Client) fetch(ctx context.Context, folder, locks, address string, f Rep
 	return os.Rename(part, blob)
 }
 
-// download is a file on its way.
+// download is a running download.
 type download struct {
 	c       *Client
 	address string
@@ -78,16 +78,16 @@ type download struct {
 	moved   *atomic.Int64
 
 	out *os.File
-	sum hash.Hash // of what is there
-	at  int64     // how much is there
-	far int64     // how much was there at most
+	sum hash.Hash // of the bytes that are there
+	at  int64     // number of bytes that are there
+	far int64     // largest value of at so far
 }
 
-// progressBytes is how much further a request must bring a download so that the failure behind it does not count. Answers that
-// are cut short again and again would have no end otherwise.
+// progressBytes is how many bytes a request must add so that its failure does not count. Without it, answers that always break
+// early would be retried forever.
 const progressBytes = 1 << 20
 
-// run completes the file at path and verifies it. What it leaves on an error is good to go on with.
+// run completes the file at path and verifies it. After an error a later attempt can resume from the file.
 func (d *download) run(ctx context.Context, path string) (err error) {
 	if d.out, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666); err != nil {
 		return err
@@ -111,14 +111,14 @@ func (d *download) run(ctx context.Context, path string) (err error) {
 		if err := d.restart(); err != nil {
 			return err
 		}
-		if round == 2 { // what was left by an earlier attempt is not to blame any more
+		if round == 2 { // the rest of an earlier attempt cannot be the reason any more
 			return fault.TryAgain(fmt.Errorf("%s: what came has the digest %s, the hub lists %s: the file was changed on its way",
 				d.file.Path, got, d.file.ID))
 		}
 	}
 }
 
-// recall takes over what an earlier attempt left.
+// recall reads what an earlier attempt has downloaded.
 func (d *download) recall() error {
 	d.sum = digestOf(d.file)
 	info, err := d.out.Stat()
@@ -134,7 +134,7 @@ func (d *download) recall() error {
 	return err
 }
 
-// restart forgets what is there.
+// restart discards what is there.
 func (d *download) restart() error {
 	d.moved.Add(-d.at)
 	d.at, d.sum = 0, digestOf(d.file)
@@ -145,7 +145,7 @@ func (d *download) restart() error {
 	return err
 }
 
-// some asks for what is missing and writes what comes.
+// some requests the missing bytes and writes them.
 func (d *download) some(ctx context.Context) (progress bool, err error) {
 	if d.at == d.file.Size {
 		return false, nil
@@ -161,7 +161,7 @@ func (d *download) some(ctx context.Context) (progress bool, err error) {
 		return false, err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode == http.StatusOK && d.at > 0 { // the server knows no ranges
+	if resp.StatusCode == http.StatusOK && d.at > 0 { // the server does not support ranges
 		if err := d.restart(); err != nil {
 			return false, err
 		}
@@ -178,7 +178,7 @@ func (d *download) some(ctx context.Context) (progress bool, err error) {
 	return progress, err
 }
 
-// copy writes a body behind what is there.
+// copy appends a body to what is there.
 func (d *download) copy(body io.Reader) error {
 	buffer := make([]byte, 1<<20)
 	for {

@@ -13,7 +13,7 @@ type Repo struct {
 	Revision string // a branch, a tag or a commit; "" is main
 }
 
-// mainRevision is the revision of a repository that is named without one.
+// mainRevision is the default revision.
 const mainRevision = "main"
 
 var (
@@ -22,7 +22,7 @@ var (
 	commitID = regexp.MustCompile(`^[0-9a-f]{40}$`)
 )
 
-// longest bounds the bytes of names, which become names of directories.
+// longest limits the length of names, which become names of directories.
 const longest = 200
 
 // ParseRepo reads "OWNER/NAME" or "OWNER/NAME@REVISION".
@@ -40,7 +40,7 @@ func ParseRepo(text string) (Repo, error) {
 	return Repo{Name: name, Revision: rev}, nil
 }
 
-// String is what ParseRepo reads.
+// String returns the form that ParseRepo parses.
 func (r Repo) String() string {
 	if r.Revision == "" {
 		return r.Name
@@ -48,7 +48,7 @@ func (r Repo) String() string {
 	return r.Name + "@" + r.Revision
 }
 
-// wanted is the revision, main where none is given.
+// wanted returns the revision, or main if there is none.
 func (r Repo) wanted() string {
 	return cmp.Or(r.Revision, mainRevision)
 }

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// leastBytes is what must come within the idle time of a client: 1 KiB a second. A server that sends less is left, because
-// one byte a second would have no end.
+// leastBytes is the number of bytes that must arrive within a client's idle time: 1 KiB a second. A slower server is abandoned,
+// because a download at one byte a second would never end.
 const leastBytes = 60 << 10
 
-// paced is the body of an answer that must not stand still.
+// paced is the body of an answer that must make progress.
 type paced struct {
 	body  io.Reader
 	idle  time.Duration
@@ -21,7 +21,7 @@ type paced struct {
 	total int64
 }
 
-// newPaced watches a body until stop; leave ends the request.
+// newPaced watches a body until stop is called. If it makes no progress it calls leave, which ends the request.
 func newPaced(body io.Reader, idle time.Duration, leave func()) *paced {
 	p := &paced{body: body, idle: idle}
 	p.timer = time.AfterFunc(idle, func() { p.left.Store(true); leave() })

@@ -22,33 +22,33 @@ import (
 // Options of Pull.
 type Options struct {
 	Include []string // patterns that choose the weights; none: those that a job needs
-	Verify  bool     // read again what is there already, and fetch what is damaged
-	// Begin is called once, before anything is fetched, with what there is to do.
+	Verify  bool     // check existing files again, and fetch damaged ones
+	// Begin is called once, before anything is fetched, with the planned work.
 	Begin func(p *Progress)
 }
 
-// Progress is how far a pull is.
+// Progress is the progress of a pull.
 type Progress struct {
 	Total int64        // bytes of all chosen files
 	Moved atomic.Int64 // bytes that are there
 }
 
-// Pulled is what Pull did.
+// Pulled is the result of Pull.
 type Pulled struct {
 	Repo
 	RepoInfo
-	Dir     string     // of the files
-	Files   []RepoFile // that were chosen
-	Fetched int        // of them
+	Dir     string     // directory with the files
+	Files   []RepoFile // chosen files
+	Fetched int        // how many of them were fetched
 	LeftOut []RepoFile
 }
 
-// parallel is how many files are fetched at a time.
+// parallel is the number of files that are fetched at a time.
 const parallel = 4
 
-// Pull brings the files of a repository that a job needs into the cache. Every file is verified by its digest. A pull
-// that was ended goes on where it was. The reference to the commit is written last, so that a repository is found only
-// when all of it is there.
+// Pull downloads the files of a repository that a job needs into the cache. Every file is verified by its digest. An
+// interrupted pull resumes. The reference to the commit is written last, so that Find returns a repository only when it is
+// complete.
 func (c *Client) Pull(ctx context.Context, cache Cache, r Repo, o Options) (*Pulled, error) {
 	result, err := c.pull(ctx, cache, r, o)
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
@@ -92,7 +92,7 @@ func (c *Client) pull(ctx context.Context, cache Cache, r Repo, o Options) (*Pul
 	return result, nil
 }
 
-// fetchAll brings the chosen files of a commit and returns how many were not there.
+// fetchAll fetches the chosen files of a commit and returns how many were missing.
 func (c *Client) fetchAll(ctx context.Context, cache Cache, repo, commit string, chosen []RepoFile, o Options) (int, error) {
 	progress := &Progress{}
 	folder := cache.folder(repo)
@@ -124,7 +124,7 @@ func (c *Client) fetchAll(ctx context.Context, cache Cache, repo, commit string,
 	return len(missing), fetching.Wait()
 }
 
-// one brings a file, unless its blob is there, and links it into the snapshot.
+// one fetches a file, unless its blob is there, and links it into the snapshot.
 func (c *Client) one(ctx context.Context, cache Cache, repo, commit string, f RepoFile, verify bool, p *Progress) error {
 	folder := cache.folder(repo)
 	locks := filepath.Join(string(cache), ".locks", filepath.Base(folder))
@@ -134,7 +134,7 @@ func (c *Client) one(ctx context.Context, cache Cache, repo, commit string, f Re
 	return link(filepath.Join(folder, "blobs", f.ID), filepath.Join(cache.snapshot(repo, commit), filepath.FromSlash(f.Path)))
 }
 
-// link makes path mean the blob: by a relative link, or where the file system has none by moving it there.
+// link makes path refer to the blob: by a relative link, or if the file system has no links by moving the blob.
 func link(blob, path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err
@@ -155,8 +155,7 @@ func link(blob, path string) error {
 	return os.Rename(blob, path)
 }
 
-// here tells whether a file of a snapshot is there, and with verify whether its content is right. What is damaged is
-// removed.
+// here reports whether a file of a snapshot is there, and with verify whether its content is right. A damaged file is removed.
 func here(snapshot, folder string, f RepoFile, verify bool) bool {
 	path := filepath.Join(snapshot, filepath.FromSlash(f.Path))
 	info, err := os.Stat(path)
@@ -166,12 +165,12 @@ func here(snapshot, folder string, f RepoFile, verify bool) bool {
 	if info.Size() == f.Size && (!verify || intact(path, f)) {
 		return true
 	}
-	_ = os.Remove(filepath.Join(folder, "blobs", f.ID)) // it is fetched anew; an error shows then
+	_ = os.Remove(filepath.Join(folder, "blobs", f.ID)) // it is fetched again, and an error appears then
 	_ = os.Remove(path)
 	return false
 }
 
-// intact reads a file and compares its digest.
+// intact compares the digest of a file.
 func intact(path string, f RepoFile) bool {
 	in, err := system.OpenRegular(path)
 	if err != nil {
@@ -183,7 +182,7 @@ func intact(path string, f RepoFile) bool {
 	return err == nil && fmt.Sprintf("%x", sum.Sum(nil)) == f.ID
 }
 
-// partOf is how much of a blob an earlier attempt left.
+// partOf returns how much of a blob an earlier attempt has downloaded.
 func partOf(folder string, f RepoFile) int64 {
 	path := filepath.Join(folder, "blobs", f.ID)
 	for _, p := range []string{path, path + ".incomplete"} {

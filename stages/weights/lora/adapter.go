@@ -25,18 +25,18 @@ type Adapter struct {
 	path    string
 	file    *safetensors.File
 	layers  map[string]*layer // by the name of the module in the file
-	unknown []string          // tensors that are none of an adapter that is known here
+	unknown []string          // tensors of unknown kinds of adapters
 	facts   facts
 }
 
 // layer is what an adapter adds to one module.
 type layer struct {
-	down, up, bias  *tensor // A (rank, in...), B (out, rank), and what is added to the module's bias with them
+	down, up, bias  *tensor // A (rank, in...), B (out, rank), and an addition to the module's bias
 	alpha           *float64
-	diff, biasDelta *tensor // added as they are
+	diff, biasDelta *tensor // added without a product
 }
 
-// tensor is one of them.
+// tensor is a tensor of an adapter.
 type tensor struct {
 	name  string
 	shape []int
@@ -45,17 +45,17 @@ type tensor struct {
 	wide  wide
 }
 
-// facts are what an adapter says beside its tensors.
+// facts are settings of an adapter besides its tensors.
 type facts struct {
 	Alpha  *float64           `json:"lora_alpha"`
 	Alphas map[string]float64 `json:"alpha_pattern"`
-	Stable bool               `json:"use_rslora"` // alpha is divided by the root of the rank
+	Stable bool               `json:"use_rslora"` // alpha is divided by the square root of the rank
 	DoRA   bool               `json:"use_dora"`
 	Kind   string             `json:"peft_type"`
 	FanIn  bool               `json:"fan_in_fan_out"`
 }
 
-// Open opens the file at path, or the one of a directory. A config of PEFT may lie beside it.
+// Open opens the adapter file at path, or the adapter file in a directory. A config of PEFT may be beside it.
 func Open(path string) (*Adapter, error) {
 	path, err := locate(path)
 	if err != nil {
@@ -72,10 +72,10 @@ func Open(path string) (*Adapter, error) {
 	return a, nil
 }
 
-// usual are the names that programs give to an adapter in a directory.
+// usual are the usual names of an adapter in a directory.
 var usual = []string{"pytorch_lora_weights.safetensors", "adapter_model.safetensors"}
 
-// locate returns the file that a path means.
+// locate returns the adapter file for a path.
 func locate(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil || !info.IsDir() {
@@ -106,15 +106,15 @@ func regular(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// escape makes a pattern that fits a path alone.
+// escape returns a glob pattern that matches only path.
 func escape(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-// maxConfig bounds the bytes of an adapter_config.json.
+// maxConfig limits the size of an adapter_config.json.
 const maxConfig = 16 << 20
 
-// metadataKey is where diffusers puts what PEFT puts into adapter_config.json.
+// metadataKey is the key under which diffusers stores what PEFT stores in adapter_config.json.
 const metadataKey = "lora_adapter_metadata"
 
 func read(path string, file *safetensors.File) (*Adapter, error) {
@@ -131,7 +131,7 @@ func read(path string, file *safetensors.File) (*Adapter, error) {
 	return a, nil
 }
 
-// readFacts reads what the header or the file beside the adapter says.
+// readFacts reads the settings from the header or from the file beside the adapter.
 func (a *Adapter) readFacts() error {
 	data, where := []byte(a.file.Metadata()[metadataKey]), "the metadata "+metadataKey
 	if len(data) == 0 {
@@ -173,7 +173,7 @@ func (a *Adapter) decode(data []byte, where string) error {
 	return nil
 }
 
-// roles are the ends of names and what the tensor is.
+// roles maps suffixes of names to the role of the tensor.
 var roles = []struct {
 	end *regexp.Regexp
 	set func(l *layer) **tensor
@@ -185,13 +185,13 @@ var roles = []struct {
 	{regexp.MustCompile(`\.diff_b$`), func(l *layer) **tensor { return &l.biasDelta }},
 }
 
-// modulationDelta ends the names of what is added to the modulation of a block, or of the head (lightx2v's distilled adapters).
+// modulationDelta is the suffix of additions to the modulation of a block, or of the head (lightx2v's distilled adapters).
 const (
 	modulationDelta = ".diff_m"
-	modulation      = ".modulation" // as Wan's own code calls it
+	modulation      = ".modulation" // its name in Wan's own code
 )
 
-// others are the kinds of adapters that are no LoRA, by what the names of their tensors hold.
+// others recognises adapters that are not LoRA, by parts of their tensor names.
 var others = []struct {
 	mark *regexp.Regexp
 	kind string
@@ -202,7 +202,7 @@ var others = []struct {
 	{regexp.MustCompile(`\.oft_(blocks|diag|r|R)(\.|$)`), "OFT (rotations)"},
 }
 
-// refuseOther is an error for a tensor of another kind of adapter.
+// refuseOther returns an error for a tensor of another kind of adapter.
 func refuseOther(name string) error {
 	for _, o := range others {
 		if o.mark.MatchString(name) {
@@ -213,14 +213,14 @@ func refuseOther(name string) error {
 	return nil
 }
 
-// add takes a tensor of the file.
+// add adds a tensor of the file.
 func (a *Adapter) add(name string, t safetensors.Tensor) error {
 	if err := refuseOther(name); err != nil {
 		return err
 	}
 	module, isAlpha := strings.CutSuffix(name, ".alpha")
 	if block, ok := strings.CutSuffix(name, modulationDelta); ok {
-		name = block + modulation + ".diff" // what the tensor adds to has a name of its own
+		name = block + modulation + ".diff" // the tensor that it is added to has a name of its own
 	}
 	for _, r := range roles {
 		if at := r.end.FindStringIndex(name); at != nil {
@@ -259,7 +259,7 @@ func (a *Adapter) layer(module string) *layer {
 	return a.layers[module]
 }
 
-// scalar returns the number in a tensor of one.
+// scalar returns the number in a tensor with one element.
 func scalar(t safetensors.Tensor) (float64, bool) {
 	if kernels.Elements(t.Shape) != 1 {
 		return 0, false
@@ -287,7 +287,7 @@ func little(data []byte, n int) (v uint64) {
 	return v
 }
 
-// factor is what B A is multiplied with, but for the scale of the job: alpha / rank. module is the name without prefixes.
+// factor returns the factor of B A without the job's scale: alpha / rank. module is the name without prefixes.
 func (a *Adapter) factor(l *layer, module string) float64 {
 	rank := float64(l.down.shape[0])
 	if _, found := a.pattern(module); l.alpha == nil && a.facts.Stable && (found || a.facts.Alpha != nil) {
@@ -296,7 +296,7 @@ func (a *Adapter) factor(l *layer, module string) float64 {
 	return a.alpha(l, module) / rank
 }
 
-// alpha is that of a layer: its own, that of adapter_config.json, or its rank.
+// alpha returns the alpha of a layer: its own, the one in adapter_config.json, or its rank.
 func (a *Adapter) alpha(l *layer, module string) float64 {
 	switch pattern, found := a.pattern(module); {
 	case l.alpha != nil:
@@ -309,7 +309,7 @@ func (a *Adapter) alpha(l *layer, module string) float64 {
 	return float64(l.down.shape[0])
 }
 
-// pattern returns the entry of alpha_pattern that means a module: its name, or the end of it behind a dot.
+// pattern returns the key of alpha_pattern that matches a module: its name, or the end of its name after a dot.
 func (a *Adapter) pattern(module string) (string, bool) {
 	for _, p := range slices.Sorted(maps.Keys(a.facts.Alphas)) {
 		if module == p || strings.HasSuffix(module, "."+p) {
@@ -319,12 +319,12 @@ func (a *Adapter) pattern(module string) (string, bool) {
 	return "", false
 }
 
-// Digest names what the adapter adds by content: its tensors and alphas.
+// Digest identifies what the adapter adds by content: its tensors and alphas.
 func (a *Adapter) Digest() string {
 	facts, _ := json.Marshal(a.facts) // a struct of plain values
 	sum := sha256.Sum256(append([]byte(a.file.Digest()), facts...))
 	return hex.EncodeToString(sum[:])
 }
 
-// Close ends the use of the file.
+// Close closes the file.
 func (a *Adapter) Close() error { return a.file.Close() }

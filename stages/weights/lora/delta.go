@@ -1,7 +1,7 @@
 package lora
 
-// Delta is what is added to a tensor, in this order. A tensor of more than two axes counts as one of two: the first, and
-// all others.
+// Delta is the list of additions to a tensor, in order. A tensor with more than two axes is treated as a matrix: the first
+// axis, and all others together.
 type Delta []addition
 
 // addition is what one adapter adds.
@@ -10,10 +10,10 @@ type addition struct {
 	down, up *tensor // A (rank, columns) and B (rows, rank)
 	rank     int
 	columns  int
-	diff     *tensor // in place of them
+	diff     *tensor // instead of down and up
 }
 
-// Add adds to dst, the elements of a row from a column on.
+// Add adds to dst, which holds elements of a row starting at a column.
 func (d Delta) Add(dst []float32, row, column int) {
 	var room [chunk]float32
 	for _, p := range d {
@@ -24,10 +24,10 @@ func (d Delta) Add(dst []float32, row, column int) {
 	}
 }
 
-// chunk is how many elements are summed at a time, so that they stay in the first cache.
+// chunk is the number of elements that are summed at a time, so that they stay in the first-level cache.
 const chunk = 1024
 
-// add adds to dst, at most chunk elements of a row; sum is room for as many.
+// add adds to dst, at most chunk elements of a row. sum is scratch space of the same length.
 func (p addition) add(dst, sum []float32, row, column int) {
 	if p.diff != nil {
 		for i := range dst {

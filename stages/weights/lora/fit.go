@@ -10,21 +10,22 @@ import (
 	"latentbeam/kernels"
 )
 
-// Names returns what else the tensor of a model is called, such as by the code that the model was published with.
+// Names returns other names of a model's tensor, such as its name in the original code.
 type Names func(tensor string) []string
 
-// prefixes are what programs put before the names of modules.
+// prefixes are the prefixes that programs put before the names of modules.
 var prefixes = []string{"base_model.model.", "diffusion_model.", "transformer.", "model.", "pipe.dit.", "dit.", "module."}
 
-// flatPrefixes begin the names of Kohya's scripts, of LyCORIS and of VideoX-Fun, which have _ in place of some or all dots.
+// flatPrefixes are the prefixes in files of Kohya's scripts, LyCORIS and VideoX-Fun, whose names have _ instead of some or all
+// dots.
 var flatPrefixes = []string{"lora_unet_", "lycoris_", "lora_transformer_"}
 
 // modules finds the modules of a model by all their names.
 type modules struct {
-	tensors map[string][]int    // of the model, with their shapes
-	known   map[string]string   // name of a module: in the model
-	flat    map[string]string   // the same, with _ in place of dots
-	twice   map[string]struct{} // flat names that mean several modules
+	tensors map[string][]int    // shapes of the model's tensors
+	known   map[string]string   // name of a module to its name in the model
+	flat    map[string]string   // the same, with _ instead of dots
+	twice   map[string]struct{} // flat names that belong to several modules
 }
 
 func newModules(tensors map[string][]int, other Names) *modules {
@@ -48,7 +49,7 @@ func newModules(tensors map[string][]int, other Names) *modules {
 	return m
 }
 
-// moduleOf splits the name of a tensor.
+// moduleOf splits the name of a tensor into module and role.
 func moduleOf(tensor string) (module, role string) {
 	for _, role := range []string{".weight", ".bias"} {
 		if module, ok := strings.CutSuffix(tensor, role); ok {
@@ -60,7 +61,7 @@ func moduleOf(tensor string) (module, role string) {
 
 func flatten(name string) string { return strings.ReplaceAll(name, ".", "_") }
 
-// find returns the module of the model that an adapter's name means.
+// find returns the module of the model for a name in an adapter.
 func (m *modules) find(name string) (module string, ok bool) {
 	for _, p := range flatPrefixes {
 		flat, is := strings.CutPrefix(name, p)
@@ -92,27 +93,27 @@ func (m *modules) find(name string) (module string, ok bool) {
 	}
 }
 
-// weight returns the tensor of a module that is multiplied with, or its bias.
+// weight returns the weight of a module, or its bias.
 func (m *modules) weight(module, role string) (tensor string, shape []int, ok bool) {
 	tensor = module + role
-	if shape, ok = m.tensors[tensor]; !ok && role == ".weight" { // a parameter with a name of its own
+	if shape, ok = m.tensors[tensor]; !ok && role == ".weight" { // a parameter without a module
 		tensor = module
 		shape, ok = m.tensors[module]
 	}
 	return tensor, shape, ok
 }
 
-// Fitted is what became of an adapter.
+// Fitted describes how an adapter was added.
 type Fitted struct {
-	Layers int // of the model that it adds to
-	// Ranks and Alphas are the least and the most of its layers; zeros: none has matrices.
+	Layers int // number of layers of the model that it changes
+	// Ranks and Alphas are the smallest and largest values of its layers; zeros: no layer has matrices.
 	Ranks  [2]int
 	Alphas [2]float64
-	Left   int // layers that the model does not have, which were left out
+	Left   int // layers that the model does not have, which were ignored
 	Digest string
 }
 
-// String describes the adapter to a person.
+// String describes the adapter for people.
 func (f Fitted) String() string {
 	text := layers(f.Layers)
 	if f.Ranks[1] > 0 {
@@ -138,7 +139,7 @@ func between(least, most float64) string {
 	return fmt.Sprintf("%g to %g", least, most)
 }
 
-// Describe counts the layers of the adapter, whatever the model is.
+// Describe counts the layers of the adapter, independent of a model.
 func (a *Adapter) Describe() Fitted {
 	f := Fitted{Digest: a.Digest()}
 	for name, l := range a.layers {
@@ -161,9 +162,9 @@ func (f *Fitted) count(a *Adapter, l *layer, name string) {
 	f.Alphas = [2]float64{min(f.Alphas[0], alpha), max(f.Alphas[1], alpha)}
 }
 
-// Fit returns what the adapter, multiplied with scale, adds to each of a model's tensors, which are given by name and
-// shape. Whatever of the adapter means none of them, or has another shape, is one error that lists it; with skip, layers that
-// the model does not have are left out and counted. An adapter that changes nothing is an error unless scale is 0.
+// Fit returns what the adapter, multiplied by scale, adds to each of a model's tensors, which are given by name and shape.
+// Layers that the model does not have, or whose shapes differ, are listed in one error; with skip, layers that the model does
+// not have are ignored and counted. An adapter that changes nothing is an error unless scale is 0.
 func (a *Adapter) Fit(tensors map[string][]int, other Names, scale float64, skip bool) (map[string]Delta, Fitted, error) {
 	m, found := newModules(tensors, other), Fitted{Digest: a.Digest()}
 	out := map[string]Delta{}
@@ -198,7 +199,7 @@ func (a *Adapter) Fit(tensors map[string][]int, other Names, scale float64, skip
 	return out, found, nil
 }
 
-// hasAbove reports whether the model has a module that a tensor's name begins with.
+// hasAbove reports whether the model has a module whose name is a prefix of a tensor's name.
 func (m *modules) hasAbove(name string) bool {
 	for at := strings.LastIndexByte(name, '.'); at > 0; at = strings.LastIndexByte(name[:at], '.') {
 		if _, ok := m.find(name[:at]); ok {
@@ -208,7 +209,7 @@ func (m *modules) hasAbove(name string) bool {
 	return false
 }
 
-// changes reports whether something that is added is not zero.
+// changes reports whether any addition is not zero.
 func (a *Adapter) changes(added map[string]Delta) bool {
 	for _, d := range added {
 		for _, p := range d {
@@ -220,7 +221,7 @@ func (a *Adapter) changes(added map[string]Delta) bool {
 	return false
 }
 
-// whyNothing says why an adapter changes nothing.
+// whyNothing explains why an adapter changes nothing.
 func (a *Adapter) whyNothing(f Fitted) string {
 	switch {
 	case f.Layers == 0:
@@ -231,7 +232,7 @@ func (a *Adapter) whyNothing(f Fitted) string {
 	return "all that it adds is zero, as before training"
 }
 
-// misfit is the error of layers that do not fit, short enough to be read.
+// misfit returns a short error about layers that do not fit.
 func (a *Adapter) misfit(misfits []string, fit int) error {
 	total, hint := len(misfits), ""
 	if slices.ContainsFunc(misfits, func(m string) bool { return strings.HasPrefix(m, "unmatched") }) {
@@ -244,10 +245,10 @@ func (a *Adapter) misfit(misfits []string, fit int) error {
 		strings.Join(misfits, "\n  "), hint)
 }
 
-// maxListed bounds the lines of misfits in one error.
+// maxListed limits the lines in one error.
 const maxListed = 8
 
-// fit adds what a layer says of a module to out and returns what does not fit.
+// fit adds a layer's additions for a module to out and returns what does not fit.
 func (a *Adapter) fit(out map[string]Delta, m *modules, l *layer, name, module string, scale float64) (misfits []string) {
 	misfit := func(format string, args ...any) { misfits = append(misfits, fmt.Sprintf(format, args...)) }
 	weightName, shape, ok := m.weight(module, ".weight")
@@ -300,7 +301,7 @@ func (a *Adapter) fit(out map[string]Delta, m *modules, l *layer, name, module s
 	return misfits
 }
 
-// plainName is a module's name without what programs put before it.
+// plainName returns a module's name without the prefixes of programs.
 func plainName(name string) string {
 	for _, p := range prefixes {
 		name = strings.TrimPrefix(name, p)
@@ -308,7 +309,7 @@ func plainName(name string) string {
 	return name
 }
 
-// printable keeps a path from controlling the terminal.
+// printable escapes control characters in a path, which could control the terminal.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

@@ -1,7 +1,7 @@
 package lora
 
-// sumsGo sets sum to the sums over k, one after the other, of b[k] times row k of a, whose rows begin stride apart. Every
-// product is rounded before it is added, so that vectors of a processor give the same bits.
+// sumsGo sets sum to the sum over k, in order, of b[k] times row k of a. Rows start stride elements apart. Every product is
+// rounded before it is added, so that vector instructions give the same bits.
 func sumsGo(sum, a, b []float32, stride int) {
 	clear(sum)
 	k := 0

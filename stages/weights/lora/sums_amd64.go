@@ -12,7 +12,7 @@ func sums(sum, a, b []float32, stride int) {
 	n := 0
 	if whole := len(sum) &^ (blockColumns - 1); cpu.X86.HasAVX2 && whole > 0 && len(b) > 0 {
 		n = whole
-		_ = a[(len(b)-1)*stride+len(sum)-1] // the assembly checks nothing
+		_ = a[(len(b)-1)*stride+len(sum)-1] // the assembly does not check bounds
 		sums256(&sum[0], &a[0], &b[0], n, stride, len(b))
 	}
 	if n < len(sum) {

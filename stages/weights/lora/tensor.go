@@ -2,22 +2,22 @@ package lora
 
 import "sync"
 
-// wide keeps the values of tensors that are read often.
+// wide caches the values of tensors that are read often.
 type wide struct {
 	once   sync.Once
 	values []float32
 }
 
-// floats returns all elements, which stay in memory.
+// floats returns all elements and caches them.
 func (t *tensor) floats() []float32 {
 	t.wide.once.Do(func() { t.wide.values = t.dt.Values(t.data) })
 	return t.wide.values
 }
 
-// blockColumns is how many columns of A lie together, so that a row of them is a cache line or four.
+// blockColumns is the number of adjacent columns of A in a block; a row of a block is one to four cache lines.
 const blockColumns = 64
 
-// blocks returns the elements of A (rank, columns), which stay in memory: blockColumns columns of all ranks, then the next.
+// blocks returns the elements of A (rank, columns) and caches them: blockColumns columns of all ranks, then the next ones.
 func (t *tensor) blocks(rank, columns int) []float32 {
 	t.wide.once.Do(func() {
 		t.wide.values = make([]float32, 0, rank*columns)
@@ -32,7 +32,7 @@ func (t *tensor) blocks(rank, columns int) []float32 {
 	return t.wide.values
 }
 
-// any reports whether an element is not zero; nil has none.
+// any reports whether an element is not zero. It is false for a nil tensor.
 func (t *tensor) any() bool {
 	if t == nil {
 		return false
@@ -45,7 +45,7 @@ func (t *tensor) any() bool {
 	return false
 }
 
-// notFinite returns the first element that is infinite or no number, -1 for none.
+// notFinite returns the index of the first infinity or NaN, -1 if there is none.
 func (t *tensor) notFinite() int {
 	for i := range len(t.data) / t.dt.Size() {
 		if v := t.dt.At(t.data, i); v-v != 0 {

@@ -21,27 +21,27 @@ type Tensor struct {
 	DType string // as in the header: F32, BF16, F16, I64, ...
 	Shape []int  // slowest axis first; empty for a scalar
 	Data  []byte // little-endian, row-major; read-only, valid until the file is closed
-	// Packed widens tensors of 8 bits; nil: the elements are of DType.
+	// Packed widens 8-bit tensors; nil: the elements are of DType.
 	Packed *Packed
 }
 
-// File is an open safetensors file, or the shards of one (OpenIndex). Its methods may be called from several
-// goroutines at a time, Close only when no data is in use.
+// File is an open safetensors file, or the shards of one (OpenIndex). Its methods are safe for concurrent use, except Close,
+// which may only be called when no data is in use.
 type File struct {
-	bodies   [][]byte // what follows the header, of each shard
-	entries  []entry  // by name
+	bodies   [][]byte // the tensors' data, of each shard
+	entries  []entry  // sorted by name
 	metadata map[string]string
 	unmap    func() error
 	mapped   bool
 	digest   func() string
 	packed   bool                // some tensors are widened when they are read
-	names    string              // what the tensors were renamed from, for memory; "": nothing
+	names    string              // the tensors' old names, for the remembered digest; "": not renamed
 	finite   atomic.Bool         // no tensor has an infinity or a NaN; set by digest
-	marks    []fingerprints.Mark // how the files looked when they were opened
+	marks    []fingerprints.Mark // state of the files when they were opened
 }
 
-// Open maps the file at path into memory and checks it. Where the system has no memory mapping the file
-// is read instead.
+// Open maps the file at path into memory and checks it. If the system does not support memory mapping, the file is read
+// instead.
 func Open(path string) (*File, error) {
 	f, err := openShard(path)
 	if err != nil {
@@ -53,7 +53,7 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
-// openShard is Open that leaves tensors of 8 bits as they are.
+// openShard is Open that does not widen 8-bit tensors.
 func openShard(path string) (*File, error) {
 	mark := fingerprints.MarkFile(path)
 	content, unmap, err := system.MapFile(path)
@@ -68,7 +68,7 @@ func openShard(path string) (*File, error) {
 	return f, nil
 }
 
-// New checks data, the content of a safetensors file, and returns a File whose tensors are parts of it.
+// New checks data, the content of a safetensors file, and returns a File whose tensors point into data.
 func New(data []byte) (*File, error) {
 	f, err := newFile(data)
 	if err != nil {
@@ -98,7 +98,7 @@ func (f *File) Names() []string {
 	return names
 }
 
-// Tensor returns the named tensor; ok is false where the file has none.
+// Tensor returns the named tensor; ok is false if the file has none.
 func (f *File) Tensor(name string) (t Tensor, ok bool) {
 	byName := func(e entry, name string) int { return cmp.Compare(e.name, name) }
 	i, ok := slices.BinarySearchFunc(f.entries, name, byName)
@@ -110,7 +110,7 @@ func (f *File) Tensor(name string) (t Tensor, ok bool) {
 	return Tensor{DType: e.dtype, Shape: slices.Clone(e.shape), Data: data, Packed: e.packed}, true
 }
 
-// Infos describes all tensors in ascending order of names. Packed ones have the type that they are widened to.
+// Infos describes all tensors, sorted by name. Packed tensors have the type that they are widened to.
 func (f *File) Infos() []TensorInfo {
 	infos := make([]TensorInfo, len(f.entries))
 	for i, e := range f.entries {
@@ -120,28 +120,27 @@ func (f *File) Infos() []TensorInfo {
 	return infos
 }
 
-// Mapped reports whether the tensors' data are parts of mapped files (internal/system).
+// Mapped reports whether the tensors' data is in mapped files (internal/system).
 func (f *File) Mapped() bool { return f.mapped }
 
 // Metadata returns a copy of the header's free-form string pairs; it may be empty.
 func (f *File) Metadata() map[string]string { return maps.Clone(f.metadata) }
 
-// Digest returns the SHA-256 of all tensors in hexadecimal: names, types, shapes and bytes, widened where they are packed. It does not
-// depend on how they lie in files, so that a checkpoint that is converted again or divided over shards keeps
-// its digest. It reads everything once, at the first call; of large files a host remembers the digest as long as they are
-// the same files, unchanged.
+// Digest returns the SHA-256 of all tensors in hexadecimal: names, types, shapes and data, widened if packed. It does not
+// depend on the position of tensors in files, so a checkpoint that is converted or divided into shards keeps its digest. The
+// first call reads all data. For large files the host remembers the digest as long as the files do not change.
 func (f *File) Digest() string { return f.digest() }
 
-// IsFinite reports whether the digest was taken and found no infinity and no NaN in any tensor. False says nothing.
+// IsFinite reports whether the digest was computed and no tensor has an infinity or a NaN. False means unknown.
 func (f *File) IsFinite() bool { return f.finite.Load() }
 
-// digestChunk is how much of a mapped file is in memory at a time while its digest is taken.
+// digestChunk is how much of a mapped file is in memory at a time while its digest is computed.
 const digestChunk = 64 << 20
 
-// rememberedBytes is from which size on a digest is remembered.
+// rememberedBytes is the size from which a digest is remembered.
 const rememberedBytes = 32 << 20
 
-// recalled is sum, or what an earlier process found it to be.
+// recalled returns the digest that an earlier process has computed, or else computes it.
 func (f *File) recalled() string {
 	bytes := 0
 	for _, b := range f.bodies {
@@ -152,7 +151,7 @@ func (f *File) recalled() string {
 		f.finite.Store(finite)
 		return sha
 	}
-	tensors := "tensors" // the digest is of what is read, not of what lies in the file
+	tensors := "tensors" // the digest covers the widened data, not the data in the file
 	if f.packed {
 		tensors = "widened " + tensors
 	}
@@ -176,11 +175,11 @@ func (f *File) recalled() string {
 	return sha
 }
 
-// notFinite is remembered in place of the digest of finite tensors, where not all are.
+// notFinite is remembered instead of the digest of finite tensors, if not all are finite.
 var notFinite = strings.Repeat("0", 2*sha256.Size)
 
-// sum is the digest: for each tensor in the order of names, the length of a line and the line itself, then
-// the data, whose length follows from the line. finite says that no value is an infinity or a NaN.
+// sum computes the digest: for each tensor in the order of names, the length of a line and the line, then the data, whose
+// length follows from the line. finite says that no value is an infinity or a NaN.
 func (f *File) sum() (digest string, finite bool) {
 	sum := sha256.New()
 	finite = true
@@ -191,7 +190,7 @@ func (f *File) sum() (digest string, finite bool) {
 		sum.Write([]byte(line))
 		if e.packed != nil {
 			t.Data = f.bodies[e.shard][e.begin:e.end]
-			_ = t.EachWidened(func(piece []byte) error { // a hash takes all
+			_ = t.EachWidened(func(piece []byte) error { // a hash never fails
 				finite = finite && NotFinite(piece, t.Type()) < 0
 				_, err := sum.Write(piece)
 				return err
@@ -212,7 +211,7 @@ func (f *File) sum() (digest string, finite bool) {
 	return hex.EncodeToString(sum.Sum(nil)), finite
 }
 
-// Rename gives tensors the names that to has for them; others keep theirs. Two that would have one name are an error.
+// Rename renames tensors by to; other tensors keep their names. Two tensors with the same name are an error.
 func (f *File) Rename(to map[string]string) error {
 	seen, sum := map[string]string{}, sha256.New()
 	for i := range f.entries {
@@ -232,8 +231,8 @@ func (f *File) Rename(to map[string]string) error {
 	return nil
 }
 
-// Close unmaps the file. Every Tensor.Data of an opened file becomes invalid: reading it afterwards ends
-// the process. Call Digest before, not after.
+// Close unmaps the file. Every Tensor.Data of the file becomes invalid: reading it afterwards crashes the process. Call Digest
+// before Close.
 func (f *File) Close() error {
 	unmap := f.unmap
 	f.entries, f.bodies, f.unmap = nil, nil, func() error { return nil }

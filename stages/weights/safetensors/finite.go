@@ -5,16 +5,16 @@ import (
 	"math"
 )
 
-// exponents are the bits of two or four neighbouring values that are all set in infinities and NaNs.
+// exponents masks the exponent bits of two or four adjacent values. An infinity or a NaN has all of them set.
 var exponents = map[string]uint64{
 	"F32":  0x7f800000_7f800000,
 	"BF16": 0x7f80_7f80_7f80_7f80,
 	"F16":  0x7c00_7c00_7c00_7c00,
 }
 
-// NotFinite returns the index of the first infinity or NaN in the data of a tensor, -1 where there is none or the type has
-// none. Such a weight would make NaNs of everything, after hours. It looks at 32 bytes at a time: in the lanes of
-// ^x & exponents, a lane without any bit is one that has all of them.
+// NotFinite returns the index of the first infinity or NaN in a tensor's data, -1 if there is none or the type has none. Such a
+// weight would turn all results into NaNs, after hours of work. It checks 32 bytes at a time: in ^x & exponents, a value
+// without any bit set is an infinity or a NaN.
 func NotFinite(data []byte, dtype string) int {
 	mask, known := exponents[dtype]
 	if !known {
@@ -22,9 +22,9 @@ func NotFinite(data []byte, dtype string) int {
 	}
 	size := dtypeSizes[dtype]
 	lane := uint(8 * size)
-	ones := math.MaxUint64 / (uint64(1)<<lane - 1) // the lowest bit of each lane
+	ones := math.MaxUint64 / (uint64(1)<<lane - 1) // lowest bit of each value
 	high := ones << (lane - 1)
-	empty := func(x uint64) uint64 { // has a bit where a lane of x & mask has all bits of the mask
+	empty := func(x uint64) uint64 { // has a bit set if a value of x & mask has all bits of the mask
 		missing := ^x & mask
 		return (missing - ones) &^ missing & high
 	}

@@ -14,17 +14,17 @@ import (
 const (
 	// maxHeader is the format's own limit on the header, 100 MB.
 	maxHeader = 100_000_000
-	// maxAxes bounds the rank of a tensor.
+	// maxAxes limits the rank of a tensor.
 	maxAxes = 16
-	// maxMetadata bounds the number of metadata keys; real files have some ten.
+	// maxMetadata limits the number of metadata keys; real files have about ten.
 	maxMetadata = 4096
-	// lengthBytes is the size of the header length in front of the header.
+	// lengthBytes is the size of the header length before the header.
 	lengthBytes = 8
-	// metadataKey is the one name that is not a tensor.
+	// metadataKey is the only name in the header that is not a tensor.
 	metadataKey = "__metadata__"
 )
 
-// dtypeSizes are the known element types and their bytes.
+// dtypeSizes has the known element types and their sizes in bytes.
 var dtypeSizes = map[string]uint64{
 	"BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1,
 	"U16": 2, "I16": 2, "F16": 2, "BF16": 2,
@@ -32,7 +32,7 @@ var dtypeSizes = map[string]uint64{
 	"U64": 8, "I64": 8, "F64": 8, "C64": 8,
 }
 
-// entry is a tensor as the header describes it.
+// entry is a tensor in the header.
 type entry struct {
 	name       string
 	dtype      string
@@ -84,8 +84,8 @@ func split(content []byte) (header, body []byte, err error) {
 	return body[:n], body[n:], nil
 }
 
-// guess says what content that is not safetensors is instead; it knows what people mistake for it. Their
-// first bytes would all be lengths over the limit.
+// guess says what content that is not safetensors is. It recognises formats that users confuse with it. Read as a length, their
+// first bytes would exceed the limit.
 func guess(content []byte) string {
 	switch {
 	case bytes.HasPrefix(content, []byte("PK\x03\x04")), content[0] == 0x80:
@@ -99,8 +99,8 @@ func guess(content []byte) string {
 	return "this is not a safetensors file; give one, or a checkpoint of PyTorch (.pth, .pt, .bin)"
 }
 
-// checkLayout proves that the tensors fill size bytes exactly, in some order, without holes or overlaps,
-// each with the length its shape and dtype ask for. It leaves entries in the order of their bytes.
+// checkLayout checks that the tensors fill size bytes exactly, in some order, without holes or overlaps, each with the length
+// of its shape and dtype. It sorts entries by position.
 func checkLayout(entries []entry, size uint64) error {
 	slices.SortFunc(entries, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end))
@@ -131,7 +131,7 @@ func checkLayout(entries []entry, size uint64) error {
 	return nil
 }
 
-// byteSize returns the bytes of a tensor, or an error where its dtype is unknown or the number overflows.
+// byteSize returns the size of a tensor in bytes. It returns an error if its dtype is unknown or the number overflows.
 func byteSize(e entry) (uint64, error) {
 	n, known := dtypeSizes[e.dtype]
 	if !known {

@@ -12,28 +12,28 @@ import (
 )
 
 const (
-	// maxIndex bounds the bytes of an index; that of T5-xxl has 20 kB.
+	// maxIndex limits the size of an index; T5-xxl's has 20 kB.
 	maxIndex = 64 << 20
-	// maxShards bounds the files of one checkpoint.
+	// maxShards limits the number of files of one checkpoint.
 	maxShards = 4096
 	// weightMap is the key of an index that maps tensors to files.
 	weightMap = "weight_map"
 )
 
-// IndexSuffix ends the name of an index; before it stands the name that a single file would have.
+// IndexSuffix is the suffix of an index. The part before it is the name of the equivalent single file.
 const IndexSuffix = ".index.json"
 
-// indexName is the end of the name of an index: diffusers puts the name of a variant into it, as in .index.fp16.json.
+// indexName matches the end of an index's name. diffusers inserts the name of a variant, as in .index.fp16.json.
 var indexName = regexp.MustCompile(`\.index(\.[A-Za-z0-9_-]+)?\.json$`)
 
 // IsIndex reports whether a file of this name is an index.
 func IsIndex(name string) bool { return indexName.MatchString(name) }
 
-// CutIndex returns the name that a single file would have, for the name of an index; other names come back as they are.
+// CutIndex returns the name of the single file for the name of an index. Other names are returned unchanged.
 func CutIndex(name string) string { return indexName.ReplaceAllString(name, "") }
 
-// ParseIndex reads an index as transformers and diffusers write it, {"metadata": ..., "weight_map": {tensor:
-// file}}, and returns the file of each tensor. Every file is a plain name, one beside the index.
+// ParseIndex parses an index in the format of transformers and diffusers, {"metadata": ..., "weight_map": {tensor: file}}, and
+// returns the file of each tensor. Every file must be a plain name beside the index.
 func ParseIndex(data []byte) (map[string]string, error) {
 	if len(data) > maxIndex {
 		return nil, fmt.Errorf("an index of %d bytes is over the limit of %d", len(data), maxIndex)
@@ -71,7 +71,7 @@ func ParseIndex(data []byte) (map[string]string, error) {
 	return files, nil
 }
 
-// want reads one token, which must be as given.
+// want reads one token, which must equal token.
 func want(dec *json.Decoder, token json.Token) error {
 	got, err := dec.Token()
 	if err == nil && got != token {
@@ -80,8 +80,7 @@ func want(dec *json.Decoder, token json.Token) error {
 	return err
 }
 
-// readMap reads an object of tensors and files. A tensor that stands twice is one in two shards, which a
-// plain decoding would hide.
+// readMap reads an object of tensors and files. A tensor that occurs twice is in two shards, which encoding/json would hide.
 func readMap(dec *json.Decoder) (map[string]string, error) {
 	if err := want(dec, json.Delim('{')); err != nil {
 		return nil, err
@@ -93,7 +92,7 @@ func readMap(dec *json.Decoder) (map[string]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		name, _ := key.(string) // the decoder gives no other keys
+		name, _ := key.(string) // the decoder returns only strings as keys
 		value, err := dec.Token()
 		if err != nil {
 			return nil, err
@@ -118,12 +117,12 @@ func readMap(dec *json.Decoder) (map[string]string, error) {
 	return files, want(dec, json.Delim('}'))
 }
 
-// plain reports whether name is that of a file in the same directory, on any system.
+// plain reports whether name is the name of a file in the same directory, on any system.
 func plain(name string) bool {
 	return name != "" && name != "." && filepath.IsLocal(name) && !strings.ContainsAny(name, "/\\:\x00")
 }
 
-// skip reads one value of any kind.
+// skip reads one value of any type.
 func skip(dec *json.Decoder) error {
 	for depth := 0; ; {
 		token, err := dec.Token()

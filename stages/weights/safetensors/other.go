@@ -9,31 +9,31 @@ import (
 	"latentbeam/internal/storage/fingerprints"
 )
 
-// Other is the content of a file of another format, whose tensors are shown as a File.
+// Other is the content of a file in another format, to be presented as a File.
 type Other struct {
 	Content  []byte
 	Mapped   bool  // Content is mapped memory
-	Mark     *Mark // nil: the content is of no file
+	Mark     *Mark // nil: the content is not from a file
 	Tensors  []Place
 	Metadata map[string]string
 	Close    func() error
 }
 
-// Mark is how a file looked when it was opened, by which its digest is remembered.
+// Mark is the state of a file when it was opened. Its digest is remembered by this state.
 type Mark struct{ mark fingerprints.Mark }
 
-// MarkFile returns the mark of a file; it is taken before the content is read.
+// MarkFile returns the mark of a file. Call it before the content is read.
 func MarkFile(path string) *Mark { return &Mark{fingerprints.MarkFile(path)} }
 
-// Place is a tensor of an Other and where its bytes are.
+// Place is a tensor of an Other and the position of its data.
 type Place struct {
-	TensorInfo // of what the file holds
+	TensorInfo // as stored in the file
 	Begin, End uint64
-	Packed     *Packed // nil: the bytes are of DType
+	Packed     *Packed // nil: the data is of DType
 }
 
-// Show returns the tensors of o as a File. o has been checked: the places lie in the content and do not overlap, and their lengths
-// are those of their shapes.
+// Show returns the tensors of o as a File. The caller must have checked that the places are inside the content, do not overlap,
+// and have the lengths of their shapes.
 func Show(o Other) (*File, error) {
 	f := &File{bodies: [][]byte{o.Content}, mapped: o.Mapped, metadata: o.Metadata, unmap: o.Close}
 	if f.unmap == nil {

@@ -8,33 +8,33 @@ import (
 	"strings"
 )
 
-// Weights of 8 bits come as fp8 (F8_E4M3, F8_E5M2), whose values BF16 and F32 have exactly, or as fp8 or I8 with scales beside
-// them: value times scale in fp32. A File shows such a tensor as one of the wider type, widened when it is read, and hides
-// what belongs to it. So a file that `latentbeam convert` has widened has the same tensors and the same digest.
+// 8-bit weights are stored as fp8 (F8_E4M3, F8_E5M2), whose values are exact in BF16 and F32, or as fp8 or I8 with separate
+// scales: value times scale in fp32. A File presents such a tensor with the wider type, widens it when it is read, and hides
+// its scales. So a file that `latentbeam convert` has widened has the same tensors and the same digest.
 
-// Packed is how the elements of a tensor become numbers where the file does not have them in a type of their own: those of 8
-// bits here, those in blocks of other formats (stages/weights/gguf).
+// Packed describes how stored elements become numbers if they are not numbers of a type themselves: 8-bit elements here, blocks
+// in other formats (stages/weights/gguf).
 type Packed struct {
 	DType       string // of the numbers: BF16 or F32
-	Note        string // for people, behind the type that the file names
-	Group, Size int    // elements of a block, and its bytes
-	// Decode fills dst with the numbers of a tensor's data from element at on.
+	Note        string // for people, shown after the stored type
+	Group, Size int    // elements of a block, and its size in bytes
+	// Decode fills dst with the numbers of a tensor's data, starting at element at.
 	Decode func(dst []float32, data []byte, at int)
 }
 
-// Elements is how many elements data holds.
+// Elements returns the number of elements in data.
 func (p *Packed) Elements(data []byte) int { return len(data) / p.Size * p.Group }
 
-// scaled is how a tensor of 8 bits becomes numbers.
+// scaled describes how an 8-bit tensor becomes numbers.
 type scaled struct {
-	values *[256]float32 // of each byte
+	values *[256]float32 // number for each byte
 	scales []float32     // (rows, columns) of blocks; nil: none
-	width  int           // elements of a row of the tensor
+	width  int           // elements in a row of the tensor
 	height int           // rows of a block
-	block  int           // elements of a row of a block
+	block  int           // elements in a row of a block
 }
 
-// The bytes that fp8 consists of: bits of the exponent and its bias, and whether the largest exponent is infinity and NaN.
+// The fields of fp8: exponent bits, exponent bias, and whether the largest exponent means infinity and NaN.
 var (
 	e4m3  = float8(3, 7, false)
 	e5m2  = float8(2, 15, true)
@@ -47,10 +47,11 @@ var (
 	}()
 )
 
-// float8 returns the values of a type with so many bits of mantissa. Without infinities only the byte of all ones is no number.
+// float8 returns the values of a type with this number of mantissa bits. In a type without infinities only the byte with all
+// ones is a NaN.
 func float8(mantissa, bias int, infinite bool) *[256]float32 {
 	var out [256]float32
-	top := 1<<(7-mantissa) - 1 // of the exponent
+	top := 1<<(7-mantissa) - 1 // largest exponent
 	for i := range out {
 		m, e := i&(1<<mantissa-1), i>>mantissa&top
 		v := math.Ldexp(float64(1<<mantissa|m), e-bias-mantissa)
@@ -69,10 +70,10 @@ func float8(mantissa, bias int, infinite bool) *[256]float32 {
 	return &out
 }
 
-// bytesOf8 are the values of the types of 8 bits.
+// bytesOf8 has the values of the 8-bit types.
 var bytesOf8 = map[string]*[256]float32{"F8_E4M3": e4m3, "F8_E5M2": e5m2, "I8": int8s}
 
-// Type returns the type of the tensor's values: DType, or what a packed tensor is widened to.
+// Type returns the type of the tensor's values: DType, or the type that a packed tensor is widened to.
 func (t Tensor) Type() string {
 	if t.Packed != nil {
 		return t.Packed.DType
@@ -80,7 +81,7 @@ func (t Tensor) Type() string {
 	return t.DType
 }
 
-// Stored says how the file has the tensor, for people.
+// Stored describes the tensor's type in the file, for people.
 func (t Tensor) Stored() string {
 	if t.Packed != nil {
 		return t.DType + t.Packed.Note
@@ -88,7 +89,7 @@ func (t Tensor) Stored() string {
 	return t.DType
 }
 
-// packed is how the tensor is shown: BF16 has the numbers of fp8 exactly.
+// packed returns the Packed for the tensor. BF16 holds the numbers of fp8 exactly.
 func (p *scaled) packed() *Packed {
 	out := &Packed{DType: "BF16", Group: 1, Size: 1, Decode: p.decode}
 	if p.scales != nil {
@@ -97,7 +98,7 @@ func (p *scaled) packed() *Packed {
 	return out
 }
 
-// decode is Packed.Decode.
+// decode implements Packed.Decode.
 func (p *scaled) decode(dst []float32, data []byte, at int) {
 	if p.scales == nil {
 		for i := range dst {
@@ -105,7 +106,7 @@ func (p *scaled) decode(dst []float32, data []byte, at int) {
 		}
 		return
 	}
-	blocks := p.width / p.block // of a row
+	blocks := p.width / p.block // in a row
 	for i := 0; i < len(dst); {
 		row, column := (at+i)/p.width, (at+i)%p.width
 		scale := p.scales[row/p.height*blocks+column/p.block]
@@ -117,11 +118,11 @@ func (p *scaled) decode(dst []float32, data []byte, at int) {
 	}
 }
 
-// widenChunk is how many elements are widened at a time.
+// widenChunk is the number of elements that are widened at a time.
 const widenChunk = 64 << 10
 
-// EachWidened calls use with the bytes of a packed tensor in its Type, little-endian, piece by piece. A piece is valid during the
-// call.
+// EachWidened calls use with the data of a packed tensor as its Type, little-endian, piece by piece. A piece is valid during
+// the call only.
 func (t Tensor) EachWidened(use func(piece []byte) error) error {
 	half, n := t.Type() == "BF16", t.Packed.Elements(t.Data)
 	room, out := make([]float32, min(widenChunk, n)), make([]byte, 0, 4*min(widenChunk, n))
@@ -143,26 +144,26 @@ func (t Tensor) EachWidened(use func(piece []byte) error) error {
 	return nil
 }
 
-// Widened returns a packed tensor as one of its Type, with data of its own; others come back as they are.
+// Widened returns a packed tensor as a tensor of its Type with its own data. Other tensors are returned unchanged.
 func (t Tensor) Widened() Tensor {
 	if t.Packed == nil {
 		return t
 	}
 	out := Tensor{DType: t.Type(), Shape: t.Shape}
-	_ = t.EachWidened(func(piece []byte) error { // it fails for nothing
+	_ = t.EachWidened(func(piece []byte) error { // it cannot fail
 		out.Data = append(out.Data, piece...)
 		return nil
 	})
 	return out
 }
 
-// NotFinite returns the index of the tensor's first infinity or NaN, -1 where there is none.
+// NotFinite returns the index of the tensor's first infinity or NaN, -1 if there is none.
 func (t Tensor) NotFinite() int {
 	if t.Packed == nil {
 		return NotFinite(t.Data, t.DType)
 	}
 	found, at := -1, 0
-	_ = t.EachWidened(func(piece []byte) error { // it fails for nothing
+	_ = t.EachWidened(func(piece []byte) error { // it cannot fail
 		if i := NotFinite(piece, t.Type()); i >= 0 && found < 0 {
 			found = at + i
 		}
@@ -172,17 +173,17 @@ func (t Tensor) NotFinite() int {
 	return found
 }
 
-// scaleNames are what programs call the scale of X.weight; the values are multiplied with it.
+// scaleNames are the names that programs use for the scale of X.weight. Values are multiplied by the scale.
 var scaleNames = []string{".scale_weight", ".weight_scale", ".weight_scale_inv"}
 
-// besideNames are what else programs store for a module of 8 bits: the scale of its inputs and how it was made. Its numbers do not
-// depend on them. marker is a tensor of a whole file that says that scales are there.
+// besideNames are other tensors that programs store for an 8-bit module: the scale of its inputs and how it was made. Its
+// numbers do not depend on them. marker is a tensor that says that the whole file has scales.
 var (
 	besideNames = []string{".scale_input", ".input_scale", ".comfy_quant"}
 	marker      = "scaled_fp8"
 )
 
-// pack finds the tensors of 8 bits of all shards, and hides what belongs to them.
+// pack finds the 8-bit tensors of all shards, and hides the tensors that belong to them.
 func (f *File) pack() error {
 	hidden := map[string]bool{}
 	for i := range f.entries {
@@ -198,7 +199,7 @@ func (f *File) pack() error {
 			return fmt.Errorf("tensor %q: %w", shorten(e.name), err)
 		}
 		if found == "" && e.dtype == "I8" {
-			continue // whole numbers
+			continue // integers
 		}
 		if e.packed, f.packed = p.packed(), true; found != "" {
 			hidden[found] = true
@@ -216,7 +217,7 @@ func (f *File) pack() error {
 	return nil
 }
 
-// scale reads the scale of a tensor of a module, where it has one, and returns the scale's name.
+// scale reads the scale of a module's tensor, if it has one, and returns the scale's name.
 func (f *File) scale(p *scaled, e *entry, module string) (name string, err error) {
 	var t Tensor
 	for _, suffix := range scaleNames {

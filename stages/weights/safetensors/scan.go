@@ -9,18 +9,18 @@ import (
 	"strings"
 )
 
-// scanner reads the one JSON shape a header may have: an object of objects. Anything nested deeper is an
-// error at its first byte, so there is no recursion to bound; it sees duplicate keys, which encoding/json
-// silently merges; and it allocates nothing but the results.
+// scanner parses the only JSON shape that a header may have: an object of objects. Deeper nesting is an error at its first
+// byte, so there is no recursion. It detects duplicate keys, which encoding/json silently merges. It allocates only the
+// results.
 type scanner struct {
 	in string
 	at int
 }
 
-// minTensor is the length of the shortest tensor a header can hold.
+// minTensor is the length of the shortest tensor in a header.
 const minTensor = len(`"":{"dtype":"U8","shape":[],"data_offsets":[0,0]}`)
 
-// header reads the whole header; only space may follow it, which writers use to align the data.
+// header parses the whole header. Only spaces may follow it; writers use them to align the data.
 func (s *scanner) header() (entries []entry, metadata map[string]string, err error) {
 	if !strings.HasPrefix(s.in, "{") {
 		return nil, nil, errors.New("the header does not begin with {")
@@ -125,8 +125,8 @@ func (s *scanner) field(e *entry, field int) (err error) {
 	return err
 }
 
-// member reads up to the value of an object's next member and returns its key, or reads the closing brace
-// and returns more false. first says that the opening brace is still to be read.
+// member reads up to the value of an object's next member and returns its key, or reads the closing brace and returns more
+// false. first says that the opening brace has not been read yet.
 func (s *scanner) member(first bool) (key string, more bool, err error) {
 	if first {
 		if err := s.expect('{'); err != nil {
@@ -148,7 +148,7 @@ func (s *scanner) member(first bool) (key string, more bool, err error) {
 	return key, true, s.expect(':')
 }
 
-// numbers reads an array of integers from 0 to the largest int into list and returns how many there are.
+// numbers reads an array of integers from 0 to the largest int into list and returns their number.
 func (s *scanner) numbers(list []int) (n int, err error) {
 	if err := s.expect('['); err != nil {
 		return 0, err
@@ -198,7 +198,7 @@ func (s *scanner) number() (int, error) {
 	return n, nil
 }
 
-// text reads a string. Without escapes, the usual case, it is a part of the header.
+// text reads a string. Without escapes, the usual case, the result points into the header.
 func (s *scanner) text() (string, error) {
 	if err := s.expect('"'); err != nil {
 		return "", err
@@ -236,7 +236,7 @@ func (s *scanner) expect(c byte) error {
 	return nil
 }
 
-// peek returns the next byte after any space, 0 at the end (0 never stands in valid JSON).
+// peek returns the next byte after any space, 0 at the end (valid JSON contains no 0).
 func (s *scanner) peek() byte {
 	s.space()
 	if s.at >= len(s.in) {
@@ -256,7 +256,7 @@ func (s *scanner) space() {
 	}
 }
 
-// found describes what stands at the present place.
+// found describes the data at the present position.
 func (s *scanner) found() string {
 	if s.at >= len(s.in) {
 		return "the end"
@@ -264,7 +264,7 @@ func (s *scanner) found() string {
 	return fmt.Sprintf("%q", s.in[s.at])
 }
 
-// shorten keeps error messages readable whatever a file uses as a name.
+// shorten keeps error messages readable, whatever a file uses as a name.
 func shorten(name string) string {
 	const most = 120
 	if len(name) <= most {

@@ -13,8 +13,8 @@ import (
 	"latentbeam/internal/system"
 )
 
-// OpenIndex opens the shards that the index at path lists as one File. Index and shards must agree: each
-// tensor is in the shard that the index names, and in no other.
+// OpenIndex opens the shards in the index at path as one File. Index and shards must agree: each tensor is in the shard that
+// the index names, and in no other.
 func OpenIndex(path string) (*File, error) {
 	files, err := ReadIndex(path)
 	if err != nil {
@@ -44,7 +44,7 @@ func OpenIndex(path string) (*File, error) {
 	return f, nil
 }
 
-// ReadIndex reads which file each tensor is in, see ParseIndex.
+// ReadIndex reads an index file, see ParseIndex.
 func ReadIndex(path string) (map[string]string, error) {
 	data, err := system.ReadRegular(path, maxIndex)
 	if err != nil {
@@ -66,7 +66,7 @@ func invert(files map[string]string) map[string][]string {
 	return out
 }
 
-// adopt takes over the tensors of shard i, which is called name; closing f closes it too.
+// adopt moves the tensors of shard i with the given name to f. Closing f closes the shard too.
 func (f *File) adopt(shard *File, i int, name string, files map[string]string) error {
 	rest := f.unmap
 	f.unmap = func() error { return errors.Join(rest(), shard.Close()) }

@@ -9,17 +9,17 @@ import (
 	"slices"
 )
 
-// alignment of the tensor bytes in a written file, so that a mapped file can be used in place.
+// alignment of the tensors' data in a written file, so that a mapped file can be used in place.
 const alignment = 64
 
-// TensorInfo describes a tensor of a file without its bytes.
+// TensorInfo describes a tensor of a file without its data.
 type TensorInfo struct {
 	Name  string
 	DType string // F32, BF16, ...
 	Shape []int
 }
 
-// Bytes returns the length of the tensor's data, or an error where dtype or shape cannot be written.
+// Bytes returns the length of the tensor's data. It returns an error if dtype or shape cannot be written.
 func (i TensorInfo) Bytes() (int64, error) {
 	for _, d := range i.Shape {
 		if d < 0 {
@@ -33,9 +33,8 @@ func (i TensorInfo) Bytes() (int64, error) {
 	return int64(n), err
 }
 
-// Write writes tensors and metadata (may be nil) as a safetensors file. The same input gives the same
-// bytes. Tensors with larger elements come first, then by name, so that each begins at a multiple of its
-// element size and can be used in place.
+// Write writes tensors and metadata (may be nil) as a safetensors file. The same input gives the same bytes. Tensors are sorted
+// by element size, largest first, then by name, so that each starts at a multiple of its element size and can be used in place.
 func Write(w io.Writer, tensors map[string]Tensor, metadata map[string]string) error {
 	infos := make([]TensorInfo, 0, len(tensors))
 	for name, t := range tensors {
@@ -47,8 +46,8 @@ func Write(w io.Writer, tensors map[string]Tensor, metadata map[string]string) e
 	})
 }
 
-// Stream is Write of tensors whose bytes need not be in memory: data is called for one after the other, in
-// the order of the file, and writes exactly the tensor's bytes.
+// Stream is Write for tensors whose data need not be in memory. It calls data for each tensor, in the order of the file; data
+// must write exactly the tensor's bytes.
 func Stream(w io.Writer, tensors []TensorInfo, metadata map[string]string, data func(io.Writer, TensorInfo) error) error {
 	tensors = slices.SortedFunc(slices.Values(tensors), func(a, b TensorInfo) int {
 		return cmp.Or(cmp.Compare(dtypeSizes[b.DType], dtypeSizes[a.DType]), cmp.Compare(a.Name, b.Name))
@@ -64,7 +63,7 @@ func Stream(w io.Writer, tensors []TensorInfo, metadata map[string]string, data 
 		return fmt.Errorf("write safetensors: header: %w", err)
 	}
 	for _, t := range tensors {
-		size, _ := t.Bytes() // encodeHeader has found it good
+		size, _ := t.Bytes() // encodeHeader has checked it
 		out := &exact{w: w, left: size}
 		err := data(out, t)
 		if err == nil && out.left != 0 {
@@ -77,7 +76,7 @@ func Stream(w io.Writer, tensors []TensorInfo, metadata map[string]string, data 
 	return nil
 }
 
-// exact refuses to write more than left bytes.
+// exact returns an error if more than left bytes are written.
 type exact struct {
 	w    io.Writer
 	left int64
@@ -119,7 +118,7 @@ func encodeHeader(tensors []TensorInfo, metadata map[string]string) ([]byte, err
 	if len(metadata) > 0 {
 		all[metadataKey] = metadata
 	}
-	header, err := json.Marshal(all) // map keys come out sorted
+	header, err := json.Marshal(all) // map keys are sorted
 	if err != nil {
 		return nil, err
 	}

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// class is one of the names that a pickle may ask for. call puts a value together from args and can do
-// nothing else; it is nil for names that are only mentioned.
+// class is one of the names that a pickle may use. call builds a value from args and can do nothing else; it is nil for names
+// that are only mentioned.
 type class struct {
 	name  string
 	call  func(args tuple) (any, error)
-	dtype string // of storages and types: as in safetensors; "" for bytes without a type
+	dtype string // of storages and types, as in safetensors; "" for bytes without a type
 }
 
 // builders are the functions that state dicts call.
@@ -26,14 +26,14 @@ var builders = map[string]func(args tuple) (any, error){
 	"torch.device": firstArg,
 }
 
-// storages are the classes of storages by what follows "torch." or "torch.cuda.".
+// storages maps the part of a storage class after "torch." or "torch.cuda." to its type.
 var storages = map[string]string{
 	"DoubleStorage": "F64", "FloatStorage": "F32", "HalfStorage": "F16", "BFloat16Storage": "BF16",
 	"LongStorage": "I64", "IntStorage": "I32", "ShortStorage": "I16", "CharStorage": "I8",
 	"ByteStorage": "U8", "BoolStorage": "BOOL", "ComplexFloatStorage": "C64", "storage.UntypedStorage": "",
 }
 
-// types are the element types by what follows "torch.".
+// types maps the part of an element type after "torch." to its type.
 var types = map[string]string{
 	"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16",
 	"float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2", "float8_e8m0fnu": "F8_E8M0",
@@ -41,14 +41,14 @@ var types = map[string]string{
 	"uint64": "U64", "uint32": "U32", "uint16": "U16", "uint8": "U8",
 }
 
-// itemSizes are the bytes of an element; a storage without a type counts in bytes.
+// itemSizes has the size of an element in bytes; a storage without a type is counted in bytes.
 var itemSizes = map[string]uint64{
 	"": 1, "U8": 1, "I8": 1, "BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1,
 	"F16": 2, "BF16": 2, "I16": 2, "U16": 2, "F32": 4, "I32": 4, "U32": 4,
 	"F64": 8, "I64": 8, "U64": 8, "C64": 8,
 }
 
-// find returns the class that a pickle asks for. The list is all there is: nothing is looked up elsewhere.
+// find returns the class for a name in a pickle. Only names in the lists exist; nothing is looked up elsewhere.
 func find(module, name string) class {
 	full := module + "." + name
 	if call, ok := builders[full]; ok {
@@ -89,7 +89,7 @@ func opStackGlobal(m *machine) {
 	m.push(find(module, name))
 }
 
-// opReduce calls a class of the list.
+// opReduce calls a class.
 func opReduce(m *machine) {
 	args := the[tuple](m.pop(), "the arguments of a call")
 	c := the[class](m.pop(), "a class to call")
@@ -103,8 +103,8 @@ func opReduce(m *machine) {
 	m.push(v)
 }
 
-// orderedDict makes an empty one, as Python 3 asks for; its members follow. Python 2 gave them as an
-// argument, which a hostile file could have copied without bound.
+// orderedDict makes an empty dict, as Python 3 does; its members are added later. Python 2 passed them as an argument, which a
+// hostile file could have copied without limit.
 func orderedDict(args tuple) (any, error) {
 	if len(args) != 0 {
 		return nil, errors.New("an OrderedDict with arguments, as Python 2 writes it; save it again with Python 3")

@@ -22,7 +22,7 @@ func tupleOf(n int) func(*machine) {
 func opSetItem(m *machine)  { setItems(m, m.last(2)) }
 func opSetItems(m *machine) { setItems(m, m.marked()) }
 
-// setItems adds keys and values, which alternate, to the dict on top of the stack.
+// setItems adds alternating keys and values to the dict on top of the stack.
 func setItems(m *machine, pairs tuple) {
 	d := the[*dict](m.top(), "a dict")
 	if len(pairs)%2 != 0 {
@@ -33,8 +33,8 @@ func setItems(m *machine, pairs tuple) {
 	}
 }
 
-// opBuild gives attributes to the object on top of the stack. A state dict has one, _metadata, with the
-// versions of its modules, which say nothing about tensors.
+// opBuild sets attributes of the object on top of the stack. A state dict has one, _metadata, with the versions of its modules.
+// It does not concern tensors.
 func opBuild(m *machine) {
 	the[*dict](m.pop(), "attributes")
 	switch top := m.top().(type) {
@@ -44,7 +44,7 @@ func opBuild(m *machine) {
 	}
 }
 
-// opPersistent pushes what the pickle refers to outside of itself.
+// opPersistent pushes an object that the pickle references from outside: a storage.
 func opPersistent(m *machine) {
 	v, err := m.persistent(the[tuple](m.pop(), "the tuple of a storage"))
 	if err != nil {

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// Is reports whether content begins like a PyTorch checkpoint, in any of its formats, or another pickle.
+// Is reports whether content starts like a PyTorch checkpoint in any format, or like another pickle.
 func Is(content []byte) bool {
 	return isZip(content) || isLegacy(content) || isTar(content) || isPickle(content)
 }
 
-// isPickle recognises a pickle of protocol 2 or later. A safetensors file can begin with the same byte, that
-// of its header's length, of which the upper half is 0.
+// isPickle recognises a pickle of protocol 2 or later. A safetensors file can start with the same byte, as part of its header's
+// length, but the upper half of that length is 0.
 func isPickle(content []byte) bool {
 	return len(content) > 8 && content[0] == 0x80 && content[1] <= maxProtocol &&
 		!bytes.Equal(content[4:8], make([]byte, 4))
@@ -22,14 +22,14 @@ func isPickle(content []byte) bool {
 
 func isZip(content []byte) bool { return bytes.HasPrefix(content, []byte(localMark)) }
 
-// isTar recognises the format of torch before 0.1.10, by the mark that tar puts behind the first name.
+// isTar recognises the format of torch before 0.1.10, by tar's magic after the first name.
 func isTar(content []byte) bool {
 	const at = 257
 	return len(content) > at && bytes.HasPrefix(content[at:], []byte("ustar"))
 }
 
-// New returns the state dict of content, a PyTorch checkpoint. key names the entry that holds it where the
-// file has several; "" looks for it. Tensors are parts of content.
+// New returns the state dict in content, a PyTorch checkpoint. key names the entry with the state dict if the file has several;
+// "" searches for it. Tensors point into content.
 func New(content []byte, key string) (*StateDict, error) {
 	var root any
 	var err error
@@ -103,8 +103,8 @@ func readArchive(content []byte) (any, error) {
 	return root, err
 }
 
-// refer returns the storage that a pickle refers to by ("storage", class, key, device, elements), the same
-// for the same key.
+// refer returns the storage that a pickle references by ("storage", class, key, device, elements). The same key returns the
+// same storage.
 func refer(id tuple, known map[string]*storage) (*storage, error) {
 	if len(id) < 5 || id[0] != any("storage") {
 		return nil, errors.New("the pickle refers to something that is not a storage")

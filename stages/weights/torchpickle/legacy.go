@@ -7,19 +7,18 @@ import (
 	"fmt"
 )
 
-// magic is the pickle of the number that files of torch before 1.6 begin with, behind its protocol.
+// magic is the pickled number at the start of files of torch before 1.6, with its protocol.
 const magic = "\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."
 
-// legacyVersion is the one version of that format.
+// legacyVersion is the only version of that format.
 const legacyVersion = 1001
 
 func isLegacy(content []byte) bool {
 	return len(content) > 2 && content[0] == 0x80 && bytes.HasPrefix(content[2:], []byte(magic))
 }
 
-// readLegacy reads the format of torch before 1.6: the magic number, the version, a dict about the machine,
-// the state dict and the list of its storages, one pickle each; then each storage behind its length in
-// elements.
+// readLegacy reads the format of torch before 1.6: the magic number, the version, a dict about the machine, the state dict and
+// the list of its storages, each as one pickle; then for each storage its length in elements and its data.
 func readLegacy(content []byte) (any, error) {
 	rest := content[2+len(magic):]
 	known := map[string]*storage{}
@@ -57,7 +56,7 @@ func readLegacy(content []byte) (any, error) {
 	return root, attach(keys, known, rest)
 }
 
-// get returns the value of a key, nil where there is none.
+// get returns the value of a key, nil if there is none.
 func (d *dict) get(key string) any {
 	for i, k := range d.keys {
 		if k == any(key) {
@@ -67,7 +66,7 @@ func (d *dict) get(key string) any {
 	return nil
 }
 
-// attach gives the storages their bytes, which lie in rest in the order of keys.
+// attach sets the data of the storages, which is in rest in the order of keys.
 func attach(keys any, known map[string]*storage, rest []byte) error {
 	order, err := as[*list](keys, "the list of storages")
 	if err != nil {

@@ -12,25 +12,25 @@ type machine struct {
 	in    []byte
 	at    int
 	stack []any
-	marks []int // lengths of the stack where a MARK was put
+	marks []int // heights of the stack at each MARK
 	memo  map[uint32]any
-	// persistent resolves what a pickle refers to outside of itself: storages.
+	// persistent returns objects that the pickle references from outside: storages.
 	persistent func(id tuple) (any, error)
 }
 
 type (
 	tuple []any
 	list  struct{ items []any }
-	// dict keeps its members in order. Lookups are for whoever reads it, so a key may stand twice.
+	// dict keeps its members in order. It does not check for duplicate keys; the reader of the dict does.
 	dict struct{ keys, values []any }
 )
 
-// broken is what instructions panic with where a pickle is not good; load returns it as an error.
+// broken is the panic value for a bad pickle; load returns it as an error.
 type broken struct{ error }
 
 func fail(format string, args ...any) { panic(broken{fmt.Errorf(format, args...)}) }
 
-// load executes the pickle at the beginning of in and returns its value and its length in bytes.
+// load executes the pickle at the start of in and returns its value and its length in bytes.
 func load(in []byte, persistent func(tuple) (any, error)) (value any, n int, err error) {
 	m := &machine{in: in[:min(len(in), maxPickle)], memo: map[uint32]any{}, persistent: persistent}
 	defer func() {
@@ -56,7 +56,7 @@ func load(in []byte, persistent func(tuple) (any, error)) (value any, n int, err
 	return nil, 0, fmt.Errorf("the pickle has more than %d instructions", maxSteps)
 }
 
-// read reads n bytes, which are a part of the input.
+// read reads n bytes. The result points into the input.
 func (m *machine) read(n uint64) []byte {
 	if n > uint64(len(m.in)-m.at) {
 		if len(m.in) == maxPickle {
@@ -77,12 +77,12 @@ func little(b []byte) uint64 {
 	return binary.LittleEndian.Uint64(whole[:])
 }
 
-// sized reads bytes behind their length, a number of n bytes.
+// sized reads bytes after their length, which is a number of n bytes.
 func (m *machine) sized(n uint64) []byte { return m.read(m.number(n)) }
 
 func (m *machine) push(v any) { m.stack = append(m.stack, v) }
 
-// floor is the height of the stack that instructions may not go below.
+// floor returns the smallest height of the stack that instructions must preserve.
 func (m *machine) floor() int {
 	if len(m.marks) == 0 {
 		return 0
@@ -126,7 +126,7 @@ func (m *machine) marked() tuple {
 	return values
 }
 
-// the returns v as a T, which an instruction needs.
+// the returns v as a T. It fails the pickle if v has another type.
 func the[T any](v any, want string) T {
 	t, err := as[T](v, want)
 	if err != nil {
@@ -135,7 +135,7 @@ func the[T any](v any, want string) T {
 	return t
 }
 
-// as returns v as a T, or an error that says what was wanted.
+// as returns v as a T, or an error that names the expected kind.
 func as[T any](v any, want string) (T, error) {
 	t, ok := v.(T)
 	if !ok {
@@ -144,7 +144,7 @@ func as[T any](v any, want string) (T, error) {
 	return t, nil
 }
 
-// describe names the kind of a value, never its content, which may refer to itself.
+// describe names the kind of a value without its content, which may reference itself.
 func describe(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -175,7 +175,7 @@ func describe(v any) string {
 	return "an unknown value"
 }
 
-// shorten keeps errors readable whatever a file holds.
+// shorten keeps errors readable, whatever a file contains.
 func shorten(text string) string {
 	if len(text) > maxText {
 		text = text[:maxText] + "..."

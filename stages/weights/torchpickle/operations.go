@@ -11,8 +11,8 @@ const opStop = '.'
 // maxProtocol is the newest pickle protocol.
 const maxProtocol = 5
 
-// operations are the instructions that torch.save and Python's pickle write for state dicts, from protocol
-// 2 on. The textual ones of protocol 0 and those that make objects of other classes are missing on purpose.
+// operations are the instructions that torch.save and Python's pickle write for state dicts, from protocol 2 on. The textual
+// instructions of protocol 0 and those for objects of other classes are omitted on purpose.
 var operations = [256]func(*machine){
 	0x80: opProto, 0x95: opFrame, '(': opMark, '0': opPop, '1': func(m *machine) { m.marked() },
 	'2': func(m *machine) { m.push(m.top()) },
@@ -33,7 +33,7 @@ func opProto(m *machine) {
 	}
 }
 
-// opFrame begins a frame, which is only a hint for reading ahead.
+// opFrame starts a frame, which is only a hint for reading ahead.
 func opFrame(m *machine) {
 	if n := m.number(8); n > uint64(len(m.in)-m.at) {
 		fail("a frame of %d bytes, %d are left", n, len(m.in)-m.at)
@@ -42,7 +42,7 @@ func opFrame(m *machine) {
 
 func opMark(m *machine) { m.marks = append(m.marks, len(m.stack)) }
 
-// opPop removes the last value, or a mark where that comes last.
+// opPop removes the last value, or a mark if it comes last.
 func opPop(m *machine) {
 	if n := len(m.marks); n > 0 && m.marks[n-1] == len(m.stack) {
 		m.marks = m.marks[:n-1]
@@ -55,7 +55,7 @@ func constant(v any) func(*machine) {
 	return func(m *machine) { m.push(v) }
 }
 
-// integer pushes a number of n bytes; that of 4 is signed.
+// integer pushes a number of n bytes. A number of 4 bytes is signed.
 func integer(n uint64) func(*machine) {
 	return func(m *machine) {
 		x := int64(m.number(n))
@@ -66,7 +66,7 @@ func integer(n uint64) func(*machine) {
 	}
 }
 
-// opLong1 pushes a signed number of up to 8 bytes; no state dict has a longer one.
+// opLong1 pushes a signed number of up to 8 bytes; state dicts have no longer ones.
 func opLong1(m *machine) {
 	b := m.sized(1)
 	if len(b) > 8 {
@@ -78,8 +78,8 @@ func opLong1(m *machine) {
 
 func opFloat(m *machine) { m.push(math.Float64frombits(binary.BigEndian.Uint64(m.read(8)))) }
 
-// text pushes UTF-8 behind its length of n bytes. Checkpoints of Python 2 hold the other kind of text, in
-// which the names of tensors are ASCII too.
+// text pushes UTF-8 text after its length of n bytes. Checkpoints of Python 2 use the other kind of text, which is ASCII for
+// names of tensors.
 func text(n uint64) func(*machine) {
 	return func(m *machine) {
 		b := m.sized(n)

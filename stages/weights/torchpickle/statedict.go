@@ -9,29 +9,26 @@ import (
 
 // StateDict is the tensors of a checkpoint by name.
 type StateDict struct {
-	Key     string // the entry of the file that it is, such as "ema"; "" for the whole
+	Key     string // the entry of the file that it comes from, such as "ema"; "" for the whole
 	Tensors map[string]*Tensor
-	// Skipped names what else the file holds and does not belong to the model.
+	// Skipped lists other content of the file that does not belong to the model.
 	Skipped []string
 }
 
-// preferred are the entries that training programs keep a state dict in, the one to use for inference first:
-// Open-Sora 1.0 unwraps "ema", PixArt "state_dict", the autoencoders of Open-Sora-Plan "ema_state_dict" or what lies under
-// "state_dict".
+// preferred are the entries in which training programs store a state dict, in order of preference for inference. Open-Sora 1.0
+// uses "ema", PixArt "state_dict", the autoencoders of Open-Sora-Plan "ema_state_dict" or an entry inside "state_dict".
 var preferred = []string{"ema", "ema_state_dict", "state_dict_ema", "state_dict", "state_dict.gen_model", "model", "module"}
 
-// wrappers are the beginnings of all names that training wrappers leave behind (DistributedDataParallel,
-// torch.compile).
+// wrappers are prefixes of all names that training wrappers leave behind (DistributedDataParallel, torch.compile).
 var wrappers = []string{"module.", "_orig_mod."}
 
-// found is a dict with tensors of its own.
+// found is a dict that directly contains tensors.
 type found struct {
 	path string
 	dict *dict
 }
 
-// pick returns the state dict in root: root itself or the dict at key, in which keys of dicts in dicts are
-// joined by dots.
+// pick returns the state dict in root: root itself or the dict at key. The keys of nested dicts are joined by dots.
 func pick(root any, key string) (*StateDict, error) {
 	top, err := as[*dict](root, "a dict of tensors")
 	if err != nil {
@@ -69,7 +66,7 @@ func pick(root any, key string) (*StateDict, error) {
 	return d, nil
 }
 
-// search collects the dicts that have a tensor of their own, each once.
+// search collects the dicts that directly contain a tensor, each once.
 func search(all *[]found, seen map[*dict]bool, path string, d *dict, depth int) {
 	if seen[d] || depth > maxDepth || len(*all) > maxDicts {
 		return
@@ -86,8 +83,8 @@ func search(all *[]found, seen map[*dict]bool, path string, d *dict, depth int) 
 	}
 }
 
-// choose returns the state dict to use where nobody says: the whole, the only one, or the first that has a
-// usual name; -1 where that does not decide.
+// choose returns the state dict to use if the caller names none: the whole, the only one, or the first with a preferred name;
+// -1 if this does not decide.
 func choose(all []found) int {
 	if len(all) == 1 {
 		return 0
@@ -100,7 +97,7 @@ func choose(all []found) int {
 	return -1
 }
 
-// flatten takes the tensors out of a dict.
+// flatten collects the tensors of a dict.
 func flatten(f found) (*StateDict, error) {
 	out := &StateDict{Key: f.path, Tensors: make(map[string]*Tensor, len(f.dict.keys))}
 	for i, v := range f.dict.values {
@@ -113,7 +110,7 @@ func flatten(f found) (*StateDict, error) {
 		}
 		t, ok := v.(*Tensor)
 		if !ok {
-			if _, inner := v.(*dict); !inner { // a dict with tensors is told of by pick
+			if _, inner := v.(*dict); !inner { // pick reports dicts with tensors
 				out.Skipped = append(out.Skipped, fmt.Sprintf("%q (%s)", shorten(name), describe(v)))
 			}
 			continue
@@ -129,7 +126,7 @@ func flatten(f found) (*StateDict, error) {
 	return out, nil
 }
 
-// unwrap cuts prefix off all names where all have it.
+// unwrap removes prefix from all names if all have it.
 func (d *StateDict) unwrap(prefix string) {
 	for name := range d.Tensors {
 		if !strings.HasPrefix(name, prefix) || name == prefix {

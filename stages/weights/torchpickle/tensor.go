@@ -8,12 +8,12 @@ import (
 	"math/bits"
 )
 
-// storage is what tensors are views of.
+// storage is the data that tensors are views of.
 type storage struct {
 	key   string
 	dtype string // as in safetensors; "" for bytes without a type
 	count uint64 // elements
-	data  []byte // a part of the file; of the legacy format, nil until the pickle is read
+	data  []byte // part of the file; in the legacy format nil until the pickle is read
 }
 
 func (s *storage) bytes() uint64 { return s.count * itemSizes[s.dtype] }
@@ -41,7 +41,7 @@ func (t *Tensor) Bytes() int { return t.Len() * t.item() }
 
 func (t *Tensor) item() int { return int(itemSizes[t.DType]) }
 
-// rebuildTensor takes storage, offset, shape, stride and what does not concern values.
+// rebuildTensor takes storage, offset, shape and stride. Other arguments do not concern values.
 func rebuildTensor(args tuple) (any, error) {
 	if len(args) < 4 {
 		return nil, fmt.Errorf("%d arguments, want 4", len(args))
@@ -53,7 +53,7 @@ func rebuildTensor(args tuple) (any, error) {
 	return view(s, s.dtype, args)
 }
 
-// rebuildTyped is rebuildTensor with the element type as the argument 6, over a storage of bytes.
+// rebuildTyped is rebuildTensor with the element type as argument 6, over a storage of bytes.
 func rebuildTyped(args tuple) (any, error) {
 	if len(args) < 7 {
 		return nil, fmt.Errorf("%d arguments, want 7", len(args))
@@ -69,8 +69,8 @@ func rebuildTyped(args tuple) (any, error) {
 	return view(s, c.dtype, args)
 }
 
-// view makes a tensor and checks that it lies inside its storage. It may not have more elements than that:
-// an expanded tensor of one element could claim any size.
+// view makes a tensor and checks that it is inside its storage. It must not have more elements than the storage, because an
+// expanded tensor of one element could claim any size.
 func view(s *storage, dtype string, args tuple) (*Tensor, error) {
 	if dtype == "" {
 		return nil, errors.New("a tensor without an element type")
@@ -104,7 +104,7 @@ func view(s *storage, dtype string, args tuple) (*Tensor, error) {
 	case uint64(offset) >= have:
 		return nil, fmt.Errorf("offset %d is outside of a storage of %d elements", offset, have)
 	}
-	left := have - 1 - uint64(offset) // elements behind the first
+	left := have - 1 - uint64(offset) // elements after the first
 	for i, d := range shape {
 		if d > 1 && stride[i] > 0 && uint64(d-1) > left/uint64(stride[i]) {
 			return nil, fmt.Errorf("shape %v, stride %v and offset %d reach beyond a storage of %d elements",
@@ -115,7 +115,7 @@ func view(s *storage, dtype string, args tuple) (*Tensor, error) {
 	return t, nil
 }
 
-// lengths reads a tuple of numbers from 0 on.
+// lengths reads a tuple of non-negative numbers.
 func lengths(v any) ([]int, error) {
 	items, err := as[tuple](v, "a tuple of numbers")
 	if err != nil {
@@ -138,7 +138,7 @@ func lengths(v any) ([]int, error) {
 	return out, nil
 }
 
-// elements returns the product of shape, or an error where it does not fit an int.
+// elements returns the product of shape. It returns an error if the product does not fit an int.
 func elements(shape []int) (uint64, error) {
 	n := uint64(1)
 	for _, d := range shape {
@@ -151,11 +151,11 @@ func elements(shape []int) (uint64, error) {
 	return n, nil
 }
 
-// chunk is how many bytes are written at a time: whole elements of every type.
+// chunk is the number of bytes that are written at a time: whole elements of every type.
 const chunk = 256 << 10
 
-// WriteTo writes the elements to w, little-endian and row-major, in pieces of whole elements. The memory
-// it needs does not depend on the tensor.
+// WriteTo writes the elements to w, little-endian and row-major, in pieces of whole elements. Its memory does not depend on the
+// tensor's size.
 func (t *Tensor) WriteTo(w io.Writer) (int64, error) {
 	if t.Len() == 0 {
 		return 0, nil
@@ -178,7 +178,7 @@ func writeChunks(w io.Writer, data []byte) (written int64, err error) {
 	return written, nil
 }
 
-// contiguous reports whether the elements lie one behind the other in row-major order.
+// contiguous reports whether the elements are adjacent in row-major order.
 func (t *Tensor) contiguous() bool {
 	want := 1
 	for i := len(t.Shape) - 1; i >= 0; i-- {
@@ -190,7 +190,7 @@ func (t *Tensor) contiguous() bool {
 	return true
 }
 
-// gather writes a view whose elements are spread over the storage.
+// gather writes a view whose elements are not adjacent in the storage.
 func (t *Tensor) gather(w io.Writer) (written int64, err error) {
 	buffer := make([]byte, 0, chunk)
 	flush := func() error {
@@ -222,7 +222,7 @@ func (t *Tensor) gather(w io.Writer) (written int64, err error) {
 	return written, flush()
 }
 
-// step moves index to the next element in row-major order and returns how far that is in the storage.
+// step moves index to the next element in row-major order and returns the distance in the storage.
 func (t *Tensor) step(index []int) (distance int) {
 	for i := len(index) - 1; i >= 0; i-- {
 		index[i]++

@@ -19,9 +19,9 @@ const (
 	extra64                 = 1 // the extra field with lengths of 64 bits
 )
 
-// readZip returns the files of an archive as parts of content. torch stores them as they are, so no file
-// can be longer than the archive: a compressed one, which could be, is refused. archive/zip is not used
-// because the memory for its list follows what the archive claims.
+// readZip returns the files of an archive; they point into content. torch stores files without compression, so no file can be
+// longer than the archive; compressed files, which could be longer, are refused. archive/zip is not used because it allocates
+// memory for as many files as the archive claims.
 func readZip(content []byte) (map[string][]byte, error) {
 	directory, count, err := centralDirectory(content)
 	if err != nil {
@@ -45,7 +45,7 @@ func readZip(content []byte) (map[string][]byte, error) {
 	return files, nil
 }
 
-// centralDirectory finds the list of files, which the end of the archive points to.
+// centralDirectory finds the list of files. The end of the archive contains its position.
 func centralDirectory(content []byte) (directory []byte, count uint64, err error) {
 	tail := content[max(0, len(content)-endLen-maxComment):]
 	at := bytes.LastIndex(tail, []byte(endMark))
@@ -89,7 +89,7 @@ type entry struct {
 	name          string
 	flags, method uint16
 	packed, size  uint64
-	local         uint64 // where its own header begins
+	local         uint64 // start of its own header
 }
 
 // nextEntry reads the first entry of the directory and returns what follows.
@@ -110,7 +110,7 @@ func nextEntry(in []byte) (e entry, rest []byte, err error) {
 	return e, in[total:], e.widen(in[centralLen+name : centralLen+name+extra])
 }
 
-// widen takes the numbers that do not fit 32 bits from the extra fields.
+// widen reads numbers that do not fit 32 bits from the extra fields.
 func (e *entry) widen(extra []byte) error {
 	const full = 1<<32 - 1
 	for len(extra) >= 4 {

@@ -1,4 +1,4 @@
-// Package gguftest writes GGUF files for tests. It shares nothing with the reader.
+// Package gguftest writes GGUF files for tests. It shares no code with the reader.
 package gguftest
 
 import (
@@ -14,15 +14,15 @@ import (
 	"latentbeam/kernels"
 )
 
-// Tensor is one of a file.
+// Tensor is a tensor of a file.
 type Tensor struct {
 	Name, Type string
 	Shape      []int // slowest axis first
 	Data       []byte
 }
 
-// layout is how a type lies in the file: its number, the numbers and the bytes of a block, and where in it a binary16 scales the
-// whole numbers, which are as large as most.
+// layout describes how a type is stored: its number, the values and the size of a block, the position of the binary16 scale in
+// it, and the largest integer.
 type layout struct {
 	number      uint32
 	group, size int
@@ -37,11 +37,11 @@ var layouts = map[string]layout{
 	"Q4_K": {12, 256, 144, []int{0, 2}, 16 * 64}, "Q5_K": {13, 256, 176, []int{0, 2}, 32 * 64}, "Q6_K": {14, 256, 210, []int{208}, 32 * 128},
 }
 
-// Types are the types that Random makes.
+// Types returns the types that Random supports.
 func Types() []string { return slices.Sorted(maps.Keys(layouts)) }
 
-// Random returns a tensor of a type with numbers that its name decides, at most scale or little more. Where its rows are no whole
-// blocks, and for vectors, it is F32, as in published files.
+// Random returns a tensor of a type. Its values depend on its name and are at most about scale. Vectors, and tensors whose rows
+// are not whole blocks, are F32, as in published files.
 func Random(name, of string, scale float64, shape ...int) Tensor {
 	if l := layouts[of]; len(shape) < 2 || shape[len(shape)-1]%l.group != 0 {
 		of = "F32"
@@ -72,8 +72,8 @@ func Random(name, of string, scale float64, shape ...int) Tensor {
 	return t
 }
 
-// Write returns a file of values and tensors, aligned to 32 bytes. A value is a string, a uint32, a bool, or a list of strings,
-// float32, int32 or bytes.
+// Write returns a file with values and tensors, aligned to 32 bytes. A value is a string, a uint32, a bool, or a list of
+// strings, float32, int32 or bytes.
 func Write(values map[string]any, tensors []Tensor) []byte {
 	var out bytes.Buffer
 	u32 := func(n uint32) { out.Write(binary.LittleEndian.AppendUint32(nil, n)) }
@@ -90,7 +90,7 @@ func Write(values map[string]any, tensors []Tensor) []byte {
 			u32(of)
 			u64(n)
 			if data != nil {
-				_ = binary.Write(&out, binary.LittleEndian, data) // a buffer takes all
+				_ = binary.Write(&out, binary.LittleEndian, data) // a buffer never fails
 			}
 		}
 		switch v := values[key].(type) {

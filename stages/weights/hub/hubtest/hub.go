@@ -1,5 +1,5 @@
-// Package hubtest is a hub of models in this process, for tests: it lists repositories, sends large files from a second
-// server, knows ranges, gates and private repositories, and does what hubs and networks do on bad days.
+// Package hubtest is a model hub in this process, for tests. It lists repositories, sends large files from a second server,
+// supports ranges, gated and private repositories, and imitates the failures of hubs and networks.
 package hubtest
 
 import (
@@ -15,13 +15,13 @@ import (
 	"testing"
 )
 
-// Commit is that of every repository.
+// Commit is the commit of every repository.
 const Commit = "0123456789abcdef0123456789abcdef01234567"
 
-// Token opens what is gated.
+// Token gives access to gated repositories.
 const Token = "hf_good"
 
-// large is the size from which a file is kept apart and listed with its SHA-256.
+// large is the size from which a file is stored separately and listed with its SHA-256.
 const large = 1 << 10
 
 // Repo is a repository on the hub.
@@ -30,33 +30,33 @@ type Repo struct {
 	Gated    bool
 	Private  bool
 	Licence  string
-	Revision string // besides main and the commit
+	Revision string // in addition to main and the commit
 }
 
-// Hub is the hub. Its fields may be changed between requests.
+// Hub is a hub. Its fields may be changed between requests.
 type Hub struct {
 	Repos map[string]Repo
 	URL   string
 
 	mu       sync.Mutex
-	Cut      int               // bytes after which the next answers of large files break; 0: they do not
+	Cut      int               // bytes after which the next answers of large files break; 0: never
 	Cuts     int               // how many answers break
 	NoRanges bool              // every answer is the whole file
-	Busy     int               // how many of the next requests are answered 503
-	Forged   map[string]string // content sent in place of a file's
+	Busy     int               // how many of the next requests get status 503
+	Forged   map[string]string // content that is sent instead of a file's
 	Long     bool              // more is sent than is listed
-	Sizes    map[string]int64  // listed in place of a file's
+	Sizes    map[string]int64  // listed instead of a file's size
 	Asked    []string          // paths and ranges of the requests for large files
-	Endless  bool              // each page of a list is followed by another one, which has directories alone
-	Next     string            // address of the page behind each page of a list; "" is the right one
+	Endless  bool              // every page of a list has a next page, with directories only
+	Next     string            // address of the next page on each page of a list; "": the right one
 	Linked   bool              // the second page of a list is on the second server
 	Sent     bool              // every page of a list is on the second server, by a redirect
-	Met      []string          // requests to the second server that brought a token
+	Met      []string          // requests to the second server that contained a token
 	apart    string            // address of the second server
-	page     int               // pages of lists so far
+	page     int               // number of pages of lists so far
 }
 
-// New starts a hub that ends with the test.
+// New starts a hub. It stops when the test ends.
 func New(t testing.TB, repos map[string]Repo) *Hub {
 	t.Helper()
 	h := &Hub{Repos: repos, Forged: map[string]string{}}
@@ -68,14 +68,14 @@ func New(t testing.TB, repos map[string]Repo) *Hub {
 	return h
 }
 
-// refuse answers as the hub does.
+// refuse sends an error as the hub does.
 func refuse(w http.ResponseWriter, code int, kind, message string) {
 	w.Header().Set("X-Error-Code", kind)
 	w.Header().Set("X-Error-Message", message)
 	w.WriteHeader(code)
 }
 
-// front is the server that knows the repositories.
+// front handles the requests of the server that knows the repositories.
 func (h *Hub) front(w http.ResponseWriter, r *http.Request) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -117,7 +117,7 @@ func (h *Hub) front(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ID is the name of a content's blob.
+// ID returns the name of the blob for a content.
 func ID(content string) string {
 	if len(content) >= large {
 		return fmt.Sprintf("%x", sha256.Sum256([]byte(content)))
@@ -165,7 +165,7 @@ func (h *Hub) tree(w http.ResponseWriter, r *http.Request, repo Repo) {
 	_ = json.NewEncoder(w).Encode(page)
 }
 
-// resolve sends a small file, or on to the second server.
+// resolve sends a small file, or redirects to the second server.
 func (h *Hub) resolve(w http.ResponseWriter, r *http.Request, name string, repo Repo, file string) {
 	content, ok := repo.Files[file]
 	if !ok {
@@ -189,14 +189,14 @@ func (h *Hub) resolve(w http.ResponseWriter, r *http.Request, name string, repo 
 	}
 }
 
-// Change changes what the hub does while answers that broke may still end.
+// Change changes the hub while broken answers may still be running.
 func (h *Hub) Change(f func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f()
 }
 
-// content is the second server. It refuses a token, as servers of signed addresses do.
+// content handles the requests of the second server. It refuses a token, as servers of signed addresses do.
 func (h *Hub) content(w http.ResponseWriter, r *http.Request) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

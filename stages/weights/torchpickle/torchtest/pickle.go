@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Values are the instructions that push them. These have no arguments.
+// A value is written as the instructions that push it. These have no arguments.
 const (
 	None       = "N"
 	True       = "\x88"
@@ -35,7 +35,7 @@ func Tuple(items ...string) string { return Mark + strings.Join(items, "") + "t"
 // List pushes a list.
 func List(items ...string) string { return "](" + strings.Join(items, "") + "e" }
 
-// Dict pushes a dict of keys and values in turn.
+// Dict pushes a dict of alternating keys and values.
 func Dict(items ...string) string { return "}(" + strings.Join(items, "") + "u" }
 
 // Global pushes a class or function by its name.
@@ -53,7 +53,7 @@ func Ints(list ...int) string {
 	return Tuple(items...)
 }
 
-// Storage pushes a storage of n elements by its key.
+// Storage pushes a reference to a storage of n elements by its key.
 func Storage(class, key string, n int) string {
 	return Tuple(Text("storage"), Global("torch", class), Text(key), Text("cpu"), Int(int64(n))) + "Q"
 }

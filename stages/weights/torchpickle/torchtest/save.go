@@ -1,6 +1,5 @@
-// Package torchtest writes PyTorch checkpoints for tests, good and hostile ones: the bytes of pickles, and
-// the two formats that torch.save lays them out in. Only tests import it. A new kind of value is a function
-// in pickle.go.
+// Package torchtest writes PyTorch checkpoints for tests, valid and hostile ones: pickles, and the two formats of torch.save.
+// Only tests import it. To add a kind of value, add a function in pickle.go.
 package torchtest
 
 import (
@@ -28,7 +27,7 @@ func Save(t testing.TB, tensors ...Tensor) []byte {
 	return Zip(t, Pickle(StateDict(tensors...)), storages...)
 }
 
-// Zip returns the archive of a pickle and its storages, which are called 0, 1, 2 and so on.
+// Zip returns the archive of a pickle and its storages, which are named 0, 1, 2 and so on.
 func Zip(t testing.TB, pickle []byte, storages ...[]byte) []byte {
 	names, files := []string{"data.pkl", "byteorder", "version"}, [][]byte{pickle, []byte("little"), []byte("3\n")}
 	for i, s := range storages {
@@ -56,8 +55,8 @@ func Archive(t testing.TB, prefix string, names []string, files [][]byte) []byte
 	return out.Bytes()
 }
 
-// Legacy returns the format of torch before 1.6: pickle, then a list of storages, then each storage behind
-// its number of elements of the given size.
+// Legacy returns the format of torch before 1.6: pickle, then a list of storages, then for each storage its number of elements,
+// of the given size, and its data.
 func Legacy(pickle []byte, size int, storages ...[]byte) []byte {
 	out := []byte("\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.")
 	out = append(out, Pickle(Int(1001))...)
