@@ -13,12 +13,12 @@ type buffers struct {
 	walking sync.Mutex // held during a forward that uses the buffers
 
 	mu     sync.Mutex
-	blocks map[int][]brought
+	blocks map[int][]streamedWeight
 	turns  [2]swapBuffer
 }
 
-// brought is a weight of a streamed block.
-type brought struct {
+// streamedWeight is a weight of a streamed block.
+type streamedWeight struct {
 	*slot
 	from source
 }
@@ -37,7 +37,7 @@ type slot struct {
 }
 
 func newBuffers(refill kernels.Refiller) *buffers {
-	b := &buffers{refill: refill, blocks: map[int][]brought{}}
+	b := &buffers{refill: refill, blocks: map[int][]streamedWeight{}}
 	for i := range b.turns {
 		b.turns[i].slots = map[string]*slot{}
 	}
@@ -48,7 +48,7 @@ func (b *buffers) load(w *Weights, name string, shape []int, from source) (kerne
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	key := fmt.Sprint(w.kind, name[w.inside:], from.to, shape)
-	slots := b.of(w.block).slots
+	slots := b.bufferOf(w.block).slots
 	s, ok := slots[key]
 	if !ok {
 		t, err := w.be.Weights(from.to, shape, from.bytes())
@@ -58,13 +58,13 @@ func (b *buffers) load(w *Weights, name string, shape []int, from source) (kerne
 		s = &slot{t: t}
 		slots[key] = s
 	}
-	b.blocks[w.block] = append(b.blocks[w.block], brought{s, from})
+	b.blocks[w.block] = append(b.blocks[w.block], streamedWeight{s, from})
 	from.discard()
 	return s.t, nil
 }
 
-// of returns the buffer for a block.
-func (b *buffers) of(block int) *swapBuffer { return &b.turns[block%2] }
+// bufferOf returns the buffer for a block.
+func (b *buffers) bufferOf(block int) *swapBuffer { return &b.turns[block%2] }
 
 func (b *buffers) begin() (end func()) {
 	b.walking.Lock()
@@ -76,9 +76,9 @@ func (b *buffers) enter(block, next int) {
 	defer b.mu.Unlock()
 	b.fill(block)
 	if b.blocks[block] != nil {
-		b.of(block).wait()
+		b.bufferOf(block).wait()
 	}
-	if next > 0 && (b.blocks[block] == nil || b.of(next) != b.of(block)) {
+	if next > 0 && (b.blocks[block] == nil || b.bufferOf(next) != b.bufferOf(block)) {
 		b.fill(next)
 	}
 }
@@ -86,7 +86,7 @@ func (b *buffers) enter(block, next int) {
 // fill starts to load a block into its buffer, unless it is there or resident. A block whose load failed is not considered
 // loaded: the backend keeps its first error, and the device's next backend gets new buffers (resident.refill).
 func (b *buffers) fill(block int) {
-	turn := b.of(block)
+	turn := b.bufferOf(block)
 	if b.blocks[block] == nil || turn.holds == block {
 		return
 	}
@@ -98,7 +98,7 @@ func (b *buffers) fill(block int) {
 }
 
 // data returns the bytes of the weight as they are used.
-func (w brought) data() []byte {
+func (w streamedWeight) data() []byte {
 	if w.from.inPlace() {
 		return w.from.bytes()
 	}

@@ -29,12 +29,12 @@ type Component[C, M any] struct {
 	load    func(C, *Weights) (*M, error)
 
 	mu     sync.Mutex
-	held   held
+	held   placement
 	loaded map[modelPlace]*resident[M]
 }
 
-// held is the placement of the weights in memory.
-type held struct {
+// placement is the placement of the weights in memory.
+type placement struct {
 	turn     int              // number of changes
 	streamed bool             // all but the first blocks of each run are streamed
 	stay     int              // number of blocks of a run that are not streamed
@@ -155,12 +155,12 @@ func (c *Component[C, M]) Stream(stay int) {
 	c.mu.Lock()
 	runs := c.held.runs
 	c.mu.Unlock()
-	c.lay(held{streamed: true, stay: stay, runs: runs})
+	c.setPlacement(placement{streamed: true, stay: stay, runs: runs})
 }
 
-// lay changes the placement of the weights. Loaded models are replaced at the next use of their device. If the device has its
+// setPlacement changes the placement of the weights. Loaded models are replaced at the next use of their device. If the device has its
 // own memory, no one else may use the model then.
-func (c *Component[C, M]) lay(want held) {
+func (c *Component[C, M]) setPlacement(want placement) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.held
@@ -277,7 +277,7 @@ func release[M any](dev kernels.Backend, gone []*resident[M]) {
 	}
 }
 
-func (c *Component[C, M]) read(dev kernels.Backend, at modelPlace, one *resident[M], now held) (*M, error) {
+func (c *Component[C, M]) read(dev kernels.Backend, at modelPlace, one *resident[M], now placement) (*M, error) {
 	w := NewWeights(dev, c.weights).Cut(at.shard.Cut).Stage(at.shard.Stage)
 	w.added = c.added
 	if now.streamed {

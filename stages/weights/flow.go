@@ -13,11 +13,11 @@ import (
 type Flow struct {
 	first int // first block of the run, from 0
 	stay  int // number of resident blocks from there on
-	way
+	streamer
 }
 
-// way loads and releases streamed blocks on one kind of device. Blocks are counted from 1.
-type way interface {
+// streamer loads and releases streamed blocks on one kind of device. Blocks are counted from 1.
+type streamer interface {
 	// load makes a weight of a streamed block. w identifies the block, name is the weight's name in the files.
 	load(w *Weights, name string, shape []int, from source) (kernels.Tensor, error)
 	// begin is called before a forward runs through the blocks, end after it.
@@ -31,9 +31,9 @@ type way interface {
 // newFlow returns a flow through be for a model with stay resident blocks.
 func newFlow(be kernels.Backend, stay int) *Flow {
 	if refill := be.Capabilities().Refiller; refill != nil {
-		return &Flow{stay: stay, way: newBuffers(refill)}
+		return &Flow{stay: stay, streamer: newBuffers(refill)}
 	}
-	return &Flow{stay: stay, way: newPages(be)}
+	return &Flow{stay: stay, streamer: newPages(be)}
 }
 
 // stays reports whether a block is resident. Weights that belong to no block (0) always are.
@@ -47,7 +47,7 @@ func (f *Flow) load(w *Weights, name string, shape []int, from source) (kernels.
 		}
 		return w.be.Weights(from.to, shape, from.bytes())
 	}
-	return f.way.load(w, name, shape, from)
+	return f.streamer.load(w, name, shape, from)
 }
 
 // Each iterates over the blocks of a range in order. A block is in memory during its iteration, and the next one is being
@@ -58,7 +58,7 @@ func (f *Flow) Each(own sequence.Range) iter.Seq[int] {
 		if f != nil {
 			defer f.begin()()
 			visit = func(i int) bool {
-				f.enter(i+1, f.after(i+1, own))
+				f.enter(i+1, f.nextStreamed(i+1, own))
 				defer f.leave(i + 1)
 				return yield(i)
 			}
@@ -68,8 +68,8 @@ func (f *Flow) Each(own sequence.Range) iter.Seq[int] {
 	}
 }
 
-// after returns the block that is streamed next. After the last block of a forward it is the first of the next forward.
-func (f *Flow) after(block int, own sequence.Range) int {
+// nextStreamed returns the block that is streamed next. After the last block of a forward it is the first of the next forward.
+func (f *Flow) nextStreamed(block int, own sequence.Range) int {
 	first := max(own.Lo, f.first+f.stay) + 1
 	switch {
 	case first > own.Hi:

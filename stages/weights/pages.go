@@ -15,38 +15,38 @@ import (
 // released. Several forwards can be in different blocks; each block is in memory once. The work on a block is finished when its
 // calls return.
 type pages struct {
-	mark    func(kernels.Tensor) // registers a streamed weight, if the backend needs it
-	reading sync.Mutex           // held while a block is loaded
-	beside  *atomic.Int64        // bytes of blocks in memory, reported to system.BesideHeap
+	mark        func(kernels.Tensor) // registers a streamed weight, if the backend needs it
+	reading     sync.Mutex           // held while a block is loaded
+	outsideHeap *atomic.Int64        // bytes of blocks in memory, reported to system.BesideHeap
 
 	mu     sync.Mutex
-	blocks map[int]*paged
+	blocks map[int]*block
 }
 
-// paged is a streamed block.
-type paged struct {
-	weights []passing
+// block is a streamed block.
+type block struct {
+	weights []pagedWeight
 	made    bool          // some weights need pages of their own
 	bytes   int64         // size of these pages
 	users   int           // number of forwards in the block
 	here    chan struct{} // closed when the block is loaded; nil: not loaded and not loading
 }
 
-// passing is a weight of a block.
-type passing struct {
+// pagedWeight is a weight of a block.
+type pagedWeight struct {
 	from source
 	own  []byte // the weight's own pages; nil: used as it is in the file
 }
 
 func newPages(be kernels.Backend) *pages {
-	p := &pages{blocks: map[int]*paged{}, mark: be.Capabilities().Passing, beside: new(atomic.Int64)}
-	runtime.AddCleanup(p, func(left *atomic.Int64) { system.BesideHeap(-left.Load()) }, p.beside) // blocks that were not left
+	p := &pages{blocks: map[int]*block{}, mark: be.Capabilities().Passing, outsideHeap: new(atomic.Int64)}
+	runtime.AddCleanup(p, func(left *atomic.Int64) { system.BesideHeap(-left.Load()) }, p.outsideHeap) // blocks that were not left
 	return p
 }
 
 // count records that n bytes of blocks were loaded, or released if n is negative.
 func (p *pages) count(n int64) {
-	p.beside.Add(n)
+	p.outsideHeap.Add(n)
 	system.BesideHeap(n)
 }
 
@@ -55,7 +55,7 @@ func (p *pages) load(w *Weights, _ string, shape []int, from source) (kernels.Te
 		defer from.discard()
 		return w.be.Weights(from.to, shape, from.bytes())
 	}
-	one := passing{from: from}
+	one := pagedWeight{from: from}
 	data, err := one.fill(p)
 	if err != nil {
 		return kernels.Tensor{}, err
@@ -69,7 +69,7 @@ func (p *pages) load(w *Weights, _ string, shape []int, from source) (kernels.Te
 	defer p.mu.Unlock()
 	b := p.blocks[w.block]
 	if b == nil {
-		b = &paged{}
+		b = &block{}
 		p.blocks[w.block] = b
 	}
 	b.weights, b.made, b.bytes = append(b.weights, one), b.made || one.own != nil, b.bytes+int64(len(one.own))
@@ -77,7 +77,7 @@ func (p *pages) load(w *Weights, _ string, shape []int, from source) (kernels.Te
 }
 
 // fill fills a weight's own pages, if it needs them, and returns its bytes.
-func (w *passing) fill(p *pages) ([]byte, error) {
+func (w *pagedWeight) fill(p *pages) ([]byte, error) {
 	if w.from.inPlace() {
 		return w.from.bytes(), nil
 	}
@@ -92,9 +92,9 @@ func (w *passing) fill(p *pages) ([]byte, error) {
 }
 
 // prefetch starts to load a weight.
-func (w passing) prefetch() {
+func (w pagedWeight) prefetch() {
 	if w.own == nil {
-		w.from.ahead()
+		w.from.prefetch()
 		return
 	}
 	w.from.read(w.own)
@@ -102,7 +102,7 @@ func (w passing) prefetch() {
 }
 
 // discard releases a weight's memory.
-func (w passing) discard() {
+func (w pagedWeight) discard() {
 	w.from.discard()
 	if w.own != nil {
 		system.ForgetPages(w.own)
@@ -130,7 +130,7 @@ func (p *pages) enter(block, next int) {
 }
 
 // prefetch starts to load a block, unless it is loaded or loading.
-func (p *pages) prefetch(b *paged) {
+func (p *pages) prefetch(b *block) {
 	if b == nil || b.here != nil {
 		return
 	}
@@ -142,7 +142,7 @@ func (p *pages) prefetch(b *paged) {
 		defer p.reading.Unlock()
 		defer close(here)
 		for _, w := range b.weights {
-			if !b.made && p.gone(b, here) {
+			if !b.made && p.released(b, here) {
 				return
 			}
 			w.prefetch()
@@ -150,8 +150,8 @@ func (p *pages) prefetch(b *paged) {
 	}()
 }
 
-// gone reports whether a loading block was released meanwhile.
-func (p *pages) gone(b *paged, here chan struct{}) bool {
+// released reports whether a loading block was released meanwhile.
+func (p *pages) released(b *block, here chan struct{}) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return b.here != here

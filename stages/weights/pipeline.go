@@ -25,7 +25,7 @@ func (b Pipeline) Run(g *kernels.Group) error {
 	rank, last := g.Rank(), g.Size()-1
 	for round := 0; round < b.Items+last; round++ {
 		here := round - rank // the item at this rank
-		if b.has(here) {
+		if b.exists(here) {
 			if err := b.Take(here); err != nil {
 				return err
 			}
@@ -40,14 +40,14 @@ func (b Pipeline) Run(g *kernels.Group) error {
 			}
 			return list
 		}
-		if rank < last && b.has(here) {
+		if rank < last && b.exists(here) {
 			send = parts(send, rank+1, b.On(here))
 		}
-		if rank > 0 && b.has(here+1) {
+		if rank > 0 && b.exists(here+1) {
 			recv = parts(recv, rank-1, b.On(here+1))
 		}
 		done := round - last // the item at the last rank
-		returns := b.has(done) && (b.Void == nil || !b.Void(done))
+		returns := b.exists(done) && (b.Void == nil || !b.Void(done))
 		if last > 0 && rank == last && returns {
 			send = parts(send, 0, b.Back(done))
 		}
@@ -68,8 +68,8 @@ func (b Pipeline) Run(g *kernels.Group) error {
 	return nil
 }
 
-// has reports whether item i exists.
-func (b Pipeline) has(i int) bool { return i >= 0 && i < b.Items && (b.Empty == nil || !b.Empty(i)) }
+// exists reports whether item i exists.
+func (b Pipeline) exists(i int) bool { return i >= 0 && i < b.Items && (b.Empty == nil || !b.Empty(i)) }
 
 // Chain is a Pipeline without results for the first rank: n items pass all ranks of g in order. Each rank calls take, which
 // works on item i in place; view returns the rank's memory for the item. At the end the last rank has the items.

@@ -48,11 +48,11 @@ func (s *Sharded[C, M]) Shards() int { return s.Cut().Shards() }
 // Hold sets the placement of the weights in memory.
 func (s *Sharded[C, M]) Hold(h cost.Held) error {
 	s.Tensor, s.Pipeline = h.Grid.Tensor, h.Grid.Pipeline
-	want := held{streamed: h.Streamed, runs: h.Runs}
+	want := placement{streamed: h.Streamed, runs: h.Runs}
 	if h.Streamed {
 		want.stay = h.Stay
 	}
-	s.lay(want)
+	s.setPlacement(want)
 	return nil
 }
 

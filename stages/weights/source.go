@@ -43,8 +43,8 @@ func (s Subset) source(t safetensors.Tensor, dt kernels.DType) source {
 	return out
 }
 
-// in returns the file's bytes of some elements. Of packed tensors it returns whole blocks.
-func (s source) in(first, length int) []byte {
+// fileBytes returns the file's bytes of some elements. Of packed tensors it returns whole blocks.
+func (s source) fileBytes(first, length int) []byte {
 	group, size := 1, s.from.Size()
 	if s.packed != nil {
 		group, size = s.packed.Group, s.packed.Size
@@ -64,7 +64,7 @@ func (s source) size() int { return s.count * s.length * s.to.Size() }
 // bytes returns the weight, little-endian, in place or as a copy.
 func (s source) bytes() []byte {
 	if s.inPlace() {
-		return s.in(s.first, s.length)
+		return s.fileBytes(s.first, s.length)
 	}
 	out := make([]byte, s.size())
 	s.read(out)
@@ -103,7 +103,7 @@ func (s source) readSome(dst []byte, from, to int) {
 			i += s.readWide(dst[i*narrow:], at, room[:min(n, readChunk)])
 			continue
 		}
-		convert(dst[i*narrow:][:n*narrow], s.in(at, n), s.from, s.to)
+		convert(dst[i*narrow:][:n*narrow], s.fileBytes(at, n), s.from, s.to)
 		i += n
 	}
 }
@@ -146,13 +146,13 @@ func convert(dst, src []byte, from, to kernels.DType) {
 // discard releases the pages of the part of a mapped file that was read.
 func (s source) discard() {
 	if s.mapped {
-		system.ForgetPages(s.in(s.first, (s.count-1)*s.every+s.length))
+		system.ForgetPages(s.fileBytes(s.first, (s.count-1)*s.every+s.length))
 	}
 }
 
-// ahead asks the system to read the part of a mapped file.
-func (s source) ahead() {
+// prefetch asks the system to read the part of a mapped file.
+func (s source) prefetch() {
 	if s.mapped {
-		system.ReadAhead(s.in(s.first, (s.count-1)*s.every+s.length))
+		system.ReadAhead(s.fileBytes(s.first, (s.count-1)*s.every+s.length))
 	}
 }

@@ -30,15 +30,15 @@ func (s PipelineStage) Last() bool { return s.Rank >= s.Ways-1 }
 // AtFirst and AtLast load the named tensor if this rank has the first, or the last, blocks; otherwise they return the zero
 // Tensor.
 func (w *Weights) AtFirst(name string, shape ...int) kernels.Tensor {
-	return w.at(w.stage.First(), name, shape)
+	return w.loadIf(w.stage.First(), name, shape)
 }
 
 // AtLast is described with AtFirst.
 func (w *Weights) AtLast(name string, shape ...int) kernels.Tensor {
-	return w.at(w.stage.Last(), name, shape)
+	return w.loadIf(w.stage.Last(), name, shape)
 }
 
-func (w *Weights) at(here bool, name string, shape []int) kernels.Tensor {
+func (w *Weights) loadIf(here bool, name string, shape []int) kernels.Tensor {
 	if here {
 		return w.Tensor(name, shape...)
 	}

@@ -74,8 +74,8 @@ type cursor struct {
 // errShort says that the file ends inside the header.
 var errShort = errors.New("the file is cut short")
 
-// take returns the next n bytes.
-func (c *cursor) take(n uint64) ([]byte, error) {
+// next returns the next n bytes.
+func (c *cursor) next(n uint64) ([]byte, error) {
 	if n > uint64(len(c.in))-c.at {
 		return nil, errShort
 	}
@@ -85,7 +85,7 @@ func (c *cursor) take(n uint64) ([]byte, error) {
 }
 
 func (c *cursor) u32() (uint32, error) {
-	b, err := c.take(4)
+	b, err := c.next(4)
 	if err != nil {
 		return 0, err
 	}
@@ -93,7 +93,7 @@ func (c *cursor) u32() (uint32, error) {
 }
 
 func (c *cursor) u64() (uint64, error) {
-	b, err := c.take(8)
+	b, err := c.next(8)
 	if err != nil {
 		return 0, err
 	}
@@ -106,7 +106,7 @@ func (c *cursor) text() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	b, err := c.take(n)
+	b, err := c.next(n)
 	return string(b), err
 }
 
@@ -185,7 +185,7 @@ func (h *header) addValue(c *cursor) error {
 		if hi != 0 {
 			return errShort
 		}
-		v.data, err = c.take(n)
+		v.data, err = c.next(n)
 	} else if v.kind == kindString {
 		for range v.n { // each takes at least 8 bytes, so the loop ends with the file
 			if _, err = c.skipText(); err != nil {
@@ -209,7 +209,7 @@ func (c *cursor) skipText() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.take(n)
+	return c.next(n)
 }
 
 func (h *header) addTensor(c *cursor) error {

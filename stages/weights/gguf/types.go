@@ -27,12 +27,12 @@ var types = map[uint32]elementType{
 // superBlock is the number of values in a block of the types that end with K.
 const superBlock = 256
 
-// others has the names of unsupported types.
-var others = map[uint32]string{9: "Q8_1", 10: "Q2_K", 11: "Q3_K", 15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S",
+// unsupported has the names of unsupported types.
+var unsupported = map[uint32]string{9: "Q8_1", 10: "Q2_K", 11: "Q3_K", 15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S",
 	20: "IQ4_NL", 21: "IQ3_S", 22: "IQ2_S", 23: "IQ4_XS", 29: "IQ1_M", 34: "TQ1_0", 35: "TQ2_0", 39: "MXFP4", 40: "NVFP4"}
 
 func typeName(number uint32) string {
-	if name := others[number]; name != "" {
+	if name := unsupported[number]; name != "" {
 		return name
 	}
 	return fmt.Sprintf("number %d", number)

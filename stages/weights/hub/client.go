@@ -172,7 +172,7 @@ func (c *Client) get(ctx context.Context, address string, from int64) (*http.Res
 
 // read returns the complete answer to a request. It retries errors that may pass.
 func (c *Client) read(ctx context.Context, address string) (data []byte, next string, err error) {
-	err = c.again(ctx, func() (bool, error) {
+	err = c.retry(ctx, func() (bool, error) {
 		ctx, leave := context.WithCancel(ctx)
 		defer leave()
 		resp, err := c.get(ctx, address, 0)
@@ -254,7 +254,7 @@ func (c *Client) Info(ctx context.Context, r Repo) (RepoInfo, error) {
 
 // Files lists the files of a commit.
 func (c *Client) Files(ctx context.Context, repo, commit string) ([]RepoFile, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, listTime, cut{fmt.Errorf("the list of files was not whole after %v", listTime)})
+	ctx, cancel := context.WithTimeoutCause(ctx, listTime, brokenConnection{fmt.Errorf("the list of files was not whole after %v", listTime)})
 	defer cancel()
 	var files []RepoFile
 	var bytes int64

@@ -31,8 +31,8 @@ func (s *status) Error() string {
 	return text
 }
 
-// passing reports whether the same request may succeed later.
-func (s *status) passing() bool {
+// temporary reports whether the same request may succeed later.
+func (s *status) temporary() bool {
 	return s.code >= 500 || s.code == http.StatusTooManyRequests || s.code == http.StatusRequestTimeout
 }
 
@@ -52,10 +52,10 @@ func refusal(resp *http.Response) *status {
 	return s
 }
 
-// cut is a connection that could not be opened or broke.
-type cut struct{ error }
+// brokenConnection is a connection that could not be opened or broke.
+type brokenConnection struct{ error }
 
-func (c cut) Unwrap() error { return c.error }
+func (c brokenConnection) Unwrap() error { return c.error }
 
 // unreachable makes an error from a network error. It contains only the host, because addresses of downloads contain
 // signatures.
@@ -72,7 +72,7 @@ func unreachable(err error) error {
 		}
 		err = fmt.Errorf("ask %s: %w", host, u.Err)
 	}
-	return cut{err}
+	return brokenConnection{err}
 }
 
 // explain makes an error for the user from the error of a request about a repository.
@@ -82,10 +82,10 @@ func (c *Client) explain(r Repo, err error) error {
 	}
 	at := fmt.Errorf("pull %s: %w", r, err)
 	var s *status
-	var broken cut
+	var broken brokenConnection
 	switch {
 	case errors.As(err, &s):
-		if s.passing() {
+		if s.temporary() {
 			return fault.TryAgain(fmt.Errorf("%w; run the same command later: it goes on where it was", at))
 		}
 		return fault.Usage(fmt.Errorf("%w; %s", at, c.fix(r, s)))
@@ -124,8 +124,8 @@ func (c *Client) fix(r Repo, s *status) string {
 // tries is how often in a row a request may fail without progress.
 const tries = 5
 
-// again calls do until it succeeds, fails permanently, or fails tries times in a row without progress.
-func (c *Client) again(ctx context.Context, do func() (progress bool, err error)) error {
+// retry calls do until it succeeds, fails permanently, or fails tries times in a row without progress.
+func (c *Client) retry(ctx context.Context, do func() (progress bool, err error)) error {
 	for attempt := 1; ; attempt++ {
 		progress, err := do()
 		if err == nil {
@@ -138,8 +138,8 @@ func (c *Client) again(ctx context.Context, do func() (progress bool, err error)
 			attempt = 1
 		}
 		var s *status
-		var broken cut
-		passing := errors.As(err, &s) && s.passing() || errors.As(err, &broken)
+		var broken brokenConnection
+		passing := errors.As(err, &s) && s.temporary() || errors.As(err, &broken)
 		if !passing || attempt >= tries {
 			return err
 		}

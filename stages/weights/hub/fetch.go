@@ -77,10 +77,10 @@ type download struct {
 	file    RepoFile
 	moved   *atomic.Int64
 
-	out *os.File
-	sum hash.Hash // of the bytes that are there
-	at  int64     // number of bytes that are there
-	far int64     // largest value of at so far
+	out      *os.File
+	sum      hash.Hash // of the bytes that are there
+	at       int64     // number of bytes that are there
+	furthest int64     // largest value of at so far
 }
 
 // progressBytes is how many bytes a request must add so that its failure does not count. Without it, answers that always break
@@ -101,7 +101,7 @@ func (d *download) run(ctx context.Context, path string) (err error) {
 		return err
 	}
 	for round := 1; ; round++ {
-		if err := d.c.again(ctx, func() (bool, error) { return d.some(ctx) }); err != nil {
+		if err := d.c.retry(ctx, func() (bool, error) { return d.fetchMore(ctx) }); err != nil {
 			return fmt.Errorf("%s: %w", d.file.Path, err)
 		}
 		got := hex.EncodeToString(d.sum.Sum(nil))
@@ -130,7 +130,7 @@ func (d *download) recall() error {
 	}
 	d.at, err = io.Copy(d.sum, d.out)
 	d.moved.Add(d.at)
-	d.far = d.at
+	d.furthest = d.at
 	return err
 }
 
@@ -145,8 +145,8 @@ func (d *download) restart() error {
 	return err
 }
 
-// some requests the missing bytes and writes them.
-func (d *download) some(ctx context.Context) (progress bool, err error) {
+// fetchMore requests the missing bytes and writes them.
+func (d *download) fetchMore(ctx context.Context) (progress bool, err error) {
 	if d.at == d.file.Size {
 		return false, nil
 	}
@@ -155,7 +155,7 @@ func (d *download) some(ctx context.Context) (progress bool, err error) {
 	resp, err := d.c.get(ctx, d.address, d.at)
 	var s *status
 	if errors.As(err, &s) && s.code == http.StatusRequestedRangeNotSatisfiable {
-		return false, errors.Join(d.restart(), cut{s})
+		return false, errors.Join(d.restart(), brokenConnection{s})
 	}
 	if err != nil {
 		return false, err
@@ -173,8 +173,8 @@ func (d *download) some(ctx context.Context) (progress bool, err error) {
 	body := newPaced(resp.Body, d.c.idle, cancel)
 	defer body.stop()
 	err = d.copy(body)
-	progress = d.at-d.far >= progressBytes
-	d.far = max(d.far, d.at)
+	progress = d.at-d.furthest >= progressBytes
+	d.furthest = max(d.furthest, d.at)
 	return progress, err
 }
 
@@ -197,7 +197,7 @@ func (d *download) copy(body io.Reader) error {
 		}
 		switch {
 		case err == io.EOF && d.at < d.file.Size:
-			return cut{fmt.Errorf("the connection ended after %d of %d bytes", d.at, d.file.Size)}
+			return brokenConnection{fmt.Errorf("the connection ended after %d of %d bytes", d.at, d.file.Size)}
 		case err == io.EOF:
 			return nil
 		case err != nil:

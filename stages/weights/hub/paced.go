@@ -43,7 +43,7 @@ func (p *paced) Read(b []byte) (int, error) {
 	case err == nil || err == io.EOF:
 		return n, err
 	case p.left.Load():
-		return n, cut{fmt.Errorf("only %d bytes came within %v, after %d bytes", p.fresh, p.idle, p.total-p.fresh)}
+		return n, brokenConnection{fmt.Errorf("only %d bytes came within %v, after %d bytes", p.fresh, p.idle, p.total-p.fresh)}
 	}
-	return n, cut{fmt.Errorf("the connection broke after %d bytes: %w", p.total, err)}
+	return n, brokenConnection{fmt.Errorf("the connection broke after %d bytes: %w", p.total, err)}
 }

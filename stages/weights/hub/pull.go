@@ -100,7 +100,7 @@ func (c *Client) fetchAll(ctx context.Context, cache Cache, repo, commit string,
 	var room int64
 	for _, f := range chosen {
 		progress.Total += f.Size
-		if here(cache.snapshot(repo, commit), folder, f, o.Verify) {
+		if exists(cache.snapshot(repo, commit), folder, f, o.Verify) {
 			progress.Moved.Add(f.Size)
 			continue
 		}
@@ -119,13 +119,13 @@ func (c *Client) fetchAll(ctx context.Context, cache Cache, repo, commit string,
 	fetching, ctx := errgroup.WithContext(ctx)
 	fetching.SetLimit(parallel)
 	for _, f := range missing {
-		fetching.Go(func() error { return c.one(ctx, cache, repo, commit, f, o.Verify, progress) })
+		fetching.Go(func() error { return c.fetchOne(ctx, cache, repo, commit, f, o.Verify, progress) })
 	}
 	return len(missing), fetching.Wait()
 }
 
-// one fetches a file, unless its blob is there, and links it into the snapshot.
-func (c *Client) one(ctx context.Context, cache Cache, repo, commit string, f RepoFile, verify bool, p *Progress) error {
+// fetchOne fetches a file, unless its blob is there, and links it into the snapshot.
+func (c *Client) fetchOne(ctx context.Context, cache Cache, repo, commit string, f RepoFile, verify bool, p *Progress) error {
 	folder := cache.folder(repo)
 	locks := filepath.Join(string(cache), ".locks", filepath.Base(folder))
 	if err := c.fetch(ctx, folder, locks, c.resolve(repo, commit, f.Path), f, verify, &p.Moved); err != nil {
@@ -155,8 +155,8 @@ func link(blob, path string) error {
 	return os.Rename(blob, path)
 }
 
-// here reports whether a file of a snapshot is there, and with verify whether its content is right. A damaged file is removed.
-func here(snapshot, folder string, f RepoFile, verify bool) bool {
+// exists reports whether a file of a snapshot is there, and with verify whether its content is right. A damaged file is removed.
+func exists(snapshot, folder string, f RepoFile, verify bool) bool {
 	path := filepath.Join(snapshot, filepath.FromSlash(f.Path))
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() {

@@ -327,7 +327,7 @@ func TestDrip(t *testing.T) {
 		p := newPaced(d, time.Minute, func() { close(d.gone) })
 		defer p.stop()
 		data, err := io.ReadAll(p)
-		var broken cut
+		var broken brokenConnection
 		if len(data) < 58 || len(data) > 60 || !errors.As(err, &broken) || time.Since(begun) != time.Minute {
 			t.Errorf("%d bytes came within %v, %v", len(data), time.Since(begun), err)
 		}

@@ -72,8 +72,8 @@ func Open(path string) (*Adapter, error) {
 	return a, nil
 }
 
-// usual are the usual names of an adapter in a directory.
-var usual = []string{"pytorch_lora_weights.safetensors", "adapter_model.safetensors"}
+// usualNames are the usual names of an adapter in a directory.
+var usualNames = []string{"pytorch_lora_weights.safetensors", "adapter_model.safetensors"}
 
 // locate returns the adapter file for a path.
 func locate(path string) (string, error) {
@@ -81,7 +81,7 @@ func locate(path string) (string, error) {
 	if err != nil || !info.IsDir() {
 		return path, err
 	}
-	for _, name := range usual {
+	for _, name := range usualNames {
 		if file := filepath.Join(path, name); regular(file) {
 			return file, nil
 		}
@@ -191,8 +191,8 @@ const (
 	modulation      = ".modulation" // its name in Wan's own code
 )
 
-// others recognises adapters that are not LoRA, by parts of their tensor names.
-var others = []struct {
+// otherKinds recognises adapters that are not LoRA, by parts of their tensor names.
+var otherKinds = []struct {
 	mark *regexp.Regexp
 	kind string
 }{
@@ -204,7 +204,7 @@ var others = []struct {
 
 // refuseOther returns an error for a tensor of another kind of adapter.
 func refuseOther(name string) error {
-	for _, o := range others {
+	for _, o := range otherKinds {
 		if o.mark.MatchString(name) {
 			return fmt.Errorf("tensor %q is one of %s, which cannot be added as LoRA is: merge it into the model's weights with the program "+
 				"that made it, and give those as transformer", name, o.kind)

@@ -213,7 +213,7 @@ func (m *modules) hasAbove(name string) bool {
 func (a *Adapter) changes(added map[string]Delta) bool {
 	for _, d := range added {
 		for _, p := range d {
-			if p.factor != 0 && (p.diff.any() || p.down.any() && p.up.any()) {
+			if p.factor != 0 && (p.diff.anyNonZero() || p.down.anyNonZero() && p.up.anyNonZero()) {
 				return true
 			}
 		}

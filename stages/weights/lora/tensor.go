@@ -32,8 +32,8 @@ func (t *tensor) blocks(rank, columns int) []float32 {
 	return t.wide.values
 }
 
-// any reports whether an element is not zero. It is false for a nil tensor.
-func (t *tensor) any() bool {
+// anyNonZero reports whether an element is not zero. It is false for a nil tensor.
+func (t *tensor) anyNonZero() bool {
 	if t == nil {
 		return false
 	}

@@ -91,8 +91,8 @@ func opStackGlobal(m *machine) {
 
 // opReduce calls a class.
 func opReduce(m *machine) {
-	args := the[tuple](m.pop(), "the arguments of a call")
-	c := the[class](m.pop(), "a class to call")
+	args := mustBe[tuple](m.pop(), "the arguments of a call")
+	c := mustBe[class](m.pop(), "a class to call")
 	if c.call == nil {
 		fail("%s cannot be called", c.name)
 	}
@@ -124,5 +124,5 @@ func sizeOf(args tuple) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return as[tuple](v, "a tuple of lengths")
+	return convertTo[tuple](v, "a tuple of lengths")
 }

@@ -9,7 +9,7 @@ func opAppends(m *machine) { extend(m, m.marked()) }
 
 // extend appends items to the list on top of the stack.
 func extend(m *machine, items tuple) {
-	l := the[*list](m.top(), "a list")
+	l := mustBe[*list](m.top(), "a list")
 	l.items = append(l.items, items...)
 }
 
@@ -24,7 +24,7 @@ func opSetItems(m *machine) { setItems(m, m.marked()) }
 
 // setItems adds alternating keys and values to the dict on top of the stack.
 func setItems(m *machine, pairs tuple) {
-	d := the[*dict](m.top(), "a dict")
+	d := mustBe[*dict](m.top(), "a dict")
 	if len(pairs)%2 != 0 {
 		fail("a key of a dict has no value")
 	}
@@ -36,7 +36,7 @@ func setItems(m *machine, pairs tuple) {
 // opBuild sets attributes of the object on top of the stack. A state dict has one, _metadata, with the versions of its modules.
 // It does not concern tensors.
 func opBuild(m *machine) {
-	the[*dict](m.pop(), "attributes")
+	mustBe[*dict](m.pop(), "attributes")
 	switch top := m.top().(type) {
 	case *dict, *Tensor:
 	default:
@@ -46,7 +46,7 @@ func opBuild(m *machine) {
 
 // opPersistent pushes an object that the pickle references from outside: a storage.
 func opPersistent(m *machine) {
-	v, err := m.persistent(the[tuple](m.pop(), "the tuple of a storage"))
+	v, err := m.persistent(mustBe[tuple](m.pop(), "the tuple of a storage"))
 	if err != nil {
 		panic(broken{err})
 	}

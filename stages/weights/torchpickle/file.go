@@ -112,15 +112,15 @@ func refer(id tuple, known map[string]*storage) (*storage, error) {
 	if len(id) > 5 && id[5] != nil {
 		return nil, errors.New("a view of a storage, as torch before 0.4 wrote it; save the checkpoint again")
 	}
-	c, err := as[class](id[1], "a class of storages")
+	c, err := convertTo[class](id[1], "a class of storages")
 	if err != nil {
 		return nil, err
 	}
-	key, err := as[string](id[2], "the name of a storage")
+	key, err := convertTo[string](id[2], "the name of a storage")
 	if err != nil {
 		return nil, err
 	}
-	n, err := as[int64](id[4], "the length of a storage")
+	n, err := convertTo[int64](id[4], "the length of a storage")
 	if err != nil {
 		return nil, err
 	}

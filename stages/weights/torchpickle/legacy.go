@@ -38,7 +38,7 @@ func readLegacy(content []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	about, err := as[*dict](system, "a dict about the machine")
+	about, err := convertTo[*dict](system, "a dict about the machine")
 	if err != nil {
 		return nil, err
 	}
@@ -68,12 +68,12 @@ func (d *dict) get(key string) any {
 
 // attach sets the data of the storages, which is in rest in the order of keys.
 func attach(keys any, known map[string]*storage, rest []byte) error {
-	order, err := as[*list](keys, "the list of storages")
+	order, err := convertTo[*list](keys, "the list of storages")
 	if err != nil {
 		return err
 	}
 	for _, k := range order.items {
-		key, err := as[string](k, "the name of a storage")
+		key, err := convertTo[string](k, "the name of a storage")
 		if err != nil {
 			return err
 		}

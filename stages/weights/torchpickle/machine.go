@@ -126,17 +126,17 @@ func (m *machine) marked() tuple {
 	return values
 }
 
-// the returns v as a T. It fails the pickle if v has another type.
-func the[T any](v any, want string) T {
-	t, err := as[T](v, want)
+// mustBe returns v as a T. It fails the pickle if v has another type.
+func mustBe[T any](v any, want string) T {
+	t, err := convertTo[T](v, want)
 	if err != nil {
 		panic(broken{err})
 	}
 	return t
 }
 
-// as returns v as a T, or an error that names the expected kind.
-func as[T any](v any, want string) (T, error) {
+// convertTo returns v as a T, or an error that names the expected kind.
+func convertTo[T any](v any, want string) (T, error) {
 	t, ok := v.(T)
 	if !ok {
 		return t, fmt.Errorf("want %s, not %s", want, describe(v))

@@ -30,7 +30,7 @@ type found struct {
 
 // pick returns the state dict in root: root itself or the dict at key. The keys of nested dicts are joined by dots.
 func pick(root any, key string) (*StateDict, error) {
-	top, err := as[*dict](root, "a dict of tensors")
+	top, err := convertTo[*dict](root, "a dict of tensors")
 	if err != nil {
 		return nil, fmt.Errorf("the file holds no state dict: %w", err)
 	}

@@ -46,7 +46,7 @@ func rebuildTensor(args tuple) (any, error) {
 	if len(args) < 4 {
 		return nil, fmt.Errorf("%d arguments, want 4", len(args))
 	}
-	s, err := as[*storage](args[0], "a storage")
+	s, err := convertTo[*storage](args[0], "a storage")
 	if err != nil {
 		return nil, err
 	}
@@ -58,11 +58,11 @@ func rebuildTyped(args tuple) (any, error) {
 	if len(args) < 7 {
 		return nil, fmt.Errorf("%d arguments, want 7", len(args))
 	}
-	s, err := as[*storage](args[0], "a storage")
+	s, err := convertTo[*storage](args[0], "a storage")
 	if err != nil {
 		return nil, err
 	}
-	c, err := as[class](args[6], "an element type")
+	c, err := convertTo[class](args[6], "an element type")
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func view(s *storage, dtype string, args tuple) (*Tensor, error) {
 	if dtype == "" {
 		return nil, errors.New("a tensor without an element type")
 	}
-	offset, err := as[int64](args[1], "an offset")
+	offset, err := convertTo[int64](args[1], "an offset")
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +117,7 @@ func view(s *storage, dtype string, args tuple) (*Tensor, error) {
 
 // lengths reads a tuple of non-negative numbers.
 func lengths(v any) ([]int, error) {
-	items, err := as[tuple](v, "a tuple of numbers")
+	items, err := convertTo[tuple](v, "a tuple of numbers")
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func lengths(v any) ([]int, error) {
 	}
 	out := make([]int, len(items))
 	for i, item := range items {
-		n, err := as[int64](item, "a number")
+		n, err := convertTo[int64](item, "a number")
 		if err != nil {
 			return nil, err
 		}
