@@ -8,19 +8,19 @@ import (
 	"latentbeam/stages/flow"
 )
 
-// Takes reports whether frames of a size (pixels) are large enough.
+// Takes reports whether frames of this size (pixels) are large enough.
 func Takes(height, width int) bool {
 	return min(flow.Padded(height, multiple), flow.Padded(width, multiple)) >= leastSide
 }
 
-// Middle is a frame between two, as large as they are when their sides are padded to multiples of 16.
+// Middle is a frame between two frames. It has their size, padded to multiples of 16.
 type Middle struct {
 	Rows, Columns int
 	Padded        []float32    // (Rows, Columns, 3), from 0 to 1
-	Flows         [2][]float32 // (Rows, Columns, 3 2): three flows from the middle to either frame, x and y in pixels
+	Flows         [2][]float32 // (Rows, Columns, 3 2): three flows from the middle to each frame, x and y in pixels
 }
 
-// Interpolate makes the frame in the middle of two frames rgb (height, width, 3).
+// Interpolate computes the frame in the middle between two frames rgb (height, width, 3).
 func (m *AMT) Interpolate(ctx context.Context, be kernels.Backend, a, b []byte, height, width int) (*Middle, error) {
 	if !Takes(height, width) {
 		return nil, fmt.Errorf("frames of %dx%d pixels are too small for AMT, which needs %d of each side", width, height, leastSide-multiple+1)
@@ -41,7 +41,7 @@ func (m *AMT) Interpolate(ctx context.Context, be kernels.Backend, a, b []byte, 
 	return &Middle{p.between.rows, p.between.columns, p.between.values, [2][]float32{p.flows[0].values, p.flows[1].values}}, nil
 }
 
-// Cut returns what is in the padding: (height, width, 3).
+// Cut returns the frame without padding: (height, width, 3).
 func (m *Middle) Cut(height, width int) []float32 {
 	top, left := (m.Rows-height)/2, (m.Columns-width)/2
 	out := make([]float32, 0, height*width*channels)
@@ -51,7 +51,7 @@ func (m *Middle) Cut(height, width int) []float32 {
 	return out
 }
 
-// Rehearse runs all that Interpolate asks of a device for frames of a size, on a backend that computes nothing.
+// Rehearse makes the device calls of Interpolate for frames of this size, on a backend that computes nothing.
 func (m *AMT) Rehearse(be kernels.Backend, height, width int) error {
 	rows, columns := flow.Padded(height, multiple), flow.Padded(width, multiple)
 	shape := grid{rows: rows, columns: columns, c: channels}
@@ -64,24 +64,24 @@ func (m *AMT) Rehearse(be kernels.Backend, height, width int) error {
 	})
 }
 
-// HostBytes is about what Interpolate holds of frames of a size beside a device's tensors: comparisons above all, which grow with the square of the
-// pixels.
+// HostBytes estimates the host memory of Interpolate for frames of this size, besides the device's tensors. Most of it is
+// comparisons, which grow with the square of the pixels.
 func HostBytes(height, width int) int64 {
 	rows, columns := flow.Padded(height, multiple), flow.Padded(width, multiple)
-	const perPixel = 100 // numbers of grids
+	const perPixel = 100 // numbers of all grids
 	return 2*flow.Bytes(rows/stride, columns/stride) + int64(rows)*int64(columns)*perPixel*4
 }
 
-// pair are two frames and what is found between them.
+// pair holds two frames and the intermediate results between them.
 type pair struct {
-	images  [2]grid // with the mean of both subtracted
+	images  [2]grid // with the common mean subtracted
 	mean    float32
-	flows   [2]grid // from the middle to the first and the second
+	flows   [2]grid // from the middle to the first and to the second frame
 	between grid
-	release []func() // of comparisons
+	release []func() // functions that release comparisons
 }
 
-// centre makes the values from 0 to 1 and subtracts their mean.
+// centre scales the values to 0 to 1 and subtracts their mean.
 func (p *pair) centre() {
 	sum, n := 0.0, 0
 	for _, g := range p.images {
@@ -99,8 +99,8 @@ func (p *pair) centre() {
 	}
 }
 
-// lookUp compares features of the two images, and returns a function that looks up where flows lead (h, w, 2) and returns what it found
-// (h, w, 392).
+// lookUp compares features of the two images. It returns a function that looks comparisons up at the places where flows (h, w,
+// 2) lead, and returns what it found (h, w, 392).
 func (p *pair) lookUp(be kernels.Backend, of [2]flow.Features) (func(first, second grid) grid, error) {
 	there, err := flow.Correlate(be, of[0], of[1], radius)
 	if err != nil {
@@ -113,7 +113,7 @@ func (p *pair) lookUp(be kernels.Backend, of [2]flow.Features) (func(first, seco
 	}
 	p.release = append(p.release, back.Release)
 	return func(first, second grid) grid {
-		// From the middle to one frame is half of the way from the other frame to it.
+		// The flow from the middle to one frame is half of the flow from the other frame to it.
 		found := newGrid(first.rows, first.columns, looked/2)
 		foundBack := newGrid(first.rows, first.columns, looked/2)
 		there.LookUp(found.values, second.resized(1, 1, 2).values)
@@ -122,7 +122,7 @@ func (p *pair) lookUp(be kernels.Backend, of [2]flow.Features) (func(first, seco
 	}, nil
 }
 
-// run fills p.flows and p.between.
+// run computes p.flows and p.between.
 func (p *pair) run(ctx context.Context, be kernels.Backend, m *AMT,
 	compare func(kernels.Backend, [2]flow.Features) (func(first, second grid) grid, error)) error {
 	defer be.Scope()()
@@ -143,7 +143,7 @@ func (p *pair) run(ctx context.Context, be kernels.Backend, m *AMT,
 	if err != nil {
 		return err
 	}
-	var ahead grid // features of the frame between
+	var ahead grid // features of the frame in the middle
 	for i, d := range m.decoders {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -165,7 +165,7 @@ func (p *pair) run(ctx context.Context, be kernels.Backend, m *AMT,
 	return nil
 }
 
-// features returns what is compared of both images.
+// features returns the features of both images for the comparison.
 func (m *AMT) features(be kernels.Backend, both kernels.Tensor) (of [2]flow.Features, err error) {
 	defer be.Scope()()
 	x := m.compared.of(be, both)
@@ -179,7 +179,7 @@ func (m *AMT) features(be kernels.Backend, both kernels.Tensor) (of [2]flow.Feat
 	return of, nil
 }
 
-// levels returns the features of both images from fine to coarse.
+// levels returns the features of both images, from fine to coarse.
 func (m *AMT) levels(be kernels.Backend, both kernels.Tensor) (out [4][2]grid, err error) {
 	defer be.Scope()()
 	for i, l := range m.pyramid {
@@ -193,7 +193,7 @@ func (m *AMT) levels(be kernels.Backend, both kernels.Tensor) (out [4][2]grid, e
 	return out, nil
 }
 
-// decode returns what a decoder makes of the features so far, those of the images where the flows lead, and the flows.
+// decode runs a decoder on the current features, the images' features at the places where the flows lead, and the flows.
 func (p *pair) decode(be kernels.Backend, d decoder, images [2]grid, ahead grid, first bool) (grid, error) {
 	defer be.Scope()()
 	var in grid
@@ -209,7 +209,7 @@ func (p *pair) decode(be kernels.Backend, d decoder, images [2]grid, ahead grid,
 	return fetch(be, d.of(be, in.on(be)))
 }
 
-// grow makes flows in twice the size of what a decoder says of them: n pairs each.
+// grow computes flows of twice the size from a decoder's output: n pairs each.
 func (p *pair) grow(out grid, n int, first bool) {
 	for i := range p.flows {
 		change := out.part(2*n*i, 2*n)
@@ -225,7 +225,8 @@ func (p *pair) grow(out grid, n int, first bool) {
 	}
 }
 
-// update refines the flows, and returns refined features. They are so many times as large as what is compared.
+// update refines the flows and returns refined features. times is the size of the flows relative to the size of the
+// comparisons.
 func (p *pair) update(be kernels.Backend, u update, features grid, times int, lookUp func(first, second grid) grid) (grid, error) {
 	defer be.Scope()()
 	first, second, small := p.flows[0], p.flows[1], features
@@ -251,7 +252,7 @@ func (p *pair) update(be kernels.Backend, u update, features grid, times int, lo
 	return features.plus(change), nil
 }
 
-// finish brings the images together where three pairs of flows in full size lead.
+// finish combines the two images, moved by three pairs of flows in full size.
 func (p *pair) finish(be kernels.Backend, m *AMT, out grid) error {
 	p.grow(out, flows, false)
 	var warps [2][flows]grid

@@ -2,7 +2,7 @@ package amt
 
 import "latentbeam/stages/weights"
 
-// Component is what AMT is called among models.
+// Component is the name of AMT among the components of models.
 const Component = "amt"
 
 // mark is a tensor that only AMT-S has: the encoders of AMT-L and AMT-G have other blocks.
@@ -23,5 +23,5 @@ func Family() weights.Family {
 	}
 }
 
-// parallel is how weights are named that were saved by nn.DataParallel.
+// parallel is the layout of weights that were saved by nn.DataParallel.
 var parallel = weights.Layout{Mark: "module." + mark, Rules: weights.Rules(`module\.(.*)`, "$1")}

@@ -8,17 +8,17 @@ import (
 	"latentbeam/stages/nn"
 )
 
-// grid is an image of any channels in the memory of the host.
+// grid is an image with any number of channels in host memory.
 type grid struct {
 	rows, columns, c int
-	values           []float32 // (rows, columns, c); nil: only its shape is asked for
+	values           []float32 // (rows, columns, c); nil: only the shape is needed
 }
 
 func newGrid(rows, columns, c int) grid {
 	return grid{rows, columns, c, make([]float32, rows*columns*c)}
 }
 
-// like returns a grid for what is made of g, which has only a shape where g has no more.
+// like returns a grid of another size. If g has only a shape, the result has only a shape.
 func (g grid) like(rows, columns, c int) grid {
 	if g.values == nil {
 		return grid{rows: rows, columns: columns, c: c}
@@ -26,14 +26,14 @@ func (g grid) like(rows, columns, c int) grid {
 	return newGrid(rows, columns, c)
 }
 
-// eachRow calls do for all rows, unless only the shape is asked for.
+// eachRow calls do for all rows, unless g has only a shape.
 func (g grid) eachRow(do func(y int)) {
 	if g.values != nil {
 		flow.Each(g.rows, do)
 	}
 }
 
-// fetch brings x (1, h, w, c) to the host.
+// fetch downloads x (1, h, w, c).
 func fetch(be kernels.Backend, x kernels.Tensor) (grid, error) {
 	g := grid{rows: x.Dim(1), columns: x.Dim(2), c: x.Dim(3)}
 	if !nn.Rehearses(be) {
@@ -42,14 +42,14 @@ func fetch(be kernels.Backend, x kernels.Tensor) (grid, error) {
 	return g, be.Download(g.values, x)
 }
 
-// on brings a grid to a device: (1, h, w, c).
+// on uploads a grid to a device: (1, h, w, c).
 func (g grid) on(be kernels.Backend) kernels.Tensor {
 	x := be.Alloc(kernels.F32, 1, g.rows, g.columns, g.c)
 	be.Upload(x, g.values)
 	return x
 }
 
-// part returns n channels from one on.
+// part returns n channels, starting at from.
 func (g grid) part(from, n int) grid {
 	out := g.like(g.rows, g.columns, n)
 	out.eachRow(func(y int) {
@@ -60,7 +60,7 @@ func (g grid) part(from, n int) grid {
 	return out
 }
 
-// beside returns the channels of all parts, one part after the other.
+// beside concatenates the channels of all parts.
 func beside(parts ...grid) grid {
 	c := 0
 	for _, p := range parts {
@@ -78,7 +78,7 @@ func beside(parts ...grid) grid {
 	return out
 }
 
-// plus adds another grid.
+// plus returns the sum of two grids.
 func (g grid) plus(other grid) grid {
 	out := g.like(g.rows, g.columns, g.c)
 	out.eachRow(func(y int) {
@@ -89,14 +89,14 @@ func (g grid) plus(other grid) grid {
 	return out
 }
 
-// tap is what a place of a resized axis is made of.
+// tap says how a place of a resized axis is computed.
 type tap struct {
 	from, next int
 	weight     float32 // of next
 }
 
-// taps are those of an axis of n places that becomes n up / down long: bilinear, between the centres of places, as PyTorch's interpolate has it
-// (align_corners=False).
+// taps returns the taps of an axis of n places that is resized to n up / down places: bilinear, between the centres of places,
+// as PyTorch's interpolate does with align_corners=False.
 func taps(n, up, down int) []tap {
 	out := make([]tap, n*up/down)
 	shrink := float32(down) / float32(up)
@@ -108,7 +108,7 @@ func taps(n, up, down int) []tap {
 	return out
 }
 
-// resized returns the grid in up / down of its size, its values times a factor.
+// resized returns the grid resized by up / down, with values multiplied by factor.
 func (g grid) resized(up, down int, factor float32) grid {
 	rows, columns := taps(g.rows, up, down), taps(g.columns, up, down)
 	out := g.like(len(rows), len(columns), g.c)
@@ -129,8 +129,8 @@ func (g grid) resized(up, down int, factor float32) grid {
 	return out
 }
 
-// warped writes of each place what the grid has where a flow leads; outside of the grid that is its edge. The flow is the two channels of by
-// from one on.
+// warped returns for each place the value of the grid at the place where a flow leads; places outside of the grid use its edge.
+// The flow is two channels of by, starting at from.
 func (g grid) warped(by grid, from int) grid {
 	out := g.like(g.rows, g.columns, g.c)
 	right, bottom := float32(g.columns-1), float32(g.rows-1)
@@ -153,5 +153,5 @@ func (g grid) warped(by grid, from int) grid {
 	return out
 }
 
-// sigmoid is 1 / (1 + e^-x).
+// sigmoid returns 1 / (1 + e^-x).
 func sigmoid(x float32) float32 { return float32(1 / (1 + math.Exp(-float64(x)))) }

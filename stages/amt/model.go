@@ -9,14 +9,14 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// Sizes of AMT-S, which the one published file of it does not vary.
+// Sizes of AMT-S. Its only published file has these values.
 const (
-	featureWidth = 84 // channels of the features that are compared
+	featureWidth = 84 // channels of the compared features
 	stemWidth    = 32
-	skipWidth    = 20 // channels at the end that a block of a decoder goes over twice
-	radius       = 3  // of what is looked up in a level
+	skipWidth    = 20 // channels at the end that a decoder's block processes twice
+	radius       = 3  // radius of a lookup in a level
 	looked       = 2 * flow.Levels * (2*radius + 1) * (2*radius + 1)
-	corrWidth    = 64 // of an update
+	corrWidth    = 64 // channels of an update
 	flowWidth    = 20
 	joinedWidth  = 68
 	hiddenWidth  = 76
@@ -24,20 +24,20 @@ const (
 	flows        = 3   // pairs of flows in full size
 	channels     = 3
 	stride       = 8                     // pixels of a place that is compared
-	multiple     = 16                    // of pixels, to which frames are padded
-	leastSide    = stride << flow.Levels // pixels that a side has at least, padded: else the last level has one place, of which nothing can be read
+	multiple     = 16                    // frames are padded to multiples of this number of pixels
+	leastSide    = stride << flow.Levels // smallest padded side in pixels: with less the last level would have one place, which cannot be interpolated
 )
 
-// pyramid are the channels of an image's features in halves, quarters, eighths and sixteenths of its size.
+// pyramid has the channels of an image's features at 1/2, 1/4, 1/8 and 1/16 of its size.
 var pyramid = [4]int{20, 32, 44, 56}
 
-// Config is empty: the weights are of one network.
+// Config is empty, because there is only one network.
 type Config struct{}
 
-// ParseConfig accepts any config.json: none is published.
+// ParseConfig accepts any config.json; none is published.
 func ParseConfig([]byte) (Config, error) { return Config{}, nil }
 
-// AMT is the network with its weights on a device. It is read-only and may serve any backend of it.
+// AMT is the network with its weights on a device. It is read-only and safe for use by any backend of the device.
 type AMT struct {
 	compared features
 	pyramid  [4][2]layer
@@ -53,36 +53,36 @@ type layer struct {
 	slopes kernels.Tensor // (C)
 }
 
-// features makes what is compared of an image.
+// features computes the features of an image for the comparison.
 type features struct {
 	first  nn.Conv
 	blocks []bottleneck
 	last   nn.Conv
 }
 
-// bottleneck is a residual block whose middle has a quarter of the channels.
+// bottleneck is a residual block with a quarter of the channels in the middle.
 type bottleneck struct {
-	conv1, conv2, conv3, shorter nn.Conv // shorter: where the block has a stride
+	conv1, conv2, conv3, shorter nn.Conv // shorter: if the block has a stride
 	stride                       int
 }
 
-// decoder makes the flows and features of twice the size.
+// decoder computes flows and features of twice the size.
 type decoder struct {
 	first        layer
 	conv1, conv3 layer
-	side2, side4 layer // of the last channels alone
+	side2, side4 layer // for the last channels only
 	conv5        nn.Conv
-	slopes       kernels.Tensor // behind the sum
-	w, b         kernels.Tensor // of the transposed convolution: (in, out, 4, 4), (out)
+	slopes       kernels.Tensor // after the sum
+	w, b         kernels.Tensor // transposed convolution: (in, out, 4, 4), (out)
 }
 
-// update refines flows and features by what was looked up.
+// update refines flows and features with looked-up comparisons.
 type update struct {
 	corr1, flow1, flow2, join nn.Conv
 	state, features, flow     [2]nn.Conv
 }
 
-// Load reads the tensors by the names of MCG-NKU/AMT. The error lists every tensor that does not fit.
+// Load loads the tensors by the names of MCG-NKU/AMT. The error lists every tensor that does not fit.
 func Load(_ Config, w *weights.Weights) (*AMT, error) {
 	m := &AMT{compared: loadFeatures(w.Sub("feat_encoder"))}
 	in := channels
@@ -97,9 +97,9 @@ func Load(_ Config, w *weights.Weights) (*AMT, error) {
 			out = pyramid[2-i] + 4
 			m.updates[i] = loadUpdate(w.Subf("update%d", 4-i), pyramid[2-i])
 		}
-		width, takes := 3*c, 3*c+4 // the features so far, those of both images, the flows
+		width, takes := 3*c, 3*c+4 // current features, features of both images, flows
 		if i == 0 {
-			width, takes = 2*c, 2*c+1 // those of both images, the time
+			width, takes = 2*c, 2*c+1 // features of both images, time
 		}
 		m.decoders[i] = loadDecoder(w.Subf("decoder%d.convblock", 4-i), takes, width, out)
 	}
@@ -154,7 +154,7 @@ func loadUpdate(w *weights.Weights, c int) update {
 		features: head("feat_head", hiddenWidth, c), flow: head("flow_head", hiddenWidth, 4)}
 }
 
-// of returns prelu(conv(x)) of a stride.
+// of returns prelu(conv(x)) with a stride.
 func (l layer) of(be kernels.Backend, x kernels.Tensor, stride int) kernels.Tensor {
 	y := l.Strided(be, x, stride)
 	nn.PReLU(be, y, l.slopes)
@@ -186,7 +186,7 @@ func (f features) of(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	return out
 }
 
-// of returns what a decoder makes of x (1, h, w, in): (1, 2h, 2w, out).
+// of returns the decoder's output for x (1, h, w, in): (1, 2h, 2w, out).
 func (d decoder) of(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	out := be.Alloc(kernels.F32, 1, 2*x.Dim(1), 2*x.Dim(2), d.w.Dim(1))
 	defer be.Scope()()
@@ -201,7 +201,7 @@ func (d decoder) of(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	return out
 }
 
-// last replaces the last channels of x by what the layer makes of them.
+// last applies the layer to the last channels of x, in place.
 func (l layer) last(be kernels.Backend, x kernels.Tensor) {
 	defer be.Scope()()
 	n, c := x.Dim(3), l.slopes.Dim(0)
@@ -210,11 +210,11 @@ func (l layer) last(be kernels.Backend, x kernels.Tensor) {
 	be.Copy(x.Narrow(3, n-c, c), l.of(be, side, 1))
 }
 
-// enlarge is the transposed convolution with a kernel of 4, a stride of 2 and a padding of 1. Each pixel of dst (1, 2h, 2w, out) sees two rows and
-// two columns of x (1, h, w, in), so that the four of a square are four convolutions of 2x2.
+// enlarge is the transposed convolution with kernel 4, stride 2 and padding 1. Each pixel of dst (1, 2h, 2w, out) depends on
+// two rows and two columns of x (1, h, w, in), so the four pixels of a square are four 2x2 convolutions.
 func (d decoder) enlarge(be kernels.Backend, dst, x kernels.Tensor) {
 	h, w, in, out := x.Dim(1), x.Dim(2), d.w.Dim(0), d.w.Dim(1)
-	// A row 2 i sees the rows i-1 and i by the rows 3 and 1 of the kernel, a row 2 i + 1 the rows i and i+1 by 2 and 0.
+	// Row 2i sees rows i-1 and i with rows 3 and 1 of the kernel; row 2i+1 sees rows i and i+1 with rows 2 and 0.
 	taps := d.w.Reshape(in, out, 2, 2, 2, 2).Permute(1, 0, 2, 3, 4, 5)
 	squares := dst.Reshape(h, 2, w, 2, out)
 	for odd := range 4 {
@@ -232,7 +232,7 @@ func (d decoder) enlarge(be kernels.Backend, dst, x kernels.Tensor) {
 	}
 }
 
-// of returns one place of a kernel, (out, in): row 2 a + b, column 2 c + d.
+// of returns one place of a kernel (out, in): row 2 a + b, column 2 c + d.
 func of(taps kernels.Tensor, a, b, c, d int) kernels.Tensor {
 	for _, i := range []int{a, b, c, d} {
 		taps = taps.Narrow(2, i, 1).Reshape(append(append([]int{}, taps.Shape[:2]...), taps.Shape[3:]...)...)
@@ -240,7 +240,7 @@ func of(taps kernels.Tensor, a, b, c, d int) kernels.Tensor {
 	return taps
 }
 
-// of returns by how much features (1, h, w, c) and flows (1, h, w, 4) change, with what was looked up (1, h, w, 392).
+// of returns the changes of features (1, h, w, c) and flows (1, h, w, 4). found are the looked-up comparisons (1, h, w, 392).
 func (u update) of(be kernels.Backend, features, flows, found kernels.Tensor) (ofFeatures, ofFlows kernels.Tensor) {
 	h, w, c := features.Dim(1), features.Dim(2), features.Dim(3)
 	ofFeatures, ofFlows = be.Alloc(kernels.F32, 1, h, w, c), be.Alloc(kernels.F32, 1, h, w, 4)

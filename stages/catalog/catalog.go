@@ -12,7 +12,7 @@ import (
 	"latentbeam/stages/video"
 )
 
-// All returns every stage, in the order in which a text-to-video job uses them.
+// All returns every stage, in the order of a text-to-video job.
 func All() []stages.Spec {
 	return []stages.Spec{
 		t5.Spec(),

@@ -1,3 +1,3 @@
-// Package catalog is the one list of the stages that a job can name, and of the families of models whose
-// checkpoints are known. To add one, write its package on the floor below and its line here.
+// Package catalog lists all stages that a job can name, and all families of models whose checkpoints can be recognised. To add
+// one, write its package and add a line here.
 package catalog

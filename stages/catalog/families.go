@@ -19,13 +19,13 @@ import (
 	"latentbeam/stages/weights/safetensors"
 )
 
-// added are the denoisers and solvers of the program beside those of this module.
+// added are the denoisers and solvers that the program added to the ones of this module.
 var added struct {
 	denoisers []dit.Family
 	solvers   []sampler.Solver
 }
 
-// Add adds denoisers and solvers of another module to the catalog, before any job is opened. Names that are taken are
+// Add adds denoisers and solvers of another module to the catalog. Call it before a job is opened. Names that exist are
 // refused.
 func Add(denoisers []dit.Family, solvers []sampler.Solver) error {
 	names := slices.Concat(sampler.WanSolvers(), sampler.VPSolvers())
@@ -49,8 +49,8 @@ func Add(denoisers []dit.Family, solvers []sampler.Solver) error {
 	return nil
 }
 
-// Families returns every family of models whose checkpoints are known: the encoders and autoencoders, the models of measures, and the
-// denoisers'. A whole CLIP, which measures look through, comes before the encoder that is a part of it.
+// Families returns every family of models whose checkpoints can be recognised: encoders, autoencoders, models of measures, and
+// denoisers. A whole CLIP (for measures) comes before the encoder that is a part of it.
 func Families() []weights.Family {
 	all := append([]weights.Family{t5.Family(), vae.Family()}, append(score.Families(), clip.Family())...)
 	for _, d := range Denoisers() {
@@ -61,13 +61,13 @@ func Families() []weights.Family {
 	return all
 }
 
-// Denoisers returns the families of networks that the stage `denoise` runs, in the order in which they are asked
-// whether a config.json is theirs. To add one, write its dit.Family and its line here.
+// Denoisers returns the families of networks for the stage `denoise`. They are asked in this order whether a config.json
+// belongs to them. To add one, write its dit.Family and add it here.
 func Denoisers() []dit.Family {
 	return append([]dit.Family{stdit.Denoiser(), wan.Denoiser(), osplan.Denoiser()}, added.denoisers...)
 }
 
-// Guess makes a config.json of the tensors of a component that was published without one.
+// Guess makes a config.json from the tensors of a component that was published without one.
 func Guess(component string, file *safetensors.File) ([]byte, error) {
 	shapes := weights.ShapesOf(file.Infos())
 	for _, f := range Families() {
@@ -83,7 +83,7 @@ func Guess(component string, file *safetensors.File) ([]byte, error) {
 	return nil, errors.New("they are of no model known here")
 }
 
-// Names returns the names that tensors have here by those of a layout of other code, nil where that is not known.
+// Names maps the tensor names of another program's layout to ours, nil if the layout is not known.
 func Names(tensors []safetensors.TensorInfo) map[string]string {
 	shapes := weights.ShapesOf(tensors)
 	for _, f := range Families() {
@@ -96,7 +96,7 @@ func Names(tensors []safetensors.TensorInfo) map[string]string {
 	return nil
 }
 
-// OtherNames returns what else a tensor of a component is called, for adapters.
+// OtherNames returns other names of a component's tensor, for adapters.
 func OtherNames(component, tensor string) []string {
 	if !strings.HasPrefix(component, "transformer") {
 		return nil
@@ -104,17 +104,17 @@ func OtherNames(component, tensor string) []string {
 	return []string{wan.OriginalName(tensor)}
 }
 
-// Finding is what Recognize tells of a checkpoint.
+// Finding is the result of Recognize.
 type Finding struct {
-	Component string // "" where the tensors are of no model known here
+	Component string // "" if no known model has these tensors
 	Name      string // for people
-	Guessed   bool   // the configuration is made of the tensors, not read
-	Wanted    int    // tensors that the model has
+	Guessed   bool   // the configuration was derived from the tensors
+	Wanted    int    // number of tensors of the model
 	Misfits   []weights.Misfit
 }
 
-// Recognize tells which model tensors belong to, by their names and shapes, and what of it does not fit. config
-// is its config.json, nil where there is none. The error says why the configuration cannot be used.
+// Recognize finds the model that tensors belong to by their names and shapes, and what does not fit. config is its config.json,
+// nil if there is none. The error says why the configuration cannot be used.
 func Recognize(tensors []safetensors.TensorInfo, config []byte) (Finding, error) {
 	shapes := weights.ShapesOf(tensors)
 	for _, f := range Families() {
@@ -126,7 +126,7 @@ func Recognize(tensors []safetensors.TensorInfo, config []byte) (Finding, error)
 		if config == nil {
 			config = guessed
 		} else {
-			err = nil // what the tensors do not tell is in config
+			err = nil // config has what the tensors do not tell
 		}
 		if err != nil {
 			return found, err

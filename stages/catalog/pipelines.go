@@ -13,7 +13,7 @@ import (
 	"latentbeam/stages/wan"
 )
 
-// pipelines returns the classes that a model_index.json may name, each with its family.
+// pipelines maps the classes in model_index.json to their families.
 func pipelines() map[string]dit.Family {
 	all := map[string]dit.Family{}
 	for _, d := range Denoisers() {
@@ -24,18 +24,17 @@ func pipelines() map[string]dit.Family {
 	return all
 }
 
-// refused are the classes of Wan that there is no pipeline for yet.
+// refused has the classes of Wan that are not supported yet.
 var refused = map[string]string{
 	"WanVideoToVideoPipeline": "video to video",
 	"WanVACEPipeline":         "video editing",
 	"WanAnimatePipeline":      "animation of people",
 }
 
-// ErrUnsupported says that no stages of this program compute a class of pipelines.
+// ErrUnsupported says that this program has no stages for a class of pipelines.
 var ErrUnsupported = errors.New("not supported yet")
 
-// Pipeline returns what a whole model does, by the class that its model_index.json names. The error says which classes
-// there are.
+// Pipeline describes what a whole model does, by the class in its model_index.json. The error lists the known classes.
 func Pipeline(class string) (string, error) {
 	all := pipelines()
 	if family, ok := all[class]; ok {
@@ -51,7 +50,7 @@ func Pipeline(class string) (string, error) {
 	return "", fmt.Errorf("model_index.json names %s, which is not known; there are %s", class, known)
 }
 
-// Scheduler says how a scheduler_config.json of a model of the class samples, "" where the class does not read it.
+// Scheduler describes how a scheduler_config.json samples for a model of the class; "" if the class does not read it.
 func Scheduler(class string, config []byte) (string, error) {
 	if class == wan.DMDName {
 		return "dmd, in place of scheduler_config.json", nil
@@ -67,15 +66,14 @@ func Scheduler(class string, config []byte) (string, error) {
 	return scheduler.String(), nil
 }
 
-// StagesOf returns the stages of a job that starts from a kind of input and names only a whole model, each as an entry of
-// the YAML.
+// StagesOf returns the stages of a job that names only a whole model and a kind of input, each as an entry of the YAML.
 func StagesOf(index stages.Index, input stages.Kind) ([]string, error) {
 	if _, err := Pipeline(string(index.ClassName)); err != nil {
 		return nil, err
 	}
 	var images []string
 	switch {
-	case index.ExpandTimesteps: // by text and by image
+	case index.ExpandTimesteps: // text and image
 		images = []string{"encode_image"}
 	case index.ClassName == wan.ImageName:
 		images = []string{"encode_image: {frames: all}"}

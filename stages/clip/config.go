@@ -7,7 +7,7 @@ import (
 	"latentbeam/kernels"
 )
 
-// Config describes a vision encoder; the names are those of transformers' config.json.
+// Config describes a vision encoder. The names come from transformers' config.json.
 type Config struct {
 	ModelType    string  `json:"model_type"`
 	Hidden       int     `json:"hidden_size"`
@@ -15,28 +15,28 @@ type Config struct {
 	Layers       int     `json:"num_hidden_layers"`
 	Heads        int     `json:"num_attention_heads"`
 	Channels     int     `json:"num_channels"`
-	ImageSize    int     `json:"image_size"` // pixels of a side
-	PatchSize    int     `json:"patch_size"` // pixels of a side
+	ImageSize    int     `json:"image_size"` // side in pixels
+	PatchSize    int     `json:"patch_size"` // side in pixels
 	Act          string  `json:"hidden_act"`
 	Eps          float64 `json:"layer_norm_eps"`
 
 	DType kernels.DType `json:"-"` // of weights and activations: F32 or BF16
 }
 
-// How config.json names the architecture, and a whole CLIP, which has it as vision_config.
+// The names of the architecture in config.json, and of a whole CLIP, which contains it as vision_config.
 const (
 	modelType = "clip_vision_model"
 	wholeType = "clip"
 )
 
-// Limits of a configuration, several times the largest published encoder.
+// Limits of a configuration, several times larger than the largest published encoder.
 const (
 	maxWidth  = 1 << 14
 	maxLayers = 256
 	maxSide   = 1 << 12
 )
 
-// ParseConfig reads transformers' config.json.
+// ParseConfig parses transformers' config.json.
 func ParseConfig(data []byte) (Config, error) {
 	var whole struct {
 		ModelType string          `json:"model_type"`
@@ -85,8 +85,8 @@ func (c Config) validate() error {
 	return nil
 }
 
-// Tokens returns how many tokens an image becomes: one for the image, and one for each patch.
+// Tokens returns the number of tokens for an image: one for the image, and one for each patch.
 func (c Config) Tokens() int { return 1 + c.patches()*c.patches() }
 
-// patches is how many patches a side has.
+// patches returns the number of patches on a side.
 func (c Config) patches() int { return c.ImageSize / c.PatchSize }

@@ -8,7 +8,7 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// Family recognises vision encoders of CLIP by their tensors. Published ones come with a config.json.
+// Family recognises vision encoders of CLIP by their tensors. Published encoders have a config.json.
 func Family() weights.Family {
 	return weights.Family{
 		Component: component,
@@ -21,14 +21,14 @@ func Family() weights.Family {
 	}
 }
 
-// bare is how transformers 5 saves the encoder: without the prefix that names it inside a whole CLIP.
+// bare is the layout that transformers 5 saves: without the prefix that the encoder has inside a whole CLIP.
 var bare = weights.Layout{Mark: "embeddings.class_embedding",
 	Rules: weights.Rules(`(embeddings|encoder|pre_layrnorm|post_layernorm)\.(.*)`, "vision_model.$1.$2")}
 
-// The published encoder of Wan 2.1; no tensor tells its heads.
+// The published encoder of Wan 2.1. The number of heads cannot be derived from the tensors.
 const publishedWidth, publishedHeads = 1280, 16
 
-// guess makes a config.json of the shapes.
+// guess makes a config.json from the shapes.
 func guess(s weights.Shapes) ([]byte, error) {
 	const in = "vision_model.embeddings."
 	patch := in + "patch_embedding.weight" // (C, 3, p, p)

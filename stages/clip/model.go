@@ -9,7 +9,7 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// Encoder is a vision encoder with its weights on a device. It is read-only and may serve any backend of it.
+// Encoder is a vision encoder with its weights on a device. It is read-only and safe for use by any backend of the device.
 type Encoder struct {
 	Config
 	class     kernels.Tensor // class_embedding (C)
@@ -19,11 +19,11 @@ type Encoder struct {
 	layers    []vit.Layer
 }
 
-// activations are the functions in the middle of an mlp.
+// activations are the activation functions of an mlp.
 var activations = map[string]func(kernels.Backend, kernels.Tensor){"gelu": nn.GELU, "quick_gelu": nn.QuickGELU}
 
-// Load reads the layers that the hidden states before the last layer need, by the names of transformers. The last layer,
-// what comes behind it and the text encoder of a whole CLIP may be there. The error lists every tensor that does not fit.
+// Load loads the layers that the hidden states before the last layer need, by transformers' names. The file may also have the
+// last layer, the layers after it, and a whole CLIP's text encoder. The error lists every tensor that does not fit.
 func Load(cfg Config, w *weights.Weights) (*Encoder, error) {
 	w = w.As(cfg.DType)
 	e := loadEncoder(cfg, w, cfg.Layers-1)
@@ -35,7 +35,7 @@ func Load(cfg Config, w *weights.Weights) (*Encoder, error) {
 	return e, nil
 }
 
-// loadEncoder reads so many layers and what comes before them.
+// loadEncoder loads the given number of layers and what precedes them.
 func loadEncoder(cfg Config, w *weights.Weights, layers int) *Encoder {
 	c, p := cfg.Hidden, cfg.PatchSize
 	in := w.Sub("vision_model.embeddings")
@@ -58,7 +58,7 @@ func loadLayers(w *weights.Weights, n, c, hidden, heads int, act string, eps flo
 			Out:   nn.LoadLinear(attn.Sub("out_proj"), c, c),
 			First: nn.LoadLinear(w.Sub("mlp.fc1"), c, hidden), Second: nn.LoadLinear(w.Sub("mlp.fc2"), hidden, c),
 			Heads: heads, Act: activations[act]}
-		if attn.Has("in_proj_weight") { // as CLIP's own code has it
+		if attn.Has("in_proj_weight") { // in CLIP's own code
 			l.Q, l.K, l.V = vit.Fused(attn.Tensor("in_proj_weight", 3*c, c), attn.Tensor("in_proj_bias", 3*c))
 		} else {
 			l.Q, l.K, l.V = nn.LoadLinear(attn.Sub("q_proj"), c, c), nn.LoadLinear(attn.Sub("k_proj"), c, c), nn.LoadLinear(attn.Sub("v_proj"), c, c)
@@ -68,8 +68,8 @@ func loadLayers(w *weights.Weights, n, c, hidden, heads int, act string, eps flo
 	return layers
 }
 
-// Encode returns the hidden states (tokens, C) of an image before the last layer, in the scope open at the call. pixels
-// (H, W, 3) are normalised, of the encoder's size.
+// Encode returns the hidden states (tokens, C) of an image before the last layer, in the scope open at the call. pixels (H, W,
+// 3) must be normalised and have the encoder's size.
 func (e *Encoder) Encode(be kernels.Backend, pixels []float32) kernels.Tensor {
 	x := e.tokens(be, pixels)
 	for _, l := range e.layers {
@@ -78,7 +78,7 @@ func (e *Encoder) Encode(be kernels.Backend, pixels []float32) kernels.Tensor {
 	return x.Index(0)
 }
 
-// tokens returns what the first layer takes of images (B, H, W, 3), (B, tokens, C).
+// tokens returns the first layer's input (B, tokens, C) for images (B, H, W, 3).
 func (e *Encoder) tokens(be kernels.Backend, pixels []float32) kernels.Tensor {
 	b := len(pixels) / (3 * e.ImageSize * e.ImageSize)
 	x := vit.Tokens(be, e.DType, b, vit.Patches(pixels, b, e.ImageSize, e.ImageSize, e.PatchSize), e.patch, e.class, e.positions)

@@ -11,7 +11,7 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// PairConfig describes a whole CLIP: a tower for images and one for texts, whose embeddings are compared (Radford et al.,
+// PairConfig describes a whole CLIP: a tower for images and a tower for texts, whose embeddings are compared (Radford et al.,
 // arXiv 2103.00020).
 type PairConfig struct {
 	Vision     Config
@@ -19,7 +19,7 @@ type PairConfig struct {
 	Projection int // width of the embeddings
 }
 
-// TextConfig describes a text tower; the names are those of transformers' config.json.
+// TextConfig describes a text tower. The names come from transformers' config.json.
 type TextConfig struct {
 	Vocabulary   int     `json:"vocab_size"`
 	Hidden       int     `json:"hidden_size"`
@@ -31,7 +31,7 @@ type TextConfig struct {
 	Eps          float64 `json:"layer_norm_eps"`
 }
 
-// ParsePair reads transformers' config.json of a whole CLIP.
+// ParsePair parses transformers' config.json of a whole CLIP.
 func ParsePair(data []byte) (PairConfig, error) {
 	whole := struct {
 		ModelType  string          `json:"model_type"`
@@ -84,7 +84,7 @@ func (c PairConfig) validate() error {
 	return nil
 }
 
-// Pair is a whole CLIP with its weights on a device. It is read-only and may serve any backend of it.
+// Pair is a whole CLIP with its weights on a device. It is read-only and safe for use by any backend of the device.
 type Pair struct {
 	PairConfig
 	vision  *Encoder
@@ -98,9 +98,9 @@ type Pair struct {
 	scale   kernels.Tensor // logit_scale, a scalar
 }
 
-// LoadPair reads a whole CLIP by the names of transformers. Two kinds of tensors may have the form of CLIP's own code: queries, keys and
-// values in one "in_proj_weight", and projections "visual.proj" and "text_projection" the other way round. The error lists every
-// tensor that does not fit.
+// LoadPair loads a whole CLIP by transformers' names. Two kinds of tensors may also have the form of CLIP's own code: queries,
+// keys and values in one "in_proj_weight", and transposed projections "visual.proj" and "text_projection". The error lists
+// every tensor that does not fit.
 func LoadPair(cfg PairConfig, w *weights.Weights) (*Pair, error) {
 	v, t := cfg.Vision, cfg.Text
 	in := w.Sub("text_model.embeddings")
@@ -122,7 +122,7 @@ func LoadPair(cfg PairConfig, w *weights.Weights) (*Pair, error) {
 	return p, nil
 }
 
-// projection reads a matrix without bias: name (out, in), or else turned (in, out), as whose transpose it is used.
+// projection reads a matrix without bias: name (out, in), or else the transpose of turned (in, out).
 func projection(w *weights.Weights, name, turned string, in, out int) nn.Linear {
 	if w.Has(turned) {
 		t := w.Tensor(turned, in, out)
@@ -149,7 +149,8 @@ func projected(be kernels.Backend, x kernels.Tensor, norm vit.Norm, by nn.Linear
 	return out
 }
 
-// Images returns the embeddings (B, P) of images, in the scope open at the call. pixels (B, H, W, 3) are normalised, of the tower's size.
+// Images returns the embeddings (B, P) of images, in the scope open at the call. pixels (B, H, W, 3) must be normalised and
+// have the tower's size.
 func (p *Pair) Images(be kernels.Backend, pixels []float32) kernels.Tensor {
 	e := p.vision
 	x := e.tokens(be, pixels)
@@ -160,8 +161,8 @@ func (p *Pair) Images(be kernels.Backend, pixels []float32) kernels.Tensor {
 	return projected(be, e.layers[final].Token(be, x, 0).Reshape(x.Dim(0), x.Dim(2)), p.after, p.project)
 }
 
-// Text returns the embedding (1, P) of a text, in the scope open at the call: of its last token, which stands for the whole. ids begin
-// and end with the tokens for it, without padding.
+// Text returns the embedding (1, P) of a text, in the scope open at the call: the embedding of its last token. ids start and
+// end with the start and end tokens, without padding.
 func (p *Pair) Text(be kernels.Backend, ids []int32) kernels.Tensor {
 	n, c := len(ids), p.PairConfig.Text.Hidden
 	x := be.Alloc(p.words.DType, 1, n, c)
@@ -177,14 +178,14 @@ func (p *Pair) Text(be kernels.Backend, ids []int32) kernels.Tensor {
 	return projected(be, p.texts[final].Token(be, x, n-1).Reshape(1, c), p.last, p.textOut)
 }
 
-// Scale returns what cosines are multiplied by to make logits.
+// Scale returns the factor that turns cosines into logits.
 func (p *Pair) Scale(be kernels.Backend) (float64, error) {
 	logarithm := make([]float32, 1)
 	err := be.Download(logarithm, p.scale.Reshape(1))
 	return math.Exp(float64(logarithm[0])), err
 }
 
-// causal returns what is added to the scores (n, n) so that no token sees later ones: a number of which the exponential is 0.
+// causal returns a bias for the scores (n, n) that hides later tokens: a number whose exponential is 0.
 func causal(n int) []float32 {
 	const never = -1e9
 	out := make([]float32, n*n)
@@ -196,10 +197,11 @@ func causal(n int) []float32 {
 	return out
 }
 
-// PairComponent is what a whole CLIP is called among models.
+// PairComponent is the name of a whole CLIP among the components of models.
 const PairComponent = "clip"
 
-// PairFamily recognises whole CLIPs by their tensors, in the names of transformers and of CLIP's own code (openai/CLIP, open_clip).
+// PairFamily recognises whole CLIPs by their tensors, with the names of transformers or of CLIP's own code (openai/CLIP,
+// open_clip).
 func PairFamily() weights.Family {
 	return weights.Family{
 		Component: PairComponent,
@@ -213,7 +215,7 @@ func PairFamily() weights.Family {
 	}
 }
 
-// original is how CLIP's own code names its tensors.
+// original is the layout of CLIP's own code.
 var original = weights.Layout{Mark: "visual.class_embedding", Rules: weights.Rules(
 	`visual\.class_embedding`, "vision_model.embeddings.class_embedding",
 	`visual\.positional_embedding`, "vision_model.embeddings.position_embedding.weight",
@@ -233,7 +235,8 @@ var original = weights.Layout{Mark: "visual.class_embedding", Rules: weights.Rul
 	`transformer\.resblocks\.(\d+)\.mlp\.c_proj\.(.*)`, "text_model.encoder.layers.$1.mlp.fc2.$2",
 )}
 
-// guessPair makes a config.json of the shapes, as OpenAI trained: heads 64 wide and quick_gelu. Others come with a config.json.
+// guessPair makes a config.json from the shapes, as OpenAI trained: heads of width 64 and quick_gelu. Other CLIPs have a
+// config.json.
 func guessPair(s weights.Shapes) ([]byte, error) {
 	if names := original.Names(s); names != nil {
 		renamed := weights.Shapes{}
@@ -245,7 +248,7 @@ func guessPair(s weights.Shapes) ([]byte, error) {
 	const vision, text, headWidth = "vision_model.embeddings.", "text_model.embeddings.", 64
 	patch, words := vision+"patch_embedding.weight", text+"token_embedding.weight" // (C, 3, p, p), (V, C)
 	width, textWidth := s.Dim(patch, 0), s.Dim(words, 1)
-	if !s.Has(patch) || !s.Has(words) || width == publishedWidth { // a larger one, that has other heads, is read for its images alone
+	if !s.Has(patch) || !s.Has(words) || width == publishedWidth { // a larger CLIP has other heads and is used only for its images
 		return nil, nil
 	}
 	if width%headWidth != 0 || textWidth%headWidth != 0 {

@@ -12,7 +12,7 @@ import (
 	"latentbeam/stages"
 )
 
-// processor is how images are prepared: a preprocessor_config.json of CLIPImageProcessor.
+// processor says how images are prepared: a preprocessor_config.json of CLIPImageProcessor.
 type processor struct {
 	Type string `json:"image_processor_type"`
 	Size struct {
@@ -32,10 +32,10 @@ type processor struct {
 	DoNormalize bool       `json:"do_normalize"`
 }
 
-// bicubic is PIL's number of the filter.
+// bicubic is PIL's number for the filter.
 const bicubic = 3
 
-// openProcessor reads image_processor/preprocessor_config.json, where there is one, and refuses what is not followed.
+// openProcessor reads image_processor/preprocessor_config.json, if it exists, and returns an error for unsupported settings.
 func openProcessor(m *stages.Model, size int) (processor, error) {
 	p := processor{Type: "CLIPImageProcessor", Mean: [3]float64{0.48145466, 0.4578275, 0.40821073},
 		Std: [3]float64{0.26862954, 0.26130258, 0.27577711}, Resample: bicubic, Rescale: 1.0 / 255,
@@ -67,7 +67,7 @@ func openProcessor(m *stages.Model, size int) (processor, error) {
 	return p, fmt.Errorf("%s: %w", name, err)
 }
 
-// pixels returns the first frame of a file as the encoder takes it, (size, size, 3).
+// pixels returns the first frame of a file, prepared for the encoder: (size, size, 3).
 func (p processor) pixels(ctx context.Context, path string) ([]float32, error) {
 	rgb, err := media.Square(ctx, path, p.Size.ShortestEdge, p.Crop.Height)
 	if err != nil {

@@ -17,13 +17,13 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// options is the stage's map in the YAML.
+// options are the options of the stage in the YAML.
 type options struct {
 	DType string `yaml:"dtype" json:"dtype,omitempty"` // of weights and activations: fp32, the default, or bf16
 }
 
-// Spec returns the stage `embed_image`: the images that a row names under reference become the embedding that image to
-// video of Wan 2.1 attends to. The stage is in no key of rows without a reference.
+// Spec returns the stage `embed_image`: it encodes the images in a row's reference to the embedding that image to video of Wan
+// 2.1 attends to. Rows without a reference do not have the stage in their keys.
 func Spec() stages.Spec {
 	return stages.Spec{
 		Name:    "embed_image",
@@ -71,7 +71,7 @@ type stage struct {
 	digest    string
 }
 
-// Digest names the encoder and how images are prepared for it, by content.
+// Digest identifies the encoder and the preparation of images by content.
 func (s *stage) Digest() string { return s.digest }
 
 // Capabilities says what the stage can do beyond Run.
@@ -79,10 +79,10 @@ func (s *stage) Capabilities() stages.Capabilities {
 	return stages.Capabilities{Loading: s.Loading()}
 }
 
-// Check has nothing to refuse: the denoiser says how many images there may be.
+// Check accepts every row: the denoiser limits the number of images.
 func (s *stage) Check(*schemas.PromptRow) error { return nil }
 
-// Need is that of one image, whatever the batch.
+// Need returns the memory for one image; the batch does not matter.
 func (s *stage) Need(row *schemas.PromptRow, _ int) (int64, error) {
 	if row.Reference == "" {
 		return 0, nil
@@ -97,7 +97,7 @@ func (s *stage) Need(row *schemas.PromptRow, _ int) (int64, error) {
 	})
 }
 
-// Run embeds the images of the elements one after the other. A file that cannot be read fails its element.
+// Run embeds the images of the elements one after another. An element whose file cannot be read fails.
 func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Element) error {
 	for _, e := range batch {
 		if e.Row.Reference == "" {
@@ -133,7 +133,7 @@ func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.El
 	return nil
 }
 
-// read returns the pixels of a file. bad is that the file cannot be read, for its own sake.
+// read returns the pixels of a file. bad is set if the file itself is the reason of the error.
 func (s *stage) read(ctx context.Context, path string) (pixels []float32, bad, err error) {
 	file, err := source.Media(ctx, path)
 	if err != nil {

@@ -15,21 +15,21 @@ import (
 	"latentbeam/stages/t5/ftfy"
 )
 
-// Tokens of every CLIP, and how many a text has at most.
+// Tokens of every CLIP, and the largest number of tokens of a text.
 const (
 	startOfText   = 49406
 	endOfText     = 49407
 	contextLength = 77
 )
 
-// compressed are the merges of the one vocabulary that all CLIPs share, in the order of learning; see merges.LICENSE.
+// compressed has the merges of the vocabulary that all CLIPs share, in the order of learning; see merges.LICENSE.
 //
 //go:embed merges.txt.gz
 var compressed []byte
 
-// vocabulary is what a tokenizer knows of pieces, which are texts in the alphabet below; the end of a word is marked.
+// vocabulary has the tokens of pieces. A piece is a text in the alphabet below; the end of a word is marked.
 type vocabulary struct {
-	alphabet [256]string // the letter that stands for a byte
+	alphabet [256]string // letter for each byte
 	ids      map[string]int32
 	ranks    map[[2]string]int
 }
@@ -37,10 +37,10 @@ type vocabulary struct {
 // wordEnd marks the last piece of a word.
 const wordEnd = "</w>"
 
-// learnt reads the vocabulary once.
+// learnt loads the vocabulary once.
 var learnt = sync.OnceValue(func() *vocabulary {
 	v := &vocabulary{ids: map[string]int32{}, ranks: map[[2]string]int{}}
-	var order []string // the letters in the order of their tokens: printable bytes first
+	var order []string // letters in the order of their tokens: printable bytes first
 	printable := func(b int) bool { return b >= '!' && b <= '~' || b >= 0xa1 && b <= 0xac || b >= 0xae }
 	other := rune(256)
 	for b := range 256 {
@@ -65,7 +65,7 @@ var learnt = sync.OnceValue(func() *vocabulary {
 	}
 	file, err := gzip.NewReader(bytes.NewReader(compressed))
 	if err != nil {
-		panic(err) // it is part of the program
+		panic(err) // the data is part of the program
 	}
 	lines := bufio.NewScanner(file)
 	for lines.Scan() {
@@ -79,12 +79,12 @@ var learnt = sync.OnceValue(func() *vocabulary {
 	return v
 })
 
-// words are what a text is cut into: the two special tokens, English endings, letters, single numbers, and the rest without spaces.
-// U+0345 is in no word: it is no letter, but its capital is one, and Python's regex leaves out both.
+// words matches the parts of a text: the two special tokens, English endings, letters, single digits, and other characters
+// except spaces. U+0345 is in no word: it is not a letter, but its capital is one, and Python's regex excludes both.
 var words = regexp.MustCompile(`(?i:<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d)|\p{L}+|\p{N}|[^\s\v\p{Z}\x{85}\x{345}\p{L}\p{N}]+`)
 
-// Tokenize returns the tokens of a text as clip.tokenize of openai/CLIP has them, without padding: it starts and ends with the tokens for
-// that, and one that is longer than 77 tokens is cut.
+// Tokenize returns the tokens of a text as clip.tokenize of openai/CLIP does, without padding. The result starts and ends with
+// the start and end tokens, and is cut at 77 tokens.
 func Tokenize(text string) []int32 {
 	v := learnt()
 	text = ftfy.UnescapeHTML(ftfy.UnescapeHTML(ftfy.Fix(text)))
@@ -101,7 +101,7 @@ func Tokenize(text string) []int32 {
 	return append(ids[:min(len(ids), contextLength-1)], endOfText)
 }
 
-// appendWord appends the tokens of a word: its pieces are joined in pairs, those that were learnt first before others.
+// appendWord appends the tokens of a word: its pieces are merged in pairs, pairs that were learnt earlier first.
 func (v *vocabulary) appendWord(ids []int32, word string) []int32 {
 	switch word {
 	case "<|startoftext|>":

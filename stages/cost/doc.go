@@ -1,3 +1,3 @@
-// Package cost holds what a stage tells the planner of its work, memory and weights, and what the planner tells the
-// stage of how its weights lie. The planner is latentbeam's own; a stage needs these types only.
+// Package cost defines what a stage tells the planner about its work, memory and weights, and what the planner decides about
+// the placement of the weights. The planner is private to latentbeam; a stage needs only these types.
 package cost

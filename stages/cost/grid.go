@@ -2,18 +2,18 @@ package cost
 
 import "fmt"
 
-// Grid is how the ranks of a set are cut: Sequence shares of the tokens, each computed by Tensor ranks that
-// have some of the heads and columns, in a Pipeline of stages that have some of the blocks. Ranks of one
-// tensor cut are neighbours, those of different stages lie farthest apart, as their exchanges want it.
+// Grid says how the work is divided between the ranks of a set: Sequence shares of the tokens; each share is computed by Tensor
+// ranks, which have some of the heads and columns, in a Pipeline of stages, which have some of the blocks. Ranks of one tensor
+// group are adjacent and ranks of different stages are farthest apart, which suits the amount of data that they exchange.
 type Grid struct{ Sequence, Tensor, Pipeline int }
 
-// Ranks returns how many ranks there are.
+// Ranks returns the number of ranks.
 func (g Grid) Ranks() int { return g.Sequence * g.Shards() }
 
-// Shards returns how many ranks together have the weights once.
+// Shards returns the number of ranks that together have the weights once.
 func (g Grid) Shards() int { return g.Tensor * g.Pipeline }
 
-// Rank returns the rank of a place.
+// Rank returns the rank at a position.
 func (g Grid) Rank(sequence, tensor, pipeline int) int {
 	return (pipeline*g.Sequence+sequence)*g.Tensor + tensor
 }
@@ -23,7 +23,7 @@ func (g Grid) Place(rank int) (sequence, tensor, pipeline int) {
 	return rank / g.Tensor % g.Sequence, rank % g.Tensor, rank / g.Tensor / g.Sequence
 }
 
-// Lines returns the ranks of one place's sequence, tensor and pipeline groups, each in order.
+// Lines returns the ranks of the sequence, tensor and pipeline groups of a rank, each in order.
 func (g Grid) Lines(rank int) (sequence, tensor, pipeline []int) {
 	s, t, p := g.Place(rank)
 	for i := range g.Sequence {
@@ -38,7 +38,7 @@ func (g Grid) Lines(rank int) (sequence, tensor, pipeline []int) {
 	return sequence, tensor, pipeline
 }
 
-// Speeds returns the speed of each share of the tokens from those of the ranks: its slowest rank's.
+// Speeds returns the speed of each share of the tokens, given the speeds of the ranks: the speed of its slowest rank.
 func (g Grid) Speeds(ranks []float64) []float64 {
 	out := make([]float64, g.Sequence)
 	for r, speed := range ranks[:g.Ranks()] {
@@ -50,12 +50,12 @@ func (g Grid) Speeds(ranks []float64) []float64 {
 	return out
 }
 
-// Apart reports whether the branches of guidance go through the pipeline one by one: where it holds fewer elements than
-// it has stages, so that some would stand idle, and nothing is exchanged that the branches could spare.
+// Apart reports whether the branches of guidance pass the pipeline one by one: if it would hold fewer elements than it has
+// stages, so that some stages would be idle, and no data is exchanged that joint branches would save.
 func (g Grid) Apart(elements int) bool { return g.Sequence == 1 && elements < g.Pipeline }
 
-// Groups is in how many groups elements go through the pipeline: as many as there are stages, or more where one of
-// these would be larger than the others by so much that all wait for it.
+// Groups returns the number of groups in which elements pass the pipeline: as many as there are stages, or more if one group
+// would be so much larger that all others wait for it.
 func (g Grid) Groups(elements int) int {
 	for n := min(g.Pipeline, elements); n < elements; n++ {
 		if largest := (elements + n - 1) / n; 10*n*largest <= 11*elements {
@@ -65,5 +65,5 @@ func (g Grid) Groups(elements int) int {
 	return elements
 }
 
-// String is such as "2 x 3 x 1", sequence by tensor by pipeline.
+// String formats the grid as "2 x 3 x 1": sequence by tensor by pipeline.
 func (g Grid) String() string { return fmt.Sprintf("%d x %d x %d", g.Sequence, g.Tensor, g.Pipeline) }

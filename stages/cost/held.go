@@ -7,27 +7,28 @@ import (
 	"latentbeam/stages/sequence"
 )
 
-// Held is how the weights of a stage lie in memory for the whole of a job.
+// Held is the placement of a stage's weights in memory for a whole job.
 type Held struct {
-	// Grid says over how many devices the weights are cut: Tensor by Pipeline. Runs are the blocks of each stage of
-	// a pipeline, none for equal numbers.
+	// Grid says over how many devices the weights are split: Tensor by Pipeline. Runs has the blocks of each pipeline stage;
+	// empty: equal numbers.
 	Grid Grid
 	Runs []sequence.Range
-	// Streamed says that blocks pass through memory, but for the first Stay of every device's run of Blocks.
+	// Streamed says that blocks are streamed, except for the first Stay blocks of every device's run. Blocks is the number of
+	// blocks.
 	Streamed     bool
 	Stay, Blocks int
-	// Bytes are those on the fullest device, or, where they are InAll, those of Mapped devices together.
+	// Bytes is the size on the fullest device, or, with InAll, on all Mapped devices together.
 	Bytes int64
 	InAll bool
-	Lost  []Lost // what was not chosen
+	Lost  []Lost // placements that were not chosen
 }
 
-// Same reports whether weights lie alike under h and o.
+// Same reports whether h and o are the same placement.
 func (h Held) Same(o Held) bool {
 	return h.Grid == o.Grid && h.Streamed == o.Streamed && h.Stay == o.Stay && slices.Equal(h.Runs, o.Runs)
 }
 
-// String says it in words; "" for weights that are there whole.
+// String describes the placement; "" for weights that are resident everywhere.
 func (h Held) String() string {
 	shards, cut := h.Grid.Shards(), ""
 	switch {
@@ -51,7 +52,7 @@ func (h Held) String() string {
 	return ""
 }
 
-// bytes says what is where, of weights that are cut.
+// bytes describes the sizes of split weights.
 func (h Held) bytes() string {
 	if h.InAll {
 		return Bytes(h.Bytes) + " in all"
@@ -59,5 +60,5 @@ func (h Held) bytes() string {
 	return Bytes(h.Bytes) + " on the fullest"
 }
 
-// Lost is a layout that was not chosen, and why.
+// Lost is a placement or layout that was not chosen, and why.
 type Lost struct{ What, Why string }

@@ -2,13 +2,13 @@ package cost
 
 import "fmt"
 
-// Memory is what one device offers to the batch it works on, in bytes.
+// Memory is the memory of one device for a batch, in bytes.
 type Memory struct {
-	Target int64 // fill a batch up to here: more gains no speed
-	Limit  int64 // never beyond
+	Target int64 // size up to which a larger batch is faster
+	Limit  int64 // hard limit
 }
 
-// Bytes writes a number of bytes the way people read it: 1.5 GiB.
+// Bytes formats a number of bytes for people: 1.5 GiB.
 func Bytes(n int64) string {
 	const unit = 1024
 	if n < unit {

@@ -16,8 +16,8 @@ import (
 	"latentbeam/stages"
 )
 
-// digestOf names the content of files by patterns, "" where there are none: of each file the name below the fixed part
-// of its pattern, and its bytes. A directory stands for all files in it. Where the files lie does not matter.
+// digestOf returns a digest of the files that match patterns, "" if there are none. For each file it covers the bytes, and the
+// name below the fixed part of the pattern. A directory stands for all files in it. The location of the files does not matter.
 func digestOf(patterns []string) (string, error) {
 	if len(patterns) == 0 {
 		return "", nil
@@ -81,7 +81,7 @@ func match(pattern string) (files []string, base string, err error) {
 			if err != nil || d.IsDir() {
 				return err
 			}
-			info, err := os.Stat(path) // hubs keep files as links
+			info, err := os.Stat(path) // hubs store files as links
 			switch {
 			case err != nil:
 				return err

@@ -17,19 +17,20 @@ import (
 	"latentbeam/stages/weights/safetensors"
 )
 
-// Names of the tensors in files, and of their metadata.
+// The names of tensors in files, and of their metadata.
 const (
 	tensorText     = "embedding"
 	tensorNegative = "negative"
-	tensorLater    = "later." // and the number of the clip
+	tensorLater    = "later." // followed by the number of the clip
 	tensorLatents  = "latents"
 	tensorFrames   = "frames"
 	metaScale      = "latent_scale"
-	metaSpace      = "latent_space" // of latents that a table has raw
+	metaSpace      = "latent_space" // of latents that a table has in raw form
 	metaFPS        = "fps"
 )
 
-// localMedia finds the media files of elements on this host. An element whose file cannot be had fails, and is left out.
+// localMedia returns local paths for the media files of elements. An element whose file is not available fails and is not in
+// the result.
 func (s *stage) localMedia(ctx context.Context, batch []*stages.Element) (live []*stages.Element, paths []string,
 	release func(), err error) {
 	var files []source.Local
@@ -42,7 +43,7 @@ func (s *stage) localMedia(ctx context.Context, batch []*stages.Element) (live [
 		return batch, nil, release, nil
 	}
 	for _, e := range batch {
-		if e.Media != nil { // it is written where the program works
+		if e.Media != nil { // it is written to a file later, in the program's directory
 			live, paths = append(live, e), append(paths, "")
 			continue
 		}
@@ -59,7 +60,7 @@ func (s *stage) localMedia(ctx context.Context, batch []*stages.Element) (live [
 	return live, paths, release, nil
 }
 
-// row describes element i of the batch to the program, and writes what it takes to a file.
+// row describes element i of the batch for the program, and writes its input to a file.
 func (x *exchange) row(i int, e *stages.Element) (row, error) {
 	r := row{ID: e.Row.ID, Key: e.Key.String(), Params: map[string]any{}, Inputs: map[string]string{}}
 	for _, p := range x.opts.Params {
@@ -79,7 +80,7 @@ func (x *exchange) row(i int, e *stages.Element) (row, error) {
 	return r, err
 }
 
-// writeInput writes what the element carries of a kind and returns the path, "" where it is in the params.
+// writeInput writes the element's data of a kind and returns the path, "" if the data is in the params.
 func (x *exchange) writeInput(i int, e *stages.Element, kind stages.Kind) (string, error) {
 	name := func(ext string) string { return filepath.Join(x.dir, fmt.Sprintf("in-%d-%s%s", i, kind, ext)) }
 	switch kind {
@@ -101,7 +102,7 @@ func (x *exchange) writeInput(i int, e *stages.Element, kind stages.Kind) (strin
 		return name(".safetensors"), writeTensors(name(".safetensors"), tensors, nil)
 	case stages.KindLatents:
 		z, metadata := e.Latents, map[string]string{metaScale: strconv.FormatFloat(e.LatentScale, 'g', -1, 64)}
-		if z == nil { // a table has them raw
+		if z == nil { // the table has raw latents
 			z, metadata[metaSpace] = e.RawLatents, stages.RawSpace
 		}
 		return name(".safetensors"), writeTensors(name(".safetensors"),
@@ -112,9 +113,9 @@ func (x *exchange) writeInput(i int, e *stages.Element, kind stages.Kind) (strin
 	return "", nil
 }
 
-// tensorOf is an array as the tensor of a file, which shares its memory.
+// tensorOf returns an array as a safetensors tensor. They share memory.
 func tensorOf(a *stages.Array) safetensors.Tensor {
-	data := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(a.Data))), 4*len(a.Data)) // every port is little-endian
+	data := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(a.Data))), 4*len(a.Data)) // all ports are little-endian
 	return safetensors.Tensor{DType: "F32", Shape: a.Shape, Data: data}
 }
 
@@ -157,7 +158,7 @@ func writeFrames(path string, c *schemas.Clip) error {
 	return f.Close()
 }
 
-// value is what a row says of a parameter, if it does. Seeds of several videos of a row follow each other.
+// value returns the row's value for a parameter, if it has one. The seeds of a row's videos are consecutive.
 func value(r *schemas.PromptRow, p stages.Param) (v any, given bool) {
 	if name, own := p.Column(); own {
 		column, _ := r.Column(name)

@@ -8,16 +8,16 @@ import (
 	"sync"
 )
 
-// lastLine is the last line that a program printed. Where it ends a traceback of Python, the place in the user's own code
-// is added.
+// lastLine is the last line that a program printed. If the line ends a Python traceback, it includes the position in the user's
+// own code.
 type lastLine struct {
 	sync.Mutex
 	text  string
-	trace bool   // lines of a traceback come
-	place string // in the user's own code; "": none is known
+	trace bool   // inside a traceback
+	place string // position in the user's own code; "": not known
 }
 
-// frame is a line of a traceback; libraries are what is not the user's own.
+// frame matches a line of a traceback; libraries matches code that is not the user's own.
 var (
 	frame     = regexp.MustCompile(`^\s+File "([^"]+)", line (\d+)`)
 	libraries = regexp.MustCompile(`^<|/(site|dist)-packages/|/lib/python3|/latentbeam_stage`)
@@ -43,7 +43,7 @@ func (l *lastLine) set(line string) {
 	}
 }
 
-// clear forgets the line: what comes is about something else.
+// clear forgets the line, because later output concerns something else.
 func (l *lastLine) clear() {
 	l.Lock()
 	defer l.Unlock()

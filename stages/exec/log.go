@@ -9,29 +9,29 @@ import (
 	"sync"
 )
 
-// How much of what the programs of a stage print is kept in one run, in bytes; variables for tests.
+// Limits for the output of a stage's programs that is stored in one run, in bytes; variables for tests.
 var (
 	maxLogHead int64 = 4 << 20
 	maxLogPart int64 = 4 << 20 // the tail has one to two parts
 )
 
-// logFile keeps the head and the tail of what programs print. Lines of the head are appended to the file as they come. The lines
-// behind them go to two files beside it in turn, of which the older one is emptied when the newer one is full; close appends what
-// they have. When the process is killed they stay beside the log. It is safe for concurrent use.
+// logFile stores the head and the tail of the programs' output. Lines of the head are appended to the file as they arrive.
+// Later lines go to two files beside it in turn; when one is full, the older one is emptied. close appends their content to the
+// log. If the process is killed, they stay beside the log. logFile is safe for concurrent use.
 type logFile struct {
 	mu   sync.Mutex
 	name string
 	file *os.File
-	head int64 // bytes that the head has
+	head int64 // bytes in the head
 	tail [2]struct {
-		file *os.File // nil: it was not needed
+		file *os.File // nil: not needed so far
 		size int64
 	}
-	newer int   // of the tail
-	lost  int64 // bytes that were printed and are not kept
+	newer int   // the newer file of the tail
+	lost  int64 // bytes that were printed but are not stored
 }
 
-// openLogFile opens a log to append to it.
+// openLogFile opens a log for appending.
 func openLogFile(name string) (*logFile, error) {
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -40,7 +40,7 @@ func openLogFile(name string) (*logFile, error) {
 	return &logFile{name: name, file: f}, nil
 }
 
-// print adds a line. It is lost where it cannot be written: a full disk does not end a job because of its log.
+// print adds a line. Write errors are ignored: a full disk must not end a job because of its log.
 func (l *logFile) print(format string, args ...any) {
 	if l == nil {
 		return
@@ -49,7 +49,7 @@ func (l *logFile) print(format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.lost == 0 && l.tail[0].file == nil && l.head+int64(len(line)) <= maxLogHead {
-		n, _ := l.file.Write(line) // one write, at the end of the file
+		n, _ := l.file.Write(line) // a single write appends the line
 		l.head += int64(n)
 		return
 	}
@@ -80,7 +80,7 @@ func (l *logFile) print(format string, args ...any) {
 	l.lost += int64(len(line) - n)
 }
 
-// close appends the tail to the file. The parts of the tail stay where they cannot be appended.
+// close appends the tail to the file. If that fails, the files of the tail stay.
 func (l *logFile) close() (err error) {
 	if l == nil {
 		return nil

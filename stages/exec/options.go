@@ -15,32 +15,32 @@ import (
 	"latentbeam/stages"
 )
 
-// options is the stage's map in the YAML. The fields that have a JSON name are part of the keys.
+// options are the options of the stage in the YAML. Fields with a JSON name are part of the keys.
 type options struct {
-	Name    string            `yaml:"name" json:"-"` // of this stage in messages and --set; "" is exec
+	Name    string            `yaml:"name" json:"-"` // name of the stage in messages and --set; "" is exec
 	Command []string          `yaml:"command" json:"command"`
 	Takes   string            `yaml:"takes" json:"takes"`
 	Gives   string            `yaml:"gives" json:"gives"`
 	Version config.Name       `yaml:"version" json:"version"`
 	Params  []string          `yaml:"params" json:"params"`
-	Env     map[string]string `yaml:"env" json:"env,omitempty"` // without the secrets, see MarshalJSON
+	Env     map[string]string `yaml:"env" json:"env,omitempty"` // without secrets, see MarshalJSON
 
-	Digest         []string        `yaml:"digest" json:"-"` // files that the results depend on; their content is in the keys
+	Digest         []string        `yaml:"digest" json:"-"` // files that the results depend on; their content is part of the keys
 	Secrets        []string        `yaml:"secrets" json:"-"`
 	Workers        schemas.AutoInt `yaml:"workers" json:"-"`
 	Devices        int             `yaml:"devices" json:"-"`
 	Batch          int             `yaml:"batch" json:"-"`
 	BatchInvariant bool            `yaml:"batch_invariant" json:"-"`
-	Deterministic  bool            `yaml:"deterministic" json:"-"` // a row computed again has the same result
+	Deterministic  bool            `yaml:"deterministic" json:"-"` // a row that is computed again has the same result
 	Timeout        config.Duration `yaml:"timeout" json:"-"`
-	StartTimeout   config.Duration `yaml:"start_timeout" json:"-"` // until hello; 0: defaultStart, or timeout if that is less
+	StartTimeout   config.Duration `yaml:"start_timeout" json:"-"` // time until hello; 0: defaultStart, or timeout if that is less
 	Heartbeat      config.Duration `yaml:"heartbeat" json:"-"`
 	Memory         config.ByteSize `yaml:"memory" json:"-"`
 	Scratch        string          `yaml:"scratch" json:"-"`
-	Log            string          `yaml:"log" json:"-"` // file that gets what the programs print; "" drops it
+	Log            string          `yaml:"log" json:"-"` // file for the programs' output; "" discards it
 }
 
-// MarshalJSON writes what is part of the keys: all but how and where the program runs.
+// MarshalJSON writes the options that are part of the keys. How and where the program runs is not.
 func (o *options) MarshalJSON() ([]byte, error) {
 	type plain options
 	out := plain(*o)
@@ -58,17 +58,17 @@ const (
 	maxBatch         = 1024
 )
 
-// kinds are what a program can take, and what it can give.
+// kinds are the kinds that a program can take or give.
 var kinds = []stages.Kind{stages.KindPrompt, stages.KindText, stages.KindMedia, stages.KindLatents, stages.KindFrames,
 	stages.KindVideo}
 
-// givesReadings is the option `gives` of a program that only looks at what it takes.
+// givesReadings is the value of `gives` for a program that only measures its input.
 const givesReadings = "readings"
 
-// onlyLooks reports whether the program only looks. It passes what it takes on as it is.
+// onlyLooks reports whether the program only measures. Its input is passed on unchanged.
 func (o *options) onlyLooks() bool { return o.Gives == givesReadings }
 
-// passes is the kind that leaves the stage.
+// passes returns the kind that leaves the stage.
 func (o *options) passes() string {
 	if o.onlyLooks() {
 		return o.Takes
@@ -76,7 +76,7 @@ func (o *options) passes() string {
 	return o.Gives
 }
 
-// known are the columns that params may name.
+// known are the columns that params may list.
 var known = []stages.Param{
 	stages.ParamPrompt, stages.ParamNegativePrompt, stages.ParamSeed, stages.ParamHeight, stages.ParamWidth,
 	stages.ParamNumFrames, stages.ParamFPS, stages.ParamSteps, stages.ParamGuidanceScale,
@@ -84,10 +84,10 @@ var known = []stages.Param{
 	stages.ParamCameraMotion, stages.ParamNoise,
 }
 
-// promptParams are the params of a program that takes prompts, where the job does not say them.
+// promptParams are the default params of a program that takes prompts.
 var promptParams = known[:9]
 
-// read decodes and checks the options, with their defaults.
+// read decodes and checks the options, and sets defaults.
 func read(o stages.Options) (*options, error) {
 	opts := &options{Devices: 1, Batch: 1, Timeout: config.Duration(defaultTimeout),
 		Heartbeat: config.Duration(defaultHeartbeat), Version: "1"}
@@ -120,11 +120,11 @@ func read(o stages.Options) (*options, error) {
 	return opts, opts.running()
 }
 
-// mistaken says why a name cannot be that of a column of the user's own, or "".
+// mistaken says why a name cannot be a user's own column, or "".
 func mistaken(name string) string {
 	for _, f := range schemas.Fields() {
 		switch {
-		case f.Name == schemas.FieldSampleIndex: // a column of the user's own, as before it was a field
+		case f.Name == schemas.FieldSampleIndex: // a user's own column, as in releases before it was a field
 		case slices.Contains(f.Aliases, name):
 			return "write " + f.Name + ", whose other name it is"
 		case f.Name == name:
@@ -134,7 +134,7 @@ func mistaken(name string) string {
 	return ""
 }
 
-// param is the parameter that a name in params stands for.
+// param returns the parameter for a name in params.
 func param(name string) stages.Param {
 	if slices.Contains(known, stages.Param(name)) {
 		return stages.Param(name)
@@ -142,7 +142,7 @@ func param(name string) stages.Param {
 	return stages.ColumnParam(name)
 }
 
-// seam checks what the program takes and gives.
+// seam checks the options takes and gives.
 func (o *options) seam() error {
 	for _, k := range []struct{ key, value string }{{"takes", o.Takes}, {"gives", o.Gives}} {
 		switch {
@@ -159,7 +159,7 @@ func (o *options) seam() error {
 	return nil
 }
 
-// kindsOf lists what takes or gives can be.
+// kindsOf lists the values of takes or gives.
 func kindsOf(key string) string {
 	if key == "gives" {
 		return list(kinds) + ", " + givesReadings
@@ -167,7 +167,7 @@ func kindsOf(key string) string {
 	return list(kinds)
 }
 
-// running checks the options of how the program runs.
+// running checks the options about running the program.
 func (o *options) running() error {
 	switch {
 	case o.Devices < 1 || o.Devices > config.MaxWorkers:
@@ -195,7 +195,7 @@ func (o *options) running() error {
 	return nil
 }
 
-// ready says why the program of the command cannot be started here, nil: it is there.
+// ready returns an error if the command's program cannot be started on this host.
 func (o *options) ready() error {
 	if err := supported(); err != nil {
 		return fmt.Errorf("exec: %w", err)
@@ -206,7 +206,7 @@ func (o *options) ready() error {
 	return nil
 }
 
-// label names the stage in messages.
+// label returns the name of the stage for messages.
 func (o *options) label() string {
 	if o.Name != "" {
 		return o.Name
@@ -214,7 +214,7 @@ func (o *options) label() string {
 	return stageName
 }
 
-// environment is that of the program but for what the stage adds.
+// environment returns the program's environment without the variables that the stage sets.
 func (o *options) environment() []string {
 	env := os.Environ()
 	for _, name := range slices.Sorted(maps.Keys(o.Env)) {
@@ -223,7 +223,7 @@ func (o *options) environment() []string {
 	return env
 }
 
-// hide returns what takes the secrets out of a text.
+// hide returns a replacer that removes the secrets from a text.
 func (o *options) hide() *strings.Replacer {
 	var pairs []string
 	for _, name := range o.Secrets {

@@ -22,10 +22,10 @@ import (
 	"latentbeam/stages/weights/safetensors"
 )
 
-// outputPoster is an output beside that of the kind: an image of a video.
+// outputPoster is an additional output: an image of a video.
 const outputPoster = "poster"
 
-// result takes what the program made of a row. An error is the row's.
+// result processes what the program made of a row. A returned error is the row's.
 func (x *exchange) result(e *stages.Element, a answer) error {
 	if x.opts.onlyLooks() {
 		for kind := range a.Outputs {
@@ -46,7 +46,7 @@ func (x *exchange) result(e *stages.Element, a answer) error {
 	switch {
 	case given:
 	case x.opts.Takes == x.opts.Gives && len(a.Outputs) == 0:
-		return nil // it passes unchanged
+		return nil // the input passes on unchanged
 	default:
 		return fmt.Errorf("no output of kind %s", x.opts.Gives)
 	}
@@ -75,7 +75,7 @@ func (x *exchange) result(e *stages.Element, a answer) error {
 	return nil
 }
 
-// readPrompt reads a text file. What the prompt has become stands in the readings.
+// readPrompt reads a text file. The new prompt is also stored as a reading.
 func readPrompt(e *stages.Element, path string) error {
 	data, err := system.ReadRegular(path, schemas.MaxPromptBytes)
 	if err != nil {
@@ -93,7 +93,7 @@ func readPrompt(e *stages.Element, path string) error {
 	return nil
 }
 
-// takeMedia takes a file as it is: the stage that reads it knows what it can read.
+// takeMedia reads a file unchanged. The stage that decodes it checks it.
 func takeMedia(e *stages.Element, path string) error {
 	info, err := os.Stat(path)
 	ext := strings.ToLower(filepath.Ext(path))
@@ -111,7 +111,7 @@ func takeMedia(e *stages.Element, path string) error {
 	return nil
 }
 
-// readWhole reads a result that may be in memory.
+// readWhole reads a result whose size is allowed in memory.
 func readWhole(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -127,10 +127,10 @@ func readWhole(path string) ([]byte, error) {
 	return data, nil
 }
 
-// fits says whether a result may be in memory, so many bytes; a variable for tests.
+// fits returns an error if a result of this size must not be in memory; a variable for tests.
 var fits = media.Fits
 
-// maxMedia bounds a media file, which is in memory until the last stage that takes it has read it.
+// maxMedia limits the size of a media file. It is in memory until the last stage that takes it has read it.
 const maxMedia = 4 << 30
 
 func readText(e *stages.Element, path string) error {
@@ -179,7 +179,7 @@ func readLatents(e *stages.Element, path string) error {
 	if err != nil {
 		return err
 	}
-	scale := 0.0 // that of the autoencoder behind
+	scale := 0.0 // the scale of the next autoencoder
 	if text := f.Metadata()[metaScale]; text != "" {
 		if scale, err = strconv.ParseFloat(text, 64); err != nil || !(scale >= 0 && scale < 1e6) {
 			return fmt.Errorf("%s is %.40q", metaScale, text)
@@ -252,7 +252,7 @@ func checkSize(width, height int) error {
 	return nil
 }
 
-// decode reads the frames of a y4m, of images, or by ffmpeg of a video.
+// decode decodes the frames of a y4m or of images; videos are decoded by ffmpeg.
 func decode(ctx context.Context, e *stages.Element, path string, most int) (*schemas.Clip, error) {
 	src, err := media.OpenSource(ctx, path, media.SourceOptions{Frames: most})
 	if err != nil {
@@ -284,7 +284,7 @@ func decode(ctx context.Context, e *stages.Element, path string, most int) (*sch
 	return c, nil
 }
 
-// unplaced takes the scratch directory out of an error: failures of two runs are to be equal.
+// unplaced removes the scratch directory from an error, so that failures of two runs are equal.
 func unplaced(err error, path string) error {
 	return errors.New(strings.ReplaceAll(err.Error(), path, filepath.Base(path)))
 }

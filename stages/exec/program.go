@@ -24,45 +24,45 @@ import (
 
 const (
 	maxLine    = 1 << 20 // bytes of a message
-	maxLogLine = 4 << 10 // bytes of a line of a log that are kept
-	maxQueued  = 64      // messages that wait to be looked at
+	maxLogLine = 4 << 10 // bytes that are stored of a line of output
+	maxQueued  = 64      // messages that wait to be processed
 )
 
-// How a person is told of a program that does not say hello; variables for tests.
+// How the user is told about a program that does not say hello; variables for tests.
 var (
 	noteEvery    = time.Second
-	firstWarning = 10 * time.Second // the next ones come after four times as long
+	firstWarning = 10 * time.Second // each next warning comes after four times as long
 )
 
-// grace is how long a program may take to end by itself; a variable for tests.
+// grace is how long a program may take to exit by itself; a variable for tests.
 var grace = 5 * time.Second
 
-// program is one process at work, with what it leads. It is used by one batch at a time.
+// program is one running process with its children. One batch at a time uses it.
 type program struct {
 	label    string
 	command  string // without its arguments
-	device   string // UUIDs of its GPUs, with commas; "" for none
-	slot     int    // its number among those of the stage
+	device   string // UUIDs of its GPUs, separated by commas; "" for none
+	slot     int    // its slot in the stage's programs
 	child    *process.Child
 	requests *os.File
 	answers  chan answer // closed at the end of descriptor 4
 	broken   error       // why reading ended; set before answers and heard are closed
 	heard    chan struct{}
-	logged   chan struct{} // closed at the end of what it prints
+	logged   chan struct{} // closed at the end of its output
 	beats    bool          // it sends heartbeats
-	seen     atomic.Int64  // when the last message came, in Unix nanoseconds
+	seen     atomic.Int64  // time of the last message, in Unix nanoseconds
 	batches  int
 	last     lastLine
 	hide     *strings.Replacer
-	file     *logFile // for what it prints; nil: none
+	file     *logFile // for its output; nil: none
 	terminal *terminal
 }
 
-// launch is how a program is started.
+// launch describes how a program is started.
 type launch struct {
 	command []string
 	env     []string
-	memory  int64 // bytes; 0: no limit
+	memory  int64 // in bytes; 0: no limit
 	label   string
 	device  string
 	slot    int
@@ -72,7 +72,7 @@ type launch struct {
 	show    *terminal
 }
 
-// start starts the program. Its hello is still to come.
+// start starts the program. It does not wait for its hello.
 func (l launch) start() (*program, error) {
 	theirs, requests, err := os.Pipe()
 	if err != nil {
@@ -92,7 +92,7 @@ func (l launch) start() (*program, error) {
 	}
 	p := &program{label: l.label, command: l.command[0], device: l.device, slot: l.slot, requests: requests, hide: l.hide, file: l.log, terminal: l.show,
 		answers: make(chan answer, maxQueued), logged: make(chan struct{}), heard: make(chan struct{})}
-	// It outlives the batch for which it is started.
+	// The program outlives the batch for which it is started.
 	p.child, err = process.Start(context.Background(), process.Command{Path: l.command[0], Args: l.command[1:], Env: env,
 		Stdout: stdout, Stderr: stdout, Files: []*os.File{theirs, ours}, CloseAfter: []*os.File{stdout}, Memory: l.memory, Sweep: true})
 	if err != nil {
@@ -104,7 +104,7 @@ func (l launch) start() (*program, error) {
 	return p, nil
 }
 
-// listen reads the answers until descriptor 4 is closed or a line is no message.
+// listen reads the answers until descriptor 4 is closed or a line is not a message.
 func (p *program) listen(from *os.File) {
 	defer close(p.answers)
 	defer close(p.heard)
@@ -133,7 +133,7 @@ func (p *program) listen(from *os.File) {
 		}
 		select {
 		case p.answers <- a:
-		case <-p.child.Ended(): // and nobody looks any more
+		case <-p.child.Ended(): // and no one reads the answers any more
 			select {
 			case p.answers <- a:
 			default:
@@ -143,7 +143,7 @@ func (p *program) listen(from *os.File) {
 	}
 }
 
-// readLine reads a line of at most maxLine bytes, without its end. What follows the last line feed is no line.
+// readLine reads a line of at most maxLine bytes, without its end. Text after the last line feed is not a line.
 func readLine(in *bufio.Reader) ([]byte, error) {
 	var line []byte
 	for {
@@ -157,7 +157,7 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// log reads what the program prints.
+// log reads the program's output.
 func (p *program) log(from *os.File) {
 	defer close(p.logged)
 	defer from.Close()
@@ -174,12 +174,12 @@ func (p *program) log(from *os.File) {
 	}
 }
 
-// logLine adds a line of latentbeam's own to the log.
+// logLine adds a line of latentbeam itself to the log.
 func (p *program) logLine(text string) {
 	p.file.print("%s %d: [%s] %s", p.label, p.slot, time.Now().UTC().Format(time.DateTime), p.hide.Replace(text))
 }
 
-// send writes a request. A program that does not read it in time hangs.
+// send writes a request. If the program does not read it in time, it hangs.
 func (p *program) send(r request, within time.Duration) error {
 	r.V = protocolVersion
 	line, err := json.Marshal(r)
@@ -193,7 +193,7 @@ func (p *program) send(r request, within time.Duration) error {
 	return err
 }
 
-// greet exchanges hellos. What the program takes and gives must be what the job says.
+// greet exchanges hellos. The kinds that the program takes and gives must agree with the job's.
 func (p *program) greet(ctx context.Context, o *options) error {
 	within, began := time.Duration(o.StartTimeout), time.Now()
 	defer stages.Note(ctx)("")
@@ -233,7 +233,7 @@ func (p *program) greet(ctx context.Context, o *options) error {
 	}
 }
 
-// silent adds to the trouble of a program without a hello how one is said, where the program did not fail by itself.
+// silent adds to the trouble of a program without a hello how to send one, unless the program failed by itself.
 func (p *program) silent(t *trouble) *trouble {
 	if p.broken == nil && !strings.Contains(t.text, "status") && !strings.Contains(t.text, "signal") {
 		t.text += "; a program says hello on descriptor 4 when it is ready: in Python, NAME.run() does it at the end of the file"
@@ -254,7 +254,7 @@ func (a answer) refused(o *options) string {
 	return ""
 }
 
-// said passes a log message on.
+// said forwards a log message.
 func (p *program) said(a answer) {
 	level := map[string]slog.Level{"warning": slog.LevelWarn, "error": slog.LevelError, "debug": slog.LevelDebug}[a.Level]
 	text := p.hide.Replace(a.Message)
@@ -262,7 +262,7 @@ func (p *program) said(a answer) {
 	p.file.print("%s %d: %s", p.label, p.slot, text)
 }
 
-// died says how the program ended, or what it wrote in place of messages.
+// died describes how the program ended, or what it wrote instead of messages.
 func (p *program) died(kind string) *trouble {
 	if before(p.heard, grace) && p.broken != nil {
 		return &trouble{troubleProtocol, p.hide.Replace(p.broken.Error())}
@@ -299,10 +299,10 @@ func (p *program) died(kind string) *trouble {
 	return &trouble{kind, text}
 }
 
-// missing finds the module that a Python program lacks in the last line that it printed.
+// missing matches the name of a Python module that is missing, in the last line of output.
 var missing = regexp.MustCompile(`No module named '([\w-]+)`)
 
-// install says how a module that the program lacks comes to its interpreter, "" where it lacks none.
+// install suggests how to install a missing Python module, "" if none is missing.
 func (p *program) install(last string) string {
 	found := missing.FindStringSubmatch(last)
 	if found == nil {
@@ -322,7 +322,7 @@ func (p *program) install(last string) string {
 		"which `latentbeam init --template exec` writes, beside the program", python)
 }
 
-// lost is the end of the program as an error: one that reached its bound may do a smaller batch.
+// lost returns the end of the program as an error. A program that reached its memory limit may manage a smaller batch.
 func (p *program) lost() error {
 	t := p.died(troubleCrash)
 	if t.kind == troubleMemory && p.child.Shortage() == process.OwnBound {
@@ -348,18 +348,18 @@ func before(c <-chan struct{}, d time.Duration) bool {
 	}
 }
 
-// stop ends the program, politely where there is time, and waits until it is gone.
+// stop stops the program, politely if there is time, and waits until it has exited.
 func (p *program) stop(polite bool) {
 	p.requests.Close()
 	if polite && before(p.child.Ended(), grace) || before(p.child.Ended(), 0) {
-		return // with all of its group
+		return // with its whole group
 	}
 	if err := p.child.Stop(); err != nil {
 		slog.Warn("a program is left over", "program", p.label, "error", err)
 	}
 }
 
-// directory makes the directory of the next batch.
+// directory creates the directory of the next batch.
 func (p *program) directory(scratch string) (string, error) {
 	p.batches++
 	dir := filepath.Join(scratch, fmt.Sprintf("%d-%d-%d", p.slot, p.child.PID(), p.batches))

@@ -16,35 +16,36 @@ import (
 
 const (
 	maxBackoff = 30 * time.Second
-	maxStarts  = 3 // that may fail before the first program has said hello
+	maxStarts  = 3 // number of starts that may fail before the first program has said hello
 )
 
-// firstBackoff is the wait before a program is started again; it doubles with each further failure in a row.
+// firstBackoff is the delay before a program is started again. It doubles with each further failure in a row.
 var firstBackoff = 200 * time.Millisecond
 
-// programs are those of a stage in one process: one for each batch at a time, on the device of the batch.
+// programs are a stage's programs in one process: one for each batch at a time, on the device of the batch.
 type programs struct {
 	opts *options
 
 	mu      sync.Mutex
-	scratch *scratch // made with the first program
-	dir     string   // of the scratch
-	log     *logFile // for what programs print; nil: none
+	scratch *scratch // created with the first program
+	dir     string   // directory of the scratch
+	log     *logFile // for the programs' output; nil: none
 	show    *terminal
-	logDir  string // for the log of a job that names none; "": none
+	logDir  string // for the log if the job names none; "": none
 	idle    []*program
-	taken   []bool         // slots, by number
-	free    chan struct{}  // closed when a program comes back; made anew
+	taken   []bool         // slots in use, by number
+	free    chan struct{}  // closed when a program is released; then replaced
 	failed  int            // failures in a row
-	tries   map[string]int // of batches that failed, by their rows
-	greeted bool           // one has said hello
+	tries   map[string]int // attempts of failed batches, by their rows
+	greeted bool           // a program has said hello
 	closed  bool
 }
 
-// errClosed is what a batch gets that comes after the end of the job.
+// errClosed is the error of a batch that arrives after the end of the job.
 var errClosed = errors.New("the stage is closed")
 
-// acquire returns a program on the device that nobody uses, a new one where there is none, and the scratch directory.
+// acquire returns a program on the device that no other batch uses, and the scratch directory. It starts a program if there is
+// none.
 func (s *programs) acquire(ctx context.Context, device string) (*program, string, error) {
 	for {
 		p, slot, wait, err := s.choose(device)
@@ -65,7 +66,7 @@ func (s *programs) acquire(ctx context.Context, device string) (*program, string
 	}
 }
 
-// logTo says where the log of a job lies that names none.
+// logTo returns the path of the log if the job names none.
 func (s *programs) logTo(dir string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,7 +74,7 @@ func (s *programs) logTo(dir string) string {
 	return s.logName()
 }
 
-// openLog opens the log where there is one. A job goes on without the one that it has not named.
+// openLog opens the log, if there is one. An error concerns only a log that the job names.
 func (s *programs) openLog() (err error) {
 	name := s.logName()
 	if name == "" {
@@ -90,7 +91,7 @@ func (s *programs) openLog() (err error) {
 	return nil
 }
 
-// logName is the file of the log, "" for none.
+// logName returns the path of the log, "" for none.
 func (s *programs) logName() string {
 	if s.opts.Log != "" || s.logDir == "" {
 		return s.opts.Log
@@ -98,7 +99,7 @@ func (s *programs) logName() string {
 	return filepath.Join(s.logDir, filepath.Base(s.opts.label())+".log")
 }
 
-// choose finds an idle program, or a slot for a new one, or what to wait for.
+// choose returns an idle program, or a slot for a new one, or a channel to wait for.
 func (s *programs) choose(device string) (p *program, slot int, wait chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,7 +141,7 @@ func (s *programs) choose(device string) (p *program, slot int, wait chan struct
 	return nil, slot, nil, nil
 }
 
-// start starts a program in a slot, after a pause where others have failed before it.
+// start starts a program in a slot, after a delay if others have failed before it.
 func (s *programs) start(ctx context.Context, device string, slot int) (*program, error) {
 	s.mu.Lock()
 	failed := s.failed
@@ -188,7 +189,7 @@ func (s *programs) start(ctx context.Context, device string, slot int) (*program
 	return nil, fault.Retry(err)
 }
 
-// release takes a program back after a batch that went well.
+// release returns a program after a successful batch.
 func (s *programs) release(p *program) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,7 +202,7 @@ func (s *programs) release(p *program) {
 	s.notifyWaiters()
 }
 
-// tried counts a batch that failed and returns how often it did.
+// tried counts a failed batch and returns how often it has failed.
 func (s *programs) tried(rows string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,7 +213,7 @@ func (s *programs) tried(rows string) int {
 	return s.tries[rows]
 }
 
-// stop ends a program that is not to be used again. failed says that it is to blame.
+// stop stops a program that must not be used again. failed says that the program is the reason.
 func (s *programs) stop(p *program, failed bool) {
 	p.stop(false)
 	s.mu.Lock()
@@ -223,7 +224,7 @@ func (s *programs) stop(p *program, failed bool) {
 	s.releaseSlot(p.slot)
 }
 
-// releaseSlot gives a slot back.
+// releaseSlot frees a slot.
 func (s *programs) releaseSlot(slot int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -238,7 +239,7 @@ func (s *programs) notifyWaiters() {
 	}
 }
 
-// close ends all programs that are idle and removes what they have left. Nobody uses another by then.
+// close stops all idle programs and removes their files. No batch may be running.
 func (s *programs) close() {
 	s.mu.Lock()
 	s.closed = true

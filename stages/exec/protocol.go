@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// protocolVersion is v of every request and of the program's hello.
+// protocolVersion is the field v of every request and of the program's hello.
 const protocolVersion = 1
 
-// Types of the messages. Those of requests are hello, batch and cancel.
+// Types of messages. Requests have the types hello, batch and cancel.
 const (
 	typeHello     = "hello"
 	typeBatch     = "batch"
@@ -22,11 +22,11 @@ const (
 	typeHeartbeat = "heartbeat"
 )
 
-// request is a line to the program.
+// request is a line that is sent to the program.
 type request struct {
 	V       int      `json:"v"`
 	Type    string   `json:"type"`
-	Takes   string   `json:"takes,omitempty"` // of a hello
+	Takes   string   `json:"takes,omitempty"` // in a hello
 	Gives   string   `json:"gives,omitempty"`
 	Batch   int      `json:"batch,omitempty"`   // number of a batch, from 1
 	Devices []string `json:"devices,omitempty"` // UUIDs of GPUs
@@ -34,37 +34,37 @@ type request struct {
 	Rows    []row    `json:"rows,omitempty"`
 }
 
-// row is what a program gets to know of an element.
+// row describes an element for a program.
 type row struct {
-	ID     string            `json:"id"`  // for messages: it is in no key
+	ID     string            `json:"id"`  // for messages; not part of keys
 	Key    string            `json:"key"` // hex
 	Seed   *int64            `json:"seed,omitempty"`
 	Params map[string]any    `json:"params"`
 	Inputs map[string]string `json:"inputs"` // kind -> path
 }
 
-// answer is a line of the program.
+// answer is a line from the program.
 type answer struct {
 	V         int               `json:"v"`
 	Type      string            `json:"type"`
-	Takes     string            `json:"takes"` // of a hello; "" leaves it to the job
+	Takes     string            `json:"takes"` // in a hello; "": as the job says
 	Gives     string            `json:"gives"`
-	Heartbeat float64           `json:"heartbeat"` // of a hello: seconds between heartbeats; 0: the program sends none
+	Heartbeat float64           `json:"heartbeat"` // in a hello: seconds between heartbeats; 0: the program sends none
 	Batch     int               `json:"batch"`
 	Key       string            `json:"key"`
 	Outputs   map[string]string `json:"outputs"`  // kind -> path
-	Readings  readings          `json:"readings"` // of a result
-	Class     string            `json:"class"`    // of an error
+	Readings  readings          `json:"readings"` // in a result
+	Class     string            `json:"class"`    // in an error
 	Message   string            `json:"message"`
-	Level     string            `json:"level"` // of a log
-	Step      int               `json:"step"`  // of a progress
+	Level     string            `json:"level"` // in a log message
+	Step      int               `json:"step"`  // in a progress message
 	Of        int               `json:"of"`
 }
 
-// readings are texts by name; a number or a truth value is the text that stands there.
+// readings are texts by name. Numbers and booleans are stored as their JSON text.
 type readings map[string]string
 
-// UnmarshalJSON takes texts, numbers and truth values.
+// UnmarshalJSON accepts texts, numbers and booleans.
 func (r *readings) UnmarshalJSON(data []byte) error {
 	var values map[string]json.RawMessage
 	if err := json.Unmarshal(data, &values); err != nil {
@@ -86,7 +86,7 @@ func (r *readings) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// parseAnswer reads a line of the program.
+// parseAnswer parses a line from the program.
 func parseAnswer(line []byte) (a answer, err error) {
 	var mistyped *json.UnmarshalTypeError
 	switch err := json.Unmarshal(line, &a); {

@@ -17,18 +17,18 @@ const (
 	memoryDir     = "/dev/shm" // files in memory, on Linux
 	scratchPrefix = "latentbeam-exec-"
 	lockName      = "lock"
-	leastRoom     = 1 << 30     // bytes that memoryDir must have free
-	freshScratch  = time.Minute // a scratch directory this young may still be without its lock
+	leastRoom     = 1 << 30     // free bytes that memoryDir must have
+	freshScratch  = time.Minute // a younger scratch directory may not have its lock yet
 )
 
-// scratch is a directory of one stage in one process. Its lock tells others that the process is alive.
+// scratch is a directory of one stage in one process. Its lock shows other processes that this process is alive.
 type scratch struct {
 	dir  string
 	lock *flock.Flock
 }
 
-// newScratch makes the directory in parent, or where there is room in memory, and removes those that dead processes
-// have left there.
+// newScratch creates the directory in parent, or in memory if there is room, and removes the directories of dead processes
+// there.
 func newScratch(parent string) (*scratch, error) {
 	if parent == "" {
 		parent = os.TempDir()
@@ -54,7 +54,7 @@ func newScratch(parent string) (*scratch, error) {
 // remove removes the directory.
 func (s *scratch) remove() error { return errors.Join(os.RemoveAll(s.dir), s.lock.Unlock()) }
 
-// sweep removes scratch directories whose processes are gone.
+// sweep removes scratch directories of dead processes.
 func sweep(parent string) {
 	dirs, _ := filepath.Glob(filepath.Join(parent, scratchPrefix+"*"))
 	for _, dir := range dirs {
@@ -64,14 +64,14 @@ func sweep(parent string) {
 		}
 		lock := flock.New(filepath.Join(dir, lockName))
 		if free, err := lock.TryLock(); err == nil && free {
-			_ = os.RemoveAll(dir) // of another user, perhaps
+			_ = os.RemoveAll(dir) // it may belong to another user
 			_ = lock.Unlock()
 		}
 	}
 }
 
-// inside returns the real path of a file that an answer names. It must lie in dir, be an ordinary file and fit into memory:
-// a FIFO would be waited for without an end, and a sparse file of terabytes costs its writer nothing.
+// inside returns the real path of a file that an answer names. It must be in dir, be a regular file and fit into memory:
+// reading a FIFO could block forever, and a sparse file of terabytes costs its author nothing.
 func inside(dir, path string) (string, error) {
 	if path == "" {
 		return "", errors.New("the path is empty")

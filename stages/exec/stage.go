@@ -18,7 +18,7 @@ import (
 
 const stageName = "exec"
 
-// Spec returns the stage `exec`. What it takes and gives is what the job says.
+// Spec returns the stage `exec`. The job says what it takes and gives.
 func Spec() stages.Spec {
 	return stages.Spec{
 		Name: stageName,
@@ -48,7 +48,7 @@ func of(o stages.Options) (stages.Spec, error) {
 	return s, nil
 }
 
-// programOf says which program the options name.
+// programOf returns the program that the options name.
 func programOf(o stages.Options) (stages.Program, error) {
 	opts, err := read(o)
 	p := stages.Program{Command: opts.Command, Workers: int(opts.Workers)}
@@ -81,16 +81,17 @@ type stage struct {
 	programs *programs
 }
 
-// Digest names the content of the files that the results depend on.
+// Digest identifies the files that the results depend on by content.
 func (s *stage) Digest() string { return s.digest }
 
-// Check accepts every row: the program knows what it can do.
+// Check accepts every row: only the program knows what it can do.
 func (s *stage) Check(*schemas.PromptRow) error { return nil }
 
-// Need is nothing that the stage could know: the program has its own memory.
+// Need returns 0: the program has its own memory.
 func (s *stage) Need(*schemas.PromptRow, int) (int64, error) { return 0, nil }
 
-// Capabilities are the size of a batch, whether the program is there, the devices of a program, and the end of the programs.
+// Capabilities has the size of a batch, whether the program is available, the devices of a program, and how to stop the
+// programs.
 func (s *stage) Capabilities() stages.Capabilities {
 	c := stages.Capabilities{TakesRaw: true, MaxBatch: s.opts.Batch, Ready: s.opts.ready, Varies: !s.opts.Deterministic,
 		Log: s.programs.logTo, Close: s.programs.close}
@@ -103,7 +104,8 @@ func (s *stage) Capabilities() stages.Capabilities {
 	return c
 }
 
-// measure is what the program reads. It is the same whether the job says that the program only looks, or did not say it yet.
+// measure returns the program's measure. It is the same for a job that says that the program only looks, and for older jobs
+// that do not say so.
 func (s *stage) measure() stages.Measure {
 	looks := *s.opts
 	looks.Gives = givesReadings
@@ -117,8 +119,8 @@ func (s *stage) measure() stages.Measure {
 	return m
 }
 
-// AsMeasure returns what a program reads that takes and gives the same, for a job in which it only looked. ok is false where it
-// takes another kind than it gives.
+// AsMeasure returns the measure of a program that takes and gives the same kind, as for a job in which it only looks. ok is
+// false if it takes and gives different kinds.
 func AsMeasure(s stages.Stage) (m stages.Measure, ok bool) {
 	own, is := s.(*stage)
 	if !is || own.opts.Takes != own.opts.passes() {
@@ -127,8 +129,8 @@ func AsMeasure(s stages.Stage) (m stages.Measure, ok bool) {
 	return own.measure(), true
 }
 
-// AsBefore makes the canonical options of a program that gives readings those of one that gives what it takes, as earlier releases had
-// it.
+// AsBefore converts the canonical options of a program that gives readings to those of a program that gives what it takes, as
+// in earlier releases.
 func AsBefore(canonical []byte) ([]byte, error) {
 	var o options
 	if err := json.Unmarshal(canonical, &o); err != nil {
@@ -138,12 +140,13 @@ func AsBefore(canonical []byte) ([]byte, error) {
 	return json.Marshal(&o)
 }
 
-// Run gives the elements to a program on one device.
+// Run processes the elements with a program on one device.
 func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Element) error {
 	return s.runSet(ctx, stages.Alone(dev), batch)
 }
 
-// runSet gives the elements to a program on the devices of a set, as many elements at a time as it takes.
+// runSet processes the elements with a program on the devices of a set. It sends as many elements at a time as the program
+// accepts.
 func (s *stage) runSet(ctx context.Context, set *stages.Set, batch []*stages.Element) error {
 	switch n := s.opts.Devices; {
 	case len(set.Devices) < set.Ranks():
@@ -167,7 +170,7 @@ func (s *stage) runSet(ctx context.Context, set *stages.Set, batch []*stages.Ele
 	return nil
 }
 
-// some gives elements to a program that is on the devices, UUIDs with commas, in one batch of the protocol.
+// some sends elements to a program on the devices (UUIDs, separated by commas), in one batch of the protocol.
 func (s *stage) some(ctx context.Context, devices string, batch []*stages.Element) error {
 	batch, media, release, err := s.localMedia(ctx, batch)
 	defer release()
@@ -186,7 +189,7 @@ func (s *stage) some(ctx context.Context, devices string, batch []*stages.Elemen
 	x := &exchange{ctx: ctx, opts: s.opts, measure: s.measure(), program: p, dir: dir, batch: batch, media: media}
 	settled := false
 	defer func() {
-		if !settled { // a panic
+		if !settled { // a panic occurred
 			s.programs.stop(p, false)
 		}
 	}()
@@ -229,12 +232,12 @@ type exchange struct {
 	media   []string // paths of the elements' media files
 
 	answered map[string]bool
-	steps    map[string]int // that rows have done, by key
-	failed   error          // a row asked for the whole batch to be tried again
-	lost     bool           // the program did not come to the end of the batch
+	steps    map[string]int // finished steps of each row, by key
+	failed   error          // a row asked to retry the whole batch
+	lost     bool           // the program did not finish the batch
 }
 
-// do sends the batch and takes the answers.
+// do sends the batch and processes the answers.
 func (x *exchange) do() error {
 	r := request{Type: typeBatch, Batch: x.program.batches, Scratch: x.dir}
 	if x.program.device != "" {
@@ -263,7 +266,7 @@ func (x *exchange) do() error {
 	return x.failed
 }
 
-// listen takes answers until the batch is done.
+// listen processes answers until the batch is done.
 func (x *exchange) listen() error {
 	x.answered = map[string]bool{}
 	late := time.NewTimer(time.Duration(x.opts.Timeout))
@@ -293,7 +296,7 @@ func (x *exchange) listen() error {
 	}
 }
 
-// cancel asks the program to end the batch, and waits for that a while.
+// cancel asks the program to stop the batch, and waits a while for it.
 func (x *exchange) cancel() {
 	if x.program.send(request{Type: typeCancel, Batch: x.program.batches}, grace) != nil {
 		return
@@ -316,7 +319,7 @@ func (x *exchange) cancel() {
 	}
 }
 
-// receive takes one answer. An error ends the batch.
+// receive processes one answer. An error ends the batch.
 func (x *exchange) receive(a answer) (done bool, err error) {
 	wrong := func(format string, args ...any) error {
 		return retried(&trouble{troubleProtocol, x.program.hide.Replace(fmt.Sprintf(format, args...))})
@@ -349,13 +352,13 @@ func (x *exchange) receive(a answer) (done bool, err error) {
 		return false, x.rowError(x.batch[i], a)
 	}
 	a.Readings = masked(a.Readings, x.program.hide)
-	if err := x.result(x.batch[i], a); err != nil { // it names the file that the program chose
+	if err := x.result(x.batch[i], a); err != nil { // it names a file that the program chose
 		x.batch[i].Fail(x.opts.label(), fault.Row(&trouble{troubleAnswer, x.program.hide.Replace(err.Error())}))
 	}
 	return false, nil
 }
 
-// masked returns readings without the secrets of the stage: they become columns of the tables.
+// masked returns readings without the secrets of the stage, because readings become columns of tables.
 func masked(r readings, hide *strings.Replacer) readings {
 	if len(r) == 0 {
 		return r
@@ -367,7 +370,8 @@ func masked(r readings, hide *strings.Replacer) readings {
 	return clean
 }
 
-// progress passes on how far a row is. Those of the batch are done one by one, or together: the steps of all rows count.
+// progress reports the progress of a row. A program may process rows one by one or together, so the steps of all rows are added
+// up.
 func (x *exchange) progress(a answer) {
 	if a.Batch != x.program.batches || a.Of < 1 || a.Step < 0 || a.Step > a.Of || a.Of > maxSteps {
 		return
@@ -385,10 +389,10 @@ func (x *exchange) progress(a answer) {
 	stages.Progress(x.ctx)(done, a.Of*len(x.batch))
 }
 
-// maxSteps bounds what a program may say of its steps.
+// maxSteps limits the number of steps that a program may report.
 const maxSteps = 1 << 20
 
-// rowError takes an error of a row.
+// rowError processes an error of a row.
 func (x *exchange) rowError(e *stages.Element, a answer) error {
 	err := errors.New(x.program.hide.Replace(a.Message))
 	switch a.Class {

@@ -1,4 +1,4 @@
 package exec
 
-// supported says why this system cannot run programs, nil: it can.
+// supported returns an error if this system cannot run programs.
 func supported() error { return nil }

@@ -11,14 +11,14 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// What the log messages of a stage's programs may say beside the file log.
+// Limits for the log messages of a stage's programs outside of the log file.
 const (
-	messagesAtOnce = 20               // that are shown as they come
-	messageEvery   = 10 * time.Second // for each further one
-	messageBytes   = 2000             // of one
+	messagesAtOnce = 20               // messages that are shown as they arrive
+	messageEvery   = 10 * time.Second // interval for further messages
+	messageBytes   = 2000             // largest length of a message
 )
 
-// terminal passes on log messages of programs to whoever reads the log of the job, as many as one can read.
+// terminal forwards log messages of programs to the job's log, limited to what a person can read.
 type terminal struct {
 	mu      sync.Mutex
 	limit   *rate.Limiter
@@ -29,7 +29,7 @@ func newTerminal() *terminal {
 	return &terminal{limit: rate.NewLimiter(rate.Every(messageEvery), messagesAtOnce)}
 }
 
-// show passes on a message, or counts it. Debug messages that nobody sees do not count.
+// show forwards a message, or counts it. Debug messages that are not displayed do not count.
 func (t *terminal) show(now time.Time, level slog.Level, text, program string) {
 	ctx := context.Background()
 	if !slog.Default().Enabled(ctx, level) {
@@ -55,7 +55,7 @@ func (t *terminal) show(now time.Time, level slog.Level, text, program string) {
 	slog.Log(ctx, level, text, facts...)
 }
 
-// end says how many messages at the end were not shown.
+// end reports how many messages at the end were not shown.
 func (t *terminal) end(log string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

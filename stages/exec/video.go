@@ -16,7 +16,7 @@ import (
 	"latentbeam/stages"
 )
 
-// codecs names the codecs of mp4 by their sample entries; others have the entry's name.
+// codecs maps sample entries of mp4 to names of codecs. Other codecs have the name of their entry.
 var codecs = map[string]string{"avc1": "h264", "avc3": "h264", "hvc1": "hevc", "hev1": "hevc", "av01": "av1",
 	"vp09": "vp9"}
 
@@ -48,10 +48,10 @@ func readVideo(ctx context.Context, e *stages.Element, path string) error {
 	return fmt.Errorf("a video %s: mp4 is taken, and png for one image", filepath.Ext(path))
 }
 
-// describe reads size, frames and codec of an mp4.
+// describe reads the size, the number of frames and the codec of an mp4.
 func describe(v *schemas.Encoded) (err error) {
 	defer func() {
-		if recover() != nil { // the reader of mp4 trusts what boxes say
+		if recover() != nil { // the mp4 reader does not check boxes
 			err = errors.New("the file is damaged")
 		}
 	}()
@@ -87,7 +87,7 @@ func describe(v *schemas.Encoded) (err error) {
 	return errors.New("it has no video track")
 }
 
-// readPoster takes an image for the gallery: a jpeg as it is, another one made a jpeg.
+// readPoster reads an image for the gallery. A JPEG stays unchanged; other images are converted to JPEG.
 func readPoster(ctx context.Context, e *stages.Element, dir, path string) error {
 	path, err := inside(dir, path)
 	if err != nil {

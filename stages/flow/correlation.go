@@ -8,30 +8,32 @@ import (
 	"latentbeam/kernels"
 )
 
-// Levels is how many sizes a comparison is looked up in: each has half the rows and columns of the one before.
+// Levels is the number of sizes in which a comparison is looked up. Each level has half the rows and columns of the level
+// before.
 const Levels = 4
 
-// Features are those of an image that are compared with another's: C numbers for each of its places.
+// Features are the values of an image that are compared with another image's: C numbers for each place.
 type Features struct {
 	Rows, Columns, C int
 	Values           []float32 // (Rows Columns, C)
 }
 
-// Correlation is how alike the places of one image are to those of another: of each place of the first the products with all places of the
-// second divided by the root of C, in full size, and of halves, quarters and eighths by the mean of four.
+// Correlation says how similar the places of one image are to the places of another. For each place of the first image it has
+// the products with all places of the second, divided by the square root of C, in full size, and at 1/2, 1/4 and 1/8 as means
+// of four.
 type Correlation struct {
 	levels  [Levels][]float32 // (H W, h, w)
 	rows    [Levels]int       // h
 	columns [Levels]int       // w
 	width   int               // W
 	radius  int
-	memory  []float32 // of all levels
+	memory  []float32 // memory of all levels
 }
 
-// spare is memory of comparisons that were released: the next ones are as large, as a rule.
+// spare holds the memory of released comparisons. The next ones usually have the same size.
 var spare sync.Pool
 
-// acquire returns n numbers of any value.
+// acquire returns n numbers with arbitrary values.
 func acquire(n int) []float32 {
 	if s, is := spare.Get().(*[]float32); is && cap(*s) >= n {
 		return (*s)[:n]
@@ -39,16 +41,16 @@ func acquire(n int) []float32 {
 	return make([]float32, n)
 }
 
-// Release gives the memory back. Nothing is looked up afterwards.
+// Release frees the memory. The comparison must not be used afterwards.
 func (p *Correlation) Release() {
 	spare.Put(&p.memory)
 	p.levels = [Levels][]float32{}
 }
 
-// compareBytes is how much of the full size a device computes at a time.
+// compareBytes is the part of the full size that a device computes at a time.
 const compareBytes = 64 << 20
 
-// Correlate compares the features of two images, to be looked up within a radius. The caller calls Release.
+// Correlate compares the features of two images, for lookups within a radius. The caller must call Release.
 func Correlate(be kernels.Backend, a, b Features, radius int) (*Correlation, error) {
 	p := &Correlation{width: a.Columns, radius: radius}
 	n, places := a.Rows*a.Columns, b.Rows*b.Columns
@@ -88,7 +90,7 @@ func Correlate(be kernels.Backend, a, b Features, radius int) (*Correlation, err
 	return p, nil
 }
 
-// Rehearse asks of a device, which computes nothing, what Correlate asks for so many places of c features.
+// Rehearse makes the device calls of Correlate for places with c features, on a device that computes nothing.
 func Rehearse(be kernels.Backend, places, c int) {
 	defer be.Scope()()
 	second := be.Alloc(kernels.F32, places, c)
@@ -98,7 +100,8 @@ func Rehearse(be kernels.Backend, places, c int) {
 	}
 }
 
-// Bytes is what a Correlation of two images with so many rows and columns of places holds: it grows with the square of the places.
+// Bytes returns the memory of a Correlation of two images with this number of rows and columns of places. It grows with the
+// square of the places.
 func Bytes(rows, columns int) int64 {
 	var perPlace int64
 	for l := range Levels {
@@ -117,13 +120,13 @@ func compareSome(be kernels.Backend, dst, features []float32, n int, second kern
 	return be.Download(dst, out)
 }
 
-// of returns a level of one place of the first image.
+// of returns a level for one place of the first image.
 func (p *Correlation) of(level, place int) []float32 {
 	n := p.rows[level] * p.columns[level]
 	return p.levels[level][place*n:][:n]
 }
 
-// halve writes the means of squares of four; an odd row or column at the end is left out.
+// halve writes the means of squares of four values. An odd row or column at the end is ignored.
 func halve(dst, src []float32, rows, columns, stride int) {
 	for y := range rows {
 		above, below := src[2*y*stride:], src[(2*y+1)*stride:]
@@ -133,12 +136,12 @@ func halve(dst, src []float32, rows, columns, stride int) {
 	}
 }
 
-// Looked is how many numbers of a place LookUp writes.
+// Looked returns how many numbers LookUp writes for a place.
 func Looked(radius int) int { return Levels * (2*radius + 1) * (2*radius + 1) }
 
-// LookUp writes of each place of the first image the values of all levels around where a flow (H W, 2) leads, (H W, 4, 2 radius + 1,
-// 2 radius + 1): the first of the two axes goes along x, as the weights have learnt it. Between places values are interpolated, outside
-// they are 0.
+// LookUp writes for each place of the first image the values of all levels around the place where a flow (H W, 2) leads: (H W,
+// 4, 2 radius + 1, 2 radius + 1). The first of the two axes goes along x, as in the training of the weights. Values between
+// places are interpolated, values outside are 0.
 func (p *Correlation) LookUp(dst, flow []float32) {
 	each := Looked(p.radius) / Levels
 	Each(len(flow)/2, func(place int) {
@@ -151,7 +154,7 @@ func (p *Correlation) LookUp(dst, flow []float32) {
 	})
 }
 
-// mostLookups bounds the places along an axis that are read around one place.
+// mostLookups limits the number of places along an axis that are read around one place.
 const mostLookups = 10
 
 // sample writes the values of a level of one place around (x, y).
@@ -180,7 +183,7 @@ func (p *Correlation) sample(dst []float32, level, place int, x, y float32) {
 	}
 }
 
-// Each calls do for 0 to n-1 on all processors.
+// Each calls do for 0 to n-1, concurrently on all processors.
 func Each(n int, do func(i int)) {
 	var wait sync.WaitGroup
 	ways := runtime.GOMAXPROCS(0)

@@ -1,3 +1,3 @@
-// Package flow has what networks of optical flow share: images with their edges repeated, comparisons of all places of two images, and
-// values read between places.
+// Package flow has the common parts of optical flow networks: images with repeated edges, comparisons of all places of two
+// images, and interpolated lookups.
 package flow

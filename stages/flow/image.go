@@ -2,11 +2,11 @@ package flow
 
 const channels = 3
 
-// Padded returns the length of a side that is padded to a multiple.
+// Padded returns the length of a side, rounded up to a multiple.
 func Padded(n, multiple int) int { return (n + multiple - 1) / multiple * multiple }
 
-// Pad returns an image rgb (height, width, 3) as numbers from 0 to 255, its edges repeated until both sides are multiples: half of what is
-// missing stands above and to the left, as RAFT's InputPadder has it.
+// Pad returns an image rgb (height, width, 3) as numbers from 0 to 255, with its edges repeated until both sides are multiples.
+// Half of the padding is above and on the left, as in RAFT's InputPadder.
 func Pad(rgb []byte, height, width, multiple int) []float32 {
 	rows, columns := Padded(height, multiple), Padded(width, multiple)
 	out := make([]float32, rows*columns*channels)

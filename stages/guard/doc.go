@@ -1,3 +1,3 @@
-// Package guard holds the stage that looks at results before they are published and fails the rows
-// whose result is not worth keeping. To add a check, add it to the list in guard.go.
+// Package guard has the stage that checks results before they are published and fails rows with unusable results. To add a
+// check, add it to the list in guard.go.
 package guard

@@ -16,34 +16,34 @@ import (
 	"latentbeam/stages/score"
 )
 
-// options is the stage's map in the YAML.
+// options are the options of the stage in the YAML.
 type options struct {
-	Reject []string `yaml:"reject" json:"reject"` // names of checks; nan and black where none is given
-	// Limits bound readings by name. Rows beyond them, or without such a number, are left out.
+	Reject []string `yaml:"reject" json:"reject"` // names of checks; default nan and black
+	// Limits bound readings by name. Rows outside of the limits, or without a number, are dropped.
 	Limits stages.Limits `yaml:"limits" json:"limits,omitempty"`
-	// Duplicates is in how many of 64 bits the perceptual hashes of clips that look alike differ at most; the first of them
-	// is kept. Nil: none are looked for.
+	// Duplicates is the largest number of different bits, of 64, between the perceptual hashes of clips that count as alike.
+	// The first of them is kept. Nil: duplicates are not searched.
 	Duplicates *int `yaml:"duplicates" json:"duplicates,omitempty"`
 }
 
-// maxDuplicates bounds Duplicates: beyond it unrelated clips meet.
+// maxDuplicates limits Duplicates. With more, unrelated clips would count as alike.
 const maxDuplicates = 15
 
-// check looks at one element and says why it is to be rejected, or "".
+// check examines one element and returns why it is rejected, or "".
 type check struct {
 	name, doc string
 	reject    func(e *stages.Element) string
 }
 
-// checks lists what a guard can reject.
+// checks lists the checks of a guard.
 var checks = []check{
 	{"nan", "latents or embeddings that are not finite", notFinite},
 	{"black", "all frames black", black},
 	{"frozen", "all frames the same, byte for byte", frozen},
 }
 
-// Spec returns the stage `guard`. It takes any kind and passes it on unchanged, so it stays out of the
-// keys; a rejected row goes to the failures table.
+// Spec returns the stage `guard`. It takes any kind and passes it on unchanged, so it is not part of the keys. A rejected row
+// goes to the failures table.
 func Spec() stages.Spec {
 	var docs []string
 	for _, c := range checks {
@@ -102,10 +102,10 @@ func (g *guard) Digest() string { return "" }
 // Check accepts every row.
 func (g *guard) Check(*schemas.PromptRow) error { return nil }
 
-// Need is nothing: the guard works on the host, in place.
+// Need returns 0: the guard works on the host, in place.
 func (g *guard) Need(*schemas.PromptRow, int) (int64, error) { return 0, nil }
 
-// Capabilities says what it needs of stages before it, and what the report leaves out.
+// Capabilities lists the readings that the guard needs, and what the report drops.
 func (g *guard) Capabilities() stages.Capabilities {
 	reads := slices.Sorted(maps.Keys(g.limits))
 	if g.alike != nil {
@@ -114,7 +114,7 @@ func (g *guard) Capabilities() stages.Capabilities {
 	return stages.Capabilities{Reads: reads, Alike: g.alike, Limits: g.limits}
 }
 
-// Run fails the elements that a check rejects, and leaves out those beyond a limit.
+// Run fails the elements that a check rejects, and drops elements outside of a limit.
 func (g *guard) Run(_ context.Context, _ kernels.Backend, batch []*stages.Element) error {
 	for _, e := range batch {
 		for _, c := range g.checks {
@@ -136,7 +136,7 @@ func notFinite(e *stages.Element) string {
 	return e.NotFinite(stages.KindLatents)
 }
 
-// blackLevel is the brightest byte that still counts as black.
+// blackLevel is the largest byte that counts as black.
 const blackLevel = 8
 
 func black(e *stages.Element) string {
@@ -151,8 +151,8 @@ func black(e *stages.Element) string {
 	return fmt.Sprintf("no byte of %d frames is above %d", len(e.Frames.Frames), blackLevel)
 }
 
-// frozen finds a video that repeats one frame exactly. A shape that stands still does not: a denoiser
-// leaves small differences between frames, a broken temporal path does not.
+// frozen finds videos that repeat one frame exactly. A still scene does not: a denoiser leaves small differences between
+// frames, but a broken temporal layer does not.
 func frozen(e *stages.Element) string {
 	if e.Frames == nil || len(e.Frames.Frames) < 2 {
 		return ""

@@ -7,26 +7,26 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// Component is what MUSIQ is called among models.
+// Component is the name of MUSIQ among the components of models.
 const Component = "musiq"
 
-// Config describes a network. pyiqa publishes none: it is made of the tensors.
+// Config describes a network. pyiqa publishes no config.json, so it is derived from the tensors.
 type Config struct {
 	Hidden       int `json:"hidden_size"`
 	Intermediate int `json:"intermediate_size"`
 	Layers       int `json:"num_hidden_layers"`
 }
 
-// headWidth is that of an attention head in all published networks.
+// headWidth is the width of an attention head in all published networks.
 const headWidth = 64
 
-// Bounds of what a config.json may ask for.
+// Limits for a config.json.
 const (
 	maxWidth  = 1 << 13
 	maxLayers = 128
 )
 
-// ParseConfig reads a config.json.
+// ParseConfig parses a config.json.
 func ParseConfig(data []byte) (c Config, err error) {
 	if err = json.Unmarshal(data, &c); err != nil {
 		return c, fmt.Errorf("parse config.json of MUSIQ: %w", err)
@@ -64,5 +64,5 @@ func Family() weights.Family {
 // mark is a tensor that only MUSIQ has.
 const mark = "transformer_encoder.posembed_input.position_emb"
 
-// parallel is how weights are named that were saved by nn.DataParallel.
+// parallel is the layout of weights that were saved by nn.DataParallel.
 var parallel = weights.Layout{Mark: "module." + mark, Rules: weights.Rules(`module\.(.*)`, "$1")}

@@ -10,22 +10,22 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// Sizes of the ResNet, which no published file varies.
+// Sizes of the ResNet. All published files have these values.
 const (
 	stemWidth  = 64
 	blockWidth = 256
 	groups     = 32
-	stemSide   = patchSide / 2 // behind the first convolution
-	tokenSide  = patchSide / 4 // behind the pooling
+	stemSide   = patchSide / 2 // after the first convolution
+	tokenSide  = patchSide / 4 // after the pooling
 	rootEps    = 1e-6
 	blockEps   = 1e-4
 	normEps    = 1e-6
 	numScales  = 3
-	// chunkPatches is how many patches go through the ResNet at once. The result does not depend on it.
+	// chunkPatches is the number of patches that pass the ResNet at a time. The result does not depend on it.
 	chunkPatches = 128
 )
 
-// MUSIQ is the network with its weights on a device. It is read-only and may serve any backend of it.
+// MUSIQ is the network with its weights on a device. It is read-only and safe for use by any backend of the device.
 type MUSIQ struct {
 	Config
 	root, conv1, conv2, conv3, shorter stdConv
@@ -36,13 +36,13 @@ type MUSIQ struct {
 	head                               nn.Linear // (1, C)
 }
 
-// stdConv is a convolution whose weights (out, in, k, k) are standardised over each output before use, with the norm behind it.
+// stdConv is a convolution followed by a norm. Its weights (out, in, k, k) are standardised for each output before use.
 type stdConv struct {
 	w    kernels.Tensor
 	norm nn.GroupNorm
 }
 
-// Load reads the tensors by the names of pyiqa. The error lists every tensor that does not fit.
+// Load loads the tensors by pyiqa's names. The error lists every tensor that does not fit.
 func Load(cfg Config, w *weights.Weights) (*MUSIQ, error) {
 	c := cfg.Hidden
 	conv := func(w *weights.Weights, name, norm string, in, out, k int, eps float32) stdConv {
@@ -78,8 +78,8 @@ func Load(cfg Config, w *weights.Weights) (*MUSIQ, error) {
 	return m, nil
 }
 
-// Rate returns the quality (B, 1) of images, from 0 to about 100, in the scope open at the call. patches (B, N, 32, 32, 3) are those of
-// their views.
+// Rate returns the quality (B, 1) of images, from 0 to about 100, in the scope open at the call. patches (B, N, 32, 32, 3) are
+// the patches of their views.
 func (m *MUSIQ) Rate(be kernels.Backend, patches []float32, v *Views) (kernels.Tensor, error) {
 	n, c := len(v.Places), m.Hidden
 	b := len(patches) / v.Len()
@@ -126,7 +126,7 @@ func (m *MUSIQ) tokens(be kernels.Backend, x kernels.Tensor, patches []float32, 
 	return nil
 }
 
-// standardised returns the weights of the ResNet as they are used: root, the three convolutions of the block and its shortcut.
+// standardised returns the standardised weights of the ResNet: root, the block's three convolutions, and its shortcut.
 func (m *MUSIQ) standardised(be kernels.Backend) (all [5]kernels.Tensor, err error) {
 	for i, c := range []stdConv{m.root, m.conv1, m.conv2, m.conv3, m.shorter} {
 		values := make([]float32, c.w.Len())
@@ -143,7 +143,7 @@ func (m *MUSIQ) standardised(be kernels.Backend) (all [5]kernels.Tensor, err err
 	return all, nil
 }
 
-// standardise subtracts the mean and divides by the standard deviation (that of a sample) and 1e-5.
+// standardise subtracts the mean and divides by the sample standard deviation plus 1e-5.
 func standardise(values []float32) {
 	mean, sum := 0.0, 0.0
 	for _, v := range values {
@@ -188,7 +188,7 @@ func (m *MUSIQ) embedSome(be kernels.Backend, dst kernels.Tensor, patches []floa
 	return nil
 }
 
-// stem returns (n, 8, 8, 64): the first convolution, its norm, and the largest of each 3x3 places, of every second.
+// stem returns (n, 8, 8, 64): the first convolution, its norm, and max pooling over 3x3 places with stride 2.
 func (m *MUSIQ) stem(be kernels.Backend, images, w kernels.Tensor) (kernels.Tensor, error) {
 	n := images.Dim(0)
 	out := be.Alloc(kernels.F32, n, tokenSide, tokenSide, stemWidth)
@@ -196,7 +196,7 @@ func (m *MUSIQ) stem(be kernels.Backend, images, w kernels.Tensor) (kernels.Tens
 	x := be.Alloc(kernels.F32, n, stemSide, stemSide, stemWidth)
 	be.Conv(x, images, w, kernels.ConvSpec{Stride: 2, Top: 2, Left: 2, Bottom: 3, Right: 3})
 	m.root.norm.Into(be, x, x, kernels.Identity)
-	if nn.Rehearses(be) { // its calls count, and values there are none
+	if nn.Rehearses(be) { // only the calls are counted, there are no values
 		be.Upload(out, nil)
 		return out, be.Download(nil, x)
 	}
@@ -211,7 +211,7 @@ func (m *MUSIQ) stem(be kernels.Backend, images, w kernels.Tensor) (kernels.Tens
 	return out, nil
 }
 
-// pool writes the largest, or 0 where that is negative, of 3x3 places: 0 stands to the right and below the last.
+// pool writes the maximum of 3x3 places, at least 0. Places to the right of and below the image are 0.
 func pool(dst, src []float32) {
 	for y := range tokenSide {
 		for x := range tokenSide {

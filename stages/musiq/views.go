@@ -8,30 +8,30 @@ import (
 
 const (
 	patchSide = 32 // pixels
-	gridSide  = 10 // of the places that patches have, whatever the size of the image
+	gridSide  = 10 // places of the grid of positions, for any size of the image
 	channels  = 3
 )
 
-// longerSides are the sizes, of the longer side in pixels, in which an image is looked at before its own.
+// longerSides are the lengths of the longer side, in pixels, of the smaller sizes in which an image is viewed.
 var longerSides = []int{224, 384}
 
-// Views are an image of a size as MUSIQ sees it. It is safe for concurrent use.
+// Views describes how MUSIQ views images of one size. It is safe for concurrent use.
 type Views struct {
 	size   resize.Size
 	scales []scale
-	// Places and Scales are of each patch, which place of the grid it has and which size it is of.
+	// Places and Scales have for each patch its place in the grid and the index of its size.
 	Places, Scales []int32
 }
 
-// scale is an image in one size.
+// scale is one of the sizes in which an image is viewed.
 type scale struct {
 	size          resize.Size
 	by            *resize.Interpolator // nil: the image's own size
-	rows, columns int                  // of patches
-	above, before int                  // pixels of the padding
+	rows, columns int                  // number of patches
+	above, before int                  // padding in pixels
 }
 
-// NewViews prepares to look at images of a size (pixels).
+// NewViews returns the views for images of this size (pixels).
 func NewViews(height, width int) (*Views, error) {
 	v := &Views{size: resize.Size{Width: width, Height: height}}
 	for _, longer := range append(longerSides[:len(longerSides):len(longerSides)], 0) {
@@ -57,19 +57,19 @@ func NewViews(height, width int) (*Views, error) {
 	return v, nil
 }
 
-// near is the place of the grid nearest to patch i of n, as PyTorch's interpolate has it.
+// near returns the place of the grid nearest to patch i of n, as PyTorch's interpolate does.
 func near(i, n int) int {
 	return min(int(float32(i)*(float32(gridSide)/float32(n))), gridSide-1)
 }
 
-// Len is how many numbers the patches of an image have.
+// Len returns how many numbers the patches of an image have.
 func (v *Views) Len() int { return len(v.Places) * patchSide * patchSide * channels }
 
-// Pixels is how many numbers an image has.
+// Pixels returns how many numbers an image has.
 func (v *Views) Pixels() int { return v.size.Height * v.size.Width * channels }
 
-// Patches writes the patches (N, 32, 32, 3) of an image (height, width, 3) with values from 0 to 255: normalised to [-1, 1], with zeros
-// around it up to whole patches.
+// Patches writes the patches (N, 32, 32, 3) of an image (height, width, 3) with values from 0 to 255. They are normalised to
+// [-1, 1]; zeros fill incomplete patches.
 func (v *Views) Patches(dst, image []float32) {
 	clear(dst)
 	normal := make([]float32, len(image))

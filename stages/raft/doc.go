@@ -1,6 +1,6 @@
-// Package raft estimates optical flow by RAFT (Teed and Deng, arXiv 2003.12039), the network of princeton-vl/RAFT and torchvision's
-// raft_large: features of two images are compared at all pairs of places, and a recurrent network refines the flow by what it looks
-// up in them.
+// Package raft estimates optical flow with RAFT (Teed and Deng, arXiv 2003.12039), the network of princeton-vl/RAFT and
+// torchvision's raft_large. It compares the features of two images at all pairs of places; a recurrent network refines the flow
+// with values that it looks up in the comparison.
 //
-// Products and convolutions run on a device. What is looked up, some hundred places of each pixel, is read on the host.
+// Products and convolutions run on a device. Lookups, some hundred places for each pixel, run on the host.
 package raft

@@ -2,10 +2,10 @@ package raft
 
 import "latentbeam/stages/weights"
 
-// Component is what RAFT is called among models.
+// Component is the name of RAFT among the components of models.
 const Component = "raft"
 
-// Family recognises RAFT by its tensors, in the names of princeton-vl/RAFT and of torchvision's raft_large.
+// Family recognises RAFT by its tensors, with the names of princeton-vl/RAFT or torchvision's raft_large.
 func Family() weights.Family {
 	return weights.Family{
 		Component: Component,
@@ -20,10 +20,10 @@ func Family() weights.Family {
 	}
 }
 
-// parallel is how the published weights were saved, by nn.DataParallel.
+// parallel is the layout of the published weights, which nn.DataParallel saved.
 var parallel = weights.Layout{Mark: "module.fnet.conv1.weight", Rules: weights.Rules(`module\.(.*)`, "$1")}
 
-// torchvision is how torchvision names the tensors.
+// torchvision is torchvision's layout.
 var torchvision = weights.Layout{Mark: "feature_encoder.convnormrelu.0.weight", Rules: weights.Rules(
 	`feature_encoder\.convnormrelu\.0\.(.*)`, "fnet.conv1.$1",
 	`feature_encoder\.(layer\d\.\d)\.convnormrelu(\d)\.0\.(.*)`, "fnet.$1.conv$2.$3",

@@ -10,19 +10,19 @@ import (
 	"latentbeam/stages/nn"
 )
 
-// Image is an image as RAFT compares it.
+// Image is an image prepared for RAFT.
 type Image struct {
 	Height, Width int       // padded to multiples of 8
 	pixels        []float32 // (Height, Width, 3), in [-1, 1]
 	features      flow.Features
 }
 
-// Padded returns the size to which images of a size are padded.
+// Padded returns the padded size of images.
 func Padded(height, width int) (int, int) {
 	return flow.Padded(height, stride), flow.Padded(width, stride)
 }
 
-// Look makes the features of an image rgb (height, width, 3), whose edges are repeated to a multiple of 8 pixels.
+// Look computes the features of an image rgb (height, width, 3). Its edges are repeated to a multiple of 8 pixels.
 func (r *RAFT) Look(be kernels.Backend, rgb []byte, height, width int) (*Image, error) {
 	m := &Image{}
 	m.Height, m.Width = Padded(height, width)
@@ -45,7 +45,7 @@ func (m *Image) upload(be kernels.Backend) kernels.Tensor {
 	return t
 }
 
-// Flow returns where the pixels of a are in b: (Height, Width, 2), x and y in pixels, after so many refinements.
+// Flow returns where the pixels of a are in b: (Height, Width, 2), x and y in pixels. iterations is the number of refinements.
 func (r *RAFT) Flow(ctx context.Context, be kernels.Backend, a, b *Image, iterations int) ([]float32, error) {
 	defer be.Scope()()
 	rows, columns := a.Height/stride, a.Width/stride
@@ -76,21 +76,22 @@ func (r *RAFT) Flow(ctx context.Context, be kernels.Backend, a, b *Image, iterat
 	return upsample(now, mask, rows, columns), nil
 }
 
-// state is what the network knows of a pair of images between refinements.
+// state is the network's state for a pair of images between refinements.
 type state struct {
-	hidden kernels.Tensor // (1, H, W, 256): the recurrent state, then what is told of the flow
-	reset  kernels.Tensor // the same, with what the state is reset to
+	hidden kernels.Tensor // (1, H, W, 256): the recurrent state, then the motion features
+	reset  kernels.Tensor // like hidden, with the reset state
 	halves [2]half
 }
 
-// half is a half of an update, with its weights in the order in which they are used, and its sums over the context, which stay.
+// half is one half of an update: its weights in the order of use, and its sums over the context, which are constant.
 type half struct {
-	zr, q       kernels.Tensor // (256, 256, h, w) for z and r together, (128, 256, h, w)
+	zr, q       kernels.Tensor // (256, 256, h, w) for z and r, (128, 256, h, w)
 	ofZR, ofQ   kernels.Tensor // (1, H, W, 256), (1, H, W, 128)
 	rows, sides int
 }
 
-// begin prepares the refinement of the flow from an image: everything that depends on its context alone is computed once.
+// begin prepares the refinement of the flow from an image. It computes once everything that depends only on the image's
+// context.
 func (r *RAFT) begin(be kernels.Backend, image kernels.Tensor) *state {
 	rows, columns := image.Dim(1)/stride, image.Dim(2)/stride
 	s := &state{hidden: be.Alloc(kernels.F32, 1, rows, columns, stateWidth+motionWidth),
@@ -130,10 +131,11 @@ func (h half) spec(bias, residual kernels.Tensor) kernels.ConvSpec {
 	return kernels.ConvSpec{Bias: bias, Top: h.rows / 2, Bottom: h.rows / 2, Left: h.sides / 2, Right: h.sides / 2, Residual: residual}
 }
 
-// part returns the recurrent state (0), or what is told of the flow (1).
+// part returns the recurrent state (0) or the motion features (1).
 func (s *state) part(i int) kernels.Tensor { return s.hidden.Narrow(3, i*stateWidth, stateWidth) }
 
-// refine updates the state by what was looked up (H W, 324) and the flow so far (H W, 2), and writes by how much the flow changes.
+// refine updates the state with looked-up comparisons (H W, 324) and the current flow (H W, 2), and writes the change of the
+// flow.
 func (r *RAFT) refine(be kernels.Backend, s *state, found, flow, delta []float32) error {
 	defer be.Scope()()
 	rows, columns := s.hidden.Dim(1), s.hidden.Dim(2)
@@ -154,14 +156,14 @@ func twice(be kernels.Backend, c [2]nn.Conv, x kernels.Tensor) kernels.Tensor {
 	return c[1].Forward(be, y)
 }
 
-// maskOf returns (1, H, W, 576): how each of the 64 pixels of a place is made of the flow of its neighbours.
+// maskOf returns (1, H, W, 576): for each of the 64 pixels of a place, the weights of the neighbouring flows.
 func (r *RAFT) maskOf(be kernels.Backend, s *state) kernels.Tensor {
 	hidden := be.Alloc(kernels.F32, 1, s.hidden.Dim(1), s.hidden.Dim(2), stateWidth)
 	be.Copy(hidden, s.part(0))
 	return twice(be, r.mask, hidden)
 }
 
-// tell writes what is told of the flow to dst (1, H, W, 128).
+// tell writes the motion features to dst (1, H, W, 128).
 func (m motion) tell(be kernels.Backend, dst kernels.Tensor, found, flow []float32) {
 	defer be.Scope()()
 	rows, columns := dst.Dim(1), dst.Dim(2)
@@ -185,7 +187,7 @@ func (m motion) tell(be kernels.Backend, dst kernels.Tensor, found, flow []float
 	be.Copy(dst.Narrow(3, motionWidth-2, 2), now)
 }
 
-// update is a half of the recurrent update: h = (1 - z) h + z q.
+// update is one half of the recurrent update: h = (1 - z) h + z q.
 func (h half) update(be kernels.Backend, s *state) {
 	defer be.Scope()()
 	state, reset := s.part(0), s.reset.Narrow(3, 0, stateWidth)
@@ -206,8 +208,8 @@ func (h half) update(be kernels.Backend, s *state) {
 	be.Binary(state, state, q, kernels.Add)
 }
 
-// upsample returns the flow in full size (8 H, 8 W, 2) of flow (H W, 2), with the mask (H W, 9, 64) before its softmax over the 9
-// neighbours.
+// upsample returns the flow in full size (8 H, 8 W, 2) for flow (H W, 2). mask (H W, 9, 64) has the weights before the softmax
+// over the 9 neighbours.
 func upsample(flow, mask []float32, rows, columns int) []float32 {
 	out := make([]float32, rows*columns*stride*stride*2)
 	const pixels = stride * stride
@@ -237,8 +239,8 @@ func upsample(flow, mask []float32, rows, columns int) []float32 {
 	return out
 }
 
-// Rehearse runs all that Look of an image and Flow ask of a device for images of a size, on a backend that computes nothing: what
-// memory and work a further image takes is known by it. Sides are multiples of 8 (Padded).
+// Rehearse makes the device calls of Look and Flow for images of this size, on a backend that computes nothing. It shows the
+// memory and the work of one more image. Sides must be multiples of 8 (Padded).
 func (r *RAFT) Rehearse(be kernels.Backend, height, width, iterations int) error {
 	defer be.Scope()()
 	m := &Image{Height: height, Width: width}
@@ -257,8 +259,8 @@ func (r *RAFT) Rehearse(be kernels.Backend, height, width, iterations int) error
 	return be.Wait()
 }
 
-// HostBytes is what Flow holds of images of a size beside a device's tensors: the volume of comparisons above all, which grows with
-// the square of the pixels.
+// HostBytes returns the host memory of Flow for images of this size, besides the device's tensors. Most of it is the
+// comparison, which grows with the square of the pixels.
 func HostBytes(height, width int) int64 {
 	rows, columns := height/stride, width/stride
 	const perPlace = 2*featureWidth + looked + learntSize + 2*stride*stride*channelsOfRGB + 2*stride*stride

@@ -10,28 +10,28 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// Sizes of the one published network, which the files of weights do not vary.
+// Sizes of the only published network.
 const (
-	stride        = 8   // pixels of a place of the flow that is refined
-	featureWidth  = 256 // channels of the features that are compared
-	stateWidth    = 128 // of the recurrent state, and of the context beside it
-	motionWidth   = 128 // of what is told of the flow so far and the places looked up
-	radius        = 4   // of what is looked up in a level
+	stride        = 8   // pixels of a place of the refined flow
+	featureWidth  = 256 // channels of the compared features
+	stateWidth    = 128 // channels of the recurrent state, and of the context
+	motionWidth   = 128 // channels of the motion features: the current flow and the looked-up comparisons
+	radius        = 4   // radius of a lookup in a level
 	looked        = flow.Levels * (2*radius + 1) * (2*radius + 1)
-	neighbours    = 9 // places that a pixel of the flow in full size is made of
+	neighbours    = 9 // number of places that a pixel of the full-size flow depends on
 	convNormEps   = 1e-5
-	LeastSide     = stride << flow.Levels // pixels that a side has at least, padded: else the last level has one place, of which nothing can be read
+	LeastSide     = stride << flow.Levels // smallest padded side in pixels: with less the last level would have one place, which cannot be interpolated
 	learntSize    = neighbours * stride * stride
 	channelsOfRGB = 3
 )
 
-// Config is empty: all published weights are of one network.
+// Config is empty, because there is only one published network.
 type Config struct{}
 
-// ParseConfig accepts any config.json: none is published.
+// ParseConfig accepts any config.json; none is published.
 func ParseConfig([]byte) (Config, error) { return Config{}, nil }
 
-// RAFT is the network with its weights on a device. It is read-only and may serve any backend of it.
+// RAFT is the network with its weights on a device. It is read-only and safe for use by any backend of the device.
 type RAFT struct {
 	features, context encoder
 	motion            motion
@@ -40,13 +40,13 @@ type RAFT struct {
 	mask              [2]nn.Conv
 }
 
-// motion is what makes 126 channels of the flow and of what was looked up.
+// motion computes 126 channels from the flow and the looked-up comparisons.
 type motion struct{ corr1, corr2, flow1, flow2, out nn.Conv }
 
-// gru is one of the two halves of an update: kernels (1, 5) or (5, 1).
+// gru is one half of an update, with kernels (1, 5) or (5, 1).
 type gru struct{ z, r, q nn.Conv }
 
-// encoder makes features of an image.
+// encoder computes the features of an image.
 type encoder struct {
 	first  nn.Conv
 	norm   batchNorm
@@ -56,15 +56,16 @@ type encoder struct {
 
 // block is a residual block.
 type block struct {
-	conv1, conv2, shorter nn.Conv // shorter: where the block has a stride
+	conv1, conv2, shorter nn.Conv // shorter: if the block has a stride
 	norm1, norm2, norm3   batchNorm
 	stride                int
 }
 
-// batchNorm is a norm with learnt weight, bias, mean and variance (4, C); without them each channel is normalised over its image.
+// batchNorm is a norm with learnt weight, bias, mean and variance (4, C). Without them each channel is normalised over its
+// image.
 type batchNorm struct{ learnt kernels.Tensor }
 
-// Load reads the tensors by the names of princeton-vl/RAFT. The error lists every tensor that does not fit.
+// Load loads the tensors by the names of princeton-vl/RAFT. The error lists every tensor that does not fit.
 func Load(_ Config, w *weights.Weights) (*RAFT, error) {
 	u := w.Sub("update_block")
 	r := &RAFT{features: loadEncoder(w.Sub("fnet"), featureWidth, false), context: loadEncoder(w.Sub("cnet"), 2*stateWidth, true)}
@@ -89,7 +90,7 @@ func Load(_ Config, w *weights.Weights) (*RAFT, error) {
 	return r, nil
 }
 
-// unused are tensors that nothing is computed with: counts of batches, and norms that stand twice.
+// unused returns tensors that are not used: counts of batches, and norms that occur twice.
 func unused() (names []string) {
 	names = []string{"cnet.norm1.num_batches_tracked"}
 	for layer := 1; layer <= 3; layer++ {
@@ -146,7 +147,7 @@ func (n batchNorm) apply(be kernels.Backend, x kernels.Tensor, relu bool) {
 	}
 }
 
-// encode returns the features (1, H/8, W/8, out) of an image (1, H, W, 3), whose sides are multiples of 8.
+// encode returns the features (1, H/8, W/8, out) of an image (1, H, W, 3). Its sides must be multiples of 8.
 func (e encoder) encode(be kernels.Backend, image kernels.Tensor) kernels.Tensor {
 	out := be.Alloc(kernels.F32, 1, image.Dim(1)/stride, image.Dim(2)/stride, e.last.W.Dim(0))
 	defer be.Scope()()
@@ -159,7 +160,7 @@ func (e encoder) encode(be kernels.Backend, image kernels.Tensor) kernels.Tensor
 	return out
 }
 
-// forward returns relu(x + relu(norm(conv2(relu(norm(conv1(x))))))), where x is made smaller if the block has a stride.
+// forward returns relu(x + relu(norm(conv2(relu(norm(conv1(x))))))). If the block has a stride, x is reduced by shorter.
 func (b block) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	y := b.conv1.Strided(be, x, b.stride)
 	b.norm1.apply(be, y, true)
@@ -174,12 +175,12 @@ func (b block) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	return y
 }
 
-// affine returns what a norm with learnt statistics multiplies by and adds, (2, C).
+// affine returns the factors and offsets of a norm with learnt statistics, (2, C).
 func (n batchNorm) affine(be kernels.Backend) []float32 {
 	c := n.learnt.Dim(1)
 	learnt := make([]float32, 4*c)
 	if be.Download(learnt, n.learnt) != nil {
-		return learnt[:2*c] // the backend reports it again to whoever waits for the result
+		return learnt[:2*c] // the backend reports the error again at the next wait
 	}
 	out := make([]float32, 2*c)
 	for i := range c {

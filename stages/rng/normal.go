@@ -5,16 +5,14 @@ import "math"
 // perBlock is the number of normals in one block of the generator.
 const perBlock = 4
 
-// Given marks the steps of noise that is put on given frames. Steps from 1 << 31 on are those of autoencoders.
+// Given marks the steps for noise on given frames. Steps from 1 << 31 on belong to autoencoders.
 const Given uint32 = 1 << 30
 
-// Clip is the step at which the noise of clip number n of a longer video begins, from 0; a sampler counts fewer
-// than 4096 from there.
+// Clip returns the first step for clip number n of a longer video. A sampler uses fewer than 4096 steps from there.
 func Clip(n int) uint32 { return uint32(n) << 12 }
 
-// Normals fills dst with the standard normals of elements offset, offset+1, ... of the given seed, sample
-// and step (see the package comment for steps). An element's value does not depend on where a call
-// begins or ends.
+// Normals fills dst with the standard normal values of elements offset, offset+1, ... for this seed, sample and step (see the
+// package comment for steps). An element's value does not depend on the range of a call.
 //
 // Element e is number e%4 of block e/4. The block is Philox4x32-10 with the seed as key (low word first)
 // and the counter (low and high word of e/4, sample, step); its words (a, b, c, d) give, by Box and
@@ -44,8 +42,8 @@ func boxMuller(a, b uint32) (float32, float32) {
 	return float32(r * cos), float32(r * sin)
 }
 
-// The standard library's Log, Sin and Cos may differ between platforms in the last bit (assembly, fused
-// multiply-add). Below every product is rounded by a conversion, so the noise is the same everywhere.
+// The last bit of the standard library's Log, Sin and Cos may differ between platforms (assembly, fused multiply-add). Below,
+// every product is rounded by a conversion, so the noise is the same everywhere.
 
 // logUnit returns ln(n / 2^32) for 1 <= n <= 2^32: n = m 2^e with m near 1, and
 // ln m = 2 artanh s = 2 (s + s^3/3 + s^5/5 + ...) with s = (m-1)/(m+1), |s| < 0.1716.
@@ -63,8 +61,8 @@ func logUnit(n uint64) float64 {
 	return float64(float64(e-32)*math.Ln2) + float64(2*float64(s*(1+sum)))
 }
 
-// sinCosTurn returns sine and cosine of 2 pi n/2^32: the nearest quarter turn exactly, the rest, at most
-// pi/4, by their Taylor series.
+// sinCosTurn returns the sine and cosine of 2 pi n/2^32: the nearest quarter turn exactly, the rest (at most pi/4) by Taylor
+// series.
 func sinCosTurn(n uint32) (sin, cos float64) {
 	const eighth = 1 << 29
 	quarter := (n + eighth) >> 30

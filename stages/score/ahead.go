@@ -10,28 +10,28 @@ import (
 	"latentbeam/stages/video"
 )
 
-// aheadBytes bounds the frames that are decoded before they are looked at.
+// aheadBytes limits the frames that are decoded before they are needed.
 const aheadBytes = 256 << 20
 
-// mostTogether bounds how many videos one program decodes.
+// mostTogether limits how many videos one program decodes.
 const mostTogether = 16
 
-// ahead decodes the videos of a batch in order, some before they are asked for: a program starts for each, or for a group of small ones, and
-// the processors would wait.
+// ahead decodes the videos of a batch in order, some before they are needed. Each video, or group of small videos, starts a
+// program; without decoding ahead the processors would wait for it.
 type ahead struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 	of      map[*stages.Element]chan decoded
-	room    chan struct{} // of groups that are decoded and not yet taken
+	room    chan struct{} // one slot for each decoded group that was not taken yet
 }
 
 type decoded struct {
 	clip *schemas.Clip
 	err  error
-	last bool // of its group
+	last bool // the last of its group
 }
 
-// decodeAhead begins to decode videos. close ends it.
+// decodeAhead starts to decode videos. The caller must call close.
 func decodeAhead(ctx context.Context, all []*stages.Element) *ahead {
 	a := &ahead{of: map[*stages.Element]chan decoded{}}
 	if len(all) < 2 {
@@ -69,9 +69,9 @@ func decodeAhead(ctx context.Context, all []*stages.Element) *ahead {
 	return a
 }
 
-// group puts small videos that follow one another together. It returns how many bytes the frames of the largest group take, as far as is known.
+// group groups adjacent small videos. It also returns the bytes of the frames of the largest group, as far as known.
 func group(all []*stages.Element) (groups [][]*stages.Element, largest int64) {
-	var together int64 // bytes of the last group; 0: nothing is to be added to it
+	var together int64 // bytes of the last group; 0: it is complete
 	for _, e := range all {
 		size := max(1, int64(e.Row.Height*e.Row.Width)*int64(e.Row.NumFrames)*3, int64(e.Video.Height*e.Video.Width)*int64(e.Video.Frames)*3)
 		last := len(groups) - 1
@@ -90,7 +90,7 @@ func group(all []*stages.Element) (groups [][]*stages.Element, largest int64) {
 	return groups, largest
 }
 
-// shown returns what a player shows of an element's video. It is asked in the order of decoding, once for each.
+// shown returns the frames that a player shows for an element's video. It must be called once for each video, in order.
 func (a *ahead) shown(ctx context.Context, e *stages.Element) (*schemas.Clip, error) {
 	waits := a.of[e]
 	if waits == nil {

@@ -2,7 +2,7 @@ package score
 
 import "strconv"
 
-// bars counts the rows at the top and bottom, and the columns left and right, that are black in every frame: their mean
+// bars counts the rows at the top and bottom, and the columns on the left and right, that are black in every frame: their mean
 // grey is at most level.
 type bars struct {
 	level         int
@@ -34,7 +34,7 @@ func (b *bars) read(into map[string]string) {
 	into[blackColumns] = strconv.Itoa(atEdges(b.columns, int64(b.level*b.height)))
 }
 
-// atEdges counts the lines before the first and behind the last whose sum is above the limit.
+// atEdges counts the lines before the first and after the last line whose sum is above the limit.
 func atEdges(sums []int64, limit int64) int {
 	first := 0
 	for first < len(sums) && sums[first] <= limit {

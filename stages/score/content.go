@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// content finds cuts as PySceneDetect's ContentDetector does with its default weights: the mean absolute difference of
-// hue, saturation and value between a frame and the one before it, in OpenCV's 8-bit HSV.
+// content finds cuts as PySceneDetect's ContentDetector does with its default weights: from the mean absolute difference of
+// hue, saturation and value between adjacent frames, in OpenCV's 8-bit HSV.
 type content struct {
 	threshold float64
 	now, past [3][]byte // hue, saturation, value
@@ -43,7 +43,7 @@ func (c *content) read(into map[string]string) {
 // shift is the number of fractional bits of the tables below.
 const shift = 12
 
-// saturations and hues are 255/i and 180/(6 i) in fixed point, 0 for i = 0.
+// saturations and hues are tables of 255/i and 180/(6 i) in fixed point, 0 for i = 0.
 var saturations, hues = reciprocals(255), reciprocals(180.0 / 6)
 
 func reciprocals(of float64) (table [256]int32) {

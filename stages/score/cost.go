@@ -10,25 +10,25 @@ import (
 	"latentbeam/stages/nn"
 )
 
-// rehearsal is what a network does of a clip: run, so many times.
+// rehearsal describes the work of a network for a clip: run, repeated a number of times.
 type rehearsal struct {
 	of    string      // its name
-	at    resize.Size // what run depends on beside that
+	at    resize.Size // other values that run depends on
 	times float64
 	run   func(be kernels.Backend) error // one batch of frames, or one pair, on a backend that computes nothing
-	host  int64                          // bytes beside the device's tensors. A processor has both in one memory.
+	host  int64                          // bytes besides the device's tensors; a processor needs both in the same memory
 }
 
-// batches is how many batches of a tower the frames of a clip are.
+// batches returns the number of batches of a tower for the frames of a clip.
 func batches(frames int) float64 { return float64(frames) / batchFrames }
 
-// rehearsed is what a run of a rehearsal takes.
+// rehearsed is the cost of one run of a rehearsal.
 type rehearsed struct {
 	bytes, calls int64
 	flop         float64
 }
 
-// rehearsals remembers what runs take. Its zero value is empty.
+// rehearsals caches the costs of runs. The zero value is empty.
 type rehearsals struct{ known sync.Map }
 
 func (r *rehearsals) of(x rehearsal) (out rehearsed, err error) {
@@ -48,7 +48,7 @@ func (r *rehearsals) of(x rehearsal) (out rehearsed, err error) {
 	return out, err
 }
 
-// Need is the memory of the network that needs most: measures take turns, and so do the clips of a batch.
+// Need returns the memory of the network that needs most, because measures and clips are processed one after another.
 func (s *stage) Need(row *schemas.PromptRow, _ int) (most int64, err error) {
 	for _, m := range s.measures {
 		if m.rehearse == nil {
@@ -65,7 +65,7 @@ func (s *stage) Need(row *schemas.PromptRow, _ int) (most int64, err error) {
 	return most, nil
 }
 
-// cost is what the networks compute of a clip. Decoding, resizing and measures without a network are not counted.
+// cost returns the cost of the networks for a clip. It does not include decoding, resizing and measures without a network.
 func (s *stage) cost(row *schemas.PromptRow) (c cost.Estimate, err error) {
 	for _, t := range s.towers {
 		n, _ := t.Bytes(kernels.F32)

@@ -1,9 +1,9 @@
-// Package score holds the stages `score` and `quality`, which read off a clip what people choose videos and trainers choose their
-// data by: scene cuts, motion, sharpness, luminance, black bars and a perceptual hash.
+// Package score has the stages `score` and `quality`. They measure clips for people who choose videos and trainers that choose
+// data: scene cuts, motion, sharpness, luminance, black bars, a perceptual hash, and others.
 //
-// A clip is a video as a player shows it, or media as an autoencoder would see them. A measure looks at its frames in order. To add
-// one: a meter in a file of its own, and an entry in measures (measures.go). Measures with weights open them in the entry's
-// open and name them by content; the readings' keys follow from the entry.
+// A clip is a video as a player shows it, or media as an autoencoder would see them. A measure processes its frames in order.
+// To add one, write a meter in its own file and an entry in measures (measures.go). A measure with weights opens them in the
+// entry's open function and identifies them by content; the keys of the readings follow from the entry.
 //
-// What may never enter: whatever depends on other rows. Rows are compared by the report.
+// A measure must not depend on other rows. The report compares rows.
 package score

@@ -10,23 +10,23 @@ import (
 	"latentbeam/kernels"
 )
 
-// batchFrames is how many frames a tower takes at once. The features of a frame do not depend on it.
+// batchFrames is the number of frames that a tower processes at once. The features of a frame do not depend on it.
 const batchFrames = 8
 
-// features are what a tower makes of frames of a clip. Several measures may look at them: each frame is computed once.
+// features computes a tower's features for frames of a clip. Several measures may use them; each frame is computed once.
 type features struct {
 	dev   kernels.Backend
-	read  func(dst []float32, f frame)                          // a frame as the tower takes it
-	size  int                                                   // numbers of that
-	tower func(pixels []float32, n int) (kernels.Tensor, error) // (n, C) of n frames, in the scope open at the call
-	wants []func(i int) bool                                    // frames that somebody looks at
+	read  func(dst []float32, f frame)                          // prepares a frame for the tower
+	size  int                                                   // length of a prepared frame
+	tower func(pixels []float32, n int) (kernels.Tensor, error) // (n, C) for n frames, in the scope open at the call
+	wants []func(i int) bool                                    // frames that some measure needs
 	seen  int
-	held  []float32 // of frames that wait to be computed
+	held  []float32 // prepared frames that were not computed yet
 	at    []int     // their numbers
 	of    map[int][]float32
 }
 
-// add looks at frame i of the clip, if nobody has.
+// add prepares frame i of the clip, unless that was done before.
 func (s *features) add(ctx context.Context, f frame, i int) error {
 	if i < s.seen {
 		return nil
@@ -45,7 +45,7 @@ func (s *features) add(ctx context.Context, f frame, i int) error {
 	return s.flush(ctx)
 }
 
-// flush computes the frames that wait.
+// flush computes the prepared frames.
 func (s *features) flush(ctx context.Context) error {
 	if len(s.at) == 0 {
 		return nil
@@ -70,7 +70,7 @@ func (s *features) flush(ctx context.Context) error {
 	return nil
 }
 
-// each returns the features of frames in the order of their numbers.
+// each returns the features of frames, in the order of frames.
 func (s *features) each(ctx context.Context, frames []int) ([][]float32, error) {
 	if err := s.flush(ctx); err != nil {
 		return nil, err
@@ -82,15 +82,15 @@ func (s *features) each(ctx context.Context, frames []int) ([][]float32, error) 
 	return out, nil
 }
 
-// ofFrames is a meter that reads numbers off the features of frames.
+// ofFrames is a meter that computes readings from the features of frames.
 type ofFrames struct {
 	*features
-	frames []int // the numbers of those it looks at, some of them more than once
+	frames []int // frame numbers, possibly repeated
 	next   int
 	number func(ctx context.Context, all [][]float32, into map[string]string) error
 }
 
-// look returns a meter that looks at frames through features that other measures of the clip may have asked for already.
+// look returns a meter for features of frames. Other measures of the clip may share the features.
 func (c clip) look(name string, frames []int, begin func() *features, number func(ctx context.Context, all [][]float32, into map[string]string) error) meter {
 	s := c.shared[name]
 	if s == nil {
@@ -115,7 +115,7 @@ func (m *ofFrames) read(ctx context.Context, into map[string]string) error {
 	return m.number(ctx, all, into)
 }
 
-// allFrames are the numbers of all frames of a clip.
+// allFrames returns the numbers of all frames of a clip.
 func (c clip) allFrames() []int {
 	out := make([]int, c.frames)
 	for i := range out {
@@ -124,8 +124,8 @@ func (c clip) allFrames() []int {
 	return out
 }
 
-// middleFrames are VBench's n frames of a clip: the middle of each of n parts of equal length. A shorter clip gives all, and its last one
-// again and again.
+// middleFrames returns VBench's n frames of a clip: the middle of each of n parts of equal length. A shorter clip returns all
+// frames and repeats the last one.
 func (c clip) middleFrames(n int) []int {
 	parts := min(n, c.frames)
 	var out []int
@@ -139,7 +139,7 @@ func (c clip) middleFrames(n int) []int {
 	return out
 }
 
-// cosine is that of the angle of two vectors.
+// cosine returns the cosine of the angle between two vectors.
 func cosine(a, b []float32) float64 {
 	var ab, aa, bb float64
 	for i, x := range a {
@@ -148,11 +148,12 @@ func cosine(a, b []float32) float64 {
 		aa += float64(float64(x) * float64(x))
 		bb += float64(y * y)
 	}
-	const least = 1e-12 // as torch.nn.functional.normalize has it
+	const least = 1e-12 // as in torch.nn.functional.normalize
 	return ab / (max(math.Sqrt(aa), least) * max(math.Sqrt(bb), least))
 }
 
-// consistency is VBench's: the mean over all frames but the first of how like they are to the one before and to the first, no less than 0.
+// consistency is VBench's: the mean, over all frames but the first, of the similarity to the frame before and to the first
+// frame, at least 0.
 func consistency(all [][]float32) float64 {
 	sum := 0.0
 	for i := 1; i < len(all); i++ {
@@ -161,13 +162,13 @@ func consistency(all [][]float32) float64 {
 	return sum / float64(len(all)-1)
 }
 
-// precise writes a score with six places behind the point.
+// precise formats a score with six decimals.
 func precise(v float64) string { return strconv.FormatFloat(v, 'f', 6, 64) }
 
-// normalized are the means and deviations that a tower's pixels are normalised by.
+// normalized has the means and deviations for normalising a tower's pixels.
 type normalized struct{ mean, std [3]float32 }
 
-// The published ones.
+// The published values.
 var (
 	byCLIP     = normalized{[3]float32{0.48145466, 0.4578275, 0.40821073}, [3]float32{0.26862954, 0.26130258, 0.27577711}}
 	byImageNet = normalized{[3]float32{0.485, 0.456, 0.406}, [3]float32{0.229, 0.224, 0.225}}
@@ -180,7 +181,7 @@ func (n normalized) pixels(values []float32) {
 	}
 }
 
-// shorter is the size that a frame has when its shorter side is n, as torchvision's Resize has it.
+// shorter returns the size of a frame whose shorter side becomes n, as torchvision's Resize does.
 func shorter(height, width, n int) resize.Size {
 	if height < width {
 		return resize.Size{Width: int(float64(n*width) / float64(height)), Height: n}
@@ -188,7 +189,7 @@ func shorter(height, width, n int) resize.Size {
 	return resize.Size{Width: n, Height: int(float64(n*height) / float64(width))}
 }
 
-// middle is where torchvision's CenterCrop cuts n x n pixels out: halves are rounded to even.
+// middle returns the position of torchvision's CenterCrop of n x n pixels: halves are rounded to even.
 func middle(of resize.Size, n int) resize.Rect {
 	half := func(room int) int { return int(math.RoundToEven(float64(room) / 2)) }
 	return resize.Rect{X: half(of.Width - n), Y: half(of.Height - n), Width: n, Height: n}

@@ -8,28 +8,28 @@ import (
 	"latentbeam/schemas"
 )
 
-// frame is one frame of a clip, in the forms that meters look at. Its bytes are valid until the next frame.
+// frame is one frame of a clip, in the forms that meters need. Its bytes are valid until the next frame.
 type frame struct {
 	width, height int
 	rgb           []byte // (height, width, 3)
 	grey          []byte // (height, width): Pillow's convert("L")
 }
 
-// clip is what is known of a clip before its frames.
+// clip is what is known about a clip before its frames.
 type clip struct {
 	frames, height, width int
 	fps                   float64
 	row                   *schemas.PromptRow
-	shared                map[string]*features // what several measures see, by the name of weights
+	shared                map[string]*features // shared by several measures, by the name of weights
 }
 
-// meter looks at the frames of one clip in order and then reads off what it measures.
+// meter processes the frames of one clip in order and then returns readings.
 type meter interface {
 	add(ctx context.Context, f frame) error
 	read(ctx context.Context, into map[string]string) error
 }
 
-// plain makes a meter of one that cannot fail.
+// plain is a meter that cannot fail.
 type plain interface {
 	add(f frame)
 	read(into map[string]string)
@@ -37,19 +37,19 @@ type plain interface {
 
 type plainMeter struct{ plain }
 
-// add looks at the next frame.
+// add processes the next frame.
 func (p plainMeter) add(_ context.Context, f frame) error {
 	p.plain.add(f)
 	return nil
 }
 
-// read reads off what was measured.
+// read returns the readings.
 func (p plainMeter) read(_ context.Context, into map[string]string) error {
 	p.plain.read(into)
 	return nil
 }
 
-// take returns the readings of a clip for each of some measures; next fills rgb (height, width, 3) with the next frame.
+// take computes the readings of a clip for each of some measures. next fills rgb (height, width, 3) with the next frame.
 func take(ctx context.Context, dev kernels.Backend, some []*open, c clip, next func(rgb []byte, i int) error) ([]map[string]string, error) {
 	c.shared = map[string]*features{}
 	meters := make([]meter, len(some))
@@ -82,7 +82,7 @@ func take(ctx context.Context, dev kernels.Backend, some []*open, c clip, next f
 	return out, nil
 }
 
-// level is a value in [-1, 1] as a byte, to the nearest.
+// level converts a value in [-1, 1] to the nearest byte.
 func level(v float32) byte { return byte(min(max(float32(float32(v*0.5+0.5)*255)+0.5, 0), 255)) }
 
 // toGrey is Pillow's convert("L"): the luma of BT.601 in fixed point.
@@ -93,7 +93,7 @@ func toGrey(grey, rgb []byte) {
 	}
 }
 
-// distance is the sum of the absolute differences of two planes.
+// distance returns the sum of the absolute differences of two planes.
 func distance(a, b []byte) (sum int64) {
 	for i, v := range a {
 		d := int64(v) - int64(b[i])
@@ -102,5 +102,5 @@ func distance(a, b []byte) (sum int64) {
 	return sum
 }
 
-// number writes a measure. It always has a fraction, so that a column of measures is of one type.
+// number formats a reading. It always has a fraction, so that a column has one type.
 func number(v float64) string { return strconv.FormatFloat(v, 'f', 4, 64) }

@@ -11,12 +11,13 @@ import (
 
 const (
 	hashSide  = 32 // pixels of the small image, in height and width
-	hashLow   = 8  // of the lowest frequencies, in height and width
+	hashLow   = 8  // number of low frequencies, in height and width
 	hashPlace = 1024
 )
 
-// hash is the perceptual hash of the first, the middle and the last frame: of a frame, 64 bits as ImageHash's phash has
-// them. Frequencies are rounded to 1/1024 before they are compared, so that flat frames do not depend on rounding.
+// hash is the perceptual hash of the first, the middle and the last frame: 64 bits for each frame, as in ImageHash's phash.
+// Frequencies are rounded to 1/1024 before they are compared, so that the hash of flat frames does not depend on rounding
+// errors.
 type hash struct {
 	frames, at int
 	words      []string
@@ -33,7 +34,7 @@ func (h *hash) add(f frame) {
 
 func (h *hash) read(into map[string]string) { into[Hash] = strings.Join(h.words, "-") }
 
-// hashOf is the hash of one frame.
+// hashOf returns the hash of one frame.
 func hashOf(f frame) (bits uint64) {
 	low := lowest(small(f))
 	sorted := slices.Clone(low[:])
@@ -48,12 +49,12 @@ func hashOf(f frame) (bits uint64) {
 	return bits
 }
 
-// small is the frame in grey, resized to hashSide x hashSide by Pillow's Lanczos filter.
+// small returns the frame in grey, resized to hashSide x hashSide with Pillow's Lanczos filter.
 func small(f frame) (out [hashSide * hashSide]byte) {
 	r, err := resize.New(resize.Lanczos, resize.Size{Width: f.width, Height: f.height}, resize.Size{Width: hashSide, Height: hashSide},
 		resize.Rect{Width: hashSide, Height: hashSide})
 	if err != nil {
-		panic(err) // frames have sizes that media were opened with
+		panic(err) // the media were opened with valid sizes
 	}
 	from, to := make([]byte, 3*len(f.grey)), make([]byte, 3*len(out))
 	for i, v := range f.grey {
@@ -66,7 +67,7 @@ func small(f frame) (out [hashSide * hashSide]byte) {
 	return out
 }
 
-// waves are 2 cos(pi k (2 n + 1) / 64), the discrete cosine transform of type II.
+// waves are 2 cos(pi k (2 n + 1) / 64): the discrete cosine transform of type II.
 var waves = func() (table [hashLow][hashSide]float64) {
 	for k := range table {
 		for n := range table[k] {
@@ -76,9 +77,9 @@ var waves = func() (table [hashLow][hashSide]float64) {
 	return table
 }()
 
-// lowest are the lowest frequencies of an image in 1/1024, row by row.
+// lowest returns the lowest frequencies of an image in units of 1/1024, row by row.
 func lowest(image [hashSide * hashSide]byte) (low [hashLow * hashLow]int64) {
-	var columns [hashLow][hashSide]float64 // transformed over the rows
+	var columns [hashLow][hashSide]float64 // transformed along the rows
 	for k := range hashLow {
 		for y := range hashSide {
 			for x := range hashSide {

@@ -10,10 +10,10 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// imagingSide is the longest side of the frames that MUSIQ looks at, in pixels: larger ones are made smaller, as VBench does it.
+// imagingSide is the longest side of frames for MUSIQ, in pixels. Larger frames are reduced, as in VBench.
 const imagingSide = 512
 
-// imagingViews prepares to look at frames of a size; first is nil where they keep their size.
+// imagingViews returns the views for frames of a size. first reduces a frame; it is nil if frames keep their size.
 func imagingViews(height, width int) (views *musiq.Views, first *resize.Interpolator, err error) {
 	if longer := max(height, width); longer > imagingSide {
 		scale := float64(imagingSide) / float64(longer)

@@ -12,27 +12,28 @@ import (
 	"latentbeam/stages"
 )
 
-// measure is a kind of score that a job can name.
+// measure is a score that a job can name.
 type measure struct {
 	name, doc string
 	version   int      // raised whenever equal clips may give other readings
-	readings  []string // the names of what it reads
+	readings  []string // names of its readings
 	params    []stages.Param
-	weights   []string                          // names of the files that it needs, which the option `weights` gives
-	options   func(o *options) any              // those that its readings depend on; nil: none
-	open      func(o *options) (*opened, error) // nothing is computed yet
+	weights   []string                          // names of the files that it needs, from the option `weights`
+	options   func(o *options) any              // options that its readings depend on; nil: none
+	open      func(o *options) (*opened, error) // opens the measure without computing
 }
 
-// opened is a measure that is ready to look at clips, on all devices of a process.
+// opened is a measure that is ready for clips, on all devices of a process.
 type opened struct {
-	weights string // digest of its weights, "" where nothing is learned
+	weights string // digest of its weights, "" if nothing is learned
 	begin   func(ctx context.Context, dev kernels.Backend, c clip) (meter, error)
-	load    func(dev kernels.Backend) error // brings the weights to a device; nil: there are none
-	// rehearse returns what a network does of a clip; false: it does nothing, or the size of the clip is not known. Nil: there is no network.
+	load    func(dev kernels.Backend) error // loads the weights to a device; nil: there are none
+	// rehearse returns the work of the network for a clip; false: it does nothing, or the size of the clip is not known. Nil:
+	// no network.
 	rehearse func(row *schemas.PromptRow) (rehearsal, bool)
 }
 
-// The names of the readings. The report compares Hash to find clips that look alike.
+// The names of readings. The report compares Hash to find clips that look alike.
 const (
 	sceneCuts, sceneChange                   = "scene_cuts", "scene_change"
 	motionName, sharpnessName, luminanceName = "motion", "sharpness", "luminance"
@@ -40,7 +41,7 @@ const (
 	Hash                                     = "phash"
 )
 
-// measures lists all, in the order in which they are computed.
+// measures lists all measures, in the order in which they are computed.
 var measures = []measure{
 	{name: sceneCuts, doc: "cuts by PySceneDetect's content detector", version: 1, readings: []string{sceneCuts, sceneChange},
 		options: func(o *options) any {
@@ -90,7 +91,7 @@ var measures = []measure{
 		open: openDynamic},
 }
 
-// ofSource is what reading the media tells beside their frames. It is not asked for by name.
+// ofSource is the measure for readings about the media themselves. A job does not name it.
 var ofSource = stages.Measure{Name: "source", Version: 1, Readings: []string{schemas.ReadingDecodeErrors, schemas.ReadingTransfer}}
 
 // simple opens a measure without weights.
@@ -98,7 +99,7 @@ func simple(begin func(c clip) plain) *opened {
 	return &opened{begin: func(_ context.Context, _ kernels.Backend, c clip) (meter, error) { return plainMeter{begin(c)}, nil }}
 }
 
-// of returns the measure of a name.
+// of returns the measure with this name.
 func of(name string) (*measure, bool) {
 	for i := range measures {
 		if measures[i].name == name {
@@ -108,7 +109,7 @@ func of(name string) (*measure, bool) {
 	return nil, false
 }
 
-// Names are those of all measures, as the option `by` takes them.
+// Names returns the names of all measures, as in the option `by`.
 func Names() (names []string) {
 	for _, m := range measures {
 		names = append(names, m.name)
@@ -116,10 +117,10 @@ func Names() (names []string) {
 	return names
 }
 
-// WithoutWeights are the names of the measures that need none.
+// WithoutWeights returns the names of the measures that need no weights.
 func WithoutWeights() []string { return slices.Clone(withoutWeights) }
 
-// open is a measure of a stage.
+// open is an opened measure of a stage.
 type open struct {
 	stages.Measure
 	*opened

@@ -10,7 +10,7 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// smoothness makes every second frame of those around it and compares it with what is there.
+// smoothness interpolates every second frame from its neighbours and compares it with the real frame.
 type smoothness struct {
 	dev          kernels.Backend
 	net          *amt.AMT
@@ -61,7 +61,7 @@ func (m *smoothness) add(ctx context.Context, f frame) error {
 	return nil
 }
 
-// apart is the mean absolute difference of an image with values from 0 to 1, cut down to bytes, and an image of bytes.
+// apart returns the mean absolute difference of an image with values from 0 to 1, truncated to bytes, and an image of bytes.
 func apart(made []float32, there []byte) float64 {
 	bytes := make([]byte, len(made))
 	for i, v := range made {

@@ -1,6 +1,6 @@
 package score
 
-// motion is the mean absolute difference of grey between a frame and the one before it, over all frames but the first.
+// motion is the mean absolute difference of grey between adjacent frames.
 type motion struct {
 	past       []byte
 	sum, count int64
@@ -32,8 +32,8 @@ func (l *luminance) read(into map[string]string) {
 	into[luminanceName] = number(float64(l.sum) / float64(l.count))
 }
 
-// sharpness is the variance of the Laplacian of grey, the mean over all frames. The Laplacian is that of OpenCV with an
-// aperture of 1: the four neighbours less four times the pixel, mirrored at the edges without repeating them.
+// sharpness is the variance of the Laplacian of grey, averaged over all frames. The Laplacian is OpenCV's with aperture 1: the
+// four neighbours minus four times the pixel, mirrored at the edges without repeating the edge.
 type sharpness struct {
 	sum    float64
 	frames int
@@ -60,7 +60,7 @@ func (s *sharpness) read(into map[string]string) {
 	into[sharpnessName] = number(s.sum / float64(max(1, s.frames)))
 }
 
-// mirrored is the place that stands for i, one beyond an edge of n at most.
+// mirrored returns the index for i, which may be one outside of 0 to n-1.
 func mirrored(i, n int) int {
 	switch {
 	case n == 1:

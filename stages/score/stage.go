@@ -15,32 +15,32 @@ import (
 	"latentbeam/stages/vae"
 )
 
-// The names of the stages. `quality` is the older one, which takes media and has all measures without weights.
+// The names of the stages. `quality` is older: it takes media and has all measures without weights.
 const (
 	scoreName   = "score"
 	qualityName = "quality"
 )
 
-// options is the map of `score` in the YAML.
+// options are the options of `score` in the YAML.
 type options struct {
 	By           []string          `yaml:"by" json:"by"`                       // names of measures
 	Weights      map[string]string `yaml:"weights" json:"-"`                   // paths of weights by name
-	CutThreshold float64           `yaml:"cut_threshold" json:"cut_threshold"` // content difference from which on a frame begins a scene
+	CutThreshold float64           `yaml:"cut_threshold" json:"cut_threshold"` // content difference from which a frame starts a scene
 	BlackLevel   int               `yaml:"black_level" json:"black_level"`     // mean grey up to which a row or column is black
 
 	opened opens
 }
 
-// qualityOptions is the map of `quality`. Its JSON is part of the keys of earlier releases.
+// qualityOptions are the options of `quality`. Their JSON is part of the keys of earlier releases.
 type qualityOptions struct {
-	CutThreshold float64 `yaml:"cut_threshold" json:"cut_threshold"` // content difference from which on a frame begins a scene
+	CutThreshold float64 `yaml:"cut_threshold" json:"cut_threshold"` // content difference from which a frame starts a scene
 	BlackLevel   int     `yaml:"black_level" json:"black_level"`     // mean grey up to which a row or column is black
 }
 
-// withoutWeights are the measures that need none.
+// withoutWeights are the measures that need no weights.
 var withoutWeights = []string{sceneCuts, motionName, sharpnessName, luminanceName, "black_bars", Hash}
 
-// Spec returns the stage `score`, which takes videos and media.
+// Spec returns the stage `score`. It takes videos and media.
 func Spec() stages.Spec {
 	var readings []string
 	for _, m := range measures {
@@ -119,7 +119,7 @@ type stage struct {
 	rehearsals rehearsals
 }
 
-// Digest names the weights of the measures, "" where nothing is learned.
+// Digest identifies the weights of the measures, "" if nothing is learned.
 func (s *stage) Digest() string {
 	var all []string
 	for _, m := range s.measures {
@@ -130,10 +130,10 @@ func (s *stage) Digest() string {
 	return strings.Join(all, " ")
 }
 
-// Check accepts every row: what media can be is their reader's to say.
+// Check accepts every row: the reader of the media reports errors.
 func (*stage) Check(*schemas.PromptRow) error { return nil }
 
-// Capabilities are the measures, and the loading of their weights.
+// Capabilities lists the measures, and how their weights are loaded.
 func (s *stage) Capabilities() stages.Capabilities {
 	c := stages.Capabilities{Measures: []stages.Measure{ofSource}}
 	learned := false
@@ -147,7 +147,7 @@ func (s *stage) Capabilities() stages.Capabilities {
 	return c
 }
 
-// load brings all weights to a device.
+// load loads all weights to a device.
 func (s *stage) load(dev kernels.Backend) error {
 	for _, m := range s.measures {
 		if m.load == nil {
@@ -160,7 +160,7 @@ func (s *stage) load(dev kernels.Backend) error {
 	return nil
 }
 
-// Run measures the elements one after the other. A file that cannot be read fails its element.
+// Run measures the elements one after another. An element whose file cannot be read fails.
 func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Element) error {
 	ahead := decodeAhead(ctx, s.unseen(batch))
 	defer ahead.close()
@@ -191,7 +191,7 @@ func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.El
 	return nil
 }
 
-// unseen are the elements whose videos are to be decoded.
+// unseen returns the elements whose videos must be decoded.
 func (s *stage) unseen(batch []*stages.Element) (all []*stages.Element) {
 	for _, e := range batch {
 		if e.Video != nil && e.Video.Recon == nil && slices.ContainsFunc(s.measures, func(m *open) bool { return e.Lacks(m.Measure) }) {
@@ -201,9 +201,9 @@ func (s *stage) unseen(batch []*stages.Element) (all []*stages.Element) {
 	return all
 }
 
-// video reads off what a player shows of the element's video.
+// video measures what a player shows of the element's video.
 func (s *stage) video(ctx context.Context, dev kernels.Backend, e *stages.Element, some []*open, ahead *ahead) error {
-	e.Look(ofSource, nil) // a published file is whole
+	e.Look(ofSource, nil) // a published file has no decoding errors
 	if len(some) == 0 {
 		return nil
 	}
@@ -221,7 +221,7 @@ func (s *stage) video(ctx context.Context, dev kernels.Backend, e *stages.Elemen
 	})
 }
 
-// footage reads off the element's media, as an autoencoder would see them.
+// footage measures the element's media, as an autoencoder would see them.
 func (s *stage) footage(ctx context.Context, dev kernels.Backend, e *stages.Element, some []*open) error {
 	if len(some) == 0 && !e.Lacks(ofSource) {
 		return nil

@@ -18,7 +18,7 @@ import (
 	"latentbeam/stages/weights/safetensors"
 )
 
-// The names of weights, as the option `weights` takes them.
+// The names of weights, as in the option `weights`.
 const (
 	clipB32       = "clip_b32"
 	clipL14       = "clip_l14"
@@ -29,7 +29,7 @@ const (
 	amtS          = "amt"
 )
 
-// wanted says of each name what the definitions were published with.
+// wanted describes for each name the weights that the published measure uses.
 var wanted = map[string]string{
 	clipB32:       "CLIP ViT-B/32 (openai/clip-vit-base-patch32)",
 	clipL14:       "CLIP ViT-L/14 (openai/clip-vit-large-patch14)",
@@ -40,16 +40,16 @@ var wanted = map[string]string{
 	aestheticHead: "LAION's linear head for ViT-L/14 (sa_0_4_vit_l_14_linear.pth)",
 }
 
-// opens keeps the models that several measures of a stage look through, so that each is in memory once.
+// opens caches the models that several measures of a stage use, so that each is in memory once.
 type opens map[string]tower
 
-// tower is a model that is open.
+// tower is an open model.
 type tower interface {
-	// Bytes returns what its weights take on a device, in all and by part.
+	// Bytes returns the size of its weights on a device: the total and the parts.
 	Bytes(dt kernels.DType) (all int64, parts []int64)
 }
 
-// openTower opens the weights of a name, once for a stage.
+// openTower opens the weights with a name, once for a stage.
 func openTower[C, M any](o *options, name string, f weights.Family, parse func([]byte) (C, error),
 	load func(C, *weights.Weights) (*M, error)) (*weights.Component[C, M], error) {
 	if c, is := o.opened[name].(*weights.Component[C, M]); is {
@@ -89,7 +89,7 @@ func openTower[C, M any](o *options, name string, f weights.Family, parse func([
 	return c, nil
 }
 
-// wrongWeights says what the weights of a name should be.
+// wrongWeights adds to an error which weights a name needs.
 func wrongWeights(name string, err error) error {
 	e := stages.Errorf("weights", "score: weights of %s: %w", name, err)
 	e.Fix = fmt.Sprintf("give weights: {%s: PATH} of %s; docs/measures.md says where they are", name, wanted[name])
@@ -109,7 +109,7 @@ func openRAFT(o *options) (*weights.Component[raft.Config, raft.RAFT], error) {
 	return openTower(o, raftThings, raft.Family(), raft.ParseConfig, raft.Load)
 }
 
-// headConfig is that of a linear head.
+// headConfig is the configuration of a linear head.
 type headConfig struct {
 	Width int `json:"width"`
 }
@@ -146,7 +146,7 @@ func headFamily() weights.Family {
 	}
 }
 
-// Families are the models that measures look through.
+// Families returns the families of the models that measures use.
 func Families() []weights.Family {
 	return []weights.Family{towers.PairFamily(), vit.Family(), raft.Family(), musiq.Family(), amt.Family(), headFamily()}
 }

@@ -16,7 +16,8 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// The names of VBench's dimensions, of text_similarity, which VBench's competitions call clip_score, and of the flow that tells motion.
+// The names of VBench's dimensions, of text_similarity (clip_score in VBench's competitions), and of the flow that measures
+// motion.
 const (
 	flickeringName = "temporal_flickering"
 	subjectName    = "subject_consistency"
@@ -30,13 +31,13 @@ const (
 	smoothnessName = "motion_smoothness"
 )
 
-// styleColumn is the column of the prompt table that appearance_style compares frames with.
+// styleColumn is the column of the prompt table with which appearance_style compares frames.
 const styleColumn = "style"
 
-// dinoSide is the shorter side of the frames that DINO looks at.
+// dinoSide is the shorter side of frames for DINO.
 const dinoSide = 224
 
-// flickering is the mean absolute difference of a frame and the one before it, over all frames but the first.
+// flickering is the mean absolute difference between adjacent frames.
 type flickering struct {
 	past   []byte
 	sum, n int64
@@ -56,13 +57,14 @@ func (s *flickering) read(into map[string]string) {
 	}
 }
 
-// nothing is the meter of a clip that a measure says nothing of.
+// nothing is the meter for a clip that a measure does not apply to.
 type nothing struct{}
 
 func (nothing) add(frame)              {}
 func (nothing) read(map[string]string) {}
 
-// interpolated reads frames of a clip as VBench does for a tower: interpolated without antialiasing and normalised, unless by is zero.
+// interpolated prepares frames of a clip for a tower as VBench does: interpolated without antialiasing, and normalised unless
+// by is zero.
 func interpolated(c clip, f resize.Filter, to resize.Size, part resize.Rect, by normalized) (func(dst []float32, f frame), error) {
 	r, err := resize.NewInterpolator(f, resize.Size{Width: c.width, Height: c.height}, to, part)
 	if err != nil {
@@ -116,7 +118,7 @@ func openSubject(o *options) (*opened, error) {
 	}}, nil
 }
 
-// seer is a CLIP that looks at clips.
+// seer applies a CLIP to clips.
 type seer struct {
 	*weights.Component[towers.PairConfig, towers.Pair]
 	name string
@@ -130,7 +132,7 @@ func newSeer(o *options, name string) (*seer, error) {
 	return &seer{c, name}, nil
 }
 
-// rehearse is a batch of so many frames of a clip, 0 for all, and a text beside them.
+// rehearse returns the work for a batch of frames of a clip (0: all) and a text.
 func (s *seer) rehearse(frames int) func(row *schemas.PromptRow) (rehearsal, bool) {
 	return func(row *schemas.PromptRow) (r rehearsal, known bool) {
 		net, err := towers.LoadPair(s.Config, weights.ShapesOnly())
@@ -153,7 +155,8 @@ func (s *seer) rehearse(frames int) func(row *schemas.PromptRow) (rehearsal, boo
 	}
 }
 
-// look returns a meter for the embeddings of frames, which are read by read; nil: interpolated, as VBench does for most measures.
+// look returns a meter for the embeddings of frames. read prepares a frame; nil: interpolated, as VBench does for most
+// measures.
 func (s *seer) look(dev kernels.Backend, c clip, name string, frames []int, read func(dst []float32, f frame),
 	number func(ctx context.Context, all [][]float32, into map[string]string) error) (meter, error) {
 	net, err := s.On(dev)
@@ -224,7 +227,7 @@ func openAesthetic(o *options) (*opened, error) {
 			for _, f := range all {
 				sum += cosine(f, weight)*length(weight) + bias
 			}
-			const scale = 10 // of LAION's predictor
+			const scale = 10 // as in LAION's predictor
 			into[aestheticName] = precise(sum / float64(len(all)) / scale)
 			return nil
 		})
@@ -238,7 +241,7 @@ func openAesthetic(o *options) (*opened, error) {
 	return &opened{weights: s.Digest() + " " + h.Digest(), begin: begin, load: load, rehearse: s.rehearse(0)}, nil
 }
 
-// headOn returns the numbers of a linear head.
+// headOn downloads the numbers of a linear head.
 func headOn(dev kernels.Backend, c *weights.Component[headConfig, head]) (weight []float32, bias float64, err error) {
 	h, err := c.On(dev)
 	if err != nil {
@@ -261,7 +264,7 @@ func length(v []float32) float64 {
 	return math.Sqrt(sum)
 }
 
-// similarityFrames is how many frames text_similarity compares with the prompt.
+// similarityFrames is the number of frames that text_similarity compares with the prompt.
 const similarityFrames = 8
 
 func openSimilarity(o *options) (*opened, error) {
@@ -279,7 +282,7 @@ func openSimilarity(o *options) (*opened, error) {
 		if err != nil {
 			return nil, err
 		}
-		read := func(dst []float32, f frame) { // these frames are bytes, which interpolation leaves as bytes
+		read := func(dst []float32, f frame) { // these frames are bytes, and stay bytes after interpolation
 			plain(dst, f)
 			for i, v := range dst {
 				dst[i] = float32(math.RoundToEven(float64(min(max(v, 0), 255))))
@@ -291,7 +294,7 @@ func openSimilarity(o *options) (*opened, error) {
 	return &opened{weights: s.Digest(), begin: begin, load: s.Load, rehearse: s.rehearse(similarityFrames)}, nil
 }
 
-// compare reads off how like frames are to a text: the mean cosine of their embeddings, times a factor.
+// compare returns a function that reads how similar frames are to a text: the mean cosine of their embeddings, times a factor.
 func (s *seer) compare(dev kernels.Backend, text, name string, factor float64) func(context.Context, [][]float32, map[string]string) error {
 	return func(_ context.Context, all [][]float32, into map[string]string) error {
 		of, err := s.text(dev, text)
@@ -348,7 +351,7 @@ func openAppearance(o *options) (*opened, error) {
 	return &opened{weights: s.Digest(), begin: begin, load: s.Load, rehearse: s.rehearse(0)}, nil
 }
 
-// column returns the text of a carried column of a row, "" where there is none.
+// column returns the text of a row's carried column, "" if there is none.
 func column(row *schemas.PromptRow, name string) (string, error) {
 	all, err := schemas.Carried(row.Extra)
 	if err != nil {
@@ -360,17 +363,17 @@ func column(row *schemas.PromptRow, name string) (string, error) {
 	return "", nil
 }
 
-// dynamic looks at the flow between frames, some eight a second.
+// dynamic measures the flow between frames, about eight pairs a second.
 type dynamic struct {
 	dev         kernels.Backend
 	net         *raft.RAFT
 	every, next int
 	past        *raft.Image
 	side, seen  int
-	flows       []float64 // the mean of the largest twentieth of each pair
+	flows       []float64 // mean of the largest twentieth, for each pair
 }
 
-// flowIterations is how often RAFT refines a flow here.
+// flowIterations is the number of RAFT's refinements.
 const flowIterations = 20
 
 func openDynamic(o *options) (*opened, error) {
@@ -400,7 +403,7 @@ func openDynamic(o *options) (*opened, error) {
 	}}, nil
 }
 
-// everyFrame is the distance of the frames that the flow is computed between: some eight of them a second.
+// everyFrame returns the distance of the frames between which the flow is computed: about eight frames a second.
 func everyFrame(fps float64) int { return max(1, int(math.RoundToEven(fps/8))) }
 
 func (m *dynamic) add(ctx context.Context, f frame) error {
@@ -426,7 +429,7 @@ func (m *dynamic) add(ctx context.Context, f frame) error {
 	return nil
 }
 
-// fastest is the mean length of the longest twentieth of a flow.
+// fastest returns the mean length of the longest twentieth of a flow.
 func fastest(flow []float32) float64 {
 	lengths := make([]float32, len(flow)/2)
 	for i := range lengths {

@@ -12,16 +12,16 @@ type Range struct{ Lo, Hi int }
 // Len returns how many the range holds.
 func (r Range) Len() int { return max(0, r.Hi-r.Lo) }
 
-// And returns what r and o have in common; where that is nothing its length is 0.
+// And returns the intersection of r and o. If it is empty, its length is 0.
 func (r Range) And(o Range) Range { return Range{max(r.Lo, o.Lo), min(r.Hi, o.Hi)} }
 
-// fastest is the weight of the fastest rank. Weights are whole numbers, so that every machine cuts alike.
+// fastest is the weight of the fastest rank. Weights are integers, so that every machine divides in the same way.
 const fastest = 1 << 16
 
-// weights are the ranks' shares: rank r has [prefix[r], prefix[r+1]) of prefix[len].
+// weights are the ranks' shares: rank r has prefix[r] to prefix[r+1] of prefix[len].
 type weights []int
 
-// weigh turns relative speeds into weights.
+// weigh converts relative speeds to weights.
 func weigh(speeds []float64) (weights, error) {
 	if len(speeds) < 1 || len(speeds) > maxRanks {
 		return nil, fmt.Errorf("%d ranks, must be 1 to %d", len(speeds), maxRanks)
@@ -59,7 +59,7 @@ func (w weights) ceil(n, part int) int {
 	return int(q)
 }
 
-// cut shares n things out in order.
+// cut divides n things between the ranks, in order.
 func (w weights) cut(n int) []Range {
 	out := make([]Range, len(w)-1)
 	for r := range out {
@@ -68,8 +68,8 @@ func (w weights) cut(n int) []Range {
 	return out
 }
 
-// Cut shares n things out to ranks of the given relative speeds: contiguous ranges in order, which differ by
-// one at most where speeds are equal. A range may be empty.
+// Cut divides n things between ranks with the given relative speeds: contiguous ranges in order. With equal speeds their
+// lengths differ by at most one. A range may be empty.
 func Cut(n int, speeds []float64) ([]Range, error) {
 	if n < 0 || n > maxTokens {
 		return nil, fmt.Errorf("cut %d things: must be 0 to %d", n, maxTokens)
@@ -81,7 +81,7 @@ func Cut(n int, speeds []float64) ([]Range, error) {
 	return w.cut(n), nil
 }
 
-// Equal returns the speeds of ranks that are all alike.
+// Equal returns the speeds of equally fast ranks.
 func Equal(ranks int) []float64 {
 	speeds := make([]float64, max(0, ranks))
 	for i := range speeds {

@@ -1,31 +1,30 @@
 package sequence
 
-// Rect is part of one element: some columns in some frames. As a message it holds its tokens row-major as
-// (column, frame, width).
+// Rect is a part of one element: some columns in some frames. As a message it has its tokens row-major as (column, frame,
+// width).
 type Rect struct {
 	Element         int
 	Columns, Frames Range
-	ColumnAt        int // where the owner of the columns keeps Columns.Lo
-	FrameAt         int // where the owner of the frames keeps Frames.Lo
+	ColumnAt        int // position of Columns.Lo at the owner of the columns
+	FrameAt         int // position of Frames.Lo at the owner of the frames
 }
 
 // Tokens returns the number of tokens.
 func (r Rect) Tokens() int { return r.Columns.Len() * r.Frames.Len() }
 
-// ToFrames returns what `from`, owner of columns, sends to `to`, owner of whole frames, in order. On the way
-// back the same list is sent from `to` to `from`. With from == to it is a copy that crosses no wire. Frames of
-// padding are not sent, columns of padding are.
+// ToFrames lists what `from`, as owner of columns, sends to `to`, as owner of whole frames, in order. On the way back the same
+// list is sent from `to` to `from`. With from == to it is a local copy. Padded frames are not sent, padded columns are.
 func (p *Plan) ToFrames(from, to int) []Rect {
 	return p.rects(p.columns[from], p.frames[to])
 }
 
-// ToCopies returns what `from`, owner of columns, sends to `to` of left-over frames whose tokens it gets, in
-// order. What comes back is in LeftOver.
+// ToCopies lists what `from`, as owner of columns, sends to `to` for remaining frames of which `to` gets the tokens, in order.
+// LeftOver lists what comes back.
 func (p *Plan) ToCopies(from, to int) []Rect {
 	return p.rects(p.columns[from], p.copies[to])
 }
 
-// rects returns where columns and frames cross.
+// rects returns the intersections of columns and frames.
 func (p *Plan) rects(columns, frames []ElementRange) (out []Rect) {
 	for _, c := range columns {
 		for _, f := range frames {
@@ -37,28 +36,27 @@ func (p *Plan) rects(columns, frames []ElementRange) (out []Rect) {
 	return out
 }
 
-// Strip is what one rank's columns give to another's piece: keys and values of its heads at all these
-// positions, and queries at some of them.
+// Strip is what one rank's columns contribute to another rank's piece: keys and values of its heads at all these positions, and
+// queries at some of them.
 type Strip struct {
 	Piece          int // index in Pieces of the piece's owner
 	Element, Frame int
 	Heads          Range
 	Keys           Range // positions
 	Queries        Range // positions, part of Keys, may be empty
-	ColumnAt       int   // where the owner of the columns keeps Keys.Lo
-	QueryAt        int   // and Queries.Lo
-	Tokens         bool  // the piece's owner gets the tokens: no q, k and v, and o comes back all the same
+	ColumnAt       int   // position of Keys.Lo at the owner of the columns
+	QueryAt        int   // and of Queries.Lo
+	Tokens         bool  // the piece's owner gets the tokens instead of q, k and v; o comes back as usual
 }
 
-// QueryRows returns the rows of HeadSize numbers in q, and in o on the way back.
+// QueryRows returns the number of rows of HeadSize numbers in q, and in o on the way back.
 func (s Strip) QueryRows() int { return s.Heads.Len() * s.Queries.Len() }
 
-// KeyRows returns the rows of HeadSize numbers in k, and as many in v.
+// KeyRows returns the number of rows of HeadSize numbers in k, and the same in v.
 func (s Strip) KeyRows() int { return s.Heads.Len() * s.Keys.Len() }
 
-// LeftOver returns what `from`, owner of columns, sends for the pieces of `to`, in order: q (queries, heads,
-// D), k and v (keys, heads, D), unless it sends the tokens. The result o (queries, heads, D) comes back along the
-// same list.
+// LeftOver lists what `from`, as owner of columns, sends for the pieces of `to`, in order: q (queries, heads, D), k and v
+// (keys, heads, D), unless it sends the tokens. The result o (queries, heads, D) returns along the same list.
 func (p *Plan) LeftOver(from, to int) (out []Strip) {
 	for i, piece := range p.pieces[to] {
 		for _, c := range p.columns[from] {
@@ -70,7 +68,7 @@ func (p *Plan) LeftOver(from, to int) (out []Strip) {
 	return out
 }
 
-// strip is what columns c give to piece number i of their element.
+// strip returns what columns c contribute to piece number i of their element.
 func strip(i int, piece Piece, c ElementRange) Strip {
 	s := Strip{
 		Piece: i, Element: piece.Element, Frame: piece.Frame, Heads: piece.Heads,
@@ -84,14 +82,14 @@ func strip(i int, piece Piece, c ElementRange) Strip {
 	return s
 }
 
-// ColumnPair is the columns of two branches of one element at the same positions.
+// ColumnPair is a pair of columns in two branches of one element at the same positions.
 type ColumnPair struct {
 	From, To     int // rows of the batch
 	Positions    Range
-	FromAt, ToAt int // where the owners keep Positions.Lo
+	FromAt, ToAt int // positions of Positions.Lo at the owners
 }
 
-// Meets reports whether guidance puts together what different ranks compute.
+// Meets reports whether guidance combines results of different ranks.
 func (p *Plan) Meets(branches int) bool {
 	for a := range p.Ranks {
 		for b := range p.Ranks {
@@ -103,9 +101,9 @@ func (p *Plan) Meets(branches int) bool {
 	return false
 }
 
-// Siblings returns the columns of `from` that guidance puts together with columns of `to`: the same element
-// and position in another of its branches. Where both ranks keep the latents of their own columns, an
-// exchange of the model's output along these lists lets both take the same sampling step.
+// Siblings lists the columns of `from` that guidance combines with columns of `to`: the same element and position in another
+// branch. If both ranks have the latents of their own columns, an exchange of the model's output along these lists lets both
+// take the same sampling step.
 func (p *Plan) Siblings(branches, from, to int) (out []ColumnPair) {
 	for _, a := range p.columns[from] {
 		for _, b := range p.columns[to] {

@@ -1,9 +1,9 @@
 package sequence
 
-// Full returns which rank computes what where the tokens of a row all attend to each other, (frame, position)
-// flattened: of each row some heads, and of a head all queries or a range of them. Element is the row, Queries are
-// tokens; every piece takes all keys of its heads. The units (row, head, query) are shared out in order by the speeds
-// of the ranks, so there may be more ranks than heads. Columns lie as they do for attention inside frames.
+// Full returns which rank computes what if all tokens of a row attend to each other, with (frame, position) flattened: of each
+// row some heads, and of a head all queries or a range. Element is the row, Queries are tokens; every piece uses all keys of
+// its heads. The units (row, head, query) are divided in order by the speeds of the ranks, so there may be more ranks than
+// heads. Columns are divided as for attention inside frames.
 func (p *Plan) Full() [][]Piece {
 	if p.full != nil {
 		return p.full
@@ -25,10 +25,10 @@ func (p *Plan) Full() [][]Piece {
 	return pieces
 }
 
-// tokens is how many tokens a row has.
+// tokens returns the number of tokens of a row.
 func (s Shape) tokens() int { return s.Frames * s.Positions }
 
-// columnsOnly shares columns out as the ranks stand, and nothing by frames.
+// columnsOnly divides the columns between the ranks in order, and no frames.
 func (p *Plan) columnsOnly(w weights) {
 	if p.Partition == Uneven {
 		p.shareColumns(w, singles(p.Ranks))
@@ -36,7 +36,7 @@ func (p *Plan) columnsOnly(w weights) {
 	p.frames, p.pieces = make([][]ElementRange, p.Ranks), make([][]Piece, p.Ranks)
 }
 
-// fullLoad is Load of full attention: queries, keys and values are made by the owners of columns.
+// fullLoad is Load for full attention: the owners of columns compute queries, keys and values.
 func (p *Plan) fullLoad(rank int, c Costs) (l Load) {
 	s := p.Shape
 	l.Local = (c.Local + c.Project) * float64(p.ColumnSlots(rank)) * float64(s.Frames)
@@ -46,8 +46,8 @@ func (p *Plan) fullLoad(rank int, c Costs) (l Load) {
 	return l
 }
 
-// fullSent is Sent of full attention. Keys and values go to every rank with heads of the row, queries to the owner of
-// the unit, results back.
+// fullSent is Sent for full attention. Keys and values go to every rank with heads of the row, queries to the owner of the
+// unit, results return.
 func (p *Plan) fullSent() []Traffic {
 	s, sent := p.Shape, make([]Traffic, p.Ranks)
 	for from := range p.Ranks {
@@ -68,7 +68,7 @@ func (p *Plan) fullSent() []Traffic {
 	return sent
 }
 
-// among returns how many of some tokens lie in some columns.
+// among returns how many of some tokens are in some columns.
 func (s Shape) among(tokens, columns Range) int {
 	before := func(i int) int {
 		return i/s.Positions*columns.Len() + Range{Lo: columns.Lo, Hi: min(columns.Hi, i%s.Positions)}.Len()

@@ -1,17 +1,17 @@
 package sequence
 
-// Costs is what the parts of a pair of blocks cost, in FLOP.
+// Costs is the cost of the parts of a pair of blocks, in FLOP.
 type Costs struct {
-	Local   float64 // of a token, in what its column's owner does alone
-	Project float64 // of a token, making queries, keys and values for the attention that is shared
-	Score   float64 // of one query against one key in one head
+	Local   float64 // for a token, on its column's owner alone
+	Project float64 // for a token: computing queries, keys and values for the shared attention
+	Score   float64 // for one query and one key in one head
 }
 
-// Load is the FLOP of one rank for one pair of blocks, padding included. Ranks meet between the two parts, so
-// the busiest rank of each counts.
+// Load is the FLOP of one rank for one pair of blocks, with padding. Ranks wait for each other between the two parts, so the
+// busiest rank of each part counts.
 type Load struct {
-	Local  float64 // on its columns
-	Shared float64 // in its frames and pieces
+	Local  float64 // for its columns
+	Shared float64 // for its frames and pieces
 }
 
 // Load returns the work of rank.
@@ -29,7 +29,7 @@ func (p *Plan) Load(rank int, c Costs) (l Load) {
 		l.Local += c.Project * float64(span.Len()) * float64(p.projected[span.Element])
 	}
 	l.Shared = float64(p.Keys) * (c.Project*float64(p.FrameSlots(rank)) +
-		c.Score*float64(frames)*float64(s.Heads)*float64(s.Positions)) // frames of padding have no keys
+		c.Score*float64(frames)*float64(s.Heads)*float64(s.Positions)) // padded frames have no keys
 	for _, piece := range p.pieces[rank] {
 		l.Shared += c.Score * float64(piece.Heads.Len()) * float64(piece.Queries.Len()) * float64(s.Positions)
 	}
@@ -40,7 +40,7 @@ func (p *Plan) Load(rank int, c Costs) (l Load) {
 	return l
 }
 
-// Total returns the FLOP that one rank alone would spend, without padding.
+// Total returns the FLOP of a single rank, without padding.
 func (s Shape) Total(c Costs) float64 {
 	rows, keys := float64(s.Batch)*float64(s.Frames)*float64(s.Positions), s.Positions
 	if s.Full {
@@ -49,8 +49,8 @@ func (s Shape) Total(c Costs) float64 {
 	return rows * (c.Local + c.Project + c.Score*float64(s.Heads)*float64(keys))
 }
 
-// Imbalance returns by how much a pair of blocks takes longer on equally fast ranks than if all had the same
-// to do: 0.01 is one percent. Padding counts as work.
+// Imbalance returns how much longer a pair of blocks takes on equally fast ranks than with equal work: 0.01 is one percent.
+// Padding counts as work.
 func (p *Plan) Imbalance(c Costs) float64 {
 	var most Load
 	for r := range p.Ranks {

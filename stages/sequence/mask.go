@@ -5,15 +5,15 @@ import (
 	"iter"
 )
 
-// Mask says which tokens of a grid (T, H, W), flattened in this order, are valid: those below the valid sizes
-// on each axis. It is what a latent that was padded to the grid needs. Six numbers replace the matrix that
-// models carry around; any rank can ask about any token by its global index.
+// Mask says which tokens of a grid (T, H, W), flattened in this order, are valid: those below the valid size on each axis. It
+// is for a latent that was padded to the grid. Six numbers replace the matrix that models usually carry, and any rank can test
+// any token by its global index.
 type Mask struct {
 	Grid  [3]int // T, H, W
-	Valid [3]int // each at most that of the grid
+	Valid [3]int // each at most the grid's
 }
 
-// NewMask checks the sizes.
+// NewMask returns the mask. It returns an error for invalid sizes.
 func NewMask(grid, valid [3]int) (Mask, error) {
 	for i, axis := range []string{"frames", "rows", "columns"} {
 		if valid[i] < 0 || valid[i] > grid[i] || grid[i] < 1 || grid[i] > maxFrames {
@@ -27,10 +27,10 @@ func NewMask(grid, valid [3]int) (Mask, error) {
 	return Mask{grid, valid}, nil
 }
 
-// Tokens returns how many tokens the grid has.
+// Tokens returns the number of tokens in the grid.
 func (m Mask) Tokens() int { return m.Grid[0] * m.Grid[1] * m.Grid[2] }
 
-// Count returns how many are valid.
+// Count returns the number of valid tokens.
 func (m Mask) Count() int { return m.Valid[0] * m.Valid[1] * m.Valid[2] }
 
 // Has reports whether token i is valid.
@@ -39,8 +39,8 @@ func (m Mask) Has(i int) bool {
 	return i/(h*w) < m.Valid[0] && i/w%h < m.Valid[1] && i%w < m.Valid[2]
 }
 
-// Runs yields the valid tokens of r as ranges in order. A kernel that knows lengths only takes the rows of
-// these ranges one after the other; their order is that of the tokens, so sums keep theirs.
+// Runs yields the valid tokens of r as ranges in order. A kernel that knows only lengths gets the rows of these ranges one
+// after another. Their order is the order of the tokens, so sums keep their order.
 func (m Mask) Runs(r Range) iter.Seq[Range] {
 	return func(yield func(Range) bool) {
 		h, w := m.Grid[1], m.Grid[2]
@@ -65,8 +65,8 @@ func (m Mask) Runs(r Range) iter.Seq[Range] {
 	}
 }
 
-// DenseBytes returns what the mask would take as a matrix of one byte for each pair of tokens, and as one
-// byte for each token: what is saved on every worker and in every layer that would carry a copy.
+// DenseBytes returns the size of the mask as a matrix with one byte for each pair of tokens, and with one byte for each token.
+// Every worker and every layer that would have a copy saves it.
 func (m Mask) DenseBytes() (pairs, tokens int64) {
 	n := int64(m.Tokens())
 	return n * n, n

@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// Piece is a part of a left-over frame: these queries of these heads, each against all keys of the frame.
+// Piece is a part of a remaining frame: some queries of some heads, each with all keys of the frame.
 type Piece struct {
 	Element, Frame int
 	Heads, Queries Range
-	// Tokens says that the owner gets the tokens of the frame (Copies) and makes queries, keys and values of them.
+	// Tokens says that the owner gets the tokens of the frame (Copies) and computes queries, keys and values itself.
 	Tokens bool
 }
 
-// sharePieces gives every rank its part of the left-over frames.
+// sharePieces gives every rank its part of the remaining frames.
 func (p *Plan) sharePieces(w weights) {
 	s := p.Shape
 	p.pieces = nil
@@ -30,9 +30,9 @@ func (p *Plan) sharePieces(w weights) {
 	p.shareTokens()
 }
 
-// shareTokens decides for each left-over frame what is sent to those who have pieces of it: the queries, keys and
-// values of their heads, or the tokens, of which they make their own. The latter is less where two ranks share
-// a frame, the former where many do.
+// shareTokens decides for each remaining frame what is sent to the ranks with pieces of it: the queries, keys and values of
+// their heads, or the tokens, from which they compute their own. Tokens are less data if two ranks share a frame, the others if
+// many do.
 func (p *Plan) shareTokens() {
 	s := p.Shape
 	rows, sharers := make([]int, len(p.left)), make([]int, len(p.left))
@@ -62,7 +62,7 @@ func (p *Plan) shareTokens() {
 	})
 }
 
-// eachShared calls f for each rank and left-over frame that it has pieces of: left is the frame's index.
+// eachShared calls f for each rank and each remaining frame that it has pieces of. left is the frame's index.
 func (p *Plan) eachShared(f func(rank, left int, pieces []Piece)) {
 	for r, pieces := range p.pieces {
 		for len(pieces) > 0 {
@@ -77,8 +77,8 @@ func (p *Plan) eachShared(f func(rank, left int, pieces []Piece)) {
 	}
 }
 
-// WithHeads returns the plan for ranks that have only some of the heads, the others being on ranks of other
-// sets (tensor parallelism): columns and whole frames lie as in p, left-over frames are cut by these heads.
+// WithHeads returns the plan for ranks that have only some of the heads, because ranks of other sets have the others (tensor
+// parallelism): columns and whole frames as in p, remaining frames divided by these heads.
 func (p *Plan) WithHeads(heads int) (*Plan, error) {
 	q := *p
 	q.Shape.Heads = heads
@@ -92,9 +92,9 @@ func (p *Plan) WithHeads(heads int) (*Plan, error) {
 	return &q, nil
 }
 
-// unit returns where rank r begins in the left-over units, (left-over frame, head, query) flattened; whole is
-// how many frames the ranks before it have got whole. A rank is owed frames * share; what is missing after
-// whole frames comes in units.
+// unit returns the start of rank r's part in the remaining units, (remaining frame, head, query) flattened. whole is the number
+// of whole frames that the ranks before it have. A rank is entitled to frames * share; it gets the part beyond its whole frames
+// as units.
 func (p *Plan) unit(w weights, r, whole int) int {
 	s := p.Shape
 	frame := s.Heads * s.Positions // units of a frame
@@ -117,16 +117,15 @@ func (s Shape) align(q int) int {
 	return min((q+tile/2)/tile*tile, s.Positions)
 }
 
-// piecesOf splits the units [lo, hi) into pieces: for each frame the end of a head, whole heads, and the
-// beginning of a head.
+// piecesOf divides the units [lo, hi) into pieces: for each frame the end of a head, whole heads, and the start of a head.
 func (p *Plan) piecesOf(lo, hi int) (out []Piece) {
 	s := p.Shape
 	for lo < hi {
-		head, query := lo/s.Positions, lo%s.Positions // head counts on over the frames
+		head, query := lo/s.Positions, lo%s.Positions // head is counted over all frames
 		frame := p.left[head/s.Heads]
-		end := min(hi, lo+s.Positions-query) // the end of this head
+		end := min(hi, lo+s.Positions-query) // end of this head
 		if query == 0 && hi >= lo+s.Positions {
-			end = min(hi/s.Positions, (head/s.Heads+1)*s.Heads) * s.Positions // the last whole head
+			end = min(hi/s.Positions, (head/s.Heads+1)*s.Heads) * s.Positions // end of the last whole head
 		}
 		heads := (end - lo + s.Positions - 1) / s.Positions
 		queries := Range{query, query + end - lo}
@@ -141,8 +140,8 @@ func (p *Plan) piecesOf(lo, hi int) (out []Piece) {
 	return out
 }
 
-// CopyHeads returns the heads of which rank has pieces in its copy i, from the first to the last: it makes
-// queries, keys and values of these.
+// CopyHeads returns the range of heads of rank's pieces in its copy i, from the first to the last. The rank computes queries,
+// keys and values for these.
 func (p *Plan) CopyHeads(rank, i int) Range {
 	heads := Range{p.Shape.Heads, 0}
 	for _, c := range p.pieces[rank] {

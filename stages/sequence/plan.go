@@ -7,40 +7,40 @@ import (
 	"slices"
 )
 
-// Plan says who owns what. It is read-only and may serve any number of goroutines.
+// Plan says which rank owns what. It is read-only and safe for concurrent use.
 type Plan struct {
 	Shape     Shape
 	Partition Partition
 	Ranks     int
-	// Hash is equal where plans are equal. It stands in every exchange, so that ranks with different plans
-	// get an error instead of each other's numbers.
+	// Hash is equal for equal plans. Every exchange contains it, so that ranks with different plans get an error instead of
+	// each other's numbers.
 	Hash uint64
-	// Keys is how many positions a frame has where frames are whole: Positions, or with Pad that number
-	// padded. Keys from Positions on are padding and must be masked.
+	// Keys is the number of positions in a whole frame: Positions, or with Pad the padded number. Keys from Positions on are
+	// padding and must be masked.
 	Keys int
 
 	columns [][]ElementRange
 	frames  [][]ElementRange
 	pieces  [][]Piece
 	full    [][]Piece // with Shape.Full
-	left    []int     // left-over frames by flattened index, ascending
-	tokens  []bool    // of each left-over frame: who has pieces of it gets its tokens
+	left    []int     // remaining frames by flattened index, ascending
+	tokens  []bool    // for each remaining frame: ranks with pieces of it get its tokens
 	copies  [][]ElementRange
-	// projected is, for each element, how many of its left-over frames are in Projected.
+	// projected is the number of remaining frames in Projected, for each element.
 	projected []int
-	width     int // numbers of a token; where a rank has some of the heads only, more than Shape.Width
+	width     int // width of a token; more than Shape.Width if a rank has only some of the heads
 	moves     bool
 	weights   weights
 }
 
-// ElementRange is a range of positions or frames of one element, and where the rank that owns it keeps it.
+// ElementRange is a range of positions or frames of one element, and its position at the rank that owns it.
 type ElementRange struct {
 	Element int // row of the batch
-	Range       // with Pad it may reach beyond the shape: those are padding
+	Range       // with Pad it may extend beyond the shape, into padding
 	At      int // local index of Lo
 }
 
-// New plans s for len(speeds) ranks of the given relative speeds. Ranks may get nothing.
+// New returns the plan of s for len(speeds) ranks with the given relative speeds. A rank may get nothing.
 func New(s Shape, p Partition, speeds []float64) (*Plan, error) {
 	if err := s.validate(); err != nil {
 		return nil, fmt.Errorf("plan sequence parallelism: %w", err)
@@ -66,26 +66,26 @@ func New(s Shape, p Partition, speeds []float64) (*Plan, error) {
 	return plan, nil
 }
 
-// Columns returns what rank keeps of the residual stream: each span with all frames, in local order.
+// Columns returns a rank's part of the residual stream: spans with all frames, in local order.
 func (p *Plan) Columns(rank int) []ElementRange { return p.columns[rank] }
 
-// ColumnSlots returns how many columns rank stores; with Pad every rank stores as many.
+// ColumnSlots returns the number of columns that a rank stores. With Pad it is the same for every rank.
 func (p *Plan) ColumnSlots(rank int) int { return slots(p.columns[rank]) }
 
-// WholeFrames returns the frames whose attention rank computes alone, in local order.
+// WholeFrames returns the frames whose attention a rank computes alone, in local order.
 func (p *Plan) WholeFrames(rank int) []ElementRange { return p.frames[rank] }
 
-// FrameSlots returns how many frames rank stores; with Pad every rank stores as many.
+// FrameSlots returns the number of frames that a rank stores. With Pad it is the same for every rank.
 func (p *Plan) FrameSlots(rank int) int { return slots(p.frames[rank]) }
 
-// Pieces returns rank's part of the left-over frames, at most three pieces a frame.
+// Pieces returns a rank's part of the remaining frames, at most three pieces for each frame.
 func (p *Plan) Pieces(rank int) []Piece { return p.pieces[rank] }
 
-// LeftFrames returns the frames that are cut into pieces, by flattened index, ascending.
+// LeftFrames returns the frames that are divided into pieces, by flattened index, ascending.
 func (p *Plan) LeftFrames() []int { return p.left }
 
-// Projected returns those of LeftFrames of which the owners of columns make queries, keys and values, to send
-// them; of the others they send the tokens.
+// Projected returns the LeftFrames for which the owners of columns compute and send queries, keys and values. For the others
+// they send the tokens.
 func (p *Plan) Projected() (out []int) {
 	for i, f := range p.left {
 		if !p.tokens[i] {
@@ -95,15 +95,14 @@ func (p *Plan) Projected() (out []int) {
 	return out
 }
 
-// Copies returns the left-over frames of which rank gets the tokens, each a span of one frame, in local order
-// behind the whole frames.
+// Copies returns the remaining frames of which a rank gets the tokens, each as a span of one frame, in local order after the
+// whole frames.
 func (p *Plan) Copies(rank int) []ElementRange { return p.copies[rank] }
 
-// Moves reports whether any rank sends anything for a pair of blocks. Where the ranks divide the batch none
-// does.
+// Moves reports whether any rank sends data in a pair of blocks. If the ranks divide the batch by rows, none does.
 func (p *Plan) Moves() bool { return p.moves }
 
-// seal notes what all that is shared out comes to.
+// seal computes the totals after everything is divided.
 func (p *Plan) seal() {
 	if p.full = nil; p.Shape.Full {
 		p.full = p.Full()
@@ -119,8 +118,8 @@ func slots(spans []ElementRange) int {
 	return last.At + last.Len()
 }
 
-// pad shares each element out to the ranks that serve it: all of them, unless the ranks and the batch have a
-// common divisor; then there are as many groups of ranks, each with its own elements.
+// pad divides each element between the ranks that serve it. These are all ranks, unless the numbers of ranks and rows have a
+// common divisor: then there is that number of groups of ranks, each with its own elements.
 func (p *Plan) pad() {
 	s := p.Shape
 	groups := gcd(p.Ranks, s.Batch)
@@ -138,7 +137,7 @@ func (p *Plan) pad() {
 	}
 }
 
-// spans splits a range of a flattened axis at the elements, each of the given size.
+// spans divides a range of a flattened axis at the borders of elements with the given size.
 func spans(r Range, size int) (out []ElementRange) {
 	for lo := r.Lo; lo < r.Hi; {
 		e := lo / size
@@ -156,7 +155,7 @@ func gcd(a, b int) int {
 	return a
 }
 
-// hash covers all ownership. Processes with different plans refuse each other by it.
+// hash covers all ownership. Processes with different plans refuse each other because of it.
 func (p *Plan) hash() uint64 {
 	h := fnv.New64a()
 	put := func(values ...int) {

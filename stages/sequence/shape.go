@@ -2,7 +2,7 @@ package sequence
 
 import "fmt"
 
-// Limits of a shape and a set, several times what the largest published models and hosts need.
+// Limits of a shape and a set, several times larger than the largest published models and hosts need.
 const (
 	maxRanks   = 1024
 	maxBatch   = 1 << 16
@@ -12,27 +12,26 @@ const (
 	maxHeadDim = 1 << 16
 )
 
-// Shape is one forward. Two flattened axes are shared out: columns (element * Positions + position), each
-// with all its frames, and frames (element * Frames + frame), each with all its positions. Under guidance the
-// branches of an element are rows of the batch and stand side by side: row = element * branches + branch.
+// Shape is the shape of one evaluation. Two flattened axes are divided between ranks: columns (element * Positions + position),
+// each with all its frames, and frames (element * Frames + frame), each with all its positions. With guidance the branches of
+// an element are adjacent rows of the batch: row = element * branches + branch.
 //
-// A model whose attention runs over space and time at once is Full. What is shared are then (element, head, query)
-// units.
+// If a model's attention covers space and time at once, Full is set. Then the units (element, head, query) are divided.
 type Shape struct {
-	Batch     int // rows of the forward, guidance branches included
+	Batch     int // rows of the evaluation, with guidance branches
 	Frames    int // T, after patching
 	Positions int // S, tokens of a frame, after patching
 	Heads     int
 	HeadSize  int // D
-	// QueryTile is what ranges of queries are multiples of, so that a kernel's tiles never change; 1 allows
-	// any range, 0 gives whole heads only.
+	// QueryTile divides the borders of query ranges, so that a kernel's tiles never change; 1 allows any range, 0 allows only
+	// whole heads.
 	QueryTile int
-	// Full says that all tokens of a row attend to each other, over all frames. Columns still lie with all their frames;
-	// Plan.Full says who computes which heads and queries, and there are no whole frames and no Pieces.
+	// Full says that all tokens of a row attend to each other, over all frames. A column still has all its frames. Plan.Full
+	// says which rank computes which heads and queries; there are no whole frames and no Pieces.
 	Full bool
 }
 
-// Width returns the numbers of one token, Heads * HeadSize.
+// Width returns the width of a token, Heads * HeadSize.
 func (s Shape) Width() int { return s.Heads * s.HeadSize }
 
 func (s Shape) validate() error {
@@ -57,21 +56,21 @@ func (s Shape) validate() error {
 	return nil
 }
 
-// Partition is how frames are shared out for the attention inside them. Both give the result of one rank.
+// Partition says how frames are divided for the attention inside them. Every partition gives the result of a single rank.
 type Partition uint8
 
 const (
-	// Uneven gives every rank whole frames in proportion to its speed, without padding; the frames that are
-	// left over are cut by (frame, head, query range).
+	// Uneven gives every rank whole frames in proportion to its speed, without padding. The remaining frames are divided by
+	// (frame, head, query range).
 	Uneven Partition = iota
-	// Pad pads frames and positions to a multiple of the ranks that share an element, so that all messages
-	// have one size. Padded keys are masked, padded rows dropped. Speeds are not looked at.
+	// Pad pads frames and positions to a multiple of the ranks that share an element, so that all messages have the same size.
+	// Padded keys are masked, padded rows dropped. Speeds are ignored.
 	Pad
 )
 
 var partitionNames = []string{Uneven: "uneven", Pad: "pad"}
 
-// String returns the name that ParsePartition reads.
+// String returns the name that ParsePartition accepts.
 func (p Partition) String() string {
 	if int(p) < len(partitionNames) {
 		return partitionNames[p]
@@ -79,7 +78,7 @@ func (p Partition) String() string {
 	return fmt.Sprintf("Partition(%d)", uint8(p))
 }
 
-// ParsePartition reads "uneven" or "pad".
+// ParsePartition parses "uneven" or "pad".
 func ParsePartition(name string) (Partition, error) {
 	for i, n := range partitionNames {
 		if n == name {

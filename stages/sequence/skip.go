@@ -2,8 +2,9 @@ package sequence
 
 import "iter"
 
-// Skip deals the tokens of a video out to sub-sequences, like cards: Width neighbours to each of Ways in turn. Attention
-// stays inside a sub-sequence (the skiparse attention of Open-Sora-Plan 1.3). The zero value is one sub-sequence.
+// Skip divides the tokens of a video into sub-sequences, like dealing cards: Width adjacent tokens to each of Ways in turn.
+// Attention stays inside a sub-sequence (the skiparse attention of Open-Sora-Plan 1.3). The zero value is a single
+// sub-sequence.
 type Skip struct{ Ways, Width int }
 
 // Dense reports whether all tokens are in one sub-sequence.
@@ -17,14 +18,14 @@ func (s Skip) Way(token int) int {
 	return token / s.Width % s.Ways
 }
 
-// Comb is Count runs of Width tokens, the first at Lo, the others Stride further each.
+// Comb is Count runs of Width tokens. The first starts at Lo, and each next one Stride later.
 type Comb struct{ Lo, Width, Count, Stride int }
 
-// Tokens returns how many tokens a comb has.
+// Tokens returns the number of tokens in a comb.
 func (c Comb) Tokens() int { return c.Width * c.Count }
 
-// Combs yields the tokens of r that are in a sub-sequence, in order. Where a comb has more than one run, Count strides
-// lie inside r, so a view of r can be cut into them.
+// Combs yields the tokens of r in a sub-sequence, in order. If a comb has more than one run, Count strides are inside r, so
+// that a view of r can be divided into them.
 func (s Skip) Combs(way int, r Range) iter.Seq[Comb] {
 	return func(yield func(Comb) bool) {
 		if s.Dense() {

@@ -1,17 +1,17 @@
 package sequence
 
-// Traffic is how many numbers a rank sends for one pair of blocks, to others than itself.
+// Traffic is how many numbers a rank sends to other ranks in one pair of blocks.
 type Traffic struct {
 	Switch   int64 // columns to whole frames and back: two tensors
-	LeftOver int64 // q, k, v and o of left-over frames: four tensors; or the tokens and o
+	LeftOver int64 // q, k, v and o of remaining frames: four tensors; or the tokens and o
 }
 
-// Total returns both together.
+// Total returns the sum.
 func (t Traffic) Total() int64 { return t.Switch + t.LeftOver }
 
-// Sent returns what every rank sends for one pair of blocks: what ToFrames, ToCopies and LeftOver list, added up
-// without going through all pairs of ranks. Every position and every frame has one owner, so what a rank has of an
-// element says how much of it all others have.
+// Sent returns what every rank sends in one pair of blocks: the sum of what ToFrames, ToCopies and LeftOver list, computed
+// without visiting all pairs of ranks. Every position and every frame has one owner, so a rank's part of an element determines
+// the part of all others.
 func (p *Plan) Sent() []Traffic {
 	if p.Shape.Full {
 		return p.fullSent()
@@ -32,12 +32,12 @@ func (p *Plan) Sent() []Traffic {
 // had is what some ranks have of one element.
 type had struct {
 	columns int
-	frames  int // whole ones, without padding
-	copies  int // left-over frames of which they get the tokens, each of them
-	heads   int // of pieces for which they get queries, keys and values
+	frames  int // whole frames, without padding
+	copies  int // remaining frames of which they get the tokens, counted for each rank
+	heads   int // heads of pieces for which they get queries, keys and values
 }
 
-// add counts in what rank has times n.
+// add adds n times what rank has.
 func (p *Plan) add(of []had, rank, n int) {
 	for _, c := range p.columns[rank] {
 		of[c.Element].columns += n * c.Len()
@@ -55,7 +55,7 @@ func (p *Plan) add(of []had, rank, n int) {
 	}
 }
 
-// sent is what rank sends to others that have so much.
+// sent returns what rank sends to other ranks that have others.
 func (p *Plan) sent(rank int, others []had) (t Traffic) {
 	s := p.Shape
 	var onward, back, copied, rows int64
@@ -64,7 +64,7 @@ func (p *Plan) sent(rank int, others []had) (t Traffic) {
 		onward += int64(c.Len()) * int64(to.frames)
 		copied += int64(c.Len()) * int64(to.copies)
 		rows += int64(c.Len()) * int64(2*to.heads)                     // keys and values
-		rows += int64(c.Len()) * int64(p.projected[c.Element]*s.Heads) // queries, those of its own pieces too
+		rows += int64(c.Len()) * int64(p.projected[c.Element]*s.Heads) // queries, also those for its own pieces
 	}
 	for _, f := range p.frames[rank] {
 		back += int64(f.And(Range{0, s.Frames}).Len()) * int64(others[f.Element].columns)

@@ -2,17 +2,16 @@ package sequence
 
 import "slices"
 
-// Every rank has its share of the columns and of the frames, to the column and to the part of a frame. Which
-// ones is free, and decides how much is sent: a rank keeps to itself what it has both the column and the
-// frame of. Ranks in order along the flattened axis keep most on average, but one whose columns lie in two
-// elements keeps little, and all wait for the busiest. So some other ways are tried, and the one whose busiest
-// rank sends least is taken.
+// Every rank has its share of the columns and of the frames, exact to a column and to a part of a frame. Which columns and
+// frames it gets is free. The choice decides how much is sent: a rank need not send data for which it has both the column and
+// the frame. Ranks in order along the flattened axis send little on average. But a rank whose columns are in two elements sends
+// much, and all ranks wait for the busiest. So several orders are tried, and the one whose busiest rank sends least is chosen.
 
-// maxTries bounds the ways that are tried, by ranks times ways: all must come to the same plan soon.
+// maxTries limits the orders that are tried, as ranks times orders, because all ranks must compute the plan quickly.
 const maxTries = 512
 
-// uneven finds the plan whose busiest rank sends least: for each way to make runs of ranks it moves left-over
-// frames from element to element as long as that helps.
+// uneven finds the plan whose busiest rank sends least. For each way to form runs of ranks it moves remaining frames from
+// element to element as long as that helps.
 func (p *Plan) uneven(w weights) {
 	fair := mostOf(w.cut(p.Shape.Batch * p.Shape.Positions))
 	tries := max(1, maxTries/p.Ranks)
@@ -48,14 +47,14 @@ func (p *Plan) uneven(w weights) {
 	*p = *best
 }
 
-// with returns p shared out by these runs and left-over frames.
+// with returns p divided by these runs and remaining frames.
 func (p *Plan) with(w weights, runs []Range, left []int) *Plan {
 	q := *p
 	q.share(w, runs, left)
 	return &q
 }
 
-// score is what a plan sends for a pair of blocks.
+// score is how much a plan sends in a pair of blocks.
 type score struct{ most, all int64 }
 
 func (a score) less(b score) bool { return a.most < b.most || a.most == b.most && a.all < b.all }
@@ -81,10 +80,10 @@ func mostColumns(p *Plan) (n int) {
 	return n
 }
 
-// A run is some ranks in order, [Lo, Hi), that share each element of their part of the columns: all of them
-// have columns of all these elements.
+// A run is a range of ranks [Lo, Hi) that share each element of their part of the columns: all of them have columns of all
+// these elements.
 
-// singles are runs of one rank each.
+// singles returns runs of one rank each.
 func singles(ranks int) []Range {
 	out := make([]Range, ranks)
 	for r := range out {
@@ -93,8 +92,8 @@ func singles(ranks int) []Range {
 	return out
 }
 
-// homes returns ways to make runs: ranks that begin in one element, ranks that end in one element, and ranks with
-// most of their columns in one element.
+// homes returns ways to form runs: ranks that start in one element, ranks that end in one element, and ranks with most of their
+// columns in one element.
 func (p *Plan) homes(w weights) (ways [][]Range) {
 	columns := w.cut(p.Shape.Batch * p.Shape.Positions)
 	ways = append(ways, singles(p.Ranks))
@@ -122,8 +121,7 @@ func (p *Plan) homes(w weights) (ways [][]Range) {
 	return ways
 }
 
-// natural returns how many frames of each element are left over when every rank takes its whole frames where
-// its columns are.
+// natural returns how many frames of each element remain if every rank takes its whole frames at its columns.
 func (p *Plan) natural(w weights) []int {
 	s := p.Shape
 	left := make([]int, s.Batch)
@@ -141,8 +139,7 @@ func (p *Plan) natural(w weights) []int {
 	return left
 }
 
-// neighbours returns what left becomes when one element has one left-over frame less and the one before or
-// behind it one more.
+// neighbours returns the variants of left in which one element has one remaining frame less and an adjacent element one more.
 func neighbours(left []int, frames int) (out [][]int) {
 	for i := range left {
 		for _, j := range []int{i - 1, i + 1} {
@@ -157,8 +154,8 @@ func neighbours(left []int, frames int) (out [][]int) {
 	return out
 }
 
-// share gives everything away: columns by runs, and as many whole frames as each rank is due, in order along
-// the flattened axis without the last left[e] frames of each element e, which are cut into pieces.
+// share assigns everything: columns by runs, and to each rank as many whole frames as it is entitled to, in order along the
+// flattened axis, without the last left[e] frames of each element e, which are divided into pieces.
 func (p *Plan) share(w weights, runs []Range, left []int) {
 	p.shareColumns(w, runs)
 	s := p.Shape
@@ -186,8 +183,8 @@ func (p *Plan) share(w weights, runs []Range, left []int) {
 	p.sharePieces(w)
 }
 
-// shareColumns gives every run its part of the flattened columns, and of each element in it every rank of the
-// run its share. What a rank has had of the elements before counts, so that it ends with its fair number.
+// shareColumns gives every run its part of the flattened columns, and in each element of the run every rank its share. It takes
+// into account what a rank got of earlier elements, so that its total is fair.
 func (p *Plan) shareColumns(w weights, runs []Range) {
 	s := p.Shape
 	p.columns = make([][]ElementRange, p.Ranks)

@@ -14,22 +14,23 @@ import (
 	"latentbeam/stages"
 )
 
-// encodeOptions is the stage's map in the YAML.
+// encodeOptions are the options of the stage in the YAML.
 type encodeOptions struct {
-	Codec   string `yaml:"codec" json:"codec"`     // of a format of internal/media; "" is the first
-	Encoder string `yaml:"encoder" json:"encoder"` // of that codec
+	Codec   string `yaml:"codec" json:"codec"`     // codec of a format of internal/media; "": the first
+	Encoder string `yaml:"encoder" json:"encoder"` // encoder for that codec
 	QP      int    `yaml:"qp" json:"qp"`           // embedded: quantiser 1 to 51; 0 is the default
 	CRF     int    `yaml:"crf" json:"crf"`         // ffmpeg: quality 1 to 51; 0 is the default
 	GOP     int    `yaml:"gop" json:"gop"`         // frames between key frames; 0 is the default
-	// Metadata writes the prompt, the seed, the model and the key into the file. Then they are in the row's key.
+	// Metadata writes the prompt, the seed, the model and the key into the file. They are then part of the row's key.
 	Metadata bool `yaml:"metadata" json:"metadata,omitempty"`
-	// Marks says which marks of synthetic media the files carry: none, or a list of iptc, aigc ({aigc: {producer: NAME}}) and c2pa
-	// ({c2pa: {certificate: FILE, key: FILE, prompt: true}}); not given: iptc and aigc where the job has denoise. They are put on at publishing, as the output's marks.json says, and are in no key.
+	// Marks says which marks of synthetic media the files carry: none, or a list of iptc, aigc ({aigc: {producer: NAME}}) and
+	// c2pa ({c2pa: {certificate: FILE, key: FILE, prompt: true}}). Default: iptc and aigc if the job has denoise. Marks are
+	// added when files are published, as the output's marks.json says, and are not part of keys.
 	Marks config.Marks `yaml:"marks" json:"-"`
 }
 
-// Encode returns the stage `encode_video`: frames become an mp4 (H.264), one frame a PNG, and a poster
-// is made for the gallery.
+// Encode returns the stage `encode_video`: it encodes frames to an mp4 (H.264), a single frame to a PNG, and makes a poster for
+// the gallery.
 func Encode() stages.Spec {
 	return stages.Spec{
 		Name: "encode_video",
@@ -43,7 +44,7 @@ func Encode() stages.Spec {
 	}
 }
 
-// encoders names those of all formats.
+// encoders returns the encoders of all formats.
 func encoders() (list []string) {
 	for _, codec := range media.Codecs() {
 		list = append(list, media.Encoders(codec)...)
@@ -53,7 +54,7 @@ func encoders() (list []string) {
 
 func openEncode(model *stages.Model, o stages.Options) (stages.Stage, error) {
 	first := media.Formats()[0]
-	opts := encodeOptions{Codec: first.Codec, Encoder: first.Encoder} // said or not, the same job
+	opts := encodeOptions{Codec: first.Codec, Encoder: first.Encoder} // default values do not change the job
 	if err := o.Into(&opts); err != nil {
 		return nil, err
 	}
@@ -65,7 +66,7 @@ func openEncode(model *stages.Model, o stages.Options) (stages.Stage, error) {
 	switch {
 	case errors.As(err, &wrong):
 		return nil, stages.Errorf(wrong.Option, "encode_video: %w", wrong)
-	case err != nil: // the encoder is not there
+	case err != nil: // the encoder is not available
 		return nil, stages.Errorf("encoder", "encode_video: %w", err)
 	}
 	s := &encode{enc: enc}
@@ -78,11 +79,11 @@ func openEncode(model *stages.Model, o stages.Options) (stages.Stage, error) {
 type encode struct {
 	enc      media.Encoder
 	describe bool
-	model    string // its name, where files say it
+	model    string // name of the model, if files contain it
 }
 
-// Digest names the program that encodes; "" where it is this one: an encoder has no weights. The name of a model that is
-// written into files is part of it, for it is part of the bytes.
+// Digest identifies the program that encodes; "" if it is this program, because an encoder has no weights. If files contain the
+// model's name, it is part of the digest, because it changes the bytes.
 func (s *encode) Digest() string {
 	if s.describe {
 		return s.enc.Version() + " model " + s.model
@@ -90,8 +91,7 @@ func (s *encode) Digest() string {
 	return s.enc.Version()
 }
 
-// Check refuses frame rates that players do not know. Sizes are the autoencoder's matter: what it makes of an
-// odd one is even.
+// Check returns an error for frame rates that players do not support. It does not check sizes: autoencoders produce even ones.
 func (s *encode) Check(row *schemas.PromptRow) error {
 	if row.FPS < schemas.MinFPS || row.FPS > schemas.MaxFPS {
 		return fmt.Errorf("fps is %v: give %v to %d frames a second", row.FPS, schemas.MinFPS, schemas.MaxFPS)
@@ -99,10 +99,10 @@ func (s *encode) Check(row *schemas.PromptRow) error {
 	return nil
 }
 
-// Need is nothing: encoding works on the host.
+// Need returns 0: encoding works on the host.
 func (s *encode) Need(*schemas.PromptRow, int) (int64, error) { return 0, nil }
 
-// Capabilities are none, but files with metadata depend on what they say.
+// Capabilities lists the columns that files with metadata depend on.
 func (s *encode) Capabilities() stages.Capabilities {
 	if s.describe {
 		return stages.Capabilities{Params: []stages.Param{stages.ParamPrompt, stages.ParamSeed}}
@@ -110,7 +110,7 @@ func (s *encode) Capabilities() stages.Capabilities {
 	return stages.Capabilities{}
 }
 
-// Run encodes the clips one after the other; the encoder is parallel inside.
+// Run encodes the clips one after another; the encoder itself is parallel.
 func (s *encode) Run(ctx context.Context, _ kernels.Backend, batch []*stages.Element) error {
 	for _, e := range batch {
 		clip := *e.Frames
@@ -141,7 +141,7 @@ func (s *encode) Run(ctx context.Context, _ kernels.Backend, batch []*stages.Ele
 	return nil
 }
 
-// comment says what made the video.
+// comment returns a text that says how the video was made.
 func (s *encode) comment(e *stages.Element) string {
 	seed := ""
 	if e.Row.Seed != nil {

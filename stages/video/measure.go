@@ -10,9 +10,8 @@ import (
 	"latentbeam/testdata/tiny/measure"
 )
 
-// Measure returns the stage `measure_shapes`: it reads colour, shape and motion from the video as a
-// player shows it. Prompt tables that have the columns color, shape and motion are scored by it in the
-// summary; that is how the built-in model is judged.
+// Measure returns the stage `measure_shapes`: it measures colour, shape and motion in the video as a player shows it. If the
+// prompt table has the columns color, shape and motion, the summary compares them. The built-in model is evaluated that way.
 func Measure() stages.Spec {
 	return stages.Spec{
 		Name:     measureName,
@@ -31,24 +30,24 @@ const measureName = "measure_shapes"
 
 type shapes struct{}
 
-// Digest returns "": nothing is learned here.
+// Digest returns "": nothing is learned.
 func (shapes) Digest() string { return "" }
 
 // Check accepts every row.
 func (shapes) Check(*schemas.PromptRow) error { return nil }
 
-// Need is nothing: the measurement works on the host.
+// Need returns 0: the measurement works on the host.
 func (shapes) Need(*schemas.PromptRow, int) (int64, error) { return 0, nil }
 
-// measureOfShapes is what the stage reads.
+// measureOfShapes is the measure of the stage.
 var measureOfShapes = stages.Measure{Name: "shapes", Version: 1, Readings: []string{"color", "shape", "motion"}}
 
-// Capabilities are what it reads.
+// Capabilities lists the measure.
 func (shapes) Capabilities() stages.Capabilities {
 	return stages.Capabilities{Measures: []stages.Measure{measureOfShapes}}
 }
 
-// Run measures every video whose encoder tells what a player shows.
+// Run measures every video whose decoded frames are known.
 func (shapes) Run(ctx context.Context, _ kernels.Backend, batch []*stages.Element) error {
 	for _, e := range batch {
 		shown, err := Shown(ctx, e)

@@ -14,9 +14,9 @@ import (
 	"latentbeam/stages"
 )
 
-// Shown returns what a player shows of the element's video: the frames that its encoder has told of, else those that ffmpeg decodes. They are
-// the same, byte for byte, for videos of the embedded encoder. Decoded frames are the caller's alone: a batch of finished videos is not in
-// memory at once. A file that cannot be read is an error of the row.
+// Shown returns the frames that a player shows for the element's video: those that its encoder reported, else those that ffmpeg
+// decodes. Both are equal, byte for byte, for videos of the embedded encoder. Decoded frames are not stored in the element, so
+// that the frames of a whole batch are not in memory at once. A file that cannot be read is an error of the row.
 func Shown(ctx context.Context, e *stages.Element) (*schemas.Clip, error) {
 	if e.Video.Recon != nil {
 		return e.Video.Recon, nil
@@ -38,11 +38,11 @@ func Shown(ctx context.Context, e *stages.Element) (*schemas.Clip, error) {
 	return c, nil
 }
 
-// TogetherBytes bounds the videos that ShownTogether is meant for, by their decoded frames.
+// TogetherBytes limits the decoded size of videos for which ShownTogether is meant.
 const TogetherBytes = 2 << 20
 
-// ShownTogether returns what Shown does of small videos, and decodes them by one ffmpeg. Where it is nil Shown is to be asked, which says
-// what is wrong with a video.
+// ShownTogether returns the results of Shown for small videos, decoded by a single ffmpeg. If a result is nil, call Shown,
+// which returns the error.
 func ShownTogether(ctx context.Context, all []*stages.Element) []*schemas.Clip {
 	out := make([]*schemas.Clip, len(all))
 	var paths []string
@@ -67,7 +67,7 @@ func ShownTogether(ctx context.Context, all []*stages.Element) []*schemas.Clip {
 	return out
 }
 
-// unplaced takes the temporary place of a file out of an error: failures of two runs are to be equal.
+// unplaced removes the path of a temporary file from an error, so that failures of two runs are equal.
 func unplaced(err error, path, ext string) error {
 	text := strings.ReplaceAll(err.Error(), path, "video"+ext)
 	if errors.Is(err, media.ErrNoFFmpeg) {
@@ -76,7 +76,7 @@ func unplaced(err error, path, ext string) error {
 	return errors.New(text)
 }
 
-// decoded reads all frames of a file.
+// decoded decodes all frames of a file.
 func decoded(ctx context.Context, path string) (*schemas.Clip, error) {
 	src, err := media.OpenSource(ctx, path, media.SourceOptions{AsShown: true})
 	if err != nil {

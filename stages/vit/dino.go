@@ -10,7 +10,7 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// Config describes a network of DINO; the names are those of transformers' config.json (ViTModel).
+// Config describes a network of DINO. The names come from transformers' config.json (ViTModel).
 type Config struct {
 	ModelType    string  `json:"model_type"`
 	Hidden       int     `json:"hidden_size"`
@@ -18,29 +18,30 @@ type Config struct {
 	Layers       int     `json:"num_hidden_layers"`
 	Heads        int     `json:"num_attention_heads"`
 	Channels     int     `json:"num_channels"`
-	ImageSize    int     `json:"image_size"` // pixels of a side that the positions were learnt for
-	PatchSize    int     `json:"patch_size"` // pixels of a side
+	ImageSize    int     `json:"image_size"` // side in pixels of the images in training
+	PatchSize    int     `json:"patch_size"` // side in pixels
 	Act          string  `json:"hidden_act"`
 	Eps          float64 `json:"layer_norm_eps"`
 	Bias         bool    `json:"qkv_bias"`
 }
 
-// How config.json names the architecture, and the epsilon of the norms: that of DINO's own code. The conversion to transformers says
-// 1e-12, which nobody trained with. It is read as DINO's, so that both publications of the weights give the same features.
+// The name of the architecture in config.json, and the epsilon of the norms in DINO's own code. The conversion to transformers
+// says 1e-12, which was never used in training. It is read as DINO's epsilon, so that both publications of the weights give the
+// same features.
 const (
 	modelType    = "vit"
 	eps          = 1e-6
 	convertedEps = 1e-12
 )
 
-// Limits of a configuration, several times the largest published network.
+// Limits of a configuration, several times larger than the largest published network.
 const (
 	maxWidth  = 1 << 14
 	maxLayers = 256
 	maxSide   = 1 << 12
 )
 
-// ParseConfig reads transformers' config.json.
+// ParseConfig parses transformers' config.json.
 func ParseConfig(data []byte) (Config, error) {
 	c := Config{Hidden: 768, Intermediate: 3072, Layers: 12, Heads: 12, Channels: 3, ImageSize: 224, PatchSize: 16, Act: "gelu",
 		Eps: eps, Bias: true}
@@ -85,10 +86,10 @@ func (c Config) validate() error {
 	return nil
 }
 
-// side is how many patches a side has in the images that the positions were learnt for.
+// side returns the number of patches on a side in the training images.
 func (c Config) side() int { return c.ImageSize / c.PatchSize }
 
-// DINO is the network with its weights on a device. It is read-only and may serve any backend of it.
+// DINO is the network with its weights on a device. It is read-only and safe for use by any backend of the device.
 type DINO struct {
 	Config
 	class     kernels.Tensor // cls_token (1, 1, C)
@@ -98,8 +99,8 @@ type DINO struct {
 	last      Norm
 }
 
-// Load reads the tensors by the names of transformers. Queries, keys and values may be one tensor "attention.qkv", as DINO's own code has
-// them. The error lists every tensor that does not fit.
+// Load loads the tensors by transformers' names. Queries, keys and values may be one tensor "attention.qkv", as in DINO's own
+// code. The error lists every tensor that does not fit.
 func Load(cfg Config, w *weights.Weights) (*DINO, error) {
 	c, p := cfg.Hidden, cfg.PatchSize
 	in := w.Sub("embeddings")
@@ -136,8 +137,8 @@ func loadLayer(w *weights.Weights, cfg Config) Layer {
 	return l
 }
 
-// Encode returns the class token (B, C) of each image behind the last norm, in the scope open at the call. pixels (B, height, width, 3) are
-// normalised. The positions are stretched to images of another size than they were learnt for.
+// Encode returns the class token (B, C) of each image after the last norm, in the scope open at the call. pixels (B, height,
+// width, 3) must be normalised. Positions are interpolated for images of another size than in training.
 func (d *DINO) Encode(be kernels.Backend, pixels []float32, height, width int) (kernels.Tensor, error) {
 	b, p := len(pixels)/(3*height*width), d.PatchSize
 	rows, columns := height/p, width/p
@@ -165,8 +166,9 @@ func (d *DINO) Encode(be kernels.Backend, pixels []float32, height, width int) (
 	return out, nil
 }
 
-// stretch returns positions (1+rows columns, c) for images of rows x columns patches, of those learnt (1+side side, c), as DINO's code
-// has it: PyTorch's bicubic filter without antialiasing, with a = -0.75, of which the scale is that of a tenth of a patch more.
+// stretch interpolates the learnt positions (1+side side, c) to rows x columns patches (1+rows columns, c), as DINO's code
+// does: PyTorch's bicubic filter without antialiasing, a = -0.75, with the scale of a size that is larger by a tenth of a
+// patch.
 func stretch(learnt []float32, side, rows, columns, c int) []float32 {
 	out := make([]float32, (1+rows*columns)*c)
 	copy(out, learnt[:c])
@@ -189,7 +191,7 @@ func stretch(learnt []float32, side, rows, columns, c int) []float32 {
 	return out
 }
 
-// taps are the four places that one result is made of, with their weights.
+// taps are the four places and weights that give one result.
 type taps struct {
 	at      [4]int
 	weights [4]float32

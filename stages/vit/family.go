@@ -8,10 +8,10 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// Component is what a network of DINO is called among models.
+// Component is the name of DINO among the components of models.
 const Component = "dino"
 
-// Family recognises networks of DINO by their tensors, in the names of transformers (ViTModel) and of DINO's own code.
+// Family recognises networks of DINO by their tensors, with the names of transformers (ViTModel) or DINO's own code.
 func Family() weights.Family {
 	return weights.Family{
 		Component: Component,
@@ -23,7 +23,7 @@ func Family() weights.Family {
 	}
 }
 
-// own is how DINO's code names its tensors.
+// own is the layout of DINO's code.
 var own = weights.Layout{Mark: "cls_token", Strip: "module.", Rules: weights.Rules(
 	`cls_token`, "embeddings.cls_token",
 	`pos_embed`, "embeddings.position_embeddings",
@@ -37,7 +37,7 @@ var own = weights.Layout{Mark: "cls_token", Strip: "module.", Rules: weights.Rul
 	`norm\.(.*)`, "layernorm.$1",
 )}
 
-// guess makes a config.json of the shapes. Heads are 64 wide in all published networks.
+// guess makes a config.json from the shapes. Heads have width 64 in all published networks.
 func guess(s weights.Shapes) ([]byte, error) {
 	const in, headWidth = "embeddings.", 64
 	if names := own.Names(s); names != nil {

@@ -8,7 +8,7 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// Layer is a transformer layer with its norms first: attention, then a perceptron of two layers, each added to its input.
+// Layer is a pre-norm transformer layer: attention, then a two-layer perceptron, each added to its input.
 type Layer struct {
 	Norm1, Norm2  Norm
 	Q, K, V, Out  nn.Linear // (C, C)
@@ -33,7 +33,7 @@ func (n Norm) Into(be kernels.Backend, y, x kernels.Tensor) {
 	be.Norm(y, x, kernels.NormSpec{Kind: kernels.LayerNorm, Eps: n.Eps, Weight: n.W, Bias: n.B})
 }
 
-// Fused returns the queries, keys and values of one matrix weight (3C, C) with bias (3C), in this order.
+// Fused returns the queries, keys and values from one weight (3C, C) with bias (3C), in this order.
 func Fused(weight, bias kernels.Tensor) (q, k, v nn.Linear) {
 	if weight.IsZero() || bias.IsZero() {
 		return q, k, v
@@ -43,7 +43,7 @@ func Fused(weight, bias kernels.Tensor) (q, k, v nn.Linear) {
 	return part(0), part(1), part(2)
 }
 
-// Forward takes the tokens x (B, N, C) through the layer, in place. bias (heads, N, N), which may be none, is added to the scores.
+// Forward runs the layer on the tokens x (B, N, C), in place. bias (heads, N, N), which may be zero, is added to the scores.
 func (l Layer) Forward(be kernels.Backend, x, bias kernels.Tensor) {
 	defer be.Scope()()
 	y := be.Alloc(x.DType, x.Shape...)
@@ -53,8 +53,8 @@ func (l Layer) Forward(be kernels.Backend, x, bias kernels.Tensor) {
 	l.addMLP(be, x, y)
 }
 
-// Token returns what Forward makes of one token of each entry of x (B, N, C), (B, 1, C), in the scope open at the call. It costs a
-// fraction of a layer: after the last one nobody looks at the other tokens. x stays as it is.
+// Token returns Forward's result for one token of each entry of x (B, N, C): (B, 1, C), in the scope open at the call. It is
+// much cheaper than Forward and is used in the last layer, whose other tokens are not needed. It does not modify x.
 func (l Layer) Token(be kernels.Backend, x kernels.Tensor, token int) kernels.Tensor {
 	one := be.Alloc(x.DType, x.Dim(0), 1, x.Dim(2))
 	be.Copy(one, x.Narrow(1, token, 1))
@@ -86,8 +86,8 @@ func (l Layer) addMLP(be kernels.Backend, x, y kernels.Tensor) {
 	l.Second.AddTo(be, x, h, kernels.Tensor{})
 }
 
-// Patches returns the patches of images (B, H, W, 3), each of p x p pixels, as rows of (3, p, p) numbers. Pixels to the right and below
-// that fill no patch are left out.
+// Patches returns the patches of images (B, H, W, 3), each p x p pixels, as rows of (3, p, p) numbers. Pixels on the right and
+// below that do not fill a patch are ignored.
 func Patches(pixels []float32, b, height, width, p int) []float32 {
 	rows, columns := height/p, width/p
 	out := make([]float32, 0, b*rows*columns*3*p*p)
@@ -107,8 +107,8 @@ func Patches(pixels []float32, b, height, width, p int) []float32 {
 	return out
 }
 
-// Tokens returns tokens (B, 1+N, C) of patches, the rows of Patches (B, N): the class token, then the patches through embed (C, 3 p p),
-// with positions (1+N, C) added to each.
+// Tokens returns tokens (B, 1+N, C) for patches, the rows of Patches (B, N): the class token, then the patches multiplied by
+// embed (C, 3 p p), each plus its position (1+N, C).
 func Tokens(be kernels.Backend, dt kernels.DType, b int, patches []float32, embed nn.Linear, class, positions kernels.Tensor) kernels.Tensor {
 	n, c := positions.Dim(0)-1, positions.Dim(1)
 	x := be.Alloc(dt, b, 1+n, c)

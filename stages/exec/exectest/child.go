@@ -18,17 +18,16 @@ import (
 	"latentbeam/stages/weights/safetensors"
 )
 
-// Variables of the program.
+// Environment variables of the program.
 const (
-	envGives = "LATENTBEAM_TEST_GIVES" // what the program gives; set: this process is the program
-	envState = "LATENTBEAM_TEST_STATE" // directory for what it did once
-	envTrace = "LATENTBEAM_TEST_TRACE" // file that gets every line of the protocol
+	envGives = "LATENTBEAM_TEST_GIVES" // what the program gives; if set, this process is the program
+	envState = "LATENTBEAM_TEST_STATE" // directory for what it has done once
+	envTrace = "LATENTBEAM_TEST_TRACE" // file that receives every line of the protocol
 	envTakes = "LATENTBEAM_TEST_TAKES"
-	envFill  = "LATENTBEAM_TEST_FILL" // set: this process takes memory until there is none
+	envFill  = "LATENTBEAM_TEST_FILL" // if set, this process allocates memory until there is none
 )
 
-// Main is called first in TestMain: where this process was started as the program, Main is the program and does not
-// return.
+// Main must be called first in TestMain. If this process was started as the program, Main runs the program and does not return.
 func Main() {
 	if os.Getenv(envFill) != "" {
 		fill()
@@ -40,8 +39,8 @@ func Main() {
 	}
 }
 
-// Options returns the YAML map of an exec stage that runs this test binary; more are further options, each with a
-// comma before it. state is a directory for what the program does once.
+// Options returns the YAML map of an exec stage that runs this test binary. more has further options, each preceded by a comma.
+// state is a directory for what the program does once.
 func Options(takes, gives, state, more string) string {
 	program, err := os.Executable()
 	if err != nil {
@@ -51,10 +50,10 @@ func Options(takes, gives, state, more string) string {
 		takes, gives, envState, envGives, gives, envTakes, takes, envState, state, more)
 }
 
-// Trace returns the entry of env that lets the program write all lines of the protocol to a file.
+// Trace returns the environment entry that makes the program write all lines of the protocol to a file.
 func Trace(file string) (name, value string) { return envTrace, file }
 
-// request is a line to the program.
+// request is a line that is sent to the program.
 type request struct {
 	V       int      `json:"v"`
 	Type    string   `json:"type"`
@@ -83,13 +82,13 @@ func (r row) number(name string, byDefault int) int {
 
 type child struct {
 	takes, gives string
-	mu           sync.Mutex // of out
+	mu           sync.Mutex // for out
 	out          *os.File
 	silent       bool
 	cancelled    map[int]bool
 }
 
-// serve answers requests until they end.
+// serve answers requests until there are no more.
 func (c *child) serve(in *os.File) {
 	go func() {
 		for range time.Tick(50 * time.Millisecond) {
@@ -177,8 +176,8 @@ func (c *child) batch(r request) {
 	c.send(map[string]any{"type": "done", "batch": r.Batch})
 }
 
-// asked returns how the prompt asks the program to misbehave, such as "crash" of "do:crash"; "" where it does not.
-// What is asked for "once" is done at the first try alone.
+// asked returns how the prompt asks the program to misbehave, such as "crash" for "do:crash"; "" if it does not. Requests with
+// "once" are done only at the first attempt.
 func (c *child) asked(r row) string {
 	_, rest, _ := strings.Cut(r.prompt(), "do:")
 	how, _, _ := strings.Cut(rest, " ")
@@ -194,7 +193,7 @@ func (c *child) asked(r row) string {
 	return how
 }
 
-// make writes what the program gives for a row.
+// make writes the program's output for a row.
 func (c *child) make(r request, row row, how string) (string, error) {
 	w, h, n := row.number("width", 16), row.number("height", 16), row.number("num_frames", 2)
 	name := filepath.Join(r.Scratch, row.Key)
@@ -235,7 +234,7 @@ func (c *child) make(r request, row row, how string) (string, error) {
 	return "", fmt.Errorf("this program cannot give %s", c.gives)
 }
 
-// tensor gives what came in, or numbers.
+// tensor returns the input tensor, or numbers.
 func (c *child) tensor(name string, row row, how string) error {
 	tensor, shape := "latents", []int{4, row.number("num_frames", 2), row.number("height", 16) / 8, row.number("width", 16) / 8}
 	if c.gives == "text" {

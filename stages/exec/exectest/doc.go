@@ -1,3 +1,3 @@
 // Package exectest is a program for tests of the stage `exec`. The test binary starts itself as that program. It works
-// correctly, but misbehaves where a prompt asks for it.
+// correctly unless a prompt asks it to misbehave.
 package exectest

@@ -7,5 +7,5 @@ import (
 	"syscall"
 )
 
-// leave lets a process leave the group of this one.
+// leave makes a process leave this process's group.
 func leave(cmd *osexec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }

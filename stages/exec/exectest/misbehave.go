@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// fill takes memory until there is none.
+// fill allocates memory until there is none.
 func fill() {
 	all := make([][]byte, 0)
 	for range 1 << 20 {
@@ -21,7 +21,7 @@ func fill() {
 	fmt.Fprintln(os.Stderr, len(all))
 }
 
-// misbehave does what a prompt asks for, and reports whether the row has had its answer, or is to have none.
+// misbehave does what a prompt asks for. It reports whether the row was answered or must not be answered.
 func (c *child) misbehave(r request, row row, how string) bool {
 	result := func(key, path string) {
 		c.send(map[string]any{"type": "result", "batch": r.Batch, "key": key, "outputs": map[string]string{c.gives: path}})
@@ -38,7 +38,7 @@ func (c *child) misbehave(r request, row row, how string) bool {
 		time.Sleep(time.Hour)
 	case "memory":
 		fill()
-	case "heavy": // a child takes the memory
+	case "heavy": // a child allocates the memory
 		self, err := os.Executable()
 		if err != nil {
 			panic(err)
@@ -55,7 +55,7 @@ func (c *child) misbehave(r request, row row, how string) bool {
 		c.silent = true
 		c.mu.Unlock()
 		time.Sleep(time.Hour)
-	case "slow": // it beats on, and takes no notice of a cancel
+	case "slow": // it continues, and ignores a cancel
 		time.Sleep(time.Hour)
 	case "wait": // until it is cancelled
 		for {
@@ -102,7 +102,7 @@ func (c *child) misbehave(r request, row row, how string) bool {
 		}
 		c.send(map[string]any{"type": "error", "batch": r.Batch, "key": row.Key, "class": class, "message": "the program says no"})
 		return true
-	case "children": // one that outlives the program, and one that nobody waits for
+	case "children": // one outlives the program, and one becomes a zombie
 		for _, d := range []string{"3600", "0"} {
 			if err := osexec.Command("sleep", d).Start(); err != nil {
 				panic(err)
