@@ -14,7 +14,7 @@ func Bucket(s beam.Scope, spec []byte, rows beam.PCollection) beam.PCollection {
 	return beam.ParDo(s.Scope("bucket"), &BucketFn{Spec: spec}, rows)
 }
 
-// BucketFn moves elements through the buckets of the engine.
+// BucketFn adds elements to the buckets of the engine.
 type BucketFn struct {
 	Spec    []byte
 	engine  *engine.Engine
@@ -27,7 +27,7 @@ func (f *BucketFn) Setup(context.Context) (err error) {
 	return err
 }
 
-// StartBundle begins with empty buckets.
+// StartBundle creates empty buckets.
 func (f *BucketFn) StartBundle(ctx context.Context, _ func(*stages.Batch)) error {
 	if f.engine.Spread == nil {
 		f.buckets = f.engine.Buckets()
@@ -35,17 +35,17 @@ func (f *BucketFn) StartBundle(ctx context.Context, _ func(*stages.Batch)) error
 	}
 	var err error
 	f.buckets, err = f.engine.BucketsOf(ctx)
-	return told(f.engine, err)
+	return reported(f.engine, err)
 }
 
 // ProcessElement puts e into its bucket and emits the batch when it is full.
 func (f *BucketFn) ProcessElement(_ context.Context, e *stages.Element, emit func(*stages.Batch)) error {
 	f.buckets.Add(e, emit)
-	return told(f.engine, f.buckets.Err())
+	return reported(f.engine, f.buckets.Err())
 }
 
-// FinishBundle emits what is left.
+// FinishBundle emits the remaining batches.
 func (f *BucketFn) FinishBundle(_ context.Context, emit func(*stages.Batch)) error {
 	f.buckets.Close(emit)
-	return told(f.engine, f.buckets.Err())
+	return reported(f.engine, f.buckets.Err())
 }

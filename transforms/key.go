@@ -9,13 +9,13 @@ import (
 	"latentbeam/stages"
 )
 
-// Key fills in defaults, checks and keys the elements, and lets through only what has to be computed:
-// rows of other shards, rows the ledger has and rows equal to one in flight go no further.
+// Key fills in defaults, checks the elements and computes their keys. It emits only elements that still have to be
+// computed: it drops rows of other shards, rows that the ledger has, and rows equal to one in flight.
 func Key(s beam.Scope, spec []byte, rows beam.PCollection) beam.PCollection {
 	return beam.ParDo(s.Scope("key"), &KeyFn{Spec: spec}, rows)
 }
 
-// KeyFn applies the job's Rules and looks into the ledger.
+// KeyFn applies the job's Rules and looks rows up in the ledger.
 type KeyFn struct {
 	Spec   []byte
 	engine *engine.Engine
@@ -27,7 +27,7 @@ func (f *KeyFn) Setup(context.Context) (err error) {
 	return err
 }
 
-// ProcessElement passes e on if it is still to be computed.
+// ProcessElement emits e if it still has to be computed.
 func (f *KeyFn) ProcessElement(_ context.Context, e *stages.Element, emit func(*stages.Element)) error {
 	admitted, err := f.engine.Admit(e)
 	if admitted {

@@ -9,7 +9,7 @@ import (
 	"latentbeam/stages"
 )
 
-// perRow is the ProcessElement of a DoFn that every row goes through. Beam calls other methods by reflection.
+// perRow is the ProcessElement of a DoFn that sees every row. Beam calls it directly; it calls other methods by reflection, which is slower.
 type perRow[T any] func(ctx context.Context, e *stages.Element, emit func(T)) error
 
 var _ reflectx.Func3x1 = perRow[*stages.Element](nil)
@@ -30,7 +30,7 @@ func (f perRow[T]) Call3x1(ctx, e, emit any) any {
 	return f(ctx.(context.Context), e.(*stages.Element), emit.(func(T)))
 }
 
-// registerPerRow tells Beam of the methods that are not to be called by reflection.
+// registerPerRow registers the methods that Beam must not call by reflection.
 func registerPerRow() {
 	wrap := func(t reflect.Type, process func(fn any) reflectx.Func) {
 		reflectx.RegisterStructWrapper(t, func(fn any) map[string]reflectx.Func {

@@ -2,9 +2,9 @@ package transforms
 
 import "github.com/apache/beam/sdks/v2/go/pkg/beam"
 
-// Pipeline puts the whole job together: read, key, bucket, every stage in turn, publish. In a job that is spread over
-// processes the submitter has read and keyed the rows: blocks of them cross a shuffle, and what follows is one bundle for
-// each of its parts.
+// Pipeline returns the whole pipeline of a job: read, key, bucket, every stage in turn, publish. If spread is true, the job
+// runs in several processes: the submitter has read and keyed the rows, the locations of their blocks cross a shuffle, and
+// each part of the shuffle is one bundle.
 func Pipeline(spec []byte, steps []string, spread bool) *beam.Pipeline {
 	p, s := beam.NewPipelineWithRoot()
 	var rows beam.PCollection

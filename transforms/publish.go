@@ -9,12 +9,12 @@ import (
 	"latentbeam/stages"
 )
 
-// Publish writes the results into the output. It is the end of a job; the tables are written from the ledger.
+// Publish writes the results into the output. It is the last transform; tables are written later, from the ledger.
 func Publish(s beam.Scope, spec []byte, batches beam.PCollection) {
 	beam.ParDo0(s.Scope("publish"), &PublishFn{Spec: spec}, batches)
 }
 
-// PublishFn hands elements to a publisher that works beside the bundle.
+// PublishFn passes elements to a publisher, which writes concurrently with the bundle.
 type PublishFn struct {
 	Spec      []byte
 	engine    *engine.Engine
@@ -32,12 +32,12 @@ func (f *PublishFn) StartBundle(ctx context.Context) { f.publisher = f.engine.Pu
 
 // ProcessElement queues the elements of the batch.
 func (f *PublishFn) ProcessElement(_ context.Context, b *stages.Batch) error {
-	return told(f.engine, f.publisher.Add(b))
+	return reported(f.engine, f.publisher.Add(b))
 }
 
 // FinishBundle waits until everything queued is published.
 func (f *PublishFn) FinishBundle(context.Context) error {
-	err := told(f.engine, f.publisher.Close())
+	err := reported(f.engine, f.publisher.Close())
 	if s := f.engine.Spread; s != nil && err == nil {
 		s.FinishBundle()
 	}

@@ -9,14 +9,14 @@ import (
 	"latentbeam/stages"
 )
 
-// Read returns the rows of the job's source as a PCollection of *stages.Element, unkeyed. Rows that
-// cannot be used are elements too, marked as failed.
+// Read returns the rows of the job's source as a PCollection of *stages.Element, without keys. An unusable
+// row is emitted as a failed element.
 func Read(s beam.Scope, spec []byte) beam.PCollection {
 	s = s.Scope("read")
 	return beam.ParDo(s, &ReadFn{Spec: spec}, beam.Impulse(s))
 }
 
-// ReadFn streams the source in one bundle, so that no table is ever held.
+// ReadFn streams the source in one bundle, so that no table is ever held in memory.
 type ReadFn struct {
 	Spec   []byte
 	engine *engine.Engine

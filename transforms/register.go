@@ -11,8 +11,8 @@ import (
 	"latentbeam/stages"
 )
 
-// Beam resolves DoFns, coders and emitters by registered type, on both sides of a process border. This
-// is the only init function of the house.
+// Beam finds DoFns, coders and emitters by registered type, in the submitting process and in workers. This
+// is the only init function of the module.
 func init() {
 	element, batch, block := reflect.TypeFor[*stages.Element](), reflect.TypeFor[*stages.Batch](), reflect.TypeFor[runfiles.Block]()
 	beam.RegisterType(element)
@@ -22,7 +22,7 @@ func init() {
 	beam.RegisterType(block)
 	beam.RegisterCoder(block, EncodeBlock, DecodeBlock)
 
-	// Not register.DoFn3x1 and its like: those generate code that takes 15 s and 1.5 GB to compile. perRow is what rows need.
+	// Not register.DoFn3x1 and its like: those generate code that takes 15 s and 1.5 GB to compile. perRow serves the DoFns that see every row.
 	for _, fn := range []any{&ReadFn{}, &KeyFn{}, &BlocksFn{}, &RowsFn{}, &BucketFn{}, &StageFn{}, &PublishFn{}} {
 		beam.RegisterDoFn(fn)
 	}

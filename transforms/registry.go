@@ -9,15 +9,15 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// registry holds the engines of this process by the hash of their specification, and what opens others.
+// registry holds the engines of this process by the hash of their specification, and the function that opens new ones.
 var registry struct {
 	sync.Mutex
 	engines map[[32]byte]*engine.Engine
-	open    func(spec []byte) (*engine.Engine, error) // nil: nobody opens jobs of other processes
+	open    func(spec []byte) (*engine.Engine, error) // nil: this process is no worker
 }
 
-// Register makes e the engine of spec in this process, where the transforms of that specification find it;
-// forget ends that.
+// Register registers e as the engine of spec in this process, so that transforms of that specification find it;
+// forget removes it.
 func Register(spec []byte, e *engine.Engine) (forget func()) {
 	id := sha256.Sum256(spec)
 	registry.Lock()
@@ -33,7 +33,7 @@ func Register(spec []byte, e *engine.Engine) (forget func()) {
 	}
 }
 
-// Serve makes open what opens jobs that this process has not submitted: it is a worker from then on.
+// Serve makes this process a worker: open opens the engines of jobs that other processes have submitted.
 func Serve(open func(spec []byte) (*engine.Engine, error)) {
 	registry.Lock()
 	defer registry.Unlock()
@@ -55,8 +55,8 @@ func engineOf(spec []byte) (*engine.Engine, error) {
 	return e, fault.Bracket(err)
 }
 
-// told is err as the runner is told it: in a job that is spread over processes, its submitter hears of it too.
-func told(e *engine.Engine, err error) error {
+// reported returns err in the form for the runner. In a job of several processes it also reports err to the submitter.
+func reported(e *engine.Engine, err error) error {
 	if err == nil || e.Spread == nil {
 		return err
 	}

@@ -11,15 +11,15 @@ import (
 	"latentbeam/stages"
 )
 
-// Rows returns the keyed rows of a job that is spread over processes. Its submitter has put them into the output, block
-// by block; what crosses the shuffle is where the blocks lie, so no engine ever holds a table.
+// Rows returns the keyed rows of a job that runs in several processes. The submitter has written them into the output as
+// blocks. Only the locations of blocks cross the shuffle, so no engine ever holds a whole table.
 func Rows(s beam.Scope, spec []byte) beam.PCollection {
 	s = s.Scope("rows")
 	blocks := beam.ParDo(s.Scope("blocks"), &BlocksFn{Spec: spec}, beam.Impulse(s))
 	return beam.ParDo(s.Scope("read"), &RowsFn{Spec: spec}, beam.Reshuffle(s, blocks))
 }
 
-// BlocksFn says where the blocks of a job lie.
+// BlocksFn lists the locations of a job's blocks.
 type BlocksFn struct {
 	Spec   []byte
 	engine *engine.Engine
@@ -35,7 +35,7 @@ func (f *BlocksFn) Setup(context.Context) (err error) {
 func (f *BlocksFn) ProcessElement(ctx context.Context, _ []byte, emit func(runfiles.Block)) error {
 	blocks, err := f.engine.Spread.Blocks(ctx)
 	if err != nil {
-		return told(f.engine, err)
+		return reported(f.engine, err)
 	}
 	for _, b := range blocks {
 		emit(b)
@@ -43,7 +43,7 @@ func (f *BlocksFn) ProcessElement(ctx context.Context, _ []byte, emit func(runfi
 	return nil
 }
 
-// EncodeBlock codes the place of a block for another process.
+// EncodeBlock codes the location of a block for another process.
 func EncodeBlock(b runfiles.Block) ([]byte, error) { return json.Marshal(b) }
 
 // DecodeBlock is the inverse of EncodeBlock.
@@ -61,19 +61,19 @@ func (f *RowsFn) Setup(context.Context) (err error) {
 	return err
 }
 
-// ProcessElement emits the rows of a block that are still to be computed, unless the engine was asked to stop.
+// ProcessElement emits the rows of a block that still have to be computed, unless the engine was asked to stop.
 func (f *RowsFn) ProcessElement(ctx context.Context, b runfiles.Block, emit func(*stages.Element)) error {
 	if f.engine.Schedule.Stopping() {
 		return nil
 	}
 	rows, err := f.engine.Spread.Rows(ctx, b)
 	if err != nil {
-		return told(f.engine, err)
+		return reported(f.engine, err)
 	}
 	for _, e := range rows.Elements {
 		wanted, err := f.engine.Rejoin(e)
 		if err != nil {
-			return told(f.engine, err)
+			return reported(f.engine, err)
 		}
 		if wanted {
 			emit(e)

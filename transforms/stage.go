@@ -14,7 +14,7 @@ func Stage(s beam.Scope, spec []byte, name string, index int, batches beam.PColl
 	return beam.ParDo(s.Scope(name), &StageFn{Spec: spec, Index: index}, batches)
 }
 
-// StageFn moves batches through a station of the engine.
+// StageFn submits batches to a station of the engine.
 type StageFn struct {
 	Spec    []byte
 	Index   int
@@ -33,12 +33,12 @@ func (f *StageFn) StartBundle(ctx context.Context, _ func(*stages.Batch)) {
 	f.station = f.engine.Station(ctx, f.Index)
 }
 
-// ProcessElement starts the batch and emits what has finished.
+// ProcessElement starts the batch and emits finished batches.
 func (f *StageFn) ProcessElement(_ context.Context, b *stages.Batch, emit func(*stages.Batch)) error {
-	return told(f.engine, f.station.Submit(b, emit))
+	return reported(f.engine, f.station.Submit(b, emit))
 }
 
-// FinishBundle waits for what is in flight and emits it.
+// FinishBundle waits for all batches in flight and emits them.
 func (f *StageFn) FinishBundle(_ context.Context, emit func(*stages.Batch)) error {
-	return told(f.engine, f.station.Close(emit))
+	return reported(f.engine, f.station.Close(emit))
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// busy is the processor time of this process so far.
+// busy returns the processor time that this process has used.
 func busy() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

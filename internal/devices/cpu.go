@@ -18,11 +18,11 @@ import (
 	"latentbeam/stages/cost"
 )
 
-// cpuTarget is the batch memory beyond which a CPU worker gains nothing: its kernels block for the
-// caches, so a larger batch only delays the first result and loses more when the process is killed.
+// cpuTarget is the batch memory in bytes beyond which a CPU worker gets no faster, because its kernels work on
+// cache-sized blocks. A larger batch only delays the first result and loses more when the process is killed.
 const cpuTarget = 16 << 20
 
-// maxWorkers bounds the workers of a process, as the configuration does.
+// maxWorkers bounds the workers of a process.
 const maxWorkers = config.MaxWorkers
 
 // CPU is the pool of CPU workers of this process: each has an equal share of the threads.
@@ -34,26 +34,26 @@ type CPU struct {
 	mu      sync.Mutex
 	memory  cost.Memory
 	free    map[int]worker // by number
-	changed chan struct{}  // closed and made anew when workers come free
+	changed chan struct{}  // closed and replaced when workers become free
 }
 
-// worker is a device with what is needed to make it anew.
+// worker is a device, and the options to create it again.
 type worker struct {
 	number  int
 	dev     *cpu.Backend
 	threads int
 }
 
-// NewCPU makes a pool of workers sharing threads (0: all of GOMAXPROCS), one at least each, and at most
-// memory bytes of batches each (0: four fifths of what is free, divided by the workers). More workers than
-// threads gain nothing but the test of a larger set: they take turns on the processors. A pool without workers
-// is for a process whose work is all done on other hosts.
+// NewCPU returns a pool of workers that share threads (0: GOMAXPROCS), at least one thread each. Each worker may use
+// memory bytes for batches (0: its share of four fifths of the free memory). More workers than threads only help to
+// test larger sets, because they share the processors. A pool without workers is for a process that computes only on
+// other hosts.
 func NewCPU(workers, threads int, memory int64) (*CPU, error) {
 	return NewCPUOf("", workers, threads, memory)
 }
 
-// NewCPUOf is NewCPU for workers of a numeric class; "" is the best of this processor. One that this processor does not have
-// is an error.
+// NewCPUOf is NewCPU for workers of a numeric class; "": the fastest class of this processor. It returns an error if this
+// processor does not support the class.
 func NewCPUOf(class string, workers, threads int, memory int64) (*CPU, error) {
 	like := cpu.NewOf(class, 1)
 	if class != "" && like.Wait() != nil {
@@ -82,8 +82,8 @@ func NewCPUOf(class string, workers, threads int, memory int64) (*CPU, error) {
 	return p, nil
 }
 
-// LeaseSet waits for n free workers, or for all where there are fewer. A worker whose batch did not end well gets a new
-// backend when it comes back: backends keep their first error, and a panic leaves scopes open.
+// LeaseSet waits for n free workers, or for all if the pool has fewer. A worker whose batch failed gets a new
+// backend on release, because backends retain their first error and a panic leaves scopes open.
 func (p *CPU) LeaseSet(ctx context.Context, n int) (*stages.Set, func(ok bool), error) {
 	n = min(n, p.Size())
 	return p.lease(ctx, func() []int {
@@ -111,7 +111,7 @@ func (p *CPU) LeaseThese(ctx context.Context, devices []int) (*stages.Set, func(
 	})
 }
 
-// lease waits until choose finds workers, all at once, so that two leases never wait for each other.
+// lease waits until choose finds all workers, and leases them together, so that two leases never deadlock.
 func (p *CPU) lease(ctx context.Context, choose func() []int) (*stages.Set, func(ok bool), error) {
 	for {
 		p.mu.Lock()
@@ -134,7 +134,7 @@ func (p *CPU) lease(ctx context.Context, choose func() []int) (*stages.Set, func
 	}
 }
 
-// setOf returns the set of some workers of this process.
+// setOf returns a set of these workers.
 func setOf(workers []worker) *stages.Set {
 	set := &stages.Set{}
 	for _, w := range workers {
@@ -149,8 +149,8 @@ func setOf(workers []worker) *stages.Set {
 	return set
 }
 
-// release returns workers to the pool; ok says whether the work on them went well. A rank that did not
-// answer may still be at work on its old backend, which nobody uses again.
+// release returns workers to the pool; ok says whether the batch succeeded. After a failure, a rank may still
+// use its old backend, so the worker gets a new one.
 func (p *CPU) release(workers []worker, ok bool) {
 	for i, w := range workers {
 		if !ok || w.dev.Wait() != nil {
@@ -172,18 +172,18 @@ func (p *CPU) Size() int { return len(p.speeds) }
 // Speeds returns the relative speed of each worker.
 func (p *CPU) Speeds() []float64 { return p.speeds }
 
-// Changed returns nil: workers neither come nor go.
+// Changed returns nil: the workers of a CPU pool never change.
 func (p *CPU) Changed() <-chan struct{} { return nil }
 
-// Memory returns what a batch may use on one worker.
+// Memory returns the memory that a batch may use on one worker.
 func (p *CPU) Memory() cost.Memory {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.memory
 }
 
-// Weights tells how many bytes of their memory the workers together hold weights in; batches get the rest. Where
-// nothing would be left the system has to do without those bytes now and then: weights are mapped files.
+// Weights sets the bytes of memory that weights take from all workers together; batches get the rest. If nothing
+// would be left, batches may use all memory, because weights are mapped files that the system can page out.
 func (p *CPU) Weights(bytes int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -194,7 +194,7 @@ func (p *CPU) Weights(bytes int64) {
 	}
 }
 
-// Capabilities says that weights take memory; workers are alike and reach each other alike.
+// Capabilities returns only Weights: all workers and their connections are equal.
 func (p *CPU) Capabilities() PoolCapabilities {
 	return PoolCapabilities{Weights: p.Weights}
 }

@@ -1,4 +1,4 @@
-// Package devices owns the devices of a process (CPU), with those of worker processes on other hosts (Fleet), and
-// lends them to batches, alone or in sets. A DoFn sees only lend.Pool; what kind of device answers, and
-// where, is decided here. No model and nothing of Beam may enter. A new kind of device is one file beside cpu.go.
+// Package devices lends devices to batches, alone or in sets. CPU is the pool of a process's own processors; Fleet adds the
+// devices of worker processes on other hosts. Callers use the interface Pool only. The package must not import
+// models or Beam. A new kind of device is one file beside cpu.go, or a package such as gpus.
 package devices

@@ -20,58 +20,58 @@ import (
 	"latentbeam/stages/layout"
 )
 
-// LastWords is how long a worker whose answer nobody wants any more, or that is to end, may take to send the steps that it has.
-const LastWords = 3 * time.Second
+// SaveTime is how long a worker that is canceled or told to stop may take to send its saved steps.
+const SaveTime = 3 * time.Second
 
-// JoinTime is how long the ranks of a set may take to find each other.
+// JoinTime is how long the ranks of a set may take to connect.
 const JoinTime = time.Minute
 
-// Fleet is the devices of this process and of worker processes on other hosts, numbered in this order. A lease
-// prefers devices of one process. A worker that fails to answer is lost, and asked again a few times.
+// Fleet is a pool of the devices of this process, followed by the devices of worker processes on other hosts. A lease
+// prefers devices of one process. A worker that does not answer counts as lost, and is asked again a few times.
 type Fleet struct {
 	local  Pool
-	here   int // devices of this process
+	here   int // number of devices of this process
 	node   *cluster.Node
 	job    FleetJob
-	run    string // of the job, see Request
-	class  string // numeric, "" until a worker says, where this process has no devices
+	run    string // see Request.Run
+	class  string // numeric class; "": no process with devices has answered yet
 	hosts  []*host
-	speeds []float64       // of all devices, 0 for those of workers that were drained; guarded by mu
-	end    context.Context // of the asking and following
+	speeds []float64       // of all devices; 0: a worker's drained device; guarded by mu
+	end    context.Context // canceled by Close; ends regain and follow
 	close  context.CancelFunc
-	asking sync.WaitGroup // and the following of local
+	asking sync.WaitGroup // goroutines of regain and follow
 
 	mu      sync.Mutex
-	rows    json.RawMessage // of the job, see Request
+	rows    json.RawMessage // see Request.Rows
 	busy    []bool          // by number
-	changed chan struct{}   // closed and made anew when devices come free, come back or are gone
+	changed chan struct{}   // closed and replaced when devices become free, return or are lost
 }
 
-// machine is a worker process.
+// host is a worker process.
 type host struct {
-	addr   string
-	first  int                  // number of its first device
-	layout []layout.DeviceModel // nil: not known
-	labels []string             // nil: its devices are alike
-	survey *nvml.Survey         // nil: how its devices are linked is not known
-	speeds []float64
-	memory cost.Memory // of each device
-	lost   bool
-	hoped  bool // lost, and still to be asked
-	asked  int  // times, in this run
+	addr     string
+	first    int                  // number of its first device
+	layout   []layout.DeviceModel // nil: not known
+	labels   []string             // nil: its devices are equal
+	survey   *nvml.Survey         // nil: its links are unknown
+	speeds   []float64
+	memory   cost.Memory // of each device
+	lost     bool
+	retrying bool // lost, and still being asked
+	asked    int  // times it was asked in this run
 }
 
-// FleetJob is the job that a fleet computes, as its workers have to know it.
+// FleetJob describes the job of a fleet to its workers.
 type FleetJob struct {
-	Start   json.RawMessage   // how it was started, by which workers open it; see Request
-	Weights map[string]string // digest of each stage's
+	Start   json.RawMessage   // see Request.Job
+	Weights map[string]string // digest of each stage's weights
 	Link    bool              // devices of several hosts may be linked; see transport.Table
-	Given   bool              // the memory for batches is given: nothing is taken off it
+	Given   bool              // the job gives the memory for batches; weights do not reduce it
 }
 
-// Dial asks the workers at addrs what they have and returns the fleet with the devices of local, which may have
-// none: then the first worker says in which numeric class the job computes. They must open the same job with the
-// same weights, and all compute in one class, or the bytes would differ. Close ends the fleet.
+// Dial connects to the workers at addrs and returns a fleet of their devices and the devices of local. If local has no
+// devices, the first worker decides the numeric class of the job. All workers must open the same job with the same
+// weights and the same class, because otherwise results would differ. The caller must call Close.
 func Dial(ctx context.Context, local Pool, token cluster.Token, addrs []string, job FleetJob) (*Fleet, error) {
 	f := newFleet(local, token, job)
 	if err := f.dial(ctx, addrs); err != nil {
@@ -80,7 +80,7 @@ func Dial(ctx context.Context, local Pool, token cluster.Token, addrs []string, 
 	return f, nil
 }
 
-// newFleet returns the fleet of local alone.
+// newFleet returns a fleet without workers.
 func newFleet(local Pool, token cluster.Token, job FleetJob) *Fleet {
 	f := &Fleet{local: local, here: len(local.Speeds()), node: cluster.NewNode(token), job: job, run: rand.Text(),
 		speeds: slices.Clone(local.Speeds()), changed: make(chan struct{})}
@@ -91,8 +91,8 @@ func newFleet(local Pool, token cluster.Token, job FleetJob) *Fleet {
 	return f
 }
 
-// dial adds the workers at addrs, or closes the fleet. The job runs without workers that do not answer, where there are other
-// devices: how many they would have is not known, so they cannot come in later.
+// dial adds the workers at addrs, or closes the fleet on an error. If there are other devices, the job runs without workers that do
+// not answer. They cannot join later, because the number of their devices is unknown.
 func (f *Fleet) dial(ctx context.Context, addrs []string) (err error) {
 	defer func() {
 		if err != nil {
@@ -128,12 +128,12 @@ func (f *Fleet) dial(ctx context.Context, addrs []string) (err error) {
 	return nil
 }
 
-// follow passes on that devices of this process are gone or free, until the fleet is closed.
+// follow notifies waiters of changes in the local pool, until the fleet is closed.
 func (f *Fleet) follow(changed <-chan struct{}) {
 	for {
 		select {
 		case <-changed:
-			changed = f.local.Changed() // before anybody looks, so that nothing is missed
+			changed = f.local.Changed() // before waiters look, so that no change is missed
 			f.mu.Lock()
 			f.notifyWaiters()
 			f.mu.Unlock()
@@ -143,7 +143,7 @@ func (f *Fleet) follow(changed <-chan struct{}) {
 	}
 }
 
-// handshake asks a worker what it has, and whether its bytes would be those of this process.
+// handshake asks a worker for its devices and checks that it would compute the same bytes as this process.
 func (f *Fleet) handshake(ctx context.Context, h *host) (Reply, error) {
 	f.mu.Lock()
 	rows := f.rows
@@ -152,7 +152,7 @@ func (f *Fleet) handshake(ctx context.Context, h *host) (Reply, error) {
 	switch {
 	case err != nil && reply.Error != "":
 		return reply, fmt.Errorf("worker %s: %w", h.addr, err)
-	case err != nil: // it names the worker
+	case err != nil: // the error names the worker
 		return reply, err
 	case f.class != "" && reply.Class != f.class:
 		return reply, fmt.Errorf("worker %s computes in class %s, %s in %s: the bytes would differ; take processors of "+
@@ -160,7 +160,7 @@ func (f *Fleet) handshake(ctx context.Context, h *host) (Reply, error) {
 	case len(reply.Speeds) == 0:
 		return reply, fmt.Errorf("worker %s has no devices", h.addr)
 	}
-	if err := reply.sound(); err != nil {
+	if err := reply.validate(); err != nil {
 		return reply, fmt.Errorf("worker %s: %w", h.addr, err)
 	}
 	for stage, digest := range f.job.Weights {
@@ -172,7 +172,7 @@ func (f *Fleet) handshake(ctx context.Context, h *host) (Reply, error) {
 	return reply, nil
 }
 
-// first names the process that says in which class the job computes.
+// first names the process that decides the job's numeric class.
 func (f *Fleet) first() string {
 	if f.here > 0 {
 		return "this process"
@@ -180,7 +180,7 @@ func (f *Fleet) first() string {
 	return "worker " + f.hosts[0].addr
 }
 
-// without is what else can be done where this process computes in another class than a worker.
+// without returns the advice for a worker of another class than this process.
 func (f *Fleet) without() string {
 	if f.here == 0 {
 		return ""
@@ -188,12 +188,11 @@ func (f *Fleet) without() string {
 	return ", or set resources.workers to 0: this process then computes nothing itself"
 }
 
-// Exchanges returns how sets with devices of other hosts have exchanged, as far as devices of this process were
-// in them.
+// Exchanges returns statistics of exchanges in sets of several hosts, as seen by the devices of this process.
 func (f *Fleet) Exchanges() cluster.Links { return f.node.Links() }
 
-// Expect tells the workers which rows are to be computed, so that they arrange their weights for them. One that does
-// not answer is lost.
+// Expect sends the rows of the job to the workers, so that they place their weights for them. A worker that does
+// not answer counts as lost.
 func (f *Fleet) Expect(ctx context.Context, rows json.RawMessage) {
 	f.mu.Lock()
 	f.rows = rows
@@ -211,8 +210,7 @@ func (f *Fleet) Expect(ctx context.Context, rows json.RawMessage) {
 	}
 }
 
-// Close stops asking for lost workers and looking after the devices of this process, and tells the workers that the job
-// has ended.
+// Close stops the fleet's goroutines and tells the workers that the job has ended.
 func (f *Fleet) Close() {
 	f.close()
 	f.asking.Wait()
@@ -220,13 +218,13 @@ func (f *Fleet) Close() {
 	f.node.Close()
 }
 
-// goodbye is how long the workers may take to hear that the job has ended.
-const goodbye = 2 * time.Second
+// endTimeout is how long notifying the workers of the job's end may take.
+const endTimeout = 2 * time.Second
 
-// notifyEnd tells each worker of the job that the job has ended. A worker that misses the message gives its memory back when
-// another job wants the place.
+// notifyEnd tells each worker that the job has ended. A worker that misses the message frees its memory when
+// another job needs it.
 func (f *Fleet) notifyEnd() {
-	ctx, cancel := context.WithTimeout(context.Background(), goodbye)
+	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
 	defer cancel()
 	var telling sync.WaitGroup
 	for _, h := range f.hosts {
@@ -240,9 +238,9 @@ func (f *Fleet) notifyEnd() {
 	telling.Wait()
 }
 
-// notifyStopping tells a worker that this run is to end soon.
+// notifyStopping tells a worker that this run will end soon.
 func (f *Fleet) notifyStopping(h *host) {
-	ctx, cancel := context.WithTimeout(context.Background(), goodbye)
+	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
 	defer cancel()
 	if _, _, err := f.call(ctx, h, Request{Stopping: true}, nil, nil); err != nil {
 		slog.Warn("a worker does not hear that the job is told to stop: steps since the last time are not saved", "address", h.addr,
@@ -257,12 +255,12 @@ func smaller(a, b cost.Memory) cost.Memory {
 // Size returns how many devices there are, lost ones included.
 func (f *Fleet) Size() int { return len(f.speeds) }
 
-// Speeds returns the relative speed of every device, 0 for those that are drained and those of lost workers.
+// Speeds returns the relative speed of every device; 0: it is drained or its worker is lost.
 func (f *Fleet) Speeds() []float64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	out := slices.Clone(f.speeds)
-	copy(out, f.local.Speeds()) // some may be gone
+	copy(out, f.local.Speeds()) // some may be drained
 	for _, h := range f.hosts {
 		if h.lost {
 			clear(out[h.first:][:len(h.speeds)])
@@ -271,14 +269,14 @@ func (f *Fleet) Speeds() []float64 {
 	return out
 }
 
-// Changed returns a channel that is closed when devices have come free or back, or are gone.
+// Changed returns a channel that is closed when devices become free, return or are lost.
 func (f *Fleet) Changed() <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.changed
 }
 
-// Memory returns what a batch may use on any one device.
+// Memory returns the memory that a batch may use on any device.
 func (f *Fleet) Memory() (memory cost.Memory) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -298,14 +296,14 @@ func (f *Fleet) Memory() (memory cost.Memory) {
 	return memory
 }
 
-// linked reports whether devices of several hosts may be linked: those of processors have no links.
+// linked reports whether exchanges between hosts may use direct links of devices. CPU devices have none.
 func (f *Fleet) linked() bool { return f.job.Link && !strings.HasPrefix(f.class, "cpu/") }
 
-// Class returns the numeric class of the results: that of the workers where this process has no devices.
+// Class returns the numeric class of the results. It is the class of the first worker if this process has no devices.
 func (f *Fleet) Class() string { return f.class }
 
-// call sends a request to a worker and waits for its answer. A worker that does not give one is lost. saved takes the
-// steps that the worker saves meanwhile.
+// call sends a request to a worker and waits for its answer. A worker that does not answer counts as lost. call passes
+// steps that the worker saves meanwhile to saved.
 func (f *Fleet) call(ctx context.Context, h *host, r Request, batch []byte, saved func([]byte) error) (
 	Reply, []byte, error) {
 	var reply Reply
@@ -320,7 +318,7 @@ func (f *Fleet) call(ctx context.Context, h *host, r Request, batch []byte, save
 			conn.Close()
 			return
 		}
-		time.AfterFunc(LastWords, func() { conn.Close() })
+		time.AfterFunc(SaveTime, func() { conn.Close() })
 	})
 	defer stop()
 	if err := conn.Send(r, batch); err != nil {
@@ -336,7 +334,7 @@ func (f *Fleet) call(ctx context.Context, h *host, r Request, batch []byte, save
 		}
 		switch err := reply.err(); {
 		case reply.Saved:
-		case err != nil && ctx.Err() != nil: // the worker was told to give up
+		case err != nil && ctx.Err() != nil: // the worker was told to cancel
 			return reply, nil, context.Cause(ctx)
 		default:
 			return reply, body, err

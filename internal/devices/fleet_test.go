@@ -250,7 +250,7 @@ func TestLabels(t *testing.T) {
 		f.Record(d, "nothing is kept of it")
 	}
 	reply.Labels = reply.Labels[:1]
-	if err := reply.sound(); err == nil || !strings.Contains(err.Error(), "it names 1 of 2 devices") {
+	if err := reply.validate(); err == nil || !strings.Contains(err.Error(), "it names 1 of 2 devices") {
 		t.Errorf("one name for two: %v", err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"latentbeam/stages"
 )
 
-// LeaseSet waits for n free devices, or for all where there are fewer.
+// LeaseSet waits for n free devices, or for all if the fleet has fewer.
 func (f *Fleet) LeaseSet(ctx context.Context, n int) (*stages.Set, func(ok bool), error) {
 	return f.lease(ctx, func() ([]int, error) { return f.choose(n) })
 }
@@ -41,7 +41,7 @@ func (f *Fleet) LeaseThese(ctx context.Context, devices []int) (*stages.Set, fun
 	})
 }
 
-// lease waits until choose, which sees the fleet locked, finds devices, and makes a set of them.
+// lease waits until choose finds devices, and makes a set of them. choose is called with mu held.
 func (f *Fleet) lease(ctx context.Context, choose func() ([]int, error)) (*stages.Set, func(ok bool), error) {
 	for {
 		f.mu.Lock()
@@ -70,7 +70,7 @@ func (f *Fleet) lease(ctx context.Context, choose func() ([]int, error)) (*stage
 	}
 }
 
-// choose picks n free devices, those that exchange fastest; none where there are not so many.
+// choose returns n free devices with the fastest links; none if fewer are free.
 func (f *Fleet) choose(n int) ([]int, error) {
 	there, hoped := 0, false
 	for _, speed := range f.local.Speeds() {
@@ -80,7 +80,7 @@ func (f *Fleet) choose(n int) ([]int, error) {
 	}
 	free := f.free(0, f.here)
 	for _, h := range f.hosts {
-		if hoped = hoped || h.hoped; !h.lost {
+		if hoped = hoped || h.retrying; !h.lost {
 			free = append(free, f.free(h.first, len(h.speeds))...)
 			for d := range len(h.speeds) {
 				if !f.drained(h.first + d) {
@@ -98,7 +98,7 @@ func (f *Fleet) choose(n int) ([]int, error) {
 	return f.Closest(free, n), nil
 }
 
-// free returns the free devices of count from first on.
+// free returns the free ones of the count devices from number first.
 func (f *Fleet) free(first, count int) (out []int) {
 	gone := f.drained
 	if first < f.here {
@@ -113,7 +113,7 @@ func (f *Fleet) free(first, count int) (out []int) {
 	return out
 }
 
-// drained reports whether a device of a worker is lent no more.
+// drained reports whether a worker's device is drained.
 func (f *Fleet) drained(device int) bool { return device >= f.here && f.speeds[device] == 0 }
 
 func (f *Fleet) release(devices []int) {
@@ -125,13 +125,13 @@ func (f *Fleet) release(devices []int) {
 	f.notifyWaiters()
 }
 
-// notifyWaiters lets those that wait look again.
+// notifyWaiters wakes all goroutines that wait for devices.
 func (f *Fleet) notifyWaiters() {
 	close(f.changed)
 	f.changed = make(chan struct{})
 }
 
-// set makes a set of devices, whose numbers are in order: ranks are in the same.
+// set makes a set of devices. Their numbers must be ascending; ranks have the same order.
 func (f *Fleet) set(ctx context.Context, devices []int) (set *stages.Set, release func(ok bool), err error) {
 	mine, _ := slices.BinarySearch(devices, f.here)
 	set, release = &stages.Set{}, func(bool) {}
@@ -187,7 +187,7 @@ func (f *Fleet) set(ctx context.Context, devices []int) (set *stages.Set, releas
 	return set, release, nil
 }
 
-// numbers returns n numbers from first on.
+// numbers returns n consecutive numbers, starting with first.
 func numbers(first, n int) []int {
 	out := make([]int, n)
 	for i := range out {

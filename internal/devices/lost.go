@@ -10,15 +10,15 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// A worker that is lost may be back soon, because it was restarted. It is asked maxAsks times in a run, after
-// pauses that double from askPause: about four minutes together.
+// A lost worker may return soon, because something restarts it. It is asked maxAsks times in a run, after
+// pauses that double from askPause: about four minutes in total.
 const (
 	maxAsks = 7
-	// askPause is not much longer than a process takes to start.
+	// askPause is slightly longer than the start of a process.
 	askPause = 2 * time.Second
 )
 
-// lose marks a worker as lost, unless the job ended, and returns the error to be tried again elsewhere.
+// lose marks a worker as lost, unless the job has ended, and returns an error of class retry.
 func (f *Fleet) lose(ctx context.Context, h *host, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -26,7 +26,7 @@ func (f *Fleet) lose(ctx context.Context, h *host, err error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if known := slices.Contains(f.hosts, h); known && !h.lost && f.end.Err() == nil {
-		h.lost, h.hoped = true, true
+		h.lost, h.retrying = true, true
 		slog.Warn("a worker does not answer: its batches are done elsewhere, and it is asked again", "address", h.addr,
 			"why", err)
 		f.asking.Go(func() { f.regain(h) })
@@ -35,14 +35,14 @@ func (f *Fleet) lose(ctx context.Context, h *host, err error) error {
 	return fault.Retry(fmt.Errorf("worker %s does not answer: %w", h.addr, err))
 }
 
-// regain asks a lost worker until it answers, has been asked too often, or the fleet is closed.
+// regain asks a lost worker until it answers, was asked maxAsks times, or the fleet is closed.
 func (f *Fleet) regain(h *host) {
 	for back := false; !back; {
 		f.mu.Lock()
 		pause, last := askPause<<h.asked, h.asked >= maxAsks
 		h.asked++
 		if last {
-			h.hoped = false
+			h.retrying = false
 			f.notifyWaiters()
 		}
 		f.mu.Unlock()
@@ -58,7 +58,7 @@ func (f *Fleet) regain(h *host) {
 		reply, err := f.handshake(f.end, h)
 		if back = err == nil && len(reply.Speeds) == len(h.speeds); back {
 			f.mu.Lock()
-			h.lost, h.hoped, h.memory = false, false, reply.Memory
+			h.lost, h.retrying, h.memory = false, false, reply.Memory
 			f.notifyWaiters()
 			f.mu.Unlock()
 			slog.Info("worker is back", "address", h.addr)

@@ -9,34 +9,34 @@ import (
 	"latentbeam/kernels"
 )
 
-// measureFor is how long a measurement repeats what it measures: long enough for clocks to settle, short
+// measureFor is how long a measurement repeats: long enough for clock rates to settle, short
 // enough for a command that only prints.
 const measureFor = 100 * time.Millisecond
 
-// Setup is what devices of equal speed have in common.
+// Setup identifies devices of equal speed.
 type Setup struct {
-	Class, Device           string        // as of the backend
-	Workers, Threads, Cores int           // that share the processors; Threads as configured, 0: all
+	Class, Device           string        // of the backend
+	Workers, Threads, Cores int           // sharing of the processors; Threads as configured, 0: all
 	DType                   kernels.DType // of products
 }
 
-// Processors is how many processors the first of the devices works on at once.
+// Processors returns how many processors the first device uses at once.
 func (k Setup) Processors() int {
 	threads, workers := cmp.Or(k.Threads, k.Cores), max(1, k.Workers)
 	return min(max(1, (threads+workers-1)/workers), max(1, k.Cores))
 }
 
-// Speed is what a device was measured to do: FLOP/s of a model, bytes/s of a copy, and the seconds of a call
-// that has next to nothing to compute.
+// Speed is the measured speed of a device: FLOP/s of a model, bytes/s of a copy, and the seconds of a minimal
+// call.
 type Speed struct{ Rate, Bandwidth, Call float64 }
 
-// speeds holds what was measured in this process.
+// speeds caches the measurements of this process.
 var speeds struct {
 	sync.Mutex
 	of map[Setup]Speed
 }
 
-// Measure returns the speed of a device of setup k, measured with be where this process has measured none.
+// Measure returns the speed of a device of setup k. It measures with be unless this process has measured k already.
 func Measure(be kernels.Backend, k Setup) (s Speed, err error) {
 	speeds.Lock()
 	defer speeds.Unlock()
@@ -47,7 +47,7 @@ func Measure(be kernels.Backend, k Setup) (s Speed, err error) {
 		return s, err
 	}
 	if k.Device == "cpu" {
-		s.Rate *= reached
+		s.Rate *= modelShare
 	}
 	if s.Bandwidth, err = Bandwidth(be); err != nil {
 		return s, err
@@ -62,8 +62,8 @@ func Measure(be kernels.Backend, k Setup) (s Speed, err error) {
 	return s, nil
 }
 
-// clock is what a matrix product is timed by. Of processors it is the time that they worked, shared out to those of the
-// device, so that a busy machine is measured as an idle one.
+// clock returns the clock for timing matrix products. For CPU devices it is the processor time divided by the device's
+// processors, so that other load on the machine does not change the result.
 func (k Setup) clock() clock {
 	if k.Device != "cpu" || busy() == 0 {
 		return wall
@@ -72,17 +72,17 @@ func (k Setup) clock() clock {
 	return clock{func() time.Duration { return busy() / n }, middle}
 }
 
-// clock reads a time that goes on, of which only differences mean something, and says which of several measured times counts.
+// clock reads a monotonic time, and chooses one of several measured times.
 type clock struct {
 	now    func() time.Duration
 	counts func(seconds []float64) float64
 }
 
-// wall is the time of everybody. Where a measurement waits for others it takes longer, so the shortest counts.
+// wall is wall-clock time. Other load only makes a measurement longer, so the shortest time counts.
 var wall = clock{func() time.Duration { return time.Since(start) }, slices.Min[[]float64]}
 
-// middle is the median. What processors worked is told too low now and then, of one thread of two on a busy machine, so neither the
-// shortest nor the longest time counts.
+// middle returns the median. On a busy machine the reported processor time is sometimes too low, so neither the shortest nor the
+// longest time counts.
 func middle(seconds []float64) float64 {
 	slices.Sort(seconds)
 	return seconds[len(seconds)/2]
@@ -90,12 +90,12 @@ func middle(seconds []float64) float64 {
 
 var start = time.Now()
 
-// reached is the part of the rate of one product alone that a whole model reaches on processors: beside products it has
+// modelShare is the fraction of a matrix product's rate that a whole model reaches on processors. A model also has
 // convolutions of few channels, norms, attention and copies. The built-in model reaches 0.5, large denoisers 0.7.
-const reached = 0.6
+const modelShare = 0.6
 
-// rate measures the FLOP/s that be reaches in a matrix product of the shape that denoisers spend their time
-// in: 512 tokens, 1152 channels to 1152.
+// rate measures the FLOP/s of be in a matrix product that is typical for denoisers: 512 tokens, 1152 channels to
+// 1152.
 func rate(be kernels.Backend, dt kernels.DType, c clock) (float64, error) {
 	const rows, width = 512, 1152
 	defer be.Scope()()
@@ -107,7 +107,7 @@ func rate(be kernels.Backend, dt kernels.DType, c clock) (float64, error) {
 	return 2 * rows * width * width / seconds, err
 }
 
-// Bandwidth measures how fast be copies, in bytes/s. Ranks of one memory exchange at this rate.
+// Bandwidth measures how fast be copies, in bytes/s. Ranks that share a memory exchange at this rate.
 func Bandwidth(be kernels.Backend) (float64, error) {
 	const bytes = 8 << 20
 	defer be.Scope()()
@@ -117,9 +117,9 @@ func Bandwidth(be kernels.Backend) (float64, error) {
 	return bytes / seconds, err
 }
 
-// Call measures how long be takes for a product that is as small as they get in a model, in seconds.
+// Call measures the seconds that be takes for one of the smallest products of a model.
 func Call(be kernels.Backend) (float64, error) {
-	const size, calls = 32, 8 // that follow one another without a wait, as those of a model
+	const size, calls = 32, 8 // calls without a wait in between, as in a model
 	defer be.Scope()()
 	x, y, w := be.Alloc(kernels.F32, size, size), be.Alloc(kernels.F32, size, size), be.Alloc(kernels.F32, size, size)
 	be.Upload(x, make([]float32, size*size))
@@ -132,14 +132,14 @@ func Call(be kernels.Backend) (float64, error) {
 	return seconds / calls, err
 }
 
-// leastTimes is how often a measurement is repeated in any case: while one lasts the machine may stop for a moment.
-const leastTimes = 3
+// minRepeats is the smallest number of repetitions, because a single measurement may be interrupted.
+const minRepeats = 3
 
-// repeat returns the time of f that counts by a clock, in seconds, after one that does not count.
+// repeat calls f once to warm up, then repeatedly, and returns the time that the clock chooses, in seconds.
 func repeat(be kernels.Backend, c clock, f func()) (float64, error) {
 	f()
 	var took []float64
-	for n, began := 0, time.Now(); n < leastTimes || time.Since(began) < measureFor; n++ {
+	for n, began := 0, time.Now(); n < minRepeats || time.Since(began) < measureFor; n++ {
 		start := c.now()
 		f()
 		if err := be.Wait(); err != nil {

@@ -8,14 +8,14 @@ import (
 	"latentbeam/stages/layout"
 )
 
-// processDevices is the devices of one process, numbered from first on.
+// processDevices describes the devices of one process; the first has number first.
 type processDevices struct {
 	first, count int
-	survey       *nvml.Survey         // nil: how they are linked is not known
-	layout       []layout.DeviceModel // nil: not known
+	survey       *nvml.Survey         // nil: links unknown
+	layout       []layout.DeviceModel // nil: unknown
 }
 
-// placeOf is the place of a pool's devices, as far as it knows them.
+// placeOf describes the devices of a pool, as far as the pool knows them.
 func placeOf(pool Pool) (p processDevices) {
 	can := pool.Capabilities()
 	if can.Survey != nil {
@@ -39,9 +39,9 @@ func (f *Fleet) places() []processDevices {
 	return out
 }
 
-// Closest returns n of the free devices, in ascending order, those that exchange fastest: of the process with the
-// fastest links among those that have as many, of this one where all are alike. Where none has, of this process and
-// then of those with the most; hosts share a network, whatever their devices have.
+// Closest returns n free devices with the fastest links, in ascending order. It prefers one process that has n free devices;
+// ties go to this process. If no process has n, it takes the devices of this process first, then of the processes with the most
+// free devices, because all hosts share one network.
 func (f *Fleet) Closest(free []int, n int) []int {
 	var best []int
 	fastest := 0
@@ -73,7 +73,7 @@ func (f *Fleet) Closest(free []int, n int) []int {
 	return best
 }
 
-// among returns those of the devices that are here.
+// among returns the devices that belong to this process.
 func (p processDevices) among(devices []int) (out []int) {
 	for _, d := range devices {
 		if d >= p.first && d < p.first+p.count {
@@ -84,7 +84,7 @@ func (p processDevices) among(devices []int) (out []int) {
 	return out
 }
 
-// closest returns n of the devices, which are here.
+// closest returns n of the devices, which all belong to p.
 func (p processDevices) closest(devices []int, n int) []int {
 	if p.survey == nil || n == 0 {
 		return slices.Clone(devices[:n])
@@ -93,7 +93,7 @@ func (p processDevices) closest(devices []int, n int) []int {
 	return p.shifted(out, p.first)
 }
 
-// slowest orders sets of a place by their slowest link; see gpu.Survey.
+// slowest returns a score of the slowest link in a set; see nvml.Survey.Slowest.
 func (p processDevices) slowest(set []int) int {
 	if p.survey == nil {
 		return 0
@@ -109,8 +109,8 @@ func (p processDevices) shifted(devices []int, by int) []int {
 	return out
 }
 
-// Layout returns the devices as the cost model takes them, with the host of each. Those of which nothing more is
-// known than their speed are taken to be processors' workers.
+// Layout returns the devices in the form of the cost model, each with its host. Devices of which only the speed is known
+// count as CPU workers.
 func (f *Fleet) Layout() []layout.DeviceModel {
 	speeds, most := f.Speeds(), 0.0
 	for _, s := range speeds {
@@ -131,12 +131,12 @@ func (f *Fleet) Layout() []layout.DeviceModel {
 	return all
 }
 
-// Told reports whether more is known of every device than its speed.
-func (f *Fleet) Told() bool {
+// LayoutKnown reports whether more than the speed is known of every device.
+func (f *Fleet) LayoutKnown() bool {
 	return !slices.ContainsFunc(f.places(), func(p processDevices) bool { return len(p.layout) != p.count })
 }
 
-// AssignHosts tells devices, in the fleet's order, which host has them: islands do not reach from one to another.
+// AssignHosts sets the host of each device, in the fleet's order, and makes islands distinct between hosts.
 func (f *Fleet) AssignHosts(devices []layout.DeviceModel) {
 	islands := 0
 	for node, p := range f.places() {
@@ -150,13 +150,13 @@ func (f *Fleet) AssignHosts(devices []layout.DeviceModel) {
 	}
 }
 
-// Capabilities says what is known of the devices of all processes. What weights take, each process knows.
+// Capabilities covers the devices of all processes. It has no Weights: each process accounts for its own weights.
 func (f *Fleet) Capabilities() PoolCapabilities {
 	return PoolCapabilities{Layout: f.Layout, Closest: f.Closest,
 		Hardware: &Hardware{Label: f.Label, Note: f.Record, Drain: f.Drain}}
 }
 
-// Label names the hardware of a device: the processors of a host are one piece of it.
+// Label names the hardware of a device. All CPU devices of a host have one label.
 func (f *Fleet) Label(device int) string {
 	if hw := f.local.Capabilities().Hardware; hw != nil && device < f.here {
 		return hw.Label(device)
@@ -171,14 +171,14 @@ func (f *Fleet) Label(device int) string {
 	return "this host"
 }
 
-// Record takes down what happened to a device of this process; workers have no summary.
+// Record records an event of a device of this process. It ignores events of workers' devices.
 func (f *Fleet) Record(device int, event string) {
 	if hw := f.local.Capabilities().Hardware; hw != nil && device < f.here {
 		hw.Note(device, event)
 	}
 }
 
-// Drain takes a device out, one of a worker too: its process lends it to nobody else.
+// Drain removes a device from the fleet, also a device of a worker.
 func (f *Fleet) Drain(device int, why string) bool {
 	if device < f.here {
 		hw := f.local.Capabilities().Hardware

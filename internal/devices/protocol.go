@@ -14,56 +14,56 @@ import (
 	"latentbeam/stages/layout"
 )
 
-// Request is what a job asks of a worker process, one a connection. Its body is a coded batch.
+// Request is a job's request to a worker process; there is one for each connection. Its body is a coded batch.
 type Request struct {
-	// Job is how the job was started: its YAML and flags. The worker opens model and stages by it, from its own
-	// disk, the first time.
+	// Job holds the YAML and the flags that started the job. At the first request the worker opens the model and stages from
+	// its own disk.
 	Job json.RawMessage `json:"job"`
-	// Run tells runs of one job apart that are under way at the same time, such as shards. With End the run is over: what the
-	// worker keeps for the job is given back with the last of them.
+	// Run identifies one of several concurrent runs of a job, such as shards. End says that the run is over. The worker frees
+	// the job's memory after the last run.
 	Run string `json:"run,omitempty"`
 	End bool   `json:"end,omitempty"`
-	// Stopping says that the run is to end soon: the newest steps of its samplings are saved at once from then on.
+	// Stopping says that the run will end soon. From then on the worker saves the newest steps of its samplings at once.
 	Stopping bool `json:"stopping,omitempty"`
-	// Rows, without a stage, are what the job is going to compute, for the worker to arrange its weights by.
+	// Rows, without a stage, are the job's expected rows. The worker places its weights for them.
 	Rows json.RawMessage `json:"rows,omitempty"`
-	// Stage is the stage to run; "" asks only for what the worker has.
+	// Stage is the stage to run; "": the worker only describes its devices.
 	Stage string `json:"stage,omitempty"`
-	// Table, Ranks and Speeds are the set: who is where, which ranks are this worker's, and how fast each is.
+	// Table, Ranks and Speeds describe the set: the address of each rank, the worker's own ranks, and the speed of each rank.
 	Table  cluster.Table `json:"table"`
 	Ranks  []int         `json:"ranks,omitempty"`
 	Speeds []float64     `json:"speeds,omitempty"`
 	// Devices are the numbers of this worker's devices, one for each of its ranks.
 	Devices []int `json:"devices,omitempty"`
-	// Patience is how long its ranks wait for others that do not come.
+	// Patience is how long a rank waits for another one.
 	Patience time.Duration `json:"patience,omitempty"`
-	// SaveEvery is how often the steps of a sampler are saved; nil: never.
+	// SaveEvery is the work between two saves of a sampler's steps; nil: steps are not saved.
 	SaveEvery *time.Duration `json:"save_every,omitempty"`
-	// Stay bounds the blocks of the stage that stay in the memory of devices, where an element did not fit beside them.
+	// Stay bounds the stage's blocks that are resident in device memory; nil: no bound.
 	Stay *int `json:"stay,omitempty"`
 }
 
-// Reply is the answer. Its body is the coded batch with its results, where the worker has rank 0.
+// Reply is a worker's answer. If the worker has rank 0, the body is the coded batch with its results.
 type Reply struct {
-	// Saved says that this is not the answer yet: the body is the coded steps of rows so far.
+	// Saved marks an intermediate reply, whose body is the coded saved steps of rows. The answer follows.
 	Saved bool        `json:"saved,omitempty"`
 	Error string      `json:"error,omitempty"`
-	Kind  fault.Class `json:"kind,omitempty"` // of the error
-	// Device says what is wrong with a device, where that is the error, or may be: "memory", "lost" or "not finite".
+	Kind  fault.Class `json:"kind,omitempty"` // class of the error
+	// Device says what is wrong with a device if a device may have caused the error: "memory", "lost" or "not finite".
 	Device string `json:"device,omitempty"`
 
 	Speeds  []float64         `json:"speeds,omitempty"`  // of the worker's devices
-	Memory  cost.Memory       `json:"memory"`            // of each; after a stage only where it has changed
+	Memory  cost.Memory       `json:"memory"`            // of each device; after a stage only if it has changed
 	Class   string            `json:"class,omitempty"`   // numeric class of their results
 	Weights map[string]string `json:"weights,omitempty"` // digest of each stage's weights
-	// Layout is what the cost model knows of the devices, and Survey how they are linked, where the worker's pool does.
+	// Layout describes the devices for the cost model, and Survey their links, if the worker's pool knows them.
 	Layout []layout.DeviceModel `json:"layout,omitempty"`
-	// Labels tell the worker's devices apart; see lend.Hardware.
+	// Labels identify the worker's hardware; see Hardware.
 	Labels []string     `json:"labels,omitempty"`
 	Survey *nvml.Survey `json:"survey,omitempty"`
 }
 
-// Describe adds what a pool knows of its devices and how they are linked.
+// Describe adds the description of a pool's devices and links.
 func (r *Reply) Describe(devices Pool) {
 	here := placeOf(devices)
 	r.Layout, r.Survey = here.layout, here.survey
@@ -74,8 +74,8 @@ func (r *Reply) Describe(devices Pool) {
 	}
 }
 
-// sound says what is wrong with an offer: what it describes must be the devices that it has.
-func (r Reply) sound() error {
+// validate returns an error if the descriptions in a reply do not match the number of its devices.
+func (r Reply) validate() error {
 	n := len(r.Speeds)
 	if n > maxWorkers || len(r.Layout) != 0 && len(r.Layout) != n {
 		return fmt.Errorf("it describes %d of %d devices", len(r.Layout), n)
@@ -96,7 +96,7 @@ func (r Reply) sound() error {
 	return nil
 }
 
-// What can be wrong with a device, in a Reply.
+// Values of Reply.Device.
 const (
 	outOfMemory = "memory"
 	deviceLost  = "lost"
@@ -117,7 +117,7 @@ func Failed(err error) Reply {
 	return r
 }
 
-// err is the error of the reply, nil if it has none.
+// err returns the error of the reply, or nil.
 func (r Reply) err() error {
 	if r.Error == "" {
 		return nil

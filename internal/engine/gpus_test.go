@@ -160,7 +160,7 @@ func TestGPUsOfAHost(t *testing.T) {
 	t.Run("an application's fault", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			host := gputest.A100s(4)
-			out, used, _, err := onHost(t, host, 1, 12, func() { host.Happen(2, nvml.XID, 31) })
+			out, used, _, err := onHost(t, host, 1, 12, func() { host.Report(2, nvml.XID, 31) })
 			if check(t, out, 12); err != nil || len(used) != 12 {
 				t.Errorf("%d runs, %v", len(used), err)
 			}

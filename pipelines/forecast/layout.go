@@ -50,7 +50,7 @@ func (l BucketPlan) Split() *cost.Split {
 // Devices returns the devices that the job is planned for: those of another machine, or the workers of this
 // machine, measured now in the type of numbers that the rows of the plan are sampled in.
 func (j *Predictor) Devices(w Work) ([]layout.DeviceModel, error) {
-	if j.Fleet != nil && j.Fleet.Told() {
+	if j.Fleet != nil && j.Fleet.LayoutKnown() {
 		return j.Fleet.Layout(), nil
 	}
 	local, err := j.measurable()

@@ -89,7 +89,7 @@ func (w *Worker) serve(ctx context.Context, conn *cluster.Conn) {
 		return
 	}
 	if r.SaveEvery != nil && stop() { // the newest steps are sent first
-		stop = context.AfterFunc(ctx, func() { time.AfterFunc(devices.LastWords, func() { conn.Close() }) })
+		stop = context.AfterFunc(ctx, func() { time.AfterFunc(devices.SaveTime, func() { conn.Close() }) })
 	}
 	go func() {
 		conn.Read(make([]byte, 1)) // returns when the job hangs up, or with the connection

@@ -18,7 +18,7 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// Collect looks at this machine. dir is where a job's output would go; version is the program's.
+// Collect gathers facts about this machine. dir is the directory of a job's output; version is the program's version.
 func Collect(version, dir string) HostFacts {
 	f := HostFacts{
 		Program: Program{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
@@ -51,7 +51,7 @@ func (g *GPU) survey() {
 	g.inspect(host)
 }
 
-// inspect takes down what a host says of its devices.
+// inspect records a host's description of its devices.
 func (g *GPU) inspect(host nvml.Host) {
 	s, err := host.Survey()
 	if err != nil {
@@ -69,14 +69,14 @@ func (g *GPU) inspect(host nvml.Host) {
 	}
 }
 
-// probe asks CUDA, and lets each device compute something.
+// probe asks CUDA for its devices, and runs a small computation on each.
 func (g *GPU) probe() {
 	devices, err := cuda.Devices()
 	if err != nil {
 		g.Problem = err.Error()
 		return
 	}
-	g.CUDA, _ = cuda.DriverVersion() // there are devices: it was asked
+	g.CUDA, _ = cuda.DriverVersion() // the driver has answered already
 	for _, d := range devices {
 		one := CUDADevice{Device: d}
 		if d.TooOld() != "" {
@@ -86,12 +86,12 @@ func (g *GPU) probe() {
 		if err := try(d.Index); err != nil {
 			one.Problem, one.Full = err.Error(), fault.IsOutOfMemory(err)
 		}
-		one.Slow = d.WithoutWarpgroups() // decided when it was tried
+		one.Slow = d.WithoutWarpgroups() // known only after try
 		g.Devices = append(g.Devices, one)
 	}
 }
 
-// room looks at the directory of the output, or at the nearest one above it that is there.
+// room inspects the output's directory, or its nearest existing parent.
 func room(dir string) OutputFacts {
 	o := OutputFacts{Path: dir}
 	at, err := filepath.Abs(dir)

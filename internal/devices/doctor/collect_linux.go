@@ -8,7 +8,7 @@ import (
 	"latentbeam/internal/system"
 )
 
-// Where Linux shows things.
+// Files in which Linux provides facts.
 const (
 	memInfo  = "/proc/meminfo"
 	hugeMode = "/sys/kernel/mm/transparent_hugepage/enabled"
@@ -41,7 +41,7 @@ func chosen(modes string) string {
 	return mode
 }
 
-// text is what is in a small file, "" where it is not there.
+// text returns the content of a small file; "": it cannot be read.
 func text(name string) string {
 	b, err := os.ReadFile(name)
 	if err != nil {

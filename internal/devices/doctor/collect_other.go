@@ -2,7 +2,7 @@
 
 package doctor
 
-// Other systems do not show these things in files.
+// Other systems do not provide these facts as files.
 
 func programMemory() Bound { return Bound{} }
 

@@ -1,6 +1,6 @@
-// Package doctor looks at the machine that the program runs on: Collect gathers facts, Examine says what they
-// mean for a job and what each missing piece costs. Examine is pure, so every machine can be a test.
+// Package doctor inspects the machine that the program runs on. Collect gathers facts; Examine says what they
+// mean for a job and what each missing piece costs. Examine is pure, so a test can describe any machine.
 //
-// It leaves nothing behind, repairs nothing and opens no model. A thing more to look at is a field of Facts, a line of
-// Collect and a function of Examine.
+// The package changes nothing on the machine and opens no model. To inspect one thing more, add a field to HostFacts, a line to
+// Collect and a function to Examine.
 package doctor

@@ -7,7 +7,7 @@ import (
 	"latentbeam/stages/cost"
 )
 
-// Examine says what the facts mean.
+// Examine returns what the facts mean for a job.
 func Examine(f HostFacts) Report {
 	r := Report{Facts: f, OK: true}
 	add := func(checks ...Check) { r.Checks = append(r.Checks, checks...) }
@@ -46,7 +46,7 @@ func processor(c CPU) Check {
 	return out
 }
 
-// little is memory with which the published models do not work on the CPU: T5-xxl's weights in 16 bit.
+// little is the memory below which published models cannot run on the CPU: T5-xxl's weights in 16 bit.
 const little = 10 << 30
 
 func memory(m HostMemory) Check {
@@ -62,7 +62,7 @@ func memory(m HostMemory) Check {
 	return out
 }
 
-// fewFiles is a limit at which tables of many files and many workers meet it.
+// fewFiles is a limit of open files that large tables with many workers reach.
 const fewFiles = 1024
 
 func openFiles(n uint64) Check {
@@ -85,7 +85,7 @@ func hugePages(m HostMemory) Check {
 	return out
 }
 
-// programs says what the option memory of exec stages comes to.
+// programs says how the option memory of exec stages is enforced.
 func programs(b Bound) Check {
 	out := Check{Name: "exec memory", State: OK, Found: "bounded by a control group in " + b.Group}
 	if b.By != BoundGroup {
@@ -95,7 +95,7 @@ func programs(b Bound) Check {
 	return out
 }
 
-// cramped is room for fewer than some thousand videos.
+// cramped is disk space for only a few thousand videos.
 const cramped = 5 << 30
 
 func output(o OutputFacts) Check {
@@ -112,7 +112,7 @@ func output(o OutputFacts) Check {
 	return out
 }
 
-// libraries reports what is used where it is found. Those of CUDA count only where CUDA does.
+// libraries checks optional libraries. It checks CUDA's libraries only if CUDA works.
 func libraries(f HostFacts) (out []Check) {
 	for _, l := range f.Libraries {
 		ofCUDA := l.Name != ffmpegName
@@ -120,11 +120,11 @@ func libraries(f HostFacts) (out []Check) {
 			continue
 		}
 		if l.Name == nvmlName && f.GPU.Survey == nil {
-			continue // said already
+			continue // reported already
 		}
 		c := Check{Name: l.Name, State: OK, Found: l.Path}
 		switch {
-		case l.Path == "" && l.Problem != "": // it is there and cannot be opened
+		case l.Path == "" && l.Problem != "": // it exists and cannot be opened
 			c.State, c.Found, c.Cost = Missing, l.Problem, l.Cost
 		case l.Path == "":
 			c.State, c.Found, c.Cost = Missing, "not found: "+strings.Join(l.Files, ", "), l.Cost

@@ -11,7 +11,7 @@ import (
 	"latentbeam/stages/cost"
 )
 
-// cudaChecks says what there is of GPUs: whether CUDA works at all, each device, and how they are linked.
+// cudaChecks checks CUDA as a whole, each device, and the links between devices.
 func cudaChecks(f HostFacts) []Check {
 	g := f.GPU
 	out := []Check{cudaCheck(f)}
@@ -36,7 +36,7 @@ func cudaChecks(f HostFacts) []Check {
 	return out
 }
 
-// cudaCheck is about CUDA as a whole.
+// cudaCheck checks CUDA as a whole.
 func cudaCheck(f HostFacts) Check {
 	g := f.GPU
 	c := Check{Name: "CUDA"}
@@ -80,7 +80,7 @@ func gpus(n int) string {
 	return strconv.Itoa(n) + " GPUs"
 }
 
-// number is a device's in this report: that of the survey where there is one.
+// number returns a device's number in this report: its number in the survey if there is one.
 func (g GPU) number(d CUDADevice) int {
 	if g.Survey != nil {
 		return slices.IndexFunc(g.Survey.Devices, func(s nvml.Device) bool { return s.UUID == d.UUID })
@@ -88,10 +88,10 @@ func (g GPU) number(d CUDADevice) int {
 	return d.Index
 }
 
-// bfloat is the first compute capability whose tensor cores know bf16.
+// bfloat is the first compute capability whose tensor cores support bf16.
 const bfloat = 8
 
-// kinds says what it means that devices are of several kinds, or too old for the type of most models.
+// kinds warns if the devices are of several kinds, or too old for bf16, which most models use.
 func kinds(g GPU) (out []Check) {
 	of := map[string][]int{}
 	var old []int
@@ -121,7 +121,7 @@ func kinds(g GPU) (out []Check) {
 	return out
 }
 
-// bare is a device of which only CUDA knows.
+// bare checks a device that only CUDA shows, not NVML.
 func bare(d CUDADevice) Check {
 	c := Check{Name: "GPU " + strconv.Itoa(d.Index), State: OK,
 		Found: fmt.Sprintf("%s, %s, %s", d.Name, nvml.Device{UUID: d.UUID}.Short(), cost.Bytes(d.Memory))}
@@ -129,7 +129,7 @@ func bare(d CUDADevice) Check {
 	return c
 }
 
-// judge says what came of the small computation, where it did not go well.
+// judge adds the result of the small computation if it failed or was slow.
 func (d CUDADevice) judge(c *Check) {
 	switch old := d.TooOld(); {
 	case old != "":
@@ -143,7 +143,7 @@ func (d CUDADevice) judge(c *Check) {
 	}
 }
 
-// device is one that NVML knows.
+// device checks a device that NVML shows.
 func device(g GPU, i int) Check {
 	d := g.Survey.Devices[i]
 	c := Check{Name: "GPU " + strconv.Itoa(i), State: OK, Found: fmt.Sprintf("%s, %s", d.Name, d.Short())}
@@ -195,7 +195,7 @@ func pids(s nvml.DeviceStatus) string {
 	return " (pid " + strings.Join(all, ", ") + ")"
 }
 
-// reading is how a device is: what the driver does not say is left out.
+// reading describes the state of a device; it omits values that the driver does not report.
 func reading(d nvml.Device, s nvml.DeviceStatus) string {
 	parts := []string{fmt.Sprintf("%s of %s free", cost.Bytes(s.Free), cost.Bytes(d.Memory))}
 	if s.Utilization >= 0 {
@@ -213,7 +213,7 @@ func reading(d nvml.Device, s nvml.DeviceStatus) string {
 	return strings.Join(parts, ", ")
 }
 
-// links says which devices reach each other fast.
+// links lists the devices that have fast links to each other.
 func links(s *nvml.Survey) Check {
 	c := Check{Name: "links", State: OK}
 	var parts []string

@@ -5,7 +5,7 @@ import (
 	"latentbeam/kernels/cuda"
 )
 
-// HostFacts is what there is.
+// HostFacts describes the machine.
 type HostFacts struct {
 	Program Program     `json:"program"`
 	CPU     CPU         `json:"cpu"`
@@ -13,11 +13,11 @@ type HostFacts struct {
 	Bound   Bound       `json:"program_memory"`
 	Output  OutputFacts `json:"output"`
 	GPU     GPU         `json:"gpu"`
-	// Libraries are shared libraries and programs that are used where they are found.
+	// Libraries are optional shared libraries and programs.
 	Libraries []Library `json:"libraries"`
 }
 
-// Program is this one.
+// Program describes this program.
 type Program struct {
 	Version  string `json:"version"`
 	Go       string `json:"go"`
@@ -25,75 +25,75 @@ type Program struct {
 	CUDA     bool   `json:"cuda"`     // built in
 }
 
-// CPU is the processors.
+// CPU describes the processors.
 type CPU struct {
 	Name    string `json:"name"`
 	Class   string `json:"class"`        // numeric class of results, such as "cpu/avx512"
-	By      string `json:"by,omitempty"` // what computes it
-	Cores   int    `json:"cores"`        // that the system shows
-	Threads int    `json:"threads"`      // that this process may use at once
+	By      string `json:"by,omitempty"` // kernels that compute it
+	Cores   int    `json:"cores"`        // of the system
+	Threads int    `json:"threads"`      // usable by this process at once
 }
 
-// HostMemory is the host's.
+// HostMemory is the memory of the host.
 type HostMemory struct {
 	Total     int64  `json:"total_bytes"`
 	Free      int64  `json:"free_bytes"`           // for this process, inside its control group
-	Bound     string `json:"bound_by,omitempty"`   // what leaves less than the system: a control group, RLIMIT_AS, Slurm
-	Files     uint64 `json:"open_files,omitempty"` // that the process may have open; 0: not known
-	HugePages string `json:"huge_pages"`           // the mode: always, madvise, never, or "" where there is none
+	Bound     string `json:"bound_by,omitempty"`   // limit below the system's memory: a control group, RLIMIT_AS, Slurm
+	Files     uint64 `json:"open_files,omitempty"` // limit of the process; 0: unknown
+	HugePages string `json:"huge_pages"`           // mode: always, madvise, never; "": none
 }
 
-// Bound is what bounds the memory of programs that are stages (exec, its option memory).
+// Bound says how the memory of a stage's program can be limited (stage exec, option memory).
 type Bound struct {
-	By     string `json:"by"`               // BoundGroup, BoundLimit, or "" where nothing can
-	Group  string `json:"group,omitempty"`  // in which groups are made
+	By     string `json:"by"`               // BoundGroup or BoundLimit; "": no limit is possible
+	Group  string `json:"group,omitempty"`  // parent of new control groups
 	Reason string `json:"reason,omitempty"` // why there is no control group
 }
 
-// What bounds the memory of programs.
+// Values of Bound.By.
 const (
 	BoundGroup = "control group"
 	BoundLimit = "RLIMIT_DATA"
 )
 
-// OutputFacts is the directory that results go to.
+// OutputFacts describes the directory of the output.
 type OutputFacts struct {
 	Path    string `json:"path"`
 	Free    int64  `json:"free_bytes"`
 	Problem string `json:"problem,omitempty"` // why it cannot be written
 }
 
-// GPU is what is known of GPUs, from the bus to CUDA.
+// GPU describes the GPUs at all levels, from the bus to CUDA.
 type GPU struct {
-	OnBus   int    `json:"on_bus"` // NVIDIA's that the system sees
-	Module  string `json:"module"` // version of the kernel module; "" when it is not loaded
+	OnBus   int    `json:"on_bus"` // number of NVIDIA GPUs on the bus
+	Module  string `json:"module"` // version of the kernel module; "": not loaded
 	Hidden  bool   `json:"hidden"` // CUDA_VISIBLE_DEVICES is set
-	CUDA    string `json:"cuda"`   // newest CUDA that the driver can do
+	CUDA    string `json:"cuda"`   // newest CUDA version that the driver supports
 	Problem string `json:"problem,omitempty"`
-	// Devices are those that CUDA shows, and what came of a small computation on each.
+	// Devices are the devices that CUDA shows, each with the result of a small computation.
 	Devices []CUDADevice `json:"devices"`
 
 	Survey      *nvml.Survey        `json:"nvml"` // nil without NVML
 	Status      []nvml.DeviceStatus `json:"status,omitempty"`
-	Unanswered  []string            `json:"unanswered,omitempty"` // by device: why it has no status
+	Unanswered  []string            `json:"unanswered,omitempty"` // reason why a device has no status, by device
 	NVMLProblem string              `json:"nvml_problem,omitempty"`
 }
 
-// CUDADevice is one that CUDA shows.
+// CUDADevice is a device that CUDA shows.
 type CUDADevice struct {
 	cuda.Device
 	Problem string `json:"problem,omitempty"` // why it does not compute
-	Full    bool   `json:"full,omitempty"`    // that is because others have its memory
-	Slow    string `json:"slow,omitempty"`    // why it computes with kernels of older devices
+	Full    bool   `json:"full,omitempty"`    // because other processes use its memory
+	Slow    string `json:"slow,omitempty"`    // reason for using kernels of older devices
 }
 
 // Library is a shared library or a program.
 type Library struct {
-	Name  string   `json:"name"`  // as people know it
-	Files []string `json:"files"` // that would do, the best first
-	Path  string   `json:"path"`  // where it was found; ""
+	Name  string   `json:"name"`  // for people
+	Files []string `json:"files"` // names of suitable files, best first
+	Path  string   `json:"path"`  // where it was found; "": not found
 	Cost  string   `json:"without_it"`
-	// Version is its own, where it was asked; Problem is why it is not used, though it was found.
+	// Version is the library's own version, if known. Problem is the reason why a library that was found is not used.
 	Version string `json:"version,omitempty"`
 	Problem string `json:"problem,omitempty"`
 }

@@ -17,8 +17,7 @@ const (
 	ltName     = "cublasLt"
 )
 
-// wanted are the libraries that are used where they are found. What each costs is what this release does
-// without it.
+// wanted lists the optional libraries. Cost of each says what this release does without it.
 func wanted() []Library {
 	return []Library{
 		{Name: "libcuda", Files: []string{"libcuda.so.1"}, Cost: "nothing computes on GPUs"},
@@ -33,11 +32,11 @@ func wanted() []Library {
 	}
 }
 
-// searched are the directories that the system's loader and CUDA's installers use.
+// searched returns the directories that the system's loader and CUDA's installers use.
 func searched() []string {
 	dirs := []string{"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/lib/x86_64-linux-gnu", "/usr/lib64",
 		"/lib64", "/usr/lib", "/usr/local/lib", "/usr/local/cuda/lib64", "/usr/lib/wsl/lib", "/usr/local/nvidia/lib64"}
-	for _, pattern := range []string{ // what pip installs
+	for _, pattern := range []string{ // packages that pip installs
 		"/usr/lib/python3*/site-packages/nvidia/*/lib", "/usr/local/lib/python3*/*-packages/nvidia/*/lib",
 		"/opt/*/lib/python3*/site-packages/nvidia/*/lib"} {
 		found, _ := filepath.Glob(pattern)
@@ -46,11 +45,11 @@ func searched() []string {
 	return dirs
 }
 
-// named are the variables that name another file.
+// named are the environment variables that name another file, by library.
 var named = map[string]string{"libcuda": "LATENTBEAM_LIBCUDA", ltName: "LATENTBEAM_LIBCUBLASLT",
 	ncclName: "LATENTBEAM_LIBNCCL"}
 
-// find looks for the libraries in LD_LIBRARY_PATH and dirs, and for ffmpeg in PATH, but for those that are named.
+// find looks for libraries in LD_LIBRARY_PATH and dirs, and for ffmpeg in PATH. A variable of named takes precedence.
 func find(env func(string) string, dirs []string) []Library {
 	dirs = slices.Concat(filepath.SplitList(env("LD_LIBRARY_PATH")), dirs)
 	out := wanted()
@@ -67,7 +66,7 @@ func find(env func(string) string, dirs []string) []Library {
 	return out
 }
 
-// opened adds what the backend says of a library that it opens itself.
+// opened adds the backend's own report about libraries that it opens.
 func opened(list []Library, by []cuda.Library) {
 	for i, l := range list {
 		for _, o := range by {
@@ -85,7 +84,7 @@ func opened(list []Library, by []cuda.Library) {
 	}
 }
 
-// first returns the first of the files that is in one of the directories.
+// first returns the path of the first file that exists in one of the directories.
 func first(files, dirs []string) string {
 	for _, file := range files {
 		for _, dir := range dirs {

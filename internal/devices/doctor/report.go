@@ -6,34 +6,34 @@ import (
 	"strings"
 )
 
-// CheckState is how one thing is.
+// CheckState is the result of a check.
 type CheckState string
 
 // The states, from good to bad.
 const (
 	OK      CheckState = "ok"
 	Note    CheckState = "note"    // usable, and worth knowing
-	Missing CheckState = "missing" // not there; the program works without it
-	Broken  CheckState = "broken"  // the machine promises it, and it does not work
+	Missing CheckState = "missing" // absent; the program works without it
+	Broken  CheckState = "broken"  // present, and does not work
 )
 
-// Check is what was found out about one thing.
+// Check is the finding about one thing.
 type Check struct {
 	Name  string     `json:"name"`
 	State CheckState `json:"state"`
 	Found string     `json:"found"`
-	Cost  string     `json:"cost,omitempty"` // what it means for a job
+	Cost  string     `json:"cost,omitempty"` // consequence for a job
 	Fix   string     `json:"fix,omitempty"`
 }
 
-// Report is the result.
+// Report is the result of all checks.
 type Report struct {
 	OK     bool      `json:"ok"` // nothing is broken
 	Checks []Check   `json:"checks"`
 	Facts  HostFacts `json:"facts"`
 }
 
-// Broken returns the names of what is.
+// Broken returns the names of broken things.
 func (r Report) Broken() (names []string) {
 	for _, c := range r.Checks {
 		if c.State == Broken {

@@ -9,7 +9,7 @@ import (
 	"latentbeam/kernels/cuda"
 )
 
-// try lets a GPU multiply two small matrices and compares the result with the CPU's.
+// try multiplies two small matrices on a GPU and compares the result with the CPU's.
 func try(index int) error {
 	be, err := cuda.New(index, cuda.Options{})
 	if err != nil {
@@ -43,7 +43,7 @@ func product(be kernels.Backend) ([]float32, error) {
 	return out, err
 }
 
-// compare reports the first number that is not what the CPU has.
+// compare returns an error for the first number that differs from the CPU's.
 func compare(got, want []float32) error {
 	for i, v := range want {
 		if d := math.Abs(float64(got[i] - v)); !(d <= 1e-2*(1+math.Abs(float64(v)))) {

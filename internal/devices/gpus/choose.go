@@ -12,7 +12,7 @@ import (
 	"latentbeam/stages/cost"
 )
 
-// Left is a device that the job does not use, and why.
+// Left is a device that the job does not use, with the reason.
 type Left struct {
 	UUID string `json:"uuid"`
 	Name string `json:"name"`
@@ -27,7 +27,7 @@ type candidate struct {
 	rate  float64
 }
 
-// survey returns the machine as its driver describes it, or, without NVML, as far as the maker knows it.
+// survey returns the driver's description of the machine. Without NVML it contains only what the maker knows.
 func survey(host nvml.Host, visible []Visible) (nvml.Survey, error) {
 	if host != nil {
 		return host.Survey()
@@ -42,7 +42,7 @@ func survey(host nvml.Host, visible []Visible) (nvml.Survey, error) {
 	return s, nil
 }
 
-// candidates returns the devices that are visible, well and empty enough, and why the others are not.
+// candidates returns the devices that are visible, healthy and have enough free memory. left holds the others, with reasons.
 func candidates(host nvml.Host, s nvml.Survey, visible []Visible) (out []candidate, left []Left) {
 	for i, d := range s.Devices {
 		at := slices.IndexFunc(visible, func(v Visible) bool { return v.UUID == d.UUID })
@@ -71,7 +71,7 @@ func candidates(host nvml.Host, s nvml.Survey, visible []Visible) (out []candida
 	return out, left
 }
 
-// unfit says why a device that answers is not to be used, "" where it is.
+// unfit returns the reason why a device that answers cannot be used; "": it can.
 func unfit(d nvml.Device, s nvml.DeviceStatus) string {
 	if why := s.ECC.Sick(); why != "" {
 		return why
@@ -90,8 +90,8 @@ func unfit(d nvml.Device, s nvml.DeviceStatus) string {
 	return why
 }
 
-// oneClass keeps the candidates of the numeric class that computes fastest together: a job computes in one, or
-// its bytes would depend on which device a row met.
+// oneClass returns the candidates of one numeric class: the class with the largest total rate. A job computes in one class,
+// because otherwise a row's result would depend on its device.
 func oneClass(s nvml.Survey, all []candidate) (kept []candidate, left []Left) {
 	rates := map[string]float64{}
 	best := ""
@@ -112,14 +112,14 @@ func oneClass(s nvml.Survey, all []candidate) (kept []candidate, left []Left) {
 	return kept, left
 }
 
-// claimed is a candidate that this process has.
+// claimed is a candidate that this process has claimed.
 type claimed struct {
 	candidate
 	release func()
 }
 
-// claim takes n of the candidates, 0 for all that can be had, those that are linked best first. rest are those that it
-// had no need to ask for.
+// claim claims n of the candidates, best-linked first; 0: as many as possible. rest holds the candidates that it did not
+// try.
 func claim(s nvml.Survey, all []candidate, n int, dir, what string) (taken []claimed, rest []candidate, left []Left,
 	err error) {
 	open := map[int]candidate{}
@@ -153,7 +153,7 @@ func claim(s nvml.Survey, all []candidate, n int, dir, what string) (taken []cla
 	return taken, rest, left, nil
 }
 
-// fewer is the error where not so many GPUs can be had as are asked for.
+// fewer returns the error for a job that asks for more GPUs than are available.
 func fewer(asked, had int, left []Left) error {
 	return fault.TryAgain(fmt.Errorf("%d GPUs are asked for and %d can be had%s\n  fix: ask for fewer (resources.workers, "+
 		"--workers of a worker), for no number to take what there is, or again when more can be had",
@@ -166,7 +166,7 @@ func abandon(taken []claimed) {
 	}
 }
 
-// describe lists why devices are not used, for an error.
+// describe lists the unused devices and the reasons, for an error.
 func describe(left []Left) string {
 	var b strings.Builder
 	for _, l := range left {

@@ -9,8 +9,8 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// CUDA returns the Maker of kernels/cuda, whose backends hold at most memory bytes of tensors; 0: what there is.
-// In a program that was built without CUDA, or on a host without a driver, nothing is visible.
+// CUDA returns the Maker of kernels/cuda. A backend holds at most memory bytes of tensors; 0: no limit.
+// Without CUDA in the program, or without a driver on the host, no device is visible.
 func CUDA(memory int64) Maker { return cudaMaker{memory} }
 
 type cudaMaker struct{ memory int64 }
@@ -38,11 +38,11 @@ func (m cudaMaker) Open(uuid string) (kernels.Backend, error) {
 	return nil, fault.DeviceLost(fmt.Errorf("CUDA shows no device %s", uuid))
 }
 
-// Staged returns the bytes that went from device to device through host memory.
+// Staged returns the number of bytes that were copied between devices through host memory.
 func (m cudaMaker) Staged() int64 { return cuda.Staged() }
 
-// Connect implements Maker. A backend copies from tensors of another device over their link, or through the host
-// where they have none.
+// Connect implements Maker. A backend copies from another device over their link, or through the host if they have
+// none.
 func (m cudaMaker) Connect(devices []kernels.Backend) ([]kernels.Transport, error) {
 	return cluster.Shared(len(devices)), nil
 }

@@ -1,8 +1,8 @@
-// Package gpus is the pool of the GPUs of this host: which of them a job may have (free, well, of one numeric
-// class, claimed by no other process), sets by how they are linked, and what happens to them meanwhile. A device
-// that falls ill is drained: its batch is done again elsewhere, and it is not lent any more.
+// Package gpus implements the pool of the GPUs of this host. It chooses the devices that a job may use (free, healthy,
+// of one numeric class, claimed by no other process), forms sets by links, and watches the devices. A device that
+// fails is drained: its batch is repeated elsewhere, and the device is not lent again.
 //
-// What computes comes in as a Maker (kernels/cuda), what the driver knows as a gpu.Host; both have fakes. No
-// model, no CUDA and nothing of Beam may enter. What is measured goes into Facts and never into a decision about
-// bytes.
+// A Maker (kernels/cuda) opens devices, and an nvml.Host describes them; both have fakes. The package must not import
+// models, CUDA or Beam. Measurements only go into Facts and never decide about
+// results.
 package gpus

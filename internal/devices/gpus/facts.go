@@ -7,10 +7,10 @@ import (
 	"latentbeam/internal/devices/nvml"
 )
 
-// maxEvents bounds what is kept of a device's events; the first tell most.
+// maxEvents bounds the recorded events of a device. The first ones are retained, because they tell most.
 const maxEvents = 32
 
-// record is what was seen of a device while the job had it.
+// record sums the status checks and events of a device during the job.
 type record struct {
 	Leases           int
 	samples          int
@@ -28,7 +28,7 @@ func (r *record) event(text string) {
 	}
 }
 
-// add takes down a look that stands for a time.
+// add records a status check that represents the time every.
 func (r *record) add(s nvml.DeviceStatus, every time.Duration) {
 	r.samples++
 	r.utilization += float64(max(0, s.Utilization))
@@ -44,15 +44,15 @@ func (r *record) add(s nvml.DeviceStatus, every time.Duration) {
 	}
 }
 
-// UsageFacts is what a run says of its devices. Means and peaks are of what was seen every few seconds.
+// UsageFacts is a run's report about its devices. Means and peaks come from status checks every few seconds.
 type UsageFacts struct {
 	Driver  nvml.Driver   `json:"driver"`
 	Devices []DeviceFacts `json:"devices"`
 	Left    []Left        `json:"not_used,omitempty"`
-	Staged  int64         `json:"through_host_bytes,omitempty"` // from device to device, where they have no access
+	Staged  int64         `json:"through_host_bytes,omitempty"` // copied between devices without peer access
 }
 
-// DeviceFacts is what was seen of one device.
+// DeviceFacts is the report about one device.
 type DeviceFacts struct {
 	UUID        string             `json:"uuid"`
 	Name        string             `json:"name"`
@@ -65,10 +65,10 @@ type DeviceFacts struct {
 	MostPower   float64            `json:"max_power_w"`
 	Throttled   map[string]float64 `json:"throttled_seconds,omitempty"`
 	Events      []string           `json:"events,omitempty"`
-	Drained     string             `json:"drained,omitempty"` // why it was taken out
+	Drained     string             `json:"drained,omitempty"` // why it was drained
 }
 
-// Facts returns what was seen of the devices so far.
+// Facts returns a UsageFacts of the run so far.
 func (p *Pool) Facts() any {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -24,15 +24,15 @@ func TestHealth(t *testing.T) {
 		drained bool
 		event   string
 	}{
-		{"an application's fault", func(h *gputest.Host) { h.Happen(0, nvml.XID, 13) }, "", false, false, "XID 13"},
-		{"a page fault of an application", func(h *gputest.Host) { h.Happen(0, nvml.XID, 31) }, "", false, false, "XID 31"},
-		{"an application was stopped", func(h *gputest.Host) { h.Happen(0, nvml.XID, 43) }, "", false, false, "XID 43"},
-		{"another device", func(h *gputest.Host) { h.Happen(1, nvml.XID, 79) }, "", false, false, ""},
-		{"the work is spoiled", func(h *gputest.Host) { h.Happen(0, nvml.XID, 94) }, "XID 94", false, false, "XID 94"},
+		{"an application's fault", func(h *gputest.Host) { h.Report(0, nvml.XID, 13) }, "", false, false, "XID 13"},
+		{"a page fault of an application", func(h *gputest.Host) { h.Report(0, nvml.XID, 31) }, "", false, false, "XID 31"},
+		{"an application was stopped", func(h *gputest.Host) { h.Report(0, nvml.XID, 43) }, "", false, false, "XID 43"},
+		{"another device", func(h *gputest.Host) { h.Report(1, nvml.XID, 79) }, "", false, false, ""},
+		{"the work is spoiled", func(h *gputest.Host) { h.Report(0, nvml.XID, 94) }, "XID 94", false, false, "XID 94"},
 		{"off the bus", func(h *gputest.Host) { h.Lose(0) }, "XID 79", true, true, "XID 79"},
 		{"off the bus, and nobody says so", func(h *gputest.Host) { h.LoseQuietly(0) }, "does not answer", true, true,
 			"does not answer"},
-		{"double-bit error", func(h *gputest.Host) { h.Happen(0, nvml.Uncorrected, 0) }, "uncorrectable", true, true,
+		{"double-bit error", func(h *gputest.Host) { h.Report(0, nvml.Uncorrected, 0) }, "uncorrectable", true, true,
 			"uncorrectable"},
 		{"double-bit error that is only counted", func(h *gputest.Host) {
 			h.Set(0, func(s *nvml.DeviceStatus) { s.ECC.Uncorrected = 1 })
@@ -163,7 +163,7 @@ func TestFacts(t *testing.T) {
 			t.Errorf("%s, %v", text, err)
 		}
 		for range 100 {
-			p.happened(nvml.Event{UUID: d.UUID, Kind: nvml.XID, Code: 13})
+			p.handle(nvml.Event{UUID: d.UUID, Kind: nvml.XID, Code: 13})
 		}
 		if n := len(p.Facts().(UsageFacts).Devices[0].Events); n != maxEvents {
 			t.Errorf("%d events are kept", n)

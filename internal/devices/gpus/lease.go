@@ -11,8 +11,8 @@ import (
 	"latentbeam/stages"
 )
 
-// LeaseSet waits for n free devices, or for all where there are fewer, and takes those that talk to each other
-// fastest.
+// LeaseSet waits for n free devices, or for all if the pool has fewer, and leases the ones with the fastest
+// links.
 func (p *Pool) LeaseSet(ctx context.Context, n int) (*stages.Set, func(ok bool), error) {
 	return p.acquire(ctx, func() ([]int, error) {
 		n := min(n, p.size())
@@ -57,14 +57,14 @@ func (p *Pool) free() (out []int) {
 	return out
 }
 
-// Closest returns n of the free devices, those that exchange fastest.
+// Closest returns n of the free devices with the fastest links.
 func (p *Pool) Closest(free []int, n int) []int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.closest(free, n)
 }
 
-// closest chooses n of the devices by how they are linked.
+// closest chooses n of the devices by their links.
 func (p *Pool) closest(free []int, n int) (out []int) {
 	var indexes []int
 	for _, i := range free {
@@ -85,20 +85,20 @@ func (p *Pool) Label(device int) string {
 	return fmt.Sprintf("%s (%s)", d.Short(), d.Name)
 }
 
-// Record takes down what happened to a device.
+// Record records an event of a device.
 func (p *Pool) Record(device int, event string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.devices[device].log.event(event)
 }
 
-// Drain takes a device out of the pool.
+// Drain removes a device from the pool.
 func (p *Pool) Drain(device int, why string) bool {
 	p.drain(device, why)
 	return true
 }
 
-// acquire waits until choose finds devices, and lends them.
+// acquire waits until choose finds devices, and leases them.
 func (p *Pool) acquire(ctx context.Context, choose func() ([]int, error)) (*stages.Set, func(ok bool), error) {
 	for {
 		p.mu.Lock()
@@ -134,15 +134,15 @@ func (p *Pool) lease(chosen []int) (*stages.Set, *lease) {
 		devices = append(devices, d.be)
 		set.Speeds = append(set.Speeds, p.speed(d))
 	}
-	set.Devices = slices.Clone(devices) // whoever has the set may put others before them
+	set.Devices = slices.Clone(devices) // the set's user may replace them by wrappers
 	if len(devices) > 1 {
 		set.Connect = func(context.Context) ([]kernels.Transport, error) { return p.maker.Connect(devices) }
 	}
 	return set, l
 }
 
-// release ends a lease. A device that did not do its work well gets a new backend: backends keep their first
-// error, and a panic leaves scopes open. One that cannot be opened again is drained.
+// release ends a lease. After a failure a device gets a new backend, because backends retain their first
+// error and a panic leaves scopes open. If a device cannot be opened again, it is drained.
 func (p *Pool) release(l *lease, ok bool) {
 	for _, i := range l.devices {
 		p.mu.Lock()
@@ -171,13 +171,13 @@ func (p *Pool) release(l *lease, ok bool) {
 	p.announce()
 }
 
-// announce wakes those that wait for a device.
+// announce wakes all goroutines that wait for a device.
 func (p *Pool) announce() {
 	close(p.changed)
 	p.changed = make(chan struct{})
 }
 
-// drain takes a device out of the pool: nobody gets it any more, and who has it is told.
+// drain removes a device from the pool and cancels its current lease.
 func (p *Pool) drain(number int, why string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"latentbeam/stages/layout"
 )
 
-// Inspect returns the devices that Open would take, and the numeric class of their results, without taking or opening
-// any: a plan is no reason for a job to find them taken.
+// Inspect returns the devices that Open would open, and the numeric class of their results. It neither claims nor opens
+// them, so that a plan does not block a job.
 func Inspect(host nvml.Host, maker Maker, o Options) (devices []layout.DeviceModel, class string, err error) {
 	p := &Pool{maker: maker, host: host, o: o.filled()}
 	fit, err := p.fit()

@@ -8,17 +8,16 @@ import (
 	"latentbeam/stages/layout"
 )
 
-// What a device that is not in the table of layout is taken to reach: FLOP/s, and bytes/s over PCIe.
+// Assumed speed of a device that is missing in the table of package layout: FLOP/s, and bytes/s over PCIe.
 const (
 	unknownRate = 40e12
 	unknownHost = 12e9
 )
 
-// latency is what an exchange costs before its first byte, in seconds.
+// latency is the time in seconds before the first byte of an exchange.
 const latency = 30e-6
 
-// planned returns what the cost model knows of a device with this much free memory, by the name that the driver
-// gives it.
+// planned describes a device with this much free memory for the cost model. It looks the device up by the driver's name.
 func planned(d nvml.Device, free int64) layout.DeviceModel {
 	out := layout.DeviceModel{Rate: unknownRate, Link: unknownHost, Host: unknownHost, Latency: latency}
 	if name := model(d.Name); name != "" {
@@ -26,24 +25,24 @@ func planned(d nvml.Device, free int64) layout.DeviceModel {
 			out = known[0]
 		}
 	}
-	if d.MIG() && out.Memory > d.Memory { // an instance has about as much of the work as of the memory
+	if d.MIG() && out.Memory > d.Memory { // an instance has about the same share of the speed as of the memory
 		out.Rate *= float64(d.Memory) / float64(out.Memory)
 	}
 	out.Name, out.Memory = strings.TrimPrefix(d.Name, "NVIDIA "), free
 	if host := d.PCIe.Bandwidth(); host > 0 {
-		out.Host = host * reached
+		out.Host = host * pcieShare
 	}
 	if d.NVLinks == 0 {
-		out.Link = min(out.Link, out.Host) // whatever its make can have
+		out.Link = min(out.Link, out.Host) // even if the full GPU has faster links
 	}
 	return out
 }
 
-// nvlinkRate is what exchanges are taken to reach over one NVLink in each direction, in bytes/s: the twelve of an A100
-// have 200 GB/s in the table of layout. Nominal are 25 GB/s each, since the second generation.
+// nvlinkRate is the assumed rate of exchanges over one NVLink in each direction, in bytes/s. An A100 with twelve links
+// has 200 GB/s in the table of package layout. The nominal rate is 25 GB/s each, since the second generation.
 const nvlinkRate = 200e9 / 12
 
-// bestPair returns the most NVLinks that device i and another can use at once.
+// bestPair returns the largest number of NVLinks between device i and another device.
 func bestPair(s nvml.Survey, i int) (most int) {
 	for _, l := range s.Links[i] {
 		most = max(most, l.NVLinks)
@@ -51,8 +50,8 @@ func bestPair(s nvml.Survey, i int) (most int) {
 	return most
 }
 
-// overNVLink is what a device with n NVLinks to another exchanges at: what the table says of its make, if that has
-// NVLink and all of it leads to one place, or less.
+// overNVLink returns the rate of exchanges over n NVLinks to another device, in bytes/s. It is at most the table's rate
+// for the device, if the table lists NVLink for it.
 func overNVLink(d layout.DeviceModel, n int) float64 {
 	rate := float64(n) * nvlinkRate
 	if d.Link > d.Host {
@@ -61,11 +60,11 @@ func overNVLink(d layout.DeviceModel, n int) float64 {
 	return rate
 }
 
-// reached is the part of PCIe's nominal bandwidth that copies reach.
-const reached = 0.8
+// pcieShare is the fraction of PCIe's nominal bandwidth that copies reach.
+const pcieShare = 0.8
 
-// model returns the name in the table of layout of what the driver calls "NVIDIA A100-SXM4-80GB", "NVIDIA A100
-// 80GB PCIe", "Tesla T4" or "NVIDIA GeForce RTX 4090"; "" where there is none.
+// model returns the name in the table of package layout for a driver's name, such as "NVIDIA A100-SXM4-80GB", "NVIDIA A100
+// 80GB PCIe", "Tesla T4" or "NVIDIA GeForce RTX 4090"; "": it is not in the table.
 func model(name string) string {
 	words := strings.FieldsFunc(strings.ToUpper(name), func(r rune) bool { return r == ' ' || r == '-' })
 	for i, w := range words {

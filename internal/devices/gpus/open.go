@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// open claims and opens as many of the candidates as the options say. Where one cannot be opened another takes its
-// place; a job that named no number goes on without it, and is told.
+// open claims and opens as many candidates as the options say. If a candidate cannot be opened, open tries another
+// one. If the options give no number, the job continues with fewer, after a warning.
 func (p *Pool) open(fit []candidate) error {
 	n := p.o.Workers
 	var spoiled []candidate
@@ -39,11 +39,11 @@ func (p *Pool) open(fit []candidate) error {
 	return nil
 }
 
-// add opens a device that was claimed, or gives it back and notes why.
+// add opens a claimed device. On an error it releases the claim and records the reason.
 func (p *Pool) add(c claimed) bool {
 	d := p.survey.Devices[c.index]
 	be, err := p.maker.Open(d.UUID)
-	if err == nil && len(p.devices) > 0 && be.Class() != p.class { // it showed another one before it was opened
+	if err == nil && len(p.devices) > 0 && be.Class() != p.class { // before opening it reported another class
 		err = fmt.Errorf("it computes in class %s, the others in %s", be.Class(), p.class)
 	} else if err != nil {
 		err = fmt.Errorf("it cannot be opened: %w", err)
@@ -59,7 +59,7 @@ func (p *Pool) add(c claimed) bool {
 	return true
 }
 
-// warn names the devices that the job cannot use, and the cost.
+// warn logs the devices that the job cannot use, and the consequence.
 func (p *Pool) warn(spoiled []candidate) {
 	var there, lost float64
 	for _, d := range p.devices {

@@ -16,20 +16,20 @@ import (
 	"latentbeam/stages/layout"
 )
 
-// ErrNone is the error of Open where this process sees no GPU at all; a job may compute on the CPU then.
+// ErrNone is returned by Open if this process sees no GPU. A job may then compute on the CPU.
 var ErrNone = errors.New("no GPU")
 
-// Options say what a job takes.
+// Options are the options of Open.
 type Options struct {
-	Workers int    // devices; 0: all that can be had
-	Memory  int64  // for batches, on each; 0: what is free beside the weights
-	Claims  string // directory of lock files; "": that of the host
-	What    string // this process, to others that find a device taken: "run job.yaml"
-	// Every is how often devices are looked at; 0: every two seconds.
+	Workers int    // number of devices; 0: all available
+	Memory  int64  // bytes for batches on each device; 0: all that weights leave free
+	Claims  string // directory of lock files; "": nvml.ClaimsDir
+	What    string // description of this process for others that want the device: "run job.yaml"
+	// Every is the interval of status checks; 0: two seconds.
 	Every time.Duration
 }
 
-// Pool is some GPUs of this host. It is a lend.Pool: a device is known by its number, which stays.
+// Pool is a devices.Pool of GPUs of this host. The number of a device never changes.
 type Pool struct {
 	maker  Maker
 	host   nvml.Host // nil without NVML
@@ -42,30 +42,30 @@ type Pool struct {
 	mu      sync.Mutex
 	devices []*pooled
 	weights int64
-	changed chan struct{} // closed and made anew when a device comes free or is drained
+	changed chan struct{} // closed and replaced when a device becomes free or is drained
 }
 
-// pooled is one of the pool's.
+// pooled is a device of the pool.
 type pooled struct {
 	nvml.Device
 	index   int // in the survey
 	plan    layout.DeviceModel
 	be      kernels.Backend
-	release func() // the claim
-	drained string // why it is not lent any more
-	lease   *lease // that it is in, nil when free
+	release func() // releases the claim
+	drained string // why it was drained; "": it was not
+	lease   *lease // current lease; nil: free
 	log     record
 }
 
-// lease is devices at work on one batch.
+// lease is a set of devices that compute one batch.
 type lease struct {
 	devices []int
-	end     context.CancelCauseFunc // of stages.Set.Well
+	end     context.CancelCauseFunc // cancels stages.Set.Well
 }
 
-// Open takes GPUs of this host: visible to this process, healthy, free, and all of one numeric class. host may be
-// nil, where there is no NVML: then nothing is known of links and health. ErrNone where there is none; where there
-// are some and none can be used, the error says why of each, and another time may be better.
+// Open claims and opens GPUs of this host that are visible to this process, healthy, free, and of one numeric class. host is
+// nil without NVML; then links and health are unknown. Open returns ErrNone if there is no GPU. If no GPU can be used
+// now, the error gives the reason for each, and the caller may try again later.
 func Open(host nvml.Host, maker Maker, o Options) (*Pool, error) {
 	if o.Every == 0 {
 		o.Every = 2 * time.Second
@@ -85,7 +85,7 @@ func Open(host nvml.Host, maker Maker, o Options) (*Pool, error) {
 	return p, nil
 }
 
-// filled returns the options with what they leave open.
+// filled returns the options with defaults filled in.
 func (o Options) filled() Options {
 	if o.Claims == "" {
 		o.Claims = nvml.ClaimsDir()
@@ -114,12 +114,12 @@ func (p *Pool) fit() ([]candidate, error) {
 	return kept, nil
 }
 
-// none is the error where none of the devices can be used.
+// none returns the error for a host on which no device can be used.
 func (p *Pool) none() error {
 	return fault.TryAgain(fmt.Errorf("no GPU of this host can be used:%s", describe(p.left)))
 }
 
-// planned is what the cost model knows of a candidate.
+// planned describes a candidate for the cost model.
 func (p *Pool) planned(c candidate) layout.DeviceModel {
 	d := planned(p.survey.Devices[c.index], c.free)
 	d.Island = p.survey.Islands()[c.index]
@@ -129,7 +129,7 @@ func (p *Pool) planned(c candidate) layout.DeviceModel {
 	return d
 }
 
-// Survey returns how the pool's devices are linked, in their order.
+// Survey returns the pool's devices and their links, in the pool's order.
 func (p *Pool) Survey() nvml.Survey {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -140,7 +140,7 @@ func (p *Pool) Survey() nvml.Survey {
 	return p.survey.Of(indexes)
 }
 
-// Close gives the devices back. Nothing may be leased any more.
+// Close releases the devices. No lease may be open.
 func (p *Pool) Close() {
 	p.stop()
 	p.mu.Lock()
@@ -150,14 +150,14 @@ func (p *Pool) Close() {
 	}
 }
 
-// Weights says how many bytes of weights will be on every device beside the batches.
+// Weights sets the bytes of weights on every device; batches get the rest.
 func (p *Pool) Weights(bytes int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.weights = bytes
 }
 
-// Size returns how many devices there are that were not drained.
+// Size returns the number of devices that are not drained.
 func (p *Pool) Size() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -173,7 +173,7 @@ func (p *Pool) size() (n int) {
 	return n
 }
 
-// Speeds returns the devices' relative speeds, 0 for one that was drained.
+// Speeds returns the relative speed of every device; 0: drained.
 func (p *Pool) Speeds() []float64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -186,7 +186,7 @@ func (p *Pool) Speeds() []float64 {
 	return out
 }
 
-// speed is a device's relative to the slowest of the pool.
+// speed returns the speed of a device relative to the slowest of the pool.
 func (p *Pool) speed(d *pooled) float64 {
 	slowest := d.plan.Rate
 	for _, other := range p.devices {
@@ -195,14 +195,14 @@ func (p *Pool) speed(d *pooled) float64 {
 	return d.plan.Rate / slowest
 }
 
-// Changed returns a channel that is closed when a device comes free or is drained.
+// Changed returns a channel that is closed when a device becomes free or is drained.
 func (p *Pool) Changed() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.changed
 }
 
-// Memory returns what a batch may use on any one device.
+// Memory returns the memory that a batch may use on any device.
 func (p *Pool) Memory() cost.Memory {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -221,13 +221,13 @@ func (p *Pool) Memory() cost.Memory {
 // Class returns the numeric class of the results.
 func (p *Pool) Class() string { return p.class }
 
-// Capabilities says what is known of GPUs and can be done with them.
+// Capabilities returns the optional abilities of GPU pools.
 func (p *Pool) Capabilities() devices.PoolCapabilities {
 	return devices.PoolCapabilities{Layout: p.Layout, Survey: p.Survey, Closest: p.Closest, Weights: p.Weights,
 		Facts: p.Facts, Hardware: &devices.Hardware{Label: p.Label, Note: p.Record, Drain: p.Drain}}
 }
 
-// Layout returns the devices by number, as the cost model takes them.
+// Layout returns the devices, by number, in the form of the cost model.
 func (p *Pool) Layout() (out []layout.DeviceModel) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -117,7 +117,7 @@ func TestTwoProcessesShare(t *testing.T) {
 
 // TestLinksOfTheCostModel: what the cost model hears of how the devices of a pool are linked.
 func TestLinksOfTheCostModel(t *testing.T) {
-	const pcie4, pcie3 = 7.877e9 / 4 * 16 * reached, 7.877e9 / 8 * 16 * reached
+	const pcie4, pcie3 = 7.877e9 / 4 * 16 * pcieShare, 7.877e9 / 8 * 16 * pcieShare
 	for _, c := range []struct {
 		name    string
 		host    *gputest.Host
@@ -207,7 +207,7 @@ func TestLeaseThese(t *testing.T) {
 		t.Errorf("a device that is in use: %v", err)
 	}
 	release(true)
-	host.Happen(1, "xid", 79)
+	host.Report(1, "xid", 79)
 	waitFor(t, func() bool { return p.Size() == 2 })
 	if _, _, err := p.LeaseThese(t.Context(), []int{0, 1}); !fault.IsDeviceLost(err) {
 		t.Errorf("a device that is gone: %v", err)

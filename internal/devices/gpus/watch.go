@@ -12,7 +12,7 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// watch looks after the devices until Close: it takes down how they are and drains those that fall ill.
+// watch monitors the devices until Close. It records their status and drains devices that fail.
 func (p *Pool) watch() {
 	if p.host == nil {
 		p.stop = func() {}
@@ -21,8 +21,8 @@ func (p *Pool) watch() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup
 	all.Go(func() {
-		if err := p.host.Watch(ctx, p.happened); err != nil {
-			slog.Debug("GPUs report no events", "error", err) // what is looked at still shows
+		if err := p.host.Watch(ctx, p.handle); err != nil {
+			slog.Debug("GPUs report no events", "error", err) // status checks continue
 		}
 	})
 	began := make([]nvml.ECC, len(p.devices))
@@ -46,7 +46,7 @@ func (p *Pool) watch() {
 	p.stop = func() { cancel(); all.Wait() }
 }
 
-// inspect takes down how the devices are; began is the memory errors that they had when the pool was opened.
+// inspect records the status of the devices. began holds their memory errors when the pool was opened.
 func (p *Pool) inspect(began []nvml.ECC) {
 	for i, d := range p.devices {
 		p.mu.Lock()
@@ -58,12 +58,12 @@ func (p *Pool) inspect(began []nvml.ECC) {
 		s, err := p.host.Status(d.UUID)
 		switch {
 		case errors.Is(err, nvml.ErrLost):
-			p.happened(nvml.Event{UUID: d.UUID, Kind: nvml.Lost})
+			p.handle(nvml.Event{UUID: d.UUID, Kind: nvml.Lost})
 			continue
 		case err != nil:
-			continue // a driver that is busy says nothing about the device
+			continue // a busy driver is no fault of the device
 		case s.ECC.Uncorrected > began[i].Uncorrected:
-			p.happened(nvml.Event{UUID: d.UUID, Kind: nvml.Uncorrected})
+			p.handle(nvml.Event{UUID: d.UUID, Kind: nvml.Uncorrected})
 		case s.ECC.RemapFailed:
 			p.drain(i, s.ECC.Sick())
 		}
@@ -73,9 +73,9 @@ func (p *Pool) inspect(began []nvml.ECC) {
 	}
 }
 
-// happened acts on an event: one of an application is only taken down, one that spoiled the work at hand ends the
-// lease, and one of the device drains it.
-func (p *Pool) happened(e nvml.Event) {
+// handle acts on an event. It only records an application's fault, ends the lease after a fault that spoiled the running
+// batch, and drains the device after a fault of the device.
+func (p *Pool) handle(e nvml.Event) {
 	for i, d := range p.devices {
 		if d.UUID != e.UUID {
 			continue

@@ -16,7 +16,7 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// Owner is who has claimed a device, as the lock file says.
+// Owner describes the process that has claimed a device. It is the content of the lock file.
 type Owner struct {
 	PID   int       `json:"pid"`
 	What  string    `json:"what"` // such as "run job.yaml"
@@ -38,12 +38,12 @@ func (e *BusyError) Error() string {
 		e.Owner.Since.Format("2006-01-02 15:04:05"))
 }
 
-// ClaimsEnv names the directory of lock files in the environment, for hosts with another one that all
-// processes share (containers that see the same devices).
+// ClaimsEnv is the environment variable for the directory of lock files. Set it where processes do not share the
+// default directory, such as in containers that see the same devices.
 const ClaimsEnv = "LATENTBEAM_RUNTIME_DIR"
 
-// ClaimsDir returns the directory in which all processes of this host meet: that of the environment, else
-// one in /run/lock, which every user can write to, else in the directory of temporary files.
+// ClaimsDir returns the directory of lock files that all processes of this host share: ClaimsEnv, else
+// a directory in /run/lock, which every user can write to, else in the directory of temporary files.
 func ClaimsDir() string {
 	if dir := os.Getenv(ClaimsEnv); dir != "" {
 		return dir
@@ -55,15 +55,15 @@ func ClaimsDir() string {
 	return filepath.Join(os.TempDir(), "latentbeam-lock")
 }
 
-// Claim takes a device for this process until release, without waiting; *BusyError where another has it. The
-// kernel releases the claim when the process dies, however it does. The file stays: removing it would let two
-// processes lock two files of one name.
+// Claim claims a device for this process until release, without waiting. It returns *BusyError if another process has it. The
+// kernel releases the claim when the process dies. The file stays, because removing it would let two
+// processes lock two files of the same name.
 func Claim(dir, uuid, what string) (release func(), err error) {
 	name, err := lockFile(dir, uuid)
 	if err != nil {
 		return nil, err
 	}
-	// The file may be another user's: flock takes no more than to read it.
+	// The file may belong to another user; flock needs only read access.
 	lock := flock.New(name, flock.SetFlag(os.O_RDONLY))
 	locked, err := lock.TryLock()
 	if err != nil {
@@ -80,7 +80,7 @@ func Claim(dir, uuid, what string) (release func(), err error) {
 	return func() { once.Do(func() { _ = lock.Close() }) }, nil
 }
 
-// Holder returns who has claimed a device, nil where nobody has as far as can be seen. Nothing is claimed to find out.
+// Holder returns the owner of a claimed device; nil: no visible process has claimed it. Holder itself claims nothing.
 func Holder(dir, uuid string) *BusyError {
 	if uuid == "" || len(uuid) > maxUUID || strings.Trim(uuid, uuidLetters) != "" {
 		return nil
@@ -98,19 +98,19 @@ func lockName(dir, uuid string) string {
 
 const (
 	lockMode    = 0o666                 // any user may lock
-	lockDirMode = 0o777 | os.ModeSticky // any user may add files, and remove none of others
+	lockDirMode = 0o777 | os.ModeSticky // any user may add files, and remove only their own
 	maxOwner    = 4096                  // bytes of a lock file
 	maxUUID     = 128                   // longer than "MIG-GPU-<uuid>/<gi>/<ci>"
 )
 
-// lockFile returns the name of a device's lock file, which is there then. It must be a file: in a directory
-// that all may write to, a link could lead elsewhere.
+// lockFile creates a device's lock file if necessary and returns its name. It must be a regular file, because in a
+// directory that all users may write to, a link could lead elsewhere.
 func lockFile(dir, uuid string) (string, error) {
 	if uuid == "" || len(uuid) > maxUUID || strings.Trim(uuid, uuidLetters) != "" {
 		return "", fmt.Errorf("claim %.40q: not the UUID of a device", uuid)
 	}
 	if err := os.Mkdir(dir, lockDirMode); err == nil {
-		_ = os.Chmod(dir, lockDirMode) // what the umask took away
+		_ = os.Chmod(dir, lockDirMode) // undo the umask
 	} else if !errors.Is(err, os.ErrExist) {
 		return "", fault.TryAgain(fmt.Errorf("claim %s: %w; %s names another directory", short(uuid), err,
 			ClaimsEnv))
@@ -132,8 +132,8 @@ func lockFile(dir, uuid string) (string, error) {
 
 const uuidLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-/"
 
-// sign writes who has the lock into the locked file, as far as this user may: the lock does not depend on it.
-// A link that was put there meanwhile leads nowhere else than into the directory.
+// sign writes the owner into the locked file. Errors are ignored, because the lock does not depend on the text.
+// It opens the file inside the directory only, so a link that was created meanwhile cannot lead elsewhere.
 func sign(name string, text []byte) {
 	root, err := os.OpenRoot(filepath.Dir(name))
 	if err != nil {
@@ -143,7 +143,7 @@ func sign(name string, text []byte) {
 	_ = root.WriteFile(filepath.Base(name), text, lockMode)
 }
 
-// readOwner reads what the owner has written; nothing where it had no time to, or could not.
+// readOwner reads the owner from a lock file; it is empty if the owner has not written it.
 func readOwner(name string) Owner {
 	f, err := os.Open(name)
 	if err != nil {

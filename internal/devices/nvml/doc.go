@@ -1,9 +1,8 @@
-// Package nvml knows the GPUs of a machine as their driver describes them (NVML): which there are, how they are
-// linked, how they are, and what has happened to them. It chooses sets of devices that talk fast to each other
-// (topology), says what an event means (the XID catalogue), and keeps processes from taking one device twice
-// (claims).
+// Package nvml describes the GPUs of a machine through NVIDIA's driver (NVML): devices, links, status and
+// events. It chooses sets of devices with fast links (topology), decides what to do about an event (the XID
+// catalogue), and prevents two processes from using the same device (claims).
 //
-// It computes nothing on a device and imports nothing of CUDA; kernels/cuda does that, and the two meet by UUID.
-// Without the tag cuda Open says that this program was built without it, and everything else works on the fakes
-// of gputest. A fact more is a field of Device or Status, read in nvml_*.go and given by the fakes.
+// It computes nothing on a device and does not import CUDA. Package kernels/cuda computes; both identify devices by UUID.
+// Without the build tag cuda, Open returns ErrNotBuilt, and everything else works with the fakes
+// of gputest. To add a fact, add a field to Device or DeviceStatus, read it in nvml_*.go and set it in the fakes.
 package nvml

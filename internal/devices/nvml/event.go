@@ -4,14 +4,14 @@ import (
 	"fmt"
 )
 
-// EventKind is what an event is about.
+// EventKind is the kind of an event.
 type EventKind string
 
 // The kinds.
 const (
-	XID         EventKind = "xid"  // the driver has reported error number Code
+	XID         EventKind = "xid"  // the driver reported error number Code
 	Uncorrected EventKind = "ecc"  // memory errors that could not be corrected
-	Lost        EventKind = "lost" // the device does not answer any more
+	Lost        EventKind = "lost" // the device no longer answers
 )
 
 // Event is something that happened to a device.
@@ -21,7 +21,7 @@ type Event struct {
 	Code uint64    `json:"code,omitempty"` // XID
 }
 
-// Action returns what follows from the event.
+// Action returns what to do about the event.
 func (e Event) Action() Action {
 	if e.Kind == XID {
 		return lookup(e.Code).action
@@ -29,7 +29,7 @@ func (e Event) Action() Action {
 	return Drain
 }
 
-// String says what happened: "XID 79 (GPU has fallen off the bus)".
+// String describes the event: "XID 79 (GPU has fallen off the bus)".
 func (e Event) String() string {
 	switch e.Kind {
 	case XID:

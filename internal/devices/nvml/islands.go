@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// Islands returns the number of the island that each device belongs to, counted from 0: devices that NVLink
-// joins, directly or over others, are one; of the rest those that reach each other's memory over PCIe. An
-// instance of a divided GPU has no peers and is an island of its own.
+// Islands returns the island of each device, counted from 0. Devices that NVLink joins, directly or over others, form one
+// island. So do remaining devices that access each other's memory over PCIe. An instance of a divided GPU has no peers
+// and is an island of its own.
 func (s *Survey) Islands() []int {
 	out := make([]int, len(s.Devices))
 	for i := range out {
@@ -29,7 +29,7 @@ func (s *Survey) Islands() []int {
 	return out
 }
 
-// spread gives device i, and all that are joined to it, the number of an island.
+// spread assigns island number to device i and to all devices joined with it.
 func (s *Survey) spread(i, number int, out []int, joined func(Link) bool) {
 	out[i] = number
 	for k := range s.Devices {
@@ -39,8 +39,8 @@ func (s *Survey) spread(i, number int, out []int, joined func(Link) bool) {
 	}
 }
 
-// Choose returns n of the free devices that talk to each other fastest, in ascending order; all where there
-// are fewer. The smallest sufficient island goes first, so that large sets find whole islands later.
+// Choose returns n of the free devices with the fastest links, in ascending order, or all if fewer are free.
+// It prefers the smallest sufficient island, so that large sets find whole islands later.
 func (s *Survey) Choose(free []int, n int) []int {
 	free = slices.Sorted(slices.Values(free))
 	if n >= len(free) {
@@ -61,8 +61,8 @@ func (s *Survey) Choose(free []int, n int) []int {
 	return s.closest(best, n)
 }
 
-// Slowest orders sets by the slowest link between two of their devices: the larger, the faster. Sets of one device
-// are all alike, and faster than any other.
+// Slowest returns a score of the slowest link between two devices of a set; larger is faster. Sets of one device
+// have the largest score.
 func (s *Survey) Slowest(set []int) int {
 	least := math.MaxInt
 	for i, d := range set {
@@ -73,7 +73,7 @@ func (s *Survey) Slowest(set []int) int {
 	return least
 }
 
-// Of returns the survey of some of the devices, in the order given.
+// Of returns the survey of some devices, in the order given.
 func (s *Survey) Of(devices []int) Survey {
 	out := Survey{Driver: s.Driver}
 	for _, i := range devices {
@@ -86,8 +86,8 @@ func (s *Survey) Of(devices []int) Survey {
 	return out
 }
 
-// closest grows a set from every device, each time by the one whose slowest link to the set is fastest, and
-// returns the set of n with the fastest slowest link, then with the most of them.
+// closest returns n devices with fast links. From every device it grows a set greedily: each time it adds the device
+// whose slowest link to the set is fastest. It returns the set with the best slowest link; ties go to the larger sum of scores.
 func (s *Survey) closest(among []int, n int) []int {
 	var best []int
 	bestLeast, bestSum := -1, -1
@@ -115,7 +115,7 @@ func (s *Survey) closest(among []int, n int) []int {
 	return best
 }
 
-// slowestLink returns the slowest link from d to the set and the sum of all, as scores.
+// slowestLink returns the smallest score of d's links to the set, and the sum of their scores.
 func (s *Survey) slowestLink(d int, set []int) (least, sum int) {
 	least = 1 << 30
 	for _, other := range set {

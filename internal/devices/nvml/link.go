@@ -5,21 +5,21 @@ import (
 	"strconv"
 )
 
-// Link is how two devices reach each other.
+// Link is the connection of two devices.
 type Link struct {
-	// NVLinks are the links that both can use at once: those between the two, or to the switch that joins them.
+	// NVLinks is the number of NVLinks that both can use at once: between the two, or to their common switch.
 	NVLinks int  `json:"nvlinks"`
 	Peer    bool `json:"peer"` // each reads and writes the other's memory, over NVLink or PCIe
-	Path    Path `json:"path"` // of what goes over PCIe
+	Path    Path `json:"path"` // path over PCIe
 }
 
-// Path is what lies between two devices on the way over PCIe, nearest first, by NVML's levels
+// Path is the PCIe path between two devices, nearest first, by NVML's levels
 // (nvmlGpuTopologyLevel_t).
 type Path int
 
 // The paths.
 const (
-	SameDevice   Path = iota // instances of one GPU too
+	SameDevice   Path = iota // also instances of one GPU
 	SameBoard                // one board with two GPUs
 	OneSwitch                // one PCIe switch
 	SomeSwitches             // several PCIe switches
@@ -52,7 +52,7 @@ func (p *Path) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// String says it in a word or two: "NVLink x12", "PCIe peer, one PCIe switch", "through the host".
+// String describes the link briefly: "NVLink x12", "PCIe peer, one PCIe switch", "through the host".
 func (l Link) String() string {
 	switch {
 	case l.NVLinks > 0:
@@ -63,8 +63,8 @@ func (l Link) String() string {
 	return "through the host, " + l.Path.String()
 }
 
-// score orders links by how fast exchanges go over them: NVLinks before peers over PCIe before copies through
-// the host, and the shorter path first. Only the order counts.
+// score orders links by speed; larger is faster. NVLinks are faster than peer access over PCIe, which is faster than copies
+// through the host; a shorter path is faster. Only the order of scores matters.
 func (l Link) score() int {
 	s := int(UnknownPath - min(l.Path, UnknownPath)) // 0 to 7
 	if l.Peer {

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// locked reports whether a process that this one can see has locked the file with flock, by the kernel's own list
-// (proc_locks(5)). File systems in layers show other device numbers there, so the number of the file alone counts.
+// locked reports whether a process visible to this one has locked the file with flock. It reads the kernel's list
+// (proc_locks(5)) and compares inode numbers only, because layered file systems show other device numbers there.
 func locked(name string) bool {
 	info, err := os.Stat(name)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 // Built reports whether this program can ask an NVIDIA driver.
 const Built = true
 
-// host is the machine as NVML shows it. go-nvml calls a C function that the library lacks as if it were
-// there, which ends the process: nothing is called before Init, and nothing that has is not sure of.
+// host implements Host with NVML. When the library lacks a C function, calling it through go-nvml
+// crashes the process. So host calls nothing before Init, and checks doubtful functions with has.
 type host struct {
 	lib     nvml.Interface
 	known   map[string]bool // whether the library has a symbol
@@ -55,7 +55,7 @@ func (h *host) has(name string) bool {
 	return ok
 }
 
-// Survey implements Host. It asks once.
+// Survey implements Host. It asks the driver once.
 func (h *host) Survey() (Survey, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -85,7 +85,7 @@ func (h *host) Survey() (Survey, error) {
 	return s, nil
 }
 
-// driver returns the versions; what the driver does not say stays empty.
+// driver returns the versions; a version that the driver does not report stays empty.
 func (h *host) driver() Driver {
 	var d Driver
 	d.Version, _ = h.lib.SystemGetDriverVersion()
@@ -96,13 +96,13 @@ func (h *host) driver() Driver {
 	return d
 }
 
-// unusable is device number i, of which the driver says no more than what is wrong.
+// unusable returns device number i with the driver's error.
 func unusable(i int, ret nvml.Return) Device {
 	name := fmt.Sprintf("GPU-%d", i)
 	return Device{UUID: name, Name: name, NUMA: Unknown, Problem: ret.String()}
 }
 
-// failed makes an error of an answer; ErrLost where the device is.
+// failed converts a return code to an error: ErrLost if the device is lost.
 func failed(what string, ret nvml.Return) error {
 	switch ret {
 	case nvml.SUCCESS:
@@ -113,5 +113,5 @@ func failed(what string, ret nvml.Return) error {
 	return fmt.Errorf("%s: %s", what, ret.String())
 }
 
-// lost reports whether an answer says that the device is gone.
+// lost reports whether a return code means that the device is lost.
 func lost(ret nvml.Return) bool { return errors.Is(failed("", ret), ErrLost) }

@@ -17,7 +17,7 @@ type described struct {
 	handle nvml.Device
 }
 
-// describe returns GPU number i and, where it is divided, its instances behind it.
+// describe returns GPU number i, followed by its instances if it is divided.
 func (h *host) describe(i int, dev nvml.Device) []described {
 	d := Device{NUMA: Unknown}
 	var ret nvml.Return
@@ -71,7 +71,7 @@ func (h *host) instances(dev nvml.Device, parent Device) (out []described) {
 	for i := range most {
 		part, ret := dev.GetMigDeviceHandleByIndex(i)
 		if ret != nvml.SUCCESS {
-			continue // this place is empty
+			continue // no instance here
 		}
 		d := parent
 		d.Parent, d.NVLinks, d.Divided, d.Problem = parent.UUID, 0, false, ""
@@ -100,7 +100,7 @@ func (h *host) pcie(dev nvml.Device) (p PCIe) {
 	return p
 }
 
-// busID brings NVML's "00000000:17:00.0" into the form of /sys: "0000:17:00.0".
+// busID converts NVML's "00000000:17:00.0" to the form of /sys: "0000:17:00.0".
 func busID(raw [32]int8) string {
 	var b []byte
 	for _, c := range raw {
@@ -116,7 +116,7 @@ func busID(raw [32]int8) string {
 	return id
 }
 
-// pciDevices is where Linux shows the devices of the PCI bus.
+// pciDevices is the directory in which Linux lists the devices of the PCI bus.
 var pciDevices = "/sys/bus/pci/devices"
 
 // numaNode returns the NUMA node of a device of the bus.

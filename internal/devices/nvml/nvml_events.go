@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// waitMillis is how long the driver is asked to wait for an event, and so how late Watch ends.
+	// waitMillis is how long one call waits for an event, and so how late Watch may end.
 	waitMillis = 500
-	// wholeDevice stands in an event for no instance.
+	// wholeDevice in an event means that the event names no instance.
 	wholeDevice = 0xFFFFFFFF
 )
 
@@ -52,9 +52,9 @@ func (h *host) Watch(ctx context.Context, report func(Event)) error {
 				report(e)
 			}
 		case ret == nvml.ERROR_TIMEOUT:
-		case lost(ret): // of some device
+		case lost(ret): // some device is lost
 			h.reportLost(survey, gone, report)
-			pause(ctx) // it may say so from now on
+			pause(ctx) // the call may fail at once from now on
 		default:
 			return fmt.Errorf("watch GPUs: %s", ret.String())
 		}
@@ -62,7 +62,7 @@ func (h *host) Watch(ctx context.Context, report func(Event)) error {
 	return nil
 }
 
-// pause waits as long as Wait does.
+// pause waits for waitMillis.
 func pause(ctx context.Context) {
 	select {
 	case <-time.After(waitMillis * time.Millisecond):
@@ -70,7 +70,7 @@ func pause(ctx context.Context) {
 	}
 }
 
-// events translates one of NVML's. One of a divided GPU is of the instance that it names, or of all.
+// events translates an event of NVML. An event of a divided GPU belongs to the instance that it names, or to all instances.
 func events(survey Survey, data nvml.EventData) (out []Event) {
 	e := Event{Kind: XID, Code: data.EventData}
 	if data.EventType&nvml.EventTypeDoubleBitEccError != 0 {
@@ -78,7 +78,7 @@ func events(survey Survey, data nvml.EventData) (out []Event) {
 	}
 	uuid, ret := data.Device.GetUUID()
 	for _, d := range survey.Devices {
-		mine := ret != nvml.SUCCESS || d.UUID == uuid // of all, where the driver cannot say
+		mine := ret != nvml.SUCCESS || d.UUID == uuid // all devices, if the driver does not name one
 		if d.Parent == uuid && d.MIG() {
 			mine = data.GpuInstanceId == wholeDevice ||
 				uint32(d.Instance[0]) == data.GpuInstanceId && uint32(d.Instance[1]) == data.ComputeInstanceId
@@ -91,7 +91,7 @@ func events(survey Survey, data nvml.EventData) (out []Event) {
 	return out
 }
 
-// reportLost finds and reports the devices that do not answer, each once.
+// reportLost reports each device that does not answer, once.
 func (h *host) reportLost(survey Survey, gone map[string]bool, report func(Event)) {
 	for _, d := range survey.Devices {
 		dev := h.handles[d.UUID]

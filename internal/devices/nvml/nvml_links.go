@@ -14,7 +14,7 @@ func (h *host) nvlinks(dev nvml.Device) (remotes []string) {
 		if ret != nvml.SUCCESS || state != nvml.FEATURE_ENABLED {
 			continue // numbers may have gaps
 		}
-		remote := "" // of a switch, which the driver may not name
+		remote := "" // the driver may not name a switch
 		if pci, ret := dev.GetNvLinkRemotePciInfo(link); ret == nvml.SUCCESS {
 			remote = busID(pci.BusId)
 		}
@@ -23,7 +23,7 @@ func (h *host) nvlinks(dev nvml.Device) (remotes []string) {
 	return remotes
 }
 
-// links returns how any two devices reach each other.
+// links returns the links of all pairs of devices.
 func (h *host) links(devices []Device, raw []nvml.Device) [][]Link {
 	remotes := make([][]string, len(devices))
 	for i, d := range devices {
@@ -50,7 +50,7 @@ func (h *host) links(devices []Device, raw []nvml.Device) [][]Link {
 func (h *host) link(a, b Device, rawA, rawB nvml.Device, remotesA, remotesB []string) (l Link) {
 	l.Path = h.path(a, b, rawA, rawB)
 	if a.MIG() || b.MIG() || a.Divided || b.Divided || !h.has("GetP2PStatus") {
-		return l // there is no peer access to instances
+		return l // instances have no peer access
 	}
 	l.Peer = able(rawA, rawB, nvml.P2P_CAPS_INDEX_READ) && able(rawA, rawB, nvml.P2P_CAPS_INDEX_WRITE)
 	if !able(rawA, rawB, nvml.P2P_CAPS_INDEX_NVLINK) {
@@ -72,7 +72,7 @@ func able(a, b nvml.Device, what nvml.GpuP2PCapsIndex) bool {
 	return ret == nvml.SUCCESS && status == nvml.P2P_STATUS_OK
 }
 
-// path returns what lies between two devices.
+// path returns the PCIe path between two devices.
 func (h *host) path(a, b Device, rawA, rawB nvml.Device) Path {
 	root := func(d Device) string {
 		if d.MIG() {

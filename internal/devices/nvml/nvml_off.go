@@ -5,5 +5,5 @@ package nvml
 // Built reports whether this program can ask an NVIDIA driver.
 const Built = false
 
-// Open answers ErrNotBuilt.
+// Open returns ErrNotBuilt.
 func Open() (Host, error) { return nil, ErrNotBuilt }

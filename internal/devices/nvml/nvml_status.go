@@ -18,13 +18,13 @@ func (h *host) Status(uuid string) (DeviceStatus, error) {
 	if err := h.readMemory(dev, &s); err != nil {
 		return s, fmt.Errorf("%s: %w", short(uuid), err)
 	}
-	whole := dev // what instances cannot say of themselves
+	whole := dev // for values that instances do not report
 	if d, ok := h.find(uuid); ok && d.MIG() {
 		if whole, err = h.handle(d.Parent); err != nil {
 			return s, err
 		}
 	}
-	if u, ret := whole.GetUtilizationRates(); ret == nvml.SUCCESS { // not of a divided GPU
+	if u, ret := whole.GetUtilizationRates(); ret == nvml.SUCCESS { // divided GPUs do not report it
 		s.Utilization = int(u.Gpu)
 	}
 	if t, ret := whole.GetTemperature(nvml.TEMPERATURE_GPU); ret == nvml.SUCCESS {
@@ -43,7 +43,7 @@ func (h *host) Status(uuid string) (DeviceStatus, error) {
 }
 
 func (h *host) readMemory(dev nvml.Device, s *DeviceStatus) error {
-	if h.has("GetMemoryInfo_v2") { // the first version counts what is reserved as used
+	if h.has("GetMemoryInfo_v2") { // the first version counts reserved memory as used
 		if m, ret := dev.GetMemoryInfo_v2(); ret == nvml.SUCCESS {
 			s.Used, s.Reserved, s.Free = int64(m.Used), int64(m.Reserved), int64(m.Free)
 			return nil
@@ -60,7 +60,7 @@ func (h *host) throttle(dev nvml.Device) Throttle {
 	switch {
 	case h.has("GetCurrentClocksEventReasons"):
 		bits, ret = dev.GetCurrentClocksEventReasons()
-	case h.has("GetCurrentClocksThrottleReasons"): // its name before driver 535
+	case h.has("GetCurrentClocksThrottleReasons"): // name before driver 535
 		bits, ret = dev.GetCurrentClocksThrottleReasons()
 	}
 	if ret != nvml.SUCCESS {

@@ -12,30 +12,30 @@ type Throttle uint64
 // The reasons.
 const (
 	Idle          Throttle = 1 << iota // nothing to do
-	SetClocks                          // somebody has set the clocks
+	SetClocks                          // clocks set by a user
 	PowerCap                           // the power limit
 	HardwareSlow                       // hardware brake, for heat, power or a faulty supply
-	SyncBoost                          // the clocks of a group
-	HeatSoftware                       // the driver, for heat
-	HeatHardware                       // the hardware, for heat
-	PowerBrake                         // the power supply
-	DisplayClocks                      // a display
+	SyncBoost                          // clocks of a synchronised group
+	HeatSoftware                       // slowed by the driver, for heat
+	HeatHardware                       // slowed by the hardware, for heat
+	PowerBrake                         // slowed by the power supply
+	DisplayClocks                      // clocks set for a display
 	reasonCount   = iota
 )
 
 var reasonNames = [reasonCount]string{"idle", "clocks were set", "power limit", "hardware slowdown",
 	"sync boost", "heat", "heat (hardware)", "power brake", "display"}
 
-// hurting are the reasons that make work slower than the machine promises.
+// hurting are the reasons that make the device slower than its specification.
 const hurting = PowerCap | HardwareSlow | HeatSoftware | HeatHardware | PowerBrake
 
-// Hurts reports whether the device works slower than it could.
+// Hurts reports whether the device is slower than its specification.
 func (t Throttle) Hurts() bool { return t&hurting != 0 }
 
-// Hurting returns the reasons for which it does.
+// Hurting returns the reasons that make it slower.
 func (t Throttle) Hurting() Throttle { return t & hurting }
 
-// Reasons returns the reasons in words; bits that are not known are left out.
+// Reasons returns the reasons in words; it omits unknown bits.
 func (t Throttle) Reasons() []string {
 	var out []string
 	for i, name := range reasonNames {
@@ -46,7 +46,7 @@ func (t Throttle) Reasons() []string {
 	return out
 }
 
-// String joins the reasons, "none" without any.
+// String joins the reasons; "none": there are none.
 func (t Throttle) String() string {
 	if r := t.Reasons(); len(r) > 0 {
 		return strings.Join(r, ", ")

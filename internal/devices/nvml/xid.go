@@ -1,13 +1,13 @@
 package nvml
 
-// Action is what follows from an event.
+// Action is what to do about an event.
 type Action int
 
 // From harmless to grave.
 const (
-	Ignore  Action = iota // nothing has to be done
-	Restart               // the work at hand is lost, the device is well: what ran on it is done again
-	Drain                 // no more work for this device until somebody has looked at it
+	Ignore  Action = iota // do nothing
+	Restart               // the running batch is lost and is repeated; the device is healthy
+	Drain                 // no more batches for this device until a person has inspected it
 )
 
 // String names the action.
@@ -22,9 +22,9 @@ type xid struct {
 
 // xids follows NVIDIA's Xid catalogue (docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html, October
 // 2025) by its immediate resolution: IGNORE is Ignore, RESTART_APP is Restart; resets, reboots, mechanical
-// checks and the workflows for ECC and NVLink are Drain. Differently from it, 13, 31, 43, 45, 68 and 109 are
-// faults of an application on a healthy device, perhaps another one's, as NVIDIA's Kubernetes device plugin
-// takes them: their batch fails by itself if it was ours. Numbers that are not listed are unused or about video.
+// checks and the workflows for ECC and NVLink are Drain. Unlike the catalogue, and like NVIDIA's Kubernetes device plugin, 13, 31, 43, 45, 68 and 109
+// count as faults of an application on a healthy device, perhaps of another application. If it was
+// this process, its batch fails by itself. Numbers that are not listed are unused or about video.
 var xids = []xid{
 	{8, 8, Restart, "GPU stopped processing"},
 	{11, 11, Restart, "corrupted command stream"},
@@ -81,8 +81,8 @@ var xids = []xid{
 	{171, 172, Drain, "uncorrectable memory error"},
 }
 
-// lookup returns the entry of a number. One that is not listed is taken for a fault of the device: a healthy
-// device that is drained costs time, a sick one that is kept costs results.
+// lookup returns the entry of a number. An unlisted number counts as a fault of the device: draining a healthy
+// device costs time, keeping a faulty one costs results.
 func lookup(code uint64) xid {
 	for _, x := range xids {
 		if x.first <= code && code <= x.last {

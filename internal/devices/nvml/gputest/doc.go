@@ -1,3 +1,3 @@
-// Package gputest has machines for tests of what works with GPUs: eight A100 on an NVSwitch, four T4 that know
-// nothing of each other, mixed and divided ones, and ways to make their devices ill. Only tests import it.
+// Package gputest provides fake machines for tests of code that uses GPUs: eight A100 on an NVSwitch, four T4 without
+// peer access, mixed and divided ones. Tests can make devices fail. Only tests import the package.
 package gputest

@@ -8,17 +8,17 @@ import (
 	"latentbeam/internal/devices/nvml"
 )
 
-// Host is a machine of a test. Its methods may be called from anywhere.
+// Host is a fake machine. It is safe for concurrent use.
 type Host struct {
 	mu       sync.Mutex
 	survey   nvml.Survey
 	status   map[string]nvml.DeviceStatus
 	lost     map[string]bool
 	watchers map[chan nvml.Event]bool
-	missed   []nvml.Event // that happened before anybody watched
+	missed   []nvml.Event // events from before the first Watch
 }
 
-// newHost is a machine with these devices, all idle and well, and links by a function of two of them.
+// newHost returns a machine with these devices, all idle and healthy; link returns the link of two devices.
 func newHost(devices []nvml.Device, link func(i, k int) nvml.Link) *Host {
 	h := &Host{status: map[string]nvml.DeviceStatus{}, lost: map[string]bool{}, watchers: map[chan nvml.Event]bool{}}
 	h.survey = nvml.Survey{Devices: devices,
@@ -41,10 +41,10 @@ func newHost(devices []nvml.Device, link func(i, k int) nvml.Link) *Host {
 // UUID returns that of device i of a machine, such as "GPU-00000003-…".
 func UUID(i int) string { return fmt.Sprintf("GPU-%08x-1111-2222-3333-444444444444", i) }
 
-// Survey implements gpu.Host.
+// Survey implements nvml.Host.
 func (h *Host) Survey() (nvml.Survey, error) { return h.survey, nil }
 
-// Status implements gpu.Host.
+// Status implements nvml.Host.
 func (h *Host) Status(uuid string) (nvml.DeviceStatus, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -58,7 +58,7 @@ func (h *Host) Status(uuid string) (nvml.DeviceStatus, error) {
 	return s, nil
 }
 
-// Watch implements gpu.Host.
+// Watch implements nvml.Host.
 func (h *Host) Watch(ctx context.Context, report func(nvml.Event)) error {
 	events := make(chan nvml.Event, 16)
 	h.mu.Lock()
@@ -84,12 +84,12 @@ func (h *Host) Watch(ctx context.Context, report func(nvml.Event)) error {
 	}
 }
 
-// Close implements gpu.Host.
+// Close implements nvml.Host.
 func (h *Host) Close() {}
 
-// Happen makes an event happen to device i. Who has not begun to watch yet hears of it then, so that a test need not
-// know when a goroutine starts.
-func (h *Host) Happen(i int, kind nvml.EventKind, code uint64) {
+// Report reports an event of device i. If nobody watches yet, the first Watch gets the event, so that a test need not
+// wait for a goroutine to start.
+func (h *Host) Report(i int, kind nvml.EventKind, code uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	e := nvml.Event{UUID: h.survey.Devices[i].UUID, Kind: kind, Code: code}
@@ -106,17 +106,17 @@ func (h *Host) Lose(i int) {
 	h.mu.Lock()
 	h.lost[h.survey.Devices[i].UUID] = true
 	h.mu.Unlock()
-	h.Happen(i, nvml.XID, 79)
+	h.Report(i, nvml.XID, 79)
 }
 
-// LoseQuietly makes device i give no answer from now on, and reports nothing.
+// LoseQuietly makes device i stop answering, without an event.
 func (h *Host) LoseQuietly(i int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.lost[h.survey.Devices[i].UUID] = true
 }
 
-// Set changes how device i is.
+// Set changes the status of device i.
 func (h *Host) Set(i int, change func(s *nvml.DeviceStatus)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 
 const gib = 1 << 30
 
-// a100 and t4 are devices as their driver describes them.
+// a100 and t4 return devices as their driver describes them.
 func a100(i int) nvml.Device {
 	return nvml.Device{UUID: UUID(i), Name: "NVIDIA A100-SXM4-80GB", PCI: fmt.Sprintf("0000:%02x:00.0", 0x07+8*i),
 		NUMA: i / 4, Capability: [2]int{8, 0}, Memory: 80 * gib, NVLinks: 12, ECC: true,
@@ -21,7 +21,7 @@ func t4(i int) nvml.Device {
 		PCIe: nvml.PCIe{Generation: 1, Width: 8, MaxGeneration: 3, MaxWidth: 16}}
 }
 
-// path is that of two devices of nodes a and b.
+// path returns the path between devices of NUMA nodes a and b.
 func path(a, b int) nvml.Path {
 	if a != b {
 		return nvml.AcrossNodes
@@ -29,7 +29,7 @@ func path(a, b int) nvml.Path {
 	return nvml.SameNode
 }
 
-// A100s is n A100 that an NVSwitch joins, four on each NUMA node.
+// A100s returns n A100 joined by an NVSwitch, four on each NUMA node.
 func A100s(n int) *Host {
 	var devices []nvml.Device
 	for i := range n {
@@ -40,7 +40,7 @@ func A100s(n int) *Host {
 	})
 }
 
-// Islands is two boards of four A100 each, which NVLink joins inside, and PCIe between them.
+// Islands returns two boards of four A100 each. NVLink joins the devices of a board; PCIe joins the boards.
 func Islands() *Host {
 	var devices []nvml.Device
 	for i := range 8 {
@@ -55,7 +55,7 @@ func Islands() *Host {
 	})
 }
 
-// T4s is n T4 that reach each other over the host only, two on each NUMA node.
+// T4s returns n T4 without peer access, two on each NUMA node.
 func T4s(n int) *Host {
 	var devices []nvml.Device
 	for i := range n {
@@ -66,7 +66,7 @@ func T4s(n int) *Host {
 	})
 }
 
-// Mixed is two A100 with NVLink and two T4.
+// Mixed returns two A100 with NVLink and two T4.
 func Mixed() *Host {
 	devices := []nvml.Device{t4(0), a100(1), t4(2), a100(3)}
 	return newHost(devices, func(i, k int) nvml.Link {
@@ -77,7 +77,7 @@ func Mixed() *Host {
 	})
 }
 
-// Divided is two A100 of which the first is divided into three instances of 20 GiB (MIG).
+// Divided returns two A100; the first is divided into three instances of 20 GiB (MIG).
 func Divided() *Host {
 	whole := a100(0)
 	whole.Divided = true
@@ -99,8 +99,8 @@ func Divided() *Host {
 	})
 }
 
-// Sick is four A100: the first throttles for heat, the second waits for a reset to replace rows of memory, the
-// third is nearly full of another process, the fourth is lost.
+// Sick returns four A100. The first throttles for heat, the second needs a reset to replace memory rows, another
+// process fills the third, and the fourth is lost.
 func Sick() *Host {
 	h := A100s(4)
 	h.Set(0, func(s *nvml.DeviceStatus) {
