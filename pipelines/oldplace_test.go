@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"latentbeam/internal/dev/jobtest"
 	"latentbeam/internal/storage/fingerprints"
 	"latentbeam/internal/storage/store"
 	"latentbeam/internal/storage/store/storetest"
@@ -22,7 +23,7 @@ var newPlace = regexp.MustCompile(`tables/(videos|failures|latents|embeddings)/`
 func toOldPlace(t *testing.T, s store.Store) {
 	t.Helper()
 	names, err := store.Names(t.Context(), s, "", store.Deep)
-	must(t, err)
+	jobtest.Must(t, err)
 	moved := 0
 	for _, name := range names {
 		old := newPlace.ReplaceAllString(name, "tables/$1-")
@@ -30,21 +31,21 @@ func toOldPlace(t *testing.T, s store.Store) {
 			continue
 		}
 		data, err := store.ReadFile(t.Context(), s, name)
-		must(t, err)
+		jobtest.Must(t, err)
 		if old == name {
 			data = newPlace.ReplaceAll(data, []byte("tables/$1-"))
 		} else {
-			must(t, s.Remove(t.Context(), name))
+			jobtest.Must(t, s.Remove(t.Context(), name))
 			moved++
 		}
-		must(t, s.Replace(t.Context(), old, func(w io.Writer) error {
+		jobtest.Must(t, s.Replace(t.Context(), old, func(w io.Writer) error {
 			_, err := io.Copy(w, bytes.NewReader(data))
 			return err
 		}))
 	}
 	for _, name := range names {
 		if fingerprints.IsWitnessFile(name) { // they know the new names, and nobody else does
-			must(t, s.Remove(t.Context(), name))
+			jobtest.Must(t, s.Remove(t.Context(), name))
 		}
 	}
 	if moved < 4 {
@@ -57,32 +58,32 @@ func toOldPlace(t *testing.T, s store.Store) {
 func TestOldPlace(t *testing.T) {
 	for name, c := range map[string]struct {
 		parts, stride int
-		change        func(j *job)
+		change        func(j *jobtest.Job)
 	}{
-		"the same rows":   {1, 1, func(*job) {}},
-		"other files":     {1, 5, func(j *job) { j.sets = []string{"output.rows_per_file=2"} }},
-		"tensors no more": {1, 5, func(j *job) { j.sets = append(j.sets, "output.write=[video]") }},
-		"a row fewer":     {1, 5, func(j *job) { j.prompts = writeTable(t, "all.csv", fewerRows()) }},
-		"a part of two":   {2, 5, func(*job) {}},
+		"the same rows":   {1, 1, func(*jobtest.Job) {}},
+		"other files":     {1, 5, func(j *jobtest.Job) { j.Sets = []string{"output.rows_per_file=2"} }},
+		"tensors no more": {1, 5, func(j *jobtest.Job) { j.Sets = append(j.Sets, "output.write=[video]") }},
+		"a row fewer":     {1, 5, func(j *jobtest.Job) { j.Prompts = jobtest.WriteTable(t, "all.csv", fewerRows()) }},
+		"a part of two":   {2, 5, func(*jobtest.Job) {}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			first := job{prompts: writeTable(t, "all.csv", seamTable), out: "none"}
+			first := jobtest.Job{Prompts: jobtest.WriteTable(t, "all.csv", jobtest.SeamTable), Out: "none"}
 			then := first
 			c.change(&then)
 			straight := storetest.NewMemory()
 			s, err := straight.Open(t.Context(), "")
-			must(t, err)
-			if first.opts.Shards = c.parts; c.parts == 1 {
-				first.opts.Shards = 0
+			jobtest.Must(t, err)
+			if first.Opts.Shards = c.parts; c.parts == 1 {
+				first.Opts.Shards = 0
 			}
-			first.in(straight).mustRun(t)
+			inMemory(first, straight).MustRun(t)
 			before := contents(t, s)
-			want := then.in(straight).mustRun(t)
+			want := inMemory(then, straight).MustRun(t)
 			kills := 0
 			if testing.Short() {
 				c.stride = 7
 			}
-			for step := 1; killMoving(t, then, step, before, want.Done, objects(t, s)); step += c.stride {
+			for step := 1; killMoving(t, then, step, before, want.Done, jobtest.Objects(t, s)); step += c.stride {
 				kills++
 			}
 			if kills < 3 {
@@ -94,7 +95,7 @@ func TestOldPlace(t *testing.T) {
 }
 
 func fewerRows() string {
-	rows := strings.SplitAfter(seamTable, "\n")
+	rows := strings.SplitAfter(jobtest.SeamTable, "\n")
 	return rows[0] + strings.Join(rows[2:], "")
 }
 
@@ -103,10 +104,10 @@ func contents(t *testing.T, s store.Store) map[string][]byte {
 	t.Helper()
 	out := map[string][]byte{}
 	names, err := store.Names(t.Context(), s, "", store.Deep)
-	must(t, err)
+	jobtest.Must(t, err)
 	for _, name := range names {
 		out[name], err = store.ReadFile(t.Context(), s, name)
-		must(t, err)
+		jobtest.Must(t, err)
 	}
 	return out
 }
@@ -114,13 +115,13 @@ func contents(t *testing.T, s store.Store) map[string][]byte {
 // killMoving runs a job on the output as an earlier release left it, and kills the run at a change of the store. The
 // next run must compute no finished row, and leave the output of an undisturbed run into a new place. It reports
 // whether there was a change to be killed at.
-func killMoving(t *testing.T, j job, step int, before map[string][]byte, rows int64, want map[string]string) bool {
+func killMoving(t *testing.T, j jobtest.Job, step int, before map[string][]byte, rows int64, want map[string]string) bool {
 	t.Helper()
 	m := storetest.NewMemory()
 	s, err := m.Open(t.Context(), "")
-	must(t, err)
+	jobtest.Must(t, err)
 	for name, data := range before {
-		must(t, s.Replace(t.Context(), name, func(w io.Writer) error {
+		jobtest.Must(t, s.Replace(t.Context(), name, func(w io.Writer) error {
 			_, err := w.Write(data)
 			return err
 		}))
@@ -136,16 +137,16 @@ func killMoving(t *testing.T, j job, step int, before map[string][]byte, rows in
 		}
 		return nil
 	}
-	r, err := j.in(m).run()
+	r, err := inMemory(j, m).Run()
 	killed := err != nil
 	m.Fault = nil
 	if killed {
-		r, err = j.in(m).run()
+		r, err = inMemory(j, m).Run()
 	}
 	if err != nil || r.Done > rows || r.Done != rows && !killed {
 		t.Fatalf("killed at change %d: %d rows done, not %d, %v", step, r.Done, rows, err)
 	}
-	if got := objects(t, s); !maps.Equal(got, want) {
+	if got := jobtest.Objects(t, s); !maps.Equal(got, want) {
 		t.Fatalf("killed at change %d: %s", step, differing(got, want))
 	}
 	return killed

@@ -3,6 +3,8 @@ package pipelines_test
 import (
 	"strings"
 	"testing"
+
+	"latentbeam/internal/dev/jobtest"
 )
 
 // TestOptionsOfAnEncoder: an option that is out of range is refused at its own line, and says what is possible.
@@ -13,9 +15,9 @@ func TestOptionsOfAnEncoder(t *testing.T) {
 		"gop: 1000":         "encode_video: gop is 1000: give 1 to 256",
 		"encoder: mencoder": `encoder "mencoder" is unknown`,
 	} {
-		j := newJob(t, rerunTable)
-		j.stages = "\n- encode_text\n- denoise\n- decode_vae\n- encode_video:\n    codec: h264\n    " + option
-		_, err := j.open()
+		j := jobtest.NewJob(t, jobtest.RerunTable)
+		j.Stages = "\n- encode_text\n- denoise\n- decode_vae\n- encode_video:\n    codec: h264\n    " + option
+		_, err := j.Open()
 		name, _, _ := strings.Cut(option, ":")
 		if err == nil || !strings.HasPrefix(err.Error(), "job.yaml:11:") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q at its line", name, err, want)

@@ -14,46 +14,14 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
+	"latentbeam/internal/dev/jobtest"
 	"latentbeam/internal/storage/store"
 	"latentbeam/internal/storage/store/dir"
 	"latentbeam/internal/system/testaid"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
-
-// TestPromiseP4: equal keys give equal bytes, whatever the workers, threads, batches, ranks and restarts.
-// LATENTBEAM_COMBINATIONS says how many of them are tried, by chance.
-func TestPromiseP4(t *testing.T) {
-	base := newJob(t, setTable)
-	base.mustRun(t)
-	want := mustRead(t, base.out)
-	n := testaid.Count(t, "LATENTBEAM_COMBINATIONS", 5)
-	seed := uint64(time.Now().UnixNano())
-	random := rand.New(rand.NewPCG(seed, 4))
-	pick := func(of ...int) int { return of[random.IntN(len(of))] }
-	tried := map[string]bool{}
-	for range n {
-		workers := pick(1, 2, 3, 4, 8)
-		j := base.elsewhere(t)
-		j.stages = "[encode_text, denoise: {}, decode_vae, guard, encode_video]"
-		how := fmt.Sprintf("resources.workers=%d stages.denoise.sequence_parallel=%d resources.threads=%d resources.batch_size=%d",
-			workers, 1+random.IntN(workers), pick(1, 2, 8), pick(1, 2, 3, 4, 8))
-		first := random.IntN(4)
-		tried[fmt.Sprint(how, first)] = true
-		j.sets = strings.Fields(how)
-		for _, limit := range []int{first, 0} {
-			if j.opts.Limit = limit; first > 0 || limit == 0 {
-				j.mustRun(t)
-			}
-		}
-		if wrong := want.diff(mustRead(t, j.out)); wrong != nil {
-			t.Errorf("%s, restarted after %d rows (seed %d):\n%s", how, first, seed, strings.Join(wrong, "\n"))
-		}
-	}
-	t.Logf("P4: %d combinations of workers, ranks, threads, batches and restarts (%d different), all the same bytes", n, len(tried))
-}
 
 // hostileNames are texts that lead out of a directory, or that some system cannot have as a name.
 func hostileNames(n int) (names []string) {
@@ -82,12 +50,12 @@ func TestPromiseP7(t *testing.T) {
 	var table strings.Builder
 	for i, name := range hostileNames(n) {
 		js, err := json.Marshal(map[string]any{"id": fmt.Sprint(name), "prompt": "a red circle", "seed": i, "num_frames": 1, "note": name})
-		must(t, err)
+		jobtest.Must(t, err)
 		table.Write(append(js, '\n'))
 	}
-	j := job{prompts: writeTable(t, "prompts.jsonl", table.String()), out: filepath.Join(above, "out"),
-		sets: []string{`output.name="{id}-{seed}"`, "output.write=[video]", "on_error.stop_after=100%"}}
-	r := j.mustRun(t)
+	j := jobtest.Job{Prompts: jobtest.WriteTable(t, "prompts.jsonl", table.String()), Out: filepath.Join(above, "out"),
+		Sets: []string{`output.name="{id}-{seed}"`, "output.write=[video]", "on_error.stop_after=100%"}}
+	r := j.MustRun(t)
 	if r.Totals.Done+r.Totals.Failed != int64(n) || r.Totals.Done < int64(n)/2 {
 		t.Errorf("%+v of %d rows", r.Totals, n)
 	}
@@ -95,12 +63,12 @@ func TestPromiseP7(t *testing.T) {
 		t.Errorf("beside the output there is %q", names)
 	}
 	named, escaped := 0, 0
-	must(t, filepath.WalkDir(j.out, func(path string, d os.DirEntry, err error) error {
+	jobtest.Must(t, filepath.WalkDir(j.Out, func(path string, d os.DirEntry, err error) error {
 		if err == nil && d.Type()&os.ModeSymlink != 0 {
 			escaped++
 			t.Errorf("%s is a link", path)
 		}
-		if strings.HasPrefix(path, filepath.Join(j.out, "names")+string(filepath.Separator)) {
+		if strings.HasPrefix(path, filepath.Join(j.Out, "names")+string(filepath.Separator)) {
 			named++
 		}
 		return err
@@ -119,7 +87,7 @@ func TestPromiseP7(t *testing.T) {
 func namesOf(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	must(t, err)
+	jobtest.Must(t, err)
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
@@ -129,18 +97,18 @@ func namesOf(t *testing.T, dir string) (names []string) {
 // swap runs a job during which a directory of its output becomes a link to another place: nothing may be written there.
 func swap(t *testing.T, directory string) {
 	outside := t.TempDir()
-	j := newJob(t, manyRows(4))
-	j.sets = []string{"resources.batch_size=1", `output.name="{prompt}"`}
-	j.mustRun(t)
-	at := filepath.Join(j.out, directory)
-	j.rewrite(t, strings.ReplaceAll(manyRows(4), "good", "other"))
+	j := jobtest.NewJob(t, jobtest.ManyRows(4))
+	j.Sets = []string{"resources.batch_size=1", `output.name="{prompt}"`}
+	j.MustRun(t)
+	at := filepath.Join(j.Out, directory)
+	j.Rewrite(t, strings.ReplaceAll(jobtest.ManyRows(4), "good", "other"))
 	var once sync.Once
-	j.specs = specs(passive("swap", func(context.Context, []*stages.Element) error {
-		once.Do(func() { must(t, errors.Join(os.Rename(at, at+"-before"), os.Symlink(outside, at))) })
+	j.Specs = jobtest.Specs(jobtest.Passive("swap", func(context.Context, []*stages.Element) error {
+		once.Do(func() { jobtest.Must(t, errors.Join(os.Rename(at, at+"-before"), os.Symlink(outside, at))) })
 		return nil
 	}))
-	j.stages = "[encode_text, swap, denoise, decode_vae, encode_video]"
-	_, err := j.run() // it may end with an error, or not notice
+	j.Stages = "[encode_text, swap, denoise, decode_vae, encode_video]"
+	_, err := j.Run() // it may end with an error, or not notice
 	if left := namesOf(t, outside); len(left) > 0 {
 		t.Errorf("%s is a link: %q is written outside (%v)", directory, left, err)
 	}
@@ -150,17 +118,17 @@ func swap(t *testing.T, directory string) {
 // job stops with 75 (3 where an fsync failed, which nobody may repeat), and the next run completes it.
 // LATENTBEAM_ERRORS says at how many of the calls of each job; all of them is the most.
 func TestPromiseP9(t *testing.T) {
-	for name, j := range map[string]job{"videos": newJob(t, diskTable), "precompute": encodes(t, mediaTable(t, ""), forward)} {
+	for name, j := range map[string]jobtest.Job{"videos": jobtest.NewJob(t, jobtest.DiskTable), "precompute": jobtest.MediaJob(t, jobtest.MediaTable(t, ""), jobtest.EncodeBoth)} {
 		t.Run(name, func(t *testing.T) { failEachCall(t, j) })
 	}
 }
 
 // failEachCall runs a job whose disk fails at one call, and completes it, many times.
-func failEachCall(t *testing.T, base job) {
+func failEachCall(t *testing.T, base jobtest.Job) {
 	var calls atomic.Int64
-	base.onDisk(func(dir.Call) error { calls.Add(1); return nil }).mustRun(t)
+	onDisk(base, func(dir.Call) error { calls.Add(1); return nil }).MustRun(t)
 	total := int(calls.Load())
-	want := mustRead(t, base.out)
+	want := jobtest.MustRead(t, base.Out)
 	errnos := []syscall.Errno{syscall.ENOSPC, syscall.EIO, syscall.EMFILE, syscall.EACCES, syscall.EDQUOT}
 	tries := min(testaid.Count(t, "LATENTBEAM_ERRORS", 10), total*len(errnos))
 	random := rand.New(rand.NewPCG(9, uint64(tries)))
@@ -170,8 +138,8 @@ func failEachCall(t *testing.T, base job) {
 		errno, n, seen := errnos[at%len(errnos)], at/len(errnos), 0
 		var failed dir.Call
 		var mu sync.Mutex
-		e := base.elsewhere(t)
-		_, err := e.onDisk(func(c dir.Call) error {
+		e := base.Elsewhere(t)
+		_, err := onDisk(e, func(c dir.Call) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if seen++; seen == n+1 {
@@ -179,7 +147,7 @@ func failEachCall(t *testing.T, base job) {
 				return errno
 			}
 			return nil
-		}).run()
+		}).Run()
 		code := fault.ExitCode(err)
 		sync := failed.Op == dir.OpSync || failed.Op == dir.OpSyncDir
 		switch {
@@ -189,9 +157,9 @@ func failEachCall(t *testing.T, base job) {
 		default:
 			t.Errorf("%v at %s %s: exit %d: %v", errno, failed.Op, failed.Name, code, err)
 		}
-		if _, err := e.run(); err != nil {
+		if _, err := e.Run(); err != nil {
 			t.Errorf("after %v at %s %s: %v", errno, failed.Op, failed.Name, err)
-		} else if wrong := want.diff(mustRead(t, e.out)); wrong != nil {
+		} else if wrong := want.Diff(jobtest.MustRead(t, e.Out)); wrong != nil {
 			t.Errorf("after %v at %s %s:\n%s", errno, failed.Op, failed.Name, strings.Join(wrong, "\n"))
 		}
 	}
@@ -200,10 +168,10 @@ func failEachCall(t *testing.T, base job) {
 }
 
 // onDisk is the job with a directory whose calls are told before they are made, or fail.
-func (j job) onDisk(trace func(dir.Call) error) job {
+func onDisk(j jobtest.Job, trace func(dir.Call) error) jobtest.Job {
 	open := func(make func(string) (*dir.Dir, error)) func(context.Context, string) (store.Store, error) {
 		return func(context.Context, string) (store.Store, error) {
-			d, err := make(j.out)
+			d, err := make(j.Out)
 			if err != nil {
 				return nil, err
 			}
@@ -211,6 +179,6 @@ func (j job) onDisk(trace func(dir.Call) error) job {
 			return d, nil
 		}
 	}
-	j.opts.OutputIn(open(dir.Open), open(dir.OpenExisting))
+	j.Opts.OutputIn(open(dir.Open), open(dir.OpenExisting))
 	return j
 }

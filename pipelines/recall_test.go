@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"latentbeam/internal/dev/jobtest"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
@@ -18,7 +19,7 @@ import (
 func TestMemoryIsRemembered(t *testing.T) {
 	var mu sync.Mutex
 	var tried []int
-	tight := passive("tight", func(_ context.Context, batch []*stages.Element) error {
+	tight := jobtest.Passive("tight", func(_ context.Context, batch []*stages.Element) error {
 		mu.Lock()
 		defer mu.Unlock()
 		if tried = append(tried, len(batch)); len(batch) > 2 {
@@ -33,46 +34,46 @@ func TestMemoryIsRemembered(t *testing.T) {
 		}
 		return rows
 	}
-	j := newJob(t, table(0))
-	j.stages = "[toy, tight]"
-	j.specs = specs(toySpec(), tight)
-	j.sets = []string{"resources.memory=1GiB", "resources.batch_size=6", "output.write=[latents]"}
-	j.mustRun(t)
+	j := jobtest.NewJob(t, table(0))
+	j.Stages = "[toy, tight]"
+	j.Specs = jobtest.Specs(jobtest.ToySpec(), tight)
+	j.Sets = []string{"resources.memory=1GiB", "resources.batch_size=6", "output.write=[latents]"}
+	j.MustRun(t)
 	if fmt.Sprint(tried) != "[6 3 1 1 1 3 1 1 1]" && fmt.Sprint(tried) != "[6 3 1 1 1 1 1 1]" {
 		t.Errorf("first tried %v", tried)
 	}
-	summary, err := os.ReadFile(filepath.Join(j.out, "summary.json"))
+	summary, err := os.ReadFile(filepath.Join(j.Out, "summary.json"))
 	if err != nil || !strings.Contains(string(summary), `"out_of_memory": `) {
 		t.Errorf("%s, %v", summary, err)
 	}
-	if err := os.WriteFile(j.prompts, []byte(table(6)), 0o644); err != nil {
+	if err := os.WriteFile(j.Prompts, []byte(table(6)), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	tried = nil
-	j.mustRun(t)
+	j.MustRun(t)
 	for _, n := range tried {
 		if n > 1 {
 			t.Errorf("then tried %v", tried)
 		}
 	}
-	if summary, err = os.ReadFile(filepath.Join(j.out, "summary.json")); err != nil {
+	if summary, err = os.ReadFile(filepath.Join(j.Out, "summary.json")); err != nil {
 		t.Fatal(err)
 	}
 	other := strings.Replace(string(summary), `"class": "cpu/`, `"class": "cuda/`, 1)
-	if err := os.WriteFile(filepath.Join(j.out, "summary.json"), []byte(other), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(j.Out, "summary.json"), []byte(other), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(j.prompts, []byte(table(12)), 0o644); err != nil {
+	if err := os.WriteFile(j.Prompts, []byte(table(12)), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	tried = nil
-	if j.mustRun(t); len(tried) == 0 || tried[0] != 6 {
+	if j.MustRun(t); len(tried) == 0 || tried[0] != 6 {
 		t.Errorf("after a run in another class, tried %v", tried)
 	}
-	if err := os.WriteFile(filepath.Join(j.out, "summary.json"), []byte("{"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(j.Out, "summary.json"), []byte("{"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := j.open(); err != nil { // what cannot be read is not remembered, and no reason to stop
+	if _, err := j.Open(); err != nil { // what cannot be read is not remembered, and no reason to stop
 		t.Errorf("with a broken summary: %v", err)
 	}
 }

@@ -8,16 +8,17 @@ import (
 	"testing"
 	"time"
 
+	"latentbeam/internal/dev/jobtest"
 	"latentbeam/internal/watch/runpage"
 )
 
 // TestRunPage: a run that computes leaves a page about itself, with each stage, its devices and a prediction; a run that has
 // nothing to do leaves none.
 func TestRunPage(t *testing.T) {
-	j := newJob(t, "id,prompt,seed\na,a red circle,1\nb,a blue square,2\nbad,a green square,x\n")
+	j := jobtest.NewJob(t, "id,prompt,seed\na,a red circle,1\nb,a blue square,2\nbad,a green square,x\n")
 	want := predictedOf(t, j)
-	r := j.mustRun(t)
-	data, err := os.ReadFile(filepath.Join(j.out, r.Page))
+	r := j.MustRun(t)
+	data, err := os.ReadFile(filepath.Join(j.Out, r.Page))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,23 +41,23 @@ func TestRunPage(t *testing.T) {
 	if r.Gallery != "index.html" {
 		t.Errorf("the gallery is %q", r.Gallery)
 	}
-	if again := j.mustRun(t); again.Page != "" {
+	if again := j.MustRun(t); again.Page != "" {
 		t.Errorf("a run with nothing to do wrote %q", again.Page)
 	}
 }
 
 // predictedOf is how long the run of a job takes by its plan, with and without what was not chosen.
-func predictedOf(t *testing.T, j job) time.Duration {
+func predictedOf(t *testing.T, j jobtest.Job) time.Duration {
 	t.Helper()
-	opened, err := j.open()
-	must(t, err)
+	opened, err := j.Open()
+	jobtest.Must(t, err)
 	defer opened.Close()
 	p, err := opened.Plan(t.Context())
-	must(t, err)
+	jobtest.Must(t, err)
 	plain, err := opened.Forecast().Predict(t.Context(), p.Work, false)
-	must(t, err)
+	jobtest.Must(t, err)
 	full, err := opened.Forecast().Predict(t.Context(), p.Work, true)
-	must(t, err)
+	jobtest.Must(t, err)
 	if plain.Seconds <= 0 || plain.Seconds != full.Seconds || len(full.Layouts) != 1 || full.Layouts[0].Seconds() != full.Seconds {
 		t.Errorf("predicted: %g s, %g s, by layout %+v", plain.Seconds, full.Seconds, full.Layouts)
 	}
@@ -74,7 +75,7 @@ func TestOutsideOfTheBuiltInModel(t *testing.T) {
 		"prompt,height,width,num_frames\na red circle,64,128,16\na red box,64,64,1\n":                "2 rows of another size",
 		"prompt,height,width,num_frames\na cat,64,128,16\n":                                          "1 row of another size or length and 1 with another text",
 	} {
-		opened, err := newJob(t, table).open()
+		opened, err := jobtest.NewJob(t, table).Open()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,13 +6,14 @@ import (
 	"path/filepath"
 	"testing"
 
+	"latentbeam/internal/dev/jobtest"
 	"latentbeam/internal/engine"
 )
 
 // kernelsOf reads what summary.json says of the kernels, by stage and name.
-func (j job) kernelsOf(t *testing.T) (busy map[string]engine.StageTime, kernels map[string]engine.KernelTime) {
+func kernelsOf(t *testing.T, j jobtest.Job) (busy map[string]engine.StageTime, kernels map[string]engine.KernelTime) {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(j.out, "summary.json"))
+	data, err := os.ReadFile(filepath.Join(j.Out, "summary.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,12 +36,12 @@ func (j job) kernelsOf(t *testing.T) (busy map[string]engine.StageTime, kernels 
 // TestSummarySaysWhereTimeWent: every stage's kernels are in the summary, their times fit into the stage's, and
 // what they computed does not depend on how rows were shared out.
 func TestSummarySaysWhereTimeWent(t *testing.T) {
-	one, two := newJob(t, rerunTable), newJob(t, rerunTable)
-	two.sets = []string{"resources.workers=2", "resources.batch_size=1"}
-	one.mustRun(t)
-	two.mustRun(t)
-	busy, first := one.kernelsOf(t)
-	_, second := two.kernelsOf(t)
+	one, two := jobtest.NewJob(t, jobtest.RerunTable), jobtest.NewJob(t, jobtest.RerunTable)
+	two.Sets = []string{"resources.workers=2", "resources.batch_size=1"}
+	one.MustRun(t)
+	two.MustRun(t)
+	busy, first := kernelsOf(t, one)
+	_, second := kernelsOf(t, two)
 	for _, name := range []string{"encode_text linear", "encode_text attention", "denoise linear", "denoise attention",
 		"denoise norm", "denoise transfer", "decode_vae conv", "decode_vae norm", "decode_vae transfer"} {
 		k := first[name]

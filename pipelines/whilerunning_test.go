@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"latentbeam/internal/dev/jobtest"
 	"latentbeam/pipelines"
 )
 
@@ -40,7 +41,7 @@ func look(t *testing.T, out string, old []string, quit chan struct{}) *seen {
 		for _, f := range append(files, flat...) {
 			table := strings.FieldsFunc(strings.TrimPrefix(f, filepath.Join(out, "tables")),
 				func(r rune) bool { return r == '/' || r == '-' })[0]
-			rows, err := tableRows(table, f)
+			rows, err := jobtest.TableRows(table, f)
 			if os.IsNotExist(err) { // it was replaced by nothing: the end of a longer table
 				continue
 			}
@@ -60,18 +61,18 @@ func look(t *testing.T, out string, old []string, quit chan struct{}) *seen {
 }
 
 // lookedAt runs the job and returns what was seen meanwhile.
-func lookedAt(t *testing.T, j job) *seen {
+func lookedAt(t *testing.T, j jobtest.Job) *seen {
 	t.Helper()
 	var old []string
 	for _, pattern := range []string{"latents-*", "latents/*"} {
-		files, _ := filepath.Glob(filepath.Join(j.out, "tables", pattern))
+		files, _ := filepath.Glob(filepath.Join(j.Out, "tables", pattern))
 		for _, f := range files {
 			old = append(old, filepath.Base(f))
 		}
 	}
 	quit, result := make(chan struct{}), make(chan *seen)
-	go func() { result <- look(t, j.out, old, quit) }()
-	j.mustRun(t)
+	go func() { result <- look(t, j.Out, old, quit) }()
+	j.MustRun(t)
 	close(quit)
 	return <-result
 }
@@ -87,11 +88,11 @@ func TestWhileItRuns(t *testing.T) {
 		}
 		fmt.Fprintf(&table, "r%d,a red circle moves left %d,%d,%d\n", i, i, height, i)
 	}
-	j := newJob(t, table.String())
-	j.sets = append(j.sets, "output.write=[video,latents,embeddings]", "output.rows_per_file=2", "resources.batch_size=1")
-	fresh := j.elsewhere(t)
-	fresh.mustRun(t)
-	want := mustRead(t, fresh.out)
+	j := jobtest.NewJob(t, table.String())
+	j.Sets = append(j.Sets, "output.write=[video,latents,embeddings]", "output.rows_per_file=2", "resources.batch_size=1")
+	fresh := j.Elsewhere(t)
+	fresh.MustRun(t)
+	want := jobtest.MustRead(t, fresh.Out)
 
 	defer pipelines.WriteEarlyEvery(time.Millisecond)()
 	s := lookedAt(t, j)
@@ -99,22 +100,22 @@ func TestWhileItRuns(t *testing.T) {
 	if s.unfinished == 0 || s.gained == 0 || s.early == 0 || len(s.wrong) > 0 {
 		t.Errorf("%+v", s)
 	}
-	if wrong := want.diff(mustRead(t, j.out)); len(wrong) > 0 {
+	if wrong := want.Diff(jobtest.MustRead(t, j.Out)); len(wrong) > 0 {
 		t.Errorf("the output is another: %v", wrong)
 	}
-	sameFiles(t, fresh.out, j.out)
+	sameFiles(t, fresh.Out, j.Out)
 
 	// A row before all others moves every row to another file, whose tensors nothing else has any more.
 	more := strings.Replace(table.String(), "seed\n", "seed\nfirst,a green square stays still,16,5\n", 1)
-	j.rewrite(t, more)
-	fresh = j.elsewhere(t)
+	j.Rewrite(t, more)
+	fresh = j.Elsewhere(t)
 	s = lookedAt(t, j)
 	if len(s.wrong) > 0 {
 		t.Errorf("%+v", s)
 	}
 	pipelines.WriteEarlyEvery(time.Hour)
-	j.sameAs(t, fresh)
-	sameFiles(t, fresh.out, j.out)
+	j.SameAs(t, fresh)
+	sameFiles(t, fresh.Out, j.Out)
 }
 
 // sameFiles compares the tables and pages of two outputs byte for byte.
@@ -129,11 +130,11 @@ func sameFiles(t *testing.T, a, b string) {
 		}
 		for _, f := range files {
 			rest, err := filepath.Rel(a, f)
-			must(t, err)
+			jobtest.Must(t, err)
 			want, err := os.ReadFile(f)
-			must(t, err)
+			jobtest.Must(t, err)
 			got, err := os.ReadFile(filepath.Join(b, rest))
-			must(t, err)
+			jobtest.Must(t, err)
 			if !bytes.Equal(want, got) {
 				t.Errorf("%s is another", rest)
 			}

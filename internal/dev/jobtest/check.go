@@ -1,0 +1,22 @@
+package jobtest
+
+import (
+	"testing"
+
+	"latentbeam/internal/results/audit"
+	"latentbeam/internal/storage/store/dir"
+)
+
+// Unmarked is text to video without marks of synthetic media in the files.
+const Unmarked = "[encode_text, denoise, decode_vae, guard, encode_video: {marks: none}]"
+
+// Verified is what verify finds in an output.
+func Verified(t *testing.T, out string) audit.Verified {
+	t.Helper()
+	d, err := dir.Open(out)
+	Must(t, err)
+	defer d.Close()
+	v, err := audit.Verify(t.Context(), d)
+	Must(t, err)
+	return v
+}

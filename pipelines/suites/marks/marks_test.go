@@ -1,0 +1,234 @@
+package marks
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"latentbeam/internal/config"
+	"latentbeam/internal/dev/jobtest"
+	"latentbeam/internal/media/marks"
+	"latentbeam/internal/results/audit"
+	"latentbeam/internal/results/marking"
+	"latentbeam/internal/storage/store"
+	"latentbeam/internal/storage/store/dir"
+	"latentbeam/pipelines"
+	"latentbeam/schemas/fault"
+)
+
+// filesBelow are the files of a folder of an output, by name.
+func filesBelow(t *testing.T, out, folder string) map[string][]byte {
+	t.Helper()
+	all := map[string][]byte{}
+	jobtest.Must(t, filepath.WalkDir(filepath.Join(out, folder), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		name, _ := filepath.Rel(out, path)
+		all[name] = data
+		return err
+	}))
+	if len(all) == 0 {
+		t.Fatalf("%s has no files", folder)
+	}
+	return all
+}
+
+// marked counts the files below a folder that carry a mark.
+func marked(t *testing.T, out, folder, mark string) (with, all int) {
+	t.Helper()
+	for name, data := range filesBelow(t, out, folder) {
+		found, err := marks.Inspect(data)
+		jobtest.Must(t, err)
+		for _, f := range found {
+			if f.Name == mark && f.Synthetic() && (mark != marks.AIGC || strings.Contains(f.Value, strings.TrimSuffix(filepath.Base(name), filepath.Ext(name)))) {
+				with++
+			}
+		}
+		all++
+	}
+	return with, all
+}
+
+func samePublished(t *testing.T, what, a, b string) {
+	t.Helper()
+	for _, folder := range []string{"videos", "posters"} {
+		want, got := filesBelow(t, a, folder), filesBelow(t, b, folder)
+		if len(want) != len(got) {
+			t.Errorf("%s: %d and %d files", what, len(want), len(got))
+		}
+		for name, data := range want {
+			if !bytes.Equal(data, got[name]) {
+				t.Errorf("%s: %s is another file", what, name)
+			}
+		}
+	}
+}
+
+// changeMarks is `latentbeam mark`.
+func changeMarks(t *testing.T, j jobtest.Job, text string) (marking.Changed, error) {
+	t.Helper()
+	asked := config.ParseMarks(text)
+	if asked.Wrong() != "" {
+		t.Fatal(asked.Wrong())
+	}
+	return changeMarksIn(j, t.Context(), asked)
+}
+
+func changeMarksIn(j jobtest.Job, ctx context.Context, asked config.Marks) (marking.Changed, error) {
+	j.Opts.AsRecorded = true
+	opened, err := j.Unattached()
+	if err != nil {
+		return marking.Changed{}, err
+	}
+	defer opened.Close()
+	return opened.Mark(ctx, asked)
+}
+
+// TestMarks: a new output with denoise has both marks in each video and poster; one that asks for none, and one that was begun without,
+// have none; shards and `mark` give the same bytes as a run.
+func TestMarks(t *testing.T) {
+	j := jobtest.NewJob(t, jobtest.DiskTable)
+	j.MustRun(t)
+	for _, folder := range []string{"videos", "posters"} {
+		for _, mark := range []string{marks.IPTC, marks.AIGC} {
+			if with, all := marked(t, j.Out, folder, mark); with != all {
+				t.Errorf("%s: %d of %d carry %s", folder, with, all, mark)
+			}
+		}
+	}
+	if v := jobtest.Verified(t, j.Out); !v.Sound() || v.Undigested > 0 {
+		t.Errorf("%+v", v)
+	}
+	plain := j.Elsewhere(t)
+	plain.Stages = jobtest.Unmarked
+	plain.MustRun(t)
+	if with, _ := marked(t, plain.Out, "videos", marks.IPTC); with != 0 {
+		t.Error("marks: none marks")
+	}
+	if _, err := os.Stat(filepath.Join(plain.Out, marking.Name)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("an output without marks has a record of them: %v", err)
+	}
+	d, err := audit.Compare(t.Context(), openDir(t, j.Out), openDir(t, plain.Out))
+	if err != nil || !d.Equal() || d.Marks == nil {
+		t.Errorf("diff of equal results with other marks: %+v, %v", d, err)
+	}
+
+	// The output that was begun without goes on without, and a job that asks for others is told.
+	silent := plain
+	silent.Stages = ""
+	silent.Computes(t, 0)
+	jobtest.Must(t, os.Remove(filepath.Join(plain.Out, filepath.FromSlash(jobtest.VideoFiles(t, plain.Out, "a")[0]))))
+	silent.Computes(t, 1)
+	if with, _ := marked(t, plain.Out, "videos", marks.IPTC); with != 0 {
+		t.Error("an output that was begun without marks got some")
+	}
+	asking := plain
+	asking.Stages = strings.Replace(jobtest.Unmarked, "none", "[iptc]", 1)
+	if _, err := asking.Run(); fault.ExitCode(err) != fault.ExitUsage || !strings.Contains(err.Error(), "latentbeam mark") {
+		t.Errorf("a job that asks for marks that the output has not: %v", err)
+	}
+
+	// mark gives the bytes of a run with marks, and takes them out again.
+	before := j.Elsewhere(t)
+	before.Stages = jobtest.Unmarked
+	before.MustRun(t)
+	done, err := changeMarks(t, plain, "iptc,aigc")
+	if err != nil || done.Rows != 5 || done.Damaged != 0 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	samePublished(t, "mark", j.Out, plain.Out)
+	silent.Computes(t, 0)
+	if v := jobtest.Verified(t, plain.Out); !v.Sound() || v.Undigested > 0 {
+		t.Errorf("after mark: %+v", v)
+	}
+	if done, err = changeMarks(t, silent, "none"); err != nil || done.Rows != 5 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	samePublished(t, "mark none", before.Out, plain.Out)
+	plain.Computes(t, 0)
+
+	sharded := j.Elsewhere(t)
+	for i := range 2 {
+		shard := sharded
+		shard.Opts.Shard, shard.Opts.Shards = i, 2
+		shard.MustRun(t)
+	}
+	samePublished(t, "shards", j.Out, sharded.Out)
+}
+
+func openDir(t *testing.T, out string) store.Store {
+	t.Helper()
+	d, err := dir.Open(out)
+	jobtest.Must(t, err)
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+// TestMarkedRepairs: a damaged video of a marked output is made anew with the marks of the record, whatever the job says.
+func TestMarkedRepairs(t *testing.T) {
+	j := jobtest.NewJob(t, jobtest.DiskTable)
+	j.MustRun(t)
+	want := j.Elsewhere(t)
+	want.MustRun(t)
+	path := filepath.Join(j.Out, filepath.FromSlash(jobtest.VideoFiles(t, j.Out, "a")[0]))
+	data, err := os.ReadFile(path)
+	jobtest.Must(t, err)
+	data[len(data)/2] ^= 1
+	jobtest.Must(t, os.WriteFile(path, data, 0o644))
+	j.Stages, j.Opts.Repair = jobtest.Unmarked, true
+	j.MustRun(t)
+	samePublished(t, "repair", want.Out, j.Out)
+	if v := jobtest.Verified(t, j.Out); !v.Sound() {
+		t.Errorf("%+v", v)
+	}
+}
+
+// TestMarkGoesOn: a change that was cut off anywhere goes on, a run refuses such an output, and a damaged video keeps what it is.
+func TestMarkGoesOn(t *testing.T) {
+	j := jobtest.NewJob(t, jobtest.DiskTable)
+	j.MustRun(t)
+	plain := j.Elsewhere(t)
+	plain.Stages = jobtest.Unmarked
+	plain.MustRun(t)
+	// As if it was killed between the first file and its record.
+	s := openDir(t, plain.Out)
+	jobtest.Must(t, marking.Record{Marks: []string{"iptc", "aigc"}, Changing: true}.Write(t.Context(), s))
+	name := filepath.FromSlash(jobtest.VideoFiles(t, plain.Out, "a")[0])
+	now, err := os.ReadFile(filepath.Join(j.Out, name))
+	jobtest.Must(t, err)
+	jobtest.Must(t, os.WriteFile(filepath.Join(plain.Out, name), now, 0o644))
+
+	if _, err := plain.Run(); fault.ExitCode(err) != fault.ExitUsage || !strings.Contains(err.Error(), "interrupted") {
+		t.Errorf("a run on an output whose marks are changing: %v", err)
+	}
+	if v := jobtest.Verified(t, plain.Out); v.Sound() || !v.Is(audit.Damaged, marking.Name) {
+		t.Errorf("%+v", v)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := changeMarksIn(plain, ended, config.Marks{}); err == nil {
+		t.Error("an ended context ends nothing")
+	}
+	done, err := changeMarksIn(plain, t.Context(), config.Marks{}) // not given: it goes on
+	if err != nil || done.Rows != 5 || done.Damaged != 0 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	samePublished(t, "mark that went on", j.Out, plain.Out)
+	plain.Opts = pipelines.Options{AsRecorded: true}
+	plain.Computes(t, 0)
+
+	data := bytes.Clone(now)
+	data[bytes.Index(data, []byte("mdat"))+20] ^= 4
+	jobtest.Must(t, os.WriteFile(filepath.Join(plain.Out, name), data, 0o644))
+	done, err = changeMarks(t, plain, "aigc")
+	if err != nil || done.Rows != 4 || done.Damaged != 1 || done.First != filepath.ToSlash(name) {
+		t.Errorf("with a damaged video: %+v, %v", done, err)
+	}
+}

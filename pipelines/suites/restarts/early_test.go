@@ -1,0 +1,58 @@
+package restarts
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"latentbeam/internal/dev/jobtest"
+	"latentbeam/stages"
+)
+
+// TestFinishedRowsAreNotKept: at the end of a bundle too, a row is published as soon as it is done, while another is
+// still at work in an earlier stage or the same; it neither waits to be emitted nor to share a batch with that one.
+func TestFinishedRowsAreNotKept(t *testing.T) {
+	for runner, places := range map[string][]string{"local": {"encode_text", "denoise", "encode_video"}, "prism": {"denoise"}} {
+		for _, before := range places {
+			t.Run(runner+" "+before, func(t *testing.T) {
+				if runner == "prism" {
+					jobtest.NeedPrism(t)
+				}
+				t.Parallel()
+				open := make(chan bool)
+				slow := jobtest.Passive("slow", func(ctx context.Context, batch []*stages.Element) error {
+					if batch[0].Row.Prompt == "slow" {
+						select {
+						case <-open:
+						case <-ctx.Done():
+						}
+					}
+					return nil
+				})
+				j := jobtest.NewJob(t, "prompt\na\nslow\nb\nc\n")
+				j.Specs = append(j.Specs, slow)
+				j.Stages = strings.Replace("[encode_text, denoise, decode_vae, encode_video]", before, "slow, "+before, 1)
+				j.Sets = []string{"resources.batch_size=1", "resources.workers=2", "runner=" + runner}
+				opened, err := j.Open()
+				jobtest.Must(t, err)
+				defer opened.Close()
+				done := make(chan error, 1)
+				go func() {
+					_, err := opened.Run(t.Context(), nil)
+					done <- err
+				}()
+				began := time.Now()
+				for opened.Progress().Done.Load() < 3 {
+					if time.Since(began) > time.Minute {
+						t.Errorf("%d of 3 rows are published beside the one that is at work", opened.Progress().Done.Load())
+						break
+					}
+					time.Sleep(10 * time.Millisecond)
+				}
+				close(open)
+				jobtest.Must(t, <-done)
+			})
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package restarts
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"latentbeam/internal/dev/jobtest"
+	"latentbeam/kernels"
+	"latentbeam/schemas/fault"
+	"latentbeam/stages"
+	"latentbeam/stages/catalog"
+)
+
+// standing is the stage denoise, of which a rank stands behind a step until nobody wants the batch any more: the one that comes last of
+// so many ranks, so all have taken the step.
+type standing struct {
+	stages.Stage
+	step    int
+	ranks   *atomic.Int64
+	reached chan bool
+}
+
+// standingSpec is the stage denoise that stands behind a step, once.
+func standingSpec(step int, ranks int64) (stages.Spec, chan bool) {
+	reached := make(chan bool, 1)
+	var left atomic.Int64
+	left.Store(ranks)
+	all := catalog.All()
+	spec := all[slices.IndexFunc(all, func(s stages.Spec) bool { return s.Name == "denoise" })]
+	open := spec.New
+	spec.New = func(m *stages.Model, o stages.Options) (stages.Stage, error) {
+		s, err := open(m, o)
+		return standing{s, step, &left, reached}, err
+	}
+	return spec, reached
+}
+
+func (s standing) under(ctx context.Context) context.Context {
+	return stages.WithProgress(ctx, func(done, _ int) {
+		if done == s.step && s.ranks.Add(-1) == 0 {
+			s.reached <- true
+			<-ctx.Done()
+		}
+	})
+}
+
+// Run implements stages.Stage.
+func (s standing) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Element) error {
+	return s.Stage.Run(s.under(ctx), dev, batch)
+}
+
+// Capabilities implements stages.Stage.
+func (s standing) Capabilities() stages.Capabilities {
+	c := s.Stage.Capabilities()
+	spread := *c.Spread
+	c.Spread = &spread
+	run := spread.Run
+	spread.Run = func(ctx context.Context, set *stages.Set, batch []*stages.Element) error {
+		return run(s.under(ctx), set, batch)
+	}
+	return c
+}
+
+// TestStoppingSavesOnHosts: where ranks are on other hosts, the last finished step is saved in the middle of the next one when the job is
+// told to end, when it is given up, when the worker is told to end, and when a worker that has another rank is gone. Steps are
+// not saved by time here. The next set goes on behind that step.
+func TestStoppingSavesOnHosts(t *testing.T) {
+	const step = 20
+	token := jobtest.TokenFile(t, jobtest.WorkerToken)
+	told := func(stop, cancel, _ func(), kept <-chan bool) {
+		stop()
+		select {
+		case <-kept:
+		case <-time.After(20 * time.Second):
+			t.Error("nothing was saved in the middle of a step")
+		}
+		cancel()
+	}
+	base := jobtest.Job{Prompts: jobtest.WriteTable(t, "prompts.csv", stepsTable)}
+	for _, c := range []struct {
+		name string
+		sets string
+		here bool // the rank that stands is in the process of the job, else it is the worker's
+		end  func(stop, cancel, worker func(), kept <-chan bool)
+		ends bool // the run that is told to end, else it goes on without the worker
+	}{
+		{"the job is told to end", "resources.workers=0 stages.denoise.sequence_parallel=2", false,
+			told, true},
+		{"the job is given up", "resources.workers=0 stages.denoise.sequence_parallel=2", false,
+			func(_, cancel, _ func(), _ <-chan bool) { cancel() }, true},
+		{"a pipeline is told to end", "resources.workers=0 stages.denoise.pp_size=2", false,
+			told, true},
+		{"the worker is told to end", "resources.workers=1", false, func(_, _, worker func(), _ <-chan bool) { worker() }, false},
+		{"the worker of another rank ends", "resources.workers=1 stages.denoise.sequence_parallel=3", true,
+			func(_, _, worker func(), _ <-chan bool) { worker() }, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ranks := int64(2)
+			if c.here || strings.Contains(c.sets, "pp_size") { // the first stage of a pipeline alone has a sampler
+				ranks = 1
+			}
+			spec, reached := standingSpec(step, ranks)
+			var there []stages.Spec
+			if !c.here {
+				there = []stages.Spec{spec}
+			}
+			addr, worker := jobtest.StartWorker(t, token, 2, there)
+			j := base.Elsewhere(t).OnHosts(token, c.sets, addr)
+			if !strings.Contains(c.sets, "parallel") && !strings.Contains(c.sets, "pp_size") {
+				j.Sets = append(j.Sets, "stages.denoise.sequence_parallel=2")
+			}
+			j.Sets = append(j.Sets, "defaults.num_inference_steps=50", "resources.checkpoint_interval=1h")
+			again := j
+			if c.here {
+				j.Replace = &spec
+			}
+			opened, err := j.Open()
+			jobtest.Must(t, err)
+			defer opened.Close()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			kept := make(chan bool, 9)
+			fault.SetHook(func(name string) {
+				if name == fault.StepsKept {
+					kept <- true
+				}
+			})
+			defer fault.SetHook(nil)
+			done := make(chan bool)
+			go func() {
+				defer close(done)
+				select {
+				case <-reached:
+					c.end(opened.Stop, cancel, worker, kept)
+				case <-time.After(time.Minute):
+					t.Error("nothing was sampled")
+					cancel()
+				}
+			}()
+			began := time.Now()
+			_, err = opened.Run(ctx, nil)
+			<-done
+			if c.ends != errors.Is(err, context.Canceled) || time.Since(began) > 2*time.Minute {
+				t.Errorf("it ended with %v after %v", err, time.Since(began))
+			}
+			opened.Close()
+			if c.ends {
+				worker()
+				again.Sets = []string{"defaults.num_inference_steps=50", "resources.workers=1"}
+				again.Stages = strings.Replace(again.Stages, "denoise: {}", "denoise", 1)
+				again.MustRun(t)
+			}
+			if n := steps(t, j.Out); n != step {
+				t.Errorf("the next set went on behind step %d, want %d", n, step)
+			}
+		})
+	}
+}

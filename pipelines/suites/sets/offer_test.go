@@ -1,0 +1,77 @@
+package sets
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"latentbeam/internal/cluster"
+	"latentbeam/internal/dev/jobtest"
+	"latentbeam/internal/devices"
+	"latentbeam/pipelines/jobfile"
+	"latentbeam/testdata/tiny"
+)
+
+// TestAWorkerOffersWhatWeightsLeave: the weights of the jobs that are open on a worker are taken off the memory that
+// it offers for batches, those of each job once.
+func TestAWorkerOffersWhatWeightsLeave(t *testing.T) {
+	const memory = 1 << 30
+	addr, _ := jobtest.WorkerWith(t, cluster.Token(jobtest.WorkerToken), 2, memory, nil)
+	driver, err := devices.NewCPU(0, 1, 0)
+	jobtest.Must(t, err)
+	offer := func(sets ...string) int64 {
+		j := jobtest.NewJob(t, jobtest.SetTable)
+		job, err := json.Marshal(jobfile.Start{File: "job.yaml", YAML: j.YAML(), Sets: sets})
+		jobtest.Must(t, err)
+		var limits []int64
+		for range 2 { // the second time it is open already
+			f, err := devices.Dial(t.Context(), driver, cluster.Token(jobtest.WorkerToken), []string{addr}, devices.FleetJob{Start: job})
+			jobtest.Must(t, err)
+			t.Cleanup(f.Close) // a job that has ended takes nothing
+			limits = append(limits, f.Memory().Limit)
+		}
+		if limits[0] != limits[1] {
+			t.Errorf("%d bytes are offered, then %d", limits[0], limits[1])
+		}
+		return limits[0]
+	}
+	first := offer()
+	weights := memory - first
+	if weights < 1<<20 || weights > 32<<20 { // the built-in model has 11 MiB, each worker half of it
+		t.Errorf("%d of %d bytes are offered", first, memory)
+	}
+	if second := offer("defaults.seed=7"); second != first-weights {
+		t.Errorf("%d bytes are offered beside two jobs, %d beside one", second, first)
+	}
+}
+
+// TestAWorkerArrangesForTheRows: a worker hears of rows that need more memory than the defaults. It streams weights
+// and offers the memory left.
+func TestAWorkerArrangesForTheRows(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "tiny")
+	jobtest.Must(t, os.CopyFS(dir, tiny.Files()))
+	addr, _ := jobtest.WorkerWith(t, cluster.Token(jobtest.WorkerToken), 1, 18<<20, nil)
+	driver, err := devices.NewCPU(0, 1, 0)
+	jobtest.Must(t, err)
+	j := jobtest.NewJob(t, jobtest.SetTable)
+	job, err := json.Marshal(jobfile.Start{File: "job.yaml", YAML: j.YAML(), Sets: []string{"model=" + dir}})
+	jobtest.Must(t, err)
+	f, err := devices.Dial(t.Context(), driver, cluster.Token(jobtest.WorkerToken), []string{addr}, devices.FleetJob{Start: job})
+	jobtest.Must(t, err)
+	defer f.Close()
+	before := f.Memory().Limit
+	const row = `{"rows": [{"height": 64, "width": 64, "num_frames": 16, "fps": 8, "num_inference_steps": 2,
+		"guidance_scale": 4, "max_sequence_length": 120}], "elements": 3}`
+	for range 2 {
+		f.Expect(t.Context(), json.RawMessage(row))
+		const needs = 8_600_000 // of the decoder
+		if after := f.Memory().Limit; before >= needs || after < needs || after > 18<<20 {
+			t.Errorf("%d bytes are offered, %d before the rows were known", after, before)
+		}
+	}
+	f.Expect(t.Context(), json.RawMessage(`"nonsense"`))
+	if f.Memory().Limit < 8_600_000 {
+		t.Error("what cannot be read changes the offer")
+	}
+}

@@ -1,0 +1,113 @@
+package tables
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"latentbeam/internal/dev/jobtest"
+	"latentbeam/kernels"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+)
+
+// ofShards lists what is in the output that shards wrote for themselves.
+func ofShards(t *testing.T, j jobtest.Job) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(j.Out, "[^.]*-of-*"))
+	jobtest.Must(t, err)
+	tables, err := filepath.Glob(filepath.Join(j.Out, "tables", "*", "*-of-*"))
+	jobtest.Must(t, err)
+	return append(files, tables...)
+}
+
+// TestLastShardJoins: whichever shard ends last leaves the output as one run over all rows does; a shard started
+// again has nothing to do, and new rows are joined again.
+func TestLastShardJoins(t *testing.T) {
+	j := jobtest.NewJob(t, shardTable())
+	whole := j.Elsewhere(t)
+	whole.MustRun(t)
+	for i, shard := range []int{2, 0, 1} {
+		r := j.Share(shard, 3).MustRun(t)
+		if last := i == 2; r.Joined != last || (len(ofShards(t, j)) == 0) != last {
+			t.Errorf("shard %d, the %d. to end: joined %v, files of shards %q", shard, i+1, r.Joined, ofShards(t, j))
+		}
+	}
+	j.SameAs(t, whole)
+	if r := j.Share(0, 3).MustRun(t); !r.NothingToDo || !r.Joined {
+		t.Errorf("a shard that was joined: %+v", r)
+	}
+	j.SameAs(t, whole)
+	j.Sets = append(j.Sets, "defaults.seed=43")
+	if r := j.Share(0, 3).MustRun(t); r.NothingToDo || r.Joined {
+		t.Errorf("a shard with other rows: %+v", r)
+	}
+}
+
+// TestShardsThatEndTogether: one of them joins, however they meet.
+func TestShardsThatEndTogether(t *testing.T) {
+	base := jobtest.NewJob(t, shardTable())
+	base.Specs, base.Stages, base.Sets = jobtest.Specs(jobtest.ToySpec()), "[toy]", []string{"output.write=[latents]"}
+	whole := base.Elsewhere(t)
+	whole.MustRun(t)
+	for range 2 {
+		j := base.Elsewhere(t)
+		var all sync.WaitGroup
+		for i := range 3 {
+			all.Go(func() {
+				if _, err := j.Share(i, 3).Run(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if left := ofShards(t, j); len(left) > 0 {
+			t.Errorf("not joined: %s", strings.Join(left, ", "))
+		}
+		j.SameAs(t, whole)
+	}
+}
+
+// asked is a model that tells of every row that it is asked about. Its latents are larger than what the ledger says of
+// a row, which gives them up to the tables.
+type asked struct {
+	jobtest.Toy
+	told func()
+}
+
+func (a asked) Check(*schemas.PromptRow) error { a.told(); return nil }
+
+func (a asked) Run(_ context.Context, _ kernels.Backend, batch []*stages.Element) error {
+	for _, e := range batch {
+		e.Latents = stages.NewArray(4, 16, 4, 4)
+	}
+	return nil
+}
+
+// TestJoinedWhileLooking: a shard that looks whether it is the last, while another run joins and removes what it reads,
+// looks again.
+func TestJoinedWhileLooking(t *testing.T) {
+	j := jobtest.NewJob(t, shardTable())
+	j.Stages, j.Sets = "[toy]", []string{"output.write=[latents]"}
+	joins := 0
+	spec := jobtest.ToySpec()
+	spec.New = func(*stages.Model, stages.Options) (stages.Stage, error) {
+		return asked{told: func() {
+			if joins == 0 && len(ofShards(t, j)) == 6 { // two summaries, two tables of latents, two of failures: both are done
+				joins++
+				j.MustRun(t)
+			}
+		}}, nil
+	}
+	j.Specs = jobtest.Specs(spec)
+	j.Share(0, 2).MustRun(t)
+	if r := j.Share(1, 2).MustRun(t); !r.Joined || joins != 1 {
+		t.Errorf("joined %v, %d other runs", r.Joined, joins)
+	}
+	if left := ofShards(t, j); len(left) > 0 {
+		t.Errorf("not joined: %s", strings.Join(left, ", "))
+	}
+	j.SameAs(t, j.Elsewhere(t))
+}

@@ -1,0 +1,105 @@
+package tables
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"latentbeam/internal/dev/jobtest"
+	"latentbeam/internal/storage/store"
+	"latentbeam/pipelines"
+	"latentbeam/schemas/fault"
+)
+
+// shardRows are so many rows that each of two or three shards has some, whatever the keys are: they depend on the numeric
+// class, so they are others on another processor.
+const shardRows = 40
+
+// shardTable is a table of that many rows.
+func shardTable() string { return strings.ReplaceAll(jobtest.ManyRows(shardRows), "poison", "fine") }
+
+// TestShardsShareAnOutput: two shards at the same time make together what one run makes, in tables of
+// their own; a run over everything then computes nothing and leaves only its own tables.
+func TestShardsShareAnOutput(t *testing.T) {
+	j := jobtest.NewJob(t, shardTable())
+	done := make(chan pipelines.Result)
+	for i := range 2 {
+		shard := j
+		shard.Opts.Shard, shard.Opts.Shards = i, 2
+		go func() {
+			r, err := shard.Run()
+			if err != nil {
+				t.Error(err)
+			}
+			done <- r
+		}()
+	}
+	a, b := <-done, <-done
+	if a.Done+b.Done != shardRows || a.Totals.Rows+b.Totals.Rows != shardRows || a.Done == 0 || b.Done == 0 {
+		t.Errorf("%d and %d elements computed of %d; %d and %d rows", a.Done, b.Done, shardRows, a.Totals.Rows, b.Totals.Rows)
+	}
+	whole := j.Elsewhere(t)
+	whole.MustRun(t)
+	want, got := jobtest.MustRead(t, whole.Out), jobtest.MustRead(t, j.Out)
+	for _, table := range []string{"videos", "latents", "embeddings", "failures"} {
+		if wrong := jobtest.DiffRows(table, want.Rows[table], got.Rows[table]); wrong != nil {
+			t.Error(strings.Join(wrong, "\n"))
+		}
+	}
+	j.Computes(t, 0)
+	j.SameAs(t, j.Elsewhere(t))
+	if files, err := filepath.Glob(filepath.Join(j.Out, "[^.]*-of-*")); err != nil || files != nil {
+		t.Errorf("left of the shards: %q, %v", files, err)
+	}
+}
+
+// TestOnlyShardsOfOneJobShareAnOutput: whoever comes second is told of the first, unless both are shards of
+// the same number.
+func TestOnlyShardsOfOneJobShareAnOutput(t *testing.T) {
+	j := jobtest.NewJob(t, jobtest.SameTable)
+	cut := func(shard, shards int) jobtest.Job {
+		c := j
+		c.Opts.Shard, c.Opts.Shards = shard, shards
+		return c
+	}
+	for _, c := range []struct {
+		name          string
+		first, second jobtest.Job
+		together      bool
+	}{
+		{"twice the same", j, j, false},
+		{"twice the same shard", cut(1, 2), cut(1, 2), false},
+		{"two shards", cut(0, 2), cut(1, 2), true},
+		{"all and a shard", j, cut(0, 2), false},
+		{"a shard and all", cut(0, 2), j, false},
+		{"shards of two and of three", cut(0, 2), cut(1, 3), false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			first, err := c.first.Open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer first.Close()
+			second, err := c.second.Open()
+			if err == nil {
+				second.Close()
+			}
+			if (err == nil) != c.together {
+				t.Fatalf("the second: %v", err)
+			}
+			var locked *store.LockedError
+			if err != nil && (!errors.As(err, &locked) || locked.Owner.PID != os.Getpid() ||
+				fault.ExitCode(err) != fault.ExitTryAgain) {
+				t.Errorf("exit %d, %v", fault.ExitCode(err), err)
+			}
+			first.Close()
+			if again, err := c.second.Open(); err != nil {
+				t.Errorf("after the first: %v", err)
+			} else {
+				again.Close()
+			}
+		})
+	}
+}
