@@ -45,14 +45,12 @@ func TestEmptyInput(t *testing.T) {
 	s.run(0, "run", "job.yaml", "--shard", "1/2")
 }
 
-// TestJobFiles: what cannot be a job's YAML is refused before it is read.
-func TestJobFiles(t *testing.T) {
+// TestVersion: the flag and the verb say the same.
+func TestVersion(t *testing.T) {
 	s := newShell(t)
-	s.write("large.yaml", strings.Repeat("# a line of a large file\n", 50_000))
-	s.says(s.run(2, "run", "large.yaml"), "1250000 bytes", "Prompts belong in a table")
-	s.says(s.run(2, "run", "/dev/zero"), "/dev/zero is no regular file")
-	if flag, verb := s.run(0, "--version"), s.run(0, "version"); flag != verb {
-		t.Errorf("--version says %q, version %q", flag, verb)
+	flag, _ := s.inProcess("--version")
+	if verb, exit := s.inProcess("version"); exit != 0 || flag != verb {
+		t.Errorf("exit %d, --version says %q, version %q", exit, flag, verb)
 	}
 }
 

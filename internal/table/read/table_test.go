@@ -282,6 +282,7 @@ func TestTablesThatCannotBeRead(t *testing.T) {
 		{filepath.Join(dir, "none.csv"), Options{}, "no such file"},
 		{filepath.Join(dir, "*.csv"), Options{}, "no file matches"},
 		{dir, Options{}, "holds no parquet, csv or jsonl file"},
+		{os.DevNull, Options{Format: "csv"}, "no regular file"},
 	} {
 		_, err := Open([]string{c.path}, c.opts)
 		var problem *document.Error
