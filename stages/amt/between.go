@@ -118,7 +118,7 @@ func (p *pair) lookUp(be kernels.Backend, of [2]flow.Features) (func(first, seco
 		foundBack := newGrid(first.rows, first.columns, looked/2)
 		there.LookUp(found.values, second.resized(1, 1, 2).values)
 		back.LookUp(foundBack.values, first.resized(1, 1, 2).values)
-		return beside(found, foundBack)
+		return concat(found, foundBack)
 	}, nil
 }
 
@@ -168,7 +168,7 @@ func (p *pair) run(ctx context.Context, be kernels.Backend, m *AMT,
 // features returns the features of both images for the comparison.
 func (m *AMT) features(be kernels.Backend, both kernels.Tensor) (of [2]flow.Features, err error) {
 	defer be.Scope()()
-	x := m.compared.of(be, both)
+	x := m.compared.forward(be, both)
 	for i := range of {
 		g, err := fetch(be, x.Narrow(0, i, 1))
 		if err != nil {
@@ -183,7 +183,7 @@ func (m *AMT) features(be kernels.Backend, both kernels.Tensor) (of [2]flow.Feat
 func (m *AMT) levels(be kernels.Backend, both kernels.Tensor) (out [4][2]grid, err error) {
 	defer be.Scope()()
 	for i, l := range m.pyramid {
-		both = l[1].of(be, l[0].of(be, both, 2), 1)
+		both = l[1].forward(be, l[0].forward(be, both, 2), 1)
 		for k := range out[i] {
 			if out[i][k], err = fetch(be, both.Narrow(0, k, 1)); err != nil {
 				return out, err
@@ -202,11 +202,11 @@ func (p *pair) decode(be kernels.Backend, d decoder, images [2]grid, ahead grid,
 		for i := range middle.values {
 			middle.values[i] = 0.5
 		}
-		in = beside(images[0], images[1], middle)
+		in = concat(images[0], images[1], middle)
 	} else {
-		in = beside(ahead, images[0].warped(p.flows[0], 0), images[1].warped(p.flows[1], 0), p.flows[0], p.flows[1])
+		in = concat(ahead, images[0].warped(p.flows[0], 0), images[1].warped(p.flows[1], 0), p.flows[0], p.flows[1])
 	}
-	return fetch(be, d.of(be, in.on(be)))
+	return fetch(be, d.forward(be, in.upload(be)))
 }
 
 // grow computes flows of twice the size from a decoder's output: n pairs each.
@@ -219,7 +219,7 @@ func (p *pair) grow(out grid, n int, first bool) {
 			for k := range all {
 				all[k] = larger
 			}
-			change = change.plus(beside(all...))
+			change = change.plus(concat(all...))
 		}
 		p.flows[i] = change
 	}
@@ -234,7 +234,7 @@ func (p *pair) update(be kernels.Backend, u update, features grid, times int, lo
 		first, second = first.resized(1, times, 1/float32(times)), second.resized(1, times, 1/float32(times))
 		small = small.resized(1, times, 1)
 	}
-	ofFeatures, ofFlows := u.of(be, small.on(be), beside(first, second).on(be), lookUp(first, second).on(be))
+	ofFeatures, ofFlows := u.forward(be, small.upload(be), concat(first, second).upload(be), lookUp(first, second).upload(be))
 	change, err := fetch(be, ofFeatures)
 	if err != nil {
 		return grid{}, err
@@ -276,7 +276,7 @@ func (p *pair) finish(be kernels.Backend, m *AMT, out grid) error {
 	})
 	p.between = out.like(out.rows, out.columns, channels)
 	defer be.Scope()()
-	added, err := fetch(be, m.combined.Forward(be, m.combine.of(be, tries.on(be), 1)))
+	added, err := fetch(be, m.combined.Forward(be, m.combine.forward(be, tries.upload(be), 1)))
 	if err != nil {
 		return err
 	}

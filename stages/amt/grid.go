@@ -42,8 +42,8 @@ func fetch(be kernels.Backend, x kernels.Tensor) (grid, error) {
 	return g, be.Download(g.values, x)
 }
 
-// on uploads a grid to a device: (1, h, w, c).
-func (g grid) on(be kernels.Backend) kernels.Tensor {
+// upload uploads a grid to a device: (1, h, w, c).
+func (g grid) upload(be kernels.Backend) kernels.Tensor {
 	x := be.Alloc(kernels.F32, 1, g.rows, g.columns, g.c)
 	be.Upload(x, g.values)
 	return x
@@ -60,8 +60,8 @@ func (g grid) part(from, n int) grid {
 	return out
 }
 
-// beside concatenates the channels of all parts.
-func beside(parts ...grid) grid {
+// concat concatenates the channels of all parts.
+func concat(parts ...grid) grid {
 	c := 0
 	for _, p := range parts {
 		c += p.c

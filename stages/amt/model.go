@@ -154,15 +154,15 @@ func loadUpdate(w *weights.Weights, c int) update {
 		features: head("feat_head", hiddenWidth, c), flow: head("flow_head", hiddenWidth, 4)}
 }
 
-// of returns prelu(conv(x)) with a stride.
-func (l layer) of(be kernels.Backend, x kernels.Tensor, stride int) kernels.Tensor {
+// forward returns prelu(conv(x)) with a stride.
+func (l layer) forward(be kernels.Backend, x kernels.Tensor, stride int) kernels.Tensor {
 	y := l.Strided(be, x, stride)
 	nn.PReLU(be, y, l.slopes)
 	return y
 }
 
-// of returns the features (N, H/8, W/8, 84) of images (N, H, W, 3).
-func (f features) of(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
+// forward returns the features (N, H/8, W/8, 84) of images (N, H, W, 3).
+func (f features) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	out := be.Alloc(kernels.F32, x.Dim(0), x.Dim(1)/stride, x.Dim(2)/stride, featureWidth)
 	defer be.Scope()()
 	x = f.first.Strided(be, x, 2)
@@ -186,14 +186,14 @@ func (f features) of(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	return out
 }
 
-// of returns the decoder's output for x (1, h, w, in): (1, 2h, 2w, out).
-func (d decoder) of(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
+// forward returns the decoder's output for x (1, h, w, in): (1, 2h, 2w, out).
+func (d decoder) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	out := be.Alloc(kernels.F32, 1, 2*x.Dim(1), 2*x.Dim(2), d.w.Dim(1))
 	defer be.Scope()()
-	x = d.first.of(be, x, 1)
-	y := d.conv1.of(be, x, 1)
+	x = d.first.forward(be, x, 1)
+	y := d.conv1.forward(be, x, 1)
 	d.side2.last(be, y)
-	y = d.conv3.of(be, y, 1)
+	y = d.conv3.forward(be, y, 1)
 	d.side4.last(be, y)
 	d.conv5.Into(be, x, y, x)
 	nn.PReLU(be, x, d.slopes)
@@ -207,7 +207,7 @@ func (l layer) last(be kernels.Backend, x kernels.Tensor) {
 	n, c := x.Dim(3), l.slopes.Dim(0)
 	side := be.Alloc(kernels.F32, x.Dim(0), x.Dim(1), x.Dim(2), c)
 	be.Copy(side, x.Narrow(3, n-c, c))
-	be.Copy(x.Narrow(3, n-c, c), l.of(be, side, 1))
+	be.Copy(x.Narrow(3, n-c, c), l.forward(be, side, 1))
 }
 
 // enlarge is the transposed convolution with kernel 4, stride 2 and padding 1. Each pixel of dst (1, 2h, 2w, out) depends on
@@ -224,7 +224,7 @@ func (d decoder) enlarge(be kernels.Backend, dst, x kernels.Tensor) {
 			weight, y := be.Alloc(kernels.F32, out, in, 2, 2), be.Alloc(kernels.F32, 1, h, w, out)
 			for k := range 4 {
 				row, column := k/2, k%2
-				be.Copy(weight.Narrow(2, row, 1).Narrow(3, column, 1).Reshape(out, in), of(taps, 1-row, 1-down, 1-column, 1-right))
+				be.Copy(weight.Narrow(2, row, 1).Narrow(3, column, 1).Reshape(out, in), kernelPlace(taps, 1-row, 1-down, 1-column, 1-right))
 			}
 			be.Conv(y, x, weight, kernels.ConvSpec{Bias: d.b, Top: 1 - down, Bottom: down, Left: 1 - right, Right: right})
 			be.Copy(squares.Narrow(1, down, 1).Narrow(3, right, 1).Reshape(h, w, out), y.Reshape(h, w, out))
@@ -232,16 +232,16 @@ func (d decoder) enlarge(be kernels.Backend, dst, x kernels.Tensor) {
 	}
 }
 
-// of returns one place of a kernel (out, in): row 2 a + b, column 2 c + d.
-func of(taps kernels.Tensor, a, b, c, d int) kernels.Tensor {
+// kernelPlace returns one place of a kernel (out, in): row 2 a + b, column 2 c + d.
+func kernelPlace(taps kernels.Tensor, a, b, c, d int) kernels.Tensor {
 	for _, i := range []int{a, b, c, d} {
 		taps = taps.Narrow(2, i, 1).Reshape(append(append([]int{}, taps.Shape[:2]...), taps.Shape[3:]...)...)
 	}
 	return taps
 }
 
-// of returns the changes of features (1, h, w, c) and flows (1, h, w, 4). found are the looked-up comparisons (1, h, w, 392).
-func (u update) of(be kernels.Backend, features, flows, found kernels.Tensor) (ofFeatures, ofFlows kernels.Tensor) {
+// forward returns the changes of features (1, h, w, c) and flows (1, h, w, 4). found are the looked-up comparisons (1, h, w, 392).
+func (u update) forward(be kernels.Backend, features, flows, found kernels.Tensor) (ofFeatures, ofFlows kernels.Tensor) {
 	h, w, c := features.Dim(1), features.Dim(2), features.Dim(3)
 	ofFeatures, ofFlows = be.Alloc(kernels.F32, 1, h, w, c), be.Alloc(kernels.F32, 1, h, w, 4)
 	defer be.Scope()()

@@ -528,7 +528,7 @@ func TestKeys(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		spec, err := of(optionsOf(t, options))
+		spec, err := specOf(optionsOf(t, options))
 		if err != nil {
 			t.Fatal(err)
 		}

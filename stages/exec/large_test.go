@@ -44,7 +44,7 @@ func TestTooLarge(t *testing.T) {
 		return []byte("YUV4MPEG2 W10 H10 F8:1 C444\n" + strings.Repeat("FRAME\n"+string(make([]byte, 300)), n))
 	}
 	take := func(path string) error { return readFrames(t.Context(), &stages.Element{}, path) }
-	file := func(path string) error { return takeMedia(&stages.Element{}, path) }
+	file := func(path string) error { return readMedia(&stages.Element{}, path) }
 	for _, c := range []struct {
 		name        string
 		take        func(string) error

@@ -58,7 +58,7 @@ func (x *exchange) result(e *stages.Element, a answer) error {
 	case stages.KindPrompt:
 		return readPrompt(e, path)
 	case stages.KindMedia:
-		return takeMedia(e, path)
+		return readMedia(e, path)
 	case stages.KindText:
 		return readText(e, path)
 	case stages.KindLatents:
@@ -93,8 +93,8 @@ func readPrompt(e *stages.Element, path string) error {
 	return nil
 }
 
-// takeMedia reads a file unchanged. The stage that decodes it checks it.
-func takeMedia(e *stages.Element, path string) error {
+// readMedia reads a file unchanged. The stage that decodes it checks it.
+func readMedia(e *stages.Element, path string) error {
 	info, err := os.Stat(path)
 	ext := strings.ToLower(filepath.Ext(path))
 	switch {

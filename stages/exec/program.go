@@ -128,7 +128,7 @@ func (p *program) listen(from *os.File) {
 		case typeHeartbeat:
 			continue
 		case typeLog:
-			p.said(a)
+			p.forwardLog(a)
 			continue
 		}
 		select {
@@ -254,8 +254,8 @@ func (a answer) refused(o *options) string {
 	return ""
 }
 
-// said forwards a log message.
-func (p *program) said(a answer) {
+// forwardLog forwards a log message.
+func (p *program) forwardLog(a answer) {
 	level := map[string]slog.Level{"warning": slog.LevelWarn, "error": slog.LevelError, "debug": slog.LevelDebug}[a.Level]
 	text := p.hide.Replace(a.Message)
 	p.terminal.show(time.Now(), level, text, p.label)
@@ -264,13 +264,13 @@ func (p *program) said(a answer) {
 
 // died describes how the program ended, or what it wrote instead of messages.
 func (p *program) died(kind string) *trouble {
-	if before(p.heard, grace) && p.broken != nil {
+	if closedWithin(p.heard, grace) && p.broken != nil {
 		return &trouble{troubleProtocol, p.hide.Replace(p.broken.Error())}
 	}
-	if !before(p.child.Ended(), grace) {
+	if !closedWithin(p.child.Ended(), grace) {
 		return &trouble{troubleProtocol, "it closed descriptor 3 or 4 and did not end"}
 	}
-	before(p.logged, grace)
+	closedWithin(p.logged, grace)
 	short := p.child.Shortage()
 	if short == process.OwnBound {
 		return &trouble{troubleMemory, "the system killed it at its bound, the option memory"}
@@ -331,8 +331,8 @@ func (p *program) lost() error {
 	return retried(t)
 }
 
-// before reports whether the channel is closed within a time.
-func before(c <-chan struct{}, d time.Duration) bool {
+// closedWithin reports whether the channel is closed within a time.
+func closedWithin(c <-chan struct{}, d time.Duration) bool {
 	select {
 	case <-c:
 		return true
@@ -351,7 +351,7 @@ func before(c <-chan struct{}, d time.Duration) bool {
 // stop stops the program, politely if there is time, and waits until it has exited.
 func (p *program) stop(polite bool) {
 	p.requests.Close()
-	if polite && before(p.child.Ended(), grace) || before(p.child.Ended(), 0) {
+	if polite && closedWithin(p.child.Ended(), grace) || closedWithin(p.child.Ended(), 0) {
 		return // with its whole group
 	}
 	if err := p.child.Stop(); err != nil {

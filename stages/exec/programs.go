@@ -254,7 +254,7 @@ func (s *programs) close() {
 	if dir == nil {
 		return
 	}
-	s.show.end(s.logName())
+	s.show.summarize(s.logName())
 	if err := s.log.close(); err != nil {
 		slog.Warn("the end of what programs printed is not in their log", "log", s.logName(), "error", err)
 	}

@@ -26,13 +26,13 @@ func Spec() stages.Spec {
 			"a name where a job has several",
 		Version: 1,
 		Program: programOf,
-		Of:      of,
+		Of:      specOf,
 		New:     open,
 	}
 }
 
-// of returns the spec for the options of one entry.
-func of(o stages.Options) (stages.Spec, error) {
+// specOf returns the spec for the options of one entry.
+func specOf(o stages.Options) (stages.Spec, error) {
 	s := Spec()
 	opts, err := read(o)
 	if err != nil {
@@ -163,15 +163,15 @@ func (s *stage) runSet(ctx context.Context, set *stages.Set, batch []*stages.Ele
 	}
 	slices.Sort(uuids)
 	for some := range slices.Chunk(batch, s.opts.Batch) {
-		if err := s.some(ctx, strings.Join(uuids, ","), some); err != nil {
+		if err := s.runBatch(ctx, strings.Join(uuids, ","), some); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// some sends elements to a program on the devices (UUIDs, separated by commas), in one batch of the protocol.
-func (s *stage) some(ctx context.Context, devices string, batch []*stages.Element) error {
+// runBatch sends elements to a program on the devices (UUIDs, separated by commas), in one batch of the protocol.
+func (s *stage) runBatch(ctx context.Context, devices string, batch []*stages.Element) error {
 	batch, media, release, err := s.localMedia(ctx, batch)
 	defer release()
 	if err != nil || len(batch) == 0 {

@@ -55,8 +55,8 @@ func (t *terminal) show(now time.Time, level slog.Level, text, program string) {
 	slog.Log(ctx, level, text, facts...)
 }
 
-// end reports how many messages at the end were not shown.
-func (t *terminal) end(log string) {
+// summarize reports how many messages at the end were not shown.
+func (t *terminal) summarize(log string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.leftOut > 0 {

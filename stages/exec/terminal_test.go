@@ -28,7 +28,7 @@ func TestTerminalIsNotFlooded(t *testing.T) {
 		t.Errorf("%s", text[len(text)-300:])
 	}
 	v.show(now.Add(messageEvery), slog.LevelWarn, "too many", "loud")
-	v.end("runs/1/exec.log")
+	v.summarize("runs/1/exec.log")
 	if text := log.String(); strings.Contains(text, "too many") || !strings.Contains(text, "messages=1 log=runs/1/exec.log") {
 		t.Errorf("%s", text[len(text)-300:])
 	}

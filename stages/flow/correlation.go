@@ -84,7 +84,7 @@ func Correlate(be kernels.Backend, a, b Features, radius int) (*Correlation, err
 			full[i] *= scale
 		}
 		for l := 1; l < Levels; l++ {
-			halve(p.of(l, place), p.of(l-1, place), p.rows[l], p.columns[l], p.columns[l-1])
+			halve(p.levelAt(l, place), p.levelAt(l-1, place), p.rows[l], p.columns[l], p.columns[l-1])
 		}
 	})
 	return p, nil
@@ -120,8 +120,8 @@ func compareSome(be kernels.Backend, dst, features []float32, n int, second kern
 	return be.Download(dst, out)
 }
 
-// of returns a level for one place of the first image.
-func (p *Correlation) of(level, place int) []float32 {
+// levelAt returns a level for one place of the first image.
+func (p *Correlation) levelAt(level, place int) []float32 {
 	n := p.rows[level] * p.columns[level]
 	return p.levels[level][place*n:][:n]
 }
@@ -159,7 +159,7 @@ const mostLookups = 10
 
 // sample writes the values of a level of one place around (x, y).
 func (p *Correlation) sample(dst []float32, level, place int, x, y float32) {
-	image, rows, columns, lookups := p.of(level, place), p.rows[level], p.columns[level], 2*p.radius+1
+	image, rows, columns, lookups := p.levelAt(level, place), p.rows[level], p.columns[level], 2*p.radius+1
 	var at [mostLookups][mostLookups]float32 // by x, then y
 	fx, fy := float32(math.Floor(float64(x))), float32(math.Floor(float64(y)))
 	wx, wy := x-fx, y-fy

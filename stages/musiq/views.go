@@ -48,7 +48,7 @@ func NewViews(height, width int) (*Views, error) {
 		s.above, s.before = (s.rows*patchSide-s.size.Height)/2, (s.columns*patchSide-s.size.Width)/2
 		for y := range s.rows {
 			for x := range s.columns {
-				v.Places = append(v.Places, int32(near(y, s.rows)*gridSide+near(x, s.columns)))
+				v.Places = append(v.Places, int32(nearestPlace(y, s.rows)*gridSide+nearestPlace(x, s.columns)))
 				v.Scales = append(v.Scales, int32(len(v.scales)))
 			}
 		}
@@ -57,8 +57,8 @@ func NewViews(height, width int) (*Views, error) {
 	return v, nil
 }
 
-// near returns the place of the grid nearest to patch i of n, as PyTorch's interpolate does.
-func near(i, n int) int {
+// nearestPlace returns the place of the grid nearest to patch i of n, as PyTorch's interpolate does.
+func nearestPlace(i, n int) int {
 	return min(int(float32(i)*(float32(gridSide)/float32(n))), gridSide-1)
 }
 

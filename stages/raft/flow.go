@@ -54,7 +54,7 @@ func (r *RAFT) Flow(ctx context.Context, be kernels.Backend, a, b *Image, iterat
 		return nil, err
 	}
 	defer alike.Release()
-	s := r.begin(be, a.upload(be))
+	s := r.newState(be, a.upload(be))
 	now := make([]float32, rows*columns*2)
 	found, delta := make([]float32, rows*columns*looked), make([]float32, len(now))
 	for range iterations {
@@ -90,9 +90,9 @@ type half struct {
 	rows, sides int
 }
 
-// begin prepares the refinement of the flow from an image. It computes once everything that depends only on the image's
+// newState prepares the refinement of the flow from an image. It computes once everything that depends only on the image's
 // context.
-func (r *RAFT) begin(be kernels.Backend, image kernels.Tensor) *state {
+func (r *RAFT) newState(be kernels.Backend, image kernels.Tensor) *state {
 	rows, columns := image.Dim(1)/stride, image.Dim(2)/stride
 	s := &state{hidden: be.Alloc(kernels.F32, 1, rows, columns, stateWidth+motionWidth),
 		reset: be.Alloc(kernels.F32, 1, rows, columns, stateWidth+motionWidth)}
@@ -139,7 +139,7 @@ func (s *state) part(i int) kernels.Tensor { return s.hidden.Narrow(3, i*stateWi
 func (r *RAFT) refine(be kernels.Backend, s *state, found, flow, delta []float32) error {
 	defer be.Scope()()
 	rows, columns := s.hidden.Dim(1), s.hidden.Dim(2)
-	r.motion.tell(be, s.part(1), found, flow)
+	r.motion.write(be, s.part(1), found, flow)
 	be.Copy(s.reset.Narrow(3, stateWidth, motionWidth), s.part(1))
 	for _, h := range s.halves {
 		h.update(be, s)
@@ -163,8 +163,8 @@ func (r *RAFT) maskOf(be kernels.Backend, s *state) kernels.Tensor {
 	return twice(be, r.mask, hidden)
 }
 
-// tell writes the motion features to dst (1, H, W, 128).
-func (m motion) tell(be kernels.Backend, dst kernels.Tensor, found, flow []float32) {
+// write writes the motion features to dst (1, H, W, 128).
+func (m motion) write(be kernels.Backend, dst kernels.Tensor, found, flow []float32) {
 	defer be.Scope()()
 	rows, columns := dst.Dim(1), dst.Dim(2)
 	upload := func(values []float32, c int) kernels.Tensor {
@@ -249,7 +249,7 @@ func (r *RAFT) Rehearse(be kernels.Backend, height, width, iterations int) error
 		r.features.encode(be, m.upload(be))
 	}()
 	flow.Rehearse(be, height/stride*width/stride, featureWidth)
-	s := r.begin(be, m.upload(be))
+	s := r.newState(be, m.upload(be))
 	for range iterations {
 		if err := r.refine(be, s, nil, nil, nil); err != nil {
 			return err

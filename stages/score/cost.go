@@ -31,7 +31,7 @@ type rehearsed struct {
 // rehearsals caches the costs of runs. The zero value is empty.
 type rehearsals struct{ known sync.Map }
 
-func (r *rehearsals) of(x rehearsal) (out rehearsed, err error) {
+func (r *rehearsals) cost(x rehearsal) (out rehearsed, err error) {
 	key := struct {
 		of string
 		at resize.Size
@@ -55,7 +55,7 @@ func (s *stage) Need(row *schemas.PromptRow, _ int) (most int64, err error) {
 			continue
 		}
 		if r, known := m.rehearse(row); known {
-			took, err := s.rehearsals.of(r)
+			took, err := s.rehearsals.cost(r)
 			if err != nil {
 				return 0, err
 			}
@@ -80,7 +80,7 @@ func (s *stage) cost(row *schemas.PromptRow) (c cost.Estimate, err error) {
 		if !known {
 			continue
 		}
-		took, err := s.rehearsals.of(r)
+		took, err := s.rehearsals.cost(r)
 		if err != nil {
 			return c, err
 		}

@@ -15,15 +15,15 @@ const batchFrames = 8
 
 // features computes a tower's features for frames of a clip. Several measures may use them; each frame is computed once.
 type features struct {
-	dev   kernels.Backend
-	read  func(dst []float32, f frame)                          // prepares a frame for the tower
-	size  int                                                   // length of a prepared frame
-	tower func(pixels []float32, n int) (kernels.Tensor, error) // (n, C) for n frames, in the scope open at the call
-	wants []func(i int) bool                                    // frames that some measure needs
-	seen  int
-	held  []float32 // prepared frames that were not computed yet
-	at    []int     // their numbers
-	of    map[int][]float32
+	dev     kernels.Backend
+	read    func(dst []float32, f frame)                          // prepares a frame for the tower
+	size    int                                                   // length of a prepared frame
+	tower   func(pixels []float32, n int) (kernels.Tensor, error) // (n, C) for n frames, in the scope open at the call
+	needed  []func(i int) bool                                    // frames that some measure needs
+	seen    int
+	pending []float32 // prepared frames that were not computed yet
+	at      []int     // their numbers
+	of      map[int][]float32
 }
 
 // add prepares frame i of the clip, unless that was done before.
@@ -32,12 +32,12 @@ func (s *features) add(ctx context.Context, f frame, i int) error {
 		return nil
 	}
 	s.seen = i + 1
-	if !slices.ContainsFunc(s.wants, func(wants func(int) bool) bool { return wants(i) }) {
+	if !slices.ContainsFunc(s.needed, func(wants func(int) bool) bool { return wants(i) }) {
 		return nil
 	}
-	n := len(s.held)
-	s.held = append(s.held, make([]float32, s.size)...)
-	s.read(s.held[n:], f)
+	n := len(s.pending)
+	s.pending = append(s.pending, make([]float32, s.size)...)
+	s.read(s.pending[n:], f)
 	s.at = append(s.at, i)
 	if len(s.at) < batchFrames {
 		return nil
@@ -54,7 +54,7 @@ func (s *features) flush(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	defer s.dev.Scope()()
-	out, err := s.tower(s.held, len(s.at))
+	out, err := s.tower(s.pending, len(s.at))
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (s *features) flush(ctx context.Context) error {
 	for k, i := range s.at {
 		s.of[i] = values[k*c:][:c]
 	}
-	s.held, s.at = s.held[:0], s.at[:0]
+	s.pending, s.at = s.pending[:0], s.at[:0]
 	return nil
 }
 
@@ -98,7 +98,7 @@ func (c clip) look(name string, frames []int, begin func() *features, number fun
 		s.of = map[int][]float32{}
 		c.shared[name] = s
 	}
-	s.wants = append(s.wants, func(i int) bool { return slices.Contains(frames, i) })
+	s.needed = append(s.needed, func(i int) bool { return slices.Contains(frames, i) })
 	return &ofFrames{features: s, frames: frames, number: number}
 }
 

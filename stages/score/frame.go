@@ -49,8 +49,8 @@ func (p plainMeter) read(_ context.Context, into map[string]string) error {
 	return nil
 }
 
-// take computes the readings of a clip for each of some measures. next fills rgb (height, width, 3) with the next frame.
-func take(ctx context.Context, dev kernels.Backend, some []*open, c clip, next func(rgb []byte, i int) error) ([]map[string]string, error) {
+// measureClip computes the readings of a clip for each of some measures. next fills rgb (height, width, 3) with the next frame.
+func measureClip(ctx context.Context, dev kernels.Backend, some []*open, c clip, next func(rgb []byte, i int) error) ([]map[string]string, error) {
 	c.shared = map[string]*features{}
 	meters := make([]meter, len(some))
 	for i, o := range some {

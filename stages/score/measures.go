@@ -99,8 +99,8 @@ func simple(begin func(c clip) plain) *opened {
 	return &opened{begin: func(_ context.Context, _ kernels.Backend, c clip) (meter, error) { return plainMeter{begin(c)}, nil }}
 }
 
-// of returns the measure with this name.
-func of(name string) (*measure, bool) {
+// measureByName returns the measure with this name.
+func measureByName(name string) (*measure, bool) {
 	for i := range measures {
 		if measures[i].name == name {
 			return &measures[i], true
@@ -129,7 +129,7 @@ type open struct {
 // openMeasures opens the measures of a stage.
 func openMeasures(o *options) (all []*open, err error) {
 	for i, name := range o.By {
-		m, known := of(name)
+		m, known := measureByName(name)
 		if !known {
 			err := stages.Errorf("by", "score: by names %q; there are %s", name, list(Names()))
 			if near := config.Near(name, Names()); near != "" {

@@ -28,7 +28,7 @@ func openSmoothness(o *options) (*opened, error) {
 	enough := func(frames, height, width int) bool { return frames > 2 && amt.Takes(height, width) }
 	begin := func(_ context.Context, dev kernels.Backend, c clip) (meter, error) {
 		if !enough(c.frames, c.height, c.width) {
-			return plainMeter{nothing{}}, nil
+			return plainMeter{noReadings{}}, nil
 		}
 		on, err := net.On(dev)
 		return &smoothness{dev: dev, net: on}, err
@@ -54,15 +54,15 @@ func (m *smoothness) add(ctx context.Context, f frame) error {
 		if err != nil {
 			return err
 		}
-		m.sum += apart(made.Cut(f.height, f.width), m.middle)
+		m.sum += meanDifference(made.Cut(f.height, f.width), m.middle)
 		m.pairs++
 	}
 	m.past = append(m.past[:0], f.rgb...)
 	return nil
 }
 
-// apart returns the mean absolute difference of an image with values from 0 to 1, truncated to bytes, and an image of bytes.
-func apart(made []float32, there []byte) float64 {
+// meanDifference returns the mean absolute difference of an image with values from 0 to 1, truncated to bytes, and an image of bytes.
+func meanDifference(made []float32, there []byte) float64 {
 	bytes := make([]byte, len(made))
 	for i, v := range made {
 		bytes[i] = byte(v * 255)

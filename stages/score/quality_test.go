@@ -73,7 +73,7 @@ func measured(t *testing.T, c made) map[string]string {
 		t.Fatal(err)
 	}
 	values := make([]float32, c.Height*c.Width*3)
-	got, err := take(t.Context(), nil, all, clip{frames: c.Frames, height: c.Height, width: c.Width}, func(rgb []byte, i int) error {
+	got, err := measureClip(t.Context(), nil, all, clip{frames: c.Frames, height: c.Height, width: c.Width}, func(rgb []byte, i int) error {
 		err := c.at(values, i)
 		for k, v := range values {
 			rgb[k] = level(v)

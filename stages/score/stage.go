@@ -215,7 +215,7 @@ func (s *stage) video(ctx context.Context, dev kernels.Backend, e *stages.Elemen
 		return err
 	}
 	c := clip{frames: len(shown.Frames), height: shown.Height, width: shown.Width, fps: shown.FPS, row: &e.Row}
-	return s.take(ctx, dev, e, some, c, func(rgb []byte, i int) error {
+	return s.measureInto(ctx, dev, e, some, c, func(rgb []byte, i int) error {
 		copy(rgb, shown.Frames[i])
 		return nil
 	})
@@ -233,7 +233,7 @@ func (s *stage) footage(ctx context.Context, dev kernels.Backend, e *stages.Elem
 	defer frames.Close()
 	c := clip{frames: e.Row.NumFrames, height: e.Row.Height, width: e.Row.Width, fps: e.Row.FPS, row: &e.Row}
 	values := make([]float32, c.height*c.width*3)
-	err = s.take(ctx, dev, e, some, c, func(rgb []byte, i int) error {
+	err = s.measureInto(ctx, dev, e, some, c, func(rgb []byte, i int) error {
 		if err := frames.At(values, i); err != nil {
 			return err
 		}
@@ -248,8 +248,8 @@ func (s *stage) footage(ctx context.Context, dev kernels.Backend, e *stages.Elem
 	return err
 }
 
-func (s *stage) take(ctx context.Context, dev kernels.Backend, e *stages.Element, some []*open, c clip, next func(rgb []byte, i int) error) error {
-	got, err := take(ctx, dev, some, c, next)
+func (s *stage) measureInto(ctx context.Context, dev kernels.Backend, e *stages.Element, some []*open, c clip, next func(rgb []byte, i int) error) error {
+	got, err := measureClip(ctx, dev, some, c, next)
 	if err != nil {
 		return err
 	}

@@ -57,11 +57,11 @@ func (s *flickering) read(into map[string]string) {
 	}
 }
 
-// nothing is the meter for a clip that a measure does not apply to.
-type nothing struct{}
+// noReadings is the meter for a clip that a measure does not apply to.
+type noReadings struct{}
 
-func (nothing) add(frame)              {}
-func (nothing) read(map[string]string) {}
+func (noReadings) add(frame)              {}
+func (noReadings) read(map[string]string) {}
 
 // interpolated prepares frames of a clip for a tower as VBench does: interpolated without antialiasing, and normalised unless
 // by is zero.
@@ -85,7 +85,7 @@ func openSubject(o *options) (*opened, error) {
 	}
 	begin := func(_ context.Context, dev kernels.Backend, c clip) (meter, error) {
 		if c.frames < 2 {
-			return plainMeter{nothing{}}, nil
+			return plainMeter{noReadings{}}, nil
 		}
 		net, err := dino.On(dev)
 		if err != nil {
@@ -118,22 +118,22 @@ func openSubject(o *options) (*opened, error) {
 	}}, nil
 }
 
-// seer applies a CLIP to clips.
-type seer struct {
+// clipTower applies a CLIP to clips.
+type clipTower struct {
 	*weights.Component[towers.PairConfig, towers.Pair]
 	name string
 }
 
-func newSeer(o *options, name string) (*seer, error) {
+func newSeer(o *options, name string) (*clipTower, error) {
 	c, err := openCLIP(o, name)
 	if err != nil {
 		return nil, err
 	}
-	return &seer{c, name}, nil
+	return &clipTower{c, name}, nil
 }
 
 // rehearse returns the work for a batch of frames of a clip (0: all) and a text.
-func (s *seer) rehearse(frames int) func(row *schemas.PromptRow) (rehearsal, bool) {
+func (s *clipTower) rehearse(frames int) func(row *schemas.PromptRow) (rehearsal, bool) {
 	return func(row *schemas.PromptRow) (r rehearsal, known bool) {
 		net, err := towers.LoadPair(s.Config, weights.ShapesOnly())
 		n := row.NumFrames
@@ -157,7 +157,7 @@ func (s *seer) rehearse(frames int) func(row *schemas.PromptRow) (rehearsal, boo
 
 // look returns a meter for the embeddings of frames. read prepares a frame; nil: interpolated, as VBench does for most
 // measures.
-func (s *seer) look(dev kernels.Backend, c clip, name string, frames []int, read func(dst []float32, f frame),
+func (s *clipTower) look(dev kernels.Backend, c clip, name string, frames []int, read func(dst []float32, f frame),
 	number func(ctx context.Context, all [][]float32, into map[string]string) error) (meter, error) {
 	net, err := s.On(dev)
 	if err != nil {
@@ -178,7 +178,7 @@ func (s *seer) look(dev kernels.Backend, c clip, name string, frames []int, read
 }
 
 // text returns the embedding of a text.
-func (s *seer) text(dev kernels.Backend, text string) ([]float32, error) {
+func (s *clipTower) text(dev kernels.Backend, text string) ([]float32, error) {
 	net, err := s.On(dev)
 	if err != nil {
 		return nil, err
@@ -195,7 +195,7 @@ func openBackground(o *options) (*opened, error) {
 	}
 	begin := func(_ context.Context, dev kernels.Backend, c clip) (meter, error) {
 		if c.frames < 2 {
-			return plainMeter{nothing{}}, nil
+			return plainMeter{noReadings{}}, nil
 		}
 		return s.look(dev, c, clipB32, c.allFrames(), nil, func(_ context.Context, all [][]float32, into map[string]string) error {
 			into[backgroundName] = precise(consistency(all))
@@ -274,7 +274,7 @@ func openSimilarity(o *options) (*opened, error) {
 	}
 	begin := func(_ context.Context, dev kernels.Backend, c clip) (meter, error) {
 		if c.row.Prompt == "" {
-			return plainMeter{nothing{}}, nil
+			return plainMeter{noReadings{}}, nil
 		}
 		side := s.Config.Vision.ImageSize
 		to := shorter(c.height, c.width, side)
@@ -295,7 +295,7 @@ func openSimilarity(o *options) (*opened, error) {
 }
 
 // compare returns a function that reads how similar frames are to a text: the mean cosine of their embeddings, times a factor.
-func (s *seer) compare(dev kernels.Backend, text, name string, factor float64) func(context.Context, [][]float32, map[string]string) error {
+func (s *clipTower) compare(dev kernels.Backend, text, name string, factor float64) func(context.Context, [][]float32, map[string]string) error {
 	return func(_ context.Context, all [][]float32, into map[string]string) error {
 		of, err := s.text(dev, text)
 		if err != nil {
@@ -321,7 +321,7 @@ func openAppearance(o *options) (*opened, error) {
 			return nil, err
 		}
 		if style == "" {
-			return plainMeter{nothing{}}, nil
+			return plainMeter{noReadings{}}, nil
 		}
 		net, err := s.On(dev)
 		if err != nil {
@@ -383,7 +383,7 @@ func openDynamic(o *options) (*opened, error) {
 	}
 	begin := func(_ context.Context, dev kernels.Backend, c clip) (meter, error) {
 		if height, width := raft.Padded(c.height, c.width); c.frames < 2 || min(height, width) < raft.LeastSide {
-			return plainMeter{nothing{}}, nil
+			return plainMeter{noReadings{}}, nil
 		}
 		on, err := net.On(dev)
 		if err != nil {

@@ -223,7 +223,7 @@ func (c scored) read(t *testing.T, dev kernels.Backend, all []*open) map[string]
 func (c scored) readFrames(t *testing.T, dev kernels.Backend, all []*open, frame func(i int) []byte) map[string]string {
 	t.Helper()
 	row := &schemas.PromptRow{Prompt: c.Prompt, Extra: fmt.Sprintf(`{"style": %q}`, c.Style)}
-	got, err := take(t.Context(), dev, all, clip{frames: c.Frames, height: c.Height, width: c.Width, fps: c.FPS, row: row},
+	got, err := measureClip(t.Context(), dev, all, clip{frames: c.Frames, height: c.Height, width: c.Width, fps: c.FPS, row: row},
 		func(rgb []byte, i int) error {
 			copy(rgb, frame(i))
 			return nil

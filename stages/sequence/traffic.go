@@ -16,7 +16,7 @@ func (p *Plan) Sent() []Traffic {
 	if p.Shape.Full {
 		return p.fullSent()
 	}
-	others := make([]had, p.Shape.Batch)
+	others := make([]owned, p.Shape.Batch)
 	for r := range p.Ranks {
 		p.add(others, r, 1)
 	}
@@ -29,8 +29,8 @@ func (p *Plan) Sent() []Traffic {
 	return sent
 }
 
-// had is what some ranks have of one element.
-type had struct {
+// owned is what some ranks have of one element.
+type owned struct {
 	columns int
 	frames  int // whole frames, without padding
 	copies  int // remaining frames of which they get the tokens, counted for each rank
@@ -38,7 +38,7 @@ type had struct {
 }
 
 // add adds n times what rank has.
-func (p *Plan) add(of []had, rank, n int) {
+func (p *Plan) add(of []owned, rank, n int) {
 	for _, c := range p.columns[rank] {
 		of[c.Element].columns += n * c.Len()
 	}
@@ -56,7 +56,7 @@ func (p *Plan) add(of []had, rank, n int) {
 }
 
 // sent returns what rank sends to other ranks that have others.
-func (p *Plan) sent(rank int, others []had) (t Traffic) {
+func (p *Plan) sent(rank int, others []owned) (t Traffic) {
 	s := p.Shape
 	var onward, back, copied, rows int64
 	for _, c := range p.columns[rank] {

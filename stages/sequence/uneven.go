@@ -22,7 +22,7 @@ func (p *Plan) uneven(w weights) {
 		if best != nil && (least.most == 0 || tries <= 0) {
 			break
 		}
-		here := p.with(w, runs, natural)
+		here := p.divided(w, runs, natural)
 		if best != nil && mostColumns(here) > fair {
 			continue
 		}
@@ -33,7 +33,7 @@ func (p *Plan) uneven(w weights) {
 				if tries--; tries < 0 {
 					break
 				}
-				other := p.with(w, runs, next)
+				other := p.divided(w, runs, next)
 				if s := other.score(); s.less(now) {
 					here, now, left, improved = other, s, next, true
 					break
@@ -47,8 +47,8 @@ func (p *Plan) uneven(w weights) {
 	*p = *best
 }
 
-// with returns p divided by these runs and remaining frames.
-func (p *Plan) with(w weights, runs []Range, left []int) *Plan {
+// divided returns p divided by these runs and remaining frames.
+func (p *Plan) divided(w weights, runs []Range, left []int) *Plan {
 	q := *p
 	q.share(w, runs, left)
 	return &q
