@@ -1,9 +1,8 @@
-// Package cut decides which clips are cut of a video or an image: their size, their frames, and where they are
-// cropped. It is pure: it sees what a file says of itself and no pixel, so that a plan, a run, every shard and every
-// worker decide alike.
+// Package cut decides which clips are cut from a video or an image: their size, their frames, and their crop. It is pure: it
+// uses only the facts about a file, not its pixels. So a plan, a run, every shard and every worker make the same decision.
 //
-// Auto sizes and the nearest aspect ratio are those of kohya's buckets, as musubi-tuner has them: its trainer computes the
-// bucket of a latent again, from the size of the original.
+// Auto sizes and the nearest aspect ratio follow kohya's buckets, as in musubi-tuner: its trainer computes the bucket of a
+// latent again from the original size.
 package cut
 
 import (
@@ -17,34 +16,34 @@ import (
 	"latentbeam/schemas"
 )
 
-// Media is what a file says of itself.
+// Media are the facts about a media file.
 type Media struct {
 	Width, Height int  // pixels
-	Frames        int  // at the rate of the clips
+	Frames        int  // at the frame rate of the clips
 	Still         bool // a single image
 }
 
-// Want is what the row asks for beside its media.
+// Want is what the row asks for.
 type Want struct {
-	Height, Width int // pixels, where there are no buckets
-	NumFrames     int // of a clip whose length no bucket says
-	Most          int // frames of a clip whose length has a form; 0: as many as there are
-	// Draw returns a whole number from 0 to n, which follows from the row, its media and the label alone.
+	Height, Width int // pixels, if there are no buckets
+	NumFrames     int // of a clip, if no bucket has a length
+	Most          int // most frames of a clip with a flexible length; 0: all
+	// Draw returns an integer from 0 to n. It depends only on the row, its media and the label.
 	Draw func(label string, n int) (int, error)
 }
 
-// Clip is a row that the media expand to. Where one of Dropped and Failed is set there is no clip, and it says why.
+// Clip is a row that is made from the media. If Dropped or Failed is set, there is no clip, and the field says why.
 type Clip struct {
-	Suffix                   string // behind the row's id
+	Suffix                   string // appended to the row's id
 	Width, Height, NumFrames int    // of the clip
 	Cut                      schemas.Cut
 	Dropped                  string
 	Failed                   error
 }
 
-// Rule cuts clips as a job's input says.
+// Rule cuts clips as the job's input says.
 type Rule struct {
-	sizes   []config.BucketSize // rising by width and height
+	sizes   []config.BucketSize // ascending by width and height
 	lengths config.Lengths
 	small   string
 	windows config.Windows
@@ -53,7 +52,7 @@ type Rule struct {
 	flip    bool
 }
 
-// New returns the rule of an input that cuts its media.
+// New returns the rule for an input that cuts its media.
 func New(in config.Input) *Rule {
 	r := &Rule{filter: cmp.Or(in.Resize, string(resize.Bicubic)), crop: cmp.Or(in.Crop, config.CropCenter), flip: in.Flip,
 		windows: in.Windows}
@@ -75,8 +74,8 @@ func New(in config.Input) *Rule {
 // autoStep is the default of buckets.step: two patches of the usual autoencoders.
 const autoStep = 16
 
-// AutoSizes lists the sizes of at most so many pixels whose sides are multiples of step: widths from half the side of the
-// square to the square, the height that goes with each, and both turned round.
+// AutoSizes lists the sizes with at most pixels pixels whose sides are multiples of step: widths from half the side of the
+// square up to the square, with the matching height, and both swapped.
 func AutoSizes(pixels, step int) (sizes []config.BucketSize) {
 	side := int(math.Sqrt(float64(pixels)))
 	for w := max(step, side/2/step*step); w < side+step; w += step {
@@ -89,7 +88,7 @@ func AutoSizes(pixels, step int) (sizes []config.BucketSize) {
 	return sizes
 }
 
-// Cut returns the clips of a medium, at least one.
+// Cut returns the clips of a media file, at least one.
 func (r *Rule) Cut(m Media, want Want) []Clip {
 	clip := Clip{}
 	size, lengths := r.choose(m, want)
@@ -112,7 +111,7 @@ func (r *Rule) Cut(m Media, want Want) []Clip {
 	} else {
 		r.short(m, &clip)
 	}
-	if m.Still && enough { // the image again and again
+	if m.Still && enough { // the image is repeated
 		clip.Cut.Count, clip.Cut.Short, starts = 1, schemas.CutPad, []int{0}
 		if n == 1 {
 			clip.Cut.Short = ""
@@ -124,7 +123,7 @@ func (r *Rule) Cut(m Media, want Want) []Clip {
 	return r.clips(m, clip, starts, want)
 }
 
-// clips returns a clip for each start, and its mirror.
+// clips returns a clip for each start, and its mirrored copy.
 func (r *Rule) clips(m Media, clip Clip, starts []int, want Want) (all []Clip) {
 	for i, start := range starts {
 		one := clip
@@ -146,13 +145,13 @@ func (r *Rule) clips(m Media, clip Clip, starts []int, want Want) (all []Clip) {
 	return all
 }
 
-// choose finds the bucket of the nearest aspect ratio, and the lengths that it has.
+// choose finds the bucket with the nearest aspect ratio, and its lengths.
 func (r *Rule) choose(m Media, want Want) (config.BucketSize, config.Lengths) {
 	if len(r.sizes) == 0 {
 		return config.BucketSize{Width: want.Width, Height: want.Height}, r.lengths
 	}
 	fits := r.sizes
-	// Images go where there is one frame, videos where there are more, if the list has such buckets.
+	// If the list has buckets with one frame, images use these; if it has buckets with more, videos use these.
 	if some := slices.DeleteFunc(slices.Clone(fits),
 		func(s config.BucketSize) bool { return s.Frames != 0 && (s.Frames == 1) != m.Still }); len(some) > 0 {
 		fits = some
@@ -164,7 +163,7 @@ func (r *Rule) choose(m Media, want Want) (config.BucketSize, config.Lengths) {
 	return size, config.Lengths{List: framesOf(fits, size)}
 }
 
-// nearest is the first size whose ratio of width to height is nearest to that of the media.
+// nearest returns the first size whose aspect ratio is nearest to the media's.
 func nearest(sizes []config.BucketSize, m Media) config.BucketSize {
 	ratio := float64(m.Width) / float64(m.Height)
 	return slices.MinFunc(sizes, func(a, b config.BucketSize) int {
@@ -173,7 +172,7 @@ func nearest(sizes []config.BucketSize, m Media) config.BucketSize {
 	})
 }
 
-// framesOf lists the numbers of frames with which a size is in the list.
+// framesOf lists the numbers of frames that the list has for a size.
 func framesOf(sizes []config.BucketSize, of config.BucketSize) (frames []int) {
 	for _, s := range sizes {
 		if s.Width == of.Width && s.Height == of.Height {
@@ -183,7 +182,8 @@ func framesOf(sizes []config.BucketSize, of config.BucketSize) (frames []int) {
 	return frames
 }
 
-// length is the longest length that the media have room for, or, where enough is false, the shortest that there is.
+// length returns the longest length that the media have frames for. If there is none, enough is false and n is the shortest
+// length.
 func (r *Rule) length(m Media, lengths config.Lengths, want Want) (n int, enough bool) {
 	fill := r.windows.Short == config.ShortLoop || r.windows.Short == config.ShortPad
 	switch has := m.Frames; {
@@ -212,7 +212,7 @@ func (r *Rule) length(m Media, lengths config.Lengths, want Want) (n int, enough
 	}
 }
 
-// short says what becomes of media that have fewer frames than the clip.
+// short decides what to do with media that have fewer frames than the clip.
 func (r *Rule) short(m Media, clip *Clip) {
 	why := fmt.Sprintf("%d frames are fewer than the %d of a clip", m.Frames, clip.NumFrames)
 	switch r.windows.Short {
@@ -227,11 +227,11 @@ func (r *Rule) short(m Media, clip *Clip) {
 	}
 }
 
-// starts lists the first frames of the clips of n frames.
+// starts lists the first frames of the clips with n frames.
 func (r *Rule) starts(frames, n int) (starts []int) {
 	last := frames - n
 	switch r.windows.Pick {
-	case config.PickUniform: // as numpy.linspace(0, last, count, dtype=int) has them
+	case config.PickUniform: // as numpy.linspace(0, last, count, dtype=int)
 		count := max(1, r.windows.Count)
 		for i := range count {
 			at := 0
@@ -251,7 +251,7 @@ func (r *Rule) starts(frames, n int) (starts []int) {
 	return []int{0}
 }
 
-// fit scales the frame until it fills the clip, or with crop: pad until it fits into it, and places it.
+// fit scales the frame until it fills the clip, or with crop: pad until it fits inside, and positions it.
 func (r *Rule) fit(m Media, clip *Clip, want Want) error {
 	c := &clip.Cut
 	c.Filter = r.filter

@@ -10,20 +10,20 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// The values of a boolean column, one byte each. They are decoded here, because parquet-go 0.32.0 reads a
-// run of true, as pyarrow and DuckDB write them in version 2 pages, as one true and seven times false.
+// Values of a boolean column are decoded here, one byte each. parquet-go 0.32.0 decodes a run of true in version 2 pages, as
+// pyarrow and DuckDB write them, as one true and seven times false.
 const (
 	isFalse = 0
 	isTrue  = 1
 	isNull  = 2
 )
 
-// isFlatBoolean tells whether a column has one boolean a row.
+// isFlatBoolean reports whether a column has one boolean for each row.
 func isFlatBoolean(c *parquet.Column) bool {
 	return c.Type().Kind() == parquet.Boolean && c.MaxRepetitionLevel() == 0 && len(c.Path()) == 1
 }
 
-// appendBooleans decodes one page. defined are the runs of the definition levels, which have been checked.
+// appendBooleans decodes one page. defined are the runs of its definition levels, which have been checked.
 func appendBooleans(dst []byte, data *pageData, f *pageFacts, defined []byte, maxDef int) ([]byte, error) {
 	levels := make([]byte, f.values)
 	present := f.values
@@ -69,8 +69,8 @@ func appendBooleans(dst []byte, data *pageData, f *pageFacts, defined []byte, ma
 	return dst, nil
 }
 
-// expandRuns decodes runs that checkRuns has checked, of values of at most eight bits, until dst is full. It
-// returns how many there are.
+// expandRuns decodes runs of values of at most eight bits, which checkRuns has checked, until dst is full. It returns their
+// number.
 func expandRuns(dst, runs []byte, width int) int {
 	at := 0
 	for len(runs) > 0 && at < len(dst) {

@@ -6,16 +6,16 @@ import (
 	"iter"
 )
 
-// Cursor goes through the row groups of a file, for a reader of some of its columns.
+// Cursor iterates over the row groups of a file, for a reader of some of its columns.
 type Cursor struct {
 	File    *Parquet
-	MaxPage int                      // the largest page in bytes that is read
-	Leaves  iter.Seq2[string, *Leaf] // the columns that are read, by the names that errors give them
-	Group   int                      // row groups opened so far
-	Left    int64                    // rows of the open row group that are not read yet
+	MaxPage int                      // size limit of a page in bytes
+	Leaves  iter.Seq2[string, *Leaf] // the columns to read, with their names for errors
+	Group   int                      // number of row groups opened so far
+	Left    int64                    // unread rows of the open row group
 }
 
-// CheckCodecs finds codecs that are not read before any row is.
+// CheckCodecs returns an error for unsupported codecs before any row is read.
 func (c *Cursor) CheckCodecs() error {
 	for i, group := range c.File.Metadata().RowGroups {
 		if group.NumRows == 0 {
@@ -30,7 +30,7 @@ func (c *Cursor) CheckCodecs() error {
 	return nil
 }
 
-// Next goes on to the next row, in the next row group where the open one has no more, or returns io.EOF.
+// Next moves to the next row, if necessary in the next row group, or returns io.EOF.
 func (c *Cursor) Next() error {
 	for c.Left == 0 {
 		if c.Group == len(c.File.RowGroups()) {
@@ -44,7 +44,7 @@ func (c *Cursor) Next() error {
 	return nil
 }
 
-// Open checks the pages of the next row group and begins to read it. One without rows need not have pages.
+// Open checks the pages of the next row group and starts to read it. A group without rows need not have pages.
 func (c *Cursor) Open() error {
 	meta := &c.File.Metadata().RowGroups[c.Group]
 	if meta.NumRows == 0 {

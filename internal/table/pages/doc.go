@@ -1,4 +1,4 @@
-// Package pages reads parquet files that nobody vouches for. Footers, schemas and pages are checked before the library
-// sees them (guard.go), so that a damaged or hostile file ends in an error and not in a panic or an endless
-// allocation. A Leaf reads the values of one column; a damaged page costs its own rows and no others.
+// Package pages reads untrusted parquet files. Footers, schemas and pages are checked before the library sees them (guard.go),
+// so that a damaged or hostile file gives an error, not a panic or an endless allocation. A Leaf reads the values of one
+// column; a damaged page loses only its own rows.
 package pages

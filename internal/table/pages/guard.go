@@ -16,20 +16,19 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// Limits of parquet files. The library trusts what a file says about itself: a footer length makes it
-// allocate, an LZ4 page makes it double a buffer until memory ends, and neither can be recovered from. So
-// the claims are checked here before it sees them.
+// Limits of parquet files. The library trusts a file's claims: it allocates by the footer's length, and it doubles a buffer for
+// an LZ4 page until memory ends. A program cannot recover from that, so the claims are checked here first.
 const (
 	maxFooterBytes   = 64 << 20
 	maxSchemaNodes   = 1 << 14
 	maxSchemaDepth   = 32
-	maxDeclaredRatio = 100       // uncompressed bytes for each byte of the file ...
-	minDeclaredBytes = 256 << 20 // ... which small files may exceed
+	maxDeclaredRatio = 100       // uncompressed bytes for each byte of the file
+	minDeclaredBytes = 256 << 20 // small files may exceed the ratio up to here
 
-	MaxPromptPageBytes = 64 << 20  // uncompressed, of a page of a prompt table
-	MaxTensorPageBytes = 1 << 30   // of a page with tensors
+	MaxPromptPageBytes = 64 << 20  // uncompressed size of a page of a prompt table
+	MaxTensorPageBytes = 1 << 30   // uncompressed size of a page with tensors
 	maxPageValues      = 1 << 24   // of any page: a run of a million equal values takes a few bytes
-	maxOpenPageBytes   = 512 << 20 // of the largest pages of all columns that are read together
+	maxOpenPageBytes   = 512 << 20 // sum of the largest pages of all columns that are read together
 )
 
 const (
@@ -40,16 +39,16 @@ const (
 	CopyFix = "was it copied completely? Or " + rewriteFix
 )
 
-// Parquet is a parquet file whose footer was checked.
+// Parquet is a parquet file with a checked footer.
 type Parquet struct {
 	Path string
 	file *watchedReader
 	size int64
-	half []bool // of each leaf column: its values are half floats
+	half []bool // for each leaf column: its values are half floats
 	*parquet.File
 }
 
-// watchedReader remembers the first error of a disk, which is no damage of the file.
+// watchedReader remembers the first read error, which is not damage of the file.
 type watchedReader struct {
 	store.Reader
 	err error
@@ -64,10 +63,10 @@ func (r *watchedReader) ReadAt(p []byte, at int64) (int, error) {
 	return n, err
 }
 
-// Failed returns why the file could not be read, or nil.
+// Failed returns the read error, or nil.
 func (p *Parquet) Failed() error { return p.file.err }
 
-// Open opens a file of the user's behind the guards, see readParquet.
+// Open opens a user's file with all checks.
 func Open(path string) (*Parquet, error) {
 	file, err := source.Open(context.Background(), path)
 	if err != nil {
@@ -80,8 +79,7 @@ func Open(path string) (*Parquet, error) {
 	return p, err
 }
 
-// OpenReader reads a file behind the guards; path is its name for people. Errors are *config.Error: the file is not
-// one that can be read.
+// OpenReader reads a file with all checks; path is its name for people. A *config.Error says that the file cannot be read.
 func OpenReader(path string, file store.Reader) (*Parquet, error) {
 	p := &Parquet{Path: path, file: &watchedReader{Reader: file}, size: file.Size()}
 	if err := p.open(); err != nil {
@@ -118,11 +116,11 @@ func (p *Parquet) open() error {
 	})
 }
 
-// IsHalf tells whether the values of a leaf column are half floats. parquet-go 0.32.0 has no type for these: for it they
-// are two bytes.
+// IsHalf reports whether the values of a leaf column are half floats. parquet-go 0.32.0 has no type for them and treats them as
+// two bytes.
 func (p *Parquet) IsHalf(leaf *parquet.Column) bool { return p.half[leaf.Index()] }
 
-// Guarded turns a panic of the parquet library into an error.
+// Guarded calls f and turns a panic of the parquet library into an error.
 func Guarded(f func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -132,9 +130,9 @@ func Guarded(f func() error) (err error) {
 	return f()
 }
 
-// footer reads the file's description of itself after checking that it can be what it says.
+// footer reads the file's footer after checking that its claims are possible.
 func (p *Parquet) footer() (*format.FileMetaData, error) {
-	const tail = 8 // the footer's length and the magic number
+	const tail = 8 // length of the footer and the magic number
 	if p.size < int64(len(parquetMagic)+tail) {
 		return nil, fmt.Errorf("it has only %d bytes", p.size)
 	}
@@ -191,14 +189,14 @@ func (p *Parquet) checkFooter(meta *format.FileMetaData) error {
 			return fmt.Errorf("row group %d claims %d rows, the file %d", i, g.NumRows, meta.NumRows)
 		}
 		rows += g.NumRows
-		if g.NumRows == 0 { // as pyarrow writes a table without rows: its chunks lie nowhere
+		if g.NumRows == 0 { // pyarrow writes tables without rows like this: its chunks have no position
 			continue
 		}
 		for j := range g.Columns {
 			if err := p.checkChunk(&g.Columns[j]); err != nil {
 				return fmt.Errorf("row group %d, column %d: %w", i, j, err)
 			}
-			// The library decompresses all chunks of a column as the first one is compressed, even where that has no rows.
+			// The library decompresses all chunks of a column with the codec of the first, even if the first has no rows.
 			if g.Columns[j].MetaData.Codec != meta.RowGroups[0].Columns[j].MetaData.Codec {
 				return fmt.Errorf("row group %d compresses column %d in another way than the first", i, j)
 			}
@@ -219,7 +217,7 @@ func checkSchema(nodes []format.SchemaElement) (leaves int, err error) {
 	if len(nodes) == 0 || len(nodes) > maxSchemaNodes {
 		return 0, fmt.Errorf("its schema has %d nodes, 1 to %d are read", len(nodes), maxSchemaNodes)
 	}
-	var open []int32 // children still to come, of each group around the node
+	var open []int32 // remaining children of each group around the node
 	for i, n := range nodes {
 		if i > 0 {
 			for len(open) > 0 && open[len(open)-1] == 0 {
@@ -254,7 +252,7 @@ func checkSchema(nodes []format.SchemaElement) (leaves int, err error) {
 	return leaves, nil
 }
 
-// checkChunk checks that a column chunk lies inside the file.
+// checkChunk checks that a column chunk is inside the file.
 func (p *Parquet) checkChunk(c *format.ColumnChunk) error {
 	m := &c.MetaData
 	if c.FilePath != "" {
@@ -270,7 +268,7 @@ func (p *Parquet) checkChunk(c *format.ColumnChunk) error {
 	return nil
 }
 
-// chunkStart is where a column chunk's first page begins.
+// chunkStart returns the offset of a column chunk's first page.
 func chunkStart(m *format.ColumnMetaData) int64 {
 	if m.DictionaryPageOffset > 0 && m.DictionaryPageOffset < m.DataPageOffset {
 		return m.DictionaryPageOffset
@@ -281,7 +279,8 @@ func chunkStart(m *format.ColumnMetaData) int64 {
 // Close closes the file.
 func (p *Parquet) Close() error { return p.file.Close() }
 
-// Unopened says that a file cannot be opened. What may pass, such as a network, is no error of the file.
+// Unopened returns an error for a file that cannot be opened. A temporary error, such as a network error, is not an error of
+// the file.
 func Unopened(path string, err error) error {
 	if fault.ClassOf(err) != fault.ClassRow {
 		return err
@@ -289,7 +288,7 @@ func Unopened(path string, err error) error {
 	return document.NewError(document.Position{File: path}, "%v", err)
 }
 
-// ChunkError says which column cannot be read and what to do about it, unless the disk failed.
+// ChunkError says which column cannot be read and what to do about it, unless reading failed.
 func (p *Parquet) ChunkError(group int, column string, err error) error {
 	if failed := p.Failed(); failed != nil {
 		return fmt.Errorf("column %q of row group %d: %w", column, group, failed)

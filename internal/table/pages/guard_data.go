@@ -12,19 +12,19 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// zstdWindow is the most that a zstd stream may look back, twice what its strongest usual level needs.
+// zstdWindow limits how far a zstd stream may look back: twice what its strongest usual level needs.
 const zstdWindow = 256 << 20
 
-// pageData is the uncompressed data of a page, read from its front: in memory, or still in the file where
-// it is not compressed, so that tensors are not read just to be checked.
+// pageData is the uncompressed data of a page, consumed from the front. It is in memory, or still in the file if it is not
+// compressed, so that tensors are not read just to be checked.
 type pageData struct {
 	memory []byte // when file is nil
 	file   io.ReaderAt
 	at     int64
-	size   int // bytes that are left
+	size   int // remaining bytes
 }
 
-// take returns the next n bytes.
+// take consumes and returns the next n bytes.
 func (d *pageData) take(n int) ([]byte, error) {
 	if n < 0 || n > d.size {
 		return nil, errors.New("its data ends early")
@@ -41,7 +41,7 @@ func (d *pageData) take(n int) ([]byte, error) {
 	return out, err
 }
 
-// skip passes over the next n bytes.
+// skip consumes the next n bytes.
 func (d *pageData) skip(n int) error {
 	if n < 0 || n > d.size {
 		return errors.New("its data ends early")
@@ -70,8 +70,8 @@ func (u *unpacker) close() {
 	}
 }
 
-// Open checks that the packed bytes at an offset hold exactly plain bytes, and returns those. They are
-// valid until the next call.
+// open checks that the packed bytes at an offset decompress to exactly plain bytes, and returns these. They are valid until the
+// next call.
 func (u *unpacker) open(f io.ReaderAt, codec format.CompressionCodec, at int64, packed, plain int) (
 	pageData, error) {
 	if codec == format.Uncompressed {
@@ -80,7 +80,7 @@ func (u *unpacker) open(f io.ReaderAt, codec format.CompressionCodec, at int64, 
 		}
 		return pageData{file: f, at: at, size: plain}, nil
 	}
-	if packed == 0 && plain == 0 { // a page of nulls only
+	if packed == 0 && plain == 0 { // a page with only nulls
 		return pageData{}, nil
 	}
 	in := io.NewSectionReader(f, at, int64(packed))
@@ -102,7 +102,7 @@ func (u *unpacker) open(f io.ReaderAt, codec format.CompressionCodec, at int64, 
 	return pageData{memory: u.buffer.Bytes(), size: plain}, nil
 }
 
-// stream begins to decompress zstd or gzip.
+// stream starts to decompress zstd or gzip.
 func (u *unpacker) stream(codec format.CompressionCodec, in io.Reader) (io.Reader, error) {
 	switch codec {
 	case format.Zstd:

@@ -9,40 +9,39 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// maxPageHeaderBytes is how long a page's header may be; some writers put the largest value into it.
+// maxPageHeaderBytes limits a page's header; some writers store the largest value in it.
 const maxPageHeaderBytes = 32 << 20
 
-// Guard checks the pages of column chunks before the library decodes them: their sizes, codecs and encodings, the
-// length of compressed data against its header, and the number of values in runs, deltas and texts against their
-// page.
+// Guard checks the pages of column chunks before the library decodes them: their sizes, codecs and encodings, the length of
+// compressed data compared to the header, and the number of values in runs, deltas and texts compared to the page.
 type Guard struct {
 	File    *Parquet
-	MaxPage int // uncompressed bytes of a page
-	open    int // the largest pages of the columns seen so far, together
+	MaxPage int // largest uncompressed size of a page in bytes
+	open    int // sum of the largest pages of the columns so far
 	unpack  unpacker
 
-	Booleans []byte // of the chunk checked last, see booleans.go
+	Booleans []byte // of the chunk that was checked last, see booleans.go
 }
 
-// Close gives back what the guard holds to unpack pages.
+// Close releases the buffers for decompression.
 func (g *Guard) Close() { g.unpack.close() }
 
-// pageFacts is what a page says about itself.
+// pageFacts are the claims of a page.
 type pageFacts struct {
-	values    int             // values of the column, nulls included; entries of a dictionary
-	rows      int             // rows that begin in the page; known of version 2 pages and of flat columns
-	nulls     int             // of a version 2 page
+	values    int             // values of the column with nulls, or entries of a dictionary
+	rows      int             // rows that start in the page; known for version 2 pages and flat columns
+	nulls     int             // in a version 2 page
 	data      bool            // not a dictionary
 	encoding  format.Encoding // of the values
-	rep, def  int             // bytes of the levels in front of a version 2 page
+	rep, def  int             // size of the levels at the front of a version 2 page in bytes
 	v2        bool
 	codec     format.CompressionCodec
-	repLevels format.Encoding // of a version 1 page
+	repLevels format.Encoding // in a version 1 page
 	defLevels format.Encoding
 }
 
-// Chunk checks all pages of a column chunk of a row group. A page that is damaged is told in its span. The error is
-// what makes the whole chunk unreadable: nobody knows which rows belong to which page.
+// Chunk checks all pages of a column chunk. A damaged page is recorded in its DataPage. An error makes the whole chunk
+// unreadable, because the rows of its pages are not known.
 func (g *Guard) Chunk(c *format.ColumnChunk, leaf *parquet.Column) (Chunk, error) {
 	m := &c.MetaData
 	if err := CheckCodec(m.Codec); err != nil {
@@ -71,7 +70,7 @@ func (g *Guard) Chunk(c *format.ColumnChunk, leaf *parquet.Column) (Chunk, error
 	return w.pages, nil
 }
 
-// CheckCodec refuses a compression that cannot be read here.
+// CheckCodec returns an error for an unsupported compression.
 func CheckCodec(c format.CompressionCodec) error {
 	switch c {
 	case format.Uncompressed, format.Snappy, format.Gzip, format.Zstd:
@@ -81,7 +80,7 @@ func CheckCodec(c format.CompressionCodec) error {
 		codec: true}
 }
 
-// Header reads a page header and says how long it is.
+// Header reads a page header and returns its length.
 func (g *Guard) Header(at, end int64) (*format.PageHeader, int, error) {
 	for window := int64(1 << 10); ; window *= 16 {
 		data := make([]byte, min(window, end-at))
@@ -104,8 +103,8 @@ func (g *Guard) Header(at, end int64) (*format.PageHeader, int, error) {
 	}
 }
 
-// facts reads what a page header claims. The error says that the header cannot be trusted, so that neither the next
-// page nor the rows of this one are known.
+// facts reads the claims of a page header. An error says that the header cannot be trusted, so the next page and the rows of
+// this one are not known.
 func (g *Guard) facts(m *format.ColumnMetaData, h *format.PageHeader, body, end int64) (pageFacts, error) {
 	plain, packed := int(h.UncompressedPageSize), int(h.CompressedPageSize)
 	if plain < 0 || packed < 0 || int64(packed) > end-body {
@@ -140,7 +139,7 @@ func (g *Guard) facts(m *format.ColumnMetaData, h *format.PageHeader, body, end 
 	return f, nil
 }
 
-// content checks what a page holds: the compressed data, the levels and the values.
+// content checks a page's compressed data, levels and values.
 func (g *Guard) content(leaf *parquet.Column, h *format.PageHeader, f *pageFacts, at int64) error {
 	levels := f.rep + f.def
 	packed, plain := int(h.CompressedPageSize)-levels, int(h.UncompressedPageSize)-levels
@@ -179,7 +178,7 @@ func (g *Guard) content(leaf *parquet.Column, h *format.PageHeader, f *pageFacts
 	return checkValues(&data, f.encoding, leaf.Type(), present)
 }
 
-// levels checks the levels in front of a data page's values and returns their runs.
+// levels checks the levels before a data page's values and returns their runs.
 func (g *Guard) levels(leaf *parquet.Column, f *pageFacts, data *pageData, at int64) (rep, def []byte, err error) {
 	maxRep, maxDef := leaf.MaxRepetitionLevel(), leaf.MaxDefinitionLevel()
 	if f.v2 {

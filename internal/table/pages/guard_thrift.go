@@ -27,28 +27,27 @@ const (
 // Limits of parquet's thrift structures.
 const (
 	maxThriftDepth    = 32
-	maxThriftElements = 1 << 20 // of all lists together; the library makes a list before it reads the elements
+	maxThriftElements = 1 << 20 // in all lists together; the library allocates a list before it reads the elements
 )
 
 var errThriftShort = errors.New("it ends in the middle")
 
-// thriftSkimmer walks over a thrift struct without building it, to learn how long it is and that no list
-// or text claims more than there are bytes. The parquet library believes such claims and would ask for the
-// memory.
+// thriftSkimmer walks over a thrift struct without decoding it. It finds the struct's length, and checks that no list or text
+// claims more than the remaining bytes. The parquet library trusts such claims and would allocate the memory.
 type thriftSkimmer struct {
 	data     []byte
 	at       int
 	elements int
 }
 
-// misshapen is what a skimmer panics with at a struct that is not good; skimThrift returns it as an error.
+// misshapen is the skimmer's panic value for a bad struct; skimThrift returns it as an error.
 type misshapen struct{ error }
 
 func (s *thriftSkimmer) fail(format string, args ...any) {
 	panic(misshapen{fmt.Errorf(format, args...)})
 }
 
-// skimThrift returns the length of the struct that data begins with.
+// skimThrift returns the length of the struct at the start of data.
 func skimThrift(data []byte) (length int, err error) {
 	defer func() {
 		switch v := recover().(type) {
@@ -80,7 +79,7 @@ func (s *thriftSkimmer) structure(depth int) {
 	}
 }
 
-// value skips one value. A boolean field has its value in the type, one in a list takes a byte.
+// value skips one value. A boolean field has its value in the type; a boolean in a list takes one byte.
 func (s *thriftSkimmer) value(typ byte, inList bool, depth int) {
 	switch typ {
 	case thriftTrue, thriftFalse:
@@ -133,7 +132,7 @@ func (s *thriftSkimmer) mapping(depth int) {
 	}
 }
 
-// claim checks a number of elements before they are read: each takes at least a byte.
+// claim checks a number of elements before they are read: each takes at least one byte.
 func (s *thriftSkimmer) claim(n uint64) {
 	if n > uint64(len(s.data)-s.at) {
 		s.fail("%w", errThriftShort)

@@ -12,15 +12,15 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// runSlack is how many values more than it has a page's runs may hold: bit-packed runs are filled up to
-// groups of eight, and some writers fill whole words.
+// runSlack is how many extra values a page's runs may have: bit-packed runs are filled up to groups of eight, and some writers
+// fill whole words.
 const runSlack = 504
 
-// codingError is a way of storing values that is not read, in a file that may be whole.
+// codingError is an unsupported codec or encoding. The file may be intact.
 type codingError struct {
 	text     string
 	codec    bool
-	encoding format.Encoding // where it is no codec
+	encoding format.Encoding // set if it is not a codec
 }
 
 func unreadEncoding(what string, e format.Encoding) error {
@@ -29,7 +29,7 @@ func unreadEncoding(what string, e format.Encoding) error {
 
 func (e codingError) Error() string { return e.text }
 
-// known reports whether the footer names the way, too. Otherwise a page that names it is damaged.
+// known reports whether the footer names the encoding too. If not, the page that names it is damaged.
 func (e codingError) known(encodings []format.Encoding) bool {
 	return e.codec || slices.Contains(encodings, e.encoding)
 }
@@ -39,11 +39,11 @@ var (
 	errFewValues = errors.New("it has fewer values than it claims")
 )
 
-// wholeTextBytes is up to which size the texts of a page are read at once to be counted.
+// wholeTextBytes is the size up to which the texts of a page are read at once for counting.
 const wholeTextBytes = 1 << 20
 
-// checkValues checks the encoded values of a data page: that they are as many as the page has, and not more. The
-// library makes room for what the encodings claim, and where there are fewer it fills up with what lay in memory.
+// checkValues checks that a data page has exactly as many encoded values as it claims. The library allocates by the claims of
+// the encodings, and fills missing values with old memory.
 func checkValues(data *pageData, encoding format.Encoding, typ parquet.Type, values int) error {
 	switch encoding {
 	case format.Plain:
@@ -83,7 +83,7 @@ func checkValues(data *pageData, encoding format.Encoding, typ parquet.Type, val
 	return err
 }
 
-// checkPlain checks that there are bytes for so many plain values.
+// checkPlain checks that there are enough bytes for the plain values.
 func checkPlain(data *pageData, typ parquet.Type, values int) error {
 	need := 0
 	switch typ.Kind() {
@@ -106,7 +106,7 @@ func checkPlain(data *pageData, typ parquet.Type, values int) error {
 	return nil
 }
 
-// checkTexts counts texts that have their length in front.
+// checkTexts counts texts with a length prefix.
 func checkTexts(data *pageData, values int) error {
 	if data.size <= wholeTextBytes {
 		b, err := data.take(data.size)
@@ -133,7 +133,7 @@ func checkTexts(data *pageData, values int) error {
 	return nil
 }
 
-// checkLevelsV1 checks levels that have their length in front, as in version 1 pages, and returns their runs.
+// checkLevelsV1 checks levels with a length prefix, as in version 1 pages, and returns their runs.
 func checkLevelsV1(data *pageData, encoding format.Encoding, maxLevel, values int) ([]byte, error) {
 	if maxLevel == 0 {
 		return nil, nil
@@ -157,7 +157,7 @@ func checkLevels(data *pageData, n, maxLevel, values int) ([]byte, error) {
 	return b, checkRuns(b, bits.Len(uint(maxLevel)), values)
 }
 
-// checkRuns checks that run-length and bit-packed runs hold the values of their page and no more.
+// checkRuns checks that run-length and bit-packed runs have as many values as their page, and not more.
 func checkRuns(b []byte, width, values int) error {
 	if width > 32 {
 		return fmt.Errorf("its runs have values of %d bits", width)
@@ -175,7 +175,7 @@ func checkRuns(b []byte, width, values int) error {
 		}
 		length := (width + 7) / 8
 		if head&1 != 0 {
-			length = int(count) * width // count groups of eight values
+			length = int(count) * width // count is in groups of eight values
 			count *= 8
 		}
 		if length > len(b) {
@@ -192,8 +192,8 @@ func checkRuns(b []byte, width, values int) error {
 	return nil
 }
 
-// checkDelta checks delta-encoded numbers: their number against the page's values, and the place and the width of
-// each miniblock. It returns what follows them.
+// checkDelta checks delta-encoded numbers: their count compared to the page's values, and the position and width of each
+// miniblock. It returns the data after them.
 func checkDelta(b []byte, maxWidth, values int) (rest []byte, err error) {
 	var head [3]uint64 // block size, miniblocks in a block, values
 	for i := range head {
@@ -242,8 +242,8 @@ func checkDelta(b []byte, maxWidth, values int) (rest []byte, err error) {
 	return b, nil
 }
 
-// checkPrefixes checks texts of which each repeats the beginning of the one before: what they are when
-// they are written out is not bounded by the page's size.
+// checkPrefixes bounds the decoded size of DELTA_BYTE_ARRAY pages. Each text repeats the start of the one before, so the
+// decoded size can be far larger than the page.
 func checkPrefixes(b []byte, values int) error {
 	rest, err := checkDelta(b, 32, values)
 	if err == nil {

@@ -12,24 +12,24 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// Chunk is what the guard found in a column chunk.
+// Chunk is the result of checking a column chunk.
 type Chunk struct {
 	Spans      []DataPage
-	Dictionary int64 // offset of a dictionary that is whole; 0: none
-	End        int64 // offset behind the last page
+	Dictionary int64 // offset of an intact dictionary; 0: none
+	End        int64 // offset after the last page
 }
 
 // DataPage is one data page.
 type DataPage struct {
 	At     int64 // offset of its header
-	values int   // nulls included
-	Rows   int   // that begin in the page
-	damage error // why its rows cannot be read; nil: the guard found nothing
-	// loose pages may begin in the middle of a row, so nobody knows the rows of one that is damaged.
+	values int   // with nulls
+	Rows   int   // rows that start in the page
+	damage error // why its rows cannot be read; nil: no problem was found
+	// Loose pages may start in the middle of a row, so the rows of a damaged one are not known.
 	Loose bool
 }
 
-// Rows counts the rows of all pages.
+// Rows returns the number of rows in all pages.
 func (p *Chunk) Rows() (n int64) {
 	for i := range p.Spans {
 		n += int64(p.Spans[i].Rows)
@@ -37,7 +37,7 @@ func (p *Chunk) Rows() (n int64) {
 	return n
 }
 
-// chunkWalk goes over the pages of a column chunk.
+// chunkWalk iterates over the pages of a column chunk.
 type chunkWalk struct {
 	guard   *Guard
 	meta    *format.ColumnMetaData
@@ -47,11 +47,11 @@ type chunkWalk struct {
 	largest int
 	pages   Chunk
 	noDict  error // why the dictionary cannot be read
-	summed  bool  // what a data page with a checksum holds is not looked at: nobody means harm, and the library compares these
+	summed  bool  // the content of data pages with a checksum is not checked: the file is trusted, and the library compares checksums
 }
 
-// Dictionary checks the page in front of the data pages. Where it is damaged the footer tells where they begin, and
-// those that do not need it can be read.
+// dictionary checks the page before the data pages. If it is damaged, the footer says where the data pages start, and pages
+// that do not use it can still be read.
 func (w *chunkWalk) dictionary() error {
 	start := w.at
 	header, body, err := w.header()
@@ -72,7 +72,7 @@ func (w *chunkWalk) dictionary() error {
 	return nil
 }
 
-// takeDictionary checks a dictionary page and goes behind it.
+// takeDictionary checks a dictionary page and moves past it.
 func (w *chunkWalk) takeDictionary(header *format.PageHeader, start, body int64) error {
 	facts, err := w.guard.facts(w.meta, header, body, w.end)
 	if err == nil {
@@ -94,7 +94,7 @@ func (w *chunkWalk) header() (header *format.PageHeader, body int64, err error) 
 	return header, w.at + int64(length), err
 }
 
-// page checks the next page. The error is one that ends the chunk.
+// page checks the next page. An error ends the chunk.
 func (w *chunkWalk) page() error {
 	header, body, err := w.header()
 	if err != nil {
@@ -105,7 +105,7 @@ func (w *chunkWalk) page() error {
 		return err
 	}
 	behind := body + int64(header.CompressedPageSize)
-	if !facts.data { // of a footer that does not say where the dictionary is
+	if !facts.data { // the footer does not say where the dictionary is
 		if err := w.takeDictionary(header, w.at, body); err != nil {
 			if fatal := w.fatal(err); fatal != nil {
 				return fatal
@@ -135,7 +135,7 @@ func (w *chunkWalk) page() error {
 	return nil
 }
 
-// check finds what is wrong with a data page.
+// check returns what is wrong with a data page.
 func (w *chunkWalk) check(header *format.PageHeader, f *pageFacts, body int64) error {
 	if usesDictionary(f.encoding) && w.noDict != nil {
 		return w.noDict
@@ -143,9 +143,9 @@ func (w *chunkWalk) check(header *format.PageHeader, f *pageFacts, body int64) e
 	split := slices.Contains(w.meta.Encoding, format.ByteStreamSplit)
 	if f.encoding == format.ByteStreamSplit && !split ||
 		f.encoding == format.Plain && split && !slices.Contains(w.meta.Encoding, format.Plain) {
-		return errors.New("the footer knows another encoding") // both take the same bytes, and nothing else tells them apart
+		return errors.New("the footer knows another encoding") // both take the same number of bytes, and nothing else distinguishes them
 	}
-	if isFlatBoolean(w.leaf) { // these pages the library does not see
+	if isFlatBoolean(w.leaf) { // the library does not read these pages
 		if err := w.checksum(header, body); err != nil {
 			return err
 		}
@@ -161,7 +161,7 @@ func usesDictionary(e format.Encoding) bool {
 	return e == format.RLEDictionary || e == format.PlainDictionary
 }
 
-// checksum compares a page with its checksum, where it has one.
+// checksum compares a page with its checksum, if it has one.
 func (w *chunkWalk) checksum(header *format.PageHeader, body int64) error {
 	if header.CRC == 0 {
 		return nil
@@ -174,13 +174,13 @@ func (w *chunkWalk) checksum(header *format.PageHeader, body int64) error {
 	return err
 }
 
-// limitError is a page that is too large to be read.
+// limitError says that a page is too large.
 type limitError string
 
 func (e limitError) Error() string { return string(e) }
 
-// fatal returns err where it says that the file is whole and is not read, or that the disk failed; a page that claims
-// more than the footer knows of is damaged.
+// fatal returns err if it means that the file is intact but not supported, or that reading failed. A page that claims more than
+// the footer is damaged.
 func (w *chunkWalk) fatal(err error) error {
 	if failed := w.guard.File.Failed(); failed != nil {
 		return failed
@@ -196,7 +196,7 @@ func (w *chunkWalk) fatal(err error) error {
 	return nil
 }
 
-// countRows notes how many rows begin in a page of a column with repeated values.
+// countRows counts the rows that start in a page of a column with repeated values.
 func (f *pageFacts) countRows(runs []byte, maxRep int) error {
 	if maxRep == 0 {
 		return nil
@@ -233,13 +233,13 @@ func (f *pageFacts) present(runs []byte, maxDef int) (int, error) {
 			}
 		}
 	}
-	if f.v2 && f.rows == f.values && n != f.values-f.nulls { // of lists, writers do not agree on what is a null
+	if f.v2 && f.rows == f.values && n != f.values-f.nulls { // for lists, writers disagree about what a null is
 		return 0, fmt.Errorf("it has %d nulls and claims %d", f.values-n, f.nulls)
 	}
 	return n, nil
 }
 
-// expand decodes the levels of a page, which are at most maxLevel.
+// expand decodes the levels of a page.
 func (f *pageFacts) expand(runs []byte, maxLevel int) ([]byte, error) {
 	levels := make([]byte, f.values)
 	if n := expandRuns(levels, runs, bits.Len(uint(maxLevel))); n != f.values {

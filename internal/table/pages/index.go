@@ -10,18 +10,18 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// Single lets the library read single pages of a flat column of a row group, each after it was checked. The file's index of
-// its pages says where they lie; parquet-go writes one into every file.
+// Single lets the library read single pages of a flat column of a row group, each after it was checked. The positions come from
+// the file's page index; parquet-go writes one into every file.
 type Single struct {
 	guard *Guard
 	meta  *format.ColumnMetaData
 	leaf  *parquet.Column
-	pages []int64 // where they are
-	ends  []int64 // of the pages: number of the row behind the last
+	pages []int64 // offsets of the pages
+	ends  []int64 // for each page: number of the row after its last row
 	fine  int     // the page that was checked last
 }
 
-// Single prepares the reading of a column of a row group.
+// Single prepares to read a column of a row group.
 func (g *Guard) Single(group int, leaf *parquet.Column) (*Single, error) {
 	rows := g.File.Metadata().RowGroups[group].NumRows
 	chunk := &g.File.Metadata().RowGroups[group].Columns[leaf.Index()]
@@ -44,7 +44,7 @@ func (g *Guard) Single(group int, leaf *parquet.Column) (*Single, error) {
 	return s, nil
 }
 
-// index takes the places of the pages from the index. What it says of a page is compared with the page.
+// index reads the positions of the pages from the page index. Check compares them with the page itself.
 func (s *Single) index(chunk *format.ColumnChunk, rows int64) error {
 	at, length := chunk.OffsetIndexOffset, int64(chunk.OffsetIndexLength)
 	if at <= 0 || length <= 0 || length > maxFooterBytes || at > s.guard.File.size-length || s.leaf.MaxRepetitionLevel() > 0 {
@@ -86,7 +86,7 @@ func (s *Single) at(offset int64) *chunkWalk {
 		summed: true}
 }
 
-// Check checks the page of a row of the group, before the library reads it.
+// Check checks the page that contains a row of the group, before the library reads it.
 func (s *Single) Check(row int64) error {
 	i := sort.Search(len(s.ends), func(i int) bool { return s.ends[i] > row })
 	switch {

@@ -8,31 +8,31 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// leafBatch is how many values of a column are taken out of a page at a time.
+// leafBatch is the number of values that are read from a page at a time.
 const leafBatch = 256
 
-// Leaf reads the values of one leaf column of a row group, page by page. Instead of each row of a damaged page
-// it returns a *DamageError, and goes on with the next page.
+// Leaf reads the values of one leaf column of a row group, page by page. For each row of a damaged page it returns a
+// *DamageError, and it continues with the next page.
 type Leaf struct {
 	Column *parquet.Column
 	file   *Parquet
 	group  int
-	found  Chunk // by the guard
+	found  Chunk // result of the guard
 
-	Span   int           // the page that values come from; -1: none yet
-	left   int           // values of the page that are not returned yet; its rows where it is damaged
-	damage *DamageError  // why the page cannot be read, nil where it can
-	pages  parquet.Pages // stands before the next page; nil: begin anew there
+	Span   int           // index of the current page; -1: none yet
+	left   int           // remaining values of the page; for a damaged page remaining rows
+	damage *DamageError  // why the page cannot be read; nil: it can
+	pages  parquet.Pages // positioned before the next page; nil: must be opened there
 	page   parquet.Page
-	values parquet.ValueReader // of page
+	values parquet.ValueReader // of the current page
 	batch  [leafBatch]parquet.Value
 	at, n  int
 
 	isBoolean bool
-	booleans  []byte // the values, where they are booleans
+	booleans  []byte // the decoded values, for boolean columns
 }
 
-// DamageError is why the rows of one page cannot be read.
+// DamageError says why the rows of one page cannot be read.
 type DamageError struct {
 	group, page int
 	at          int64 // offset of the page
@@ -47,7 +47,7 @@ func (e *DamageError) Error() string {
 // Unwrap implements errors.Unwrap.
 func (e *DamageError) Unwrap() error { return e.err }
 
-// Open begins to read a row group, of whose column the guard has found these pages, and decoded the booleans.
+// Open starts to read a row group. found and booleans are the guard's results for its column.
 func (l *Leaf) Open(file *Parquet, group int, found Chunk, booleans []byte) {
 	l.Close()
 	l.file, l.group, l.found = file, group, found
@@ -64,7 +64,7 @@ func (l *Leaf) Next() (parquet.Value, error) {
 	}
 	l.left--
 	switch {
-	case l.isBoolean: // a damaged page has room in booleans, too
+	case l.isBoolean: // booleans also has values for a damaged page
 		v := l.booleans[0]
 		l.booleans = l.booleans[1:]
 		if l.damage == nil {
@@ -89,7 +89,7 @@ func booleanValue(v byte) parquet.Value {
 	return parquet.BooleanValue(v == isTrue)
 }
 
-// Continues tells whether the next value belongs to the same row as the one before.
+// Continues reports whether the next value belongs to the same row as the last one.
 func (l *Leaf) Continues() (bool, error) {
 	for l.left == 0 {
 		if l.Span+1 == len(l.found.Spans) {
@@ -99,7 +99,7 @@ func (l *Leaf) Continues() (bool, error) {
 			return false, err
 		}
 	}
-	if l.damage != nil { // a page whose rows are known begins with a row
+	if l.damage != nil { // a page whose rows are known starts with a new row
 		return false, nil
 	}
 	if l.at == l.n {
@@ -110,7 +110,7 @@ func (l *Leaf) Continues() (bool, error) {
 	return l.batch[l.at].RepetitionLevel() > 0, nil
 }
 
-// turn goes to the next page.
+// turn moves to the next page.
 func (l *Leaf) turn() error {
 	if l.Span+1 == len(l.found.Spans) {
 		return io.ErrUnexpectedEOF
@@ -137,7 +137,7 @@ func (l *Leaf) turn() error {
 	return nil
 }
 
-// readPage lets the library decode a page, and looks whether all its values are there.
+// readPage lets the library decode a page, and checks that all values are there.
 func (l *Leaf) readPage(span *DataPage) error {
 	parquet.Release(l.page)
 	l.page = nil
@@ -170,8 +170,8 @@ func (l *Leaf) readPage(span *DataPage) error {
 	return nil
 }
 
-// pagesFrom begins to read a column chunk at the data page at an offset. The library has no other way to pass over a
-// page than to be told that the chunk begins behind it.
+// pagesFrom starts to read a column chunk at the data page at an offset. The library can skip pages only if it is told that the
+// chunk starts after them.
 func (p *Parquet) pagesFrom(group, column int, at int64, found Chunk) (parquet.Pages, error) {
 	m := &p.Metadata().RowGroups[group].Columns[column].MetaData
 	whole := *m
@@ -199,16 +199,17 @@ func (l *Leaf) fill() error {
 	return err
 }
 
-// Close gives back what the leaf holds. Open begins anew.
+// Close releases the leaf's buffers. Open can be called again.
 func (l *Leaf) Close() {
 	if l.pages != nil {
 		parquet.Release(l.page)
-		_ = l.pages.Close() // it closes no file
+		_ = l.pages.Close() // it does not close the file
 	}
 	l.pages, l.page, l.values = nil, nil, nil
 }
 
-// Pass passes over the next page of a flat column without reading it, if it has at most n rows, and returns how many.
+// Pass skips the next page of a flat column without reading it, if it has at most n rows. It returns the number of skipped
+// rows.
 func (l *Leaf) Pass(n int64) int64 {
 	if l.left > 0 || l.isBoolean || l.Span+1 >= len(l.found.Spans) {
 		return 0
@@ -217,12 +218,12 @@ func (l *Leaf) Pass(n int64) int64 {
 	if span.damage != nil || int64(span.values) > n {
 		return 0
 	}
-	l.Close() // the next page is read from its own place
+	l.Close() // the next page is opened at its own position
 	l.Span++
 	return int64(span.values)
 }
 
-// LeavesOf lists the columns with values below c, itself where it is one.
+// LeavesOf lists the leaf columns below c, or c itself if it is a leaf.
 func LeavesOf(c *parquet.Column) []*parquet.Column {
 	if c.Leaf() {
 		return []*parquet.Column{c}

@@ -16,7 +16,7 @@ import (
 
 func init() { source.ReadCell = readCell }
 
-// mediaLeaves finds in a column of media the bytes and the path: Hugging Face's struct, or bytes alone. Without bytes it
+// mediaLeaves finds the bytes and the path in a column of media: Hugging Face's struct, or only bytes. A column without bytes
 // is a column of paths.
 func mediaLeaves(file *pages.Parquet, c *parquet.Column) (data, name *parquet.Column) {
 	if c.Repeated() {
@@ -40,37 +40,37 @@ func mediaLeaves(file *pages.Parquet, c *parquet.Column) (data, name *parquet.Co
 	return data, name
 }
 
-// cursorOf reads one column of media.
+// cursorOf returns a cursor for one column of media.
 func cursorOf(file *pages.Parquet, leaf *pages.Leaf) *pages.Cursor {
 	return &pages.Cursor{File: file, MaxPage: pages.MaxTensorPageBytes, Leaves: func(yield func(string, *pages.Leaf) bool) {
 		yield(leaf.Column.Name(), leaf)
 	}}
 }
 
-// group is the media of a row group. They lie in a file without a name, because a page cannot be read from its middle, and
-// rows are asked for in any order.
+// group has the media of a row group. They are stored in an unlinked file, because a page cannot be read from its middle, and
+// rows are requested in any order.
 type group struct {
 	file, column, state string
-	first               int64 // row
+	first               int64 // number of its first row
 	cells               []cell
 	spool               *os.File
 }
 
 type cell struct {
 	at   int64
-	size int // -1: there is none
+	size int // -1: null
 	err  error
 }
 
-// maxGroups is how many row groups are kept.
+// maxGroups limits the number of cached row groups.
 const maxGroups = 2
 
 var groups struct {
 	sync.Mutex
-	open []*group // the one used last at the end
+	open []*group // most recently used last
 }
 
-// readCell returns the bytes of a cell, nil where it is null.
+// readCell returns the bytes of a cell, nil for null.
 func readCell(m source.Member) ([]byte, error) {
 	groups.Lock()
 	defer groups.Unlock()
@@ -106,7 +106,7 @@ func readCell(m source.Member) ([]byte, error) {
 	return data, err
 }
 
-// read spools the row group that has a row.
+// read spools the row group that contains a row.
 func (g *group) read(row int64) error {
 	file, err := pages.Open(g.file)
 	if err != nil {
@@ -147,7 +147,7 @@ func (g *group) read(row int64) error {
 	return err
 }
 
-// fill writes the values of a row group into the spool.
+// fill writes the values of a row group to the spool.
 func (g *group) fill(cursor *pages.Cursor, leaf *pages.Leaf) error {
 	at := int64(0)
 	for range cursor.Left {

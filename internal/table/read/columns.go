@@ -12,31 +12,31 @@ import (
 	"latentbeam/schemas"
 )
 
-// carried marks a column that is no field: it goes to the output as it is.
+// carried marks a column that is not a field: it goes to the output unchanged.
 const carried = -1
 
-// names finds the field of a column name. It is made once for each table.
+// names maps column names to fields. It is built once for each table.
 type names struct {
 	byName  map[string]int    // lower-case name or alias -> field
 	tools   map[string]int    // lower-case name of another tool -> field
-	source  map[string]int    // lower-case name -> field, of columns that describe the source of media
-	rank    map[string]int    // among the names of one field, the lowest wins
+	source  map[string]int    // lower-case name -> field, for columns that describe the source of media
+	rank    map[string]int    // among the names of one field, the lowest rank wins
 	mapping map[string]string // field -> column, from the configuration
-	taken   map[string]int    // column -> field, the mapping turned round
-	naming  *schemas.Naming   // of lengths
-	fps     float64           // of rows that do not say it
+	taken   map[string]int    // column -> field, the inverse of mapping
+	naming  *schemas.Naming   // reads lengths
+	fps     float64           // for rows without one
 	needed  int               // the field that every table must have
-	own     []string          // columns that are no fields and have to be there
-	folders []string          // columns in the names of the folders of the file
+	own     []string          // columns that are not fields but must exist
+	folders []string          // columns from the names of the file's folders
 	ours    bool              // the file is a table of an output
-	depends func(int) bool    // whether a field is of use to the job
-	rawText bool              // of txt: each line is a prompt
-	comma   rune              // of csv; 0: it is found out
-	uses    *Uses             // where it is noted what columns are for; never nil
+	depends func(int) bool    // reports whether the job uses a field
+	rawText bool              // for txt: each line is a prompt
+	comma   rune              // for csv; 0: detect it
+	uses    *Uses             // records what columns are used for; never nil
 }
 
-// sourceFields describe the source in a table of media, as tools that cut and filter videos write them. They say nothing of
-// the clips that a job makes, unless input.columns maps them.
+// sourceFields are columns with which tools that cut and filter videos describe the source, in tables of media. They do not
+// describe the clips that a job makes, unless input.columns maps them.
 var sourceFields = []int{fieldHeight, fieldWidth, fieldNumFrames, fieldFPS, fieldResolution, fieldAspectRatio, fieldSize}
 
 func newNames(o Options) names {
@@ -72,9 +72,9 @@ func newNames(o Options) names {
 	return n
 }
 
-// addTools adds the names of other tools for the fields that the job depends on. A name of ours is ours first.
+// addTools adds the names of other tools for the fields that the job uses. Our own names take precedence.
 func (n names) addTools(o Options) {
-	const behind = 100 // all names of ours
+	const behind = 100 // higher than the rank of all our names
 	for i, t := range schemas.ToolNames() {
 		field := fieldOf(t.Field)
 		_, ours := n.byName[t.Name]
@@ -88,7 +88,7 @@ func (n names) addTools(o Options) {
 	}
 }
 
-// isMapped reports whether input.columns says which column a field is. A size is the sides.
+// isMapped reports whether input.columns maps a field. For FieldSize it checks height and width.
 func (n names) isMapped(field int) bool {
 	fields := []int{field}
 	if field == fieldSize {
@@ -100,8 +100,8 @@ func (n names) isMapped(field int) bool {
 	})
 }
 
-// find returns the field that a column is for, or carried, and how good a name of the field it is: lower wins
-// where a table has both "prompt" and "caption".
+// find returns the field for a column, or carried, and the rank of the name. The lower rank wins if a table has both "prompt"
+// and "caption".
 func (n names) find(column string) (field, rank int) {
 	if i, mapped := n.taken[column]; mapped {
 		return i, 0
@@ -114,14 +114,14 @@ func (n names) find(column string) (field, rank int) {
 	if known {
 		rank = 2 * n.rank[lower]
 		if lower != column {
-			rank++ // "Prompt" gives way to "prompt"
+			rank++ // "prompt" wins over "Prompt"
 		}
 		return i, rank
 	}
 	return carried, 0
 }
 
-// isTools reports whether a column gives a field under the name of another tool. Such columns are carried as well.
+// isTools reports whether a column is a field under the name of another tool. Such columns are also carried.
 func (n names) isTools(column string) bool {
 	if _, mapped := n.taken[column]; mapped {
 		return false
@@ -132,7 +132,7 @@ func (n names) isTools(column string) bool {
 	return tools && !ours
 }
 
-// header assigns the columns of one file to fields. The error is what is wrong with the table as a whole.
+// header assigns the columns of one file to fields. An error concerns the whole table.
 func (n names) header(file string, columns []string) ([]int, error) {
 	pos := document.Position{File: file, Line: 1}
 	if len(columns) > maxColumns {
@@ -165,7 +165,7 @@ func (n names) header(file string, columns []string) ([]int, error) {
 		best[field], rankOf[field] = i, rank
 	}
 	if at := best[fieldSize]; at >= 0 && (best[fieldHeight] >= 0 || best[fieldWidth] >= 0) {
-		fields[at] = carried // the sides say it
+		fields[at] = carried // height and width win over a size
 	}
 	for _, column := range n.folders {
 		seen[column] = true
@@ -192,16 +192,16 @@ func (n names) header(file string, columns []string) ([]int, error) {
 	return fields, nil
 }
 
-// provenance are the columns of the tables of outputs.
+// provenance lists the columns of the tables of outputs.
 var provenance = slices.Concat(parquet.SchemaOf(schemas.VideoRow{}).Columns(), parquet.SchemaOf(schemas.LatentRow{}).Columns(),
 	parquet.SchemaOf(schemas.EmbeddingRow{}).Columns())
 
-// isProvenance reports whether a column is one of every output. They go along without a word.
+// isProvenance reports whether a column is in every output. Such columns are carried without a remark.
 func isProvenance(column string) bool {
 	return strings.HasPrefix(column, "measured_") || column == "selected" || slices.ContainsFunc(provenance, func(path []string) bool { return path[0] == column })
 }
 
-// noOwn says that a table lacks a column of the user's own that a stage depends on.
+// noOwn returns an error for a table without a column that a stage depends on.
 func noOwn(pos document.Position, name string, columns []string, fields []int) error {
 	var free []string
 	for i, column := range columns {

@@ -10,9 +10,9 @@ import (
 	"latentbeam/internal/storage/source"
 )
 
-// Tables returns the tables in a folder and below: the parquet files, and without one the csv files or the files of JSON lines.
-// Files and folders whose names begin with a dot or an underscore are none, as in Spark, and neither are the files of outputs of
-// jobs, such as that of the job at hand. At most MaxFiles are listed.
+// Tables returns the tables in a folder and below: the parquet files, or if there are none the csv files, or else the files of
+// JSON lines. As in Spark, files and folders whose names start with a dot or an underscore are ignored. Files of job outputs
+// are ignored too. At most MaxFiles are listed.
 func Tables(folder string) ([]string, error) {
 	names, err := source.List(context.Background(), folder, MaxFiles)
 	if err != nil {
@@ -39,7 +39,8 @@ func Tables(folder string) ([]string, error) {
 	return nil, nil
 }
 
-// outputsAmong returns the folders that are outputs of jobs, each with a slash at its end: they have a ledger and the job's file.
+// outputsAmong returns the folders that are outputs of jobs, each with a slash at its end. An output has a ledger and the job's
+// file.
 func outputsAmong(names []string) map[string]bool {
 	jobs, outputs := map[string]bool{}, map[string]bool{}
 	for _, name := range names {
@@ -55,7 +56,7 @@ func outputsAmong(names []string) map[string]bool {
 	return outputs
 }
 
-// within reports whether a file lies in one of the folders.
+// within reports whether a file is in one of the folders.
 func within(folders map[string]bool, name string) bool {
 	for i := range name {
 		if name[i] == '/' && folders[name[:i+1]] {
@@ -65,13 +66,13 @@ func within(folders map[string]bool, name string) bool {
 	return false
 }
 
-// WithoutOutputs leaves out the files of outputs of jobs below a folder. An output that is the folder itself stays.
+// WithoutOutputs removes the files of job outputs below a folder. If the folder itself is an output, its files stay.
 func WithoutOutputs(names []string) []string {
 	outputs := outputsAmong(names)
 	return slices.DeleteFunc(names, func(name string) bool { return within(outputs, name) })
 }
 
-// ExpandTables is Expand, with the tables of a folder in the place of the folder.
+// ExpandTables is Expand, with each folder replaced by its tables.
 func ExpandTables(patterns []string) (all []string, err error) {
 	files, err := Expand(patterns)
 	if err != nil {
@@ -93,7 +94,7 @@ func ExpandTables(patterns []string) (all []string, err error) {
 	return unique(all), nil
 }
 
-// unique leaves out files that a pattern and a folder name both.
+// unique removes duplicates of files that are named by both a pattern and a folder.
 func unique(files []string) []string {
 	seen := map[string]bool{}
 	return slices.DeleteFunc(files, func(file string) bool {

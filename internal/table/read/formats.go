@@ -12,14 +12,14 @@ import (
 	"latentbeam/internal/storage/source"
 )
 
-// rowReader reads one file. next returns io.EOF after the last row; a row that cannot be read is a rawRow
-// with a fault, and any other error means that the rest of the file cannot be read.
+// rowReader reads one file. next returns io.EOF after the last row. A row that cannot be read is a rawRow with a fault. After
+// any other error the rest of the file cannot be read.
 type rowReader interface {
 	next(raw *rawRow) error
 	close() error
 }
 
-// openFunc opens a file in one format. It reports what is wrong with the table as a whole.
+// openFunc opens a file in one format. Its error concerns the whole table.
 type openFunc func(path string, names names) (rowReader, error)
 
 var openers = map[string]openFunc{
@@ -31,14 +31,14 @@ var openers = map[string]openFunc{
 	"tar":     openTar,
 }
 
-// formatByExtension is what "auto" understands.
+// formatByExtension has the formats that "auto" detects.
 var formatByExtension = map[string]string{
 	".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".pq": "parquet", ".txt": "txt",
 	".tar": "tar",
 }
 
-// Expand finds the files of a list of locations and glob patterns: pattern by pattern, the files of a pattern
-// sorted, each file once.
+// Expand returns the files of a list of locations and glob patterns: pattern by pattern, sorted within a pattern, without
+// duplicates.
 func Expand(patterns []string) ([]string, error) {
 	files, err := source.Expand(context.Background(), patterns, MaxFiles)
 	for _, file := range files {
@@ -50,7 +50,7 @@ func Expand(patterns []string) ([]string, error) {
 	return files, err
 }
 
-// openFile opens a file of prompts in the given format, or in the one its name tells when that is "auto".
+// openFile opens a file of prompts in the given format, or for "auto" in the format of its name.
 func openFile(path, format string, n names) (rowReader, error) {
 	if isFolder(path) {
 		return nil, document.NewError(document.Position{File: path}, "this is a directory").
@@ -85,7 +85,7 @@ func isFolder(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// textFormat is the format that a file's name tells, "" for none. Text may be packed: prompts.csv.gz.
+// textFormat returns the format of a file's name, "" for none. Text may be compressed: prompts.csv.gz.
 func textFormat(path string) string {
 	path = strings.ToLower(path)
 	inner := path
@@ -93,13 +93,13 @@ func textFormat(path string) string {
 		inner = strings.TrimSuffix(inner, ext)
 	}
 	format := formatByExtension[filepath.Ext(inner)]
-	if inner != path && format == "parquet" { // it packs its pages itself
+	if inner != path && format == "parquet" { // parquet compresses its pages itself
 		return ""
 	}
 	return format
 }
 
-// IsTable tells whether a file is read as a table: by its extension, unless the options say the format.
+// IsTable reports whether a file is read as a table: by its extension, unless the options name a format.
 func IsTable(path string, o Options) bool {
 	return o.Format != "" && o.Format != "auto" || textFormat(path) != ""
 }

@@ -11,23 +11,22 @@ import (
 	"latentbeam/internal/table/typed"
 )
 
-// partition is a column that stands in the names of the folders of a table, as Hive lays tables out: split=train/part.parquet.
+// partition is a column in the names of a table's folders, in Hive's layout: split=train/part.parquet.
 type partition struct {
 	name  string
 	cell  typed.Cell
 	json  []byte
 	field int
-	also  bool // it gives a field and is carried as well
+	also  bool // it is a field and is also carried
 }
 
-// nullPartition is the folder of rows without a value.
+// nullPartition is the folder for rows without a value.
 const nullPartition = "__HIVE_DEFAULT_PARTITION__"
 
-// folderForm is the name of such a folder.
+// folderForm matches the name of such a folder.
 var folderForm = regexp.MustCompile(`^([^=]+)=(.*)$`)
 
-// partitionsOf returns the columns in the names of the folders right above a file, the outermost first. Whole numbers are
-// numbers.
+// partitionsOf returns the columns in the names of the folders directly above a file, outermost first. Integers are numbers.
 func partitionsOf(file string) (all []partition) {
 	folders := strings.Split(filepath.ToSlash(file), "/")
 	for i := len(folders) - 2; i >= 0; i-- {

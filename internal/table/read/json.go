@@ -9,8 +9,8 @@ import (
 
 var errLoneSurrogate = errors.New("not valid Unicode: half of a surrogate pair")
 
-// jsonText reads a JSON string that is known to be valid JSON. encoding/json replaces a lone surrogate in
-// silence; here it is an error, for the prompt would not be what its author wrote.
+// jsonText decodes a JSON string that is known to be valid. encoding/json silently replaces a lone surrogate; here it is an
+// error, because the prompt would differ from what its author wrote.
 func jsonText(raw []byte) (string, error) {
 	inner := raw[1 : len(raw)-1]
 	if bytes.IndexByte(inner, '\\') < 0 {
@@ -28,8 +28,8 @@ func jsonText(raw []byte) (string, error) {
 	return s, nil
 }
 
-// members yields the keys and values of a JSON object that is known to be valid. It cuts and does not parse:
-// encoding/json has said that brackets and quotes are right.
+// members yields the keys and values of a JSON object that is known to be valid. It splits without parsing, because
+// encoding/json has checked brackets and quotes.
 func members(object []byte, yield func(key, value []byte)) {
 	i := 1
 	for {
@@ -56,7 +56,7 @@ func skipSpace(b []byte, i int) int {
 	return i
 }
 
-// skipValue returns the end of the JSON value that begins at i.
+// skipValue returns the end of the JSON value that starts at i.
 func skipValue(b []byte, i int) int {
 	depth := 0
 	for {

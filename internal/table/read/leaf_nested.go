@@ -26,7 +26,7 @@ func (c *parquetColumn) nest(file *pages.Parquet, column *parquet.Column) {
 	c.nested = parquet.NewSchema(c.name, parquet.Group{c.name: node})
 }
 
-// widened is a column in which half floats, for which the library has no type, are doubles.
+// widened is a column with half floats replaced by doubles, because the library has no type for half floats.
 type widened struct {
 	*parquet.Column
 	file *pages.Parquet
@@ -48,7 +48,7 @@ func (w widened) Fields() (out []parquet.Field) {
 	return out
 }
 
-// GoType implements parquet.Node; the library asks for it in maps.
+// GoType implements parquet.Node; the library calls it for maps.
 func (w widened) GoType() reflect.Type {
 	var fields []reflect.StructField
 	for i, child := range w.Fields() {
@@ -68,10 +68,10 @@ func (w widened) GoType() reflect.Type {
 	return t
 }
 
-// nestedJSON puts together a row's value of a column of lists, structs or maps.
+// nestedJSON builds a row's value of a column of lists, structs or maps.
 func (c *parquetColumn) nestedJSON() (text []byte, fault string, err error) {
 	var row parquet.Row
-	var damage *pages.DamageError // of one leaf, whose row the others pass all the same
+	var damage *pages.DamageError // of one leaf; the other leaves still skip the row
 	for i, leaf := range c.leaves {
 		for more := true; more; {
 			v, err := leaf.Next()

@@ -12,17 +12,17 @@ import (
 	"latentbeam/internal/table/typed"
 )
 
-// lineReader reads a text file line by line, whatever the lines' length.
+// lineReader reads a text file line by line. Lines may have any length.
 type lineReader struct {
 	file *text
 	buf  *bufio.Reader
 	long []byte // a line that does not fit into buf
-	line int    // number of the line read last, from 1
+	line int    // number of the last line, from 1
 }
 
 var utf8BOM = []byte("\xef\xbb\xbf")
 
-// openLines opens a text file, packed or not, behind its byte order mark, and refuses UTF-16.
+// openLines opens a text file, compressed or not, and skips its byte order mark. It refuses UTF-16.
 func openLines(path string) (*lineReader, error) {
 	file, err := openText(path)
 	if err != nil {

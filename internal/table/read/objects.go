@@ -15,12 +15,12 @@ import (
 	"latentbeam/schemas"
 )
 
-// objects makes rows of JSON objects. Keys may differ from row to row.
+// objects makes rows from JSON objects. Keys may differ from row to row.
 type objects struct {
 	path    string
 	names   names
 	known   map[string]column // keys seen so far
-	members []member          // of the row at hand
+	members []member          // of the current row
 }
 
 // member is one key and value of a row, as JSON.
@@ -29,7 +29,7 @@ type member struct {
 	key, val []byte
 }
 
-// column is what a key stands for. also says that one that gives a field is carried as well.
+// column is the meaning of a key. also says that a field is carried too.
 type column struct {
 	field, rank int
 	also        bool
@@ -39,7 +39,7 @@ func newObjects(path string, n names) objects {
 	return objects{path: path, names: n, known: map[string]column{}}
 }
 
-// probe reads the first rows: where none has what every row needs, the file as a whole names it otherwise.
+// probe reads the first rows. If none has what every row needs, the file as a whole is an error.
 func (o *objects) probe(next func(*rawRow) error) error {
 	keys := map[string]bool{}
 	var raw rawRow
@@ -68,7 +68,7 @@ func (o *objects) probe(next func(*rawRow) error) error {
 		}
 	}
 	if len(keys) == 0 || found {
-		return nil // no rows, or none that is JSON: those are bad rows
+		return nil // no rows, or no valid JSON: these are bad rows
 	}
 	sorted := slices.Sorted(maps.Keys(keys))
 	for mapped, field := range o.names.taken {
@@ -80,7 +80,7 @@ func (o *objects) probe(next func(*rawRow) error) error {
 	return o.names.noColumn(document.Position{File: o.path}, sorted)
 }
 
-// row makes a row of the text of an object.
+// row makes a row from the text of an object.
 func (o *objects) row(raw *rawRow, text []byte) {
 	text = bytes.TrimSpace(text)
 	valid := text
@@ -113,7 +113,7 @@ func jsonFault(text []byte) string {
 	return ""
 }
 
-// column finds what a key is for, and remembers it.
+// column returns the meaning of a key and caches it.
 func (o *objects) column(raw *rawRow, key []byte) column {
 	if c, known := o.known[string(key)]; known {
 		return c
@@ -131,7 +131,7 @@ func (o *objects) column(raw *rawRow, key []byte) column {
 	return c
 }
 
-// take gives each field the member with the best name for it, and carries the others.
+// take gives each field the member with the best name, and carries the other members.
 func (o *objects) take(raw *rawRow) {
 	var best [numValues]int // index of the member + 1
 	for i, m := range o.members {
@@ -154,14 +154,14 @@ func (o *objects) take(raw *rawRow) {
 	}
 }
 
-// give puts a member into its field. A list of captions is a row for each.
+// give stores a member in its field. A list of captions makes one row for each.
 func (o *objects) give(raw *rawRow, m member) {
 	if m.field == fieldPrompt && m.val[0] == '[' {
 		raw.takeCaptions(m.val)
 		return
 	}
 	if isNaN(m.val) && !o.names.depends(m.field) {
-		return // as null
+		return // treated as null
 	}
 	v, err := jsonValue(m.val)
 	if err != nil && raw.fault == "" {
@@ -171,7 +171,7 @@ func (o *objects) give(raw *rawRow, m member) {
 	raw.values[m.field] = v
 }
 
-// takeCaptions makes the texts of a JSON list the captions of a row. Of an empty list nothing is said.
+// takeCaptions makes the texts of a JSON list the captions of a row. An empty list counts as a missing caption.
 func (r *rawRow) takeCaptions(list []byte) {
 	var items []json.RawMessage
 	if err := json.Unmarshal(list, &items); err != nil {
@@ -194,13 +194,13 @@ func (r *rawRow) takeCaptions(list []byte) {
 	}
 }
 
-// notNumbers are what Python's json writes where a number is missing or infinite. JSON has none of them.
+// notNumbers are the words that Python's json writes for missing and infinite numbers. They are not valid JSON.
 var notNumbers = []string{"NaN", "Infinity", "-Infinity"}
 
-// isNaN reports whether a value is one of them.
+// isNaN reports whether a value is one of notNumbers.
 func isNaN(val []byte) bool { return slices.Contains(notNumbers, string(val)) }
 
-// withoutNaN is JSON with null in their place, outside of texts.
+// withoutNaN replaces notNumbers outside of texts by null.
 func withoutNaN(text []byte) []byte {
 	if !bytes.Contains(text, []byte("NaN")) && !bytes.Contains(text, []byte("Infinity")) {
 		return text

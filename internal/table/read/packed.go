@@ -16,7 +16,7 @@ import (
 	"latentbeam/internal/storage/source"
 )
 
-// packings unpack a text file by the end of its name.
+// packings decompress a text file, by the suffix of its name.
 var packings = map[string]func(io.Reader) (io.ReadCloser, error){
 	".gz": func(r io.Reader) (io.ReadCloser, error) { return gzip.NewReader(r) },
 	".zst": func(r io.Reader) (io.ReadCloser, error) {
@@ -28,14 +28,14 @@ var packings = map[string]func(io.Reader) (io.ReadCloser, error){
 	},
 }
 
-// text is an open text file. Readers go back in it.
+// text is an open text file that supports seeking.
 type text struct {
 	*io.SectionReader
 	close func() error
 }
 
-// openText opens a text file. A packed one is unpacked into a temporary file without a name; the system removes that
-// when it is closed.
+// openText opens a text file. A compressed file is decompressed to an unlinked temporary file, which the system removes when it
+// is closed.
 func openText(path string) (*text, error) {
 	file, err := source.Copy(context.Background(), path)
 	if err != nil {
@@ -62,7 +62,7 @@ func openText(path string) (*text, error) {
 	return newText(plain, n, plain.Close), nil
 }
 
-// newText returns the text of a file of so many bytes.
+// newText returns the text of a file with size bytes.
 func newText(file io.ReaderAt, size int64, close func() error) *text {
 	if endsInCR(file) {
 		file = newlines{file}
@@ -70,7 +70,7 @@ func newText(file io.ReaderAt, size int64, close func() error) *text {
 	return &text{io.NewSectionReader(file, 0, size), close}
 }
 
-// packingOf is the packing that a file's name tells. Standard input has no name, so its first bytes tell.
+// packingOf returns the compression by a file's name. Standard input has no name, so its first bytes decide.
 func packingOf(path string, file io.ReaderAt) string {
 	if path != source.Stdin {
 		return strings.ToLower(filepath.Ext(path))
@@ -84,14 +84,14 @@ func packingOf(path string, file io.ReaderAt) string {
 	return ""
 }
 
-// maxUnpacked is how many bytes a packed byte may stand for, beside minUnpacked. Text of real tables has 3 to 30; gzip can have
-// 1032, and zstd a thousand times that, which fills a disk.
+// maxUnpacked limits the ratio of decompressed to compressed bytes, beyond minUnpacked bytes. Text of real tables has 3 to 30.
+// gzip can reach 1032, and zstd a thousand times that, which fills a disk.
 const (
 	maxUnpacked = 1100
 	minUnpacked = 1 << 20
 )
 
-// unpackInto writes the text of a packed file, and returns its length.
+// unpackInto writes the text of a compressed file and returns its length.
 func unpackInto(plain io.Writer, file *io.SectionReader, unpack func(io.Reader) (io.ReadCloser, error)) (int64, error) {
 	r, err := unpack(bufio.NewReaderSize(file, readBufferBytes))
 	if err != nil {

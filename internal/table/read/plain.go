@@ -7,11 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// errUTF16 is about text in another encoding than UTF-8.
+// errUTF16 is the error for text in UTF-16.
 var errUTF16 = errors.New("it is UTF-16; save it as UTF-8, or convert it: iconv -f UTF-16 -t UTF-8 OLD > NEW")
 
-// Plain returns a text that somebody's editor wrote, such as a caption beside a video: without a byte order mark, with lone
-// carriage returns, which end lines on old systems, as newlines. It refuses UTF-16, NUL characters and bytes that are not UTF-8.
+// Plain normalises a text from a text editor, such as a caption beside a video: it removes a byte order mark and turns lone
+// carriage returns (line ends of old systems) into newlines. It refuses UTF-16, NUL characters and bytes that are not UTF-8.
 func Plain(data []byte) (string, error) {
 	if isUTF16(data) {
 		return "", errUTF16
@@ -34,22 +34,22 @@ func Plain(data []byte) (string, error) {
 	return string(data), nil
 }
 
-// errNUL is about text with a NUL character.
+// errNUL is the error for text with a NUL character.
 var errNUL = errors.New("it holds a NUL character: the file is damaged, or UTF-16 without its mark")
 
-// isUTF16 reports whether a text begins with the byte order mark of UTF-16.
+// isUTF16 reports whether a text starts with UTF-16's byte order mark.
 func isUTF16(head []byte) bool {
 	return bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff"))
 }
 
-// endsInCR reports whether the lines of a text end in a carriage return alone, as old systems wrote them.
+// endsInCR reports whether the lines of a text end in a carriage return only, as on old systems.
 func endsInCR(file io.ReaderAt) bool {
 	head := make([]byte, readBufferBytes)
 	n, _ := file.ReadAt(head, 0)
 	return bytes.IndexByte(head[:n], '\r') >= 0 && bytes.IndexByte(head[:n], '\n') < 0
 }
 
-// newlines reads a text whose lines end in a carriage return alone, with newlines in their place.
+// newlines reads such a text with newlines instead of carriage returns.
 type newlines struct{ io.ReaderAt }
 
 // ReadAt implements io.ReaderAt.

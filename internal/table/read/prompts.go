@@ -16,21 +16,21 @@ import (
 // Options says how prompt tables are read.
 type Options struct {
 	Format  string            // auto (or ""), csv, jsonl, parquet or txt
-	Columns map[string]string // field name -> column name, where they differ
+	Columns map[string]string // field name -> column name, if they differ
 	Media   bool              // rows name media to be encoded and need no prompt
-	Own     []string          // columns of the user's own that stages depend on
-	RawText bool              // every line of a txt is a prompt, blank lines and comments too
-	Comma   rune              // between the columns of csv; 0: comma, semicolon, tab or bar, by the header
-	// Params are the parameters that stages depend on. Names of other tools are understood for these alone; nil: for all.
+	Own     []string          // user's own columns that stages depend on
+	RawText bool              // every line of a txt is a prompt, also blank lines and comments
+	Comma   rune              // separator of csv; 0: comma, semicolon, tab or bar, detected from the header
+	// Params are the parameters that stages depend on. Other tools' names are recognised only for these; nil: for all.
 	Params []string
-	// Naming is how lengths such as "4s" are read, FPS the frame rate of rows that do not say it.
+	// Naming says how lengths such as "4s" are read. FPS is the frame rate for rows without one.
 	Naming *schemas.Naming
 	FPS    float64
-	// Uses collects what columns are for; nil: nobody asks.
+	// Uses records what columns are used for; it may be nil.
 	Uses *Uses
 }
 
-// depends reports whether a field is of use to the job. Each job has ids, texts, media and a number of videos.
+// depends reports whether the job uses a field. Every job uses ids, texts, media and the number of videos.
 func (o Options) depends(field int) bool {
 	switch {
 	case o.Params == nil, field == fieldID, field == fieldPrompt, field == fieldMedia, field == fieldNumVideos:
@@ -41,18 +41,19 @@ func (o Options) depends(field int) bool {
 	return slices.Contains(o.Params, schemas.Fields()[field].Name)
 }
 
-// Record is one row of a prompt table. A row with Bad set carries what could be read of it, as valid text
-// and cut to what a failure row shows.
+// Record is one row of a prompt table. If Bad is set, the row has the values that could be read, as valid text, cut to the
+// length that a failure row shows.
 type Record struct {
 	Row schemas.PromptRow
 	Bad *typed.RowError // nil for a good row
-	// Sample is the one video that the row asks for of several, counted from 0; nil: all.
+	// Sample is the index of the single video that the row asks for; nil: all videos.
 	Sample *int
-	// Suffix tells the captions of one row apart, behind an id that follows from its media; "": there is one.
+	// Suffix distinguishes the captions of one row. It is appended to an id that is derived from the media; "": there is one
+	// caption.
 	Suffix string
 }
 
-// Prompts reads prompt tables, one file after the other. It is not safe for concurrent use.
+// Prompts reads prompt tables, one file after another. It is not safe for concurrent use.
 type Prompts struct {
 	files   []string
 	format  string
@@ -60,11 +61,11 @@ type Prompts struct {
 	at      int // index of the open file, or of the next one
 	current rowReader
 	raw     rawRow
-	more    []Record // of the row read last: a list of captions makes several
+	more    []Record // remaining records of the last row, which has a list of captions
 }
 
-// Open finds the files of the paths and glob patterns and checks the form of each: that it can be opened, and
-// that it has a column of prompts. An error about a file's form is a *config.Error.
+// Open finds the files of the paths and glob patterns and checks that each can be opened and has a column of prompts. An error
+// about a file's format is a *config.Error.
 func Open(patterns []string, opts Options) (*Prompts, error) {
 	files, err := ExpandTables(patterns)
 	if err != nil {
@@ -83,8 +84,8 @@ func Open(patterns []string, opts Options) (*Prompts, error) {
 	return p, nil
 }
 
-// Next returns the next row, good or bad, and io.EOF after the last. Any other error ends the table: the
-// rest of it cannot be read.
+// Next returns the next row, good or bad, and io.EOF after the last. After any other error the rest of the table cannot be
+// read.
 func (p *Prompts) Next() (Record, error) {
 	for {
 		if len(p.more) > 0 {
@@ -110,7 +111,7 @@ func (p *Prompts) Next() (Record, error) {
 		case err == nil:
 			return p.record(), nil
 		case !errors.Is(err, io.EOF):
-			var known *document.Error // which names the file
+			var known *document.Error // it names the file
 			if errors.As(err, &known) {
 				return Record{}, err
 			}
@@ -124,7 +125,7 @@ func (p *Prompts) Next() (Record, error) {
 	}
 }
 
-// All yields the rows until the end or the first error that ends the table.
+// All yields all rows. It stops at the first error that ends the table.
 func (p *Prompts) All() iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		for {
@@ -136,7 +137,7 @@ func (p *Prompts) All() iter.Seq2[Record, error] {
 	}
 }
 
-// Close closes the open file. Reading on begins with the file again.
+// Close closes the open file. Reading can continue; it starts again at the beginning of the file.
 func (p *Prompts) Close() error {
 	if p.current == nil {
 		return nil
@@ -146,7 +147,7 @@ func (p *Prompts) Close() error {
 	return err
 }
 
-// captioned returns a record for each caption of the row that was read. Where the row has an id, theirs tell them apart.
+// captioned returns a record for each caption of the row. If the row has an id, the suffixes distinguish the records.
 func (p *Prompts) captioned() (all []Record) {
 	extra := len(p.raw.extra)
 	id := p.raw.values[fieldID]

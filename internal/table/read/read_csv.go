@@ -16,28 +16,28 @@ import (
 	"latentbeam/internal/table/typed"
 )
 
-// csvReader reads comma separated values with a header (RFC 4180); semicolons, tabs and bars may separate them, too. A quote that is never closed would
-// swallow the rows behind it; reading then begins again in the line after the one where the record began,
-// so that only one row is lost.
+// csvReader reads comma separated values with a header (RFC 4180). The separator may also be a semicolon, a tab or a bar. A
+// quote that is not closed would swallow all later rows. So reading then restarts at the second line of the bad record, and
+// only one row is lost.
 type csvReader struct {
 	path     string
 	file     *text
 	csv      *csv.Reader
 	budget   *budgetReader
 	buf      *bufio.Reader
-	base     int64 // offset in the file where csv began
-	baseLine int   // lines before that offset
-	line     int   // lines read in all
+	base     int64 // offset in the file where csv started
+	baseLine int   // number of lines before that offset
+	line     int   // total number of lines read
 	comma    rune
 	names    names
-	skipped  int // rows of commas alone
+	skipped  int // rows that consist of separators only
 	columns  []string
 	fields   []int    // field of each column, or carried
-	also     []bool   // whether a column that gives a field is carried as well
+	also     []bool   // whether a column that is a field is also carried
 	keys     [][]byte // JSON key and colon of each carried column
 }
 
-// budgetReader fails when one record takes more bytes than a record may.
+// budgetReader fails if one record is larger than allowed.
 type budgetReader struct {
 	r    io.Reader
 	left int
@@ -53,7 +53,7 @@ func (b *budgetReader) Read(p []byte) (int, error) {
 }
 
 func openCSV(path string, names names) (rowReader, error) {
-	lines, err := openLines(path) // for its checks of the first bytes
+	lines, err := openLines(path) // it checks the first bytes
 	if err != nil {
 		return nil, err
 	}
@@ -65,8 +65,8 @@ func openCSV(path string, names names) (rowReader, error) {
 	return r, nil
 }
 
-// readHeader reads the names of the columns, by the first separator that finds what every table must have. Where none does,
-// the error is about the separator that makes the most columns.
+// readHeader reads the names of the columns, using the first separator with which all required columns are found. If there is
+// none, the error refers to the separator that gives the most columns.
 func (r *csvReader) readHeader(names names) error {
 	var head [3]byte
 	if n, _ := r.file.ReadAt(head[:], 0); bytes.Equal(head[:n], utf8BOM) {
@@ -91,7 +91,7 @@ func (r *csvReader) readHeader(names names) error {
 	return problem
 }
 
-// commasOf lists the separators that a file may have, the likeliest first.
+// commasOf lists the possible separators of a file, most likely first.
 func commasOf(path string, given rune) []rune {
 	switch {
 	case given != 0:
@@ -102,7 +102,7 @@ func commasOf(path string, given rune) []rune {
 	return []rune{',', ';', '\t', '|'}
 }
 
-// commaName is the plural of a separator.
+// commaName returns the plural name of a separator.
 func commaName(comma rune) string {
 	if name := map[rune]string{',': "commas", ';': "semicolons", '\t': "tabs", '|': "bars"}[comma]; name != "" {
 		return name
@@ -110,7 +110,7 @@ func commaName(comma rune) string {
 	return string(comma)
 }
 
-// headerBy reads the names of the columns as the present separator separates them.
+// headerBy reads the names of the columns with the current separator.
 func (r *csvReader) headerBy(names names) error {
 	pos := document.Position{File: r.path, Line: 1}
 	record, err := r.read()
@@ -123,7 +123,7 @@ func (r *csvReader) headerBy(names names) error {
 	}
 	r.countLines(record)
 	for i, name := range record {
-		if name == "" { // pandas writes its index under no name
+		if name == "" { // pandas writes its index with an empty name
 			name = fmt.Sprintf("column_%d", i+1)
 		}
 		if !utf8.ValidString(name) {
@@ -142,7 +142,7 @@ func (r *csvReader) headerBy(names names) error {
 	return nil
 }
 
-// restart begins to read records at an offset of the file.
+// restart starts to read records at an offset of the file.
 func (r *csvReader) restart(offset int64) error {
 	if _, err := r.file.Seek(offset, io.SeekStart); err != nil {
 		return err
@@ -162,7 +162,7 @@ func (r *csvReader) read() ([]string, error) {
 	return r.csv.Read()
 }
 
-// countLines notes which line the record ends in: its last value may go over several.
+// countLines updates the current line after a record: its last value may span several lines.
 func (r *csvReader) countLines(record []string) {
 	last := len(record) - 1
 	line, _ := r.csv.FieldPos(last)
@@ -210,7 +210,7 @@ func (r *csvReader) next(raw *rawRow) error {
 	return nil
 }
 
-// isBlank reports whether a record is commas alone, as spreadsheets write the empty rows below a table.
+// isBlank reports whether a record consists of separators only, as spreadsheets write empty rows after a table.
 func (r *csvReader) isBlank(record []string) bool {
 	for _, value := range record {
 		if value != "" {
@@ -219,11 +219,11 @@ func (r *csvReader) isBlank(record []string) bool {
 	}
 	last := len(record) - 1
 	_, column := r.csv.FieldPos(last)
-	return last > 0 && column == last+1 // without quotes
+	return last > 0 && column == last+1 // no quotes
 }
 
-// recover makes a bad row of a record that is not csv and, where the record went over several lines, goes
-// back to the second of them.
+// recover makes a bad row from a record that is not valid csv. If the record spans several lines, it moves back to the second
+// line.
 func (r *csvReader) recover(raw *rawRow, start int64, err error) error {
 	var syntax *csv.ParseError
 	tooLong := errors.Is(err, errTooLong)
@@ -252,8 +252,7 @@ func (r *csvReader) recover(raw *rawRow, start int64, err error) error {
 	return r.restart(end)
 }
 
-// firstLine finds the end of the first line at or after an offset that is not empty, and how many lines
-// that is.
+// firstLine returns the end of the first non-empty line at or after an offset, and the number of lines up to there.
 func (r *csvReader) firstLine(offset int64) (lines int, end int64, err error) {
 	r.buf.Reset(io.NewSectionReader(r.file, offset, math.MaxInt64-offset))
 	content := false

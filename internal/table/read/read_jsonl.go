@@ -11,13 +11,13 @@ import (
 	"latentbeam/internal/table/typed"
 )
 
-// jsonlReader reads one JSON object a line. Empty lines are no rows.
+// jsonlReader reads one JSON object for each line. It skips empty lines.
 type jsonlReader struct {
 	lines *lineReader
 	objects
 }
 
-// openJSONL opens a file of JSON: an array of objects if it begins with a bracket, else an object a line.
+// openJSONL opens a file of JSON: an array of objects if it starts with a bracket, otherwise one object for each line.
 func openJSONL(path string, names names) (rowReader, error) {
 	lines, err := openLines(path)
 	if err != nil {
@@ -40,7 +40,7 @@ func openJSONL(path string, names names) (rowReader, error) {
 	return r, nil
 }
 
-// openJSON opens a file whose name says only that it is JSON.
+// openJSON opens a file whose name says only that it contains JSON.
 func openJSON(path string, names names) (rowReader, error) {
 	r, err := openJSONL(path, names)
 	if err != nil {
@@ -62,7 +62,7 @@ func openJSON(path string, names names) (rowReader, error) {
 	return openJSONL(path, names)
 }
 
-// firstByte is the first byte that is no space, 0 where there is none in the first bytes.
+// firstByte returns the first byte that is not a space, 0 if the first bytes have none.
 func firstByte(r *bufio.Reader) byte {
 	head, _ := r.Peek(4096)
 	if head = bytes.TrimLeft(head, " \t\r\n"); len(head) > 0 {
@@ -94,7 +94,7 @@ func (r *jsonlReader) close() error { return r.lines.close() }
 type arrayReader struct {
 	lines *lineReader
 	objects
-	number int // of the element read last, from 1
+	number int // of the last element, from 1
 	began  bool
 	text   []byte
 }
@@ -133,7 +133,7 @@ func (r *arrayReader) next(raw *rawRow) error {
 	return nil
 }
 
-// element reads the next element into text, io.EOF behind the last. It cuts and does not parse.
+// element reads the next element into text. It returns io.EOF after the last. It splits without parsing.
 func (r *arrayReader) element() (tooLong bool, err error) {
 	r.text = r.text[:0]
 	depth, inText, escaped := 0, false, false
@@ -173,7 +173,7 @@ func (r *arrayReader) element() (tooLong bool, err error) {
 		case c == '}', c == ']':
 			depth--
 		}
-		if len(r.text) >= typed.MaxRecordBytes { // its end is still to be found
+		if len(r.text) >= typed.MaxRecordBytes { // continue to find its end
 			tooLong = true
 			r.text = append(r.text[:1], c)
 			continue
@@ -182,7 +182,7 @@ func (r *arrayReader) element() (tooLong bool, err error) {
 	}
 }
 
-// closes reports whether an element ends in its own end.
+// closes reports whether an element ends with its closing bracket or quote.
 func closes(text []byte) bool {
 	last := text[len(text)-1]
 	return last == '}' || last == ']' || last == '"' && len(text) > 1
@@ -204,7 +204,7 @@ func (r *arrayReader) over() error {
 
 func (r *arrayReader) close() error { return r.lines.close() }
 
-// carry appends a JSON member to the columns that go along.
+// carry appends a JSON member to the carried columns.
 func (r *rawRow) carry(key, val []byte) {
 	if len(r.extra) > 0 {
 		r.extra = append(r.extra, ',')
@@ -235,7 +235,7 @@ func jsonValue(val []byte) (typed.Cell, error) {
 	}
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil {
-		return typed.Cell{Kind: typed.OtherValue, Text: text}, nil //nolint:nilerr // out of float64's range: no field takes it
+		return typed.Cell{Kind: typed.OtherValue, Text: text}, nil //nolint:nilerr // out of float64's range: no field accepts it
 	}
 	return typed.Cell{Kind: typed.RealValue, Text: text, Float: f}, nil
 }

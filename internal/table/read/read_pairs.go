@@ -14,14 +14,14 @@ import (
 	"latentbeam/internal/storage/source"
 )
 
-// Lists are the names of text files that list media, a path a line, and CaptionLists of the files beside them with a caption in
-// the same line, as finetrainers and CogVideoX read them.
+// Lists are the names of text files that list media, one path for each line. CaptionLists are the names of the files beside
+// them with the caption in the same line, as finetrainers and CogVideoX read them.
 var (
 	Lists        = []string{"videos.txt", "images.txt"}
 	CaptionLists = []string{"prompts.txt", "captions.txt"}
 )
 
-// CaptionList returns the file with the captions of a list of media, "" where path is no such list.
+// CaptionList returns the file with the captions for a list of media, "" if path is no such list.
 func CaptionList(path string) (string, error) {
 	if !slices.Contains(Lists, filepath.Base(path)) {
 		return "", nil
@@ -43,7 +43,7 @@ func CaptionList(path string) (string, error) {
 type pairReader struct{ media, captions *lineReader }
 
 // openPairs opens a list of media and its captions, and checks that they have the same number of lines. Blank lines at the end
-// do not count.
+// are ignored.
 func openPairs(path, captions string) (rowReader, error) {
 	lines := map[string]int{}
 	for _, file := range []string{path, captions} {
@@ -97,7 +97,7 @@ func (r *pairReader) next(raw *rawRow) error {
 		return err
 	}
 	text, textErr := r.captions.read()
-	if errors.Is(textErr, io.EOF) { // blank lines at the end of the other
+	if errors.Is(textErr, io.EOF) { // blank lines at the end of the other file
 		return io.EOF
 	}
 	raw.line = r.media.line

@@ -16,14 +16,14 @@ import (
 	"latentbeam/schemas"
 )
 
-// parquetPrompts reads prompt rows from a parquet file column by column, so that what is not needed is not
-// read. Columns of raw bytes are left out, and so are nested ones that hold some.
+// parquetPrompts reads prompt rows from a parquet file column by column, so that unused columns are not read. Columns of raw
+// bytes are ignored, and so are nested columns that contain them.
 type parquetPrompts struct {
 	file    *pages.Parquet
 	columns []*parquetColumn
 	cursor  pages.Cursor
 	row     int
-	at      *parquetColumn // being read; nil: none
+	at      *parquetColumn // column being read; nil: none
 	ours    bool           // a table of an output of latentbeam
 }
 
@@ -33,11 +33,11 @@ type parquetColumn struct {
 	name   string
 	key    []byte // JSON key
 	leaves []*pages.Leaf
-	nested *parquet.Schema // of a column that is not a single value a row
-	halves []bool          // of its leaves: half floats
+	nested *parquet.Schema // for a column that is not a single value for each row
+	halves []bool          // for each of its leaves: it has half floats
 	format typed.Format
-	cells  bool // it holds media; leaves has their paths, if any
-	also   bool // it gives a field and is carried as well
+	cells  bool // it contains media; leaves has their paths, if any
+	also   bool // it is a field and is also carried
 }
 
 func openParquetPrompts(path string, names names) (rowReader, error) {
@@ -55,7 +55,7 @@ func openParquetPrompts(path string, names names) (rowReader, error) {
 	return r, nil
 }
 
-// assign decides what each top-level column is for.
+// assign decides what each top-level column is used for.
 func (r *parquetPrompts) assign(names names) error {
 	pos := document.Position{File: r.file.Path}
 	top := r.file.Root().Columns()
@@ -76,11 +76,11 @@ func (r *parquetPrompts) assign(names names) error {
 		}
 		flat := c.Leaf() && !c.Repeated()
 		if fields[i] != carried && names.carries(c.Name(), fields[i]) && (!flat || holdsBytes(r.file, c)) {
-			fields[i] = carried // a column of another meaning
+			fields[i] = carried // the column has another meaning
 			names.uses.correct(Use{File: r.file.Path, Column: c.Name(), Purpose: Carried, Advice: "it holds bytes or a struct, no text"})
 		}
 		switch {
-		case !flat && fields[i] == fieldPrompt && isListOfTexts(r.file, c): // a row for each
+		case !flat && fields[i] == fieldPrompt && isListOfTexts(r.file, c): // one row for each text
 		case !flat && fields[i] != carried:
 			return document.NewError(pos, "column %q holds lists or structs and cannot be %s", c.Name(),
 				fieldName(fields[i])).WithFix("map another column to it in input.columns")
@@ -102,13 +102,13 @@ func (r *parquetPrompts) assign(names names) error {
 	return r.cursor.CheckCodecs()
 }
 
-// isOurs reports whether latentbeam wrote a file as a table of an output.
+// isOurs reports whether a file is a table of an output of latentbeam.
 func isOurs(file *pages.Parquet) bool {
 	return slices.ContainsFunc(file.Metadata().KeyValueMetadata, func(kv format.KeyValue) bool { return kv.Key == write.MetadataSchema })
 }
 
-// isUnset reports whether a value of a table of an output says nothing. Earlier releases wrote 0 where a program had no use for
-// a parameter.
+// isUnset reports whether a value in a table of an output means that there is none. Earlier releases wrote 0 if a stage did not
+// use a parameter.
 func isUnset(field int, v typed.Cell) bool {
 	if field == fieldSize {
 		return false
@@ -118,7 +118,7 @@ func isUnset(field int, v typed.Cell) bool {
 	return zero && (f.Kind == schemas.Integer || f.Kind == schemas.Real) && f.Min > 0
 }
 
-// mediaColumn is a column with media in it, of which the names are read.
+// mediaColumn returns a column with media. Only the names of the media are read.
 func (r *parquetPrompts) mediaColumn(c, name *parquet.Column) *parquetColumn {
 	col := &parquetColumn{field: fieldMedia, name: c.Name(), key: typed.AppendJSONText(nil, c.Name()), cells: true}
 	if name != nil {
@@ -127,7 +127,7 @@ func (r *parquetPrompts) mediaColumn(c, name *parquet.Column) *parquetColumn {
 	return col
 }
 
-// takeMedia puts the place of a row's media into the row.
+// takeMedia stores the position of a row's media in the row.
 func (r *parquetPrompts) takeMedia(c *parquetColumn, raw *rawRow) error {
 	m := source.Member{File: r.file.Path, Row: int64(r.row - 1), Column: c.name}
 	if len(c.leaves) > 0 {
@@ -162,7 +162,7 @@ func isListOfTexts(file *pages.Parquet, c *parquet.Column) bool {
 	return len(leaves) == 1 && leaves[0].MaxRepetitionLevel() == 1 && typed.FormatOf(file, leaves[0]).Kind == typed.TextLeaf
 }
 
-// holdsBytes tells whether a column has raw bytes in it, which are no text to carry along: images, tensors.
+// holdsBytes reports whether a column contains raw bytes, such as images and tensors. They cannot be carried as text.
 func holdsBytes(file *pages.Parquet, c *parquet.Column) bool {
 	for _, leaf := range pages.LeavesOf(c) {
 		if typed.FormatOf(file, leaf).Kind == typed.RawLeaf {
@@ -206,7 +206,7 @@ func (r *parquetPrompts) read(raw *rawRow) error {
 	return nil
 }
 
-// take puts a column's value into the row.
+// take stores a column's value in the row.
 func (r *parquetPrompts) take(c *parquetColumn, raw *rawRow) error {
 	if c.cells {
 		return r.takeMedia(c, raw)
@@ -219,7 +219,7 @@ func (r *parquetPrompts) take(c *parquetColumn, raw *rawRow) error {
 		if c.field != fieldPrompt || c.also {
 			raw.carryLeaf(c, text, fault)
 		}
-		if c.field == fieldPrompt && text[0] == '[' { // else null
+		if c.field == fieldPrompt && text[0] == '[' { // otherwise null
 			raw.takeCaptions(text)
 		}
 		return nil
@@ -244,8 +244,7 @@ func (r *parquetPrompts) take(c *parquetColumn, raw *rawRow) error {
 	return nil
 }
 
-// carryLeaf carries a column's value, and makes the row a bad one where the value is not what the table
-// holds.
+// carryLeaf carries a column's value. If the JSON does not represent the value, the row becomes a bad row.
 func (r *rawRow) carryLeaf(c *parquetColumn, text []byte, fault string) {
 	if fault != "" && r.fault == "" {
 		r.fault, r.fix = c.name+": "+fault, "correct the value, or take the column out of the table"
@@ -253,7 +252,7 @@ func (r *rawRow) carryLeaf(c *parquetColumn, text []byte, fault string) {
 	r.carry(c.key, text)
 }
 
-// columnError is ChunkError of values that cannot be taken out of their page, unless the disk failed.
+// columnError is ChunkError for values that cannot be decoded from their page, unless reading failed.
 func columnError(file *pages.Parquet, group int, c *parquetColumn, err error) error {
 	var known *document.Error
 	if errors.As(err, &known) || file.Failed() != nil {

@@ -22,8 +22,8 @@ import (
 	"latentbeam/schemas"
 )
 
-// tarReader reads the samples of a WebDataset tar: members in sequence whose names differ behind the first dot alone. Of
-// the media only the place is read.
+// tarReader reads the samples of a WebDataset tar: consecutive members whose names differ only after the first dot. It reads
+// the position of the media, not their content.
 type tarReader struct {
 	path  string
 	names names
@@ -31,10 +31,10 @@ type tarReader struct {
 	at    *window
 	tar   *tar.Reader
 	head  *tar.Header // of the next sample; nil: there is none
-	end   int64       // of the members read so far
+	end   int64       // end of the members read so far
 	row   int
 	seed  maphash.Seed
-	seen  map[uint64]struct{} // keys of the samples so far
+	seen  map[uint64]struct{} // hashes of the samples' keys so far
 }
 
 func openTar(at string, names names) (rowReader, error) {
@@ -59,10 +59,11 @@ func openTar(at string, names names) (rowReader, error) {
 	return r, nil
 }
 
-// endMark is how many zeros end a tar. Without them a file that was cut off between two members looks whole.
+// endMark is the number of zeros that end a tar. Without this check a file that was cut off between two members would look
+// complete.
 const endMark = 1024
 
-// advance goes to the next file of the tar. The error io.EOF says that there is none.
+// advance moves to the next file of the tar. It returns io.EOF if there is none.
 func (r *tarReader) advance() error {
 	last := "its beginning"
 	if r.head != nil {
@@ -91,7 +92,7 @@ func (r *tarReader) advance() error {
 	}
 }
 
-// sampleKey is the name of a member in front of the first dot of its last part.
+// sampleKey returns a member's name up to the first dot of its last part.
 func sampleKey(name string) string {
 	dir, base := path.Split(name)
 	key, _, _ := strings.Cut(base, ".")
@@ -111,7 +112,7 @@ func (r *tarReader) next(raw *rawRow) error {
 	raw.values[fieldID] = textCell(key)
 	var members []string
 	kind := ""         // of the media
-	var caption []byte // of the fields
+	var caption []byte // from the fields
 	for r.head != nil && sampleKey(r.head.Name) == key {
 		name := r.head.Name
 		ext := strings.ToLower(path.Ext(name))
@@ -125,7 +126,7 @@ func (r *tarReader) next(raw *rawRow) error {
 		case kind == found:
 			raw.blame(fmt.Sprintf("the sample has two of %s: %s", found, strings.Join(members, ", ")),
 				"give each a name of its own in front of the first dot")
-		case kind != "video": // an image beside a video is its picture
+		case kind != "video": // an image beside a video is its preview
 			kind = found
 			raw.values[fieldMedia] = r.place(raw)
 		}
@@ -156,14 +157,14 @@ func (r *tarReader) next(raw *rawRow) error {
 
 func textCell(s string) typed.Cell { return typed.Cell{Kind: typed.TextValue, Text: s} }
 
-// blame makes the row a bad one, unless it is one.
+// blame makes the row a bad row, unless it is one already.
 func (r *rawRow) blame(fault, fix string) {
 	if r.fault == "" {
 		r.fault, r.fix = fault, fix
 	}
 }
 
-// place is where the content of the member at hand lies.
+// place returns the position of the current member's content.
 func (r *tarReader) place(raw *rawRow) typed.Cell {
 	for name := range r.head.PAXRecords {
 		if strings.HasPrefix(name, "GNU.sparse.") {
@@ -173,7 +174,7 @@ func (r *tarReader) place(raw *rawRow) typed.Cell {
 	return textCell(source.Member{File: r.path, Offset: r.at.at, Size: r.head.Size, Name: r.head.Name}.String())
 }
 
-// content reads the member at hand, if it has at most so many bytes.
+// content reads the current member, if it has at most most bytes.
 func (r *tarReader) content(raw *rawRow, most int64) []byte {
 	if r.head.Size > most {
 		raw.blame(fmt.Sprintf("%s has %d bytes, more than %d", r.head.Name, r.head.Size, most), "make it shorter")
@@ -196,7 +197,7 @@ func (r *tarReader) caption(raw *rawRow) {
 	}
 }
 
-// fields carries the members of a JSON object, and returns the one that a table would take for the prompt, as JSON: a text or a
+// fields carries the members of a JSON object. It returns the member that a table would use as the prompt, as JSON: a text or a
 // list of texts.
 func (r *tarReader) fields(raw *rawRow) (caption []byte) {
 	text, err := Plain(r.content(raw, typed.MaxExtraBytes))
@@ -223,14 +224,14 @@ func (r *tarReader) fields(raw *rawRow) (caption []byte) {
 
 func (r *tarReader) close() error { return r.file.Close() }
 
-// windowBytes is how much of a tar is read at once: headers and captions that stand together are one request to a bucket.
+// windowBytes is how much of a tar is read at once: adjacent headers and captions need one request to a bucket.
 const windowBytes = 64 << 10
 
-// window reads a file in pieces, from any place.
+// window reads a file in blocks, from any position.
 type window struct {
 	file  store.Reader
-	at    int64 // the next byte
-	start int64 // of piece
+	at    int64 // next byte
+	start int64 // start of piece
 	piece []byte
 }
 
@@ -250,7 +251,7 @@ func (w *window) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Seek implements io.Seeker. A tar is read from its beginning.
+// Seek implements io.Seeker. A tar is read from its start.
 func (w *window) Seek(offset int64, whence int) (int64, error) {
 	switch whence {
 	case io.SeekStart:

@@ -11,8 +11,8 @@ import (
 	"latentbeam/internal/table/typed"
 )
 
-// txtReader reads one prompt a line. Blank lines and lines that begin with # are none, unless raw: then an empty line is the
-// empty prompt, which renders. A newline at the end of the file does not begin another line.
+// txtReader reads one prompt for each line. It skips blank lines and lines that start with #. With raw it does not: an empty
+// line is then the empty prompt. A newline at the end of the file does not start another line.
 type txtReader struct {
 	path    string
 	lines   *lineReader
@@ -58,16 +58,16 @@ func isNoPrompt(line []byte) bool { return len(bytes.TrimSpace(line)) == 0 || li
 
 func (r *txtReader) close() error { return r.lines.close() }
 
-// trainerFlag matches an option as trainers (sd-scripts, musubi-tuner) have it behind the prompts of their sample files.
+// trainerFlag matches an option that trainers (sd-scripts, musubi-tuner) allow after the prompts in their sample files.
 var trainerFlag = regexp.MustCompile(`\s--(w|h|f|d|s|n|g|l|fs|i|ei|ci|cn|of)\s`)
 
-// trainerFlags are the columns that say the same.
+// trainerFlags maps these options to columns.
 var trainerFlags = map[string]string{"w": "width", "h": "height", "f": "num_frames", "d": "seed", "s": "num_inference_steps",
 	"n": "negative_prompt", "g": "guidance_scale", "l": "guidance_scale", "i": "reference", "ei": "reference"}
 
-// flagsOf returns the options of a trainer in a prompt, and the columns that say the same.
+// flagsOf returns the trainer options in a prompt, and the corresponding columns.
 func flagsOf(prompt string) (flags, columns string) {
-	if !strings.Contains(prompt, "--") { // nearly all prompts
+	if !strings.Contains(prompt, "--") { // true for most prompts
 		return "", ""
 	}
 	var all, named []string

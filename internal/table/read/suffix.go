@@ -9,7 +9,7 @@ import (
 	"latentbeam/schemas"
 )
 
-// promptSuffix is the JSON object that a prompt of Open-Sora may end in.
+// promptSuffix is the JSON object that may end a prompt of Open-Sora.
 type promptSuffix struct {
 	Reference    *string `json:"reference_path"`
 	MaskStrategy *string `json:"mask_strategy"`
@@ -19,8 +19,8 @@ type promptSuffix struct {
 //
 //	A wave.{"reference_path": "wave.png", "mask_strategy": "0"}
 //
-// into its fields, over those of the columns, and among the columns that are carried along. A prompt whose braces
-// hold anything else is left as it is.
+// into its fields, where it overrides the columns, and into the carried columns. A prompt whose braces contain anything else is
+// not changed.
 func (r *rawRow) takeSuffix(row *schemas.PromptRow) {
 	at := strings.IndexByte(row.Prompt, '{')
 	if at < 0 || !strings.HasSuffix(strings.TrimSpace(row.Prompt), "}") {

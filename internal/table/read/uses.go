@@ -12,51 +12,51 @@ import (
 	"latentbeam/schemas"
 )
 
-// Purpose is what a column of a table is for.
+// Purpose says what a column of a table is used for.
 type Purpose int
 
 // The purposes of columns.
 const (
-	// Parameter is a column that gives a field of the row.
+	// Parameter is a column that sets a field of the row.
 	Parameter Purpose = iota
-	// Alias is a Parameter under the name that another tool has for it.
+	// Alias is a Parameter under the name of another tool.
 	Alias
-	// OfSource is a column of a table of media that describes the source, not the clips of the job.
+	// OfSource is a column of a table of media that describes the source, not the job's clips.
 	OfSource
 	// Program is a column that a stage of the job depends on.
 	Program
-	// Carried columns go to the output as they are, and nothing else.
+	// Carried columns only go to the output, unchanged.
 	Carried
 )
 
-// Use is what a job does with a column.
+// Use says what a job does with a column.
 type Use struct {
-	File, Column string // File is the first one that has it
+	File, Column string // File is the first file that has it
 	Purpose      Purpose
-	Folder       bool   // it stands in the names of folders
-	Field        string // that it gives, or would give if input.columns mapped it; FieldSize for both sides
-	Advice       string // for a carried column: where a job says the same, or which field may be meant
+	Folder       bool   // it is in the names of folders
+	Field        string // the field that it sets, or would set if input.columns mapped it; FieldSize for both sides
+	Advice       string // for a carried column: where a job sets the same, or which field may be meant
 }
 
-// Uses collects what a job does with the columns of its tables, and which lines of text it skips. The zero value is empty;
-// it may be shared by several readings at a time.
+// Uses records what a job does with the columns of its tables, and which lines of text it skips. The zero value is empty. It is
+// safe for concurrent use.
 type Uses struct {
 	mu      sync.Mutex
 	columns map[string]Use
-	skipped map[string]int // lines of a file that are no prompts
+	skipped map[string]int // lines of a file that are not prompts
 	flagged map[string]Flags
 }
 
-// Flags are options of a trainer that stand in the prompts of a text file.
+// Flags are trainer options in the prompts of a text file.
 type Flags struct {
 	File    string
-	Line    int    // the first that has some
-	Lines   int    // that have some
-	Options string // of the first, as "--w --h"
-	Columns string // that say the same, as "width, height"
+	Line    int    // the first line with options
+	Lines   int    // number of lines with options
+	Options string // of the first line, as "--w --h"
+	Columns string // the corresponding columns, as "width, height"
 }
 
-// skip notes how many lines of a file are no rows.
+// skip records the number of skipped lines of a file.
 func (u *Uses) skip(file string, lines int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -68,7 +68,7 @@ func (u *Uses) skip(file string, lines int) {
 	}
 }
 
-// Skipped counts the blank lines and comments of all files, and names the first file by name that has some.
+// Skipped returns the number of blank lines and comments in all files, and the first file, by name, that has some.
 func (u *Uses) Skipped() (lines int, file string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -81,7 +81,7 @@ func (u *Uses) Skipped() (lines int, file string) {
 	return lines, file
 }
 
-// flags notes the options of a trainer in a prompt. A line that is read again counts once.
+// flags records the trainer options in a prompt. A line that is read again counts once.
 func (u *Uses) flags(file string, line int, prompt string) {
 	options, columns := flagsOf(prompt)
 	if options == "" {
@@ -102,14 +102,14 @@ func (u *Uses) flags(file string, line int, prompt string) {
 	u.flagged[file] = f
 }
 
-// Flagged lists the files whose prompts have options of a trainer, by name.
+// Flagged lists the files with trainer options in their prompts, by name.
 func (u *Uses) Flagged() []Flags {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return slices.SortedFunc(maps.Values(u.flagged), func(a, b Flags) int { return strings.Compare(a.File, b.File) })
 }
 
-// note adds a column, unless it is known. A column that gives a field in one file counts as that everywhere.
+// note records a column, unless it is known. A column that is a field in one file counts as that field in all files.
 func (u *Uses) note(use Use) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -124,7 +124,7 @@ func (u *Uses) note(use Use) {
 	}
 }
 
-// correct replaces what was noted of a column.
+// correct replaces what was recorded about a column.
 func (u *Uses) correct(use Use) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -143,7 +143,7 @@ func (u *Uses) Columns() []Use {
 		all = append(all, use)
 		given[use.Field] = given[use.Field] || use.Purpose == Parameter || use.Purpose == Alias
 	}
-	for i := range all { // a guess is worth nothing where another column gives the field
+	for i := range all { // advice about a field is useless if another column sets it
 		if use := &all[i]; use.Purpose == Carried && use.Field != "" && given[use.Field] {
 			use.Field, use.Advice = "", ""
 		}
@@ -154,10 +154,10 @@ func (u *Uses) Columns() []Use {
 	return all
 }
 
-// minSlip is the shortest name that is taken for a slip: a column "uid" is hardly an "id".
+// minSlip is the length of the shortest name that may be a misspelling: a column "uid" is hardly a misspelled "id".
 const minSlip = 4
 
-// useOf says what a column is for whose field is known.
+// useOf returns the use of a column whose field is known.
 func (n names) useOf(file, column string, field int) Use {
 	use := Use{File: file, Column: column}
 	name := strings.ToLower(strings.TrimSpace(column))
@@ -178,9 +178,9 @@ func (n names) useOf(file, column string, field int) Use {
 	return use
 }
 
-// advice says what a carried column may be meant for: the field, "" for none, and what to do.
+// advice returns which field a carried column may be meant for, "" for none, and what to do.
 func (n names) advice(name string) (field, advice string) {
-	if _, ours := n.byName[name]; ours || fieldOf(name) >= 0 { // given by another column, or unmapped
+	if _, ours := n.byName[name]; ours || fieldOf(name) >= 0 { // another column sets the field, or it is unmapped
 		return "", ""
 	}
 	if tool, known := schemas.ToolNameOf(name); known {
@@ -208,7 +208,7 @@ func (n names) advice(name string) (field, advice string) {
 	return "", ""
 }
 
-// fieldOf returns the number of a field, or fieldSize; -1: there is none of that name.
+// fieldOf returns the number of a field, or fieldSize; -1 if there is no field with this name.
 func fieldOf(name string) int {
 	if name == schemas.FieldSize {
 		return fieldSize
@@ -216,8 +216,8 @@ func fieldOf(name string) int {
 	return slices.IndexFunc(schemas.Fields(), func(f schemas.Field) bool { return f.Name == name })
 }
 
-// carries reports whether a column that gives a field goes to the output as well. The names of other tools do, because
-// they were carried before they were understood.
+// carries reports whether a column that is a field also goes to the output. Columns with the names of other tools do, because
+// earlier releases carried them.
 func (n names) carries(column string, field int) bool {
 	return field == fieldSize || schemas.Fields()[field].Carried || n.isTools(column)
 }
@@ -229,7 +229,7 @@ func fieldName(field int) string {
 	return schemas.Fields()[field].Name
 }
 
-// Unused returns the carried columns that no pattern of keep names. "*" names all.
+// Unused returns the carried columns that no pattern of keep matches. "*" matches all.
 func Unused(uses []Use, keep []string) (unused []Use) {
 	for _, use := range uses {
 		named := slices.ContainsFunc(keep, func(pattern string) bool {
@@ -243,7 +243,7 @@ func Unused(uses []Use, keep []string) (unused []Use) {
 	return unused
 }
 
-// IsOurs reports whether a column has the name of a field, or one of its own aliases.
+// IsOurs reports whether a column has the name of a field or one of its aliases.
 func IsOurs(column string) bool {
 	name := strings.ToLower(strings.TrimSpace(column))
 	return slices.ContainsFunc(schemas.Fields(), func(f schemas.Field) bool {

@@ -25,7 +25,7 @@ func checkText(s string, f schemas.Field) error {
 	return nil
 }
 
-// The places of the fields in a rawRow, the order of schemas.Fields.
+// The positions of the fields in a rawRow, in the order of schemas.Fields.
 const (
 	fieldID = iota
 	fieldPrompt
@@ -54,31 +54,31 @@ const (
 	fieldMedia
 	fieldSample
 	numFields
-	// fieldSize is no field of a row: it gives height and width.
+	// fieldSize is not a field of a row: it sets height and width.
 	fieldSize = numFields
 	numValues = fieldSize + 1
 )
 
-// rawRow is a row before its cells are understood.
+// rawRow is a row whose cells are not converted yet.
 type rawRow struct {
-	line   int    // of the file, or the row's number; from 1
-	unit   string // "row " where rows are counted and not lines
+	line   int    // line in the file, or the row's number; from 1
+	unit   string // "row " if rows are counted instead of lines
 	values [numValues]typed.Cell
-	needed int             // the field without which a row is nothing
-	naming *schemas.Naming // of lengths
-	fps    float64         // of rows that do not say it
-	extra  []byte          // JSON members of the carried columns without the braces
-	sample *int            // the one video that the row asks for; nil: all
-	// captions are those of a list; the first is also the prompt.
+	needed int             // the field that every row must have
+	naming *schemas.Naming // reads lengths
+	fps    float64         // for rows without one
+	extra  []byte          // JSON members of the carried columns, without braces
+	sample *int            // the single video that the row asks for; nil: all
+	// captions are the captions of a list; the first is also the prompt.
 	captions []string
-	// fault is why the row as a whole cannot be read: not JSON, ragged, ...; fix is what to do about it.
+	// fault says why the row as a whole cannot be read, such as invalid JSON; fix says what to do.
 	fault, fix string
 }
 
-// maxOthers bounds the errors that are told of a row beside the first.
+// maxOthers limits the errors that are reported for a row besides the first.
 const maxOthers = 8
 
-// maxGiven bounds what is kept of a cell at fault, in bytes.
+// maxGiven limits how much of a wrong cell is quoted, in bytes.
 const maxGiven = 200
 
 func (r *rawRow) reset() {
@@ -87,7 +87,7 @@ func (r *rawRow) reset() {
 	r.extra, r.captions = r.extra[:0], r.captions[:0]
 }
 
-// fill puts the understood cells into row and reports those that cannot be.
+// fill stores the converted cells in row and reports cells that cannot be converted.
 func (r *rawRow) fill(row *schemas.PromptRow) *typed.RowError {
 	var first *typed.RowError
 	fail := func(field int, err error) {
@@ -170,10 +170,10 @@ func (r *rawRow) fill(row *schemas.PromptRow) *typed.RowError {
 	return first
 }
 
-// sizeForm is a size as Wan writes it, and as most others do: the width is first.
+// sizeForm matches a size in the form of Wan and of most others: width first.
 var sizeForm = regexp.MustCompile(`^\s*(\d{1,5})\s*[*xX×]\s*(\d{1,5})\s*$`)
 
-// sizeOf reads "832*480", or "832x480".
+// sizeOf parses "832*480" or "832x480".
 func sizeOf(text string) (width, height int, err error) {
 	m := sizeForm.FindStringSubmatch(text)
 	if m == nil {
@@ -187,7 +187,7 @@ func sizeOf(text string) (width, height int, err error) {
 	return width, height, nil
 }
 
-// fillLater puts in the fields that prompt rows have had since later versions, by the functions of fill.
+// fillLater stores the fields of later versions, with the functions of fill.
 func fillLater(row *schemas.PromptRow, text func(int, *string), whole func(int, *int),
 	pointer func(int, **float64)) {
 	text(fieldResolution, &row.Resolution)
@@ -197,7 +197,7 @@ func fillLater(row *schemas.PromptRow, text func(int, *string), whole func(int, 
 	text(fieldCameraMotion, &row.CameraMotion)
 	text(fieldReference, &row.Reference)
 	text(fieldMaskStrategy, &row.MaskStrategy)
-	row.Resolution = strings.TrimSuffix(row.Resolution, ".0") // 512.0 in a column with gaps
+	row.Resolution = strings.TrimSuffix(row.Resolution, ".0") // 512.0 in a column with missing values
 	whole(fieldLoop, &row.Loop)
 	whole(fieldConditionLength, &row.ConditionFrameLength)
 	pointer(fieldConditionEdit, &row.ConditionFrameEdit)
@@ -205,7 +205,7 @@ func fillLater(row *schemas.PromptRow, text func(int, *string), whole func(int, 
 	text(fieldNoise, &row.Noise)
 }
 
-// empty tells whether the row is silent about a number.
+// empty reports whether the row has no value for a number.
 func (r *rawRow) empty(field int) bool {
 	v := r.values[field]
 	return v.Kind == typed.Absent || v.Kind == typed.TextValue && strings.TrimSpace(v.Text) == ""

@@ -1,2 +1,2 @@
-// Package tabletest has tables for tests of the rooms beside it.
+// Package tabletest has tables for tests of the packages beside it.
 package tabletest

@@ -24,7 +24,7 @@ func Seq[T any](rows []T) iter.Seq2[T, error] {
 	}
 }
 
-// Latents makes n rows with a latent of blob bytes that cannot be compressed.
+// Latents returns n rows, each with a latent of blob random bytes.
 func Latents(n, blob int) []schemas.LatentRow {
 	rows := make([]schemas.LatentRow, n)
 	for i := range rows {
@@ -43,7 +43,7 @@ func Latents(n, blob int) []schemas.LatentRow {
 	return rows
 }
 
-// WriteFile writes rows of any struct as other programs would.
+// WriteFile writes rows of any struct, as another program would.
 func WriteFile[T any](t testing.TB, rows []T, opts ...parquet.WriterOption) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "t.parquet")
@@ -53,7 +53,7 @@ func WriteFile[T any](t testing.TB, rows []T, opts ...parquet.WriterOption) stri
 	}
 	defer f.Close()
 	w := parquet.NewGenericWriter[T](f, opts...)
-	for i := range rows { // one by one, or the writer makes larger pages than it is told
+	for i := range rows { // one by one, or the writer would make larger pages than configured
 		if _, err := w.Write(rows[i : i+1]); err != nil {
 			t.Fatal(err)
 		}

@@ -11,20 +11,20 @@ import (
 	"latentbeam/schemas"
 )
 
-// CellKind is what a cell holds.
+// CellKind is the type of a cell's value.
 type CellKind uint8
 
 // The kinds.
 const (
-	Absent CellKind = iota // null, an empty cell of a number, a key that is not there
+	Absent CellKind = iota // null, an empty cell of a number, a missing key
 	TextValue
 	IntegerValue
 	RealValue
 	BoolValue
-	OtherValue // a list, a map, a timestamp: nothing that a field takes
+	OtherValue // a list, a map, a timestamp: no field accepts it
 )
 
-// Cell is one cell on its way to a field. Text is how the table writes it, also for numbers.
+// Cell is one value that is to be stored in a field. Text is its form in the table, also for numbers.
 type Cell struct {
 	Kind  CellKind
 	Text  string
@@ -32,8 +32,8 @@ type Cell struct {
 	Float float64
 }
 
-// quoted is v as a message about a parameter shows it. A text of several words is a prompt that slipped into
-// another column, and prompts are private.
+// quoted returns v for a message about a parameter. A text of several words is not quoted: it is a prompt in the wrong column,
+// and prompts are private.
 func (v Cell) quoted() string {
 	const most = 40
 	switch {
@@ -47,7 +47,7 @@ func (v Cell) quoted() string {
 	return strconv.Quote(schemas.ValidText(v.Text, most))
 }
 
-// KindName says what v is without a word of what it holds.
+// KindName returns the type of v without its value.
 func (v Cell) KindName() string {
 	switch v.Kind {
 	case TextValue:
@@ -69,17 +69,17 @@ func (v Cell) KindName() string {
 		return v.Text
 	case c == '(':
 		return "a value of raw bytes"
-	case json.Valid([]byte(v.Text)): // larger than numbers of the program
+	case json.Valid([]byte(v.Text)): // exceeds the range of the program's numbers
 		return "a number"
 	}
 	return "a value of another type"
 }
 
-// exactFloat is where float64 stops holding every whole number.
+// exactFloat is the largest power of two up to which float64 stores all integers exactly.
 const exactFloat = 1 << 53
 
-// Integer reads a whole number. Text and floats that hold one exactly count, for csv has nothing else and
-// pandas writes 42.0 in a column with gaps.
+// Integer converts v to an integer. It accepts texts, and floats with an integer value, because csv has only texts and pandas
+// writes 42.0 in a column with missing values.
 func (v Cell) Integer() (int64, error) {
 	switch v.Kind {
 	case IntegerValue:
@@ -105,7 +105,7 @@ func (v Cell) Integer() (int64, error) {
 	return 0, fmt.Errorf("%s is not a whole number", v.quoted())
 }
 
-// Real reads a number; a text that holds one counts.
+// Real converts v to a number. It accepts texts.
 func (v Cell) Real() (float64, error) {
 	switch v.Kind {
 	case IntegerValue:
@@ -120,7 +120,7 @@ func (v Cell) Real() (float64, error) {
 	return 0, fmt.Errorf("%s is not a number", v.quoted())
 }
 
-// Limits of what is read of a row. A row beyond them is a bad row.
+// Limits for reading a row. A row that exceeds them is a bad row.
 const (
 	MaxRecordBytes = 16 << 20  // of a line, a csv record or a text
 	MaxExtraBytes  = 256 << 10 // of a row's carried columns, as JSON

@@ -11,15 +11,15 @@ import (
 	"latentbeam/schemas"
 )
 
-// Finder reads single rows of parquet files of T by their place, tensors included. The zero value is ready. It is safe
-// for concurrent use; rows in the order of their file are found fastest.
+// Finder reads single rows of parquet files of T by position, with tensors. The zero value is ready. It is safe for concurrent
+// use. Reading rows in the order of their file is fastest.
 type Finder[T schemas.Row] struct {
 	mu   sync.Mutex
-	file *pages.Parquet // that was read last
+	file *pages.Parquet // the file that was read last
 	rows *rowsReader
 }
 
-// Row returns a row of a file, counted from 1. A *RowError says that it is damaged.
+// Row returns a row of a file, counted from 1. A *RowError says that the row is damaged.
 func (f *Finder[T]) Row(path string, row int64) (out T, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -54,7 +54,7 @@ func (f *Finder[T]) Row(path string, row int64) (out T, err error) {
 	return out, err
 }
 
-// Close gives back what the finder holds.
+// Close releases the finder's file.
 func (f *Finder[T]) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -71,7 +71,7 @@ func (f *Finder[T]) close() {
 	f.file, f.rows = nil, nil
 }
 
-// skip passes over the next n rows. Row groups and pages that lie in them whole are not read.
+// skip skips the next n rows. Row groups and pages that are skipped completely are not read.
 func (r *rowsReader) skip(n int64) error {
 	for n > 0 {
 		if r.cursor.Left == 0 {
@@ -102,7 +102,7 @@ func (r *rowsReader) skip(n int64) error {
 	return nil
 }
 
-// skip passes over the column's values of the next n rows of the open row group. Damage does not matter there.
+// skip skips the column's values of the next n rows in the open row group. It ignores damage.
 func (c *rowColumn) skip(n int64) error {
 	for n > 0 {
 		if !c.list {

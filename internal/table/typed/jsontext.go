@@ -22,7 +22,7 @@ func AppendJSONText(dst []byte, s string) []byte {
 	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false) // a prompt with < stays readable
+	enc.SetEscapeHTML(false) // keep < readable
 	_ = enc.Encode(s)        // a string into memory cannot fail
 	return append(dst, bytes.TrimSuffix(b.Bytes(), []byte("\n"))...)
 }

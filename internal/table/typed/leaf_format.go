@@ -18,11 +18,11 @@ import (
 	"latentbeam/schemas"
 )
 
-// leafKind is how the values of a parquet column are meant.
+// leafKind is the meaning of a parquet column's values.
 type leafKind int
 
 const (
-	RawLeaf leafKind = iota // bytes that are no text
+	RawLeaf leafKind = iota // bytes that are not text
 	TextLeaf
 	jsonLeaf
 	boolLeaf
@@ -38,14 +38,14 @@ const (
 	HalfLeaf // two bytes that are a number
 )
 
-// Format turns the values of one column into fields and JSON.
+// Format converts the values of one column to fields and JSON.
 type Format struct {
 	Kind  leafKind
 	scale int           // of decimals
 	unit  time.Duration // of times
 }
 
-// FormatOf finds out how the values of a leaf column of a file are to be understood.
+// FormatOf returns the format of a leaf column of a file.
 func FormatOf(file *pages.Parquet, c *parquet.Column) Format {
 	if file.IsHalf(c) {
 		return Format{Kind: HalfLeaf}
@@ -85,7 +85,7 @@ func unitOf(u format.TimeUnit) time.Duration {
 	return u.Value.Duration()
 }
 
-// Value is v as a field takes it. Bytes without a type count as text here: old writers left the type away.
+// Value converts v for a field. Bytes without a logical type count as text here, because old writers omitted the type.
 func (f Format) Value(v parquet.Value) Cell {
 	if v.IsNull() {
 		return Cell{}
@@ -120,7 +120,7 @@ func (f Format) Value(v parquet.Value) Cell {
 	return Cell{Kind: OtherValue, Text: f.text(v)}
 }
 
-// JSON is v as JSON for the carried columns, and why that is not what the table holds, or "".
+// JSON converts v to JSON for the carried columns. fault says why the JSON does not represent the value, or is "".
 func (f Format) JSON(v parquet.Value) (text []byte, fault string) {
 	if v.IsNull() {
 		return []byte("null"), ""
@@ -157,7 +157,7 @@ func (f Format) JSON(v parquet.Value) (text []byte, fault string) {
 	return AppendJSONText(nil, f.text(v)), ""
 }
 
-// Text is v as a person writes it, for the kinds that JSON does not have.
+// text formats v as a person would write it, for types that JSON does not have.
 func (f Format) text(v parquet.Value) string {
 	switch f.Kind {
 	case dateLeaf:
@@ -190,7 +190,7 @@ func instant(n int64, unit time.Duration) time.Time {
 	return time.Unix(0, n).UTC()
 }
 
-// Real is a value of a column of real numbers.
+// Real converts a value of a column of real numbers.
 func (f Format) Real(v parquet.Value) float64 {
 	switch {
 	case f.Kind == HalfLeaf:
@@ -200,12 +200,12 @@ func (f Format) Real(v parquet.Value) float64 {
 		return math.NaN()
 	case v.Kind() == parquet.Float:
 		n, _ := strconv.ParseFloat(strconv.FormatFloat(float64(v.Float()), 'g', -1, 32), 64)
-		return n // 4.1 as a float32 is the 4.1 that its author wrote
+		return n // 4.1 stored as float32 becomes 4.1 again
 	}
 	return v.Double()
 }
 
-// decimal writes a decimal without losing a digit.
+// decimal formats a decimal with all digits.
 func (f Format) decimal(v parquet.Value) string {
 	n := new(big.Int)
 	switch v.Kind() {
@@ -218,7 +218,7 @@ func (f Format) decimal(v parquet.Value) string {
 			n.Sub(n, new(big.Int).Lsh(big.NewInt(1), uint(8*len(b))))
 		}
 	}
-	const maxScale = 100 // of 76 that writers use
+	const maxScale = 100 // writers use up to 76
 	if f.scale <= 0 || f.scale > maxScale {
 		return n.String()
 	}

@@ -7,8 +7,8 @@ import (
 	"latentbeam/schemas"
 )
 
-// ShownName is the name of a column for a message. A table without a header has a row where the names should be, with
-// its prompt, and prompts are private.
+// ShownName returns the name of a column for a message. A table without a header has a row instead of the names, including its
+// prompt, and prompts are private.
 func ShownName(column string) string {
 	const mostBytes, mostWords = 60, 3
 	if len(column) > mostBytes || len(strings.Fields(column)) > mostWords {
@@ -17,7 +17,7 @@ func ShownName(column string) string {
 	return schemas.ValidText(column, mostBytes)
 }
 
-// Listed names columns for a message, not all of a thousand.
+// Listed lists columns for a message, but not all of a thousand.
 func Listed(columns []string) string {
 	const most = 20
 	var quoted []string

@@ -7,7 +7,7 @@ import (
 	"latentbeam/internal/table/pages"
 )
 
-// Metadata returns the key-value metadata of a parquet file; path is its name for people. The file stays open.
+// Metadata returns the key-value metadata of a parquet file; path is its name for people. It does not close the file.
 func Metadata(path string, file store.Reader) (map[string]string, error) {
 	p, err := pages.OpenReader(path, file)
 	if err != nil {
@@ -24,7 +24,7 @@ func Metadata(path string, file store.Reader) (map[string]string, error) {
 type Column struct {
 	Name string
 	Kind parquet.Kind // of its values
-	List bool         // a row has a list of values
+	List bool         // each row has a list of values
 }
 
 // Columns describes the columns of a parquet file, in its order.
@@ -40,7 +40,7 @@ func Columns(path string, file store.Reader) (columns []Column, err error) {
 				leaf = leaf.Columns()[0]
 			}
 			if !leaf.Leaf() {
-				continue // a group of several: no table of ours has one
+				continue // a group of several columns: no table of ours has one
 			}
 			columns = append(columns, Column{Name: c.Name(), Kind: leaf.Type().Kind(), List: leaf != c})
 		}

@@ -16,11 +16,11 @@ import (
 	"latentbeam/schemas"
 )
 
-// Read yields the rows of a parquet table of T, one at a time, so that no more than a page of each column
-// is held. Without tensors the columns of raw bytes are not read and stay nil. Columns are found by name:
-// those that the file lacks stay zero, so that tables of other programs and of older versions can be read,
-// but it must have the first tensor of T with its shape and dtype. A row of a damaged page has what could be
-// read of it beside a *RowError, and the rows go on. Any other error ends them, and one about the file's form is a *config.Error.
+// Read yields the rows of a parquet table of T, one at a time. It holds at most one page of each column. Without tensors the
+// columns of raw bytes are not read and stay nil. Columns are found by name; columns that the file lacks stay zero, so that
+// tables of other programs and older versions can be read. But the file must have the first tensor of T with its shape and
+// dtype. A row of a damaged page is yielded with the values that could be read and a *RowError, and reading continues. Any
+// other error ends the rows; an error about the file's format is a *config.Error.
 func Read[T schemas.Row](path string, tensors bool) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		file, err := pages.Open(path)
@@ -38,7 +38,7 @@ func Read[T schemas.Row](path string, tensors bool) iter.Seq2[T, error] {
 	}
 }
 
-// rowsOf is Read of an open file.
+// rowsOf is Read for an open file.
 func rowsOf[T schemas.Row](file *pages.Parquet, tensors bool) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var zero T
@@ -57,7 +57,7 @@ func rowsOf[T schemas.Row](file *pages.Parquet, tensors bool) iter.Seq2[T, error
 			var bad *RowError
 			if err != nil && !errors.As(err, &bad) {
 				row = zero
-				var known *document.Error // which names the file
+				var known *document.Error // it names the file
 				if !errors.As(err, &known) {
 					err = fmt.Errorf("read %s: row %d: %w", file.Path, r.row, err)
 				}
@@ -69,7 +69,7 @@ func rowsOf[T schemas.Row](file *pages.Parquet, tensors bool) iter.Seq2[T, error
 	}
 }
 
-// MaxNestedValues is how many values a list or struct of one row may have.
+// MaxNestedValues limits how many values a list or struct of one row may have.
 const MaxNestedValues = 1 << 16
 
 // rowsReader reads rows of a struct type from a parquet file.
@@ -80,7 +80,7 @@ type rowsReader struct {
 	row     int64
 }
 
-// rowColumn fills one field of the struct.
+// rowColumn reads one field of the struct.
 type rowColumn struct {
 	field  int
 	name   string
@@ -105,7 +105,7 @@ func isBlob(t reflect.Type) bool {
 // assign finds the file's column for each field of the row type.
 func (r *rowsReader) assign(row reflect.Type, tensors bool) error {
 	pos := document.Position{File: r.file.Path}
-	needed := "" // the first tensor, such as "vae_latent"
+	needed := "" // name of the first tensor, such as "vae_latent"
 	for i := range row.NumField() {
 		f := row.Field(i)
 		name, _, _ := strings.Cut(f.Tag.Get("parquet"), ",")
@@ -134,7 +134,7 @@ func (r *rowsReader) assign(row reflect.Type, tensors bool) error {
 	return r.cursor.CheckCodecs()
 }
 
-// isTensorPart tells whether a column is one of the three that make a tensor.
+// isTensorPart reports whether a column is one of the three columns of a tensor.
 func isTensorPart(name, tensor string) bool {
 	part := strings.TrimPrefix(name, tensor)
 	return part == "_bytes" || part == "_shape" || part == "_dtype"
@@ -157,7 +157,7 @@ func (r *rowsReader) leaves(yield func(string, *pages.Leaf) bool) {
 	}
 }
 
-// read fills the next row, or returns io.EOF.
+// read reads the next row, or returns io.EOF.
 func (r *rowsReader) read(row reflect.Value) error {
 	if err := r.cursor.Next(); err != nil {
 		return err
@@ -184,7 +184,7 @@ func (r *rowsReader) read(row reflect.Value) error {
 	return nil
 }
 
-// fill takes the column's next value, or for a list all values of the row. A null leaves the field zero.
+// fill reads the column's next value, or for a list all values of the row. A null leaves the field zero.
 func (c *rowColumn) fill(into reflect.Value) error {
 	v, err := c.leaf.Next()
 	if err != nil {

@@ -1,14 +1,14 @@
 package typed
 
-// RowError is why one row cannot be made into a video. It concerns no other row.
+// RowError says why one row cannot be used. It does not concern other rows.
 type RowError struct {
 	Source  string // "shapes.csv:17"
-	Column  string // the field at fault, "" for the whole row
+	Column  string // the wrong field, "" for the whole row
 	Problem string
 	Fix     string
-	Others  []string          // what is wrong with other fields, at most maxOthers
-	Given   map[string]string // the fields at fault, as the table has them
-	Tensor  bool              // only a tensor of the row is at fault, everything else was read
+	Others  []string          // errors of other fields, at most maxOthers
+	Given   map[string]string // the wrong fields, as in the table
+	Tensor  bool              // only a tensor of the row is wrong; everything else was read
 }
 
 // Error says where, what, why and what to do.

@@ -15,16 +15,16 @@ import (
 	"latentbeam/schemas"
 )
 
-// Tensors reads single tensors out of one of our own tables, by the number of the row. It is for one
-// goroutine; rows in order cost the least.
+// Tensors reads single tensors from one of our own tables, by the number of the row. It is not safe for concurrent use. Reading
+// rows in order is fastest.
 type Tensors struct {
 	file  *pages.Parquet
 	guard pages.Guard
-	ends  []int64                  // of the row groups: number of the row behind the last
+	ends  []int64                  // for each row group: number of the row after its last row
 	open  map[string]*tensorColumn // columns being read
 }
 
-// tensorColumn stands in a column chunk.
+// tensorColumn is a position in a column chunk.
 type tensorColumn struct {
 	group  int
 	next   int64         // row of the group that values yields next
@@ -34,8 +34,8 @@ type tensorColumn struct {
 	values parquet.ValueReader
 }
 
-// OpenTensors opens the table that file reads; path is its name for people. Close closes the file, a table that cannot
-// be opened closes it too.
+// OpenTensors opens the table in file; path is its name for people. Close closes the file. If opening fails, the file is closed
+// too.
 func OpenTensors(path string, file store.Reader) (*Tensors, error) {
 	p, err := pages.OpenReader(path, file)
 	if err != nil {
@@ -51,10 +51,10 @@ func OpenTensors(path string, file store.Reader) (*Tensors, error) {
 	return t, nil
 }
 
-// Path is where the table was when it was opened.
+// Path returns the path with which the table was opened.
 func (t *Tensors) Path() string { return t.file.Path }
 
-// Rows is how many rows the table has.
+// Rows returns the number of rows.
 func (t *Tensors) Rows() int64 {
 	if len(t.ends) == 0 {
 		return 0
@@ -62,16 +62,16 @@ func (t *Tensors) Rows() int64 {
 	return t.ends[len(t.ends)-1]
 }
 
-// keyRow is what Keys reads of a row.
+// keyRow has the columns that Keys reads.
 type keyRow struct {
 	Key string `parquet:"key"`
 }
 
-// Schema and ByteSize make it a row; it is only read.
+// Schema and ByteSize make keyRow a schemas.Row; it is only read.
 func (keyRow) Schema() string { return "" }
 func (keyRow) ByteSize() int  { return 0 }
 
-// Keys yields the content of the column "key", row by row.
+// Keys yields the values of the column "key", row by row.
 func (t *Tensors) Keys() iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for row, err := range rowsOf[keyRow](t.file, false) {
@@ -82,13 +82,13 @@ func (t *Tensors) Keys() iter.Seq2[string, error] {
 	}
 }
 
-// Read returns the bytes that a column has in row number row, from 0.
+// Read returns the bytes of a column in row number row, from 0.
 func (t *Tensors) Read(column string, row int64) (data []byte, err error) {
 	err = pages.Guarded(func() error {
 		data, err = t.read(column, row)
 		return err
 	})
-	if err != nil { // a damaged page costs its rows alone: the next read begins anew
+	if err != nil { // a damaged page loses only its rows: the next read opens the column again
 		t.open[column].close()
 		delete(t.open, column)
 		return nil, fmt.Errorf("read table %s: row %d: column %q: %w", t.file.Path, row+1, column, err)
@@ -115,7 +115,7 @@ func (t *Tensors) read(column string, row int64) ([]byte, error) {
 			return nil, err
 		}
 		chunk := t.file.RowGroups()[group].ColumnChunks()[leaf.Index()]
-		if _, err := chunk.OffsetIndex(); err != nil { // which seeks by it from now on
+		if _, err := chunk.OffsetIndex(); err != nil { // with it, seeking uses the index
 			return nil, err
 		}
 		c.pages = chunk.Pages()
@@ -166,7 +166,7 @@ func (c *tensorColumn) close() {
 			c.release()
 		}
 		if c.pages != nil {
-			_ = c.pages.Close() // it closes no file
+			_ = c.pages.Close() // it does not close the file
 		}
 	}
 }
@@ -180,7 +180,7 @@ func (t *Tensors) Close() error {
 	return t.file.Close()
 }
 
-// RowsOf yields the rows of one of our own tables, without tensors; path is its name for people. The file stays open.
+// RowsOf yields the rows of one of our own tables, without tensors; path is its name for people. It does not close the file.
 func RowsOf[T schemas.Row](path string, file store.Reader) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		p, err := pages.OpenReader(path, file)

@@ -1,3 +1,3 @@
-// Package write writes the tables that a job makes: parquet files of streamed rows. Row groups are bounded by bytes,
-// and the bytes follow from the rows.
+// Package write writes the tables of a job: parquet files of streamed rows. Row groups are limited by bytes, and the bytes of a
+// file depend only on its rows.
 package write

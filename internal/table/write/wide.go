@@ -12,10 +12,10 @@ import (
 	"latentbeam/schemas"
 )
 
-// ColumnType is the type of a column that the input of a job gives.
+// ColumnType is the type of a column from the job's input.
 type ColumnType int
 
-// The types. A column of several is Text; integers and reals together are Real.
+// The types. A column with several types is Text; integers and reals together are Real.
 const (
 	Nothing ColumnType = iota // no value yet
 	Boolean
@@ -24,29 +24,29 @@ const (
 	Text
 )
 
-// goTypes are the types of values; nil is null.
+// goTypes are the types of the values; nil is null.
 var goTypes = map[ColumnType]reflect.Type{
 	Boolean: reflect.TypeFor[*bool](), Integer: reflect.TypeFor[*int64](), Real: reflect.TypeFor[*float64](),
 	Nothing: reflect.TypeFor[*string](), Text: reflect.TypeFor[*string](),
 }
 
-// Column is a column that stands behind those of the row type.
+// Column is a column after those of the row type.
 type Column struct {
-	Name string // ColumnName makes one that every reader takes
+	Name string // use ColumnName to make one that every reader accepts
 	Type ColumnType
 }
 
-// Wide is a row with values for more columns, in their order: *bool, *int64, *float64 or *string by the column's type,
-// nil where the row has none.
+// Wide is a row with values for additional columns, in their order: *bool, *int64, *float64 or *string by the column's type,
+// nil for null.
 type Wide[T schemas.Row] struct {
 	Row    T
 	Values []any
 }
 
-// Schema names the table of the row.
+// Schema returns the name of the row's table.
 func (r Wide[T]) Schema() string { return r.Row.Schema() }
 
-// ByteSize is about how much the row takes in a file.
+// ByteSize returns about how many bytes the row needs in a file.
 func (r Wide[T]) ByteSize() int {
 	n := r.Row.ByteSize() + 8*len(r.Values)
 	for _, v := range r.Values {
@@ -57,8 +57,7 @@ func (r Wide[T]) ByteSize() int {
 	return n
 }
 
-// ColumnName is a name as a column of a table may have it: without what separates options of a schema, and without
-// control characters.
+// ColumnName returns name without control characters and without characters that separate the options of a schema.
 func ColumnName(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || strings.ContainsRune("\",`\\", r) {
@@ -68,7 +67,7 @@ func ColumnName(name string) string {
 	}, strings.ToValidUTF8(name, "_"))
 }
 
-// WriteWide is Write for rows that have the columns, too.
+// WriteWide is Write for rows with additional columns.
 func WriteWide[T schemas.Row](w io.Writer, columns []Column, rows iter.Seq2[Wide[T], error],
 	opts Options) (int64, error) {
 	layout := newLayout(reflect.TypeFor[T](), columns)
@@ -88,10 +87,10 @@ func WriteWide[T schemas.Row](w io.Writer, columns []Column, rows iter.Seq2[Wide
 	return out.rows, out.Close()
 }
 
-// layout is a struct type that has the fields of a row and behind them those of the columns.
+// layout is a struct type with the fields of a row, followed by the additional columns.
 type layout struct {
 	row   reflect.Type
-	fixed [][]int // where the row has its fields
+	fixed [][]int // position of each field of the row
 }
 
 func newLayout(row reflect.Type, columns []Column) layout {
@@ -112,7 +111,7 @@ func newLayout(row reflect.Type, columns []Column) layout {
 	return l
 }
 
-// value is a row of the layout's type.
+// value returns a row of the layout's type.
 func (l layout) value(row any, values []any) any {
 	from, to := reflect.ValueOf(row), reflect.New(l.row).Elem()
 	for i, index := range l.fixed {

@@ -18,13 +18,13 @@ import (
 // The keys of a table's file metadata.
 const (
 	MetadataSchema  = "latentbeam.schema"  // "videos/v1"
-	MetadataVersion = "latentbeam.version" // of the program that wrote the file
+	MetadataVersion = "latentbeam.version" // version of the program that wrote the file
 )
 
-// rowGroupBytes is the size of a row group. Readers such as FastVideo's read a whole one for each row, and
-// the dataset viewer of Hugging Face refuses those beyond 300 MB. The library holds up to five times a group of texts: in a
-// dictionary, as its keys, and as a page while that grows. rowGroupRows bounds those of small rows: the library holds about a
-// kilobyte for each until the group is written.
+// rowGroupBytes is the size of a row group. Readers such as FastVideo's read a whole group for each row, and Hugging Face's
+// dataset viewer refuses groups larger than 300 MB. For texts the library needs up to five times the size of a group: a
+// dictionary, its keys, and a page that grows. rowGroupRows limits groups of small rows: the library needs about a kilobyte for
+// each row until the group is written.
 const (
 	rowGroupBytes = 16 << 20
 	rowGroupRows  = 8192
@@ -32,8 +32,8 @@ const (
 
 const pageBytes = 256 << 10
 
-// pageCodec is zstd with one encoder for all, whose window is no longer than a few pages: those of the library
-// take 16 MiB each and are made anew for every file.
+// pageCodec is zstd with one encoder for all files and a window of a few pages. The library's encoders take 16 MiB each and are
+// created for every file.
 type pageCodec struct{ parquetzstd.Codec }
 
 var pageEncoder = sync.OnceValues(func() (*zstd.Encoder, error) {
@@ -50,29 +50,29 @@ func (*pageCodec) Encode(dst, src []byte) ([]byte, error) {
 	return e.EncodeAll(src, dst[:0]), nil
 }
 
-// Options says what stands in a file besides its rows.
+// Options are the facts in a file besides its rows.
 type Options struct {
 	Version       string            // of the program; equal versions write equal bytes for equal rows
-	Metadata      map[string]string // more key-value metadata, may be nil
+	Metadata      map[string]string // additional key-value metadata; may be nil
 	RowGroupBytes int               // 0 is the default, 16 MiB
 }
 
-// Writer writes one parquet file, row by row. At most one row group is held in memory. Equal rows in equal
-// order give equal bytes.
+// Writer writes one parquet file, row by row. It holds at most one row group in memory. Equal rows in the same order give equal
+// bytes.
 type Writer[T schemas.Row] struct{ fileWriter[T] }
 
-// fileWriter writes rows of a schema that it is given.
+// fileWriter writes rows of a given schema.
 type fileWriter[T any] struct {
 	out     *parquet.GenericWriter[T]
 	name    string // of the schema
 	limit   int
 	size    int // of the open row group
-	inGroup int // rows of it
+	inGroup int // rows in the open row group
 	rows    int64
 }
 
-// NewWriter begins a file. Tensor columns are stored as they are and kept out of the statistics: with their
-// minima and maxima in every page header a file takes five times the room.
+// NewWriter starts a file. Tensor columns are not compressed and have no statistics: minima and maxima in every page header
+// would make a file five times as large.
 func NewWriter[T schemas.Row](w io.Writer, opts Options) *Writer[T] {
 	var row T
 	return &Writer[T]{newWriter[T](w, row.Schema(), parquet.SchemaOf(row), opts)}
@@ -116,10 +116,10 @@ func (w *fileWriter[T]) write(row T, size int) error {
 	return nil
 }
 
-// Held is about how many bytes of rows are in memory.
+// Held returns about how many bytes of rows are in memory.
 func (w *fileWriter[T]) Held() int { return w.size }
 
-// Flush ends the row group.
+// Flush ends the current row group.
 func (w *fileWriter[T]) Flush() error {
 	w.size, w.inGroup = 0, 0
 	if err := w.out.Flush(); err != nil {
@@ -128,7 +128,7 @@ func (w *fileWriter[T]) Flush() error {
 	return nil
 }
 
-// Close writes the footer; without it the file is no parquet file. It does not close the underlying writer.
+// Close writes the footer; without it the file is not valid. It does not close the underlying writer.
 func (w *fileWriter[T]) Close() error {
 	if err := w.out.Close(); err != nil {
 		return fmt.Errorf("write parquet footer: %w", err)
@@ -136,8 +136,8 @@ func (w *fileWriter[T]) Close() error {
 	return nil
 }
 
-// Write writes all rows as one parquet file and returns how many there were. An error among the rows ends
-// it, and what was written until then is no parquet file.
+// Write writes all rows as one parquet file and returns their number. An error among the rows stops it, and the partial file is
+// not valid.
 func Write[T schemas.Row](w io.Writer, rows iter.Seq2[T, error], opts Options) (int64, error) {
 	out := NewWriter[T](w, opts)
 	for row, err := range rows {
@@ -151,7 +151,7 @@ func Write[T schemas.Row](w io.Writer, rows iter.Seq2[T, error], opts Options) (
 	return out.rows, out.Close()
 }
 
-// blobColumns lists the top-level columns of raw bytes: those without a logical type, unlike texts.
+// blobColumns lists the top-level columns of raw bytes. Unlike texts they have no logical type.
 func blobColumns(schema *parquet.Schema) []string {
 	var names []string
 	for _, f := range schema.Fields() {
