@@ -40,7 +40,7 @@ func appendBooleans(dst []byte, data *pageData, f *pageFacts, defined []byte, ma
 	values := make([]byte, present)
 	switch f.encoding {
 	case format.Plain:
-		b, err := data.take((present + 7) / 8)
+		b, err := data.next((present + 7) / 8)
 		if err != nil {
 			return dst, err
 		}

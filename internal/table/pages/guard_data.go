@@ -24,8 +24,8 @@ type pageData struct {
 	size   int // remaining bytes
 }
 
-// take consumes and returns the next n bytes.
-func (d *pageData) take(n int) ([]byte, error) {
+// next consumes and returns the next n bytes.
+func (d *pageData) next(n int) ([]byte, error) {
 	if n < 0 || n > d.size {
 		return nil, errors.New("its data ends early")
 	}

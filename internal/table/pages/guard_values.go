@@ -65,7 +65,7 @@ func checkValues(data *pageData, encoding format.Encoding, typ parquet.Type, val
 		}
 		return nil
 	}
-	b, err := data.take(data.size)
+	b, err := data.next(data.size)
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func checkPlain(data *pageData, typ parquet.Type, values int) error {
 // checkTexts counts texts with a length prefix.
 func checkTexts(data *pageData, values int) error {
 	if data.size <= wholeTextBytes {
-		b, err := data.take(data.size)
+		b, err := data.next(data.size)
 		if err != nil {
 			return err
 		}
@@ -119,7 +119,7 @@ func checkTexts(data *pageData, values int) error {
 		if data.size == 0 {
 			return errFewValues
 		}
-		head, err := data.take(4)
+		head, err := data.next(4)
 		if err == nil {
 			err = data.skip(int(binary.LittleEndian.Uint32(head)))
 		}
@@ -141,7 +141,7 @@ func checkLevelsV1(data *pageData, encoding format.Encoding, maxLevel, values in
 	if encoding != format.RLE {
 		return nil, unreadEncoding("the encoding of its levels", encoding)
 	}
-	head, err := data.take(4)
+	head, err := data.next(4)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func checkLevelsV1(data *pageData, encoding format.Encoding, maxLevel, values in
 
 // checkLevels checks the next n bytes as runs of levels and returns them.
 func checkLevels(data *pageData, n, maxLevel, values int) ([]byte, error) {
-	b, err := data.take(n)
+	b, err := data.next(n)
 	if err != nil || maxLevel == 0 {
 		return nil, err
 	}

@@ -33,7 +33,7 @@ func (g *Guard) Single(group int, leaf *parquet.Column) (*Single, error) {
 		return nil, fmt.Errorf("the index of its pages: %w", err)
 	}
 	if start := chunkStart(s.meta); start < s.meta.DataPageOffset {
-		w := s.at(start)
+		w := s.walkAt(start)
 		if err := w.dictionary(); err != nil {
 			return nil, err
 		}
@@ -81,7 +81,7 @@ func (s *Single) index(chunk *format.ColumnChunk, rows int64) error {
 	return nil
 }
 
-func (s *Single) at(offset int64) *chunkWalk {
+func (s *Single) walkAt(offset int64) *chunkWalk {
 	return &chunkWalk{guard: s.guard, meta: s.meta, leaf: s.leaf, at: offset, end: chunkStart(s.meta) + s.meta.TotalCompressedSize,
 		summed: true}
 }
@@ -99,7 +99,7 @@ func (s *Single) Check(row int64) error {
 	if i > 0 {
 		rows -= s.ends[i-1]
 	}
-	w := s.at(s.pages[i])
+	w := s.walkAt(s.pages[i])
 	if err := w.page(); err != nil {
 		return err
 	}

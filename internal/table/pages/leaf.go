@@ -58,7 +58,7 @@ func (l *Leaf) Open(file *Parquet, group int, found Chunk, booleans []byte) {
 // Next returns the next value. It is valid until the next call.
 func (l *Leaf) Next() (parquet.Value, error) {
 	for l.left == 0 {
-		if err := l.turn(); err != nil {
+		if err := l.nextPage(); err != nil {
 			return parquet.Value{}, err
 		}
 	}
@@ -95,7 +95,7 @@ func (l *Leaf) Continues() (bool, error) {
 		if l.Span+1 == len(l.found.Spans) {
 			return false, nil
 		}
-		if err := l.turn(); err != nil {
+		if err := l.nextPage(); err != nil {
 			return false, err
 		}
 	}
@@ -110,8 +110,8 @@ func (l *Leaf) Continues() (bool, error) {
 	return l.batch[l.at].RepetitionLevel() > 0, nil
 }
 
-// turn moves to the next page.
-func (l *Leaf) turn() error {
+// nextPage moves to the next page.
+func (l *Leaf) nextPage() error {
 	if l.Span+1 == len(l.found.Spans) {
 		return io.ErrUnexpectedEOF
 	}

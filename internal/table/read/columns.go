@@ -181,12 +181,12 @@ func (n names) header(file string, columns []string) ([]int, error) {
 	}
 	for _, name := range n.own {
 		if !seen[name] {
-			return nil, noOwn(pos, name, columns, fields)
+			return nil, missingOwn(pos, name, columns, fields)
 		}
 	}
 	for i, column := range columns {
 		if use := n.useOf(file, column, fields[i]); use.Purpose != Carried || !n.ours || !isProvenance(column) {
-			n.uses.note(use)
+			n.uses.record(use)
 		}
 	}
 	return fields, nil
@@ -201,8 +201,8 @@ func isProvenance(column string) bool {
 	return strings.HasPrefix(column, "measured_") || column == "selected" || slices.ContainsFunc(provenance, func(path []string) bool { return path[0] == column })
 }
 
-// noOwn returns an error for a table without a column that a stage depends on.
-func noOwn(pos document.Position, name string, columns []string, fields []int) error {
+// missingOwn returns an error for a table without a column that a stage depends on.
+func missingOwn(pos document.Position, name string, columns []string, fields []int) error {
 	var free []string
 	for i, column := range columns {
 		if fields[i] == carried {

@@ -79,7 +79,7 @@ func inFolders(path string, n names, open openFunc) (rowReader, error) {
 	for _, p := range all {
 		use := n.useOf(path, p.name, p.field)
 		use.Folder = true
-		n.uses.note(use)
+		n.uses.record(use)
 	}
 	return &partitioned{r, all}, nil
 }

@@ -102,7 +102,7 @@ func (o *objects) row(raw *rawRow, text []byte) {
 	members(text, func(key, val []byte) {
 		o.members = append(o.members, member{column: o.column(raw, key), key: key, val: val})
 	})
-	o.take(raw)
+	o.assign(raw)
 }
 
 func jsonFault(text []byte) string {
@@ -124,15 +124,15 @@ func (o *objects) column(raw *rawRow, key []byte) column {
 	}
 	field, rank := o.names.find(name)
 	c := column{field: field, rank: rank, also: field != carried && o.names.carries(name, field)}
-	o.names.uses.note(o.names.useOf(o.path, name, field))
+	o.names.uses.record(o.names.useOf(o.path, name, field))
 	if len(o.known) < maxColumns {
 		o.known[string(key)] = c
 	}
 	return c
 }
 
-// take gives each field the member with the best name, and carries the other members.
-func (o *objects) take(raw *rawRow) {
+// assign gives each field the member with the best name, and carries the other members.
+func (o *objects) assign(raw *rawRow) {
 	var best [numValues]int // index of the member + 1
 	for i, m := range o.members {
 		if m.field == carried {
@@ -147,17 +147,17 @@ func (o *objects) take(raw *rawRow) {
 			raw.carry(m.key, withoutNaN(m.val))
 			continue
 		}
-		o.give(raw, m)
+		o.setField(raw, m)
 		if m.also {
 			raw.carry(m.key, withoutNaN(m.val))
 		}
 	}
 }
 
-// give stores a member in its field. A list of captions makes one row for each.
-func (o *objects) give(raw *rawRow, m member) {
+// setField stores a member in its field. A list of captions makes one row for each.
+func (o *objects) setField(raw *rawRow, m member) {
 	if m.field == fieldPrompt && m.val[0] == '[' {
-		raw.takeCaptions(m.val)
+		raw.setCaptions(m.val)
 		return
 	}
 	if isNaN(m.val) && !o.names.depends(m.field) {
@@ -171,21 +171,21 @@ func (o *objects) give(raw *rawRow, m member) {
 	raw.values[m.field] = v
 }
 
-// takeCaptions makes the texts of a JSON list the captions of a row. An empty list counts as a missing caption.
-func (r *rawRow) takeCaptions(list []byte) {
+// setCaptions makes the texts of a JSON list the captions of a row. An empty list counts as a missing caption.
+func (r *rawRow) setCaptions(list []byte) {
 	var items []json.RawMessage
 	if err := json.Unmarshal(list, &items); err != nil {
-		r.blame("prompt: the list of captions is "+schemas.ValidText(err.Error(), 100), "write a list of texts")
+		r.setFault("prompt: the list of captions is "+schemas.ValidText(err.Error(), 100), "write a list of texts")
 		return
 	}
 	for _, item := range items {
 		if item[0] != '"' {
-			r.blame("prompt: the list of captions holds something other than texts", "write a list of texts")
+			r.setFault("prompt: the list of captions holds something other than texts", "write a list of texts")
 			return
 		}
 		text, err := jsonText(item)
 		if err != nil {
-			r.blame("prompt: "+err.Error(), "write both halves, or the character")
+			r.setFault("prompt: "+err.Error(), "write both halves, or the character")
 		}
 		r.captions = append(r.captions, text)
 	}

@@ -126,7 +126,7 @@ func (r *arrayReader) next(raw *rawRow) error {
 	case tooLong:
 		raw.fault, raw.fix = "the element is "+errTooLong.Error(), "one element is one row"
 	case r.text[0] == '"' && r.names.needed == fieldPrompt:
-		raw.takeCaptions(append(append([]byte{'['}, r.text...), ']'))
+		raw.setCaptions(append(append([]byte{'['}, r.text...), ']'))
 	default:
 		r.row(raw, r.text)
 	}
@@ -154,7 +154,7 @@ func (r *arrayReader) element() (tooLong bool, err error) {
 				r.began = true
 				continue
 			case c == ']':
-				return false, r.over()
+				return false, r.checkEnd()
 			}
 		}
 		if depth == 0 && !inText && len(r.text) > 0 && (endsScalar(c) || closes(r.text)) {
@@ -188,8 +188,8 @@ func closes(text []byte) bool {
 	return last == '}' || last == ']' || last == '"' && len(text) > 1
 }
 
-// over checks that nothing follows the array.
-func (r *arrayReader) over() error {
+// checkEnd checks that nothing follows the array.
+func (r *arrayReader) checkEnd() error {
 	for {
 		c, err := r.lines.buf.ReadByte()
 		switch {

@@ -127,8 +127,8 @@ func (r *parquetPrompts) mediaColumn(c, name *parquet.Column) *parquetColumn {
 	return col
 }
 
-// takeMedia stores the position of a row's media in the row.
-func (r *parquetPrompts) takeMedia(c *parquetColumn, raw *rawRow) error {
+// setMedia stores the position of a row's media in the row.
+func (r *parquetPrompts) setMedia(c *parquetColumn, raw *rawRow) error {
 	m := source.Member{File: r.file.Path, Row: int64(r.row - 1), Column: c.name}
 	if len(c.leaves) > 0 {
 		v, err := c.leaves[0].Next()
@@ -188,7 +188,7 @@ func (r *parquetPrompts) read(raw *rawRow) error {
 	r.row++
 	raw.line, raw.unit = r.row, "row "
 	for _, r.at = range r.columns {
-		err := r.take(r.at, raw)
+		err := r.setValue(r.at, raw)
 		var damage *pages.DamageError
 		if errors.As(err, &damage) {
 			if raw.fault == "" {
@@ -206,10 +206,10 @@ func (r *parquetPrompts) read(raw *rawRow) error {
 	return nil
 }
 
-// take stores a column's value in the row.
-func (r *parquetPrompts) take(c *parquetColumn, raw *rawRow) error {
+// setValue stores a column's value in the row.
+func (r *parquetPrompts) setValue(c *parquetColumn, raw *rawRow) error {
 	if c.cells {
-		return r.takeMedia(c, raw)
+		return r.setMedia(c, raw)
 	}
 	if c.nested != nil {
 		text, fault, err := c.nestedJSON()
@@ -220,7 +220,7 @@ func (r *parquetPrompts) take(c *parquetColumn, raw *rawRow) error {
 			raw.carryLeaf(c, text, fault)
 		}
 		if c.field == fieldPrompt && text[0] == '[' { // otherwise null
-			raw.takeCaptions(text)
+			raw.setCaptions(text)
 		}
 		return nil
 	}

@@ -124,7 +124,7 @@ func (r *tarReader) next(raw *rawRow) error {
 			caption = r.fields(raw)
 		case found == "":
 		case kind == found:
-			raw.blame(fmt.Sprintf("the sample has two of %s: %s", found, strings.Join(members, ", ")),
+			raw.setFault(fmt.Sprintf("the sample has two of %s: %s", found, strings.Join(members, ", ")),
 				"give each a name of its own in front of the first dot")
 		case kind != "video": // an image beside a video is its preview
 			kind = found
@@ -143,22 +143,22 @@ func (r *tarReader) next(raw *rawRow) error {
 	switch {
 	case raw.values[fieldPrompt].Kind != typed.Absent || caption == nil:
 	case caption[0] == '[':
-		raw.takeCaptions(caption)
+		raw.setCaptions(caption)
 	default:
 		if text, err := jsonText(caption); err == nil {
 			raw.values[fieldPrompt] = textCell(text)
 		}
 	}
 	if kind == "" {
-		raw.blame("the sample has no video or image that can be read, only "+strings.Join(members, ", "), "add one, such as "+key+".mp4")
+		raw.setFault("the sample has no video or image that can be read, only "+strings.Join(members, ", "), "add one, such as "+key+".mp4")
 	}
 	return nil
 }
 
 func textCell(s string) typed.Cell { return typed.Cell{Kind: typed.TextValue, Text: s} }
 
-// blame makes the row a bad row, unless it is one already.
-func (r *rawRow) blame(fault, fix string) {
+// setFault makes the row a bad row, unless it is one already.
+func (r *rawRow) setFault(fault, fix string) {
 	if r.fault == "" {
 		r.fault, r.fix = fault, fix
 	}
@@ -168,7 +168,7 @@ func (r *rawRow) blame(fault, fix string) {
 func (r *tarReader) place(raw *rawRow) typed.Cell {
 	for name := range r.head.PAXRecords {
 		if strings.HasPrefix(name, "GNU.sparse.") {
-			raw.blame(r.head.Name+" is stored with holes", "make the tar without --sparse")
+			raw.setFault(r.head.Name+" is stored with holes", "make the tar without --sparse")
 		}
 	}
 	return textCell(source.Member{File: r.path, Offset: r.at.at, Size: r.head.Size, Name: r.head.Name}.String())
@@ -177,12 +177,12 @@ func (r *tarReader) place(raw *rawRow) typed.Cell {
 // content reads the current member, if it has at most most bytes.
 func (r *tarReader) content(raw *rawRow, most int64) []byte {
 	if r.head.Size > most {
-		raw.blame(fmt.Sprintf("%s has %d bytes, more than %d", r.head.Name, r.head.Size, most), "make it shorter")
+		raw.setFault(fmt.Sprintf("%s has %d bytes, more than %d", r.head.Name, r.head.Size, most), "make it shorter")
 		return nil
 	}
 	data, err := io.ReadAll(r.tar)
 	if err != nil {
-		raw.blame(fmt.Sprintf("%s: %v", r.head.Name, err), "copy or make the file again")
+		raw.setFault(fmt.Sprintf("%s: %v", r.head.Name, err), "copy or make the file again")
 		return nil
 	}
 	return bytes.TrimSpace(data)
@@ -191,7 +191,7 @@ func (r *tarReader) content(raw *rawRow, most int64) []byte {
 func (r *tarReader) caption(raw *rawRow) {
 	text, err := Plain(r.content(raw, schemas.MaxPromptBytes))
 	if err != nil {
-		raw.blame(r.head.Name+": "+err.Error(), "make the tar again with texts in UTF-8")
+		raw.setFault(r.head.Name+": "+err.Error(), "make the tar again with texts in UTF-8")
 	} else if text != "" && raw.fault == "" {
 		raw.values[fieldPrompt] = textCell(strings.TrimSpace(text))
 	}
@@ -202,12 +202,12 @@ func (r *tarReader) caption(raw *rawRow) {
 func (r *tarReader) fields(raw *rawRow) (caption []byte) {
 	text, err := Plain(r.content(raw, typed.MaxExtraBytes))
 	if err != nil {
-		raw.blame(r.head.Name+": "+err.Error(), "make the tar again with texts in UTF-8")
+		raw.setFault(r.head.Name+": "+err.Error(), "make the tar again with texts in UTF-8")
 		return nil
 	}
 	var plain bytes.Buffer
 	if data := withoutNaN([]byte(text)); len(data) == 0 || data[0] != '{' || json.Compact(&plain, data) != nil {
-		raw.blame(r.head.Name+" is not a JSON object", `write {"caption": "..."}`)
+		raw.setFault(r.head.Name+" is not a JSON object", `write {"caption": "..."}`)
 		return nil
 	}
 	best := -1

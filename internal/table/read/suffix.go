@@ -15,13 +15,13 @@ type promptSuffix struct {
 	MaskStrategy *string `json:"mask_strategy"`
 }
 
-// takeSuffix moves a condition at the end of the prompt, as in
+// moveSuffix moves a condition at the end of the prompt, as in
 //
 //	A wave.{"reference_path": "wave.png", "mask_strategy": "0"}
 //
 // into its fields, where it overrides the columns, and into the carried columns. A prompt whose braces contain anything else is
 // not changed.
-func (r *rawRow) takeSuffix(row *schemas.PromptRow) {
+func (r *rawRow) moveSuffix(row *schemas.PromptRow) {
 	at := strings.IndexByte(row.Prompt, '{')
 	if at < 0 || !strings.HasSuffix(strings.TrimSpace(row.Prompt), "}") {
 		return

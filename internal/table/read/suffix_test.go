@@ -15,7 +15,7 @@ func TestSuffix(t *testing.T) {
 	nntest.Decode(t, nntest.Golden(t, "../../../testdata/golden/condition.json")["json"], &rows)
 	for _, r := range rows {
 		row := schemas.PromptRow{Prompt: r[0]}
-		(&rawRow{}).takeSuffix(&row)
+		(&rawRow{}).moveSuffix(&row)
 		if got := [4]string{r[0], row.Prompt, row.Reference, row.MaskStrategy}; got != r {
 			t.Errorf("got %q\nwant %q", got, r)
 		}
@@ -23,7 +23,7 @@ func TestSuffix(t *testing.T) {
 	for _, prompt := range []string{"a {b} c", `{"prompt": "x"}`, "{", `x{"mask_strategy": 1}`, `x{"mask_strategy": "0"`,
 		`x{}`, `x{"mask_strategy": "0"}{"mask_strategy": "0"}`, `x{"mask_strategy": "0", "aes": 1}`} {
 		row := schemas.PromptRow{Prompt: prompt}
-		if (&rawRow{}).takeSuffix(&row); row.Prompt != prompt {
+		if (&rawRow{}).moveSuffix(&row); row.Prompt != prompt {
 			t.Errorf("%q became %+v", prompt, row)
 		}
 	}

@@ -109,8 +109,8 @@ func (u *Uses) Flagged() []Flags {
 	return slices.SortedFunc(maps.Values(u.flagged), func(a, b Flags) int { return strings.Compare(a.File, b.File) })
 }
 
-// note records a column, unless it is known. A column that is a field in one file counts as that field in all files.
-func (u *Uses) note(use Use) {
+// record records a column, unless it is known. A column that is a field in one file counts as that field in all files.
+func (u *Uses) record(use Use) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if was, known := u.columns[use.Column]; known && (was.Purpose != Carried || use.Purpose == Carried) {

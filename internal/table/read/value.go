@@ -166,7 +166,7 @@ func (r *rawRow) fill(row *schemas.PromptRow) *typed.RowError {
 		fail(fieldSample, err)
 		r.sample = new(int(n))
 	}
-	r.takeSuffix(row)
+	r.moveSuffix(row)
 	return first
 }
 
