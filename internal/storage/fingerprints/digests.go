@@ -11,11 +11,11 @@ import (
 	"sync"
 )
 
-// CacheVariable names the directory for what this host keeps between runs. Without it that is latentbeam below the user's
-// cache directory (XDG_CACHE_HOME, else ~/.cache).
+// CacheVariable is the environment variable for the directory that this host keeps between runs. The default is latentbeam in
+// the user's cache directory (XDG_CACHE_HOME, else ~/.cache).
 const CacheVariable = "LATENTBEAM_CACHE"
 
-// CacheDir is that directory. It may not be there yet.
+// CacheDir returns that directory. It may not exist yet.
 func CacheDir() (string, error) {
 	dir := os.Getenv(CacheVariable)
 	if dir == "" {
@@ -28,20 +28,21 @@ func CacheDir() (string, error) {
 	return filepath.Abs(dir)
 }
 
-// Store is what a process knows of the digests of its host. They are lines "id sha256" in 256 files. It is safe for
-// concurrent use.
+// Store caches the digests that this host knows. They are stored as lines "id sha256" in 256 files. It is safe for concurrent
+// use.
 type Store struct {
 	mu    sync.Mutex
-	files map[string]map[string]string // by path, by id
+	files map[string]map[string]string // by path, then by id
 }
 
 // Host is the store of this process.
 var Host Store
 
-// line is an id and a digest, or an id, a digest, a note and a full stop: a note that is cut off is none.
+// line matches an id and a digest, or an id, a digest, a note and a full stop. Without the full stop a note is incomplete and
+// ignored.
 var line = regexp.MustCompile(`^([0-9a-f]{32}) ([0-9a-f]{64}(?: [ -~]{1,200}\.)?)$`)
 
-// file is where the digest of an id is.
+// file returns the path for the digest of an id.
 func file(id string) (string, error) {
 	if len(id) != 32 {
 		return "", errors.New("an id has 32 digits")
@@ -50,7 +51,8 @@ func file(id string) (string, error) {
 	return filepath.Join(root, "digests", id[:2]), err
 }
 
-// Recall returns the digest of an id of 32 hexadecimal digits, with its note behind a space, "" where it is not known.
+// Recall returns the digest for an id of 32 hexadecimal digits, followed by a space and its note if there is one; "" if it is
+// not known.
 func (s *Store) Recall(id string) string {
 	path, err := file(id)
 	if err != nil {
@@ -61,7 +63,7 @@ func (s *Store) Recall(id string) string {
 	return s.load(path)[id]
 }
 
-// load reads a file of digests, once. Lines that a dead process did not finish are left out.
+// load reads a file of digests, once. It ignores incomplete lines of dead processes.
 func (s *Store) load(path string) map[string]string {
 	if known, found := s.files[path]; found {
 		return known
@@ -82,8 +84,8 @@ func (s *Store) load(path string) map[string]string {
 	return known
 }
 
-// Remember notes the digest of an id; a note of printable ASCII may stand behind a space. That it cannot be written costs time later,
-// no more.
+// Remember stores the digest for an id; a note of printable ASCII may follow after a space. Write errors are ignored: they only
+// cost time later.
 func (s *Store) Remember(id, sha string) {
 	path, err := file(id)
 	if err != nil {

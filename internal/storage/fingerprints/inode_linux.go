@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// inode says which file it is, and when its inode was changed last: no program can set that time.
+// inode identifies a file and returns the time when its inode changed last. No program can set that time.
 func inode(info os.FileInfo) (which string, changed time.Time, known bool) {
 	s, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

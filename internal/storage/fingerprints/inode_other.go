@@ -7,5 +7,5 @@ import (
 	"time"
 )
 
-// inode says that a change of a file cannot be told for sure here.
+// inode returns known false: this system does not reliably reveal changes of a file.
 func inode(os.FileInfo) (which string, changed time.Time, known bool) { return "", time.Time{}, false }

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Mark is how a local file looked at a moment: where and which it is, its size, and when it was last changed. The zero value is
-// a file of which too little is known.
+// Mark is the state of a local file at a moment: its path, identity, size, and time of the last change. The zero value means
+// that too little is known.
 type Mark struct {
 	path    string
 	text    string
@@ -18,11 +18,11 @@ type Mark struct {
 	seen    time.Time
 }
 
-// settled is how long a file has to be unchanged before its mark says that a later change gives it another one. Times of
-// files may be as coarse as two seconds, and within one step of them two contents have one mark (git's "racy" entries).
+// settled is how long a file must be unchanged before its mark is reliable. File times may have steps of two seconds, and two
+// contents written within one step have the same mark (git's "racy" entries).
 const settled = 3 * time.Second
 
-// MarkFile looks at a file.
+// MarkFile returns the mark of a file.
 func MarkFile(path string) Mark { return markAt(path, time.Now()) }
 
 func markAt(path string, now time.Time) Mark {
@@ -45,13 +45,14 @@ func markAt(path string, now time.Time) Mark {
 	return Mark{path, fmt.Sprintf("%q %s %d %d %d\n", path, which, info.Size(), info.ModTime().UnixNano(), status.UnixNano()), changed, now}
 }
 
-// isUnchanged reports whether the file is the one that was seen, unchanged. It does not while it was changed just before: a change
-// behind that could not be told from it.
+// isUnchanged reports whether the file is still the one that was marked. It returns false if the file was changed just before
+// the mark, because a later change could have the same mark.
 func (m Mark) isUnchanged() bool {
 	return m.text != "" && m.changed.Before(m.seen.Add(-settled)) && MarkFile(m.path).text == m.text
 }
 
-// MarksID names what is made of files in some way, as long as they are as their marks say; else it is "".
+// MarksID returns an id for something that is computed from files in a given way. The id changes when a mark changes; it is ""
+// if a mark is not reliable.
 func MarksID(way string, marks ...Mark) string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%q\n", way)

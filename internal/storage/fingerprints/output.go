@@ -10,27 +10,27 @@ import (
 	"latentbeam/internal/storage/store"
 )
 
-// Look says how closely files are looked at.
+// Look says how thoroughly files are checked.
 type Look int
 
 const (
-	// LookAtSizes reads nothing.
+	// LookAtSizes reads no content.
 	LookAtSizes Look = iota
-	// LookAtMarks reads what is small and what was written since it was read last.
+	// LookAtMarks reads small files, and files that were written since they were last read.
 	LookAtMarks
 	// LookAtAll reads everything.
 	LookAtAll
 )
 
-// Output is the tables, pages and other files of an output, with what is remembered of them.
+// Output is the tables, pages and other files of an output, with what is remembered about them.
 type Output struct {
 	Store   store.Store
-	Witness *Witness // nil remembers nothing
+	Witness *Witness // may be nil
 
-	damaged map[string]bool // files that are not what was written
+	damaged map[string]bool // files whose content is not what was written
 }
 
-// Damage notes a file as damaged.
+// Damage records that a file is damaged.
 func (o *Output) Damage(name string) {
 	if o.damaged == nil {
 		o.damaged = map[string]bool{}
@@ -38,10 +38,10 @@ func (o *Output) Damage(name string) {
 	o.damaged[name] = true
 }
 
-// IsDamaged reports whether a file was noted as damaged and has not been replaced since.
+// IsDamaged reports whether a file was recorded as damaged and not replaced since.
 func (o *Output) IsDamaged(name string) bool { return o.damaged[name] }
 
-// IsAsWritten compares a file with what is remembered of it. A file that is not known becomes known.
+// IsAsWritten compares a file with what is remembered about it. An unknown file becomes known.
 func (o *Output) IsAsWritten(ctx context.Context, info store.Info, look Look) (bool, error) {
 	known, found := o.Witness.File(info.Name)
 	switch {
@@ -62,8 +62,7 @@ func (o *Output) IsAsWritten(ctx context.Context, info store.Info, look Look) (b
 	return true, nil
 }
 
-// HasWritten compares the content of a small file with what is remembered of it. One that is not known is taken for
-// right.
+// HasWritten compares the content of a small file with what is remembered about it. An unknown file counts as correct.
 func (o *Output) HasWritten(name string, content []byte) bool {
 	known, found := o.Witness.File(name)
 	sum := sha256.Sum256(content)
@@ -92,7 +91,7 @@ func (o *Output) Replace(ctx context.Context, name string, write func(io.Writer)
 	return nil
 }
 
-// Sum is the SHA-256 of an object.
+// Sum returns the SHA-256 of an object.
 func Sum(ctx context.Context, s store.Store, name string) (sum [sha256.Size]byte, err error) {
 	f, err := s.Open(ctx, name)
 	if err != nil {
@@ -108,10 +107,10 @@ func Sum(ctx context.Context, s store.Store, name string) (sum [sha256.Size]byte
 	return [sha256.Size]byte(h.Sum(nil)), ctx.Err()
 }
 
-// sumBytes is how much of a file is read at a time: in a bucket each is a request.
+// sumBytes is how much of a file is read at a time; in a bucket each read is a request.
 const sumBytes = 1 << 20
 
 var sumBuffers = sync.Pool{New: func() any { return new([sumBytes]byte) }}
 
-// onlyReader hides what else a reader can do, so that CopyBuffer uses its buffer.
+// onlyReader hides other methods of a reader, so that CopyBuffer uses its buffer.
 type onlyReader struct{ io.Reader }

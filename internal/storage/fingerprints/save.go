@@ -19,14 +19,14 @@ import (
 	"latentbeam/internal/storage/store"
 )
 
-// Where a witness is saved. The names of a shard's files begin with its part.
+// The files in which a witness is saved. A shard's file names start with its part.
 const (
 	folder    = "runs/"
 	filesName = "files.json"
 	rowsName  = "rows.bin"
 )
 
-// rows.bin is the magic, a row after the other and the CRC-32C of all before it; numbers are little endian.
+// rows.bin has the magic, the rows one after another, and the CRC-32C of everything before. Numbers are little endian.
 const (
 	magic    = "LBROWS1\n"
 	rowBytes = 24
@@ -34,19 +34,19 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// saved is files.json.
+// saved is the content of files.json.
 type saved struct {
 	Schema int                  `json:"schema"`
 	Files  map[string]FileState `json:"files"`
 }
 
-// IsWitnessFile tells the names under which witnesses are saved.
+// IsWitnessFile reports whether name is the name of a file of a witness.
 func IsWitnessFile(name string) bool {
 	rest, found := strings.CutPrefix(name, folder)
 	return found && !strings.Contains(rest, "/") && (strings.HasSuffix(rest, filesName) || strings.HasSuffix(rest, rowsName))
 }
 
-// RemoveRows removes what was remembered of videos and posters, by all shards: they are about to change.
+// RemoveRows removes what all shards remembered about videos and posters, because these will change.
 func RemoveRows(ctx context.Context, s store.Store) error {
 	names, err := store.Names(ctx, s, folder, store.Flat)
 	if err != nil {
@@ -63,7 +63,7 @@ func RemoveRows(ctx context.Context, s store.Store) error {
 	return nil
 }
 
-// LoadWitness reads what a run over all rows and the shards of a job have remembered. What cannot be read is not known.
+// LoadWitness reads what a run over all rows and the shards of a job have remembered. Unreadable entries are ignored.
 func LoadWitness(ctx context.Context, s store.Store) (*Witness, error) {
 	w := &Witness{files: map[string]FileState{}}
 	names, err := store.Names(ctx, s, folder, store.Flat)
@@ -143,8 +143,8 @@ func (w *Witness) loadRows(ctx context.Context, s store.Store, name string) erro
 	return nil
 }
 
-// Save writes what has changed since Load. The witness of all rows takes the place of those of shards. The caller has
-// the lock of the part; mine tells the rows of the part by the first eight bytes of their keys.
+// Save writes what has changed since LoadWitness. The witness of all rows replaces those of shards. The caller must hold the
+// lock of the part. mine reports whether a row belongs to the part, by the first eight bytes of its key.
 func (w *Witness) Save(ctx context.Context, s store.Store, part string, mine func(key uint64) bool) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -178,7 +178,7 @@ func (w *Witness) Save(ctx context.Context, s store.Store, part string, mine fun
 	return err
 }
 
-// merge puts the fresh rows among the others, and leaves out those of other parts.
+// merge adds the fresh rows and removes the rows of other parts.
 func (w *Witness) merge(mine func(key uint64) bool) {
 	all := slices.DeleteFunc(w.rows, func(r keyedRow) bool { _, newer := w.fresh[r.key]; return newer || !mine(r.key) })
 	for key, r := range w.fresh {
@@ -204,10 +204,10 @@ func (w *Witness) writeRows(out io.Writer) error {
 	var end [crc32.Size]byte
 	binary.LittleEndian.PutUint32(end[:], sum.Sum32())
 	writeBoth(buffered, sum, end[:])
-	return buffered.Flush() // the first error stays
+	return buffered.Flush() // it returns the first error
 }
 
 func writeBoth(w *bufio.Writer, sum hash.Hash, b []byte) {
-	_, _ = w.Write(b) // Flush tells
+	_, _ = w.Write(b) // Flush returns the error
 	sum.Write(b)
 }

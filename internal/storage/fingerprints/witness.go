@@ -14,36 +14,36 @@ import (
 	"latentbeam/internal/storage/store"
 )
 
-// FileState is how a table, a page or another file of the report looked when it was right.
+// FileState is the state of a table, a page or another file of the report when its content was correct.
 type FileState struct {
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
-	Mark   string `json:"mark"` // when the digest was right
+	Mark   string `json:"mark"` // mark when the digest was correct
 }
 
-// RowState is how the video and the poster of a ledger record looked when they were right.
+// RowState is the state of a ledger record's video and poster when they were correct.
 type RowState struct {
-	Mark   uint64 // of the marks of both files; 0: not looked at
+	Mark   uint64 // hash of the marks of both files; 0: not checked
 	Poster uint64 // first bytes of the poster's SHA-256; 0: not known
 }
 
-// keyedRow is a RowState by the first eight bytes of its key.
+// keyedRow is a RowState with the first eight bytes of its key.
 type keyedRow struct {
 	key uint64
 	RowState
 }
 
-// Witness is safe for concurrent use. A row takes 24 bytes. The zero value knows nothing.
+// Witness remembers the states of files and rows. It is safe for concurrent use. A row takes 24 bytes. The zero value is empty.
 type Witness struct {
 	mu      sync.Mutex
 	files   map[string]FileState
-	before  map[string]FileState // as they were when the run began
-	rows    []keyedRow           // as they were loaded, sorted
+	before  map[string]FileState // states when the run started
+	rows    []keyedRow           // loaded rows, sorted
 	fresh   map[uint64]RowState
 	changed bool
 }
 
-// File returns what is known of a file.
+// File returns what is remembered about a file.
 func (w *Witness) File(name string) (FileState, bool) {
 	if w == nil {
 		return FileState{}, false
@@ -54,7 +54,7 @@ func (w *Witness) File(name string) (FileState, bool) {
 	return f, found
 }
 
-// SetFile remembers a file.
+// SetFile remembers the state of a file.
 func (w *Witness) SetFile(name string, f FileState) {
 	if w == nil {
 		return
@@ -68,14 +68,14 @@ func (w *Witness) SetFile(name string, f FileState) {
 	w.files[name] = f
 }
 
-// Files are the names of all files that are known, sorted.
+// Files returns the names of all known files, sorted.
 func (w *Witness) Files() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Sorted(maps.Keys(w.files))
 }
 
-// Row returns what is known of a row.
+// Row returns what is remembered about a row.
 func (w *Witness) Row(key [32]byte) (RowState, bool) {
 	if w == nil {
 		return RowState{}, false
@@ -93,7 +93,7 @@ func (w *Witness) Row(key [32]byte) (RowState, bool) {
 	return w.rows[i].RowState, true
 }
 
-// SetRow remembers a row; the zero RowState forgets it.
+// SetRow remembers the state of a row; the zero RowState forgets it.
 func (w *Witness) SetRow(key [32]byte, r RowState) {
 	if w == nil {
 		return
@@ -107,7 +107,7 @@ func (w *Witness) SetRow(key [32]byte, r RowState) {
 	w.changed = true
 }
 
-// Retain says that the run has left a file as it was.
+// Retain says that the run did not change a file.
 func (w *Witness) Retain(name string) {
 	if w == nil {
 		return
@@ -123,7 +123,7 @@ func (w *Witness) Retain(name string) {
 	}
 }
 
-// Invalidate forgets the files of the report, in the store too: a run is about to write others, and may be killed before it
+// Invalidate forgets the files of the report, also in the store, because a run will write new ones and may be killed before it
 // can remember them.
 func (w *Witness) Invalidate(ctx context.Context, s store.Store, part string) error {
 	w.mu.Lock()
@@ -137,7 +137,7 @@ func (w *Witness) Invalidate(ctx context.Context, s store.Store, part string) er
 
 func fingerprint(key [32]byte) uint64 { return binary.BigEndian.Uint64(key[:]) }
 
-// HashMarks makes one mark of those of several files.
+// HashMarks combines the marks of several files.
 func HashMarks(marks ...string) uint64 {
 	h := sha256.New()
 	for _, m := range marks {
@@ -146,5 +146,5 @@ func HashMarks(marks ...string) uint64 {
 	return binary.BigEndian.Uint64(h.Sum(nil)) | 1 // never 0
 }
 
-// HashSum is the part of a SHA-256 that a RowState has room for.
+// HashSum returns the part of a SHA-256 that a RowState stores.
 func HashSum(sum [sha256.Size]byte) uint64 { return binary.BigEndian.Uint64(sum[:]) | 1 }

@@ -8,10 +8,10 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// Commit records all recs at once: they are on disk, with one set of fsyncs, when it returns nil,
-// and after a crash either all are there or none (a commit over 1 GiB is cut; then that holds for
-// each part). The files that a record speaks of must have been published before. The caller may
-// reuse recs afterwards. A record that cannot be written is an error before anything is.
+// Commit records all recs at once. When it returns nil they are on disk, with one set of fsyncs; after a crash either all or
+// none are there. (A commit over 1 GiB is divided; then this is true for each part.) The files that a record refers to must
+// have been published before. The caller may reuse recs. If a record is invalid, Commit returns an error before it writes
+// anything.
 func (l *Ledger) Commit(ctx context.Context, recs []Record) error {
 	for i := range recs {
 		if err := recs[i].check(); err != nil {
@@ -49,7 +49,7 @@ func (l *Ledger) Commit(ctx context.Context, recs []Record) error {
 	return nil
 }
 
-// draft is a segment being written and where its records will be.
+// draft is a segment that is being written, and the positions of its records.
 type draft struct {
 	name   string
 	number uint32
@@ -62,7 +62,7 @@ type recordPlace struct {
 	ref Ref
 }
 
-// encode lays checked records out in as many segments as they need.
+// encode encodes checked records into as many segments as they need.
 func (l *Ledger) encode(recs []Record) (parts []*draft, err error) {
 	for len(recs) > 0 {
 		n, bytes := 0, 0
@@ -83,7 +83,7 @@ func (l *Ledger) encode(recs []Record) (parts []*draft, err error) {
 	return parts, nil
 }
 
-// newPart starts the next segment of this process; it is laid out in buffer.
+// newPart starts the next segment of this process in buffer.
 func (l *Ledger) newPart(buffer []byte) (*draft, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,8 +101,8 @@ func (p *draft) add(rec *Record) {
 	p.places = append(p.places, recordPlace{rec.Key, pack(p.number, offset, rec.Status)})
 }
 
-// abandon notes that parts are not known to exist. A failed Put may have published some of them:
-// the next Open finds these, whole, and results are the same however often they are recorded.
+// abandon records that the parts may not exist. A failed Put may have published some of them. The next Open finds these, and
+// recording a result twice does no harm.
 func (l *Ledger) abandon(parts []*draft) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,17 +10,16 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// compactBytes is how much Compact gathers for one new segment, in bytes.
+// compactBytes is how many bytes Compact gathers for one new segment.
 const (
 	compactBytes = 8 << 20
-	compactSlack = 1 << 20 // room for the last record, so that the buffer seldom grows
+	compactSlack = 1 << 20 // room for the last record, so that the buffer rarely grows
 )
 
-// Compact rewrites all records that count into few new segments and removes the old ones. keep says
-// for each record, blobs without data, whether it stays and whether its blobs do. A kill at any point
-// does no harm: new segments are later than old ones, and what was to go is gone or still whole. Refs
-// from before are no longer valid. No other process may use the ledger meanwhile: the caller holds the
-// lock on the output.
+// Compact rewrites all current records into a few new segments and removes the old ones. keep decides for each record, which
+// has its blobs without data, whether the record and its blobs are kept. A kill at any point does no harm: new segments are
+// later than old ones, and removed records are either still complete or gone. Earlier Refs become invalid. The caller must hold
+// the lock on the output, so that no other process uses the ledger.
 func (l *Ledger) Compact(ctx context.Context, keep func(Record) (keepRecord, keepBlobs bool)) error {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -35,12 +34,12 @@ func (l *Ledger) Compact(ctx context.Context, keep func(Record) (keepRecord, kee
 	if err != nil {
 		return fmt.Errorf("compact ledger: %w", err)
 	}
-	l.loseIf(func(ref Ref) bool { return ref.segment() < end }) // what was not found there any more
+	l.loseIf(func(ref Ref) bool { return ref.segment() < end }) // records that were not found there any more
 	fault.Point(fault.LedgerCompactBeforeRemove)
 	return l.removeBelow(ctx, end)
 }
 
-// rewrite lets fn gather records in new segments and publishes them.
+// rewrite calls fn, which gathers records into new segments, and publishes the segments.
 func (l *Ledger) rewrite(ctx context.Context, fn func(*compaction) error) error {
 	c := &compaction{ledger: l, reader: newReader(), buffer: make([]byte, 0, compactBytes+compactSlack)}
 	err := fn(c)
@@ -56,13 +55,13 @@ func (l *Ledger) rewrite(ctx context.Context, fn func(*compaction) error) error 
 // compaction gathers records for the next segment.
 type compaction struct {
 	ledger *Ledger
-	reader *segmentReader // stands at the segment that is read
+	reader *segmentReader // positioned at the current segment
 	next   *draft         // nil between segments
-	old    []Ref          // where the records of next are now
+	old    []Ref          // current positions of the records in next
 	buffer []byte
 }
 
-// visit takes one record that counts. One that turns out to be damaged is left out.
+// visit gathers one current record. It skips a record that is found to be damaged.
 func (c *compaction) visit(ctx context.Context, keep func(Record) (bool, bool), ref Ref, rec Record,
 	entries []blobEntry) (err error) {
 	keepRecord, keepBlobs := keep(rec)
@@ -96,7 +95,7 @@ func (c *compaction) visit(ctx context.Context, keep func(Record) (bool, bool), 
 	return c.flush(ctx)
 }
 
-// flush publishes what is gathered and points the index at it.
+// flush publishes the gathered records and updates the index.
 func (c *compaction) flush(ctx context.Context) error {
 	if c.next == nil {
 		return nil
@@ -115,14 +114,14 @@ func (c *compaction) flush(ctx context.Context) error {
 	return nil
 }
 
-// move gives a record its new place, unless it was found damaged meanwhile.
+// move records the new position of a record, unless it was found to be damaged meanwhile.
 func (c *compaction) move(key Key, from, to Ref) {
 	c.ledger.mu.Lock()
 	defer c.ledger.mu.Unlock()
 	c.ledger.index.move(key.fingerprint(), from, to)
 }
 
-// removeBelow removes the segments with numbers below end.
+// removeBelow removes the segments with numbers less than end.
 func (l *Ledger) removeBelow(ctx context.Context, end uint32) error {
 	for {
 		l.mu.RLock()
@@ -144,7 +143,7 @@ func (l *Ledger) removeBelow(ctx context.Context, end uint32) error {
 	}
 }
 
-// remove removes a segment; from then on it is missing.
+// remove removes a segment and marks it as missing.
 func (l *Ledger) remove(ctx context.Context, number uint32) error {
 	name := l.names.name(number)
 	l.files.discard(name)

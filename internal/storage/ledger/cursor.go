@@ -5,22 +5,22 @@ import (
 	"slices"
 )
 
-// Cursor finds and reads records for one goroutine. Where keys are asked for in about the order in which
-// they were committed, many of them cost one read of the disk together. It is not valid after a Compact.
+// Cursor finds and reads records. It is not safe for concurrent use. If keys are requested in about the order in which they
+// were committed, one read of the disk serves many of them. It becomes invalid after a Compact.
 type Cursor struct {
 	ledger  *Ledger
 	reader  *segmentReader
-	file    *handle // of reader, nil at first
+	file    *handle // file of reader; nil at first
 	number  uint32  // of its segment
-	current header  // of the record found last
+	current header  // header of the last record found
 	ref     Ref
 	entries []blobEntry
 }
 
-// Cursor returns a cursor, which the caller closes before the ledger.
+// Cursor returns a cursor. The caller must close it before the ledger.
 func (l *Ledger) Cursor() *Cursor { return &Cursor{ledger: l, reader: newReader()} }
 
-// Status says what became of a key.
+// Status returns the status of a key.
 func (c *Cursor) Status(key Key) (Status, error) {
 	c.ref = Ref{}
 	ref, err := c.ledger.find(key, func(ref Ref) (bool, error) {
@@ -33,8 +33,8 @@ func (c *Cursor) Status(key Key) (Status, error) {
 	return ref.status(), err
 }
 
-// Find returns the record that counts for a key, with status Absent where there is none or where it turns out to be
-// damaged. Row is valid until the next call; blobs come with name and size but without data, see Blob.
+// Find returns the current record for a key. The status is Absent if there is none or if it is found to be damaged. Row is
+// valid until the next call. Blobs have name and size but no data, see Blob.
 func (c *Cursor) Find(key Key) (Record, error) {
 	rec := Record{Key: key}
 	var err error
@@ -59,8 +59,8 @@ func (c *Cursor) Find(key Key) (Record, error) {
 	return rec, nil
 }
 
-// Blob reads a blob of the record that Find returned last. Where it turns out to be damaged, the record is lost and the
-// error is a *DamagedError.
+// Blob reads a blob of the record that Find returned last. If the blob is damaged, the record is lost and the error is a
+// *DamagedError.
 func (c *Cursor) Blob(name string) ([]byte, error) {
 	i := slices.IndexFunc(c.entries, func(e blobEntry) bool { return e.name == name })
 	if c.ref.status() == Absent || i < 0 {
@@ -76,13 +76,13 @@ func (c *Cursor) Blob(name string) ([]byte, error) {
 	return data, nil
 }
 
-// lose drops the record at which the cursor stands.
+// lose drops the current record.
 func (c *Cursor) lose() {
 	c.ledger.lose(c.current.key.fingerprint(), c.ref)
 	c.ref = Ref{}
 }
 
-// load reads the header of the record at ref; the ledger's lock is held.
+// load reads the header of the record at ref. The caller holds the ledger's lock.
 func (c *Cursor) load(ref Ref) (err error) {
 	if c.file == nil || c.number != ref.segment() {
 		c.Close()
@@ -97,7 +97,7 @@ func (c *Cursor) load(ref Ref) (err error) {
 	return err
 }
 
-// Close gives back what the cursor holds.
+// Close releases the cursor's file.
 func (c *Cursor) Close() {
 	if c.file != nil {
 		c.ledger.files.release(c.file)

@@ -8,20 +8,20 @@ import (
 	"slices"
 )
 
-// DamagedError says that a segment file is not what was once written.
+// DamagedError says that the content of a segment file has changed since it was written.
 type DamagedError struct {
 	Segment string // file name within the output
-	Offset  int64  // byte at which reading stopped
+	Offset  int64  // offset at which reading stopped
 	Why     string
 }
 
-// Error names the segment, the place and what to do.
+// Error names the segment, the offset and what to do.
 func (e *DamagedError) Error() string {
 	return fmt.Sprintf("ledger segment %s is damaged at byte %d: %s; run again, what is lost is computed anew",
 		e.Segment, e.Offset, e.Why)
 }
 
-// isDamage reports whether err says that a file is damaged, and not that it could not be read.
+// isDamage reports whether err means a damaged file rather than a failed read.
 func isDamage(err error) bool {
 	if err == nil {
 		return false
@@ -30,27 +30,26 @@ func isDamage(err error) bool {
 	return errors.As(err, &d)
 }
 
-// Damage says what is wrong with a segment, and what is left of it.
+// Damage describes a damaged segment and its remaining records.
 type Damage struct {
 	Segment string // file name within the output
-	Why     string // what was found first
-	Offset  int64  // where that was
-	Bytes   int64  // of the file that belong to no sound record
-	Saved   int    // records that are sound
-	Lost    int    // records that are not; -1: not known, for the file no longer says how many there were
+	Why     string // the first problem that was found
+	Offset  int64  // offset of that problem
+	Bytes   int64  // bytes of the file that belong to no intact record
+	Saved   int    // number of intact records
+	Lost    int    // number of lost records; -1: unknown, because the file's count is damaged
 
-	offsets []int64 // of the sound records, in order
+	offsets []int64 // offsets of the intact records, in order
 }
 
-// sound reports whether the record at an offset is sound.
+// sound reports whether the record at an offset is intact.
 func (d *Damage) sound(offset int64) bool {
 	_, found := slices.BinarySearch(d.offsets, offset)
 	return found
 }
 
-// salvage looks for the sound records of a damaged segment and calls fn for each. No length is trusted but those of
-// a record that is sound with all its blobs; behind anything else the search goes on at the next place where a
-// record can begin.
+// salvage searches a damaged segment for intact records and calls fn for each. It trusts a length only in a record that is
+// intact with all its blobs. After anything else it continues at the next offset at which a record can start.
 func (r *segmentReader) salvage(why *DamagedError, fn func(offset int64, h header)) (*Damage, error) {
 	d := &Damage{Segment: r.name, Why: why.Why, Offset: why.Offset, Bytes: r.size, Lost: -1}
 	offset := int64(headerBytes)
@@ -84,7 +83,7 @@ func (r *segmentReader) salvage(why *DamagedError, fn func(offset int64, h heade
 	return d, nil
 }
 
-// whole reads a record with its blobs and returns where the next one begins, 0 where this one is not sound.
+// whole reads a record with its blobs and returns the offset of the next one, 0 if this record is not intact.
 func (r *segmentReader) whole(offset int64) (header, int64, error) {
 	b, err := r.bytes(offset, recordHeaderBytes)
 	if err != nil {
@@ -101,7 +100,7 @@ func (r *segmentReader) whole(offset int64) (header, int64, error) {
 	return h, (end + recordAlign - 1) / recordAlign * recordAlign, nil
 }
 
-// only is err where it is not about damage.
+// only returns nil if err means damage, otherwise err.
 func only(err error) error {
 	if isDamage(err) {
 		return nil
@@ -122,7 +121,7 @@ func (r *segmentReader) checkRecord(offset int64, h header) error {
 	return err
 }
 
-// examine finds the sound records of a segment and drops the others; r points to the segment.
+// examine finds the intact records of a segment and drops the others; r must point to the segment.
 func (l *Ledger) examine(r *segmentReader, number uint32, why *DamagedError) (*Damage, error) {
 	d, err := r.salvage(why, func(int64, header) {})
 	if err != nil {
@@ -135,14 +134,14 @@ func (l *Ledger) examine(r *segmentReader, number uint32, why *DamagedError) (*D
 	return d, nil
 }
 
-// loseIf drops the records that which picks, for they are damaged.
+// loseIf drops the damaged records that which selects.
 func (l *Ledger) loseIf(which func(Ref) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lost += l.index.drop(which)
 }
 
-// lose drops a record that was found damaged: its key is absent from now on.
+// lose drops a damaged record: its key is then absent.
 func (l *Ledger) lose(fingerprint uint64, ref Ref) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -151,8 +150,7 @@ func (l *Ledger) lose(fingerprint uint64, ref Ref) {
 	}
 }
 
-// Damaged lists the damaged segments that are known, in their order. Their sound records count, the others are
-// absent.
+// Damaged lists the known damaged segments in order. Their intact records are used, the others are absent.
 func (l *Ledger) Damaged() []Damage {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -163,18 +161,17 @@ func (l *Ledger) Damaged() []Damage {
 	return all
 }
 
-// damagedNumbers lists the numbers of damaged segments; the lock is held.
+// damagedNumbers lists the numbers of damaged segments. The caller holds the lock.
 func (l *Ledger) damagedNumbers() []uint32 { return slices.Sorted(maps.Keys(l.damaged)) }
 
-// Lost is how many records were found damaged after Open. Where it grows, rows that were done are to be computed
-// anew.
+// Lost returns how many records were found to be damaged after Open. If it grows, finished rows must be computed again.
 func (l *Ledger) Lost() int {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.lost
 }
 
-// Verify reads everything, blobs too, and drops the records that are damaged.
+// Verify reads everything, including blobs, and drops damaged records.
 func (l *Ledger) Verify(ctx context.Context) error {
 	l.writing.RLock()
 	defer l.writing.RUnlock()
@@ -191,7 +188,7 @@ func (l *Ledger) Verify(ctx context.Context) error {
 	})
 }
 
-// inSegment lets fn read a segment through r.
+// inSegment calls fn while r points to a segment.
 func (l *Ledger) inSegment(ctx context.Context, r *segmentReader, name string, fn func() error) error {
 	f, err := l.store.Open(ctx, name)
 	if err != nil {

@@ -1,16 +1,16 @@
-// Package ledger remembers what is done, one record per element key, in immutable segment files.
+// Package ledger records which elements are done, one record for each key, in immutable segment files.
 //
-// Each Commit publishes new segments through internal/storage/store, so a segment is whole or absent. Disks fail all
-// the same, so every record carries checksums, and a damaged segment costs no more than its damaged records:
-// they are absent, and their rows are computed anew. Mend replaces such a segment by one of its sound records.
-// What never enters: what a row means, and any change to a segment that has its final name. A new field goes
-// into the JSON row; a new layout gets a new version number and a reader beside the old one.
+// Each Commit publishes new segments through internal/storage/store, so a segment is complete or absent. Disks can still fail.
+// So every record has checksums, and a damaged segment loses only its damaged records: they are absent, and their rows are
+// computed again. Mend replaces such a segment by a new one with its intact records. The ledger does not know the meaning of a
+// row, and never changes a segment that has its final name. A new field is added to the JSON row; a new layout gets a new
+// version number and a second reader.
 //
 // # Segment files
 //
-// A segment is called ledger/GENERATION-PROCESS-SEQUENCE.seg (8, 16 and 8 hex digits). A process
-// takes a generation above all it finds and a random process number. Names in order are records in
-// order: of two records of a key, done beats failed, then the later one counts.
+// A segment's name is ledger/GENERATION-PROCESS-SEQUENCE.seg (8, 16 and 8 hex digits). A process uses a generation above all
+// existing ones and a random process number. The order of names is the order of records: of two records for a key, done wins
+// over failed, then the later one wins.
 //
 // All integers are little endian, all checksums CRC-32C. A segment starts with 32 bytes:
 //
@@ -33,7 +33,7 @@
 //	56  uint32 checksum of row and blob table
 //	60  uint32 checksum of bytes 0 to 59
 //
-// Then the row (JSON), the blob table (per blob: uint16 length of the name, the name, uint64 length
-// of the data, uint32 checksum of the data), the blobs' data one after another, and zeros up to the
-// next multiple of 8. Headers alone are enough to walk a segment; blob data is read only when asked.
+// Then follow the row (JSON), the blob table (for each blob: uint16 length of the name, the name, uint64 length of the data,
+// uint32 checksum of the data), the data of the blobs one after another, and zeros up to the next multiple of 8. Headers alone
+// are enough to iterate over a segment; blob data is read on demand.
 package ledger

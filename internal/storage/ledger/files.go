@@ -9,20 +9,20 @@ import (
 	"latentbeam/internal/storage/store"
 )
 
-// openFilesMax bounds the segments held open for reading.
+// openFilesMax limits the segments that are open for reading.
 const openFilesMax = 64
 
-// files keeps the segments read last open.
+// files caches the most recently read segments as open files.
 type files struct {
 	store store.Store
-	ctx   context.Context // of opening: it ends with close
+	ctx   context.Context // for opening; cancelled by close
 	end   context.CancelFunc
 	mu    sync.Mutex
-	open  map[string]*list.Element // of *handle, most recent in front
+	open  map[string]*list.Element // of *handle, most recent first
 	ages  list.List
 }
 
-// handle is an open segment. It is closed when it is out of the cache and nobody uses it.
+// handle is an open segment. It is closed when it is no longer cached and not in use.
 type handle struct {
 	name  string
 	file  store.Reader
@@ -30,7 +30,7 @@ type handle struct {
 	old   bool
 }
 
-// newFiles takes the values of ctx; the files stay open when it ends.
+// newFiles uses the values of ctx; the files stay open after it is cancelled.
 func newFiles(ctx context.Context, s store.Store) *files {
 	f := &files{store: s, open: map[string]*list.Element{}}
 	f.ctx, f.end = context.WithCancel(context.WithoutCancel(ctx))
@@ -76,7 +76,7 @@ func (f *files) release(h *handle) {
 	}
 }
 
-// retire takes a handle out of the cache; the lock is held.
+// retire removes a handle from the cache. The caller holds the lock.
 func (f *files) retire(e *list.Element) {
 	h := f.ages.Remove(e).(*handle)
 	delete(f.open, h.name)
@@ -86,7 +86,7 @@ func (f *files) retire(e *list.Element) {
 	}
 }
 
-// discard closes a segment that is about to be removed.
+// discard closes a segment that will be removed.
 func (f *files) discard(name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// ForgetIf is Forget for the records for which forget answers true; it sees each record that counts, in
-// the order they were written, blobs without data. It returns how many there were.
+// ForgetIf is Forget for the records for which forget returns true. It is called for each current record in the order of
+// writing; blobs have no data. It returns the number of forgotten records.
 func (l *Ledger) ForgetIf(ctx context.Context, forget func(Record) bool) (int, error) {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -17,7 +17,7 @@ func (l *Ledger) ForgetIf(ctx context.Context, forget func(Record) bool) (int, e
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if l.index.move(rec.Key.fingerprint(), ref, gone) { // else it was found damaged meanwhile
+		if l.index.move(rec.Key.fingerprint(), ref, gone) { // otherwise it was found to be damaged meanwhile
 			n++
 		}
 		return nil

@@ -8,19 +8,18 @@ import (
 	"latentbeam/internal/system"
 )
 
-// slot is one place of the hash table: 16 bytes that the garbage collector never looks at.
+// slot is one place of the hash table: 16 bytes without pointers for the garbage collector.
 type slot struct {
 	fingerprint uint64 // first eight bytes of the key
-	ref         Ref    // zero: empty
+	ref         Ref    // zero: empty slot
 }
 
-// gone is the ref of a slot whose record was dropped. Probing goes on over it.
+// gone is the ref of a slot whose record was dropped. Probing continues past it.
 var gone = Ref{3}
 
-// The table is filled to 5/6 and then grows to 9/5 of what it holds, by half. So it takes 19 to 29
-// bytes a record, while it grows too.
+// When the table is 5/6 full, it grows to 9/5 of its content. So it needs 19 to 29 bytes for each record, also while it grows.
 const (
-	discardSlots  = 1 << 16 // given back at once while it grows: a mebibyte
+	discardSlots  = 1 << 16 // released at once while the table grows: one MiB
 	slotsMin      = 4096
 	slotBytes     = int(unsafe.Sizeof(slot{}))
 	fillNum       = 5
@@ -29,11 +28,11 @@ const (
 	slotsPerLiveD = 5
 )
 
-// index maps keys to the records that count, by open addressing with linear probing. It holds
-// fingerprints only; whether two keys of one fingerprint are equal is the caller's to say.
+// index maps keys to their current records, with open addressing and linear probing. It stores only fingerprints; the caller
+// decides whether two keys with the same fingerprint are equal.
 type index struct {
 	slots   []slot
-	used    int // slots that are not empty, dropped ones included
+	used    int // slots that are not empty, with dropped ones
 	done    int
 	failed  int
 	release func() error
@@ -44,9 +43,9 @@ func newIndex() (*index, error) {
 	return x, x.rehash(slotsMin)
 }
 
-// home is the slot where probing for a fingerprint starts.
+// home returns the slot at which probing for a fingerprint starts.
 func (x *index) home(fingerprint uint64) int {
-	h := fingerprint // splitmix64's finalizer: keys need not be evenly spread
+	h := fingerprint // splitmix64's finalizer, because keys may not be evenly distributed
 	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
 	h = (h ^ h>>27) * 0x94d049bb133111eb
 	h ^= h >> 31
@@ -54,7 +53,7 @@ func (x *index) home(fingerprint uint64) int {
 	return int(at)
 }
 
-// probe visits the slots of a fingerprint from its home to the first empty one, until stop.
+// probe visits the slots for a fingerprint, from its home to the first empty one, until stop returns true.
 func (x *index) probe(fingerprint uint64, stop func(*slot) (bool, error)) (*slot, error) {
 	for i := x.home(fingerprint); ; i++ {
 		if i == len(x.slots) {
@@ -72,7 +71,7 @@ func (x *index) probe(fingerprint uint64, stop func(*slot) (bool, error)) (*slot
 	}
 }
 
-// find returns the record of a key, zero where there is none. same compares the key of a record.
+// find returns the record of a key, zero if there is none. same compares the key of a record.
 func (x *index) find(fingerprint uint64, same func(Ref) (bool, error)) (Ref, error) {
 	s, err := x.probe(fingerprint, func(s *slot) (bool, error) { return same(s.ref) })
 	if err != nil {
@@ -81,7 +80,7 @@ func (x *index) find(fingerprint uint64, same func(Ref) (bool, error)) (Ref, err
 	return s.ref, nil
 }
 
-// insert adds a record or lets it supersede the one of the same key.
+// insert adds a record, or replaces the record of the same key if the new one supersedes it.
 func (x *index) insert(fingerprint uint64, ref Ref, same func(Ref) (bool, error)) error {
 	if (x.used+1)*fillDen > len(x.slots)*fillNum {
 		if err := x.rehash(x.live() * slotsPerLive / slotsPerLiveD); err != nil {
@@ -101,8 +100,7 @@ func (x *index) insert(fingerprint uint64, ref Ref, same func(Ref) (bool, error)
 	return nil
 }
 
-// move gives the record at old a new place, or drops it where the new ref is gone. It reports
-// whether old was in the table.
+// move changes the position of the record at old, or drops it if ref is gone. It reports whether old was in the table.
 func (x *index) move(fingerprint uint64, old, ref Ref) bool {
 	s, _ := x.probe(fingerprint, func(s *slot) (bool, error) { return s.ref == old, nil })
 	if s.ref == (Ref{}) {
@@ -112,13 +110,13 @@ func (x *index) move(fingerprint uint64, old, ref Ref) bool {
 	return true
 }
 
-// isCurrent reports whether the record at ref is the one that counts for its key.
+// isCurrent reports whether the record at ref is the current one for its key.
 func (x *index) isCurrent(fingerprint uint64, ref Ref) bool {
 	s, _ := x.probe(fingerprint, func(s *slot) (bool, error) { return s.ref == ref, nil })
 	return s.ref == ref
 }
 
-// drop drops the records that which picks and returns how many there were.
+// drop drops the records that which selects and returns their number.
 func (x *index) drop(which func(Ref) bool) (n int) {
 	for i := range x.slots {
 		if s := &x.slots[i]; s.ref != (Ref{}) && s.ref != gone && which(s.ref) {
@@ -129,7 +127,7 @@ func (x *index) drop(which func(Ref) bool) (n int) {
 	return n
 }
 
-// set changes a slot and the counts.
+// set changes a slot and updates the counts.
 func (x *index) set(s *slot, to slot) {
 	x.count(s.ref, -1)
 	x.count(to.ref, +1)
@@ -147,12 +145,12 @@ func (x *index) count(ref Ref, by int) {
 
 func (x *index) live() int { return x.done + x.failed }
 
-// rehash moves the table to at least n slots and leaves dropped records behind. The order of fingerprints
-// in the two tables is the same, so the new one fills from its start while the old one is given back from
-// its start: both together never take much more than the larger.
+// rehash moves the table to at least n slots, without dropped records. Both tables have the same order of fingerprints. So the
+// new one is filled from its start while the old one is released from its start, and together they never need much more memory
+// than the larger one.
 func (x *index) rehash(n int) error {
 	n = max(n, slotsMin)
-	// Outside the Go heap the collector neither scans the slots nor lets the heap grow in proportion to them.
+	// Outside of the Go heap the collector does not scan the slots, and the heap does not grow in proportion to them.
 	mem, release, err := system.MapScratch(n * slotBytes)
 	if err != nil {
 		return fmt.Errorf("allocate the ledger's index: %w", err)
@@ -179,7 +177,7 @@ func (x *index) rehash(n int) error {
 	return nil
 }
 
-// close gives the memory back.
+// close releases the memory.
 func (x *index) close() {
 	if x.release != nil {
 		_ = x.release()

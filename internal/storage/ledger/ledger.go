@@ -13,30 +13,30 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// Ledger is the ledger of one output. Its methods are safe for concurrent use. Several processes may commit to one
-// output. Each sees its own records and those that were there when it opened the ledger.
+// Ledger is the ledger of one output. Its methods are safe for concurrent use. Several processes may commit to one output. Each
+// sees its own records and those that existed when it opened the ledger.
 type Ledger struct {
 	store  store.Store
-	folder string // of its segments
+	folder string // folder of its segments
 	files  *files
-	id     segmentID // of this process's next segment
+	id     segmentID // ID of this process's next segment
 
 	writing sync.RWMutex // held for reading by Commit, for writing by Compact
-	mu      sync.RWMutex // guards all below, and id
+	mu      sync.RWMutex // guards all fields below, and id
 	index   *index
 	names   segmentNumbers
-	oldest  uint32          // segments below are removed
-	missing map[uint32]bool // numbers of segments that could not be published or are removed
+	oldest  uint32          // segments with smaller numbers were removed
+	missing map[uint32]bool // numbers of segments that could not be published or were removed
 	damaged map[uint32]*Damage
-	lost    int // records that were found damaged after Open
+	lost    int // records that were found to be damaged after Open
 }
 
-// Open reads all segments in the store and builds the index. Of a damaged segment the sound records count, see Damaged
-// and Mend. A segment of a newer version is an error of usage. A segment that could not be read is an error that may be
-// gone at the next run.
+// Open reads all segments in the store and builds the index. It uses the intact records of a damaged segment, see Damaged and
+// Mend. A segment of a newer version is a usage error. A segment that could not be read is an error that may be gone at the
+// next run.
 func Open(ctx context.Context, s store.Store) (*Ledger, error) { return OpenIn(ctx, s, folder) }
 
-// OpenIn opens a ledger of its own in another folder of the store, whose name ends with a slash.
+// OpenIn opens a separate ledger in another folder of the store. The folder's name ends with a slash.
 func OpenIn(ctx context.Context, s store.Store, folder string) (*Ledger, error) {
 	found, err := store.Names(ctx, s, folder, store.Deep)
 	if err != nil {
@@ -70,8 +70,8 @@ func OpenIn(ctx context.Context, s store.Store, folder string) (*Ledger, error) 
 	return l, nil
 }
 
-// load puts the records of one segment into the index. It collects them in places first, because a damage is only found
-// later in the segment, and then the records are read again.
+// load adds the records of one segment to the index. It first collects them in places, because damage may be found later in the
+// segment; the records are then read again.
 func (l *Ledger) load(ctx context.Context, r *segmentReader, name string, places []recordPlace) ([]recordPlace, error) {
 	id, err := parseSegmentName(l.folder, name)
 	if err != nil {
@@ -104,11 +104,11 @@ func (l *Ledger) insert(key Key, ref Ref) error {
 	same := l.sameKey(key)
 	return l.index.insert(key.fingerprint(), ref, func(old Ref) (bool, error) {
 		is, err := same(old)
-		return is, only(err) // a record that is damaged now does not count
+		return is, only(err) // a record that is damaged now is ignored
 	})
 }
 
-// sameKey compares a key with the whole key of a record, read from its segment.
+// sameKey returns a function that compares a key with the complete key of a record, read from its segment.
 func (l *Ledger) sameKey(key Key) func(Ref) (bool, error) {
 	return func(ref Ref) (same bool, err error) {
 		err = l.at(ref, recordHeaderBytes, func(_ *segmentReader, h header) error {
@@ -119,7 +119,7 @@ func (l *Ledger) sameKey(key Key) func(Ref) (bool, error) {
 	}
 }
 
-// at reads the header of a record, with a window as long as the caller needs; the lock is held.
+// at reads the header of a record. window is the number of bytes to read. The caller holds the lock.
 func (l *Ledger) at(ref Ref, window int, fn func(*segmentReader, header) error) error {
 	return l.inFile(l.names.name(ref.segment()), ref, window, fn)
 }
@@ -136,15 +136,15 @@ func (l *Ledger) inFile(name string, ref Ref, window int, fn func(*segmentReader
 	})
 }
 
-// Lookup returns the place and the status of the record that counts for a key, Absent if there is none. It compares the
-// whole key, so a hit costs one small read of a segment. A miss costs no read.
+// Lookup returns the position and the status of the current record for a key, Absent if there is none. It compares the complete
+// key, so a hit costs one small read of a segment. A miss costs no read.
 func (l *Ledger) Lookup(key Key) (Ref, Status, error) {
 	ref, err := l.find(key, l.sameKey(key))
 	return ref, ref.status(), err
 }
 
-// find returns the record that counts for a key, zero where there is none. same compares its key with that of a
-// record, and holds the lock meanwhile. A record whose header is damaged now is lost.
+// find returns the current record for a key, zero if there is none. same compares the key with a record's key; it is called
+// with the lock held. A record whose header is now damaged is lost.
 func (l *Ledger) find(key Key, same func(Ref) (bool, error)) (Ref, error) {
 	var lost []Ref
 	l.mu.RLock()
@@ -165,14 +165,14 @@ func (l *Ledger) find(key Key, same func(Ref) (bool, error)) (Ref, error) {
 	return ref, nil
 }
 
-// Len is the number of keys the ledger knows.
+// Len returns the number of keys.
 func (l *Ledger) Len() int {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.index.live()
 }
 
-// Count is the number of keys of one status.
+// Count returns the number of keys with a status.
 func (l *Ledger) Count(status Status) int {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -185,16 +185,16 @@ func (l *Ledger) Count(status Status) int {
 	return 0
 }
 
-// Segments is the number of segment files; a large one asks for Compact.
+// Segments returns the number of segment files. If it is large, Compact should be called.
 func (l *Ledger) Segments() int {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return int(l.names.next-l.oldest) - len(l.missing)
 }
 
-// Forget makes Lookup answer Absent for every record of a status (Failed, for a retry), and returns their number. It
-// changes memory only: a record that is not committed again is back at the next Open. But Compact removes forgotten
-// records for good.
+// Forget makes Lookup return Absent for every record with a status (such as Failed, for a retry), and returns their number. It
+// changes only memory: a record that is not committed again is back at the next Open. But Compact removes forgotten records
+// permanently.
 func (l *Ledger) Forget(status Status) int {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -214,7 +214,7 @@ func (l *Ledger) Close() {
 	l.index.close()
 }
 
-// fatal marks an error as fatal, unless a lower room has already marked it as fatal or to be tried again.
+// fatal marks an error as fatal, unless a lower package has already marked it as fatal or as a retry.
 func fatal(err error) error {
 	if fault.ClassOf(err) == fault.ClassFatal || fault.ExitCode(err) == fault.ExitTryAgain {
 		return err

@@ -8,10 +8,9 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// Mend replaces the damaged segments by new ones, of the records in them that are sound and count; one that was
-// forgotten does not count. A kill at any point does no harm: new segments are later than old ones, and what goes is
-// there twice or damaged. Refs from before are no longer valid. No other process may use the ledger meanwhile: the
-// caller holds the lock on the output.
+// Mend replaces damaged segments by new ones with their intact and current records, without forgotten records. A kill at any
+// point does no harm: new segments are later than old ones, and removed records exist twice or are damaged. Earlier Refs become
+// invalid. The caller must hold the lock on the output, so that no other process uses the ledger.
 func (l *Ledger) Mend(ctx context.Context) error {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -35,7 +34,7 @@ func (l *Ledger) Mend(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("mend ledger: %w", err)
 	}
-	l.loseIf(func(ref Ref) bool { return slices.Contains(numbers, ref.segment()) }) // what was not found there any more
+	l.loseIf(func(ref Ref) bool { return slices.Contains(numbers, ref.segment()) }) // records that were not found there any more
 	fault.Point(fault.LedgerCompactBeforeRemove)
 	for _, number := range numbers {
 		if err := l.remove(ctx, number); err != nil {

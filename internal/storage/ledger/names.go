@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// folder holds the segments of the rows of an output.
+// folder has the segments for the rows of an output.
 const folder = "ledger/"
 
-// Readings is the folder of the readings of an output, see OpenIn: they are no part of its rows.
+// Readings is the folder for the readings of an output, see OpenIn. They are not part of its rows.
 const Readings = "readings/"
 
 // segmentID is the name of a segment as three numbers. Names and IDs sort in the same order.
@@ -33,8 +33,8 @@ func parseSegmentName(folder, name string) (id segmentID, err error) {
 	return id, nil
 }
 
-// segmentNumbers gives numbers to the segments of a ledger. A process writes its segments in sequence, so it keeps one entry for
-// a run of consecutive segments, not one for each.
+// segmentNumbers numbers the segments of a ledger. A process writes its segments in sequence, so there is one entry for each
+// run of consecutive segments.
 type segmentNumbers struct {
 	folder string
 	runs   []runOfNames
@@ -43,11 +43,11 @@ type segmentNumbers struct {
 
 type runOfNames struct {
 	first  segmentID
-	number uint32 // of first
+	number uint32 // number of first
 	count  uint32
 }
 
-// add gives the next number to a segment.
+// add returns the next number for a segment.
 func (n *segmentNumbers) add(id segmentID) (uint32, error) {
 	if n.next == segmentsMax {
 		return 0, fmt.Errorf("ledger: more than %d segments; compact it", segmentsMax)
@@ -67,10 +67,10 @@ func (n *segmentNumbers) add(id segmentID) (uint32, error) {
 	return number, nil
 }
 
-// name is the file name of a numbered segment.
+// name returns the file name of a numbered segment.
 func (n *segmentNumbers) name(number uint32) string { return n.id(number).name(n.folder) }
 
-// id is the ID of a numbered segment.
+// id returns the ID of a numbered segment.
 func (n *segmentNumbers) id(number uint32) segmentID {
 	i := sort.Search(len(n.runs), func(i int) bool { return n.runs[i].number > number }) - 1
 	id := n.runs[i].first

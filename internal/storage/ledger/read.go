@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// readWindow is how much of a record is read at first; most rows fit.
+// readWindow is how much of a record is read first; most rows fit.
 const readWindow = 4 << 10
 
-// Read returns the record at ref, its blobs with name and size but without data.
+// Read returns the record at ref. Its blobs have name and size but no data.
 func (l *Ledger) Read(ref Ref) (rec Record, err error) {
 	err = l.open(ref, readWindow, func(r *segmentReader, h header) error {
 		body, err := r.body(ref.offset(), h)
@@ -44,7 +44,7 @@ func (l *Ledger) ReadBlob(ref Ref, name string) (data []byte, err error) {
 	return data, err
 }
 
-// open is at for a caller that does not hold the lock.
+// open is at for callers that do not hold the lock.
 func (l *Ledger) open(ref Ref, window int, fn func(*segmentReader, header) error) error {
 	if ref.status() == Absent {
 		return errors.New("read ledger: no such record")
@@ -76,9 +76,8 @@ func (r *segmentReader) record(offset int64, h header, body []byte) (Record, []b
 	return rec, entries, nil
 }
 
-// Each calls fn for every record that counts, in the order they were written, blobs without data.
-// It is the fast way to read them all. Records committed meanwhile may be left out; an error of
-// fn ends it and is returned.
+// Each calls fn for every current record, in the order of writing; blobs have no data. It is the fast way to read all records.
+// Records that are committed meanwhile may be missing. It stops at fn's first error and returns it.
 func (l *Ledger) Each(ctx context.Context, fn func(Ref, Record) error) error {
 	l.writing.RLock()
 	defer l.writing.RUnlock()
@@ -107,22 +106,22 @@ func (l *Ledger) segments(ctx context.Context, fn func(number uint32, name strin
 	return nil
 }
 
-// each scans the segments that exist now and leaves out records that do not count.
+// each scans the segments that exist now and skips records that are not current.
 func (l *Ledger) each(ctx context.Context, r *segmentReader, fn func(Ref, Record, []blobEntry) error) error {
 	return l.segments(ctx, func(number uint32, name string) error {
 		return l.counting(ctx, r, number, name, fn)
 	})
 }
 
-// counting calls fn for the records of a segment that count. Of a damaged one those are the sound ones; where it is
-// found damaged only now, those that are left.
+// counting calls fn for the current records of a segment. Of a damaged segment these are the intact ones; if the damage is
+// found only now, the remaining ones.
 func (l *Ledger) counting(ctx context.Context, r *segmentReader, number uint32, name string,
 	fn func(Ref, Record, []blobEntry) error) error {
 	l.mu.RLock()
 	d := l.damaged[number]
 	l.mu.RUnlock()
 	next := int64(0)
-	var failed error // of fn
+	var failed error // error of fn
 	visit := func(offset int64, h header, body []byte) error {
 		next = offset + 1
 		ref := pack(number, offset, h.status)

@@ -10,8 +10,8 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// windowBytes is how much of a segment is read at a time, and jumpBytes how much after a jump: blobs lie
-// between the records, or they are asked for in no order.
+// windowBytes is how much of a segment is read at a time. jumpBytes is how much is read after a jump, because blobs are between
+// records or records are requested in random order.
 const (
 	windowBytes = 64 << 10
 	jumpBytes   = 4 << 10
@@ -36,12 +36,12 @@ type blobEntry struct {
 	crc  uint32
 }
 
-// segmentReader reads one segment through a window, so that blob data is skipped rather than read.
+// segmentReader reads one segment through a window, so that blob data is skipped.
 type segmentReader struct {
 	name   string
 	file   io.ReaderAt
 	size   int64
-	window []byte // bytes of the file from start on
+	window []byte // bytes of the file, starting at start
 	start  int64
 	buffer []byte
 }
@@ -57,17 +57,16 @@ func (r *segmentReader) damaged(offset int64, format string, args ...any) error 
 	return fault.Fatal(&DamagedError{r.name, offset, fmt.Sprintf(format, args...)})
 }
 
-// unread gives an error of the store its class: what could not be read may be readable at the next run.
+// unread marks an error of the store: what could not be read may be readable at the next run.
 func (r *segmentReader) unread(offset int64, err error) error {
 	err = fmt.Errorf("read ledger segment %s at byte %d: %w", r.name, offset, err)
-	if fault.ClassOf(err) == fault.ClassRow { // nobody has said what it is
+	if fault.ClassOf(err) == fault.ClassRow { // it has no class yet
 		return fault.TryAgain(err)
 	}
 	return err
 }
 
-// bytes returns n bytes at offset; they are valid until the next call. What is allocated is
-// bounded by the size of the file.
+// bytes returns n bytes at offset. They are valid until the next call. It never allocates more than the size of the file.
 func (r *segmentReader) bytes(offset int64, n int) ([]byte, error) {
 	if offset < 0 || int64(n) > r.size-offset {
 		return nil, r.damaged(offset, "%d bytes expected, the file has %d", n, max(r.size-offset, 0))
@@ -94,8 +93,8 @@ func (r *segmentReader) bytes(offset int64, n int) ([]byte, error) {
 	return r.window[:n], nil
 }
 
-// scan calls fn for every record in order: its offset, header and body (row and blob table, valid
-// during the call). All checksums but those of blob data are verified.
+// scan calls fn for every record in order: its offset, header and body (row and blob table, valid during the call). It verifies
+// all checksums except those of blob data.
 func (r *segmentReader) scan(fn func(offset int64, h header, body []byte) error) error {
 	count, size, err := r.fileHeader()
 	switch {
@@ -129,8 +128,8 @@ func (r *segmentReader) scan(fn func(offset int64, h header, body []byte) error)
 	return nil
 }
 
-// fileHeader reads and checks the header of the segment: how many records and bytes were written. A newer version is
-// an error that is no damage.
+// fileHeader reads and checks the header of the segment: the number of records and bytes that were written. A newer version is
+// an error that does not mean damage.
 func (r *segmentReader) fileHeader() (count uint32, size uint64, err error) {
 	b, err := r.bytes(0, headerBytes)
 	if err != nil {
@@ -163,8 +162,8 @@ func (r *segmentReader) header(offset int64) (header, error) {
 	return h, nil
 }
 
-// parseHeader decodes and checks a record header; why is empty where it is sound. It is fast where it is not, for a
-// damaged segment is searched with it.
+// parseHeader decodes and checks a record header. why is empty if the header is intact. It is fast for bad headers, because it
+// is used to search a damaged segment.
 func parseHeader(b []byte) (h header, why string) {
 	h = header{
 		key: Key(b[:32]), status: Status(b[50]),
@@ -198,7 +197,7 @@ func (r *segmentReader) body(offset int64, h header) ([]byte, error) {
 	return body, nil
 }
 
-// recordEnd is where the next record starts; the bytes before it must be zero padding.
+// recordEnd returns the start of the next record. The bytes before it must be zero padding.
 func (r *segmentReader) recordEnd(offset int64, h header) (int64, error) {
 	end := offset + recordHeaderBytes + int64(h.rowBytes) + int64(h.tableBytes) + int64(h.blobBytes)
 	pad, err := r.bytes(end, int(-end&(recordAlign-1)))
@@ -261,7 +260,7 @@ func (r *segmentReader) blob(e blobEntry) ([]byte, error) {
 	return data, nil
 }
 
-// checkBlob checks the data of one blob without holding it.
+// checkBlob checks the data of one blob without loading all of it.
 func (r *segmentReader) checkBlob(e blobEntry) error {
 	if e.size > r.size-e.at {
 		return r.damaged(e.at, "a blob ends after the file")

@@ -6,22 +6,22 @@ import (
 	"hash/crc32"
 )
 
-// Limits of one record and of one segment.
+// Limits for one record and for one segment.
 const (
 	rowBytesMax      = 16 << 20
 	blobsMax         = 64
 	blobNameBytesMax = 255
 	recordBytesMax   = 8 << 30
-	segmentBytesMax  = 1 << 30 // a longer commit is cut into several segments
+	segmentBytesMax  = 1 << 30 // a longer commit is divided into several segments
 
-	// A segment takes one record at least, whatever its size.
+	// A segment has at least one record, whatever its size.
 	segmentFileBytesMax = segmentBytesMax + recordBytesMax
 )
 
 const (
 	headerBytes       = 32
 	recordHeaderBytes = 64
-	blobEntryBytes    = 2 + 8 + 4 // of the table, without the name
+	blobEntryBytes    = 2 + 8 + 4 // entry of the table, without the name
 	tableBytesMax     = blobsMax * (blobEntryBytes + blobNameBytesMax)
 	recordAlign       = 8
 	version           = 1
@@ -35,19 +35,19 @@ var (
 // Blob is a named piece of binary data of a record, such as the bytes of a tensor.
 type Blob struct {
 	Name string
-	Data []byte // nil where Read or Each give the record
+	Data []byte // nil if Read or Each returned the record
 	Size int64  // length of the data in bytes; set by Read and Each, ignored by Commit
 }
 
-// Record is all that the ledger knows of one element.
+// Record is everything that the ledger stores about one element.
 type Record struct {
 	Key    Key
 	Status Status // Done or Failed
-	Row    []byte // a JSON document, opaque here
+	Row    []byte // a JSON document; the ledger does not interpret it
 	Blobs  []Blob
 }
 
-// check refuses what cannot be written or would be ambiguous to read.
+// check returns an error for records that cannot be written or would be ambiguous.
 func (r *Record) check() error {
 	why := ""
 	size := int64(recordHeaderBytes + len(r.Row))
@@ -78,7 +78,7 @@ func (r *Record) check() error {
 	return nil
 }
 
-// size is the length of the encoded record in bytes, padding included.
+// size returns the length of the encoded record in bytes, with padding.
 func (r *Record) size() int {
 	n := recordHeaderBytes + len(r.Row)
 	for _, b := range r.Blobs {
@@ -124,7 +124,7 @@ type segment struct {
 	count uint32
 }
 
-// newSegment starts a segment in buffer, whose content is lost.
+// newSegment starts a segment in buffer and overwrites it.
 func newSegment(buffer []byte) *segment {
 	return &segment{data: append(buffer[:0], make([]byte, headerBytes)...)}
 }
@@ -137,7 +137,7 @@ func (s *segment) add(r *Record) int64 {
 	return offset
 }
 
-// seal fills in the header and returns the whole file.
+// seal writes the header and returns the complete file.
 func (s *segment) seal() []byte {
 	h := s.data[:headerBytes]
 	copy(h, magic[:])

@@ -9,15 +9,15 @@ import (
 	"latentbeam/internal/storage/store"
 )
 
-// Generation is the number that the segments of this ledger carry. It is above that of every segment that was there
-// when the ledger was opened.
+// Generation returns the generation of this ledger's own segments. It is larger than the generation of every segment that
+// existed when the ledger was opened.
 func (l *Ledger) Generation() uint32 {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.id.generation
 }
 
-// Refresh takes in the segments that other processes have published since the ledger was opened.
+// Refresh reads the segments that other processes have published since the ledger was opened.
 func (l *Ledger) Refresh(ctx context.Context) error {
 	found, err := store.Names(ctx, l.store, l.folder, store.Deep)
 	if err != nil {
@@ -26,7 +26,7 @@ func (l *Ledger) Refresh(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	mine := l.id
-	defer func() { l.id = mine }() // what others number is no matter of this process
+	defer func() { l.id = mine }() // numbers of other processes' segments do not change this process's id
 	known := l.names.known()
 	r := newReader()
 	var places []recordPlace
@@ -47,7 +47,7 @@ func (l *Ledger) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// known tells whether a segment has a number.
+// known reports whether a segment has a number.
 func (n *segmentNumbers) known() func(segmentID) bool {
 	type process struct {
 		generation uint32
@@ -65,7 +65,7 @@ func (n *segmentNumbers) known() func(segmentID) bool {
 	}
 }
 
-// LookupSince is Lookup of records in segments of that generation or a later one.
+// LookupSince is Lookup for records in segments of this generation or a later one.
 func (l *Ledger) LookupSince(key Key, generation uint32) (Status, error) {
 	ref, err := l.find(key, l.sameKey(key))
 	if err != nil || ref.status() == Absent {

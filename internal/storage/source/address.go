@@ -17,22 +17,22 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// Stdin stands for standard input where a file is named.
+// Stdin is the name of standard input.
 const Stdin = "-"
 
 // IsAddress reports whether a location is an address such as gs://bucket/x.
 func IsAddress(at string) bool { return config.IsAddress(at) }
 
-// parsed is an address taken apart.
+// parsed is a parsed address.
 type parsed struct {
 	server *bucket.Bucket
 	root   string // gs://bucket or https://host
-	key    string // behind the slash; "" or with a slash at its end: a prefix
+	key    string // part after the slash; "" or with a slash at its end: a prefix
 }
 
 func (p parsed) String() string { return p.root + "/" + p.key }
 
-// parse finds the server of an address.
+// parse parses an address and finds its server.
 func parse(ctx context.Context, at string, schemes []string) (parsed, error) {
 	if problem, fix := config.CheckAddress(at, schemes); problem != "" {
 		return parsed{}, fmt.Errorf("%s: %s; %s", bucket.Redact(at), problem, fix)
@@ -44,17 +44,17 @@ func parse(ctx context.Context, at string, schemes []string) (parsed, error) {
 	return parsed{server, root.String(), key}, err
 }
 
-// servers are those that this process has spoken to, so that their connections stay open.
+// servers caches the servers that this process has used, so that connections stay open.
 var servers struct {
 	sync.Mutex
 	known   map[string]*bucket.Bucket
 	reaches map[*bucket.Bucket]*bucket.Reach
 }
 
-// Clock is the clock of the waits for hosts; nil: the machine's. Tests bring their own.
+// Clock is the clock for waiting for hosts; nil: the machine's. Tests replace it.
 var Clock bucket.Clock
 
-// StartRun starts a run: hosts that an earlier run of this process gave up are asked again.
+// StartRun starts a run: hosts that an earlier run of this process gave up are tried again.
 func StartRun() {
 	servers.Lock()
 	defer servers.Unlock()
@@ -63,11 +63,12 @@ func StartRun() {
 	}
 }
 
-// IsUnreachable reports whether err is of a host that does not answer. The next run asks it again.
+// IsUnreachable reports whether err means that a host does not answer. The next run tries the host again.
 func IsUnreachable(err error) bool { return errors.Is(err, bucket.ErrUnreachable) }
 
-// RowFailure returns why a row fails for err, an error about a file that the row names. If err ends the job, it returns err
-// as fatal instead. A host that does not answer fails the row as the world's, so that the next run tries the row.
+// RowFailure returns why a row fails because of err, an error about a file that the row names. If err must end the job, it is
+// returned as fatal instead. If a host does not answer, the row's failure is a retry error, so that the next run tries the row
+// again.
 func RowFailure(err error) (failure, fatal error) {
 	switch {
 	case err == nil:
@@ -81,8 +82,8 @@ func RowFailure(err error) (failure, fatal error) {
 	return nil, err
 }
 
-// NoHostAnswers is an error if this run has given up hosts and none has answered: then the network is the cause, not an
-// address. It names the hosts.
+// NoHostAnswers returns an error if this run has given up hosts and no host has answered: then the network is the likely cause.
+// It names the hosts.
 func NoHostAnswers() error {
 	servers.Lock()
 	defer servers.Unlock()
@@ -103,7 +104,7 @@ func NoHostAnswers() error {
 		"and run this again", strings.Join(lost, ", ")))
 }
 
-// serverOf returns the server of an address. The variables that say where a service is belong to its name.
+// serverOf returns the server of an address. The environment variables that set a service's location are part of the cache key.
 func serverOf(ctx context.Context, at bucket.Address) (*bucket.Bucket, error) {
 	name := at.String()
 	for _, variable := range []string{"STORAGE_EMULATOR_HOST", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_PROFILE",
@@ -127,7 +128,7 @@ func serverOf(ctx context.Context, at bucket.Address) (*bucket.Bucket, error) {
 	return b, nil
 }
 
-// base is the last element of a key, as the name of a file on this host.
+// base returns the last element of a key, as a file name for this host.
 func base(key string) string {
 	name := path.Base(key)
 	if store.CheckName(name) == nil {
@@ -139,7 +140,7 @@ func base(key string) string {
 	return "file"
 }
 
-// rowsOwn takes from an error that it ends the job: an address of a row that makes no sense is the row's trouble.
+// rowsOwn changes an error that would end the job into an error of the row: an invalid address in a row concerns only that row.
 func rowsOwn(err error) error {
 	if fault.ExitCode(err) == fault.ExitUsage {
 		return fault.Row(errors.New(err.Error()))

@@ -17,19 +17,19 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// LevelNotice is the level at which a user reads that a long copy has begun.
+// LevelNotice is the log level for telling the user that a long copy has started.
 const LevelNotice = slog.LevelInfo + 2
 
-// Kinds of entries. Each has a directory of its own, because only files are removed to make room.
+// Kinds of entries. Each has its own directory, because only entries of files are removed to make room.
 const (
 	kindFiles  = "files"
 	kindModels = "models"
 )
 
-// noticeBytes is the size of a copy that a user is told of.
+// noticeBytes is the size of a copy from which the user is told.
 const noticeBytes = 256 << 20
 
-// cacheDir is the directory of the copies.
+// cacheDir returns the directory of the copies.
 func cacheDir() (string, error) {
 	dir, err := fingerprints.CacheDir()
 	if err != nil {
@@ -41,7 +41,7 @@ func cacheDir() (string, error) {
 
 // item is a file of an entry.
 type item struct {
-	name   string // below the entry's files, with slashes
+	name   string // path below the entry's files, with slashes
 	object bucket.Object
 }
 
@@ -53,7 +53,7 @@ type cachedCopy struct {
 	items   []item
 }
 
-// id names the entry: another version is another entry.
+// id returns the name of the entry. Another version has another id.
 func (e cachedCopy) id() string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%q\n", e.address)
@@ -70,7 +70,7 @@ func (e cachedCopy) bytes() (n int64) {
 	return n
 }
 
-// facts are what an entry says of its files. A file that it names is whole.
+// facts are the recorded facts about an entry's files. A file in facts is complete.
 type facts struct {
 	Address string              `json:"address"`
 	Files   map[string]fileFact `json:"files"`
@@ -79,25 +79,24 @@ type facts struct {
 type fileFact struct {
 	Size     int64  `json:"size"`
 	SHA256   string `json:"sha256"`
-	Modified int64  `json:"modified"` // of the copy, in nanoseconds since 1970
+	Modified int64  `json:"modified"` // time of the copy, in nanoseconds since 1970
 }
 
 const factsName = "facts.json"
 
-// copied is an entry that is there. Others may read it at the same time; it stays until release is called.
+// copied is an entry on disk. Other processes may read it at the same time. It stays until release is called.
 type copied struct {
 	dir     string
 	facts   facts
 	release func()
 }
 
-// path is where a file of the entry is.
+// path returns the path of a file of the entry.
 func (c copied) path(name string) string {
 	return filepath.Join(c.dir, "files", filepath.FromSlash(name))
 }
 
-// obtain returns the entry, which this process or another one copies if nobody has yet. A copy that was cut off goes on
-// where it was.
+// obtain returns the entry. If no process has copied it yet, it is copied. An interrupted copy is resumed.
 func (e cachedCopy) obtain(ctx context.Context) (copied, error) {
 	root, err := cacheDir()
 	if err != nil {
@@ -114,7 +113,7 @@ func (e cachedCopy) obtain(ctx context.Context) (copied, error) {
 	for tries := 0; ; tries++ {
 		if c.facts = readFacts(c.dir); e.whole(c) {
 			now := time.Now()
-			_ = os.Chtimes(c.dir+useEnd, now, now) // used last
+			_ = os.Chtimes(c.dir+useEnd, now, now) // time of last use
 			c.release = func() { _ = l.Close() }
 			return c, nil
 		}
@@ -130,10 +129,10 @@ func (e cachedCopy) obtain(ctx context.Context) (copied, error) {
 	}
 }
 
-// fillsMax bounds how often a copy is made that is damaged at once.
+// fillsMax limits how often a copy is repeated that is damaged at once.
 const fillsMax = 3
 
-// fill copies the entry's files, alone among all processes. Who reads the entry keeps what it has open.
+// fill copies the entry's files, while no other process copies them. Readers of the entry keep their open files.
 func (e cachedCopy) fill(ctx context.Context, root string, c copied) error {
 	l, err := lockFile(ctx, c.dir+fillEnd, true)
 	if err != nil {
@@ -155,7 +154,7 @@ func (e cachedCopy) fill(ctx context.Context, root string, c copied) error {
 	return e.download(ctx, root, c)
 }
 
-// whole reports whether every file of the entry is there as it was copied. One that was touched since is read again.
+// whole reports whether every file of the entry is there and unchanged. A file with a newer time is read again.
 func (e cachedCopy) whole(c copied) bool {
 	for _, i := range e.items {
 		f, known := c.facts.Files[i.name]
@@ -173,7 +172,7 @@ func (e cachedCopy) whole(c copied) bool {
 	return true
 }
 
-// readFacts reads the facts of an entry; there are none where nothing was copied.
+// readFacts reads the facts of an entry. They are empty if nothing was copied.
 func readFacts(dir string) facts {
 	var f facts
 	data, err := os.ReadFile(filepath.Join(dir, factsName))
@@ -199,7 +198,7 @@ func writeFacts(dir string, f facts) error {
 	return os.Rename(temp, filepath.Join(dir, factsName))
 }
 
-// unwritable says that the cache cannot be used.
+// unwritable returns an error that says that the cache cannot be used.
 func unwritable(root string, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err

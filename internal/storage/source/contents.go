@@ -16,28 +16,28 @@ import (
 	"latentbeam/internal/media"
 )
 
-// maxContent bounds a media file, in bytes.
+// maxContent limits the size of a media file in bytes.
 const maxContent = 1 << 40
 
-// Contents knows the digests of media files. A file is read once as long as Contents lives, so that all who ask agree. A table
-// may name millions of files, so it keeps about 80 bytes of each. The zero value is ready, and safe for concurrent use.
+// Contents caches the digests of media files. A file is read only once, so that all callers get the same digest. A table may
+// name millions of files, so an entry takes about 80 bytes. The zero value is ready. It is safe for concurrent use.
 type Contents struct {
 	mu    sync.RWMutex
 	index map[[16]byte]int32 // by a digest of the path
 	sums  []*[sumsInBlock][sha256.Size]byte
-	ends  []int32  // of each sum: what stands behind it, in texts
-	texts []string // such as a version of ffmpeg
+	ends  []int32  // for each sum: index of its suffix in texts
+	texts []string // suffixes, such as a version of ffmpeg
 }
 
 const sumsInBlock = 4096
 
-// Digest is DigestAs where nothing is tone-mapped.
+// Digest is DigestAs without tone mapping.
 func (c *Contents) Digest(ctx context.Context, at string) (string, error) {
 	return c.DigestAs(ctx, at, "")
 }
 
-// DigestAs is MediaDigest of a regular file, a folder of images or an address, as keys have it under a rule for high dynamic range, see
-// media.AsRead.
+// DigestAs returns the digest of a regular file, a folder of images or an address (see MediaDigest), as used in keys with a
+// rule for high dynamic range (see media.AsRead).
 func (c *Contents) DigestAs(ctx context.Context, at, hdr string) (string, error) {
 	digest, err := c.digest(ctx, at)
 	return media.AsRead(digest, hdr), err
@@ -49,7 +49,7 @@ func (c *Contents) digest(ctx context.Context, at string) (string, error) {
 	if d, known := c.find(key); known {
 		return d, nil
 	}
-	info, err := os.Stat(at) // before it is opened: a pipe would wait for its writer
+	info, err := os.Stat(at) // before it is opened: opening a pipe would wait for its writer
 	if err == nil && !IsAddress(at) && !info.IsDir() && (!info.Mode().IsRegular() || info.Size() > maxContent) {
 		return "", fmt.Errorf("%q is not a file of at most %d GiB or a folder of images", at, maxContent>>30)
 	}
@@ -59,7 +59,8 @@ func (c *Contents) digest(ctx context.Context, at string) (string, error) {
 			return "", otherForm(at, other)
 		}
 		if m, inside := ParseMember(at); !IsAddress(at) && !filepath.IsAbs(at) && (!inside || !IsAddress(m.File)) {
-			// Without its name: messages enter the keys of rows that cannot be read, which are the same in all directories.
+			// The error does not contain the path: messages of unreadable rows are part of keys, which must not depend on
+			// directories.
 			return "", fmt.Errorf("%w; the path is relative to the directory in which the job was started", err)
 		}
 	}
@@ -69,14 +70,14 @@ func (c *Contents) digest(ctx context.Context, at string) (string, error) {
 	return c.remember(key, d)
 }
 
-// find returns the digest of a path.
+// find returns the digest for a path.
 func (c *Contents) find(key [16]byte) (digest string, known bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.lookup(key)
 }
 
-// lookup is find under a lock.
+// lookup is find while the lock is held.
 func (c *Contents) lookup(key [16]byte) (digest string, lookup bool) {
 	i, lookup := c.index[key]
 	if !lookup {
@@ -85,7 +86,7 @@ func (c *Contents) lookup(key [16]byte) (digest string, lookup bool) {
 	return hex.EncodeToString(c.sums[i/sumsInBlock][i%sumsInBlock][:]) + c.texts[c.ends[i]], true
 }
 
-// remember remembers a digest, SHA-256 in hex with a text behind it, and returns the one that was remembered first.
+// remember stores a digest, SHA-256 in hex with a suffix, and returns the digest that was stored first.
 func (c *Contents) remember(key [16]byte, digest string) (string, error) {
 	const length = 2 * sha256.Size
 	sum, err := hex.DecodeString(digest[:min(length, len(digest))])

@@ -23,17 +23,17 @@ import (
 )
 
 const (
-	filesAtOnce = 4       // that are copied at the same time
-	rangeBytes  = 8 << 20 // of one request
-	tries       = 3       // to get a content with the right checksum
+	filesAtOnce = 4       // files that are copied at the same time
+	rangeBytes  = 8 << 20 // size of one request
+	tries       = 3       // attempts to get content with the right checksum
 )
 
-// download copies the files that are not there yet. c's facts grow with each.
+// download copies the missing files and adds each to c's facts.
 func (e cachedCopy) download(ctx context.Context, root string, c copied) error {
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
 		return unwritable(root, err)
 	}
-	var mu sync.Mutex // of c.facts
+	var mu sync.Mutex // guards c.facts
 	c.facts.Address = e.address
 	files, ctx := errgroup.WithContext(ctx)
 	files.SetLimit(filesAtOnce)
@@ -56,7 +56,7 @@ func (e cachedCopy) download(ctx context.Context, root string, c copied) error {
 	return nil
 }
 
-// partsName is the directory of files that are not whole yet.
+// partsName is the directory of incomplete files.
 const partsName = "parts"
 
 // missing returns the items that were not copied yet.
@@ -69,7 +69,7 @@ func (e cachedCopy) missing(c copied) (items []item) {
 	return items
 }
 
-// described adds to an item of a list what the service tells of single objects alone.
+// described adds facts to an item of a list that the service reports only for single objects.
 func (e cachedCopy) described(ctx context.Context, i item) (item, error) {
 	if i.object.Sum != "" {
 		return i, nil
@@ -81,8 +81,8 @@ func (e cachedCopy) described(ctx context.Context, i item) (item, error) {
 	return item{i.name, o}, err
 }
 
-// downloadFile copies one file and checks it. A checksum that is wrong twice for the same content is none: some
-// services give entity tags that only look like one.
+// downloadFile copies one file and checks it. A checksum that is wrong twice for the same content is ignored, because some
+// services return entity tags that only look like a checksum.
 func (e cachedCopy) downloadFile(ctx context.Context, root string, c copied, i item) (fileFact, error) {
 	part, final := filepath.Join(c.dir, partsName, filepath.FromSlash(i.name)), c.path(i.name)
 	for _, path := range []string{part, final} {
@@ -125,7 +125,7 @@ func (e cachedCopy) downloadFile(ctx context.Context, root string, c copied, i i
 	}
 }
 
-// transfer writes the object to part, behind what an earlier copy of this version left there.
+// transfer writes the object to part, after what an earlier copy of this version left there.
 func (e cachedCopy) transfer(ctx context.Context, root, part string, i item) (*sums, error) {
 	f, err := os.OpenFile(part, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -167,12 +167,12 @@ func (e cachedCopy) transfer(ctx context.Context, root, part string, i item) (*s
 	return s, nil
 }
 
-// sums are the checksums of a content.
+// sums computes the checksums of content.
 type sums struct {
 	io.Writer
-	want    string // as bucket.Object.Sum
+	want    string // expected checksum, as in bucket.Object.Sum
 	content hash.Hash
-	told    hash.Hash // of the kind that want is of; nil: none
+	told    hash.Hash // computes the kind of checksum in want; nil: none
 }
 
 func newSums(want string) *sums {
@@ -193,7 +193,7 @@ func newSums(want string) *sums {
 
 func (s *sums) sha() string { return hex.EncodeToString(s.content.Sum(nil)) }
 
-// right reports whether the content is the one that the service described.
+// right reports whether the content has the checksum that the service reported.
 func (s *sums) right() bool {
 	kind, want, _ := strings.Cut(s.want, ":")
 	switch {
@@ -205,7 +205,7 @@ func (s *sums) right() bool {
 	return true
 }
 
-// sumOf is the SHA-256 of a file, in hex.
+// sumOf returns the SHA-256 of a file in hex.
 func sumOf(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {

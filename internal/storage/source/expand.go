@@ -21,8 +21,8 @@ import (
 	"latentbeam/internal/storage/store/bucket"
 )
 
-// Expand finds the files of a list of locations and glob patterns: pattern by pattern, the files of a pattern sorted,
-// each file once, at most so many. An error about a location is a *config.Error.
+// Expand returns the files for a list of locations and glob patterns: pattern by pattern, sorted within a pattern, without
+// duplicates, at most most files. An error about a location is a *config.Error.
 func Expand(ctx context.Context, patterns []string, most int) ([]string, error) {
 	var files []string
 	seen := map[string]bool{}
@@ -57,8 +57,9 @@ var numberRange = regexp.MustCompile(`\{(\d{1,9})\.\.(\d{1,9})\}`)
 // alternatives matches {a,b}.
 var alternatives = regexp.MustCompile(`\{([^{}]*,[^{}]*)\}`)
 
-// ranges writes ranges of numbers out: a{8..10} is a8, a9 and a10, a{08..10} begins with a08. One beyond most stays as it
-// is, and so does the name of a file. Alternatives in addresses of web servers, which have no lists, are written out too.
+// ranges expands ranges of numbers: a{8..10} is a8, a9 and a10; a{08..10} starts with a08. A range with more than most numbers
+// is not expanded, nor is the name of an existing file. Alternatives in addresses of web servers, which cannot list files, are
+// expanded too.
 func ranges(patterns []string, most int) (all []string) {
 	for _, pattern := range patterns {
 		if a := alternatives.FindStringSubmatchIndex(pattern); a != nil && isWeb(pattern) {
@@ -94,7 +95,7 @@ func expand(ctx context.Context, pattern string, most int) ([]string, error) {
 		return expandAddress(ctx, pattern, most)
 	}
 	_, err := os.Stat(pattern)
-	if err == nil { // a name with brackets is a name first
+	if err == nil { // a name with brackets may be an existing file
 		return []string{pattern}, nil
 	}
 	found, globErr := glob(pattern, most)
@@ -116,11 +117,11 @@ func expand(ctx context.Context, pattern string, most int) ([]string, error) {
 	return found, nil
 }
 
-// wild are the characters that make a pattern.
+// wild are the characters of patterns.
 const wild = `*?[{\`
 
-// expandAddress finds the objects of a pattern. As on disk, * and ? match no slash. What has a slash at its end is a
-// folder, whatever is in it.
+// expandAddress finds the objects that match a pattern. As on disk, * and ? do not match a slash. An address with a slash at
+// its end is a folder, whatever it contains.
 func expandAddress(ctx context.Context, pattern string, most int) ([]string, error) {
 	p, err := parse(ctx, pattern, config.InputSchemes)
 	if err != nil {
@@ -130,7 +131,7 @@ func expandAddress(ctx context.Context, pattern string, most int) ([]string, err
 		return []string{pattern}, nil
 	}
 	if isWeb(pattern) && (IsUnreachable(err) || errors.Is(err, bucket.ErrNoHost)) {
-		return []string{pattern}, nil // one file: whoever reads it says so, and a row of media fails alone
+		return []string{pattern}, nil // a single file: its reader reports errors, and for media only the row fails
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -148,7 +149,7 @@ func expandAddress(ctx context.Context, pattern string, most int) ([]string, err
 	return p.matches(ctx, pattern, most)
 }
 
-// matches lists the objects of a pattern. Only what is below its fixed part is asked for.
+// matches lists the objects that match a pattern. It requests only what is below the pattern's fixed part.
 func (p parsed) matches(ctx context.Context, pattern string, most int) (found []string, err error) {
 	fixed := p.key[:strings.IndexAny(p.key, wild)]
 	rest := p.key[len(fixed):]
@@ -172,7 +173,7 @@ func (p parsed) matches(ctx context.Context, pattern string, most int) (found []
 	return found, nil
 }
 
-// nothing is the error about a pattern that finds no object.
+// nothing returns the error for a pattern that matches no object.
 func (p parsed) nothing(ctx context.Context, pattern string) error {
 	noTable := noTable(pattern, func(string) bool {
 		fixed := otherPlace(p.key)
@@ -190,11 +191,10 @@ func (p parsed) nothing(ctx context.Context, pattern string) error {
 	return noObject(pattern)
 }
 
-// moved matches the files of a table of an output, in its folder and as releases before wrote them.
+// moved matches the files of an output's table, in its folder and in the layout of earlier releases.
 var moved = regexp.MustCompile(`^(.*\btables/)(videos|failures|latents|embeddings)([-/])([^/]*)$`)
 
-// otherPlace is the pattern for the place where another release has the tables of an output; "" where a pattern names
-// no table.
+// otherPlace returns the pattern for an output's table in the layout of another release; "" if the pattern is not for a table.
 func otherPlace(pattern string) string {
 	m := moved.FindStringSubmatch(filepath.ToSlash(pattern))
 	if m == nil {
@@ -203,8 +203,8 @@ func otherPlace(pattern string) string {
 	return m[1] + m[2] + map[string]string{"-": "/", "/": "-"}[m[3]] + m[4]
 }
 
-// noTable is the error about a pattern that finds nothing and names the tables of an output in the place of another
-// release; nil where it is none. finds tells whether a pattern finds something.
+// noTable returns the error for a pattern that finds nothing and has the layout of another release; nil otherwise. finds
+// reports whether a pattern matches anything.
 func noTable(pattern string, finds func(string) bool) error {
 	other := otherPlace(pattern)
 	switch {
@@ -250,7 +250,7 @@ func noFile(pattern string, err error) error {
 	return document.NewError(document.Position{File: pattern}, "%v", err)
 }
 
-// otherForm is the error about a name whose file has the same name in another Unicode form.
+// otherForm returns the error for a name that exists in another Unicode form.
 func otherForm(at, there string) error {
 	return document.NewError(document.Position{File: at}, "no such file, but %+q is there: the same name in another Unicode form (%s, not %s)",
 		there, form(there), form(at)).WithFix("copy the name from a listing of the folder, or rename the file")

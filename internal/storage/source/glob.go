@@ -18,11 +18,11 @@ import (
 	"latentbeam/internal/config"
 )
 
-// errEnough ends a walk that has found more files than allowed.
+// errEnough stops a walk that has found more files than allowed.
 var errEnough = errors.New("enough")
 
-// glob returns the paths on this host that match a pattern, at most limit+1. ** stands for any number of folders, {a,b} for
-// alternatives. A pattern with ** finds no hidden files and, if it ends in * or **, no folders.
+// glob returns the local paths that match a pattern, at most limit+1. ** matches any number of folders, {a,b} alternatives. A
+// pattern with ** does not match hidden files and, if it ends in * or **, no folders.
 func glob(pattern string, limit int) (found []string, err error) {
 	base, rest := doublestar.SplitPattern(filepath.ToSlash(pattern))
 	files := os.DirFS(base)
@@ -47,7 +47,7 @@ func glob(pattern string, limit int) (found []string, err error) {
 	return found, err
 }
 
-// tree is the files below root. A link to a folder that it lies in leads nowhere, so that a walk ends.
+// tree is the files below root. It does not follow a link to a folder that contains the link, so that a walk ends.
 type tree struct {
 	fs.FS
 	root string
@@ -71,11 +71,11 @@ func (t *tree) ReadDir(name string) ([]fs.DirEntry, error) {
 // Stat implements fs.StatFS.
 func (t *tree) Stat(name string) (fs.FileInfo, error) { return fs.Stat(t.FS, name) }
 
-// matchKey reports whether the key of an object matches a pattern, as names of files do.
+// matchKey reports whether the key of an object matches a pattern, with the rules for file names.
 func matchKey(pattern, key string) (bool, error) { return doublestar.Match(pattern, key) }
 
-// OtherForm returns the path of a file on this host whose name differs from a path only in its Unicode form: macOS writes
-// accents as characters of their own (NFD), most other programs do not (NFC). "": there is none.
+// OtherForm returns the path of a local file whose name differs from a path only in its Unicode form: macOS stores accents as
+// separate characters (NFD), most other programs do not (NFC). It returns "" if there is none.
 func OtherForm(at string) string {
 	if norm.NFC.IsNormalString(at) && norm.NFD.IsNormalString(at) || IsAddress(at) {
 		return ""
@@ -99,7 +99,7 @@ func OtherForm(at string) string {
 	return found
 }
 
-// sameName returns the file of a folder whose name is equal to a name in NFC, "" if there is none.
+// sameName returns the file in a folder whose name equals name in NFC, "" if there is none.
 func sameName(folder, name string) string {
 	entries, err := os.ReadDir(cmp.Or(folder, "."))
 	if err != nil {
@@ -114,7 +114,7 @@ func sameName(folder, name string) string {
 	return ""
 }
 
-// form is the Unicode form of a name.
+// form returns the Unicode form of a name.
 func form(name string) string {
 	switch {
 	case norm.NFC.IsNormalString(name):
@@ -125,8 +125,8 @@ func form(name string) string {
 	return "a mixed form"
 }
 
-// List returns the names of the files in a folder of this host or of a bucket and below it, sorted, with slashes, without hidden
-// ones: at most limit.
+// List returns the names of the files in and below a folder, local or in a bucket: sorted, with slashes, without hidden files,
+// at most limit.
 func List(ctx context.Context, folder string, limit int) (names []string, err error) {
 	if IsAddress(folder) {
 		names, err = listAddress(ctx, folder, limit)

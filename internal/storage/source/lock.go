@@ -8,8 +8,8 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// Ends of the names of an entry's locks, which the system releases when a process ends. Who reads or copies the entry
-// shares the lock of its use; who removes it has that alone. Who copies has the other alone.
+// Suffixes of an entry's locks. The system releases them when a process ends. Processes that read or copy the entry share the
+// use lock; to remove the entry a process needs it exclusively. To copy, a process needs the other lock exclusively.
 const (
 	useEnd  = ".lock"
 	fillEnd = ".copying"
@@ -17,7 +17,7 @@ const (
 
 const lockPause = 50 * time.Millisecond
 
-// lockFile waits for a lock. A lock file that was removed meanwhile locks nothing, so it is taken anew.
+// lockFile waits for a lock. If the lock file was removed meanwhile, the lock has no effect, so it is acquired again.
 func lockFile(ctx context.Context, path string, exclusive bool) (*flock.Flock, error) {
 	for {
 		l := flock.New(path)
@@ -36,7 +36,7 @@ func lockFile(ctx context.Context, path string, exclusive bool) (*flock.Flock, e
 	}
 }
 
-// isCurrent reports whether a lock's file is still the one under its name.
+// isCurrent reports whether a lock's file still exists under its name.
 func isCurrent(l *flock.Flock) bool {
 	mine, err := l.Stat()
 	there, err2 := os.Stat(l.Path())

@@ -21,19 +21,19 @@ import (
 // Local is a file or a folder on this host.
 type Local struct {
 	Path    string
-	sha     string // of a file that is a copy, in hex
-	shown   string // what a copy is of, where errors say that instead of Path
+	sha     string // SHA-256 of a copied file, in hex
+	shown   string // original location of a copy; errors show it instead of Path
 	release func()
 }
 
-// Release lets a copy be removed from the cache.
+// Release allows a copy to be removed from the cache.
 func (l Local) Release() {
 	if l.release != nil {
 		l.release()
 	}
 }
 
-// Media returns the media file, the member or the folder of frames at a location on this host. The caller releases it.
+// Media returns a local copy of the media file, the member or the folder of frames at a location. The caller must release it.
 func Media(ctx context.Context, at string) (Local, error) {
 	if m, ok := ParseMember(at); ok {
 		l, err := m.copy(ctx)
@@ -49,7 +49,7 @@ func Media(ctx context.Context, at string) (Local, error) {
 	return l, rowsOwn(err)
 }
 
-// Temporary writes the content of a media file to this host. The caller releases it.
+// Temporary writes the content of a media file to this host. The caller must release it.
 func Temporary(data []byte, ext string) (Local, error) {
 	f, err := system.TempFile(system.Media, ext)
 	if err != nil {
@@ -64,7 +64,7 @@ func Temporary(data []byte, ext string) (Local, error) {
 	return l, nil
 }
 
-// MediaDigest is media.Digest of what is at a location: it names the content alone, wherever it lies.
+// MediaDigest is media.Digest for a location: it depends only on the content, not on the location.
 func MediaDigest(ctx context.Context, at string) (string, error) {
 	if m, ok := ParseMember(at); ok {
 		return m.digest(ctx)
@@ -94,13 +94,13 @@ func MediaDigest(ctx context.Context, at string) (string, error) {
 	return rememberLook(id, at, l.sha, look), nil
 }
 
-// lookID is the id of a digest with a look behind it, which earlier versions did not have.
+// lookID returns the id under which a digest with a look is stored. Earlier versions stored digests without one.
 func lookID(id string) string {
 	sum := sha256.Sum256([]byte("look 1 " + id))
 	return hex.EncodeToString(sum[:16])
 }
 
-// recallLook returns the digest of the media at a location, where the host remembers it.
+// recallLook returns the digest of the media at a location, if the host remembers it.
 func recallLook(id, at string) (digest string, known bool) {
 	sha, text, _ := strings.Cut(fingerprints.Host.Recall(id), " ")
 	look, known := media.LookFrom(text)
@@ -111,14 +111,14 @@ func recallLook(id, at string) (digest string, known bool) {
 	return sha + look.Behind(), true
 }
 
-// rememberLook returns the digest of the media at a location. The host remembers it under id; "": it does not.
+// rememberLook returns the digest of the media at a location and stores it under id, unless id is "".
 func rememberLook(id, at, sha string, look media.Look) string {
 	fingerprints.Host.Remember(id, sha+" "+look.String())
 	look.Tell(Shown(at))
 	return sha + look.Behind()
 }
 
-// fileEntry finds a single file.
+// fileEntry returns the cache entry for a single file.
 func fileEntry(ctx context.Context, at string) (cachedCopy, error) {
 	p, err := parse(ctx, at, config.InputSchemes)
 	if err != nil {
@@ -152,7 +152,7 @@ func file(ctx context.Context, at string) (Local, error) {
 	return Local{Path: c.path(name), sha: sha, release: c.release}, nil
 }
 
-// folder copies the images below a prefix to this host. They are one video.
+// folder copies the images below a prefix to this host. They form one video.
 func folder(ctx context.Context, at string) (Local, error) {
 	p, err := parse(ctx, at, config.BucketSchemes)
 	if err != nil {
@@ -181,7 +181,7 @@ func folder(ctx context.Context, at string) (Local, error) {
 	case len(frames) > media.FolderFramesMax:
 		return Local{}, fmt.Errorf("read %s: the folder holds more than %d images", at, media.FolderFramesMax)
 	}
-	slices.Sort(frames) // the copy has always been named by them in this order
+	slices.Sort(frames) // the order is part of the copy's name since the first release
 	for _, name := range frames {
 		if err := store.CheckName(name); err != nil {
 			return Local{}, fmt.Errorf("read %s: %w", at, err)

@@ -22,18 +22,18 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// Member is a media file inside another file: a range of a tar, or a cell of a parquet file. Its String is a location.
+// Member is a media file inside another file: a range of a tar, or a cell of a parquet file. String returns its location.
 type Member struct {
 	File         string // location of the tar or the parquet file
-	Offset, Size int64  // of a tar: where the content lies
-	Row          int64  // of a parquet file, from 0
+	Offset, Size int64  // in a tar: the position of the content
+	Row          int64  // in a parquet file, from 0
 	Column       string // "": the member of a tar
-	Name         string // as the file calls it
+	Name         string // its name in the file
 }
 
 var memberForm = regexp.MustCompile(`(?s)^(.+?)#(\d{1,18})(?:\+(\d{1,18})|@([^/]+))/(.+)$`)
 
-// ParseMember takes a Member's String apart.
+// ParseMember parses the result of String.
 func ParseMember(at string) (m Member, ok bool) {
 	parts := memberForm.FindStringSubmatch(at)
 	if parts == nil {
@@ -54,7 +54,7 @@ func ParseMember(at string) (m Member, ok bool) {
 	return m, err == nil
 }
 
-// String is the location of the member.
+// String returns the location of the member.
 func (m Member) String() string {
 	if m.Column != "" {
 		return fmt.Sprintf("%s#%d@%s/%s", m.File, m.Row, url.PathEscape(m.Column), m.Name)
@@ -62,7 +62,7 @@ func (m Member) String() string {
 	return fmt.Sprintf("%s#%d+%d/%s", m.File, m.Offset, m.Size, m.Name)
 }
 
-// Shown is a location for people: of a member without the numbers.
+// Shown returns a location for people: for a member without the numbers.
 func Shown(at string) string {
 	if m, ok := ParseMember(at); ok {
 		return m.File + "/" + m.Name
@@ -70,11 +70,11 @@ func Shown(at string) string {
 	return at
 }
 
-// ReadCell returns the bytes of a member of a parquet file, nil where the cell has none. The package that reads tables
-// sets it, because it stands above this one.
+// ReadCell returns the bytes of a member of a parquet file, nil if the cell is null. The package that reads tables sets it,
+// because this package cannot import it.
 var ReadCell func(m Member) ([]byte, error)
 
-// content opens a member. It is nil where only a path stands in the place of the content.
+// content opens a member. It returns nil if the cell has only a path.
 func (m Member) content(ctx context.Context) (store.Reader, error) {
 	if m.Column != "" {
 		if ReadCell == nil {
@@ -97,7 +97,7 @@ func (m Member) content(ctx context.Context) (store.Reader, error) {
 	return memberReader{io.NewSectionReader(file, m.Offset, m.Size), file}, nil
 }
 
-// memberReader is the bytes of a member as a store.Reader.
+// memberReader makes a store.Reader from the bytes of a member.
 type memberReader struct {
 	sized
 	io.Closer
@@ -108,7 +108,7 @@ type sized interface {
 	Size() int64
 }
 
-// checkNamed is an error about a cell that holds neither bytes nor a path: its name was made of its row.
+// checkNamed returns an error for a cell without bytes and without a path: its name was made from its row.
 func (m Member) checkNamed() error {
 	if m.Name != m.RowName() {
 		return nil
@@ -116,10 +116,10 @@ func (m Member) checkNamed() error {
 	return fmt.Errorf("row %d of %s: column %q is null: the media of this row is missing", m.Row+1, m.File, m.Column)
 }
 
-// RowName names a cell by its row, where it has no name of its own.
+// RowName returns the name of a cell without a name: its row.
 func (m Member) RowName() string { return fmt.Sprintf("row%d", m.Row+1) }
 
-// copy writes a member to this host. The caller releases it.
+// copy writes a member to this host. The caller must release it.
 func (m Member) copy(ctx context.Context) (Local, error) {
 	r, err := m.content(ctx)
 	if err != nil {
@@ -149,8 +149,8 @@ func (m Member) copy(ctx context.Context) (Local, error) {
 	return l, nil
 }
 
-// digest is that of a file with the member's content. A member of a bucket's tar is copied for it, since looking at a file takes many
-// short reads.
+// digest returns the digest of a file with the member's content. A member of a tar in a bucket is copied first, because probing
+// a file needs many short reads.
 func (m Member) digest(ctx context.Context) (string, error) {
 	id := ""
 	if IsAddress(m.File) {
@@ -168,7 +168,7 @@ func (m Member) digest(ctx context.Context) (string, error) {
 			return "", rowsOwn(err)
 		}
 		defer l.Release()
-		if l.shown == "" { // a path in the place of the content
+		if l.shown == "" { // the cell has a path instead of content
 			return MediaDigest(ctx, m.Name)
 		}
 		digest, err := media.Sum(ctx, l.Path)
@@ -204,12 +204,12 @@ func (m Member) digest(ctx context.Context) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)) + look.Behind(), nil
 }
 
-// named says in an error which member it is about. The error's class stays.
+// named adds the member to an error. The error's class does not change.
 func (m Member) named(err error) error {
 	return fmt.Errorf("read %s: %w", Shown(m.String()), err)
 }
 
-// Named is an error about a local copy with the name of what was copied in place of the copy's.
+// Named replaces the path of a local copy in an error by the original location.
 func (l Local) Named(err error) error {
 	if err == nil || l.shown == "" {
 		return err
@@ -218,7 +218,7 @@ func (l Local) Named(err error) error {
 	return &namedError{names.Replace(err.Error()), err}
 }
 
-// namedError says an error in other words.
+// namedError is an error with another text.
 type namedError struct {
 	text string
 	err  error

@@ -14,21 +14,21 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// leftOut are the ends of files that no model is read from: pickles, and other programs' formats.
+// leftOut are the suffixes of files that are not copied with a model: pickles, and formats of other programs.
 var leftOut = []string{".bin", ".pt", ".pth", ".ckpt", ".pkl", ".h5", ".msgpack", ".onnx", ".ot", ".mp4", ".gif", ".png",
 	".jpg", ".webp"}
 
-// pickles are those that `latentbeam convert` reads.
+// pickles are the suffixes that `latentbeam convert` reads.
 var pickles = []string{".bin", ".pt", ".pth", ".ckpt", ".pkl"}
 
-// models are the copies that this process uses. They stay while it lives, for weights are mapped into its memory.
+// models are the copies that this process uses. They stay until it exits, because weights are mapped into its memory.
 var models struct {
 	sync.Mutex
 	held map[string]copied // by directory
 }
 
-// Model returns the directory of a model at a location on this host, under the name that it has there. Directories
-// beside it are copied too where they are there. A copy is shared by all processes of the host.
+// Model returns a local directory with the model at a location. Its name is the same. Directories in beside are copied too, if
+// they exist. All processes of the host share a copy.
 func Model(ctx context.Context, at string, beside ...string) (string, error) {
 	if !IsAddress(at) {
 		return at, nil
@@ -63,7 +63,7 @@ func Model(ctx context.Context, at string, beside ...string) (string, error) {
 	return c.path(name), nil
 }
 
-// retainEntry keeps an entry for as long as the process lives.
+// retainEntry keeps an entry until the process exits.
 func retainEntry(c copied) {
 	models.Lock()
 	defer models.Unlock()
@@ -77,7 +77,7 @@ func retainEntry(c copied) {
 	models.held[c.dir] = c
 }
 
-// noModel says why a prefix holds no model.
+// noModel returns an error that says why a prefix is not a model.
 func noModel(ctx context.Context, p parsed) error {
 	if _, err := p.server.Find(ctx, p.key); err == nil && p.key != "" {
 		return fault.Usage(fmt.Errorf("%s is one file; give the prefix of the directory that it is in", p))
@@ -87,7 +87,7 @@ func noModel(ctx context.Context, p parsed) error {
 	return fault.Usage(fmt.Errorf("%s: there are no files of a model below this prefix; check the address", p))
 }
 
-// add lists what is below a key, as files below a directory of the entry.
+// add adds the objects below a key, as files below a directory of the entry.
 func (e *cachedCopy) add(ctx context.Context, key, directory string) error {
 	prefix := ""
 	if key != "" {
@@ -120,7 +120,7 @@ func (e *cachedCopy) add(ctx context.Context, key, directory string) error {
 		e.items = append(e.items, one)
 	}
 	dirOf := func(i item) string { return path.Dir(strings.TrimPrefix(i.name, directory+"/")) }
-	quantised = slices.DeleteFunc(quantised, func(i item) bool { return weights[dirOf(i)] }) // beside safetensors nobody asks for them
+	quantised = slices.DeleteFunc(quantised, func(i item) bool { return weights[dirOf(i)] }) // not needed beside safetensors
 	for _, i := range quantised {
 		weights[dirOf(i)] = true
 	}
@@ -134,7 +134,7 @@ func (e *cachedCopy) add(ctx context.Context, key, directory string) error {
 	return nil
 }
 
-// hidden reports whether an element of a name begins with a dot, such as .git/config.
+// hidden reports whether an element of a name starts with a dot, such as .git/config.
 func hidden(name string) bool {
 	return strings.HasPrefix(name, ".") || strings.Contains(name, "/.")
 }

@@ -14,8 +14,8 @@ import (
 	"latentbeam/internal/system"
 )
 
-// Open opens the file at a location for reads at any offset. An object of a bucket is read in ranges; nothing is kept
-// of it. Errors name the location.
+// Open opens the file at a location for reading at any offset. An object in a bucket is read in ranges without caching. Errors
+// name the location.
 func Open(ctx context.Context, at string) (store.Reader, error) {
 	if !IsAddress(at) || isWeb(at) {
 		return Copy(ctx, at)
@@ -31,7 +31,7 @@ func Open(ctx context.Context, at string) (store.Reader, error) {
 	return p.server.Read(ctx, o), nil
 }
 
-// Copy opens the file at a location, or a copy of it on this host, for who reads all of it and more than once.
+// Copy opens the file at a location, or a local copy of it, for callers that read all of it more than once.
 func Copy(ctx context.Context, at string) (store.Reader, error) {
 	switch {
 	case at == Stdin:
@@ -53,7 +53,7 @@ func Copy(ctx context.Context, at string) (store.Reader, error) {
 
 func isWeb(at string) bool { return strings.HasPrefix(at, "http") && IsAddress(at) }
 
-// onDisk is a file of this host as a store.Reader.
+// onDisk makes a store.Reader from a local file.
 type onDisk struct {
 	*os.File
 	size    int64
@@ -83,15 +83,15 @@ func openFile(path string, release func()) (*onDisk, error) {
 	return &onDisk{f, info.Size(), release}, nil
 }
 
-// stdin is what standard input held, in a file without a name. A run reads its input several times.
+// stdin has the content of standard input, in an unlinked file, because a run reads its input several times.
 var stdin struct {
 	sync.Mutex
-	from *os.File // os.Stdin of that time
+	from *os.File // os.Stdin at that time
 	file *os.File
 	size int64
 }
 
-// spooled is a reader of what standard input held.
+// spooled reads the content of standard input.
 type spooled struct {
 	io.ReaderAt
 	size int64

@@ -17,12 +17,13 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// SizeVariable bounds the copies of single files, such as 50GiB. Copies of models do not count.
+// SizeVariable is the environment variable that limits the copies of single files, such as 50GiB. Copies of models are not
+// limited.
 const SizeVariable = "LATENTBEAM_CACHE_SIZE"
 
 const defaultSize = 32 << 30
 
-// cacheSize is the bound that the environment gives.
+// cacheSize returns the limit from the environment.
 func cacheSize() (int64, error) {
 	text := os.Getenv(SizeVariable)
 	if text == "" {
@@ -35,15 +36,15 @@ func cacheSize() (int64, error) {
 	return int64(size), nil
 }
 
-// taken estimates what the files in the cache take, by directory: it is looked at once, and when there seems to be no
+// taken estimates the size of the files in the cache, by directory. It is measured once, and again when there seems to be no
 // room left.
 var taken struct {
 	sync.Mutex
 	bytes map[string]int64
 }
 
-// makeRoom removes the files that nobody uses and that were used longest ago, until there is room for so many bytes.
-// What is in use stays, whatever it takes.
+// makeRoom removes the least recently used files that are not in use, until there is room for need bytes. Files in use are
+// never removed.
 func makeRoom(dir string, need int64) error {
 	limit, err := cacheSize()
 	if err != nil {
@@ -71,14 +72,14 @@ func makeRoom(dir string, need int64) error {
 	return nil
 }
 
-// kept is an entry as it lies on disk.
+// kept is an entry on disk.
 type kept struct {
 	dir   string
 	bytes int64
 	used  time.Time
 }
 
-// list returns the entries of a directory, the one used longest ago first, and what they take.
+// list returns the entries of a directory, least recently used first, and their total size.
 func list(dir string) (entries []kept, sum int64) {
 	names, _ := os.ReadDir(dir)
 	for _, n := range names {
@@ -106,7 +107,7 @@ func list(dir string) (entries []kept, sum int64) {
 	return entries, sum
 }
 
-// remove removes an entry that nobody uses.
+// remove removes an entry if it is not in use.
 func (e kept) remove() bool {
 	l := flock.New(e.dir + useEnd)
 	defer l.Close()

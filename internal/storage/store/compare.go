@@ -7,11 +7,11 @@ import (
 	"io"
 )
 
-// compareBlock is how much of an existing object Compare holds in memory, in bytes.
+// compareBlock is how many bytes of an existing object Compare has in memory.
 const compareBlock = 256 << 10
 
-// Compare returns nil where the object that is there holds the bytes of want, else the conflict. A store compares
-// where a name is taken: it may be its own earlier call that was not acknowledged.
+// Compare returns nil if the existing object has the bytes of want, otherwise the conflict. A store compares when a name is
+// taken, because its own earlier call may have created the object without an acknowledgement.
 func Compare(there Reader, want Object) (*ConflictError, error) {
 	from := io.NewSectionReader(there, 0, there.Size())
 	hash := sha256.New()

@@ -1,7 +1,7 @@
-// Package store says what an output is to the rest of the program: objects under slash-separated names,
-// each of them whole or absent. A directory (internal/storage/store/dir) is one kind of store, a bucket another.
-// internal/storage/store/open picks the kind by the address, and internal/storage/store/storetest holds the laws that every
-// kind obeys.
+// Package store defines the interface of an output: objects with slash-separated names, each of them complete or absent. A
+// local directory (internal/storage/store/dir) is one kind of store, a bucket is another. internal/storage/store/open chooses
+// the kind by the address. internal/storage/store/storetest has the rules that every kind must follow.
 //
-// What never enters: what an object means (keys, tables, the ledger), and what only one kind of store has.
+// The package does not know the meaning of objects (keys, tables, the ledger), and has nothing that only one kind of store
+// supports.
 package store

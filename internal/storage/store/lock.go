@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// Owner describes the process that holds a lock, as the lock records it.
+// Owner describes the process that holds a lock. The lock records it.
 type Owner struct {
 	Name  string    `json:"owner"` // what the process is doing, as given to Lock
 	PID   int       `json:"pid"`
@@ -16,7 +16,7 @@ type Owner struct {
 	Since time.Time `json:"since"`
 }
 
-// NewOwner describes this process, which takes a lock now.
+// NewOwner describes this process, with the current time.
 func NewOwner(name string) Owner {
 	host, err := os.Hostname()
 	if err != nil {
@@ -25,7 +25,7 @@ func NewOwner(name string) Owner {
 	return Owner{name, os.Getpid(), host, time.Now()}
 }
 
-// String reads "pid 12 on host a since 2026-01-02 15:04:05 (run job.yaml)".
+// String formats the owner as "pid 12 on host a since 2026-01-02 15:04:05 (run job.yaml)".
 func (o Owner) String() string {
 	if o.PID == 0 {
 		return "a process that did not say who it is"
@@ -34,7 +34,8 @@ func (o Owner) String() string {
 		o.PID, o.Host, o.Since.Format("2006-01-02 15:04:05"), o.Name))
 }
 
-// printable replaces what could control a terminal: whoever writes to the output can write a lock's text.
+// printable replaces characters that could control a terminal, because everyone who can write to the output can write a lock's
+// text.
 func printable(r rune) rune {
 	if !unicode.IsPrint(r) {
 		return unicode.ReplacementChar
@@ -42,14 +43,14 @@ func printable(r rune) rune {
 	return r
 }
 
-// LockedError says that another process holds the lock. A store returns it as fault.TryAgain (exit code 75).
+// LockedError says that another process holds the lock. A store returns it with fault.TryAgain (exit code 75).
 type LockedError struct {
 	URL   string // of the store
 	Lock  string // name of the lock
 	Owner Owner
 }
 
-// Error names the store and who has it.
+// Error names the store and the owner.
 func (e *LockedError) Error() string {
 	return fmt.Sprintf("output %s is in use by %v; wait for it or stop it (lock file %s)",
 		e.URL, e.Owner, e.Lock)

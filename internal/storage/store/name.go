@@ -7,17 +7,17 @@ import (
 	"unicode"
 )
 
-// Limits of a name, below what the usual file systems and buckets take (255 and 1,024 bytes).
+// Limits of a name, below the limits of the usual file systems and buckets (255 and 1,024 bytes).
 const (
 	nameBytesMax    = 1000
 	elementBytesMax = 250
 )
 
-// TempPrefix starts an element of every name that a store keeps for itself, such as files that are not published yet.
+// TempPrefix is the prefix of names that a store uses itself, such as unpublished files.
 const TempPrefix = ".tmp-"
 
-// CheckName accepts slash-separated relative names such as "videos/ab/abcd.mp4" that mean the same
-// in every file system and bucket.
+// CheckName accepts slash-separated relative names such as "videos/ab/abcd.mp4" that mean the same in every file system and
+// bucket.
 func CheckName(name string) error {
 	why := ""
 	switch {
@@ -47,7 +47,7 @@ func CheckName(name string) error {
 	return fmt.Errorf("output name %q: %s", name, why)
 }
 
-// CheckPrefix accepts what names can start with.
+// CheckPrefix accepts the prefixes of valid names.
 func CheckPrefix(prefix string) error {
 	if CheckName(prefix) == nil {
 		return nil

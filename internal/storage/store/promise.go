@@ -8,27 +8,27 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// PromiseState says what a check of a promise has seen.
+// PromiseState is the result of checking a promise.
 type PromiseState string
 
 // States of a promise.
 const (
 	Kept    PromiseState = "kept"
 	Broken  PromiseState = "broken"
-	Unknown PromiseState = "unknown" // this process may not try it
+	Unknown PromiseState = "unknown" // this process has no right to check it
 )
 
-// Promise is a thing that jobs expect of a store, and what a check of it has seen.
+// Promise is a property that jobs expect of a store, with the result of a check.
 type Promise struct {
 	Name   string       `json:"name"` // such as "put if absent"
 	State  PromiseState `json:"state"`
 	Needed bool         `json:"needed"` // without it a job could lose or mix results
 	Found  string       `json:"found"`
-	// Took is the time of the check.
+	// Took is the duration of the check.
 	Took time.Duration `json:"took_ns"`
 }
 
-// BrokenPromises returns the promises that a job needs and that the store does not keep.
+// BrokenPromises returns the promises that a job needs but the store does not keep.
 func BrokenPromises(all []Promise) (broken []Promise) {
 	for _, p := range all {
 		if p.Needed && p.State == Broken {
@@ -38,7 +38,7 @@ func BrokenPromises(all []Promise) (broken []Promise) {
 	return broken
 }
 
-// Refuse is the error about a store that does not keep what a job needs: nil where it keeps all. It is fault.Usage.
+// Refuse returns the error for a store that does not keep a promise that a job needs, nil if it keeps all. It is fault.Usage.
 func Refuse(url string, all []Promise) error {
 	broken := BrokenPromises(all)
 	if len(broken) == 0 {

@@ -45,13 +45,13 @@ func Names(ctx context.Context, s Store, prefix string, depth Depth) ([]string, 
 	return names, nil
 }
 
-// HasScheme reports whether url is an address such as gs://bucket/x, and no path.
+// HasScheme reports whether url is an address such as gs://bucket/x, not a path.
 func HasScheme(url string) bool {
 	scheme, _, found := strings.Cut(url, "://")
 	return found && !strings.ContainsAny(scheme, "/.")
 }
 
-// Address says for people where the object called name is in the store at url.
+// Address returns the location of an object in the store at url, for people.
 func Address(url, name string) string {
 	if HasScheme(url) {
 		return strings.TrimSuffix(url, "/") + "/" + name
@@ -59,13 +59,13 @@ func Address(url, name string) string {
 	return filepath.Join(url, filepath.FromSlash(name))
 }
 
-// ListSizes are the Sizes of a store that lists faster than it describes single objects, as buckets do: a directory
-// is listed when the first of its objects is asked for. It takes some 150 bytes an object.
+// ListSizes returns the Sizes for stores that list faster than they describe single objects, such as buckets. It lists a
+// directory when its first object is requested. It needs about 150 bytes for each object.
 func ListSizes(s Store) Sizes { return &listSizes{s, map[string]map[string]Info{}} }
 
 type listSizes struct {
 	store Store
-	known map[string]map[string]Info // by directory, by name
+	known map[string]map[string]Info // by directory, then by name
 }
 
 // Of implements Sizes.

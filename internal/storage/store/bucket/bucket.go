@@ -14,37 +14,37 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// keyBytesMax is what buckets take.
+// keyBytesMax is the limit of buckets.
 const keyBytesMax = 1024
 
 // Bucket is a store in a bucket: the objects below a prefix.
 type Bucket struct {
 	service Service
-	url     string // without a slash at its end
-	prefix  string // of all keys: "" or with a slash at its end
+	url     string // without a slash at the end
+	prefix  string // prefix of all keys: "" or with a slash at the end
 	secrets []string
 	clock   Clock
-	reach   *Reach       // nil: an output, or nobody asks for a bound
-	told    atomic.Int64 // when a user was last told that a request waits, in nanoseconds since 1970
+	reach   *Reach       // limits waiting for an input's host; nil: no limit
+	told    atomic.Int64 // time when the user was last told that a request waits, in nanoseconds since 1970
 
-	broken   []store.Promise           // why it writes without conditions; nil: it does not
+	broken   []store.Promise           // reasons for writing without conditions; nil: conditions are used
 	contacts [removing + 1]atomic.Bool // kinds of requests that have succeeded
 
 	mu    sync.Mutex
-	lease *lease // held or being taken, else nil
+	lease *lease // held or being acquired; else nil
 }
 
 var _ store.Store = (*Bucket)(nil)
 
-// Options of New. The zero value is for everybody but tests.
+// Options for New. Most callers use the zero value.
 type Options struct {
-	Secrets []string // never to be shown
+	Secrets []string // texts that must never be shown
 	Clock   Clock    // nil: the machine's
-	URL     string   // what messages call the store; "": the address
-	Reach   *Reach   // bounds how long a run waits for the host of an input; nil: as stores of outputs wait
+	URL     string   // name of the store in messages; "": the address
+	Reach   *Reach   // limits how long a run waits for an input's host; nil: wait as for outputs
 }
 
-// New returns the store at an address, which service speaks to.
+// New returns the store at an address; service makes its requests.
 func New(service Service, at Address, o Options) *Bucket {
 	b := &Bucket{service: service, url: at.String(), secrets: o.Secrets, clock: o.Clock, reach: o.Reach}
 	if o.URL != "" {
@@ -59,17 +59,17 @@ func New(service Service, at Address, o Options) *Bucket {
 	return b
 }
 
-// Address is where an output or an input is: gs://bucket/prefix.
+// Address is the address of an output or an input: gs://bucket/prefix.
 type Address struct {
-	Scheme, Bucket, Prefix string // Prefix has no slash at its ends
+	Scheme, Bucket, Prefix string // Prefix has no slash at either end
 }
 
-// String is the address without a slash at its end.
+// String returns the address without a slash at its end.
 func (a Address) String() string {
 	return strings.TrimSuffix(a.Scheme+"://"+a.Bucket+"/"+a.Prefix, "/")
 }
 
-// ParseAddress reads gs://bucket/prefix. Its errors do not repeat what may be a credential.
+// ParseAddress parses gs://bucket/prefix. Its errors do not contain text that may be a credential.
 func ParseAddress(url string) (Address, error) {
 	scheme, rest, _ := strings.Cut(url, "://")
 	bucket, prefix, _ := strings.Cut(rest, "/")
@@ -91,7 +91,7 @@ func ParseAddress(url string) (Address, error) {
 	return Address{scheme, bucket, prefix}, nil
 }
 
-// Look asks whether the bucket answers, and answers fs.ErrNotExist where it has no object of this output.
+// Look checks that the bucket answers. It returns fs.ErrNotExist if the bucket has no object of this output.
 func (b *Bucket) Look(ctx context.Context) error {
 	for _, err := range b.List(ctx, "", store.Deep) {
 		return err
@@ -108,7 +108,7 @@ func (b *Bucket) Close() error {
 	return nil
 }
 
-// checkCall checks what a call is given.
+// checkCall checks the arguments of a call.
 func (b *Bucket) checkCall(ctx context.Context, what string, names ...string) error {
 	for _, name := range names {
 		if err := store.CheckName(name); err != nil {
@@ -125,7 +125,7 @@ func (b *Bucket) checkCall(ctx context.Context, what string, names ...string) er
 	return nil
 }
 
-// stat is Service.Stat, tried again. The error is the service's.
+// stat is Service.Stat with retries. It returns the service's error.
 func (b *Bucket) stat(ctx context.Context, name string) (o Object, err error) {
 	err = b.retryFor(ctx, reading, name, func(ctx context.Context) (err error) {
 		ctx, cancel := b.bound(ctx, 0)
@@ -151,7 +151,7 @@ func (b *Bucket) Stat(ctx context.Context, name string) (store.Info, error) {
 // Sizes implements store.Store.
 func (b *Bucket) Sizes(context.Context) store.Sizes { return store.ListSizes(b) }
 
-// List implements store.Store. Keys that are no names, such as those that consoles make for folders, are left out.
+// List implements store.Store. It skips keys that are not valid names, such as those that consoles create for folders.
 func (b *Bucket) List(ctx context.Context, prefix string, depth store.Depth) iter.Seq2[store.Info, error] {
 	return func(yield func(store.Info, error) bool) {
 		err := store.CheckPrefix(prefix)
@@ -198,7 +198,7 @@ func (b *Bucket) Remove(ctx context.Context, name string) error {
 	})
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && tries > 1:
-		return nil // an earlier try was carried out and not acknowledged
+		return nil // an earlier attempt succeeded without an acknowledgement
 	case errors.Is(err, ErrRefused):
 		return fault.TryAgain(fmt.Errorf("remove %s: %w", name, store.ErrChanged))
 	}

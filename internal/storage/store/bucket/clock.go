@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Clock is the time of a store. Tests bring their own.
+// Clock provides the time and waiting for a store. Tests replace it.
 type Clock interface {
 	Now() time.Time
-	// Sleep waits to see whether somebody else does something.
+	// Sleep waits for another process to act.
 	Sleep(ctx context.Context, d time.Duration) error
-	// Pause waits before the same request is made again.
+	// Pause waits before a request is repeated.
 	Pause(ctx context.Context, d time.Duration) error
-	// Every calls f again and again until stop is called. f may be running when stop returns.
+	// Every calls f repeatedly until stop is called. f may still be running when stop returns.
 	Every(d time.Duration, f func()) (stop func())
 }
 
@@ -57,7 +57,7 @@ func (wall) Every(d time.Duration, f func()) (stop func()) {
 	return stop
 }
 
-// jitter is a random time between half of d and d.
+// jitter returns a random duration between d/2 and d.
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
 
 // joined joins the parts that are not empty.

@@ -1,6 +1,6 @@
-// Package bucket is the store of an output in a bucket. It holds what buckets have in common: names, retries,
-// comparing after a refused write, the lease that locks an output. A Service (internal/storage/store/gcs,
-// internal/storage/store/s3) speaks to one kind of bucket.
+// Package bucket implements an output in a bucket. It contains the common part of all buckets: names, retries, comparison after
+// a refused write, and the lease that locks an output. A Service (internal/storage/store/gcs, internal/storage/store/s3) makes
+// the requests to one kind of bucket.
 //
-// What never enters: a protocol, a credential.
+// The package does not know protocols or credentials.
 package bucket

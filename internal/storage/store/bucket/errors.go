@@ -12,7 +12,7 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// Limits of trying again.
+// Limits for retries.
 const (
 	attempts   = 12
 	firstPause = 200 * time.Millisecond
@@ -20,12 +20,12 @@ const (
 	budget     = 3 * time.Minute
 )
 
-// secretParts are what addresses and headers carry that no message may show.
+// secretParts matches parts of addresses and headers that messages must not show.
 var secretParts = regexp.MustCompile(
 	`(?i)(://)[^\s"'@]*@|\?[^\s"':]*|(\bbearer\s|\bauthorization["']?\s*[:=]|signature=|credential=)\s*[^\s"',]+`)
 
-// Redact takes out of a text what may be a credential: the secrets given, and what addresses carry behind a
-// question mark or before an @.
+// Redact removes possible credentials from a text: the given secrets, and parts of addresses after a question mark or before an
+// @.
 func Redact(text string, secrets ...string) string {
 	for _, s := range secrets {
 		if len(s) >= 4 {
@@ -40,20 +40,20 @@ func Redact(text string, secrets ...string) string {
 	})
 }
 
-// failure is an error of a bucket that people read. Its text holds no credential.
+// failure is an error of a bucket for people. Its text contains no credential.
 type failure struct {
 	text string
-	is   error // what errors.Is finds, or nil
+	is   error // error for errors.Is, or nil
 }
 
 // Error implements error.
 func (f *failure) Error() string { return f.text }
 
-// Unwrap shows only errors that carry no text of a service.
+// Unwrap returns only errors without text of a service.
 func (f *failure) Unwrap() error { return f.is }
 
-// contact is what a request does. Until one of a kind has succeeded, a service that refuses it is a mistake of the user (exit
-// code 2); later it is one of the world, which may pass.
+// contact is a kind of request. Until one of its kind has succeeded, a refusal counts as the user's mistake (exit code 2);
+// later it counts as a temporary problem.
 type contact int
 
 const (
@@ -66,10 +66,10 @@ const (
 // firstContact is a refusal before any request of its kind has succeeded.
 type firstContact struct{ *Refusal }
 
-// Unwrap shows the refusal.
+// Unwrap returns the refusal.
 func (f *firstContact) Unwrap() error { return f.Refusal }
 
-// met notes the outcome of a request of a kind, and tells a first contact.
+// met records the result of a request, and marks the refusal of a first contact.
 func (b *Bucket) met(kind contact, err error) error {
 	var f *Refusal
 	switch {
@@ -78,7 +78,7 @@ func (b *Bucket) met(kind contact, err error) error {
 	case b.contacts[kind].Load() || f.full():
 	case kind != removing:
 		return &firstContact{f}
-	case f.denies(): // other refusals may be new: objects are removed in mid-run
+	case f.denies(): // other refusals may be new: objects can be removed during a run
 		denied := *f
 		denied.Fix = "the promise that objects can be removed is broken: give this process the right to delete below the prefix (on S3 " +
 			"s3:DeleteObject), or take a new output"
@@ -87,7 +87,7 @@ func (b *Bucket) met(kind contact, err error) error {
 	return err
 }
 
-// settled reports whether err is an answer that trying again does not change.
+// settled reports whether err would not change if the request were repeated.
 func settled(err error) bool {
 	var f *Refusal
 	switch {
@@ -99,12 +99,12 @@ func settled(err error) bool {
 	return false
 }
 
-// retry calls try until it is settled, at most attempts times and for the time of the budget.
+// retry calls try until its result is settled, at most attempts times and within the time budget.
 func (b *Bucket) retry(ctx context.Context, kind contact, try func(ctx context.Context) error) error {
 	return b.retryFor(ctx, kind, "", try)
 }
 
-// retryFor is retry for a request about key. It gives the host of an input up sooner (Reach).
+// retryFor is retry for a request about key. It gives up an input's host earlier (see Reach).
 func (b *Bucket) retryFor(ctx context.Context, kind contact, key string, try func(ctx context.Context) error) error {
 	if err := b.reach.givenUp(key); err != nil {
 		return err
@@ -142,7 +142,7 @@ func (b *Bucket) retryFor(ctx context.Context, kind contact, key string, try fun
 	}
 }
 
-// failed makes the error that a caller gets.
+// failed returns the error for the caller.
 func (b *Bucket) failed(what, name string, err error) error {
 	where := b.url
 	if name != "" {

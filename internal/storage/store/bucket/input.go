@@ -8,7 +8,7 @@ import (
 	"latentbeam/internal/storage/store"
 )
 
-// Find describes the object under a key. Unlike a name of a Store, the key of an input may be any text.
+// Find describes the object with a key. Unlike a name of a Store, the key of an input may be any text.
 func (b *Bucket) Find(ctx context.Context, key string) (Object, error) {
 	if err := ctx.Err(); err != nil {
 		return Object{}, b.failed("open", key, err)
@@ -20,8 +20,8 @@ func (b *Bucket) Find(ctx context.Context, key string) (Object, error) {
 	return o, b.failed("open", key, err)
 }
 
-// Objects yields the objects whose keys start with prefix, sorted by key. flat leaves out keys with a slash behind the
-// prefix. An error ends the list.
+// Objects yields the objects whose keys start with prefix, sorted by key. flat excludes keys with a slash after the prefix. An
+// error ends the list.
 func (b *Bucket) Objects(ctx context.Context, prefix string, flat bool) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
 		for objects, err := range b.pages(ctx, prefix, flat, pageKeys) {
@@ -38,13 +38,14 @@ func (b *Bucket) Objects(ctx context.Context, prefix string, flat bool) iter.Seq
 	}
 }
 
-// Read opens a version of an object, as Find and Objects return it. ctx ends no read; Close does.
+// Read opens a version of an object that Find or Objects returned. Reads end with Close, not with ctx.
 func (b *Bucket) Read(ctx context.Context, o Object) store.Reader { return b.reader(ctx, o.Key, o) }
 
-// pageKeys is how many objects are asked for at a time. Services answer no more.
+// pageKeys is how many objects are requested at a time. Services do not return more.
 const pageKeys = 1000
 
-// pages yields the pages of a listing, of at most most objects each. An error ends it; so does a listing without an end.
+// pages yields the pages of a listing, with at most most objects each. It ends with an error if a request fails or the listing
+// does not end.
 func (b *Bucket) pages(ctx context.Context, prefix string, flat bool, most int) iter.Seq2[[]Object, error] {
 	return func(yield func([]Object, error) bool) {
 		var p progress
@@ -66,7 +67,7 @@ func (b *Bucket) pages(ctx context.Context, prefix string, flat bool, most int) 
 	}
 }
 
-// page is Service.List, tried again.
+// page is Service.List with retries.
 func (b *Bucket) page(ctx context.Context, prefix string, flat bool, page string, most int) (objects []Object, next string, err error) {
 	err = b.retryFor(ctx, listing, prefix, func(ctx context.Context) (err error) {
 		ctx, cancel := b.bound(ctx, 0)

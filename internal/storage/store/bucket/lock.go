@@ -14,29 +14,30 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// Times of a lease. Whoever sees no heartbeat for leaseTime on its own clock takes the lease over: three heartbeats
-// are missing by then. The holder asks the bucket before it writes when its own last heartbeat is doubtTime old.
+// Times of a lease. A process that sees no heartbeat for leaseTime on its own clock takes the lease over; three heartbeats are
+// missing by then. The holder checks the lease in the bucket before it writes if its own last heartbeat is older than
+// doubtTime.
 const (
 	leaseTime = 60 * time.Second
 	beatTime  = 15 * time.Second
 	doubtTime = 45 * time.Second
-	lookTime  = 5 * time.Second // between two looks at somebody else's lease
+	lookTime  = 5 * time.Second // interval for checking another process's lease
 )
 
 // record is the content of a lock's object.
 type record struct {
 	store.Owner
-	Token   string `json:"token"`             // of this taking of the lock
+	Token   string `json:"token"`             // identifies this acquisition of the lock
 	Beat    int    `json:"beat"`              // counts heartbeats
-	Process string `json:"process,omitempty"` // see process
+	Process string `json:"process,omitempty"` // see the function process
 	Free    bool   `json:"free,omitempty"`
 }
 
-// found is a record as the bucket holds it.
+// found is a record that was read from the bucket.
 type found struct {
 	record
-	version Version // Absent: nobody ever took the lock
-	echo    bool    // an earlier write of the same lease, found there
+	version Version // Absent: the lock was never held
+	echo    bool    // it is an earlier write of the same lease
 }
 
 func (f found) free() bool { return f.version == Absent || f.Free }
@@ -47,15 +48,15 @@ type lease struct {
 	name   string
 
 	token   string
-	mu      chan bool // full while the record is written: a lock that waits for the network
-	held    bool      // the lock was taken
+	mu      chan bool // full while the record is written: works as a mutex across network waits
+	held    bool      // the lock was acquired
 	found             // as last written
-	renewed time.Time // when the last write that was acknowledged began
+	renewed time.Time // start of the last acknowledged write
 	lost    bool
-	stop    func() // the heartbeat
+	stop    func() // stops the heartbeat
 }
 
-// Lock implements store.Store. Where somebody holds the lock, it watches for a sign of life: at most leaseTime.
+// Lock implements store.Store. If another process holds the lock, it waits for a heartbeat: at most leaseTime.
 func (b *Bucket) Lock(ctx context.Context, name, owner string) (release func(), err error) {
 	if err := b.checkCall(ctx, "lock", name); err != nil {
 		return nil, err
@@ -76,7 +77,7 @@ func (b *Bucket) Lock(ctx context.Context, name, owner string) (release func(), 
 	return sync.OnceFunc(l.release), nil
 }
 
-// acquire makes the lease this process's.
+// acquire acquires the lease for this process.
 func (l *lease) acquire(ctx context.Context) error {
 	for patience := l.bucket.patience(); ; {
 		there, err := l.bucket.read(ctx, l.name)
@@ -90,7 +91,7 @@ func (l *lease) acquire(ctx context.Context) error {
 		if !errors.Is(err, ErrRefused) {
 			return l.bucket.failed("lock", l.name, err)
 		}
-		there, err = l.bucket.read(ctx, l.name) // another one was faster
+		there, err = l.bucket.read(ctx, l.name) // another process was faster
 		if err != nil {
 			return l.bucket.failed("lock", l.name, err)
 		}
@@ -107,7 +108,7 @@ func (l *lease) acquire(ctx context.Context) error {
 	}
 }
 
-// claim writes the first record over the version given. The heartbeat waits for it.
+// claim writes the first record over the given version. The heartbeat waits for it.
 func (l *lease) claim(ctx context.Context, old Version) error {
 	l.mu <- true
 	defer func() { <-l.mu }()
@@ -123,11 +124,12 @@ func (l *lease) claim(ctx context.Context, old Version) error {
 	return err
 }
 
-// tryTime is how long tryCondition may take: the lease must not end meanwhile.
+// tryTime limits tryCondition, because the lease must not expire meanwhile.
 const tryTime = 10 * time.Second
 
-// tryCondition asks once for what must be refused: the lock as a new object, which is there. A service that does it would give the
-// lock to everybody, and a check of another day or host does not know it. No answer says nothing. mu is held.
+// tryCondition makes a request that the service must refuse: to create the lock as a new object, although it exists. A service
+// that allows it would give the lock to every process; an earlier check on another day or host may not have noticed. A request
+// without an answer proves nothing. mu is held.
 func (l *lease) tryCondition(ctx context.Context) error {
 	text, err := json.Marshal(l.record)
 	if err != nil {
@@ -148,9 +150,9 @@ func (l *lease) tryCondition(ctx context.Context) error {
 		"set output.unsafe_store: true where one run alone writes there", l.bucket.url, l.name)})
 }
 
-// write gives the lease's object a new record; mu is held. The error is the service's. Where the bucket already has
-// a record of this lease, an earlier write was carried out and not acknowledged, perhaps long ago. Whoever watches counts
-// from that one, so it is no heartbeat of now: another record is written over it.
+// write writes a new record to the lease's object. mu is held. It returns the service's error. If the bucket already has a
+// record of this lease, an earlier write was executed without an acknowledgement, perhaps long ago. Other processes measure
+// time from that record, so it is not a new heartbeat: write writes another record over it.
 func (l *lease) write(ctx context.Context, r record) error {
 	for patience := l.bucket.patience(); ; {
 		begun := l.bucket.clock.Now()
@@ -170,16 +172,16 @@ func (l *lease) write(ctx context.Context, r record) error {
 	}
 }
 
-// beat shows that this process lives.
+// beat writes a heartbeat.
 func (l *lease) beat() {
 	l.mu <- true
 	defer func() { <-l.mu }()
 	ctx, cancel := context.WithTimeout(context.Background(), leaseTime)
 	defer cancel()
-	_ = l.renew(ctx) // a failed one is tried again at the next heartbeat, and before the next write
+	_ = l.renew(ctx) // a failed one is repeated at the next heartbeat, and before the next write
 }
 
-// renew writes the next heartbeat; mu is held.
+// renew writes the next heartbeat. mu is held.
 func (l *lease) renew(ctx context.Context) error {
 	if !l.held || l.lost {
 		return nil
@@ -194,7 +196,7 @@ func (l *lease) renew(ctx context.Context) error {
 	return err
 }
 
-// mine is ErrLost where the lock of this store may be another one's.
+// mine returns ErrLost if another process may hold the lock of this store.
 func (b *Bucket) mine(ctx context.Context) error {
 	b.mu.Lock()
 	l := b.lease
@@ -215,16 +217,16 @@ func (b *Bucket) mine(ctx context.Context) error {
 	return nil
 }
 
-// Mine is store.ErrLost where the lock of this store may be another one's.
+// Mine returns store.ErrLost if another process may hold the lock of this store.
 func (b *Bucket) Mine(ctx context.Context) error { return b.mine(ctx) }
 
-// since is how long ago a time was, by the clock that says more: one of them stands still while a machine sleeps.
+// since returns the time since t, by the clock that shows more: one clock stops while a machine sleeps.
 func (b *Bucket) since(t time.Time) time.Duration {
 	now := b.clock.Now()
 	return max(now.Sub(t), now.Round(0).Sub(t.Round(0)))
 }
 
-// release gives the lock back. A bucket out of reach frees it by time.
+// release releases the lock. If the bucket cannot be reached, the lease expires.
 func (l *lease) release() {
 	l.mu <- true
 	if !l.lost {
@@ -237,7 +239,7 @@ func (l *lease) release() {
 	l.discard()
 }
 
-// discard forgets the lease.
+// discard removes the lease from memory.
 func (l *lease) discard() {
 	if l.stop != nil {
 		l.stop()
@@ -247,7 +249,7 @@ func (l *lease) discard() {
 	l.bucket.lease = nil
 }
 
-// Held implements store.Store. Where somebody holds the lock, it watches for a sign of life: at most leaseTime.
+// Held implements store.Store. If another process holds the lock, it waits for a heartbeat: at most leaseTime.
 func (b *Bucket) Held(ctx context.Context, name string) error {
 	if err := b.checkCall(ctx, "look at the lock", name); err != nil {
 		return err
@@ -266,7 +268,7 @@ func (b *Bucket) Held(ctx context.Context, name string) error {
 	return err
 }
 
-// watch returns once the lock is free or its holder dead, or else the *LockedError.
+// watch returns when the lock is free or its holder is dead; otherwise it returns the *LockedError.
 func (b *Bucket) watch(ctx context.Context, name string, there found) (found, error) {
 	begun := b.clock.Now()
 	for !there.free() && !died(there.record) {
@@ -289,12 +291,12 @@ func (b *Bucket) watch(ctx context.Context, name string, there found) (found, er
 	return there, nil
 }
 
-// locked is the error about a lock that is held.
+// locked returns the error for a held lock.
 func (b *Bucket) locked(name string, f found) error {
 	return fault.TryAgain(&store.LockedError{URL: b.url, Lock: name, Owner: f.Owner})
 }
 
-// read reads a lock's object. A missing one has no version. One that is replaced meanwhile is read again.
+// read reads a lock's object. A missing object has the version Absent. If the object is replaced meanwhile, it is read again.
 func (b *Bucket) read(ctx context.Context, name string) (f found, err error) {
 	for patience := b.patience(); ; {
 		if f, err = b.readOnce(ctx, name); !errors.Is(err, store.ErrChanged) {
@@ -306,7 +308,7 @@ func (b *Bucket) read(ctx context.Context, name string) (f found, err error) {
 	}
 }
 
-// readOnce is read for one try: store.ErrChanged where the object is replaced meanwhile.
+// readOnce is a single attempt of read. It returns store.ErrChanged if the object is replaced meanwhile.
 func (b *Bucket) readOnce(ctx context.Context, name string) (f found, err error) {
 	r, err := b.Open(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -324,10 +326,10 @@ func (b *Bucket) readOnce(ctx context.Context, name string) (f found, err error)
 	return f, nil
 }
 
-// maxRecord bounds what is read of a lock's object, in bytes.
+// maxRecord limits the bytes that are read of a lock's object.
 const maxRecord = 1 << 16
 
-// parseRecord reads a lock's object. One that cannot be read has an unknown holder.
+// parseRecord parses a lock's object. An invalid object has an unknown owner.
 func parseRecord(text []byte) record {
 	var r record
 	if json.Unmarshal(text, &r) != nil {
@@ -336,8 +338,8 @@ func parseRecord(text []byte) record {
 	return r
 }
 
-// swap writes a record if the lock's object still has the version given, and returns what the bucket holds then. The error
-// is the service's.
+// swap writes a record if the lock's object still has version old, and returns what the bucket has then. It returns the
+// service's error.
 func (b *Bucket) swap(ctx context.Context, name string, old Version, r record) (found, error) {
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -360,9 +362,8 @@ func (b *Bucket) swap(ctx context.Context, name string, old Version, r record) (
 	return found{}, err
 }
 
-// CleanTemps implements store.Store. A bucket shows no object that is not whole, so there is nothing to remove but old
-// uploads in parts, which nobody sees and somebody pays; but
-// what the dead have begun, a process that was only paused could still finish. So their locks are taken from them.
+// CleanTemps implements store.Store. A bucket shows only complete objects. So only unfinished multipart uploads can be left;
+// they cost money. But a paused process could still complete one. So CleanTemps first takes over the locks of dead processes.
 func (b *Bucket) CleanTemps(ctx context.Context, free ...string) (int, error) {
 	if err := b.checkCall(ctx, "clean temporary files", free...); err != nil {
 		return 0, err

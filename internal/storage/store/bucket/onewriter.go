@@ -9,19 +9,19 @@ import (
 	"latentbeam/internal/storage/store"
 )
 
-// oneWriter is a service whose conditions are not trusted. It looks what is there and then writes without a condition, which
-// is right as long as nobody else writes at the same time.
+// oneWriter wraps a service whose conditions cannot be trusted. It checks what exists and then writes without a condition. That
+// is correct as long as no other process writes at the same time.
 type oneWriter struct{ Service }
 
-// OneWriter makes the bucket write without conditions. broken is why: what the service does not keep.
+// OneWriter makes the bucket write without conditions. broken lists the promises that the service does not keep.
 func (b *Bucket) OneWriter(broken []store.Promise) {
 	b.service, b.broken = oneWriter{b.service}, broken
 }
 
-// Broken returns the promises for which OneWriter was called, nil where it was not.
+// Broken returns the promises for which OneWriter was called, nil if it was not called.
 func (b *Bucket) Broken() []store.Promise { return b.broken }
 
-// check is ErrRefused where a key does not have a version.
+// check returns ErrRefused if a key does not have a version.
 func (o oneWriter) check(ctx context.Context, key string, old Version) error {
 	there, err := o.Stat(ctx, key)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -39,7 +39,7 @@ func (o oneWriter) Read(ctx context.Context, there Object, offset, length int64)
 	return o.Service.Read(ctx, there, offset, length)
 }
 
-// Write implements Service. The version that it returns is the one that is described: that of the answer may be another.
+// Write implements Service. It returns the version that Stat reports, because the version in the answer may differ.
 func (o oneWriter) Write(ctx context.Context, key string, old Version, c Content) (Version, error) {
 	if err := o.check(ctx, key, old); err != nil {
 		return Absent, err

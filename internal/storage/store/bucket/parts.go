@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// partsAtOnce is how many parts of an object are on their way at the same time.
+// partsAtOnce is how many parts of an object are sent at the same time.
 const partsAtOnce = 4
 
-// inParts says how an object of a size is sent in parts, nil where it goes in one request.
+// inParts returns how an object of a size is sent in parts, nil if it needs one request.
 func (b *Bucket) inParts(size int64) *Parts {
 	p := b.service.Parts()
 	if p == nil || size <= p.Above {
@@ -24,8 +24,8 @@ func (b *Bucket) inParts(size int64) *Parts {
 	return p
 }
 
-// writeParts is write for a large object. Each part is tried again by itself, so a broken connection costs one part. What
-// is there is looked at first: a refusal comes only behind the last part.
+// writeParts is write for a large object. Each part is retried separately, so a broken connection costs one part. It checks the
+// existing object first, because the service refuses only after the last part.
 func (b *Bucket) writeParts(ctx context.Context, p *Parts, name string, old Version, c Content) (v Version, err error) {
 	switch there, err := b.stat(ctx, name); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -46,7 +46,7 @@ func (b *Bucket) writeParts(ctx context.Context, p *Parts, name string, old Vers
 	}
 	tags, err := b.sendParts(ctx, p, key, upload, c)
 	if err == nil {
-		err = b.mine(ctx) // long since it was asked last
+		err = b.mine(ctx) // the last check was long ago
 	}
 	if err == nil {
 		err = b.retry(ctx, writing, func(ctx context.Context) (err error) {
@@ -62,7 +62,7 @@ func (b *Bucket) writeParts(ctx context.Context, p *Parts, name string, old Vers
 	return v, err
 }
 
-// sendParts sends all parts of an object and returns their entity tags. The first error ends it.
+// sendParts sends all parts of an object and returns their entity tags. It stops at the first error.
 func (b *Bucket) sendParts(ctx context.Context, p *Parts, key, upload string, c Content) ([]string, error) {
 	bytes := max(p.Bytes, (c.Size+p.Most-1)/p.Most)
 	tags := make([]string, (c.Size+bytes-1)/bytes)
@@ -82,20 +82,20 @@ func (b *Bucket) sendParts(ctx context.Context, p *Parts, key, upload string, c 
 	return tags, sending.Wait()
 }
 
-// dropTime bounds the end of an upload that nobody wants any more.
+// dropTime limits the request that aborts an upload.
 const dropTime = 20 * time.Second
 
-// drop gives an upload up, whatever has become of ctx. What stays behind is dropped by a later run.
+// drop aborts an upload, even if ctx has ended. A later run aborts what stays behind.
 func (b *Bucket) drop(ctx context.Context, p *Parts, u Upload) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTime)
 	defer cancel()
 	_ = b.retry(ctx, writing, func(ctx context.Context) error { return p.Drop(ctx, u.Key, u.ID) })
 }
 
-// oldUpload is the age at which an upload in parts belongs to nobody any more: a day is longer than any takes.
+// oldUpload is the age from which a multipart upload is considered abandoned: no upload takes a day.
 const oldUpload = 24 * time.Hour
 
-// cleanUploads gives up what the dead have begun to send, and returns how many uploads that were.
+// cleanUploads aborts the uploads of dead processes, and returns their number.
 func (b *Bucket) cleanUploads(ctx context.Context) (n int, err error) {
 	p := b.service.Parts()
 	if p == nil {
@@ -110,7 +110,7 @@ func (b *Bucket) cleanUploads(ctx context.Context) (n int, err error) {
 	})
 	var f *Refusal
 	if errors.As(err, &f) && (f.Status == http.StatusForbidden || f.Status == http.StatusNotImplemented) {
-		return 0, nil // not everybody may list them, and not every service can
+		return 0, nil // some users may not list them, and some services cannot
 	}
 	if err != nil {
 		return 0, fmt.Errorf("list uploads: %w", err)

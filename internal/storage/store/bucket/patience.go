@@ -8,13 +8,13 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// contradictionsMax is how often one call accepts that a service contradicts itself. A race with another process looks
-// the same, and is over at the next look.
+// contradictionsMax is how many contradictory answers one call accepts. A race with another process looks the same, but is over
+// at the next check.
 const contradictionsMax = 7
 
-// patience bounds a loop that goes on because of what a service answers. retry is for a request that fails; patience is for
-// requests that all succeed, and contradict each other. Its time counts from the first contradiction on: before, the call may have
-// waited for the holder of a lock.
+// patience limits a loop over contradictory answers. retry is for a request that fails; patience is for requests that all
+// succeed and contradict each other. Its time starts at the first contradiction, because the call may have waited for the
+// holder of a lock before.
 type patience struct {
 	bucket *Bucket
 	begun  time.Time
@@ -26,7 +26,7 @@ func (b *Bucket) patience() *patience {
 	return &patience{bucket: b, pause: firstPause}
 }
 
-// again waits before the next try. Behind the last one it returns the error of the call: what was tried, and what the service
+// again waits before the next attempt. After the last attempt it returns an error that says what was tried and what the service
 // answered.
 func (p *patience) again(ctx context.Context, what, name, seen string) error {
 	if p.times++; p.times == 1 {
@@ -43,7 +43,7 @@ func (p *patience) again(ctx context.Context, what, name, seen string) error {
 	return nil
 }
 
-// contradicts is the error about a service whose answers contradict each other.
+// contradicts returns the error for a service whose answers contradict each other.
 func (b *Bucket) contradicts(what, name, seen string) error {
 	where := b.url
 	if name != "" {
@@ -53,24 +53,24 @@ func (b *Bucket) contradicts(what, name, seen string) error {
 		"entity tags are broken, or a proxy changes them: see docs/buckets.md", what, where, Redact(seen, b.secrets...))})
 }
 
-// What a service says when it contradicts itself.
+// Descriptions of contradictory answers.
 const (
 	seenRefusedAbsent = "it refuses to write a new object because there is one, and then says that there is none"
 	seenOtherVersion  = "it describes a version of the object, and then answers that it does not have this version"
 	seenRefusedOwn    = "it refuses to write over a version that it says is there"
 )
 
-// pagesWithoutKeys is how many pages of a listing may follow each other that bring no new key. A service answers such
-// pages for what was removed, and for folders that a flat listing leaves out.
+// pagesWithoutKeys is how many consecutive pages of a listing may have no new key. Services return such pages for removed
+// objects, and for folders that a flat listing skips.
 const pagesWithoutKeys = 300
 
-// progress bounds a listing whose pages do not end.
+// progress detects a listing that does not end.
 type progress struct {
-	last  string // greatest key so far
-	pages int    // since then
+	last  string // largest key so far
+	pages int    // pages since then
 }
 
-// check returns what is wrong with a page that is followed by another one, "" for nothing.
+// check says what is wrong with a page that is followed by another one, "" if nothing.
 func (p *progress) check(objects []Object, page, next string) string {
 	p.pages++
 	for _, o := range objects {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// process names this process so that others of the same machine can see whether it lives: the machine's start, the
-// namespace of process numbers, the number, the process's start. It is empty where the system does not say them.
+// process identifies this process, so that others on the same machine can check whether it lives: the machine's boot, the PID
+// namespace, the PID, and the process's start time. It is empty if the system does not provide them.
 func process() string {
 	place, pid := place(), os.Getpid()
 	start := started(pid)
@@ -18,7 +18,7 @@ func process() string {
 	return fmt.Sprintf("%s %d %s", place, pid, start)
 }
 
-// died reports whether a holder is known to be dead: it was a process beside this one, and is not there any more.
+// died reports whether a holder is known to be dead: it was a process on this machine that no longer exists.
 func died(r record) bool {
 	here := place()
 	if here == "" || !strings.HasPrefix(r.Process, here+" ") {
@@ -27,7 +27,7 @@ func died(r record) bool {
 	return r.Process != fmt.Sprintf("%s %d %s", here, r.PID, started(r.PID))
 }
 
-// place is where process numbers mean the same.
+// place identifies the PID namespace.
 func place() string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	space, err2 := os.Readlink("/proc/self/ns/pid")
@@ -37,14 +37,14 @@ func place() string {
 	return string(bytes.TrimSpace(boot)) + " " + space
 }
 
-// started is when a process began, in ticks of the machine; "" for a dead one.
+// started returns the start time of a process in ticks of the machine; "" for a dead process.
 func started(pid int) string {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return ""
 	}
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	const start, state = 19, 0 // behind the name
+	const start, state = 19, 0 // fields after the name
 	if len(fields) <= start || string(fields[state]) == "Z" {
 		return ""
 	}

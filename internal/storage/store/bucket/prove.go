@@ -18,8 +18,8 @@ import (
 	"latentbeam/internal/storage/store"
 )
 
-// CheckPrefix is where the objects of a check lie below the prefix of an output. No listing of the store shows them. All of
-// them are removed, and with them what a check left that was killed more than leftTime ago.
+// CheckPrefix is the folder for the objects of a check, below the prefix of an output. Listings of the store do not show them.
+// A check removes all its objects, and objects of a check that was killed more than leftTime ago.
 const (
 	CheckPrefix = store.TempPrefix + "check/"
 	leftTime    = time.Hour
@@ -29,16 +29,16 @@ const (
 type trial struct {
 	*Bucket
 	ctx      context.Context
-	dir      string // of the objects of this check, below the prefix of the output
+	dir      string // folder for the objects of this check, below the prefix of the output
 	promises []store.Promise
-	begun    time.Time // when the promise at hand was begun
-	wrote    time.Time // when an object was written, by the clock of the service
-	left     []string  // names of the objects that are there
-	denied   bool      // no right to remove
+	begun    time.Time // start of the current promise
+	wrote    time.Time // time of a write, by the service's clock
+	left     []string  // names of the objects that exist
+	denied   bool      // there is no right to remove
 }
 
-// Prove checks by objects below CheckPrefix whether the service keeps what jobs rely on. The short form takes about a dozen
-// requests, one after the other. The error is one of a service that does not answer, or lets this process do nothing.
+// Prove checks, with objects below CheckPrefix, whether the service keeps the promises that jobs rely on. The short form makes
+// about a dozen requests, one after another. It returns an error if the service does not answer or refuses everything.
 func (b *Bucket) Prove(ctx context.Context, whole bool) ([]store.Promise, error) {
 	if err := b.checkCall(ctx, "check"); err != nil {
 		return nil, err
@@ -60,13 +60,13 @@ func (b *Bucket) Prove(ctx context.Context, whole bool) ([]store.Promise, error)
 	return t.promises, err
 }
 
-// Needs of a promise.
+// Values of Promise.Needed.
 const (
 	needed = true
 	told   = false
 )
 
-// note adds a promise. Nothing wrong: it is kept.
+// note records the result for a promise. An empty wrong means that it is kept.
 func (t *trial) note(name string, needed bool, kept, wrong string) {
 	p := store.Promise{Name: name, State: store.Kept, Needed: needed, Found: kept, Took: t.clock.Now().Sub(t.begun)}
 	if wrong != "" {
@@ -76,7 +76,7 @@ func (t *trial) note(name string, needed bool, kept, wrong string) {
 	t.begun = t.clock.Now()
 }
 
-// answered tells an answer that breaks a promise from a failure that says nothing about it: of the network, or of rights.
+// answered separates an answer that breaks a promise from a failure that proves nothing: of the network, or of rights.
 func answered(err error) (wrong string, failure error) {
 	var f *Refusal
 	switch {
@@ -94,10 +94,10 @@ func answered(err error) (wrong string, failure error) {
 	return "", err
 }
 
-// writersAtOnce is how many write one name at the same time.
+// writersAtOnce is how many writers write one name at the same time.
 const writersAtOnce = 4
 
-// putIfAbsent lets several writers write one new object, each another content.
+// putIfAbsent lets several writers write one new object with different contents.
 func (t *trial) putIfAbsent() error {
 	const name = "put if absent"
 	key := t.dir + "race"
@@ -144,7 +144,7 @@ func (t *trial) putIfAbsent() error {
 	return nil
 }
 
-// isRaced says that one of n writers of the race wrote this.
+// isRaced reports whether one of n writers of the race wrote this content.
 func isRaced(content []byte, n int) bool {
 	for i := range n {
 		if bytes.Equal(content, raced(i)) {
@@ -154,10 +154,10 @@ func isRaced(content []byte, n int) bool {
 	return false
 }
 
-// raced is what a writer of the race writes.
+// raced returns the content of a writer in the race.
 func raced(i int) []byte { return bytes.Repeat([]byte{byte('a' + i)}, 4000) }
 
-// whole reads an object as it is now, whatever its version is. The error is the service's.
+// whole reads an object, whatever its version. It returns the service's error.
 func (t *trial) whole(key string) ([]byte, error) {
 	o, err := t.stat(t.ctx, key)
 	if err != nil {
@@ -167,7 +167,7 @@ func (t *trial) whole(key string) ([]byte, error) {
 	return t.part(o, 0, o.Size)
 }
 
-// part reads bytes of a version. The error is the service's.
+// part reads bytes of a version. It returns the service's error.
 func (t *trial) part(o Object, offset, length int64) (data []byte, err error) {
 	err = t.retry(t.ctx, reading, func(ctx context.Context) error {
 		ctx, cancel := t.bound(ctx, length)
@@ -184,7 +184,7 @@ func (t *trial) part(o Object, offset, length int64) (data []byte, err error) {
 	return data, err
 }
 
-// readAfterWrite reads a new object at once, whole and by ranges, and compares the clocks.
+// readAfterWrite reads a new object immediately, completely and in ranges, and compares the clocks.
 func (t *trial) readAfterWrite() error {
 	const name = "read after write"
 	text := []byte(strings.Repeat("0123456789abcdef", 300))
@@ -195,7 +195,7 @@ func (t *trial) readAfterWrite() error {
 		return t.failed("check", name, failure)
 	}
 	if wrong != "" {
-		return nil // the promise above has it
+		return nil // the promise above reported it
 	}
 	t.left = append(t.left, key)
 	o, err := t.stat(t.ctx, key)
@@ -238,7 +238,7 @@ func (t *trial) readAfterWrite() error {
 	return nil
 }
 
-// clockSkew is by how much clocks may differ without a word. AWS refuses requests from 15 minutes on.
+// clockSkew is the largest difference of clocks without a warning. AWS refuses requests from 15 minutes on.
 const clockSkew = time.Minute
 
 // differing counts the bytes that differ.
@@ -251,7 +251,7 @@ func differing(a, b []byte) (n int) {
 	return n + max(len(a), len(b)) - min(len(a), len(b))
 }
 
-// replaceByVersion replaces an object by its version, and tries it with the version that it had before.
+// replaceByVersion replaces an object by its version, and then tries it with the old version.
 func (t *trial) replaceByVersion() error {
 	const name = "replace by version"
 	key := t.dir + "race"
@@ -261,7 +261,7 @@ func (t *trial) replaceByVersion() error {
 		return t.failed("check", name, failure)
 	}
 	if wrong != "" {
-		return nil // said before
+		return nil // reported before
 	}
 	_, err = t.write(t.ctx, key, old.Version, content(key, []byte("the second content")))
 	if wrong, failure = answered(err); failure != nil {
@@ -282,7 +282,7 @@ func (t *trial) replaceByVersion() error {
 	return nil
 }
 
-// missing asks for an object that nobody wrote.
+// missing requests an object that does not exist.
 func (t *trial) missing() error {
 	_, err := t.stat(t.ctx, t.dir+"missing")
 	var f *Refusal
@@ -316,7 +316,7 @@ func (t *trial) listing() error {
 		wrong = fmt.Sprintf("of %d objects that were written, %d are not listed", len(t.left), missing)
 	}
 	t.note("listing after write", needed, fmt.Sprintf("%d objects are listed at once", len(names)), wrong)
-	for _, name := range append(names, old...) { // also what was said not to be written
+	for _, name := range append(names, old...) { // also objects whose write was reported as failed
 		if !slices.Contains(t.left, name) {
 			t.left = append(t.left, name)
 		}
@@ -335,7 +335,7 @@ func (t *trial) listing() error {
 	return nil
 }
 
-// listed lists the objects of this check, and of earlier ones those that were left.
+// listed lists the objects of this check, and the objects that earlier checks left.
 func (t *trial) listed() (names, old []string, err error) {
 	for o, err := range t.Objects(t.ctx, CheckPrefix, false) {
 		if err != nil {
@@ -352,7 +352,7 @@ func (t *trial) listed() (names, old []string, err error) {
 	return names, old, nil
 }
 
-// removeAll removes the objects of this check. A right that is missing is told once, and is no error.
+// removeAll removes the objects of this check. A missing right is reported once and is not an error.
 func (t *trial) removeAll() error {
 	if t.denied || len(t.left) == 0 {
 		return nil
@@ -387,5 +387,5 @@ func (t *trial) removeAll() error {
 	return t.failed("check", "delete", err)
 }
 
-// clean removes what is left.
+// clean removes the remaining objects.
 func (t *trial) clean() error { return t.removeAll() }

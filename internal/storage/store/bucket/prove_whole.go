@@ -14,7 +14,7 @@ import (
 	"latentbeam/internal/storage/store"
 )
 
-// Objects for pages of a listing, which is asked for few at a time.
+// Objects for a listing with several pages. Few are requested at a time.
 const (
 	pagedObjects = 8
 	onPage       = 3
@@ -23,7 +23,7 @@ const (
 // paged lists objects on several pages.
 func (t *trial) paged() error {
 	if t.denied {
-		return nil // they would stay
+		return nil // the objects could not be removed
 	}
 	names := make([]string, pagedObjects)
 	for i := range names {
@@ -63,7 +63,7 @@ func (t *trial) putAll(names []string) error {
 		writing.Go(func() error {
 			_, err := t.write(ctx, name, Absent, content(name, []byte(name)))
 			if errors.Is(err, ErrRefused) {
-				return nil // an earlier try that was not acknowledged
+				return nil // an earlier attempt without an acknowledgement
 			}
 			return t.failed("check", name, err)
 		})
@@ -71,7 +71,7 @@ func (t *trial) putAll(names []string) error {
 	return writing.Wait()
 }
 
-// oddNames are names that clients and services have encoded wrongly.
+// oddNames are names that some clients and services encode wrongly.
 var oddNames = []string{"a b", "a+b", "a%20b", "ä/ö", "日本", "a&b=c", "~a'(b)!"}
 
 // names writes, lists and reads odd names.
@@ -107,10 +107,10 @@ func (t *trial) names() error {
 	return t.removeAll()
 }
 
-// smallestPart is the least that services take for a part that is not the last one.
+// smallestPart is the smallest size that services accept for a part, except the last.
 const smallestPart = 5 << 20
 
-// parts sends an object in parts, twice, each as a new one.
+// parts sends an object in parts, twice, each time as a new object.
 func (t *trial) parts() error {
 	p := t.service.Parts()
 	if p == nil {
@@ -151,7 +151,7 @@ func (t *trial) parts() error {
 	return t.removeAll()
 }
 
-// inTwo sends a new object in two parts. The error is the service's.
+// inTwo sends a new object in two parts. It returns the service's error.
 func (t *trial) inTwo(p *Parts, key string, c Content) (v Version, err error) {
 	key = t.prefix + key
 	upload := ""
@@ -188,7 +188,7 @@ func (t *trial) inTwo(p *Parts, key string, c Content) (v Version, err error) {
 	return v, err
 }
 
-// abandoned begins an upload and gives it up.
+// abandoned starts an upload and aborts it.
 func (t *trial) abandoned() error {
 	p := t.service.Parts()
 	if p == nil {

@@ -64,7 +64,7 @@ func (b *Bucket) put(ctx context.Context, o store.Object) error {
 		}
 		conflict, err := b.compare(ctx, o)
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // somebody removed it since
+		case errors.Is(err, fs.ErrNotExist): // it was removed meanwhile
 			err = patience.again(ctx, "publish", o.Name, seenRefusedAbsent)
 		case errors.Is(err, store.ErrChanged):
 			err = patience.again(ctx, "publish", o.Name, seenOtherVersion)
@@ -79,7 +79,7 @@ func (b *Bucket) put(ctx context.Context, o store.Object) error {
 	}
 }
 
-// compare looks at the object that has the name of o.
+// compare compares the existing object with o.
 func (b *Bucket) compare(ctx context.Context, o store.Object) (*store.ConflictError, error) {
 	there, err := b.Open(ctx, o.Name)
 	if err != nil {
@@ -93,7 +93,7 @@ func (b *Bucket) compare(ctx context.Context, o store.Object) (*store.ConflictEr
 	return conflict, err
 }
 
-// sumLike is the checksum of a content, of the kind that Object.Sum has.
+// sumLike returns the checksum of data, of the same kind as sum.
 func sumLike(sum string, data []byte) string {
 	kind, _, _ := strings.Cut(sum, ":")
 	switch kind {
@@ -107,12 +107,13 @@ func sumLike(sum string, data []byte) string {
 	return ""
 }
 
-// content is what a small object holds.
+// content returns the Content for a small object.
 func content(name string, data []byte) Content {
 	return Content{ReaderAt: bytes.NewReader(data), Size: int64(len(data)), Type: typeOf(name)}
 }
 
-// write is Service.Write, tried again. A refused write may be the echo of an earlier try. The error is the service's.
+// write is Service.Write with retries. A refused write may be caused by an earlier attempt of the same call. It returns the
+// service's error.
 func (b *Bucket) write(ctx context.Context, name string, old Version, c Content) (v Version, err error) {
 	if p := b.inParts(c.Size); p != nil {
 		return b.writeParts(ctx, p, name, old, c)
@@ -126,7 +127,7 @@ func (b *Bucket) write(ctx context.Context, name string, old Version, c Content)
 	return v, err
 }
 
-// Replace implements store.Store. The content is gathered before anything is sent.
+// Replace implements store.Store. The content is collected before it is sent.
 func (b *Bucket) Replace(ctx context.Context, name string, write func(io.Writer) error) error {
 	if err := b.checkCall(ctx, "replace", name); err != nil {
 		return err
@@ -157,7 +158,7 @@ func (b *Bucket) Replace(ctx context.Context, name string, write func(io.Writer)
 	return b.failed("replace", name, err)
 }
 
-// replaced is nil where the object has the content already: an earlier try was not acknowledged.
+// replaced returns nil if the object already has the content: an earlier attempt was not acknowledged.
 func (b *Bucket) replaced(ctx context.Context, name string, c Content) error {
 	changed := fault.TryAgain(fmt.Errorf("replace %s/%s: another process did it at the same time: %w", b.url, name, store.ErrChanged))
 	there, err := b.Open(ctx, name)
@@ -178,7 +179,7 @@ func (b *Bucket) replaced(ctx context.Context, name string, c Content) error {
 	return err
 }
 
-// sameBytes compares two readers of one length.
+// sameBytes compares two readers with the same length.
 func sameBytes(a, b io.Reader) (bool, error) {
 	x, y := make([]byte, 1<<20), make([]byte, 1<<20)
 	for {
@@ -196,22 +197,22 @@ func sameBytes(a, b io.Reader) (bool, error) {
 	}
 }
 
-// Time that one request may take: a share for the request, and a rate for its bytes.
+// Time limits of one request: a fixed part, and a rate for its bytes.
 const (
 	requestTime  = 60 * time.Second
 	slowestBytes = 128 << 10 // a second
 )
 
-// bound ends a request that has stopped to move. It ends what ctx lasts too.
+// bound returns a context that ends a request that makes no progress. It also ends with ctx.
 func (b *Bucket) bound(ctx context.Context, bytes int64) (context.Context, context.CancelFunc) {
 	limit := requestTime + time.Duration(bytes/slowestBytes)*time.Second
 	return context.WithTimeoutCause(ctx, limit, errSlow)
 }
 
-// errSlow is why bound ends a request.
+// errSlow is the cause when bound ends a request.
 var errSlow = errors.New("no answer in time")
 
-// types are those of the objects that an output has. Browsers open a gallery by them.
+// types are the media types of objects in an output. Browsers need them to open a gallery.
 var types = map[string]string{
 	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
 	".json": "application/json", ".jsonl": "application/x-ndjson", ".yaml": "text/plain; charset=utf-8",
@@ -220,7 +221,7 @@ var types = map[string]string{
 	".svg": "image/svg+xml", ".parquet": "application/vnd.apache.parquet",
 }
 
-// typeOf is the media type of an object.
+// typeOf returns the media type of an object.
 func typeOf(name string) string {
 	if t, found := types[path.Ext(name)]; found {
 		return t

@@ -14,40 +14,40 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// ErrUnreachable says that the host of an input is given up for the rest of the run: nothing answers there, or it fails
-// every request. errors.Is finds it in errors of buckets that were opened with Options.Reach.
+// ErrUnreachable says that the host of an input is given up for the rest of the run: it does not answer, or it fails every
+// request. errors.Is finds it in errors of buckets that were opened with Options.Reach.
 var ErrUnreachable = errors.New("the host does not answer")
 
-// ErrNoHost says that an address names no host that can be used: none has the name, or another one answers. errors.Is finds it
-// in errors of buckets that were opened with Options.Reach.
+// ErrNoHost says that the host in an address cannot be used: the name does not exist, or another host answers. errors.Is finds
+// it in errors of buckets that were opened with Options.Reach.
 var ErrNoHost = errors.New("there is no such host")
 
-// Limits of trying again where nothing accepts connections and the host has not answered in this run.
+// Retry limits if connections are refused and the host has not answered in this run.
 const (
 	strangerAttempts = 3
 	strangerPause    = 2 * time.Second
 	strangerBudget   = 10 * time.Second
 )
 
-// Reach is what one run knows of the host of its inputs. It bounds how long the run waits for that host: a host that does not
-// exist is given up at once, one that refuses connections and has never answered after three tries, any other after the
-// attempts of stores. Requests to a host that was given up fail without being sent. Safe for concurrent use.
+// Reach is what one run knows about the host of its inputs. It limits how long the run waits for that host. A host that does
+// not exist is given up at once; a host that refuses connections and has never answered, after three attempts; any other host
+// after the attempts of stores. Requests to a host that was given up fail without being sent. Reach is safe for concurrent use.
 type Reach struct {
 	mu       sync.Mutex
-	answered bool             // a request of this run, whatever the answer
-	settled  time.Time        // of the last answer that trying again does not change
+	answered bool             // the host answered a request of this run with anything
+	settled  time.Time        // time of the last answer that would not change on a retry
 	lost     error            // why the host is given up; nil: it is not
-	objects  map[string]error // keys that alone are given up
+	objects  map[string]error // single keys that are given up
 }
 
-// Renew starts a run: the host is asked again.
+// Renew starts a run: the host is tried again.
 func (r *Reach) Renew() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.answered, r.settled, r.lost, r.objects = false, time.Time{}, nil, nil
 }
 
-// Lost returns why the host was given up in this run, nil if it was not or does not exist.
+// Lost returns why the host was given up in this run. It is nil if it was not given up or does not exist.
 func (r *Reach) Lost() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,7 +64,7 @@ func (r *Reach) Answered() bool {
 	return r.answered
 }
 
-// givenUp returns why key is not asked for; nil: it is. A nil Reach gives nothing up.
+// givenUp returns why requests for key are not sent; nil: they are. A nil Reach gives nothing up.
 func (r *Reach) givenUp(key string) error {
 	if r == nil {
 		return nil
@@ -91,8 +91,8 @@ func (r *Reach) record(err error, now time.Time) {
 	}
 }
 
-// giveUp records that trying has ended with err and returns the error of the request. If the host has answered other requests
-// since began, only key is given up.
+// giveUp records that the last attempt failed with err and returns the error of the request. If the host has answered other
+// requests since began, only key is given up.
 func (r *Reach) giveUp(host, key string, began time.Time, err error) error {
 	if r == nil {
 		return err
@@ -114,7 +114,7 @@ func (r *Reach) giveUp(host, key string, began time.Time, err error) error {
 	return r.lost
 }
 
-// noHost records that there is no host to wait for.
+// noHost records that the host does not exist.
 func (r *Reach) noHost(host string, err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -125,7 +125,7 @@ func (r *Reach) noHost(host string, err error) error {
 	return r.lost
 }
 
-// limits are the attempts, the first pause and the time for a request that err has ended.
+// limits returns the number of attempts, the first pause and the time limit for a request that failed with err.
 func (r *Reach) limits(err error) (most int, pause, time time.Duration) {
 	if r != nil && unconnected(err) && !r.Answered() {
 		return strangerAttempts, strangerPause, strangerBudget
@@ -133,45 +133,45 @@ func (r *Reach) limits(err error) (most int, pause, time time.Duration) {
 	return attempts, firstPause, budget
 }
 
-// noHostError is the error of an address whose host does not exist or is not the one that the address names.
+// noHostError is the error for an address whose host does not exist or is another one.
 type noHostError struct{ error }
 
 // Unwrap returns the cause.
 func (e *noHostError) Unwrap() error { return e.error }
 
-// nowhere reports whether err says that trying again is in vain: no host of that name, a certificate for another one, or no TLS.
+// nowhere reports whether err means that retrying is useless: no such host name, a certificate for another host, or no TLS.
 func nowhere(err error) bool {
 	var name *net.DNSError
 	var certificate *tls.CertificateVerificationError
 	var proxy *net.OpError
 	if errors.As(err, &proxy) && proxy.Op == "proxyconnect" {
-		return false // the name is the proxy's
+		return false // it is the name of the proxy
 	}
 	return errors.As(err, &name) && name.IsNotFound || errors.As(err, &certificate) || errors.Is(err, http.ErrSchemeMismatch)
 }
 
-// unconnected reports whether err is of a connection that was never made.
+// unconnected reports whether err means that no connection was made.
 func unconnected(err error) bool {
 	var name *net.DNSError
 	var op *net.OpError
 	return errors.As(err, &name) || errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect")
 }
 
-// Times after which a user is told that a request waits.
+// Times after which the user is told that a request waits.
 const (
 	quietTime  = 10 * time.Second
 	repeatTime = time.Minute
 )
 
-// waiting tells the user that a request waits: after ten seconds, then every minute, for all requests of a bucket together.
+// waiting tells the user that a request waits: after ten seconds, then every minute, once for all requests of a bucket.
 type waiting struct {
 	mu    sync.Mutex
-	last  error // that a try has ended with
+	last  error // error of the last attempt
 	tries int
 	timer *time.Timer
 }
 
-// wait starts to count the time of a request. stop ends it.
+// wait starts to measure the time of a request. The caller must call stop.
 func (b *Bucket) wait(ctx context.Context) *waiting {
 	w := &waiting{}
 	began := time.Now()
@@ -197,7 +197,7 @@ func (b *Bucket) wait(ctx context.Context) *waiting {
 	return w
 }
 
-// tried records the end of a try.
+// tried records the end of an attempt.
 func (w *waiting) tried(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -206,7 +206,7 @@ func (w *waiting) tried(err error) {
 
 func (w *waiting) stop() { w.timer.Stop() }
 
-// unreachable is the error that a caller gets of a host that was given up.
+// unreachable returns the error for the caller if a host was given up.
 func (b *Bucket) unreachable(what, where string, err error) error {
 	out := &failure{text: fmt.Sprintf("%s %s: %s", what, Redact(where), Redact(err.Error(), b.secrets...))}
 	var none *noHostError

@@ -11,7 +11,7 @@ import (
 	"latentbeam/internal/storage/store"
 )
 
-// windowBytes is how much a reader fetches for a small read, and windows how many of them it keeps.
+// windowBytes is how much a reader fetches for a small read, and windows is how many windows it caches.
 const (
 	windowBytes = 1 << 20
 	windows     = 4
@@ -29,7 +29,7 @@ func (b *Bucket) Open(ctx context.Context, name string) (store.Reader, error) {
 	return b.reader(ctx, name, o), nil
 }
 
-// reader reads an object; name is what errors call it.
+// reader returns a reader of an object; name is its name in errors.
 func (b *Bucket) reader(ctx context.Context, name string, o Object) *reader {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	return &reader{bucket: b, name: name, object: o, ctx: ctx, stop: stop}
@@ -40,7 +40,7 @@ type reader struct {
 	bucket *Bucket
 	name   string
 	object Object
-	ctx    context.Context // of all reads, until Close
+	ctx    context.Context // for all reads, until Close
 	stop   context.CancelFunc
 
 	mu     sync.Mutex
@@ -48,7 +48,7 @@ type reader struct {
 	oldest int
 }
 
-// window is a part of the object that was fetched.
+// window is a fetched part of the object.
 type window struct {
 	offset int64
 	data   []byte
@@ -83,7 +83,7 @@ func (r *reader) ReadAt(p []byte, offset int64) (int, error) {
 	return n, nil
 }
 
-// some reads at least one byte of p, which lies within the object.
+// some reads at least one byte of p. p must be within the object.
 func (r *reader) some(p []byte, offset int64) (int, error) {
 	if len(p) >= windowBytes {
 		if err := r.fetch(p, offset); err != nil {
@@ -108,7 +108,7 @@ func (r *reader) some(p []byte, offset int64) (int, error) {
 	return copy(p, w.data[offset-start:]), nil
 }
 
-// fetch fills p. What was read before a connection broke is not read again.
+// fetch fills p. After a broken connection it continues where it was.
 func (r *reader) fetch(p []byte, offset int64) error {
 	n := 0
 	err := r.bucket.retryFor(r.ctx, reading, r.object.Key, func(ctx context.Context) error {

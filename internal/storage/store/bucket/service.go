@@ -11,31 +11,31 @@ import (
 	"latentbeam/internal/storage/store"
 )
 
-// Service makes single requests to one bucket. It tries nothing again. A missing object is fs.ErrNotExist, a
-// condition that does not hold ErrRefused, and an answer of the service a *Failure. Every other error is one of
-// the network.
+// Service makes single requests to one bucket, without retries. A missing object is fs.ErrNotExist, a condition that is not
+// true ErrRefused, and an error answer of the service a *Refusal. Every other error is a network error.
 type Service interface {
 	// Stat describes an object.
 	Stat(ctx context.Context, key string) (Object, error)
-	// Read reads bytes of one version of an object. Another version is ErrRefused or fs.ErrNotExist.
+	// Read reads bytes of one version of an object. If the object has another version, the error is ErrRefused or
+	// fs.ErrNotExist.
 	Read(ctx context.Context, o Object, offset, length int64) (io.ReadCloser, error)
-	// Write gives key the content, if the version that is there is still old. Read and Write take Any.
+	// Write writes the content of key if the existing version is still old. Read and Write accept Any.
 	Write(ctx context.Context, key string, old Version, content Content) (Version, error)
-	// List lists one page of at most most objects: those whose keys start with prefix, sorted. flat leaves out keys with a
-	// slash behind the prefix. next is the next page, "" behind the last one.
+	// List lists one page with at most most objects: those whose keys start with prefix, sorted. flat excludes keys with a
+	// slash after the prefix. next is the next page, "" after the last one.
 	List(ctx context.Context, prefix string, flat bool, page string, most int) (objects []Object, next string, err error)
-	// Remove removes a version of an object, or Any. A service that knows no such condition removes the object.
+	// Remove removes a version of an object, or Any. A service without such a condition removes the object anyway.
 	Remove(ctx context.Context, o Object) error
-	// Parts says how large objects are sent; nil: Write takes all of them.
+	// Parts says how large objects are sent; nil: Write accepts all sizes.
 	Parts() *Parts
-	// Close gives back idle connections. The service may be used again.
+	// Close closes idle connections. The service may be used again.
 	Close()
 }
 
-// Version is what a bucket calls a content of a key: a generation or an entity tag.
+// Version identifies a content of a key: a generation or an entity tag.
 type Version string
 
-// Absent is the version of a key that has no object. Any is every version: such a request has no condition.
+// Absent is the version of a key without an object. Any matches every version: such a request has no condition.
 const (
 	Absent Version = ""
 	Any    Version = "*"
@@ -46,70 +46,71 @@ type Object struct {
 	Key     string
 	Version Version
 	Size    int64     // in bytes
-	Time    time.Time // of the last write; a whole second, for listings know no more
-	// Sum is a checksum of the content, "crc32c:", "md5:" or "sha256:" and its hex digits; "" where the service tells none.
+	Time    time.Time // of the last write, in whole seconds, as in listings
+	// Sum is a checksum of the content, "crc32c:", "md5:" or "sha256:" and its hex digits; "" if the service does not provide
+	// one.
 	Sum string
 }
 
-// info describes the object to users of the store.
+// info describes the object for users of the store.
 func (o Object) info(name string) store.Info {
 	return store.Info{Name: name, Size: o.Size, Mark: string(o.Version), Time: o.Time.Unix() * int64(time.Second)}
 }
 
-// Content is what Write writes.
+// Content is the argument of Write.
 type Content struct {
 	io.ReaderAt
 	Size    int64  // in bytes
-	Type    string // as HTTP says it, such as "video/mp4"
-	Changes bool   // a browser asks again before it shows it from its cache
+	Type    string // media type, such as "video/mp4"
+	Changes bool   // browsers must revalidate it before they show it from their cache
 }
 
-// Parts is how a service takes an object in parts: single requests, like those of Service.
+// Parts makes the requests for multipart uploads, without retries like Service.
 type Parts struct {
-	Above int64 // sizes of which objects go in parts
-	Bytes int64 // of a part, but for the last one
-	Most  int64 // parts of an object
-	// Begin begins an upload. Nobody sees it until Finish.
+	Above int64 // objects larger than this are sent in parts
+	Bytes int64 // size of a part, except the last
+	Most  int64 // most parts of an object
+	// Begin starts an upload. It is invisible until Finish.
 	Begin func(ctx context.Context, key string, c Content) (upload string, err error)
-	// Send sends part number n, counted from 1, and returns its entity tag. A part that is sent again replaces itself.
+	// Send sends part number n, counted from 1, and returns its entity tag. Sending a part again replaces it.
 	Send func(ctx context.Context, key, upload string, n int, part *io.SectionReader) (tag string, err error)
-	// Finish makes the parts an object, if the version that is there is still old. An upload that is not known, because it
-	// was finished before or given up, is ErrRefused.
+	// Finish joins the parts to an object if the existing version is still old. An unknown upload, which was finished or
+	// aborted before, is ErrRefused.
 	Finish func(ctx context.Context, key, upload string, tags []string, old Version, c Content) (Version, error)
-	// Drop gives an upload up.
+	// Drop aborts an upload.
 	Drop func(ctx context.Context, key, upload string) error
-	// Begun lists uploads below a prefix that were begun before a time, and neither finished nor given up.
+	// Begun lists unfinished uploads below a prefix that were started before a time.
 	Begun func(ctx context.Context, prefix string, before time.Time) ([]Upload, error)
 }
 
-// Upload is an upload in parts.
+// Upload identifies a multipart upload.
 type Upload struct{ Key, ID string }
 
-// ErrRefused says that a key does not have the version that a request named.
+// ErrRefused says that a key does not have the version that a request requires.
 var ErrRefused = errors.New("the object is another one")
 
-// NoTag is the code of a Refusal about an object that is described without a version.
+// NoTag is the code of a Refusal for an object that the service describes without a version.
 const NoTag = "NoEntityTag"
 
-// Refusal is an answer of a service that is no success.
+// Refusal is an error answer of a service.
 type Refusal struct {
-	Status int    // of HTTP
-	Code   string // of the service, such as "SlowDown"; may be empty
+	Status int    // HTTP status
+	Code   string // code of the service, such as "SlowDown"; may be empty
 	Text   string // for people; may be empty
-	Fix    string // what a person can do; may be empty
+	Fix    string // advice for people; may be empty
 }
 
-// Error says what the service said.
+// Error describes the answer.
 func (f *Refusal) Error() string {
 	return joined("HTTP status "+strconv.Itoa(f.Status), f.Code, f.Text)
 }
 
-// full reports whether the service has no room for this user. Room may come.
+// full reports whether the service has no space for this user. That may change.
 func (f *Refusal) full() bool {
 	return f.Status == 507 || strings.Contains(f.Code, "Quota") || strings.Contains(f.Code, "StorageFull")
 }
 
-// denies reports whether the service knows who asks, and does not let him.
+// denies reports whether the service knows the user but denies access.
 func (f *Refusal) denies() bool {
 	switch f.Code {
 	case "RequestTimeTooSkewed", "ExpiredToken", "TokenRefreshRequired", "InvalidAccessKeyId", "SignatureDoesNotMatch":
@@ -124,5 +125,5 @@ func (f *Refusal) passes() bool {
 	case 408, 409, 425, 429, 500, 502, 503, 504:
 		return true
 	}
-	return f.Code == "RequestTimeout" // S3 answers it with 400
+	return f.Code == "RequestTimeout" // S3 sends it with status 400
 }

@@ -6,10 +6,10 @@ import (
 	"os"
 )
 
-// spoolBytes is how much of a new content is held in memory; a temporary file takes more.
+// spoolBytes is how much of new content is held in memory; more is written to a temporary file.
 const spoolBytes = 16 << 20
 
-// spool gathers a content before it is sent, so that every try sends the same bytes.
+// spool collects content before it is sent, so that every attempt sends the same bytes.
 type spool struct {
 	memory []byte
 	file   *os.File
@@ -31,7 +31,7 @@ func (s *spool) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// spill moves the content to a file that has no name, so that nobody needs to remove it.
+// spill moves the content to an unlinked file.
 func (s *spool) spill() error {
 	if s.file != nil {
 		return nil

@@ -14,14 +14,14 @@ import (
 	"latentbeam/internal/storage/store/storetest"
 )
 
-// Behaviour is a way of a service of S3 that differs from what jobs rely on.
+// Behaviour is a deviation of an S3 service from what jobs rely on.
 type Behaviour struct {
 	Name string
 	Lie  storetest.Lie                            // Honest: none
-	Bend func(next http.Handler) http.HandlerFunc // nil: it behaves
+	Bend func(next http.Handler) http.HandlerFunc // nil: no deviation
 }
 
-// Behave makes a server of S3 behave in a way, until restore.
+// Behave makes an S3 server deviate until restore is called.
 func (s *Server) Behave(b Behaviour) (restore func()) {
 	before := s.Service
 	s.Tell(b.Lie)
@@ -34,15 +34,15 @@ func (s *Server) Behave(b Behaviour) (restore func()) {
 	}
 }
 
-// Behaviours are those of services, gateways and proxies that were met or read of. other is the address of a server for what is
-// elsewhere (Elsewhere).
+// Behaviours returns the deviations of services, gateways and proxies that were observed or reported. other is the address of a
+// server for redirects (Elsewhere).
 func Behaviours(other string) []Behaviour {
 	return []Behaviour{
 		{Name: "as AWS"},
 		{Name: "conditions of a PUT are ignored", Bend: without(http.MethodPut, "If-None-Match", "If-Match")},
 		{Name: "If-None-Match is ignored", Bend: without(http.MethodPut, "If-None-Match")},
 		{Name: "If-Match of a PUT is ignored", Bend: without(http.MethodPut, "If-Match")},
-		{Name: "If-Match of a GET is ignored", Bend: without(http.MethodGet, "If-Match")}, // as Hugging Face says of its buckets
+		{Name: "If-Match of a GET is ignored", Bend: without(http.MethodGet, "If-Match")}, // as Hugging Face documents for its buckets
 		{Name: "412 for an absent key", Lie: storetest.RefusesNew},
 		{Name: "501 for conditions", Bend: refuses(onCondition, 501, "NotImplemented")},
 		{Name: "304 for a taken key", Bend: answersTaken(304)},
@@ -77,8 +77,8 @@ func Behaviours(other string) []Behaviour {
 	}
 }
 
-// Elsewhere starts a server on another address that has the content of this one, for reads without a signature: it refuses a
-// request that brings one. It ends with the test.
+// Elsewhere starts a second server with the content of this one, for reads without a signature: it refuses a request with one.
+// It stops when the test ends.
 func (s *Server) Elsewhere(t testing.TB) string {
 	content := s.Service
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -101,7 +101,7 @@ func deletes(r *http.Request) bool { return r.Method == http.MethodDelete }
 
 func writes(r *http.Request) bool { return r.Method == http.MethodPut || r.Method == http.MethodPost }
 
-// reads says that a request reads an object or describes it.
+// reads reports whether a request reads an object or describes it.
 func reads(r *http.Request) bool {
 	return (r.Method == http.MethodGet || heads(r)) && strings.Count(strings.Trim(r.URL.Path, "/"), "/") > 0
 }
@@ -110,7 +110,7 @@ func onCondition(r *http.Request) bool {
 	return writes(r) && (r.Header.Get("If-None-Match") != "" || r.Header.Get("If-Match") != "")
 }
 
-// without takes headers out of requests.
+// without removes headers from requests.
 func without(method string, names ...string) func(http.Handler) http.HandlerFunc {
 	return func(next http.Handler) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
@@ -124,7 +124,7 @@ func without(method string, names ...string) func(http.Handler) http.HandlerFunc
 	}
 }
 
-// refuses answers some requests with an error of S3.
+// refuses answers some requests with an S3 error.
 func refuses(which func(*http.Request) bool, status int, code string) func(http.Handler) http.HandlerFunc {
 	return func(next http.Handler) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
@@ -162,7 +162,7 @@ func answers(which func(*http.Request) bool, change func(*httptest.ResponseRecor
 	}
 }
 
-// answersTaken answers a write of a new object that is there with a status.
+// answersTaken answers a write of a new object that exists with a status.
 func answersTaken(status int) func(http.Handler) http.HandlerFunc {
 	return answers(onCondition, func(a *httptest.ResponseRecorder) {
 		if a.Code == http.StatusPreconditionFailed {
@@ -190,7 +190,7 @@ func shortens(next http.Handler) http.HandlerFunc {
 	}
 }
 
-// sendsOn answers a GET of an object by a redirect to another server.
+// sendsOn answers a GET of an object with a redirect to another server.
 func sendsOn(status int, other string) func(http.Handler) http.HandlerFunc {
 	return func(next http.Handler) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Clock is a clock of several stores that stands still until somebody sleeps. Heartbeats run within Sleep, one
-// after the other, so that nobody is silent because this machine is busy. Pauses take no time.
+// Clock is a clock for several stores that advances only while a store sleeps. Heartbeats run inside Sleep, one after another,
+// so that none is late because this machine is busy. Pauses take no time.
 type Clock struct {
-	sleep sync.Mutex // held by whoever moves the clock
+	sleep sync.Mutex // held while the clock advances
 
 	mu      sync.Mutex
 	now     time.Time
@@ -60,7 +60,7 @@ func (c *Clock) Sleep(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
-// move moves the clock to the next heartbeat and returns it, nil where it has moved to until.
+// move advances the clock to the next heartbeat and returns it, nil if it has reached until.
 func (c *Clock) move(until time.Time) func() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,7 +81,7 @@ func (c *Clock) move(until time.Time) func() {
 	return first.f
 }
 
-// Mortal is the clock of one store, which can die.
+// Mortal is the clock of one store that can die.
 type Mortal struct {
 	*Clock
 	mu   sync.Mutex
@@ -97,7 +97,7 @@ func (m *Mortal) Every(d time.Duration, f func()) (stop func()) {
 	return stop
 }
 
-// Die ends all heartbeats of the store, and lets time go by until others know it.
+// Die stops all heartbeats of the store, and advances the time until others notice.
 func (m *Mortal) Die() {
 	m.mu.Lock()
 	for _, stop := range m.stop {

@@ -21,17 +21,17 @@ import (
 	"latentbeam/internal/storage/store/storetest"
 )
 
-// Host is the address at which services listen.
+// Host is the address on which services listen.
 var Host = "127.0.0.1"
 
-// Bucket is the bucket that the services have.
+// Bucket is the name of the services' bucket.
 const Bucket = "bucket"
 
 // Server is a service behind a proxy.
 type Server struct {
 	*Proxy
 	URL string   // http://127.0.0.1:port
-	Env []string // name=value: what a client needs to find it
+	Env []string // name=value: the environment that a client needs to find it
 	lie *atomic.Pointer[storetest.Lie]
 }
 
@@ -47,7 +47,7 @@ func (s *Server) Use(t testing.TB) {
 	}
 }
 
-// GCS starts a service that does as Google Cloud Storage does. It ends with the test.
+// GCS starts a service that imitates Google Cloud Storage. It stops when the test ends.
 func GCS(t testing.TB) *Server {
 	s := serve(t, func(address *url.URL) http.Handler {
 		fake, err := fakestorage.NewServerWithOptions(fakestorage.Options{
@@ -64,10 +64,10 @@ func GCS(t testing.TB) *Server {
 	return s
 }
 
-// SecretKey is the secret that clients of S3 get. No message may show it.
+// SecretKey is the secret of S3 clients. No message may show it.
 const SecretKey = "planted-SECRET-key-0123456789"
 
-// S3 starts a service that does as S3 does. It ends with the test.
+// S3 starts a service that imitates S3. It stops when the test ends.
 func S3(t testing.TB) *Server {
 	s := serve(t, func(*url.URL) http.Handler {
 		backend := s3mem.New()
@@ -84,11 +84,11 @@ func S3(t testing.TB) *Server {
 	return s
 }
 
-// conditional adds what the fake of S3 lacks: the end of an upload in parts knows If-None-Match and If-Match.
+// conditional adds If-None-Match and If-Match to the end of a multipart upload, which the S3 fake lacks.
 type conditional struct {
 	backend gofakes3.Backend
 	service http.Handler
-	mu      sync.Mutex // one writes at a time
+	mu      sync.Mutex // one write at a time
 }
 
 // ServeHTTP implements http.Handler.
@@ -133,10 +133,10 @@ func serve(t testing.TB, service func(address *url.URL) http.Handler) *Server {
 	return &Server{Proxy: proxy, URL: address.String(), lie: lie}
 }
 
-// quietTime is how long no request may have come for a server to be quiet.
+// quietTime is how long a server must have no requests to be quiet.
 const quietTime = 10 * time.Millisecond
 
-// quiet waits until no request has been at work for a while.
+// quiet waits until no request has run for a while.
 func (s *Server) quiet() {
 	for s.working.Load() > 0 || time.Now().UnixNano()-s.last.Load() < int64(quietTime) {
 		time.Sleep(time.Millisecond)

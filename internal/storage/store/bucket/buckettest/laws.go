@@ -18,7 +18,7 @@ type Opener func(ctx context.Context, prefix string, o bucket.Options) (*bucket.
 
 var outputs atomic.Int64
 
-// Output is a new output on a server, for the laws of stores.
+// Output returns a new output on a server, for storetest.
 func Output(server *Server, open Opener) storetest.Output {
 	clock, prefix := NewClock(), fmt.Sprintf("jobs/out %d", outputs.Add(1))
 	var mortals sync.Map
@@ -34,7 +34,7 @@ func Output(server *Server, open Opener) storetest.Output {
 		},
 		Die: func(s store.Store) {
 			mortal, _ := mortals.Load(s)
-			server.quiet() // what the dead does at the same time ends first
+			server.quiet() // first wait for other requests of the dead store
 			mortal.(*Mortal).Die()
 		},
 		Leases: true,
@@ -42,7 +42,7 @@ func Output(server *Server, open Opener) storetest.Output {
 	}
 }
 
-// Laws checks the laws of stores on a server that does not behave.
+// Laws checks the rules of stores on a server with faults.
 func Laws(t *testing.T, server *Server, open Opener) {
 	server.Use(t)
 	server.Set(disturbed)
@@ -53,16 +53,16 @@ func Laws(t *testing.T, server *Server, open Opener) {
 		"or slow", server.Requests.Load())
 }
 
-// LawsUndisturbed checks the laws of stores on a server that behaves.
+// LawsUndisturbed checks the rules of stores on a server without faults.
 func LawsUndisturbed(t *testing.T, server *Server, open Opener) {
 	server.Use(t)
 	storetest.Run(t, func(testing.TB) storetest.Output { return Output(server, open) })
 }
 
-// disturbed are the faults of a bad network, and a server whose clock is wrong.
+// disturbed are the faults of a bad network, and a server with a wrong clock.
 var disturbed = Faults{Rate: 0.15, Seed: 1, Skew: 3 * time.Hour}
 
-// met reports a kind of fault that no request has met.
+// met reports kinds of faults that no request has met.
 func met(t *testing.T, server *Server) {
 	for _, kind := range Kinds {
 		t.Logf("%d requests met %q", server.Count(kind), kind)
@@ -72,17 +72,17 @@ func met(t *testing.T, server *Server) {
 	}
 }
 
-// historiesUsual is how many histories a test records.
+// historiesUsual is the default number of histories that a test records.
 const historiesUsual = 6
 
-// Histories records histories of stores on a server that does not behave.
+// Histories records histories of stores on a server with faults.
 func Histories(t *testing.T, server *Server, open Opener) {
 	server.Use(t)
 	server.Set(disturbed)
 	storetest.Histories(t, Output(server, open), historiesUsual, ", with all faults of a network")
 }
 
-// Schedules tries many random sequences of calls on a server that does not behave.
+// Schedules tries many random sequences of calls on a server with faults.
 func Schedules(t *testing.T, server *Server, open Opener) {
 	server.Use(t)
 	server.Set(disturbed)

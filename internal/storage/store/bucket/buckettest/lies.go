@@ -13,20 +13,20 @@ import (
 	"latentbeam/internal/storage/store/storetest"
 )
 
-// Tell makes the service of a server tell a lie to every request to come; storetest.Honest ends it.
+// Tell makes a server's service tell a lie in all later requests; storetest.Honest stops it.
 func (s *Server) Tell(lie storetest.Lie) { s.lie.Store(&lie) }
 
-// liar is a service that may tell lies.
+// liar is a service that can tell lies.
 type liar struct {
 	service http.Handler
 	lie     *atomic.Pointer[storetest.Lie]
 	pages   atomic.Int64
 }
 
-// Forms in which the services tell a version and the next page.
+// The forms of versions and next pages in the services.
 const (
 	tagHeader = "Etag"
-	otherTag  = "-gzip" // what a server adds to the tag of what it packs
+	otherTag  = "-gzip" // suffix that a server adds to the tag of compressed content
 )
 
 var (
@@ -69,19 +69,19 @@ func (l *liar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		body = jsonStart.ReplaceAll(body, []byte(`{"nextPageToken":"`+next+`",`))
 	}
 	maps.Copy(w.Header(), answer.Header())
-	if r.Method != http.MethodHead { // there it says the size of the object
+	if r.Method != http.MethodHead { // for HEAD it is the size of the object
 		w.Header().Del("Content-Length")
 	}
 	w.WriteHeader(answer.Code)
 	_, _ = w.Write(body)
 }
 
-// onlyNew says that a request writes an object only where there is none.
+// onlyNew reports whether a request writes an object only if there is none.
 func onlyNew(r *http.Request) bool {
 	return r.Header.Get("If-None-Match") == "*" || r.URL.Query().Get("ifGenerationMatch") == "0"
 }
 
-// isList says that a request asks for a page of a listing.
+// isList reports whether a request asks for a page of a listing.
 func isList(r *http.Request) bool {
 	return r.Method == http.MethodGet && (r.URL.Query().Has("list-type") || strings.HasSuffix(r.URL.Path, "/o"))
 }

@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// Faults are what a proxy does to requests.
+// Faults describes what a proxy does to requests.
 type Faults struct {
-	Rate float64       // share of the requests that meet a fault
-	Seed uint64        // of the choice
-	Skew time.Duration // of the server's clock
-	// Only is asked first; a request that it refuses meets no fault. nil: all.
+	Rate float64       // share of requests with a fault
+	Seed uint64        // seed of the choice
+	Skew time.Duration // error of the server's clock
+	// Only selects the requests that may meet a fault; nil: all.
 	Only func(r *http.Request) bool
 	Kind string // one of Kinds; empty: all of them
 }
@@ -25,28 +25,28 @@ type Faults struct {
 // Kinds are the names of the faults.
 var Kinds = []string{"429", "500", "503", "cut", "lost", "half", "slow"}
 
-// Proxy stands between a client and a service.
+// Proxy forwards requests from a client to a service.
 type Proxy struct {
 	Service  http.Handler
 	Requests atomic.Int64
 	Met      sync.Map // *atomic.Int64 by kind of fault
 
-	working atomic.Int64 // requests
-	last    atomic.Int64 // when one ended, in nanoseconds since 1970
+	working atomic.Int64 // number of running requests
+	last    atomic.Int64 // end of the last request, in nanoseconds since 1970
 
 	mu     sync.Mutex
 	faults Faults
 	rng    *rand.Rand
 }
 
-// Set sets the faults of the requests to come.
+// Set sets the faults for later requests.
 func (p *Proxy) Set(f Faults) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.faults, p.rng = f, rand.New(rand.NewPCG(f.Seed, 7))
 }
 
-// Count says how many requests met faults of a kind.
+// Count returns how many requests met faults of a kind.
 func (p *Proxy) Count(kind string) int64 {
 	n, _ := p.Met.LoadOrStore(kind, new(atomic.Int64))
 	return n.(*atomic.Int64).Load()
@@ -85,7 +85,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, "a fault of the test")
 		return
-	case "cut": // in the middle of what is sent
+	case "cut": // in the middle of the body
 		_, _ = io.CopyN(io.Discard, r.Body, 10_000)
 		panic(http.ErrAbortHandler)
 	}

@@ -15,8 +15,8 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// Secrets checks that no message and no log shows a credential, whatever a service answers: also one that repeats
-// the headers it was sent. A failure is of the kind that may pass, but for a refusal at the first contact.
+// Secrets checks that no message and no log contains a credential, whatever a service answers, even if it repeats the request's
+// headers. It also checks that a failure is a temporary one, except for a refusal at the first contact.
 func Secrets(t *testing.T, server *Server, open Opener) {
 	server.Use(t)
 	var logged bytes.Buffer
@@ -48,7 +48,7 @@ func Secrets(t *testing.T, server *Server, open Opener) {
 		} {
 			want := fault.ExitTryAgain
 			if status < 429 {
-				want = fault.ExitUsage // no request of its kind has succeeded
+				want = fault.ExitUsage // no request of its kind has succeeded yet
 			}
 			if err == nil || fault.ExitCode(err) != want {
 				t.Errorf("%s, status %d: %v", call, status, err)
