@@ -29,27 +29,26 @@ const (
 type Dir struct {
 	path  string
 	root  *os.Root
-	run   string // random, tells this run's temporary files from a dead run's
+	run   string // random; distinguishes this run's temporary files from a dead run's
 	temps atomic.Uint64
 	trace func(Call) error
-	look  bool // opened for readers, who rely on nothing
+	look  bool // opened for reading only, without syncing
 
-	guard   Guard // nil: the locks of the system hold for everybody
-	noFlock bool  // with a guard: it alone
+	guard   Guard // nil: the system's locks are valid for all hosts
+	noFlock bool  // with a guard: use only the guard
 
 	mu    sync.Mutex
-	scope string          // of the lock held, part of every temporary name
+	scope string          // derived from the held lock; part of every temporary name
 	held  *flock.Flock    // nil without a lock
 	known map[string]bool // directories whose own entry this run has synced
 }
 
 var _ store.Store = (*Dir)(nil)
 
-// Open opens the directory at path and creates it, parents included, where it is missing.
+// Open opens the directory at path. It creates the directory and its parents if they are missing.
 func Open(path string) (*Dir, error) { return open(path, (*Dir).mkdirAbove) }
 
-// OpenExisting opens the directory at path as Open does, and creates nothing: where nothing is to be seen there, it answers
-// fs.ErrNotExist.
+// OpenExisting opens the directory at path like Open, but creates nothing: if there is none, it returns fs.ErrNotExist.
 func OpenExisting(path string) (*Dir, error) {
 	return open(path, func(d *Dir, abs string) error {
 		d.look = true
@@ -60,7 +59,7 @@ func OpenExisting(path string) (*Dir, error) {
 	})
 }
 
-// open opens the directory at path after make has seen to it.
+// open opens the directory at path after make has prepared it.
 func open(path string, make func(d *Dir, abs string) error) (*Dir, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -88,7 +87,7 @@ func open(path string, make func(d *Dir, abs string) error) (*Dir, error) {
 	return d, nil
 }
 
-// mkdirAbove creates abs and its missing parents and syncs the directory above each new one.
+// mkdirAbove creates abs and its missing parents, and syncs the directory above each new one.
 func (d *Dir) mkdirAbove(abs string) error {
 	if _, err := os.Stat(abs); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -108,18 +107,18 @@ func (d *Dir) mkdirAbove(abs string) error {
 	return syncHandle(f)
 }
 
-// Path is the absolute path of the directory.
+// Path returns the absolute path of the directory.
 func (d *Dir) Path() string { return d.path }
 
-// URL is Path.
+// URL returns Path.
 func (d *Dir) URL() string { return d.path }
 
 // Close releases the directory. Locks and open files stay valid.
 func (d *Dir) Close() error { return d.root.Close() }
 
-// ensureDir creates the directory name with its parents and returns the directories that must be
-// synced for it to survive a power cut. The first use of a directory in a run always syncs its
-// parent: a killed run may have created it and come no further.
+// ensureDir creates the directory name with its parents and returns the directories that must be synced so that it survives a
+// power cut. The first use of a directory in a run always syncs its parent, because a killed run may have created it without
+// syncing.
 func (d *Dir) ensureDir(name string) (dirty []string, err error) {
 	d.mu.Lock()
 	known := d.known[name]
@@ -152,7 +151,7 @@ func (d *Dir) mkdir(name string) error {
 	return nil
 }
 
-// settled remembers that the entries of name and of its parents are on disk.
+// settled records that the entries of name and its parents are on disk.
 func (d *Dir) settled(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -161,7 +160,7 @@ func (d *Dir) settled(name string) {
 	}
 }
 
-// syncNames makes the names in a directory survive a power cut, whoever gave them.
+// syncNames makes the names in a directory survive a power cut, whoever created them.
 func (d *Dir) syncNames(name string) error {
 	if d.look {
 		return nil
@@ -192,7 +191,7 @@ func (d *Dir) syncDir(name string) error {
 	return nil
 }
 
-// syncHandle fsyncs an open directory. Windows has no such call and needs none: it logs renames.
+// syncHandle fsyncs an open directory. Windows has no such call and does not need one, because it logs renames.
 func syncHandle(f *os.File) error {
 	if runtime.GOOS == "windows" {
 		return nil

@@ -1,6 +1,7 @@
-// Package dir is the store of a local directory: it publishes files once, atomically, and never outside it.
+// Package dir is the store of a local directory. It publishes files once and atomically, and never writes outside of the
+// directory.
 //
-// What is visible under a final name is whole and on disk. Put follows one order for a batch:
-// write temporary files, fsync them, rename them without replacing, fsync the directories.
-// Temporary files are called .tmp-* and lie in the directory of the file they will become.
+// A file with its final name is complete and on disk. Put processes a batch in this order: write temporary files, fsync them,
+// rename them without replacing, fsync the directories. Temporary files are named .tmp-* and are in the directory of the final
+// file.
 package dir

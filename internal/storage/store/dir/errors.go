@@ -13,8 +13,7 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// full are the errors of a file system without room, passing those that may be gone at the next
-// run for another reason.
+// full are the errors of a file system without space. passing are other errors that may be gone at the next run.
 var (
 	full    = []error{syscall.ENOSPC, syscall.EDQUOT}
 	passing = []error{
@@ -23,14 +22,14 @@ var (
 	}
 )
 
-// denied are the errors of a path that this user may not use. While a job runs they may pass, before it they do not.
+// denied are the errors for a path that this user may not use. During a job they may pass; before it they do not.
 var denied = []error{syscall.EACCES, syscall.EPERM, syscall.EROFS}
 
 func isAny(err error, list []error) bool {
 	return slices.ContainsFunc(list, func(e error) bool { return errors.Is(err, e) })
 }
 
-// removed reports whether the path of the directory leads to it no more.
+// removed reports whether the path no longer leads to the directory.
 func (d *Dir) removed() bool {
 	if d.root == nil {
 		return false
@@ -43,8 +42,8 @@ func (d *Dir) removed() bool {
 	return err == nil && ownErr == nil && !os.SameFile(there, own)
 }
 
-// failed names the step, the file and the directory of a failed file-system call, and classes it:
-// what may pass stops the run with "try again" (exit 75), everything else is fatal.
+// failed returns an error with the step, the file and the directory of a failed file-system call. A temporary problem stops the
+// run with "try again" (exit 75), any other error is fatal.
 func (d *Dir) failed(verb, name string, err error) error {
 	cause := err
 	var pathError *fs.PathError
@@ -70,8 +69,8 @@ func (d *Dir) gone(verb, name string) error {
 		"to begin anew", verb, name, d.path, store.ErrRemoved))
 }
 
-// found is an error where what was written is not below the path of the directory: writing goes on without a word in
-// one that was moved.
+// found returns an error if what was written is not below the path of the directory: the system silently continues to write in
+// a directory that was moved.
 func (d *Dir) found(verb, name string) error {
 	if d.removed() {
 		return d.gone(verb, name)
@@ -79,8 +78,8 @@ func (d *Dir) found(verb, name string) error {
 	return nil
 }
 
-// syncFailed classes a failed fsync. The kernel may have dropped the pages and marked them clean,
-// so a second fsync of the same file would lie (Rebello et al., ATC 2020): nobody may retry it.
+// syncFailed returns the error of a failed fsync. The kernel may have dropped the pages and marked them clean, so a second
+// fsync of the same file could succeed wrongly (Rebello et al., ATC 2020). It must not be retried.
 func (d *Dir) syncFailed(name string, err error) error {
 	if isAny(err, full) {
 		return d.failed("fsync", name, err)

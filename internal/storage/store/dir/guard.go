@@ -9,24 +9,23 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// Guard is a lock that holds between hosts. A lock of the system may hold within one host alone where a directory lies on a
-// network.
+// Guard is a lock that works between hosts. On a network file system, a lock of the system may work only within one host.
 type Guard interface {
-	// Lock, Held: see store.Store.
+	// Lock and Held: see store.Store.
 	Lock(ctx context.Context, name, owner string) (release func(), err error)
 	Held(ctx context.Context, name string) error
-	// Mine is store.ErrLost where the lock may be another one's.
+	// Mine returns store.ErrLost if another process may hold the lock.
 	Mine(ctx context.Context) error
 }
 
-// Guard makes the directory take a lock of g beside that of the system, for every lock. Set it before the first call. flock
-// says that the system's lock is taken too; a file system that has none is no error then.
+// Guard makes the directory acquire a lock of g for every lock. It must be called before the first use. flock says that the
+// system's lock is acquired too; a file system without locks is then no error.
 func (d *Dir) Guard(g Guard, flock bool) { d.guard, d.noFlock = g, !flock }
 
 // unsupported are the errors of a file system without locks.
 var unsupported = []error{errors.ErrUnsupported, syscall.ENOSYS, syscall.EOPNOTSUPP}
 
-// lockBoth takes the lock of the system and that of the guard. The first may be nil.
+// lockBoth acquires the system's lock and the guard's. own may be nil.
 func (d *Dir) lockBoth(ctx context.Context, name, owner string) (own *flock.Flock, release func(), err error) {
 	release = func() {}
 	if _, err := d.ensureDir(path.Dir(name)); err != nil {
@@ -58,7 +57,7 @@ func unlock(own *flock.Flock) {
 	}
 }
 
-// mine is store.ErrLost where a guarded lock may be another one's.
+// mine returns store.ErrLost if another process may hold a guarded lock.
 func (d *Dir) mine(ctx context.Context) error {
 	if d.guard == nil {
 		return nil

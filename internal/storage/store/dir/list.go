@@ -16,8 +16,8 @@ import (
 	"latentbeam/internal/storage/store"
 )
 
-// List implements store.Store. It reads a directory when its turn comes, and syncs it: a run that was killed may have
-// given names there and come no further, and whoever sees them relies on them.
+// List implements store.Store. It reads each directory when it reaches it, and syncs it: a killed run may have renamed files
+// there without syncing, and the caller relies on listed files.
 func (d *Dir) List(ctx context.Context, prefix string, depth store.Depth) iter.Seq2[store.Info, error] {
 	return func(yield func(store.Info, error) bool) {
 		if err := store.CheckPrefix(prefix); err != nil {
@@ -33,7 +33,7 @@ func (d *Dir) List(ctx context.Context, prefix string, depth store.Depth) iter.S
 	}
 }
 
-// lister is one List under way.
+// lister is a running List.
 type lister struct {
 	dir    *Dir
 	ctx    context.Context
@@ -42,11 +42,11 @@ type lister struct {
 	yield  func(store.Info, error) bool
 }
 
-// walk lists a directory, and with Deep those in it; false ends the list.
+// walk lists a directory, and with Deep its subdirectories. It returns false to stop the list.
 func (l *lister) walk(directory string) bool {
 	root, entries, err := l.read(directory)
-	if errors.Is(err, fs.ErrNotExist) && directory != "." { // the output itself is there as long as it is open
-		return true // nothing has such a name, or had at the moment in which somebody removed and made the directory anew
+	if errors.Is(err, fs.ErrNotExist) && directory != "." { // an open output always exists
+		return true // no such name exists, or the directory was removed and created again at this moment
 	}
 	if info, statErr := l.dir.root.Stat(directory); err != nil && (errors.Is(statErr, fs.ErrNotExist) ||
 		errors.Is(statErr, syscall.ENOTDIR) || statErr == nil && !info.IsDir()) {
@@ -85,7 +85,7 @@ func (l *lister) walk(directory string) bool {
 	return true
 }
 
-// read returns a directory and its entries in the order of the names below them.
+// read returns a directory and its entries, in the order of the full names.
 func (l *lister) read(directory string) (*os.Root, []fs.DirEntry, error) {
 	root, err := l.dir.root.OpenRoot(directory)
 	if err != nil {
@@ -100,7 +100,7 @@ func (l *lister) read(directory string) (*os.Root, []fs.DirEntry, error) {
 	return root, entries, nil
 }
 
-// sortName puts a directory where the names in it come.
+// sortName returns the name by which a directory is sorted: where the names in it belong.
 func sortName(e fs.DirEntry) string {
 	if e.IsDir() {
 		return e.Name() + "/"

@@ -2,6 +2,6 @@
 
 package dir
 
-// FileSystem names the file system of the directory, and says whether it is one of this host alone. This system does not tell,
-// so every directory is taken for local.
+// FileSystem returns the name of the directory's file system, and whether it belongs to this host only. This system does not
+// provide it, so every directory counts as local.
 func (d *Dir) FileSystem() (name string, local bool) { return "unknown", true }

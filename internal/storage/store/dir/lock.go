@@ -16,9 +16,9 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// Lock takes the lock called name for this process without waiting, or answers *LockedError. The
-// death of the process, however it comes, releases it. The file stays after release: removing it
-// would let two processes lock two files of one name. A Dir holds at most one lock at a time.
+// Lock acquires the lock with this name without waiting, or returns a *LockedError. If the process dies for any reason, the
+// lock is released. The file stays after release, because removing it would allow two processes to lock two files with the same
+// name. A Dir holds at most one lock at a time.
 func (d *Dir) Lock(ctx context.Context, name, owner string) (release func(), err error) {
 	if err := checkCall(ctx, name); err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func (d *Dir) Lock(ctx context.Context, name, owner string) (release func(), err
 		d.setScope(scopeOf(name), noScope)
 		return nil, err
 	}
-	d.held = lock // whoever sets the scope has it alone
+	d.held = lock // only the one that sets the scope gets here
 	return sync.OnceFunc(func() {
 		lock, d.held = d.held, nil
 		d.setScope(scopeOf(name), noScope)
@@ -40,8 +40,8 @@ func (d *Dir) Lock(ctx context.Context, name, owner string) (release func(), err
 	}), nil
 }
 
-// Held answers the *LockedError of whoever holds the lock called name, and nil where nobody does. It takes
-// nothing.
+// Held returns the *LockedError of the process that holds the lock with this name, nil if no process does. It does not acquire
+// the lock.
 func (d *Dir) Held(ctx context.Context, name string) error {
 	if err := checkCall(ctx, name); err != nil {
 		return err
@@ -52,7 +52,7 @@ func (d *Dir) Held(ctx context.Context, name string) error {
 		}
 	}
 	lock := flock.New(filepath.Join(d.path, filepath.FromSlash(name)), flock.SetFlag(os.O_RDONLY))
-	free, err := lock.TryRLock() // shared: two that look do not see each other
+	free, err := lock.TryRLock() // shared, so that two checks do not conflict
 	switch {
 	case errors.Is(err, os.ErrNotExist), d.guard != nil && isAny(err, unsupported):
 		return nil
@@ -64,7 +64,7 @@ func (d *Dir) Held(ctx context.Context, name string) error {
 	return lock.Unlock()
 }
 
-// setScope changes the scope of temporary names from one value to another, or reports false.
+// setScope changes the scope of temporary names from one value to another. It returns false if the scope has another value.
 func (d *Dir) setScope(from, to string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -75,8 +75,8 @@ func (d *Dir) setScope(from, to string) bool {
 	return true
 }
 
-// flock locks the file. The first open goes through os.Root, which refuses a link out of the
-// output; flock then opens the same name by path.
+// flock opens and locks the file. It is first opened through os.Root, which refuses a link out of the output; flock then opens
+// the same name by path.
 func (d *Dir) flock(name string) (*flock.Flock, error) {
 	f, err := d.root.OpenFile(name, os.O_RDWR|os.O_CREATE, fileMode)
 	if err != nil {
@@ -94,7 +94,7 @@ func (d *Dir) flock(name string) (*flock.Flock, error) {
 	return lock, nil
 }
 
-// lockFailed is the error of a lock of the system.
+// lockFailed returns the error for a failed lock of the system.
 func (d *Dir) lockFailed(name string, err error) error {
 	if isAny(err, unsupported) {
 		return fault.Usage(fmt.Errorf("lock %s in %s: the file system has no locks (flock): %w; mount it with locks, or choose another "+
@@ -103,7 +103,7 @@ func (d *Dir) lockFailed(name string, err error) error {
 	return d.failed("lock", name, err)
 }
 
-// signLock writes who holds the lock into the locked file itself; a rename would unlock it.
+// signLock writes the owner into the locked file itself, because a rename would unlock it.
 func (d *Dir) signLock(name, owner string) error {
 	text, err := json.Marshal(store.NewOwner(owner))
 	if err != nil {
@@ -115,8 +115,7 @@ func (d *Dir) signLock(name, owner string) error {
 	return nil
 }
 
-// readOwner reads the holder's line. The holder writes it just after locking, so an empty file is
-// looked at once more.
+// readOwner reads the owner's line. The owner writes it just after locking, so an empty file is read once more.
 func (d *Dir) readOwner(name string) store.Owner {
 	var owner store.Owner
 	for range 2 {

@@ -13,14 +13,13 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// openTempsMax bounds the files that Put holds open between writing and fsync.
+// openTempsMax limits the files that Put has open between writing and fsync.
 const openTempsMax = 64
 
-// Put publishes all objects, each exactly once, with one set of fsyncs: all bytes are on disk
-// before the first rename, and all names are on disk when it returns nil. An object whose name
-// already holds equal bytes counts as published. Other bytes give a *ConflictError (several are
-// joined); the rest of the batch is published all the same. Any other error leaves each object
-// either whole under its name or absent, and Put can be called again.
+// Put publishes all objects, each exactly once, with one set of fsyncs: all bytes are on disk before the first rename, and all
+// names are on disk when it returns nil. An object whose name already has equal bytes counts as published. Different bytes give
+// a *ConflictError (several are joined), and the rest of the batch is still published. After any other error each object is
+// complete under its name or absent, and Put can be called again.
 func (d *Dir) Put(ctx context.Context, objects ...store.Object) error {
 	for _, o := range objects {
 		if err := store.CheckName(o.Name); err != nil {
@@ -48,10 +47,10 @@ func (d *Dir) Put(ctx context.Context, objects ...store.Object) error {
 	return errors.Join(b.conflicts...)
 }
 
-// batch is one Put under way.
+// batch is a running Put.
 type batch struct {
 	dir       *Dir
-	ready     []staged // synced, waiting for their names
+	ready     []staged // synced, not yet renamed
 	touched   map[string]bool
 	conflicts []error
 }
@@ -61,7 +60,7 @@ type staged struct {
 	data []byte
 }
 
-// write puts the bytes of a chunk on disk under temporary names.
+// write writes a chunk's objects to disk under temporary names.
 func (b *batch) write(ctx context.Context, chunk []store.Object) error {
 	first := len(b.ready)
 	for _, o := range chunk {
@@ -97,7 +96,7 @@ func (b *batch) write(ctx context.Context, chunk []store.Object) error {
 	return nil
 }
 
-// touch creates a directory where needed and notes what to sync at the end.
+// touch creates a directory if necessary and records what must be synced at the end.
 func (b *batch) touch(name string) error {
 	dirty, err := b.dir.ensureDir(name)
 	if err != nil {
@@ -110,7 +109,7 @@ func (b *batch) touch(name string) error {
 	return nil
 }
 
-// find reports whether the object exists, and notes a conflict when it does with other bytes.
+// find reports whether the object exists, and records a conflict if it has different bytes.
 func (b *batch) find(ctx context.Context, o store.Object) (bool, error) {
 	conflict, err := b.dir.compare(ctx, o)
 	switch {
@@ -124,13 +123,13 @@ func (b *batch) find(ctx context.Context, o store.Object) (bool, error) {
 	return true, nil
 }
 
-// publish renames what is staged and syncs every touched directory once. A file that was already
-// there is synced too: the run that renamed it may have been killed before it came to that.
+// publish renames the staged files and syncs every used directory once. A file that already existed is synced too, because the
+// run that renamed it may have been killed before syncing.
 func (b *batch) publish(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("publish %d files: %w", len(b.ready), err)
 	}
-	if err := b.dir.mine(ctx); err != nil { // long since it was asked last
+	if err := b.dir.mine(ctx); err != nil { // the last check was long ago
 		return err
 	}
 	for len(b.ready) > 0 {
@@ -171,7 +170,7 @@ func (d *Dir) syncDirs(touched map[string]bool) error {
 	return nil
 }
 
-// compare returns nil where the file that is there holds exactly what o does, else the conflict.
+// compare returns nil if the existing file has exactly o's bytes, otherwise the conflict.
 func (d *Dir) compare(ctx context.Context, o store.Object) (*store.ConflictError, error) {
 	f, err := d.Open(ctx, o.Name)
 	if err != nil {

@@ -11,13 +11,13 @@ import (
 	"latentbeam/internal/storage/store"
 )
 
-// File is a published file, open for reading. It stays readable when another file takes its name.
+// File is a published file that is open for reading. It stays readable after another file takes its name.
 type File struct {
 	file *os.File
 	size int64
 }
 
-// Size is the length in bytes when the file was opened.
+// Size returns the length in bytes at the time of opening.
 func (f *File) Size() int64 { return f.size }
 
 // ReadAt implements io.ReaderAt.
@@ -26,7 +26,7 @@ func (f *File) ReadAt(b []byte, offset int64) (int, error) { return f.file.ReadA
 // Close implements io.Closer.
 func (f *File) Close() error { return f.file.Close() }
 
-// checkCall looks at what every call is given.
+// checkCall checks the arguments of a call.
 func checkCall(ctx context.Context, name string) error {
 	if err := store.CheckName(name); err != nil {
 		return err
@@ -37,7 +37,7 @@ func checkCall(ctx context.Context, name string) error {
 	return nil
 }
 
-// missing is the error of a name that no published file has.
+// missing returns the error for a name without a published file.
 func missing(op, name string) error { return &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist} }
 
 // Open implements store.Store.
@@ -64,7 +64,7 @@ func (d *Dir) Open(ctx context.Context, name string) (store.Reader, error) {
 	return &File{f, info.Size()}, nil
 }
 
-// described describes a published file.
+// described returns the Info of a published file.
 func described(name string, info fs.FileInfo) store.Info {
 	at := info.ModTime().UnixNano()
 	return store.Info{Name: name, Size: info.Size(), Mark: strconv.FormatInt(at, 10), Time: at}
@@ -85,8 +85,8 @@ func (d *Dir) Stat(ctx context.Context, name string) (store.Info, error) {
 	return described(name, info), nil
 }
 
-// regular refuses what is no published file: a directory has no object of its name, anything else is somebody
-// else's.
+// regular returns an error if info is not a published file: a directory is not an object, and any other file was not created by
+// this program.
 func (d *Dir) regular(verb, name string, info fs.FileInfo) error {
 	switch {
 	case info.IsDir():
@@ -97,7 +97,7 @@ func (d *Dir) regular(verb, name string, info fs.FileInfo) error {
 	return nil
 }
 
-// Remove implements store.Store. It is not synced.
+// Remove implements store.Store. It does not sync.
 func (d *Dir) Remove(ctx context.Context, name string) error {
 	if err := checkCall(ctx, name); err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 // errNoReplaceUnsupported says that this system or file system cannot rename without replacing.
 var errNoReplaceUnsupported = errors.New("rename without replace is not supported")
 
-// renameNew gives the file its final name unless the name is taken (fs.ErrExist).
+// renameNew gives the file its final name, or returns fs.ErrExist if the name is taken.
 func (t *temp) renameNew() error {
 	if err := t.dir.about(Call{Op: OpRename, Name: t.name, To: t.final}); err != nil {
 		return err
@@ -22,14 +22,13 @@ func (t *temp) renameNew() error {
 	return err
 }
 
-// linkNew is renameNew with a hard link, which never replaces either. A file system that has no
-// hard links (some FUSE mounts) gets a look before the rename; there only the lock on the output
-// keeps two writers apart.
+// linkNew is renameNew with a hard link, which never replaces a file. On a file system without hard links (some FUSE mounts) it
+// checks that the name is free before the rename; there only the lock on the output separates two writers.
 func (d *Dir) linkNew(from, to string) error {
 	err := d.root.Link(from, to)
 	switch {
 	case err == nil:
-		d.root.Remove(from) // published; a name that stays behind is CleanTemps' work
+		d.root.Remove(from) // published; CleanTemps removes a temporary name that stays
 		return nil
 	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, syscall.EPERM):
 		if _, err := d.root.Lstat(to); err == nil {
@@ -40,7 +39,7 @@ func (d *Dir) linkNew(from, to string) error {
 	return err
 }
 
-// replace gives the file its final name, whatever was there.
+// replace gives the file its final name and replaces an existing file.
 func (t *temp) replace() error {
 	if err := t.dir.about(Call{Op: OpReplace, Name: t.name, To: t.final}); err != nil {
 		return err
@@ -48,8 +47,8 @@ func (t *temp) replace() error {
 	return t.dir.root.Rename(t.name, t.final)
 }
 
-// NoReplace says by which call a file gets its final name here, and whether that never replaces another one. It tries it, first on a
-// free name: where one is taken the system may answer by itself, for a file system that cannot do it.
+// NoReplace returns which call gives a file its final name here, and whether the call never replaces a file. It tries the call,
+// first on a free name: for a taken name the kernel may answer itself, although the file system does not support the call.
 func (d *Dir) NoReplace() (how string, safe bool) {
 	from, to, free := d.tempName("from"), d.tempName("to"), d.tempName("free")
 	for _, name := range []string{from, to} {

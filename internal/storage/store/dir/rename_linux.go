@@ -6,8 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// renameNoReplace renames inside one directory. The directory is opened through os.Root, so the
-// call cannot leave the output.
+// renameNoReplace renames inside one directory. The directory is opened through os.Root, so the call cannot leave the output.
 func (d *Dir) renameNoReplace(dir, from, to string) error {
 	f, err := d.root.Open(dir)
 	if err != nil {

@@ -10,12 +10,12 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// replaceBuffer gathers small writes of Replace, in bytes.
+// replaceBuffer is the size of Replace's write buffer in bytes.
 const replaceBuffer = 256 << 10
 
-// Replace gives name the content that write produces, atomically: readers see the old file or the
-// new one, whole, and the new one is on disk when Replace returns nil. An error of write leaves
-// the old file as it was and is returned as it is.
+// Replace atomically replaces the content of name by what write produces: readers see the complete old file or the complete new
+// one, and the new one is on disk when Replace returns nil. If write returns an error, the old file stays and the error is
+// returned unchanged.
 func (d *Dir) Replace(ctx context.Context, name string, write func(io.Writer) error) error {
 	if err := checkCall(ctx, name); err != nil {
 		return err

@@ -15,18 +15,18 @@ import (
 	"latentbeam/internal/storage/store"
 )
 
-// noScope is the part of a temporary name that says which lock its writer held: none.
+// noScope is the scope in a temporary name whose writer held no lock.
 const noScope = "00000000"
 
-// temp is a file on its way to a final name.
+// temp is a temporary file that will get a final name.
 type temp struct {
 	dir   *Dir
-	name  string // temporary
+	name  string // the temporary name
 	final string
 	file  *os.File
 }
 
-// tempName is a new name in the directory of final: .tmp-SCOPE-RUN-N.
+// tempName returns a new name in the directory of final: .tmp-SCOPE-RUN-N.
 func (d *Dir) tempName(final string) string {
 	d.mu.Lock()
 	scope := d.scope
@@ -34,7 +34,7 @@ func (d *Dir) tempName(final string) string {
 	return path.Join(path.Dir(final), fmt.Sprintf("%s%s-%s-%x", store.TempPrefix, scope, d.run, d.temps.Add(1)))
 }
 
-// createTemp opens an empty temporary file beside final, whose directory exists.
+// createTemp opens an empty temporary file beside final. The directory must exist.
 func (d *Dir) createTemp(final string) (*temp, error) {
 	t := &temp{dir: d, name: d.tempName(final), final: final}
 	err := d.about(Call{Op: OpCreate, Name: t.name})
@@ -47,7 +47,7 @@ func (d *Dir) createTemp(final string) (*temp, error) {
 	return t, nil
 }
 
-// Write appends to the temporary file; temp is an io.Writer for Replace.
+// Write appends to the temporary file; it makes temp an io.Writer for Replace.
 func (t *temp) Write(b []byte) (int, error) {
 	if err := t.dir.about(Call{Op: OpWrite, Name: t.name, Data: b}); err != nil {
 		return 0, t.dir.failed("write", t.final, err)
@@ -59,7 +59,7 @@ func (t *temp) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// sync puts the bytes on disk and closes the file. It is called once, whatever it answers.
+// sync writes the bytes to disk and closes the file. It must be called only once, even if it fails.
 func (t *temp) sync() error {
 	err := t.dir.about(Call{Op: OpSync, Name: t.name})
 	if err == nil {
@@ -75,8 +75,8 @@ func (t *temp) sync() error {
 	return nil
 }
 
-// discard removes the temporary file after a failure or when its bytes are already published.
-// What it cannot remove, CleanTemps removes at the next start.
+// discard removes the temporary file after a failure, or when its bytes are already published. If it fails, CleanTemps removes
+// the file at the next start.
 func (t *temp) discard() {
 	t.file.Close()
 	if t.dir.about(Call{Op: OpRemove, Name: t.name}) == nil {
@@ -84,10 +84,9 @@ func (t *temp) discard() {
 	}
 }
 
-// CleanTemps removes temporary files that a dead run left behind. It needs a held Lock and touches
-// only files written under the same lock name or under one of those named, which the caller knows to be
-// free, so runs that share the directory under other locks (shards of one job) are safe. It returns how
-// many it removed.
+// CleanTemps removes temporary files of dead runs and returns their number. The Dir must hold a lock. It removes only files
+// that were written under the same lock name or under a name in free, which the caller knows to be free. So runs that share the
+// directory with other locks (shards of one job) are safe.
 func (d *Dir) CleanTemps(ctx context.Context, free ...string) (int, error) {
 	d.mu.Lock()
 	scope := d.scope
@@ -106,10 +105,10 @@ func (d *Dir) CleanTemps(ctx context.Context, free ...string) (int, error) {
 	removed := 0
 	err := fs.WalkDir(d.root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrPermission) && name != "." && entry.IsDir() {
-			return fs.SkipDir // somebody else's, such as lost+found of a volume: we wrote nothing there
+			return fs.SkipDir // not ours, such as lost+found of a volume
 		}
 		if errors.Is(err, fs.ErrNotExist) && name != "." {
-			return nil // whose it was has removed it meanwhile, such as a check of the store
+			return nil // its owner has removed it meanwhile, such as a check of the store
 		}
 		if err != nil {
 			return err
@@ -134,7 +133,7 @@ func (d *Dir) CleanTemps(ctx context.Context, free ...string) (int, error) {
 	return removed, nil
 }
 
-// ifThere is an error, but for one that says that a file is gone.
+// ifThere returns err, or nil if it says that a file does not exist.
 func ifThere(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -142,7 +141,7 @@ func ifThere(err error) error {
 	return err
 }
 
-// scopeOf makes eight hex digits of a lock name.
+// scopeOf returns eight hex digits derived from a lock name.
 func scopeOf(lock string) string {
 	sum := sha256.Sum256([]byte(lock))
 	return hex.EncodeToString(sum[:4])

@@ -1,4 +1,4 @@
-// Package gcs speaks to buckets of Google Cloud Storage. Credentials are the application default ones;
+// Package gcs makes requests to buckets of Google Cloud Storage. It uses the application default credentials.
 // STORAGE_EMULATOR_HOST names another server.
 package gcs
 
@@ -21,14 +21,14 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// Scheme of addresses.
+// Scheme is the scheme of addresses.
 const Scheme = "gs"
 
 const (
-	chunkBytes = 16 << 20 // of an upload that goes on behind a broken connection; smaller objects go in one request
+	chunkBytes = 16 << 20 // chunk of an upload that is resumed after a broken connection; smaller objects need one request
 )
 
-// Open opens the bucket of an address. transport is nil but in tests; with one there are no credentials.
+// Open opens the bucket of an address. transport is nil except in tests; with a transport no credentials are used.
 func Open(ctx context.Context, at bucket.Address, transport http.RoundTripper, o bucket.Options) (*bucket.Bucket, error) {
 	options := []option.ClientOption{storage.WithJSONReads()}
 	if transport != nil {
@@ -44,7 +44,7 @@ func Open(ctx context.Context, at bucket.Address, transport http.RoundTripper, o
 
 type service struct{ bucket *storage.BucketHandle }
 
-// Close implements bucket.Service. The client keeps its connections, which readers may still use.
+// Close implements bucket.Service. The client keeps its connections, because readers may still use them.
 func (s *service) Close() {}
 
 func object(a *storage.ObjectAttrs) bucket.Object {
@@ -79,7 +79,7 @@ func (s *service) Read(ctx context.Context, o bucket.Object, offset, length int6
 	return body{r}, nil
 }
 
-// body translates the errors of a body.
+// body translates the errors of a response body.
 type body struct{ *storage.Reader }
 
 // Read implements io.Reader.
@@ -94,7 +94,7 @@ func (r body) Read(p []byte) (int, error) {
 // Write implements bucket.Service.
 func (s *service) Write(ctx context.Context, key string, old bucket.Version, c bucket.Content) (bucket.Version, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // ends an upload that is not closed
+	defer cancel() // aborts an upload that is not closed
 	o := s.bucket.Object(key)
 	switch old {
 	case bucket.Absent:
@@ -124,7 +124,7 @@ func (s *service) Write(ctx context.Context, key string, old bucket.Version, c b
 	return object(w.Attrs()).Version, nil
 }
 
-// Parts implements bucket.Service: Write sends large objects in parts by itself.
+// Parts implements bucket.Service: Write itself sends large objects in parts.
 func (s *service) Parts() *bucket.Parts { return nil }
 
 // List implements bucket.Service.
@@ -139,7 +139,7 @@ func (s *service) List(ctx context.Context, prefix string, flat bool, page strin
 	all := s.bucket.Objects(ctx, query)
 	answer := all.PageInfo()
 	answer.Token, answer.MaxSize = page, most
-	for more := true; more; more = answer.Remaining() > 0 { // one page: a full one may be many requests
+	for more := true; more; more = answer.Remaining() > 0 { // one page; a full page may need many requests
 		a, err := all.Next()
 		if errors.Is(err, iterator.Done) {
 			break
@@ -165,7 +165,7 @@ func (s *service) Remove(ctx context.Context, o bucket.Object) error {
 	return translate(there.Delete(ctx))
 }
 
-// translate makes the errors that bucket knows.
+// translate converts errors to those that package bucket knows.
 func translate(err error) error {
 	var answer *googleapi.Error
 	switch {

@@ -17,11 +17,11 @@ import (
 	"latentbeam/internal/storage/store/dir"
 )
 
-// leaseFolder is where the leases of a directory lie.
+// leaseFolder is the folder for a directory's leases.
 const leaseFolder = store.TempPrefix + "lease"
 
-// guarded opens a directory. Where several hosts may have mounted it, a lease beside the lock of the system excludes them: the lease
-// of buckets, kept in files.
+// guarded opens a directory. If several hosts may have mounted it, it adds a lease to the lock of the system, which excludes
+// other hosts: the same lease as in buckets, stored in files.
 func guarded(d *dir.Dir, err error) (store.Store, error) {
 	if err != nil {
 		return nil, err
@@ -33,29 +33,30 @@ func guarded(d *dir.Dir, err error) (store.Store, error) {
 	return d, nil
 }
 
-// leases are the locks of a directory as leases. clock is nil but in tests.
+// leases returns a directory's locks as leases. clock is nil except in tests.
 func leases(path string, clock bucket.Clock) *bucket.Bucket {
 	return bucket.New(generations{filepath.Join(path, leaseFolder)}, bucket.Address{}, bucket.Options{URL: path, Clock: clock})
 }
 
-// generations keeps small records in a directory, each generation of a record in a file of its own: KEY/NUMBER. A new generation
-// is a file that nobody else has made, which every network file system decides at one place. The highest number counts.
+// generations stores small records in a directory. Each generation of a record is a file: KEY/NUMBER. A writer creates the file
+// of a new generation exclusively; every network file system decides centrally which process succeeds. The highest number is
+// the current record.
 type generations struct{ root string }
 
-// kept is how many old generations stay, for who reads them.
+// kept is how many old generations are kept for readers.
 const kept = 4
 
-// looks is how often a record is looked for that is replaced meanwhile.
+// looks is how often a read is repeated if the record is replaced meanwhile.
 const looks = 10
 
-// folder is the directory of a record.
+// folder returns the directory of a record.
 func (g generations) folder(key string) string { return filepath.Join(g.root, filepath.FromSlash(key)) }
 
 func (g generations) file(key string, n int64) string {
 	return filepath.Join(g.folder(key), strconv.FormatInt(n, 10))
 }
 
-// newest is the number of the newest generation of a record, 0 for none.
+// newest returns the number of a record's newest generation, 0 for none.
 func (g generations) newest(key string) (newest int64, err error) {
 	entries, err := os.ReadDir(g.folder(key))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -85,7 +86,7 @@ func (g generations) Stat(_ context.Context, key string) (bucket.Object, error) 
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			return bucket.Object{}, err
-		} // it is old by now
+		} // it is outdated
 	}
 	return bucket.Object{}, fmt.Errorf("the lease %s: %d times a newer one was written meanwhile", key, looks)
 }
@@ -105,8 +106,8 @@ func (g generations) Read(_ context.Context, o bucket.Object, offset, length int
 	}{io.NewSectionReader(f, offset, length), f}, nil
 }
 
-// Write implements bucket.Service. Who was slow may make a generation that others have made and removed since: a newer one is
-// there then.
+// Write implements bucket.Service. A slow writer may create a generation that others have created and removed before; then a
+// newer one exists.
 func (g generations) Write(_ context.Context, key string, old bucket.Version, c bucket.Content) (bucket.Version, error) {
 	was, _ := strconv.ParseInt(string(old), 10, 64)
 	if n, err := g.newest(key); err != nil || n != was {
@@ -143,8 +144,8 @@ func refusedIf(refused bool) error {
 	return nil
 }
 
-// makeNew gives a file that nobody has made its content: by a link, so that it is whole at once. Where there are no links, who reads
-// early sees a record of an unknown holder. A power cut may leave such a record too: it ends by time.
+// makeNew creates a file with content, exclusively. It uses a link, so that the file is complete at once. Without links, an
+// early reader sees a record of an unknown holder. A power cut may also leave such a record; it expires.
 func makeNew(path string, text []byte) error {
 	temp, err := os.CreateTemp(filepath.Dir(path), "new-*")
 	if err != nil {
@@ -168,12 +169,12 @@ func makeNew(path string, text []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// List implements bucket.Service: nobody lists leases.
+// List implements bucket.Service: leases are never listed.
 func (g generations) List(context.Context, string, bool, string, int) ([]bucket.Object, string, error) {
 	return nil, "", nil
 }
 
-// Remove implements bucket.Service: a lease is freed by another generation.
+// Remove implements bucket.Service: a lease is released by writing another generation.
 func (g generations) Remove(context.Context, bucket.Object) error { return nil }
 
 // Parts implements bucket.Service.

@@ -1,4 +1,4 @@
-// Package open finds the store of an output's address. A new kind of store gets its scheme here.
+// Package open opens the store for an output's address. A new kind of store adds its scheme here.
 package open
 
 import (
@@ -17,11 +17,11 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// Output opens the store at url, a path or the address of a bucket's prefix, and creates what is missing. A bucket
-// itself must be there, and keep what jobs rely on: it is checked where this host has not done so within a day.
+// Output opens the store at url, a path or the address of a bucket's prefix, and creates what is missing. A bucket itself must
+// exist and keep the promises that jobs rely on: they are checked unless this host has checked them within a day.
 func Output(ctx context.Context, url string) (store.Store, error) { return toWrite(ctx, url, false) }
 
-// Unsafe is Output for one run alone: a bucket that does not keep what jobs rely on is written without conditions.
+// Unsafe is Output for a single run: if a bucket does not keep the promises, it is written without conditions.
 func Unsafe(ctx context.Context, url string) (store.Store, error) { return toWrite(ctx, url, true) }
 
 func toWrite(ctx context.Context, url string, unsafe bool) (store.Store, error) {
@@ -51,8 +51,7 @@ func toWrite(ctx context.Context, url string, unsafe bool) (store.Store, error) 
 	return guarded(d, nil)
 }
 
-// Existing opens the store at url only to read it: where there is none, it answers fs.ErrNotExist and creates
-// nothing.
+// Existing opens the store at url only for reading. If there is none, it returns fs.ErrNotExist and creates nothing.
 func Existing(ctx context.Context, url string) (store.Store, error) {
 	if store.HasScheme(url) {
 		b, err := inBucket(ctx, url)
@@ -67,7 +66,7 @@ func Existing(ctx context.Context, url string) (store.Store, error) {
 	return guarded(dir.OpenExisting(url))
 }
 
-// inBucket opens the store of an address such as gs://bucket/prefix.
+// inBucket opens the store for an address such as gs://bucket/prefix.
 func inBucket(ctx context.Context, url string) (*bucket.Bucket, error) {
 	scheme, _, _ := strings.Cut(url, "://")
 	if scheme != gcs.Scheme && scheme != s3.Scheme {
@@ -81,8 +80,8 @@ func inBucket(ctx context.Context, url string) (*bucket.Bucket, error) {
 	return Bucket(ctx, at, bucket.Options{})
 }
 
-// Bucket opens what lies at an address of gs://, s3://, http:// or https://. The last two can only be read, by keys
-// (bucket.Find and bucket.Read), which are paths there.
+// Bucket opens an address of gs://, s3://, http:// or https://. The last two can only be read by key (bucket.Find and
+// bucket.Read); the keys are paths.
 func Bucket(ctx context.Context, at bucket.Address, o bucket.Options) (*bucket.Bucket, error) {
 	switch at.Scheme {
 	case gcs.Scheme:

@@ -14,7 +14,7 @@ import (
 	"latentbeam/internal/storage/store/bucket"
 )
 
-// Broken returns the promises that the store behind an output does not keep, which was opened although (Unsafe).
+// Broken returns the promises that an output's store does not keep. It was then opened with Unsafe.
 func Broken(s store.Store) []store.Promise {
 	if b, ok := s.(*bucket.Bucket); ok {
 		return b.Broken()
@@ -22,7 +22,7 @@ func Broken(s store.Store) []store.Promise {
 	return nil
 }
 
-// Prove checks a store by its address or path, the whole or the short form (bucket.Prove, ProveDir).
+// Prove checks a store by its address or path, in the complete or the short form (bucket.Prove, ProveDir).
 func Prove(ctx context.Context, url string, whole bool) ([]store.Promise, error) {
 	if !store.HasScheme(url) {
 		return ProveDir(ctx, url, whole)
@@ -39,12 +39,12 @@ func Prove(ctx context.Context, url string, whole bool) ([]store.Promise, error)
 	return promises, err
 }
 
-// provenFor is how long a host trusts a bucket that it has checked.
+// provenFor is how long a host trusts a bucket after a check.
 const provenFor = 24 * time.Hour
 
-// prove checks a bucket that a job writes to, unless this host did it within a day.
+// prove checks a bucket that a job writes to, unless this host checked it within a day.
 func prove(ctx context.Context, b *bucket.Bucket, url string, unsafe bool) error {
-	if !unsafe && remembered(url) { // who asks for an unsafe store has met one
+	if !unsafe && remembered(url) { // an unsafe store has failed a check
 		return nil
 	}
 	promises, err := b.Prove(ctx, false)
@@ -81,7 +81,7 @@ func proveDir(ctx context.Context, path string, unsafe bool) error {
 	return nil
 }
 
-// mark is the file whose time says when this host has checked a bucket, "" where the host keeps nothing.
+// mark returns the file whose time says when this host has checked a bucket, "" if the host has no cache directory.
 func mark(url string) string {
 	root, err := fingerprints.CacheDir()
 	if err != nil {
@@ -101,13 +101,14 @@ func mark(url string) string {
 	return filepath.Join(root, "stores", hex.EncodeToString(id.Sum(nil)[:16]))
 }
 
-// remembered reports whether this host has checked a bucket lately, and found it good.
+// remembered reports whether this host has recently checked a bucket with success.
 func remembered(url string) bool {
 	info, err := os.Stat(mark(url))
 	return err == nil && time.Since(info.ModTime()).Abs() < provenFor
 }
 
-// remember notes that a bucket is good, or forgets that it was. A note that cannot be written costs the next job a check.
+// remember records that a bucket passed a check, or removes the record. If the record cannot be written, the next job checks
+// again.
 func remember(url string, promises []store.Promise) {
 	path := mark(url)
 	if path == "" {

@@ -22,7 +22,7 @@ import (
 // writersAtOnce is how many stores put one name at the same time.
 const writersAtOnce = 4
 
-// trial is one check of a directory, in a folder of its own that is removed behind it.
+// trial is one check of a directory, in its own folder, which is removed afterwards.
 type trial struct {
 	ctx      context.Context
 	folder   string
@@ -31,8 +31,8 @@ type trial struct {
 	begun    time.Time
 }
 
-// ProveDir checks whether a directory, or the nearest one above it that is there, keeps what jobs rely on. The whole form also
-// asks another process for a lock, and tries odd names.
+// ProveDir checks whether a directory, or the nearest existing one above it, keeps the promises that jobs rely on. The complete
+// form also requests a lock from another process, and tries unusual names.
 func ProveDir(ctx context.Context, path string, whole bool) ([]store.Promise, error) {
 	at, err := filepath.Abs(path)
 	if err != nil {
@@ -65,7 +65,7 @@ func ProveDir(ctx context.Context, path string, whole bool) ([]store.Promise, er
 	how, safe := t.stores[0].NoReplace()
 	manner := "at once"
 	if !safe {
-		manner = "one after the other" // at once they would win by chance, and no job lets them: the lock keeps them apart
+		manner = "one after the other" // simultaneous writers might succeed by chance; in a job the lock separates them
 	}
 	t.note("put if absent", true, fmt.Sprintf("one of %d writers %s wrote a new file", writersAtOnce, manner), t.putIfAbsent(safe))
 	t.note("read after write", true, "a file is replaced and read at once", t.replaced())
@@ -82,13 +82,13 @@ func ProveDir(ctx context.Context, path string, whole bool) ([]store.Promise, er
 	return t.promises, nil
 }
 
-// checkFolder begins the name of the folder of a check; one that is older than oldCheck was left by a killed one.
+// checkFolder is the prefix of the folder for a check; a folder older than oldCheck was left by a killed check.
 const (
 	checkFolder = store.TempPrefix + "check-"
 	oldCheck    = time.Hour
 )
 
-// removeOld removes what killed checks have left in a directory.
+// removeOld removes the folders of killed checks in a directory.
 func removeOld(at string) {
 	left, _ := filepath.Glob(filepath.Join(at, checkFolder+"*"))
 	for _, folder := range left {
@@ -98,7 +98,7 @@ func removeOld(at string) {
 	}
 }
 
-// note adds a promise. No error: it is kept.
+// note records the result for a promise. A nil error means that it is kept.
 func (t *trial) note(name string, needed bool, kept string, wrong error) {
 	p := store.Promise{Name: name, State: store.Kept, Needed: needed, Found: kept, Took: time.Since(t.begun)}
 	if wrong != nil {
@@ -107,7 +107,7 @@ func (t *trial) note(name string, needed bool, kept string, wrong error) {
 	t.promises, t.begun = append(t.promises, p), time.Now()
 }
 
-// putIfAbsent lets several stores put one name, each another content, at once or one after the other.
+// putIfAbsent lets several stores put one name with different contents, at once or one after another.
 func (t *trial) putIfAbsent(atOnce bool) error {
 	errs := make([]error, len(t.stores))
 	var all sync.WaitGroup
@@ -136,7 +136,7 @@ func (t *trial) putIfAbsent(atOnce bool) error {
 	return err
 }
 
-// replaced replaces a file by one store and reads it by another.
+// replaced replaces a file with one store and reads it with another.
 func (t *trial) replaced() error {
 	for _, text := range []string{"one", strings.Repeat("two", 50_000), ""} {
 		err := t.stores[0].Replace(t.ctx, "tables/file", func(w io.Writer) error {
@@ -173,10 +173,10 @@ func (t *trial) listing() error {
 	return nil
 }
 
-// oddNames are names that file systems have changed or refused.
+// oddNames are names that some file systems change or refuse.
 var oddNames = []string{"a b", "a+b", "a%20b", "ä/ö", "日本", "a&b=c", "~a'(b)!", strings.Repeat("n", 200)}
 
-// names puts and lists odd names.
+// names puts and lists unusual names.
 func (t *trial) names() error {
 	for _, name := range oddNames {
 		if err := t.stores[0].Put(t.ctx, store.Object{Name: "names/" + name, Data: []byte(name)}); err != nil {
@@ -194,11 +194,11 @@ func (t *trial) names() error {
 	return nil
 }
 
-// locks tries the lock of the system, within this process and in another one, and the lease between hosts.
+// locks checks the lock of the system, within this process and in another one, and the lease between hosts.
 func (t *trial) locks(local, whole bool) {
 	const name = "lock"
 	release, err := t.stores[0].Lock(t.ctx, name, "a check")
-	if err != nil { // a network file system may do without
+	if err != nil { // not required on a network file system
 		t.note("lock of the system (flock)", local, "", err)
 	} else {
 		_, err := t.stores[1].Lock(t.ctx, name, "a check")
@@ -219,7 +219,7 @@ func (t *trial) locks(local, whole bool) {
 	}
 }
 
-// otherProcess asks a program of the system for a lock that this process holds.
+// otherProcess lets a system program request a lock that this process holds.
 func (t *trial) otherProcess(local bool, path string) {
 	const name = "lock between processes"
 	program, err := exec.LookPath("flock")
@@ -239,7 +239,7 @@ func (t *trial) otherProcess(local bool, path string) {
 	t.note(name, local, "another process is refused", err)
 }
 
-// lease lets several writers make the next generation of a lease.
+// lease lets several writers create the next generation of a lease.
 func (t *trial) lease() error {
 	g := generations{filepath.Join(t.folder, leaseFolder)}
 	for _, old := range []bucket.Version{bucket.Absent, "1"} {

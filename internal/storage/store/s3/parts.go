@@ -15,11 +15,11 @@ import (
 	"latentbeam/internal/storage/store/bucket"
 )
 
-// Sizes of objects that are sent in parts. AWS takes parts from 5 MiB, 10,000 of them, and objects up to 5 TiB.
+// Sizes for multipart uploads. AWS accepts parts from 5 MiB, at most 10,000 parts, and objects up to 5 TiB.
 const (
 	partBytes = 64 << 20
 	partsMost = 10_000
-	pageKeys  = 1000 // uploads on a page of a list
+	pageKeys  = 1000 // uploads on one page of a list
 )
 
 // Parts implements bucket.Service.
@@ -34,7 +34,7 @@ func (s *service) begin(ctx context.Context, key string, c bucket.Content) (stri
 }
 
 func (s *service) send(ctx context.Context, key, upload string, n int, part *io.SectionReader) (string, error) {
-	sum := sha256.New() // the service compares it; the client's own way, chunk by chunk, is not understood by every service
+	sum := sha256.New() // the service verifies it; some services do not support the client's own chunked signature
 	if _, err := io.Copy(sum, part); err != nil {
 		return "", err
 	}
@@ -73,7 +73,7 @@ func (s *service) begun(ctx context.Context, prefix string, before time.Time) (a
 	for key, id, more := "", "", true; more; {
 		page, err := s.core.ListMultipartUploads(ctx, s.bucket, prefix, key, id, "", pageKeys)
 		switch err = translate(err); {
-		case errors.Is(err, fs.ErrNotExist): // the answer of some services where nothing has ever been sent in parts
+		case errors.Is(err, fs.ErrNotExist): // some services answer this if nothing was ever sent in parts
 			return all, nil
 		case err != nil:
 			return nil, err
@@ -91,7 +91,7 @@ func (s *service) begun(ctx context.Context, prefix string, before time.Time) (a
 	return all, nil
 }
 
-// gone translates the error of a request about an upload. One that is not known was finished or given up before.
+// gone translates the error of a request about an upload. An unknown upload was finished or aborted before.
 func gone(err error) error {
 	var answer minio.ErrorResponse
 	if errors.As(err, &answer) && (answer.Code == "NoSuchUpload" ||

@@ -10,12 +10,12 @@ import (
 	"latentbeam/internal/storage/store/bucket"
 )
 
-// redirectsMax bounds the addresses that one read is sent on to.
+// redirectsMax limits the redirects of one read.
 const redirectsMax = 5
 
-// redirected is a transport that follows redirects of reads. The client of S3 follows none, because a signature holds for one
-// host; some gateways answer a GET with the address of the content on another host, which is signed by itself. The request
-// there has neither the signature nor another secret of this process.
+// redirected is a transport that follows redirects of reads. The S3 client does not follow them, because a signature is valid
+// for one host. But some gateways answer a GET with a presigned address of the content on another host. The request to that
+// host has neither the signature nor any other secret of this process.
 type redirected struct{ http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -38,7 +38,7 @@ func (t redirected) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// elsewhere says that an answer sends a read of an object on. An answer of 301 is about the region of a bucket.
+// elsewhere reports whether an answer redirects a read of an object. Status 301 concerns the region of a bucket instead.
 func elsewhere(r *http.Request, answer *http.Response) bool {
 	switch answer.StatusCode {
 	case http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
@@ -47,7 +47,7 @@ func elsewhere(r *http.Request, answer *http.Response) bool {
 	return false
 }
 
-// read is the request for the same bytes of the same version at another address.
+// read returns the request for the same bytes of the same version at another address.
 func read(r *http.Request, to *url.URL) *http.Request {
 	next := r.Clone(r.Context())
 	next.URL, next.Host = to, to.Host
@@ -59,7 +59,7 @@ func read(r *http.Request, to *url.URL) *http.Request {
 	return next
 }
 
-// refusal finds what redirected answers in an error of the client.
+// refusal finds the answer of redirected in an error of the client.
 func refusal(err error) *bucket.Refusal {
 	var f *bucket.Refusal
 	if errors.As(err, &f) {

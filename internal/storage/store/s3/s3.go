@@ -1,5 +1,5 @@
-// Package s3 speaks to buckets of S3 and of services that do as S3 does. They must refuse a PUT by If-None-Match
-// and If-Match; AWS, MinIO, R2 and Ceph do. The environment says the rest: see Environment.
+// Package s3 makes requests to buckets of S3 and compatible services. They must refuse a PUT by If-None-Match and If-Match;
+// AWS, MinIO, R2 and Ceph do. Environment variables configure the rest: see Environment.
 package s3
 
 import (
@@ -23,17 +23,17 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// Scheme of addresses.
+// Scheme is the scheme of addresses.
 const Scheme = "s3"
 
-// Environment is what the environment says about S3.
+// Environment is the configuration of S3 from environment variables.
 type Environment struct {
 	Endpoint  *url.URL // AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, or AWS itself
 	Region    string   // AWS_REGION, AWS_DEFAULT_REGION; empty: the service is asked
-	PathStyle bool     // AWS_S3_FORCE_PATH_STYLE: the bucket is in the path. Default: not with AWS.
+	PathStyle bool     // AWS_S3_FORCE_PATH_STYLE: the bucket is in the path; default false for AWS, else true
 }
 
-// FromEnvironment reads the environment. An address with credentials in it is refused and not repeated.
+// FromEnvironment reads the environment. It refuses an address with credentials, without repeating it.
 func FromEnvironment() (Environment, error) {
 	text := first("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 	e := Environment{Region: first("AWS_REGION", "AWS_DEFAULT_REGION"), PathStyle: text != ""}
@@ -63,13 +63,13 @@ func first(names ...string) string {
 	return ""
 }
 
-// Open opens the bucket of an address. Credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, the file
-// of AWS_PROFILE, or the machine's role. transport is nil but in tests.
+// Open opens the bucket of an address. Credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, the file of
+// AWS_PROFILE, or the machine's role. transport is nil except in tests.
 func Open(_ context.Context, at bucket.Address, transport http.RoundTripper, o bucket.Options) (*bucket.Bucket, error) {
 	return openIn(at, transport, o, partBytes)
 }
 
-// openIn is Open with parts of a size.
+// openIn is Open with a given size of parts.
 func openIn(at bucket.Address, transport http.RoundTripper, o bucket.Options, part int64) (*bucket.Bucket, error) {
 	core, err := connect(transport)
 	if err != nil {
@@ -81,11 +81,11 @@ func openIn(at bucket.Address, transport http.RoundTripper, o bucket.Options, pa
 	return bucket.New(&service{core, at.Bucket, part}, at, o), nil
 }
 
-// noPause takes out the pause that the client makes behind the only try that it is allowed. It is a variable of the
-// client's package; nobody else of this process speaks S3.
+// noPause removes the client's pause after its only allowed attempt. It is a variable of the client's package; no other code in
+// this process uses that client.
 var noPause = sync.OnceFunc(func() { minio.DefaultRetryUnit = 0 })
 
-// connect returns a client of what the environment names.
+// connect returns a client for the environment.
 func connect(transport http.RoundTripper) (*minio.Core, error) {
 	noPause()
 	env, err := FromEnvironment()
@@ -114,10 +114,10 @@ func connect(transport http.RoundTripper) (*minio.Core, error) {
 type service struct {
 	core   *minio.Core
 	bucket string
-	part   int64 // bytes of a part, and the size above which objects go in parts
+	part   int64 // size of a part, and size above which objects are sent in parts
 }
 
-// Close implements bucket.Service. The client keeps its connections, which readers may still use.
+// Close implements bucket.Service. The client keeps its connections, because readers may still use them.
 func (s *service) Close() {}
 
 func version(etag string) bucket.Version { return bucket.Version(strings.Trim(etag, `"`)) }
@@ -135,10 +135,10 @@ func (s *service) Stat(ctx context.Context, key string) (bucket.Object, error) {
 		Sum: sum(info)}, nil
 }
 
-// md5Tag is an entity tag that is the MD5 of an object: one that was sent in parts has another form.
+// md5Tag matches an entity tag that is the MD5 of an object; an object that was sent in parts has another form.
 var md5Tag = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
-// sum is the checksum that an entity tag is. It is none where the service encrypts with a key of the user.
+// sum returns the checksum in an entity tag. There is none if the service encrypts with a key of the user.
 func sum(info minio.ObjectInfo) string {
 	const encrypted = "X-Amz-Server-Side-Encryption"
 	if !md5Tag.MatchString(string(version(info.ETag))) || strings.HasPrefix(info.Metadata.Get(encrypted), "aws:kms") ||
@@ -162,11 +162,11 @@ func (s *service) Read(ctx context.Context, o bucket.Object, offset, length int6
 	if err != nil {
 		return nil, translate(err)
 	}
-	if o.Version != bucket.Any && version(info.ETag) != o.Version { // a service that knows no If-Match of a GET
+	if o.Version != bucket.Any && version(info.ETag) != o.Version { // the service ignores If-Match of a GET
 		body.Close()
 		return nil, bucket.ErrRefused
 	}
-	if header.Get("Content-Range") == "" && offset > 0 { // the service knows no ranges
+	if header.Get("Content-Range") == "" && offset > 0 { // the service ignores ranges
 		if _, err := io.CopyN(io.Discard, body, offset); err != nil {
 			body.Close()
 			return nil, err
@@ -179,7 +179,7 @@ func (s *service) Read(ctx context.Context, o bucket.Object, offset, length int6
 func (s *service) Write(ctx context.Context, key string, old bucket.Version, c bucket.Content) (bucket.Version, error) {
 	options := writing(c)
 	options.DisableMultipart = true
-	options.DisableContentSha256 = c.Size == 0 // else the client sends no length over plain http
+	options.DisableContentSha256 = c.Size == 0 // otherwise the client sends no length over plain http
 	onlyOver(&options, old)
 	info, err := s.core.Client.PutObject(ctx, s.bucket, key, io.NewSectionReader(c, 0, c.Size), c.Size, options)
 	if err != nil {
@@ -188,7 +188,7 @@ func (s *service) Write(ctx context.Context, key string, old bucket.Version, c b
 	return version(info.ETag), nil
 }
 
-// writing are the options of a new object.
+// writing returns the options for a new object.
 func writing(c bucket.Content) (o minio.PutObjectOptions) {
 	o.ContentType = c.Type
 	if c.Changes {
@@ -197,7 +197,7 @@ func writing(c bucket.Content) (o minio.PutObjectOptions) {
 	return o
 }
 
-// onlyOver makes a write depend on what is there.
+// onlyOver makes a write conditional on the existing version.
 func onlyOver(o *minio.PutObjectOptions, old bucket.Version) {
 	switch old {
 	case bucket.Absent:
@@ -208,12 +208,12 @@ func onlyOver(o *minio.PutObjectOptions, old bucket.Version) {
 	}
 }
 
-// refused is the error of a write over old.
+// refused translates the error of a write over old.
 func refused(err error, old bucket.Version) error {
 	if err := translate(err); old == bucket.Absent || !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return bucket.ErrRefused // AWS answers 404 to If-Match where nothing is
+	return bucket.ErrRefused // AWS answers If-Match with 404 if there is no object
 }
 
 // List implements bucket.Service.
@@ -236,7 +236,7 @@ func (s *service) List(ctx context.Context, prefix string, flat bool, page strin
 	return objects, next, nil
 }
 
-// list lists a page. The client's call knows no context; its transport bounds it.
+// list lists a page. The client's function has no context argument; its transport limits it.
 func (s *service) list(ctx context.Context, prefix, page, delimiter string, most int) (result minio.ListBucketV2Result, err error) {
 	if err := ctx.Err(); err != nil {
 		return result, err
@@ -258,12 +258,12 @@ func (s *service) list(ctx context.Context, prefix, page, delimiter string, most
 	}
 }
 
-// Remove implements bucket.Service. Not every service knows a condition here, so there is none.
+// Remove implements bucket.Service. It has no condition, because some services do not support one here.
 func (s *service) Remove(ctx context.Context, o bucket.Object) error {
 	return translate(s.core.RemoveObject(ctx, s.bucket, o.Key, minio.RemoveObjectOptions{}))
 }
 
-// translate makes the errors that bucket knows.
+// translate converts errors to those that package bucket knows.
 func translate(err error) error {
 	if err == nil {
 		return nil
@@ -279,7 +279,7 @@ func translate(err error) error {
 	case answer.Code == minio.NoSuchKey, answer.StatusCode == http.StatusNotFound && answer.Code != minio.NoSuchBucket:
 		return fs.ErrNotExist
 	case answer.Code == minio.PreconditionFailed, answer.StatusCode == http.StatusPreconditionFailed,
-		answer.StatusCode == http.StatusRequestedRangeNotSatisfiable: // a service that looks at the range before the version
+		answer.StatusCode == http.StatusRequestedRangeNotSatisfiable: // the service checks the range before the version
 		return bucket.ErrRefused
 	}
 	status := answer.StatusCode
@@ -289,7 +289,7 @@ func translate(err error) error {
 	return &bucket.Refusal{Status: status, Code: answer.Code, Text: answer.Message, Fix: fix(answer)}
 }
 
-// fix says what a person can do about an answer.
+// fix suggests what the user can do about an answer.
 func fix(answer minio.ErrorResponse) string {
 	elsewhere := answer.StatusCode == http.StatusBadRequest || answer.StatusCode == http.StatusMovedPermanently
 	if answer.Region != "" && elsewhere && answer.Code != "ExpiredToken" {

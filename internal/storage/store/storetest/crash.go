@@ -14,10 +14,10 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// crashContents are what the work of a crashed store makes.
+// crashContents are the objects that crashWork creates: name, content.
 var crashContents = []string{"d/1", "one", "d/2", strings.Repeat("two", 100_000), "e/3", "three"}
 
-// crashWork does a bit of everything that changes an output.
+// crashWork does every kind of change to an output.
 func (e *Env) crashWork(ctx context.Context, s store.Store) error {
 	if err := s.Put(ctx, objects(crashContents...)...); err != nil {
 		return err
@@ -31,7 +31,7 @@ func (e *Env) crashWork(ctx context.Context, s store.Store) error {
 	return s.Put(ctx, objects(crashContents[:2]...)...)
 }
 
-// crash lets a store stop for ever at each of its fault points in turn, and another one go on.
+// crash stops a store forever at each of its fault points in turn, and lets another store continue.
 func crash(e *Env) error {
 	if e.Die == nil {
 		return nil
@@ -53,7 +53,7 @@ func crash(e *Env) error {
 		e.must(worker.Replace(e.ctx, "t", text("old")))
 		release := e.lock(worker, ".lock", "the crashed")
 		reached, err := e.killed(worker, n, func(ctx context.Context) error { return e.crashWork(ctx, worker) }, e.afterCrash)
-		if !reached { // a network with faults leads through another number of points
+		if !reached { // with a faulty network the number of points differs
 			release()
 		}
 		if err != nil {
@@ -63,8 +63,8 @@ func crash(e *Env) error {
 	return nil
 }
 
-// killed ends a store for ever at fault point number n of its work, and calls after while nothing of the dead has been
-// tidied up. It returns false, and the error of the work, where the work ended before.
+// killed stops a store forever at fault point number n of its work, and then calls after, before the remains of the dead store
+// are cleaned up. If the work ends earlier, it returns false and the error of the work.
 func (e *Env) killed(s store.Store, n int64, work func(context.Context) error, after func() error) (bool, error) {
 	defer fault.SetHook(nil)
 	stopped, goOn, ended := make(chan bool), make(chan bool), make(chan error, 1)
@@ -76,7 +76,7 @@ func (e *Env) killed(s store.Store, n int64, work func(context.Context) error, a
 			runtime.Goexit()
 		}
 	})
-	ctx, die := context.WithCancel(e.ctx) // of what the worker does beside the call that stops
+	ctx, die := context.WithCancel(e.ctx) // stops the store's concurrent work too
 	defer die()
 	go func() {
 		defer close(ended)
@@ -107,7 +107,7 @@ func (e *Env) empty() {
 	}
 }
 
-// afterCrash looks at what is there, cleans up and does the work again.
+// afterCrash checks the objects, cleans up and does the work again.
 func (e *Env) afterCrash() error {
 	s := e.open()
 	contents := append([]string{"t", "new content"}, crashContents...)

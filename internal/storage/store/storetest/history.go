@@ -19,20 +19,20 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// HistoriesEnv says how many histories a test records; without it, the usual number of the test.
+// HistoriesEnv sets how many histories a test records; the default is the test's own number.
 const HistoriesEnv = "LATENTBEAM_HISTORIES"
 
 // Sizes of a history.
 const (
 	historyClients = 4
-	historySteps   = 14 // of each client
+	historySteps   = 14 // for each client
 	historyKeys    = 5
 	checkTime      = 20 * time.Second
 )
 
-// Histories records what stores answer to calls at the same time, and lets Porcupine look for one order of the calls, one after
-// the other, that explains all answers (linearizability): of puts and reads of names that are written once, and of a lock that is
-// taken, refused, given back and left by the dead. about says what else happens to the output, for the figure.
+// Histories records the answers of stores to concurrent calls. Porcupine then searches a sequential order of the calls that
+// explains all answers (linearizability): of puts and reads of write-once names, and of a lock that is acquired, refused,
+// released, and left by dead processes. about describes the conditions, for the test's log.
 func Histories(t *testing.T, o Output, usual int, about string) {
 	n := testaid.Count(t, HistoriesEnv, usual)
 	operations := 0
@@ -46,7 +46,7 @@ func Histories(t *testing.T, o Output, usual int, about string) {
 		historyClients, about)
 }
 
-// TryHistory records one history of a number of calls. The error is that of a call, or says that no order explains the answers.
+// TryHistory records one history. The error is the error of a call, or says that no order explains the answers.
 func TryHistory(t testing.TB, o Output, seed uint64) (calls int, err error) {
 	law := Law{"a history", func(e *Env) error {
 		h, err := e.history(seed)
@@ -56,41 +56,41 @@ func TryHistory(t testing.TB, o Output, seed uint64) (calls int, err error) {
 	return calls, law.Try(t, o)
 }
 
-// history is what several clients have asked and heard.
+// history is the calls and answers of several clients.
 type history struct {
 	mu          sync.Mutex
 	puts, locks []porcupine.Operation
 	clock       atomic.Int64 // counts calls and returns
 }
 
-// What clients ask and hear. The value of a read is "" where nothing is there; so is the other holder where none is named.
+// Calls and answers of clients. The value of a read is "" if there is no object; other is "" if no holder is named.
 type (
 	putCall  struct{ key, value string }
 	readCall struct{ key string }
 	lockCall struct {
-		what  string // take, release, die
+		what  string // acquire, release, die
 		owner string
 	}
 	putAnswer  int
 	lockAnswer struct {
 		taken bool
-		by    string // who has it
+		by    string // the holder
 	}
 )
 
-// Answers to a put.
+// The answers to a put.
 const (
 	published putAnswer = iota
 	conflict
 	unknown
 )
 
-// note records a call that began at a time and ends now.
+// note records a call that started at began and ends now.
 func (h *history) note(into *[]porcupine.Operation, client int, began int64, in, out any) {
 	h.record(into, client, began, h.clock.Add(1), in, out)
 }
 
-// pending records a call of which nobody knows whether it has had its effect, or still will.
+// pending records a call whose effect is unknown: it may or may not have happened, or still happen.
 func (h *history) pending(into *[]porcupine.Operation, client int, began int64, in, out any) {
 	h.record(into, client, began, math.MaxInt64, in, out)
 }
@@ -101,8 +101,8 @@ func (h *history) record(into *[]porcupine.Operation, client int, began, ended i
 	*into = append(*into, porcupine.Operation{ClientId: client, Input: in, Call: began, Output: out, Return: ended})
 }
 
-// check is an error where no order explains a history. Where requests hang for longer than a lease lasts, a process may have had
-// the lock and lost it without knowing either, so a lock is no register there and is left out.
+// check returns an error if no order explains a history. If requests can hang for longer than a lease, a process may have had
+// and lost the lock without knowing either; then locks are not checked.
 func (h *history) check(lossy bool) error {
 	if lossy {
 		h.locks = nil
@@ -119,7 +119,7 @@ func (h *history) check(lossy bool) error {
 	return errors.Join(wrong...)
 }
 
-// onceModel is a set of names, each of which is given a content once.
+// onceModel models a set of write-once names.
 var onceModel = porcupine.Model{
 	Partition: func(all []porcupine.Operation) (parts [][]porcupine.Operation) {
 		by := map[string][]porcupine.Operation{}
@@ -161,11 +161,11 @@ var onceModel = porcupine.Model{
 
 // holder is the state of a lock.
 type holder struct {
-	owner string // "": nobody
+	owner string // "": no one
 	dead  bool
 }
 
-// lockModel is a lock.
+// lockModel models a lock.
 var lockModel = porcupine.Model{
 	Init: func() any { return holder{} },
 	Step: func(state, in, out any) (bool, any) {
@@ -191,12 +191,12 @@ type client struct {
 	id      int
 	rng     *rand.Rand
 	store   store.Store
-	owner   string // as which it holds the lock, "" without it
+	owner   string // owner as which it holds the lock; "" without it
 	release func()
 	taken   int
 }
 
-// history lets clients make calls at the same time.
+// history lets clients make concurrent calls.
 func (e *Env) history(seed uint64) (*history, error) {
 	h := &history{}
 	errs := make([]error, historyClients)
@@ -208,7 +208,7 @@ func (e *Env) history(seed uint64) (*history, error) {
 	for i, c := range clients {
 		all.Go(func() {
 			for step := 0; step < historySteps && errs[i] == nil; step++ {
-				runtime.Gosched() // a store in memory answers so fast that no two would meet
+				runtime.Gosched() // a store in memory answers so fast that calls would never overlap
 				errs[i] = c.step(fmt.Sprintf("h%d/%d", seed, c.rng.IntN(historyKeys)), fmt.Sprintf("value %d of %d", step, i))
 			}
 			if c.owner != "" {
@@ -251,12 +251,12 @@ func (c *client) step(key, value string) error {
 	return nil
 }
 
-// away reports whether a service did not answer in time, which happens where requests hang.
+// away reports whether a service did not answer in time, which can happen if requests hang.
 func (c *client) away(err error) bool {
 	return c.Lossy && err != nil && fault.ExitCode(err) == fault.ExitTryAgain
 }
 
-// lockStep takes the lock, gives it back, or dies with it.
+// lockStep acquires the lock, releases it, or dies holding it.
 func (c *client) lockStep(began int64) error {
 	if c.owner != "" {
 		if c.Die == nil || c.rng.IntN(3) > 0 {
@@ -279,7 +279,7 @@ func (c *client) lockStep(began int64) error {
 		c.note(&c.locks, c.id, began, lockCall{"take", owner}, lockAnswer{taken: true})
 	case errors.As(err, &locked):
 		by := locked.Owner.Name
-		if !c.Leases { // a lock of the system has its owner written behind it
+		if !c.Leases { // a system lock has its owner written after locking
 			by = ""
 		}
 		c.note(&c.locks, c.id, began, lockCall{"take", owner}, lockAnswer{by: by})
@@ -290,7 +290,7 @@ func (c *client) lockStep(began int64) error {
 	return nil
 }
 
-// free ends the time in which this client has the lock.
+// free records that this client no longer has the lock.
 func (c *client) free(how string, end func()) {
 	began := c.clock.Add(1)
 	end()

@@ -10,11 +10,11 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// Lie is a way in which a service behind a store may break its word. Each request is answered; the answers contradict each
+// Lie is a way in which a service behind a store can be inconsistent. It answers each request, but the answers contradict each
 // other.
 type Lie string
 
-// Lies of services.
+// The lies of services.
 const (
 	Honest       Lie = ""
 	RefusesNew   Lie = "a write of a new object is refused because there is one"
@@ -22,11 +22,11 @@ const (
 	EndlessPages Lie = "each page of a listing is followed by another one"
 )
 
-// usualPatience is how long a call may take that meets a lie: a store that goes on for ever goes on for longer.
+// usualPatience is how long a call that meets a lie may take. A store that loops forever takes longer.
 const usualPatience = 20 * time.Second
 
-// ends makes calls while the service tells a lie. Each must end by itself, with an error that a later run may not meet (exit
-// code 75), and that accuses nobody else: no conflict, no other holder of a lock.
+// ends makes calls while the service tells a lie. Each call must end by itself, with an error that may be gone at the next run
+// (exit code 75), and must not report a conflict or another holder of a lock.
 func (e *Env) ends(lie Lie, calls map[string]func(ctx context.Context) error) error {
 	e.Tell(lie)
 	defer e.Tell(Honest)
@@ -53,7 +53,7 @@ func (e *Env) ends(lie Lie, calls map[string]func(ctx context.Context) error) er
 	return errors.Join(wrong...)
 }
 
-// refusedNew: a new object cannot be written, and is not there either.
+// refusedNew: a new object cannot be written, and does not exist either.
 func refusedNew(e *Env) error {
 	if e.Tell == nil {
 		return nil
@@ -78,7 +78,7 @@ func refusedNew(e *Env) error {
 	return e.holds(s, "a", "content", "b", "")
 }
 
-// otherTags: a version that is described cannot be read, and nothing can be written over it.
+// otherTags: a described version can neither be read nor overwritten.
 func otherTags(e *Env) error {
 	if e.Tell == nil {
 		return nil
@@ -105,7 +105,7 @@ func otherTags(e *Env) error {
 	return e.holds(s, "a", "content")
 }
 
-// endlessPages: a listing ends with an error, and shows what it found before.
+// endlessPages: a listing ends with an error, after the objects that it found before.
 func endlessPages(e *Env) error {
 	if e.Tell == nil {
 		return nil

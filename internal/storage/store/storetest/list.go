@@ -69,7 +69,7 @@ func listMany(e *Env) error {
 	if i != len(objects) {
 		return fmt.Errorf("%d of %d objects are listed", i, len(objects))
 	}
-	for range s.List(e.ctx, "", store.Deep) { // who has enough stops
+	for range s.List(e.ctx, "", store.Deep) { // callers may stop early
 		if i--; i < 1050 {
 			break
 		}

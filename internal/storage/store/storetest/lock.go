@@ -14,14 +14,14 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// lock takes a lock that nobody holds.
+// lock acquires a free lock.
 func (e *Env) lock(s store.Store, name, owner string) (release func()) {
 	release, err := s.Lock(e.ctx, name, owner)
 	e.must(err)
 	return release
 }
 
-// refuses is an error unless Lock and Held answer the lock's owner.
+// refuses returns an error unless Lock and Held return the lock's owner.
 func (e *Env) refuses(s store.Store, name, owner string) error {
 	_, lockErr := s.Lock(e.ctx, name, "another")
 	for call, err := range map[string]error{"Lock": lockErr, "Held": s.Held(e.ctx, name)} {
@@ -138,7 +138,7 @@ func lockDies(e *Env) error {
 	return nil
 }
 
-// lockLost: a process that was paused too long goes on while another one holds its lock.
+// lockLost: a process that was paused too long continues while another one holds its lock.
 func lockLost(e *Env) error {
 	if e.Die == nil || !e.Leases {
 		return nil
@@ -161,7 +161,7 @@ func lockLost(e *Env) error {
 	e.must(e.holds(paused, "a", "old", "b", "old", "c", "", "new", ""))
 	release()
 	e.must(e.refuses(third, ".lock", "the heir"))
-	e.put(paused, "new", "x") // as anybody without a lock
+	e.put(paused, "new", "x") // like any store without a lock
 	own()
 	return e.holds(heir, "a", "old", "new", "x")
 }

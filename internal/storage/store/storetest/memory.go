@@ -18,18 +18,18 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// Memory is an output in memory. It is as unlike a directory as a bucket is: a reader of an object that is replaced
-// gets ErrChanged, a lock is a lease that can be lost, a released lock leaves no name, there are no directories.
+// Memory is an output in memory. It behaves as differently from a directory as a bucket does: a reader of a replaced object
+// gets ErrChanged, a lock is a lease that can be lost, a released lock leaves no name, and there are no directories.
 type Memory struct {
-	// Fault is asked before every call of a method of store.Store; an error that it returns stands for the call's
-	// own. Set it before the first call.
+	// Fault is called before every method of store.Store; if it returns an error, the call fails with it. It must be set before
+	// the first call.
 	Fault func(call, name string) error
 
 	mu      sync.Mutex
 	objects map[string]*object
 	leases  map[string]*heldLock
-	pieces  map[*pendingObject]bool // unpublished
-	lie     Lie                     // that is told
+	pieces  map[*pendingObject]bool // unpublished objects
+	lie     Lie                     // the current lie
 }
 
 // object is one content; another content is another object.
@@ -40,14 +40,14 @@ func (o *object) info(name string) store.Info {
 	return store.Info{Name: name, Size: int64(len(o.data)), Mark: fmt.Sprintf("%p", o)}
 }
 
-// heldLock is a lock held. It is lost when another one takes its name.
+// heldLock is a held lock. It is lost when another lock takes its name.
 type heldLock struct {
 	name  string
 	owner store.Owner
-	over  bool // anybody may take it
+	over  bool // it may be taken over
 }
 
-// pendingObject is an object on its way.
+// pendingObject is an object that is not published yet.
 type pendingObject struct {
 	by    *Handle
 	scope string // name of the lock that its writer held
@@ -58,10 +58,10 @@ func NewMemory() *Memory {
 	return &Memory{objects: map[string]*object{}, leases: map[string]*heldLock{}, pieces: map[*pendingObject]bool{}}
 }
 
-// Open opens one more store on the output.
+// Open opens another store on the output.
 func (m *Memory) Open(context.Context, string) (store.Store, error) { return &Handle{memory: m}, nil }
 
-// Existing is Open, and fs.ErrNotExist where nothing was ever put.
+// Existing is Open; it returns fs.ErrNotExist if nothing was ever put.
 func (m *Memory) Existing(ctx context.Context, url string) (store.Store, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -71,7 +71,7 @@ func (m *Memory) Existing(ctx context.Context, url string) (store.Store, error) 
 	return m.Open(ctx, url)
 }
 
-// Output is the output for the laws.
+// Output returns the output for storetest.Run.
 func (m *Memory) Output() Output {
 	return Output{
 		Open:   func(ctx context.Context) (store.Store, error) { return m.Open(ctx, "") },
@@ -98,8 +98,7 @@ type Handle struct {
 
 var _ store.Store = (*Handle)(nil)
 
-// Die lets the lock of the store go as if its process were dead. The store can still be used, as by a process that was
-// paused.
+// Die makes the store lose its lock as if its process were dead. The store can still be used, like a process that was paused.
 func (h *Handle) Die() {
 	h.memory.mu.Lock()
 	defer h.memory.mu.Unlock()
@@ -111,7 +110,7 @@ func (h *Handle) Die() {
 // URL implements store.Store.
 func (h *Handle) URL() string { return "memory://output" }
 
-// lies returns an error where a lie is told that concerns the name of an object.
+// lies returns an error if the current lie concerns the name of an object.
 func (h *Handle) lies(about, name string) error {
 	h.memory.mu.Lock()
 	defer h.memory.mu.Unlock()
@@ -124,7 +123,7 @@ func (h *Handle) lies(about, name string) error {
 	return fault.TryAgain(fmt.Errorf("%s %s: %s", about, name, h.memory.lie))
 }
 
-// begin checks what every call is given.
+// begin checks the arguments of a call.
 func (h *Handle) begin(ctx context.Context, call string, names ...string) error {
 	for _, name := range names {
 		if err := store.CheckName(name); err != nil {
@@ -147,7 +146,7 @@ func (h *Handle) fault(call, name string) error {
 	return h.memory.Fault(call, name)
 }
 
-// mine is ErrLost where the lock was taken by another store; memory.mu is held.
+// mine returns ErrLost if another store has taken over the lock. memory.mu is held.
 func (h *Handle) mine() error {
 	if h.lease != nil && h.memory.leases[h.lease.name] != h.lease {
 		return fault.TryAgain(fmt.Errorf("write to %s: %w", h.URL(), store.ErrLost))
@@ -155,7 +154,7 @@ func (h *Handle) mine() error {
 	return nil
 }
 
-// upload starts an object, which publish or discard ends.
+// upload starts an object. publish or discard ends it.
 func (h *Handle) upload() *pendingObject {
 	h.memory.mu.Lock()
 	defer h.memory.mu.Unlock()
@@ -167,7 +166,7 @@ func (h *Handle) upload() *pendingObject {
 	return p
 }
 
-// publish calls set, which gives the object its name, unless the piece or the lock is gone.
+// publish calls set, which gives the object its name, unless the object or the lock is gone.
 func (p *pendingObject) publish(set func(objects map[string]*object) error) error {
 	m := p.by.memory
 	m.mu.Lock()
@@ -257,9 +256,9 @@ func (h *Handle) Replace(ctx context.Context, name string, write func(io.Writer)
 	return err
 }
 
-// objectReader reads one object as long as its name has it.
+// objectReader reads an object while its name refers to it.
 type objectReader struct {
-	memory *Memory // nil: for good
+	memory *Memory // nil: forever
 	name   string
 	object *object
 }
@@ -395,7 +394,7 @@ func (h *Handle) Lock(ctx context.Context, name, owner string) (release func(), 
 	}, nil
 }
 
-// held is Held; memory.mu is held.
+// held is Held while memory.mu is held.
 func (h *Handle) held(name string) error {
 	l := h.memory.leases[name]
 	if l == nil || l.over {

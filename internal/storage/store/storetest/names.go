@@ -75,7 +75,7 @@ func address(e *Env) error {
 	return nil
 }
 
-// cancelled: every call with an ended context says so and does nothing.
+// cancelled: every call with an ended context returns its error and does nothing.
 func cancelled(e *Env) error {
 	s := e.open()
 	e.put(s, "a", "old")

@@ -7,8 +7,8 @@ import (
 	"latentbeam/internal/storage/store"
 )
 
-// Outcome returns what a job promises to make again byte for byte: videos, posters and tables of the output that open
-// finds at a path or an address, by name.
+// Outcome returns the files that a job promises to reproduce byte for byte: videos, posters and tables, by name. open opens the
+// output at url.
 func Outcome(t testing.TB, open func(ctx context.Context, url string) (store.Store, error), url string) map[string]string {
 	t.Helper()
 	s, err := open(t.Context(), url)

@@ -14,13 +14,13 @@ import (
 	"latentbeam/internal/system/testaid"
 )
 
-// SchedulesEnv says how many random sequences of calls Schedules tries, usualSchedules without it.
+// SchedulesEnv sets how many random sequences of calls Schedules tries; the default is usualSchedules.
 const (
 	SchedulesEnv   = "LATENTBEAM_STORE_SCHEDULES"
 	usualSchedules = 3
 )
 
-// Schedules tries many random sequences of calls on an output. about says what else happens to it, for the figure.
+// Schedules tries many random sequences of calls on an output. about describes the conditions, for the test's log.
 func Schedules(t *testing.T, o Output, about string) {
 	n := testaid.Count(t, SchedulesEnv, usualSchedules)
 	made := made{}
@@ -35,13 +35,13 @@ func Schedules(t *testing.T, o Output, about string) {
 // made counts what schedules have done.
 type made struct{ deaths, within, races int }
 
-// schedule is one random sequence of calls by several stores, and what the output must hold.
+// schedule is a random sequence of calls by several stores, and the expected content of the output.
 type schedule struct {
 	*Env
 	*made
 	rng     *rand.Rand
 	stores  []store.Store
-	release []func() // of each store, nil without a lock
+	release []func() // one for each store, nil without a lock
 	want    map[string]string
 	names   []string
 }
@@ -50,7 +50,7 @@ const scheduleSteps = 100
 
 func random(e *Env) error { return e.schedules(usualSchedules, &made{}) }
 
-// schedules makes n sequences of calls.
+// schedules runs n sequences of calls.
 func (e *Env) schedules(n int, made *made) error {
 	var opened []store.Store
 	for range 3 {
@@ -74,7 +74,7 @@ func (e *Env) schedules(n int, made *made) error {
 	return nil
 }
 
-// end gives locks back, cleans up, checks what is there, and removes it: services in memory look through all objects.
+// end releases locks, cleans up, checks the objects, and removes them, because services in memory search all objects.
 func (r *schedule) end() error {
 	for _, release := range r.release {
 		if release != nil {
@@ -101,12 +101,12 @@ func (r *schedule) end() error {
 	return nil
 }
 
-// content is a content of an object; each is one letter again and again.
+// content returns a content for an object: one letter, repeated.
 func (r *schedule) content() string {
 	return strings.Repeat(string(rune('a'+r.rng.IntN(3))), 1+r.rng.IntN(3)*40_000)
 }
 
-// step makes one call and compares its answer.
+// step makes one call and checks its answer.
 func (r *schedule) step(seed int) error {
 	i := r.rng.IntN(len(r.stores))
 	s, name := r.stores[i], r.names[r.rng.IntN(len(r.names))]
@@ -149,7 +149,7 @@ func (r *schedule) step(seed int) error {
 	return r.holds(r.stores[(i+1)%len(r.stores)], name, r.want[name])
 }
 
-// lockStep takes the one lock, gives it back, or dies with it while it writes.
+// lockStep acquires the single lock, releases it, or dies with it during a write.
 func (r *schedule) lockStep(i int, name, content string) error {
 	holder := slices.IndexFunc(r.release, func(f func()) bool { return f != nil })
 	switch {

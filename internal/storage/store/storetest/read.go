@@ -57,7 +57,7 @@ func readRanges(e *Env) error {
 	return errors.Join(errs...)
 }
 
-// readChanged: a reader reads the object that it opened, or says that it cannot.
+// readChanged: a reader reads the object that it opened, or returns an error.
 func readChanged(e *Env) error {
 	s, other := e.open(), e.open()
 	old := strings.Repeat("old", 500_000) // more than readers fetch at once
@@ -66,7 +66,7 @@ func readChanged(e *Env) error {
 		do   func(name string) error
 	}{
 		{"replaced", func(name string) error { return other.Replace(e.ctx, name, text(strings.Repeat("new", 50_000))) }},
-		{"cut short", func(name string) error { return other.Replace(e.ctx, name, text("n")) }}, // the rest is no range of it
+		{"cut short", func(name string) error { return other.Replace(e.ctx, name, text("n")) }}, // the rest is out of range
 		{"removed", func(name string) error { return other.Remove(e.ctx, name) }},
 		{"made anew", func(name string) error {
 			return errors.Join(other.Remove(e.ctx, name), other.Put(e.ctx, objects(name, strings.Repeat("anew", 50_000))...))
@@ -76,7 +76,7 @@ func readChanged(e *Env) error {
 		e.put(other, change.what, old)
 		f, err := s.Open(e.ctx, change.what)
 		e.must(err)
-		late, err := s.Open(e.ctx, change.what) // nothing is read of it before
+		late, err := s.Open(e.ctx, change.what) // nothing is read before the change
 		e.must(err)
 		buffer := make([]byte, len(old))
 		_, err = f.ReadAt(buffer[:10], 0)
@@ -135,13 +135,13 @@ func sizes(e *Env) error {
 	return nil
 }
 
-// untimed leaves out the time, of which services for tests say one hour in lists and another elsewhere.
+// untimed removes the time, because some test services report different times in lists and elsewhere.
 func untimed(info store.Info) store.Info {
 	info.Time = 0
 	return info
 }
 
-// marks: the mark of an object changes with its content, and is the same for everybody as long as nobody writes.
+// marks: the mark of an object changes with its content, and is otherwise the same for all readers.
 func marks(e *Env) error {
 	s, other := e.open(), e.open()
 	mark := func(s store.Store) string {
@@ -164,7 +164,7 @@ func marks(e *Env) error {
 	if again := mark(other); again != before {
 		return fmt.Errorf("nobody wrote, and the mark was %q and is %q", before, again)
 	}
-	time.Sleep(50 * time.Millisecond) // clocks of file systems tick
+	time.Sleep(50 * time.Millisecond) // file systems have coarse clocks
 	e.must(other.Replace(e.ctx, "d/a", text("two")))
 	if after := mark(s); after == before {
 		return fmt.Errorf("the content of an object changed, its mark %q did not", after)
@@ -172,7 +172,7 @@ func marks(e *Env) error {
 	return nil
 }
 
-// missing: what has no object, the directory of one and what was removed alike.
+// missing: no object, the directory of an object, and a removed object are treated alike.
 func missing(e *Env) error {
 	s := e.open()
 	e.put(s, "d/a", "x", "gone", "y")

@@ -16,32 +16,32 @@ import (
 	"latentbeam/internal/storage/store"
 )
 
-// Output is a new, empty output and what can be done to it from outside.
+// Output is a new, empty output with the operations on it that tests need.
 type Output struct {
-	// Open opens one more store on the output, as another process would. The suite closes it.
+	// Open opens another store on the output, as another process would. The suite closes it.
 	Open func(ctx context.Context) (store.Store, error)
-	// Die ends a store as kill -9 would: its lock and unpublished objects stay behind. It returns when others can take the
-	// lock. nil leaves out the laws about death.
+	// Die stops a store as kill -9 would: its lock and unpublished objects stay. It returns when others can acquire the lock.
+	// If it is nil, the rules about death are not checked.
 	Die func(s store.Store)
-	// Leases says that a store may go on after its death, like a process after a long pause.
+	// Leases says that a store may continue after its death, like a process after a long pause.
 	Leases bool
-	// Lossy says that requests may hang for longer than a lease lasts, so that a lock may be lost while its process lives.
+	// Lossy says that requests may hang for longer than a lease, so that a lock may be lost while its process lives.
 	Lossy bool
-	// Temps counts the unpublished objects in the output. nil: there are never any.
+	// Temps counts the unpublished objects in the output; nil: there are never any.
 	Temps func() (int, error)
-	// Tell makes the service behind the output tell a lie, Honest ends it. nil: nothing stands behind the store that could.
+	// Tell makes the service behind the output tell a lie; Honest stops it. Nil: there is no service.
 	Tell func(lie Lie)
-	// Patience is how long a call may take that meets a lie. 0: what is usual.
+	// Patience is how long a call that meets a lie may take; 0: usualPatience.
 	Patience time.Duration
 }
 
-// Law is one promise of store.Store.
+// Law is one rule of store.Store.
 type Law struct {
 	Name  string
-	Check func(e *Env) error // why the law is broken, nil where it is kept
+	Check func(e *Env) error // returns how the rule is broken, nil if it is kept
 }
 
-// Laws are all laws, sorted by what they are about.
+// Laws returns all rules, sorted by subject.
 func Laws() []Law {
 	return []Law{
 		{"put publishes once", putOnce},
@@ -81,7 +81,7 @@ func Laws() []Law {
 	}
 }
 
-// Run checks all laws, each on an output of its own.
+// Run checks all rules, each on its own output.
 func Run(t *testing.T, output func(t testing.TB) Output) {
 	for _, law := range Laws() {
 		t.Run(law.Name, func(t *testing.T) {
@@ -92,7 +92,7 @@ func Run(t *testing.T, output func(t testing.TB) Output) {
 	}
 }
 
-// Try checks a law on a new output. A panic of the store breaks the law.
+// Try checks a rule on a new output. A panic of the store breaks the rule.
 func (l Law) Try(t testing.TB, o Output) (err error) {
 	e := &Env{Output: o, t: t, ctx: t.Context()}
 	defer e.end()
@@ -108,7 +108,7 @@ func (l Law) Try(t testing.TB, o Output) (err error) {
 	return l.Check(e)
 }
 
-// Env is the output under test, with helpers for a law.
+// Env is the output under test, with helpers for rules.
 type Env struct {
 	Output
 	t     testing.TB
@@ -116,7 +116,7 @@ type Env struct {
 	ended []func()
 }
 
-// stopped ends a law from within a helper.
+// stopped is the panic with which a helper stops a rule.
 type stopped struct{ error }
 
 func (e *Env) end() {
@@ -125,7 +125,7 @@ func (e *Env) end() {
 	}
 }
 
-// open opens a store that is closed when the law ends.
+// open opens a store that is closed when the rule ends.
 func (e *Env) open() store.Store {
 	s, err := e.Open(e.ctx)
 	e.must(err)
@@ -133,14 +133,14 @@ func (e *Env) open() store.Store {
 	return s
 }
 
-// must ends the law with an error that is not nil.
+// must stops the rule if err is not nil.
 func (e *Env) must(err error) {
 	if err != nil {
 		panic(stopped{err})
 	}
 }
 
-// put publishes objects given as name, content, name, content.
+// put publishes objects, given as name, content, name, content.
 func (e *Env) put(s store.Store, namesAndContents ...string) {
 	e.must(s.Put(e.ctx, objects(namesAndContents...)...))
 }
@@ -152,7 +152,7 @@ func objects(namesAndContents ...string) (out []store.Object) {
 	return out
 }
 
-// holds returns an error if an object has another content than given; "" stands for a missing object.
+// holds returns an error if an object has another content than given; "" means that the object is missing.
 func (e *Env) holds(s store.Store, namesAndContents ...string) error {
 	var wrong []error
 	for i := 0; i < len(namesAndContents); i += 2 {
@@ -172,7 +172,7 @@ func (e *Env) holds(s store.Store, namesAndContents ...string) error {
 	return errors.Join(wrong...)
 }
 
-// short is a text for a message.
+// short shortens a text for a message.
 func short(s string) string {
 	if len(s) > 40 {
 		return fmt.Sprintf("%d bytes %q...", len(s), s[:40])

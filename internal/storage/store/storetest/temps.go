@@ -10,7 +10,7 @@ import (
 	"latentbeam/internal/storage/store"
 )
 
-// hang starts to replace an object, and stops in the middle until finish is called.
+// hang starts to replace an object and stops in the middle until finish is called.
 func (e *Env) hang(s store.Store, name, content string) (finish func() error) {
 	begun, goOn, done := make(chan bool, 1), make(chan bool), make(chan error, 1)
 	go func() {
@@ -51,7 +51,7 @@ func cleanNeedsLock(e *Env) error {
 	return e.holds(s, "a", "x")
 }
 
-// cleanSpares: what this store, another shard and somebody without a lock are writing is published in the end.
+// cleanSpares: objects that this store, another shard and a store without a lock are writing are published in the end.
 func cleanSpares(e *Env) error {
 	one, two, three := e.open(), e.open(), e.open()
 	defer e.lock(one, ".1-lock", "one")()
@@ -77,9 +77,9 @@ func cleanDead(e *Env) error {
 		return nil
 	}
 	for _, c := range []struct {
-		lock string   // that the heir takes
-		free []string // and names
-		gone bool     // what the dead left
+		lock string   // acquired by the store that cleans up
+		free []string // its argument free
+		gone bool     // whether the dead store's objects are removed
 	}{
 		{".other", nil, false}, {".other", []string{".third"}, false}, {".other", []string{".third", ".lock"}, true},
 		{".lock", nil, true},
@@ -108,7 +108,7 @@ func cleanDead(e *Env) error {
 			e.must(e.holds(heir, "half", ""))
 		}
 		e.must(e.holds(heir, "published", "x"))
-		_ = finish() // so that the next case begins without
+		_ = finish() // so that the next case starts without it
 		if err := heir.Remove(e.ctx, "half"); c.gone && err == nil {
 			return fmt.Errorf("%+v: the dead published what was cleaned", c)
 		}

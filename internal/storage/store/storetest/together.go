@@ -14,7 +14,7 @@ import (
 // pointsOfWrite is about how many fault points a write passes.
 const pointsOfWrite = 5
 
-// die ends a store at a random moment of a write. Others see the old object or the new one.
+// die stops a store at a random moment of a write. Other stores see the old object or the new one.
 func (r *schedule) die(i int, name, content string) error {
 	s, replaces := r.stores[i], r.rng.IntN(2) == 0
 	have, there := r.want[name]
@@ -51,7 +51,7 @@ func (r *schedule) die(i int, name, content string) error {
 	return errors.Join(err, look())
 }
 
-// race lets two stores put one name at the same time, or one replace it, while the third one reads.
+// race lets two stores put one name at the same time, or one replace it, while a third one reads.
 func (r *schedule) race(i int, name, content string) error {
 	r.races++
 	one, two, three := r.stores[i], r.stores[(i+1)%3], r.stores[(i+2)%3]
@@ -86,7 +86,7 @@ func (r *schedule) race(i int, name, content string) error {
 	return r.won(three, name, contents, errs)
 }
 
-// won looks which of two contents that were put at once has won. The other store was told of it.
+// won checks which of two simultaneous puts has won. The other store must have got an error.
 func (r *schedule) won(s store.Store, name string, contents []string, errs []error) error {
 	got, err := store.ReadFile(r.ctx, s, name)
 	winner := string(got)

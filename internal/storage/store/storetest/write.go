@@ -82,7 +82,7 @@ func putRace(e *Env) error {
 	return e.noTemps("after all writers have ended")
 }
 
-// noTemps is an error where something lies unpublished.
+// noTemps returns an error if there are unpublished objects.
 func (e *Env) noTemps(when string) error {
 	if e.Temps == nil {
 		return nil
@@ -94,7 +94,7 @@ func (e *Env) noTemps(when string) error {
 	return nil
 }
 
-// text writes a text in pieces.
+// text returns a function that writes a text in pieces.
 func text(pieces ...string) func(io.Writer) error {
 	return func(w io.Writer) error {
 		for _, p := range pieces {
@@ -141,7 +141,7 @@ func replaceFails(e *Env) error {
 	return errors.Join(e.holds(s, "a", "old", "b", ""), e.noTemps("after a failed replace"))
 }
 
-// replaceRace: readers see one of the contents, of its size, whoever replaces.
+// replaceRace: readers see one of the contents, with its size, while several stores replace it.
 func replaceRace(e *Env) error {
 	writer, reader := e.open(), e.open()
 	contents := []string{strings.Repeat("a", 10), strings.Repeat("b", 70_000), strings.Repeat("c", 3)}
@@ -177,7 +177,7 @@ func replaceRace(e *Env) error {
 	}
 }
 
-// largeBytes is more than clients of buckets send at a time.
+// largeBytes is more than the clients of buckets send at a time.
 const largeBytes = 33<<20 + 7
 
 func largeObject(e *Env) error {

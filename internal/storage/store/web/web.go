@@ -1,5 +1,5 @@
-// Package web reads single files of web servers. A server can be asked for a file and for parts of it, for no list.
-// One that answers whole files alone is read from the beginning each time.
+// Package web reads single files from web servers. A server provides a file and ranges of it, but no listing. A server without
+// ranges is read from the start each time.
 package web
 
 import (
@@ -23,14 +23,14 @@ const redirectsMax = 10
 var errOnlyRead = &bucket.Refusal{Status: http.StatusMethodNotAllowed,
 	Text: "a web server is only read, and has no list of its files: use gs:// or s3://"}
 
-// Open opens the server of an address; its prefix must be empty. transport is nil but in tests.
+// Open opens the server of an address. Its prefix must be empty. transport is nil except in tests.
 func Open(at bucket.Address, transport http.RoundTripper, o bucket.Options) (*bucket.Bucket, error) {
 	if at.Prefix != "" {
 		return nil, fmt.Errorf("open %s: files of a web server are named by their whole path", at)
 	}
 	if transport == nil {
 		plain := http.DefaultTransport.(*http.Transport).Clone()
-		plain.DisableCompression = true // else a size is not that of what is read
+		plain.DisableCompression = true // otherwise the size is not the size of the content
 		transport = plain
 	}
 	client := &http.Client{Transport: transport, CheckRedirect: func(r *http.Request, before []*http.Request) error {
@@ -53,7 +53,7 @@ type service struct {
 // Close implements bucket.Service.
 func (s *service) Close() { s.client.CloseIdleConnections() }
 
-// get asks for the bytes of a file from one offset to another, both inclusive. A key is a path as the user wrote it.
+// get requests the bytes of a file from first to last, inclusive. A key is a path as the user wrote it.
 func (s *service) get(ctx context.Context, key string, first, last int64) (*http.Response, error) {
 	u, err := url.Parse(s.at.Scheme + "://" + s.at.Bucket + "/" + key)
 	if err != nil || u.User != nil || u.Host != s.at.Bucket {
@@ -83,7 +83,7 @@ func (s *service) get(ctx context.Context, key string, first, last int64) (*http
 	return nil, &bucket.Refusal{Status: answer.StatusCode, Text: http.StatusText(answer.StatusCode)}
 }
 
-// Stat implements bucket.Service. It asks for the first byte, because addresses may be good for reads alone.
+// Stat implements bucket.Service. It requests the first byte, because some addresses are valid only for GET.
 func (s *service) Stat(ctx context.Context, key string) (bucket.Object, error) {
 	answer, err := s.get(ctx, key, 0, 0)
 	var refused *bucket.Refusal
@@ -107,7 +107,7 @@ func (s *service) Stat(ctx context.Context, key string) (bucket.Object, error) {
 	return o, nil
 }
 
-// whole describes a file by its content: a server may tell neither its size nor a version.
+// whole describes a file by its content, because a server may report neither size nor version.
 func (s *service) whole(ctx context.Context, key string) (bucket.Object, error) {
 	answer, err := s.get(ctx, key, 0, -1)
 	if err != nil {
@@ -120,10 +120,10 @@ func (s *service) whole(ctx context.Context, key string) (bucket.Object, error) 
 	return bucket.Object{Key: key, Version: bucket.Version(digest), Size: n, Sum: digest}, err
 }
 
-// contentPrefix starts a version that is the digest of a content.
+// contentPrefix is the prefix of a version that is the digest of the content.
 const contentPrefix = "sha256:"
 
-// version is what tells one content of a file from another.
+// version returns what distinguishes the contents of a file.
 func version(answer *http.Response) bucket.Version {
 	if tag := answer.Header.Get("ETag"); tag != "" {
 		return bucket.Version(tag)
@@ -142,7 +142,7 @@ func (s *service) Read(ctx context.Context, o bucket.Object, offset, length int6
 		answer.Body.Close()
 		return nil, bucket.ErrRefused
 	}
-	if answer.StatusCode == http.StatusOK { // the server knows no parts
+	if answer.StatusCode == http.StatusOK { // the server ignores ranges
 		if _, err := io.CopyN(io.Discard, answer.Body, offset); err != nil {
 			answer.Body.Close()
 			return nil, err

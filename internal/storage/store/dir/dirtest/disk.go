@@ -1,6 +1,6 @@
-// Package dirtest holds a file system that can lose power, for tests of what is written to a directory.
+// Package dirtest simulates a file system that can lose power, for tests of the writes to a directory.
 //
-// What never enters: how an output is laid out. To have another call survive or not, add it to Do.
+// It does not know the layout of an output. To change how a call survives, edit Do.
 package dirtest
 
 import (
@@ -12,8 +12,8 @@ import (
 	"latentbeam/internal/storage/store/dir"
 )
 
-// Disk is a file system that can lose power: each file knows which of its bytes are synced, each directory which of its
-// entries. It is built from the calls that a dir.Dir reports (SetTrace). It is for one goroutine.
+// Disk is a simulated file system that can lose power: each file knows which of its bytes are synced, each directory which of
+// its entries. It is driven by the calls that a dir.Dir reports (SetTrace). It is not safe for concurrent use.
 type Disk struct{ root *node }
 
 type node struct {
@@ -23,7 +23,7 @@ type node struct {
 
 func newDir() *node { return &node{now: map[string]*node{}, safe: map[string]*node{}} }
 
-// New returns a disk that holds nothing but the files given, which are safe: name -> content.
+// New returns a disk with only the given files (name -> content), which are synced.
 func New(files map[string][]byte) *Disk {
 	d := &Disk{newDir()}
 	for name, data := range files {
@@ -41,7 +41,7 @@ func New(files map[string][]byte) *Disk {
 	return d
 }
 
-// parts are the names of the directories on the way to one.
+// parts returns the names of the directories on the path to dir.
 func parts(dir string) []string {
 	if dir == "." {
 		return nil
@@ -60,7 +60,7 @@ func (d *Disk) find(name string) *node {
 	return parent.now[path.Base(name)]
 }
 
-// Do applies one call. One that the system refuses changes nothing: a name that is missing, or taken.
+// Do applies one call. A call that the system would refuse, because a name is missing or taken, changes nothing.
 func (d *Disk) Do(c dir.Call) {
 	if c.Op == dir.OpSyncDir {
 		if n := d.find(c.Name); n != nil {
@@ -98,22 +98,22 @@ func (d *Disk) Do(c dir.Call) {
 	}
 }
 
-// Survival says whether an unsynced change is on disk after a power cut, and how large a fraction of unsynced bytes.
+// Survival decides whether an unsynced change survives a power cut, and which fraction of unsynced bytes.
 type Survival func() (survives bool, fraction float64)
 
-// None lets nothing survive that was not synced.
+// None lets no unsynced change survive.
 func None() (bool, float64) { return false, 0 }
 
-// All lets all survive.
+// All lets every change survive.
 func All() (bool, float64) { return true, 1 }
 
-// Coins decides by chance.
+// Coins decides at random.
 func Coins(seed uint64) Survival {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	return func() (bool, float64) { return rng.IntN(2) == 0, rng.Float64() }
 }
 
-// Reboot returns the files that a power cut leaves: name -> content.
+// Reboot returns the files after a power cut: name -> content.
 func (d *Disk) Reboot(survive Survival) map[string][]byte {
 	files := map[string][]byte{}
 	var walk func(dir *node, at string)
