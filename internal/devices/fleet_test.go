@@ -9,6 +9,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"latentbeam/internal/cluster"
@@ -279,40 +280,42 @@ func (d draining) Speeds() []float64 {
 
 // Who waits for two devices gets the one that is left when the other is drained, although nothing was given back.
 func TestADrainedDeviceIsPassedOn(t *testing.T) {
-	cpu, err := NewCPU(2, 2, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	local := draining{cpu, make(chan struct{})}
-	f, err := Dial(t.Context(), local, cluster.Token("a secret of the tests"), nil, FleetJob{Start: json.RawMessage("{}")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, release, err := f.LeaseThese(t.Context(), []int{0})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer release(false)
-	got := make(chan int)
-	go func() {
-		ctx, cancel := context.WithTimeout(t.Context(), long)
-		defer cancel()
-		set, release, err := f.LeaseSet(ctx, 2)
+	synctest.Test(t, func(t *testing.T) {
+		cpu, err := NewCPU(2, 2, 0)
 		if err != nil {
-			got <- 0
-			return
+			t.Fatal(err)
 		}
-		release(true)
-		got <- set.Ranks()
-	}()
-	time.Sleep(20 * time.Millisecond) // it waits; where it does not yet, it sees the same
-	changed := f.Changed()
-	close(local.gone)
-	if n := <-got; n != 1 {
-		t.Fatalf("a set of %d devices", n)
-	}
-	<-changed
-	f.Close()
+		local := draining{cpu, make(chan struct{})}
+		f, err := Dial(t.Context(), local, cluster.Token("a secret of the tests"), nil, FleetJob{Start: json.RawMessage("{}")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, release, err := f.LeaseThese(t.Context(), []int{0})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer release(false)
+		got := make(chan int)
+		go func() {
+			ctx, cancel := context.WithTimeout(t.Context(), long)
+			defer cancel()
+			set, release, err := f.LeaseSet(ctx, 2)
+			if err != nil {
+				got <- 0
+				return
+			}
+			release(true)
+			got <- set.Ranks()
+		}()
+		synctest.Wait() // it waits
+		changed := f.Changed()
+		close(local.gone)
+		if n := <-got; n != 1 {
+			t.Fatalf("a set of %d devices", n)
+		}
+		<-changed
+		f.Close()
+	})
 }
 
 // TestDrainedDevicesOfAFleet: a device of a worker that is drained is lent no more, alone or in a set, and is not there;

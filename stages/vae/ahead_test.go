@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"latentbeam/internal/media"
 	"latentbeam/kernels"
@@ -98,22 +98,25 @@ func TestReadersAreAhead(t *testing.T) {
 
 // TestReadersBeginInOrder: a reader does nothing before the one in front of it has what it may have to wait for.
 func TestReadersBeginInOrder(t *testing.T) {
-	e := &stages.Element{Row: schemas.PromptRow{Media: "../../testdata/media/disc", NumFrames: 4, FPS: 8, Height: 16, Width: 16}}
-	begun := make(chan struct{})
-	first := read(t.Context(), cpu.New(1), e, 4, begun)
-	second := read(t.Context(), cpu.New(1), e, 4, first.started)
-	defer first.close()
-	defer second.close()
-	select {
-	case <-second.frames:
-		t.Fatal("a reader decodes before the one in front of it")
-	case <-time.After(50 * time.Millisecond):
-	}
-	close(begun)
-	for i := range 4 {
-		if err := second.frame(make([]float32, 16*16*3), i); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		e := &stages.Element{Row: schemas.PromptRow{Media: "../../testdata/media/disc", NumFrames: 4, FPS: 8, Height: 16, Width: 16}}
+		begun := make(chan struct{})
+		first := read(t.Context(), cpu.New(1), e, 4, begun)
+		second := read(t.Context(), cpu.New(1), e, 4, first.started)
+		defer first.close()
+		defer second.close()
+		synctest.Wait()
+		select {
+		case <-second.frames:
+			t.Fatal("a reader decodes before the one in front of it")
+		default:
 		}
-	}
-	<-first.started
+		close(begun)
+		for i := range 4 {
+			if err := second.frame(make([]float32, 16*16*3), i); err != nil {
+				t.Fatal(err)
+			}
+		}
+		<-first.started
+	})
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	native "github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -139,58 +140,60 @@ func TestLostDeviceInSurvey(t *testing.T) {
 }
 
 func TestNVMLEvents(t *testing.T) {
-	m := newMachine(t, gputest.Divided())
-	h := m.open(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	got := make(chan nvml.Event, 10)
-	ended := make(chan error)
-	go func() { ended <- h.Watch(ctx, func(e nvml.Event) { got <- e }) }()
-	next := func(want ...nvml.Event) {
-		t.Helper()
-		for _, w := range want {
-			select {
-			case e := <-got:
-				if e != w {
-					t.Errorf("%+v, want %+v", e, w)
+	synctest.Test(t, func(t *testing.T) {
+		m := newMachine(t, gputest.Divided())
+		h := m.open(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		got := make(chan nvml.Event, 10)
+		ended := make(chan error)
+		go func() { ended <- h.Watch(ctx, func(e nvml.Event) { got <- e }) }()
+		next := func(want ...nvml.Event) {
+			t.Helper()
+			for _, w := range want {
+				select {
+				case e := <-got:
+					if e != w {
+						t.Errorf("%+v, want %+v", e, w)
+					}
+				case <-time.After(10 * time.Second):
+					t.Fatalf("no %+v", w)
 				}
-			case <-time.After(10 * time.Second):
-				t.Fatalf("no %+v", w)
 			}
 		}
-	}
-	survey, _ := h.Survey()
-	uuid := func(i int) string { return survey.Devices[i].UUID } // 0 GPU, 1 to 3 its instances, 4 GPU
-	m.events <- native.EventData{Device: m.devices[uuid(4)], EventType: native.EventTypeXidCriticalError, EventData: 79,
-		GpuInstanceId: nvml.WholeDevice, ComputeInstanceId: nvml.WholeDevice}
-	next(nvml.Event{UUID: uuid(4), Kind: nvml.XID, Code: 79})
-	m.events <- native.EventData{Device: m.devices[uuid(0)], EventType: native.EventTypeXidCriticalError, EventData: 94,
-		GpuInstanceId: 4, ComputeInstanceId: 0}
-	next(nvml.Event{UUID: uuid(0), Kind: nvml.XID, Code: 94}, nvml.Event{UUID: uuid(2), Kind: nvml.XID, Code: 94})
-	m.events <- native.EventData{Device: m.devices[uuid(0)], EventType: native.EventTypeDoubleBitEccError,
-		GpuInstanceId: nvml.WholeDevice, ComputeInstanceId: nvml.WholeDevice}
-	for i := range 4 {
-		next(nvml.Event{UUID: uuid(i), Kind: nvml.Uncorrected})
-	}
-	m.host.LoseQuietly(4)
-	m.broken.Store(int32(native.ERROR_GPU_IS_LOST))
-	next(nvml.Event{UUID: uuid(4), Kind: nvml.Lost})
-	select {
-	case e := <-got:
-		t.Errorf("it is lost once more: %+v", e)
-	case <-time.After(700 * time.Millisecond): // longer than a wait for events
-	}
-	m.broken.Store(0)
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
-	m.broken.Store(int32(native.ERROR_UNKNOWN))
-	if err := h.Watch(t.Context(), func(nvml.Event) {}); err == nil {
-		t.Error("a driver that reports nothing is watched")
-	}
-	if m.freed.Load() != 2 {
-		t.Errorf("%d of 2 event sets were freed", m.freed.Load())
-	}
+		survey, _ := h.Survey()
+		uuid := func(i int) string { return survey.Devices[i].UUID } // 0 GPU, 1 to 3 its instances, 4 GPU
+		m.events <- native.EventData{Device: m.devices[uuid(4)], EventType: native.EventTypeXidCriticalError, EventData: 79,
+			GpuInstanceId: nvml.WholeDevice, ComputeInstanceId: nvml.WholeDevice}
+		next(nvml.Event{UUID: uuid(4), Kind: nvml.XID, Code: 79})
+		m.events <- native.EventData{Device: m.devices[uuid(0)], EventType: native.EventTypeXidCriticalError, EventData: 94,
+			GpuInstanceId: 4, ComputeInstanceId: 0}
+		next(nvml.Event{UUID: uuid(0), Kind: nvml.XID, Code: 94}, nvml.Event{UUID: uuid(2), Kind: nvml.XID, Code: 94})
+		m.events <- native.EventData{Device: m.devices[uuid(0)], EventType: native.EventTypeDoubleBitEccError,
+			GpuInstanceId: nvml.WholeDevice, ComputeInstanceId: nvml.WholeDevice}
+		for i := range 4 {
+			next(nvml.Event{UUID: uuid(i), Kind: nvml.Uncorrected})
+		}
+		m.host.LoseQuietly(4)
+		m.broken.Store(int32(native.ERROR_GPU_IS_LOST))
+		next(nvml.Event{UUID: uuid(4), Kind: nvml.Lost})
+		select {
+		case e := <-got:
+			t.Errorf("it is lost once more: %+v", e)
+		case <-time.After(700 * time.Millisecond): // longer than a wait for events
+		}
+		m.broken.Store(0)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		m.broken.Store(int32(native.ERROR_UNKNOWN))
+		if err := h.Watch(t.Context(), func(nvml.Event) {}); err == nil {
+			t.Error("a driver that reports nothing is watched")
+		}
+		if m.freed.Load() != 2 {
+			t.Errorf("%d of 2 event sets were freed", m.freed.Load())
+		}
+	})
 }
 
 func TestNUMA(t *testing.T) {

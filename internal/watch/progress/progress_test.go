@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"latentbeam/internal/storage/store/open"
@@ -17,6 +18,9 @@ import (
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+// minute is longer than a recorder or a display waits for anything; clocks are those of synctest.
+const minute = time.Minute
 
 // example is a process at work.
 func example() runfiles.Facts {
@@ -176,86 +180,82 @@ func TestStopped(t *testing.T) {
 
 // TestRecorder writes facts until the end, and is told of a stop that came after it began.
 func TestRecorder(t *testing.T) {
-	ctx := t.Context()
-	s, err := open.Output(ctx, filepath.Join(t.TempDir(), "out"))
-	must(t, err)
-	defer s.Close()
-	job := runfiles.Folder{Store: s, ID: "job"}
-	must(t, job.Stop(ctx, runfiles.Cancel, "an earlier day"))
-	stops := make(chan runfiles.Stop, 2)
-	r := runfiles.Record(ctx, job, runfiles.JobInfo{Started: noon}, func() runfiles.Facts {
-		return runfiles.Facts{Process: "p", At: time.Now(), Rows: runfiles.Rows{Total: 2}}
-	}, func(s runfiles.Stop) { stops <- s })
-	r.Set(runfiles.Running)
-	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) { // until it has looked at the old marker, and written again
-		if all, err := job.ReadFacts(ctx); err == nil && all[0].State == runfiles.Running {
-			break
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		s, err := open.Output(ctx, filepath.Join(t.TempDir(), "out"))
+		must(t, err)
+		defer s.Close()
+		job := runfiles.Folder{Store: s, ID: "job"}
+		must(t, job.Stop(ctx, runfiles.Cancel, "an earlier day"))
+		stops := make(chan runfiles.Stop, 2)
+		r := runfiles.Record(ctx, job, runfiles.JobInfo{Started: noon}, func() runfiles.Facts {
+			return runfiles.Facts{Process: "p", At: time.Now(), Rows: runfiles.Rows{Total: 2}}
+		}, func(s runfiles.Stop) { stops <- s })
+		r.Set(runfiles.Running)
+		time.Sleep(minute) // it has looked at the old marker, and written again
+		if all, err := job.ReadFacts(ctx); err != nil || all[0].State != runfiles.Running {
+			t.Fatalf("the facts say %+v, %v", all, err)
 		}
-		if time.Since(began) > 2*time.Minute {
-			t.Fatal("no facts were written")
+		must(t, job.Stop(ctx, runfiles.Drain, "a test"))
+		time.Sleep(minute)
+		select {
+		case got := <-stops:
+			if got.How != runfiles.Drain {
+				t.Errorf("told of the old stop: %+v", got)
+			}
+		default:
+			t.Fatal("not told of the stop")
 		}
-	}
-	time.Sleep(100 * time.Millisecond)
-	must(t, job.Stop(ctx, runfiles.Drain, "a test"))
-	select {
-	case got := <-stops:
-		if got.How != runfiles.Drain {
-			t.Errorf("told of the old stop: %+v", got)
+		st, err := Read(ctx, s, "")
+		must(t, err)
+		if st.State != "running" || st.Processes[0].State != runfiles.Running || st.Processes[0].Every != 2 {
+			t.Errorf("%+v", st)
 		}
-	case <-time.After(2 * time.Minute):
-		t.Fatal("not told of the stop")
-	}
-	st, err := Read(ctx, s, "")
-	must(t, err)
-	if st.State != "running" || st.Processes[0].State != runfiles.Running || st.Processes[0].Every != 2 {
-		t.Errorf("%+v", st)
-	}
-	r.Stop(errors.New("no room"))
-	r.Stop(nil)
-	if st, err = Read(ctx, s, ""); err != nil || st.State != "failed" || st.Processes[0].Error != "no room" || !st.Over() {
-		t.Errorf("%+v, %v", st, err)
-	}
-	var none *runfiles.Recorder
-	none.Set(runfiles.Running)
-	none.Stop(nil)
+		r.Stop(errors.New("no room"))
+		r.Stop(nil)
+		if st, err = Read(ctx, s, ""); err != nil || st.State != "failed" || st.Processes[0].Error != "no room" || !st.Over() {
+			t.Errorf("%+v, %v", st, err)
+		}
+		var none *runfiles.Recorder
+		none.Set(runfiles.Running)
+		none.Stop(nil)
+	})
 }
 
 // TestCancelled: a run that is told to end at once says so at once. It is no dead one, whether it comes to its end or its process is
 // gone before.
 func TestCancelled(t *testing.T) {
-	s, err := open.Output(t.Context(), filepath.Join(t.TempDir(), "out"))
-	must(t, err)
-	defer s.Close()
-	for _, ends := range []bool{true, false} {
-		job := runfiles.Folder{Store: s, ID: fmt.Sprint("ends-", ends)}
-		ctx, cancel := context.WithCancelCause(t.Context())
-		r := runfiles.Record(ctx, job, runfiles.JobInfo{Started: noon}, func() runfiles.Facts {
-			f := runfiles.Facts{Process: "p", At: time.Now(), Lock: job.LockName("p"), Rows: runfiles.Rows{Total: 2}}
-			if !ends {
-				f.At = noon // long ago: nobody has heard of it since
-			}
-			return f
-		}, nil)
-		r.Set(runfiles.Running)
-		cancel(errors.New("interrupted twice"))
-		for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-			if all, err := job.ReadFacts(t.Context()); err == nil && all[0].State == runfiles.Cancelling {
-				break
-			}
-			if time.Since(began) > 2*time.Minute {
-				t.Fatal("it did not say that it is cancelled")
-			}
-		}
-		if ends {
-			r.Stop(context.Cause(ctx))
-		}
-		st, err := Read(t.Context(), s, job.ID)
+	synctest.Test(t, func(t *testing.T) {
+		s, err := open.Output(t.Context(), filepath.Join(t.TempDir(), "out"))
 		must(t, err)
-		if st.State != "cancelled" || !st.Over() || len(st.Stuck) > 0 {
-			t.Errorf("%s: the job is %s, %+v", job.ID, st.State, st.Processes)
+		defer s.Close()
+		for _, ends := range []bool{true, false} {
+			job := runfiles.Folder{Store: s, ID: fmt.Sprint("ends-", ends)}
+			ctx, cancel := context.WithCancelCause(t.Context())
+			r := runfiles.Record(ctx, job, runfiles.JobInfo{Started: noon}, func() runfiles.Facts {
+				f := runfiles.Facts{Process: "p", At: time.Now(), Lock: job.LockName("p"), Rows: runfiles.Rows{Total: 2}}
+				if !ends {
+					f.At = noon // long ago: nobody has heard of it since
+				}
+				return f
+			}, nil)
+			r.Set(runfiles.Running)
+			cancel(errors.New("interrupted twice"))
+			synctest.Wait()
+			if all, err := job.ReadFacts(t.Context()); err != nil || all[0].State != runfiles.Cancelling {
+				t.Fatalf("it did not say that it is cancelled: %+v, %v", all, err)
+			}
+			if ends {
+				r.Stop(context.Cause(ctx))
+			}
+			st, err := Read(t.Context(), s, job.ID)
+			must(t, err)
+			if st.State != "cancelled" || !st.Over() || len(st.Stuck) > 0 {
+				t.Errorf("%s: the job is %s, %+v", job.ID, st.State, st.Processes)
+			}
+			r.Stop(nil)
 		}
-		r.Stop(nil)
-	}
+	})
 }
 
 // locked is a writer for two goroutines.
@@ -278,53 +278,55 @@ func (l *locked) String() string {
 
 // TestDisplayLines: a line comes with a time stamp when nothing has changed, and with each per cent.
 func TestDisplayLines(t *testing.T) {
-	var out locked
-	var mu sync.Mutex
-	f := example()
-	f.Rows.Done, f.Rows.Failed = 0, 0
-	d := Show(&out, false, func() runfiles.Facts { mu.Lock(); defer mu.Unlock(); return f }, nil)
-	wait := func(n int) {
-		t.Helper()
-		for began := time.Now(); strings.Count(out.String(), "\n") < n; time.Sleep(10 * time.Millisecond) {
-			if time.Since(began) > 2*time.Minute {
+	synctest.Test(t, func(t *testing.T) {
+		var out locked
+		var mu sync.Mutex
+		f := example()
+		f.Rows.Done, f.Rows.Failed = 0, 0
+		d := Show(&out, false, func() runfiles.Facts { mu.Lock(); defer mu.Unlock(); return f }, nil)
+		wait := func(n int) {
+			t.Helper()
+			time.Sleep(10 * time.Second) // the first line comes after 6 seconds, and one that says nothing new after 30
+			if strings.Count(out.String(), "\n") < n {
 				t.Fatalf("%d lines are missing:\n%s", n, out.String())
 			}
 		}
-	}
-	wait(1)
-	mu.Lock()
-	f.Rows.Done = 7
-	mu.Unlock()
-	wait(2)
-	d.Stop()
-	d.Stop()
-	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if len(lines) != 2 || !strings.Contains(lines[0], "Z 0/60 rows, ") || !strings.Contains(lines[1], "Z 7/60 rows, ") {
-		t.Errorf("%q", lines)
-	}
-	if _, err := time.Parse(time.RFC3339, strings.Fields(lines[1])[0]); err != nil {
-		t.Error(err)
-	}
+		wait(1)
+		mu.Lock()
+		f.Rows.Done = 7
+		mu.Unlock()
+		wait(2)
+		d.Stop()
+		d.Stop()
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		if len(lines) != 2 || !strings.Contains(lines[0], "Z 0/60 rows, ") || !strings.Contains(lines[1], "Z 7/60 rows, ") {
+			t.Errorf("%q", lines)
+		}
+		if _, err := time.Parse(time.RFC3339, strings.Fields(lines[1])[0]); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestDisplayTerminal: the bar has the lines below it, and other text goes past it.
 func TestDisplayTerminal(t *testing.T) {
-	var out locked
-	other := make(chan io.Writer, 2)
-	d := Show(&out, true, example, func(w io.Writer) { other <- w })
-	through := <-other
-	if _, err := through.Write([]byte("latentbeam: warning: x\n")); err != nil {
-		t.Error(err)
-	}
-	for began := time.Now(); !strings.Contains(out.String(), "denoise 17/50"); time.Sleep(10 * time.Millisecond) {
-		if time.Since(began) > 2*time.Minute {
+	synctest.Test(t, func(t *testing.T) {
+		var out locked
+		other := make(chan io.Writer, 2)
+		d := Show(&out, true, example, func(w io.Writer) { other <- w })
+		through := <-other
+		if _, err := through.Write([]byte("latentbeam: warning: x\n")); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(minute)
+		if !strings.Contains(out.String(), "denoise 17/50") {
 			t.Fatalf("no lines below the bar: %q", out.String())
 		}
-	}
-	d.Stop()
-	for _, want := range []string{"4/60 rows", "warning: x", "31 failed"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("%q is not in %q", want, out.String())
+		d.Stop()
+		for _, want := range []string{"4/60 rows", "warning: x", "31 failed"} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%q is not in %q", want, out.String())
+			}
 		}
-	}
+	})
 }

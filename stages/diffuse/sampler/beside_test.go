@@ -5,36 +5,39 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
 // TestNoiseBesideTheNetwork: the noise of a step is drawn while the network is at work.
 func TestNoiseBesideTheNetwork(t *testing.T) {
-	const steps, patience = 3, time.Minute
-	begun := make(chan struct{}, steps)
-	var waited atomic.Bool
-	noise := func(_ Draw, _ int, dst []float32) {
-		clear(dst)
-		begun <- struct{}{}
-	}
-	calls := 0
-	model := func(_ context.Context, rows, _ []float32, _ []bool) ([]float32, error) {
-		if calls++; calls < steps { // the last step takes no noise
-			select {
-			case <-begun:
-			case <-time.After(patience):
-				waited.Store(true)
-			}
+	synctest.Test(t, func(t *testing.T) {
+		const steps = 3
+		begun := make(chan struct{}, steps)
+		var waited atomic.Bool
+		noise := func(_ Draw, _ int, dst []float32) {
+			clear(dst)
+			begun <- struct{}{}
 		}
-		return make([]float32, 2*len(rows)), nil
-	}
-	b := Batch{N: 1, Channels: 4, Size: 3}
-	if err := sampler(t, steps).Sample(t.Context(), b, make([]float32, 12), model, noise, nil); err != nil {
-		t.Fatal(err)
-	}
-	if waited.Load() {
-		t.Error("the noise of a step was not drawn before the network had answered")
-	}
+		calls := 0
+		model := func(_ context.Context, rows, _ []float32, _ []bool) ([]float32, error) {
+			if calls++; calls < steps { // the last step takes no noise
+				select {
+				case <-begun:
+				case <-time.After(time.Minute): // of the clock of synctest: nobody draws it
+					waited.Store(true)
+				}
+			}
+			return make([]float32, 2*len(rows)), nil
+		}
+		b := Batch{N: 1, Channels: 4, Size: 3}
+		if err := sampler(t, steps).Sample(t.Context(), b, make([]float32, 12), model, noise, nil); err != nil {
+			t.Fatal(err)
+		}
+		if waited.Load() {
+			t.Error("the noise of a step was not drawn before the network had answered")
+		}
+	})
 }
 
 // TestNoisePanics: a panic of the noise is one of the sampler's caller, who can recover it.
