@@ -47,6 +47,8 @@ type Spec struct {
 	Looks bool
 	// Readings are the names of the stage's readings of an element. A program of the job may have others.
 	Readings []string
+	// Approximations are the options whose results are not those of the exact computation, with their losses.
+	Approximations []Approximation
 	// Program returns the external program that the stage's options name. Workers and `retry` refuse to run it unless that was
 	// allowed. Nil: the stage runs no program of the job.
 	Program func(options Options) (Program, error)

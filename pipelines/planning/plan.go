@@ -57,7 +57,7 @@ type Plan struct {
 	Warnings []string
 	// Lacks says what of the model is not there (Options.PlanOnly), "" where all is. It is a warning, too.
 	Lacks string
-	// Notes say how the input was read, where a person may have meant something else.
+	// Notes say how the input was read, where a person may have meant something else, and which options are experimental.
 	Notes []string
 	// Remarks are what the stages say of the rows that are to be computed, each once.
 	Remarks []string
@@ -136,7 +136,7 @@ func (l *Planner) Plan(ctx context.Context) (p Plan, err error) {
 		return p, err
 	}
 	p.Remarks = l.remarks(p)
-	p.Notes = append(l.adapterNotes(), l.Input.Notes()...)
+	p.Notes = slices.Concat(l.adapterNotes(), l.experimental(), l.Input.Notes())
 	if lacks := l.Host.Lacks; len(lacks) > 0 {
 		p.Lacks = fmt.Sprintf("not here: %s; memory and time are those of the model's configurations, and rows that an output has are not "+
 			"recognised", strings.Join(lacks, ", "))
@@ -338,6 +338,16 @@ func (l *Planner) adapterNotes() (notes []string) {
 			note += "; expert " + a.Expert
 		}
 		notes = append(notes, note)
+	}
+	return notes
+}
+
+// experimental says which options of the job approximate at a loss that is large or not known.
+func (l *Planner) experimental() (notes []string) {
+	for _, s := range l.Host.Steps {
+		for _, a := range s.Experimental() {
+			notes = append(notes, fmt.Sprintf("experimental: %s of %s gives other results than without it: %s; see docs/%s", a.Key(), s.Name, a.Loss(), a.Page))
+		}
 	}
 	return notes
 }

@@ -36,6 +36,7 @@ func Spec(families []dit.Family, solvers []sampler.Solver, again stages.OpenReen
 		Version: 1,
 		Params: []stages.Param{stages.ParamSeed, stages.ParamHeight, stages.ParamWidth, stages.ParamNumFrames,
 			stages.ParamSteps, stages.ParamGuidanceScale, stages.ParamNoise},
+		Approximations: dit.Approximations(),
 		New: func(m *stages.Model, o stages.Options) (stages.Stage, error) {
 			pick := func(config []byte) (dit.Network, error) { return dit.Open(families, solvers, m, config, o) }
 			return newStage(m, pick, func() (stages.Reencoder, error) {

@@ -53,7 +53,8 @@ func Spec() stages.Spec {
 		Version: 1,
 		Params: []stages.Param{stages.ParamPrompt, stages.ParamNegativePrompt, stages.ParamMaxSequenceLength,
 			stages.ParamAes, stages.ParamFlow, stages.ParamCameraMotion, stages.ParamLoop},
-		New: open,
+		Approximations: []stages.Approximation{weights.Int8Loss},
+		New:            open,
 	}
 }
 

@@ -10,6 +10,9 @@ import (
 // precisionInt8 is the value of the option precision.
 const precisionInt8 = "int8"
 
+// Int8Loss is the loss of int8 in the stages that have it, together.
+var Int8Loss = stages.Approximation{Option: "precision", Value: precisionInt8, Kept: 92, Of: 92, Page: "int8.md#loss"}
+
 // ParsePrecision parses the option precision of a stage and reports whether products use 8-bit numbers.
 func ParsePrecision(value string) (int8 bool, err error) {
 	if value != "" && value != precisionInt8 {

@@ -198,7 +198,7 @@ func (b *book) stages() {
 		if t := b.options(s); t != nil {
 			b.say("### `%s`\n", s.Name)
 			b.say("| option | what it says |\n|---|---|")
-			b.fields(t, map[string]bool{})
+			b.fields(t, s.Approximations, map[string]bool{})
 			b.say("")
 		}
 	}
@@ -236,12 +236,12 @@ func (b *book) options(s stages.Spec) (found []reflect.Type) {
 var classes = []string{"WanTransformer3DModel", "STDiT", "STDiT2", "STDiT3"}
 
 // fields writes the options of structs, each once.
-func (b *book) fields(all []reflect.Type, written map[string]bool) {
+func (b *book) fields(all []reflect.Type, approximations []stages.Approximation, written map[string]bool) {
 	for _, t := range all {
 		for i := range t.NumField() {
 			f := t.Field(i)
 			if f.Anonymous {
-				b.fields([]reflect.Type{f.Type}, written)
+				b.fields([]reflect.Type{f.Type}, approximations, written)
 				continue
 			}
 			name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
@@ -249,9 +249,59 @@ func (b *book) fields(all []reflect.Type, written map[string]bool) {
 				continue
 			}
 			written[name] = true
-			b.say("| `%s` | %s |", name, b.key(t, f))
+			b.say("| `%s` | %s%s |", name, b.key(t, f), losses(name, approximations))
 		}
 	}
+}
+
+// losses says what the approximations of an option lose.
+func losses(option string, all []stages.Approximation) (text string) {
+	for _, a := range all {
+		if key, _, _ := strings.Cut(a.Option, "."); key != option {
+			continue
+		}
+		mark := ""
+		if a.Experimental() {
+			mark = "**experimental**, "
+		}
+		file, _, _ := strings.Cut(a.Page, "#")
+		text += fmt.Sprintf(" `%s`: %s%s ([%s](%s)).", a.Key(), mark, a.Loss(), file, a.Page)
+	}
+	return text
+}
+
+// TestLosses: the losses that options state stand in the tables of their pages.
+func TestLosses(t *testing.T) {
+	for _, s := range catalog.All() {
+		for _, a := range s.Approximations {
+			file, _, _ := strings.Cut(a.Page, "#")
+			page, err := os.ReadFile(root + "/docs/" + file)
+			if err != nil {
+				t.Error(err)
+				continue
+			}
+			if a.Of == 0 {
+				continue
+			}
+			row := false
+			for line := range strings.Lines(string(page)) {
+				row = row || strings.HasPrefix(line, "|") && strings.Contains(line, fmt.Sprintf("| %d", a.Kept)) && settingsIn(line, a)
+			}
+			if !row {
+				t.Errorf("%s has no row of a table that says %s", file, a.Loss())
+			}
+		}
+	}
+}
+
+// settingsIn reports whether a row of a table is that of the measurement.
+func settingsIn(line string, a stages.Approximation) bool {
+	for _, n := range regexp.MustCompile(`[0-9.]+`).FindAllString(a.With, -1) {
+		if !strings.Contains(line, n) {
+			return false
+		}
+	}
+	return true
 }
 
 // columns writes the columns of prompt tables.

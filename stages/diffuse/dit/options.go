@@ -65,6 +65,16 @@ const (
 	mostCacheSteps = 1000
 )
 
+// Approximations are the options that lose something, with what each was measured to lose: the setting that loses most of the tables of the page.
+func Approximations() []stages.Approximation {
+	return []stages.Approximation{
+		{Option: "cache.name", Value: EasyCache, With: "threshold: 1, warmup: 3", Kept: 86, Of: 92, Page: "wan.md#step-caches"},
+		{Option: "cache.name", Value: MagCache, Why: "there are no ratios of it", Page: "wan.md#step-caches"},
+		{Option: "guidance_interval", With: "[0, 0.8]", Kept: 91, Of: 92, Page: "wan.md#guidance-in-a-part-of-the-steps"},
+		weights.Int8Loss,
+	}
+}
+
 // Publish fills in the published settings of magcache for a model.
 func (c *StepCache) Publish(r MagRatios) {
 	if c.Threshold == nil {
