@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"latentbeam/internal/system"
 )
@@ -69,9 +70,13 @@ func fileDigest(path string) (string, error) {
 		return "", err
 	}
 	defer f.Close()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
+	sum, buffer := sha256.New(), buffers.Get().(*[32 << 10]byte)
+	defer buffers.Put(buffer)
+	if _, err := io.CopyBuffer(sum, struct{ io.Reader }{f}, buffer[:]); err != nil {
 		return "", err
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
+
+// buffers are what files are read into: io.Copy would allocate one for each, more than most clips have.
+var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}

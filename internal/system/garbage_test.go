@@ -2,8 +2,10 @@ package system
 
 import (
 	"math"
+	"runtime"
 	"runtime/debug"
 	"testing"
+	"time"
 )
 
 // TestBoundHeap: the bound is that of the process, and GOMEMLIMIT goes before it.
@@ -32,3 +34,52 @@ func TestBoundHeap(t *testing.T) {
 		t.Errorf("with GOMEMLIMIT it is %d", got)
 	}
 }
+
+// TestCollectOften: little garbage gathers beside a large heap, a small one is not collected all the time, and the runtime's own setting
+// comes back.
+func TestCollectOften(t *testing.T) {
+	for _, c := range []struct {
+		live       uint64
+		most, want int
+	}{{0, 100, 100}, {1 << 20, 100, 100}, {16 << 20, 100, 50}, {80 << 20, 100, 10}, {1 << 40, 100, 10}, {1 << 20, 25, 25}, {1 << 40, 5, 5}} {
+		if got := percentFor(c.live, c.most); got != c.want {
+			t.Errorf("beside %d live bytes %d%% of garbage, want %d%%", c.live, got, c.want)
+		}
+	}
+	before := debug.SetGCPercent(100)
+	defer debug.SetGCPercent(before)
+	percent := func() int {
+		p := debug.SetGCPercent(100)
+		debug.SetGCPercent(p)
+		return p
+	}
+	runtime.GC()
+	restore := CollectOften()
+	var from, to runtime.MemStats
+	runtime.ReadMemStats(&from)
+	for range 64 << 10 {
+		kept = make([]byte, 1<<10)
+	}
+	if runtime.ReadMemStats(&to); to.NumGC-from.NumGC > 40 {
+		t.Errorf("%d collections for 64 MiB of garbage beside a small heap", to.NumGC-from.NumGC)
+	}
+	kept = make([]byte, 100<<20)
+	for range 100 { // the cleanup comes a little behind the collection
+		if runtime.GC(); percent() == oftenPercent {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if p := percent(); p != oftenPercent {
+		t.Errorf("beside %d bytes %d%% of garbage may gather, want %d%%", len(kept), p, oftenPercent)
+	}
+	kept = nil
+	restore()
+	runtime.GC()
+	time.Sleep(20 * time.Millisecond)
+	if p := percent(); p != 100 {
+		t.Errorf("%d%% behind the end, want 100%%", p)
+	}
+}
+
+var kept []byte // on the heap
