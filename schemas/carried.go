@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Column returns the value of a carried column as JSON, and whether the row has the column. A null is returned as nil.
@@ -94,6 +95,9 @@ func Carried(extra string) ([]CarriedColumn, error) {
 	if extra == "" {
 		return nil, nil
 	}
+	if plain, ok := plainCarried(extra); ok {
+		return plain, nil
+	}
 	d := json.NewDecoder(strings.NewReader(extra))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return nil, fmt.Errorf("carried columns %.80q: want a JSON object", extra)
@@ -112,4 +116,36 @@ func Carried(extra string) ([]CarriedColumn, error) {
 		out = append(out, c)
 	}
 	return out, nil
+}
+
+// plainCarried is Carried for objects of one level without white space and escapes, which most are: a sixth of the time. ok is
+// false for all others.
+func plainCarried(extra string) (out []CarriedColumn, ok bool) {
+	if !strings.HasPrefix(extra, "{\"") || strings.ContainsAny(extra, "\\\x00\t\n\r") || !utf8.ValidString(extra) {
+		return nil, false
+	}
+	values, rest := []byte(extra), extra[1:]
+	for rest != "" && rest[0] == '"' {
+		name, behind, found := strings.Cut(rest[1:], `":`)
+		if !found || strings.ContainsRune(name, '"') {
+			return nil, false
+		}
+		end := strings.IndexAny(behind, ",}")
+		if strings.HasPrefix(behind, `"`) {
+			end = strings.IndexByte(behind[1:], '"') + 2
+		}
+		at := len(extra) - len(behind)
+		if end < 1 || end >= len(behind) || behind[0] == ' ' || behind[end-1] == ' ' || !json.Valid(values[at:at+end]) {
+			return nil, false
+		}
+		out = append(out, CarriedColumn{name, values[at : at+end : at+end]})
+		if behind[end] == '}' {
+			return out, end+1 == len(behind)
+		}
+		if behind[end] != ',' {
+			return nil, false
+		}
+		rest = behind[end+1:]
+	}
+	return nil, false
 }

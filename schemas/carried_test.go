@@ -1,0 +1,70 @@
+package schemas
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// TestPlainCarried: the short way reads what the decoder reads, or leaves it to the decoder.
+func TestPlainCarried(t *testing.T) {
+	decoded := func(extra string) (out []CarriedColumn, whole bool) {
+		d := json.NewDecoder(strings.NewReader(extra))
+		if first, err := d.Token(); err != nil || first != json.Delim('{') {
+			return nil, false
+		}
+		for d.More() {
+			name, err := d.Token()
+			var c CarriedColumn
+			if err == nil {
+				err = d.Decode(&c.Value)
+			}
+			if err != nil {
+				return nil, false
+			}
+			c.Name = name.(string)
+			out = append(out, c)
+		}
+		end, err := d.Token()
+		return out, err == nil && end == json.Delim('}') && !d.More()
+	}
+	plain := 0
+	check := func(extra string) {
+		got, ok := plainCarried(extra)
+		if !ok {
+			return
+		}
+		plain++
+		if want, whole := decoded(extra); !whole || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q gives %q, the decoder %q, %v", extra, got, want, whole)
+		}
+	}
+	for _, extra := range []string{`{"a":"x","b":1,"c":null,"d":true,"é":"ü","f":-1.5e3,"":""}`, `{"a":"x,y}","b":"{}"}`} {
+		if check(extra); plain == 0 {
+			t.Errorf("%q is left to the decoder", extra)
+		}
+		plain = 0
+	}
+	pieces := []string{"{", "}", `"`, ":", ",", `"a"`, `"b":`, `:"`, `","`, "1", "-2.5", "null", "tru", "true", "[", "]", "{}", " ", `\"`, "é", "\xff", "x"}
+	for range 300_000 {
+		text := `{"`
+		for range 1 + rand.IntN(9) {
+			text += pieces[rand.IntN(len(pieces))]
+		}
+		check(text)
+		check(text + "}")
+	}
+	if plain < 100 {
+		t.Errorf("only %d of the random texts were read the short way", plain)
+	}
+}
+
+func BenchmarkCarried(b *testing.B) {
+	for b.Loop() {
+		if _, err := Carried(`{"category":"animals","score":0.75}`); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
