@@ -52,6 +52,32 @@ func (h system) ownGroup() string {
 	return ""
 }
 
+// hybridRoot is where groups of version 2 are mounted beside those of version 1, which then bound memory.
+const hybridRoot = "sys/fs/cgroup/unified"
+
+// plain makes a control group that bounds nothing: its processes can be killed as a whole. Any group of version 2 that this user may write will do.
+func (h system) plain() (*Group, error) {
+	for line := range strings.Lines(h.text("proc/self/cgroup")) {
+		own, found := strings.CutPrefix(strings.TrimSpace(line), "0::")
+		if !found {
+			continue
+		}
+		own = path.Clean("/" + own)
+		for _, root := range []string{groupsRoot, hybridRoot} {
+			for _, at := range slices.Compact([]string{own, path.Dir(own)}) {
+				dir := filepath.Join(h.root, root, at)
+				if !writable(dir) || !writable(filepath.Join(dir, "cgroup.procs")) {
+					continue
+				}
+				if made, err := os.MkdirTemp(dir, "latentbeam-"); err == nil {
+					return &Group{made}, nil
+				}
+			}
+		}
+	}
+	return nil, errNoGroups
+}
+
 func (h system) has(name, word string) bool {
 	return slices.Contains(strings.Fields(h.text(name)), word)
 }
@@ -84,15 +110,15 @@ func NewGroup(memory int64) (*Group, error) {
 }
 
 func (h system) newGroup(memory int64) (*Group, error) {
+	if memory == 0 {
+		return h.plain()
+	}
 	write := func(dir, name, text string) error { return os.WriteFile(filepath.Join(dir, name), []byte(text), 0) }
 	parent, err := h.parent()
 	if err != nil {
 		return nil, err
 	}
 	if !h.delegated(parent) {
-		if memory == 0 {
-			return nil, fmt.Errorf("this process would have to leave the control group %s", parent)
-		}
 		leaf := filepath.Join(parent, ownLeaf)
 		if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 			return nil, err
@@ -110,9 +136,6 @@ func (h system) newGroup(memory int64) (*Group, error) {
 		return nil, err
 	}
 	g := &Group{dir}
-	if memory == 0 {
-		return g, nil
-	}
 	if err = write(dir, "memory.max", strconv.FormatInt(memory, 10)); err == nil {
 		_ = write(dir, "memory.swap.max", "0")  // where there is swap
 		_ = write(dir, "memory.oom.group", "1") // since Linux 4.19
@@ -133,6 +156,12 @@ func (g *Group) Dir() string { return g.dir }
 
 // Kills is how many processes of the group the system has killed for want of memory.
 func (g *Group) Kills() int64 { return kills(filepath.Join(g.dir, "memory.events")) }
+
+// CountsKills reports whether the system counts them: in groups of version 2 without the controller of memory it does not.
+func (g *Group) CountsKills() bool {
+	_, err := os.Stat(filepath.Join(g.dir, "memory.events"))
+	return err == nil
+}
 
 // Remove kills what is left in the group, and removes it.
 func (g *Group) Remove() (err error) {

@@ -46,6 +46,26 @@ func TestParent(t *testing.T) {
 	}
 }
 
+// TestPlainGroup makes a group that bounds nothing where its user may write one, also beside groups of version 1.
+func TestPlainGroup(t *testing.T) {
+	for own, want := range map[string]bool{"sys/fs/cgroup/a/b": true, "sys/fs/cgroup/a": true, "sys/fs/cgroup/unified/a/b": true, "sys/fs/cgroup/memory/a/b": false} {
+		h := system{root: t.TempDir(), getenv: os.Getenv}
+		for name, text := range map[string]string{"proc/self/cgroup": "4:memory:/x\n0::/a/b\n", own + "/cgroup.procs": ""} {
+			path := filepath.Join(h.root, name)
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		g, err := h.newGroup(0)
+		if want != (err == nil) || want && (filepath.Dir(g.Dir()) != filepath.Join(h.root, own) || g.CountsKills()) {
+			t.Errorf("%s: %+v, %v", own, g, err)
+		}
+	}
+}
+
 // TestKills reads how often the system has killed for want of memory: of the own group, else of the host.
 func TestKills(t *testing.T) {
 	h := system{root: t.TempDir(), getenv: os.Getenv}

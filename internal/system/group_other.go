@@ -20,6 +20,9 @@ func (*Group) Dir() string { return "" }
 // Kills returns 0.
 func (*Group) Kills() int64 { return 0 }
 
+// CountsKills returns false.
+func (*Group) CountsKills() bool { return false }
+
 // Remove does nothing.
 func (*Group) Remove() error { return nil }
 

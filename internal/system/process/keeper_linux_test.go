@@ -17,12 +17,20 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"latentbeam/internal/system"
 )
 
 func init() {
 	moreActs = map[string]func(){
 		"desert":  func() { desert(); fmt.Println("done") },
 		"bystand": func() { desert(); time.Sleep(time.Hour) },
+		"betray": func() { // ends its keeper, once its own group has been made
+			time.Sleep(200 * time.Millisecond)
+			desert()
+			_ = unix.Kill(os.Getppid(), unix.SIGKILL)
+			time.Sleep(time.Hour)
+		},
 		"segfault": func() {
 			_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
 			_ = unix.Kill(os.Getpid(), unix.SIGKILL)
@@ -148,6 +156,29 @@ func TestDesertersEndWithAKilledJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = job.Wait()
+	for late := time.Now().Add(10 * time.Second); len(alive(pids)) > 0; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatalf("%v of %v are left", alive(pids), pids)
+		}
+	}
+}
+
+// TestDesertersEndWithoutAKeeper: where a control group can be made, a program that kills its keeper leaves nothing either.
+func TestDesertersEndWithoutAKeeper(t *testing.T) {
+	group, err := system.NewGroup(0)
+	if err != nil {
+		t.Skipf("NOT VERIFIED: %v", err)
+	}
+	if err := group.Remove(); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, t.Context(), "betray", Command{Pipe: true, Sweep: true})
+	pids := append(numbers(t, bufio.NewScanner(p), 2), p.PID())
+	within(t, func() {
+		if err := p.Wait(); err == nil || !strings.Contains(err.Error(), "its keeper has ended before it") {
+			t.Errorf("the program ended with %v", err)
+		}
+	})
 	for late := time.Now().Add(10 * time.Second); len(alive(pids)) > 0; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(late) {
 			t.Fatalf("%v of %v are left", alive(pids), pids)

@@ -11,7 +11,8 @@ import (
 type cage struct {
 	memory int64         // bytes; 0: no bound
 	group  *system.Group // nil: there is none
-	reason error         // why
+	bound  bool          // the group bounds memory
+	reason error         // why it does not
 	kills  int64         // on this host before the child began
 }
 
@@ -19,8 +20,12 @@ type cage struct {
 // bound, where one can be made: none of its processes can leave it.
 func newCage(memory int64, sweep bool) *cage {
 	c := &cage{memory: memory, kills: system.GroupKills()}
-	if memory > 0 || sweep {
+	if memory > 0 {
 		c.group, c.reason = system.NewGroup(memory)
+		c.bound = c.group != nil
+	}
+	if sweep && c.group == nil {
+		c.group, _ = system.NewGroup(0)
 	}
 	return c
 }
@@ -28,12 +33,13 @@ func newCage(memory int64, sweep bool) *cage {
 // hold bounds the memory of a process that has just been started.
 func (c *cage) hold(pid int) {
 	if c.group != nil {
-		if c.reason = c.group.Add(pid); c.reason == nil {
-			if c.memory > 0 {
-				slog.Debug("the memory of a program is bounded", "by", "control group "+c.group.Dir(), "bytes", c.memory)
-			}
-			return
+		if err := c.group.Add(pid); err != nil {
+			c.reason, c.bound = err, false
 		}
+	}
+	if c.bound {
+		slog.Debug("the memory of a program is bounded", "by", "control group "+c.group.Dir(), "bytes", c.memory)
+		return
 	}
 	if c.memory > 0 {
 		limitData(pid, c.memory)
@@ -54,18 +60,17 @@ const (
 
 // open ends what is left in the cage.
 func (c *cage) open() Shortage {
-	if c.group == nil {
-		if system.GroupKills() > c.kills {
-			return HostFull
+	killed := system.GroupKills() - c.kills
+	if c.group != nil {
+		if c.group.CountsKills() {
+			killed = c.group.Kills()
 		}
-		return Enough
-	}
-	killed := c.group.Kills()
-	if err := c.group.Remove(); err != nil {
-		slog.Warn("a control group is left over", "dir", c.group.Dir(), "error", err)
+		if err := c.group.Remove(); err != nil {
+			slog.Warn("a control group is left over", "dir", c.group.Dir(), "error", err)
+		}
 	}
 	switch {
-	case killed > 0 && c.memory > 0:
+	case killed > 0 && c.bound:
 		return OwnBound
 	case killed > 0:
 		return HostFull
