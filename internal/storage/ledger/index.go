@@ -17,15 +17,15 @@ type slot struct {
 // gone is the ref of a slot whose record was dropped. Probing continues past it.
 var gone = Ref{3}
 
-// When the table is 5/6 full, it grows to 9/5 of its content. So it needs 19 to 29 bytes for each record, also while it grows.
+// When the table is 5/6 full, it grows to 3/2 of its content. So it needs 19 to 24 bytes for each record, also while it grows.
 const (
 	discardSlots  = 1 << 16 // released at once while the table grows: one MiB
 	slotsMin      = 4096
 	slotBytes     = int(unsafe.Sizeof(slot{}))
 	fillNum       = 5
 	fillDen       = 6
-	slotsPerLive  = 9
-	slotsPerLiveD = 5
+	slotsPerLive  = 3
+	slotsPerLiveD = 2
 )
 
 // index maps keys to their current records, with open addressing and linear probing. It stores only fingerprints; the caller
