@@ -4,11 +4,11 @@ import (
 	"math"
 )
 
-// maxRateDenominator bounds the fraction that stands for a frame rate; 1001 is that of NTSC.
+// maxRateDenominator limits the denominator of a frame rate as a fraction; NTSC's is 1001.
 const maxRateDenominator = 1001
 
-// frameRate is fps as a fraction. Rates within rounding of NTSC's (23.976, 29.97, 59.94) become exactly
-// those; others the nearest fraction with a small denominator, by its continued fraction.
+// frameRate returns fps as a fraction. Rates close to NTSC's (23.976, 29.97, 59.94) become exactly these; other rates become
+// the nearest fraction with a small denominator, by continued fractions.
 func frameRate(fps float64) (num, den uint32) {
 	const ntscTolerance = 5e-4
 	whole := math.Round(fps * 1.001)

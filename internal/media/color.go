@@ -17,7 +17,7 @@ const (
 	fracBits = 16
 )
 
-// toYUV converts a frame of p's size; each chroma sample is the mean of its four pixels.
+// toYUV converts a frame of p's size. Each chroma sample is the mean of its four pixels.
 func toYUV(p *h264.Picture, rgb []byte) {
 	w := p.Width
 	for i := range p.Y {
@@ -40,8 +40,8 @@ func toYUV(p *h264.Picture, rgb []byte) {
 	}
 }
 
-// toRGB converts back as players do, with one chroma sample for all of its four pixels (nearest neighbour,
-// ffmpeg's default from yuv420p to rgb24).
+// toRGB converts back as players do, using one chroma sample for its four pixels (nearest neighbour, ffmpeg's default from
+// yuv420p to rgb24).
 func toRGB(rgb []byte, p *h264.Picture) {
 	w := p.Width
 	for y := 0; y < p.Height; y++ {

@@ -13,27 +13,26 @@ import (
 	"latentbeam/internal/system/process"
 )
 
-// Damage is what a decoder said of errors in a video.
+// Damage describes the errors that a decoder reported for a video.
 type Damage struct {
-	Errors int    // up to the last frame that was asked for
-	used   bool   // some may show in frames that were asked for
-	first  string // of those, else of all
+	Errors int    // number of errors up to the last requested frame
+	used   bool   // some may be visible in requested frames
+	first  string // first error that may be visible, or else the first error
 }
 
-// damageMargin is for how many frames an error is counted beyond the frame before which the decoder tells it: frames are
-// put in order behind the decoder.
+// damageMargin is how many frames after its report an error may affect, because frames are reordered after decoding.
 const damageMargin = 8
 
-// foreign are the parts of ffmpeg whose errors say nothing of the frames: they write, scale or read sound.
+// foreign matches parts of ffmpeg whose errors do not concern frames: they write, scale or read sound.
 var foreign = regexp.MustCompile(`^\[(yuv4mpegpipe|null|out#|wrapped_avframe|sws|aac|mp[23]|ac3|eac3|opus|vorbis|flac|alac|pcm_|dca|dts|mov_text|srt|ass)`)
 
-// unreferenced are errors of frames whose key frame the file does not have, because it begins in the middle.
+// unreferenced matches errors of frames whose key frame is missing, because the file starts in the middle of a video.
 var unreferenced = regexp.MustCompile(`(?i)non-existing (PPS|SPS)|(PPS|SPS|VPS)( id)? .*(does not exist|unavailable|out of range)|decode_slice_header error|` +
 	`no frame!|could not find ref|missing reference|reference picture missing|references? (are|is) (un|not )available|mmco: unref|` +
 	`co located POCs unavailable|first slice in a frame missing|first frame is no keyframe|missing picture|invalid frame dimensions 0x0|` +
 	`error parsing NAL unit|error while decoding stream|error submitting packet|skipping .*keyframe|not all references`)
 
-// decodeErrors are the lines about errors of the decoder or the reader of the file.
+// decodeErrors returns the lines with errors of the decoder or the demuxer.
 func decodeErrors(stderr string) (lines []string) {
 	for line := range strings.Lines(stderr) {
 		line = strings.TrimSpace(address.ReplaceAllString(line, ""))
@@ -46,13 +45,13 @@ func decodeErrors(stderr string) (lines []string) {
 
 // shownFrame is a frame of a file.
 type shownFrame struct {
-	time float64 // seconds behind the first frame
+	time float64 // seconds after the first frame
 	key  bool
 }
 
-// scan is what ffmpeg says while it decodes a file with one thread: frames and errors in their order.
+// scan collects ffmpeg's output while it decodes a file with one thread: frames and errors in order.
 type scan struct {
-	origin float64 // time of the first frame; NaN: that of the first that comes
+	origin float64 // time of the first frame; NaN: unknown until the first frame arrives
 	enough func(shownFrame, int) bool
 	stop   func()
 
@@ -62,13 +61,13 @@ type scan struct {
 }
 
 type scanError struct {
-	before int // the number of the frame in front of which it was told
+	before int // number of the frame before which the error was reported
 	text   string
 }
 
 var showinfo = regexp.MustCompile(`\[Parsed_showinfo.* n: *\d+ pts: *\S+ +pts_time:(\S+) .* iskey:(\d)`)
 
-// Write takes what ffmpeg says.
+// Write processes output of ffmpeg.
 func (s *scan) Write(b []byte) (int, error) {
 	s.rest = append(s.rest, b...)
 	for {
@@ -107,7 +106,7 @@ func (s *scan) line(line string) {
 	}
 }
 
-// damage says which of the errors show in frames for which uses is true.
+// damage returns the errors that affect frames for which uses returns true.
 func (s *scan) damage(uses func(number int, f shownFrame) bool) (d Damage) {
 	for _, e := range s.errors {
 		d.Errors++
@@ -117,7 +116,7 @@ func (s *scan) damage(uses func(number int, f shownFrame) bool) (d Damage) {
 		if e.before == 0 && unreferenced.MatchString(e.text) || d.used {
 			continue
 		}
-		for i := e.before; i < len(s.frames); i++ { // up to a key frame that is surely behind it
+		for i := e.before; i < len(s.frames); i++ { // up to a key frame that is certainly after the error
 			if uses(i, s.frames[i]) {
 				d.used, d.first = true, e.text
 				break
@@ -126,7 +125,7 @@ func (s *scan) damage(uses func(number int, f shownFrame) bool) (d Damage) {
 				break
 			}
 		}
-		// Frames that the error took away would have come behind the last one.
+		// Frames that are missing because of the error would have been after the last one.
 		if e.before >= len(s.frames) && len(s.frames) > 0 && uses(len(s.frames)-1, s.frames[len(s.frames)-1]) {
 			d.used, d.first = true, e.text
 		}
@@ -134,7 +133,7 @@ func (s *scan) damage(uses func(number int, f shownFrame) bool) (d Damage) {
 	return d
 }
 
-// scanDamage decodes a file once more, up to the frames that o asks for, to learn where its errors are.
+// scanDamage decodes a file again, up to the frames that o requests, to find the positions of its errors.
 func scanDamage(ctx context.Context, program, path string, o SourceOptions, interlaced bool) (Damage, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -158,7 +157,7 @@ func scanDamage(ctx context.Context, program, path string, o SourceOptions, inte
 		if o.Frames > 0 {
 			end = float64(start+o.Frames) / o.FPS
 		}
-		const second = 1 // more than damageMargin frames of most videos
+		const second = 1 // more than damageMargin frames in most videos
 		uses = func(_ int, f shownFrame) bool { return f.time >= begin-1/o.FPS && f.time < end }
 		past = func(f shownFrame, _ int) bool { return f.time > end+second }
 	}
@@ -168,14 +167,14 @@ func scanDamage(ctx context.Context, program, path string, o SourceOptions, inte
 	if err != nil {
 		return Damage{}, err
 	}
-	err = child.Wait() // that it fails is one of the errors
+	err = child.Wait() // a failure is one of the errors
 	if cause := context.Cause(ctx); cause != nil && !past(s.last(), len(s.frames)) {
 		return Damage{}, err
 	}
 	return s.damage(uses), nil
 }
 
-// last is the last frame.
+// last returns the last frame.
 func (s *scan) last() shownFrame {
 	if len(s.frames) == 0 {
 		return shownFrame{}

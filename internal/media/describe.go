@@ -10,11 +10,11 @@ import (
 	"latentbeam/schemas"
 )
 
-// Describe puts a title and a comment into a video or still, where players and file managers look for them: the item
+// Describe writes a title and a comment into a video or still image, where players and file managers look for them: the item
 // list of an mp4 (©nam, ©cmt), iTXt chunks of a png. Equal texts give equal bytes.
 func Describe(e *schemas.Encoded, title, comment string) (err error) {
 	defer func() {
-		if recover() != nil { // the reader of mp4 trusts what boxes say; a program may have made them
+		if recover() != nil { // the mp4 reader does not check boxes, and a user's program may have made them
 			err = errors.New("write metadata: the file is damaged")
 		}
 	}()
@@ -32,7 +32,7 @@ func Describe(e *schemas.Encoded, title, comment string) (err error) {
 	return nil
 }
 
-// pngHeader is the length of the signature and of IHDR, behind which texts may stand.
+// pngHeader is the length of the signature and IHDR. Text chunks may follow.
 const pngHeader = 8 + 25
 
 func describePNG(data []byte, title, comment string) ([]byte, error) {
@@ -45,7 +45,7 @@ func describePNG(data []byte, title, comment string) ([]byte, error) {
 	return append(out, data[pngHeader:]...), nil
 }
 
-// textChunk is an iTXt chunk: UTF-8, not compressed, of no language.
+// textChunk returns an iTXt chunk: UTF-8, uncompressed, without a language.
 func textChunk(keyword, text string) []byte {
 	body := append([]byte("iTXt"+keyword), 0, 0, 0, 0, 0)
 	body = append(body, text...)

@@ -13,8 +13,8 @@ import (
 	"latentbeam/internal/system"
 )
 
-// Digest is the SHA-256, in hex, of a file's content, or of the names and contents of the images in a folder in the order in which
-// they are shown. Behind it stands what else decides how the frames look, see Look.Behind.
+// Digest returns the SHA-256, in hex, of a file's content, or of the names and contents of the images in a folder in display
+// order. A suffix contains everything else that affects the frames, see Look.Behind.
 func Digest(ctx context.Context, path string) (string, error) {
 	info, err := os.Stat(path)
 	files := []string{path}
@@ -39,7 +39,7 @@ func Digest(ctx context.Context, path string) (string, error) {
 			return "", err
 		}
 		behind := ""
-		if one.format.isImage() { // opening the folder refuses all else
+		if one.format.isImage() { // opening the folder refuses all other files
 			behind = one.Behind()
 		}
 		fmt.Fprintf(sum, "%s %q\n", one.SHA256+behind, filepath.Base(file))
@@ -47,13 +47,13 @@ func Digest(ctx context.Context, path string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// Summed is what names the content of a file.
+// Summed identifies the content of a file.
 type Summed struct {
 	SHA256 string // of its bytes, in hex
 	Look
 }
 
-// Sum reads a file on this host.
+// Sum reads a local file.
 func Sum(ctx context.Context, file string) (s Summed, err error) {
 	if s.SHA256, err = fileDigest(file); err == nil {
 		s.Look, err = LookAt(ctx, file)

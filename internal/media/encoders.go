@@ -9,33 +9,33 @@ import (
 	"latentbeam/schemas"
 )
 
-// Encoder makes a file of a clip. It is safe for concurrent use.
+// Encoder encodes a clip to a file. It is safe for concurrent use.
 type Encoder interface {
-	// Version is that of a program outside of this one which makes the bytes; "" where there is none.
+	// Version returns the version of an external program that makes the bytes; "" if there is none.
 	Version() string
-	// Encode fails on clips that do not validate or that the format cannot hold, and when ctx ends.
+	// Encode returns an error for invalid clips, for clips that the format cannot store, and when ctx ends.
 	Encode(ctx context.Context, c *schemas.Clip) (*schemas.Encoded, error)
 }
 
-// Options tune an encoder; zero values are the defaults.
+// Options for an encoder; a zero value means the default.
 type Options struct {
-	QP     int    // h264: quantiser, 1 (best) to 51; 0 is 20
-	GOP    int    // h264 and ffmpeg: frames from key frame to key frame, at most 256; 0 is 24
-	CRF    int    // ffmpeg: x264's quality, 1 (best) to 51; 0 is 18
+	QP     int    // h264: quantiser from 1 (best) to 51; 0 means 20
+	GOP    int    // h264 and ffmpeg: frames between key frames, at most 256; 0 means 24
+	CRF    int    // ffmpeg: x264's quality from 1 (best) to 51; 0 means 18
 	FFmpeg string // ffmpeg: name or path of the program; empty is "ffmpeg" on PATH
 }
 
-// OptionError is what is wrong with one option.
+// OptionError describes a wrong option.
 type OptionError struct {
 	Option string
-	Value  int // of a number: qp, gop or crf
+	Value  int // value of a number: qp, gop or crf
 	Least  int
 	Most   int
-	Name   string   // of codec or encoder
-	Known  []string // what may be in its place
+	Name   string   // value of codec or encoder
+	Known  []string // the allowed values
 }
 
-// Error names the option, its value and what is possible.
+// Error names the option, its value and the allowed values.
 func (e *OptionError) Error() string {
 	if e.Known != nil {
 		are := "there is"
@@ -47,7 +47,7 @@ func (e *OptionError) Error() string {
 	return fmt.Sprintf("%s is %d: give %d to %d, or 0 for the default", e.Option, e.Value, e.Least, e.Most)
 }
 
-// within returns the value of an option, or the default where it is 0.
+// within returns the value of an option, or the default if it is 0.
 func within(option string, value, least, most, byDefault int) (int, error) {
 	if value == 0 {
 		return byDefault, nil
@@ -58,31 +58,31 @@ func within(option string, value, least, most, byDefault int) (int, error) {
 	return value, nil
 }
 
-// Format is one line of the list of video formats.
+// Format is one entry of the list of video formats.
 type Format struct {
 	Codec   string // "h264"
-	Encoder string // who makes it: "embedded", or a program
+	Encoder string // "embedded", or the name of a program
 	open    func(Options) (Encoder, error)
 }
 
-// formats is the list of video formats, the default first.
+// formats is the list of video formats; the first is the default.
 var formats = []Format{
 	{"h264", "embedded", newH264},
 	{"h264", "ffmpeg", newFFmpeg},
 }
 
-// Formats returns the formats that New opens, the default first.
+// Formats returns the formats that New supports; the first is the default.
 func Formats() []Format { return slices.Clone(formats) }
 
-// Codecs names the codecs of all formats.
+// Codecs returns the codecs of all formats.
 func Codecs() []string { return names(func(f Format) (string, bool) { return f.Codec, true }) }
 
-// Encoders names those that make a codec.
+// Encoders returns the encoders for a codec.
 func Encoders(codec string) []string {
 	return names(func(f Format) (string, bool) { return f.Encoder, f.Codec == codec })
 }
 
-// names lists what is said of the formats, each name once.
+// names returns the selected names of the formats, without duplicates.
 func names(of func(Format) (string, bool)) (list []string) {
 	for _, f := range formats {
 		if name, ok := of(f); ok && !slices.Contains(list, name) {
@@ -92,8 +92,8 @@ func names(of func(Format) (string, bool)) (list []string) {
 	return list
 }
 
-// New opens an encoder of a codec. Clips of one frame become lossless PNG files whatever the codec. What is unknown or not
-// possible of codec, encoder and options is an *OptionError; any other error says that the encoder is not installed.
+// New returns an encoder for a codec. Clips with one frame become lossless PNG files, whatever the codec. An unknown or
+// impossible codec, encoder or option is an *OptionError; any other error means that the encoder is not installed.
 func New(codec, encoder string, o Options) (Encoder, error) {
 	for _, f := range formats {
 		if f.Codec != codec || f.Encoder != encoder {
@@ -111,7 +111,7 @@ func New(codec, encoder string, o Options) (Encoder, error) {
 	return nil, &OptionError{Option: "codec", Name: codec, Known: Codecs()}
 }
 
-// stillOr sends clips of one frame to PNG and others to a video encoder.
+// stillOr encodes clips with one frame as PNG and other clips with a video encoder.
 type stillOr struct{ video Encoder }
 
 func (s stillOr) Version() string { return s.video.Version() }

@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// maxMetadata bounds a block of metadata that is looked into, in bytes.
+// maxMetadata limits the size of a block of metadata that is read, in bytes.
 const maxMetadata = 16 << 20
 
-// orientation is how an image is to be turned to be seen upright, 1 (as it is stored) to 8: Exif's tag, else that of XMP, as Pillow's
-// exif_transpose finds them.
+// orientation returns how an image must be rotated or mirrored, 1 (as stored) to 8: from Exif's tag, else from XMP, as in
+// Pillow's exif_transpose.
 func orientation(f io.ReaderAt, kind format) int {
 	var m metadata
 	switch kind {
@@ -33,16 +33,16 @@ func orientation(f io.ReaderAt, kind format) int {
 	return upright(o, m.xmp)
 }
 
-// metadata are the blocks of an image that may say how it is turned.
+// metadata are the blocks of an image that may contain its orientation.
 type metadata struct {
 	exif []byte // a tiff
 	xmp  []byte
-	raw  bool // a text with Exif was seen
+	raw  bool // a text with Exif was found
 }
 
 var xmpOrientation = regexp.MustCompile(`tiff:Orientation(?:="|>)([1-8])`)
 
-// upright takes the orientation of Exif, else the one of XMP, else 1.
+// upright returns the orientation of Exif, else of XMP, else 1.
 func upright(exif int, xmp []byte) int {
 	if exif == 0 {
 		if found := xmpOrientation.FindSubmatch(xmp); found != nil {
@@ -55,28 +55,28 @@ func upright(exif int, xmp []byte) int {
 	return exif
 }
 
-// part reads n bytes; nil: they are not there, or too many.
+// part reads n bytes; nil if they do not exist or are too many.
 func part(f io.ReaderAt, at, n int64) []byte {
 	if n < 0 || n > maxMetadata || at < 0 {
 		return nil
 	}
-	b, err := io.ReadAll(io.NewSectionReader(f, at, n)) // grows with what is there
+	b, err := io.ReadAll(io.NewSectionReader(f, at, n)) // allocates only what exists
 	if err != nil || int64(len(b)) < n {
 		return nil
 	}
 	return b
 }
 
-// jpegMetadata looks at the segments before the pixels (ITU T.81, B.1.1.3).
+// jpegMetadata reads the segments before the pixels (ITU T.81, B.1.1.3).
 func jpegMetadata(f io.ReaderAt) (m metadata) {
-	const longest = 1 << 10 // list of segments
+	const longest = 1 << 10 // limit for the list of segments
 	at := int64(2)
 	for range longest {
 		head := part(f, at, 4)
 		switch {
 		case head == nil || head[0] != 0xff || head[1] == 0xda || head[1] == 0xd9:
 			return m
-		case head[1] == 0xff: // fill
+		case head[1] == 0xff: // fill byte
 			at++
 			continue
 		}
@@ -89,7 +89,7 @@ func jpegMetadata(f io.ReaderAt) (m metadata) {
 	return m
 }
 
-// take keeps what an application segment of a jpeg, or a chunk in its form, holds. The first of each counts.
+// take stores the content of a jpeg's application segment, or of a chunk in the same form. The first of each kind counts.
 func (m *metadata) take(segment []byte) {
 	if exif, found := bytes.CutPrefix(segment, []byte("Exif\x00\x00")); found && m.exif == nil {
 		m.exif = exif
@@ -99,9 +99,9 @@ func (m *metadata) take(segment []byte) {
 	}
 }
 
-// pngMetadata looks at the chunks: eXIf, XMP as a text, and what ImageMagick writes, Exif as a text in hex.
+// pngMetadata reads the chunks: eXIf, XMP as a text, and Exif as a hexadecimal text, which ImageMagick writes.
 func pngMetadata(f io.ReaderAt) (m metadata) {
-	const longest = 1 << 16 // list of chunks
+	const longest = 1 << 16 // limit for the list of chunks
 	at := int64(8)
 	for range longest {
 		head := part(f, at, 8)
@@ -120,7 +120,7 @@ func pngMetadata(f io.ReaderAt) (m metadata) {
 	return m
 }
 
-// text keeps what a text of a png holds. The first of each name counts.
+// text stores the content of a png's text. The first with each name counts.
 func (m *metadata) text(kind string, chunk []byte) {
 	name, body, _ := bytes.Cut(chunk, []byte{0})
 	const xmpName, exifName = "XML:com.adobe.xmp", "Raw profile type exif"
@@ -141,12 +141,12 @@ func (m *metadata) text(kind string, chunk []byte) {
 		if err != nil {
 			return
 		}
-		body, _ = io.ReadAll(io.LimitReader(r, maxMetadata)) // what is there of it
+		body, _ = io.ReadAll(io.LimitReader(r, maxMetadata)) // as much as can be decompressed
 	}
 	switch string(name) {
 	case xmpName:
 		m.xmp = body
-	case exifName: // name, length and hex, a line each and more
+	case exifName: // lines with the name, the length, and hexadecimal data
 		m.raw = true
 		lines := strings.SplitN(strings.TrimSpace(string(body)), "\n", 3)
 		if raw, err := hex.DecodeString(strings.Join(strings.Fields(lines[len(lines)-1]), "")); err == nil && m.exif == nil {
@@ -155,9 +155,9 @@ func (m *metadata) text(kind string, chunk []byte) {
 	}
 }
 
-// webpMetadata looks at the chunks.
+// webpMetadata reads the chunks.
 func webpMetadata(f io.ReaderAt) (m metadata) {
-	const longest = 1 << 10 // list of chunks
+	const longest = 1 << 10 // limit for the list of chunks
 	at := int64(12)
 	for range longest {
 		head := part(f, at, 8)
@@ -184,7 +184,8 @@ const (
 	tagXMP         = 700
 )
 
-// tiffTag returns the first number of a tag of the first directory of a tiff, 0 where it is not there, and where more of it would be.
+// tiffTag returns the first number of a tag in a tiff's first directory, 0 if there is none, and the position and count of
+// further numbers.
 func tiffTag(f io.ReaderAt, tag uint16) (value int, at, count int64) {
 	head := part(f, 0, 8)
 	if head == nil {
@@ -202,7 +203,7 @@ func tiffTag(f io.ReaderAt, tag uint16) (value int, at, count int64) {
 		return 0, 0, 0
 	}
 	const entry, long = 12, 4
-	entries, _ := io.ReadAll(io.NewSectionReader(f, directory+2, entry*int64(order.Uint16(n)))) // those that are there
+	entries, _ := io.ReadAll(io.NewSectionReader(f, directory+2, entry*int64(order.Uint16(n)))) // the entries that exist
 	for ; len(entries) >= entry; entries = entries[entry:] {
 		if order.Uint16(entries) != tag {
 			continue
@@ -215,7 +216,7 @@ func tiffTag(f io.ReaderAt, tag uint16) (value int, at, count int64) {
 	return 0, 0, 0
 }
 
-// turned copies a frame of w x h stored pixels so that it is upright, as an orientation says. Those from 5 on swap the sides.
+// turned copies a frame of w x h stored pixels and applies an orientation. Orientations from 5 on swap the sides.
 func turned(dst, src []byte, w, h, o int) {
 	outW, outH := w, h
 	if o >= 5 {
@@ -227,7 +228,7 @@ func turned(dst, src []byte, w, h, o int) {
 			if o >= 5 {
 				sx, sy = y, x
 			}
-			if o == 2 || o == 3 || o == 7 || o == 8 { // mirrored left and right in the stored image
+			if o == 2 || o == 3 || o == 7 || o == 8 { // mirrored horizontally in the stored image
 				sx = w - 1 - sx
 			}
 			if o == 3 || o == 4 || o == 6 || o == 7 {

@@ -23,21 +23,20 @@ const (
 	defaultCRF   = 18
 	maxCRF       = 51
 	probeTimeout = 2 * time.Minute
-	// maxStderr is how much of what ffmpeg says goes into an error.
+	// maxStderr limits how much of ffmpeg's output goes into an error.
 	maxStderr = 2000
-	// x264Threads is fixed, because x264's bytes depend on it.
+	// x264Threads is fixed, because x264's output depends on it.
 	x264Threads = 2
 )
 
-// x264 encodes with libx264 in an ffmpeg process: about half the bytes of the embedded encoder at equal
-// quality.
+// x264 encodes with libx264 in an ffmpeg process. It needs about half the bytes of the embedded encoder for the same quality.
 type x264 struct {
 	program  string
 	version  string
 	gop, crf int
 }
 
-// newFFmpeg finds the program and encodes one frame, because a listed encoder need not work.
+// newFFmpeg finds the program and encodes one frame, because an encoder that is listed may not work.
 func newFFmpeg(o Options) (Encoder, error) {
 	gop, err := within("gop", o.GOP, 1, h264.MaxGOP, h264.DefaultGOP)
 	if err != nil {
@@ -65,8 +64,8 @@ func newFFmpeg(o Options) (Encoder, error) {
 
 func (p x264) Version() string { return p.version }
 
-// Encode pipes raw frames in. The file goes by way of a temporary directory, since ffmpeg must seek to put
-// the index first. What a player shows is not known here: Recon is nil.
+// Encode pipes raw frames to ffmpeg. The file is written to a temporary directory, because ffmpeg must seek to move the index
+// to the front. Recon is nil, because the decoded frames are not known.
 func (p x264) Encode(ctx context.Context, c *schemas.Clip) (*schemas.Encoded, error) {
 	if c.Width%2 != 0 || c.Height%2 != 0 {
 		return nil, fmt.Errorf("encode video: size %dx%d: 4:2:0 video needs even sides, %dx%d for instance",
@@ -100,8 +99,8 @@ func (p x264) Encode(ctx context.Context, c *schemas.Clip) (*schemas.Encoded, er
 	return &schemas.Encoded{Data: data, Ext: ".mp4", Codec: "h264"}, nil
 }
 
-// args asks for BT.601 explicitly and tags it: without the scale filter the tags alone would change nothing
-// in the data. bitexact leaves out dates and versions.
+// args requests BT.601 explicitly and tags it: without the scale filter the tags would not change the data. bitexact omits
+// dates and versions.
 func (p x264) args(c *schemas.Clip, file string) []string {
 	num, den := frameRate(c.FPS)
 	return []string{

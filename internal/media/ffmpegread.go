@@ -18,20 +18,20 @@ import (
 	"latentbeam/schemas"
 )
 
-// piped is a video that an ffmpeg process decodes into a pipe, as y4m.
+// piped is a video that an ffmpeg process decodes to a pipe, as y4m.
 type piped struct {
 	*y4m
 	child  *process.Child
 	stderr *process.Head
-	left   int // frames that were asked for and have not come; -1: all there are
+	left   int // requested frames that have not arrived; -1: all frames
 	damage Damage
-	// scan learns where errors are.
+	// scan finds the positions of errors.
 	scan func() (Damage, error)
-	keep bool // frames with errors are taken
+	keep bool // frames with errors are accepted
 }
 
-// openFFmpeg starts the process. Where a rate is asked for, frames are resampled there, by the rule of
-// Frames. Interlaced video is deinterlaced. Where the file does not say that it is, its first frame does.
+// openFFmpeg starts the process. If a frame rate is requested, ffmpeg resamples the frames by the rule of Frames. Interlaced
+// video is deinterlaced; if the file does not say that it is interlaced, its first frame does.
 func openFFmpeg(ctx context.Context, path string, o SourceOptions, look Look) (Source, error) {
 	name := cmp.Or(o.FFmpeg, "ffmpeg")
 	program, err := exec.LookPath(name)
@@ -41,7 +41,7 @@ func openFFmpeg(ctx context.Context, path string, o SourceOptions, look Look) (S
 	}
 	asked := o
 	if o.Window != nil && o.FPS == 0 && o.Frames > 0 {
-		o.Frames += o.Window.Start // those before it come too
+		o.Frames += o.Window.Start // the frames before the window are also decoded
 	}
 	p, err := startFFmpeg(ctx, program, path, o, look)
 	if errors.Is(err, errInterlaced) && !look.interlaced {
@@ -70,15 +70,15 @@ func openFFmpeg(ctx context.Context, path string, o SourceOptions, look Look) (S
 	return p, nil
 }
 
-// What a processor works for a video that ffmpeg reads, in seconds: to start ffprobe and ffmpeg, and for a pixel that is decoded and
-// resized. Measured on an AMD EPYC (ffmpeg 5.1) with H.264 of 320x240 and 1920x1080.
+// The processor time for reading a video with ffmpeg, in seconds: to start ffprobe and ffmpeg, and for each pixel that is
+// decoded and resized. Measured on an AMD EPYC (ffmpeg 5.1) with H.264 of 320x240 and 1920x1080.
 const (
 	startSeconds = 0.13
 	pixelSeconds = 3.3e-9
 )
 
-// ReadSeconds is about how long one processor works to read so many frames of a file, by its name; 0: it is read without ffmpeg, which takes
-// next to nothing. The size is that of the frames that are wanted, which is the least that the file has.
+// ReadSeconds estimates the processor time for reading frames of a file, by its name. It is 0 for files that are read without
+// ffmpeg, which is fast. height and width are the requested size; the file has at least that size.
 func ReadSeconds(name string, frames, height, width int) float64 {
 	if KindOf(name) != KindVideo || strings.EqualFold(path.Ext(name), extY4M) {
 		return 0
@@ -86,19 +86,19 @@ func ReadSeconds(name string, frames, height, width int) float64 {
 	return startSeconds + pixelSeconds*float64(frames)*float64(height)*float64(width)
 }
 
-// ErrNoFFmpeg is that the program is not there.
+// ErrNoFFmpeg says that ffmpeg is not installed.
 var ErrNoFFmpeg = errors.New("there is no ffmpeg")
 
-// missingError says what to do about that.
+// missingError says how to install it.
 type missingError struct{ error }
 
-// Is reports that it is ErrNoFFmpeg.
+// Is reports whether target is ErrNoFFmpeg.
 func (*missingError) Is(target error) bool { return target == ErrNoFFmpeg }
 
 // Unwrap returns the cause.
 func (e *missingError) Unwrap() error { return e.error }
 
-// startFFmpeg starts the process and reads the header of what it writes.
+// startFFmpeg starts the process and reads the header of its output.
 func startFFmpeg(ctx context.Context, program, path string, o SourceOptions, look Look) (*piped, error) {
 	p := &piped{stderr: &process.Head{Most: 4 * maxStderr}, left: o.Frames}
 	if o.Frames == 0 {
@@ -123,25 +123,24 @@ func startFFmpeg(ctx context.Context, program, path string, o SourceOptions, loo
 	return p, nil
 }
 
-// clockSlack is how late a frame may be, in microseconds, and still count as on time: containers round their
-// times to milliseconds.
+// clockSlack is how late a frame may be, in microseconds, and still count as on time: containers round times to milliseconds.
 const clockSlack = 2000
 
-// demuxers are the containers that ffmpeg may take a file for. None of them opens another file: playlists and numbered
-// images do, and what they name is in no key.
+// demuxers are the containers that ffmpeg may use. None of them opens another file. Playlists and numbered images do, and the
+// content of those files would not be part of keys.
 const demuxers = "mov,matroska,webm,avi,mpegts,mpeg,flv,gif,yuv4mpegpipe,bmp_pipe,tiff_pipe,webp_pipe"
 
 // Limits of the process.
 const (
-	maxAlloc  = 1 << 30 // bytes of one block of its memory
-	maxMemory = 8 << 30 // bytes of its address space, on Linux
+	maxAlloc  = 1 << 30 // largest block of its memory in bytes
+	maxMemory = 8 << 30 // its address space in bytes, on Linux
 )
 
-// confined are the options by which ffmpeg and ffprobe open nothing but one file.
+// confined are options that prevent ffmpeg and ffprobe from opening other files.
 var confined = []string{"-hide_banner", "-loglevel", "error", "-protocol_whitelist", "file", "-format_whitelist", demuxers,
 	"-max_alloc", strconv.Itoa(maxAlloc), "-max_pixels", strconv.Itoa(maxPixels)}
 
-// frameTime is how long ffmpeg and ffprobe may take without progress; a variable for tests.
+// frameTime is how long ffmpeg and ffprobe may make no progress; a variable for tests.
 var frameTime = 5 * time.Minute
 
 // toneMapped reports whether a file is converted to standard dynamic range.
@@ -149,8 +148,8 @@ func (l Look) toneMapped(o SourceOptions) bool {
 	return l.transfer != "" && o.HDR == schemas.HDRTonemap
 }
 
-// readArgs asks for BT.601 at limited range, which is how y4m is read here, or for what a toneMapper takes, and lets ffmpeg open nothing
-// but the file.
+// readArgs returns arguments that request BT.601 with limited range, which is how y4m is read here, or the input of a
+// toneMapper, and that prevent ffmpeg from opening other files.
 func readArgs(path string, o SourceOptions, look Look) []string {
 	matrix, pixels := "bt601", []string{"-pix_fmt", "yuv444p"}
 	if look.toneMapped(o) {
@@ -159,7 +158,7 @@ func readArgs(path string, o SourceOptions, look Look) []string {
 	interlaced := look.interlaced
 	filter, fields := "scale=out_color_matrix="+matrix+":out_range=tv:flags=bicubic+accurate_rnd+full_chroma_int", ""
 	args := append([]string{"-nostdin"}, confined...)
-	if interlaced { // a frame depends on those before it, so all are decoded
+	if interlaced { // a frame depends on earlier ones, so all are decoded
 		fields = "bwdif=mode=send_frame:parity=auto:deint=interlaced,"
 	}
 	if o.FPS > 0 {
@@ -167,17 +166,17 @@ func readArgs(path string, o SourceOptions, look Look) []string {
 		origin, begin := "STARTPTS", ""
 		if w := o.Window; w != nil && w.Start > 0 {
 			begin = fmt.Sprintf(":start_time=%.9f,setpts=PTS-STARTPTS", float64(w.Start)*float64(den)/float64(num))
-			if w.Seek != 0 && !interlaced { // frames keep the times of the file, and the filter drops those before the window
+			if w.Seek != 0 && !interlaced { // frames keep the file's times, and the filter drops frames before the window
 				origin = strconv.FormatInt(w.Origin, 10)
 				args = append(args, "-noaccurate_seek", "-seek_timestamp", "1", "-ss", fmt.Sprintf("%dus", w.Seek), "-copyts")
 			}
 		}
 		filter = fmt.Sprintf("settb=AVTB,setpts=PTS-%s-%d,fps=%d/%d:round=up%s,%s", origin, clockSlack, num, den, begin,
 			filter)
-	} else if o.Window != nil { // one frame for each, however long it is shown
+	} else if o.Window != nil { // each frame once, however long it is shown
 		filter = "setpts=N/(FRAME_RATE*TB)," + filter
 	}
-	if o.AsShown && !look.toneMapped(o) { // the first of them that loses nothing
+	if o.AsShown && !look.toneMapped(o) { // the first format that loses nothing
 		filter, pixels = filter+",format=yuv420p|yuv422p|yuv444p", nil
 	}
 	args = append(args, "-i", "file:"+path, "-map", "0:v:0", "-vf", fields+filter)
@@ -188,7 +187,7 @@ func readArgs(path string, o SourceOptions, look Look) []string {
 	return append(args, "-f", "yuv4mpegpipe", "pipe:1")
 }
 
-// Next gives the next frame. That ffmpeg failed shows where its frames end too early.
+// Next returns the next frame. If ffmpeg fails, its frames end too early.
 func (p *piped) Next(rgb []byte) error {
 	if p.left == 0 {
 		return io.EOF
@@ -197,7 +196,7 @@ func (p *piped) Next(rgb []byte) error {
 	switch {
 	case err == nil && p.left > 0:
 		if p.left--; p.left == 0 {
-			_ = p.child.Wait() // all frames are there; what it says is complete now
+			_ = p.child.Wait() // all frames have arrived; now its error output is complete
 			err = p.finish()
 		}
 	case err != nil:
@@ -206,7 +205,7 @@ func (p *piped) Next(rgb []byte) error {
 	return err
 }
 
-// Skip passes over frames.
+// Skip skips frames.
 func (p *piped) Skip(n int) (int, error) {
 	passed, err := p.y4m.Skip(n)
 	if p.left > 0 {
@@ -218,8 +217,8 @@ func (p *piped) Skip(n int) (int, error) {
 	return passed, err
 }
 
-// fail ends the process behind an error of the y4m reader. Where its output has ended, what it says of that is the cause. Else the
-// reader has refused what it writes, and nobody would read the rest.
+// fail stops the process after an error of the y4m reader. If ffmpeg's output has ended, its error output gives the cause.
+// Otherwise the reader has refused the output, and the rest would not be read.
 func (p *piped) fail(err error) error {
 	if !errors.Is(err, io.EOF) && !errors.Is(err, errCutOff) {
 		return errors.Join(err, p.child.Stop())
@@ -229,7 +228,7 @@ func (p *piped) fail(err error) error {
 		return fmt.Errorf("ffmpeg: %w", wait)
 	case wait != nil && errors.Is(err, io.EOF):
 		err = fmt.Errorf("ffmpeg: %w", wait)
-	case errors.Is(err, io.EOF) && p.left < 0: // all frames were wanted
+	case errors.Is(err, io.EOF) && p.left < 0: // all frames were requested
 		if damaged := p.finish(); damaged != nil {
 			return damaged
 		}
@@ -238,7 +237,7 @@ func (p *piped) fail(err error) error {
 	return saidBy("ffmpeg", p.stderr.String(), err)
 }
 
-// finish looks for errors once all frames have come that were asked for.
+// finish checks for errors after all requested frames have arrived.
 func (p *piped) finish() (err error) {
 	if len(decodeErrors(p.stderr.String())) == 0 {
 		return nil
@@ -249,7 +248,7 @@ func (p *piped) finish() (err error) {
 	return damagedError(p.damage)
 }
 
-// damagedError says that frames which were asked for may not be what they were.
+// damagedError returns an error that says that requested frames may be damaged.
 func damagedError(d Damage) error {
 	errs := "an error"
 	if d.Errors > 1 {
@@ -259,7 +258,7 @@ func damagedError(d Damage) error {
 		"{decode_errors: keep} to take it as it is, with the reading decode_errors, which guard can bound", errs, d.first)
 }
 
-// saidBy is what a program said of its end, or err.
+// saidBy returns the last error output of a program, or err.
 func saidBy(program, stderr string, err error) error {
 	if strings.Contains(stderr, "Format not on whitelist") {
 		return errors.New(program + ": not a video in one file: a playlist or a list of images is not followed; " +
@@ -271,10 +270,10 @@ func saidBy(program, stderr string, err error) error {
 	return err
 }
 
-// address is what differs between two runs in what ffmpeg says.
+// address matches the part of ffmpeg's messages that differs between runs.
 var address = regexp.MustCompile(` @ 0x[0-9a-fA-F]+`)
 
-// Close stops the process where it has not ended.
+// Close stops the process if it is still running.
 func (p *piped) Close() error {
 	defer p.giveBack()
 	return p.child.Stop()

@@ -8,22 +8,22 @@ import (
 	"latentbeam/schemas"
 )
 
-// Fitter resizes frames to a size and cuts out a part. Without a cut it is what Open-Sora's "resize_crop" does with its
-// training data (opensora/datasets, v1.2 and v1.3): frames fill the size and the middle is kept, of videos by bilinear
-// interpolation without smoothing, of single images by Pillow's bicubic filter. With a cut it is what the cut says. Stored pixels that are not square are resampled
-// once, to what their frame is at the size at which it is shown.
+// Fitter resizes frames to a size and crops them. Without a cut it does what Open-Sora's "resize_crop" does with training data
+// (opensora/datasets, v1.2 and v1.3): frames fill the size and the middle is kept; videos are resized by bilinear interpolation
+// without smoothing, single images by Pillow's bicubic filter. With a cut it follows the cut. Non-square pixels are resampled
+// in the same step, to the frame's display size.
 type Fitter struct {
 	from, to   [2]int // height and width
-	rows, cols []taps // of videos without a cut
+	rows, cols []taps // for videos without a cut
 
-	resizer     *resize.Resizer // of all others, nil for videos without a cut
-	pixels      []byte          // what it makes
-	part        resize.Rect     // where that stands in the result
+	resizer     *resize.Resizer // for all others; nil for videos without a cut
+	pixels      []byte          // its output
+	part        resize.Rect     // position of pixels in the result
 	flipped     bool
 	hasNoBorder bool
 }
 
-// NewFitter prepares for frames like those of info to be fitted into height x width, without a cut.
+// NewFitter returns a Fitter for frames like those of info, to height x width, without a cut.
 func NewFitter(info SourceInfo, height, width int) (*Fitter, error) {
 	f := &Fitter{from: [2]int{info.Height, info.Width}, to: [2]int{height, width}}
 	var scaled [2]int
@@ -37,7 +37,7 @@ func NewFitter(info SourceInfo, height, width int) (*Fitter, error) {
 	if err := f.check(info, scaled); err != nil {
 		return nil, err
 	}
-	// How much is cut off before the middle; the two transforms of the reference round differently.
+	// The size of the border that is cropped; the two transforms of the reference round differently.
 	rest := [2]int{scaled[0] - height, scaled[1] - width}
 	if info.Still {
 		for axis, n := range rest {
@@ -50,7 +50,7 @@ func NewFitter(info SourceInfo, height, width int) (*Fitter, error) {
 	return f, nil
 }
 
-// NewCutFitter prepares for frames like those of info to be fitted into height x width as a cut says.
+// NewCutFitter returns a Fitter for frames like those of info, to height x width, that follows a cut.
 func NewCutFitter(info SourceInfo, height, width int, c schemas.Cut) (*Fitter, error) {
 	f := &Fitter{from: [2]int{info.Height, info.Width}, to: [2]int{height, width}, flipped: c.Flipped}
 	scaled := [2]int{c.ScaledHeight, c.ScaledWidth}
@@ -64,7 +64,7 @@ func NewCutFitter(info SourceInfo, height, width int, c schemas.Cut) (*Fitter, e
 	return f, f.resize(resize.Filter(c.Filter), scaled, kept)
 }
 
-// check refuses sizes that are too large.
+// check returns an error for sizes that are too large.
 func (f *Fitter) check(info SourceInfo, scaled [2]int) error {
 	if err := (SourceInfo{Width: f.to[1], Height: f.to[0]}).check(); err != nil {
 		return err
@@ -75,7 +75,7 @@ func (f *Fitter) check(info SourceInfo, scaled [2]int) error {
 	return nil
 }
 
-// resize makes the part kept of the scaled frame what the fitter shows.
+// resize makes the fitter show the part kept of the scaled frame.
 func (f *Fitter) resize(filter resize.Filter, scaled [2]int, kept resize.Rect) (err error) {
 	f.part.Width, f.part.Height = kept.Width, kept.Height
 	f.hasNoBorder = kept.Width == f.to[1] && kept.Height == f.to[0]
@@ -87,7 +87,7 @@ func (f *Fitter) resize(filter resize.Filter, scaled [2]int, kept resize.Rect) (
 	return err
 }
 
-// Fit fills dst (height, width, 3) with a frame, its values in [-1, 1].
+// Fit fills dst (height, width, 3) with a frame, with values in [-1, 1].
 func (f *Fitter) Fit(dst []float32, rgb []byte) {
 	if f.resizer == nil {
 		f.fitFrame(dst, rgb)
@@ -117,7 +117,7 @@ func (f *Fitter) Fit(dst []float32, rgb []byte) {
 	}
 }
 
-// levels are the values of bytes, in fp32 as PyTorch computes them.
+// levels are the values for bytes, computed in fp32 as PyTorch does.
 var levels = func() (v [256]float32) {
 	for i := range v {
 		v[i] = (float32(i)/255 - 0.5) / 0.5
@@ -141,13 +141,13 @@ func (f *Fitter) fitFrame(dst []float32, rgb []byte) {
 	}
 }
 
-// taps are the two source pixels of one result, and their weights.
+// taps are the two source pixels of one result pixel, and their weights.
 type taps struct {
 	first, last int
 	weights     [2]float32
 }
 
-// bilinear is interpolation between the centres of pixels (align_corners=False).
+// bilinear returns the taps for interpolation between the centres of pixels (align_corners=False).
 func bilinear(from, to int) []taps {
 	scale := float32(from) / float32(to)
 	out := make([]taps, to)

@@ -12,12 +12,12 @@ import (
 	"latentbeam/internal/system"
 )
 
-// folder is a list of image files as the frames of a video. One frame is decoded at a time.
+// folder presents a list of image files as the frames of a video. It decodes one frame at a time.
 type folder struct {
 	info    SourceInfo
 	files   []string
 	at      int
-	release func() // of the room for a frame
+	release func() // releases the memory for a frame
 }
 
 func openFolder(ctx context.Context, dir string) (Source, error) {
@@ -28,7 +28,7 @@ func openFolder(ctx context.Context, dir string) (Source, error) {
 	return openFolderOf(ctx, files, false)
 }
 
-// openFolderOf learns the size of the frames from the first image.
+// openFolderOf gets the size of the frames from the first image.
 func openFolderOf(ctx context.Context, files []string, still bool) (Source, error) {
 	f, err := system.OpenRegular(files[0])
 	if err != nil {
@@ -54,7 +54,7 @@ func openFolderOf(ctx context.Context, files []string, still bool) (Source, erro
 	return s, err
 }
 
-// readConfig reads the format of an image and the size at which it is shown.
+// readConfig reads the format of an image and its display size.
 func readConfig(f *os.File) (l Look, c image.Config, err error) {
 	if l.format, err = formatOf(f); err != nil {
 		return l, c, err
@@ -77,7 +77,7 @@ func (s *folder) Close() error {
 	return nil
 }
 
-// Skip passes over images without opening them.
+// Skip skips images without opening them.
 func (s *folder) Skip(n int) (int, error) {
 	n = min(n, len(s.files)-s.at)
 	s.at += n
@@ -130,8 +130,7 @@ func (s *folder) decode(rgb []byte, file string) error {
 	return nil
 }
 
-// fromImage copies the colours of an image; how transparent they are is left out, as PIL's convert("RGB")
-// does.
+// fromImage copies the colours of an image and ignores transparency, as PIL's convert("RGB") does.
 func fromImage(rgb []byte, m image.Image, kind format) {
 	if transparent, ok := m.(*image.NYCbCrA); ok {
 		m = &transparent.YCbCr
@@ -157,7 +156,7 @@ func fromImage(rgb []byte, m image.Image, kind format) {
 func opaque(out []byte, m image.Image, x, y int) {
 	switch m := m.(type) {
 	case *image.Paletted:
-		c := color.Color(color.Black) // of what a damaged file names beyond its palette
+		c := color.Color(color.Black) // for an index beyond the palette, in a damaged file
 		if i := int(m.ColorIndexAt(x, y)); i < len(m.Palette) {
 			c = m.Palette[i]
 		}
@@ -172,9 +171,9 @@ func opaque(out []byte, m image.Image, x, y int) {
 	}
 }
 
-// opaqueColour writes a colour, however transparent it is.
+// opaqueColour writes a colour and ignores its transparency.
 func opaqueColour(out []byte, c color.Color) {
-	if straight, ok := c.(color.NRGBA); ok { // of palettes too: those of png keep what is not seen
+	if straight, ok := c.(color.NRGBA); ok { // also in palettes: those of png store invisible colours
 		out[0], out[1], out[2] = straight.R, straight.G, straight.B
 		return
 	}
@@ -185,7 +184,7 @@ func opaqueColour(out []byte, c color.Color) {
 	out[0], out[1], out[2] = byte(r>>8), byte(g>>8), byte(b>>8)
 }
 
-// decodedBytes is how many bytes of a pixel the decoder of an image takes.
+// decodedBytes returns how many bytes per pixel the decoder of an image allocates.
 func decodedBytes(f io.ReaderAt, kind format, c image.Config) int {
 	if kind == jpegFormat {
 		if isBaseline(f) {
@@ -213,10 +212,10 @@ func decodedBytes(f io.ReaderAt, kind format, c image.Config) int {
 	return bytes
 }
 
-// isBaseline reports whether a file is a jpeg of one to three planes whose coefficients need not be kept: it looks for the
-// segment that begins the frame (ITU T.81, B.1.1.3).
+// isBaseline reports whether a file is a jpeg with one to three planes whose coefficients need not be kept. It searches the
+// segment that starts the frame (ITU T.81, B.1.1.3).
 func isBaseline(f io.ReaderAt) bool {
-	const longest = 1 << 10 // list of segments
+	const longest = 1 << 10 // limit for the list of segments
 	at := int64(2)
 	for range longest {
 		var segment [10]byte
@@ -228,7 +227,7 @@ func isBaseline(f io.ReaderAt) bool {
 			return segment[9] <= planesBytes
 		case 0xc2:
 			return false
-		case 0xff: // fill
+		case 0xff: // fill byte
 			at++
 			continue
 		}

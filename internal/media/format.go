@@ -18,10 +18,10 @@ import (
 	"golang.org/x/image/webp"
 )
 
-// format is what a file is by its first bytes, whatever its name.
+// format is the format of a file by its first bytes, independent of its name.
 type format string
 
-// The formats that are read here. Everything else is ffmpeg's.
+// The formats that this package reads. ffmpeg reads everything else.
 const (
 	y4mFormat   format = "y4m"
 	pngFormat   format = "png"
@@ -29,15 +29,15 @@ const (
 	webpFormat  format = "webp"
 	bmpFormat   format = "bmp"
 	tiffFormat  format = "tiff"
-	gifFormat   format = "gif" // of one frame
+	gifFormat   format = "gif" // with one frame
 	otherFormat format = "ffmpeg"
-	noFormat    format = "none" // it has the name of an image or of y4m, and is neither, nor a video
+	noFormat    format = "none" // it has the name of an image or a y4m, but is neither, and not a video
 )
 
-// headBytes are as many as formatOf looks at.
+// headBytes is the number of bytes that formatOf needs.
 const headBytes = 32
 
-// formatOf names the format of a file. An animated gif is a video, which ffmpeg reads.
+// formatOf returns the format of a file. An animated gif is a video, which ffmpeg reads.
 func formatOf(f io.ReaderAt) (format, error) {
 	var space [headBytes]byte
 	n, err := f.ReadAt(space[:], 0)
@@ -74,7 +74,7 @@ func (f format) isImage() bool { return f != y4mFormat && f != otherFormat && f 
 type codec struct {
 	config func(io.Reader) (image.Config, error)
 	decode func(io.Reader) (image.Image, error)
-	bytes  int // of a pixel that decoding takes at most; png and jpeg: see decodedBytes
+	bytes  int // most bytes per pixel for decoding; png and jpeg: see decodedBytes
 }
 
 var codecs = map[format]codec{
@@ -109,7 +109,7 @@ func (f format) decodeConfig(r io.ReaderAt) (image.Config, error) {
 
 func section(r io.ReaderAt) *io.SectionReader { return io.NewSectionReader(r, 0, math.MaxInt64) }
 
-// explain says of an image that cannot be read what is to be done.
+// explain adds advice to the error of an image that cannot be read.
 func (f format) explain(err error) error {
 	switch {
 	case err == nil:
@@ -122,7 +122,7 @@ func (f format) explain(err error) error {
 	return err
 }
 
-// unfax inverts a fax whose 0 is black: golang.org/x/image/tiff v0.46 takes it for white, libtiff does not.
+// unfax inverts a fax in which 0 is black: golang.org/x/image/tiff v0.46 reads it as white, libtiff does not.
 func unfax(m *image.Gray, r io.ReaderAt) {
 	const group3, group4, blackIsZero = 3, 4, 1
 	packed, _, _ := tiffTag(r, tagCompression)
@@ -140,8 +140,8 @@ func gifFrames(f io.ReaderAt, most int) int {
 	return frames
 }
 
-// scanGIF counts the frames of a gif by its blocks (GIF89a, appendix A), up to most. control is where the flags of the last graphic
-// control stand, 0: there are none.
+// scanGIF counts the frames of a gif from its blocks (GIF89a, appendix A), up to most. control is the position of the flags of
+// the last graphic control block, 0 if there is none.
 func scanGIF(r io.Reader, most int) (frames int, control int64) {
 	in, at := bufio.NewReader(r), int64(0)
 	skip := func(n int) bool {
@@ -155,7 +155,7 @@ func scanGIF(r io.Reader, most int) (frames int, control int64) {
 		return b, err == nil
 	}
 	table := func(flags byte) bool { return flags&0x80 == 0 || skip(3<<(flags&7+1)) }
-	blocks := func() bool { // sub-blocks up to an empty one
+	blocks := func() bool { // skips sub-blocks up to an empty one
 		for {
 			n, ok := next()
 			if !ok || !skip(int(n)) {
@@ -183,7 +183,7 @@ func scanGIF(r io.Reader, most int) (frames int, control int64) {
 		case extension:
 			label, ok := next()
 			if label == graphicControl {
-				control = at + 1 // behind the size
+				control = at + 1 // after the size
 			}
 			if !ok || !blocks() {
 				return frames, control
@@ -203,18 +203,18 @@ func scanGIF(r io.Reader, most int) (frames int, control int64) {
 	return frames, control
 }
 
-// maxGIF bounds a gif of one frame, in bytes.
+// maxGIF limits a gif with one frame, in bytes.
 const maxGIF = 1 << 28
 
-// decodeGIF decodes the one frame of a gif. What it does not cover has its transparent colour, else its first, and transparent pixels
-// have the colour of the palette, as in Pillow.
+// decodeGIF decodes the only frame of a gif. As in Pillow, the area around it has the transparent colour, else the first
+// colour, and transparent pixels have their palette colour.
 func decodeGIF(r io.Reader) (image.Image, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxGIF))
 	if err != nil {
 		return nil, err
 	}
 	rest := byte(0)
-	const transparent = 1 // flags, a delay of two bytes and the index of the colour follow each other
+	const transparent = 1 // flags, a delay of two bytes, and the index of the colour are adjacent
 	if _, at := scanGIF(bytes.NewReader(data), 1); at > 0 && at+3 < int64(len(data)) && data[at]&transparent != 0 {
 		data[at] &^= transparent
 		rest = data[at+3]

@@ -11,42 +11,41 @@ import (
 	"latentbeam/schemas"
 )
 
-// Frames are n frames of a video or an image at a frame rate, fitted into a size. Frame i is the one on
-// screen at the moment i / rate. An image, and a folder of images, has no rate: the one is repeated, the
-// other taken as it is.
+// Frames are n frames of a video or an image at a frame rate, resized to a size. Frame i is the frame that is shown at the time
+// i / rate. Images and folders of images have no rate: an image is repeated, a folder is used frame by frame.
 type Frames struct {
 	src    Source
 	fit    *Fitter
 	n      int
-	rate   [2]int64 // asked for, as a fraction; 0 / 0 as it is
-	first  int      // the frame of src, at the rate asked for, that is shown first
+	rate   [2]int64 // requested rate as a fraction; 0 / 0: the file's own
+	first  int      // number of the first requested frame of src, at the requested rate
 	rgb    []byte
-	read   int // frames taken from src
+	read   int // number of frames read from src
 	last   []float32
 	lastAt int // the frame in last, -1: none
 
 	cut    *schemas.Cut
-	reopen func() (Source, error) // begins with the first frame again
+	reopen func() (Source, error) // opens the source again at the first frame
 	spent  Spent
 }
 
-// Spent is what reading frames took so far.
+// Spent is the time for reading frames so far.
 type Spent struct {
 	Frames           int64
-	Decode, Resize   time.Duration // Decode: until the pixels of the file are there, opening included
-	Decoded, Resized int64         // bytes of the frames before and after they were fitted
+	Decode, Resize   time.Duration // Decode: until the pixels are available, with opening
+	Decoded, Resized int64         // bytes of the frames before and after resizing
 }
 
-// Spent returns what At and the opening took. A frame that is shown twice counts once.
+// Spent returns the time of At and of opening. A frame that is shown twice counts once.
 func (f *Frames) Spent() Spent { return f.spent }
 
-// OpenFrames opens the file or folder at path for its first n frames at fps frames a second (0: as they are),
-// each fitted into height x width.
+// OpenFrames opens the file or folder at path for its first n frames at fps frames a second (0: the file's own rate), each
+// resized to height x width.
 func OpenFrames(ctx context.Context, path string, n int, fps float64, height, width int, r Rules) (*Frames, error) {
 	return openFrames(ctx, path, n, fps, r, func(info SourceInfo) (*Fitter, error) { return NewFitter(info, height, width) }, nil)
 }
 
-// OpenCut is OpenFrames for the part of a file that a cut names.
+// OpenCut is OpenFrames for the part of a file that a cut selects.
 func OpenCut(ctx context.Context, path string, n int, fps float64, height, width int, c schemas.Cut, r Rules) (*Frames, error) {
 	if c.Count < 1 || c.Start < 0 || c.Count < n && c.Short != schemas.CutLoop && c.Short != schemas.CutPad {
 		return nil, fmt.Errorf("read %s: a cut of %d frames from %d on cannot give %d", path, c.Count, c.Start, n)
@@ -85,8 +84,8 @@ func openFrames(ctx context.Context, path string, n int, fps float64, r Rules, f
 	return f, nil
 }
 
-// Readings are what is to be told of the frames: errors of their decoding, once the last one was read, and the curve of video of high
-// dynamic range. What is 0 is left out.
+// Readings returns the readings of the frames: decoding errors, once the last frame was read, and the transfer curve of video
+// with high dynamic range. Readings that are 0 are omitted.
 func (f *Frames) Readings() map[string]string {
 	readings := map[string]string{}
 	if p, ok := f.src.(*piped); ok && p.damage.Errors > 0 {
@@ -98,13 +97,13 @@ func (f *Frames) Readings() map[string]string {
 	return readings
 }
 
-// transferCodes are the numbers of curves (ITU-T H.273, table 3).
+// transferCodes maps curves to their numbers (ITU-T H.273, table 3).
 var transferCodes = map[string]int{PQ: 16, HLG: 18}
 
-// Close ends the reading.
+// Close stops reading.
 func (f *Frames) Close() error { return f.src.Close() }
 
-// source returns the number of the source's frame that is shown as frame i.
+// source returns the number of the source's frame for frame i.
 func (f *Frames) source(i int) int {
 	info := f.src.Info()
 	i += f.first
@@ -117,12 +116,12 @@ func (f *Frames) source(i int) int {
 	return int(int64(i) * info.RateNum * f.rate[1] / (info.RateDen * f.rate[0]))
 }
 
-// At fills dst (height, width, 3) with frame i, its values in [-1, 1]. Frames are asked for in order; the
-// last one may be asked for again.
+// At fills dst (height, width, 3) with frame i, with values in [-1, 1]. Frames must be requested in order; the last one may be
+// requested again.
 func (f *Frames) At(dst []float32, i int) error {
 	if f.cut != nil {
 		at := f.cut.Frame(i)
-		if i != at && at == 0 && f.lastAt > f.source(0) { // the loop begins again
+		if i != at && at == 0 && f.lastAt > f.source(0) { // the loop starts again
 			if err := f.rewind(); err != nil {
 				return err
 			}
@@ -173,7 +172,7 @@ func (f *Frames) rewind() error {
 	return nil
 }
 
-// tooShort says how long the video is.
+// tooShort returns an error with the length of the video.
 func (f *Frames) tooShort() error {
 	info := f.src.Info()
 	if info.RateNum == 0 || f.rate[0] == 0 {

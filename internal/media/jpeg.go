@@ -2,9 +2,9 @@ package media
 
 import "image"
 
-// fromYCbCr makes RGB of a decoded jpeg in libjpeg's way, which PIL and the reference's loaders have: chroma that
-// was stored with fewer samples is interpolated ("fancy upsampling", jdsample.c: each output is 3/4 the nearest
-// sample and 1/4 the next), where Go's own conversion repeats it, and products are rounded, not cut (jdcolor.c).
+// fromYCbCr converts a decoded jpeg to RGB as libjpeg does, which PIL and the reference's loaders use. Subsampled chroma is
+// interpolated ("fancy upsampling", jdsample.c: each output is 3/4 of the nearest sample and 1/4 of the next), while Go's
+// conversion repeats it. Products are rounded, not truncated (jdcolor.c).
 func fromYCbCr(rgb []byte, m *image.YCbCr) {
 	w, h := m.Rect.Dx(), m.Rect.Dy()
 	u := upsampler{ratio: m.SubsampleRatio, rows: h, line: make([]int, (w+1)/2)}
@@ -20,7 +20,7 @@ func fromYCbCr(rgb []byte, m *image.YCbCr) {
 	}
 }
 
-// convert is YCbCr to RGB of ITU-R BT.601, full range, in 16 bits behind the point.
+// convert converts YCbCr of ITU-R BT.601, full range, to RGB with 16 fractional bits.
 func convert(out []byte, y, cb, cr int) {
 	const half = 1 << 15
 	out[0] = clamp(y + (91881*cr+half)>>16)           // 1.402
@@ -30,14 +30,14 @@ func convert(out []byte, y, cb, cr int) {
 
 func clamp(v int) byte { return byte(max(0, min(v, 255))) }
 
-// upsampler brings rows of a chroma plane to the size of the image.
+// upsampler enlarges rows of a chroma plane to the size of the image.
 type upsampler struct {
 	ratio image.YCbCrSubsampleRatio
 	rows  int   // of the image
 	line  []int // sums of two rows of the plane
 }
 
-// row writes row y of the image, of as many samples as fit the ratio and dst.
+// row writes row y of the image. dst has the length of a row after upsampling.
 func (u *upsampler) row(dst, plane []byte, stride, y int) {
 	width := len(dst) - 1
 	switch n := len(u.line); {
@@ -54,7 +54,7 @@ func (u *upsampler) row(dst, plane []byte, stride, y int) {
 		for i := range near {
 			dst[i] = byte((3*int(near[i]) + int(next[i]) + 1 + y%2) / 4)
 		}
-	default: // as many samples as pixels, or ratios that libjpeg repeats too
+	default: // no subsampling, or ratios for which libjpeg also repeats samples
 		at := image.YCbCr{SubsampleRatio: u.ratio, CStride: stride}
 		for x := range width {
 			dst[x] = plane[at.COffset(x, y)]
@@ -62,15 +62,15 @@ func (u *upsampler) row(dst, plane []byte, stride, y int) {
 	}
 }
 
-// neighbours returns the first n samples of the row of a plane of half the rows that row y lies in, and of the
-// nearest other one; at the edges that is the row itself.
+// neighbours returns the first n samples of the nearest row for row y, in a plane with half the rows, and of the next nearest
+// row. At the edges both are the same row.
 func (u *upsampler) neighbours(plane []byte, stride, y, n int) (near, next []byte) {
 	last := (u.rows+1)/2 - 1
 	other := min(max(0, y/2-1+y%2*2), last)
 	return plane[y/2*stride:][:n], plane[other*stride:][:n]
 }
 
-// across doubles a row of at least three samples.
+// across doubles the width of a row of at least three samples.
 func across(dst, src []byte) {
 	n := len(src)
 	for i, v := range src {
@@ -80,7 +80,7 @@ func across(dst, src []byte) {
 	}
 }
 
-// acrossSums doubles a row of sums of four samples.
+// acrossSums doubles the width of a row of sums of four samples.
 func acrossSums(dst []byte, src []int) {
 	n := len(src)
 	for i, v := range src {

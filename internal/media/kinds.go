@@ -18,7 +18,7 @@ var extensions = map[string][]string{
 	KindImage: imageExtensions,
 }
 
-// KindOf tells a video from an image by the extension of a file's name. It returns "" for other files.
+// KindOf returns the kind of a file by its name's extension: video or image, or "" for other files.
 func KindOf(name string) string {
 	ext := strings.ToLower(path.Ext(name))
 	for kind, all := range extensions {
@@ -29,7 +29,7 @@ func KindOf(name string) string {
 	return ""
 }
 
-// KindOfContent tells a video from an image by the first bytes of a file. It returns "" for other files.
+// KindOfContent returns the kind of a file by its first bytes: video or image, or "" for other files.
 func KindOfContent(f io.ReaderAt) (kind string, err error) {
 	switch found, err := formatOf(f); {
 	case err != nil:
@@ -42,5 +42,5 @@ func KindOfContent(f io.ReaderAt) (kind string, err error) {
 	return "", nil
 }
 
-// IsFrame reports whether a file is a frame of the folder that it lies in, by its extension.
+// IsFrame reports whether a file is a frame of its folder, by its extension.
 func IsFrame(name string) bool { return slices.Contains(frameImages, strings.ToLower(path.Ext(name))) }

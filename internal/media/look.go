@@ -20,26 +20,26 @@ import (
 	"latentbeam/schemas"
 )
 
-// Look is what decides, beside its content, how the frames of a file are shown. Its String goes with the content's digest.
+// Look contains everything besides a file's content that decides how its frames are shown. String returns it for the digest.
 type Look struct {
 	format format
-	// turn is the orientation of an image, 1 to 8, see orientation; 0 of all else.
+	// turn is the orientation of an image, 1 to 8, see orientation; 0 for other files.
 	turn int
-	// aspect is width / height of a pixel as it is shown, a fraction; 0/0: square.
+	// aspect is the width of a displayed pixel divided by its height, as a fraction; 0/0: square.
 	aspect [2]int
 	// interlaced video is deinterlaced.
 	interlaced bool
-	// transfer is the curve of video of high dynamic range, PQ or HLG; "" of all else.
+	// transfer is the curve of video with high dynamic range, PQ or HLG; "" for other files.
 	transfer string
 }
 
-// The curves of video of high dynamic range (ITU-R BT.2100).
+// The curves of video with high dynamic range (ITU-R BT.2100).
 const (
 	PQ  = "pq"
 	HLG = "hlg"
 )
 
-// String is the format, and behind it what is not plain. lookFrom reads it.
+// String returns the format, followed by everything unusual. LookFrom parses it.
 func (l Look) String() string {
 	parts := []string{string(l.format)}
 	if l.turn > 1 {
@@ -57,7 +57,7 @@ func (l Look) String() string {
 	return strings.Join(parts, " ")
 }
 
-// LookFrom is the inverse of String.
+// LookFrom parses the result of String.
 func LookFrom(text string) (l Look, ok bool) {
 	kind, rest, _ := strings.Cut(text, " ")
 	l.format = format(kind)
@@ -84,20 +84,20 @@ func LookFrom(text string) (l Look, ok bool) {
 	return l, image || l.format == y4mFormat || l.format == otherFormat || l.format == noFormat
 }
 
-// Behind is what stands in keys behind the digest of a file that is looked at so: the version of an ffmpeg that decodes it, and all
-// that earlier versions read in another way. It is "" for plain y4m, png and jpeg. AsRead takes the curve
-// at its end away.
+// Behind returns the suffix of the digest of a file with this Look, as used in keys: the version of an ffmpeg that decodes it,
+// and everything that earlier versions read differently. It is "" for plain y4m, png and jpeg. AsRead may remove the curve at
+// its end.
 func (l Look) Behind() string {
 	text := ""
 	if l.byFFmpeg() {
-		if program, err := exec.LookPath("ffmpeg"); err == nil { // else opening the file says so
+		if program, err := exec.LookPath("ffmpeg"); err == nil { // otherwise opening the file reports the error
 			if version, err := programVersion(program); err == nil {
 				text = " " + version
 			}
 		}
 	}
 	switch l.format {
-	case webpFormat, bmpFormat, tiffFormat, gifFormat: // ffmpeg read them before
+	case webpFormat, bmpFormat, tiffFormat, gifFormat: // earlier versions read them with ffmpeg
 		text += " decoded=" + string(l.format)
 	}
 	if l.turn > 1 {
@@ -115,11 +115,11 @@ func (l Look) Behind() string {
 	return text
 }
 
-// highRange begins the end of the digest of video of high dynamic range.
+// highRange precedes the curve in the digest of video with high dynamic range.
 const highRange = " hdr="
 
-// AsRead is what stands in keys for a file with a digest that is read under a rule for high dynamic range, see Rules: only a file that is
-// tone-mapped has another key.
+// AsRead returns the part of a key for a file with this digest under a rule for high dynamic range, see Rules. Only tone-mapped
+// files have another key.
 func AsRead(digest, hdr string) string {
 	digest, transfer, high := strings.Cut(digest, highRange)
 	if high && hdr == schemas.HDRTonemap {
@@ -128,7 +128,7 @@ func AsRead(digest, hdr string) string {
 	return digest
 }
 
-// Transfer is the curve of video of high dynamic range: PQ, HLG or "".
+// Transfer returns the curve of video with high dynamic range: PQ, HLG or "".
 func (l Look) Transfer() string { return l.transfer }
 
 // byFFmpeg reports whether ffmpeg decodes the file.
@@ -136,8 +136,8 @@ func (l Look) byFFmpeg() bool {
 	return l.format == otherFormat || l.format == y4mFormat && l.interlaced
 }
 
-// shown is the size at which frames of stored pixels are shown: one side grows by the pixels' aspect, the other stays, so a video and
-// its copy on the side have the same.
+// shown returns the display size of frames with stored pixels of this size. One side grows by the aspect of the pixels, the
+// other stays. So a video and its rotated copy have the same sizes.
 func (l Look) shown(width, height int) (int, int) {
 	return SourceInfo{Width: width, Height: height, Aspect: l.aspect}.shown()
 }
@@ -153,16 +153,16 @@ func (i SourceInfo) shown() (width, height int) {
 	return i.Width, i.Height
 }
 
-// Content is the bytes of a file that need not lie on this host as a file.
+// Content is the bytes of a file, which may not be a local file.
 type Content struct {
 	io.ReaderAt
 	Size int64
 	Name string
-	// Local returns the path of a file with the content, for ffprobe. release ends its use.
+	// Local returns the path of a local file with the content, for ffprobe. The caller must call release.
 	Local func() (path string, release func(), err error)
 }
 
-// Look looks at a file. What is wrong with it shows when it is opened.
+// Look returns the Look of a file. Errors in the file are reported when it is opened.
 func (c Content) Look(ctx context.Context) (l Look, err error) {
 	if l.format, err = formatOf(c); err != nil {
 		return l, err
@@ -192,7 +192,7 @@ func (c Content) Look(ctx context.Context) (l Look, err error) {
 	return l, l.probe(ctx, path)
 }
 
-// looks are the last files that were looked at, by path, size and time.
+// looks caches the Look of the last files, by path, size and time.
 var looks = struct {
 	sync.Mutex
 	known map[seen]Look
@@ -204,10 +204,10 @@ type seen struct {
 	time int64
 }
 
-// maxLooks bounds looks.
+// maxLooks limits the cache.
 const maxLooks = 1 << 15
 
-// LookAt looks at a file on this host.
+// LookAt returns the Look of a local file.
 func LookAt(ctx context.Context, path string) (Look, error) {
 	f, err := system.OpenRegular(path)
 	if err != nil {
@@ -238,7 +238,7 @@ func LookAt(ctx context.Context, path string) (Look, error) {
 	return l, nil
 }
 
-// streamFacts is what ffprobe says of a video stream.
+// streamFacts is what ffprobe reports about a video stream.
 type streamFacts struct {
 	Width, Height int
 	Aspect        string `json:"sample_aspect_ratio"`
@@ -249,7 +249,7 @@ type streamFacts struct {
 	} `json:"side_data_list"`
 }
 
-// turnedByAQuarter reports whether the sides of frames are swapped when they are shown.
+// turnedByAQuarter reports whether the sides of frames are swapped for display.
 func (s streamFacts) turnedByAQuarter() bool {
 	for _, side := range s.Sides {
 		if math.Mod(math.Abs(side.Rotation), 180) == 90 {
@@ -259,7 +259,8 @@ func (s streamFacts) turnedByAQuarter() bool {
 	return false
 }
 
-// probe asks ffprobe about the first video stream. A file of which it knows nothing is plain: opening it says what is wrong.
+// probe runs ffprobe for the first video stream. A file that ffprobe does not recognise counts as plain: opening it reports the
+// error.
 func (l *Look) probe(ctx context.Context, path string) error {
 	program, err := exec.LookPath("ffprobe")
 	if err != nil {
@@ -280,7 +281,7 @@ func (l *Look) probe(ctx context.Context, path string) error {
 	return nil
 }
 
-// take takes what ffprobe says.
+// take reads the facts of ffprobe.
 func (l *Look) take(s streamFacts) {
 	l.interlaced = slices.Contains([]string{"tt", "bb", "tb", "bt"}, s.Fields)
 	l.transfer = map[string]string{"smpte2084": PQ, "arib-std-b67": HLG}[s.Transfer]
@@ -293,10 +294,10 @@ func (l *Look) take(s streamFacts) {
 	}
 }
 
-// maxAspect bounds the ratio of a pixel's sides; a larger one is damage.
+// maxAspect limits the ratio of a pixel's sides; a larger ratio is an error in the file.
 const maxAspect = 16
 
-// pixelAspect is a ratio in its lowest terms, 0/0 for square pixels and for nonsense.
+// pixelAspect returns a ratio in lowest terms, 0/0 for square pixels and for invalid ratios.
 func pixelAspect(num, den int) [2]int {
 	if num <= 0 || den <= 0 || num == den || num > maxAspect*den || den > maxAspect*num {
 		return [2]int{}
@@ -308,7 +309,7 @@ func pixelAspect(num, den int) [2]int {
 	return [2]int{num / a, den / a}
 }
 
-// aspectOf is a pixel aspect of the form 4:3.
+// aspectOf parses a pixel aspect such as 4:3.
 func aspectOf(text string) [2]int {
 	num, den, _ := strings.Cut(text, ":")
 	n, err := strconv.Atoi(num)

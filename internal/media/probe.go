@@ -12,23 +12,23 @@ import (
 	"latentbeam/internal/media/mp4"
 )
 
-// StreamInfo describes a video or an image before its frames are decoded.
+// StreamInfo describes a video or an image without decoding frames.
 type StreamInfo struct {
-	Width, Height int  // of frames as they are shown, in pixels
+	Width, Height int  // display size in pixels
 	Still         bool // a single image
-	Frames        int  // at the rate that was asked for
-	// Keys are frames at which decoding can begin, in order; none where it cannot begin but at the beginning.
+	Frames        int  // at the requested rate
+	// Keys are frames at which decoding can start, in order; empty if it can start only at the beginning.
 	Keys   []Keyframe
 	Origin int64 // time of the first frame, in microseconds of the file's clock
 }
 
-// Keyframe is a frame at which decoding can begin.
+// Keyframe is a frame at which decoding can start.
 type Keyframe struct {
-	Frame int   // the first frame, at the rate that was asked for, that shows this frame of the file or a later one
+	Frame int   // the first frame at the requested rate that shows this frame of the file or a later one
 	Time  int64 // in microseconds of the file's clock
 }
 
-// Seek is the time of the last keyframe from which frame start can be decoded, 0 where nothing is saved by it.
+// Seek returns the time of the last keyframe from which frame start can be decoded, 0 if seeking saves nothing.
 func (f StreamInfo) Seek(start int) int64 {
 	at, found := slices.BinarySearchFunc(f.Keys, start, func(k Keyframe, start int) int { return k.Frame - start })
 	if !found {
@@ -40,8 +40,8 @@ func (f StreamInfo) Seek(start int) int64 {
 	return f.Keys[at].Time
 }
 
-// Probe reads what a file or folder says of its frames at fps frames a second (0: as they are). mp4 and mov files are
-// read here, other files of ffmpeg's by ffprobe, which reads every packet and decodes none.
+// Probe reads the facts about a file's frames at fps frames a second (0: the file's own rate). mp4 and mov files are read here;
+// other files for ffmpeg are read with ffprobe, which reads every packet but decodes none.
 func Probe(ctx context.Context, path string, fps float64) (StreamInfo, error) {
 	f, err := factsOf(ctx, path, fps)
 	if err == nil && f.Frames < 1 {
@@ -73,7 +73,7 @@ func factsOf(ctx context.Context, path string, fps float64) (StreamInfo, error) 
 			}
 			f := t.facts(fps)
 			f.Width, f.Height = look.shown(f.Width, f.Height)
-			if look.interlaced { // a frame depends on those before it
+			if look.interlaced { // a frame depends on earlier ones
 				f.Keys = nil
 			}
 			return f, nil
@@ -100,13 +100,13 @@ func factsOf(ctx context.Context, path string, fps float64) (StreamInfo, error) 
 	return f, nil
 }
 
-// timeline is when the frames of a file are shown.
+// timeline has the times at which a file's frames are shown.
 type timeline struct {
 	mp4.Timeline
-	noSeek bool // the container has no index by which a keyframe is found exactly
+	noSeek bool // the container has no index for finding a keyframe exactly
 }
 
-// facts counts as the filters of openFFmpeg do.
+// facts counts frames as the filters of openFFmpeg do.
 func (t *timeline) facts(fps float64) StreamInfo {
 	f := StreamInfo{Width: t.Width, Height: t.Height, Frames: len(t.Times)}
 	if len(t.Times) == 0 {
@@ -117,7 +117,7 @@ func (t *timeline) facts(fps float64) StreamInfo {
 		return f
 	}
 	num, den := frameRate(fps)
-	up := func(time int64) int { // the first frame that is shown at that time or later
+	up := func(time int64) int { // the first frame that is shown at this time or later
 		us := max(0, time-f.Origin-clockSlack)
 		scale := int64(den) * 1_000_000
 		return int((us*int64(num) + scale - 1) / scale)
@@ -132,7 +132,7 @@ func (t *timeline) facts(fps float64) StreamInfo {
 	return f
 }
 
-// timelineOf reads the timeline of a file that ffmpeg decodes.
+// timelineOf returns the timeline of a file that ffmpeg decodes.
 func timelineOf(ctx context.Context, path string) (*timeline, error) {
 	t := &timeline{}
 	plain, err := mp4.ReadTimeline(path)
@@ -150,10 +150,10 @@ func timelineOf(ctx context.Context, path string) (*timeline, error) {
 	return t, nil
 }
 
-// longest is how long a video may last by its own words, in microseconds: 100 days. Frames of it can be counted in 64 bits.
+// longest is the longest duration that a video may claim, in microseconds: 100 days. Its frames can be counted in 64 bits.
 const longest = 100 * 24 * 3600 * 1_000_000
 
-// check refuses times that no video has.
+// check returns an error for impossible times.
 func (t *timeline) check() error {
 	for _, at := range []int64{t.Times[0], t.Times[len(t.Times)-1], t.End} {
 		if at < -longest || at > longest {

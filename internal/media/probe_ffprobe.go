@@ -17,7 +17,7 @@ import (
 	"latentbeam/internal/system/process"
 )
 
-// probed is what ffprobe writes.
+// probed is ffprobe's output.
 type probed struct {
 	Streams []struct {
 		streamFacts
@@ -33,7 +33,7 @@ type probed struct {
 	}
 }
 
-// maxProbe bounds what ffprobe may write, in bytes.
+// maxProbe limits ffprobe's output in bytes.
 const maxProbe = 256 << 20
 
 // seekable are the containers with an index of keyframes.
@@ -65,7 +65,7 @@ func ffprobe(ctx context.Context, path string) (*timeline, error) {
 	return t, nil
 }
 
-// readProbe reads what ffprobe has written about a file.
+// readProbe parses ffprobe's output for a file.
 func readProbe(text []byte) (*timeline, error) {
 	var p probed
 	if err := json.Unmarshal(text, &p); err != nil || len(p.Streams) == 0 {
@@ -74,7 +74,7 @@ func readProbe(text []byte) (*timeline, error) {
 	return p.timeline()
 }
 
-// timeline orders the packets by the times at which they are shown.
+// timeline sorts the packets by their display times.
 func (p *probed) timeline() (*timeline, error) {
 	s := p.Streams[0]
 	t := &timeline{Timeline: mp4.Timeline{Width: s.Width, Height: s.Height}, noSeek: true}
@@ -105,7 +105,7 @@ func (p *probed) timeline() (*timeline, error) {
 	}
 	slices.Sort(t.Times)
 	slices.Sort(t.Keys)
-	if last == 0 { // as long as the mean, as decoders take it
+	if last == 0 { // use the mean duration, as decoders do
 		var num, den float64
 		if _, err := fmt.Sscanf(s.Rate, "%f/%f", &num, &den); err == nil && num > 0 {
 			last = microseconds(den / num)
@@ -115,7 +115,7 @@ func (p *probed) timeline() (*timeline, error) {
 	return t, nil
 }
 
-// microseconds rounds a time, and keeps those that nothing can have out of reach of overflow.
+// microseconds rounds a time, and limits impossible values to prevent overflows.
 func microseconds(seconds float64) int64 {
 	const beyond = 2 * longest
 	if !(math.Abs(seconds*1e6) < beyond) {

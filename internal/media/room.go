@@ -11,26 +11,26 @@ import (
 	"latentbeam/internal/system"
 )
 
-// room is the memory that decoded pictures may take. What bounds the process bounds it: see limits.
+// room limits the memory for decoded pictures. It is derived from the limits of the process.
 type room struct {
-	bytes int64 // of all pictures at the same time, but for one that is larger, which is alone then
-	most  int64 // of one
+	bytes int64 // for all pictures at the same time; a single larger picture may use it alone
+	most  int64 // for one picture
 	free  *semaphore.Weighted
 }
 
 func newRoom(bytes, most int64) *room { return &room{bytes, most, semaphore.NewWeighted(bytes)} }
 
-// pictures is the room of this process: a fifth of the memory that there is, which batches leave (devices.NewCPU). A
+// pictures is the room of this process: one fifth of the available memory, which batches do not use (devices.NewCPU). A
 // variable for tests.
 var pictures = sync.OnceValue(func() *room {
 	free := system.AvailableMemory()
 	return newRoom(max(1, free/5), free/2)
 })
 
-// collectAt is how large pictures are before which the collector removes what earlier ones left.
+// collectAt is the size from which a picture runs the garbage collector first, to free earlier pictures.
 const collectAt = 64 << 20
 
-// acquire waits until there is room for so many bytes. Who has some asks for no more before it is given back.
+// acquire waits until there is room for bytes. A holder must release its room before it acquires more.
 func (r *room) acquire(ctx context.Context, bytes int64) (release func(), err error) {
 	if err := r.fits(bytes); err != nil {
 		return nil, err
@@ -53,10 +53,10 @@ func (r *room) fits(bytes int64) error {
 		"memory (latentbeam doctor says what bounds it)", bytes>>20, r.most>>20)
 }
 
-// Fits says whether something that a file holds may be in memory as a whole, so many bytes.
+// Fits returns an error if a file's content of this size must not be in memory completely.
 func Fits(bytes int64) error { return pictures().fits(bytes) }
 
-// acquireRoom takes the room for frames of so many bytes a pixel.
+// acquireRoom acquires the room for frames with perPixel bytes a pixel.
 func (i SourceInfo) acquireRoom(ctx context.Context, perPixel int) (release func(), err error) {
 	release, err = pictures().acquire(ctx, int64(i.Width*i.Height)*int64(perPixel))
 	if err != nil && ctx.Err() == nil {
@@ -65,10 +65,10 @@ func (i SourceInfo) acquireRoom(ctx context.Context, perPixel int) (release func
 	return release, err
 }
 
-// Bytes of a pixel.
+// Bytes per pixel.
 const (
-	rgbBytes    = 3  // as a Source gives it
-	planesBytes = 3  // of a y4m, before that
-	pipedBytes  = 24 // in ffmpeg: sixteen frames
-	imageBytes  = 15 // of the hungriest image, a progressive jpeg: coefficients of four bytes, and the planes
+	rgbBytes    = 3  // as returned by a Source
+	planesBytes = 3  // of a y4m, before conversion
+	pipedBytes  = 24 // inside ffmpeg: sixteen frames
+	imageBytes  = 15 // of the most demanding image, a progressive jpeg: coefficients of four bytes, and the planes
 )

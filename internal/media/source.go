@@ -17,46 +17,46 @@ import (
 
 // Source is a video or an image that is read frame by frame.
 type Source interface {
-	// Info describes the frames; it does not change.
+	// Info describes the frames. It does not change.
 	Info() SourceInfo
 	// Next fills rgb, Height*Width*3 bytes, with the next frame. After the last it returns io.EOF.
 	Next(rgb []byte) error
-	// Skip passes over the next n frames and returns over how many, fewer where the source ends.
+	// Skip skips the next n frames and returns the number of skipped frames, fewer at the end of the source.
 	Skip(n int) (int, error)
-	// Close ends the reading, and gives back the memory that frames take. Until then whoever opens another waits where there
-	// is no room for both, so nobody opens a second one before.
+	// Close stops reading and frees the memory for frames. Until then, opening another Source waits if there is no memory for
+	// both. So a caller must close one source before it opens another.
 	Close() error
 }
 
 // SourceInfo describes the frames of a Source.
 type SourceInfo struct {
 	Width, Height int
-	// Aspect is the width of a pixel / its height as it is shown, a fraction; 0/0: 1.
+	// Aspect is the width of a displayed pixel divided by its height, as a fraction; 0/0: 1.
 	Aspect [2]int
-	// RateNum / RateDen are the frames a second; 0 / 0 where nobody says it: of images, and of folders of them.
+	// RateNum / RateDen is the number of frames a second; 0 / 0 if unknown: for images and folders of images.
 	RateNum, RateDen int64
-	// Transfer is the curve of video of high dynamic range: PQ, HLG or "".
+	// Transfer is the curve of video with high dynamic range: PQ, HLG or "".
 	Transfer string
 	// Still is set for a single image.
 	Still bool
 }
 
-// SourceOptions says what of a source is wanted. Only ffmpeg makes use of it: what it need not decode is
-// saved, and it alone knows when each frame of a file is shown.
+// SourceOptions says which frames of a source are needed. Only ffmpeg uses it: it decodes no more than necessary, and only it
+// knows when each frame of a file is shown.
 type SourceOptions struct {
-	Frames int     // that are read at most; 0: all
-	Window *Window // where they begin in a file that ffmpeg decodes; nil: at its beginning
-	FPS    float64 // at which they are wanted; 0: as they are
-	FFmpeg string  // name or path of the program; "" is "ffmpeg" on PATH
-	// AsShown leaves chroma at its own resolution, one sample for all of its pixels, as players show it. Else it is interpolated.
+	Frames int     // most frames to read; 0: all
+	Window *Window // start of the frames in a file that ffmpeg decodes; nil: its first frame
+	FPS    float64 // requested rate; 0: the file's own
+	FFmpeg string  // name or path of the program; "": "ffmpeg" in PATH
+	// AsShown uses one chroma sample for all of its pixels, as players do. Otherwise chroma is interpolated.
 	AsShown bool
 	Rules
 }
 
-// Rules are what a job says of media that are not as they should be. The zero value is the default.
+// Rules say what a job does with imperfect media. The zero value is the default.
 type Rules struct {
-	KeepErrors bool   // frames with errors of the decoder are taken; else they are an error
-	HDR        string // of video of high dynamic range: schemas.HDRKeep (also ""), HDRTonemap or HDRFail
+	KeepErrors bool   // accept frames with decoding errors; otherwise they are an error
+	HDR        string // for video with high dynamic range: schemas.HDRKeep (also ""), HDRTonemap or HDRFail
 }
 
 // RulesOf returns the rules of a row.
@@ -64,21 +64,21 @@ func RulesOf(row *schemas.PromptRow) Rules {
 	return Rules{KeepErrors: row.DecodeErrors == schemas.DecodeErrorsKeep, HDR: row.HDR}
 }
 
-// Window is where the frames that are wanted begin, at the rate at which they are wanted. The source then begins there.
+// Window is the start of the requested frames, at the requested rate. The source then starts there.
 type Window struct {
-	Start  int   // frames before it
-	Seek   int64 // time of a keyframe at or before it, see schemas.Cut; 0: the file is decoded from its beginning
-	Origin int64 // time of the first frame of the file, where Seek is given
+	Start  int   // number of frames before it
+	Seek   int64 // time of a keyframe at or before it, see schemas.Cut; 0: decode from the start of the file
+	Origin int64 // time of the file's first frame, if Seek is set
 }
 
 // Limits of a Source.
 const (
-	maxPixels       = 1 << 26 // of a frame
+	maxPixels       = 1 << 26 // per frame
 	FolderFramesMax = 1 << 16
 )
 
-// OpenSource opens a video or an image, whatever its name: y4m and images are read here, a folder of images is a
-// video of them in natural order, and everything else goes through ffmpeg.
+// OpenSource opens a video or an image, whatever its name. y4m and images are read here; a folder of images is a video with the
+// images in natural order; everything else is read with ffmpeg.
 func OpenSource(ctx context.Context, path string, o SourceOptions) (Source, error) {
 	s, err := openSource(ctx, path, o)
 	if err != nil {
@@ -118,7 +118,7 @@ func openSource(ctx context.Context, path string, o SourceOptions) (Source, erro
 	return openFFmpeg(ctx, path, o, look)
 }
 
-// misnamed reports whether a file has the name of an image or of y4m, and first bytes of nothing that is known.
+// misnamed reports whether a file has the name of an image or a y4m, but its first bytes belong to no known format.
 func misnamed(name string, f io.ReaderAt) bool {
 	ext := strings.ToLower(filepath.Ext(name))
 	if ext != extY4M && !slices.Contains(imageExtensions, ext) {
@@ -127,7 +127,7 @@ func misnamed(name string, f io.ReaderAt) bool {
 	return !isVideo(f)
 }
 
-// refuse says what a misnamed file is not.
+// refuse returns the error for a misnamed file.
 func (l Look) refuse(path string) error {
 	if l.format != noFormat {
 		return nil
@@ -135,11 +135,11 @@ func (l Look) refuse(path string) error {
 	return fmt.Errorf("not a %s file: its first bytes are those of no image or video", strings.TrimPrefix(strings.ToLower(filepath.Ext(path)), "."))
 }
 
-// isVideo reports whether a file begins as a container that ffmpeg reads.
+// isVideo reports whether a file starts like a container that ffmpeg reads.
 func isVideo(f io.ReaderAt) bool {
 	const packet, sync = 188, 'G' // of mpegts
 	var space [packet + 1]byte
-	n, _ := f.ReadAt(space[:], 0) // an empty file has none
+	n, _ := f.ReadAt(space[:], 0) // 0 for an empty file
 	head := string(space[:n])
 	if n > packet && head[0] == sync && head[packet] == sync {
 		return true
@@ -155,7 +155,7 @@ func isVideo(f io.ReaderAt) bool {
 
 const extY4M = ".y4m"
 
-// unplaced takes the operation and the path out of an error of the operating system; both are said already.
+// unplaced removes the operation and the path from an operating system error, because the message already contains both.
 func unplaced(err error) error {
 	var place *os.PathError
 	if errors.As(err, &place) {
@@ -164,7 +164,7 @@ func unplaced(err error) error {
 	return err
 }
 
-// check refuses frames of impossible size.
+// check returns an error for frames with an impossible size.
 func (i SourceInfo) check() error {
 	if i.Width < 1 || i.Height < 1 || i.Width > schemas.MaxSide || i.Height > schemas.MaxSide || i.Width*i.Height > maxPixels {
 		return fmt.Errorf("frames of %dx%d: each side must be 1 to %d, and both together at most %d pixels",
@@ -173,14 +173,14 @@ func (i SourceInfo) check() error {
 	return nil
 }
 
-// imageExtensions are the names of images in folders of frames.
+// imageExtensions are the extensions of images in folders of frames.
 var imageExtensions = []string{".png", ".jpg", ".jpeg", ".jfif", ".webp", ".bmp", ".tif", ".tiff"}
 
-// frameImages are those of them that are frames where others are in the folder too: earlier versions knew only these.
+// frameImages are the extensions that count as frames if a folder has any of them. Earlier versions knew only these.
 var frameImages = []string{".png", ".jpg", ".jpeg"}
 
-// FrameFiles chooses the frames of a folder from the names of its files, and brings them into the order in which they are shown:
-// png and jpeg, or where there are none the other images. Hidden files are none.
+// FrameFiles returns the frames of a folder in display order, given the names of its files: png and jpeg, or if there are none
+// the other images. Hidden files are ignored.
 func FrameFiles(names []string) (frames []string) {
 	for _, extensions := range [][]string{frameImages, imageExtensions} {
 		for _, name := range names {
@@ -196,14 +196,13 @@ func FrameFiles(names []string) (frames []string) {
 	return frames
 }
 
-// Hidden reports whether a name is of a file that people do not see and did not make: ._clip.mp4 and .DS_Store of macOS, Thumbs.db of
-// Windows.
+// Hidden reports whether a file is hidden and not made by people: ._clip.mp4 and .DS_Store of macOS, Thumbs.db of Windows.
 func Hidden(name string) bool {
 	name = path.Base(name)
 	return strings.HasPrefix(name, ".") || strings.EqualFold(name, "Thumbs.db") || strings.EqualFold(name, "desktop.ini")
 }
 
-// natural compares names as people count: 2.png comes before 10.png. Equal numbers are compared by their bytes.
+// natural compares names with numbers by value: 2.png comes before 10.png. Equal numbers are compared by their bytes.
 func natural(a, b string) int {
 	whole := cmp.Compare(a, b)
 	digits := func(s string) int {
@@ -227,7 +226,7 @@ func natural(a, b string) int {
 	return cmp.Or(cmp.Compare(len(a), len(b)), whole)
 }
 
-// folderImages lists the frames of a folder in the order in which they are shown.
+// folderImages lists the frames of a folder in display order.
 func folderImages(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

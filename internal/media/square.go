@@ -7,8 +7,8 @@ import (
 	"latentbeam/internal/media/resize"
 )
 
-// Square returns the first frame of the file at path as CLIP's preprocessing makes it: the shorter side is resized to edge
-// pixels by PIL's bicubic filter, and crop x crop pixels of the middle are cut out, (crop, crop, 3).
+// Square returns the first frame of a file, prepared as in CLIP: the shorter side is resized to edge pixels with PIL's bicubic
+// filter, and the middle crop x crop pixels are kept, (crop, crop, 3).
 func Square(ctx context.Context, path string, edge, crop int) ([]byte, error) {
 	if crop > edge {
 		return nil, fmt.Errorf("%d pixels cannot be cut out of %d", crop, edge)
@@ -24,7 +24,7 @@ func Square(ctx context.Context, path string, edge, crop int) ([]byte, error) {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
 	scaled := resize.Size{Width: edge, Height: edge}
-	if width, height := info.shown(); height > width { // the longer side is cut off to a whole number
+	if width, height := info.shown(); height > width { // the longer side is truncated to an integer
 		scaled.Height = int(float64(edge*height) / float64(width))
 	} else {
 		scaled.Width = int(float64(edge*width) / float64(height))

@@ -10,10 +10,10 @@ import (
 	"latentbeam/schemas"
 )
 
-// posterQuality is JPEG's, good enough that a poster and its video look alike.
+// posterQuality is the JPEG quality with which a poster looks like its video.
 const posterQuality = 85
 
-// Poster is one frame of width x height RGB pixels as JPEG.
+// Poster returns one frame of width x height RGB pixels as JPEG.
 func Poster(frame []byte, width, height int) ([]byte, error) {
 	c := schemas.Clip{Width: width, Height: height, FPS: 1, Frames: [][]byte{frame}}
 	if err := c.Validate(); err != nil {
@@ -27,7 +27,7 @@ func Poster(frame []byte, width, height int) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// encodePNG writes the first frame without loss.
+// encodePNG encodes the first frame without loss.
 func encodePNG(c *schemas.Clip) (*schemas.Encoded, error) {
 	var b bytes.Buffer
 	if err := png.Encode(&b, toImage(c.Frames[0], c.Width, c.Height)); err != nil {

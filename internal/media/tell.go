@@ -5,17 +5,17 @@ import (
 	"sync"
 )
 
-// told are the things that a person was told of files. Each is told once, with the first file: a data set may have a million.
+// told has the warnings that were given. Each is given once, for the first file, because a data set may have a million files.
 var told sync.Map
 
-// tellOnce warns of a file unless another such file was named before.
+// tellOnce logs a warning about a file, unless the same warning was given before.
 func tellOnce(what, path string) {
 	if _, known := told.LoadOrStore(what, true); !known {
 		slog.Warn(what+"; other such files are not named", "file", path)
 	}
 }
 
-// Tell warns of what a person may not expect of a file.
+// Tell warns about properties of a file that the user may not expect.
 func (l Look) Tell(path string) {
 	if l.interlaced {
 		tellOnce("a video is interlaced: its two fields are made one frame (ffmpeg's bwdif), the frame rate stays", path)

@@ -15,15 +15,16 @@ import (
 	"latentbeam/internal/system/process"
 )
 
-// errApart is that files are to be opened one by one.
+// errApart says that files must be opened one by one.
 var errApart = errors.New("not plain files of the same kind")
 
-// togetherBytes bounds what the frames of a file that is decoded together with others take.
+// togetherBytes limits the size of the frames of a file that is decoded together with others.
 const togetherBytes = 4 << 20
 
-// Together decodes small files, as OpenSource does with AsShown, by one ffmpeg: it takes longer to start than to decode them. The frames are
-// y4m files, in the order of the paths, until release. Where a file is not a plain mp4, or ffmpeg says anything, there is an error, and each is to
-// be opened alone, which says which of them is at fault.
+// Together decodes small files with a single ffmpeg, as OpenSource with AsShown would, because starting ffmpeg takes longer
+// than decoding them. frames are y4m files in the order of the paths, until release is called. If a file is not a plain mp4, or
+// ffmpeg reports anything, Together returns an error; the caller must then open each file separately, which reports the bad
+// one.
 func Together(ctx context.Context, paths []string) (frames []string, release func(), err error) {
 	program, err := exec.LookPath("ffmpeg")
 	if err != nil {
@@ -61,7 +62,7 @@ func Together(ctx context.Context, paths []string) (frames []string, release fun
 	return frames, remove, nil
 }
 
-// oneOfMany are the arguments by which ffmpeg reads and writes file number i.
+// oneOfMany returns the arguments with which ffmpeg reads and writes file number i.
 func oneOfMany(ctx context.Context, path string, i int, to string) (in, out []string, err error) {
 	look, err := LookAt(ctx, path)
 	if err != nil {
@@ -77,7 +78,7 @@ func oneOfMany(ctx context.Context, path string, i int, to string) (in, out []st
 		int64(len(t.Times))*int64(pixels)*rgbBytes > togetherBytes {
 		return nil, nil, errApart
 	}
-	args := readArgs(path, SourceOptions{AsShown: true}, look)[1:] // all but -nostdin
+	args := readArgs(path, SourceOptions{AsShown: true}, look)[1:] // all except -nostdin
 	at := slices.Index(args, "-i")
 	in = append(args[:at:at], "-threads", "1", "-max_pixels", strconv.Itoa(pixels), "-i", args[at+1])
 	out = slices.Clone(args[at+2 : len(args)-1])

@@ -5,27 +5,27 @@ import (
 	"sync"
 )
 
-// toneMapper makes standard colours of frames of high dynamic range: it decodes PQ or HLG (ITU-R BT.2100) to light, converts the
-// primaries of BT.2020 to those of BT.709, compresses the light by Hable's curve and encodes it by the inverse of BT.1886. It is what
-// ffmpeg's filters zscale=t=linear:npl=100, zscale=p=bt709, tonemap=hable:desat=0:peak=10 and zscale=t=bt709 compute, without their
-// dependence on metadata and processors: every product is rounded, so that no processor fuses it with a sum.
+// toneMapper converts frames with high dynamic range to standard colours. It decodes PQ or HLG (ITU-R BT.2100) to light,
+// converts the primaries from BT.2020 to BT.709, compresses the light with Hable's curve and encodes it with the inverse of
+// BT.1886. ffmpeg's filters zscale=t=linear:npl=100, zscale=p=bt709, tonemap=hable:desat=0:peak=10 and zscale=t=bt709 compute
+// the same, but depend on metadata and processors. Here every product is rounded, so that no processor fuses it with a sum.
 type toneMapper struct {
-	light []float32 // of a signal in 1/65535, 1 is 100 cd/m2; of HLG that of the scene, 0 to 1
-	gain  []float32 // of HLG, by its luminance
+	light []float32 // light for a signal in 1/65535; 1 is 100 cd/m2; for HLG the light of the scene, 0 to 1
+	gain  []float32 // for HLG, by luminance
 	bytes []byte
 	hlg   bool
 }
 
-// The light that is shown brightest, in units of 100 cd/m2.
+// brightest is the brightest displayed light, in units of 100 cd/m2.
 const brightest = 10
 
-// levels16 is how many values a table of signals or of light has.
+// levels16 is the number of values in a table of signals or light.
 const levels16 = 1 << 16
 
-// levels20 is how many values the table of bytes has: dark light has many.
+// levels20 is the number of values in the table of bytes. Dark light needs many.
 const levels20 = 1 << 20
 
-// toneMappers are those of PQ and HLG.
+// toneMappers has the toneMappers for PQ and HLG.
 var toneMappers = map[string]func() *toneMapper{
 	PQ:  sync.OnceValue(func() *toneMapper { return newToneMapper(PQ) }),
 	HLG: sync.OnceValue(func() *toneMapper { return newToneMapper(HLG) }),
@@ -44,14 +44,14 @@ func newToneMapper(transfer string) *toneMapper {
 	return m
 }
 
-// pqLight is the EOTF of PQ (BT.2100, table 4).
+// pqLight is PQ's EOTF (BT.2100, table 4).
 func pqLight(signal float64) float64 {
 	const m1, m2, c1, c2, c3 = 2610.0 / 16384, 2523.0 / 4096 * 128, 3424.0 / 4096, 2413.0 / 4096 * 32, 2392.0 / 4096 * 32
 	p := math.Pow(signal, 1/m2)
 	return math.Pow(max(p-c1, 0)/(c2-c3*p), 1/m1)
 }
 
-// hlgScene is the inverse OETF of HLG (BT.2100, table 5).
+// hlgScene is HLG's inverse OETF (BT.2100, table 5).
 func hlgScene(signal float64) float64 {
 	const a, b, c = 0.17883277, 0.28466892, 0.55991073
 	if signal <= 0.5 {
@@ -60,7 +60,7 @@ func hlgScene(signal float64) float64 {
 	return (math.Exp((signal-c)/a) + b) / 12
 }
 
-// hlgGain is what the light of a pixel of HLG is multiplied by on a display of 1,000 cd/m2: its scene luminance to the power 0.2.
+// hlgGain is the factor for the light of an HLG pixel on a display of 1,000 cd/m2: its scene luminance to the power 0.2.
 var hlgGain = sync.OnceValue(func() []float32 {
 	table := make([]float32, levels16)
 	for i := range table {
@@ -69,7 +69,7 @@ var hlgGain = sync.OnceValue(func() []float32 {
 	return table
 })
 
-// encoded709 are the bytes of light from 0 to 1.
+// encoded709 has the bytes for light from 0 to 1.
 var encoded709 = sync.OnceValue(func() []byte {
 	table := make([]byte, levels20)
 	for i := range table {
@@ -78,20 +78,20 @@ var encoded709 = sync.OnceValue(func() []byte {
 	return table
 })
 
-// at is the place of a value from 0 to 1 in a table of n values.
+// at returns the index for a value from 0 to 1 in a table with n values.
 func at(v float32, n int) int {
 	return int(float32(min(max(v, 0), 1)*float32(n-1)) + 0.5)
 }
 
 func at16(v float32) int { return at(v, levels16) }
 
-// hable is the curve of Uncharted 2, as ffmpeg has it.
+// hable is the curve of Uncharted 2, as in ffmpeg.
 func hable(v float32) float32 {
 	const a, b, c, d, e, f = 0.15, 0.50, 0.10, 0.20, 0.02, 0.30
 	return float32(float32(v*(float32(v*a)+b*c))+d*e)/float32(float32(v*(float32(v*a)+b))+d*f) - e/f
 }
 
-// pixel converts a pixel of limited-range YCbCr of BT.2020 in 16 bits to bytes of BT.709.
+// pixel converts a limited-range YCbCr pixel of BT.2020 in 16 bits to BT.709 bytes.
 func (m *toneMapper) pixel(rgb []byte, luma, cb, cr uint16) {
 	const scaleY, scaleC = 219 << 8, 224 << 8
 	y := float32(int(luma)-16<<8) / scaleY

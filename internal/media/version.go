@@ -10,11 +10,11 @@ import (
 	"latentbeam/internal/system/process"
 )
 
-// versions are the versions of programs that were asked, by their path.
+// versions caches the versions of programs by path.
 var versions sync.Map
 
-// programVersion returns what an ffmpeg program says of its version and of the libraries that it decodes, scales and
-// encodes with: other ones may give other bytes. It does not say which x264 it was built with.
+// programVersion returns the version of an ffmpeg program and of its libraries for decoding, scaling and encoding, because
+// other versions may give other bytes. It does not contain the version of x264.
 func programVersion(program string) (string, error) {
 	if v, ok := versions.Load(program); ok {
 		return v.(string), nil
@@ -29,7 +29,7 @@ func programVersion(program string) (string, error) {
 	return v, nil
 }
 
-// versionOf leaves out of the text of `ffmpeg -version` what does not change results: years and configuration.
+// versionOf removes from the output of `ffmpeg -version` what does not affect results: years and configuration.
 func versionOf(text string) string {
 	var parts []string
 	for line := range strings.Lines(text) {

@@ -2,8 +2,8 @@ package media
 
 import "image"
 
-// fromVP8 makes RGB of the planes of a lossy webp as libwebp does, which Pillow uses: chroma is interpolated ("fancy upsampling",
-// src/dsp/upsampling.c), and the colours are BT.601 at limited range in its fixed point (src/dsp/yuv.h).
+// fromVP8 converts the planes of a lossy webp to RGB as libwebp does, which Pillow uses: chroma is interpolated ("fancy
+// upsampling", src/dsp/upsampling.c), and colours are limited-range BT.601 in its fixed point (src/dsp/yuv.h).
 func fromVP8(rgb []byte, m *image.YCbCr) {
 	w, h := m.Rect.Dx(), m.Rect.Dy()
 	u, v := make([]byte, w), make([]byte, w)
@@ -17,8 +17,9 @@ func fromVP8(rgb []byte, m *image.YCbCr) {
 	}
 }
 
-// fancyRow interpolates row y of a plane with half the rows and columns of an image of h rows: 9/16 of the nearest sample, 3/16 of
-// the two beside it and 1/16 of the far one. Odd rows lie above the border of two rows of samples, even ones below it.
+// fancyRow interpolates row y of a plane with half the rows and columns of an image with h rows: 9/16 of the nearest sample,
+// 3/16 of its two neighbours and 1/16 of the farthest. Odd rows are above the border of two rows of samples, even ones below
+// it.
 func fancyRow(dst, plane []byte, stride, y, h int) {
 	near := y / 2
 	far := near - 1 + y%2*2
@@ -28,14 +29,14 @@ func fancyRow(dst, plane []byte, stride, y, h int) {
 	a, b := plane[near*stride:], plane[far*stride:]
 	w := len(dst)
 	dst[0] = byte((3*int(a[0]) + int(b[0]) + 2) >> 2)
-	for x := 1; x < w; x += 2 { // pixels x and x+1 lie between samples x/2 and x/2+1
+	for x := 1; x < w; x += 2 { // pixels x and x+1 are between samples x/2 and x/2+1
 		i := x / 2
-		if i+1 > (w-1)/2 { // the last pixel of an even row
+		if i+1 > (w-1)/2 { // last pixel of an even row
 			dst[x] = byte((3*int(a[i]) + int(b[i]) + 2) >> 2)
 			return
 		}
 		a0, a1, b0, b1 := int(a[i]), int(a[i+1]), int(b[i]), int(b[i+1])
-		// libwebp halves twice: the diagonals first.
+		// libwebp halves twice, the diagonals first.
 		sum := a0 + a1 + b0 + b1 + 8
 		one, other := (sum+2*(a1+b0))>>3, (sum+2*(a0+b1))>>3
 		dst[x] = byte((one + a0) >> 1)
@@ -53,7 +54,7 @@ func vp8Pixel(out []byte, y, u, v int) {
 	out[2] = clip6(l + u*33050>>8 - 17685)
 }
 
-// clip6 drops six bits behind the point.
+// clip6 removes six fractional bits and limits the value to a byte.
 func clip6(v int) byte {
 	const top = 256<<6 - 1
 	if v < 0 {

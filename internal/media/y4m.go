@@ -13,30 +13,29 @@ import (
 	"latentbeam/internal/system"
 )
 
-// errInterlaced is a stream whose frames consist of two fields each, of different moments.
+// errInterlaced says that the frames of a stream consist of two fields from different times.
 var errInterlaced = errors.New("the video is interlaced")
 
 // Limits of a y4m stream.
 const (
-	maxY4MHeader = 1 << 12 // bytes of the header line
-	maxY4MFrame  = 1 << 10 // bytes of the line before each frame
+	maxY4MHeader = 1 << 12 // length of the header line
+	maxY4MFrame  = 1 << 10 // length of the line before each frame
 )
 
-// y4m reads YUV4MPEG2 (the man page yuv4mpeg(5) of mjpegtools), 8 bits, progressive: ffmpeg
-// reads interlaced ones. Colours are taken as
-// BT.601, as this package writes them; the format itself cannot say.
+// y4m reads YUV4MPEG2 (the man page yuv4mpeg(5) of mjpegtools) with 8 bits, progressive; ffmpeg reads interlaced streams.
+// Colours are read as BT.601, as this package writes them, because the format does not say.
 type y4m struct {
 	info                   SourceInfo
 	aspect                 [2]int // of a pixel, see Look
 	in                     *bufio.Reader
 	closer                 io.Closer
-	full                   bool // range
-	deep                   bool // samples of 16 bits, which ffmpeg writes to be tone-mapped
+	full                   bool // full range
+	deep                   bool // samples of 16 bits, which ffmpeg writes for tone mapping
 	tone                   *toneMapper
-	chromaW, chromaH       int // 0 without colour
-	stepX, stepY           int // pixels of a chroma sample
+	chromaW, chromaH       int // 0: no colour
+	stepX, stepY           int // pixels for each chroma sample
 	luma, chromaU, chromaV []byte
-	release                func() // of the room for frames; nil: there is none yet
+	release                func() // releases the memory for frames; nil: not acquired yet
 }
 
 func openY4M(ctx context.Context, path string) (Source, error) {
@@ -59,7 +58,7 @@ func openY4M(ctx context.Context, path string) (Source, error) {
 	return s, nil
 }
 
-// newY4M reads the header of a stream. Before the first frame it needs makeRoom.
+// newY4M reads the header of a stream. makeRoom must be called before the first frame.
 func newY4M(r io.ReadCloser) (*y4m, error) {
 	s := &y4m{in: bufio.NewReaderSize(r, 1<<16), closer: r}
 	line, err := s.line(maxY4MHeader)
@@ -119,7 +118,7 @@ func (s *y4m) rate(value string) error {
 	return nil
 }
 
-// layout lays out the frame for a chroma format.
+// layout computes the layout of a frame for a chroma format.
 func (s *y4m) layout(chroma string) error {
 	switch chroma {
 	case "420", "420jpeg", "420mpeg2", "420paldv":
@@ -144,7 +143,7 @@ func chromaError(chroma string) error {
 	return fmt.Errorf("y4m colour format C%s: 420, 422, 444 and mono of 8 bits are read", chroma)
 }
 
-// makeRoom takes the memory for frames, of so many bytes a pixel.
+// makeRoom acquires the memory for frames, with perPixel bytes a pixel.
 func (s *y4m) makeRoom(ctx context.Context, perPixel int) (err error) {
 	if s.release, err = s.info.acquireRoom(ctx, perPixel); err != nil {
 		return err
@@ -158,7 +157,7 @@ func (s *y4m) makeRoom(ctx context.Context, perPixel int) (err error) {
 	return nil
 }
 
-// line reads up to a line feed, which it drops.
+// line reads up to a line feed and removes it.
 func (s *y4m) line(most int) (string, error) {
 	var b []byte
 	for len(b) <= most {
@@ -187,7 +186,7 @@ func (s *y4m) giveBack() {
 	}
 }
 
-// readFrameHeader reads what stands before a frame.
+// readFrameHeader reads the line before a frame.
 func (s *y4m) readFrameHeader() error {
 	head, err := s.line(maxY4MFrame)
 	if errors.Is(err, io.EOF) && head == "" {
@@ -202,10 +201,10 @@ func (s *y4m) readFrameHeader() error {
 	return nil
 }
 
-// errCutOff is a stream that ends within a frame.
+// errCutOff says that a stream ends inside a frame.
 var errCutOff = errors.New("y4m: the last frame is cut off")
 
-// cut is the error of reading within a frame.
+// cut converts an error from reading inside a frame.
 func cut(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errCutOff
@@ -213,7 +212,7 @@ func cut(err error) error {
 	return err
 }
 
-// Skip passes over frames without converting them.
+// Skip skips frames without converting them.
 func (s *y4m) Skip(n int) (int, error) {
 	for i := range n {
 		if err := s.readFrameHeader(); errors.Is(err, io.EOF) {
@@ -260,11 +259,11 @@ func (s *y4m) Next(rgb []byte) error {
 	return nil
 }
 
-// convert makes a pixel of BT.601 values.
+// convert converts BT.601 values to a pixel.
 func (s *y4m) convert(rgb []byte, luma, du, dv int32) {
 	scale, black := int32(fromY), int32(16)
 	ry, gu, gv, bu := int32(rFromV), int32(gFromU), int32(gFromV), int32(bFromU)
-	if s.full { // the same without stretching 219 and 224 steps to 255
+	if s.full { // the same without scaling 219 and 224 steps to 255
 		scale, black = 1<<fracBits, 0
 		ry, gu, gv, bu = fullRFromV, fullGFromU, fullGFromV, fullBFromU
 	}

@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// Types of content (C2PA 2.2, section 11.1.4): four letters and a tail that all share.
+// Types of content (C2PA 2.2, section 11.1.4): four letters and a common suffix.
 const (
 	storeType      = "c2pa"
 	manifestType   = "c2ma"
@@ -19,17 +19,17 @@ const (
 	typeTail       = "\x00\x11\x00\x10\x80\x00\x00\xaa\x00\x38\x9b\x71"
 )
 
-// named says that a box has a label and can be asked for by it.
+// named says that a box has a label by which it can be requested.
 const named = 0x03
 
-// block is a superbox of JUMBF: its type, its label and what it holds.
+// block is a superbox of JUMBF: its type, its label and its content.
 type block struct {
 	kind, label string
-	content     []byte // of a type that holds other blocks: these
-	data        []byte // of the whole superbox without its header: what hashes are made of
+	content     []byte // for a type that contains other blocks: these
+	data        []byte // the superbox without its header: the input of hashes
 }
 
-// super encodes a superbox whose content is whole boxes.
+// super encodes a superbox with complete boxes as content.
 func super(kind, label string, content ...[]byte) []byte {
 	describing := box("jumd", []byte(kind+typeTail), []byte{named}, []byte(label), []byte{0})
 	return box("jumb", append([][]byte{describing}, content...)...)
@@ -42,10 +42,10 @@ func box(kind string, payload ...[]byte) []byte {
 	return append(append(b, kind...), body...)
 }
 
-// errDamaged says that bytes are no JUMBF.
+// errDamaged says that bytes are not valid JUMBF.
 var errDamaged = errors.New("the manifest is damaged")
 
-// next takes the first box off data.
+// next splits the first box from data.
 func next(data []byte) (kind string, payload, rest []byte, err error) {
 	if len(data) < 8 {
 		return "", nil, nil, errDamaged
@@ -62,7 +62,7 @@ func next(data []byte) (kind string, payload, rest []byte, err error) {
 	return string(data[4:8]), data[at:size], data[size:], nil
 }
 
-// blockOf takes the first superbox off data. ok is false where it is another box.
+// blockOf splits the first superbox from data. ok is false if it is another kind of box.
 func blockOf(data []byte) (b block, rest []byte, ok bool, err error) {
 	kind, body, rest, err := next(data)
 	if err != nil || kind != "jumb" {
@@ -87,10 +87,10 @@ func blockOf(data []byte) (b block, rest []byte, ok bool, err error) {
 	return b, rest, true, nil
 }
 
-// maxBlocks bounds the superboxes of a stranger's manifest in one place.
+// maxBlocks limits the superboxes in one place of a foreign manifest.
 const maxBlocks = 10_000
 
-// blocks lists the superboxes of content, and leaves out other boxes.
+// blocks lists the superboxes of content and ignores other boxes.
 func blocks(content []byte) (list []block, err error) {
 	for len(content) > 0 {
 		var b block
@@ -108,7 +108,7 @@ func blocks(content []byte) (list []block, err error) {
 	return list, nil
 }
 
-// find returns the block of a type whose label begins so; ok is false where there is none.
+// find returns the block of a type whose label starts with label; ok is false if there is none.
 func find(list []block, kind, label string) (b block, ok bool) {
 	for _, b := range list {
 		if b.kind == kind && len(b.label) >= len(label) && b.label[:len(label)] == label {
@@ -118,7 +118,7 @@ func find(list []block, kind, label string) (b block, ok bool) {
 	return block{}, false
 }
 
-// cborOf returns what the box cbor of a block holds.
+// cborOf returns the content of the box cbor in a block.
 func (b block) cborOf() ([]byte, error) {
 	kind, payload, _, err := next(b.content)
 	if err != nil || kind != "cbor" {

@@ -8,25 +8,25 @@ import (
 	"github.com/fxamacker/cbor/v2"
 )
 
-// Claim is what a manifest says of a file.
+// Claim is what a manifest says about a file.
 type Claim struct {
-	ID     string // of the file: manifests of other files have other labels
-	Source string // the kind of source, as IPTC names it: an address
-	// Model and Weights are the name of the model and the digest of its weights; "": nothing is said.
+	ID     string // of the file: manifests of different files have different labels
+	Source string // kind of source in IPTC's vocabulary: an address
+	// Model and Weights are the name of the model and the digest of its weights; "": unspecified.
 	Model, Weights string
-	// Parameters are further facts of how the file was made, such as its prompt.
+	// Parameters are further facts about how the file was made, such as its prompt.
 	Parameters map[string]string
 }
 
-// Binding says which bytes of a file a manifest is bound to: the digest of all but the manifest itself.
+// Binding says which bytes of a file a manifest is bound to: the digest of everything except the manifest.
 type Binding struct {
 	Hash [sha256.Size]byte
-	// Start and Length are where the manifest lies in a file that is no ISO base media file; Length 0: in one that is, boxes are left out
-	// by their kinds.
+	// Start and Length are the position of the manifest in files that are not ISO base media files. Length 0: the file is an
+	// ISO base media file, whose boxes are excluded by kind.
 	Start, Length int
 }
 
-// generator names this program in claims.
+// generator is the name of this program in claims.
 const generator = "latentbeam"
 
 // Labels of assertions and of the claim.
@@ -39,19 +39,19 @@ const (
 	signatureBox  = "c2pa.signature"
 )
 
-// encoding is the one way to write a value (RFC 8949, section 4.2.1).
+// encoding is the deterministic encoding of values (RFC 8949, section 4.2.1).
 var encoding = func() cbor.EncMode {
 	mode, err := cbor.CoreDetEncOptions().EncMode()
 	if err != nil {
-		panic(err) // the options are the library's own
+		panic(err) // the options come from the library
 	}
 	return mode
 }()
 
-// UUID is the extended type of the box uuid that holds a manifest in an ISO base media file (C2PA 2.2, section A.5.1).
+// UUID is the extended type of the uuid box with a manifest in an ISO base media file (C2PA 2.2, section A.5.1).
 var UUID = []byte{0xd8, 0xfe, 0xc3, 0xd6, 0x1b, 0x0e, 0x48, 0x3c, 0x92, 0x97, 0x58, 0x28, 0x87, 0x7e, 0xc4, 0x81}
 
-// Excluded are the boxes of an ISO base media file that a manifest is not bound to, beside the one that holds it.
+// Excluded are the boxes of an ISO base media file that a manifest is not bound to, besides its own box.
 var Excluded = []string{"ftyp", "mfra", "free", "skip"}
 
 type hashedURI struct {
@@ -99,7 +99,7 @@ type claimMap struct {
 	Algorithm  string      `cbor:"alg"`
 }
 
-// uuid is a UUID made of a digest (RFC 9562, version 8).
+// uuid returns a UUID made from a digest (RFC 9562, version 8).
 func uuid(sum [sha256.Size]byte) string {
 	sum[6], sum[8] = sum[6]&0x0f|0x80, sum[8]&0x3f|0x80
 	h := hex.EncodeToString(sum[:16])
@@ -109,7 +109,7 @@ func uuid(sum [sha256.Size]byte) string {
 // Manifest returns a store with one manifest. Its length does not depend on the hash.
 func (s *Signer) Manifest(c Claim, b Binding) ([]byte, error) { return s.manifest(c, b, false) }
 
-// Blank returns a store as long as that of Manifest, without a time stamp.
+// Blank returns a store with the length of Manifest's, without a time stamp.
 func (s *Signer) Blank(c Claim, b Binding) ([]byte, error) { return s.manifest(c, b, true) }
 
 func (s *Signer) manifest(c Claim, b Binding, blank bool) ([]byte, error) {
@@ -164,7 +164,7 @@ func (b Binding) label() string {
 	return bmffLabel
 }
 
-// value is the assertion of the binding.
+// value returns the assertion of the binding.
 func (b Binding) value() any {
 	if b.Length > 0 {
 		return map[string]any{"exclusions": []byteRange{{b.Start, b.Length}}, "alg": "sha256", "hash": b.Hash[:],

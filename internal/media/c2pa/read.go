@@ -14,52 +14,53 @@ import (
 	"github.com/veraison/go-cose"
 )
 
-// Manifest is what a manifest of any origin says, and whether its parts belong together.
+// Manifest is the content of a manifest from any program, with the result of its checks.
 type Manifest struct {
 	Label     string
-	Generator string // the program that made it
+	Generator string // the program that created it
 	Sources   []string
-	// Signer is the name in the certificate, as the certificate says it. Nobody here says whether that can be trusted.
+	// Signer is the name in the certificate. This package does not decide whether the certificate can be trusted.
 	Signer     string
 	SelfSigned bool
-	// Time is when a time stamp authority saw the signature, zero without a time stamp that holds. StampedBy is the name in the
-	// certificate of the authority, StampProblem says why the time stamp does not hold, "" where it does.
+	// Time is when a time stamp authority saw the signature; zero without a valid time stamp. StampedBy is the name in the
+	// authority's certificate. StampProblem says why the time stamp is invalid, "" if it is valid.
 	Time                    time.Time
 	StampedBy, StampProblem string
-	// Ingredients are how many other manifests the store holds.
+	// Ingredients is the number of other manifests in the store.
 	Ingredients int
-	// Problem says why signature and assertions do not belong together, "" where they do.
+	// Problem says why signature and assertions do not match, "" if they do.
 	Problem string
-	// Bound is what it says of the bytes of its file; nil where it says nothing that can be checked here.
+	// Bound describes what the manifest says about the file's bytes; nil if it cannot be checked here.
 	Bound *Bound
 }
 
-// Bound is a digest of all bytes of a file but some.
+// Bound is a digest of all bytes of a file except some.
 type Bound struct {
 	Hash []byte
 	New  func() hash.Hash
-	// Ranges are left out, in bytes from the start of the file, each its start and its length.
+	// Ranges are excluded, each as start and length in bytes from the start of the file.
 	Ranges [][2]int
-	// Boxes are the boxes that are left out of an ISO base media file; nil: it is another file. The offsets of the others are in the hash.
+	// Boxes are the excluded boxes of an ISO base media file; nil: another kind of file. The offsets of the other boxes are
+	// part of the hash.
 	Boxes []Box
 }
 
-// Box is a top-level box of an ISO base media file with bytes in some places, counted from its start.
+// Box is a top-level box of an ISO base media file with certain bytes at certain positions, counted from its start.
 type Box struct {
 	Kind string
 	At   map[int][]byte
 }
 
-// decoding reads values of strangers: no deep nesting, no endless lists.
+// decoding decodes untrusted values: no deep nesting, no endless lists.
 var decoding = func() cbor.DecMode {
 	mode, err := cbor.DecOptions{MaxNestedLevels: 16, MaxArrayElements: 1 << 16, MaxMapPairs: 1 << 14}.DecMode()
 	if err != nil {
-		panic(err) // the options are our own
+		panic(err) // the options are constants
 	}
 	return mode
 }()
 
-// anyClaim are the fields of claims v1 and v2 that are read.
+// anyClaim has the fields of claims v1 and v2 that are read.
 type anyClaim struct {
 	Generator  string          `cbor:"claim_generator"`
 	Info       cbor.RawMessage `cbor:"claim_generator_info"`
@@ -75,10 +76,10 @@ type anyHashedURI struct {
 	Algorithm string `cbor:"alg"`
 }
 
-// maxStore bounds a store of manifests, in bytes.
+// maxStore limits a store of manifests in bytes.
 const maxStore = 64 << 20
 
-// Read reads the active manifest of a store, the last one.
+// Read reads the active manifest of a store, which is the last one.
 func Read(store []byte) (*Manifest, error) {
 	if len(store) > maxStore {
 		return nil, fmt.Errorf("the manifest has %d bytes, more than %d", len(store), maxStore)
@@ -105,7 +106,7 @@ func Read(store []byte) (*Manifest, error) {
 	return m, nil
 }
 
-// read reads a manifest. An error says what does not belong together.
+// read reads a manifest. An error says what does not match.
 func (m *Manifest) read(of block) error {
 	parts, err := blocks(of.content)
 	if err != nil {
@@ -174,7 +175,7 @@ func (m *Manifest) read(of block) error {
 	return nil
 }
 
-// generator names the program of a claim.
+// generator returns the name of a claim's program.
 func (c anyClaim) generator() string {
 	var one struct {
 		Name string `cbor:"name"`
@@ -213,7 +214,7 @@ func (u anyHashedURI) check(assertions map[string]block, algorithm string) error
 	return nil
 }
 
-// newHash is a hash by its name in claims, nil for an unknown one.
+// newHash returns a hash by its name in claims, nil for an unknown one.
 func newHash(name string) func() hash.Hash {
 	switch name {
 	case "sha256", "":
@@ -226,7 +227,7 @@ func newHash(name string) func() hash.Hash {
 	return nil
 }
 
-// look takes from an assertion what a reader of files wants to know.
+// look reads the facts of an assertion that readers of files need.
 func (m *Manifest) look(a block, algorithm string) {
 	text, err := a.cborOf()
 	if err != nil {
@@ -237,7 +238,7 @@ func (m *Manifest) look(a block, algorithm string) {
 		var found struct {
 			Actions []action `cbor:"actions"`
 		}
-		_ = decoding.Unmarshal(text, &found) // what can be read of it
+		_ = decoding.Unmarshal(text, &found) // as far as it can be decoded
 		for _, one := range found.Actions {
 			if one.Source != "" {
 				m.Sources = append(m.Sources, one.Source)
@@ -263,7 +264,8 @@ func (m *Manifest) look(a block, algorithm string) {
 	}
 }
 
-// bmff reads the binding to an ISO base media file. One that leaves out parts of boxes, or has a tree of hashes, is not checked here.
+// bmff reads the binding to an ISO base media file. A binding that excludes parts of boxes, or has a hash tree, is not checked
+// here.
 func (m *Manifest) bmff(label string, text []byte, algorithm string) {
 	var found struct {
 		Exclusions []struct {
@@ -307,7 +309,7 @@ func (m *Manifest) bind(digest []byte, own, algorithm string) {
 	}
 }
 
-// Ours reports whether a store was made by Manifest: it holds one manifest, of this program.
+// Ours reports whether a store was made by Manifest: it has one manifest, from this program.
 func Ours(store []byte) bool {
 	m, err := Read(store)
 	return err == nil && m.Generator == generator && m.Ingredients == 0

@@ -25,25 +25,26 @@ import (
 
 // Signer signs manifests with a key and its certificate.
 type Signer struct {
-	chain [][]byte // DER, that of the key first
+	chain [][]byte // DER, the key's certificate first
 	key   crypto.Signer
 	alg   cose.Algorithm
-	stamp func(message []byte) (token []byte, err error) // asks a time stamp authority; nil: no time stamps
+	stamp func(message []byte) (token []byte, err error) // gets a token from a time stamp authority; nil: no time stamps
 }
 
-// WithTimeStamps returns a signer whose signatures carry a time stamp (RFC 3161), which stamp gives for a message. Then equal arguments do
-// not give equal bytes, but bytes of equal length.
+// WithTimeStamps returns a signer whose signatures have a time stamp (RFC 3161). stamp returns the token for a message. Equal
+// arguments then give different bytes, but of the same length.
 func (s *Signer) WithTimeStamps(stamp func(message []byte) (token []byte, err error)) *Signer {
 	with := *s
 	with.stamp = stamp
 	return &with
 }
 
-// The uses of a key that readers of manifests take (C2PA 2.2, section 14.5.1.1): certificates for claims, for documents and for mail.
+// The key usages that readers of manifests accept (C2PA 2.2, section 14.5.1.1): certificates for claims, for documents and for
+// mail.
 var uses = []asn1.ObjectIdentifier{{1, 3, 6, 1, 4, 1, 62558, 2, 1}, {1, 3, 6, 1, 5, 5, 7, 3, 36}, {1, 3, 6, 1, 5, 5, 7, 3, 4}}
 
-// NewSigner reads a chain of certificates, that of the key first, and the key: both PEM. A key is P-256 or Ed25519. What readers of
-// manifests would refuse is an error.
+// NewSigner reads a certificate chain, the key's certificate first, and the key, both in PEM. The key must be P-256 or Ed25519.
+// Certificates that readers of manifests would refuse are an error.
 func NewSigner(certificates, key []byte) (*Signer, error) {
 	s := &Signer{}
 	for rest := certificates; ; {
@@ -93,7 +94,7 @@ func NewSigner(certificates, key []byte) (*Signer, error) {
 
 var errOtherKey = errors.New("the first certificate is for another key")
 
-// suitable refuses certificates that readers of manifests refuse.
+// suitable returns an error for certificates that readers of manifests refuse.
 func suitable(c *x509.Certificate) error {
 	allowed := false
 	for _, use := range uses {
@@ -123,7 +124,7 @@ func suitable(c *x509.Certificate) error {
 	return nil
 }
 
-// parseKey reads a key in PEM, which no error repeats.
+// parseKey parses a key in PEM. No error contains the key.
 func parseKey(text []byte) (crypto.Signer, error) {
 	for {
 		var p *pem.Block
@@ -149,13 +150,13 @@ func parseKey(text []byte) (crypto.Signer, error) {
 	}
 }
 
-// Certificate is the SHA-256 of the certificate of the key, in hex.
+// Certificate returns the SHA-256 of the key's certificate in hex.
 func (s *Signer) Certificate() string {
 	sum := sha256.Sum256(s.chain[0])
 	return hex.EncodeToString(sum[:])
 }
 
-// sameBytes signs with the key alone, so that equal contents have equal signatures (RFC 6979, RFC 8032).
+// sameBytes signs without randomness, so that equal contents have equal signatures (RFC 6979, RFC 8032).
 type sameBytes struct {
 	key crypto.Signer
 	alg cose.Algorithm
@@ -184,16 +185,16 @@ func (s sameBytes) Sign(_ io.Reader, content []byte) ([]byte, error) {
 	return out, nil
 }
 
-// The headers of a time stamp, and of the bytes that keep the length of a signature whatever the length of its time stamp
-// (C2PA 2.2, sections 10.3.2.5 and 13.2).
+// The headers for a time stamp, and for padding that makes the length of a signature independent of the length of its time
+// stamp (C2PA 2.2, sections 10.3.2.5 and 13.2).
 const (
 	stampHeader   = "sigTst2"
 	paddingHeader = "pad"
-	// stampRoom is the length of both. Paddings of 256 to 65,535 bytes have heads of one length.
+	// stampRoom is the length of both together. Paddings of 256 to 65,535 bytes have headers of the same length.
 	stampRoom = timestamp.MaxToken + 512
 )
 
-// stamps is the value of the header of time stamps.
+// stamps is the value of the time stamp header.
 type stamps struct {
 	Tokens []stampToken `cbor:"tstTokens"`
 }
@@ -202,7 +203,7 @@ type stampToken struct {
 	Value []byte `cbor:"val"`
 }
 
-// stamped is what a time stamp of a signature is for: a counter signature of it (RFC 9052, section 4.4).
+// stamped returns the message of a time stamp for a signature: a countersignature (RFC 9052, section 4.4).
 func stamped(protected cose.ProtectedHeader, signature []byte) ([]byte, error) {
 	head, err := protected.MarshalCBOR()
 	if err != nil {
@@ -215,7 +216,8 @@ func stamped(protected cose.ProtectedHeader, signature []byte) ([]byte, error) {
 	return encoding.Marshal([]any{"CounterSignature", cbor.RawMessage(head), []byte{}, payload})
 }
 
-// addStamp adds a time stamp to a signature, and a padding that makes all signatures of this signer as long. blank adds the padding alone.
+// addStamp adds a time stamp to a signature, and a padding that makes all signatures of this signer equally long. With blank it
+// adds only the padding.
 func (s *Signer) addStamp(m *cose.Sign1Message, blank bool) error {
 	m.Headers.Unprotected[paddingHeader] = make([]byte, stampRoom)
 	if blank {
@@ -245,7 +247,7 @@ func (s *Signer) addStamp(m *cose.Sign1Message, blank bool) error {
 	return nil
 }
 
-// sign returns the COSE_Sign1 of a claim, which it does not hold. blank leaves its time stamp out, and keeps its length.
+// sign returns the detached COSE_Sign1 of a claim. With blank it omits the time stamp but keeps the length.
 func (s *Signer) sign(claim []byte, blank bool) ([]byte, error) {
 	m := cose.NewSign1Message()
 	m.Headers.Protected.SetAlgorithm(s.alg)
@@ -270,7 +272,7 @@ func (s *Signer) sign(claim []byte, blank bool) ([]byte, error) {
 	return m.MarshalCBOR()
 }
 
-// readStamp reads the time stamp of a signature of claims v2; found is false where it has none.
+// readStamp reads the time stamp of a signature for claims v2; found is false if there is none.
 func readStamp(m *cose.Sign1Message) (t timestamp.Token, found bool, err error) {
 	raw, found := m.Headers.Unprotected[stampHeader]
 	if !found {
@@ -292,13 +294,13 @@ func readStamp(m *cose.Sign1Message) (t timestamp.Token, found bool, err error) 
 	return t, true, err
 }
 
-// verify says why a signature of a claim does not hold; nil: it does. It returns the chain of certificates.
+// verify checks a signature of a claim and returns the certificate chain.
 func verify(m *cose.Sign1Message, claim []byte) (chain []*x509.Certificate, err error) {
 	var ders [][]byte
 	for _, h := range []map[any]any{m.Headers.Protected, m.Headers.Unprotected} {
 		raw := h[cose.HeaderLabelX5Chain]
 		if raw == nil {
-			raw = h["x5chain"] // of claims v1
+			raw = h["x5chain"] // in claims v1
 		}
 		if one, ok := raw.([]byte); ok {
 			ders = append(ders, one)
@@ -332,5 +334,5 @@ func verify(m *cose.Sign1Message, claim []byte) (chain []*x509.Certificate, err 
 	return chain, m.Verify(nil, v)
 }
 
-// selfSigned reports whether a certificate is its own authority.
+// selfSigned reports whether a certificate is its own issuer.
 func selfSigned(c *x509.Certificate) bool { return bytes.Equal(c.RawIssuer, c.RawSubject) }

@@ -55,7 +55,7 @@ func (w *bitWriter) trailing() {
 // length is the number of bits written so far.
 func (w *bitWriter) length() int { return len(w.buf)*8 + int(w.n) }
 
-// rewind forgets everything written after mark was copied from the writer.
+// rewind removes everything that was written after mark was copied from the writer.
 func (w *bitWriter) rewind(mark bitWriter) {
 	w.buf, w.acc, w.n = w.buf[:len(mark.buf)], mark.acc, mark.n
 }

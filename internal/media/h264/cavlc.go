@@ -1,13 +1,13 @@
 package h264
 
-// chromaDC in place of nC selects the codes of the 2x2 chroma DC block (clause 9.2.1).
+// chromaDC as nC selects the codes of the 2x2 chroma DC block (clause 9.2.1).
 const chromaDC = -1
 
 // maxLevel is the largest coefficient level whose level_prefix stays at 15, the limit for the Baseline
 // profile (clause 9.2.2.1). Quantisation clips to it.
 const maxLevel = 2063
 
-// runLevels is one block taken apart from its highest frequency down.
+// runLevels is one block split into runs and levels, from its highest frequency down.
 type runLevels struct {
 	level [16]int32
 	run   [16]int // zeros before each level

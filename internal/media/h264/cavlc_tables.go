@@ -1,6 +1,6 @@
 package h264
 
-// A code is one variable-length code word: the low n bits of v. n is 0 where no such code exists.
+// A code is one variable-length code word: the low n bits of v. n is 0 if no such code exists.
 type code struct{ v, n uint8 }
 
 // write appends the code word.
@@ -127,8 +127,7 @@ var runBefore = [7][]code{
 	},
 }
 
-// interCBP is the column Inter of table 9-4 for ChromaArrayType 1, turned round: coded_block_pattern to
-// codeNum.
+// interCBP is the column Inter of table 9-4 for ChromaArrayType 1, inverted: it maps coded_block_pattern to codeNum.
 var interCBP = [48]uint8{
 	0, 2, 3, 7, 4, 8, 17, 13, 5, 18, 9, 14, 10, 15, 16, 11,
 	1, 32, 33, 36, 34, 37, 44, 40, 35, 45, 38, 41, 39, 42, 43, 19,

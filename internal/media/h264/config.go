@@ -14,13 +14,13 @@ const (
 	MaxSide = 16 * 543
 	// MaxMacroblocks is the largest picture of the highest level, 4096x2304 for instance.
 	MaxMacroblocks = 36864
-	// MaxGOP is what frame_num can count.
+	// MaxGOP is the range of frame_num.
 	MaxGOP = 1 << frameNumBits
-	// MaxFPSTerm bounds numerator and denominator of the frame rate: time_scale is twice the numerator.
+	// MaxFPSTerm limits numerator and denominator of the frame rate: time_scale is twice the numerator.
 	MaxFPSTerm = 1<<31 - 1
 )
 
-// Config says what to encode. Zero QP and GOP mean the defaults.
+// Config says how to encode. Zero QP and GOP mean the defaults.
 type Config struct {
 	Width, Height  int    // samples, even
 	FPSNum, FPSDen uint32 // pictures a second
@@ -28,7 +28,7 @@ type Config struct {
 	GOP            int    // pictures from IDR to IDR
 }
 
-// Check fills in defaults and refuses what H.264 in 4:2:0 or this encoder cannot do.
+// Check sets defaults and returns an error for values that H.264 in 4:2:0 or this encoder does not support.
 func (c Config) Check() (Config, error) {
 	c.QP, c.GOP = cmp.Or(c.QP, DefaultQP), cmp.Or(c.GOP, DefaultGOP)
 	switch {

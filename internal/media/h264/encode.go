@@ -16,11 +16,11 @@ type Stream struct {
 	Key      []bool // Key[i]: sample i is an IDR picture
 }
 
-// Encode encodes n pictures. It calls read(i, dst) once for each picture, which must fill dst, and then
-// show(i, shown) with the picture a decoder will show. Both are called from several goroutines at once, for
-// different i; the pictures belong to the encoder and may be used only during the call. show may be nil.
+// Encode encodes n pictures. It calls read(i, dst) once for each picture, which must fill dst, and then show(i, shown) with the
+// picture that a decoder will show. Both are called concurrently for different i. The pictures belong to the encoder and are
+// valid only during the call. show may be nil.
 //
-// It returns ctx's error when ctx ends first, and an error where read or show panics.
+// It returns ctx's error if ctx ends first, and an error if read or show panics.
 func Encode(ctx context.Context, c Config, n int, read, show func(i int, p *Picture)) (*Stream, error) {
 	c, err := c.Check()
 	if err != nil {
@@ -61,7 +61,7 @@ func Encode(ctx context.Context, c Config, n int, read, show func(i int, p *Pict
 	return s, nil
 }
 
-// job is what the workers of one Encode share. Each writes other samples.
+// job is shared by the workers of one Encode. Each writes other samples.
 type job struct {
 	Config
 	read, show func(i int, p *Picture)
@@ -83,10 +83,10 @@ func (j *job) encodeGOP(ctx context.Context, e *encoder, p *Picture, g int) {
 	}
 }
 
-// sampleOverhead is what a sample takes in a byte stream beside its NAL unit: a start code.
+// sampleOverhead is the size of a start code, which a sample needs in a byte stream besides its NAL unit.
 const sampleOverhead = 4
 
-// peakBitsPerSecond is the most bits that the pictures of any one second take.
+// peakBitsPerSecond returns the largest number of bits in the pictures of one second.
 func peakBitsPerSecond(c Config, samples [][]byte) int {
 	window := max(1, int(c.FPSNum/c.FPSDen))
 	bits, peak := 0, 0

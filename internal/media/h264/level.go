@@ -1,6 +1,6 @@
 package h264
 
-// codecLevel is one row of table A-1 as far as this encoder can break it.
+// codecLevel is one row of table A-1, with the limits that this encoder could exceed.
 type codecLevel struct {
 	idc           int
 	maxRate       int // macroblocks a second (MaxMBPS)
@@ -39,8 +39,8 @@ func (l *codecLevel) fits(mbWidth, mbHeight int, c Config) bool {
 	return mbs <= l.maxSize && side*side <= 8*l.maxSize && rate <= int64(l.maxRate)
 }
 
-// level is the lowest level for pictures of this size and rate at a stream of bitsPerSec. What is faster
-// than any level gets the highest one: decoders for files do not depend on real time.
+// level returns the lowest level for pictures of this size and rate with a stream of bitsPerSec. Streams that are faster than
+// any level get the highest one, because decoders of files need not work in real time.
 func (c Config) level(bitsPerSec int) codecLevel {
 	w, h := c.macroblocks()
 	for _, l := range levelTable {

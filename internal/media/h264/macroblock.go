@@ -1,6 +1,6 @@
 package h264
 
-// macroblock is what later macroblocks must know of an earlier one.
+// macroblock is what later macroblocks need of an earlier one.
 type macroblock struct {
 	inter       bool
 	mv          vector // zero unless inter
@@ -41,7 +41,7 @@ func (e *encoder) codeInterMB(x, y int, m *macroblock) {
 		src := e.src[0]
 		e.interp.luma(&e.cand, 16*x, 16*y, skip)
 		skipCost := sad16(src.pix[src.at(16*x, 16*y):], src.stride, e.cand[:], 16, 1<<30)
-		// Two lambdas stand for the bits that mb_type and two vector differences cost at least.
+		// Two lambdas represent the smallest cost in bits of mb_type and two vector differences.
 		if skipCost <= cost+2*e.lambda {
 			mv, cost, e.pred = skip, skipCost, e.cand
 		}

@@ -5,8 +5,8 @@ type vector struct{ x, y int }
 
 func (v vector) add(dx, dy int) vector { return vector{v.x + dx, v.y + dy} }
 
-// searchRange bounds the vectors of one macroblock: the padded reference, the six-tap filter's reach
-// beyond it and the level's limits. min and max are whole samples times 4, max inclusive.
+// searchRange limits the vectors of one macroblock: by the padded reference, the reach of the six-tap filter and the level. min
+// and max are whole samples times 4, max inclusive.
 type searchRange struct{ min, max vector }
 
 func (r searchRange) holds(v vector) bool {

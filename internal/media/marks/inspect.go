@@ -6,47 +6,46 @@ import (
 	"strings"
 )
 
-// Found is a mark that a file carries.
+// Found is a mark in a file.
 type Found struct {
 	Name  string `json:"name"`  // iptc, aigc or c2pa
-	Where string `json:"where"` // in the file, such as "moov/udta/meta"
-	Value string `json:"value"` // of c2pa: the kind of source that it says
+	Where string `json:"where"` // position in the file, such as "moov/udta/meta"
+	Value string `json:"value"` // for c2pa: the kind of source
 
-	// Of c2pa: the program that made the manifest, the name in the certificate of the signature, and why the signature does not hold
-	// for the file, "" where it does. Nobody here says whether the certificate can be trusted.
+	// For c2pa: the program that created the manifest, the name in the certificate of the signature, and why the signature is
+	// not valid for the file, "" if it is. The package does not decide whether the certificate can be trusted.
 	Generator  string `json:"generator,omitempty"`
 	Signer     string `json:"signer,omitempty"`
 	SelfSigned bool   `json:"self_signed,omitempty"`
 	Problem    string `json:"problem,omitempty"`
-	// Of a signature with a time stamp: when an authority saw it (RFC 3339, UTC), the name in the authority's certificate, and why the
-	// time stamp does not hold, "" where it does.
+	// For a signature with a time stamp: when an authority saw it (RFC 3339, UTC), the name in the authority's certificate, and
+	// why the time stamp is invalid, "" if it is valid.
 	Time         string `json:"time,omitempty"`
 	StampedBy    string `json:"time_stamped_by,omitempty"`
 	StampProblem string `json:"time_stamp_problem,omitempty"`
 }
 
-// Synthetic reports whether the mark says that a model made the media, in whole or in part.
+// Synthetic reports whether the mark says that a model made the media, completely or partly.
 func (f Found) Synthetic() bool {
 	switch f.Name {
 	case AIGC:
-		return true // 1 is "is", 2 "may be", 3 "is suspected to be": each is a mark
+		return true // 1 is "is", 2 "may be", 3 "is suspected to be": each counts
 	case IPTC, C2PA:
 		return strings.HasSuffix(strings.ToLower(f.Value), "trainedalgorithmicmedia")
 	}
 	return false
 }
 
-// ErrUnknown says that a file is of no format that is looked into.
+// ErrUnknown says that the format of a file is not supported.
 var ErrUnknown = errors.New("the file is no mp4, png or jpeg")
 
-// IsMedia reports whether a file begins like one that Inspect looks into; 12 bytes are enough.
+// IsMedia reports whether a file starts like a format that Inspect supports; 12 bytes are enough.
 func IsMedia(head []byte) bool {
 	return bytes.HasPrefix(head, []byte(pngSignature)) || bytes.HasPrefix(head, []byte("\xff\xd8\xff")) ||
 		len(head) >= 12 && string(head[4:8]) == "ftyp"
 }
 
-// Inspect lists the marks of a file, whoever has put them there. A damaged file gives what was found before the damage, with the
-// error.
+// Inspect lists the marks of a file, from any program. For a damaged file it returns the marks before the damage and an error.
 func Inspect(data []byte) ([]Found, error) {
 	switch {
 	case bytes.HasPrefix(data, []byte(pngSignature)):
@@ -115,7 +114,7 @@ func inspectPNG(data []byte) (list []Found, err error) {
 	return list, err
 }
 
-// pngText returns the value of a chunk of text with the keyword AIGC, which some programs write.
+// pngText returns the value of a text chunk with the keyword AIGC, which some programs write.
 func pngText(c chunk, data []byte) (string, bool) {
 	switch c.kind {
 	case "tEXt":
@@ -145,7 +144,8 @@ func inspectJPEG(data []byte) (list []Found, err error) {
 			found, xmpErr := inPacket("a segment APP1 with XMP", xmp)
 			list, err = append(list, found...), errors.Join(err, xmpErr)
 		}
-		// JUMBF lies in segments APP11, each with a number; the first eight bytes of the box are repeated in each (ISO/IEC 19566-5, annex D).
+		// JUMBF is stored in APP11 segments, each with a number; every segment repeats the first eight bytes of the box
+		// (ISO/IEC 19566-5, annex D).
 		const app11, head = 0xeb, 8
 		if body := s.body(data); s.marker == app11 && len(body) > head+8 && string(body[:2]) == "JP" {
 			if len(store) > 0 {

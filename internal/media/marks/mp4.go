@@ -16,17 +16,17 @@ var xmpBox = []byte{0xbe, 0x7a, 0xcf, 0xcb, 0x97, 0xa9, 0x42, 0xe8, 0x9c, 0x71, 
 // aigcKey is the key of the item in an mp4.
 const aigcKey = "AIGC"
 
-// box is where a box of ISO/IEC 14496-12 lies in the bytes that hold it.
+// box is the position of a box of ISO/IEC 14496-12.
 type box struct {
 	kind       string
-	start, end int // header included
-	body       int // where the payload begins
+	start, end int // with the header
+	body       int // start of the payload
 }
 
 func (b box) size() int { return b.end - b.start }
 
-// boxes lists the boxes of data, which begin at first. A size of 0, which means up to the end, is taken in a file alone, where open
-// is true.
+// boxes lists the boxes of data, starting at first. A size of 0, which means up to the end, is accepted only at the top level
+// of a file, where open is true.
 func boxes(data []byte, first, end int, open bool) (list []box, err error) {
 	for at := first; at < end; {
 		if end-at < 8 {
@@ -49,7 +49,7 @@ func boxes(data []byte, first, end int, open bool) (list []box, err error) {
 	return list, nil
 }
 
-// find returns the first box of a kind; ok is false where there is none.
+// find returns the first box of a kind; ok is false if there is none.
 func find(list []box, kind string) (b box, ok bool) {
 	for _, b := range list {
 		if b.kind == kind {
@@ -74,15 +74,15 @@ func movie(data []byte) (top []box, moov box, err error) {
 	return top, moov, nil
 }
 
-// newBox is a box with a payload.
+// newBox returns a box with a payload.
 func newBox(kind string, payload ...[]byte) []byte {
 	body := bytes.Join(payload, nil)
 	b := binary.BigEndian.AppendUint32(nil, uint32(8+len(body)))
 	return append(append(b, kind...), body...)
 }
 
-// replace replaces the bytes from start to end, which are whole boxes of the last of the boxes inside, each of which lies in the one
-// before (none: they are boxes of the file). It moves what points behind them: the sizes of these boxes and the offsets of samples.
+// replace replaces the bytes from start to end, which are complete boxes inside the last of inside. Each box in inside contains
+// the next one; empty: the bytes are top-level boxes. It updates the sizes of these boxes and the offsets of samples.
 func replace(data []byte, inside []box, start, end int, with []byte) ([]byte, error) {
 	out := make([]byte, 0, len(data)+len(with))
 	out = append(append(append(out, data[:start]...), with...), data[end:]...)
@@ -99,13 +99,13 @@ func replace(data []byte, inside []box, start, end int, with []byte) ([]byte, er
 	return out, moveOffsets(out, moov, int64(end), int64(delta))
 }
 
-// resize changes the size of a box that is not last in its file or has one.
+// resize changes the size of a box, unless it extends to the end of the file.
 func resize(data []byte, b box, delta int) error {
 	size := uint64(b.size() + delta)
 	switch {
 	case binary.BigEndian.Uint32(data[b.start:]) == 1:
 		binary.BigEndian.PutUint64(data[b.start+8:], size)
-	case binary.BigEndian.Uint32(data[b.start:]) == 0: // up to the end of the file, wherever that is
+	case binary.BigEndian.Uint32(data[b.start:]) == 0: // it extends to the end of the file
 	case size > math.MaxUint32:
 		return fmt.Errorf("box %q becomes too large", b.kind)
 	default:
@@ -114,7 +114,7 @@ func resize(data []byte, b box, delta int) error {
 	return nil
 }
 
-// moveOffsets adds delta to the offsets of samples at or behind from.
+// moveOffsets adds delta to the offsets of samples at or after from.
 func moveOffsets(data []byte, moov box, from, delta int64) error {
 	children, err := boxes(data, moov.body, moov.end, false)
 	if err != nil {
@@ -149,7 +149,7 @@ func moveOffsets(data []byte, moov box, from, delta int64) error {
 	return nil
 }
 
-// moveTable moves the offsets of an stco or a co64.
+// moveTable changes the offsets in an stco or a co64.
 func moveTable(data []byte, t box, from, delta int64) error {
 	width := map[string]int{"stco": 4, "co64": 8}[t.kind]
 	if width == 0 {
@@ -182,27 +182,27 @@ func moveTable(data []byte, t box, from, delta int64) error {
 	return nil
 }
 
-// itemBox is the box meta with one key and its value, as ffmpeg writes them with -movflags use_metadata_tags (QuickTime File Format,
-// chapter Metadata).
+// itemBox returns a meta box with one key and its value, as ffmpeg writes it with -movflags use_metadata_tags (QuickTime File
+// Format, chapter Metadata).
 func itemBox(value string) []byte {
 	flags := make([]byte, 4)
 	handler := newBox("hdlr", flags, make([]byte, 4), []byte("mdta"), make([]byte, 12), []byte{0})
 	one := binary.BigEndian.AppendUint32(nil, 1)
 	keys := newBox("keys", flags, one, newBox("mdta", []byte(aigcKey)))
-	data := newBox("data", one, make([]byte, 4), []byte(value)) // UTF-8, of no country
-	item := newBox(string(one), data)                           // of key number 1
+	data := newBox("data", one, make([]byte, 4), []byte(value)) // UTF-8, no country
+	item := newBox(string(one), data)                           // for key number 1
 	return newBox("meta", flags, handler, keys, newBox("ilst", item))
 }
 
-// freeItem is an item with a name of its own in the list of iTunes, which media.Describe writes.
+// freeItem returns a custom item in iTunes' list, which media.Describe writes.
 func freeItem(value string) []byte {
 	flags, one := make([]byte, 4), binary.BigEndian.AppendUint32(nil, 1)
 	return newBox("----", newBox("mean", flags, []byte("com.apple.iTunes")), newBox("name", flags, []byte(aigcKey)),
 		newBox("data", one, flags, []byte(value)))
 }
 
-// within follows kinds of boxes inwards from a box, each the first of its kind, and returns the boxes on the way, the first included;
-// ok is false where one is not there. A box meta of ISO has flags before its boxes.
+// within follows kinds of boxes inwards from a box, each the first of its kind, and returns all boxes on the path; ok is false
+// if one is missing. A meta box of ISO has flags before its boxes.
 func within(data []byte, from box, kinds ...string) (way []box, ok bool) {
 	way = []box{from}
 	for _, kind := range kinds {
@@ -218,14 +218,14 @@ func within(data []byte, from box, kinds ...string) (way []box, ok bool) {
 	return way, true
 }
 
-// putItem puts the item AIGC into moov/udta/meta: a box of keys or, where media.Describe has written a list of iTunes there, an item
-// of that list, because a file has one box meta in a place.
+// putItem adds the item AIGC to moov/udta/meta: as a box of keys, or as an item of iTunes' list if media.Describe has written
+// one, because a file has only one meta box there.
 func putItem(data []byte, value string) ([]byte, error) {
 	_, moov, err := movie(data)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := boxes(data, moov.body, moov.end, false); err != nil { // a box of a wrong size would swallow the item
+	if _, err := boxes(data, moov.body, moov.end, false); err != nil { // a box with a wrong size would hide the item
 		return nil, fmt.Errorf("moov: %w", err)
 	}
 	if way, ok := within(data, moov, "udta", "meta", "ilst"); ok {
@@ -238,7 +238,7 @@ func putItem(data []byte, value string) ([]byte, error) {
 	return replace(data, []box{moov}, moov.end, moov.end, newBox("udta", itemBox(value)))
 }
 
-// putXMPBox puts a packet at the end of the file, where it moves nothing.
+// putXMPBox adds a packet at the end of the file, where it moves nothing.
 func putXMPBox(data, xmp []byte) ([]byte, error) {
 	top, _, err := movie(data)
 	if err != nil {
@@ -250,7 +250,7 @@ func putXMPBox(data, xmp []byte) ([]byte, error) {
 	return append(bytes.Clone(data), newBox("uuid", xmpBox, xmp)...), nil
 }
 
-// payloadOf returns what a box uuid of an extended type holds, nil for another box.
+// payloadOf returns the payload of a uuid box with an extended type, nil for another box.
 func payloadOf(data []byte, b box, extended []byte) []byte {
 	if b.kind == "uuid" && b.end-b.body >= len(extended) && bytes.Equal(data[b.body:b.body+len(extended)], extended) {
 		return data[b.body+len(extended) : b.end]
@@ -258,13 +258,13 @@ func payloadOf(data []byte, b box, extended []byte) []byte {
 	return nil
 }
 
-// stripMP4 removes the boxes with XMP and credentials of this program, and the item AIGC that putItem has put there.
+// stripMP4 removes this program's boxes with XMP and credentials, and the item AIGC that putItem has added.
 func stripMP4(data []byte) ([]byte, error) {
 	top, _, err := movie(data)
 	if err != nil {
 		return nil, err
 	}
-	for i := len(top) - 1; i >= 0; i-- { // from the end, so that the places before stay
+	for i := len(top) - 1; i >= 0; i-- { // from the end, so that earlier positions stay valid
 		xmp, store := payloadOf(data, top[i], xmpBox), storeOf(data, top[i])
 		if xmp != nil && isOurs(xmp) || store != nil && c2pa.Ours(store) {
 			if data, err = replace(data, nil, top[i].start, top[i].end, nil); err != nil {
@@ -292,12 +292,12 @@ func stripMP4(data []byte) ([]byte, error) {
 	return data, nil
 }
 
-// items yields the values of the key AIGC below a box udta or meta, whoever wrote them.
+// items yields the values of the key AIGC below a udta or meta box, from any program.
 func items(data []byte, b box) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		switch b.kind {
 		case "udta":
-			children, _ := boxes(data, b.body, b.end, false) // what can be read of it
+			children, _ := boxes(data, b.body, b.end, false) // as far as it can be read
 			for _, c := range children {
 				if c.kind == "meta" {
 					for v := range items(data, c) {
@@ -332,7 +332,7 @@ func items(data []byte, b box) func(yield func(string) bool) {
 	}
 }
 
-// keyNumber is the number of the key AIGC in a box keys, from 1; 0 where it is not there.
+// keyNumber returns the number of the key AIGC in a keys box, from 1; 0 if there is none.
 func keyNumber(data []byte, keys box) uint32 {
 	if keys.end-keys.body < 8 {
 		return 0

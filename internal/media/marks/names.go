@@ -8,15 +8,16 @@ import (
 	"strings"
 )
 
-// maxNamed bounds what is read of a file to name its marks, in bytes: a whole picture, or the boxes of an mp4 but for its frames.
+// maxNamed limits how much of a file is read to list its marks, in bytes: a whole picture, or the boxes of an mp4 without its
+// frames.
 const maxNamed = 64 << 20
 
-// Names are the marks of synthetic media in a file at path, whoever has put them there, such as "aigc, iptc"; "" for none, and for files
-// that are no mp4, png or jpeg. The frames of an mp4 are not read, so signatures are not checked.
+// Names lists the marks of synthetic media in a file, from any program, such as "aigc, iptc"; "" for none, and for files that
+// are not mp4, png or jpeg. It does not read the frames of an mp4, so it does not check signatures.
 func Names(path string) string {
 	f, err := os.Open(path)
 	if err != nil {
-		return "" // whoever reads the file says so
+		return "" // the reader of the file reports the error
 	}
 	defer f.Close()
 	info, err := f.Stat()
@@ -33,7 +34,7 @@ func Names(path string) string {
 	} else if info.Size() <= maxNamed {
 		data, _ = io.ReadAll(io.NewSectionReader(f, 0, info.Size()))
 	}
-	found, _ := Inspect(data) // what can be read of it
+	found, _ := Inspect(data) // as far as it can be read
 	var names []string
 	for _, m := range found {
 		if m.Synthetic() && !slices.Contains(names, m.Name) {
@@ -44,7 +45,7 @@ func Names(path string) string {
 	return strings.Join(names, ", ")
 }
 
-// withoutFrames reads the boxes of an mp4 that hold marks: ftyp, moov and uuid.
+// withoutFrames reads the boxes of an mp4 that contain marks: ftyp, moov and uuid.
 func withoutFrames(f io.ReaderAt, length int64) (out []byte) {
 	var head [16]byte
 	for at := int64(0); at+8 <= length; {

@@ -11,19 +11,19 @@ import (
 	"latentbeam/internal/media/c2pa"
 )
 
-// pngSignature begins a png; pngHead is its length with that of IHDR.
+// pngSignature starts a png. pngHead is its length with IHDR.
 const (
 	pngSignature = "\x89PNG\r\n\x1a\n"
 	pngHead      = 8 + 25
 )
 
-// pngXMP is the keyword of the chunk with XMP and the fields behind it: not compressed, of no language (ISO 16684-3, PNG).
+// pngXMP is the keyword of the XMP chunk and the fields after it: uncompressed, no language (ISO 16684-3, PNG).
 const pngXMP = "XML:com.adobe.xmp\x00\x00\x00\x00\x00"
 
-// chunk is where a chunk of a png lies.
+// chunk is the position of a chunk of a png.
 type chunk struct {
 	kind       string
-	start, end int // length and checksum included
+	start, end int // with length and checksum
 }
 
 func (c chunk) body(data []byte) []byte { return data[c.start+8 : c.end-4] }
@@ -56,7 +56,7 @@ func newChunk(kind string, body []byte) []byte {
 	return binary.BigEndian.AppendUint32(out, crc32.ChecksumIEEE(typed))
 }
 
-// putPNG puts a packet behind IHDR.
+// putPNG inserts a packet after IHDR.
 func putPNG(data, xmp []byte) ([]byte, error) {
 	list, err := chunks(data)
 	if err != nil {
@@ -68,7 +68,7 @@ func putPNG(data, xmp []byte) ([]byte, error) {
 	return insert(data, pngHead, newChunk("iTXt", append([]byte(pngXMP), xmp...))), nil
 }
 
-// insert returns data with more bytes at a place.
+// insert returns data with more inserted at a position.
 func insert(data []byte, at int, more []byte) []byte {
 	out := make([]byte, 0, len(data)+len(more))
 	return append(append(append(out, data[:at]...), more...), data[at:]...)
@@ -88,7 +88,7 @@ func stripPNG(data []byte) ([]byte, error) {
 	return data, nil
 }
 
-// pngPacket returns the XMP of a chunk that holds one.
+// pngPacket returns the XMP of a chunk, if it has one.
 func pngPacket(data []byte, c chunk) ([]byte, bool) {
 	if c.kind != "iTXt" {
 		return nil, false
@@ -96,13 +96,13 @@ func pngPacket(data []byte, c chunk) ([]byte, bool) {
 	return bytes.CutPrefix(c.body(data), []byte(pngXMP))
 }
 
-// jpegXMP begins the APP1 segment with XMP (ISO 16684-3, JPEG).
+// jpegXMP starts the APP1 segment with XMP (ISO 16684-3, JPEG).
 const jpegXMP = "http://ns.adobe.com/xap/1.0/\x00"
 
-// segment is where a segment of a jpeg lies, before its first scan.
+// segment is the position of a segment of a jpeg before its first scan.
 type segment struct {
 	marker     byte
-	start, end int // marker included
+	start, end int // with the marker
 }
 
 func (s segment) body(data []byte) []byte { return data[s.start+4 : s.end] }
@@ -118,7 +118,7 @@ func segments(data []byte) (list []segment, err error) {
 			return list, errors.New("the jpeg ends before its picture")
 		}
 		marker := data[at+1]
-		if marker == 0xff { // filling
+		if marker == 0xff { // fill byte
 			at++
 			continue
 		}
@@ -138,7 +138,7 @@ func segments(data []byte) (list []segment, err error) {
 	}
 }
 
-// putJPEG puts a packet behind the start of the image and a segment JFIF.
+// putJPEG inserts a packet after the start of the image and a JFIF segment.
 func putJPEG(data, xmp []byte) ([]byte, error) {
 	list, err := segments(data)
 	if err != nil {
@@ -169,7 +169,7 @@ func stripJPEG(data []byte) ([]byte, error) {
 	return data, nil
 }
 
-// jpegPacket returns the XMP of a segment that holds one.
+// jpegPacket returns the XMP of a segment, if it has one.
 func jpegPacket(data []byte, s segment) ([]byte, bool) {
 	if s.marker != 0xe1 {
 		return nil, false

@@ -12,10 +12,10 @@ import (
 	"latentbeam/internal/media/c2pa"
 )
 
-// purpose is what a box with a manifest says of itself, behind its version and flags; eight bytes follow, for other boxes that it may have.
+// purpose follows the version and flags in a box with a manifest. Eight bytes with the offset of other boxes follow.
 const purpose = "\x00\x00\x00\x00manifest\x00"
 
-// credentials is a box uuid with a store of manifests (C2PA 2.2, section A.5.1).
+// credentials returns a uuid box with a store of manifests (C2PA 2.2, section A.5.1).
 func credentials(store []byte) []byte {
 	return newBox("uuid", c2pa.UUID, []byte(purpose), make([]byte, 8), store)
 }
@@ -29,7 +29,7 @@ func storeOf(data []byte, b box) []byte {
 	return rest[8:]
 }
 
-// signMP4 puts a signed manifest behind the first box, ftyp.
+// signMP4 inserts a signed manifest after the first box, ftyp.
 func signMP4(data []byte, s *c2pa.Signer, claim c2pa.Claim) ([]byte, error) {
 	top, _, err := movie(data)
 	if err != nil {
@@ -66,7 +66,7 @@ func signMP4(data []byte, s *c2pa.Signer, claim c2pa.Claim) ([]byte, error) {
 	return out, nil
 }
 
-// hashBoxes hashes the boxes of a file, each behind its offset, but for those that are left out (C2PA 2.2, section 18.8).
+// hashBoxes hashes the boxes of a file, each after its offset, except the excluded ones (C2PA 2.2, section 18.8).
 func hashBoxes(h hash.Hash, data []byte, left []c2pa.Box) error {
 	top, err := boxes(data, 0, len(data), true)
 	if err != nil {
@@ -82,7 +82,7 @@ func hashBoxes(h hash.Hash, data []byte, left []c2pa.Box) error {
 	return nil
 }
 
-// leftOut reports whether a box is one of those that are left out.
+// leftOut reports whether a box is excluded.
 func leftOut(data []byte, b box, left []c2pa.Box) bool {
 	for _, l := range left {
 		if l.Kind != b.kind {
@@ -99,10 +99,10 @@ func leftOut(data []byte, b box, left []c2pa.Box) bool {
 	return false
 }
 
-// pngCredentials is the chunk of a png that holds a store of manifests (C2PA 2.2, section A.3.4).
+// pngCredentials is the chunk of a png with a store of manifests (C2PA 2.2, section A.3.4).
 const pngCredentials = "caBX"
 
-// signPNG puts a signed manifest behind IHDR. The manifest says where it lies, so its length depends on its length.
+// signPNG inserts a signed manifest after IHDR. The manifest contains its own position, so its length depends on itself.
 func signPNG(data []byte, s *c2pa.Signer, claim c2pa.Claim) ([]byte, error) {
 	h := sha256.New()
 	h.Write(data)
@@ -122,7 +122,7 @@ func signPNG(data []byte, s *c2pa.Signer, claim c2pa.Claim) ([]byte, error) {
 	return nil, errors.New("the manifest finds no length")
 }
 
-// hold says why a manifest does not hold for its file, "" where it does.
+// hold says why a manifest is not valid for its file, "" if it is.
 func hold(data []byte, m *c2pa.Manifest) string {
 	if m.Problem != "" {
 		return m.Problem
@@ -149,7 +149,7 @@ func hold(data []byte, m *c2pa.Manifest) string {
 	return ""
 }
 
-// signature is the mark of a store of manifests.
+// signature returns the mark for a store of manifests.
 func signature(data []byte, where string, store []byte) Found {
 	f := Found{Name: C2PA, Where: where}
 	m, err := c2pa.Read(store)

@@ -15,7 +15,7 @@ const (
 	aigcSpace = "http://www.tc260.org.cn/ns/AIGC/1.0/"
 )
 
-// packet is an XMP packet with the properties that are not "".
+// packet returns an XMP packet with the properties that are not "".
 func packet(source, item string) []byte {
 	var b bytes.Buffer
 	b.WriteString("<?xpacket begin=\"\ufeff\" id=\"W5M0MpCehiHzreSzNTczkc9d\"?>\n" +
@@ -24,7 +24,7 @@ func packet(source, item string) []byte {
 	property := func(name, value string) {
 		if value != "" {
 			b.WriteString("<" + name + ">")
-			_ = xml.EscapeText(&b, []byte(value)) // to memory
+			_ = xml.EscapeText(&b, []byte(value)) // cannot fail in memory
 			b.WriteString("</" + name + ">")
 		}
 	}
@@ -46,17 +46,17 @@ func isOurs(xmp []byte) bool {
 	return bytes.Contains(xmp, []byte(`x:xmptk="`+toolkit+`"`)) && bytes.HasPrefix(xmp, []byte("<?xpacket "))
 }
 
-// maxXMP bounds a packet of a stranger, in bytes, and maxDepth its elements within each other.
+// maxXMP limits a foreign packet in bytes, and maxDepth the nesting of its elements.
 const (
 	maxXMP   = 4 << 20
 	maxDepth = 64
 )
 
-// errXMP says that a packet is longer or deeper than packets are.
+// errXMP says that a packet is too large or nested too deeply.
 var errXMP = errors.New("the XMP packet is too large")
 
-// properties finds the properties that are marks in a packet of any origin, each by its own element or as an attribute.
-// A packet that ends early gives what stands before.
+// properties finds the properties that are marks in a packet from any program, as elements or attributes. For a truncated
+// packet it returns the properties before its end.
 func properties(xmp []byte) (source, item string, err error) {
 	if len(xmp) > maxXMP {
 		return "", "", errXMP
@@ -94,7 +94,7 @@ func properties(xmp []byte) (source, item string, err error) {
 				if at := found(a.Name); at != nil {
 					*at = a.Value
 				}
-				// rdf:resource holds a value that is an address.
+				// rdf:resource contains a value that is an address.
 				if at := found(t.Name); at != nil && a.Name.Space == rdfSpace && a.Name.Local == "resource" {
 					*at = a.Value
 				}

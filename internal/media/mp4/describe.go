@@ -8,8 +8,8 @@ import (
 	"github.com/Eyevinn/mp4ff/mp4"
 )
 
-// Describe puts a title and a comment into the item list of an mp4 (©nam, ©cmt). It adds them to moov and moves the
-// offsets of all samples behind it. It panics on some damaged files, because mp4ff trusts what boxes say.
+// Describe writes a title and a comment into the item list of an mp4 (©nam, ©cmt). It adds them to moov and updates the offsets
+// of all samples after it. It panics on some damaged files, because mp4ff does not check boxes.
 func Describe(data []byte, title, comment string) ([]byte, error) {
 	f, err := mp4.DecodeFile(bytes.NewReader(data))
 	if err != nil {
@@ -38,10 +38,10 @@ func Describe(data []byte, title, comment string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// itemList is the content of udta: meta, hdlr and ilst, as the QuickTime file format and iTunes have them.
+// itemList returns the content of udta: meta, hdlr and ilst, as in the QuickTime file format and iTunes.
 func itemList(title, comment string) []byte {
 	handler := append(make([]byte, 8), "mdirappl"...)
-	handler = append(handler, make([]byte, 9)...) // flags, reserved, an empty name
+	handler = append(handler, make([]byte, 9)...) // flags, reserved, empty name
 	var items []byte
 	for _, item := range []struct{ kind, text string }{{"\xa9nam", title}, {"\xa9cmt", comment}} {
 		value := append([]byte{0, 0, 0, 1, 0, 0, 0, 0}, item.text...) // UTF-8, no locale

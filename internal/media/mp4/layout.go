@@ -2,8 +2,8 @@ package mp4
 
 import "encoding/binary"
 
-// HasLayoutOfMux reports whether a file is laid out as Mux writes it: ftyp, moov and mdat, and a track without an edit list. Other programs
-// that write mp4 put further boxes between these, or an edit list into the track.
+// HasLayoutOfMux reports whether a file has the layout of Mux: ftyp, moov and mdat, and a track without an edit list. Other
+// programs that write mp4 add further boxes between these, or an edit list.
 func HasLayoutOfMux(data []byte) bool {
 	top, whole := boxes(data)
 	if !whole || len(top) != 3 || top[0].kind != "ftyp" || top[1].kind != "moov" || top[2].kind != "mdat" {
@@ -25,7 +25,7 @@ type rawBox struct {
 	body []byte
 }
 
-// boxes cuts data into its boxes; whole says that they fill it.
+// boxes splits data into its boxes; whole says that they fill it.
 func boxes(data []byte) (all []rawBox, whole bool) {
 	for len(data) >= 8 {
 		n := uint64(binary.BigEndian.Uint32(data))

@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// minTimescale keeps the track's clock finer than a tenth of a millisecond, which some editors expect.
+	// minTimescale makes the track's clock finer than a tenth of a millisecond, which some editors expect.
 	minTimescale = 10000
-	// movieTimescale is that of the movie header, in milliseconds by custom.
+	// movieTimescale is the clock of the movie header: milliseconds, as usual.
 	movieTimescale = 1000
-	// maxMediaBytes keeps offsets within the 32 bits of stco.
+	// maxMediaBytes limits offsets to the 32 bits of stco.
 	maxMediaBytes = math.MaxUint32 - 1<<20
 )
 
-// Mux writes a progressive MP4 of one video track: ftyp, moov, mdat in this order, so that a player can
-// start before it has the whole file.
+// Mux writes a progressive MP4 with one video track: ftyp, moov, mdat in this order, so that a player can start before it has
+// the whole file.
 func Mux(c h264.Config, s *h264.Stream) ([]byte, error) {
 	mdat := &mp4.MdatBox{}
 	for _, sample := range s.Samples {
@@ -43,7 +43,7 @@ func Mux(c h264.Config, s *h264.Stream) ([]byte, error) {
 	moov.AddChild(mvhd)
 	moov.AddChild(trak)
 
-	// The offset has a fixed width, so moov's size does not depend on it.
+	// The offset has a fixed length, so moov's size does not depend on it.
 	offset := ftyp.Size() + moov.Size() + mdat.HeaderSize()
 	trak.Mdia.Minf.Stbl.Stco.ChunkOffset = []uint32{uint32(offset)}
 
@@ -97,10 +97,10 @@ func videoTrack(c h264.Config, s *h264.Stream) (*mp4.TrakBox, error) {
 	return trak, nil
 }
 
-// lengthPrefix is the size of the length before each NAL unit, as avcC says.
+// lengthPrefix is the size of the length before each NAL unit, as in avcC.
 const lengthPrefix = 4
 
-// sampleEntry is avc1 with its parameter sets and colours (ISO/IEC 14496-15, 14496-12 section 12.1.5).
+// sampleEntry returns avc1 with its parameter sets and colours (ISO/IEC 14496-15, 14496-12 section 12.1.5).
 func sampleEntry(c h264.Config, s *h264.Stream) (*mp4.VisualSampleEntryBox, error) {
 	avcC, err := mp4.CreateAvcC([][]byte{s.SPS}, [][]byte{s.PPS}, true)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/Eyevinn/mp4ff/mp4"
 )
 
-// Ordinary reports whether the header of a file says for sure that its video has progressive frames of square pixels and no high
-// dynamic range: of H.264 and HEVC the parameter sets say it. It is false of any other file.
+// Ordinary reports whether a file's header proves that its video has progressive frames, square pixels and no high dynamic
+// range. For H.264 and HEVC it reads the parameter sets. It is false for any other file.
 func Ordinary(file io.ReaderAt, length int64) (yes bool) {
 	data, err := findMoov(file, length)
 	if err != nil {
@@ -37,7 +37,7 @@ func Ordinary(file io.ReaderAt, length int64) (yes bool) {
 	return false
 }
 
-// ordinaryEntry looks at the description of a track's samples, and at the parameter sets in it.
+// ordinaryEntry checks the description of a track's samples, and its parameter sets.
 func ordinaryEntry(entry *mp4.VisualSampleEntryBox) bool {
 	if entry.Pasp != nil && entry.Pasp.HSpacing != entry.Pasp.VSpacing {
 		return false
@@ -83,5 +83,5 @@ func ordinaryHEVC(sets [][]byte) bool {
 	return len(sets) > 0
 }
 
-// isHDR reports whether a transfer function is that of PQ or HLG (ITU-T H.273, table 3).
+// isHDR reports whether a transfer function is PQ or HLG (ITU-T H.273, table 3).
 func isHDR(transfer uint) bool { return transfer == 16 || transfer == 18 }

@@ -12,22 +12,22 @@ import (
 	"latentbeam/internal/system"
 )
 
-// ErrNotPlain says that a file is no mp4 of the plain kind that is read here.
+// ErrNotPlain says that a file is not a plain mp4 that this package reads.
 var ErrNotPlain = errors.New("not a plain mp4 file")
 
-// maxMoov bounds the header of an mp4 file that is read here, in bytes.
+// maxMoov limits the header of an mp4 file, in bytes.
 const maxMoov = 64 << 20
 
-// Timeline is when the frames of a file are shown, on the file's clock.
+// Timeline has the display times of a file's frames, on the file's clock.
 type Timeline struct {
 	Width, Height int
-	Times         []int64 // of the frames in the order in which they are shown, in microseconds
-	Keys          []int64 // of the keyframes
-	End           int64   // of the last frame
+	Times         []int64 // of the frames in display order, in microseconds
+	Keys          []int64 // times of the keyframes
+	End           int64   // end of the last frame
 }
 
-// ReadTimeline reads the timeline of an mp4 or mov file with one header and at most one edit, by ISO/IEC 14496-12. Any
-// other file is ErrNotPlain.
+// ReadTimeline reads the timeline of an mp4 or mov file with one header and at most one edit, according to ISO/IEC 14496-12.
+// Any other file is ErrNotPlain.
 func ReadTimeline(path string) (t *Timeline, err error) {
 	file, err := system.OpenRegular(path)
 	if err != nil {
@@ -65,7 +65,7 @@ func ReadTimeline(path string) (t *Timeline, err error) {
 	return nil, ErrNotPlain
 }
 
-// inside is the box of a kind number n that a box holds, header included; nil: there is none.
+// inside returns the n-th box of a kind inside a box, with its header; nil if there is none.
 func inside(box []byte, kind string, n int) []byte {
 	for rest := box[min(len(box), 8):]; len(rest) >= 8; {
 		size := int(binary.BigEndian.Uint32(rest))
@@ -83,9 +83,9 @@ func inside(box []byte, kind string, n int) []byte {
 	return nil
 }
 
-// turn swaps the sides of a track that is shown turned by a quarter, as the matrix of its header says.
+// turn swaps the sides of a track that is displayed rotated by 90 degrees, according to its header's matrix.
 func (t *Timeline) turn(tkhd []byte) error {
-	const matrix0, matrix1 = 8 + 40, 8 + 52 // where it stands in versions 0 and 1
+	const matrix0, matrix1 = 8 + 40, 8 + 52 // its position in versions 0 and 1
 	at := matrix0
 	if len(tkhd) > 8 && tkhd[8] == 1 {
 		at = matrix1
@@ -104,7 +104,7 @@ func (t *Timeline) turn(tkhd []byte) error {
 	return nil
 }
 
-// findMoov reads the movie header, wherever it stands. A file of fragments is not plain.
+// findMoov reads the movie header at any position. A fragmented file is not plain.
 func findMoov(file io.ReaderAt, length int64) ([]byte, error) {
 	var head [16]byte
 	for at := int64(0); at < length; {
@@ -149,7 +149,7 @@ func trackTimeline(moov *mp4.MoovBox, trak *mp4.TrakBox) (*Timeline, error) {
 	if err != nil {
 		return nil, err
 	}
-	us := func(ticks int64) int64 { // rounded as av_rescale_q does
+	us := func(ticks int64) int64 { // rounds as av_rescale_q does
 		ticks += shift
 		return (ticks*1_000_000*2 + scale) / (2 * scale)
 	}
@@ -167,7 +167,7 @@ func trackTimeline(moov *mp4.MoovBox, trak *mp4.TrakBox) (*Timeline, error) {
 	return t, nil
 }
 
-// maxSamples bounds the frames of a file: ten hours at 60 a second, with room.
+// maxSamples limits the frames of a file: more than ten hours at 60 frames a second.
 const maxSamples = 1 << 22
 
 func isSync(sorted []uint32, n uint32) bool {
@@ -199,8 +199,7 @@ func sampleTimes(stbl *mp4.StblBox, n int) (shown []int64, end int64, err error)
 	return shown, slices.Max(shown) + last, nil
 }
 
-// editShift is what the edit list adds to the times of the media, in its ticks. Lists that leave out frames are not
-// plain.
+// editShift returns what the edit list adds to the times of the media, in its ticks. Lists that omit frames are not plain.
 func editShift(moov *mp4.MoovBox, trak *mp4.TrakBox, first, length int64) (int64, error) {
 	if trak.Edts == nil || len(trak.Edts.Elst) == 0 {
 		return 0, nil
@@ -215,7 +214,7 @@ func editShift(moov *mp4.MoovBox, trak *mp4.TrakBox, first, length int64) (int64
 	if len(list) != 1 || list[0].MediaRateInteger != 1 || list[0].MediaTime != first || movie < 1 {
 		return 0, ErrNotPlain
 	}
-	if d := int64(list[0].SegmentDuration); d != 0 && (d+1)*scale < length*movie { // shorter by more than its rounding
+	if d := int64(list[0].SegmentDuration); d != 0 && (d+1)*scale < length*movie { // shorter by more than rounding
 		return 0, ErrNotPlain
 	}
 	return shift - first, nil

@@ -5,23 +5,24 @@ import (
 	"math"
 )
 
-// Interpolator resizes RGB images as PyTorch's interpolate does without antialiasing (align_corners=False): a result is made of the
-// two or four source pixels of each axis around its place, however much the image shrinks, and is neither rounded nor cut off. That is how
-// VBench reads frames. It is safe for concurrent use.
+// Interpolator resizes RGB images as PyTorch's interpolate does without antialiasing (align_corners=False): a result pixel
+// depends on two or four source pixels per axis around its position, however much the image shrinks, and is neither rounded nor
+// clipped. VBench reads frames this way. It is safe for concurrent use.
 type Interpolator struct {
 	from       Size
 	part       Rect
 	rows, cols []places
 }
 
-// places are the source pixels of one result along an axis.
+// places are the source pixels of one result pixel along an axis.
 type places struct {
 	at      [4]int
 	weights [4]float32
 	n       int
 }
 
-// NewInterpolator prepares to resize from one size to another by Bilinear or Bicubic (PyTorch's, a = -0.75) and to keep part of the result.
+// NewInterpolator returns an Interpolator between two sizes, with Bilinear or Bicubic (PyTorch's, a = -0.75), that keeps part
+// of the result.
 func NewInterpolator(f Filter, from, to Size, part Rect) (*Interpolator, error) {
 	along := map[Filter]func(from, to int) []places{Bilinear: linearPlaces, Bicubic: cubicPlaces}[f]
 	if along == nil {
@@ -35,7 +36,7 @@ func NewInterpolator(f Filter, from, to Size, part Rect) (*Interpolator, error) 
 	return &Interpolator{from, part, along(from.Height, to.Height)[part.Y:][:part.Height], along(from.Width, to.Width)[part.X:][:part.Width]}, nil
 }
 
-// linearPlaces are the places of a bilinear filter, in fp32 as PyTorch computes them.
+// linearPlaces returns the places of a bilinear filter, computed in fp32 as PyTorch does.
 func linearPlaces(from, to int) []places {
 	scale := float32(from) / float32(to)
 	out := make([]places, to)
@@ -49,7 +50,7 @@ func linearPlaces(from, to int) []places {
 	return out
 }
 
-// cubicPlaces are the places of a bicubic filter.
+// cubicPlaces returns the places of a bicubic filter.
 func cubicPlaces(from, to int) []places {
 	const a = -0.75
 	scale := float32(from) / float32(to)
@@ -69,16 +70,16 @@ func cubicPlaces(from, to int) []places {
 	return out
 }
 
-// Interpolate fills dst, the part's height x width x 3 numbers from 0 to 255 and, with Bicubic, a little beyond, from an image of the
-// source's height x width x 3 bytes.
+// Interpolate fills dst with the part's height x width x 3 numbers from 0 to 255 (with Bicubic they may slightly exceed the
+// range). src has the source's height x width x 3 bytes.
 func (r *Interpolator) Interpolate(dst []float32, src []byte) { interpolate(r, dst, src) }
 
-// InterpolateValues is Interpolate of an image of numbers.
+// InterpolateValues is Interpolate for an image of numbers.
 func (r *Interpolator) InterpolateValues(dst, src []float32) { interpolate(r, dst, src) }
 
 func interpolate[T byte | float32](r *Interpolator, dst []float32, src []T) {
 	stride := r.from.Width * 3
-	lines := map[int][]float32{} // rows of the source, resized along their length
+	lines := map[int][]float32{} // rows of the source, resized horizontally
 	for y, down := range r.rows {
 		out := dst[y*r.part.Width*3:][:r.part.Width*3]
 		clear(out)

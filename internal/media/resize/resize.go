@@ -2,7 +2,7 @@
 // (Pillow's src/libImaging/Resample.c), whose filters grow with the source where an image shrinks. torchvision's resize
 // with antialias=True has the same filters; its rounding differs by at most 1 (see resize_test.go).
 //
-// What may never enter: files, decoders, other formats of pixels.
+// The package does not know files, decoders, or other pixel formats.
 package resize
 
 import (
@@ -11,20 +11,20 @@ import (
 	"strings"
 )
 
-// Filter is a filter by its name in a job file.
+// Filter is the name of a filter in a job file.
 type Filter string
 
 // The filters, in Pillow's terms BOX, BILINEAR, BICUBIC and LANCZOS.
 const (
-	Area     Filter = "area"     // mean of the source pixels that a result covers
+	Area     Filter = "area"     // mean of the source pixels that a result pixel covers
 	Bilinear Filter = "bilinear" // triangle
 	Bicubic  Filter = "bicubic"  // Keys' cubic with a = -0.5
 	Lanczos  Filter = "lanczos"  // sinc windowed to three lobes
 )
 
-// kernel is a filter: its value at a distance from the centre, zero beyond the support.
+// kernel is a filter: its value at a distance from the centre, zero outside of the support.
 type kernel struct {
-	support float64 // in pixels, where the image does not shrink
+	support float64 // in pixels, if the image does not shrink
 	at      func(x float64) float64
 }
 
@@ -78,33 +78,34 @@ func sinc(x float64) float64 {
 	return math.Sin(x) / x
 }
 
-// Pillow resizes 8-bit images in fixed point with this many fractional bits, and rounds to bytes between the two passes.
+// fractionBits is the number of fractional bits of Pillow's fixed point for 8-bit images. Pillow rounds to bytes between the
+// two passes.
 const fractionBits = 32 - 8 - 2
 
-// taps are the source pixels of one result: as many from first on as there are weights.
+// taps are the source pixels of one result pixel: one for each weight, starting at first.
 type taps struct {
 	first   int
 	weights []int32
 }
 
-// Rect is a part of an image: its upper left corner and its size, in pixels.
+// Rect is a part of an image: its upper left corner and its size in pixels.
 type Rect struct{ X, Y, Width, Height int }
 
 // Size is a width and a height in pixels.
 type Size struct{ Width, Height int }
 
-// Resizer resizes images of one size to another and keeps a part of the result. It is not safe for concurrent use.
+// Resizer resizes images between two sizes and keeps a part of the result. It is not safe for concurrent use.
 type Resizer struct {
 	from       Size
 	part       Rect
 	rows, cols []taps
 	top        int    // first row of the source that is needed
-	mid        []byte // those rows, resized along their length
+	mid        []byte // the needed rows, resized horizontally
 	sums       []int32
 }
 
-// New prepares to resize from one size to another and to keep part of the result. It fails for an unknown filter, and
-// for sizes and parts that are no images.
+// New returns a Resizer between two sizes that keeps part of the result. It returns an error for an unknown filter, and for
+// invalid sizes and parts.
 func New(f Filter, from, to Size, part Rect) (*Resizer, error) {
 	k, known := kernels[f]
 	if !known {
@@ -128,7 +129,7 @@ func New(f Filter, from, to Size, part Rect) (*Resizer, error) {
 	return r, nil
 }
 
-// taps returns the source pixels of every result along one axis.
+// taps returns the source pixels of every result pixel along one axis.
 func (k kernel) taps(from, to int) []taps {
 	scale := float64(from) / float64(to)
 	wide := max(scale, 1)
@@ -162,7 +163,7 @@ func fixed(weights []float64, sum float64) []int32 {
 	return out
 }
 
-// Resize fills dst, the part's height x width x 3 bytes, from an image of the source's height x width x 3 bytes.
+// Resize fills dst with the part's height x width x 3 bytes. src has the source's height x width x 3 bytes.
 func (r *Resizer) Resize(dst, src []byte) {
 	width := r.part.Width
 	stride := r.from.Width * 3
@@ -174,7 +175,7 @@ func (r *Resizer) Resize(dst, src []byte) {
 	}
 }
 
-// half rounds what is shifted right by fractionBits.
+// half rounds a value that is shifted right by fractionBits.
 const half = 1 << (fractionBits - 1)
 
 // along resizes one row.
@@ -193,7 +194,7 @@ func (r *Resizer) along(dst, row []byte) {
 	}
 }
 
-// across makes one row of the result of rows in mid.
+// across computes one row of the result from rows in mid.
 func (r *Resizer) across(dst []byte, t taps) {
 	sums := r.sums[:len(dst)]
 	for i := range sums {

@@ -1,6 +1,6 @@
-// Package timestamp asks a time stamp authority for tokens (RFC 3161), and reads tokens of any origin. A token says that bytes were
-// there at a time; it is signed by the authority. Whether the authority can be trusted is not judged here: that needs a list of
-// certificates whom the reader trusts.
+// Package timestamp requests tokens from a time stamp authority (RFC 3161), and reads tokens from any authority. A token says
+// that bytes existed at a time; the authority signs it. The package does not decide whether the authority can be trusted,
+// because that depends on the certificates that the reader trusts.
 package timestamp
 
 import (
@@ -29,17 +29,17 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// MaxToken bounds a token, in bytes. Public authorities give 2 to 7 kB, with their certificates.
+// MaxToken limits a token in bytes. Public authorities return 2 to 7 kB, with their certificates.
 const MaxToken = 16 << 10
 
-// Token is what a token says.
+// Token is the content of a token.
 type Token struct {
 	Time      time.Time
-	Authority string // the name in the certificate of the authority
+	Authority string // name in the certificate of the authority
 }
 
-// Read reads a token for a message. What does not hold is an error: the signature of the authority, its certificate at that time, or
-// another message.
+// Read reads a token for a message. It returns an error if the authority's signature is invalid, its certificate was not valid
+// at that time, or the token is for another message.
 func Read(token, message []byte) (Token, error) {
 	t, _, err := read(token, message)
 	return t, err
@@ -49,7 +49,7 @@ func read(token, message []byte) (Token, *rfc3161.Timestamp, error) {
 	if len(token) > MaxToken {
 		return Token{}, nil, fmt.Errorf("the time stamp has %d bytes, more than %d", len(token), MaxToken)
 	}
-	stamp, err := rfc3161.Parse(token) // checks the signature where it has certificates
+	stamp, err := rfc3161.Parse(token) // it checks the signature if there are certificates
 	if err != nil {
 		return Token{}, nil, fmt.Errorf("the time stamp cannot be read: %w", err)
 	}
@@ -84,13 +84,13 @@ func read(token, message []byte) (Token, *rfc3161.Timestamp, error) {
 	return t, stamp, nil
 }
 
-// The signed attributes that name the certificate of a signature, by SHA-1 (RFC 2634, section 5.4) and by a hash of choice (RFC 5035).
+// The signed attributes that name the certificate of a signature, by SHA-1 (RFC 2634, section 5.4) or by any hash (RFC 5035).
 var (
 	certificateBySHA1 = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 16, 2, 12}
 	certificateByHash = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 16, 2, 47}
 )
 
-// named reports whether a token names a certificate, by its digest, as that of its signature. Tokens must (RFC 3161, section 2.4.2).
+// named reports whether a token names a certificate as its signature's, by digest. Tokens must (RFC 3161, section 2.4.2).
 func named(token *pkcs7.PKCS7, certificate *x509.Certificate) bool {
 	var byHash struct {
 		Certificates []struct {
@@ -128,22 +128,22 @@ func named(token *pkcs7.PKCS7, certificate *x509.Certificate) bool {
 	return bytes.Equal(sum[:], bySHA1.Certificates[0].Hash)
 }
 
-// Authority is a time stamp authority that is asked over HTTP.
+// Authority is a time stamp authority that is requested over HTTP.
 type Authority struct {
 	url    string
 	client *http.Client
-	// wait waits before another try, until ctx ends.
+	// wait waits before another attempt, until ctx ends.
 	wait func(ctx context.Context, d time.Duration) error
 }
 
-// tries and the first wait between them, which doubles: 15 seconds in all, beside the time of the answers.
+// The number of attempts and the first wait between them, which doubles: 15 seconds in total, besides the time of the requests.
 const (
 	tries     = 5
 	firstWait = time.Second
 	answerIn  = 30 * time.Second
 )
 
-// CheckURL says what is wrong with the address of an authority.
+// CheckURL returns an error for an invalid address of an authority.
 func CheckURL(address string) error {
 	u, err := url.Parse(address)
 	switch {
@@ -172,8 +172,9 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Stamp returns a token for a message, in DER. Only the SHA-256 of the message is sent. An authority that does not answer is asked five
-// times; then, and where its answer does not hold, the error ends the run with exit code 75, or 2 where it refuses what it was asked.
+// Stamp returns a token for a message, in DER. It sends only the SHA-256 of the message. An authority that does not answer is
+// tried five times. If it still does not answer, or its answer is invalid, the error ends the run with exit code 75; if it
+// refuses the request, with 2.
 func (a *Authority) Stamp(ctx context.Context, message []byte) ([]byte, error) {
 	nonce, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 64))
 	if err != nil {
@@ -218,7 +219,7 @@ func (a *Authority) Stamp(ctx context.Context, message []byte) ([]byte, error) {
 	return stamp.RawToken, nil
 }
 
-// ask sends a request once; again says that another try may help.
+// ask sends a request once; again says that another attempt may help.
 func (a *Authority) ask(ctx context.Context, request []byte) (answer []byte, again bool, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, a.url, bytes.NewReader(request))
 	if err != nil {
