@@ -1,36 +1,34 @@
 package kernels
 
-// Backend runs the operations of the models on one device. Methods enqueue work in order on the
-// backend's own stream and may return before it is done: the host sees results only through Download.
-// The first error (a wrong shape, a lost device, no memory) is kept, later work is dropped, and Wait and
-// Download return it; a backend that has failed stays failed. One backend serves one goroutine at a time.
+// Backend runs the operations of the models on one device. Methods enqueue work in order on the backend's own stream and may
+// return before the work is done: the host sees results only through Download. The first error (a wrong shape, a lost device,
+// no memory) is recorded and later work is dropped; Wait and Download return the error. A backend that has failed stays failed.
+// One backend serves one goroutine at a time.
 //
-// Numbers: storage may be F32, BF16 or F16, arithmetic is fp32, rounded where a result is stored (and where
-// Epilogue says so). Every reduction has an order fixed by
-// the operand shapes alone, so that a row does not depend on its neighbours, the batch or the thread
-// count (promise "same bytes").
+// Numbers: storage may be F32, BF16 or F16. Arithmetic is fp32; a result is rounded when it is stored (and where Epilogue says
+// so). The order of every reduction depends on the operand shapes alone, so that a row does not depend on its neighbours, the
+// batch or the thread count (promise "same bytes").
 //
-// Slices given to a method (values, ids, key lengths) may be changed as soon as it returns. A tensor must
-// not be used after the end of its scope. Where there is nothing to sum the sum is 0: a product over an
-// empty axis, an attention without valid keys.
+// Slices given to a method (values, ids, key lengths) may be changed as soon as it returns. A tensor must not be used after the
+// end of its scope. An empty sum is 0: a product over an empty axis, an attention without valid keys.
 //
-// Destinations never overlap sources, except that Unary, Binary, Norm and Rope may write onto their first
-// source when both are the same view.
+// Destinations never overlap sources, except that Unary, Binary, Norm and Rope may write onto their first source when both are
+// the same view.
 type Backend interface {
-	// Class names what the results' last bits depend on, such as "cpu/avx2": it is part of every key.
+	// Class names the numeric class, such as "cpu/avx2": backends of one class return the same bits. It is part of every key.
 	Class() string
-	// Device names the memory the tensors live in, such as "cpu" or "cuda:0". Weights are loaded once a
-	// device; backends of one device accept each other's weights.
+	// Device names the memory that holds the tensors, such as "cpu" or "cuda:0". Weights are loaded once per device; backends
+	// of one device accept each other's weights.
 	Device() string
-	// Capabilities says what only some devices can.
+	// Capabilities returns the optional abilities of the device.
 	Capabilities() Capabilities
 
-	// Weights makes a tensor of little-endian data, used in place where the device can. data must stay
-	// readable and unchanged as long as the tensor is in use. It belongs to no scope.
+	// Weights makes a tensor of little-endian data. The device uses data in place if it can. data must stay readable and
+	// unchanged as long as the tensor is in use. The tensor belongs to no scope.
 	Weights(dt DType, shape []int, data []byte) (Tensor, error)
 	// Alloc returns an uninitialised tensor that lives until the scope open at the call ends.
 	Alloc(dt DType, shape ...int) Tensor
-	// Scope opens a scope inside the present one; end frees everything allocated in it. Scopes nest.
+	// Scope opens a scope inside the current one; end frees everything allocated in it. Scopes nest.
 	Scope() (end func())
 	// Upload copies src, row-major, into dst, converting from fp32. src may be reused at once.
 	Upload(dst Tensor, src []float32)
@@ -39,8 +37,9 @@ type Backend interface {
 	// Wait waits for the stream and returns the first error since the backend was made.
 	Wait() error
 
-	// Copy copies and converts src into dst; both may be strided, the shapes are equal. src may be a peer's,
-	// another backend of the same kind that was waited for and leaves it alone until this one was too.
+	// Copy copies and converts src into dst. Both may be strided; the shapes are equal. src may belong to a peer, another
+	// backend of the same kind. Wait must have returned on the peer, and it must not change src until Wait has returned on this
+	// backend.
 	Copy(dst, src Tensor)
 	// Gather copies row ids[i] of table (V, C) to row i of dst (len(ids), C).
 	Gather(dst, table Tensor, ids []int32)
@@ -66,28 +65,28 @@ type Backend interface {
 	Conv(dst, x, w Tensor, spec ConvSpec)
 }
 
-// Epilogue is what Linear does to its product p before it stores: Residual + Gate * act(p + Bias), each part
-// only where it is given. Gate alone makes gated units such as GEGLU: gelu(x w0) first, then its product
-// with x w1 as the gate of the second Linear.
+// Epilogue describes what Linear does to its product p before it stores it: Residual + Gate * act(p + Bias). Parts that are not
+// given are left out. Gate alone makes gated units such as GEGLU: gelu(x w0) first, then its product with x w1 as the gate of
+// the second Linear.
 //
 // Where dst is BF16 or F16, each of p + Bias, act(...), Gate * ... and the sum is rounded to that type, as
 // it is between the modules of PyTorch: reduced precision then follows the reference step by step. The same
 // holds for the bias and the residual of Conv.
 //
-// Parts and Onto let workers share a sum over K (tensor parallelism) and get the bits of one worker: each part
-// is summed on its own, and the sums are added in order to Onto, in fp32. A worker that has the first parts
-// hands its result, an F32 dst without bias and the rest, to the one that has the next as Onto.
+// With Parts and Onto, workers share a sum over K (tensor parallelism) and get the bits of one worker: each part is summed
+// separately, and the sums are added in order to Onto, in fp32. The worker with the first parts sends its result, an F32 dst
+// without bias and the rest, to the worker with the next parts, which uses it as Onto.
 //
-// Int8 rounds both sides to 8 bits: each row of x and of w, and each part of it, times 127 / its largest magnitude, ties
-// to even. Sums are exact integers; one counts (sum * w's largest / 127) * x's largest / 127 in fp32, the same bits
-// whatever computes them.
+// Int8 rounds both operands to 8 bits: each row of x and of w, in each part, is multiplied by 127 / its largest magnitude and
+// rounded, ties to even. Sums are exact integers. A sum s stands for (s * w's largest / 127) * x's largest / 127, computed in
+// fp32, so every device returns the same bits.
 type Epilogue struct {
 	Bias     Tensor  // (N), optional
 	Act      UnaryOp // Identity by default
 	Gate     Tensor  // dst's shape (usually expanded), optional
 	Residual Tensor  // dst's shape, optional; may be dst itself
-	Parts    []int   // where parts of K begin, but for the first: ascending, even; none: one part
-	Int8     bool    // x and w rounded to 8 bits, of devices with Capabilities.Int8
+	Parts    []int   // start indexes in K of the parts after the first: ascending, even; none: one part
+	Int8     bool    // x and w rounded to 8 bits; needs Capabilities.Int8
 	Onto     Tensor  // F32 of dst's shape, optional; may be dst itself
 }
 
@@ -100,8 +99,8 @@ const (
 	SiLU             // x * sigmoid(x)
 	GELUTanh         // 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), "gelu_new" of transformers
 	Sigmoid          // 1 / (1 + e^-x)
-	ReLU             // max(x, 0), of devices with Capabilities.ReLU
-	Tanh             // the hyperbolic tangent, of devices with Capabilities.ReLU
+	ReLU             // max(x, 0); needs Capabilities.ReLU
+	Tanh             // the hyperbolic tangent; needs Capabilities.ReLU
 )
 
 // BinaryOp is an elementwise function of two operands.
@@ -115,10 +114,10 @@ const (
 
 // AttentionSpec describes an Attention call. Masks are lengths, never matrices.
 type AttentionSpec struct {
-	Scale   float32 // factor on q k^T; 1/sqrt(D) as a rule, 1 for T5
-	KeyLens []int   // valid keys of each entry of the first axis; nil: all Lk. Keys beyond are never read
+	Scale   float32 // factor on q k^T; usually 1/sqrt(D), 1 for T5
+	KeyLens []int   // valid keys of each entry of the first axis; nil: all Lk. Later keys are never read
 	Bias    Tensor  // (H, Lq, Lk) added to the scaled scores, optional (T5's relative positions)
-	Int8    bool    // q and k, less the mean of the keys, rounded to 8 bits, of devices with Capabilities.Int8
+	Int8    bool    // q and k minus the mean of the keys are rounded to 8 bits; needs Capabilities.Int8
 }
 
 // NormKind selects the statistics of Norm.
@@ -134,29 +133,29 @@ const (
 
 // NormSpec describes a Norm call: normalise, times Weight plus Bias, then x (1 + Scale) + Shift, then Act.
 //
-// RMSNorm also makes the queries and keys of rotary attention in one pass: with Cos and Sin it turns neighbouring
-// channels as Rope does, after the Weight or, with RopeFirst, before the norm. The bits are those of Norm and Rope
-// through dst one after the other. Such a call has no Bias, Scale, Shift or Act.
+// RMSNorm can also prepare the queries and keys of rotary attention in one pass: with Cos and Sin it rotates neighbouring
+// channels as Rope does, after the Weight or, with RopeFirst, before the norm. The bits equal a call of Norm and a call of Rope
+// through dst. Such a call has no Bias, Scale, Shift or Act.
 //
-// Where dst is BF16 or F16, intermediates are rounded to that type as between the modules of PyTorch: the
-// norm with its Weight and Bias is one (but RMSNorm is rounded before its Weight too, as T5 and Llama have it),
-// then come 1 + Scale, the product, the sum, and Act.
+// Where dst is BF16 or F16, intermediates are rounded to that type as between the modules of PyTorch: first the norm with its
+// Weight and Bias (but RMSNorm is also rounded before its Weight, as in T5 and Llama), then 1 + Scale, the product, the sum,
+// and Act.
 type NormSpec struct {
 	Kind   NormKind
 	Eps    float32
 	Groups int     // GroupNorm only
-	Weight Tensor  // (C), or of RMSNorm x's shape (usually expanded, such as from (2, 1, C)), optional
+	Weight Tensor  // (C), or for RMSNorm x's shape (usually expanded, such as from (2, 1, C)), optional
 	Bias   Tensor  // (C), optional
 	Scale  Tensor  // x's shape (usually expanded from (B, 1, C)), optional; with Shift
 	Shift  Tensor  // the same
 	Act    UnaryOp // Identity by default
 
 	Cos, Sin  Tensor // RMSNorm only: (..., C/2) with x's leading axes, see Rope; optional, together
-	RopeFirst bool   // turn before the norm, not after it
+	RopeFirst bool   // rotate before the norm, not after it
 }
 
-// ConvSpec describes a Conv call. Padding is zeros and given for each side, because the encoder of
-// AutoencoderKL pads only right and bottom, and causal convolutions in time only the front.
+// ConvSpec describes a Conv call. Padding is zeros, given for each side, because the encoder of AutoencoderKL pads only right
+// and bottom, and causal convolutions in time pad only the front.
 type ConvSpec struct {
 	Bias                     Tensor // (Cout), optional
 	Stride                   int    // in height and width; 0 means 1

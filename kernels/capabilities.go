@@ -2,33 +2,34 @@ package kernels
 
 import "time"
 
-// Capabilities says what a backend can do beyond its operations. A field that is left out means that it cannot.
-// Wrappers pass it on, and change what they change: a device is asked once for a model or a batch, not for each call.
+// Capabilities holds the optional abilities of a backend. A zero field means that the backend lacks the ability. A wrapper
+// returns those of the backend inside, with its own changes. Callers ask once per model or batch, not per call.
 type Capabilities struct {
-	// UUID names the hardware as its driver does, such as "GPU-…"; "" for a CPU.
+	// UUID is the driver's name of the hardware, such as "GPU-…"; "" for a CPU.
 	UUID string
-	// Refiller exchanges weights in a memory of the device's own.
+	// Refiller replaces weights in the device's own memory.
 	Refiller Refiller
-	// Linker joins devices of several processes.
+	// Linker connects devices of several processes.
 	Linker Linker
-	// Release gives back the memory of a weight, on a device with a memory of its own, when all work on the device has
-	// ended that was enqueued so far. Without it the memory is given back when nobody refers to the weight any more.
-	// Nobody uses the weight afterwards; to release it again does nothing.
+	// Release frees the memory of a weight, on a device with its own memory, when all work enqueued so far has ended. If
+	// Release is nil, the memory is freed when nothing refers to the weight any more. The weight must not be used afterwards; a
+	// second Release of it does nothing.
 	Release func(t Tensor)
-	// Passing says that t, a weight, is one of many of which few are in memory at a time: nothing is to be kept of it
-	// but its own elements, wherever they lie.
+	// Passing marks t as one of many weights of which only a few are in memory at a time: the backend then caches nothing for
+	// it, only its elements.
 	Passing func(t Tensor)
-	// Peak returns the most bytes of tensors (not weights) at one time since the last call, on this backend. A plan
-	// is corrected by it. Backends of one device share its weights and count their own tensors.
+	// Peak returns the largest number of bytes of tensors (not weights) at one time since the last call, on this backend. It
+	// corrects a plan's estimate. Backends of one device share its weights and count their own tensors.
 	Peak func() int64
-	// Time is that of a device that computes behind its caller, such as a GPU: the time of an operation is not that of
-	// its call. It marks where the stream is now, and end where it is then. What the stream took between the two goes
-	// to report in the next Wait or Download that finds both passed, on its goroutine. Spans do not nest.
+	// Time measures work on a device that computes asynchronously, such as a GPU, where a call returns before its operation
+	// ends. Time marks the current position of the stream, and end marks the position at its call. The next Wait or Download
+	// that finds both marks passed calls report, on its own goroutine, with the time between them. Spans do not nest.
 	Time func(report func(time.Duration)) (end func())
-	// ReLU says that the device has the operations ReLU and Tanh. Others refuse them.
+	// ReLU says that the device has the operations ReLU and Tanh. Other devices return an error for them.
 	ReLU bool
-	// Int8 says that the device computes Linear and the scores of Attention of 8-bit numbers (Epilogue.Int8, AttentionSpec.Int8). Others refuse it.
+	// Int8 says that the device can compute Linear and the scores of Attention with 8-bit numbers (Epilogue.Int8,
+	// AttentionSpec.Int8). Other devices return an error.
 	Int8 bool
-	// Count adds work that the host does for the device. Any goroutine may call it. Only Metered has it.
+	// Count adds work that the host does for the device. It is safe for concurrent use. Only Metered has it.
 	Count func(op Op, c Count)
 }

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Check says what is wrong with a Norm call of x into dst. Which types and strides there are is the backend's
-// to know.
+// Check returns an error if the shapes or options of a Norm call of x into dst are invalid. The backend itself checks element
+// types and strides.
 func (s *NormSpec) Check(dst, x *Tensor) error {
 	if !slices.Equal(dst.Shape, x.Shape) {
 		return fmt.Errorf("x %v for dst %v", x.Shape, dst.Shape)
@@ -35,7 +35,7 @@ func (s *NormSpec) Check(dst, x *Tensor) error {
 	return s.checkTurn(x)
 }
 
-// checkTurn is Check for the rotation.
+// checkTurn checks the operands of the rotation.
 func (s *NormSpec) checkTurn(x *Tensor) error {
 	switch {
 	case s.Cos.IsZero() && s.Sin.IsZero():
@@ -48,12 +48,12 @@ func (s *NormSpec) checkTurn(x *Tensor) error {
 	return CheckRope(x, &s.Cos, &s.Sin)
 }
 
-// WeightOfRows reports whether the weight has x's shape: that of a row may differ from the next one's.
+// WeightOfRows reports whether the weight has x's shape, so that each row can have its own weight.
 func (s *NormSpec) WeightOfRows(x *Tensor) bool {
 	return s.Kind == RMSNorm && len(x.Shape) > 1 && slices.Equal(s.Weight.Shape, x.Shape)
 }
 
-// CheckRope says what is wrong with a rotation of x by angles.
+// CheckRope returns an error if the shapes of a rotation of x by angles do not fit.
 func CheckRope(x, cos, sin *Tensor) error {
 	last := len(x.Shape) - 1
 	if last < 0 || x.Shape[last]%2 != 0 || !halved(cos.Shape, x.Shape) || !halved(sin.Shape, x.Shape) {
@@ -63,7 +63,7 @@ func CheckRope(x, cos, sin *Tensor) error {
 	return nil
 }
 
-// halved reports whether half is full with its last axis halved.
+// halved reports whether half equals full except for the last axis, which has half the length.
 func halved(half, full []int) bool {
 	last := len(full) - 1
 	return len(half) == last+1 && slices.Equal(half[:last], full[:last]) && half[last] == full[last]/2

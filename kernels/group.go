@@ -6,51 +6,51 @@ import (
 	"time"
 )
 
-// Tag names one exchange of a group. Ranks that come to an exchange under different tags compute different
-// things, so all of them get an error.
+// Tag names one exchange of a group. If ranks enter an exchange with different tags, they compute different things, so all of
+// them get an error.
 type Tag struct {
-	Plan  uint64 // hash of the plan of ownership
+	Plan  uint64 // hash of the plan that assigns elements to ranks
 	Step  int    // sampling step
 	Block int    // block of the network
 	Op    string // what is exchanged, such as "space in"; at most MaxOp bytes
 }
 
-// MaxOp bounds Tag.Op.
+// MaxOp is the greatest length of Tag.Op.
 const MaxOp = 32
 
-// String is the tag as errors show it.
+// String returns the tag as error messages show it.
 func (t Tag) String() string {
 	return fmt.Sprintf("%q of step %d, block %d, plan %016x", t.Op, t.Step, t.Block, t.Plan)
 }
 
-// Part is what one rank sends to a peer or receives from it in an exchange: a strided view, such as a
-// rectangle of tokens. The k-th part that a sends to b meets the k-th that b receives from a; the two have
-// one shape and one element type.
+// Part is the data that one rank sends to a peer or receives from it in an exchange: a strided view, such as a rectangle of
+// tokens. The k-th part that rank a sends to rank b fills the k-th part that b receives from a. Both have the same shape and
+// element type.
 type Part struct {
 	Peer int
 	View Tensor
 }
 
-// Transport carries parts between the ranks of a group. A value is one rank's end of it and serves that
-// rank's goroutine, but for Abort, which may be called from anywhere.
+// Transport carries parts between the ranks of a group. A value belongs to one rank and serves only that rank's goroutine. Only
+// Abort is safe for concurrent use.
 type Transport interface {
-	// Rank returns which rank this is, from 0, and Size how many there are.
+	// Rank returns the index of this rank, from 0, and Size the number of ranks.
 	Rank() int
 	Size() int
-	// Exchange is entered by every rank, in the same order and under the same tag, also by those that have
-	// nothing to send. It ends when what this rank receives is in place (on be's stream) and what it sends
-	// may be overwritten. An error ends the group: the other ranks get it too, soon and not at their
-	// deadline. A rank that does not come is an error when ctx ends.
+	// Every rank calls Exchange in the same order and with the same tag, even if it has nothing to send. It returns when the
+	// received parts are in place (on be's stream) and the sent parts may be overwritten. An error ends the group: the other
+	// ranks get it at once, they do not wait for their deadline. If a rank does not call Exchange, the others return an error
+	// when ctx ends.
 	Exchange(ctx context.Context, be Backend, tag Tag, send, recv []Part) error
-	// Abort ends the group: exchanges under way and to come fail with cause on every rank.
+	// Abort ends the group: current and later exchanges fail with cause on every rank.
 	Abort(cause error)
-	// Sub returns this rank's end of the group of some of the ranks, in the order given; this one is among
-	// them. It ends together with the whole group.
+	// Sub returns this rank's Transport for a group of some of the ranks, in the given order; this rank is one of them. It ends
+	// together with the whole group.
 	Sub(ranks []int) (Transport, error)
 }
 
-// Group is one rank's membership in a set of ranks that compute one batch together. It belongs to one run
-// and one goroutine. The nil Group is that of a rank alone.
+// Group is one rank's membership in a set of ranks that compute one batch together. It belongs to one run and one goroutine. A
+// nil Group is a group of one rank.
 type Group struct {
 	ctx     context.Context // of the run: a rank's code is as deep as a model and has no use for it but here
 	tr      Transport
@@ -70,28 +70,27 @@ type Traffic struct {
 
 type exchangeKey struct{}
 
-// Exchanged is told of an exchange of the rank that computes on be.
+// Exchanged is called after an exchange of the rank that computes on be.
 type Exchanged func(be Backend, tag Tag, began time.Time, bytes int64)
 
-// WithExchanges returns a context whose groups tell of their exchanges.
+// WithExchanges returns a context whose groups call tell after each exchange.
 func WithExchanges(ctx context.Context, tell Exchanged) context.Context {
 	return context.WithValue(ctx, exchangeKey{}, tell)
 }
 
-// slower is how many times longer than this rank another may need for the same stretch of work before it
-// counts as missing.
+// slower limits how long a rank waits for the others: it gives them ten times its own working time since the last exchange
+// before it counts them as missing.
 const slower = 10
 
-// NewGroup returns the membership of tr's rank, which computes on be, for a run that ends with ctx. An
-// exchange waits for the others as long as patience, or, where this rank has just worked longer, ten times
-// its own work.
+// NewGroup returns the membership of tr's rank, which computes on be, for a run that ends with ctx. An exchange waits for the
+// other ranks as long as patience, or ten times as long as this rank has just worked, if that is longer.
 func NewGroup(ctx context.Context, tr Transport, be Backend, patience time.Duration) *Group {
 	tell, _ := ctx.Value(exchangeKey{}).(Exchanged)
 	return &Group{ctx: ctx, tr: tr, be: be, patient: patience, last: time.Now(), tell: tell}
 }
 
-// Sub returns the membership in the group of some of the ranks, in the order given, of which this is one. It
-// waits as long as patience, or as g does where that is longer.
+// Sub returns this rank's membership in a group of some of the ranks, in the given order; this rank is one of them. The new
+// group waits as long as patience, or as long as g does if that is longer.
 func (g *Group) Sub(ranks []int, patience time.Duration) (*Group, error) {
 	tr, err := g.tr.Sub(ranks)
 	if err != nil {
@@ -100,7 +99,7 @@ func (g *Group) Sub(ranks []int, patience time.Duration) (*Group, error) {
 	return NewGroup(g.ctx, tr, g.be, max(patience, g.patient)), nil
 }
 
-// Rank returns which rank this is, from 0.
+// Rank returns the index of this rank, from 0.
 func (g *Group) Rank() int {
 	if g == nil {
 		return 0
@@ -108,7 +107,7 @@ func (g *Group) Rank() int {
 	return g.tr.Rank()
 }
 
-// Size returns how many ranks there are.
+// Size returns the number of ranks.
 func (g *Group) Size() int {
 	if g == nil {
 		return 1
@@ -116,7 +115,7 @@ func (g *Group) Size() int {
 	return g.tr.Size()
 }
 
-// Traffic returns what this rank has sent so far.
+// Traffic returns the counts of what this rank has sent so far.
 func (g *Group) Traffic() Traffic {
 	if g == nil {
 		return Traffic{}
@@ -124,7 +123,7 @@ func (g *Group) Traffic() Traffic {
 	return g.traffic
 }
 
-// Follow sets the plan, Step the sampling step and Block the block that the next exchanges are tagged with.
+// Follow sets the plan in the tags of the next exchanges. Step and Block set the sampling step and the block.
 func (g *Group) Follow(plan uint64) {
 	if g != nil {
 		g.tag.Plan = plan
@@ -145,8 +144,8 @@ func (g *Group) Block(block int) {
 	}
 }
 
-// Exchange sends and receives parts, an all-to-all of any sizes. A part for this rank itself is copied. Every
-// rank calls it, in the same order.
+// Exchange sends and receives parts, an all-to-all of any sizes. It copies a part from this rank to itself. Every rank calls
+// it, in the same order.
 func (g *Group) Exchange(op string, send, recv []Part) error {
 	if g == nil {
 		return fmt.Errorf("exchange %q: a rank alone has no peers", op)
@@ -197,8 +196,8 @@ func apart(rank int, parts []Part) (own, others []Part) {
 	return own, others
 }
 
-// AllGather gives every rank everybody's part: parts[r] is where rank r's goes, and parts[Rank()] holds this
-// rank's own already. Parts may differ in size.
+// AllGather sends every rank's part to all ranks: parts[r] receives the part of rank r, and parts[Rank()] already holds this
+// rank's part. Parts may differ in size.
 func (g *Group) AllGather(op string, parts []Tensor) error {
 	if g.Size() == 1 {
 		return nil
@@ -213,7 +212,7 @@ func (g *Group) AllGather(op string, parts []Tensor) error {
 	return g.Exchange(op, send, recv)
 }
 
-// Broadcast gives every rank what t holds on rank root.
+// Broadcast copies t from rank root to every rank.
 func (g *Group) Broadcast(op string, root int, t Tensor) error {
 	if g.Size() == 1 {
 		return nil
@@ -230,7 +229,7 @@ func (g *Group) Broadcast(op string, root int, t Tensor) error {
 	return g.Exchange(op, send, nil)
 }
 
-// Barrier returns when every rank has come to it.
+// Barrier returns when every rank has called it.
 func (g *Group) Barrier(op string) error {
 	if g.Size() == 1 {
 		return nil

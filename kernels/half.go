@@ -27,7 +27,7 @@ func FromF16(h uint16) float32 {
 	return math.Float32frombits(sign | (exp+127-15)<<23 | frac<<13)
 }
 
-// ToF16 rounds f to the nearest binary16, ties to even; what lies beyond 65504 becomes an infinity.
+// ToF16 rounds f to the nearest binary16, ties to even. Values that round beyond 65504 become infinities.
 func ToF16(f float32) uint16 {
 	bits := math.Float32bits(f)
 	sign := uint16(bits >> 16 & 0x8000)

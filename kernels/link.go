@@ -2,24 +2,24 @@ package kernels
 
 import "context"
 
-// Linker is a backend whose device can exchange with devices of other processes by itself, without host memory
-// between them: GPUs that have NCCL. Linkers are equal if they are one backend, behind whatever wrappers.
+// Linker is a backend whose device can exchange data directly with devices of other processes, without host memory: GPUs with
+// NCCL. Two Linkers are equal if they belong to the same backend, whatever wraps it.
 type Linker interface {
-	// LinkKind names what carries the exchanges, such as "NCCL 2.27.3"; ranks link where all have the same. The
-	// error says why there is none.
+	// LinkKind names the library that carries the exchanges, such as "NCCL 2.27.3". Ranks link only if all have the same kind.
+	// The error says why there is none.
 	LinkKind() (string, error)
-	// NewLink returns what the ranks of one group find each other by. One of them asks and tells the others.
+	// NewLink returns an id by which the ranks of one group find each other. One rank calls it and sends the id to the others.
 	NewLink() (id []byte, err error)
-	// Link is entered by every rank of a group, from 0 to size-1, with the same id. It returns when all have
-	// come, or with an error, at the latest when ctx ends.
+	// Every rank of a group, 0 to size-1, calls Link with the same id. Link returns when all have called it, or with an error
+	// when ctx ends at the latest.
 	Link(ctx context.Context, id []byte, rank, size int) (Link, error)
 }
 
-// Link is one rank's end of what joins devices of several processes. It serves that rank's goroutine.
+// Link is one rank's end of a connection between devices of several processes. It serves that rank's goroutine.
 type Link interface {
-	// Exchange sends and receives parts, and is entered by all ranks that it names. It returns when what comes is
-	// in place and what goes may be overwritten. The end of ctx is an error; after any, the link is no more.
+	// Exchange sends and receives parts; all ranks that the parts name call it. It returns when the received parts are in place
+	// and the sent parts may be overwritten. It returns an error if ctx ends. After any error the link is closed.
 	Exchange(ctx context.Context, send, recv []Part) error
-	// Close gives the link up at once, whatever the others do.
+	// Close closes the link at once and does not wait for the other ranks.
 	Close()
 }

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Metered is a Backend that counts what its operations do and how long they take. Everything is passed on to
-// the backend inside. Its counts may be read at any time and from anywhere.
+// Metered is a Backend that counts its operations and their time. It passes every call on to the backend inside. Usage is safe
+// for concurrent use.
 type Metered struct {
 	Backend
-	time   func(report func(time.Duration)) (end func()) // of the backend inside; nil: a call takes as long as its work
+	time   func(report func(time.Duration)) (end func()) // of the backend inside; nil: the work takes as long as the call
 	report [ops]func(time.Duration)                      // for time
-	end    func()                                        // of the span under way
+	end    func()                                        // ends the current span
 
 	mu    sync.Mutex
 	usage Usage
@@ -28,7 +28,7 @@ func NewMetered(be Backend) *Metered {
 	return m
 }
 
-// Capabilities are those of the backend inside, but for its time, as spans do not nest, and with a count.
+// Capabilities returns those of the backend inside, without Time, because spans do not nest, and with Count.
 func (m *Metered) Capabilities() Capabilities {
 	can := m.Backend.Capabilities()
 	can.Time, can.Count = nil, m.count
@@ -41,7 +41,7 @@ func (m *Metered) count(op Op, c Count) {
 	m.mu.Unlock()
 }
 
-// Usage returns the counts so far. The times of a device that computes behind its caller are there after Wait.
+// Usage returns the counts so far. On a device that computes asynchronously, times are complete after Wait.
 func (m *Metered) Usage() Usage {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -63,7 +63,7 @@ func (m *Metered) start(op Op, flop float64, bytes int64) time.Time {
 	return time.Now()
 }
 
-// finish ends the time of the call that began then.
+// finish stops the clock of the call that started at began.
 func (m *Metered) finish(op Op, began time.Time) {
 	if m.time != nil {
 		m.end()
@@ -115,7 +115,7 @@ func (m *Metered) Linear(dst, x, w Tensor, ep Epilogue) {
 	m.finish(OpLinear, t)
 }
 
-// Attention counts q k^T and its product with v, over the keys that are valid.
+// Attention counts q k^T and its product with v, over the valid keys.
 func (m *Metered) Attention(dst, q, k, v Tensor, spec AttentionSpec) {
 	keys := float64(fromEnd(k, 3))
 	if len(spec.KeyLens) > 0 {

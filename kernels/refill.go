@@ -1,12 +1,12 @@
 package kernels
 
-// Refiller is a backend with a memory of its own in which weights can be exchanged for others of their type and
-// shape. So a model passes through two buffers that is larger than the memory. Refillers are equal if they are one
-// backend, behind whatever wrappers.
+// Refiller is a backend with its own memory that can overwrite a weight with another one of the same type and shape. So a model
+// larger than the memory can pass through two buffers. Two Refillers are equal if they belong to the same backend, whatever
+// wraps it.
 type Refiller interface {
-	// Refill begins to bring data, little-endian, to t, a weight, when the work enqueued so far has ended. It does
-	// not hold up work that is enqueued from now on; t must not be used until ready was called, which lets what
-	// is enqueued then wait for the data. data is called once, beside that work; what it returns is left alone until
-	// ready was called. An error is one of the backend.
+	// Refill starts to copy data, little-endian, into the weight t once the work enqueued so far has ended. It does not delay
+	// work that is enqueued later. t must not be used until ready has been called; work enqueued after ready waits for the
+	// data. data is called once, concurrently with that work, and its result must not change until ready has been called.
+	// Errors are recorded like other errors of the backend.
 	Refill(t Tensor, data func() []byte) (ready func())
 }

@@ -8,8 +8,8 @@ import (
 // Tensor is a strided view of a buffer that a Backend owns. It is a small value: copying it copies the
 // view, never the data. The host reads its elements only through Backend.Download.
 //
-// The methods only compute views, so they cost nothing and enqueue nothing. A view that does not exist
-// is a mistake in a model's code, not in its input, and panics.
+// The methods only compute views, so they cost nothing and enqueue nothing. An impossible view is a mistake in a model's code,
+// not in its input, so the methods panic.
 type Tensor struct {
 	DType   DType
 	Shape   []int // axes, slowest first
@@ -69,7 +69,7 @@ func (t Tensor) Reshape(shape ...int) Tensor {
 	if n != t.Len() {
 		panic(fmt.Sprintf("kernels: reshape %v to %v: %d elements do not become %d", t.Shape, shape, t.Len(), n))
 	}
-	if n == 0 { // nothing to reach: any strides will do
+	if n == 0 { // no element to address: any strides will do
 		e := NewTensor(t.DType, t.Buf, shape...)
 		e.Offset = t.Offset
 		return e
@@ -111,7 +111,7 @@ func reshapeStrides(oldShape, oldStrides, shape []int) ([]int, bool) {
 	return strides, run == 1
 }
 
-// Narrow returns the n entries of axis that begin at start.
+// Narrow returns n entries of axis from start on.
 func (t Tensor) Narrow(axis, start, n int) Tensor {
 	axis = t.axis(axis)
 	if start < 0 || n < 0 || start+n > t.Shape[axis] {

@@ -20,8 +20,8 @@ type PanicError struct {
 // Error names the rank and the value, not the stack.
 func (e *PanicError) Error() string { return fmt.Sprintf("rank %d: panic: %v", e.Rank, e.Value) }
 
-// LostError is the error of a group in which ranks did not stop when they were told to. Their devices must
-// not be used again: the goroutines may still be at work on them.
+// LostError is the error of a group in which some ranks did not stop when they were told to. Their devices must not be used
+// again: the goroutines may still be working on them.
 type LostError struct {
 	Ranks []int
 	Cause error
@@ -35,9 +35,9 @@ func (e *LostError) Error() string {
 // Unwrap returns the cause.
 func (e *LostError) Unwrap() error { return e.Cause }
 
-// Together runs f for every transport, each on a goroutine of its own, and returns when all have ended. The
-// first error or panic is returned; it aborts the group and cancels the others' context, so that they end
-// too. Those that have not ended within grace after that are given up in a LostError.
+// Together runs f for every transport, each on its own goroutine, and returns when all have ended. It returns the first error
+// or panic, which also aborts the group and cancels the context of the other ranks, so that they end too. It waits for them for
+// grace; ranks that run longer are listed in a LostError.
 func Together(ctx context.Context, ranks []Transport, grace time.Duration,
 	f func(ctx context.Context, i int, tr Transport) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -80,7 +80,7 @@ func Together(ctx context.Context, ranks []Transport, grace time.Duration,
 	return t.result()
 }
 
-// together is what the ranks of one call share.
+// together is the state that the ranks of one call share.
 type together struct {
 	mu      sync.Mutex
 	running map[int]bool
@@ -88,7 +88,7 @@ type together struct {
 	failed  chan struct{} // closed with the first error
 }
 
-// finish notes that a rank has ended and reports whether its error is the first.
+// finish records that a rank has ended and reports whether its error is the first.
 func (t *together) finish(rank int, err error) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -101,7 +101,7 @@ func (t *together) finish(rank int, err error) bool {
 	return true
 }
 
-// result is the first error, and the ranks that are still running.
+// result returns the first error and the ranks that are still running.
 func (t *together) result() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

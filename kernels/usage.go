@@ -2,7 +2,7 @@ package kernels
 
 import "time"
 
-// Op is a family of operations, as Metered counts them.
+// Op is a family of operations that Metered counts together.
 type Op uint8
 
 // The families.
@@ -15,8 +15,8 @@ const (
 	OpElementwise // Unary and Binary
 	OpCopy        // Copy and Gather
 	OpTransfer    // Upload and Download
-	OpDecode      // files to pixels, on the host beside the device
-	OpResize      // pixels to the size of a row, on the host beside the device
+	OpDecode      // files to pixels, on the host while the device computes
+	OpResize      // pixels to the size of a row, on the host while the device computes
 	ops
 )
 
@@ -26,10 +26,10 @@ var opNames = [ops]string{"linear", "attention", "conv", "norm", "rope", "elemen
 // IsBeside reports whether the host does the work while the device computes.
 func (o Op) IsBeside() bool { return o == OpDecode || o == OpResize }
 
-// String is the name that reports use.
+// String returns the name used in reports.
 func (o Op) String() string { return opNames[o] }
 
-// Count is what operations of one family did.
+// Count holds the work of one family of operations.
 type Count struct {
 	Calls int64
 	Time  time.Duration // on the device
