@@ -1,6 +1,7 @@
 package clip
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -63,15 +64,13 @@ func ParsePair(data []byte) (PairConfig, error) {
 
 func (c PairConfig) validate() error {
 	t := c.Text
-	for _, v := range []struct {
-		name        string
-		value, most int
-	}{{"projection_dim", c.Projection, maxWidth}, {"vocab_size", t.Vocabulary, 1 << 20}, {"hidden_size", t.Hidden, maxWidth},
-		{"intermediate_size", t.Intermediate, 4 * maxWidth}, {"num_hidden_layers", t.Layers, maxLayers},
-		{"num_attention_heads", t.Heads, maxWidth}, {"max_position_embeddings", t.Positions, maxSide}} {
-		if v.value < 1 || v.value > v.most {
-			return fmt.Errorf("%s is %d: give 1 to %d", v.name, v.value, v.most)
-		}
+	if err := cmp.Or(
+		weights.Within("projection_dim", c.Projection, maxWidth), weights.Within("vocab_size", t.Vocabulary, 1<<20),
+		weights.Within("hidden_size", t.Hidden, maxWidth), weights.Within("intermediate_size", t.Intermediate, 4*maxWidth),
+		weights.Within("num_hidden_layers", t.Layers, maxLayers), weights.Within("num_attention_heads", t.Heads, maxWidth),
+		weights.Within("max_position_embeddings", t.Positions, maxSide),
+	); err != nil {
+		return err
 	}
 	switch {
 	case t.Hidden%t.Heads != 0:

@@ -1,6 +1,7 @@
 package osplan
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -8,6 +9,7 @@ import (
 	"latentbeam/stages/diffuse/dit"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/sequence"
+	"latentbeam/stages/weights"
 )
 
 // Config describes a denoiser. The names come from the reference's config.json.
@@ -137,16 +139,12 @@ const (
 )
 
 func (c Config) validate() error {
-	for _, v := range []struct {
-		name        string
-		value, most int
-	}{
-		{"num_attention_heads", c.Heads, maxWidth}, {"attention_head_dim", c.HeadSize, maxWidth},
-		{"in_channels", c.InChannels, maxWidth}, {"caption_channels", c.TextWidth, maxWidth}, {"num_layers", c.Layers, maxLayers},
-	} {
-		if v.value < 1 || v.value > v.most {
-			return fmt.Errorf("%s is %d: give 1 to %d", v.name, v.value, v.most)
-		}
+	if err := cmp.Or(
+		weights.Within("num_attention_heads", c.Heads, maxWidth), weights.Within("attention_head_dim", c.HeadSize, maxWidth),
+		weights.Within("in_channels", c.InChannels, maxWidth), weights.Within("caption_channels", c.TextWidth, maxWidth),
+		weights.Within("num_layers", c.Layers, maxLayers),
+	); err != nil {
+		return err
 	}
 	only := func(name string, ok bool, have, want any) error {
 		if ok {

@@ -1,6 +1,7 @@
 package vit
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -58,14 +59,12 @@ func ParseConfig(data []byte) (Config, error) {
 }
 
 func (c Config) validate() error {
-	for _, v := range []struct {
-		name        string
-		value, most int
-	}{{"hidden_size", c.Hidden, maxWidth}, {"intermediate_size", c.Intermediate, 4 * maxWidth}, {"num_hidden_layers", c.Layers, maxLayers},
-		{"num_attention_heads", c.Heads, maxWidth}, {"image_size", c.ImageSize, maxSide}, {"patch_size", c.PatchSize, maxSide}} {
-		if v.value < 1 || v.value > v.most {
-			return fmt.Errorf("%s is %d: give 1 to %d", v.name, v.value, v.most)
-		}
+	if err := cmp.Or(
+		weights.Within("hidden_size", c.Hidden, maxWidth), weights.Within("intermediate_size", c.Intermediate, 4*maxWidth),
+		weights.Within("num_hidden_layers", c.Layers, maxLayers), weights.Within("num_attention_heads", c.Heads, maxWidth),
+		weights.Within("image_size", c.ImageSize, maxSide), weights.Within("patch_size", c.PatchSize, maxSide),
+	); err != nil {
+		return err
 	}
 	switch {
 	case c.ModelType != modelType:

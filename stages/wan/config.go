@@ -1,6 +1,7 @@
 package wan
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/stages/diffuse/dit"
 	"latentbeam/stages/nn"
+	"latentbeam/stages/weights"
 )
 
 // Config describes a denoiser. The names come from diffusers' config.json.
@@ -80,18 +82,13 @@ const (
 )
 
 func (c Config) validate() error {
-	for _, v := range []struct {
-		name  string
-		value int
-		most  int
-	}{
-		{"num_attention_heads", c.Heads, maxWidth}, {"attention_head_dim", c.HeadSize, maxWidth},
-		{"in_channels", c.InChannels, maxWidth}, {"text_dim", c.TextWidth, maxWidth}, {"ffn_dim", c.FFN, 1 << 20}, {"freq_dim", c.FreqDim, maxWidth},
-		{"num_layers", c.Layers, maxLayers}, {"rope_max_seq_len", c.MaxPositions, maxWidth},
-	} {
-		if v.value < 1 || v.value > v.most {
-			return fmt.Errorf("%s is %d: give 1 to %d", v.name, v.value, v.most)
-		}
+	if err := cmp.Or(
+		weights.Within("num_attention_heads", c.Heads, maxWidth), weights.Within("attention_head_dim", c.HeadSize, maxWidth),
+		weights.Within("in_channels", c.InChannels, maxWidth), weights.Within("text_dim", c.TextWidth, maxWidth),
+		weights.Within("ffn_dim", c.FFN, 1<<20), weights.Within("freq_dim", c.FreqDim, maxWidth),
+		weights.Within("num_layers", c.Layers, maxLayers), weights.Within("rope_max_seq_len", c.MaxPositions, maxWidth),
+	); err != nil {
+		return err
 	}
 	switch {
 	case c.Hidden() > maxWidth:
