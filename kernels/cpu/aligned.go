@@ -2,10 +2,10 @@ package cpu
 
 import "unsafe"
 
-// scratch is aligned memory that one worker keeps from call to call.
+// scratch is aligned memory that a worker reuses from call to call.
 type scratch struct{ lines [][lineSize]byte }
 
-// acquire returns n bytes at the beginning of a cache line, uninitialised. What was taken before is lost.
+// acquire returns n bytes, uninitialised, aligned to a cache line. The bytes returned before are no longer valid.
 func (s *scratch) acquire(n int) unsafe.Pointer {
 	want := (n + lineSize - 1) / lineSize
 	if len(s.lines) < want {

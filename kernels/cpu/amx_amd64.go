@@ -5,20 +5,21 @@ import (
 	"unsafe"
 )
 
-// Tiles of AMX: registers of 16 rows of 64 bytes. A product of a tile of A, whose rows hold up to 16 terms, and one of
-// B, with a row of 16 columns for each of these terms, is added to a tile of sums (TDPBF16PS, Intel SDM volume 2).
+// AMX computes with tiles, registers of 16 rows of 64 bytes. TDPBF16PS multiplies a tile of A, whose rows hold up to 16 terms,
+// by a tile of B, which has a row of 16 columns for each of these terms, and adds the product to a tile of sums (Intel SDM
+// volume 2).
 const (
 	tileRows   = 16
 	tileTerms  = 16
-	leastTerms = 8 // of a tile: with fewer the vector kernels are as fast
+	leastTerms = 8 // least terms of a tile: with fewer the vector kernels are as fast
 )
 
-// tileConfig is what LDTILECFG reads: palette 1, the bytes of a row of each tile from byte 16 on, and its rows from
-// byte 48 on.
+// tileConfig is the operand of LDTILECFG: palette 1, from byte 16 on the bytes per row of each tile, and from byte 48 on the
+// number of its rows.
 type tileConfig [64]byte
 
-// tileConfigs are those of kernels with up to 16 or up to 32 rows, by terms and rows. Tiles 0 to 3 are sums: two for each
-// row of tiles, or four where there is one; then come A, a tile for each row of tiles, and B.
+// tileConfigs holds the configurations of kernels with up to 16 or up to 32 rows, by terms and rows. Tiles 0 to 3 are sums: two
+// for each row of tiles, or four if there is only one row. After them come the tiles of A, one for each row of tiles, and B.
 var tileConfigs = sync.OnceValue(func() *[tileTerms + 1][2*tileRows + 1]tileConfig {
 	all := new([tileTerms + 1][2*tileRows + 1]tileConfig)
 	for terms := 1; terms <= tileTerms; terms++ {
@@ -53,8 +54,9 @@ func newTileConfig(terms, rows int) (c tileConfig) {
 	return c
 }
 
-// tileChunk returns how many terms of a block of k a tile takes: all tiles of a block take as many. 0: the block does not
-// go into such tiles, and vector kernels compute it. It depends on k alone, as the bits of a sum do.
+// tileChunk returns the number of terms per tile for a block of k terms; all tiles of a block have the same number. 0 means
+// that the block does not fit such tiles, and vector kernels compute it. The result depends on k alone, so the bits of a sum do
+// too.
 func tileChunk(k int) int {
 	for n := (k + tileTerms - 1) / tileTerms; n > 0 && k/n >= leastTerms; n++ {
 		if k%n == 0 {
@@ -64,8 +66,8 @@ func tileChunk(k int) int {
 	return 0
 }
 
-// multiplyTiles is multiply by tiles, and reports whether blocks of r go into tiles. A sum is one chain from what is in C
-// on, whatever its blocks are.
+// multiplyTiles is multiply with tiles. It reports whether the blocks of r fit into tiles. A sum is one chain of additions that
+// starts with the value in C, whatever the blocks are.
 func multiplyTiles(t *tier, r *reduce, m, n int) bool {
 	chunk := tileChunk(r.k)
 	if chunk == 0 {

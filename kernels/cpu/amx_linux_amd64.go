@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// Linux gives a process the state of AMX when it asks for it: arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA).
+// On Linux a process must ask for the AMX state: arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA).
 const (
 	requestPermission = 0x1023
 	tileData          = 18

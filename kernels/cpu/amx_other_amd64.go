@@ -2,5 +2,5 @@
 
 package cpu
 
-// hasTiles reports whether this process may use AMX: only Linux is asked.
+// hasTiles returns false: this package asks for AMX only on Linux.
 func hasTiles() bool { return false }

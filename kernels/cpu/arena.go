@@ -8,22 +8,22 @@ import (
 	"latentbeam/kernels"
 )
 
-// arena lends memory to tensors. Scopes nest, so memory is a stack: a tensor lies where the last one ended,
-// and the end of a scope moves the top back. The stack consists of chunks outside the Go heap, where they
-// are neither scanned nor cleared and may consist of huge pages; after the first turn of a loop there is one
-// chunk as large as the loop needs, and a turn takes no memory from the system.
+// arena allocates memory for tensors. Scopes nest, so the memory is a stack: a tensor starts where the last one ends, and the
+// end of a scope moves the top back. The stack consists of chunks outside the Go heap, where they are neither scanned nor
+// cleared and may consist of huge pages. After the first iteration of a loop there is one chunk as large as the loop needs, so
+// later iterations take no memory from the system.
 type arena struct {
 	chunks []*chunk
-	top    int       // the chunk in use; those above it are empty
-	scopes []mark    // where each open scope began
-	live   []*buffer // tensors lent inside a scope, oldest first
-	used   int       // bytes lent
-	peak   int       // largest used since the outermost scope began
-	most   int       // largest used since Peak was asked
-	want   int       // size of the first chunk when there is none
+	top    int       // index of the current chunk; later ones are empty
+	scopes []mark    // state of the stack at the start of each open scope
+	live   []*buffer // tensors allocated inside a scope, oldest first
+	used   int       // allocated bytes
+	peak   int       // maximum of used since the outermost scope was opened
+	most   int       // maximum of used since the last call of Peak
+	want   int       // size of the first chunk if there is none
 }
 
-// chunk is one piece of memory. It is unmapped when nothing refers to it any more, or by drop.
+// chunk is one piece of memory. It is unmapped by drop, or when nothing refers to it any more.
 type chunk struct {
 	mem     []byte
 	used    int
@@ -35,7 +35,7 @@ type mark struct{ top, chunkUsed, live, used int }
 
 const (
 	chunkLeast = 1 << 20
-	// lineSize separates tensors, so that two workers never write to one cache line, and vectors are aligned.
+	// lineSize is the alignment of tensors, so that two workers never write to one cache line and vectors are aligned.
 	lineSize = 64
 )
 
@@ -62,7 +62,7 @@ func (a *arena) acquire(n int) (unsafe.Pointer, *chunk, error) {
 	return p, c, nil
 }
 
-// capacity returns the bytes of all chunks.
+// capacity returns the total size of all chunks.
 func (a *arena) capacity() (n int) {
 	for _, c := range a.chunks {
 		n += len(c.mem)
@@ -70,7 +70,7 @@ func (a *arena) capacity() (n int) {
 	return n
 }
 
-// mark returns the present state of the stack.
+// mark returns the current state of the stack.
 func (a *arena) mark() mark {
 	m := mark{top: a.top, live: len(a.live), used: a.used}
 	if a.top < len(a.chunks) {
@@ -79,7 +79,7 @@ func (a *arena) mark() mark {
 	return m
 }
 
-// reset returns to the state m: what was lent since is free.
+// reset returns to the state m and frees everything allocated since.
 func (a *arena) reset(m mark) {
 	for i := m.top; i <= a.top && i < len(a.chunks); i++ {
 		a.chunks[i].used = 0
@@ -94,8 +94,8 @@ func (a *arena) reset(m mark) {
 	a.live, a.top, a.used = a.live[:m.live], m.top, m.used
 }
 
-// release ends the scopes from depth on. At the end of the outermost one the stack is empty: several
-// chunks, or one that is more than twice as large as needed, give way to one of the right size.
+// release ends the scopes from depth on. At the end of the outermost one the stack is empty: if there are several chunks, or
+// one more than twice as large as needed, one chunk of the right size replaces them.
 func (a *arena) release(depth int) {
 	if depth >= len(a.scopes) {
 		return
@@ -114,7 +114,7 @@ func (a *arena) release(depth int) {
 	a.peak = 0
 }
 
-// newChunk maps n bytes; the memory goes back when the chunk is not referred to any more.
+// newChunk maps n bytes; they are unmapped when nothing refers to the chunk any more.
 func newChunk(n int) (*chunk, error) {
 	mem, err := mapMemory(n)
 	if err != nil {
@@ -125,15 +125,14 @@ func newChunk(n int) (*chunk, error) {
 	return c, nil
 }
 
-// drop gives the memory back at once.
+// drop unmaps the memory at once.
 func (c *chunk) drop() {
 	c.cleanup.Stop()
 	unmapMemory(c.mem)
 	c.mem = nil
 }
 
-// Alloc returns an uninitialised tensor that lives until the present scope ends; outside every scope, as
-// long as it is used.
+// Alloc returns an uninitialised tensor that lives until the current scope ends or, if no scope is open, as long as it is used.
 func (b *Backend) Alloc(dt kernels.DType, shape ...int) kernels.Tensor {
 	buf := &buffer{}
 	t := kernels.NewTensor(dt, buf, shape...)
@@ -170,7 +169,7 @@ func (b *Backend) allocate(buf *buffer, dt kernels.DType, n int) error {
 	return nil
 }
 
-// set makes p the buffer's n elements.
+// set makes buf a buffer of the n elements at p.
 func (buf *buffer) set(dt kernels.DType, p unsafe.Pointer, n int) {
 	if dt == kernels.F32 {
 		buf.f32 = unsafe.Slice((*float32)(p), n)
@@ -179,8 +178,8 @@ func (buf *buffer) set(dt kernels.DType, p unsafe.Pointer, n int) {
 	}
 }
 
-// Scope opens a scope; end frees what was allocated in it, and in scopes inside it that are still open.
-// A second call of end does nothing.
+// Scope opens a scope. end frees everything allocated in it and in inner scopes that are still open. A second call of end does
+// nothing.
 func (b *Backend) Scope() (end func()) {
 	a := &b.arena
 	depth := len(a.scopes)
@@ -194,7 +193,8 @@ func (b *Backend) Scope() (end func()) {
 	}
 }
 
-// Peak returns the most bytes that tensors held at once since the last call. Tensors outside of every scope do not count.
+// Peak returns the largest number of bytes that tensors used at one time since the last call. Tensors outside all scopes do not
+// count.
 func (b *Backend) Peak() int64 {
 	most := b.arena.most
 	b.arena.most = b.arena.used

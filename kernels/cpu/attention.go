@@ -6,23 +6,23 @@ import (
 	"latentbeam/kernels"
 )
 
-// attention is one call, its leading axes resolved.
+// attention is one call with its leading axes resolved.
 type attention struct {
 	tier         *tier
 	dot          dot
-	int8         *int8Set // of scores; nil: they are of dot
+	int8         *int8Set // for 8-bit scores; nil: dot computes the scores
 	dst, q, k, v *view
 	bias         *view
 	spec         kernels.AttentionSpec
 	lead         []int // one or two leading axes
 	lq, lk, h, d int
-	chunk        int // queries of a task
-	chunks       int // of a head
+	chunk        int // queries per task
+	chunks       int // tasks per head
 }
 
-// Attention computes softmax(scale q k^T + bias) v for each leading entry and head. The bits of a query
-// depend on itself, the keys and values and their number; not on other queries nor on who computes it.
-// Where there is no valid key the result is zero.
+// Attention computes softmax(scale q k^T + bias) v for each leading entry and head. The bits of a query's result depend on the
+// query, the keys and values and their number; not on other queries and not on the worker that computes it. Without a valid key
+// the result is zero.
 func (b *Backend) Attention(dst, q, k, v kernels.Tensor, spec kernels.AttentionSpec) {
 	const op = "attention"
 	views, ok := b.open(op, dst, q, k, v, spec.Bias)
@@ -60,8 +60,8 @@ func (b *Backend) runAttention(w *worker, from, to int) {
 	w.attention.dst, w.attention.q = rows{}, rows{} // they are views of b, which its crew must not hold
 }
 
-// chunkFor returns how many queries of a head one task computes: all of them where there are heads enough for
-// the workers, since every task packs the head's keys and values anew.
+// chunkFor returns the number of queries of a head that one task computes. It is all of them if there are enough heads for the
+// workers, because every task packs the head's keys and values again.
 func (a *attention) chunkFor(heads, workers int) int {
 	parts := (4*workers + heads - 1) / heads
 	if workers == 1 {
@@ -100,7 +100,7 @@ func (b *Backend) checkAttention(a *attention) bool {
 	return true
 }
 
-// head returns one leading entry and head of v as rows of the sequence axis.
+// head returns a head of one leading entry of v, as rows of the sequence axis.
 func (a *attention) head(v *view, entry, head int) rows {
 	n := len(a.lead)
 	start := v.Offset + head*v.Strides[n+1]
@@ -114,7 +114,7 @@ func (a *attention) head(v *view, entry, head int) rows {
 	}
 }
 
-// keys returns how many keys an entry has.
+// keys returns the number of keys of an entry.
 func (a *attention) keys(entry int) int {
 	if a.spec.KeyLens == nil {
 		return a.lk

@@ -7,10 +7,10 @@ import (
 )
 
 const (
-	// keyBlock is how many keys are taken together: their weights are one chain of additions, and blocks
-	// follow in index order. It is part of the order of additions.
+	// keyBlock is the number of keys in a block: the weights of a block are added in one chain, and blocks are added in index
+	// order. It is part of the order of additions.
 	keyBlock = 512
-	// queryBlock is how many queries share a pass over the keys: whole groups of 5, 6 and 12 rows.
+	// queryBlock is the number of queries that share a pass over the keys: it is a multiple of 5, 6 and 12 rows.
 	queryBlock = 60
 )
 
@@ -36,11 +36,11 @@ func (a *attention) packHead(s *attentionScratch, k, v rows, keys int) {
 	}
 }
 
-// valuesAt returns where the packed values of the block from key k0 on begin.
+// valuesAt returns the offset of the packed values of the block that starts at key k0.
 func (a *attention) valuesAt(k0 int) int { return a.tier.padded(a.d) * a.dot.terms(k0) * 4 }
 
-// block computes m queries from q0 on: the scores of one block of keys after the other, their weights,
-// and the sums of the values, which shrink when a later block has a larger score.
+// block computes m queries from q0 on. For one block of keys after the other it computes the scores, their weights and the sums
+// of the values. When a later block has a larger score, the earlier sums are scaled down.
 func (a *attention) block(s *attentionScratch, head, q0, m, keys int) {
 	var qp unsafe.Pointer
 	var qStride int
@@ -78,8 +78,8 @@ func (a *attention) block(s *attentionScratch, head, q0, m, keys int) {
 	a.finish(s, q0, m)
 }
 
-// finish divides the sums of m queries by those of their weights and stores them as the rows from q0 on:
-// directly where the tier's routines can, else through scratch.
+// finish divides the sums of m queries by the sums of their weights and stores them as rows from q0 on: directly if the tier's
+// routines can, else through scratch.
 func (a *attention) finish(s *attentionScratch, q0, m int) {
 	half := a.dot != dotF32 && s.dst.DType == kernels.BF16
 	kind, size := dotF32, 4
@@ -99,11 +99,11 @@ func (a *attention) finish(s *attentionScratch, q0, m int) {
 	}
 }
 
-// prescaled reports whether the scores are scaled before the softmax: where a bias comes between, or where
-// the scale would not leave the largest score the largest.
+// prescaled reports whether the scores are scaled before the softmax: because a bias is added after scaling, or because the
+// scale is not positive, so the largest score would not stay the largest.
 func (a *attention) prescaled() bool { return a.bias != nil || !(a.spec.Scale > 0) }
 
-// addBias scales the scores and adds the bias to them, where that is due.
+// addBias scales the scores and adds the bias, if prescaled.
 func (a *attention) addBias(s *attentionScratch, head, q0, m, k0, n int) {
 	if !a.prescaled() {
 		return
@@ -119,8 +119,8 @@ func (a *attention) addBias(s *attentionScratch, head, q0, m, k0, n int) {
 	}
 }
 
-// terms returns m rows of r from the given one on as the micro-kernels read them, and the bytes between
-// them: where they lie if it can, else a copy.
+// terms returns m rows of r, from the given one on, in the form that the micro-kernels read, and the distance between rows in
+// bytes. It returns r's own memory if possible, else a copy.
 func (a *attention) terms(copied *scratch, r *rows, from, m int) (unsafe.Pointer, int) {
 	want := kernels.F32
 	if a.dot == dotBF16 {
@@ -148,7 +148,7 @@ func (a *attention) terms(copied *scratch, r *rows, from, m int) (unsafe.Pointer
 			clear(row[a.d:])
 			continue
 		}
-		row[len(row)-1] = 0 // an odd element is a pair with a zero
+		row[len(row)-1] = 0 // an odd last element forms a pair with a zero
 		r.copyHalf(unsafe.Slice((*uint16)(copied.at(i*stride)), a.d), r.offset(from+i))
 	}
 	return copied.at(0), stride

@@ -2,28 +2,28 @@ package cpu
 
 import "unsafe"
 
-// attentionMath is what a tier has for attention beside its micro-kernels.
+// attentionMath holds a tier's attention routines other than its micro-kernels.
 type attentionMath struct {
 	softmax [dots]func(*softmax)
-	// softmaxUnit is what the softmax wants its scale multiplied by: log2 e where it works by powers of 2.
+	// softmaxUnit is the factor that the softmax expects on its scale: log2 e if the softmax uses powers of 2.
 	softmaxUnit float32
 	scaleRows   [dots]scaleFunc // to fp32, and with dotBF16 to bf16
 	copyRows    copyFunc
-	short       *shortMath // attention over few keys; nil: the long way
+	short       *shortMath // attention over few keys; nil: use the general routines
 }
 
-// attentionGo is the portable tier's.
+// attentionGo belongs to the portable tier.
 var attentionGo = attentionMath{
 	softmax: [dots]func(*softmax){softmaxGo}, softmaxUnit: 1,
 	scaleRows: [dots]scaleFunc{scaleRowsGo}, copyRows: copyRowsGo,
 }
 
-// scaleFunc multiplies rows of fp32 by a factor each.
+// scaleFunc multiplies each row of fp32 by its own factor.
 type scaleFunc func(
 	dst, src unsafe.Pointer, dstStride, srcStride int, factors unsafe.Pointer, rows, columns int,
 )
 
-// scaleRowsGo is the portable one.
+// scaleRowsGo is the portable scaleFunc.
 func scaleRowsGo(
 	dst, src unsafe.Pointer, dstStride, srcStride int, factors unsafe.Pointer, rows, columns int,
 ) {
@@ -35,10 +35,10 @@ func scaleRowsGo(
 	}
 }
 
-// copyFunc copies rows of bytes and fills up the last 64 bytes of each with zeros.
+// copyFunc copies rows of bytes and fills the last 64 bytes of each row up with zeros.
 type copyFunc func(dst, src unsafe.Pointer, dstStride, srcStride, rows, bytes int)
 
-// copyRowsGo is the portable one.
+// copyRowsGo is the portable copyFunc.
 func copyRowsGo(dst, src unsafe.Pointer, dstStride, srcStride, rows, bytes int) {
 	whole := (bytes + lineSize - 1) / lineSize * lineSize
 	for i := range rows {

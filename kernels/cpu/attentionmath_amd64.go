@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// attention512 is attention for AVX-512; what ends in bf16 is for the tier that has VDPBF16PS.
+// attention512 is attention for AVX-512. Only the tier with VDPBF16PS uses the routines that store bf16.
 var attention512 = attentionMath{
 	softmax:     [dots]func(*softmax){softmax512F32, softmax512BF16},
 	softmaxUnit: math.Log2E,
@@ -21,7 +21,7 @@ var attention512 = attentionMath{
 	},
 }
 
-// attention512Soft is attention for AVX-512 with the bits of AVX512_BF16.
+// attention512Soft is attention for AVX-512, with the same bits as AVX512_BF16.
 var attention512Soft = func() attentionMath {
 	m, short := attention512, *attention512.short
 	m.softmax[dotBF16], m.softmax[dotPairs] = nil, softmax512Pairs
@@ -45,7 +45,7 @@ var attention256 = attentionMath{
 	},
 }
 
-// attention256of512 is attention512 for AVX2.
+// attention256of512 is attention for AVX2, with the same bits as attention512.
 var attention256of512 = attentionMath{
 	softmax: [dots]func(*softmax){
 		dotF32:   func(s *softmax) { softmax256of512.softmax(s, dotF32) },
@@ -69,7 +69,7 @@ var softmax256of512 = softmaxMath{
 	round: roundRow256Soft,
 }
 
-// shortPairs256Half is shortPairs256 to bf16.
+// shortPairs256Half is shortPairs256 with bf16 results.
 func shortPairs256Half(s *shortValues) {
 	var sums [shortQueries][16]float32
 	wide := *s
@@ -84,7 +84,7 @@ func shortPairs256Half(s *shortValues) {
 	}
 }
 
-// copyRowsAVX2 copies rows of whole vectors by assembly.
+// copyRowsAVX2 copies rows in assembly if they consist of whole vectors, else in Go.
 func copyRowsAVX2(dst, src unsafe.Pointer, dstStride, srcStride, rows, bytes int) {
 	if vectors := bytes / 32; bytes%32 == 0 && rows > 0 && vectors > 0 {
 		copyRows256(dst, src, dstStride, srcStride, rows, vectors)

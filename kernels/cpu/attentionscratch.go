@@ -10,12 +10,12 @@ import (
 type attentionScratch struct {
 	dst, q                    rows
 	keys, values              scratch // packed, block by block
-	queries                   scratch // a block of queries, where they cannot be used as they lie
+	queries                   scratch // a block of queries, if they must be copied
 	scores, weights           scratch // (queryBlock, keyBlock) of one block of keys
 	sums                      scratch // (queryBlock, D padded), fp32
 	sumStride                 int     // bytes
 	finished                  scratch // rows that cannot be stored directly
-	stagedQ, stagedK, stagedV scratch // keys and values whose elements do not lie side by side
+	stagedQ, stagedK, stagedV scratch // keys and values whose elements are not contiguous
 	row                       []float32
 	top, sum, rescale         [queryBlock]float32
 	reduce                    reduce
@@ -47,7 +47,7 @@ func (s *attentionScratch) reset(a *attention, m, keys int) {
 	}
 }
 
-// scatter stores m finished rows of n elements, of bf16 as they are or of fp32, as those from q0 on.
+// scatter stores m finished rows of n elements (bf16 if half, else fp32) as rows from q0 on.
 func (s *attentionScratch) scatter(from unsafe.Pointer, stride, q0, m, n int, half bool) {
 	for i := range m {
 		row, off := unsafe.Add(from, i*stride), s.dst.offset(q0+i)
@@ -62,13 +62,13 @@ func (s *attentionScratch) scatter(from unsafe.Pointer, stride, q0, m, n int, ha
 	}
 }
 
-// at returns the byte at off of what was taken last.
+// at returns the address at offset off of the memory acquired last.
 func (s *scratch) at(off int) unsafe.Pointer {
 	return unsafe.Add(unsafe.Pointer(unsafe.SliceData(s.lines)), off)
 }
 
-// dense returns the first n rows with their elements side by side, and the bytes from row to row: where
-// they lie if that is so, else a copy.
+// dense returns the first n rows with contiguous elements, and the distance from row to row in bytes. It returns r's own memory
+// if its elements are contiguous, else a copy.
 func (r *rows) dense(staged *scratch, n int) (unsafe.Pointer, int) {
 	size := r.DType.Size()
 	if r.step == 1 {
@@ -86,7 +86,7 @@ func (r *rows) dense(staged *scratch, n int) (unsafe.Pointer, int) {
 	return staged.at(0), r.n * size
 }
 
-// copyHalf copies the 16-bit elements of the row at off as they are.
+// copyHalf copies the 16-bit elements of the row at off without conversion.
 func (r *rows) copyHalf(dst []uint16, off int) {
 	for i := range dst {
 		dst[i] = r.buf.u16[off]

@@ -8,8 +8,8 @@ import (
 	"latentbeam/kernels"
 )
 
-// Backend implements kernels.Backend on the host's processors. Every method runs to its end before it
-// returns. It belongs to one goroutine at a time; several backends may run side by side and share weights.
+// Backend implements kernels.Backend on the host's processors. Every method completes its work before it returns. A backend
+// serves one goroutine at a time; several backends may run concurrently and share weights.
 type Backend struct {
 	tier     *tier
 	crew     *crew
@@ -18,16 +18,16 @@ type Backend struct {
 	operands [maxViews]*view
 	err      error // first error; everything after it is dropped
 
-	keep    int   // bytes of a weight that is kept packed, at most
-	keepAll int64 // of all of them in the process
-	gemm    gemm  // the product in progress
+	keep    int   // largest packed weight that is cached, in bytes
+	keepAll int64 // limit of all cached packed weights in the process, in bytes
+	gemm    gemm  // the current product
 	int8    int8Product
-	conv    conv      // the convolution that it is, if it is one
+	conv    conv      // the current convolution, if there is one
 	bias    []float32 // its bias
 
-	calls // operations on rows
+	calls // state of operations on rows
 
-	tile, band, copyLeft func(w *worker, i int) // tasks of products as values, made once
+	tile, band, copyLeft func(w *worker, i int) // tasks of products as function values, made once
 	lastLoaded, lastUsed *buffer                // weights, see prefetch.go
 }
 
@@ -36,14 +36,13 @@ const maxViews = 8
 
 var _ kernels.Backend = (*Backend)(nil)
 
-// New returns a backend that computes on up to threads goroutines; 0 or less means one for each
-// processor the program may use. Results do not depend on threads. The environment variable
-// LATENTBEAM_CPU (amxbf16, avx512bf16, avx512, avx2 or go) asks for other instructions than the best this processor
-// has; where it has not got those the backend starts out failed.
+// New returns a backend that computes on up to threads goroutines; 0 or less means one for each processor the program may use.
+// Results do not depend on threads. The environment variable LATENTBEAM_CPU (amxbf16, avx512bf16, avx512, avx2 or go) selects
+// other instructions than the best of this processor; if the processor lacks them, every operation of the backend fails.
 func New(threads int) *Backend { return NewOf("", threads) }
 
-// NewOf is New for a numeric class, one of Classes; "" is the first of them. A backend of a class that this processor does
-// not have starts out failed.
+// NewOf is New for a numeric class, one of Classes; "" means the first of them. If this processor does not support the class,
+// every operation of the backend fails.
 func NewOf(class string, threads int) *Backend {
 	if threads <= 0 {
 		threads = runtime.GOMAXPROCS(0)
@@ -64,8 +63,8 @@ func NewOf(class string, threads int) *Backend {
 	return b
 }
 
-// Class returns "cpu/" and the instructions that the sums are made of: "cpu/go" for plain Go, with the same
-// bits on every platform, "cpu/avx2", "cpu/avx512", "cpu/avx512bf16" or "cpu/amxbf16".
+// Class returns "cpu/" and the instructions that define the sums: "cpu/go" for plain Go, with the same bits on every platform,
+// "cpu/avx2", "cpu/avx512", "cpu/avx512bf16" or "cpu/amxbf16".
 func (b *Backend) Class() string { return classPrefix + b.tier.name }
 
 // Device returns "cpu".
@@ -74,15 +73,15 @@ func (b *Backend) Device() string { return "cpu" }
 // Wait returns the first error since the backend was made.
 func (b *Backend) Wait() error { return b.err }
 
-// fail keeps the first error.
+// fail records the first error.
 func (b *Backend) fail(format string, args ...any) {
 	if b.err == nil {
 		b.err = fmt.Errorf("cpu: "+format, args...)
 	}
 }
 
-// open checks the operands of op and resolves them; ok is false when there is nothing more to do. The
-// zero Tensor ("none") resolves to nil. The views live until the next call: operations do not nest.
+// open checks and resolves the operands of op; ok is false if there is nothing more to do. The zero Tensor ("none") resolves to
+// nil. The views are valid until the next call: operations do not nest.
 func (b *Backend) open(op string, ts ...kernels.Tensor) (views []*view, ok bool) {
 	if b.err != nil {
 		return nil, false
@@ -104,7 +103,7 @@ func (b *Backend) open(op string, ts ...kernels.Tensor) (views []*view, ok bool)
 	return views, true
 }
 
-// need reports whether the required operands, named in order, are present, and fails where one is not.
+// need reports whether the required operands, named in order, are present. If one is missing it records an error.
 func (b *Backend) need(op string, names []string, views []*view) bool {
 	for i, name := range names {
 		if views[i] == nil {

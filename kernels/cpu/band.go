@@ -2,8 +2,8 @@ package cpu
 
 import "unsafe"
 
-// copyBand copies what the rows of output from y0 on see of the input into the worker's scratch: kt frames of
-// rows of pixels, as terms, zeros where the kernel leaves the video.
+// copyBand copies the part of the input that the output rows from y0 on depend on into the worker's scratch: rows of pixels of
+// kt frames, as terms, with zeros where the kernel reaches outside the video.
 func (c *conv) copyBand(w *worker, image, frame, y0, lines int) unsafe.Pointer {
 	rows := (lines-1)*c.stride + c.kh
 	p := w.band.acquire(c.kt * c.frame)
@@ -22,7 +22,7 @@ func (c *conv) copyBand(w *worker, image, frame, y0, lines int) unsafe.Pointer {
 	return p
 }
 
-// pixels writes one row of a band; the row of the input begins at off.
+// pixels writes one row of a band; the input row starts at off.
 func (c *conv) pixels(dst unsafe.Pointer, off int) {
 	count := c.line / c.pixel
 	left := min(c.left, count)

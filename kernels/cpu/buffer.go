@@ -9,7 +9,7 @@ import (
 	"latentbeam/kernels"
 )
 
-// maxElements bounds one tensor, so that a wrong shape is an error and not an attempt to take all memory.
+// maxElements limits the size of a tensor, so that a wrong shape is an error and not an attempt to allocate all memory.
 const maxElements = 1 << 36
 
 // buffer is what Tensor.Buf points to: the elements of one allocation or one weight.
@@ -17,11 +17,11 @@ type buffer struct {
 	f32    []float32 // F32
 	u16    []uint16  // BF16 and F16, as bits
 	freed  bool
-	chunk  *chunk       // what the elements lie in, if it is an arena's
-	weight *weightState // of a weight
+	chunk  *chunk       // the chunk that holds the elements, if an arena allocated them
+	weight *weightState // set for weights
 }
 
-// Weights returns a tensor over data, in place where data is aligned to its elements.
+// Weights returns a tensor over data, without a copy if data is aligned to its elements.
 func (b *Backend) Weights(dt kernels.DType, shape []int, data []byte) (kernels.Tensor, error) {
 	n, err := elements(shape)
 	if err != nil {
@@ -45,8 +45,8 @@ func (b *Backend) Weights(dt kernels.DType, shape []int, data []byte) (kernels.T
 	return kernels.NewTensor(dt, buf, shape...), nil
 }
 
-// inPlace returns the n little-endian elements of data: the very bytes where the host can read them as
-// they are, else a decoded copy.
+// inPlace returns the n little-endian elements of data. It returns the bytes themselves if the host can read them directly,
+// else a decoded copy.
 func inPlace[E float32 | uint16, U uint16 | uint32](
 	data []byte, n int, get func([]byte) U, to func(U) E,
 ) []E {
@@ -69,7 +69,7 @@ func float32FromBits(u uint32) float32 { return *(*float32)(unsafe.Pointer(&u)) 
 
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
-// elements returns the product of shape, or an error where an axis is negative or the product too large.
+// elements returns the product of shape, or an error if an axis is negative or the product too large.
 func elements(shape []int) (int, error) {
 	n := uint64(1)
 	for _, d := range shape {

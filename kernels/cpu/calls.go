@@ -1,6 +1,6 @@
 package cpu
 
-// calls is the state of the operations on rows: the one in progress, and the tasks of all as values, made
+// calls is the state of the operations on rows: the current call, and the tasks of all operations as function values, made
 // once. So a call allocates nothing.
 type calls struct {
 	span      span
@@ -12,13 +12,13 @@ type calls struct {
 	tasks     tasks
 }
 
-// span is a call of eachSpan: n items, per of them in a task.
+// span is a call of eachSpan: n items in tasks of per items.
 type span struct {
 	n, per int
 	f      func(w *worker, from, to int)
 }
 
-// tasks are the methods of the backend that crews and walks are given.
+// tasks holds methods of the backend as function values, for crews and for eachRun.
 type tasks struct {
 	span, moments                                    func(w *worker, i int)
 	pieces, norm, groupNorm, rope, turned, attention func(w *worker, from, to int)

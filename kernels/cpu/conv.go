@@ -7,9 +7,9 @@ import (
 	"latentbeam/kernels"
 )
 
-// Conv computes a convolution as one product, without ever storing the matrix it stands for: a task copies
-// the band of input that its rows of output see, padded and enlarged, and the taps of the kernel are blocks
-// at fixed distances in it. An image is a video of one frame.
+// Conv computes a convolution as one product without storing the unfolded input matrix. A task copies the band of input that
+// its output rows depend on, padded and upsampled; the taps of the kernel are blocks at fixed distances in the band. An image
+// is a video of one frame.
 func (b *Backend) Conv(dst, x, w kernels.Tensor, spec kernels.ConvSpec) {
 	const op = "conv"
 	v, ok := b.open(op, dst, x, w, spec.Bias, spec.Residual)
@@ -46,7 +46,7 @@ type conv struct {
 	kt, kh, kw, cin      int
 	strideT, stride, up  int
 	front, top, left     int
-	zeros                int // the first frames of the kernel, which see only zeros in front of a video
+	zeros                int // number of first kernel frames that read only the zeros in front of the video
 	padding              int // on all sides together
 	dot                  dot
 	pixel, line, frame   int // bytes from pixel to pixel, row to row, frame to frame of a band
@@ -54,7 +54,7 @@ type conv struct {
 	shapes               [4][5]int
 }
 
-// set makes t the video of v, which may be an image: axis is where time goes.
+// set makes t the video view of v. If v is an image, the time axis is inserted at axis.
 func (c *conv) set(t *view, v *view, shape, strides *[5]int, axis int) {
 	*t = *v
 	if len(v.Shape) == 5 {
@@ -108,7 +108,7 @@ func (b *Backend) newConv(dst, x, w *view, spec kernels.ConvSpec) bool {
 	return true
 }
 
-// pointwise reports whether every output pixel is a product of the same input pixel.
+// pointwise reports whether every output pixel depends on the input pixel at the same place only.
 func (c *conv) pointwise() bool {
 	return max(c.kt, c.kh, c.kw, c.strideT, c.stride, c.up) == 1 && c.padding == 0
 }
@@ -119,12 +119,12 @@ func (c *conv) matrix() *view {
 	return &c.w
 }
 
-// plan lays out a band and makes the taps blocks of g, in the order (KT, KH, KW, Cin). Where pixels follow
-// one another without a gap a row of the kernel is one block.
+// plan sets the layout of a band and the blocks of g for the taps, in the order (KT, KH, KW, Cin). If pixels are contiguous, a
+// row of the kernel is one block.
 func (c *conv) plan(g *gemm) {
 	c.pixel = g.dot.terms(c.cin) * 4
 	dense, far := c.cin%g.dot.multiple() == 0, c.pixel
-	if g.dot == dotPairs { // the blocks are those of dotBF16
+	if g.dot == dotPairs { // dotPairs has the same blocks as dotBF16
 		far = dotBF16.terms(c.cin) * 4
 	}
 	if far*c.stride%strideTrap == 0 {
@@ -152,12 +152,12 @@ func (c *conv) plan(g *gemm) {
 	}
 	g.idle = g.stagesOf(idle)
 	if g.idle == 0 || g.stages[g.idle-1].at+g.stages[g.idle-1].blocks != idle {
-		c.zeros = 0 // a stage has blocks of both kinds, and reads the zeros
+		c.zeros = 0 // some stage has blocks of both kinds, so it must read the zeros
 	}
 }
 
-// inFront returns how many frames of the kernel see only zeros in front of the video, where there is one frame of output,
-// as at the begin of a clip that comes frame by frame.
+// inFront returns how many kernel frames read only the zeros in front of the video, if there is one output frame, as at the
+// start of a clip that is computed frame by frame.
 func (c *conv) inFront() int {
 	if c.outT > 1 {
 		return 0
@@ -165,8 +165,8 @@ func (c *conv) inFront() int {
 	return min(c.front, c.kt-1)
 }
 
-// bandLines returns how many rows of output a task computes: some 400 pixels, so that panels are used often
-// and sums stay in the second cache.
+// bandLines returns the number of output rows per task: about 400 pixels, so that each panel is used often and sums stay in the
+// L2 cache.
 func (c *conv) bandLines() int {
 	const pixels = 400
 	lines := min(c.outH, max(1, pixels/c.outW))
@@ -174,7 +174,7 @@ func (c *conv) bandLines() int {
 	return (c.outH + bands - 1) / bands
 }
 
-// bands returns how many bands a frame of output is cut into.
+// bands returns the number of bands per output frame.
 func (c *conv) bands() int { return (c.outH + c.lines - 1) / c.lines }
 
 // runBand computes band i % bands of frame i / bands, all columns.
@@ -189,7 +189,7 @@ func (b *Backend) runBand(w *worker, i int) {
 	}
 }
 
-// convWeight packs the weight: once where it belongs to a model, else into the arena.
+// convWeight packs the weight: once if it is cached with the model's weight, else into the arena for this call.
 func (b *Backend) convWeight(op string, g *gemm, c *conv) bool {
 	if g.depth == 0 {
 		return true
@@ -214,7 +214,7 @@ func (b *Backend) convWeight(op string, g *gemm, c *conv) bool {
 	return b.err == nil
 }
 
-// packTaps packs the weight to p, by way of a copy in the order (Cout, KT, KH, KW, Cin).
+// packTaps packs the weight to p. It first copies it into the order (Cout, KT, KH, KW, Cin).
 func (b *Backend) packTaps(op string, p unsafe.Pointer) {
 	c, g, w := &b.conv, &b.gemm, &b.conv.w
 	row := c.kt * c.kh * c.kw * c.cin

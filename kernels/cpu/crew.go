@@ -7,24 +7,23 @@ import (
 	"sync/atomic"
 )
 
-// crew is the goroutines that help a backend, one for each worker but the first, which is the caller's.
-// They watch for work for a while and then park: a product is often shorter than waking a thread takes.
-// A crew knows its backend only while it works for it, so that an unused backend is collected and its crew
-// sent home.
+// crew holds the goroutines that help a backend: one for each worker except the first, which is the caller's goroutine. Helpers
+// spin for a while to wait for work and then park, because a product often takes less time than waking a thread. A crew refers
+// to its backend only during a call, so that an unused backend is garbage collected and its helpers end.
 type crew struct {
 	workers []*worker
 	start   sync.Once
-	watch   int // rounds of watching before a helper parks
+	watch   int // iterations that a helper spins before it parks
 	parked  []atomic.Bool
 	wake    []chan struct{}
 	quit    atomic.Bool
 
 	gate atomic.Uint64 // generation << 32 | open | helpers inside
-	_    [56]byte      // what follows changes with every item
+	_    [56]byte      // the following field changes with every item
 	next atomic.Int64
 	_    [56]byte
 
-	// The call in progress, written while nobody is inside.
+	// The current call; written only while no helper is inside.
 	op     string
 	n      int
 	f      func(w *worker, i int)
@@ -35,8 +34,8 @@ const (
 	gateOpen  = 1 << 31
 	gateCount = gateOpen - 1
 
-	// watchRounds of pauseRounds PAUSE are some 50 us: longer than the Go code between two products, too
-	// short to take much from other goroutines.
+	// watchRounds times pauseRounds PAUSE instructions take about 50 us: longer than the Go code between two products, and too
+	// short to take much time from other goroutines.
 	watchRounds = 400
 	pauseRounds = 8
 )
@@ -49,8 +48,8 @@ func newCrew(workers []*worker) *crew {
 	return c
 }
 
-// run calls f(worker, i) once for every i in [0, n), on up to as many workers, and returns when all are
-// done. A panic in f is a mistake in this package and becomes an error.
+// run calls f(worker, i) once for every i in [0, n), on up to as many workers, and returns when all calls are done. A panic in
+// f is a mistake in this package; run returns it as an error.
 func (c *crew) run(workers int, op string, n int, f func(w *worker, i int)) error {
 	c.op, c.n, c.f = op, n, f
 	c.next.Store(0)
@@ -72,8 +71,8 @@ func (c *crew) run(workers int, op string, n int, f func(w *worker, i int)) erro
 	return nil
 }
 
-// close lets nobody in any more and waits until the last helper has left. Helpers that were slow to wake
-// find the gate closed: nobody waits for them.
+// close closes the gate and waits until the last helper has left. Helpers that wake up later find the gate closed, so run does
+// not wait for them.
 func (c *crew) close() {
 	for round := 0; ; round++ {
 		g := c.gate.Load()
@@ -90,7 +89,7 @@ func (c *crew) close() {
 	}
 }
 
-// work takes items until there are none.
+// work processes items until none are left.
 func (c *crew) work(w *worker) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -112,7 +111,7 @@ func (c *crew) hire() {
 	}
 }
 
-// help is the life of helper i.
+// help is the main loop of helper i.
 func (c *crew) help(i int) {
 	for last := uint64(0); ; {
 		g := c.await(i, last)
@@ -131,7 +130,7 @@ func (c *crew) help(i int) {
 	}
 }
 
-// await returns the gate when it is open for a generation after last, or when helper i was woken.
+// await returns the gate when it is open for a generation after last, or when helper i has been woken.
 func (c *crew) await(i int, last uint64) uint64 {
 	for range c.watch {
 		if g := c.gate.Load(); g>>32 != last && g&gateOpen != 0 {
@@ -149,14 +148,14 @@ func (c *crew) await(i int, last uint64) uint64 {
 	return c.gate.Load()
 }
 
-// wakeHelper wakes helper i where it is parked.
+// wakeHelper wakes helper i if it is parked.
 func (c *crew) wakeHelper(i int) {
 	if c.parked[i].Load() && c.parked[i].CompareAndSwap(true, false) {
 		c.wake[i] <- struct{}{}
 	}
 }
 
-// dismiss sends the helpers home.
+// dismiss ends the helpers.
 func (c *crew) dismiss() {
 	c.quit.Store(true)
 	for i := range c.workers {

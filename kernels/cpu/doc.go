@@ -1,20 +1,19 @@
-// Package cpu is the backend that is always there, without cgo: generated assembly for AVX-512, with and
-// without BF16, and for AVX2, and plain Go for any other processor. The tier is chosen when a backend is made
-// (tier.go); its name is the numeric class, which several tiers may compute with the same bits (shared.go). No model
-// and no file format enters.
+// Package cpu is the backend for any processor, without cgo: it has generated assembly for AVX-512, with and without BF16, and
+// for AVX2, and plain Go for other processors. The tier is chosen when a backend is made (tier.go). Its name is the numeric
+// class; several tiers may compute the same class with the same bits (shared.go). The package knows no model and no file
+// format.
 //
-// One file for each operation checks its operands and cuts the work into tasks. Below lie two families:
-// products of packed panels (reduce.go, pack.go), of which Linear, Conv and Attention consist, and arithmetic
-// on rows of fp32 (rowmath.go), of which everything else consists; softmax.go and short.go belong to
-// Attention alone. Each has a portable routine in Go, which is its definition, and generated ones (gen).
+// Each operation has a file that checks its operands and divides the work into tasks. Two families of routines do the work.
+// Linear, Conv and Attention use products of packed panels (reduce.go, pack.go); everything else uses arithmetic on rows of
+// fp32 (rowmath.go). Only Attention uses softmax.go and short.go. Each routine has a portable version in Go, which defines it,
+// and generated ones (gen).
 //
-// Order of additions, which fixes the bits (D3), whatever the threads, the batch or the neighbours: a product
-// adds stageTerms terms in one chain, then the stages in index order. A query adds keyBlock keys in one
-// chain, then the blocks in index order. Norms add in float64, in lanes that the length decides; GroupNorm
-// adds blocks of groupBlock pixels in index order. Tiers differ in lanes and in the polynomial of e^x. In
-// plain Go every product is rounded by an explicit conversion, so a compiler that may fuse multiply and add
-// (arm64, GOAMD64=v3) gives the same bits.
+// The order of additions fixes the bits (D3), independent of the threads, the batch and the neighbours. A product adds
+// stageTerms terms in one chain, then the stages in index order. A query adds keyBlock keys in one chain, then the blocks in
+// index order. Norms add in float64, in lanes that depend on the length; GroupNorm adds blocks of groupBlock pixels in index
+// order. Tiers differ in lanes and in the polynomial of e^x. In plain Go every product is rounded by an explicit conversion, so
+// a compiler that may fuse multiply and add (arm64, GOAMD64=v3) gives the same bits.
 //
-// To add an operation: its file, its tasks in calls.go, and for a new loop a portable routine first, then a
-// family in gen. To add an instruction set: a tier with its tables.
+// To add an operation: write its file and its tasks in calls.go; for a new loop write a portable routine first, then a family
+// in gen. To add an instruction set: write a tier with its tables.
 package cpu

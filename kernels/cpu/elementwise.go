@@ -8,18 +8,18 @@ import (
 
 const maxOperands = 3
 
-// nest walks operands of one shape together, in runs of their last axis.
+// nest iterates over operands of one shape together, in runs along the last axis.
 type nest struct {
 	views [maxOperands]*view
 	shape [maxAxes]int              // merged axes
 	jumps [maxOperands][maxAxes]int // strides of each operand
-	axes  int                       // of shape, at least one
-	run   int                       // length of the last one
-	steps [maxOperands]int          // strides of the last one
-	count int                       // runs
+	axes  int                       // number of axes of shape, at least one
+	run   int                       // length of the last axis
+	steps [maxOperands]int          // strides of the last axis
+	count int                       // number of runs
 }
 
-// reset makes n the nest of the given operands: neighbouring axes that all step through alike are merged.
+// reset makes n the nest of the given operands. It merges neighbouring axes whose strides allow it in all operands.
 func (n *nest) reset(views ...*view) {
 	*n = nest{axes: 1, count: 1}
 	copy(n.views[:], views)
@@ -52,7 +52,7 @@ func (n *nest) reset(views ...*view) {
 	}
 }
 
-// place is a run of a nest: its index on each axis, and where it begins in each operand.
+// place is a run of a nest: its index on each axis and its start in each operand.
 type place struct {
 	at   [maxAxes]int
 	offs [maxOperands]int
@@ -75,7 +75,7 @@ func (n *nest) place(i int) (p place) {
 	return p
 }
 
-// next moves p on to the next run, without a division.
+// next advances p to the next run without a division.
 func (n *nest) next(p *place) {
 	for ax := n.axes - 2; ax >= 0; ax-- {
 		p.at[ax]++
@@ -92,21 +92,21 @@ func (n *nest) next(p *place) {
 	}
 }
 
-// maxRun is the longest piece handed to an elementwise function, small enough for the first cache.
+// maxRun is the longest piece passed to an elementwise function, small enough for the L1 cache.
 const maxRun = 2048
 
-// piece computes length elements at the given places of the operands.
+// piece computes length elements at the given offsets of the operands.
 type piece func(w *worker, offs [maxOperands]int, length int)
 
-// pieces is the elementwise operation in progress.
+// pieces is the current elementwise operation.
 type pieces struct {
 	nest
 	f      piece
 	unary  kernels.UnaryOp
 	binary func(dst, a, b []float32)
-	halves func(dst, a, b []uint16) // the same on bf16, where all operands are dense bf16 and the tier has it
+	halves func(dst, a, b []uint16) // the same on bf16, if all operands are dense bf16 and the tier has a routine
 
-	// The caller's numbers, second operand of Upload and Download.
+	// The caller's slice, which is the second operand of Upload and Download.
 	host        []float32
 	hostView    view
 	hostStrides [maxAxes]int
@@ -192,7 +192,7 @@ func (b *Backend) runUnary(w *worker, offs [maxOperands]int, length int) {
 	dst.store(src, offs[0], p.steps[0])
 }
 
-// copyHalf copies 16-bit elements as they are, where both sides are dense and of one type.
+// copyHalf copies 16-bit elements without conversion if both sides are dense and of one type. It reports whether it did.
 func copyHalf(dst, src *view, offs, steps [maxOperands]int, n int) bool {
 	if dst.DType != src.DType || dst.DType == kernels.F32 || steps[0] != 1 || steps[1] != 1 {
 		return false

@@ -7,16 +7,16 @@ import (
 	"latentbeam/kernels"
 )
 
-// epilogue is what happens to a product before it is stored; Linear and Conv share it.
+// epilogue is applied to a product before it is stored; Linear and Conv share it.
 type epilogue struct {
 	math     *rowMath
 	stores   *storeMath
 	dst      rows
 	bias     []float32
 	act      kernels.UnaryOp
-	gate     rows // without a view: none
+	gate     rows // none if it has no view
 	residual rows
-	onto     rows // what the sums are added to
+	onto     rows // values that the sums are added to
 }
 
 // newEpilogue checks the operands of an epilogue that writes dst.
@@ -52,7 +52,8 @@ func (b *Backend) newEpilogue(
 	return e, true
 }
 
-// initSums sets m rows and cols columns of sums, width floats apart, to those of onto from row0 and column j.
+// initSums sets m rows and cols columns of sums to the values of onto from row0 and column j on. Rows of sums are width floats
+// apart.
 func (e *epilogue) initSums(w *worker, c unsafe.Pointer, width, row0, j, m, cols int) {
 	sums, scratch := unsafe.Slice((*float32)(c), m*width), w.floats(0, cols)
 	for i := range m {
@@ -61,8 +62,8 @@ func (e *epilogue) initSums(w *worker, c unsafe.Pointer, width, row0, j, m, cols
 	}
 }
 
-// storeMath is what a tier has to finish sums in dense rows, by the destination's type; where it has nothing
-// they are finished row by row.
+// storeMath holds a tier's routines that finish sums in dense rows, by the destination's type. Without a routine, sums are
+// finished row by row.
 type storeMath struct {
 	plain, biased [kernels.F16 + 1]func(dst, src, bias unsafe.Pointer, dstStride, srcStride, rows, columns int)
 
@@ -70,24 +71,24 @@ type storeMath struct {
 	biasRound, mulRound, add blockFunc
 }
 
-// blockFunc combines rows of sums with others. Distances are in bytes.
+// blockFunc combines rows of sums with rows of another operand. Strides are in bytes.
 type blockFunc func(sums, other unsafe.Pointer, stride, otherStride, rows, columns int)
 
-// block is a part of the sums: rows and columns from (row0, col0) of dst on, in memory width floats apart.
+// block is a part of the sums: the rows and columns of dst from (row0, col0) on. Rows are width floats apart in memory.
 type block struct {
 	sums              []float32
 	width, rows, cols int
 	row0, col0        int
 }
 
-// at returns where row i of the block begins.
+// at returns the address of row i of the block.
 func (k *block) at(i int) unsafe.Pointer { return unsafe.Pointer(&k.sums[i*k.width]) }
 
 // row returns row i of the block.
 func (k *block) row(i int) []float32 { return k.sums[i*k.width:][:k.cols] }
 
-// finish completes m rows and cols columns of sums, width floats apart, and stores them as the rows from
-// row0 and the columns from j of dst. A destination of 16 bits gets every intermediate rounded to its type.
+// finish completes m rows and cols columns of sums, whose rows are width floats apart, and stores them in dst from row0 and
+// column j on. If dst has 16 bits, every intermediate is rounded to its type.
 func (e *epilogue) finish(w *worker, c unsafe.Pointer, width, row0, j, m, cols int) {
 	k := &block{unsafe.Slice((*float32)(c), m*width), width, m, cols, row0, j}
 	if e.bias != nil && e.act == kernels.Identity && e.gate.view == nil && e.residual.view == nil &&
@@ -103,7 +104,7 @@ func (e *epilogue) finish(w *worker, c unsafe.Pointer, width, row0, j, m, cols i
 	}
 	if e.act != kernels.Identity {
 		round()
-		e.math.activate(k.sums, e.act) // what fills up a panel has no meaning, so it may become anything
+		e.math.activate(k.sums, e.act) // the padding of a panel is never stored, so it may become anything
 	}
 	if e.gate.view != nil {
 		round()
@@ -121,7 +122,7 @@ func (e *epilogue) finish(w *worker, c unsafe.Pointer, width, row0, j, m, cols i
 	}
 }
 
-// addBias adds the bias, if there is one, and reports whether the sums are rounded now.
+// addBias adds the bias, if there is one, and reports whether it also rounded the sums.
 func (e *epilogue) addBias(k *block) bool {
 	if e.bias == nil {
 		return false
@@ -137,7 +138,7 @@ func (e *epilogue) addBias(k *block) bool {
 	return false
 }
 
-// store stores all rows by f and reports whether it could: f may be nil, dst may not have dense rows.
+// store stores all rows with f and reports whether it did: it does not if f is nil or dst has no dense rows.
 func (e *epilogue) store(
 	f func(dst, src, bias unsafe.Pointer, dstStride, srcStride, rows, columns int), c unsafe.Pointer,
 	width, row0, j, m, cols int,
@@ -153,8 +154,8 @@ func (e *epilogue) store(
 	return true
 }
 
-// combine applies an operation to the sums and the same part of other: by dense, where that can, which it
-// reports, else row by row.
+// combine applies an operation to the sums and the same part of other. It uses dense if possible, and reports that; else it
+// works row by row.
 func (e *epilogue) combine(
 	w *worker, k *block, other *rows, dense blockFunc, byRow func(dst, a, b []float32),
 ) bool {

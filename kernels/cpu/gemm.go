@@ -3,57 +3,55 @@ package cpu
 import "unsafe"
 
 const (
-	// stageTerms is how many terms are added in one chain before their sum is added to the stages before. It
-	// is part of the order of additions and so of every class. A panel of 64 columns of it fills an eighth of
-	// a second cache of 1 MiB.
+	// stageTerms is the number of terms that are added in one chain, before their sum is added to the earlier stages. It is
+	// part of the order of additions and so of every class. A panel of 64 columns of a stage fills an eighth of an L2 cache of
+	// 1 MiB.
 	stageTerms = 512
-	// batchTerms is how many terms of neighbouring stages are packed together, so that the sums of a few rows go
-	// through all of them while they are in the first cache. It changes no bit.
+	// batchTerms is the number of terms of neighbouring stages that are packed together. The sums of a few rows then pass
+	// through all of these stages while they are in the L1 cache. It changes no bits.
 	batchTerms = 640
 
-	groupColumns = 64  // columns that are computed together; the last group may have up to groupWidest
+	groupColumns = 64  // number of columns that are computed together; the last group may have up to groupWidest
 	groupWidest  = 80  // five vectors of AVX-512: for 72 columns
-	epilogueRows = 48  // rows that are finished while they are still in the first cache
-	tiledRows    = 96  // the same with tiles, whose sums are in the second cache
-	askBefore    = 144 // rows before the end of a stage when the next panel is asked for: late, to find it near
+	epilogueRows = 48  // number of rows that are finished while they are still in the L1 cache
+	tiledRows    = 96  // the same with tiles, whose sums are in the L2 cache
+	askBefore    = 144 // rows before the end of a stage at which the next panel is prefetched: late, so that it is still in a near cache
 
-	// strideTrap: rows this far apart, or a multiple, share sets of the first cache, which has 64 sets of 8
-	// lines: six rows and the panel then evict each other (measured: 15 % slower, 50 % with AVX2).
+	// strideTrap: rows at a distance of a multiple of it use the same sets of the L1 cache, which has 64 sets of 8 lines. Six
+	// rows and the panel then evict each other (measured: 15 % slower, 50 % with AVX2).
 	strideTrap = 2048
 )
 
-// stage is the part of a product that is added in one chain: blocks of k terms, which are count elements of
-// a column of B; where apart is 1 each block is a chain of its own. at is where its blocks begin in the lists of
-// the gemm.
+// stage is the part of a product that is added in one chain: blocks of k terms, each from count elements of a column of B. If
+// apart is 1, each block is its own chain. at is the index of its first block in the lists of the gemm.
 type stage struct{ first, blocks, k, count, at, apart int }
 
-// strip is rows of A: runs of rows lda bytes apart, the runs jump bytes apart. It begins at row skip.
+// strip describes rows of A: rows of a run are lda bytes apart, runs are jump bytes apart. The strip starts at row skip.
 type strip struct {
 	a                    unsafe.Pointer
 	run, lda, jump, skip int
 }
 
-// gemm is one product with its epilogue: Linear, or the taps of Conv. It is filled anew for each call and
-// keeps its lists.
+// gemm is one product with its epilogue: Linear, or the taps of Conv. Each call fills it again and reuses its lists.
 type gemm struct {
 	tier    *tier
 	dot     dot
 	n       int // columns
 	depth   int // terms of all stages
 	stages  []stage
-	closed  int            // stages that take no more blocks
-	idle    int            // the first stages, of which A is zeros: their sums are left out
+	closed  int            // number of stages that accept no more blocks
+	idle    int            // number of first stages whose A is zeros: their sums are skipped
 	borders uint64         // hashBorders of the parts
-	offs    []int64        // bytes from a row of A to each block
-	from    []int          // element of a column of B where each block begins
-	packed  unsafe.Pointer // B, all stages of all groups; nil: packed stage by stage from w
-	w       packing        // where the elements of column 0 of B are stored
+	offs    []int64        // offset of each block from the start of a row of A, in bytes
+	from    []int          // index of the first element of each block in a column of B
+	packed  unsafe.Pointer // B, all stages of all groups; nil: B is packed stage by stage from w
+	w       packing        // the source of B: column 0 of each block
 	e       epilogue
 
-	a        rows  // Linear: the other operand,
-	strip    strip // where it is read,
-	step     int   // how many rows a task has,
-	together int   // and how many groups of columns
+	a        rows  // Linear: the left operand
+	strip    strip // the memory of a
+	step     int   // rows per task
+	together int   // groups of columns per task
 }
 
 // reset makes g a product without terms.
@@ -61,9 +59,9 @@ func (g *gemm) reset(t *tier, d dot, n int) {
 	*g = gemm{tier: t, dot: d, n: n, stages: g.stages[:0], offs: g.offs[:0], from: g.from[:0]}
 }
 
-// block adds count elements of each column of B, from the given one on, times what lies offset bytes from
-// the row of A: to the last stage, where its blocks are as long and there is room, else as a new one. A chain that
-// would have to end may go on as blocks apart.
+// block adds count elements of each column of B, from index from on, times the elements at offset bytes from the start of the
+// row of A. It appends them to the last stage if the block length is equal and there is room, else to a new stage. When a chain
+// would have to end, the stage may continue with blocks that are separate chains (apart).
 func (g *gemm) block(from, count, offset int) {
 	k := g.dot.terms(count)
 	var last *stage
@@ -82,7 +80,7 @@ func (g *gemm) block(from, count, offset int) {
 	g.offs, g.from = append(g.offs, int64(offset)), append(g.from, from)
 }
 
-// stagesOf returns how many stages have all of their blocks among the first so many.
+// stagesOf returns the number of stages whose blocks are all among the given number of first blocks.
 func (g *gemm) stagesOf(blocks int) int {
 	n := 0
 	for n < len(g.stages) && g.stages[n].at+g.stages[n].blocks <= blocks {
@@ -91,7 +89,7 @@ func (g *gemm) stagesOf(blocks int) int {
 	return n
 }
 
-// span adds count elements that lie side by side on both sides, in stages of their own.
+// span adds count elements that are contiguous in A and in B, in their own stages.
 func (g *gemm) span(from, count, offset int) {
 	step := stageTerms * g.dot.multiple()
 	for done := 0; done < count; done += step {
@@ -99,8 +97,7 @@ func (g *gemm) span(from, count, offset int) {
 	}
 }
 
-// parts adds a sum of count elements whose parts begin at 0 and at the given borders, each in stages of its
-// own.
+// parts adds a sum of count elements, divided at the given borders; each part has its own stages.
 func (g *gemm) parts(count int, borders []int) {
 	g.borders = hashBorders(borders)
 	from := 0
@@ -115,7 +112,7 @@ func (g *gemm) parts(count int, borders []int) {
 	}
 }
 
-// hashBorders tells apart how sums are divided: FNV-1a of where the parts begin, behind the first.
+// hashBorders returns a hash (FNV-1a) of the borders between parts, to distinguish different divisions of a sum.
 func hashBorders(borders []int) uint64 {
 	const offset, prime = 14695981039346656037, 1099511628211
 	h := uint64(offset)
@@ -125,7 +122,7 @@ func hashBorders(borders []int) uint64 {
 	return h
 }
 
-// groups returns how many groups of columns there are.
+// groups returns the number of groups of columns.
 func (g *gemm) groups() int { return max(1, (g.n-groupWidest+groupColumns-1)/groupColumns+1) }
 
 // group returns the first column and the size of group i.
@@ -137,7 +134,7 @@ func (g *gemm) group(i int) (first, cols int) {
 	return first, cols
 }
 
-// batch returns the end of the stages from i on that are computed together.
+// batch returns the end of the batch that starts at stage i: its stages are computed together.
 func (g *gemm) batch(i int) int {
 	terms := 0
 	for j := i; j < len(g.stages); j++ {
@@ -148,8 +145,8 @@ func (g *gemm) batch(i int) int {
 	return len(g.stages)
 }
 
-// panels returns B of stages i to last for the groups of columns from to end, packing them into the worker's scratch where
-// that has not been done before: each group at panelOffset, stage by stage.
+// panels returns B of stages i to last for the groups of columns from to end: each group at panelOffset, stage by stage. If B
+// is not packed yet, panels packs it into the worker's scratch.
 func (g *gemm) panels(w *worker, i, last, from, end int) unsafe.Pointer {
 	if g.packed != nil {
 		j, cols := g.group(from)
@@ -178,7 +175,7 @@ func (g *gemm) packStage(dst unsafe.Pointer, s *stage, j, cols int) {
 	}
 }
 
-// packGroup packs all stages of group i to where panels finds them.
+// packGroup packs all stages of group i to the place where panels reads them.
 func (g *gemm) packGroup(i int) {
 	j, cols := g.group(i)
 	for i := range g.stages {
@@ -187,9 +184,8 @@ func (g *gemm) packGroup(i int) {
 	}
 }
 
-// prefetch sets r to ask for what is read after the batch of stages up to end of the columns from j: the next batch,
-// or the first one of group next, if that is one. Where B is packed its panels are asked for, else what they
-// are packed from.
+// prefetch makes r prefetch what is read after the batch of stages that ends at end, for the columns from j on: the next batch,
+// or the first batch of group next if there is such a group. If B is packed, r prefetches panels, else their source.
 func (g *gemm) prefetch(r *reduce, end, j, next int) {
 	if end == len(g.stages) {
 		end, j = g.idle, next*groupColumns
@@ -210,7 +206,7 @@ func (g *gemm) prefetch(r *reduce, end, j, next int) {
 	r.startPrefetch(uintptr(g.w.src)+uintptr(j*g.w.stride+g.from[from.at]*size), g.w.stride, cols, elements*size)
 }
 
-// finishedRows is how many rows are finished together.
+// finishedRows returns the number of rows that are finished together.
 func (g *gemm) finishedRows() int {
 	if g.tier.kernels[g.dot].tiles != nil {
 		return tiledRows
@@ -218,8 +214,8 @@ func (g *gemm) finishedRows() int {
 	return epilogueRows
 }
 
-// tile computes m rows of A and the columns of groups i to end, and finishes them as the rows of dst from row0 on.
-// Group next probably comes after them.
+// tile computes m rows of A and the columns of groups i to end, and finishes them as the rows of dst from row0 on. next is the
+// group that probably follows, for prefetching.
 func (g *gemm) tile(w *worker, a strip, m, row0, i, end, next int) {
 	if len(g.stages) == 0 {
 		for ; i < end; i++ {
@@ -250,19 +246,19 @@ func (g *gemm) tile(w *worker, a strip, m, row0, i, end, next int) {
 	w.reduce = reduce{}
 }
 
-// tileOf is one tile under way: rows of A, groups of columns, and the batch of stages that is computed.
+// tileOf is the state of one tile: rows of A, groups of columns, and the current batch of stages.
 type tileOf struct {
 	strip        strip
 	row0         int  // of dst
 	from         int  // the first group
-	kept         int  // rows of sums in memory, group by group
-	own          bool // all rows have sums of their own, else parts use the same memory
+	kept         int  // number of rows of sums in memory, group by group
+	own          bool // all rows have their own sums; else parts reuse the same memory
 	first, last  int  // stages
 	sums, panels unsafe.Pointer
 }
 
-// part adds the stages of a batch to the sums of m rows from done on, in the columns of group q; behind the last stage it
-// finishes them.
+// part adds the stages of a batch to the sums of m rows from done on, in the columns of group q. After the last stage it
+// finishes the sums.
 func (g *gemm) part(w *worker, t *tileOf, done, m, q int) {
 	j, cols := g.group(q)
 	width, onto := g.tier.padded(cols), 0
@@ -290,7 +286,7 @@ func (g *gemm) part(w *worker, t *tileOf, done, m, q int) {
 	}
 }
 
-// panelOffset returns how far the panels of group q lie behind those of the first group of a tile.
+// panelOffset returns the distance from the panels of a tile's first group to those of group q, in bytes.
 func (g *gemm) panelOffset(t *tileOf, q int) int {
 	if g.packed != nil {
 		j, cols := g.group(q)
@@ -301,7 +297,7 @@ func (g *gemm) panelOffset(t *tileOf, q int) int {
 	return (q - t.from) * groupWidest * g.dot.stage(batchTerms) * 4
 }
 
-// nothing finishes a tile of sums without terms.
+// nothing finishes a tile whose sums have no terms.
 func (g *gemm) nothing(w *worker, m, row0, i int) {
 	j, cols := g.group(i)
 	width := g.tier.padded(cols)
@@ -313,7 +309,7 @@ func (g *gemm) nothing(w *worker, m, row0, i int) {
 	g.e.finish(w, c, width, row0, j, m, cols)
 }
 
-// rows computes m rows of the strip from the given one on; their sums begin at c.
+// rows computes m rows of the strip from the given one on and writes their sums to c.
 func (g *gemm) rows(r *reduce, a strip, c unsafe.Pointer, from, m, cols int) {
 	for first, end := from, from+m; from < end; {
 		at := a.skip + from

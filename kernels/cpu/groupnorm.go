@@ -2,16 +2,16 @@ package cpu
 
 import "latentbeam/kernels"
 
-// groupBlock is the number of pixels whose sums are taken together before blocks are added in index
-// order. It is part of the order of additions: work that is cut at its multiples gives the same bits.
+// groupBlock is the number of pixels that are summed together before blocks are added in index order. It is part of the order
+// of additions: work divided at its multiples gives the same bits.
 const groupBlock = 64
 
-// moments are the sums of a group's values and of their squares.
+// moments holds the sum of a group's values and the sum of their squares.
 type moments struct{ sum, squares float64 }
 
-// groupNorm takes the moments of each channel in fixed blocks of pixels, adds channels, then blocks, in
-// index order and normalises pixel by pixel. Squares are summed in float64, where mean^2 may exceed the
-// variance a million times before fp32 results notice.
+// groupNorm computes the moments of each channel in fixed blocks of pixels, adds channels and then blocks in index order, and
+// normalises pixel by pixel. Squares are summed in float64: even if mean^2 is a million times the variance, fp32 results do not
+// change.
 func (b *Backend) groupNorm(n *norm) {
 	images, groups, c := n.x.Shape[0], n.spec.Groups, n.x.n
 	n.pixels = n.x.Shape[1] * n.x.Shape[2]
@@ -78,8 +78,8 @@ func (n *norm) blockMoments(w *worker, out []moments, first, count int) {
 	}
 }
 
-// block returns count rows from row first on as fp32, and the elements from one to the next: their own
-// memory where they lie in it evenly, else a copy.
+// block returns count rows from row first on as fp32, and the distance from one row to the next in elements. It returns r's own
+// memory if the rows are dense fp32 at equal distances, else a copy.
 func (r *rows) block(w *worker, first, count int) (data []float32, stride int) {
 	if r.DType == kernels.F32 && r.step == 1 && first/r.run == (first+count-1)/r.run && r.jump >= 0 {
 		off := r.offset(first)
@@ -92,7 +92,7 @@ func (r *rows) block(w *worker, first, count int) (data []float32, stride int) {
 	return data, r.n
 }
 
-// combine adds one image's blocks in index order and spreads mean and weight / sqrt(var + eps) over the
+// combine adds the blocks of one image in index order and writes the mean and weight / sqrt(var + eps) of each group to its
 // channels.
 func (n *norm) combine(partial []moments, count float64, means, factors []float32) {
 	groups := n.spec.Groups

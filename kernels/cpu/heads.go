@@ -6,16 +6,16 @@ import (
 	"latentbeam/kernels"
 )
 
-// headMost is the longest row that is worth computing with others in one call.
+// headMost is the greatest row length for which one call for many rows is faster.
 const headMost = 256
 
-// together reports whether the rows of two operands can be computed many at once: dense, of one type that a routine may
-// exist for.
+// together reports whether one call can compute many rows of the two operands: both are dense and of one type for which a
+// routine may exist.
 func together(dst, x *rows) bool {
 	return dst.DType == x.DType && dst.DType <= kernels.BF16 && dst.step == 1 && x.step == 1
 }
 
-// rmsRoutine is the tier's for RMSNorm of many rows; nil where it has none, or where rows are as fast one by one.
+// rmsRoutine returns the tier's routine for RMSNorm of many rows; nil if there is none, or if rows are as fast one by one.
 func (n *norm) rmsRoutine() rmsFunc {
 	switch {
 	case !together(&n.dst, &n.x):
@@ -27,13 +27,13 @@ func (n *norm) rmsRoutine() rmsFunc {
 	return nil
 }
 
-// pointer returns where the row begins, and the bytes to the next one of its run.
+// pointer returns the address of the row and the distance to the next row of its run, in bytes.
 func (c *cursor) pointer() (unsafe.Pointer, int) {
 	return c.rows.view.pointer(c.off), c.rows.jump * c.rows.DType.Size()
 }
 
-// runHeads computes rows from to to of RMSNorm with a weight, as many at once as lie evenly and share it. It
-// reports whether the tier has a routine for that.
+// runHeads computes rows from to to of RMSNorm with a weight. Each call computes as many rows as have equal distances and the
+// same weight. It reports whether the tier has a routine for this.
 func (n *norm) runHeads(w *worker, from, to int) bool {
 	own := n.weights.view != nil
 	plain := n.spec.Kind == kernels.RMSNorm && (n.weight != nil || own && n.weights.jump == 0) && n.bias == nil &&
@@ -61,7 +61,7 @@ func (n *norm) runHeads(w *worker, from, to int) bool {
 	return true
 }
 
-// runHeads turns rows from to to, those that share their angles at once.
+// runHeads rotates rows from to to; each call rotates the rows that share their angles.
 func (r *rotation) runHeads(w *worker, math *rowMath, from, to int) bool {
 	if !together(&r.dst, &r.x) || r.x.n > headMost || math.rotateHeads[r.x.DType] == nil || r.cos.jump != 0 || r.sin.jump != 0 {
 		return false

@@ -5,19 +5,19 @@ import (
 	"unsafe"
 )
 
-// A product of 8-bit numbers (kernels.Epilogue.Int8). Each row of x and of w, and each part of it, has a scale: its
-// largest magnitude / 127. What is rounded to -127 ... 127 is the row times 127 / largest, ties to even. The sums are exact,
-// so every set of instructions and every order gives the same bits. One is ((sum * scale of w) * scale of x) in
-// fp32; parts are added in their order.
+// A product of 8-bit numbers (kernels.Epilogue.Int8). Each row of x and of w, in each part, has a scale: its largest magnitude
+// / 127. The row times 127 / largest is rounded to -127 ... 127, ties to even. The integer sums are exact, so every set of
+// instructions and every order gives the same bits. A result is ((sum * scale of w) * scale of x) in fp32; parts are added in
+// their order.
 
-// int8Set is a set of instructions for such products.
+// int8Set is a set of instructions for these products.
 type int8Set struct {
 	name    string
-	lanes   int  // columns of a vector
-	align   int  // panels have a multiple of this many columns,
-	widest  int  // and as many at most
-	per     int  // numbers of a term: 4 bytes of x, or 2 numbers of 16 bits
-	offset  byte // added to the numbers of x, which are unsigned where it is 128
+	lanes   int  // columns per vector
+	align   int  // the width of a panel is a multiple of it,
+	widest  int  // and at most this
+	per     int  // numbers per term: 4 numbers of 8 bits, or 2 of 16 bits
+	offset  byte // added to the numbers of x: 128 if they are unsigned
 	kernels *kernelSet
 
 	largest    func(src []float32) uint32
@@ -26,24 +26,25 @@ type int8Set struct {
 	restoreAdd func(dst []float32, sums, less []int32, scales []float32, factor float32)
 }
 
-// padded returns how many columns panels have for n.
+// padded returns the number of columns of panels for n columns.
 func (s *int8Set) padded(n int) int { return (n + s.align - 1) / s.align * s.align }
 
 const (
 	int8Most = 127
-	// int8Terms is the most numbers that one part of a sum has: more could leave int32.
+	// int8Terms is the greatest number of terms in a part of a sum: more could overflow int32.
 	int8Terms = math.MaxInt32 / (int8Most * int8Most)
-	// leastRow is the bits of the largest magnitude below which a row counts as zeros: 127 / largest must be finite.
+	// leastRow is the bits of a magnitude. A row whose largest magnitude is below it is treated as zeros, because 127 / largest
+	// must be finite.
 	leastRow = 0x0d800000 // 2^-100
 	infinity = 0x7f800000
 
-	int8Rows  = 48  // rows whose sums are in the first cache
-	int8Block = 192 // rows of a task
-	int8Stage = 512 // terms that are multiplied at once
+	int8Rows  = 48  // rows whose sums fit into the L1 cache
+	int8Block = 192 // rows per task
+	int8Stage = 512 // terms that are multiplied together
 )
 
-// scaleOf returns the scale of a row and the factor by which it is rounded. A row that is not finite has no scale: its
-// results are no numbers.
+// scaleOf returns the scale of a row and the factor by which it is rounded. The scale of a row that is not finite is NaN, and
+// so are its results.
 func scaleOf(largest uint32) (scale, factor float32) {
 	switch {
 	case largest >= infinity:
@@ -55,23 +56,23 @@ func scaleOf(largest uint32) (scale, factor float32) {
 	return most / int8Most, int8Most / most
 }
 
-// int8Part is a part of the sums: where its numbers are in rows of x and w, and where they lie when rounded.
+// int8Part is a part of the sums: the place of its numbers in rows of x and w, and in the rounded rows.
 type int8Part struct {
 	from, count int
 	terms       int
-	at          int // bytes from the beginning of a rounded row of x
-	panels      int // bytes from the beginning of the packed w
+	at          int // offset in a rounded row of x, in bytes
+	panels      int // offset in the packed w, in bytes
 }
 
-// int8Product is one such product.
+// int8Product is one product of 8-bit numbers.
 type int8Product struct {
 	set     *int8Set
 	parts   []int8Part
 	borders uint64 // hashBorders of the parts
 	n       int    // columns
-	width   int    // columns with what fills up the last panel
-	lda     int    // bytes from a rounded row to the next
-	size    int    // bytes of the packed w: panels, then less and scales by part and column
+	width   int    // columns including the padding of the last panel
+	lda     int    // distance between rounded rows of x, in bytes
+	size    int    // size of the packed w in bytes: panels, then less and scales by part and column
 
 	x      rows
 	a      unsafe.Pointer
@@ -79,10 +80,10 @@ type int8Product struct {
 	w      *view
 	packed unsafe.Pointer
 	e      epilogue
-	down   int // blocks of rows
+	down   int // number of blocks of rows
 }
 
-// linearInt8 computes the product of rows of x and of w (N, K) of 8-bit numbers.
+// linearInt8 computes the product of the rows of x and of w (N, K) with 8-bit numbers.
 func (b *Backend) linearInt8(op string, x, w *view, borders []int, e epilogue) {
 	p := &b.int8
 	*p = int8Product{set: b.tier.int8, parts: p.parts[:0], factor: p.factor, n: e.dst.n, x: newRows(x), w: w, e: e}
@@ -135,7 +136,7 @@ func (p *int8Product) divide(k int, borders []int) (most int) {
 	return most
 }
 
-// columns returns the numbers that the sums of a part have too much, and the scales of w, by column.
+// columns returns, by column, the numbers to subtract from the sums of a part, and the scales of w.
 func (p *int8Product) columns(part int) (less []int32, scales []float32) {
 	tail := unsafe.Add(p.packed, p.size-(len(p.parts)-part)*p.width*8)
 	return unsafe.Slice((*int32)(tail), p.width), unsafe.Slice((*float32)(unsafe.Add(tail, p.width*4)), p.width)
@@ -155,7 +156,7 @@ func (p *int8Product) roundRows(w *worker, from, to int) {
 	}
 }
 
-// packedInt8 returns w rounded and packed: kept with the weight, or in the arena where it passes through memory.
+// packedInt8 returns w rounded and packed: cached with the weight, or in the arena if the weight only passes through memory.
 func (b *Backend) packedInt8(op string, p *int8Product) (unsafe.Pointer, error) {
 	w := p.w
 	fill := func(mem unsafe.Pointer) {
@@ -178,7 +179,7 @@ func (b *Backend) packedInt8(op string, p *int8Product) (unsafe.Pointer, error) 
 	return mem, err
 }
 
-// packColumns rounds and packs a group of columns: rows of w.
+// packColumns rounds and packs a group of columns, which are rows of w.
 func (p *int8Product) packColumns(w *worker, group int) {
 	s, k := p.set, p.x.n
 	for q, part := range p.parts {
@@ -205,9 +206,9 @@ func (p *int8Product) packColumns(w *worker, group int) {
 	}
 }
 
-// interleave writes count rounded numbers as a column of a panel, wide columns of terms each, and returns their sum.
+// interleave writes count rounded numbers as a column of a panel of terms rows and wide columns. It returns their sum.
 func (s *int8Set) interleave(panel []int8, column, wide, terms, count int, numbers []int8) (sum int32) {
-	if s.per == 4 { // what fills up the last term is the offset
+	if s.per == 4 { // the padding of the last term is the offset
 		for t := range terms {
 			out, in := panel[(t*wide+column)*4:][:4], numbers[t*4:][:4]
 			for i, x := range in {
@@ -218,7 +219,7 @@ func (s *int8Set) interleave(panel []int8, column, wide, terms, count int, numbe
 		}
 		return sum
 	}
-	low := 0 // the byte of a 16-bit number that has its value
+	low := 0 // index of the low byte of a 16-bit number
 	if !littleEndian {
 		low = 1
 	}
@@ -278,14 +279,15 @@ func (p *int8Product) multiply(w *worker, sums unsafe.Pointer, row0, j, m, cols,
 	}
 }
 
-// columns are some columns of panels, and some of their terms.
+// columns is a range of the columns of panels, and a range of their terms.
 type columns struct {
 	first, count int
-	width        int // of all panels
-	terms, from  int // of a column; those from one on are multiplied
+	width        int // of the whole panels
+	terms, from  int // terms of a column; the terms from index from on are multiplied
 }
 
-// multiply computes the integer sums of r.k terms of m rows from a on and of columns of the panels from b on, to c.
+// multiply computes the integer sums of r.k terms for m rows of a and the given columns of the panels at b, and writes them to
+// c.
 func (s *int8Set) multiply(r *reduce, a, b, c unsafe.Pointer, m int, n columns) {
 	add := r.add
 	for at := n.first; at < n.first+n.count; {
@@ -303,7 +305,7 @@ func (s *int8Set) multiply(r *reduce, a, b, c unsafe.Pointer, m int, n columns) 
 	}
 }
 
-// int8Go is plain Go.
+// int8Go uses plain Go.
 var int8Go = &int8Set{
 	name: "go", lanes: 4, align: 4, widest: 4, per: 2,
 	kernels:  newKernelSet([]microKernels{1: {1: reduceInt8Go}}),
@@ -342,7 +344,7 @@ func largestGo(src []float32) (most uint32) {
 	return most
 }
 
-// quantizeGo stores 16-bit numbers, of which the last pair may need another.
+// quantizeGo stores 16-bit numbers; an odd last number is paired with a zero.
 func quantizeGo(dst unsafe.Pointer, src []float32, factor float32) {
 	out := unsafe.Slice((*int16)(dst), (len(src)+1)/2*2)
 	for i, x := range src {

@@ -19,7 +19,7 @@ var (
 	}
 )
 
-// int8Sets returns those of a processor, best first.
+// int8Sets returns the sets of a processor, best first.
 func int8Sets(has features) (sets []*int8Set) {
 	if has.avx512 && has.vnni {
 		sets = append(sets, int8VNNI512)
@@ -33,7 +33,7 @@ func int8Sets(has features) (sets []*int8Set) {
 	return append(sets, int8Go)
 }
 
-// int8Of256 returns the best without AVX-512.
+// int8Of256 returns the best set without AVX-512.
 func int8Of256(has features) *int8Set {
 	has.avx512 = false
 	return int8Sets(has)[0]

@@ -2,11 +2,12 @@ package cpu
 
 import "unsafe"
 
-// Scores of 8-bit numbers (kernels.AttentionSpec.Int8). The mean of a head's keys is taken from each of them, which changes all scores of a
-// query by one number and so no weight. Then every query and every key has a scale of its own, as rows of products have, and
-// a score is ((sum * scale of the key) * scale of the query) in fp32. What follows is attention as it is otherwise.
+// Scores of 8-bit numbers (kernels.AttentionSpec.Int8). First the mean of a head's keys is subtracted from each key. This
+// changes all scores of a query by the same number, so it changes no weight. Then every query and every key has its own scale,
+// like rows of products, and a score is ((sum * scale of the key) * scale of the query) in fp32. The rest is the usual
+// attention.
 
-// int8Scores is a worker's keys of one head, rounded, and a block of queries.
+// int8Scores is a worker's memory for the rounded keys of one head and a block of rounded queries.
 type int8Scores struct {
 	terms, lda int
 	less       []int32   // by key, see int8Product.columns
@@ -16,7 +17,7 @@ type int8Scores struct {
 	numbers    scratch // a rounded key
 }
 
-// packInt8 rounds and packs keys block by block. Their sum has the order of the keys, whoever computes it.
+// packInt8 rounds and packs keys block by block. Keys are always summed in index order, whichever worker does it.
 func (a *attention) packInt8(s *attentionScratch, k rows, keys int) {
 	set, n := a.int8, &s.int8
 	n.terms = (a.d + set.per - 1) / set.per

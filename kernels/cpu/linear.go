@@ -8,13 +8,14 @@ import (
 )
 
 const (
-	// streamRows is how many rows at most use a panel that was packed on the fly.
+	// streamRows is the greatest number of rows that use a panel packed on the fly.
 	streamRows = 1056
-	// packAhead is the size up to which the other operand is packed as a whole before the product.
+	// packAhead is the size up to which the right operand is packed as a whole before the product.
 	packAhead = 1 << 20
-	// mostTogether is how many groups of columns at most are computed together: a part of A is read from afar once for all.
+	// mostTogether is the greatest number of groups of columns that are computed together, so that a part of A is read from
+	// distant memory only once for them.
 	mostTogether = 4
-	// soloWork is the number of multiplications below which waking a helper takes longer than it saves.
+	// soloWork is the number of multiplications below which waking a helper takes longer than the time it saves.
 	soloWork = 1 << 17
 )
 
@@ -48,7 +49,7 @@ func (b *Backend) Linear(dst, x, w kernels.Tensor, ep kernels.Epilogue) {
 	}
 }
 
-// checkParts checks the borders of the parts of a sum over k terms, and what they are added to.
+// checkParts checks the borders of the parts of a sum over k terms, and the operand onto.
 func (b *Backend) checkParts(op string, parts []int, k int, dst, onto *view) bool {
 	before := 0
 	for _, at := range parts {
@@ -65,8 +66,7 @@ func (b *Backend) checkParts(op string, parts []int, k int, dst, onto *view) boo
 	return true
 }
 
-// linear computes the product of the rows of x and of w (N, K), whose sums have parts that begin at the
-// given borders.
+// linear computes the product of the rows of x and of w (N, K); the given borders divide its sums into parts.
 func (b *Backend) linear(op string, x, w *view, parts []int, e epilogue) {
 	m := b.arena.mark()
 	defer b.arena.reset(m)
@@ -82,7 +82,7 @@ func (b *Backend) linear(op string, x, w *view, parts []int, e epilogue) {
 	}
 }
 
-// right sets B of g to the rows of w: packed, or to be packed on the fly.
+// right sets B of g to the rows of w: already packed, or to be packed on the fly.
 func (b *Backend) right(op string, g *gemm, w *view) bool {
 	if g.depth == 0 {
 		return true
@@ -148,14 +148,14 @@ func (g *gemm) packedSize() int {
 	return (first + g.tier.padded(cols)) * g.depth * 4
 }
 
-// packAll packs B to p.
+// packAll packs all of B to p.
 func (b *Backend) packAll(op string, g *gemm, p unsafe.Pointer) {
 	g.packed = p
 	b.each(op, g.groups(), func(_ *worker, i int) { g.packGroup(i) })
 }
 
-// compute runs the product. Where B is packed, blocks of rows are small enough to keep all
-// workers busy; a panel packed on the fly is used for as many rows as possible.
+// compute runs the product. If B is packed, blocks of rows are small enough to keep all workers busy; a panel packed on the fly
+// is used for as many rows as possible.
 func (b *Backend) compute(op string) {
 	const block = 12 // the row counts of the micro-kernels divide it
 	g, m := &b.gemm, b.gemm.a.count
@@ -169,7 +169,7 @@ func (b *Backend) compute(op string) {
 	g.step = ((m+down-1)/down + block - 1) / block * block
 	down = (m + g.step - 1) / g.step
 	g.together = 1
-	if g.tier.kernels[g.dot].tiles != nil { // they are so fast that rows of A must be near
+	if g.tier.kernels[g.dot].tiles != nil { // tiles are so fast that rows of A must be in a near cache
 		g.together = max(1, min(mostTogether, down*across/(2*workers)))
 	}
 	if m*g.n*g.depth < soloWork {
@@ -178,7 +178,7 @@ func (b *Backend) compute(op string) {
 	b.eachOf(workers, op, down*((across+g.together-1)/g.together), b.tile)
 }
 
-// runTile computes a block of rows and some groups of columns: task i, with the groups of a block one after the other.
+// runTile computes a block of rows and some groups of columns: task i. The groups of one block are consecutive tasks.
 func (b *Backend) runTile(w *worker, i int) {
 	g := &b.gemm
 	part, groups := g.strip, g.groups()

@@ -2,9 +2,9 @@ package cpu
 
 import "math"
 
-// exp returns e^x with a relative error below 2e-7, by the scheme of Cephes' expf: x = n ln 2 + r with
-// ln 2 in two parts, a polynomial of degree 5 for e^r, and n into the exponent. Below -87.33 it is 0, above
-// 88.37 infinite. Only single additions and multiplications: the same bits on every platform.
+// exp returns e^x with a relative error below 2e-7, with the method of Cephes' expf: x = n ln 2 + r with ln 2 in two parts, a
+// polynomial of degree 5 for e^r, and n added to the exponent. Below -87.33 it returns 0, above 88.37 infinity. It uses only
+// single additions and multiplications, so the bits are the same on every platform.
 func exp(x float32) float32 {
 	const (
 		log2e = 1.44269504088896341
@@ -31,28 +31,29 @@ func exp(x float32) float32 {
 	return p * math.Float32frombits((math.Float32bits(t)+127)<<23)
 }
 
-// siluGo is x / (1 + e^-x).
+// siluGo computes x / (1 + e^-x).
 func siluGo(dst, src []float32) {
 	for i, x := range src {
 		dst[i] = x / (1 + exp(-x))
 	}
 }
 
-// sigmoidGo is 1 / (1 + e^-x).
+// sigmoidGo computes 1 / (1 + e^-x).
 func sigmoidGo(dst, src []float32) {
 	for i, x := range src {
 		dst[i] = 1 / (1 + exp(-x))
 	}
 }
 
-// reluGo is max(x, 0).
+// reluGo computes max(x, 0).
 func reluGo(dst, src []float32) {
 	for i, x := range src {
 		dst[i] = max(x, 0)
 	}
 }
 
-// tanhGo is (1 - e^-2x) / (1 + e^-2x) of the absolute value; near 0, where that cancels, the series.
+// tanhGo computes (1 - e^-2x) / (1 + e^-2x) of the absolute value. Near 0, where the difference loses precision, it uses the
+// series.
 func tanhGo(dst, src []float32) {
 	const near = 0.25
 	for i, x := range src {
@@ -74,7 +75,7 @@ func tanhGo(dst, src []float32) {
 	}
 }
 
-// geluGo: 0.5 (1 + tanh u) = 1 / (1 + e^(-2u)), the same function without the cancellation of 1 + tanh.
+// geluGo uses 0.5 (1 + tanh u) = 1 / (1 + e^(-2u)), which avoids the loss of precision of 1 + tanh.
 func geluGo(dst, src []float32) {
 	const c0 = 2 * 0.7978845608028654 // 2 sqrt(2/pi)
 	for i, x := range src {

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapMemory returns n bytes outside the Go heap, in huge pages where the system has them to give.
+// mapMemory returns n bytes outside the Go heap, in huge pages if the system has them available.
 func mapMemory(n int) ([]byte, error) {
 	const hugePage = 2 << 20
 	if n > hugePage/2 {
@@ -17,13 +17,13 @@ func mapMemory(n int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = unix.Madvise(mem, unix.MADV_HUGEPAGE) // advice: without it the memory is only slower
+	_ = unix.Madvise(mem, unix.MADV_HUGEPAGE) // a hint: without it the memory is only slower
 	return mem, nil
 }
 
 func unmapMemory(mem []byte) { _ = unix.Munmap(mem) }
 
-// willNeed asks the system to read the pages of a mapped file.
+// willNeed asks the system to read the pages of a mapped file in advance.
 func willNeed(mem []byte) {
 	if len(mem) == 0 {
 		return
@@ -31,5 +31,5 @@ func willNeed(mem []byte) {
 	p := unsafe.Pointer(unsafe.SliceData(mem))
 	before := int(uintptr(p) % uintptr(os.Getpagesize()))
 	page := unsafe.Slice((*byte)(unsafe.Add(p, -before)), len(mem)+before)
-	_ = unix.Madvise(page, unix.MADV_WILLNEED) // advice
+	_ = unix.Madvise(page, unix.MADV_WILLNEED) // a hint
 }

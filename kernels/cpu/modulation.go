@@ -1,24 +1,24 @@
 package cpu
 
-// modulation holds the scale and shift of the present row as fp32, and its weight where rows have their own.
-// Rows as a rule share them, so they are read again only when they change.
+// modulation holds the scale and shift of the current row as fp32, and its weight if each row has its own. Rows usually share
+// them, so they are read again only when they change.
 type modulation struct {
 	worker       *worker
-	on           bool // there are a scale and a shift
+	on           bool // scale and shift are set
 	scale, shift cursor
-	scaleAt      int // where scaleRow and shiftRow were read
+	scaleAt      int // offset from which scaleRow and shiftRow were read
 	shiftAt      int
 	scaleRow     []float32
 	shiftRow     []float32
-	factorAt     int // where factorRow was made of scaleRow
+	factorAt     int // offset of the scaleRow from which factorRow was computed
 	factorRow    []float32
 
-	weight    cursor // of no rows where all have one weight
+	weight    cursor // without rows if all rows share one weight
 	weightAt  int
 	weightRow []float32
 }
 
-// modulation returns that of row i.
+// modulation returns the modulation of row i.
 func (n *norm) modulation(w *worker, i int) modulation {
 	m := modulation{worker: w}
 	if n.scale.view != nil {
@@ -49,7 +49,7 @@ func (m *modulation) rows() (scale, shift []float32) {
 	return m.scaleRow, m.shiftRow
 }
 
-// weightOf returns the weight of the present row, nil where there is none.
+// weightOf returns the weight of the current row, or nil.
 func (n *norm) weightOf(m *modulation) []float32 {
 	if m.weight.rows == nil {
 		return n.weight

@@ -6,16 +6,16 @@ import (
 	"latentbeam/kernels"
 )
 
-// norm is one Norm call, its operands as rows of channels.
+// norm is one Norm call with its operands as rows of channels.
 type norm struct {
 	spec         kernels.NormSpec
 	math         *rowMath
 	dst, x       rows
-	scale, shift rows      // of no view where there is none
-	weights      rows      // where rows have their own; of no view where they share weight
-	weight, bias []float32 // nil where there is none
+	scale, shift rows      // without a view if there are none
+	weights      rows      // set if each row has its own weight; without a view if rows share weight
+	weight, bias []float32 // nil if there is none
 
-	// Of GroupNorm.
+	// GroupNorm only.
 	pixels, blocks int // of an image
 	partial        []moments
 	means, factors []float32 // of the channels of each image
@@ -60,7 +60,7 @@ func (b *Backend) runNorm(w *worker, from, to int) {
 	}
 }
 
-// newNorm makes the operands dst, x, weight, bias, scale, shift, which fit the spec, b.norm.
+// newNorm sets b.norm to the operands dst, x, weight, bias, scale, shift, which fit the spec.
 func (b *Backend) newNorm(spec kernels.NormSpec, v []*view) {
 	b.norm = norm{spec: spec, math: &b.tier.row, dst: newRows(v[0]), x: newRows(v[1])}
 	n, call := &b.norm, b.call()

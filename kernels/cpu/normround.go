@@ -6,8 +6,8 @@ import (
 	"latentbeam/kernels"
 )
 
-// roundedRow is scaleRow for destinations of 16 bits, which hold what PyTorch's separate modules do: RMSNorm
-// rounds before its weight too, the norms around a mean once, at their end.
+// roundedRow is scaleRow for destinations of 16 bits. It rounds like PyTorch's separate modules: RMSNorm also before its
+// weight, the norms around a mean once, at their end.
 func (n *norm) roundedRow(w *worker, m *modulation, out, row []float32, mean, factor float32) {
 	switch weight := n.weightOf(m); {
 	case weight != nil && n.spec.Kind == kernels.RMSNorm:
@@ -29,8 +29,8 @@ func (n *norm) roundedRow(w *worker, m *modulation, out, row []float32, mean, fa
 	n.roundedEnd(w, m, out)
 }
 
-// fusedRow is roundedRow and the store in one pass, with the same bits, for a norm as it is and what STDiT is made
-// of: a norm with modulation, and RMSNorm with a weight. It reports whether the tier has a routine for it.
+// fusedRow is roundedRow and the store in one pass, with the same bits, for the cases that STDiT uses: a norm without operands,
+// a norm with modulation, and RMSNorm with a weight. It reports whether the tier has a routine for the case.
 func (n *norm) fusedRow(w *worker, m *modulation, dst *cursor, row []float32, mean, factor float32) bool {
 	plain := n.dst.DType == kernels.BF16 && n.bias == nil && n.spec.Act == kernels.Identity
 	if !plain || n.math.modulateBF16 == nil {
@@ -56,7 +56,7 @@ func (n *norm) fusedRow(w *worker, m *modulation, dst *cursor, row []float32, me
 	return true
 }
 
-// roundedEnd rounds what the norm itself gives, and each step of the modulation, where something follows.
+// roundedEnd rounds the result of the norm itself, and the result of each step of the modulation if there is one.
 func (n *norm) roundedEnd(w *worker, m *modulation, out []float32) {
 	dt := n.dst.DType
 	if n.scale.view != nil {
@@ -71,7 +71,7 @@ func (n *norm) roundedEnd(w *worker, m *modulation, out []float32) {
 	}
 }
 
-// factors returns the factor 1 + scale of the present row, rounded to dt, and the shift.
+// factors returns the factor 1 + scale of the current row, rounded to dt, and the shift.
 func (m *modulation) factors(math *rowMath, dt kernels.DType) (factor, shift []float32) {
 	scale, shift := m.rows()
 	if m.factorRow == nil || m.factorAt != m.scaleAt {
@@ -84,7 +84,7 @@ func (m *modulation) factors(math *rowMath, dt kernels.DType) (factor, shift []f
 	return m.factorRow, shift
 }
 
-// round rounds row to dt, of 16 bits.
+// round rounds row to dt, a type of 16 bits.
 func (w *worker) round(math *rowMath, dt kernels.DType, row []float32) {
 	if round := math.round[dt]; round != nil {
 		round(row)

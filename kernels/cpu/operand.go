@@ -6,8 +6,8 @@ import (
 	"latentbeam/kernels"
 )
 
-// dotFor returns how a product of these types is summed: pairs of bf16 where both sides are bf16 and the
-// tier can, else fp32.
+// dotFor returns how a product of these types is summed: in pairs of bf16 if both operands are bf16 and the tier supports it,
+// else in fp32.
 func (t *tier) dotFor(x, w kernels.DType) dot {
 	switch {
 	case x != kernels.BF16 || w != kernels.BF16:
@@ -28,8 +28,8 @@ func (v *view) pointer(off int) unsafe.Pointer {
 	return unsafe.Add(unsafe.Pointer(unsafe.SliceData(v.buf.u16)), off*2)
 }
 
-// direct returns a as the micro-kernels read it without a copy. ok is false where a has to be copied first: it has
-// another type, a step inside its rows, half a pair at their ends, short runs, or rows at a distance that gives cache
+// direct returns a as the micro-kernels read it without a copy. ok is false if a must be copied first: because of another type,
+// a step inside its rows, an odd number of bf16 at their ends, short runs, or a distance between rows that causes cache
 // conflicts.
 func direct(a *rows, d dot) (s strip, ok bool) {
 	size := a.DType.Size()
@@ -48,7 +48,7 @@ func direct(a *rows, d dot) (s strip, ok bool) {
 	return s, true
 }
 
-// left makes the rows g.a the strip of g, in place or copied into the arena, which the caller has marked.
+// left makes the rows g.a the strip of g, in place or as a copy in the arena. The caller has marked the arena and resets it.
 func (b *Backend) left(op string) bool {
 	g := &b.gemm
 	var ok bool
@@ -66,7 +66,7 @@ func (b *Backend) left(op string) bool {
 	return b.err == nil
 }
 
-// copyRowsOfTask is how many rows one task of left copies.
+// copyRowsOfTask is the number of rows that one task of left copies.
 const copyRowsOfTask = 16
 
 // runCopyLeft copies rows of A as terms.
@@ -77,7 +77,7 @@ func (b *Backend) runCopyLeft(_ *worker, task int) {
 	}
 }
 
-// padRow rounds a row up to whole cache lines, and further where that distance gives cache conflicts.
+// padRow rounds a row's size up to whole cache lines, and adds one more line if that distance would cause cache conflicts.
 func padRow(bytes int) int {
 	bytes = (bytes + lineSize - 1) / lineSize * lineSize
 	if bytes%strideTrap == 0 {

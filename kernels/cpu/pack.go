@@ -6,14 +6,13 @@ import (
 	"latentbeam/kernels"
 )
 
-// packing says what becomes a packed operand B and where. B consists of panels of neighbouring columns;
-// inside a panel the columns of one term lie side by side, term after term. The panel of column j begins
-// j*depth dwords after the first, whatever the widths. Panels are as wide as tier.panel says when it is
-// asked for the columns from left to right.
+// packing describes which elements are packed into operand B, and to which place. B consists of panels of neighbouring columns.
+// Inside a panel the columns of one term are contiguous, term after term. The panel of column j starts j*depth dwords after the
+// first, whatever the widths. The widths of the panels, from left to right, are those that tier.panel returns.
 type packing struct {
 	dst    unsafe.Pointer // the first panel
-	depth  int            // terms of a column in all: blocks * k of the reduce that will read it
-	first  int            // where the terms packed here begin among them
+	depth  int            // all terms of a column: blocks * k of the reduce that will read it
+	first  int            // index of the first term packed here
 	dot    dot
 	src    unsafe.Pointer
 	stride int // bytes from column to column (packNK) or from row to row (packKN)
@@ -23,7 +22,7 @@ type packing struct {
 // packedSize returns the bytes of n packed columns of depth terms.
 func (t *tier) packedSize(n, depth int) int { return t.padded(n) * depth * 4 }
 
-// perTerm returns how many elements make a term.
+// perTerm returns the number of elements per term.
 func (d dot) perTerm() int {
 	if d == dotBF16 {
 		return 2
@@ -31,7 +30,7 @@ func (d dot) perTerm() int {
 	return 1
 }
 
-// terms returns how many dwords k elements make: in pairs an odd one stands beside a zero.
+// terms returns the number of dwords for k elements: an odd last element of pairs is paired with a zero.
 func (d dot) terms(k int) int {
 	switch d {
 	case dotBF16:
@@ -42,7 +41,7 @@ func (d dot) terms(k int) int {
 	return k
 }
 
-// multiple is what a number of elements must be divisible by to be whole terms, or whole pairs of them.
+// multiple returns the divisor that a number of elements must have to fill whole terms, or whole pairs of terms.
 func (d dot) multiple() int {
 	if d == dotF32 {
 		return 1
@@ -50,7 +49,7 @@ func (d dot) multiple() int {
 	return 2
 }
 
-// stage returns stageTerms, and with it batchTerms, in terms of d: a pair counts once.
+// stage converts stageTerms or batchTerms to terms of d: a pair counts once.
 func (d dot) stage(terms int) int {
 	if d == dotPairs {
 		return 2 * terms
@@ -58,14 +57,14 @@ func (d dot) stage(terms int) int {
 	return terms
 }
 
-// form is a stored type on its way into a panel.
+// form is the conversion from a stored type to the elements of a panel.
 type form uint8
 
 const (
 	formF32   form = iota
 	formBF16       // widened to fp32
 	formF16        // widened to fp32
-	formPairs      // two bf16 stay as they are
+	formPairs      // pairs of bf16, not converted
 	forms
 )
 
@@ -89,16 +88,16 @@ func (f form) bytes() int {
 	return 2
 }
 
-// packers are a tier's routines for one panel of width columns, cols of them present, and k elements.
+// packers holds a tier's routines that pack one panel of width columns, of which cols exist, with k elements each.
 type packers struct {
 	nk, kn func(f form, dst, src unsafe.Pointer, stride, width, cols, k int)
 }
 
-// packNK packs n columns of k elements where the elements of a column lie side by side: weights (N, K),
-// keys (Lk, D). Columns that fill up a panel hold anything.
+// packNK packs n columns of k elements if the elements of a column are contiguous: weights (N, K), keys (Lk, D). The padding
+// columns of a panel may hold anything.
 func (t *tier) packNK(p packing, n, k int) { t.packPanels(&p, t.pack.nk, p.stride, n, k) }
 
-// packKN packs n columns of k elements where the columns of an element lie side by side: values (Lk, D).
+// packKN packs n columns of k elements if the columns of an element are contiguous: values (Lk, D).
 func (t *tier) packKN(p packing, n, k int) { t.packPanels(&p, t.pack.kn, p.form().bytes(), n, k) }
 
 // packPanels calls pack for each panel; step is the distance between columns of the source in bytes.

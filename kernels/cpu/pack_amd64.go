@@ -15,10 +15,10 @@ var (
 		formF32: packKN256F32, formBF16: packKN256BF16, formF16: packKN256F16}
 )
 
-// packTermsMax keeps one call of assembly below some 10 us, since it cannot be preempted.
+// packTermsMax limits one call of assembly to about 10 us, because it cannot be preempted.
 const packTermsMax = 4096
 
-// packers512 packs for AVX-512, tails by masks.
+// packers512 packs for AVX-512; masks handle the remainders.
 var packers512 = packers{
 	nk: func(f form, dst, src unsafe.Pointer, stride, width, cols, k int) {
 		packGroups(packNK512[f], f, dst, src, stride, stride, f.bytes(), width, cols, k)
@@ -28,7 +28,7 @@ var packers512 = packers{
 	},
 }
 
-// packGroups packs 16 columns at a time; columns lie column bytes apart, their elements element bytes.
+// packGroups packs 16 columns at a time. The distance of columns is column bytes, of their elements element bytes.
 func packGroups(
 	pack packFunc, f form, dst, src unsafe.Pointer, stride, column, element, width, cols, k int,
 ) {
@@ -45,7 +45,7 @@ func packGroups(
 	}
 }
 
-// packers256 packs for AVX2 in blocks of 8, what is left over in Go.
+// packers256 packs for AVX2 in blocks of 8, and the remainder in Go.
 var packers256 = packers{
 	nk: func(f form, dst, src unsafe.Pointer, stride, width, cols, k int) {
 		whole := k / 8 * 8

@@ -8,38 +8,38 @@ import (
 	"unsafe"
 )
 
-// Weights are packed on the fly as a rule: the mapped file stays the only copy, and packing a panel takes
-// about 1 % of multiplying a thousand rows by it. It takes far more where rows are few. So what small
-// weights become is kept with them, packed at their first use, as long as all of it stays below
-// packedLimit; the weights of a large model soon pass that, and its many rows need it least.
+// Weights are usually packed on the fly: the mapped file stays the only copy, and packing a panel takes about 1 % of the time
+// that multiplying a thousand rows by it takes. With few rows the share is far greater. So small weights are packed at their
+// first use and cached with the weight, as long as all of them together stay below packedLimit. A large model soon reaches the
+// limit, but it has many rows and needs the cache least.
 const (
-	packedMost  = 4 << 20   // bytes of a matrix that is kept packed, at most
-	packedLimit = 256 << 20 // bytes of all of them in the process; the taps of convolutions count too
+	packedMost  = 4 << 20   // greatest size of a cached packed matrix, in bytes
+	packedLimit = 256 << 20 // limit of all cached bytes in the process; the taps of convolutions count too
 )
 
 var packedTotal atomic.Int64
 
-// packedList is what was made of one weight.
+// packedList holds the packed forms of one weight.
 type packedList struct {
 	mu   sync.Mutex
 	list []*packedMatrix
 }
 
-// packedMatrix is one part of a weight as one tier's panels.
+// packedMatrix is one part of a weight, packed as panels of one tier.
 type packedMatrix struct {
 	packedKey
 	mem []byte
 }
 
-// packedKey says which part of a weight, and how it is summed.
+// packedKey identifies a part of a weight and how it is summed.
 type packedKey struct {
 	tier           *tier
 	dot            dot
 	offset, stride int // elements
 	n, k           int
-	taps           [3]int   // of a convolution
-	int8           *int8Set // of 8-bit numbers
-	parts          uint64   // what tells apart where the parts of the sum begin
+	taps           [3]int   // set for a convolution
+	int8           *int8Set // set for 8-bit numbers
+	parts          uint64   // hashBorders of the parts of the sum
 }
 
 // lookup returns the entry of key, or nil.
@@ -58,16 +58,16 @@ func (l *packedList) find(key packedKey) unsafe.Pointer {
 	return nil
 }
 
-// get returns the entry of key, which fill makes the first time; nil where that would be more than limit of
-// all entries in the process.
+// get returns the entry of key. The first call makes it with fill; it returns nil if all entries in the process would then
+// exceed limit.
 func (l *packedList) get(key packedKey, size int, limit int64, fill func(p unsafe.Pointer)) unsafe.Pointer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if p := l.find(key); p != nil { // another backend was faster
+	if p := l.find(key); p != nil { // another backend made it first
 		return p
 	}
 	counted := int64(size)
-	if key.int8 != nil { // it takes the place of the weight, and the plan knows
+	if key.int8 != nil { // it replaces the weight, and the plan counts its memory
 		counted = 0
 	}
 	if packedTotal.Add(counted) > limit {
@@ -77,7 +77,7 @@ func (l *packedList) get(key packedKey, size int, limit int64, fill func(p unsaf
 	mem, err := mapMemory(size)
 	if err != nil {
 		packedTotal.Add(-counted)
-		return nil // the weight is used as it lies
+		return nil // the caller uses the weight unpacked
 	}
 	p := &packedMatrix{key, mem}
 	runtime.AddCleanup(p, func(mem []byte) {
@@ -89,7 +89,7 @@ func (l *packedList) get(key packedKey, size int, limit int64, fill func(p unsaf
 	return unsafe.Pointer(unsafe.SliceData(mem))
 }
 
-// packedWeight returns w (N, K) packed for g where that is kept, else nil.
+// packedWeight returns w (N, K) packed for g if that form is cached, else nil.
 func (b *Backend) packedWeight(op string, g *gemm, w *view, size int) unsafe.Pointer {
 	if w.buf.weight == nil || size > b.keep || w.buf.weight.passing.Load() {
 		return nil

@@ -10,37 +10,37 @@ import (
 	"latentbeam/kernels"
 )
 
-// A page of a mapped weight that is not in memory stops the thread that touches it, invisibly to the Go
-// scheduler. So each weight remembers which one was used after it, at first the one loaded after it, and
-// its use asks the system to read that one meanwhile.
+// If a page of a mapped weight is not in memory, the thread that touches it stops, and the Go scheduler does not see it. So
+// each weight records which weight was used after it (at first, which was loaded after it). When a weight is used, its backend
+// asks the system to read the next one in advance.
 const (
-	prefetchLeast = 1 << 20         // bytes: smaller weights are read sooner than asked for
-	prefetchPause = 2 * time.Second // what was used so recently is still there; asking costs 0.1 ms a weight
+	prefetchLeast = 1 << 20         // bytes: smaller weights are read faster than requested
+	prefetchPause = 2 * time.Second // a weight used so recently is still in memory; a request costs 0.1 ms per weight
 )
 
-// weightState is what a weight's buffer has beside its elements.
+// weightState is the additional state of a weight's buffer.
 type weightState struct {
 	packedList
 	passing atomic.Bool // see Passing
 	order   sync.Mutex
-	next    weak.Pointer[buffer] // used after it; weak, so that a model that is gone stays gone
-	asked   time.Time            // when its own elements were last asked for
+	next    weak.Pointer[buffer] // used after this one; weak, so that a discarded model can be freed
+	asked   time.Time            // when its own elements were last requested
 }
 
-// Capabilities are to be told of weights that pass: the processor's memory is the system's.
+// Capabilities has no Refiller and no Release, because the weights are in the memory of the system.
 func (b *Backend) Capabilities() kernels.Capabilities {
 	return kernels.Capabilities{Passing: b.Passing, Peak: b.Peak, ReLU: true, Int8: true}
 }
 
-// Passing says that t, a weight, is one of many of which few are in memory at a time: nothing is kept of it but
-// its own elements, wherever they lie.
+// Passing marks t as one of many weights of which only a few are in memory at a time: nothing is cached for it, only its own
+// elements.
 func (b *Backend) Passing(t kernels.Tensor) {
 	if buf, ok := t.Buf.(*buffer); ok && buf.weight != nil {
 		buf.weight.passing.Store(true)
 	}
 }
 
-// after notes that buf was used, or loaded, after the weight before.
+// after records that buf was used, or loaded, after the weight before.
 func (b *Backend) after(before *buffer, buf *buffer, known bool) {
 	if before == nil || before == buf {
 		return
@@ -53,13 +53,13 @@ func (b *Backend) after(before *buffer, buf *buffer, known bool) {
 	}
 }
 
-// used notes that buf is used now and asks for the one that comes next.
+// used records that buf is used now and requests the weight that comes next.
 func (b *Backend) used(buf *buffer) {
 	b.after(b.lastUsed, buf, true)
 	b.lastUsed = buf
 	buf.weight.order.Lock()
 	next := buf.weight.next.Value()
-	buf.weight.asked = time.Now() // it is in use, nobody need ask for it
+	buf.weight.asked = time.Now() // it is in use, so it need not be requested
 	buf.weight.order.Unlock()
 	if next == nil || next.size() < prefetchLeast {
 		return
@@ -71,12 +71,12 @@ func (b *Backend) used(buf *buffer) {
 		prefetches.start.Do(prefetches.run)
 		select {
 		case prefetches.queue <- next:
-		default: // still busy with the last one
+		default: // still busy with the previous request
 		}
 	}
 }
 
-// prefetches are asked for on one goroutine of the process, since asking may itself wait for the disk.
+// One goroutine of the process makes the requests, because a request may itself wait for the disk.
 var prefetches = prefetcher{queue: make(chan *buffer, 1)}
 
 type prefetcher struct {
@@ -95,7 +95,7 @@ func (p *prefetcher) run() {
 // size returns the bytes of the buffer's elements.
 func (buf *buffer) size() int { return len(buf.f32)*4 + len(buf.u16)*2 }
 
-// bytes returns the buffer's elements as they lie in memory.
+// bytes returns the memory of the buffer's elements.
 func (buf *buffer) bytes() []byte {
 	if len(buf.f32) > 0 {
 		return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(buf.f32))), buf.size())

@@ -9,45 +9,44 @@ const maxRows = 12
 //
 //	C (m, n) = [C +] sum over blocks i of A_i (m, k) B_i (k, n)
 //
-// C is fp32. A is read where it lies: row r of block i begins at a + offs[i] + r*lda and holds k terms side
-// by side. B is packed (see packNK) and its blocks follow one another in each panel. A term is a dword: one
-// fp32, or a pair of bf16. Each sum runs over the blocks and their terms in order, in one chain, whatever m
-// and n are; with add its total is then added to C, and with apart that of each block (with tiles the chain begins
-// with C instead). So a row's bits depend on k and blocks alone.
+// C is fp32. A is read in place: row r of block i starts at a + offs[i] + r*lda and holds k contiguous terms. B is packed (see
+// packNK) and its blocks are consecutive in each panel. A term is a dword: one fp32, or a pair of bf16. Each sum runs over the
+// blocks and their terms in order, in one chain, whatever m and n are. With add, its total is then added to C; with apart, the
+// total of each block is (with tiles the chain starts with C instead). So a row's bits depend on k and blocks alone.
 //
-// The generated assembly knows the order of the fields.
+// The generated assembly depends on the order of the fields.
 type reduce struct {
 	c      unsafe.Pointer // fp32; columns up to the panel's width are written
 	ldc    int            // bytes between rows of C
 	blocks int
-	offs   unsafe.Pointer // *int64, one for each block, in bytes
+	offs   unsafe.Pointer // *int64, one per block, in bytes
 	a      unsafe.Pointer
 	b      unsafe.Pointer
-	k      int // terms of a block
+	k      int // terms per block
 	lda    int // bytes between rows of A; a multiple of 4096 is slow (see strideTrap)
-	add    int // 1 adds to C, 0 overwrites it; lost where apart is 1
-	apart  int // 1 adds the blocks to C one by one, each summed on its own; tier.apart says who can
+	add    int // 1 adds to C, 0 overwrites it; undefined after the call if apart is 1
+	apart  int // 1 adds the blocks to C one by one, each summed separately; tier.apart says which tiers support it
 
-	// Memory that will be read next, asked for while this is computed: with every aheadTerms terms two lines,
-	// aheadStride bytes apart, from ahead on. Nothing is read there, and 0 asks for nothing. See askFor.
+	// Memory that will be read next and is prefetched during the computation: two lines, aheadStride bytes apart, per
+	// aheadTerms terms, starting at ahead. 0 prefetches nothing. See startPrefetch.
 	ahead       uintptr
 	aheadStride int
-	asked       int     // rows of the present lines so far
-	askRows     int     // in all
-	askBase     uintptr // where the present lines of the first row are
-	askEnd      uintptr // of the first row
+	asked       int     // rows of the current lines so far
+	askRows     int     // all rows
+	askBase     uintptr // address of the current lines of the first row
+	askEnd      uintptr // end of the first row
 }
 
-// The sum of a prefetching kernel, and its prefetch distance: bytes every so many terms.
+// The rows of a prefetching kernel, and its rate: aheadBytes per aheadTerms terms.
 const aheadRows, aheadBytes, aheadTerms = 6, 2 * lineSize, 8
 
-// startPrefetch lets kernels ask for rows of size bytes, stride bytes apart: two lines of each, then the next two.
+// startPrefetch makes kernels prefetch rows of size bytes, stride bytes apart: two lines of each row, then the next two.
 func (r *reduce) startPrefetch(at uintptr, stride, rows, size int) {
 	r.ahead, r.askBase, r.askEnd = at, at, at+uintptr(size)
 	r.aheadStride, r.asked, r.askRows = stride, 0, rows
 }
 
-// advancePrefetch moves on by what one call has asked for.
+// advancePrefetch advances by what one call has prefetched.
 func (r *reduce) advancePrefetch() {
 	if r.asked += r.blocks * (r.k / aheadTerms); r.asked >= r.askRows {
 		r.asked = 0
@@ -59,16 +58,16 @@ func (r *reduce) advancePrefetch() {
 	r.ahead = r.askBase + uintptr(r.asked*r.aheadStride)
 }
 
-// microKernels are the kernels of one panel width by rows; nil where there is none.
+// microKernels holds the kernels of one panel width by number of rows; nil if there is none.
 type microKernels [maxRows + 1]func(*reduce)
 
-// kernelSet is a tier's micro-kernels for one kind of term.
+// kernelSet holds a tier's micro-kernels for one kind of term.
 type kernelSet struct {
 	byVectors []microKernels
-	halves    []microKernels      // those whose last vector is half as wide, where there are some
-	best      [][maxRows + 1]int8 // [vectors][rows left]: how many to take at once
-	ahead     func(*reduce)       // 6 rows of a usual panel that ask for memory ahead; nil where there is none
-	// tiles computes m rows and n columns in its own way, or nothing and returns false; nil where there is none.
+	halves    []microKernels      // kernels whose last vector is half as wide, if there are any
+	best      [][maxRows + 1]int8 // [vectors][rows left]: rows of the next call
+	ahead     func(*reduce)       // 6 rows of a usual panel, prefetching; nil if there is none
+	// tiles computes m rows and n columns with tiles, or does nothing and returns false; nil if the tier has no tiles.
 	tiles func(t *tier, r *reduce, m, n int) bool
 }
 
@@ -85,8 +84,8 @@ func newKernelSet(byVectors []microKernels) *kernelSet {
 	return s
 }
 
-// multiply computes r for m rows and n columns by the tier's kernels for terms of kind d. r is changed
-// during the call and holds what it did before at the end.
+// multiply computes r for m rows and n columns with the tier's kernels for terms of kind d. It changes r during the call and
+// restores it at the end.
 func (t *tier) multiply(r *reduce, d dot, m, n int) {
 	set := t.kernels[d]
 	if set.tiles != nil && set.tiles(t, r, m, n) {
@@ -100,7 +99,7 @@ func (t *tier) multiply(r *reduce, d dot, m, n int) {
 			kernels = &set.halves[v]
 		}
 		r.b = unsafe.Add(b, j*r.blocks*r.k*4)
-		for i := 0; i < m; { // no pointer may ever leave its memory: the garbage collector looks at them
+		for i := 0; i < m; { // pointers must never leave their memory: the garbage collector checks them
 			rows := int(best[min(m-i, maxRows)])
 			r.a, r.c, r.add = unsafe.Add(a, i*r.lda), unsafe.Add(c, i*r.ldc+j*4), add
 			if r.ahead != 0 && rows == aheadRows && width == t.usual && set.ahead != nil {
@@ -116,16 +115,16 @@ func (t *tier) multiply(r *reduce, d dot, m, n int) {
 	r.a, r.b, r.c, r.add = a, b, c, add
 }
 
-// reduceGo3 is the portable micro-kernel: 3 rows, 2 columns. Products are rounded by an explicit
-// conversion, so that a compiler that may fuse multiply and add gives the same bits. Two terms in a turn and
-// six sums are what the compiler keeps in registers: a fourth row halves the speed.
+// reduceGo3 is the portable micro-kernel: 3 rows, 2 columns. Products are rounded by an explicit conversion, so that a compiler
+// that may fuse multiply and add gives the same bits. The compiler can keep two terms per iteration and six sums in registers;
+// a fourth row would halve the speed.
 func reduceGo3(r *reduce) {
 	var c00, c01, c10, c11, c20, c21 float32
 	for i := range r.blocks {
 		a0, a1, a2 := r.row(i, 0), r.row(i, 1), r.row(i, 2)
 		b := unsafe.Add(r.b, i*r.k*8)
 		k := 0
-		for ; k+2 <= r.k; k += 2 { // pointers to arrays: bounds checks take as long as the arithmetic
+		for ; k+2 <= r.k; k += 2 { // pointers to arrays avoid bounds checks, which take as long as the arithmetic
 			p0, p1 := (*[2]float32)(unsafe.Add(a0, k*4)), (*[2]float32)(unsafe.Add(a1, k*4))
 			p2, q := (*[2]float32)(unsafe.Add(a2, k*4)), (*[4]float32)(unsafe.Add(b, k*8))
 			c00 += float32(p0[0] * q[0])
@@ -154,7 +153,7 @@ func reduceGo3(r *reduce) {
 	r.store(2, c20, c21)
 }
 
-// reduceGo1 is the same for one row.
+// reduceGo1 is reduceGo3 for one row.
 func reduceGo1(r *reduce) {
 	var c0, c1 float32
 	for i := range r.blocks {
@@ -169,7 +168,7 @@ func reduceGo1(r *reduce) {
 	r.store(0, c0, c1)
 }
 
-// row returns where a row of block i begins.
+// row returns the address of a row of block i.
 func (r *reduce) row(i, row int) unsafe.Pointer {
 	return unsafe.Add(r.a, int(*(*int64)(unsafe.Add(r.offs, i*8)))+row*r.lda)
 }

@@ -41,7 +41,7 @@ func (b *Backend) runRope(w *worker, i, end int) {
 	}
 }
 
-// rotate stores x turned. Products are rounded to dst's type where that has 16 bits.
+// rotate stores x rotated. Products are rounded to dst's type if it has 16 bits.
 func (r *rotation) rotate(w *worker, math *rowMath, dst *cursor, x, cos, sin []float32) {
 	if r.dst.DType == kernels.BF16 && math.rotateBF16 != nil {
 		half := dst.halfTarget(w)
@@ -58,7 +58,7 @@ func (r *rotation) rotate(w *worker, math *rowMath, dst *cursor, x, cos, sin []f
 	dst.store(out)
 }
 
-// rounded turns the pairs of src as rowMath.rotate does, but rounds each product to dst's type of 16 bits.
+// rounded rotates the pairs of src as rowMath.rotate does, but rounds each product to dst's type of 16 bits.
 func (r *rotation) rounded(w *worker, math *rowMath, dst, src, cos, sin []float32) {
 	swapped, factors := w.floats(3, len(src)), w.floats(4, len(src))
 	for j, s := range sin {

@@ -6,9 +6,8 @@ import (
 	"latentbeam/kernels"
 )
 
-// rowMath is a tier's arithmetic on rows of fp32 that lie side by side in memory. All slices of a call are
-// as long as dst (cos and sin half as long); dst may be src. Sums are taken in float64 in an order that the
-// length alone decides.
+// rowMath holds a tier's arithmetic on contiguous rows of fp32. All slices of a call are as long as dst (cos and sin half as
+// long); dst may be src. Sums are computed in float64, in an order that depends on the length alone.
 type rowMath struct {
 	add, mul   func(dst, a, b []float32)
 	silu, gelu func(dst, src []float32)
@@ -16,8 +15,7 @@ type rowMath struct {
 
 	sum     func(src []float32) float64
 	squares func(src []float32, mean float64) float64 // of the differences from mean
-	// columnMoments adds the elements of each column, and their squares, over rows that begin stride
-	// elements apart.
+	// columnMoments adds the elements of each column, and their squares, over rows that start stride elements apart.
 	columnMoments func(sums, squares []float64, src []float32, rows, stride int)
 
 	center   func(dst, src, mean, a, b []float32)                 // (src - mean) a + b
@@ -25,15 +23,14 @@ type rowMath struct {
 	weigh    func(dst, src, a []float32, mean, factor float32)    // s a
 	affine   func(dst, src, a, b []float32, mean, factor float32) // s a + b
 	modulate func(dst, src, a, b []float32, mean, factor float32) // s (1 + a) + b
-	// rmsHeads and rotateHeads do RMSNorm with a weight and Rope for many short rows of one type, F32 or BF16,
-	// whose distances are in bytes, with the bits of single rows; nil where the tier has none.
+	// rmsHeads and rotateHeads compute RMSNorm with a weight and Rope for many short rows of one type, F32 or BF16. Distances
+	// of rows are in bytes, the bits equal those of single rows; nil if the tier has no routine.
 	rmsHeads    [kernels.BF16 + 1]rmsFunc
-	rmsSilu     [kernels.BF16 + 1]rmsFunc // with SiLU behind it
+	rmsSilu     [kernels.BF16 + 1]rmsFunc // followed by SiLU
 	rotateHeads [kernels.BF16 + 1]rotateFunc
 
-	// round rounds to BF16 or F16 in place. The others are of steps of which each is rounded to bf16: s, r(s) a,
-	// r(r(s) a) + b, rotate with rounded products, and operations on bf16; nil where the tier has no routines of
-	// its own.
+	// round rounds to BF16 or F16 in place. The other fields round each step to bf16 (r): s, r(s) a, r(r(s) a) + b, rotate with
+	// rounded products, and operations on bf16; nil if the tier has no routine.
 	round        [kernels.F16 + 1]func(row []float32)
 	standardBF16 func(dst []uint16, src []float32, mean, factor float32)
 	weighBF16    func(dst []uint16, src, a []float32, mean, factor float32)
@@ -55,7 +52,7 @@ func (m *rowMath) apply(dst, src []float32, op kernels.UnaryOp) {
 	switch op {
 	case kernels.SiLU:
 		m.silu(dst, src)
-	case kernels.Sigmoid: // rare enough to be plain Go in every tier
+	case kernels.Sigmoid: // rare enough for plain Go in every tier
 		sigmoidGo(dst, src)
 	case kernels.ReLU:
 		reluGo(dst, src)
@@ -73,15 +70,15 @@ func (m *rowMath) activate(row []float32, op kernels.UnaryOp) {
 	}
 }
 
-// conversions are those of the tier that the process starts with. Every tier gives the same bits, so views
-// need not know the tier of their backend.
+// conversions belongs to the tier that the process starts with. Every tier gives the same bits, so views need not know the tier
+// of their backend.
 var conversions = func() *rowMath {
 	t, _ := chooseTier("")
 	return &t.row
 }()
 
-// rowsGo is plain Go. Products are rounded by an explicit conversion, so that a compiler that may fuse
-// multiply and add gives the same bits.
+// rowsGo uses plain Go. Products are rounded by an explicit conversion, so that a compiler that may fuse multiply and add gives
+// the same bits.
 var rowsGo = rowMath{
 	add: func(dst, a, b []float32) {
 		for i, x := range a {
@@ -146,7 +143,7 @@ var rowsGo = rowMath{
 	},
 }
 
-// rotateGo turns the pairs (src[2j], src[2j+1]).
+// rotateGo rotates the pairs (src[2j], src[2j+1]).
 func rotateGo(dst, src, cos, sin []float32) {
 	for j, c := range cos {
 		x, y, s := src[2*j], src[2*j+1], sin[j]
@@ -155,7 +152,7 @@ func rotateGo(dst, src, cos, sin []float32) {
 	}
 }
 
-// sumGo adds in four lanes, so that one addition need not wait for the one before.
+// sumGo adds in four lanes, so that an addition does not wait for the previous one.
 func sumGo(src []float32) float64 {
 	var s0, s1, s2, s3 float64
 	for len(src) >= 4 {

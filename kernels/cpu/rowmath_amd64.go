@@ -72,14 +72,14 @@ var rows256 = rowMath{
 	},
 }
 
-// rows256of512 is rows512 for AVX2: sums have the lanes of AVX-512. Elements by themselves have the same bits as they are.
+// rows256of512 is rows512 for AVX2: sums use the lanes of AVX-512. Elementwise operations have the same bits anyway.
 var rows256of512 = func() rowMath {
 	m := rows256
 	m.sum, m.squares = sumRow256of512, squaresRow256of512
 	return m
 }()
 
-// mulHalf256 multiplies a row by one of bf16.
+// mulHalf256 multiplies a row by a row of bf16.
 func mulHalf256(row []float32, half []uint16) {
 	mulHalfRow256(row, half)
 	n := len(row) &^ 7

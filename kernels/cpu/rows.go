@@ -2,23 +2,23 @@ package cpu
 
 import "unsafe"
 
-// rows is a view as rows of its last axis. Attention makes its own, of one head.
+// rows is a view as rows of its last axis. Attention makes its own for one head.
 type rows struct {
 	*view
-	start int           // of row 0 in the buffer
-	count int           // rows
-	n     int           // elements of a row
+	start int           // offset of row 0 in the buffer
+	count int           // number of rows
+	n     int           // elements per row
 	step  int           // stride inside a row
 	jump  int           // from row to row, within a run of rows
-	run   int           // rows of a run; all of them where depth is 0
+	run   int           // rows per run; all rows if depth is 0
 	axes  [maxAxes]axis // leading axes, depth of them
 	depth int
 }
 
-// axis is a leading axis that its inner neighbour does not continue.
+// axis is a leading axis that cannot be merged with its inner neighbour.
 type axis struct{ length, jump int }
 
-// newRows takes the last axis of v as the row; neighbouring leading axes that step alike are merged.
+// newRows uses the last axis of v as the row and merges neighbouring leading axes if their strides allow it.
 func newRows(v *view) rows {
 	last := len(v.Shape) - 1
 	r := rows{view: v, start: v.Offset, count: 1, n: v.Shape[last], step: v.Strides[last], run: 1}
@@ -39,7 +39,7 @@ func newRows(v *view) rows {
 	return r
 }
 
-// offset returns where row i begins.
+// offset returns the offset of row i.
 func (r *rows) offset(i int) int {
 	if r.depth == 0 {
 		return r.start + i*r.jump
@@ -53,15 +53,15 @@ func (r *rows) offset(i int) int {
 	return off
 }
 
-// cursor is where a row begins, from one row to the next without a division for each.
+// cursor is the offset of a row. It moves from row to row without divisions.
 type cursor struct {
 	rows *rows
 	i    int // row
-	left int // rows of its run from here on
+	left int // rows of its run from this one on
 	off  int
 }
 
-// cursor returns the place of row i.
+// cursor returns a cursor at row i.
 func (r *rows) cursor(i int) cursor {
 	return cursor{rows: r, i: i, left: r.run - i%max(1, r.run), off: r.offset(i)}
 }
@@ -76,7 +76,7 @@ func (c *cursor) next() {
 	}
 }
 
-// skip moves on by n rows, no further than the end of the run.
+// skip advances by n rows, at most to the end of the run.
 func (c *cursor) skip(n int) {
 	c.i += n - 1
 	c.left -= n - 1
@@ -84,17 +84,17 @@ func (c *cursor) skip(n int) {
 	c.next()
 }
 
-// read returns the row as fp32: its own memory where it is dense fp32, else a copy in scratch.
+// read returns the row as fp32: its own memory if it is dense fp32, else a copy in scratch.
 func (c *cursor) read(scratch []float32) []float32 {
 	return c.rows.view.read(scratch, c.off, c.rows.step, c.rows.n)
 }
 
-// target returns where the row may be computed before it is stored.
+// target returns the memory in which the row may be computed before it is stored.
 func (c *cursor) target(scratch []float32) []float32 {
 	return c.rows.view.target(scratch, c.off, c.rows.step, c.rows.n)
 }
 
-// halfTarget is target for a row of 16-bit elements as they are.
+// halfTarget is target for a row of 16-bit elements without conversion.
 func (c *cursor) halfTarget(w *worker) []uint16 {
 	if n := c.rows.n; c.rows.step != 1 {
 		return unsafe.Slice((*uint16)(w.half.acquire(n*2)), n)
@@ -102,7 +102,7 @@ func (c *cursor) halfTarget(w *worker) []uint16 {
 	return c.rows.buf.u16[c.off : c.off+c.rows.n]
 }
 
-// storeHalf writes what halfTarget gave.
+// storeHalf stores the row that halfTarget returned.
 func (c *cursor) storeHalf(row []uint16) {
 	if off := c.off; c.rows.step != 1 {
 		for _, x := range row {

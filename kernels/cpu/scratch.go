@@ -1,17 +1,17 @@
 package cpu
 
-// rowScratch is what norms need beside their tensors.
+// rowScratch is the memory that norms need in addition to their tensors.
 type rowScratch struct {
 	doubles []float64
-	// Those of a call as a whole belong to the first worker, the goroutine that makes the call.
+	// Vectors of a whole call are in the scratch of the first worker, the goroutine that makes the call.
 	vectors [4][]float32
 	moments []moments
 }
 
-// call returns the scratch of the call in progress.
+// call returns the scratch of the current call.
 func (b *Backend) call() *rowScratch { return &b.crew.workers[0].rows }
 
-// grow returns list with n elements, uninitialised, made longer where it must be.
+// grow returns list with n elements, uninitialised, and enlarges it if necessary.
 func grow[E any](list *[]E, n int) []E {
 	if cap(*list) < n {
 		*list = make([]E, n+n/8)

@@ -7,18 +7,18 @@ import (
 	"latentbeam/kernels"
 )
 
-// The classes avx512 and avx512bf16 are orders of sums, not instructions: what AVX-512 computes, any processor can. Here are
-// the parts that tiers without AVX-512 share, and below, in Go, their definitions.
+// The classes avx512 and avx512bf16 define orders of sums, not instructions: any processor can compute the bits of AVX-512.
+// This file has the parts that tiers without AVX-512 share and, below, their definitions in Go.
 
-// softmaxMath is what a softmax of the shared classes consists of.
+// softmaxMath holds the operations of a softmax of the shared classes.
 type softmaxMath struct {
 	top   func(src []float32) float32
 	exp2  [dots]func(dst, src []float32, top, scale float32) // 2^(src scale - top), by the polynomial of the kind
-	sum   func(src []float32) float32                        // whole turns, in 64 lanes
-	round func(row []float32)                                // to bf16, as fp32; subnormal numbers become zero
+	sum   func(src []float32) float32                        // in whole turns of 64 lanes
+	round func(row []float32)                                // to bf16, stored as fp32; subnormal numbers become zero
 }
 
-// softmax computes what softmax512F32 does, or with dotPairs softmax512Pairs.
+// softmax computes the same as softmax512F32, or with dotPairs as softmax512Pairs.
 func (m *softmaxMath) softmax(s *softmax, d dot) {
 	for i := range s.rows {
 		row := unsafe.Slice((*float32)(unsafe.Add(s.scores, i*s.stride)), s.keys)
@@ -38,8 +38,8 @@ func (m *softmaxMath) softmax(s *softmax, d dot) {
 	}
 }
 
-// storeSoft is what finishes sums in bf16: the routines of AVX512_BF16 take subnormal numbers for zero. mul multiplies a row
-// by one of bf16. The sums are lost.
+// storeSoft returns routines that finish sums in bf16. Like the routines of AVX512_BF16 they treat subnormal numbers as zero.
+// mul multiplies a row by a row of bf16. The sums are overwritten.
 func storeSoft(m *rowMath, mul func(row []float32, half []uint16)) (s storeMath) {
 	row := func(p unsafe.Pointer, i, stride, columns int) []float32 {
 		return unsafe.Slice((*float32)(unsafe.Add(p, i*stride)), columns)
@@ -75,7 +75,7 @@ func storeSoft(m *rowMath, mul func(row []float32, half []uint16)) (s storeMath)
 	return s
 }
 
-// scaleRowsSoft is scaleRows to bf16. The sums are lost.
+// scaleRowsSoft is scaleRows with bf16 results. The sums are overwritten.
 func scaleRowsSoft(m *rowMath, scale scaleFunc) scaleFunc {
 	return func(dst, src unsafe.Pointer, dstStride, srcStride int, factors unsafe.Pointer, rows, columns int) {
 		scale(src, src, srcStride, srcStride, factors, rows, columns)
@@ -100,8 +100,8 @@ func sharedGo() []*tier {
 	return []*tier{&pairs, f32}
 }
 
-// fma32 is a b + c, rounded once, on any platform: the product is exact in float64, and the sum is rounded to odd there, so
-// that rounding it to fp32 is right (Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums", 2008).
+// fma32 computes a b + c, rounded once, on any platform. The product is exact in float64, and the sum is rounded to odd there,
+// so rounding it to fp32 is correct (Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums", 2008).
 func fma32(a, b, c float32) float32 {
 	p := float64(float64(a) * float64(b))
 	s := float64(p + float64(c))
@@ -118,10 +118,10 @@ func fma32(a, b, c float32) float32 {
 	return float32(s)
 }
 
-// smallestNormal is the least fp32 that is not subnormal; what is rounded to it from below counts as normal.
+// smallestNormal is the least fp32 that is not subnormal. Values from leastNormal on round to it and count as normal.
 const smallestNormal, leastNormal = 0x1p-126, 0x1p-126 * (1 - 0x1p-25)
 
-// flush makes a subnormal number zero.
+// flush replaces a subnormal number by zero.
 func flush(x float32) float32 {
 	if x < smallestNormal && x > -smallestNormal {
 		return math.Float32frombits(math.Float32bits(x) & (1 << 31))
@@ -129,8 +129,8 @@ func flush(x float32) float32 {
 	return x
 }
 
-// fmaPair is a b + c as VDPBF16PS computes each half: a and b are bf16, and subnormal numbers are zero before and after. The
-// sum in float64 cannot be half way between two fp32 where the exact one is not: a product has 16 bits.
+// fmaPair computes a b + c as VDPBF16PS does for each half: a and b are bf16, and subnormal numbers are replaced by zero before
+// and after. The float64 sum is halfway between two fp32 only if the exact sum is, because a product has 16 bits.
 func fmaPair(a, b, c float32) float32 {
 	s := float64(float64(flush(a))*float64(flush(b))) + float64(flush(c))
 	if s < leastNormal && s > -leastNormal {
@@ -139,7 +139,7 @@ func fmaPair(a, b, c float32) float32 {
 	return float32(s)
 }
 
-// reduceFused1 is reduceGo1 with fused multiply-adds.
+// reduceFused1 is reduceGo1 with fused multiply-add.
 func reduceFused1(r *reduce) {
 	var c0, c1 float32
 	for i := range r.blocks {
@@ -152,7 +152,7 @@ func reduceFused1(r *reduce) {
 	r.store(0, c0, c1)
 }
 
-// reducePairs1 is VDPBF16PS for widened pairs: the second of a pair comes first.
+// reducePairs1 computes VDPBF16PS for widened pairs: the second element of a pair is added first.
 func reducePairs1(r *reduce) {
 	var c0, c1 float32
 	for i := range r.blocks {
@@ -166,7 +166,7 @@ func reducePairs1(r *reduce) {
 	r.store(0, c0, c1)
 }
 
-// rowsGo512 is rows512.
+// rowsGo512 has the bits of rows512.
 var rowsGo512 = func() rowMath {
 	m := rowsGo
 	m.silu = func(dst, src []float32) {
@@ -224,7 +224,7 @@ var rowsGo512 = func() rowMath {
 	return m
 }()
 
-// lanes32 adds in four registers of eight lanes: whole turns of 32 elements, then the rest in the first register.
+// lanes32 adds in four registers of eight lanes: whole turns of 32 elements, then the remainder in the first register.
 func lanes32(src []float32, add func(lane *float64, x float64)) float64 {
 	var lanes [32]float64
 	turns := len(src) &^ 31
@@ -245,7 +245,7 @@ func lanes32(src []float32, add func(lane *float64, x float64)) float64 {
 	return lanes[0]
 }
 
-// exp512 is e^x as gen/rowsexp.go has it.
+// exp512 is e^x with the algorithm of gen/rowsexp.go.
 func exp512(x float32) float32 {
 	if x != x {
 		return x
@@ -261,7 +261,7 @@ func exp512(x float32) float32 {
 	return scale2(p, n)
 }
 
-// scale2 is p 2^n, rounded once, for whole n.
+// scale2 returns p 2^n, rounded once, for integer n.
 func scale2(p, n float32) float32 {
 	return float32(math.Ldexp(float64(p), int(min(max(n, -400), 400))))
 }
@@ -274,7 +274,7 @@ var (
 		0.008989340625703335, 0.0018775765784084797}
 )
 
-// exp2of512 is 2^x as VREDUCEPS, which rounds x - floor(x) down, a polynomial and VSCALEFPS make it.
+// exp2of512 is 2^x with the algorithm of AVX-512: VREDUCEPS, which rounds x - floor(x) down, a polynomial, and VSCALEFPS.
 func exp2of512(x float32, poly []float32) float32 {
 	if x != x {
 		return x
@@ -327,7 +327,7 @@ var softmaxGo512 = softmaxMath{
 	round: roundSoftGo,
 }
 
-// roundSoftGo rounds to bf16 as VCVTNEPS2BF16 does.
+// roundSoftGo rounds to bf16 like VCVTNEPS2BF16.
 func roundSoftGo(row []float32) {
 	for i, x := range row {
 		row[i] = kernels.FromBF16(kernels.ToBF16(flush(x)))
@@ -340,7 +340,7 @@ func mulHalfGo(row []float32, half []uint16) {
 	}
 }
 
-// attentionGo512 is attention512.
+// attentionGo512 has the bits of attention512.
 var attentionGo512 = attentionMath{
 	softmax: [dots]func(*softmax){
 		dotF32:   func(s *softmax) { softmaxGo512.softmax(s, dotF32) },
@@ -367,7 +367,7 @@ var attentionGo512 = attentionMath{
 	},
 }
 
-// shortWeightsGo is shortWeights512 of package gen.
+// shortWeightsGo has the bits of shortWeights512 of package gen.
 func shortWeightsGo(weights, scores unsafe.Pointer, keys int, scale float32, poly []float32, round bool) {
 	whole := (keys + 3) &^ 3
 	in := unsafe.Slice((*[shortQueries]float32)(scores), whole)
@@ -397,7 +397,7 @@ func shortWeightsGo(weights, scores unsafe.Pointer, keys int, scale float32, pol
 	}
 }
 
-// shortValuesGo is shortValues512 of package gen.
+// shortValuesGo has the bits of shortValues512 of package gen.
 func shortValuesGo(s *shortValues, pairs, half bool) {
 	weight := func(term, q int) float32 {
 		return *(*float32)(unsafe.Add(s.weights, (term*shortQueries+q)*4))

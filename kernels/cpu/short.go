@@ -6,32 +6,32 @@ import (
 	"latentbeam/kernels"
 )
 
-// shortKeys is up to how many keys attention goes the short way, as the frames of a video do: everything
-// about 16 queries stays in the first cache, and keys, queries and values are read where they lie.
+// shortKeys is the greatest number of keys for which attention uses the short algorithm, as over the frames of a video: all
+// data of 16 queries stays in the L1 cache, and keys, queries and values are read in place.
 const shortKeys = 32
 
-// shortQueries is how many queries the short way takes at once: the lanes of a vector.
+// shortQueries is the number of queries that the short algorithm computes together: the lanes of a vector.
 const shortQueries = 16
 
-// shortMath is a tier's routines for the short way.
+// shortMath holds a tier's routines for the short algorithm.
 type shortMath struct {
-	// weights turns scores, a row of 16 queries for each key, into weights that add up to 1: fp32 rows, or
-	// rows of pairs of keys. scale is positive. The scores are lost; there is room for up to three more rows.
+	// weights turns scores, a row of 16 queries per key, into weights that add up to 1: rows of fp32, or rows of pairs of keys.
+	// scale is positive. It overwrites the scores and may write up to three more rows.
 	weights [dots]func(weights, scores unsafe.Pointer, keys int, scale float32)
-	// values by vectors of columns: to fp32, and with dotBF16 to bf16.
+	// values, by number of vectors of columns; stores fp32, or with dotBF16 bf16.
 	values [dots][]func(*shortValues)
 	halves []func(*shortValues)
-	// prefetch asks for rows that will be needed soon.
+	// prefetch prefetches rows that will be needed soon.
 	prefetch func(src unsafe.Pointer, stride, rows, bytes int)
 }
 
-// shortValues adds the values of up to 16 queries, weighted, and stores them.
+// shortValues adds up the weighted values of up to 16 queries and stores the sums.
 //
-// The generated assembly knows the order of the fields.
+// The generated assembly depends on the order of the fields.
 type shortValues struct {
 	dst         unsafe.Pointer // fp32 or bf16
 	dstStride   int            // bytes from query to query
-	weights     unsafe.Pointer // rows of 16 dwords, one for each term
+	weights     unsafe.Pointer // rows of 16 dwords, one per term
 	values      unsafe.Pointer
 	valueStride int // bytes from term to term
 	terms       int
@@ -39,9 +39,9 @@ type shortValues struct {
 	columns     int
 }
 
-// runShort computes queries q0 to q1 of a head that has few keys.
+// runShort computes queries q0 to q1 of a head with few keys.
 func (a *attention) runShort(s *attentionScratch, k, v rows, head, q0, q1, keys int) {
-	if head+1 < a.h { // which lie beside these, in rows too many for the processor to foresee
+	if head+1 < a.h { // prefetch the next head: its rows are too many for the processor's own prefetcher
 		a.prefetch(&s.q, q0, q1)
 		a.prefetch(&k, 0, keys)
 		a.prefetch(&v, 0, keys)
@@ -67,8 +67,8 @@ func (a *attention) runShort(s *attentionScratch, k, v rows, head, q0, q1, keys 
 	}
 }
 
-// shortValueRows returns the values as rows of terms and the bytes between them: as they are if they are
-// fp32, else packed, panel by panel of columns.
+// shortValueRows returns the values as rows of terms, and their distance in bytes. It returns the memory itself if the values
+// are fp32, else a packed copy, panel by panel of columns.
 func (a *attention) shortValueRows(s *attentionScratch, v rows, keys int) (unsafe.Pointer, int) {
 	if a.dot == dotF32 && v.DType == kernels.F32 {
 		return a.terms(&s.values, &v, 0, keys)
@@ -80,7 +80,7 @@ func (a *attention) shortValueRows(s *attentionScratch, v rows, keys int) (unsaf
 	return dst, 0
 }
 
-// prefetch asks for rows of the next head.
+// prefetch prefetches rows of the next head.
 func (a *attention) prefetch(r *rows, from, to int) {
 	if size := r.DType.Size(); r.step == 1 {
 		step := r.Strides[len(r.Strides)-2] * size
@@ -88,8 +88,8 @@ func (a *attention) prefetch(r *rows, from, to int) {
 	}
 }
 
-// storeShort adds the values of m queries panel by panel and stores them as the rows from q0 on: directly
-// where the routines can, else through scratch.
+// storeShort computes the values of m queries panel by panel and stores them as rows from q0 on: directly if the routines can,
+// else through scratch.
 func (a *attention) storeShort(s *attentionScratch, q0, m int) {
 	p := &s.few
 	routines, size := a.tier.attend.short.values[a.dot], 4

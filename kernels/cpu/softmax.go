@@ -5,15 +5,15 @@ import (
 	"unsafe"
 )
 
-// softmax is one block of keys of an online softmax (Milakov and Gimelshein, arXiv 1805.02867): scores of
-// some rows become weights e^(score - top), where top is the largest scaled score of the row so far. Row by
-// row it keeps top and the sum of all weights, and says by what the sums before have shrunk.
+// softmax is one block of keys of an online softmax (Milakov and Gimelshein, arXiv 1805.02867). It turns the scores of some
+// rows into weights e^(score - top), where top is the largest scaled score of the row so far. For each row it updates top and
+// the sum of all weights, and sets rescale to the factor for the earlier sums.
 //
-// The generated assembly knows the order of the fields.
+// The generated assembly depends on the order of the fields.
 type softmax struct {
-	scores       unsafe.Pointer // fp32; keys of each row, and room for whole turns of keyTurn
+	scores       unsafe.Pointer // fp32; keys of each row, and room up to a multiple of keyTurn
 	stride       int            // bytes between rows
-	weights      unsafe.Pointer // fp32, may be scores, or bf16; a whole turn of keys is written
+	weights      unsafe.Pointer // fp32, may be scores, or bf16; a multiple of keyTurn weights is written
 	weightStride int
 	rows         int
 	keys         int            // at least 1
@@ -23,10 +23,10 @@ type softmax struct {
 	scale        float32 // factor on the scores, positive; in units of attentionMath.softmaxUnit
 }
 
-// keyTurn is up to how many weights a softmax writes at once; those beyond the keys are zero.
+// keyTurn is the number of weights that a softmax writes at a time, at most; weights after the last key are zero.
 const keyTurn = 64
 
-// lowestScore is the top of a row before its first block.
+// lowestScore is the value of top before a row's first block.
 const lowestScore = -math.MaxFloat32
 
 // softmaxGo is the portable routine.

@@ -4,5 +4,5 @@ package cpu
 
 import "runtime"
 
-// pause lets others run.
+// pause lets other goroutines run.
 func pause(uint32) { runtime.Gosched() }

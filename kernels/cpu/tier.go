@@ -8,26 +8,26 @@ import (
 	"sync"
 )
 
-// dot is the kind of terms a product adds.
+// dot is the kind of terms that a product adds.
 type dot uint8
 
 const (
-	dotF32   dot = iota // fp32, one product a term
-	dotBF16             // two bf16 a term: exact products, fp32 sums
-	dotPairs            // the sums of dotBF16 with each bf16 widened: a term each, two of them a pair
+	dotF32   dot = iota // fp32, one product per term
+	dotBF16             // two bf16 per term: exact products, fp32 sums
+	dotPairs            // the sums of dotBF16 with each bf16 widened to one term, so a pair is two terms
 	dots
 )
 
-// tier is an instruction set: the micro-kernels, the panels they read, and the routines that pack them.
-// Names are numeric classes: tiers of different names give different last bits, and those of one name the same (D21).
+// tier is an instruction set: its micro-kernels, the panels that they read, and the routines that pack the panels. Its name is
+// its numeric class: tiers of different names differ in the last bits, and tiers of one name give the same bits (D21).
 type tier struct {
-	name    string // of its class
-	by      string // what computes it, where that is not what the class is named after
-	lanes   int    // fp32 of a vector
-	align   int    // panels have a multiple of this many columns
-	usual   int    // columns of a panel where many are left
-	widest  int    // columns of the last panel at most
-	apart   bool   // whether the kernels know reduce.apart
+	name    string // the class
+	by      string // the instructions, if they are not those of the class name
+	lanes   int    // fp32 per vector
+	align   int    // the width of a panel is a multiple of it
+	usual   int    // width of a panel if many columns are left
+	widest  int    // greatest width of the last panel
+	apart   bool   // whether the kernels support reduce.apart
 	kernels [dots]*kernelSet
 	pack    packers
 	row     rowMath
@@ -36,7 +36,7 @@ type tier struct {
 	int8    *int8Set
 }
 
-// panel returns the width of the next panel where n columns are left.
+// panel returns the width of the next panel if n columns are left.
 func (t *tier) panel(n int) int {
 	if n > t.widest {
 		return t.usual
@@ -44,7 +44,7 @@ func (t *tier) panel(n int) int {
 	return t.padded(n)
 }
 
-// String names the tier: its class, and what computes it.
+// String returns the tier's class and its instructions.
 func (t *tier) String() string {
 	if t.by == "" {
 		return t.name
@@ -68,14 +68,14 @@ var portable = &tier{
 // tierVariable is the environment variable that forces a tier, for tests and comparisons.
 const tierVariable = "LATENTBEAM_CPU"
 
-// classPrefix begins the numeric classes of this package.
+// classPrefix is the prefix of this package's numeric classes.
 const classPrefix = "cpu/"
 
-// tiers are those of this processor, best first: of one class the fastest first.
+// tiers are the tiers of this processor, best first; within a class the fastest is first.
 var tiers = sync.OnceValue(func() []*tier { return fastestFirst(slices.Concat(nativeTiers(), []*tier{portable}, sharedGo())) })
 
-// Classes returns the numeric classes in which this processor can compute, best first. Where the environment asks for a
-// tier, that is the only one.
+// Classes returns the numeric classes in which this processor can compute, best first. If the environment selects a tier, its
+// class is the only one.
 func Classes() (all []string) {
 	want, _, _ := strings.Cut(os.Getenv(tierVariable), ":")
 	for _, t := range tiers() {
@@ -86,8 +86,7 @@ func Classes() (all []string) {
 	return all
 }
 
-// Computes says for people what computes the class that New takes: instructions, and why they and no others where that was
-// measured.
+// Computes describes, for messages, the instructions of the class that New uses, and why they were chosen if that was measured.
 func Computes() string {
 	t, err := chooseTier("")
 	if err != nil {
@@ -101,9 +100,9 @@ func Computes() string {
 	return names[by] + measured(t)
 }
 
-// chooseTier returns the tier of a numeric class, or the one the environment asks for, or the best of this processor.
-// The environment names a class, or a class and what computes it, such as "avx512bf16:avx512". Where it cannot run here
-// chooseTier returns the portable tier and an error.
+// chooseTier returns the tier of a numeric class, or the tier that the environment selects, or the best of this processor. The
+// environment names a class, or a class and its instructions, such as "avx512bf16:avx512". If this processor cannot run the
+// tier, chooseTier returns the portable tier and an error.
 func chooseTier(class string) (*tier, error) {
 	want, why := strings.TrimPrefix(class, classPrefix), "class "+class
 	if name := os.Getenv(tierVariable); name != "" {

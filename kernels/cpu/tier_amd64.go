@@ -11,7 +11,7 @@ import (
 	"latentbeam/kernels"
 )
 
-// features are the instructions that tiers ask for.
+// features are the instruction sets that tiers require.
 type features struct {
 	avx512 bool // F, BW, DQ, VL
 	bf16   bool // AVX512_BF16
@@ -21,7 +21,7 @@ type features struct {
 	avx2   bool // with FMA; F16C came before AVX2 on every processor (x86-64-v3), and the package has no flag for it
 }
 
-// nativeTiers returns the tiers of assembly that this processor runs, best first.
+// nativeTiers returns the assembly tiers that this processor supports, best first.
 var nativeTiers = sync.OnceValue(func() []*tier {
 	x := &cpu.X86
 	return tiersOf(features{
@@ -61,7 +61,7 @@ func tiersOf(has features) (tiers []*tier) {
 		avx2 := tier{name: "avx2", apart: true, lanes: 8, align: 16, usual: 16, widest: 16,
 			pack: packers256, int8: int8Of256(has), row: rows256, attend: attention256,
 			kernels: [dots]*kernelSet{f32}}
-		shared := avx2 // of AVX-512, by twice as many registers
+		shared := avx2 // the sums of AVX-512, with twice as many registers
 		shared.name, shared.by, shared.row, shared.attend = "avx512", "avx2", rows256of512, attention256of512
 		pairs := shared
 		pairs.name, pairs.kernels[dotPairs] = "avx512bf16", newKernelSet(kernels256Pairs[:])
@@ -74,7 +74,7 @@ func tiersOf(has features) (tiers []*tier) {
 	return tiers
 }
 
-// newAVX512 returns the tier that knows no bf16.
+// newAVX512 returns the tier without bf16.
 func newAVX512() *tier {
 	f32 := newKernelSet(kernels512F32[:])
 	f32.ahead, f32.halves = gemm512f32ahead, halves512F32[:]
@@ -84,7 +84,7 @@ func newAVX512() *tier {
 	return t
 }
 
-// addPairs makes t, the tier of newAVX512, the one with AVX512_BF16.
+// addPairs changes t, the tier of newAVX512, to the tier with AVX512_BF16.
 func (t *tier) addPairs() {
 	t.name, t.kernels[dotBF16] = "avx512bf16", newKernelSet(kernels512BF16[:])
 	t.row = rows512BF16
@@ -94,7 +94,7 @@ func (t *tier) addPairs() {
 	t.kernels[dotBF16].ahead, t.kernels[dotBF16].halves = gemm512bf16ahead, halves512BF16[:]
 }
 
-// addWidened makes t, the tier of newAVX512, one that gives the bits of AVX512_BF16 without it.
+// addWidened changes t, the tier of newAVX512, to a tier that gives the bits of AVX512_BF16 without it.
 func (t *tier) addWidened() {
 	t.name, t.by, t.kernels[dotPairs] = "avx512bf16", "avx512", newKernelSet(kernels512Pairs[:])
 	t.row, t.attend = rows512Soft, attention512Soft
@@ -104,12 +104,12 @@ func (t *tier) addWidened() {
 	t.kernels[dotPairs].ahead, t.kernels[dotPairs].halves = gemm512pairsahead, halves512Pairs[:]
 }
 
-// leastGain is by how much widened terms must be faster than pairs: they read more memory.
+// leastGain is the least speed-up of widened terms over pairs that makes them worth it: they read more memory.
 const leastGain = 1.25
 
-// fastestFirst puts the tier that widens pairs before the one that has AVX512_BF16 where it is faster: there are processors
-// that do pairs at half the rate of fp32. They give the same bits. That is measured when the process asks for the first
-// time, and takes less than a millisecond.
+// fastestFirst puts the tier that widens pairs before the tier with AVX512_BF16 if it is faster: some processors compute pairs
+// at half the rate of fp32. Both give the same bits. The speed is measured at the first call in a process, which takes less
+// than a millisecond.
 func fastestFirst(tiers []*tier) []*tier { return byRate(tiers, pairRates) }
 
 func byRate(tiers []*tier, measure func() rates) []*tier {
@@ -142,7 +142,7 @@ var pairRates = sync.OnceValue(func() rates {
 	return rates{best(peakBF16, 24*64), best(peakFMA512, 24*32)}
 })
 
-// measured says what pairs of bf16 and widened ones reach, where this processor has both and t is one of them.
+// measured describes the measured speed of pairs of bf16 and of widened pairs, if this processor has both and t is one of them.
 func measured(t *tier) string {
 	both := t.name == "avx512bf16" && slices.ContainsFunc(nativeTiers(), func(n *tier) bool { return n.kernels[dotBF16] != nil })
 	if !both {

@@ -17,7 +17,7 @@ func (b *Backend) Upload(dst kernels.Tensor, src []float32) {
 	b.pieces.host = nil
 }
 
-// runUpload is the task of Upload. The host's steps are 1, except that a run of one element may have step 0.
+// runUpload is the task of Upload. The host's steps are 1; only a run of one element may have step 0.
 func (b *Backend) runUpload(_ *worker, offs [maxOperands]int, length int) {
 	b.pieces.views[0].store(b.pieces.host[offs[1]:offs[1]+length], offs[0], b.pieces.steps[0])
 }
@@ -43,7 +43,7 @@ func (b *Backend) runDownload(_ *worker, offs [maxOperands]int, length int) {
 	b.pieces.views[0].load(b.pieces.host[offs[1]:offs[1]+length], offs[0], b.pieces.steps[0])
 }
 
-// view makes the caller's row-major slice an operand.
+// view returns a view of the caller's row-major slice.
 func (p *pieces) view(data []float32, shape []int) *view {
 	n := 1
 	for i := len(shape) - 1; i >= 0; i-- {

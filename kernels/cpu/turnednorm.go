@@ -1,11 +1,11 @@
 package cpu
 
-// turnedBlock is how many elements are normalised and turned before the next ones are: the second pass finds
-// them in the nearest caches, and the fixed costs of a pass are small.
+// turnedBlock is the number of elements that are normalised and rotated before the next ones: the second pass finds them in
+// near caches, and the fixed costs of a pass are small.
 const turnedBlock = 1 << 13
 
-// turnedNorm is RMSNorm with a rotation, of the operands dst, x, weight, bias, scale, shift, cos, sin: the
-// two passes, the second in place, block by block of rows.
+// turnedNorm is RMSNorm with a rotation, of the operands dst, x, weight, bias, scale, shift, cos, sin. It makes two passes, the
+// second in place, block by block of rows.
 func (b *Backend) turnedNorm(v []*view, ropeFirst bool) {
 	first, second := b.tasks.norm, b.tasks.rope
 	b.rope = newRotation(v[0], v[0], v[6], v[7])

@@ -15,7 +15,7 @@ type view struct {
 	buf *buffer
 }
 
-// newView resolves t and proves that every element lies inside its buffer.
+// newView resolves t and checks that every element is inside its buffer.
 func newView(t kernels.Tensor) (view, error) {
 	buf, ok := t.Buf.(*buffer)
 	if !ok {
@@ -82,7 +82,8 @@ func (v *view) load(dst []float32, off, stride int) {
 	}
 }
 
-// store rounds src to the elements at off, off+stride, ... What target gave is there already.
+// store rounds src to the elements at off, off+stride, ... If src is the memory that target returned, the elements are already
+// in place.
 func (v *view) store(src []float32, off, stride int) {
 	switch {
 	case len(src) == 0:
@@ -110,7 +111,7 @@ func (v *view) store(src []float32, off, stride int) {
 	}
 }
 
-// read returns n elements at off: the memory itself where it is dense fp32, else a copy in scratch.
+// read returns n elements at off: the memory itself if it is dense fp32, else a copy in scratch.
 func (v *view) read(scratch []float32, off, stride, n int) []float32 {
 	if v.DType == kernels.F32 && stride == 1 && n > 0 {
 		return v.buf.f32[off : off+n]
@@ -119,8 +120,8 @@ func (v *view) read(scratch []float32, off, stride, n int) []float32 {
 	return scratch[:n]
 }
 
-// target returns where n elements for off may be computed before they are stored there: their own memory
-// where it is dense fp32, else scratch.
+// target returns the memory in which n elements for off may be computed before they are stored: their own memory if it is dense
+// fp32, else scratch.
 func (v *view) target(scratch []float32, off, stride, n int) []float32 {
 	if v.DType == kernels.F32 && stride == 1 && n > 0 {
 		return v.buf.f32[off : off+n]
