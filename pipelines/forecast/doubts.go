@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/system"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 )
@@ -16,9 +17,9 @@ import (
 // Doubts are those about the rows of a job: rows with one id, prompts without a word, and what the built-in model was not
 // trained on. They take eight bytes a row with an id.
 type Doubts struct {
-	prompts    bool // they matter
-	shows      bool // pictures are made from them
-	ids        []uint64
+	prompts    bool            // they matter
+	shows      bool            // pictures are made from them
+	ids        *system.Numbers // hashes of them
 	empty      int64
 	firstEmpty string
 	tiny       outside
@@ -33,13 +34,13 @@ type Doubts struct {
 // NewDoubts begins to collect doubts about a job. prompts: results depend on prompts. shows: the job makes pictures from prompts.
 // tiny: the built-in model makes the pictures.
 func NewDoubts(prompts, shows, tiny bool) *Doubts {
-	return &Doubts{prompts: prompts, shows: shows, draws: tiny}
+	return &Doubts{ids: &system.Numbers{}, prompts: prompts, shows: shows, draws: tiny}
 }
 
 // See takes the next row of the input.
 func (d *Doubts) See(e *stages.Element) {
 	if e.Given.ID != "" && e.Row.SampleIndex == 0 {
-		d.ids = append(d.ids, idHash(e.Given.ID))
+		d.ids.Add(idHash(e.Given.ID))
 	}
 	asked := strings.HasSuffix(e.Row.ID, schemas.NullMark) // the job wants it so
 	if d.prompts && !asked && e.Failed == nil && strings.TrimSpace(e.Row.Prompt) == "" {
@@ -99,18 +100,20 @@ func (d *Doubts) Warnings(rows iter.Seq2[*stages.Element, error]) (all []string,
 
 // sharedIDs says which rows have one id, "" where none do.
 func (d *Doubts) sharedIDs(rows iter.Seq2[*stages.Element, error]) (string, error) {
-	slices.Sort(d.ids)
+	ids := d.ids.All()
+	slices.Sort(ids)
 	var again int64
 	var shared uint64
-	for i := 1; i < len(d.ids); i++ {
-		if d.ids[i] == d.ids[i-1] {
-			again, shared = again+1, d.ids[i]
+	for i := 1; i < len(ids); i++ {
+		if ids[i] == ids[i-1] {
+			again, shared = again+1, ids[i]
 		}
 	}
+	d.ids.Free()
 	if again == 0 {
 		return "", nil
 	}
-	var places, ids []string
+	var places, named []string
 	for e, err := range rows {
 		if err != nil {
 			return "", err
@@ -118,7 +121,7 @@ func (d *Doubts) sharedIDs(rows iter.Seq2[*stages.Element, error]) (string, erro
 		if e.Given.ID == "" || e.Row.SampleIndex > 0 || idHash(e.Given.ID) != shared {
 			continue
 		}
-		ids = append(ids, e.Given.ID)
+		named = append(named, e.Given.ID)
 		if places = append(places, e.Given.Source); len(places) == 2 {
 			break
 		}
@@ -126,16 +129,16 @@ func (d *Doubts) sharedIDs(rows iter.Seq2[*stages.Element, error]) (string, erro
 	if len(places) == 2 && path.Dir(places[0]) == path.Dir(places[1]) { // else the folders tell them apart
 		places = []string{path.Base(places[0]), path.Base(places[1])}
 	}
-	if len(ids) == 0 { // the input has changed meanwhile
+	if len(named) == 0 { // the input has changed meanwhile
 		return "", nil
 	}
-	if len(ids) == 2 && ids[0] != ids[1] {
+	if len(named) == 2 && named[0] != named[1] {
 		return fmt.Sprintf("%s an id that gives the same name of files as another one, such as %q and %q in %s: an export that names "+
-			"files by id refuses them", count(again, "row has", "rows have"), ids[0], ids[1], strings.Join(places, " and ")), nil
+			"files by id refuses them", count(again, "row has", "rows have"), named[0], named[1], strings.Join(places, " and ")), nil
 	}
 	return fmt.Sprintf("%s the id of another row, such as %q in %s: the tables tell them apart by their keys alone, and an export that names "+
 		"files by id refuses them",
-		count(again, "row has", "rows have"), ids[0], strings.Join(places, " and ")), nil
+		count(again, "row has", "rows have"), named[0], strings.Join(places, " and ")), nil
 }
 
 // count is a number with its noun and verb.

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"latentbeam/internal/engine/host"
+	"latentbeam/internal/system"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 )
@@ -20,8 +21,8 @@ type Work struct {
 	// Buckets counts the rows of each shape, in the order of first appearance.
 	Buckets []BucketRows
 
-	keys     []uint64 // of the rows, by their first 58 bits, with the bucket in the others
-	repeated []uint64 // fingerprints of keys that several rows have, sorted
+	keys     *system.Numbers // of the rows, by their first 58 bits, with the bucket in the others
+	repeated []uint64        // fingerprints of keys that several rows have, sorted
 }
 
 // BucketRows counts the new rows of one bucket.
@@ -35,7 +36,10 @@ type BucketRows struct {
 // Add adds a row. It takes eight bytes.
 func (w *Work) Add(e *stages.Element) {
 	w.New++
-	w.keys = append(w.keys, fingerprint(e.Key)|uint64(w.count(e)))
+	if w.keys == nil {
+		w.keys = &system.Numbers{}
+	}
+	w.keys.Add(fingerprint(e.Key) | uint64(w.count(e)))
 }
 
 func fingerprint(key schemas.Key) uint64 { return binary.BigEndian.Uint64(key[:]) &^ (maxBuckets - 1) }
@@ -55,14 +59,19 @@ func (w *Work) count(e *stages.Element) int {
 
 // Seal counts the keys of each bucket, once all rows were added.
 func (w *Work) Seal() {
-	slices.Sort(w.keys)
-	for i, k := range w.keys {
-		if i == 0 || w.keys[i-1] != k {
+	if w.keys == nil {
+		return
+	}
+	keys := w.keys.All()
+	slices.Sort(keys)
+	for i, k := range keys {
+		if i == 0 || keys[i-1] != k {
 			w.Buckets[k%maxBuckets].Keys++
 		} else if n := len(w.repeated); n == 0 || w.repeated[n-1] != k&^(maxBuckets-1) {
 			w.repeated = append(w.repeated, k&^(maxBuckets-1))
 		}
 	}
+	w.keys.Free()
 	w.keys = nil
 }
 

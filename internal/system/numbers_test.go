@@ -1,0 +1,40 @@
+package system
+
+import (
+	"runtime"
+	"slices"
+	"testing"
+)
+
+// TestNumbers: a list keeps what was added, in order, while it grows, and takes nothing of the Go heap.
+func TestNumbers(t *testing.T) {
+	const n = 1_000_000
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	l := &Numbers{}
+	for i := range uint64(n) {
+		l.Add(n - i)
+	}
+	runtime.ReadMemStats(&after)
+	if grown := after.TotalAlloc - before.TotalAlloc; runtime.GOOS == "linux" && grown > n {
+		t.Errorf("%d numbers take %d bytes of the heap", n, grown)
+	}
+	all := l.All()
+	if len(all) != n {
+		t.Fatalf("%d numbers of %d", len(all), n)
+	}
+	for i, v := range all {
+		if v != uint64(n-i) {
+			t.Fatalf("number %d is %d", i, v)
+		}
+	}
+	slices.Sort(all)
+	if all[0] != 1 || all[n-1] != n {
+		t.Errorf("sorted from %d to %d", all[0], all[n-1])
+	}
+	l.Free()
+	l.Free()
+	if l.Add(7); !slices.Equal(l.All(), []uint64{7}) {
+		t.Errorf("an emptied list has %v", l.All())
+	}
+}
