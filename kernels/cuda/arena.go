@@ -11,21 +11,21 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// arena lends device memory to tensors. Scopes nest, so memory is a stack: a tensor lies where the last one
-// ended, and the end of a scope moves the top back. That is safe at once, because one stream does everything
-// in order. The stack consists of chunks; after the first turn of a loop there is one chunk as large as the
-// loop needs, and a turn takes no memory from the device.
+// arena allocates device memory for tensors. Scopes nest, so the memory is a stack: a tensor starts where the last one ends,
+// and the end of a scope moves the top back. The memory can be reused at once, because one stream does all work in order. The
+// stack consists of chunks. After the first iteration of a loop there is one chunk as large as the loop needs, so later
+// iterations take no memory from the device.
 type arena struct {
 	eng    *engine
-	limit  int // bytes of all chunks, 0: any
+	limit  int // bytes of all chunks, 0: no limit
 	chunks []*chunk
-	top    int       // the chunk in use; those above it are empty
-	scopes []mark    // where each open scope began
-	live   []*buffer // tensors lent inside a scope, oldest first
-	used   int       // bytes lent
-	peak   int       // largest used since the outermost scope began
-	most   int       // largest used since Peak was asked
-	want   int       // size of the first chunk when there is none
+	top    int       // index of the current chunk; later ones are empty
+	scopes []mark    // state of the stack at the start of each open scope
+	live   []*buffer // tensors allocated inside a scope, oldest first
+	used   int       // allocated bytes
+	peak   int       // maximum of used since the outermost scope was opened
+	most   int       // maximum of used since the last call of Peak
+	want   int       // size of the first chunk if there is none
 }
 
 // chunk is one piece of device memory.
@@ -39,7 +39,7 @@ type mark struct{ top, chunkUsed, live, used int }
 
 const (
 	chunkLeast = 32 << 20
-	// unit separates tensors: every one begins where the widest access of a warp may.
+	// unit is the alignment of tensors, as the widest access of a warp needs it.
 	unit = 256
 )
 
@@ -64,8 +64,8 @@ func (a *arena) take(n int) (cu.DevicePtr, error) {
 	return p, nil
 }
 
-// grow adds a chunk for n bytes: a large one, so that few are needed, or one just large enough where the
-// device or the limit has no more.
+// grow adds a chunk for n bytes: a large one, so that few are needed, or one just large enough if the device or the limit has
+// no more.
 func (a *arena) grow(n int) error {
 	have := a.capacity()
 	size := max(chunkLeast, n, a.want, have)
@@ -87,7 +87,7 @@ func (a *arena) grow(n int) error {
 	return nil
 }
 
-// capacity returns the bytes of all chunks.
+// capacity returns the total size of all chunks.
 func (a *arena) capacity() (n int) {
 	for _, c := range a.chunks {
 		n += c.buf.size
@@ -95,7 +95,7 @@ func (a *arena) capacity() (n int) {
 	return n
 }
 
-// mark returns the present state of the stack.
+// mark returns the current state of the stack.
 func (a *arena) mark() mark {
 	m := mark{top: a.top, live: len(a.live), used: a.used}
 	if a.top < len(a.chunks) {
@@ -104,7 +104,7 @@ func (a *arena) mark() mark {
 	return m
 }
 
-// reset returns to the state m: what was lent since is free.
+// reset returns to the state m and frees everything allocated since.
 func (a *arena) reset(m mark) {
 	for i := m.top; i <= a.top && i < len(a.chunks); i++ {
 		a.chunks[i].used = 0
@@ -119,9 +119,9 @@ func (a *arena) reset(m mark) {
 	a.live, a.top, a.used = a.live[:m.live], m.top, m.used
 }
 
-// release ends the scopes from depth on and returns the chunks that are needed no more. At the end of the
-// outermost one the stack is empty: several chunks, or one that is more than twice as large as needed, give
-// way to one of the right size.
+// release ends the scopes from depth on and returns the chunks that are no longer needed. At the end of the outermost scope the
+// stack is empty: if there are several chunks, or one more than twice as large as needed, one chunk of the right size replaces
+// them.
 func (a *arena) release(depth int) (gone []*buffer) {
 	if depth >= len(a.scopes) {
 		return nil
@@ -141,8 +141,7 @@ func (a *arena) release(depth int) (gone []*buffer) {
 	return gone
 }
 
-// Alloc returns an uninitialised tensor that lives until the present scope ends; outside every scope, as
-// long as it is used.
+// Alloc returns an uninitialised tensor that lives until the current scope ends or, if no scope is open, as long as it is used.
 func (b *Backend) Alloc(dt kernels.DType, shape ...int) kernels.Tensor {
 	var buf *buffer
 	n, err := elements(shape)
@@ -163,7 +162,7 @@ func (b *Backend) Alloc(dt kernels.DType, shape ...int) kernels.Tensor {
 	return kernels.NewTensor(dt, buf, shape...)
 }
 
-// lend returns memory of the present scope, or of its own outside every scope.
+// lend returns memory of the current scope, or separate memory if no scope is open.
 func (b *Backend) lend(size int) (*buffer, error) {
 	if len(b.arena.scopes) == 0 {
 		return b.eng.newBuffer(size)
@@ -177,8 +176,8 @@ func (b *Backend) lend(size int) (*buffer, error) {
 	return buf, nil
 }
 
-// Scope opens a scope; end frees what was allocated in it, and in scopes inside it that are still open.
-// A second call of end does nothing.
+// Scope opens a scope. end frees everything allocated in it and in inner scopes that are still open. A second call of end does
+// nothing.
 func (b *Backend) Scope() (end func()) {
 	a := &b.arena
 	depth := len(a.scopes)
@@ -187,12 +186,12 @@ func (b *Backend) Scope() (end func()) {
 	return func() {
 		if !done {
 			done = true
-			b.keep = append(b.keep, a.release(depth)...) // calls that are in the queue still use the memory
+			b.keep = append(b.keep, a.release(depth)...) // queued calls still use the memory
 		}
 	}
 }
 
-// Peak returns the most bytes that tensors held at once since the last call.
+// Peak returns the largest number of bytes that tensors used at one time since the last call.
 func (b *Backend) Peak() int64 {
 	most := b.arena.most
 	b.arena.most = b.arena.used

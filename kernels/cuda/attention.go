@@ -19,7 +19,7 @@ func (b *Backend) Attention(dst, q, k, v kernels.Tensor, spec kernels.AttentionS
 	b.attention(dst, q, k, v, spec, b.eng.Multiprocessors)
 }
 
-// attention is Attention by at most so many blocks at a time, where a kernel has its blocks go on to other queries.
+// attention is Attention with a limit on the number of blocks, for kernels whose blocks process several tiles of queries.
 func (b *Backend) attention(dst, q, k, v kernels.Tensor, spec kernels.AttentionSpec, blocks int) {
 	const op = "attention"
 	o, ok := b.open(op, dst, q, k, v, spec.Bias)
@@ -63,14 +63,14 @@ func (b *Backend) attention(dst, q, k, v kernels.Tensor, spec kernels.AttentionS
 	b.attend(op, a, spec.KeyLens)
 }
 
-// lengths are key lengths on the device, in memory of their own: those of the last call as a rule, for every layer of a
-// model has the same.
+// lengths holds key lengths in device memory. The next call usually has the same lengths, because all layers of a model do, and
+// reuses them.
 type lengths struct {
 	values []int
 	buf    *buffer
 }
 
-// lengths brings lens to the device.
+// lengths copies lens to the device.
 func (b *Backend) lengths(op string, lens []int) (cu.DevicePtr, bool) {
 	l := &b.lens
 	if l.buf != nil && slices.Equal(l.values, lens) {
@@ -95,7 +95,7 @@ func (b *Backend) lengths(op string, lens []int) (cu.DevicePtr, bool) {
 	return l.buf.ptr, b.err == nil
 }
 
-// attend launches the kernel for a, or two where entries of few keys are another one's.
+// attend launches the kernel for a, or two kernels if entries with few keys use another one.
 func (b *Backend) attend(op string, a *C.lb_attn_args, lens []int) {
 	launch := func(a *C.lb_attn_args, kernel uint32) {
 		b.launch(op, kernelName(C.lb_attn_name(kernel)), C.lb_attn_launch(a, kernel), unsafe.Pointer(a))
@@ -116,7 +116,7 @@ func (b *Backend) attend(op string, a *C.lb_attn_args, lens []int) {
 	}
 }
 
-// heads is an operand (..., L, H, D) as kernels read it.
+// heads returns the operand (..., L, H, D) in the form that kernels read.
 func heads(o *operand) (h C.lb_heads) {
 	n := len(o.Shape) - 3
 	h.ptr, h.dtype = C.lb_u64(o.ptr), C.lb_i32(o.DType)

@@ -7,8 +7,8 @@ import "C"
 
 import "latentbeam/kernels"
 
-// attentionTrials has one for each kernel of attention: queries and keys straight out of one product, tiles and passes
-// that end inside, more stages than there are, and blocks that go on to a second tile.
+// attentionTrials has a trial for each attention kernel: queries and keys directly from one product, tiles and passes that end
+// before their full size, more stages than the pipeline holds, and blocks that process a second tile.
 func attentionTrials() (out []trial) {
 	const length, heads, blocks = 270, 2, 4
 	for kernel := C.enum_lb_attn_kernel(C.LB_ATTN_WG_BF16_64); kernel < C.LB_ATTN_KERNELS; kernel++ {

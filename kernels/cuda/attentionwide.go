@@ -11,12 +11,12 @@ import (
 	"latentbeam/kernels"
 )
 
-// wideScores is how many scores of a head are computed together: 64 MiB of them.
+// wideScores is the number of scores of a head that are computed together: 64 MiB of them.
 const wideScores = 16 << 20
 
-// attendWide computes attention whose heads have more than LB_ATTN_WIDE channels (the VAE has 512), of which
-// registers do not hold the sums: head by head, some queries at a time, as two products and a softmax between
-// them. Neither how many queries are taken together nor what else there is changes a bit.
+// attendWide computes attention with heads of more than LB_ATTN_WIDE channels (the VAE has 512), whose sums do not fit into
+// registers. It computes head by head, some queries at a time, as two products and a softmax between them. The number of
+// queries at a time and other work on the device change no bits.
 func (b *Backend) attendWide(dst, q, k, v kernels.Tensor, spec kernels.AttentionSpec) {
 	defer b.Scope()()
 	n := len(q.Shape) - 3
@@ -52,10 +52,10 @@ func (b *Backend) wideHead(dst, q, k, v, bias kernels.Tensor, scale float32) {
 	defer b.Scope()()
 	queries, keys := q.Shape[0], k.Shape[0]
 	if keys == 0 {
-		b.Linear(dst, q.Narrow(1, 0, 0), k.Reshape(q.Shape[1], 0), kernels.Epilogue{}) // no terms: zeros
+		b.Linear(dst, q.Narrow(1, 0, 0), k.Reshape(q.Shape[1], 0), kernels.Epilogue{}) // without terms the result is zeros
 		return
 	}
-	columns := b.Alloc(v.DType, v.Shape[1], keys) // rows of a product's second operand lie in memory as keys follow
+	columns := b.Alloc(v.DType, v.Shape[1], keys) // the rows of a product's second operand need contiguous keys
 	b.Copy(columns, v.Permute(1, 0))
 	most := min(queries, max(1, wideScores/keys))
 	scores, weights := b.Alloc(kernels.F32, most, keys), b.Alloc(v.DType, most, keys)

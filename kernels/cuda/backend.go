@@ -13,23 +13,23 @@ import (
 	"latentbeam/kernels/cuda/driver"
 )
 
-// Backend implements kernels.Backend on one stream of a GPU. It belongs to one goroutine at a time; several may
-// be at work on one device.
+// Backend implements kernels.Backend on one stream of a GPU. It serves one goroutine at a time; several backends may work
+// concurrently on one device.
 type Backend struct {
 	queue
 	arena   arena
 	staging *staging
 	refills *refills    // made at the first use
-	lens    lengths     // of the last attention that had some
+	lens    lengths     // of the last attention that had key lengths
 	err     error       // first error; everything after it is dropped
-	spans   []span      // whose time was not reported yet
-	events  []*cu.Event // free ones
+	spans   []span      // spans whose time is not reported yet
+	events  []*cu.Event // unused events
 }
 
 var _ kernels.Backend = (*Backend)(nil)
 
-// New returns a backend on device index. Where the device's context has ended by an error, it begins anew, with
-// empty memory and another name. The error wraps ErrUnavailable where there is no CUDA.
+// New returns a backend on device index. If an error has ended the device's context, New opens it again, with empty memory and
+// another name. The error wraps ErrUnavailable if there is no CUDA.
 func New(index int, o Options) (kernels.Backend, error) {
 	e, err := engineOf(index)
 	if err != nil {
@@ -52,7 +52,7 @@ func (e *engine) backend(o Options) (*Backend, error) {
 	return b, nil
 }
 
-// afterwards gives a stream and its staging back when the backend is not referred to any more.
+// afterwards frees a stream and its staging when nothing refers to the backend any more.
 func (b *Backend) afterwards(stream cu.Stream, blocks *staging) {
 	runtime.AddCleanup(b, func(e *engine) {
 		go e.later(func() error {
@@ -70,7 +70,7 @@ func (b *Backend) Class() string { return b.eng.Class() }
 // Device returns "cuda:" and the number of the device.
 func (b *Backend) Device() string { return b.eng.name() }
 
-// Capabilities are all that a device with a memory and a clock of its own can.
+// Capabilities returns all abilities of a device with its own memory and clock.
 func (b *Backend) Capabilities() kernels.Capabilities {
 	return kernels.Capabilities{UUID: b.eng.UUID, Refiller: b, Linker: b, Release: b.Release, Peak: b.Peak,
 		Time: b.Time}
@@ -85,7 +85,7 @@ func (b *Backend) Wait() error {
 	return b.err
 }
 
-// fail keeps the first error, after those of calls that are under way.
+// fail records the first error, after the errors of calls that are still queued.
 func (b *Backend) fail(format string, args ...any) {
 	if b.err != nil {
 		return
@@ -95,8 +95,8 @@ func (b *Backend) fail(format string, args ...any) {
 	}
 }
 
-// open checks the operands of op and resolves them; ok is false when there is nothing more to do. The
-// zero Tensor ("none") resolves to nil.
+// open checks and resolves the operands of op; ok is false if there is nothing more to do. The zero Tensor ("none") resolves to
+// nil.
 func (b *Backend) open(op string, ts ...kernels.Tensor) (operands []*operand, ok bool) {
 	if b.err != nil {
 		return nil, false
@@ -124,14 +124,14 @@ func (b *Backend) open(op string, ts ...kernels.Tensor) (operands []*operand, ok
 	return operands, true
 }
 
-// keeps holds memory until the calls in the queue were made.
+// keeps retains memory until the queued calls have been made.
 func (b *Backend) keeps(buf *buffer) {
 	if !slices.Contains(b.keep, buf) {
 		b.keep = append(b.keep, buf)
 	}
 }
 
-// need reports whether the required operands, named in order, are present, and fails where one is not.
+// need reports whether the required operands, named in order, are present. If one is missing it records an error.
 func (b *Backend) need(op string, names []string, operands []*operand) bool {
 	for i, name := range names {
 		if operands[i] == nil {

@@ -11,48 +11,48 @@ import (
 	"latentbeam/kernels/cuda/cublaslt"
 )
 
-// EnvCublasLt is the environment variable that lets Linear use cublasLt for products of 16-bit matrices: 1, or
-// nothing. It is part of the numeric class. Without it all products are those of our kernels: that a row does not
-// depend on its neighbours is shown for those, and for cublasLt only where somebody runs the suite on it.
+// EnvCublasLt is the environment variable that makes Linear use cublasLt for products of 16-bit matrices if it is 1. It is part
+// of the numeric class. By default all products use our kernels: they are tested to give rows that do not depend on their
+// neighbours, cublasLt only where somebody runs the test suite with it.
 const EnvCublasLt = "LATENTBEAM_CUBLASLT"
 
 const (
 	// ltRows is the number of rows for which an algorithm is chosen; it is used for any number.
 	ltRows = 8192
-	// ltLeast is the size of the smallest weight, in elements, whose products cublasLt computes.
+	// ltLeast is the least number of elements of a weight whose products use cublasLt.
 	ltLeast = 1 << 16
-	// ltWorkspace is how much memory an algorithm may need, in bytes.
+	// ltWorkspace is the greatest amount of memory that an algorithm may need, in bytes.
 	ltWorkspace = 32 << 20
 )
 
-// blas is cublasLt in the context of an engine, on its thread.
+// blas is cublasLt in an engine's context; it is used on the engine's thread.
 type blas struct {
 	handle cublaslt.Handle
 	pinned map[ltKey]*cublaslt.Algorithm
 }
 
-// ltKey is all that the choice of an algorithm depends on.
+// ltKey holds everything that the choice of an algorithm depends on.
 type ltKey struct {
 	bf16, bias bool
 	n, k       int
 }
 
-// wantsBlas reports whether cublasLt is asked for.
+// wantsBlas reports whether the environment requests cublasLt.
 func wantsBlas() bool { return os.Getenv(EnvCublasLt) == "1" }
 
-// blasClass is what cublasLt adds to the numeric class.
+// blasClass returns the part of the numeric class that cublasLt adds.
 func blasClass() string {
 	if !wantsBlas() {
 		return ""
 	}
 	l, err := cublaslt.Open()
 	if err != nil {
-		return "" // New says so
+		return "" // New returns the error
 	}
 	return "+cublaslt-" + l.Version
 }
 
-// openBlas opens cublasLt for an engine where it is asked for, on the engine's thread.
+// openBlas opens cublasLt for an engine if the environment requests it, on the engine's thread.
 func (e *engine) openBlas() error {
 	if !wantsBlas() {
 		return nil
@@ -68,7 +68,7 @@ func (e *engine) openBlas() error {
 	return nil
 }
 
-// algorithm returns the algorithm of a weight's shape, chosen the first time, on the engine's thread.
+// algorithm returns the algorithm for a weight's shape. It is chosen at the first call, on the engine's thread.
 func (l *blas) algorithm(p cublaslt.Product) (*cublaslt.Algorithm, error) {
 	key := ltKey{p.BF16, p.Bias != 0, p.N, p.K}
 	if a := l.pinned[key]; a != nil {
@@ -83,16 +83,16 @@ func (l *blas) algorithm(p cublaslt.Product) (*cublaslt.Algorithm, error) {
 	return a, nil
 }
 
-// blasTakes reports whether cublasLt computes a product: that depends on types and the weight's shape alone, never
-// on the rows nor on how operands lie.
+// blasTakes reports whether cublasLt computes a product. The answer depends on types and the weight's shape alone, never on the
+// rows or on the operands' strides.
 func (b *Backend) blasTakes(dst, x, w kernels.Tensor, ep kernels.Epilogue) bool {
 	return b.eng.blas != nil && x.DType != kernels.F32 && x.DType == w.DType && x.DType == dst.DType &&
 		w.Shape[0]%8 == 0 && w.Shape[1]%8 == 0 && w.Shape[0]*w.Shape[1] >= ltLeast && len(ep.Parts) == 0 &&
 		ep.Onto.IsZero() && (ep.Bias.IsZero() || ep.Bias.DType == dst.DType)
 }
 
-// blasLinear is Linear by cublasLt. Operands that do not lie as it wants are copied; the steps after the bias are
-// separate and each is rounded to dst's type, as Epilogue asks.
+// blasLinear is Linear with cublasLt. Operands with other strides than it needs are copied. The steps after the bias are
+// separate, and each result is rounded to dst's type, as Epilogue requires.
 func (b *Backend) blasLinear(op string, o []*operand, ep kernels.Epilogue) {
 	m := b.arena.mark()
 	defer b.arena.reset(m)
@@ -128,7 +128,7 @@ func (b *Backend) blasLinear(op string, o []*operand, ep kernels.Epilogue) {
 	}
 }
 
-// product puts p in the queue, with memory for its algorithm.
+// product queues p, with memory for its algorithm.
 func (b *Backend) product(op string, p cublaslt.Product) {
 	var a *cublaslt.Algorithm
 	err := b.eng.do(func() (err error) {
@@ -149,7 +149,7 @@ func (b *Backend) product(op string, p cublaslt.Product) {
 	}})
 }
 
-// rows returns o, or a copy of it, as a matrix whose rows lie evenly and aligned, columns side by side.
+// rows returns o, or a copy of it, as a matrix with aligned rows at equal distances and contiguous columns.
 func (b *Backend) rows(op string, o *operand) *operand {
 	if aligned(o) {
 		return o
@@ -167,7 +167,7 @@ func (b *Backend) dense(op string, o *operand) *operand {
 	return d
 }
 
-// aligned reports whether o is such a matrix already.
+// aligned reports whether o already has the form that rows returns.
 func aligned(o *operand) bool {
 	last := len(o.Shape) - 1
 	if o.Strides[last] != 1 || o.ptr%16 != 0 {
@@ -178,7 +178,7 @@ func aligned(o *operand) bool {
 		s.strides[0][0] >= o.Shape[last])
 }
 
-// rowStep is the distance of neighbouring rows of a matrix that is aligned.
+// rowStep returns the distance of neighbouring rows of an aligned matrix.
 func rowStep(o *operand) int {
 	last := len(o.Shape) - 1
 	if s, err := newShape(last, o); err == nil && s.dims[0] > 1 {

@@ -13,7 +13,7 @@ import (
 	"latentbeam/kernels/cuda/driver"
 )
 
-// maxElements bounds one tensor, so that a wrong shape is an error and not an attempt to take all memory.
+// maxElements limits the size of a tensor, so that a wrong shape is an error and not an attempt to allocate all memory.
 const maxElements = 1 << 36
 
 // buffer is what Tensor.Buf points to: device memory of one allocation or one weight.
@@ -22,16 +22,16 @@ type buffer struct {
 	ptr   cu.DevicePtr
 	size  int // bytes
 	freed bool
-	own   bool // not part of an arena: the memory lives as long as the buffer is used
+	own   bool // not part of an arena: the memory is freed with the buffer
 
-	cleanup runtime.Cleanup // of own
+	cleanup runtime.Cleanup // if own is set
 
-	weight bool // it does not change any more
+	weight bool // its content does not change any more
 	mu     sync.Mutex
-	packed map[packedKey]*operand // of a weight: its kernels, see Conv
+	packed map[packedKey]*operand // for a weight: its packed forms, see Conv
 }
 
-// alloc takes device memory, on any goroutine.
+// alloc allocates device memory; it may be called from any goroutine.
 func (e *engine) alloc(size int) (p cu.DevicePtr, err error) {
 	err = e.do(func() (err error) {
 		p, err = cu.MemAlloc(int64(size))
@@ -43,8 +43,7 @@ func (e *engine) alloc(size int) (p cu.DevicePtr, err error) {
 	return p, nil
 }
 
-// free gives memory back once the device has done what it was given so far. Where the engine has ended there is
-// nothing to give back.
+// free frees memory once the device has completed the work enqueued so far. If the engine has ended, there is nothing to free.
 func (e *engine) free(p cu.DevicePtr) {
 	e.later(func() error {
 		if err := cu.Synchronize(); err != nil {
@@ -54,7 +53,7 @@ func (e *engine) free(p cu.DevicePtr) {
 	})
 }
 
-// newBuffer takes memory that is given back when the buffer is not referred to any more.
+// newBuffer allocates memory that is freed when nothing refers to the buffer any more.
 func (e *engine) newBuffer(size int) (*buffer, error) {
 	buf := &buffer{eng: e, size: size, own: true}
 	if size == 0 {
@@ -68,7 +67,7 @@ func (e *engine) newBuffer(size int) (*buffer, error) {
 	return buf, nil
 }
 
-// elements returns the product of shape, or an error where an axis is negative or the product too large.
+// elements returns the product of shape, or an error if an axis is negative or the product too large.
 func elements(shape []int) (int, error) {
 	n := uint64(1)
 	for _, d := range shape {

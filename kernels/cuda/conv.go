@@ -14,12 +14,12 @@ import (
 	"latentbeam/kernels"
 )
 
-// Conv computes a convolution of images or videos as one product, whose left side is gathered as it is needed.
+// Conv computes a convolution of images or videos as one product, whose left operand is gathered on the fly.
 func (b *Backend) Conv(dst, x, w kernels.Tensor, spec kernels.ConvSpec) {
 	b.conv(dst, x, w, spec, func(kernel C.enum_lb_conv_kernel) C.enum_lb_conv_kernel { return kernel })
 }
 
-// conv is Conv by another kernel than the one that is meant for it, if instead returns another.
+// conv is Conv; instead, if it returns a kernel, replaces the kernel that Conv would choose.
 func (b *Backend) conv(dst, x, w kernels.Tensor, spec kernels.ConvSpec,
 	instead func(C.enum_lb_conv_kernel) C.enum_lb_conv_kernel) {
 	const op = "conv"
@@ -59,7 +59,7 @@ func (b *Backend) conv(dst, x, w kernels.Tensor, spec kernels.ConvSpec,
 	b.launch(op, kernelName(C.lb_conv_name(kernel)), C.lb_conv_launch(a, kernel), unsafe.Pointer(a))
 }
 
-// video returns o with the time axis that images and their kernels lack, at axis.
+// video returns o with a time axis inserted at axis, if o is an image or its kernel.
 func (o *operand) video(axis int) *operand {
 	if o == nil || len(o.Shape) == 5 {
 		return o
@@ -69,8 +69,8 @@ func (o *operand) video(axis int) *operand {
 	return &v
 }
 
-// kernelMatrix returns w (Cout, Cin, KT, KH, KW) such that its taps lie at even distances, and for a weight such
-// that its input channels are neighbours: a copy that is kept with the weight.
+// kernelMatrix returns w (Cout, Cin, KT, KH, KW) with taps at equal distances. For a weight the input channels are also
+// contiguous: it returns a copy that is cached with the weight.
 func (b *Backend) kernelMatrix(op string, w *operand) (*operand, error) {
 	taps := w.Shape[2] * w.Shape[3] * w.Shape[4]
 	if w.buf.weight && w.Shape[1] > 1 && taps > 1 {
@@ -86,7 +86,7 @@ func (b *Backend) kernelMatrix(op string, w *operand) (*operand, error) {
 	return b.pack(op, packed, w), nil
 }
 
-// tapStep is the distance between neighbouring taps of w (Cout, Cin, KT, KH, KW), of the axes that have several.
+// tapStep returns the distance between neighbouring taps of w (Cout, Cin, KT, KH, KW), along the axes with more than one tap.
 func tapStep(w *operand) int {
 	for axis := 4; axis >= 2; axis-- {
 		if w.Shape[axis] > 1 {
@@ -96,7 +96,7 @@ func tapStep(w *operand) int {
 	return 0
 }
 
-// evenTaps reports whether all neighbouring taps of w have that distance.
+// evenTaps reports whether all neighbouring taps of w have the distance tapStep.
 func evenTaps(w *operand) bool {
 	next := tapStep(w)
 	for axis := 4; axis >= 2; axis-- {
@@ -108,7 +108,7 @@ func evenTaps(w *operand) bool {
 	return true
 }
 
-// pack copies w (Cout, Cin, KT, KH, KW) to dst as (Cout, KT, KH, KW, Cin) and returns that under w's shape.
+// pack copies w (Cout, Cin, KT, KH, KW) to dst in the order (Cout, KT, KH, KW, Cin) and returns dst with w's shape.
 func (b *Backend) pack(op string, dst, w *operand) *operand {
 	s := w.Shape
 	dense := dst.Tensor.Reshape(s[0], s[2], s[3], s[4], s[1]).Permute(0, 4, 1, 2, 3)
@@ -117,10 +117,10 @@ func (b *Backend) pack(op string, dst, w *operand) *operand {
 	return view
 }
 
-// packedKey says which part of a weight was packed.
+// packedKey identifies the packed part of a weight.
 type packedKey string
 
-// packedWeight returns w packed, which is done once for all backends of the device.
+// packedWeight returns w packed; it is packed once for all backends of the device.
 func (b *Backend) packedWeight(op string, w *operand) (*operand, error) {
 	key := packedKey(fmt.Sprint(w.Shape, w.Strides, w.Offset))
 	w.buf.mu.Lock()

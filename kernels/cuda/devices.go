@@ -12,7 +12,7 @@ import (
 	"latentbeam/kernels/cuda/driver"
 )
 
-// open finds the driver.
+// open loads the driver.
 func open() (driver.Opened, error) {
 	o, err := driver.Open()
 	if err != nil {
@@ -21,7 +21,7 @@ func open() (driver.Opened, error) {
 	return o, nil
 }
 
-// DriverVersion returns the newest CUDA that the driver can do, such as "12.6".
+// DriverVersion returns the newest CUDA version that the driver supports, such as "12.6".
 func DriverVersion() (string, error) {
 	o, err := open()
 	if err != nil {
@@ -30,8 +30,8 @@ func DriverVersion() (string, error) {
 	return driver.VersionText(o.Version), nil
 }
 
-// Devices returns the GPUs of this process, in the driver's order. An error wraps ErrUnavailable; a driver
-// without devices is one.
+// Devices returns the GPUs of this process, in the driver's order. An error wraps ErrUnavailable; it is an error if the driver
+// has no devices.
 func Devices() ([]Device, error) {
 	if _, err := open(); err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func Devices() ([]Device, error) {
 	return list, nil
 }
 
-// describe asks the driver about device index.
+// describe reads the properties of device index from the driver.
 func describe(index int) (Device, error) {
 	d := Device{Index: index}
 	dev, err := cu.GetDevice(index)
@@ -86,11 +86,11 @@ func describe(index int) (Device, error) {
 	return d, d.countAs(os.Getenv(EnvAs))
 }
 
-// EnvAs lets devices count as ones of an older compute capability, such as 8.0: they take its kernels. So the code for
-// several GPUs is tested on one. The numeric class says it.
+// EnvAs makes devices count as devices of an older compute capability, such as 8.0, and use its kernels. So the code for
+// several GPUs can be tested on one. The numeric class shows it.
 const EnvAs = "LATENTBEAM_CUDA_AS"
 
-// countAs makes d such a device; "" is none.
+// countAs makes d count as a device of the given capability; "" changes nothing.
 func (d *Device) countAs(capability string) error {
 	if capability == "" {
 		return nil
@@ -110,7 +110,7 @@ func (d *Device) countAs(capability string) error {
 	return nil
 }
 
-// deviceUUID is the identity that NVML shows as well. A part of a GPU (MIG) has one beside that of the whole.
+// deviceUUID returns the UUID that NVML also shows. A part of a GPU (MIG) has its own UUID.
 func deviceUUID(dev cu.Device) (string, error) {
 	whole, err := dev.UUID()
 	if err != nil {
@@ -122,7 +122,7 @@ func deviceUUID(dev cu.Device) (string, error) {
 	return "GPU-" + whole.String(), nil
 }
 
-// MemInfo returns the free and all bytes of a device.
+// MemInfo returns the free and the total bytes of a device.
 func MemInfo(index int) (free, total int64, err error) {
 	e, err := engineOf(index)
 	if err != nil {

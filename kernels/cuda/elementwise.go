@@ -12,7 +12,7 @@ import (
 	"latentbeam/kernels"
 )
 
-// Copy copies and converts src, which may be a peer's, into dst.
+// Copy copies and converts src, which may belong to a peer, into dst.
 func (b *Backend) Copy(dst, src kernels.Tensor) {
 	const op = "copy"
 	o, ok := b.open(op, dst)
@@ -49,7 +49,7 @@ func (b *Backend) Unary(dst, x kernels.Tensor, f kernels.UnaryOp) {
 	}
 }
 
-// unary computes dst = f(x), which have one shape.
+// unary computes dst = f(x) for operands of one shape.
 func (b *Backend) unary(op string, dst, x *operand, f kernels.UnaryOp) {
 	for _, part := range parts(dst, x) {
 		dst, x := part[0], part[1]
@@ -85,7 +85,7 @@ func (b *Backend) Binary(dst, a, c kernels.Tensor, f kernels.BinaryOp) {
 	b.binary(op, o[0], o[1], o[2], f)
 }
 
-// binary computes dst = a f c, which have one shape.
+// binary computes dst = a f c for operands of one shape.
 func (b *Backend) binary(op string, dst, a, c *operand, f kernels.BinaryOp) {
 	for _, part := range parts(dst, a, c) {
 		s, err := newShape(len(dst.Shape), part...)
@@ -99,11 +99,10 @@ func (b *Backend) binary(op string, dst, a, c *operand, f kernels.BinaryOp) {
 	}
 }
 
-// mostElements is how many elements a kernel counts to.
+// mostElements is the greatest number of elements in one launch of a kernel.
 const mostElements = math.MaxInt32
 
-// parts cuts operands of one shape into such that a kernel can count their elements; nothing where there are
-// none.
+// parts divides operands of one shape into parts of at most mostElements elements; it returns nothing if they are empty.
 func parts(operands ...*operand) [][]*operand {
 	shape := operands[0].Shape
 	switch n := operands[0].Len(); {
@@ -123,7 +122,7 @@ func parts(operands ...*operand) [][]*operand {
 		parts(narrowed(operands, axis, half, shape[axis]-half)...)...)
 }
 
-// narrowed returns the n entries of axis of all operands that begin at start.
+// narrowed returns n entries of axis, from start on, of all operands.
 func narrowed(operands []*operand, axis, start, n int) []*operand {
 	out := make([]*operand, len(operands))
 	for i, o := range operands {

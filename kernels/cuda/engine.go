@@ -15,33 +15,33 @@ import (
 	"latentbeam/kernels/cuda/kern"
 )
 
-// engine is a device at work: its primary context, which libraries such as cublasLt share, and the one thread
-// that makes driver calls in it. An engine lives as long as the process, or until an error ends its context.
+// engine drives a device: it has the primary context, which libraries such as cublasLt share, and the only thread that makes
+// driver calls in it. An engine lives as long as the process, or until an error ends its context.
 type engine struct {
 	Device
-	generation int // how many engines of this device came before
+	generation int // number of earlier engines of this device
 	target     string
 	ctx        cu.CUContext
 	jobs       chan func()
-	ended      chan struct{} // closed when the thread takes no more jobs
+	ended      chan struct{} // closed when the thread accepts no more jobs
 	broken     atomic.Pointer[error]
 	watchdog
 
 	copies     cu.Stream    // uploads of weights
-	staging    *staging     // for them
-	pinned     sync.RWMutex // held by who reads or writes page-locked memory, and by the end of the context
+	staging    *staging     // for copies
+	pinned     sync.RWMutex // read-locked while page-locked memory is used; locked while the context ends
 	peers      map[*engine]bool
 	routing    sync.Mutex
-	routes     map[int]*route     // from devices whose memory it cannot read, by their numbers
-	blas       *blas              // nil: not used
-	tried      bool               // what follows is decided
-	spoiled    string             // by which trial of warpgroups the context has ended, and how; "": by none
-	warpgroups bool               // kernels of warpgroups are used
-	loaded     map[string]*kernel // the thread's own
+	routes     map[int]*route     // from devices whose memory it cannot read, by device number
+	blas       *blas              // nil if not used
+	tried      bool               // the following fields are decided
+	spoiled    string             // the warpgroup trial that ended the context, and how; "" if none did
+	warpgroups bool               // warpgroup kernels are used
+	loaded     map[string]*kernel // used by the thread only
 	modules    map[string]cu.Module
 }
 
-// queued is how many jobs may wait for an engine before those who give more wait as well.
+// queued is the number of jobs that may wait for an engine; a further caller waits until there is room.
 const queued = 64
 
 var engines struct {
@@ -49,7 +49,7 @@ var engines struct {
 	of map[int]*engine
 }
 
-// engineOf returns the engine of a device, a new one where there is none or its context has ended.
+// engineOf returns the engine of a device. It makes a new one if there is none or its context has ended.
 func engineOf(index int) (*engine, error) {
 	if _, err := open(); err != nil {
 		return nil, err
@@ -71,13 +71,13 @@ func engineOf(index int) (*engine, error) {
 		if err := e.tryWarpgroups(); err != nil {
 			return nil, fmt.Errorf("open cuda:%d: %w", index, classify(err))
 		}
-		if e.failure() == nil { // else the trials have ended its context, and the next one does without
+		if e.failure() == nil { // else the trials have ended its context, and the next engine makes none
 			return e, nil
 		}
 	}
 }
 
-// newEngine opens a device. old is the engine before whose context has ended, or nil.
+// newEngine opens a device. old is the previous engine, whose context has ended, or nil.
 func newEngine(index int, old *engine) (*engine, error) {
 	within, err := patience()
 	if err != nil {
@@ -105,7 +105,7 @@ func newEngine(index int, old *engine) (*engine, error) {
 	}
 }
 
-// run is the engine's thread, which is never given back: it ends with the goroutine.
+// run is the engine's thread. It stays locked, so the thread ends with the goroutine.
 func (e *engine) run(index int, ready chan<- error) {
 	runtime.LockOSThread()
 	e.watchdog.begin()
@@ -125,7 +125,7 @@ func (e *engine) run(index int, ready chan<- error) {
 			return
 		default:
 		}
-		if e.gaveUp() { // but the driver did come back: the device may be opened anew
+		if e.gaveUp() { // but the driver call did return: the device may be opened again
 			e.pinned.Lock()
 			e.reset()
 			e.pinned.Unlock()
@@ -154,8 +154,8 @@ func (e *engine) start(index int) (err error) {
 	return e.openBlas()
 }
 
-// name is the device as kernels.Backend.Device has it. A device that begins anew is another one: what lay in
-// its memory is gone.
+// name returns the name for kernels.Backend.Device. A device that was opened again has another name, because the data in its
+// memory is lost.
 func (e *engine) name() string {
 	if e.generation == 0 {
 		return fmt.Sprintf("cuda:%d", e.Index)
@@ -163,7 +163,7 @@ func (e *engine) name() string {
 	return fmt.Sprintf("cuda:%d.%d", e.Index, e.generation)
 }
 
-// failure is why the engine can do no more, nil while it can.
+// failure returns why the engine has ended, nil while it works.
 func (e *engine) failure() error {
 	if p := e.broken.Load(); p != nil {
 		return *p
@@ -171,7 +171,7 @@ func (e *engine) failure() error {
 	return nil
 }
 
-// judge classifies an error of a call in e's context and notes where it is the context's end.
+// judge classifies an error of a call in e's context and records it if it ends the context.
 func (e *engine) judge(err error) error {
 	if err == nil {
 		return nil
@@ -197,7 +197,7 @@ func (e *engine) do(f func() error) error {
 		return e.failure()
 	case <-e.ended:
 		select {
-		case err := <-done: // both may be ready
+		case err := <-done: // both channels may be ready
 			return err
 		default:
 			return e.failure()
@@ -205,7 +205,7 @@ func (e *engine) do(f func() error) error {
 	}
 }
 
-// post gives the engine's thread a job.
+// post queues a job for the engine's thread.
 func (e *engine) post(job func()) error {
 	if err := e.failure(); err != nil {
 		return err
@@ -220,13 +220,12 @@ func (e *engine) post(job func()) error {
 	}
 }
 
-// later runs f on the engine's thread some time. What it answers matters to nobody, unless it is the end of the
-// context.
+// later runs f on the engine's thread at some later time. Its error is ignored, unless it ends the context.
 func (e *engine) later(f func() error) {
 	_ = e.post(func() { _ = e.guarded(f) })
 }
 
-// guarded runs f, whose panic is an error: the thread serves others too.
+// guarded runs f and returns a panic as an error, because the thread also serves others.
 func (e *engine) guarded(f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -240,14 +239,14 @@ func (e *engine) guarded(f func() error) (err error) {
 	return f()
 }
 
-// reset ends the context with all that was in it, on the engine's thread, which then ends too.
+// reset ends the context and frees everything in it, on the engine's thread, which then ends too.
 func (e *engine) reset() {
-	cu.Device(e.Index).ResetPrimaryCtx() // what it answers is the error that is known already
+	cu.Device(e.Index).ResetPrimaryCtx() // it returns an error that is already known
 	close(e.ended)
 }
 
-// stop ends the thread of an engine whose context has ended, and the context. It fails where the thread is still in
-// the driver: such a device cannot be opened anew.
+// stop ends the context of an engine and its thread. It fails if the thread is still in the driver: such a device cannot be
+// opened again.
 func (e *engine) stop() error {
 	e.pinned.Lock()
 	defer e.pinned.Unlock()

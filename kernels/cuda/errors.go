@@ -9,7 +9,7 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// What driver calls answer (CUresult) and what it means for the work.
+// Results of driver calls (CUresult) that are handled specially.
 const (
 	outOfMemory       = 2
 	deviceUnavailable = 46
@@ -33,8 +33,8 @@ const (
 	unknown           = 999
 )
 
-// classify marks an error of the driver with what it means: short memory, lost devices and broken contexts are the
-// world's doing and worth a retry (the next context is new). All else is a mistake of this program and ends the job.
+// classify marks an error of the driver. Too little memory, lost devices and broken contexts are external failures and worth a
+// retry, which gets a new context. Other errors are mistakes of this program and end the job.
 func classify(err error) error {
 	var e *driver.Error
 	if err == nil || !errors.As(err, &e) {
@@ -51,7 +51,7 @@ func classify(err error) error {
 	return fault.Fatal(err)
 }
 
-// isLost reports whether code says that the device itself is gone or defective.
+// isLost reports whether code means that the device itself is gone or defective.
 func isLost(code int) bool {
 	switch code {
 	case deviceUnavailable, noDevice, eccUncorrectable, nvlinkBroken, contained:
@@ -60,8 +60,7 @@ func isLost(code int) bool {
 	return false
 }
 
-// isSticky reports whether every later call in the context gives the same code: nothing in the context may be
-// used again.
+// isSticky reports whether every later call in the context returns the same code. The context cannot be used any more.
 func isSticky(code int) bool {
 	switch code {
 	case illegalAddress, launchTimeout, contextDestroyed, deviceAssert, tensorMemoryLeak, unknown:
@@ -70,7 +69,7 @@ func isSticky(code int) bool {
 	return code >= hardwareStack && code <= launchFailed || isLost(code)
 }
 
-// ends reports whether err is the end of the context that it came from.
+// ends reports whether err ends the context that returned it.
 func ends(err error) bool {
 	var e *driver.Error
 	return errors.As(err, &e) && isSticky(e.Code)

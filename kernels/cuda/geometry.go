@@ -12,8 +12,8 @@ import (
 	"latentbeam/kernels"
 )
 
-// shape is the axes that the operands of a call share, in a kernel's terms: those of length 1 are left out, and
-// neighbours that lie evenly in all operands are one.
+// shape holds the axes that the operands of a call share, as kernels read them: axes of length 1 are left out, and neighbouring
+// axes are merged if their strides allow it in all operands.
 type shape struct {
 	dims    []int
 	strides [][]int // of each operand, elements between neighbours on each axis
@@ -23,7 +23,7 @@ type shape struct {
 func newShape(axes int, operands ...*operand) (shape, error) {
 	s := shape{strides: make([][]int, len(operands))}
 	memory := make([]int, 0, (len(operands)+1)*max(1, axes))
-	take := func() []int { // room for all axes
+	take := func() []int { // with room for all axes
 		n := len(memory)
 		memory = memory[:n+max(1, axes)]
 		return memory[n:n:len(memory)]
@@ -77,7 +77,7 @@ func newShape(axes int, operands ...*operand) (shape, error) {
 	return s, s.countable()
 }
 
-// countable refuses more places than a kernel counts to.
+// countable returns an error if the shape has more elements than a kernel can count.
 func (s shape) countable() error {
 	n := 1
 	for _, d := range s.dims {
@@ -92,7 +92,7 @@ func (s shape) countable() error {
 	return nil
 }
 
-// axes is the shape as kernels read it.
+// axes returns the shape in the form that kernels read.
 func (s shape) axes() (c C.lb_shape) {
 	c.axes = C.lb_i32(len(s.dims))
 	for i, d := range s.dims {
@@ -101,8 +101,8 @@ func (s shape) axes() (c C.lb_shape) {
 	return c
 }
 
-// view is operand i of the shape as kernels read it; col is its step along the last axis of a matrix, where
-// that is not part of the shape.
+// view returns operand i of the shape in the form that kernels read. col is its step along the last axis of a matrix, if that
+// axis is not part of the shape.
 func (s shape) view(i int, o *operand, col int) (v C.lb_view) {
 	if o == nil {
 		return v

@@ -20,10 +20,10 @@ import (
 type launch struct {
 	kernel string
 	shape  driver.Shape
-	args   unsafe.Pointer // to its structure, which is not changed any more
+	args   unsafe.Pointer // the kernel's structure, which is not changed any more
 }
 
-// launch puts a kernel in the queue.
+// launch queues a kernel.
 func (b *Backend) launch(op, name string, l C.lb_launch, args unsafe.Pointer) {
 	if err := fits(l); err != nil {
 		b.fail("%s: %w", op, err)
@@ -32,11 +32,11 @@ func (b *Backend) launch(op, name string, l C.lb_launch, args unsafe.Pointer) {
 	b.push(command{op: op, launch: launch{name, threadsOf(l), args}})
 }
 
-// mostDown is how many blocks a grid may have on its second and third axis, on every device (CUDA C++ Programming
-// Guide, technical specifications for each compute capability); on the first one they are math.MaxInt32.
+// mostDown is the greatest number of blocks in a grid's second and third dimension on every device (CUDA C++ Programming Guide,
+// technical specifications for each compute capability); the limit of the first dimension is math.MaxInt32.
 const mostDown = 65535
 
-// fits refuses a launch that no device takes: the driver would answer that a value is invalid, not which.
+// fits returns an error if no device accepts the launch: the driver's own error would not say which value is invalid.
 func fits(l C.lb_launch) error {
 	if l.grid[0] <= math.MaxInt32 && l.grid[1] <= mostDown && l.grid[2] <= mostDown {
 		return nil
@@ -47,7 +47,7 @@ func fits(l C.lb_launch) error {
 
 var kernelNames sync.Map // string by its constant in C
 
-// kernelName is a kernel's name as Go has it; p is a constant of the headers.
+// kernelName returns a kernel's name; p is a constant of the C headers.
 func kernelName(p *C.char) string {
 	if name, ok := kernelNames.Load(p); ok {
 		return name.(string)
@@ -57,7 +57,7 @@ func kernelName(p *C.char) string {
 	return name
 }
 
-// threadsOf is a launch as the driver wants it.
+// threadsOf returns a launch in the form that the driver expects.
 func threadsOf(l C.lb_launch) driver.Shape {
 	return driver.Shape{
 		Grid:    [3]uint32{uint32(l.grid[0]), uint32(l.grid[1]), uint32(l.grid[2])},
@@ -78,13 +78,12 @@ func (e *engine) launch(l launch, stream cu.Stream) error {
 	return driver.Launch(k.fn, l.shape, stream, l.args)
 }
 
-// smallHost is up to which size host memory goes to a device without a page-locked block of ours in between. The driver
-// may have read it when the call returns, or read it when the stream comes to it: NVIDIA promises neither (CUDA Driver
-// API, "API synchronization behavior").
+// smallHost is the greatest size of host memory that is copied to a device without a page-locked block. The driver may read
+// such memory before the call returns, or later when the stream reaches the copy: NVIDIA promises neither (CUDA Driver API,
+// "API synchronization behavior").
 const smallHost = 64 << 10
 
-// send puts a copy of host data to p in the queue. data must not be changed any more; it is kept until the stream was
-// waited for.
+// send queues a copy of host data to p. data must not be changed any more; it is retained until the stream has been waited for.
 func (b *Backend) send(op string, p cu.DevicePtr, data []byte) {
 	b.sent = append(b.sent, data)
 	b.push(command{op: op, run: func() error {
@@ -93,7 +92,7 @@ func (b *Backend) send(op string, p cu.DevicePtr, data []byte) {
 	}})
 }
 
-// numbers32 uploads numbers to scratch memory, which the caller has marked.
+// numbers32 uploads numbers to scratch memory. The caller has marked the arena.
 func (b *Backend) numbers32(op string, numbers []int32) (cu.DevicePtr, bool) {
 	data := bytesOf(numbers)
 	p, err := b.arena.take(len(data))

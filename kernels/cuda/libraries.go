@@ -7,7 +7,7 @@ import (
 	"latentbeam/kernels/cuda/nccl"
 )
 
-// Libraries returns what is looked for at run time, in the order of importance.
+// Libraries returns the libraries that are looked for at run time, the most important first.
 func Libraries() []Library {
 	l := Library{Name: "libcuda.so.1", Without: "nothing runs on GPUs"}
 	if o, err := open(); err != nil {

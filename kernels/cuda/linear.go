@@ -17,7 +17,7 @@ func (b *Backend) Linear(dst, x, w kernels.Tensor, ep kernels.Epilogue) {
 	b.linear(dst, x, w, ep, func(kernel C.enum_lb_gemm_kernel) C.enum_lb_gemm_kernel { return kernel })
 }
 
-// linear is Linear by another kernel than the one that is meant for it, if instead returns another.
+// linear is Linear; instead, if it returns a kernel, replaces the kernel that Linear would choose.
 func (b *Backend) linear(dst, x, w kernels.Tensor, ep kernels.Epilogue,
 	instead func(C.enum_lb_gemm_kernel) C.enum_lb_gemm_kernel) {
 	const op = "linear"
@@ -60,7 +60,7 @@ func (b *Backend) linear(dst, x, w kernels.Tensor, ep kernels.Epilogue,
 	b.launch(op, kernelName(C.lb_gemm_name(kernel)), C.lb_gemm_launch(a, kernel), unsafe.Pointer(a))
 }
 
-// checkParts checks the borders of the parts of a sum over k terms, and what they are added to.
+// checkParts checks the borders of the parts of a sum over k terms, and the operand onto.
 func (b *Backend) checkParts(op string, parts []int, k int, dst, onto kernels.Tensor) bool {
 	before := 0
 	for _, at := range parts {
@@ -97,7 +97,8 @@ func (b *Backend) checkEpilogue(op string, dst kernels.Tensor, ep kernels.Epilog
 	return b.err == nil
 }
 
-// epilogue is what is done to sums, as kernels read it; at says which operands of s dst, gate and residual are.
+// epilogue returns the operations on sums in the form that kernels read; at holds the indexes of dst, gate and residual among
+// the operands of s.
 func epilogue(s shape, at [3]int, dst, gate, residual, bias *operand, act kernels.UnaryOp) (e C.lb_epilogue) {
 	e.dst = s.view(at[0], dst, step(dst))
 	e.gate = s.view(at[1], gate, step(gate))
@@ -110,7 +111,7 @@ func epilogue(s shape, at [3]int, dst, gate, residual, bias *operand, act kernel
 	return e
 }
 
-// step is the distance between neighbours on an operand's last axis.
+// step returns the distance between neighbours on an operand's last axis.
 func step(o *operand) int {
 	if o == nil || len(o.Strides) == 0 {
 		return 0

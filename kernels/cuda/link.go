@@ -18,17 +18,17 @@ import (
 )
 
 const (
-	// spinFor is how long a link is asked without a pause whether an exchange is done, and lookEvery how often
-	// after that: most take less than a millisecond, and a pause is no shorter than some fifty microseconds.
+	// spinFor is how long a link polls without a pause whether an exchange is done, and lookEvery the pause after that. Most
+	// exchanges take less than a millisecond, and a pause takes at least about fifty microseconds.
 	spinFor   = 200 * time.Microsecond
 	lookEvery = 50 * time.Microsecond
-	// callTime is how long a call may take that does not wait; NCCL is aborted under one that takes longer.
+	// callTime is the time limit for a call that does not wait; if it takes longer, NCCL is aborted.
 	callTime = 2 * time.Second
-	// leaveTime is how long the end of a link may take; after that its thread is left to itself.
+	// leaveTime is the time limit for closing a link; after that its thread is abandoned.
 	leaveTime = 10 * time.Second
 )
 
-// LinkKind names NCCL with its version: those of different versions do not understand each other.
+// LinkKind names NCCL with its version: different versions cannot communicate.
 func (b *Backend) LinkKind() (string, error) {
 	l, err := nccl.Open()
 	return "NCCL " + l.Version, err
@@ -42,22 +42,22 @@ func (b *Backend) NewLink() ([]byte, error) {
 	return nccl.NewID()
 }
 
-// link is a rank's end of an NCCL communicator. Its calls are made on the engine's thread, and none of them waits. A
-// deadline holds even where the thread is held up by something else that waits for the device, such as memory that is
-// given back: the communicator is aborted from a thread of its own, and the device comes to its end.
+// link is a rank's end of an NCCL communicator. Its calls run on the engine's thread, and none of them waits. A deadline also
+// holds if something else blocks the thread, such as freeing memory, which waits for the device: another thread then aborts the
+// communicator, and the device is lost.
 type link struct {
 	be   *Backend
 	comm nccl.Comm
-	mu   sync.Mutex // held by a call under way
+	mu   sync.Mutex // held during a call
 	gone atomic.Bool
 }
 
 var errGone = errors.New("the link was given up")
 
-// Link makes a communicator of b's device and those of the other ranks.
+// Link makes a communicator of b's device and the devices of the other ranks.
 func (b *Backend) Link(ctx context.Context, id []byte, rank, size int) (kernels.Link, error) {
 	l := &link{be: b}
-	err := b.eng.do(func() (err error) { // not given up half-way: there would be nothing to abort
+	err := b.eng.do(func() (err error) { // this call is not interrupted: an incomplete communicator cannot be aborted
 		l.comm, err = nccl.Init(id, rank, size)
 		return err
 	})
@@ -71,8 +71,8 @@ func (b *Backend) Link(ctx context.Context, id []byte, rank, size int) (kernels.
 	return l, nil
 }
 
-// call makes a call of the communicator on the engine's thread, or gives up waiting for its turn when ctx ends: then
-// the link has to be closed, and the call is not made any more.
+// call makes a call of the communicator on the engine's thread. If ctx ends before the thread is free, the call is never made,
+// and the link must be closed.
 func (l *link) call(ctx context.Context, f func(c nccl.Comm) (bool, error)) (ok bool, err error) {
 	type answer struct {
 		ok  bool
@@ -100,18 +100,18 @@ func (l *link) call(ctx context.Context, f func(c nccl.Comm) (bool, error)) (ok 
 	}
 }
 
-// begin makes a call that only begins something.
+// begin makes a call that only starts an operation.
 func (l *link) begin(ctx context.Context, f func(c nccl.Comm) error) error {
 	_, err := l.call(ctx, func(c nccl.Comm) (bool, error) { return true, f(c) })
 	return err
 }
 
-// settle waits until what was begun is done.
+// settle waits until the started operation is done.
 func (l *link) settle(ctx context.Context) error {
 	return l.until(ctx, func(c nccl.Comm) (bool, error) { return c.State() })
 }
 
-// until asks again and again, on the engine's thread, whether something is done.
+// until polls, on the engine's thread, until done returns true.
 func (l *link) until(ctx context.Context, done func(c nccl.Comm) (bool, error)) error {
 	for began := time.Now(); ; {
 		ok, err := l.call(ctx, done)
@@ -124,12 +124,12 @@ func (l *link) until(ctx context.Context, done func(c nccl.Comm) (bool, error)) 
 	}
 }
 
-// Exchange implements kernels.Link: one ncclSend and one ncclRecv for each peer, in one group. What a peer gets or
-// sends in several parts, or with gaps, passes through one dense piece.
+// Exchange implements kernels.Link: one ncclSend and one ncclRecv for each peer, in one group. If the data for or from a peer
+// has several parts, or gaps, it passes through one dense buffer.
 func (l *link) Exchange(ctx context.Context, send, recv []kernels.Part) error {
 	err := l.exchange(ctx, send, recv)
 	if err != nil {
-		l.Close() // before anybody reuses what may be on its way
+		l.Close() // before the memory of unfinished transfers is reused
 		err = fmt.Errorf("link %s: %w", l.be.Device(), err)
 	}
 	return err
@@ -170,7 +170,7 @@ func (l *link) exchange(ctx context.Context, send, recv []kernels.Part) error {
 	return b.err
 }
 
-// transfer enqueues the pieces behind what the stream has to do, and waits for the stream.
+// transfer enqueues the pieces after the stream's earlier work, and waits for the stream.
 func (l *link) transfer(ctx context.Context, pieces []nccl.Transfer) error {
 	b := l.be
 	if p := b.late.Load(); p != nil {
@@ -195,7 +195,7 @@ func (l *link) transfer(ctx context.Context, pieces []nccl.Transfer) error {
 	})
 }
 
-// notReady is what a query answers while there is work.
+// notReady is the result of a query while work is unfinished.
 const notReady = 600
 
 func isNotReady(err error) bool {
@@ -203,7 +203,7 @@ func isNotReady(err error) bool {
 	return errors.As(err, &answer) && answer.Code == notReady
 }
 
-// Close implements kernels.Link. It comes back after leaveTime at the latest.
+// Close implements kernels.Link. It returns after leaveTime at the latest.
 func (l *link) Close() {
 	if l.gone.Swap(true) || !l.comm.Opened() {
 		return
@@ -211,9 +211,9 @@ func (l *link) Close() {
 	left := make(chan struct{})
 	go func() {
 		defer close(left)
-		runtime.LockOSThread() // and never given back: NCCL sets the thread's device
+		runtime.LockOSThread() // never unlocked: NCCL sets the thread's device
 		l.quiet()
-		_ = l.comm.Abort() // what it answers matters to nobody any more
+		_ = l.comm.Abort() // nothing needs its result any more
 	}()
 	select {
 	case <-left:
@@ -221,7 +221,7 @@ func (l *link) Close() {
 	}
 }
 
-// quiet waits until no call is under way; none begins any more.
+// quiet waits until the current call has ended; no further call starts.
 func (l *link) quiet() {
 	for began := time.Now(); time.Since(began) < callTime; time.Sleep(time.Millisecond) {
 		if l.mu.TryLock() {

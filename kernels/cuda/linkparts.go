@@ -8,16 +8,16 @@ import (
 	"latentbeam/kernels"
 )
 
-// bundle is what passes between this rank and one peer, in one direction.
+// bundle is the data that passes between this rank and one peer, in one direction.
 type bundle struct {
 	peer  int
 	at    cu.DevicePtr
 	bytes int
 	views []*operand // the tensors
-	dense []*operand // where they are in the bundle; nil: the bundle is the tensor itself
+	dense []*operand // their places in the bundle; nil: the bundle is the tensor itself
 }
 
-// bundles sorts parts by peer, without those that are empty.
+// bundles groups parts by peer and leaves out empty ones.
 func (b *Backend) bundles(op string, parts []kernels.Part) ([]*bundle, error) {
 	var out []*bundle
 	of := map[int]*bundle{}
@@ -43,7 +43,7 @@ func (b *Backend) bundles(op string, parts []kernels.Part) ([]*bundle, error) {
 	return out, nil
 }
 
-// lay gives a bundle its place. Both ends find the same length, for they know the same shapes.
+// lay allocates the memory of a bundle. Both ends compute the same length, because they know the same shapes.
 func (p *bundle) lay(b *Backend) error {
 	if v := p.views[0]; len(p.views) == 1 && v.Contiguous() {
 		p.at, p.bytes = v.ptr, v.Len()*v.DType.Size()
@@ -68,7 +68,7 @@ func (p *bundle) lay(b *Backend) error {
 	return nil
 }
 
-// pack brings the tensors to the bundle, unpack the bundle to the tensors.
+// pack copies the tensors to the bundle, unpack the bundle to the tensors.
 func (p *bundle) pack(b *Backend) {
 	for i, d := range p.dense {
 		b.copyOf("send", d, p.views[i])

@@ -16,13 +16,13 @@ import (
 // kernel is a loaded kernel.
 type kernel struct {
 	fn     cu.Function
-	shared uint32 // bytes of dynamic shared memory that it may have
+	shared uint32 // limit of its dynamic shared memory in bytes
 }
 
-// freeShared is how much shared memory a kernel has without asking.
+// freeShared is the shared memory that a kernel may use without a request.
 const freeShared = 48 << 10
 
-// units says which unit each kernel is in.
+// units maps the name of each kernel to its unit.
 var units = sync.OnceValues(func() (map[string]string, error) {
 	list, err := kern.Kernels()
 	of := make(map[string]string, len(list))
@@ -32,7 +32,7 @@ var units = sync.OnceValues(func() (map[string]string, error) {
 	return of, err
 })
 
-// kernel returns a kernel by name, on the engine's thread. Its unit is compiled by the driver the first time.
+// kernel returns a kernel by name, on the engine's thread. The driver compiles its unit at the first use.
 func (e *engine) kernel(name string) (*kernel, error) {
 	if k, ok := e.loaded[name]; ok {
 		return k, nil
@@ -77,7 +77,7 @@ func (e *engine) module(unit string) (cu.Module, error) {
 	return m, nil
 }
 
-// compilerSays is what the driver's compiler says of PTX that it refuses, behind a colon; "" where err is another matter.
+// compilerSays returns ": " and the message of the driver's compiler if it rejects the PTX; "" for other errors.
 func compilerSays(ptx string, err error) string {
 	var e *driver.Error
 	if !errors.As(err, &e) || e.Code != invalidPTX && e.Code != unsupportedPTX && e.Code != noBinary {
@@ -89,7 +89,7 @@ func compilerSays(ptx string, err error) string {
 	return ""
 }
 
-// allow lets k have so much shared memory.
+// allow lets k use the given amount of shared memory.
 func (k *kernel) allow(shared uint32) error {
 	if shared <= k.shared {
 		return nil

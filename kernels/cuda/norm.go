@@ -36,10 +36,10 @@ func (b *Backend) Norm(dst, x kernels.Tensor, spec kernels.NormSpec) {
 	}
 }
 
-// rowNorm is LayerNorm and RMSNorm, of the operands dst, x, weight, bias, scale, shift, cos and sin.
+// rowNorm computes LayerNorm and RMSNorm with the operands dst, x, weight, bias, scale, shift, cos and sin.
 func (b *Backend) rowNorm(op string, o []*operand, spec kernels.NormSpec) {
 	x := o[1].Tensor
-	var weights *operand // where rows have their own
+	var weights *operand // if each row has its own
 	if o[2] != nil && spec.WeightOfRows(&x) {
 		weights = o[2]
 	}
@@ -67,7 +67,7 @@ func (b *Backend) rowNorm(op string, o []*operand, spec kernels.NormSpec) {
 	b.launch(op, kernelName(C.lb_norm_name(C.lb_norm_pick(a))), C.lb_norm_launch(a), unsafe.Pointer(a))
 }
 
-// groupNorm takes the moments of chunks of pixels, combines them in index order and applies them.
+// groupNorm computes the moments of chunks of pixels, combines them in index order and applies them.
 func (b *Backend) groupNorm(op string, o []*operand, spec kernels.NormSpec) {
 	if c := o[1].Shape[3]; c > C.LB_GROUP_COLUMNS {
 		b.fail("norm: group norm of %d channels, %d are the most", c, int(C.LB_GROUP_COLUMNS))
@@ -106,8 +106,8 @@ func (b *Backend) groupNorm(op string, o []*operand, spec kernels.NormSpec) {
 	b.launch(op, "group_apply"+variant, C.lb_group_apply_launch(a), unsafe.Pointer(a))
 }
 
-// imageShape is the shape of images (N, H, W, C) without the last axis: (N, 1, H W) where the pixels of each
-// lie evenly, which is faster.
+// imageShape returns the shape of images (N, H, W, C) without the last axis. If the pixels of each image have equal distances
+// it is (N, 1, H W), which is faster.
 func imageShape(operands ...*operand) shape {
 	h, w := operands[0].Shape[1], operands[0].Shape[2]
 	even := true
@@ -126,7 +126,7 @@ func imageShape(operands ...*operand) shape {
 	return s
 }
 
-// vector is an operand of one axis as kernels read it.
+// vector returns an operand of one axis in the form that kernels read.
 func vector(o *operand) (v C.lb_view) {
 	if o != nil {
 		v.ptr, v.dtype, v.col = C.lb_u64(o.ptr), C.lb_i32(o.DType), C.lb_i64(o.Strides[0])

@@ -11,7 +11,7 @@ import (
 	"unsafe"
 )
 
-// pciDevices is where Linux describes what is on the bus.
+// pciDevices is the directory in which Linux describes the devices on the bus.
 const pciDevices = "/sys/bus/pci/devices"
 
 // Policies of set_mempolicy(2).
@@ -20,11 +20,11 @@ const (
 	policyPreferred = 1
 )
 
-// mostNodes is how many NUMA nodes are told apart, the bits of a mask.
+// mostNodes is the greatest number of NUMA nodes, the bits of a mask.
 const mostNodes = 64
 
-// nodeOf returns the NUMA node that a device at address pci is on, below the folder that describes the bus; -1 where
-// there is only one, or none is known.
+// nodeOf returns the NUMA node of the device at address pci; folder is the directory that describes the bus. It returns -1 if
+// there is only one node or the node is not known.
 func nodeOf(folder, pci string) int {
 	text, err := os.ReadFile(filepath.Join(folder, strings.ToLower(pci), "numa_node"))
 	if err != nil {
@@ -37,8 +37,8 @@ func nodeOf(folder, pci string) int {
 	return n
 }
 
-// onNode runs f, whose memory comes from a NUMA node where that has any, on a locked thread. Where the kernel does
-// not let a process choose, it comes from anywhere: that costs time only.
+// onNode runs f on a locked thread, so that memory allocated in f comes from a NUMA node if that has any free. If the kernel
+// does not let the process choose, memory comes from any node, which is only slower.
 func onNode(node int, f func()) {
 	if node < 0 {
 		f()

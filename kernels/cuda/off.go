@@ -11,23 +11,23 @@ import (
 var errNotBuilt = fmt.Errorf("%w: this program was built without it (go build -tags cuda, with cgo, on Linux)",
 	ErrUnavailable)
 
-// Devices returns the GPUs of this process: here none, and why.
+// Devices returns no GPUs and the reason: the program was built without CUDA.
 func Devices() ([]Device, error) { return nil, errNotBuilt }
 
-// DriverVersion returns the newest CUDA that the driver can do: here none, and why.
+// DriverVersion returns the reason why there is no driver.
 func DriverVersion() (string, error) { return "", errNotBuilt }
 
-// Libraries returns what is looked for at run time: here nothing.
+// Libraries returns nil: no libraries are looked for.
 func Libraries() []Library { return nil }
 
-// Staged returns how many bytes went from device to device through host memory: here none.
+// Staged returns 0: no bytes pass through host memory.
 func Staged() int64 { return 0 }
 
-// New returns a backend on a device: here none, and why.
+// New returns the reason why there is no backend.
 func New(int, Options) (kernels.Backend, error) { return nil, errNotBuilt }
 
-// warpgroupsOff is why a device does without warpgroups.
+// warpgroupsOff returns "".
 func warpgroupsOff(Device) string { return "" }
 
-// blasClass is what cublasLt adds to the numeric class.
+// blasClass returns "".
 func blasClass() string { return "" }

@@ -18,7 +18,7 @@ const maxAxes = 10
 type operand struct {
 	kernels.Tensor
 	buf *buffer
-	ptr cu.DevicePtr // of the first element
+	ptr cu.DevicePtr // address of the first element
 }
 
 var errFreed = errors.New("the tensor was used after the end of its scope")
@@ -29,7 +29,7 @@ func newOperand(t kernels.Tensor) (*operand, error) {
 	return o, o.resolve(t)
 }
 
-// resolve makes o of t and proves that every element lies inside its buffer.
+// resolve sets o to t and checks that every element is inside its buffer.
 func (o *operand) resolve(t kernels.Tensor) error {
 	buf, ok := t.Buf.(*buffer)
 	switch {
@@ -61,7 +61,7 @@ func (o *operand) resolve(t kernels.Tensor) error {
 	return nil
 }
 
-// reach returns the first and the last element of the buffer that the view has. It is not empty.
+// reach returns the first and the last element of the buffer that the view uses. The view must not be empty.
 func (o *operand) reach() (first, last int) {
 	first, last = o.Offset, o.Offset
 	for i, d := range o.Shape {
@@ -74,7 +74,7 @@ func (o *operand) reach() (first, last int) {
 	return first, last
 }
 
-// narrow returns the n entries of axis that begin at start.
+// narrow returns n entries of axis from start on.
 func (o *operand) narrow(axis, start, n int) *operand {
 	t := o.Tensor.Narrow(axis, start, n)
 	return &operand{Tensor: t, buf: o.buf, ptr: o.ptr + cu.DevicePtr((t.Offset-o.Offset)*t.DType.Size())}

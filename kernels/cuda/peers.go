@@ -17,8 +17,8 @@ import (
 	"latentbeam/kernels/cuda/driver"
 )
 
-// source resolves the source of a copy, which may lie on another device; nil where it cannot be read. The
-// caller has marked the arena.
+// source resolves the source of a copy, which may be on another device; nil if it cannot be read. The caller has marked the
+// arena.
 func (b *Backend) source(op string, t kernels.Tensor) *operand {
 	if t.IsZero() {
 		b.fail("%s: source is missing", op)
@@ -72,14 +72,14 @@ func (e *engine) sees(other *engine) (can bool, err error) {
 	return can, err
 }
 
-// enablePeer maps the other device's memory, on the engine's thread. can is false where there are as many peers already
-// as a device may have (eight without NVSwitch), or the system does not do it.
+// enablePeer maps the other device's memory, on the engine's thread. can is false if the device already has the maximal number
+// of peers (eight without NVSwitch), or the system does not support it.
 func (e *engine) enablePeer(other *engine) (can bool, err error) {
 	err = driver.Check("cuCtxEnablePeerAccess", other.ctx.EnablePeerAccess(0))
 	var answer *driver.Error
 	if errors.As(err, &answer) {
 		switch answer.Code {
-		case peersEnabled: // before
+		case peersEnabled: // it was enabled before
 			return true, nil
 		case tooManyPeers, peersUnsupported:
 			return false, nil
@@ -88,8 +88,8 @@ func (e *engine) enablePeer(other *engine) (can bool, err error) {
 	return err == nil, err
 }
 
-// fetch copies what o has on another device, whose memory this one cannot read, to the arena, through host memory.
-// What has gaps is packed there before.
+// fetch copies o from another device, whose memory this one cannot read, through host memory to the arena. Operands with gaps
+// are packed on the other device first.
 func (b *Backend) fetch(o *operand) (*operand, error) {
 	from, bytes := o.buf.eng, o.Len()*o.DType.Size()
 	dense := o
@@ -119,7 +119,7 @@ func (b *Backend) fetch(o *operand) (*operand, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.flush() // the place may still be in use by what was enqueued
+	b.flush() // queued calls may still use the memory
 	err = b.eng.route(from).carry(p, dense.ptr, bytes, b.stream)
 	runtime.KeepAlive(dense.buf)
 	return &operand{Tensor: kernels.NewTensor(o.DType, nil, o.Shape...), ptr: p}, err

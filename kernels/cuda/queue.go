@@ -12,24 +12,24 @@ import (
 	"latentbeam/kernels/cuda/driver"
 )
 
-// queue is the driver calls of a backend that its engine's thread has not got yet, in order. Handing them over
-// one by one would cost more than the calls.
+// queue holds the driver calls of a backend that have not been passed to its engine's thread yet, in order. Passing them one by
+// one would cost more than the calls.
 type queue struct {
 	eng     *engine
 	stream  cu.Stream
 	pending []command
-	most    int                   // of them
-	keep    []*buffer             // whose memory must be there until the calls are made
+	most    int                   // flush at this number of calls
+	keep    []*buffer             // buffers whose memory must exist until the calls are made
 	sent    [][]byte              // host memory that the device may not have read yet
 	late    atomic.Pointer[error] // the first error of a call
-	passed  *cu.Event             // recorded behind all that the stream was given; nil: unknown
+	passed  *cu.Event             // recorded after all work of the stream; nil: unknown
 }
 
-// command is a driver call of an operation. Launches and records, which are almost all of them, need no closure.
+// command is a driver call of an operation. Launches and records, which are almost all calls, need no closure.
 type command struct {
 	op     string
 	launch launch
-	event  *cu.Event    // to be recorded
+	event  *cu.Event    // event to record
 	run    func() error // any other call
 }
 
@@ -44,8 +44,8 @@ func (c *command) make(e *engine, stream cu.Stream) error {
 	return e.launch(c.launch, stream)
 }
 
-// flushAt is how many calls wait at most. Of a device that has nothing to do fewer wait, twice as many each time: the
-// first ones should reach it soon.
+// flushAt is the greatest number of calls that wait. If the device is idle, fewer calls wait, twice as many each time, so that
+// the first ones reach it soon.
 const (
 	flushAt      = 32
 	flushFirstAt = 4
@@ -60,7 +60,7 @@ func (q *queue) push(c command) {
 	}
 }
 
-// flush gives all calls to the engine's thread. Whoever uses the stream without the queue flushes before.
+// flush passes all calls to the engine's thread. Code that uses the stream without the queue must flush first.
 func (q *queue) flush() {
 	q.passed = nil
 	if len(q.pending) == 0 {
@@ -75,7 +75,7 @@ func (q *queue) flush() {
 	}
 }
 
-// make makes the calls of a batch, on the engine's thread, up to the first that fails. keep is what they use.
+// make makes the calls of a batch, on the engine's thread, up to the first that fails. keep holds the buffers that they use.
 func (q *queue) make(batch []command, keep []*buffer) {
 	for i := range batch {
 		if q.late.Load() != nil {
@@ -89,13 +89,13 @@ func (q *queue) make(batch []command, keep []*buffer) {
 	runtime.KeepAlive(keep)
 }
 
-// fail keeps the first error.
+// fail records the first error.
 func (q *queue) fail(op string, err error) {
 	err = fmt.Errorf("cuda: %s: %w", op, err)
 	q.late.CompareAndSwap(nil, &err)
 }
 
-// sync waits until the device has done everything.
+// sync waits until the device has completed all work.
 func (q *queue) sync(op string) error {
 	q.flush()
 	return q.waited(op, q.eng.do(func() error {
@@ -103,7 +103,7 @@ func (q *queue) sync(op string) error {
 	}))
 }
 
-// waited notes that the stream was waited for, which gave err, and returns the first error.
+// waited records that the stream was waited for, with the result err, and returns the first error.
 func (q *queue) waited(op string, err error) error {
 	if err != nil {
 		q.fail(op, err)

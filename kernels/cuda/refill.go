@@ -11,14 +11,14 @@ import (
 	"latentbeam/kernels/cuda/driver"
 )
 
-// refills is how weights are exchanged beside the work of a backend: a stream of its own, with its own staging.
+// refills replaces weights concurrently with the work of a backend: it has its own stream and its own staging.
 type refills struct {
 	stream  cu.Stream
 	staging *staging
 }
 
-// Refill begins to bring data to the weight t when the work enqueued so far has ended. Work that is enqueued from
-// now on is not held up; ready lets what is enqueued after it wait for the data.
+// Refill starts to copy data to the weight t when the work enqueued so far has ended. Work enqueued later is not delayed; work
+// enqueued after ready waits for the data.
 func (b *Backend) Refill(t kernels.Tensor, data func() []byte) (ready func()) {
 	const op = "refill"
 	o, ok := b.open(op, t)
@@ -68,7 +68,7 @@ func (b *Backend) Refill(t kernels.Tensor, data func() []byte) (ready func()) {
 	}
 }
 
-// openRefills makes what refills need, the first time.
+// openRefills makes the stream and the staging of refills at the first use.
 func (b *Backend) openRefills() error {
 	if b.refills != nil {
 		return nil

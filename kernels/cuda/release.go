@@ -4,14 +4,14 @@ package cuda
 
 import "latentbeam/kernels"
 
-// Release gives back the memory of a weight, and of what was made of it for convolutions.
+// Release frees the memory of a weight and of its packed forms.
 func (b *Backend) Release(t kernels.Tensor) {
 	if buf, ok := t.Buf.(*buffer); ok && buf.weight {
 		buf.release()
 	}
 }
 
-// release gives the memory of an allocation back, once.
+// release frees the memory of an allocation, once.
 func (buf *buffer) release() {
 	buf.mu.Lock()
 	packed, done := buf.packed, buf.freed

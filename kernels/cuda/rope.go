@@ -51,7 +51,7 @@ func (b *Backend) rope(op string, s shape, part []*operand, dstStep, xStep int) 
 	b.launch(op, "rope", C.lb_rope_launch(a), unsafe.Pointer(a))
 }
 
-// pairs is the view whose last axis counts pairs of neighbours.
+// pairs returns the view whose last axis counts pairs of neighbours.
 func (o *operand) pairs() *operand {
 	p := *o
 	last := len(o.Shape) - 1

@@ -14,8 +14,8 @@ import (
 	"latentbeam/kernels/cuda/driver"
 )
 
-// route is the way from one device to another that cannot read its memory: through two blocks of page-locked memory,
-// so that one piece leaves the host while the next one comes.
+// route copies data to a device from another one whose memory it cannot read. It uses two blocks of page-locked memory, so that
+// one piece leaves the host while the next one arrives.
 type route struct {
 	from, to *engine
 	mu       sync.Mutex
@@ -24,20 +24,20 @@ type route struct {
 
 // stop is a block on a route.
 type stop struct {
-	*block          // free is reached when the device at the end has read it
-	came   cu.Event // on the device at the beginning: it is filled
+	*block          // free is recorded when the destination device has read it
+	came   cu.Event // on the source device: recorded when the block is filled
 }
 
-// staged counts the bytes that went by routes, in this process.
+// staged counts the bytes that went through routes in this process.
 var staged atomic.Int64
 
 // Staged returns how many bytes went from device to device through host memory in this process.
 func Staged() int64 { return staged.Load() }
 
-// sayStaged says it once in the log.
+// sayStaged limits the log message about staging to one.
 var sayStaged sync.Once
 
-// route returns the way from other to e.
+// route returns the route from other to e.
 func (e *engine) route(other *engine) *route {
 	e.routing.Lock()
 	defer e.routing.Unlock()
@@ -45,7 +45,7 @@ func (e *engine) route(other *engine) *route {
 	if old != nil && old.from == other {
 		return old
 	}
-	if old != nil { // that device has begun anew
+	if old != nil { // the other device was opened again
 		e.later(old.release)
 	}
 	sayStaged.Do(func() {
@@ -57,12 +57,12 @@ func (e *engine) route(other *engine) *route {
 	return r
 }
 
-// carry copies n bytes to the device at the end, behind what its stream has to do. It returns when the source may be
+// carry copies n bytes to the destination device, after the earlier work of its stream. It returns when the source may be
 // changed.
 func (r *route) carry(to, from cu.DevicePtr, n int, stream cu.Stream) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.to.pinned.RLock() // the blocks are in its context
+	r.to.pinned.RLock() // the blocks belong to its context
 	defer r.to.pinned.RUnlock()
 	piece := func(i int) (offset cu.DevicePtr, size int) {
 		return cu.DevicePtr(i * blockSize), min(blockSize, n-i*blockSize)
@@ -84,7 +84,7 @@ func (r *route) carry(to, from cu.DevicePtr, n int, stream cu.Stream) error {
 			err = r.send(r.ring[i%len(r.ring)], to+offset, size, stream)
 		}
 	}
-	if err != nil { // nothing may come to a block that is about to be given back
+	if err != nil { // nothing may be copied into a block that will be freed
 		_ = r.from.do(func() error { return driver.Check("cuStreamSynchronize", r.from.copies.Synchronize()) })
 		return err
 	}
@@ -92,7 +92,7 @@ func (r *route) carry(to, from cu.DevicePtr, n int, stream cu.Stream) error {
 	return nil
 }
 
-// open makes the blocks, the first time.
+// open makes the blocks at the first use.
 func (r *route) open() error {
 	for i := range r.ring {
 		if r.ring[i] != nil {
@@ -117,8 +117,8 @@ func (r *route) open() error {
 	return nil
 }
 
-// release gives the blocks back, on the thread of the device at the end. Nobody uses the route any more: the device
-// at the beginning has begun anew, and its events are gone.
+// release frees the blocks, on the thread of the destination device. The route is no longer used: the source device was opened
+// again, and its events are gone.
 func (r *route) release() error {
 	for _, s := range r.ring {
 		if s != nil {
@@ -130,7 +130,7 @@ func (r *route) release() error {
 	return nil
 }
 
-// bring begins to fill a block, when the device at the end has read what was in it.
+// bring starts to fill a block when the destination device has read its previous content.
 func (r *route) bring(s *stop, p cu.DevicePtr, n int) error {
 	if s.busy {
 		err := r.to.do(func() error { return driver.Check("cuEventSynchronize", s.free.Synchronize()) })
@@ -147,7 +147,7 @@ func (r *route) bring(s *stop, p cu.DevicePtr, n int) error {
 	})
 }
 
-// send waits for a block and lets the device at the end read it.
+// send waits until a block is filled and makes the destination device read it.
 func (r *route) send(s *stop, p cu.DevicePtr, n int, stream cu.Stream) error {
 	err := r.from.do(func() error { return driver.Check("cuEventSynchronize", s.came.Synchronize()) })
 	if err != nil {

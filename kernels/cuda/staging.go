@@ -11,16 +11,16 @@ import (
 	"latentbeam/kernels/cuda/driver"
 )
 
-// staging is page-locked host memory on the way to a device and back: blocks that are filled in turn, so that
-// one is copied while the other is filled. It is made at the first use.
+// staging is page-locked host memory for copies to and from a device. Its blocks are filled in turn, so that one is copied
+// while the other is filled. It is made at the first use.
 type staging struct {
 	eng  *engine
-	mu   sync.Mutex // of who fills blocks
+	mu   sync.Mutex // held while blocks are filled
 	ring [2]*block
 	next int
 }
 
-// block is one piece. free is reached by the stream when the device has read it; busy says that it was given one.
+// block is one piece. The stream records free when the device has read the block; busy means that free has been queued.
 type block struct {
 	mem  []byte
 	free cu.Event
@@ -48,7 +48,7 @@ func (s *staging) take() (*block, error) {
 	return made, nil
 }
 
-// empty returns the next block when the device has read what was in it. Calls in the queue must have been flushed.
+// empty returns the next block when the device has read its content. Queued calls must have been flushed.
 func (s *staging) empty() (*block, error) {
 	b, err := s.take()
 	if err != nil || !b.busy {
@@ -59,7 +59,7 @@ func (s *staging) empty() (*block, error) {
 	return b, err
 }
 
-// newBlock makes a block in the memory that is nearest to the device, on the engine's thread.
+// newBlock makes a block in the memory nearest to the device, on the engine's thread.
 func (e *engine) newBlock() (*block, error) {
 	event, err := cu.MakeEvent(cu.DisableTiming)
 	if err != nil {
@@ -73,7 +73,7 @@ func (e *engine) newBlock() (*block, error) {
 	return &block{mem: mem, free: event}, nil
 }
 
-// release gives the block back, on the engine's thread.
+// release frees the block, on the engine's thread.
 func (b *block) release() error {
 	if err := driver.Check("cuEventDestroy", cu.DestroyEvent(&b.free)); err != nil {
 		return err
@@ -81,7 +81,7 @@ func (b *block) release() error {
 	return driver.HostFree(b.mem)
 }
 
-// touch runs f, which reads or writes a block: not while the engine ends, which takes the memory away.
+// touch runs f, which reads or writes a block. It does not run while the engine ends, because that frees the memory.
 func (s *staging) touch(f func()) error {
 	s.eng.pinned.RLock()
 	defer s.eng.pinned.RUnlock()
@@ -122,8 +122,8 @@ func (s *staging) up(p cu.DevicePtr, data []byte, stream cu.Stream) error {
 	return nil
 }
 
-// down copies device memory at p to data, after what the stream has to do, which is waited for: in pieces, of which one
-// comes while the one before is copied. Whatever fills or reads the blocks is on this stream.
+// down waits for the stream's earlier work and copies device memory at p to data, in pieces: one piece arrives while the
+// previous one is copied. All work on the blocks uses this stream.
 func (s *staging) down(data []byte, p cu.DevicePtr, stream cu.Stream) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,7 +155,7 @@ func (s *staging) down(data []byte, p cu.DevicePtr, stream cu.Stream) error {
 			return err
 		}
 	}
-	for _, b := range s.ring { // what they were given before is read
+	for _, b := range s.ring { // the earlier content of the blocks has been read
 		if b != nil {
 			b.busy = false
 		}
@@ -163,7 +163,7 @@ func (s *staging) down(data []byte, p cu.DevicePtr, stream cu.Stream) error {
 	return nil
 }
 
-// bring begins to fill the block with n bytes at p, on the engine's thread. free is reached when they are there.
+// bring starts to fill the block with n bytes at p, on the engine's thread. free is recorded when they have arrived.
 func (b *block) bring(p cu.DevicePtr, n int, stream cu.Stream) error {
 	if err := cu.MemcpyDtoHAsync(unsafe.Pointer(&b.mem[0]), p, int64(n), stream); err != nil {
 		return driver.Check("cuMemcpyDtoHAsync", err)
@@ -171,7 +171,7 @@ func (b *block) bring(p cu.DevicePtr, n int, stream cu.Stream) error {
 	return driver.Check("cuEventRecord", b.free.Record(stream))
 }
 
-// release gives everything back, on the engine's thread.
+// release frees all blocks, on the engine's thread.
 func (s *staging) release() error {
 	for _, b := range s.ring {
 		if b == nil {

@@ -10,15 +10,15 @@ import (
 	"latentbeam/kernels/cuda/driver"
 )
 
-// span is a stretch of the stream whose time is asked for.
+// span is a part of the stream's work whose time is measured.
 type span struct {
 	from, to *cu.Event
-	follows  bool // from is to of the span before
+	follows  bool // from is the end of the previous span
 	report   func(time.Duration)
 }
 
-// Time marks where the stream is now, and end where it is then. What lies between goes to report in the next
-// Wait or Download. Where nothing was enqueued since the last span it begins at the end of that one, for every event
+// Time marks the current position of the stream, and end marks the position at its call. The next Wait or Download calls report
+// with the time between them. If nothing was enqueued since the last span, the span starts at its end, because every event
 // costs the host a call and the device a pause.
 func (b *Backend) Time(report func(time.Duration)) (end func()) {
 	from := b.passed
@@ -35,7 +35,7 @@ func (b *Backend) Time(report func(time.Duration)) (end func()) {
 	}
 }
 
-// event returns an event that is not in use; it is made when it is recorded the first time.
+// event returns an unused event; it is made when it is first recorded.
 func (b *Backend) event() *cu.Event {
 	if n := len(b.events); n > 0 {
 		e := b.events[n-1]
@@ -53,7 +53,7 @@ func (b *Backend) mark(e *cu.Event) {
 	b.push(command{op: "time", event: e})
 }
 
-// record records e, which it makes the first time, on the engine's thread.
+// record records e, on the engine's thread; the first time it makes the event.
 func record(e *cu.Event, stream cu.Stream) (err error) {
 	if *e == (cu.Event{}) {
 		if *e, err = cu.MakeEvent(cu.DefaultEvent); err != nil {
@@ -63,8 +63,7 @@ func record(e *cu.Event, stream cu.Stream) (err error) {
 	return driver.Check("cuEventRecord", e.Record(stream))
 }
 
-// settle reports the spans that have ended: all of them, when the stream was waited for. After an error there
-// are no times.
+// settle reports the spans that have ended: all of them if the stream was waited for. After an error there are no times.
 func (b *Backend) settle() {
 	if len(b.spans) == 0 {
 		return

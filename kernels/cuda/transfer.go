@@ -13,7 +13,7 @@ import (
 	"latentbeam/kernels/cuda/driver"
 )
 
-// Weights copies data to the device, once for all backends that share it, and returns when it is there.
+// Weights copies data to the device, once for all backends that share it, and returns when the copy is complete.
 func (b *Backend) Weights(dt kernels.DType, shape []int, data []byte) (kernels.Tensor, error) {
 	n, err := elements(shape)
 	switch {
@@ -36,7 +36,7 @@ func (b *Backend) Weights(dt kernels.DType, shape []int, data []byte) (kernels.T
 	return kernels.NewTensor(dt, buf, shape...), nil
 }
 
-// upload fills buf and waits until it is full, beside what the streams of backends do.
+// upload fills buf and waits until it is full, concurrently with the streams of backends.
 func (e *engine) upload(buf *buffer, data []byte) error {
 	if err := e.staging.up(buf.ptr, data, e.copies); err != nil {
 		return err
@@ -70,7 +70,7 @@ func (b *Backend) Upload(dst kernels.Tensor, src []float32) {
 	}
 }
 
-// scratch returns a dense operand in the arena, which the caller has marked.
+// scratch returns a dense operand in the arena. The caller has marked the arena.
 func (b *Backend) scratch(op string, dt kernels.DType, shape []int) (*operand, bool) {
 	o := &operand{Tensor: kernels.NewTensor(dt, nil, shape...)}
 	p, err := b.arena.take(o.Len() * dt.Size())
@@ -146,7 +146,7 @@ func (b *Backend) Gather(dst, table kernels.Tensor, ids []int32) {
 	b.launch(op, "gather", C.lb_gather_launch(a), unsafe.Pointer(a))
 }
 
-// matrix is an operand of two axes as kernels read it.
+// matrix returns an operand of two axes in the form that kernels read.
 func (o *operand) matrix() (v C.lb_view) {
 	v.ptr, v.dtype = C.lb_u64(o.ptr), C.lb_i32(o.DType)
 	v.stride[0], v.col = C.lb_i64(o.Strides[0]), C.lb_i64(o.Strides[1])

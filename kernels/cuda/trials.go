@@ -7,7 +7,8 @@ import "C"
 
 import "latentbeam/kernels"
 
-// productTrials has one for each kernel of matrix products: tiles that end inside, more slices than are under way.
+// productTrials has a trial for each kernel of matrix products: tiles that end before their full size, and more slices than the
+// pipeline holds.
 func productTrials() (out []trial) {
 	const m, n, k = 70, 130, 456
 	for kernel := C.lb_i32(C.LB_GEMM_WG_BF16_128); kernel < C.LB_GEMM_KERNELS; kernel++ {
@@ -34,7 +35,7 @@ func productTrials() (out []trial) {
 	return out
 }
 
-// convTrials has one for each kernel of convolutions: taps outside of the image, channels that end inside a slice.
+// convTrials has a trial for each kernel of convolutions: taps outside the image, and channels that end inside a slice.
 func convTrials() (out []trial) {
 	const h, w, cin, cout = 9, 10, 72, 70
 	for kernel := C.lb_i32(C.LB_CONV_WG_BF16_128); kernel < C.LB_CONV_KERNELS; kernel++ {
@@ -59,7 +60,7 @@ func convTrials() (out []trial) {
 	return out
 }
 
-// trial lets compute fill a tensor of fp32 from two of type dt, and returns what it is then.
+// trial calls compute to fill an fp32 tensor from two tensors of type dt, and returns its elements.
 func (b *Backend) trial(shape []int, dt kernels.DType, first, second []int,
 	compute func(dst, x, w kernels.Tensor)) ([]float32, error) {
 	defer b.Scope()()
@@ -67,7 +68,7 @@ func (b *Backend) trial(shape []int, dt kernels.DType, first, second []int,
 	got := make([]float32, dst.Len())
 	b.Upload(x, numbers(x.Len(), 1))
 	b.Upload(w, numbers(w.Len(), 2))
-	b.Upload(dst, got) // nothing that was there before can be right
+	b.Upload(dst, got) // so that old memory cannot look like a right result
 	compute(dst, x, w)
 	return got, b.Download(got, dst)
 }

@@ -14,33 +14,32 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// EnvWarpgroups is the environment variable that turns kernels of warpgroups (wgmma, compute capability 9.0) off,
-// where it is 0.
+// EnvWarpgroups is the environment variable that turns warpgroup kernels (wgmma, compute capability 9.0) off if it is 0.
 const EnvWarpgroups = "LATENTBEAM_WGMMA"
 
-// trialLimit is how long the trials of a device may take, the driver's compilation of their kernels included.
+// trialLimit is the time limit for the trials of a device, including the driver's compilation of their kernels.
 const trialLimit = 3 * time.Minute
 
-// trial is a small problem that kernels of warpgroups solve, and then those that they stand for: run looks at
-// eng.warpgroups. What it returns must be near one another.
+// trial is a small problem that is computed with warpgroup kernels and then with the kernels that they replace; run reads
+// eng.warpgroups. The two results must be nearly equal.
 type trial struct {
 	name string
 	run  func(b *Backend) ([]float32, error)
 	near float64 // largest difference, relative above 1
 }
 
-// trials are what a device does before kernels of warpgroups are used on it, a line for each of them.
+// trials returns the checks of a device before it uses warpgroup kernels, one for each kernel.
 func trials() []trial { return slices.Concat(productTrials(), convTrials(), attentionTrials()) }
 
-// judged says of devices of this process, by UUID, why their kernels of warpgroups are not used; "": they are. Or that
-// their trials have not ended: they are not made again.
+// judged holds, by UUID, why devices of this process do not use warpgroup kernels; "": they use them. It also records trials
+// that have not ended, so that they are not repeated.
 var judged struct {
 	sync.Mutex
 	why     map[string]string
 	endless map[string]error
 }
 
-// warpgroupsOff returns why a device that has them does not use warpgroups. One that was not opened yet will.
+// warpgroupsOff returns why a device that has warpgroups does not use them. A device that was not opened yet will use them.
 func warpgroupsOff(d Device) string {
 	if os.Getenv(EnvWarpgroups) == "0" {
 		return EnvWarpgroups + "=0"
@@ -50,7 +49,7 @@ func warpgroupsOff(d Device) string {
 	return judged.why[d.UUID]
 }
 
-// arch is the device's compute capability as kernels count it: 8.0 for one that does without its warpgroups.
+// arch returns the compute capability of the device's kernels: 8.0 if it does not use its warpgroups.
 func (e *engine) arch() int {
 	if arch := 10*e.Major + e.Minor; arch != warpgroupArch || e.warpgroups {
 		return arch
@@ -58,8 +57,8 @@ func (e *engine) arch() int {
 	return 80
 }
 
-// tryWarpgroups decides whether kernels of warpgroups are used on a device that was opened, before anybody else has
-// it. They may end its context.
+// tryWarpgroups decides whether an opened device uses warpgroup kernels, before anybody else can use the device. The trials may
+// end its context.
 func (e *engine) tryWarpgroups() error {
 	if e.tried || !e.hasWarpgroups() {
 		return nil
@@ -93,8 +92,8 @@ func (e *engine) tryWarpgroups() error {
 	return nil
 }
 
-// afterTrial says how to do without trials, where one has ended the context of e and no new one can be opened: drivers
-// may want a new process. e may be nil.
+// afterTrial says how to run without trials, if one has ended the context of e and no new context can be opened: some drivers
+// need a new process. e may be nil.
 func (e *engine) afterTrial() string {
 	if e == nil || e.spoiled == "" {
 		return ""
@@ -103,7 +102,7 @@ func (e *engine) afterTrial() string {
 		e.spoiled, EnvWarpgroups)
 }
 
-// judgeWarpgroups makes the trials. An error has nothing to do with warpgroups, or is that a trial does not end.
+// judgeWarpgroups runs the trials. An error is not about warpgroups, or means that a trial does not end.
 func (e *engine) judgeWarpgroups() (why string, err error) {
 	type outcome struct {
 		why string
@@ -126,7 +125,7 @@ func (e *engine) judgeWarpgroups() (why string, err error) {
 	}()
 	select {
 	case o := <-done:
-		if e.gaveUp() { // its class stays that of a device that is lost: others may do the work
+		if e.gaveUp() { // it keeps the class of a lost device: other devices may do the work
 			return "", e.endless(o.err)
 		}
 		return o.why, o.err
@@ -135,7 +134,7 @@ func (e *engine) judgeWarpgroups() (why string, err error) {
 	}
 }
 
-// endless notes that a trial does not end, as cause says, and how to do without.
+// endless records that a trial does not end, because of cause, and says how to run without trials.
 func (e *engine) endless(cause error) error {
 	err := fmt.Errorf("a trial of the kernels of warpgroups does not end on %s: start again with %s=0 (%w)",
 		e.Name, EnvWarpgroups, cause)
@@ -149,7 +148,7 @@ func (e *engine) endless(cause error) error {
 	return err
 }
 
-// try makes a trial and returns what is wrong with the kernels of warpgroups. An error is of another kind.
+// try runs a trial and returns what is wrong with the warpgroup kernels. err is any other error.
 func (b *Backend) try(t trial) (why string, err error) {
 	b.eng.warpgroups = true
 	got, err := t.run(b)

@@ -11,20 +11,20 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// EnvPatience is how long the driver may take for one call, such as 30m, before its device counts as lost; 0 is for
-// ever.
+// EnvPatience is the environment variable with the time limit for one call of the driver, such as 30m. After it the device
+// counts as lost; 0 means no limit.
 const EnvPatience = "LATENTBEAM_CUDA_PATIENCE"
 
 const (
-	// defaultPatience is well above the longest work that is waited for in one call, a step of the sampler or a
-	// decoded clip: a minute on a small GPU.
+	// defaultPatience is far above the time of the longest call, a step of the sampler or a decoded clip: a minute on a small
+	// GPU.
 	defaultPatience = 10 * time.Minute
-	// looks is how often a call is seen under way before it has taken too long. They are counted, and not the time,
-	// so that a process that was stopped for hours accuses no device when it goes on.
+	// looks is the number of checks that must see the same call before it has taken too long. Checks are counted instead of
+	// time, so that a process that was stopped for hours does not report a lost device when it continues.
 	looks = 20
 )
 
-// patience is what the environment says.
+// patience returns the time limit that the environment sets.
 func patience() (time.Duration, error) {
 	text := os.Getenv(EnvPatience)
 	if text == "" {
@@ -37,13 +37,13 @@ func patience() (time.Duration, error) {
 	return d, nil
 }
 
-// watchdog notices that the thread of an engine does not come back from the driver.
+// watchdog detects that the thread of an engine does not return from the driver.
 type watchdog struct {
-	turns atomic.Int64  // odd while the thread is at work
-	stuck chan struct{} // closed when it is given up
+	turns atomic.Int64  // odd while the thread works
+	stuck chan struct{} // closed when the thread is given up
 }
 
-// begin and end frame a piece of the thread's work.
+// begin and end mark the start and the end of one piece of the thread's work.
 func (w *watchdog) begin() { w.turns.Add(1) }
 func (w *watchdog) end()   { w.turns.Add(1) }
 
@@ -57,8 +57,8 @@ func (w *watchdog) gaveUp() bool {
 	}
 }
 
-// watch gives the engine up when its thread is longer than within at one piece of work. The thread itself cannot be
-// ended: it stays in the driver, and everybody who waits for it gets an error.
+// watch gives the engine up if its thread takes longer than within for one piece of work. The thread itself cannot be ended: it
+// stays in the driver, and everybody who waits for it gets an error.
 func (e *engine) watch(name string, within time.Duration) {
 	if within == 0 {
 		return

@@ -13,13 +13,13 @@ import (
 	"latentbeam/kernels"
 )
 
-// Log is what the backends of one kind gave during the suite.
+// Log holds the results that backends of one kind gave during the suite.
 type Log struct {
 	downloads []uint64
-	tests     []string // the line of the suite that each belongs to
+	tests     []string // the line of the suite that read each result
 }
 
-// Record runs the suite and keeps digests of all numbers that it reads. A NaN counts as a NaN, whatever its payload.
+// Record runs the suite and records digests of all numbers that it downloads. All NaNs count as equal, whatever their payload.
 func Record(t *testing.T, newBackend func(threads int) kernels.Backend) *Log {
 	log := &Log{}
 	Run(t, func(threads int) kernels.Backend { return &recorded{newBackend(threads), log} })
@@ -65,7 +65,7 @@ func (r *recorded) Download(dst []float32, src kernels.Tensor) error {
 	return err
 }
 
-// line names the lines of the suite that are at work, the outermost last.
+// line returns the lines of this package on the call stack, the outermost last.
 func line() string {
 	var pcs [16]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])

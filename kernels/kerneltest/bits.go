@@ -14,17 +14,17 @@ type (
 	tensor = kernels.Tensor
 )
 
-// workload computes entry n-entries of something from host data and returns the result of each entry.
-// data holds the entries one after the other, weights what they share.
+// workload computes n entries of an operation from host data and returns the result of each entry. data holds the entries one
+// after the other, weights the data that they share.
 type workload struct {
 	name    string
-	in, out int // elements of an entry
+	in, out int // elements per entry
 	weights int
-	int8    bool // for devices that can
+	int8    bool // only for devices with the capability
 	run     func(b device, dst, x, w tensor, n int)
 }
 
-// workloads are the operations whose rows must not know each other.
+// workloads are the operations whose rows must not depend on each other.
 func workloads() []workload { return slices.Concat(linearLoads(), normLoads(), spaceLoads()) }
 
 func linearLoads() []workload {

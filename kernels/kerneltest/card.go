@@ -8,8 +8,8 @@ import (
 	"latentbeam/kernels"
 )
 
-// Card wraps inner as a device with a memory of its own for weights, so many bytes of it, whose weights can be
-// exchanged (kernels.Refiller). What is being exchanged is NaN until it is ready.
+// Card wraps inner as a device with its own memory of the given size for weights, which can be replaced (kernels.Refiller). The
+// content of a weight is NaN until its replacement is ready.
 func Card(inner kernels.Backend, memory int64) *CardBackend {
 	return &CardBackend{Backend: inner, memory: memory}
 }
@@ -18,15 +18,15 @@ func Card(inner kernels.Backend, memory int64) *CardBackend {
 type CardBackend struct {
 	kernels.Backend
 	memory  int64
-	copies  map[any][]byte // of the weights, by what inner made of them
+	copies  map[any][]byte // of the weights, by inner's buffer
 	Held    int64          // bytes of weights
 	Refills int
 }
 
-// Device names a memory of its own.
+// Device returns the name of the card's own memory.
 func (c *CardBackend) Device() string { return fmt.Sprintf("card %p", c) }
 
-// Capabilities are to exchange weights, and no more of what inner can but its operations.
+// Capabilities returns a Refiller and the operations that inner supports, nothing else of inner's.
 func (c *CardBackend) Capabilities() kernels.Capabilities {
 	return kernels.Capabilities{Refiller: c, ReLU: c.Backend.Capabilities().ReLU, Int8: c.Backend.Capabilities().Int8}
 }
@@ -39,7 +39,7 @@ func (c *CardBackend) Weights(dt kernels.DType, shape []int, data []byte) (kerne
 	own := slices.Clone(data)
 	t, err := c.Backend.Weights(dt, shape, own)
 	if passing := c.Backend.Capabilities().Passing; passing != nil && err == nil {
-		passing(t) // inner keeps nothing else of it
+		passing(t) // inner must not cache anything for it
 	}
 	if c.copies == nil {
 		c.copies = map[any][]byte{}
@@ -48,7 +48,7 @@ func (c *CardBackend) Weights(dt kernels.DType, shape []int, data []byte) (kerne
 	return t, err
 }
 
-// Refill exchanges a weight.
+// Refill replaces a weight.
 func (c *CardBackend) Refill(t kernels.Tensor, data func() []byte) (ready func()) {
 	c.Refills++
 	own := c.copies[t.Buf]
