@@ -82,15 +82,15 @@ func jpegMetadata(f io.ReaderAt) (m metadata) {
 		}
 		size := int64(binary.BigEndian.Uint16(head[2:]))
 		if head[1] == 0xe1 && size > 2 {
-			m.take(part(f, at+4, size-2))
+			m.addSegment(part(f, at+4, size-2))
 		}
 		at += 2 + size
 	}
 	return m
 }
 
-// take stores the content of a jpeg's application segment, or of a chunk in the same form. The first of each kind counts.
-func (m *metadata) take(segment []byte) {
+// addSegment stores the content of a jpeg's application segment, or of a chunk in the same form. The first of each kind counts.
+func (m *metadata) addSegment(segment []byte) {
 	if exif, found := bytes.CutPrefix(segment, []byte("Exif\x00\x00")); found && m.exif == nil {
 		m.exif = exif
 	}

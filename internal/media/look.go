@@ -277,12 +277,12 @@ func (l *Look) probe(ctx context.Context, path string) error {
 	if err != nil || json.Unmarshal(out, &said) != nil || len(said.Streams) == 0 {
 		return nil //nolint:nilerr // see above
 	}
-	l.take(said.Streams[0])
+	l.setFacts(said.Streams[0])
 	return nil
 }
 
-// take reads the facts of ffprobe.
-func (l *Look) take(s streamFacts) {
+// setFacts reads the facts of ffprobe.
+func (l *Look) setFacts(s streamFacts) {
 	l.interlaced = slices.Contains([]string{"tt", "bb", "tb", "bt"}, s.Fields)
 	l.transfer = map[string]string{"smpte2084": PQ, "arib-std-b67": HLG}[s.Transfer]
 	var num, den int

@@ -245,7 +245,7 @@ func folderImages(dir string) ([]string, error) {
 	case len(frames) > FolderFramesMax:
 		return nil, fmt.Errorf("the folder holds %d images, more than %d", len(frames), FolderFramesMax)
 	case !slices.IsSorted(frames):
-		tellOnce("the frames of a folder are shown in the order of their numbers, "+frames[0]+" to "+frames[len(frames)-1]+
+		warnOnce("the frames of a folder are shown in the order of their numbers, "+frames[0]+" to "+frames[len(frames)-1]+
 			", which is not the order of their names as text", dir)
 	}
 	for i, name := range frames {

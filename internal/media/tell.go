@@ -8,8 +8,8 @@ import (
 // told has the warnings that were given. Each is given once, for the first file, because a data set may have a million files.
 var told sync.Map
 
-// tellOnce logs a warning about a file, unless the same warning was given before.
-func tellOnce(what, path string) {
+// warnOnce logs a warning about a file, unless the same warning was given before.
+func warnOnce(what, path string) {
 	if _, known := told.LoadOrStore(what, true); !known {
 		slog.Warn(what+"; other such files are not named", "file", path)
 	}
@@ -18,10 +18,10 @@ func tellOnce(what, path string) {
 // Tell warns about properties of a file that the user may not expect.
 func (l Look) Tell(path string) {
 	if l.interlaced {
-		tellOnce("a video is interlaced: its two fields are made one frame (ffmpeg's bwdif), the frame rate stays", path)
+		warnOnce("a video is interlaced: its two fields are made one frame (ffmpeg's bwdif), the frame rate stays", path)
 	}
 	if l.transfer != "" {
-		tellOnce("a video has a high dynamic range ("+l.transfer+"): unless the job says otherwise its values are taken as they are, paler than on a screen; "+
+		warnOnce("a video has a high dynamic range ("+l.transfer+"): unless the job says otherwise its values are taken as they are, paler than on a screen; "+
 			"input: {hdr: tonemap} converts them, {hdr: fail} refuses such files", path)
 	}
 }

@@ -78,12 +78,12 @@ var encoded709 = sync.OnceValue(func() []byte {
 	return table
 })
 
-// at returns the index for a value from 0 to 1 in a table with n values.
-func at(v float32, n int) int {
+// tableIndex returns the index for a value from 0 to 1 in a table with n values.
+func tableIndex(v float32, n int) int {
 	return int(float32(min(max(v, 0), 1)*float32(n-1)) + 0.5)
 }
 
-func at16(v float32) int { return at(v, levels16) }
+func at16(v float32) int { return tableIndex(v, levels16) }
 
 // hable is the curve of Uncharted 2, as in ffmpeg.
 func hable(v float32) float32 {
@@ -109,6 +109,6 @@ func (m *toneMapper) pixel(rgb []byte, luma, cb, cr uint16) {
 	most := max(r, g, b, 1e-6)
 	scale := hable(most) / float32(hable(brightest)*most)
 	for i, light := range [3]float32{r, g, b} {
-		rgb[i] = m.bytes[at(light*scale, levels20)]
+		rgb[i] = m.bytes[tableIndex(light*scale, levels20)]
 	}
 }

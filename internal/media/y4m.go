@@ -193,7 +193,7 @@ func (s *y4m) readFrameHeader() error {
 		return io.EOF
 	}
 	if err != nil {
-		return cut(err)
+		return cutOffError(err)
 	}
 	if head != "FRAME" && !strings.HasPrefix(head, "FRAME ") {
 		return errors.New("y4m: a frame does not begin with FRAME: the file is damaged")
@@ -204,8 +204,8 @@ func (s *y4m) readFrameHeader() error {
 // errCutOff says that a stream ends inside a frame.
 var errCutOff = errors.New("y4m: the last frame is cut off")
 
-// cut converts an error from reading inside a frame.
-func cut(err error) error {
+// cutOffError converts an error from reading inside a frame.
+func cutOffError(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errCutOff
 	}
@@ -221,7 +221,7 @@ func (s *y4m) Skip(n int) (int, error) {
 			return i, err
 		}
 		if _, err := s.in.Discard(len(s.luma) + len(s.chromaU) + len(s.chromaV)); err != nil {
-			return i, cut(err)
+			return i, cutOffError(err)
 		}
 	}
 	return n, nil
@@ -234,7 +234,7 @@ func (s *y4m) Next(rgb []byte) error {
 	}
 	for _, plane := range [][]byte{s.luma, s.chromaU, s.chromaV} {
 		if _, err := io.ReadFull(s.in, plane); err != nil {
-			return cut(err)
+			return cutOffError(err)
 		}
 	}
 	if s.deep {

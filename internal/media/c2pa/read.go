@@ -133,7 +133,7 @@ func (m *Manifest) read(of block) error {
 		}
 		for _, a := range all {
 			assertions[a.label] = a
-			m.look(a, claim.Algorithm)
+			m.readAssertion(a, claim.Algorithm)
 		}
 	}
 	signatureBlock, ok := find(parts, signatureType, signatureBox)
@@ -227,8 +227,8 @@ func newHash(name string) func() hash.Hash {
 	return nil
 }
 
-// look reads the facts of an assertion that readers of files need.
-func (m *Manifest) look(a block, algorithm string) {
+// readAssertion reads the facts of an assertion that readers of files need.
+func (m *Manifest) readAssertion(a block, algorithm string) {
 	text, err := a.cborOf()
 	if err != nil {
 		return // of another form

@@ -122,8 +122,8 @@ func signPNG(data []byte, s *c2pa.Signer, claim c2pa.Claim) ([]byte, error) {
 	return nil, errors.New("the manifest finds no length")
 }
 
-// hold says why a manifest is not valid for its file, "" if it is.
-func hold(data []byte, m *c2pa.Manifest) string {
+// invalidReason says why a manifest is not valid for its file, "" if it is.
+func invalidReason(data []byte, m *c2pa.Manifest) string {
 	if m.Problem != "" {
 		return m.Problem
 	}
@@ -160,7 +160,7 @@ func signature(data []byte, where string, store []byte) Found {
 	if len(m.Sources) > 0 {
 		f.Value = m.Sources[0]
 	}
-	f.Generator, f.Signer, f.SelfSigned, f.Problem = m.Generator, m.Signer, m.SelfSigned, hold(data, m)
+	f.Generator, f.Signer, f.SelfSigned, f.Problem = m.Generator, m.Signer, m.SelfSigned, invalidReason(data, m)
 	f.StampedBy, f.StampProblem = m.StampedBy, m.StampProblem
 	if !m.Time.IsZero() {
 		f.Time = m.Time.Format(time.RFC3339)

@@ -60,7 +60,7 @@ func ReadTimeline(path string) (t *Timeline, err error) {
 		if err != nil {
 			return nil, err
 		}
-		return t, t.turn(inside(inside(data, "trak", i), "tkhd", 0))
+		return t, t.swapSides(inside(inside(data, "trak", i), "tkhd", 0))
 	}
 	return nil, ErrNotPlain
 }
@@ -83,8 +83,8 @@ func inside(box []byte, kind string, n int) []byte {
 	return nil
 }
 
-// turn swaps the sides of a track that is displayed rotated by 90 degrees, according to its header's matrix.
-func (t *Timeline) turn(tkhd []byte) error {
+// swapSides swaps the sides of a track that is displayed rotated by 90 degrees, according to its header's matrix.
+func (t *Timeline) swapSides(tkhd []byte) error {
 	const matrix0, matrix1 = 8 + 40, 8 + 52 // its position in versions 0 and 1
 	at := matrix0
 	if len(tkhd) > 8 && tkhd[8] == 1 {

@@ -87,21 +87,21 @@ func (r *segmentReader) salvage(why *DamagedError, fn func(offset int64, h heade
 func (r *segmentReader) whole(offset int64) (header, int64, error) {
 	b, err := r.bytes(offset, recordHeaderBytes)
 	if err != nil {
-		return header{}, 0, only(err)
+		return header{}, 0, unlessDamage(err)
 	}
 	h, why := parseHeader(b)
 	if why != "" {
 		return h, 0, nil
 	}
 	if err := r.checkRecord(offset, h); err != nil {
-		return h, 0, only(err)
+		return h, 0, unlessDamage(err)
 	}
 	end := offset + recordHeaderBytes + int64(h.rowBytes) + int64(h.tableBytes) + int64(h.blobBytes)
 	return h, (end + recordAlign - 1) / recordAlign * recordAlign, nil
 }
 
-// only returns nil if err means damage, otherwise err.
-func only(err error) error {
+// unlessDamage returns nil if err means damage, otherwise err.
+func unlessDamage(err error) error {
 	if isDamage(err) {
 		return nil
 	}

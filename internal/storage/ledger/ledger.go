@@ -104,14 +104,14 @@ func (l *Ledger) insert(key Key, ref Ref) error {
 	same := l.sameKey(key)
 	return l.index.insert(key.fingerprint(), ref, func(old Ref) (bool, error) {
 		is, err := same(old)
-		return is, only(err) // a record that is damaged now is ignored
+		return is, unlessDamage(err) // a record that is damaged now is ignored
 	})
 }
 
 // sameKey returns a function that compares a key with the complete key of a record, read from its segment.
 func (l *Ledger) sameKey(key Key) func(Ref) (bool, error) {
 	return func(ref Ref) (same bool, err error) {
-		err = l.at(ref, recordHeaderBytes, func(_ *segmentReader, h header) error {
+		err = l.readHeader(ref, recordHeaderBytes, func(_ *segmentReader, h header) error {
 			same = h.key == key
 			return nil
 		})
@@ -119,8 +119,8 @@ func (l *Ledger) sameKey(key Key) func(Ref) (bool, error) {
 	}
 }
 
-// at reads the header of a record. window is the number of bytes to read. The caller holds the lock.
-func (l *Ledger) at(ref Ref, window int, fn func(*segmentReader, header) error) error {
+// readHeader reads the header of a record. window is the number of bytes to read. The caller holds the lock.
+func (l *Ledger) readHeader(ref Ref, window int, fn func(*segmentReader, header) error) error {
 	return l.inFile(l.names.name(ref.segment()), ref, window, fn)
 }
 
@@ -153,7 +153,7 @@ func (l *Ledger) find(key Key, same func(Ref) (bool, error)) (Ref, error) {
 		if isDamage(err) {
 			lost = append(lost, ref)
 		}
-		return is, only(err)
+		return is, unlessDamage(err)
 	})
 	l.mu.RUnlock()
 	for _, bad := range lost {

@@ -154,7 +154,7 @@ func (l *Ledger) counting(ctx context.Context, r *segmentReader, number uint32, 
 				continue
 			}
 			err := r.visit(offset, visit)
-			if failed != nil || only(err) != nil {
+			if failed != nil || unlessDamage(err) != nil {
 				return err
 			}
 			if err != nil {

@@ -144,7 +144,7 @@ func expandAddress(ctx context.Context, pattern string, most int) ([]string, err
 		for _, err := range p.server.Objects(ctx, folder, false) {
 			return []string{p.root + "/" + folder}, err
 		}
-		return nil, p.nothing(ctx, pattern)
+		return nil, p.noMatch(ctx, pattern)
 	}
 	return p.matches(ctx, pattern, most)
 }
@@ -168,13 +168,13 @@ func (p parsed) matches(ctx context.Context, pattern string, most int) (found []
 		}
 	}
 	if len(found) == 0 {
-		return nil, p.nothing(ctx, pattern)
+		return nil, p.noMatch(ctx, pattern)
 	}
 	return found, nil
 }
 
-// nothing returns the error for a pattern that matches no object.
-func (p parsed) nothing(ctx context.Context, pattern string) error {
+// noMatch returns the error for a pattern that matches no object.
+func (p parsed) noMatch(ctx context.Context, pattern string) error {
 	noTable := noTable(pattern, func(string) bool {
 		fixed := otherPlace(p.key)
 		if i := strings.IndexAny(fixed, wild); i >= 0 {

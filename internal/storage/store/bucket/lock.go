@@ -102,7 +102,7 @@ func (l *lease) acquire(ctx context.Context) error {
 		if there.version == Absent {
 			seen = seenRefusedAbsent
 		}
-		if err := patience.again(ctx, "lock", l.name, seen); err != nil {
+		if err := patience.waitRetry(ctx, "lock", l.name, seen); err != nil {
 			return err
 		}
 	}
@@ -162,7 +162,7 @@ func (l *lease) write(ctx context.Context, r record) error {
 			return err
 		case there.echo:
 			l.version, r.Beat = there.version, there.Beat+1
-			if err := patience.again(ctx, "lock", l.name, seenRefusedOwn); err != nil {
+			if err := patience.waitRetry(ctx, "lock", l.name, seenRefusedOwn); err != nil {
 				return err
 			}
 		default:
@@ -271,7 +271,7 @@ func (b *Bucket) Held(ctx context.Context, name string) error {
 // watch returns when the lock is free or its holder is dead; otherwise it returns the *LockedError.
 func (b *Bucket) watch(ctx context.Context, name string, there found) (found, error) {
 	begun := b.clock.Now()
-	for !there.free() && !died(there.record) {
+	for !there.free() && !ownerDied(there.record) {
 		rest := leaseTime - b.clock.Now().Sub(begun)
 		if rest <= 0 {
 			return there, nil
@@ -302,7 +302,7 @@ func (b *Bucket) read(ctx context.Context, name string) (f found, err error) {
 		if f, err = b.readOnce(ctx, name); !errors.Is(err, store.ErrChanged) {
 			return f, err
 		}
-		if err := patience.again(ctx, "read the lock", name, seenOtherVersion); err != nil {
+		if err := patience.waitRetry(ctx, "read the lock", name, seenOtherVersion); err != nil {
 			return found{}, err
 		}
 	}

@@ -26,9 +26,9 @@ func (b *Bucket) patience() *patience {
 	return &patience{bucket: b, pause: firstPause}
 }
 
-// again waits before the next attempt. After the last attempt it returns an error that says what was tried and what the service
+// waitRetry waits before the next attempt. After the last attempt it returns an error that says what was tried and what the service
 // answered.
-func (p *patience) again(ctx context.Context, what, name, seen string) error {
+func (p *patience) waitRetry(ctx context.Context, what, name, seen string) error {
 	if p.times++; p.times == 1 {
 		p.begun = p.bucket.clock.Now()
 	}

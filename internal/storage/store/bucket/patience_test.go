@@ -23,7 +23,7 @@ func TestPatience(t *testing.T) {
 	p := b.patience()
 	clock.now = clock.now.Add(10 * budget)
 	for i := 1; ; i++ {
-		err := p.again(t.Context(), "lock", "x", seenRefusedOwn)
+		err := p.waitRetry(t.Context(), "lock", "x", seenRefusedOwn)
 		if err != nil && i != contradictionsMax || err == nil && i == contradictionsMax {
 			t.Errorf("time %d of %d: %v", i, contradictionsMax, err)
 		}
@@ -32,11 +32,11 @@ func TestPatience(t *testing.T) {
 		}
 	}
 	p = b.patience()
-	if err := p.again(t.Context(), "lock", "x", seenRefusedOwn); err != nil {
+	if err := p.waitRetry(t.Context(), "lock", "x", seenRefusedOwn); err != nil {
 		t.Error(err)
 	}
 	clock.now = clock.now.Add(budget)
-	if err := p.again(t.Context(), "lock", "x", seenRefusedOwn); err == nil {
+	if err := p.waitRetry(t.Context(), "lock", "x", seenRefusedOwn); err == nil {
 		t.Error("a service that contradicts itself is asked for ever")
 	}
 }

@@ -10,7 +10,7 @@ import (
 // process identifies this process, so that others on the same machine can check whether it lives: the machine's boot, the PID
 // namespace, the PID, and the process's start time. It is empty if the system does not provide them.
 func process() string {
-	place, pid := place(), os.Getpid()
+	place, pid := pidNamespace(), os.Getpid()
 	start := started(pid)
 	if place == "" || start == "" {
 		return ""
@@ -18,17 +18,17 @@ func process() string {
 	return fmt.Sprintf("%s %d %s", place, pid, start)
 }
 
-// died reports whether a holder is known to be dead: it was a process on this machine that no longer exists.
-func died(r record) bool {
-	here := place()
+// ownerDied reports whether a holder is known to be dead: it was a process on this machine that no longer exists.
+func ownerDied(r record) bool {
+	here := pidNamespace()
 	if here == "" || !strings.HasPrefix(r.Process, here+" ") {
 		return false
 	}
 	return r.Process != fmt.Sprintf("%s %d %s", here, r.PID, started(r.PID))
 }
 
-// place identifies the PID namespace.
-func place() string {
+// pidNamespace identifies the PID namespace.
+func pidNamespace() string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	space, err2 := os.Readlink("/proc/self/ns/pid")
 	if err != nil || err2 != nil {

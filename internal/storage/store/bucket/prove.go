@@ -66,8 +66,8 @@ const (
 	told   = false
 )
 
-// note records the result for a promise. An empty wrong means that it is kept.
-func (t *trial) note(name string, needed bool, kept, wrong string) {
+// record records the result for a promise. An empty wrong means that it is kept.
+func (t *trial) record(name string, needed bool, kept, wrong string) {
 	p := store.Promise{Name: name, State: store.Kept, Needed: needed, Found: kept, Took: t.clock.Now().Sub(t.begun)}
 	if wrong != "" {
 		p.State, p.Found = store.Broken, Redact(wrong, t.secrets...)
@@ -116,7 +116,7 @@ func (t *trial) putIfAbsent() error {
 		case err == nil:
 			winners = append(winners, i)
 		case !errors.Is(err, ErrRefused):
-			t.note(name, needed, "", "a write that is only for a new object: "+wrong)
+			t.record(name, needed, "", "a write that is only for a new object: "+wrong)
 			return nil
 		}
 	}
@@ -140,7 +140,7 @@ func (t *trial) putIfAbsent() error {
 	case len(winners) == 1 && !bytes.Equal(there, raced(winners[0])):
 		wrong = "a writer was told that it wrote a new object, and the object holds what another one wrote"
 	}
-	t.note(name, needed, fmt.Sprintf("one of %d writers wrote a new object", len(errs)), wrong)
+	t.record(name, needed, fmt.Sprintf("one of %d writers wrote a new object", len(errs)), wrong)
 	return nil
 }
 
@@ -203,7 +203,7 @@ func (t *trial) readAfterWrite() error {
 		return t.failed("check", name, failure)
 	}
 	if wrong != "" {
-		t.note(name, needed, "", "an object that was just written: "+wrong)
+		t.record(name, needed, "", "an object that was just written: "+wrong)
 		return nil
 	}
 	ours := t.clock.Now()
@@ -218,7 +218,7 @@ func (t *trial) readAfterWrite() error {
 	case wrong == "" && !bytes.Equal(got, text):
 		wrong = fmt.Sprintf("the service sends other bytes than were written (%d of %d bytes differ)", differing(got, text), len(text))
 	}
-	t.note(name, needed, fmt.Sprintf("%d bytes are there at once", len(text)), wrong)
+	t.record(name, needed, fmt.Sprintf("%d bytes are there at once", len(text)), wrong)
 	if wrong != "" {
 		return nil
 	}
@@ -229,12 +229,12 @@ func (t *trial) readAfterWrite() error {
 	if wrong == "" && !bytes.Equal(got, text[1000:1016]) {
 		wrong = "a read of bytes 1000 to 1015 sends others"
 	}
-	t.note("ranged reads", needed, "bytes 1000 to 1015 alone were read", wrong)
+	t.record("ranged reads", needed, "bytes 1000 to 1015 alone were read", wrong)
 	skew, wrong := o.Time.Sub(ours).Round(time.Second), ""
 	if skew.Abs() > clockSkew {
 		wrong = fmt.Sprintf("the clock of the service and the one of this host are %v apart; requests may be refused", skew.Abs())
 	}
-	t.note("clock", told, fmt.Sprintf("within %v of this host's", clockSkew), wrong)
+	t.record("clock", told, fmt.Sprintf("within %v of this host's", clockSkew), wrong)
 	return nil
 }
 
@@ -268,7 +268,7 @@ func (t *trial) replaceByVersion() error {
 		return t.failed("check", name, failure)
 	}
 	if wrong != "" {
-		t.note(name, needed, "", "a write over the version that is there: "+wrong)
+		t.record(name, needed, "", "a write over the version that is there: "+wrong)
 		return nil
 	}
 	_, err = t.write(t.ctx, key, old.Version, content(key, []byte("the third content")))
@@ -278,7 +278,7 @@ func (t *trial) replaceByVersion() error {
 	if err == nil {
 		wrong = "a write over a version that is not there any more replaces the one that is"
 	}
-	t.note(name, needed, "the version that was replaced is refused", wrong)
+	t.record(name, needed, "the version that was replaced is refused", wrong)
 	return nil
 }
 
@@ -296,7 +296,7 @@ func (t *trial) missing() error {
 	default:
 		return t.failed("check", "a missing object", err)
 	}
-	t.note("a missing object is told", needed, "it is answered as missing", wrong)
+	t.record("a missing object is told", needed, "it is answered as missing", wrong)
 	return nil
 }
 
@@ -315,7 +315,7 @@ func (t *trial) listing() error {
 	if missing > 0 {
 		wrong = fmt.Sprintf("of %d objects that were written, %d are not listed", len(t.left), missing)
 	}
-	t.note("listing after write", needed, fmt.Sprintf("%d objects are listed at once", len(names)), wrong)
+	t.record("listing after write", needed, fmt.Sprintf("%d objects are listed at once", len(names)), wrong)
 	for _, name := range append(names, old...) { // also objects whose write was reported as failed
 		if !slices.Contains(t.left, name) {
 			t.left = append(t.left, name)
@@ -331,7 +331,7 @@ func (t *trial) listing() error {
 	if len(names) > 0 {
 		wrong = fmt.Sprintf("%d objects that were removed are listed", len(names))
 	}
-	t.note("listing after delete", needed, "nothing is listed any more", wrong)
+	t.record("listing after delete", needed, "nothing is listed any more", wrong)
 	return nil
 }
 

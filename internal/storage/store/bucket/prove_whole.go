@@ -50,7 +50,7 @@ func (t *trial) paged() error {
 			break
 		}
 	}
-	t.note("pages of a listing", needed, fmt.Sprintf("%d objects in order on %d pages", len(found), pages), wrong)
+	t.record("pages of a listing", needed, fmt.Sprintf("%d objects in order on %d pages", len(found), pages), wrong)
 	return t.removeAll()
 }
 
@@ -103,7 +103,7 @@ func (t *trial) names() error {
 			break
 		}
 	}
-	t.note("names", needed, fmt.Sprintf("%d with blanks, plus, percent and Unicode", len(names)), wrong)
+	t.record("names", needed, fmt.Sprintf("%d with blanks, plus, percent and Unicode", len(names)), wrong)
 	return t.removeAll()
 }
 
@@ -135,7 +135,7 @@ func (t *trial) parts() error {
 			wrong = "the object has other bytes than its parts"
 		}
 	}
-	t.note(name, needed, fmt.Sprintf("%d bytes in two parts, version %s", len(data), first), wrong)
+	t.record(name, needed, fmt.Sprintf("%d bytes in two parts, version %s", len(data), first), wrong)
 	if wrong != "" {
 		return t.removeAll()
 	}
@@ -147,7 +147,7 @@ func (t *trial) parts() error {
 	if !errors.Is(err, ErrRefused) {
 		wrong = fmt.Sprintf("an upload that is only for a new object ends over one that is there (%v); no job relies on it", err)
 	}
-	t.note("parts under a condition", told, "the end of an upload over another object is refused", wrong)
+	t.record("parts under a condition", told, "the end of an upload over another object is refused", wrong)
 	return t.removeAll()
 }
 
@@ -224,6 +224,6 @@ func (t *trial) abandoned() error {
 	if n > 0 {
 		wrong = fmt.Sprintf("%d uploads are there; set a lifecycle rule for incomplete uploads", n)
 	}
-	t.note(name, told, "nothing stays behind", wrong)
+	t.record(name, told, "nothing stays behind", wrong)
 	return nil
 }

@@ -65,9 +65,9 @@ func (b *Bucket) put(ctx context.Context, o store.Object) error {
 		conflict, err := b.compare(ctx, o)
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // it was removed meanwhile
-			err = patience.again(ctx, "publish", o.Name, seenRefusedAbsent)
+			err = patience.waitRetry(ctx, "publish", o.Name, seenRefusedAbsent)
 		case errors.Is(err, store.ErrChanged):
-			err = patience.again(ctx, "publish", o.Name, seenOtherVersion)
+			err = patience.waitRetry(ctx, "publish", o.Name, seenOtherVersion)
 		case conflict != nil:
 			return conflict
 		case err == nil:

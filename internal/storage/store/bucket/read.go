@@ -71,7 +71,7 @@ func (r *reader) ReadAt(p []byte, offset int64) (int, error) {
 	want := min(int64(len(p)), max(r.object.Size-offset, 0))
 	n := 0
 	for int64(n) < want {
-		m, err := r.some(p[n:want], offset+int64(n))
+		m, err := r.readSome(p[n:want], offset+int64(n))
 		n += m
 		if err != nil {
 			return n, err
@@ -83,8 +83,8 @@ func (r *reader) ReadAt(p []byte, offset int64) (int, error) {
 	return n, nil
 }
 
-// some reads at least one byte of p. p must be within the object.
-func (r *reader) some(p []byte, offset int64) (int, error) {
+// readSome reads at least one byte of p. p must be within the object.
+func (r *reader) readSome(p []byte, offset int64) (int, error) {
 	if len(p) >= windowBytes {
 		if err := r.fetch(p, offset); err != nil {
 			return 0, err

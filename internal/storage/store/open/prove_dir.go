@@ -61,22 +61,22 @@ func ProveDir(ctx context.Context, path string, whole bool) ([]store.Promise, er
 	if !local {
 		text = name + ", which other hosts may have mounted: a lease beside the lock of the system excludes them"
 	}
-	t.note("file system", false, text, nil)
+	t.record("file system", false, text, nil)
 	how, safe := t.stores[0].NoReplace()
 	manner := "at once"
 	if !safe {
 		manner = "one after the other" // simultaneous writers might succeed by chance; in a job the lock separates them
 	}
-	t.note("put if absent", true, fmt.Sprintf("one of %d writers %s wrote a new file", writersAtOnce, manner), t.putIfAbsent(safe))
-	t.note("read after write", true, "a file is replaced and read at once", t.replaced())
-	t.note("listing after write and delete", true, "at once", t.listing())
+	t.record("put if absent", true, fmt.Sprintf("one of %d writers %s wrote a new file", writersAtOnce, manner), t.putIfAbsent(safe))
+	t.record("read after write", true, "a file is replaced and read at once", t.replaced())
+	t.record("listing after write and delete", true, "at once", t.listing())
 	var slow error
 	if !safe {
 		slow = errors.New(how + ": two writers are kept apart by the lock of the output alone")
 	}
-	t.note("rename without replace", false, how, slow)
+	t.record("rename without replace", false, how, slow)
 	if whole {
-		t.note("names", true, fmt.Sprintf("%d with blanks, plus, percent and Unicode", len(oddNames)), t.names())
+		t.record("names", true, fmt.Sprintf("%d with blanks, plus, percent and Unicode", len(oddNames)), t.names())
 	}
 	t.locks(local, whole)
 	return t.promises, nil
@@ -98,8 +98,8 @@ func removeOld(at string) {
 	}
 }
 
-// note records the result for a promise. A nil error means that it is kept.
-func (t *trial) note(name string, needed bool, kept string, wrong error) {
+// record records the result for a promise. A nil error means that it is kept.
+func (t *trial) record(name string, needed bool, kept string, wrong error) {
 	p := store.Promise{Name: name, State: store.Kept, Needed: needed, Found: kept, Took: time.Since(t.begun)}
 	if wrong != nil {
 		p.State, p.Found = store.Broken, wrong.Error()
@@ -199,7 +199,7 @@ func (t *trial) locks(local, whole bool) {
 	const name = "lock"
 	release, err := t.stores[0].Lock(t.ctx, name, "a check")
 	if err != nil { // not required on a network file system
-		t.note("lock of the system (flock)", local, "", err)
+		t.record("lock of the system (flock)", local, "", err)
 	} else {
 		_, err := t.stores[1].Lock(t.ctx, name, "a check")
 		var locked *store.LockedError
@@ -208,14 +208,14 @@ func (t *trial) locks(local, whole bool) {
 		} else {
 			err = fmt.Errorf("two hold it at the same time: %w", err)
 		}
-		t.note("lock of the system (flock)", local, "a second one is refused", err)
+		t.record("lock of the system (flock)", local, "a second one is refused", err)
 		if whole {
 			t.otherProcess(local, filepath.Join(t.folder, name))
 		}
 		release()
 	}
 	if !local || whole {
-		t.note("lease between hosts", !local, fmt.Sprintf("one of %d writers made a new generation", writersAtOnce), t.lease())
+		t.record("lease between hosts", !local, fmt.Sprintf("one of %d writers made a new generation", writersAtOnce), t.lease())
 	}
 }
 
@@ -236,7 +236,7 @@ func (t *trial) otherProcess(local bool, path string) {
 	default:
 		err = fmt.Errorf("another process got it as well (%w)", err)
 	}
-	t.note(name, local, "another process is refused", err)
+	t.record(name, local, "another process is refused", err)
 }
 
 // lease lets several writers create the next generation of a lease.

@@ -85,8 +85,8 @@ const (
 	unknown
 )
 
-// note records a call that started at began and ends now.
-func (h *history) note(into *[]porcupine.Operation, client int, began int64, in, out any) {
+// recordCall records a call that started at began and ends now.
+func (h *history) recordCall(into *[]porcupine.Operation, client int, began int64, in, out any) {
 	h.record(into, client, began, h.clock.Add(1), in, out)
 }
 
@@ -228,31 +228,31 @@ func (c *client) step(key, value string) error {
 		err := c.store.Put(c.ctx, objects(key, value)...)
 		switch {
 		case err == nil:
-			c.note(&c.puts, c.id, began, putCall{key, value}, published)
+			c.recordCall(&c.puts, c.id, began, putCall{key, value}, published)
 		case errors.Is(err, store.ErrConflict):
-			c.note(&c.puts, c.id, began, putCall{key, value}, conflict)
-		case c.away(err):
+			c.recordCall(&c.puts, c.id, began, putCall{key, value}, conflict)
+		case c.timedOut(err):
 			c.pending(&c.puts, c.id, began, putCall{key, value}, unknown)
 		default:
 			return fmt.Errorf("put: %w", err)
 		}
 	case 1:
 		got, err := store.ReadFile(c.ctx, c.store, key)
-		if c.away(err) {
+		if c.timedOut(err) {
 			return nil
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("read: %w", err)
 		}
-		c.note(&c.puts, c.id, began, readCall{key}, string(got))
+		c.recordCall(&c.puts, c.id, began, readCall{key}, string(got))
 	default:
 		return c.lockStep(began)
 	}
 	return nil
 }
 
-// away reports whether a service did not answer in time, which can happen if requests hang.
-func (c *client) away(err error) bool {
+// timedOut reports whether a service did not answer in time, which can happen if requests hang.
+func (c *client) timedOut(err error) bool {
 	return c.Lossy && err != nil && fault.ExitCode(err) == fault.ExitTryAgain
 }
 
@@ -276,14 +276,14 @@ func (c *client) lockStep(began int64) error {
 	switch {
 	case err == nil:
 		c.owner, c.release = owner, release
-		c.note(&c.locks, c.id, began, lockCall{"take", owner}, lockAnswer{taken: true})
+		c.recordCall(&c.locks, c.id, began, lockCall{"take", owner}, lockAnswer{taken: true})
 	case errors.As(err, &locked):
 		by := locked.Owner.Name
 		if !c.Leases { // a system lock has its owner written after locking
 			by = ""
 		}
-		c.note(&c.locks, c.id, began, lockCall{"take", owner}, lockAnswer{by: by})
-	case c.away(err):
+		c.recordCall(&c.locks, c.id, began, lockCall{"take", owner}, lockAnswer{by: by})
+	case c.timedOut(err):
 	default:
 		return fmt.Errorf("lock: %w", err)
 	}
@@ -294,6 +294,6 @@ func (c *client) lockStep(began int64) error {
 func (c *client) free(how string, end func()) {
 	began := c.clock.Add(1)
 	end()
-	c.note(&c.locks, c.id, began, lockCall{how, c.owner}, nil)
+	c.recordCall(&c.locks, c.id, began, lockCall{how, c.owner}, nil)
 	c.owner, c.release = "", nil
 }

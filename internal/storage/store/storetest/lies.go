@@ -25,9 +25,9 @@ const (
 // usualPatience is how long a call that meets a lie may take. A store that loops forever takes longer.
 const usualPatience = 20 * time.Second
 
-// ends makes calls while the service tells a lie. Each call must end by itself, with an error that may be gone at the next run
+// mustEnd makes calls while the service tells a lie. Each call must end by itself, with an error that may be gone at the next run
 // (exit code 75), and must not report a conflict or another holder of a lock.
-func (e *Env) ends(lie Lie, calls map[string]func(ctx context.Context) error) error {
+func (e *Env) mustEnd(lie Lie, calls map[string]func(ctx context.Context) error) error {
 	e.Tell(lie)
 	defer e.Tell(Honest)
 	patience := e.Patience
@@ -59,7 +59,7 @@ func refusedNew(e *Env) error {
 		return nil
 	}
 	s := e.open()
-	err := e.ends(RefusesNew, map[string]func(ctx context.Context) error{
+	err := e.mustEnd(RefusesNew, map[string]func(ctx context.Context) error{
 		"Put": func(ctx context.Context) error { return s.Put(ctx, objects("a", "content")...) },
 		"Lock": func(ctx context.Context) error {
 			release, err := s.Lock(ctx, ".lock", "one")
@@ -86,7 +86,7 @@ func otherTags(e *Env) error {
 	s, other := e.open(), e.open()
 	e.put(s, "a", "content")
 	release := e.lock(other, ".lock", "one")
-	if err := e.ends(OtherTags, map[string]func(ctx context.Context) error{
+	if err := e.mustEnd(OtherTags, map[string]func(ctx context.Context) error{
 		"Put":     func(ctx context.Context) error { return s.Put(ctx, objects("a", "content")...) },
 		"Replace": func(ctx context.Context) error { return s.Replace(ctx, "a", text("new")) },
 		"Lock": func(ctx context.Context) error {
@@ -112,7 +112,7 @@ func endlessPages(e *Env) error {
 	}
 	s := e.open()
 	e.put(s, "a", "1", "b", "2")
-	if err := e.ends(EndlessPages, map[string]func(ctx context.Context) error{
+	if err := e.mustEnd(EndlessPages, map[string]func(ctx context.Context) error{
 		"List": func(ctx context.Context) error {
 			_, err := store.Names(ctx, s, "", store.Deep)
 			return err

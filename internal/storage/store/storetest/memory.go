@@ -123,8 +123,8 @@ func (h *Handle) lies(about, name string) error {
 	return fault.TryAgain(fmt.Errorf("%s %s: %s", about, name, h.memory.lie))
 }
 
-// begin checks the arguments of a call.
-func (h *Handle) begin(ctx context.Context, call string, names ...string) error {
+// checkCall checks the arguments of a call.
+func (h *Handle) checkCall(ctx context.Context, call string, names ...string) error {
 	for _, name := range names {
 		if err := store.CheckName(name); err != nil {
 			return err
@@ -189,7 +189,7 @@ func (p *pendingObject) discard() {
 // Put implements store.Store.
 func (h *Handle) Put(ctx context.Context, objects ...store.Object) error {
 	for _, o := range objects {
-		if err := h.begin(ctx, "Put", o.Name); err != nil {
+		if err := h.checkCall(ctx, "Put", o.Name); err != nil {
 			return err
 		}
 	}
@@ -231,7 +231,7 @@ func (h *Handle) put(ctx context.Context, o store.Object) error {
 
 // Replace implements store.Store.
 func (h *Handle) Replace(ctx context.Context, name string, write func(io.Writer) error) error {
-	if err := h.begin(ctx, "Replace", name); err != nil {
+	if err := h.checkCall(ctx, "Replace", name); err != nil {
 		return err
 	}
 	if err := h.lies("write", name); err != nil {
@@ -283,7 +283,7 @@ func (r objectReader) ReadAt(b []byte, offset int64) (int, error) {
 
 // Open implements store.Store.
 func (h *Handle) Open(ctx context.Context, name string) (store.Reader, error) {
-	if err := h.begin(ctx, "Open", name); err != nil {
+	if err := h.checkCall(ctx, "Open", name); err != nil {
 		return nil, err
 	}
 	if err := h.lies("read", name); err != nil {
@@ -300,7 +300,7 @@ func (h *Handle) Open(ctx context.Context, name string) (store.Reader, error) {
 
 // Stat implements store.Store.
 func (h *Handle) Stat(ctx context.Context, name string) (store.Info, error) {
-	if err := h.begin(ctx, "Stat", name); err != nil {
+	if err := h.checkCall(ctx, "Stat", name); err != nil {
 		return store.Info{}, err
 	}
 	h.memory.mu.Lock()
@@ -320,7 +320,7 @@ func (h *Handle) List(ctx context.Context, prefix string, depth store.Depth) ite
 	return func(yield func(store.Info, error) bool) {
 		err := store.CheckPrefix(prefix)
 		if err == nil {
-			err = errors.Join(h.begin(ctx, "List"), h.fault("List", prefix), h.lies("list", prefix))
+			err = errors.Join(h.checkCall(ctx, "List"), h.fault("List", prefix), h.lies("list", prefix))
 		}
 		if err != nil {
 			yield(store.Info{}, err)
@@ -343,7 +343,7 @@ func (h *Handle) List(ctx context.Context, prefix string, depth store.Depth) ite
 
 // Remove implements store.Store.
 func (h *Handle) Remove(ctx context.Context, name string) error {
-	if err := h.begin(ctx, "Remove", name); err != nil {
+	if err := h.checkCall(ctx, "Remove", name); err != nil {
 		return err
 	}
 	h.memory.mu.Lock()
@@ -360,7 +360,7 @@ func (h *Handle) Remove(ctx context.Context, name string) error {
 
 // Lock implements store.Store.
 func (h *Handle) Lock(ctx context.Context, name, owner string) (release func(), err error) {
-	if err := h.begin(ctx, "Lock", name); err != nil {
+	if err := h.checkCall(ctx, "Lock", name); err != nil {
 		return nil, err
 	}
 	if err := h.lies("write", name); err != nil {
@@ -405,7 +405,7 @@ func (h *Handle) held(name string) error {
 
 // Held implements store.Store.
 func (h *Handle) Held(ctx context.Context, name string) error {
-	if err := h.begin(ctx, "Held", name); err != nil {
+	if err := h.checkCall(ctx, "Held", name); err != nil {
 		return err
 	}
 	if err := h.lies("read", name); err != nil {
@@ -418,7 +418,7 @@ func (h *Handle) Held(ctx context.Context, name string) error {
 
 // CleanTemps implements store.Store.
 func (h *Handle) CleanTemps(ctx context.Context, free ...string) (removed int, err error) {
-	if err := h.begin(ctx, "CleanTemps"); err != nil {
+	if err := h.checkCall(ctx, "CleanTemps"); err != nil {
 		return 0, err
 	}
 	h.memory.mu.Lock()

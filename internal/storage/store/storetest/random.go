@@ -67,15 +67,15 @@ func (e *Env) schedules(n int, made *made) error {
 				return fmt.Errorf("sequence %d, step %d: %v", seed, step, err)
 			}
 		}
-		if err := r.end(); err != nil {
+		if err := r.finish(); err != nil {
 			return fmt.Errorf("sequence %d, its end: %v", seed, err)
 		}
 	}
 	return nil
 }
 
-// end releases locks, cleans up, checks the objects, and removes them, because services in memory search all objects.
-func (r *schedule) end() error {
+// finish releases locks, cleans up, checks the objects, and removes them, because services in memory search all objects.
+func (r *schedule) finish() error {
 	for _, release := range r.release {
 		if release != nil {
 			release()

@@ -95,7 +95,7 @@ func Run(t *testing.T, output func(t testing.TB) Output) {
 // Try checks a rule on a new output. A panic of the store breaks the rule.
 func (l Law) Try(t testing.TB, o Output) (err error) {
 	e := &Env{Output: o, t: t, ctx: t.Context()}
-	defer e.end()
+	defer e.finish()
 	defer func() {
 		if r := recover(); r != nil {
 			if stop, ok := r.(stopped); ok {
@@ -119,7 +119,7 @@ type Env struct {
 // stopped is the panic with which a helper stops a rule.
 type stopped struct{ error }
 
-func (e *Env) end() {
+func (e *Env) finish() {
 	for _, f := range e.ended {
 		f()
 	}
