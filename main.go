@@ -1,5 +1,5 @@
-// Package latentbeam is the whole program as a function: a program of your own calls Run or Main with stages, denoisers
-// and samplers of its own, and has every verb of the command line with these in the catalog.
+// Package latentbeam is the whole program as a function: a program of your own calls Run or Main with stages, denoisers, samplers,
+// exports and storage services of its own, and has every verb of the command line with these in the catalog.
 package latentbeam
 
 import (
@@ -7,8 +7,10 @@ import (
 	"os"
 
 	"latentbeam/internal/cli"
+	"latentbeam/internal/storage/store/open"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
+	"latentbeam/schemas/objects"
 	"latentbeam/stages"
 	"latentbeam/stages/catalog"
 	"latentbeam/stages/diffuse/dit"
@@ -22,6 +24,7 @@ type Extra struct {
 	Solvers   []sampler.Solver // which the option sampler of denoise names
 
 	Exports []schemas.ExportFormat // which `latentbeam export --to` names
+	Schemes []objects.Scheme       // of addresses of outputs, inputs and models, such as az://container/prefix
 }
 
 // Run runs the command line of this process, and returns the exit code: 0 done, 1 done but rows failed, 2 wrong
@@ -32,6 +35,10 @@ func Run(x Extra) int {
 		return fault.ExitUsage
 	}
 	if err := cli.AddExports(x.Exports); err != nil {
+		fmt.Fprintln(os.Stderr, "latentbeam:", err)
+		return fault.ExitUsage
+	}
+	if err := open.Add(x.Schemes); err != nil {
 		fmt.Fprintln(os.Stderr, "latentbeam:", err)
 		return fault.ExitUsage
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Schemes of addresses that a job may give.
+// Schemes of addresses that a job may give. Programs outside of this module add to them (internal/storage/store/open).
 var (
 	BucketSchemes = []string{"gs", "s3"}
 	InputSchemes  = []string{"gs", "s3", "https", "http"}
@@ -32,7 +32,7 @@ func CheckAddress(text string, schemes []string) (problem, fix string) {
 		return "the address holds an @, as if it had credentials", "credentials come from the environment"
 	case !slices.Contains(schemes, scheme):
 		return "no address of " + document.Clip(scheme, document.ValueRunes) + ":// can be read here",
-			"give a path, or an address that begins with " + orList(schemes)
+			"give a path, or an address that begins with " + OrList(schemes)
 	case web && strings.ContainsAny(text, "?#"):
 		return "the address has a query (?), which often is a credential, and an output shows its job",
 			"download the file, and give its path"
@@ -53,8 +53,8 @@ func exampleHost(web bool) string {
 	return "bucket"
 }
 
-// orList lists schemes for people: "gs://, s3:// or https://".
-func orList(schemes []string) string {
+// OrList lists schemes for people: "gs://, s3:// or https://".
+func OrList(schemes []string) string {
 	var b strings.Builder
 	for i, s := range schemes {
 		switch {

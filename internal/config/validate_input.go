@@ -26,8 +26,8 @@ func (v *validator) inStore(path, value string) {
 		v.problem(path, "credentials come from the environment", "%s holds an @, as if it had credentials", path)
 		return
 	}
-	if found && scheme != "gs" && scheme != "s3" && !strings.ContainsAny(scheme, "/.") {
-		v.problem(path, "give a path, or an address that begins with gs:// or s3://", "%s is %q, an address of another kind",
+	if found && !slices.Contains(BucketSchemes, scheme) && !strings.ContainsAny(scheme, "/.") {
+		v.problem(path, "give a path, or an address that begins with "+OrList(BucketSchemes), "%s is %q, an address of another kind",
 			path, document.Clip(value, document.ValueRunes))
 	}
 }

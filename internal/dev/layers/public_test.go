@@ -15,7 +15,7 @@ import (
 
 // public are the packages that a program outside of this module imports to add a stage, a denoiser or an autoencoder
 // of its own. Nothing that they export mentions a type of another package of this module.
-const public = "latentbeam latentbeam/schemas latentbeam/schemas/fault latentbeam/kernels latentbeam/stages " +
+const public = "latentbeam latentbeam/schemas latentbeam/schemas/fault latentbeam/schemas/objects latentbeam/kernels latentbeam/stages " +
 	"latentbeam/stages/cost latentbeam/stages/sequence latentbeam/stages/weights/safetensors latentbeam/stages/weights latentbeam/stages/nn " +
 	"latentbeam/stages/diffuse/sampler latentbeam/stages/diffuse/dit latentbeam/stages/diffuse"
 

@@ -75,7 +75,7 @@ var proofs = []proof{
 		release: counts{"LATENTBEAM_BUCKET_KILLS": 100}, budget: 120 * second},
 	{promise: "P1", room: "pipelines/suites/restarts", tests: "TestKillPrecompute", counts: counts{"LATENTBEAM_KILLS": 10},
 		release: counts{"LATENTBEAM_KILLS": 200}, budget: 60 * second},
-	{promise: "P1", room: "internal/cli", tests: "TestPreemption", counts: counts{"LATENTBEAM_GRACES": 3}, budget: 300 * second},
+	{promise: "P1", room: "internal/cli", tests: "TestPreemption", counts: counts{"LATENTBEAM_GRACES": 3}, budget: 240 * second},
 	{promise: "P2", room: "internal/storage/ledger", tests: "TestPowerCut|TestPowerCutHeals|TestFlawsAreFound",
 		counts: counts{"LATENTBEAM_SURVIVALS": 200}, release: counts{"LATENTBEAM_SURVIVALS": 2000}, budget: 60 * second},
 	{promise: "P2", room: "internal/engine/simulator", tests: "TestFlaws", counts: counts{"LATENTBEAM_FLAWS": 1}, budget: 400 * second},

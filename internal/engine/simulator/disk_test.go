@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"latentbeam/internal/storage/store/bucket"
+	"latentbeam/schemas/objects"
 )
 
 // world is what outlives processes: the bucket or the directory, and the dice.
@@ -34,7 +34,7 @@ type world struct {
 
 type object struct {
 	data    []byte
-	version bucket.Version
+	version objects.Version
 	time    time.Time
 }
 
@@ -158,7 +158,7 @@ func (d *disk) call(ctx context.Context, op, key string, effect func() error) er
 	}
 	switch now := time.Now(); {
 	case d.trouble.get() > 0 && now.After(d.down[0]) && now.Before(d.down[1]), drawn < d.trouble.get()/2:
-		return &bucket.Refusal{Status: 503, Code: "SlowDown"}
+		return &objects.Refusal{Status: 503, Code: "SlowDown"}
 	case drawn < d.trouble.get() || d.stopsAt(op, key):
 		err := d.locked(effect)
 		d.log("%v %s: done, and not acknowledged (%v)", time.Now().Format(time.TimeOnly), what, err)
@@ -173,7 +173,7 @@ func (d *disk) locked(effect func() error) error {
 	return effect()
 }
 
-func (d *disk) Stat(ctx context.Context, key string) (o bucket.Object, err error) {
+func (d *disk) Stat(ctx context.Context, key string) (o objects.Object, err error) {
 	err = d.call(ctx, "stat", key, func() error {
 		there, ok := d.objects[key]
 		if !ok {
@@ -185,18 +185,18 @@ func (d *disk) Stat(ctx context.Context, key string) (o bucket.Object, err error
 	return o, err
 }
 
-func describe(key string, o object) bucket.Object {
-	return bucket.Object{Key: key, Version: o.version, Size: int64(len(o.data)), Time: o.time}
+func describe(key string, o object) objects.Object {
+	return objects.Object{Key: key, Version: o.version, Size: int64(len(o.data)), Time: o.time}
 }
 
-func (d *disk) Read(ctx context.Context, o bucket.Object, offset, length int64) (r io.ReadCloser, err error) {
+func (d *disk) Read(ctx context.Context, o objects.Object, offset, length int64) (r io.ReadCloser, err error) {
 	err = d.call(ctx, "read", o.Key, func() error {
 		there, ok := d.objects[o.Key]
 		if !ok {
 			return fs.ErrNotExist
 		}
 		if there.version != o.Version {
-			return bucket.ErrRefused
+			return objects.ErrRefused
 		}
 		r = io.NopCloser(bytes.NewReader(there.data[offset : offset+length]))
 		return nil
@@ -204,44 +204,44 @@ func (d *disk) Read(ctx context.Context, o bucket.Object, offset, length int64) 
 	return r, err
 }
 
-func (d *disk) Write(ctx context.Context, key string, old bucket.Version, c bucket.Content) (v bucket.Version, err error) {
+func (d *disk) Write(ctx context.Context, key string, old objects.Version, c objects.Content) (v objects.Version, err error) {
 	data := make([]byte, c.Size)
 	if _, err := c.ReadAt(data, 0); err != nil && err != io.EOF {
 		return "", err
 	}
 	err = d.call(ctx, "write", key, func() error {
 		if d.objects[key].version != old {
-			return bucket.ErrRefused
+			return objects.ErrRefused
 		}
 		d.version++
-		v = bucket.Version(fmt.Sprint(d.version))
+		v = objects.Version(fmt.Sprint(d.version))
 		d.objects[key] = object{data, v, time.Now()}
 		return nil
 	})
 	return v, err
 }
 
-func (d *disk) List(ctx context.Context, prefix string, flat bool, page string, _ int) (out []bucket.Object, next string, err error) {
+func (d *disk) List(ctx context.Context, prefix string, flat bool, page string, _ int) (out []objects.Object, next string, err error) {
 	err = d.call(ctx, "list", prefix, func() error {
 		for key, o := range d.objects {
 			if rest, ok := strings.CutPrefix(key, prefix); ok && !(flat && strings.Contains(rest, "/")) {
 				out = append(out, describe(key, o))
 			}
 		}
-		slices.SortFunc(out, func(a, b bucket.Object) int { return strings.Compare(a.Key, b.Key) })
+		slices.SortFunc(out, func(a, b objects.Object) int { return strings.Compare(a.Key, b.Key) })
 		return nil
 	})
 	return out, "", err
 }
 
-func (d *disk) Remove(ctx context.Context, o bucket.Object) error {
+func (d *disk) Remove(ctx context.Context, o objects.Object) error {
 	return d.call(ctx, "remove", o.Key, func() error {
 		there, ok := d.objects[o.Key]
 		switch {
 		case !ok:
 			return fs.ErrNotExist
 		case o.Version != "" && there.version != o.Version:
-			return bucket.ErrRefused
+			return objects.ErrRefused
 		}
 		delete(d.objects, o.Key)
 		return nil
@@ -250,8 +250,8 @@ func (d *disk) Remove(ctx context.Context, o bucket.Object) error {
 
 func (d *disk) Close() {}
 
-// Parts implements bucket.Service: every object goes in one request.
-func (d *disk) Parts() *bucket.Parts { return nil }
+// Parts implements objects.Service: every object goes in one request.
+func (d *disk) Parts() *objects.Parts { return nil }
 
 // clock is that of the bubble. Pauses before another try are the same in every run of a seed.
 type clock struct{ *disk }

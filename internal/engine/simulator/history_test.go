@@ -12,6 +12,7 @@ import (
 	"latentbeam/internal/storage/store"
 	"latentbeam/internal/storage/store/bucket"
 	"latentbeam/internal/storage/store/storetest"
+	"latentbeam/schemas/objects"
 )
 
 // TestHistories: the answers of processes that put and read names of one bucket at the same time, where every seventh request
@@ -20,7 +21,7 @@ func TestHistories(t *testing.T) {
 	const histories = 20
 	for seed := range uint64(histories) {
 		synctest.Test(t, func(t *testing.T) {
-			calls, err := storetest.TryHistory(t, processes(seed, func(d *disk) bucket.Service { return d }), seed)
+			calls, err := storetest.TryHistory(t, processes(seed, func(d *disk) objects.Service { return d }), seed)
 			if err != nil {
 				t.Errorf("history %d of %d calls: %v", seed, calls, err)
 			}
@@ -34,7 +35,7 @@ func TestHistoriesFindBlindWrites(t *testing.T) {
 	for seed := range uint64(most) {
 		found := false
 		synctest.Test(t, func(t *testing.T) {
-			_, err := storetest.TryHistory(t, processes(seed, func(d *disk) bucket.Service { return blind{d} }), seed)
+			_, err := storetest.TryHistory(t, processes(seed, func(d *disk) objects.Service { return blind{d} }), seed)
 			found = err != nil && strings.Contains(err.Error(), "Illegal")
 			t.Log(err)
 		})
@@ -48,8 +49,8 @@ func TestHistoriesFindBlindWrites(t *testing.T) {
 // blind is a service that writes over every version.
 type blind struct{ *disk }
 
-// Write implements bucket.Service.
-func (b blind) Write(ctx context.Context, key string, _ bucket.Version, c bucket.Content) (bucket.Version, error) {
+// Write implements objects.Service.
+func (b blind) Write(ctx context.Context, key string, _ objects.Version, c objects.Content) (objects.Version, error) {
 	b.mu.Lock()
 	there := b.objects[key].version
 	b.mu.Unlock()
@@ -57,7 +58,7 @@ func (b blind) Write(ctx context.Context, key string, _ bucket.Version, c bucket
 }
 
 // processes is a bucket that each store uses as another process, by the service that see makes of the disk.
-func processes(seed uint64, see func(d *disk) bucket.Service) storetest.Output {
+func processes(seed uint64, see func(d *disk) objects.Service) storetest.Output {
 	w := &world{seed: seed, objects: map[string]object{}, calls: map[string]int{}, stops: map[string]stop{},
 		log: func(string, ...any) {}}
 	w.trouble.set(0.15)

@@ -15,6 +15,7 @@ import (
 	"latentbeam/internal/storage/fingerprints"
 	"latentbeam/internal/storage/store/bucket"
 	"latentbeam/schemas/fault"
+	"latentbeam/schemas/objects"
 )
 
 // LevelNotice is the log level for telling the user that a long copy has started.
@@ -42,7 +43,7 @@ func cacheDir() (string, error) {
 // item is a file of an entry.
 type item struct {
 	name   string // path below the entry's files, with slashes
-	object bucket.Object
+	object objects.Object
 }
 
 // cachedCopy is a copy in the cache: the files of one address at one version.

@@ -12,6 +12,7 @@ import (
 
 	"latentbeam/internal/storage/store"
 	"latentbeam/schemas/fault"
+	"latentbeam/schemas/objects"
 )
 
 // keyBytesMax is the limit of buckets.
@@ -19,7 +20,7 @@ const keyBytesMax = 1024
 
 // Bucket is a store in a bucket: the objects below a prefix.
 type Bucket struct {
-	service Service
+	service objects.Service
 	url     string // without a slash at the end
 	prefix  string // prefix of all keys: "" or with a slash at the end
 	secrets []string
@@ -45,7 +46,7 @@ type Options struct {
 }
 
 // New returns the store at an address; service makes its requests.
-func New(service Service, at Address, o Options) *Bucket {
+func New(service objects.Service, at Address, o Options) *Bucket {
 	b := &Bucket{service: service, url: at.String(), secrets: o.Secrets, clock: o.Clock, reach: o.Reach}
 	if o.URL != "" {
 		b.url = o.URL
@@ -126,7 +127,7 @@ func (b *Bucket) checkCall(ctx context.Context, what string, names ...string) er
 }
 
 // stat is Service.Stat with retries. It returns the service's error.
-func (b *Bucket) stat(ctx context.Context, name string) (o Object, err error) {
+func (b *Bucket) stat(ctx context.Context, name string) (o objects.Object, err error) {
 	err = b.retryFor(ctx, reading, name, func(ctx context.Context) (err error) {
 		ctx, cancel := b.bound(ctx, 0)
 		defer cancel()
@@ -145,7 +146,7 @@ func (b *Bucket) Stat(ctx context.Context, name string) (store.Info, error) {
 	if err != nil {
 		return store.Info{}, b.failed("stat", name, err)
 	}
-	return o.info(name), nil
+	return infoOf(o, name), nil
 }
 
 // Sizes implements store.Store.
@@ -162,14 +163,14 @@ func (b *Bucket) List(ctx context.Context, prefix string, depth store.Depth) ite
 			yield(store.Info{}, err)
 			return
 		}
-		for objects, err := range b.pages(ctx, prefix, depth == store.Flat, pageKeys) {
+		for found, err := range b.pages(ctx, prefix, depth == store.Flat, pageKeys) {
 			if err != nil {
 				yield(store.Info{}, err)
 				return
 			}
-			for _, o := range objects {
+			for _, o := range found {
 				name := strings.TrimPrefix(o.Key, b.prefix)
-				if store.CheckName(name) == nil && !yield(o.info(name), nil) {
+				if store.CheckName(name) == nil && !yield(infoOf(o, name), nil) {
 					return
 				}
 			}
@@ -199,7 +200,7 @@ func (b *Bucket) Remove(ctx context.Context, name string) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && tries > 1:
 		return nil // an earlier attempt succeeded without an acknowledgement
-	case errors.Is(err, ErrRefused):
+	case errors.Is(err, objects.ErrRefused):
 		return fault.TryAgain(fmt.Errorf("remove %s: %w", name, store.ErrChanged))
 	}
 	return b.failed("remove", name, err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"latentbeam/schemas/fault"
+	"latentbeam/schemas/objects"
 )
 
 // Limits for retries.
@@ -64,21 +65,21 @@ const (
 )
 
 // firstContact is a refusal before any request of its kind has succeeded.
-type firstContact struct{ *Refusal }
+type firstContact struct{ *objects.Refusal }
 
 // Unwrap returns the refusal.
 func (f *firstContact) Unwrap() error { return f.Refusal }
 
 // met records the result of a request, and marks the refusal of a first contact.
 func (b *Bucket) met(kind contact, err error) error {
-	var f *Refusal
+	var f *objects.Refusal
 	switch {
 	case !errors.As(err, &f):
 		b.contacts[kind].Store(true)
-	case b.contacts[kind].Load() || f.full():
+	case b.contacts[kind].Load() || full(f):
 	case kind != removing:
 		return &firstContact{f}
-	case f.denies(): // other refusals may be new: objects can be removed during a run
+	case denies(f): // other refusals may be new: objects can be removed during a run
 		denied := *f
 		denied.Fix = "the promise that objects can be removed is broken: give this process the right to delete below the prefix (on S3 " +
 			"s3:DeleteObject), or take a new output"
@@ -89,12 +90,12 @@ func (b *Bucket) met(kind contact, err error) error {
 
 // settled reports whether err would not change if the request were repeated.
 func settled(err error) bool {
-	var f *Refusal
+	var f *objects.Refusal
 	switch {
-	case err == nil, errors.Is(err, fs.ErrNotExist), errors.Is(err, ErrRefused):
+	case err == nil, errors.Is(err, fs.ErrNotExist), errors.Is(err, objects.ErrRefused):
 		return true
 	case errors.As(err, &f):
-		return !f.passes()
+		return !passes(f)
 	}
 	return false
 }
@@ -148,7 +149,7 @@ func (b *Bucket) failed(what, name string, err error) error {
 	if name != "" {
 		where += "/" + name
 	}
-	var f *Refusal
+	var f *objects.Refusal
 	var done *failure
 	var none *noHostError
 	switch {

@@ -6,6 +6,7 @@ import (
 	"unicode"
 
 	"latentbeam/internal/storage/store"
+	"latentbeam/schemas/objects"
 )
 
 // FuzzRecord: no bytes in a lock's object make its reader panic, and nothing of them controls a terminal.
@@ -15,7 +16,7 @@ func FuzzRecord(f *testing.F) {
 	f.Add([]byte(`{"pid": 1e99, "beat": null`))
 	f.Add([]byte(pidNamespace() + " 1 1"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		there := found{record: parseRecord(text), version: Version("1")}
+		there := found{record: parseRecord(text), version: objects.Version("1")}
 		ownerDied(there.record)
 		said := (&store.LockedError{URL: "gs://b/out", Lock: ".lock", Owner: there.Owner}).Error()
 		if i := strings.IndexFunc(said, func(r rune) bool { return !unicode.IsPrint(r) }); i >= 0 {

@@ -12,6 +12,7 @@ import (
 
 	"latentbeam/internal/storage/store"
 	"latentbeam/schemas/fault"
+	"latentbeam/schemas/objects"
 )
 
 // Times of a lease. A process that sees no heartbeat for leaseTime on its own clock takes the lease over; three heartbeats are
@@ -36,11 +37,11 @@ type record struct {
 // found is a record that was read from the bucket.
 type found struct {
 	record
-	version Version // Absent: the lock was never held
-	echo    bool    // it is an earlier write of the same lease
+	version objects.Version // Absent: the lock was never held
+	echo    bool            // it is an earlier write of the same lease
 }
 
-func (f found) free() bool { return f.version == Absent || f.Free }
+func (f found) free() bool { return f.version == objects.Absent || f.Free }
 
 // lease is a lock of this store.
 type lease struct {
@@ -88,7 +89,7 @@ func (l *lease) acquire(ctx context.Context) error {
 			return err
 		}
 		err = l.claim(ctx, there.version)
-		if !errors.Is(err, ErrRefused) {
+		if !errors.Is(err, objects.ErrRefused) {
 			return l.bucket.failed("lock", l.name, err)
 		}
 		there, err = l.bucket.read(ctx, l.name) // another process was faster
@@ -99,7 +100,7 @@ func (l *lease) acquire(ctx context.Context) error {
 			return l.bucket.locked(l.name, there)
 		}
 		seen := seenRefusedOwn
-		if there.version == Absent {
+		if there.version == objects.Absent {
 			seen = seenRefusedAbsent
 		}
 		if err := patience.waitRetry(ctx, "lock", l.name, seen); err != nil {
@@ -109,7 +110,7 @@ func (l *lease) acquire(ctx context.Context) error {
 }
 
 // claim writes the first record over the given version. The heartbeat waits for it.
-func (l *lease) claim(ctx context.Context, old Version) error {
+func (l *lease) claim(ctx context.Context, old objects.Version) error {
 	l.mu <- true
 	defer func() { <-l.mu }()
 	if l.stop == nil {
@@ -139,7 +140,7 @@ func (l *lease) tryCondition(ctx context.Context) error {
 	c.Changes = true
 	short, cancel := context.WithTimeout(ctx, tryTime)
 	defer cancel()
-	version, err := l.bucket.service.Write(short, l.bucket.prefix+l.name, Absent, c)
+	version, err := l.bucket.service.Write(short, l.bucket.prefix+l.name, objects.Absent, c)
 	if err != nil {
 		return nil
 	}
@@ -189,7 +190,7 @@ func (l *lease) renew(ctx context.Context) error {
 	r := l.record
 	r.Beat++
 	err := l.write(ctx, r)
-	if errors.Is(err, ErrRefused) || errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, objects.ErrRefused) || errors.Is(err, fs.ErrNotExist) {
 		l.lost = true
 		return nil
 	}
@@ -340,7 +341,7 @@ func parseRecord(text []byte) record {
 
 // swap writes a record if the lock's object still has version old, and returns what the bucket has then. It returns the
 // service's error.
-func (b *Bucket) swap(ctx context.Context, name string, old Version, r record) (found, error) {
+func (b *Bucket) swap(ctx context.Context, name string, old objects.Version, r record) (found, error) {
 	text, err := json.Marshal(r)
 	if err != nil {
 		return found{}, err
@@ -348,7 +349,7 @@ func (b *Bucket) swap(ctx context.Context, name string, old Version, r record) (
 	c := content(name, append(text, '\n'))
 	c.Changes = true
 	version, err := b.write(ctx, name, old, c)
-	if !errors.Is(err, ErrRefused) {
+	if !errors.Is(err, objects.ErrRefused) {
 		return found{record: r, version: version}, err
 	}
 	there, readErr := b.read(ctx, name)
@@ -385,7 +386,7 @@ func (b *Bucket) CleanTemps(ctx context.Context, free ...string) (int, error) {
 		if err == nil && !there.free() {
 			_, err = b.swap(ctx, name, there.version, record{Owner: there.Owner, Token: l.Token, Free: true})
 		}
-		if err != nil && !errors.Is(err, ErrRefused) {
+		if err != nil && !errors.Is(err, objects.ErrRefused) {
 			return 0, b.failed("clean", name, err)
 		}
 	}

@@ -10,13 +10,15 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"latentbeam/schemas/objects"
 )
 
 // partsAtOnce is how many parts of an object are sent at the same time.
 const partsAtOnce = 4
 
 // inParts returns how an object of a size is sent in parts, nil if it needs one request.
-func (b *Bucket) inParts(size int64) *Parts {
+func (b *Bucket) inParts(size int64) *objects.Parts {
 	p := b.service.Parts()
 	if p == nil || size <= p.Above {
 		return nil
@@ -26,13 +28,13 @@ func (b *Bucket) inParts(size int64) *Parts {
 
 // writeParts is write for a large object. Each part is retried separately, so a broken connection costs one part. It checks the
 // existing object first, because the service refuses only after the last part.
-func (b *Bucket) writeParts(ctx context.Context, p *Parts, name string, old Version, c Content) (v Version, err error) {
+func (b *Bucket) writeParts(ctx context.Context, p *objects.Parts, name string, old objects.Version, c objects.Content) (v objects.Version, err error) {
 	switch there, err := b.stat(ctx, name); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		return Absent, err
+		return objects.Absent, err
 	case there.Version != old:
-		return Absent, ErrRefused
+		return objects.Absent, objects.ErrRefused
 	}
 	key, upload := b.prefix+name, ""
 	err = b.retry(ctx, writing, func(ctx context.Context) (err error) {
@@ -42,7 +44,7 @@ func (b *Bucket) writeParts(ctx context.Context, p *Parts, name string, old Vers
 		return err
 	})
 	if err != nil {
-		return Absent, err
+		return objects.Absent, err
 	}
 	tags, err := b.sendParts(ctx, p, key, upload, c)
 	if err == nil {
@@ -57,13 +59,13 @@ func (b *Bucket) writeParts(ctx context.Context, p *Parts, name string, old Vers
 		})
 	}
 	if err != nil {
-		b.drop(ctx, p, Upload{key, upload})
+		b.drop(ctx, p, objects.Upload{Key: key, ID: upload})
 	}
 	return v, err
 }
 
 // sendParts sends all parts of an object and returns their entity tags. It stops at the first error.
-func (b *Bucket) sendParts(ctx context.Context, p *Parts, key, upload string, c Content) ([]string, error) {
+func (b *Bucket) sendParts(ctx context.Context, p *objects.Parts, key, upload string, c objects.Content) ([]string, error) {
 	bytes := max(p.Bytes, (c.Size+p.Most-1)/p.Most)
 	tags := make([]string, (c.Size+bytes-1)/bytes)
 	sending, ctx := errgroup.WithContext(ctx)
@@ -86,7 +88,7 @@ func (b *Bucket) sendParts(ctx context.Context, p *Parts, key, upload string, c 
 const dropTime = 20 * time.Second
 
 // drop aborts an upload, even if ctx has ended. A later run aborts what stays behind.
-func (b *Bucket) drop(ctx context.Context, p *Parts, u Upload) {
+func (b *Bucket) drop(ctx context.Context, p *objects.Parts, u objects.Upload) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTime)
 	defer cancel()
 	_ = b.retry(ctx, writing, func(ctx context.Context) error { return p.Drop(ctx, u.Key, u.ID) })
@@ -101,14 +103,14 @@ func (b *Bucket) cleanUploads(ctx context.Context) (n int, err error) {
 	if p == nil {
 		return 0, nil
 	}
-	var old []Upload
+	var old []objects.Upload
 	err = b.retry(ctx, writing, func(ctx context.Context) (err error) {
 		ctx, cancel := b.bound(ctx, 0)
 		defer cancel()
 		old, err = p.Begun(ctx, b.prefix, b.clock.Now().Add(-oldUpload))
 		return err
 	})
-	var f *Refusal
+	var f *objects.Refusal
 	if errors.As(err, &f) && (f.Status == http.StatusForbidden || f.Status == http.StatusNotImplemented) {
 		return 0, nil // some users may not list them, and some services cannot
 	}

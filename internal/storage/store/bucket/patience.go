@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"latentbeam/schemas/fault"
+	"latentbeam/schemas/objects"
 )
 
 // contradictionsMax is how many contradictory answers one call accepts. A race with another process looks the same, but is over
@@ -71,9 +72,9 @@ type progress struct {
 }
 
 // check says what is wrong with a page that is followed by another one, "" if nothing.
-func (p *progress) check(objects []Object, page, next string) string {
+func (p *progress) check(found []objects.Object, page, next string) string {
 	p.pages++
-	for _, o := range objects {
+	for _, o := range found {
 		if o.Key > p.last {
 			p.last, p.pages = o.Key, 0
 		}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"latentbeam/internal/storage/store"
+	"latentbeam/schemas/objects"
 )
 
 // CheckPrefix is the folder for the objects of a check, below the prefix of an output. Listings of the store do not show them.
@@ -78,15 +79,15 @@ func (t *trial) record(name string, needed bool, kept, wrong string) {
 
 // answered separates an answer that breaks a promise from a failure that proves nothing: of the network, or of rights.
 func answered(err error) (wrong string, failure error) {
-	var f *Refusal
+	var f *objects.Refusal
 	switch {
 	case err == nil:
 		return "", nil
-	case errors.Is(err, ErrRefused):
+	case errors.Is(err, objects.ErrRefused):
 		return "it is refused as if there were another version", nil
 	case errors.Is(err, fs.ErrNotExist):
 		return "it is answered as if there were no object", nil
-	case errors.As(err, &f) && f.Code == NoTag:
+	case errors.As(err, &f) && f.Code == objects.NoTag:
 		return f.Text, nil
 	case errors.As(err, &f) && (f.Status == 501 || f.Status == 304 || f.Status == 405 || f.Status == 400 && f.Code == "InvalidArgument"):
 		return "the service answers " + f.Error(), nil
@@ -104,7 +105,7 @@ func (t *trial) putIfAbsent() error {
 	errs := make([]error, writersAtOnce)
 	var all sync.WaitGroup
 	for i := range errs {
-		all.Go(func() { _, errs[i] = t.write(t.ctx, key, Absent, content(key, raced(i))) })
+		all.Go(func() { _, errs[i] = t.write(t.ctx, key, objects.Absent, content(key, raced(i))) })
 	}
 	all.Wait()
 	var winners []int
@@ -115,7 +116,7 @@ func (t *trial) putIfAbsent() error {
 			return t.failed("check", name, failure)
 		case err == nil:
 			winners = append(winners, i)
-		case !errors.Is(err, ErrRefused):
+		case !errors.Is(err, objects.ErrRefused):
 			t.record(name, needed, "", "a write that is only for a new object: "+wrong)
 			return nil
 		}
@@ -163,12 +164,12 @@ func (t *trial) whole(key string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Version = Any
+	o.Version = objects.Any
 	return t.part(o, 0, o.Size)
 }
 
 // part reads bytes of a version. It returns the service's error.
-func (t *trial) part(o Object, offset, length int64) (data []byte, err error) {
+func (t *trial) part(o objects.Object, offset, length int64) (data []byte, err error) {
 	err = t.retry(t.ctx, reading, func(ctx context.Context) error {
 		ctx, cancel := t.bound(ctx, length)
 		defer cancel()
@@ -189,7 +190,7 @@ func (t *trial) readAfterWrite() error {
 	const name = "read after write"
 	text := []byte(strings.Repeat("0123456789abcdef", 300))
 	key := t.dir + "read"
-	_, err := t.write(t.ctx, key, Absent, content(key, text))
+	_, err := t.write(t.ctx, key, objects.Absent, content(key, text))
 	wrong, failure := answered(err)
 	if failure != nil {
 		return t.failed("check", name, failure)
@@ -213,7 +214,7 @@ func (t *trial) readAfterWrite() error {
 		return t.failed("check", name, failure)
 	}
 	switch {
-	case errors.Is(err, ErrRefused):
+	case errors.Is(err, objects.ErrRefused):
 		wrong = "an object is described by a version, and a read of this version is refused: a proxy changes entity tags"
 	case wrong == "" && !bytes.Equal(got, text):
 		wrong = fmt.Sprintf("the service sends other bytes than were written (%d of %d bytes differ)", differing(got, text), len(text))
@@ -285,7 +286,7 @@ func (t *trial) replaceByVersion() error {
 // missing requests an object that does not exist.
 func (t *trial) missing() error {
 	_, err := t.stat(t.ctx, t.dir+"missing")
-	var f *Refusal
+	var f *objects.Refusal
 	wrong := ""
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -364,7 +365,7 @@ func (t *trial) removeAll() error {
 			err := t.retry(ctx, removing, func(ctx context.Context) error {
 				ctx, cancel := t.bound(ctx, 0)
 				defer cancel()
-				return t.service.Remove(ctx, Object{Key: t.prefix + key, Version: Any})
+				return t.service.Remove(ctx, objects.Object{Key: t.prefix + key, Version: objects.Any})
 			})
 			if errors.Is(err, fs.ErrNotExist) {
 				return nil
@@ -373,8 +374,8 @@ func (t *trial) removeAll() error {
 		})
 	}
 	err := removals.Wait()
-	var f *Refusal
-	if errors.As(err, &f) && !f.passes() {
+	var f *objects.Refusal
+	if errors.As(err, &f) && !passes(f) {
 		t.denied = true
 		t.promises = append(t.promises, store.Promise{Name: "delete", State: store.Unknown, Found: fmt.Sprintf(
 			"the service answers %v; %d small objects stay below %s/%s; a job that has to remove something ends with exit code 75", f, len(t.left), t.url, t.dir), Took: t.clock.Now().Sub(t.begun)})

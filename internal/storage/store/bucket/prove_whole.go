@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"latentbeam/internal/storage/store"
+	"latentbeam/schemas/objects"
 )
 
 // Objects for a listing with several pages. Few are requested at a time.
@@ -34,12 +35,12 @@ func (t *trial) paged() error {
 	}
 	var found []string
 	pages := 0
-	for objects, err := range t.Bucket.pages(t.ctx, t.dir+"pages/", false, onPage) {
+	for page, err := range t.Bucket.pages(t.ctx, t.dir+"pages/", false, onPage) {
 		if err != nil {
 			return err
 		}
 		pages++
-		for _, o := range objects {
+		for _, o := range page {
 			found = append(found, strings.TrimPrefix(o.Key, t.prefix))
 		}
 	}
@@ -61,8 +62,8 @@ func (t *trial) putAll(names []string) error {
 	t.left = append(t.left, names...)
 	for _, name := range names {
 		writing.Go(func() error {
-			_, err := t.write(ctx, name, Absent, content(name, []byte(name)))
-			if errors.Is(err, ErrRefused) {
+			_, err := t.write(ctx, name, objects.Absent, content(name, []byte(name)))
+			if errors.Is(err, objects.ErrRefused) {
 				return nil // an earlier attempt without an acknowledgement
 			}
 			return t.failed("check", name, err)
@@ -144,7 +145,7 @@ func (t *trial) parts() error {
 		return t.failed("check", name, failure)
 	}
 	wrong = ""
-	if !errors.Is(err, ErrRefused) {
+	if !errors.Is(err, objects.ErrRefused) {
 		wrong = fmt.Sprintf("an upload that is only for a new object ends over one that is there (%v); no job relies on it", err)
 	}
 	t.record("parts under a condition", told, "the end of an upload over another object is refused", wrong)
@@ -152,7 +153,7 @@ func (t *trial) parts() error {
 }
 
 // inTwo sends a new object in two parts. It returns the service's error.
-func (t *trial) inTwo(p *Parts, key string, c Content) (v Version, err error) {
+func (t *trial) inTwo(p *objects.Parts, key string, c objects.Content) (v objects.Version, err error) {
 	key = t.prefix + key
 	upload := ""
 	err = t.retry(t.ctx, writing, func(ctx context.Context) (err error) {
@@ -160,7 +161,7 @@ func (t *trial) inTwo(p *Parts, key string, c Content) (v Version, err error) {
 		return err
 	})
 	if err != nil {
-		return Absent, err
+		return objects.Absent, err
 	}
 	tags := make([]string, 2)
 	for i, span := range [][2]int64{{0, smallestPart}, {smallestPart, c.Size}} {
@@ -178,12 +179,12 @@ func (t *trial) inTwo(p *Parts, key string, c Content) (v Version, err error) {
 		err = t.retry(t.ctx, writing, func(ctx context.Context) (err error) {
 			ctx, cancel := t.bound(ctx, 0)
 			defer cancel()
-			v, err = p.Finish(ctx, key, upload, tags, Absent, c)
+			v, err = p.Finish(ctx, key, upload, tags, objects.Absent, c)
 			return err
 		})
 	}
 	if err != nil {
-		t.drop(t.ctx, p, Upload{key, upload})
+		t.drop(t.ctx, p, objects.Upload{Key: key, ID: upload})
 	}
 	return v, err
 }
@@ -198,11 +199,11 @@ func (t *trial) abandoned() error {
 	key := t.prefix + t.dir + "abandoned"
 	upload, n := "", 0
 	err := t.retry(t.ctx, writing, func(ctx context.Context) (err error) {
-		upload, err = p.Begin(ctx, key, Content{})
+		upload, err = p.Begin(ctx, key, objects.Content{})
 		return err
 	})
 	if err == nil {
-		t.drop(t.ctx, p, Upload{key, upload})
+		t.drop(t.ctx, p, objects.Upload{Key: key, ID: upload})
 		err = t.retry(t.ctx, writing, func(ctx context.Context) error {
 			ctx, cancel := t.bound(ctx, 0)
 			defer cancel()
@@ -211,8 +212,8 @@ func (t *trial) abandoned() error {
 			return err
 		})
 	}
-	var f *Refusal
-	if errors.As(err, &f) && !f.passes() {
+	var f *objects.Refusal
+	if errors.As(err, &f) && !passes(f) {
 		t.promises = append(t.promises, store.Promise{Name: name, State: store.Unknown, Found: "the service answers " + f.Error() +
 			"; set a lifecycle rule for incomplete uploads", Took: t.clock.Now().Sub(t.begun).Round(time.Millisecond)})
 		return nil

@@ -17,6 +17,7 @@ import (
 
 	"latentbeam/internal/storage/store"
 	"latentbeam/schemas/fault"
+	"latentbeam/schemas/objects"
 )
 
 // putsAtOnce is how many objects one Put sends at the same time.
@@ -57,8 +58,8 @@ func (b *Bucket) put(ctx context.Context, o store.Object) error {
 		return err
 	}
 	for patience := b.patience(); ; {
-		_, err := b.write(ctx, o.Name, Absent, content(o.Name, o.Data))
-		if !errors.Is(err, ErrRefused) {
+		_, err := b.write(ctx, o.Name, objects.Absent, content(o.Name, o.Data))
+		if !errors.Is(err, objects.ErrRefused) {
 			fault.Point(fault.StorePutRenamed)
 			return b.failed("publish", o.Name, err)
 		}
@@ -108,13 +109,13 @@ func sumLike(sum string, data []byte) string {
 }
 
 // content returns the Content for a small object.
-func content(name string, data []byte) Content {
-	return Content{ReaderAt: bytes.NewReader(data), Size: int64(len(data)), Type: typeOf(name)}
+func content(name string, data []byte) objects.Content {
+	return objects.Content{ReaderAt: bytes.NewReader(data), Size: int64(len(data)), Type: typeOf(name)}
 }
 
 // write is Service.Write with retries. A refused write may be caused by an earlier attempt of the same call. It returns the
 // service's error.
-func (b *Bucket) write(ctx context.Context, name string, old Version, c Content) (v Version, err error) {
+func (b *Bucket) write(ctx context.Context, name string, old objects.Version, c objects.Content) (v objects.Version, err error) {
 	if p := b.inParts(c.Size); p != nil {
 		return b.writeParts(ctx, p, name, old, c)
 	}
@@ -149,17 +150,17 @@ func (b *Bucket) Replace(ctx context.Context, name string, write func(io.Writer)
 	if err := b.mine(ctx); err != nil {
 		return err
 	}
-	c := Content{ReaderAt: s, Size: s.size, Type: typeOf(name), Changes: true}
+	c := objects.Content{ReaderAt: s, Size: s.size, Type: typeOf(name), Changes: true}
 	_, err = b.write(ctx, name, old.Version, c)
 	fault.Point(fault.StoreReplaceRenamed)
-	if errors.Is(err, ErrRefused) {
+	if errors.Is(err, objects.ErrRefused) {
 		return b.replaced(ctx, name, c)
 	}
 	return b.failed("replace", name, err)
 }
 
 // replaced returns nil if the object already has the content: an earlier attempt was not acknowledged.
-func (b *Bucket) replaced(ctx context.Context, name string, c Content) error {
+func (b *Bucket) replaced(ctx context.Context, name string, c objects.Content) error {
 	changed := fault.TryAgain(fmt.Errorf("replace %s/%s: another process did it at the same time: %w", b.url, name, store.ErrChanged))
 	there, err := b.Open(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {

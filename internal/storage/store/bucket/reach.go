@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"latentbeam/schemas/fault"
+	"latentbeam/schemas/objects"
 )
 
 // ErrUnreachable says that the host of an input is given up for the rest of the run: it does not answer, or it fails every
@@ -79,7 +80,7 @@ func (r *Reach) givenUp(key string) error {
 
 // record records the answer of a service at a time.
 func (r *Reach) record(err error, now time.Time) {
-	var f *Refusal
+	var f *objects.Refusal
 	if r == nil || !settled(err) && !errors.As(err, &f) {
 		return
 	}

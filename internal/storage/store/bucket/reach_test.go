@@ -16,21 +16,22 @@ import (
 	"time"
 
 	"latentbeam/schemas/fault"
+	"latentbeam/schemas/objects"
 )
 
 // answering is a service whose Stat answers as a function says.
 type answering struct {
-	Service
+	objects.Service
 	stat  func(key string) error
 	calls int
 }
 
-func (a *answering) Stat(_ context.Context, key string) (Object, error) {
+func (a *answering) Stat(_ context.Context, key string) (objects.Object, error) {
 	a.calls++
-	return Object{Key: key, Size: 1}, a.stat(key)
+	return objects.Object{Key: key, Size: 1}, a.stat(key)
 }
 
-func (a *answering) Read(context.Context, Object, int64, int64) (io.ReadCloser, error) {
+func (a *answering) Read(context.Context, objects.Object, int64, int64) (io.ReadCloser, error) {
 	return nil, errors.New("not asked")
 }
 
@@ -131,7 +132,7 @@ func TestOneObjectFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &answering{stat: func(key string) error {
 			if key == "bad" {
-				return &Refusal{Status: 500}
+				return &objects.Refusal{Status: 500}
 			}
 			return fs.ErrNotExist
 		}}
@@ -161,7 +162,7 @@ func TestOneObjectFails(t *testing.T) {
 func TestWaitIsTold(t *testing.T) {
 	text := logged(t)
 	synctest.Test(t, func(t *testing.T) {
-		a := &answering{stat: func(string) error { return &Refusal{Status: 503, Text: "slow down"} }}
+		a := &answering{stat: func(string) error { return &objects.Refusal{Status: 503, Text: "slow down"} }}
 		b := New(a, Address{Scheme: "gs", Bucket: "b"}, Options{})
 		ctx := t.Context()
 		for range 5 {

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"latentbeam/internal/storage/store"
+	"latentbeam/schemas/objects"
 )
 
 // windowBytes is how much a reader fetches for a small read, and windows is how many windows it caches.
@@ -30,7 +31,7 @@ func (b *Bucket) Open(ctx context.Context, name string) (store.Reader, error) {
 }
 
 // reader returns a reader of an object; name is its name in errors.
-func (b *Bucket) reader(ctx context.Context, name string, o Object) *reader {
+func (b *Bucket) reader(ctx context.Context, name string, o objects.Object) *reader {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	return &reader{bucket: b, name: name, object: o, ctx: ctx, stop: stop}
 }
@@ -39,7 +40,7 @@ func (b *Bucket) reader(ctx context.Context, name string, o Object) *reader {
 type reader struct {
 	bucket *Bucket
 	name   string
-	object Object
+	object objects.Object
 	ctx    context.Context // for all reads, until Close
 	stop   context.CancelFunc
 
@@ -123,7 +124,7 @@ func (r *reader) fetch(p []byte, offset int64) error {
 		n += m
 		return err
 	})
-	if errors.Is(err, ErrRefused) || errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, objects.ErrRefused) || errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read %s/%s: %w", r.bucket.url, r.name, store.ErrChanged)
 	}
 	return r.bucket.failed("read", r.name, err)

@@ -1,117 +1,25 @@
 package bucket
 
 import (
-	"context"
-	"errors"
-	"io"
-	"strconv"
 	"strings"
 	"time"
 
 	"latentbeam/internal/storage/store"
+	"latentbeam/schemas/objects"
 )
 
-// Service makes single requests to one bucket, without retries. A missing object is fs.ErrNotExist, a condition that is not
-// true ErrRefused, and an error answer of the service a *Refusal. Every other error is a network error.
-type Service interface {
-	// Stat describes an object.
-	Stat(ctx context.Context, key string) (Object, error)
-	// Read reads bytes of one version of an object. If the object has another version, the error is ErrRefused or
-	// fs.ErrNotExist.
-	Read(ctx context.Context, o Object, offset, length int64) (io.ReadCloser, error)
-	// Write writes the content of key if the existing version is still old. Read and Write accept Any.
-	Write(ctx context.Context, key string, old Version, content Content) (Version, error)
-	// List lists one page with at most most objects: those whose keys start with prefix, sorted. flat excludes keys with a
-	// slash after the prefix. next is the next page, "" after the last one.
-	List(ctx context.Context, prefix string, flat bool, page string, most int) (objects []Object, next string, err error)
-	// Remove removes a version of an object, or Any. A service without such a condition removes the object anyway.
-	Remove(ctx context.Context, o Object) error
-	// Parts says how large objects are sent; nil: Write accepts all sizes.
-	Parts() *Parts
-	// Close closes idle connections. The service may be used again.
-	Close()
-}
-
-// Version identifies a content of a key: a generation or an entity tag.
-type Version string
-
-// Absent is the version of a key without an object. Any matches every version: such a request has no condition.
-const (
-	Absent Version = ""
-	Any    Version = "*"
-)
-
-// Object is one version of an object.
-type Object struct {
-	Key     string
-	Version Version
-	Size    int64     // in bytes
-	Time    time.Time // of the last write, in whole seconds, as in listings
-	// Sum is a checksum of the content, "crc32c:", "md5:" or "sha256:" and its hex digits; "" if the service does not provide
-	// one.
-	Sum string
-}
-
-// info describes the object for users of the store.
-func (o Object) info(name string) store.Info {
+// infoOf describes an object for users of the store.
+func infoOf(o objects.Object, name string) store.Info {
 	return store.Info{Name: name, Size: o.Size, Mark: string(o.Version), Time: o.Time.Unix() * int64(time.Second)}
 }
 
-// Content is the argument of Write.
-type Content struct {
-	io.ReaderAt
-	Size    int64  // in bytes
-	Type    string // media type, such as "video/mp4"
-	Changes bool   // browsers must revalidate it before they show it from their cache
-}
-
-// Parts makes the requests for multipart uploads, without retries like Service.
-type Parts struct {
-	Above int64 // objects larger than this are sent in parts
-	Bytes int64 // size of a part, except the last
-	Most  int64 // most parts of an object
-	// Begin starts an upload. It is invisible until Finish.
-	Begin func(ctx context.Context, key string, c Content) (upload string, err error)
-	// Send sends part number n, counted from 1, and returns its entity tag. Sending a part again replaces it.
-	Send func(ctx context.Context, key, upload string, n int, part *io.SectionReader) (tag string, err error)
-	// Finish joins the parts to an object if the existing version is still old. An unknown upload, which was finished or
-	// aborted before, is ErrRefused.
-	Finish func(ctx context.Context, key, upload string, tags []string, old Version, c Content) (Version, error)
-	// Drop aborts an upload.
-	Drop func(ctx context.Context, key, upload string) error
-	// Begun lists unfinished uploads below a prefix that were started before a time.
-	Begun func(ctx context.Context, prefix string, before time.Time) ([]Upload, error)
-}
-
-// Upload identifies a multipart upload.
-type Upload struct{ Key, ID string }
-
-// ErrRefused says that a key does not have the version that a request requires.
-var ErrRefused = errors.New("the object is another one")
-
-// NoTag is the code of a Refusal for an object that the service describes without a version.
-const NoTag = "NoEntityTag"
-
-// Refusal is an error answer of a service.
-type Refusal struct {
-	Status int    // HTTP status
-	Code   string // code of the service, such as "SlowDown"; may be empty
-	Text   string // for people; may be empty
-	Fix    string // advice for people; may be empty
-}
-
-// Error describes the answer.
-func (f *Refusal) Error() string {
-	return joined("HTTP status "+strconv.Itoa(f.Status), f.Code, f.Text)
-}
-
 // full reports whether the service has no space for this user. That may change.
-func (f *Refusal) full() bool {
+func full(f *objects.Refusal) bool {
 	return f.Status == 507 || strings.Contains(f.Code, "Quota") || strings.Contains(f.Code, "StorageFull")
 }
 
 // denies reports whether the service knows the user but denies access.
-func (f *Refusal) denies() bool {
+func denies(f *objects.Refusal) bool {
 	switch f.Code {
 	case "RequestTimeTooSkewed", "ExpiredToken", "TokenRefreshRequired", "InvalidAccessKeyId", "SignatureDoesNotMatch":
 		return false
@@ -120,7 +28,7 @@ func (f *Refusal) denies() bool {
 }
 
 // passes reports whether the same request may succeed within seconds.
-func (f *Refusal) passes() bool {
+func passes(f *objects.Refusal) bool {
 	switch f.Status {
 	case 408, 409, 425, 429, 500, 502, 503, 504:
 		return true

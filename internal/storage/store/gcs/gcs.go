@@ -19,6 +19,7 @@ import (
 
 	"latentbeam/internal/storage/store/bucket"
 	"latentbeam/schemas/fault"
+	"latentbeam/schemas/objects"
 )
 
 // Scheme is the scheme of addresses.
@@ -44,32 +45,32 @@ func Open(ctx context.Context, at bucket.Address, transport http.RoundTripper, o
 
 type service struct{ bucket *storage.BucketHandle }
 
-// Close implements bucket.Service. The client keeps its connections, because readers may still use them.
+// Close implements objects.Service. The client keeps its connections, because readers may still use them.
 func (s *service) Close() {}
 
-func object(a *storage.ObjectAttrs) bucket.Object {
-	return bucket.Object{Key: a.Name, Version: bucket.Version(strconv.FormatInt(a.Generation, 10)), Size: a.Size, Time: a.Updated,
+func object(a *storage.ObjectAttrs) objects.Object {
+	return objects.Object{Key: a.Name, Version: objects.Version(strconv.FormatInt(a.Generation, 10)), Size: a.Size, Time: a.Updated,
 		Sum: fmt.Sprintf("crc32c:%08x", a.CRC32C)}
 }
 
-func generation(v bucket.Version) int64 {
+func generation(v objects.Version) int64 {
 	n, _ := strconv.ParseInt(string(v), 10, 64)
 	return n
 }
 
-// Stat implements bucket.Service.
-func (s *service) Stat(ctx context.Context, key string) (bucket.Object, error) {
+// Stat implements objects.Service.
+func (s *service) Stat(ctx context.Context, key string) (objects.Object, error) {
 	attrs, err := s.bucket.Object(key).Attrs(ctx)
 	if err != nil {
-		return bucket.Object{}, translate(err)
+		return objects.Object{}, translate(err)
 	}
 	return object(attrs), nil
 }
 
-// Read implements bucket.Service.
-func (s *service) Read(ctx context.Context, o bucket.Object, offset, length int64) (io.ReadCloser, error) {
+// Read implements objects.Service.
+func (s *service) Read(ctx context.Context, o objects.Object, offset, length int64) (io.ReadCloser, error) {
 	from := s.bucket.Object(o.Key)
-	if o.Version != bucket.Any {
+	if o.Version != objects.Any {
 		from = from.Generation(generation(o.Version))
 	}
 	r, err := from.NewRangeReader(ctx, offset, length)
@@ -91,15 +92,15 @@ func (r body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write implements bucket.Service.
-func (s *service) Write(ctx context.Context, key string, old bucket.Version, c bucket.Content) (bucket.Version, error) {
+// Write implements objects.Service.
+func (s *service) Write(ctx context.Context, key string, old objects.Version, c objects.Content) (objects.Version, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // aborts an upload that is not closed
 	o := s.bucket.Object(key)
 	switch old {
-	case bucket.Absent:
+	case objects.Absent:
 		o = o.If(storage.Conditions{DoesNotExist: true})
-	case bucket.Any:
+	case objects.Any:
 	default:
 		o = o.If(storage.Conditions{GenerationMatch: generation(old)})
 	}
@@ -116,19 +117,19 @@ func (s *service) Write(ctx context.Context, key string, old bucket.Version, c b
 		w.ChunkSize = chunkBytes
 	}
 	if _, err := io.Copy(w, io.NewSectionReader(c, 0, c.Size)); err != nil {
-		return bucket.Absent, translate(err)
+		return objects.Absent, translate(err)
 	}
 	if err := w.Close(); err != nil {
-		return bucket.Absent, translate(err)
+		return objects.Absent, translate(err)
 	}
 	return object(w.Attrs()).Version, nil
 }
 
-// Parts implements bucket.Service: Write itself sends large objects in parts.
-func (s *service) Parts() *bucket.Parts { return nil }
+// Parts implements objects.Service: Write itself sends large objects in parts.
+func (s *service) Parts() *objects.Parts { return nil }
 
-// List implements bucket.Service.
-func (s *service) List(ctx context.Context, prefix string, flat bool, page string, most int) (objects []bucket.Object, next string, err error) {
+// List implements objects.Service.
+func (s *service) List(ctx context.Context, prefix string, flat bool, page string, most int) (found []objects.Object, next string, err error) {
 	query := &storage.Query{Prefix: prefix}
 	if flat {
 		query.Delimiter = "/"
@@ -145,21 +146,21 @@ func (s *service) List(ctx context.Context, prefix string, flat bool, page strin
 			break
 		}
 		if translated := translate(err); errors.Is(translated, fs.ErrNotExist) {
-			return nil, "", &bucket.Refusal{Status: http.StatusNotFound, Code: "notFound"}
+			return nil, "", &objects.Refusal{Status: http.StatusNotFound, Code: "notFound"}
 		} else if translated != nil {
 			return nil, "", translated
 		}
 		if a.Prefix == "" {
-			objects = append(objects, object(a))
+			found = append(found, object(a))
 		}
 	}
-	return objects, answer.Token, nil
+	return found, answer.Token, nil
 }
 
-// Remove implements bucket.Service.
-func (s *service) Remove(ctx context.Context, o bucket.Object) error {
+// Remove implements objects.Service.
+func (s *service) Remove(ctx context.Context, o objects.Object) error {
 	there := s.bucket.Object(o.Key)
-	if o.Version != bucket.Any {
+	if o.Version != objects.Any {
 		there = there.If(storage.Conditions{GenerationMatch: generation(o.Version)})
 	}
 	return translate(there.Delete(ctx))
@@ -172,16 +173,16 @@ func translate(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, storage.ErrBucketNotExist):
-		return &bucket.Refusal{Status: http.StatusNotFound, Code: "notFound"}
+		return &objects.Refusal{Status: http.StatusNotFound, Code: "notFound"}
 	case errors.Is(err, storage.ErrObjectNotExist):
 		return fs.ErrNotExist
 	case !errors.As(err, &answer):
 		return err
 	case answer.Code == http.StatusPreconditionFailed, answer.Code == http.StatusNotModified:
-		return bucket.ErrRefused
+		return objects.ErrRefused
 	case answer.Code == http.StatusNotFound:
 		if strings.Contains(answer.Message, "bucket does not exist") {
-			return &bucket.Refusal{Status: http.StatusNotFound, Code: "notFound"}
+			return &objects.Refusal{Status: http.StatusNotFound, Code: "notFound"}
 		}
 		return fs.ErrNotExist
 	}
@@ -189,5 +190,5 @@ func translate(err error) error {
 	if len(answer.Errors) > 0 {
 		code = answer.Errors[0].Reason
 	}
-	return &bucket.Refusal{Status: answer.Code, Code: code, Text: answer.Message}
+	return &objects.Refusal{Status: answer.Code, Code: code, Text: answer.Message}
 }

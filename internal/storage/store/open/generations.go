@@ -15,6 +15,7 @@ import (
 	"latentbeam/internal/storage/store"
 	"latentbeam/internal/storage/store/bucket"
 	"latentbeam/internal/storage/store/dir"
+	"latentbeam/schemas/objects"
 )
 
 // leaseFolder is the folder for a directory's leases.
@@ -70,32 +71,32 @@ func (g generations) newest(key string) (newest int64, err error) {
 	return newest, err
 }
 
-// Stat implements bucket.Service.
-func (g generations) Stat(_ context.Context, key string) (bucket.Object, error) {
+// Stat implements objects.Service.
+func (g generations) Stat(_ context.Context, key string) (objects.Object, error) {
 	for range looks {
 		n, err := g.newest(key)
 		if err != nil {
-			return bucket.Object{}, err
+			return objects.Object{}, err
 		}
 		if n == 0 {
-			return bucket.Object{}, fs.ErrNotExist
+			return objects.Object{}, fs.ErrNotExist
 		}
 		info, err := os.Stat(g.file(key, n))
 		if err == nil {
-			return bucket.Object{Key: key, Version: bucket.Version(strconv.FormatInt(n, 10)), Size: info.Size(), Time: info.ModTime()}, nil
+			return objects.Object{Key: key, Version: objects.Version(strconv.FormatInt(n, 10)), Size: info.Size(), Time: info.ModTime()}, nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
-			return bucket.Object{}, err
+			return objects.Object{}, err
 		} // it is outdated
 	}
-	return bucket.Object{}, fmt.Errorf("the lease %s: %d times a newer one was written meanwhile", key, looks)
+	return objects.Object{}, fmt.Errorf("the lease %s: %d times a newer one was written meanwhile", key, looks)
 }
 
-// Read implements bucket.Service.
-func (g generations) Read(_ context.Context, o bucket.Object, offset, length int64) (io.ReadCloser, error) {
+// Read implements objects.Service.
+func (g generations) Read(_ context.Context, o objects.Object, offset, length int64) (io.ReadCloser, error) {
 	f, err := os.Open(filepath.Join(g.folder(o.Key), string(o.Version)))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, bucket.ErrRefused
+		return nil, objects.ErrRefused
 	}
 	if err != nil {
 		return nil, err
@@ -106,40 +107,40 @@ func (g generations) Read(_ context.Context, o bucket.Object, offset, length int
 	}{io.NewSectionReader(f, offset, length), f}, nil
 }
 
-// Write implements bucket.Service. A slow writer may create a generation that others have created and removed before; then a
+// Write implements objects.Service. A slow writer may create a generation that others have created and removed before; then a
 // newer one exists.
-func (g generations) Write(_ context.Context, key string, old bucket.Version, c bucket.Content) (bucket.Version, error) {
+func (g generations) Write(_ context.Context, key string, old objects.Version, c objects.Content) (objects.Version, error) {
 	was, _ := strconv.ParseInt(string(old), 10, 64)
 	if n, err := g.newest(key); err != nil || n != was {
-		return bucket.Absent, errors.Join(err, refusedIf(n != was))
+		return objects.Absent, errors.Join(err, refusedIf(n != was))
 	}
 	next := was + 1
 	if err := os.MkdirAll(g.folder(key), 0o755); err != nil {
-		return bucket.Absent, err
+		return objects.Absent, err
 	}
 	text := make([]byte, c.Size)
 	if _, err := c.ReadAt(text, 0); err != nil && !errors.Is(err, io.EOF) {
-		return bucket.Absent, err
+		return objects.Absent, err
 	}
 	if err := makeNew(g.file(key, next), text); err != nil {
 		if errors.Is(err, fs.ErrExist) {
-			err = bucket.ErrRefused
+			err = objects.ErrRefused
 		}
-		return bucket.Absent, err
+		return objects.Absent, err
 	}
 	if n, err := g.newest(key); err != nil || n != next {
 		_ = os.Remove(g.file(key, next))
-		return bucket.Absent, errors.Join(err, refusedIf(n != next))
+		return objects.Absent, errors.Join(err, refusedIf(n != next))
 	}
 	if next > kept {
 		_ = os.Remove(g.file(key, next-kept))
 	}
-	return bucket.Version(strconv.FormatInt(next, 10)), nil
+	return objects.Version(strconv.FormatInt(next, 10)), nil
 }
 
 func refusedIf(refused bool) error {
 	if refused {
-		return bucket.ErrRefused
+		return objects.ErrRefused
 	}
 	return nil
 }
@@ -169,16 +170,16 @@ func makeNew(path string, text []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// List implements bucket.Service: leases are never listed.
-func (g generations) List(context.Context, string, bool, string, int) ([]bucket.Object, string, error) {
+// List implements objects.Service: leases are never listed.
+func (g generations) List(context.Context, string, bool, string, int) ([]objects.Object, string, error) {
 	return nil, "", nil
 }
 
-// Remove implements bucket.Service: a lease is released by writing another generation.
-func (g generations) Remove(context.Context, bucket.Object) error { return nil }
+// Remove implements objects.Service: a lease is released by writing another generation.
+func (g generations) Remove(context.Context, objects.Object) error { return nil }
 
-// Parts implements bucket.Service.
-func (g generations) Parts() *bucket.Parts { return nil }
+// Parts implements objects.Service.
+func (g generations) Parts() *objects.Parts { return nil }
 
-// Close implements bucket.Service.
+// Close implements objects.Service.
 func (g generations) Close() {}

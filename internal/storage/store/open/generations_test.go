@@ -10,10 +10,10 @@ import (
 	"testing"
 
 	"latentbeam/internal/storage/store"
-	"latentbeam/internal/storage/store/bucket"
 	"latentbeam/internal/storage/store/bucket/buckettest"
 	"latentbeam/internal/storage/store/dir"
 	"latentbeam/internal/storage/store/storetest"
+	"latentbeam/schemas/objects"
 )
 
 // hosts is a directory that every store uses from a host of its own: the lock of the system excludes nobody.
@@ -73,10 +73,10 @@ func TestHistoriesBetweenHosts(t *testing.T) {
 // TestSlowWriterOfLeases: who was slow may make a generation that was removed since, and is refused.
 func TestSlowWriterOfLeases(t *testing.T) {
 	g := generations{t.TempDir()}
-	write := func(old bucket.Version, text string) (bucket.Version, error) {
-		return g.Write(t.Context(), ".lock", old, bucket.Content{ReaderAt: strings.NewReader(text), Size: int64(len(text))})
+	write := func(old objects.Version, text string) (objects.Version, error) {
+		return g.Write(t.Context(), ".lock", old, objects.Content{ReaderAt: strings.NewReader(text), Size: int64(len(text))})
 	}
-	first, err := write(bucket.Absent, "first")
+	first, err := write(objects.Absent, "first")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,8 +86,8 @@ func TestSlowWriterOfLeases(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, old := range []bucket.Version{bucket.Absent, first, "3"} {
-		if _, err := write(old, "late"); !errors.Is(err, bucket.ErrRefused) {
+	for _, old := range []objects.Version{objects.Absent, first, "3"} {
+		if _, err := write(old, "late"); !errors.Is(err, objects.ErrRefused) {
 			t.Errorf("over version %q: %v", old, err)
 		}
 	}

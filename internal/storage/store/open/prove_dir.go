@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"latentbeam/internal/storage/store"
-	"latentbeam/internal/storage/store/bucket"
 	"latentbeam/internal/storage/store/dir"
+	"latentbeam/schemas/objects"
 )
 
 // writersAtOnce is how many stores put one name at the same time.
@@ -242,12 +242,12 @@ func (t *trial) otherProcess(local bool, path string) {
 // lease lets several writers create the next generation of a lease.
 func (t *trial) lease() error {
 	g := generations{filepath.Join(t.folder, leaseFolder)}
-	for _, old := range []bucket.Version{bucket.Absent, "1"} {
+	for _, old := range []objects.Version{objects.Absent, "1"} {
 		var all sync.WaitGroup
 		errs := make([]error, writersAtOnce)
 		for i := range errs {
 			all.Go(func() {
-				_, errs[i] = g.Write(t.ctx, "lease", old, bucket.Content{ReaderAt: strings.NewReader("x"), Size: 1})
+				_, errs[i] = g.Write(t.ctx, "lease", old, objects.Content{ReaderAt: strings.NewReader("x"), Size: 1})
 			})
 		}
 		all.Wait()
@@ -255,7 +255,7 @@ func (t *trial) lease() error {
 		for _, err := range errs {
 			if err == nil {
 				won++
-			} else if !errors.Is(err, bucket.ErrRefused) {
+			} else if !errors.Is(err, objects.ErrRefused) {
 				return err
 			}
 		}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/minio/minio-go/v7"
 
-	"latentbeam/internal/storage/store/bucket"
+	"latentbeam/schemas/objects"
 )
 
 // Sizes for multipart uploads. AWS accepts parts from 5 MiB, at most 10,000 parts, and objects up to 5 TiB.
@@ -22,13 +22,13 @@ const (
 	pageKeys  = 1000 // uploads on one page of a list
 )
 
-// Parts implements bucket.Service.
-func (s *service) Parts() *bucket.Parts {
-	return &bucket.Parts{Above: s.part, Bytes: s.part, Most: partsMost,
+// Parts implements objects.Service.
+func (s *service) Parts() *objects.Parts {
+	return &objects.Parts{Above: s.part, Bytes: s.part, Most: partsMost,
 		Begin: s.begin, Send: s.send, Finish: s.finish, Drop: s.drop, Begun: s.begun}
 }
 
-func (s *service) begin(ctx context.Context, key string, c bucket.Content) (string, error) {
+func (s *service) begin(ctx context.Context, key string, c objects.Content) (string, error) {
 	upload, err := s.core.NewMultipartUpload(ctx, s.bucket, key, writing(c))
 	return upload, translate(err)
 }
@@ -46,8 +46,8 @@ func (s *service) send(ctx context.Context, key, upload string, n int, part *io.
 	return sent.ETag, gone(err)
 }
 
-func (s *service) finish(ctx context.Context, key, upload string, tags []string, old bucket.Version, c bucket.Content) (
-	bucket.Version, error,
+func (s *service) finish(ctx context.Context, key, upload string, tags []string, old objects.Version, c objects.Content) (
+	objects.Version, error,
 ) {
 	parts := make([]minio.CompletePart, len(tags))
 	for i, tag := range tags {
@@ -57,19 +57,19 @@ func (s *service) finish(ctx context.Context, key, upload string, tags []string,
 	onlyOver(&options, old)
 	info, err := s.core.CompleteMultipartUpload(ctx, s.bucket, key, upload, parts, options)
 	if err = gone(err); err != nil {
-		return bucket.Absent, refused(err, old)
+		return objects.Absent, refused(err, old)
 	}
 	return version(info.ETag), nil
 }
 
 func (s *service) drop(ctx context.Context, key, upload string) error {
-	if err := gone(s.core.AbortMultipartUpload(ctx, s.bucket, key, upload)); !errors.Is(err, bucket.ErrRefused) {
+	if err := gone(s.core.AbortMultipartUpload(ctx, s.bucket, key, upload)); !errors.Is(err, objects.ErrRefused) {
 		return err
 	}
 	return nil
 }
 
-func (s *service) begun(ctx context.Context, prefix string, before time.Time) (all []bucket.Upload, err error) {
+func (s *service) begun(ctx context.Context, prefix string, before time.Time) (all []objects.Upload, err error) {
 	for key, id, more := "", "", true; more; {
 		page, err := s.core.ListMultipartUploads(ctx, s.bucket, prefix, key, id, "", pageKeys)
 		switch err = translate(err); {
@@ -80,11 +80,11 @@ func (s *service) begun(ctx context.Context, prefix string, before time.Time) (a
 		}
 		for _, u := range page.Uploads {
 			if u.Initiated.Before(before) {
-				all = append(all, bucket.Upload{Key: u.Key, ID: u.UploadID})
+				all = append(all, objects.Upload{Key: u.Key, ID: u.UploadID})
 			}
 		}
 		if page.IsTruncated && page.NextKeyMarker == key && page.NextUploadIDMarker == id {
-			return nil, &bucket.Refusal{Status: http.StatusOK, Text: "a page of the list of uploads names itself as the next page"}
+			return nil, &objects.Refusal{Status: http.StatusOK, Text: "a page of the list of uploads names itself as the next page"}
 		}
 		key, id, more = page.NextKeyMarker, page.NextUploadIDMarker, page.IsTruncated
 	}
@@ -96,7 +96,7 @@ func gone(err error) error {
 	var answer minio.ErrorResponse
 	if errors.As(err, &answer) && (answer.Code == "NoSuchUpload" ||
 		answer.StatusCode == http.StatusNotFound && answer.Code != minio.NoSuchBucket) {
-		return bucket.ErrRefused
+		return objects.ErrRefused
 	}
 	return translate(err)
 }

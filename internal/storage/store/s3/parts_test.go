@@ -12,6 +12,7 @@ import (
 	"latentbeam/internal/storage/store"
 	"latentbeam/internal/storage/store/bucket"
 	"latentbeam/internal/storage/store/bucket/buckettest"
+	"latentbeam/schemas/objects"
 )
 
 // smallPart is a part in tests.
@@ -163,7 +164,7 @@ func TestOldUploads(t *testing.T) {
 	}
 	s := client(t)
 	for _, key := range []string{"old/a", "old/b", "another/c"} {
-		if _, err := s.begin(t.Context(), key, bucket.Content{}); err != nil {
+		if _, err := s.begin(t.Context(), key, objects.Content{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"strings"
 
-	"latentbeam/internal/storage/store/bucket"
+	"latentbeam/schemas/objects"
 )
 
 // redirectsMax limits the redirects of one read.
@@ -27,11 +27,11 @@ func (t redirected) RoundTrip(r *http.Request) (*http.Response, error) {
 		answer.Body.Close()
 		switch {
 		case parseErr != nil || to.Host == "" || to.Scheme != "http" && to.Scheme != "https" || to.User != nil:
-			return nil, &bucket.Refusal{Status: answer.StatusCode, Code: "Redirect", Text: "to an address that cannot be used"}
+			return nil, &objects.Refusal{Status: answer.StatusCode, Code: "Redirect", Text: "to an address that cannot be used"}
 		case r.URL.Scheme == "https" && to.Scheme != "https":
-			return nil, &bucket.Refusal{Status: answer.StatusCode, Code: "Redirect", Text: "away from https to " + to.Host}
+			return nil, &objects.Refusal{Status: answer.StatusCode, Code: "Redirect", Text: "away from https to " + to.Host}
 		case n == redirectsMax:
-			return nil, &bucket.Refusal{Status: http.StatusLoopDetected, Code: "Redirect", Text: "too many redirects, the last to " + to.Host}
+			return nil, &objects.Refusal{Status: http.StatusLoopDetected, Code: "Redirect", Text: "too many redirects, the last to " + to.Host}
 		}
 		answer, err = t.RoundTripper.RoundTrip(read(r, to))
 	}
@@ -60,8 +60,8 @@ func read(r *http.Request, to *url.URL) *http.Request {
 }
 
 // refusal finds the answer of redirected in an error of the client.
-func refusal(err error) *bucket.Refusal {
-	var f *bucket.Refusal
+func refusal(err error) *objects.Refusal {
+	var f *objects.Refusal
 	if errors.As(err, &f) {
 		return f
 	}

@@ -21,6 +21,7 @@ import (
 
 	"latentbeam/internal/storage/store/bucket"
 	"latentbeam/schemas/fault"
+	"latentbeam/schemas/objects"
 )
 
 // Scheme is the scheme of addresses.
@@ -117,21 +118,21 @@ type service struct {
 	part   int64 // size of a part, and size above which objects are sent in parts
 }
 
-// Close implements bucket.Service. The client keeps its connections, because readers may still use them.
+// Close implements objects.Service. The client keeps its connections, because readers may still use them.
 func (s *service) Close() {}
 
-func version(etag string) bucket.Version { return bucket.Version(strings.Trim(etag, `"`)) }
+func version(etag string) objects.Version { return objects.Version(strings.Trim(etag, `"`)) }
 
-// Stat implements bucket.Service.
-func (s *service) Stat(ctx context.Context, key string) (bucket.Object, error) {
+// Stat implements objects.Service.
+func (s *service) Stat(ctx context.Context, key string) (objects.Object, error) {
 	info, err := s.core.StatObject(ctx, s.bucket, key, minio.StatObjectOptions{})
 	if err != nil {
-		return bucket.Object{}, translate(err)
+		return objects.Object{}, translate(err)
 	}
-	if version(info.ETag) == bucket.Absent {
-		return bucket.Object{}, &bucket.Refusal{Status: http.StatusOK, Code: bucket.NoTag, Text: "the description of an object has no entity tag"}
+	if version(info.ETag) == objects.Absent {
+		return objects.Object{}, &objects.Refusal{Status: http.StatusOK, Code: objects.NoTag, Text: "the description of an object has no entity tag"}
 	}
-	return bucket.Object{Key: key, Version: version(info.ETag), Size: info.Size, Time: info.LastModified,
+	return objects.Object{Key: key, Version: version(info.ETag), Size: info.Size, Time: info.LastModified,
 		Sum: sum(info)}, nil
 }
 
@@ -148,11 +149,11 @@ func sum(info minio.ObjectInfo) string {
 	return "md5:" + string(version(info.ETag))
 }
 
-// Read implements bucket.Service.
-func (s *service) Read(ctx context.Context, o bucket.Object, offset, length int64) (io.ReadCloser, error) {
+// Read implements objects.Service.
+func (s *service) Read(ctx context.Context, o objects.Object, offset, length int64) (io.ReadCloser, error) {
 	options := minio.GetObjectOptions{}
 	err := options.SetRange(offset, offset+length-1)
-	if o.Version != bucket.Any {
+	if o.Version != objects.Any {
 		err = errors.Join(err, options.SetMatchETag(string(o.Version)))
 	}
 	if err != nil {
@@ -162,9 +163,9 @@ func (s *service) Read(ctx context.Context, o bucket.Object, offset, length int6
 	if err != nil {
 		return nil, translate(err)
 	}
-	if o.Version != bucket.Any && version(info.ETag) != o.Version { // the service ignores If-Match of a GET
+	if o.Version != objects.Any && version(info.ETag) != o.Version { // the service ignores If-Match of a GET
 		body.Close()
-		return nil, bucket.ErrRefused
+		return nil, objects.ErrRefused
 	}
 	if header.Get("Content-Range") == "" && offset > 0 { // the service ignores ranges
 		if _, err := io.CopyN(io.Discard, body, offset); err != nil {
@@ -175,21 +176,21 @@ func (s *service) Read(ctx context.Context, o bucket.Object, offset, length int6
 	return body, nil
 }
 
-// Write implements bucket.Service.
-func (s *service) Write(ctx context.Context, key string, old bucket.Version, c bucket.Content) (bucket.Version, error) {
+// Write implements objects.Service.
+func (s *service) Write(ctx context.Context, key string, old objects.Version, c objects.Content) (objects.Version, error) {
 	options := writing(c)
 	options.DisableMultipart = true
 	options.DisableContentSha256 = c.Size == 0 // otherwise the client sends no length over plain http
 	onlyOver(&options, old)
 	info, err := s.core.Client.PutObject(ctx, s.bucket, key, io.NewSectionReader(c, 0, c.Size), c.Size, options)
 	if err != nil {
-		return bucket.Absent, refused(err, old)
+		return objects.Absent, refused(err, old)
 	}
 	return version(info.ETag), nil
 }
 
 // writing returns the options for a new object.
-func writing(c bucket.Content) (o minio.PutObjectOptions) {
+func writing(c objects.Content) (o minio.PutObjectOptions) {
 	o.ContentType = c.Type
 	if c.Changes {
 		o.CacheControl = "no-cache"
@@ -198,27 +199,26 @@ func writing(c bucket.Content) (o minio.PutObjectOptions) {
 }
 
 // onlyOver makes a write conditional on the existing version.
-func onlyOver(o *minio.PutObjectOptions, old bucket.Version) {
+func onlyOver(o *minio.PutObjectOptions, old objects.Version) {
 	switch old {
-	case bucket.Absent:
+	case objects.Absent:
 		o.SetMatchETagExcept("*")
-	case bucket.Any:
+	case objects.Any:
 	default:
 		o.SetMatchETag(string(old))
 	}
 }
 
 // refused translates the error of a write over old.
-func refused(err error, old bucket.Version) error {
-	if err := translate(err); old == bucket.Absent || !errors.Is(err, fs.ErrNotExist) {
+func refused(err error, old objects.Version) error {
+	if err := translate(err); old == objects.Absent || !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return bucket.ErrRefused // AWS answers If-Match with 404 if there is no object
+	return objects.ErrRefused // AWS answers If-Match with 404 if there is no object
 }
 
-// List implements bucket.Service.
-func (s *service) List(ctx context.Context, prefix string, flat bool, page string, most int) (objects []bucket.Object, next string, err error,
-) {
+// List implements objects.Service.
+func (s *service) List(ctx context.Context, prefix string, flat bool, page string, most int) (found []objects.Object, next string, err error) {
 	delimiter := ""
 	if flat {
 		delimiter = "/"
@@ -228,12 +228,12 @@ func (s *service) List(ctx context.Context, prefix string, flat bool, page strin
 		return nil, "", translate(err)
 	}
 	for _, o := range result.Contents {
-		objects = append(objects, bucket.Object{Key: o.Key, Version: version(o.ETag), Size: o.Size, Time: o.LastModified})
+		found = append(found, objects.Object{Key: o.Key, Version: version(o.ETag), Size: o.Size, Time: o.LastModified})
 	}
 	if result.IsTruncated {
 		next = result.NextContinuationToken
 	}
-	return objects, next, nil
+	return found, next, nil
 }
 
 // list lists a page. The client's function has no context argument; its transport limits it.
@@ -258,8 +258,8 @@ func (s *service) list(ctx context.Context, prefix, page, delimiter string, most
 	}
 }
 
-// Remove implements bucket.Service. It has no condition, because some services do not support one here.
-func (s *service) Remove(ctx context.Context, o bucket.Object) error {
+// Remove implements objects.Service. It has no condition, because some services do not support one here.
+func (s *service) Remove(ctx context.Context, o objects.Object) error {
 	return translate(s.core.RemoveObject(ctx, s.bucket, o.Key, minio.RemoveObjectOptions{}))
 }
 
@@ -280,13 +280,13 @@ func translate(err error) error {
 		return fs.ErrNotExist
 	case answer.Code == minio.PreconditionFailed, answer.StatusCode == http.StatusPreconditionFailed,
 		answer.StatusCode == http.StatusRequestedRangeNotSatisfiable: // the service checks the range before the version
-		return bucket.ErrRefused
+		return objects.ErrRefused
 	}
 	status := answer.StatusCode
 	if status == 0 && answer.Code == minio.NoSuchBucket {
 		status = http.StatusNotFound
 	}
-	return &bucket.Refusal{Status: status, Code: answer.Code, Text: answer.Message, Fix: fix(answer)}
+	return &objects.Refusal{Status: status, Code: answer.Code, Text: answer.Message, Fix: fix(answer)}
 }
 
 // fix suggests what the user can do about an answer.
