@@ -1,6 +1,6 @@
 package schemas
 
-// None, as the value of a text parameter, disables the job's default for the row.
+// None is the value of a text parameter that disables the job's default for the row.
 const None = "none"
 
 // sizeFrom takes the size from d if the row has none. If the row has only a resolution or only an aspect ratio, the other one

@@ -110,10 +110,19 @@ func MediaJob(t *testing.T, input, list string, sets ...string) Job {
 // Looker is a stage that shows elements to a test.
 type Looker struct{ Look func(*stages.Element) }
 
-func (l *Looker) Digest() string                              { return "" }
-func (l *Looker) Capabilities() stages.Capabilities           { return stages.Capabilities{} }
-func (l *Looker) Check(*schemas.PromptRow) error              { return nil }
+// Digest implements stages.Stage.
+func (l *Looker) Digest() string { return "" }
+
+// Capabilities implements stages.Stage.
+func (l *Looker) Capabilities() stages.Capabilities { return stages.Capabilities{} }
+
+// Check implements stages.Stage.
+func (l *Looker) Check(*schemas.PromptRow) error { return nil }
+
+// Need implements stages.Stage.
 func (l *Looker) Need(*schemas.PromptRow, int) (int64, error) { return 1, nil }
+
+// Run implements stages.Stage.
 func (l *Looker) Run(_ context.Context, _ kernels.Backend, batch []*stages.Element) error {
 	for _, e := range batch {
 		l.Look(e)

@@ -89,6 +89,7 @@ func LedgerResults(out string) ([]schemas.Result, error) {
 // the word poison fail, those with the word panic end their batch.
 type Toy struct{ passing }
 
+// Run implements stages.Stage.
 func (Toy) Run(_ context.Context, _ kernels.Backend, batch []*stages.Element) error {
 	for _, e := range batch {
 		switch {
@@ -114,6 +115,7 @@ func ToySpec() stages.Spec {
 // RowsOf is a source without a table.
 type RowsOf []schemas.PromptRow
 
+// Rows implements engine.RowSource.
 func (r RowsOf) Rows(context.Context, bool) iter.Seq2[*stages.Element, error] {
 	return func(yield func(*stages.Element, error) bool) {
 		for _, row := range r {

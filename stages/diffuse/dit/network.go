@@ -119,11 +119,11 @@ type Conditions struct {
 type ImageInput int
 
 const (
-	// NoImageInput: the network does not take an image.
+	// NoImageInput says that the network does not take an image.
 	NoImageInput ImageInput = iota
-	// FirstFrame: the latents of the image are the first latent frame and do not change.
+	// FirstFrame says that the latents of the image are the first latent frame and do not change.
 	FirstFrame
-	// BesideLatents: the latents of the image cover a whole clip (Element.References). The network takes them as additional
+	// BesideLatents says that the latents of the image cover a whole clip (Element.References). The network takes them as additional
 	// channels in the same evaluation.
 	BesideLatents
 )
