@@ -12,16 +12,16 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/util/grpcx"
 )
 
-// Worker is what an engine says to a process that it starts as its worker.
+// Worker holds the addresses that an engine passes to a process that it starts as a worker.
 type Worker struct {
 	ID        string
-	Provision string // address of who knows the rest; "": Logging and Control are given
+	Provision string // address of the service that has all other facts; "": Logging and Control are given
 	Logging   string // address of the engine's log
-	Control   string // address of who gives work
+	Control   string // address of the service that assigns work
 }
 
-// BootArgs finds in a command line what an engine starts a worker with: --id=1-1 --provision_endpoint=localhost:4711.
-// Beam's boot program, which has asked for the rest, calls --worker=true --id=1-1 --logging_endpoint=... --control_endpoint=...
+// BootArgs parses the command line of a worker. An engine uses --id=1-1 --provision_endpoint=localhost:4711.
+// Beam's boot program uses --worker=true --id=1-1 --logging_endpoint=... --control_endpoint=... found is false for other command lines.
 func BootArgs(args []string) (w Worker, found bool) {
 	staged := false
 	for _, arg := range args {
@@ -43,11 +43,11 @@ func BootArgs(args []string) (w Worker, found bool) {
 	return w, w.ID != "" && (w.Provision != "" || staged && w.Control != "")
 }
 
-// Boot makes this process a worker of an engine until the engine ends it.
+// Boot runs this process as a worker until the engine ends it.
 func Boot(ctx context.Context, w Worker) error {
 	Init()
 	ctx = grpcx.WriteWorkerID(ctx, w.ID)
-	// What Beam's boot program passes on of an engine's abilities.
+	// Beam's boot program passes the engine's capabilities in these variables.
 	o := harness.Options{StatusEndpoint: os.Getenv("STATUS_ENDPOINT"), RunnerCapabilities: strings.Fields(os.Getenv("RUNNER_CAPABILITIES"))}
 	if w.Provision != "" {
 		info, err := tools.ProvisionInfo(ctx, w.Provision)

@@ -24,26 +24,26 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// client speaks to a job server of Beam. It is our own and not Beam's: it sends every option of the engine, stages no
-// file, knows the id of the job, and can cancel it.
+// client is a client of Beam's job servers. Unlike Beam's own client it sends every option of the engine, stages no
+// file, returns the id of the job, and can cancel the job.
 type client struct {
 	endpoint string
-	conn     *grpc.ClientConn // that close ends; nil: none
+	conn     *grpc.ClientConn // closed by close; nil: none
 	jobs     jobpb.JobServiceClient
-	pause    time.Duration // between questions to a server that does not answer
+	pause    time.Duration // between retries while the server does not answer
 	patience time.Duration // how long a server may be silent while the job runs
 }
 
 // Times of the client.
 const (
 	dialTime     = 30 * time.Second // for the first answer
-	submitTime   = 10 * time.Minute // a server may load its classes for the first job
-	cancelTime   = 3 * time.Second  // this process ends soon after
+	submitTime   = 10 * time.Minute // a server may first have to load its classes
+	cancelTime   = 3 * time.Second  // short, because this process is ending
 	askPause     = 2 * time.Second
 	lostPatience = 5 * time.Minute
 )
 
-// maxMessage bounds one answer of a server: a pipeline and its errors are small.
+// maxMessage bounds one answer of a server in bytes; a pipeline and its errors are small.
 const maxMessage = 64 << 20
 
 // dial returns a client of the job server at endpoint. It does not wait for the server.
@@ -58,7 +58,7 @@ func dial(endpoint string) (*client, error) {
 	return c, nil
 }
 
-// clientOf is the client of a job server that is connected.
+// clientOf returns a client for a connected job server.
 func clientOf(endpoint string, jobs jobpb.JobServiceClient) *client {
 	return &client{endpoint: endpoint, jobs: jobs, pause: askPause, patience: lostPatience}
 }
@@ -69,7 +69,7 @@ func (c *client) close() {
 	}
 }
 
-// unreachable says that nobody answers, where err means it.
+// unreachable returns an error that names the server if err means that it does not answer, else err.
 func (c *client) unreachable(err error) error {
 	if s := status.Code(err); s == codes.Unavailable || s == codes.DeadlineExceeded {
 		return fault.TryAgain(fmt.Errorf("no job server answers at %s: start one there, or mend runner.endpoint (%w)",
@@ -78,18 +78,18 @@ func (c *client) unreachable(err error) error {
 	return err
 }
 
-// checkServer asks the server whether it is one.
+// checkServer checks that a job server answers.
 func (c *client) checkServer(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
 	_, err := c.jobs.GetJobs(ctx, &jobpb.GetJobsRequest{}, grpc.WaitForReady(true))
-	if status.Code(err) == codes.Unimplemented { // it answers
+	if status.Code(err) == codes.Unimplemented { // it answers, so it is a job server
 		return nil
 	}
 	return c.unreachable(err)
 }
 
-// submit starts a job and returns the id that the engine gives it.
+// submit starts a job and returns the engine's id of the job.
 func (c *client) submit(ctx context.Context, name string, p *pipepb.Pipeline, options map[string]any) (id string, err error) {
 	raw, err := structpb.NewStruct(options)
 	if err != nil {
@@ -104,7 +104,7 @@ func (c *client) submit(ctx context.Context, name string, p *pipepb.Pipeline, op
 	if err != nil {
 		return "", fmt.Errorf("prepare the job: %w", c.unreachable(err))
 	}
-	// A server waits for this session, even where nothing is staged.
+	// A server waits for this session, even if nothing is staged.
 	if at := prepared.GetArtifactStagingEndpoint().GetUrl(); at != "" {
 		if _, err := runnerlib.Stage(ctx, prepared.GetPreparationId(), at, "/dev/null", prepared.GetStagingSessionToken()); err != nil {
 			return "", fmt.Errorf("stage nothing at %s: %w", at, err)
@@ -118,7 +118,7 @@ func (c *client) submit(ctx context.Context, name string, p *pipepb.Pipeline, op
 	return run.GetJobId(), nil
 }
 
-// wait follows a job to its end. The end of ctx does not end the job: see cancel.
+// wait waits for the end of a job. The end of ctx does not cancel the job; see cancel.
 func (c *client) wait(ctx context.Context, id string) error {
 	why := failure{server: c.endpoint}
 	for silent := time.Now(); ; {
@@ -127,7 +127,7 @@ func (c *client) wait(ctx context.Context, id string) error {
 			return context.Cause(ctx)
 		}
 		if err == nil && terminal(state) {
-			return why.of(state)
+			return why.err(state)
 		}
 		if err != nil && status.Code(err) == codes.NotFound {
 			return fault.TryAgain(fmt.Errorf("the job server at %s does not know job %s any more: run again, which finds what "+
@@ -144,14 +144,14 @@ func (c *client) wait(ctx context.Context, id string) error {
 	}
 }
 
-// follow reads messages and states of a job until it ends or the connection does. heard is called with each.
+// follow reads messages and states of a job until the job or the connection ends. It calls heard for each.
 func (c *client) follow(ctx context.Context, id string, why *failure, heard func()) (jobpb.JobState_Enum, error) {
 	streaming, end := context.WithCancel(ctx)
 	defer end()
-	// The state is asked for besides: a job server that has lost one listener does not tell the others of the end.
+	// Also poll the state: a job server that has lost one listener does not notify the others of the end.
 	go c.untilEnd(streaming, id, end)
 	stream, err := c.jobs.GetMessageStream(streaming, &jobpb.JobMessagesRequest{JobId: id})
-	var ended jobpb.JobState_Enum // as the stream says
+	var ended jobpb.JobState_Enum // according to the stream
 	for err == nil {
 		var m *jobpb.JobMessagesResponse
 		if m, err = stream.Recv(); err != nil {
@@ -165,7 +165,7 @@ func (c *client) follow(ctx context.Context, id string, why *failure, heard func
 			ended = s.GetState()
 			time.AfterFunc(c.pause, end)
 		}
-		if terminal(ended) && (ended != jobpb.JobState_FAILED || why.known()) { // prism says why behind the state
+		if terminal(ended) && (ended != jobpb.JobState_FAILED || why.known()) { // prism sends the reason after the state
 			return ended, nil
 		}
 	}
@@ -182,7 +182,7 @@ func (c *client) follow(ctx context.Context, id string, why *failure, heard func
 	return answer.GetState(), err
 }
 
-// untilEnd calls end when the job has ended, and a little later than its stream of messages would say it.
+// untilEnd polls the state and calls end shortly after the job has ended, so that the stream of messages can report it first.
 func (c *client) untilEnd(ctx context.Context, id string, end func()) {
 	for ended := 0; ended < 2; {
 		select {
@@ -206,17 +206,17 @@ func (c *client) state(ctx context.Context, id string) (jobpb.JobState_Enum, err
 	return answer.GetState(), c.unreachable(err)
 }
 
-// running reports whether the job is at work. A server that does not know it any more has ended it.
+// running reports whether the job is running. A job that the server no longer knows has ended.
 func (c *client) running(ctx context.Context, id string) (bool, error) {
 	state, err := c.state(ctx, id)
 	switch status.Code(err) {
-	case codes.NotFound, codes.InvalidArgument, codes.Unknown, codes.Internal: // job servers have no agreement on this
+	case codes.NotFound, codes.InvalidArgument, codes.Unknown, codes.Internal: // servers use different codes for an unknown job
 		return false, nil
 	}
 	return err == nil && !terminal(state), err
 }
 
-// cancel ends a job, whatever becomes of ctx.
+// cancel cancels a job, even if ctx has ended.
 func (c *client) cancel(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
 	defer cancel()
@@ -232,18 +232,18 @@ func terminal(s jobpb.JobState_Enum) bool {
 	return false
 }
 
-// failure gathers what a server says of a job that fails.
+// failure collects a server's messages about a failed job.
 type failure struct {
-	engine       string // "": one with a job server
-	server       string // where it listens
+	engine       string // "": an engine with a job server
+	server       string // its address
 	last, marked string
-	nobody       string // the last address that did not answer a job server, as Java says it
+	nobody       string // last address that did not answer the job server, from Java's message
 }
 
-// maxReason bounds what is shown of an engine's text.
+// maxReason bounds the shown part of an engine's text.
 const maxReason = 2000
 
-// add keeps a message. Errors of our own DoFns are marked: an engine wraps them in pages of its own.
+// add records a message. Errors of our own DoFns are marked, because an engine wraps them in pages of its own text.
 func (f *failure) add(m *jobpb.JobMessage) {
 	text := m.GetMessageText()
 	if m.GetImportance() >= jobpb.JobMessage_JOB_MESSAGE_ERROR {
@@ -258,17 +258,17 @@ func (f *failure) add(m *jobpb.JobMessage) {
 	slog.Debug("the engine says", "importance", m.GetImportance().String(), "text", text)
 }
 
-// refused matches the last message of a job that never reached its cluster.
+// refused matches the last message of a job that did not reach its cluster.
 var refused = regexp.MustCompile(`ConnectException|ConnectTimeoutException|UnknownHostException|NoRouteToHostException`)
 
-// noAnswer finds in Java's messages that a server did not answer, and its address where they give it.
+// noAnswer matches Java's messages about a server that did not answer, with its address if given.
 var noAnswer = regexp.MustCompile(`(?i)(connection refused|connection timed out|unknownhostexception|no route to host): [^\s,]+`)
 
-// known reports whether a reason was said.
+// known reports whether a reason was received.
 func (f *failure) known() bool { return f.last != "" || f.marked != "" }
 
-// of is the error of a job that has ended so.
-func (f *failure) of(s jobpb.JobState_Enum) error {
+// err returns the error of a job that has ended in state s.
+func (f *failure) err(s jobpb.JobState_Enum) error {
 	if s == jobpb.JobState_DONE {
 		return nil
 	}
@@ -276,7 +276,7 @@ func (f *failure) of(s jobpb.JobState_Enum) error {
 		return errors.New(f.marked)
 	}
 	reason := cmp.Or(f.last, "the engine gave no reason; its log may have one")
-	text, _, _ := strings.Cut(reason, "\n\tat ") // Java's stack
+	text, _, _ := strings.Cut(reason, "\n\tat ") // without Java's stack
 	if len(text) > maxReason {
 		text = text[:maxReason] + "…"
 	}
@@ -293,7 +293,7 @@ func (f *failure) of(s jobpb.JobState_Enum) error {
 	return err
 }
 
-// died reports whether an engine's text is what it says of a worker that is gone.
+// died reports whether an engine's text means that a worker died.
 func died(text string) bool {
 	return slices.ContainsFunc([]string{"client cancelled", "call already cancelled", "call already closed",
 		"NoRestartBackoffTimeStrategy", "Connection reset", "was closed", "hung up"},

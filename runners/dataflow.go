@@ -20,7 +20,7 @@ import (
 	"latentbeam/internal/storage/store/open"
 )
 
-// dataflowKeys are the keys of the runner dataflow; the first ones must be given.
+// dataflowKeys are the YAML keys of the runner dataflow; the first ones are required.
 var dataflowKeys = []string{"project", "region", "staging", "image", "machine_type", "accelerator", "max_workers", "binary", "options"}
 
 func dataflowRunner() Runner {
@@ -28,7 +28,7 @@ func dataflowRunner() Runner {
 		Apart: true, check: checkDataflow, request: dataflowRequest, run: runDataflow}
 }
 
-// checkDataflow refuses values that Dataflow would refuse minutes later.
+// checkDataflow refuses values early that Dataflow would refuse minutes later.
 func checkDataflow(cfg *config.Config) error {
 	for key, text := range map[string]string{"project": cfg.Runner.Project, "region": cfg.Runner.Region, "image": cfg.Runner.Image} {
 		if text == "" || strings.ContainsAny(text, " \t\n?#") || key != "image" && strings.Contains(text, "/") {
@@ -48,16 +48,16 @@ func checkDataflow(cfg *config.Config) error {
 	return nil
 }
 
-// staged is what lies in the bucket before a job is created.
+// staged holds the files that a job needs in the bucket before it is created.
 type staged struct {
 	pipeline []byte // in Beam's portable form
 	binary   string // path on this host
-	program  string // name in the staging location, of the binary
-	model    string // and of the pipeline
+	program  string // name of the binary in the staging location
+	model    string // name of the pipeline there
 	sums     [2]string
 }
 
-// stagedOf is what the job of l stages. Nothing is sent.
+// stagedOf returns the files that the job of l needs. It sends nothing.
 func stagedOf(l Launch) (s staged, p *pipepb.Pipeline, err error) {
 	if s.binary = l.Config.Binary; s.binary == "" {
 		if s.binary, err = os.Executable(); err != nil {
@@ -69,8 +69,8 @@ func stagedOf(l Launch) (s staged, p *pipepb.Pipeline, err error) {
 		return s, nil, fmt.Errorf("read the program for the workers (runner.binary): %w", err)
 	}
 	s.sums[0] = digest(program)
-	s.program = "programs/" + s.sums[0] + "/worker" // Beam's boot program wants the last part of the name
-	// CreateEnvironment of Beam knows what its worker can.
+	s.program = "programs/" + s.sums[0] + "/worker" // Beam's boot program requires the last part of the name
+	// Beam's CreateEnvironment lists the worker's capabilities.
 	env, err := graphx.CreateEnvironment(context.Background(), graphx.URNEnvDocker, func(context.Context) string { return l.Config.Image })
 	if err != nil {
 		return s, nil, err
@@ -97,10 +97,10 @@ func digest(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// at is the address of a name in the staging location.
+// at returns the address of a name in the staging location.
 func at(l Launch, name string) string { return strings.TrimSuffix(l.Config.Staging, "/") + "/" + name }
 
-// send puts what is not there yet into the staging location. Names are digests, so a program is sent once.
+// send uploads files that are missing in the staging location. Names are digests, so a program is uploaded once.
 func (s staged) send(ctx context.Context, staging string) error {
 	to, err := open.Output(ctx, staging)
 	if err != nil {
@@ -128,7 +128,7 @@ func (s staged) send(ctx context.Context, staging string) error {
 	return put(s.model, int64(len(s.pipeline)), func() ([]byte, error) { return s.pipeline, nil })
 }
 
-// dataflowRequest is the job as Dataflow would be sent it.
+// dataflowRequest returns the request that would create the job.
 func dataflowRequest(l Launch) ([]byte, error) {
 	s, p, err := stagedOf(l)
 	if err != nil {
@@ -137,8 +137,8 @@ func dataflowRequest(l Launch) ([]byte, error) {
 	return json.MarshalIndent(dataflowJob(l, s, p), "", "  ")
 }
 
-// runDataflow stages the program and the pipeline, creates the job and follows it to its end. Where ctx ends first the
-// job is cancelled.
+// runDataflow uploads the program and the pipeline, creates the job and waits for its end. If ctx ends first, it cancels
+// the job.
 func runDataflow(ctx context.Context, l Launch) error {
 	s, p, err := stagedOf(l)
 	if err != nil {

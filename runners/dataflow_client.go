@@ -23,7 +23,7 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// Where Dataflow's API is. dataflowVariable names another server, as it does for the tools of Google Cloud.
+// Address of Dataflow's API. dataflowVariable is the environment variable for another server, the same as for Google Cloud's tools.
 const (
 	dataflowAddress  = "https://dataflow.googleapis.com/"
 	dataflowVariable = "CLOUDSDK_API_ENDPOINT_OVERRIDES_DATAFLOW"
@@ -32,22 +32,22 @@ const (
 
 // Times of the client.
 const (
-	dataflowTries = 6 // of one request, with pauses that grow
+	dataflowTries = 6 // tries of one request, with growing pauses
 	dataflowTime  = time.Minute
 )
 
-// dataflowPause is the time between two questions for the state of a job. Tests shorten it.
+// dataflowPause is the interval of polling a job's state. Tests shorten it.
 var dataflowPause = 10 * time.Second
 
-// dataflow speaks to Dataflow's API.
+// dataflow is a client of Dataflow's API.
 type dataflow struct {
 	http     *http.Client
-	jobs     string // address of all jobs of the project in the region
+	jobs     string // address of the project's jobs in the region
 	pause    time.Duration
 	patience time.Duration
 }
 
-// dataflowEndpoint names a project and a region.
+// dataflowEndpoint returns project and region as one text.
 func dataflowEndpoint(r config.Runner) string {
 	return "projects/" + r.Project + "/locations/" + r.Region
 }
@@ -67,8 +67,8 @@ func dialDataflow(endpoint string) (*dataflow, error) {
 
 func (c *dataflow) close() { c.http.CloseIdleConnections() }
 
-// once makes one request; out takes the answer.
-func (c *dataflow) once(ctx context.Context, method, path string, in, out any) error {
+// requestOnce makes one request and decodes the answer into out.
+func (c *dataflow) requestOnce(ctx context.Context, method, path string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func (c *dataflow) once(ctx context.Context, method, path string, in, out any) e
 	return json.NewDecoder(io.LimitReader(answer.Body, maxMessage)).Decode(out)
 }
 
-// refusal is an answer that is no success, with what it means.
+// refusal returns an error that explains an unsuccessful answer.
 func refusal(err error) error {
 	var answer *googleapi.Error
 	if !errors.As(err, &answer) {
@@ -108,10 +108,10 @@ func refusal(err error) error {
 	return fault.Usage(err)
 }
 
-// request makes a request, again while it fails with what may pass.
+// request makes a request and retries temporary failures.
 func (c *dataflow) request(ctx context.Context, method, path string, in, out any) (err error) {
 	for try := range dataflowTries {
-		if err = c.once(ctx, method, path, in, out); err == nil || fault.ExitCode(err) != fault.ExitTryAgain {
+		if err = c.requestOnce(ctx, method, path, in, out); err == nil || fault.ExitCode(err) != fault.ExitTryAgain {
 			return err
 		}
 		select {
@@ -123,7 +123,7 @@ func (c *dataflow) request(ctx context.Context, method, path string, in, out any
 	return err
 }
 
-// create starts a job. It carries an id of its own, so that a repeated request starts no second one.
+// create starts a job. The request carries a unique id, so that repeating it starts no second job.
 func (c *dataflow) create(ctx context.Context, job object) (id string, err error) {
 	var created struct{ ID string }
 	if err := c.request(ctx, http.MethodPost, "", job, &created); err != nil {
@@ -141,11 +141,11 @@ func (c *dataflow) state(ctx context.Context, id string) (jobpb.JobState_Enum, e
 	if err := c.request(ctx, http.MethodGet, "/"+url.PathEscape(id), nil, &job); err != nil {
 		return jobpb.JobState_UNSPECIFIED, err
 	}
-	// The names of Beam's states are Dataflow's.
+	// Beam uses Dataflow's names of states.
 	return jobpb.JobState_Enum(jobpb.JobState_Enum_value[strings.TrimPrefix(job.CurrentState, "JOB_STATE_")]), nil
 }
 
-// running reports whether the job is at work. One that is not known has ended.
+// running reports whether the job is running. An unknown job has ended.
 func (c *dataflow) running(ctx context.Context, id string) (bool, error) {
 	state, err := c.state(ctx, id)
 	var answer *googleapi.Error
@@ -155,7 +155,7 @@ func (c *dataflow) running(ctx context.Context, id string) (bool, error) {
 	return err == nil && !terminal(state), err
 }
 
-// wait follows a job to its end.
+// wait waits for the end of a job.
 func (c *dataflow) wait(ctx context.Context, id string) error {
 	for heard, pause := time.Now(), c.pause/16; ; pause = min(2*pause, c.pause) {
 		state, err := c.state(ctx, id)
@@ -163,7 +163,7 @@ func (c *dataflow) wait(ctx context.Context, id string) error {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case err == nil && terminal(state):
-			return c.why(ctx, id).of(state)
+			return c.why(ctx, id).err(state)
 		case err == nil:
 			heard = time.Now()
 		case fault.ExitCode(err) != fault.ExitTryAgain:
@@ -179,10 +179,10 @@ func (c *dataflow) wait(ctx context.Context, id string) error {
 	}
 }
 
-// maxPages bounds the pages of messages that are read of one job.
+// maxPages bounds the pages of a job's messages that are read.
 const maxPages = 100
 
-// why gathers what Dataflow says of a job that has ended.
+// why collects Dataflow's messages about a job that has ended.
 func (c *dataflow) why(ctx context.Context, id string) *failure {
 	f := &failure{engine: "dataflow"}
 	page := ""
@@ -193,7 +193,7 @@ func (c *dataflow) why(ctx context.Context, id string) *failure {
 		}
 		query := url.Values{"minimumImportance": {"JOB_MESSAGE_ERROR"}, "pageToken": {page}}
 		if c.request(ctx, http.MethodGet, "/"+url.PathEscape(id)+"/messages?"+query.Encode(), nil, &messages) != nil {
-			break // the state says enough
+			break // the state alone must do
 		}
 		for _, m := range messages.JobMessages {
 			f.add(&jobpb.JobMessage{Importance: jobpb.JobMessage_JOB_MESSAGE_ERROR, MessageText: m.MessageText})
@@ -205,7 +205,7 @@ func (c *dataflow) why(ctx context.Context, id string) *failure {
 	return f
 }
 
-// cancel ends a job, whatever becomes of ctx.
+// cancel cancels a job, even if ctx has ended.
 func (c *dataflow) cancel(ctx context.Context, id string) error {
 	ctx, end := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
 	defer end()

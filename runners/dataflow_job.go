@@ -10,10 +10,10 @@ import (
 	pipepb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/pipeline_v1"
 )
 
-// object is an object of JSON.
+// object is a JSON object.
 type object = map[string]any
 
-// form is the kind of an option's value.
+// form is the type of an option's value.
 type form string
 
 // The forms of options.
@@ -43,14 +43,14 @@ func (f form) matches(v any) bool {
 	return false
 }
 
-// optionPlace says where an option stands in a job of Dataflow.
+// optionPlace is the place of an option in a Dataflow job.
 type optionPlace struct {
 	form  form
 	part  string // pool, environment or job
 	field string
 }
 
-// dataflowOptions are options by the names that Beam's own runner gives them.
+// dataflowOptions lists options by the names that Beam's own runner uses.
 var dataflowOptions = map[string]optionPlace{
 	"num_workers":                      {aNumber, "pool", "numWorkers"},
 	"number_of_worker_harness_threads": {aNumber, "pool", "numThreadsPerWorker"},
@@ -71,11 +71,11 @@ var dataflowOptions = map[string]optionPlace{
 
 func optionNames() []string { return slices.Sorted(maps.Keys(dataflowOptions)) }
 
-// experiments are those that Dataflow wants of portable pipelines.
+// experiments are the experiments that Dataflow requires for portable pipelines.
 var experiments = []any{"beam_fn_api", "use_runner_v2", "use_unified_worker", "use_portable_job_submission"}
 
-// dataflowJob is a Job of Dataflow's API (v1b3, projects.locations.jobs). One process of a machine owns its devices, and
-// one bundle at a time fills its batches.
+// dataflowJob returns a Job of Dataflow's API (v1b3, projects.locations.jobs). Each machine runs one worker process, because a
+// process owns the devices, and one bundle at a time, because a bundle fills the batches.
 func dataflowJob(l Launch, s staged, p *pipepb.Pipeline) object {
 	r := l.Config
 	temp := at(l, "tmp")
@@ -135,7 +135,7 @@ func joined(list []any) string {
 	return strings.Join(out, ",")
 }
 
-// images names the image of each environment of the pipeline.
+// images returns the container image for each environment of the pipeline.
 func images(image string, p *pipepb.Pipeline) (all []any) {
 	environments := p.GetComponents().GetEnvironments()
 	for _, id := range slices.Sorted(maps.Keys(environments)) {
@@ -146,7 +146,7 @@ func images(image string, p *pipepb.Pipeline) (all []any) {
 	return all
 }
 
-// accelerator is a GPU as Dataflow names it: of nvidia-l4:2, and of a text that is in its form already.
+// accelerator converts nvidia-l4:2 to Dataflow's form of a GPU. It returns text in that form unchanged.
 func accelerator(text string) string {
 	if strings.HasPrefix(text, "type:") {
 		return text
@@ -158,7 +158,7 @@ func accelerator(text string) string {
 	return "type:" + kind + ";count:" + count + ";install-nvidia-driver"
 }
 
-// jobName makes a name that Dataflow takes: small letters, digits and hyphens.
+// jobName returns a name that Dataflow accepts: small letters, digits and hyphens.
 func jobName(title, id string) string {
 	clean := func(s string) string {
 		return strings.Trim(strings.Map(func(r rune) rune {
@@ -171,7 +171,7 @@ func jobName(title, id string) string {
 			return '-'
 		}, s), "-")
 	}
-	const most = 40 // of a title
+	const most = 40 // characters of the title
 	name := clean(title)
 	return strings.Trim("latentbeam-"+name[:min(len(name), most)], "-") + "-" + clean(id)
 }

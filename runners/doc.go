@@ -1,4 +1,4 @@
-// Package runners starts Beam pipelines: one file for each runner, one visible list of them. To add a
-// runner, write a file with its function, add it to the list in runner.go and let it pass the shared
-// suite in pipelines.
+// Package runners runs Beam pipelines. It has one file for each runner and lists them in runner.go. To add a
+// runner, write a file with its function, add it to the list and make it pass the shared
+// suite in package pipelines.
 package runners

@@ -13,18 +13,18 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// service is an engine that has jobs: a job server of Beam, or Dataflow.
+// service is an engine that runs jobs: a job server of Beam, or Dataflow.
 type service interface {
-	// running reports whether a job is at work. A job that is not known has ended.
+	// running reports whether a job is running. An unknown job has ended.
 	running(ctx context.Context, id string) (bool, error)
-	// wait follows a job to its end.
+	// wait waits for the end of a job.
 	wait(ctx context.Context, id string) error
-	// cancel ends a job, whatever becomes of ctx.
+	// cancel cancels a job, even if ctx has ended.
 	cancel(ctx context.Context, id string) error
 	close()
 }
 
-// attended waits for the end of a job that was started. Where ctx ends first the job is cancelled.
+// attended waits for the end of a started job. If ctx ends first, attended cancels the job.
 func attended(ctx context.Context, l Launch, s service, id string) error {
 	if l.Started != nil {
 		l.Started(id)
@@ -38,7 +38,7 @@ func attended(ctx context.Context, l Launch, s service, id string) error {
 	return err
 }
 
-// Endpoint says where the engine of a runner is: what Submitted needs to find its jobs again.
+// Endpoint returns the address of a runner's engine. Submitted needs it to find a job again.
 func Endpoint(r config.Runner) string {
 	switch {
 	case r.Name == "dataflow":
@@ -49,10 +49,10 @@ func Endpoint(r config.Runner) string {
 	return r.Endpoint
 }
 
-// Submitted is a job of an engine that some process has submitted.
+// Submitted identifies a job that some process has submitted to an engine.
 type Submitted struct {
-	Runner   string // its name
-	Endpoint string // as the function Endpoint says it
+	Runner   string // name of the runner
+	Endpoint string // result of Endpoint
 	ID       string
 }
 
@@ -61,10 +61,10 @@ func (s Submitted) dial() (service, error) {
 	if s.Runner == "dataflow" {
 		return dialDataflow(s.Endpoint)
 	}
-	return dial(cmp.Or(s.Endpoint, defaultEndpoint)) // runs of an earlier release have none
+	return dial(cmp.Or(s.Endpoint, defaultEndpoint)) // runs of earlier releases recorded none
 }
 
-// Running reports whether the job is at work. An engine that does not know it any more has ended it.
+// Running reports whether the job is running. A job that the engine no longer knows has ended.
 func (s Submitted) Running(ctx context.Context) (bool, error) {
 	c, err := s.dial()
 	if err != nil {
@@ -74,7 +74,7 @@ func (s Submitted) Running(ctx context.Context) (bool, error) {
 	return c.running(ctx, s.ID)
 }
 
-// Follow waits for the end of the job. The end of ctx ends the job at the engine.
+// Follow waits for the end of the job. If ctx ends first, Follow cancels the job.
 func (s Submitted) Follow(ctx context.Context) error {
 	c, err := s.dial()
 	if err != nil {
@@ -83,12 +83,12 @@ func (s Submitted) Follow(ctx context.Context) error {
 	defer c.close()
 	err = c.wait(ctx, s.ID)
 	if ctx.Err() != nil {
-		_ = c.cancel(ctx, s.ID) // this process ends in any case
+		_ = c.cancel(ctx, s.ID) // this process is ending anyway
 	}
 	return err
 }
 
-// Cancel ends the job and waits until it is over.
+// Cancel cancels the job and waits for its end.
 func (s Submitted) Cancel(ctx context.Context) error {
 	c, err := s.dial()
 	if err != nil {
@@ -111,10 +111,10 @@ func (s Submitted) Cancel(ctx context.Context) error {
 	}
 }
 
-// cancelPause is the time between two looks at a job that was cancelled.
+// cancelPause is the interval of polling a cancelled job.
 const cancelPause = 500 * time.Millisecond
 
-// CheckServer asks whether a job server answers at the endpoint of a runner.
+// CheckServer checks that a job server answers at the runner's endpoint.
 func CheckServer(ctx context.Context, r config.Runner) error {
 	c, err := dial(Endpoint(r))
 	if err != nil {
@@ -124,11 +124,11 @@ func CheckServer(ctx context.Context, r config.Runner) error {
 	return c.checkServer(ctx)
 }
 
-// clusterTime bounds the job of CheckCluster. Flink's client asks a JobManager that does not answer for a minute.
+// clusterTime bounds CheckCluster. Flink's client retries a silent JobManager for a minute.
 const clusterTime = 2 * time.Minute
 
-// CheckCluster asks whether the cluster behind a job server accepts a job. A job server does not say where its cluster is, so it
-// is given an empty job, which needs no worker.
+// CheckCluster checks that the cluster of a job server accepts a job. A job server does not report the address of its cluster, so
+// CheckCluster submits an empty job, which needs no worker.
 func CheckCluster(ctx context.Context, r config.Runner) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, clusterTime, fault.TryAgain(fmt.Errorf(
 		"the cluster behind the job server at %s has not accepted an empty job within %v", Endpoint(r), clusterTime)))
@@ -159,7 +159,7 @@ func CheckCluster(ctx context.Context, r config.Runner) error {
 	return c.accepted(ctx, id)
 }
 
-// accepted waits until the cluster has a job, or has run it.
+// accepted waits until the cluster has accepted or finished a job.
 func (c *client) accepted(ctx context.Context, id string) error {
 	stream, err := c.jobs.GetMessageStream(ctx, &jobpb.JobMessagesRequest{JobId: id})
 	why := failure{server: c.endpoint}
@@ -175,10 +175,10 @@ func (c *client) accepted(ctx context.Context, id string) error {
 		if said == nil {
 			continue
 		}
-		// Beam's job servers say RUNNING when they begin with a job, and RUNNING or nothing certain when the cluster has a detached one.
+		// Beam's job servers report RUNNING when they start a job, and RUNNING or nothing definite when the cluster has accepted a detached one.
 		switch s := said.GetState(); {
 		case terminal(s):
-			return why.of(s)
+			return why.err(s)
 		case running:
 			return nil
 		default:

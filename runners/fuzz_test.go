@@ -33,7 +33,7 @@ func FuzzAnswer(f *testing.F) {
 		_, _ = c.running(t.Context(), "a")
 		why := c.why(t.Context(), "a")
 		why.add(&jobpb.JobMessage{Importance: jobpb.JobMessage_JOB_MESSAGE_ERROR, MessageText: string(data)})
-		if err := why.of(jobpb.JobState_FAILED); err == nil || why.marked == "" && len(err.Error()) > maxReason+1000 {
+		if err := why.err(jobpb.JobState_FAILED); err == nil || why.marked == "" && len(err.Error()) > maxReason+1000 {
 			t.Errorf("%d bytes are shown", len(err.Error()))
 		}
 		_ = c.cancel(t.Context(), "a")

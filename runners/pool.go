@@ -15,8 +15,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// WorkerPool starts workers of this process for engines that ask for them (environment external). Unlike Beam's own, it
-// serves several engines: two TaskManagers of Flink call their workers by the same names.
+// WorkerPool starts workers in this process when an engine asks for them (environment external). Unlike Beam's pool, it
+// serves several engines, although two TaskManagers of Flink use the same names for their workers.
 type WorkerPool struct {
 	fnpb.UnimplementedBeamFnExternalWorkerPoolServer
 	listener net.Listener
@@ -28,10 +28,10 @@ type WorkerPool struct {
 	workers map[poolWorker]context.CancelFunc
 }
 
-// poolWorker is a worker as its engine knows it.
+// poolWorker identifies a worker: its name and the control address of its engine.
 type poolWorker struct{ id, control string }
 
-// Listen returns a pool that answers at addr once it serves. Whoever reaches it runs jobs in this process.
+// Listen returns a pool that listens at addr. Call Serve to answer requests. Anyone who can reach addr can run jobs in this process.
 func Listen(addr string) (*WorkerPool, error) {
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -43,10 +43,10 @@ func Listen(addr string) (*WorkerPool, error) {
 	return p, nil
 }
 
-// Addr is where the pool listens.
+// Addr returns the address at which the pool listens.
 func (p *WorkerPool) Addr() string { return p.listener.Addr().String() }
 
-// Serve answers until ctx ends or Close is called. Workers end with it.
+// Serve answers requests until ctx ends or Close is called. It then stops the workers.
 func (p *WorkerPool) Serve(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, p.Close)
 	defer stop()
@@ -60,7 +60,7 @@ func (p *WorkerPool) Close() {
 	p.server.Stop()
 }
 
-// StartWorker starts a worker; its engine is asked what it can.
+// StartWorker starts a worker and asks its engine for its capabilities.
 func (p *WorkerPool) StartWorker(_ context.Context, r *fnpb.StartWorkerRequest) (*fnpb.StartWorkerResponse, error) {
 	w := poolWorker{r.GetWorkerId(), r.GetControlEndpoint().GetUrl()}
 	logging := r.GetLoggingEndpoint()
@@ -90,7 +90,8 @@ func (p *WorkerPool) StartWorker(_ context.Context, r *fnpb.StartWorkerRequest) 
 	return &fnpb.StartWorkerResponse{}, nil
 }
 
-// StopWorker ends the workers of that name: an engine does not say here who it is.
+// StopWorker stops the worker of that name. The request does not identify the engine, so if two engines use the name, nothing is
+// stopped.
 func (p *WorkerPool) StopWorker(_ context.Context, r *fnpb.StopWorkerRequest) (*fnpb.StopWorkerResponse, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -100,7 +101,7 @@ func (p *WorkerPool) StopWorker(_ context.Context, r *fnpb.StopWorkerRequest) (*
 			own = append(own, w)
 		}
 	}
-	if len(own) != 1 { // of two, the one that is meant ends with its connection
+	if len(own) != 1 { // the right one of several ends with its engine's connection
 		return &fnpb.StopWorkerResponse{}, nil
 	}
 	p.workers[own[0]]()
@@ -116,7 +117,7 @@ func (p *WorkerPool) remove(w poolWorker) {
 	}
 }
 
-// serveEngine is one worker of this process: it computes what the engine at control asks for until that hangs up.
+// serveEngine runs one worker in this process. It computes for the engine at control until the engine closes the connection.
 func serveEngine(ctx context.Context, logging, control, provision string) error {
 	var o harness.Options
 	if provision != "" {

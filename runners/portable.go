@@ -13,10 +13,10 @@ import (
 	"latentbeam/internal/config"
 )
 
-// defaultEndpoint is where Beam's job servers listen if nobody says otherwise.
+// defaultEndpoint is the default address of Beam's job servers.
 const defaultEndpoint = "localhost:8099"
 
-// portableKeys are the keys of runners that have a job server.
+// portableKeys are the YAML keys of runners with a job server.
 var portableKeys = []string{"endpoint", "parallelism", "waves", "environment", "command", "pool", "options"}
 
 // The environments in which workers run.
@@ -36,13 +36,13 @@ func sparkRunner() Runner {
 		run: func(ctx context.Context, l Launch) error { return runPortable(ctx, l, nil) }}
 }
 
-// cacheMillis is how long Flink keeps an idle worker. Waves follow each other faster; a dead one must be gone before
-// the cluster tries again (restart-strategy.fixed-delay.delay).
+// cacheMillis is how long Flink retains an idle worker. The pause between waves is shorter. A dead worker must be gone before
+// the cluster retries (restart-strategy.fixed-delay.delay).
 const cacheMillis = 2000
 
-// flinkOptions are Flink's for a job whose rows are worked off in waves: more subtasks than slots, one after the other,
-// behind a blocking exchange. A slot that is free takes the next, so a fast host takes more of them. Without the cache
-// every wave would start a process of its own and load the weights again.
+// flinkOptions returns Flink's options for a job that runs in waves: it has more subtasks than slots, which run one after
+// another behind a blocking exchange. A free slot starts the next subtask, so a fast host runs more of them. Without the
+// worker cache every wave would start a new process and load the weights again.
 func flinkOptions(l Launch) map[string]any {
 	return map[string]any{
 		"parallelism":              max(1, l.Config.Parallelism, l.Subtasks),
@@ -51,10 +51,10 @@ func flinkOptions(l Launch) map[string]any {
 	}
 }
 
-// InLoopback says that the workers of a job are goroutines of the process that submits it.
+// InLoopback reports whether the workers of a job are goroutines of the submitting process.
 func InLoopback(r config.Runner) bool { return r.Environment == loopbackEnvironment }
 
-// runPortable runs the job at the job server that its configuration names.
+// runPortable runs the job on the job server of its configuration.
 func runPortable(ctx context.Context, l Launch, defaults map[string]any) error {
 	c, err := dial(Endpoint(l.Config))
 	if err != nil {
@@ -64,7 +64,7 @@ func runPortable(ctx context.Context, l Launch, defaults map[string]any) error {
 	return runJob(ctx, l, c, defaults)
 }
 
-// runJob submits the pipeline to a job server and follows it to its end. Where ctx ends first the job is cancelled.
+// runJob submits the pipeline to a job server and waits for its end. If ctx ends first, runJob cancels the job.
 func runJob(ctx context.Context, l Launch, c *client, defaults map[string]any) error {
 	environment, end, err := environmentOf(ctx, l.Config)
 	if err != nil {
@@ -82,7 +82,7 @@ func runJob(ctx context.Context, l Launch, c *client, defaults map[string]any) e
 	return attended(ctx, l, c, id)
 }
 
-// optionsOf names the options as the job service wants them; what the YAML says stands above our own.
+// optionsOf returns the options in the form of the job service. Options of the YAML override defaults.
 func optionsOf(l Launch, defaults map[string]any) map[string]any {
 	all := map[string]any{"experiments": []any{"beam_fn_api"}, "app_name": l.Job, "job_name": l.Job}
 	maps.Copy(all, defaults)
@@ -94,7 +94,7 @@ func optionsOf(l Launch, defaults map[string]any) map[string]any {
 	return out
 }
 
-// model is the pipeline in Beam's portable form.
+// model returns the pipeline in Beam's portable form.
 func model(p *beam.Pipeline, environment *pipepb.Environment) (*pipepb.Pipeline, error) {
 	edges, _, err := p.Build()
 	if err != nil {
@@ -103,7 +103,7 @@ func model(p *beam.Pipeline, environment *pipepb.Environment) (*pipepb.Pipeline,
 	return graphx.Marshal(edges, &graphx.Options{Environment: environment})
 }
 
-// environmentOf says how the engine starts a worker. end gives back what serves workers in this process.
+// environmentOf returns how the engine starts a worker. end stops the worker service of this process, if there is one.
 func environmentOf(ctx context.Context, r config.Runner) (env *pipepb.Environment, end func(), err error) {
 	var urn string
 	var payload proto.Message
@@ -132,7 +132,7 @@ func environmentOf(ctx context.Context, r config.Runner) (env *pipepb.Environmen
 	if err != nil {
 		return nil, nil, err
 	}
-	// CreateEnvironment of Beam knows what its worker can, and asks for a binary to be staged: ours lies on every host.
+	// Beam's CreateEnvironment lists the worker's capabilities. It also asks for a binary to stage; ours is on every host.
 	env, err = graphx.CreateEnvironment(ctx, graphx.URNEnvDocker, func(context.Context) string { return "" })
 	if err != nil {
 		return nil, nil, err

@@ -17,16 +17,16 @@ import (
 type Runner struct {
 	Name  string
 	Doc   string   // one line
-	Keys  []string // keys that its map in the YAML may have, beside name
-	Needs []string // keys that its map must have
-	// Distributed says that its workers are other processes, on other hosts perhaps: rows cross one shuffle behind their
-	// keys, and a worker opens the job from its specification.
+	Keys  []string // allowed keys of its map in the YAML, beside name
+	Needs []string // required keys
+	// Distributed says that its workers are other processes, perhaps on other hosts. Rows cross one shuffle after their
+	// keys are computed, and a worker opens the job from its specification.
 	Distributed bool
 	// Apart says that its workers run on machines that share no directory with this one.
 	Apart   bool
-	Missing string                         // what this build lacks to run it; "": nothing
-	check   func(cfg *config.Config) error // beyond the keys; nil: nothing
-	// request is the job as it would be sent to the engine, for people; nil: nothing is to be shown.
+	Missing string                         // reason why this build cannot run it; "": it can
+	check   func(cfg *config.Config) error // checks values; nil: none
+	// request returns the request for the engine, for people; nil: the runner has none.
 	request func(l Launch) ([]byte, error)
 	run     func(ctx context.Context, l Launch) error
 }
@@ -35,10 +35,10 @@ type Runner struct {
 type Launch struct {
 	Pipeline *beam.Pipeline
 	Job      string        // name of the job, for people
-	ID       string        // of the run, unique
+	ID       string        // unique id of the run
 	Config   config.Runner // the job's part of the YAML
-	Subtasks int           // how many bundles there are behind the shuffle; 0: the runner decides
-	// Started is told the engine's id of the job as soon as it has one; nil: nobody wants it.
+	Subtasks int           // number of bundles after the shuffle; 0: the runner decides
+	// Started is called with the engine's id of the job as soon as it is known; nil: not called.
 	Started func(id string)
 }
 
@@ -65,7 +65,7 @@ func Find(name string) (Runner, error) {
 	return Runner{}, fmt.Errorf("unknown runner %q; there are %s", name, strings.Join(names, ", "))
 }
 
-// Check refuses keys of the runner's map that this runner has no use for, and missing ones. The error has its place in
+// Check refuses unknown and missing keys of the runner's map. The error has the place in
 // the file.
 func (r Runner) Check(cfg *config.Config) error {
 	for _, key := range cfg.RunnerKeys() {
@@ -92,7 +92,7 @@ func (r Runner) Check(cfg *config.Config) error {
 	return r.check(cfg)
 }
 
-// Request returns the job as it would be sent to the engine, for people; nil where the runner has nothing to show.
+// Request returns the request that would be sent to the engine, for people; nil: the runner has none.
 func (r Runner) Request(l Launch) ([]byte, error) {
 	if r.request == nil {
 		return nil, nil
@@ -100,7 +100,7 @@ func (r Runner) Request(l Launch) ([]byte, error) {
 	return r.request(l)
 }
 
-// examples are values of keys, for messages.
+// examples are example values of keys, for messages.
 var examples = map[string]string{"project": "my-project", "region": "europe-west4", "staging": `"gs://my-bucket/staging"`,
 	"image": `"europe-west4-docker.pkg.dev/my-project/my-repository/latentbeam:TAG"`}
 
@@ -112,8 +112,8 @@ func example(keys []string) string {
 	return strings.Join(out, ", ")
 }
 
-// Run executes the pipeline and waits for it. Cancel ctx to end it early (never by a deadline on ctx:
-// Beam's data plane does not survive one).
+// Run executes the pipeline and waits for its end. Cancel ctx to end it early. ctx must not have a deadline, because
+// Beam's data plane does not survive one.
 func (r Runner) Run(ctx context.Context, l Launch) error {
 	if err := r.run(ctx, l); err != nil {
 		return fmt.Errorf("runner %s: %w", r.Name, err)
@@ -123,8 +123,8 @@ func (r Runner) Run(ctx context.Context, l Launch) error {
 
 var initOnce sync.Once
 
-// Init prepares Beam in this process; call it once the catalogue and the pool are installed and before
-// a pipeline is built. Beam takes over the default logger, so it is put back.
+// Init prepares Beam in this process. Call it after the catalogue and the pool are installed and before
+// a pipeline is built. It restores the default logger, which Beam replaces.
 func Init() {
 	initOnce.Do(func() {
 		logger := slog.Default()

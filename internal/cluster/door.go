@@ -8,32 +8,32 @@ import (
 	"time"
 )
 
-// door holds the connections that have not proved yet that they know the token, in order of arrival. Who does not
-// know it can fill the door, but not keep others out: the oldest goes first, and those that have said nothing go
-// before those that have.
-type door struct {
-	most, mostOfOne int           // connections, and those from one address
-	firstByte       time.Duration // until a connection has said something
-	patience        time.Duration // that one which has said something may stay while others want in
+// lobby holds connections that have not proved the token yet, in order of arrival. An attacker can fill the lobby but
+// cannot keep others out: when it is full, the oldest connection is closed, and connections that have sent nothing are closed
+// first.
+type lobby struct {
+	most, mostOfOne int           // connections in all and from one address
+	firstByte       time.Duration // time for a connection to send its first byte
+	patience        time.Duration // time that an active connection may stay while others wait
 
 	mu     sync.Mutex
-	guests []*guest
+	guests []*unproven
 }
 
-// guest is a connection in the door.
-type guest struct {
+// unproven is a connection in the lobby.
+type unproven struct {
 	net.Conn
 	from  string // address without port
 	since time.Time
 	spoke atomic.Bool
 }
 
-func newDoor() *door {
-	return &door{most: maxUnproven, mostOfOne: maxUnproven / 2, firstByte: firstByteTime, patience: crowdedTime}
+func newLobby() *lobby {
+	return &lobby{most: maxUnproven, mostOfOne: maxUnproven / 2, firstByte: firstByteTime, patience: crowdedTime}
 }
 
 // Read implements net.Conn.
-func (g *guest) Read(p []byte) (int, error) {
+func (g *unproven) Read(p []byte) (int, error) {
 	n, err := g.Conn.Read(p)
 	if n > 0 && !g.spoke.Load() {
 		g.spoke.Store(true)
@@ -41,13 +41,13 @@ func (g *guest) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// enter lets a connection in, once there is room for it. The connection is closed if it says nothing for too long.
-func (d *door) enter(raw net.Conn) *guest {
+// enter adds a connection, and waits for room if necessary. It closes a connection that sends nothing for too long.
+func (d *lobby) enter(raw net.Conn) *unproven {
 	host, _, err := net.SplitHostPort(raw.RemoteAddr().String())
 	if err != nil {
 		host = raw.RemoteAddr().String()
 	}
-	g := &guest{Conn: raw, from: host, since: time.Now()}
+	g := &unproven{Conn: raw, from: host, since: time.Now()}
 	for !d.admit(g) {
 		time.Sleep(crowdedPause)
 	}
@@ -59,9 +59,9 @@ func (d *door) enter(raw net.Conn) *guest {
 	return g
 }
 
-// admit adds g, in place of another where there is no room; false: all that are there have just begun to prove
-// themselves.
-func (d *door) admit(g *guest) bool {
+// admit adds g. If the lobby is full, it closes another connection. It returns false if all others are proving
+// the token and still have time.
+func (d *lobby) admit(g *unproven) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	count := map[string]int{}
@@ -82,9 +82,9 @@ func (d *door) admit(g *guest) bool {
 		d.guests = append(d.guests, g)
 		return true
 	}
-	i := slices.IndexFunc(d.guests, func(o *guest) bool { return o.from == crowd && !o.spoke.Load() })
+	i := slices.IndexFunc(d.guests, func(o *unproven) bool { return o.from == crowd && !o.spoke.Load() })
 	if i < 0 {
-		i = slices.IndexFunc(d.guests, func(o *guest) bool { return o.from == crowd })
+		i = slices.IndexFunc(d.guests, func(o *unproven) bool { return o.from == crowd })
 		if time.Since(d.guests[i].since) < d.patience {
 			return false
 		}
@@ -94,8 +94,8 @@ func (d *door) admit(g *guest) bool {
 	return true
 }
 
-// remove takes a connection out that has proved itself or given up.
-func (d *door) remove(g *guest) {
+// remove removes a connection that has proved the token or failed.
+func (d *lobby) remove(g *unproven) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if i := slices.Index(d.guests, g); i >= 0 {

@@ -47,12 +47,12 @@ func TestIdleConnections(t *testing.T) {
 
 // TestDoor: the oldest silent connection of the largest crowd goes first, then the oldest that has had its time.
 func TestDoor(t *testing.T) {
-	d := &door{most: 3, mostOfOne: 2, firstByte: time.Hour, patience: time.Hour}
-	guests := map[string]*guest{}
+	d := &lobby{most: 3, mostOfOne: 2, firstByte: time.Hour, patience: time.Hour}
+	guests := map[string]*unproven{}
 	come := func(name, from string, spoke bool) bool {
 		ours, theirs := net.Pipe()
 		t.Cleanup(func() { theirs.Close() })
-		g := &guest{Conn: ours, from: from, since: time.Now()}
+		g := &unproven{Conn: ours, from: from, since: time.Now()}
 		g.spoke.Store(spoke)
 		guests[name] = g
 		return d.admit(g)

@@ -12,7 +12,7 @@ import (
 // frameMagic begins every frame between ranks; its last byte is the version.
 const frameMagic = "LBX\x01"
 
-// wireFrame is a frame's head as it travels, big-endian.
+// wireFrame is a frame's head in its wire format, big-endian.
 type wireFrame struct {
 	Magic             [4]byte
 	Kind, OpLength    byte
@@ -27,20 +27,20 @@ var frameSize = binary.Size(wireFrame{})
 
 // The kinds of frames.
 const (
-	partsFrame = 1 // the parts of one exchange, one after the other, little-endian
-	abortFrame = 2 // the end of the group; the body is the cause
-	headFrame  = 3 // announces parts that go over a link; no body follows, length is that of the parts
-	byeFrame   = 4 // this rank needs the others no more; no body
+	partsFrame = 1 // all parts of one exchange, concatenated, little-endian
+	abortFrame = 2 // ends the group; the body is the cause
+	headFrame  = 3 // announces parts that move over a link; no body, length counts the parts
+	byeFrame   = 4 // this rank no longer needs the others; no body
 )
 
-// What kind of cause an abort frame gives is its layout.
+// The layout field of an abort frame is the kind of its cause.
 const (
 	otherCause = 0
-	notFinite  = 1 // one of fault.NotFinite
+	notFinite  = 1 // a fault.NotFinite
 	linkFailed = 2 // a linkError
 )
 
-// frame is the head of what one rank sends another.
+// frame is the head of a frame that one rank sends another.
 type frame struct {
 	kind   byte
 	tag    kernels.Tag
@@ -54,11 +54,11 @@ func (f *frame) encode() []byte {
 	w := wireFrame{Magic: [4]byte([]byte(frameMagic)), Kind: f.kind, OpLength: byte(len(f.tag.Op)), Plan: f.tag.Plan,
 		Step: uint64(f.tag.Step), Block: uint64(f.tag.Block), From: f.from, Layout: f.layout, Length: f.length}
 	copy(w.Op[:], f.tag.Op)
-	b, _ := binary.Append(nil, binary.BigEndian, &w) // of a fixed size
+	b, _ := binary.Append(nil, binary.BigEndian, &w) // never fails: the size is fixed
 	return b
 }
 
-// readFrame reads a head, and the cause of an abortFrame. It makes all checks that need no expected value.
+// readFrame reads a head, and the cause of an abortFrame. It validates all fields that do not depend on the exchange.
 func readFrame(r io.Reader) (*frame, error) {
 	b := make([]byte, frameSize)
 	if _, err := io.ReadFull(r, b); err != nil {
@@ -95,7 +95,7 @@ func decodeFrame(b []byte) (*frame, error) {
 	return &frame{kind: w.Kind, tag: tag, from: w.From, layout: w.Layout, length: w.Length}, nil
 }
 
-// layoutOf describes parts in the hash that both ends compare, and their bytes in all.
+// layoutOf returns a hash of the parts' shapes and types, which both ends compare, and their total size in bytes.
 func layoutOf(parts []kernels.Tensor) (hash uint64, bytes int) {
 	h := fnv.New64a()
 	for _, t := range parts {

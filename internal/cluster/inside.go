@@ -5,46 +5,46 @@ import (
 	"sync/atomic"
 )
 
-// inside is the end of a connection between two ranks of one process. A rank that hangs up does not wait for the other to
-// listen: its last frame lies there for when the other looks.
-type inside struct {
+// localConn is one end of a connection between two ranks of one process. A rank that hangs up does not wait for the
+// other: it stores its last frame for the other to read later.
+type localConn struct {
 	net.Conn
-	said, heard *atomic.Pointer[frame] // of this end, of the other; nil: nothing
+	last, peerLast *atomic.Pointer[frame] // last frame of this end and of the other; nil inside: none
 }
 
-// pipe returns the ends of such a connection.
+// pipe returns both ends of a connection between ranks of this process.
 func pipe() (a, b net.Conn) {
 	x, y := net.Pipe()
 	var ofA, ofB atomic.Pointer[frame]
-	return &inside{x, &ofA, &ofB}, &inside{y, &ofB, &ofA}
+	return &localConn{x, &ofA, &ofB}, &localConn{y, &ofB, &ofA}
 }
 
-// next reads the head of a frame, of one that ends the group with the cause. What a rank of this process has left behind
-// comes after what it has sent.
+// next reads the head of the next frame, with the cause if it ends the group. After all sent frames it returns the stored
+// last frame of a rank of this process.
 func (p *peer) next() (*frame, error) {
 	f, err := readFrame(p)
 	if err == nil {
 		return f, nil
 	}
-	if left := p.left(err); left != nil {
-		return left, nil
+	if last := p.lastFrame(err); last != nil {
+		return last, nil
 	}
 	return nil, err
 }
 
-// left is the last frame of a rank of this process on a connection that has ended with err; nil: there is none.
-func (p *peer) left(err error) *frame {
-	if in, ok := p.Conn.(*inside); ok && !isTimeout(err) {
-		return in.heard.Load()
+// lastFrame returns the stored last frame of a rank of this process, after the connection has ended with err; nil: none.
+func (p *peer) lastFrame(err error) *frame {
+	if in, ok := p.Conn.(*localConn); ok && !isTimeout(err) {
+		return in.peerLast.Load()
 	}
 	return nil
 }
 
-// deliver leaves the last frame for a rank of this process, and reports whether it is one.
+// deliver stores the last frame for a rank of this process. It reports false for a rank of another process.
 func (p *peer) deliver(f *frame) bool {
-	in, ok := p.Conn.(*inside)
+	in, ok := p.Conn.(*localConn)
 	if ok {
-		in.said.CompareAndSwap(nil, f)
+		in.last.CompareAndSwap(nil, f)
 	}
 	return ok
 }

@@ -14,23 +14,23 @@ import (
 	"latentbeam/kernels"
 )
 
-// Table says where the ranks of a group are. Of two ranks in different processes the lower one calls the
-// higher one, so a process that does not listen must have the lowest ranks.
+// Table lists the addresses of a group's ranks. Of two ranks in different processes, the lower one calls the
+// higher one. So a process that does not listen must have the lowest ranks.
 type Table struct {
-	Group string   // a name that no other group has, see NewTable
-	Hosts []string // by rank: where its process listens, "" for one that does not
-	// Link says that the devices may be linked (kernels.Linker): what ranks exchange does not pass through their
-	// hosts then, and is not encrypted.
+	Group string   // unique name of the group, see NewTable
+	Hosts []string // by rank: address of its process; "": the process does not listen
+	// Link says that devices may be linked (kernels.Linker). Linked devices exchange directly: the data do not pass through
+	// the hosts and are not encrypted.
 	Link bool `json:",omitempty"`
 }
 
 // NewTable returns the table of a new group.
 func NewTable(hosts []string) Table { return Table{Group: rand.Text(), Hosts: hosts} }
 
-// Join connects the ranks mine of this process with all the others and returns their ends, in the order of
-// mine. Every process of the group joins at about the same time; ctx ends the waiting for those that do not.
-// Where the table allows it and all ranks can, their devices are linked; devices are those of mine, and may be
-// nil where the table allows no links. Ends have a method Close.
+// Join connects the ranks mine of this process with all other ranks and returns their transports, in the order of
+// mine. All processes of the group must join at about the same time; ctx bounds the wait for them.
+// Join links the devices if the table allows it and all ranks can. devices belong to mine, and may be
+// nil if the table allows no links. The transports have a method Close.
 func (n *Node) Join(ctx context.Context, t Table, mine []int, devices []kernels.Backend) (
 	[]kernels.Transport, error) {
 	if len(t.Hosts) > maxRanks {
@@ -70,7 +70,7 @@ func (n *Node) Join(ctx context.Context, t Table, mine []int, devices []kernels.
 	return n.linkAll(ctx, t, ends, devices)
 }
 
-// joining is a Join under way.
+// joining is the state of a running Join.
 type joining struct {
 	node  *Node
 	table Table
@@ -109,7 +109,7 @@ func (j *joining) connect(ctx context.Context, r, other int) (net.Conn, error) {
 			return nil, errors.New("its process does not listen: it must have the lowest ranks")
 		}
 		s := rankPair{j.table.Group, r, other}
-		// No time of its own: hundreds of connections at once may take long on a machine that computes.
+		// No time limit of its own: hundreds of simultaneous connections may take long on a busy machine.
 		c, err := j.node.connect(ctx, j.table.Hosts[other], 0, hello{Pair: &s})
 		if err != nil {
 			return nil, err

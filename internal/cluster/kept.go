@@ -8,25 +8,25 @@ import (
 	"latentbeam/kernels"
 )
 
-// kept is a link of a device, which outlives its group: making one takes longer than many a batch. A device keeps one,
-// the last.
+// kept is a device's link that outlives its group, because opening a link may take longer than a batch. Each device
+// retains its last link only.
 type kept struct {
-	label      string // the same for all its ranks, and for no other link
+	label      string // identifies the link; equal on all its ranks
 	device     string
 	rank, size int
 	dev        kernels.Linker
 	link       kernels.Link
-	noted      atomic.Bool // that it has failed
+	noted      atomic.Bool // its failure was recorded
 }
 
-// labelOf is the label of the link that was made by an id.
+// labelOf returns the label of the link with an id.
 func labelOf(id []byte) string {
 	sum := sha256.Sum256(id)
 	return hex.EncodeToString(sum[:8])
 }
 
-// has returns the label of the idle link that a device has as this rank of so many, "" where it has none.
-func (l *links) has(device string, dev kernels.Linker, rank, size int) string {
+// idleLabel returns the label of a device's idle link for this rank and group size; "": it has none.
+func (l *links) idleLabel(device string, dev kernels.Linker, rank, size int) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if k := l.idle[device]; k != nil && k.dev == dev && k.rank == rank && k.size == size {
@@ -35,8 +35,8 @@ func (l *links) has(device string, dev kernels.Linker, rank, size int) string {
 	return ""
 }
 
-// acquire returns the device's idle link with this label. Any other that it has is given up: there is going to be a new
-// one.
+// acquire returns the device's idle link with this label. It closes any other idle link of the device, because a new one will
+// replace it.
 func (l *links) acquire(device, label string) *kept {
 	l.mu.Lock()
 	k := l.idle[device]
@@ -49,7 +49,7 @@ func (l *links) acquire(device, label string) *kept {
 	return k
 }
 
-// release puts a link by for the next group.
+// release retains a link for the next group.
 func (l *links) release(k *kept) {
 	l.mu.Lock()
 	old, ended := l.idle[k.device], l.ended
@@ -68,7 +68,7 @@ func (l *links) release(k *kept) {
 	}
 }
 
-// close gives up all idle links.
+// close closes all idle links.
 func (l *links) close() {
 	l.mu.Lock()
 	idle := l.idle

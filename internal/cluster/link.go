@@ -17,7 +17,7 @@ type offer struct {
 	Kind string `json:"kind,omitempty"` // of the link that the rank's device supports
 	Why  string `json:"why,omitempty"`  // reason for no link; "": the device can be linked
 	ID   []byte `json:"id,omitempty"`   // of the new link, from rank 0
-	Kept string `json:"kept,omitempty"` // a link of an earlier group with the same rank and size, still open
+	Kept string `json:"kept,omitempty"` // label of an open link of an earlier group with the same rank and size
 	// Follows says that the rank gave up only because another rank did.
 	Follows bool `json:"follows,omitempty"`
 }
@@ -37,7 +37,7 @@ func (n *Node) linkAll(ctx context.Context, t Table, ends []*mesh, devices []ker
 	if err := errors.Join(errs...); err != nil {
 		for i, m := range ends {
 			m.Close()
-			if l, ok := out[i].(*linked); ok { // a group that has ended does not keep its link
+			if l, ok := out[i].(*linked); ok { // a group that has ended does not retain its link
 				l.Close()
 			}
 		}
@@ -56,16 +56,16 @@ func (n *Node) link(ctx context.Context, m *mesh, be kernels.Backend) (kernels.T
 		return nil, err
 	}
 	if why := differ(offers); why != "" {
-		n.links.missed(why)
+		n.links.countTCP(why)
 		return m, nil
 	}
 	k := n.links.acquire(be.Device(), mine.Kept)
 	if k != nil && slices.ContainsFunc(offers, func(o offer) bool { return o.Kept != k.label }) {
-		k.link.Close() // it needs memory, and one of the others is gone or in another group
+		k.link.Close() // it needs memory, and another rank no longer has this link
 		k = nil
 	}
 	if k != nil {
-		n.links.made(mine.Kind)
+		n.links.countLinked(mine.Kind)
 		return newLinked(m, k, n), nil
 	}
 	id, why, err := m.invite(ctx, dev)
@@ -77,11 +77,11 @@ func (n *Node) link(ctx context.Context, m *mesh, be kernels.Backend) (kernels.T
 	case err != nil:
 		return nil, err
 	case why != "":
-		n.links.failed(why)
-		n.links.missed(why)
+		n.links.startAvoiding(why)
+		n.links.countTCP(why)
 		return m, nil
 	}
-	n.links.made(mine.Kind)
+	n.links.countLinked(mine.Kind)
 	return newLinked(m, &kept{label: labelOf(id), device: be.Device(), rank: m.rank, size: m.size, dev: dev,
 		link: link}, n), nil
 }
@@ -99,7 +99,7 @@ func (n *Node) offer(m *mesh, be kernels.Backend) (kernels.Linker, offer) {
 	if err != nil {
 		return nil, offer{Why: err.Error()}
 	}
-	return dev, offer{Kind: kind, Kept: n.links.has(be.Device(), dev, m.rank, m.size)}
+	return dev, offer{Kind: kind, Kept: n.links.idleLabel(be.Device(), dev, m.rank, m.size)}
 }
 
 // invite lets rank 0 tell the others the id of a new link; why says why rank 0 has no id. Only call it if the link will be
@@ -118,7 +118,7 @@ func (m *mesh) invite(ctx context.Context, dev kernels.Linker) (id []byte, why s
 	return offers[0].ID, differ(offers), nil
 }
 
-// differ says why ranks with these offers are not linked, "" where they are.
+// differ returns the reason why ranks with these offers cannot be linked; "": they can.
 func differ(offers []offer) string {
 	whys, kinds := map[string][]int{}, map[string][]int{}
 	for r, o := range offers {
@@ -144,14 +144,14 @@ func differ(offers []offer) string {
 
 var errOther = errors.New("another rank could not be linked")
 
-// enter links the rank's device. why says why this or another device could not be linked; then no device is.
+// enter links the rank's device. If this or another device cannot be linked, why gives the reason and no device is linked.
 func (m *mesh) enter(ctx context.Context, dev kernels.Linker, id []byte, patience time.Duration) (
 	link kernels.Link, why string, err error) {
 	within, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not linked within %v", patience))
 	defer cancel()
 	within, leave := context.WithCancelCause(within)
 	defer leave(nil)
-	heard := m.hear(ctx, func(o offer, err error) {
+	heard := m.receiveOffers(ctx, func(o offer, err error) {
 		if err != nil || o.Why != "" {
 			leave(errOther)
 		}
@@ -175,7 +175,7 @@ func (m *mesh) enter(ctx context.Context, dev kernels.Linker, id []byte, patienc
 
 // swap sends this rank's offer to all others and returns the offers of all ranks.
 func (m *mesh) swap(ctx context.Context, mine offer) ([]offer, error) {
-	heard := m.hear(ctx, func(offer, error) {})
+	heard := m.receiveOffers(ctx, func(offer, error) {})
 	err := m.sendOffers(ctx, mine)
 	offers, lost := heard()
 	if err = errors.Join(err, lost); err != nil {
@@ -185,8 +185,8 @@ func (m *mesh) swap(ctx context.Context, mine offer) ([]offer, error) {
 	return offers, nil
 }
 
-// hear receives one offer from each other rank and calls got with it. all waits for them and returns them.
-func (m *mesh) hear(ctx context.Context, got func(offer, error)) (all func() ([]offer, error)) {
+// receiveOffers receives one offer from each other rank and calls got with it. all waits for the offers and returns them.
+func (m *mesh) receiveOffers(ctx context.Context, got func(offer, error)) (all func() ([]offer, error)) {
 	offers, errs := make([]offer, m.size), make([]error, m.size)
 	stop := context.AfterFunc(ctx, m.expire)
 	var listening sync.WaitGroup

@@ -10,26 +10,26 @@ import (
 	"latentbeam/kernels"
 )
 
-// linked is the end of a rank whose device is linked with all the others': what they exchange goes over the link.
-// The connections carry what belongs to it: heads, by which the ranks see that all do the same before the first
-// byte moves, and the end of the group, also while the devices are at it.
+// linked is the transport of a rank whose device is linked with the devices of all other ranks. Parts move over the link.
+// The connections carry frame heads, with which the ranks check that all start the same exchange before the first
+// byte moves. They also carry the end of the group, even during an exchange of devices.
 type linked struct {
 	*mesh
 	kept  *kept
 	node  *Node
-	world []int    // the ranks as the link numbers them
+	world []int    // the link's number of each rank
 	boxes []*inbox // by rank; nil at this rank
 }
 
-// inbox is what a peer has said.
+// inbox holds the heads that a peer has sent.
 type inbox struct {
 	heads chan *frame
-	life  context.Context // ends when nothing more comes, and the cause is not that the peer has left in peace
+	life  context.Context // canceled when the connection ends, unless the peer has said goodbye
 	lose  context.CancelCauseFunc
-	left  error // why heads is closed
+	left  error // reason why heads is closed
 }
 
-// newLinked returns the end of m's rank with a link.
+// newLinked returns the linked transport of m's rank.
 func newLinked(m *mesh, k *kept, n *Node) *linked {
 	l := &linked{mesh: m, kept: k, node: n, world: numbers(m.size), boxes: make([]*inbox, m.size)}
 	for i, p := range m.peers {
@@ -43,7 +43,7 @@ func newLinked(m *mesh, k *kept, n *Node) *linked {
 	return l
 }
 
-// listen takes what a peer says until the connection ends.
+// listen receives a peer's frames until the connection ends.
 func (l *linked) listen(p *peer, from int, box *inbox) {
 	defer close(box.heads)
 	for {
@@ -65,7 +65,7 @@ func (l *linked) listen(p *peer, from int, box *inbox) {
 			}
 		default:
 			if box.left = fmt.Errorf("rank %d sends a frame of kind %d over TCP", from, f.kind); f.kind == abortFrame {
-				box.left = gaveUp(from, f)
+				box.left = abortError(from, f)
 			}
 			l.Abort(box.left)
 			return
@@ -73,7 +73,7 @@ func (l *linked) listen(p *peer, from int, box *inbox) {
 	}
 }
 
-// Sub returns the end of a group that uses the same link.
+// Sub returns the transport of a subgroup, which uses the same link.
 func (l *linked) Sub(ranks []int) (kernels.Transport, error) {
 	m, err := l.mesh.Sub(ranks)
 	if err != nil {
@@ -95,8 +95,8 @@ func (l *linked) Exchange(ctx context.Context, be kernels.Backend, tag kernels.T
 	within, leave := context.WithCancelCause(ctx)
 	defer leave(nil)
 	defer context.AfterFunc(l.over, func() { leave(context.Cause(l.over)) })()
-	defer context.AfterFunc(ctx, func() { l.halt(ctx, l.hush) })()
-	err := be.Wait() // what is sent is there, and the others learn of an error before they count on this rank
+	defer context.AfterFunc(ctx, func() { l.halt(ctx, l.expireWrites) })()
+	err := be.Wait() // the parts are computed, and peers learn of an error before they rely on this rank
 	if err == nil {
 		err = l.sort(send, recv)
 	}
@@ -115,13 +115,13 @@ func (l *linked) Exchange(ctx context.Context, be kernels.Backend, tag kernels.T
 	return nil
 }
 
-// agree tells the peers what this rank is about to exchange and hears it of them. Nothing moves where two ranks do
-// not mean the same.
+// agree sends the head of this rank's next exchange to all peers and compares it with theirs. If two ranks start different
+// exchanges, agree returns an error and nothing moves.
 func (l *linked) agree(ctx context.Context, tag kernels.Tag) error {
 	var unsent error
 	for _, p := range l.peers {
 		if p != nil {
-			unsent = errors.Join(unsent, p.write(headFrame, l.ending.rank, tag, nil))
+			unsent = errors.Join(unsent, p.write(headFrame, l.groupState.rank, tag, nil))
 		}
 	}
 	var silent []int
@@ -147,8 +147,8 @@ func (l *linked) agree(ctx context.Context, tag kernels.Tag) error {
 	return unsent
 }
 
-// move lets the parts pass over the link, until within ends: with ctx, with the group or with a peer. A link that
-// fails on its own account, or is not done in time, is not made again soon.
+// move exchanges the parts over the link, until within is canceled: with ctx, the group or a peer. After a failure of
+// the link itself, or a timeout, links are avoided for a while.
 func (l *linked) move(ctx, within context.Context, leave context.CancelCauseFunc, send, recv []kernels.Part) error {
 	for _, box := range l.boxes {
 		if box != nil {
@@ -161,31 +161,31 @@ func (l *linked) move(ctx, within context.Context, leave context.CancelCauseFunc
 	}
 	select {
 	case <-within.Done():
-	case <-time.After(abortTime): // a peer that is gone may be noticed here last
+	case <-time.After(abortTime): // give the loss of a peer time to arrive here
 	}
 	if within.Err() == nil || errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = &linkError{err}
 	} else {
 		err = context.Cause(within)
 	}
-	l.spoiled(err)
+	l.recordFailure(err)
 	return err
 }
 
-// spoiled notes, once for a rank, an error of the link: here, or at a peer that was the first to say so.
-func (l *linked) spoiled(err error) {
+// recordFailure records an error of the link once for each rank. The error may come from this rank or from a peer.
+func (l *linked) recordFailure(err error) {
 	var failed *linkError
 	if errors.As(err, &failed) && !l.kept.noted.Swap(true) {
-		l.node.links.failed(fmt.Sprintf("an exchange has failed: %v", err))
+		l.node.links.startAvoiding(fmt.Sprintf("an exchange has failed: %v", err))
 	}
 }
 
-// linkError is the failure of a link on its own account.
+// linkError is a failure of the link itself.
 type linkError struct{ error }
 
 func (e *linkError) Unwrap() error { return e.error }
 
-// outer returns parts with the ranks as the link numbers them.
+// outer returns parts with the link's numbers of ranks.
 func (l *linked) outer(parts []kernels.Part) []kernels.Part {
 	out := make([]kernels.Part, len(parts))
 	for i, p := range parts {
@@ -194,8 +194,8 @@ func (l *linked) outer(parts []kernels.Part) []kernels.Part {
 	return out
 }
 
-// hush makes a write under way fail, except in a group that has ended; see expire.
-func (l *linked) hush() {
+// expireWrites makes running writes fail, except in a group that has ended; see expire.
+func (l *linked) expireWrites() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.cause == nil {
@@ -203,7 +203,7 @@ func (l *linked) hush() {
 	}
 }
 
-// writeBy sets when writing to peers fails.
+// writeBy sets the deadline of writes to peers.
 func (l *linked) writeBy(t time.Time) {
 	for _, p := range l.peers {
 		if p != nil {
@@ -212,15 +212,15 @@ func (l *linked) writeBy(t time.Time) {
 	}
 }
 
-// Close takes leave of the others. A link that has served its group well is kept for the next one.
+// Close says goodbye to the other ranks. A link that has not failed is retained for the next group.
 func (l *linked) Close() error {
 	if cause := l.stopped(); cause != nil {
-		l.spoiled(cause) // maybe of an exchange that this rank was not in
+		l.recordFailure(cause) // perhaps from an exchange without this rank
 		l.kept.link.Close()
 	} else {
 		l.node.links.release(l.kept)
-		l.writeBy(time.Now().Add(abortTime)) // who does not hear it finds out
-		f := frame{kind: byeFrame, from: uint32(l.ending.rank)}
+		l.writeBy(time.Now().Add(abortTime)) // a peer that misses the goodbye notices the end by itself
+		f := frame{kind: byeFrame, from: uint32(l.groupState.rank)}
 		for _, p := range l.peers {
 			if p != nil && !p.deliver(&f) {
 				p.writing.Lock()

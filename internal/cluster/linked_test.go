@@ -352,7 +352,7 @@ func TestLinkedInVain(t *testing.T) {
 			link.Close()
 		}
 		far.peers[1].Close()
-		heard := far.hear(t.Context(), func(offer, error) {})
+		heard := far.receiveOffers(t.Context(), func(offer, error) {})
 		err = errors.Join(err, (&Conn{Conn: far.peers[0].Conn}).Send(offer{}, nil))
 		_, _ = heard()
 		gone <- err

@@ -7,30 +7,30 @@ import (
 	"time"
 )
 
-// avoidFor is how long a process makes no links after one has failed: making them costs time, and a network that
-// lets TCP through and not what links use rarely changes its mind.
+// avoidFor is how long a process opens no links after one has failed. Opening links costs time, and a network that
+// blocks the protocol of links but not TCP rarely changes.
 const avoidFor = 10 * time.Minute
 
-// Links is how the groups that a process joined exchange.
+// Links counts how the groups that a process joined exchange data.
 type Links struct {
-	Kind   string   `json:"kind,omitempty"` // of the links, such as "NCCL 2.27.3"
+	Kind   string   `json:"kind,omitempty"` // kind of the links, such as "NCCL 2.27.3"
 	Linked int      `json:"linked"`         // groups whose devices were linked
-	TCP    int      `json:"over_tcp"`       // groups that might have been linked and were not
+	TCP    int      `json:"over_tcp"`       // groups that could have been linked and use TCP instead
 	Why    []string `json:"why_over_tcp,omitempty"`
 }
 
-// links is what a node knows of links. What changes is said once in the log.
+// links is a node's state of links. It logs each change once.
 type links struct {
-	within time.Duration // for the devices of a group to find each other
+	within time.Duration // time for the devices of a group to connect
 
 	mu    sync.Mutex
 	facts Links
-	avoid time.Time        // until when no links are made
+	avoid time.Time        // no links are opened before this time
 	idle  map[string]*kept // by device
-	ended bool             // the node: nothing is kept any more
+	ended bool             // the node is closed; no link is retained
 }
 
-// Links returns how the groups that this node joined exchange.
+// Links returns the counts of this node.
 func (n *Node) Links() Links {
 	n.links.mu.Lock()
 	defer n.links.mu.Unlock()
@@ -39,8 +39,8 @@ func (n *Node) Links() Links {
 	return facts
 }
 
-// made counts a group whose devices are linked.
-func (l *links) made(kind string) {
+// countLinked counts a group whose devices are linked.
+func (l *links) countLinked(kind string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.facts.Kind != kind {
@@ -50,15 +50,15 @@ func (l *links) made(kind string) {
 	l.facts.Linked++
 }
 
-// missed counts a group that exchanges over TCP, and why.
-func (l *links) missed(why string) {
+// countTCP counts a group that exchanges over TCP, and records the reason.
+func (l *links) countTCP(why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.facts.TCP++
 	l.logOnce(why)
 }
 
-// logOnce logs and keeps a reason, once.
+// logOnce logs and records a reason once.
 func (l *links) logOnce(why string) {
 	if !slices.Contains(l.facts.Why, why) && len(l.facts.Why) < maxReasons {
 		l.facts.Why = append(l.facts.Why, why)
@@ -66,15 +66,15 @@ func (l *links) logOnce(why string) {
 	}
 }
 
-// failed notes that links are not to be had for now.
-func (l *links) failed(why string) {
+// startAvoiding stops opening links for avoidFor.
+func (l *links) startAvoiding(why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.avoid = time.Now().Add(avoidFor)
 	l.logOnce(why)
 }
 
-// avoided reports whether no links are made now.
+// avoided reports whether links are avoided now.
 func (l *links) avoided() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// rankPair names the connection between two ranks of a group.
+// rankPair identifies the connection between two ranks of a group.
 type rankPair struct {
 	Group    string
 	From, To int
 }
 
-// meeting is where a connection and the rank that it is for come together, whoever is first.
+// meeting joins a connection with the rank that waits for it, in either order of arrival.
 type meeting struct {
 	conn chan net.Conn
 	over chan struct{} // closed when the rank will not come
 }
 
-// meetings are all of a process. The zero value has none.
+// meetings holds the meetings of a process. Its zero value is empty.
 type meetings struct {
 	mu      sync.Mutex
 	waiting map[rankPair]meeting
-	ended   map[string]time.Time // groups that nobody here will join, and since when that is known
+	ended   map[string]time.Time // groups that no rank here will join, with the time when that was recorded
 }
 
 // at returns the meeting of a pair of ranks.
@@ -53,7 +53,7 @@ func (s *meetings) withdraw(at rankPair) {
 	delete(s.waiting, at)
 }
 
-// close ends the meetings of a group, those to come too. A caller has given up after waitingTime, so a group is
+// close closes the current and future meetings of a group. A caller waits at most waitingTime, so a group is
 // remembered for that long.
 func (s *meetings) close(group string) {
 	s.mu.Lock()

@@ -13,25 +13,25 @@ import (
 	"latentbeam/kernels"
 )
 
-// mesh is the end of one rank that has a connection to every other.
+// mesh is the transport of one rank, with a connection to every other rank.
 type mesh struct {
-	rank, size int
-	peers      []*peer // by rank; nil at this rank
-	*ending            // the same for a group and the groups inside it
+	rank, size  int
+	peers       []*peer // by rank; nil at this rank
+	*groupState         // shared by a group and its subgroups
 }
 
-// ending is how the group of a rank ends.
-type ending struct {
+// groupState is the state of a rank's group and its subgroups.
+type groupState struct {
 	rank  int     // in the outermost group
 	all   []*peer // of the outermost group
 	mu    sync.Mutex
-	cause error // why the group has ended
+	cause error // reason why the group has ended; nil: it has not
 
-	over   context.Context // ends when the group does
+	over   context.Context // canceled when the group ends
 	finish context.CancelCauseFunc
 }
 
-// newMesh returns the end of rank; conns holds a connection to every other rank.
+// newMesh returns the transport of rank; conns holds a connection to every other rank.
 func newMesh(rank int, conns []net.Conn) *mesh {
 	m := &mesh{rank: rank, size: len(conns), peers: make([]*peer, len(conns))}
 	for i, c := range conns {
@@ -39,18 +39,18 @@ func newMesh(rank int, conns []net.Conn) *mesh {
 			m.peers[i] = &peer{Conn: c}
 		}
 	}
-	m.ending = &ending{rank: rank, all: m.peers}
+	m.groupState = &groupState{rank: rank, all: m.peers}
 	m.over, m.finish = context.WithCancelCause(context.Background())
 	return m
 }
 
-// Sub returns the end of a group that uses the same connections.
+// Sub returns the transport of a subgroup, which uses the same connections.
 func (m *mesh) Sub(ranks []int) (kernels.Transport, error) {
 	mine, err := subRank(m.rank, m.size, ranks)
 	if err != nil {
 		return nil, err
 	}
-	sub := &mesh{rank: mine, size: len(ranks), peers: make([]*peer, len(ranks)), ending: m.ending}
+	sub := &mesh{rank: mine, size: len(ranks), peers: make([]*peer, len(ranks)), groupState: m.groupState}
 	for i, r := range ranks {
 		sub.peers[i] = m.peers[r]
 	}
@@ -60,14 +60,14 @@ func (m *mesh) Sub(ranks []int) (kernels.Transport, error) {
 func (m *mesh) Rank() int { return m.rank }
 func (m *mesh) Size() int { return m.size }
 
-// Close hangs up. After a run that went well nothing is under way any more.
+// Close closes the connections. After a successful run no exchange is running.
 func (m *mesh) Close() error {
 	m.Abort(net.ErrClosed)
 	return nil
 }
 
-// Abort ends the group, and those that it is part of and that are part of it.
-func (e *ending) Abort(cause error) {
+// Abort ends the group with its subgroups and the groups around it.
+func (e *groupState) Abort(cause error) {
 	e.mu.Lock()
 	first := e.cause == nil
 	if first {
@@ -87,7 +87,7 @@ func (e *ending) Abort(cause error) {
 	all.Wait()
 }
 
-// stop ends the group with its first cause, which it returns.
+// stop ends the group and returns the first cause of its end.
 func (m *mesh) stop(cause error) error {
 	m.Abort(cause)
 	m.mu.Lock()
@@ -101,7 +101,7 @@ func (m *mesh) stopped() error {
 	return m.cause
 }
 
-// outcome is what became of one direction of one connection.
+// outcome is the result of one direction of one connection.
 type outcome struct {
 	peer     int
 	received bool
@@ -135,7 +135,7 @@ func (m *mesh) Exchange(ctx context.Context, be kernels.Backend, tag kernels.Tag
 		case r.err != nil && isTimeout(r.err):
 			silent[r.peer] = true
 		case r.err != nil && !r.received:
-			unsent = r.err // what the peer sends, or its end, says why
+			unsent = r.err // the peer's frames, or their end, give the reason
 		case r.err != nil:
 			m.Abort(fmt.Errorf("rank %d, %v: %w", m.rank, tag, r.err)) // wakes the other directions
 		}
@@ -153,12 +153,12 @@ func (m *mesh) Exchange(ctx context.Context, be kernels.Backend, tag kernels.Tag
 	return nil
 }
 
-// past is a deadline that makes what is under way fail.
+// past is a deadline that makes running reads and writes fail.
 var past = time.Unix(1, 0)
 
-// halt is called when a wait ends. A timeout makes the transfers under way fail, and the failures name the missing
-// rank. One that is cancelled ends the group, so that the frames under way are whole and the peers are told why
-// behind them.
+// halt is called when ctx ends during an exchange. After a timeout it calls late, so that running transfers fail and the
+// errors name the missing rank. After a cancellation it ends the group: running frames are completed, then the peers get
+// the reason.
 func (m *mesh) halt(ctx context.Context, late func()) {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		late()
@@ -167,8 +167,8 @@ func (m *mesh) halt(ctx context.Context, late func()) {
 	m.Abort(context.Cause(ctx))
 }
 
-// expire makes every read and write that is under way fail. It is called when a wait ends, at any moment: writes of a
-// group that has ended by then tell the peers why, and have a deadline of their own.
+// expire makes all running reads and writes fail. If the group has ended already, it leaves writes alone, because
+// they tell the peers the reason and have their own deadline.
 func (m *mesh) expire() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -205,7 +205,7 @@ func (m *mesh) sort(send, recv []kernels.Part) error {
 	return nil
 }
 
-// load sorts the parts by peer and brings what is sent to the host.
+// load sorts the parts by peer and copies the parts to send to the host.
 func (m *mesh) load(be kernels.Backend, send, recv []kernels.Part) error {
 	if err := m.sort(send, recv); err != nil {
 		return err
@@ -215,7 +215,7 @@ func (m *mesh) load(be kernels.Backend, send, recv []kernels.Part) error {
 			continue
 		}
 		_, size := layoutOf(p.sent)
-		p.out = room(p.out, size)
+		p.out = resize(p.out, size)
 		at := 0
 		for _, t := range p.sent {
 			values := make([]float32, t.Len())

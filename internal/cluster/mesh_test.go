@@ -16,7 +16,7 @@ import (
 func TestTheEndIsTold(t *testing.T) {
 	for name, waited := range map[string]func(m *mesh){
 		"exchange": func(m *mesh) { m.expire() },
-		"heads":    func(m *mesh) { (&linked{mesh: m}).hush() },
+		"heads":    func(m *mesh) { (&linked{mesh: m}).expireWrites() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

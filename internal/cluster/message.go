@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// Conn is a connection between two processes that know the same token. It carries messages: a head, which is
-// JSON, and a body of bytes. A message without either is a heartbeat.
+// Conn is a connection between two processes that know the same token. It carries messages: each has a head, which is
+// JSON, and a body of bytes. A message without head and body is a heartbeat.
 type Conn struct {
 	net.Conn
-	silence time.Duration // for which the other end may say and take nothing; 0: for ever
+	silence time.Duration // longest time without a byte from or to the other end; 0: no limit
 	sending sync.Mutex
 }
 
@@ -36,13 +36,13 @@ func (c *Conn) Send(head any, body []byte) error {
 	c.sending.Lock()
 	defer c.sending.Unlock()
 	if _, err := c.Write(append(b, text...)); err != nil || len(body) == 0 {
-		return err // a pipe waits for somebody who reads the nothing
+		return err // a pipe would block on an empty write
 	}
 	_, err = c.Write(body)
 	return err
 }
 
-// Receive waits for a message that is no heartbeat, decodes its head and returns its body.
+// Receive waits for a message other than a heartbeat, decodes its head and returns its body.
 func (c *Conn) Receive(head any) ([]byte, error) {
 	var b [headerSize]byte
 	for b == [headerSize]byte{} {
@@ -62,7 +62,7 @@ func (c *Conn) Receive(head any) ([]byte, error) {
 	if err := json.Unmarshal(text, head); err != nil {
 		return nil, fmt.Errorf("receive: %w", err)
 	}
-	var body bytes.Buffer // it grows as bytes come: a length that is a lie costs its sender the bytes
+	var body bytes.Buffer // grows with the received bytes, so that a wrong length allocates nothing
 	if _, err := io.CopyN(&body, c, int64(rest)); errors.Is(err, io.EOF) {
 		return nil, io.ErrUnexpectedEOF
 	} else if err != nil {
@@ -71,7 +71,7 @@ func (c *Conn) Receive(head any) ([]byte, error) {
 	return body.Bytes(), nil
 }
 
-// CloseWrite says that nothing more is sent. The other end reads the end of what was sent, and may still send.
+// CloseWrite closes the sending direction. The other end reads an end of file, and may still send.
 func (c *Conn) CloseWrite() error {
 	half, ok := c.Conn.(interface{ CloseWrite() error })
 	if !ok {
@@ -80,10 +80,10 @@ func (c *Conn) CloseWrite() error {
 	return half.CloseWrite()
 }
 
-// headerSize is that of the lengths before a message: 4 bytes for the head, 8 for the body.
+// headerSize is the size of the lengths before a message: 4 bytes for the head, 8 for the body.
 const headerSize = 12
 
-// Beat sends heartbeats until stop is called. By them the caller tells a busy process from a stopped one.
+// Beat sends heartbeats until stop is called. They show the caller that a busy process is alive.
 func (c *Conn) Beat() (stop func()) {
 	end := make(chan struct{})
 	go func() {
@@ -99,14 +99,14 @@ func (c *Conn) Beat() (stop func()) {
 			_, err := c.Write(make([]byte, headerSize))
 			c.sending.Unlock()
 			if err != nil {
-				return // who answers sees that too
+				return // the answer fails with the same error
 			}
 		}
 	}()
 	return sync.OnceFunc(func() { close(end) })
 }
 
-// Read implements net.Conn. It fails when the other end has been silent for too long.
+// Read implements net.Conn. It fails if the other end sends nothing for too long.
 func (c *Conn) Read(p []byte) (int, error) {
 	if c.silence > 0 {
 		if err := c.SetReadDeadline(time.Now().Add(c.silence)); err != nil {
@@ -114,10 +114,10 @@ func (c *Conn) Read(p []byte) (int, error) {
 		}
 	}
 	n, err := c.Conn.Read(p)
-	return n, c.silent(err)
+	return n, c.silenceError(err)
 }
 
-// Write implements net.Conn. It fails when the other end has taken nothing for too long.
+// Write implements net.Conn. It fails if the other end accepts nothing for too long.
 func (c *Conn) Write(p []byte) (n int, err error) {
 	for err == nil && n < len(p) {
 		end := len(p)
@@ -131,11 +131,11 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 		written, err = c.Conn.Write(p[n:end])
 		n += written
 	}
-	return n, c.silent(err)
+	return n, c.silenceError(err)
 }
 
-// silent says what a deadline means.
-func (c *Conn) silent(err error) error {
+// silenceError returns a clear error for an exceeded deadline, and any other error unchanged.
+func (c *Conn) silenceError(err error) error {
 	if c.silence > 0 && errors.Is(err, os.ErrDeadlineExceeded) {
 		return fmt.Errorf("silent for %v: it is stopped, or the network between is down", c.silence)
 	}

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Node is one process among those that know a token. Processes call each other, and their ranks meet in
-// groups. A node that does not listen calls only, so it can have no rank above one of another process.
+// Node is a process that knows a token. Nodes call each other, and their ranks form groups.
+// A node that does not listen can only call, so its ranks must be lower than the ranks of other processes.
 type Node struct {
 	token    Token
 	listener net.Listener // nil: this node only calls
@@ -22,10 +22,10 @@ type Node struct {
 
 	mu       sync.Mutex
 	meetings meetings
-	open     map[net.Conn]bool // connections that nobody has taken yet
+	open     map[net.Conn]bool // connections that nobody has accepted yet
 }
 
-// hello is the first message on a connection: what it is for.
+// hello is the first message on a connection. It says what the connection is for.
 type hello struct {
 	Call bool      `json:"call,omitempty"`
 	Pair *rankPair `json:"seat,omitempty"`
@@ -37,7 +37,7 @@ func NewNode(token Token) *Node {
 		open: map[net.Conn]bool{}}
 }
 
-// Listen returns a node that listens at addr, host:port. What connects there must know the token.
+// Listen returns a node that listens at addr, host:port. Processes that connect must know the token.
 func Listen(addr string, token Token) (*Node, error) {
 	n := NewNode(token)
 	cert, err := newCertificate()
@@ -51,10 +51,10 @@ func Listen(addr string, token Token) (*Node, error) {
 	return n, nil
 }
 
-// Addr returns where the node listens.
+// Addr returns the address at which the node listens.
 func (n *Node) Addr() string { return n.listener.Addr().String() }
 
-// Close stops listening and hangs up on those that nobody has taken yet.
+// Close stops listening and closes connections that nobody has accepted.
 func (n *Node) Close() error {
 	n.mu.Lock()
 	select {
@@ -76,37 +76,37 @@ func (n *Node) Close() error {
 	return nil
 }
 
-// serve takes connections until the node is closed.
+// serve accepts connections until the node is closed.
 func (n *Node) serve(cert tls.Certificate) {
-	door := newDoor()
+	lobby := newLobby()
 	for {
 		raw, err := n.listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // such as too many open files: the next one may succeed
+		if err != nil { // such as too many open files; the next accept may succeed
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
 		if t, ok := raw.(*net.TCPConn); ok {
 			t.SetKeepAliveConfig(keepAlive)
 		}
-		g := door.enter(raw)
-		n.working.Go(func() { n.receive(g, cert, func() { door.remove(g) }) })
+		g := lobby.enter(raw)
+		n.working.Go(func() { n.receive(g, cert, func() { lobby.remove(g) }) })
 	}
 }
 
-// receive takes one connection to where it is wanted; proved is called when it has shown that it knows the
+// receive handles one new connection and delivers it to its receiver. It calls proved after the peer has proved the
 // token, or failed to.
 func (n *Node) receive(raw net.Conn, cert tls.Certificate, proved func()) {
 	if !n.retain(raw) {
 		proved()
 		return
 	}
-	c, h, err := n.greet(raw, cert)
+	c, h, err := n.identify(raw, cert)
 	proved()
 	if err == nil {
-		err = n.place(c, h)
+		err = n.dispatch(c, h)
 	}
 	n.release(raw)
 	if err != nil {
@@ -114,7 +114,7 @@ func (n *Node) receive(raw net.Conn, cert tls.Certificate, proved func()) {
 	}
 }
 
-// retain notes a connection that Close has to end.
+// retain records a connection that Close has to close; false: the node is closed already.
 func (n *Node) retain(c net.Conn) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -134,22 +134,22 @@ func (n *Node) release(c net.Conn) {
 	delete(n.open, c)
 }
 
-// greet lets a connection prove itself and say what it is for.
-func (n *Node) greet(raw net.Conn, cert tls.Certificate) (net.Conn, hello, error) {
+// identify checks a connection's proof of the token and reads its hello.
+func (n *Node) identify(raw net.Conn, cert tls.Certificate) (net.Conn, hello, error) {
 	var h hello
 	c, err := accept(raw, n.token, cert)
 	if err != nil {
 		return nil, h, err
 	}
-	err = shake(raw, func() error {
+	err = handshake(raw, func() error {
 		_, err := (&Conn{Conn: c}).Receive(&h)
 		return err
 	})
 	return c, h, err
 }
 
-// place hands a connection to whom it is for.
-func (n *Node) place(c net.Conn, h hello) error {
+// dispatch delivers a connection to its receiver: a waiting rank, or Accept.
+func (n *Node) dispatch(c net.Conn, h hello) error {
 	if h.Call {
 		select {
 		case n.calls <- &Conn{Conn: c}:
@@ -180,10 +180,10 @@ func (n *Node) place(c net.Conn, h hello) error {
 	}
 }
 
-// Over says that this process will not join the group, or not again: those who wait for it here are told at once.
-func (n *Node) Over(t Table) { n.meetings.close(t.Group) }
+// CloseGroup says that this process will not join the group (again). Ranks that wait for it here are notified at once.
+func (n *Node) CloseGroup(t Table) { n.meetings.close(t.Group) }
 
-// Accept waits for a call of another process.
+// Accept waits for a call from another process.
 func (n *Node) Accept(ctx context.Context) (*Conn, error) {
 	select {
 	case c := <-n.calls:
@@ -195,8 +195,8 @@ func (n *Node) Accept(ctx context.Context) (*Conn, error) {
 	}
 }
 
-// Call calls the process that listens at addr. It has to take what is sent, and to answer or send heartbeats, or the
-// connection fails.
+// Call calls the process that listens at addr. The connection fails if that process stops reading, or neither answers nor
+// sends heartbeats.
 func (n *Node) Call(ctx context.Context, addr string) (*Conn, error) {
 	c, err := n.connect(ctx, addr, dialTime, hello{Call: true})
 	if err == nil {
@@ -205,7 +205,7 @@ func (n *Node) Call(ctx context.Context, addr string) (*Conn, error) {
 	return c, err
 }
 
-// connect connects within a time, see dial, and says what for.
+// connect connects to addr within a time (see dial), and sends the hello.
 func (n *Node) connect(ctx context.Context, addr string, within time.Duration, h hello) (*Conn, error) {
 	c, err := dial(ctx, addr, within, n.token)
 	if err != nil {

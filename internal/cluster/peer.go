@@ -13,47 +13,47 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// peer is the connection to one other rank, and the host memory that passes through it.
+// peer is the connection to one other rank, with its buffers in host memory.
 type peer struct {
 	net.Conn
 	writing  sync.Mutex
-	torn     bool // a frame was not written to its end
+	torn     bool // a frame was written incompletely
 	out, in  []byte
-	sent     []kernels.Tensor // of the exchange under way
+	sent     []kernels.Tensor // of the running exchange
 	expected []kernels.Tensor
 }
 
-// hangUp tells the peer why, after what is being sent to it, and closes the connection.
+// hangUp waits for a running write, sends the peer the reason, and closes the connection.
 func (p *peer) hangUp(rank int, cause error) {
-	if f := farewell(rank, cause); !errors.Is(cause, net.ErrClosed) && !p.deliver(f) {
-		p.SetWriteDeadline(time.Now().Add(abortTime)) // what cannot be told will be found out
+	if f := newAbort(rank, cause); !errors.Is(cause, net.ErrClosed) && !p.deliver(f) {
+		p.SetWriteDeadline(time.Now().Add(abortTime)) // if the reason cannot be sent, the peer notices the end by itself
 		p.writing.Lock()
 		if !p.torn {
 			p.Write(append(f.encode(), f.cause...))
 		} else if c, ok := p.Conn.(*tls.Conn); ok {
-			c.NetConn().Close() // the end of encryption cannot be told either: it would be taken for a forgery
+			c.NetConn().Close() // a TLS close after an incomplete frame would look like a forgery
 		}
 		p.writing.Unlock()
 	}
 	p.Close()
 }
 
-// farewell is the frame that says why a rank ends the group.
-func farewell(rank int, cause error) *frame {
+// newAbort returns the frame with the reason why a rank ends the group.
+func newAbort(rank int, cause error) *frame {
 	text := cause.Error()
 	text = text[:min(len(text), maxCause)]
 	return &frame{kind: abortFrame, from: uint32(rank), layout: kindOf(cause), length: uint64(len(text)), cause: text}
 }
 
-// room returns b with n bytes.
-func room(b []byte, n int) []byte {
+// resize returns b with length n, and allocates if necessary.
+func resize(b []byte, n int) []byte {
 	if cap(b) < n {
 		return make([]byte, n)
 	}
 	return b[:n]
 }
 
-// write sends a frame that tells of the parts of one exchange, and the parts with it where there is data.
+// write sends a frame that announces the parts of one exchange. data holds the parts; nil: they move over a link.
 func (p *peer) write(kind byte, rank int, tag kernels.Tag, data []byte) error {
 	p.writing.Lock()
 	defer p.writing.Unlock()
@@ -67,7 +67,7 @@ func (p *peer) write(kind byte, rank int, tag kernels.Tag, data []byte) error {
 	return err
 }
 
-// read receives the parts of one exchange from rank from, and refuses everything else.
+// read receives the parts of one exchange from rank from. Any other frame is an error.
 func (p *peer) read(from, rank int, tag kernels.Tag) error {
 	f, err := p.next()
 	if err != nil {
@@ -75,7 +75,7 @@ func (p *peer) read(from, rank int, tag kernels.Tag) error {
 	}
 	switch f.kind {
 	case abortFrame:
-		return gaveUp(from, f)
+		return abortError(from, f)
 	case partsFrame:
 	default:
 		return fmt.Errorf("rank %d sends frames of kind %d, as over a link that there is none of", from, f.kind)
@@ -84,18 +84,18 @@ func (p *peer) read(from, rank int, tag kernels.Tag) error {
 	if err != nil {
 		return err
 	}
-	p.in = room(p.in, size)
+	p.in = resize(p.in, size)
 	if _, err := io.ReadFull(p, p.in); err != nil {
-		if f := p.left(err); f != nil && f.kind == abortFrame {
-			return gaveUp(from, f)
+		if f := p.lastFrame(err); f != nil && f.kind == abortFrame {
+			return abortError(from, f)
 		}
 		return connectionLost(from, err)
 	}
 	return nil
 }
 
-// gaveUp is why a peer has ended the group.
-func gaveUp(from int, f *frame) error {
+// abortError returns the error for a peer's abort frame.
+func abortError(from int, f *frame) error {
 	err := fmt.Errorf("rank %d gave up: %s", from, f.cause)
 	switch f.layout {
 	case notFinite:
@@ -106,7 +106,7 @@ func gaveUp(from int, f *frame) error {
 	return err
 }
 
-// kindOf is what an abort frame says of its cause.
+// kindOf returns the kind of a cause for an abort frame.
 func kindOf(cause error) uint64 {
 	var link *linkError
 	switch {
@@ -118,7 +118,7 @@ func kindOf(cause error) uint64 {
 	return otherCause
 }
 
-// check compares a peer's announcement with the expected one, and returns the expected bytes.
+// check compares a peer's frame with the expected exchange, and returns the expected size in bytes.
 func (p *peer) check(f *frame, from, rank int, tag kernels.Tag) (size int, err error) {
 	if f.tag != tag {
 		return 0, mismatch(rank, tag, int(f.from), f.tag)
@@ -131,7 +131,7 @@ func (p *peer) check(f *frame, from, rank int, tag kernels.Tag) (size int, err e
 	return size, nil
 }
 
-// connectionLost is the error of a connection that ended.
+// connectionLost returns the error for a connection that ended.
 func connectionLost(rank int, err error) error {
 	if isTimeout(err) {
 		return err
@@ -144,7 +144,7 @@ func isTimeout(err error) bool {
 	return errors.As(err, &t) && t.Timeout()
 }
 
-// unload brings what was received to the device.
+// unload copies the received parts to the device.
 func (p *peer) unload(be kernels.Backend) {
 	at := 0
 	for _, t := range p.expected {

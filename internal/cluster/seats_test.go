@@ -23,9 +23,9 @@ func TestOver(t *testing.T) {
 	for _, early := range []bool{true, false} {
 		table := NewTable([]string{"", far.Addr()})
 		if early {
-			far.Over(table)
+			far.CloseGroup(table)
 		} else {
-			time.AfterFunc(50*time.Millisecond, func() { far.Over(table) })
+			time.AfterFunc(50*time.Millisecond, func() { far.CloseGroup(table) })
 		}
 		ends, err := near.Join(t.Context(), table, []int{0}, nil)
 		if err != nil {

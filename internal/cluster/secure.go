@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// keepAlive finds a host that vanished without a word within half a minute.
+// keepAlive detects a host that vanished, within half a minute.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 4}
 
-// dial connects to a process that listens at addr, answers within a time (0: that of ctx) and knows the token. What
-// passes is encrypted (TLS 1.3); who is there is known by the token alone, so certificates mean nothing and are made
-// for the day.
+// dial connects to a process that listens at addr and knows the token. The process must answer within a time; 0: until ctx
+// ends. The connection is encrypted (TLS 1.3). Only the token proves the identity of a peer; certificates are
+// created by each process and are not checked.
 func dial(ctx context.Context, addr string, within time.Duration, token Token) (net.Conn, error) {
 	d := net.Dialer{Timeout: within, KeepAliveConfig: keepAlive}
 	raw, err := d.DialContext(ctx, "tcp", addr)
@@ -27,11 +27,11 @@ func dial(ctx context.Context, addr string, within time.Duration, token Token) (
 	}
 	c := tls.Client(raw, &tls.Config{
 		MinVersion:         tls.VersionTLS13,
-		InsecureSkipVerify: true, // identity is the token's matter: prove and check
+		InsecureSkipVerify: true, // the token proves identity: prove and check
 	})
 	stop := context.AfterFunc(ctx, func() { raw.Close() })
 	defer stop()
-	err = shake(raw, func() error {
+	err = handshake(raw, func() error {
 		if err := c.Handshake(); err != nil {
 			return err
 		}
@@ -46,8 +46,8 @@ func dial(ctx context.Context, addr string, within time.Duration, token Token) (
 	return c, nil
 }
 
-// shake runs a handshake on raw within its time; raw is closed if it fails.
-func shake(raw net.Conn, hands func() error) error {
+// handshake runs hands on raw within handshakeTime, and closes raw if it fails.
+func handshake(raw net.Conn, hands func() error) error {
 	err := raw.SetDeadline(time.Now().Add(handshakeTime))
 	if err == nil {
 		err = hands()
@@ -61,12 +61,12 @@ func shake(raw net.Conn, hands func() error) error {
 	return err
 }
 
-// accept is the other end of dial, on a connection just taken.
+// accept is the listening side of dial, for an accepted connection.
 func accept(raw net.Conn, token Token, cert tls.Certificate) (net.Conn, error) {
 	c := tls.Server(raw, &tls.Config{
 		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{cert}, SessionTicketsDisabled: true,
 	})
-	return c, shake(raw, func() error {
+	return c, handshake(raw, func() error {
 		if err := c.Handshake(); err != nil {
 			return err
 		}
@@ -77,7 +77,7 @@ func accept(raw net.Conn, token Token, cert tls.Certificate) (net.Conn, error) {
 	})
 }
 
-// newCertificate makes the certificate of one process; see dial.
+// newCertificate creates the certificate of this process; see dial.
 func newCertificate() (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"latentbeam/kernels"
 )
 
-// Shared returns the ends of a group of n ranks in this process. A receiver copies straight from the
+// Shared returns the transports of a group of n ranks in this process. A receiver copies directly from the
 // sender's tensor with its own backend's Copy.
 func Shared(n int) []kernels.Transport {
 	h := &hub{groupEnd: &groupEnd{broken: make(chan struct{}), subs: map[string]*hub{}}, round: newRound(n)}
@@ -29,29 +29,29 @@ func numbers(n int) []int {
 	return out
 }
 
-// hub is where the ranks of a group meet.
+// hub synchronises the ranks of a group.
 type hub struct {
 	*groupEnd
 	round *round
 }
 
-// groupEnd is the end that a group shares with the groups inside it.
+// groupEnd is the end state that a group shares with its subgroups.
 type groupEnd struct {
 	mu     sync.Mutex
-	cause  error           // why the group has ended
-	broken chan struct{}   // closed when it has
-	subs   map[string]*hub // by their ranks
+	cause  error           // reason why the group has ended; nil: it has not
+	broken chan struct{}   // closed when the group ends
+	subs   map[string]*hub // subgroups by their ranks
 }
 
 // round is one exchange.
 type round struct {
-	posts         []*post // by rank; nil: not here yet
+	posts         []*post // by rank; nil: not posted yet
 	arrived, done int
-	copying       sync.WaitGroup // ranks that read the others' tensors
-	all, over     chan struct{}  // closed when all have posted, when all have copied
+	copying       sync.WaitGroup // ranks that are reading others' tensors
+	all, over     chan struct{}  // closed when all ranks have posted; when all have copied
 }
 
-// post is what a rank brings to an exchange.
+// post is a rank's part of an exchange.
 type post struct {
 	tag  kernels.Tag
 	send []kernels.Part
@@ -64,7 +64,7 @@ func newRound(n int) *round {
 type shared struct {
 	hub        *hub
 	rank, size int
-	world      []int // the ranks as the outermost group numbers them
+	world      []int // numbers of the ranks in the outermost group
 }
 
 func (s *shared) Rank() int { return s.rank }
@@ -72,7 +72,7 @@ func (s *shared) Size() int { return s.size }
 
 func (s *shared) Abort(cause error) { s.hub.abort(cause) }
 
-// Sub lets the ranks meet in a hub of their own.
+// Sub returns the transport of a subgroup, which has its own hub.
 func (s *shared) Sub(ranks []int) (kernels.Transport, error) {
 	mine, err := subRank(s.rank, s.size, ranks)
 	if err != nil {
@@ -92,7 +92,7 @@ func (s *shared) Sub(ranks []int) (kernels.Transport, error) {
 	return &shared{hub: f.subs[name], rank: mine, size: len(ranks), world: world}, nil
 }
 
-// subRank returns which of the ranks, of size that there are, rank is.
+// subRank returns the index of rank in ranks. It returns an error if ranks are invalid for a group of size.
 func subRank(rank, size int, ranks []int) (int, error) {
 	seen := map[int]bool{}
 	for _, r := range ranks {
@@ -107,7 +107,7 @@ func subRank(rank, size int, ranks []int) (int, error) {
 	return slices.Index(ranks, rank), nil
 }
 
-// abort ends the group with its first cause, which it returns.
+// abort ends the group and returns the first cause of its end.
 func (h *groupEnd) abort(cause error) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -120,7 +120,7 @@ func (h *groupEnd) abort(cause error) error {
 
 func (s *shared) Exchange(ctx context.Context, be kernels.Backend, tag kernels.Tag,
 	send, recv []kernels.Part) error {
-	if err := be.Wait(); err != nil { // the others are about to read what this rank computed
+	if err := be.Wait(); err != nil { // the others are about to read this rank's tensors
 		return s.hub.abort(fmt.Errorf("rank %d, %v: %w", s.rank, tag, err))
 	}
 	r, err := s.post(&post{tag, send})
@@ -138,12 +138,12 @@ func (s *shared) Exchange(ctx context.Context, be kernels.Backend, tag kernels.T
 		err = s.wait(ctx, r, r.over, tag)
 	}
 	if err != nil {
-		r.copying.Wait() // the caller is free to reuse what the others may be reading
+		r.copying.Wait() // after this the caller may reuse its tensors
 	}
 	return err
 }
 
-// post puts p up for the others.
+// post publishes p to the other ranks.
 func (s *shared) post(p *post) (*round, error) {
 	h := s.hub
 	h.mu.Lock()
@@ -167,12 +167,12 @@ func (s *shared) post(p *post) (*round, error) {
 	return r, nil
 }
 
-// mismatch is the error of two ranks that do different things.
+// mismatch returns the error for two ranks that start different exchanges.
 func mismatch(rank int, tag kernels.Tag, other int, its kernels.Tag) error {
 	return fmt.Errorf("rank %d is at %v, rank %d at %v: the ranks do not follow one plan", rank, tag, other, its)
 }
 
-// wait waits for c, the end of the group or the deadline, which ends the group.
+// wait waits for c, the end of the group, or the end of ctx, which ends the group.
 func (s *shared) wait(ctx context.Context, r *round, c <-chan struct{}, tag kernels.Tag) error {
 	select {
 	case <-c:
@@ -185,12 +185,12 @@ func (s *shared) wait(ctx context.Context, r *round, c <-chan struct{}, tag kern
 	case <-s.hub.broken:
 		return s.hub.abort(nil)
 	case <-ctx.Done():
-		return s.late(ctx, r, tag)
+		return s.timeout(ctx, r, tag)
 	}
 }
 
-// withdraw is called by a rank that gives up before the meeting. Where the meeting took place all the same,
-// the others count on it, and may be reading its tensors.
+// withdraw withdraws a rank's post when the rank stops waiting. If all ranks have posted meanwhile,
+// the others may be reading its tensors, and withdraw waits for them.
 func (s *shared) withdraw(r *round) {
 	s.hub.mu.Lock()
 	met := r.arrived == s.size // final: nobody posts after the end
@@ -201,8 +201,8 @@ func (s *shared) withdraw(r *round) {
 	}
 }
 
-// late ends the group because somebody is missing.
-func (s *shared) late(ctx context.Context, r *round, tag kernels.Tag) error {
+// timeout ends the group because a rank is missing.
+func (s *shared) timeout(ctx context.Context, r *round, tag kernels.Tag) error {
 	s.hub.mu.Lock()
 	var missing []int
 	for rank, p := range r.posts {
@@ -218,8 +218,8 @@ func (s *shared) late(ctx context.Context, r *round, tag kernels.Tag) error {
 	return s.hub.abort(fmt.Errorf("rank %d, %v: a rank has not finished: %w", s.rank, tag, cause))
 }
 
-// copy takes what this rank receives and says so, also where it panics: the others wait. What they read of a rank that
-// panics is there until they have it.
+// copy copies the parts that this rank receives, and marks itself as finished even after a panic, because the others wait.
+// The tensors of a rank that panics stay valid until the others have read them.
 func (s *shared) copy(be kernels.Backend, r *round, recv []kernels.Part) (err error) {
 	panics := true
 	defer func() {
@@ -232,9 +232,9 @@ func (s *shared) copy(be kernels.Backend, r *round, recv []kernels.Part) (err er
 	return err
 }
 
-// receive copies what this rank receives.
+// receive copies the parts that this rank receives.
 func (s *shared) receive(be kernels.Backend, r *round, recv []kernels.Part) error {
-	at := make([]int, s.size) // how far in each peer's list
+	at := make([]int, s.size) // position in each peer's list
 	next := func(peer int) (kernels.Tensor, bool) {
 		list := r.posts[peer].send
 		for ; at[peer] < len(list); at[peer]++ {
@@ -267,7 +267,7 @@ func (s *shared) receive(be kernels.Backend, r *round, recv []kernels.Part) erro
 	return be.Wait()
 }
 
-// finish notes that this rank has what it came for; the last one opens the next round.
+// finish records that this rank has copied its parts. The last rank starts the next round.
 func (s *shared) finish(r *round) {
 	h := s.hub
 	h.mu.Lock()

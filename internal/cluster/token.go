@@ -38,9 +38,9 @@ func ReadToken(file string) (Token, error) {
 	return token, nil
 }
 
-// proof is what the given side of a connection sends to show that it knows the token. It is bound to the
-// keys of this very connection (RFC 9266, RFC 8446 section 7.5), so nobody in between can pass it on, and
-// the token itself never travels.
+// proof returns the bytes with which a side of a connection proves that it knows the token. The proof is bound to the
+// keys of this connection (RFC 9266, RFC 8446 section 7.5), so a man in the middle cannot forward it. The token
+// itself is never sent.
 func (t Token) proof(c *tls.Conn, side string) ([]byte, error) {
 	state := c.ConnectionState()
 	key, err := state.ExportKeyingMaterial("EXPORTER-latentbeam-token", nil, sha256.Size)
@@ -59,10 +59,10 @@ const (
 	listener = "listener"
 )
 
-// ErrToken is what both sides say of a token that differs; more would help only a guesser.
+// ErrToken is the error of both sides if the tokens differ. More detail would only help an attacker.
 var ErrToken = fmt.Errorf("the tokens differ: give both processes the same token file")
 
-// prove shows the peer that this side knows the token.
+// prove sends the proof of this side.
 func (t Token) prove(c *tls.Conn, side string) error {
 	p, err := t.proof(c, side)
 	if err != nil {
@@ -72,7 +72,7 @@ func (t Token) prove(c *tls.Conn, side string) error {
 	return err
 }
 
-// check lets the peer, which is the given side, show the same.
+// check receives and checks the proof of the peer, which is the given side.
 func (t Token) check(c *tls.Conn, side string) error {
 	want, err := t.proof(c, side)
 	if err != nil {
@@ -81,7 +81,7 @@ func (t Token) check(c *tls.Conn, side string) error {
 	got := make([]byte, len(want))
 	if _, err := io.ReadFull(c, got); err != nil {
 		if err == io.EOF {
-			return ErrToken // the peer hung up on our proof
+			return ErrToken // the peer rejected our proof
 		}
 		return err
 	}
@@ -91,7 +91,7 @@ func (t Token) check(c *tls.Conn, side string) error {
 	return nil
 }
 
-// IsLoopback reports whether an address to listen on is of this machine only.
+// IsLoopback reports whether only this machine can reach an address to listen on.
 func IsLoopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {

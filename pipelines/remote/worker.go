@@ -321,7 +321,7 @@ func (w *Worker) run(ctx context.Context, of *workerRun, conn *cluster.Conn, s s
 			Save: func(_ context.Context, rows []stages.Saved) { sendSaved(conn, rows) }}
 	}
 	if set.Speeds = r.Speeds; len(r.Speeds) > 1 {
-		defer w.Node.Over(r.Table) // ranks elsewhere may still wait for one that failed before it joined
+		defer w.Node.CloseGroup(r.Table) // ranks elsewhere may still wait for one that failed before it joined
 		set.Connect = func(ctx context.Context) ([]kernels.Transport, error) {
 			ctx, cancel := context.WithTimeout(ctx, devices.JoinTime)
 			defer cancel()
