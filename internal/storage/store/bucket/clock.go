@@ -3,7 +3,6 @@ package bucket
 import (
 	"context"
 	"math/rand/v2"
-	"strings"
 	"time"
 )
 
@@ -59,14 +58,3 @@ func (wall) Every(d time.Duration, f func()) (stop func()) {
 
 // jitter returns a random duration between d/2 and d.
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
-
-// joined joins the parts that are not empty.
-func joined(parts ...string) string {
-	var out []string
-	for _, p := range parts {
-		if p != "" {
-			out = append(out, p)
-		}
-	}
-	return strings.Join(out, ", ")
-}
