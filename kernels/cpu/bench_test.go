@@ -2,10 +2,128 @@ package cpu
 
 import (
 	"fmt"
+	"os"
+	"strings"
 	"testing"
+	"time"
 
 	"latentbeam/kernels"
 )
+
+// BenchmarkKernel measures every kernel in every tier of this processor, on GOMAXPROCS threads. LATENTBEAM_CPU selects one tier.
+// benchmarks/README.md says what the names and units mean. Tiers of plain Go that share a class are left out: nobody waits for them.
+func BenchmarkKernel(b *testing.B) {
+	for _, tier := range allTiers() {
+		if want := os.Getenv(tierVariable); tier.by == "go" || want != "" && want != tier.name && want != tier.String() {
+			continue
+		}
+		k := &kernelBench{b: b, be: New(0), best: map[string]float64{}}
+		k.be.tier = tier
+		k.addPeaks()
+		k.addLinear()
+		k.addConv()
+		k.addAttention()
+		k.addRows()
+	}
+}
+
+// kernelBench runs the benchmarks of one tier.
+type kernelBench struct {
+	b     *testing.B
+	be    *Backend
+	peaks []peak
+	best  map[string]float64 // highest rate of a core by kind of peak, as far as it was measured
+}
+
+// add adds a benchmark. amount is the FLOP of a call and bound the kind of peak that bounds it; of "read" the amount is bytes. open allocates the operands and returns the call; it runs only if the benchmark was selected.
+func (k *kernelBench) add(name, bound string, amount float64, open func(b *testing.B) func()) {
+	k.b.Run(name+"/impl="+k.be.tier.String(), func(b *testing.B) {
+		defer k.be.Scope()() // operands lie in the arena, in huge pages if there are any, as in a job
+		run := open(b)
+		run() // packs weights that stay packed
+		before := processorTime()
+		for b.Loop() {
+			run()
+		}
+		busy := processorTime() - before
+		if err := k.be.Wait(); err != nil {
+			b.Fatal(err)
+		}
+		unit := "GFLOP/s"
+		if bound == "read" {
+			unit = "GB/s"
+		}
+		calls := float64(b.N)
+		b.ReportMetric(amount*calls/b.Elapsed().Seconds()/1e9, unit)
+		if busy == 0 {
+			return // no such clock here
+		}
+		b.ReportMetric(float64(busy)/calls, "cpu-ns/op")
+		if best := k.bestOf(bound); best > 0 && !strings.HasPrefix(name, "op=peak/") {
+			b.ReportMetric(100*amount*calls/busy.Seconds()/best, "%peak")
+		}
+	})
+}
+
+// bestOf returns the highest rate of a core in the loop of a kind, or 0 if the tier has no such loop. It measures a loop once.
+func (k *kernelBench) bestOf(kind string) float64 {
+	if best, ok := k.best[kind]; ok {
+		return best
+	}
+	k.best[kind] = 0
+	for _, p := range k.peaks {
+		if p.kind != kind {
+			continue
+		}
+		for range 10 {
+			before, calls := processorTime(), 0
+			for start := time.Now(); time.Since(start) < 20*time.Millisecond; calls++ {
+				p.call(k.be)
+			}
+			busy := max(processorTime()-before, 1)
+			k.best[kind] = max(k.best[kind], float64(calls*len(k.be.crew.workers))*p.amount/busy.Seconds())
+		}
+	}
+	return k.best[kind]
+}
+
+// peak is a loop on every worker that does nothing but what bounds kernels.
+type peak struct {
+	kind   string
+	amount float64 // FLOP or bytes of a worker in one call
+	run    func(worker int)
+}
+
+// call runs the loop on all workers of be.
+func (p peak) call(be *Backend) {
+	be.each("peak", len(be.crew.workers), func(_ *worker, i int) { p.run(i) })
+}
+
+// addPeaks adds the multiply-add rate of the tier's registers, without memory, and the bandwidth of reads, without arithmetic.
+func (k *kernelBench) addPeaks() {
+	const turns = 100_000
+	for _, p := range nativePeaks(k.be.tier) {
+		k.peaks = append(k.peaks, peak{p.kind, turns * p.flop, func(int) { p.run(turns) }})
+	}
+	workers := len(k.be.crew.workers)
+	memory := make([]byte, 256<<20)
+	for i := range memory {
+		memory[i] = 1 // else all pages would be one page of zeros
+	}
+	part := len(memory) / workers
+	k.peaks = append(k.peaks, peak{"read", float64(part), func(worker int) { readMemory(memory[worker*part : (worker+1)*part]) }})
+	for _, p := range k.peaks {
+		k.add("op=peak/type="+p.kind, p.kind, float64(workers)*p.amount, func(*testing.B) func() { return func() { p.call(k.be) } })
+	}
+}
+
+// bound returns the kind of peak that bounds products of the types x and w.
+func (k *kernelBench) bound(x, w kernels.DType) string {
+	if k.be.tier.dotFor(x, w) == dotBF16 {
+		return "bf16"
+	}
+	return "f32"
+}
 
 // rate runs f and reports flop per call as GFLOP/s.
 func rate(b *testing.B, be *Backend, flop int, f func()) {
@@ -29,108 +147,10 @@ func filled(be *Backend, dt kernels.DType, shape ...int) kernels.Tensor {
 	return t
 }
 
-func BenchmarkLinear(b *testing.B) {
-	for _, s := range []struct {
-		m, n, k int
-		dt      kernels.DType
-	}{
-		{256, 128, 128, kernels.F32}, {1024, 512, 512, kernels.F32}, {1024, 128, 384, kernels.F32},
-		{256, 512, 128, kernels.BF16}, {16, 512, 512, kernels.F32}, {1, 512, 512, kernels.F32},
-	} {
-		for _, threads := range []int{1, 2} {
-			b.Run(fmt.Sprintf("%dx%dx%d %v %dT", s.m, s.n, s.k, s.dt, threads), func(b *testing.B) {
-				be := New(threads)
-				x, w := filled(be, kernels.F32, s.m, s.k), filled(be, s.dt, s.n, s.k)
-				y := be.Alloc(kernels.F32, s.m, s.n)
-				rate(b, be, 2*s.m*s.n*s.k, func() { be.Linear(y, x, w, kernels.Epilogue{}) })
-			})
-		}
-	}
-}
+// typeName returns a type as names have it, such as bf16.
+func typeName(dt kernels.DType) string { return strings.ToLower(dt.String()) }
 
-func BenchmarkConv(b *testing.B) {
-	for _, s := range []struct{ n, size, cin, cout, k int }{
-		{16, 8, 64, 64, 3}, {4, 32, 32, 32, 3}, {4, 64, 32, 3, 3}, {16, 16, 64, 128, 1},
-	} {
-		name := fmt.Sprintf("%dx%dx%dx%d to %d, %dx%d", s.n, s.size, s.size, s.cin, s.cout, s.k, s.k)
-		b.Run(name, func(b *testing.B) {
-			be := New(1)
-			x := filled(be, kernels.F32, s.n, s.size, s.size, s.cin)
-			w := filled(be, kernels.F32, s.cout, s.cin, s.k, s.k)
-			y := be.Alloc(kernels.F32, s.n, s.size, s.size, s.cout)
-			p := s.k / 2
-			spec := kernels.ConvSpec{Top: p, Left: p, Bottom: p, Right: p}
-			rate(b, be, 2*y.Len()*s.cin*s.k*s.k, func() { be.Conv(y, x, w, spec) })
-		})
-	}
-}
-
-func BenchmarkAttention(b *testing.B) {
-	for _, s := range []struct{ batch, lq, lk, h, d int }{
-		{16, 64, 64, 4, 32}, {64, 16, 16, 4, 32}, {1, 1024, 1024, 4, 64}, {16, 64, 12, 4, 32},
-	} {
-		b.Run(fmt.Sprintf("%dx%dx%d, %d heads of %d", s.batch, s.lq, s.lk, s.h, s.d), func(b *testing.B) {
-			be := New(1)
-			q, y := filled(be, kernels.F32, s.batch, s.lq, s.h, s.d), be.Alloc(kernels.F32, s.batch, s.lq, s.h, s.d)
-			k := filled(be, kernels.F32, s.batch, s.lk, s.h, s.d)
-			rate(b, be, 4*q.Len()*s.lk, func() { be.Attention(y, q, k, k, kernels.AttentionSpec{Scale: 0.2}) })
-		})
-	}
-}
-
-// BenchmarkRows reports millions of elements a second for what is bound by rows, not by products.
-func BenchmarkRows(b *testing.B) {
-	be := New(1)
-	x := filled(be, kernels.F32, 4, 16, 16, 128)
-	y := be.Alloc(kernels.F32, 4, 16, 16, 128)
-	for name, f := range map[string]func(){
-		"layer norm": func() { be.Norm(y, x, kernels.NormSpec{Eps: 1e-6}) },
-		"group norm": func() { be.Norm(y, x, kernels.NormSpec{Kind: kernels.GroupNorm, Groups: 8, Eps: 1e-6}) },
-		"silu":       func() { be.Unary(y, x, kernels.SiLU) },
-		"gelu":       func() { be.Unary(y, x, kernels.GELUTanh) },
-		"add":        func() { be.Binary(y, x, y, kernels.Add) },
-		"permute":    func() { be.Copy(y.Reshape(16, 4, 16, 128), x.Permute(1, 0, 2, 3)) },
-	} {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				f()
-			}
-			if err := be.Wait(); err != nil {
-				b.Fatal(err)
-			}
-			b.ReportMetric(float64(x.Len())*float64(b.N)/b.Elapsed().Seconds()/1e6, "Melem/s")
-		})
-	}
-}
-
-// BenchmarkTurned: queries and keys of STDiT-XL/2 (16x256x256) normalised and turned along the frames, in one
-// call and in the three that it stands for.
-func BenchmarkTurned(b *testing.B) {
-	for _, dt := range []kernels.DType{kernels.F32, kernels.BF16} {
-		be := New(1)
-		qk := filled(be, dt, 16, 256, 3, 16, 72).Narrow(2, 0, 2)
-		weight := filled(be, dt, 2, 1, 72)
-		angles := filled(be, dt, 16, 1, 1, 1, 36).Expand(16, 256, 2, 16, 36)
-		spec := kernels.NormSpec{Kind: kernels.RMSNorm, Eps: 1e-6, Cos: angles, Sin: angles}
-		spec.Weight = weight.Expand(qk.Shape...)
-		for name, f := range map[string]func(){
-			"one call": func() { be.Norm(qk, qk, spec) },
-			"three calls": func() {
-				for i := range 2 {
-					part := qk.Narrow(2, i, 1)
-					be.Norm(part, part, kernels.NormSpec{Kind: spec.Kind, Eps: spec.Eps, Weight: weight.Index(i).Index(0)})
-				}
-				be.Rope(qk, qk, angles, angles)
-			},
-		} {
-			b.Run(fmt.Sprint(dt, " ", name), func(b *testing.B) {
-				for b.Loop() {
-					f()
-				}
-				if err := be.Wait(); err != nil {
-					b.Fatal(err)
-				}
-			})
-		}
-	}
+// times returns a shape as names have it, such as 2x3x4.
+func times(shape ...int) string {
+	return strings.ReplaceAll(strings.Trim(fmt.Sprint(shape), "[]"), " ", "x")
 }

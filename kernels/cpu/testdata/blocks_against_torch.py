@@ -1,22 +1,23 @@
-"""Blocks of the models against PyTorch's, in turns: python blocks_against_torch.py [words of the cases to run].
+"""Blocks of the models against PyTorch's, in turns: python blocks_against_torch.py [regular expressions of cases].
 
 Needs go, torch, transformers and diffusers, and openvino, nncf and torchao for the other rivals; no test needs this file. Two
-threads on all sides, the best time of all rounds. STDiT's blocks are written here with scaled_dot_product_attention as the
+threads on all sides. STDiT's blocks are written here with scaled_dot_product_attention as the
 reference computes them; T5's is that of transformers, Wan's and the autoencoders those of diffusers. Every module runs as it
 is, behind torch.compile where that takes less than COMPILE seconds, and converted by OpenVINO, which computes in the
 type of the case. Cases of type int8 are ours with precision: int8 and without, PyTorch in bf16, torchao's int8 of activations (dynamic,
 by token) and weights (by channel) as it is and behind torch.compile, and OpenVINO with NNCF's int8, which has seen the very input before.
 
-Weights and inputs are hashes of their names on all sides. A line for each side: seconds of the clock and of the processors together
-(best of each, not of one round; where other work runs only the latter can be compared), GFLOP/s and the share of this machine's peak for the type, both by
-the processors' seconds, how many times as long as ours the side takes by either, and how far its result is from PyTorch's in fp32 (of autoencoders, in the
-type of the case). What it printed is in benchmarks.md beside the package.
+Weights and inputs are hashes of their names on all sides. It prints Go's benchmark format, which benchstat reads (benchmarks/README.md
+beside the package), a line for each side and round: time of the clock and of the processors together (where other work runs only the
+latter can be compared), GFLOP/s by the clock, the share of this machine's peak for the type by the processors' time, and how far its
+result is from PyTorch's in fp32 ("apart"; of autoencoders, in the type of the case): the root mean square of the differences over
+that of PyTorch's result.
 """
 
 import copy
-import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -27,12 +28,13 @@ from collections import OrderedDict
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # waiting is no work, see processors' seconds
 
+import gobench
 import numpy
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-STAGES = pathlib.Path(__file__).parent.parent.parent.parent / "stages"
+STAGES = pathlib.Path(__file__).resolve().parent.parent.parent.parent / "stages"
 ROOMS = {"stdit": "stdit", "t5": "t5", "vae": "vae/autoencoder", "wan": "wan"}  # where the test of a stage is
 TYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "int8": torch.bfloat16}  # of what is no product, where that is int8
 C, HEADS, THREADS, COMPILE = 1152, 16, 2, int(os.environ.get("COMPILE", "60"))
@@ -434,71 +436,68 @@ def difference(result, wanted, case):
 
 
 def operations(model, args):
-    """GFLOP of the products of one call: those of nn.Linear and of attention, 2 for a multiplication and an addition."""
+    """FLOP of the products of one call: those of nn.Linear and of attention, 2 for a multiplication and an addition."""
     from torch.utils.flop_counter import FlopCounterMode
 
     with FlopCounterMode(display=False) as counter:
         model(*args)
-    return counter.get_total_flops() / 1e9
+    return counter.get_total_flops()
 
 
-def peaks(directory):
-    """GFLOP/s of a thread of this machine by type."""
-    path = os.path.join(directory, "peaks.json")
-    env = dict(os.environ, LATENTBEAM_BENCH=path, LATENTBEAM_BENCH_ONLY="peak", GOMAXPROCS=str(THREADS))
-    subprocess.run(["go", "test", "-count", "1", "-run", "TestMeasure$", "."], check=True, cwd=pathlib.Path(__file__).parent.parent, env=env,
-                   stdout=subprocess.DEVNULL)
+def peaks():
+    """GFLOP/s of a core of this machine by type, in the best of three runs."""
+    text = subprocess.run(["go", "test", "-run", "^$", "-bench", "Kernel/op=peak", "-count", "3", "."], check=True, text=True,
+                          cwd=pathlib.Path(__file__).resolve().parent.parent, env=dict(os.environ, GOMAXPROCS=str(THREADS)), stdout=subprocess.PIPE).stdout
     best = {}
-    for line in json.loads(pathlib.Path(path).read_text()):
-        if line["kernel"] == "peak" and line["unit"] == "GFLOP/s":
-            best[line["type"]] = max(best.get(line["type"], 0), line["rate"] / line["threads"])
+    for parts, values in gobench.parse(text):
+        if "GFLOP/s" in values:  # by the processors' time
+            rate = values["GFLOP/s"] * values["ns/op"] / values["cpu-ns/op"]
+            best[parts["type"]] = max(best.get(parts["type"], 0), rate)
+    best.setdefault("bf16", best["f32"])  # processors that have no products of bf16 widen them
     return best
 
 
 def sides_of(ours, stage, case, compile, directory):
-    """Of a case: what runs each side, by name, and how far the result of it is from PyTorch's; and GFLOP of a call."""
+    """Of a case: what runs each side, by name, and how far the result of it is from PyTorch's; and FLOP of a call."""
     kind = case.split()[-1]
     plain = case.removesuffix(kind) + ("f32" if stage != "vae" else kind)
     make = {"stdit": stdit, "t5": t5, "vae": vae, "wan": wan}[stage]
     model, args = make(plain)
-    wanted, flop = model(*args), operations(model, args) if stage != "vae" else float("nan")
+    wanted, flop = model(*args), operations(model, args) if stage != "vae" else 0
     if plain != case:
         model, args = make(case)
-    runs = {"ours": lambda: ours.seconds(case)}
-    apart = {"ours": (ours.seconds(case), difference(ours.result(directory), wanted, case))[1]}
+    runs = {"latentbeam": lambda: ours.seconds(case)}
+    apart = {"latentbeam": (ours.seconds(case), difference(ours.result(directory), wanted, case))[1]}
     if kind == "int8":
         half, other = case.replace("int8", "bf16"), Ours(stage, directory)  # or each round would load the case anew
         ours.beside = other
-        runs["ours, bf16"] = lambda: other.seconds(half)
-        apart["ours, bf16"] = (other.seconds(half), difference(other.result(directory), wanted, case))[1]
+        runs["latentbeam-bf16"] = lambda: other.seconds(half)
+        apart["latentbeam-bf16"] = (other.seconds(half), difference(other.result(directory), wanted, case))[1]
     own = lambda: model(*args)
-    theirs = {"torch": own, "compiled": compiled(model, args) if compile and kind != "int8" else None, "openvino": converted(model, args, kind)}
+    theirs = {"torch": own, "torch-compile": compiled(model, args) if compile and kind != "int8" else None, "openvino": converted(model, args, kind)}
     if kind == "int8":
         few = rounded(model)
-        theirs = {"torch, bf16": own, "openvino, int8": theirs["openvino"]}
+        theirs = {"torch-bf16": own, "openvino-int8": theirs["openvino"]}
         if few is not None:
-            theirs["torchao"], theirs["torchao, compiled"] = lambda: few(*args), compiled(few, args)
+            theirs["torchao"], theirs["torchao-compile"] = lambda: few(*args), compiled(few, args)
     for name, run in theirs.items():
         if run is not None:
             runs[name], apart[name] = lambda run=run: seconds(run), difference(run(), wanted, case)
     limit = TOLERANCE.get(f"{stage} {kind}", TOLERANCE[kind])
-    if not apart["ours"] <= max(limit, 2 * apart.get("torch", 0)):
-        raise RuntimeError(f"case {case!r}: the result is {apart['ours']:.2g} from PyTorch's")
+    if not apart["latentbeam"] <= max(limit, 2 * apart.get("torch", 0)):
+        raise RuntimeError(f"case {case!r}: the result is {apart['latentbeam']:.2g} from PyTorch's")
     return runs, apart, flop
 
 
-def measure(ours, stage, case, rounds, compile, directory, peak):
+def measure(ours, name, stage, case, rounds, compile, directory, peak):
     """Runs the sides of a case in turns and prints a line for each."""
     runs, apart, flop = sides_of(ours, stage, case, compile, directory)
-    best = {name: [float("inf")] * 2 for name in runs}
+    model, size, kind = name.split(", ")
     for number in range(rounds):
-        for name in list(runs)[:: 1 if number % 2 == 0 else -1]:
-            best[name] = [min(pair) for pair in zip(best[name], runs[name]())]
-    for name, (clock, busy) in best.items():
-        rate = flop / busy  # of a thread
-        kind = "bf16" if "bf16" in name else case.split()[-1]
-        print(f"    {name:20} {clock:9.3f} {busy:9.2f} {rate:9.0f} {100 * rate / peak.get(kind, float('nan')):7.0f} % "
-              f"{clock / best['ours'][0]:8.2f} {busy / best['ours'][1]:8.2f} {apart[name]:9.1e}", flush=True)
+        for side in list(runs)[:: 1 if number % 2 == 0 else -1]:
+            clock, busy = runs[side]()
+            print(gobench.line(gobench.name("Block", THREADS, model=model, size=size, type=kind, impl=side), clock, busy, flop,
+                               peak=peak.get("bf16" if "bf16" in side else kind, 0), apart=apart[side]), flush=True)
 
 
 def main():
@@ -506,17 +505,15 @@ def main():
     torch.set_grad_enabled(False)
     with tempfile.TemporaryDirectory() as temporary:
         directory = os.environ.get("BINARIES", temporary)  # of the tests, so that a run may find them built
-        peak = peaks(temporary)
-        print(f"torch {torch.__version__}, {THREADS} threads, best of the rounds in brackets; peak of a thread in GFLOP/s:",
-              ", ".join(f"{kind} {rate:.0f}" for kind, rate in peak.items()))
-        print(f"    {'':20} {'clock':>9} {'cpu':>9} {'GFLOP/s':>9} {'of peak':>9} {'x clock':>8} {'x cpu':>8} {'apart':>9}", flush=True)
+        peak = peaks()
+        print("pkg: latentbeam/stages\n# torch", torch.__version__, "and peaks of a core in GFLOP/s", peak, flush=True)
         for name, stage, case, rounds, compile in CASES:
-            if sys.argv[1:] and not any(word in name for word in sys.argv[1:]):
+            if not re.search("|".join(sys.argv[1:]), name):
                 continue
             ours = Ours(stage, directory)
             rounds = int(os.environ.get("ROUNDS", rounds))  # 0: compare results only
-            print(f"{name} ({rounds}), load {os.getloadavg()[0]:.1f}", flush=True)
-            measure(ours, stage, case, rounds, compile, directory, peak)
+            print(gobench.load(), flush=True)
+            measure(ours, name, stage, case, rounds, compile, directory, peak)
             ours.close()
             torch._dynamo.reset()
 
