@@ -41,10 +41,12 @@ demo: ## twelve videos of the built-in model in out/shapes, with their score
 test: ## tests for any machine: Go is enough (8 minutes on 2 cores); at its end it says what it skipped
 	$(TESTS) -promises $(TESTED) -short -vet=off -p 3 -timeout 20m ./pipelines/suites/... ./internal/cli ./internal/storage/store/s3 ./... # the longest first; s3 only waits
 
-check: lint ## the rest that CI proves: the tests that make test skips, a cluster of Flink, CUDA without a GPU
+check: lint ## the rest that CI proves: the tests that make test skips, two equal builds, a cluster of Flink, CUDA without a GPU
 	$(GO) mod verify
+	.ci/twice $(PROGRAM)
 	$(TESTS) -rest $(TESTED) -vet=off -p 3 -timeout 30m
 	$(TESTS) -C docs/deploy -vet=off ./...
+	$(TESTS) -C kernels/cpu/benchmarks -vet=off ./...
 	.ci/flink short
 	@if command -v g++ >/dev/null; then LATENTBEAM_PROVE=quick $(MAKE) cuda; else echo "NOT TESTED: the CUDA backend: there is no g++"; fi
 
@@ -62,16 +64,15 @@ lint: ## golangci-lint (.golangci.yml), go vet, with the tag cuda too (needs gcc
 	GOLANGCI_LINT_CACHE=$(CURDIR)/build/lint $(GO) run $(GOLANGCI) run ./... # its cache holds the folder's path: one for each
 	@if command -v gcc >/dev/null; then set -ex; $(CUDA) $(GO) vet -tags cuda,prism $(CUDA_ROOMS); \
 	else echo "NOT CHECKED: files with the tag cuda: there is no gcc"; fi
-	for module in kernels/cpu/gen docs/deploy; do (cd $$module && $(GO) vet ./...) || exit 1; done
+	for module in kernels/cpu/gen kernels/cpu/benchmarks docs/deploy; do (cd $$module && $(GO) vet ./...) || exit 1; done
 	$(GO) test ./internal/dev/layers/...
 	.ci/changes >/dev/null
 
 reference: ## docs/reference.md, made anew from the code
 	REFERENCE=write $(GO) test -count 1 -run TestReference ./internal/dev/reference
 
-bench: ## every kernel against this machine's peak (bench.json), the encoder and the row path
-	LATENTBEAM_BENCH=$(CURDIR)/bench.json $(GO) test -count 1 -run TestMeasure -v -timeout 30m ./kernels/cpu
-	$(GO) test -run '^$$' -bench . -benchtime 0.3s ./kernels/cpu ./internal/media/h264 ./internal/storage/ledger ./internal/table/read
+bench: ## kernels against this machine's peak, the encoder and the row path, in kernels/cpu/benchmarks (PYTHON=python3: and the rivals)
+	GO=$(GO) kernels/cpu/benchmarks/record
 
 nightly: ## every promise with its counts of a night, into docs/reliability.md (an hour; PROOFS="-only P1,fuzz -scale 0.1" for less, PROOFS=-release for a day)
 	$(GO) run ./internal/dev/proofs $(PROOFS)

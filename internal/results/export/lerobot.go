@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"latentbeam/internal/media"
 	"latentbeam/internal/results/tables"
 	"latentbeam/internal/results/where"
 	"latentbeam/internal/storage/store"
@@ -41,6 +42,203 @@ const (
 	// leRobotGroup is how many videos are copied and looked at before their rows are written.
 	leRobotGroup = 64
 )
+
+// leRobotFrame is a row of the data, one for each frame of all episodes.
+type leRobotFrame struct {
+	Timestamp float32 `parquet:"timestamp"` // seconds from the start of the episode
+	Frame     int64   `parquet:"frame_index"`
+	Episode   int64   `parquet:"episode_index"`
+	Index     int64   `parquet:"index"` // of the frame in the data set
+	Task      int64   `parquet:"task_index"`
+}
+
+// Schema names the rows.
+func (leRobotFrame) Schema() string { return "lerobot/data" }
+
+// ByteSize is about how much the row takes in a file.
+func (leRobotFrame) ByteSize() int { return 36 }
+
+// leRobotEpisode is a row of the episodes. Columns that begin with latentbeam/ say where the video comes from.
+type leRobotEpisode struct {
+	Episode       int64    `parquet:"episode_index"`
+	Tasks         []string `parquet:"tasks,list"`
+	Length        int64    `parquet:"length"` // frames
+	DataChunk     int64    `parquet:"data/chunk_index"`
+	DataFile      int64    `parquet:"data/file_index"`
+	From          int64    `parquet:"dataset_from_index"`
+	To            int64    `parquet:"dataset_to_index"`
+	VideoChunk    int64    `parquet:"videos/observation.images.video/chunk_index"`
+	VideoFile     int64    `parquet:"videos/observation.images.video/file_index"`
+	FromTimestamp float64  `parquet:"videos/observation.images.video/from_timestamp"`
+	ToTimestamp   float64  `parquet:"videos/observation.images.video/to_timestamp"`
+
+	// Of the pixels, by channel (3, 1, 1), values from 0 to 1.
+	Min   channels `parquet:"stats/observation.images.video/min,list"`
+	Max   channels `parquet:"stats/observation.images.video/max,list"`
+	Mean  channels `parquet:"stats/observation.images.video/mean,list"`
+	Std   channels `parquet:"stats/observation.images.video/std,list"`
+	Q01   channels `parquet:"stats/observation.images.video/q01,list"`
+	Q10   channels `parquet:"stats/observation.images.video/q10,list"`
+	Q50   channels `parquet:"stats/observation.images.video/q50,list"`
+	Q90   channels `parquet:"stats/observation.images.video/q90,list"`
+	Q99   channels `parquet:"stats/observation.images.video/q99,list"`
+	Count []int64  `parquet:"stats/observation.images.video/count,list"` // frames
+
+	MetaChunk int64 `parquet:"meta/episodes/chunk_index"`
+	MetaFile  int64 `parquet:"meta/episodes/file_index"`
+
+	ID             string  `parquet:"latentbeam/id"`
+	Key            string  `parquet:"latentbeam/key"`
+	NegativePrompt string  `parquet:"latentbeam/negative_prompt"`
+	Seed           int64   `parquet:"latentbeam/seed"`
+	Steps          int64   `parquet:"latentbeam/num_inference_steps"`
+	Guidance       float64 `parquet:"latentbeam/guidance_scale"` // NaN: the job has none
+	Model          string  `parquet:"latentbeam/model,dict"`
+	Weights        string  `parquet:"latentbeam/weights_digest,dict"`
+	Licence        string  `parquet:"latentbeam/model_licence,dict"`
+	SHA256         string  `parquet:"latentbeam/video_sha256"`
+	Readings       string  `parquet:"latentbeam/readings"` // JSON
+	Extra          string  `parquet:"latentbeam/extra"`    // JSON: other columns of the input
+}
+
+type channels [][][]float64
+
+// Schema names the rows.
+func (leRobotEpisode) Schema() string { return "lerobot/episodes" }
+
+// ByteSize is about how much the row takes in a file.
+func (e leRobotEpisode) ByteSize() int {
+	return 512 + len(e.Tasks[0]) + len(e.NegativePrompt) + len(e.Readings) + len(e.Extra)
+}
+
+// leRobotTask is a row of the tasks, which pandas reads with the text as its index.
+type leRobotTask struct {
+	Index int64  `parquet:"task_index"`
+	Text  string `parquet:"__index_level_0__"`
+}
+
+// Schema names the rows.
+func (leRobotTask) Schema() string { return "lerobot/tasks" }
+
+// ByteSize is about how much the row takes in a file.
+func (t leRobotTask) ByteSize() int { return 16 + len(t.Text) }
+
+// leRobotIndex tells pandas which column of the tasks is the index.
+const leRobotIndex = `{"index_columns": ["__index_level_0__"], "column_indexes": [{"name": null, "field_name": null, "pandas_type": "unicode", ` +
+	`"numpy_type": "object", "metadata": {"encoding": "UTF-8"}}], "columns": [{"name": "task_index", "field_name": "task_index", ` +
+	`"pandas_type": "int64", "numpy_type": "int64", "metadata": null}, {"name": null, "field_name": "__index_level_0__", ` +
+	`"pandas_type": "unicode", "numpy_type": "object", "metadata": null}], "creator": {"library": "latentbeam", "version": "1"}, ` +
+	`"pandas_version": "2.2.0"}`
+
+// videoRow is what is asked of a row of a table of videos, see schemas.VideoRow.
+type videoRow struct {
+	ID                string   `parquet:"id"`
+	Key               string   `parquet:"key"`
+	Prompt            string   `parquet:"prompt"`
+	NegativePrompt    string   `parquet:"negative_prompt"`
+	Seed              int64    `parquet:"seed"`
+	Model             string   `parquet:"model"`
+	Height            int64    `parquet:"height"`
+	Width             int64    `parquet:"width"`
+	NumFrames         int64    `parquet:"num_frames"`
+	FPS               float64  `parquet:"fps"`
+	NumInferenceSteps int64    `parquet:"num_inference_steps"`
+	GuidanceScale     *float64 `parquet:"guidance_scale"`
+	VideoPath         string   `parquet:"video_path"`
+	VideoSHA256       string   `parquet:"video_sha256"`
+	Codec             string   `parquet:"codec"`
+	Readings          string   `parquet:"readings"`
+	WeightsDigest     string   `parquet:"weights_digest"`
+	Extra             string   `parquet:"extra"`
+	Licence           string   `parquet:"model_licence"`
+}
+
+// Schema and ByteSize make it a row; it is only read.
+func (videoRow) Schema() string { return "" }
+
+// ByteSize is never asked for.
+func (videoRow) ByteSize() int { return 0 }
+
+// pixels counts the values of pixels by channel and value, and tells what statistics are of them.
+type pixels [3][256]int64
+
+func (p *pixels) see(rgb []byte) {
+	for i := 0; i+2 < len(rgb); i += 3 {
+		p[0][rgb[i]]++
+		p[1][rgb[i+1]]++
+		p[2][rgb[i+2]]++
+	}
+}
+
+func (p *pixels) add(q *pixels) {
+	for ch := range p {
+		for v := range p[ch] {
+			p[ch][v] += q[ch][v]
+		}
+	}
+}
+
+// each applies a statistic to the counts of each channel.
+func (p *pixels) each(of func(counts *[256]int64) float64) channels {
+	all := make(channels, len(p))
+	for ch := range p {
+		all[ch] = [][]float64{{of(&p[ch]) / 255}}
+	}
+	return all
+}
+
+// quantile is the least value that at least the fraction q of all values does not exceed; 0 is the minimum, 1 the maximum.
+func quantile(q float64) func(*[256]int64) float64 {
+	return func(counts *[256]int64) float64 {
+		total := int64(0)
+		for _, n := range counts {
+			total += n
+		}
+		wanted, seen := max(int64(math.Ceil(q*float64(total))), 1), int64(0)
+		for v, n := range counts {
+			if seen += n; seen >= wanted {
+				return float64(v)
+			}
+		}
+		return 0
+	}
+}
+
+func mean(counts *[256]int64) float64 {
+	sum, total := 0.0, 0.0
+	for v, n := range counts {
+		sum, total = sum+float64(v)*float64(n), total+float64(n)
+	}
+	return sum / total
+}
+
+func deviation(counts *[256]int64) float64 {
+	m, sum, total := mean(counts), 0.0, 0.0
+	for v, n := range counts {
+		d := float64(v) - m
+		sum, total = sum+d*d*float64(n), total+float64(n)
+	}
+	return math.Sqrt(sum / total)
+}
+
+// column are the statistics of a column of the data.
+type column struct{ min, max, sum, squares, count float64 }
+
+func (c *column) see(v float64) {
+	if c.count == 0 {
+		c.min, c.max = v, v
+	}
+	c.min, c.max = min(c.min, v), max(c.max, v)
+	c.sum, c.squares, c.count = c.sum+v, c.squares+v*v, c.count+1
+}
+
+// statistics are a value of meta/stats.json.
+func (c *column) statistics() map[string]any {
+	m := c.sum / c.count
+	one := func(v float64) []float64 { return []float64{v} }
+	return map[string]any{"min": one(c.min), "max": one(c.max), "mean": one(m), "std": one(math.Sqrt(max(c.squares/c.count-m*m, 0))),
+		"count": []int64{int64(c.count)}}
+}
 
 // leRobot writes a data set of videos.
 type leRobot struct {
@@ -233,6 +431,32 @@ func (l *leRobot) copyVideo(ctx context.Context, r *videoRow, to string) (bytes 
 			r.VideoPath, l.store.URL()))
 	}
 	return bytes, err
+}
+
+// read counts the pixels of a copied video, by ffmpeg.
+func (p *pixels) read(ctx context.Context, r *videoRow, file string) error {
+	video, err := media.OpenSource(ctx, file, media.SourceOptions{AsShown: true})
+	if err == nil {
+		defer video.Close()
+		if info := video.Info(); int64(info.Width) != r.Width || int64(info.Height) != r.Height {
+			err = fmt.Errorf("it has %dx%d pixels, and its table says %dx%d", info.Width, info.Height, r.Width, r.Height)
+		}
+	}
+	frames, rgb := int64(0), make([]byte, 3*r.Width*r.Height)
+	for ; err == nil; frames++ {
+		if err = video.Next(rgb); err == nil {
+			p.see(rgb)
+		}
+	}
+	switch {
+	case errors.Is(err, media.ErrNoFFmpeg):
+		return fault.Usage(fmt.Errorf("export row %s: LeRobot's data sets have statistics of the pixels: %w", r.ID, err))
+	case !errors.Is(err, io.EOF):
+		return fault.Usage(fmt.Errorf("export row %s: %s: %w", r.ID, r.VideoPath, err))
+	case frames-1 != r.NumFrames:
+		return fault.Usage(fmt.Errorf("export row %s: %s has %d frames, and its table says %d", r.ID, r.VideoPath, frames-1, r.NumFrames))
+	}
+	return nil
 }
 
 // write writes the rows of an episode.
