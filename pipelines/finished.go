@@ -92,7 +92,7 @@ func (f *finished) tables(ctx context.Context, workers int) (err error) {
 			return err
 		}
 	}
-	if err := f.run.engine.CleanSteps(ctx, r.Totals.Pending == 0 && f.run.report.Part == "" && f.limit == 0); err != nil {
+	if err := f.run.engine.Steps.Clean(ctx, r.Totals.Pending == 0 && f.run.report.Part == "" && f.limit == 0); err != nil {
 		return err
 	}
 	lap.into(&f.run.phases.Tables)
@@ -101,7 +101,7 @@ func (f *finished) tables(ctx context.Context, workers int) (err error) {
 		Input: r.Totals.Input, Totals: r.Totals, Limit: f.limit, Config: f.config, Terms: f.terms, Unsafe: f.output.Unsafe(),
 		Run: record.Summary{
 			Computed: r.Done, Skipped: r.Skipped, Seconds: r.Elapsed.Seconds(), Phases: r.Phases,
-			Workers: workers, Runner: f.run.launch.Runner.Name, Stages: r.Stages, Resumed: f.run.engine.StepsResumed(),
+			Workers: workers, Runner: f.run.launch.Runner.Name, Stages: r.Stages, Resumed: f.run.engine.Steps.Resumed(),
 			Memory: f.run.engine.Schedule.Learned.Facts(), Devices: f.machines.Facts(), Exchanges: f.machines.Exchanges(),
 		},
 	})

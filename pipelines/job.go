@@ -146,7 +146,7 @@ func (j *Job) open() (err error) {
 	}
 	j.engine.Progress.TooMany, j.engine.Keep, j.engine.Recovery.Freed = cfg.OnError.Stop, host.Keep(cfg), j.host.Freed
 	if every, on := cfg.Resources.CheckpointInterval.Every(); on {
-		j.engine.SaveSteps(every)
+		j.engine.Steps.SaveEvery(every)
 	}
 	j.rows = input.Rows{Source: source, Rules: &j.engine.Rules}
 	j.engine.Published = j.output.Results.Published

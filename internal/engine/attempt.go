@@ -126,19 +126,19 @@ func (s *Station) work(g *schedule.Grant) (err error) {
 // sample runs the sampling stage and continues from saved steps. It removes saved steps that look wrong.
 func (s *Station) sample(ctx context.Context, set *stages.Set, live []*stages.Element) error {
 	e := s.engine
-	left := e.resume(ctx, live)
+	left := e.Steps.resume(ctx, live)
 	var err error
 	if len(left) > 0 {
-		set.Saving = e.saving()
+		set.Saving = e.Steps.saving()
 		err = s.compute(ctx, set, left)
 	}
 	if err == nil {
-		e.keepSampled(live)
+		e.Steps.retain(live)
 	}
 	for _, el := range live {
 		el.Begun = nil
 		if isSuspicious(err, set.Ill() != nil) || err == nil && el.Failed == nil && el.NotFinite(s.step.Gives) != "" {
-			e.removeSteps(s.ctx, el.Key)
+			e.Steps.remove(s.ctx, el.Key)
 		}
 	}
 	return err

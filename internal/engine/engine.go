@@ -32,6 +32,7 @@ type RowSource interface {
 type Engine struct {
 	Schedule *schedule.Schedule // which batch goes first, on which devices
 	Recovery *recovery.Recovery // what follows an attempt
+	Steps    *SavedSteps        // saved steps of samplings
 	Source   RowSource
 	Rules    keys.Rules
 	Store    store.Store
@@ -49,8 +50,6 @@ type Engine struct {
 	pending   pending
 	passing   passages
 	finished  signals
-	steps     savedSteps
-	saveEvery *time.Duration // work between two saves of sampling steps; nil: steps are not saved
 	failure   firstError
 	replaced  atomic.Int64 // files of earlier runs that were replaced
 
@@ -62,7 +61,9 @@ type Engine struct {
 // first pass.
 func New(steps []stages.Step, pool devices.Pool) *Engine {
 	s := schedule.New(clock{}, steps, pool)
-	return &Engine{Schedule: s, Recovery: recovery.New(s), Progress: &Progress{}, Board: newBoard(steps, pool)}
+	e := &Engine{Schedule: s, Recovery: recovery.New(s), Progress: &Progress{}, Board: newBoard(steps, pool)}
+	e.Steps = &SavedSteps{engine: e}
+	return e
 }
 
 // clock is the time of the machine.

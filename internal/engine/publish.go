@@ -243,7 +243,7 @@ func (c *Publisher) publish(group []*stages.Element) error {
 	for _, e := range group {
 		c.engine.Progress.blind(e)
 	}
-	c.engine.removeSteps(c.job, keys...)
+	c.engine.Steps.remove(c.job, keys...)
 	c.engine.notifyPosters(group)
 	c.engine.pending.release(keys...)
 	c.engine.settledRows(keys)

@@ -65,9 +65,9 @@ func (s *Station) Submit(b *stages.Batch, emit func(*stages.Batch)) error {
 		}
 	}
 	if len(b.Elements) > 0 {
-		if !s.listed && s.engine.saveEvery != nil && s.engine.Schedule.Samples(s.index) {
+		if !s.listed && s.engine.Steps.every != nil && s.engine.Schedule.Samples(s.index) {
 			s.listed = true
-			s.engine.findSteps(s.ctx)
+			s.engine.Steps.find(s.ctx)
 		}
 		s.inFlight++
 		s.rows += len(b.Elements)

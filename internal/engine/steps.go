@@ -30,8 +30,11 @@ const stepsFolder = "ledger/steps/"
 // stepsName is the name of a row's steps.
 func stepsName(k schemas.Key) string { return stepsFolder + k.String() + ".safetensors" }
 
-// savedSteps records which rows have saved steps in the output.
-type savedSteps struct {
+// SavedSteps saves the steps of long samplings in an engine's output, and gives them to rows that are sampled again.
+type SavedSteps struct {
+	engine *Engine        // whose output, numeric class and schedule are used
+	every  *time.Duration // work between two saves of a sampling; nil: steps are not saved
+
 	mu     sync.Mutex
 	saved  map[schemas.Key]bool
 	warned bool
@@ -42,70 +45,70 @@ type savedSteps struct {
 	resumed atomic.Int64
 }
 
-// SaveSteps makes samplings save their steps whenever every has passed in work; 0: after each step.
-func (e *Engine) SaveSteps(every time.Duration) {
-	e.saveEvery = &every
-	context.AfterFunc(e.Schedule.Stopped(), func() {
-		for _, s := range e.steps.allSampled() {
-			e.saveSampled(s)
+// SaveEvery makes samplings save their steps whenever every has passed in work; 0: after each step.
+func (s *SavedSteps) SaveEvery(every time.Duration) {
+	s.every = &every
+	context.AfterFunc(s.engine.Schedule.Stopped(), func() {
+		for _, row := range s.allSampled() {
+			s.saveSampled(row)
 		}
 	})
 }
 
 // allSampled returns the rows whose latents are complete and whose results are not published.
-func (s *savedSteps) allSampled() []*stages.Saved {
+func (s *SavedSteps) allSampled() []*stages.Saved {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Values(s.sampled))
 }
 
-// keepSampled retains the latents of sampled elements until their results are published.
-func (e *Engine) keepSampled(live []*stages.Element) {
-	if e.saveEvery == nil {
+// retain keeps the latents of sampled elements until their results are published.
+func (s *SavedSteps) retain(live []*stages.Element) {
+	if s.every == nil {
 		return
 	}
 	for _, el := range live {
 		if el.Failed != nil || el.Latents == nil {
 			continue
 		}
-		s := &stages.Saved{Key: el.Key, Steps: stages.Steps{Done: el.Row.NumInferenceSteps, Latents: el.Latents,
+		row := &stages.Saved{Key: el.Key, Steps: stages.Steps{Done: el.Row.NumInferenceSteps, Latents: el.Latents,
 			Sampled: true, Scale: el.LatentScale, Readings: el.Readings}}
-		e.steps.mu.Lock()
-		if e.steps.sampled == nil {
-			e.steps.sampled = map[schemas.Key]*stages.Saved{}
+		s.mu.Lock()
+		if s.sampled == nil {
+			s.sampled = map[schemas.Key]*stages.Saved{}
 		}
-		e.steps.sampled[el.Key] = s
-		e.steps.mu.Unlock()
-		if e.Schedule.Stopping() {
-			go e.saveSampled(s)
+		s.sampled[el.Key] = row
+		s.mu.Unlock()
+		if s.engine.Schedule.Stopping() {
+			go s.saveSampled(row)
 		}
 	}
 }
 
 // saveSampled saves the complete latents of a row, and removes them again if the row was published meanwhile. It ignores the end of
 // the job.
-func (e *Engine) saveSampled(s *stages.Saved) {
-	e.saveSteps(context.Background(), []stages.Saved{*s})
-	e.steps.mu.Lock()
-	_, wanted := e.steps.sampled[s.Key]
-	e.steps.mu.Unlock()
+func (s *SavedSteps) saveSampled(row *stages.Saved) {
+	s.save(context.Background(), []stages.Saved{*row})
+	s.mu.Lock()
+	_, wanted := s.sampled[row.Key]
+	s.mu.Unlock()
 	if !wanted {
-		e.removeSteps(context.Background(), s.Key)
+		s.remove(context.Background(), row.Key)
 	}
 }
 
-// StepsResumed returns the number of sampling steps that earlier processes saved and this run did not repeat.
-func (e *Engine) StepsResumed() int64 { return e.steps.resumed.Load() }
+// Resumed returns the number of sampling steps that earlier processes saved and this run did not repeat.
+func (s *SavedSteps) Resumed() int64 { return s.resumed.Load() }
 
-// findSteps lists the saved steps of the output. If listing fails, rows start from their first step.
-func (e *Engine) findSteps(ctx context.Context) {
-	for info, err := range e.Store.List(ctx, stepsFolder, store.Flat) {
+// find lists the saved steps of the output. If listing fails, rows start from their first step.
+func (s *SavedSteps) find(ctx context.Context) {
+	for info, err := range s.engine.Store.List(ctx, stepsFolder, store.Flat) {
 		if err != nil {
-			e.stepsTrouble("saved steps cannot be listed: rows begin anew", "", err)
+			s.warn("saved steps cannot be listed: rows begin anew", "", err)
 			return
 		}
 		if k, ok := keyOfSteps(info.Name); ok {
-			e.steps.record(k, true)
+			s.record(k, true)
 		}
 	}
 }
@@ -121,7 +124,7 @@ func keyOfSteps(name string) (k schemas.Key, ok bool) {
 }
 
 // record stores whether the output has saved steps of a row.
-func (s *savedSteps) record(k schemas.Key, saved bool) {
+func (s *SavedSteps) record(k schemas.Key, saved bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.saved == nil {
@@ -135,27 +138,27 @@ func (s *savedSteps) record(k schemas.Key, saved bool) {
 }
 
 // has reports whether the output has saved steps of a row.
-func (s *savedSteps) has(k schemas.Key) bool {
+func (s *SavedSteps) has(k schemas.Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.saved[k]
 }
 
-// stepsTrouble logs the first error of saving or reading steps; later ones are silent.
-func (e *Engine) stepsTrouble(what, name string, err error) {
-	e.steps.mu.Lock()
-	first := !e.steps.warned
-	e.steps.warned = true
-	e.steps.mu.Unlock()
+// warn logs the first error of saving or reading steps; later ones are silent.
+func (s *SavedSteps) warn(what, name string, err error) {
+	s.mu.Lock()
+	first := !s.warned
+	s.warned = true
+	s.mu.Unlock()
 	if first && !errors.Is(err, context.Canceled) {
 		slog.Warn(what, "file", name, "error", err)
 	}
 }
 
 // resume gives elements their saved steps and returns the elements that still need sampling. The others get their complete latents.
-func (e *Engine) resume(ctx context.Context, live []*stages.Element) (left []*stages.Element) {
+func (s *SavedSteps) resume(ctx context.Context, live []*stages.Element) (left []*stages.Element) {
 	for _, el := range live {
-		e.resumeOne(ctx, el)
+		s.resumeOne(ctx, el)
 		if b := el.Begun; b != nil && b.Sampled {
 			el.Latents, el.RawLatents, el.LatentScale, el.Begun = b.Latents, nil, b.Scale, nil
 			if b.Readings != nil {
@@ -169,45 +172,45 @@ func (e *Engine) resume(ctx context.Context, live []*stages.Element) (left []*st
 }
 
 // resumeOne gives an element its saved steps.
-func (e *Engine) resumeOne(ctx context.Context, el *stages.Element) {
+func (s *SavedSteps) resumeOne(ctx context.Context, el *stages.Element) {
 	el.Begun = nil
-	if e.saveEvery == nil || !e.steps.has(el.Key) {
+	if s.every == nil || !s.has(el.Key) {
 		return
 	}
 	name := stepsName(el.Key)
-	data, err := store.ReadFile(ctx, e.Store, name)
+	data, err := store.ReadFile(ctx, s.engine.Store, name)
 	if err == nil {
-		el.Begun, err = readSteps(data, el.Key, e.Rules.Class)
+		el.Begun, err = readSteps(data, el.Key, s.engine.Rules.Class)
 	}
 	if err != nil {
-		e.steps.record(el.Key, false)
+		s.record(el.Key, false)
 		slog.Warn("the saved steps of a row cannot be used: it begins anew", "file", name, "error", err)
 		return
 	}
 	n := el.Begun.Count(el.Row.NumInferenceSteps)
-	e.steps.resumed.Add(int64(n))
+	s.resumed.Add(int64(n))
 	slog.Info("a row goes on where an earlier run has left it", "row", el.Key, "step", el.Begun.Done, "clip", el.Begun.Clip,
 		"of", el.Row.NumInferenceSteps)
 }
 
 // saving returns how a batch saves its steps; nil: it does not save them.
-func (e *Engine) saving() *stages.Saving {
-	if e.saveEvery == nil {
+func (s *SavedSteps) saving() *stages.Saving {
+	if s.every == nil {
 		return nil
 	}
-	return &stages.Saving{Every: *e.saveEvery, Save: e.saveSteps, Stopping: e.Schedule.Stopped()}
+	return &stages.Saving{Every: *s.every, Save: s.save, Stopping: s.engine.Schedule.Stopped()}
 }
 
-// saveSteps writes the steps of rows. A row's file is replaced as a whole.
-func (e *Engine) saveSteps(ctx context.Context, rows []stages.Saved) {
+// save writes the steps of rows. A row's file is replaced as a whole.
+func (s *SavedSteps) save(ctx context.Context, rows []stages.Saved) {
 	for i := range rows {
 		name := stepsName(rows[i].Key)
-		err := e.Store.Replace(ctx, name, func(w io.Writer) error { return writeSteps(w, &rows[i], e.Rules.Class) })
+		err := s.engine.Store.Replace(ctx, name, func(w io.Writer) error { return writeSteps(w, &rows[i], s.engine.Rules.Class) })
 		if err != nil {
-			e.stepsTrouble("the steps of a row cannot be saved: a kill costs more than it should", name, err)
+			s.warn("the steps of a row cannot be saved: a kill costs more than it should", name, err)
 			return
 		}
-		e.steps.record(rows[i].Key, true)
+		s.record(rows[i].Key, true)
 		fault.Point(fault.StepsKept)
 	}
 }
@@ -217,27 +220,27 @@ func isSuspicious(err error, ill bool) bool {
 	return ill || err != nil && (fault.IsNotFinite(err) || fault.ClassOf(err) == fault.ClassRow)
 }
 
-// removeSteps removes the saved steps of rows.
-func (e *Engine) removeSteps(ctx context.Context, keys ...schemas.Key) {
+// remove removes the saved steps of rows.
+func (s *SavedSteps) remove(ctx context.Context, keys ...schemas.Key) {
 	for _, k := range keys {
-		e.steps.mu.Lock()
-		delete(e.steps.sampled, k)
-		e.steps.mu.Unlock()
-		if !e.steps.has(k) {
+		s.mu.Lock()
+		delete(s.sampled, k)
+		s.mu.Unlock()
+		if !s.has(k) {
 			continue
 		}
 		name := stepsName(k)
-		if err := e.Store.Remove(ctx, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			e.stepsTrouble("saved steps cannot be removed", name, err)
+		if err := s.engine.Store.Remove(ctx, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			s.warn("saved steps cannot be removed", name, err)
 		}
-		e.steps.record(k, false)
+		s.record(k, false)
 	}
 }
 
-// CleanSteps removes the saved steps of settled rows; all: of every row.
-func (e *Engine) CleanSteps(ctx context.Context, all bool) error {
+// Clean removes the saved steps of settled rows; all: of every row.
+func (s *SavedSteps) Clean(ctx context.Context, all bool) error {
 	var old []string
-	for info, err := range e.Store.List(ctx, stepsFolder, store.Flat) {
+	for info, err := range s.engine.Store.List(ctx, stepsFolder, store.Flat) {
 		if err != nil {
 			return err
 		}
@@ -245,7 +248,7 @@ func (e *Engine) CleanSteps(ctx context.Context, all bool) error {
 		if !ok {
 			continue
 		}
-		_, status, err := e.Ledger.Lookup(ledger.Key(k))
+		_, status, err := s.engine.Ledger.Lookup(ledger.Key(k))
 		if err != nil {
 			return err
 		}
@@ -254,7 +257,7 @@ func (e *Engine) CleanSteps(ctx context.Context, all bool) error {
 		}
 	}
 	for _, name := range old {
-		if err := e.Store.Remove(ctx, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := s.engine.Store.Remove(ctx, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}

@@ -82,7 +82,7 @@ func printSteps(s *stages.Steps) (out []any) {
 // that are settled goes at the end of a run.
 func TestStepsGoWithTheirRow(t *testing.T) {
 	e := newEngine(t, 1, step("model", fakeStage{}))
-	e.SaveSteps(0)
+	e.Steps.SaveEvery(0)
 	els := e.results(0, 3, 1)
 	var rows []stages.Saved
 	for _, el := range els {
@@ -90,7 +90,7 @@ func TestStepsGoWithTheirRow(t *testing.T) {
 		s.Key = el.Key
 		rows = append(rows, s)
 	}
-	e.saveSteps(t.Context(), rows)
+	e.Steps.save(t.Context(), rows)
 	there := func(want int) {
 		t.Helper()
 		names, err := store.Names(t.Context(), e.Store, stepsFolder, store.Flat)
@@ -105,16 +105,16 @@ func TestStepsGoWithTheirRow(t *testing.T) {
 	}
 	there(2)
 	c = e.Publisher(t.Context())
-	e.steps.record(els[1].Key, false) // as where the process that kept them has died
+	e.Steps.record(els[1].Key, false) // as where the process that kept them has died
 	if err := errors.Join(c.Add(&stages.Batch{Elements: els[1:2]}), c.Close()); err != nil {
 		t.Fatal(err)
 	}
 	there(2)
-	if err := e.CleanSteps(t.Context(), false); err != nil {
+	if err := e.Steps.Clean(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
 	there(1) // that of the row that is not done
-	if err := e.CleanSteps(t.Context(), true); err != nil {
+	if err := e.Steps.Clean(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
 	there(0)
@@ -123,16 +123,16 @@ func TestStepsGoWithTheirRow(t *testing.T) {
 // TestSampledRowsKeepReadings: a row whose latents are whole and saved has the readings of its sampling in the next process too.
 func TestSampledRowsKeepReadings(t *testing.T) {
 	e := newEngine(t, 1, step("model", fakeStage{}))
-	e.SaveSteps(0)
+	e.Steps.SaveEvery(0)
 	el := e.results(0, 1, 1)[0]
 	el.Latents = stages.NewArray(1, 1, 2, 2)
 	el.Row.NumInferenceSteps = 4
 	el.Read(map[string]string{"evaluations": "8", "computed_evaluations": "5"})
-	e.keepSampled([]*stages.Element{el})
-	e.saveSampled(e.steps.allSampled()[0])
+	e.Steps.retain([]*stages.Element{el})
+	e.Steps.saveSampled(e.Steps.allSampled()[0])
 	el.Readings, el.Latents = map[string]string{"prompt": "cut"}, nil
 	want := map[string]string{"prompt": "cut", "evaluations": "8", "computed_evaluations": "5"}
-	if left := e.resume(t.Context(), []*stages.Element{el}); len(left) != 0 || el.Latents == nil || !maps.Equal(el.Readings, want) {
+	if left := e.Steps.resume(t.Context(), []*stages.Element{el}); len(left) != 0 || el.Latents == nil || !maps.Equal(el.Readings, want) {
 		t.Errorf("%d rows are sampled again; the readings are %v, want %v", len(left), el.Readings, want)
 	}
 }
@@ -140,13 +140,13 @@ func TestSampledRowsKeepReadings(t *testing.T) {
 // TestStepsThatCannotBeKept: a full disk costs a word, once, and no row.
 func TestStepsThatCannotBeKept(t *testing.T) {
 	e := newEngine(t, 1, step("model", fakeStage{}))
-	e.SaveSteps(time.Minute)
+	e.Steps.SaveEvery(time.Minute)
 	log := testaid.Log(t)
 	e.Store = readOnly{e.Store}
 	for range 3 {
-		e.saveSteps(t.Context(), []stages.Saved{stepsOf(1, 0, 1, 1, 1, 1)})
+		e.Steps.save(t.Context(), []stages.Saved{stepsOf(1, 0, 1, 1, 1, 1)})
 	}
-	if n := strings.Count(log.String(), "cannot be saved"); n != 1 || e.steps.has(schemas.Key{1}) {
+	if n := strings.Count(log.String(), "cannot be saved"); n != 1 || e.Steps.has(schemas.Key{1}) {
 		t.Errorf("told %d times:\n%s", n, log)
 	}
 }
@@ -186,7 +186,7 @@ func benchmarkSaving(b *testing.B, row stages.Saved, work float64) {
 		row.Latents = &stages.Array{Shape: row.Latents.Shape, Data: latents}
 		copied += time.Since(began)
 		began = time.Now()
-		e.saveSteps(b.Context(), []stages.Saved{row})
+		e.Steps.save(b.Context(), []stages.Saved{row})
 		written += time.Since(began)
 	}
 	each := func(d time.Duration) float64 { return d.Seconds() / float64(b.N) }

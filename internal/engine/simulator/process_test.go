@@ -63,7 +63,7 @@ func (j *job) start(name string, devices int) (*process, error) {
 		return nil, err
 	}
 	if j.every >= 0 {
-		p.SaveSteps(j.every)
+		p.Steps.SaveEvery(j.every)
 	}
 	return p, nil
 }

@@ -308,7 +308,7 @@ func (r *runner) alone(p *process) bool {
 	if r.last && !p.Settled() {
 		r.wrong("%s: rows are left after three passes", p.name)
 	}
-	return p.CleanSteps(p.ctx, true) == nil
+	return p.Steps.Clean(p.ctx, true) == nil
 }
 
 // lock waits for the lock of processes that have died.
@@ -434,7 +434,7 @@ func (j *job) checkEnd(p *process) {
 	if n := p.Ledger.Len(); n != len(j.settled) {
 		j.wrong("the ledger has %d rows, the table %d", n, len(j.settled))
 	}
-	if err := p.CleanSteps(p.ctx, false); err != nil {
+	if err := p.Steps.Clean(p.ctx, false); err != nil {
 		j.wrong("clean: %v", err)
 	}
 	for _, name := range steps() {
