@@ -17,66 +17,66 @@ import (
 // partsAtOnce is how many parts of an object are sent at the same time.
 const partsAtOnce = 4
 
-// inParts returns how an object of a size is sent in parts, nil if it needs one request.
-func (b *Bucket) inParts(size int64) *objects.Parts {
-	p := b.service.Parts()
-	if p == nil || size <= p.Above {
-		return nil
-	}
-	return p
+// multipart sends large objects in parts.
+type multipart struct {
+	*objects.Parts // nil: the service has no such requests
+	bucket         *Bucket
 }
 
-// writeParts is write for a large object. Each part is retried separately, so a broken connection costs one part. It checks the
+// needs reports whether an object of a size must be sent in parts.
+func (m multipart) needs(size int64) bool { return m.Parts != nil && size > m.Above }
+
+// write is Bucket.write for a large object. Each part is retried separately, so a broken connection costs one part. It checks the
 // existing object first, because the service refuses only after the last part.
-func (b *Bucket) writeParts(ctx context.Context, p *objects.Parts, name string, old objects.Version, c objects.Content) (v objects.Version, err error) {
-	switch there, err := b.stat(ctx, name); {
+func (m multipart) write(ctx context.Context, name string, old objects.Version, c objects.Content) (v objects.Version, err error) {
+	switch there, err := m.bucket.stat(ctx, name); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return objects.Absent, err
 	case there.Version != old:
 		return objects.Absent, objects.ErrRefused
 	}
-	key, upload := b.prefix+name, ""
-	err = b.retry(ctx, writing, func(ctx context.Context) (err error) {
-		ctx, cancel := b.bound(ctx, 0)
+	key, upload := m.bucket.prefix+name, ""
+	err = m.bucket.retry(ctx, writing, func(ctx context.Context) (err error) {
+		ctx, cancel := m.bucket.bound(ctx, 0)
 		defer cancel()
-		upload, err = p.Begin(ctx, key, c)
+		upload, err = m.Begin(ctx, key, c)
 		return err
 	})
 	if err != nil {
 		return objects.Absent, err
 	}
-	tags, err := b.sendParts(ctx, p, key, upload, c)
+	tags, err := m.send(ctx, key, upload, c)
 	if err == nil {
-		err = b.mine(ctx) // the last check was long ago
+		err = m.bucket.mine(ctx) // the last check was long ago
 	}
 	if err == nil {
-		err = b.retry(ctx, writing, func(ctx context.Context) (err error) {
-			ctx, cancel := b.bound(ctx, 0)
+		err = m.bucket.retry(ctx, writing, func(ctx context.Context) (err error) {
+			ctx, cancel := m.bucket.bound(ctx, 0)
 			defer cancel()
-			v, err = p.Finish(ctx, key, upload, tags, old, c)
+			v, err = m.Finish(ctx, key, upload, tags, old, c)
 			return err
 		})
 	}
 	if err != nil {
-		b.drop(ctx, p, objects.Upload{Key: key, ID: upload})
+		m.drop(ctx, objects.Upload{Key: key, ID: upload})
 	}
 	return v, err
 }
 
-// sendParts sends all parts of an object and returns their entity tags. It stops at the first error.
-func (b *Bucket) sendParts(ctx context.Context, p *objects.Parts, key, upload string, c objects.Content) ([]string, error) {
-	bytes := max(p.Bytes, (c.Size+p.Most-1)/p.Most)
+// send sends all parts of an object and returns their entity tags. It stops at the first error.
+func (m multipart) send(ctx context.Context, key, upload string, c objects.Content) ([]string, error) {
+	bytes := max(m.Bytes, (c.Size+m.Most-1)/m.Most)
 	tags := make([]string, (c.Size+bytes-1)/bytes)
 	sending, ctx := errgroup.WithContext(ctx)
 	sending.SetLimit(partsAtOnce)
 	for i := range tags {
 		sending.Go(func() error {
 			size := min(bytes, c.Size-int64(i)*bytes)
-			return b.retry(ctx, writing, func(ctx context.Context) (err error) {
-				ctx, cancel := b.bound(ctx, size)
+			return m.bucket.retry(ctx, writing, func(ctx context.Context) (err error) {
+				ctx, cancel := m.bucket.bound(ctx, size)
 				defer cancel()
-				tags[i], err = p.Send(ctx, key, upload, i+1, io.NewSectionReader(c, int64(i)*bytes, size))
+				tags[i], err = m.Send(ctx, key, upload, i+1, io.NewSectionReader(c, int64(i)*bytes, size))
 				return err
 			})
 		})
@@ -88,26 +88,25 @@ func (b *Bucket) sendParts(ctx context.Context, p *objects.Parts, key, upload st
 const dropTime = 20 * time.Second
 
 // drop aborts an upload, even if ctx has ended. A later run aborts what stays behind.
-func (b *Bucket) drop(ctx context.Context, p *objects.Parts, u objects.Upload) {
+func (m multipart) drop(ctx context.Context, u objects.Upload) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTime)
 	defer cancel()
-	_ = b.retry(ctx, writing, func(ctx context.Context) error { return p.Drop(ctx, u.Key, u.ID) })
+	_ = m.bucket.retry(ctx, writing, func(ctx context.Context) error { return m.Drop(ctx, u.Key, u.ID) })
 }
 
 // oldUpload is the age from which a multipart upload is considered abandoned: no upload takes a day.
 const oldUpload = 24 * time.Hour
 
-// cleanUploads aborts the uploads of dead processes, and returns their number.
-func (b *Bucket) cleanUploads(ctx context.Context) (n int, err error) {
-	p := b.service.Parts()
-	if p == nil {
+// clean aborts the uploads of dead processes, and returns their number.
+func (m multipart) clean(ctx context.Context) (n int, err error) {
+	if m.Parts == nil {
 		return 0, nil
 	}
 	var old []objects.Upload
-	err = b.retry(ctx, writing, func(ctx context.Context) (err error) {
-		ctx, cancel := b.bound(ctx, 0)
+	err = m.bucket.retry(ctx, writing, func(ctx context.Context) (err error) {
+		ctx, cancel := m.bucket.bound(ctx, 0)
 		defer cancel()
-		old, err = p.Begun(ctx, b.prefix, b.clock.Now().Add(-oldUpload))
+		old, err = m.Begun(ctx, m.bucket.prefix, m.bucket.clock.Now().Add(-oldUpload))
 		return err
 	})
 	var f *objects.Refusal
@@ -118,7 +117,7 @@ func (b *Bucket) cleanUploads(ctx context.Context) (n int, err error) {
 		return 0, fmt.Errorf("list uploads: %w", err)
 	}
 	for _, u := range old {
-		b.drop(ctx, p, u)
+		m.drop(ctx, u)
 	}
 	return len(old), nil
 }

@@ -184,7 +184,7 @@ func (t *trial) inTwo(p *objects.Parts, key string, c objects.Content) (v object
 		})
 	}
 	if err != nil {
-		t.drop(t.ctx, p, objects.Upload{Key: key, ID: upload})
+		multipart{p, t.Bucket}.drop(t.ctx, objects.Upload{Key: key, ID: upload})
 	}
 	return v, err
 }
@@ -203,7 +203,7 @@ func (t *trial) abandoned() error {
 		return err
 	})
 	if err == nil {
-		t.drop(t.ctx, p, objects.Upload{Key: key, ID: upload})
+		multipart{p, t.Bucket}.drop(t.ctx, objects.Upload{Key: key, ID: upload})
 		err = t.retry(t.ctx, writing, func(ctx context.Context) error {
 			ctx, cancel := t.bound(ctx, 0)
 			defer cancel()

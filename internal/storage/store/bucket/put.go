@@ -116,8 +116,8 @@ func content(name string, data []byte) objects.Content {
 // write is Service.Write with retries. A refused write may be caused by an earlier attempt of the same call. It returns the
 // service's error.
 func (b *Bucket) write(ctx context.Context, name string, old objects.Version, c objects.Content) (v objects.Version, err error) {
-	if p := b.inParts(c.Size); p != nil {
-		return b.writeParts(ctx, p, name, old, c)
+	if m := (multipart{b.service.Parts(), b}); m.needs(c.Size) {
+		return m.write(ctx, name, old, c)
 	}
 	err = b.retry(ctx, writing, func(ctx context.Context) (err error) {
 		ctx, cancel := b.bound(ctx, c.Size)
