@@ -31,8 +31,9 @@ func (d *Dir) lockBoth(ctx context.Context, name, owner string) (own *flock.Floc
 	if _, err := d.ensureDir(path.Dir(name)); err != nil {
 		return nil, nil, err
 	}
+	file := lockFile{d, name}
 	if d.guard == nil || !d.noFlock {
-		own, err = d.flock(name)
+		own, err = file.tryLock()
 		if err != nil && !(d.guard != nil && (isAny(err, unsupported) || errors.Is(err, syscall.ENOLCK))) {
 			return nil, nil, err
 		}
@@ -43,7 +44,7 @@ func (d *Dir) lockBoth(ctx context.Context, name, owner string) (own *flock.Floc
 			return nil, nil, err
 		}
 	}
-	if err := d.signLock(name, owner); err != nil {
+	if err := file.sign(owner); err != nil {
 		release()
 		unlock(own)
 		return nil, nil, err

@@ -21,13 +21,13 @@ func TestNoLocks(t *testing.T) {
 	}
 	defer d.Close()
 	for _, no := range []error{syscall.ENOSYS, syscall.EOPNOTSUPP} {
-		err := d.lockFailed(".lock", fmt.Errorf("flock: %w", no))
+		err := lockFile{d, ".lock"}.failed(fmt.Errorf("flock: %w", no))
 		if fault.ExitCode(err) != fault.ExitUsage || !strings.Contains(err.Error(), "has no locks (flock)") ||
 			!strings.Contains(err.Error(), "mount it with locks") {
 			t.Errorf("%v: %v", no, err)
 		}
 	}
-	if err := d.lockFailed(".lock", syscall.EIO); fault.ExitCode(err) != fault.ExitTryAgain {
+	if err := (lockFile{d, ".lock"}).failed(syscall.EIO); fault.ExitCode(err) != fault.ExitTryAgain {
 		t.Errorf("another error: %v", err)
 	}
 }

@@ -2,13 +2,10 @@ package dir
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
-	"time"
 
 	"github.com/gofrs/flock"
 
@@ -51,15 +48,16 @@ func (d *Dir) Held(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	lock := flock.New(filepath.Join(d.path, filepath.FromSlash(name)), flock.SetFlag(os.O_RDONLY))
+	file := lockFile{d, name}
+	lock := flock.New(file.path(), flock.SetFlag(os.O_RDONLY))
 	free, err := lock.TryRLock() // shared, so that two checks do not conflict
 	switch {
 	case errors.Is(err, os.ErrNotExist), d.guard != nil && isAny(err, unsupported):
 		return nil
 	case err != nil:
-		return d.lockFailed(name, err)
+		return file.failed(err)
 	case !free:
-		return fault.TryAgain(&store.LockedError{URL: d.path, Lock: name, Owner: d.readOwner(name)})
+		return fault.TryAgain(&store.LockedError{URL: d.path, Lock: name, Owner: file.owner()})
 	}
 	return lock.Unlock()
 }
@@ -73,60 +71,4 @@ func (d *Dir) setScope(from, to string) bool {
 	}
 	d.scope = to
 	return true
-}
-
-// flock opens and locks the file. It is first opened through os.Root, which refuses a link out of the output; flock then opens
-// the same name by path.
-func (d *Dir) flock(name string) (*flock.Flock, error) {
-	f, err := d.root.OpenFile(name, os.O_RDWR|os.O_CREATE, fileMode)
-	if err != nil {
-		return nil, d.failed("open lock", name, err)
-	}
-	f.Close()
-	lock := flock.New(filepath.Join(d.path, filepath.FromSlash(name)), flock.SetPermissions(fileMode))
-	locked, err := lock.TryLock()
-	if err != nil {
-		return nil, d.lockFailed(name, err)
-	}
-	if !locked {
-		return nil, fault.TryAgain(&store.LockedError{URL: d.path, Lock: name, Owner: d.readOwner(name)})
-	}
-	return lock, nil
-}
-
-// lockFailed returns the error for a failed lock of the system.
-func (d *Dir) lockFailed(name string, err error) error {
-	if isAny(err, unsupported) {
-		return fault.Usage(fmt.Errorf("lock %s in %s: the file system has no locks (flock): %w; mount it with locks, or choose another "+
-			"directory or a bucket", name, d.path, err))
-	}
-	return d.failed("lock", name, err)
-}
-
-// signLock writes the owner into the locked file itself, because a rename would unlock it.
-func (d *Dir) signLock(name, owner string) error {
-	text, err := json.Marshal(store.NewOwner(owner))
-	if err != nil {
-		return fmt.Errorf("lock %s: %w", name, err)
-	}
-	if err := d.root.WriteFile(name, append(text, '\n'), fileMode); err != nil {
-		return d.failed("write lock", name, err)
-	}
-	return nil
-}
-
-// readOwner reads the owner's line. The owner writes it just after locking, so an empty file is read once more.
-func (d *Dir) readOwner(name string) store.Owner {
-	var owner store.Owner
-	for range 2 {
-		text, err := d.root.ReadFile(name)
-		if err == nil && json.Unmarshal(text, &owner) == nil {
-			return owner
-		}
-		if errors.Is(err, os.ErrNotExist) {
-			break
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	return store.Owner{}
 }
