@@ -21,8 +21,8 @@ import (
 // TestSystems: the program is right in its types on the systems that no test runs on. Of other modules only declarations are
 // looked at, which takes a tenth of the time of a build; .ci/systems builds.
 func TestSystems(t *testing.T) {
-	testaid.Long(t, "it reads all modules three times")
-	for _, system := range []string{"linux/arm64", "darwin/arm64", "windows/amd64"} {
+	testaid.Long(t, "it reads all modules twice")
+	for _, system := range []string{"darwin/arm64", "windows/amd64"} {
 		t.Run(strings.ReplaceAll(system, "/", "-"), func(t *testing.T) { checkTypes(t, system) })
 	}
 }

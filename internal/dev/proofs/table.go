@@ -86,6 +86,7 @@ var proofs = []proof{
 		release: counts{"LATENTBEAM_EXPORT_FILES": 100_000}, budget: 40 * second},
 	{promise: "P4", room: "pipelines/suites/runners", tests: "TestPromiseP4", counts: counts{"LATENTBEAM_COMBINATIONS": 100},
 		release: counts{"LATENTBEAM_COMBINATIONS": 2000}, budget: 150 * second},
+	{promise: "P4", room: "pipelines/suites/models", tests: "TestSameBytesWithCaches", counts: counts{"LATENTBEAM_CACHED": 8}, budget: 180 * second},
 	{promise: "P5", room: "stages/weights/safetensors", tests: "TestPromiseP5", counts: counts{"LATENTBEAM_MUTANTS": 20_000},
 		release: counts{"LATENTBEAM_MUTANTS": 1_000_000}, budget: 20 * second},
 	{promise: "P5", room: "stages/weights/torchpickle", tests: "TestPromiseP5", counts: counts{"LATENTBEAM_MUTANTS": 20_000},
@@ -113,7 +114,7 @@ var proofs = []proof{
 	{promise: "P11", room: "pipelines/suites/damage", tests: "TestPromiseP11", counts: counts{"LATENTBEAM_FLIPS": 2000},
 		release: counts{"LATENTBEAM_FLIPS": 10_000}, budget: 60 * second},
 	{promise: "P12", room: "internal/cli", tests: "TestPromiseP12", budget: 60 * second},
-	{promise: "P13", room: "internal/cli", tests: "TestPromiseP13", counts: counts{"LATENTBEAM_CLOCK": 20},
+	{promise: "P13", room: "internal/cli", tests: "TestPromiseP13", counts: counts{"LATENTBEAM_CLOCK": 15},
 		release: counts{"LATENTBEAM_CLOCK": 500}, budget: 120 * second},
 	{promise: "P14", room: "internal/cluster", tests: "TestPromiseP14", counts: counts{"LATENTBEAM_STRANGERS": 2000},
 		release: counts{"LATENTBEAM_STRANGERS": 50_000}, budget: 60 * second},
@@ -127,7 +128,7 @@ var proofs = []proof{
 
 // fuzzTime is how long each fuzz target runs, nightly and before a release.
 const (
-	fuzzTime        = 30 * second
+	fuzzTime        = 28 * second
 	fuzzTimeRelease = 10 * time.Minute
 	fuzzBudget      = 2*fuzzTime + 15*second // of processors: two of them, and building
 )

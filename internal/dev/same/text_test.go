@@ -17,7 +17,9 @@ import (
 var (
 	durations = regexp.MustCompile(`([ (])(?:\d+(?:\.\d+)?(?:h|m|s|ms|µs|ns))+\b`)
 	built     = regexp.MustCompile(`(?m)^(latentbeam \S+) .*$`)
-	progress  = regexp.MustCompile(`(?m)^(?:[-0-9T:]+Z )?(?:\d+/\d+ rows, |planning: ).*\n`)
+	progress  = regexp.MustCompile(`(?m)^(?:[-0-9T:]+Z )?\d+/\d+ rows, .*\n`)
+	// waiting are the lines that a command prints when something takes longer than two seconds.
+	waiting = regexp.MustCompile(`(?m)^(?:[-0-9T:]+Z )?(?:planning|opening the job): .* \.\.\.\n`)
 	// reportPage is the folder of a run, which has the time in its name.
 	reportPage = regexp.MustCompile(`runs/[0-9A-Za-z-]+/`)
 	spaces     = regexp.MustCompile(` +`)
@@ -37,7 +39,7 @@ func (s *shell) general(text string) string {
 
 // canonicalOutput leaves out of what a command printed whatever depends on time.
 func (s *shell) canonicalOutput(args []string, text string) string {
-	text = built.ReplaceAllString(s.general(text), "$1 BUILD")
+	text = waiting.ReplaceAllString(built.ReplaceAllString(s.general(text), "$1 BUILD"), "")
 	if len(args) == 0 || args[0] != "run" && args[0] != "retry" {
 		return text
 	}
