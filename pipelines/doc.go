@@ -1,4 +1,4 @@
-// Package pipelines holds whole jobs: a configuration becomes opened stages, an output and a Beam
-// pipeline, and a report at the end. To add a kind of job, add stages to the catalogue; this package
-// only changes when the course of a job does.
+// Package pipelines runs whole jobs. It reads a configuration, opens the stages and the output, runs a Beam
+// pipeline, and writes a report. A new kind of job needs only new stages in the catalogue: this package
+// changes only when the sequence of these steps changes.
 package pipelines

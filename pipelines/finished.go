@@ -17,7 +17,7 @@ import (
 	"latentbeam/stages"
 )
 
-// finished is a job whose rows are computed, as far as they could be: its tables, pages and summary are left to be written.
+// finished is a job that has computed all rows that it could. Its tables, pages and summary are not written yet.
 type finished struct {
 	run      *running
 	output   *output.Output
@@ -25,17 +25,17 @@ type finished struct {
 	limit    int
 	version  string
 	model    string
-	terms    []stages.Terms   // of its weights
+	terms    []stages.Terms   // licence terms of its weights
 	weights  map[string]int64 // bytes by stage
-	config   []byte           // in its canonical form
+	config   []byte           // configuration as canonical JSON
 	began    time.Time
-	lost     int // damaged records of the ledger that were known
+	lost     int // number of damaged ledger records known at the start
 }
 
-// write writes the report. It does so after a failure too: what was done by then is there to be looked at.
+// write writes the report. It also writes it after a failure, so that a user can see the rows that are done.
 func (f *finished) write() (Result, error) {
 	ctx, r := f.run.ctx, &f.run.result
-	workers := f.tell()
+	workers := f.fillResult()
 	f.run.record.Writing()
 	err := f.tables(ctx, workers)
 	if f.run.failed == nil && !r.Interrupted {
@@ -47,8 +47,8 @@ func (f *finished) write() (Result, error) {
 	return *r, errors.Join(f.run.failed, err)
 }
 
-// tell fills the result of a run with what was done, and returns how many workers did it.
-func (f *finished) tell() (workers int) {
+// fillResult sets the counters and times in the result of the run, and returns the number of workers.
+func (f *finished) fillResult() (workers int) {
 	r := &f.run.result
 	r.Logs = f.run.record.Logs()
 	r.Done, r.Skipped, r.Stages = f.run.engine.Progress.Done.Load(), r.Plan.Done, f.run.engine.Progress.Stages()
@@ -69,7 +69,7 @@ func (f *finished) tell() (workers int) {
 	return workers
 }
 
-// pending is the error of rows that are left although the run was not stopped.
+// pending returns the error for rows that are not settled although the run was not stopped.
 func (f *finished) pending(rows int64) error {
 	if f.run.launch.Spread {
 		return fault.TryAgain(fmt.Errorf("%d rows are left although runner %s says that the job is done: run it again, which "+
@@ -87,7 +87,7 @@ func (f *finished) tables(ctx context.Context, workers int) (err error) {
 		return err
 	}
 	r.Gallery = f.run.report.Gallery()
-	if r.Totals.Pending == 0 && f.run.report.Part == "" { // shards share the ledger
+	if r.Totals.Pending == 0 && f.run.report.Part == "" { // other shards may still need the log
 		if err := f.run.report.Tensors.TruncateLog(ctx); err != nil {
 			return err
 		}
@@ -112,5 +112,5 @@ func (f *finished) tables(ctx context.Context, workers int) (err error) {
 		Title: f.run.report.Title, Part: f.run.report.Part, Gallery: r.Gallery, Model: f.model, Version: f.version, Elapsed: r.Elapsed,
 		Phases: r.Phases, Done: r.Done, Skipped: r.Skipped, Totals: &r.Totals, Stages: r.Stages, Weights: f.weights, Foreseen: f.run.foreseen,
 	})
-	return f.output.Results.Remember(ctx, f.run.report.Part)
+	return f.output.Results.RecordFiles(ctx, f.run.report.Part)
 }

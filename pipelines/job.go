@@ -30,73 +30,73 @@ import (
 	"latentbeam/stages/layout"
 )
 
-// Options are what a run takes beside its configuration.
+// Options are the settings of a run that are not in its configuration.
 type Options struct {
 	Specs   []stages.Spec // the catalogue
-	Version string        // of the program, for the provenance columns
-	Limit   int           // only the first rows of the input; 0: all
-	// AllFailures lets a plan name all rows that cannot be computed as they are, not the first alone.
+	Version string        // version of the program, for the provenance columns
+	Limit   int           // number of rows to read from the start of the input; 0: all
+	// AllFailures makes a plan list every row that cannot be computed, instead of only the first.
 	AllFailures bool
-	Shard       int  // with Shards: this run's share of the keys
-	Shards      int  // 0 and 1: all
-	Retry       bool // compute failed rows again
+	Shard       int  // number of this run among Shards, from 0
+	Shards      int  // number of shards; 0 and 1: this run computes all rows
+	Retry       bool // computes failed rows again
 	Start       jobfile.Start
-	// AllowEmpty lets an input without any row make an output without any.
+	// AllowEmpty accepts an input without rows. The output then has no rows either.
 	AllowEmpty bool
-	// Devices are those of another machine, that the job is to be planned for; it cannot be run then.
+	// Devices are the devices of another machine. The job can then be planned for that machine, but not run.
 	Devices []layout.DeviceModel
-	// Look says that the job is only to be planned: devices that others could want are not taken.
-	Look bool
-	// PlanOnly lets a job be planned whose model has configurations and no weights. It cannot be attached to its output then.
+	// Inspect says that the job is only planned. It inspects the devices and does not acquire them, because other processes may
+	// need them.
+	Inspect bool
+	// PlanOnly accepts a model that has only its configuration files and no weights. Attach then returns an error.
 	PlanOnly bool
 
-	// Repair reads every file of the output, for any configuration, and computes damaged or missing results of rows
-	// that earlier runs have done; other rows that are new are an error before anything is computed.
+	// Repair reads every file of the output, whatever output.verify says, and computes damaged or missing results of
+	// finished rows again. If the input has other new rows, the run fails before it computes anything.
 	Repair bool
-	// ScoreOnly lets measures look at finished rows and computes no others; it is an error before anything is computed where there are some.
-	// Tables go on to show the readings when the job runs without these measures.
+	// ScoreOnly computes measures of finished rows and nothing else. If the input has new rows, the run fails before it computes
+	// anything. The tables still show the readings when the job later runs without these measures.
 	ScoreOnly bool
-	// CancelOthers ends a job of an earlier run that an engine is still at work on, instead of following it.
+	// CancelOthers cancels a job of an earlier run that is still running on an engine. Without it, the run waits for that job.
 	CancelOthers bool
 
-	// NewClass lets a job compute rows anew in another numeric class than that of the output.
+	// NewClass allows the job to compute rows again in a numeric class that differs from the output's.
 	NewClass bool
-	// NewMeaning lets a job compute rows anew that the output has under an earlier meaning of the job or its tables.
+	// NewMeaning allows the job to compute rows again that the output has from an earlier configuration or earlier tables.
 	NewMeaning bool
 
-	// AsRecorded takes the marks that the output's record says, whatever the job asks for.
+	// AsRecorded puts the marks on files that the output's record lists, and ignores those that the job asks for.
 	AsRecorded bool
 
-	worker bool   // another process has submitted the job
-	class  string // that of the submitter, where worker
+	worker bool   // another process submitted the job
+	class  string // numeric class of the submitter, if worker
 
-	stores output.Stores // of tests; the zero value finds the stores of addresses
+	stores output.Stores // for tests; the zero value opens the store that the address names
 }
 
-// Job is a configuration with its stages, devices and input opened and checked. Nothing is written
-// before Attach.
+// Job is a configuration whose stages, devices and input are open and checked. It writes nothing before Attach.
 type Job struct {
 	Config *config.Config
 	Opts   Options
-	Record *record.Record // of its run
+	Record *record.Record // record of its run
 
 	engine   *engine.Engine
 	input    *input.Input
 	rows     input.Rows
-	host     *host.Stages // its stages in this process
+	host     *host.Stages // stages of the job in this process
 	machines hardware.Machines
 	launch   launch.Launcher
 	output   output.Output
 	report   report.Job
-	foreseen forecast.Foreseen // of the run, before it
-	phases   record.Phases     // of the run
-	before   string            // numeric class of the rows that the output has; "": it has none, or nothing says it
+	foreseen forecast.Foreseen // forecast of the run, made before it
+	phases   record.Phases     // phases of the run
+	before   string            // numeric class of the rows in the output; "": no rows, or unknown
 	close    []func()
-	looked   atomic.Int64 // rows that the plan in the making has seen
+	looked   atomic.Int64 // rows that the current Plan call has read
 }
 
-// Open opens all that a job needs but its output. What is wrong with the configuration, the model or the
-// input is reported here, with its place in the file, and nothing has been written.
+// Open opens everything that a job needs except its output. It reports errors in the configuration, the model or the
+// input, with their position in the file, and writes nothing.
 func Open(cfg *config.Config, o Options) (*Job, error) {
 	began := time.Now()
 	launcher, err := launch.Find(cfg, o.Start.Directory(), o.worker)
@@ -120,7 +120,7 @@ func Open(cfg *config.Config, o Options) (*Job, error) {
 	return j, nil
 }
 
-// open opens the input and the devices and puts the job together.
+// open opens the input and the devices, and sets the fields of the job.
 func (j *Job) open() (err error) {
 	j.Opts.stores.Unsafe = j.Config.Output.UnsafeStore
 	cfg, o := j.Config, j.Opts
@@ -130,7 +130,7 @@ func (j *Job) open() (err error) {
 		return err
 	}
 	var source engine.RowSource
-	if !o.worker { // a worker of an engine gets its rows from the process that has read them
+	if !o.worker { // a worker of an engine receives its rows from the submitter
 		if source, err = in.Open(o.AllowEmpty); err != nil {
 			return err
 		}
@@ -174,7 +174,7 @@ func (j *Job) open() (err error) {
 	j.launch.Start, j.launch.Version, j.launch.Limit, j.launch.Retry = &j.Opts.Start, o.Version, o.Limit, o.Retry
 	j.launch.Title, j.launch.Engine, j.launch.Record = j.report.Title, j.engine, j.Record
 	j.output = output.Output{Stores: o.stores, Config: cfg, Specs: o.Specs, Start: &j.Opts.Start, Engine: j.engine, Report: &j.report,
-		Limits: j.host.Limits(), ScoreOnly: o.ScoreOnly, Retry: o.Retry, Closely: o.Repair || cfg.Output.Verify == config.VerifyDigest,
+		Limits: j.host.Limits(), ScoreOnly: o.ScoreOnly, Retry: o.Retry, CheckAll: o.Repair || cfg.Output.Verify == config.VerifyDigest,
 		Several: o.Shards > 1 || j.launch.Away, SharesNames: in.SharesNames}
 	j.report.TensorFacts, j.report.HalfLatents = j.host.TensorFacts()
 	if j.launch.Away || j.loadsLater() || len(j.host.Lacks) > 0 {
@@ -183,13 +183,13 @@ func (j *Job) open() (err error) {
 	return j.host.Load(context.Background())
 }
 
-// openDevices opens the devices of this process, finds those of the workers on other hosts, and arranges the weights on them.
+// openDevices opens the devices of this process, connects to the workers on other hosts, and arranges the weights on all devices.
 func (j *Job) openDevices() (err error) {
 	if !j.Opts.worker {
 		j.before = j.Opts.stores.Class(context.Background(), j.Config.Output.Path, output.Part(j.Opts.Shard, j.Opts.Shards))
 	}
-	if j.machines, err = hardware.Open(hardware.Wanted{Config: j.Config, Start: j.Opts.Start, Steps: j.host.Steps, Planned: j.Opts.Devices,
-		Look: j.Opts.Look, Away: j.launch.Away, Class: j.Opts.class, Before: j.before}); err != nil {
+	if j.machines, err = hardware.Open(hardware.Request{Config: j.Config, Start: j.Opts.Start, Steps: j.host.Steps, Planned: j.Opts.Devices,
+		Inspect: j.Opts.Inspect, Away: j.launch.Away, Class: j.Opts.class, Before: j.before}); err != nil {
 		return err
 	}
 	j.close = append(j.close, j.machines.Close)
@@ -204,16 +204,17 @@ func (j *Job) openDevices() (err error) {
 	return hardware.CheckWidths(j.Config, j.host.Steps, &j.host.Defaults, workers.Size())
 }
 
-// videosAtOnce is how many files of videos of the input are in memory for a device. Measures look at one after the other, so that more
-// would gain nothing.
+// videosAtOnce is the number of input videos in memory per device. Measures process them one by one, so more would not
+// be faster.
 const videosAtOnce = 8
 
-// loadsLater reports whether weights come to devices once it is known which rows are to be computed: where an output is there, it may
-// be that none is, or that they get readings alone. A job with a new output hears at once of a checkpoint that does not fit.
-func (j *Job) loadsLater() bool { return j.Opts.worker || !j.Opts.Look && j.before != "" }
+// loadsLater reports whether the job loads weights only when the plan is known. With an existing output, a run may compute
+// no rows or only readings. With a new output, the job loads weights at once, so that a checkpoint that does not fit is
+// reported early.
+func (j *Job) loadsLater() bool { return j.Opts.worker || !j.Opts.Inspect && j.before != "" }
 
-// Attach opens the output for writing and takes its lock; a second run on it gets an error that names
-// the first. Close gives it back.
+// Attach opens the output for writing and acquires its lock. If another run holds the lock, the error names that
+// run. Close releases it.
 func (j *Job) Attach(ctx context.Context) error {
 	if len(j.host.Lacks) > 0 {
 		return fault.Usage(fmt.Errorf("not here: %s; the job can be planned, and not be run", strings.Join(j.host.Lacks, ", ")))
@@ -224,12 +225,12 @@ func (j *Job) Attach(ctx context.Context) error {
 	return j.output.Attach(ctx, nil)
 }
 
-// Peek opens an output that is already there, only to read it; without one there is nothing done yet.
+// Peek opens the output for reading. If the output does not exist, the job has no finished rows.
 func (j *Job) Peek(ctx context.Context) error {
 	return j.output.Again(func() error { return j.output.Peek(ctx) })
 }
 
-// Ready says what this host lacks to compute the job, such as the program of a stage; nil: nothing. Attach asks it.
+// Ready returns an error if this host lacks something that the job needs, such as the program of a stage. Attach calls it.
 func (j *Job) Ready() error {
 	if j.launch.Away || j.machines.Local.Size() == 0 { // others compute
 		return nil
@@ -237,7 +238,7 @@ func (j *Job) Ready() error {
 	return j.host.Ready()
 }
 
-// Close gives back what the job holds.
+// Close releases the output, the devices and the stages of the job.
 func (j *Job) Close() {
 	j.output.Release()
 	for i := len(j.close) - 1; i >= 0; i-- {
@@ -246,13 +247,13 @@ func (j *Job) Close() {
 	j.close = nil
 }
 
-// Forecast is what predicts the job.
+// Forecast returns a predictor of the job.
 func (j *Job) Forecast() *forecast.Predictor {
 	return &forecast.Predictor{Config: j.Config, Engine: j.engine, Host: j.host, Local: j.machines.Local, Fleet: j.machines.Fleet}
 }
 
-// ForecastScores is what predicts the readings of rows that are done (Plan.Scores). It knows the stages that only look, whose weights
-// alone a run brings to devices that makes no result.
+// ForecastScores returns a predictor of the readings of finished rows (Plan.Scores). It includes only the stages that only
+// look, because a run that computes no results loads only their weights.
 func (j *Job) ForecastScores() *forecast.Predictor {
 	f := j.Forecast()
 	f.Host = j.host.Looking()
@@ -261,16 +262,16 @@ func (j *Job) ForecastScores() *forecast.Predictor {
 	return f
 }
 
-// Program is the name of the first stage that is a program, "" where none is.
+// Program returns the name of the first stage that is a program; "": none.
 func (j *Job) Program() string { return stages.FirstProgram(j.engine.Schedule.Steps) }
 
-// Explain says what became of the rows that id names: by their id, by their place in the input ("prompts.csv:3") or by
-// the first eight or more digits of their key. The job has looked at its output (Peek).
+// Explain returns the state of the rows that id names: by their id, by their place in the input ("prompts.csv:3") or by
+// at least the first eight digits of their key. Call Peek first.
 func (j *Job) Explain(ctx context.Context, id string) ([]explain.Answer, error) {
-	return explain.Asked{Engine: j.engine, Config: j.Config, Summary: j.report.SummaryName(), Programs: j.host.Programs()}.Rows(ctx, j.rows.Mine(ctx), id)
+	return explain.Explainer{Engine: j.engine, Config: j.Config, Summary: j.report.SummaryName(), Programs: j.host.Programs()}.Rows(ctx, j.rows.Mine(ctx), id)
 }
 
-// Recompute computes about n of the rows again that are done, and compares them with their results. The job has looked at its output (Peek).
+// Recompute computes about n of the finished rows again and compares them with their results. Call Peek first.
 func (j *Job) Recompute(ctx context.Context, n int) (found recompute.Found, err error) {
 	if names := j.host.Varying(); len(names) > 0 {
 		return found, fault.Usage(fmt.Errorf("nothing can be compared: the results of stage %s may be others when a row is computed again; "+
@@ -289,33 +290,33 @@ func (j *Job) Recompute(ctx context.Context, n int) (found recompute.Found, err 
 	return recompute.Rows{Engine: j.engine, Rows: j.rows, Predictor: j.Forecast()}.Compare(ctx, p.Done, n)
 }
 
-// DescribeColumns says how the columns of the input's tables are taken. The job has a plan.
+// DescribeColumns describes how the job uses the columns of the input's tables. Call Plan first.
 func (j *Job) DescribeColumns() []string { return j.input.Describe() }
 
-// Request returns the job as its runner would be sent it, for people; nil where the runner has nothing to show.
+// Request returns the request that submits the job to its runner, in a form for people; nil if the runner has none.
 func (j *Job) Request(plan planning.Plan) ([]byte, error) { return j.launch.Request(plan) }
 
-// Progress counts what happens to the rows while Run runs.
+// Progress returns the counters of the rows, which change during Run.
 func (j *Job) Progress() *engine.Progress { return j.engine.Progress }
 
-// Looked is how many rows of the input the plan that is being made has seen.
-func (j *Job) Looked() int64 { return j.looked.Load() }
+// RowsRead returns how many rows of the input the current call of Plan has read.
+func (j *Job) RowsRead() int64 { return j.looked.Load() }
 
-// Stop makes Run finish what is in flight and return.
+// Stop makes Run finish the batches in progress and return.
 func (j *Job) Stop() { j.engine.Schedule.Stop() }
 
-// Failures reads the failures of the output, in the order of its table.
+// Failures reads the failures table of the output, in its order.
 func (j *Job) Failures(ctx context.Context) ([]report.Failed, error) {
 	return report.ReadFailures(ctx, j.engine.Store)
 }
 
-// Summary reads the summary of the output, and where it is.
+// Summary reads the summary of the output, and returns it with the output's address.
 func (j *Job) Summary(ctx context.Context) (data []byte, output string, err error) {
 	data, err = store.ReadFile(ctx, j.engine.Store, j.report.SummaryName())
 	return data, j.engine.Store.URL(), err
 }
 
-// selects says which rows tables mark, nil for none.
+// selects returns the rule that selects the best rows in the tables; nil: none.
 func selects(cfg *config.Config) *report.Select {
 	if s := cfg.Select; s.Best > 0 {
 		return &report.Select{Best: s.Best, Of: s.Of, By: s.By}

@@ -9,13 +9,13 @@ import (
 	"latentbeam/internal/storage/store"
 )
 
-// join writes the report of all shards, in place of theirs, once every row of the input is settled: whichever
-// ends last does it. It reports false where rows are left or somebody is at work on the output. The job is that of
-// all rows then.
+// join writes one report of all shards in place of their own reports. The shard that ends last does this. join reports
+// false if rows are not settled or another run holds a lock of the output. Afterwards the job covers the rows of all
+// shards.
 func (j *Job) join(ctx context.Context) (bool, error) {
 	j.output.Detach()
 	j.unshard()
-	if err := j.Peek(ctx); err != nil { // without the lock, which would keep out a shard that begins now
+	if err := j.Peek(ctx); err != nil { // without a lock, because a lock would stop a shard that starts now
 		return false, err
 	}
 	plan, err := j.Plan(ctx)
@@ -23,23 +23,23 @@ func (j *Job) join(ctx context.Context) (bool, error) {
 	if err != nil || plan.New > 0 || plan.Score > 0 {
 		return false, err
 	}
-	if locked, err := j.attachSoon(ctx); locked || err != nil {
-		return false, err // who is at work there ends after this one, and looks in its turn
+	if locked, err := j.attachRetrying(ctx); locked || err != nil {
+		return false, err // the run that holds the lock ends later, and calls join itself
 	}
 	j.engine.Progress = &engine.Progress{TooMany: j.engine.Progress.TooMany}
 	r, err := j.run(ctx, nil)
 	return err == nil && r.Totals.Pending == 0, err
 }
 
-// Two shards that end at one moment may each find the other at the door; one of them asks again.
+// Two shards that end at the same time may each find the other's lock. So a shard tries joinTries times.
 const (
-	joinAsks  = 5
+	joinTries = 5
 	joinPause = 200 * time.Millisecond
 )
 
-// attachSoon is Attach, several times where the output is in use; it reports whether it still is.
-func (j *Job) attachSoon(ctx context.Context) (locked bool, err error) {
-	for range joinAsks {
+// attachRetrying calls Attach up to joinTries times while the output is locked. It reports whether it is still locked.
+func (j *Job) attachRetrying(ctx context.Context) (locked bool, err error) {
+	for range joinTries {
 		var other *store.LockedError
 		if err = j.Attach(ctx); !errors.As(err, &other) {
 			return false, err
@@ -54,7 +54,7 @@ func (j *Job) attachSoon(ctx context.Context) (locked bool, err error) {
 	return true, nil
 }
 
-// unshard makes the job one of all rows.
+// unshard makes the job cover the rows of all shards.
 func (j *Job) unshard() {
 	j.Opts.Shard, j.Opts.Shards, j.Opts.Retry, j.launch.Retry = 0, 0, false, false
 	j.output.Retry, j.output.Several = false, j.launch.Away

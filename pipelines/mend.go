@@ -7,14 +7,14 @@ import (
 	"latentbeam/pipelines/planning"
 )
 
-// maxMends bounds how often a run computes what it found damaged only while it wrote its report.
+// maxMends limits how often a run repairs damage that it finds only when it writes its report.
 const maxMends = 3
 
-// run is Run of this shard alone. Where the ledger turns out to be damaged as the report is made of it, the rows that
-// this costs are computed and the report is written again.
+// run is Run without the join of shards. If writing the report shows that the ledger or a table is damaged, run
+// computes the lost rows and writes the report again.
 func (j *Job) run(ctx context.Context, started func(planning.Plan)) (Result, error) {
 	began := time.Now()
-	r, err := j.once(ctx, began, started)
+	r, err := j.runOnce(ctx, began, started)
 	for range maxMends {
 		if !r.lost {
 			break
@@ -22,8 +22,8 @@ func (j *Job) run(ctx context.Context, started func(planning.Plan)) (Result, err
 		if err := j.output.Mend(ctx, r.damaged); err != nil {
 			return r, err
 		}
-		again, againErr := j.once(ctx, began, nil)
-		if again.NothingToDo { // it was computed on the way
+		again, againErr := j.runOnce(ctx, began, nil)
+		if again.NothingToDo { // the rows have been computed meanwhile
 			break
 		}
 		again.Plan, again.Skipped = r.Plan, r.Skipped

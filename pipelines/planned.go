@@ -15,32 +15,32 @@ import (
 	"latentbeam/pipelines/planning"
 )
 
-// planned is a job whose plan is known. start gives the running job.
+// planned is a job whose plan is known. Its method start returns the running job.
 type planned struct {
 	job    *Job
 	result Result // so far
 	began  time.Time
 	lap    stopwatch
-	lost   int // damaged records of the ledger that are known
+	lost   int // number of damaged ledger records known at the start
 }
 
-// stopwatch tells how long it is since it was asked last.
+// stopwatch measures the time since its last use.
 type stopwatch struct{ last time.Time }
 
-// into adds that to a phase.
+// into adds the time since the last use to phase.
 func (s *stopwatch) into(phase *time.Duration) {
 	now := time.Now()
 	*phase += now.Sub(s.last)
 	s.last = now
 }
 
-// planRun plans a run of the job, and refuses one that does more than it may.
+// planRun plans a run of the job. It returns an error if the run would do something that its options do not allow.
 func (j *Job) planRun(ctx context.Context, began time.Time) (*planned, error) {
 	p := &planned{job: j, began: began, lap: stopwatch{time.Now()}, lost: j.engine.Ledger.Lost()}
 	if err := j.launch.Submitter().Follow(ctx, j.report.Part != "", j.Opts.CancelOthers); err != nil {
 		return p, err
 	}
-	if _, err := j.engine.Store.CleanTemps(ctx, j.output.Free()...); err != nil {
+	if _, err := j.engine.Store.CleanTemps(ctx, j.output.FreeLocks()...); err != nil {
 		return p, err
 	}
 	plan, err := j.Plan(ctx)
@@ -48,43 +48,43 @@ func (j *Job) planRun(ctx context.Context, began time.Time) (*planned, error) {
 		return p, err
 	}
 	p.result.Plan = plan
-	j.Record.PassOver(plan)
+	j.Record.Skip(plan)
 	if err := j.consent().Allows(plan); err != nil {
 		return p, err
 	}
 	return p, j.marks(plan.New > 0).Check(ctx)
 }
 
-// settled reports whether an earlier run has done everything, and fills the result of this one then.
-func (p *planned) settled(ctx context.Context) (over bool, err error) {
+// alreadyDone reports whether earlier runs settled all rows and wrote the report. If so, it fills the result of this run.
+func (p *planned) alreadyDone(ctx context.Context) (done bool, err error) {
 	j, r := p.job, &p.result
 	if s, ok := p.upToDate(ctx, j.report.SummaryName(), r.Plan); ok {
 		r.NothingToDo, r.Totals, r.Skipped = true, s.Totals, r.Plan.Done
-		if err := p.keepStart(ctx); err != nil {
+		if err := p.restoreStart(ctx); err != nil {
 			return true, err
 		}
-		return true, j.output.Results.Remember(ctx, j.report.Part)
+		return true, j.output.Results.RecordFiles(ctx, j.report.Part)
 	}
-	s, ok, err := p.joined(ctx)
+	s, ok, err := p.joinedSummary(ctx)
 	if ok || err != nil {
 		r.NothingToDo, r.Joined, r.Totals, r.Skipped = ok, ok, s.Totals, r.Plan.Done
 	}
 	return ok, err
 }
 
-// upToDate returns the summary of that name where an earlier run left a complete report of exactly these rows, whose
-// files are as it wrote them.
-func (p *planned) upToDate(ctx context.Context, name string, plan planning.Plan) (report.Summary, bool) {
+// upToDate returns the summary called name. ok is true if an earlier run wrote a complete report of exactly the rows of the
+// plan and the files of the report have not changed.
+func (p *planned) upToDate(ctx context.Context, name string, plan planning.Plan) (s report.Summary, ok bool) {
 	j := p.job
 	if plan.New > 0 || plan.Score > 0 {
 		return report.Summary{}, false
 	}
 	s, err := report.ReadSummary(ctx, j.engine.Store, name)
-	whole := s.State == report.Complete || s.State == report.Limited && s.Limit == j.Opts.Limit
+	complete := s.State == report.Complete || s.State == report.Limited && s.Limit == j.Opts.Limit
 	if data, err := store.ReadFile(ctx, j.engine.Store, name); err != nil || !j.report.Output.HasWritten(name, data) {
 		return s, false
 	}
-	same := err == nil && whole && s.Input == plan.Input
+	same := err == nil && complete && s.Input == plan.Input
 	if same && report.OldPlaces(s.Files) {
 		slog.Info("the tables of an earlier release move to a folder each, as tables/videos/00000.parquet")
 		return s, false
@@ -92,12 +92,12 @@ func (p *planned) upToDate(ctx context.Context, name string, plan planning.Plan)
 	if unsigned, err := j.marks(false).Unsigned(ctx); err != nil || unsigned {
 		return s, false
 	}
-	return s, same && j.report.AsWritten(ctx, s.Files, j.output.Looks())
+	return s, same && j.report.AsWritten(ctx, s.Files, j.output.CheckDepth())
 }
 
-// joined returns the summary of all shards where they have one and it is up to date: a shard that was joined and is
-// started again has nothing to do.
-func (p *planned) joined(ctx context.Context) (s report.Summary, ok bool, err error) {
+// joinedSummary returns the summary of all shards if it exists and is up to date. A shard that is started again after the
+// last shard wrote it has nothing to do.
+func (p *planned) joinedSummary(ctx context.Context) (s report.Summary, ok bool, err error) {
 	j := p.job
 	name := new(report.Job).SummaryName()
 	if p.result.Plan.New > 0 || p.result.Plan.Score > 0 || j.report.Part == "" {
@@ -116,8 +116,8 @@ func (p *planned) joined(ctx context.Context) (s report.Summary, ok bool, err er
 	return s, ok, err
 }
 
-// keepStart writes the file of the start anew where it is gone or damaged.
-func (p *planned) keepStart(ctx context.Context) error {
+// restoreStart writes job.json again if it is missing or damaged.
+func (p *planned) restoreStart(ctx context.Context) error {
 	j := p.job
 	data, err := store.ReadFile(ctx, j.engine.Store, jobfile.Name)
 	var s jobfile.Start
@@ -130,7 +130,7 @@ func (p *planned) keepStart(ctx context.Context) error {
 	return j.report.Output.Replace(ctx, jobfile.Name, j.Opts.Start.Write)
 }
 
-// start brings the job to where it can compute, and marks its output as unfinished.
+// start loads the weights, starts the record of the run, and marks the output as unfinished.
 func (p *planned) start(ctx context.Context) (*running, error) {
 	j, plan := p.job, p.result.Plan
 	plan.Log(ctx)
@@ -144,10 +144,10 @@ func (p *planned) start(ctx context.Context) (*running, error) {
 		}
 		j.engine.Board.Foresee(r.foreseen.Costs())
 	}
-	if err := j.marks(plan.New > 0).Begin(r.ctx); err != nil {
+	if err := j.marks(plan.New > 0).Prepare(r.ctx); err != nil {
 		return r, err
 	}
-	if err := p.unfinish(r.ctx); err != nil {
+	if err := p.markUnfinished(r.ctx); err != nil {
 		return r, err
 	}
 	r.next.weights = j.Forecast().Weights(plan.Work)
@@ -156,7 +156,7 @@ func (p *planned) start(ctx context.Context) (*running, error) {
 	return r, nil
 }
 
-// prepare brings the weights to devices that the rows of the plan ask for, and predicts the run.
+// prepare loads the weights that the rows of the plan need, and predicts the run.
 func (j *Job) prepare(ctx context.Context, plan planning.Plan) (foreseen forecast.Foreseen, err error) {
 	f, work := j.Forecast(), plan.Work
 	switch {
@@ -172,8 +172,8 @@ func (j *Job) prepare(ctx context.Context, plan planning.Plan) (foreseen forecas
 	return f.Foresee(ctx, work), f.Host.Reload(ctx)
 }
 
-// unfinish marks the output as unfinished and saves how the job was started, for `retry`.
-func (p *planned) unfinish(ctx context.Context) error {
+// markUnfinished marks the output as unfinished, by removing its summary, and writes job.json, which `retry` reads.
+func (p *planned) markUnfinished(ctx context.Context) error {
 	j := p.job
 	name := j.report.SummaryName()
 	if err := j.engine.Store.Remove(ctx, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -185,7 +185,7 @@ func (p *planned) unfinish(ctx context.Context) error {
 	return j.report.Output.Replace(ctx, jobfile.Name, j.Opts.Start.Write)
 }
 
-// running is the job as it runs, and what it becomes, from what the plan knows.
+// running returns the running job, and in it the finished job, with the values that are known before the run.
 func (p *planned) running(ctx context.Context) (*running, error) {
 	j := p.job
 	r := &running{ctx: ctx, engine: j.engine, launch: &j.launch, record: j.Record, report: &j.report, marks: j.marks(true),

@@ -10,38 +10,38 @@ import (
 	"latentbeam/pipelines/record"
 )
 
-// Result is what a run did.
+// Result describes what a run did.
 type Result struct {
 	Totals      report.Totals
 	Plan        planning.Plan
-	NothingToDo bool // an earlier run had done everything
-	Joined      bool // the output has the report of all shards, which this one was the last of
-	Interrupted bool // Stop was called before all was done
+	NothingToDo bool // earlier runs had settled all rows
+	Joined      bool // this shard was the last one, and the output has the report of all shards
+	Interrupted bool // Stop was called before all rows were settled
 	Done        int64
 	Skipped     int64
 	Elapsed     time.Duration // without Phases.Open
 	Phases      record.Phases
 	Stages      []engine.StageTime
-	Gallery     string   // name of the page with the videos in the output, "" where there is none
-	Logs        []string // files with what the programs printed
-	Page        string   // name of report.html of this run in the output, "" where nothing was to be computed
+	Gallery     string   // name in the output of the page with the videos; "": none
+	Logs        []string // log files with the output of the stages' programs
+	Page        string   // name in the output of this run's report.html; "": no rows were computed
 
-	whole   bool // the run was of all shards
-	lost    bool // the ledger or a table turned out to be damaged: there is more to compute
-	damaged bool // a table did
+	whole   bool // the run computed the rows of all shards
+	lost    bool // the ledger or a table was found damaged, so rows have to be computed again
+	damaged bool // a table was found damaged
 }
 
-// Completed reports whether the run has settled the last rows of the whole output.
+// Completed reports whether this run settled the last rows of the whole output.
 func (r Result) Completed() bool {
 	return !r.NothingToDo && !r.Interrupted && r.Totals.Pending == 0 && (r.whole || r.Joined)
 }
 
-// Run computes what is missing and writes the report. started is called once the plan is known. The
-// error is nil when every row is settled, failed rows included. The last shard of a job writes the report of all.
+// Run computes the missing rows and writes the report. It calls started when the plan is known. The
+// error is nil if every row is settled, failed rows included. The last shard of a job writes the report of all shards.
 func (j *Job) Run(ctx context.Context, started func(planning.Plan)) (Result, error) {
 	j.Record.Identify(j.report.Part, j.output.LockName())
 	r, err := j.run(ctx, started)
-	j.Record.End(ctx, r.Interrupted && r.Totals.Pending > 0, err)
+	j.Record.Finish(ctx, r.Interrupted && r.Totals.Pending > 0, err)
 	r.whole = j.report.Part == ""
 	if err != nil || j.report.Part == "" || r.Joined || r.Interrupted || r.Totals.Pending > 0 {
 		return r, err
@@ -52,8 +52,8 @@ func (j *Job) Run(ctx context.Context, started func(planning.Plan)) (Result, err
 	return r, err
 }
 
-// once computes what is missing and writes the report, once.
-func (j *Job) once(ctx context.Context, began time.Time, started func(planning.Plan)) (Result, error) {
+// runOnce computes the missing rows and writes the report. It does not repair damage that it finds on the way.
+func (j *Job) runOnce(ctx context.Context, began time.Time, started func(planning.Plan)) (Result, error) {
 	p, err := j.planRun(ctx, began)
 	if err != nil {
 		return p.result, err
@@ -62,7 +62,7 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(planning.P
 		j.Record.Expect(p.result.Plan)
 		started(p.result.Plan)
 	}
-	if over, err := p.settled(ctx); over || err != nil {
+	if done, err := p.alreadyDone(ctx); done || err != nil {
 		return p.result, err
 	}
 	r, err := p.start(ctx)

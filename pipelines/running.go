@@ -15,56 +15,56 @@ import (
 	"latentbeam/pipelines/record"
 )
 
-// running is a job whose rows are computed. compute gives the finished job.
+// running is a job whose rows are being computed. Its method compute returns the finished job.
 type running struct {
-	ctx      context.Context // it ends when somebody cancels the job, too
+	ctx      context.Context // also canceled when a user cancels the job in its output
 	engine   *engine.Engine
 	launch   *launch.Launcher
 	record   *record.Record
 	report   *report.Job
-	marks    *marks.Policy     // on published files
-	foreseen forecast.Foreseen // before the run
+	marks    *marks.Policy     // marks of published files
+	foreseen forecast.Foreseen // forecast made before the run
 	phases   *record.Phases
 	lap      stopwatch
 	result   Result // so far
-	failed   error  // why rows were left
+	failed   error  // why rows are not settled
 	next     *finished
 }
 
-// compute computes the rows, and writes tables and pages of what is done meanwhile. Where the run was cut off, or its output is
-// gone, nothing is to be finished.
+// compute computes the rows. Meanwhile it writes tables and pages of the rows that are done. If the run was canceled or its output
+// was removed, it returns an error and no finished job.
 func (r *running) compute() (*finished, error) {
-	end := r.writeEarly()
+	stop := r.startWriting()
 	r.failed = r.launch.Compute(r.ctx, r.result.Plan)
-	end()
+	stop()
 	r.lap.into(&r.phases.Rows)
 	if r.ctx.Err() != nil {
 		if errors.Is(r.failed, context.Canceled) {
-			r.failed = nil // says the same
+			r.failed = nil // the cause of ctx below is more precise
 		}
 		return nil, errors.Join(r.failed, context.Cause(r.ctx))
 	}
-	if errors.Is(r.failed, store.ErrRemoved) { // there is no place for a report
+	if errors.Is(r.failed, store.ErrRemoved) { // a report cannot be written
 		return nil, r.failed
 	}
 	r.failed = errors.Join(r.failed, r.marks.Sign(r.ctx, r.launch.Away))
 	return r.next, nil
 }
 
-// How often the report is written while a job runs: earlyEvery after the start and after each write, or earlyFactor
-// times as long as that write took, whichever is later. They are variables for tests.
+// While a job runs, the report is written every earlyEvery. After a slow write the pause is longer: earlyFactor times the
+// duration of the write. They are variables so that tests can change them.
 var (
 	earlyEvery  = time.Minute
 	earlyFactor = 50
 )
 
-// writeEarly writes tables and pages of what is done, again and again, until the function that it returns is called or
-// ctx ends. On a cluster the submitter alone does it.
-func (r *running) writeEarly() (end func()) {
+// startWriting starts a goroutine that writes tables and pages of the finished rows at intervals. It ends when stop is called
+// or ctx is canceled; stop waits for it. On a cluster only the submitter does this.
+func (r *running) startWriting() (stop func()) {
 	ctx, cancel := context.WithCancel(r.ctx)
-	ended := make(chan struct{})
+	done := make(chan struct{})
 	go func() {
-		defer close(ended)
+		defer close(done)
 		for again := earlyEvery; ; {
 			wait := time.NewTimer(again)
 			select {
@@ -74,7 +74,7 @@ func (r *running) writeEarly() (end func()) {
 				return
 			}
 			began := time.Now()
-			err := r.early(ctx, again)
+			err := r.writeOnce(ctx, again)
 			if err != nil && ctx.Err() == nil {
 				slog.Warn("the tables and pages could not be written while the job runs; the end of the run writes them", "error", err)
 			}
@@ -85,12 +85,12 @@ func (r *running) writeEarly() (end func()) {
 	}()
 	return func() {
 		cancel()
-		<-ended
+		<-done
 	}
 }
 
-// early writes tables and pages once.
-func (r *running) early(ctx context.Context, again time.Duration) error {
+// writeOnce writes the tables and pages once. again is the time until the next write, for the pages.
+func (r *running) writeOnce(ctx context.Context, again time.Duration) error {
 	if r.launch.Spread {
 		if err := errors.Join(r.engine.Ledger.Refresh(ctx), r.engine.Book.Refresh(ctx)); err != nil {
 			return err

@@ -66,7 +66,7 @@ func explainCommand(specs []stages.Spec) *cobra.Command {
 
 // explainRow opens the job without its devices and asks it.
 func explainRow(cmd *cobra.Command, start jobfile.Start, here, id string, specs []stages.Spec) ([]explain.Answer, error) {
-	job, done, err := peek(cmd, start, pipelines.Options{Specs: specs, Limit: start.Limit, Look: true, AllowEmpty: true}, here)
+	job, done, err := peek(cmd, start, pipelines.Options{Specs: specs, Limit: start.Limit, Inspect: true, AllowEmpty: true}, here)
 	if err != nil {
 		return nil, err
 	}

@@ -104,7 +104,7 @@ func mark(cmd *cobra.Command, output string, f markFlags, specs []stages.Spec) e
 	signals, ignore := catchSignals()
 	defer ignore()
 	job, err := openJob(signals, cmd.ErrOrStderr(), cfg, pipelines.Options{Specs: trusted(specs, f.programs, "mark"), Version: release, Start: start,
-		Limit: start.Limit, AllowEmpty: true, Look: true, AsRecorded: true})
+		Limit: start.Limit, AllowEmpty: true, Inspect: true, AsRecorded: true})
 	if err != nil {
 		return err
 	}

@@ -94,7 +94,7 @@ func awaitOutput(cmd *cobra.Command, signals <-chan os.Signal, cfg *config.Confi
 
 // looking says how far the plan of a job is.
 func looking(job *pipelines.Job) string {
-	if n := job.Looked(); n > 0 {
+	if n := job.RowsRead(); n > 0 {
 		return fmt.Sprintf("planning: %s of the input read and compared with the output so far ...", progress.Rows(n))
 	}
 	return "planning: reading the output and the input ..."

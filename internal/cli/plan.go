@@ -75,7 +75,7 @@ func planCommand(specs []stages.Spec) *cobra.Command {
 }
 
 func planJob(cmd *cobra.Command, start jobfile.Start, f planFlags, specs []stages.Spec) error {
-	options := pipelines.Options{Specs: specs, Limit: f.limit, Look: true, PlanOnly: true}
+	options := pipelines.Options{Specs: specs, Limit: f.limit, Inspect: true, PlanOnly: true}
 	if f.devices != "" {
 		var err error
 		if options.Devices, err = layout.ParseDevices(f.devices); err != nil {

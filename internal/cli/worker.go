@@ -103,7 +103,7 @@ func runWorker(cmd *cobra.Command, f workerFlags, gpus int, specs []stages.Spec)
 		return fault.Usage(fmt.Errorf("--device is %q: give auto, cpu or gpu", f.device))
 	}
 	devices, end, err := hardware.Local{Device: f.device, Workers: f.workers, GPUs: gpus, Threads: f.threads,
-		What: "worker"}.Open()
+		Owner: "worker"}.Open()
 	if fault.ClassOf(err) != fault.ClassFatal {
 		err = fault.Usage(err)
 	}

@@ -1,4 +1,4 @@
-// Package explain says what became of a row of a job, and what would make a run compute it again.
+// Package explain reports the state of a row of a job, and why a run would compute it again.
 package explain
 
 import (
@@ -21,35 +21,35 @@ import (
 	"latentbeam/stages"
 )
 
-// Answer says what became of a row and why.
+// Answer describes the state of a row and its reason.
 type Answer struct {
 	ID      string         `json:"id"`
 	Sample  int            `json:"sample_index"`
-	Source  string         `json:"source"` // "prompts.csv:3"
+	Source  string         `json:"source"` // place in the input, "prompts.csv:3"
 	Key     string         `json:"key"`
 	State   string         `json:"state"` // done, failed, unusable or new
 	Why     string         `json:"why"`
-	Next    string         `json:"next"`              // what a run does with it
-	Files   []string       `json:"files,omitempty"`   // of the result
-	Depends []audit.Column `json:"depends,omitempty"` // what its key is made of; A is empty
-	Changed []audit.Column `json:"changed,omitempty"` // since the row of its id in the tables was computed
+	Next    string         `json:"next"`              // what the next run does with the row
+	Files   []string       `json:"files,omitempty"`   // files of the result
+	Depends []audit.Column `json:"depends,omitempty"` // parts of the key; A is empty
+	Changed []audit.Column `json:"changed,omitempty"` // differences from the row with the same id in the tables
 }
 
-// most bounds the rows that are answered for: ids may be the same for many.
-const most = 100
+// maxAnswers limits the answers, because many rows may have the same id.
+const maxAnswers = 100
 
-// Asked is the job that is asked. It has looked at its output, if there is one.
-type Asked struct {
+// Explainer explains rows of a job. The engine's ledger and store must be open if the output exists.
+type Explainer struct {
 	Engine  *engine.Engine
 	Config  *config.Config
-	Summary string // name of its summary in the output
+	Summary string // name of the summary in the output
 
-	Programs []string // stages that are programs
+	Programs []string // names of the stages that are programs
 }
 
-// Rows says what became of those of the rows that id names: by their id, by their place in the input ("prompts.csv:3") or
-// by the first eight or more digits of their key.
-func (j Asked) Rows(ctx context.Context, rows iter.Seq2[*stages.Element, error], id string) (all []Answer, err error) {
+// Rows explains the rows that id names: by their id, by their place in the input ("prompts.csv:3") or by at least the first eight
+// digits of their key. It returns at most maxAnswers answers.
+func (j Explainer) Rows(ctx context.Context, rows iter.Seq2[*stages.Element, error], id string) (all []Answer, err error) {
 	for e, err := range rows {
 		if err != nil {
 			return nil, err
@@ -61,20 +61,21 @@ func (j Asked) Rows(ctx context.Context, rows iter.Seq2[*stages.Element, error],
 		if err != nil {
 			return nil, err
 		}
-		if all = append(all, one); len(all) == most {
+		if all = append(all, one); len(all) == maxAnswers {
 			break
 		}
 	}
 	return all, nil
 }
 
-// idNames tells whether id names the row.
+// idNames reports whether id names the row.
 func idNames(e *stages.Element, id string) bool {
 	return e.Given.ID == id || e.Row.ID == id || e.Given.Source == id || strings.HasSuffix(e.Given.Source, "/"+id) ||
 		len(id) >= 8 && strings.HasPrefix(e.Key.String(), id)
 }
 
-func (j Asked) explain(ctx context.Context, e *stages.Element) (Answer, error) {
+// explain explains one row.
+func (j Explainer) explain(ctx context.Context, e *stages.Element) (Answer, error) {
 	x := Answer{ID: e.Given.ID, Sample: e.Row.SampleIndex, Source: e.Given.Source, Key: e.Key.String()}
 	if e.Failed != nil {
 		x.State, x.Why = "unusable", e.Failed.Message
@@ -127,8 +128,8 @@ func (j Asked) explain(ctx context.Context, e *stages.Element) (Answer, error) {
 	return x, nil
 }
 
-// depends lists what the key of a row is made of.
-func (j Asked) depends(e *stages.Element) (all []audit.Column) {
+// depends lists the parts of a row's key.
+func (j Explainer) depends(e *stages.Element) (all []audit.Column) {
 	r := &e.Row
 	add := func(name string, value any) { all = append(all, audit.Column{Name: name, B: fmt.Sprint(value)}) }
 	values := map[stages.Param]any{
@@ -152,7 +153,7 @@ func (j Asked) depends(e *stages.Element) (all []audit.Column) {
 			add(string(p), v)
 		}
 	}
-	if sampled { // it enters the key beside the seed
+	if sampled { // the key contains the seed and sample_index
 		add("sample_index", r.SampleIndex)
 	}
 	if slices.ContainsFunc(j.Engine.Schedule.Steps, func(s stages.Step) bool { return s.Digest() != "" }) {
@@ -160,7 +161,7 @@ func (j Asked) depends(e *stages.Element) (all []audit.Column) {
 	}
 	add("class", j.Engine.Rules.Class)
 	for _, s := range j.Engine.Schedule.Steps {
-		var own struct{ Version any } // of the program
+		var own struct{ Version any } // version that the program's options give
 		switch {
 		case s.Spec.Passive:
 		case s.Spec.Program != nil && json.Unmarshal(s.Options, &own) == nil && own.Version != nil:
@@ -172,8 +173,8 @@ func (j Asked) depends(e *stages.Element) (all []audit.Column) {
 	return all
 }
 
-// changed looks for the row of the same id in the tables, which was computed under another key, and says what differs.
-func (j Asked) changed(ctx context.Context, e *stages.Element, x *Answer) error {
+// changed finds the row with the same id in the tables, which has another key, and adds the differences to x.
+func (j Explainer) changed(ctx context.Context, e *stages.Element, x *Answer) error {
 	if j.Engine.Store == nil {
 		x.Why = "there is no output yet"
 		return nil
@@ -211,11 +212,11 @@ func (j Asked) changed(ctx context.Context, e *stages.Element, x *Answer) error 
 	return j.changedStages(ctx, x)
 }
 
-// changedStages compares the stages with those of the last run.
-func (j Asked) changedStages(ctx context.Context, x *Answer) error {
+// changedStages compares the model and the stages with those of the last run.
+func (j Explainer) changedStages(ctx context.Context, x *Answer) error {
 	last, err := report.ReadSummary(ctx, j.Engine.Store, j.Summary)
 	if err != nil {
-		return nil //nolint:nilerr // nothing is known of them
+		return nil //nolint:nilerr // the stages of the last run are not known
 	}
 	now, err := j.Config.CanonicalJSON()
 	if err != nil {
@@ -245,7 +246,7 @@ func (j Asked) changedStages(ctx context.Context, x *Answer) error {
 	return nil
 }
 
-// stagesOf are the options of the stages of a configuration by their names.
+// stagesOf returns the options of a configuration's stages by their names.
 func stagesOf(list []any) map[string]any {
 	out := map[string]any{}
 	for _, s := range list {
@@ -272,8 +273,8 @@ func sameSet(a, b []string) bool {
 	return slices.Equal(a, b)
 }
 
-// keyed reports whether an option that has changed is part of the keys: the step has it among its options, or it is not
-// given any more, so that nobody knows.
+// keyed reports whether a changed option is part of the keys. It is if the step has it among its options. If the option was
+// removed, keyed cannot know and returns true.
 func keyed(s stages.Step, option string, c audit.Column) bool {
 	name, _, _ := strings.Cut(option, ".")
 	var options map[string]json.RawMessage
@@ -284,10 +285,10 @@ func keyed(s stages.Step, option string, c audit.Column) bool {
 	return found || c.B == notGiven
 }
 
-// notGiven stands for a value that the configuration does not have.
+// notGiven is shown in place of a value that the configuration does not have.
 const notGiven = "(not given)"
 
-// differences lists what differs in two values of JSON, by the names of its fields. Lists are compared as a whole.
+// differences returns the differences between two JSON values, one per field. It compares a list as one value.
 func differences(name string, a, b any) (all []audit.Column) {
 	was, isMap := a.(map[string]any)
 	is, areMaps := b.(map[string]any)
@@ -305,7 +306,7 @@ func differences(name string, a, b any) (all []audit.Column) {
 	return all
 }
 
-// compact writes JSON without spaces.
+// compact formats a value as JSON without spaces.
 func compact(v any) string {
 	if v == nil {
 		return notGiven

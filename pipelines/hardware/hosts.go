@@ -1,5 +1,5 @@
-// Package hardware opens the devices that a job gets: those of this host, of other hosts, or of a machine that it is only
-// planned for.
+// Package hardware opens the devices of a job: devices of this host, of other hosts, or of a machine for which the job is
+// only planned.
 package hardware
 
 import (
@@ -19,10 +19,10 @@ import (
 	"latentbeam/stages"
 )
 
-// dialTime is how long the workers of other hosts may take to open a job.
+// dialTime limits how long workers on other hosts may take to open a job.
 const dialTime = 10 * time.Minute
 
-// dial adds the workers of resources.hosts to those of this process; nil where it names none.
+// dial connects to the workers of resources.hosts and combines their devices with the local ones; nil: no hosts are given.
 func dial(cfg *config.Config, start jobfile.Start, steps []stages.Step, local devices.Pool) (*devices.Fleet, error) {
 	r := cfg.Resources
 	if len(r.Hosts) == 0 {
@@ -45,13 +45,13 @@ func dial(cfg *config.Config, start jobfile.Start, steps []stages.Step, local de
 	f, err := devices.Dial(ctx, local, token, r.Hosts, devices.FleetJob{Start: job, Weights: weights, Link: r.NCCL != "off",
 		Given: r.Memory > 0})
 	if err != nil {
-		return nil, notMet(cfg, err)
+		return nil, dialError(cfg, err)
 	}
 	return f, nil
 }
 
-// notMet is the error of an unusable worker, or of a silent one that may answer in the next run.
-func notMet(cfg *config.Config, err error) error {
+// dialError returns the error for a worker that cannot be used. If the worker only did not answer, another run may succeed.
+func dialError(cfg *config.Config, err error) error {
 	wrong := cfg.Errorf("resources.hosts", "%v", err)
 	if fault.ClassOf(err) != fault.ClassRetry || errors.Is(err, cluster.ErrToken) {
 		return wrong
@@ -60,7 +60,7 @@ func notMet(cfg *config.Config, err error) error {
 		"and run again"))
 }
 
-// CheckWidths refuses a stage that wants more devices for a batch than there are.
+// CheckWidths returns an error if a stage needs more devices for one batch than the job has.
 func CheckWidths(cfg *config.Config, steps []stages.Step, defaults *schemas.PromptRow, devices int) error {
 	for i, s := range steps {
 		spread := s.Capabilities().Spread
@@ -68,14 +68,14 @@ func CheckWidths(cfg *config.Config, steps []stages.Step, defaults *schemas.Prom
 			continue
 		}
 		if n := spread.Width(defaults); n > devices {
-			return tooWide(cfg, i, s, n, devices)
+			return widthError(cfg, i, s, n, devices)
 		}
 	}
 	return nil
 }
 
-// tooWide is the error of step i, which wants n devices for a batch, at the option that says so.
-func tooWide(cfg *config.Config, i int, s stages.Step, n, devices int) error {
+// widthError returns the error for step i, which needs n devices for a batch, at the option that sets this number.
+func widthError(cfg *config.Config, i int, s stages.Step, n, devices int) error {
 	path, key, how := fmt.Sprintf("stages.%d", i), "sequence_parallel", ""
 	if s.Spec.Program != nil {
 		return cfg.Errorf(path+".devices", "%s wants %d workers for a program, the job has %d", s.Name, n, devices).
@@ -84,7 +84,7 @@ func tooWide(cfg *config.Config, i int, s stages.Step, n, devices int) error {
 	if shards := s.Capabilities().Shards(); shards > 1 {
 		how = fmt.Sprintf(", %d to hold its weights", shards)
 		for _, size := range []string{"pp_size", "tp_size"} {
-			if cfg.At(path+"."+size) != cfg.At(path) { // it is given
+			if cfg.At(path+"."+size) != cfg.At(path) { // the option is given
 				key = size
 			}
 		}

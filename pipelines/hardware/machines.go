@@ -11,34 +11,34 @@ import (
 
 // Machines are the devices of a job.
 type Machines struct {
-	Local devices.Pool   // of this process, empty where all are on other hosts
-	Fleet *devices.Fleet // local and the devices of other hosts; nil where there are none
+	Local devices.Pool   // devices of this process; empty if all devices are on other hosts
+	Fleet *devices.Fleet // local devices and devices of other hosts; nil: no other hosts
 
-	end func() // releases the local devices
+	release func() // releases the local devices
 }
 
-// Wanted is what a job wants of devices.
-type Wanted struct {
+// Request describes the devices that a job needs.
+type Request struct {
 	Config *config.Config
 	Start  jobfile.Start
 	Steps  []stages.Step
-	// Planned are the devices of another machine, that the job is only planned for.
+	// Planned are the devices of another machine, for which the job is only planned.
 	Planned []layout.DeviceModel
-	// Look says that devices are only looked at: others may want them.
-	Look bool
-	// Away says that others compute with their devices.
+	// Inspect says that the devices are only inspected and not acquired, because other processes may need them.
+	Inspect bool
+	// Away says that other processes compute, with their own devices.
 	Away   bool
-	Class  string // numeric class of the submitter, which a worker must have; "": any
-	Before string // that of the rows of the output, taken where the job asks for none
+	Class  string // numeric class of the submitter, in which a worker must compute; "": any
+	Before string // numeric class of the output's rows, used if the job asks for none
 }
 
-// Open opens the devices of this process for a job, and finds the devices of the workers on other hosts.
-func Open(w Wanted) (m Machines, err error) {
-	if m.Local, m.end, err = openLocal(w); err != nil || w.Planned != nil {
+// Open opens the devices of this process for a job, and connects to the workers on other hosts.
+func Open(w Request) (m Machines, err error) {
+	if m.Local, m.release, err = openLocal(w); err != nil || w.Planned != nil {
 		return m, err
 	}
 	if m.Fleet, err = dial(w.Config, w.Start, w.Steps, m.Local); err != nil {
-		m.end()
+		m.release()
 		return Machines{}, err
 	}
 	return m, nil
@@ -57,10 +57,10 @@ func (m Machines) Close() {
 	if m.Fleet != nil {
 		m.Fleet.Close()
 	}
-	m.end()
+	m.release()
 }
 
-// Facts returns what the devices of this process have to say of the run, nil for those of a CPU.
+// Facts returns what the devices of this process measured during the run; nil for CPU workers.
 func (m Machines) Facts() any {
 	if facts := m.Local.Capabilities().Facts; facts != nil {
 		return facts()
@@ -68,7 +68,7 @@ func (m Machines) Facts() any {
 	return nil
 }
 
-// Exchanges returns how sets over several hosts have exchanged; nil where links were out of the question.
+// Exchanges counts how sets that span hosts exchanged tensors; nil: there was no exchange between hosts.
 func (m Machines) Exchanges() *cluster.Links {
 	if m.Fleet == nil {
 		return nil

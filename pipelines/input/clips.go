@@ -23,27 +23,27 @@ import (
 	"latentbeam/stages/rng"
 )
 
-// cutter expands the rows of a source to a row for each clip of their media, before they get keys. The row, the job
-// and the header of the file decide the expansion of a row, so that plan, run, report, shards and workers agree.
+// cutter replaces each row of a source with one row per clip of its media, before the rows get keys. The clips depend only
+// on the row, the job and the header of the media file, so that plan, run, report, shards and workers get the same rows.
 type cutter struct {
 	rule     *cut.Rule
-	null     bool              // a row without a caption beside each
-	defaults schemas.PromptRow // of the job and its models
+	null     bool              // adds a second row without caption for each clip
+	defaults schemas.PromptRow // defaults of the job and its models
 	naming   *schemas.Naming
-	seed     int64 // of the job
-	most     int   // frames of a clip whose length is open, where the row does not say it
-	encodes  bool  // a stage reads the media, so that their digests are needed
+	seed     int64 // seed of the job
+	most     int   // maximal frames of a clip without a fixed length, if the row has none
+	encodes  bool  // a stage reads the media, so their digests are needed
 	contents *source.Contents
 	facts    *sync.Map // probed -> media.StreamInfo
 }
 
-// probed names what was asked of a file.
+// probed is the key under which the result of probing a file is cached.
 type probed struct {
 	path string
 	fps  float64
 }
 
-// newCutter returns what cuts the media of a job, nil where its rows are the media as they are.
+// newCutter returns the cutter of a job; nil: the job does not cut its media.
 func newCutter(cfg *config.Config, r Reading, steps []stages.Step, contents *source.Contents) *cutter {
 	if !cfg.Input.Cuts() {
 		return nil
@@ -57,27 +57,27 @@ func newCutter(cfg *config.Config, r Reading, steps []stages.Step, contents *sou
 	return c
 }
 
-// of is the source whose rows are the clips of s, or s where c is nil.
-func (c *cutter) of(s engine.RowSource) engine.RowSource {
+// wrap returns a source whose rows are the clips of s. It returns s if c is nil.
+func (c *cutter) wrap(s engine.RowSource) engine.RowSource {
 	if c == nil {
 		return s
 	}
 	return expanded{s, c}
 }
 
-// expanded is a source whose rows are the clips of another's media.
+// expanded is a source whose rows are the clips of another source's media.
 type expanded struct {
 	engine.RowSource
 	*cutter
 }
 
-// expansion is what one row expands to; err ends the table.
+// expansion holds the clips of one row. An error ends the reading of the input.
 type expansion struct {
 	rows []*stages.Element
 	err  error
 }
 
-// Rows yields the clips in the order of their media. Several files are looked at at a time.
+// Rows yields the clips in the order of their media. It probes several files concurrently.
 func (x expanded) Rows(ctx context.Context, tensors bool) iter.Seq2[*stages.Element, error] {
 	return func(yield func(*stages.Element, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -119,7 +119,7 @@ func (x expanded) Rows(ctx context.Context, tensors bool) iter.Seq2[*stages.Elem
 	}
 }
 
-// expand returns the clips of a row, at least one. A row that cannot be cut comes back failed.
+// expand returns the clips of a row, at least one. If a row cannot be cut, expand returns it as a failed row.
 func (c *cutter) expand(ctx context.Context, e *stages.Element) expansion {
 	if e.Failed != nil {
 		return expansion{rows: []*stages.Element{e}}
@@ -140,7 +140,7 @@ func (c *cutter) expand(ctx context.Context, e *stages.Element) expansion {
 	if err != nil {
 		return fail(err)
 	}
-	if c.encodes { // here several are read at a time
+	if c.encodes { // compute the digest now, because this code runs concurrently; it is cached
 		if _, err := c.contents.Digest(ctx, row.Media); err != nil {
 			return fail(err)
 		}
@@ -167,9 +167,9 @@ func (c *cutter) expand(ctx context.Context, e *stages.Element) expansion {
 	return out
 }
 
-// row is the row of a clip.
-func (c *cutter) row(of *stages.Element, clip cut.Clip) *stages.Element {
-	e := *of
+// row returns the row of one clip of source.
+func (c *cutter) row(source *stages.Element, clip cut.Clip) *stages.Element {
+	e := *source
 	e.Row.ID += clip.Suffix
 	switch {
 	case clip.Failed != nil:
@@ -185,7 +185,7 @@ func (c *cutter) row(of *stages.Element, clip cut.Clip) *stages.Element {
 	return &e
 }
 
-// probe probes a file once.
+// probe reads the stream information of a file, once per file and fps.
 func (c *cutter) probe(ctx context.Context, p probed) (media.StreamInfo, error) {
 	if f, known := c.facts.Load(p); known {
 		return f.(media.StreamInfo), nil
@@ -203,7 +203,7 @@ func (c *cutter) probe(ctx context.Context, p probed) (media.StreamInfo, error) 
 	return first.(media.StreamInfo), nil
 }
 
-// draw returns a number from 0 to n that follows from the row's seed, the content of its media and the label.
+// draw returns a pseudo-random number from 0 to n, derived from the row's seed, the content of its media and the label.
 func (c *cutter) draw(ctx context.Context, row *schemas.PromptRow, label string, n int) (int, error) {
 	if n < 1 {
 		return 0, nil
@@ -212,7 +212,7 @@ func (c *cutter) draw(ctx context.Context, row *schemas.PromptRow, label string,
 	if err != nil {
 		return 0, err
 	}
-	digest, _, _ = strings.Cut(digest, " ") // whoever decodes it
+	digest, _, _ = strings.Cut(digest, " ") // without the name of the decoder
 	seed := rng.SeedFor(c.seed, row.Prompt)
 	if row.Seed != nil {
 		seed = *row.Seed

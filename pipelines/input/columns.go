@@ -7,11 +7,11 @@ import (
 	"latentbeam/internal/table/read"
 )
 
-// maxNamed bounds the columns that one warning names.
+// maxNamed limits the columns that one warning names.
 const maxNamed = 20
 
-// Warnings says what the job has no use for in the tables that were read so far: columns, lines that are no prompts, and
-// options of trainers in prompts.
+// Warnings returns a warning for each part of the tables read so far that the job ignores: columns, lines that are not
+// prompts, and options of training programs in prompts.
 func (in *Input) Warnings() (all []string) {
 	if lines, file := in.want.uses.Skipped(); lines > 0 {
 		all = append(all, fmt.Sprintf("%d lines of %s are blank or comments and no rows (`input: {txt: raw}` makes each line of a txt a prompt)",
@@ -27,9 +27,9 @@ func (in *Input) Warnings() (all []string) {
 	return all
 }
 
-// unused names the columns of no use, "" where there are none.
+// unused returns a warning that names the columns that the job does not use; "": none.
 func (in *Input) unused() string {
-	unused := read.Unused(in.Columns(), in.want.keep)
+	unused := read.Unused(in.Columns(), in.want.carried)
 	if len(unused) == 0 {
 		return ""
 	}
@@ -53,7 +53,7 @@ func (in *Input) unused() string {
 		strings.Join(named, ", "), fix)
 }
 
-// Describe says in a line each how the columns of the tables are taken, "" where there are none.
+// Describe returns lines that say how the job uses the columns of the tables.
 func (in *Input) Describe() (lines []string) {
 	var taken, source []string
 	for _, use := range in.Columns() {
@@ -78,7 +78,7 @@ func (in *Input) Describe() (lines []string) {
 	return lines
 }
 
-// fieldOf is the field that a column would give.
+// fieldOf returns the field that a column would set.
 func (in *Input) fieldOf(column string) string {
 	for _, use := range in.Columns() {
 		if use.Column == column {

@@ -16,23 +16,24 @@ import (
 	"latentbeam/internal/table/read"
 )
 
-// notes are what a person should know of how the input was read. Each is said once.
+// notes collects messages for the user about how the input was read, without duplicates.
 type notes struct {
 	lines []string
-	mixed string // a folder of frames with other media, which earlier releases took for one clip of its frames; "": there is none
+	mixed string // a folder with frames and other media, which earlier releases read as one clip; "": none
 }
 
+// add adds a message unless it is there already.
 func (n *notes) add(format string, args ...any) {
 	if line := fmt.Sprintf(format, args...); !slices.Contains(n.lines, line) {
 		n.lines = append(n.lines, line)
 	}
 }
 
-// metadataNames are the names of the tables of a folder that is a data set as Hugging Face lays it out.
+// metadataNames are the names of the table in a data set folder with the layout of Hugging Face.
 var metadataNames = []string{"metadata.csv", "metadata.jsonl", "metadata.parquet"}
 
-// isMetadata reports whether a file is the table of its folder: one of metadataNames, or a list of media with captions beside
-// it. names are all files.
+// isMetadata reports whether a file is the table of its folder: one of metadataNames, or a list of media with a list of
+// captions beside it. names are all files.
 func isMetadata(name string, names []string) bool {
 	if slices.Contains(metadataNames, path.Base(name)) {
 		return true
@@ -51,14 +52,14 @@ func isFolder(at string) bool {
 	return err == nil && info.IsDir()
 }
 
-// folder is a folder below an input, and what it holds itself.
+// folder lists the files directly in one folder of an input.
 type folder struct {
 	frames []string // png and jpeg files
 	others []string // other media files and tars
-	deeper bool     // folders below it hold media
+	deeper bool     // subfolders contain media
 }
 
-// openFolders puts what folders stand for in their place. A folder with a table of metadata stays.
+// openFolders replaces each folder in files with the inputs in it. A folder with a metadata table stays as it is.
 func openFolders(files []string, n *notes) (all []string, err error) {
 	for _, at := range files {
 		found := []string{at}
@@ -74,9 +75,9 @@ func openFolders(files []string, n *notes) (all []string, err error) {
 	return all, nil
 }
 
-// openFolder returns the inputs that a folder stands for. A folder of png or jpeg files alone is one clip, whose frames they
-// are. Any other stands for the media files and tars in it and below, for the folders of frames below, and for the folders with
-// a table of metadata.
+// openFolder returns the inputs in a folder. A folder that contains only png or jpeg files is one clip, and the files are its frames.
+// For any other folder, openFolder returns the media files and tars in it and in its subfolders, the subfolders of frames, and
+// the subfolders with a metadata table.
 func openFolder(root string, n *notes) ([]string, error) {
 	names, err := source.List(context.Background(), root, read.MaxFiles)
 	if err != nil {
@@ -95,14 +96,14 @@ func openFolder(root string, n *notes) ([]string, error) {
 	}
 	below := func(name string) string { return strings.TrimSuffix(root, "/") + "/" + name }
 	end := ""
-	if source.IsAddress(root) { // where a slash makes a folder
+	if source.IsAddress(root) { // in a bucket, folders end with a slash
 		end = "/"
 	}
 	if top := folders["."]; len(folders) == 0 || len(folders) == 1 && top != nil && len(top.others) == 0 && len(tables) == 0 {
 		if top != nil && len(top.frames) > 1 {
 			n.add("%s is one clip of %d frames; for %d images write %s", below(""), len(top.frames), len(top.frames), below("*"))
 		}
-		return []string{root}, nil // if it holds no media, whoever reads it says so
+		return []string{root}, nil // if it has no media, reading it returns the error
 	}
 	var all, clips []string
 	for at, f := range folders {
@@ -126,9 +127,9 @@ func openFolder(root string, n *notes) ([]string, error) {
 	return all, nil
 }
 
-// sortFiles sorts the names of files below a folder by the folders that they lie in. It leaves out files that are no media, and
-// all below a folder with a table of metadata; tables lists those. bare are media files without an extension. rest counts what is neither
-// media nor a caption, by extension.
+// sortFiles groups media files by their folder. It leaves out other files, and everything below a folder with a metadata
+// table; tables lists those folders. bare are media files without an extension. rest counts, by extension, the files that are
+// neither media nor captions.
 func sortFiles(names []string, bare map[string]bool) (folders map[string]*folder, tables []string, rest map[string]int) {
 	for _, name := range names {
 		if at := path.Dir(name); isMetadata(name, names) && !inside(tables, at) {
@@ -167,7 +168,7 @@ func sortFiles(names []string, bare map[string]bool) (folders map[string]*folder
 	return folders, tables, rest
 }
 
-// findBare finds the media files among names without an extension, by their first bytes.
+// findBare finds media files among the names without an extension. It reads their first bytes.
 func findBare(root string, names []string) (bare map[string]bool, err error) {
 	bare = map[string]bool{}
 	for _, name := range names {
@@ -187,12 +188,12 @@ func findBare(root string, names []string) (bare map[string]bool, err error) {
 	return bare, nil
 }
 
-// inside reports whether a folder is one of a list or lies below one.
+// inside reports whether a folder is in the list or below a folder in the list.
 func inside(list []string, at string) bool {
 	return slices.ContainsFunc(list, func(one string) bool { return at == one || strings.HasPrefix(at, one+"/") })
 }
 
-// describeFolder notes what a folder stands for.
+// describeFolder adds notes that say which inputs were found in a folder.
 func describeFolder(root string, files, clips []string, rest map[string]int, n *notes) {
 	count := map[string]int{}
 	for _, name := range files {
@@ -224,7 +225,7 @@ func describeFolder(root string, files, clips []string, rest map[string]int, n *
 	}
 }
 
-// noteLeftOut notes media files that lie beside those that a pattern matches and that no pattern matches.
+// noteLeftOut adds notes about media files that no pattern matches although they are in the same folder as matched files.
 func noteLeftOut(patterns, files []string, n *notes) {
 	for _, pattern := range patterns {
 		folder, last := filepath.Split(pattern)
@@ -249,7 +250,7 @@ func noteLeftOut(patterns, files []string, n *notes) {
 	}
 }
 
-// listCounts writes counts by name, most first.
+// listCounts formats counts by name, sorted as text.
 func listCounts(count map[string]int) string {
 	var parts []string
 	for name, n := range count {

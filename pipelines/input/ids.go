@@ -7,8 +7,8 @@ import (
 	"latentbeam/schemas"
 )
 
-// fileIDs returns the ids of media files that cannot be their names without folder and extension, because several files have that
-// name: the path below the folder that all files are in, without the extension if that tells them apart.
+// fileIDs returns ids for media files that share a name with others. A file's id is usually its name without folder and
+// extension. Here it is the path below the folder common to all files, without the extension if it is still unique.
 func fileIDs(files []string) map[string]string {
 	stems := map[string][]string{}
 	for _, file := range files {
@@ -25,27 +25,27 @@ func fileIDs(files []string) map[string]string {
 		}
 		short := map[string]int{}
 		for _, file := range same {
-			short[below(top, file, true)]++
+			short[relativeTo(top, file, true)]++
 		}
 		for _, file := range same {
-			ids[file] = below(top, file, short[below(top, file, true)] == 1)
+			ids[file] = relativeTo(top, file, short[relativeTo(top, file, true)] == 1)
 		}
 	}
 	return ids
 }
 
-// stemOf is the name of a media file without folder and extension.
+// stemOf returns the name of a media file without folder and extension.
 func stemOf(file string) string { return filepath.Base(strings.TrimSuffix(file, filepath.Ext(file))) }
 
-// below is the path of a file below a folder, with slashes.
-func below(folder, file string, cutExtension bool) string {
+// relativeTo returns the path of a file below a folder, with slashes.
+func relativeTo(folder, file string, cutExtension bool) string {
 	if cutExtension {
 		file = strings.TrimSuffix(file, filepath.Ext(file))
 	}
 	return schemas.ValidText(strings.TrimPrefix(filepath.ToSlash(file), folder), schemas.MaxIDBytes)
 }
 
-// commonFolder returns the folder that all files are in, with a slash at its end; "" for none.
+// commonFolder returns the folder that contains all files, with a slash at its end; "": none.
 func commonFolder(files []string) string {
 	top := ""
 	for i, file := range files {

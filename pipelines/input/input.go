@@ -1,5 +1,5 @@
-// Package input reads the rows of a job: tables of prompts, of text embeddings or of latents, and media or tables that name
-// them, whose clips may be cut.
+// Package input reads the rows of a job: from tables of prompts, text embeddings or latents, and from media files or tables that
+// name them. It can cut media into clips.
 package input
 
 import (
@@ -25,27 +25,27 @@ import (
 
 // Input is the input of a job.
 type Input struct {
-	Contents *source.Contents // digests of its media
+	Contents *source.Contents // caches digests of its media
 
 	cfg   *config.Config
-	limit int     // on its rows; 0: none
-	cut   *cutter // expands rows; nil: they stay as they are
-	want  wanted  // of a table
+	limit int     // maximal rows; 0: no limit
+	cut   *cutter // cuts media into clips; nil: does not
+	want  needs   // what the job needs from its tables
 	steps []stages.Step
 }
 
-// Reading is what decides how the rows of a job are read, apart from the files.
+// Reading holds the settings that decide how rows are read from the files.
 type Reading struct {
 	Input    config.Input
-	Defaults schemas.PromptRow // of the job and its models
-	Naming   *schemas.Naming   // of sizes and lengths
-	Steps    []stages.Step     // of the job, where others than its own; nil: its own
+	Defaults schemas.PromptRow // defaults of the job and its models
+	Naming   *schemas.Naming   // names of sizes and lengths
+	Steps    []stages.Step     // steps of another job, if the rows are read for one; nil: steps of this job
 }
 
-// Reading returns how the rows are read.
+// Reading returns the settings by which the rows are read.
 func (in *Input) Reading() Reading { return in.want.reading }
 
-// As returns the input of the same job under another reading. It shares what is known of media files.
+// As returns the input of the same job with other settings. Both share the cached facts of media files.
 func (in *Input) As(r Reading) *Input {
 	cfg := *in.cfg
 	cfg.Input = r.Input
@@ -56,45 +56,45 @@ func (in *Input) As(r Reading) *Input {
 	return other
 }
 
-// Columns lists what the columns of the tables that were read so far are for.
+// Columns returns how the job uses each column of the tables read so far.
 func (in *Input) Columns() []read.Use { return in.want.uses.Columns() }
 
-// New returns the input of a job, not yet opened, and starts a run: hosts that an earlier run gave up are asked again.
-// limit bounds its rows; 0: no bound. defaults and steps are those of the job.
+// New returns the input of a job without opening it. It also starts a new run of package source, which then tries hosts again that
+// did not answer an earlier run. limit is the maximal number of rows; 0: no limit.
 func New(cfg *config.Config, limit int, defaults schemas.PromptRow, steps []stages.Step) *Input {
 	source.StartRun()
 	return newInput(cfg, limit, Reading{cfg.Input, defaults, stages.NamingOf(steps), nil}, steps, &source.Contents{})
 }
 
 func newInput(cfg *config.Config, limit int, r Reading, steps []stages.Step, contents *source.Contents) *Input {
-	return &Input{contents, cfg, limit, newCutter(cfg, r, steps, contents), wantedBy(cfg, r, steps), steps}
+	return &Input{contents, cfg, limit, newCutter(cfg, r, steps, contents), needsOf(cfg, r, steps), steps}
 }
 
-// Open opens the input, which has rows unless it may be empty, and checks its form.
+// Open opens the input and checks its format. An input without rows is an error unless mayBeEmpty.
 func (in *Input) Open(mayBeEmpty bool) (engine.RowSource, error) {
 	source, err := in.open()
 	if err != nil || mayBeEmpty {
 		return source, err
 	}
 	for range source.Rows(context.Background(), false) {
-		return source, nil // one that cannot be read is left to those who read all of it
+		return source, nil // an error of the first row is reported when all rows are read
 	}
 	kind, _ := in.cfg.Input.Source()
 	return nil, in.cfg.Errorf("input."+kind, "the input has no rows").
 		WithFix("name a file with rows; --allow-empty makes an output without rows")
 }
 
-// SharesNames reports whether media files of the input have one name, so that their ids are paths.
+// SharesNames reports whether several media files of the input have the same name, so that their ids are paths.
 func (in *Input) SharesNames() bool { return in.want.shared.Load() }
 
-// MixedFolder names a folder of the input that stands for the media in it, although it was one clip of its frames for earlier
-// releases; "": there is none.
+// MixedFolder returns a folder of the input that is now read as separate media files, but was one clip of frames in earlier
+// releases; "": none.
 func (in *Input) MixedFolder() string { return in.want.notes.mixed }
 
-// Notes are what a person should know of how the input was read so far.
+// Notes returns messages for the user about how the input was read so far.
 func (in *Input) Notes() []string { return in.want.notes.lines }
 
-// First is the first row that can be read; nil where there is none. The error is why the input cannot be opened.
+// First returns the first valid row; nil: there is none. It returns an error only if the input cannot be opened.
 func (in *Input) First() (*schemas.PromptRow, error) {
 	source, err := in.open()
 	if err != nil {
@@ -102,7 +102,7 @@ func (in *Input) First() (*schemas.PromptRow, error) {
 	}
 	for e, err := range source.Rows(context.Background(), false) {
 		if err != nil {
-			return nil, nil //nolint:nilerr // whoever reads it all says it
+			return nil, nil //nolint:nilerr // reported when all rows are read
 		}
 		if e.Failed == nil {
 			return &e.Row, nil
@@ -114,7 +114,7 @@ func (in *Input) First() (*schemas.PromptRow, error) {
 func (in *Input) open() (engine.RowSource, error) {
 	source, err := sourceOf(in.cfg, in.limit, in.want)
 	var problem *document.Error
-	if errors.As(err, &problem) && problem.Problems[0].Pos.Line == 0 { // about a file: say who named it
+	if errors.As(err, &problem) && problem.Problems[0].Pos.Line == 0 { // an error of a whole file: add the option that names it
 		p := problem.Problems[0]
 		kind, _ := in.cfg.Input.Source()
 		return nil, in.cfg.Errorf("input."+kind, "%v: %s", p.Pos, p.Message).WithFix("%s", p.Fix)
@@ -122,10 +122,11 @@ func (in *Input) open() (engine.RowSource, error) {
 	if err != nil {
 		return nil, err
 	}
-	return in.cut.of(source), nil
+	return in.cut.wrap(source), nil
 }
 
-func sourceOf(cfg *config.Config, limit int, want wanted) (engine.RowSource, error) {
+// sourceOf returns the source of the input's rows before media are cut.
+func sourceOf(cfg *config.Config, limit int, want needs) (engine.RowSource, error) {
 	kind, patterns := cfg.Input.Source()
 	videos := cfg.Defaults.NumVideosPerPrompt
 	if kind != config.PromptInput {
@@ -151,7 +152,7 @@ func sourceOf(cfg *config.Config, limit int, want wanted) (engine.RowSource, err
 	return prompts{patterns, opts, videos, limit}, nil
 }
 
-// expand finds the files of an input. Folders of media are for those who read media.
+// expand finds the files that match the patterns of an input. Media folders stay folders: openMedia reads them.
 func expand(kind string, patterns []string) ([]string, error) {
 	if kind == config.MediaInput || kind == config.VideoInput {
 		return read.Expand(patterns)
@@ -159,14 +160,14 @@ func expand(kind string, patterns []string) ([]string, error) {
 	return read.ExpandTables(patterns)
 }
 
-// isText reports whether a pattern is no file's name but a prompt, by its form.
+// isText reports whether a pattern looks like a prompt and not like a file name.
 func isText(pattern string) bool {
 	_, err := os.Stat(pattern)
 	ext := filepath.Ext(pattern)
 	return os.IsNotExist(err) && (len(ext) < 2 || strings.Contains(ext, " ")) && !strings.ContainsAny(pattern, `/\*?[{`) && pattern != source.Stdin
 }
 
-// checkTable checks the form of tables.
+// checkTable checks the format of tables.
 func checkTable(patterns []string, opts read.Options) error {
 	p, err := read.Open(patterns, opts)
 	if err != nil {
@@ -175,21 +176,21 @@ func checkTable(patterns []string, opts read.Options) error {
 	return p.Close()
 }
 
-// wanted is what a job wants of its tables.
-type wanted struct {
-	columns []string // of the user's own, that results depend on
-	params  []string // that results depend on
-	keep    []string // names and patterns of columns that need no use
-	program string   // the first stage that is a program, "" where none is
+// needs describes what a job needs from its tables, and collects what was found in them.
+type needs struct {
+	columns []string // columns defined by the user that results depend on
+	params  []string // parameters that results depend on
+	carried []string // names and patterns of columns that cause no warning when the job does not use them
+	program string   // first stage that is a program; "": none
 	uses    *read.Uses
 	notes   *notes
-	shared  *atomic.Bool // files of the input have one name
+	shared  *atomic.Bool // several files of the input have the same name
 	reading Reading
 }
 
-// wantedBy returns what a job with these steps wants of a table.
-func wantedBy(cfg *config.Config, r Reading, steps []stages.Step) wanted {
-	w := wanted{program: stages.FirstProgram(steps), params: []string{}, uses: &read.Uses{}, notes: &notes{}, shared: &atomic.Bool{}, reading: r}
+// needsOf returns what a job with these steps needs from its tables.
+func needsOf(cfg *config.Config, r Reading, steps []stages.Step) needs {
+	w := needs{program: stages.FirstProgram(steps), params: []string{}, uses: &read.Uses{}, notes: &notes{}, shared: &atomic.Bool{}, reading: r}
 	for _, s := range steps {
 		for _, p := range s.Params() {
 			if name, own := p.Column(); own && !slices.Contains(w.columns, name) {
@@ -197,31 +198,31 @@ func wantedBy(cfg *config.Config, r Reading, steps []stages.Step) wanted {
 			}
 			w.params = append(w.params, string(p))
 		}
-		w.keep = append(w.keep, s.Spec.Readings...) // a column is compared with the reading of its name
+		w.carried = append(w.carried, s.Spec.Readings...) // columns with names of readings are compared with the readings
 	}
-	w.keep = append(w.keep, cfg.Input.Carry...)
-	if template, err := config.ParseName(cfg.Output.Name); err == nil { // else opening the job says it
-		w.keep = append(w.keep, template.Columns()...)
+	w.carried = append(w.carried, cfg.Input.Carry...)
+	if template, err := config.ParseName(cfg.Output.Name); err == nil { // opening the job reports the error
+		w.carried = append(w.carried, template.Columns()...)
 	}
 	return w
 }
 
-// options are those of the tables of a job.
-func (w wanted) options(cfg *config.Config) read.Options {
+// options returns the options with which the tables are read.
+func (w needs) options(cfg *config.Config) read.Options {
 	comma, _ := cfg.Input.Comma()
 	return read.Options{Format: cfg.Input.Format, Columns: cfg.Input.Columns, Own: w.columns, Params: w.params, Uses: w.uses, Naming: w.reading.Naming, FPS: w.reading.Defaults.FPS,
 		RawText: cfg.Input.TXT == config.TXTRaw, Comma: comma}
 }
 
-// prompts reads prompt tables, one element for each video of a row.
+// prompts reads prompt tables. It yields one element for each video of a row.
 type prompts struct {
 	patterns []string
 	opts     read.Options
-	videos   int // num_videos_per_prompt of rows that do not say it; 0: the job does not say it either
-	limit    int // on rows, whatever videos they ask for; 0: none
+	videos   int // num_videos_per_prompt of rows without one; 0: the job has none either
+	limit    int // maximal rows of the table, not videos; 0: no limit
 }
 
-// Rows yields the elements of every row in turn.
+// Rows yields the elements of all rows in order.
 func (s prompts) Rows(_ context.Context, _ bool) iter.Seq2[*stages.Element, error] {
 	return func(yield func(*stages.Element, error) bool) {
 		p, err := read.Open(s.patterns, s.opts)
@@ -247,12 +248,12 @@ func (s prompts) Rows(_ context.Context, _ bool) iter.Seq2[*stages.Element, erro
 	}
 }
 
-// localPaths replaces the paths of a row by those that the system takes.
+// localPaths converts the paths of a row to the form of this operating system.
 func localPaths(row *schemas.PromptRow) {
 	row.Media, row.Noise, row.Reference = config.LocalPath(row.Media), config.LocalPath(row.Noise), config.LocalPaths(row.Reference)
 }
 
-// expand yields the samples of one record; a bad record is one failed element.
+// expand yields the samples of one record. For a bad record it yields one failed element.
 func (s prompts) expand(rec read.Record, yield func(*stages.Element, error) bool) bool {
 	if rec.Bad != nil {
 		e := &stages.Element{Row: rec.Row, Wrong: rec.Bad.Given}
@@ -267,8 +268,8 @@ func (s prompts) expand(rec read.Record, yield func(*stages.Element, error) bool
 	return samples(e, s.videos, yield)
 }
 
-// samples yields an element for each video that e's row asks for, or else the job. Nobody changes tensors,
-// so they share them.
+// samples yields one element for each video that e's row asks for; videos is used if the row has no number. The elements share
+// their tensors, which nobody changes.
 func samples(e *stages.Element, videos int, yield func(*stages.Element, error) bool) bool {
 	if e.Row.NumVideosPerPrompt == 0 {
 		e.Row.NumVideosPerPrompt = videos

@@ -9,13 +9,13 @@ import (
 	"latentbeam/stages"
 )
 
-// Rows are the rows of an input, filled, checked and keyed by the rules of a job.
+// Rows reads the rows of an input. It fills in defaults, checks the rows and computes their keys by the rules of a job.
 type Rows struct {
 	Source engine.RowSource
 	Rules  *keys.Rules
 }
 
-// Mine yields the rows of this shard, without tensors.
+// Mine yields the rows of this shard without tensors.
 func (r Rows) Mine(ctx context.Context) iter.Seq2[*stages.Element, error] {
 	return func(yield func(*stages.Element, error) bool) {
 		for e, err := range r.All(ctx) {
@@ -26,10 +26,10 @@ func (r Rows) Mine(ctx context.Context) iter.Seq2[*stages.Element, error] {
 	}
 }
 
-// All yields the rows of all shards, without tensors.
+// All yields the rows of all shards without tensors.
 func (r Rows) All(ctx context.Context) iter.Seq2[*stages.Element, error] { return r.Each(ctx, false) }
 
-// Each is All, with tensors where they are wanted.
+// Each yields the rows of all shards, with or without tensors.
 func (r Rows) Each(ctx context.Context, tensors bool) iter.Seq2[*stages.Element, error] {
 	return func(yield func(*stages.Element, error) bool) {
 		for e, err := range r.Source.Rows(ctx, tensors) {

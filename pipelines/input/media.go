@@ -24,22 +24,22 @@ import (
 	"latentbeam/stages"
 )
 
-// mediaRows reads rows of videos and images: from tables that name them, or the files themselves.
+// mediaRows reads rows of videos and images, from media files or from tables that name media files.
 type mediaRows struct {
 	files []string // tables, media files and folders of frames, in order
-	// folders are those of tables that were found in them: paths and ids begin there.
+	// folders maps a table that was found in a folder to that folder. Paths and ids of its rows are relative to the folder.
 	folders map[string]string
 	opts    read.Options
-	limit   int               // on rows; 0: none
-	ids     map[string]string // of files whose names others have, too
-	texts   *sync.Map         // captions of files at addresses, by address: each is asked for once
+	limit   int               // maximal rows; 0: no limit
+	ids     map[string]string // ids of files that share a name with others
+	texts   *sync.Map         // cache of captions in buckets and on the web, by address
 }
 
-// captionExt is the extension of a text beside a media file that holds its caption.
+// captionExt is the extension of the text file beside a media file that contains its caption.
 const captionExt = ".txt"
 
-// openMedia checks the form of every table among files.
-func openMedia(cfg *config.Config, files []string, limit int, want wanted) (mediaRows, error) {
+// openMedia sorts files into media files, tables and captions, and checks the format of every table.
+func openMedia(cfg *config.Config, files []string, limit int, want needs) (mediaRows, error) {
 	opts := want.options(cfg)
 	opts.Media = true
 	s := mediaRows{opts: opts, limit: limit, texts: &sync.Map{}, folders: map[string]string{}}
@@ -63,7 +63,7 @@ func openMedia(cfg *config.Config, files []string, limit int, want wanted) (medi
 				return mediaRows{}, err
 			}
 			if captions == "" {
-				continue // belongs to the file beside it
+				continue // the caption of a media file
 			}
 			s.folders[file] = strings.TrimSuffix(file, filepath.Base(file))
 		}
@@ -95,7 +95,8 @@ func openMedia(cfg *config.Config, files []string, limit int, want wanted) (medi
 	return s, nil
 }
 
-// sidecars are the json files that have the name of a media file beside them. They describe it and are no tables.
+// sidecars returns the json files that share their name with a media file. Such a file describes the media file and is not a
+// table.
 func sidecars(files []string) map[string]bool {
 	stem := func(file string) string { return strings.TrimSuffix(file, filepath.Ext(file)) }
 	found, stems := map[string]bool{}, map[string]bool{}
@@ -114,7 +115,7 @@ func sidecars(files []string) map[string]bool {
 
 func (s mediaRows) isTable(file string) bool { return read.IsTable(file, s.opts) }
 
-// Rows yields an element for each row of a table and for each media file.
+// Rows yields an element for each row of the tables and for each media file.
 func (s mediaRows) Rows(context.Context, bool) iter.Seq2[*stages.Element, error] {
 	return func(yield func(*stages.Element, error) bool) {
 		left := s.limit
@@ -152,7 +153,7 @@ func (s mediaRows) rows(file string) iter.Seq2[*stages.Element, error] {
 			localPaths(&rec.Row)
 			e := &stages.Element{Row: rec.Row}
 			if folder, inside := s.folders[file]; inside {
-				place(&e.Row, folder, rec.Suffix)
+				resolvePath(&e.Row, folder, rec.Suffix)
 			}
 			if rec.Bad != nil {
 				e.Wrong = rec.Bad.Given
@@ -165,14 +166,14 @@ func (s mediaRows) rows(file string) iter.Seq2[*stages.Element, error] {
 	}
 }
 
-// metadataOf is the table of a folder that is a data set as Hugging Face lays it out, "" for all else.
+// metadataOf returns the table of a data set folder with the layout of Hugging Face; "": not such a folder.
 func metadataOf(folder string) (string, error) {
 	if source.IsAddress(folder) {
 		if !strings.HasSuffix(folder, "/") {
 			return "", nil
 		}
 	} else if info, err := os.Stat(folder); err != nil || !info.IsDir() {
-		return "", nil //nolint:nilerr // whoever reads it says so
+		return "", nil //nolint:nilerr // reading it reports the error
 	}
 	for _, name := range slices.Concat(metadataNames, read.Lists) {
 		table := strings.TrimSuffix(folder, "/") + "/" + name
@@ -192,9 +193,9 @@ func metadataOf(folder string) (string, error) {
 	return "", nil
 }
 
-// place puts the path of a row of a folder's table below the folder. It is the id of a row without one, as the name of a
-// file is.
-func place(row *schemas.PromptRow, folder, suffix string) {
+// resolvePath makes the media path of a row, which is relative to the folder of its table, a path below that folder. A row without
+// an id gets its relative path as id.
+func resolvePath(row *schemas.PromptRow, folder, suffix string) {
 	at := row.Media
 	if _, inside := source.ParseMember(at); at == "" || inside || source.IsAddress(at) || filepath.IsAbs(at) {
 		return
@@ -207,7 +208,7 @@ func place(row *schemas.PromptRow, folder, suffix string) {
 	}
 }
 
-// mediaFile is the row of a media file: its name is the id, the text beside it the caption.
+// mediaFile returns the row of a media file: its name is the id, and the text file beside it is the caption.
 func (s mediaRows) mediaFile(file string) (*stages.Element, error) {
 	stem := strings.TrimSuffix(file, filepath.Ext(file))
 	e := &stages.Element{Row: schemas.PromptRow{ID: cmp.Or(s.ids[file], stemOf(file)), Media: file, Source: file}}
@@ -223,7 +224,7 @@ func (s mediaRows) mediaFile(file string) (*stages.Element, error) {
 	return e, nil
 }
 
-// caption reads the caption at a location; one at an address is kept.
+// caption reads the caption at a location. It caches captions that are not on this host.
 func (s mediaRows) caption(at string) (string, error) {
 	if known, found := s.texts.Load(at); found {
 		return known.(string), nil
@@ -236,7 +237,7 @@ func (s mediaRows) caption(at string) (string, error) {
 	return text, err
 }
 
-// readCaption reads a text that is no longer than a prompt may be.
+// readCaption reads a caption file. A caption that is longer than the maximal prompt is an error.
 func readCaption(path string) (string, error) {
 	f, err := source.Open(context.Background(), path)
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 	"latentbeam/stages"
 )
 
-// Tensors returns what brings the tensors of single rows of a job, nil where its rows have none. Paths are relative to dir.
+// Tensors returns a function that reads the tensors of one row of a job; nil: the rows have no tensors. Paths are relative to
+// dir.
 func Tensors(cfg *config.Config, dir string) func(*stages.Element) error {
 	switch kind, _ := cfg.Input.Source(); kind {
 	case config.EmbeddingInput:
@@ -30,12 +31,12 @@ func Tensors(cfg *config.Config, dir string) func(*stages.Element) error {
 // embeddings reads tables of text embeddings.
 type embeddings struct {
 	files  []string
-	videos int // as in prompts
+	videos int // see prompts.videos
 	limit  int
 }
 
-// Rows yields an element for each embedding, or several for one whose prompt table and job left open how
-// many videos there are to be.
+// Rows yields an element for each embedding. If the row has no number of videos, it yields one element per video that the job
+// asks for.
 func (s embeddings) Rows(_ context.Context, tensors bool) iter.Seq2[*stages.Element, error] {
 	return func(yield func(*stages.Element, error) bool) {
 		for e, err := range s.rows(tensors) {
@@ -55,7 +56,7 @@ func (s embeddings) rows(tensors bool) iter.Seq2[*stages.Element, error] {
 	return readRows(s.files, s.limit, tensors, named, s.element)
 }
 
-// element is the element of a row.
+// element returns the element of a row.
 func (s embeddings) element(r schemas.EmbeddingRow, tensors bool) (*stages.Element, error) {
 	e := &stages.Element{Row: r.PromptRow(), Origin: origin(
 		fmt.Sprint(r.Key, r.TextEmbeddingShape, r.TextEmbeddingDType), r.TextEmbeddingSHA256, r.TextEmbeddingBytes)}
@@ -80,7 +81,7 @@ func (s embeddings) element(r schemas.EmbeddingRow, tensors bool) (*stages.Eleme
 	return e, err
 }
 
-// laterTexts are the texts of later clips, of the width of the first.
+// laterTexts returns the text embeddings of the clips after the first. All have the width of the first.
 func laterTexts(r schemas.EmbeddingRow, first *stages.Array) (out []stages.LaterText, err error) {
 	if len(r.LaterEmbeddingClips) == 0 {
 		return nil, nil
@@ -119,7 +120,7 @@ func (s latents) Rows(_ context.Context, tensors bool) iter.Seq2[*stages.Element
 	return readRows(s.files, s.limit, tensors, named, s.element)
 }
 
-// element is the element of a row.
+// element returns the element of a row.
 func (s latents) element(r schemas.LatentRow, tensors bool) (*stages.Element, error) {
 	e := &stages.Element{
 		Row: r.PromptRow(), LatentScale: r.LatentScale,
@@ -127,7 +128,7 @@ func (s latents) element(r schemas.LatentRow, tensors bool) (*stages.Element, er
 			r.VAELatentBytes),
 	}
 	if e.Row.NumFrames == 0 && len(r.VAELatentShape) == 4 {
-		e.Row.NumFrames = int(r.VAELatentShape[1]) // other programs' tables count latent frames alone
+		e.Row.NumFrames = int(r.VAELatentShape[1]) // tables of other programs have only the number of latent frames
 	}
 	if !tensors {
 		return e, nil
@@ -144,7 +145,7 @@ func (s latents) element(r schemas.LatentRow, tensors bool) (*stages.Element, er
 	return e, err
 }
 
-// rawMark is what the origin of raw latents has behind that of others.
+// rawMark returns the text that is added to the origin of raw latents.
 func rawMark(r schemas.LatentRow) string {
 	if r.LatentSpace == stages.RawSpace {
 		return " raw"
@@ -152,9 +153,10 @@ func rawMark(r schemas.LatentRow) string {
 	return ""
 }
 
-// finder returns what brings the tensors of an element from its place in a table, which its row names, relative to dir.
+// finder returns a function that reads the tensors of an element from its table. The element's row names the table, relative to dir,
+// and the number of its row.
 func finder[T schemas.Row](element func(T, bool) (*stages.Element, error), dir string) func(*stages.Element) error {
-	var rows typed.Finder[T] // open as long as the process: workers live as long as their job
+	var rows typed.Finder[T] // never closed, because a worker process ends with its job
 	return func(e *stages.Element) error {
 		at := strings.LastIndex(e.Row.Source, rowMark)
 		if at < 0 {
@@ -186,11 +188,11 @@ func finder[T schemas.Row](element func(T, bool) (*stages.Element, error), dir s
 	}
 }
 
-// rowMark stands in Source between the file and the number of the row.
+// rowMark separates the file from the row number in Source.
 const rowMark = ":row "
 
-// origin names the content that a row of tensors was read with: what the table says of it, and the digest
-// of the tensor, from the table where it has one.
+// origin returns a digest of the content of a row of tensors: its columns, and the digest of its tensor. If the table does not
+// have the tensor's digest, origin computes it.
 func origin(about, digest string, tensor []byte) schemas.Key {
 	if digest == "" {
 		digest = fmt.Sprintf("%x", sha256.Sum256(tensor))
@@ -198,7 +200,7 @@ func origin(about, digest string, tensor []byte) schemas.Key {
 	return sha256.Sum256([]byte("origin " + about + " " + digest))
 }
 
-// array is a tensor column as an array. Only float32, which our own tables hold, is read.
+// array converts a tensor column to an array of float32. It reads float32 and bfloat16.
 func array(data []byte, shape []int64, dtype string) (*stages.Array, error) {
 	switch dtype {
 	case stages.Float32:
@@ -218,10 +220,9 @@ func array(data []byte, shape []int64, dtype string) (*stages.Array, error) {
 	return a, nil
 }
 
-// readRows yields the elements of parquet files of T, of at most limit rows if it is not 0. Tensors are read
-// where they are wanted, and for tables of other programs that do not name their content, where named is
-// false: there the tensor is the only name. A tensor that cannot be used leaves its element without, and says
-// why in Unread.
+// readRows yields the elements of parquet files, at most limit rows; 0: all. It reads the tensors if tensors is true. It also
+// reads them if the table has no digests of them (named is false for its first row), because keys need the digests. If a tensor
+// cannot be read, the element has none, and its Unread says why.
 func readRows[T schemas.Row](files []string, limit int, tensors bool, named func(T) bool,
 	element func(r T, tensors bool) (*stages.Element, error)) iter.Seq2[*stages.Element, error] {
 	return func(yield func(*stages.Element, error) bool) {
@@ -244,7 +245,7 @@ func readRows[T schemas.Row](files []string, limit int, tensors bool, named func
 				e.Row.Source = fmt.Sprintf("%s%s%d", file, rowMark, n)
 				switch {
 				case bad != nil && bad.Tensor && !foreign:
-					e.Unread = bad.Error() // of a row that has its key all the same
+					e.Unread = bad.Error() // the row has its key without the tensor
 				case bad != nil:
 					if e.Row.ID == "" {
 						e.Row.ID = e.Row.ContentID()
@@ -264,7 +265,7 @@ func readRows[T schemas.Row](files []string, limit int, tensors bool, named func
 	}
 }
 
-// firstRow tests the first row of a file that can be read; a file without tests false.
+// firstRow returns the result of test for the first valid row of a file; false: the file has none.
 func firstRow[T schemas.Row](file string, test func(T) bool) (bool, error) {
 	for row, err := range typed.Read[T](file, false) {
 		var bad *typed.RowError

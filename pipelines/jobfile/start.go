@@ -1,5 +1,5 @@
-// Package jobfile is job.json of an output: how its job was started, by which `retry` starts it again. Processes on other
-// hosts are told of a job in the same way.
+// Package jobfile reads and writes job.json of an output. The file records how the job was started, so that `retry` can
+// start it again. Processes on other hosts receive a job in the same form.
 package jobfile
 
 import (
@@ -18,30 +18,30 @@ import (
 	"latentbeam/stages"
 )
 
-// Name is that of the file of the output that says how its job was started.
+// Name is the name of the file in the output.
 const Name = "job.json"
 
-// Start is how a job was started: what `retry` needs to start it again.
+// Start records how a job was started.
 type Start struct {
-	File string   `json:"file"` // name of the YAML, for messages
-	YAML string   `json:"yaml"` // its text
-	Sets []string `json:"set"`  // the --set flags
-	Dir  string   `json:"dir"`  // the directory that relative paths are relative to
-	// Limit is how many rows of the input the run takes; 0: all.
+	File string   `json:"file"` // name of the YAML file, for messages
+	YAML string   `json:"yaml"` // text of the YAML file
+	Sets []string `json:"set"`  // values of the --set flags
+	Dir  string   `json:"dir"`  // base directory of relative paths
+	// Limit is the number of rows that the run reads from its input; 0: all.
 	Limit int `json:"limit,omitempty"`
-	// Looks are the stages that only looked of earlier releases, which the keys of the output's rows may have, newest first. Nil: an
-	// earlier release wrote the file, and its YAML has them.
+	// Looks lists stages that only look which earlier releases included in keys of the output's rows, newest first. Nil: an
+	// earlier release wrote the file, and the stages are those of its YAML.
 	Looks []keys.Looks `json:"looks"`
-	// Shown are measures that are no part of the job and have looked at the output's videos: tables show what they have read.
+	// Shown lists measures that were computed of the output's videos and are not part of the job. The tables show their readings.
 	Shown []stages.Measure `json:"shown,omitempty"`
 }
 
-// Read reads the YAML at path and notes the current directory.
+// Read reads the YAML file at path. Dir becomes the current directory.
 func Read(path string, sets []string) (Start, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-	case info.IsDir(): // reading it says so
+	case info.IsDir(): // ReadFile below returns the error
 	case !info.Mode().IsRegular():
 		return Start{}, fmt.Errorf("read job: %s is no regular file; write the job to a file", path)
 	case info.Size() > document.MaxFileBytes:
@@ -59,7 +59,7 @@ func Read(path string, sets []string) (Start, error) {
 	return Start{File: path, YAML: string(text), Sets: sets, Dir: dir}, nil
 }
 
-// Last reads from an output how its job was started last.
+// Last reads job.json of an output.
 func Last(ctx context.Context, output string) (Start, error) {
 	var s Start
 	there, err := open.Existing(ctx, output)
@@ -78,19 +78,19 @@ func Last(ctx context.Context, output string) (Start, error) {
 	return s, nil
 }
 
-// Config parses the job; sets come on top of its own.
+// Config parses the configuration. sets override values of the file and of Sets.
 func (s Start) Config(sets ...string) (*config.Config, error) {
 	return config.Parse(s.File, s.YAML, slices.Concat(s.Sets, sets))
 }
 
-// Write writes the file.
+// Write writes job.json.
 func (s Start) Write(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(s)
 }
 
-// Directory is the directory that relative paths are relative to.
+// Directory returns the base directory of relative paths: Dir, or the current directory if Dir is empty.
 func (s Start) Directory() string {
 	if s.Dir != "" {
 		return s.Dir

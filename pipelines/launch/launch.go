@@ -1,4 +1,4 @@
-// Package launch has the rows of a plan computed by a Beam runner: in this process, or spread over workers, which are other processes.
+// Package launch computes the rows of a plan with a Beam runner: in this process, or spread over workers, which are other processes.
 package launch
 
 import (
@@ -16,26 +16,26 @@ import (
 	"latentbeam/transforms"
 )
 
-// Launcher runs the rows of a job on its Beam runner.
+// Launcher computes the rows of a job with its Beam runner.
 type Launcher struct {
 	Runner runners.Runner
-	Spread bool // bundles of the job are spread over processes
-	Away   bool // the workers are other processes: this one computes nothing
+	Spread bool // the runner distributes bundles of rows over processes
+	Away   bool // other processes compute; this process computes nothing
 
 	Config  *config.Config
-	Start   *jobfile.Start // of the run
-	Version string         // of the program
-	Limit   int            // on the rows of the input
-	Retry   bool           // failed rows are computed again
-	Title   string         // of the job
+	Start   *jobfile.Start // how the run was started
+	Version string         // version of the program
+	Limit   int            // number of rows to read from the input; 0: all
+	Retry   bool           // computes failed rows again
+	Title   string         // title of the job
 	Engine  *engine.Engine
 	Record  *record.Record
 
-	workers *remote.Overseer // of the last pass; nil: there was none
+	workers *remote.Overseer // overseer of the last pass; nil: there was none
 }
 
-// Find finds the runner of a job, which can run it. dir is the base of the job's relative paths; worker says that another process
-// has submitted the job.
+// Find finds the runner of a job and checks that it can run the job. dir is the base of the job's relative paths. worker says that
+// another process submitted the job.
 func Find(cfg *config.Config, dir string, worker bool) (l Launcher, err error) {
 	runner, err := runners.Find(cfg.Runner.Name)
 	if err != nil {
@@ -53,11 +53,11 @@ func Find(cfg *config.Config, dir string, worker bool) (l Launcher, err error) {
 		Away: runner.Distributed && !runners.InLoopback(cfg.Runner) && !worker}, nil
 }
 
-// maxPasses bounds how often a run goes over its input. One pass is the rule; another follows when rows
-// are left that a runner dropped with a bundle.
+// maxPasses limits how often a run reads its input. Usually one pass is enough. A run makes another pass if the runner
+// dropped a bundle, so that rows are not settled.
 const maxPasses = 3
 
-// Compute runs the Beam pipeline, again while it has not settled all that it began.
+// Compute runs the Beam pipeline. It runs it again, up to maxPasses times, if rows that were started are not settled.
 func (l *Launcher) Compute(ctx context.Context, plan planning.Plan) error {
 	if plan.New == 0 && plan.Score == 0 {
 		return nil
@@ -72,7 +72,7 @@ func (l *Launcher) Compute(ctx context.Context, plan planning.Plan) error {
 	rules := &l.Engine.Rules
 	spec := fmt.Appendf(nil, "%s %s %d/%d", l.Engine.Store.URL(), l.Record.ID, rules.Shard, rules.Shards) // shards have one ID
 	defer transforms.Register(spec, l.Engine)()
-	names := namesOf(l.Engine.Schedule.Steps)
+	names := stageNames(l.Engine.Schedule.Steps)
 	for range maxPasses {
 		err := l.Engine.Pass(ctx, func(ctx context.Context) error {
 			return l.Runner.Run(ctx, runners.Launch{Pipeline: transforms.Pipeline(spec, names, false), Job: l.Title, Config: l.Config.Runner})
@@ -81,10 +81,10 @@ func (l *Launcher) Compute(ctx context.Context, plan planning.Plan) error {
 			return err
 		}
 	}
-	return nil // the report finds what is left
+	return nil // the report counts the rows that are not settled
 }
 
-// Workers returns how many workers computed the rows. Where they are other processes (away), it also returns where their time went.
+// Workers returns how many workers computed the rows. If they are other processes (away), it also returns their times by stage.
 func (l *Launcher) Workers() (n int, times []engine.StageTime, away bool) {
 	if l.workers == nil || !l.Away {
 		return l.Engine.Schedule.Pool.Size(), nil, false

@@ -20,27 +20,27 @@ import (
 	"latentbeam/transforms"
 )
 
-// Spec is what a DoFn carries of its job: all that a process needs which has not submitted it.
+// Spec describes a job to a worker process. The DoFns of the pipeline carry it.
 type Spec struct {
-	Job    string        `json:"job"` // random, so that no two runs share an engine
+	Job    string        `json:"job"` // random ID, so that two runs never share an engine
 	Start  jobfile.Start `json:"start"`
 	Shard  int           `json:"shard,omitempty"`
 	Shards int           `json:"shards,omitempty"`
 	Retry  bool          `json:"retry,omitempty"`
-	// What a worker must agree with.
+	// A worker must have equal values of these three.
 	Version string            `json:"version"`
 	Class   string            `json:"class"`
-	Weights map[string]string `json:"weights"` // digests, by stage
-	// Since is the generation of the ledger with which the job began.
+	Weights map[string]string `json:"weights"` // digests of weights by stage
+	// Since is the generation of the ledger at the start of the job.
 	Since uint32            `json:"since"`
 	Rows  host.ExpectedRows `json:"rows"`
-	// Looks are the lists under which the output may have rows.
+	// Looks are the lists of stages that only look which may be part of keys in the output.
 	Looks []keys.Looks `json:"looks,omitempty"`
 }
 
-// spec describes the job to workers, once its rows are known.
+// spec returns the specification of the job as JSON. The plan gives the expected rows.
 func (l *Launcher) spec(plan planning.Plan) ([]byte, error) {
-	since := uint32(0) // of an output that is not there yet
+	since := uint32(0) // the output does not exist yet
 	if l.Engine.Ledger != nil {
 		since = l.Engine.Ledger.Generation()
 	}
@@ -55,21 +55,21 @@ func (l *Launcher) spec(plan planning.Plan) ([]byte, error) {
 	return json.Marshal(s)
 }
 
-// Submitter is this process, as one that submits jobs.
+// Submitter returns the submitter that represents this process.
 func (l *Launcher) Submitter() remote.Submitter {
 	return remote.Submitter{Engine: l.Engine, Job: l.Record.ID, Away: l.Away, Name: l.Record.Process()}
 }
 
-// spread runs the job on workers of its runner, and takes in what they have done.
+// spread runs the job on workers of its runner, and then reads their results from the ledger.
 func (l *Launcher) spread(ctx context.Context, plan planning.Plan) error {
 	text, err := l.spec(plan)
 	if err != nil {
 		return err
 	}
-	if err := l.deal(ctx, plan); err != nil || l.Engine.Schedule.Stopping() {
+	if err := l.writeRows(ctx, plan); err != nil || l.Engine.Schedule.Stopping() {
 		return errors.Join(err, l.Record.Folder().RemoveRows(ctx))
 	}
-	ended, cancel := context.WithCancelCause(ctx)
+	running, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	by := l.Submitter()
 	by.Bad = l.Engine.Progress.Failed.Load()
@@ -79,22 +79,22 @@ func (l *Launcher) spread(ctx context.Context, plan planning.Plan) error {
 	if err != nil {
 		return err
 	}
-	if !l.Away { // workers are goroutines of this process, with its engine
-		a := remote.Attend(l.Engine, l.Record.ID, false)
+	if !l.Away { // the workers are goroutines of this process and use its engine
+		a := remote.StartAgent(l.Engine, l.Record.ID, false)
 		defer a.Close()
 		l.Engine.Spread = a.Spread(l.Engine.Ledger.Generation(), input.Tensors(l.Config, ""))
 		defer transforms.Register(text, l.Engine)()
 	}
 	launch := l.launch(plan, text)
 	launch.Started = func(id string) { o.Started(ctx, id) }
-	err = l.Runner.Run(ended, launch)
+	err = l.Runner.Run(running, launch)
 	stop()
 	if ctx.Err() != nil {
 		return err
 	}
-	o.Poll(ctx) // what came last, and why it ended
+	o.Poll(ctx) // read the last facts and troubles of the workers
 	o.RecordEnd(ctx)
-	if why := context.Cause(ended); why != nil {
+	if why := context.Cause(running); why != nil {
 		err = why
 	}
 	l.workers = o
@@ -107,8 +107,8 @@ func (l *Launcher) spread(ctx context.Context, plan planning.Plan) error {
 	return err
 }
 
-// deal puts the rows that are to be computed into the output, where workers find them.
-func (l *Launcher) deal(ctx context.Context, plan planning.Plan) error {
+// writeRows writes the rows that are to be computed into the output, where the workers read them.
+func (l *Launcher) writeRows(ctx context.Context, plan planning.Plan) error {
 	dir := l.Start.Directory()
 	return l.Record.Folder().WriteRows(ctx, func(add func([]byte) error) error {
 		return l.Engine.Deal(ctx, engine.Dealing{
@@ -131,13 +131,13 @@ func (l *Launcher) deal(ctx context.Context, plan planning.Plan) error {
 	})
 }
 
-// launch is the execution of a job that is spread.
+// launch returns what the runner needs to execute the job on workers.
 func (l *Launcher) launch(plan planning.Plan, text []byte) runners.Launch {
-	return runners.Launch{Pipeline: transforms.Pipeline(text, namesOf(l.Engine.Schedule.Steps), true), Job: l.Title, ID: l.Record.ID,
+	return runners.Launch{Pipeline: transforms.Pipeline(text, stageNames(l.Engine.Schedule.Steps), true), Job: l.Title, ID: l.Record.ID,
 		Config: l.Config.Runner, Subtasks: l.subtasks(plan)}
 }
 
-// Request returns the job as its runner would be sent it, for people; nil where the runner has nothing to show.
+// Request returns the request that submits the job to its runner, in a form for people; nil if the runner has none.
 func (l *Launcher) Request(plan planning.Plan) ([]byte, error) {
 	if !l.Spread || plan.New+plan.Score == 0 {
 		return nil, nil
@@ -150,8 +150,8 @@ func (l *Launcher) Request(plan planning.Plan) ([]byte, error) {
 	return l.Runner.Request(l.launch(plan, text))
 }
 
-// namesOf are the names of stages.
-func namesOf(steps []stages.Step) []string {
+// stageNames returns the names of the stages.
+func stageNames(steps []stages.Step) []string {
 	names := make([]string, len(steps))
 	for i, s := range steps {
 		names[i] = s.Name
@@ -159,10 +159,12 @@ func namesOf(steps []stages.Step) []string {
 	return names
 }
 
-// Subtasks of a job: several for each slot, so that a fast host takes more of them than a slow one.
+// defaultWaves is the usual number of subtasks per slot. It is more than one, so that a fast host can compute more subtasks than a
+// slow one.
 const defaultWaves = 6
 
-// subtasks says into how many bundles the rows go. A bundle that no batch fills is not worth its start.
+// subtasks returns the number of bundles into which the rows are divided. Each bundle has at least the rows of one batch if
+// possible, because smaller bundles cost more to start than they save.
 func (l *Launcher) subtasks(plan planning.Plan) int {
 	slots, waves := max(1, l.Config.Runner.Parallelism), l.Config.Runner.Waves
 	if waves == 0 {

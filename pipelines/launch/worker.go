@@ -15,33 +15,33 @@ import (
 	"latentbeam/transforms"
 )
 
-// Worker opens the jobs of other processes in this one, which is a worker of an engine such as Flink.
+// Worker opens jobs that other processes submitted. Its process is a worker of an engine such as Flink.
 type Worker struct {
-	Version string                                  // of the program: the submitter must have the same
-	Open    func(Spec, *config.Config) (Job, error) // opens a job whose YAML is read
+	Version string                                  // version of the program; the submitter must have the same
+	Open    func(Spec, *config.Config) (Job, error) // opens a job from its parsed configuration
 
 	mu   sync.Mutex
 	jobs map[string]*workerJob // by specification
 }
 
-// Job is a job that a worker computes.
+// Job is a job that a worker has opened.
 type Job struct {
 	Engine *engine.Engine
 	Close  func()
 }
 
-// workerJob is a job that was opened, or why it was not.
+// workerJob is an opened job, or the error of opening it.
 type workerJob struct {
 	once sync.Once
 	job  Job
 	err  error
 }
 
-// Serve makes this process a worker: transforms find the engines of jobs here from now on.
+// Serve makes this process a worker: from now on, the DoFns in package transforms get the engines of jobs from r.
 func (r *Worker) Serve() { transforms.Serve(r.open) }
 
-// open returns the engine of a job. It is opened once, with its weights, and stays open as long as the process lives or
-// until another job comes; a job that could not be opened for a reason that may pass is tried again.
+// open returns the engine of the job with the specification text. It opens the job and loads its weights once, and leaves it open
+// until Close. If opening fails with an error that may be temporary, the next call tries again.
 func (r *Worker) open(text []byte) (*engine.Engine, error) {
 	r.mu.Lock()
 	j := r.jobs[string(text)]
@@ -67,7 +67,7 @@ func (r *Worker) open(text []byte) (*engine.Engine, error) {
 	return j.job.Engine, nil
 }
 
-// Close gives back what the jobs hold.
+// Close closes all jobs.
 func (r *Worker) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,8 +85,8 @@ func (r *Worker) openJob(text []byte) (j Job, err error) {
 	var output string
 	defer func() {
 		if err != nil {
-			err = remote.Here(err)
-			remote.Refuse(output, s.Job, err)
+			err = remote.WithHost(err)
+			remote.ReportRefusal(output, s.Job, err)
 		}
 	}()
 	if err := json.Unmarshal(text, &s); err != nil {
@@ -111,7 +111,7 @@ func (r *Worker) openJob(text []byte) (j Job, err error) {
 	return j, nil
 }
 
-// Agree compares what the submitter has found with the engine of this process.
+// Agree returns an error if the engine of this process has another numeric class or other weights than the submitter.
 func (s Spec) Agree(e *engine.Engine) error {
 	if class := e.Rules.Class; class != s.Class {
 		return fault.Usage(fmt.Errorf("this worker computes in class %s, the job is of class %s: bytes would differ; give the job "+
@@ -126,9 +126,9 @@ func (s Spec) Agree(e *engine.Engine) error {
 	return nil
 }
 
-// Attend lets the engine of a worker tell the submitter what it does, until end.
-func (s Spec) Attend(e *engine.Engine, cfg *config.Config) (end func()) {
-	a := remote.Attend(e, s.Job, true)
+// StartAgent starts the agent that reports to the submitter what the engine of this worker does. stop stops it.
+func (s Spec) StartAgent(e *engine.Engine, cfg *config.Config) (stop func()) {
+	a := remote.StartAgent(e, s.Job, true)
 	e.Spread = a.Spread(s.Since, input.Tensors(cfg, s.Start.Dir))
 	return a.Close
 }

@@ -1,4 +1,4 @@
-// Package marks decides which marks of synthetic media the files of an output carry, and changes them.
+// Package marks decides which marks of synthetic media the files of an output get, and changes them.
 package marks
 
 import (
@@ -26,31 +26,33 @@ import (
 	"latentbeam/stages"
 )
 
-// Stage is the stage whose files are marked. What a program gives stays as the program wrote it.
+// Stage is the stage whose files get marks. Files that a program writes are never marked.
 const Stage = "encode_video"
 
-// Policy decides which marks of synthetic media the files of an output carry.
+// Policy decides which marks the files of one output get.
 type Policy struct {
-	Asked    config.Marks // by the job
-	Follow   bool         // the output's record holds, whatever the job asks for
-	Computes bool         // files are published or signed, so a key is needed
-	Dir      string       // base of the job's relative paths
-	Model    string       // its name
+	Asked    config.Marks // marks that the job asks for
+	Follow   bool         // uses the output's record and ignores Asked
+	Computes bool         // the run publishes or signs files, so it needs the key
+	Dir      string       // base directory of the job's relative paths
+	Model    string       // name of the model
 	Engine   *engine.Engine
 	Rows     input.Rows
 }
 
-// concerned says that the job publishes files of encode_video.
-func (m *Policy) concerned() bool {
+// publishes reports whether the job publishes files of encode_video.
+func (m *Policy) publishes() bool {
 	return m.Engine.Keep[stages.KindVideo] && m.has(Stage)
 }
 
+// has reports whether the job has the stage.
 func (m *Policy) has(stage string) bool {
 	return slices.ContainsFunc(m.Engine.Schedule.Steps, func(s stages.Step) bool { return s.Spec.Name == stage })
 }
 
-// decide says which marks the files carry: as the output's record says; an output that has rows and no record has none; a new one gets
-// what the job asks for. fresh is that nothing is recorded yet.
+// decide returns the marks of the output's files. An output with a record has the recorded marks. An output with rows and without
+// a record has no marks. A new output gets the marks that the job asks for; fresh is true then. If the job asks for other marks
+// than the output has, decide returns an error.
 func (m *Policy) decide(ctx context.Context) (r marking.Record, fresh bool, err error) {
 	r, recorded, err := marking.Read(ctx, m.Engine.Store)
 	if err != nil {
@@ -62,12 +64,12 @@ func (m *Policy) decide(ctx context.Context) (r marking.Record, fresh bool, err 
 			"their records say; run it again, it goes on: latentbeam mark %s", url, url))
 	}
 	if !recorded {
-		begun, err := m.begun(ctx)
+		filled, err := m.filled(ctx)
 		if err != nil {
 			return r, false, err
 		}
-		if !begun {
-			r, _, err = m.recordOf(ctx, m.wanted())
+		if !filled {
+			r, _, err = m.recordOf(ctx, m.askedOrDefault())
 			return r, true, err
 		}
 	}
@@ -93,7 +95,7 @@ func (m *Policy) decide(ctx context.Context) (r marking.Record, fresh bool, err 
 	return r, false, err
 }
 
-// recordOf is the record of marks, and what signs them; nil where nothing does.
+// recordOf returns the record for the marks asked, and the signer of C2PA manifests; nil: nothing is signed.
 func (m *Policy) recordOf(ctx context.Context, asked config.Marks) (marking.Record, *c2pa.Signer, error) {
 	r := marking.RecordOf(asked)
 	if !asked.C2PA {
@@ -111,7 +113,7 @@ func (m *Policy) recordOf(ctx context.Context, asked config.Marks) (marking.Reco
 	return r, signer, nil
 }
 
-// signer opens the certificate and the key of the job.
+// signer reads the certificate and the key of the job.
 func (m *Policy) signer(asked config.Marks) (*c2pa.Signer, error) {
 	if asked.Certificate == "" || asked.Key == "" {
 		return nil, errors.New("certificate and key are both needed: the paths of two files in PEM")
@@ -127,16 +129,17 @@ func (m *Policy) signer(asked config.Marks) (*c2pa.Signer, error) {
 	return c2pa.NewSigner(certificate, key)
 }
 
-// wanted are the marks of a new output: what the job says, else both where its denoiser makes the frames.
-func (m *Policy) wanted() config.Marks {
+// askedOrDefault returns the marks of a new output: those that the job asks for. If it says nothing and has a denoiser, the
+// default is both iptc and aigc.
+func (m *Policy) askedOrDefault() config.Marks {
 	if !m.Asked.Given && m.has("denoise") {
 		return config.Marks{IPTC: true, AIGC: true}
 	}
 	return m.Asked
 }
 
-// begun says that the output has videos or settled rows.
-func (m *Policy) begun(ctx context.Context) (bool, error) {
+// filled reports whether the output has videos or settled rows.
+func (m *Policy) filled(ctx context.Context) (bool, error) {
 	if m.Engine.Ledger.Len() > 0 {
 		return true, nil
 	}
@@ -146,19 +149,19 @@ func (m *Policy) begun(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// Check refuses a job that asks for other marks than the files of its output have.
+// Check returns an error if the job asks for other marks than the files of its output have.
 func (m *Policy) Check(ctx context.Context) error {
-	if !m.concerned() {
+	if !m.publishes() {
 		return nil
 	}
 	_, _, err := m.decide(ctx)
 	return err
 }
 
-// Begin records the marks of a new output, before its first row, and makes the engine put on what is recorded.
-func (m *Policy) Begin(ctx context.Context) error {
+// Prepare records the marks of a new output before its first row, and makes the engine put the recorded marks on files.
+func (m *Policy) Prepare(ctx context.Context) error {
 	m.Engine.Marks = nil
-	if !m.concerned() {
+	if !m.publishes() {
 		return nil
 	}
 	if !m.Computes {
@@ -181,7 +184,7 @@ func (m *Policy) Begin(ctx context.Context) error {
 		slog.Log(ctx, source.LevelNotice, "videos get no marks of synthetic media, because it is not known whether a model made their frames; "+
 			"where one did, write marks: [iptc, aigc] under encode_video (docs/marking.md)", "frames_of", maker)
 	}
-	if weights := m.Engine.Rules.Weights(); r.Asked().C2PA && r.Models[weights] == "" { // another model than before
+	if weights := m.Engine.Rules.Weights(); r.Asked().C2PA && r.Models[weights] == "" { // first run with this model
 		models := maps.Clone(r.Models)
 		if models == nil {
 			models = map[string]string{}
@@ -196,18 +199,18 @@ func (m *Policy) Begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if signer != nil && r.TimeStampAuthority != "" { // what is wrong with it is told before the first row
+	if signer != nil && r.TimeStampAuthority != "" { // test the authority before the first row is computed
 		if _, err := timestamp.New(r.TimeStampAuthority).Stamp(ctx, []byte(marking.Name)); err != nil {
 			return err
 		}
 	}
-	m.use(r, signer)
+	m.setMarker(r, signer)
 	return nil
 }
 
-// Unsigned reports whether videos of done rows wait for their signature, which an earlier run could not give.
+// Unsigned reports whether videos of finished rows have no signature yet, because an earlier run could not sign them.
 func (m *Policy) Unsigned(ctx context.Context) (bool, error) {
-	if !m.concerned() {
+	if !m.publishes() {
 		return false, nil
 	}
 	r, _, err := marking.Read(ctx, m.Engine.Store)
@@ -217,7 +220,7 @@ func (m *Policy) Unsigned(ctx context.Context) (bool, error) {
 	return r.Unsigned(ctx, m.Engine.Ledger, m.Rows.Mine(ctx))
 }
 
-// signerOf opens what signs as a record says; nil where it does not sign.
+// signerOf returns the signer that a record needs; nil: the record or this run does not sign.
 func (m *Policy) signerOf(ctx context.Context, r marking.Record) (*c2pa.Signer, error) {
 	if !r.Asked().C2PA || !m.Computes {
 		return nil, nil
@@ -226,7 +229,7 @@ func (m *Policy) signerOf(ctx context.Context, r marking.Record) (*c2pa.Signer, 
 	return signer, err
 }
 
-// maker is what may have generated the frames of a job without denoise: "" where nothing may.
+// maker names the source that may have generated the frames of a job without denoise: a program or tables of latents. "": neither.
 func (m *Policy) maker() string {
 	if m.Engine.Rules.Input == stages.KindLatents {
 		return "tables of latents"
@@ -234,10 +237,10 @@ func (m *Policy) maker() string {
 	return stages.FirstProgram(m.Engine.Schedule.Steps)
 }
 
-// Recorded makes the engine of a worker mark files as the submitter has decided. Where the key is not on this host, the submitter signs
-// at the end.
-func (m *Policy) Recorded(ctx context.Context) error {
-	if !m.concerned() {
+// PrepareWorker makes the engine of a worker put the marks on files that the submitter recorded. If the key is not on this host,
+// the submitter signs the files at the end.
+func (m *Policy) PrepareWorker(ctx context.Context) error {
+	if !m.publishes() {
 		return nil
 	}
 	r, _, err := marking.Read(ctx, m.Engine.Store)
@@ -245,7 +248,7 @@ func (m *Policy) Recorded(ctx context.Context) error {
 		return err
 	}
 	if r.TimeStampAuthority != "" { // the submitter signs
-		m.use(r, nil)
+		m.setMarker(r, nil)
 		return nil
 	}
 	signer, err := m.signerOf(ctx, r)
@@ -257,13 +260,13 @@ func (m *Policy) Recorded(ctx context.Context) error {
 		err = fault.Usage(errors.New("the certificate of the job is another one on this host than where it was submitted"))
 	}
 	if err == nil {
-		m.use(r, signer)
+		m.setMarker(r, signer)
 	}
 	return err
 }
 
-// Sign signs the files that were published without a signature: by workers, where away, or because a time stamp authority is asked
-// for each. A run that is to stop leaves them to the next one.
+// Sign signs files that were published without a signature. These are the files of workers, if away, and all files if each
+// needs a time stamp of an authority. If the run is stopped, the next run signs the rest.
 func (m *Policy) Sign(ctx context.Context, away bool) error {
 	marker, stopped := m.Engine.Marks, m.Engine.Schedule.Stopped()
 	if marker == nil || marker.Signer == nil || marker.SignsAtOnce() && !away {
@@ -282,14 +285,15 @@ func (m *Policy) Sign(ctx context.Context, away bool) error {
 	return nil
 }
 
-// use makes the engine mark files as a record says.
-func (m *Policy) use(r marking.Record, signer *c2pa.Signer) {
+// setMarker makes the engine put the marks of a record on files.
+func (m *Policy) setMarker(r marking.Record, signer *c2pa.Signer) {
 	if len(r.Marks) > 0 {
 		m.Engine.Marks = m.marker(r, signer)
 	}
 }
 
-// marker puts on the marks of a record. What no key depends on does not decide what is in a file.
+// marker returns a marker for the marks of a record. It writes only parameters into files that are part of the keys, so that
+// rows with equal keys have equal files.
 func (m *Policy) marker(r marking.Record, signer *c2pa.Signer) *marking.Marker {
 	params := m.Engine.Rules.Params()
 	depends := func(p stages.Param) bool { return slices.Contains(params, p) }
@@ -303,19 +307,20 @@ func (m *Policy) marker(r marking.Record, signer *c2pa.Signer) *marking.Marker {
 			if row.Seed != nil {
 				all[stages.ParamSeed] = fmt.Sprint(*row.Seed)
 			}
-			told := map[string]string{}
+			written := map[string]string{}
 			for p, value := range all {
 				if depends(p) && value != "" {
-					told[string(p)] = value
+					written[string(p)] = value
 				}
 			}
-			return told
+			return written
 		},
 	}
 }
 
-// Change gives the files of an output other marks. Where they are not given, it goes on with a change that was cut off, or gives iptc
-// and aigc. The summaries go first, so that a run that finds the change done writes the tables anew.
+// Change changes the marks of an output's files. If to is not given, it resumes an interrupted change, or puts on iptc and
+// aigc. It first removes the summaries. If it is interrupted after the last file, the next run then still writes the tables
+// again.
 func (m *Policy) Change(ctx context.Context, s store.Store, to config.Marks) (done marking.Changed, err error) {
 	was, _, err := marking.Read(ctx, s)
 	if err != nil && !to.Given {

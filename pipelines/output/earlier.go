@@ -23,21 +23,21 @@ import (
 	"latentbeam/stages"
 )
 
-// maxEarlierLooks bounds the lists of stages that only looked under which rows of the output are found.
+// maxEarlierLooks limits the lists of stages that only look which are tried to find rows of the output.
 const maxEarlierLooks = 8
 
-// recollection finds the rows that an output has under keys of earlier releases.
-type recollection struct {
+// earlierKeys finds rows that an output has under keys of earlier releases. Those keys also depended on the stages that only look.
+type earlierKeys struct {
 	config    *config.Config
 	specs     []stages.Spec
 	engine    *engine.Engine
-	start     *jobfile.Start // of the run: it gets what was found
-	scoreOnly bool           // measures look at finished rows alone
+	start     *jobfile.Start // start of the run; find sets Looks and Shown
+	scoreOnly bool           // the run only computes measures of finished rows
 }
 
-// looks finds out which stages that only look are in the keys that earlier releases gave to rows of the output: those of this job, and
-// of the jobs that the output says it was made by. Rows that are done so stay done.
-func (o *recollection) looks(ctx context.Context, s store.Store, l *ledger.Ledger) error {
+// find sets the engine's earlier key forms. They contain the stages that only look of this job and of the jobs that job.json of the
+// output records. So rows that an earlier release finished count as done.
+func (o *earlierKeys) find(ctx context.Context, s store.Store, l *ledger.Ledger) error {
 	r := &o.engine.Rules
 	r.Earlier, r.Known, o.start.Looks, o.start.Shown = nil, nil, []keys.Looks{}, nil
 	if o.scoreOnly {
@@ -76,8 +76,8 @@ func (o *recollection) looks(ctx context.Context, s store.Store, l *ledger.Ledge
 	return r.Seal()
 }
 
-// recordedLooks are the lists that job.json has, or those of its YAML where an earlier release wrote it.
-func (o *recollection) recordedLooks(ctx context.Context, s store.Store) (lists []keys.Looks, shown []stages.Measure, legacy bool, err error) {
+// recordedLooks returns the lists in job.json. If an earlier release wrote the file (legacy), it returns the lists of its YAML.
+func (o *earlierKeys) recordedLooks(ctx context.Context, s store.Store) (lists []keys.Looks, shown []stages.Measure, legacy bool, err error) {
 	data, err := store.ReadFile(ctx, s, jobfile.Name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, true, nil
@@ -102,8 +102,8 @@ func (o *recollection) recordedLooks(ctx context.Context, s store.Store) (lists 
 	return lists, last.Shown, true, nil
 }
 
-// declared says of the programs of a list which of them the job knows to be looking only.
-func (o *recollection) declared(list keys.Looks) keys.Looks {
+// declared clears Program in the entries of a list that the job declares as stages that only look.
+func (o *earlierKeys) declared(list keys.Looks) keys.Looks {
 	list = slices.Clone(list)
 	for i, l := range list {
 		for _, s := range o.engine.Schedule.Steps {
@@ -115,7 +115,7 @@ func (o *recollection) declared(list keys.Looks) keys.Looks {
 	return list
 }
 
-// sameCommand reports whether the options of two programs name one command.
+// sameCommand reports whether the options of two programs have the same command.
 func sameCommand(a, b string) bool {
 	var one, other struct {
 		Command []string `json:"command"`
@@ -123,8 +123,8 @@ func sameCommand(a, b string) bool {
 	return json.Unmarshal([]byte(a), &one) == nil && json.Unmarshal([]byte(b), &other) == nil && slices.Equal(one.Command, other.Command)
 }
 
-// known says whether the output has settled a row under a key of a form.
-func (o *recollection) known(ctx context.Context, l *ledger.Ledger, key schemas.Key, form int) (bool, error) {
+// known reports whether the output has a usable record of a row under its key of the given form.
+func (o *earlierKeys) known(ctx context.Context, l *ledger.Ledger, key schemas.Key, form int) (bool, error) {
 	ref, status, err := l.Lookup(ledger.Key(key))
 	if err != nil {
 		return false, err
@@ -147,7 +147,7 @@ func (o *recollection) known(ctx context.Context, l *ledger.Ledger, key schemas.
 	if json.Unmarshal(rec.Row, &r) != nil {
 		return false, nil // it is computed again
 	}
-	if r.Failure != nil { // a video that could not be looked at is a result now
+	if r.Failure != nil { // if only a measure failed, the video is a valid result in this release
 		return r.Failure.Class == fault.ClassDropped.String() || !slices.ContainsFunc(looks, func(s keys.Looked) bool {
 			return s.Stage == r.Failure.Stage || s.Program == r.Failure.Stage
 		}), nil

@@ -1,5 +1,5 @@
-// Package output opens the output of a job: its store with a lock, its ledger, what its tables and files say of earlier runs, and the
-// keys that earlier releases gave to its rows.
+// Package output opens the output of a job: it locks the store, opens the ledger, checks the results of earlier runs, and finds rows
+// that have keys of earlier releases.
 package output
 
 import (
@@ -26,30 +26,30 @@ import (
 	"latentbeam/stages"
 )
 
-// Output is the output of a job. It opens it, to be written (Attach) or only to be read (Peek), for the engine, the report and
-// whoever reuses results.
+// Output is the output of a job. Attach opens it for writing and Peek for reading. Both set the fields of Engine, Report and
+// Results that depend on the output.
 type Output struct {
 	Stores      Stores
 	Config      *config.Config
 	Specs       []stages.Spec  // the catalogue
-	Start       *jobfile.Start // of the run: it gets what was found of earlier releases
+	Start       *jobfile.Start // start of the run; opening the output sets Looks and Shown
 	Engine      *engine.Engine
 	Report      *report.Job
-	Limits      stages.Limits // of the job's guards
-	ScoreOnly   bool          // measures look at finished rows alone
-	Retry       bool          // forget failed rows
-	Closely     bool          // a run compares all files with their digests
-	Several     bool          // other processes of the job write there too
-	SharesNames func() bool   // of media files
-	Results     reuse.Results // of earlier runs, as far as they count, once it is open
+	Limits      stages.Limits // limits of the job's guards
+	ScoreOnly   bool          // the run only computes measures of finished rows
+	Retry       bool          // computes failed rows again
+	CheckAll    bool          // a run compares all files with their digests
+	Several     bool          // other processes of the job also write to the output
+	SharesNames func() bool   // reports whether media files of the input have equal names
+	Results     reuse.Results // results of earlier runs; valid when the output is open
 
-	reading bool     // it is open to be read
-	free    []string // locks of others that nobody holds while this run holds its own
-	close   []func()
+	reading bool     // open for reading only
+	free    []string // names of other runs' locks that no process holds
+	close   []func() // closes what is open, called in reverse order
 }
 
-// Attach opens the output for writing and takes its lock; a second run on it gets an error that names the first. Detach releases
-// it. before, where not nil, is called with the locked store, before anything is read of it.
+// Attach opens the output for writing and acquires its lock. If another run holds a lock that excludes this one, the error names that
+// run. Detach releases the lock. Attach calls before, if not nil, with the locked store before it reads anything from it.
 func (o *Output) Attach(ctx context.Context, before func(store.Store) error) error {
 	s, err := o.open(ctx, o.Stores.Write)
 	if err != nil {
@@ -68,10 +68,10 @@ func (o *Output) Attach(ctx context.Context, before func(store.Store) error) err
 			return err
 		}
 	}
-	return o.use(ctx, s)
+	return o.load(ctx, s)
 }
 
-// open opens the store of the output.
+// open opens the store of the output with the function open.
 func (o *Output) open(ctx context.Context, open func(context.Context, string) (store.Store, error)) (store.Store, error) {
 	s, err := open(ctx, o.Config.Output.Path)
 	if err == nil {
@@ -80,35 +80,36 @@ func (o *Output) open(ctx context.Context, open func(context.Context, string) (s
 	return s, err
 }
 
-// Peek opens an output that is already there, only to read it; without one there is nothing done yet.
+// Peek opens the output for reading. If the output does not exist, Peek returns nil and the job has no finished rows.
 func (o *Output) Peek(ctx context.Context) error {
 	s, err := o.open(ctx, o.Stores.Read)
 	if errors.Is(err, fs.ErrNotExist) {
-		o.Forget() // one that was there before
+		o.Forget() // the output may have existed at an earlier call
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	o.reading = true
-	return o.use(ctx, s)
+	return o.load(ctx, s)
 }
 
-// Forget lets the job be one without an output.
+// Forget removes the store and the ledger from the engine, as if the output did not exist.
 func (o *Output) Forget() { o.Engine.Store, o.Engine.Ledger = nil, nil }
 
-// Reading reports whether the output is open to be read only.
+// Reading reports whether the output is open for reading only.
 func (o *Output) Reading() bool { return o.reading }
 
-// Free returns the locks of others that nobody holds while this run holds its own.
-func (o *Output) Free() []string { return o.free }
+// FreeLocks returns the names of other runs' locks that no process holds.
+func (o *Output) FreeLocks() []string { return o.free }
 
-// maxLooks bounds how often an output is read anew that somebody else changes meanwhile.
-const maxLooks = 5
+// maxReads limits how often Again calls its function.
+const maxReads = 5
 
-// Again retries the read when a finishing run has removed a file meanwhile. A reader holds no lock.
+// Again calls read, and calls it again if a file was removed or changed meanwhile. This can happen because a reader holds no lock:
+// another run may finish at the same time.
 func (o *Output) Again(read func() error) (err error) {
-	for range maxLooks {
+	for range maxReads {
 		if err = read(); !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, store.ErrChanged) {
 			return err
 		}
@@ -117,13 +118,13 @@ func (o *Output) Again(read func() error) (err error) {
 	return err
 }
 
-// Detach gives back the output, so that it may be opened again.
+// Detach closes the output, so that it can be opened again.
 func (o *Output) Detach() {
 	o.Release()
 	o.Engine.Rules.Known, o.Engine.Book, o.Report.Recall = nil, nil, nil
 }
 
-// Release closes what is open of the output.
+// Release closes the store, the ledger and the tables, and releases the lock.
 func (o *Output) Release() {
 	for i := len(o.close) - 1; i >= 0; i-- {
 		o.close[i]()
@@ -131,8 +132,8 @@ func (o *Output) Release() {
 	o.close, o.reading = nil, false
 }
 
-// use opens the ledger of the store.
-func (o *Output) use(ctx context.Context, s store.Store) error {
+// load opens the ledger and the tables of the store, checks the results of earlier runs, and sets the fields that depend on them.
+func (o *Output) load(ctx context.Context, s store.Store) error {
 	l, err := ledger.Open(ctx, s)
 	if err != nil {
 		return err
@@ -144,18 +145,18 @@ func (o *Output) use(ctx context.Context, s store.Store) error {
 	}
 	files := &fingerprints.Output{Store: s, Witness: w}
 	home := &tensors.Home{Output: files, Ledger: l}
-	if last, err := report.ReadSummary(ctx, s, o.Report.SummaryName()); err == nil { // else nothing is known of them
+	if last, err := report.ReadSummary(ctx, s, o.Report.SummaryName()); err == nil { // without a summary the tables are not known
 		home.Before = last.Files
 	}
 	o.close = append(o.close, home.Close)
 	o.Engine.Store, o.Engine.Ledger = s, l
-	o.Results.Engine, o.Results.Look, o.Results.Limits = o.Engine, o.Looks, o.Limits
+	o.Results.Engine, o.Results.Depth, o.Results.Limits = o.Engine, o.CheckDepth, o.Limits
 	o.Report.Output, o.Report.Ledger, o.Report.Tensors, o.Results.Tensors = files, l, home, home
 	if err := o.Results.Mend(ctx, l, o.Alone()); err != nil {
 		return err
 	}
 	if !o.reading {
-		if err := home.Check(ctx, o.Looks()); err != nil {
+		if err := home.Check(ctx, o.CheckDepth()); err != nil {
 			return err
 		}
 	}
@@ -165,13 +166,13 @@ func (o *Output) use(ctx context.Context, s store.Store) error {
 	if err := o.openBook(ctx, s, l); err != nil {
 		return err
 	}
-	return o.keepIDs(ctx)
+	return o.retainIDs(ctx)
 }
 
-// openBook opens the readings of an output, which have keys of their own.
+// openBook opens the book of the output, which holds readings under keys of their own.
 func (o *Output) openBook(ctx context.Context, s store.Store, l *ledger.Ledger) error {
-	recall := recollection{config: o.Config, specs: o.Specs, engine: o.Engine, start: o.Start, scoreOnly: o.ScoreOnly}
-	if err := recall.looks(ctx, s, l); err != nil {
+	earlierKeys := earlierKeys{config: o.Config, specs: o.Specs, engine: o.Engine, start: o.Start, scoreOnly: o.ScoreOnly}
+	if err := earlierKeys.find(ctx, s, l); err != nil {
 		return err
 	}
 	book, err := engine.OpenBook(ctx, s, &o.Engine.Rules, o.Start.Shown)
@@ -192,34 +193,35 @@ func (o *Output) openBook(ctx context.Context, s store.Store, l *ledger.Ledger) 
 	if o.Report.Looks = book.Names(); book.Looks() || earlier {
 		o.Report.Recall = book.Recall
 	}
-	if earlier { // readings in results count where the job has their measures
+	if earlier { // results of earlier releases contain readings, which count if the job has their measures
 		o.Report.Looks = append(o.Report.Looks, "earlier")
 	}
 	return nil
 }
 
-// Alone reports whether nobody else uses the ledger: other shards do, and whoever only reads has no lock.
+// Alone reports whether no other process uses the ledger. It is false for a shard, and for a reader, which has no lock.
 func (o *Output) Alone() bool { return !o.reading && o.Report.Part == "" }
 
-// Looks says how closely to look at what is there. Who only looks at an output reads no videos.
-func (o *Output) Looks() fingerprints.Look {
+// CheckDepth returns how thoroughly files of the output are checked. A reader checks only sizes and reads no videos.
+func (o *Output) CheckDepth() fingerprints.Look {
 	if o.reading {
 		return fingerprints.LookAtSizes
 	}
-	if o.Closely {
+	if o.CheckAll {
 		return fingerprints.LookAtAll
 	}
 	return fingerprints.LookAtMarks
 }
 
-// keepIDs lets rows of media files keep the ids that they have in the output. Earlier releases gave files of one name one id.
-func (o *Output) keepIDs(ctx context.Context) error {
+// retainIDs makes rows of media files retain the ids that they have in the output. Earlier releases gave files with the same name
+// the same id.
+func (o *Output) retainIDs(ctx context.Context) error {
 	if !o.SharesNames() {
 		return nil
 	}
 	ids, err := audit.IDs(ctx, o.Engine.Store)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, store.ErrChanged) {
-		return err // somebody else has finished a run meanwhile, see again
+		return err // another run has finished meanwhile; see Again
 	}
 	if err != nil {
 		slog.Warn("ids of the output cannot be read: media files of one name get new ids", "error", err)
@@ -228,15 +230,13 @@ func (o *Output) keepIDs(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// lock takes the lock of this run, or of this shard, on the output. Shards of one job may share an output;
-// anything else that is at work there (a run over all rows, a job cut into another number of shards) is an
-// error that names it.
+// lock acquires the lock of this run or shard on the output. Shards of one job may work at the same time. If any other run
+// holds a lock (a run without shards, or with another number of shards), lock returns an error that names that run.
 func (o *Output) lock(ctx context.Context, s store.Store) (release func(), err error) {
-	mine := o.LockName()
-	if release, err = s.Lock(ctx, mine, "latentbeam run"); err != nil {
+	if release, err = s.Lock(ctx, o.LockName(), "latentbeam run"); err != nil {
 		return nil, err
 	}
-	// Two that come at the same time both hold their own lock here, so at least one of them sees the other.
+	// If two runs start at the same time, both hold their own lock here, so at least one of them sees the other's.
 	if o.free, err = o.othersLocks(ctx, s); err == nil {
 		for _, name := range o.free {
 			if err = s.Held(ctx, name); err != nil {
@@ -251,7 +251,8 @@ func (o *Output) lock(ctx context.Context, s store.Store) (release func(), err e
 	return release, nil
 }
 
-// refuseUnsafe refuses a job of several processes on a store that protects no run from another one.
+// refuseUnsafe returns an error for a job of several processes on a store whose locks do not work. A job of one process gets a
+// warning.
 func (o *Output) refuseUnsafe(s store.Store) error {
 	broken := open.Broken(s)
 	if len(broken) == 0 {
@@ -268,7 +269,7 @@ func (o *Output) refuseUnsafe(s store.Store) error {
 	return nil
 }
 
-// othersLocks lists the locks of runs that may not work beside this one.
+// othersLocks lists the locks of runs that exclude this one.
 func (o *Output) othersLocks(ctx context.Context, s store.Store) (names []string, err error) {
 	files, err := store.Names(ctx, s, "", store.Flat)
 	for _, name := range files {
@@ -279,13 +280,14 @@ func (o *Output) othersLocks(ctx context.Context, s store.Store) (names []string
 	return names, err
 }
 
-// LockName is the lock of this run, or of this shard.
+// LockName returns the name of the lock of this run or shard.
 func (o *Output) LockName() string { return "." + o.Report.Part + "lock" }
 
-// awaitPause is the time between two looks at the locks of an output.
+// awaitPause is the time between two checks of the locks of an output.
 const awaitPause = time.Second
 
-// Await waits until no run holds a lock for which a job, or its shard of this part, would have to wait. waiting is told once who does.
+// Await waits until no run holds a lock that excludes a run of the given part; "": a run without shards. It calls waiting once, with
+// the error that names the holder.
 func Await(ctx context.Context, url, part string, waiting func(who error)) error {
 	s, err := Stores{}.Read(ctx, url)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -296,7 +298,7 @@ func Await(ctx context.Context, url, part string, waiting func(who error)) error
 	}
 	defer s.Close()
 	of := &Output{Report: &report.Job{Part: part}}
-	for told := false; ; {
+	for notified := false; ; {
 		names, err := of.othersLocks(ctx, s)
 		var locked *store.LockedError
 		for _, name := range append(names, of.LockName()) {
@@ -307,9 +309,9 @@ func Await(ctx context.Context, url, part string, waiting func(who error)) error
 		if !errors.As(err, &locked) {
 			return err
 		}
-		if !told {
+		if !notified {
 			waiting(locked)
-			told = true
+			notified = true
 		}
 		select {
 		case <-time.After(awaitPause):
@@ -319,17 +321,17 @@ func Await(ctx context.Context, url, part string, waiting func(who error)) error
 	}
 }
 
-// Mend finds all damage of an output in which a run has found some, and replaces what can be replaced: rows that lose their results
-// are new then. table says that a table of tensors is damaged.
+// Mend checks the whole ledger after a run has found damage, and repairs what it can. Rows that lost their results become new rows.
+// table says that a table of tensors is damaged, so that Mend checks all tables too.
 func (o *Output) Mend(ctx context.Context, table bool) error {
 	l := o.Engine.Ledger
-	if err := l.Verify(ctx); err != nil { // else damage would be found one by one
+	if err := l.Verify(ctx); err != nil { // finds all damage at once
 		return err
 	}
 	if err := o.Results.Mend(ctx, l, o.Alone()); err != nil {
 		return err
 	}
-	o.Report.Tensors.Close() // the tables may be others now
+	o.Report.Tensors.Close() // the tables may have changed
 	if !table {
 		return nil
 	}
@@ -340,8 +342,8 @@ func (o *Output) Mend(ctx context.Context, table bool) error {
 	return err
 }
 
-// IsDamage reports whether a run that computed all it could, and ended with err, found damage that was not known before: known records
-// of the ledger were lost then. table says that it is in a table of tensors.
+// IsDamage reports whether a run that ended with err found new damage. known is the number of lost ledger records known before the
+// run. table reports damage in a table of tensors.
 func (o *Output) IsDamage(err error, known int) (found, table bool) {
 	var tables *tensors.DamagedTableError
 	if errors.As(err, &tables) {
@@ -351,5 +353,5 @@ func (o *Output) IsDamage(err error, known int) (found, table bool) {
 	return o.Engine.Ledger.Lost() > known && (err == nil || errors.As(err, &records)), false
 }
 
-// Unsafe lists the promises that the store of the output does not keep.
+// Unsafe lists the guarantees that the store of the output does not give.
 func (o *Output) Unsafe() []store.Promise { return open.Broken(o.Engine.Store) }

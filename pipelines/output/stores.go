@@ -15,14 +15,14 @@ import (
 	"latentbeam/internal/watch/runfiles"
 )
 
-// Stores says how the store of an output is opened. The zero value finds the stores of addresses.
+// Stores opens the stores of outputs. The zero value opens the store that an address names; tests set the functions.
 type Stores struct {
-	Output   func(ctx context.Context, url string) (store.Store, error) // to write; it creates what is missing
-	Unsafe   bool                                                       // also in a bucket that breaks its promises
-	Existing func(ctx context.Context, url string) (store.Store, error) // only to read; fs.ErrNotExist where there is none
+	Output   func(ctx context.Context, url string) (store.Store, error) // opens for writing, creates what is missing
+	Unsafe   bool                                                       // accepts buckets that lack guarantees
+	Existing func(ctx context.Context, url string) (store.Store, error) // opens for reading; fs.ErrNotExist: no output
 }
 
-// Write opens an output to write it.
+// Write opens an output for writing, and creates it if necessary.
 func (o Stores) Write(ctx context.Context, url string) (store.Store, error) {
 	if o.Output != nil {
 		return o.Output(ctx, url)
@@ -33,7 +33,7 @@ func (o Stores) Write(ctx context.Context, url string) (store.Store, error) {
 	return open.Output(ctx, url)
 }
 
-// Read opens an output only to read it; where there is none, it answers fs.ErrNotExist.
+// Read opens an output for reading. It returns fs.ErrNotExist if there is none.
 func (o Stores) Read(ctx context.Context, url string) (store.Store, error) {
 	if o.Existing != nil {
 		return o.Existing(ctx, url)
@@ -41,7 +41,7 @@ func (o Stores) Read(ctx context.Context, url string) (store.Store, error) {
 	return open.Existing(ctx, url)
 }
 
-// readFile reads a whole object of an output that is there.
+// readFile reads a whole object of an existing output.
 func (o Stores) readFile(ctx context.Context, url, name string) ([]byte, error) {
 	s, err := o.Read(ctx, url)
 	if err != nil {
@@ -51,7 +51,7 @@ func (o Stores) readFile(ctx context.Context, url, name string) ([]byte, error) 
 	return store.ReadFile(ctx, s, name)
 }
 
-// Class returns the numeric class in which the last run on an output computed; "" where nothing says it.
+// Class returns the numeric class of the last run on an output; "": not known.
 func (o Stores) Class(ctx context.Context, output, part string) string {
 	s, err := o.Read(ctx, output)
 	if err != nil {
@@ -78,8 +78,8 @@ func (o Stores) Class(ctx context.Context, output, part string) string {
 	return summary.Class
 }
 
-// Recall reads from the output what an earlier run in the same numeric class learned of memory. An output that
-// is not there or cannot be read has nothing to say.
+// Recall reads the memory measurements of an earlier run from the output. It returns nil if the output does not exist, cannot be
+// read, or has another numeric class.
 func (o Stores) Recall(ctx context.Context, output, part, class string) []memory.Fact {
 	text, err := o.readFile(ctx, output, (&report.Job{Part: part}).SummaryName())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -101,7 +101,8 @@ func (o Stores) Recall(ctx context.Context, output, part, class string) []memory
 	return s.Run.Memory
 }
 
-// Part names the files of one shard: "00001-of-00004-", counting from 0 as parquet writers do; "" where there is one.
+// Part returns the prefix of the names of one shard's files, such as "00001-of-00004-"; shards count from 0. It returns "" for a run
+// without shards.
 func Part(shard, shards int) string {
 	if shards <= 1 {
 		return ""

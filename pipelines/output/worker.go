@@ -9,8 +9,8 @@ import (
 	"latentbeam/schemas"
 )
 
-// Share opens the output for a worker: the process that has submitted the job holds the lock. looks are the lists under which the
-// output may have rows, since the generation of the ledger with which the job began.
+// Share opens the output for a worker. It acquires no lock, because the submitter holds the lock. looks are the lists of stages
+// that only look which may be part of keys in the output. since is the generation of the ledger at the start of the job.
 func (o *Output) Share(ctx context.Context, looks []keys.Looks, since uint32) error {
 	s, err := o.open(ctx, o.Stores.Write)
 	if err != nil {
@@ -35,10 +35,10 @@ func (o *Output) Share(ctx context.Context, looks []keys.Looks, since uint32) er
 	return nil
 }
 
-// OnRelease lets Release call end before it closes what is open now.
-func (o *Output) OnRelease(end func()) { o.close = append(o.close, end) }
+// OnRelease makes Release call f before it closes what is open now.
+func (o *Output) OnRelease(f func()) { o.close = append(o.close, f) }
 
-// earlierThan says whether a run before a generation of the ledger has published files of a row.
+// earlierThan returns a function that reports whether a run before the generation since may have published files of a row.
 func earlierThan(l *ledger.Ledger, since uint32) func(schemas.Key) bool {
 	return func(key schemas.Key) bool {
 		if l.Lost() > 0 || len(l.Damaged()) > 0 {

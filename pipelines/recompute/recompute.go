@@ -1,4 +1,4 @@
-// Package recompute computes rows again that are done, and compares them with their results.
+// Package recompute computes finished rows again and compares the results with the stored ones.
 package recompute
 
 import (
@@ -18,20 +18,21 @@ import (
 	"latentbeam/stages"
 )
 
-// Rows computes rows again that are done. Nothing is written.
+// Rows computes finished rows again. It writes nothing.
 type Rows struct {
 	Engine    *engine.Engine
 	Rows      input.Rows
-	Predictor *forecast.Predictor // of the job
+	Predictor *forecast.Predictor // predictor of the job
 }
 
-// Found says what Compare has found.
+// Found is the result of Compare.
 type Found struct {
-	Rows   int      // that were computed again
-	Differ []string // what differs: "prompts.csv:3: the video"
+	Rows   int      // number of rows that were computed again
+	Differ []string // differences, such as "prompts.csv:3: the video"
 }
 
-// Compare computes about n of the done rows again, spread over the input, and compares what comes out with the digests of the ledger.
+// Compare computes about n finished rows again, evenly spread over the input, and compares the results with the digests in the ledger.
+// done is the number of finished rows.
 func (r Rows) Compare(ctx context.Context, done int64, n int) (found Found, err error) {
 	every := max(1, int(done)/max(1, n))
 	var sample forecast.Work
@@ -55,7 +56,7 @@ func (r Rows) Compare(ctx context.Context, done int64, n int) (found Found, err 
 	return found, err
 }
 
-// eachDone calls fn with every so many of the rows that are done.
+// eachDone calls fn for the first of every `every` finished rows.
 func (r Rows) eachDone(ctx context.Context, every int, tensors bool, fn func(*stages.Element, schemas.Result) error) error {
 	cursor := r.Engine.Ledger.Cursor()
 	defer cursor.Close()
@@ -88,7 +89,7 @@ func (r Rows) eachDone(ctx context.Context, every int, tensors bool, fn func(*st
 	return nil
 }
 
-// compute computes a row and says in what it differs from its result.
+// compute computes a row and returns the names of its results that differ from the stored ones.
 func (r Rows) compute(ctx context.Context, e *stages.Element, was schemas.Result) (differ []string, err error) {
 	set, release, err := r.Engine.Schedule.Pool.LeaseSet(ctx, 1)
 	if err != nil {
@@ -127,7 +128,7 @@ func (r Rows) compute(ctx context.Context, e *stages.Element, was schemas.Result
 	return differ, nil
 }
 
-// floatsSHA256 is the digest of an array as tables hold it.
+// floatsSHA256 returns the digest of an array in the form in which tables store it.
 func floatsSHA256(a *stages.Array) string {
 	sum := sha256.Sum256(kernels.F32.Bytes(a.Data))
 	return hex.EncodeToString(sum[:])

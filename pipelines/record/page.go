@@ -19,26 +19,26 @@ import (
 	"latentbeam/stages/cost"
 )
 
-// Page is what report.html says of a run beside what its record knows.
+// Page holds the contents of report.html that the record of a run does not have.
 type Page struct {
 	Title   string
-	Part    string // of a shard
-	Gallery string // name of the page with the videos, "" where there is none
+	Part    string // part of a shard; "": all rows
+	Gallery string // name of the page with the videos; "": none
 	Model   string
-	Version string // of the program
+	Version string // version of the program
 
 	Elapsed  time.Duration
 	Phases   Phases
-	Done     int64 // rows
+	Done     int64 // number of rows
 	Skipped  int64
 	Totals   *report.Totals
 	Stages   []engine.StageTime
 	Weights  map[string]int64  // bytes by stage
-	Foreseen forecast.Foreseen // before the run
+	Foreseen forecast.Foreseen // forecast made before the run
 }
 
-// WritePage writes report.html of this run and returns its name in the output, "" where there is none. A page that cannot
-// be written ends no job.
+// WritePage writes report.html of this run and returns its name in the output; "": no page. If it cannot write the page, it logs
+// a warning and the job goes on.
 func (r *Record) WritePage(ctx context.Context, p Page) string {
 	if r.tally == nil {
 		return ""
@@ -47,7 +47,7 @@ func (r *Record) WritePage(ctx context.Context, p Page) string {
 	err := job.WritePage(ctx, name, func(w io.Writer) error { return runpage.Write(w, page) })
 	if err == nil && p.Part == "" {
 		last := *page
-		last.Gallery = strings.TrimPrefix(page.Gallery, "../") // it is in runs/
+		last.Gallery = strings.TrimPrefix(page.Gallery, "../") // the last page is in runs/, one level higher
 		err = job.WriteLastPage(ctx, func(w io.Writer) error { return runpage.Write(w, &last) })
 	}
 	if err != nil {
@@ -57,6 +57,7 @@ func (r *Record) WritePage(ctx context.Context, p Page) string {
 	return job.PageName(name)
 }
 
+// page returns the contents of report.html.
 func (r *Record) page(p Page) *runpage.Run {
 	schedule := r.engine.Schedule
 	page := &runpage.Run{Title: p.Title, Elapsed: p.Elapsed, Tally: r.tally, Facts: [][2]string{
@@ -92,8 +93,7 @@ func (r *Record) page(p Page) *runpage.Run {
 	return page
 }
 
-// peakMemory is the most memory that this process had so far, in bytes, mapped weights included; 0 where the system does
-// not say.
+// peakMemory returns the peak resident memory of this process in bytes, mapped weights included; 0: not known.
 func peakMemory() int64 {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -108,10 +108,10 @@ func peakMemory() int64 {
 	return kib << 10
 }
 
-// kernelLines bounds the kernels of a page; summary.json has all.
+// kernelLines limits the kernels on a page; summary.json lists all.
 const kernelLines = 24
 
-// kernelsOf are the kernels that took most of the time.
+// kernelsOf returns the kernels that used the most time, in descending order.
 func kernelsOf(stages []engine.StageTime) []runpage.Kernel {
 	var out []runpage.Kernel
 	for _, s := range stages {

@@ -1,4 +1,5 @@
-// Package record is what a run says of itself: while it runs under runs/ of its output and to those who watch it, and at its end.
+// Package record publishes the state of a run: during the run under runs/ in its output and to local displays, and at its end in
+// report.html and summary.json.
 package record
 
 import (
@@ -19,36 +20,36 @@ import (
 	"latentbeam/pipelines/planning"
 )
 
-// errCancelled is why a job ends at once that was asked to in its output.
+// errCancelled is the error of a job that a user cancelled in its output.
 var errCancelled = errors.New("the job was cancelled: runs/<job>/stop in its output says so; run it again to go on")
 
-// Record is what a run says of itself: under runs/ in its output, and to those who watch it.
+// Record publishes the state of a run under runs/ in its output.
 type Record struct {
-	ID string // names the job under runs/ in its output
+	ID string // name of the job under runs/ in its output
 
 	engine   *engine.Engine
-	info     runfiles.JobInfo                  // what does not change
-	away     bool                              // the workers of the job are other processes
-	recorder atomic.Pointer[runfiles.Recorder] // nil: nothing is to be computed so far
+	info     runfiles.JobInfo                  // constant facts of the job
+	away     bool                              // other processes compute
+	recorder atomic.Pointer[runfiles.Recorder] // nil: the run has nothing to compute yet
 	ended    atomic.Pointer[runfiles.State]    // nil: the run has not ended
-	me       atomic.Pointer[runfiles.Facts]    // who this process is
-	tally    *runpage.Tally                    // where its time goes; nil before
-	logs     []string                          // of the programs of the run
-	expected bool                              // the board knows what is to be computed
+	self     atomic.Pointer[runfiles.Facts]    // identity of this process; nil before Identify
+	tally    *runpage.Tally                    // times of the run; nil before Watch
+	logs     []string                          // log files of the stages' programs
+	expected bool                              // the board knows the rows to compute
 }
 
-// Run says of which run a record is.
+// Run identifies the run of a record.
 type Run struct {
-	Runner  string // its name
-	Version string // of the program
-	File    string // of the job
+	Runner  string // name of the runner
+	Version string // version of the program
+	File    string // name of the job's YAML file
 	Class   string // numeric class
 	Shards  int
-	Apart   bool // the shards run on their own, and have one ID
-	Away    bool // the workers of the job are other processes
+	Apart   bool // users start the shards separately; all shards use the same ID
+	Away    bool // other processes compute
 }
 
-// New returns the record of a run, which has recorded nothing yet.
+// New returns the record of a run. It writes nothing before Watch.
 func New(e *engine.Engine, run Run) *Record {
 	r := &Record{ID: runfiles.NewID(time.Now()), engine: e, away: run.Away,
 		info: runfiles.JobInfo{Runner: run.Runner, Version: run.Version, File: run.File, Shards: run.Shards, Class: run.Class}}
@@ -58,11 +59,11 @@ func New(e *engine.Engine, run Run) *Record {
 	return r
 }
 
-// Board is told what happens while the job runs.
+// Board returns the board that receives the events of the run.
 func (r *Record) Board() *board.Board { return r.engine.Board }
 
-// Watch writes the facts of this process into the output from now on. The context that it returns ends when somebody
-// cancels the job there.
+// Watch starts to write the facts of this process into the output. The returned context is canceled when a user cancels the
+// job there.
 func (r *Record) Watch(ctx context.Context, p planning.Plan) context.Context {
 	r.Expect(p)
 	if r.recorder.Load() != nil {
@@ -91,17 +92,17 @@ func (r *Record) Watch(ctx context.Context, p planning.Plan) context.Context {
 	return ctx
 }
 
-// Info is what the output says of this run, from now on.
+// Info returns the job information for runs/ in the output. The start time is now.
 func (r *Record) Info() runfiles.JobInfo {
 	info := r.info
 	info.Output, info.Started = r.engine.Store.URL(), time.Now().UTC().Round(0)
 	return info
 }
 
-// Folder is the place of the run in its output.
+// Folder returns the folder of the run in its output.
 func (r *Record) Folder() runfiles.Folder { return runfiles.Folder{Store: r.engine.Store, ID: r.ID} }
 
-// Facts says how far this process is. It may be called at any time.
+// Facts returns the progress of this process. It may be called at any time.
 func (r *Record) Facts() runfiles.Facts {
 	f := r.engine.Board.Facts()
 	for _, s := range r.engine.Progress.Facts() {
@@ -109,8 +110,8 @@ func (r *Record) Facts() runfiles.Facts {
 			f.Stages[i].Beside = s.Beside
 		}
 	}
-	if me := r.me.Load(); me != nil {
-		f.Host, f.PID, f.Lock, f.Process = me.Host, me.PID, me.Lock, me.Process
+	if self := r.self.Load(); self != nil {
+		f.Host, f.PID, f.Lock, f.Process = self.Host, self.PID, self.Lock, self.Process
 	}
 	f.Away, f.State = r.away, r.recorder.Load().State()
 	if p := r.engine.Progress; r.away {
@@ -119,7 +120,7 @@ func (r *Record) Facts() runfiles.Facts {
 	}
 	if ended := r.ended.Load(); ended != nil {
 		f.State = *ended
-	} else if f.State == "" && r.me.Load() != nil {
+	} else if f.State == "" && r.self.Load() != nil {
 		f.State = runfiles.Preparing
 	}
 	if f.State == runfiles.Running && r.engine.Schedule.Stopping() {
@@ -128,8 +129,9 @@ func (r *Record) Facts() runfiles.Facts {
 	return f
 }
 
-// End records how the run of this process ended, as status shows it: with err, or stopped before all was done.
-func (r *Record) End(ctx context.Context, stopped bool, err error) {
+// Finish records how the run of this process ended: with err, or stopped before all rows were settled. The status command shows
+// it.
+func (r *Record) Finish(ctx context.Context, stopped bool, err error) {
 	state := runfiles.Done
 	switch {
 	case err != nil && ctx.Err() != nil, errors.Is(err, errCancelled):
@@ -143,30 +145,31 @@ func (r *Record) End(ctx context.Context, stopped bool, err error) {
 	r.recorder.Load().Stop(err)
 }
 
-// PassOver tells the board of rows that a run without work does not read.
-func (r *Record) PassOver(p planning.Plan) {
+// Skip adds rows to the board's count of skipped rows. A run without work does not read these rows, so nothing else counts them.
+func (r *Record) Skip(p planning.Plan) {
 	if p.New > 0 {
-		r.engine.Board.PassOver(0, nil, "")
+		r.engine.Board.Skip(0, nil, "")
 		return
 	}
-	r.engine.Board.PassOver(p.Done+p.Failed-p.Unusable, p.UnusableBy, p.FirstBad)
+	r.engine.Board.Skip(p.Done+p.Failed-p.Unusable, p.UnusableBy, p.FirstBad)
 }
 
-// Identify notes who this process is, before it may become the one that joins all shards: part is its shard's, lock its lock.
+// Identify records the identity of this process. part and lock are the part and the lock of its shard. Call it before the process
+// joins the shards, which changes the part.
 func (r *Record) Identify(part, lock string) {
 	owner := store.NewOwner("")
-	r.me.Store(&runfiles.Facts{Host: owner.Host, PID: owner.PID, Lock: lock, Process: runfiles.Process(cmp.Or(shardName(part), owner.Host))})
+	r.self.Store(&runfiles.Facts{Host: owner.Host, PID: owner.PID, Lock: lock, Process: runfiles.Process(cmp.Or(shardName(part), owner.Host))})
 }
 
-// Process names this process, "" before Identify.
+// Process returns the name of this process; "" before Identify.
 func (r *Record) Process() string {
-	if me := r.me.Load(); me != nil {
-		return me.Process
+	if self := r.self.Load(); self != nil {
+		return self.Process
 	}
 	return ""
 }
 
-// shardName names a process among those of its job by its part, "" where it is the only one.
+// shardName returns the name of a shard's process, derived from its part; "": the run has no shards.
 func shardName(part string) string {
 	if part == "" {
 		return ""
@@ -174,7 +177,7 @@ func shardName(part string) string {
 	return "shard-" + part[:len(part)-1]
 }
 
-// Expect tells the board which rows are to be computed, once.
+// Expect tells the board which rows are to be computed. Only the first call has an effect.
 func (r *Record) Expect(p planning.Plan) {
 	if r.expected {
 		return
@@ -194,13 +197,13 @@ func (r *Record) Expect(p planning.Plan) {
 	r.engine.Board.Expect(shapes)
 }
 
-// Running records that rows are computed from now on.
+// Running records that the computation of rows starts.
 func (r *Record) Running() { r.recorder.Load().Set(runfiles.Running) }
 
-// Writing records that the report is written from now on.
+// Writing records that the writing of the report starts.
 func (r *Record) Writing() { r.recorder.Load().Set(runfiles.Writing) }
 
-// Logs are the files with what the programs of the run printed.
+// Logs returns the log files with output of the stages' programs. It leaves out empty files.
 func (r *Record) Logs() []string {
 	return slices.DeleteFunc(slices.Clone(r.logs), func(name string) bool {
 		info, err := os.Stat(name)
@@ -208,7 +211,7 @@ func (r *Record) Logs() []string {
 	})
 }
 
-// LastPage is the name of the page of the last run in the output, "" where this run writes none.
+// LastPage returns the name in the output of the last run's page; "": this run writes no page.
 func (r *Record) LastPage(part string) string {
 	if r.tally == nil || part != "" {
 		return ""

@@ -9,7 +9,7 @@ import (
 	"latentbeam/internal/engine/memory"
 )
 
-// Summary is what summary.json says of the run itself.
+// Summary is the part of summary.json that describes the run.
 type Summary struct {
 	Computed int64              `json:"computed"`
 	Skipped  int64              `json:"skipped"`
@@ -18,24 +18,24 @@ type Summary struct {
 	Workers  int                `json:"workers"`
 	Runner   string             `json:"runner"`
 	Stages   []engine.StageTime `json:"stages"`
-	// Resumed are the sampling steps that an earlier run had done of rows of this one.
+	// Resumed counts the sampling steps that an earlier run had computed for rows of this run.
 	Resumed int64 `json:"steps_resumed,omitempty"`
 
-	Memory  []memory.Fact `json:"memory,omitempty"`  // what was learned of it
-	Devices any           `json:"devices,omitempty"` // what was seen of GPUs
+	Memory  []memory.Fact `json:"memory,omitempty"`  // measured memory of batches
+	Devices any           `json:"devices,omitempty"` // measurements of GPUs
 
-	Exchanges *cluster.Links `json:"exchanges_between_hosts,omitempty"` // of GPUs
+	Exchanges *cluster.Links `json:"exchanges_between_hosts,omitempty"` // exchanges between GPUs
 }
 
-// Phases are what the time of a run consists of.
+// Phases are the durations of the phases of a run.
 type Phases struct {
-	Open   time.Duration `json:"open_ns"`   // model, input and devices, digests of weights included
-	Plan   time.Duration `json:"plan_ns"`   // what is to be done, and how
-	Rows   time.Duration `json:"rows_ns"`   // from the first row to the last
-	Tables time.Duration `json:"tables_ns"` // tables and gallery behind the last row
+	Open   time.Duration `json:"open_ns"`   // opening model, input and devices, with digests of weights
+	Plan   time.Duration `json:"plan_ns"`   // planning and preparing the run
+	Rows   time.Duration `json:"rows_ns"`   // computing the rows
+	Tables time.Duration `json:"tables_ns"` // writing tables and gallery after the last row
 }
 
-// String lists them.
+// String formats the phases for people.
 func (p Phases) String() string {
 	ms := func(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
 	return fmt.Sprintf("%v to open model and input, %v to plan, %v for rows, %v for tables", ms(p.Open), ms(p.Plan),

@@ -13,7 +13,7 @@ import (
 	"latentbeam/runners"
 )
 
-// Check refuses what workers of a runner could not do. dir is where relative paths begin.
+// Check returns an error if workers of the runner could not do the job. dir is the base directory of relative paths.
 func Check(cfg *config.Config, dir string, r runners.Runner) error {
 	if !r.Distributed {
 		return nil
@@ -45,7 +45,7 @@ func Check(cfg *config.Config, dir string, r runners.Runner) error {
 	return nil
 }
 
-// checkApart refuses what workers on machines of their own cannot see.
+// checkApart returns an error if the job uses paths that workers on other machines cannot read.
 func checkApart(cfg *config.Config, r runners.Runner) error {
 	if !config.IsAddress(cfg.Output.Path) {
 		return cfg.Errorf("output.path", "workers of runner %s cannot write to %s: they see no directory of this machine", r.Name,
@@ -60,14 +60,14 @@ func checkApart(cfg *config.Config, r runners.Runner) error {
 	}
 	kind, paths := cfg.Input.Source()
 	for _, path := range paths {
-		if kind != config.PromptInput && relative(path) { // a table of prompts is read here alone
+		if kind != config.PromptInput && relative(path) { // only the submitter reads tables of prompts
 			return refuse("input."+kind, path)
 		}
 	}
 	m := cfg.Model
 	for key, path := range map[string]string{"": m.Path, ".text_encoder": m.TextEncoder, ".transformer": m.Transformer, ".vae": m.VAE} {
 		for _, one := range strings.Split(path, ";") {
-			if _, err := os.Stat(one); err == nil && relative(one) { // else it is a name of a hub
+			if _, err := os.Stat(one); err == nil && relative(one) { // otherwise it is the name of a model on a hub
 				return refuse("model"+key, one)
 			}
 		}
@@ -75,14 +75,14 @@ func checkApart(cfg *config.Config, r runners.Runner) error {
 	return nil
 }
 
-// relativePath returns a text in a JSON value that names a file relative to dir, "" where there is none.
+// relativePath returns a string in a JSON value that names a file relative to dir; "": none.
 func relativePath(value []byte, dir string) (found string) {
 	var v any
 	if json.Unmarshal(value, &v) != nil {
 		return ""
 	}
-	var look func(any)
-	look = func(v any) {
+	var visit func(any)
+	visit = func(v any) {
 		switch v := v.(type) {
 		case string:
 			if !strings.Contains(v, "/") || filepath.IsAbs(v) || strings.Contains(v, "://") {
@@ -93,14 +93,14 @@ func relativePath(value []byte, dir string) (found string) {
 			}
 		case []any:
 			for _, one := range v {
-				look(one)
+				visit(one)
 			}
 		case map[string]any:
 			for _, one := range v {
-				look(one)
+				visit(one)
 			}
 		}
 	}
-	look(v)
+	visit(v)
 	return found
 }

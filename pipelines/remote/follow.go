@@ -13,9 +13,9 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// Follow waits for jobs that an engine still works on for this output, although the process that has submitted them is
-// gone: their rows are not computed twice, and nothing is cleaned under their workers. Then it takes in what they did. shard
-// says that this process is a shard, which works beside others; cancel ends the jobs instead.
+// Follow waits for jobs of earlier runs that an engine still computes for this output after their submitter died. So no row is
+// computed twice, and no file of their workers is removed. Then it reads their results from the ledger. shard says that this process
+// is a shard, which does not wait for other shards. With cancel, Follow cancels the jobs instead.
 func (s Submitter) Follow(ctx context.Context, shard, cancel bool) error {
 	jobs, err := runfiles.List(ctx, s.Engine.Store)
 	if err != nil {
@@ -23,11 +23,11 @@ func (s Submitter) Follow(ctx context.Context, shard, cancel bool) error {
 	}
 	found := false
 	for _, info := range jobs {
-		if info.ID == s.Job || info.Shards > 1 && shard { // shards work side by side
+		if info.ID == s.Job || info.Shards > 1 && shard { // shards run at the same time
 			continue
 		}
-		if info.Engine == "" { // it ended before an engine had its job, or has none
-			if err := s.of(info.ID).RemoveRows(ctx); err != nil {
+		if info.Engine == "" { // the run ended before the engine accepted the job, or used no engine
+			if err := s.folder(info.ID).RemoveRows(ctx); err != nil {
 				return err
 			}
 			continue
@@ -38,7 +38,7 @@ func (s Submitter) Follow(ctx context.Context, shard, cancel bool) error {
 			}
 			found = true
 		}
-		if err := s.rested(ctx, info.ID); err != nil {
+		if err := s.waitReleased(ctx, info.ID); err != nil {
 			return err
 		}
 	}
@@ -48,29 +48,29 @@ func (s Submitter) Follow(ctx context.Context, shard, cancel bool) error {
 	return s.Engine.Ledger.Refresh(ctx)
 }
 
-// restTime is how long workers of a job that has ended may take to notice it.
+// releaseTime limits how long the workers of a job that has ended may hold their locks.
 const (
-	restTime  = 20 * time.Second
-	restPause = 200 * time.Millisecond
+	releaseTime  = 20 * time.Second
+	releasePause = 200 * time.Millisecond
 )
 
-// rested waits until no worker of a job holds a lock any more, and cleans up after them.
-func (s Submitter) rested(ctx context.Context, job string) error {
-	for deadline := time.Now().Add(restTime); ; {
+// waitReleased waits until no worker of a job holds a lock, and removes their files.
+func (s Submitter) waitReleased(ctx context.Context, job string) error {
+	for deadline := time.Now().Add(releaseTime); ; {
 		err := Clean(ctx, s.Engine.Store, job, true)
 		var locked *store.LockedError
 		if !errors.As(err, &locked) || time.Now().After(deadline) {
 			return err
 		}
 		select {
-		case <-time.After(restPause):
+		case <-time.After(releasePause):
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
 }
 
-// followOne waits for one job, or ends it where the options say so.
+// followOne waits for one job, or cancels it if cancel is true.
 func (s Submitter) followOne(ctx context.Context, info runfiles.JobInfo, cancel bool) error {
 	at := runners.Submitted{Runner: info.Runner, Endpoint: info.Endpoint, ID: info.Engine}
 	running, err := at.Running(ctx)
@@ -78,7 +78,7 @@ func (s Submitter) followOne(ctx context.Context, info runfiles.JobInfo, cancel 
 		slog.Warn("a job of an earlier run may still be at work, its engine does not answer; its workers' locks decide",
 			"runner", info.Runner, "job", info.Engine, "error", err)
 	}
-	o := &Overseer{Submitter: s, run: s.of(info.ID), info: info, known: map[string]runfiles.Trouble{}}
+	o := &Overseer{Submitter: s, run: s.folder(info.ID), info: info, known: map[string]runfiles.Trouble{}}
 	switch {
 	case !running && err == nil:
 	case !running:
@@ -102,15 +102,15 @@ func (s Submitter) followOne(ctx context.Context, info runfiles.JobInfo, cancel 
 	return nil
 }
 
-// followRunning waits for the end of a job, whatever it is; what it leaves is computed afterwards.
+// followRunning waits until a job ends. It ignores whether the job failed, because this run computes the remaining rows.
 func (o *Overseer) followRunning(ctx context.Context, at runners.Submitted) error {
 	followed, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	o.cancel = cancel
 	done := make(chan struct{})
-	looked := make(chan struct{})
+	polled := make(chan struct{})
 	go func() {
-		defer close(looked)
+		defer close(polled)
 		for {
 			select {
 			case <-time.After(stopEvery):
@@ -122,7 +122,7 @@ func (o *Overseer) followRunning(ctx context.Context, at runners.Submitted) erro
 	}()
 	err := at.Follow(followed)
 	close(done)
-	<-looked
+	<-polled
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -132,8 +132,8 @@ func (o *Overseer) followRunning(ctx context.Context, at runners.Submitted) erro
 	return nil
 }
 
-// Clean removes what workers that have ended leave in the output of a job: locks that nobody holds, temporary
-// files under them, and the rows. One that is held is an error where nobody may be at work any more.
+// Clean removes files that workers left in the output of a job: locks that no process holds, temporary files of
+// the workers, and the rows of the job. If alone is true, a lock that a process holds is an error.
 func Clean(ctx context.Context, s store.Store, job string, alone bool) error {
 	j := runfiles.Folder{Store: s, ID: job}
 	names, err := store.Names(ctx, s, j.LockName(""), store.Flat)

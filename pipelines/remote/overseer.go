@@ -13,43 +13,44 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// Overseer follows the workers of a job from the process that has submitted it: it sums what they have done, hears of
-// their trouble, and tells them to stop.
+// Overseer monitors the workers of a job from the process that submitted it. It sums their counters, handles their
+// troubles, and tells them to stop.
 type Overseer struct {
 	Submitter
 	run     runfiles.Folder
 	info    runfiles.JobInfo
-	own     bool                    // it is the job of this process, not of an earlier run
-	cancel  context.CancelCauseFunc // ends the job at the engine
+	own     bool                    // the job of this process, not of an earlier run
+	cancel  context.CancelCauseFunc // cancels the job at the engine
 	known   map[string]runfiles.Trouble
-	passing int  // troubles that may pass
-	stopped bool // the marker is written
+	retries int  // number of temporary troubles
+	stopped bool // the stop file is written
 	facts   []runfiles.Facts
 }
 
 // Submitter is the process that submits a job.
 type Submitter struct {
 	Engine *engine.Engine
-	Job    string // its name under runs/
-	Name   string // of the process among those that write facts
+	Job    string // name of the job under runs/
+	Name   string // name of this process in its facts
 	Away   bool   // the workers are other processes
-	Bad    int64  // rows that could not be used, which no worker has seen
+	Bad    int64  // number of unusable rows, which no worker gets
 }
 
-func (s Submitter) of(job string) runfiles.Folder {
+// folder returns the folder of a job under runs/.
+func (s Submitter) folder(job string) runfiles.Folder {
 	return runfiles.Folder{Store: s.Engine.Store, ID: job}
 }
 
-// maxTroubles is how often bundles may end with an error that may pass, until the job is given up.
+// maxTroubles is the number of temporary errors of bundles after which the overseer abandons the job.
 const maxTroubles = 20
 
-// Oversee follows the workers until end is called. cancel ends the job at the engine.
-func (s Submitter) Oversee(ctx context.Context, info runfiles.JobInfo, cancel context.CancelCauseFunc) (o *Overseer, end func(), err error) {
-	o = &Overseer{Submitter: s, run: s.of(s.Job), info: info, own: true, cancel: cancel, known: map[string]runfiles.Trouble{}}
+// Oversee monitors the workers until stop is called. The overseer calls cancel to cancel the job at the engine.
+func (s Submitter) Oversee(ctx context.Context, info runfiles.JobInfo, cancel context.CancelCauseFunc) (o *Overseer, stop func(), err error) {
+	o = &Overseer{Submitter: s, run: s.folder(s.Job), info: info, own: true, cancel: cancel, known: map[string]runfiles.Trouble{}}
 	if err := o.run.Write(ctx, o.info); err != nil {
 		return nil, nil, err
 	}
-	ctx, stop := context.WithCancel(ctx)
+	ctx, end := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -62,10 +63,10 @@ func (s Submitter) Oversee(ctx context.Context, info runfiles.JobInfo, cancel co
 			}
 		}
 	}()
-	return o, func() { stop(); <-done }, nil
+	return o, func() { end(); <-done }, nil
 }
 
-// Started notes the engine's id of the job, by which it is found if this process dies.
+// Started records the engine's id of the job, so that another run finds the job if this process dies.
 func (o *Overseer) Started(ctx context.Context, id string) {
 	o.info.Engine = id
 	if err := o.run.Write(ctx, o.info); err != nil {
@@ -73,7 +74,7 @@ func (o *Overseer) Started(ctx context.Context, id string) {
 	}
 }
 
-// RecordEnd notes that the engine's job is no more.
+// RecordEnd records that the engine's job has ended.
 func (o *Overseer) RecordEnd(ctx context.Context) {
 	now := time.Now().UTC()
 	o.info.Ended = &now
@@ -82,14 +83,15 @@ func (o *Overseer) RecordEnd(ctx context.Context) {
 	}
 }
 
-// Poll reads what the workers say, once.
+// Poll reads the files of the workers once and reacts to them. It only logs errors.
 func (o *Overseer) Poll(ctx context.Context) {
-	if err := o.listen(ctx); err != nil && ctx.Err() == nil {
+	if err := o.poll(ctx); err != nil && ctx.Err() == nil {
 		slog.Debug("what the workers say could not be read", "error", err)
 	}
 }
 
-func (o *Overseer) listen(ctx context.Context) error {
+// poll is Poll, but returns errors.
+func (o *Overseer) poll(ctx context.Context) error {
 	e := o.Engine
 	if stop, err := o.run.Stopped(ctx); err == nil && stop != nil && !e.Schedule.Stopping() {
 		e.Schedule.Stop()
@@ -102,7 +104,7 @@ func (o *Overseer) listen(ctx context.Context) error {
 	}
 	added, err := o.run.Troubles(ctx, o.known)
 	for _, t := range added {
-		o.hear(ctx, t)
+		o.handleTrouble(ctx, t)
 	}
 	if err != nil {
 		return err
@@ -110,9 +112,9 @@ func (o *Overseer) listen(ctx context.Context) error {
 	if o.facts, err = o.run.ReadFacts(ctx); err != nil {
 		return err
 	}
-	// This process computes nothing.
+	// This process computes nothing, so its own facts do not count.
 	o.facts = slices.DeleteFunc(o.facts, func(f runfiles.Facts) bool { return f.Process == o.Name })
-	if !o.Away { // they are this engine's own
+	if !o.Away { // the workers use this process's engine, which counts itself
 		return nil
 	}
 	sum := o.sum()
@@ -131,7 +133,7 @@ func (o *Overseer) listen(ctx context.Context) error {
 	return nil
 }
 
-// sum adds up the rows of all workers.
+// sum adds the row counts of all workers.
 func (o *Overseer) sum() (sum runfiles.Rows) {
 	for _, f := range o.facts {
 		sum.Done += f.Rows.Done
@@ -142,25 +144,26 @@ func (o *Overseer) sum() (sum runfiles.Rows) {
 	return sum
 }
 
-// hear takes the trouble of a worker: what cannot pass ends the job, instead of being tried again for ever.
-func (o *Overseer) hear(ctx context.Context, t runfiles.Trouble) {
+// handleTrouble reacts to the trouble of a worker. A permanent error ends the job, because the engine would retry it for ever. A
+// temporary error ends it after maxTroubles.
+func (o *Overseer) handleTrouble(ctx context.Context, t runfiles.Trouble) {
 	err := errors.New(t.Error)
 	switch t.Exit {
 	case fault.ExitUsage:
 		o.abandon(ctx, fault.Usage(err))
 	case fault.ExitTryAgain:
-		o.passing++
+		o.retries++
 		slog.Warn("a worker could not go on; the engine tries again", "error", t.Error)
-		if o.passing >= maxTroubles {
-			o.abandon(ctx, fault.TryAgain(fmt.Errorf("%w (it is the trouble number %d)", err, o.passing)))
+		if o.retries >= maxTroubles {
+			o.abandon(ctx, fault.TryAgain(fmt.Errorf("%w (it is the trouble number %d)", err, o.retries)))
 		}
 	default:
 		o.abandon(ctx, fault.Fatal(err))
 	}
 }
 
-// abandon ends the job. Its workers are told, too: a job server of Flink calls a job cancelled at once, and the cluster may
-// go on with it for a long time. Then its bundles find the marker and end.
+// abandon cancels the job and writes the stop file. The stop file is necessary because a Flink job server reports a job as
+// cancelled at once, while the cluster may compute it for a long time. The bundles find the file and end.
 func (o *Overseer) abandon(ctx context.Context, why error) {
 	if err := o.run.Stop(ctx, runfiles.Cancel, "the process that submitted the job"); err != nil {
 		slog.Warn("the workers of a job that is given up could not be told to stop", "error", err)
@@ -168,7 +171,7 @@ func (o *Overseer) abandon(ctx context.Context, why error) {
 	o.cancel(why)
 }
 
-// Stages sums the times of the workers.
+// Stages sums the workers' times by stage.
 func (o *Overseer) Stages() (all []engine.StageTime) {
 	at := map[string]int{}
 	for _, f := range o.facts {
@@ -188,7 +191,7 @@ func (o *Overseer) Stages() (all []engine.StageTime) {
 	return all
 }
 
-// Workers counts the devices of all workers.
+// Workers returns the number of devices of all workers.
 func (o *Overseer) Workers() (n int) {
 	for _, f := range o.facts {
 		n += len(f.Devices)

@@ -23,11 +23,11 @@ import (
 	"latentbeam/stages"
 )
 
-// maxJobs bounds the jobs whose models a worker keeps open; the one that was opened first goes first. Jobs say when they
-// end: this is for those that were killed.
+// maxJobs is the maximal number of jobs that a worker has open. Beyond it, the worker closes the job that was opened first. Jobs
+// report their end, so this limit matters only for jobs that were killed.
 const maxJobs = 4
 
-// Worker lends the devices of this process to the jobs of others.
+// Worker computes batches for jobs of other processes on the devices of this process.
 type Worker struct {
 	Node    *cluster.Node
 	Devices devices.Pool
@@ -35,31 +35,31 @@ type Worker struct {
 
 	mu      sync.Mutex
 	devices *host.Devices
-	jobs    map[string]*workerJob // by how they were started
-	order   []string
+	jobs    map[string]*workerJob // by the JSON of their start
+	order   []string              // keys of jobs, oldest first
 }
 
-// workerJob is the stages of a job, opened from this host's disk.
+// workerJob holds the stages of a job, opened from this host's disk.
 type workerJob struct {
 	mu     sync.Mutex
 	opened bool
-	rows   string // that the weights are arranged for, as it was told
+	rows   string // JSON of the expected rows for which the weights are arranged
 	err    error
 
-	// Under the worker's lock:
-	host  *host.Stages          // nil until they could be opened
-	runs  map[string]*workerRun // that have asked for it and have not ended
-	using int                   // requests under way
-	gone  bool                  // it is forgotten, and closed with the last of these requests
+	// Protected by the worker's lock:
+	host     *host.Stages          // nil until the stages are open
+	runs     map[string]*workerRun // runs that use the job and have not ended
+	requests int                   // number of requests in progress
+	removed  bool                  // removed from the worker; closed after the last request
 }
 
 // workerRun is a run of a job.
 type workerRun struct {
-	stopping context.Context // canceled when the run is to end soon
+	stopping context.Context // canceled when the run should save its steps and end
 	stop     context.CancelFunc
 }
 
-// Serve answers requests until ctx ends, and then waits for those that are under way to stop.
+// Serve answers requests until ctx is canceled. Then it waits until the requests in progress have ended.
 func (w *Worker) Serve(ctx context.Context) error {
 	var working sync.WaitGroup
 	defer w.close()
@@ -76,7 +76,7 @@ func (w *Worker) Serve(ctx context.Context) error {
 	}
 }
 
-// serve answers the one request of a connection. A job that hangs up meanwhile wants no answer.
+// serve answers the single request of a connection. If the job closes the connection, serve cancels the computation.
 func (w *Worker) serve(ctx context.Context, conn *cluster.Conn) {
 	defer conn.Close()
 	ctx, cancel := context.WithCancel(ctx)
@@ -88,11 +88,11 @@ func (w *Worker) serve(ctx context.Context, conn *cluster.Conn) {
 	if err != nil {
 		return
 	}
-	if r.SaveEvery != nil && stop() { // the newest steps are sent first
+	if r.SaveEvery != nil && stop() { // leave time to send the newest steps
 		stop = context.AfterFunc(ctx, func() { time.AfterFunc(devices.SaveTime, func() { conn.Close() }) })
 	}
 	go func() {
-		conn.Read(make([]byte, 1)) // returns when the job hangs up, or with the connection
+		conn.Read(make([]byte, 1)) // returns when either side closes the connection
 		cancel()
 	}()
 	beat := conn.Beat()
@@ -101,10 +101,11 @@ func (w *Worker) serve(ctx context.Context, conn *cluster.Conn) {
 	beat()
 	if ctx.Err() == nil {
 		stop()
-		_ = conn.Send(reply, body) // a job that is gone by now has nothing to gain from it
+		_ = conn.Send(reply, body) // an error means that the job has gone and needs no answer
 	}
 }
 
+// answer executes a request and returns the reply with its body. It returns a panic as an error of the row.
 func (w *Worker) answer(ctx context.Context, conn *cluster.Conn, r devices.Request, batch []byte) (
 	reply devices.Reply, body []byte) {
 	defer func() {
@@ -120,9 +121,9 @@ func (w *Worker) answer(ctx context.Context, conn *cluster.Conn, r devices.Reque
 		w.stopRun(r)
 		return devices.Reply{}, nil
 	}
-	kept, run, done := w.use(r)
-	defer done()
-	j, err := w.open(ctx, kept, r.Job, r.Rows)
+	job, run, release := w.acquire(r)
+	defer release()
+	j, err := w.open(ctx, job, r.Job, r.Rows)
 	if err != nil {
 		return devices.Failed(fault.Usage(err)), nil
 	}
@@ -148,7 +149,7 @@ func (w *Worker) answer(ctx context.Context, conn *cluster.Conn, r devices.Reque
 	return reply, body
 }
 
-// offer says what this process has.
+// offer returns the devices and the digests of weights of this process.
 func (w *Worker) offer(steps []stages.Step) devices.Reply {
 	reply := devices.Reply{Speeds: w.Devices.Speeds(), Memory: w.Devices.Memory(), Class: w.Devices.Class(),
 		Weights: map[string]string{}}
@@ -159,13 +160,13 @@ func (w *Worker) offer(steps []stages.Step) devices.Reply {
 	return reply
 }
 
-// open opens the stages of a job, once, and arranges their weights for the rows that it is going to compute.
+// open opens the stages of a job, once, and arranges their weights for the expected rows.
 func (w *Worker) open(ctx context.Context, j *workerJob, job, rows json.RawMessage) (*host.Stages, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if !j.opened {
 		j.err = w.openJob(ctx, j, job)
-		j.opened = ctx.Err() == nil // a job that hung up says nothing about the next try
+		j.opened = ctx.Err() == nil // if the job closed the connection, the next request tries again
 	}
 	if j.err == nil && len(rows) > 0 && string(rows) != j.rows {
 		var expected host.ExpectedRows
@@ -183,8 +184,9 @@ func (w *Worker) open(ctx context.Context, j *workerJob, job, rows json.RawMessa
 	return j.host, j.err
 }
 
-// use returns the job of a request, which is not closed before done. Beyond maxJobs the first is forgotten.
-func (w *Worker) use(r devices.Request) (j *workerJob, run *workerRun, done func()) {
+// acquire returns the job and the run of a request. The job stays open until release is called. If there are more than maxJobs
+// jobs, acquire removes the oldest.
+func (w *Worker) acquire(r devices.Request) (j *workerJob, run *workerRun, release func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.jobs == nil {
@@ -203,16 +205,16 @@ func (w *Worker) use(r devices.Request) (j *workerJob, run *workerRun, done func
 		run.stopping, run.stop = context.WithCancel(context.Background())
 		j.runs[r.Run] = run
 	}
-	j.using++
+	j.requests++
 	return j, run, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		j.using--
-		w.release(j)
+		j.requests--
+		w.closeUnused(j)
 	}
 }
 
-// stopRun notes that a run is to end soon.
+// stopRun tells a run to save its steps and end.
 func (w *Worker) stopRun(r devices.Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -221,7 +223,7 @@ func (w *Worker) stopRun(r devices.Request) {
 	}
 }
 
-// finishRun notes that a run of a job is over. The job is forgotten with the last of them.
+// finishRun records the end of a run. After the last run of a job, it removes the job.
 func (w *Worker) finishRun(r devices.Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -235,19 +237,19 @@ func (w *Worker) finishRun(r devices.Request) {
 	}
 }
 
-// remove takes a job off the list. The lock is held.
+// remove removes a job from the worker. The caller holds w.mu.
 func (w *Worker) remove(start string) {
 	j := w.jobs[start]
 	delete(w.jobs, start)
 	w.order = slices.DeleteFunc(w.order, func(s string) bool { return s == start })
-	j.gone = true
-	w.release(j)
+	j.removed = true
+	w.closeUnused(j)
 }
 
-// release closes a job that is forgotten and that nobody uses, and returns its memory to the system: weights that are
-// packed or lie on devices go when the collector finds that nobody has them. The lock is held.
-func (w *Worker) release(j *workerJob) {
-	if !j.gone || j.using > 0 || j.host == nil {
+// closeUnused closes a removed job that has no requests in progress, and returns its memory to the system. The garbage collector
+// frees packed weights and weights on devices, so closeUnused starts a collection. The caller holds w.mu.
+func (w *Worker) closeUnused(j *workerJob) {
+	if !j.removed || j.requests > 0 || j.host == nil {
 		return
 	}
 	w.devices.Forget(j.host)
@@ -256,7 +258,7 @@ func (w *Worker) release(j *workerJob) {
 	go debug.FreeOSMemory()
 }
 
-// close closes the jobs.
+// close closes all jobs.
 func (w *Worker) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -267,7 +269,7 @@ func (w *Worker) close() {
 	}
 }
 
-// openJob opens the stages and brings their weights to a device, so that no set waits for them later.
+// openJob opens the stages and loads their weights, so that no set waits for them later.
 func (w *Worker) openJob(ctx context.Context, j *workerJob, job json.RawMessage) error {
 	var start jobfile.Start
 	if err := json.Unmarshal(job, &start); err != nil {
@@ -286,7 +288,7 @@ func (w *Worker) openJob(ctx context.Context, j *workerJob, job json.RawMessage)
 	}
 	h.SetDevices(w.devices)
 	w.mu.Lock()
-	w.devices.Forget(j.host) // of a try that was given up
+	w.devices.Forget(j.host) // stages of an earlier try that failed
 	old := j.host
 	j.host = h
 	w.mu.Unlock()
@@ -299,9 +301,9 @@ func (w *Worker) openJob(ctx context.Context, j *workerJob, job json.RawMessage)
 	return h.Load(ctx)
 }
 
-// run runs a stage on this worker's ranks of a set. The batch goes back from rank 0. Steps are saved at once when the run is to end, or
-// this worker, or when the job does not want the batch any more.
-func (w *Worker) run(ctx context.Context, of *workerRun, conn *cluster.Conn, s stages.Step, r devices.Request,
+// run runs a stage on this worker's ranks of a set. Only rank 0 returns the batch. When the run or this worker stops, or the job
+// closes the connection, run saves the steps at once.
+func (w *Worker) run(ctx context.Context, job *workerRun, conn *cluster.Conn, s stages.Step, r devices.Request,
 	elements []*stages.Element) ([]byte, error) {
 	if len(r.Ranks) < 1 || len(r.Ranks) != len(r.Devices) {
 		return nil, fault.Retry(fmt.Errorf("%d ranks are asked for on %d devices", len(r.Ranks), len(r.Devices)))
@@ -310,18 +312,18 @@ func (w *Worker) run(ctx context.Context, of *workerRun, conn *cluster.Conn, s s
 	if err != nil {
 		return nil, fault.Retry(err)
 	}
-	well := false // after a panic, too
+	well := false // stays false after a panic
 	defer func() { release(well) }()
 	set.Patience = r.Patience
 	if r.SaveEvery != nil {
-		stopping, stop := context.WithCancel(of.stopping)
+		stopping, stop := context.WithCancel(job.stopping)
 		defer stop()
 		defer context.AfterFunc(ctx, stop)()
 		set.Saving = &stages.Saving{Every: *r.SaveEvery, Stopping: stopping,
 			Save: func(_ context.Context, rows []stages.Saved) { sendSaved(conn, rows) }}
 	}
 	if set.Speeds = r.Speeds; len(r.Speeds) > 1 {
-		defer w.Node.CloseGroup(r.Table) // ranks elsewhere may still wait for one that failed before it joined
+		defer w.Node.CloseGroup(r.Table) // other ranks may wait for a rank that failed before it joined
 		set.Connect = func(ctx context.Context) ([]kernels.Transport, error) {
 			ctx, cancel := context.WithTimeout(ctx, devices.JoinTime)
 			defer cancel()
@@ -331,7 +333,7 @@ func (w *Worker) run(ctx context.Context, of *workerRun, conn *cluster.Conn, s s
 	ctx, stop := set.Under(ctx)
 	defer stop()
 	err = engine.RunOn(ctx, s.Stage, set, elements)
-	if why := set.Ill(); why != nil { // whatever came of it
+	if why := set.Ill(); why != nil { // even if the batch succeeded
 		err = why
 	}
 	if well = err == nil; !well || r.Ranks[0] != 0 {
@@ -343,7 +345,7 @@ func (w *Worker) run(ctx context.Context, of *workerRun, conn *cluster.Conn, s s
 	return coder.EncodeBatch(&stages.Batch{Elements: elements})
 }
 
-// sendSaved sends the steps of rows to the job, which keeps them. One that is gone has nothing to gain from it.
+// sendSaved sends the saved steps of rows to the job, which stores them. It ignores errors: then the job has gone.
 func sendSaved(conn *cluster.Conn, rows []stages.Saved) {
 	if body, err := coder.EncodeSaved(rows); err == nil {
 		_ = conn.Send(devices.Reply{Saved: true}, body)

@@ -1,4 +1,4 @@
-// Package reuse says which results of earlier runs still count: a run computes the others again.
+// Package reuse decides which results of earlier runs are still valid. A run computes the others again.
 package reuse
 
 import (
@@ -21,21 +21,21 @@ import (
 	"latentbeam/stages"
 )
 
-// Results are those in the output of a job.
+// Results are the results in the output of a job.
 type Results struct {
-	Engine  *engine.Engine // of the job
+	Engine  *engine.Engine // engine of the job
 	Tensors *tensors.Home
-	Look    func() fingerprints.Look // how closely they are looked at
-	Limits  stages.Limits            // of the job's guards
+	Depth   func() fingerprints.Look // how thoroughly files are checked
+	Limits  stages.Limits            // limits of the job's guards
 
-	loosened []uint64 // fingerprints of rows that an earlier guard has left out and this one does not
+	loosened []uint64 // key prefixes of rows that an earlier guard dropped and the current limits allow
 
-	told map[string]bool // files of the ledger of whose damage was told
+	warned map[string]bool // damaged ledger files for which a warning was logged
 }
 
-// Forget makes the ledger forget, for this run, what has to be computed again although an earlier run has
-// settled it: failed rows where they are to be retried, and results that are not all there. It returns
-// what says whether an earlier run has published files of a row.
+// Forget makes the ledger forget, for this run only, settled rows that have to be computed again: failed rows if failed is true, and
+// rows whose results are incomplete or damaged. It returns a function that reports whether an earlier run has published
+// files of a row.
 func (o *Results) Forget(ctx context.Context, l *ledger.Ledger, failed bool) (func(schemas.Key) bool, error) {
 	if failed {
 		l.Forget(ledger.Failed)
@@ -43,36 +43,36 @@ func (o *Results) Forget(ctx context.Context, l *ledger.Ledger, failed bool) (fu
 	return o.ForgetDamaged(ctx, l)
 }
 
-// ForgetDamaged makes the ledger forget what is not all there. It returns what Forget does.
+// ForgetDamaged is Forget without failed rows.
 func (o *Results) ForgetDamaged(ctx context.Context, l *ledger.Ledger) (func(schemas.Key) bool, error) {
 	sizes := o.Engine.Store.Sizes(ctx)
 	defer sizes.Close()
-	reading := o.beginReading(ctx)
-	var earlier []uint64 // fingerprints of what is forgotten: eight bytes a row
+	compared := o.startComparison(ctx)
+	var earlier []uint64 // first eight bytes of the keys of forgotten rows
 	var failed error
 	o.loosened = nil
 	_, err := l.ForgetIf(ctx, func(rec ledger.Record) bool {
-		if failed == nil && rec.Status == ledger.Failed && o.allows(rec) {
+		if failed == nil && rec.Status == ledger.Failed && o.withinLimits(rec) {
 			o.loosened = append(o.loosened, binary.BigEndian.Uint64(rec.Key[:]))
 			return true
 		}
 		if failed != nil || rec.Status != ledger.Done {
 			return false
 		}
-		found, err := o.whole(ctx, rec, sizes, reading)
+		found, err := o.stateOf(ctx, rec, sizes, compared)
 		failed = err
 		if found == whole || err != nil {
 			return false
 		}
 		if found == damagedFile {
-			reading.damaged.Add(1)
+			compared.damaged.Add(1)
 		}
-		if found != never {
+		if found != unpublished {
 			earlier = append(earlier, binary.BigEndian.Uint64(rec.Key[:]))
 		}
 		return true
 	})
-	wrong, readErr := reading.end()
+	wrong, readErr := compared.wait()
 	err = errors.Join(err, failed, readErr)
 	if err == nil && len(wrong) > 0 {
 		_, err = l.ForgetIf(ctx, func(rec ledger.Record) bool {
@@ -81,20 +81,20 @@ func (o *Results) ForgetDamaged(ctx context.Context, l *ledger.Ledger) (func(sch
 		})
 		earlier = append(earlier, wrong...)
 	}
-	if n := reading.damaged.Load(); n > 0 {
+	if n := compared.damaged.Load(); n > 0 {
 		slog.Warn("videos or posters are not as they were written: their rows are computed again", "rows", n)
 	}
 	slices.Sort(earlier)
 	slices.Sort(o.loosened)
 	return func(key schemas.Key) bool {
 		_, found := slices.BinarySearch(earlier, binary.BigEndian.Uint64(key[:]))
-		return found || o.told != nil || l.Lost() > 0 // a record that was lost may have been its own
+		return found || o.warned != nil || l.Lost() > 0 // a lost record may have been this row's
 	}, err
 }
 
-// allows reports whether an earlier guard has left out a row for a reading that is within the limits now.
-func (o *Results) allows(rec ledger.Record) bool {
-	if !bytes.Contains(rec.Row, []byte(fault.ClassDropped.String())) { // few rows are left out
+// withinLimits reports whether a guard dropped a row in an earlier run for a reading that the current limits allow.
+func (o *Results) withinLimits(rec ledger.Record) bool {
+	if !bytes.Contains(rec.Row, []byte(fault.ClassDropped.String())) { // few rows are dropped, so avoid decoding the others
 		return false
 	}
 	var r schemas.Result
@@ -102,35 +102,35 @@ func (o *Results) allows(rec ledger.Record) bool {
 		o.Limits.Allow(r.Failure.Message)
 }
 
-// Loosened reports whether a row is computed because the limits of a guard were loosened.
+// Loosened reports whether a row is computed because the limits of a guard have become less strict.
 func (o *Results) Loosened(key schemas.Key) bool {
 	_, found := slices.BinarySearch(o.loosened, binary.BigEndian.Uint64(key[:]))
 	return found
 }
 
-// state says what is there of the results of a finished row.
+// state describes how much of the results of a finished row exists.
 type state int
 
 const (
 	whole       state = iota
-	never             // no video was published
-	missing           // in part or all
-	damagedFile       // a video or a poster is not as it was written
+	unpublished       // no video was published
+	missing           // some or all results are missing
+	damagedFile       // a video or a poster has changed since it was written
 )
 
-// whole says whether a finished row has all that this job publishes: the earlier run may have written
-// less (output.write), and somebody may have removed or cut short a video or a table. Files come first, for it is to
-// be told that they are damaged.
-func (o *Results) whole(ctx context.Context, rec ledger.Record, sizes store.Sizes, reading *reading) (state, error) {
+// stateOf checks whether a finished row has all results that this job publishes. The earlier run may have published
+// less (output.write), and a user may have removed or truncated a video or a table. It checks files before tables, because damaged
+// files are reported.
+func (o *Results) stateOf(ctx context.Context, rec ledger.Record, sizes store.Sizes, compared *comparison) (state, error) {
 	var r schemas.Result
 	if err := json.Unmarshal(rec.Row, &r); err != nil {
 		return missing, nil //nolint:nilerr // it is computed again
 	}
 	if o.Engine.Keep[stages.KindVideo] {
 		if r.Video == nil {
-			return never, nil
+			return unpublished, nil
 		}
-		if found, err := o.wholeVideo(ctx, schemas.Key(rec.Key), r.Video, sizes, reading); found != whole || err != nil {
+		if found, err := o.stateOfVideo(ctx, schemas.Key(rec.Key), r.Video, sizes, compared); found != whole || err != nil {
 			return found, err
 		}
 	}
@@ -140,15 +140,15 @@ func (o *Results) whole(ctx context.Context, rec ledger.Record, sizes store.Size
 	return whole, nil
 }
 
-// wholeVideo says whether video and poster are there as long as they were written. Where they were written since they
-// were read last, reading reads them.
-func (o *Results) wholeVideo(ctx context.Context, key schemas.Key, v *schemas.VideoFile, sizes store.Sizes,
-	reading *reading) (state, error) {
+// stateOfVideo checks that a video and its poster exist with their recorded sizes. If they changed since they were last read,
+// it gives them to compared, which reads them.
+func (o *Results) stateOfVideo(ctx context.Context, key schemas.Key, v *schemas.VideoFile, sizes store.Sizes,
+	compared *comparison) (state, error) {
 	found := whole
 	var marks [2]string
 	for i, f := range []struct {
 		name  string
-		bytes int64 // 0: not known
+		bytes int64 // size; 0: not known
 	}{{v.Path, v.Bytes}, {v.Poster, v.PosterBytes}} {
 		if f.name == "" {
 			continue
@@ -168,19 +168,19 @@ func (o *Results) wholeVideo(ctx context.Context, key schemas.Key, v *schemas.Vi
 		o.Tensors.Output.Witness.SetRow(key, fingerprints.RowState{})
 		return found, nil
 	}
-	return whole, reading.look(ctx, key, v, fingerprints.HashMarks(marks[:]...))
+	return whole, compared.add(ctx, key, v, fingerprints.HashMarks(marks[:]...))
 }
 
-// Mend warns of damage in the ledger and, where nobody else may be reading it (alone), replaces what is damaged.
+// Mend logs a warning for each damaged file of the ledger. If no other process may be using the ledger (alone), Mend repairs it.
 func (o *Results) Mend(ctx context.Context, l *ledger.Ledger, alone bool) error {
 	for _, d := range l.Damaged() {
-		if o.told[d.Segment] {
+		if o.warned[d.Segment] {
 			continue
 		}
-		if o.told == nil {
-			o.told = map[string]bool{}
+		if o.warned == nil {
+			o.warned = map[string]bool{}
 		}
-		o.told[d.Segment] = true
+		o.warned[d.Segment] = true
 		lost := []any{"records_lost", d.Lost}
 		if d.Lost < 0 {
 			lost = []any{"records_lost", "unknown"}

@@ -186,9 +186,9 @@ func (b *Board) Bad(failure, reason string) {
 	b.failed(failure, reason)
 }
 
-// PassOver sets the rows of a run that has nothing to compute: skipped ones, that the ledger has, and unusable ones by class and
+// Skip sets the rows of a run that has nothing to compute: skipped ones, that the ledger has, and unusable ones by class and
 // stage; first is the reason of the first of them. Zeros take back what was set before.
-func (b *Board) PassOver(skipped int64, unusable map[string]int, first string) {
+func (b *Board) Skip(skipped int64, unusable map[string]int, first string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.plan = Counts{Skipped: skipped, First: first, Failures: unusable}

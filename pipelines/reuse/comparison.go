@@ -18,47 +18,48 @@ import (
 	"latentbeam/stages"
 )
 
-// readers is how many videos are read at a time to compare their digests: in a bucket each waits for the network.
+// readers is the number of videos that are read concurrently to compare their digests. It is high because reads from a bucket
+// mostly wait for the network.
 const readers = 8
 
-// reading compares videos and posters with their digests, several at a time.
-type reading struct {
-	of      *Results
+// comparison compares videos and posters with their digests, several rows concurrently.
+type comparison struct {
+	results *Results
 	depth   fingerprints.Look
 	work    chan suspect
 	workers sync.WaitGroup
-	damaged atomic.Int64 // rows
+	damaged atomic.Int64 // number of damaged rows
 
 	mu    sync.Mutex
-	wrong []uint64 // first bytes of the keys of rows with damage
+	wrong []uint64 // first eight bytes of the keys of damaged rows
 	err   error
 }
 
-// suspect is a row of which a file may be another one.
+// suspect is a row whose files may have changed.
 type suspect struct {
 	key   schemas.Key
 	video schemas.VideoFile
 	mark  uint64
 }
 
-// beginReading starts the workers; end ends them.
-func (o *Results) beginReading(ctx context.Context) *reading {
-	r := &reading{of: o, depth: o.Look(), work: make(chan suspect, readers)}
+// startComparison starts the workers. wait stops them.
+func (o *Results) startComparison(ctx context.Context) *comparison {
+	r := &comparison{results: o, depth: o.Depth(), work: make(chan suspect, readers)}
 	for range readers {
 		r.workers.Go(func() {
 			for s := range r.work {
-				r.one(ctx, s)
+				r.compareRow(ctx, s)
 			}
 		})
 	}
 	return r
 }
 
-// look hands a row to the workers where its files have to be read. A shard reads its own rows.
-func (r *reading) look(ctx context.Context, key schemas.Key, v *schemas.VideoFile, mark uint64) error {
-	known, found := r.of.Tensors.Output.Witness.Row(key)
+// add gives a row to the workers if its files have to be read. A shard reads only its own rows.
+func (r *comparison) add(ctx context.Context, key schemas.Key, v *schemas.VideoFile, mark uint64) error {
+	known, found := r.results.Tensors.Output.Witness.Row(key)
 	if r.depth == fingerprints.LookAtSizes || r.depth == fingerprints.LookAtMarks && found && known.Mark == mark ||
-		!r.of.Engine.Rules.Mine(&stages.Element{Key: key}) {
+		!r.results.Engine.Rules.Mine(&stages.Element{Key: key}) {
 		return nil
 	}
 	select {
@@ -69,17 +70,17 @@ func (r *reading) look(ctx context.Context, key schemas.Key, v *schemas.VideoFil
 	}
 }
 
-// one compares the files of a row.
-func (r *reading) one(ctx context.Context, s suspect) {
-	w := r.of.Tensors.Output.Witness
+// compareRow compares the files of a row.
+func (r *comparison) compareRow(ctx context.Context, s suspect) {
+	w := r.results.Tensors.Output.Witness
 	known, _ := w.Row(s.key)
-	poster, whole, err := compareVideo(ctx, r.of.Engine.Store, &s.video, known.Poster)
+	poster, same, err := compareVideo(ctx, r.results.Engine.Store, &s.video, known.Poster)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case err != nil:
 		r.err = errors.Join(r.err, err)
-	case whole:
+	case same:
 		w.SetRow(s.key, fingerprints.RowState{Mark: s.mark, Poster: poster})
 	default:
 		w.SetRow(s.key, fingerprints.RowState{})
@@ -88,18 +89,18 @@ func (r *reading) one(ctx context.Context, s suspect) {
 	}
 }
 
-// end waits for the workers, and returns the rows with damage, sorted.
-func (r *reading) end() ([]uint64, error) {
+// wait waits for the workers, and returns the sorted key prefixes of damaged rows.
+func (r *comparison) wait() ([]uint64, error) {
 	close(r.work)
 	r.workers.Wait()
 	slices.Sort(r.wrong)
 	return r.wrong, r.err
 }
 
-// compareVideo compares a video and its poster with their digests; that of a poster may be 0, not known. It returns the
-// poster's.
-func compareVideo(ctx context.Context, s store.Store, v *schemas.VideoFile, known uint64) (poster uint64, whole bool, err error) {
-	if v.Path == "" { // a video of the input
+// compareVideo reports whether a video and its poster match their digests. known is the poster's fingerprint; 0: not known. It also
+// returns the fingerprint of the poster as it is now.
+func compareVideo(ctx context.Context, s store.Store, v *schemas.VideoFile, known uint64) (poster uint64, same bool, err error) {
+	if v.Path == "" { // the video belongs to the input, only the poster to the output
 		sum, err := fingerprints.Sum(ctx, s, v.Poster)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, store.ErrChanged) {
 			return 0, false, nil
@@ -117,20 +118,21 @@ func compareVideo(ctx context.Context, s store.Store, v *schemas.VideoFile, know
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, store.ErrChanged):
-		return 0, false, nil // somebody is at work there
+		return 0, false, nil // removed, or another process writes it
 	case err != nil:
 		return 0, false, err
 	}
 	return poster, known == 0 || known == poster, nil
 }
 
-// Published notes the poster of a row that this process has published.
+// Published records the fingerprint of a poster that this process has published.
 func (o *Results) Published(key schemas.Key, poster [32]byte) {
 	o.Tensors.Output.Witness.SetRow(key, fingerprints.RowState{Poster: fingerprints.HashSum(poster)})
 }
 
-// Remember notes how the files look that are new, and saves it as a shard's part, "" for all.
-func (o *Results) Remember(ctx context.Context, part string) error {
+// RecordFiles records the marks of new files, such as sizes and times, so that the next run need not read the files that have not
+// changed. It saves them in the output under part; "": a run without shards.
+func (o *Results) RecordFiles(ctx context.Context, part string) error {
 	w, sizes := o.Tensors.Output.Witness, o.Engine.Store.Sizes(ctx)
 	defer sizes.Close()
 	if o.Engine.Keep[stages.KindVideo] {
@@ -139,7 +141,7 @@ func (o *Results) Remember(ctx context.Context, part string) error {
 			if known.Mark != 0 || rec.Status != ledger.Done || !o.Engine.Rules.Mine(&stages.Element{Key: schemas.Key(rec.Key)}) {
 				return nil
 			}
-			return o.rememberRow(ctx, rec, known, sizes)
+			return o.recordRow(ctx, rec, known, sizes)
 		})
 		if err != nil {
 			return err
@@ -150,11 +152,11 @@ func (o *Results) Remember(ctx context.Context, part string) error {
 	return w.Save(ctx, o.Engine.Store, part, func(key uint64) bool { return key%shards == shard })
 }
 
-// rememberRow notes how the files of a row look. Where another process has published it, its poster is read.
-func (o *Results) rememberRow(ctx context.Context, rec ledger.Record, known fingerprints.RowState, sizes store.Sizes) error {
+// recordRow records the marks of one row's files. If another process published the row, recordRow reads the poster.
+func (o *Results) recordRow(ctx context.Context, rec ledger.Record, known fingerprints.RowState, sizes store.Sizes) error {
 	var r schemas.Result
 	if json.Unmarshal(rec.Row, &r) != nil || r.Video == nil {
-		return nil // nothing to remember
+		return nil // no files
 	}
 	var marks [2]string
 	for i, name := range []string{r.Video.Path, r.Video.Poster} {

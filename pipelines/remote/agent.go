@@ -23,57 +23,58 @@ import (
 	"latentbeam/stages"
 )
 
-// Attendant tells the submitter of a job what this process does for it, and does what the submitter asks: the facts,
-// marks, trouble and lock of a worker, in runs/<job>/ of the output.
-type Attendant struct {
+// Agent connects a worker process with the submitter of a job, through files in runs/<job>/ of the output. It writes the worker's
+// facts, marks and troubles, holds its lock, and stops the engine when the submitter says so.
+type Agent struct {
 	engine  *engine.Engine
 	job     runfiles.Folder
 	process string
 	marks   *runfiles.Marks
-	lock    bool // of its own: a process that has submitted the job holds that of the output
+	lock    bool // acquires a lock of this process; the submitter holds the output's lock instead
 
-	telling sync.Mutex // one writes facts at a time: of two that replace an object at once one loses
+	writing sync.Mutex // serialises writes of facts: of two concurrent writes to an object, one would fail
 
 	mu       sync.Mutex
-	bundles  int       // at work
-	idle     time.Time // since when there are none
-	release  func()    // of the lock; nil: not held
-	locks    int       // that were taken
+	bundles  int       // number of bundles in progress
+	idle     time.Time // time when bundles became 0; zero: not idle
+	release  func()    // releases the lock; nil: not held
+	locks    int       // number of locks acquired so far
 	started  time.Time
 	deaths   map[string][]string
-	broken   bool // a bundle has ended with an error
+	broken   bool // a bundle has failed
 	troubles atomic.Int64
-	end      context.CancelFunc
+	cancel   context.CancelFunc
 
 	reading sync.Mutex
-	rows    store.Reader // of the job; nil before the first is asked for
+	rows    store.Reader // rows of the job; nil before the first use
 }
 
-// Times of an attendant.
+// Intervals and timeouts of an agent.
 const (
-	stopEvery = time.Second // between two looks at the stop marker
-	idleTime  = time.Second // that a lock is held without work: waves follow one another faster
-	tellTime  = 20 * time.Second
+	stopEvery    = time.Second // between two checks for the stop file
+	idleTime     = time.Second // after which an idle process releases its lock; the next wave of bundles starts sooner
+	writeTimeout = 20 * time.Second
 )
 
-// Attend begins to attend a job. With lock the process takes a lock of its own.
-func Attend(e *engine.Engine, job string, lock bool) *Attendant {
+// StartAgent starts the agent of a worker. If lock is true, the agent acquires a lock of this process while bundles are in
+// progress. Close stops it.
+func StartAgent(e *engine.Engine, job string, lock bool) *Agent {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
-	a := &Attendant{engine: e, job: runfiles.Folder{Store: e.Store, ID: job}, lock: lock, started: time.Now(),
+	a := &Agent{engine: e, job: runfiles.Folder{Store: e.Store, ID: job}, lock: lock, started: time.Now(),
 		process: runfiles.Process(fmt.Sprintf("%s-%d-%s", host, os.Getpid(), nonce()[:4])), deaths: map[string][]string{}}
 	a.marks = a.job.Marks(a.process)
-	ctx, end := context.WithCancel(context.Background())
-	a.end = end
+	ctx, cancel := context.WithCancel(context.Background())
+	a.cancel = cancel
 	go a.watch(ctx)
 	return a
 }
 
-// Spread says how the engine of this process works for the job, which began with a generation of the ledger. tensors brings
-// those of single rows; nil: the rows have none.
-func (a *Attendant) Spread(since uint32, tensors func(*stages.Element) error) *engine.Spread {
+// Spread returns the functions through which the engine of this process works for the job. since is the generation of the ledger at
+// the start of the job. tensors reads the tensors of one row; nil: the rows have none.
+func (a *Agent) Spread(since uint32, tensors func(*stages.Element) error) *engine.Spread {
 	return &engine.Spread{
 		Since:  since,
 		Blocks: a.job.Blocks,
@@ -90,15 +91,15 @@ func (a *Attendant) Spread(since uint32, tensors func(*stages.Element) error) *e
 		},
 		Tensors:      tensors,
 		StartBundle:  a.startBundle,
-		FinishBundle: a.finish,
+		FinishBundle: a.finishBundle,
 		Mark:         a.mark,
 		Done:         func(keys []schemas.Key) { a.marks.Done(texts(keys)) },
 		Report:       a.report,
 	}
 }
 
-// openRows opens the rows of the job, once.
-func (a *Attendant) openRows(ctx context.Context) (store.Reader, error) {
+// openRows opens the file with the rows of the job, once.
+func (a *Agent) openRows(ctx context.Context) (store.Reader, error) {
 	a.reading.Lock()
 	defer a.reading.Unlock()
 	if a.rows != nil {
@@ -111,8 +112,9 @@ func (a *Attendant) openRows(ctx context.Context) (store.Reader, error) {
 	return r, err
 }
 
-// startBundle is called when a bundle begins.
-func (a *Attendant) startBundle(ctx context.Context) (map[schemas.Key]engine.Suspect, error) {
+// startBundle is called at the start of a bundle. It acquires the lock if necessary, and returns rows that may have killed earlier
+// workers.
+func (a *Agent) startBundle(ctx context.Context) (map[schemas.Key]engine.Suspect, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.broken {
@@ -120,14 +122,14 @@ func (a *Attendant) startBundle(ctx context.Context) (map[schemas.Key]engine.Sus
 		a.broken, a.bundles = false, 0
 	}
 	if a.lock && a.release == nil {
-		a.locks++ // a name of its own each time: whoever finds this one free may clean up after it
+		a.locks++ // a new name each time, because another process may remove a lock that it finds free
 		release, err := a.job.Lock(ctx, fmt.Sprintf("%s-%d", a.process, a.locks))
 		if err != nil {
 			return nil, err
 		}
 		a.release = release
 	}
-	// A cluster may begin bundles of a job that has long been given up.
+	// A cluster may start bundles of a job that its submitter has abandoned.
 	if stop, err := a.job.Stopped(ctx); err == nil && stop != nil && !a.engine.Schedule.Stopping() {
 		a.engine.Schedule.Stop()
 	}
@@ -152,33 +154,34 @@ func (a *Attendant) startBundle(ctx context.Context) (map[schemas.Key]engine.Sus
 	return suspects, nil
 }
 
-// finish is called when a bundle has ended well. The facts are written before the engine hears of it: the submitter reads
-// them when the job has ended.
-func (a *Attendant) finish() {
+// finishBundle is called when a bundle has succeeded. It writes the facts before the engine reports the bundle as done, because
+// the submitter reads them at the end of the job.
+func (a *Agent) finishBundle() {
 	a.mu.Lock()
 	if a.bundles = max(0, a.bundles-1); a.bundles == 0 {
 		a.idle = time.Now()
 	}
 	a.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), tellTime)
+	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
 	a.writeFacts(ctx)
 }
 
-// writeFacts writes the facts.
-func (a *Attendant) writeFacts(ctx context.Context) {
-	a.telling.Lock()
-	defer a.telling.Unlock()
+// writeFacts writes the facts of this process.
+func (a *Agent) writeFacts(ctx context.Context) {
+	a.writing.Lock()
+	defer a.writing.Unlock()
 	if err := a.job.WriteFacts(ctx, a.facts(runfiles.Every(a.job.Store))); err != nil && ctx.Err() == nil {
 		slog.Debug("the facts of this process could not be written", "error", err)
 	}
 }
 
-// mark notes rows before they are begun.
-func (a *Attendant) mark(ctx context.Context, keys []schemas.Key, alone bool) error {
+// mark records rows before the engine starts them. If the process dies, the marks name the suspects.
+func (a *Agent) mark(ctx context.Context, keys []schemas.Key, alone bool) error {
 	return a.marks.Start(ctx, texts(keys), alone)
 }
 
+// texts returns the keys as text.
 func texts(keys []schemas.Key) []string {
 	out := make([]string, len(keys))
 	for i, k := range keys {
@@ -187,26 +190,26 @@ func texts(keys []schemas.Key) []string {
 	return out
 }
 
-// report tells the submitter of an error that ends a bundle.
-func (a *Attendant) report(err error) error {
+// report reports an error that ended a bundle to the submitter.
+func (a *Agent) report(err error) error {
 	a.mu.Lock()
 	a.broken = true
 	a.mu.Unlock()
-	err = Here(err)
-	if errors.Is(err, context.Canceled) { // the engine has ended the bundle
+	err = WithHost(err)
+	if errors.Is(err, context.Canceled) { // the engine itself stopped the bundle
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), tellTime)
+	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
 	t := runfiles.Trouble{Process: a.process, At: time.Now().UTC(), Error: err.Error(), Exit: fault.ExitCode(err)}
-	if told := a.job.Report(ctx, t, int(a.troubles.Add(1))); told != nil {
-		slog.Warn("the submitter could not be told of an error", "error", err, "why", told)
+	if failed := a.job.Report(ctx, t, int(a.troubles.Add(1))); failed != nil {
+		slog.Warn("the submitter could not be told of an error", "error", err, "why", failed)
 	}
 	return err
 }
 
-// watch writes facts and looks for the stop marker until ctx ends.
-func (a *Attendant) watch(ctx context.Context) {
+// watch writes facts and checks for the stop file at intervals, until ctx is canceled.
+func (a *Agent) watch(ctx context.Context) {
 	every := runfiles.Every(a.job.Store)
 	for next := time.Now(); ; {
 		select {
@@ -217,7 +220,7 @@ func (a *Attendant) watch(ctx context.Context) {
 		if stop, err := a.job.Stopped(ctx); err == nil && stop != nil && !a.engine.Schedule.Stopping() {
 			a.engine.Schedule.Stop()
 		}
-		a.rest(ctx)
+		a.releaseIdle(ctx)
 		if time.Now().Before(next) {
 			continue
 		}
@@ -226,11 +229,11 @@ func (a *Attendant) watch(ctx context.Context) {
 	}
 }
 
-// rest gives back the lock of a process that has had nothing to do for a while.
-func (a *Attendant) rest(ctx context.Context) {
+// releaseIdle removes the marks and releases the lock of a process that has had no bundle for idleTime.
+func (a *Agent) releaseIdle(ctx context.Context) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.bundles > 0 && a.broken && a.engine.Schedule.Stopping() && len(a.engine.Board.Facts().Batches) == 0 { // nobody says when such a bundle ends
+	if a.bundles > 0 && a.broken && a.engine.Schedule.Stopping() && len(a.engine.Board.Facts().Batches) == 0 { // the end of a failed bundle is not reported, so infer it
 		a.bundles, a.idle = 0, time.Now()
 	}
 	if a.bundles > 0 || a.idle.IsZero() || time.Since(a.idle) < idleTime {
@@ -246,8 +249,8 @@ func (a *Attendant) rest(ctx context.Context) {
 	}
 }
 
-// facts are what this process has done.
-func (a *Attendant) facts(every time.Duration) runfiles.Facts {
+// facts returns the facts of this process. every is the interval at which they are written.
+func (a *Agent) facts(every time.Duration) runfiles.Facts {
 	a.mu.Lock()
 	bundles := a.bundles
 	a.mu.Unlock()
@@ -270,15 +273,15 @@ func (a *Attendant) facts(every time.Duration) runfiles.Facts {
 	return f
 }
 
-// Close writes the last facts and gives the lock back.
-func (a *Attendant) Close() {
-	a.end()
-	ctx, cancel := context.WithTimeout(context.Background(), tellTime)
+// Close writes the last facts and releases the lock.
+func (a *Agent) Close() {
+	a.cancel()
+	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
 	a.mu.Lock()
 	a.bundles, a.idle = 0, time.Unix(0, 0)
 	a.mu.Unlock()
-	a.rest(ctx)
+	a.releaseIdle(ctx)
 	a.writeFacts(ctx)
 	a.reading.Lock()
 	defer a.reading.Unlock()
@@ -287,13 +290,13 @@ func (a *Attendant) Close() {
 	}
 }
 
-// Refuse tells the submitter of a job why this process does not work for it. The engine may try again for ever, and its
-// log is on another host.
-func Refuse(output, job string, why error) {
+// ReportRefusal reports to the submitter of a job why this process cannot work for it. Without the report the engine might retry
+// for ever, and its log is on another host.
+func ReportRefusal(output, job string, why error) {
 	if output == "" {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), tellTime)
+	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
 	s, err := open.Existing(ctx, output)
 	if err == nil {
@@ -307,8 +310,8 @@ func Refuse(output, job string, why error) {
 	}
 }
 
-// Here says on which host an error was.
-func Here(err error) error {
+// WithHost adds the name of this host to an error.
+func WithHost(err error) error {
 	host, nameErr := os.Hostname()
 	if nameErr != nil {
 		host = "unknown"
@@ -316,5 +319,5 @@ func Here(err error) error {
 	return fmt.Errorf("worker on host %s: %w", host, err)
 }
 
-// nonce tells processes apart.
+// nonce returns a random text that makes the names of processes unique.
 func nonce() string { return strings.ToLower(rand.Text()[:16]) }
