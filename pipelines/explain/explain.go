@@ -179,7 +179,7 @@ func (j Explainer) changed(ctx context.Context, e *stages.Element, x *Answer) er
 		x.Why = "there is no output yet"
 		return nil
 	}
-	was, err := audit.Was(ctx, j.Engine.Store, e.Given.ID, e.Row.SampleIndex)
+	was, err := audit.FindRow(ctx, j.Engine.Store, e.Given.ID, e.Row.SampleIndex)
 	if err != nil || was == nil {
 		return err
 	}

@@ -146,7 +146,7 @@ func (o *Output) load(ctx context.Context, s store.Store) error {
 	files := &fingerprints.Output{Store: s, Witness: w}
 	home := &tensors.Home{Output: files, Ledger: l}
 	if last, err := report.ReadSummary(ctx, s, o.Report.SummaryName()); err == nil { // without a summary the tables are not known
-		home.Before = last.Files
+		home.KnownSizes = last.Files
 	}
 	o.close = append(o.close, home.Close)
 	o.Engine.Store, o.Engine.Ledger = s, l
@@ -335,7 +335,7 @@ func (o *Output) Mend(ctx context.Context, table bool) error {
 	if !table {
 		return nil
 	}
-	err := o.Report.Tensors.DoubtAll(ctx)
+	err := o.Report.Tensors.DamageAll(ctx)
 	if err == nil {
 		o.Engine.Earlier, err = o.Results.ForgetDamaged(ctx, l)
 	}

@@ -21,44 +21,44 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// CleanOptions say what Clean removes.
+// CleanOptions are the options of Clean.
 type CleanOptions struct {
-	Apply     bool          // else it is only said
-	OlderThan time.Duration // only what was written before; 0: whatever its age
+	Apply     bool          // removes files; otherwise Clean only lists them
+	OlderThan time.Duration // minimal age of what is removed; 0: any
 	Now       time.Time
 }
 
-// Cleaned says what was removed, or would be.
+// Cleaned counts what was removed or would be removed.
 type Cleaned struct {
 	Output  string    `json:"output"`
 	Applied bool      `json:"applied"`
-	Rows    int64     `json:"rows"` // that the tables name; they stay
+	Rows    int64     `json:"rows"` // rows in the tables, which stay
 	Records int64     `json:"records"`
 	Files   int64     `json:"files"`
-	Bytes   int64     `json:"bytes"`     // of files
-	Partial int       `json:"partial"`   // pieces of runs that were killed, removed only
-	Young   int64     `json:"too_young"` // files that stay for their age
-	Listed  []Finding `json:"listed"`    // at most maxFindings of the files
+	Bytes   int64     `json:"bytes"`     // size of the files
+	Partial int       `json:"partial"`   // temporary files of killed runs; 0 without Apply
+	Young   int64     `json:"too_young"` // files that stay because they are younger than OlderThan
+	Listed  []Finding `json:"listed"`    // the files, at most maxFindings
 }
 
-// cleaner is one Clean under way.
+// cleaner is a Clean in progress.
 type cleaner struct {
 	CleanOptions
 	store   store.Store
 	ledger  *ledger.Ledger
 	witness *fingerprints.Witness
-	keep    []uint64 // first bytes of the keys that tables name, sorted
-	stale   []uint64 // of records that go, sorted
-	remove  []string
+	keep    []uint64 // first bytes of the keys in the tables, sorted
+	stale   []uint64 // first bytes of the keys of records to remove, sorted
+	remove  []string // files to remove
 	seen    Cleaned
 }
 
-// Clean removes from a finished output what its tables do not name: results of rows no longer in the input, and
-// leftovers of killed runs. It touches no file that latentbeam does not write. It takes some 50 bytes of memory a
+// Clean removes from a finished output everything that its tables do not name: results of rows that are no longer in the input, and
+// temporary files of killed runs. It removes only files that latentbeam writes. It uses about 50 bytes of memory per
 // row.
 func Clean(ctx context.Context, s store.Store, o CleanOptions) (Cleaned, error) {
 	c := &cleaner{CleanOptions: o, store: s, seen: Cleaned{Output: s.URL(), Applied: o.Apply}}
-	if err := idle(ctx, s); err != nil {
+	if err := checkIdle(ctx, s); err != nil {
 		return c.seen, err
 	}
 	var free []string
@@ -71,7 +71,7 @@ func Clean(ctx context.Context, s store.Store, o CleanOptions) (Cleaned, error) 
 		if free, err = locks(ctx, s); err != nil {
 			return c.seen, err
 		}
-		for _, name := range free { // a shard may have begun
+		for _, name := range free { // a shard may have started since checkIdle
 			if err := s.Held(ctx, name); err != nil {
 				return c.seen, err
 			}
@@ -87,7 +87,7 @@ func Clean(ctx context.Context, s store.Store, o CleanOptions) (Cleaned, error) 
 	return c.seen, c.apply(ctx, free)
 }
 
-// locks are the names of the locks of shards.
+// locks returns the names of the locks of shards.
 func locks(ctx context.Context, s store.Store) (names []string, err error) {
 	all, err := store.Names(ctx, s, ".", store.Flat)
 	for _, name := range all {
@@ -98,20 +98,20 @@ func locks(ctx context.Context, s store.Store) (names []string, err error) {
 	return names, err
 }
 
-// findStale finds what is stale. The ledger is open when it returns nil.
+// findStale finds the records and files to remove. If it returns nil, the ledger is open.
 func (c *cleaner) findStale(ctx context.Context) (err error) {
 	if c.witness, err = fingerprints.LoadWitness(ctx, c.store); err != nil {
 		return err
 	}
-	if err := c.named(ctx); err != nil {
+	if err := c.readKeys(ctx); err != nil {
 		return err
 	}
 	if c.ledger, err = ledger.Open(ctx, c.store); err != nil {
 		return err
 	}
-	err = c.records(ctx)
+	err = c.findRecords(ctx)
 	if err == nil {
-		err = c.files(ctx)
+		err = c.findFiles(ctx)
 	}
 	if err != nil {
 		c.ledger.Close()
@@ -119,8 +119,8 @@ func (c *cleaner) findStale(ctx context.Context) (err error) {
 	return err
 }
 
-// named reads the keys that the tables of a finished output name.
-func (c *cleaner) named(ctx context.Context) error {
+// readKeys reads the keys in the tables. It returns an error if the output is not finished or a table is damaged.
+func (c *cleaner) readKeys(ctx context.Context) error {
 	s, err := report.ReadSummary(ctx, c.store, "summary.json")
 	if err != nil || s.State != report.Complete {
 		return fault.Usage(fmt.Errorf("clean %s: the output is not finished (no summary.json with state %q), so it is not known "+
@@ -136,14 +136,14 @@ func (c *cleaner) named(ctx context.Context) error {
 	return err
 }
 
-// keysOf returns the first bytes of the keys that the tables among the files of a report name, sorted.
+// keysOf returns the sorted first bytes of the keys in the tables among the files of a report.
 func keysOf(ctx context.Context, s store.Store, files report.Files) (keys []uint64, err error) {
 	for name := range files {
 		if !strings.HasPrefix(name, "tables/") {
 			continue
 		}
 		err := tables.EachRow(ctx, s, name, func(row keyRow) error {
-			if key, err := schemas.ParseKey(row.Key); err == nil { // a row that could not be read has none
+			if key, err := schemas.ParseKey(row.Key); err == nil { // an input row that could not be read has no key
 				keys = append(keys, fingerprint(key))
 			}
 			return nil
@@ -156,20 +156,22 @@ func keysOf(ctx context.Context, s store.Store, files report.Files) (keys []uint
 	return slices.Compact(keys), nil
 }
 
+// fingerprint returns the first bytes of a key.
 func fingerprint(key [32]byte) uint64 { return binary.BigEndian.Uint64(key[:]) }
 
-func (c *cleaner) kept(key uint64) bool {
+// named reports whether the tables name a key.
+func (c *cleaner) named(key uint64) bool {
 	_, found := slices.BinarySearch(c.keep, key)
 	return found
 }
 
-// records finds the records that go. The age of one is that of its video; one without a video has none, and stays where
-// an age is asked for.
-func (c *cleaner) records(ctx context.Context) error {
+// findRecords finds the records to remove. The age of a record is the age of its video. With OlderThan, records without a video
+// stay, because their age is not known.
+func (c *cleaner) findRecords(ctx context.Context) error {
 	sizes := c.store.Sizes(ctx)
 	defer sizes.Close()
 	err := c.ledger.Each(ctx, func(_ ledger.Ref, rec ledger.Record) error {
-		if c.kept(fingerprint(rec.Key)) {
+		if c.named(fingerprint(rec.Key)) {
 			return nil
 		}
 		if c.OlderThan > 0 {
@@ -181,7 +183,7 @@ func (c *cleaner) records(ctx context.Context) error {
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
-			if err == nil && !c.old(info) {
+			if err == nil && !c.oldEnough(info) {
 				return nil
 			}
 		}
@@ -193,12 +195,13 @@ func (c *cleaner) records(ctx context.Context) error {
 	return err
 }
 
-func (c *cleaner) old(info store.Info) bool {
+// oldEnough reports whether a file is older than OlderThan.
+func (c *cleaner) oldEnough(info store.Info) bool {
 	return c.OlderThan == 0 || c.Now.Sub(time.Unix(0, info.Time)) > c.OlderThan
 }
 
-// files finds the files that go: those of keys that no table names, and those of killed runs.
-func (c *cleaner) files(ctx context.Context) error {
+// findFiles finds the files to remove: files of keys that no table names, and saved steps.
+func (c *cleaner) findFiles(ctx context.Context) error {
 	cursor := c.ledger.Cursor()
 	defer cursor.Close()
 	for _, prefix := range []string{"posters/", "videos/", "ledger/steps/"} {
@@ -213,7 +216,7 @@ func (c *cleaner) files(ctx context.Context) error {
 			if why == "" {
 				continue
 			}
-			if !c.old(info) {
+			if !c.oldEnough(info) {
 				c.seen.Young++
 				continue
 			}
@@ -228,16 +231,16 @@ func (c *cleaner) files(ctx context.Context) error {
 	return nil
 }
 
-// unwanted says why a file can go, "" where it stays.
+// unwanted returns the reason to remove a file; "": it stays.
 func (c *cleaner) unwanted(cursor *ledger.Cursor, info store.Info) (string, error) {
 	if strings.HasPrefix(info.Name, "ledger/steps/") {
 		return "the steps of a row whose job is finished", nil
 	}
 	what, key := classOf(info.Name)
 	if what != video && what != poster {
-		return "", nil // not ours
+		return "", nil // not a file of latentbeam
 	}
-	if !c.kept(fingerprint(key)) {
+	if !c.named(fingerprint(key)) {
 		return "no table names its row", nil
 	}
 	rec, err := cursor.Find(ledger.Key(key))
@@ -252,18 +255,19 @@ func (c *cleaner) unwanted(cursor *ledger.Cursor, info store.Info) (string, erro
 	return "", nil
 }
 
-// apply removes what was found, the records first: what has no record is found again.
+// apply removes what was found. It removes records first: if it is interrupted, the next Clean still finds the files without a
+// record.
 func (c *cleaner) apply(ctx context.Context, free []string) (err error) {
 	if c.seen.Partial, err = c.store.CleanTemps(ctx, free...); err != nil {
 		return err
 	}
 	if len(c.stale) > 0 {
 		err := c.ledger.Compact(ctx, func(rec ledger.Record) (keepRecord, keepBlobs bool) {
-			_, gone := slices.BinarySearch(c.stale, fingerprint(rec.Key))
-			if gone {
+			_, stale := slices.BinarySearch(c.stale, fingerprint(rec.Key))
+			if stale {
 				c.witness.SetRow(rec.Key, fingerprints.RowState{})
 			}
-			return !gone, !gone
+			return !stale, !stale
 		})
 		if err != nil {
 			return err
@@ -274,5 +278,5 @@ func (c *cleaner) apply(ctx context.Context, free []string) (err error) {
 			return err
 		}
 	}
-	return c.witness.Save(ctx, c.store, "", c.kept)
+	return c.witness.Save(ctx, c.store, "", c.named)
 }

@@ -19,30 +19,31 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// Differences say how the tables of two outputs differ.
+// Differences lists the differences between the tables of two outputs.
 type Differences struct {
 	A, B   string
 	Tables []TableDiff
-	// Marks are the marks of synthetic media in the files of A and of B where they differ: files are then compared without them.
+	// Marks are the marks of synthetic media in the files of A and B, if they differ. Files are then compared without marks.
 	Marks []string `json:",omitempty"`
 }
 
-// Equal reports whether both have the same rows with the same results.
+// Equal reports whether both outputs have the same rows with the same results.
 func (d *Differences) Equal() bool {
 	return !slices.ContainsFunc(d.Tables, func(t TableDiff) bool { return t.OnlyA+t.OnlyB+t.Other > 0 })
 }
 
-// TableDiff says how one table differs. Rows are told apart by id, sample index, and how often the two came before.
+// TableDiff lists the differences of one table. A row is identified by its id, its sample index, and its number among rows with the
+// same two.
 type TableDiff struct {
 	Table string    `json:"table"`
 	Same  int64     `json:"same"`
-	Other int64     `json:"other"` // in both, with other columns
+	Other int64     `json:"other"` // rows in both outputs with different columns
 	OnlyA int64     `json:"only_a"`
 	OnlyB int64     `json:"only_b"`
 	Rows  []RowDiff `json:"rows"` // at most maxFindings
 }
 
-// RowDiff says how a row differs.
+// RowDiff lists the differences of one row.
 type RowDiff struct {
 	ID      string   `json:"id"`
 	Sample  int64    `json:"sample_index"`
@@ -50,17 +51,18 @@ type RowDiff struct {
 	Columns []Column `json:"columns,omitempty"`
 }
 
-// Column is a column that differs.
+// Column is a column with different values.
 type Column struct {
 	Name string `json:"name"`
 	A    string `json:"a"`
 	B    string `json:"b"`
 }
 
-// derived are the columns that follow from others, or that say where a result is.
+// derived lists columns that are not compared, because they follow from others or name the location of a result.
 var derived = []string{"key", "video_path", "video_bytes", "poster", "source"}
 
-// Compare compares the tables of two outputs by the digests in them. It takes some 60 bytes of memory a row of a.
+// Compare compares the tables of two outputs. It compares results by the digests in the tables. It uses about 60 bytes of memory per
+// row of a.
 func Compare(ctx context.Context, a, b store.Store) (Differences, error) {
 	d := Differences{A: a.URL(), B: b.URL()}
 	contentA, contentB := asPublished, asPublished
@@ -76,16 +78,16 @@ func Compare(ctx context.Context, a, b store.Store) (Differences, error) {
 	if other {
 		d.Marks = []string{marksA.Asked().String(), marksB.Asked().String()}
 	}
-	if other || marksA.TimeStampAuthority != "" { // two time stamps are never alike
-		var doneA, doneB func()
-		if contentA, doneA, err = withoutMarks(ctx, a); err != nil {
+	if other || marksA.TimeStampAuthority != "" { // two time stamps are never equal
+		var closeA, closeB func()
+		if contentA, closeA, err = withoutMarks(ctx, a); err != nil {
 			return d, err
 		}
-		defer doneA()
-		if contentB, doneB, err = withoutMarks(ctx, b); err != nil {
+		defer closeA()
+		if contentB, closeB, err = withoutMarks(ctx, b); err != nil {
 			return d, err
 		}
-		defer doneB()
+		defer closeB()
 	}
 	side := func(s store.Store, content contentOf) rowsOfOutput { return rowsOfOutput{s, content} }
 	for _, compare := range []func() (TableDiff, error){
@@ -113,27 +115,28 @@ func Compare(ctx context.Context, a, b store.Store) (Differences, error) {
 	return d, nil
 }
 
-// contentOf gives the digest by which the file of a row is compared, of its columns.
+// contentOf sets the digest in the columns of a row by which the row's file is compared.
 type contentOf func(columns map[string]any) error
 
-// asPublished compares files as they are.
+// asPublished leaves the digest as it is, so that files are compared with their marks.
 func asPublished(map[string]any) error { return nil }
 
-// withoutMarks compares files by the digests that their records say of them without marks. done gives back what that takes.
-func withoutMarks(ctx context.Context, s store.Store) (content contentOf, done func(), err error) {
+// withoutMarks returns a contentOf that sets the digest of the file without marks, from the ledger. closeLedger closes the
+// ledger.
+func withoutMarks(ctx context.Context, s store.Store) (content contentOf, closeLedger func(), err error) {
 	l, err := ledger.Open(ctx, s)
 	if err != nil {
 		return nil, nil, err
 	}
 	cursor := l.Cursor()
-	done = func() {
+	closeLedger = func() {
 		cursor.Close()
 		l.Close()
 	}
 	return func(columns map[string]any) error {
 		key, err := schemas.ParseKey(fmt.Sprint(columns["key"]))
 		if err != nil {
-			return nil //nolint:nilerr // it is no row of this program
+			return nil //nolint:nilerr // not a row of this program
 		}
 		rec, err := cursor.Find(ledger.Key(key))
 		var r schemas.Result
@@ -142,30 +145,31 @@ func withoutMarks(ctx context.Context, s store.Store) (content contentOf, done f
 			columns["video_sha256"] = r.Video.ContentSHA256()
 		}
 		return err
-	}, done, nil
+	}, closeLedger, nil
 }
 
-// rowsOfOutput are the rows of the tables of an output.
+// rowsOfOutput reads the rows of the tables of an output.
 type rowsOfOutput struct {
 	store   store.Store
 	content contentOf
 }
 
-// one is what is held of a row: a digest of its columns, and whether the other output has it.
-type one struct {
-	columns uint64
-	met     bool
+// rowState is what compareTable stores of a row of a.
+type rowState struct {
+	columns uint64 // digest of the columns
+	matched bool   // b has the row
 }
 
+// compareTable compares a table of two outputs.
 func compareTable[T schemas.Row](ctx context.Context, name string, a, b rowsOfOutput) (TableDiff, error) {
 	t := TableDiff{Table: name}
-	rows := map[uint64]one{}
+	rows := map[uint64]rowState{}
 	if err := eachRow[T](ctx, a, name, func(at uint64, columns map[string]any) {
-		rows[at] = one{columns: sumOf(columns)}
+		rows[at] = rowState{columns: sumOf(columns)}
 	}); err != nil {
 		return t, err
 	}
-	others := map[uint64]map[string]any{} // rows of b to be shown beside those of a
+	others := map[uint64]map[string]any{} // different rows of b, to be shown beside those of a
 	err := eachRow[T](ctx, b, name, func(at uint64, columns map[string]any) {
 		was, found := rows[at]
 		switch {
@@ -181,14 +185,14 @@ func compareTable[T schemas.Row](ctx context.Context, name string, a, b rowsOfOu
 				others[at] = columns
 			}
 		}
-		was.met = true
+		was.matched = true
 		rows[at] = was
 	})
 	if err != nil {
 		return t, err
 	}
 	err = eachRow[T](ctx, a, name, func(at uint64, columns map[string]any) {
-		if !rows[at].met {
+		if !rows[at].matched {
 			t.OnlyA++
 			t.add(columns, "a", nil)
 		} else if other := others[at]; other != nil {
@@ -198,7 +202,7 @@ func compareTable[T schemas.Row](ctx context.Context, name string, a, b rowsOfOu
 	return t, err
 }
 
-// add notes a row that differs.
+// add adds a row that differs, up to maxFindings.
 func (t *TableDiff) add(columns map[string]any, in string, differ []Column) {
 	if len(t.Rows) < maxFindings {
 		sample, _ := columns["sample_index"].(json.Number)
@@ -207,27 +211,28 @@ func (t *TableDiff) add(columns map[string]any, in string, differ []Column) {
 	}
 }
 
-// eachRow yields the rows of a table as their columns, without tensors.
-func eachRow[T schemas.Row](ctx context.Context, of rowsOfOutput, name string, fn func(at uint64, columns map[string]any)) error {
-	names, err := tables.Files(ctx, of.store, name)
+// eachRow calls fn for the rows of a table, with a hash that identifies the row and with its columns. Tensors and derived columns are
+// left out.
+func eachRow[T schemas.Row](ctx context.Context, output rowsOfOutput, name string, fn func(at uint64, columns map[string]any)) error {
+	names, err := tables.Files(ctx, output.store, name)
 	if err != nil {
 		return err
 	}
-	met := map[uint64]uint32{}
+	count := map[uint64]uint32{} // rows so far with the same id and sample index
 	for _, file := range names {
-		err := tables.EachRow(ctx, of.store, file, func(row T) error {
+		err := tables.EachRow(ctx, output.store, file, func(row T) error {
 			columns, err := columnsOf(row)
 			if err == nil {
-				err = of.content(columns)
+				err = output.content(columns)
 			}
 			if err != nil {
 				return err
 			}
 			at := hash(fmt.Sprint(columns["id"]), fmt.Sprint(columns["sample_index"]))
-			again := met[at]
-			met[at]++
-			if again > 0 {
-				at = hash(strconv.FormatUint(at, 16), strconv.Itoa(int(again)))
+			earlier := count[at]
+			count[at]++
+			if earlier > 0 {
+				at = hash(strconv.FormatUint(at, 16), strconv.Itoa(int(earlier)))
 			}
 			for _, name := range derived {
 				delete(columns, name)
@@ -245,6 +250,7 @@ func eachRow[T schemas.Row](ctx context.Context, of rowsOfOutput, name string, f
 	return nil
 }
 
+// columnsOf returns the columns of a row by name.
 func columnsOf(row any) (map[string]any, error) {
 	text, err := json.Marshal(row)
 	if err != nil {
@@ -256,11 +262,13 @@ func columnsOf(row any) (map[string]any, error) {
 	return columns, d.Decode(&columns)
 }
 
+// sumOf returns a digest of columns.
 func sumOf(columns map[string]any) uint64 {
-	text, _ := json.Marshal(columns) // sorted by name
+	text, _ := json.Marshal(columns) // sorts them by name
 	return hash(string(text))
 }
 
+// hash returns the first bytes of a digest of the parts.
 func hash(parts ...string) uint64 {
 	h := sha256.New()
 	for _, p := range parts {
@@ -280,8 +288,8 @@ func differing(a, b map[string]any) (all []Column) {
 	return all
 }
 
-// Was returns the columns of the rows of an id in the tables of an output, with their keys.
-func Was(ctx context.Context, s store.Store, id string, sample int) (columns map[string]any, err error) {
+// FindRow returns the columns of the row with an id and a sample index in the tables of an output; nil: there is none.
+func FindRow(ctx context.Context, s store.Store, id string, sample int) (columns map[string]any, err error) {
 	columns, err = find(ctx, s, "videos", func(r schemas.VideoRow) bool { return r.ID == id && int(r.SampleIndex) == sample })
 	if columns != nil || err != nil {
 		return columns, err
@@ -292,7 +300,7 @@ func Was(ctx context.Context, s store.Store, id string, sample int) (columns map
 // errFound ends the reading of a table.
 var errFound = errors.New("found")
 
-// find returns the columns of the first row of a table that is the one looked for.
+// find returns the columns of the first row of a table for which is returns true; nil: there is none.
 func find[T schemas.Row](ctx context.Context, s store.Store, table string, is func(T) bool) (columns map[string]any, err error) {
 	names, err := tables.Files(ctx, s, table)
 	for _, file := range names {

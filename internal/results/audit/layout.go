@@ -1,5 +1,5 @@
-// Package audit looks at outputs that are there: whether every byte is what was written (Verify), what nobody needs any
-// more (Stale, Clean), and how two of them differ (Diff). It computes nothing and needs no model.
+// Package audit checks existing outputs: Verify finds damage, Clean removes files that no table names, Retire removes whole outputs,
+// and Compare finds the differences between two outputs. It computes no results and needs no model.
 package audit
 
 import (
@@ -10,11 +10,11 @@ import (
 	"latentbeam/schemas"
 )
 
-// objectClass says what an object of an output is, by its name.
+// objectClass is the kind of an object of an output, derived from its name.
 type objectClass int
 
 const (
-	foreign objectClass = iota // nothing that latentbeam writes
+	foreign objectClass = iota // not written by latentbeam
 	video
 	poster
 	tableFile
@@ -22,7 +22,7 @@ const (
 	facts // summary.json, job.json, croissant.json
 	markRecord
 	ledgerFile
-	other // locks, runs/, names/: checked by nobody, or as a part of something else
+	other // locks, runs/, names/ and similar, which Verify does not check by themselves
 )
 
 var (
@@ -34,7 +34,7 @@ var (
 	others   = regexp.MustCompile(`^(runs/.*|names/.*|ledger/steps/.*|\.[-0-9a-z]*lock|assets/.*)$`)
 )
 
-// classOf tells what an object is, and its key where its name holds one.
+// classOf returns the class of an object, and the key if its name contains one.
 func classOf(name string) (objectClass, schemas.Key) {
 	if m := byKey.FindStringSubmatch(name); m != nil && strings.HasPrefix(m[3], m[2]) {
 		key, err := schemas.ParseKey(m[3])

@@ -10,7 +10,7 @@ import (
 	"latentbeam/internal/storage/store"
 )
 
-// FinishedAt returns when a whole output was finished; false: it is not finished, or it is no output.
+// FinishedAt returns the time at which an output was finished; false: it is not finished, or not an output.
 func FinishedAt(ctx context.Context, s store.Store) (time.Time, bool, error) {
 	sum, err := report.ReadSummary(ctx, s, summaryFile)
 	if err != nil || sum.State != report.Complete {
@@ -23,15 +23,15 @@ func FinishedAt(ctx context.Context, s store.Store) (time.Time, bool, error) {
 	return time.Unix(0, info.Time), err == nil, err
 }
 
-// summaryFile says that an output is finished. Retire removes it last, so that the next Retire can complete one that was
-// killed.
+// summaryFile marks an output as finished. Retire removes it last, so that another Retire can complete an interrupted
+// one.
 const summaryFile = "summary.json"
 
-// Retire removes a whole output, except files that latentbeam did not write. It takes the output's lock. While a run works
-// on the output, that is an error.
+// Retire removes a whole output, except files that latentbeam did not write. It acquires the output's lock. It returns an error
+// while a run works on the output.
 func Retire(ctx context.Context, s store.Store) (removed Cleaned, err error) {
 	removed = Cleaned{Output: s.URL(), Applied: true}
-	if err := idle(ctx, s); err != nil {
+	if err := checkIdle(ctx, s); err != nil {
 		return removed, err
 	}
 	release, err := s.Lock(ctx, ".lock", "latentbeam clean")

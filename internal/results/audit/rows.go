@@ -8,16 +8,16 @@ import (
 	"latentbeam/schemas"
 )
 
-// keyRow is a row of which the key alone is read.
+// keyRow reads only the key of a row.
 type keyRow struct {
 	Key string `parquet:"key"`
 }
 
-// Schema and ByteSize make it a row; it is only read.
+// Schema and ByteSize implement schemas.Row. They are not used, because the row is only read.
 func (keyRow) Schema() string { return "" }
 func (keyRow) ByteSize() int  { return 0 }
 
-// anyRow is what all our tables have.
+// anyRow reads columns that all tables of this program have.
 type anyRow struct {
 	ID      string `parquet:"id"`
 	Key     string `parquet:"key"`
@@ -25,21 +25,21 @@ type anyRow struct {
 	Prompt  string `parquet:"prompt"`
 }
 
-// Schema and ByteSize make it a row; it is only read.
+// Schema and ByteSize implement schemas.Row.
 func (anyRow) Schema() string { return "" }
 func (anyRow) ByteSize() int  { return 0 }
 
-// idRow is a row of which the id and the key are read.
+// idRow reads only the id and the key of a row.
 type idRow struct {
 	ID  string `parquet:"id"`
 	Key string `parquet:"key"`
 }
 
-// Schema and ByteSize make it a row; it is only read.
+// Schema and ByteSize implement schemas.Row.
 func (idRow) Schema() string { return "" }
 func (idRow) ByteSize() int  { return 0 }
 
-// IDs returns the ids of the rows in the tables of an output, by key. Keys that have several ids are left out.
+// IDs returns the ids of the rows in the tables of an output by key. It leaves out keys with several ids.
 func IDs(ctx context.Context, s store.Store) (map[schemas.Key]string, error) {
 	ids, several := map[schemas.Key]string{}, map[schemas.Key]bool{}
 	for _, table := range []string{"latents", "embeddings", "videos"} {
@@ -51,7 +51,7 @@ func IDs(ctx context.Context, s store.Store) (map[schemas.Key]string, error) {
 			err := tables.EachRow(ctx, s, name, func(r idRow) error {
 				key, err := schemas.ParseKey(r.Key)
 				if err != nil {
-					return nil //nolint:nilerr // it is no row of this program
+					return nil //nolint:nilerr // not a row of this program
 				}
 				if id, known := ids[key]; known && id != r.ID {
 					several[key] = true

@@ -24,62 +24,62 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// maxFindings bounds the findings that a report names; all are counted.
+// maxFindings limits the findings that are listed. All are counted.
 const maxFindings = 1000
 
-// maxSizes bounds how many files with a known size and no known digest are named.
+// maxSizes limits the listed files of which only the size is known.
 const maxSizes = 20
 
-// readers is how many files are read at a time: in a bucket each waits for the network.
+// readers is the number of files that are read concurrently. It is high because reads from a bucket mostly wait for the network.
 const readers = 8
 
 // The kinds of findings.
 const (
-	Damaged   = "damaged"   // not what was written
-	Missing   = "missing"   // not there
-	Stale     = "stale"     // damaged or missing, but no table names its row any more
-	Unclaimed = "unclaimed" // of a run that was killed, or of a row that the ledger has forgotten; harmless
-	Foreign   = "foreign"   // not latentbeam's
-	Unsigned  = "unsigned"  // a video that waits for its signature, which the next run of the job gives; harmless
+	Damaged   = "damaged"   // differs from what was written
+	Missing   = "missing"   // does not exist
+	Stale     = "stale"     // damaged or missing, but its row is in no table any more
+	Unclaimed = "unclaimed" // left by a killed run, or its row is not in the ledger any more; harmless
+	Foreign   = "foreign"   // not written by latentbeam
+	Unsigned  = "unsigned"  // a video without its signature, which the next run of the job adds; harmless
 )
 
-// Finding is a file of an output with something wrong.
+// Finding is a problem with a file of an output.
 type Finding struct {
 	Kind string `json:"kind"`
 	File string `json:"file"`
 	Why  string `json:"why"`
 }
 
-// Verified says what Verify has found.
+// Verified is the result of Verify.
 type Verified struct {
 	Output     string           `json:"output"`
-	Rows       int64            `json:"rows"` // of the ledger, failed ones included
+	Rows       int64            `json:"rows"` // rows in the ledger, failed ones included
 	Files      int64            `json:"files"`
-	Bytes      int64            `json:"bytes"`             // that were read
-	Undigested int64            `json:"without_digest"`    // files with a known size and no known digest
-	Sizes      []string         `json:"only_sizes_known"`  // the first of them
-	Counts     map[string]int64 `json:"counts"`            // of findings, by kind
+	Bytes      int64            `json:"bytes"`             // number of bytes read
+	Undigested int64            `json:"without_digest"`    // files with a known size and without a known digest
+	Sizes      []string         `json:"only_sizes_known"`  // names of these files, at most maxSizes
+	Counts     map[string]int64 `json:"counts"`            // number of findings by kind
 	Findings   []Finding        `json:"findings"`          // at most maxFindings
-	Unlisted   int64            `json:"unlisted_findings"` // the others
+	Unlisted   int64            `json:"unlisted_findings"` // number of further findings
 }
 
 // Sound reports whether nothing is damaged or missing.
 func (v *Verified) Sound() bool { return v.Counts[Damaged]+v.Counts[Missing] == 0 }
 
-// Is reports whether a finding of the kind is about the file.
+// Is reports whether there is a finding of the kind for the file.
 func (v *Verified) Is(kind, file string) bool {
 	return slices.ContainsFunc(v.Findings, func(f Finding) bool { return f.Kind == kind && f.File == file })
 }
 
-// verifier is one Verify under way.
+// verifier is a Verify in progress.
 type verifier struct {
 	store   store.Store
 	ledger  *ledger.Ledger
 	witness *fingerprints.Witness
 	tensors tensors.Home
-	marks   string // the id of the marks that the output records
+	marks   string // id of the marks in the output's record
 	record  marking.Record
-	named   []uint64 // first bytes of the keys that the tables of a finished output name; nil: not known
+	named   []uint64 // first bytes of the keys in the tables of a finished output; nil: not known
 	work    chan func() error
 
 	mu   sync.Mutex
@@ -87,10 +87,10 @@ type verifier struct {
 	err  error
 }
 
-// Verify reads every byte of an output and compares it with what was recorded. It takes about 50 bytes of memory a row
-// and writes nothing.
+// Verify reads every byte of an output and compares it with the recorded digests. It writes nothing. It uses about 50 bytes of memory
+// per row.
 func Verify(ctx context.Context, s store.Store) (Verified, error) {
-	if err := idle(ctx, s); err != nil {
+	if err := checkIdle(ctx, s); err != nil {
 		return Verified{}, err
 	}
 	l, err := ledger.Open(ctx, s)
@@ -106,7 +106,7 @@ func Verify(ctx context.Context, s store.Store) (Verified, error) {
 		tensors: tensors.Home{Output: &fingerprints.Output{Store: s, Witness: w}, Ledger: l},
 		seen:    Verified{Output: s.URL(), Counts: map[string]int64{}}}
 	if s, err := report.ReadSummary(ctx, s, "summary.json"); err == nil && s.State == report.Complete {
-		v.named, _ = keysOf(ctx, v.store, s.Files) // a table that cannot be read is found damaged below
+		v.named, _ = keysOf(ctx, v.store, s.Files) // files below reports a table that cannot be read
 	}
 	if err = v.segments(ctx, l); err == nil {
 		err = v.readings(ctx)
@@ -140,7 +140,7 @@ func (v *verifier) segments(ctx context.Context, l *ledger.Ledger) error {
 	return err
 }
 
-// readings reads the segments of what was read off results.
+// readings reads the segments of the ledger of readings.
 func (v *verifier) readings(ctx context.Context) error {
 	l, err := ledger.OpenIn(ctx, v.store, ledger.Readings)
 	if err != nil {
@@ -168,22 +168,23 @@ func (v *verifier) markRecord(ctx context.Context) error {
 	return nil
 }
 
-// unknownMarks stands for marks with which those of rows are not compared.
+// unknownMarks says that the marks of rows cannot be checked.
 const unknownMarks = "?"
 
-// sameMarks finds a row whose file has other marks than the output's record says. A file that a program wrote has none.
-func (v *verifier) sameMarks(key schemas.Key, file *schemas.VideoFile) {
+// checkMarks records a finding if a row's file has other marks than the output's record. A file that a program wrote has no
+// marks.
+func (v *verifier) checkMarks(key schemas.Key, file *schemas.VideoFile) {
 	switch {
 	case v.marks == unknownMarks:
 	case v.record.LacksSignature(file):
 		v.find(Unsigned, file.Path, "it waits for its signature: run the job again, which signs it")
 	case file.Marks != "" && file.Marks != v.marks:
-		v.lost(Damaged, file.Path, fmt.Sprintf("it has the marks %s, and %s says %s", file.Marks, marking.Name, cmp.Or(v.marks, "none")), key)
+		v.findLost(Damaged, file.Path, fmt.Sprintf("it has the marks %s, and %s says %s", file.Marks, marking.Name, cmp.Or(v.marks, "none")), key)
 	}
 }
 
-// idle returns an error while a run works on the output, because files that the run has not finished would count as missing.
-func idle(ctx context.Context, s store.Store) error {
+// checkIdle returns an error while a run works on the output, because files that the run has not written yet would count as missing.
+func checkIdle(ctx context.Context, s store.Store) error {
 	for info, err := range s.List(ctx, ".", store.Flat) {
 		if err != nil {
 			return err
@@ -197,17 +198,17 @@ func idle(ctx context.Context, s store.Store) error {
 	return nil
 }
 
-// rowKey is a row in a finding.
+// rowKey matches the key of a row in a finding.
 var rowKey = regexp.MustCompile(`\brow ([0-9a-f]{64})`)
 
-// nameRows names the rows of findings by their ids, where the tables have them.
+// nameRows replaces keys of rows in findings by their ids, if the tables have them.
 func (v *verifier) nameRows(ctx context.Context) {
 	if !slices.ContainsFunc(v.seen.Findings, func(f Finding) bool { return rowKey.MatchString(f.Why) || byKey.MatchString(f.File) }) {
 		return
 	}
 	ids, err := IDs(ctx, v.store)
 	if err != nil {
-		return // the tables cannot be read, which is found, too
+		return // there is a finding for the table that cannot be read
 	}
 	for i, f := range v.seen.Findings {
 		if m := byKey.FindStringSubmatch(f.File); m != nil {
@@ -226,7 +227,7 @@ func (v *verifier) nameRows(ctx context.Context) {
 	}
 }
 
-// find notes a finding.
+// find records a finding.
 func (v *verifier) find(kind, file, why string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -238,8 +239,9 @@ func (v *verifier) find(kind, file, why string) {
 	v.seen.Findings = append(v.seen.Findings, Finding{kind, file, why})
 }
 
-// lost notes that a file of a row is damaged or missing. If no table names the row, nobody needs the file: it is only stale.
-func (v *verifier) lost(kind, file, why string, key schemas.Key) {
+// findLost records that a file of a row is damaged or missing. If no table names the row, nobody needs the file, and it is only
+// stale.
+func (v *verifier) findLost(kind, file, why string, key schemas.Key) {
 	if _, found := slices.BinarySearch(v.named, fingerprint(key)); v.named != nil && !found {
 		kind, why = Stale, kind+": "+why
 	}
@@ -266,7 +268,7 @@ func (v *verifier) files(ctx context.Context) error {
 	return errors.Join(err, v.err)
 }
 
-// list gives every object to the workers, with what it should be.
+// list passes every object to the workers, with the digest that it should have.
 func (v *verifier) list(ctx context.Context) error {
 	cursor := v.ledger.Cursor()
 	defer cursor.Close()
@@ -282,7 +284,7 @@ func (v *verifier) list(ctx context.Context) error {
 			continue
 		case other:
 			continue
-		case ledgerFile, markRecord: // read already
+		case ledgerFile, markRecord: // segments and markRecord have read them
 			v.count(info.Name, info.Size, true)
 			continue
 		case video, poster:
@@ -336,19 +338,19 @@ func (v *verifier) media(ctx context.Context, info store.Info, what objectClass,
 		return nil
 	}
 	return func() error {
-		return v.compare(ctx, info, size, want, func(why string) { v.lost(Damaged, info.Name, why, key) })
+		return v.compare(ctx, info, size, want, func(why string) { v.findLost(Damaged, info.Name, why, key) })
 	}
 }
 
-// compare compares a file with the size and the digest that it should have. A size of 0 and a digest of "" are not
-// compared; the digest may be the first 16 digits, as a witness keeps it. damaged is called with what is wrong.
+// compare compares a file with its expected size and digest. Size 0 and digest "" mean not known. The digest may be only the first 16
+// digits, which a witness stores. compare calls damaged with the reason if they differ.
 func (v *verifier) compare(ctx context.Context, info store.Info, size int64, want string, damaged func(why string)) error {
 	if size > 0 && info.Size != size {
 		damaged(fmt.Sprintf("it has %d bytes, %d were written", info.Size, size))
 		return nil
 	}
 	sum, err := fingerprints.Sum(ctx, v.store, info.Name)
-	if v.unread(info.Name, err) {
+	if v.findUnreadable(info.Name, err) {
 		return nil
 	}
 	if err != nil {
@@ -365,9 +367,9 @@ func (v *verifier) compare(ctx context.Context, info store.Info, size int64, wan
 	return nil
 }
 
-// unread notes that a file is missing or cannot be read, and reports whether err was such an error. Errors of a store
-// that does not answer are not noted.
-func (v *verifier) unread(name string, err error) bool {
+// findUnreadable records that a file is missing or cannot be read, and reports whether err was such an error. It does not record
+// errors of a store that does not answer.
+func (v *verifier) findUnreadable(name string, err error) bool {
 	switch {
 	case err == nil || fault.ExitCode(err) == fault.ExitTryAgain || errors.Is(err, context.Canceled):
 		return false
@@ -379,7 +381,7 @@ func (v *verifier) unread(name string, err error) bool {
 	return true
 }
 
-// file compares a table, a page or a file of facts with what is remembered of it.
+// file compares a table, a page or a file of facts with its recorded digest.
 func (v *verifier) file(ctx context.Context, info store.Info, what objectClass) error {
 	known, found := v.witness.File(info.Name)
 	want, size := "", int64(0)
@@ -401,7 +403,7 @@ func (v *verifier) file(ctx context.Context, info store.Info, what objectClass) 
 		}
 		return err
 	case what == tableFile && !found:
-		return v.parses(ctx, info.Name)
+		return v.readTable(ctx, info.Name)
 	case what == facts && !found:
 		data, err := store.ReadFile(ctx, v.store, info.Name)
 		if err == nil && !json.Valid(data) {
@@ -412,16 +414,16 @@ func (v *verifier) file(ctx context.Context, info store.Info, what objectClass) 
 	return nil
 }
 
-// parses reads a table without a remembered digest. That finds damage too, because pages of parquet have checksums.
-func (v *verifier) parses(ctx context.Context, name string) error {
+// readTable reads a table without a recorded digest. This detects most damage, because pages of parquet have checksums.
+func (v *verifier) readTable(ctx context.Context, name string) error {
 	err := tables.EachRow(ctx, v.store, name, func(anyRow) error { return nil })
-	if v.unread(name, err) {
+	if v.findUnreadable(name, err) {
 		return nil
 	}
 	return err
 }
 
-// records finds files that the ledger or a summary names and the output does not have.
+// records finds files that the ledger, a summary or the witness names and that do not exist.
 func (v *verifier) records(ctx context.Context) error {
 	sizes := v.store.Sizes(ctx)
 	defer sizes.Close()
@@ -438,7 +440,7 @@ func (v *verifier) records(ctx context.Context) error {
 		if rec.Status != ledger.Done || json.Unmarshal(rec.Row, &r) != nil || r.Video == nil {
 			return nil
 		}
-		v.sameMarks(schemas.Key(rec.Key), r.Video)
+		v.checkMarks(schemas.Key(rec.Key), r.Video)
 		for _, name := range []string{r.Video.Path, r.Video.Poster} {
 			if name == "" {
 				continue
@@ -446,7 +448,7 @@ func (v *verifier) records(ctx context.Context) error {
 			if found, err := there(name); err != nil {
 				return err
 			} else if !found {
-				v.lost(Missing, name, "row "+schemas.Key(rec.Key).String()+" is done, and its file is gone", schemas.Key(rec.Key))
+				v.findLost(Missing, name, "row "+schemas.Key(rec.Key).String()+" is done, and its file is gone", schemas.Key(rec.Key))
 			}
 		}
 		return nil
@@ -465,7 +467,7 @@ func (v *verifier) records(ctx context.Context) error {
 	return err
 }
 
-// expected are the files that summaries and the witness name.
+// expected returns the files that the summaries and the witness name.
 func (v *verifier) expected(ctx context.Context) ([]string, error) {
 	all := v.witness.Files()
 	roots, err := store.Names(ctx, v.store, "", store.Flat)
@@ -474,7 +476,7 @@ func (v *verifier) expected(ctx context.Context) ([]string, error) {
 			continue
 		}
 		s, err := report.ReadSummary(ctx, v.store, name)
-		if err != nil { // told where the file is read
+		if err != nil { // file has recorded a finding for it
 			continue
 		}
 		for file := range s.Files {

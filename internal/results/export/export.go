@@ -1,5 +1,5 @@
-// Package export writes the latents and text embeddings of a finished output in the formats of trainers. Rows stream:
-// memory holds one of them, and about 200 bytes for each row of another job's embeddings.
+// Package export writes the latents and text embeddings of a finished output in the formats of trainers. It streams the rows:
+// it holds one row in memory, and about 200 bytes for each row of another job's embeddings.
 package export
 
 import (
@@ -26,38 +26,39 @@ import (
 	"latentbeam/stages"
 )
 
-// Options say what Run writes.
+// Options are the options of Run.
 type Options struct {
-	To   string      // one of Formats
-	Text store.Store // the output whose embeddings are taken; nil: those beside the latents
-	VAE  *Statistics // of the autoencoder; nil: not known
+	To   string      // name of the format, one of Formats
+	Text store.Store // output from which embeddings are read; nil: the embeddings in the table of latents
+	VAE  *Statistics // statistics of the autoencoder; nil: not known
 	// Where chooses the rows by their columns; nil: all.
 	Where *where.Filter
-	// Watermarked lets rows through whose videos have a watermark.
+	// Watermarked allows rows whose videos have a watermark.
 	Watermarked bool
 }
 
-// Done is what was written.
+// Done counts what was written.
 type Done struct {
 	Rows, Files, Bytes int64
 	NoText             int64  // rows without a text embedding
-	Fix                string // how they get one
+	Fix                string // how to give them one
 }
 
-// sample is one row on its way out.
+// sample is one row with its tensors.
 type sample struct {
-	row  schemas.LatentRow // VAELatentBytes are float32
-	half bool              // the table has the latent in bfloat16
-	text []byte            // float32 (L, D), valid tokens alone; nil: the row has none
-	len  []int64
-	vae  *Statistics // of the autoencoder, as the table has them; nil: it has none
-	// facts are the metadata of the table, without their prefix.
+	row  schemas.LatentRow // VAELatentBytes are converted to float32
+	half bool              // the table stores the latent in bfloat16
+	text []byte            // float32 (L, D), only valid tokens; nil: the row has no text
+	len  []int64           // shape of text
+	vae  *Statistics       // statistics of the autoencoder in the table's metadata; nil: none
+	// facts are the metadata of the table, without the prefix "latentbeam.".
 	facts map[string]string
 	cut   cutRow
 	src   string // for messages
 }
 
-// cutRow is what a table of clips says of the part of the file that was encoded; other tables have the id alone.
+// cutRow reads the columns of a table of clips that describe the part of the file that was encoded. Other tables have only
+// the id.
 type cutRow struct {
 	ID         string `parquet:"id"`
 	FrameStart int64  `parquet:"frame_start"`
@@ -67,13 +68,13 @@ type cutRow struct {
 	Flipped    int64  `parquet:"flipped"`
 }
 
-// Schema and ByteSize make it a row; it is only read.
+// Schema implements schemas.Row. It is not used, because the row is only read.
 func (cutRow) Schema() string { return "" }
 
-// ByteSize is never asked for.
+// ByteSize implements schemas.Row.
 func (cutRow) ByteSize() int { return 0 }
 
-// bucket names the folder of samples of one shape: WIDTHxHEIGHTxFRAMES.
+// bucket returns the name of the folder for samples of one shape: WIDTHxHEIGHTxFRAMES.
 func (s *sample) bucket() string {
 	return fmt.Sprintf("%dx%dx%d", s.row.Width, s.row.Height, s.row.VideoFrames)
 }
@@ -86,14 +87,14 @@ type writer interface {
 
 // format is a format of a trainer.
 type format struct {
-	open  func(o *out) writer // of latents and texts
-	space string              // of its latents; "": that of the table
-	dtype string              // of its tensors; "": that of the table
-	// videos writes the chosen videos of an output, in place of latents and texts, and returns how many rows their table has.
+	open  func(o *out) writer // opens a writer of latents and texts
+	space string              // space of its latents; "": the space of the table
+	dtype string              // type of its tensors; "": the type of the table
+	// videos writes the chosen videos of an output instead of latents and texts. It returns the number of rows in their table.
 	videos func(ctx context.Context, s store.Store, o *out, chosen *where.Filter) (rows int64, err error)
 }
 
-// formats are the formats by name.
+// formats maps names to formats.
 var formats = map[string]format{
 	"fastvideo":   {open: func(o *out) writer { return newFastVideo(o) }, space: stages.RawSpace, dtype: stages.Float32},
 	"hf":          {open: func(o *out) writer { return newHuggingFace(o) }, dtype: stages.Float32},
@@ -103,11 +104,11 @@ var formats = map[string]format{
 	"webdataset":  {open: func(o *out) writer { return &webDataset{out: o} }, dtype: stages.Float32},
 }
 
-// Formats are the names of the formats.
+// Formats returns the sorted names of the formats.
 func Formats() []string { return slices.Sorted(maps.Keys(formats)) }
 
-// Run writes the latents of an output to a directory that is not there yet. It appears when it is whole: until then it is
-// called DIR.partial. The count of rows that were written is that of the summary, or an error.
+// Run exports an output to a new directory. It writes to DIR.partial, and renames it to DIR when it is complete. It returns an error
+// if the table has another number of rows than the summary of the output.
 func Run(ctx context.Context, s store.Store, dir string, opts Options) (done Done, err error) {
 	to, known := formats[opts.To]
 	if !known {
@@ -153,20 +154,20 @@ func Run(ctx context.Context, s store.Store, dir string, opts Options) (done Don
 			"missing", s.URL(), rows, summary.Totals.Done))
 	}
 	if err != nil {
-		return o.done, errors.Join(err, os.RemoveAll(o.dir)) // it was made by this run
+		return o.done, errors.Join(err, os.RemoveAll(o.dir)) // this call has created it
 	}
 	return o.done, os.Rename(o.dir, dir)
 }
 
-// latents writes the latents and texts of the chosen rows, and returns how many rows the table of latents has.
+// latents writes the latents and texts of the chosen rows. It returns the number of rows in the table of latents.
 func (o *out) latents(ctx context.Context, s store.Store, opts Options, to format) (rows int64, err error) {
 	w, sheet := to.open(o), factSheet{Schema: 1, Format: opts.To}
-	rows, err = each(ctx, s, opts, func(row *sample, captions int) error {
+	rows, err = eachSample(ctx, s, opts, func(row *sample, captions int) error {
 		o.done.Rows++
 		if row.text == nil {
 			o.done.NoText++
 		}
-		if err := sheet.see(o, row, to); err != nil {
+		if err := sheet.add(o, row, to); err != nil {
 			return err
 		}
 		err := w.add(row)
@@ -184,9 +185,9 @@ func (o *out) latents(ctx context.Context, s store.Store, opts Options, to forma
 	return rows, err
 }
 
-// each yields the chosen rows of the table of latents, in its order, with their tensors: once for each of its captions, which are
-// counted from 0. It returns how many rows the table has.
-func each(ctx context.Context, s store.Store, opts Options, yield func(row *sample, caption int) error) (rows int64, err error) {
+// eachSample calls yield for the chosen rows of the table of latents, in its order, with their tensors. It calls yield once for each
+// caption of a row; captions count from 0. It returns the number of rows in the table.
+func eachSample(ctx context.Context, s store.Store, opts Options, yield func(row *sample, caption int) error) (rows int64, err error) {
 	files, err := tables.Files(ctx, s, "latents")
 	if err != nil {
 		return 0, err
@@ -194,7 +195,7 @@ func each(ctx context.Context, s store.Store, opts Options, yield func(row *samp
 	if len(files) == 0 {
 		return 0, fault.Usage(fmt.Errorf("export %s: it has no table of latents; write: [latents] in the job makes one", s.URL()))
 	}
-	texts := &texts{places: map[string][]destination{}}
+	texts := &texts{places: map[string][]textPlace{}}
 	defer texts.close()
 	if opts.Text != nil {
 		texts.given = true
@@ -203,7 +204,7 @@ func each(ctx context.Context, s store.Store, opts Options, yield func(row *samp
 		}
 	}
 	for _, name := range files {
-		n, err := eachOf(ctx, s, name, opts.Where, texts, yield)
+		n, err := eachSampleOf(ctx, s, name, opts.Where, texts, yield)
 		if rows += n; err != nil {
 			return rows, err
 		}
@@ -211,7 +212,8 @@ func each(ctx context.Context, s store.Store, opts Options, yield func(row *samp
 	return rows, nil
 }
 
-func eachOf(ctx context.Context, s store.Store, name string, filter *where.Filter, texts *texts, yield func(*sample, int) error) (at int64, err error) {
+// eachSampleOf is eachSample for one file of the table.
+func eachSampleOf(ctx context.Context, s store.Store, name string, filter *where.Filter, texts *texts, yield func(*sample, int) error) (at int64, err error) {
 	path := store.Address(s.URL(), name)
 	var chosen []bool
 	if filter != nil {
@@ -263,7 +265,7 @@ func eachOf(ctx context.Context, s store.Store, name string, filter *where.Filte
 	return at, nil
 }
 
-// readLatent reads the latent of the row.
+// readLatent reads the latent of the row and converts it to float32.
 func (s *sample) readLatent(tensors *typed.Tensors, at int64) (err error) {
 	r := &s.row
 	s.half = r.VAELatentDType == stages.BFloat16
@@ -283,7 +285,8 @@ func (s *sample) readLatent(tensors *typed.Tensors, at int64) (err error) {
 	return nil
 }
 
-// captions yields the row with each of its texts: that of its own columns, or those of another output by id.
+// captions calls yield for each text of the row: the text in its own columns, or the texts of another output that match its
+// id.
 func (s *sample) captions(tensors *typed.Tensors, at int64, texts *texts, yield func(*sample, int) error) (err error) {
 	if !texts.given {
 		if len(s.row.TextEmbeddingShape) == 2 {
@@ -294,7 +297,7 @@ func (s *sample) captions(tensors *typed.Tensors, at int64, texts *texts, yield 
 		}
 		return yield(s, 0)
 	}
-	found := texts.of(s.row.ID)
+	found := texts.find(s.row.ID)
 	if len(found) == 0 {
 		return yield(s, 0)
 	}
@@ -314,9 +317,10 @@ func (s *sample) captions(tensors *typed.Tensors, at int64, texts *texts, yield 
 	return nil
 }
 
-// captionID is the id of a clip with caption number i of several.
+// captionID returns the id of a clip for caption number i, if the clip has several captions.
 func captionID(id string, i int) string { return fmt.Sprintf("%s#c%d", id, i) }
 
+// elements returns the number of elements of a shape.
 func elements(shape []int64) int64 {
 	n := int64(1)
 	for _, d := range shape {
@@ -325,27 +329,28 @@ func elements(shape []int64) int64 {
 	return n
 }
 
-// texts finds the embeddings of another output by id.
+// texts finds text embeddings of another output by id.
 type texts struct {
-	given  bool // there is another output
+	given  bool // the export uses another output's texts
 	files  []*typed.Tensors
-	places map[string][]destination
-	empty  []destination // the first text without words, for clips without a caption
+	places map[string][]textPlace // by id
+	empty  []textPlace            // first text without words, for clips without a caption
 }
 
-type destination struct {
+// textPlace is the location of a text embedding in the files of texts.
+type textPlace struct {
 	file    int
 	row     int64
 	shape   []int64
 	caption string
 }
 
-// clipEnds are what the ids of clips have behind the id of their source.
+// clipEnds matches the suffixes that the ids of clips have after the id of their source.
 var clipEnds = regexp.MustCompile(`(#w[0-9]{3,})?(#flip)?$`)
 
-// of returns the texts of a clip: those of its id, else those of its source. A clip without its caption has the text
+// find returns the texts for the id of a clip, or else for the id of its source. A clip without a caption gets the text
 // without words.
-func (t *texts) of(id string) []destination {
+func (t *texts) find(id string) []textPlace {
 	if found := t.places[id]; found != nil {
 		return found
 	}
@@ -355,6 +360,7 @@ func (t *texts) of(id string) []destination {
 	return t.places[clipEnds.ReplaceAllString(id, "")]
 }
 
+// open reads the table of embeddings of an output.
 func (t *texts) open(ctx context.Context, s store.Store) error {
 	names, err := tables.Files(ctx, s, "embeddings")
 	if err == nil && len(names) == 0 {
@@ -369,6 +375,7 @@ func (t *texts) open(ctx context.Context, s store.Store) error {
 	return err
 }
 
+// add adds a file of the table of embeddings.
 func (t *texts) add(ctx context.Context, s store.Store, name string) error {
 	path := store.Address(s.URL(), name)
 	file, err := s.Open(ctx, name)
@@ -386,10 +393,10 @@ func (t *texts) add(ctx context.Context, s store.Store, name string) error {
 			return err
 		}
 		if e.TextEmbeddingDType == stages.Float32 && len(e.TextEmbeddingShape) == 2 {
-			p := destination{len(t.files) - 1, row, e.TextEmbeddingShape, e.Caption}
+			p := textPlace{len(t.files) - 1, row, e.TextEmbeddingShape, e.Caption}
 			t.places[e.ID] = append(t.places[e.ID], p)
 			if e.Caption == "" && t.empty == nil {
-				t.empty = []destination{p}
+				t.empty = []textPlace{p}
 			}
 		}
 		row++
@@ -399,6 +406,6 @@ func (t *texts) add(ctx context.Context, s store.Store, name string) error {
 
 func (t *texts) close() {
 	for _, f := range t.files {
-		_ = f.Close() // it was only read
+		_ = f.Close() // the file was only read
 	}
 }

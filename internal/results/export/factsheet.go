@@ -12,17 +12,17 @@ import (
 	"latentbeam/stages"
 )
 
-// sheetFile is the file of every export that says what its tensors are.
+// sheetFile is the name of the file that describes the tensors of an export. Every export has it.
 const sheetFile = "statistics.json"
 
-// factSheet is what a trainer needs to know of an export's tensors, as data: docs/export.md describes them.
+// factSheet holds the facts about an export's tensors that a trainer needs. docs/export.md describes the fields.
 type factSheet struct {
 	Schema  int         `json:"schema"` // 1
 	Format  string      `json:"format"`
 	Rows    int64       `json:"rows"`
 	NoText  int64       `json:"rows_without_text"`
 	Latents latentFacts `json:"latents"`
-	Text    *textFacts  `json:"text,omitempty"` // nil: no row has one
+	Text    *textFacts  `json:"text,omitempty"` // nil: no row has a text
 	Model   string      `json:"model"`
 	Weights string      `json:"weights_digest"`
 	Class   string      `json:"class"`
@@ -31,35 +31,35 @@ type factSheet struct {
 	Rev     string      `json:"model_revision,omitempty"`
 }
 
-// latentFacts are those of the latents as the export has them.
+// latentFacts describes the latents in the export.
 type latentFacts struct {
-	Space     string       `json:"space"` // raw, as the autoencoder has them, or model: (raw - mean) / std; "": of an earlier release
+	Space     string       `json:"space"` // raw: latents of the autoencoder; model: (raw - mean) / std; "": table of an earlier release
 	DType     string       `json:"dtype"`
 	Channels  int64        `json:"channels"`
 	Mean      []float64    `json:"mean,omitempty"` // by channel
 	Std       []float64    `json:"std,omitempty"`
-	Scale     float64      `json:"scale,omitempty"` // of tables of earlier releases: model = raw * scale
+	Scale     float64      `json:"scale,omitempty"` // for tables of earlier releases: model = raw * scale
 	Posterior string       `json:"posterior,omitempty"`
 	VAE       string       `json:"vae_digest,omitempty"`
 	Shapes    []shapeCount `json:"shapes"`
 }
 
-// shapeCount counts the rows whose latents have a shape.
+// shapeCount is the number of rows whose latents have a shape.
 type shapeCount struct {
 	Shape []int64 `json:"shape"` // (C, T, H, W)
 	Rows  int64   `json:"rows"`
 }
 
-// textFacts are those of the text embeddings, which have valid tokens alone.
+// textFacts describes the text embeddings, which contain only valid tokens.
 type textFacts struct {
 	DType     string `json:"dtype"`
 	Width     int64  `json:"width"`
-	MaxTokens int64  `json:"max_tokens"` // of the longest
+	MaxTokens int64  `json:"max_tokens"` // tokens of the longest text
 	Encoder   string `json:"text_encoder_digest,omitempty"`
 }
 
-// see takes a row that is written.
-func (f *factSheet) see(o *out, s *sample, as format) error {
+// add adds a row that is exported in the format.
+func (f *factSheet) add(o *out, s *sample, as format) error {
 	r := &s.row
 	if f.Rows++; f.Rows == 1 {
 		v, err := o.statistics(s)
@@ -107,7 +107,8 @@ func (f *factSheet) write(o *out) error {
 	})
 }
 
-// factsOf are the metadata of a table without the name of this program: what its tensors are, and not which rows it has.
+// factsOf returns the metadata of a table that describe its tensors, without the prefix "latentbeam.". It leaves out metadata about
+// rows and schema.
 func factsOf(metadata map[string]string) map[string]string {
 	facts := map[string]string{}
 	for key, value := range metadata {
@@ -119,7 +120,8 @@ func factsOf(metadata map[string]string) map[string]string {
 	return facts
 }
 
-// metadata are the statistics of a row's latents for the parquet files of an export, in the space that they have there.
+// metadata returns the metadata for the parquet files of an export: the facts of the table, and the statistics of the latents, which
+// are in space.
 func (o *out) metadata(s *sample, space string) (map[string]string, error) {
 	all := map[string]string{}
 	for key, value := range s.facts {

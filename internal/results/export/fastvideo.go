@@ -8,8 +8,8 @@ import (
 	"latentbeam/stages"
 )
 
-// fastVideoRow is FastVideo's pyarrow_schema_t2v. Its loader takes all bytes for float32, pads the text with zeros and
-// makes the mask itself; num_frames counts latent frames.
+// fastVideoRow is FastVideo's pyarrow_schema_t2v. FastVideo's loader reads all bytes as float32, pads the text with zeros, and
+// makes the mask itself. num_frames counts latent frames.
 type fastVideoRow struct {
 	ID                 string  `parquet:"id"`
 	VAELatentBytes     []byte  `parquet:"vae_latent_bytes,plain,uncompressed"`
@@ -31,15 +31,15 @@ type fastVideoRow struct {
 // Schema names FastVideo's schema.
 func (fastVideoRow) Schema() string { return "fastvideo/t2v" }
 
-// ByteSize is about how much the row takes in a file.
+// ByteSize returns about how many bytes the row has in a file.
 func (r fastVideoRow) ByteSize() int {
 	return 256 + len(r.VAELatentBytes) + len(r.TextEmbeddingBytes) + len(r.Caption) + len(r.FileName)
 }
 
-// fastVideoGroup bounds a row group: the loader reads a whole one for each row.
+// fastVideoGroup limits the bytes of a row group, because the loader reads a whole group for each row.
 const fastVideoGroup = 4 << 20
 
-// fastVideo writes a folder for each shape of latents, because the rows of a batch are stacked.
+// fastVideo writes a folder for each shape of latents, because the trainer stacks the rows of a batch.
 type fastVideo struct {
 	*out
 	files shards[fastVideoRow]

@@ -20,14 +20,14 @@ import (
 	"latentbeam/stages/weights/safetensors"
 )
 
-// wanChannels is how many channels the latents have that musubi-tuner caches for Wan 2.1 and the 14B models of Wan 2.2.
+// wanChannels is the number of channels of latents in musubi-tuner's cache for Wan 2.1 and the 14B models of Wan 2.2.
 const wanChannels = 16
 
-// musubi writes the cache files of musubi-tuner for Wan: latents as denoisers take them, (raw - mean) / std, in bfloat16,
-// and the valid tokens of the text. Its reader takes size, position and frames from the right end of a file's name. It puts
-// clips of different sizes into one batch where its own buckets do not tell them apart. So each size has a folder, and
-// dataset.toml has a data set for each with that size as the only bucket. Images have folders of their own, for their
-// names have no position.
+// musubi writes the cache files of musubi-tuner for Wan. They contain latents in the space of denoisers, (raw - mean) / std, in
+// bfloat16, and the valid tokens of the text. musubi-tuner parses size, position and frames from the end of a file's name. It can put
+// clips of different sizes into one batch if its own buckets do not distinguish them. So each size has a folder, and
+// dataset.toml lists each folder as a data set with this size as its only bucket. Images have folders of their own, because
+// their names contain no position.
 type musubi struct {
 	*out
 	sizes map[string]*sample
@@ -37,7 +37,7 @@ func newMusubi(o *out) *musubi {
 	return &musubi{out: o, sizes: map[string]*sample{}}
 }
 
-// window is the end of the id of one clip of many.
+// window matches the suffix of a clip's id if its video has several clips.
 var window = regexp.MustCompile(`#w[0-9]{3,}$`)
 
 func (m *musubi) add(s *sample) error {
@@ -58,7 +58,7 @@ func (m *musubi) add(s *sample) error {
 			"that musubi-tuner is written for here", s.src))
 	}
 	stem, folder := window.ReplaceAllString(s.stem(), ""), s.bucket()
-	stem = config.ShortName(stem, stem) // windows of one video share it
+	stem = config.ShortName(stem, stem) // clips of one video share it
 	name := fmt.Sprintf("%s/%s_%04dx%04d_wan.safetensors", folder, stem, r.Width, r.Height)
 	metadata := map[string]string{"architecture": "wan", "width": strconv.FormatInt(r.Width, 10),
 		"height": strconv.FormatInt(r.Height, 10), "format_version": "1.0.1"}
@@ -79,7 +79,7 @@ func (m *musubi) add(s *sample) error {
 	return m.text(folder+"/"+stem+"_wan_te.safetensors", s)
 }
 
-// text writes the text of a clip. The windows of one video share a file.
+// text writes the text of a clip. The clips of one video share a file.
 func (m *musubi) text(name string, s *sample) error {
 	err := m.tensors(name, map[string]safetensors.Tensor{
 		"varlen_t5_bfloat16": {DType: "BF16", Shape: ints(s.len), Data: bf16(s.text)},
@@ -98,7 +98,7 @@ func (m *musubi) text(name string, s *sample) error {
 	return nil
 }
 
-// close writes the configuration of the data sets.
+// close writes dataset.toml, the configuration of the data sets.
 func (m *musubi) close() error {
 	var text strings.Builder
 	text.WriteString("[general]\nenable_bucket = false\nbatch_size = 1\ncaption_extension = \".txt\"\n")
@@ -117,7 +117,7 @@ func (m *musubi) close() error {
 	})
 }
 
-// plain writes a safetensors file for each row, as the table has it.
+// plain writes a safetensors file for each row, with the tensors of the table unchanged.
 type plain struct{ *out }
 
 func (p *plain) add(s *sample) error {
@@ -134,7 +134,7 @@ func (p *plain) add(s *sample) error {
 
 func (p *plain) close() error { return nil }
 
-// facts are what is said of a row beside its tensors.
+// facts returns the facts of a row that are written beside its tensors.
 func facts(s *sample) map[string]string {
 	r := &s.row
 	all := map[string]string{"id": r.ID, "key": r.Key, "caption": r.Caption, "file_name": r.FileName, "media_type": r.MediaType,
@@ -148,6 +148,7 @@ func facts(s *sample) map[string]string {
 	return all
 }
 
+// tensors writes a safetensors file.
 func (o *out) tensors(name string, tensors map[string]safetensors.Tensor, metadata map[string]string) error {
 	return o.file(name, func(w io.Writer) error { return safetensors.Write(w, tensors, metadata) })
 }

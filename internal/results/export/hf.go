@@ -13,8 +13,8 @@ import (
 	"latentbeam/stages"
 )
 
-// huggingFaceRow is a row for the datasets package: tensors are lists of float32 with their shapes beside them, which
-// with_format("torch") returns as tensors.
+// huggingFaceRow is a row for the Python package datasets. Tensors are lists of float32 with separate columns for their shapes;
+// with_format("torch") returns them as tensors.
 type huggingFaceRow struct {
 	ID                 string    `parquet:"id"`
 	Caption            string    `parquet:"caption"`
@@ -26,7 +26,7 @@ type huggingFaceRow struct {
 	MediaType          string    `parquet:"media_type"`
 	Width              int64     `parquet:"width"`
 	Height             int64     `parquet:"height"`
-	NumFrames          int64     `parquet:"num_frames"` // of pixels
+	NumFrames          int64     `parquet:"num_frames"` // frames of the video, not of the latent
 	FPS                float64   `parquet:"fps"`
 	FrameStart         int64     `parquet:"frame_start"`
 	FrameCount         int64     `parquet:"frame_count"`
@@ -34,30 +34,30 @@ type huggingFaceRow struct {
 	CropY              int64     `parquet:"crop_y"`
 	Flipped            int64     `parquet:"flipped"`
 	Key                string    `parquet:"key"`
-	LatentSpace        string    `parquet:"latent_space,dict"` // raw or model; empty: of a table of an earlier release
+	LatentSpace        string    `parquet:"latent_space,dict"` // raw or model; empty: table of an earlier release
 	Extra              string    `parquet:"extra"`             // other columns of the input, in JSON
 }
 
 // Schema names the rows.
 func (huggingFaceRow) Schema() string { return "hf/v1" }
 
-// ByteSize is about how much the row takes in a file.
+// ByteSize returns about how many bytes the row has in a file.
 func (r huggingFaceRow) ByteSize() int {
 	return 256 + 4*(len(r.Latents)+len(r.TextEmbedding)) + len(r.Caption) + len(r.FileName) + len(r.Extra)
 }
 
-// huggingFaceGroup bounds a row group, which a reader of one row decodes.
+// huggingFaceGroup limits the bytes of a row group, because a reader decodes a whole group for one row.
 const huggingFaceGroup = 16 << 20
 
-// huggingFace writes a dataset that load_dataset opens: parquet files in a folder for each shape, and a card that makes
-// each folder a configuration, beside a default one of all rows. Latents are as the table has them.
+// huggingFace writes a dataset for load_dataset: parquet files in a folder for each shape, and a card. The card defines a
+// configuration for each folder, and a default configuration with all rows. Latents are in the space of the table.
 type huggingFace struct {
 	*out
 	files shards[huggingFaceRow]
 	rows  map[string]int64 // by bucket
 	vae   *Statistics
 	scale float64
-	space string // of the latents
+	space string // space of the latents
 }
 
 func newHuggingFace(o *out) *huggingFace {
@@ -79,7 +79,7 @@ func (h *huggingFace) add(s *sample) error {
 		Flipped: s.cut.Flipped, Key: r.Key, LatentSpace: r.LatentSpace, Extra: r.Extra})
 }
 
-// close ends the files and writes the card.
+// close closes the files and writes the card.
 func (h *huggingFace) close() error {
 	if err := h.files.close(); err != nil {
 		return err
@@ -117,8 +117,8 @@ func (h *huggingFace) close() error {
 	})
 }
 
-// list is a list of numbers in JSON.
+// list formats numbers as a JSON list.
 func list(numbers []float64) string {
-	text, _ := json.Marshal(numbers) // they were read from JSON
+	text, _ := json.Marshal(numbers) // never fails: the numbers were read from JSON
 	return string(text)
 }

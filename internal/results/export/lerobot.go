@@ -25,8 +25,8 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// A LeRobotDataset v3.0 (github.com/huggingface/lerobot, src/lerobot/datasets): each video is an episode, its prompt is the task, and its
-// frames are the rows of the data. Files are numbered, in chunks of a thousand.
+// The format is LeRobotDataset v3.0 (github.com/huggingface/lerobot, src/lerobot/datasets). Each video is an episode, its prompt is
+// the task, and its frames are the rows of the data. Files are numbered in chunks of a thousand.
 const (
 	leRobotVersion = "v3.0"
 	leRobotFeature = "observation.images.video"
@@ -35,10 +35,10 @@ const (
 	leRobotMeta    = "meta/episodes/" + leRobotPlace + ".parquet"
 	leRobotPlace   = "chunk-%03d/file-%03d"
 	leRobotChunk   = 1000
-	// leRobotFrames and leRobotEpisodes bound a parquet file: readers want at most 100 MB.
+	// leRobotFrames and leRobotEpisodes limit the rows of a parquet file, because readers expect at most 100 MB.
 	leRobotFrames   = 2_000_000
 	leRobotEpisodes = 50_000
-	// leRobotGroup is how many videos are copied and looked at before their rows are written.
+	// leRobotGroup is the number of videos that are copied and decoded before their rows are written.
 	leRobotGroup = 64
 )
 
@@ -48,29 +48,29 @@ type leRobot struct {
 	store    store.Store
 	frames   leRobotTable[leRobotFrame]
 	episodes leRobotTable[leRobotEpisode]
-	first    *videoRow        // whose size and rate all have
+	first    *videoRow        // first row; all others must have its size and rate
 	files    map[string]int64 // numbers of the copied videos, by their path in the output
-	tasks    map[string]int64
-	texts    []string   // of the tasks, in order
-	group    []videoRow // that are not written yet
+	tasks    map[string]int64 // indexes of the tasks by text
+	texts    []string         // texts of the tasks, in order
+	group    []videoRow       // rows that are not written yet
 
-	index   int64 // of the next frame
-	pixels  pixels
-	columns [5]column // of leRobotFrame
+	index   int64     // index of the next frame
+	pixels  pixels    // pixels of all videos
+	columns [5]column // statistics of the columns of leRobotFrame
 }
 
 // leRobotTable is a table in numbered files.
 type leRobotTable[T schemas.Row] struct {
 	pattern string
-	most    int64 // rows of a file
-	number  int64 // of the file that is written
-	rows    int64 // that it has
+	maxRows int64 // maximal rows of a file
+	number  int64 // number of the current file
+	rows    int64 // rows in the current file
 	file    *parquetFile[T]
 }
 
-// room ends the file where it has no room for so many rows more, and begins the next.
-func (t *leRobotTable[T]) room(o *out, rows int64) (err error) {
-	if t.file != nil && t.rows+rows > t.most {
+// reserve opens a file that has room for the given number of further rows. It closes the current file if that is too full.
+func (t *leRobotTable[T]) reserve(o *out, rows int64) (err error) {
+	if t.file != nil && t.rows+rows > t.maxRows {
 		if err := t.close(); err != nil {
 			return err
 		}
@@ -91,16 +91,16 @@ func (t *leRobotTable[T]) close() error {
 	return file.close()
 }
 
-// leRobotName is the name of a numbered file.
+// leRobotName returns the name of a numbered file.
 func leRobotName(pattern string, number int64) string {
 	return fmt.Sprintf(pattern, number/leRobotChunk, number%leRobotChunk)
 }
 
-// exportLeRobot writes the chosen videos of an output, and returns how many rows its table has.
+// exportLeRobot writes the chosen videos of an output. It returns the number of rows in the table of videos.
 func exportLeRobot(ctx context.Context, s store.Store, o *out, filter *where.Filter) (rows int64, err error) {
 	l := &leRobot{out: o, store: s, files: map[string]int64{}, tasks: map[string]int64{},
-		frames:   leRobotTable[leRobotFrame]{pattern: leRobotData, most: leRobotFrames},
-		episodes: leRobotTable[leRobotEpisode]{pattern: leRobotMeta, most: leRobotEpisodes}}
+		frames:   leRobotTable[leRobotFrame]{pattern: leRobotData, maxRows: leRobotFrames},
+		episodes: leRobotTable[leRobotEpisode]{pattern: leRobotMeta, maxRows: leRobotEpisodes}}
 	names, err := tables.Files(ctx, s, "videos")
 	if err == nil && len(names) == 0 {
 		err = fault.Usage(fmt.Errorf("export %s: it has no table of videos", s.URL()))
@@ -136,7 +136,8 @@ func exportLeRobot(ctx context.Context, s store.Store, o *out, filter *where.Fil
 	return rows, l.describe()
 }
 
-// add takes a row that fits to the first one: a data set has one size and one whole number of frames a second.
+// add adds a row. It returns an error if the row does not match the first one, because a data set has a single size and a single, whole
+// number of frames per second.
 func (l *leRobot) add(ctx context.Context, r videoRow) error {
 	if l.first == nil {
 		l.first = &r
@@ -162,13 +163,13 @@ func (l *leRobot) add(ctx context.Context, r videoRow) error {
 	return l.flush(ctx)
 }
 
-// leRobotVideo is what is known of a video of the group.
+// leRobotVideo is a video of the group.
 type leRobotVideo struct {
 	pixels pixels
-	copied int64 // bytes; 0: an earlier group has copied it
+	copied int64 // bytes copied; 0: an earlier group has copied it
 }
 
-// flush copies the videos of the group and looks at them, and writes its rows.
+// flush copies the videos of the group, computes their statistics, and writes the rows.
 func (l *leRobot) flush(ctx context.Context) error {
 	work, within := errgroup.WithContext(ctx)
 	work.SetLimit(runtime.GOMAXPROCS(0))
@@ -212,7 +213,7 @@ func (l *leRobot) flush(ctx context.Context) error {
 	return nil
 }
 
-// copyVideo copies the video of a row, which must be as the job wrote it.
+// copyVideo copies the video of a row. It returns an error if the video's digest differs from its table.
 func (l *leRobot) copyVideo(ctx context.Context, r *videoRow, to string) (bytes int64, err error) {
 	from, err := l.store.Open(ctx, r.VideoPath)
 	if err != nil {
@@ -242,7 +243,7 @@ func (l *leRobot) write(r *videoRow, video int64, seen *pixels) error {
 		task = int64(len(l.texts))
 		l.tasks[r.Prompt], l.texts = task, append(l.texts, r.Prompt)
 	}
-	if err := errors.Join(l.frames.room(l.out, r.NumFrames), l.episodes.room(l.out, 1)); err != nil {
+	if err := errors.Join(l.frames.reserve(l.out, r.NumFrames), l.episodes.reserve(l.out, 1)); err != nil {
 		return err
 	}
 	guidance := math.NaN()
@@ -261,7 +262,7 @@ func (l *leRobot) write(r *videoRow, video int64, seen *pixels) error {
 	for i := range r.NumFrames {
 		f := leRobotFrame{float32(float64(i) / r.FPS), i, l.done.Rows, l.index, task}
 		for c, v := range []float64{float64(f.Timestamp), float64(f.Frame), float64(f.Episode), float64(f.Index), float64(f.Task)} {
-			l.columns[c].see(v)
+			l.columns[c].add(v)
 		}
 		if err := l.frames.file.rows.Write(f); err != nil {
 			return err
@@ -273,7 +274,7 @@ func (l *leRobot) write(r *videoRow, video int64, seen *pixels) error {
 	return l.episodes.file.rows.Write(e)
 }
 
-// describe writes what is said of the whole data set.
+// describe writes the files about the whole data set: tasks, info, statistics and the card.
 func (l *leRobot) describe() error {
 	tasks, err := createParquet[leRobotTask](l.out, "meta/tasks.parquet", write.Options{Metadata: map[string]string{"pandas": leRobotIndex}})
 	if err != nil {
@@ -306,12 +307,13 @@ func (l *leRobot) describe() error {
 // leRobotColumns are the columns of the data, in their order.
 var leRobotColumns = []string{"timestamp", "frame_index", "episode_index", "index", "task_index"}
 
-// leRobotFeatures are the features of a data set with videos like this one, in JSON. Readers want the columns in their order.
-type leRobotFeatures struct{ of *videoRow }
+// leRobotFeatures encodes the features of a data set with videos like this one. It is a type of its own because readers expect the
+// columns in order, and Go's maps have none.
+type leRobotFeatures struct{ video *videoRow }
 
-// MarshalJSON writes them.
+// MarshalJSON implements json.Marshaler.
 func (f leRobotFeatures) MarshalJSON() ([]byte, error) {
-	r := f.of
+	r := f.video
 	codec, err := json.Marshal(r.Codec)
 	if err != nil {
 		return nil, err
@@ -329,7 +331,7 @@ func (f leRobotFeatures) MarshalJSON() ([]byte, error) {
 	return append(text, '}'), nil
 }
 
-// json writes a value to a file.
+// json writes a value to a JSON file.
 func (o *out) json(name string, value any) error {
 	return o.file(name, func(w io.Writer) error {
 		text := json.NewEncoder(w)

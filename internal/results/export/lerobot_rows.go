@@ -5,17 +5,17 @@ type leRobotFrame struct {
 	Timestamp float32 `parquet:"timestamp"` // seconds from the start of the episode
 	Frame     int64   `parquet:"frame_index"`
 	Episode   int64   `parquet:"episode_index"`
-	Index     int64   `parquet:"index"` // of the frame in the data set
+	Index     int64   `parquet:"index"` // number of the frame in the data set
 	Task      int64   `parquet:"task_index"`
 }
 
 // Schema names the rows.
 func (leRobotFrame) Schema() string { return "lerobot/data" }
 
-// ByteSize is about how much the row takes in a file.
+// ByteSize returns about how many bytes the row has in a file.
 func (leRobotFrame) ByteSize() int { return 36 }
 
-// leRobotEpisode is a row of the episodes. Columns that begin with latentbeam/ say where the video comes from.
+// leRobotEpisode is a row of the episodes. Columns with the prefix latentbeam/ describe the origin of the video.
 type leRobotEpisode struct {
 	Episode       int64    `parquet:"episode_index"`
 	Tasks         []string `parquet:"tasks,list"`
@@ -29,7 +29,7 @@ type leRobotEpisode struct {
 	FromTimestamp float64  `parquet:"videos/observation.images.video/from_timestamp"`
 	ToTimestamp   float64  `parquet:"videos/observation.images.video/to_timestamp"`
 
-	// Of the pixels, by channel (3, 1, 1), values from 0 to 1.
+	// Statistics of the pixels by channel (3, 1, 1), values from 0 to 1.
 	Min   channels `parquet:"stats/observation.images.video/min,list"`
 	Max   channels `parquet:"stats/observation.images.video/max,list"`
 	Mean  channels `parquet:"stats/observation.images.video/mean,list"`
@@ -49,26 +49,27 @@ type leRobotEpisode struct {
 	NegativePrompt string  `parquet:"latentbeam/negative_prompt"`
 	Seed           int64   `parquet:"latentbeam/seed"`
 	Steps          int64   `parquet:"latentbeam/num_inference_steps"`
-	Guidance       float64 `parquet:"latentbeam/guidance_scale"` // NaN: the job has none
+	Guidance       float64 `parquet:"latentbeam/guidance_scale"` // NaN: none
 	Model          string  `parquet:"latentbeam/model,dict"`
 	Weights        string  `parquet:"latentbeam/weights_digest,dict"`
 	Licence        string  `parquet:"latentbeam/model_licence,dict"`
 	SHA256         string  `parquet:"latentbeam/video_sha256"`
 	Readings       string  `parquet:"latentbeam/readings"` // JSON
-	Extra          string  `parquet:"latentbeam/extra"`    // JSON: other columns of the input
+	Extra          string  `parquet:"latentbeam/extra"`    // JSON; other columns of the input
 }
 
+// channels holds a value per channel, of shape (3, 1, 1).
 type channels [][][]float64
 
 // Schema names the rows.
 func (leRobotEpisode) Schema() string { return "lerobot/episodes" }
 
-// ByteSize is about how much the row takes in a file.
+// ByteSize returns about how many bytes the row has in a file.
 func (e leRobotEpisode) ByteSize() int {
 	return 512 + len(e.Tasks[0]) + len(e.NegativePrompt) + len(e.Readings) + len(e.Extra)
 }
 
-// leRobotTask is a row of the tasks, which pandas reads with the text as its index.
+// leRobotTask is a row of the tasks. pandas reads the text as the index of the table.
 type leRobotTask struct {
 	Index int64  `parquet:"task_index"`
 	Text  string `parquet:"__index_level_0__"`
@@ -77,7 +78,7 @@ type leRobotTask struct {
 // Schema names the rows.
 func (leRobotTask) Schema() string { return "lerobot/tasks" }
 
-// ByteSize is about how much the row takes in a file.
+// ByteSize returns about how many bytes the row has in a file.
 func (t leRobotTask) ByteSize() int { return 16 + len(t.Text) }
 
 // leRobotIndex tells pandas which column of the tasks is the index.
@@ -87,7 +88,7 @@ const leRobotIndex = `{"index_columns": ["__index_level_0__"], "column_indexes":
 	`"pandas_type": "unicode", "numpy_type": "object", "metadata": null}], "creator": {"library": "latentbeam", "version": "1"}, ` +
 	`"pandas_version": "2.2.0"}`
 
-// videoRow is what is asked of a row of a table of videos, see schemas.VideoRow.
+// videoRow reads the necessary columns of a table of videos, see schemas.VideoRow.
 type videoRow struct {
 	ID                string   `parquet:"id"`
 	Key               string   `parquet:"key"`
@@ -110,8 +111,8 @@ type videoRow struct {
 	Licence           string   `parquet:"model_licence"`
 }
 
-// Schema and ByteSize make it a row; it is only read.
+// Schema implements schemas.Row. It is not used, because the row is only read.
 func (videoRow) Schema() string { return "" }
 
-// ByteSize is never asked for.
+// ByteSize implements schemas.Row.
 func (videoRow) ByteSize() int { return 0 }

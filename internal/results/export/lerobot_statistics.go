@@ -11,10 +11,11 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// pixels counts the values of pixels by channel and value, and tells what statistics are of them.
+// pixels counts pixels by channel and value, and computes statistics of them.
 type pixels [3][256]int64
 
-func (p *pixels) see(rgb []byte) {
+// count adds the pixels of a frame.
+func (p *pixels) count(rgb []byte) {
 	for i := 0; i+2 < len(rgb); i += 3 {
 		p[0][rgb[i]]++
 		p[1][rgb[i+1]]++
@@ -22,6 +23,7 @@ func (p *pixels) see(rgb []byte) {
 	}
 }
 
+// add adds the counts of q.
 func (p *pixels) add(q *pixels) {
 	for ch := range p {
 		for v := range p[ch] {
@@ -30,16 +32,17 @@ func (p *pixels) add(q *pixels) {
 	}
 }
 
-// each applies a statistic to the counts of each channel.
-func (p *pixels) each(of func(counts *[256]int64) float64) channels {
+// each computes a statistic of each channel and scales it from 0..255 to 0..1.
+func (p *pixels) each(statistic func(counts *[256]int64) float64) channels {
 	all := make(channels, len(p))
 	for ch := range p {
-		all[ch] = [][]float64{{of(&p[ch]) / 255}}
+		all[ch] = [][]float64{{statistic(&p[ch]) / 255}}
 	}
 	return all
 }
 
-// quantile is the least value that at least the fraction q of all values does not exceed; 0 is the minimum, 1 the maximum.
+// quantile returns a function that computes the q-quantile: the smallest value v such that at least the fraction q of all values is
+// at most v. 0 is the minimum, 1 the maximum.
 func quantile(q float64) func(*[256]int64) float64 {
 	return func(counts *[256]int64) float64 {
 		total := int64(0)
@@ -56,6 +59,7 @@ func quantile(q float64) func(*[256]int64) float64 {
 	}
 }
 
+// mean returns the mean of the values.
 func mean(counts *[256]int64) float64 {
 	sum, total := 0.0, 0.0
 	for v, n := range counts {
@@ -64,6 +68,7 @@ func mean(counts *[256]int64) float64 {
 	return sum / total
 }
 
+// deviation returns the standard deviation of the values.
 func deviation(counts *[256]int64) float64 {
 	m, sum, total := mean(counts), 0.0, 0.0
 	for v, n := range counts {
@@ -73,10 +78,11 @@ func deviation(counts *[256]int64) float64 {
 	return math.Sqrt(sum / total)
 }
 
-// column are the statistics of a column of the data.
+// column accumulates statistics of a column of the data.
 type column struct{ min, max, sum, squares, count float64 }
 
-func (c *column) see(v float64) {
+// add adds a value.
+func (c *column) add(v float64) {
 	if c.count == 0 {
 		c.min, c.max = v, v
 	}
@@ -84,7 +90,7 @@ func (c *column) see(v float64) {
 	c.sum, c.squares, c.count = c.sum+v, c.squares+v*v, c.count+1
 }
 
-// statistics are a value of meta/stats.json.
+// statistics returns the entry of the column in meta/stats.json.
 func (c *column) statistics() map[string]any {
 	m := c.sum / c.count
 	one := func(v float64) []float64 { return []float64{v} }
@@ -92,7 +98,7 @@ func (c *column) statistics() map[string]any {
 		"count": []int64{int64(c.count)}}
 }
 
-// read counts the pixels of a copied video, by ffmpeg.
+// read counts the pixels of a copied video. It decodes the video with ffmpeg.
 func (p *pixels) read(ctx context.Context, r *videoRow, file string) error {
 	video, err := media.OpenSource(ctx, file, media.SourceOptions{AsShown: true})
 	if err == nil {
@@ -104,7 +110,7 @@ func (p *pixels) read(ctx context.Context, r *videoRow, file string) error {
 	frames, rgb := int64(0), make([]byte, 3*r.Width*r.Height)
 	for ; err == nil; frames++ {
 		if err = video.Next(rgb); err == nil {
-			p.see(rgb)
+			p.count(rgb)
 		}
 	}
 	switch {

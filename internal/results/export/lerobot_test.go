@@ -101,7 +101,7 @@ func TestLeRobot(t *testing.T) {
 	for i, e := range episodes {
 		var want pixels
 		for _, frame := range shown[i].Frames {
-			want.see(frame)
+			want.count(frame)
 		}
 		all.add(&want)
 		for ch := range want {
@@ -212,7 +212,7 @@ print(json.dumps(dict(episodes=all.num_episodes, fps=all.fps, rows=rows, some=le
 	for i, clip := range shown {
 		for _, frame := range clip.Frames {
 			var p pixels
-			p.see(frame)
+			p.count(frame)
 			r := got.Rows[at]
 			at++
 			for ch := range p {

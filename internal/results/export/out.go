@@ -19,14 +19,14 @@ import (
 	"latentbeam/stages"
 )
 
-// out is the directory that is written.
+// out is the directory of an export.
 type out struct {
-	dir   string // that is written
-	final string // that it becomes
-	vae   *Statistics
-	done  Done
-	fix   string        // how rows without a text get one
-	buf   *bufio.Writer // of the file that is written
+	dir   string        // directory while it is written, DIR.partial
+	final string        // directory when it is complete
+	vae   *Statistics   // statistics of --vae; nil: not given
+	done  Done          // counts so far
+	fix   string        // how to give texts to rows without one
+	buf   *bufio.Writer // buffer of the current file
 }
 
 // file writes one file of the directory.
@@ -54,7 +54,7 @@ func (o *out) file(name string, write func(io.Writer) error) (err error) {
 	return errors.Join(err, f.Close())
 }
 
-// Statistics are what makes latents of denoisers out of those of the autoencoder: model = (raw - mean) / std, by channel.
+// Statistics convert latents of the autoencoder to latents of the denoiser: model = (raw - mean) / std, by channel.
 type Statistics struct {
 	Mean []float64 `json:"latents_mean"`
 	Std  []float64 `json:"latents_std"`
@@ -76,7 +76,7 @@ func ReadStatistics(path string) (*Statistics, error) {
 	return &s, nil
 }
 
-// statisticsOf reads the statistics of the autoencoder in the metadata of a table; nil where it has none.
+// statisticsOf reads the statistics of the autoencoder from the metadata of a table; nil: it has none.
 func statisticsOf(path string, metadata map[string]string) (*Statistics, error) {
 	if metadata["latentbeam."+report.LatentsMean] == "" {
 		return nil, nil
@@ -93,7 +93,7 @@ func statisticsOf(path string, metadata map[string]string) (*Statistics, error) 
 	return &s, nil
 }
 
-// statistics returns those of the latent's channels: given ones before those of the table; nil where there are none.
+// statistics returns the statistics for a latent: those of --vae if given, else those of the table; nil: there are none.
 func (o *out) statistics(s *sample) (*Statistics, error) {
 	v, channels := cmp.Or(o.vae, s.vae), int(s.row.VAELatentShape[0])
 	if v != nil && len(v.Mean) != channels {
@@ -103,7 +103,7 @@ func (o *out) statistics(s *sample) (*Statistics, error) {
 	return v, nil
 }
 
-// raw returns the latent of the autoencoder itself, float32 (C, T, H, W).
+// raw returns the latent in the space of the autoencoder, float32 (C, T, H, W).
 func (o *out) raw(s *sample) ([]byte, error) {
 	if s.row.LatentSpace == stages.RawSpace {
 		return s.row.VAELatentBytes, nil
@@ -122,7 +122,7 @@ func (o *out) raw(s *sample) ([]byte, error) {
 		"autoencoder: give --vae MODEL/vae/config.json, which has latents_mean and latents_std", s.src))
 }
 
-// model returns the latent as a denoiser has it, float32 (C, T, H, W), by the operations of encode_vae.
+// model returns the latent in the space of the denoiser, float32 (C, T, H, W). It uses the same operations as encode_vae.
 func (o *out) model(s *sample) ([]byte, error) {
 	if s.row.LatentSpace != stages.RawSpace {
 		return s.row.VAELatentBytes, nil
@@ -138,7 +138,7 @@ func (o *out) model(s *sample) ([]byte, error) {
 		"MODEL/vae/config.json, which has latents_mean and latents_std", s.src))
 }
 
-// eachValue returns the latent with each value changed by its channel.
+// eachValue returns the latent after change was applied to each value x of channel ch.
 func (s *sample) eachValue(change func(x float32, ch int) float32) []byte {
 	values := kernels.F32.Values(s.row.VAELatentBytes)
 	per := len(values) / int(s.row.VAELatentShape[0])
@@ -151,7 +151,7 @@ func (s *sample) eachValue(change func(x float32, ch int) float32) []byte {
 // bf16 rounds float32 values to bfloat16.
 func bf16(data []byte) []byte { return kernels.BF16.Bytes(kernels.F32.Values(data)) }
 
-// needText refuses a row without a text, on whose absence a trainer would train.
+// needText returns an error for a row without a text, because a trainer would train on zeros.
 func (o *out) needText(s *sample) error {
 	if s.text != nil {
 		return nil
@@ -159,7 +159,7 @@ func (o *out) needText(s *sample) error {
 	return fault.Usage(fmt.Errorf("export %s: it has no text embedding, and the trainer would train on zeros: %s", s.src, o.fix))
 }
 
-// textFix says how the rows of a job get texts.
+// textFix returns advice how the rows of a job get texts. given says that --text is given.
 func textFix(summary report.Summary, given bool) string {
 	const other = "or name the output of a text job by --text"
 	var job struct {
@@ -183,10 +183,10 @@ func textFix(summary report.Summary, given bool) string {
 	return "add encode_text to the stages, " + other
 }
 
-// shortStem is the stem, cut where it is too long for a file system with what stands behind it.
+// shortStem returns the stem, shortened if a file name with it would be too long for file systems.
 func (s *sample) shortStem() string { return config.ShortName(s.stem(), s.stem()) }
 
-// stem is a name of files for the row's id.
+// stem returns the file name for the row's id, without an extension.
 func (s *sample) stem() string {
 	name := config.IDStem(s.row.ID)
 	if s.row.SampleIndex > 0 {

@@ -12,7 +12,7 @@ import (
 	"latentbeam/stages"
 )
 
-// Add adds formats of another program.
+// Add registers formats of another program. Call it before Run.
 func Add(more []schemas.ExportFormat) error {
 	for _, f := range more {
 		_, known := formats[f.Name]
@@ -29,7 +29,7 @@ func Add(more []schemas.ExportFormat) error {
 	return nil
 }
 
-// outside is an export by a writer of another program.
+// outside writes an export with a writer of another program.
 type outside struct {
 	*out
 	format schemas.ExportFormat
@@ -70,7 +70,7 @@ func (w *outside) add(s *sample) (err error) {
 	return nil
 }
 
-// close counts the files that the writer has left.
+// close closes the writer and counts its files.
 func (w *outside) close() error {
 	if w.writer == nil {
 		return nil

@@ -13,23 +13,24 @@ import (
 	"latentbeam/schemas"
 )
 
-// shardFileBytes bounds a parquet file of an export.
+// shardFileBytes limits the size of a parquet file of an export.
 const shardFileBytes = 256 << 20
 
-// shardsHeld bounds the rows of all open files that are in memory, however many sizes of clips there are.
-const shardsHeld = 128 << 20
+// maxBuffered limits the bytes of buffered rows of all open files together, however many sizes of clips there are.
+const maxBuffered = 128 << 20
 
-// shards are parquet files under names with a number, one series for each name. Each series has one open file.
+// shards writes several series of numbered parquet files. Each series has one open file.
 type shards[T schemas.Row] struct {
-	out     *out
-	options write.Options
-	open    map[string]*shard[T]
-	held    int // bytes of rows in memory
+	out      *out
+	options  write.Options
+	open     map[string]*shard[T] // by series
+	buffered int                  // bytes of buffered rows
 }
 
+// shard is the current file of a series.
 type shard[T schemas.Row] struct {
 	number, size int
-	file         *parquetFile[T] // nil: the next row begins it
+	file         *parquetFile[T] // nil: the next row creates it
 }
 
 // parquetFile is a parquet file of an export that is written row by row.
@@ -39,7 +40,7 @@ type parquetFile[T schemas.Row] struct {
 	rows *write.Writer[T]
 }
 
-// describe puts the statistics of the first row's latents, which lie in space, into the metadata of the files.
+// describe adds the statistics of the first row's latents to the metadata of the files. The latents are in space.
 func (f *shards[T]) describe(s *sample, space string) (err error) {
 	if f.options.Metadata == nil {
 		f.options.Metadata, err = f.out.metadata(s, space)
@@ -47,7 +48,7 @@ func (f *shards[T]) describe(s *sample, space string) (err error) {
 	return err
 }
 
-// createParquet creates a file of that name.
+// createParquet creates a parquet file.
 func createParquet[T schemas.Row](o *out, name string, options write.Options) (*parquetFile[T], error) {
 	path := filepath.Join(o.dir, filepath.FromSlash(name))
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -60,7 +61,7 @@ func createParquet[T schemas.Row](o *out, name string, options write.Options) (*
 	return &parquetFile[T]{o, file, write.NewWriter[T](file, options)}, nil
 }
 
-// close ends the file and counts it.
+// close closes the file and counts it.
 func (f *parquetFile[T]) close() error {
 	err := f.rows.Close()
 	if n, seekErr := f.file.Seek(0, io.SeekCurrent); seekErr == nil {
@@ -89,36 +90,37 @@ func (f *shards[T]) add(series string, row T) (err error) {
 	if err := to.file.rows.Write(row); err != nil {
 		return err
 	}
-	f.held += to.file.rows.Held() - before
+	f.buffered += to.file.rows.Held() - before
 	if to.size += row.ByteSize(); to.size >= shardFileBytes {
 		return f.finish(to)
 	}
-	return f.relieve()
+	return f.flushLargest()
 }
 
-// relieve ends the largest row groups early, by name where they are equal, while too much is in memory.
-func (f *shards[T]) relieve() error {
-	for f.held > shardsHeld {
-		var most *shard[T]
+// flushLargest flushes the largest row groups early, while more than maxBuffered is buffered. Of groups of equal size, it flushes the
+// first by name, so that equal rows give equal files.
+func (f *shards[T]) flushLargest() error {
+	for f.buffered > maxBuffered {
+		var largest *shard[T]
 		for _, name := range slices.Sorted(maps.Keys(f.open)) {
-			if s := f.open[name]; s.file != nil && (most == nil || s.file.rows.Held() > most.file.rows.Held()) {
-				most = s
+			if s := f.open[name]; s.file != nil && (largest == nil || s.file.rows.Held() > largest.file.rows.Held()) {
+				largest = s
 			}
 		}
-		f.held -= most.file.rows.Held()
-		if err := most.file.rows.Flush(); err != nil {
+		f.buffered -= largest.file.rows.Held()
+		if err := largest.file.rows.Flush(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// finish ends a file; the next row begins another.
+// finish closes the file of a series. The next row creates another.
 func (f *shards[T]) finish(to *shard[T]) error {
 	if to.file == nil {
 		return nil
 	}
-	f.held -= to.file.rows.Held()
+	f.buffered -= to.file.rows.Held()
 	err := to.file.close()
 	to.number, to.size, to.file = to.number+1, 0, nil
 	return err

@@ -26,13 +26,13 @@ func TestManyShapes(t *testing.T) {
 		for _, s := range f.open {
 			sum += s.file.rows.Held()
 		}
-		if sum != f.held {
-			t.Fatalf("%d bytes are in memory, %d are counted", sum, f.held)
+		if sum != f.buffered {
+			t.Fatalf("%d bytes are in memory, %d are counted", sum, f.buffered)
 		}
 		held = max(held, sum)
 	}
-	if err := f.close(); err != nil || f.held != 0 {
-		t.Fatalf("%v; %d bytes are left", err, f.held)
+	if err := f.close(); err != nil || f.buffered != 0 {
+		t.Fatalf("%v; %d bytes are left", err, f.buffered)
 	}
 	rows := int64(0)
 	for i := range shapes {
@@ -52,7 +52,7 @@ func TestManyShapes(t *testing.T) {
 		rows += p.NumRows()
 		groups += len(p.RowGroups())
 	}
-	if rows != shapes*rounds || held > shardsHeld+size+4096 || held < shardsHeld/2 || groups <= shapes {
+	if rows != shapes*rounds || held > maxBuffered+size+4096 || held < maxBuffered/2 || groups <= shapes {
 		t.Errorf("%d rows in %d row groups, at most %d MiB in memory", rows, groups, held>>20)
 	}
 }

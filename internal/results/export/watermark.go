@@ -11,28 +11,28 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// watermarkReading is the reading by which a program says that it has put a watermark into a video. In the tables of a later job, and in
-// its carried columns, it is measured_watermark.
+// watermarkReading is the reading with which a program reports that it has put a watermark into a video. In tables, and
+// in the carried columns of a later job, it is measured_watermark.
 const watermarkReading = "watermark"
 
-// readRow is what is asked of a row of a table of videos.
+// readRow reads the necessary columns of a table of videos.
 type readRow struct {
 	ID       string `parquet:"id"`
 	Readings string `parquet:"readings"`
 	Extra    string `parquet:"extra"`
 }
 
-// Schema and ByteSize make it a row; it is only read.
+// Schema implements schemas.Row. It is not used, because the row is only read.
 func (readRow) Schema() string { return "" }
 
-// ByteSize is never asked for.
+// ByteSize implements schemas.Row.
 func (readRow) ByteSize() int { return 0 }
 
-// watermarked reports whether the readings of a row, or the columns that its input carries, say a watermark.
+// watermarked reports whether the readings of a row, or its carried columns, report a watermark. Both are JSON objects or "".
 func watermarked(readings, extra string) bool {
 	for _, text := range []string{readings, extra} {
 		var columns map[string]any
-		if json.Unmarshal([]byte(text), &columns) != nil { // "": there are none
+		if json.Unmarshal([]byte(text), &columns) != nil { // "", no columns
 			continue
 		}
 		for _, name := range []string{watermarkReading, "measured_" + watermarkReading} {
@@ -44,7 +44,8 @@ func watermarked(readings, extra string) bool {
 	return false
 }
 
-// refuseWatermarks refuses an output with watermarked videos: a model that is trained on them learns the watermark.
+// refuseWatermarks returns an error for an output with watermarked videos, because a model that is trained on them learns the
+// watermark.
 func refuseWatermarks(ctx context.Context, s store.Store) error {
 	first, n := "", int64(0)
 	for _, table := range []string{"videos", "latents"} {
@@ -69,7 +70,7 @@ func refuseWatermarks(ctx context.Context, s store.Store) error {
 		"trained on them learns it. Leave them out by --where (measured_watermark), and give --watermarked, which exports what is chosen", s.URL(), n, watermarkReading, first))
 }
 
-// eachWatermark calls found with the ids of the rows of a file of a table that say a watermark.
+// eachWatermark calls found with the id of each row of a table's file that reports a watermark.
 func eachWatermark(ctx context.Context, s store.Store, table, name string, found func(id string)) error {
 	file, err := s.Open(ctx, name)
 	if err != nil {
@@ -105,14 +106,14 @@ func eachWatermark(ctx context.Context, s store.Store, table, name string, found
 	return nil
 }
 
-// extraRow is what is asked of a row of a table of latents.
+// extraRow reads the necessary columns of a table of latents.
 type extraRow struct {
 	ID    string `parquet:"id"`
 	Extra string `parquet:"extra"`
 }
 
-// Schema and ByteSize make it a row; it is only read.
+// Schema implements schemas.Row. It is not used, because the row is only read.
 func (extraRow) Schema() string { return "" }
 
-// ByteSize is never asked for.
+// ByteSize implements schemas.Row.
 func (extraRow) ByteSize() int { return 0 }

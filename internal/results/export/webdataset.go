@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// shardBytes bounds a shard.
+// shardBytes limits the size of a shard.
 const shardBytes = 1 << 30
 
-// webDataset writes tar shards in which each row has a .json, a .latent.npy and, where it has a text, a .text.npy.
+// webDataset writes tar shards. Each row has a .json and a .latent.npy, and a .text.npy if it has a text.
 type webDataset struct {
 	*out
 	shard, size int
@@ -58,7 +58,7 @@ func (w *webDataset) add(s *sample) (err error) {
 	return err
 }
 
-// close ends a shard; the next row begins another.
+// close closes the shard. The next row creates another.
 func (w *webDataset) close() error {
 	if w.tar == nil {
 		return nil
@@ -73,7 +73,7 @@ func (w *webDataset) close() error {
 	return err
 }
 
-// npy is the head of a file of NumPy (format 1.0) with float32 values of the shape, row-major.
+// npy returns the head of a NumPy file (format 1.0) with float32 values of the shape, in row-major order.
 func npy(shape []int64) []byte {
 	var dims strings.Builder
 	for _, d := range shape {

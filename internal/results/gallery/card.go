@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// cardJSON is the item as the page's data has it: a JSON array of the columns that rows.js names. The seed is a text,
-// because a browser's numbers are too short for it. The encoder escapes "<", ">" and "&", so no text can end the element
+// cardJSON encodes an item for the page's data: a JSON array of the columns that rows.js names. The seed is a string,
+// because JavaScript numbers cannot hold all 64 bits. The encoder escapes "<", ">" and "&", so no text can close the element
 // that holds the data.
 func cardJSON(it *Item) ([]byte, error) {
 	if err := it.validate(); err != nil {
@@ -45,6 +45,7 @@ func cardJSON(it *Item) ([]byte, error) {
 		it.NumFrames, it.FPS, seed, it.Steps, it.Guidance, clean(it.Model), clean(it.Key), details, it.Sample})
 }
 
+// shownDetails converts details to the form that templates use.
 func shownDetails(details []Detail) ([]shownDetail, error) {
 	var shown []shownDetail
 	for _, d := range details {

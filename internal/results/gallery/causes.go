@@ -7,47 +7,48 @@ import (
 	"strings"
 )
 
-// What a page lists of failed rows. The failures table has all of them.
+// Limits of the failed rows on a page. The failures table has all rows.
 const (
-	maxCauses  = 40      // causes that are told apart
-	maxListed  = 100     // rows of a cause
+	maxCauses  = 40      // number of different causes
+	maxListed  = 100     // listed rows per cause
 	maxMessage = 1 << 10 // bytes of a row's reason
 	maxQuoted  = 256     // bytes of a row's prompt
 )
 
 // Failure is one failed row.
 type Failure struct {
-	ID     string // "" where the row has none
-	Source string // "shapes.csv:17"
+	ID     string // "": the row has none
+	Source string // place in the input, "shapes.csv:17"
 	Prompt string
 	Reason string
 }
 
-// Causes groups failed rows by class, stage and reason. Two reasons are one where they differ in numbers and quoted
-// texts alone. Its memory is bounded, whatever the number of rows. The zero value is empty.
+// Causes groups failed rows by class, stage and reason. Reasons that differ only in numbers and quoted texts count as
+// equal. The memory is limited, whatever the number of rows. The zero value is empty.
 type Causes struct {
 	Total  int
-	Others int // rows of causes beyond the first maxCauses
+	Others int // rows of further causes, after the first maxCauses
 	groups map[string]*cause
-	order  []*cause
+	order  []*cause // in the order of their first rows
 }
 
+// cause is a group of failed rows.
 type cause struct {
 	Class, Stage string
 	Count        int
 	Listed       []Failure
-	first        string   // the reason of the first row
-	values       []string // what may vary in it
-	varies       []bool   // which of the values do
+	first        string   // reason of the first row
+	values       []string // numbers and quoted texts in it
+	varies       []bool   // which of the values differ between rows
 }
 
-// value is what may differ between two reasons of one cause: a quoted text, a number, a name of 8 or more hex digits.
+// value matches the parts in which reasons of one cause may differ: a quoted text, a number, or 8 or more hex digits.
 var value = regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*\"|\\b[0-9a-f]{8,}\\b|-?[0-9]+(?:\\.[0-9]+)?")
 
 // Add adds a row that failed.
 func (c *Causes) Add(class, stage string, f Failure) {
 	c.Total++
-	f.Reason = strings.TrimPrefix(f.Reason, f.Source+": ") // the row says it
+	f.Reason = strings.TrimPrefix(f.Reason, f.Source+": ") // the page shows Source separately
 	f.Reason, f.Prompt = cut(clean(f.Reason), maxMessage), cut(clean(f.Prompt), maxQuoted)
 	values := value.FindAllString(f.Reason, -1)
 	key := class + "\x00" + stage + "\x00" + value.ReplaceAllLiteralString(f.Reason, "\x00")
@@ -74,7 +75,7 @@ func (c *Causes) Add(class, stage string, f Failure) {
 	}
 }
 
-// reason is that of the first row, with "…" for what differs among the rows.
+// reason returns the reason of the first row, with "…" in place of values that differ between rows.
 func (g *cause) reason() string {
 	i := -1
 	return value.ReplaceAllStringFunc(g.first, func(v string) string {
@@ -85,13 +86,13 @@ func (g *cause) reason() string {
 	})
 }
 
-// Cause is a reason for which rows failed.
+// Cause is a reason of failures and the number of its rows.
 type Cause struct {
 	Class, Stage, Reason string
 	Count                int // rows
 }
 
-// List lists the causes that were told apart, those of most rows first.
+// List returns the causes in descending order of their rows. The last one sums up the rows of further causes.
 func (c *Causes) List() []Cause {
 	var out []Cause
 	for _, g := range c.sorted() {
@@ -103,21 +104,22 @@ func (c *Causes) List() []Cause {
 	return out
 }
 
+// sorted returns the causes in descending order of their rows.
 func (c *Causes) sorted() []*cause {
 	order := slices.Clone(c.order)
 	slices.SortStableFunc(order, func(a, b *cause) int { return cmp.Compare(b.Count, a.Count) })
 	return order
 }
 
-// shownCause is a cause as the page lists it.
+// shownCause is a cause in the form that the page shows.
 type shownCause struct {
 	Class, Stage, Reason, Rows string
 	Open                       bool
 	Listed                     []Failure
-	More                       string // "and 900 more rows", "" where all are listed
+	More                       string // "and 900 more rows"; "": all rows are listed
 }
 
-// shown are the causes, those of most rows first.
+// shown returns the causes for the page, in descending order of their rows.
 func (c *Causes) shown() []shownCause {
 	var out []shownCause
 	for _, g := range c.sorted() {
@@ -125,7 +127,7 @@ func (c *Causes) shown() []shownCause {
 			Rows: plural(g.Count, "row"), Open: g.Count <= 3, Listed: slices.Clone(g.Listed)}
 		for i := range s.Listed {
 			if s.Listed[i].Reason == s.Reason {
-				s.Listed[i].Reason = "" // the group says it
+				s.Listed[i].Reason = "" // the cause shows it
 			}
 		}
 		if more := g.Count - len(g.Listed); more > 0 {
@@ -136,7 +138,7 @@ func (c *Causes) shown() []shownCause {
 	return out
 }
 
-// cut shortens a text to at most n bytes, at a character.
+// cut shortens a text to at most n bytes, at the end of a character, and appends "…".
 func cut(s string, n int) string {
 	if len(s) <= n {
 		return s

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Parts of a page. The scripts are one module in the page and share its scope.
+// Parts of a page. The scripts become one module in the page and share one scope.
 var (
 	//go:embed assets/page.html
 	pageHTML string
@@ -36,35 +36,35 @@ var (
 	script = rowsJS + gridJS + playJS + filterJS + rateJS + viewerJS
 )
 
-// head is what the page's frame shows.
+// head holds the values of the page's template.
 type head struct {
 	Title, Heading string
-	Policy         string // Content-Security-Policy: only the page's own script runs, whatever a prompt says
+	Policy         string // Content-Security-Policy; only the page's own script can run, whatever a prompt contains
 	Style          template.CSS
 	Script         template.JS
 	Facts          []shownDetail
 	Number, Pages  int
 	Total          int
 	Range          string // "501–1,000 of 1,200 videos"
-	Noun           string // of an item
+	Noun           string // name for an item
 	First          string // name of the first page, which lists the failed rows
-	Prev, Next     string // page names, "" at the ends
+	Prev, Next     string // names of the neighbouring pages; "": none
 	Steps          []pagerStep
 	Failed         *shownFailures // nil: none, or not on this page
 	FailedTotal    int
 	Unfinished     *shownUnfinished // nil: the job has ended
 }
 
-// shownUnfinished is what a page says of a job that runs.
+// shownUnfinished is what a page shows of a running job.
 type shownUnfinished struct {
-	Left    string // "7 rows"
-	Written string // RFC 3339
-	Again   int    // seconds
+	Left    string // unsettled rows, "7 rows"
+	Written string // time in RFC 3339
+	Again   int    // seconds until the next version
 }
 
-// shownFailures is what the first page says of failed rows.
+// shownFailures is what the first page shows of failed rows.
 type shownFailures struct {
-	Summary, Table string // Table: URL, "" where there is none
+	Summary, Table string // Table is a URL; "": none
 	Causes         []shownCause
 	Others         string // "5 rows with other reasons"
 }
@@ -74,12 +74,13 @@ type shownDetail struct {
 	Name, Value, URL string
 }
 
-// pagerStep is a page's number in the pager, or a gap where URL is empty.
+// pagerStep is a page's number in the pager. It is a gap if URL is empty.
 type pagerStep struct {
 	Label, URL string
 	Current    bool
 }
 
+// newHead returns the values of a page's template.
 func newHead(p *Page) (*head, error) {
 	facts, err := shownDetails(p.Facts)
 	if err != nil {
@@ -119,6 +120,7 @@ func newHead(p *Page) (*head, error) {
 	return h, nil
 }
 
+// newFailures returns the failed rows for the first page; nil: none, or another page.
 func newFailures(p *Page) (*shownFailures, error) {
 	if p.Failed == nil || p.Failed.Total == 0 || p.Number > 1 {
 		return nil, nil
@@ -141,13 +143,15 @@ func newFailures(p *Page) (*shownFailures, error) {
 	return s, nil
 }
 
-// policy allows the one script of the page, by hash, and no request but for what the page's elements show.
+// policy returns a Content-Security-Policy that allows only this script, by hash, and no requests except for media that the page's
+// elements show.
 func policy(script string) string {
 	sum := sha256.Sum256([]byte(script))
 	return "script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
 		"'; connect-src 'none'; object-src 'none'; frame-src 'none'; base-uri 'none'; form-action 'none'"
 }
 
+// rangeText returns the range of items on a page, such as "501–1,000 of 1,200 videos".
 func rangeText(p *Page) string {
 	if p.Pages == 1 {
 		return plural(p.Total, p.noun())
@@ -156,7 +160,7 @@ func rangeText(p *Page) string {
 	return fmt.Sprintf("%s–%s of %s", grouped(first), grouped(first+p.expected()-1), plural(p.Total, p.noun()))
 }
 
-// pagerSteps are the first page, the last and those around number, with gaps between.
+// pagerSteps returns the steps of the pager: the first page, the last page, the pages around number, and gaps.
 func pagerSteps(number, pages int, name func(n int) string) []pagerStep {
 	const around = 2
 	var steps []pagerStep

@@ -8,18 +8,18 @@ import (
 	"iter"
 )
 
-// writeBuffer is large enough that a card is rarely cut, small beside a page.
+// writeBuffer is the size of the write buffer: larger than most cards, and small compared with a page.
 const writeBuffer = 64 << 10
 
-// The element that holds the cards. A browser does not run it.
+// The element that holds the cards. A browser does not execute it.
 const (
 	dataBegin = "<script type=\"application/json\" id=\"rows\">[\n"
 	dataEnd   = "]</script>\n"
 )
 
-// Write writes one page. It reads p.Items once, holding one item at a time, and fails on the first item it
-// cannot show, on more or fewer items than p.Total says belong on the page, and when w fails; what was
-// written by then is not a page, so w should be a file that is renamed when Write succeeds.
+// Write writes one page. It reads p.Items once and holds one item in memory. It returns an error for an invalid
+// item, for more or fewer items than p.Total requires, and if w fails. After an error w contains an incomplete
+// page, so w should be a temporary file that is renamed when Write succeeds.
 func Write(w io.Writer, p Page) error {
 	if err := write(w, &p); err != nil {
 		return fmt.Errorf("write gallery page %q: %w", p.name(p.Number), err)
@@ -27,9 +27,9 @@ func Write(w io.Writer, p Page) error {
 	return nil
 }
 
-// WriteAll writes every page of a gallery whose items are p.Items, in order, reading them once. p.Number and
-// p.Pages are ignored. For each page it calls create with the page's file name and a function that writes it,
-// which create must call exactly once (a store's Replace has this form).
+// WriteAll writes all pages of a gallery. p.Items yields the items of all pages in order, and is read once. p.Number and
+// p.Pages are ignored. For each page, WriteAll calls create with the page's file name and a function that writes the page.
+// create must call this function exactly once; store.Store.Replace has this form.
 func WriteAll(p Page, create func(name string, write func(io.Writer) error) error) error {
 	if p.Items == nil {
 		return errors.New("write gallery: no items to read")

@@ -27,28 +27,27 @@ import (
 	"latentbeam/stages"
 )
 
-// Rows whose records are written together, and files that are written at a time.
 const (
-	changeRows  = 256
-	changeFiles = 8
+	groupRows = 256 // rows whose records are committed together
+	maxFiles  = 8   // rows whose files are written concurrently
 )
 
-// tellEvery is how often a change says how far it is.
-const tellEvery = 30 * time.Second
+// logEvery is the interval at which a change logs its progress.
+const logEvery = 30 * time.Second
 
-// Changed says what a change of the marks has done.
+// Changed counts what a change of the marks has done.
 type Changed struct {
 	Marks   []string `json:"marks"`
-	Rows    int64    `json:"rows"`    // whose files have other marks now
-	Kept    int64    `json:"kept"`    // that had these marks
-	Damaged int64    `json:"damaged"` // whose video is missing or not as it was written: it stays as it is
-	First   string   `json:"first"`   // of the damaged files
+	Rows    int64    `json:"rows"`    // rows whose files were changed
+	Kept    int64    `json:"kept"`    // rows that had these marks before
+	Damaged int64    `json:"damaged"` // rows whose video is missing or damaged; their files were not changed
+	First   string   `json:"first"`   // name of the first damaged file
 }
 
-// Change gives the files of all done rows the marks of the marker, without encoding, and their records the digests of these files.
-// rows are those of the input. Of other rows of the ledger nobody knows how they were made, so manifests say less of them. The record
-// of the output is written before the first file, and says until the end that files are changing: Change called again goes on.
-// Nobody else may be at work on the output.
+// Change replaces the marks in the files of all finished rows with those of the marker, without encoding, and updates the digests in
+// their ledger records. rows are the rows of the input. Parameters of other rows in the ledger are not known, so their manifests
+// contain less. Before the first file, Change records in the output that a change is in progress. If it is interrupted, another
+// call resumes it. No other process may use the output.
 func Change(ctx context.Context, s store.Store, l *ledger.Ledger, m *Marker, rows iter.Seq2[*stages.Element, error]) (Changed, error) {
 	c := newChange(s, l, m)
 	var err error
@@ -62,32 +61,32 @@ func Change(ctx context.Context, s store.Store, l *ledger.Ledger, m *Marker, row
 	if err := fingerprints.RemoveRows(ctx, s); err != nil {
 		return c.done, err
 	}
-	if err := c.named(ctx, rows, func(v *schemas.VideoFile) bool { return v.Marks != m.Record.ID() }); err != nil {
+	if err := c.changeInput(ctx, rows, func(v *schemas.VideoFile) bool { return v.Marks != m.Record.ID() }); err != nil {
 		return c.done, err
 	}
-	if err := c.others(ctx); err != nil {
+	if err := c.changeRest(ctx); err != nil {
 		return c.done, err
 	}
 	m.Record.Changing = false
 	return c.done, m.Record.Write(ctx, s)
 }
 
-// Sign signs the files of rows that were published without a signature: by processes without the key, or because a signature asks a time
-// stamp authority. Nobody else may be at work on these rows.
+// Sign signs files that were published without a signature: by processes without the key, or because each signature needs a time
+// stamp from an authority. No other process may work on these rows.
 func Sign(ctx context.Context, s store.Store, l *ledger.Ledger, m *Marker, rows iter.Seq2[*stages.Element, error]) (Changed, error) {
 	c := newChange(s, l, m)
-	err := c.named(ctx, rows, m.Record.LacksSignature)
+	err := c.changeInput(ctx, rows, m.Record.LacksSignature)
 	return c.done, err
 }
 
-// LacksSignature reports whether a video has all marks of the record but the signature.
+// LacksSignature reports whether a video has all marks of the record except the signature.
 func (r Record) LacksSignature(v *schemas.VideoFile) bool {
-	return r.Asked().C2PA && v.Marks == r.unsigned().ID() && v.UnmarkedSHA256 != "" // else no mark could be put on
+	return r.Asked().C2PA && v.Marks == r.unsigned().ID() && v.UnmarkedSHA256 != "" // "": the file can have no marks
 }
 
 var errFound = errors.New("found")
 
-// Unsigned reports whether the record wants signatures and a row of the input lacks one.
+// Unsigned reports whether the record requires signatures and a row of the input has none.
 func (r Record) Unsigned(ctx context.Context, l *ledger.Ledger, rows iter.Seq2[*stages.Element, error]) (bool, error) {
 	if !r.Asked().C2PA {
 		return false, nil
@@ -105,32 +104,32 @@ func (r Record) Unsigned(ctx context.Context, l *ledger.Ledger, rows iter.Seq2[*
 }
 
 func newChange(s store.Store, l *ledger.Ledger, m *Marker) *change {
-	return &change{store: s, ledger: l, marker: m, done: Changed{Marks: m.Record.Marks}, damaged: map[ledger.Key]bool{}, told: time.Now()}
+	return &change{store: s, ledger: l, marker: m, done: Changed{Marks: m.Record.Marks}, damaged: map[ledger.Key]bool{}, logged: time.Now()}
 }
 
-// change is one Change under way.
+// change is a Change in progress.
 type change struct {
 	store   store.Store
 	ledger  *ledger.Ledger
 	marker  *Marker
-	witness *fingerprints.Witness // of the files before; nil: nothing is known
+	witness *fingerprints.Witness // fingerprints of the files before the change; nil: not known
 	group   []changing
-	damaged map[ledger.Key]bool // rows that keep their marks
+	damaged map[ledger.Key]bool // rows whose files are not changed
 	done    Changed
-	told    time.Time // when it was told how far the change is
+	logged  time.Time // time of the last log message
 }
 
-// changing is a row whose files are to change.
+// changing is a row whose files are being changed.
 type changing struct {
 	key     ledger.Key
-	row     *schemas.PromptRow // nil: the input does not name it
+	row     *schemas.PromptRow // nil: the input does not have the row
 	result  schemas.Result
-	damaged string // the file that is not as it was written
+	damaged string // name of a file that is missing or damaged; "": none
 	changed bool
 }
 
-// named changes the rows of the input whose files are wanted.
-func (c *change) named(ctx context.Context, rows iter.Seq2[*stages.Element, error], wanted func(*schemas.VideoFile) bool) error {
+// changeInput changes the rows of the input for whose videos wanted returns true.
+func (c *change) changeInput(ctx context.Context, rows iter.Seq2[*stages.Element, error], wanted func(*schemas.VideoFile) bool) error {
 	err := eachVideo(c.ledger, rows, func(e *stages.Element, r schemas.Result) error {
 		key := ledger.Key(e.Key)
 		again := slices.ContainsFunc(c.group, func(g changing) bool { return g.key == key })
@@ -145,7 +144,7 @@ func (c *change) named(ctx context.Context, rows iter.Seq2[*stages.Element, erro
 	return c.flush(ctx)
 }
 
-// eachVideo calls each for the rows of the input that are done and have a video, until it returns an error.
+// eachVideo calls each for the finished rows of the input that have a video. It stops at the first error.
 func eachVideo(l *ledger.Ledger, rows iter.Seq2[*stages.Element, error], each func(*stages.Element, schemas.Result) error) error {
 	cursor := l.Cursor()
 	defer cursor.Close()
@@ -169,8 +168,8 @@ func eachVideo(l *ledger.Ledger, rows iter.Seq2[*stages.Element, error], each fu
 	return nil
 }
 
-// others changes all rows of the ledger that still have other marks.
-func (c *change) others(ctx context.Context) error {
+// changeRest changes all rows of the ledger that do not have the marks yet.
+func (c *change) changeRest(ctx context.Context) error {
 	named := c.done.Rows
 	err := c.ledger.Each(ctx, func(_ ledger.Ref, rec ledger.Record) error {
 		r, ok := videoOf(rec)
@@ -190,25 +189,26 @@ func (c *change) others(ctx context.Context) error {
 	return c.flush(ctx)
 }
 
-// videoOf returns the result of a done row with a video.
+// videoOf returns the result of a record; false: the row is not finished or has no video.
 func videoOf(rec ledger.Record) (r schemas.Result, ok bool) {
 	return r, rec.Status == ledger.Done && json.Unmarshal(rec.Row, &r) == nil && r.Video != nil
 }
 
+// add adds a row to the group, and flushes a full group.
 func (c *change) add(ctx context.Context, row changing) error {
-	if c.group = append(c.group, row); len(c.group) < changeRows {
+	if c.group = append(c.group, row); len(c.group) < groupRows {
 		return nil
 	}
 	return c.flush(ctx)
 }
 
-// flush changes the files of the group, and then the records of the rows whose files were changed.
+// flush changes the files of the group, and then commits the records of the rows whose files were changed.
 func (c *change) flush(ctx context.Context) error {
 	writing, within := errgroup.WithContext(ctx)
-	writing.SetLimit(changeFiles)
+	writing.SetLimit(maxFiles)
 	for i := range c.group {
 		writing.Go(func() error {
-			err := c.files(within, &c.group[i])
+			err := c.changeFiles(within, &c.group[i])
 			c.group[i].changed = err == nil
 			return err
 		})
@@ -234,15 +234,15 @@ func (c *change) flush(ctx context.Context) error {
 	}
 	c.group = c.group[:0]
 	c.done.Rows += int64(len(records))
-	err := c.ledger.Commit(context.WithoutCancel(ctx), records) // their files are changed already
-	if now := time.Now(); err == nil && failed == nil && now.Sub(c.told) > tellEvery {
-		c.told = now
+	err := c.ledger.Commit(context.WithoutCancel(ctx), records) // even after a cancel, because the files have changed
+	if now := time.Now(); err == nil && failed == nil && now.Sub(c.logged) > logEvery {
+		c.logged = now
 		slog.Log(ctx, source.LevelNotice, "files get other marks", "rows", c.done.Rows)
 	}
 	return errors.Join(failed, err)
 }
 
-// record is the new record of a row, with the tensors of the old one.
+// record returns the new record of a row. It contains the tensors of the old record.
 func (c *change) record(row changing) (rec ledger.Record, err error) {
 	ref, status, err := c.ledger.Lookup(row.key)
 	if err != nil || status != ledger.Done {
@@ -264,11 +264,11 @@ func (c *change) record(row changing) (rec ledger.Record, err error) {
 	return rec, err
 }
 
-// files gives the video and the poster of a row their new marks. A video whose content is not what its record says stays as it is. That
-// of a row whose change was cut off has the new marks already, and its old record.
-func (c *change) files(ctx context.Context, row *changing) error {
+// changeFiles changes the marks of a row's video and poster. It does not change a video whose content, without marks, differs from its
+// record. If an earlier change was interrupted, a file can have the new marks although its record is still the old one.
+func (c *change) changeFiles(ctx context.Context, row *changing) error {
 	v, key := row.result.Video, schemas.Key(row.key)
-	video, plain, err := c.plain(ctx, v.Path)
+	video, plain, err := c.readUnmarked(ctx, v.Path)
 	if err != nil {
 		return err
 	}
@@ -277,12 +277,12 @@ func (c *change) files(ctx context.Context, row *changing) error {
 		return nil
 	}
 	subject := c.subject(row, video)
-	marked, err := c.put(ctx, v.Path, video, plain, subject)
+	marked, err := c.writeMarked(ctx, v.Path, video, plain, subject)
 	if err != nil {
 		return err
 	}
 	if v.Poster != "" {
-		poster, plain, err := c.plain(ctx, v.Poster)
+		poster, plain, err := c.readUnmarked(ctx, v.Poster)
 		if err != nil {
 			return err
 		}
@@ -290,7 +290,7 @@ func (c *change) files(ctx context.Context, row *changing) error {
 			row.damaged = v.Poster
 			return nil
 		}
-		if poster, err = c.put(ctx, v.Poster, poster, plain, subject); err != nil {
+		if poster, err = c.writeMarked(ctx, v.Poster, poster, plain, subject); err != nil {
 			return err
 		}
 		v.PosterBytes = int64(len(poster))
@@ -303,7 +303,8 @@ func (c *change) files(ctx context.Context, row *changing) error {
 	return nil
 }
 
-// subject is what the marks of a row say. Of a row that the input does not name, its file says whether it is composite.
+// subject returns the facts that the marks of a row contain. If the input does not have the row, its file says whether it is
+// composite.
 func (c *change) subject(row *changing, video []byte) marks.Subject {
 	if row.row != nil {
 		return c.marker.subject(schemas.Key(row.key), row.row)
@@ -314,8 +315,8 @@ func (c *change) subject(row *changing, video []byte) marks.Subject {
 	})}
 }
 
-// plain reads a file, and takes its marks out; nil where it is missing or is no such file.
-func (c *change) plain(ctx context.Context, name string) (data, plain []byte, err error) {
+// readUnmarked reads a file and returns it with and without its marks; nil: it is missing, or not a video or image.
+func (c *change) readUnmarked(ctx context.Context, name string) (data, plain []byte, err error) {
 	data, err = store.ReadFile(ctx, c.store, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
@@ -324,14 +325,14 @@ func (c *change) plain(ctx context.Context, name string) (data, plain []byte, er
 		return nil, nil, err
 	}
 	if plain, err = marks.Strip(data, path.Ext(name)); err != nil {
-		return nil, nil, nil //nolint:nilerr // it is damaged, which the caller counts
+		return nil, nil, nil //nolint:nilerr // the caller counts it as damaged
 	}
 	return data, plain, nil
 }
 
-// put writes a file with its new marks, where it does not have them.
-func (c *change) put(ctx context.Context, name string, now, plain []byte, subject marks.Subject) ([]byte, error) {
-	marked, err := c.marker.put(plain, path.Ext(name), subject)
+// writeMarked replaces a file with one that has the new marks. It writes nothing if the file has them already.
+func (c *change) writeMarked(ctx context.Context, name string, now, plain []byte, subject marks.Subject) ([]byte, error) {
+	marked, err := c.marker.apply(plain, path.Ext(name), subject)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", store.Address(c.store.URL(), name), err)
 	}
@@ -344,7 +345,7 @@ func (c *change) put(ctx context.Context, name string, now, plain []byte, subjec
 	})
 }
 
-// sumOf is the SHA-256 of data, in hex.
+// sumOf returns the SHA-256 of data in hex.
 func sumOf(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])

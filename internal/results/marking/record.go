@@ -1,5 +1,6 @@
-// Package marking keeps which marks of synthetic media the files of an output carry. That is decided once for an output, before its
-// first row, and recorded in marks.json, which shards, workers and later runs read. The marks themselves are internal/media/marks.
+// Package marking records which marks of synthetic media the files of an output have. The marks are decided once, before the output's
+// first row, and written to marks.json. Shards, workers and later runs read this file. Package internal/media/marks implements
+// the marks themselves.
 package marking
 
 import (
@@ -23,28 +24,28 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// Name is that of the record in the output.
+// Name is the name of the record in the output.
 const Name = "marks.json"
 
-// Record says which marks the files of an output carry.
+// Record lists the marks of an output's files.
 type Record struct {
 	Marks    []string `json:"marks"`
-	Producer string   `json:"producer,omitempty"` // for aigc
-	// For c2pa: the SHA-256 of the certificate of the key that signs, and whether manifests say prompts and parameters.
+	Producer string   `json:"producer,omitempty"` // producer in aigc marks
+	// Certificate and Prompt are for c2pa: the SHA-256 of the signing certificate, and whether manifests contain prompts and parameters.
 	Certificate string `json:"certificate_sha256,omitempty"`
 	Prompt      bool   `json:"prompt,omitempty"`
-	// TimeStampAuthority is, for c2pa, the address of the authority whose time stamps the signatures carry; "": they carry none.
+	// TimeStampAuthority is, for c2pa, the address of the authority that time-stamps the signatures; "": no time stamps.
 	TimeStampAuthority string `json:"time_stamp_authority,omitempty"`
-	// Models are, for c2pa, the names of the models by the digests of their weights. The first name of a model holds, so that equal
-	// keys give equal bytes.
+	// Models are, for c2pa, the names of models by the digests of their weights. A model retains its first name, so that equal keys
+	// give equal bytes.
 	Models map[string]string `json:"models,omitempty"`
-	// Changing says that `latentbeam mark` has begun to give all files these marks, and has not ended.
+	// Changing says that `latentbeam mark` has started to change all files to these marks and has not finished.
 	Changing bool `json:"changing,omitempty"`
-	// SHA256 begins the digest of the other fields, by which damage is found.
+	// SHA256 is the first half of the digest of the other fields. It detects damage.
 	SHA256 string `json:"sha256"`
 }
 
-// RecordOf is the record of the marks that a job asks for.
+// RecordOf returns the record of the marks that a job asks for.
 func RecordOf(m config.Marks) Record {
 	names := m.Names()
 	if names == nil {
@@ -53,7 +54,7 @@ func RecordOf(m config.Marks) Record {
 	return Record{Marks: names, Producer: m.Producer, Prompt: m.Prompt, TimeStampAuthority: m.TimeStampAuthority}
 }
 
-// Asked is the record as a job would ask for it.
+// Asked returns the marks in the form in which a job asks for them.
 func (r Record) Asked() config.Marks {
 	m := config.Marks{Given: true}
 	if len(r.Marks) > 0 {
@@ -63,7 +64,8 @@ func (r Record) Asked() config.Marks {
 	return m
 }
 
-// ID names the marks in the records of rows: "" for none, else the names and a digest of all that is in the files alike.
+// ID returns the text by which records of rows identify these marks: the names, and a digest of everything that is equal in all files.
+// It is "" without marks.
 func (r Record) ID() string {
 	if len(r.Marks) == 0 {
 		return ""
@@ -72,15 +74,15 @@ func (r Record) ID() string {
 	return strings.Join(r.Marks, "+") + ":" + r.digest()[:8]
 }
 
-// digest is the first half of the SHA-256 of all other fields.
+// digest returns the first half of the SHA-256 of all fields except SHA256.
 func (r Record) digest() string {
 	r.SHA256 = ""
-	text, _ := json.Marshal(r) // plain values
+	text, _ := json.Marshal(r) // never fails: plain values
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:sha256.Size/2])
 }
 
-// Read reads the record of an output; found is false where it has none, and its files carry no marks.
+// Read reads the record of an output. found is false if it has none; its files then have no marks.
 func Read(ctx context.Context, s store.Store) (r Record, found bool, err error) {
 	data, err := store.ReadFile(ctx, s, Name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -90,12 +92,12 @@ func Read(ctx context.Context, s store.Store) (r Record, found bool, err error) 
 		return r, false, err
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields() // a later release may have marks that this one cannot put on
+	d.DisallowUnknownFields() // a later release may have marks that this one does not know
 	err = d.Decode(&r)
 	if wrong := r.Asked().Wrong(); err == nil && wrong != "" {
 		err = errors.New(wrong)
 	}
-	if err == nil && !bytes.Equal(data, r.encode()) { // the digest, the case of keys and all else
+	if err == nil && !bytes.Equal(data, r.encode()) { // checks the digest, the case of keys and everything else
 		err = errors.New("it is not what was written")
 	}
 	if err != nil {
@@ -105,7 +107,7 @@ func Read(ctx context.Context, s store.Store) (r Record, found bool, err error) 
 	return r, true, nil
 }
 
-// Write replaces the record.
+// Write writes the record, in place of an earlier one.
 func (r Record) Write(ctx context.Context, s store.Store) error {
 	return s.Replace(ctx, Name, func(w io.Writer) error {
 		_, err := w.Write(r.encode())
@@ -113,14 +115,15 @@ func (r Record) Write(ctx context.Context, s store.Store) error {
 	})
 }
 
+// encode returns the contents of marks.json.
 func (r Record) encode() []byte {
 	r.SHA256 = r.digest()
-	text, _ := json.MarshalIndent(r, "", "  ") // plain values
+	text, _ := json.MarshalIndent(r, "", "  ") // never fails: plain values
 	return append(text, '\n')
 }
 
-// Decide records the marks of an output that has no record yet. Of several processes that decide at a time one is first, and
-// its record holds.
+// Decide writes the record of an output that has none yet. If several processes call it at the same time, the first one wins, and
+// all get its record.
 func Decide(ctx context.Context, s store.Store, r Record) (Record, error) {
 	err := s.Put(ctx, store.Object{Name: Name, Data: r.encode()})
 	if conflicts, other := store.Conflicts(err); err == nil || other != nil || len(conflicts) == 0 {
@@ -133,17 +136,17 @@ func Decide(ctx context.Context, s store.Store, r Record) (Record, error) {
 // Marker puts the marks of an output on the files of its rows.
 type Marker struct {
 	Record Record
-	// Signer signs, where the record has c2pa; nil: another process signs later, and the files have the other marks until then. It signs
-	// files that are published already, too, where each signature asks a time stamp authority: no row waits for a network then.
+	// Signer signs the files if the record has c2pa; nil: another process signs them later. If signatures need a time stamp from an
+	// authority, the files are signed after they are published, so that no row waits for the network.
 	Signer  *c2pa.Signer
-	Weights string // digest of those of the job
-	// Parameters are what a manifest says of how a row was made, where the record wants that; nil: nothing.
+	Weights string // digest of the job's weights
+	// Parameters returns the parameters of a row for its manifest, if the record has Prompt; nil: no parameters.
 	Parameters func(row *schemas.PromptRow) map[string]string
-	// Composite says whether other media were given to the model for a row; nil: never.
+	// Composite reports whether the model got other media as input for a row; nil: never.
 	Composite func(row *schemas.PromptRow) bool
 }
 
-// ID names the marks that Mark puts on, see Record.ID.
+// ID identifies the marks that Mark puts on files, see Record.ID.
 func (m *Marker) ID() string {
 	if m.SignsAtOnce() {
 		return m.Record.ID()
@@ -151,27 +154,27 @@ func (m *Marker) ID() string {
 	return m.Record.unsigned().ID()
 }
 
-// SignsAtOnce reports whether Mark signs files, else Sign does it when they are published.
+// SignsAtOnce reports whether Mark signs files. Otherwise Sign signs them after they are published.
 func (m *Marker) SignsAtOnce() bool { return m.Signer != nil && m.Record.TimeStampAuthority == "" }
 
-// unsigned is the record without c2pa.
+// unsigned returns the record without c2pa.
 func (r Record) unsigned() Record {
 	r.Marks = slices.DeleteFunc(slices.Clone(r.Marks), func(name string) bool { return name == marks.C2PA })
 	r.Certificate, r.Prompt, r.TimeStampAuthority = "", false, ""
 	return r
 }
 
-// Mark returns a file of the row, of the type ext (".mp4", ".png", ".jpg"), with the marks.
+// Mark returns a copy of a row's file with the marks. ext is the type of the file (".mp4", ".png", ".jpg").
 func (m *Marker) Mark(data []byte, ext string, key schemas.Key, row *schemas.PromptRow) ([]byte, error) {
 	if !m.SignsAtOnce() {
 		unsigned := *m
 		unsigned.Signer = nil
-		return unsigned.put(data, ext, m.subject(key, row))
+		return unsigned.apply(data, ext, m.subject(key, row))
 	}
-	return m.put(data, ext, m.subject(key, row))
+	return m.apply(data, ext, m.subject(key, row))
 }
 
-// subject is what the marks of a row say.
+// subject returns the facts that the marks of a row contain.
 func (m *Marker) subject(key schemas.Key, row *schemas.PromptRow) marks.Subject {
 	s := marks.Subject{ID: key.String(), Composite: m.Composite != nil && m.Composite(row), Model: m.Record.Models[m.Weights], Weights: m.Weights}
 	if m.Parameters != nil && m.Record.Prompt {
@@ -180,7 +183,8 @@ func (m *Marker) subject(key schemas.Key, row *schemas.PromptRow) marks.Subject 
 	return s
 }
 
-func (m *Marker) put(data []byte, ext string, s marks.Subject) ([]byte, error) {
+// apply returns a copy of data with the marks.
+func (m *Marker) apply(data []byte, ext string, s marks.Subject) ([]byte, error) {
 	asked := m.Record.Asked()
 	return marks.Put(data, ext, marks.Wanted{IPTC: asked.IPTC, AIGC: asked.AIGC, Producer: asked.Producer, Signer: m.Signer}, s)
 }

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clone makes a file that shares the blocks of another, where the file system can.
+// clone makes a copy that shares the blocks of the file from. It returns an error if the file system cannot do this.
 func clone(root *os.Root, from, to string) error {
 	in, err := root.Open(from)
 	if err != nil {
@@ -20,7 +20,7 @@ func clone(root *os.Root, from, to string) error {
 	}
 	err = errors.Join(unix.IoctlFileClone(int(out.Fd()), int(in.Fd())), out.Close())
 	if err != nil {
-		_ = root.Remove(to) // a link or a copy takes its place
+		_ = root.Remove(to) // the caller makes a link or a copy instead
 	}
 	return err
 }

@@ -7,5 +7,5 @@ import (
 	"os"
 )
 
-// clone makes a file that shares the blocks of another; only Linux is asked.
+// clone returns an error: only Linux can share the blocks of files.
 func clone(*os.Root, string, string) error { return errors.ErrUnsupported }

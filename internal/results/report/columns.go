@@ -14,35 +14,37 @@ import (
 	"latentbeam/schemas"
 )
 
-// maxColumns bounds the columns that an input adds to a table. Those beyond are in its column "extra" alone.
+// maxColumns limits the columns that an input adds to a table. Further columns are only in the column "extra".
 const maxColumns = 256
 
-// readingPrefix is put before the name of a reading: a job that is scored has a column of that name, too.
+// readingPrefix is the prefix of the columns of readings. It is necessary because a scored job has a carried column of the same
+// name.
 const readingPrefix = "measured_"
 
-// Columns are what the carried columns and the readings of all rows become in a table: their names and types.
+// Columns are the columns of a table for the carried columns and the readings of its rows, with their names and types.
 type Columns struct {
 	list  []write.Column
-	index map[string]int // of "carried NAME" or "reading NAME" in list
-	taken map[string]bool
-	table reflect.Type // of a row of the table
-	fixed []string     // what the first columns have in all rows
+	index map[string]int  // index in list, by "carried NAME" or "reading NAME"
+	used  map[string]bool // names in use, in lower case
+	table reflect.Type    // type of the table's rows
+	fixed []string        // values of the first columns, equal in all rows
 }
 
-// ColumnsOf is the columns of a table whose rows are of a type.
+// ColumnsOf returns no columns yet, for a table with rows of the type Row.
 func ColumnsOf[Row schemas.Row]() Columns { return Columns{table: reflect.TypeFor[Row]()} }
 
-// List returns the columns, in the order in which they were seen first.
+// List returns the columns in the order of their first appearance.
 func (c *Columns) List() []write.Column { return c.list }
 
-// fix adds a column of one text for all rows. It is called before See.
-func (c *Columns) fix(name, text string) {
+// addFixed adds a column with the same text in all rows. Call it before Learn.
+func (c *Columns) addFixed(name, text string) {
 	c.add("fixed ", name, name, write.Text)
 	c.fixed = append(c.fixed, text)
 }
 
-// See takes the types of a row's carried columns, a JSON object or "", and of its readings.
-func (c *Columns) See(extra string, readings map[string]string) error {
+// Learn adds the carried columns of a row, a JSON object or "", and its readings. It widens the types of known columns if
+// necessary.
+func (c *Columns) Learn(extra string, readings map[string]string) error {
 	carried, err := schemas.Carried(extra)
 	if err != nil {
 		return err
@@ -50,7 +52,7 @@ func (c *Columns) See(extra string, readings map[string]string) error {
 	for _, one := range carried {
 		c.add("carried ", one.Name, one.Name, typeOf(one.Value))
 	}
-	if len(readings) == 0 { // as of most rows
+	if len(readings) == 0 { // most rows have none
 		return nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(readings)) {
@@ -59,38 +61,40 @@ func (c *Columns) See(extra string, readings map[string]string) error {
 	return nil
 }
 
+// add adds a column, or widens the type of a known one.
 func (c *Columns) add(kind, name, column string, t write.ColumnType) {
 	i, known := c.index[kind+name]
 	if known {
-		c.list[i].Type = join(c.list[i].Type, t)
+		c.list[i].Type = commonType(c.list[i].Type, t)
 		return
 	}
 	if len(c.list) == maxColumns {
 		return
 	}
 	if c.index == nil {
-		c.index, c.taken = map[string]int{}, taken(c.table)
+		c.index, c.used = map[string]int{}, columnNames(c.table)
 	}
 	c.index[kind+name] = len(c.list)
-	c.list = append(c.list, write.Column{Name: c.free(write.ColumnName(column)), Type: t})
+	c.list = append(c.list, write.Column{Name: c.uniqueName(write.ColumnName(column)), Type: t})
 }
 
-// free is the name, with something before or behind it where another column has it. Many readers know no case.
-func (c *Columns) free(name string) string {
+// uniqueName returns name, changed if another column has it. Names that differ only in case count as equal, because many readers
+// ignore case.
+func (c *Columns) uniqueName(name string) string {
 	name = cmp.Or(name, "unnamed")
 	wanted := name
-	if c.taken[strings.ToLower(name)] {
+	if c.used[strings.ToLower(name)] {
 		wanted = "input_" + name
 	}
-	for n := 2; c.taken[strings.ToLower(wanted)]; n++ {
+	for n := 2; c.used[strings.ToLower(wanted)]; n++ {
 		wanted = fmt.Sprintf("input_%s_%d", name, n)
 	}
-	c.taken[strings.ToLower(wanted)] = true
+	c.used[strings.ToLower(wanted)] = true
 	return wanted
 }
 
-// taken are the names that a table has itself.
-func taken(row reflect.Type) map[string]bool {
+// columnNames returns the names of the columns of a row type.
+func columnNames(row reflect.Type) map[string]bool {
 	names := map[string]bool{}
 	for _, f := range reflect.VisibleFields(row) {
 		name, _, _ := strings.Cut(f.Tag.Get("parquet"), ",")
@@ -99,7 +103,7 @@ func taken(row reflect.Type) map[string]bool {
 	return names
 }
 
-// Values are those of a row, in the order of the columns.
+// Values returns the values of a row, in the order of the columns; nil: null.
 func (c *Columns) Values(extra string, readings map[string]string) ([]any, error) {
 	out := make([]any, len(c.list))
 	for i := range c.fixed {
@@ -111,14 +115,14 @@ func (c *Columns) Values(extra string, readings map[string]string) ([]any, error
 	}
 	for _, one := range carried {
 		if i, ok := c.index["carried "+one.Name]; ok {
-			if out[i], err = value(one, c.list[i].Type); err != nil {
+			if out[i], err = carriedValue(one, c.list[i].Type); err != nil {
 				return nil, fmt.Errorf("column %q: %w", one.Name, err)
 			}
 		}
 	}
 	for name, text := range readings {
 		if i, ok := c.index["reading "+name]; ok {
-			if out[i], err = reading(text, c.list[i].Type); err != nil {
+			if out[i], err = readingValue(text, c.list[i].Type); err != nil {
 				return nil, fmt.Errorf("reading %q: %w", name, err)
 			}
 		}
@@ -126,7 +130,7 @@ func (c *Columns) Values(extra string, readings map[string]string) ([]any, error
 	return out, nil
 }
 
-// typeOf is the type of a JSON value. Objects and lists are texts.
+// typeOf returns the column type of a JSON value. Objects and lists are stored as text.
 func typeOf(value json.RawMessage) write.ColumnType {
 	switch value[0] {
 	case 'n':
@@ -144,15 +148,15 @@ func typeOf(value json.RawMessage) write.ColumnType {
 	if json.Unmarshal(value, &f) == nil {
 		return write.Real
 	}
-	return write.Text // a number that no column holds
+	return write.Text // a number outside the range of the other types
 }
 
-// typeOfReading is the type of a reading. A prompt is a text, even if it is a number.
+// typeOfReading returns the column type of a reading. The reading prompt is always text, even if it looks like a number.
 func typeOfReading(name, text string) write.ColumnType {
 	switch {
 	case name == "prompt" || text == "":
 		return write.Text
-	case text == "nan" || text == "inf" || text == "-inf": // as Python writes them
+	case text == "nan" || text == "inf" || text == "-inf": // the spelling of Python
 		return write.Real
 	case (text[0] == '-' || '0' <= text[0] && text[0] <= '9') && json.Valid([]byte(text)):
 		return typeOf(json.RawMessage(text))
@@ -160,8 +164,8 @@ func typeOfReading(name, text string) write.ColumnType {
 	return write.Text
 }
 
-// reading is a reading as a column of the type has it.
-func reading(text string, t write.ColumnType) (any, error) {
+// readingValue converts a reading to the type of its column.
+func readingValue(text string, t write.ColumnType) (any, error) {
 	switch t {
 	case write.Integer:
 		n, err := strconv.ParseInt(text, 10, 64)
@@ -173,8 +177,8 @@ func reading(text string, t write.ColumnType) (any, error) {
 	return &text, nil
 }
 
-// join is the type that holds values of both.
-func join(a, b write.ColumnType) write.ColumnType {
+// commonType returns the type that can hold values of both types.
+func commonType(a, b write.ColumnType) write.ColumnType {
 	numbers := func(t write.ColumnType) bool { return t == write.Integer || t == write.Real }
 	switch {
 	case a == b || b == write.Nothing:
@@ -187,8 +191,8 @@ func join(a, b write.ColumnType) write.ColumnType {
 	return write.Text
 }
 
-// value is a carried value as a column of the type has it; nil is null.
-func value(c schemas.CarriedColumn, t write.ColumnType) (any, error) {
+// carriedValue converts a carried value to the type of its column; nil: null.
+func carriedValue(c schemas.CarriedColumn, t write.ColumnType) (any, error) {
 	if typeOf(c.Value) == write.Nothing {
 		return nil, nil
 	}
@@ -204,6 +208,7 @@ func value(c schemas.CarriedColumn, t write.ColumnType) (any, error) {
 	return &text, nil
 }
 
+// parsed returns a pointer to the value of type T.
 func parsed[T any](value json.RawMessage) (any, error) {
 	v := new(T)
 	err := json.Unmarshal(value, v)

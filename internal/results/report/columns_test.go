@@ -13,11 +13,11 @@ func TestColumnsHaveTypes(t *testing.T) {
 	extras := []string{`{"i":1,"r":1,"b":true,"s":"x","mixed":1,"none":null,"key":"k","Key":2,"o":{"a":1},"big":1e400}`,
 		"", `{"i":-5,"r":0.5,"b":null,"s":"","mixed":"one","none":null}`}
 	for _, extra := range extras {
-		must(t, c.See(extra, nil))
+		must(t, c.Learn(extra, nil))
 	}
 	readings := map[string]string{"n": "7", "prompt": "1984", "r": "0.3100", "s": "seen"}
-	must(t, c.See(extras[0], readings))
-	must(t, c.See(extras[0], map[string]string{"r": "nan", "n": "-2"}))
+	must(t, c.Learn(extras[0], readings))
+	must(t, c.Learn(extras[0], map[string]string{"r": "nan", "n": "-2"}))
 	want := []write.Column{{Name: "i", Type: write.Integer}, {Name: "r", Type: write.Real}, {Name: "b", Type: write.Boolean},
 		{Name: "s", Type: write.Text}, {Name: "mixed", Type: write.Text}, {Name: "none", Type: write.Nothing},
 		{Name: "input_key", Type: write.Text}, {Name: "input_Key_2", Type: write.Integer}, {Name: "o", Type: write.Text},

@@ -17,14 +17,14 @@ import (
 	"latentbeam/stages"
 )
 
-// croissantFile describes the output for catalogues and loaders of data sets: Croissant 1.1,
+// croissantFile is the name of the file that describes the output for catalogues and loaders of data sets, in Croissant 1.1,
 // https://docs.mlcommons.org/croissant/docs/croissant-spec-1.1.html.
 const croissantFile = "croissant.json"
 
-// croissantMark is in every such file of this program. One without it is somebody's own and stays.
+// croissantMark is in every Croissant file of this program. A file without it was edited by a user and is never replaced.
 const croissantMark = "Written by latentbeam. Remove this sentence, and runs leave this file as it is."
 
-// croissantContext is the @context that the specification gives.
+// croissantContext is the @context of the specification.
 const croissantContext = `{
   "@language": "en", "@vocab": "https://schema.org/", "arrayShape": "cr:arrayShape", "citeAs": "cr:citeAs", "column": "cr:column",
   "conformsTo": "dct:conformsTo", "containedIn": "cr:containedIn", "cr": "http://mlcommons.org/croissant/",
@@ -38,7 +38,7 @@ const croissantContext = `{
   "sc": "https://schema.org/", "separator": "cr:separator", "source": "cr:source", "subField": "cr:subField", "transform": "cr:transform"
 }`
 
-// The parts of a Croissant file that are written here.
+// The parts of a Croissant file that this package writes.
 type (
 	croissant struct {
 		Context      json.RawMessage `json:"@context"`
@@ -46,7 +46,7 @@ type (
 		Conforms     string          `json:"conformsTo"`
 		Name         string          `json:"name"`
 		Description  string          `json:"description"`
-		Licence      string          `json:"license,omitempty"` // of the model's weights; "": not known
+		Licence      string          `json:"license,omitempty"` // licence of the model's weights; "": not known
 		Keywords     []string        `json:"keywords,omitempty"`
 		Version      string          `json:"version"`
 		CiteAs       string          `json:"citeAs"`
@@ -84,14 +84,15 @@ type (
 	}
 )
 
-// croissantTypes are the types of a table's values.
+// croissantTypes maps types of parquet to types of Croissant.
 var croissantTypes = map[parquet.Kind]string{parquet.Boolean: "sc:Boolean", parquet.Int32: "cr:Int32", parquet.Int64: "cr:Int64",
-	parquet.Float: "cr:Float32", parquet.Double: "cr:Float64", parquet.ByteArray: "sc:Text"} // bytes pass through loaders as they are
+	parquet.Float: "cr:Float32", parquet.Double: "cr:Float64", parquet.ByteArray: "sc:Text"} // loaders pass bytes through unchanged
 
-// croissant writes the description of the output, once its tables are written. A report of one shard has none.
+// croissant writes the description of the output. The tables must be written before. A report of one shard has no description, so
+// that loaders do not read it as the whole data set.
 func (p *pageWriter) croissant(ctx context.Context, keep map[stages.Kind]bool) error {
 	if p.place.part != "" {
-		return p.own(ctx, croissantFile, croissantMark, nil)
+		return p.replaceOwn(ctx, croissantFile, croissantMark, nil)
 	}
 	about := oneLine(p.title)
 	d := croissant{Context: json.RawMessage(croissantContext), Type: "sc:Dataset", Conforms: "http://mlcommons.org/croissant/1.1", Name: about,
@@ -133,11 +134,11 @@ func (p *pageWriter) croissant(ctx context.Context, keep map[stages.Kind]bool) e
 	if err := to.Encode(d); err != nil {
 		return err
 	}
-	return p.own(ctx, croissantFile, croissantMark, text.Bytes())
+	return p.replaceOwn(ctx, croissantFile, croissantMark, text.Bytes())
 }
 
-// columns are those of a table, nil where it has no file. Shards write files of their own, and one without a failure, for instance, has
-// fewer columns: the first file of each counts.
+// columns returns the columns of a table; nil: the table has no file. The files of different shards can have different columns: a shard
+// without failures, for example, has fewer. So columns reads the first file of each shard.
 func (p *pageWriter) columns(ctx context.Context, table string) (all []typed.Column, err error) {
 	files, err := tables.Files(ctx, p.place.output.Store, table)
 	if err != nil {
@@ -159,7 +160,7 @@ func (p *pageWriter) columns(ctx context.Context, table string) (all []typed.Col
 		if err := errors.Join(err, f.Close()); err != nil {
 			return nil, err
 		}
-		if len(of) > len(all) { // its order is that of a table of all rows
+		if len(of) > len(all) { // the file with the most columns has the order of the whole table
 			all, of = of, all
 		}
 		others = append(others, of...)
@@ -172,7 +173,7 @@ func (p *pageWriter) columns(ctx context.Context, table string) (all []typed.Col
 	return all, nil
 }
 
-// tableFields are the fields of a table's records.
+// tableFields returns the fields of a table's records.
 func tableFields(table, files string, columns []typed.Column) (fields []tableField) {
 	for _, c := range columns {
 		f := tableField{Type: "cr:Field", ID: table + "/" + c.Name, Name: c.Name, DataType: croissantTypes[c.Kind], IsArray: c.List}
@@ -180,7 +181,7 @@ func tableFields(table, files string, columns []typed.Column) (fields []tableFie
 			continue
 		}
 		if c.List {
-			f.Shape = "-1" // of any length
+			f.Shape = "-1" // any length
 		}
 		f.Source.FileSet.ID, f.Source.Extract.Column = files, c.Name
 		fields = append(fields, f)
@@ -188,5 +189,5 @@ func tableFields(table, files string, columns []typed.Column) (fields []tableFie
 	return fields
 }
 
-// oneLine is a text without line breaks and runs of blanks.
+// oneLine replaces line breaks and runs of blanks by single blanks.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

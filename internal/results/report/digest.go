@@ -16,14 +16,14 @@ import (
 	"latentbeam/stages"
 )
 
-// Digest names the rows of an input with their keys and outcomes, and what the report shows of the job. A
-// complete report of the same digest has nothing to be written anew.
+// Digest is a digest of everything that a report shows: facts of the job, and the rows of the input with their keys and
+// outcomes. If a complete report has the same digest, it need not be written again.
 type Digest struct {
 	hash hash.Hash
 	row  []byte
 }
 
-// Digest begins the digest of the job's input.
+// Digest returns a digest that contains the facts of the job and no rows yet.
 func (j *Job) Digest() *Digest {
 	d := &Digest{hash: sha256.New()}
 	d.row = appendValue(d.row, reflect.ValueOf(j.Facts))
@@ -38,7 +38,7 @@ func (j *Job) Digest() *Digest {
 		d.row = fmt.Appendf(d.row, "alike %+v\n", *j.Alike)
 	}
 	if len(j.Limits) > 0 {
-		js, _ := json.Marshal(j.Limits) // numbers
+		js, _ := json.Marshal(j.Limits) // never fails: numbers
 		d.row = fmt.Appendf(d.row, "limits %s\n", js)
 	}
 	if j.Scores {
@@ -63,7 +63,7 @@ func (d *Digest) Add(e *stages.Element, status ledger.Status) {
 	d.add(e, status)
 }
 
-// add adds the row whose appendRow is in d.row.
+// add adds a row for which d.row already contains the output of appendRow.
 func (d *Digest) add(e *stages.Element, status ledger.Status) {
 	d.hash.Write(d.row)
 	tail := appendText(append(d.row, byte(status)), e.Given.Source)
@@ -73,11 +73,11 @@ func (d *Digest) add(e *stages.Element, status ledger.Status) {
 	d.hash.Write(tail[len(d.row):])
 }
 
-// Sum is the digest of the rows so far, in hex.
+// Sum returns the digest of the rows so far in hex.
 func (d *Digest) Sum() string { return hex.EncodeToString(d.hash.Sum(nil)) }
 
-// appendRow writes all that tables show of a row and that is not in its result. Its place in the input is
-// left out: tensors that are the same need not be written again because a line went before them.
+// appendRow appends everything that tables show of a row except its result and its place in the input. The place is
+// left out so that tables of tensors are not rewritten when a row is inserted before others.
 func appendRow(b []byte, e *stages.Element) []byte {
 	row, given := e.Row, e.Given
 	row.Source, given.Source = "", ""

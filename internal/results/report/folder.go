@@ -12,16 +12,17 @@ import (
 	"time"
 )
 
-// folder has the videos under names for people. It belongs to the program: what is no name of a row is removed.
+// folder contains the videos under readable names. It belongs to the program: files in it that are not named by a row are
+// removed.
 const folder = "names"
 
-// NamedFolder is the folder of names in an output.
+// NamedFolder is the folder of readable names in an output.
 type NamedFolder struct {
 	root  *os.Root
-	given []uint64 // hashes of names
+	added []uint64 // hashes of names that were added
 }
 
-// OpenNamedFolder opens the folder of names of the output in a directory.
+// OpenNamedFolder opens the folder of names in the directory output, and creates it if necessary.
 func OpenNamedFolder(output string) (*NamedFolder, error) {
 	root, err := os.OpenRoot(output)
 	if err != nil {
@@ -37,16 +38,16 @@ func OpenNamedFolder(output string) (*NamedFolder, error) {
 // Close closes the folder.
 func (f *NamedFolder) Close() error { return f.root.Close() }
 
-// Give gives a file of the output a name, with the extension that the file has.
-func (f *NamedFolder) Give(file, name string) error {
+// Add adds a file of the output under a name. The file's extension is appended to the name.
+func (f *NamedFolder) Add(file, name string) error {
 	name += path.Ext(file)
-	f.given = append(f.given, foldedHash(name))
-	return giveName(f.root, file, path.Join(folder, name))
+	f.added = append(f.added, foldedHash(name))
+	return linkOrCopy(f.root, file, path.Join(folder, name))
 }
 
-// RemoveOthers removes what has been given no name.
+// RemoveOthers removes files whose names were not added.
 func (f *NamedFolder) RemoveOthers() error {
-	slices.Sort(f.given)
+	slices.Sort(f.added)
 	dir, err := f.root.Open(folder)
 	if err != nil {
 		return fmt.Errorf("give names: %w", err)
@@ -55,7 +56,7 @@ func (f *NamedFolder) RemoveOthers() error {
 	for {
 		entries, err := dir.ReadDir(1024)
 		for _, e := range entries {
-			if _, known := slices.BinarySearch(f.given, foldedHash(e.Name())); known || e.IsDir() {
+			if _, known := slices.BinarySearch(f.added, foldedHash(e.Name())); known || e.IsDir() {
 				continue
 			}
 			if err := f.root.Remove(path.Join(folder, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -71,18 +72,18 @@ func (f *NamedFolder) RemoveOthers() error {
 	}
 }
 
-// giveName puts the file from at the name to as well: a clone where the file system can share blocks, else a hard link
-// that nobody writes through, else a copy. What is there already stays.
-func giveName(root *os.Root, from, to string) error {
+// linkOrCopy makes the file from available as to. It makes a clone if the file system can share blocks, else a read-only hard
+// link, else a copy. If to is such a file already, it does nothing.
+func linkOrCopy(root *os.Root, from, to string) error {
 	source, err := root.Stat(from)
 	if err != nil {
 		return err
 	}
 	there, err := root.Lstat(to)
-	if err == nil && (os.SameFile(source, there) || same(source, there)) {
+	if err == nil && (os.SameFile(source, there) || isCopy(source, there)) {
 		return nil
 	}
-	// One temporary name is enough: the lock of the job is held. A file left by a kill is no name of a row.
+	// A fixed temporary name is safe, because the run holds the output's lock. RemoveOthers removes the file of a killed run.
 	temp := path.Join(folder, strings.TrimSuffix(path.Base(from), path.Ext(from))+".part")
 	if err := root.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -105,11 +106,12 @@ func giveName(root *os.Root, from, to string) error {
 	return root.Rename(temp, to)
 }
 
-// same reports whether a copy has the size and the time of its source, as giveName gives them.
-func same(source, there fs.FileInfo) bool {
+// isCopy reports whether a file has the size and the time of source, which linkOrCopy sets.
+func isCopy(source, there fs.FileInfo) bool {
 	return there.Mode().IsRegular() && source.Size() == there.Size() && source.ModTime().Equal(there.ModTime())
 }
 
+// copyTo copies a file.
 func copyTo(root *os.Root, from, to string) error {
 	in, err := root.Open(from)
 	if err != nil {

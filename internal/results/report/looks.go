@@ -11,12 +11,13 @@ import (
 	"latentbeam/schemas"
 )
 
-// lookWords is how many words of 64 bits a look has; look is that many.
+// lookWords is the number of 64-bit words in a look.
 const lookWords = 3
 
+// look is the perceptual hash of a clip's first, middle and last frame, a word each.
 type look [lookWords]uint64
 
-// parseLook reads words in hex with dashes between them.
+// parseLook parses words in hex, separated by dashes.
 func parseLook(text string) (l look, ok bool) {
 	words := strings.Split(text, "-")
 	if len(words) != lookWords {
@@ -31,38 +32,38 @@ func parseLook(text string) (l look, ok bool) {
 	return l, true
 }
 
-// apart is in how many bits the words differ that differ most.
-func (l look) apart(m look) (most int) {
+// distance returns the largest number of bits in which a word of l differs from the same word of m.
+func (l look) distance(m look) (most int) {
 	for i := range l {
 		most = max(most, ones.OnesCount64(l[i]^m[i]))
 	}
 	return most
 }
 
-// A word is found by its parts: where two words differ in at most distance bits, one of the parts differs in at most a
-// quarter of them.
+// Looks are indexed by the parts of their middle word. If two words differ in at most d bits, at least one of their four parts
+// differs in at most d/4 bits.
 const (
 	lookParts = 4
 	partBits  = 64 / lookParts
 )
 
-// lookalikes is the rows that are kept. It takes about 100 bytes a row.
+// lookalikes is an index of retained rows by their looks. It uses about 100 bytes of memory per row.
 type lookalikes struct {
 	distance int
-	flips    []uint16 // what may differ in a part
-	kept     []keptLook
-	heads    [lookParts][1 << partBits]int32 // the last row with this part, counted from 1
+	flips    []uint16 // bit patterns in which a part may differ
+	retained []retainedLook
+	heads    [lookParts][1 << partBits]int32 // last row with the part, counted from 1; 0: none
 }
 
-// keptLook is a row that is kept.
-type keptLook struct {
+// retainedLook is a retained row.
+type retainedLook struct {
 	look
-	clip uint64 // names the clip; mirrored and not, and with other captions, it is the same
+	clip uint64 // hash of the clip; equal for the mirrored clip and for other captions of the clip
 	id   string
-	next [lookParts]int32 // the row before with the same part
+	next [lookParts]int32 // previous row with the same part, counted from 1; 0: none
 }
 
-// newLookalikes has kept nothing yet. Rows look alike whose looks differ in at most distance bits of each word.
+// newLookalikes returns an empty index. Two rows look alike if their looks differ in at most distance bits of each word.
 func newLookalikes(distance int) *lookalikes {
 	l := &lookalikes{distance: distance}
 	for v := range 1 << partBits {
@@ -73,7 +74,8 @@ func newLookalikes(distance int) *lookalikes {
 	return l
 }
 
-// Judge keeps a row, or says which kept one it looks like. A row without such a reading is kept and compared with none.
+// Judge retains a row, or returns the reason to drop it, which names the retained row that it looks like. A row without a look is
+// never dropped.
 func (l *lookalikes) Judge(row *schemas.PromptRow, reading string) string {
 	at, ok := parseLook(reading)
 	if !ok {
@@ -82,27 +84,27 @@ func (l *lookalikes) Judge(row *schemas.PromptRow, reading string) string {
 	clip := clipOf(row)
 	first := -1
 	for i := range l.near(at) {
-		if l.kept[i].clip == clip {
-			return "" // rows of one clip belong together, and it is kept
+		if l.retained[i].clip == clip {
+			return "" // another row of the same clip is retained
 		}
 		if first < 0 || i < first {
 			first = i
 		}
 	}
 	if first >= 0 {
-		return fmt.Sprintf("looks like %s (%d of 64 bits differ)", l.kept[first].id, at.apart(l.kept[first].look))
+		return fmt.Sprintf("looks like %s (%d of 64 bits differ)", l.retained[first].id, at.distance(l.retained[first].look))
 	}
-	l.keep(keptLook{look: at, clip: clip, id: row.ID})
+	l.add(retainedLook{look: at, clip: clip, id: row.ID})
 	return ""
 }
 
-// near yields the numbers of kept rows within the distance, some more than once.
+// near yields the numbers of retained rows within the distance, some of them more than once.
 func (l *lookalikes) near(at look) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for p := range lookParts {
 			for _, flip := range l.flips {
-				for i := l.heads[p][at.part(p)^flip]; i > 0; i = l.kept[i-1].next[p] {
-					if l.kept[i-1].apart(at) <= l.distance && !yield(int(i-1)) {
+				for i := l.heads[p][at.part(p)^flip]; i > 0; i = l.retained[i-1].next[p] {
+					if l.retained[i-1].distance(at) <= l.distance && !yield(int(i-1)) {
 						return
 					}
 				}
@@ -111,18 +113,19 @@ func (l *lookalikes) near(at look) iter.Seq[int] {
 	}
 }
 
-func (l *lookalikes) keep(k keptLook) {
+// add adds a retained row to the index.
+func (l *lookalikes) add(k retainedLook) {
 	for p := range lookParts {
 		head := &l.heads[p][k.part(p)]
-		k.next[p], *head = *head, int32(len(l.kept)+1)
+		k.next[p], *head = *head, int32(len(l.retained)+1)
 	}
-	l.kept = append(l.kept, k)
+	l.retained = append(l.retained, k)
 }
 
-// part is part p of the word in the middle.
+// part returns part p of the middle word.
 func (l look) part(p int) uint16 { return uint16(l[lookWords/2] >> (p * partBits)) }
 
-// clipOf names the part of a file that a row shows.
+// clipOf returns a hash of the clip of a row: the file and the part of it, mirrored or not.
 func clipOf(row *schemas.PromptRow) uint64 {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s\n%dx%dx%d %v", row.Media, row.Width, row.Height, row.NumFrames, row.FPS)

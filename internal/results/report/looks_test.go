@@ -35,7 +35,7 @@ func TestLooksFindAll(t *testing.T) {
 			why := l.Judge(lookRow(fmt.Sprint(i), fmt.Sprint(i), nil), lookText(at))
 			want := ""
 			for k, other := range kept {
-				if d := at.apart(other); d <= distance {
+				if d := at.distance(other); d <= distance {
 					want = fmt.Sprintf("looks like %s (%d of 64 bits differ)", left[k], d)
 					break
 				}
@@ -95,7 +95,7 @@ func BenchmarkLooks(b *testing.B) {
 				o.Media = fmt.Sprint(i)
 				l.Judge(o, lookText(look{rng.Uint64(), rng.Uint64(), rng.Uint64()}))
 			}
-			b.ReportMetric(float64(len(l.kept)), "kept")
+			b.ReportMetric(float64(len(l.retained)), "kept")
 		})
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"latentbeam/stages"
 )
 
-// NameVideos lets videos get names for people in a directory, as output.name says, and output.where chooses them.
+// NameVideos sets Names and Where by output.name and output.where, so that chosen videos get readable names in a folder.
 func (j *Job) NameVideos(cfg *config.Config) (err error) {
 	if cfg.Output.Name == "" && cfg.Output.Where == "" {
 		return nil
@@ -37,16 +37,17 @@ func (j *Job) NameVideos(cfg *config.Config) (err error) {
 	return nil
 }
 
-// NameCollector collects the names of rows, so that two rows with one name are found. It takes 24 bytes a row.
+// NameCollector collects the names of rows and finds two rows with the same name. It uses 24 bytes of memory per row.
 type NameCollector struct {
 	name    *config.NameTemplate
 	seen    []namedRow
-	unknown []string // columns of the template that no row has had yet
+	unknown []string // columns of the template that no row has so far
 }
 
+// namedRow is a row with the hash of its name and the first bytes of its key.
 type namedRow struct{ name, key, row uint64 }
 
-// CollectNames begins to collect; nil where there is no template, because the job gives no names.
+// CollectNames returns an empty collector. It returns nil, which is also usable, if the job gives no names.
 func CollectNames(name *config.NameTemplate) *NameCollector {
 	if name == nil {
 		return nil
@@ -66,7 +67,7 @@ func (n *NameCollector) Add(e *stages.Element) {
 		return
 	}
 	if len(n.unknown) > 0 {
-		carried, _ := schemas.Carried(e.Row.Extra) // what cannot be read has no columns
+		carried, _ := schemas.Carried(e.Row.Extra) // after an error there are no columns
 		n.unknown = slices.DeleteFunc(n.unknown, func(c string) bool {
 			return slices.ContainsFunc(carried, func(one schemas.CarriedColumn) bool { return one.Name == c })
 		})
@@ -78,7 +79,7 @@ func (n *NameCollector) Add(e *stages.Element) {
 	n.seen = append(n.seen, row)
 }
 
-// Unknown is the error of a template with a column that no row has; nil where there is none, or no row.
+// Unknown returns an error if the template has a column that no row has.
 func (n *NameCollector) Unknown() error {
 	if n == nil || len(n.unknown) == 0 || len(n.seen) == 0 {
 		return nil
@@ -87,7 +88,7 @@ func (n *NameCollector) Unknown() error {
 		n.unknown[0], strings.Join(columns, ", "))
 }
 
-// Conflict returns the numbers of two rows, from 0, that have one name and different videos.
+// Conflict returns the numbers, from 0, of two rows that have the same name and different videos.
 func (n *NameCollector) Conflict() (first, second uint64, found bool) {
 	if n == nil {
 		return 0, 0, false
@@ -102,21 +103,22 @@ func (n *NameCollector) Conflict() (first, second uint64, found bool) {
 	return first, second, found
 }
 
-// ConflictError says that two rows have one name.
+// ConflictError returns the error for two rows with the same name.
 func ConflictError(name *config.NameTemplate, a, b *stages.Element) error {
 	return fmt.Errorf("output.name: rows %s (id %q) and %s (id %q) would both be names/%s; add a column in which they differ, "+
 		"such as {seed} or {sample_index}", a.Given.Source, a.Row.ID, b.Given.Source, b.Row.ID, NameOf(name, b))
 }
 
+// foldedHash returns a hash of a name, equal for names that differ only in case; never 0.
 func foldedHash(name string) uint64 {
 	h := fnv.New64a()
-	_, _ = io.WriteString(h, config.FoldName(name)) // a hash takes all
-	return max(1, h.Sum64())                        // 0: no name
+	_, _ = io.WriteString(h, config.FoldName(name)) // a hash never fails
+	return max(1, h.Sum64())                        // 0 means no name
 }
 
-// NameOf is the name of a row, without its extension. A column that the row has not got is empty.
+// NameOf returns the name of a row without an extension. A column that the row does not have is empty in the name.
 func NameOf(name *config.NameTemplate, e *stages.Element) string {
-	carried, _ := schemas.Carried(e.Row.Extra) // what cannot be read has no columns
+	carried, _ := schemas.Carried(e.Row.Extra) // after an error there are no columns
 	return name.Name(func(column string) string {
 		for _, c := range carried {
 			if c.Name == column {
@@ -127,11 +129,11 @@ func NameOf(name *config.NameTemplate, e *stages.Element) string {
 	})
 }
 
-// columns are those of every row that a name may have.
+// columns lists the columns that every row has and that a name may contain.
 var columns = []string{"id", "key", "prompt", "negative_prompt", "seed", "sample_index", "height", "width",
 	"num_frames", "fps", "num_inference_steps", "guidance_scale"}
 
-// rowText is one of the columns as a text.
+// rowText returns the value of one of columns as text.
 func rowText(e *stages.Element, column string) string {
 	r := &e.Row
 	real := func(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }

@@ -63,7 +63,7 @@ func TestFolder(t *testing.T) {
 		}
 		var want []string
 		for _, file := range given {
-			if err := folder.Give(file, "of "+file[:3]); err != nil {
+			if err := folder.Add(file, "of "+file[:3]); err != nil {
 				t.Fatal(err)
 			}
 			want = append(want, filepath.Join(out, "names", "of "+file[:3]+".mp4"))

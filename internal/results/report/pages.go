@@ -32,13 +32,13 @@ type pageWriter struct {
 	title     string
 	made      Facts
 	generates bool
-	early     *early // while the job runs; nil: it has ended
+	early     *early // state of an early report; nil: the job has ended
 	selects   bool   // the job selects rows
-	clips     bool   // the rows are media of the input, and have no video of their own
-	report    string // page about the run, "" where there is none
+	clips     bool   // the rows are media of the input, without videos in the output
+	report    string // name of the page about the run; "": none
 }
 
-// gallery writes the pages of the gallery and removes those of an earlier, longer run.
+// gallery writes the pages of the gallery and removes further pages of an earlier run.
 func (p *pageWriter) gallery(ctx context.Context, rows iter.Seq2[outcome, error], totals *Totals) error {
 	page := gallery.Page{
 		Title: p.title, Prefix: p.place.part, Total: int(totals.Done), Facts: p.facts(*totals),
@@ -67,7 +67,7 @@ func (p *pageWriter) gallery(ctx context.Context, rows iter.Seq2[outcome, error]
 	return nil
 }
 
-// pageFacts is what a page says of the whole job.
+// facts returns the facts about the whole job for the head of a page.
 func (p *pageWriter) facts(t Totals) []gallery.Detail {
 	what := "Videos"
 	if p.clips {
@@ -92,6 +92,7 @@ func (p *pageWriter) facts(t Totals) []gallery.Detail {
 	return facts
 }
 
+// item returns the gallery's item for a row with a video.
 func (p *pageWriter) item(o outcome) (gallery.Item, error) {
 	v, r := o.result.Video, &o.Row
 	if v == nil {
@@ -100,15 +101,15 @@ func (p *pageWriter) item(o outcome) (gallery.Item, error) {
 	width, height, frames := sizeOf(v, r)
 	details, err := p.details(&o)
 	return gallery.Item{
-		ID: r.ID, Source: path.Base(o.Given.Source), Prompt: r.Prompt, Video: v.Path, Outside: p.outside(v), Poster: v.Poster,
+		ID: r.ID, Source: path.Base(o.Given.Source), Prompt: r.Prompt, Video: v.Path, Outside: p.outsideURL(v), Poster: v.Poster,
 		Width: width, Height: height, NumFrames: frames, FPS: r.FPS, Seed: *r.Seed, Sample: r.SampleIndex,
 		Steps: r.NumInferenceSteps, Guidance: r.Guidance(), Model: p.made.Model, Key: o.Key.String(), Details: details,
 	}, err
 }
 
-// outside is the URL of a video of the input as the page shows it: relative to the page where both are local files, so that the folders may
-// move together; its poster where a browser cannot play it. "" for a video in the output.
-func (p *pageWriter) outside(v *schemas.VideoFile) string {
+// outsideURL returns the URL of a video of the input; "": the video is in the output. The URL is relative if both are local files, so
+// that the folders can be moved together. For a video in a bucket, which a browser cannot open, it is the URL of the poster.
+func (p *pageWriter) outsideURL(v *schemas.VideoFile) string {
 	if v.Path != "" {
 		return ""
 	}
@@ -118,11 +119,11 @@ func (p *pageWriter) outside(v *schemas.VideoFile) string {
 		}
 		return (&url.URL{Path: v.Poster}).String()
 	}
-	return (&url.URL{Path: p.place.at(v)}).String()
+	return (&url.URL{Path: p.place.locate(v)}).String()
 }
 
-// clip is a row of media, which the page shows as far as a browser can: the part of the file that the row was cut of. Nothing is made
-// for the page, for a data set may have millions of clips.
+// clip returns the gallery's item for a row of media. It shows the part of the input's file from which the row was cut, if a browser
+// can play it. The report makes no thumbnails, because a data set may have millions of clips.
 func (p *pageWriter) clip(o outcome) (gallery.Item, error) {
 	r := &o.Row
 	details, err := p.details(&o)
@@ -134,26 +135,26 @@ func (p *pageWriter) clip(o outcome) (gallery.Item, error) {
 		details = append(details, gallery.Detail{Name: "Frames of the file", Value: text})
 	}
 	details = append(details, gallery.Detail{Name: "Media", Value: r.Media})
-	it := gallery.Item{ID: r.ID, Source: path.Base(o.Given.Source), Prompt: o.caption(), Outside: p.media(r),
+	it := gallery.Item{ID: r.ID, Source: path.Base(o.Given.Source), Prompt: o.caption(), Outside: p.mediaURL(r),
 		Width: r.Width, Height: r.Height, NumFrames: r.NumFrames, FPS: r.FPS, Sample: r.SampleIndex, Unseeded: true, Model: p.made.Model,
 		Key: o.Key.String(), Details: details}
 	it.Unseen = it.Outside == ""
 	return it, err
 }
 
-// The endings of files that browsers show.
+// File names that browsers can show.
 var (
 	shownVideos = regexp.MustCompile(`(?i)\.(mp4|m4v|mov|webm|ogv|mkv)$`)
 	shownImages = regexp.MustCompile(`(?i)\.(png|jpe?g|webp|gif|avif|bmp)$`)
 )
 
-// media is the URL of a row's media, with the time of its clip; "" where a browser cannot show it.
-func (p *pageWriter) media(r *schemas.PromptRow) string {
+// mediaURL returns the URL of a row's media, with the time range of its clip; "": a browser cannot show it.
+func (p *pageWriter) mediaURL(r *schemas.PromptRow) string {
 	moves := shownVideos.MatchString(r.Media)
 	if !moves && !shownImages.MatchString(r.Media) {
 		return ""
 	}
-	at := p.place.at(&schemas.VideoFile{Source: r.Media})
+	at := p.place.locate(&schemas.VideoFile{Source: r.Media})
 	if scheme, _, address := strings.Cut(at, "://"); address && scheme != "http" && scheme != "https" {
 		return ""
 	} else if !address {
@@ -180,7 +181,7 @@ func firstOf(n int, rows iter.Seq2[outcome, error]) iter.Seq2[outcome, error] {
 	}
 }
 
-// sizeOf is what a row's video has: what the row asks for, where the result says nothing else.
+// sizeOf returns the size of a row's video. If the result does not have it, it is the size that the row asks for.
 func sizeOf(v *schemas.VideoFile, r *schemas.PromptRow) (width, height, frames int) {
 	if v.NumFrames > 0 {
 		return v.Width, v.Height, v.NumFrames
@@ -188,7 +189,8 @@ func sizeOf(v *schemas.VideoFile, r *schemas.PromptRow) (width, height, frames i
 	return r.Width, r.Height, r.NumFrames
 }
 
-// details are the facts of a row that not every job has: whether it is selected, the negative prompt, carried columns, readings.
+// details returns the facts of a row that only some jobs have: whether it is selected, marks, the negative prompt, carried columns, and
+// readings.
 func (p *pageWriter) details(o *outcome) ([]gallery.Detail, error) {
 	var out []gallery.Detail
 	if p.selects {
@@ -220,10 +222,10 @@ func (p *pageWriter) details(o *outcome) ([]gallery.Detail, error) {
 	return out, nil
 }
 
-// cardFile is what loaders of datasets read first: it names the tables.
+// cardFile is the name of the dataset card. Loaders of datasets read it first, because it names the tables.
 const cardFile = "README.md"
 
-// cardMark is in every card of this program. A README.md without it is somebody's own and stays.
+// cardMark is in every card of this program. A README.md without it was edited by a user and is never replaced.
 const cardMark = "# Written by latentbeam. Remove this line, and runs leave this file as it is."
 
 //go:embed card.md
@@ -231,19 +233,19 @@ var cardText string
 
 var cardPage = template.Must(template.New("card").Parse(cardText))
 
-// cardFacts is what the card says of a job.
+// cardFacts are the values in the template of the card.
 type cardFacts struct {
 	Mark, Title, Model         string
-	Licence, LicenceID         string // in words, and as the front matter has it
+	Licence, LicenceID         string // in words, and as the identifier in the front matter
 	Revision                   string
 	Synthetic                  bool
 	Video, Latents, Embeddings bool
 }
 
-// plainLicence are identifiers that front matter takes as they are.
+// plainLicence matches identifiers that are valid in the front matter.
 var plainLicence = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]*$`)
 
-// licenceID is a licence as front matter of a card has it: an identifier, unknown, or other.
+// licenceID returns the identifier of a licence for the front matter: the licence itself, or "other".
 func licenceID(licence string) string {
 	if plainLicence.MatchString(licence) {
 		return licence
@@ -251,10 +253,10 @@ func licenceID(licence string) string {
 	return "other"
 }
 
-// card writes the dataset card. A report of one shard has none, for loaders would take it for all.
+// card writes the dataset card. A report of one shard has no card, because loaders would read it as the whole data set.
 func (p *pageWriter) card(ctx context.Context, keep map[stages.Kind]bool) error {
 	if p.place.part != "" {
-		return p.own(ctx, cardFile, cardMark, nil)
+		return p.replaceOwn(ctx, cardFile, cardMark, nil)
 	}
 	var text bytes.Buffer
 	err := cardPage.Execute(&text, cardFacts{Mark: cardMark, Title: oneLine(p.title), Model: oneLine(p.made.Model),
@@ -263,11 +265,12 @@ func (p *pageWriter) card(ctx context.Context, keep map[stages.Kind]bool) error 
 	if err != nil {
 		return err
 	}
-	return p.own(ctx, cardFile, cardMark, text.Bytes())
+	return p.replaceOwn(ctx, cardFile, cardMark, text.Bytes())
 }
 
-// own replaces a file that people may make their own, by removing its mark; nil removes it.
-func (p *pageWriter) own(ctx context.Context, name, mark string, text []byte) error {
+// replaceOwn replaces a file of this program; text nil removes it. It leaves a file without the mark as it is: users remove the mark
+// from files that they edit.
+func (p *pageWriter) replaceOwn(ctx context.Context, name, mark string, text []byte) error {
 	there, err := store.ReadFile(ctx, p.place.output.Store, name)
 	missing := errors.Is(err, fs.ErrNotExist)
 	switch {

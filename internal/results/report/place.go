@@ -18,18 +18,18 @@ import (
 	"latentbeam/stages"
 )
 
-// place is where the files of a report are, those of a shard or of all rows.
+// place is where the files of one report are: the output, and the part of a shard.
 type place struct {
 	output  *fingerprints.Output
 	tensors *tensors.Home
-	part    string // of the shard, "" for all
+	part    string // part of the shard; "": all rows
 }
 
-// table names file number i of a table.
+// table returns the name of file number i of a table.
 func (p place) table(name string, i int) string { return tables.File(name, p.part, i) }
 
-// removeFrom removes the files of a table that the job no longer has: those from number i on, and those in the old
-// place.
+// removeFrom removes the files of a table that the job no longer has: the files with number i and higher, and all files in the
+// place of earlier releases.
 func (p place) removeFrom(ctx context.Context, table string, i int) error {
 	names, err := tables.All(ctx, p.output.Store, table)
 	if err != nil {
@@ -43,16 +43,17 @@ func (p place) removeFrom(ctx context.Context, table string, i int) error {
 	return p.tensors.Remove(ctx, names...)
 }
 
-// An output is written by one run for all rows, or by several shards. Names of a shard's files have its number and the
-// number of shards. With both in one output every row would be there twice, so each layout removes the files of others.
+// An output is written by one run for all rows, or by several shards. The names of a shard's files contain its number and the
+// number of shards. Files of both kinds in one output would contain every row twice. So each run removes the files of
+// other layouts.
 
 var (
 	shardOf = regexp.MustCompile(`(?:^|[/.-])[0-9]{5}-of-([0-9]{5})-`)
 	ofJob   = regexp.MustCompile(`^(?:[0-9]{5}-of-[0-9]{5}-)?(?:summary\.json|metadata\.parquet|index(?:-[0-9]+)?\.html)$`)
 )
 
-// Layout reads the number of shards, five digits, out of the name of a lock or of a file of the report. It is "" for a run
-// over all rows.
+// Layout returns the number of shards, as five digits, from the name of a lock or of a file of the report; "": a run over all
+// rows.
 func Layout(name string) string {
 	if m := shardOf.FindStringSubmatch(name); m != nil {
 		return m[1]
@@ -60,8 +61,8 @@ func Layout(name string) string {
 	return ""
 }
 
-// removeOthers removes what earlier runs wrote and this job does not: tables and galleries of what is no
-// longer kept, and everything of another number of shards. The results stay; they are in the ledger.
+// removeOthers removes files of earlier runs that this job does not write: tables and galleries of results that it no
+// longer publishes, and all files of another number of shards. The results stay, because they are in the ledger.
 func (p place) removeOthers(ctx context.Context, keep map[stages.Kind]bool, pages bool) error {
 	for table, kind := range map[string]stages.Kind{
 		"videos": stages.KindVideo, "latents": stages.KindLatents, "embeddings": stages.KindText,
@@ -80,21 +81,21 @@ func (p place) removeOthers(ctx context.Context, keep map[stages.Kind]bool, page
 	if err != nil {
 		return err
 	}
-	var gone []string
+	var unwanted []string
 	for _, name := range append(names, files...) {
 		other := Layout(name) != Layout(p.part) && (strings.HasSuffix(name, ".parquet") || ofJob.MatchString(name))
 		page := !pages && name == p.part+gallery.PageName(1) || !keep[stages.KindVideo] && name == datasetFile
 		if other || page {
-			gone = append(gone, name)
+			unwanted = append(unwanted, name)
 		}
 	}
-	return p.tensors.Remove(ctx, gone...)
+	return p.tensors.Remove(ctx, unwanted...)
 }
 
-// Files are the files of a report, tables and pages, and their sizes in bytes.
+// Files maps the files of a report, tables and pages, to their sizes in bytes.
 type Files map[string]int64
 
-// files are those of the place that there are.
+// files returns the existing files of the report.
 func (p place) files(ctx context.Context) (Files, error) {
 	own := regexp.MustCompile(`^` + regexp.QuoteMeta(p.part) + `(index(-[0-9]+)?\.html|metadata\.parquet)$`)
 	out := Files{}
@@ -120,8 +121,8 @@ func (p place) files(ctx context.Context) (Files, error) {
 	return out, nil
 }
 
-// AsWritten reports whether all files of a report are there, as they were written. Tables of tensors are large:
-// tensors.Home.Check has looked at them.
+// AsWritten reports whether all files of a report exist and have not changed. It checks only the size of large tables of
+// tensors; tensors.Home.Check has checked their contents.
 func (j *Job) AsWritten(ctx context.Context, files Files, look fingerprints.Look) bool {
 	sizes := j.Output.Store.Sizes(ctx)
 	defer sizes.Close()
@@ -129,7 +130,7 @@ func (j *Job) AsWritten(ctx context.Context, files Files, look fingerprints.Look
 	if files == nil {
 		files = Files{}
 	}
-	for _, name := range []string{cardFile, croissantFile} { // summaries do not name them
+	for _, name := range []string{cardFile, croissantFile} { // summaries do not list them
 		if card, known := j.Output.Witness.File(name); known && look > fingerprints.LookAtSizes {
 			files[name] = card.Bytes
 		}
@@ -148,7 +149,7 @@ func (j *Job) AsWritten(ctx context.Context, files Files, look fingerprints.Look
 	return true
 }
 
-// OldPlaces reports whether one of the files lies where earlier releases wrote it.
+// OldPlaces reports whether one of the files is in the place of earlier releases.
 func OldPlaces(files Files) bool {
 	for name := range files {
 		if tables.InOldPlace(name) {
@@ -158,9 +159,9 @@ func OldPlaces(files Files) bool {
 	return false
 }
 
-// at is where a video is, as tables say it: relative to the output where both are on the disk, so that they may move together, else the
-// address of the input.
-func (p place) at(v *schemas.VideoFile) string {
+// locate returns the location of a video as tables contain it. If the output and a video of the input are both on disk, the location
+// is relative to the output, so that they can be moved together. Otherwise it is the address of the input.
+func (p place) locate(v *schemas.VideoFile) string {
 	folder := p.output.Store.URL()
 	if v.Path != "" || strings.Contains(v.Source, "://") || strings.Contains(folder, "://") {
 		return v.At()

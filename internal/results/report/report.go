@@ -18,49 +18,49 @@ import (
 	"latentbeam/stages"
 )
 
-// Job is what a report is made of.
+// Job holds everything from which a report is made.
 type Job struct {
 	Title   string
 	Output  *fingerprints.Output
 	Ledger  *ledger.Ledger
-	Tensors *tensors.Home // of the output
-	// Rows yields every row of the input in order, filled, checked and keyed, without tensors. A non-nil
-	// error is about the whole table.
+	Tensors *tensors.Home // tensors of the output
+	// Rows yields every row of the input in order, with defaults and keys and without tensors. An
+	// error concerns the whole input.
 	Rows func(ctx context.Context) iter.Seq2[*stages.Element, error]
-	Keep map[stages.Kind]bool // which tables are wanted: video, latents, text
-	// RowsPerFile bounds the files of the tables; 0: their own bounds alone.
+	Keep map[stages.Kind]bool // kinds of results that get tables: video, latents, text
+	// RowsPerFile limits the rows of one file of a table; 0: only the limits of this package.
 	RowsPerFile int
-	// Names makes the names of videos for people in a directory; nil: none are given.
+	// Names is the template of readable names for videos; nil: no names.
 	Names *config.NameTemplate
 	// Where chooses the videos that get names; nil: all.
 	Where *where.Filter
-	// Part tells the files of one shard from those of others, such as "00001-of-00004-"; "" for all.
+	// Part is the prefix of the files of one shard, such as "00001-of-00004-"; "": all rows.
 	Part  string
-	Clips bool // the job cuts clips of its media, and tables say which
-	// Programs are the names of the stages that are programs.
+	Clips bool // the job cuts its media into clips; tables have columns for the cut
+	// Programs lists the stages that are programs.
 	Programs []string
-	// HalfLatents says that latents are values of bfloat16 and stand so in their table.
+	// HalfLatents says that latents are bfloat16 values and are stored as bfloat16 in their table.
 	HalfLatents bool
-	// Alike says which rows are left out because they look like earlier ones; nil: none.
+	// Alike is the rule that drops rows that look like earlier ones; nil: none are dropped.
 	Alike *stages.Alike
-	// LastPage is the page about the run that writes the report, a name in the output to which the gallery leads; "": there is none.
+	// LastPage is the name in the output of the page about the current run, to which the gallery links; "": none.
 	LastPage string
-	// Media says that the rows are media of the input, which the gallery shows where the job makes no videos.
+	// Media says that the rows are media of the input. The gallery shows them if the job makes no videos.
 	Media bool
-	// Select says which rows are marked as selected; nil: the tables have no such column.
+	// Select is the rule that selects rows; nil: the tables have no column for it.
 	Select *Select
-	// Scores says that the output gets scores.json, of the readings of Measures.
+	// Scores says that the report includes scores.json, with the readings of Measures.
 	Scores   bool
 	Measures []stages.Measure
-	// Limits bound the readings of rows: those beyond are left out.
+	// Limits are the limits of readings. Rows outside of them are dropped.
 	Limits stages.Limits
-	// Recall brings the readings that are kept apart from results, of a row with a result; nil: there are none. Looks name what they
-	// depend on.
+	// Recall adds readings that are stored apart from results to the result of a row; nil: there are none. Looks are the names of
+	// the measures of these readings.
 	Recall func(e *stages.Element, r *schemas.Result) (lacking bool, err error)
 	Looks  []string
-	// TensorFacts is metadata of the files of tensor tables.
+	// TensorFacts is metadata for the files of tensor tables.
 	TensorFacts map[string]string
-	// Generates is that a model makes what the job gives: the dataset card has the tag synthetic.
+	// Generates says that a model generates the results. The dataset card then has the tag synthetic.
 	Generates bool
 	Facts
 }
@@ -68,33 +68,33 @@ type Job struct {
 // Facts are the provenance columns that all rows of a job share.
 type Facts struct {
 	Model, Weights, Class, Version string
-	// Varies names the stages whose results may be others when a row is computed again. The metadata of tables have it.
+	// Varies lists the stages whose results can differ when a row is computed again. It is in the metadata of tables.
 	Varies string `digest:"later"`
-	// Loras is the column `loras` of the tables of videos: a JSON list of adapters (file, scale, digest); "": there is none.
+	// Loras is the column `loras` of the tables of videos: a JSON list of adapters (file, scale, digest); "": no column.
 	Loras string `digest:"later"`
-	// Licence and Revision are those of the model's weights: the columns model_licence and model_revision of the tables of videos, and
-	// metadata of all tables. "" for both: the model is part of this program, and there are no such columns.
+	// Licence and Revision describe the model's weights. They are the columns model_licence and model_revision of the tables of videos,
+	// and in the metadata of all tables. Both "": the model is part of this program, and the tables have no such columns.
 	Licence  string `digest:"later"`
 	Revision string `digest:"later"`
 }
 
-// variesKey is the metadata of a table's file that names the stages of Facts.Varies.
+// variesKey is the metadata key of Facts.Varies.
 const variesKey = "latentbeam.varies"
 
-// licenceKey and revisionKey are the metadata with Facts.Licence and Facts.Revision.
+// licenceKey and revisionKey are the metadata keys of Facts.Licence and Facts.Revision.
 const (
 	licenceKey  = "latentbeam.model_licence"
 	revisionKey = "latentbeam.model_revision"
 )
 
-// The keys of tensor tables' metadata that exports read, behind "latentbeam.". Latents of the space model are
+// Metadata keys of tensor tables that exports read, without the prefix "latentbeam.". Latents in the space "model" are
 // (raw - latents_mean) / latents_std, by channel.
 const (
 	LatentsMean = "latents_mean"
 	LatentsStd  = "latents_std"
 )
 
-// options are those of a table's file.
+// options returns the options for writing a table's file.
 func (f Facts) options() write.Options {
 	o := write.Options{Version: f.Version, Metadata: map[string]string{}}
 	for key, value := range map[string]string{variesKey: f.Varies, licenceKey: f.Licence, revisionKey: f.Revision} {
@@ -105,8 +105,8 @@ func (f Facts) options() write.Options {
 	return o
 }
 
-// Write writes all tables and the gallery of the job and removes those of earlier runs that no longer
-// belong to it. It goes over the input twice: to see what there is, and to write all that depends on it.
+// Write writes all tables and the gallery of the job, and removes files of earlier runs that the job no longer
+// has. It reads the input twice: first to count the rows and learn the columns, then to write.
 func (j *Job) Write(ctx context.Context) (Totals, error) {
 	totals, err := j.write(ctx, nil)
 	if err == nil {
@@ -121,23 +121,23 @@ func (j *Job) Write(ctx context.Context) (Totals, error) {
 	return totals, err
 }
 
-// WriteEarly writes what there is while rows are still computed: the tables of videos and failures, the pages with a
-// note of an unfinished job, and complete new files of tensor tables. It removes nothing, and the final Write leaves
-// the same files as without it. again is the time until it is called again. Nobody else uses j meanwhile; the ledger
-// may grow.
+// WriteEarly writes a report of the finished rows while others are still computed: the tables of videos and failures, the pages
+// with a note that the job is unfinished, and new full files of tensor tables. It removes nothing, and the final Write
+// produces the same files with or without it. again is the time until the next call. The ledger may grow meanwhile, but nobody
+// else may use j.
 func (j *Job) WriteEarly(ctx context.Context, again time.Duration) error {
 	_, err := j.write(ctx, &early{again: again})
 	return err
 }
 
-// write goes over the input twice; early is nil where the job has ended.
+// write writes the report; early is nil if the job has ended.
 func (j *Job) write(ctx context.Context, early *early) (Totals, error) {
 	defer system.CollectOften()()
 	w := &walk{rows: j.Rows, ledger: j.Ledger, alike: j.Alike, limits: j.Limits, recall: j.Recall, early: early}
 	tables := newTableWriter(j.place(), j.Facts, atMost(j.RowsPerFile, videosPerFile))
 	tensors := j.tensors(ctx, w)
 	if j.Select != nil {
-		tables.done.mark(selectedColumn)
+		tables.done.addFlag(selectedColumn)
 	}
 	totals, err := j.learn(ctx, w, tables, tensors)
 	if err != nil {
@@ -147,7 +147,7 @@ func (j *Job) write(ctx context.Context, early *early) (Totals, error) {
 	for _, t := range tensors {
 		readers = append(readers, func(rows iter.Seq2[outcome, error]) error {
 			if early != nil {
-				return t.gain(ctx, rows)
+				return t.writeFull(ctx, rows)
 			}
 			return t.write(ctx, rows)
 		})
@@ -168,10 +168,10 @@ func (j *Job) write(ctx context.Context, early *early) (Totals, error) {
 			readers = append(readers, func(rows iter.Seq2[outcome, error]) error { return tables.names(rows, j.Names, j.Where) })
 		}
 	}
-	return totals, share(w.settled(ctx), readers...)
+	return totals, fanOut(w.settled(ctx), readers...)
 }
 
-// Gallery names the first page for people who look: of the videos, or of the media that tensors were made of; "" where there is none.
+// Gallery returns the name of the gallery's first page, of videos or of the media from which tensors were made; "": no gallery.
 func (j *Job) Gallery() string {
 	if !j.Keep[stages.KindVideo] && !j.Media {
 		return ""
@@ -179,18 +179,18 @@ func (j *Job) Gallery() string {
 	return j.Part + gallery.PageName(1)
 }
 
-// learn goes over the input, counts the rows and lets the tables see what they will hold. Tables of tensors see the rows
-// before the first that is not settled, while the job runs: which file the others belong to is not known yet.
+// learn reads the input, counts the rows and passes them to the learn methods of the tables. In an early report, tables of tensors
+// get only the rows before the first unsettled one, because the file number of later rows is not known yet.
 func (j *Job) learn(ctx context.Context, w *walk, tables *tableWriter, tensors []tensorTable) (Totals, error) {
 	totals, digest, selection := Totals{programs: j.Programs}, j.Digest(), newSelection(j.Select)
 	for o, err := range w.each(ctx, nil) {
 		if err != nil {
 			return totals, err
 		}
-		w.early.note(&o)
+		w.early.record(&o)
 		digest.row = appendRow(digest.row[:0], o.Element)
 		digest.add(o.Element, o.recorded())
-		if o.status == ledger.Failed || o.status == ledger.Done && j.Recall != nil || bytes.Contains(o.record.Row, []byte(`"readings"`)) { // spare the others parsing
+		if o.status == ledger.Failed || o.status == ledger.Done && j.Recall != nil || bytes.Contains(o.record.Row, []byte(`"readings"`)) { // do not parse rows without readings
 			if err := o.parse(); err != nil {
 				return totals, err
 			}
@@ -208,7 +208,7 @@ func (j *Job) learn(ctx context.Context, w *walk, tables *tableWriter, tensors [
 		if err := tables.learn(&o); err != nil {
 			return totals, err
 		}
-		if o.status != ledger.Done || w.early != nil && w.early.left {
+		if o.status != ledger.Done || w.early != nil && w.early.incomplete {
 			continue
 		}
 		for _, t := range tensors {
@@ -224,7 +224,7 @@ func (j *Job) learn(ctx context.Context, w *walk, tables *tableWriter, tensors [
 	return totals, nil
 }
 
-// tensors are the tables of tensors that the job keeps.
+// tensors returns the tables of tensors that the job writes.
 func (j *Job) tensors(ctx context.Context, rows *walk) (kept []tensorTable) {
 	w := &tensorWriter{place: j.place(), facts: j.Facts, rowsPerFile: j.RowsPerFile, metadata: j.TensorFacts, half: j.HalfLatents}
 	if j.Select != nil {
@@ -239,6 +239,7 @@ func (j *Job) tensors(ctx context.Context, rows *walk) (kept []tensorTable) {
 	return kept
 }
 
+// pages returns the writer of the pages.
 func (j *Job) pages(early *early) *pageWriter {
 	p := &pageWriter{place: j.place(), title: j.Title, made: j.Facts, generates: j.Generates, early: early, selects: j.Select != nil,
 		clips: !j.Keep[stages.KindVideo]}
@@ -248,9 +249,10 @@ func (j *Job) pages(early *early) *pageWriter {
 	return p
 }
 
+// place returns the place of the job's report.
 func (j *Job) place() place { return place{j.Output, j.Tensors, j.Part} }
 
-// atMost is the number of rows of a table's files: n, or what the job says where that is less.
+// atMost returns the maximal number of rows of a table's files: n, or the job's limit if it is lower.
 func atMost(job, n int) int {
 	if job > 0 {
 		n = min(n, job)

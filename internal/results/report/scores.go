@@ -15,24 +15,26 @@ import (
 	"latentbeam/stages"
 )
 
-// ScoresFile has the scores of a finished output in the form of VBench: by dimension a mean and the value of each video.
+// ScoresFile is the name of the file with the scores of a finished output, in the format of VBench: for each dimension a mean and the
+// value of each video.
 const ScoresFile = "scores.json"
 
-// dimensionColumn is the carried column that says in which dimensions a row counts, as VBench's table of prompts does: a list, or names with
-// commas. A row without it counts in all, and a reading that is no dimension has all rows.
+// dimensionColumn is the carried column that lists the dimensions in which a row counts, as in VBench's table of prompts: a JSON list,
+// or names separated by commas. A row without it counts in all dimensions. A reading that is not a dimension includes all
+// rows.
 const dimensionColumn = "dimension"
 
-// scored is one video in the file. The first two fields are VBench's.
+// scored is one video in the file. VBench defines the first two fields.
 type scored struct {
 	Path   string `json:"video_path"`
-	Result any    `json:"video_results"` // a number, or a truth
+	Result any    `json:"video_results"` // a number or a boolean
 	Prompt string `json:"prompt"`
 	Seed   int64  `json:"seed"`
 	Sample int    `json:"sample_index"`
 	SHA256 string `json:"video_sha256"`
 }
 
-// scoreFacts say how the scores come about. Equal facts and equal videos give equal bytes.
+// scoreFacts describe how the scores were computed. Equal facts and equal videos give equal files.
 type scoreFacts struct {
 	Version  string           `json:"latentbeam_version"`
 	Class    string           `json:"class"`
@@ -41,7 +43,8 @@ type scoreFacts struct {
 	Measures []stages.Measure `json:"measures"`
 }
 
-// scores writes the file: one member for each reading that is a number or a truth, and `latentbeam`, which says how they come about.
+// scores writes the file. It has one member for each reading that is a number or a boolean, and the member `latentbeam` with the
+// scoreFacts.
 func (j *Job) scores(ctx context.Context, rows iter.Seq2[outcome, error]) error {
 	var names []string
 	for _, m := range j.Measures {
@@ -70,7 +73,7 @@ func (j *Job) scores(ctx context.Context, rows iter.Seq2[outcome, error]) error 
 	}
 	out := map[string]any{"latentbeam": scoreFacts{j.Version, j.Class, j.Model, j.Weights, j.Measures}}
 	for name, videos := range all {
-		if known[name] { // a dimension of the table: other rows do not count
+		if known[name] { // a dimension: leave out rows that do not count in it
 			var own []scored
 			for i, v := range videos {
 				if !elsewhere[name][i] {
@@ -81,7 +84,7 @@ func (j *Job) scores(ctx context.Context, rows iter.Seq2[outcome, error]) error 
 		}
 		out[name] = []any{mean(videos), videos}
 	}
-	js, err := json.MarshalIndent(out, "", "  ") // with sorted names
+	js, err := json.MarshalIndent(out, "", "  ") // sorts the names
 	if err != nil {
 		return err
 	}
@@ -95,14 +98,15 @@ func (j *Job) scores(ctx context.Context, rows iter.Seq2[outcome, error]) error 
 	return nil
 }
 
-// pathOf is the name of a row's video for people, where there is one, else its path.
+// pathOf returns the readable name of a row's video; without names, it returns its path.
 func (j *Job) pathOf(o *outcome) string {
 	if j.Names != nil && o.result.Video.Path != "" {
 		return "names/" + NameOf(j.Names, o.Element) + extOf(o.result.Video.Path)
 	}
-	return j.place().at(o.result.Video)
+	return j.place().locate(o.result.Video)
 }
 
+// extOf returns the extension of a path, with its dot.
 func extOf(path string) string {
 	if i := strings.LastIndexByte(path, '.'); i >= 0 {
 		return path[i:]
@@ -110,7 +114,7 @@ func extOf(path string) string {
 	return ""
 }
 
-// resultOf is a reading as VBench has it.
+// resultOf converts a reading to the form of VBench: a boolean or a number; false: it is neither.
 func resultOf(text string) (any, bool) {
 	switch text {
 	case "true", "True":
@@ -125,7 +129,7 @@ func resultOf(text string) (any, bool) {
 	return v, true
 }
 
-// mean is the mean of results in the order of the input; a truth counts as 1 or 0.
+// mean returns the mean of the results. It adds in the order of the input; true counts as 1 and false as 0.
 func mean(videos []scored) float64 {
 	sum := 0.0
 	for _, v := range videos {
@@ -141,7 +145,7 @@ func mean(videos []scored) float64 {
 	return sum / float64(len(videos))
 }
 
-// dimensionsOf are those in which a row counts, nil for all.
+// dimensionsOf returns the dimensions in which a row counts; nil: all.
 func dimensionsOf(o *outcome) ([]string, error) {
 	carried, err := schemas.Carried(o.Row.Extra)
 	if err != nil {

@@ -13,27 +13,30 @@ import (
 	"latentbeam/schemas"
 )
 
-// Select marks the best rows of each group. Rows without the value are not among them; of equal ones the earlier is better.
+// Select selects the best rows of each group. A row without the value is never selected. Of rows with equal values, the earlier is
+// better.
 type Select struct {
-	Best int
-	Of   string // prompt, id, or a carried column
-	By   string // a reading or a carried column, with - before it where the lowest is best
+	Best int    // number of rows per group
+	Of   string // column whose value defines the groups: prompt, id, or a carried column
+	By   string // reading or carried column that ranks the rows; with the prefix -, the lowest is best
 }
 
-// selectedColumn is the column of the tables that says which rows are selected.
+// selectedColumn is the boolean column of the tables that tells which rows are selected.
 const selectedColumn = "selected"
 
-// selection is the rows that are selected, once learn has seen all.
+// selection holds the selected rows. It is complete after learn was called for all rows.
 type selection struct {
 	*Select
-	groups map[[16]byte][]ranked // the best so far, best first
+	groups map[[16]byte][]ranked // best rows so far, best first, by hash of the group
 }
 
+// ranked is a row with its value.
 type ranked struct {
 	value float64
 	at    int // number of the row
 }
 
+// newSelection returns an empty selection; nil: the job selects no rows.
 func newSelection(s *Select) *selection {
 	if s == nil {
 		return nil
@@ -41,7 +44,7 @@ func newSelection(s *Select) *selection {
 	return &selection{Select: s, groups: map[[16]byte][]ranked{}}
 }
 
-// learn takes a row that is done and parsed.
+// learn adds a row. The row is done and parsed.
 func (s *selection) learn(o *outcome) error {
 	group, err := textOf(o, s.Of)
 	if err != nil {
@@ -56,7 +59,7 @@ func (s *selection) learn(o *outcome) error {
 	}
 	v, err := strconv.ParseFloat(text, 64)
 	if err != nil || v != v {
-		return nil //nolint:nilerr // it has no value, and is not selected
+		return nil //nolint:nilerr // a row without a value is not selected
 	}
 	if lowest {
 		v = -v
@@ -65,7 +68,7 @@ func (s *selection) learn(o *outcome) error {
 	key := [16]byte(sum[:16])
 	best := s.groups[key]
 	i, _ := slices.BinarySearchFunc(best, v, func(r ranked, v float64) int {
-		if r.value == v { // behind those that are as good
+		if r.value == v { // after earlier rows with an equal value
 			return -1
 		}
 		return cmp.Compare(v, r.value)
@@ -88,7 +91,7 @@ func (s *selection) rows() map[int]bool {
 	return all
 }
 
-// textOf is what a row has in common with others, "" where it has no such column.
+// textOf returns a row's value of a column as text; "": the row does not have the column.
 func textOf(o *outcome, name string) (string, error) {
 	switch name {
 	case "prompt":
@@ -112,12 +115,12 @@ func textOf(o *outcome, name string) (string, error) {
 	return "", nil
 }
 
-// mark adds a column that says of each row whether it is one of those that was chosen.
-func (c *Columns) mark(name string) { c.add("mark ", name, name, write.Boolean) }
+// addFlag adds a boolean column whose values setFlag sets.
+func (c *Columns) addFlag(name string) { c.add("flag ", name, name, write.Boolean) }
 
-// marked puts the value of a marked column into the values of a row.
-func (c *Columns) marked(values []any, name string, is bool) {
-	if i, there := c.index["mark "+name]; there {
+// setFlag sets the value of a column of addFlag in the values of a row.
+func (c *Columns) setFlag(values []any, name string, is bool) {
+	if i, there := c.index["flag "+name]; there {
 		values[i] = &is
 	}
 }

@@ -10,40 +10,40 @@ import (
 	"latentbeam/stages"
 )
 
-// Summary is summary.json, written last: where it stands with state "complete", every row of the input
-// is settled and every table whole. It is the place of the run facts that tables never hold.
+// Summary is summary.json. A run writes it last: if its state is "complete", every row of the input
+// is settled and every table is complete. It also holds the facts of the run, which tables never contain.
 type Summary struct {
 	State   string `json:"state"` // Complete, Limited or Incomplete
 	Version string `json:"latentbeam_version"`
 	Class   string `json:"class"`
 	Model   string `json:"model"`
 	Weights string `json:"weights_digest"`
-	// Terms are where the weights come from and under which licences; null: the model is part of this program.
+	// Terms are the origins and licences of the weights; null: the model is part of this program.
 	Terms  []stages.Terms `json:"weights_terms,omitempty"`
-	Varies string         `json:"varies,omitempty"` // stages whose results may be others when a row is computed again
-	// Unsafe is what the store of the output does not keep, where output.unsafe_store let the job write there.
+	Varies string         `json:"varies,omitempty"` // stages whose results can differ when a row is computed again
+	// Unsafe lists the guarantees that the output's store does not give, if output.unsafe_store allowed the job to write there.
 	Unsafe []store.Promise `json:"unsafe_store,omitempty"`
-	// Input is a digest of the rows, their keys and their outcomes: a later run that finds the same has
+	// Input is a digest of the rows, their keys and their outcomes. A later run with the same digest has
 	// nothing to do.
 	Input  string          `json:"input_sha256"`
-	Files  Files           `json:"files"` // of the report, but for this one
+	Files  Files           `json:"files"` // files of the report, without the summary
 	Totals Totals          `json:"totals"`
-	Limit  int             `json:"limit,omitempty"` // of rows, as --limit gave it
-	Run    any             `json:"run"`             // what this run did and how long it took
-	Config json.RawMessage `json:"config"`          // the job as it was resolved
+	Limit  int             `json:"limit,omitempty"` // maximal rows, from --limit
+	Run    any             `json:"run"`             // facts of the run: rows, times, devices
+	Config json.RawMessage `json:"config"`          // configuration with all defaults
 }
 
 // The states of a summary.
 const (
 	Complete   = "complete"   // every row of the input is settled
-	Limited    = "limited"    // those that --limit left are
+	Limited    = "limited"    // every row within --limit is settled
 	Incomplete = "incomplete" // rows are pending
 )
 
-// SummaryName names the summary of a shard, or of the whole job.
+// SummaryName returns the name of the summary of the shard or of the whole job.
 func (j *Job) SummaryName() string { return j.Part + "summary.json" }
 
-// WriteSummary publishes the summary.
+// WriteSummary writes the summary. It sets State, Files and the facts of the job.
 func (j *Job) WriteSummary(ctx context.Context, s Summary) error {
 	s.State = Complete
 	if s.Limit > 0 {
@@ -64,7 +64,7 @@ func (j *Job) WriteSummary(ctx context.Context, s Summary) error {
 	})
 }
 
-// ReadSummary reads a summary; a missing one gives fs.ErrNotExist.
+// ReadSummary reads a summary. It returns fs.ErrNotExist if there is none.
 func ReadSummary(ctx context.Context, from store.Store, name string) (Summary, error) {
 	var s Summary
 	data, err := store.ReadFile(ctx, from, name)

@@ -21,31 +21,31 @@ import (
 type tableWriter struct {
 	place   place
 	facts   Facts
-	perFile int // rows of a file of the videos table, at most
+	perFile int // maximal rows in a file of the videos table
 
-	failed, done Columns // what the rows of the tables have of the input and of readings
+	failed, done Columns // carried columns and readings of failed and finished rows
 }
 
-// newTableWriter has learned nothing yet.
+// newTableWriter returns a writer that has learned no rows yet.
 func newTableWriter(at place, facts Facts, perFile int) *tableWriter {
 	t := &tableWriter{place: at, facts: facts, perFile: perFile, failed: ColumnsOf[schemas.FailureRow](), done: ColumnsOf[schemas.DatasetRow]()}
 	if facts.Loras != "" {
-		t.done.fix("loras", facts.Loras)
+		t.done.addFixed("loras", facts.Loras)
 	}
 	if facts.Licence != "" {
-		t.done.fix("model_licence", facts.Licence)
-		t.done.fix("model_revision", facts.Revision)
+		t.done.addFixed("model_licence", facts.Licence)
+		t.done.addFixed("model_revision", facts.Revision)
 	}
 	return t
 }
 
-// learn takes the columns of a row.
+// learn adds the columns of a row.
 func (t *tableWriter) learn(o *outcome) error {
 	switch o.status {
 	case ledger.Failed:
-		return t.failed.See(o.Row.Extra, nil)
+		return t.failed.Learn(o.Row.Extra, nil)
 	case ledger.Done:
-		return t.done.See(o.Row.Extra, o.result.Readings)
+		return t.done.Learn(o.Row.Extra, o.result.Readings)
 	}
 	return nil
 }
@@ -64,15 +64,15 @@ func (t *tableWriter) failures(ctx context.Context, rows iter.Seq2[outcome, erro
 	return nil
 }
 
-// videosPerFile bounds a file of the videos table; a row takes a few hundred bytes.
+// videosPerFile limits the rows in a file of the videos table. A row has a few hundred bytes.
 const videosPerFile = 500_000
 
-// datasetFile is the table of videos as loaders of datasets look for it.
+// datasetFile is the name under which loaders of datasets look for the table of videos.
 const datasetFile = "metadata.parquet"
 
-// videos writes the table of videos. Columns that the input carries, and readings, are columns of it.
+// videos writes the table of videos, with columns for carried columns and readings.
 func (t *tableWriter) videos(ctx context.Context, rows iter.Seq2[outcome, error]) error {
-	files, err := inFiles(only(ledger.Done, rows), t.perFile, func(i int, rows iter.Seq2[outcome, error]) error {
+	files, err := splitFiles(only(ledger.Done, rows), t.perFile, func(i int, rows iter.Seq2[outcome, error]) error {
 		return t.place.output.Replace(ctx, t.place.table("videos", i), func(w io.Writer) error {
 			return writeRows(w, rows, t.videoRow, &t.done, t.facts.options())
 		})
@@ -86,8 +86,8 @@ func (t *tableWriter) videos(ctx context.Context, rows iter.Seq2[outcome, error]
 	return nil
 }
 
-// dataset writes the table of videos once more, in one file at the top of the output. Shards write none: the report of
-// all has it.
+// dataset writes the table of videos a second time, in one file at the top of the output. Only the report of all rows has
+// this file.
 func (t *tableWriter) dataset(ctx context.Context, rows iter.Seq2[outcome, error]) error {
 	row := func(o outcome) (schemas.DatasetRow, error) {
 		v, err := t.videoRow(o)
@@ -102,9 +102,9 @@ func (t *tableWriter) dataset(ctx context.Context, rows iter.Seq2[outcome, error
 	return nil
 }
 
-// names gives every video its name. A report of all rows also removes what is no name of a row any more.
+// names adds every chosen video to the folder of names. A report of all rows also removes other files from the folder.
 func (t *tableWriter) names(rows iter.Seq2[outcome, error], name *config.NameTemplate, chosen *where.Filter) error {
-	takes, err := t.chosenBy(chosen)
+	matches, err := t.chosenBy(chosen)
 	if err != nil {
 		return err
 	}
@@ -120,13 +120,13 @@ func (t *tableWriter) names(rows iter.Seq2[outcome, error], name *config.NameTem
 		if o.result.Video == nil || o.result.Video.Path == "" {
 			continue
 		}
-		if is, err := takes(o); err != nil || !is {
+		if is, err := matches(o); err != nil || !is {
 			if err != nil {
 				return err
 			}
 			continue
 		}
-		if err := folder.Give(o.result.Video.Path, NameOf(name, o.Element)); err != nil {
+		if err := folder.Add(o.result.Video.Path, NameOf(name, o.Element)); err != nil {
 			return fault.TryAgain(fmt.Errorf("name the video of %s: %w", o.Given.Source, err))
 		}
 	}
@@ -136,7 +136,7 @@ func (t *tableWriter) names(rows iter.Seq2[outcome, error], name *config.NameTem
 	return folder.RemoveOthers()
 }
 
-// chosenBy returns what says whether a row of the videos table is chosen; nil chooses all.
+// chosenBy returns a function that reports whether f chooses a row of the videos table. A nil filter chooses all rows.
 func (t *tableWriter) chosenBy(f *where.Filter) (func(outcome) (bool, error), error) {
 	if f == nil {
 		return func(outcome) (bool, error) { return true, nil }, nil
@@ -167,9 +167,9 @@ func (t *tableWriter) chosenBy(f *where.Filter) (func(outcome) (bool, error), er
 		if err != nil {
 			return false, err
 		}
-		t.done.marked(values, selectedColumn, o.selected)
+		t.done.setFlag(values, selectedColumn, o.selected)
 		own := reflect.ValueOf(row)
-		return bound.Takes(func(column string) any {
+		return bound.Matches(func(column string) any {
 			if i, more := at[column]; more {
 				return plainValue(reflect.ValueOf(values[i]))
 			}
@@ -183,7 +183,7 @@ func (t *tableWriter) chosenBy(f *where.Filter) (func(outcome) (bool, error), er
 	}, nil
 }
 
-// plainValue is a value as expressions take it; nil for null.
+// plainValue converts a value to the type that expressions use; nil: null.
 func plainValue(v reflect.Value) any {
 	for v.IsValid() && (v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface) {
 		if v.IsNil() {
@@ -204,7 +204,7 @@ func plainValue(v reflect.Value) any {
 	return v.String()
 }
 
-// writeRows writes a table, with the columns that its rows turned out to have.
+// writeRows writes a table. more are the columns that its rows have beside their type T.
 func writeRows[T schemas.Row](w io.Writer, rows iter.Seq2[outcome, error], row func(outcome) (T, error), more *Columns,
 	options write.Options) error {
 	if len(more.List()) > 0 {
@@ -214,6 +214,7 @@ func writeRows[T schemas.Row](w io.Writer, rows iter.Seq2[outcome, error], row f
 	return err
 }
 
+// writeWide is writeRows for more columns; it also works for none.
 func writeWide[T schemas.Row](w io.Writer, rows iter.Seq2[outcome, error], row func(outcome) (T, error), more *Columns,
 	options write.Options) error {
 	wide := convert(rows, func(o outcome) (write.Wide[T], error) {
@@ -223,7 +224,7 @@ func writeWide[T schemas.Row](w io.Writer, rows iter.Seq2[outcome, error], row f
 		}
 		values, err := more.Values(o.Row.Extra, o.result.Readings)
 		if err == nil {
-			more.marked(values, selectedColumn, o.selected)
+			more.setFlag(values, selectedColumn, o.selected)
 		}
 		return write.Wide[T]{Row: r, Values: values}, err
 	})
@@ -231,6 +232,7 @@ func writeWide[T schemas.Row](w io.Writer, rows iter.Seq2[outcome, error], row f
 	return err
 }
 
+// videoRow returns the row of the videos table.
 func (t *tableWriter) videoRow(o outcome) (schemas.VideoRow, error) {
 	v, r := o.result.Video, &o.Row
 	if v == nil {
@@ -251,13 +253,14 @@ func (t *tableWriter) videoRow(o outcome) (schemas.VideoRow, error) {
 		Height: int64(height), Width: int64(width), NumFrames: int64(frames), FPS: r.FPS,
 		NumInferenceSteps: int64(r.NumInferenceSteps), GuidanceScale: r.GuidanceScale,
 		MaxSequenceLength: int64(r.MaxSequenceLength),
-		VideoPath:         t.place.at(v), VideoBytes: v.Bytes, VideoSHA256: v.SHA256, Poster: v.Poster, Codec: v.Codec,
+		VideoPath:         t.place.locate(v), VideoBytes: v.Bytes, VideoSHA256: v.SHA256, Poster: v.Poster, Codec: v.Codec,
 		Readings: readings, WeightsDigest: t.facts.Weights, Class: t.facts.Class, LatentbeamVersion: t.facts.Version, Extra: r.Extra,
 	}, nil
 }
 
+// failureRow returns the row of the failures table.
 func (t *tableWriter) failureRow(o outcome) (schemas.FailureRow, error) {
-	parameters := struct { // without what has columns of its own
+	parameters := struct { // hides ID and Prompt, which have columns of their own
 		schemas.PromptRow
 		ID     string `json:"id,omitempty"`
 		Prompt string `json:"prompt,omitempty"`
@@ -279,14 +282,14 @@ func (t *tableWriter) failureRow(o outcome) (schemas.FailureRow, error) {
 	}, nil
 }
 
-// asGiven puts what the table has in place of the parameters that could not be read.
+// asGiven replaces the parameters that could not be parsed by their texts in the input.
 func asGiven(parameters []byte, wrong map[string]string) ([]byte, error) {
 	all := map[string]json.RawMessage{}
 	if err := json.Unmarshal(parameters, &all); err != nil {
 		return nil, err
 	}
 	for name, text := range wrong {
-		if name == "id" || name == "prompt" { // which have columns
+		if name == "id" || name == "prompt" { // they have columns of their own
 			continue
 		}
 		js, err := json.Marshal(text)

@@ -21,51 +21,51 @@ import (
 	"latentbeam/stages"
 )
 
-// Files of tensor tables hold about tensorFileBytes, so that one changed row rewrites one such file and
+// A file of a tensor table has about tensorFileBytes, so that a changed row rewrites only one such file and
 // not the whole table.
 const (
 	tensorFileBytes = 256 << 20
 	tensorFileRows  = 65_536
 )
 
-// digestKey is the metadata of a tensor table's file that names its rows. It lets a later run see,
-// without reading the tensors, that a file is still right.
+// digestKey is the metadata key for the digest of a file's rows. By the digest a later run finds out,
+// without reading the tensors, that a file is still correct.
 const digestKey = "latentbeam.rows_sha256"
 
-// tensorWriter is what the tables with tensors have in common.
+// tensorWriter holds what all tables with tensors have in common.
 type tensorWriter struct {
 	place       place
 	facts       Facts
-	rowsPerFile int               // at most; 0: the bounds of the table alone
-	metadata    map[string]string // of the files
-	half        bool              // latents are values of bfloat16 and stand so in their table
-	// selected returns the numbers of the rows that the job selects, once all rows were learned; nil: it selects none.
+	rowsPerFile int               // maximal rows of a file; 0: only the limits of the table
+	metadata    map[string]string // metadata of the files
+	half        bool              // latents are bfloat16 values and are stored as bfloat16
+	// selected returns the numbers of the selected rows. It is valid when all rows were learned; nil: the job selects no rows.
 	selected func() map[int]bool
 }
 
-// tensorTable is a table with tensors in it. It learns its rows one by one before they are written.
+// tensorTable is a table with tensors. learn must be called for each row before they are written.
 type tensorTable interface {
 	learn(o *outcome, row []byte) error
 	write(ctx context.Context, rows iter.Seq2[outcome, error]) error
-	gain(ctx context.Context, rows iter.Seq2[outcome, error]) error // what is complete, while the job runs
+	writeFull(ctx context.Context, rows iter.Seq2[outcome, error]) error // only full files, while the job runs
 }
 
-// tableOf is a table of T.
+// tableOf is a table with rows of type T.
 type tableOf[T schemas.Row] struct {
 	*tensorWriter
 	name string
 	row  func(o outcome) (T, error)
-	size func(r schemas.Result) int // of the row's tensors, in bytes
+	size func(r schemas.Result) int // size of the row's tensors in bytes
 
 	perFile int
 	rows    int
-	hash    hash.Hash // of the file at hand
-	digests []string  // of the files before it
-	begins  []int     // numbers of the first rows of the files
-	columns Columns   // what the rows carry, and readings
+	hash    hash.Hash // digest of the current file
+	digests []string  // digests of the files before it
+	starts  []int     // number of the first row of each file
+	columns Columns   // carried columns and readings
 }
 
-// learn hashes a row of the file at hand, tensors aside: those follow from the key.
+// learn adds a row to the digest of the current file. The digest does not need the tensors, because the key determines them.
 func (t *tableOf[T]) learn(o *outcome, row []byte) error {
 	if t.rows == 0 {
 		if err := o.parse(); err != nil {
@@ -73,23 +73,23 @@ func (t *tableOf[T]) learn(o *outcome, row []byte) error {
 		}
 		t.columns = ColumnsOf[T]()
 		if t.selected != nil {
-			t.columns.mark(selectedColumn)
+			t.columns.addFlag(selectedColumn)
 		}
 		t.perFile = atMost(t.rowsPerFile, min(tensorFileRows, tensorFileBytes/max(1, t.size(o.result))))
 	}
 	if t.rows%t.perFile == 0 {
 		t.close()
-		t.begins = append(t.begins, o.at)
+		t.starts = append(t.starts, o.at)
 		t.hash = sha256.New()
 		t.hash.Write(appendValue(nil, reflect.ValueOf(t.facts)))
 	}
 	t.hash.Write(row)
 	t.hash.Write(o.record.Row)
 	t.rows++
-	return t.columns.See(o.Row.Extra, o.result.Readings)
+	return t.columns.Learn(o.Row.Extra, o.result.Readings)
 }
 
-// close ends the file at hand.
+// close completes the digest of the current file.
 func (t *tableOf[T]) close() {
 	if t.hash != nil {
 		t.digests = append(t.digests, hex.EncodeToString(t.hash.Sum(nil)))
@@ -97,11 +97,11 @@ func (t *tableOf[T]) close() {
 	}
 }
 
-// write writes the files whose rows are not those that are already there.
+// write writes the files whose rows have changed.
 func (t *tableOf[T]) write(ctx context.Context, rows iter.Seq2[outcome, error]) error {
 	t.close()
-	t.digests = t.wanted(ctx)
-	files, err := inFiles(only(ledger.Done, rows), max(1, t.perFile), func(i int, rows iter.Seq2[outcome, error]) error {
+	t.digests = t.fileDigests(ctx)
+	files, err := splitFiles(only(ledger.Done, rows), max(1, t.perFile), func(i int, rows iter.Seq2[outcome, error]) error {
 		name := t.place.table(t.name, i)
 		if i < len(t.digests) && t.place.tensors.IsFlushed(ctx, name, digestKey, t.digests[i]) {
 			t.place.output.Witness.Retain(name)
@@ -118,9 +118,9 @@ func (t *tableOf[T]) write(ctx context.Context, rows iter.Seq2[outcome, error]) 
 	return nil
 }
 
-// gain writes the files that are full and not there. Those that are there, of an earlier run, stay until the end, for
-// they may hold tensors that nothing else has; where earlier releases wrote them, the end writes all.
-func (t *tableOf[T]) gain(ctx context.Context, rows iter.Seq2[outcome, error]) error {
+// writeFull writes the full files that do not exist. It does not replace files of an earlier run, because they may hold
+// the only copy of tensors; the final write replaces them. It writes nothing if there are files in the place of earlier releases.
+func (t *tableOf[T]) writeFull(ctx context.Context, rows iter.Seq2[outcome, error]) error {
 	if t.rows == 0 || t.rows < t.perFile {
 		return nil
 	}
@@ -131,9 +131,9 @@ func (t *tableOf[T]) gain(ctx context.Context, rows iter.Seq2[outcome, error]) e
 	if t.rows%t.perFile == 0 {
 		t.close()
 	}
-	t.digests = t.wanted(ctx)
+	t.digests = t.fileDigests(ctx)
 	full := t.rows / t.perFile
-	_, err = inFiles(first(only(ledger.Done, rows), full*t.perFile), t.perFile, func(i int, rows iter.Seq2[outcome, error]) error {
+	_, err = splitFiles(firstOf(full*t.perFile, only(ledger.Done, rows)), t.perFile, func(i int, rows iter.Seq2[outcome, error]) error {
 		name := t.place.table(t.name, i)
 		_, err := t.place.output.Store.Stat(ctx, name)
 		if err == nil || !errors.Is(err, fs.ErrNotExist) {
@@ -144,14 +144,14 @@ func (t *tableOf[T]) gain(ctx context.Context, rows iter.Seq2[outcome, error]) e
 	return err
 }
 
-// wanted are the digests that the files are to have: the columns that the input adds join those of the rows. Tables of
-// earlier releases have no such columns and stay as they are, as long as none of their rows change.
-func (t *tableOf[T]) wanted(ctx context.Context) []string {
+// fileDigests returns the digests of the files, which cover the rows, the added columns and the selection. Tables of earlier
+// releases have no added columns and digests without them. They are not rewritten while none of their rows has changed.
+func (t *tableOf[T]) fileDigests(ctx context.Context) []string {
 	if len(t.columns.List()) == 0 {
 		return t.digests
 	}
 	earlier := t.selected == nil
-	chosen := t.chosen()
+	chosen := t.selectedByFile()
 	var all []string
 	for i, d := range t.digests {
 		earlier = earlier && t.place.tensors.IsFlushed(ctx, t.place.table(t.name, i), digestKey, d)
@@ -168,19 +168,19 @@ func (t *tableOf[T]) wanted(ctx context.Context) []string {
 	return all
 }
 
-// chosen are the rows of each file that are selected, counted from the first row of the file.
-func (t *tableOf[T]) chosen() map[int][]int {
+// selectedByFile returns the selected rows of each file, counted from the first row of the file.
+func (t *tableOf[T]) selectedByFile() map[int][]int {
 	if t.selected == nil {
 		return nil
 	}
 	all := map[int][]int{}
 	for _, at := range slices.Sorted(maps.Keys(t.selected())) {
-		i, first := slices.BinarySearch(t.begins, at)
+		i, first := slices.BinarySearch(t.starts, at)
 		if !first {
 			i--
 		}
 		if i >= 0 {
-			all[i] = append(all[i], at-t.begins[i])
+			all[i] = append(all[i], at-t.starts[i])
 		}
 	}
 	return all
@@ -206,6 +206,7 @@ func (t *tableOf[T]) writeFile(ctx context.Context, i int, rows iter.Seq2[outcom
 	})
 }
 
+// drain reads the rows and ignores them.
 func drain(rows iter.Seq2[outcome, error]) error {
 	for _, err := range rows {
 		if err != nil {
@@ -215,15 +216,16 @@ func drain(rows iter.Seq2[outcome, error]) error {
 	return nil
 }
 
+// embeddingRow returns the row of the embeddings table.
 func (t *tensorWriter) embeddingRow(ctx context.Context, o outcome) (schemas.EmbeddingRow, error) {
 	r := schemas.NewEmbeddingRow(o.Given)
 	r.SampleIndex = int64(o.Row.SampleIndex)
-	if o.result.Prompt != "" { // a derived seed comes from the original prompt
+	if o.result.Prompt != "" { // the seed was derived from the original prompt, so the table needs it
 		r.Caption, r.Seed = o.result.Prompt, o.Row.Seed
 	}
-	// The text depends on these, so a later job cannot decide them.
+	// The embedding depends on these values, so a later job cannot set them.
 	r.NegativePrompt, r.MaxSequenceLength = o.Row.NegativePrompt, int64(o.Row.MaxSequenceLength)
-	if o.Given.Resolution != "" || o.Given.AspectRatio != "" { // the table has no names of sizes
+	if o.Given.Resolution != "" || o.Given.AspectRatio != "" { // the table has no columns for names of sizes
 		r.Height, r.Width = int64(o.Row.Height), int64(o.Row.Width)
 	}
 	r.Key = o.Key.String()
@@ -250,6 +252,7 @@ func (t *tensorWriter) embeddingRow(ctx context.Context, o outcome) (schemas.Emb
 	return r, err
 }
 
+// latentRow returns the row of the latents table.
 func (t *tensorWriter) latentRow(ctx context.Context, o outcome) (schemas.LatentRow, error) {
 	p := &o.Row
 	r := schemas.LatentRow{
@@ -283,7 +286,7 @@ func (t *tensorWriter) latentRow(ctx context.Context, o outcome) (schemas.Latent
 		r.FileName = o.result.Video.Path
 	}
 	var err error
-	if p.Media != "" && len(o.result.TextShape) > 0 { // trainers read both from one table
+	if p.Media != "" && len(o.result.TextShape) > 0 { // trainers read latents and texts from one table
 		r.TextEmbeddingDType, r.TextEmbeddingShape = "float32", int64s(o.result.TextShape)
 		if r.TextEmbeddingBytes, err = t.tensor(ctx, o, schemas.BlobText); err != nil {
 			return r, err
@@ -296,7 +299,7 @@ func (t *tensorWriter) latentRow(ctx context.Context, o outcome) (schemas.Latent
 	return r, err
 }
 
-// embeddings is the table of texts.
+// embeddings returns the table of text embeddings.
 func (t *tensorWriter) embeddings(ctx context.Context) tensorTable {
 	return &tableOf[schemas.EmbeddingRow]{tensorWriter: t, name: "embeddings",
 		row: func(o outcome) (schemas.EmbeddingRow, error) { return t.embeddingRow(ctx, o) },
@@ -305,7 +308,7 @@ func (t *tensorWriter) embeddings(ctx context.Context) tensorTable {
 		}}
 }
 
-// latents is the table of latents; clips says that rows are cut from their media.
+// latents returns the table of latents. clips says that rows are cut from their media.
 func (t *tensorWriter) latents(ctx context.Context, clips bool) tensorTable {
 	size := func(r schemas.Result) int { return 4 * product(r.LatentsShape) }
 	if !clips {
@@ -338,19 +341,4 @@ func product(shape []int) int {
 		n *= d
 	}
 	return n
-}
-
-// first yields the first n rows.
-func first(rows iter.Seq2[outcome, error], n int) iter.Seq2[outcome, error] {
-	return func(yield func(outcome, error) bool) {
-		k := 0
-		for o, err := range rows {
-			if k == n || !yield(o, err) {
-				return
-			}
-			if k++; k == n {
-				return
-			}
-		}
-	}
 }

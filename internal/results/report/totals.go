@@ -12,54 +12,54 @@ import (
 	"latentbeam/schemas"
 )
 
-// Totals is what a pass over the input found.
+// Totals counts the rows of the input by their outcome.
 type Totals struct {
-	Rows   int64 `json:"rows"`   // input rows, several videos of one prompt counted singly
-	Done   int64 `json:"done"`   // with a result
-	Failed int64 `json:"failed"` // in the failures table
-	// Final are computed rows among the failed that would fail again as they are: no program, no device and no file of
-	// somebody else is the cause.
+	Rows   int64 `json:"rows"`   // rows of the input; each video of a prompt counts
+	Done   int64 `json:"done"`   // rows with a result
+	Failed int64 `json:"failed"` // rows in the failures table, without Dropped
+	// Final counts the failed rows that would fail again without a change, because the cause is not a program, a device or a
+	// remote file.
 	Final   int64 `json:"final_failures,omitempty"`
-	Pending int64 `json:"pending"` // neither, because the run ended early
-	// Dropped are left out by the job's own rules. They stand in the failures table, and do not count as failed.
+	Pending int64 `json:"pending"` // rows that are not settled, because the run ended early
+	// Dropped counts the rows that rules of the job left out. They are in the failures table and do not count as failed.
 	Dropped int64 `json:"dropped,omitempty"`
-	// First are the first of those that failed, at most firstFailures, for those who read no parquet.
+	// First lists the first failed rows, at most firstFailures, for readers without parquet.
 	First []Failed `json:"first_failures,omitempty"`
-	// NameAll names all of them.
+	// NameAll makes First list all failed rows.
 	NameAll bool `json:"-"`
-	// Agreement counts, for every reading that has a column of its name in the prompt table, how many
-	// rows have both and how many of those are equal; "all" are the rows that agree in everything.
+	// Agreement compares readings with columns of the prompt table that have the same name. It counts the rows that have
+	// both, and the rows in which they are equal. The entry "all" counts rows in which all such readings are equal.
 	Agreement map[string]Agreement `json:"agreement,omitempty"`
 	// Input is the digest of the rows and their outcomes, see Digest.
 	Input string `json:"-"`
 
-	programs []string       // stages that are programs
-	causes   gallery.Causes // what the gallery says of failed rows
+	programs []string       // names of the stages that are programs
+	causes   gallery.Causes // causes of failures, for the gallery
 }
 
-// Causes lists why rows failed, as far as this pass has seen them.
+// Causes lists the causes of the failures that were counted.
 func (t Totals) Causes() []gallery.Cause { return t.causes.List() }
 
-// firstFailures bounds the failed rows that the totals name, messageBytes what they say of each.
+// firstFailures limits the failed rows in Totals.First, and messageBytes the message of each.
 const (
 	firstFailures = 5
 	messageBytes  = 1 << 10
 )
 
-// Failed says of a row why it failed.
+// Failed names a failed row and its cause.
 type Failed struct {
-	Source  string `json:"source"` // "shapes.csv:17"
+	Source  string `json:"source"` // place in the input, "shapes.csv:17"
 	Stage   string `json:"stage"`
 	Message string `json:"message"`
 }
 
-// Agreement is how often a reading equals its column.
+// Agreement counts how often a reading equals its column.
 type Agreement struct {
 	Equal int64 `json:"equal"`
 	Of    int64 `json:"of"`
 }
 
-// count counts a row that is parsed, where it failed or has readings.
+// count counts a row. A row that failed or has readings must be parsed.
 func (t *Totals) count(o *outcome) {
 	t.Rows++
 	switch o.status {
@@ -84,16 +84,16 @@ func (t *Totals) count(o *outcome) {
 	}
 }
 
-// Name adds a failed row to those that the totals name.
+// Name adds a failed row to First, up to its limit.
 func (t *Totals) Name(source, stage, message string) {
 	if t.NameAll || len(t.First) < firstFailures {
 		t.First = append(t.First, Failed{source, stage, schemas.ValidText(message, messageBytes)})
 	}
 }
 
-// compare counts the readings that have a column to be compared with.
+// compare counts the agreement of a row.
 func (t *Totals) compare(o *outcome) {
-	if len(o.result.Readings) == 0 { // as of most rows
+	if len(o.result.Readings) == 0 { // most rows have none
 		return
 	}
 	var columns map[string]any
@@ -124,7 +124,7 @@ func (t *Totals) compare(o *outcome) {
 	}
 }
 
-// ReadFailures reads the failures of an output, in the order of its table.
+// ReadFailures reads the failures table of an output, in its order.
 func ReadFailures(ctx context.Context, s store.Store) ([]Failed, error) {
 	named := Totals{NameAll: true}
 	files, err := tables.Files(ctx, s, "failures")

@@ -14,48 +14,48 @@ import (
 	"latentbeam/stages"
 )
 
-// walk is the way over the rows of a report, that all its writers share. learn goes it first, settled gives the rows to be
-// written.
+// walk reads the rows of a report with their outcomes. All writers of the report share it. Job.learn reads them first, with each;
+// then settled yields the rows to write.
 type walk struct {
 	rows   func(ctx context.Context) iter.Seq2[*stages.Element, error]
 	ledger *ledger.Ledger
-	alike  *stages.Alike // which rows are left out because they look like earlier ones; nil: none
-	limits stages.Limits // of readings, beyond which rows are left out
-	// recall brings the readings that are kept apart from results, see Job.Recall; nil: there are none.
+	alike  *stages.Alike // rule that drops rows that look like earlier ones; nil: none
+	limits stages.Limits // limits of readings; rows outside of them are dropped
+	// recall adds readings that are stored apart from results, see Job.Recall; nil: there are none.
 	recall func(e *stages.Element, r *schemas.Result) (lacking bool, err error)
-	// selected are the numbers of the rows that the job selects, once learn has seen all.
+	// selected holds the numbers of the selected rows. Job.learn sets it.
 	selected map[int]bool
-	early    *early // while the job runs; nil: it has ended
+	early    *early // state of an early report; nil: the job has ended
 }
 
-// outcome is a row with what the ledger says of it.
+// outcome is a row of the input with its record in the ledger.
 type outcome struct {
 	*stages.Element
-	at       int // its number in the input, from 0
+	at       int // number of the row in the input, from 0
 	status   ledger.Status
 	result   schemas.Result
 	record   ledger.Record  // Row is valid until the next row is read
-	cursor   *ledger.Cursor // stands at the record
-	twin     string         // why a row with a result is left out: it looks like an earlier one, or a reading is beyond its limit
+	cursor   *ledger.Cursor // positioned at the record
+	dropped  string         // why a row with a result is dropped; "": it is not
 	selected bool
 	walk     *walk
 	parsed   bool
 }
 
-// each yields the rows that pick picks by their numbers (nil: all) with their outcomes; result is still to be parsed. A row
-// that failed before it could be computed has the failure of its element.
+// each yields the rows for whose numbers pick returns true (nil: all), with their outcomes. The results are not parsed yet. If a row
+// failed before it could be computed, its element has the failure.
 //
-// A row with a reading beyond its limit is left out, and so is one that looks like an earlier one which is kept: it comes as
-// failed, with the reason in twin. What is kept
-// follows from the input's order and the readings alone, and from no later row. So shards, batches and the order of
-// computing decide nothing, and each row left out has a kept one that it looks like, while no two kept ones look alike.
+// each drops a row with a reading outside its limits, and a row that looks like an earlier retained row. It yields a dropped row as
+// failed, with the reason in the field dropped. Whether a row is dropped depends only on the readings and on the order of the
+// input, and never on later rows, shards, batches or the order of computation. Every dropped lookalike has a retained row that it
+// looks like, and no two retained rows look alike.
 func (w *walk) each(ctx context.Context, pick func(at int) bool) iter.Seq2[outcome, error] {
 	return func(yield func(outcome, error) bool) {
 		cursor := w.ledger.Cursor()
 		defer cursor.Close()
-		var kept *lookalikes
+		var retained *lookalikes
 		if w.alike != nil {
-			kept = newLookalikes(w.alike.Distance)
+			retained = newLookalikes(w.alike.Distance)
 		}
 		at := -1
 		for e, err := range w.rows(ctx) {
@@ -67,14 +67,14 @@ func (w *walk) each(ctx context.Context, pick func(at int) bool) iter.Seq2[outco
 				o.record, err = cursor.Find(ledger.Key(e.Key))
 				o.status = o.record.Status
 			}
-			if err == nil && (kept != nil || len(w.limits) > 0) && o.status == ledger.Done {
+			if err == nil && (retained != nil || len(w.limits) > 0) && o.status == ledger.Done {
 				if err = o.parse(); err == nil {
-					o.twin = w.limits.Judge(func(name string) string { return o.result.Readings[name] })
+					o.dropped = w.limits.Judge(func(name string) string { return o.result.Readings[name] })
 				}
-				if err == nil && kept != nil && o.twin == "" {
-					o.twin = kept.Judge(&o.Row, o.result.Readings[w.alike.Reading])
+				if err == nil && retained != nil && o.dropped == "" {
+					o.dropped = retained.Judge(&o.Row, o.result.Readings[w.alike.Reading])
 				}
-				if o.twin != "" {
+				if o.dropped != "" {
 					o.status = ledger.Failed
 				}
 			}
@@ -85,8 +85,8 @@ func (w *walk) each(ctx context.Context, pick func(at int) bool) iter.Seq2[outco
 	}
 }
 
-// settled yields the rows that have a result or a failure, parsed. Those of a report that is written early are the rows
-// that its first pass has found settled.
+// settled yields the parsed rows that have a result or a failure. For an early report it yields only the rows that were settled
+// during the first pass.
 func (w *walk) settled(ctx context.Context) iter.Seq2[outcome, error] {
 	var pick func(int) bool
 	if w.early != nil {
@@ -107,7 +107,7 @@ func (w *walk) settled(ctx context.Context) iter.Seq2[outcome, error] {
 	}
 }
 
-// parse fills in the result.
+// parse sets the result.
 func (o *outcome) parse() error {
 	if o.Failed != nil {
 		o.result.Failure = &schemas.FailureFacts{
@@ -122,18 +122,18 @@ func (o *outcome) parse() error {
 		if err := o.recall(); err != nil {
 			return err
 		}
-		if v := o.result.Video; v != nil && v.Source != "" { // files of one content have one record
+		if v := o.result.Video; v != nil && v.Source != "" { // several files with the same content share a record
 			v.Source = o.Row.Media
 		}
 		o.parsed = true
 	}
-	if o.twin != "" {
-		o.result.Failure = &schemas.FailureFacts{Class: fault.ClassDropped.String(), Stage: "guard", Message: o.twin}
+	if o.dropped != "" {
+		o.result.Failure = &schemas.FailureFacts{Class: fault.ClassDropped.String(), Stage: "guard", Message: o.dropped}
 	}
 	return nil
 }
 
-// recall adds the readings that are kept apart.
+// recall adds the readings that are stored apart from the result.
 func (o *outcome) recall() error {
 	if o.walk.recall == nil || o.recorded() != ledger.Done {
 		return nil
@@ -150,30 +150,30 @@ func (o *outcome) recall() error {
 	return nil
 }
 
-// isDropped reports whether the job's own rules leave out a row that is parsed and has no result.
+// isDropped reports whether a rule of the job dropped the row. The row is parsed and failed.
 func (o *outcome) isDropped() bool { return o.result.Failure.Class == fault.ClassDropped.String() }
 
-// recorded is what the ledger says of the row, whatever other rows look like.
+// recorded returns the status of the row in the ledger, which does not know about dropped lookalikes.
 func (o *outcome) recorded() ledger.Status {
-	if o.twin != "" {
+	if o.dropped != "" {
 		return ledger.Done
 	}
 	return o.status
 }
 
-// caption is the prompt that the text and the latents were made with.
+// caption returns the prompt from which the text embedding and the latents were made.
 func (o *outcome) caption() string { return cmp.Or(o.result.Prompt, o.Row.Prompt) }
 
-// early is what a report that is written while the job runs has found at its first pass. Rows that are settled
-// afterwards are for the next one, so that all its files speak of the same rows.
+// early holds what the first pass of an early report found. The report leaves out rows that are settled after it, so that all its
+// files contain the same rows.
 type early struct {
-	again         time.Duration // until the next one
-	settled, done bits          // rows of the input, in order
-	left          bool          // a row was found that is not settled yet
+	again         time.Duration // time until the next early report
+	settled, done bits          // numbers of rows
+	incomplete    bool          // a row is not settled
 }
 
-// note takes the outcome of the next row of the input.
-func (e *early) note(o *outcome) {
+// record adds the outcome of a row. A nil early ignores it.
+func (e *early) record(o *outcome) {
 	if e == nil {
 		return
 	}
@@ -183,7 +183,7 @@ func (e *early) note(o *outcome) {
 	if o.status != ledger.Absent {
 		e.settled.set(o.at)
 	}
-	e.left = e.left || o.status == ledger.Absent
+	e.incomplete = e.incomplete || o.status == ledger.Absent
 }
 
 // bits is a set of numbers.
@@ -198,7 +198,7 @@ func (b *bits) set(i int) {
 
 func (b bits) has(i int) bool { return i/64 < len(b) && b[i/64]>>(i%64)&1 != 0 }
 
-// only yields the rows of a status.
+// only yields the rows with a status.
 func only(status ledger.Status, rows iter.Seq2[outcome, error]) iter.Seq2[outcome, error] {
 	return func(yield func(outcome, error) bool) {
 		for o, err := range rows {
@@ -209,7 +209,7 @@ func only(status ledger.Status, rows iter.Seq2[outcome, error]) iter.Seq2[outcom
 	}
 }
 
-// convert turns outcomes into rows of a table.
+// convert converts outcomes into rows of a table.
 func convert[T any](rows iter.Seq2[outcome, error], row func(outcome) (T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for o, err := range rows {
@@ -224,9 +224,9 @@ func convert[T any](rows iter.Seq2[outcome, error], row func(outcome) (T, error)
 	}
 }
 
-// inFiles cuts rows into files of at most n and returns how many there are; there is always one, so
-// that an empty table can be read too.
-func inFiles(rows iter.Seq2[outcome, error], n int,
+// splitFiles calls write for each file of at most n rows, and returns the number of files. There is always at least one file, so
+// that an empty table can be read.
+func splitFiles(rows iter.Seq2[outcome, error], n int,
 	write func(i int, rows iter.Seq2[outcome, error]) error) (int, error) {
 	next, stop := iter.Pull2(rows)
 	defer stop()

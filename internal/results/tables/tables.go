@@ -1,8 +1,9 @@
-// Package tables knows where the files of an output's tables lie.
+// Package tables names and finds the files of an output's tables.
 //
-// A table has a folder: tables/latents/00000.parquet, and tables/latents/00001-of-00004-00000.parquet of a shard. So a
-// reader that walks a folder meets one schema. Earlier releases wrote tables/latents-00000.parquet. Both places are
-// read. A report is written to the new place alone, and a file of the old place goes when its rows are on disk there.
+// Each table has a folder, so that all files in a folder have one schema: tables/latents/00000.parquet, or
+// tables/latents/00001-of-00004-00000.parquet for a shard. Earlier releases wrote tables/latents-00000.parquet. Readers accept both
+// places. Reports are written only to the new place; a file in the old place is removed when its rows are on disk in the new
+// one.
 package tables
 
 import (
@@ -17,16 +18,16 @@ import (
 	"latentbeam/schemas"
 )
 
-// Names are the tables of an output, WithTensors those that hold tensors.
+// Names lists the tables of an output. WithTensors lists the tables that hold tensors.
 var (
 	Names       = []string{"videos", "failures", "latents", "embeddings"}
 	WithTensors = []string{"embeddings", "latents"}
 )
 
-// path takes the name of a table's file apart: table, separator, part of a shard, number.
+// path matches the name of a table's file. Its groups are the table, the separator, the part of a shard, and the number.
 var path = regexp.MustCompile(`^tables/(` + strings.Join(Names, "|") + `)([-/])((?:[0-9]{5}-of-[0-9]{5}-)?)([0-9]{5})\.parquet$`)
 
-// Of returns the table that a file of an output belongs to, "" for none.
+// Of returns the table to which a file of an output belongs; "": none.
 func Of(name string) string {
 	if m := path.FindStringSubmatch(name); m != nil {
 		return m[1]
@@ -37,18 +38,18 @@ func Of(name string) string {
 // HasTensors reports whether a file belongs to a table of tensors.
 func HasTensors(name string) bool { return slices.Contains(WithTensors, Of(name)) }
 
-// InOldPlace reports whether a file of a table lies where earlier releases wrote it.
+// InOldPlace reports whether a file of a table is in the place of earlier releases.
 func InOldPlace(name string) bool {
 	m := path.FindStringSubmatch(name)
 	return m != nil && m[2] == "-"
 }
 
-// File names file number i of a table; part tells the files of a shard from others, "" for all rows.
+// File returns the name of file number i of a table. part is the prefix of a shard's files; "": all rows.
 func File(table, part string, i int) string {
 	return fmt.Sprintf("tables/%s/%s%05d.parquet", table, part, i)
 }
 
-// PartOf is the part that a file of a table belongs to, "" for the rows of all.
+// PartOf returns the part to which a file of a table belongs; "": all rows.
 func PartOf(name string) string {
 	if m := path.FindStringSubmatch(name); m != nil {
 		return m[3]
@@ -62,7 +63,7 @@ func IsOf(part, name string) bool {
 	return m != nil && m[3] == part
 }
 
-// Infos lists the files of a table in both places, the old one last.
+// Infos lists the files of a table in both places, the new place first.
 func Infos(ctx context.Context, s store.Store, table string) (infos []store.Info, err error) {
 	for _, separator := range []string{"/", "-"} {
 		for info, err := range s.List(ctx, "tables/"+table+separator, store.Flat) {
@@ -77,7 +78,7 @@ func Infos(ctx context.Context, s store.Store, table string) (infos []store.Info
 	return infos, nil
 }
 
-// All names the files of a table in both places.
+// All returns the names of a table's files in both places.
 func All(ctx context.Context, s store.Store, table string) (names []string, err error) {
 	infos, err := Infos(ctx, s, table)
 	for _, info := range infos {
@@ -86,8 +87,8 @@ func All(ctx context.Context, s store.Store, table string) (names []string, err 
 	return names, err
 }
 
-// Files names the files of a table of an output. Where a run was killed between writing a file and removing the
-// one in the old place, the old one is left out.
+// Files returns the names of a table's files. If a run was killed after it wrote a file and before it removed the
+// same file in the old place, Files leaves out the old one.
 func Files(ctx context.Context, s store.Store, table string) ([]string, error) {
 	names, err := All(ctx, s, table)
 	there := map[string]bool{}
@@ -100,7 +101,7 @@ func Files(ctx context.Context, s store.Store, table string) ([]string, error) {
 	}), err
 }
 
-// EachRow reads every row of a file of a table, until each returns an error.
+// EachRow calls each for every row of a file of a table. It stops at the first error.
 func EachRow[R schemas.Row](ctx context.Context, s store.Store, name string, each func(R) error) error {
 	f, err := s.Open(ctx, name)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"latentbeam/schemas"
 )
 
-// Check finds the files of tensor tables that are not what was written, and notes them as damaged: each of their rows is
-// checked before it is used, and they are written anew.
+// Check finds files of tensor tables that have changed since they were written, and marks them as damaged. Each row of a damaged file
+// is checked before it is used, and the file is written again.
 func (h *Home) Check(ctx context.Context, look fingerprints.Look) error {
 	for _, table := range tables.WithTensors {
 		infos, err := tables.Infos(ctx, h.Output.Store, table)
@@ -20,7 +20,7 @@ func (h *Home) Check(ctx context.Context, look fingerprints.Look) error {
 		}
 		for _, info := range infos {
 			whole, err := h.Output.IsAsWritten(ctx, info, look)
-			if err == nil && whole && look == fingerprints.LookAtAll { // it may have been damaged before anybody looked
+			if err == nil && whole && look == fingerprints.LookAtAll { // the file may have been damaged before its digest was recorded
 				var bad []schemas.Key
 				bad, err = h.Damage(ctx, info.Name)
 				whole = len(bad) == 0
@@ -37,8 +37,9 @@ func (h *Home) Check(ctx context.Context, look fingerprints.Look) error {
 	return nil
 }
 
-// DoubtAll notes all files of tensor tables as damaged: where one turned out to be, others may be too.
-func (h *Home) DoubtAll(ctx context.Context) error {
+// DamageAll marks all files of tensor tables as damaged. A run calls it after it finds one damaged file, because others may be damaged
+// too.
+func (h *Home) DamageAll(ctx context.Context) error {
 	for _, table := range tables.WithTensors {
 		names, err := tables.All(ctx, h.Output.Store, table)
 		if err != nil {
@@ -51,11 +52,11 @@ func (h *Home) DoubtAll(ctx context.Context) error {
 	return nil
 }
 
-// maxDamage bounds the rows that Damage names.
+// maxDamage limits the rows that Damage returns.
 const maxDamage = 1000
 
-// Damage reads all tensors of a table's file and returns the keys of those that are not what the ledger says, at most
-// maxDamage. A file that cannot be read has the zero key.
+// Damage reads all tensors of a table's file and returns the keys of rows whose tensors differ from the ledger's digests, at most
+// maxDamage. The zero key says that the file cannot be read to its end.
 func (h *Home) Damage(ctx context.Context, name string) (bad []schemas.Key, err error) {
 	f, readable, err := h.openFile(ctx, name)
 	if err != nil {
@@ -65,7 +66,7 @@ func (h *Home) Damage(ctx context.Context, name string) (bad []schemas.Key, err 
 		return []schemas.Key{{}}, nil
 	}
 	defer f.table.Close()
-	f.damaged = false // that is the question
+	f.damaged = false // check every row by its digest only
 	cursor := h.Ledger.Cursor()
 	defer cursor.Close()
 	whole, err := f.rows(func(key schemas.Key, row int64) error {

@@ -13,8 +13,8 @@ import (
 	"latentbeam/schemas"
 )
 
-// IsFlushed reports whether a file of a table exists, as long as it was written, and says of itself in its metadata
-// what key and value say.
+// IsFlushed reports whether a file of a table exists with its recorded size, is not marked as damaged, and has the metadata entry key
+// with the given value.
 func (h *Home) IsFlushed(ctx context.Context, name, key, value string) bool {
 	if h.Output.IsDamaged(name) {
 		return false
@@ -24,15 +24,15 @@ func (h *Home) IsFlushed(ctx context.Context, name, key, value string) bool {
 		return false
 	}
 	defer f.Close()
-	if size, known := h.Before[name]; known && size != f.Size() {
+	if size, known := h.KnownSizes[name]; known && size != f.Size() {
 		return false
 	}
 	metadata, err := typed.Metadata(name, f)
 	return err == nil && metadata[key] == value
 }
 
-// Flush writes a file of a table anew. write calls wrote for each row that it has written. Tensors that only the file
-// before had go back into the log, before it goes.
+// Flush replaces a file of a table. write must call wrote for each row that it writes. Before the old file is removed, Flush
+// writes tensors that only this file has back to the log.
 func (h *Home) Flush(ctx context.Context, name string, write func(w io.Writer, wrote func(schemas.Key)) error) error {
 	return h.Output.Replace(ctx, name, func(w io.Writer) error {
 		var written []uint64
@@ -44,9 +44,9 @@ func (h *Home) Flush(ctx context.Context, name string, write func(w io.Writer, w
 	})
 }
 
-// Remove removes files of an output. Tensors that no other file of their tables has go back into the log first.
+// Remove removes files of an output. Before that, it writes tensors that no other file of their table has back to the log.
 func (h *Home) Remove(ctx context.Context, names ...string) error {
-	stay := map[string][]uint64{} // by table: the keys in files that stay, sorted
+	stay := map[string][]uint64{} // sorted fingerprints of the keys in files that stay, by table
 	for _, name := range names {
 		if tables.HasTensors(name) {
 			table := tables.Of(name)
@@ -61,14 +61,14 @@ func (h *Home) Remove(ctx context.Context, names ...string) error {
 				return err
 			}
 		}
-		if err := h.Output.Store.Remove(ctx, name); err != nil && !errors.Is(err, fs.ErrNotExist) { // another shard was faster
+		if err := h.Output.Store.Remove(ctx, name); err != nil && !errors.Is(err, fs.ErrNotExist) { // another shard may have removed it
 			return err
 		}
 	}
 	return nil
 }
 
-// keysWithout returns the fingerprints of the keys in the sound files of a table that are not among names, sorted.
+// keysWithout returns the sorted fingerprints of the keys in the undamaged files of a table, without the files names.
 func (h *Home) keysWithout(ctx context.Context, table string, names []string) (keys []uint64, err error) {
 	files, err := tables.All(ctx, h.Output.Store, table)
 	if err != nil {
@@ -90,11 +90,11 @@ func (h *Home) keysWithout(ctx context.Context, table string, names []string) (k
 	return keys, nil
 }
 
-// rescueBytes is how much rescue gathers for one commit.
+// rescueBytes is the size of tensors that rescue gathers for one commit.
 const rescueBytes = 32 << 20
 
-// rescue puts the tensors of a table's file that is about to go back into the log: those of the rows whose keys do not
-// stay, where the ledger knows the row and has not got its tensors. A file that cannot be read has nothing to be rescued.
+// rescue writes tensors of a file back to the log, before the file is removed. It writes those of rows whose keys are not in stay, if
+// the ledger has a record of the row without the tensors. It ignores a file that cannot be read.
 func (h *Home) rescue(ctx context.Context, name string, stay []uint64) error {
 	cursor := h.Ledger.Cursor()
 	defer cursor.Close()
@@ -129,8 +129,8 @@ func (h *Home) rescue(ctx context.Context, name string, stay []uint64) error {
 	return h.Ledger.Commit(ctx, group)
 }
 
-// complete gives the record, at which the cursor stands, all its tensors: those it has, and those of a row of the file. It
-// reports false where the record has them already, or the file's are damaged.
+// complete adds the tensors of a row of the file to a record, at which the cursor is positioned, and loads the tensors that the record
+// has. It reports false if the record has all tensors already, or if the file's tensors are damaged.
 func (f file) complete(rec *ledger.Record, cursor *ledger.Cursor, row int64) (bool, error) {
 	result, ok := resultOf(*rec)
 	if !ok {
@@ -154,7 +154,7 @@ func (f file) complete(rec *ledger.Record, cursor *ledger.Cursor, row int64) (bo
 	for i := range rec.Blobs {
 		data, err := cursor.Blob(rec.Blobs[i].Name)
 		if err != nil {
-			return false, nil //nolint:nilerr // the ledger has lost it, and says so
+			return false, nil //nolint:nilerr // the ledger has lost the tensor, and reports the damage itself
 		}
 		rec.Blobs[i].Data = data
 	}
@@ -162,24 +162,24 @@ func (f file) complete(rec *ledger.Record, cursor *ledger.Cursor, row int64) (bo
 	return true, nil
 }
 
-// TruncateLog drops from the log what the tables hold too, where that is half of it or more. The caller has written the
-// tables, and no other process uses the output.
+// TruncateLog removes tensors from the log that the tables hold too, if they are at least half of the log. The tables must be written,
+// and no other process may use the output.
 func (h *Home) TruncateLog(ctx context.Context) error {
-	h.Close() // those are the tables before
+	h.Close() // the tables have changed since they were opened
 	defer h.Close()
-	held := func(key ledger.Key, name string) (bool, error) { return h.holds(ctx, key, name) }
+	inTable := func(key ledger.Key, name string) (bool, error) { return h.inTable(ctx, key, name) }
 	for _, pick := range []func(ledger.Key, string) (bool, error){
-		func(ledger.Key, string) (bool, error) { return true, nil }, // before the tables are opened
-		held,
+		func(ledger.Key, string) (bool, error) { return true, nil }, // cheap check, before the tables are opened
+		inTable,
 	} {
-		rows, tensors, err := h.weigh(ctx, pick)
+		rows, tensors, err := h.sumBytes(ctx, pick)
 		if err != nil || tensors == 0 || tensors < rows {
 			return err
 		}
 	}
 	return h.Ledger.Compact(ctx, func(r ledger.Record) (keepRecord, keepBlobs bool) {
 		for _, b := range r.Blobs {
-			if ok, err := held(r.Key, b.Name); !ok || err != nil {
+			if ok, err := inTable(r.Key, b.Name); !ok || err != nil {
 				return true, true
 			}
 		}
@@ -187,8 +187,8 @@ func (h *Home) TruncateLog(ctx context.Context) error {
 	})
 }
 
-// weigh adds up the bytes of the tensors that pick picks, and those of everything else in the ledger.
-func (h *Home) weigh(ctx context.Context, pick func(ledger.Key, string) (bool, error)) (others, picked int64, err error) {
+// sumBytes returns the size of the tensors for which pick returns true, and the size of everything else in the ledger.
+func (h *Home) sumBytes(ctx context.Context, pick func(ledger.Key, string) (bool, error)) (others, picked int64, err error) {
 	err = h.Ledger.Each(ctx, func(_ ledger.Ref, r ledger.Record) error {
 		others += int64(len(r.Row))
 		for _, b := range r.Blobs {

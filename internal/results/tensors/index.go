@@ -13,23 +13,24 @@ import (
 	"latentbeam/schemas"
 )
 
-// index says where the files of one table have the tensors of which key. It takes 16 bytes a row.
+// index finds the tensors of a key in the files of one table. It uses 16 bytes of memory per row.
 type index struct {
 	files  []file
 	places []place // sorted by key
 }
 
-// place is where the tensors of a key are. Eight bytes of the key find it; what is found is checked by the
-// digest of its content.
+// place is the location of the tensors of a key. It has only the first eight bytes of the key; a reader checks the tensor
+// by its digest.
 type place struct {
 	key  uint64
 	file uint32
 	row  uint32
 }
 
-// maxPlaces bounds what is allocated because files say so.
+// maxPlaces limits the memory that is allocated by the row counts in files, which may be damaged.
 const maxPlaces = 1 << 24
 
+// fingerprint returns the first eight bytes of a key.
 func fingerprint(k [32]byte) uint64 { return binary.BigEndian.Uint64(k[:]) }
 
 // find returns the place of a key.
@@ -43,12 +44,12 @@ func (x *index) find(key [32]byte) (place, bool) {
 
 func (x *index) close() {
 	for _, f := range x.files {
-		_ = f.table.Close() // it was only read
+		_ = f.table.Close() // the file was only read
 	}
 }
 
-// openIndex reads the keys of all files of a table, those of other shards too. A file that is damaged holds nothing but
-// the rows whose tensors are right.
+// openIndex reads the keys of all files of a table, including those of other shards. Of a damaged file, it includes only the
+// rows whose tensors match their digests.
 func (h *Home) openIndex(ctx context.Context, table string) (*index, error) {
 	x := &index{}
 	err := h.fill(ctx, x, table)
@@ -60,7 +61,7 @@ func (h *Home) openIndex(ctx context.Context, table string) (*index, error) {
 	return x, nil
 }
 
-// fill opens the files of a table and notes their rows.
+// fill opens the files of a table and adds their rows.
 func (h *Home) fill(ctx context.Context, x *index, table string) error {
 	names, err := tables.All(ctx, h.Output.Store, table)
 	if err != nil {
@@ -106,12 +107,12 @@ func (h *Home) fill(ctx context.Context, x *index, table string) error {
 
 // file is an open file of a table.
 type file struct {
-	name    string // within the output
+	name    string // name in the output
 	table   *typed.Tensors
-	damaged bool // it is known not to be what was written
+	damaged bool // the file has changed since it was written
 }
 
-// openFile opens a file of a table. One that cannot be read as a table is not readable: it holds nothing. An error says that
+// openFile opens a file of a table. readable is false if it is not a valid table; it then has no rows. An error means that
 // the store cannot answer now.
 func (h *Home) openFile(ctx context.Context, name string) (f file, readable bool, err error) {
 	f = file{name: name, damaged: h.Output.IsDamaged(name)}
@@ -119,19 +120,19 @@ func (h *Home) openFile(ctx context.Context, name string) (f file, readable bool
 	if err == nil {
 		f.table, err = typed.OpenTensors(store.Address(h.Output.Store.URL(), name), r)
 	}
-	if away(err) {
+	if unavailable(err) {
 		return f, false, err
 	}
 	return f, err == nil, nil
 }
 
-// rows calls fn with the key of each row, in order, as far as the file can be read; whole says that this is to its end. Rows
-// of a damaged file whose keys are none are left out, any other file ends there.
+// rows calls fn with the key of each row in order, until the file cannot be read; whole reports whether it was read to its end. In a
+// damaged file, rows skips a row with an invalid key. In any other file, it stops there.
 func (f file) rows(fn func(key schemas.Key, row int64) error) (whole bool, err error) {
 	row := int64(-1)
 	for text, err := range f.table.Keys() {
 		row++
-		if away(err) {
+		if unavailable(err) {
 			return false, err
 		}
 		key, keyErr := schemas.ParseKey(text)
@@ -148,7 +149,7 @@ func (f file) rows(fn func(key schemas.Key, row int64) error) (whole bool, err e
 	return true, nil
 }
 
-// eachRow is rows of a file that it opens and closes.
+// eachRow opens a file, calls rows, and closes the file.
 func (h *Home) eachRow(ctx context.Context, name string, fn func(f file, key schemas.Key, row int64) error) (whole bool, err error) {
 	f, readable, err := h.openFile(ctx, name)
 	if !readable || err != nil {
@@ -158,7 +159,7 @@ func (h *Home) eachRow(ctx context.Context, name string, fn func(f file, key sch
 	return f.rows(func(key schemas.Key, row int64) error { return fn(f, key, row) })
 }
 
-// read reads a tensor as the log has it: float32. A table of latents may have bfloat16, half the bytes.
+// read reads a tensor as float32, the form in which the log stores it. A table of latents may store bfloat16.
 func (f file) read(name string, row int64, r schemas.Result) ([]byte, error) {
 	data, err := f.table.Read(columns[name].name, row)
 	if n := 2 * product(r.LatentsShape); name == schemas.BlobLatents && n > 0 && len(data) == n {
@@ -167,18 +168,18 @@ func (f file) read(name string, row int64, r schemas.Result) ([]byte, error) {
 	return data, err
 }
 
-// readSound is read of what was written; sound is false where it is something else. In a damaged file nothing counts that has
-// no digest.
+// readSound reads a tensor and checks its digest; sound is false if it is damaged. In a damaged file, a tensor without a digest
+// counts as damaged.
 func (f file) readSound(name string, row int64, r schemas.Result) (data []byte, sound bool, err error) {
 	data, err = f.read(name, row, r)
-	if away(err) {
+	if unavailable(err) {
 		return nil, false, err
 	}
 	return data, err == nil && (!f.damaged || digestOf(name, r) != "") && matches(data, name, r), nil
 }
 
-// sound reports whether the tensors in a row can be read and are those of its ledger record. In a file that is not known to
-// be damaged, a row is sound that the ledger does not know: it is computed again anyway.
+// sound reports whether all tensors of a row can be read and match the digests of its ledger record. A row without a record is
+// sound if the file is not marked as damaged, because it is computed again anyway.
 func (f file) sound(cursor *ledger.Cursor, key schemas.Key, row int64) (bool, error) {
 	rec, err := cursor.Find(ledger.Key(key))
 	if err != nil || rec.Status != ledger.Done {

@@ -1,11 +1,10 @@
-// Package tensors is the home of an output's tensors: a write-ahead log and the tables that it is flushed to.
+// Package tensors stores the tensors of an output: in a write-ahead log and in the tables to which the log is flushed.
 //
-// Put makes a tensor a blob of a ledger record: the ledger is the log, and knows blobs as bytes alone. Flush writes a
-// file of a table. Once the tables of a complete run are on disk, TruncateLog drops from the log what they hold, for one
-// copy is enough. Get and Has look in both. A later run that writes a file of a table anew takes the tensor from the old
-// files and holds them open meanwhile. Before a file goes, tensors that only this file has go back into the log. So at
-// every moment a tensor is in one place at least, wherever a run is killed; and where somebody has removed a table, its
-// rows are found in no place and are computed again.
+// The ledger is the log. Put adds a tensor to a ledger record as a blob, and Flush writes a file of a table. When the tables
+// of a complete run are on disk, TruncateLog removes the tensors from the log that the tables have. Get and Has look in both
+// places. A later run that rewrites a file of a table reads tensors from the old files, which stay open until it is done. Before
+// a file is removed, tensors that only this file has are written back to the log. So every tensor is in at least one place at
+// any time, even if a run is killed. If a user removes a table, its rows are in no place and are computed again.
 package tensors
 
 import (
@@ -26,23 +25,23 @@ import (
 	"latentbeam/stages"
 )
 
-// Home is the home of the tensors of one output. It is for one goroutine.
+// Home stores the tensors of one output. Only one goroutine may use it.
 type Home struct {
 	Output *fingerprints.Output
 	Ledger *ledger.Ledger
-	// Before are the sizes of the files that the run before left; what is another size now is written anew.
-	Before map[string]int64
+	// KnownSizes are the sizes of the files that the last run wrote. A file with another size is written again.
+	KnownSizes map[string]int64
 
-	open map[string]*index // the tables as they were when a tensor was first asked for, by name
+	open map[string]*index // tables by name, as they were at the first read of a tensor
 }
 
-// column is where the tables have a tensor.
+// column is the column of a table that stores a tensor.
 type column struct {
 	table, name string
 	kind        stages.Kind
 }
 
-// columns are those of the tensors, by their names in the log.
+// columns maps the names of tensors in the log to their columns.
 var columns = map[string]column{
 	schemas.BlobText:         {"embeddings", "text_embedding_bytes", stages.KindText},
 	schemas.BlobNegativeText: {"embeddings", "negative_embedding_bytes", stages.KindText},
@@ -50,7 +49,7 @@ var columns = map[string]column{
 	schemas.BlobLatents:      {"latents", "vae_latent_bytes", stages.KindLatents},
 }
 
-// Put adds a tensor to a record that is to be committed and returns the SHA-256 of its bytes.
+// Put adds a tensor to a record before it is committed, and returns the SHA-256 of the tensor's bytes.
 func Put(r *ledger.Record, name string, a *stages.Array) string {
 	data := kernels.F32.Bytes(a.Data)
 	r.Blobs = append(r.Blobs, ledger.Blob{Name: name, Data: data})
@@ -58,24 +57,25 @@ func Put(r *ledger.Record, name string, a *stages.Array) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Has reports whether a record's tensors of these kinds are there, in the log or in a table; result is that of the record.
-// The first call that the log cannot answer opens the tables, as they are then.
+// Has reports whether all tensors of a record of these kinds exist, in the log or in a table. result is the parsed result of the
+// record. The first call that the log cannot answer opens the tables.
 func (h *Home) Has(ctx context.Context, rec ledger.Record, result schemas.Result, kinds map[stages.Kind]bool) (bool, error) {
 	if kinds[stages.KindText] && len(result.TextShape) == 0 || kinds[stages.KindLatents] && len(result.LatentsShape) == 0 {
-		return false, nil // the run that made it kept less
+		return false, nil // the earlier run did not publish this kind
 	}
 	for _, name := range namesOf(result) {
 		if !kinds[columns[name].kind] || inLog(rec, name) {
 			continue
 		}
-		if held, err := h.holds(ctx, rec.Key, name); !held || err != nil {
+		if found, err := h.inTable(ctx, rec.Key, name); !found || err != nil {
 			return false, err
 		}
 	}
 	return true, nil
 }
 
-// Get reads a tensor of the record at which the cursor stands. DamagedTableError says that its table is damaged.
+// Get reads a tensor of the record at which the cursor is positioned. If the tensor's table is damaged, the error is a
+// *DamagedTableError.
 func (h *Home) Get(ctx context.Context, cursor *ledger.Cursor, rec ledger.Record, result schemas.Result, name string) ([]byte, error) {
 	if inLog(rec, name) {
 		return cursor.Blob(name)
@@ -92,13 +92,13 @@ func (h *Home) Get(ctx context.Context, cursor *ledger.Cursor, rec ledger.Record
 	f := x.files[p.file]
 	data, err := f.read(name, int64(p.row), result)
 	switch {
-	case errors.Is(err, store.ErrChanged): // since the row was read: its tensors went to the log before
+	case errors.Is(err, store.ErrChanged): // another process replaced the file, and wrote the tensor to the log before
 		now, findErr := cursor.Find(rec.Key)
 		if findErr != nil || !inLog(now, name) {
 			return nil, errors.Join(err, findErr)
 		}
 		return cursor.Blob(name)
-	case away(err):
+	case unavailable(err):
 		return nil, err
 	case err == nil && !matches(data, name, result):
 		err = fmt.Errorf("table %s: the %s of row %d is not what was written there", f.table.Path(), name, p.row+1)
@@ -109,27 +109,27 @@ func (h *Home) Get(ctx context.Context, cursor *ledger.Cursor, rec ledger.Record
 	return data, nil
 }
 
-// DamagedTableError says that a file of a tensor table turned out to be damaged while the tables were written.
+// DamagedTableError is the error for a file of a tensor table that is found damaged while the tables are written.
 type DamagedTableError struct {
-	File string // within the output
+	File string // name in the output
 	Err  error
 }
 
-// Error names the file and what to do.
+// Error names the file and says what to do.
 func (e *DamagedTableError) Error() string {
 	return fmt.Sprintf("%s is damaged (%v); run again, what is lost is computed anew", e.File, e.Err)
 }
 
-// Unwrap returns what was found.
+// Unwrap returns the cause.
 func (e *DamagedTableError) Unwrap() error { return e.Err }
 
-// away reports whether an error says nothing about what was read: the store cannot answer now.
-func away(err error) bool {
+// unavailable reports whether an error means that the store cannot answer now. Such an error does not mean damage.
+func unavailable(err error) bool {
 	return fault.ExitCode(err) == fault.ExitTryAgain || errors.Is(err, context.Canceled) ||
 		errors.Is(err, context.DeadlineExceeded)
 }
 
-// inLog reports whether the record carries the tensor itself.
+// inLog reports whether the record contains the tensor.
 func inLog(r ledger.Record, name string) bool {
 	return slices.ContainsFunc(r.Blobs, func(b ledger.Blob) bool { return b.Name == name })
 }
@@ -150,25 +150,25 @@ func namesOf(r schemas.Result) (names []string) {
 	return names
 }
 
-// digestOf is the digest of a tensor, "" where the result has none.
+// digestOf returns the digest of a tensor; "": the result has none.
 func digestOf(name string, r schemas.Result) string {
 	return map[string]string{schemas.BlobText: r.TextSHA256, schemas.BlobLatents: r.LatentsSHA256}[name]
 }
 
-// matches compares a tensor with its digest, where the result has one.
+// matches reports whether a tensor matches its digest. It returns true if the result has no digest.
 func matches(data []byte, name string, r schemas.Result) bool {
 	want := digestOf(name, r)
 	sum := sha256.Sum256(data)
 	return want == "" || want == hex.EncodeToString(sum[:])
 }
 
-// resultOf is the result of a record that counts; false where there is none.
+// resultOf returns the result of a record; false: the row is not finished.
 func resultOf(rec ledger.Record) (r schemas.Result, ok bool) {
 	return r, rec.Status == ledger.Done && json.Unmarshal(rec.Row, &r) == nil
 }
 
-// holds reports whether a table has the tensor that the log calls name.
-func (h *Home) holds(ctx context.Context, key ledger.Key, name string) (bool, error) {
+// inTable reports whether a table has the tensor name of a key.
+func (h *Home) inTable(ctx context.Context, key ledger.Key, name string) (bool, error) {
 	x, err := h.indexOf(ctx, columns[name].table)
 	if err != nil {
 		return false, err
@@ -177,7 +177,7 @@ func (h *Home) holds(ctx context.Context, key ledger.Key, name string) (bool, er
 	return ok, nil
 }
 
-// indexOf returns the index of a table, opened at the first call.
+// indexOf returns the index of a table. The first call opens it.
 func (h *Home) indexOf(ctx context.Context, table string) (*index, error) {
 	if x := h.open[table]; x != nil {
 		return x, nil
@@ -193,7 +193,7 @@ func (h *Home) indexOf(ctx context.Context, table string) (*index, error) {
 	return x, nil
 }
 
-// Close closes the tables that are open. The next question opens them as they are then.
+// Close closes the open tables. The next read opens them again.
 func (h *Home) Close() {
 	for _, x := range h.open {
 		x.close()

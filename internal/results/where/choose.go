@@ -14,10 +14,11 @@ import (
 	"latentbeam/internal/storage/store"
 )
 
-// Dataset is the table of a finished output's videos, as loaders of data sets look for it.
+// Dataset is the name of the table of a finished output's videos that loaders of data sets read.
 const Dataset = "metadata.parquet"
 
-// Choose returns that table with the chosen rows alone, and the names of their files in the output: videos and posters, each once.
+// Choose returns the table Dataset with only the chosen rows. files are the names of their videos and posters in the output, without
+// duplicates.
 func Choose(ctx context.Context, s store.Store, f *Filter) (table []byte, files []string, err error) {
 	chosen, err := f.Rows(ctx, s, Dataset)
 	if err != nil {
@@ -51,9 +52,9 @@ func Choose(ctx context.Context, s store.Store, f *Filter) (table []byte, files 
 		for {
 			n, err := rows.ReadRows(buffer)
 			for _, row := range buffer[:n] {
-				takes := chosen[at]
+				matches := chosen[at]
 				at++
-				if !takes {
+				if !matches {
 					continue
 				}
 				if _, err := w.WriteRows([]parquet.Row{row}); err != nil {
@@ -86,7 +87,7 @@ func Choose(ctx context.Context, s store.Store, f *Filter) (table []byte, files 
 	return out.Bytes(), files, err
 }
 
-// outside reports whether a table names a video of the input, which is no file of the output.
+// outside reports whether name is a video of the input, which is not a file of the output.
 func outside(name string) bool {
 	return strings.HasPrefix(name, "../") || strings.HasPrefix(name, "/") || strings.Contains(name, "://")
 }

@@ -1,5 +1,5 @@
-// Package where chooses rows of tables by an expression over their columns, such as "aesthetic_quality > 5.5 and selected". Expressions are those of
-// github.com/expr-lang/expr.
+// Package where chooses rows of tables by an expression over their columns, such as "aesthetic_quality > 5.5 and selected". Package
+// github.com/expr-lang/expr defines the language of the expressions.
 package where
 
 import (
@@ -21,16 +21,16 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// readingPrefix is before the names of readings in tables. They may be written without it.
+// readingPrefix is the prefix of the names of readings in tables. Expressions may leave it out.
 const readingPrefix = "measured_"
 
 // Filter is an expression.
 type Filter struct {
 	text  string
-	names []string // that it asks for
+	names []string // names of columns in the expression
 }
 
-// Parse reads an expression. What is wrong with it is an error of usage with its place.
+// Parse parses an expression. A syntax error is a usage error with its position.
 func Parse(text string) (*Filter, error) {
 	tree, err := parser.Parse(text)
 	if err != nil {
@@ -41,7 +41,7 @@ func Parse(text string) (*Filter, error) {
 	return f, nil
 }
 
-// collector collects the names of an expression.
+// collector collects the names in an expression.
 type collector struct{ into *Filter }
 
 // Visit implements ast.Visitor.
@@ -51,17 +51,18 @@ func (c *collector) Visit(node *ast.Node) {
 	}
 }
 
-// String is the expression.
+// String returns the expression.
 func (f *Filter) String() string { return f.text }
 
-// Bound is a filter for the columns of one table.
+// Bound is a filter that is bound to the columns of one table.
 type Bound struct {
 	filter  *Filter
 	program *vm.Program
-	columns map[string]string // the column of each name
+	columns map[string]string // columns by their names in the expression
 }
 
-// Bind finds the columns of a table; zeros are a value of each column's type. A name that is no column is an error of usage.
+// Bind binds the filter to the columns of a table. zeros maps each column to a value of its type. A name that is not a column is a
+// usage error.
 func (f *Filter) Bind(table string, zeros map[string]any) (*Bound, error) {
 	b := &Bound{filter: f, columns: map[string]string{}}
 	env := map[string]any{}
@@ -83,7 +84,7 @@ func (f *Filter) Bind(table string, zeros map[string]any) (*Bound, error) {
 	return b, nil
 }
 
-// names are the columns as people write them.
+// names returns the sorted names of the columns, without readingPrefix.
 func names(zeros map[string]any) (all []string) {
 	for name := range maps.Keys(zeros) {
 		all = append(all, strings.TrimPrefix(name, readingPrefix))
@@ -92,8 +93,9 @@ func names(zeros map[string]any) (all []string) {
 	return all
 }
 
-// Takes reports whether the row is chosen whose columns value gives. A row without a value that the expression asks for is not.
-func (b *Bound) Takes(value func(column string) any) (bool, error) {
+// Matches reports whether a row is chosen. value returns the row's value of a column; nil: null. A row with a null in one of the
+// expression's columns is not chosen.
+func (b *Bound) Matches(value func(column string) any) (bool, error) {
 	env := map[string]any{}
 	for name, column := range b.columns {
 		v := value(column)
@@ -109,7 +111,7 @@ func (b *Bound) Takes(value func(column string) any) (bool, error) {
 	return got.(bool), nil
 }
 
-// Rows says of each row of a table's file whether it is chosen.
+// Rows reports for each row of a table's file whether it is chosen.
 func (f *Filter) Rows(ctx context.Context, s store.Store, name string) ([]bool, error) {
 	path := store.Address(s.URL(), name)
 	file, err := s.Open(ctx, name)
@@ -139,17 +141,18 @@ func (f *Filter) Rows(ctx context.Context, s store.Store, name string) ([]bool, 
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			takes, err := b.Takes(func(column string) any { return values[column][i] })
+			matches, err := b.Matches(func(column string) any { return values[column][i] })
 			if err != nil {
 				return nil, err
 			}
-			all = append(all, takes)
+			all = append(all, matches)
 		}
 	}
 	return all, nil
 }
 
-// columnsOf are the columns of a file that have one number, text or truth a row, and their places.
+// columnsOf returns the columns of a file that have one number, text or boolean per row: a value of each column's type, and its
+// index.
 func columnsOf(p *parquet.File) (zeros map[string]any, at map[string]int) {
 	zeros, at = map[string]any{}, map[string]int{}
 	for _, path := range p.Schema().Columns() {
@@ -177,7 +180,7 @@ func columnsOf(p *parquet.File) (zeros map[string]any, at map[string]int) {
 	return zeros, at
 }
 
-// valuesOf are the values of a column, nil for null.
+// valuesOf returns the n values of a column; nil: null.
 func valuesOf(chunk parquet.ColumnChunk, n int) ([]any, error) {
 	pages := chunk.Pages()
 	defer pages.Close()
@@ -211,6 +214,7 @@ func valuesOf(chunk parquet.ColumnChunk, n int) ([]any, error) {
 	return out, nil
 }
 
+// plain converts a value to the type that expressions use; nil: null.
 func plain(v parquet.Value) any {
 	switch {
 	case v.IsNull():

@@ -36,7 +36,7 @@ type collector struct {
 
 func (c *collector) read(rows iter.Seq2[outcome, error]) error {
 	var err error
-	c.files, err = inFiles(first(rows, c.most), 2, func(_ int, rows iter.Seq2[outcome, error]) error {
+	c.files, err = splitFiles(firstOf(c.most, rows), 2, func(_ int, rows iter.Seq2[outcome, error]) error {
 		for o, err := range rows {
 			if err != nil {
 				return err
@@ -51,7 +51,7 @@ func (c *collector) read(rows iter.Seq2[outcome, error]) error {
 
 func TestShare(t *testing.T) {
 	a, b, few := &collector{most: 100}, &collector{most: 100}, &collector{most: 3}
-	if err := share(numbered(5, nil), a.read, few.read, b.read); err != nil {
+	if err := fanOut(numbered(5, nil), a.read, few.read, b.read); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []*collector{a, b} {
@@ -68,17 +68,17 @@ func TestShare(t *testing.T) {
 func TestShareFails(t *testing.T) {
 	broken := errors.New("broken")
 	a, b := &collector{most: 100}, &collector{most: 100}
-	if err := share(numbered(3, broken), a.read, b.read); !errors.Is(err, broken) || !errors.Is(a.end, broken) ||
+	if err := fanOut(numbered(3, broken), a.read, b.read); !errors.Is(err, broken) || !errors.Is(a.end, broken) ||
 		!errors.Is(b.end, broken) {
 		t.Errorf("the rows fail: %v, the readers got %v and %v", err, a.end, b.end)
 	}
 	a, b = &collector{most: 100}, &collector{most: 100}
 	fails := func(rows iter.Seq2[outcome, error]) error {
-		for range first(rows, 2) { //nolint:revive // to the second row
+		for range firstOf(2, rows) { //nolint:revive // to the second row
 		}
 		return broken
 	}
-	if err := share(numbered(5, nil), a.read, fails, b.read); !errors.Is(err, broken) || !errors.Is(a.end, broken) ||
+	if err := fanOut(numbered(5, nil), a.read, fails, b.read); !errors.Is(err, broken) || !errors.Is(a.end, broken) ||
 		!errors.Is(b.end, broken) {
 		t.Errorf("a reader fails: %v, the others got %v and %v", err, a.end, b.end)
 	}
@@ -88,11 +88,11 @@ func TestShareFails(t *testing.T) {
 }
 
 func TestShareWithNobody(t *testing.T) {
-	if err := share(numbered(5, nil)); err != nil {
+	if err := fanOut(numbered(5, nil)); err != nil {
 		t.Error(err)
 	}
 	broken := errors.New("broken")
-	if err := share(numbered(0, broken), (&collector{most: 9}).read); !errors.Is(err, broken) {
+	if err := fanOut(numbered(0, broken), (&collector{most: 9}).read); !errors.Is(err, broken) {
 		t.Errorf("rows that begin with an error: %v", err)
 	}
 }
