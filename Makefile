@@ -41,9 +41,8 @@ demo: ## twelve videos of the built-in model in out/shapes, with their score
 test: ## tests for any machine: Go is enough (8 minutes on 2 cores); at its end it says what it skipped
 	$(TESTS) -promises $(TESTED) -short -vet=off -p 3 -timeout 20m ./pipelines/suites/... ./internal/cli ./internal/storage/store/s3 ./... # the longest first; s3 only waits
 
-check: lint ## the rest that CI proves: the tests that make test skips, two equal builds, a cluster of Flink, CUDA without a GPU
+check: lint ## the rest that CI proves: the tests that make test skips, a cluster of Flink, CUDA without a GPU
 	$(GO) mod verify
-	.ci/twice $(PROGRAM)
 	$(TESTS) -rest $(TESTED) -vet=off -p 3 -timeout 30m
 	$(TESTS) -C docs/deploy -vet=off ./...
 	$(TESTS) -C kernels/cpu/benchmarks -vet=off ./...
