@@ -109,7 +109,7 @@ func (f watchFlags) check() error {
 			return fault.Usage(fmt.Errorf("%s %s: there is no directory %s; make it first", file[0], file[1], filepath.Dir(file[1])))
 		}
 	}
-	_, err := trace.Wanted(os.Getenv)
+	_, err := trace.Enabled(os.Getenv)
 	if err != nil {
 		return fault.Usage(err)
 	}
@@ -134,7 +134,7 @@ func (f watchFlags) watch(cmd *cobra.Command, o logs.Options, job *pipelines.Job
 		w.notices, jsonErrors = logs.Lines(l), l
 	}
 	if o.JSON || o.Set {
-		job.Record.Board().Add(logs.Spans(slog.Default()))
+		job.Record.Board().AddSink(logs.Spans(slog.Default()))
 	}
 	if err := w.offerMetrics(); err != nil {
 		return w, err
@@ -148,7 +148,7 @@ func (w *watching) offerMetrics() error {
 		return nil
 	}
 	r := metrics.New(metrics.Run{Version: release, Facts: w.job.Record.Facts, Counts: w.job.Record.Board().Counts})
-	w.job.Record.Board().Add(r.Sink())
+	w.job.Record.Board().AddSink(r.Sink())
 	if w.flags.metrics != "" {
 		at, stop, err := r.Serve(w.flags.metrics)
 		if err != nil {
@@ -180,14 +180,14 @@ func (w *watching) traces(ctx context.Context) error {
 		if err != nil {
 			return fault.Usage(fmt.Errorf("--trace: %w", err))
 		}
-		w.job.Record.Board().Add(c.Sink())
+		w.job.Record.Board().AddSink(c.Sink())
 		w.ends = append(w.ends, func(error) {
 			if err := c.Close(); err != nil {
 				slog.Warn("the timeline is not whole", "file", name, "error", err)
 			}
 		})
 	}
-	wanted, err := trace.Wanted(os.Getenv)
+	wanted, err := trace.Enabled(os.Getenv)
 	if err != nil {
 		return fault.Usage(err)
 	}
@@ -198,7 +198,7 @@ func (w *watching) traces(ctx context.Context) error {
 	if err != nil {
 		return fault.Usage(fmt.Errorf("traces by OTLP: %w; see the OTEL_ variables of the environment", err))
 	}
-	w.job.Record.Board().Add(o.Sink())
+	w.job.Record.Board().AddSink(o.Sink())
 	w.ends = append(w.ends, o.Close)
 	return nil
 }

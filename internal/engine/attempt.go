@@ -105,7 +105,7 @@ func (s *Station) work(g *schedule.Grant) (err error) {
 			err = why
 		} else if err == nil {
 			held := peak()
-			batch.Held(held)
+			batch.SetMemory(held)
 			s.engine.Schedule.Measure(g, slices.Max(append(held, 0)))
 		}
 		release(err == nil)

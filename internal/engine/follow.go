@@ -88,13 +88,13 @@ func (e *Engine) follow(ctx context.Context, stage string, set *stages.Set, g *s
 	}
 	work := e.Board.Work(stage, shapeOf(g.Live), len(g.Live), idsOf(g.Live), names)
 	ctx = stages.WithNote(stages.WithProgress(ctx, work.Step), work.SetWaiting)
-	if e.Board.WantsSmall() {
+	if e.Board.WantsDetails() {
 		ctx = kernels.WithExchanges(ctx, func(be kernels.Backend, tag kernels.Tag, began time.Time, bytes int64) {
 			s := board.Span{Kind: board.Exchange, Name: tag.Op, Stage: stage, Begin: began, End: time.Now(), Bytes: bytes}
 			if i := slices.Index(set.Devices, be); i >= 0 && i < len(names) {
 				s.Devices = names[i : i+1]
 			}
-			e.Board.Publish(s)
+			e.Board.Emit(s)
 		})
 	}
 	return ctx, work
@@ -103,7 +103,7 @@ func (e *Engine) follow(ctx context.Context, stage string, set *stages.Set, g *s
 // published records on the board that rows are in the output.
 func (e *Engine) published(group []*stages.Element, began time.Time) {
 	now := time.Now()
-	e.Board.Publish(board.Span{Kind: board.Publish, Stage: "publish", Rows: idsOf(group), Count: len(group), Begin: began, End: now})
+	e.Board.Emit(board.Span{Kind: board.Publish, Stage: "publish", Rows: idsOf(group), Count: len(group), Begin: began, End: now})
 	for _, el := range group {
 		failure, shape := FailureOf(el), ShapeName(&el.Row)
 		e.Board.Settled(shape, failure, ReasonOf(el))
@@ -112,7 +112,7 @@ func (e *Engine) published(group []*stages.Element, began time.Time) {
 		if el.Failed != nil {
 			s.Stage, s.Error = el.Failed.Stage, el.Failed.Message
 		}
-		e.Board.Publish(s)
+		e.Board.Emit(s)
 	}
 	e.Board.Published(began, len(group))
 }

@@ -81,7 +81,7 @@ func (r *Record) Watch(ctx context.Context, p planning.Plan) context.Context {
 		}
 	}
 	r.tally = new(runpage.Tally)
-	r.engine.Board.Add(r.tally.Sink())
+	r.engine.Board.AddSink(r.tally.Sink())
 	ctx, cancel := context.WithCancelCause(ctx)
 	r.recorder.Store(runfiles.Record(ctx, r.Folder(), r.Info(), r.Facts, func(s runfiles.Stop) {
 		r.engine.Schedule.Stop()
@@ -198,10 +198,10 @@ func (r *Record) Expect(p planning.Plan) {
 }
 
 // Running records that the computation of rows starts.
-func (r *Record) Running() { r.recorder.Load().Set(runfiles.Running) }
+func (r *Record) Running() { r.recorder.Load().SetState(runfiles.Running) }
 
 // Writing records that the writing of the report starts.
-func (r *Record) Writing() { r.recorder.Load().Set(runfiles.Writing) }
+func (r *Record) Writing() { r.recorder.Load().SetState(runfiles.Writing) }
 
 // Logs returns the log files with output of the stages' programs. It leaves out empty files.
 func (r *Record) Logs() []string {

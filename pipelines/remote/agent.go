@@ -137,7 +137,7 @@ func (a *Agent) startBundle(ctx context.Context) (map[schemas.Key]engine.Suspect
 	if err := a.engine.Ledger.Refresh(ctx); err != nil {
 		return nil, err
 	}
-	if err := a.marks.Bury(ctx); err != nil {
+	if err := a.marks.RecordDeaths(ctx); err != nil {
 		return nil, err
 	}
 	found, err := a.job.Suspects(ctx, a.deaths)
@@ -240,7 +240,7 @@ func (a *Agent) releaseIdle(ctx context.Context) {
 		return
 	}
 	a.idle = time.Time{}
-	if err := a.marks.Rest(ctx); err != nil {
+	if err := a.marks.Clear(ctx); err != nil {
 		slog.Debug("the marks of this process could not be removed", "error", err)
 	}
 	if a.release != nil {

@@ -8,102 +8,105 @@ import (
 	"time"
 )
 
-// firstRows is how many ids of a batch are kept for people.
+// firstRows is the number of row ids that a batch stores for display.
 const firstRows = 8
 
-// Board holds what a process is doing. It is safe for concurrent use.
+// Board records what a process is doing. It is safe for concurrent use.
 type Board struct {
 	mu      sync.Mutex
 	now     func() time.Time
-	began   time.Time
+	started time.Time
 	stages  []string
 	shapes  []*shape
 	devices []*device
 	batches map[*Batch]bool
 	cells   map[cell]*spent
-	// foreseen is what a row costs by the plan, in seconds of devices; what is not in it, nobody has predicted.
+	// foreseen is the planned cost of a row in device seconds. A cell without an entry has no prediction.
 	foreseen map[cell]float64
-	publish  spent     // groups of rows: seconds in which some publisher was at work
-	until    time.Time // publish covers the time before
+	publish  spent     // rows that were published, and seconds during which at least one publisher was working
+	until    time.Time // end of the time that publish covers
 	counts   Counts
-	plan     Counts // rows that need no work and that nothing reads in this run
+	plan     Counts // rows that a run without work does not read, see Skip
 	sinks    []Sink
 }
 
-// Counts are rows of a process that came to an end without being progress, and failures.
+// Counts counts the rows of a process by their outcome.
 type Counts struct {
-	Done, Failed         int64 // published in this run
-	Bad, Shared, Skipped int64
+	Done, Failed         int64          // rows published in this run
+	Bad, Shared, Skipped int64          // unusable rows, rows equal to others, rows settled by earlier runs
 	First                string         // reason of the first failure
-	Failures             map[string]int // failed rows by "class/stage"
+	Failures             map[string]int // number of failed rows by "class/stage"
 }
 
-// ShapeWork is rows of one shape that are to be computed.
+// ShapeWork counts the rows of one shape that are to be computed.
 type ShapeWork struct {
 	Name   string
-	Rows   int64   // each key once
-	Weight float64 // what a row costs, relative to other shapes
+	Rows   int64   // number of different keys
+	Weight float64 // cost of a row relative to rows of other shapes
 }
 
+// shape is a ShapeWork with its settled rows.
 type shape struct {
 	ShapeWork
 	settled int64
 }
 
+// device is a device with its batches.
 type device struct {
 	name  string
 	works map[*Batch]bool
-	since time.Time
-	busy  time.Duration // of works that have ended
+	since time.Time     // start of the current work or idle time
+	busy  time.Duration // time of finished work
 }
 
-// cell is a stage at rows of a shape.
+// cell is a pair of a stage and a shape.
 type cell struct{ stage, shape string }
 
+// spent is the work that has finished in a cell.
 type spent struct {
-	seconds float64 // of devices
+	seconds float64 // device seconds
 	rows    int64
 	batches int64
 }
 
-// New returns a board of a process that begins now.
+// New returns a board of a process that starts now.
 func New(stages, devices []string) *Board {
 	b := &Board{now: time.Now, stages: slices.Clone(stages), batches: map[*Batch]bool{}, cells: map[cell]*spent{}, foreseen: map[cell]float64{}}
-	b.began = b.now()
+	b.started = b.now()
 	for _, name := range devices {
-		b.devices = append(b.devices, &device{name: name, works: map[*Batch]bool{}, since: b.began})
+		b.devices = append(b.devices, &device{name: name, works: map[*Batch]bool{}, since: b.started})
 	}
 	return b
 }
 
-// Add lets a sink take the spans that end from now on.
-func (b *Board) Add(s Sink) {
+// AddSink adds a sink. It receives the spans that end from now on.
+func (b *Board) AddSink(s Sink) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.sinks = append(slices.Clip(b.sinks), s)
 }
 
-// WantsSmall reports whether anybody takes steps and exchanges.
-func (b *Board) WantsSmall() bool {
+// WantsDetails reports whether a sink receives steps and exchanges.
+func (b *Board) WantsDetails() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return slices.ContainsFunc(b.sinks, func(s Sink) bool { return s.Small })
+	return slices.ContainsFunc(b.sinks, func(s Sink) bool { return s.Details })
 }
 
-// Publish gives a span to those who want it.
-func (b *Board) Publish(s Span) {
+// Emit sends a span to the sinks that receive its kind.
+func (b *Board) Emit(s Span) {
 	b.mu.Lock()
 	sinks := b.sinks
 	b.mu.Unlock()
-	small := s.Kind == Step || s.Kind == Exchange
+	detail := s.Kind == Step || s.Kind == Exchange
 	for _, sink := range sinks {
-		if !small || sink.Small {
-			sink.Take(s)
+		if !detail || sink.Details {
+			sink.Record(s)
 		}
 	}
 }
 
-// Expect says which rows are to be computed. What was counted before stays.
+// Expect adds rows that are to be computed. It does not change the counts so far.
 func (b *Board) Expect(shapes []ShapeWork) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -113,13 +116,13 @@ func (b *Board) Expect(shapes []ShapeWork) {
 	}
 }
 
-// Foreseen is what the plan says that a row of a shape costs in a stage, in seconds of devices.
+// Foreseen is the planned cost of a row of a shape in a stage, in device seconds.
 type Foreseen struct {
 	Stage, Shape string
 	Seconds      float64
 }
 
-// Foresee says what rows are predicted to cost. What they are seen to cost stands above it.
+// Foresee sets the planned costs of rows. Measured costs take precedence over them.
 func (b *Board) Foresee(costs []Foreseen) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -128,7 +131,7 @@ func (b *Board) Foresee(costs []Foreseen) {
 	}
 }
 
-// shape returns the shape of that name; mu is held.
+// shape returns the shape called name, and adds it if necessary. The caller holds b.mu.
 func (b *Board) shape(name string) *shape {
 	for _, s := range b.shapes {
 		if s.Name == name {
@@ -140,8 +143,8 @@ func (b *Board) shape(name string) *shape {
 	return s
 }
 
-// Settled counts a row that was published. failure is its class and stage with a slash, "" where it is done; reason
-// says why it failed.
+// Settled counts a row that was published. failure is "class/stage" of a failed row; "": the row is done. reason is the
+// reason of the failure.
 func (b *Board) Settled(shapeName, failure, reason string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -154,8 +157,8 @@ func (b *Board) Settled(shapeName, failure, reason string) {
 	b.failed(failure, reason)
 }
 
-// Published counts rows that a publisher has had at work since began. Publishers work side by side: time that two of
-// them share counts once.
+// Published counts rows that a publisher has written since began. Publishers work concurrently; time in which several of them work
+// counts once.
 func (b *Board) Published(began time.Time, rows int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -168,6 +171,7 @@ func (b *Board) Published(began time.Time, rows int) {
 	b.until = now
 }
 
+// failed counts a failure. The caller holds b.mu.
 func (b *Board) failed(failure, reason string) {
 	if b.counts.First == "" {
 		b.counts.First = reason
@@ -178,7 +182,7 @@ func (b *Board) failed(failure, reason string) {
 	b.counts.Failures[failure]++
 }
 
-// Bad counts a row that cannot be read or used.
+// Bad counts a row that cannot be read or is invalid.
 func (b *Board) Bad(failure, reason string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -186,8 +190,8 @@ func (b *Board) Bad(failure, reason string) {
 	b.failed(failure, reason)
 }
 
-// Skip sets the rows of a run that has nothing to compute: skipped ones, that the ledger has, and unusable ones by class and
-// stage; first is the reason of the first of them. Zeros take back what was set before.
+// Skip sets the counts of a run that has nothing to compute: the rows that the ledger has, and the unusable rows by "class/stage".
+// first is the reason of the first unusable row. Zero values reset the counts.
 func (b *Board) Skip(skipped int64, unusable map[string]int, first string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -197,7 +201,7 @@ func (b *Board) Skip(skipped int64, unusable map[string]int, first string) {
 	}
 }
 
-// all is what was counted and what the plan says; mu is held.
+// all returns the sum of the counts and of the counts that Skip set. The caller holds b.mu.
 func (b *Board) all() Counts {
 	c := b.counts
 	c.Skipped, c.Bad, c.First = c.Skipped+b.plan.Skipped, c.Bad+b.plan.Bad, cmp.Or(c.First, b.plan.First)
@@ -211,19 +215,20 @@ func (b *Board) all() Counts {
 	return c
 }
 
-// Shared counts a row that equals another one of this run, Skipped one that the ledger has.
+// Shared counts a row that equals another row of this run.
 func (b *Board) Shared() { b.count(&b.counts.Shared) }
 
-// Skipped counts a row that the ledger has.
+// Skipped counts a row that an earlier run has settled.
 func (b *Board) Skipped() { b.count(&b.counts.Skipped) }
 
+// count increments a counter.
 func (b *Board) count(n *int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	*n++
 }
 
-// Batch is rows that a stage has in hand.
+// Batch is a batch of rows that waits for devices or is on devices.
 type Batch struct {
 	board    *Board
 	stage    string
@@ -231,29 +236,30 @@ type Batch struct {
 	rows     []string
 	count    int
 	devices  []string
-	memory   []int64   // as of a Span
-	begun    time.Time // it waits or works since then
-	last     time.Time // of its last step, or begun
+	memory   []int64   // see Span.Memory
+	started  time.Time // start of waiting or working
+	last     time.Time // time of its last step, or started
 	step, of int
-	note     string // why it does not move
+	note     string // why it makes no progress
 }
 
-// Wait notes that a batch waits for devices.
+// Wait records that a batch waits for devices.
 func (b *Board) Wait(stage, shape string, count int, rows []string) *Batch {
 	return b.startBatch(stage, shape, count, rows, nil)
 }
 
-// Work notes that a batch is on devices.
+// Work records that a batch is on devices.
 func (b *Board) Work(stage, shape string, count int, rows, devices []string) *Batch {
 	return b.startBatch(stage, shape, count, rows, devices)
 }
 
+// startBatch adds a batch; devices nil: it waits.
 func (b *Board) startBatch(stage, shape string, count int, rows, devices []string) *Batch {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.now()
 	x := &Batch{board: b, stage: stage, shape: shape, count: count, rows: slices.Clone(rows[:min(len(rows), firstRows)]),
-		devices: devices, begun: now, last: now}
+		devices: devices, started: now, last: now}
 	b.batches[x] = true
 	for _, d := range b.devices {
 		if slices.Contains(devices, d.name) {
@@ -266,11 +272,11 @@ func (b *Board) startBatch(stage, shape string, count int, rows, devices []strin
 	return x
 }
 
-// Step notes that done of a number of steps are taken.
+// Step records that the batch has computed done of its steps.
 func (x *Batch) Step(done, of int) {
 	b := x.board
 	b.mu.Lock()
-	if of == x.of && done <= x.step { // another rank has said so
+	if of == x.of && done <= x.step { // another rank has reported the step
 		b.mu.Unlock()
 		return
 	}
@@ -279,20 +285,20 @@ func (x *Batch) Step(done, of int) {
 	s.Name = "step"
 	x.step, x.of, x.last = done, of, now
 	b.mu.Unlock()
-	b.Publish(s)
+	b.Emit(s)
 }
 
-// SetWaiting notes why the batch does not move, "" when it does.
+// SetWaiting records why the batch makes no progress; "": it does.
 func (x *Batch) SetWaiting(note string) {
 	x.board.mu.Lock()
 	defer x.board.mu.Unlock()
 	x.note = note
 }
 
-// Held notes the most bytes of tensors that each device of the batch held for it.
-func (x *Batch) Held(memory []int64) { x.memory = memory }
+// SetMemory records the peak size in bytes of the batch's tensors on each of its devices.
+func (x *Batch) SetMemory(memory []int64) { x.memory = memory }
 
-// Finish notes that the batch is done, or has failed with err.
+// Finish records that the batch is done, or has failed with err.
 func (x *Batch) Finish(err error) {
 	b := x.board
 	b.mu.Lock()
@@ -314,26 +320,27 @@ func (x *Batch) Finish(err error) {
 			b.spend(x, now)
 		}
 	}
-	s := x.span(kind, x.begun, now)
+	s := x.span(kind, x.started, now)
 	b.mu.Unlock()
 	if err != nil {
 		s.Error = err.Error()
 	}
-	b.Publish(s)
+	b.Emit(s)
 }
 
-// spend notes what a batch has cost; mu is held.
+// spend adds the cost of a finished batch to its cell. The caller holds b.mu.
 func (b *Board) spend(x *Batch, now time.Time) {
 	at := cell{x.stage, x.shape}
 	if b.cells[at] == nil {
 		b.cells[at] = &spent{}
 	}
 	c := b.cells[at]
-	c.seconds += now.Sub(x.begun).Seconds() * float64(len(x.devices))
+	c.seconds += now.Sub(x.started).Seconds() * float64(len(x.devices))
 	c.rows += int64(x.count)
 	c.batches++
 }
 
+// span returns a span of the batch.
 func (x *Batch) span(kind SpanKind, begin, end time.Time) Span {
 	return Span{Kind: kind, Stage: x.stage, Shape: x.shape, Rows: x.rows, Count: x.count, Devices: x.devices,
 		Memory: x.memory, Begin: begin, End: end}

@@ -1,4 +1,4 @@
-// Package board follows a job while it runs. The engine tells a Board what happens: batches wait for devices, work
-// on them, take steps and end; rows are settled. Whoever watches (a terminal, runs/<job>/facts, metrics, traces) reads
-// the Board's Facts or takes its Spans. It changes nothing of the job.
+// Package board records the progress of a running job. The engine reports events to a Board: batches wait for devices, work
+// on them, compute steps and finish; rows are settled. Displays (a terminal, runs/<job>/facts, metrics, traces) read
+// the Board's Facts or receive its Spans. The board does not influence the job.
 package board

@@ -9,24 +9,24 @@ import (
 	"latentbeam/internal/watch/runfiles"
 )
 
-// Counts returns what was counted so far.
+// Counts returns the counts so far.
 func (b *Board) Counts() Counts {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.all()
 }
 
-// Facts describes the process now. The caller says who it is and in which state.
+// Facts returns the current facts of the process. The caller sets the identity and the state of the process.
 func (b *Board) Facts() runfiles.Facts {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.now()
 	c := b.all()
-	f := runfiles.Facts{At: now.UTC().Round(0), Started: b.began.UTC().Round(0), First: c.First,
+	f := runfiles.Facts{At: now.UTC().Round(0), Started: b.started.UTC().Round(0), First: c.First,
 		Rows: runfiles.Rows{Done: c.Done, Failed: c.Failed, Skipped: c.Skipped, Shared: c.Shared, Bad: c.Bad}}
 	for x := range b.batches {
 		f.Batches = append(f.Batches, runfiles.Batch{Stage: x.stage, Count: x.count, Rows: x.rows, Shape: x.shape, Step: x.step,
-			Of: x.of, Note: x.note, Device: strings.Join(x.devices, " "), Since: x.last.UTC().Round(0), Begun: x.begun.UTC().Round(0)})
+			Of: x.of, Note: x.note, Device: strings.Join(x.devices, " "), Since: x.last.UTC().Round(0), Begun: x.started.UTC().Round(0)})
 	}
 	slices.SortFunc(f.Batches, func(a, b runfiles.Batch) int {
 		return cmp.Or(cmp.Compare(b.Device, a.Device), a.Begun.Compare(b.Begun), cmp.Compare(a.Stage, b.Stage))
@@ -58,20 +58,26 @@ func (b *Board) Facts() runfiles.Facts {
 	return f
 }
 
-// predict fills in rates and what is left; mu is held. The cost of a shape in a stage comes from finished rows of the
-// shape, else from the steps of a batch at work, else from rows of other shapes, scaled by what the plan says of both, or by their weights,
-// else from the plan, scaled by how far the plan is off in other stages. Devices share what is left. Publishing goes on beside them: where it is the slower of the two, it says what is left. Nothing is
-// known before a row is published or a step is done, for stages that have not run and have no plan would cost nothing; nor while a
-// batch takes far longer than its rows have cost.
+// predict sets the rates and remaining times in f. The caller holds b.mu.
+//
+// The cost of a row of a shape in a stage is taken from the first of these sources that exists:
+//  1. finished rows of the shape;
+//  2. the finished steps of a batch on devices;
+//  3. rows of another shape, scaled by the ratio of the planned costs, or else of the weights;
+//  4. the plan, scaled by the ratio of measured to planned costs in other stages.
+//
+// All devices share the remaining work. Publishing runs at the same time; if it is slower, it determines the remaining time. The
+// remaining time is not known before a row is published or a step is done, because stages that have not run and have no plan would
+// cost nothing. It is not known either while a batch is overdue.
 func (b *Board) predict(f *runfiles.Facts, now time.Time) {
 	devices := float64(max(1, len(b.devices)))
-	known := b.begun() && !b.late(now)
+	known := b.hasProgress() && !b.overdue(now)
 	for i, s := range b.shapes {
-		var each, left float64 // seconds of devices
+		var each, left float64 // device seconds
 		measured := false
 		for _, stage := range b.stages {
 			c, how := b.cost(stage, s, now)
-			if how == unknown && b.touched(stage) {
+			if how == unknown && b.hasRun(stage) {
 				known = false
 			}
 			measured = measured || how == byRows
@@ -81,7 +87,7 @@ func (b *Board) predict(f *runfiles.Facts, now time.Time) {
 			}
 			each += c
 			left += c * float64(max(0, min(s.Rows-s.settled, s.Rows-passed)))
-			left -= min(left, b.begunWork(stage, s.Name, c, now))
+			left -= min(left, b.workInProgress(stage, s.Name, c, now))
 		}
 		if s.settled >= s.Rows {
 			left = 0
@@ -103,8 +109,8 @@ func (b *Board) predict(f *runfiles.Facts, now time.Time) {
 	}
 }
 
-// begun reports whether a row was published, or a step done; mu is held.
-func (b *Board) begun() bool {
+// hasProgress reports whether a row was published or a step was done. The caller holds b.mu.
+func (b *Board) hasProgress() bool {
 	for x := range b.batches {
 		if x.step > 0 {
 			return true
@@ -113,28 +119,28 @@ func (b *Board) begun() bool {
 	return b.counts.Done+b.counts.Failed > 0
 }
 
-// A batch is late when it takes so many times what its rows cost before, and so long.
+// A batch is overdue after overdueFactor times its expected cost, but not before overdueMin.
 const (
-	lateTimes = 3
-	lateLeast = 10 * time.Second
+	overdueFactor = 3
+	overdueMin    = 10 * time.Second
 )
 
-// late reports whether a batch on devices takes far longer than its rows have cost; mu is held.
-func (b *Board) late(now time.Time) bool {
+// overdue reports whether a batch on devices takes far longer than earlier rows did. The caller holds b.mu.
+func (b *Board) overdue(now time.Time) bool {
 	for x := range b.batches {
 		c := b.cells[cell{x.stage, x.shape}]
 		if x.devices == nil || c == nil || c.rows == 0 {
 			continue
 		}
-		spent, expected := now.Sub(x.begun).Seconds()*float64(len(x.devices)), c.seconds/float64(c.rows)*float64(x.count)
-		if now.Sub(x.begun) > lateLeast && spent > lateTimes*expected {
+		spent, expected := now.Sub(x.started).Seconds()*float64(len(x.devices)), c.seconds/float64(c.rows)*float64(x.count)
+		if now.Sub(x.started) > overdueMin && spent > overdueFactor*expected {
 			return true
 		}
 	}
 	return false
 }
 
-// source is where a cost comes from.
+// source is the origin of a cost.
 type source int
 
 const (
@@ -145,9 +151,9 @@ const (
 	byRows
 )
 
-// cost is what one row of a shape costs in a stage, in seconds of devices; mu is held.
+// cost returns the cost of one row of a shape in a stage, in device seconds. The caller holds b.mu.
 func (b *Board) cost(stage string, s *shape, now time.Time) (float64, source) {
-	if c, how := b.seen(stage, s.Name, now); how != unknown {
+	if c, how := b.measured(stage, s.Name, now); how != unknown {
 		return c, how
 	}
 	planned := b.foreseen[cell{stage, s.Name}]
@@ -158,18 +164,18 @@ func (b *Board) cost(stage string, s *shape, now time.Time) (float64, source) {
 		} else if other.Weight > 0 {
 			ratio = s.Weight / other.Weight
 		}
-		if c, how := b.seen(stage, other.Name, now); other != s && how != unknown && ratio > 0 {
+		if c, how := b.measured(stage, other.Name, now); other != s && how != unknown && ratio > 0 {
 			return ratio * c, byWeight
 		}
 	}
 	if planned > 0 {
-		return planned * b.pace(now), byPlan
+		return planned * b.slowdown(now), byPlan
 	}
 	return 0, unknown
 }
 
-// seen is what one row of a shape is seen to cost in a stage; mu is held.
-func (b *Board) seen(stage, shape string, now time.Time) (float64, source) {
+// measured returns the measured cost of one row of a shape in a stage. The caller holds b.mu.
+func (b *Board) measured(stage, shape string, now time.Time) (float64, source) {
 	if c := b.cells[cell{stage, shape}]; c != nil && c.rows > 0 {
 		return c.seconds / float64(c.rows), byRows
 	}
@@ -179,44 +185,46 @@ func (b *Board) seen(stage, shape string, now time.Time) (float64, source) {
 	return 0, unknown
 }
 
-// pace is how many times as long as planned everything takes that is seen, 1 where nothing is; mu is held.
-func (b *Board) pace(now time.Time) float64 {
-	var seen, planned float64
+// slowdown returns the ratio of measured to planned costs; 1 if nothing is measured. The caller holds b.mu.
+func (b *Board) slowdown(now time.Time) float64 {
+	var measured, planned float64
 	for at, seconds := range b.foreseen {
-		if c, how := b.seen(at.stage, at.shape, now); how != unknown && seconds > 0 {
-			seen, planned = seen+c, planned+seconds
+		if c, how := b.measured(at.stage, at.shape, now); how != unknown && seconds > 0 {
+			measured, planned = measured+c, planned+seconds
 		}
 	}
 	if planned == 0 {
 		return 1
 	}
-	return seen / planned
+	return measured / planned
 }
 
-// bySteps is what a row costs by the steps of a batch at work; mu is held.
+// bySteps returns the cost of a row, extrapolated from the finished steps of a batch on devices; 0: there is none. The caller holds
+// b.mu.
 func (b *Board) bySteps(stage, shape string, now time.Time) float64 {
 	for x := range b.batches {
 		if x.stage == stage && x.shape == shape && x.devices != nil && x.step > 0 && x.count > 0 {
-			spent := x.last.Sub(x.begun).Seconds() * float64(len(x.devices))
+			spent := x.last.Sub(x.started).Seconds() * float64(len(x.devices))
 			return spent / float64(x.step) * float64(x.of) / float64(x.count)
 		}
 	}
 	return 0
 }
 
-// begunWork is how many seconds of devices the batches at work have spent, of what their rows cost; mu is held.
-func (b *Board) begunWork(stage, shape string, each float64, now time.Time) (sum float64) {
+// workInProgress returns the device seconds that batches on devices have used so far, at most the cost of their rows. The caller
+// holds b.mu.
+func (b *Board) workInProgress(stage, shape string, each float64, now time.Time) (sum float64) {
 	for x := range b.batches {
 		if x.stage == stage && x.shape == shape && x.devices != nil {
-			spent := now.Sub(x.begun).Seconds() * float64(len(x.devices))
+			spent := now.Sub(x.started).Seconds() * float64(len(x.devices))
 			sum += min(spent, each*float64(x.count))
 		}
 	}
 	return sum
 }
 
-// touched reports whether anything is known of a stage; mu is held.
-func (b *Board) touched(stage string) bool {
+// hasRun reports whether a batch of the stage has finished. The caller holds b.mu.
+func (b *Board) hasRun(stage string) bool {
 	for at := range b.cells {
 		if at.stage == stage {
 			return true

@@ -16,7 +16,7 @@ func at(stages, devices []string) (*Board, func(time.Duration)) {
 	b := New(stages, devices)
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	b.now = func() time.Time { return now }
-	b.began = now
+	b.started = now
 	for _, d := range b.devices {
 		d.since = now
 	}
@@ -173,11 +173,11 @@ func TestNoProgress(t *testing.T) {
 func TestSpans(t *testing.T) {
 	b, pass := at([]string{"denoise"}, []string{"cpu:0"})
 	var all, few []Span
-	b.Add(Sink{Take: func(s Span) { few = append(few, s) }})
-	if b.WantsSmall() {
+	b.AddSink(Sink{Record: func(s Span) { few = append(few, s) }})
+	if b.WantsDetails() {
 		t.Error("nobody wants steps")
 	}
-	b.Add(Sink{Take: func(s Span) { all = append(all, s) }, Small: true})
+	b.AddSink(Sink{Record: func(s Span) { all = append(all, s) }, Details: true})
 	wait := b.Wait("denoise", "s", 1, []string{"a"})
 	pass(time.Second)
 	if f := b.Facts(); len(f.Batches) != 1 || f.Batches[0].Device != "" {

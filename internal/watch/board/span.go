@@ -2,41 +2,41 @@ package board
 
 import "time"
 
-// SpanKind is what a Span shows.
+// SpanKind is the kind of a Span.
 type SpanKind string
 
 // Kinds of spans.
 const (
 	Wait     SpanKind = "wait"     // a batch waits for devices
 	Work     SpanKind = "work"     // a batch is on devices
-	Step     SpanKind = "step"     // a sampling step of such a batch
-	Exchange SpanKind = "exchange" // a device exchanges parts with the others of its set
+	Step     SpanKind = "step"     // a sampling step of a batch on devices
+	Exchange SpanKind = "exchange" // a device exchanges tensors with other devices of its set
 	Publish  SpanKind = "publish"  // files and records of rows are written
-	Row      SpanKind = "row"      // a row reached its end
+	Row      SpanKind = "row"      // a row was settled
 )
 
-// Span is something that has ended.
+// Span is an activity that has ended.
 type Span struct {
 	Kind    SpanKind
-	Name    string // of a step or an exchange
+	Name    string // name of a step or an exchange
 	Stage   string
 	Shape   string
 	Rows    []string // ids of the first rows
-	Count   int      // rows
+	Count   int      // number of rows
 	Devices []string
-	Memory  []int64 // bytes of tensors that each of Devices held at its fullest; nil: not known
+	Memory  []int64 // peak bytes of tensors on each of Devices; nil: not known
 	Begin   time.Time
 	End     time.Time
-	Bytes   int64  // that an exchange has sent
-	Error   string // why it failed, "" where it went well
-	Failure string // class and stage of a row that failed
+	Bytes   int64  // bytes that an exchange sent
+	Error   string // why it failed; "": it succeeded
+	Failure string // "class/stage" of a failed row
 }
 
-// Seconds is how long the span took.
+// Seconds returns the duration of the span in seconds.
 func (s Span) Seconds() float64 { return s.End.Sub(s.Begin).Seconds() }
 
-// Sink takes spans as they end. Take is called from many goroutines.
+// Sink receives spans when they end. Record is called from many goroutines.
 type Sink struct {
-	Take  func(Span)
-	Small bool // the sink also wants steps and exchanges, which are many
+	Record  func(Span)
+	Details bool // the sink also receives steps and exchanges, of which there are many
 }

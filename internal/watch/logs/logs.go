@@ -1,4 +1,4 @@
-// Package logs writes what the program says with log/slog, as text for people or as JSON for machines.
+// Package logs writes records of log/slog as text for people or as JSON for programs.
 package logs
 
 import (
@@ -16,14 +16,14 @@ import (
 	"latentbeam/internal/watch/board"
 )
 
-// Options say how records are written. The zero value is what users see by default.
+// Options are the options of a logger. The zero value is the default of the program.
 type Options struct {
 	JSON  bool
-	Level slog.Level // the least that is written; slog.LevelInfo, the zero value, means notices and warnings in text
-	Set   bool       // Level was given
+	Level slog.Level // minimal level; if not Set, text starts at source.LevelNotice
+	Set   bool       // Level was given by the user
 }
 
-// level is the least level that is written.
+// level returns the minimal level.
 func (o Options) level() slog.Level {
 	if o.Set || o.JSON {
 		return o.Level
@@ -31,8 +31,8 @@ func (o Options) level() slog.Level {
 	return source.LevelNotice
 }
 
-// New returns a logger of this program: its own records, and of the libraries that it uses errors alone. Beam's
-// runners warn of what is none of a user's business. A line of text reads like the program's other messages.
+// New returns a logger for this program. It writes the program's own records and only errors of libraries, because Beam's
+// runners log warnings that do not concern users. Lines of text have the form of the program's other messages.
 func New(w io.Writer, o Options) *slog.Logger {
 	if o.JSON {
 		return slog.New(filter{slog.NewJSONHandler(w, &slog.HandlerOptions{Level: o.level()})})
@@ -40,7 +40,7 @@ func New(w io.Writer, o Options) *slog.Logger {
 	return slog.New(filter{&lineHandler{w: w, mu: new(sync.Mutex), level: o.level()}})
 }
 
-// filter drops what is not an error and comes from a library.
+// filter drops records of libraries below the level of errors.
 type filter struct{ slog.Handler }
 
 // Handle implements slog.Handler.
@@ -52,24 +52,24 @@ func (h filter) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// WithAttrs keeps the rule.
+// WithAttrs implements slog.Handler.
 func (h filter) WithAttrs(attrs []slog.Attr) slog.Handler { return filter{h.Handler.WithAttrs(attrs)} }
 
-// WithGroup keeps the rule.
+// WithGroup implements slog.Handler.
 func (h filter) WithGroup(name string) slog.Handler { return filter{h.Handler.WithGroup(name)} }
 
 // lineHandler writes records as lines for people.
 type lineHandler struct {
 	w     io.Writer
-	mu    *sync.Mutex // of w
+	mu    *sync.Mutex // protects w
 	level slog.Level
 	attrs []slog.Attr
 }
 
-// Enabled reports whether records of a level may be shown.
+// Enabled implements slog.Handler.
 func (h *lineHandler) Enabled(_ context.Context, level slog.Level) bool { return level >= h.level }
 
-// Handle writes a record.
+// Handle implements slog.Handler. It writes a record as one line.
 func (h *lineHandler) Handle(_ context.Context, r slog.Record) error {
 	var b strings.Builder
 	what := "warning: "
@@ -98,7 +98,7 @@ func (h *lineHandler) Handle(_ context.Context, r slog.Record) error {
 	return err
 }
 
-// own reports whether a function belongs to this module, or to the program that calls Main with stages of its own.
+// own reports whether a function belongs to this module, or to a program that calls Main with its own stages.
 func own(function string) bool {
 	modules := []string{"latentbeam", "main"}
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Path != "" {
@@ -116,10 +116,10 @@ func (h *lineHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &c
 }
 
-// WithGroup implements slog.Handler; names of groups are not shown.
+// WithGroup implements slog.Handler. Names of groups are not written.
 func (h *lineHandler) WithGroup(string) slog.Handler { return h }
 
-// ParseLevel reads debug, info, warn or error.
+// ParseLevel parses debug, info, warn or error.
 func ParseLevel(s string) (slog.Level, error) {
 	for name, level := range map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn,
 		"error": slog.LevelError} {
@@ -130,7 +130,7 @@ func ParseLevel(s string) (slog.Level, error) {
 	return 0, fmt.Errorf("%q is no level: give debug, info, warn or error", s)
 }
 
-// Lines makes each line that is written to it a record.
+// Lines returns a writer that logs each line as a record.
 func Lines(l *slog.Logger) io.Writer { return lines{l} }
 
 type lines struct{ l *slog.Logger }
@@ -145,10 +145,10 @@ func (w lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Spans returns a sink that logs what ends: rows that are done and rows that failed as info, batches, waits and
-// publishing as debug. Their fields are row, stage, shape, device, duration_s and error.
+// Spans returns a sink that logs spans: settled rows at level info, and batches, waits and publishing at level debug. The fields
+// are row, stage, shape, device, duration_s and error.
 func Spans(l *slog.Logger) board.Sink {
-	return board.Sink{Take: func(s board.Span) {
+	return board.Sink{Record: func(s board.Span) {
 		ctx := context.Background()
 		switch {
 		case s.Kind == board.Row && s.Failure != "":

@@ -16,7 +16,7 @@ import (
 func TestFields(t *testing.T) {
 	var b bytes.Buffer
 	l := New(&b, Options{JSON: true, Level: slog.LevelDebug, Set: true}).With("run", "r1")
-	take := Spans(l).Take
+	take := Spans(l).Record
 	now := time.Now()
 	take(board.Span{Kind: board.Work, Stage: "denoise", Shape: "64x64x9", Rows: []string{"a", "b"}, Count: 2,
 		Devices: []string{"cpu:0"},

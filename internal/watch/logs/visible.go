@@ -10,9 +10,9 @@ import (
 	"unicode/utf8"
 )
 
-// unseen are characters by which a text looks like another one, beside control characters: those that turn the order of characters
-// around (U+202E and its like), end lines, have no width or are tags. Left alone are U+00AD, a hyphen where a line ends, and U+200C
-// and U+200D, which Persian, Indic scripts and emoji need.
+// unseen lists characters, beside control characters, that can make a text look like another text: they reverse the order of
+// characters (such as U+202E), end lines, have no width, or are tags. It does not include U+00AD, a hyphen at the end of a line, and
+// U+200C and U+200D, which Persian, Indic scripts and emoji need.
 var unseen = &unicode.RangeTable{
 	R16: []unicode.Range16{{0x061c, 0x061c, 1}, {0x115f, 0x1160, 1}, {0x17b4, 0x17b5, 1}, {0x180b, 0x180f, 1}, {0x200b, 0x200b, 1},
 		{0x200e, 0x200f, 1}, {0x2028, 0x202e, 1}, {0x2060, 0x206f, 1}, {0x3164, 0x3164, 1}, {0xfeff, 0xfeff, 1}, {0xffa0, 0xffa0, 1},
@@ -20,13 +20,13 @@ var unseen = &unicode.RangeTable{
 	R32: []unicode.Range32{{0x1bca0, 0x1bca3, 1}, {0x1d173, 0x1d17a, 1}, {0xe0000, 0xe0fff, 1}},
 }
 
-// hidden reports whether a character is shown as its number. Lines end and columns stand as they are.
+// hidden reports whether Visible escapes a character. Line feeds and tabs are not escaped.
 func hidden(r rune) bool {
 	return r < ' ' && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 || unicode.Is(unseen, r)
 }
 
-// Visible writes characters that control a terminal or deceive a reader as their numbers, such as \u202e. In JSON, where they are
-// parts of strings alone, that means the same. Bytes that are no UTF-8 become \x9b.
+// Visible escapes characters that control a terminal or deceive a reader, such as \u202e. The escapes are valid in JSON strings, so
+// escaped JSON has the same meaning. Bytes that are not UTF-8 become escapes like \x9b.
 func Visible(text string) string {
 	if utf8.ValidString(text) && strings.IndexFunc(text, hidden) < 0 {
 		return text
@@ -50,15 +50,15 @@ func Visible(text string) string {
 	return b.String()
 }
 
-// VisibleWriter writes Visible text to another writer. It is safe for concurrent use.
+// VisibleWriter passes text through Visible and writes it to another writer. It is safe for concurrent use.
 type VisibleWriter struct {
 	To io.Writer
 
 	mu   sync.Mutex
-	rest []byte // the beginning of a character
+	rest []byte // first bytes of an incomplete character
 }
 
-// Write implements io.Writer. The beginning of a character at the end of p waits for what is written next.
+// Write implements io.Writer. An incomplete character at the end of p is written with the next call.
 func (v *VisibleWriter) Write(p []byte) (int, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package metrics offers the facts of a run to Prometheus: over HTTP, and as a file for the node exporter's textfile
+// Package metrics exports the facts of a run to Prometheus: over HTTP, or as a file for the node exporter's textfile
 // collector.
 package metrics
 
@@ -19,14 +19,14 @@ import (
 	"latentbeam/internal/watch/runfiles"
 )
 
-// Run is what metrics tell of.
+// Run is the run that the metrics describe.
 type Run struct {
 	Version string
 	Facts   func() runfiles.Facts
 	Counts  func() board.Counts
 }
 
-// Description says what a metric is.
+// Description describes a metric.
 type Description struct {
 	Name   string
 	Kind   string // gauge, counter or histogram
@@ -34,31 +34,34 @@ type Description struct {
 	Help   string
 }
 
-// metric is one of them.
+// metric is a gauge or a counter.
 type metric struct {
 	Description
 	desc *prometheus.Desc
 	kind prometheus.ValueType
 }
 
+// gauge returns a gauge.
 func gauge(name, help string, labels ...string) metric {
 	return newMetric("gauge", prometheus.GaugeValue, name, help, labels)
 }
 
+// counter returns a counter.
 func counter(name, help string, labels ...string) metric {
 	return newMetric("counter", prometheus.CounterValue, name, help, labels)
 }
 
+// newMetric returns a metric with the program's prefix.
 func newMetric(kind string, value prometheus.ValueType, name, help string, labels []string) metric {
 	d := Description{"latentbeam_" + name, kind, labels, help}
 	return metric{d, prometheus.NewDesc(d.Name, help, labels, nil), value}
 }
 
-// batch is the histogram of batches.
+// batch describes the histogram of the durations of batches.
 var batch = Description{"latentbeam_batch_duration_seconds", "histogram", []string{"stage", "kind"},
 	"How long batches were on devices, or waited for them."}
 
-// Descriptions says what all metrics are.
+// Descriptions returns the descriptions of all metrics.
 func Descriptions() []Description {
 	list := []Description{batch}
 	for _, m := range all {
@@ -93,7 +96,7 @@ var all = []metric{info, state, started, planned, settled, passed, failed, eta, 
 var states = []runfiles.State{runfiles.Preparing, runfiles.Running, runfiles.Stopping, runfiles.Cancelling, runfiles.Writing, runfiles.Done, runfiles.Stopped,
 	runfiles.Failed, runfiles.Cancelled}
 
-// collector makes metrics of the facts when they are asked for.
+// collector makes metrics from the facts at every scrape.
 type collector struct{ run Run }
 
 // Describe implements prometheus.Collector.
@@ -111,7 +114,7 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	}
 	put(info, 1, f.Process, c.run.Version)
 	for _, s := range states {
-		put(state, one(f.State == s), string(s))
+		put(state, truth(f.State == s), string(s))
 	}
 	put(started, float64(f.Started.UnixMilli())/1000)
 	for _, r := range f.Rates {
@@ -145,12 +148,12 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 		}
 	}
 	for _, d := range f.Devices {
-		put(deviceBusy, one(d.Stage != ""), d.Name)
+		put(deviceBusy, truth(d.Stage != ""), d.Name)
 		put(deviceTime, d.Busy, d.Name)
 	}
 }
 
-// remaining is the predicted rest of a run in seconds.
+// remaining returns the predicted remaining time of a run in seconds; NaN: not known.
 func remaining(f runfiles.Facts) float64 {
 	if f.ETA == 0 && f.Rows.Done+f.Rows.Failed < f.Rows.Total {
 		return nan
@@ -158,7 +161,8 @@ func remaining(f runfiles.Facts) float64 {
 	return f.ETA
 }
 
-func one(yes bool) float64 {
+// truth returns 1 for true and 0 for false.
+func truth(yes bool) float64 {
 	if yes {
 		return 1
 	}
@@ -179,16 +183,16 @@ func New(run Run) *Registry {
 	return r
 }
 
-// Sink counts how long batches take.
+// Sink returns a sink that adds the durations of batches to the histogram.
 func (r *Registry) Sink() board.Sink {
-	return board.Sink{Take: func(s board.Span) {
+	return board.Sink{Record: func(s board.Span) {
 		if s.Kind == board.Work || s.Kind == board.Wait {
 			r.batch.WithLabelValues(s.Stage, string(s.Kind)).Observe(s.Seconds())
 		}
 	}}
 }
 
-// Serve answers GET /metrics at addr, host:port, until stop. It returns the address that was taken.
+// Serve answers GET /metrics at addr (host:port) until stop is called. It returns the actual address.
 func (r *Registry) Serve(addr string) (at string, stop func(), err error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -204,10 +208,10 @@ func (r *Registry) Serve(addr string) (at string, stop func(), err error) {
 	return l.Addr().String(), func() { s.Close() }, nil
 }
 
-// fileEvery is how often the file is written.
+// fileEvery is the interval at which the file is written.
 const fileEvery = 15 * time.Second
 
-// Write writes the file of that name now and then, and a last time when ctx ends. Each time it is replaced as a whole.
+// Write writes the file name every fileEvery, and a last time when ctx is canceled. Each write replaces the whole file.
 func (r *Registry) Write(ctx context.Context, name string) error {
 	tick := time.NewTicker(fileEvery)
 	defer tick.Stop()
@@ -223,7 +227,7 @@ func (r *Registry) Write(ctx context.Context, name string) error {
 	}
 }
 
-// CheckFile says why no file of that name would be read.
+// CheckFile returns an error if the node exporter would not read a file of this name.
 func CheckFile(name string) error {
 	if name != "" && !strings.HasSuffix(name, ".prom") {
 		return errors.New("the node exporter reads only files that end with .prom")
@@ -231,10 +235,10 @@ func CheckFile(name string) error {
 	return nil
 }
 
-// WriteNow writes the file of that name once.
+// WriteNow writes the file name once.
 func (r *Registry) WriteNow(name string) error {
 	return prometheus.WriteToTextfile(name, r.registry)
 }
 
-// nan is the value of what is not known.
+// nan is the value of a metric that is not known.
 var nan = math.NaN()

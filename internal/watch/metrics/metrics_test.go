@@ -30,7 +30,7 @@ func example() Run {
 // TestServe: what is served has the values of the facts, and names that promtool has nothing against.
 func TestServe(t *testing.T) {
 	r := New(example())
-	r.Sink().Take(board.Span{Kind: board.Work, Stage: "denoise", Begin: time.Unix(1, 0), End: time.Unix(3, 0)})
+	r.Sink().Record(board.Span{Kind: board.Work, Stage: "denoise", Begin: time.Unix(1, 0), End: time.Unix(3, 0)})
 	at, stop, err := r.Serve("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -9,20 +9,21 @@ import (
 	"latentbeam/internal/watch/runfiles"
 )
 
-// Settled returns the rows that have come to an end, and those that there are. Unreadable rows, rows settled by an
-// earlier run and duplicates count in neither.
+// Settled returns the number of settled rows and the number of all rows of this run. Both leave out unusable rows, rows that
+// an earlier run settled, and duplicates.
 func Settled(f runfiles.Facts) (settled, total int64) {
 	total = max(f.Rows.Total, f.Rows.Done+f.Rows.Failed)
 	return f.Rows.Done + f.Rows.Failed, total
 }
 
-// Percent is the part of the rows that is settled, rounded down.
+// Percent returns the percentage of settled rows, rounded down.
 func Percent(f runfiles.Facts) int {
 	settled, total := Settled(f)
 	return int(100 * settled / max(1, total))
 }
 
-// Line is one line about a process: "3/60 rows, 0 failed, 5 %, 2.1 rows/min, ETA 27m; denoise 17/50 of 4 rows on cpu:0".
+// Line formats the facts of a process as one line: "3/60 rows, 0 failed, 5 %, 2.1 rows/min, ETA 27m; denoise 17/50 of 4 rows on
+// cpu:0".
 func Line(f runfiles.Facts) string {
 	settled, total := Settled(f)
 	var b strings.Builder
@@ -41,13 +42,13 @@ func Line(f runfiles.Facts) string {
 	return b.String()
 }
 
-// shapesShown and othersShown bound the lines that a terminal shows.
+// shapesShown and othersShown limit the lines for shapes and devices on a terminal.
 const (
 	shapesShown = 6
 	othersShown = 8
 )
 
-// Lines are what a terminal shows below the bar: devices, what waits, stages, shapes and failures.
+// Lines formats what a terminal shows below the bar: devices, waiting batches, stages, shapes and failures.
 func Lines(f runfiles.Facts, now time.Time) (lines []string) {
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	width := 0
@@ -84,7 +85,7 @@ func Lines(f runfiles.Facts, now time.Time) (lines []string) {
 	return lines
 }
 
-// failures says how many rows have failed and why the first has.
+// failures formats the number of failed rows and the reason of the first failure.
 func failures(f runfiles.Facts) string {
 	text := fmt.Sprintf("%d failed", f.Rows.Failed+f.Rows.Bad)
 	if f.Rows.Bad > 0 {
@@ -93,6 +94,7 @@ func failures(f runfiles.Facts) string {
 	return text + ", the first: " + strings.ReplaceAll(f.First, "\n", " ")
 }
 
+// busy returns the number of working devices.
 func busy(devices []runfiles.DeviceState) (n int) {
 	for _, d := range devices {
 		if d.Stage != "" {
@@ -102,7 +104,7 @@ func busy(devices []runfiles.DeviceState) (n int) {
 	return n
 }
 
-// device says what a device does.
+// device formats the state of a device.
 func device(f runfiles.Facts, d runfiles.DeviceState, now time.Time) string {
 	if d.Stage == "" {
 		return "idle for " + since(now, d.Since)
@@ -115,7 +117,7 @@ func device(f runfiles.Facts, d runfiles.DeviceState, now time.Time) string {
 	return d.Stage
 }
 
-// work is what a batch is doing: "denoise 17/50 of 4 rows".
+// work formats the work of a batch: "denoise 17/50 of 4 rows".
 func work(b runfiles.Batch) string {
 	text := fmt.Sprintf("%s of %s", b.Stage, Rows(b.Count))
 	if b.Of > 0 {
@@ -127,7 +129,7 @@ func work(b runfiles.Batch) string {
 	return text
 }
 
-// Rows is a number of rows in words.
+// Rows formats a number of rows: "1 row", "2 rows".
 func Rows[N int | int64](n N) string {
 	if n == 1 {
 		return "1 row"
@@ -135,11 +137,12 @@ func Rows[N int | int64](n N) string {
 	return fmt.Sprintf("%d rows", n)
 }
 
+// working returns the batches that are on devices.
 func working(f runfiles.Facts) []runfiles.Batch {
 	return slices.DeleteFunc(slices.Clone(f.Batches), func(b runfiles.Batch) bool { return b.Device == "" })
 }
 
-// waiting counts what waits for devices, by stage.
+// waiting formats the numbers of rows that wait for devices, by stage.
 func waiting(f runfiles.Facts) string {
 	var stages []string
 	batches, of := map[string]int{}, map[string]int{}
@@ -159,7 +162,7 @@ func waiting(f runfiles.Facts) string {
 	return strings.Join(stages, ", ")
 }
 
-// shape says how far the rows of a shape are.
+// shape formats the progress of a shape.
 func shape(r runfiles.Rate) string {
 	text := fmt.Sprintf("%s: %d/%d rows", r.Shape, r.Settled, r.Total)
 	if r.PerMinute > 0 {
@@ -171,7 +174,7 @@ func shape(r runfiles.Rate) string {
 	return text
 }
 
-// rate is rows a minute since the process began, "" before the first.
+// rate formats the rows per minute since the start of the process; "": no row is settled yet.
 func rate(f runfiles.Facts) string {
 	settled, _ := Settled(f)
 	if passed := f.At.Sub(f.Started).Minutes(); settled > 0 && passed > 0 {
@@ -180,6 +183,7 @@ func rate(f runfiles.Facts) string {
 	return ""
 }
 
+// perMinute formats a rate in a unit that suits it.
 func perMinute(v float64) string {
 	switch {
 	case v >= 600:
@@ -192,7 +196,7 @@ func perMinute(v float64) string {
 	return fmt.Sprintf("%.1f rows/h", 60*v)
 }
 
-// left says how long the rest of the rows takes. A cluster needs a while until its first worker begins.
+// left formats the remaining time. On a cluster it takes some time until the first worker starts.
 func left(f runfiles.Facts) string {
 	settled, total := Settled(f)
 	eta := f.ETA
@@ -205,7 +209,7 @@ func left(f runfiles.Facts) string {
 		return "submitted, no worker has begun yet"
 	case f.Away && settled == 0:
 		return fmt.Sprintf("%d at work, ETA ?", f.Workers)
-	case f.Away && eta <= 0: // at the pace so far, the start of the cluster included
+	case f.Away && eta <= 0: // extrapolate the time so far, including the start of the cluster
 		eta = f.At.Sub(f.Started).Seconds() * float64(total-settled) / float64(settled)
 	case eta <= 0:
 		return "ETA ?"
@@ -213,7 +217,7 @@ func left(f runfiles.Facts) string {
 	return "ETA " + short(eta)
 }
 
-// stopping says what a process that was asked to end still does.
+// stopping formats the work that a stopping process still finishes.
 func stopping(f runfiles.Facts) string {
 	n := 0
 	for _, b := range working(f) {
@@ -225,7 +229,7 @@ func stopping(f runfiles.Facts) string {
 	return fmt.Sprintf("stopping: finishing %s", Rows(n))
 }
 
-// short is a duration as people say it: at most two units.
+// short formats a duration in seconds with at most two units.
 func short(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second))
 	switch {
@@ -241,4 +245,5 @@ func short(seconds float64) string {
 	return fmt.Sprintf("%.0f days", d.Hours()/24)
 }
 
+// since formats the time from t until now.
 func since(now, t time.Time) string { return short(max(0, now.Sub(t).Seconds())) }

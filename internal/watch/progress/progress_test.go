@@ -191,7 +191,7 @@ func TestRecorder(t *testing.T) {
 		r := runfiles.Record(ctx, job, runfiles.JobInfo{Started: noon}, func() runfiles.Facts {
 			return runfiles.Facts{Process: "p", At: time.Now(), Rows: runfiles.Rows{Total: 2}}
 		}, func(s runfiles.Stop) { stops <- s })
-		r.Set(runfiles.Running)
+		r.SetState(runfiles.Running)
 		time.Sleep(minute) // it has looked at the old marker, and written again
 		if all, err := job.ReadFacts(ctx); err != nil || all[0].State != runfiles.Running {
 			t.Fatalf("the facts say %+v, %v", all, err)
@@ -217,7 +217,7 @@ func TestRecorder(t *testing.T) {
 			t.Errorf("%+v, %v", st, err)
 		}
 		var none *runfiles.Recorder
-		none.Set(runfiles.Running)
+		none.SetState(runfiles.Running)
 		none.Stop(nil)
 	})
 }
@@ -239,7 +239,7 @@ func TestCancelled(t *testing.T) {
 				}
 				return f
 			}, nil)
-			r.Set(runfiles.Running)
+			r.SetState(runfiles.Running)
 			cancel(errors.New("interrupted twice"))
 			synctest.Wait()
 			if all, err := job.ReadFacts(t.Context()); err != nil || all[0].State != runfiles.Cancelling {

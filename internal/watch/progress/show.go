@@ -13,29 +13,29 @@ import (
 	"latentbeam/internal/watch/runfiles"
 )
 
-// Times between two looks at a run, and between two lines where there is no terminal.
 const (
-	barEvery   = 200 * time.Millisecond
-	lookEvery  = time.Second
-	firstLine  = 5 * time.Second
-	linesEvery = 30 * time.Second
+	barEvery   = 200 * time.Millisecond // between two updates of the bar
+	pollEvery  = time.Second            // between two reads of the facts without a terminal
+	firstLine  = 5 * time.Second        // until the first line without a terminal
+	linesEvery = 30 * time.Second       // between two lines without a terminal
 )
 
-// Display shows how far a run is until Stop: a bar with lines below it on a terminal, elsewhere a line every 30 s and
-// at each finished per cent.
+// Display shows the progress of a run until Stop. On a terminal it shows a bar with lines below it. Elsewhere it prints a line
+// every 30 s and for each finished percent.
 type Display struct {
 	w       io.Writer
 	facts   func() runfiles.Facts
-	say     func(runfiles.Facts)
+	print   func(runfiles.Facts)
 	quit    chan struct{}
 	stopped sync.WaitGroup
 	once    sync.Once
 }
 
-// Show begins to show. Over is told which writer other text goes through while a terminal's bar is there; nil afterwards.
+// Show starts a display on w. On a terminal it calls over with the writer through which other text must be written while the bar is
+// shown, and with nil at the end.
 func Show(w io.Writer, terminal bool, facts func() runfiles.Facts, over func(io.Writer)) *Display {
 	d := &Display{w: w, facts: facts, quit: make(chan struct{})}
-	d.say = d.line
+	d.print = d.line
 	if terminal {
 		d.stopped.Go(func() { d.bar(over) })
 	} else {
@@ -44,14 +44,14 @@ func Show(w io.Writer, terminal bool, facts func() runfiles.Facts, over func(io.
 	return d
 }
 
-// Log lets say have the facts whenever Show would print a line.
-func Log(facts func() runfiles.Facts, say func(runfiles.Facts)) *Display {
-	d := &Display{facts: facts, say: say, quit: make(chan struct{})}
+// Log starts a display that calls print with the facts whenever Show would print a line.
+func Log(facts func() runfiles.Facts, print func(runfiles.Facts)) *Display {
+	d := &Display{facts: facts, print: print, quit: make(chan struct{})}
 	d.stopped.Go(d.lines)
 	return d
 }
 
-// Stop ends the display. Nil takes it, too.
+// Stop ends the display. It does nothing for nil.
 func (d *Display) Stop() {
 	if d == nil {
 		return
@@ -75,8 +75,8 @@ func (d *Display) bar(over func(io.Writer)) {
 		}
 		return nil
 	})
-	text := func(of func(runfiles.Facts) string) decor.Decorator {
-		return decor.Any(func(decor.Statistics) string { return of(latest()) })
+	text := func(format func(runfiles.Facts) string) decor.Decorator {
+		return decor.Any(func(decor.Statistics) string { return format(latest()) })
 	}
 	container := mpb.New(mpb.WithOutput(d.w), mpb.WithWidth(60), mpb.WithRefreshRate(barEvery), mpb.WithAutoRefresh())
 	_, total := Settled(now)
@@ -125,9 +125,9 @@ func cut(line string, width int) string {
 	return string(runes[:width-1]) + "…"
 }
 
-// lines prints a line now and then.
+// lines prints a line every linesEvery and for each finished percent.
 func (d *Display) lines() {
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	next, percent := time.Now().Add(firstLine), 0
 	for {
@@ -135,18 +135,19 @@ func (d *Display) lines() {
 		case <-tick.C:
 		case <-d.quit:
 			if f := d.facts(); f.Rows.Done+f.Rows.Failed > 0 && Percent(f) != percent {
-				d.say(f)
+				d.print(f)
 			}
 			return
 		}
 		f := d.facts()
 		if now := Percent(f); now != percent || time.Now().After(next) {
-			d.say(f)
+			d.print(f)
 			next, percent = time.Now().Add(linesEvery), now
 		}
 	}
 }
 
+// line prints the facts as a line with the time.
 func (d *Display) line(f runfiles.Facts) {
 	fmt.Fprintf(d.w, "%s %s\n", time.Now().UTC().Format("2006-01-02T15:04:05Z"), logs.Visible(Line(f)))
 }

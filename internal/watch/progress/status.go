@@ -14,13 +14,13 @@ import (
 	"latentbeam/internal/watch/runfiles"
 )
 
-// Process is a process of a job and whether it lives.
+// Process is a process of a job with its Life.
 type Process struct {
 	runfiles.Facts
 	Life runfiles.Life `json:"life"`
 }
 
-// Status is what the output says of its last job. It is the output of `status --json`.
+// Status is the status of the last job of an output, or of a given one. `status --json` prints it.
 type Status struct {
 	Schema    int                `json:"schema"` // 1
 	At        time.Time          `json:"at"`
@@ -28,24 +28,24 @@ type Status struct {
 	Job       runfiles.JobInfo   `json:"job"`
 	Stop      *runfiles.Stop     `json:"stop,omitempty"`
 	State     string             `json:"state"` // running, done, stopped, cancelled, failed, dead or silent
-	Rows      runfiles.Rows      `json:"rows"`  // of all processes
+	Rows      runfiles.Rows      `json:"rows"`  // sum of all processes
 	ETA       float64            `json:"eta_s,omitempty"`
 	Processes []Process          `json:"processes"`
 	Stuck     []Stuck            `json:"stuck"`
-	jobs      []runfiles.JobInfo // all that the output remembers
+	jobs      []runfiles.JobInfo // all jobs under runs/
 }
 
-// Stuck is something that has not moved for longer than it should have.
+// Stuck is a batch or process that has made no progress for too long.
 type Stuck struct {
 	Process string    `json:"process"`
 	What    string    `json:"what"`
 	Since   time.Time `json:"since"`
 }
 
-// ErrNoJob says that an output knows no job, or not the one that was asked for.
+// ErrNoJob says that an output has no job under runs/, or not the given one.
 var ErrNoJob = errors.New("no job has left facts there")
 
-// Read reads the status of a job of an output, the last where id is "".
+// Read reads the status of a job of an output; id "": the last job.
 func Read(ctx context.Context, s store.Store, id string) (Status, error) {
 	st := Status{Schema: 1, At: time.Now().UTC().Round(0), Output: s.URL(), Processes: []Process{}, Stuck: []Stuck{}}
 	var err error
@@ -70,7 +70,7 @@ func Read(ctx context.Context, s store.Store, id string) (Status, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return st, err
 	}
-	away := gather(facts)
+	away := sumAway(facts)
 	for _, f := range facts {
 		life, err := job.LifeOf(ctx, f, time.Now())
 		if err != nil {
@@ -82,8 +82,9 @@ func Read(ctx context.Context, s store.Store, id string) (Status, error) {
 	return st, nil
 }
 
-// gather gives a process whose rows others compute what those have done, and reports whether there is one.
-func gather(facts []runfiles.Facts) bool {
+// sumAway sets the row counts of a submitter whose rows other processes compute to the sum of those processes. It reports whether
+// there is such a submitter.
+func sumAway(facts []runfiles.Facts) bool {
 	i := slices.IndexFunc(facts, func(f runfiles.Facts) bool { return f.Away })
 	if i < 0 {
 		return false
@@ -98,7 +99,7 @@ func gather(facts []runfiles.Facts) bool {
 	return true
 }
 
-// add takes a process; its rows are counted where no other stands for them.
+// add adds a process. It adds the process's rows if counted is true; the rows of workers are counted by their submitter.
 func (st *Status) add(p Process, counted bool) {
 	st.Processes = append(st.Processes, p)
 	st.Stuck = append(st.Stuck, stuck(p, st.At)...)
@@ -114,7 +115,7 @@ func (st *Status) add(p Process, counted bool) {
 	}
 }
 
-// state is that of the job: of the processes the one that a person should look at first.
+// state returns the state of the job: the most serious state of its processes.
 func (st *Status) state() string {
 	state := "done"
 	rank := map[string]int{"done": 0, "stopped": 1, "running": 1, "cancelled": 2, "failed": 3, "silent": 4, "dead": 5}
@@ -136,9 +137,9 @@ func (st *Status) state() string {
 	return state
 }
 
-// ended says how a process has ended: one that was asked to end has rows left.
+// ended returns how a process ended. A process that is done with unsettled rows was stopped.
 func ended(f runfiles.Facts) string {
-	if f.State == runfiles.Cancelling { // it was gone before it could say that it is
+	if f.State == runfiles.Cancelling { // the process ended before it could write its final state
 		return string(runfiles.Cancelled)
 	}
 	if n, of := Settled(f); f.State == runfiles.Done && n < of {
@@ -147,16 +148,16 @@ func ended(f runfiles.Facts) string {
 	return string(f.State)
 }
 
-// Over reports whether no process of the job is at work any more.
+// Over reports whether all processes of the job have ended.
 func (st *Status) Over() bool {
 	return !slices.ContainsFunc(st.Processes, func(p Process) bool { return p.Life == runfiles.Alive || p.Life == runfiles.Silent })
 }
 
-// patience is how long anything may stand still before it is called stuck.
+// patience is the minimal time without progress after which a batch or a device counts as stuck or idle.
 const patience = time.Minute
 
-// stuck lists what does not move in a process. A sampling step may take ten times as long as those before it, a batch
-// five times as long as others of its stage.
+// stuck returns what is stuck in a process. A sampling step may take ten times as long as the average step before it, and a batch
+// without steps five times as long as the average batch of its stage.
 func stuck(p Process, now time.Time) (all []Stuck) {
 	add := func(since time.Time, format string, args ...any) {
 		all = append(all, Stuck{p.Process, fmt.Sprintf(format, args...), since})
@@ -191,7 +192,7 @@ func stuck(p Process, now time.Time) (all []Stuck) {
 	return all
 }
 
-// usual is how long a batch of a stage takes; an hour where none has ended.
+// usual returns the average duration of a stage's batches; an hour if none has ended.
 func usual(p Process, stage string) time.Duration {
 	for _, s := range p.Stages {
 		if s.Stage == stage && s.Batches > 0 {

@@ -88,6 +88,6 @@ func FuzzRows(f *testing.F) {
 		}
 		_, _ = j.Suspects(t.Context(), map[string][]string{})
 		_, _ = j.Troubles(t.Context(), map[string]runfiles.Trouble{})
-		_ = j.Marks("me").Bury(t.Context())
+		_ = j.Marks("me").RecordDeaths(t.Context())
 	})
 }

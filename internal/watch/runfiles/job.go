@@ -18,64 +18,66 @@ import (
 	"latentbeam/internal/storage/store"
 )
 
-// Prefix begins the names of all objects of this package.
+// Prefix is the prefix of the names of all objects of this package.
 const Prefix = "runs/"
 
-// Keep is how many jobs an output remembers.
-const Keep = 20
+// MaxJobs is the number of jobs whose files stay in an output.
+const MaxJobs = 20
 
-// Owns reports whether an object of an output belongs to this package and is no result.
-// What stands directly below runs/ is of internal/storage/fingerprints: how results looked when they were right.
+// Owns reports whether an object of an output belongs to this package and is not a result.
+// Objects directly in runs/ belong to internal/storage/fingerprints, which stores the digests of results there.
 func Owns(name string) bool {
 	rest, found := strings.CutPrefix(name, Prefix)
 	return found && strings.Contains(rest, "/")
 }
 
-// Folder is the folder runs/ID/ of one job in an output. Its methods are safe for concurrent use, by several processes.
+// Folder is the folder runs/ID/ of one job in an output. Its methods are safe for concurrent use, also by several processes.
 type Folder struct {
 	Store store.Store
 	ID    string
 }
 
-// JobInfo is job.json: which job was started, where and when. Only Engine changes while the job runs.
+// JobInfo is job.json: which job was started, where and when. Only Engine and Ended change while the job runs.
 type JobInfo struct {
 	Schema   int       `json:"schema"` // 1
 	ID       string    `json:"id"`
-	Output   string    `json:"output"`             // resolved path or address
-	Runner   string    `json:"runner"`             // local, flink, ...
-	Endpoint string    `json:"endpoint,omitempty"` // of the runner's service
-	Engine   string    `json:"engine_job,omitempty"`
-	Version  string    `json:"version"` // of the program
+	Output   string    `json:"output"`               // resolved path or address
+	Runner   string    `json:"runner"`               // local, flink, ...
+	Endpoint string    `json:"endpoint,omitempty"`   // address of the runner's service
+	Engine   string    `json:"engine_job,omitempty"` // the engine's id of the job; "": none
+	Version  string    `json:"version"`              // version of the program
 	Started  time.Time `json:"started"`
-	File     string    `json:"file,omitempty"`   // the job's YAML
-	Shards   int       `json:"shards,omitempty"` // 0: all rows are of one run
+	File     string    `json:"file,omitempty"`   // name of the job's YAML file
+	Shards   int       `json:"shards,omitempty"` // number of shards; 0: one run computes all rows
 	Class    string    `json:"class,omitempty"`  // numeric class of its rows
-	// Ended is when the process that started the job saw the engine's job end; nil: it did not.
+	// Ended is the time at which the submitter saw the end of the engine's job; nil: not yet.
 	Ended *time.Time `json:"ended,omitempty"`
 }
 
-// NewID names a job that starts now: a time in UTC, and some letters by chance.
+// NewID returns an ID for a job that starts at now: the time in UTC and random letters.
 func NewID(now time.Time) string {
 	return now.UTC().Format("20060102T150405Z") + "-" + strings.ToLower(rand.Text()[:6])
 }
 
-// ShardsID names the job that shards form together. They are started apart and find each other by it.
+// ShardsID returns the common ID of the shards of a job. Shards are started separately and find each other by it.
 func ShardsID(shards int) string { return fmt.Sprintf("shards-of-%05d", shards) }
 
+// name returns the name of a file of the job in the output.
 func (j Folder) name(file string) string { return Prefix + j.ID + "/" + file }
 
-// Write replaces job.json. It sets the schema and the id.
+// Write writes job.json. It sets info.Schema and info.ID.
 func (j Folder) Write(ctx context.Context, info JobInfo) error {
 	info.Schema, info.ID = schema, j.ID
 	return j.replace(ctx, "job.json", info)
 }
 
-// Read reads job.json; fs.ErrNotExist where there is none.
+// Read reads job.json. It returns fs.ErrNotExist if there is none.
 func (j Folder) Read(ctx context.Context) (info JobInfo, err error) {
 	err = j.read(ctx, "job.json", &info)
 	return info, err
 }
 
+// replace writes a file with value as JSON.
 func (j Folder) replace(ctx context.Context, file string, value any) error {
 	return j.Store.Replace(ctx, j.name(file), func(w io.Writer) error {
 		e := json.NewEncoder(w)
@@ -84,9 +86,10 @@ func (j Folder) replace(ctx context.Context, file string, value any) error {
 	})
 }
 
-// readTries bounds how often an object is read again that is replaced meanwhile.
+// readTries limits how often an object is read that another process replaces during the read.
 const readTries = 5
 
+// read reads a JSON file into value.
 func (j Folder) read(ctx context.Context, file string, value any) (err error) {
 	var data []byte
 	for range readTries {
@@ -103,8 +106,8 @@ func (j Folder) read(ctx context.Context, file string, value any) (err error) {
 	return nil
 }
 
-// List returns the jobs of an output, the last started first. A directory without a job.json that can be read comes
-// last, with nothing but its ID.
+// List returns the jobs of an output, the last started first. A folder without a valid job.json comes
+// last, with only its ID.
 func List(ctx context.Context, s store.Store) ([]JobInfo, error) {
 	var jobs []JobInfo
 	for info, err := range s.List(ctx, Prefix, store.Deep) {
@@ -112,7 +115,7 @@ func List(ctx context.Context, s store.Store) ([]JobInfo, error) {
 			return nil, err
 		}
 		id, _, found := strings.Cut(strings.TrimPrefix(info.Name, Prefix), "/")
-		if !found { // no job's
+		if !found { // not in the folder of a job
 			continue
 		}
 		if len(jobs) > 0 && jobs[len(jobs)-1].ID == id {
@@ -131,14 +134,15 @@ func List(ctx context.Context, s store.Store) ([]JobInfo, error) {
 	return jobs, nil
 }
 
-// Prune removes all jobs but this one and the last started, Keep in all. It is for the process that starts a job.
+// Prune removes old jobs, so that MaxJobs remain: this job and those that were started last. The process that starts a job calls
+// it.
 func (j Folder) Prune(ctx context.Context) error {
 	jobs, err := List(ctx, j.Store)
 	if err != nil {
 		return err
 	}
 	jobs = slices.DeleteFunc(jobs, func(i JobInfo) bool { return i.ID == j.ID })
-	for _, old := range jobs[min(len(jobs), Keep-1):] {
+	for _, old := range jobs[min(len(jobs), MaxJobs-1):] {
 		if err := (Folder{j.Store, old.ID}).remove(ctx); err != nil {
 			return err
 		}
@@ -146,6 +150,7 @@ func (j Folder) Prune(ctx context.Context) error {
 	return nil
 }
 
+// remove removes all files of the job.
 func (j Folder) remove(ctx context.Context) error {
 	names, err := store.Names(ctx, j.Store, j.name(""), store.Deep)
 	if err != nil {
@@ -157,7 +162,7 @@ func (j Folder) remove(ctx context.Context) error {
 		}
 	}
 	if url := j.Store.URL(); !store.HasScheme(url) && filepath.IsAbs(url) {
-		_ = os.Remove(filepath.Join(url, "runs", j.ID)) // the empty directory; harmless where it stays
+		_ = os.Remove(filepath.Join(url, "runs", j.ID)) // the empty directory; it does no harm if it stays
 	}
 	return nil
 }

@@ -8,36 +8,36 @@ import (
 	"latentbeam/internal/storage/store"
 )
 
-// Life says whether a process is alive.
+// Life tells whether a process is alive.
 type Life string
 
 // Lives of a process.
 const (
 	Alive  Life = "alive"  // its facts are fresh
-	Silent Life = "silent" // it holds its lock, but its facts are old: it is paused, overloaded or cannot write
-	Dead   Life = "dead"   // its facts are old and nobody holds its lock
-	Ended  Life = "ended"  // it said so, or it was told to end at once and is gone
+	Silent Life = "silent" // its facts are old, but it holds its lock: it is paused, overloaded or cannot write
+	Dead   Life = "dead"   // its facts are old, and it does not hold its lock
+	Ended  Life = "ended"  // its facts say so, or it was cancelled and does not hold its lock
 )
 
-// late is how many writes a process may miss until its lock is asked.
-const late = 3
+// maxMissed is the number of writes that a process may miss before its lock is checked.
+const maxMissed = 3
 
-// LifeOf tells whether the process that wrote facts lives. Facts that are old by the clock here may come from a
-// process whose clock is behind, so its lock decides. In a bucket that may wait up to a minute for a sign of life.
+// LifeOf tells whether the process that wrote the facts is alive. Facts that seem old may come from a host whose clock is wrong,
+// so LifeOf then checks the process's lock. In a bucket this can take up to a minute.
 func (j Folder) LifeOf(ctx context.Context, f Facts, now time.Time) (Life, error) {
 	if f.State.Ended() {
 		return Ended, nil
 	}
 	age := now.Sub(f.At)
-	if f.Every > 0 && age.Seconds() < late*f.Every && age > -time.Minute {
+	if f.Every > 0 && age.Seconds() < maxMissed*f.Every && age > -time.Minute {
 		return Alive, nil
 	}
-	gone := Dead
-	if f.State == Cancelling { // a step that cannot be interrupted ends with its process
-		gone = Ended
+	notAlive := Dead
+	if f.State == Cancelling { // a cancelled process can end before it writes its final state
+		notAlive = Ended
 	}
 	if f.Lock == "" {
-		return gone, nil
+		return notAlive, nil
 	}
 	err := j.Store.Held(ctx, f.Lock)
 	var held *store.LockedError
@@ -46,9 +46,9 @@ func (j Folder) LifeOf(ctx context.Context, f Facts, now time.Time) (Life, error
 		if held.Owner.PID == f.PID && held.Owner.Host == f.Host {
 			return Silent, nil
 		}
-		return gone, nil // another process has the lock since
+		return notAlive, nil // another process has acquired the lock
 	case err != nil:
 		return "", err
 	}
-	return gone, nil
+	return notAlive, nil
 }

@@ -17,61 +17,61 @@ import (
 	"latentbeam/internal/storage/store"
 )
 
-// begun is begun-<process>.json: the rows that a process works on, written before it begins them. After the death of
-// the process it becomes death-<process>.json.
-type begun struct {
+// startedRows is begun-<process>.json: the rows on which a process works. The process writes it before it starts them. If the
+// process dies, another process renames the file to death-<process>.json.
+type startedRows struct {
 	Host  string   `json:"host"`
 	PID   int      `json:"pid"`
-	Start string   `json:"start"` // of the process, by its system: a PID is given again
-	Rows  []string `json:"rows"`  // their keys
+	Start string   `json:"start"` // start time of the process, because the system reuses PIDs
+	Rows  []string `json:"rows"`  // keys of the rows
 }
 
-// The files of marks.
+// Prefixes of the files of Marks.
 const (
 	begunFile = "begun-"
 	deathFile = "death-"
 )
 
-// Marks note the rows at work in a process, to find rows that kill their process.
+// Marks records the rows on which a process works. It serves to find rows that kill their process.
 type Marks struct {
 	job     Folder
 	process string
-	me      begun
+	self    startedRows
 
 	mu   sync.Mutex
 	rows map[string]bool
 }
 
-// Marks returns the marks of this process, none yet.
+// Marks returns the marks of this process, without rows.
 func (j Folder) Marks(process string) *Marks {
-	return &Marks{job: j, process: process, me: thisProcess(), rows: map[string]bool{}}
+	return &Marks{job: j, process: process, self: thisProcess(), rows: map[string]bool{}}
 }
 
-// thisProcess says which process this is.
-func thisProcess() begun {
+// thisProcess returns the identity of this process.
+func thisProcess() startedRows {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
-	return begun{Host: host, PID: os.Getpid(), Start: startOf(os.Getpid())}
+	return startedRows{Host: host, PID: os.Getpid(), Start: startOf(os.Getpid())}
 }
 
-// startOf is when a process of this host began, "" where that is not known.
+// startOf returns the start time of a process of this host; "": not known.
 func startOf(pid int) string {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return ""
 	}
 	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
-	const start = 19 // of the fields behind the name
+	const start = 19 // index of the start time among the fields after the name
 	if len(fields) <= start {
 		return ""
 	}
 	return string(fields[start])
 }
 
-// dead reports whether the process is one of this host that is there no more.
-func (b begun) dead(here begun) bool {
+// dead reports whether the process ran on this host and does not exist any more.
+func (b startedRows) dead(here startedRows) bool {
 	if b.Host != here.Host || b.PID == here.PID && b.Start == here.Start {
 		return false
 	}
@@ -82,7 +82,7 @@ func (b begun) dead(here begun) bool {
 	return b.Start != "" && startOf(b.PID) != b.Start
 }
 
-// Start notes rows before they are begun. Where they are alone, nothing else is at work in the process.
+// Start records rows before they are started. If alone is true, the process works on no other rows.
 func (m *Marks) Start(ctx context.Context, keys []string, alone bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -95,13 +95,14 @@ func (m *Marks) Start(ctx context.Context, keys []string, alone bool) error {
 	return m.write(ctx)
 }
 
+// write writes the file. The caller holds m.mu.
 func (m *Marks) write(ctx context.Context) error {
-	b := m.me
+	b := m.self
 	b.Rows = slices.Sorted(maps.Keys(m.rows))
 	return m.job.replace(ctx, begunFile+m.process+".json", b)
 }
 
-// Done takes rows off that have come to an end. They are off in the file at the next Begin.
+// Done removes rows that have ended. The next Start writes the change to the file.
 func (m *Marks) Done(keys []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -110,8 +111,8 @@ func (m *Marks) Done(keys []string) {
 	}
 }
 
-// Rest says that the process has nothing to do for now: its death would have nothing to do with a row.
-func (m *Marks) Rest(ctx context.Context) error {
+// Clear removes all rows and the file. An idle process calls it, because its death would not be caused by a row.
+func (m *Marks) Clear(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	clear(m.rows)
@@ -121,22 +122,22 @@ func (m *Marks) Rest(ctx context.Context) error {
 	return nil
 }
 
-// Bury makes a death of the marks of every process of this host that is gone. A process calls it before it begins; the
-// deaths of processes on other hosts are noted there.
-func (m *Marks) Bury(ctx context.Context) error {
+// RecordDeaths renames the files of dead processes of this host to death-<process>.json. A process calls it before it starts rows.
+// Processes on other hosts do the same for their hosts.
+func (m *Marks) RecordDeaths(ctx context.Context) error {
 	names, err := store.Names(ctx, m.job.Store, m.job.name(begunFile), store.Flat)
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
 		file := name[len(m.job.name("")):]
-		var b begun
+		var b startedRows
 		if err := m.job.read(ctx, file, &b); errors.Is(err, fs.ErrNotExist) {
 			continue
 		} else if err != nil {
 			return err
 		}
-		if !b.dead(m.me) {
+		if !b.dead(m.self) {
 			continue
 		}
 		data, err := json.Marshal(b)
@@ -154,20 +155,21 @@ func (m *Marks) Bury(ctx context.Context) error {
 	return nil
 }
 
-// Suspect is a row with which processes have died.
+// Suspect is a row on which processes worked when they died.
 type Suspect struct {
-	Among  int // rows that were at work in the death with the fewest
-	Alone  int // deaths in which no other row was at work
+	Among  int // smallest number of rows in progress at one of the deaths
+	Alone  int // number of deaths with no other row in progress
 	Deaths int
 }
 
-// deadly is how many deaths make a row a failure.
-const deadly = 3
+// maxDeaths is the number of deaths after which a row counts as the cause.
+const maxDeaths = 3
 
-// Guilty reports whether the row is the cause: the third death, of which it was alone at two at least.
-func (s Suspect) Guilty() bool { return s.Deaths >= deadly && s.Alone >= deadly-1 }
+// Guilty reports whether the row is the cause of the deaths: there were at least three, and in at least two of them no other row
+// was in progress.
+func (s Suspect) Guilty() bool { return s.Deaths >= maxDeaths && s.Alone >= maxDeaths-1 }
 
-// Suspects returns the rows with which processes of the job have died, by their keys. known keeps what was read.
+// Suspects returns the suspects of the job by key. known caches the files that were read, for the next call.
 func (j Folder) Suspects(ctx context.Context, known map[string][]string) (map[string]Suspect, error) {
 	names, err := store.Names(ctx, j.Store, j.name(deathFile), store.Flat)
 	if err != nil {
@@ -177,7 +179,7 @@ func (j Folder) Suspects(ctx context.Context, known map[string][]string) (map[st
 	for _, name := range names {
 		rows, found := known[name]
 		if !found {
-			var b begun
+			var b startedRows
 			if err := j.read(ctx, name[len(j.name("")):], &b); err != nil {
 				return nil, err
 			}

@@ -42,7 +42,7 @@ func TestMarks(t *testing.T) {
 		among  int
 	}{{`"a","b","c"`, false, 3}, {`"b"`, false, 1}, {`"b"`, true, 1}} {
 		dies(t, j, n, c.rows)
-		if err := me.Bury(t.Context()); err != nil {
+		if err := me.RecordDeaths(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		found, err := j.Suspects(t.Context(), map[string][]string{})
@@ -53,14 +53,14 @@ func TestMarks(t *testing.T) {
 	for n := range 3 { // together each time: either may be innocent
 		dies(t, j, 10+n, `"x","y"`)
 	}
-	if err := me.Bury(t.Context()); err != nil {
+	if err := me.RecordDeaths(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	found, err := j.Suspects(t.Context(), map[string][]string{})
 	if err != nil || found["x"].Deaths != 3 || found["x"].Guilty() {
 		t.Errorf("never alone: %+v, %v", found["x"], err)
 	}
-	if err := me.Rest(t.Context()); err != nil {
+	if err := me.Clear(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if names, err := store.Names(t.Context(), s, "runs/job/begun-", store.Flat); err != nil || len(names) > 0 {

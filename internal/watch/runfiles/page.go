@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// PageName names the page about a process of the job, in the output; process is "" for the only one.
+// PageName returns the name in the output of the page about a process; process "": the only process of the job.
 func (j Folder) PageName(process string) string {
 	if process != "" {
 		process = Process(process) + "-"
@@ -13,15 +13,15 @@ func (j Folder) PageName(process string) string {
 	return j.name(process + "report.html")
 }
 
-// WritePage replaces the page about a process.
+// WritePage writes the page about a process.
 func (j Folder) WritePage(ctx context.Context, process string, write func(io.Writer) error) error {
 	return j.Store.Replace(ctx, j.PageName(process), write)
 }
 
-// LastPage is the page about the last run of the whole job, where pages that outlive runs find it.
+// LastPage is the name of the page about the last run of the whole job. Pages outside of runs/ link to it.
 const LastPage = Prefix + "report.html"
 
-// WriteLastPage replaces LastPage.
+// WriteLastPage writes LastPage.
 func (j Folder) WriteLastPage(ctx context.Context, write func(io.Writer) error) error {
 	return j.Store.Replace(ctx, LastPage, write)
 }

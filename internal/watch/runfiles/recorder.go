@@ -10,24 +10,24 @@ import (
 	"latentbeam/internal/storage/store"
 )
 
-// Recorder writes the facts of a process now and then, until End. What it cannot write is no reason to end the job.
+// Recorder writes the facts of a process at intervals, until Stop. If it cannot write them, it logs a warning and the job goes on.
 type Recorder struct {
 	job    Folder
 	facts  func() Facts
 	onStop func(Stop)
-	seen   Stop            // the marker that was there when the process began
-	run    context.Context // of the job: once it has ended the job is given up
-	ctx    context.Context // of the writes, which go on until End
+	seen   Stop            // stop file at the start of the process, or the last one reported
+	run    context.Context // context of the job; canceled when the job is cancelled
+	ctx    context.Context // context of the writes, which go on until Stop
 	quit   context.CancelFunc
 	done   chan struct{}
 
-	mu    sync.Mutex
-	state State
-	told  bool // that facts cannot be written
+	mu     sync.Mutex
+	state  State
+	warned bool // a warning was logged that facts cannot be written
 }
 
-// Record writes job.json and from now on the facts of a process. stopped is told once when somebody asks the job to end
-// after this call; nil: nobody is told. The facts that the function returns need no State.
+// Record writes job.json, and starts a goroutine that writes the facts of the process. It calls stopped, if not nil, when
+// somebody writes a new stop file. facts need not set State.
 func Record(ctx context.Context, job Folder, info JobInfo, facts func() Facts, stopped func(Stop)) *Recorder {
 	r := &Recorder{job: job, facts: facts, onStop: stopped, run: ctx, done: make(chan struct{}), state: Preparing}
 	r.ctx, r.quit = context.WithCancel(context.WithoutCancel(ctx))
@@ -43,6 +43,7 @@ func Record(ctx context.Context, job Folder, info JobInfo, facts func() Facts, s
 	return r
 }
 
+// loop writes the facts and checks for the stop file at intervals.
 func (r *Recorder) loop() {
 	defer close(r.done)
 	tick := time.NewTicker(Every(r.job.Store))
@@ -51,7 +52,7 @@ func (r *Recorder) loop() {
 	for {
 		select {
 		case <-tick.C:
-		case <-cancelled: // at once: the process may not live until the next tick
+		case <-cancelled: // write at once, because the process may end before the next tick
 			cancelled = nil
 		case <-r.ctx.Done():
 			return
@@ -64,11 +65,11 @@ func (r *Recorder) loop() {
 	}
 }
 
-// write writes the facts. why is the error that has ended the process.
+// write writes the facts. why is the error that ended the process; "": none.
 func (r *Recorder) write(ctx context.Context, why string) error {
 	f := r.facts()
 	r.mu.Lock()
-	if r.state != Running || f.State != Stopping { // the process knows that it stops
+	if r.state != Running || f.State != Stopping { // keep Stopping, which only the facts know
 		f.State = r.state
 	}
 	if !f.State.Ended() && r.run.Err() != nil {
@@ -79,21 +80,21 @@ func (r *Recorder) write(ctx context.Context, why string) error {
 	return r.job.WriteFacts(ctx, f)
 }
 
-// warnOnce warns of an error once.
+// warnOnce logs a warning for the first error.
 func (r *Recorder) warnOnce(err error) {
 	if err == nil || r.ctx.Err() != nil || errors.Is(err, store.ErrRemoved) {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.told {
+	if !r.warned {
 		slog.Warn("`latentbeam status` sees nothing new of this run: its facts cannot be written", "error", err)
 	}
-	r.told = true
+	r.warned = true
 }
 
-// Set says what the process does now. Nil takes it, too.
-func (r *Recorder) Set(s State) {
+// SetState sets the state of the process. It does nothing for a nil Recorder.
+func (r *Recorder) SetState(s State) {
 	if r == nil {
 		return
 	}
@@ -102,7 +103,7 @@ func (r *Recorder) Set(s State) {
 	r.state = s
 }
 
-// State returns what the process does; "" for nil.
+// State returns the state of the process; "" for a nil Recorder.
 func (r *Recorder) State() State {
 	if r == nil {
 		return ""
@@ -112,10 +113,11 @@ func (r *Recorder) State() State {
 	return r.state
 }
 
-// endTime bounds the last write of facts.
-const endTime = 30 * time.Second
+// lastWriteTime limits the duration of the last write of facts.
+const lastWriteTime = 30 * time.Second
 
-// Stop writes the last facts: the process has ended, with err or well. A second End does nothing, and so does nil.
+// Stop stops the Recorder and writes the last facts: the process has succeeded (err is nil) or ended with err. Further calls do
+// nothing, and so do calls for a nil Recorder.
 func (r *Recorder) Stop(err error) {
 	if r == nil || r.State().Ended() {
 		return
@@ -129,8 +131,8 @@ func (r *Recorder) Stop(err error) {
 			state = Cancelled
 		}
 	}
-	r.Set(state)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), endTime)
+	r.SetState(state)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), lastWriteTime)
 	defer cancel()
 	if writeErr := r.write(ctx, why); writeErr != nil && err == nil && !errors.Is(writeErr, store.ErrRemoved) {
 		slog.Warn("the last facts of the run cannot be written: `latentbeam status` takes it for dead", "error", writeErr)

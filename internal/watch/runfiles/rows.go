@@ -11,7 +11,8 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// The rows that workers of an engine are to compute: all of them in one object, cut into blocks, and where the blocks lie.
+// Files with the rows that the workers of an engine should compute: an object with all rows, divided into blocks, and a list
+// of the blocks.
 const (
 	rowsFile   = "rows"
 	blocksFile = "rows.json"
@@ -20,10 +21,10 @@ const (
 // Block is a part of the rows of a job.
 type Block struct {
 	Offset int64 `json:"offset"` // in bytes
-	Length int64 `json:"length"`
+	Length int64 `json:"length"` // in bytes
 }
 
-// WriteRows writes the rows of a job: all blocks that write adds, one after the other.
+// WriteRows writes the rows of a job. write calls add for each block.
 func (j Folder) WriteRows(ctx context.Context, write func(add func(block []byte) error) error) error {
 	blocks := []Block{}
 	err := j.Store.Replace(ctx, j.name(rowsFile), func(w io.Writer) error {
@@ -43,19 +44,19 @@ func (j Folder) WriteRows(ctx context.Context, write func(add func(block []byte)
 	return j.replace(ctx, blocksFile, blocks)
 }
 
-// Blocks says where the rows of a job lie.
+// Blocks returns the list of the job's blocks.
 func (j Folder) Blocks(ctx context.Context) (blocks []Block, err error) {
-	return blocks, j.shared(j.read(ctx, blocksFile, &blocks))
+	return blocks, j.explainMissing(j.read(ctx, blocksFile, &blocks))
 }
 
-// OpenRows opens the rows of a job.
+// OpenRows opens the object with the rows of the job.
 func (j Folder) OpenRows(ctx context.Context) (store.Reader, error) {
 	r, err := j.Store.Open(ctx, j.name(rowsFile))
-	return r, j.shared(err)
+	return r, j.explainMissing(err)
 }
 
-// shared says what it means that rows are not there.
-func (j Folder) shared(err error) error {
+// explainMissing explains fs.ErrNotExist for files of rows. It returns other errors unchanged.
+func (j Folder) explainMissing(err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -63,7 +64,7 @@ func (j Folder) shared(err error) error {
 		"process that submitted it (%w)", j.ID, j.Store.URL(), err))
 }
 
-// Read reads a block of the rows that r has.
+// Read reads the block from r, which OpenRows returned.
 func (b Block) Read(r store.Reader) ([]byte, error) {
 	if b.Offset < 0 || b.Length < 0 || b.Offset > r.Size() || b.Length > r.Size()-b.Offset {
 		return nil, fmt.Errorf("a block of %d bytes at %d does not lie in the rows of the job, which have %d bytes: they were damaged, "+
@@ -76,7 +77,7 @@ func (b Block) Read(r store.Reader) ([]byte, error) {
 	return data, nil
 }
 
-// RemoveRows removes the rows of a job that nobody computes any more.
+// RemoveRows removes the files with the rows of a job that has ended.
 func (j Folder) RemoveRows(ctx context.Context) error {
 	var failed error
 	for _, file := range []string{rowsFile, blocksFile} {

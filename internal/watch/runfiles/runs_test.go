@@ -150,9 +150,9 @@ func TestPrune(t *testing.T) {
 		ctx, s := t.Context(), openStore(t, url)
 		begin := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 		var all []string
-		for i := range runfiles.Keep + 3 {
+		for i := range runfiles.MaxJobs + 3 {
 			// The order is that of the times, whatever the names.
-			j := runfiles.Folder{Store: s, ID: fmt.Sprintf("%02d", (i*7)%(runfiles.Keep+3))}
+			j := runfiles.Folder{Store: s, ID: fmt.Sprintf("%02d", (i*7)%(runfiles.MaxJobs+3))}
 			must(t, j.Write(ctx, runfiles.JobInfo{Started: begin.Add(time.Duration(i) * time.Hour)}))
 			must(t, j.WriteFacts(ctx, runfiles.Facts{Process: "p"}))
 			all = append(all, j.ID)
@@ -175,7 +175,7 @@ func TestPrune(t *testing.T) {
 			t.Errorf("the last one is %s, listed first is %s", all[len(all)-1], jobs[0].ID)
 		}
 		if !store.HasScheme(url) {
-			if dirs, _ := os.ReadDir(filepath.Join(url, "runs")); len(dirs) != runfiles.Keep {
+			if dirs, _ := os.ReadDir(filepath.Join(url, "runs")); len(dirs) != runfiles.MaxJobs {
 				t.Errorf("%d directories are left", len(dirs))
 			}
 		}

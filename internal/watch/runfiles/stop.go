@@ -10,23 +10,23 @@ import (
 	"unicode"
 )
 
-// How is how a job is asked to end.
+// How is the way in which a job should end.
 type How string
 
 // Ways to end.
 const (
-	Drain  How = "drain"  // what is in flight is finished
+	Drain  How = "drain"  // after the batches in progress
 	Cancel How = "cancel" // at once
 )
 
-// Stop is the marker that ends a job.
+// Stop is the stop file of a job.
 type Stop struct {
 	How How       `json:"how"`
-	At  time.Time `json:"at"`           // by the clock of whoever asked
-	By  string    `json:"by,omitempty"` // who asked, for people
+	At  time.Time `json:"at"`           // time by the clock of the process that wrote the file
+	By  string    `json:"by,omitempty"` // who wrote the file, for people
 }
 
-// Stop asks all processes of the job to end; a later call replaces an earlier one.
+// Stop writes the stop file, which tells all processes of the job to end. It replaces an earlier one.
 func (j Folder) Stop(ctx context.Context, how How, by string) error {
 	if how != Drain && how != Cancel {
 		return fmt.Errorf("stop job %s: %q is no way to end it: give %s or %s", j.ID, how, Drain, Cancel)
@@ -34,7 +34,7 @@ func (j Folder) Stop(ctx context.Context, how How, by string) error {
 	return j.replace(ctx, "stop", Stop{how, time.Now().UTC(), by})
 }
 
-// Stopped returns the marker, nil where nobody asked.
+// Stopped returns the stop file; nil: there is none.
 func (j Folder) Stopped(ctx context.Context) (*Stop, error) {
 	var s Stop
 	err := j.read(ctx, "stop", &s)
@@ -47,7 +47,8 @@ func (j Folder) Stopped(ctx context.Context) (*Stop, error) {
 	return &s, nil
 }
 
-// Process makes a name of a process of any text: letters, digits, dots and dashes.
+// Process converts a text to a valid name of a process: it replaces everything except letters, digits, dots and dashes by
+// dashes, and limits the length to 100.
 func Process(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r) || r == '.' || r == '-') {
@@ -58,11 +59,11 @@ func Process(text string) string {
 	return text[:min(len(text), 100)]
 }
 
-// LockName is the name of the lock that shows that a process lives.
+// LockName returns the name of the lock that a process holds while it is alive.
 func (j Folder) LockName(process string) string { return j.name("lock-" + process) }
 
-// Lock shows to others that the process lives, until release or its death. The store of the job holds one lock at a
-// time: a process that also holds the lock of the output opens the store twice, or lets Facts.Lock name that lock.
+// Lock acquires the lock of a process. The process holds it until it calls release or dies. A store can hold only one lock at a
+// time. So a process that also holds the lock of the output opens the store twice, or sets Facts.Lock to the output's lock.
 func (j Folder) Lock(ctx context.Context, process string) (release func(), err error) {
 	return j.Store.Lock(ctx, j.LockName(process), "latentbeam job "+j.ID+", process "+process)
 }

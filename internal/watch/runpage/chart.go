@@ -6,26 +6,29 @@ import (
 	"time"
 )
 
-// colours is how many colours of stages the page has.
+// colours is the number of colours for stages.
 const colours = 8
 
-// chart is a list of bars. Labels and values stand in columns of their own, or on a phone above their bar: never on it.
+// chart is a bar chart. Labels and values are in their own columns, or above the bar on a narrow screen. They are never on a bar.
 type chart struct {
 	Title, Note string
 	Bars        []bar
 }
 
+// bar is a bar of a chart.
 type bar struct {
 	Label, Value string
 	Parts        []drawnPart
 }
 
+// drawnPart is a coloured part of a bar.
 type drawnPart struct {
-	Width float64 // percent of the room for bars
-	Class int
+	Width float64 // percent of the chart's width
+	Class int     // number of the colour
 	Title string
 }
 
+// stageChart returns a chart of time by stage.
 func (r *Run) stageChart() chart {
 	var all, most time.Duration
 	for _, s := range r.Stage {
@@ -46,8 +49,8 @@ func (r *Run) stageChart() chart {
 	return c
 }
 
-// cellChart has a bar for each shape or device. Bars of shapes are compared with the longest one, those of devices with
-// the whole run.
+// cellChart returns a chart with a bar for each shape or device. If relative, the full width is the longest bar; otherwise it is the
+// duration of the run.
 func (r *Run) cellChart(title, note string, cells []Cell, relative bool) chart {
 	c := chart{Title: title, Note: note}
 	var names []string
@@ -81,28 +84,28 @@ func (r *Run) cellChart(title, note string, cells []Cell, relative bool) chart {
 				value = Short(sums[name]) + ", 1 row"
 			}
 		}
-		// A device works on several batches at once where it may: its bar ends with the run all the same.
+		// A device can work on several batches at once, so its sum can exceed the run. Its bar is scaled to the full width then.
 		c.add(name, value, float64(max(whole, sums[name])), own)
 	}
 	return c
 }
 
-// barPart is a part of a bar before it has a place.
+// barPart is a part of a bar before scaling.
 type barPart struct {
 	amount float64
 	class  int
 	title  string
 }
 
-// timeOf is the time of a cell.
+// timeOf returns the part of a bar for the time of a cell.
 func (r *Run) timeOf(c Cell) barPart {
 	return barPart{float64(c.Busy), r.classOf(c.Stage), fmt.Sprintf("%s: %s", c.Stage, Short(c.Busy))}
 }
 
-// classOf is the colour of a stage.
+// classOf returns the number of a stage's colour.
 func (r *Run) classOf(stage string) int { return max(0, slices.Index(r.Stages, stage)) % colours }
 
-// add adds a bar made of pieces; whole is what the full width stands for.
+// add adds a bar that consists of pieces. whole is the amount that corresponds to the full width.
 func (c *chart) add(label, value string, whole float64, pieces []barPart) {
 	b := bar{Label: label, Value: value}
 	for _, p := range pieces {

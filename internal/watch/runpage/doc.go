@@ -1,4 +1,4 @@
-// Package runpage writes report.html of a run: where its time and memory went, by stage, shape and device, beside what was
-// predicted. The page is one file with inline plots, and runs no script. It holds facts of a run, so it lies in runs/ and is
-// no part of what equal jobs make equal.
+// Package runpage writes report.html of a run. The page shows time and memory by stage, shape and device, and compares them with the
+// forecast. It is one file with inline charts and without scripts. It contains facts of one run, so it is in runs/ and not
+// among the results, which are equal for equal jobs.
 package runpage

@@ -6,10 +6,10 @@ import (
 	"latentbeam/stages/cost"
 )
 
-// weightsClass is the colour of weights.
+// weightsClass is the number of the colour for weights.
 const weightsClass = colours
 
-// memoryCharts show the most that a batch held on one device. They are empty where no device could say.
+// memoryCharts returns charts of the peak memory of batches on one device. They are empty if no device reports its memory.
 func (r *Run) memoryCharts(shapes, devices []Cell) []chart {
 	return []chart{
 		r.memoryByStage(shapes),
@@ -18,6 +18,7 @@ func (r *Run) memoryCharts(shapes, devices []Cell) []chart {
 	}
 }
 
+// memoryByStage returns a chart with a bar for each stage: its weights and the peak memory of its batches.
 func (r *Run) memoryByStage(cells []Cell) chart {
 	c := chart{Title: "Memory by stage", Note: "Weights of each stage (grey), and the most that a batch of it held on one device."}
 	weights, most, whole := map[string]int64{}, map[string]int64{}, int64(1)
@@ -44,7 +45,7 @@ func (r *Run) memoryByStage(cells []Cell) chart {
 	return c
 }
 
-// memoryBy has a bar for each shape or device.
+// memoryBy returns a chart with a bar for each shape or device.
 func (r *Run) memoryBy(title, note string, cells []Cell) chart {
 	c := chart{Title: title, Note: note}
 	var names []string

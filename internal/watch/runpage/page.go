@@ -12,31 +12,31 @@ import (
 	"latentbeam/stages/cost"
 )
 
-// Run is what the page shows.
+// Run holds the contents of the page.
 type Run struct {
 	Title    string
-	Facts    [][2]string // of the whole run: name, value
-	Gallery  string      // path of the page with the videos, relative to this one; "": there is none
+	Facts    [][2]string // names and values of facts about the run
+	Gallery  string      // path of the page with the videos, relative to this page; "": none
 	Stages   []string    // in the order of the job
 	Elapsed  time.Duration
 	Tally    *Tally
 	Stage    []StageTime
 	Expected []Expectation
-	NoPlan   string // why nothing was predicted, "" where it was
+	NoPlan   string // why there is no forecast; "": there is one
 	Memory   []MemoryUse
 	Failures []Failures
 	Kernels  []Kernel
 }
 
-// StageTime is how long a stage was at work in all, and what its weights take.
+// StageTime is the busy time of a stage and the size of its weights.
 type StageTime struct {
 	Name    string
 	Busy    time.Duration
 	Weights int64 // bytes on each device; 0: none, or not known
-	Beside  bool  // on the hosts, while devices computed
+	Beside  bool  // work of hosts while devices computed
 }
 
-// Add adds a time. A name that the job does not have as a stage gets a colour too.
+// Add adds the time of a stage. A name that is not a stage of the job, such as work of hosts, gets a colour too.
 func (r *Run) Add(s StageTime) {
 	r.Stage = append(r.Stage, s)
 	if !slices.Contains(r.Stages, s.Name) {
@@ -44,20 +44,20 @@ func (r *Run) Add(s StageTime) {
 	}
 }
 
-// Expectation is a predicted time beside what happened.
+// Expectation is a predicted time and the measured time.
 type Expectation struct {
 	Name                string
 	Predicted, Measured time.Duration
 }
 
-// MemoryUse is the expected and the measured device memory of the batches of one stage and shape.
+// MemoryUse is the estimated and the measured device memory of batches of one stage and shape.
 type MemoryUse struct {
 	Stage, Shape        string
 	Estimated, Measured int64 // bytes
-	Fails               int   // batches that did not fit
+	Fails               int   // number of batches that did not fit
 }
 
-// Failures counts the rows that failed in one way.
+// Failures counts the failed rows with one reason.
 type Failures struct {
 	Class, Stage, Reason string
 	Rows                 int
@@ -78,13 +78,14 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"bytes": cost.Bytes, "short": Short, "rate": rate, "percent": percent,
 }).Parse(pageHTML))
 
-// pageData is a Run as the page shows it.
+// pageData holds the values of the page's template.
 type pageData struct {
 	*Run
 	Charts  []chart
 	Colours []legend
 }
 
+// legend is the colour of a stage.
 type legend struct {
 	Stage string
 	Class int
@@ -104,7 +105,7 @@ func Write(w io.Writer, r *Run) error {
 	return page.Execute(w, v)
 }
 
-// Short is a time as people read it.
+// Short formats a duration for people.
 func Short(d time.Duration) string {
 	switch {
 	case d >= time.Minute:
@@ -117,6 +118,7 @@ func Short(d time.Duration) string {
 	return strconv.FormatInt(d.Microseconds(), 10) + " µs"
 }
 
+// rate formats a rate; "–": not known.
 func rate(f float64) string {
 	if f <= 0 {
 		return "–"
@@ -124,6 +126,7 @@ func rate(f float64) string {
 	return strconv.FormatFloat(f, 'f', 1, 64)
 }
 
+// percent formats a as a percentage of b; "–": b is 0.
 func percent(a, b float64) string {
 	if b <= 0 {
 		return "–"
@@ -131,5 +134,5 @@ func percent(a, b float64) string {
 	return fmt.Sprintf("%.0f %%", 100*a/b)
 }
 
-// Ratio is measured by predicted.
+// Ratio returns the measured time divided by the predicted time.
 func (e Expectation) Ratio() float64 { return e.Measured.Seconds() / e.Predicted.Seconds() }

@@ -14,13 +14,13 @@ func TestPage(t *testing.T) {
 	at := time.Unix(0, 0)
 	var tally Tally
 	work := func(stage string, took time.Duration, memory []int64, devices ...string) {
-		tally.Sink().Take(board.Span{Kind: board.Work, Stage: stage, Shape: "64x64x16", Count: 2, Devices: devices,
+		tally.Sink().Record(board.Span{Kind: board.Work, Stage: stage, Shape: "64x64x16", Count: 2, Devices: devices,
 			Memory: memory, Begin: at, End: at.Add(took)})
 	}
 	work("denoise", 3*time.Second, []int64{5 << 20, 7 << 20}, "cpu:0", "cpu:1")
 	work("denoise", time.Second, []int64{6 << 20}, "cpu:0")
 	work("decode_vae", time.Second, []int64{9 << 20}, "cpu:1")
-	tally.Sink().Take(board.Span{Kind: board.Wait, Begin: at, End: at.Add(2 * time.Second)})
+	tally.Sink().Record(board.Span{Kind: board.Wait, Begin: at, End: at.Add(2 * time.Second)})
 	r := &Run{Title: "a <b>", Stages: []string{"denoise", "decode_vae"}, Elapsed: 10 * time.Second, Tally: &tally,
 		Stage:    []StageTime{{"denoise", 4 * time.Second, 3 << 20, false}, {"decode_vae", time.Second, 0, false}, {"decode", 2 * time.Second, 0, true}},
 		Expected: []Expectation{{"64x64x16", 5 * time.Second, 10 * time.Second}},
@@ -46,7 +46,7 @@ func TestPage(t *testing.T) {
 func TestTallyIsBounded(t *testing.T) {
 	var tally Tally
 	for i := range 10_000 {
-		tally.Sink().Take(board.Span{Kind: board.Work, Stage: "denoise", Shape: fmt.Sprint(i), Count: 1,
+		tally.Sink().Record(board.Span{Kind: board.Work, Stage: "denoise", Shape: fmt.Sprint(i), Count: 1,
 			Devices: []string{"cpu:0"}, End: time.Time{}.Add(time.Second)})
 	}
 	shapes, devices, _ := tally.Cells()

@@ -8,22 +8,22 @@ import (
 	"latentbeam/internal/watch/board"
 )
 
-// maxCells bounds the pairs that a tally keeps apart. What comes later counts with otherCell.
+// maxCells limits the pairs that a tally counts separately. Further shapes and devices are counted as otherCell.
 const maxCells = 256
 
-// otherCell stands for shapes and devices beyond maxCells.
+// otherCell is the name for further shapes and devices.
 const otherCell = "others"
 
-// Cell is what a stage did for one shape, or on one device.
+// Cell is the work of a stage for one shape or on one device.
 type Cell struct {
-	Stage, Of string // Of: shape or device
+	Stage, Of string // Of is a shape or a device
 	Busy      time.Duration
 	Rows      int
 	Batches   int
-	Memory    int64 // bytes of tensors of the largest batch on one device; 0: not known
+	Memory    int64 // peak bytes of a batch's tensors on one device; 0: not known
 }
 
-// Tally adds up where a run's time goes. Its memory is bounded. It is safe for concurrent use.
+// Tally sums the times of a run's spans. Its memory is limited. It is safe for concurrent use.
 type Tally struct {
 	mu      sync.Mutex
 	shapes  cells
@@ -31,14 +31,16 @@ type Tally struct {
 	waits   time.Duration
 }
 
+// cells is a list of cells with an index.
 type cells struct {
-	at   map[[2]string]int
+	at   map[[2]string]int // index in list, by stage and shape or device
 	list []Cell
 }
 
-// Sink takes the spans of a run's board.
-func (t *Tally) Sink() board.Sink { return board.Sink{Take: t.record} }
+// Sink returns a sink that adds spans to the tally.
+func (t *Tally) Sink() board.Sink { return board.Sink{Record: t.record} }
 
+// record adds a span.
 func (t *Tally) record(s board.Span) {
 	took := s.End.Sub(s.Begin)
 	t.mu.Lock()
@@ -58,6 +60,7 @@ func (t *Tally) record(s board.Span) {
 	}
 }
 
+// add adds a batch to its cell.
 func (c *cells) add(stage, of string, busy time.Duration, rows int) *Cell {
 	key := [2]string{stage, of}
 	i, known := c.at[key]
@@ -80,8 +83,8 @@ func (c *cells) add(stage, of string, busy time.Duration, rows int) *Cell {
 	return cell
 }
 
-// Cells returns what there is so far: device time and memory by stage and shape, the same by stage and device, and how
-// long batches waited for devices.
+// Cells returns the sums so far: device time and memory by stage and shape, the same by stage and device, and the time that
+// batches waited for devices.
 func (t *Tally) Cells() (shapes, devices []Cell, waits time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

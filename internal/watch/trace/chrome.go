@@ -1,5 +1,5 @@
-// Package trace writes what a run did as a timeline: a file of Chrome trace events, which Perfetto and chrome://tracing
-// open, or OpenTelemetry spans for a collector.
+// Package trace writes a timeline of a run: as a file of Chrome trace events for Perfetto and chrome://tracing, or as
+// OpenTelemetry spans for a collector.
 package trace
 
 import (
@@ -18,8 +18,8 @@ import (
 type event struct {
 	Name string         `json:"name"`
 	Cat  string         `json:"cat,omitempty"`
-	Ph   string         `json:"ph"`            // X: complete, b and e: begin and end of what may overlap, M: metadata
-	TS   float64        `json:"ts"`            // microseconds since the trace began
+	Ph   string         `json:"ph"`            // X: complete event; b, e: begin and end of an event that may overlap others; M: metadata
+	TS   float64        `json:"ts"`            // microseconds since the start of the trace
 	Dur  *float64       `json:"dur,omitempty"` // microseconds
 	PID  int            `json:"pid"`
 	TID  int            `json:"tid"`
@@ -30,28 +30,28 @@ type event struct {
 // Processes of the trace, which a viewer shows as groups of tracks.
 const (
 	devices = 1 // a track for each device
-	stages  = 2 // a track for each stage, with the batches that wait for devices
-	output  = 3 // what is written
+	stages  = 2 // a track for each stage, with batches that wait for devices
+	output  = 3 // a track for publishing
 )
 
-// Chrome writes a file of trace events. It is one JSON array that is valid after Close; viewers open it before, too.
+// Chrome writes a file of trace events. The file is a JSON array that is complete after Close; viewers can also open it before.
 type Chrome struct {
 	mu     sync.Mutex
 	file   *os.File
 	w      *bufio.Writer
-	began  time.Time
-	tracks map[string]int // by process and name
-	next   int
+	start  time.Time
+	tracks map[string]int // numbers of tracks by process and name
+	next   int            // last id of an event that may overlap others
 	err    error
 }
 
-// NewChrome begins the file.
-func NewChrome(name string, began time.Time) (*Chrome, error) {
+// NewChrome creates the file. start is the time of the start of the trace.
+func NewChrome(name string, start time.Time) (*Chrome, error) {
 	f, err := os.Create(name)
 	if err != nil {
 		return nil, err
 	}
-	c := &Chrome{file: f, w: bufio.NewWriterSize(f, 1<<16), began: began, tracks: map[string]int{}}
+	c := &Chrome{file: f, w: bufio.NewWriterSize(f, 1<<16), start: start, tracks: map[string]int{}}
 	c.text("[\n")
 	for pid, name := range map[int]string{devices: "devices", stages: "waiting", output: "output"} {
 		c.write(event{Name: "process_name", Ph: "M", PID: pid, Args: map[string]any{"name": name}})
@@ -60,13 +60,14 @@ func NewChrome(name string, began time.Time) (*Chrome, error) {
 	return c, c.err
 }
 
+// text writes a text and records the first error.
 func (c *Chrome) text(s string) {
 	if _, err := c.w.WriteString(s); err != nil && c.err == nil {
 		c.err = err
 	}
 }
 
-// write writes an event; mu is held, but while the file is made.
+// write writes an event. The caller holds c.mu, except in NewChrome.
 func (c *Chrome) write(e event) {
 	data, err := json.Marshal(e)
 	if err != nil && c.err == nil {
@@ -75,7 +76,7 @@ func (c *Chrome) write(e event) {
 	c.text(string(data) + ",\n")
 }
 
-// track returns the number of a track, which it names when it is new; mu is held.
+// track returns the number of a track. It writes the name of a new track. The caller holds c.mu.
 func (c *Chrome) track(pid int, name string) int {
 	key := fmt.Sprint(pid, " ", name)
 	if id, ok := c.tracks[key]; ok {
@@ -87,36 +88,37 @@ func (c *Chrome) track(pid int, name string) int {
 	return id
 }
 
-// Sink takes spans, steps and exchanges included.
-func (c *Chrome) Sink() board.Sink { return board.Sink{Take: c.record, Small: true} }
+// Sink returns a sink that writes spans, including steps and exchanges.
+func (c *Chrome) Sink() board.Sink { return board.Sink{Record: c.record, Details: true} }
 
+// record writes a span.
 func (c *Chrome) record(s board.Span) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.file == nil {
 		return
 	}
-	at := func(t time.Time) float64 { return float64(t.Sub(c.began).Nanoseconds()) / 1000 }
+	at := func(t time.Time) float64 { return float64(t.Sub(c.start).Nanoseconds()) / 1000 }
 	long := max(0, at(s.End)-at(s.Begin))
 	e := event{Name: s.Stage, Cat: string(s.Kind), Ph: "X", TS: at(s.Begin), Dur: &long, Args: args(s)}
 	switch s.Kind {
 	case board.Row:
 		return
-	case board.Wait: // several overlap
+	case board.Wait: // waits may overlap
 		e.PID, e.TID, e.Dur = stages, c.track(stages, s.Stage), nil
 		c.next++
 		e.Ph, e.ID = "b", fmt.Sprintf("0x%x", c.next)
 		c.write(e)
 		c.write(event{Name: e.Name, Cat: e.Cat, Ph: "e", TS: at(s.End), PID: e.PID, TID: e.TID, ID: e.ID})
 		return
-	case board.Publish: // each bundle has a publisher: they may overlap
+	case board.Publish: // publishers of different bundles may overlap
 		c.next++
 		e.PID, e.TID, e.Dur = output, c.track(output, "publish"), nil
 		e.Ph, e.ID = "b", fmt.Sprintf("0x%x", c.next)
 		c.write(e)
 		c.write(event{Name: e.Name, Cat: e.Cat, Ph: "e", TS: at(s.End), PID: e.PID, TID: e.TID, ID: e.ID})
 		return
-	case board.Step: // one rank tells them, and exchanges of others may cross their ends
+	case board.Step: // steps have their own track, because exchanges of other ranks may overlap their ends
 		e.Name, e.PID = s.Name, devices
 		if len(s.Devices) > 0 {
 			e.TID = c.track(devices, s.Devices[0]+" steps")
@@ -133,7 +135,7 @@ func (c *Chrome) record(s board.Span) {
 	}
 }
 
-// args are what a viewer shows of a span.
+// args returns the details that a viewer shows of a span.
 func args(s board.Span) map[string]any {
 	a := map[string]any{"stage": s.Stage}
 	if s.Count > 0 {
@@ -152,14 +154,14 @@ func args(s board.Span) map[string]any {
 	return a
 }
 
-// Close ends the file.
+// Close completes and closes the file.
 func (c *Chrome) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.file == nil {
 		return c.err
 	}
-	// The last event closes the array without a comma behind it.
+	// The last event has no comma after it, so that the array is valid JSON.
 	c.text(`{"name":"process_labels","ph":"M","ts":0,"pid":1,"tid":0,"args":{"labels":"latentbeam"}}` + "\n]\n")
 	if err := c.w.Flush(); err != nil && c.err == nil {
 		c.err = err

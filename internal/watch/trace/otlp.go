@@ -21,8 +21,9 @@ import (
 	"latentbeam/internal/watch/board"
 )
 
-// Wanted reports whether the standard variables of OpenTelemetry ask for traces, and refuses what cannot be done.
-func Wanted(getenv func(string) string) (bool, error) {
+// Enabled reports whether the standard environment variables of OpenTelemetry enable traces. It returns an error for values that are
+// not supported.
+func Enabled(getenv func(string) string) (bool, error) {
 	endpoint := cmp.Or(getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), getenv("OTEL_EXPORTER_OTLP_ENDPOINT"))
 	exporter := getenv("OTEL_TRACES_EXPORTER")
 	if strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true") || exporter == "none" || endpoint == "" && exporter == "" {
@@ -39,8 +40,8 @@ func Wanted(getenv func(string) string) (bool, error) {
 	return true, nil
 }
 
-// OTLP sends spans to a collector: the run is the root, and batches, waits and publishing are its children. Steps and
-// exchanges are too many for it; the file of trace events has them.
+// OTLP sends spans to a collector. The run is the root span; batches, waits and publishing are its children. Steps and
+// exchanges are too many for a collector, so they are only in the file of trace events.
 type OTLP struct {
 	provider *sdk.TracerProvider
 	tracer   otrace.Tracer
@@ -48,7 +49,7 @@ type OTLP struct {
 	root     otrace.Span
 }
 
-// NewOTLP begins the trace of a run with what the standard variables say: endpoint, headers, certificates, service name,
+// NewOTLP starts the trace of a run. The standard environment variables set endpoint, headers, certificates, service name and
 // sampler.
 func NewOTLP(ctx context.Context, run, version string) (*OTLP, error) {
 	exporter, err := otlptracehttp.New(ctx)
@@ -70,12 +71,13 @@ func NewOTLP(ctx context.Context, run, version string) (*OTLP, error) {
 	return o, nil
 }
 
-// Sink takes the spans that are sent.
-func (o *OTLP) Sink() board.Sink { return board.Sink{Take: o.record} }
+// Sink returns a sink that sends spans.
+func (o *OTLP) Sink() board.Sink { return board.Sink{Record: o.record} }
 
+// record sends a span.
 func (o *OTLP) record(s board.Span) {
 	if s.Kind == board.Row && s.Failure == "" {
-		return // publishing says how many there are
+		return // the spans of publishing count these rows
 	}
 	attrs := []attribute.KeyValue{attribute.String("latentbeam.stage", s.Stage), attribute.Int("latentbeam.rows", s.Count),
 		attribute.StringSlice("latentbeam.row_ids", s.Rows)}
@@ -99,10 +101,10 @@ func (o *OTLP) record(s board.Span) {
 	span.End(otrace.WithTimestamp(s.End))
 }
 
-// closeTime bounds how long the end of a run waits for the collector.
+// closeTime limits how long Close waits for the collector.
 const closeTime = 10 * time.Second
 
-// Close ends the run's span with err and sends what is left.
+// Close ends the root span with err and sends the remaining spans.
 func (o *OTLP) Close(err error) {
 	if err != nil {
 		o.root.SetStatus(codes.Error, err.Error())

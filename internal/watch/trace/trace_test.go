@@ -48,12 +48,12 @@ func TestChrome(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range example() {
-		c.Sink().Take(s)
+		c.Sink().Record(s)
 	}
 	if err := errors.Join(c.Close(), c.Close()); err != nil {
 		t.Fatal(err)
 	}
-	c.Sink().Take(example()[0]) // late: nothing happens
+	c.Sink().Record(example()[0]) // late: nothing happens
 	checkChrome(t, name)
 	tracks := map[string][]string{}
 	names := map[[2]int]string{}
@@ -185,7 +185,7 @@ func TestOTLP(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "X-Key=abc")
 	t.Setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none")
 	t.Setenv("OTEL_SERVICE_NAME", "nightly")
-	if yes, err := Wanted(os.Getenv); !yes || err != nil {
+	if yes, err := Enabled(os.Getenv); !yes || err != nil {
 		t.Fatalf("not wanted: %v", err)
 	}
 	o, err := NewOTLP(t.Context(), "run-1", "1.0")
@@ -194,7 +194,7 @@ func TestOTLP(t *testing.T) {
 	}
 	for _, s := range example() {
 		if s.Kind != board.Step && s.Kind != board.Exchange {
-			o.Sink().Take(s)
+			o.Sink().Record(s)
 		}
 	}
 	o.Close(errors.New("1 row failed"))
@@ -243,7 +243,7 @@ func TestWanted(t *testing.T) {
 			k, v, _ := strings.Cut(one, "=")
 			env[k] = v
 		}
-		got, err := Wanted(func(k string) string { return env[k] })
+		got, err := Enabled(func(k string) string { return env[k] })
 		if got != c.want || (err != nil) != (c.says != "") || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, %v", c.env, got, err)
 		}
