@@ -7,12 +7,12 @@ import (
 	"latentbeam/internal/storage/store"
 )
 
-// OutputIn makes the job's output a store that both functions open, the second one only where it is there.
+// OutputIn sets the functions that open the job's output: the first one for writing, the second one only if the output exists.
 func (o *Options) OutputIn(output, existing func(ctx context.Context, url string) (store.Store, error)) {
 	o.stores.Output, o.stores.Existing = output, existing
 }
 
-// WriteEarlyEvery lets jobs write their report so often while they run, however long it takes, until restore.
+// WriteEarlyEvery sets the interval at which running jobs write their report, however long a write takes, until restore is called.
 func WriteEarlyEvery(every time.Duration) (restore func()) {
 	e, f := earlyEvery, earlyFactor
 	earlyEvery, earlyFactor = every, 0

@@ -6,7 +6,7 @@ import (
 	"latentbeam/internal/dev/jobtest"
 )
 
-// TestWhatKeysIgnore: a job that is written otherwise, or run otherwise, is the same job.
+// TestWhatKeysIgnore: keys do not depend on how a job is written down or run.
 func TestWhatKeysIgnore(t *testing.T) {
 	j := jobtest.NewJob(t, "prompt,seed\na red circle,1\n")
 	j.Stages = "[encode_text, denoise, decode_vae, encode_video: {qp: 25, gop: 8}]"
@@ -39,12 +39,12 @@ func TestWhatKeysIgnore(t *testing.T) {
 			t.Errorf("%s: computed %d", what, r.Done)
 		}
 	}
-	// What a row says of itself, but holds anyway, is shown in the tables and computed by nobody.
+	// If a row repeats a value that it has anyway, only the tables change, and nothing is computed.
 	j.Rewrite(t, "prompt,seed,height,note\na red circle,1,16,new\n")
 	j.Computes(t, 0)
 }
 
-// TestWhatKeysHold: anything that changes a value computes it.
+// TestWhatKeysHold: every change that affects a result computes it again.
 func TestWhatKeysHold(t *testing.T) {
 	j := jobtest.NewJob(t, "prompt\na red circle\n")
 	j.Computes(t, 1)

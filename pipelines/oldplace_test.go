@@ -19,7 +19,7 @@ import (
 
 var newPlace = regexp.MustCompile(`tables/(videos|failures|latents|embeddings)/`)
 
-// toOldPlace makes an output what earlier releases left: its tables have no folders of their own.
+// toOldPlace moves the tables of an output to the place of earlier releases, without folders.
 func toOldPlace(t *testing.T, s store.Store) {
 	t.Helper()
 	names, err := store.Names(t.Context(), s, "", store.Deep)
@@ -44,7 +44,7 @@ func toOldPlace(t *testing.T, s store.Store) {
 		}))
 	}
 	for _, name := range names {
-		if fingerprints.IsWitnessFile(name) { // they know the new names, and nobody else does
+		if fingerprints.IsWitnessFile(name) { // these files contain the new names
 			jobtest.Must(t, s.Remove(t.Context(), name))
 		}
 	}
@@ -53,8 +53,8 @@ func toOldPlace(t *testing.T, s store.Store) {
 	}
 }
 
-// TestOldPlace: a run on the output of an earlier release moves the tables and computes nothing, wherever runs before it
-// were killed.
+// TestOldPlace: a run on the output of an earlier release moves the tables and computes nothing, also after runs that were killed at
+// any point.
 func TestOldPlace(t *testing.T) {
 	for name, c := range map[string]struct {
 		parts, stride int
@@ -99,7 +99,7 @@ func fewerRows() string {
 	return rows[0] + strings.Join(rows[2:], "")
 }
 
-// contents are all objects of an output.
+// contents returns all objects of an output.
 func contents(t *testing.T, s store.Store) map[string][]byte {
 	t.Helper()
 	out := map[string][]byte{}
@@ -112,9 +112,9 @@ func contents(t *testing.T, s store.Store) map[string][]byte {
 	return out
 }
 
-// killMoving runs a job on the output as an earlier release left it, and kills the run at a change of the store. The
-// next run must compute no finished row, and leave the output of an undisturbed run into a new place. It reports
-// whether there was a change to be killed at.
+// killMoving runs a job on the output of an earlier release, and kills the run at change number step of the store. The
+// next run must compute no finished row, and its output must be equal to that of an undisturbed run. killMoving reports
+// whether there was such a change.
 func killMoving(t *testing.T, j jobtest.Job, step int, before map[string][]byte, rows int64, want map[string]string) bool {
 	t.Helper()
 	m := storetest.NewMemory()
@@ -152,7 +152,7 @@ func killMoving(t *testing.T, j jobtest.Job, step int, before map[string][]byte,
 	return killed
 }
 
-// differing names the objects that differ.
+// differing returns the names of the objects that differ.
 func differing(got, want map[string]string) string {
 	var b strings.Builder
 	for name, sum := range want {

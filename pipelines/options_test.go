@@ -7,7 +7,7 @@ import (
 	"latentbeam/internal/dev/jobtest"
 )
 
-// TestOptionsOfAnEncoder: an option that is out of range is refused at its own line, and says what is possible.
+// TestOptionsOfAnEncoder: an option outside of its range is an error with its line and the possible values.
 func TestOptionsOfAnEncoder(t *testing.T) {
 	for option, want := range map[string]string{
 		"qp: 99":            "encode_video: qp is 99: give 1 to 51",

@@ -15,7 +15,7 @@ import (
 
 var updateKeys = flag.Bool("update-keys", false, "write testdata/keys.golden")
 
-// pinnedJobs are jobs of the built-in model whose keys are pinned, with a table each.
+// pinnedJobs lists jobs of the built-in model with their tables, whose keys are pinned.
 var pinnedJobs = []struct {
 	name, input, defaults, stages, table string
 }{
@@ -31,8 +31,8 @@ var pinnedJobs = []struct {
 	{"media by default", "media: %q", "seed: 42", "[encode_vae, encode_text]", "path,caption\n%[1]s,a triangle\n"},
 }
 
-// TestPinnedKeys: the keys of rows under the stages of the catalogue and the built-in model, in the numeric class
-// that every machine has, are what they were at d027f15. If this fails, all users compute everything again.
+// TestPinnedKeys: the keys of rows for the stages of the catalogue and the built-in model, in the numeric class
+// that every machine has, are the same as in commit d027f15. If this fails, all users would compute everything again.
 func TestPinnedKeys(t *testing.T) {
 	t.Setenv("LATENTBEAM_CPU", "go")
 	picture, err := os.ReadFile("../testdata/media/triangle.png")

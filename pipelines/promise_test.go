@@ -23,7 +23,7 @@ import (
 	"latentbeam/stages"
 )
 
-// hostileNames are texts that lead out of a directory, or that some system cannot have as a name.
+// hostileNames are texts that lead out of a directory, or that are invalid file names on some system.
 func hostileNames(n int) (names []string) {
 	seeds := []string{"../../escaped", "/etc/escaped", "..\\..\\escaped", "a/../../escaped", "CON", "nul.txt", "a:b",
 		"a\u0000b", "~/escaped",
@@ -41,8 +41,8 @@ func hostileNames(n int) (names []string) {
 	return names
 }
 
-// TestPromiseP7: nothing is written outside of the output, whatever rows are called and whoever swaps directories for
-// links. LATENTBEAM_NAMES says how many hostile names.
+// TestPromiseP7: nothing is written outside of the output, whatever the ids of rows are, and if directories are replaced by
+// links. LATENTBEAM_NAMES is the number of hostile names.
 func TestPromiseP7(t *testing.T) {
 	n := testaid.Count(t, "LATENTBEAM_NAMES", 60)
 	above := t.TempDir()
@@ -94,7 +94,7 @@ func namesOf(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// swap runs a job during which a directory of its output becomes a link to another place: nothing may be written there.
+// swap runs a job and replaces a directory of its output by a link to another place. Nothing may be written there.
 func swap(t *testing.T, directory string) {
 	outside := t.TempDir()
 	j := jobtest.NewJob(t, jobtest.ManyRows(4))
@@ -108,22 +108,22 @@ func swap(t *testing.T, directory string) {
 		return nil
 	}))
 	j.Stages = "[encode_text, swap, denoise, decode_vae, encode_video]"
-	_, err := j.Run() // it may end with an error, or not notice
+	_, err := j.Run() // may return an error or nil
 	if left := namesOf(t, outside); len(left) > 0 {
 		t.Errorf("%s is a link: %q is written outside (%v)", directory, left, err)
 	}
 }
 
-// TestPromiseP9: each call that changes the output fails once, with no room, no descriptor, no rights, or a bad disk. The
-// job stops with 75 (3 where an fsync failed, which nobody may repeat), and the next run completes it.
-// LATENTBEAM_ERRORS says at how many of the calls of each job; all of them is the most.
+// TestPromiseP9: each call that changes the output fails once: disk full, no file descriptors, no permission, or a bad disk. The
+// job stops with exit code 75, or 3 after a failed fsync, which must not be repeated. The next run completes the job.
+// LATENTBEAM_ERRORS limits the number of failing calls for each job.
 func TestPromiseP9(t *testing.T) {
 	for name, j := range map[string]jobtest.Job{"videos": jobtest.NewJob(t, jobtest.DiskTable), "precompute": jobtest.MediaJob(t, jobtest.MediaTable(t, ""), jobtest.EncodeBoth)} {
 		t.Run(name, func(t *testing.T) { failEachCall(t, j) })
 	}
 }
 
-// failEachCall runs a job whose disk fails at one call, and completes it, many times.
+// failEachCall runs a job whose disk fails at one call, and then completes the job. It repeats this for many calls.
 func failEachCall(t *testing.T, base jobtest.Job) {
 	var calls atomic.Int64
 	onDisk(base, func(dir.Call) error { calls.Add(1); return nil }).MustRun(t)
@@ -151,7 +151,7 @@ func failEachCall(t *testing.T, base jobtest.Job) {
 		code := fault.ExitCode(err)
 		sync := failed.Op == dir.OpSync || failed.Op == dir.OpSyncDir
 		switch {
-		case err == nil: // of what is no part of the results, such as the facts of the run
+		case err == nil: // the call wrote no results, for example facts of the run
 		case code == fault.ExitTryAgain, code == fault.ExitFatal && sync && errors.Is(err, errno):
 			stopped++
 		default:
@@ -167,7 +167,7 @@ func failEachCall(t *testing.T, base jobtest.Job) {
 		total*len(errnos), stopped)
 }
 
-// onDisk is the job with a directory whose calls are told before they are made, or fail.
+// onDisk returns the job with a directory whose calls are reported before they are made, or fail.
 func onDisk(j jobtest.Job, trace func(dir.Call) error) jobtest.Job {
 	open := func(make func(string) (*dir.Dir, error)) func(context.Context, string) (store.Store, error) {
 		return func(context.Context, string) (store.Store, error) {

@@ -14,8 +14,8 @@ import (
 	"latentbeam/stages"
 )
 
-// TestMemoryIsRemembered: a run on an output begins with what the last one there learned of memory, and says so
-// in its summary; tables and keys know nothing of it.
+// TestMemoryIsRemembered: a run starts with the memory measurements of the last run on its output, and reports them
+// in its summary. Tables and keys do not depend on them.
 func TestMemoryIsRemembered(t *testing.T) {
 	var mu sync.Mutex
 	var tried []int
@@ -73,7 +73,7 @@ func TestMemoryIsRemembered(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(j.Out, "summary.json"), []byte("{"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := j.Open(); err != nil { // what cannot be read is not remembered, and no reason to stop
+	if _, err := j.Open(); err != nil { // measurements that cannot be read are ignored
 		t.Errorf("with a broken summary: %v", err)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"latentbeam/internal/watch/runpage"
 )
 
-// TestRunPage: a run that computes leaves a page about itself, with each stage, its devices and a prediction; a run that has
-// nothing to do leaves none.
+// TestRunPage: a run that computes rows writes a page with its stages, its devices and a forecast. A run that has nothing to do
+// writes none.
 func TestRunPage(t *testing.T) {
 	j := jobtest.NewJob(t, "id,prompt,seed\na,a red circle,1\nb,a blue square,2\nbad,a green square,x\n")
 	want := predictedOf(t, j)
@@ -46,7 +46,7 @@ func TestRunPage(t *testing.T) {
 	}
 }
 
-// predictedOf is how long the run of a job takes by its plan, with and without what was not chosen.
+// predictedOf returns the forecast of a job's run by its plan, with and without the layouts that were not chosen.
 func predictedOf(t *testing.T, j jobtest.Job) time.Duration {
 	t.Helper()
 	opened, err := j.Open()

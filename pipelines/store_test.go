@@ -19,13 +19,13 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// in is the job with its output in memory.
+// in returns the job with its output in memory.
 func inMemory(j jobtest.Job, m *storetest.Memory) jobtest.Job {
 	j.Opts.OutputIn(m.Open, m.Existing)
 	return j
 }
 
-// storeStep is a run of one job on several outputs, after something has happened to them.
+// storeStep is a run of a job on several outputs, after a change of the outputs.
 type storeStep struct {
 	what   string
 	change func(s store.Store) error
@@ -33,8 +33,8 @@ type storeStep struct {
 	check  func(r pipelines.Result) bool
 }
 
-// TestAnyStore: a job makes the same objects in a directory and in a store that is none, whatever is there before. It
-// shows that nothing goes past the store: there is no directory.
+// TestAnyStore: a job writes the same objects to a directory and to a store in memory, whatever they contain before. This
+// proves that a job writes only through the store.
 func TestAnyStore(t *testing.T) {
 	rows := strings.SplitAfter(jobtest.SeamTable, "\n")
 	table := jobtest.WriteTable(t, "all.csv", jobtest.SeamTable)
@@ -94,7 +94,7 @@ func (step storeStep) run(t *testing.T, j jobtest.Job, s store.Store) map[string
 	return jobtest.Objects(t, s)
 }
 
-// rewriteFirst writes the first object with a prefix once more, with its bits changed by flip in the middle.
+// rewriteFirst rewrites the first object with a prefix. It changes the bits flip of a byte in the middle.
 func rewriteFirst(t *testing.T, s store.Store, prefix string, flip byte) error {
 	names, err := store.Names(t.Context(), s, prefix, store.Deep)
 	if err != nil || len(names) == 0 {
@@ -109,7 +109,7 @@ func rewriteFirst(t *testing.T, s store.Store, prefix string, flip byte) error {
 	})
 }
 
-// TestShardsInAnyStore: shards, and the last of them for all, in a store that is no directory.
+// TestShardsInAnyStore: shards, and the join by the last of them, in a store in memory.
 func TestShardsInAnyStore(t *testing.T) {
 	base := jobtest.Job{Prompts: jobtest.WriteTable(t, "all.csv", jobtest.SeamTable)}
 	memory := storetest.NewMemory()
@@ -139,7 +139,8 @@ func TestShardsInAnyStore(t *testing.T) {
 	}
 }
 
-// TestStoreOutOfReach: a store that cannot answer now ends the run, to be tried again; nothing is computed anew for it.
+// TestStoreOutOfReach: if a store does not answer, the run ends with an error that says to try again. Nothing is computed again because
+// of it.
 func TestStoreOutOfReach(t *testing.T) {
 	for call, prefix := range map[string]string{
 		"List": "videos/", "Open": "ledger/", "Lock": "", "Held": "", "Remove": "summary.json", "Replace": "tables/", "Put": "",
@@ -149,12 +150,12 @@ func TestStoreOutOfReach(t *testing.T) {
 		s, err := memory.Open(t.Context(), "")
 		jobtest.Must(t, err)
 		rows := int64(7)
-		if call != "Put" { // else nothing is left to be put
+		if call != "Put" { // otherwise there would be nothing to put
 			j.MustRun(t)
 			jobtest.Must(t, s.Remove(t.Context(), "index.html")) // so that there is something to do
 			rows = 0
 		}
-		if call == "Held" { // another run's lock, to be looked at
+		if call == "Held" { // another run's lock, which the job checks
 			jobtest.Must(t, s.Put(t.Context(), store.Object{Name: ".00000-of-00002-lock", Data: []byte("{}")}))
 		}
 		memory.Fault = func(c, name string) error {

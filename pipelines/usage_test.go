@@ -10,7 +10,7 @@ import (
 	"latentbeam/internal/engine"
 )
 
-// kernelsOf reads what summary.json says of the kernels, by stage and name.
+// kernelsOf reads the kernels in summary.json by stage and name.
 func kernelsOf(t *testing.T, j jobtest.Job) (busy map[string]engine.StageTime, kernels map[string]engine.KernelTime) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(j.Out, "summary.json"))
@@ -33,8 +33,8 @@ func kernelsOf(t *testing.T, j jobtest.Job) (busy map[string]engine.StageTime, k
 	return busy, kernels
 }
 
-// TestSummarySaysWhereTimeWent: every stage's kernels are in the summary, their times fit into the stage's, and
-// what they computed does not depend on how rows were shared out.
+// TestSummarySaysWhereTimeWent: the summary has the kernels of every stage, their times are at most the stage's time, and
+// the amount of their work does not depend on how rows were divided.
 func TestSummarySaysWhereTimeWent(t *testing.T) {
 	one, two := jobtest.NewJob(t, jobtest.RerunTable), jobtest.NewJob(t, jobtest.RerunTable)
 	two.Sets = []string{"resources.workers=2", "resources.batch_size=1"}

@@ -14,13 +14,13 @@ import (
 	"latentbeam/pipelines"
 )
 
-// seen is what was in an output while its job ran.
+// seen counts what was in an output while its job ran.
 type seen struct {
 	unfinished, gained, early int // looks at which the page said so, a full table of tensors was there, a video was in the table
 	wrong                     []string
 }
 
-// look watches an output until quit is closed.
+// look polls an output until quit is closed.
 func look(t *testing.T, out string, old []string, quit chan struct{}) *seen {
 	s := &seen{}
 	for {
@@ -42,7 +42,7 @@ func look(t *testing.T, out string, old []string, quit chan struct{}) *seen {
 			table := strings.FieldsFunc(strings.TrimPrefix(f, filepath.Join(out, "tables")),
 				func(r rune) bool { return r == '/' || r == '-' })[0]
 			rows, err := jobtest.TableRows(table, f)
-			if os.IsNotExist(err) { // it was replaced by nothing: the end of a longer table
+			if os.IsNotExist(err) { // a file at the end of a longer table was removed
 				continue
 			}
 			switch {
@@ -60,7 +60,7 @@ func look(t *testing.T, out string, old []string, quit chan struct{}) *seen {
 	}
 }
 
-// lookedAt runs the job and returns what was seen meanwhile.
+// lookedAt runs the job and returns what look saw meanwhile.
 func lookedAt(t *testing.T, j jobtest.Job) *seen {
 	t.Helper()
 	var old []string
@@ -77,7 +77,7 @@ func lookedAt(t *testing.T, j jobtest.Job) *seen {
 	return <-result
 }
 
-// TestWhileItRuns: tables and pages are there while a job runs, and in the end they are those of a run without.
+// TestWhileItRuns: tables and pages exist while a job runs, and at its end they are equal to those of a run without early reports.
 func TestWhileItRuns(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("id,prompt,height,seed\n")
@@ -105,7 +105,7 @@ func TestWhileItRuns(t *testing.T) {
 	}
 	sameFiles(t, fresh.Out, j.Out)
 
-	// A row before all others moves every row to another file, whose tensors nothing else has any more.
+	// A new first row moves every row to another file. The old files then have the only copies of tensors.
 	more := strings.Replace(table.String(), "seed\n", "seed\nfirst,a green square stays still,16,5\n", 1)
 	j.Rewrite(t, more)
 	fresh = j.Elsewhere(t)

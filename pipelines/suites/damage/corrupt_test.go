@@ -14,7 +14,7 @@ import (
 	"latentbeam/schemas"
 )
 
-// corruptClips writes two good clips and one of each kind of broken ones below dir, and returns what must be said of them.
+// corruptClips writes two good clips and one broken clip of each kind below dir. It returns the expected messages.
 func corruptClips(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	ffmpeg := func(args ...string) {
@@ -36,7 +36,7 @@ func corruptClips(t *testing.T, dir string) map[string]string {
 	for i := len(jpeg) / 2; i < len(jpeg)-2; i++ {
 		jpeg[i] = 0xff
 	}
-	front := jobtest.ReadFile(t, dir+"/front.mp4") // its index stands before its frames
+	front := jobtest.ReadFile(t, dir+"/front.mp4") // its index is before its frames
 	middle := bytes.Clone(front)
 	for i := len(middle) / 2; i < len(middle); i++ {
 		middle[i] = 0xff
@@ -65,8 +65,8 @@ func corruptClips(t *testing.T, dir string) map[string]string {
 	return want
 }
 
-// TestCorruptClips: each corrupt clip is one row of the failures table that names file and reason, all others are done,
-// and a run after some were mended decodes those alone.
+// TestCorruptClips: each corrupt clip is one row of the failures table with its file and reason, and all other clips are done. After
+// some clips are repaired, a run decodes only those.
 func TestCorruptClips(t *testing.T) {
 	testaid.Needs(t, "ffmpeg")
 	for what, sets := range map[string][]string{"whole": nil, "cut": {"input.windows={pick: head}"}} {

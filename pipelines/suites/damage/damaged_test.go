@@ -23,15 +23,15 @@ func resize(path string, by int64) error {
 	return os.Truncate(path, info.Size()+by)
 }
 
-// TestDamagedVideos: a video or a poster that is gone, or another size than it was written, is missing: its row alone
-// is computed again and everything is as it was. A plan says so before, and changes nothing.
+// TestDamagedVideos: if a video or a poster is missing or has another size, only its row is computed again, and the output is as
+// before. A plan reports this and changes nothing.
 func TestDamagedVideos(t *testing.T) {
 	j := jobtest.NewJob(t, jobtest.DiskTable)
 	j.Sets = []string{"output.write=[video]"}
 	j.MustRun(t)
 	for _, c := range []struct {
 		id     string
-		file   int // of videoFiles
+		file   int // index in videoFiles
 		damage func(path string) error
 	}{
 		{"a", 0, func(path string) error { return resize(path, -1) }},
@@ -58,7 +58,7 @@ func TestDamagedVideos(t *testing.T) {
 	j.SameAs(t, j.Elsewhere(t))
 }
 
-// peek is what a plan finds.
+// peek returns what a plan finds.
 func peek(t *testing.T, j jobtest.Job) planning.Plan {
 	t.Helper()
 	opened, err := j.Unattached()
@@ -70,16 +70,16 @@ func peek(t *testing.T, j jobtest.Job) planning.Plan {
 	return p
 }
 
-// TestDamagedReport: a table or page that is gone, or another size than it was written, is written anew. Rows are
-// computed again only where nothing else has their tensors and the table cannot be read.
+// TestDamagedReport: a table or page that is missing or has another size is written again. Rows are computed again only if
+// their tensors are nowhere else and the table cannot be read.
 func TestDamagedReport(t *testing.T) {
 	j := jobtest.NewJob(t, jobtest.DiskTable)
 	j.Sets = []string{"output.rows_per_file=2"}
 	j.MustRun(t)
 	for _, c := range []struct {
 		file string
-		by   int64 // 0: it is removed
-		rows int64 // that are computed
+		by   int64 // change of the size; 0: the file is removed
+		rows int64 // number of computed rows
 	}{
 		{"tables/videos/00001.parquet", -1, 0}, {"tables/failures/00000.parquet", 0, 0}, {"index.html", 1, 0},
 		{"tables/latents/00001.parquet", 1, 2}, {"tables/embeddings/00002.parquet", -1, 1},
@@ -102,8 +102,8 @@ func TestDamagedReport(t *testing.T) {
 	j.SameAs(t, j.Elsewhere(t))
 }
 
-// TestDamagedVideoOfAMissingTable: a video that is damaged, seen or unseen, is replaced when its row is computed again
-// for another reason: a table of tensors that is gone, or a damaged ledger.
+// TestDamagedVideoOfAMissingTable: a damaged video, whether or not the damage is detected, is replaced if its row is computed again
+// for another reason: a missing table of tensors or a damaged ledger.
 func TestDamagedVideoOfAMissingTable(t *testing.T) {
 	flip := func(path string) error {
 		data, err := os.ReadFile(path)
@@ -153,7 +153,7 @@ func TestDamagedVideoOfAMissingTable(t *testing.T) {
 	}
 }
 
-// TestForeignVideoIsKept: a file under a video's name that no earlier run wrote is refused, and its row alone fails.
+// TestForeignVideoIsKept: if a file that no run wrote has the name of a video, it is not replaced, and only its row fails.
 func TestForeignVideoIsKept(t *testing.T) {
 	j := jobtest.NewJob(t, jobtest.DiskTable)
 	fresh := j.Elsewhere(t)
@@ -173,7 +173,7 @@ func TestForeignVideoIsKept(t *testing.T) {
 	}
 }
 
-// TestDamagedBeforeSizesWereNoted: outputs of a version that noted no sizes of posters and tables are up to date.
+// TestDamagedBeforeSizesWereNoted: an output of a version that did not record sizes of posters and tables is up to date.
 func TestDamagedBeforeSizesWereNoted(t *testing.T) {
 	j := jobtest.NewJob(t, jobtest.DiskTable)
 	j.Sets = []string{"output.write=[video]"}
@@ -201,7 +201,7 @@ func TestDamagedBeforeSizesWereNoted(t *testing.T) {
 	}
 }
 
-// withoutPosterSizes writes the ledger of an output as an earlier version did.
+// withoutPosterSizes rewrites the ledger of an output in the form of an earlier version.
 func withoutPosterSizes(t *testing.T, out string) {
 	t.Helper()
 	dir, err := dir.Open(out)

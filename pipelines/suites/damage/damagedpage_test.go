@@ -16,7 +16,7 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// flipAt changes one byte behind a text in a file.
+// flipAt changes one byte after a text in a file.
 func flipAt(t *testing.T, path, text string, by int) {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -33,7 +33,7 @@ func flipAt(t *testing.T, path, text string, by int) {
 	}
 }
 
-// A damaged page of a prompt table costs the rows of that page; the job does the others.
+// If a page of a prompt table is damaged, the rows of the page fail and the job computes the others.
 func TestDamagedPageOfPrompts(t *testing.T) {
 	type row struct {
 		ID     string `parquet:"id"`
@@ -80,7 +80,7 @@ func TestDamagedPageOfPrompts(t *testing.T) {
 	}
 }
 
-// A damaged page of tensors costs the rows whose tensors it holds.
+// If a page of tensors is damaged, only the rows with these tensors are lost.
 func TestDamagedPageOfEmbeddings(t *testing.T) {
 	texts := jobtest.NewJob(t, "id,prompt\na,a red circle\nb,a blue square\nc,a green triangle\n")
 	texts.Stages, texts.Sets = "[encode_text]", []string{"output.write=[embeddings]"}

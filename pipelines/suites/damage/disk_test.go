@@ -15,7 +15,7 @@ import (
 	"latentbeam/internal/storage/store/dir"
 )
 
-// inLedger is how many bytes of tensors the ledger of an output has.
+// inLedger returns the size of the tensors in the ledger of an output.
 func inLedger(t *testing.T, out string) (total int64) {
 	t.Helper()
 	dir, err := dir.Open(out)
@@ -40,7 +40,7 @@ func inLedger(t *testing.T, out string) (total int64) {
 	return total
 }
 
-// size is how many bytes the files below a directory have.
+// size returns the size of the files below a directory.
 func size(t *testing.T, dir string) (total int64) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
@@ -59,8 +59,8 @@ func size(t *testing.T, dir string) (total int64) {
 	return total
 }
 
-// TestTensorsAreOnDiskOnce: the ledger of a complete run has no tensors, and nothing that is done to the
-// table then computes what is known already.
+// TestTensorsAreOnDiskOnce: the ledger of a complete run has no tensors, and later changes of the table compute no
+// known rows again.
 func TestTensorsAreOnDiskOnce(t *testing.T) {
 	j := jobtest.NewJob(t, jobtest.DiskTable)
 	j.Sets = []string{"output.rows_per_file=2"}
@@ -102,7 +102,7 @@ func TestTensorsAreOnDiskOnce(t *testing.T) {
 	}
 }
 
-// sameTables compares the tables with those of a new run. Of rows that are gone, videos stay.
+// sameTables compares the tables with those of a new run. Videos of rows that were removed stay.
 func sameTables(t *testing.T, j jobtest.Job, what string) {
 	t.Helper()
 	fresh := j.Elsewhere(t)
@@ -114,7 +114,7 @@ func sameTables(t *testing.T, j jobtest.Job, what string) {
 	}
 }
 
-// TestRemovedTable: where somebody removed or damaged a table that alone had tensors, its rows are computed
+// TestRemovedTable: if a table with the only copy of tensors is removed or damaged, its rows are computed
 // again.
 func TestRemovedTable(t *testing.T) {
 	j := jobtest.NewJob(t, jobtest.DiskTable)

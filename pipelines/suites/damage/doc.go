@@ -1,2 +1,2 @@
-// Package damage holds no code: its tests are about what a job does about files of its output and input that are damaged, gone or foreign.
+// Package damage contains only tests: what a job does if files of its input or output are damaged, missing or foreign.
 package damage

@@ -14,7 +14,7 @@ import (
 	"latentbeam/internal/storage/store/dir"
 )
 
-// flip changes a bit in the middle of a file; kept says that the file keeps its time.
+// flip changes a bit in the middle of a file. If kept is true, the file's time does not change.
 func flip(t *testing.T, path string, at int, kept bool) {
 	t.Helper()
 	info, err := os.Stat(path)
@@ -37,8 +37,8 @@ func middle(t *testing.T, path string) int {
 	return int(info.Size() / 2)
 }
 
-// TestFlippedBits: damage that keeps the size of a file is found by its time, and without that by output.verify: digest.
-// Its row alone is computed again.
+// TestFlippedBits: damage that does not change the size of a file is found by its time. If the time is unchanged too,
+// output.verify: digest finds it. Only its row is computed again.
 func TestFlippedBits(t *testing.T) {
 	j := jobtest.NewJob(t, jobtest.DiskTable)
 	j.Sets = []string{"output.write=[video]"}
@@ -48,7 +48,7 @@ func TestFlippedBits(t *testing.T) {
 	}
 	for _, c := range []struct {
 		id string
-		of int // of videoFiles
+		of int // index in videoFiles
 	}{{"a", 0}, {"b", 1}} {
 		flip(t, file(c.id, c.of), middle(t, file(c.id, c.of)), false)
 		j.Computes(t, 1)
@@ -63,7 +63,7 @@ func TestFlippedBits(t *testing.T) {
 	j.SameAs(t, j.Elsewhere(t))
 }
 
-// TestFlippedReport: tables and pages are always read.
+// TestFlippedReport: tables and pages are always compared with their digests.
 func TestFlippedReport(t *testing.T) {
 	j := jobtest.NewJob(t, jobtest.DiskTable)
 	j.MustRun(t)
@@ -77,7 +77,7 @@ func TestFlippedReport(t *testing.T) {
 	j.SameAs(t, j.Elsewhere(t))
 }
 
-// TestTouchedFiles: files with another time and the same content are read once, and nothing is computed.
+// TestTouchedFiles: files with a new time and unchanged content are read once, and nothing is computed.
 func TestTouchedFiles(t *testing.T) {
 	j := jobtest.NewJob(t, jobtest.DiskTable)
 	j.MustRun(t)
@@ -113,7 +113,7 @@ func TestTouchedFiles(t *testing.T) {
 	}
 }
 
-// TestFlippedTensors: a tensor that is damaged in its table is computed again with those of its page.
+// TestFlippedTensors: if a tensor in a table is damaged, all rows of its page are computed again.
 func TestFlippedTensors(t *testing.T) {
 	j := jobtest.NewJob(t, jobtest.DiskTable)
 	j.Sets = []string{"output.rows_per_file=3"}
@@ -136,7 +136,7 @@ func TestFlippedTensors(t *testing.T) {
 	j.SameAs(t, j.Elsewhere(t))
 }
 
-// TestThreeFaults: a cut video, a flipped tensor and a damaged ledger at once are mended by one run.
+// TestThreeFaults: one run repairs a truncated video, a damaged tensor and a damaged ledger.
 func TestThreeFaults(t *testing.T) {
 	j := jobtest.NewJob(t, jobtest.DiskTable)
 	j.Sets = []string{"output.rows_per_file=2"}
@@ -161,8 +161,8 @@ func TestThreeFaults(t *testing.T) {
 	}
 }
 
-// TestDamagedOldFailures: failures of long ago, in a ledger that was compacted since, are computed again where their
-// records are damaged.
+// TestDamagedOldFailures: old failures in a compacted ledger are computed again if their records are
+// damaged.
 func TestDamagedOldFailures(t *testing.T) {
 	j := jobtest.NewJob(t, jobtest.DiskTable)
 	j.MustRun(t)
@@ -188,7 +188,7 @@ func TestDamagedOldFailures(t *testing.T) {
 	sameTables(t, j, "after a damaged failure")
 }
 
-// TestForgottenFiles: files of which nothing is remembered are read; a damaged memory is no memory.
+// TestForgottenFiles: files without recorded digests are read. Damaged digests are ignored.
 func TestForgottenFiles(t *testing.T) {
 	j := jobtest.NewJob(t, jobtest.DiskTable)
 	j.MustRun(t)

@@ -14,7 +14,7 @@ import (
 	"latentbeam/internal/storage/store/dir"
 )
 
-// warnings gathers what is warned of until the test ends.
+// warnings collects warnings until the end of the test.
 func warnings(t *testing.T) *bytes.Buffer {
 	t.Helper()
 	var text bytes.Buffer
@@ -24,7 +24,7 @@ func warnings(t *testing.T) *bytes.Buffer {
 	return &text
 }
 
-// oneSegment is the only file of an output's ledger, and where its records begin.
+// oneSegment returns the only file of an output's ledger and the offsets of its records.
 func oneSegment(t *testing.T, out string) (path string, data []byte, records []int) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(out, "ledger", "*.seg"))
@@ -37,7 +37,7 @@ func oneSegment(t *testing.T, out string) (path string, data []byte, records []i
 	return files[0], data, recordsOf(data)
 }
 
-// recordsOf says where the records of a segment begin; see the package documentation of ledger.
+// recordsOf returns the offsets of the records in a segment; package ledger documents the format.
 func recordsOf(data []byte) (records []int) {
 	for at := 32; at < len(data); {
 		records = append(records, at)
@@ -48,8 +48,8 @@ func recordsOf(data []byte) (records []int) {
 	return records
 }
 
-// TestDamagedLedger: a finished output whose ledger is damaged computes the rows of the damaged records, and no others;
-// the output is as it was, and the ledger whole again. A plan says so before, and changes nothing.
+// TestDamagedLedger: if the ledger of a finished output is damaged, a run computes only the rows of the damaged records. Then
+// the output is as before and the ledger is repaired. A plan reports this and changes nothing.
 func TestDamagedLedger(t *testing.T) {
 	j := jobtest.NewJob(t, jobtest.DiskTable)
 	j.MustRun(t)
@@ -94,7 +94,7 @@ func TestDamagedLedger(t *testing.T) {
 	j.SameAs(t, fresh)
 }
 
-// compact makes the ledger of an output one segment, and gives up all tensors.
+// compact rewrites the ledger of an output as one segment without tensors.
 func compact(t *testing.T, out string) {
 	t.Helper()
 	d, err := dir.Open(out)
@@ -106,8 +106,8 @@ func compact(t *testing.T, out string) {
 	jobtest.Must(t, l.Compact(t.Context(), func(ledger.Record) (bool, bool) { return true, false }))
 }
 
-// TestDamagedTensorInTheLedger: a tensor that only the ledger has is read when the tables are written. Where it is
-// damaged, its row is computed then, in the same run.
+// TestDamagedTensorInTheLedger: if a tensor that only the ledger has is damaged, the run finds this when it writes the tables, and
+// computes the row.
 func TestDamagedTensorInTheLedger(t *testing.T) {
 	for _, shards := range []int{1, 2} {
 		j := jobtest.NewJob(t, jobtest.DiskTable)
@@ -144,7 +144,7 @@ func TestDamagedTensorInTheLedger(t *testing.T) {
 	}
 }
 
-// largestSegment is the file of an output's ledger that has the most bytes.
+// largestSegment returns the largest file of an output's ledger.
 func largestSegment(t *testing.T, out string) (path string, data []byte, records []int) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(out, "ledger", "*.seg"))

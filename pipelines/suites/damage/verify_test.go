@@ -14,7 +14,7 @@ import (
 	"latentbeam/internal/system/testaid"
 )
 
-// checkedFiles are the files of an output that verify answers for, by size in all.
+// checkedFiles returns the files of an output that verify checks, with their sizes.
 func checkedFiles(t *testing.T, out string) (paths []string) {
 	t.Helper()
 	jobtest.Must(t, filepath.WalkDir(out, func(path string, d fs.DirEntry, err error) error {
@@ -27,7 +27,7 @@ func checkedFiles(t *testing.T, out string) (paths []string) {
 	return paths
 }
 
-// TestPromiseP11 finds every one of many flipped bits, in any file. LATENTBEAM_FLIPS sets how many.
+// TestPromiseP11: verify finds every flipped bit, in any file. LATENTBEAM_FLIPS sets the number of flips.
 func TestPromiseP11(t *testing.T) {
 	j := jobtest.NewJob(t, jobtest.DiskTable)
 	j.Sets = []string{"output.rows_per_file=2"}
@@ -56,7 +56,7 @@ func TestPromiseP11(t *testing.T) {
 	t.Logf("P11: %d of %d flipped bits were found, in %d files", found, flips, len(paths))
 }
 
-// TestVerifyFinds: what is missing, unclaimed and foreign is told as what it is.
+// TestVerifyFinds: verify reports missing, unclaimed and foreign files as such.
 func TestVerifyFinds(t *testing.T) {
 	j := jobtest.NewJob(t, jobtest.DiskTable)
 	j.MustRun(t)

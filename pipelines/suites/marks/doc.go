@@ -1,2 +1,2 @@
-// Package marks holds no code: its tests are about marks of synthetic media, signatures, watermarks and licences of outputs.
+// Package marks contains only tests: marks of synthetic media, signatures, watermarks and licences of outputs.
 package marks

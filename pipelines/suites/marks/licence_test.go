@@ -13,7 +13,7 @@ import (
 	"latentbeam/internal/results/report"
 )
 
-// licensed is the built-in model in a directory of its own, with files beside it.
+// licensed copies the built-in model to a new directory, together with further files.
 func licensed(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -25,15 +25,15 @@ func licensed(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// licensedRow are the columns of the tables of videos about the licence.
+// licensedRow reads the columns about the licence in tables of videos.
 type licensedRow struct {
 	ID       string `parquet:"id"`
 	Licence  string `parquet:"model_licence"`
 	Revision string `parquet:"model_revision"`
 }
 
-// TestLicence: rows, metadata, the data card and the summary say the licence of the weights, or that it is unknown; require_licence
-// refuses others before anything is written.
+// TestLicence: rows, metadata, the data card and the summary contain the licence of the weights, or "unknown". With require_licence,
+// other licences are an error before anything is written.
 func TestLicence(t *testing.T) {
 	for name, c := range map[string]struct {
 		files   map[string]string
@@ -99,6 +99,6 @@ func TestLicence(t *testing.T) {
 	}
 }
 
-// Schema and ByteSize make it a row; it is only read.
+// Schema and ByteSize implement schemas.Row. They are not used, because the row is only read.
 func (licensedRow) Schema() string { return "" }
 func (licensedRow) ByteSize() int  { return 0 }

@@ -21,7 +21,7 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// filesBelow are the files of a folder of an output, by name.
+// filesBelow returns the files in a folder of an output by name.
 func filesBelow(t *testing.T, out, folder string) map[string][]byte {
 	t.Helper()
 	all := map[string][]byte{}
@@ -40,7 +40,7 @@ func filesBelow(t *testing.T, out, folder string) map[string][]byte {
 	return all
 }
 
-// marked counts the files below a folder that carry a mark.
+// marked counts the files below a folder that have a mark.
 func marked(t *testing.T, out, folder, mark string) (with, all int) {
 	t.Helper()
 	for name, data := range filesBelow(t, out, folder) {
@@ -71,7 +71,7 @@ func samePublished(t *testing.T, what, a, b string) {
 	}
 }
 
-// changeMarks is `latentbeam mark`.
+// changeMarks does what `latentbeam mark` does.
 func changeMarks(t *testing.T, j jobtest.Job, text string) (marking.Changed, error) {
 	t.Helper()
 	asked := config.ParseMarks(text)
@@ -91,8 +91,8 @@ func changeMarksIn(j jobtest.Job, ctx context.Context, asked config.Marks) (mark
 	return opened.Mark(ctx, asked)
 }
 
-// TestMarks: a new output with denoise has both marks in each video and poster; one that asks for none, and one that was begun without,
-// have none; shards and `mark` give the same bytes as a run.
+// TestMarks: in a new output with denoise, each video and poster has both marks. If the job asks for none, or the output was started
+// without marks, the files have none. Shards and `mark` produce the same files as a run.
 func TestMarks(t *testing.T) {
 	j := jobtest.NewJob(t, jobtest.DiskTable)
 	j.MustRun(t)
@@ -171,7 +171,8 @@ func openDir(t *testing.T, out string) store.Store {
 	return d
 }
 
-// TestMarkedRepairs: a damaged video of a marked output is made anew with the marks of the record, whatever the job says.
+// TestMarkedRepairs: a damaged video of a marked output is computed again with the marks of the output's record, whatever the job asks
+// for.
 func TestMarkedRepairs(t *testing.T) {
 	j := jobtest.NewJob(t, jobtest.DiskTable)
 	j.MustRun(t)
@@ -190,14 +191,15 @@ func TestMarkedRepairs(t *testing.T) {
 	}
 }
 
-// TestMarkGoesOn: a change that was cut off anywhere goes on, a run refuses such an output, and a damaged video keeps what it is.
+// TestMarkGoesOn: an interrupted change of marks is resumed, wherever it was interrupted. Until then a run on the output is an error.
+// A damaged video is not changed.
 func TestMarkGoesOn(t *testing.T) {
 	j := jobtest.NewJob(t, jobtest.DiskTable)
 	j.MustRun(t)
 	plain := j.Elsewhere(t)
 	plain.Stages = jobtest.Unmarked
 	plain.MustRun(t)
-	// As if it was killed between the first file and its record.
+	// The state after a kill between the first file and its record.
 	s := openDir(t, plain.Out)
 	jobtest.Must(t, marking.Record{Marks: []string{"iptc", "aigc"}, Changing: true}.Write(t.Context(), s))
 	name := filepath.FromSlash(jobtest.VideoFiles(t, plain.Out, "a")[0])

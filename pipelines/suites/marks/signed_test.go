@@ -29,7 +29,7 @@ import (
 	"latentbeam/stages"
 )
 
-// signing are the files of a certificate and its key.
+// signing holds the files of a certificate and its key.
 type signing struct {
 	certificate, key string // paths
 	secret           []byte // a line of the key
@@ -46,13 +46,13 @@ func newSigning(t *testing.T) (s signing) {
 	return s
 }
 
-// stages are those of a job that signs.
+// stages returns the stages of a job that signs.
 func (s signing) stages(more string) string {
 	return fmt.Sprintf("[encode_text, denoise, decode_vae, guard, encode_video: {marks: [iptc, aigc, {c2pa: {certificate: %q, key: %q%s}}]}]",
 		s.certificate, s.key, more)
 }
 
-// unsigned counts the videos without a signature that holds.
+// unsigned counts the videos without a valid signature.
 func unsigned(t *testing.T, out string) (n int) {
 	t.Helper()
 	for name, data := range filesBelow(t, out, "videos") {
@@ -70,8 +70,8 @@ func unsigned(t *testing.T, out string) (n int) {
 	return n
 }
 
-// TestTimeStamps: where an authority is named, videos are published, and then signed with its time stamps. One that does not answer is told
-// before the first row; one that fails later leaves videos without a signature, which the next run signs.
+// TestTimeStamps: with a time stamp authority, videos are published and then signed with its time stamps. If it does not answer, the
+// job fails before the first row. If it fails later, videos have no signature, and the next run signs them.
 func TestTimeStamps(t *testing.T) {
 	s, authority := newSigning(t), testaid.NewAuthority(t)
 	j := jobtest.NewJob(t, jobtest.DiskTable)
@@ -139,7 +139,7 @@ func TestTimeStamps(t *testing.T) {
 	}
 }
 
-// stamped counts the videos whose signature has a time stamp that holds.
+// stamped counts the videos whose signature has a valid time stamp.
 func stamped(t *testing.T, out string) (n int) {
 	t.Helper()
 	for _, data := range filesBelow(t, out, "videos") {
@@ -154,8 +154,8 @@ func stamped(t *testing.T, out string) (n int) {
 	return n
 }
 
-// TestSigned: videos and stills of a job with a key are signed, in equal bytes by runs, shards and mark, and the key is in no file of the
-// output. Another certificate, or none, is refused.
+// TestSigned: videos and stills of a job with a key are signed. Runs, shards and mark produce equal files, and no file of the output
+// contains the key. Another certificate, or none, is an error.
 func TestSigned(t *testing.T) {
 	s := newSigning(t)
 	j := jobtest.NewJob(t, jobtest.DiskTable)
@@ -214,7 +214,7 @@ func TestSigned(t *testing.T) {
 	samePublished(t, "a video made anew", sharded.Out, j.Out)
 }
 
-// TestSignedWithPrompt: a manifest says the prompt where the job wants it, and the model.
+// TestSignedWithPrompt: a manifest contains the model, and the prompt if the job asks for it.
 func TestSignedWithPrompt(t *testing.T) {
 	s := newSigning(t)
 	j := jobtest.NewJob(t, "id,prompt\na,a red circle that nobody else asks for\n")
@@ -234,7 +234,7 @@ func TestSignedWithPrompt(t *testing.T) {
 	}
 }
 
-// TestSignersOfJobs: what is wrong with the option is told before anything is computed.
+// TestSignersOfJobs: errors of the option are reported before anything is computed.
 func TestSignersOfJobs(t *testing.T) {
 	s := newSigning(t)
 	_, otherKey := testaid.Certificate(t, false)
@@ -264,7 +264,8 @@ func TestSignersOfJobs(t *testing.T) {
 	}
 }
 
-// TestSubmitterSigns: what workers without the key have published gets the signature of the submitter, in the bytes of a run that had it.
+// TestSubmitterSigns: the submitter signs files that workers without the key published. The files are equal to those of a run with the
+// key.
 func TestSubmitterSigns(t *testing.T) {
 	s := newSigning(t)
 	want := jobtest.NewJob(t, jobtest.DiskTable)
@@ -307,7 +308,7 @@ func TestSubmitterSigns(t *testing.T) {
 	samePublished(t, "signed at the end", want.Out, j.Out)
 }
 
-// TestSignedPlays: a browser plays files with marks and a signature to their end, and the gallery shows the sign of each.
+// TestSignedPlays: a browser plays files with marks and signatures to their end, and the gallery shows a sign for each.
 func TestSignedPlays(t *testing.T) {
 	testaid.Long(t, "starts a browser")
 	j := jobtest.Job{Prompts: jobtest.WriteTable(t, "p.csv", "id,prompt\na,a red circle moves left\nb,a blue square\n"), Out: filepath.Join(t.TempDir(), "out"),

@@ -15,7 +15,7 @@ import (
 	"latentbeam/stages"
 )
 
-// watermarking says that it has put a watermark into the frames of one row.
+// watermarking is a stage that reports a watermark for one row.
 type watermarking struct{}
 
 func (watermarking) Digest() string                              { return "" }
@@ -31,8 +31,8 @@ func (watermarking) Run(_ context.Context, _ kernels.Backend, batch []*stages.El
 	return nil
 }
 
-// TestWatermarkedExports: rows with a watermark, by a reading or by a carried column of an earlier job, are exported for training only
-// where that is asked for.
+// TestWatermarkedExports: rows with a watermark, reported by a reading or by a carried column of an earlier job, are exported only
+// with --watermarked.
 func TestWatermarkedExports(t *testing.T) {
 	spec := stages.Spec{Name: "watermark", In: stages.KindFrames, Out: stages.KindFrames, Version: 1, Readings: []string{"watermark"},
 		New: func(*stages.Model, stages.Options) (stages.Stage, error) { return watermarking{}, nil }}
@@ -66,7 +66,7 @@ func TestWatermarkedExports(t *testing.T) {
 	}
 }
 
-// TestMediaThatAreMarked: rows of media name the marks of their files, and what is made of a row without them does not.
+// TestMediaThatAreMarked: rows of media list the marks of their files. Results of rows without marks list none.
 func TestMediaThatAreMarked(t *testing.T) {
 	made := jobtest.NewJob(t, "id,prompt,num_frames\na,a red circle,1\n")
 	made.MustRun(t)

@@ -1,2 +1,2 @@
-// Package programs holds no code: its tests are about programs of users as stages of jobs.
+// Package programs contains only tests: programs of users as stages of jobs.
 package programs

@@ -22,8 +22,8 @@ import (
 	"latentbeam/stages/exec/exectest"
 )
 
-// TestProgramToGallery is a whole job with a program in the middle: from a table of prompts to a gallery. A second run
-// has nothing to do, and what the keys do not hold changes nothing.
+// TestProgramToGallery runs a whole job with a program in the middle, from a table of prompts to a gallery. A second run
+// has nothing to do, also after a change of options that are not part of the keys.
 func TestProgramToGallery(t *testing.T) {
 	stage := jobtest.Program(t, "prompt", "video", "")
 	j := jobtest.Job{Prompts: jobtest.WriteTable(t, "prompts.csv", "id,prompt\na,a red circle\nb,a blue square do:crash-once\nc,poor do:error\n"),
@@ -66,8 +66,8 @@ func TestProgramToGallery(t *testing.T) {
 	}
 }
 
-// TestOutputOfProgramIsInput: the videos table of a job whose program knows no steps and no guidance says nothing of them, and
-// is a table of prompts of the next job.
+// TestOutputOfProgramIsInput: if a program has no steps and no guidance, the videos table has no values for them. It can be the prompt
+// table of another job.
 func TestOutputOfProgramIsInput(t *testing.T) {
 	stage := jobtest.Program(t, "prompt", "video", ", params: [prompt, seed]")
 	j := jobtest.Job{Prompts: jobtest.WriteTable(t, "prompts.csv", "id,prompt\na,a red circle\n"), Out: filepath.Join(t.TempDir(), "out"),
@@ -89,7 +89,7 @@ func TestOutputOfProgramIsInput(t *testing.T) {
 	}
 }
 
-// TestProgramsBetweenStages: programs stand between our own stages, more than one in a job.
+// TestProgramsBetweenStages: a job can have several programs between built-in stages.
 func TestProgramsBetweenStages(t *testing.T) {
 	table := jobtest.WriteTable(t, "prompts.csv", "id,prompt\na,a red circle\nb,a blue square do:exit-once\n")
 	denoise := jobtest.Program(t, "text", "latents", ", name: denoise_it, params: [prompt, seed, height, width, num_frames]")
@@ -110,7 +110,7 @@ func TestProgramsBetweenStages(t *testing.T) {
 		}
 	}
 	seen := map[string][]string{}
-	// Latents of our denoiser that pass through a program give the videos that they give without it.
+	// Latents that pass through a program unchanged give the same videos as without it.
 	for name, list := range map[string]string{"with": "[encode_text, denoise, " + jobtest.Program(t, "latents", "latents",
 		"") + ", decode_vae, encode_video: {marks: none}]",
 		"without": "[encode_text, denoise, decode_vae, encode_video: {marks: none}]"} {
@@ -128,8 +128,8 @@ func TestProgramsBetweenStages(t *testing.T) {
 	}
 }
 
-// TestProgramGetsColumns: a column of the user's own reaches the program as the table has it, and is part of the key of
-// the rows that have it.
+// TestProgramGetsColumns: a program receives a column of the user with its value in the table. The column is part of the keys of
+// rows that have it.
 func TestProgramGetsColumns(t *testing.T) {
 	rows := "id,prompt,style,note\na,a red circle,oil,x\nb,a red circle,ink,y\n"
 	trace := filepath.Join(t.TempDir(), "trace")
@@ -182,7 +182,7 @@ func TestProgramGetsColumns(t *testing.T) {
 	}
 }
 
-// TestCaptioner: a program writes the captions of a folder of images, and the tensors and tables are of these captions.
+// TestCaptioner: a program writes captions for a folder of images. Tensors and tables contain these captions.
 func TestCaptioner(t *testing.T) {
 	caption := jobtest.Program(t, "media", "prompt", ", name: caption")
 	j := jobtest.Job{Input: "{media: ../../../testdata/media/triangle.png}", Out: filepath.Join(t.TempDir(), "out"),
@@ -191,7 +191,7 @@ func TestCaptioner(t *testing.T) {
 	if r := j.MustRun(t); r.Totals.Done != 1 {
 		t.Fatalf("%+v", r.Totals)
 	}
-	const want = "a new " // the program adds it to what it gets: nothing
+	const want = "a new " // the program adds this to the empty caption
 	for _, row := range jobtest.ReadRows[schemas.LatentRow](t, j.Out, "latents") {
 		if row.Caption != strings.TrimSpace(want) {
 			t.Errorf("the caption is %q", row.Caption)
@@ -204,7 +204,7 @@ func TestCaptioner(t *testing.T) {
 	}
 }
 
-// TestEveryPairOfKinds: a program may take and give any kinds. Programs before and behind it make a whole job of it.
+// TestEveryPairOfKinds: a program can read and write any pair of kinds. Other programs before and after it complete the job.
 func TestEveryPairOfKinds(t *testing.T) {
 	kinds := []stages.Kind{stages.KindPrompt, stages.KindText, stages.KindMedia, stages.KindLatents, stages.KindFrames, stages.KindVideo}
 	for i, takes := range kinds {
@@ -240,7 +240,7 @@ func TestEveryPairOfKinds(t *testing.T) {
 	}
 }
 
-// TestConverter: a program makes other media of a folder's, and the autoencoder reads these.
+// TestConverter: a program converts the media of a folder, and the autoencoder reads the converted media.
 func TestConverter(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	sums := map[string]string{}
@@ -267,8 +267,8 @@ func TestConverter(t *testing.T) {
 	}
 }
 
-// TestScorer runs python/examples/clip_score.yaml with a small CLIP of chance: the readings of a program are columns of the videos table, and
-// the videos are those of the job without it.
+// TestScorer runs python/examples/clip_score.yaml with a small CLIP with random weights. The readings of the program are columns of
+// the videos table, and the videos are equal to those of the job without it.
 func TestScorer(t *testing.T) {
 	testaid.Needs(t, "python3")
 	examples, err := filepath.Abs("../../../python/examples")
@@ -314,7 +314,7 @@ func TestScorer(t *testing.T) {
 	}
 }
 
-// TestProgramOnTwoDevices: a job with a program on two devices, beside a stage on one, and one that has too few.
+// TestProgramOnTwoDevices: a job with a program on two devices and a stage on one device, and a job with too few devices.
 func TestProgramOnTwoDevices(t *testing.T) {
 	j := jobtest.Job{Prompts: jobtest.WriteTable(t, "prompts.csv", "id,prompt\na,x\nb,y do:crash-once\nc,z\n"), Out: filepath.Join(t.TempDir(), "out"),
 		Stages: "[" + jobtest.Program(t, "prompt", "frames", ", devices: 2") + ", encode_video]",
@@ -328,7 +328,7 @@ func TestProgramOnTwoDevices(t *testing.T) {
 	}
 }
 
-// TestPoisonIsFound: a row that ends the program fails alone, whatever the batch.
+// TestPoisonIsFound: if a row crashes the program, only this row fails, whatever its batch.
 func TestPoisonIsFound(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("id,prompt\n")
@@ -363,7 +363,7 @@ func TestPoisonIsFound(t *testing.T) {
 	}
 }
 
-// TestProgramOptionsHaveLines: what is wrong is said with its line.
+// TestProgramOptionsHaveLines: errors of options have the line of the option.
 func TestProgramOptionsHaveLines(t *testing.T) {
 	for list, want := range map[string]string{
 		"\n  - exec:\n      command: [sh]\n      takes: prompt\n      gives: film":                                           `job.yaml:9:14: exec: gives is "film"`,
@@ -379,7 +379,7 @@ func TestProgramOptionsHaveLines(t *testing.T) {
 	}
 }
 
-// TestProgramNamedScore: jobs from before there was a stage of this name go on, unless they have both.
+// TestProgramNamedScore: jobs with a program called score still work, although there is now a stage of this name, unless they use both.
 func TestProgramNamedScore(t *testing.T) {
 	const program = "[encode_text, denoise, decode_vae, {exec: {name: score, command: [sh], takes: frames, gives: frames}}, encode_video"
 	open := func(list string) error {
@@ -394,8 +394,8 @@ func TestProgramNamedScore(t *testing.T) {
 	}
 }
 
-// TestProgramSoak lets a program misbehave by chance over many rows: 200, or as many as LATENTBEAM_SOAK says. No row is
-// lost or doubled, every failure has its cause, and no process or file is left.
+// TestProgramSoak runs a program that misbehaves at random on many rows (LATENTBEAM_SOAK, default 200). No row is
+// lost or doubled, every failure has its cause, and no process or file remains.
 func TestProgramSoak(t *testing.T) {
 	rows := 200
 	if n, err := strconv.Atoi(os.Getenv("LATENTBEAM_SOAK")); err == nil {
@@ -413,7 +413,7 @@ func TestProgramSoak(t *testing.T) {
 		}
 	})
 	chance := rand.New(rand.NewPCG(1, uint64(rows)))
-	wants := map[string]string{} // id -> begin of the message; ids that are not there are done
+	wants := map[string]string{} // prefix of the message by id; rows without an entry are done
 	var table strings.Builder
 	table.WriteString("id,prompt\n")
 	for i := range rows {
@@ -468,7 +468,7 @@ func TestProgramSoak(t *testing.T) {
 	}
 }
 
-// children lists the programs of this process that are alive or have not been waited for.
+// children lists child processes that are alive or have not been waited for.
 func children(t *testing.T) (found []string) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/stat")
@@ -483,8 +483,8 @@ func children(t *testing.T) (found []string) {
 	return found
 }
 
-// TestDoubtsAboutPrograms: a script that is not there and workers without devices are said before the run and in it. A
-// column that a program gets is no slip, and one that looks like a slip may be meant for the program.
+// TestDoubtsAboutPrograms: a missing script and workers without devices are reported before the run and in it. A column that
+// a program reads causes no warning, and an unknown column may be meant for the program.
 func TestDoubtsAboutPrograms(t *testing.T) {
 	j := jobtest.Job{Prompts: jobtest.WriteTable(t, "prompts.csv", "prompt,speed,stile\na,1,x\n"), Out: filepath.Join(t.TempDir(), "out"),
 		Stages: "[{exec: {command: [sh, no.sh, make.py, 'python x.py'], takes: prompt, gives: video, params: [prompt, " +

@@ -22,11 +22,11 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// bucketKillsEnv says how many jobs TestKillAndResumeInBuckets kills on each service, 12 without it.
+// bucketKillsEnv is the number of jobs that TestKillAndResumeInBuckets kills on each service; default 12.
 const bucketKillsEnv = "LATENTBEAM_BUCKET_KILLS"
 
-// TestKillAndResumeInBuckets kills jobs that write to buckets. What is visible then is whole, and the next run ends in
-// the undisturbed run's output.
+// TestKillAndResumeInBuckets kills jobs that write to buckets. All visible objects are complete then, and after the next run the
+// output is equal to that of an undisturbed run.
 func TestKillAndResumeInBuckets(t *testing.T) {
 	testaid.Long(t, "kills processes")
 	kills, err := strconv.Atoi(os.Getenv(bucketKillsEnv))
@@ -68,8 +68,8 @@ func TestKillAndResumeInBuckets(t *testing.T) {
 	}
 }
 
-// breakInBucket leads one life to its end and checks what it left, then resumes it. It reports whether the life was
-// killed.
+// breakInBucket runs a process until it is killed or ends, checks its output, and resumes the job. It reports whether the process
+// was killed.
 func (c *crashJob) breakInBucket(t *testing.T, l jobtest.Life) bool {
 	where := fmt.Sprintf("%s, killed at %s:%d", l.Out, l.Point, l.Hit)
 	cmd, text := l.Start(t)

@@ -10,8 +10,8 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// TestKilledWithCache: a row that leaves evaluations out and is killed behind some steps goes on there, on another set of workers, to the same
-// bytes and the same count of evaluations.
+// TestKilledWithCache: a row that skips evaluations is killed after some steps. It resumes after these steps on another set of workers,
+// with an equal result and an equal number of evaluations.
 func TestKilledWithCache(t *testing.T) {
 	testaid.Long(t, "kills processes")
 	ways := [][]string{{"resources.workers=3", "stages.denoise.sequence_parallel=3"}, {"resources.workers=2", "stages.denoise.pp_size=2"},

@@ -22,8 +22,8 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// crashTable has all that a job meets: several shapes, an image, an empty prompt, two equal rows, an unreadable row
-// and, last, a row that waits. So the rows before it are published in a group of their own.
+// crashTable has all kinds of rows: several shapes, an image, an empty prompt, two equal rows, an unreadable row
+// and, at the end, a row that waits. So the rows before it are published as a separate group.
 const crashTable = `id,prompt,seed,width,num_frames
 a,a red circle moves left,1,,
 b,a blue square moves up,,,
@@ -38,23 +38,23 @@ j,a white square moves right,,,
 k,please wait,,,
 `
 
-// crashSets make batches small and many, so that the first are published before the last are computed.
+// crashSets cause many small batches, so that the first ones are published before the last ones are computed.
 var crashSets = []string{
 	"resources.batch_size=1", "defaults.num_videos_per_prompt=2", "defaults.guidance_scale=1",
 }
 
-// crashPause is longer than a group commit waits.
+// crashPause is longer than the delay of a group commit.
 const crashPause = 1300 * time.Millisecond
 
-// crashJob is what a crash test breaks again and again.
+// crashJob is the job that a crash test kills repeatedly.
 type crashJob struct {
 	jobtest.Life                // without a kill
-	old          string         // output that every life begins with, "" for none
-	want         jobtest.Output // of an undisturbed run
+	old          string         // output with which every process starts; "": none
+	want         jobtest.Output // output of an undisturbed run
 }
 
-// TestKillAndResume kills the job at every step of the publishing order and of the report, and at random
-// times. What is visible then is whole, and the next run ends in the undisturbed run's output.
+// TestKillAndResume kills the job at every step of publishing and of the report, and at random
+// times. All visible files are complete then, and after the next run the output is equal to that of an undisturbed run.
 func TestKillAndResume(t *testing.T) {
 	testaid.Long(t, "kills some 50 processes")
 	fresh := &crashJob{Life: jobtest.Life{Prompts: jobtest.WriteTable(t, "prompts.csv", crashTable), Pause: crashPause,
@@ -85,8 +85,8 @@ func TestKillAndResume(t *testing.T) {
 	t.Logf("P1: %d kills at every step of publishing and at random times, no row lost or doubled (seed %d)", len(kills), seed)
 }
 
-// TestKillTheRunAfterAnEdit kills runs on an output that a run with another table has finished: its rows
-// must leave the tables and the gallery, and its files must stay.
+// TestKillTheRunAfterAnEdit kills runs on an output that a run with another table has finished. The rows of that table
+// must disappear from the tables and the gallery, and its files must stay.
 func TestKillTheRunAfterAnEdit(t *testing.T) {
 	testaid.Long(t, "kills ten processes")
 	edit := strings.NewReplacer("moves up", "moves down", "k,please wait", "k,wait no more")
@@ -108,8 +108,8 @@ func TestKillTheRunAfterAnEdit(t *testing.T) {
 	t.Logf("%d kills", len(kills))
 }
 
-// TestKillOnPrism kills a run on the other runner, in batches of two, and resumes it there; the output is
-// the one of the local runner.
+// TestKillOnPrism kills a run on the prism runner, with batches of two, and resumes it there. The output is equal to
+// that of the local runner.
 func TestKillOnPrism(t *testing.T) {
 	testaid.Long(t, "kills two processes")
 	jobtest.NeedPrism(t)
@@ -119,7 +119,7 @@ func TestKillOnPrism(t *testing.T) {
 	c.breakAll(t, []jobtest.Life{c.at(fault.LedgerCommitBeforePut, 1), c.at(fault.StoreReplaceRenamed, 4)})
 }
 
-// prepare runs the job undisturbed, keeps its output to compare with, and counts the fault points.
+// prepare runs the job undisturbed, stores its output for comparison, and counts the fault points.
 func (c *crashJob) prepare(t *testing.T) (hits map[string]int) {
 	t.Helper()
 	c.Out = c.fresh(t)
@@ -137,8 +137,8 @@ func (c *crashJob) prepare(t *testing.T) (hits map[string]int) {
 	return hits
 }
 
-// fresh is an output directory to begin with. Its last element is the title of the gallery, so it is
-// always the same.
+// fresh returns a new output directory. Its last element is always the same, because it is the title of the
+// gallery.
 func (c *crashJob) fresh(t *testing.T) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "out")
@@ -150,14 +150,14 @@ func (c *crashJob) fresh(t *testing.T) string {
 	return out
 }
 
-// at is a life that ends at a fault point, or without one after so many milliseconds.
+// at returns a process that is killed at a fault point, or without a point after a number of milliseconds.
 func (c *crashJob) at(point string, hit int) jobtest.Life {
 	l := c.Life
 	l.Point, l.Hit = point, hit
 	return l
 }
 
-// spread picks at most so many of the hits 1 to n, the first and the last among them.
+// spread chooses at most the given number of hits from 1 to n, including the first and the last.
 func spread(n, most int) (hits []int) {
 	for i := range min(n, most) {
 		hits = append(hits, 1+i*(n-1)/max(1, min(n, most)-1))
@@ -165,7 +165,7 @@ func spread(n, most int) (hits []int) {
 	return hits
 }
 
-// breakAll ends each life, a few at a time, and resumes it.
+// breakAll calls breakOne for each process, a few concurrently.
 func (c *crashJob) breakAll(t *testing.T, kills []jobtest.Life) {
 	slot := make(chan bool, 8)
 	var wg sync.WaitGroup
@@ -191,8 +191,8 @@ func (c *crashJob) breakAll(t *testing.T, kills []jobtest.Life) {
 	}
 }
 
-// breakOne leads one life to its end and checks what it left, then resumes it, in a process of its own or
-// in this one. It reports whether the life was killed.
+// breakOne runs a process until it is killed or ends, checks its output, and resumes the job in another process or
+// in this one. It reports whether the process was killed.
 func (c *crashJob) breakOne(t *testing.T, l jobtest.Life, child bool) bool {
 	cmd, text := l.Start(t)
 	if l.Point == "" {
@@ -231,8 +231,8 @@ func (c *crashJob) breakOne(t *testing.T, l jobtest.Life, child bool) bool {
 	return err != nil
 }
 
-// halfDone checks what a killed run left: each file with a final name is whole, each row that the ledger calls done
-// has its files, and a summary means a complete output.
+// halfDone checks the output of a killed run: each file with a final name is complete, each finished row in the ledger
+// has its files, and if there is a summary, the output is complete.
 func (c *crashJob) halfDone(dir string) (wrong []string) {
 	got, err := jobtest.ReadOutput(dir)
 	if err != nil {
@@ -259,8 +259,8 @@ func (c *crashJob) halfDone(dir string) (wrong []string) {
 	return append(wrong, unpublished(dir, got)...)
 }
 
-// finished checks the output of the run after the kill: it is the undisturbed run's, and one run more
-// finds nothing to do.
+// finished checks the output of the run after the kill: it is equal to that of the undisturbed run, and another run
+// has nothing to do.
 func (c *crashJob) finished(l jobtest.Life) (wrong []string) {
 	got, err := jobtest.ReadOutput(l.Out)
 	if err != nil {
@@ -283,7 +283,7 @@ func (c *crashJob) finished(l jobtest.Life) (wrong []string) {
 	return wrong
 }
 
-// unpublished lists the videos that the ledger in dir calls done and that are not there.
+// unpublished lists the videos of finished rows in the ledger that do not exist.
 func unpublished(dir string, got jobtest.Output) (wrong []string) {
 	records, err := jobtest.LedgerResults(dir)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// TestKillBetweenTables kills a run that only puts rows into another order, at every file that gets its
-// name and at every step of giving up the tensors. Nothing is computed again.
+// TestKillBetweenTables kills a run that only changes the order of rows, at every rename of a file and at every step of
+// removing tensors from the log. Nothing is computed again.
 func TestKillBetweenTables(t *testing.T) {
 	testaid.Long(t, "kills some 20 processes")
 	lines := strings.SplitAfter(strings.TrimSuffix(crashTable, "\n"), "\n")
@@ -47,7 +47,7 @@ func TestKillBetweenTables(t *testing.T) {
 	t.Logf("%d kills: %v", n, hits)
 }
 
-// breakFree leads a life to its end and resumes it, which must not compute anything.
+// breakFree runs a process until it is killed or ends, and resumes the job, which must not compute anything.
 func (c *crashJob) breakFree(l jobtest.Life, t *testing.T) []string {
 	cmd, text := l.Start(t)
 	if err := cmd.Wait(); !jobtest.Killed(err) {

@@ -1,2 +1,2 @@
-// Package restarts holds no code: its tests are about jobs that are stopped, killed and run again: nothing is lost, doubled or computed twice.
+// Package restarts contains only tests: jobs that are stopped or killed and run again. No row is lost, doubled or computed twice.
 package restarts

@@ -16,7 +16,7 @@ import (
 	"latentbeam/stages"
 )
 
-// gate is a stage that says when it has seen the n-th element and then waits to be let on.
+// gate is a stage that signals when it gets the n-th element, and then waits for permission to go on.
 type gate struct {
 	n       int
 	reached chan bool
@@ -39,7 +39,7 @@ func (g *gate) spec() stages.Spec {
 	})
 }
 
-// drainJob is a job that is in the middle of its 12 rows when its gate is reached.
+// drainJob returns a job that is in the middle of its 12 rows when its gate signals.
 func drainJob(t *testing.T, g *gate) jobtest.Job {
 	j := jobtest.NewJob(t, strings.ReplaceAll(jobtest.ManyRows(12), "poison", "fine"))
 	j.Specs, j.Stages = jobtest.Specs(g.spec()), "[encode_text, denoise, gate, decode_vae, encode_video]"
@@ -47,8 +47,8 @@ func drainJob(t *testing.T, g *gate) jobtest.Job {
 	return j
 }
 
-// TestStopFinishesWhatIsInFlight: after Stop nothing new is begun, what is past the sampler is published, the
-// tables say what is there, and the next run does the rest.
+// TestStopFinishesWhatIsInFlight: after Stop, no batch is started, rows after the sampler are published, the
+// tables contain the published rows, and the next run computes the rest.
 func TestStopFinishesWhatIsInFlight(t *testing.T) {
 	for _, runner := range jobtest.InProcess(t) {
 		t.Run(runner.Name, func(t *testing.T) {
@@ -82,7 +82,7 @@ func TestStopFinishesWhatIsInFlight(t *testing.T) {
 	}
 }
 
-// TestCancelEndsAtOnce: when the context ends, nothing is waited for. What was published counts.
+// TestCancelEndsAtOnce: when the context is canceled, the run does not wait for batches. Published rows count.
 func TestCancelEndsAtOnce(t *testing.T) {
 	g := newGate(6)
 	j := drainJob(t, g)
@@ -115,7 +115,7 @@ func TestCancelEndsAtOnce(t *testing.T) {
 	j.SameAs(t, j.Elsewhere(t))
 }
 
-// checkInterrupted looks at the output of a run that was stopped, and resumes it.
+// checkInterrupted checks the output of a stopped run, and resumes it.
 func checkInterrupted(t *testing.T, j jobtest.Job, totals report.Totals) {
 	t.Helper()
 	out := jobtest.MustRead(t, j.Out)

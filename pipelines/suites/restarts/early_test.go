@@ -10,8 +10,8 @@ import (
 	"latentbeam/stages"
 )
 
-// TestFinishedRowsAreNotKept: at the end of a bundle too, a row is published as soon as it is done, while another is
-// still at work in an earlier stage or the same; it neither waits to be emitted nor to share a batch with that one.
+// TestFinishedRowsAreNotKept: a row is published as soon as it is done, also at the end of a bundle, while another row is
+// still in an earlier stage or the same stage. It does not wait for the other row.
 func TestFinishedRowsAreNotKept(t *testing.T) {
 	for runner, places := range map[string][]string{"local": {"encode_text", "denoise", "encode_video"}, "prism": {"denoise"}} {
 		for _, before := range places {

@@ -10,7 +10,8 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// TestKilledInInt8: a row in int8 that is killed behind some steps goes on there, on another set of workers, to the same bytes.
+// TestKilledInInt8: a row in int8 is killed after some steps. It resumes after these steps on another set of workers, with an equal
+// result.
 func TestKilledInInt8(t *testing.T) {
 	testaid.Long(t, "kills processes")
 	whole := &crashJob{Life: jobtest.Life{Prompts: jobtest.WriteTable(t, "prompts.csv", stepsTable), Sets: stepsSets,

@@ -15,8 +15,8 @@ import (
 	"latentbeam/internal/system/testaid"
 )
 
-// TestKillPrecompute: kill -9 at any moment of a job that encodes clips of a tar and of a folder loses no clip and doubles
-// none, and the next run computes what was missing and no more. LATENTBEAM_KILLS says how many processes are killed.
+// TestKillPrecompute kills a job that encodes clips of a tar and of a folder, with kill -9 at random times. No clip is lost or
+// doubled, and the next run computes only the missing clips. LATENTBEAM_KILLS is the number of kills.
 func TestKillPrecompute(t *testing.T) {
 	testaid.Long(t, "kills processes")
 	t.Setenv("TMPDIR", t.TempDir()) // for what killed processes leave
@@ -56,7 +56,7 @@ func TestKillPrecompute(t *testing.T) {
 		took.Round(time.Second), total, left, seed)
 }
 
-// resume kills a process after a while and goes on with its job. It returns how many clips that computed.
+// resume kills a process after a while and resumes its job. It returns the number of clips that the resumed job computed.
 func (k *kind) resume(t *testing.T, after time.Duration, total int64) int64 {
 	l := k.Life
 	l.Out = filepath.Join(t.TempDir(), "out")

@@ -24,15 +24,15 @@ import (
 type kind struct {
 	name string
 	jobtest.Life
-	want jobtest.Output // of an undisturbed run
-	took atomic.Int64   // nanoseconds of the last process that came to its end
+	want jobtest.Output // output of an undisturbed run
+	took atomic.Int64   // duration in nanoseconds of the last process that was not killed
 }
 
 // fewRows is a table with several shapes, equal rows and a row that cannot be read.
 const fewRows = "id,prompt,seed,width,num_frames\na,a red circle moves left,1,,\nb,a blue square,,,\nc,a green triangle,,32,\n" +
 	"d,a red circle moves left,1,,\ne,,,,\nf,a red circle,NaN,,\ng,a yellow square,,,1\n"
 
-// kindsOfJobs are jobs of every kind that a process can be killed in, n of them at most, each after an undisturbed run.
+// kindsOfJobs returns at most n jobs of different kinds, each after an undisturbed run.
 func kindsOfJobs(t *testing.T, n int) []*kind {
 	t.Helper()
 	prompts := jobtest.WriteTable(t, "prompts.csv", fewRows)
@@ -74,7 +74,7 @@ func kindsOfJobs(t *testing.T, n int) []*kind {
 	return all
 }
 
-// finish runs a job to its end here, all shards of it.
+// finish runs all shards of a job to their end in this process.
 func (k *kind) finish(l jobtest.Life) error {
 	for shard := range max(1, l.Shards) {
 		l.Shard = shard
@@ -85,7 +85,7 @@ func (k *kind) finish(l jobtest.Life) error {
 	return nil
 }
 
-// check compares the output with that of an undisturbed run, and runs the job once more, which must find nothing to do.
+// check compares the output with that of an undisturbed run, and runs the job again, which must have nothing to do.
 func (k *kind) check(l jobtest.Life) (wrong []string) {
 	got, err := jobtest.ReadOutput(l.Out)
 	if err != nil {
@@ -98,8 +98,8 @@ func (k *kind) check(l jobtest.Life) (wrong []string) {
 	return wrong
 }
 
-// TestPromiseP1: kill -9 at any moment loses and doubles nothing, in jobs of every kind. LATENTBEAM_KILLS says how many
-// processes are killed. What is killed at every step of publishing is in TestKillAndResume.
+// TestPromiseP1: after kill -9 at any time, no row is lost or doubled, in jobs of every kind. LATENTBEAM_KILLS is the number of
+// kills. TestKillAndResume tests kills at every step of publishing.
 func TestPromiseP1(t *testing.T) {
 	kills := testaid.Count(t, "LATENTBEAM_KILLS", 9)
 	all := kindsOfJobs(t, kills)
@@ -143,11 +143,12 @@ func TestPromiseP1(t *testing.T) {
 		kills, len(all), ended, seed, dead)
 }
 
-// killTries is how many processes are started for one kill: where the machine is quicker than before, one has ended by then.
+// killTries limits the number of processes that are started for one kill. A process may end before the kill if the machine has become
+// faster.
 const killTries = 5
 
-// breakOff kills a process after a part of the time that the last one took, and runs its job to the end. It reports whether the
-// process was killed.
+// breakOff kills a process after a fraction of the duration of the last one, and then runs its job to the end. It reports whether
+// the process was killed.
 func (k *kind) breakOff(t *testing.T, part float64) bool {
 	l := k.Life
 	l.Out = filepath.Join(t.TempDir(), "out")
@@ -182,8 +183,8 @@ func (k *kind) breakOff(t *testing.T, part float64) bool {
 	return err != nil
 }
 
-// TestPromiseP16: two and three copies of a job at once, killed by chance, still give one job's output.
-// LATENTBEAM_RACES says how many rounds.
+// TestPromiseP16: two or three copies of a job that run at the same time and are killed at random still produce the output of one
+// job. LATENTBEAM_RACES is the number of rounds.
 func TestPromiseP16(t *testing.T) {
 	rounds := testaid.Count(t, "LATENTBEAM_RACES", 4)
 	all := kindsOfJobs(t, rounds)

@@ -13,7 +13,8 @@ import (
 	"latentbeam/stages"
 )
 
-// TestOutputRemovedUnderARun: the run ends with one error that says so and what to do, and the next one begins anew.
+// TestOutputRemovedUnderARun: if the output is removed during a run, the run ends with one error that says what to do, and the next
+// run starts from the beginning.
 func TestOutputRemovedUnderARun(t *testing.T) {
 	t.Run("removed", func(t *testing.T) { underARun(t, os.RemoveAll) })
 	t.Run("moved", func(t *testing.T) {
@@ -21,7 +22,7 @@ func TestOutputRemovedUnderARun(t *testing.T) {
 	})
 }
 
-// underARun takes the output of a job away while it runs.
+// underARun removes the output of a job while it runs.
 func underARun(t *testing.T, away func(out string) error) {
 	j := jobtest.NewJob(t, strings.ReplaceAll(jobtest.ManyRows(3), "poison", "fine"))
 	first := true

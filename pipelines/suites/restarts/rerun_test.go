@@ -88,7 +88,7 @@ func TestLimitThenAll(t *testing.T) {
 	j.SameAs(t, j.Elsewhere(t))
 }
 
-// TestLimitCountsRows: a row with several videos is not cut in the middle.
+// TestLimitCountsRows: --limit counts rows, so all videos of a row are computed.
 func TestLimitCountsRows(t *testing.T) {
 	j := jobtest.NewJob(t, jobtest.RerunTable)
 	j.Sets = []string{"defaults.num_videos_per_prompt=3"}
@@ -111,8 +111,8 @@ func TestAnotherParameterComputesAll(t *testing.T) {
 	j.SameAs(t, j.Elsewhere(t), stale...)
 }
 
-// TestMoreIsWritten: what an earlier run did not keep is computed when it is asked for, and what is no
-// longer asked for leaves the tables but need not be computed again.
+// TestMoreIsWritten: if the job asks for a kind of results that an earlier run did not publish, it is computed. Results that the job
+// no longer asks for disappear from the tables, but need not be computed again later.
 func TestMoreIsWritten(t *testing.T) {
 	j := jobtest.NewJob(t, jobtest.RerunTable)
 	j.Sets = []string{"output.write=[video]"}
@@ -127,7 +127,7 @@ func TestMoreIsWritten(t *testing.T) {
 	all.SameAs(t, all.Elsewhere(t))
 }
 
-// TestMissingVideoIsMadeAgain: run again, and what is missing is done.
+// TestMissingVideoIsMadeAgain: another run computes a missing video.
 func TestMissingVideoIsMadeAgain(t *testing.T) {
 	j := jobtest.NewJob(t, jobtest.RerunTable)
 	j.MustRun(t)
@@ -138,7 +138,7 @@ func TestMissingVideoIsMadeAgain(t *testing.T) {
 	j.SameAs(t, j.Elsewhere(t))
 }
 
-// TestRetry: run leaves failed rows alone, retry tries them and nothing else.
+// TestRetry: run does not compute failed rows, and retry computes only failed rows.
 func TestRetry(t *testing.T) {
 	var broken atomic.Bool
 	var seen atomic.Int64

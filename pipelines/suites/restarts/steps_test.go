@@ -17,14 +17,14 @@ import (
 	"latentbeam/stages/catalog"
 )
 
-// stepsTable is a row that is sampled in 50 steps.
+// stepsTable has one row with 50 sampling steps.
 const stepsTable = "id,prompt,width,height,num_frames\na,a red circle moves left,48,32,5\n"
 
-// stepsSets save behind each step.
+// stepsSets make the job save after each step.
 var stepsSets = []string{"defaults.num_inference_steps=50", "resources.checkpoint_interval=1step"}
 
-// TestKillAtEveryStep kills a job of 50 steps behind each of them, or behind as many as LATENTBEAM_STEP_KILLS says. The
-// next run goes on there, on another set of workers, here or on other hosts, to the same bytes, and leaves no steps behind.
+// TestKillAtEveryStep kills a job of 50 steps after each step, or after LATENTBEAM_STEP_KILLS of them. The next run resumes
+// after that step, on another set of workers, on this host or on others. The result is equal, and no saved steps remain.
 func TestKillAtEveryStep(t *testing.T) {
 	testaid.Long(t, "kills processes")
 	table := jobtest.WriteTable(t, "prompts.csv", stepsTable)
@@ -83,7 +83,7 @@ func TestKillAtEveryStep(t *testing.T) {
 		len(kills), skipped)
 }
 
-// steps returns how many steps a run did not do again, by its summary.
+// steps returns the number of resumed steps in the summary of a run.
 func steps(t *testing.T, out string) int {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(out, "summary.json"))
@@ -97,7 +97,7 @@ func steps(t *testing.T, out string) int {
 	return summary.Run.Resumed
 }
 
-// TestDamagedSteps: steps that are damaged, cut or of another row are ignored with a word, and removed.
+// TestDamagedSteps: saved steps that are damaged, truncated or of another row are ignored with a warning, and removed.
 func TestDamagedSteps(t *testing.T) {
 	testaid.Long(t, "kills a process")
 	table := jobtest.WriteTable(t, "prompts.csv", stepsTable)

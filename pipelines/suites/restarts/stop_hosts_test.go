@@ -16,8 +16,8 @@ import (
 	"latentbeam/stages/catalog"
 )
 
-// standing is the stage denoise, of which a rank stands behind a step until nobody wants the batch any more: the one that comes last of
-// so many ranks, so all have taken the step.
+// standing is the stage denoise in which one rank stops after a step until the batch is cancelled. It is the last of the ranks to
+// finish the step, so all ranks have finished it.
 type standing struct {
 	stages.Stage
 	step    int
@@ -25,7 +25,7 @@ type standing struct {
 	reached chan bool
 }
 
-// standingSpec is the stage denoise that stands behind a step, once.
+// standingSpec returns the stage denoise that stops once after a step.
 func standingSpec(step int, ranks int64) (stages.Spec, chan bool) {
 	reached := make(chan bool, 1)
 	var left atomic.Int64
@@ -66,9 +66,9 @@ func (s standing) Capabilities() stages.Capabilities {
 	return c
 }
 
-// TestStoppingSavesOnHosts: where ranks are on other hosts, the last finished step is saved in the middle of the next one when the job is
-// told to end, when it is given up, when the worker is told to end, and when a worker that has another rank is gone. Steps are
-// not saved by time here. The next set goes on behind that step.
+// TestStoppingSavesOnHosts: with ranks on other hosts, the last finished step is saved during the next one if the job is stopped, the
+// job is cancelled, the worker is stopped, or a worker with another rank dies. The test disables saving at intervals. The
+// next set resumes after that step.
 func TestStoppingSavesOnHosts(t *testing.T) {
 	const step = 20
 	token := jobtest.TokenFile(t, jobtest.WorkerToken)
@@ -85,9 +85,9 @@ func TestStoppingSavesOnHosts(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		sets string
-		here bool // the rank that stands is in the process of the job, else it is the worker's
+		here bool // the rank that stops is in the process of the job; otherwise it is on the worker
 		end  func(stop, cancel, worker func(), kept <-chan bool)
-		ends bool // the run that is told to end, else it goes on without the worker
+		ends bool // the run is stopped; otherwise it goes on without the worker
 	}{
 		{"the job is told to end", "resources.workers=0 stages.denoise.sequence_parallel=2", false,
 			told, true},

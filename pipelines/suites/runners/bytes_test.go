@@ -12,7 +12,7 @@ import (
 )
 
 // TestPromiseP4: equal keys give equal bytes, whatever the workers, threads, batches, ranks and restarts.
-// LATENTBEAM_COMBINATIONS says how many of them are tried, by chance.
+// LATENTBEAM_COMBINATIONS is the number of random combinations.
 func TestPromiseP4(t *testing.T) {
 	base := jobtest.NewJob(t, jobtest.SetTable)
 	base.MustRun(t)

@@ -1,2 +1,2 @@
-// Package runners holds no code: its tests are about the runners: each passes the same jobs and gives the same bytes, with workers in this process and in others.
+// Package runners contains only tests: every runner executes the same jobs with equal results, with workers in this process and in others.
 package runners

@@ -21,10 +21,10 @@ import (
 	"latentbeam/transforms"
 )
 
-// link is what stands between two transforms.
+// link connects two transforms.
 type link func(beam.Scope, beam.PCollection) beam.PCollection
 
-// own is an engine and a pipeline as a user of the transforms would put them together.
+// own is an engine with a pipeline that is built by hand from the transforms.
 func own(t *testing.T, runner runners.Runner, out string, between link) {
 	t.Helper()
 	steps := jobtest.TinySteps(t, "encode_text", "denoise", "decode_vae", "encode_video", "measure_shapes")
@@ -65,8 +65,8 @@ func own(t *testing.T, runner runners.Runner, out string, between link) {
 	}
 }
 
-// TestTransformsInAPipelineOfYourOwn puts the transforms together by hand, as they are and with a Reshuffle
-// between any two, which makes every element and its tensors pass through the coders. The results are equal.
+// TestTransformsInAPipelineOfYourOwn builds a pipeline from the transforms by hand, with and without a Reshuffle
+// between any two. A Reshuffle encodes every element with its tensors. The results are equal.
 func TestTransformsInAPipelineOfYourOwn(t *testing.T) {
 	fused := func(_ beam.Scope, c beam.PCollection) beam.PCollection { return c }
 	var want []string

@@ -10,7 +10,7 @@ import (
 	"latentbeam/stages"
 )
 
-// TestSameBytes: neither batch size nor workers, threads or runner show in the output.
+// TestSameBytes: the output does not depend on batch size, workers, threads or runner.
 func TestSameBytes(t *testing.T) {
 	var largest atomic.Int64
 	look := jobtest.Passive("look", func(_ context.Context, batch []*stages.Element) error {

@@ -29,7 +29,7 @@ import (
 	"latentbeam/stages/catalog"
 )
 
-// poolEnv makes this binary a pool of workers, and poolVersion gives it another version.
+// With poolEnv this binary is a pool of workers. poolVersion sets another version of the program.
 const (
 	poolEnv     = "LATENTBEAM_TEST_POOL"
 	poolVersion = "LATENTBEAM_TEST_POOL_VERSION"
@@ -101,7 +101,7 @@ var prismServer = sync.OnceValues(func() (string, error) {
 	return fmt.Sprintf("localhost:%d", port), err
 })
 
-// spread is the job on workers of the pool, or of this process where there is none.
+// spread returns the job on workers of a pool, or on workers of this process if there is no pool.
 func spread(t *testing.T, j jobtest.Job, pool string) jobtest.Job {
 	t.Helper()
 	server, err := prismServer()
@@ -115,8 +115,8 @@ func spread(t *testing.T, j jobtest.Job, pool string) jobtest.Job {
 	return j
 }
 
-// TestSpread: workers of another process, which have not opened the job, give the bytes of the local runner. Jobs whose
-// rows bring tensors send their places alone.
+// TestSpread: workers in another process, which open the job by its specification, produce the same bytes as the local runner. For rows
+// with tensors, the job sends only the locations of the tensors.
 func TestSpread(t *testing.T) {
 	pool := startPool(t)
 	for name, j := range suite(t) {
@@ -145,8 +145,7 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// TestSpreadAgain: rows whose results are damaged, and failed ones at a retry, are computed again by workers; others
-// are not.
+// TestSpreadAgain: workers compute only rows with damaged results, and failed rows at a retry.
 func TestSpreadAgain(t *testing.T) {
 	j := spread(t, jobtest.Job{Prompts: jobtest.WriteTable(t, "all.csv", jobtest.SeamTable), Out: filepath.Join(t.TempDir(), "out")}, startPool(t))
 	j.MustRun(t)
@@ -163,7 +162,7 @@ func TestSpreadAgain(t *testing.T) {
 	}
 }
 
-// TestSpreadRefusals: workers that cannot do the job say why, and the submitter says it, with exit code 2.
+// TestSpreadRefusals: if workers cannot do the job, the submitter prints their reason and exits with code 2.
 func TestSpreadRefusals(t *testing.T) {
 	table := jobtest.WriteTable(t, "all.csv", jobtest.SeamTable)
 	refuse := func(what, pool string, j jobtest.Job, want string) {
@@ -185,11 +184,11 @@ func TestSpreadRefusals(t *testing.T) {
 	}
 }
 
-// ownDir is a directory that is another one in each process: its current one.
+// ownDir is a path that means another directory in each process: the current one.
 const ownDir = "/proc/self/cwd"
 
-// TestSpreadOtherFiles: a worker whose model, tensors or media are others than where the job was submitted refuses it, and the
-// submitter says why.
+// TestSpreadOtherFiles: a worker with another model, other tensors or other media than the submitter rejects the job, and the
+// submitter prints the reason.
 func TestSpreadOtherFiles(t *testing.T) {
 	if _, err := os.Stat(ownDir); err != nil {
 		t.Skip("NOT TESTED: this system does not tell processes apart by a path")
@@ -229,7 +228,7 @@ func TestSpreadOtherFiles(t *testing.T) {
 	}
 }
 
-// TestSpreadStandardInput: rows that come from standard input are read where the job is submitted, and by no worker.
+// TestSpreadStandardInput: only the submitter reads rows from standard input.
 func TestSpreadStandardInput(t *testing.T) {
 	before := os.Stdin
 	defer func() { os.Stdin = before }()
@@ -256,8 +255,8 @@ func TestSpreadStandardInput(t *testing.T) {
 	}
 }
 
-// TestSpreadClasses: a worker computes in the class of the job where its host can, whatever is best there. A submitter need
-// not have the class; its workers must.
+// TestSpreadClasses: a worker computes in the class of the job if its host can, even if the host has a better class. The submitter's
+// host need not have the class.
 func TestSpreadClasses(t *testing.T) {
 	j := jobtest.Job{Prompts: jobtest.WriteTable(t, "all.csv", jobtest.SeamTable), Out: filepath.Join(t.TempDir(), "out"), Sets: []string{"resources.class=cpu/go"}}
 	j.MustRun(t)

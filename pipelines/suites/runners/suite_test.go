@@ -15,7 +15,7 @@ import (
 	"latentbeam/stages"
 )
 
-// suite are the jobs that every runner must do, and give the same bytes. A new runner needs nothing but its
+// suite lists jobs that every runner must execute with equal results. A new runner needs only its
 // line in runners.All.
 func suite(t *testing.T) map[string]jobtest.Job {
 	t.Helper()
@@ -75,15 +75,15 @@ func TestSuite(t *testing.T) {
 
 const suiteRunnerEnv = "LATENTBEAM_TEST_RUNNER" // makes this binary the child that runs a job on that runner
 
-// traces is what a runner leaves in its process and beside it.
+// traces lists what a runner leaves in its process and on the host.
 type traces struct {
 	During, After []string // addresses that the process listens on
 	Files         []string // in the directory for temporary files, after the run
 	Open          []int    // file descriptors, before the first run and after each
 }
 
-// TestRunnersLeaveNoTraces looks at a process that runs a job three times. No runner leaves a file or more descriptors with
-// each job, and the local one opens no port.
+// TestRunnersLeaveNoTraces checks a process that runs a job three times. No runner leaves files or additional file descriptors after
+// a job, and the local runner opens no port.
 func TestRunnersLeaveNoTraces(t *testing.T) {
 	if name := os.Getenv(suiteRunnerEnv); name != "" {
 		tracesChild(t, name)
@@ -146,7 +146,7 @@ func tracesChild(t *testing.T, runner string) {
 	}
 }
 
-// descriptors are what the file descriptors of this process stand for.
+// descriptors returns the files behind the file descriptors of this process.
 func descriptors(t *testing.T) (targets []string) {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")

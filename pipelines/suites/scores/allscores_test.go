@@ -24,7 +24,7 @@ import (
 	"latentbeam/stages/weights/safetensors"
 )
 
-// scoreWeights writes small weights of every model that measures look through, and returns the option `weights`.
+// scoreWeights writes small weights for every model that measures use, and returns the option `weights`.
 func scoreWeights(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -50,8 +50,8 @@ func scoreWeights(t *testing.T) string {
 		write("raft", nntest.FileBytes(t, nntest.Shapes(t, raft.Config{}, raft.Load)))}, ", ")
 }
 
-// TestAllMeasures: all measures of videos of the built-in model are the same whatever the workers, after a kill in the middle, and read
-// later off the finished files.
+// TestAllMeasures: all measures of videos of the built-in model are equal for any number of workers, after a kill, and if they are
+// computed later from the finished files.
 func TestAllMeasures(t *testing.T) {
 	testaid.Long(t, "runs RAFT in five jobs")
 	testaid.Needs(t, "ffmpeg")

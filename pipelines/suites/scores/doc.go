@@ -1,2 +1,2 @@
-// Package scores holds no code: its tests are about measures of videos: columns, limits, and the best of several samples.
+// Package scores contains only tests: measures of videos, their columns and limits, and the selection of the best samples.
 package scores

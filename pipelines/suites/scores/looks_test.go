@@ -20,7 +20,7 @@ import (
 	"latentbeam/schemas"
 )
 
-// filesOf are the videos of an output by key.
+// filesOf returns the videos of an output by key.
 func filesOf(t *testing.T, out string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -30,8 +30,8 @@ func filesOf(t *testing.T, out string) map[string]string {
 	return all
 }
 
-// TestScoresCostNoVideo: measures that are added, changed and removed make no video anew, and what is read off a finished video is what a run
-// reads off the frames that it encodes.
+// TestScoresCostNoVideo: adding, changing and removing measures computes no video again. Readings of a finished video are equal to
+// those of the frames that a run encodes.
 func TestScoresCostNoVideo(t *testing.T) {
 	testaid.Needs(t, "ffmpeg")
 	const plain = "[encode_text, denoise, decode_vae, encode_video"
@@ -50,7 +50,7 @@ func TestScoresCostNoVideo(t *testing.T) {
 	videos := filesOf(t, j.Out)
 	for _, c := range []struct {
 		stages string
-		score  int64 // rows that measures look at
+		score  int64 // number of rows that measures read
 	}{{", score: {by: [motion]}]", 3}, {", score: {by: [motion, phash]}]", 3}, {", measure_shapes, score]", 3}, {", score: {black_level: 9}]", 3},
 		{", score, measure_shapes]", 0}, {", score: {by: [phash]}]", 0}, {"]", 0}, {", score, measure_shapes]", 0}} {
 		j.Stages = plain + strings.Replace(strings.Replace(c.stages, "score: ", "{score: ", 1), "}]", "}}]", 1)
@@ -74,7 +74,7 @@ func equalMaps(a, b map[string]string) bool {
 	return bytes.Equal(x, y)
 }
 
-// columnsRead are the readings of the rows of a table of videos, one text for each name.
+// columnsRead returns the readings of the rows of a table of videos, one text for each name.
 func columnsRead(t *testing.T, out string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -93,8 +93,8 @@ func columnsRead(t *testing.T, out string) map[string]string {
 	return all
 }
 
-// TestScoresLoadNoModel: a run that reads scores alone, and one that does nothing, bring no weights of the model to a device; one
-// with a new row does, and is refused at once where it cannot.
+// TestScoresLoadNoModel: a run that computes only scores, or nothing, loads no weights of the model. A run with a new row loads
+// them, and fails at once if it cannot.
 func TestScoresLoadNoModel(t *testing.T) {
 	testaid.Needs(t, "ffmpeg")
 	n := 0
@@ -121,7 +121,8 @@ func TestScoresLoadNoModel(t *testing.T) {
 	run(", {score: {by: [motion, phash]}}]", 1, 1)
 }
 
-// TestEarlierLooks: job.json of an output keeps the lists of stages that only looked, under which rows are found, from run to run.
+// TestEarlierLooks: every run writes the lists of stages that only look to job.json of the output, so that later runs find rows with
+// such keys.
 func TestEarlierLooks(t *testing.T) {
 	j := jobtest.Job{Prompts: jobtest.WriteTable(t, "p.csv", "prompt\na red circle\n"), Out: filepath.Join(t.TempDir(), "out"), Sets: []string{"output.write=[video]"}}
 	j.MustRun(t)
@@ -155,7 +156,7 @@ func TestEarlierLooks(t *testing.T) {
 	}
 }
 
-// TestLimitsAreJudgedAnew: tighter limits leave out rows that are done, and looser ones bring them back, without a new video.
+// TestLimitsAreJudgedAnew: stricter limits drop finished rows, and less strict ones restore them, without computing a video.
 func TestLimitsAreJudgedAnew(t *testing.T) {
 	j := jobtest.Job{Prompts: jobtest.WriteTable(t, "p.csv", "prompt\na red circle\na blue square\n"), Out: filepath.Join(t.TempDir(), "out"), Sets: []string{"output.write=[video]"}}
 	limited := func(min string) string {
@@ -200,8 +201,8 @@ func readLuminance(t *testing.T, out string) (all []*float64) {
 	return all
 }
 
-// TestVideosAreScored: an output, and a folder, is scored without a copy of its videos; a file that is no video fails its row; the
-// readings are those of the job that made the videos; and a measure that is added looks at the videos alone.
+// TestVideosAreScored: a job can score an output or a folder without copying videos. A file that is not a video fails its row. The
+// readings are equal to those of the job that made the videos, and a new measure reads only the videos.
 func TestVideosAreScored(t *testing.T) {
 	testaid.Needs(t, "ffmpeg")
 	made := jobtest.Job{Prompts: jobtest.WriteTable(t, "p.csv", "id,prompt\na,a red circle\nb,a blue square\n"), Out: filepath.Join(t.TempDir(), "made"), Sets: []string{"output.write=[video]"},
@@ -242,7 +243,8 @@ func TestVideosAreScored(t *testing.T) {
 	}
 }
 
-// TestBestOfSamples: the best sample of each prompt is marked in the tables, the lowest where the job says so, and copy and export take it.
+// TestBestOfSamples: the tables mark the best sample of each prompt, or the lowest if the job says so. copy and export can choose
+// it.
 func TestBestOfSamples(t *testing.T) {
 	j := jobtest.Job{Prompts: jobtest.WriteTable(t, "p.csv", "prompt\na red circle\na blue square\n"), Out: filepath.Join(t.TempDir(), "out"),
 		Sets:   []string{"output.write=[video]", "defaults.num_videos_per_prompt=3", "select={best: 1, of: prompt, by: luminance}"},
@@ -276,7 +278,8 @@ func TestBestOfSamples(t *testing.T) {
 	}
 }
 
-// TestSelectedInTables: every table where rows are says which are selected, again where others are; and export takes them by --where.
+// TestSelectedInTables: every table with results has a column for selected rows, and is updated if the selection changes. export can
+// choose the rows by --where.
 func TestSelectedInTables(t *testing.T) {
 	table := jobtest.WriteTable(t, "clips.csv", "id,path,caption,num_frames\na,"+jobtest.Clips+"square.y4m,one,1\nb,"+jobtest.Clips+"triangle.png,one,1\nc,"+jobtest.Clips+"disc,two,1\n")
 	j := jobtest.Job{Input: "{media: \"" + table + "\"}", Out: filepath.Join(t.TempDir(), "out"), Stages: "[{score: {by: [luminance]}}, encode_vae, encode_text]",

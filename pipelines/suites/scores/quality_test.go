@@ -14,10 +14,10 @@ import (
 	"latentbeam/schemas"
 )
 
-// choosy are the stages of a job that takes only what is bright enough and looks like nothing before it.
+// choosy lists the stages of a job that drops dark clips and clips that look like earlier ones.
 const choosy = "[quality, {guard: {limits: {luminance: {min: 20}}, duplicates: 6}}, encode_vae, encode_text]"
 
-// alikeTable is media of which one is dark, one a copy of another, and one stands there twice.
+// alikeTable has one dark clip, one copy of another clip, and one clip that occurs twice.
 func alikeTable(t *testing.T) string {
 	t.Helper()
 	copied := filepath.Join(t.TempDir(), "copied.y4m")
@@ -31,8 +31,8 @@ func alikeTable(t *testing.T) string {
 	return jobtest.MediaTable(t, "copy,"+copied+",a blue square once more,16\nwords,"+jobtest.Clips+"square.y4m,a square in other words,16\n")
 }
 
-// TestChoosy: what is too dark or looks like an earlier clip is left out, is no failure, and stands in the failures table;
-// the rows add up; and the readings are columns.
+// TestChoosy: clips that are too dark or look like an earlier one are dropped. They do not count as failures, but are in the failures
+// table. The counts add up, and the readings are columns.
 func TestChoosy(t *testing.T) {
 	j := jobtest.MediaJob(t, alikeTable(t), choosy, "on_error.stop_after=0")
 	r := j.MustRun(t)
@@ -78,7 +78,7 @@ func TestChoosy(t *testing.T) {
 	}
 }
 
-// columnsOf are the names of the columns of a table.
+// columnsOf returns the names of the columns of a table.
 func columnsOf(t *testing.T, out, table string) (names []string) {
 	t.Helper()
 	file, err := os.Open(filepath.Join(out, "tables", table, "00000.parquet"))
@@ -100,7 +100,7 @@ func columnsOf(t *testing.T, out, table string) (names []string) {
 	return names
 }
 
-// TestChoosySameBytes: batches, workers and shards decide nothing of what is left out.
+// TestChoosySameBytes: which rows are dropped does not depend on batches, workers or shards.
 func TestChoosySameBytes(t *testing.T) {
 	one := jobtest.MediaJob(t, alikeTable(t), choosy)
 	one.MustRun(t)
@@ -121,7 +121,7 @@ func TestChoosySameBytes(t *testing.T) {
 	}
 }
 
-// TestUnreadLimits: a guard that nobody gives its readings is refused before any work.
+// TestUnreadLimits: a guard whose readings no stage computes is an error before any work.
 func TestUnreadLimits(t *testing.T) {
 	for list, want := range map[string]string{
 		"[{guard: {limits: {luminance: {min: 20}}}}, quality, encode_vae]": `guard: no stage before it reads "luminance"`,

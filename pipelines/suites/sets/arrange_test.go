@@ -15,8 +15,8 @@ import (
 	"latentbeam/testdata/tiny"
 )
 
-// TestWeightsForTheLargestRow: how weights lie is decided for the largest row of the table that can be done at all, not
-// for the defaults. A row beyond that fails, and the others are as they are alone.
+// TestWeightsForTheLargestRow: weights are arranged for the largest row of the table that can be computed, and not for the
+// defaults. A larger row fails, and the results of the others do not change.
 func TestWeightsForTheLargestRow(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tiny")
 	jobtest.Must(t, os.CopyFS(dir, tiny.Files()))
@@ -72,7 +72,7 @@ func TestWeightsForTheLargestRow(t *testing.T) {
 	}
 }
 
-// arranged returns the layouts that a job plans, and whether weights of the first pass through memory.
+// arranged returns the layouts that a job plans, and whether the first one streams weights.
 func arranged(t *testing.T, opened *pipelines.Job) (layouts []forecast.BucketPlan, streamed bool) {
 	t.Helper()
 	p, err := opened.Plan(t.Context())
@@ -83,7 +83,7 @@ func arranged(t *testing.T, opened *pipelines.Job) (layouts []forecast.BucketPla
 	return layouts, slices.ContainsFunc(layouts[0].Held, func(h cost.Held) bool { return h.Streamed })
 }
 
-// TestDevicesOfUnequalThreads: workers that have not all as many threads are planned for as the run will know them.
+// TestDevicesOfUnequalThreads: a plan for workers with different numbers of threads knows the same devices as the run.
 func TestDevicesOfUnequalThreads(t *testing.T) {
 	j := jobtest.NewJob(t, "prompt\na\n")
 	j.Sets = []string{"resources.workers=3", "resources.threads=5"}

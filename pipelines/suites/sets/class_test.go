@@ -16,7 +16,7 @@ import (
 	"latentbeam/stages/layout"
 )
 
-// otherwise is workers of a numeric class of their own, of which a table knows.
+// otherwise is a pool of workers with a special numeric class.
 type otherwise struct {
 	*devices.CPU
 	layout []layout.DeviceModel
@@ -30,8 +30,8 @@ func (o otherwise) Capabilities() devices.PoolCapabilities {
 	return can
 }
 
-// TestADriverThatComputesNothing: a process without devices takes the class of the workers that compute for it. One that
-// computes too, or a second worker of another class, is refused, and the error says what else can be done.
+// TestADriverThatComputesNothing: a process without devices uses the class of its workers. If it has devices of another class, or a
+// second worker has another class, that is an error that says what to do.
 func TestADriverThatComputesNothing(t *testing.T) {
 	base := jobtest.NewJob(t, jobtest.SetTable)
 	token := jobtest.TokenFile(t, jobtest.WorkerToken)
@@ -87,8 +87,8 @@ func TestADriverThatComputesNothing(t *testing.T) {
 	}
 }
 
-// TestTheClassOfTheOutput: a job goes on in the class that its output has, also one that was interrupted. It computes rows
-// anew in another class only where it is told to, and refuses a class that this host has not.
+// TestTheClassOfTheOutput: a job continues in the class of its output, also after an interruption. It computes rows again in another
+// class only if the user allows it. A class that this host does not have is an error.
 func TestTheClassOfTheOutput(t *testing.T) {
 	base := jobtest.NewJob(t, jobtest.SetTable)
 	first := base.Elsewhere(t)

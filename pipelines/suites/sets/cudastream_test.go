@@ -17,8 +17,8 @@ import (
 	"latentbeam/schemas"
 )
 
-// TestWeightsPassOnCUDA: a device that has less memory in the middle of a job than it seemed to have lets blocks pass
-// through it, and the latents stay the same. It needs the stand-in driver, whose memory can be told.
+// TestWeightsPassOnCUDA: if a device has less memory during a job than it reported, the job streams blocks through it, and the latents
+// are equal. The test needs the stand-in driver, whose memory it can set.
 func TestWeightsPassOnCUDA(t *testing.T) {
 	list, err := cuda.Devices()
 	if err != nil || !strings.HasPrefix(list[0].Name, "emulated") {
@@ -60,7 +60,7 @@ func TestWeightsPassOnCUDA(t *testing.T) {
 	}
 }
 
-// settled returns the memory of the first device once nothing more comes free of what is garbage.
+// settled returns the memory of the first device when garbage collection frees no more of it.
 func settled(t *testing.T) (free, total int64) {
 	for same := 0; same < 4; {
 		runtime.GC()

@@ -1,2 +1,2 @@
-// Package sets holds no code: its tests are about sets of devices, here and on other hosts: the same bytes, and what follows when a rank fails.
+// Package sets contains only tests: sets of devices, on this host and on others. Results are equal on every set, and jobs survive failing ranks.
 package sets

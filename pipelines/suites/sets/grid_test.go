@@ -17,11 +17,11 @@ import (
 	"latentbeam/testdata/tiny"
 )
 
-// gridStages are those of a text-to-video job whose options can be set.
+// gridStages lists the stages of a text-to-video job, with options that can be set.
 const gridStages = "[encode_text: {}, denoise: {}, decode_vae, guard, encode_video]"
 
-// TestSameBytesOnAnyGrid: how the weights of the text encoder and of the denoiser are cut over workers does not
-// show in the output.
+// TestSameBytesOnAnyGrid: the output does not depend on how the weights of the text encoder and the denoiser are divided among
+// workers.
 func TestSameBytesOnAnyGrid(t *testing.T) {
 	base := jobtest.NewJob(t, jobtest.SetTable)
 	base.MustRun(t)
@@ -54,7 +54,7 @@ func TestSameBytesOnAnyGrid(t *testing.T) {
 	}
 }
 
-// TestSameBytesOnGridsOverTCP: the same where some of the ranks are in other processes.
+// TestSameBytesOnGridsOverTCP: the same with some of the ranks in other processes.
 func TestSameBytesOnGridsOverTCP(t *testing.T) {
 	base := jobtest.NewJob(t, jobtest.SetTable)
 	base.MustRun(t)
@@ -76,7 +76,7 @@ func TestSameBytesOnGridsOverTCP(t *testing.T) {
 	}
 }
 
-// TestGridsThatCannotBe are refused with the line of their option.
+// TestGridsThatCannotBe: impossible grids are errors with the line of their option.
 func TestGridsThatCannotBe(t *testing.T) {
 	base := jobtest.NewJob(t, jobtest.SetTable)
 	for options, want := range map[string]string{
@@ -129,7 +129,7 @@ func (w watched) runSet(ctx context.Context, set *stages.Set, batch []*stages.El
 	return err
 }
 
-// TestGridsAreUsed: batches run on the sets that are asked for, not on a device alone after those have failed.
+// TestGridsAreUsed: batches run on the requested sets, and not on a single device after a set has failed.
 func TestGridsAreUsed(t *testing.T) {
 	base := jobtest.NewJob(t, jobtest.SetTable)
 	base.Stages, base.Sets = gridStages, []string{"resources.workers=4", "resources.batch_size=1"}
@@ -154,8 +154,8 @@ func TestGridsAreUsed(t *testing.T) {
 	}
 }
 
-// TestSameBytesStreamed: a job whose memory does not hold all weights lets blocks pass, says so in its layout, and
-// writes the same; one that cannot be done even so is refused with the line.
+// TestSameBytesStreamed: a job whose weights do not fit into memory streams blocks, reports this in its layout, and produces equal
+// results. If streaming is not enough, the error has the line of the option.
 func TestSameBytesStreamed(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tiny")
 	jobtest.Must(t, os.CopyFS(dir, tiny.Files()))
@@ -206,8 +206,8 @@ func TestSameBytesStreamed(t *testing.T) {
 	}
 }
 
-// TestSameBytesStreamedOverTCP: half of every block is here, the other half at a worker, and neither has the memory for
-// its half.
+// TestSameBytesStreamedOverTCP: this process computes half of every block and a worker the other half, and neither has enough memory
+// for its half of the weights.
 func TestSameBytesStreamedOverTCP(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tiny")
 	jobtest.Must(t, os.CopyFS(dir, tiny.Files()))

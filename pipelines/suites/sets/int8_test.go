@@ -18,11 +18,11 @@ import (
 	"latentbeam/testdata/tiny"
 )
 
-// int8Stages are those of a text-to-video job with products of numbers of 8 bits.
+// int8Stages lists the stages of a text-to-video job with int8 matrix products.
 const int8Stages = "[encode_text: {precision: int8}, denoise: {precision: int8}, decode_vae, guard, encode_video]"
 
-// TestSameBytesInInt8: batches, sets, cut weights and restarts do not show in the output of a job in int8, which is
-// another one than that of fp32.
+// TestSameBytesInInt8: the output of a job in int8 does not depend on batches, sets, divided weights and restarts. It differs from the
+// output in fp32.
 func TestSameBytesInInt8(t *testing.T) {
 	if testing.Short() {
 		t.Skip("whole jobs: run make check")
@@ -58,7 +58,7 @@ func TestSameBytesInInt8(t *testing.T) {
 	}
 }
 
-// TestSameBytesInInt8Streamed: blocks that pass through memory are rounded anew each time, to the same numbers.
+// TestSameBytesInInt8Streamed: streamed blocks are rounded each time they are loaded, with equal results.
 func TestSameBytesInInt8Streamed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("whole jobs: run make check")
@@ -90,7 +90,7 @@ func TestSameBytesInInt8Streamed(t *testing.T) {
 	}
 }
 
-// TestPrecisionsThatCannotBe are refused with the line of their option.
+// TestPrecisionsThatCannotBe: impossible precisions are errors with the line of their option.
 func TestPrecisionsThatCannotBe(t *testing.T) {
 	for _, stages := range []string{"[encode_text: {precision: int4}, denoise]", "[encode_text, denoise: {precision: fp8}]"} {
 		j := jobtest.NewJob(t, "id,prompt\na,a red circle\n")
@@ -101,7 +101,7 @@ func TestPrecisionsThatCannotBe(t *testing.T) {
 	}
 }
 
-// TestInt8NeedsProcessors: a device that does not compute products of numbers of 8 bits is told apart, with what to do.
+// TestInt8NeedsProcessors: a device without int8 products is an error that says what to do.
 func TestInt8NeedsProcessors(t *testing.T) {
 	model, err := stages.EmbeddedModel("tiny", tiny.Files())
 	jobtest.Must(t, err)

@@ -13,8 +13,8 @@ import (
 	"latentbeam/testdata/tiny"
 )
 
-// TestAWorkerOffersWhatWeightsLeave: the weights of the jobs that are open on a worker are taken off the memory that
-// it offers for batches, those of each job once.
+// TestAWorkerOffersWhatWeightsLeave: a worker subtracts the weights of its open jobs from the memory that it offers for batches, once
+// per job.
 func TestAWorkerOffersWhatWeightsLeave(t *testing.T) {
 	const memory = 1 << 30
 	addr, _ := jobtest.WorkerWith(t, cluster.Token(jobtest.WorkerToken), 2, memory, nil)
@@ -46,8 +46,8 @@ func TestAWorkerOffersWhatWeightsLeave(t *testing.T) {
 	}
 }
 
-// TestAWorkerArrangesForTheRows: a worker hears of rows that need more memory than the defaults. It streams weights
-// and offers the memory left.
+// TestAWorkerArrangesForTheRows: if the expected rows need more memory than the defaults, a worker streams weights and offers the
+// remaining memory.
 func TestAWorkerArrangesForTheRows(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tiny")
 	jobtest.Must(t, os.CopyFS(dir, tiny.Files()))

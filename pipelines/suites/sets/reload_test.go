@@ -11,8 +11,8 @@ import (
 	"latentbeam/testdata/tiny"
 )
 
-// TestWeightsAreLoadedAsTheyLie: where the rows of a job ask for another arrangement than its defaults, weights are
-// brought to the device anew before the first batch, and only there.
+// TestWeightsAreLoadedAsTheyLie: if the rows of a job need another arrangement of weights than its defaults, the weights are loaded
+// again before the first batch, and only then.
 func TestWeightsAreLoadedAsTheyLie(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tiny")
 	jobtest.Must(t, os.CopyFS(dir, tiny.Files()))
@@ -37,7 +37,7 @@ func TestWeightsAreLoadedAsTheyLie(t *testing.T) {
 	}
 }
 
-// TestAWorkerLoadsWeightsAsTheyLie: so does a worker that hears of the rows.
+// TestAWorkerLoadsWeightsAsTheyLie: a worker does the same when it receives the expected rows.
 func TestAWorkerLoadsWeightsAsTheyLie(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tiny")
 	jobtest.Must(t, os.CopyFS(dir, tiny.Files()))

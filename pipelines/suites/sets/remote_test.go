@@ -16,7 +16,7 @@ import (
 	"latentbeam/stages"
 )
 
-// faulty is the denoiser of a worker whose batches fail before their ranks meet, alone on a device or in a set.
+// faulty is the denoiser of a worker whose batches fail before their ranks are connected, on one device or in a set.
 type faulty struct {
 	stages.Stage
 	fail func(elements int) error
@@ -38,9 +38,9 @@ func (f faulty) runSet(ctx context.Context, set *stages.Set, batch []*stages.Ele
 	return f.Stage.Capabilities().Spread.Run(ctx, set, batch)
 }
 
-// TestARemoteBatchThatFails: a batch that panics or fails on a worker of another process, in the worker's own
-// code or on one of its ranks while those of this process wait for it, ends on all of them and is done again. The
-// job ends complete, with the right bytes; the worker goes on, and nothing of the batch stays behind on either side.
+// TestARemoteBatchThatFails: if a batch panics or fails on a worker of another process, in the worker's own
+// code or on one of its ranks while ranks of this process wait for it, it ends on all ranks and is computed again. The
+// job completes with equal results, the worker continues, and neither side leaks anything.
 func TestARemoteBatchThatFails(t *testing.T) {
 	base := jobtest.NewJob(t, jobtest.SetTable)
 	base.MustRun(t)
@@ -87,8 +87,8 @@ func TestARemoteBatchThatFails(t *testing.T) {
 	}
 }
 
-// wire passes connections on to addr and returns where they are to come. Of those that bring more than limit bytes
-// it cuts the first few, in the middle of what goes either way.
+// wire forwards connections to addr and returns its own address. It breaks the first few connections that transfer more than limit
+// bytes, in the middle of both directions.
 func wire(t *testing.T, addr string, limit int64, cuts *atomic.Int64) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -120,8 +120,8 @@ func wire(t *testing.T, addr string, limit int64, cuts *atomic.Int64) string {
 	return l.Addr().String()
 }
 
-// TestAConnectionThatBreaks: where connections between processes end in the middle of a frame, the batches are done
-// again and the job ends complete, with the right bytes; neither side keeps anything.
+// TestAConnectionThatBreaks: if connections between processes break in the middle of a frame, the batches are computed again and
+// the job completes with equal results. Neither side leaks anything.
 func TestAConnectionThatBreaks(t *testing.T) {
 	base := jobtest.NewJob(t, jobtest.SetTable)
 	base.MustRun(t)

@@ -15,8 +15,8 @@ import (
 	"latentbeam/stages"
 )
 
-// TestSameBytesOnAnySet: the number of workers on one batch does not show in the output, nor how they
-// share it.
+// TestSameBytesOnAnySet: the output does not depend on the number of workers for one batch and on how they
+// divide it.
 func TestSameBytesOnAnySet(t *testing.T) {
 	base := jobtest.NewJob(t, jobtest.SetTable)
 	base.MustRun(t)
@@ -40,8 +40,8 @@ func TestSameBytesOnAnySet(t *testing.T) {
 	}
 }
 
-// TestSameBytesOverTCP: ranks in other processes show no more than others; nor does a batch that is wholly
-// elsewhere. Nothing of a set stays behind.
+// TestSameBytesOverTCP: the output does not depend on whether ranks are in other processes, also if all ranks of a batch are there. A
+// set leaks nothing.
 func TestSameBytesOverTCP(t *testing.T) {
 	base := jobtest.NewJob(t, jobtest.SetTable)
 	base.MustRun(t)
@@ -68,8 +68,8 @@ func TestSameBytesOverTCP(t *testing.T) {
 	stopB()
 }
 
-// TestWorkerIsRefused: a worker that does not know the token, has other weights or is not there is an
-// error in the configuration, before any work.
+// TestWorkerIsRefused: a worker with another token, with other weights, or without a process is an
+// error in the configuration before any work.
 func TestWorkerIsRefused(t *testing.T) {
 	base := jobtest.NewJob(t, jobtest.SetTable)
 	token := jobtest.TokenFile(t, jobtest.WorkerToken)
@@ -94,7 +94,7 @@ func TestWorkerIsRefused(t *testing.T) {
 	}
 }
 
-// breaking is the denoiser with ranks that fail on their first batches.
+// breaking is the denoiser with ranks that fail in their first batches.
 type breaking struct {
 	stages.Stage
 	fail func(ctx context.Context, g *kernels.Group) error
@@ -102,12 +102,12 @@ type breaking struct {
 
 func (b breaking) Capabilities() stages.Capabilities { return spreading(b.Stage, b.runSet) }
 
-// spreading is what a stage can that spreads its batches as another does, by another function, and nothing else.
+// spreading returns the capabilities of a stage that spreads its batches like another stage, but runs another function.
 func spreading(s stages.Stage, run func(context.Context, *stages.Set, []*stages.Element) error) stages.Capabilities {
 	return stages.Capabilities{Spread: &stages.Spread{Width: s.Capabilities().Spread.Width, Run: run}}
 }
 
-// runSet lets the ranks meet once more than the denoiser does, and some of them never come.
+// runSet adds an exchange between the ranks, in which some ranks do not take part.
 func (b breaking) runSet(ctx context.Context, set *stages.Set, batch []*stages.Element) error {
 	if set.Ranks() == 1 {
 		return b.Run(ctx, set.Devices[0], batch)
@@ -124,7 +124,7 @@ func (b breaking) runSet(ctx context.Context, set *stages.Set, batch []*stages.E
 	return b.Stage.Capabilities().Spread.Run(ctx, set, batch)
 }
 
-// calm returns how many goroutines there are once those of what came before have ended, as far as nobody has to be asked.
+// calm returns the number of goroutines after those of earlier work have ended.
 func calm() (n int) {
 	const looks = 5
 	for same := 0; same < looks; same++ {
@@ -137,8 +137,8 @@ func calm() (n int) {
 	return n
 }
 
-// settle waits until there are no more goroutines than before. The helpers of a processor's device end when the
-// collector finds that nobody has it. Looks are counted, not time: a process may be stopped for minutes meanwhile.
+// settle waits until there are no more goroutines than before. The helpers of a CPU device end when the garbage collector finds
+// the device unused. settle limits the number of checks and not the time, because the process may be suspended for minutes.
 func settle(t *testing.T, before int) {
 	t.Helper()
 	const looks = 6000 // a minute and more
@@ -153,8 +153,8 @@ func settle(t *testing.T, before int) {
 	}
 }
 
-// TestASetThatFails: a rank that panics, fails, hangs until it is told to stop, or has another plan costs an attempt; the job
-// ends complete, with the right bytes.
+// TestASetThatFails: if a rank panics, fails, hangs until it is cancelled, or has another plan, the batch is computed again, and the
+// job completes with equal results.
 func TestASetThatFails(t *testing.T) {
 	base := jobtest.NewJob(t, jobtest.SetTable)
 	base.MustRun(t)

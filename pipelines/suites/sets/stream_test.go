@@ -30,30 +30,30 @@ import (
 	"latentbeam/transforms"
 )
 
-// card is the memory of a device that weights and tensors share.
+// card is the memory of a device, which weights and tensors share.
 type card struct {
 	number int
 	limit  int64
 
 	mu      sync.Mutex
 	held    int64          // bytes of weights
-	copies  map[any][]byte // of them
-	most    int64          // that was ever taken
+	copies  map[any][]byte // copies of the weights
+	most    int64          // peak of the used bytes
 	refills int
 }
 
-// onCard is a backend of the processor that has no more memory than its card.
+// onCard is a CPU backend whose memory is limited to its card.
 type onCard struct {
 	kernels.Backend
 	*card
 	live int64 // bytes of tensors
 	err  error
-	gone bool // another has taken its place
+	gone bool // another backend has replaced it
 }
 
 func (b *onCard) Device() string { return fmt.Sprint("card ", b.number) }
 
-// taken notes what is taken and says whether that is too much.
+// taken adds to the used bytes, and reports whether they exceed the memory.
 func (b *onCard) taken() error {
 	b.most = max(b.most, b.held+b.live)
 	if b.held+b.live > b.limit {
@@ -132,7 +132,7 @@ func (b *onCard) Download(dst []float32, src kernels.Tensor) error {
 	return b.Backend.Download(dst, src)
 }
 
-// cards is a pool of such devices, of which batches are told nothing.
+// cards is a pool of such devices. The cost model does not know their memory.
 type cards struct {
 	mu    sync.Mutex
 	all   []*card
@@ -140,10 +140,10 @@ type cards struct {
 	again chan struct{}
 }
 
-// known are cards of which the cost model knows that each has a memory of its own, as GPUs have.
+// known is a pool of cards of which the cost model knows that each has its own memory, like GPUs.
 type known struct {
 	*cards
-	held []int64 // that weights were said to take, in order
+	held []int64 // reported sizes of weights, in order
 }
 
 func (p *known) Capabilities() devices.PoolCapabilities {
@@ -175,7 +175,7 @@ func (p *cards) Speeds() []float64                      { return slices.Repeat([
 func (p *cards) Changed() <-chan struct{}               { return nil }
 func (p *cards) Capabilities() devices.PoolCapabilities { return devices.PoolCapabilities{} }
 
-// LeaseThese lends any: all are alike.
+// LeaseThese leases any devices, because all are equal.
 func (p *cards) LeaseThese(ctx context.Context, devices []int) (*stages.Set, func(bool), error) {
 	return p.LeaseSet(ctx, len(devices))
 }
@@ -217,7 +217,7 @@ func (p *cards) giveBack(devices []kernels.Backend, ok bool) {
 	p.again = make(chan struct{})
 }
 
-// most is the most that a card ever held, and how many weights passed through them.
+// most returns the peak memory of a card and the number of weights that were streamed.
 func (p *cards) most() (bytes int64, refills int) {
 	for _, c := range p.all {
 		bytes, refills = max(bytes, c.most), refills+c.refills
@@ -225,7 +225,7 @@ func (p *cards) most() (bytes int64, refills int) {
 	return bytes, refills
 }
 
-// onCards runs three rows from prompt to latents on a pool and returns their records, and what was learned of memory.
+// onCards computes three rows from prompt to latents on a pool. It returns their records and the measured memory.
 func onCards(t *testing.T, pool devices.Pool) (records []string, facts []memory.Fact) {
 	t.Helper()
 	names := []string{"encode_text", "denoise"}
@@ -255,9 +255,8 @@ func onCards(t *testing.T, pool devices.Pool) (records []string, facts []memory.
 	return jobtest.RecordTexts(t, out), e.Schedule.Learned.Facts()
 }
 
-// TestWeightsPassWhereAnElementDoesNotFit: on devices that run out of memory for one element, on as many as there are,
-// the weights of the stage at work give way while the job runs: the rows are done, with the same bytes. Where even that
-// is not enough they fail.
+// TestWeightsPassWhereAnElementDoesNotFit: if one element does not fit into the memory of all devices together, the job starts to
+// stream the weights of the current stage. The rows are done with equal results. If that is not enough, they fail.
 func TestWeightsPassWhereAnElementDoesNotFit(t *testing.T) {
 	for _, n := range []int{1, 2} {
 		large := newCards(n, 1<<40)
@@ -289,8 +288,8 @@ func TestWeightsPassWhereAnElementDoesNotFit(t *testing.T) {
 	}
 }
 
-// TestBlocksPassThroughTheBackendAtWork: when a device was made anew, blocks come through the new backend and not
-// through the one that was there when the weights were loaded; nothing is held twice.
+// TestBlocksPassThroughTheBackendAtWork: after a device was reset, blocks are streamed through its new backend, and not through the
+// one that loaded the weights. No weights are in memory twice.
 func TestBlocksPassThroughTheBackendAtWork(t *testing.T) {
 	model, err := stages.EmbeddedModel("tiny", tiny.Files())
 	jobtest.Must(t, err)
@@ -330,7 +329,7 @@ func TestBlocksPassThroughTheBackendAtWork(t *testing.T) {
 	}
 }
 
-// TestWeightsPassOnOtherHosts: so do those of a worker process, whose device has no room for an element.
+// TestWeightsPassOnOtherHosts: a worker process streams weights too if an element does not fit into its device's memory.
 func TestWeightsPassOnOtherHosts(t *testing.T) {
 	base := jobtest.NewJob(t, "id,prompt\na,a red circle moves left\n")
 	const size = "output.write=[latents] defaults.height=32 defaults.width=32 defaults.num_frames=4 " +

@@ -16,7 +16,7 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// TestJobInBuckets: a job makes the same objects in a directory and in a bucket whose network is bad.
+// TestJobInBuckets: a job writes the same objects to a directory and to a bucket with an unreliable network.
 func TestJobInBuckets(t *testing.T) {
 	directory := jobtest.Job{Prompts: jobtest.WriteTable(t, "all.csv", jobtest.SeamTable), Out: filepath.Join(t.TempDir(), "out"),
 		Sets: []string{"output.rows_per_file=2"}}
@@ -56,7 +56,7 @@ func TestJobInBuckets(t *testing.T) {
 	}
 }
 
-// TestBucketMessages: what a user gets to read when a bucket cannot be used, and that no secret is in it.
+// TestBucketMessages: the messages for buckets that cannot be used, which contain no secret.
 func TestBucketMessages(t *testing.T) {
 	table := jobtest.WriteTable(t, "all.csv", jobtest.SeamTable)
 	for scheme, service := range jobtest.Buckets {

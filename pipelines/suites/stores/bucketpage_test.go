@@ -14,10 +14,10 @@ import (
 	"latentbeam/internal/system/testaid"
 )
 
-// pictureEnv names a directory for pictures of the pages, to be looked at.
+// pictureEnv names a directory for screenshots of the pages.
 const pictureEnv = "LATENTBEAM_PICTURES"
 
-// loaded waits for the page's videos, and returns how many there are, how many have a picture, and what the page links to.
+// loaded waits for the page's videos. It returns their number, the number of those with a picture, and the links of the page.
 const loaded = `(async () => {
 	const until = Date.now() + 60000
 	const pause = () => new Promise(done => setTimeout(done, 100))
@@ -34,8 +34,8 @@ const loaded = `(async () => {
 	return {videos: videos.length, wide: videos.filter(v => v.videoWidth > 0).length, links: [...links].filter(l => !l.startsWith('data:'))}
 })()`
 
-// TestPageOfBucket opens the gallery of a bucket by its address in a browser: its videos and posters come, because the
-// links are relative and the objects have their media types.
+// TestPageOfBucket opens the gallery of a bucket by its address in a browser. Videos and posters load, because the links are relative
+// and the objects have media types.
 func TestPageOfBucket(t *testing.T) {
 	testaid.Long(t, "starts a browser")
 	for scheme, service := range jobtest.Buckets {

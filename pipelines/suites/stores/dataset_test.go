@@ -14,7 +14,7 @@ import (
 	"latentbeam/schemas"
 )
 
-// hfMedia is a column of media as Hugging Face writes it.
+// hfMedia is a column of media in the form of Hugging Face.
 type hfMedia struct {
 	Bytes []byte `parquet:"bytes,optional"`
 	Path  string `parquet:"path,optional"`
@@ -39,7 +39,7 @@ type fileNameRow struct {
 	Label    int64  `parquet:"label"`
 }
 
-// datasets writes two media in every layout below a directory, and returns the values of input.media.
+// datasets writes two media files in every layout below a directory, and returns the values for input.media.
 func datasets(t *testing.T, dir string) (layouts map[string]string) {
 	t.Helper()
 	video, image := string(jobtest.ReadFile(t, jobtest.Clips+"square.y4m")), string(jobtest.ReadFile(t, jobtest.Clips+"triangle.png"))
@@ -70,7 +70,7 @@ func datasets(t *testing.T, dir string) (layouts map[string]string) {
 		"parquet of bytes":   "/binary.parquet", "webdataset": "/shard-{008..009}.tar"}
 }
 
-// TestDatasets: media have the keys of plain files in every layout of data sets, on disk and in a bucket; columns and
+// TestDatasets: media have the same keys as plain files in every layout of data sets, on disk and in a bucket. Columns and
 // fields are carried with their types.
 func TestDatasets(t *testing.T) {
 	dir := t.TempDir()
@@ -117,7 +117,7 @@ func TestDatasets(t *testing.T) {
 	}
 }
 
-// TestDatasetMistakes: what is wrong with a member is a row of the failures table with the names of file and member.
+// TestDatasetMistakes: an invalid member is a row of the failures table that names the file and the member.
 func TestDatasetMistakes(t *testing.T) {
 	dir := t.TempDir()
 	jobtest.WriteTar(t, dir+"/bad.tar", "a.txt", "x", "a.pdf", "x", "b.mp4", "", "c.png", "no png", "d.png", "x", "d.jpg", "x",

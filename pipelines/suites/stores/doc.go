@@ -1,2 +1,2 @@
-// Package stores holds no code: its tests are about jobs whose inputs and outputs lie in buckets and on hosts that fail.
+// Package stores contains only tests: jobs whose inputs and outputs are in buckets or on hosts that fail.
 package stores

@@ -41,7 +41,7 @@ func upload(t *testing.T, dir, url string) {
 	}))
 }
 
-// unchanged runs the job of an output with its inputs elsewhere: all of its rows are there already.
+// unchanged runs the job of an output with its inputs in another place. All rows must be done already.
 func unchanged(t *testing.T, what string, j jobtest.Job) {
 	t.Helper()
 	opened, err := j.Unattached()
@@ -57,7 +57,7 @@ func unchanged(t *testing.T, what string, j jobtest.Job) {
 	}
 }
 
-// TestKeysOfAddresses: a row has the same key wherever its table, its files and its model lie.
+// TestKeysOfAddresses: the key of a row does not depend on where its table, its files and its model are.
 func TestKeysOfAddresses(t *testing.T) {
 	table := jobtest.WriteTable(t, "all.csv", jobtest.SeamTable)
 	made := jobtest.Job{Prompts: table, Out: filepath.Join(t.TempDir(), "out")}
@@ -122,7 +122,7 @@ func TestKeysOfAddresses(t *testing.T) {
 	}
 }
 
-// files are the names of the files below a directory, which are their content.
+// files returns the names of the files below a directory. Their contents are their names.
 func files(t *testing.T, out, name string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -135,7 +135,7 @@ func files(t *testing.T, out, name string) map[string]string {
 	return found
 }
 
-// TestAddressMessages: what a user gets to read when an input cannot be had, and that no secret is in it.
+// TestAddressMessages: the messages for inputs that cannot be read, which contain no secret.
 func TestAddressMessages(t *testing.T) {
 	t.Setenv(fingerprints.CacheVariable, t.TempDir())
 	for scheme, service := range jobtest.Buckets {

@@ -17,7 +17,7 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// closedPort returns the address of a port of this host where nobody listens.
+// closedPort returns the address of a port of this host on which no process listens.
 func closedPort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -26,8 +26,8 @@ func closedPort(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// TestHostThatDoesNotAnswer: the rows of a host that refuses connections fail as the world's while others are computed, and
-// the next run computes them. If no host answers, nothing is recorded.
+// TestHostThatDoesNotAnswer: rows of a host that refuses connections fail with class retry, and the others are computed. The next run
+// tries them again. If no host answers, nothing is recorded.
 func TestHostThatDoesNotAnswer(t *testing.T) {
 	t.Setenv(fingerprints.CacheVariable, t.TempDir())
 	source.Clock = buckettest.NewClock()

@@ -24,14 +24,14 @@ var goodRows = [2]string{
 	"c,a green triangle,,\nd,,,\n",
 }
 
-// oneBad is a job whose table has a single bad row, and what the failures table must say of it.
+// oneBad is a job whose table has one bad row, and the row that the failures table must have.
 type oneBad struct {
 	name                  string
 	row                   string // between goodRows
 	class, stage, message string // of the failure; message is a regular expression
 }
 
-// tableRow are rows that are refused before anything is computed.
+// tableRow lists rows that are rejected before anything is computed.
 var tableRow = []oneBad{
 	{"invalid UTF-8", "bad,a red \xff circle,,", "row", "read", `prompts\.csv:4: prompt: not valid UTF-8`},
 	{"a prompt of 1 MiB", "bad," + strings.Repeat("a red circle ", 1<<20/13) + ",,", "row", "read",
@@ -47,8 +47,8 @@ var tableRow = []oneBad{
 		`width is 40: give a multiple of 16, such as 48`},
 }
 
-// TestBadRowOfTheTable: a row that cannot be used is a row of the failures table, and all others are made
-// as if it were not there.
+// TestBadRowOfTheTable: an invalid row is a row of the failures table, and the results of the others are equal to those without
+// it.
 func TestBadRowOfTheTable(t *testing.T) {
 	want := withoutBadRow(t, nil, "")
 	for _, c := range tableRow {
@@ -58,7 +58,7 @@ func TestBadRowOfTheTable(t *testing.T) {
 	}
 }
 
-// TestBadRowOfJSON: what csv cannot say: a column that is not there, a value of another kind, half a line.
+// TestBadRowOfJSON: mistakes that csv cannot have: a missing column, a value of another type, half a line.
 func TestBadRowOfJSON(t *testing.T) {
 	j := jobtest.Job{Out: filepath.Join(t.TempDir(), "out"), Prompts: jobtest.WriteTable(t, "prompts.jsonl", `{"prompt": "a red circle"}
 {"id": "b", "seed": 1}
@@ -83,7 +83,7 @@ func TestBadRowOfJSON(t *testing.T) {
 	}
 }
 
-// withoutBadRow is the output of the good rows alone.
+// withoutBadRow returns the output of only the good rows.
 func withoutBadRow(t *testing.T, s []stages.Spec, list string) jobtest.Output {
 	t.Helper()
 	j := jobtest.NewJob(t, goodRows[0]+goodRows[1])
@@ -94,10 +94,10 @@ func withoutBadRow(t *testing.T, s []stages.Spec, list string) jobtest.Output {
 	return jobtest.MustRead(t, j.Out)
 }
 
-// accidental is what a message must not hold, because the next run would say it differently.
+// accidental matches texts that a message must not contain, because they differ between runs.
 var accidental = regexp.MustCompile(`0x[0-9a-f]+|goroutine|\.go:\d|\d\d:\d\d:\d\d|20\d\d-\d\d`)
 
-// check runs the job twice and looks at the failure and at the other rows.
+// check runs the job twice and checks the failure and the other rows.
 func (c oneBad) check(t *testing.T, want jobtest.Output, j jobtest.Job) {
 	t.Helper()
 	r := j.MustRun(t)
@@ -146,7 +146,7 @@ func (c oneBad) check(t *testing.T, want jobtest.Output, j jobtest.Job) {
 	}
 }
 
-// TestBadRowInAStage: one row of a batch makes a stage fail in all the ways it can.
+// TestBadRowInAStage: one row of a batch makes a stage fail in every possible way.
 func TestBadRowInAStage(t *testing.T) {
 	without := map[string]jobtest.Output{} // by the stages
 	for _, c := range []struct {
@@ -218,7 +218,7 @@ func TestBadRowInAStage(t *testing.T) {
 
 type secret struct{ address *int }
 
-// TestWorldThatHeals: an error of class retry is no failure when a later attempt goes well.
+// TestWorldThatHeals: an error of class retry is not a failure if a later attempt succeeds.
 func TestWorldThatHeals(t *testing.T) {
 	var attempts atomic.Int64
 	s := jobtest.Specs(jobtest.Passive("sick", func(_ context.Context, batch []*stages.Element) error {
@@ -238,8 +238,8 @@ func TestWorldThatHeals(t *testing.T) {
 	}
 }
 
-// TestFatalErrorStopsAndIsResumed: what had come as far as publishing by then counts, the rest is pending,
-// and the next run does it.
+// TestFatalErrorStopsAndIsResumed: after a fatal error, published rows count, the others are pending,
+// and the next run computes them.
 func TestFatalErrorStopsAndIsResumed(t *testing.T) {
 	const n = 300 // others go on until the error is known
 	var healthy atomic.Bool
@@ -271,8 +271,8 @@ func TestFatalErrorStopsAndIsResumed(t *testing.T) {
 	j.SameAs(t, j.Elsewhere(t))
 }
 
-// TestTooManyFailuresStopTheJob: a tenth of the rows fails, five in a hundred are allowed. The last rows wait for the
-// job to stop.
+// TestTooManyFailuresStopTheJob: a tenth of the rows fail, but only five percent are allowed. The last rows wait until the
+// job stops.
 func TestTooManyFailuresStopTheJob(t *testing.T) {
 	const n = 800
 	var seen atomic.Int64
@@ -307,8 +307,8 @@ func TestTooManyFailuresStopTheJob(t *testing.T) {
 	}
 }
 
-// TestFewFailuresDoNotStopTheJob: bad rows are known at once and good ones late, which must not make the
-// bad ones look too many.
+// TestFewFailuresDoNotStopTheJob: bad rows fail at once and good rows are done late. This must not count as too many
+// failures.
 func TestFewFailuresDoNotStopTheJob(t *testing.T) {
 	const n = 20_000
 	var b strings.Builder

@@ -11,8 +11,8 @@ import (
 	"latentbeam/internal/dev/jobtest"
 )
 
-// TestPageOfClips: a job that makes tensors of media has a page with the media as a browser shows them where they lie, their captions and
-// readings; the page and the report of the last run lead to one another; and a job without media has none.
+// TestPageOfClips: a job that makes tensors of media has a page that shows the media in their place, with captions and
+// readings. The page and the report of the last run link to each other. A job without media has no page.
 func TestPageOfClips(t *testing.T) {
 	folder := t.TempDir()
 	f, err := os.Create(filepath.Join(folder, "a b.png"))

@@ -13,7 +13,7 @@ import (
 	"latentbeam/schemas"
 )
 
-// cutInput cuts the clips of testdata/media and one that is too short.
+// cutInput is an input that cuts the clips of testdata/media and one clip that is too short.
 func cutInput(t *testing.T) string {
 	t.Helper()
 	short := filepath.Join(t.TempDir(), "short.y4m")
@@ -30,7 +30,7 @@ func cutInput(t *testing.T) string {
 		"resize: lanczos, crop: random, flip: true, null_caption: true"+jobtest.FramesOfRows+"}", jobtest.MediaTable(t, "short,"+short+",too short,16\n"))
 }
 
-// cuts is a job that cuts that input.
+// cuts returns a job with this input.
 func cuts(t *testing.T, sets ...string) jobtest.Job {
 	t.Helper()
 	j := jobtest.MediaJob(t, "", jobtest.EncodeBoth, sets...)
@@ -38,8 +38,8 @@ func cuts(t *testing.T, sets ...string) jobtest.Job {
 	return j
 }
 
-// TestCuts: media expand to windows, mirrors and rows without captions; what is left out stands in the failures; and the
-// rows add up.
+// TestCuts: media become windows, mirrored windows and rows without captions. Dropped rows are in the failures table, and the
+// counts add up.
 func TestCuts(t *testing.T) {
 	j := cuts(t)
 	r := j.MustRun(t)
@@ -62,7 +62,7 @@ func TestCuts(t *testing.T) {
 		for i, start := range []int{0, 6} {
 			for k, flip := range []string{"", "#flip"} {
 				for _, null := range []string{"", "#null"} {
-					// Both sizes are as near to a square: the first is taken.
+					// Both sizes are equally near to a square, so the first one is used.
 					want = append(want, fmt.Sprintf("%s#w%03d%s%s 32x48x5 %d+5 %d", id, i, flip, null, start, k))
 				}
 			}
@@ -95,7 +95,7 @@ func TestCuts(t *testing.T) {
 	j.Computes(t, 0)
 }
 
-// TestCutsSameBytes: shards, batches, workers and the order of the rows change nothing.
+// TestCutsSameBytes: results do not depend on shards, batches, workers and the order of the rows.
 func TestCutsSameBytes(t *testing.T) {
 	one := cuts(t)
 	one.MustRun(t)
@@ -122,7 +122,7 @@ func TestCutsSameBytes(t *testing.T) {
 	}
 }
 
-// TestCutKeys: only what changes a clip's frames changes its key, and rows that are not cut keep theirs.
+// TestCutKeys: only a change of a clip's frames changes its key, and rows that are not cut retain their keys.
 func TestCutKeys(t *testing.T) {
 	table := jobtest.WriteTable(t, "clips.csv", "id,path,caption,num_frames\nsquare,"+jobtest.Clips+"square.y4m,a,4\n")
 	j := jobtest.MediaJob(t, table, "[{encode_vae: {posterior: mean}}]", "output.write=[latents]")

@@ -15,8 +15,8 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// TestTablesSayWhatTheyAre: the files of tensor tables say how tensors were made, carried columns have their types, and
-// latents in bfloat16 are read by the next job, by verify's digests and by a rerun.
+// TestTablesSayWhatTheyAre: the files of tensor tables contain how tensors were made, carried columns have their types, and
+// the next job, verify and another run can read latents in bfloat16.
 func TestTablesSayWhatTheyAre(t *testing.T) {
 	const line = `{"id": %q, "path": %q, "caption": "a %[1]s", "num_frames": 1, "score": %[3]v}` + "\n"
 	first := fmt.Sprintf(line, "triangle", jobtest.Clips+"triangle.png", 7)
@@ -48,7 +48,7 @@ func TestTablesSayWhatTheyAre(t *testing.T) {
 		jobtest.Digest(schemas.WidenBF16(rows[0].VAELatentBytes)) != rows[0].VAELatentSHA256 {
 		t.Errorf("%s, %d bytes", rows[0].VAELatentDType, len(rows[0].VAELatentBytes))
 	}
-	// Another row writes the file anew from the old one, for the ledger has given up its tensors.
+	// Another row rewrites the file from the old one, because the ledger no longer has the tensors.
 	table = jobtest.WriteTable(t, "clips.jsonl", first+fmt.Sprintf(line, "square", jobtest.Clips+"square.y4m", 8.5))
 	j.Input = fmt.Sprintf("{media: %s%s}", table, jobtest.FramesOfRows)
 	if r := j.MustRun(t); r.Done != 1 {
@@ -64,7 +64,7 @@ func TestTablesSayWhatTheyAre(t *testing.T) {
 	}
 }
 
-// TestNewDefault: a job that does not say its posterior tells of an output that an earlier version sampled.
+// TestNewDefault: a job without posterior warns if an earlier version sampled the latents of the output.
 func TestNewDefault(t *testing.T) {
 	j := jobtest.MediaJob(t, jobtest.Clips+"triangle.png", "[{encode_vae: {posterior: sample}}]", "output.write=[latents]", "defaults.num_frames=1")
 	j.MustRun(t)
@@ -82,7 +82,8 @@ func TestNewDefault(t *testing.T) {
 	}
 }
 
-// TestNewDefaultOfShards: rows of another shard are no rows of an earlier version; where those are, each shard says so.
+// TestNewDefaultOfShards: rows of another shard do not count as rows of an earlier version. If there are such rows, each shard
+// warns.
 func TestNewDefaultOfShards(t *testing.T) {
 	for list, want := range map[string]bool{"[encode_vae]": false, "[{encode_vae: {posterior: sample}}]": true} {
 		picture, err := filepath.Abs(jobtest.Clips + "triangle.png")
@@ -102,7 +103,7 @@ func TestNewDefaultOfShards(t *testing.T) {
 	}
 }
 
-// toldOfPosterior reports whether a plan speaks of the old default, and how many rows are new.
+// toldOfPosterior reports whether a plan warns about the old default, and returns the number of new rows.
 func toldOfPosterior(t *testing.T, j jobtest.Job) (told bool, rows int64) {
 	t.Helper()
 	opened, err := j.Unattached()

@@ -1,2 +1,2 @@
-// Package tables holds no code: its tests are about rows on their way from input tables to output tables: bad rows, media and cuts, names, seams between jobs, shards.
+// Package tables contains only tests: rows from input tables to output tables, with bad rows, media and cuts, names, seams between jobs, and shards.
 package tables

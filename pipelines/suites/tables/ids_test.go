@@ -12,7 +12,7 @@ import (
 	"latentbeam/schemas"
 )
 
-// TestIDsOfFiles: media files of one name in two folders have ids that tell them apart. Rows that an output has keep their ids.
+// TestIDsOfFiles: media files with the same name in two folders have different ids. Rows of an existing output retain their ids.
 func TestIDsOfFiles(t *testing.T) {
 	root := t.TempDir()
 	for i, name := range []string{"s1/a.png", "s2/a.png", "s3/b.png"} {

@@ -13,7 +13,7 @@ import (
 	"latentbeam/stages"
 )
 
-// ofShards lists what is in the output that shards wrote for themselves.
+// ofShards lists the files in the output that belong to single shards.
 func ofShards(t *testing.T, j jobtest.Job) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(j.Out, "[^.]*-of-*"))
@@ -23,7 +23,7 @@ func ofShards(t *testing.T, j jobtest.Job) []string {
 	return append(files, tables...)
 }
 
-// TestLastShardJoins: whichever shard ends last leaves the output as one run over all rows does; a shard started
+// TestLastShardJoins: after the last shard, the output is equal to that of one run over all rows. A shard that is started
 // again has nothing to do, and new rows are joined again.
 func TestLastShardJoins(t *testing.T) {
 	j := jobtest.NewJob(t, shardTable())
@@ -46,7 +46,7 @@ func TestLastShardJoins(t *testing.T) {
 	}
 }
 
-// TestShardsThatEndTogether: one of them joins, however they meet.
+// TestShardsThatEndTogether: if shards end at the same time, one of them joins.
 func TestShardsThatEndTogether(t *testing.T) {
 	base := jobtest.NewJob(t, shardTable())
 	base.Specs, base.Stages, base.Sets = jobtest.Specs(jobtest.ToySpec()), "[toy]", []string{"output.write=[latents]"}
@@ -70,8 +70,8 @@ func TestShardsThatEndTogether(t *testing.T) {
 	}
 }
 
-// asked is a model that tells of every row that it is asked about. Its latents are larger than what the ledger says of
-// a row, which gives them up to the tables.
+// asked is a model that reports every row that it computes. Its latents are larger than the records of the
+// ledger, so the ledger drops them after they are in the tables.
 type asked struct {
 	jobtest.Toy
 	told func()
@@ -86,8 +86,8 @@ func (a asked) Run(_ context.Context, _ kernels.Backend, batch []*stages.Element
 	return nil
 }
 
-// TestJoinedWhileLooking: a shard that looks whether it is the last, while another run joins and removes what it reads,
-// looks again.
+// TestJoinedWhileLooking: if a shard checks whether it is the last while another run joins and removes files, the shard checks
+// again.
 func TestJoinedWhileLooking(t *testing.T) {
 	j := jobtest.NewJob(t, shardTable())
 	j.Stages, j.Sets = "[toy]", []string{"output.write=[latents]"}

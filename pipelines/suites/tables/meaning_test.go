@@ -12,8 +12,9 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// TestChangedMeaning: a job whose rows are done as an earlier release read its columns ends with 2. It counts the rows and
-// names the line, which computes nothing; NewMeaning goes on, and later rows need neither.
+// TestChangedMeaning: if rows are done with the meaning that their columns had in an earlier release, the job ends with exit code 2. It
+// prints the number of rows and the setting that computes nothing again. With NewMeaning it computes them, and later rows need
+// neither.
 func TestChangedMeaning(t *testing.T) {
 	picture, err := filepath.Abs(jobtest.Clips + "triangle.png")
 	jobtest.Must(t, err)
@@ -22,7 +23,7 @@ func TestChangedMeaning(t *testing.T) {
 	for name, c := range map[string]struct {
 		table, more string // rows, and a new one
 		job         func(table string) jobtest.Job
-		earlier     []string // settings that read it as the release before did
+		earlier     []string // settings with the meaning of the earlier release
 		want        []string
 		not         string
 	}{
@@ -96,7 +97,7 @@ func TestChangedMeaning(t *testing.T) {
 	}
 }
 
-// TestChangedFolder: a folder of frames with a video was one clip.
+// TestChangedFolder: in earlier releases, a folder of frames with a video was one clip.
 func TestChangedFolder(t *testing.T) {
 	root := t.TempDir()
 	for i := range 4 {

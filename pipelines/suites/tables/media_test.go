@@ -19,7 +19,7 @@ import (
 	"latentbeam/stages"
 )
 
-// TestPrecompute runs the committed example: captions and media of the same rows.
+// TestPrecompute runs the example with captions and media of the same rows.
 func TestPrecompute(t *testing.T) {
 	out := t.TempDir()
 	t.Chdir("../../..")
@@ -71,7 +71,7 @@ func TestPrecompute(t *testing.T) {
 	}
 }
 
-// TestEncodeDecode: frames come back as they were, as far as the small autoencoder can show them.
+// TestEncodeDecode: encoding and decoding frames reproduces them, within the accuracy of the small autoencoder.
 func TestEncodeDecode(t *testing.T) {
 	there := jobtest.MediaJob(t, jobtest.MediaTable(t, ""), "[{encode_vae: {posterior: mean}}]", "output.write=[latents]")
 	there.MustRun(t)
@@ -112,7 +112,7 @@ func TestEncodeDecode(t *testing.T) {
 	}
 }
 
-// TestMediaSameBytes: batches, micro batches, workers and the order of the rows change nothing.
+// TestMediaSameBytes: results do not depend on batches, micro batches, workers and the order of the rows.
 func TestMediaSameBytes(t *testing.T) {
 	list := "[{encode_vae: {micro_batch_size: %d}}, encode_text]"
 	one := jobtest.MediaJob(t, jobtest.MediaTable(t, "again,"+jobtest.Clips+"disc,a red disc,16\n"), fmt.Sprintf(list, 4))
@@ -140,8 +140,8 @@ func TestMediaSameBytes(t *testing.T) {
 	}
 }
 
-// TestMediaKeys: a file that is moved keeps its result, one whose content changes loses it; and a caption
-// counts only where it is encoded.
+// TestMediaKeys: a moved file retains its result, and a file with new content does not. A caption is part of the key
+// only if it is encoded.
 func TestMediaKeys(t *testing.T) {
 	dir := t.TempDir()
 	data, err := os.ReadFile(jobtest.Clips + "square.y4m")
@@ -189,7 +189,7 @@ func TestMediaKeys(t *testing.T) {
 	}
 }
 
-// TestBadMedia: a bad file is a row of the failures table; the others are encoded.
+// TestBadMedia: an invalid file is a row of the failures table, and the others are encoded.
 func TestBadMedia(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name, text string) string {
@@ -231,7 +231,7 @@ func TestBadMedia(t *testing.T) {
 	}
 }
 
-// TestMediaFiles: files without a table, captions beside them.
+// TestMediaFiles: files without a table, with captions beside them.
 func TestMediaFiles(t *testing.T) {
 	dir := t.TempDir()
 	data, err := os.ReadFile(jobtest.Clips + "triangle.png")

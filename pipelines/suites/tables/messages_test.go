@@ -10,7 +10,7 @@ import (
 	"latentbeam/schemas"
 )
 
-// TestPathsOfTables: ~ and file:// are taken in tables, and a missing file says what its path is relative to.
+// TestPathsOfTables: tables may contain ~ and file://, and the error for a missing file names the base directory of its path.
 func TestPathsOfTables(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)

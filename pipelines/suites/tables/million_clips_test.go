@@ -31,7 +31,7 @@ const (
 	bytesAClip = 256
 )
 
-// smallClip encodes a clip, and its caption, by next to nothing, into latents of the shape of Wan's.
+// smallClip encodes a clip and its caption with almost no computation, into latents with the shape of Wan's.
 func smallClip() []stages.Spec {
 	spec := func(name string, in, out stages.Kind, p stages.Param, run func(e *stages.Element)) stages.Spec {
 		return stages.Spec{Name: name, Version: 1, In: in, Out: out, Params: []stages.Param{p},
@@ -49,8 +49,8 @@ func smallClip() []stages.Spec {
 	}
 }
 
-// TestMillionClips: the memory of a job on clips, and of each export of its table, does not grow with the number of clips by
-// more than what is remembered of each. No clip is lost.
+// TestMillionClips: the memory of a job on clips, and of each export of its table, grows only by bytesAClip for each clip. No clip is
+// lost.
 func TestMillionClips(t *testing.T) {
 	if at := os.Getenv(clipsDirEnv); at != "" {
 		clipsChild(t, at, os.Getenv(clipsToEnv))
@@ -62,7 +62,7 @@ func TestMillionClips(t *testing.T) {
 	}
 	n, err := strconv.Atoi(text)
 	jobtest.Must(t, err)
-	// Formats with a file for each clip take their time, so they export a tenth.
+	// Formats with a file for each clip are slow, so they export a tenth of the clips.
 	files := []string{"musubi", "safetensors"}
 	all := slices.DeleteFunc(export.Formats(), func(to string) bool { return to == "lerobot" }) // its rows are videos
 	tables := slices.DeleteFunc(slices.Clone(all), func(to string) bool { return slices.Contains(files, to) })
@@ -77,7 +77,7 @@ func TestMillionClips(t *testing.T) {
 	}
 }
 
-// grows says by how much the memory grows from a number of clips to another.
+// grows returns the growth of memory between two numbers of clips.
 func grows(t *testing.T, what string, few, many int, small, large figures) {
 	t.Helper()
 	each := float64(large.PeakKiB-small.PeakKiB) * 1024 / float64(many-few)
@@ -88,8 +88,8 @@ func grows(t *testing.T, what string, few, many int, small, large figures) {
 	}
 }
 
-// manyClips runs a job on n clips, and each export of its table, in processes of their own. Every clip has a file of its
-// own.
+// manyClips runs a job on n clips, and each export of its table, in separate processes. Every clip has its own
+// file.
 func manyClips(t *testing.T, n int, formats []string) map[string]figures {
 	t.Helper()
 	at := t.TempDir()
@@ -119,7 +119,7 @@ func manyClips(t *testing.T, n int, formats []string) map[string]figures {
 	return all
 }
 
-// writeClips makes n files of a few contents, by hard links, and a table that names them.
+// writeClips makes n files with few different contents, as hard links, and a table that names them.
 func writeClips(t *testing.T, at string, n int) {
 	t.Helper()
 	const perFolder, links = 1000, 10_000
@@ -147,7 +147,7 @@ func writeClips(t *testing.T, at string, n int) {
 	jobtest.Must(t, f.Close())
 }
 
-// clipsChild runs the job, or an export of its table, and says what it took.
+// clipsChild runs the job, or an export of its table, and prints its memory and time.
 func clipsChild(t *testing.T, at, to string) {
 	var got figures
 	if to == "" {

@@ -42,16 +42,16 @@ const (
 	rowsOfWhole = 1_000_000
 )
 
-// figures is what a child says of its run.
+// figures are the measurements of a child process.
 type figures struct {
 	Rows, Done, Failed int64
 	Seconds, Plain     float64 // of the job, of the plain pipeline
 	PeakKiB            int64   // resident memory after the job
 }
 
-// TestMillionRows runs prompts through the whole pipeline, with a model that does next to nothing, to a
-// table of latents. Memory must not grow with the table by more than 64 bytes a row, and no row is lost:
-// one in a thousand fails, by itself or with its batch.
+// TestMillionRows runs prompts through the whole pipeline to a table of latents, with a model that computes almost
+// nothing. Memory must not grow by more than 64 bytes per row, and no row is lost. One row in a thousand fails, alone or
+// with its batch.
 func TestMillionRows(t *testing.T) {
 	if dir := os.Getenv(millionDirEnv); dir != "" {
 		millionChild(t, dir)
@@ -78,7 +78,7 @@ func TestMillionRows(t *testing.T) {
 	}
 }
 
-// million runs a table of n rows in a process of its own and checks that every row is accounted for.
+// million runs a table of n rows in a separate process and checks that every row is counted.
 func million(t *testing.T, n int) (got figures) {
 	t.Helper()
 	dir := t.TempDir()
@@ -128,7 +128,7 @@ func writeMillion(t *testing.T, path string, n int) {
 	}
 }
 
-// countRows adds up the rows that the files of a table say they have.
+// countRows sums the numbers of rows in the files of a table.
 func countRows(t *testing.T, out, name string) (n int64) {
 	t.Helper()
 	d, err := dir.OpenExisting(out)
@@ -171,7 +171,7 @@ func millionChild(t *testing.T, dir string) {
 	}
 }
 
-// peakKiB is the most memory that this process has had resident.
+// peakKiB returns the peak resident memory of this process.
 func peakKiB(t *testing.T) (kib int64) {
 	t.Helper()
 	status, err := os.ReadFile("/proc/self/status")
@@ -185,7 +185,7 @@ func peakKiB(t *testing.T) (kib int64) {
 	return kib
 }
 
-// plainPipeline is what somebody would write without Beam, keys, a ledger or a second look at the input:
+// plainPipeline is a pipeline without Beam, keys, a ledger and a second pass over the input, for comparison:
 // goroutines that read rows, batch them, make the same latents, and write the same kind of table.
 func plainPipeline(prompts, out string) error {
 	batches, done := make(chan []*stages.Element, 2), make(chan []*stages.Element, 2)

@@ -14,7 +14,7 @@ import (
 const namesTable = "id,prompt,seed,color\n" +
 	"a/1,a red circle,1,red\nb,a blue square,2,blue\nb2,a blue square,2,blue\nlast,a green triangle,3,green\n"
 
-// namesIn lists names/ of an output.
+// namesIn lists the files in names/ of an output.
 func namesIn(t *testing.T, out string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Join(out, "names"))
@@ -72,7 +72,7 @@ func TestNamesOfShards(t *testing.T) {
 	}
 }
 
-// TestNamesInConflict: two rows with one name are refused before anything is done, in every shard, both named.
+// TestNamesInConflict: two rows with the same name are an error before any work, in every shard. The error names both rows.
 func TestNamesInConflict(t *testing.T) {
 	for name, c := range map[string]struct{ template, want string }{
 		"one name":       {"{seed}", ""},
@@ -104,7 +104,7 @@ func TestNamesInConflict(t *testing.T) {
 	}
 }
 
-// TestMetadata: what a file says is in its key, and a job without metadata keeps its keys.
+// TestMetadata: metadata of files are part of the keys, and a job without metadata retains its keys.
 func TestMetadata(t *testing.T) {
 	keys := func(stage string) (string, []string) {
 		j := jobtest.NewJob(t, namesTable)

@@ -23,8 +23,8 @@ func samplesOf(t *testing.T, out string) map[int64]string {
 	return found
 }
 
-// TestSampleAlone: a row that names one of several videos gives that video. A table of an output is such an input, and an output
-// that was made when the column was carried is asked for.
+// TestSampleAlone: a row with a sample_index computes only that video. The table of an output can be such an input. If an output was
+// made when the column was only carried, the job asks what to do.
 func TestSampleAlone(t *testing.T) {
 	all := jobtest.Job{Prompts: jobtest.WriteTable(t, "p.csv", "id,prompt,seed,num_videos_per_prompt\na,a red circle,42,4\n"), Out: filepath.Join(t.TempDir(), "out")}
 	all.MustRun(t)

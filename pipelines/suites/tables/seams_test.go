@@ -31,8 +31,8 @@ func videoColumns(t *testing.T, out string) map[string]string {
 	})
 }
 
-// TestSeamsGiveTheSameBytes cuts a job at both seams. Every tensor table, every video and every column about results
-// equals that of the whole job.
+// TestSeamsGiveTheSameBytes splits a job at both seams. Every tensor table, every video and every column about results
+// is equal to that of the whole job.
 func TestSeamsGiveTheSameBytes(t *testing.T) {
 	whole := jobtest.NewJob(t, jobtest.SeamTable)
 	whole.Stages = jobtest.Unmarked
@@ -48,7 +48,7 @@ func TestSeamsGiveTheSameBytes(t *testing.T) {
 	jobtest.SameRows(t, "videos", videoColumns(t, decode.Out), videoColumns(t, whole.Out))
 }
 
-// TestSeamsRunAgain: jobs on tables are rerun like others.
+// TestSeamsRunAgain: jobs on tables can be run again like others.
 func TestSeamsRunAgain(t *testing.T) {
 	prompts := jobtest.WriteTable(t, "prompts.csv", jobtest.SeamTable)
 	encode, denoise, decode := jobtest.Seams(t, prompts)
@@ -65,8 +65,8 @@ func TestSeamsRunAgain(t *testing.T) {
 	}
 }
 
-// TestSeamDefaults: what the prompt table says comes through the embeddings; what it does not say, the later
-// job decides, as long as the text does not depend on it.
+// TestSeamDefaults: values of the prompt table are passed on in the embeddings table. The later job sets values that are
+// missing there, unless the text depends on them.
 func TestSeamDefaults(t *testing.T) {
 	whole := jobtest.NewJob(t, "id,prompt,seed,fps,num_videos_per_prompt\na,a red circle,5,24,2\nb,a blue square,,,\n")
 	whole.Stages = jobtest.Unmarked
@@ -88,8 +88,8 @@ func TestSeamDefaults(t *testing.T) {
 	jobtest.SameRows(t, "videos", videoColumns(t, decode.Out), videoColumns(t, whole.Out))
 }
 
-// fastVideoText and fastVideo are FastVideo's own schemas (pyarrow_schema_text_only and pyarrow_schema_t2v),
-// without a column of ours.
+// fastVideoText and fastVideo are FastVideo's schemas (pyarrow_schema_text_only and pyarrow_schema_t2v),
+// without columns of this program.
 type fastVideoText struct {
 	ID      string  `parquet:"id"`
 	Bytes   []byte  `parquet:"text_embedding_bytes"`
@@ -126,8 +126,8 @@ func writeForeign[T any](t *testing.T, rows []T) string {
 	return path
 }
 
-// TestForeignTables: tables of FastVideo, which have neither keys nor digests nor our parameters, are read,
-// and give what the same tensors give in our own.
+// TestForeignTables: tables of FastVideo, which have no keys, digests and parameters, can be read. The results are
+// equal to those of a table of this program with the same tensors.
 func TestForeignTables(t *testing.T) {
 	whole := jobtest.NewJob(t, "id,prompt,seed\na,a red circle,\nb,a blue square,\nc,a red circle,\n")
 	whole.Stages = jobtest.Unmarked
@@ -168,7 +168,7 @@ func TestForeignTables(t *testing.T) {
 	jobtest.SameRows(t, "videos of foreign latents", got, want)
 }
 
-// TestForeignTablesThatCannotBeRead say what is missing.
+// TestForeignTablesThatCannotBeRead: the errors name what is missing.
 func TestForeignTablesThatCannotBeRead(t *testing.T) {
 	type noShape struct {
 		ID    string `parquet:"id"`

@@ -13,15 +13,15 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// shardRows are so many rows that each of two or three shards has some, whatever the keys are: they depend on the numeric
-// class, so they are others on another processor.
+// shardRows is a number of rows such that each of two or three shards has some, whatever the keys are. Keys depend on the numeric
+// class, so they differ between processors.
 const shardRows = 40
 
-// shardTable is a table of that many rows.
+// shardTable is a table with shardRows rows.
 func shardTable() string { return strings.ReplaceAll(jobtest.ManyRows(shardRows), "poison", "fine") }
 
-// TestShardsShareAnOutput: two shards at the same time make together what one run makes, in tables of
-// their own; a run over everything then computes nothing and leaves only its own tables.
+// TestShardsShareAnOutput: two concurrent shards together produce the results of one run, in separate
+// tables. A run over all rows then computes nothing and leaves only its own tables.
 func TestShardsShareAnOutput(t *testing.T) {
 	j := jobtest.NewJob(t, shardTable())
 	done := make(chan pipelines.Result)
@@ -55,8 +55,8 @@ func TestShardsShareAnOutput(t *testing.T) {
 	}
 }
 
-// TestOnlyShardsOfOneJobShareAnOutput: whoever comes second is told of the first, unless both are shards of
-// the same number.
+// TestOnlyShardsOfOneJobShareAnOutput: a second run gets an error that names the first, unless both are shards of the same
+// job.
 func TestOnlyShardsOfOneJobShareAnOutput(t *testing.T) {
 	j := jobtest.NewJob(t, jobtest.SameTable)
 	cut := func(shard, shards int) jobtest.Job {

@@ -12,8 +12,8 @@ import (
 	"latentbeam/stages/catalog"
 )
 
-// TestHalfASize: defaults may name a resolution alone, or an aspect ratio alone; rows complete it, and one that does
-// not is a bad row.
+// TestHalfASize: defaults may have only a resolution or only an aspect ratio. Rows add the other, and a row without it is
+// invalid.
 func TestHalfASize(t *testing.T) {
 	prompts := jobtest.WriteTable(t, "p.csv", "prompt,aspect_ratio,resolution\na,1:1,144p\nb,1:1,\nc,,144p\nd,,\n")
 	for _, half := range []string{"resolution: 144p", "aspect_ratio: 1:1"} {
