@@ -23,7 +23,7 @@ func TestBucketCommands(t *testing.T) {
 	s := newShell(t)
 	s.env = append(buckettest.GCS(t).Env, buckettest.S3(t).Env...)
 	s.env = append(s.env, "LATENTBEAM_CACHE="+t.TempDir())
-	name, value, _ := strings.Cut(s.env[0], "=") // of this process too, to put the model there
+	name, value, _ := strings.Cut(s.env[0], "=") // set in this process too, because it uploads the model
 	t.Setenv(name, value)
 	model, err := open.Output(t.Context(), "gs://bucket/models/tiny")
 	if err == nil {
@@ -54,7 +54,7 @@ func TestBucketCommands(t *testing.T) {
 	if s.exists("gs:") || s.exists("s3:") {
 		t.Error("a directory was made for a bucket")
 	}
-	s.says(s.run(0, "run", "job.yaml", "--output", "home"), "0 to do") // a job goes on in a copy
+	s.says(s.run(0, "run", "job.yaml", "--output", "home"), "0 to do") // a job continues in a copy of its output
 	s.says(s.run(0, "copy", "gs://bucket/jobs/one", "again"), "; 0 were there")
 	s.says(s.run(0, "copy", "again", "s3://bucket/jobs/two"), "; 0 were there")
 	s.says(s.run(0, "run", "job.yaml", "--output", "s3://bucket/jobs/two"), "0 to do")

@@ -31,7 +31,7 @@ func cleanCommand() *cobra.Command {
 		Example: "  latentbeam clean out/shapes --apply\n  latentbeam clean out/* --keep-outputs 14 --apply",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if whole.wanted(cmd) {
+			if whole.isSet(cmd) {
 				return retire(cmd, args, whole, apply)
 			}
 			if len(args) > 1 {
@@ -68,7 +68,7 @@ func cleanCommand() *cobra.Command {
 	return cmd
 }
 
-// parseAge reads a time such as 36h, or 30d; "" is 0.
+// parseAge parses an age such as 36h or 30d; "" is 0.
 func parseAge(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
@@ -85,7 +85,7 @@ func parseAge(text string) (time.Duration, error) {
 	return age, nil
 }
 
-// printCleaned prints what was removed, or would be.
+// printCleaned prints what was removed or, without --apply, what would be removed.
 func printCleaned(cmd *cobra.Command, output string, c audit.Cleaned) {
 	out := cmd.OutOrStdout()
 	for i, f := range c.Listed {

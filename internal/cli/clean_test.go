@@ -13,8 +13,8 @@ import (
 	"latentbeam/pipelines/planning"
 )
 
-// TestCleanExplainDiff: a row is edited, which makes another result; explain says why, diff shows the change, clean
-// removes the old result and nothing else.
+// TestCleanExplainDiff edits a row, so that a run makes another result: explain says why, diff shows the change, and clean
+// removes only the old result.
 func TestCleanExplainDiff(t *testing.T) {
 	s := newShell(t, "job.yaml", small, "prompts.csv", threePrompts)
 	s.says(s.run(2, "clean", "out"), "out")
@@ -56,7 +56,7 @@ func TestCleanExplainDiff(t *testing.T) {
 	s.says(s.run(2, "clean", "out", "--apply"), "not finished")
 }
 
-// TestRetention: of the outputs of a scheduled job those that were finished last stay, and what is not latentbeam's.
+// TestRetention: clean keeps the outputs that were finished last, and directories that are not outputs.
 func TestRetention(t *testing.T) {
 	s := newShell(t, "job.yaml", small, "prompts.csv", "id,prompt\na,a red circle\n")
 	for i, day := range []string{"out/mon", "out/tue", "out/wed"} {
@@ -95,7 +95,7 @@ func TestRetention(t *testing.T) {
 	s.says(s.run(2, "clean", "out/wed", "out/half"), "several outputs are for")
 }
 
-// TestNextCommand: the end of a run says the exact command that is next.
+// TestNextCommand: a run ends with the exact command that the user may want next.
 func TestNextCommand(t *testing.T) {
 	type result = pipelines.Result
 	args := []string{"/usr/bin/latentbeam", "run", "my job.yaml", "--set", "defaults.seed=7"}

@@ -1,5 +1,5 @@
-// Package cli is the command line of latentbeam. One file holds each verb about jobs and machines; those about models and
-// outputs have rooms of their own. The work is done in pipelines.
+// Package cli is the command line of latentbeam. Each verb has its own file. It reads flags, opens the job and prints results;
+// package pipelines does the work of a job.
 package cli
 
 import (
@@ -23,20 +23,20 @@ import (
 
 // Main runs the command line of this process with the stages of specs and returns the exit code.
 func Main(specs []stages.Spec) int {
-	Log.Through(nil)
+	Log.SetWriter(nil)
 	slog.SetDefault(logs.New(Log, logs.Options{}))
-	if twice := repeated(specs); twice != "" {
-		fmt.Fprintf(os.Stderr, "latentbeam: two stages are named %q\n  fix: give the stage of this program another name\n", twice)
+	if duplicate := duplicateName(specs); duplicate != "" {
+		fmt.Fprintf(os.Stderr, "latentbeam: two stages are named %q\n  fix: give the stage of this program another name\n", duplicate)
 		return fault.ExitUsage
 	}
 	if worker, found := runners.BootArgs(os.Args[1:]); found {
 		return boot(specs, worker, os.Stderr)
 	}
-	// All that is printed may have texts of tables, hubs and programs in it.
+	// Printed text can contain text of tables, hubs and programs, so control characters in it are made visible.
 	return execute(context.Background(), specs, os.Args[1:], &logs.VisibleWriter{To: os.Stdout}, &logs.VisibleWriter{To: os.Stderr})
 }
 
-// boot makes this process a worker of an engine, which has started it. It ends with the engine's connection.
+// boot runs this process as a worker that a Beam engine started. It returns when the engine closes the connection.
 func boot(specs []stages.Spec, worker runners.Worker, stderr io.Writer) int {
 	remote := pipelines.NewWorker(specs, release)
 	defer remote.Close()
@@ -48,8 +48,8 @@ func boot(specs []stages.Spec, worker runners.Worker, stderr io.Writer) int {
 	return fault.ExitDone
 }
 
-// repeated returns a name that two stages have, "" for none.
-func repeated(specs []stages.Spec) string {
+// duplicateName returns the first name that two stages share, or "".
+func duplicateName(specs []stages.Spec) string {
 	names := stages.Names(specs)
 	for i, name := range names {
 		if slices.Contains(names[:i], name) {
@@ -59,12 +59,12 @@ func repeated(specs []stages.Spec) string {
 	return ""
 }
 
-// verbs are all that the program can do.
-func verbs(specs []stages.Spec) *cobra.Command {
+// rootCommand returns the root command with every verb of the program.
+func rootCommand(specs []stages.Spec) *cobra.Command {
 	root := &cobra.Command{
 		Use:               "latentbeam",
 		Short:             "Offline video diffusion: a prompt table in, videos and parquet out",
-		Version:           about(),
+		Version:           versionText(),
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
@@ -77,12 +77,12 @@ func verbs(specs []stages.Spec) *cobra.Command {
 	return root
 }
 
-// execute runs a command line and returns the exit code.
+// execute runs a command line, prints its error and returns the exit code.
 func execute(ctx context.Context, specs []stages.Spec, args []string, stdout, stderr io.Writer) int {
-	begun := false
+	parsed := false
 	jsonErrors = nil
-	root := verbs(specs)
-	root.PersistentPreRun = func(*cobra.Command, []string) { begun = true }
+	root := rootCommand(specs)
+	root.PersistentPreRun = func(*cobra.Command, []string) { parsed = true }
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -92,7 +92,7 @@ func execute(ctx context.Context, specs []stages.Spec, args []string, stdout, st
 	}
 	err = whyCanceled(cmd.Context(), err)
 	printError(stderr, err)
-	if !begun { // cobra refused the command line
+	if !parsed { // cobra refused the command line
 		if cmd == root {
 			fmt.Fprintln(stderr, "  fix: latentbeam --help lists the commands")
 		} else {

@@ -50,7 +50,7 @@ func convertCommand() *cobra.Command {
 	return cmd
 }
 
-// showConversion says what was read, written and left out, and which model it is.
+// showConversion prints what was read, written and left out, and which model it is.
 func showConversion(w io.Writer, r *checkpoint.Conversion) error {
 	fmt.Fprintf(w, "read   %s: %s, %s, %d tensors\n", r.From.File, r.From.Format, config.ByteSize(r.From.Size),
 		len(r.From.Tensors))
@@ -73,13 +73,13 @@ func showConversion(w io.Writer, r *checkpoint.Conversion) error {
 	return nil
 }
 
-// maxShown bounds lists in messages.
+// maxShown is the most items that a list in a message shows.
 const maxShown = 20
 
-// maxConfig bounds the bytes of a file that says what a model is.
+// maxConfig is the size limit of a model's configuration files, in bytes.
 const maxConfig = 16 << 20
 
-// readConfig returns the config.json in a directory, nil where there is none.
+// readConfig returns the config.json of a directory, or nil if there is none.
 func readConfig(dir string) ([]byte, error) {
 	data, err := system.ReadRegular(filepath.Join(dir, "config.json"), maxConfig)
 	if errors.Is(err, os.ErrNotExist) {

@@ -94,7 +94,7 @@ func (s shell) layOut() {
 	s.write("pt/vae/diffusion_pytorch_model.bin", string(tt.Legacy(tt.Pickle(tt.StateDict(vae...)), 4, storages...)))
 }
 
-// tree reads the videos, posters and tables of an output; what lies beside them tells of the run.
+// tree reads the videos, posters and tables of an output. Other files differ between runs.
 func (s shell) tree(dir string) map[string]string {
 	s.t.Helper()
 	files := map[string]string{}
@@ -156,7 +156,7 @@ func TestConvertThenRun(t *testing.T) {
 	}
 }
 
-// TestInspectTellsWhatDoesNotFit, with exit code 2, and lists tensors where it is asked to.
+// TestInspectTellsWhatDoesNotFit: inspect names tensors that do not fit, with exit code 2, and lists all tensors with --tensors.
 func TestInspectTellsWhatDoesNotFit(t *testing.T) {
 	s := newShell(t)
 	s.layOut()
@@ -182,8 +182,8 @@ func TestInspectTellsWhatDoesNotFit(t *testing.T) {
 	}
 }
 
-// TestFileWithoutConfig: a denoiser of Open-Sora 1.0 came as a .pth alone. Its configuration is made of its
-// tensors, and the run is that of the same file with the configuration written beside it.
+// TestFileWithoutConfig: the denoiser of Open-Sora 1.0 was published as a .pth without config.json. Its configuration is found
+// from its tensors, and a run gives the same bytes as with a config.json beside it.
 func TestFileWithoutConfig(t *testing.T) {
 	config := `{"model_type": "STDiT", "hidden_size": 72, "depth": 1, "num_heads": 1, "caption_channels": 128,
 		"model_max_length": 64, "space_scale": 0.5, "input_size": [16, 32, 32]}`

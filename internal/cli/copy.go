@@ -24,7 +24,7 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// copyParts are the values of --only, each with its objects.
+// copyParts maps the values of --only to the prefix of the objects that are copied.
 var copyParts = map[string]string{"": "", "videos": "videos/", "tables": "tables/"}
 
 func copyCommand() *cobra.Command {
@@ -54,7 +54,7 @@ func copyCommand() *cobra.Command {
 			if err := c.run(cmd.Context(), args[0], args[1]); err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%d objects copied, %d bytes; %d were there\n", c.copied.Load(), c.bytes.Load(), c.there.Load())
+			fmt.Fprintf(cmd.OutOrStdout(), "%d objects copied, %d bytes; %d were there\n", c.copied.Load(), c.bytes.Load(), c.skipped.Load())
 			return nil
 		},
 	}
@@ -64,19 +64,19 @@ func copyCommand() *cobra.Command {
 }
 
 const (
-	copyLock  = ".lock" // of a job's output
-	copyOnce  = "videos/"
-	copyTries = 3
-	copySlots = 8
+	copyLock     = ".lock"   // lock of a job's output
+	videosPrefix = "videos/" // prefix of the objects that runs write once: existing copies are kept
+	copyTries    = 3         // attempts, if an object is replaced while it is read
+	copySlots    = 8         // objects that are copied at once
 )
 
 // copier copies objects from one store to another.
 type copier struct {
-	from, to             store.Store
-	prefix               string // of what is copied
-	where                *where.Filter
-	reading              bool // files that are there are compared by their bytes
-	copied, there, bytes atomic.Int64
+	from, to               store.Store
+	prefix                 string // of the objects to copy
+	where                  *where.Filter
+	compareBytes           bool // compare existing files by their bytes, not by size alone
+	copied, skipped, bytes atomic.Int64
 }
 
 func (c *copier) run(ctx context.Context, from, to string) (err error) {
@@ -97,29 +97,29 @@ func (c *copier) run(ctx context.Context, from, to string) (err error) {
 	}
 	defer release()
 	if c.where != nil {
-		return c.chosen(ctx)
+		return c.copySelected(ctx)
 	}
-	names, err := c.names(ctx)
+	names, err := c.listObjects(ctx)
 	if err != nil {
 		return err
 	}
-	// Objects outside of directories, such as the summary, say that the rest is there. So they are copied last.
+	// Objects outside of directories, such as the summary, mean that the output is complete. So they are copied last.
 	last := slices.IndexFunc(names, func(name string) bool { return !strings.Contains(name, "/") })
 	if last < 0 {
 		last = len(names)
 	}
-	if c.reading, err = c.otherMarks(ctx); err != nil {
+	if c.compareBytes, err = c.otherMarks(ctx); err != nil {
 		return err
 	}
-	if err := c.all(ctx, names[:last]); err != nil {
+	if err := c.copyAll(ctx, names[:last]); err != nil {
 		return err
 	}
-	return c.all(ctx, names[last:])
+	return c.copyAll(ctx, names[last:])
 }
 
-// names returns the names of the objects to copy; objects outside of directories are last. It is an error if the target holds
+// listObjects returns the names of the objects to copy; objects outside of directories are last. It is an error if the target holds
 // other objects.
-func (c *copier) names(ctx context.Context) ([]string, error) {
+func (c *copier) listObjects(ctx context.Context) ([]string, error) {
 	names, err := store.Names(ctx, c.from, "", store.Deep)
 	if err != nil {
 		return nil, err
@@ -141,13 +141,13 @@ func (c *copier) names(ctx context.Context) ([]string, error) {
 		return isLock(name) || runfiles.Owns(name) || !strings.HasPrefix(name, c.prefix)
 	})
 	slices.SortStableFunc(names, func(a, b string) int {
-		return bytes.Compare([]byte{rank(a)}, []byte{rank(b)})
+		return bytes.Compare([]byte{copyOrder(a)}, []byte{copyOrder(b)})
 	})
 	return names, nil
 }
 
-// chosen copies the videos and posters of chosen rows, and then their table.
-func (c *copier) chosen(ctx context.Context) error {
+// copySelected copies the videos and posters of the rows that --where selects, then their table.
+func (c *copier) copySelected(ctx context.Context) error {
 	table, names, err := where.Choose(ctx, c.from, c.where)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fault.Usage(fmt.Errorf("copy %s: it has no %s, the table of a finished output's videos: run its job to the end first", c.from.URL(), where.Dataset))
@@ -167,7 +167,7 @@ func (c *copier) chosen(ctx context.Context) error {
 			return fault.Usage(fmt.Errorf("copy to %s: it holds %s, which is none of the chosen files: give a new place", c.to.URL(), info.Name))
 		}
 	}
-	if err := c.all(ctx, names); err != nil {
+	if err := c.copyAll(ctx, names); err != nil {
 		return err
 	}
 	err = c.to.Replace(ctx, where.Dataset, func(w io.Writer) error {
@@ -181,61 +181,61 @@ func (c *copier) chosen(ctx context.Context) error {
 	return err
 }
 
-// isLock tells whether an object is the lock of a job or of one of its shards.
+// isLock reports whether an object is the lock of a job or of one of its shards.
 func isLock(name string) bool { return strings.HasPrefix(name, ".") && strings.HasSuffix(name, "lock") }
 
-// rank is 1 for the objects that come last.
-func rank(name string) byte {
+// copyOrder is the sort key of an object: 1 for objects that are copied last, else 0.
+func copyOrder(name string) byte {
 	if strings.Contains(name, "/") {
 		return 0
 	}
 	return 1
 }
 
-// all copies several objects at a time.
-func (c *copier) all(ctx context.Context, names []string) error {
+// copyAll copies objects, copySlots of them at once.
+func (c *copier) copyAll(ctx context.Context, names []string) error {
 	copying, within := errgroup.WithContext(ctx)
 	copying.SetLimit(copySlots)
 	for _, name := range names {
 		if within.Err() != nil {
 			break
 		}
-		copying.Go(func() error { return c.one(within, name) })
+		copying.Go(func() error { return c.copyObject(within, name) })
 	}
 	return cmp.Or(copying.Wait(), ctx.Err())
 }
 
-// one copies an object. If the object is replaced meanwhile, it is read again.
-func (c *copier) one(ctx context.Context, name string) (err error) {
+// copyObject copies an object. It tries again if the object is replaced while it is read.
+func (c *copier) copyObject(ctx context.Context, name string) (err error) {
 	for range copyTries {
-		if err = c.try(ctx, name); !errors.Is(err, store.ErrChanged) {
+		if err = c.attempt(ctx, name); !errors.Is(err, store.ErrChanged) {
 			return err
 		}
 	}
 	return fault.TryAgain(fmt.Errorf("copy %s: it was replaced %d times meanwhile: %w", name, copyTries, err))
 }
 
-func (c *copier) try(ctx context.Context, name string) error {
+func (c *copier) attempt(ctx context.Context, name string) error {
 	source, err := c.from.Open(ctx, name)
 	if err != nil {
 		return err
 	}
 	defer source.Close()
-	if strings.HasPrefix(name, copyOnce) { // only `latentbeam mark` changes it
+	if strings.HasPrefix(name, videosPrefix) { // only `latentbeam mark` changes such an object
 		info, err := c.to.Stat(ctx, name)
 		there := err == nil && info.Size == source.Size()
-		if there && c.reading {
-			if there, err = c.equal(ctx, name, source); err != nil {
+		if there && c.compareBytes {
+			if there, err = c.sameBytes(ctx, name, source); err != nil {
 				return err
 			}
 		}
 		if there {
-			c.there.Add(1)
+			c.skipped.Add(1)
 			return nil
 		}
 	}
 	err = c.to.Replace(ctx, name, func(w io.Writer) error {
-		// The buffer is large: each of its fills is a request.
+		// The buffer is large because each read is a request to the store.
 		_, err := io.CopyBuffer(w, onlyReader{io.NewSectionReader(source, 0, source.Size())}, make([]byte, 4<<20))
 		return err
 	})
@@ -246,8 +246,8 @@ func (c *copier) try(ctx context.Context, name string) error {
 	return err
 }
 
-// otherMarks says that the marks of the target are other ones, or that it has not yet what says them: then equal sizes are not equal
-// files.
+// otherMarks reports whether videos in the target may carry other marks than the source: marks.json differs, or only one of the
+// two has it. Videos with other marks can have the same size, so sizes do not show that a video is already copied.
 func (c *copier) otherMarks(ctx context.Context) (bool, error) {
 	from, err := store.Exists(ctx, c.from, marking.Name)
 	if err != nil || !from {
@@ -259,12 +259,12 @@ func (c *copier) otherMarks(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	defer source.Close()
-	same, err := c.equal(ctx, marking.Name, source)
+	same, err := c.sameBytes(ctx, marking.Name, source)
 	return !same, err
 }
 
-// equal compares an object of the target with one of the source.
-func (c *copier) equal(ctx context.Context, name string, source store.Reader) (bool, error) {
+// sameBytes reports whether the target has an object with the bytes of source.
+func (c *copier) sameBytes(ctx context.Context, name string, source store.Reader) (bool, error) {
 	target, err := c.to.Open(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -287,5 +287,5 @@ func (c *copier) equal(ctx context.Context, name string, source store.Reader) (b
 	return sums[0] == sums[1], nil
 }
 
-// onlyReader hides the other methods of a reader, so that CopyBuffer uses its buffer.
+// onlyReader hides the WriteTo method of a reader, because io.CopyBuffer does not use its buffer when there is one.
 type onlyReader struct{ io.Reader }

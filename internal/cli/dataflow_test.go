@@ -37,18 +37,18 @@ import (
 	"latentbeam/internal/storage/store/storetest"
 )
 
-// aliveDataflow is Dataflow's API over prism. It runs what was staged: the pipeline, and the program as Beam's boot
+// aliveDataflow implements Dataflow's API with prism. It runs the staged pipeline, and the staged program as Beam's boot
 // program starts it.
 type aliveDataflow struct {
 	fnpb.UnimplementedBeamFnExternalWorkerPoolServer
 	t    *testing.T
 	dir  string
-	env  []string // of workers
+	env  []string // environment of workers
 	jobs jobpb.JobServiceClient
-	pool string // address of this as a pool of workers
+	pool string // address of this server as a pool of workers
 
 	mu      sync.Mutex
-	program string // that was staged
+	program string // path of the staged program
 	workers []*exec.Cmd
 }
 
@@ -194,7 +194,7 @@ func (f *aliveDataflow) StartWorker(_ context.Context, r *fnpb.StartWorkerReques
 	return &fnpb.StartWorkerResponse{}, cmd.Start()
 }
 
-// StopWorker leaves the worker to its engine.
+// StopWorker does nothing: a worker ends with its engine.
 func (f *aliveDataflow) StopWorker(context.Context, *fnpb.StopWorkerRequest) (*fnpb.StopWorkerResponse, error) {
 	return &fnpb.StopWorkerResponse{}, nil
 }

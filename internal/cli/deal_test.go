@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestKilledWhileDealing: a process that dies while it writes the rows of a cluster's job leaves them, which nobody calls damage.
-// The next run removes them, on whatever runner.
+// TestKilledWhileDealing: a process that dies while it writes the row files of a cluster's job leaves them behind. verify does not
+// call them damage, and the next run removes them, on any runner.
 func TestKilledWhileDealing(t *testing.T) {
 	const many = 20_000
 	var table strings.Builder
@@ -43,7 +43,7 @@ func TestKilledWhileDealing(t *testing.T) {
 	if err != nil || len(jobs) != 1 {
 		t.Fatal(jobs, err)
 	}
-	rows := filepath.Join(filepath.Dir(jobs[0]), "rows") // as one that dies a moment later leaves them
+	rows := filepath.Join(filepath.Dir(jobs[0]), "rows") // as a process leaves them that dies a moment later
 	if err := os.WriteFile(rows, []byte("blocks"), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -17,8 +17,8 @@ func diffCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff A B",
 		Short: "Say how the rows of two outputs differ",
-		Long: "Say how the rows of two outputs differ: which are in one alone, and which columns are others. Results are compared\n" +
-			"by the digests in the tables; verify compares those with the files.\n\n" +
+		Long: "Say how the rows of two outputs differ: which rows are in one output only, and which columns differ. Results are compared\n" +
+			"by the digests in the tables; verify compares the digests with the files.\n\n" +
 			"Exit codes: 0 the same rows with the same results; 1 they differ; 2 there is no output.",
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -51,7 +51,7 @@ func diffCommand() *cobra.Command {
 	return cmd
 }
 
-// valueBytes bounds a value that is printed.
+// valueBytes is the most bytes of a value that are printed.
 const valueBytes = 64
 
 func printDiff(out io.Writer, d audit.Differences) {

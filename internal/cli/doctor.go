@@ -27,8 +27,8 @@ func doctorCommand() *cobra.Command {
 		Long: "Say what this machine has for a job, and what each missing piece costs: processor, memory, room in the\n" +
 			"output directory, GPUs with their driver, health and links, and the libraries that are used where they\n" +
 			"are found. Every GPU multiplies two small matrices. Nothing is changed.\n\n" +
-			"An OUTPUT is tried: whether it keeps what jobs rely on, by small files in a folder of its own, which is removed. Of a\n" +
-			"bucket (s3://..., gs://...) that is all; its objects lie below .tmp-check/ of the prefix.\n\n" +
+			"With OUTPUT it also tests whether the output keeps what jobs rely on. It writes small files into a folder of their own and\n" +
+			"removes them. For a bucket (s3://..., gs://...) it does nothing else; the objects lie below .tmp-check/ of the prefix.\n\n" +
 			"Exit codes: 0; 1 when something that the machine or the bucket promises does not work; 2 when the bucket refuses this\n" +
 			"process; 75 when it does not answer.",
 		Args: cobra.MaximumNArgs(1),
@@ -56,7 +56,7 @@ func doctorCommand() *cobra.Command {
 	return cmd
 }
 
-// proveStore checks what a store promises and prints a table. Its error makes the exit code.
+// proveStore tests what jobs rely on in a store and prints a table. Its error decides the exit code.
 func proveStore(cmd *cobra.Command, url string, asJSON bool) error {
 	promises, err := open.Prove(cmd.Context(), url, true)
 	out := cmd.OutOrStdout()
@@ -96,7 +96,7 @@ func proveStore(cmd *cobra.Command, url string, asJSON bool) error {
 	return nil
 }
 
-// inspectServer asks whether a job server answers at an endpoint, and its cluster behind it.
+// inspectServer checks that a job server answers at endpoint and that its cluster accepts a job.
 func inspectServer(cmd *cobra.Command, endpoint string) error {
 	if _, _, err := net.SplitHostPort(endpoint); err != nil {
 		return fault.Usage(fmt.Errorf("--endpoint is %q: write host:port, such as localhost:8099", endpoint))
@@ -114,7 +114,7 @@ func inspectServer(cmd *cobra.Command, endpoint string) error {
 	return nil
 }
 
-// runDoctor prints the report; its error makes the exit code.
+// runDoctor prints the report. Its error decides the exit code.
 func runDoctor(cmd *cobra.Command, r doctor.Report, asJSON bool) error {
 	out := cmd.OutOrStdout()
 	if asJSON {

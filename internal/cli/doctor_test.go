@@ -30,7 +30,7 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// TestDoctorEndpoint: an address that is none is wrong usage, and where nobody listens is said.
+// TestDoctorEndpoint: a malformed address is a usage error, and the message names an address at which nobody listens.
 func TestDoctorEndpoint(t *testing.T) {
 	var out, errs bytes.Buffer
 	if code := execute(t.Context(), nil, []string{"doctor", "--endpoint", "jobserver"}, &out, &errs); code != fault.ExitUsage ||

@@ -13,17 +13,17 @@ import (
 )
 
 var (
-	// shownLine is a command on a line of its own in a document, shownSpan one inside a sentence.
+	// shownLine matches a command on a line of its own in a document, shownSpan a command inside a sentence.
 	shownLine = regexp.MustCompile("^ *(?:\\$ |[-\\d *]+ cd \\S+ && )?(?:\\S*/)?latentbeam ([a-z][^`]*)$")
 	shownSpan = regexp.MustCompile("`latentbeam ([a-z][^`]*)`")
-	// behind is what follows a command: a comment, or where its output goes.
+	// behind matches what follows a command: a comment or a redirection.
 	behind = regexp.MustCompile(` (?:#|\d?>|\||&&).*`)
-	// word is a word of a shell, quoted or not.
+	// word matches a word of a shell, quoted or not.
 	word = regexp.MustCompile(`(?:\$\([^)]*\)|'[^']*'|"[^"]*"|[^\s'"])+`)
 )
 
-// TestDocumentedCommands: the program has every command that README.md and docs show, with these flags and arguments. Of
-// those inside a sentence arguments may be left out.
+// TestDocumentedCommands: the program accepts every command that README.md and docs show, with its flags and arguments. A command
+// inside a sentence may lack arguments.
 func TestDocumentedCommands(t *testing.T) {
 	root := os.DirFS("../..")
 	found := 0
@@ -59,14 +59,14 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 }
 
-// documented says why the program does not take a command line; whole asks for its arguments, too.
+// documented returns why the program does not accept a command line. whole: arguments must not be missing.
 func documented(line string, whole bool) error {
 	line = behind.ReplaceAllString(line, "")
 	var args []string
 	for _, w := range word.FindAllString(line, -1) {
 		args = append(args, strings.NewReplacer("'", "", `"`, "").Replace(w))
 	}
-	cmd, rest, err := verbs(catalog.All()).Find(args)
+	cmd, rest, err := rootCommand(catalog.All()).Find(args)
 	if err != nil {
 		return err
 	}

@@ -40,13 +40,13 @@ func dryRun(cmd *cobra.Command, job *pipelines.Job, output string, asJSON bool) 
 	return printJSON(cmd.OutOrStdout(), planFacts(output, job, p, predicted, text.String()))
 }
 
-// printPlan prints what a run would do, and returns the prediction of its time, which is zero where there is none.
+// printPlan prints what a run would do. It returns the predicted time, or the zero value if there is no prediction.
 func printPlan(ctx context.Context, out io.Writer, job *pipelines.Job, p planning.Plan) (predicted forecast.Prediction, err error) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "rows\tnew\tdone\tfailed\tstale\t\n%d\t%d\t%d\t%d\t%d\t\n", p.Rows, p.New, p.Done, p.Failed, p.Stale)
 	w.Flush()
 	if n := p.Equal(); n > 0 {
-		fmt.Fprintf(out, "\n%s equal to %s: computed once, with one result for all\n", progress.Rows(n), oneOr(n, "another", "others"))
+		fmt.Fprintf(out, "\n%s equal to %s: computed once, with one result for all\n", progress.Rows(n), plural(n, "another", "others"))
 	}
 	printFailures(out, p.First, p.Failed)
 	for _, line := range job.DescribeColumns() {
@@ -82,7 +82,7 @@ func printPlan(ctx context.Context, out io.Writer, job *pipelines.Job, p plannin
 	if err != nil {
 		return predicted, err
 	}
-	if request != nil { // this host says nothing of the workers' time
+	if request != nil { // workers of a cluster compute: devices of this host predict nothing
 		fmt.Fprintf(out, "\nthe job, as it would be submitted:\n%s\n", request)
 		return predicted, nil
 	}
@@ -100,7 +100,7 @@ func printPlan(ctx context.Context, out io.Writer, job *pipelines.Job, p plannin
 	for _, remark := range p.Remarks {
 		fmt.Fprintf(out, "\n%s\n", remark)
 	}
-	fmt.Fprintf(out, "\n%s\n", foretold(predicted))
+	fmt.Fprintf(out, "\n%s\n", describePrediction(predicted))
 	if sample.Not != "" {
 		fmt.Fprintf(out, "disk is not estimated: %s\n", sample.Not)
 		return predicted, nil
@@ -109,25 +109,25 @@ func printPlan(ctx context.Context, out io.Writer, job *pipelines.Job, p plannin
 	return predicted, nil
 }
 
-// printScores prints what it takes to read scores off rows that are done.
+// printScores prints the predicted time to score the rows that are done.
 func printScores(ctx context.Context, out io.Writer, job *pipelines.Job, p planning.Plan) (predicted forecast.Prediction, err error) {
 	if predicted, err = job.ForecastScores().Predict(ctx, p.Scores, false); err != nil {
 		return predicted, err
 	}
-	fmt.Fprintf(out, "\n%s that %s done, to be looked at:\n", progress.Rows(p.Score), oneOr(p.Score, "is", "are"))
+	fmt.Fprintf(out, "\n%s that %s done, to be looked at:\n", progress.Rows(p.Score), plural(p.Score, "is", "are"))
 	printShapes(out, predicted, forecast.Sample{Not: "nothing is made"})
-	fmt.Fprintf(out, "\n%s\n", foretold(predicted))
+	fmt.Fprintf(out, "\n%s\n", describePrediction(predicted))
 	return predicted, nil
 }
 
-// printShapes prints a line for each shape, and returns the bytes on disk of all.
+// printShapes prints a line for each shape. It returns the bytes of all rows on disk.
 func printShapes(out io.Writer, p forecast.Prediction, sample forecast.Sample) (disk int64) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "shape (WxHxF)\tsteps\trows\tbatch\ttime\tdisk\t")
 	for _, s := range byShape(p.Layouts, sample) {
 		time, size := "-", "-"
 		if s.seconds > 0 {
-			time = duration(s.seconds)
+			time = formatSeconds(s.seconds)
 		}
 		if s.fails {
 			time = "fails"
@@ -142,7 +142,7 @@ func printShapes(out io.Writer, p forecast.Prediction, sample forecast.Sample) (
 	return disk
 }
 
-// printClips prints which clips the job cuts of its media, and what it leaves out.
+// printClips prints how many clips the job cuts from its media, by shape, and how many each rule drops.
 func printClips(out io.Writer, job *pipelines.Job, p planning.Plan) error {
 	all, err := job.Forecast().Clips(p.Clips)
 	if err != nil || len(all) == 0 && p.Dropped == 0 {
@@ -163,7 +163,7 @@ func printClips(out io.Writer, job *pipelines.Job, p planning.Plan) error {
 	return nil
 }
 
-// shapeLine is what a dry run says of the rows of one shape and number of steps.
+// shapeLine is the line of a dry run for the rows of one shape and number of steps.
 type shapeLine struct {
 	shape   string
 	steps   int
@@ -174,7 +174,8 @@ type shapeLine struct {
 	fails   bool
 }
 
-// byShape lists each shape and number of steps once: rows that differ in other things are batched apart.
+// byShape merges plans of the same shape and number of steps into one line. There are several such plans if rows differ in
+// other parameters, which keeps them in different batches.
 func byShape(layouts []forecast.BucketPlan, sample forecast.Sample) (once []shapeLine) {
 	for _, l := range layouts {
 		line := shapeLine{l.Shape.String(), l.Shape.NumInferenceSteps, l.Keys, l.Batch, 0, sample.Disk[l.Shape] * l.Keys, l.Fails != nil}

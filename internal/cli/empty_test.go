@@ -25,7 +25,7 @@ func (s shell) videoIDs() (ids []string) {
 	return ids
 }
 
-// TestEmptyInput: an input without rows is a mistake, found before anything is written. A shard without rows is none.
+// TestEmptyInput: an input without rows is an error before anything is written. A shard may have no rows.
 func TestEmptyInput(t *testing.T) {
 	for name, text := range map[string]string{"a.csv": "id,prompt\n", "a.jsonl": "", "a.txt": "",
 		"a.parquet": plantedParquet[plantedText](t, nil)} {
@@ -45,7 +45,7 @@ func TestEmptyInput(t *testing.T) {
 	s.run(0, "run", "job.yaml", "--shard", "1/2")
 }
 
-// TestVersion: the flag and the verb say the same.
+// TestVersion: --version and the verb version print the same.
 func TestVersion(t *testing.T) {
 	s := newShell(t)
 	flag, _ := s.inProcess("--version")
@@ -54,7 +54,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestVanishedRows: a table that has lost rows says so before the tables of the output lose them.
+// TestVanishedRows: a dry run says that the input has lost rows, before a run removes them from the output's tables.
 func TestVanishedRows(t *testing.T) {
 	s := newShell(t, "job.yaml", small, "prompts.csv", threePrompts)
 	s.run(0, "run", "job.yaml")

@@ -16,7 +16,7 @@ import (
 	"latentbeam/stages/exec/exectest"
 )
 
-// TestTemplateExec: the job that init writes runs, with the Python that is there.
+// TestTemplateExec: the job that init --template exec writes runs with the installed Python.
 func TestTemplateExec(t *testing.T) {
 	testaid.Needs(t, "python3")
 	s := newShell(t)
@@ -30,7 +30,7 @@ func TestTemplateExec(t *testing.T) {
 	s.says(s.run(2, "init", "other.yaml", "--template", "van"), `--template is "van": give one of tiny, exec`)
 }
 
-// TestTemplates: each job that init writes runs. Small programs and sizes stand for those that need a model.
+// TestTemplates: each job that init writes runs. Small programs replace those that need a model.
 func TestTemplates(t *testing.T) {
 	for _, c := range []struct {
 		name, file, program string // the program in place of the template's
@@ -43,7 +43,7 @@ func TestTemplates(t *testing.T) {
 		{"vbench", "", "", "10/10 rows, 0 failed", 0},
 		{"mlperf", "", "", "latentbeam pull Wan-AI/Wan2.2-T2V-A14B-Diffusers", 2},
 		{"wan", "", "", "latentbeam pull Wan-AI/Wan2.1-T2V-1.3B-Diffusers", 2},
-		{"diffusers", "generate.py", written("generate.py")(), "3/3 rows, 0 failed", 0},
+		{"diffusers", "generate.py", templateText("generate.py")(), "3/3 rows, 0 failed", 0},
 		{"caption", "caption.py", "from latentbeam_stage import stage\n\n" +
 			"stage(takes='media', gives='prompt')(lambda rows: ['a circle' for _ in rows]).run()\n", "1/1 rows, 0 failed", 0},
 	} {
@@ -61,7 +61,8 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
-// TestScoresFile: scores.json has the form of VBench's results, with the rows of a dimension alone, and is the same whatever the workers.
+// TestScoresFile: scores.json has the form of VBench's results. A dimension counts only its own rows, and the number of workers
+// does not change the file.
 func TestScoresFile(t *testing.T) {
 	s := newShell(t)
 	s.says(s.run(0, "init", "--template", "vbench"), "wrote job.yaml")
@@ -120,8 +121,8 @@ func TestPythonPackage(t *testing.T) {
 	}
 }
 
-// TestProgramsNeedTrust: run starts the programs of a job, for its YAML is the user's own. A retry by job.json and a
-// worker refuse them, unless they were told not to.
+// TestProgramsNeedTrust: run starts the programs of a job, because the YAML is the user's own. retry, which reads job.json of an
+// output, and workers refuse programs unless a flag allows them.
 func TestProgramsNeedTrust(t *testing.T) {
 	job := "version: 1\nmodel: none\ninput: {prompts: prompts.csv}\ndefaults: {height: 16, width: 16, num_frames: 2, fps: 8}\n" +
 		"stages:\n  - exec: " + exectest.Options("prompt", "video", t.TempDir(), fmt.Sprintf(", scratch: %q", t.TempDir())) + "\noutput: {path: out}\n"
@@ -147,7 +148,7 @@ func TestProgramsNeedTrust(t *testing.T) {
 	}
 }
 
-// TestAllowedCommands: a list of commands allows these alone, as they are written, with nothing that the job adds.
+// TestAllowedCommands: a list of commands allows exactly these commands. The job cannot add arguments or variables.
 func TestAllowedCommands(t *testing.T) {
 	var c commands
 	for _, command := range []string{"python3  generate.py", "/opt/draw"} {
@@ -176,7 +177,7 @@ func TestAllowedCommands(t *testing.T) {
 	}
 }
 
-// TestDryRunStartsNoProgram: a dry run and a plan need no program, and say what a run would miss.
+// TestDryRunStartsNoProgram: a dry run and a plan work without the program of a stage, and warn that a run would fail.
 func TestDryRunStartsNoProgram(t *testing.T) {
 	const job = "version: 1\nmodel: none\ninput: {prompts: prompts.csv}\ndefaults: {height: 16, width: 16, num_frames: 2, fps: 8}\n" +
 		"stages:\n  - exec: {command: [no-such-program], takes: prompt, gives: video}\noutput: {path: out}\n"
@@ -193,7 +194,7 @@ func TestDryRunStartsNoProgram(t *testing.T) {
 	}
 }
 
-// TestExplainOptions: an option that has changed is named, and not the whole list of stages.
+// TestExplainOptions: explain names the option that has changed, not the whole list of stages.
 func TestExplainOptions(t *testing.T) {
 	job := "version: 1\nmodel: none\ninput: {prompts: prompts.csv}\ndefaults: {height: 16, width: 16, num_frames: 2, fps: 8}\n" +
 		"stages:\n  - exec: " + exectest.Options("prompt", "video", t.TempDir(), fmt.Sprintf(", scratch: %q", t.TempDir())) + "\noutput: {path: out}\n"
@@ -207,7 +208,7 @@ func TestExplainOptions(t *testing.T) {
 	}
 }
 
-// TestRecompute: a sample is computed again and compared, where the job says that it has the same results.
+// TestRecompute: verify --recompute computes rows again and compares them.
 func TestRecompute(t *testing.T) {
 	job := "version: 1\nmodel: none\ninput: {prompts: prompts.csv}\ndefaults: {height: 16, width: 16, num_frames: 2, fps: 8}\n" +
 		"stages:\n  - exec: {command: [python3, draw.py], takes: prompt, gives: frames, deterministic: true}\n  - encode_video\noutput: {path: out}\n"

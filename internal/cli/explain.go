@@ -64,7 +64,7 @@ func explainCommand(specs []stages.Spec) *cobra.Command {
 	return cmd
 }
 
-// explainRow opens the job without its devices and asks it.
+// explainRow opens the job without its devices and explains the rows that id names.
 func explainRow(cmd *cobra.Command, start jobfile.Start, here, id string, specs []stages.Spec) ([]explain.Answer, error) {
 	job, done, err := peek(cmd, start, pipelines.Options{Specs: specs, Limit: start.Limit, Inspect: true, AllowEmpty: true}, here)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"latentbeam/pipelines"
 )
 
-// hooksOf reads on_complete of a job. Where it comes from an output, nobody has said that its commands may run: they are
-// left out unless allowed.
-func hooksOf(cfg *config.Config, allowed bool) (all []hook, err error) {
+// parseHooks parses on_complete of a job. A job that was read from an output can be somebody else's, so its hooks are left out with
+// a warning unless they are allowed.
+func parseHooks(cfg *config.Config, allowed bool) (all []hook, err error) {
 	if len(cfg.OnComplete) > 0 && !allowed {
 		slog.Warn("on_complete is not called: the job comes from an output; --allow-exec lets it", "hooks", len(cfg.OnComplete))
 		return nil, nil
@@ -28,8 +28,8 @@ func hooksOf(cfg *config.Config, allowed bool) (all []hook, err error) {
 	return all, nil
 }
 
-// runHooks tells all hooks that the job is complete. The output is whole: a hook that fails is a warning.
-func runHooks(ctx context.Context, all []hook, job *pipelines.Job, words io.Writer) {
+// runHooks notifies all hooks that the job is complete. A hook that fails is only a warning, because the output is complete.
+func runHooks(ctx context.Context, all []hook, job *pipelines.Job, commandOutput io.Writer) {
 	if len(all) == 0 {
 		return
 	}
@@ -39,7 +39,7 @@ func runHooks(ctx context.Context, all []hook, job *pipelines.Job, words io.Writ
 		return
 	}
 	for _, h := range all {
-		if err := h.Run(ctx, hookEvent{Output: output, Run: job.Record.ID, Summary: summary}, words); err != nil {
+		if err := h.Run(ctx, hookEvent{Output: output, Run: job.Record.ID, Summary: summary}, commandOutput); err != nil {
 			slog.Warn("a hook failed, the output is complete all the same", "error", err)
 		}
 	}

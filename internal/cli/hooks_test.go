@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// TestHooks: a command and a URL get the summary once the whole job is complete, after each shard but the last nobody
-// does, and retry calls only what it is allowed to.
+// TestHooks: a command and a URL get the summary once, when the whole job is complete. Of several shards only the last one
+// notifies them, and retry runs hooks only if it is allowed to.
 func TestHooks(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("needs a POSIX shell")
@@ -26,7 +26,7 @@ func TestHooks(t *testing.T) {
 		defer mu.Unlock()
 		body, _ := io.ReadAll(r.Body)
 		bodies = append(bodies, string(body))
-		if len(bodies) == 1 { // it is tried again
+		if len(bodies) == 1 { // the hook is tried again
 			w.WriteHeader(http.StatusBadGateway)
 		}
 	}))

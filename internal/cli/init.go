@@ -26,7 +26,7 @@ green-triangle,the green triangle stays still on a white background
 //go:embed templates
 var templates embed.FS
 
-// template is what `init` writes: a job and the files that it needs beside it.
+// template is a job that `init` writes, with the files that it needs.
 type template struct {
 	name, doc string
 	job       func() string
@@ -39,31 +39,31 @@ type starterFile struct {
 	text func() string
 }
 
-// templates of jobs, the default first.
-var known = []template{
+// jobTemplates lists the templates of jobs, the default first.
+var jobTemplates = []template{
 	{"tiny", "the built-in model", config.Default, []starterFile{prompts}},
-	{"exec", "a Python program of yours as a stage", written("exec.yaml"),
-		[]starterFile{prompts, {"generate.py", written("generate.py")}, pythonStage}},
-	{"diffusers", "a pipeline of diffusers as a stage", written("diffusers.yaml"),
-		[]starterFile{prompts, {"generate.py", written("diffusers.py")}, pythonStage}},
-	{"wan", "Wan 2.1, text to video", written("wan.yaml"), []starterFile{prompts}},
-	{"vbench", "VBench: five samples a prompt, its names, scores and form of results", written("vbench.yaml"), []starterFile{vbenchPrompts}},
-	{"mlperf", "MLPerf Inference's text to video, Wan 2.2 A14B", written("mlperf.yaml"), []starterFile{mlperfPrompts}},
-	{"opensora", "Open-Sora 1.2", written("opensora.yaml"), []starterFile{prompts}},
-	{"precompute", "latents and text embeddings of videos, to train on", written("precompute.yaml"), clips},
-	{"caption", "the same, with captions by a model of transformers", written("caption.yaml"),
-		append([]starterFile{{"caption.py", written("caption.py")}, pythonStage}, clips[0])},
+	{"exec", "a Python program of yours as a stage", templateText("exec.yaml"),
+		[]starterFile{prompts, {"generate.py", templateText("generate.py")}, pythonStage}},
+	{"diffusers", "a pipeline of diffusers as a stage", templateText("diffusers.yaml"),
+		[]starterFile{prompts, {"generate.py", templateText("diffusers.py")}, pythonStage}},
+	{"wan", "Wan 2.1, text to video", templateText("wan.yaml"), []starterFile{prompts}},
+	{"vbench", "VBench: five samples a prompt, its names, scores and form of results", templateText("vbench.yaml"), []starterFile{vbenchPrompts}},
+	{"mlperf", "MLPerf Inference's text to video, Wan 2.2 A14B", templateText("mlperf.yaml"), []starterFile{mlperfPrompts}},
+	{"opensora", "Open-Sora 1.2", templateText("opensora.yaml"), []starterFile{prompts}},
+	{"precompute", "latents and text embeddings of videos, to train on", templateText("precompute.yaml"), clips},
+	{"caption", "the same, with captions by a model of transformers", templateText("caption.yaml"),
+		append([]starterFile{{"caption.py", templateText("caption.py")}, pythonStage}, clips[0])},
 }
 
 // Files of more than one template.
 var (
 	prompts     = starterFile{"prompts.csv", func() string { return starterPrompts }}
 	pythonStage = starterFile{"latentbeam_stage.py", func() string { return python.Stage }}
-	clips       = []starterFile{{"clips/sample.png", written("sample.png")},
+	clips       = []starterFile{{"clips/sample.png", templateText("sample.png")},
 		{"clips/sample.txt", func() string { return "a red circle\n" }}}
 )
 
-// Tables in the forms of the benchmarks, with prompts of this program: theirs come with them.
+// Prompt tables in the formats of the benchmarks. Their own prompts come with the benchmarks, so these hold other ones.
 var (
 	vbenchPrompts = starterFile{"VBench_full_info.json", func() string {
 		return `[
@@ -75,8 +75,8 @@ var (
 	mlperfPrompts = starterFile{"vbench_prompts.txt", func() string { return "a red circle moves to the right on a black background\na blue square goes up\n" }}
 )
 
-// written returns the text of an embedded file.
-func written(name string) func() string {
+// templateText returns a function that returns the text of an embedded file.
+func templateText(name string) func() string {
 	return func() string {
 		text, err := templates.ReadFile("templates/" + name)
 		if err != nil {
@@ -88,7 +88,7 @@ func written(name string) func() string {
 
 func initCommand() *cobra.Command {
 	var names, docs []string
-	for _, t := range known {
+	for _, t := range jobTemplates {
 		names, docs = append(names, t.name), append(docs, t.name+" ("+t.doc+")")
 	}
 	var chosen string
@@ -105,24 +105,24 @@ func initCommand() *cobra.Command {
 			if i < 0 {
 				return fault.Usage(fmt.Errorf("--template is %q: give one of %s", chosen, strings.Join(names, ", ")))
 			}
-			return writeJob(cmd, name, known[i])
+			return writeJob(cmd, name, jobTemplates[i])
 		},
 	}
-	cmd.Flags().StringVar(&chosen, "template", known[0].name, "what the job is: "+strings.Join(docs, ", "))
+	cmd.Flags().StringVar(&chosen, "template", jobTemplates[0].name, "what the job is: "+strings.Join(docs, ", "))
 	return cmd
 }
 
-// writeJob writes the files of a template. Only the job must be new: others may be there from before.
+// writeJob writes the files of a template. It fails if the job is there already; other files that are there are kept.
 func writeJob(cmd *cobra.Command, name string, t template) error {
 	if err := create(name, t.job()); err != nil {
 		return err
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "wrote %s\n", name)
-	var ours []string // folders that this call made
+	var ours []string // folders that this call created
 	for _, f := range t.files {
 		if dir := filepath.Dir(f.name); dir != "." && !slices.Contains(ours, dir) {
 			switch err := os.Mkdir(dir, 0o777); {
-			case errors.Is(err, os.ErrExist): // with a person's files, among which a sample would be trained on
+			case errors.Is(err, os.ErrExist): // it holds files of the user: a sample among them would become training data
 				fmt.Fprintf(cmd.OutOrStdout(), "%s is there already: no sample was written into it\n", dir)
 				continue
 			case err != nil:
@@ -142,7 +142,7 @@ func writeJob(cmd *cobra.Command, name string, t template) error {
 	return nil
 }
 
-// create writes a new file; one that is there already is left alone.
+// create writes a new file. It fails if there is a file of this name.
 func create(name, text string) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, os.ErrExist) {

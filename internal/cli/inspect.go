@@ -45,7 +45,7 @@ func inspectCommand() *cobra.Command {
 					return err
 				}
 				defer remove()
-				args, out = []string{dir}, &replacing{out, filepath.Dir(dir) + "/", ""}
+				args, out = []string{dir}, &pathReplacer{out, filepath.Dir(dir) + "/", ""}
 			}
 			facts := inspectFacts{Schema: jsonSchema, Path: args[0]}
 			if !asJSON {
@@ -63,7 +63,7 @@ func inspectCommand() *cobra.Command {
 	return cmd
 }
 
-// inspect describes what lies at a path. The error says what of it does not fit.
+// inspect prints what is at path. The error says what does not fit.
 func (f *inspectFacts) inspect(out io.Writer, path, key string, list bool) error {
 	found, media, err := inspectMarks(out, path)
 	if f.Marks = found; media || err != nil {
@@ -86,7 +86,7 @@ func (f *inspectFacts) inspect(out io.Writer, path, key string, list bool) error
 	return nil
 }
 
-// parts returns the components of a whole model, or path itself.
+// parts returns the directories of a model's components, or path itself if it has none.
 func parts(path string) []string {
 	var found []string
 	for _, name := range []string{"text_encoder", "transformer", "transformer_2", "image_encoder", "vae"} {
@@ -101,7 +101,7 @@ func parts(path string) []string {
 	return found
 }
 
-// inspectPart describes one checkpoint and returns how many tensors do not fit.
+// inspectPart prints one checkpoint and returns how many tensors do not fit.
 func (f *inspectFacts) inspectPart(w io.Writer, path, key string, list bool) (misfits int, err error) {
 	c, err := checkpoint.Open(path, key)
 	if err != nil {
@@ -125,8 +125,8 @@ func (f *inspectFacts) inspectPart(w io.Writer, path, key string, list bool) (mi
 	return len(found.Misfits), out.Flush()
 }
 
-// recognize tells which model a checkpoint is, with the config.json in dir where there is one, and whether its tensors have the
-// names of the model's original code.
+// recognize finds the model of a checkpoint from its tensors and the config.json in dir, if there is one. original reports whether
+// the tensors have the names of the model's original code.
 func recognize(c *checkpoint.Checkpoint, dir string) (found catalog.Finding, original bool, err error) {
 	data, err := readConfig(dir)
 	if err != nil {
@@ -152,7 +152,7 @@ func infosOf(c *checkpoint.Checkpoint) []safetensors.TensorInfo {
 	return infos
 }
 
-// describeTensors says what is in the files.
+// describeTensors prints the format, types and sizes of a checkpoint.
 func describeTensors(w io.Writer, c *checkpoint.Checkpoint) {
 	count, parameters := map[string]int{}, 0
 	for _, t := range c.Tensors {
@@ -176,10 +176,10 @@ func describeTensors(w io.Writer, c *checkpoint.Checkpoint) {
 		fmt.Fprintf(w, "  left out\t%s\n", s)
 	}
 	fmt.Fprintf(w, "  tensors\t%s\n", strings.Join(types, "; "))
-	fmt.Fprintf(w, "  elements\t%s\n", grouped(parameters))
+	fmt.Fprintf(w, "  elements\t%s\n", withCommas(parameters))
 }
 
-// describeModel says which model it is and what does not fit.
+// describeModel prints which model a checkpoint is and which tensors do not fit.
 func describeModel(w io.Writer, c *checkpoint.Checkpoint, f catalog.Finding, original bool) {
 	if original {
 		fmt.Fprintln(w, "  layout\tthat of the model's original code, whose names a job takes too")
@@ -220,7 +220,7 @@ func describeModel(w io.Writer, c *checkpoint.Checkpoint, f catalog.Finding, ori
 	}
 }
 
-// describeAdapter says which adapter a file of no known model is.
+// describeAdapter describes a file that is no known model: it may be a LoRA adapter.
 func describeAdapter(c *checkpoint.Checkpoint) string {
 	if c.Pickle() {
 		return "model\tnone that is known here"
@@ -237,10 +237,10 @@ func describeAdapter(c *checkpoint.Checkpoint) string {
 	return fmt.Sprintf("adapter\tLoRA: %s\n  to use it\tmodel: {path: MODEL, loras: [{path: %s}]}", facts, c.File)
 }
 
-// maxListed bounds the tensors listed of one kind of misfit.
+// maxListed is the most tensors that are listed for one kind of misfit.
 const maxListed = 200
 
-// describeTokenizer looks for what T5 needs beside its weights, or in a GGUF among them.
+// describeTokenizer prints where the tokenizer of T5 is: beside the weights or inside a GGUF.
 func describeTokenizer(w io.Writer, dir string, inside map[string]string) {
 	for _, path := range []string{"spiece.model", "../tokenizer/spiece.model", "tokenizer.json", "../tokenizer/tokenizer.json"} {
 		if info, err := os.Stat(filepath.Join(dir, path)); err == nil {
@@ -262,8 +262,8 @@ func describeTokenizer(w io.Writer, dir string, inside map[string]string) {
 	fmt.Fprintln(w, "  tokenizer\tneither spiece.model nor tokenizer.json is beside the weights")
 }
 
-// grouped writes a number with commas.
-func grouped(n int) string {
+// withCommas formats a number with commas between thousands.
+func withCommas(n int) string {
 	text := fmt.Sprint(n)
 	for at := len(text) - 3; at > 0; at -= 3 {
 		text = text[:at] + "," + text[at:]
@@ -271,24 +271,24 @@ func grouped(n int) string {
 	return text
 }
 
-// replacing is a writer that shows a path by another name; each write is a whole text.
-type replacing struct {
+// pathReplacer is a writer that replaces one path by another name. The path must not be split over two writes.
+type pathReplacer struct {
 	io.Writer
 	old, new string
 }
 
 // Write implements io.Writer.
-func (r *replacing) Write(b []byte) (int, error) {
+func (r *pathReplacer) Write(b []byte) (int, error) {
 	_, err := io.WriteString(r.Writer, strings.ReplaceAll(string(b), r.old, r.new))
 	return len(b), err
 }
 
-// unpackTiny writes the built-in model to a directory, which remove removes.
+// unpackTiny writes the built-in model to a temporary directory. remove deletes it.
 func unpackTiny() (dir string, remove func(), err error) {
 	if dir, err = system.TempDir(system.Tiny); err != nil {
 		return "", nil, err
 	}
-	remove = func() { _ = os.RemoveAll(dir) } // what is left is in the system's directory for such files
+	remove = func() { _ = os.RemoveAll(dir) } // leftovers are in the system's temporary directory
 	if err := os.CopyFS(filepath.Join(dir, "tiny"), tiny.Files()); err != nil {
 		remove()
 		return "", nil, err

@@ -12,14 +12,14 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// maxInspected bounds a media file whose marks are listed, which is in memory.
+// maxInspected is the size limit of a media file whose marks are listed, because the whole file is read into memory.
 const maxInspected = 2 << 30
 
-// inspectMarks lists the marks of synthetic media of a file. media is false where it is no mp4, png or jpeg.
+// inspectMarks prints the marks of synthetic media in a file. media is false if the file is no mp4, png or jpeg.
 func inspectMarks(out io.Writer, path string) (found []marks.Found, media bool, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, false, nil // told by whoever looks for a model there
+		return nil, false, nil // inspectModel reports the error
 	}
 	defer f.Close()
 	info, err := f.Stat()

@@ -15,8 +15,8 @@ import (
 	"latentbeam/stages/catalog"
 )
 
-// inspectModel says what a directory with a model_index.json is, and how its scheduler samples. Other paths are no whole
-// models: it says nothing of them.
+// inspectModel prints the pipeline of a directory with a model_index.json and how its scheduler samples. It prints nothing for
+// other paths, which are not whole models.
 func inspectModel(w io.Writer, path string) error {
 	var index stages.Index
 	data, err := system.ReadRegular(filepath.Join(path, "model_index.json"), maxConfig)
@@ -26,7 +26,7 @@ func inspectModel(w io.Writer, path string) error {
 		if err != nil || m.Index.ClassName == "" {
 			return nil
 		}
-		index = m.Index // its denoiser says what it is
+		index = m.Index // found from the config.json of the denoiser
 	case err != nil:
 		return err
 	default:

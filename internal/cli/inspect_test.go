@@ -15,7 +15,7 @@ import (
 	tt "latentbeam/stages/weights/torchpickle/torchtest"
 )
 
-// TestInspectModel: a whole directory says what it does and how it samples, before its parts.
+// TestInspectModel: inspect prints the pipeline and the scheduler of a model directory before its parts.
 func TestInspectModel(t *testing.T) {
 	s := newShell(t)
 	s.layOut()
@@ -35,7 +35,7 @@ func TestInspectModel(t *testing.T) {
 	s.says(s.run(2, "inspect", "st"), "model_index.json", "unexpected end of JSON")
 }
 
-// TestConvertOriginalWan: a directory of Wan's own code is refused with the way out, and complete once it is converted.
+// TestConvertOriginalWan: inspect refuses a model in the layout of Wan's own code and names convert. Converted, it is complete.
 func TestConvertOriginalWan(t *testing.T) {
 	s := newShell(t)
 	for _, dir := range []string{"wan", "st"} {
@@ -62,8 +62,8 @@ func TestConvertOriginalWan(t *testing.T) {
 	s.says(s.run(0, "inspect", "st"), "all 69 tensors of the model are there")
 }
 
-// TestConvertOpenSoraPlanVAE: a checkpoint.ckpt of the code of Open-Sora-Plan is refused by inspect with the way out, and
-// complete once it is converted: the averaged weights are taken, their prefix goes, and Haar filters do not matter.
+// TestConvertOpenSoraPlanVAE: inspect refuses a checkpoint.ckpt of Open-Sora-Plan's code and names convert. Converted, it is
+// complete: convert uses the averaged weights, removes their prefix and ignores the Haar filters.
 func TestConvertOpenSoraPlanVAE(t *testing.T) {
 	s := newShell(t)
 	var c struct{ Config json.RawMessage }

@@ -19,7 +19,7 @@ import (
 	"latentbeam/stages/weights/hub"
 )
 
-// jsonSchema is the version of everything that --json prints (docs/json.md). A field more does not change it.
+// jsonSchema is the version of everything that --json prints (docs/json.md). An additional field does not change it.
 const jsonSchema = 1
 
 // jobPlan is what run --dry-run --json prints.
@@ -29,7 +29,7 @@ type jobPlan struct {
 	Rows     int64            `json:"rows"`
 	New      int64            `json:"new"`
 	Done     int64            `json:"done"`
-	Score    int64            `json:"score"` // of those done: they get readings alone
+	Score    int64            `json:"score"` // done rows that get readings only
 	Failed   int64            `json:"failed"`
 	Unusable int64            `json:"unusable"`
 	Dropped  int64            `json:"dropped"`
@@ -38,7 +38,7 @@ type jobPlan struct {
 	Columns  []string         `json:"columns"`
 	Warnings []string         `json:"warnings"`
 	Notes    []string         `json:"notes"`
-	Seconds  *float64         `json:"seconds"` // predicted for all rows; null where the stages do not say
+	Seconds  *float64         `json:"seconds"` // predicted for all rows; null if the stages predict nothing
 	Dropping map[string]int64 `json:"dropped_by,omitempty"`
 	Text     string           `json:"text"` // what people read without --json
 }
@@ -69,7 +69,7 @@ type runEvent struct {
 	Stopped bool           `json:"interrupted,omitempty"`
 }
 
-// printOpened writes the first line of run --json, from which a caller learns where the output is.
+// printOpened writes the first line of run --json, which says where the output is.
 func printOpened(w io.Writer, output, run string) error {
 	return json.NewEncoder(w).Encode(runEvent{Schema: jsonSchema, Event: "opened", Output: absoluteOutput(output), Run: run})
 }
@@ -88,7 +88,7 @@ func printEnded(w io.Writer, output, run string, r pipelines.Result) error {
 	return json.NewEncoder(w).Encode(e)
 }
 
-// absoluteOutput is the output as any process of this host can open it.
+// absoluteOutput returns an address that any process of this host can open, whatever its working directory.
 func absoluteOutput(output string) string {
 	if config.IsAddress(output) {
 		return output
@@ -104,33 +104,33 @@ type layoutFacts struct {
 	Schema  int           `json:"schema"`
 	Output  string        `json:"output"`
 	Rows    int64         `json:"rows"`
-	New     int64         `json:"new"` // that a run would compute
+	New     int64         `json:"new"` // rows that a run would compute
 	Score   int64         `json:"score"`
-	Whole   bool          `json:"whole_job,omitempty"` // every row is done: it is the plan of the job done anew
+	Whole   bool          `json:"whole_job,omitempty"` // every row is done; this plans the whole job again
 	Devices []deviceFacts `json:"devices"`
 	Shapes  []shapeFacts  `json:"shapes"`
-	Seconds *float64      `json:"seconds"` // predicted for all rows; null where the stages do not say
+	Seconds *float64      `json:"seconds"` // predicted for all rows; null if the stages predict nothing
 	Without []string      `json:"not_counted"`
 	Text    string        `json:"text"` // what people read without --json
 }
 
-// deviceFacts are those of a device that a job is planned for.
+// deviceFacts describe a device that a job is planned for.
 type deviceFacts struct {
 	Name   string  `json:"name"`
 	Memory int64   `json:"memory"`   // bytes that a job can use
-	Rate   float64 `json:"flop_s"`   // that a video transformer reaches
+	Rate   float64 `json:"flop_s"`   // FLOP/s that a video transformer reaches
 	Node   int     `json:"host"`     // number of its host
 	Host   float64 `json:"host_b_s"` // bytes a second to and from host memory
 }
 
-// shapeFacts are how rows of one shape would be computed.
+// shapeFacts describe how rows of one shape would be computed.
 type shapeFacts struct {
 	Shape   string   `json:"shape"` // WIDTHxHEIGHTxFRAMES
 	Steps   int      `json:"steps"`
-	Rows    int64    `json:"rows"` // equal ones counted once
+	Rows    int64    `json:"rows"` // equal rows count once
 	Batch   int      `json:"batch"`
-	Sets    int      `json:"sets"`    // of devices that compute side by side
-	Workers int      `json:"workers"` // of a set
+	Sets    int      `json:"sets"`    // sets of devices that compute at the same time
+	Workers int      `json:"workers"` // workers in a set
 	Seconds *float64 `json:"seconds"`
 	Fails   string   `json:"fails,omitempty"` // why such rows cannot be computed
 }
@@ -159,28 +159,28 @@ func (f *layoutFacts) addPrediction(p forecast.Prediction) {
 	}
 }
 
-// stageFacts are those of a stage that a job can name.
+// stageFacts describe a stage that a job can name.
 type stageFacts struct {
 	Name    string `json:"name"`
 	Takes   string `json:"takes"` // "any"; "as told": exec
 	Gives   string `json:"gives"` // "the same"
-	Looks   bool   `json:"looks"` // it is in no key: it only reads off results
+	Looks   bool   `json:"looks"` // it only reads results, so it is part of no key
 	Version int    `json:"version"`
 	Doc     string `json:"doc"`
 }
 
-// checkpointFacts are what inspect says of one file of weights.
+// checkpointFacts describe one file of weights for inspect --json.
 type checkpointFacts struct {
 	File      string           `json:"file"`
 	Format    string           `json:"format"`
 	Bytes     int64            `json:"bytes"`
 	Elements  int              `json:"elements"`
 	Tensors   []tensorFacts    `json:"tensors,omitempty"` // with --tensors
-	Types     map[string]int   `json:"types"`             // tensors by the type that is stored
-	Component string           `json:"component"`         // "": of no model known here
+	Types     map[string]int   `json:"types"`             // number of tensors by stored type
+	Component string           `json:"component"`         // "": no known model
 	Model     string           `json:"model"`
-	Guessed   bool             `json:"guessed,omitempty"`        // by its tensors; there is no config.json
-	Original  bool             `json:"original_names,omitempty"` // it has the names of the model's own code
+	Guessed   bool             `json:"guessed,omitempty"`        // from the tensors, because there is no config.json
+	Original  bool             `json:"original_names,omitempty"` // tensors have the names of the model's original code
 	Wanted    int              `json:"wanted,omitempty"`         // tensors that the model has
 	Misfits   []weights.Misfit `json:"misfits"`
 }
@@ -233,12 +233,12 @@ type pullFacts struct {
 	Schema  int      `json:"schema"`
 	Repo    string   `json:"repo"`
 	Commit  string   `json:"commit"`
-	Licence string   `json:"licence,omitempty"` // "": the repository names none
+	Licence string   `json:"licence,omitempty"` // "": the repository states none
 	Terms   string   `json:"terms,omitempty"`
 	Dir     string   `json:"dir"`
 	Files   []string `json:"files"`
 	Bytes   int64    `json:"bytes"`
-	Fetched int      `json:"fetched"` // the others were there
+	Fetched int      `json:"fetched"` // number of files that were downloaded; the others were cached
 	LeftOut []string `json:"left_out"`
 }
 

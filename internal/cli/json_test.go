@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestJSON: the verbs that look print what people read as data, too.
+// TestJSON: verbs that only read have --json, which prints the same facts as data.
 func TestJSON(t *testing.T) {
 	s := newShell(t, "job.yaml", small, "prompts.csv", "id,prompt,seed\na,a red circle,x\nb,a red circle,y\nc,a,z\nd,b,u\ne,c,v\nf,d,w\ng,a blue square,1\n")
 	decode := func(text string, into any) {

@@ -17,10 +17,10 @@ import (
 	"latentbeam/stages/layout"
 )
 
-// printDevices lists the devices, like ones of a host together.
+// printDevices prints the devices. Equal devices of one host share a line.
 func printDevices(out io.Writer, devices []layout.DeviceModel, described bool) {
 	source := "measured"
-	if described || len(devices) > 0 && !devices[0].Mapped { // by a table of makes
+	if described || len(devices) > 0 && !devices[0].Mapped { // the numbers come from a table of device models
 		source = "assumed"
 	}
 	hosts, net := 1, math.Inf(1)
@@ -33,7 +33,7 @@ func printDevices(out io.Writer, devices []layout.DeviceModel, described bool) {
 			hosts++
 		}
 		fmt.Fprintf(out, "%d x %s: %s, %sFLOP/s, %s/s between them (%s)\n", n, d.Name,
-			cost.Bytes(d.Memory), si(d.Rate), cost.Bytes(int64(d.Link)), source)
+			cost.Bytes(d.Memory), formatRate(d.Rate), cost.Bytes(int64(d.Link)), source)
 		net = min(net, cmp.Or(d.Net, layout.Network))
 		i += n
 	}
@@ -42,7 +42,7 @@ func printDevices(out io.Writer, devices []layout.DeviceModel, described bool) {
 	}
 }
 
-// printLayout prints the choice for one shape.
+// printLayout prints the chosen layout for one shape, and why others were not chosen.
 func printLayout(out io.Writer, l forecast.BucketPlan, devices []layout.DeviceModel) {
 	fmt.Fprintf(out, "\n%s, %d steps, %s to compute\n", l.Shape, l.Shape.NumInferenceSteps, progress.Rows(l.Keys))
 	if l.Fails != nil {
@@ -51,7 +51,7 @@ func printLayout(out io.Writer, l forecast.BucketPlan, devices []layout.DeviceMo
 	}
 	b, set := l.Best, l.Best.Sets[0]
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "  layout\t%s\n", describe(b))
+	fmt.Fprintf(w, "  layout\t%s\n", describeLayout(b))
 	printLeases(w, l)
 	if s := l.Split(); s != nil && s.Grid.Shards() > 1 {
 		fmt.Fprintf(w, "  a set\tsequence_parallel %d x tp_size %d x pp_size %d\n", s.Grid.Sequence, s.Grid.Tensor,
@@ -60,13 +60,13 @@ func printLayout(out io.Writer, l forecast.BucketPlan, devices []layout.DeviceMo
 	if p, f := set.Forward.Plan, set.Forward; p != nil {
 		fmt.Fprintf(w, "  partition\t%v, %d frames of %d positions in %s\n", p.Partition, p.Shape.Frames,
 			p.Shape.Positions, progress.Rows(p.Shape.Batch))
-		fmt.Fprintf(w, "  a step\t%s: work %s, exchange %s\n", duration(f.Seconds()), duration(f.Compute),
-			duration(f.Wire))
+		fmt.Fprintf(w, "  a step\t%s: work %s, exchange %s\n", formatSeconds(f.Seconds()), formatSeconds(f.Compute),
+			formatSeconds(f.Wire))
 		fmt.Fprintf(w, "  sent a step\t%s by the busiest device, %s by all of a set\n", cost.Bytes(f.Sent),
 			cost.Bytes(f.AllSent))
 		fmt.Fprintf(w, "  waste\t%.2f%% of the busiest device's work, padding included\n", 100*max(0, f.Waste))
 	}
-	fmt.Fprintf(w, "  time\t%s for all rows%s\n", duration(l.Seconds()), played(l))
+	fmt.Fprintf(w, "  time\t%s for all rows%s\n", formatSeconds(l.Seconds()), timeAssumption(l))
 	w.Flush()
 	w = tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "  device\tcolumns\tframes\tunits\tfullest in\tweights\tactivations\texchange\t"+
@@ -88,10 +88,10 @@ func printLayout(out io.Writer, l forecast.BucketPlan, devices []layout.DeviceMo
 	}
 }
 
-// maxLeases bounds the kinds of batches that are listed of a stage.
+// maxLeases is the most kinds of batches that are listed for a stage.
 const maxLeases = 4
 
-// printLeases says what the run does with the batches of every stage that costs something.
+// printLeases prints the batches that the run gives to each stage. Stages without work are left out.
 func printLeases(w io.Writer, l forecast.BucketPlan) {
 	for _, s := range l.Stages {
 		n := 0
@@ -129,8 +129,8 @@ func printSet(w io.Writer, s layout.Set, devices []layout.DeviceModel, split *co
 	}
 }
 
-// describe says in words what a layout does.
-func describe(c layout.Candidate) string {
+// describeLayout says how many sets of how many devices a layout has.
+func describeLayout(c layout.Candidate) string {
 	text := layout.Sets(c.Width, c.Elements)
 	switch {
 	case len(c.Sets) > 1:
@@ -144,7 +144,7 @@ func describe(c layout.Candidate) string {
 	return text
 }
 
-// describeLease says in words what some batches of a stage are.
+// describeLease says how many batches of how many rows run on how many devices.
 func describeLease(l schedule.Lease) string {
 	text := fmt.Sprintf("%d batches of %d on ", l.Times, l.Elements)
 	if l.Times == 1 {
@@ -161,16 +161,16 @@ func describeLease(l schedule.Lease) string {
 	return text
 }
 
-// played says where the time does not come from playing the run through.
-func played(l forecast.BucketPlan) string {
+// timeAssumption returns the assumption behind a predicted time that does not come from a simulation of the run; else "".
+func timeAssumption(l forecast.BucketPlan) string {
 	if len(l.Run.Leases) > 0 {
 		return ""
 	}
 	return ", if every set takes the next batch when it is free"
 }
 
-// duration writes seconds with the digits that matter.
-func duration(seconds float64) string {
+// formatSeconds formats seconds with about four digits.
+func formatSeconds(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second))
 	switch {
 	case d >= time.Minute:
@@ -183,8 +183,8 @@ func duration(seconds float64) string {
 	return d.Round(100 * time.Nanosecond).String()
 }
 
-// si writes a rate with the prefix of its unit: 37.6 G.
-func si(v float64) string {
+// formatRate formats a rate with an SI prefix, such as "37.6 G".
+func formatRate(v float64) string {
 	for _, p := range []struct {
 		factor float64
 		prefix string

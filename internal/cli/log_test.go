@@ -16,7 +16,7 @@ import (
 	"latentbeam/stages"
 )
 
-// TestLog: what this module warns of is shown, what others warn of is not, and errors always are.
+// TestLog: warnings of this module are shown, warnings of other modules are not, and errors are always shown.
 func TestLog(t *testing.T) {
 	here := reflect.ValueOf(devices.Dial).Pointer() + 1
 	there := reflect.ValueOf((*cobra.Command).Help).Pointer() + 1
@@ -48,14 +48,14 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// TestRepeated: a stage of another program cannot take the place of one of the catalog.
+// TestRepeated: a stage of a program cannot have the name of a stage of the catalog.
 func TestRepeated(t *testing.T) {
 	for want, names := range map[string][]string{"": {"a", "b"}, "b": {"a", "b", "c", "b"}} {
 		var specs []stages.Spec
 		for _, name := range names {
 			specs = append(specs, stages.Spec{Name: name})
 		}
-		if got := repeated(specs); got != want {
+		if got := duplicateName(specs); got != want {
 			t.Errorf("%v: %q, want %q", names, got, want)
 		}
 	}

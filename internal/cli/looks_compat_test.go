@@ -11,9 +11,9 @@ import (
 	"latentbeam/internal/system/testaid"
 )
 
-// TestOldLooks: outputs of a release that had stages which only look in the keys of results (testdata/compat/README.md). The stages are
-// kept, removed, changed or replaced by score: no row is new, no video changes a byte, no program runs that has run, and what the old
-// release has read counts for the same measure.
+// TestOldLooks reads outputs of a release whose keys included stages that only read results (testdata/compat/README.md). It keeps,
+// removes, changes or replaces these stages: no row is new, no video changes, no program runs a second time, and the readings of
+// the old release count for the same measure.
 func TestOldLooks(t *testing.T) {
 	const (
 		make4   = "encode_text, denoise, decode_vae, encode_video"

@@ -36,8 +36,8 @@ func loraFile(t *testing.T, layer string, out, in int, others ...string) string 
 	return file.String()
 }
 
-// TestLoras: a job with adapters makes other videos under other names, one with an empty list those of the model, and
-// what is wrong with the list is said with its line.
+// TestLoras: a job with adapters makes other videos with other names; with an empty list it makes the videos of the model. Errors
+// in the list name its line.
 func TestLoras(t *testing.T) {
 	s := newShell(t, "prompts.csv", threePrompts, "job.yaml", small, "good.safetensors", loraFile(t, "blocks.0.attn.proj", 128, 128),
 		"bad.safetensors", loraFile(t, "blocks.99.attn.proj", 128, 128))

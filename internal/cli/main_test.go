@@ -16,10 +16,10 @@ import (
 	"latentbeam/stages/exec/exectest"
 )
 
-// asProgram makes this test binary be the program.
+// asProgram is the variable of the environment that makes this test binary run as the program.
 const asProgram = "LATENTBEAM_TEST_PROGRAM"
 
-// jumpingClock lets the clock of the program jump.
+// jumpingClock is the variable that makes the clock of the program jump.
 const jumpingClock = "LATENTBEAM_TEST_JUMPING_CLOCK"
 
 func TestMain(m *testing.M) {
@@ -35,14 +35,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// slowTables lets the program take so long for each file of a table, and slowVideos for each file of a video. They are the times
-// that large tables and a slow disk take.
+// slowTables and slowVideos are variables with the time that each file of a table or video takes, as with large tables or a
+// slow disk.
 const (
 	slowTables = "LATENTBEAM_TEST_SLOW_TABLES"
 	slowVideos = "LATENTBEAM_TEST_SLOW_VIDEOS"
 )
 
-// slowFiles makes files take their time, as the environment says.
+// slowFiles makes writing files slow, as the environment says.
 func slowFiles() {
 	pauses := map[string]time.Duration{}
 	for name, pattern := range map[string]string{slowTables: "out/tables/*/.tmp-*", slowVideos: "out/videos/*/.tmp-*"} {
@@ -73,7 +73,7 @@ type shell struct {
 	stdin string // what is piped into the program
 }
 
-// small is a job that takes milliseconds a row.
+// small is a job that takes a few milliseconds for a row.
 const small = `version: 1
 model: tiny
 input: {prompts: prompts.csv}
@@ -106,7 +106,7 @@ func (s shell) write(name, text string) {
 	}
 }
 
-// command is the program with arguments, not yet started. What it prints goes to both builders.
+// command returns the program with arguments, not yet started. Its output goes to the two builders.
 func (s shell) command(args ...string) (cmd *exec.Cmd, stdout, stderr *strings.Builder) {
 	cmd = exec.Command(os.Args[0], args...)
 	cmd.Dir = s.dir
@@ -119,14 +119,14 @@ func (s shell) command(args ...string) (cmd *exec.Cmd, stdout, stderr *strings.B
 	return cmd, stdout, stderr
 }
 
-// clean leaves out what would make a shard of every run.
+// clean removes variables that would make every run a shard.
 func clean(env []string) []string {
 	return slices.DeleteFunc(env, func(v string) bool {
 		return strings.HasPrefix(v, "JOB_COMPLETION") || strings.HasPrefix(v, "SLURM_")
 	})
 }
 
-// run calls the program, which must end with the exit code, and returns all it printed.
+// run runs the program, checks its exit code and returns what it printed.
 func (s shell) run(code int, args ...string) string {
 	s.t.Helper()
 	cmd, stdout, stderr := s.command(args...)
@@ -232,7 +232,7 @@ func TestRetry(t *testing.T) {
 	s.run(0, "run", "job.yaml", "--limit", "2")
 	elsewhere := newShell(t)
 	out := filepath.Join(s.dir, "out")
-	for range 2 { // a retry is as it was started, too
+	for range 2 { // a retry can be retried
 		elsewhere.says(elsewhere.run(0, "retry", out), "nothing to do: all 2 rows")
 	}
 	elsewhere.says(elsewhere.run(1, "retry", out, "--limit", "4"), "1 of 4 rows failed")
@@ -247,7 +247,7 @@ func TestRetry(t *testing.T) {
 	elsewhere.says(elsewhere.run(2, "retry", elsewhere.dir), "not the output of a job")
 }
 
-// TestDryRunWritesNothing: it says what is new, done and stale, and why rows cannot be done.
+// TestDryRunWritesNothing: a dry run says which rows are new, done and stale, and why rows fail. It writes nothing.
 func TestDryRunWritesNothing(t *testing.T) {
 	s := newShell(t, "job.yaml", small, "prompts.csv", threePrompts)
 	numbers := func(want string) string {
@@ -272,7 +272,7 @@ func TestDryRunWritesNothing(t *testing.T) {
 	s.says(numbers("5 1 3 1 1"), "failed", "prompts.csv:6: read: ") // rows c and d are equal
 }
 
-// TestEqualRowsAreCounted: rows that are computed once are as many as the table has, in the final table too.
+// TestEqualRowsAreCounted: equal rows are computed once, but counted as often as the table has them.
 func TestEqualRowsAreCounted(t *testing.T) {
 	s := newShell(t, "job.yaml", small, "prompts.csv", threePrompts+"d,a green triangle\n")
 	for _, want := range []string{"done skipped failed pending time 4 0 0 0 ", "nothing to do: all 4 rows"} {

@@ -50,9 +50,9 @@ func markCommand(specs []stages.Spec) *cobra.Command {
 	return cmd
 }
 
-// asked are the marks that the flags ask for.
-func (f *markFlags) asked() (m config.Marks, err error) {
-	for _, path := range []*string{&f.certificate, &f.key} { // mark goes to the directory of the job
+// requestedMarks returns the marks that the flags ask for. It checks the flags and makes paths absolute.
+func (f *markFlags) requestedMarks() (m config.Marks, err error) {
+	for _, path := range []*string{&f.certificate, &f.key} { // mark changes to the directory of the job
 		if *path != "" {
 			if *path, err = filepath.Abs(*path); err != nil {
 				return m, fault.Usage(err)
@@ -71,7 +71,7 @@ func (f *markFlags) asked() (m config.Marks, err error) {
 	}
 	m = config.ParseMarks(f.marks)
 	m.Certificate, m.Key, m.Prompt, m.TimeStampAuthority = f.certificate, f.key, f.prompt, f.authority
-	if wrong := m.Wrong(); wrong != "" {
+	if wrong := m.Problem(); wrong != "" {
 		return m, fault.Usage(fmt.Errorf("--marks %q: %s; give names with commas between them, or none", f.marks, wrong))
 	}
 	if m.Producer = f.producer; f.producer != "" && !m.AIGC {
@@ -89,7 +89,7 @@ func (f *markFlags) asked() (m config.Marks, err error) {
 }
 
 func mark(cmd *cobra.Command, output string, f markFlags, specs []stages.Spec) error {
-	asked, err := f.asked()
+	asked, err := f.requestedMarks()
 	if err != nil {
 		return err
 	}
@@ -101,18 +101,18 @@ func mark(cmd *cobra.Command, output string, f markFlags, specs []stages.Spec) e
 	if err != nil {
 		return err
 	}
-	signals, ignore := catchSignals()
-	defer ignore()
+	signals, stopSignals := catchSignals()
+	defer stopSignals()
 	job, err := openJob(signals, cmd.ErrOrStderr(), cfg, pipelines.Options{Specs: trusted(specs, f.programs, "mark"), Version: release, Start: start,
 		Limit: start.Limit, AllowEmpty: true, Inspect: true, AsRecorded: true})
 	if err != nil {
 		return err
 	}
 	defer job.Close()
-	ctx, end := untilSignal(cmd.Context(), signals, func(s os.Signal) error {
+	ctx, stopWaiting := untilSignal(cmd.Context(), signals, func(s os.Signal) error {
 		return interrupted(fmt.Sprintf("%v: run it again to go on", s))
 	})
-	defer end()
+	defer stopWaiting()
 	done, err := job.Mark(ctx, asked)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -16,7 +16,7 @@ func ran(s shell) { s.run(0, "run", "job.yaml") }
 var program = [2]string{"stages: [encode_text, denoise, decode_vae, guard, encode_video]",
 	"stages: [{exec: {command: [sh, -c, exit 1], takes: prompt, gives: video, params: [prompt, speed]}}]"}
 
-// wrongCommands are mistakes in a command line, which the verb finds by itself.
+// wrongCommands are mistakes in a command line that the verb finds without opening a job.
 var wrongCommands = []mistake{
 	{name: "no such verb", args: []string{"rnu"}, exit: 2, what: "unknown command", where: "rnu", fix: "latentbeam --help"},
 	{name: "no such flag", args: []string{"run", "job.yaml", "--dryrun"}, exit: 2, what: "unknown flag", where: "--dryrun", fix: "--help"},
@@ -46,7 +46,7 @@ var wrongCommands = []mistake{
 	{name: "convert of a table", args: []string{"convert", "prompts.csv"}, exit: 2, what: "not a safetensors file", where: "prompts.csv", fix: "give"},
 }
 
-// wrongJobs are mistakes that only a process finds which opens the job or its output.
+// wrongJobs are mistakes that are found only when the job or its output is opened.
 var wrongJobs = []mistake{
 	{name: "an unknown key", job: [2]string{"width: 16", "widht: 16"}, exit: 2, what: `unknown key "widht"`, where: "job.yaml:6", fix: "width"},
 	{name: "no such model", job: [2]string{"model: tiny", "model: tinny"}, exit: 2, what: "tinny", where: "job.yaml:2", fix: "tiny"},

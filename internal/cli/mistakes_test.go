@@ -13,11 +13,11 @@ import (
 	"latentbeam/stages/catalog"
 )
 
-// mistake is something that people do wrong, and what the program must say of it: the fault, its place (a file, a
+// mistake is a mistake of a user, and what the message must contain: the fault, its place (a file, a
 // line, a flag or a row), and the remedy.
 type mistake struct {
 	name    string
-	job     [2]string // a replacement in the job
+	job     [2]string // old and new text in the job
 	rows    string    // the prompt table, "": a good one
 	args    []string  // nil: run job.yaml
 	exit    int

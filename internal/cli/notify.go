@@ -15,17 +15,17 @@ import (
 	"time"
 )
 
-// Times of a hook.
+// Time limits of a hook.
 const (
 	commandTime = 10 * time.Minute
 	postTime    = 30 * time.Second
-	killTime    = 5 * time.Second // that a command's children may keep its pipes open
+	killTime    = 5 * time.Second // how long children of a command may keep its pipes open
 )
 
-// pauses are the waits before a hook is tried again.
-var pauses = []time.Duration{time.Second, 4 * time.Second, 16 * time.Second}
+// retryDelays are the waits before each further attempt of a hook.
+var retryDelays = []time.Duration{time.Second, 4 * time.Second, 16 * time.Second}
 
-// hookEvent is what hooks are told.
+// hookEvent is what a hook receives.
 type hookEvent struct {
 	Output  string // path or address
 	Run     string // name of the job under runs/ in the output
@@ -38,14 +38,14 @@ type hook struct {
 	url  *url.URL // nil: a command
 }
 
-// isURL tells a URL from a command. A URL may be in a variable of the environment as a whole.
+// isURL reports whether a hook is a URL; else it is a command.
 func isURL(text string) bool {
 	return strings.HasPrefix(text, "http://") || strings.HasPrefix(text, "https://")
 }
 
-// parseHook reads a hook: a URL that begins with http:// or https://, or a command for the shell. $NAME and ${NAME} in a
-// URL stand for variables of the environment, so that a secret need not be in the job. A hook that is one variable
-// alone is a URL.
+// parseHook parses a hook: a URL that begins with http:// or https://, or a command for the shell. $NAME and ${NAME} in a
+// URL are replaced by variables of the environment, so that the job need not contain a secret. A hook that consists of one
+// variable is a URL.
 func parseHook(text string, lookup func(string) (string, bool)) (hook, error) {
 	text = strings.TrimSpace(text)
 	if text == "" {
@@ -68,12 +68,12 @@ func parseHook(text string, lookup func(string) (string, bool)) (hook, error) {
 	}
 	u, err := url.Parse(full)
 	if err != nil || !isURL(full) || u.Host == "" {
-		return hook{}, fmt.Errorf("%s is no URL such as https://host/path", text) // the content may be a secret
+		return hook{}, fmt.Errorf("%s is no URL such as https://host/path", text) // the value is not printed: it may be a secret
 	}
 	return hook{text, u}, nil
 }
 
-// String names the hook for messages. Of a URL it shows the host alone: its path may be a secret.
+// String names the hook in messages. It shows only the host of a URL, because the path may be a secret.
 func (h hook) String() string {
 	if h.url != nil {
 		return h.url.Scheme + "://" + h.url.Host + "/..."
@@ -81,28 +81,28 @@ func (h hook) String() string {
 	return h.text
 }
 
-// final is an error that another try would not help.
-type final struct{ error }
+// permanentError is an error that would happen again, so the hook is not tried again.
+type permanentError struct{ error }
 
-// Run runs a hook, again where it fails. Output is where a command's words go.
+// Run runs a hook and tries again if it fails. output receives what a command prints.
 func (h hook) Run(ctx context.Context, e hookEvent, output io.Writer) error {
 	for try := 0; ; try++ {
-		err := h.once(ctx, e, output)
-		var end final
+		err := h.attempt(ctx, e, output)
+		var end permanentError
 		switch {
 		case err == nil:
 			return nil
-		case errors.As(err, &end) || try == len(pauses) || ctx.Err() != nil:
+		case errors.As(err, &end) || try == len(retryDelays) || ctx.Err() != nil:
 			return fmt.Errorf("on_complete: %v: %w (tried %d times)", h, err, try+1)
 		}
 		select {
-		case <-time.After(pauses[try]):
+		case <-time.After(retryDelays[try]):
 		case <-ctx.Done():
 		}
 	}
 }
 
-func (h hook) once(ctx context.Context, e hookEvent, output io.Writer) error {
+func (h hook) attempt(ctx context.Context, e hookEvent, output io.Writer) error {
 	if h.url != nil {
 		return h.post(ctx, e)
 	}
@@ -122,20 +122,20 @@ func (h hook) once(ctx context.Context, e hookEvent, output io.Writer) error {
 	return err
 }
 
-// post sends the summary. Answers of 4xx but 408 and 429 are final.
+// post sends the summary. Status codes 4xx are final, except 408 and 429.
 func (h hook) post(ctx context.Context, e hookEvent) error {
 	ctx, cancel := context.WithTimeout(ctx, postTime)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url.String(), bytes.NewReader(e.Summary))
 	if err != nil {
-		return final{errors.New("the request cannot be made")}
+		return permanentError{errors.New("the request cannot be made")}
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Latentbeam-Output", url.PathEscape(e.Output))
 	r.Header.Set("Latentbeam-Run", e.Run)
 	answer, err := http.DefaultClient.Do(r)
 	var of *url.Error
-	if errors.As(err, &of) { // its text has the whole URL
+	if errors.As(err, &of) { // its text would show the whole URL
 		return of.Err
 	}
 	if err != nil {
@@ -146,7 +146,7 @@ func (h hook) post(ctx context.Context, e hookEvent) error {
 	case code < 300:
 		return nil
 	case code >= 400 && code < 500 && code != http.StatusRequestTimeout && code != http.StatusTooManyRequests:
-		return final{fmt.Errorf("the server answered %s", answer.Status)}
+		return permanentError{fmt.Errorf("the server answered %s", answer.Status)}
 	default:
 		return fmt.Errorf("the server answered %s", answer.Status)
 	}

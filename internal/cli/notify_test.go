@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// quick makes a hook's pauses short.
+// quick makes the delays between attempts short.
 func quick(t *testing.T) {
-	old := pauses
-	pauses = []time.Duration{time.Millisecond, time.Millisecond, time.Millisecond}
-	t.Cleanup(func() { pauses = old })
+	old := retryDelays
+	retryDelays = []time.Duration{time.Millisecond, time.Millisecond, time.Millisecond}
+	t.Cleanup(func() { retryDelays = old })
 }
 
 func parse(t *testing.T, text string, env ...string) hook {
@@ -39,7 +39,7 @@ func parse(t *testing.T, text string, env ...string) hook {
 
 var event = hookEvent{Output: "/a b/out", Run: "r1", Summary: []byte(`{"state":"complete"}`)}
 
-// TestPost: a server that fails twice gets the summary the third time; one that refuses is asked once.
+// TestPost: a server that fails twice gets the summary at the third attempt. A server that refuses is asked once.
 func TestPost(t *testing.T) {
 	quick(t)
 	var answers []int
@@ -79,7 +79,7 @@ func TestPost(t *testing.T) {
 	}
 }
 
-// TestCommand: a command gets the summary on stdin, is tried again, and its words are shown.
+// TestCommand: a command gets the summary on stdin, is tried again if it fails, and its output is shown.
 func TestCommand(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("needs a POSIX shell")

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestOddFilesOfModels: whatever stands in the place of a file of a model, nothing waits for it, and all of it is not read.
+// TestOddFilesOfModels puts a pipe, a device or a huge file in place of each file of a model: no command hangs or reads all of it.
 func TestOddFilesOfModels(t *testing.T) {
 	s := newShell(t, "prompts.csv", "prompt\na\n", "job.yaml", "version: 1\nmodel: ./tiny\ninput: {prompts: prompts.csv}\n"+
 		"defaults: {height: 32, width: 32, num_frames: 4, num_inference_steps: 2}\noutput: {path: out, write: [video]}\n")
@@ -60,17 +60,17 @@ func TestOddFilesOfModels(t *testing.T) {
 			for _, args := range [][]string{{"inspect", "tiny"}, {"plan", "job.yaml"}, {"convert", path, "to.safetensors"}} {
 				want := kind
 				if weights && kind == "1099511627776 bytes" {
-					want = "header" // which is what such a file is read for
+					want = "header" // such a file is read for its header
 				}
 				if args[0] == "convert" && !weights {
 					continue
 				}
-				if args[0] == "convert" && kind == "it is a folder" { // which it may be
+				if args[0] == "convert" && kind == "it is a folder" { // a folder is allowed
 					want = "the directory is empty"
 				}
 				code, said := run(args...)
 				if args[0] == "inspect" && strings.HasSuffix(path, "spiece.model") {
-					if code != 0 || want != "1099511627776 bytes" && !strings.Contains(said, want) { // it looks whether it is there
+					if code != 0 || want != "1099511627776 bytes" && !strings.Contains(said, want) { // inspect reads its size only
 						t.Errorf("%s, %s of %s: %d\n%s", want, args, path, code, said)
 					}
 					continue

@@ -17,9 +17,9 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// openJob opens the job, which may take long for large models. A signal ends it at once: nothing has been
+// openJob opens the job, which may take long for large models. A signal makes it return at once, because nothing has been
 // written yet.
-func openJob(signals <-chan os.Signal, say io.Writer, cfg *config.Config, o pipelines.Options) (*pipelines.Job, error) {
+func openJob(signals <-chan os.Signal, out io.Writer, cfg *config.Config, o pipelines.Options) (*pipelines.Job, error) {
 	if err := cfg.ResolveOutput(time.Now(), os.Getenv, o.Shards); err != nil {
 		return nil, err
 	}
@@ -27,11 +27,11 @@ func openJob(signals <-chan os.Signal, say io.Writer, cfg *config.Config, o pipe
 		job *pipelines.Job
 		err error
 	}
-	defer whileWaiting(say, func() string { return "opening the job: its model, programs and devices ..." })()
+	defer notifyWhileWaiting(out, func() string { return "opening the job: its model, programs and devices ..." })()
 	result := make(chan opened, 1)
 	go func() {
 		job, err := pipelines.Open(cfg, o)
-		if fault.ExitCode(err) == fault.ExitFatal { // nobody said what else it is
+		if fault.ExitCode(err) == fault.ExitFatal { // errors without a class are mistakes of the job
 			err = fault.Usage(err)
 		}
 		result <- opened{job, err}
@@ -44,25 +44,25 @@ func openJob(signals <-chan os.Signal, say io.Writer, cfg *config.Config, o pipe
 	}
 }
 
-// peek opens a job and looks at its output, which stays as it is. The job is closed by done.
+// peek opens a job and reads its output without changing it. done closes the job.
 func peek(cmd *cobra.Command, start jobfile.Start, o pipelines.Options, sets ...string) (job *pipelines.Job, done func(), err error) {
 	cfg, err := start.Config(sets...)
 	if err != nil {
 		return nil, nil, err
 	}
 	o.Version, o.Start = release, start
-	signals, ignore := catchSignals()
+	signals, stopSignals := catchSignals()
 	if job, err = openJob(signals, cmd.ErrOrStderr(), cfg, o); err != nil {
-		ignore()
+		stopSignals()
 		return nil, nil, err
 	}
 	cancel := cancelOnSignal(cmd, signals)
-	quiet := whileWaiting(cmd.ErrOrStderr(), func() string { return looking(job) })
+	stopNotices := notifyWhileWaiting(cmd.ErrOrStderr(), func() string { return planProgress(job) })
 	done = func() {
-		quiet()
+		stopNotices()
 		cancel()
 		job.Close()
-		ignore()
+		stopSignals()
 	}
 	if err := job.Peek(cmd.Context()); err != nil {
 		done()
@@ -71,7 +71,7 @@ func peek(cmd *cobra.Command, start jobfile.Start, o pipelines.Options, sets ...
 	return job, done, nil
 }
 
-// awaitOutput waits until nobody is at work on the output of a job. A signal ends it.
+// awaitOutput waits until no run works on the output of a job. A signal ends the wait.
 func awaitOutput(cmd *cobra.Command, signals <-chan os.Signal, cfg *config.Config, o pipelines.Options) error {
 	if err := cfg.ResolveOutput(time.Now(), os.Getenv, o.Shards); err != nil {
 		return err
@@ -92,8 +92,8 @@ func awaitOutput(cmd *cobra.Command, signals <-chan os.Signal, cfg *config.Confi
 	}
 }
 
-// looking says how far the plan of a job is.
-func looking(job *pipelines.Job) string {
+// planProgress describes how many rows the planning has read.
+func planProgress(job *pipelines.Job) string {
 	if n := job.RowsRead(); n > 0 {
 		return fmt.Sprintf("planning: %s of the input read and compared with the output so far ...", progress.Rows(n))
 	}

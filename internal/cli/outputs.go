@@ -20,12 +20,12 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// outputCommands returns the verbs.
+// outputCommands returns the verbs about outputs.
 func outputCommands() []*cobra.Command {
 	return []*cobra.Command{cleanCommand(), copyCommand(), diffCommand(), exportCommand(), statusCommand()}
 }
 
-// Existing opens an output that is there.
+// Existing opens an output. A missing output is a usage error.
 func Existing(ctx context.Context, output string) (store.Store, error) {
 	s, err := open.Existing(ctx, output)
 	if errors.Is(err, fs.ErrNotExist) || fault.ExitCode(err) == fault.ExitFatal {
@@ -34,10 +34,10 @@ func Existing(ctx context.Context, output string) (store.Store, error) {
 	return s, err
 }
 
-// shownFindings bounds the findings that are printed of one kind; --json has more.
+// shownFindings is the most findings of one kind that are printed; --json has more.
 const shownFindings = 20
 
-// PrintVerified prints what was found.
+// PrintVerified prints the findings of a verification.
 func PrintVerified(out io.Writer, v audit.Verified, took time.Duration) {
 	fmt.Fprintf(out, "%s: %s, %d files, %s read in %s\n", v.Output, progress.Rows(v.Rows), v.Files, config.ByteSize(v.Bytes),
 		took.Round(10*time.Millisecond))

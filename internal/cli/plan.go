@@ -121,7 +121,8 @@ func planJob(cmd *cobra.Command, start jobfile.Start, f planFlags, specs []stage
 	return nil
 }
 
-// printForecast prints a plan for people. anew: every row is done, and the job is planned as if it were not; scores: measures look at done rows.
+// printForecast prints a plan as text. anew: every row is done, and the plan is for computing them all again; scores: the run
+// only scores rows that are done.
 func printForecast(out io.Writer, p planning.Plan, predicted forecast.Prediction, f planFlags, anew, scores bool) {
 	printDevices(out, predicted.Devices, f.devices != "")
 	if p.Lacks != "" {
@@ -141,24 +142,24 @@ func printForecast(out io.Writer, p planning.Plan, predicted forecast.Prediction
 	for _, l := range predicted.Layouts {
 		printLayout(out, l, predicted.Devices)
 	}
-	fmt.Fprintf(out, "\n%s\n", foretold(predicted))
+	fmt.Fprintf(out, "\n%s\n", describePrediction(predicted))
 	if f.explain {
 		fmt.Fprint(out, "\n"+planWords)
 	}
 }
 
-// foretold says what a prediction comes to. A plan and a dry run say it alike.
-func foretold(p forecast.Prediction) string {
+// describePrediction is the sentence about the predicted time in plans and dry runs.
+func describePrediction(p forecast.Prediction) string {
 	without := append(slices.Clone(p.Silent), "publishing", "tables")
 	if p.Seconds <= 0 {
 		return "no time is predicted: the stages do not say what they cost; a run with --limit 1 shows what a row takes"
 	}
-	return fmt.Sprintf("predicted: %s for all rows, where nothing else is at work; without %s", roughly(p.Seconds),
+	return fmt.Sprintf("predicted: %s for all rows, where nothing else is at work; without %s", roundSeconds(p.Seconds),
 		strings.Join(without, ", "))
 }
 
-// roughly writes seconds with two digits: a prediction is no better than that.
-func roughly(seconds float64) string {
+// roundSeconds formats seconds with two digits, because a prediction is not more exact.
+func roundSeconds(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second))
 	unit := time.Duration(1)
 	for d >= 100*unit {
@@ -170,7 +171,7 @@ func roughly(seconds float64) string {
 	return d.Round(max(unit, time.Second)).String()
 }
 
-// planWords says what the lines and columns of a plan mean.
+// planWords explains the lines and columns of a plan, for --explain.
 const planWords = `layout        how many sets of how many devices compute rows of this shape, and rows in a batch
 STAGE         which batches the stage gets; joined: waiting batches of one shape that become one
 partition     how the ranks of a set share the frames and positions of a video

@@ -34,8 +34,8 @@ const (
 		2.0743, 3.2687, 2.1526, 2.8652, 1.5579, 1.6382, 1.1253, 2.8251, 1.916]}`
 )
 
-// TestPlanWithoutWeights: a model that has configurations alone is planned like the same model with weights; a run of it ends with the
-// error that it has without them.
+// TestPlanWithoutWeights: a model that has only its configuration files is planned like the same model with weights. A run fails
+// and says that the weights are missing.
 func TestPlanWithoutWeights(t *testing.T) {
 	s := newShell(t, "prompts.csv", "prompt,seed\na red disc moves to the left,1\n")
 	for dir, lacks := range map[string][]string{"whole": nil, "configs": {".safetensors"}, "alone": {".safetensors", ".model"}} {
@@ -82,7 +82,7 @@ func TestPlanWithoutWeights(t *testing.T) {
 	}
 }
 
-// writeConfigs writes the configurations of a model alone.
+// writeConfigs writes the configuration files of a model, without weights.
 func (s shell) writeConfigs(dir string, configs map[string]string) {
 	s.t.Helper()
 	for component, text := range configs {

@@ -14,7 +14,7 @@ func TestPlan(t *testing.T) {
 	}{
 		{"plan job.yaml", []string{"1 x cpu", "(measured)", "16x16x", "3 rows to compute", "1 set of 1, 3 elements at once",
 			"denoise      1 batch of 3 on 1 device"}},
-		// With threads that divide: on four processors one of three workers would be twice as fast as the others.
+		// The threads divide evenly. With four processors, one of three workers would be twice as fast as the others.
 		{"plan job.yaml --workers 3 --set resources.threads=3 --set resources.batch_size=1", []string{
 			"1 set of 3, 3 elements at once",
 			"denoise      1 batch of 3 on 3 devices together, joined of 3 that waited for devices",
@@ -52,7 +52,7 @@ func TestPlanIsRefused(t *testing.T) {
 	}
 }
 
-// What was done needs no plan; the plan of doing it anew is shown all the same.
+// Every row is done, so the plan of the whole job is shown.
 func TestPlanAfterRun(t *testing.T) {
 	s := newShell(t, "job.yaml", small, "prompts.csv", threePrompts)
 	s.run(0, "run", "job.yaml", "--limit", "2")

@@ -20,8 +20,8 @@ import (
 	"latentbeam/internal/watch/runfiles"
 )
 
-// preempted is a job whose steps and whose decoding take a second or so each on a core. Steps are saved once a minute, so all that a
-// killed run leaves is saved when it is told to end.
+// preempted is a job in which a step and a decoding take about a second on a core. Steps are saved once a minute, so a run that is
+// killed earlier has saved only what it saves when it is told to end.
 const preempted = `version: 1
 model: tiny
 input: {prompts: prompts.csv}
@@ -31,11 +31,11 @@ output: {path: out}
 drain_timeout: %v
 `
 
-// work is what a run says that it does.
+// work is what the facts of a run say about its progress.
 type work struct {
 	facts  runfiles.Facts
 	stages []string
-	step   int // of the batch that is sampled here
+	step   int // last step of the batch that is sampled
 	// sampled is how long a batch has been sampled.
 	sampled time.Duration
 }
@@ -64,7 +64,7 @@ func (s shell) now() (w work) {
 	return w
 }
 
-// resumed returns how many steps the last run did not do again.
+// resumed returns how many steps the last run did not compute because they were saved.
 func (s shell) resumed() int {
 	s.t.Helper()
 	data, err := os.ReadFile(filepath.Join(s.dir, "out/summary.json"))
@@ -82,7 +82,7 @@ func (s shell) resumed() int {
 	return summary.Run.Resumed
 }
 
-// glob are the files that a pattern names below the directory.
+// glob returns the files below the directory that match a pattern.
 func (s shell) glob(pattern string) []string {
 	s.t.Helper()
 	files, err := filepath.Glob(filepath.Join(s.dir, pattern))
@@ -97,20 +97,20 @@ type preemption struct {
 	name      string
 	resources string
 	denoise   string // options
-	host      bool   // all devices are a worker's of its own
+	host      bool   // all devices belong to a worker process
 	env       string
 	rows      int
-	size      string // of a row: large ones take a second a step
+	size      string // size of a row: a step of a large one takes a second
 	steps     int
 	reached   func(s shell, now work) bool
 }
 
-// at waits for a stage.
+// at waits until a stage is at work.
 func at(stage string) func(shell, work) bool {
 	return func(_ shell, now work) bool { return slices.Contains(now.stages, stage) }
 }
 
-// sampling waits until steps are done.
+// sampling waits until some steps are done.
 func sampling(_ shell, now work) bool { return slices.Contains(now.stages, "denoise") && now.step >= 2 }
 
 const (
@@ -135,9 +135,9 @@ var preemptions = []preemption{
 		reached: func(s shell, _ work) bool { return len(s.glob("out/tables/*/.tmp-*")) > 0 }},
 }
 
-// TestPreemption tells a job to end in each of its phases and kills it after the time that schedulers give. The next run does again at
-// most the step that was at work, no step of a row that was behind its sampler, and no row that was finished.
-// LATENTBEAM_GRACES says how many of the times are tried in all phases, the shortest first; without it two phases are tried.
+// TestPreemption tells a job to end in each of its phases and kills it after the grace period of a scheduler. The next run repeats
+// at most the step that was interrupted, no step of a row that had left its sampler, and no finished row.
+// LATENTBEAM_GRACES is the number of grace periods that are tried in all phases, the shortest first; without it two phases are tried.
 // TestStoppingSavesOnHosts in pipelines and TestStoppingSavesOnSets in stages/diffuse show the same without a clock.
 func TestPreemption(t *testing.T) {
 	graces := []time.Duration{2 * time.Second, 5 * time.Second, 30 * time.Second}
@@ -156,7 +156,7 @@ func TestPreemption(t *testing.T) {
 	}
 }
 
-// in tells a job to end in the phase, kills it after the grace and runs it again.
+// in tells a job to end in the phase, kills it after the grace period and runs it again.
 func (p preemption) in(t *testing.T, grace time.Duration) {
 	rows := p.rows
 	table := "id,prompt,height,width,num_frames,num_inference_steps\n"

@@ -16,7 +16,7 @@ import (
 // secret is planted in prompts. No message may quote it.
 const secret = "PLANTED"
 
-// plantedJSON are rows whose prompts are wrong in every way that a table can say.
+// plantedJSON are rows whose prompts are wrong in every way that the reader of tables reports.
 var plantedJSON = []string{
 	`{"id": "number", "prompt": 7700770077007700}`,
 	`{"id": "huge", "prompt": 7700770077e999}`,
@@ -73,10 +73,10 @@ func TestPromptsStayPrivate(t *testing.T) {
 	}
 }
 
-// messages is what the output says besides the prompts themselves.
+// messages returns the texts of the output in which prompts must not appear.
 func (s shell) messages() string {
 	s.t.Helper()
-	summary, _ := os.ReadFile(filepath.Join(s.dir, "out", "summary.json")) // a table that is refused has none
+	summary, _ := os.ReadFile(filepath.Join(s.dir, "out", "summary.json")) // there is no summary if the table is refused
 	text := string(summary)
 	files, _ := filepath.Glob(filepath.Join(s.dir, "out", "tables", "failures", "*.parquet"))
 	for _, file := range files {

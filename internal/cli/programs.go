@@ -11,49 +11,49 @@ import (
 	"latentbeam/stages"
 )
 
-// allowExec is the flag of the verbs that take jobs from elsewhere.
+// allowExec is the flag that lets programs of a job run. Verbs have it if their job comes from an output or another host.
 const allowExec = "allow-exec"
 
-// addAllowExec adds the flag; what says whose programs it allows.
+// addAllowExec adds the flag. whose names the source of the job in the help text.
 func addAllowExec(cmd *cobra.Command, allowed *bool, whose string) {
 	cmd.Flags().BoolVar(allowed, allowExec, false, "run the programs (stage exec) that "+whose+" names; a program can do all that you can")
 }
 
-// trusted returns the stages with those that run programs of a job refused, unless they are allowed.
+// trusted returns specs. Unless programs are allowed, stages that run a program of the job fail to open.
 func trusted(specs []stages.Spec, allowed bool, verb string) []stages.Spec {
-	return commands{all: allowed, fix: asTyped(os.Args) + " --" + allowExec}.trusted(specs, verb)
+	return commands{any: allowed, fix: commandLine(os.Args) + " --" + allowExec}.trusted(specs, verb)
 }
 
-// commands are those that jobs may run: all, or those listed, as they are written in a job with a space between their
-// parts. With String, Set and Type they are the value of a flag.
+// commands are the commands that jobs may run. A command is written as in a job, with one space between its parts. commands
+// implements pflag.Value.
 type commands struct {
-	all  bool
+	any  bool
 	list []string
-	fix  string // command that allows them, "" where it is somebody else's
+	fix  string // command line that allows all; "" if the user of the job cannot change it
 }
 
-// anyCommand is the value of the flag that has none.
+// anyCommand is the value of a flag that is given without a value.
 const anyCommand = "any"
 
-// Set adds a command.
+// Set adds a command; anyCommand allows all.
 func (c *commands) Set(text string) error {
 	if text = strings.Join(strings.Fields(text), " "); text == anyCommand {
-		c.all = true
+		c.any = true
 	} else if text != "" {
 		c.list = append(c.list, text)
 	}
 	return nil
 }
 
-// String returns the commands with commas.
+// String returns the commands, separated by commas.
 func (c *commands) String() string { return strings.Join(c.list, ", ") }
 
-// Type is what the help of a flag calls them.
+// Type returns the name of the value in the help text.
 func (c *commands) Type() string { return "command" }
 
-// trusted returns the stages with those that run programs of a job refused, but for the commands.
+// trusted returns specs. Stages that run a program of the job fail to open unless c allows the program.
 func (c commands) trusted(specs []stages.Spec, verb string) []stages.Spec {
-	if c.all {
+	if c.any {
 		return specs
 	}
 	out := slices.Clone(specs)
@@ -64,7 +64,7 @@ func (c commands) trusted(specs []stages.Spec, verb string) []stages.Spec {
 		out[i].Of = func(o stages.Options) (stages.Spec, error) {
 			p, err := s.Program(o)
 			if err == nil {
-				err = c.refused(p, verb)
+				err = c.check(p, verb)
 			}
 			if err != nil {
 				return s, fmt.Errorf("%s: %w", s.Name, err)
@@ -75,8 +75,8 @@ func (c commands) trusted(specs []stages.Spec, verb string) []stages.Spec {
 	return out
 }
 
-// refused says why a program may not run, nil: it may.
-func (c commands) refused(p stages.Program, verb string) error {
+// check returns why a program may not run, or nil if it may.
+func (c commands) check(p stages.Program, verb string) error {
 	switch {
 	case len(c.list) == 0 && c.fix != "":
 		err := stages.Errorf("command", "the job of an output runs a program here, and %s was not allowed to", verb)

@@ -17,10 +17,10 @@ import (
 	"latentbeam/internal/system/testaid"
 )
 
-// heading is what README.md calls the output.
+// heading is the name of the output in README.md.
 var heading = regexp.MustCompile(`(?m)^# .*$`)
 
-// made are the files of an output that are results, by name.
+// made returns the result files of an output, by name.
 func (s shell) made(dir string) map[string]string {
 	s.t.Helper()
 	out := map[string]string{}
@@ -46,8 +46,8 @@ func (s shell) made(dir string) map[string]string {
 	return out
 }
 
-// TestPromiseP13: the clock of a machine does not matter. Jobs run, are killed and go on, shards and workers meet, and a lease
-// of a bucket is kept, while the clock jumps by hours both ways. LATENTBEAM_CLOCK says how many jobs are killed.
+// TestPromiseP13: results do not depend on the clock of a machine. While the clock jumps by hours forwards and backwards, jobs are
+// killed and continued, shards and workers join, and the lease of a bucket is kept. LATENTBEAM_CLOCK is the number of killed jobs.
 func TestPromiseP13(t *testing.T) {
 	table := "id,prompt\n" + strings.Repeat("a,a red circle\nb,a blue square\nc,a green triangle\nd,a white circle moves\n", 5)
 	s := newShell(t, "job.yaml", small, "prompts.csv", table, "token", strings.Repeat("secret", 6))

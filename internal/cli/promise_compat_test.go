@@ -46,8 +46,8 @@ func (s shell) unpack(archive string) {
 	}
 }
 
-// TestPromiseP15: outputs of every released format are verified and gone on with: nothing is computed, and no video or poster
-// changes a byte. The first run may put tables in another place; the second has nothing to do.
+// TestPromiseP15 verifies outputs of every released format and runs their jobs again: nothing is computed, and no video or poster
+// changes. The first run may write tables to another place; the second has nothing to do.
 func TestPromiseP15(t *testing.T) {
 	archives, err := filepath.Glob("../../testdata/compat/*.tar.gz")
 	if err != nil || len(archives) == 0 {
@@ -59,7 +59,7 @@ func TestPromiseP15(t *testing.T) {
 			s := newShell(t)
 			s.env = append(s.env, "LATENTBEAM_CPU=go")
 			s.unpack(archive)
-			// The default of these releases; by that of today the rows are new, as CHANGELOG says.
+			// The default of these releases. With today's default the rows are new, as CHANGELOG says.
 			media, err := os.ReadFile(filepath.Join(s.dir, "media.yaml"))
 			if err != nil {
 				t.Fatal(err)

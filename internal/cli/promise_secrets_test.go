@@ -18,17 +18,17 @@ import (
 	"latentbeam/internal/system/testaid"
 )
 
-// canaries are secrets and prompts that are planted and may appear nowhere, by what they are.
+// canaries are planted secrets and prompts that must not appear anywhere. The keys say what they are.
 type canaries map[string]string
 
-// plant returns a text that is nowhere else.
+// plant returns a text that occurs nowhere else.
 func (c canaries) plant(what string) string {
 	sum := sha256.Sum256([]byte(what))
 	c[what] = "Canary" + hex.EncodeToString(sum[:10])
 	return c[what]
 }
 
-// sung checks that a text has none of them.
+// sung checks that a text contains none of them.
 func (c canaries) sung(t *testing.T, where, text string) {
 	t.Helper()
 	for what, canary := range c {
@@ -38,7 +38,7 @@ func (c canaries) sung(t *testing.T, where, text string) {
 	}
 }
 
-// mayHavePrompts are the files of an output that hold prompts by their nature.
+// mayHavePrompts are the files of an output that may contain prompts.
 func mayHavePrompts(name string) bool {
 	for _, part := range []string{"tables/", "ledger/", "index.html", "metadata.parquet", "README.md", "page", "names/"} {
 		if strings.Contains(name, part) {
@@ -129,7 +129,7 @@ func TestPromiseP12(t *testing.T) {
 		said := stdout.String() + stderr.String()
 		words += len(said)
 		where := "latentbeam " + strings.Join(args[:min(2, len(args))], " ")
-		if !strings.Contains(strings.Join(args, " "), secrets["signature"]) { // who types a secret sees what was typed
+		if !strings.Contains(strings.Join(args, " "), secrets["signature"]) { // a user who types a secret sees the command line again
 			secrets.sung(t, where, said)
 		} else if strings.Count(said, secrets["signature"]) > 0 {
 			t.Errorf("%s repeats a secret: %s", where, said)
@@ -141,7 +141,7 @@ func TestPromiseP12(t *testing.T) {
 	t.Logf("P12: %d secrets and %d prompts planted, %d bytes of messages and %d files searched", len(secrets), len(prompts), words, files)
 }
 
-// search looks through all files that the program wrote.
+// search checks all files that the program wrote.
 func (s shell) search(t *testing.T, secrets, prompts canaries) (files int) {
 	t.Helper()
 	err := filepath.WalkDir(s.dir, func(path string, d fs.DirEntry, err error) error {
@@ -167,7 +167,7 @@ func (s shell) search(t *testing.T, secrets, prompts canaries) (files int) {
 	return files
 }
 
-// inBuckets runs the job in a bucket that answers: its key is shown nowhere.
+// inBuckets runs the job in a bucket and checks that its key is shown nowhere.
 func (s shell) inBuckets(t *testing.T, prompts canaries) {
 	t.Helper()
 	s.env = append(slices.DeleteFunc(s.env, func(v string) bool { return strings.HasPrefix(v, "AWS_") }), buckettest.S3(t).Env...)

@@ -24,7 +24,7 @@ import (
 	"latentbeam/stages/weights/hub"
 )
 
-// pullLines is how often a download says how far it is where there is no terminal.
+// pullLines is the time between two lines of progress if there is no terminal.
 const pullLines = 5 * time.Second
 
 func pullCommand(version string) *cobra.Command {
@@ -59,7 +59,7 @@ func pullCommand(version string) *cobra.Command {
 	return cmd
 }
 
-// pull downloads a repository. A signal ends it; what is there stays.
+// pull downloads a repository. A signal ends it; downloaded parts are kept.
 func pull(cmd *cobra.Command, version string, r hub.Repo, o hub.Options, asJSON bool) error {
 	client, err := hub.NewClient("latentbeam/" + version)
 	if err != nil {
@@ -69,27 +69,27 @@ func pull(cmd *cobra.Command, version string, r hub.Repo, o hub.Options, asJSON 
 	if err != nil {
 		return fault.Usage(err)
 	}
-	signals, ignore := catchSignals()
-	defer ignore()
-	ctx, end := untilSignal(cmd.Context(), signals, func(s os.Signal) error {
+	signals, stopSignals := catchSignals()
+	defer stopSignals()
+	ctx, stopWaiting := untilSignal(cmd.Context(), signals, func(s os.Signal) error {
 		return interrupted(fmt.Sprintf("pull %s: %s; the same command goes on where it was", r, s))
 	})
-	defer end()
-	shown := &pulling{w: cmd.ErrOrStderr(), notices: cmd.ErrOrStderr()}
-	answered := whileWaiting(cmd.ErrOrStderr(), func() string {
+	defer stopWaiting()
+	display := &pullDisplay{w: cmd.ErrOrStderr(), notices: cmd.ErrOrStderr()}
+	stopNotices := notifyWhileWaiting(cmd.ErrOrStderr(), func() string {
 		return fmt.Sprintf("waiting for %s (HF_ENDPOINT names another hub) ...", client.Endpoint())
 	})
-	defer answered()
+	defer stopNotices()
 	o.Begin = func(of *hub.Progress) {
-		answered()
-		shown.start(of)
+		stopNotices()
+		display.start(of)
 	}
 	client.Retrying = func(err error, tried, of int) {
-		answered()
-		fmt.Fprintf(shown.notices, "latentbeam: %s: %v; trying again (%d of %d; HF_ENDPOINT names another hub)\n", r, err, tried+1, of)
+		stopNotices()
+		fmt.Fprintf(display.notices, "latentbeam: %s: %v; trying again (%d of %d; HF_ENDPOINT names another hub)\n", r, err, tried+1, of)
 	}
 	result, err := client.Pull(ctx, cache, r, o)
-	shown.stop()
+	display.stop()
 	if why := interrupted(""); err != nil && errors.As(context.Cause(ctx), &why) {
 		return why
 	}
@@ -102,7 +102,7 @@ func pull(cmd *cobra.Command, version string, r hub.Repo, o hub.Options, asJSON 
 	return showPulled(cmd.OutOrStdout(), result)
 }
 
-// showPulled says what there is now, and how to use it.
+// showPulled prints what was downloaded and how to use it.
 func showPulled(w io.Writer, r *hub.Pulled) error {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(out, "%s\n", r.Repo)
@@ -142,17 +142,17 @@ func sizeOf(files []hub.RepoFile) config.ByteSize {
 	return config.ByteSize(total)
 }
 
-// pulling shows how far a pull is: a bar on a terminal, a line now and then elsewhere.
-type pulling struct {
-	w       io.Writer
-	notices io.Writer // for lines beside the bar
-	quit    chan struct{}
-	stopped sync.WaitGroup
+// pullDisplay shows the progress of a download: a bar on a terminal, else a line every few seconds.
+type pullDisplay struct {
+	w        io.Writer
+	notices  io.Writer // for other lines: they are printed above the bar
+	stopping chan struct{}
+	stopped  sync.WaitGroup
 }
 
-// start is called once, before anything is fetched.
-func (p *pulling) start(of *hub.Progress) {
-	p.quit = make(chan struct{})
+// start starts the display. It is called once, before the first download.
+func (p *pullDisplay) start(of *hub.Progress) {
+	p.stopping = make(chan struct{})
 	began, before := time.Now(), of.Moved.Load()
 	every, show, end := pullLines, func() {
 		moved := of.Moved.Load()
@@ -160,12 +160,12 @@ func (p *pulling) start(of *hub.Progress) {
 		fmt.Fprintf(p.w, "%s of %s, %s/s\n", config.ByteSize(moved), config.ByteSize(of.Total), config.ByteSize(rate))
 	}, func() {}
 	if isTerminal(p.w) && of.Total > 0 {
-		container := mpb.New(mpb.WithOutput(direct(p.w)), mpb.WithWidth(60))
+		container := mpb.New(mpb.WithOutput(unwrapWriter(p.w)), mpb.WithWidth(60))
 		bar := container.AddBar(of.Total,
 			mpb.PrependDecorators(decor.Counters(decor.SizeB1000(0), "% .1f / % .1f ")),
 			mpb.AppendDecorators(decor.Percentage(), decor.Name("  "), decor.AverageSpeed(decor.SizeB1000(0), "% .1f"),
 				decor.Name("  ETA "), decor.AverageETA(decor.ET_STYLE_GO)))
-		p.notices = container // past the bar
+		p.notices = container // prints above the bar
 		every, show = 200*time.Millisecond, func() { bar.SetCurrent(of.Moved.Load()) }
 		end = func() { bar.Abort(false); container.Wait() }
 	}
@@ -176,7 +176,7 @@ func (p *pulling) start(of *hub.Progress) {
 			select {
 			case <-tick.C:
 				show()
-			case <-p.quit:
+			case <-p.stopping:
 				if of.Moved.Load() > before {
 					show()
 				}
@@ -187,10 +187,10 @@ func (p *pulling) start(of *hub.Progress) {
 	})
 }
 
-// stop ends the display.
-func (p *pulling) stop() {
-	if p.quit != nil {
-		close(p.quit)
+// stop stops the display and waits until it has printed its last line.
+func (p *pullDisplay) stop() {
+	if p.stopping != nil {
+		close(p.stopping)
 		p.stopped.Wait()
 	}
 }

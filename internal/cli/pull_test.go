@@ -11,8 +11,8 @@ import (
 	"latentbeam/testdata/tiny"
 )
 
-// TestPullAndRun: a model is pulled from a hub, and a job uses it by its name without one: the videos have the names
-// that those of the same model in a directory have.
+// TestPullAndRun pulls a model from a hub and then uses it by name without the hub. The videos have the same names as with the
+// model in a directory.
 func TestPullAndRun(t *testing.T) {
 	files := map[string]string{"README.md": "read me", "LICENSE": "the licence"}
 	err := fs.WalkDir(tiny.Files(), ".", func(path string, d fs.DirEntry, err error) error {

@@ -19,23 +19,23 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// retention says which outputs of a scheduled job are removed.
+// retention decides which finished outputs of a scheduled job are removed.
 type retention struct {
-	keep  int    // this many stay; 0: any number
-	older string // only those that were finished before; "": whenever
+	keep  int    // number of newest outputs that stay; 0: none stays for this reason
+	older string // minimum age of an output that is removed; "": any age
 }
 
-func (r retention) wanted(cmd *cobra.Command) bool {
+func (r retention) isSet(cmd *cobra.Command) bool {
 	return cmd.Flags().Changed("keep-outputs") || r.older != ""
 }
 
-// finished is an output that is finished.
+// finished is a finished output and the time when it was finished.
 type finished struct {
 	output string
 	at     time.Time
 }
 
-// retire removes whole outputs, or says which it would remove.
+// retire removes whole outputs or, without apply, prints which it would remove.
 func retire(cmd *cobra.Command, outputs []string, r retention, apply bool) error {
 	if cmd.Flags().Changed("keep-outputs") && r.keep < 1 {
 		return fault.Usage(fmt.Errorf("--keep-outputs is %d: give 1 or more", r.keep))
@@ -86,7 +86,7 @@ func retire(cmd *cobra.Command, outputs []string, r retention, apply bool) error
 	return nil
 }
 
-// finishedAt says when an output was finished. A path that is no directory is no output.
+// finishedAt returns when an output was finished, and false if it is not a finished output.
 func finishedAt(ctx context.Context, output string) (time.Time, bool, error) {
 	if info, err := os.Stat(output); !store.HasScheme(output) && err == nil && !info.IsDir() {
 		return time.Time{}, false, nil
@@ -99,7 +99,7 @@ func finishedAt(ctx context.Context, output string) (time.Time, bool, error) {
 	return audit.FinishedAt(ctx, s)
 }
 
-// removeOutput removes an output. In a directory it also removes the folders that are empty afterwards.
+// removeOutput removes an output. It also removes the directories that are empty afterwards.
 func removeOutput(ctx context.Context, output string) (audit.Cleaned, error) {
 	s, err := Existing(ctx, output)
 	if err != nil {
@@ -116,7 +116,7 @@ func removeOutput(ctx context.Context, output string) (audit.Cleaned, error) {
 	return c, removeEmpty(output)
 }
 
-// removeEmpty removes folders without files, the innermost first.
+// removeEmpty removes empty directories below folder and folder itself, innermost first.
 func removeEmpty(folder string) error {
 	var folders []string
 	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {

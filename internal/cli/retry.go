@@ -34,7 +34,7 @@ func retryCommand(specs []stages.Spec) *cobra.Command {
 			if cmd.Flags().Changed("limit") {
 				start.Limit = f.limit
 			}
-			return runJob(cmd, start, jobRun{runFlags: f, share: share, retry: true, hooks: programs, here: []string{here},
+			return runJob(cmd, start, jobRun{runFlags: f, shard: share, retry: true, hooks: programs, overrides: []string{here},
 				specs: trusted(specs, programs, "retry")})
 		},
 	}
@@ -43,8 +43,8 @@ func retryCommand(specs []stages.Spec) *cobra.Command {
 	return cmd
 }
 
-// lastStart reads how the job of an output was started, and goes to the directory where that was. here sets the output,
-// which may have been moved since.
+// lastStart reads how the job of an output was started and changes to the directory in which it was started. here is the --set
+// text for output.path: the output may have been moved since.
 func lastStart(ctx context.Context, output string) (start jobfile.Start, here string, err error) {
 	if start, err = jobfile.Last(ctx, output); err != nil {
 		return start, "", fault.Usage(err)
@@ -58,7 +58,7 @@ func lastStart(ctx context.Context, output string) (start jobfile.Start, here st
 	return start, here, nil
 }
 
-// outputAt is the setting that names an output, from whatever directory.
+// outputAt returns the --set text for output.path, with an absolute path.
 func outputAt(output string) (string, error) {
 	if !store.HasScheme(output) {
 		var err error

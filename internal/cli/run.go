@@ -24,20 +24,20 @@ import (
 
 // runFlags are the flags of `latentbeam run`.
 type runFlags struct {
-	sets    []string
-	limit   int
-	output  string
-	shard   string
-	dryRun  bool
-	json    bool
-	empty   bool
-	cancel  bool
-	class   bool
-	meaning bool
-	every   bool // failure is named
-	wait    bool
-	watch   watchFlags
-	profile bool
+	sets         []string
+	limit        int
+	output       string
+	shard        string
+	dryRun       bool
+	json         bool
+	allowEmpty   bool
+	cancelOthers bool
+	newClass     bool
+	newMeaning   bool
+	allFailures  bool // print every failure
+	wait         bool
+	watch        watchFlags
+	profile      bool
 }
 
 func runCommand(specs []stages.Spec) *cobra.Command {
@@ -62,7 +62,7 @@ func runCommand(specs []stages.Spec) *cobra.Command {
 			if err != nil {
 				return fault.Usage(err)
 			}
-			return runJob(cmd, start, jobRun{runFlags: f, share: share, hooks: true, specs: specs})
+			return runJob(cmd, start, jobRun{runFlags: f, shard: share, hooks: true, specs: specs})
 		},
 	}
 	flags := cmd.Flags()
@@ -79,17 +79,17 @@ func addRunFlags(cmd *cobra.Command, f *runFlags) {
 	cmd.Flags().IntVar(&f.limit, "limit", 0, "only the first N rows of the input; 0: all")
 	cmd.Flags().StringVar(&f.shard, "shard", "", "i/n: only share i of n, counted from 0 "+
 		"(default from JOB_COMPLETION_INDEX or SLURM_ARRAY_TASK_ID with their counts)")
-	cmd.Flags().BoolVar(&f.cancel, "cancel", false, "end a job of an earlier run that a cluster still works on, instead of following it")
+	cmd.Flags().BoolVar(&f.cancelOthers, "cancel", false, "end a job of an earlier run that a cluster still works on, instead of following it")
 	cmd.Flags().BoolVar(&f.wait, "wait", false, "wait for another run that is at work on the output, instead of ending with 75")
-	cmd.Flags().BoolVar(&f.class, "new-class", false, "compute rows anew where the output's are of another numeric class")
-	cmd.Flags().BoolVar(&f.meaning, "new-meaning", false, "compute rows anew that the output has under an earlier meaning of the job or its tables")
+	cmd.Flags().BoolVar(&f.newClass, "new-class", false, "compute rows anew where the output's are of another numeric class")
+	cmd.Flags().BoolVar(&f.newMeaning, "new-meaning", false, "compute rows anew that the output has under an earlier meaning of the job or its tables")
 	f.watch.addTo(cmd)
 	cmd.Flags().BoolVar(&f.profile, "profile", false, "print at the end which kernels took the time; report.html of the run has them, too")
-	cmd.Flags().BoolVar(&f.every, "all-failures", false, "name every row that failed, not the first five alone")
-	cmd.Flags().BoolVar(&f.empty, "allow-empty", false, "take an input without rows for right")
+	cmd.Flags().BoolVar(&f.allFailures, "all-failures", false, "name every row that failed, not the first five alone")
+	cmd.Flags().BoolVar(&f.allowEmpty, "allow-empty", false, "take an input without rows for right")
 }
 
-// checkLimit refuses a --limit below 0.
+// checkLimit returns an error if --limit is negative.
 func checkLimit(n int) error {
 	if n < 0 {
 		return fault.Usage(fmt.Errorf("--limit is %d: give 1 or more rows, or 0 for all", n))
@@ -97,27 +97,27 @@ func checkLimit(n int) error {
 	return nil
 }
 
-// jobRun is how a job is run.
+// jobRun is what runJob needs to know besides the job.
 type jobRun struct {
 	runFlags
-	share shard
-	retry bool     // failed rows too
-	all   bool     // look at every file of the output
-	hooks bool     // on_complete may be called
-	here  []string // settings on top of those that the job was started with
-	specs []stages.Spec
+	shard       shard
+	retry       bool     // compute failed rows again
+	verifyFiles bool     // check every file of the output and compute damaged rows again
+	hooks       bool     // on_complete may run
+	overrides   []string // --set texts in addition to those that the job was started with
+	specs       []stages.Spec
 
-	scoreOnly bool                       // results are only looked at
-	adjust    func(*config.Config) error // changes the job; nil: it is as it is written
+	scoreOnly bool                       // only read scores from existing results
+	adjust    func(*config.Config) error // changes the configuration; may be nil
 }
 
-// runJob opens and runs a job.
+// runJob opens and runs a job, and prints its result. The error decides the exit code.
 func runJob(cmd *cobra.Command, start jobfile.Start, how jobRun) (err error) {
 	logging, err := how.watch.startLogs()
 	if err != nil {
 		return err
 	}
-	cfg, err := start.Config(how.here...)
+	cfg, err := start.Config(how.overrides...)
 	if err != nil {
 		return err
 	}
@@ -132,28 +132,28 @@ func runJob(cmd *cobra.Command, start jobfile.Start, how jobRun) (err error) {
 	if err := how.watch.check(); err != nil {
 		return err
 	}
-	hooks, err := hooksOf(cfg, how.hooks)
+	hooks, err := parseHooks(cfg, how.hooks)
 	if err != nil {
 		return err
 	}
-	signals, ignore := catchSignals()
-	defer ignore()
-	say := how.notices(cmd)
+	signals, stopSignals := catchSignals()
+	defer stopSignals()
+	notices := how.notices(cmd)
 	job, err := how.open(cmd, signals, cfg, pipelines.Options{
-		Specs: how.specs, Version: release, Limit: start.Limit, Retry: how.retry, Start: start, NewClass: how.class, NewMeaning: how.meaning,
-		Shard: how.share.index, Shards: how.share.count, AllowEmpty: how.empty, CancelOthers: how.cancel, Repair: how.all, ScoreOnly: how.scoreOnly,
-		AllFailures: how.every, PlanOnly: how.dryRun,
+		Specs: how.specs, Version: release, Limit: start.Limit, Retry: how.retry, Start: start, NewClass: how.newClass, NewMeaning: how.newMeaning,
+		Shard: how.shard.index, Shards: how.shard.count, AllowEmpty: how.allowEmpty, CancelOthers: how.cancelOthers, Repair: how.verifyFiles, ScoreOnly: how.scoreOnly,
+		AllFailures: how.allFailures, PlanOnly: how.dryRun,
 	})
 	if err != nil {
 		return err
 	}
 	defer job.Close()
-	if notice := how.share.notice(); notice != "" {
+	if notice := how.shard.notice(); notice != "" {
 		slog.Warn(notice)
 	}
 	if how.dryRun {
 		defer cancelOnSignal(cmd, signals)()
-		defer whileWaiting(say, func() string { return looking(job) })()
+		defer notifyWhileWaiting(notices, func() string { return planProgress(job) })()
 		return dryRun(cmd, job, cfg.Output.Path, how.json)
 	}
 	if how.json {
@@ -162,29 +162,29 @@ func runJob(cmd *cobra.Command, start jobfile.Start, how jobRun) (err error) {
 			return err
 		}
 	}
-	w, err := how.watch.watch(cmd, logging, job)
+	w, err := how.watch.startMonitor(cmd, logging, job)
 	if err != nil {
 		return err
 	}
 	defer func() { w.stop(err) }()
-	if how.share.count > 1 && how.share.notice() == "" {
-		fmt.Fprintf(w.notices, "shard %v\n", how.share)
+	if how.shard.count > 1 && how.shard.notice() == "" {
+		fmt.Fprintf(w.notices, "shard %v\n", how.shard)
 	}
 	planned := make(chan struct{})
-	begin := sync.OnceFunc(func() { close(planned) })
-	ctx, stop := drainOnSignal(cmd.Context(), draining{signals: signals, say: w.pastBar(), planned: planned, stop: job.Stop,
+	rowsStart := sync.OnceFunc(func() { close(planned) })
+	ctx, stop := drainOnSignal(cmd.Context(), draining{signals: signals, out: w.aboveBar(), planned: planned, stop: job.Stop,
 		timeout: time.Duration(cfg.DrainTimeout)})
 	defer stop()
-	hush := whileWaiting(say, func() string { return looking(job) })
-	defer hush()
+	stopNotices := notifyWhileWaiting(notices, func() string { return planProgress(job) })
+	defer stopNotices()
 	result, err := job.Run(ctx, func(p planning.Plan) {
-		hush()
-		begin()
+		stopNotices()
+		rowsStart()
 		w.start(p)
 	})
 	err = whyCanceled(ctx, err)
-	w.stopShowing()
-	if how.every && result.Totals.Failed > int64(len(result.Totals.First)) {
+	w.stopDisplay()
+	if how.allFailures && result.Totals.Failed > int64(len(result.Totals.First)) {
 		all, readErr := job.Failures(ctx)
 		if readErr != nil {
 			slog.Warn("not all failures could be read", "error", readErr)
@@ -194,8 +194,8 @@ func runJob(cmd *cobra.Command, start jobfile.Start, how jobRun) (err error) {
 	}
 	if err == nil || result.Totals.Rows > 0 {
 		printResult(w.out, cfg.Output.Path, result, how.profile, job.Program() != "")
-		if how.share.count > 1 {
-			fmt.Fprintln(w.out, aboutShard(how.share, result))
+		if how.shard.count > 1 {
+			fmt.Fprintln(w.out, aboutShard(how.shard, result))
 		}
 	}
 	if how.json && (err == nil || result.Totals.Rows > 0) {
@@ -209,10 +209,10 @@ func runJob(cmd *cobra.Command, start jobfile.Start, how jobRun) (err error) {
 	if result.Completed() {
 		runHooks(ctx, hooks, job, w.notices)
 	}
-	return verdict(cfg.Output.Path, job.Program() != "", result)
+	return runError(cfg.Output.Path, job.Program() != "", result)
 }
 
-// notices takes lines that say what the program does before it shows progress.
+// notices returns the writer for lines that are printed before progress is shown.
 func (r jobRun) notices(cmd *cobra.Command) io.Writer {
 	if r.watch.quiet || r.watch.format == "json" {
 		return io.Discard
@@ -220,7 +220,7 @@ func (r jobRun) notices(cmd *cobra.Command) io.Writer {
 	return cmd.ErrOrStderr()
 }
 
-// open opens the job and takes its output. One that somebody else is at work on is waited for where the flags say so.
+// open opens the job and locks its output. With --wait it waits while another run works on the output.
 func (r jobRun) open(cmd *cobra.Command, signals <-chan os.Signal, cfg *config.Config, o pipelines.Options) (*pipelines.Job, error) {
 	for {
 		if r.wait && !r.dryRun {
@@ -243,7 +243,7 @@ func (r jobRun) open(cmd *cobra.Command, signals <-chan os.Signal, cfg *config.C
 	}
 }
 
-// aboutShard says whether the output is whole.
+// aboutShard says whether this shard, or all shards, are done.
 func aboutShard(s shard, r pipelines.Result) string {
 	switch {
 	case r.Joined:
@@ -254,16 +254,16 @@ func aboutShard(s shard, r pipelines.Result) string {
 	return fmt.Sprintf("shard %v is done; the last one to end joins the tables and galleries", s)
 }
 
-// oneOr returns the words for one or for many.
-func oneOr(n int64, one, many string) string {
+// plural returns one if n is 1, else many.
+func plural(n int64, one, many string) string {
 	if n == 1 {
 		return one
 	}
 	return many
 }
 
-// verdict is what the exit code says of a run that went to its end; programs says that its job has some.
-func verdict(output string, programs bool, r pipelines.Result) error {
+// runError returns the error for the exit code of a run that has ended. programs: the job runs programs, which a retry must allow.
+func runError(output string, programs bool, r pipelines.Result) error {
 	switch {
 	case r.Interrupted && r.Totals.Pending > 0:
 		return interrupted(fmt.Sprintf("interrupted with %d rows to do; run it again to go on", r.Totals.Pending))
@@ -277,16 +277,16 @@ func verdict(output string, programs bool, r pipelines.Result) error {
 		}
 		var hints []string
 		if n := p.Unusable - p.Away; n > 0 {
-			hints = append(hints, fmt.Sprintf("%d cannot be used as %s: %s", n, oneOr(n, "it is", "they are"), mend))
+			hints = append(hints, fmt.Sprintf("%d cannot be used as %s: %s", n, plural(n, "it is", "they are"), mend))
 		}
 		if p.Away > 0 {
 			hints = append(hints, fmt.Sprintf("%d %s a host that does not answer: run the job again later", p.Away,
-				oneOr(p.Away, "names", "name")))
+				plural(p.Away, "names", "name")))
 		}
 		final := min(r.Totals.Final, r.Totals.Failed-p.Unusable)
 		if final > 0 {
-			hints = append(hints, fmt.Sprintf("%d would fail again as %s: change %s, or what the stage is told", final, oneOr(final, "it is", "they are"),
-				oneOr(final, "the row", "the rows")))
+			hints = append(hints, fmt.Sprintf("%d would fail again as %s: change %s, or what the stage is told", final, plural(final, "it is", "they are"),
+				plural(final, "the row", "the rows")))
 		}
 		if p.Unusable+final < r.Totals.Failed {
 			hints = append(hints, fmt.Sprintf("`%s` tries them again", retryOf(output, programs)))

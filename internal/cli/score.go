@@ -44,11 +44,11 @@ func scoreCommand(specs []stages.Spec) *cobra.Command {
 			"Measures: " + strings.Join(score.Names(), ", ") + ".",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			by, err := measuresOf(f.by)
+			by, err := parseMeasures(f.by)
 			if err != nil {
 				return fault.Usage(err)
 			}
-			weights, err := weightsOf(f.weights)
+			weights, err := parseWeights(f.weights)
 			if err != nil {
 				return fault.Usage(err)
 			}
@@ -56,9 +56,9 @@ func scoreCommand(specs []stages.Spec) *cobra.Command {
 				return fault.Usage(errors.New("several paths need --output DIR, the place for the readings of their videos"))
 			}
 			if f.output == "" {
-				return f.intoOutput(cmd, specs, args[0], by, weights)
+				return f.scoreOutput(cmd, specs, args[0], by, weights)
 			}
-			return f.intoNew(cmd, specs, args, by, weights)
+			return f.scoreToNew(cmd, specs, args, by, weights)
 		},
 	}
 	flags := cmd.Flags()
@@ -71,8 +71,8 @@ func scoreCommand(specs []stages.Spec) *cobra.Command {
 	return cmd
 }
 
-// measuresOf are the measures that names or unique beginnings of them stand for.
-func measuresOf(names []string) (by []string, err error) {
+// parseMeasures returns the measures for names or unique prefixes of names.
+func parseMeasures(names []string) (by []string, err error) {
 	for _, name := range names {
 		var all []string
 		for _, m := range score.Names() {
@@ -96,8 +96,8 @@ func measuresOf(names []string) (by []string, err error) {
 	return by, nil
 }
 
-// weightsOf reads NAME=PATH.
-func weightsOf(pairs []string) (map[string]string, error) {
+// parseWeights parses texts of the form NAME=PATH.
+func parseWeights(pairs []string) (map[string]string, error) {
 	weights := map[string]string{}
 	for _, pair := range pairs {
 		name, path, found := strings.Cut(pair, "=")
@@ -109,12 +109,12 @@ func weightsOf(pairs []string) (map[string]string, error) {
 	return weights, nil
 }
 
-// intoOutput scores the videos of an output.
-func (f *scoreFlags) intoOutput(cmd *cobra.Command, specs []stages.Spec, output string, by []string, weights map[string]string) error {
-	if err := isOutput(cmd.Context(), output); err != nil {
+// scoreOutput scores the videos of an output and adds the readings to it.
+func (f *scoreFlags) scoreOutput(cmd *cobra.Command, specs []stages.Spec, output string, by []string, weights map[string]string) error {
+	if err := checkOutput(cmd.Context(), output); err != nil {
 		return err
 	}
-	for name, path := range weights { // they are relative to this directory, and the job's paths to its own
+	for name, path := range weights { // relative to this directory, but runJob changes to the job's directory
 		weights[name] = config.Absolute(mustGetwd(), path)
 	}
 	start, here, err := lastStart(cmd.Context(), output)
@@ -124,12 +124,12 @@ func (f *scoreFlags) intoOutput(cmd *cobra.Command, specs []stages.Spec, output 
 	if cmd.Flags().Changed("limit") {
 		start.Limit = f.run.limit
 	}
-	return runJob(cmd, start, jobRun{runFlags: f.run, here: []string{here}, specs: trusted(specs, f.exec, "score"), scoreOnly: true,
+	return runJob(cmd, start, jobRun{runFlags: f.run, overrides: []string{here}, specs: trusted(specs, f.exec, "score"), scoreOnly: true,
 		adjust: func(cfg *config.Config) error { return addScore(cfg, by, weights) }})
 }
 
-// isOutput says what to do about a path that is no output of a job.
-func isOutput(ctx context.Context, path string) error {
+// checkOutput returns an error that says what to do if path is not the output of a job.
+func checkOutput(ctx context.Context, path string) error {
 	s, err := open.Existing(ctx, path)
 	if err == nil {
 		_, err = s.Stat(ctx, jobfile.Name)
@@ -154,8 +154,8 @@ func mustGetwd() string {
 	return dir
 }
 
-// intoNew scores videos into an output of their own.
-func (f *scoreFlags) intoNew(cmd *cobra.Command, specs []stages.Spec, paths, by []string, weights map[string]string) error {
+// scoreToNew scores videos and writes the readings to a new output.
+func (f *scoreFlags) scoreToNew(cmd *cobra.Command, specs []stages.Spec, paths, by []string, weights map[string]string) error {
 	options, err := scoreOptions(by, weights)
 	if err != nil {
 		return err
@@ -170,7 +170,7 @@ func (f *scoreFlags) intoNew(cmd *cobra.Command, specs []stages.Spec, paths, by 
 	return runJob(cmd, start, jobRun{runFlags: f.run, specs: specs})
 }
 
-// scoreOptions are the options of the stage as JSON, which is YAML.
+// scoreOptions returns the options of the stage as JSON, which is also YAML.
 func scoreOptions(by []string, weights map[string]string) (string, error) {
 	options := map[string]any{}
 	if len(by) > 0 {
@@ -183,7 +183,7 @@ func scoreOptions(by []string, weights map[string]string) (string, error) {
 	return string(js), err
 }
 
-// addScore adds measures to a job: to its stage score where it has one.
+// addScore adds measures to a job: to its stage score if there is one, else to a new stage.
 func addScore(cfg *config.Config, by []string, weights map[string]string) error {
 	text, err := scoreOptions(by, weights)
 	if err != nil {

@@ -8,29 +8,29 @@ import (
 	"latentbeam/internal/config"
 )
 
-// TestMeasuresOf: names may be shortened to what no other measure begins with.
+// TestMeasuresOf: names may be shortened to a unique prefix.
 func TestMeasuresOf(t *testing.T) {
 	for text, want := range map[string]string{"motion": "motion", "motion,ph": "motion,phash", "motion_": "motion_smoothness", "phash,ph": "phash", "": "", "sc": "scene_cuts"} {
 		var names []string
 		if text != "" {
 			names = strings.Split(text, ",")
 		}
-		got, err := measuresOf(names)
+		got, err := parseMeasures(names)
 		if err != nil || strings.Join(got, ",") != want {
 			t.Errorf("%s: %v, %v, want %s", text, got, err, want)
 		}
 	}
 	for text, want := range map[string]string{"none": "there are scene_cuts", "mot": "motion and motion_smoothness begin", "x,": `names "x"`} {
-		if _, err := measuresOf(strings.Split(text, ",")); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := parseMeasures(strings.Split(text, ",")); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}
-	if _, err := weightsOf([]string{"clip"}); err == nil {
+	if _, err := parseWeights([]string{"clip"}); err == nil {
 		t.Error("weights without a path")
 	}
 }
 
-// TestAddScore: measures join those of a job that has the stage, and make one for a job that has not.
+// TestAddScore: measures are added to the stage score of a job, or to a new stage if the job has none.
 func TestAddScore(t *testing.T) {
 	for stages, want := range map[string]string{
 		"[encode_text]": `{"by":["motion"],"weights":{"w":"p"}}`,

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// shard is a share of a job's rows: number index of count, from 0. The zero value is all rows.
+// shard is share index of count equal shares of a job's rows; index counts from 0. The zero value means all rows.
 type shard struct {
 	index, count int
-	slurm        bool // the environment of a Slurm array says it, which may be that of a sweep
+	slurm        bool // from the environment of a Slurm array, whose tasks may also be different jobs
 }
 
-// notice is what a user is told of a share that he may not have meant; "" for nothing.
+// notice returns a warning if the user may not have meant to run a share; else "".
 func (s shard) notice() string {
 	if !s.slurm || s.count == 1 {
 		return ""
@@ -22,14 +22,14 @@ func (s shard) notice() string {
 		"each task of the array has a job of its own, as in a sweep", s, s.count)
 }
 
-// String is the form that --shard takes.
+// String returns the form that --shard accepts.
 func (s shard) String() string { return fmt.Sprintf("%d/%d", s.index, s.count) }
 
-// maxShards is what the names of a shard's files have room for.
+// maxShards is the largest number that the file names of a shard can hold.
 const maxShards = 99_999
 
-// shardOf reads i/n, or finds the shard in the environment of a Kubernetes indexed Job or a Slurm array.
-// Kubernetes does not say how many there are: the job's spec has to, in JOB_COMPLETIONS.
+// shardOf parses i/n, or reads the shard from the environment of a Kubernetes indexed Job or a Slurm array. Kubernetes does not
+// set the number of shards, so the job's spec has to set JOB_COMPLETIONS.
 func shardOf(flag string, getenv func(string) string) (shard, error) {
 	switch {
 	case flag != "":
@@ -58,7 +58,7 @@ func parseShard(text string) (shard, error) {
 	return shard{index: index, count: count}, nil
 }
 
-// slurmShard counts the task of an array from its first index on, in its step (--array=5-20:5).
+// slurmShard returns the position of this task in its array, such as 0 to 3 for --array=5-20:5.
 func slurmShard(getenv func(string) string) (shard, error) {
 	var err error
 	read := func(name string, missing int) int {

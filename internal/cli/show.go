@@ -17,7 +17,7 @@ import (
 	"latentbeam/pipelines"
 )
 
-// printResult prints the final table; profile adds the kernels. programs says that the job has some.
+// printResult prints the final table. profile adds the kernels; programs: the job runs programs, which a retry must allow.
 func printResult(out io.Writer, dir string, r pipelines.Result, profile, programs bool) {
 	if r.NothingToDo {
 		fmt.Fprintf(out, "nothing to do: all %d rows of this job are in %s (%d done, %d failed)\n",
@@ -72,18 +72,18 @@ func printResult(out io.Writer, dir string, r pipelines.Result, profile, program
 	}
 }
 
-// perRow is the time of a stage for each row that left it.
+// perRow returns the time of a stage divided by the rows that left it.
 func perRow(d time.Duration, s engine.StageTime, r pipelines.Result) time.Duration {
 	return (d / time.Duration(max(1, cmp.Or(s.Rows, r.Done)))).Round(time.Microsecond)
 }
 
-// nextCommand suggests the command that may follow the last one; "": none.
+// nextCommand returns a command that the user may want to run next, or "".
 func nextCommand(args []string, system, dir string, programs bool, r pipelines.Result) string {
 	quoted := shellWord(dir)
 	local := !store.HasScheme(dir)
 	switch {
 	case r.Totals.Pending > 0 && len(args) > 1:
-		return asTyped(args)
+		return commandLine(args)
 	case r.Totals.Failed > r.Plan.Unusable+r.Totals.Final:
 		return retryOf(dir, programs)
 	case r.Gallery != "" && r.Totals.Done > 0 && local && system == "darwin":
@@ -96,7 +96,7 @@ func nextCommand(args []string, system, dir string, programs bool, r pipelines.R
 	return ""
 }
 
-// retryOf is the command that tries the failed rows of an output again; programs says that the job has some.
+// retryOf returns the command that computes failed rows again. programs: the job runs programs, which must be allowed.
 func retryOf(dir string, programs bool) string {
 	command := "latentbeam retry " + shellWord(dir)
 	if programs {
@@ -105,14 +105,14 @@ func retryOf(dir string, programs bool) string {
 	return command
 }
 
-// printFailures prints why the first rows failed; the failures table has all.
+// printFailures prints the first failed rows with their errors; the failures table has all.
 func printFailures(out io.Writer, first []report.Failed, all int64) {
 	if len(first) == 0 {
 		return
 	}
 	fmt.Fprintln(out, "\nfailed")
 	for _, f := range first {
-		message := strings.TrimPrefix(f.Message, f.Source+": ") // readers say it themselves
+		message := strings.TrimPrefix(f.Message, f.Source+": ") // some messages begin with the source already
 		fmt.Fprintf(out, "  %s: %s: %s\n", f.Source, f.Stage, strings.ReplaceAll(message, "\n", " "))
 	}
 	if more := all - int64(len(first)); more > 0 {
@@ -120,10 +120,10 @@ func printFailures(out io.Writer, first []report.Failed, all int64) {
 	}
 }
 
-// kernelLines is how many kernels the final table shows; summary.json has all.
+// kernelLines is the number of kernels in the final table; summary.json has all.
 const kernelLines = 8
 
-// printKernels prints what the devices spent most of their time on.
+// printKernels prints the kernels that took the most time.
 func printKernels(out io.Writer, r pipelines.Result) {
 	type line struct {
 		stage string
@@ -172,7 +172,7 @@ func printAgreement(out io.Writer, r pipelines.Result) {
 		all.Equal, all.Of, 100*float64(all.Equal)/float64(max(1, all.Of)), strings.Join(parts, ", "))
 }
 
-// printDropped says how many rows the job's own rules left out.
+// printDropped prints how many rows the rules of the job dropped.
 func printDropped(out io.Writer, n int64) {
 	if n > 0 {
 		fmt.Fprintf(out, "\ndropped: %d by the rules of the job (class dropped in tables/failures)\n", n)

@@ -16,17 +16,17 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// stopGrace is how long a job that was told to stop at once may take to do so, in the middle of a step.
+// stopGrace is how long a canceled job may take to return, because it may be in the middle of a step.
 const stopGrace = 5 * time.Second
 
-// catchSignals collects SIGINT and SIGTERM from now on, until ignore.
-func catchSignals() (signals chan os.Signal, ignore func()) {
+// catchSignals delivers SIGINT and SIGTERM to signals until ignore is called.
+func catchSignals() (signals chan os.Signal, stopSignals func()) {
 	signals = make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	return signals, func() { signal.Stop(signals) }
 }
 
-// interrupted is an error that is context.Canceled (exit 130), which its text need not say.
+// interrupted is an error for which errors.Is(err, context.Canceled) holds, so the exit code is 130. It is its own text.
 type interrupted string
 
 // Error returns the text.
@@ -35,7 +35,7 @@ func (e interrupted) Error() string { return string(e) }
 // Is reports whether target is context.Canceled.
 func (e interrupted) Is(target error) bool { return target == context.Canceled }
 
-// Why a job is ended at once; run again, it goes on with what was published.
+// Reasons to end a job at once. The next run continues with the rows that were published.
 const (
 	errDeadline = interrupted("interrupted: what was in flight did not finish within drain_timeout; " +
 		"run it again to go on")
@@ -43,18 +43,19 @@ const (
 	errPlanning = interrupted("interrupted before anything was computed; run it again to begin")
 )
 
-// draining is a job that a signal stops.
+// draining describes how a signal stops a job.
 type draining struct {
 	signals <-chan os.Signal
-	say     io.Writer       // lines for people
-	planned <-chan struct{} // closed when rows begin: before, nothing is in flight
-	stop    func()          // makes the job finish what is in flight. It may wait for one of the job's locks
-	timeout time.Duration   // for what is in flight
+	out     io.Writer       // lines for people
+	planned <-chan struct{} // closed when the first row starts; before, nothing is in flight
+	stop    func()          // makes the job finish the rows in flight; may block on a lock of the job
+	timeout time.Duration   // for the rows in flight
 }
 
-// drainOnSignal makes a signal stop the job: the first lets it finish what is in flight, within the timeout; a second, the end of
-// the timeout, or any signal before the rows begin, cancels the returned context. A job that does not end then is in the middle
-// of a step, and the process ends without it: that does no harm, see D9.
+// drainOnSignal makes signals stop the job. The first signal lets the job finish the rows in flight within the timeout. A second
+// signal, the end of the timeout, or any signal before the first row starts cancels the returned context. If the job does not
+// return within stopGrace, it is in the middle of a step, and the process exits. That is safe, because an output is consistent
+// whenever a process dies.
 func drainOnSignal(ctx context.Context, d draining) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	finished := make(chan struct{})
@@ -67,7 +68,7 @@ func drainOnSignal(ctx context.Context, d draining) (context.Context, func()) {
 		select {
 		case <-finished:
 		case <-time.After(stopGrace):
-			fmt.Fprintln(d.say, "latentbeam:", why)
+			fmt.Fprintln(d.out, "latentbeam:", why)
 			os.Exit(fault.ExitInterrupted)
 		}
 	}()
@@ -77,7 +78,7 @@ func drainOnSignal(ctx context.Context, d draining) (context.Context, func()) {
 	}
 }
 
-// wait returns why the job has to end at once; ended says that it has ended before.
+// wait waits for signals and returns why the job must end at once. ended is true if the job ended by itself.
 func (d draining) wait(finished <-chan struct{}) (ended bool, why error) {
 	var s os.Signal
 	select {
@@ -90,7 +91,7 @@ func (d draining) wait(finished <-chan struct{}) (ended bool, why error) {
 	default:
 		return false, errPlanning
 	}
-	fmt.Fprintf(d.say, "%v: finishing what is in flight (at most %v; again to stop at once)\n", s, d.timeout)
+	fmt.Fprintf(d.out, "%v: finishing what is in flight (at most %v; again to stop at once)\n", s, d.timeout)
 	go d.stop()
 	select {
 	case <-d.signals:
@@ -102,7 +103,7 @@ func (d draining) wait(finished <-chan struct{}) (ended bool, why error) {
 	}
 }
 
-// cancelOnSignal makes the first signal cancel the context of a command that only looks; a second ends the process.
+// cancelOnSignal makes the first signal cancel the context of a command that only reads; a second signal ends the process.
 func cancelOnSignal(cmd *cobra.Command, signals chan os.Signal) (done func()) {
 	ctx, done := untilSignal(cmd.Context(), signals, func(s os.Signal) error {
 		signal.Stop(signals)
@@ -112,7 +113,7 @@ func cancelOnSignal(cmd *cobra.Command, signals chan os.Signal) (done func()) {
 	return done
 }
 
-// untilSignal returns a context that the first signal cancels, with the cause that why gives.
+// untilSignal returns a context that the first signal cancels. why returns the cause.
 func untilSignal(ctx context.Context, signals <-chan os.Signal, why func(os.Signal) error) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
@@ -125,26 +126,26 @@ func untilSignal(ctx context.Context, signals <-chan os.Signal, why func(os.Sign
 	return ctx, func() { cancel(nil) }
 }
 
-// whyCanceled returns why ctx has ended where err says no more than that it has.
+// whyCanceled returns the cause of ctx if err is a plain context.Canceled; else it returns err.
 func whyCanceled(ctx context.Context, err error) error {
-	var said interrupted
-	if errors.Is(err, context.Canceled) && !errors.As(err, &said) && errors.As(context.Cause(ctx), &said) {
-		return said
+	var reason interrupted
+	if errors.Is(err, context.Canceled) && !errors.As(err, &reason) && errors.As(context.Cause(ctx), &reason) {
+		return reason
 	}
 	return err
 }
 
-// sayAfter is the time after which people are told what they wait for, and sayAgain the time between two such lines.
+// noticeDelay is the delay before notifyWhileWaiting prints its first line, and noticeInterval the time between two lines.
 const (
-	sayAfter = 2 * time.Second
-	sayAgain = 10 * time.Second
+	noticeDelay    = 2 * time.Second
+	noticeInterval = 10 * time.Second
 )
 
-// whileWaiting prints what the program does, should it take longer, until done.
-func whileWaiting(w io.Writer, what func() string) (done func()) {
+// notifyWhileWaiting prints what() now and then until done is called. It prints nothing if that is before noticeDelay.
+func notifyWhileWaiting(w io.Writer, what func() string) (done func()) {
 	over := make(chan struct{})
 	go func() {
-		for pause := sayAfter; ; pause = sayAgain {
+		for pause := noticeDelay; ; pause = noticeInterval {
 			select {
 			case <-time.After(pause):
 				fmt.Fprintln(w, what())

@@ -20,7 +20,7 @@ import (
 	"latentbeam/stages/catalog"
 )
 
-// endless is a job of one row that takes far longer than any test, on a fast machine too.
+// endless is a job of one row that takes far longer than any test, even on a fast machine.
 const endless = `version: 1
 model: tiny
 input: {prompts: prompts.csv}
@@ -29,7 +29,7 @@ stages: [encode_text, denoise, decode_vae, encode_video]
 output: {path: out}
 `
 
-// running is the program in the middle of a job.
+// running is a program that runs a job.
 type running struct {
 	shell
 	process *os.Process
@@ -37,7 +37,7 @@ type running struct {
 	out     *spoken
 }
 
-// spoken is what a program has said so far.
+// spoken collects what a program has printed so far.
 type spoken struct {
 	sync.Mutex
 	strings.Builder
@@ -55,10 +55,10 @@ func (s *spoken) String() string {
 	return s.Builder.String()
 }
 
-// begin starts the program and waits until it has begun the job.
+// begin starts the program and waits until it has opened the job.
 func (s shell) begin(args ...string) *running {
 	s.t.Helper()
-	_ = os.Remove(filepath.Join(s.dir, "out/job.json")) // of an earlier run, which says nothing of this one
+	_ = os.Remove(filepath.Join(s.dir, "out/job.json")) // from an earlier run
 	r := s.launch(args...)
 	r.until(func() bool { return s.exists("out/job.json") })
 	return r
@@ -82,7 +82,7 @@ func (s shell) launch(args ...string) *running {
 	return r
 }
 
-// until waits for something to be so.
+// until waits until a condition holds.
 func (r *running) until(so func() bool) {
 	r.t.Helper()
 	for began := time.Now(); !so(); time.Sleep(20 * time.Millisecond) {
@@ -92,7 +92,7 @@ func (r *running) until(so func() bool) {
 	}
 }
 
-// inFlight waits for the first line of progress, five seconds after the rows have begun to flow.
+// inFlight waits for the first line of progress, which comes five seconds after the first row started.
 func (r *running) inFlight() {
 	r.t.Helper()
 	r.until(func() bool { return strings.Contains(r.out.String(), "/1 rows, ") })
@@ -105,7 +105,7 @@ func (r *running) signal(s os.Signal) {
 	}
 }
 
-// ends waits for the program, which must end with the exit code within the time, and returns its words.
+// ends waits until the program ends, checks its exit code and returns what it printed.
 func (r *running) ends(code int, within time.Duration) string {
 	r.t.Helper()
 	select {
@@ -120,8 +120,8 @@ func (r *running) ends(code int, within time.Duration) string {
 	return ""
 }
 
-// TestSignalDrains: SIGINT and SIGTERM let what is in flight finish; the output is whole, and the next run
-// goes on where it was.
+// TestSignalDrains: after SIGINT or SIGTERM the rows in flight finish. The output is complete, and the next run
+// continues.
 func TestSignalDrains(t *testing.T) {
 	const rows, more = 1000, 5 // far more rows than are done when the first are published
 	var table strings.Builder
@@ -167,7 +167,7 @@ func (s shell) videos() int {
 	return len(all)
 }
 
-// TestSignalWhileOpening: before a job has begun there is nothing to wait for, however long that takes.
+// TestSignalWhileOpening: a signal ends the program at once while it opens a job, however long that takes.
 func TestSignalWhileOpening(t *testing.T) {
 	s := newShell(t, "prompts.csv", threePrompts)
 	job := strings.Replace(small, "prompts.csv", filepath.Join(s.dir, "prompts.csv"), 1)
@@ -192,7 +192,7 @@ func TestSignalWhileOpening(t *testing.T) {
 	}
 }
 
-// TestWait: a run that is told to wait goes on where the first one has ended; a signal ends it before.
+// TestWait: a run with --wait continues when the first run has ended. A signal ends the wait.
 func TestWait(t *testing.T) {
 	s := newShell(t, "job.yaml", endless, "quick.yaml", small, "prompts.csv", "prompt\na red circle\n")
 	r := s.begin("run", "job.yaml", "--output", "out")
@@ -212,8 +212,8 @@ func TestWait(t *testing.T) {
 	s.says(s.run(0, "run", "quick.yaml", "--wait"), "0 to do")
 }
 
-// TestDrainEnds: neither a second signal nor the end of drain_timeout waits for a row that takes minutes,
-// and until then a second run is told who is there.
+// TestDrainEnds: a second signal and the end of drain_timeout end a run at once, although its row takes minutes. Until then
+// a second run names the first one.
 func TestDrainEnds(t *testing.T) {
 	s := newShell(t, "job.yaml", endless, "prompts.csv", "prompt\na red circle\n")
 	r := s.begin("run", "job.yaml")

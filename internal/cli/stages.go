@@ -50,10 +50,10 @@ func stagesCommand(specs []stages.Spec) *cobra.Command {
 	return cmd
 }
 
-// docWidth is how many characters of what a stage does stand in a line.
+// docWidth is the width of the column that describes a stage, in bytes.
 const docWidth = 70
 
-// wrap cuts a text between words into lines of at most width bytes; a longer word has a line to itself.
+// wrap breaks a text between words into lines of at most width bytes. A longer word gets a line of its own.
 func wrap(text string, width int) []string {
 	lines := []string{""}
 	for _, word := range strings.Fields(text) {

@@ -61,7 +61,7 @@ func statusCommand() *cobra.Command {
 	return cmd
 }
 
-// waitForOutput opens an output as soon as it is there; nil: the wait was stopped.
+// waitForOutput opens an output as soon as it exists. It returns nil if the context ends before.
 func waitForOutput(cmd *cobra.Command, address string) (s store.Store, err error) {
 	fmt.Fprintf(cmd.ErrOrStderr(), "waiting: there is no output at %s yet\n", address)
 	for {
@@ -77,15 +77,15 @@ func waitForOutput(cmd *cobra.Command, address string) (s store.Store, err error
 	}
 }
 
-// clearScreen lets the next text begin at the top of an empty terminal.
+// clearScreen clears a terminal and moves the cursor to its top.
 const clearScreen = "\x1b[H\x1b[2J"
 
 // showStatus prints the status once and reports whether the job is over.
 func showStatus(cmd *cobra.Command, s store.Store, job string, asJSON, again bool) (over bool, err error) {
 	st, err := progress.Read(cmd.Context(), s, job)
 	if errors.Is(err, progress.ErrNoJob) {
-		err := noFacts(cmd, s, job)
-		if again && job == "" && err != nil { // the folder is there, and no run has begun
+		err := printWithoutFacts(cmd, s, job)
+		if again && job == "" && err != nil { // the folder exists, but no run has started
 			return false, nil
 		}
 		return true, err
@@ -98,7 +98,7 @@ func showStatus(cmd *cobra.Command, s store.Store, job string, asJSON, again boo
 		return st.Over(), json.NewEncoder(out).Encode(st)
 	}
 	if again && isTerminal(out) {
-		_, _ = io.WriteString(direct(out), clearScreen)
+		_, _ = io.WriteString(unwrapWriter(out), clearScreen)
 	}
 	st.Print(out)
 	if again && !isTerminal(out) && !st.Over() {
@@ -107,8 +107,8 @@ func showStatus(cmd *cobra.Command, s store.Store, job string, asJSON, again boo
 	return st.Over(), nil
 }
 
-// noFacts says what is known of an output without facts: that of an earlier version, or of a run that had nothing to do.
-func noFacts(cmd *cobra.Command, s store.Store, job string) error {
+// printWithoutFacts prints what is known of an output without run files. An earlier version wrote it, or its run had nothing to do.
+func printWithoutFacts(cmd *cobra.Command, s store.Store, job string) error {
 	if job != "" {
 		return fault.Usage(fmt.Errorf("status: %s knows no job %s; its jobs are under %s", s.URL(), job, store.Address(s.URL(), "runs")))
 	}

@@ -12,8 +12,8 @@ import (
 	"latentbeam/internal/watch/logs"
 )
 
-// direct is what w writes to, for what controls a terminal on purpose.
-func direct(w io.Writer) io.Writer {
+// unwrapWriter returns the writer behind a VisibleWriter, for text that controls a terminal on purpose.
+func unwrapWriter(w io.Writer) io.Writer {
 	if v, ok := w.(*logs.VisibleWriter); ok {
 		return v.To
 	}
@@ -22,7 +22,7 @@ func direct(w io.Writer) io.Writer {
 
 // isTerminal reports whether w is a character device.
 func isTerminal(w io.Writer) bool {
-	f, ok := direct(w).(*os.File)
+	f, ok := unwrapWriter(w).(*os.File)
 	if !ok {
 		return false
 	}
@@ -30,17 +30,17 @@ func isTerminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// hasColumns reports whether w is a terminal with columns; some have none, such as that of script(1).
+// hasColumns reports whether w is a terminal with a known width. Some have none, such as the terminal of script(1).
 func hasColumns(w io.Writer) bool {
 	if !isTerminal(w) {
 		return false
 	}
-	width, _, err := cwriter.New(direct(w)).GetTermSize()
+	width, _, err := cwriter.New(unwrapWriter(w)).GetTermSize()
 	return err == nil && width > 0
 }
 
-// asTyped is the command line of a process as a person may type it again.
-func asTyped(args []string) string {
+// commandLine returns a command line that a user can paste into a shell.
+func commandLine(args []string) string {
 	words := []string{"latentbeam"}
 	for _, a := range args[1:] {
 		words = append(words, shellWord(a))
@@ -48,7 +48,7 @@ func asTyped(args []string) string {
 	return strings.Join(words, " ")
 }
 
-// shellWord quotes a word for a shell where it needs that.
+// shellWord quotes a word for a shell if necessary.
 func shellWord(word string) string {
 	plain := func(c rune) bool {
 		return c < 128 && (c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("-_./=:,@%+", c))
@@ -59,7 +59,7 @@ func shellWord(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// firstOf returns the first n items, and how many more there are.
+// firstOf returns the first n items. If there are more, it adds "and N more".
 func firstOf(items []string, n int) []string {
 	if len(items) <= n {
 		return items
@@ -67,10 +67,10 @@ func firstOf(items []string, n int) []string {
 	return append(items[:n:n], fmt.Sprintf("and %d more", len(items)-n))
 }
 
-// oneLine keeps text of a hub or a service in its line.
+// oneLine escapes line breaks and tabs in the text of a hub or a service, so that it cannot break a table.
 func oneLine(text string) string { return strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(text) }
 
-// printJSON prints v as JSON that people can read.
+// printJSON prints v as indented JSON.
 func printJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")

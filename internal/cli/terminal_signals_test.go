@@ -13,13 +13,13 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// TestDeadlineOfTheDrain: the deadline runs while the job is being told, which may have to wait for a lock.
+// TestDeadlineOfTheDrain: drain_timeout also passes while Stop of the job waits for a lock.
 func TestDeadlineOfTheDrain(t *testing.T) {
 	signals, never := make(chan os.Signal, 1), make(chan struct{})
 	defer close(never)
 	planned := make(chan struct{})
 	close(planned)
-	ctx, finish := drainOnSignal(t.Context(), draining{signals: signals, say: io.Discard, planned: planned, stop: func() { <-never },
+	ctx, finish := drainOnSignal(t.Context(), draining{signals: signals, out: io.Discard, planned: planned, stop: func() { <-never },
 		timeout: time.Millisecond})
 	defer finish()
 	signals <- syscall.SIGTERM
@@ -33,10 +33,10 @@ func TestDeadlineOfTheDrain(t *testing.T) {
 	}
 }
 
-// TestSignalWhilePlanning: before rows begin nothing is in flight, so the first signal ends the run.
+// TestSignalWhilePlanning: before the first row starts, nothing is in flight, so the first signal ends the run.
 func TestSignalWhilePlanning(t *testing.T) {
 	signals := make(chan os.Signal, 1)
-	ctx, finish := drainOnSignal(t.Context(), draining{signals: signals, say: io.Discard, planned: make(chan struct{}),
+	ctx, finish := drainOnSignal(t.Context(), draining{signals: signals, out: io.Discard, planned: make(chan struct{}),
 		stop: func() { t.Error("it is told to finish") }, timeout: time.Hour})
 	defer finish()
 	signals <- syscall.SIGINT

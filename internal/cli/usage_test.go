@@ -8,12 +8,12 @@ import (
 	"testing"
 )
 
-// TestWrongJobIsRefusedBeforeWork: whatever is wrong with a job is said with file, line and what to do,
-// the exit code is 2, and no output is begun.
+// TestWrongJobIsRefusedBeforeWork: a wrong job gives a message with file, line and remedy and exit code 2, and no output is
+// created.
 func TestWrongJobIsRefusedBeforeWork(t *testing.T) {
 	for _, c := range []struct {
 		name     string
-		old, new string // in the job
+		old, new string // text of the job
 		says     []string
 	}{
 		{"an impossible size", "  height: 16", "  height: 20",
@@ -85,7 +85,7 @@ func TestWrongCommandLine(t *testing.T) {
 	}
 }
 
-// TestShardFromTheEnvironment: an indexed Job of Kubernetes and an array of Slurm say which share it is.
+// TestShardFromTheEnvironment: an indexed Job of Kubernetes and an array of Slurm set the shard.
 func TestShardFromTheEnvironment(t *testing.T) {
 	for _, c := range []struct {
 		flag, env string
@@ -120,9 +120,9 @@ func TestShardFromTheEnvironment(t *testing.T) {
 	}
 }
 
-// TestShardsTogether: two shards at the same time in one output do each row once, and leave one report.
+// TestShardsTogether: two shards that run at the same time in one output compute each row once and write one report.
 func TestShardsTogether(t *testing.T) {
-	const rows = 24 // so many that each shard has some, whatever the keys are on this processor
+	const rows = 24 // enough that each shard has some, whatever the keys are on this processor
 	var table strings.Builder
 	table.WriteString("prompt\n")
 	for i := range rows {
@@ -153,7 +153,7 @@ func TestShardsTogether(t *testing.T) {
 	}
 }
 
-// TestImpossibleOutputs: a path that can be no output stops the run; as something to be read it is a wrong command line.
+// TestImpossibleOutputs: a path that cannot be an output stops a run; for verbs that read an output it is a usage error.
 func TestImpossibleOutputs(t *testing.T) {
 	s := newShell(t, "job.yaml", small, "prompts.csv", threePrompts)
 	for output, want := range map[string]string{"prompts.csv/out": "a part of the path is a file; name a directory",

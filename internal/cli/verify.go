@@ -90,11 +90,11 @@ func verify(cmd *cobra.Command, output string, f verifyFlags, specs []stages.Spe
 	show(found, time.Since(began))
 	repaired := !found.Sound() && f.repair
 	if repaired {
-		if found.Is(audit.Damaged, jobfile.Name) { // it may say another job now
+		if found.Is(audit.Damaged, jobfile.Name) { // the damaged file may describe another job
 			return fault.Usage(fmt.Errorf("%s is damaged, so the job is not known; run the job by its YAML, which mends "+
 				"the output", store.Address(output, jobfile.Name)))
 		}
-		cmd.SetOut(cmd.ErrOrStderr()) // the answer is what is found in the end
+		cmd.SetOut(cmd.ErrOrStderr()) // stdout gets the findings after the repair only
 		err := repair(cmd, output, specs, f.programs)
 		cmd.SetOut(out)
 		if err != nil {
@@ -118,11 +118,11 @@ func verify(cmd *cobra.Command, output string, f verifyFlags, specs []stages.Spe
 		return nil
 	}
 	return fault.Failures(fmt.Errorf("damaged files or rows: %d, missing files: %d; %s", found.Counts[audit.Damaged],
-		found.Counts[audit.Missing], howToMend(output, repaired)))
+		found.Counts[audit.Missing], repairHint(output, repaired)))
 }
 
-// howToMend says what to do about damage. repaired says that a repair has been tried.
-func howToMend(output string, repaired bool) string {
+// repairHint says what to do about damage. repaired: a repair was tried and did not help.
+func repairHint(output string, repaired bool) string {
 	if repaired {
 		return fmt.Sprintf("a repair does not mend them: no row of the job makes them any more. `latentbeam explain %s KEY` says "+
 			"more of a row; remove the output, or these files, to begin anew", output)
@@ -130,16 +130,16 @@ func howToMend(output string, repaired bool) string {
 	return fmt.Sprintf("`latentbeam verify %s --repair` makes them anew", output)
 }
 
-// repair runs the job of an output again, looking at every file.
+// repair runs the job of an output again and checks every file, so that damaged and missing files are made again.
 func repair(cmd *cobra.Command, output string, specs []stages.Spec, programs bool) error {
 	start, here, err := lastStart(cmd.Context(), output)
 	if err != nil {
 		return err
 	}
-	err = runJob(cmd, start, jobRun{runFlags: runFlags{empty: true}, all: true, here: []string{here},
+	err = runJob(cmd, start, jobRun{runFlags: runFlags{allowEmpty: true}, verifyFiles: true, overrides: []string{here},
 		specs: trusted(specs, programs, "verify --repair")})
 	if fault.ExitCode(err) == fault.ExitFailures {
-		return nil // rows that failed before
+		return nil // rows that had failed before do not matter here
 	}
 	return err
 }

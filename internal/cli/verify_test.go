@@ -10,7 +10,7 @@ import (
 	"latentbeam/internal/results/audit"
 )
 
-// flip changes a bit in the middle of a file and keeps its time, so that no rerun looks there.
+// flip changes a bit in the middle of a file and keeps its modification time, so that a rerun does not notice.
 func (s shell) flip(path string) {
 	s.t.Helper()
 	info, err := os.Stat(path)
@@ -30,7 +30,7 @@ func (s shell) flip(path string) {
 	}
 }
 
-// files are those that a pattern names below the directory; there must be some.
+// files returns the files below the directory that match a pattern. There must be some.
 func (s shell) files(pattern string) []string {
 	s.t.Helper()
 	files, err := filepath.Glob(filepath.Join(s.dir, pattern))
@@ -40,7 +40,7 @@ func (s shell) files(pattern string) []string {
 	return files
 }
 
-// TestVerify: damage of every kind is found and made anew, from another directory too.
+// TestVerify: verify finds every kind of damage and --repair makes the files again, also from another directory.
 func TestVerify(t *testing.T) {
 	s := newShell(t, "job.yaml", small, "prompts.csv", threePrompts)
 	s.run(0, "run", "job.yaml", "--set", "output.write=[video,latents]")
@@ -82,7 +82,7 @@ func TestVerify(t *testing.T) {
 	s.says(s.run(2, "verify", "nowhere"), "nowhere")
 }
 
-// TestRepairOfAChangedJob: a repair computes no new rows and says what to do, and its advice leads to an end.
+// TestRepairOfAChangedJob: a repair computes no new rows. It says what to do, and that advice works.
 func TestRepairOfAChangedJob(t *testing.T) {
 	s := newShell(t, "job.yaml", small, "prompts.csv", threePrompts)
 	s.run(0, "run", "job.yaml")

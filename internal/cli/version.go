@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// release is the version of the program; it stands in the provenance columns of every table.
+// release is the version of the program. The provenance columns of every table contain it.
 const release = "0.1.0"
 
 func versionCommand() *cobra.Command {
@@ -17,18 +17,18 @@ func versionCommand() *cobra.Command {
 		Short: "Print the version, the commit it was built from and the platform",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), "latentbeam", about())
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "latentbeam", versionText())
 			return err
 		},
 	}
 }
 
-// about is the version, the commit and the platform.
-func about() string {
+// versionText returns the version, the commit and the platform.
+func versionText() string {
 	return fmt.Sprintf("%s%s %s %s/%s", release, commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// commit names the commit that the build was stamped with, if any.
+// commit returns the commit of the build in parentheses, or "" if the build has none.
 func commit() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestNothingUnseenIsPrinted: texts of a table or a name cannot control a terminal or turn a line around, as text and as JSON.
+// TestNothingUnseenIsPrinted: text of a table or a name cannot control a terminal or reverse a line, neither as text nor in JSON.
 func TestNothingUnseenIsPrinted(t *testing.T) {
 	const odd = "a\u202eb\u009bc\x1b[31md\u200be"
 	s := newShell(t, "job.yaml", "version: 1\nmodel: tiny\ninput: {prompts: prompts.jsonl}\noutput: {path: out, write: [video]}\n"+

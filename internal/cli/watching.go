@@ -24,7 +24,7 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// watchFlags say how a run is told of.
+// watchFlags are the flags for logs, progress, metrics and traces.
 type watchFlags struct {
 	format, level     string
 	quiet             bool
@@ -43,7 +43,7 @@ func (f *watchFlags) addTo(cmd *cobra.Command) {
 	flags.StringVar(&f.trace, "trace", "", "write a timeline for ui.perfetto.dev to this file")
 }
 
-// options reads the flags that are about logs.
+// options returns the options of the log.
 func (f *watchFlags) options() (o logs.Options, err error) {
 	switch f.format {
 	case "text", "": // retry and tests leave it out
@@ -61,21 +61,21 @@ func (f *watchFlags) options() (o logs.Options, err error) {
 	return o, nil
 }
 
-// watching is everything that tells of a run.
-type watching struct {
+// monitor shows and publishes the progress of a run: display, logs, metrics and traces.
+type monitor struct {
 	flags   watchFlags
 	options logs.Options
 	out     io.Writer // for the final table
 	notices io.Writer // for other text
 	job     *pipelines.Job
-	show    *progress.Display
-	ends    []func(err error)
+	display *progress.Display
+	closers []func(err error)
 }
 
-// jsonErrors takes the error that ends the program, nil where it is printed as text.
+// jsonErrors receives the error that ends the program; nil: the error is printed as text.
 var jsonErrors *slog.Logger
 
-// startLogs lets records go out as the flags say, from now on.
+// startLogs configures the default logger from the flags.
 func (f *watchFlags) startLogs() (logs.Options, error) {
 	o, err := f.options()
 	if err != nil {
@@ -89,7 +89,7 @@ func (f *watchFlags) startLogs() (logs.Options, error) {
 	return o, nil
 }
 
-// check refuses addresses and files that watch could not use, before a job takes its output.
+// check returns an error for addresses and files that watch could not use. It runs before a job locks its output.
 func (f watchFlags) check() error {
 	if f.metrics != "" {
 		l, err := net.Listen("tcp", f.metrics)
@@ -116,9 +116,9 @@ func (f watchFlags) check() error {
 	return nil
 }
 
-// watch begins to tell of a job. Flags that cannot be followed are errors, and nothing has been computed yet.
-func (f watchFlags) watch(cmd *cobra.Command, o logs.Options, job *pipelines.Job) (w *watching, err error) {
-	w = &watching{flags: f, options: o, out: cmd.OutOrStdout(), notices: cmd.ErrOrStderr(), job: job}
+// startMonitor starts logs, metrics and traces of a job. It fails if a flag cannot be followed; nothing has been computed then.
+func (f watchFlags) startMonitor(cmd *cobra.Command, o logs.Options, job *pipelines.Job) (w *monitor, err error) {
+	w = &monitor{flags: f, options: o, out: cmd.OutOrStdout(), notices: cmd.ErrOrStderr(), job: job}
 	defer func() {
 		if err != nil {
 			w.stop(err)
@@ -136,14 +136,14 @@ func (f watchFlags) watch(cmd *cobra.Command, o logs.Options, job *pipelines.Job
 	if o.JSON || o.Set {
 		job.Record.Board().AddSink(logs.Spans(slog.Default()))
 	}
-	if err := w.offerMetrics(); err != nil {
+	if err := w.startMetrics(); err != nil {
 		return w, err
 	}
-	return w, w.traces(cmd.Context())
+	return w, w.startTraces(cmd.Context())
 }
 
-// offerMetrics begins to offer metrics.
-func (w *watching) offerMetrics() error {
+// startMetrics starts the HTTP server and the file of metrics, if flags ask for them.
+func (w *monitor) startMetrics() error {
 	if w.flags.metrics == "" && w.flags.promFile == "" {
 		return nil
 	}
@@ -155,7 +155,7 @@ func (w *watching) offerMetrics() error {
 			return fault.Usage(fmt.Errorf("--metrics: %w; give a free host:port, such as 127.0.0.1:9464", err))
 		}
 		fmt.Fprintf(w.notices, "metrics at http://%s/metrics\n", at)
-		w.ends = append(w.ends, func(error) { stop() })
+		w.closers = append(w.closers, func(error) { stop() })
 	}
 	if name := w.flags.promFile; name != "" {
 		if err := r.WriteNow(name); err != nil {
@@ -168,20 +168,20 @@ func (w *watching) offerMetrics() error {
 				slog.Warn("metrics are not written any more", "file", name, "error", err)
 			}
 		})
-		w.ends = append(w.ends, func(error) { cancel(); written.Wait() })
+		w.closers = append(w.closers, func(error) { cancel(); written.Wait() })
 	}
 	return nil
 }
 
-// traces begins a timeline and sends spans, where that is wanted.
-func (w *watching) traces(ctx context.Context) error {
+// startTraces starts the timeline file and the export of spans, if they are wanted.
+func (w *monitor) startTraces(ctx context.Context) error {
 	if name := w.flags.trace; name != "" {
 		c, err := trace.NewChrome(name, time.Now())
 		if err != nil {
 			return fault.Usage(fmt.Errorf("--trace: %w", err))
 		}
 		w.job.Record.Board().AddSink(c.Sink())
-		w.ends = append(w.ends, func(error) {
+		w.closers = append(w.closers, func(error) {
 			if err := c.Close(); err != nil {
 				slog.Warn("the timeline is not whole", "file", name, "error", err)
 			}
@@ -199,66 +199,66 @@ func (w *watching) traces(ctx context.Context) error {
 		return fault.Usage(fmt.Errorf("traces by OTLP: %w; see the OTEL_ variables of the environment", err))
 	}
 	w.job.Record.Board().AddSink(o.Sink())
-	w.ends = append(w.ends, o.Close)
+	w.closers = append(w.closers, o.Close)
 	return nil
 }
 
-// start shows how far the run is, once its plan is known.
-func (w *watching) start(plan planning.Plan) {
+// start prints the plan and starts to show progress.
+func (w *monitor) start(plan planning.Plan) {
 	if w.flags.quiet {
 		return
 	}
 	if w.options.JSON {
 		slog.Info("plan", "rows", plan.Rows, "to_do", plan.New, "done_before", plan.Done, "failed_before_or_unusable", plan.Failed)
 		if plan.New > 0 {
-			w.show = progress.Log(w.job.Record.Facts, logFacts)
+			w.display = progress.Log(w.job.Record.Facts, logFacts)
 		}
 		return
 	}
 	fmt.Fprintf(w.notices, "%s: %d to do%s, %d done before, %d failed before or unusable\n",
 		progress.Rows(plan.Rows), plan.New, equalRows(plan), plan.Done, plan.Failed)
 	if plan.New > 0 {
-		w.show = progress.Show(direct(w.notices), hasColumns(w.notices), w.job.Record.Facts, Log.Through)
+		w.display = progress.Show(unwrapWriter(w.notices), hasColumns(w.notices), w.job.Record.Facts, Log.SetWriter)
 	}
 }
 
-// equalRows says how many of the rows to do are computed, where some are equal.
+// equalRows says how many rows are computed if some are equal to others; else it returns "".
 func equalRows(plan planning.Plan) string {
 	n := plan.Equal()
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" (%d to compute, %d equal to %s)", plan.New-n, n, oneOr(n, "another row", "other rows"))
+	return fmt.Sprintf(" (%d to compute, %d equal to %s)", plan.New-n, n, plural(n, "another row", "other rows"))
 }
 
-// logFacts makes progress a record.
+// logFacts logs progress as a record.
 func logFacts(f runfiles.Facts) {
 	settled, total := progress.Settled(f)
 	slog.Info("progress", "rows_settled", settled, "rows_total", total, "rows_failed", f.Rows.Failed+f.Rows.Bad, "eta_s", f.ETA,
 		"state", f.State)
 }
 
-// pastBar takes lines that stay on a terminal while its bar is drawn.
-func (w *watching) pastBar() io.Writer {
+// aboveBar returns a writer for lines that must not be overwritten by the progress bar.
+func (w *monitor) aboveBar() io.Writer {
 	if w.options.JSON {
 		return w.notices
 	}
-	if _, ok := direct(w.notices).(*os.File); ok {
+	if _, ok := unwrapWriter(w.notices).(*os.File); ok {
 		return Log
 	}
 	return w.notices
 }
 
-// stopShowing ends the display of progress.
-func (w *watching) stopShowing() { w.show.Stop() }
+// stopDisplay stops the display of progress.
+func (w *monitor) stopDisplay() { w.display.Stop() }
 
-// stop ends everything that tells of the run, which err has ended.
-func (w *watching) stop(err error) {
-	w.stopShowing()
-	for i := len(w.ends) - 1; i >= 0; i-- {
-		w.ends[i](err)
+// stop stops everything that watch started, last first. err is the error of the run.
+func (w *monitor) stop(err error) {
+	w.stopDisplay()
+	for i := len(w.closers) - 1; i >= 0; i-- {
+		w.closers[i](err)
 	}
-	w.ends = nil
+	w.closers = nil
 }
 
 // printError prints the error that ends the program.

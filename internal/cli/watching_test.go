@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestWatching: a run writes logs as JSON, metrics and a timeline, says nothing else with --quiet, and leaves facts that
+// TestWatching: a run writes JSON logs, metrics and a timeline, prints nothing else with --quiet, and leaves facts that
 // status reads.
 func TestWatching(t *testing.T) {
 	s := newShell(t, "job.yaml", small, "prompts.csv", "id,prompt,num_frames\na,a red circle,\nb,a red circle moves left,-3\n")
@@ -37,7 +37,7 @@ func TestWatching(t *testing.T) {
 		!strings.Contains(string(prom), `latentbeam_rows_passed_over_total{reason="unusable"} 1`) {
 		t.Errorf("%v:\n%s", err, prom)
 	}
-	// A run with nothing to do has the numbers of the plan, as the run before had them.
+	// The metrics of a run with nothing to do have the counts of its plan, equal to those of the run before.
 	s.run(1, "run", "job.yaml", "--quiet", "--metrics-file", "m.prom")
 	prom, err = os.ReadFile(filepath.Join(s.dir, "m.prom"))
 	for _, want := range []string{`latentbeam_run_state{state="done"} 1`, `latentbeam_rows_passed_over_total{reason="settled_before"} 1`,
@@ -63,7 +63,7 @@ func TestWatching(t *testing.T) {
 	s.says(s.run(2, "status", "out", "--job", "none"), "knows no job none")
 }
 
-// TestWatchingWrong: flags that cannot be followed are refused before anything is computed.
+// TestWatchingWrong: wrong flags are errors before anything is computed.
 func TestWatchingWrong(t *testing.T) {
 	s := newShell(t, "job.yaml", small, "prompts.csv", "prompt\na red circle\n")
 	for want, args := range map[string][]string{
@@ -80,7 +80,7 @@ func TestWatchingWrong(t *testing.T) {
 	}
 }
 
-// TestStatusWaits: status --watch of an output that is not there waits for it, and ends with its job.
+// TestStatusWaits: status --watch waits for an output that does not exist yet, and ends when its job ends.
 func TestStatusWaits(t *testing.T) {
 	s := newShell(t, "job.yaml", small, "prompts.csv", "prompt\na red circle\n")
 	cmd, stdout, _ := s.command("status", "out", "--watch")
@@ -101,7 +101,7 @@ func TestStatusWaits(t *testing.T) {
 	}
 }
 
-// TestInitLeavesClips: a folder clips with a person's files gets no sample, which would become training data.
+// TestInitLeavesClips: init writes no sample into a folder clips that has files of the user. It would become training data.
 func TestInitLeavesClips(t *testing.T) {
 	s := newShell(t)
 	if err := os.Mkdir(filepath.Join(s.dir, "clips"), 0o755); err != nil {

@@ -24,9 +24,9 @@ import (
 // workerFlags are the flags of `latentbeam worker`.
 type workerFlags struct {
 	listen, token, device string
-	pool                  string // address of a pool for engines of Beam; "": none
+	pool                  string // address at which Beam engines can ask for workers; "": none
 	workers, threads      int
-	programs              commands // of jobs that may run
+	programs              commands // programs of jobs that may run
 }
 
 func workerCommand(specs []stages.Spec) *cobra.Command {
@@ -68,7 +68,7 @@ func workerCommand(specs []stages.Spec) *cobra.Command {
 	return cmd
 }
 
-// runPool starts workers of this process for engines that ask for them.
+// runPool listens for Beam engines and starts a worker in this process for each request.
 func runPool(cmd *cobra.Command, f workerFlags, specs []stages.Spec) error {
 	pool, err := runners.Listen(f.pool)
 	if err != nil {
@@ -102,7 +102,7 @@ func runWorker(cmd *cobra.Command, f workerFlags, gpus int, specs []stages.Spec)
 	if !slices.Contains([]string{"auto", "cpu", "gpu"}, f.device) {
 		return fault.Usage(fmt.Errorf("--device is %q: give auto, cpu or gpu", f.device))
 	}
-	devices, end, err := hardware.Local{Device: f.device, Workers: f.workers, GPUs: gpus, Threads: f.threads,
+	devices, closeDevices, err := hardware.Local{Device: f.device, Workers: f.workers, GPUs: gpus, Threads: f.threads,
 		Owner: "worker"}.Open()
 	if fault.ClassOf(err) != fault.ClassFatal {
 		err = fault.Usage(err)
@@ -110,7 +110,7 @@ func runWorker(cmd *cobra.Command, f workerFlags, gpus int, specs []stages.Spec)
 	if err != nil {
 		return err
 	}
-	defer end()
+	defer closeDevices()
 	node, err := cluster.Listen(f.listen, token)
 	if err != nil {
 		return notListening("--listen", f.listen, err)
@@ -126,7 +126,7 @@ func runWorker(cmd *cobra.Command, f workerFlags, gpus int, specs []stages.Spec)
 	return w.Serve(ctx)
 }
 
-// notListening tells an address that is none from one that may be free later.
+// notListening returns the error for an address that cannot be used: a malformed one is a usage error, others may be free later.
 func notListening(flag, addr string, err error) error {
 	var form *net.AddrError
 	if errors.As(err, &form) {

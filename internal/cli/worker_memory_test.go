@@ -15,7 +15,7 @@ import (
 	"latentbeam/internal/system/testaid"
 )
 
-// alone is a job of one small batch, computed by a worker alone.
+// alone is a job of one small batch that a worker computes.
 const alone = `version: 1
 model: tiny
 input: {prompts: prompts.csv}
@@ -25,8 +25,8 @@ resources: {workers: 0, threads: 1, token_file: token}
 output: {path: out, write: [video]}
 `
 
-// TestWorkerMemory: the memory of a worker does not grow with the jobs that it has served. What it kept for a job it gives back
-// at the end of the job. Each job is another one to it. The built-in model takes about 10 MB of it while it is open.
+// TestWorkerMemory: the memory of a worker does not grow with the number of jobs. It frees what it kept for a job at the end of
+// the job. The worker sees each run as another job. The built-in model takes about 10 MB while it is open.
 func TestWorkerMemory(t *testing.T) {
 	jobs, most := testaid.Count(t, "LATENTBEAM_WORKER_JOBS", 8), int64(3<<20)
 	s := newShell(t, "job.yaml", alone, "prompts.csv", "prompt\na red circle\na blue square\n", "token", "a token of the test processes\n")
@@ -38,7 +38,7 @@ func TestWorkerMemory(t *testing.T) {
 		if err := os.RemoveAll(filepath.Join(s.dir, "out")); err != nil {
 			t.Fatal(err)
 		}
-		if i == 1 { // what every job needs is there
+		if i == 1 { // memory that all jobs share is allocated now
 			first = atRest(t, worker.Process.Pid, 0)
 		}
 	}
@@ -55,8 +55,8 @@ func TestWorkerMemory(t *testing.T) {
 	}
 }
 
-// atRest is the memory of a process that no file stands behind, in bytes. It is the least of a while, or the first value up to
-// most. What is given back goes behind the answer to the job.
+// atRest returns the anonymous memory of a process in bytes: the first value up to most, or the minimum over a while. A worker
+// frees memory after it has answered, so the first value can be too large.
 func atRest(t *testing.T, pid int, most int64) (bytes int64) {
 	t.Helper()
 	bytes = math.MaxInt64

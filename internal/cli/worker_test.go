@@ -17,7 +17,7 @@ import (
 	"latentbeam/internal/system/testaid"
 )
 
-// widely is a job whose batches take three workers.
+// widely is a job whose batches need three workers.
 const widely = `version: 1
 model: tiny
 input: {prompts: prompts.csv}
@@ -27,11 +27,11 @@ resources: {batch_size: 1, threads: 1}
 output: {path: out, write: [video, latents]}
 `
 
-// startWorker starts the verb worker in a process of its own and returns where it listens.
+// startWorker starts `latentbeam worker` in a process of its own and returns its address.
 func (s shell) startWorker(args ...string) (*exec.Cmd, string) {
 	s.t.Helper()
 	args = append([]string{"worker", "--listen", "127.0.0.1:0", "--token-file", "token", "--threads", "1"}, args...)
-	if err := os.Chmod(filepath.Join(s.dir, "token"), 0o600); err != nil { // else it begins with a warning
+	if err := os.Chmod(filepath.Join(s.dir, "token"), 0o600); err != nil { // else it prints a warning first
 		s.t.Fatal(err)
 	}
 	cmd, _, _ := s.command(args...)
@@ -55,7 +55,7 @@ func (s shell) startWorker(args ...string) (*exec.Cmd, string) {
 	return nil, ""
 }
 
-// results are the digests of the videos and of the tables of latents.
+// results returns the digests of the videos and of the tables of latents.
 func (s shell) results(out string) string {
 	s.t.Helper()
 	h := sha256.New()
@@ -75,8 +75,8 @@ func (s shell) results(out string) string {
 	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
-// TestWorkers: three ranks in three processes over TCP write what one worker writes, and so does a job one of
-// whose workers is killed in the middle of it. A worker stops on SIGTERM.
+// TestWorkers: three ranks in three processes over TCP write the bytes that one worker writes, also if one of them is killed
+// in the middle of the job. A worker stops on SIGTERM.
 func TestWorkers(t *testing.T) {
 	var rows strings.Builder
 	rows.WriteString("id,prompt\n")
@@ -111,8 +111,8 @@ func TestWorkers(t *testing.T) {
 	}
 }
 
-// TestStoppedWorker: a worker that is stopped, not killed, says nothing and closes nothing. Its heartbeats are missed,
-// its work is done elsewhere, and the loss is said, where it works alone and where it has ranks of a set.
+// TestStoppedWorker: a worker that gets SIGSTOP sends nothing and closes no connection. The job misses its heartbeats, computes
+// its work elsewhere and reports the loss, whether the worker computes batches alone or has ranks of a set.
 func TestStoppedWorker(t *testing.T) {
 	testaid.Long(t, "it takes the time after which a process counts as stopped")
 	var rows strings.Builder
@@ -145,7 +145,7 @@ func TestStoppedWorker(t *testing.T) {
 	}
 }
 
-// TestWorkerCommandLine: what is wrong is said before anything listens.
+// TestWorkerCommandLine: a wrong command line fails before the worker listens.
 func TestWorkerCommandLine(t *testing.T) {
 	s := newShell(t, "short", "x", "token", "a token of the test processes\n")
 	s.says(s.run(2, "worker"), "--token-file is missing")
@@ -157,7 +157,7 @@ func TestWorkerCommandLine(t *testing.T) {
 	s.says(s.run(2, "worker", "--token-file", "token", "--listen", "127.0.0.1:99999"), "invalid port")
 }
 
-// TestWorkerThatIsNotThere: who runs the job again later may find it.
+// TestWorkerThatIsNotThere: a worker that does not answer gives exit code 75, because it may answer later.
 func TestWorkerThatIsNotThere(t *testing.T) {
 	s := newShell(t, "job.yaml", widely, "prompts.csv", threePrompts, "token", "a token of the test processes\n")
 	for _, verb := range []string{"run", "plan"} {
@@ -168,7 +168,7 @@ func TestWorkerThatIsNotThere(t *testing.T) {
 	if s.exists("out") {
 		t.Error("an output was begun")
 	}
-	// Where this process has devices, the job does without it.
+	// If this process has devices, the job runs without the worker.
 	s.says(s.run(0, "run", "job.yaml", "--set", "resources.hosts=[127.0.0.1:1]", "--set", "resources.token_file=token"),
 		"this run does without a worker", "worker 127.0.0.1:1 does not answer", "3 to do")
 }
