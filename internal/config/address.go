@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// Schemes of addresses that a job may give. Programs outside of this module add to them (internal/storage/store/open).
+// Schemes of the addresses that a job may name. A program with stores of its own adds to them (internal/storage/store/open).
 var (
 	BucketSchemes = []string{"gs", "s3"}
 	InputSchemes  = []string{"gs", "s3", "https", "http"}
 )
 
-// IsAddress reports whether a text is an address, such as gs://bucket/x, and no path.
+// IsAddress reports whether text is an address such as gs://bucket/x, not a path.
 func IsAddress(text string) bool {
 	scheme, _, found := strings.Cut(text, "://")
 	return found && !strings.ContainsAny(scheme, "/.")
 }
 
-// CheckAddress returns what is wrong with an address, and how to mend it; "" where nothing is, and for a path. The text
-// shows no credential.
+// CheckAddress returns what is wrong with an address and how to fix it, or "" if it is right or a path. The returned texts
+// contain no credentials.
 func CheckAddress(text string, schemes []string) (problem, fix string) {
 	if !IsAddress(text) {
 		return "", ""
@@ -53,7 +53,7 @@ func exampleHost(web bool) string {
 	return "bucket"
 }
 
-// OrList lists schemes for people: "gs://, s3:// or https://".
+// OrList formats schemes for a message: "gs://, s3:// or https://".
 func OrList(schemes []string) string {
 	var b strings.Builder
 	for i, s := range schemes {

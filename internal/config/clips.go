@@ -14,26 +14,27 @@ import (
 
 // Buckets are the sizes and lengths that clips may have.
 type Buckets struct {
-	// Sizes are auto, the sizes of Pixels in multiples of Step, or a list of WIDTHxHEIGHT or WIDTHxHEIGHTxFRAMES.
+	// Sizes is auto, all sizes of at most Pixels pixels with sides in multiples of Step, or a list of WIDTHxHEIGHT or
+	// WIDTHxHEIGHTxFRAMES.
 	Sizes Sizes `yaml:"sizes" json:"sizes,omitempty"`
-	// Pixels is how many a frame of auto sizes has at most.
+	// Pixels is the most pixels of a frame, for auto sizes.
 	Pixels int `yaml:"pixels" json:"pixels,omitempty"`
-	Step   int `yaml:"step" json:"step,omitempty"` // sides of auto sizes are multiples of it; 0: 16
-	// Frames are the lengths of clips: a form such as 4n+1, the longest that num_frames and the media have room for, or a
-	// list. "": num_frames.
+	Step   int `yaml:"step" json:"step,omitempty"` // sides of auto sizes are multiples of this; 0: 16
+	// Frames are the lengths of clips in frames: a form such as 4n+1, or a list. A clip has the greatest of these lengths that
+	// neither num_frames nor the media exceed. "": num_frames.
 	Frames Lengths `yaml:"frames" json:"frames,omitzero"`
-	// Small says what happens to media that are smaller than their bucket: enlarge (also ""), or drop.
+	// Small decides what happens to media that are smaller than their bucket: enlarge (also ""), or drop.
 	Small string `yaml:"small" json:"small,omitempty"`
 }
 
-// Windows say which frames of a video become clips.
+// Windows decide which frames of a video become clips.
 type Windows struct {
-	// Pick is head (also ""), the first frames; uniform, Count clips evenly spaced; or all, a clip every Stride frames.
+	// Pick is head (also ""): one clip of the first frames; uniform: Count clips, evenly spaced; or all: a clip every Stride frames.
 	Pick   string `yaml:"pick" json:"pick,omitempty"`
-	Count  int    `yaml:"count" json:"count,omitempty"`   // clips of uniform; 0: 1
-	Stride int    `yaml:"stride" json:"stride,omitempty"` // frames from clip to clip of all; 0: the length of a clip
-	// Short says what becomes of media that are too short for a clip: fail (also ""), drop, loop, pad (the last frame again)
-	// or image (its first frame alone).
+	Count  int    `yaml:"count" json:"count,omitempty"`   // number of clips for uniform; 0: 1
+	Stride int    `yaml:"stride" json:"stride,omitempty"` // for all: frames from the start of a clip to the next; 0: the length of a clip
+	// Short decides what happens to media that are too short for a clip: fail (also ""), drop, loop, pad (repeat the last frame)
+	// or image (use only the first frame).
 	Short string `yaml:"short" json:"short,omitempty"`
 }
 
@@ -51,12 +52,12 @@ func (b Buckets) IsZero() bool {
 	return b.Sizes == nil && b.Pixels == 0 && b.Step == 0 && b.Frames.IsZero() && b.Small == ""
 }
 
-// Cuts tells whether the job cuts its media into clips.
+// Cuts reports whether the job cuts its media into clips.
 func (in Input) Cuts() bool {
 	return !in.Buckets.IsZero() || in.Windows != (Windows{}) || in.Resize != "" || in.Crop != "" || in.Flip || in.NullCaption
 }
 
-// BucketSize is what the clips of a bucket are cut to: pixels, and a number of frames, 0 if the bucket leaves it open.
+// BucketSize is the size of the clips of a bucket. Frames is 0 if the bucket has no fixed number of frames.
 type BucketSize struct{ Width, Height, Frames int }
 
 // String writes WIDTHxHEIGHT or WIDTHxHEIGHTxFRAMES.
@@ -68,7 +69,7 @@ func (s BucketSize) String() string {
 	return text
 }
 
-// Sizes are the sizes of buckets; none stands for auto.
+// Sizes are the sizes of buckets; nil means auto.
 type Sizes []BucketSize
 
 func (l *Sizes) fromNode(n *document.Node) (string, bool) {
@@ -92,7 +93,7 @@ func (l *Sizes) fromNode(n *document.Node) (string, bool) {
 	return wanted, true
 }
 
-// parseSize reads WIDTHxHEIGHT or WIDTHxHEIGHTxFRAMES.
+// parseSize parses WIDTHxHEIGHT or WIDTHxHEIGHTxFRAMES.
 func parseSize(text string) (s BucketSize, ok bool) {
 	parts := strings.Split(text, "x")
 	if len(parts) < 2 || len(parts) > 3 {
@@ -121,10 +122,10 @@ func (l Sizes) MarshalJSON() ([]byte, error) {
 	return json.Marshal(texts)
 }
 
-// Lengths are numbers of frames: those of the form Factor n + Add, or a list. The zero value says nothing.
+// Lengths are numbers of frames: all numbers Factor*n + Add, or a list. The zero value means that none are given.
 type Lengths struct {
 	Factor, Add int
-	List        []int // in rising order
+	List        []int // ascending
 }
 
 func (l *Lengths) fromNode(n *document.Node) (string, bool) {
@@ -157,7 +158,7 @@ func (l *Lengths) fromNode(n *document.Node) (string, bool) {
 	return wanted, true
 }
 
-// IsZero reports whether nothing is said.
+// IsZero reports whether no lengths are given.
 func (l Lengths) IsZero() bool { return l.Factor == 0 && len(l.List) == 0 }
 
 // MarshalJSON writes the form or the list.
@@ -173,8 +174,8 @@ func (l Lengths) MarshalJSON() ([]byte, error) {
 	return json.Marshal("")
 }
 
-// clips checks how media are cut.
-func (v *validator) clips() {
+// validateClips checks the options for cutting media.
+func (v *validator) validateClips() {
 	in := v.config.Input
 	for _, key := range []string{"buckets", "windows", "resize", "crop", "flip", "null_caption"} {
 		if v.given("input."+key) && !v.given("input."+MediaInput) {
@@ -188,13 +189,13 @@ func (v *validator) clips() {
 	if in.Crop != "" {
 		v.oneOf("input.crop", in.Crop, []string{CropCenter, CropRandom, CropPad})
 	}
-	v.windows(in.Windows)
+	v.validateWindows(in.Windows)
 	if v.given("input.buckets") {
-		v.buckets(in.Buckets)
+		v.validateBuckets(in.Buckets)
 	}
 }
 
-func (v *validator) windows(w Windows) {
+func (v *validator) validateWindows(w Windows) {
 	if w.Pick != "" {
 		v.oneOf("input.windows.pick", w.Pick, []string{PickHead, PickUniform, PickAll})
 	}
@@ -202,10 +203,10 @@ func (v *validator) windows(w Windows) {
 		v.oneOf("input.windows.short", w.Short, []string{ShortFail, ShortDrop, ShortLoop, ShortPad, ShortImage})
 	}
 	if w.Count < 0 || w.Count > maxWindows {
-		v.bounds("input.windows.count", 1, maxWindows)
+		v.outOfBounds("input.windows.count", 1, maxWindows)
 	}
 	if w.Stride < 0 || w.Stride > schemas.MaxNumFrames {
-		v.bounds("input.windows.stride", 1, schemas.MaxNumFrames)
+		v.outOfBounds("input.windows.stride", 1, schemas.MaxNumFrames)
 	}
 	if w.Count > 0 && w.Pick != PickUniform {
 		v.problem("input.windows.count", "write pick: uniform, or remove it", "input.windows.count is for pick: uniform")
@@ -215,24 +216,24 @@ func (v *validator) windows(w Windows) {
 	}
 }
 
-func (v *validator) buckets(b Buckets) {
+func (v *validator) validateBuckets(b Buckets) {
 	const path = "input.buckets"
 	if b.Small != "" {
 		v.oneOf(path+".small", b.Small, []string{SmallEnlarge, SmallDrop})
 	}
 	if b.Step < 0 || b.Step > maxStep {
-		v.bounds(path+".step", 1, maxStep)
+		v.outOfBounds(path+".step", 1, maxStep)
 		return
 	}
 	step := cmp.Or(b.Step, defaultSizesStep)
-	least := 4 * step * step // auto sizes have sides of at least one step
+	least := 4 * step * step // sides of auto sizes are at least one step
 	switch {
 	case b.Sizes != nil && (b.Pixels != 0 || b.Step != 0):
 		v.problem(path+".sizes", "write sizes: auto, or remove pixels and step", "input.buckets has a list of sizes, and pixels or step")
 	case b.Sizes == nil && b.Pixels == 0 && !v.given(path+".pixels"):
 		v.problem(path, "add pixels, such as 399360 for 832x480, or a list of sizes", "input.buckets has sizes: auto and no pixels")
 	case b.Sizes == nil && (b.Pixels < least || b.Pixels > schemas.MaxSide*schemas.MaxSide/4):
-		v.bounds(path+".pixels", least, schemas.MaxSide*schemas.MaxSide/4)
+		v.outOfBounds(path+".pixels", least, schemas.MaxSide*schemas.MaxSide/4)
 	}
 	open := map[string]bool{}
 	for _, s := range b.Sizes {

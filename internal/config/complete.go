@@ -5,7 +5,7 @@ import (
 	"reflect"
 )
 
-// wholeModel reports whether the job names a whole model, whose model_index.json can say what the stages are.
+// wholeModel reports whether the job names a whole model. Its model_index.json can then decide the stages.
 func (c *Config) wholeModel() bool {
 	e := c.root.Lookup("model")
 	if e != nil && e.Value.Kind == document.MapKind {
@@ -14,8 +14,8 @@ func (c *Config) wholeModel() bool {
 	return e != nil && e.Value.Kind == document.TextKind && e.Value.Text != "" && e.Value.Text != "none"
 }
 
-// Complete gives a job without stages those of its model, a YAML list. Messages about them point to the model in the job. A job
-// that lists stages keeps them.
+// Complete sets the stages of a job that lists none. list is a YAML list, the stages of the job's model. Errors about these stages
+// point to the key model of the job. A job that lists stages is not changed.
 func (c *Config) Complete(list string) error {
 	if c.Given("stages") {
 		return nil
@@ -27,25 +27,25 @@ func (c *Config) Complete(list string) error {
 	if e := c.root.Lookup("model"); e != nil {
 		relocate(under, e.Value.Pos)
 	}
-	underlay(c.root, under)
+	addMissing(c.root, under)
 	problems = &document.Error{}
-	for _, set := range c.later {
+	for _, set := range c.laterSets {
 		if err := c.set(set); err != nil {
 			problems.Problems = append(problems.Problems, err.Problems...)
 		}
 	}
-	c.later = nil
+	c.laterSets = nil
 	fresh := newConfig()
 	d := decoder{errors: problems}
 	fresh.src, fresh.root = c.src, c.root
 	d.decode(c.root, reflect.ValueOf(fresh).Elem(), "")
-	v := validator{config: fresh, errors: problems, decoded: len(problems.Problems)}
-	v.stages()
+	v := validator{config: fresh, errors: problems, decodeProblems: len(problems.Problems)}
+	v.validateStages()
 	c.Stages = fresh.Stages
 	return problems.OrNil()
 }
 
-// relocate gives a node, and all in it, one position.
+// relocate sets the position of a node and of all nodes below it.
 func relocate(n *document.Node, pos document.Position) {
 	n.Pos = pos
 	for _, item := range n.Items {

@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden messages in testdata")
 
-// Every testdata/bad/NAME.yaml must fail with the text of NAME.txt. A first line "# --set a=b" adds a flag.
+// TestBadFiles: every testdata/bad/NAME.yaml fails with the text of NAME.txt. A first line "# --set a=b" adds a flag.
 func TestBadFiles(t *testing.T) {
 	files, err := filepath.Glob("testdata/bad/*.yaml")
 	if err != nil || len(files) < 20 {
@@ -264,7 +264,7 @@ func TestDefault(t *testing.T) {
 	}
 }
 
-// Hostile text must end in an error, soon, and never in a panic.
+// Hostile text gives an error within a short time, and never a panic.
 func TestHostileText(t *testing.T) {
 	for name, text := range map[string]string{
 		"deep lists":   strings.Repeat("[", 100_000),
@@ -283,7 +283,7 @@ func TestHostileText(t *testing.T) {
 	} {
 		start := time.Now()
 		_, err := Parse("x.yaml", text, nil)
-		if took := time.Since(start); err == nil || took > time.Minute { // milliseconds on a machine of one's own
+		if took := time.Since(start); err == nil || took > time.Minute { // takes milliseconds on an idle machine
 			t.Errorf("%s: %v after %v", name, err, took)
 		} else if len(err.Error()) > 4000 {
 			t.Errorf("%s: a message of %d bytes", name, len(err.Error()))
@@ -316,7 +316,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestAutoIntIsStrict: neither a number in quotes nor one with a fraction is a whole number.
+// TestAutoIntIsStrict: a number in quotes or with a fraction is not a whole number.
 func TestAutoIntIsStrict(t *testing.T) {
 	for text, ok := range map[string]bool{"auto": true, "3": true, "0x10": true, `"3"`: false, "2.0": false, "0": false} {
 		o, err := ParseOptions("denoise", "n: "+text)

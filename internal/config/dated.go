@@ -6,42 +6,42 @@ import (
 	"slices"
 	"strings"
 	"time"
-	_ "time/tzdata" // zones, on hosts without a list of them
+	_ "time/tzdata" // for hosts without a time zone database
 )
 
-// DateEnv is the environment variable that says to the shards of a job what date it is.
+// DateEnv is the environment variable that sets the date for all shards of a job.
 const DateEnv = "LATENTBEAM_DATE"
 
 var (
-	dated  = regexp.MustCompile(`\{(date|year|month|day|hour)\}`)
-	braced = regexp.MustCompile(`\{([A-Za-z]+)\}`)
-	dollar = regexp.MustCompile(`\$([A-Za-z_][A-Za-z0-9_]*)`)
-	inPath = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
+	datePattern     = regexp.MustCompile(`\{(date|year|month|day|hour)\}`)
+	bracePattern    = regexp.MustCompile(`\{([A-Za-z]+)\}`)
+	variablePattern = regexp.MustCompile(`\$([A-Za-z_][A-Za-z0-9_]*)`)
+	pathVariable    = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 )
 
-// dates are the layouts of what stands in braces.
-var dates = map[string]string{"date": "2006-01-02", "year": "2006", "month": "01", "day": "02", "hour": "15"}
+// dateLayouts maps the words in braces to layouts of package time.
+var dateLayouts = map[string]string{"date": "2006-01-02", "year": "2006", "month": "01", "day": "02", "hour": "15"}
 
-// ResolveOutput puts the date and environment variables into output.path: {date}, {year}, {month}, {day}, {hour} and ${NAME}.
-// The date is that of now, in UTC or output.timezone; LATENTBEAM_DATE (2006-01-02, or RFC 3339) takes its place. A shard
-// needs it there: shards that begin on two sides of midnight would have two outputs.
+// ResolveOutput replaces {date}, {year}, {month}, {day}, {hour} and ${NAME} in output.path by the date and by environment
+// variables. The date is LATENTBEAM_DATE (2006-01-02, or RFC 3339) if that is set, else now, in UTC or output.timezone. Shards
+// need LATENTBEAM_DATE, because shards that start before and after midnight would otherwise write to two outputs.
 func (c *Config) ResolveOutput(now time.Time, getenv func(string) string, shards int) error {
 	path := c.Output.Path
-	if dated.MatchString(path) {
+	if datePattern.MatchString(path) {
 		at, err := c.date(now, getenv(DateEnv), shards)
 		if err != nil {
 			return err
 		}
-		path = dated.ReplaceAllStringFunc(path, func(s string) string {
-			if s == "{hour}" && again(at) {
-				return at.Format(dates["hour"] + "-0700")
+		path = datePattern.ReplaceAllStringFunc(path, func(s string) string {
+			if s == "{hour}" && repeatedHour(at) {
+				return at.Format(dateLayouts["hour"] + "-0700")
 			}
-			return at.Format(dates[strings.Trim(s, "{}")])
+			return at.Format(dateLayouts[strings.Trim(s, "{}")])
 		})
 	}
 	var missing string
-	path = inPath.ReplaceAllStringFunc(path, func(s string) string {
-		v := getenv(inPath.FindStringSubmatch(s)[1])
+	path = pathVariable.ReplaceAllStringFunc(path, func(s string) string {
+		v := getenv(pathVariable.FindStringSubmatch(s)[1])
 		if v == "" {
 			missing = s
 		}
@@ -51,16 +51,16 @@ func (c *Config) ResolveOutput(now time.Time, getenv func(string) string, shards
 		return c.Errorf("output.path", "output.path has %s, and the environment has no such variable", missing).
 			WithFix("set it, or write the path out")
 	}
-	if err := c.slipOf(path, getenv); err != nil {
+	if err := c.checkTyping(path, getenv); err != nil {
 		return err
 	}
 	c.Output.Path = path
 	return nil
 }
 
-// again reports whether the zone of at had the same hour before on that day: at the end of summer time an hour comes twice. Without
-// another name the job of the second one would find the first one's output, and nothing to do.
-func again(at time.Time) bool {
+// repeatedHour reports whether the local hour of at already occurred earlier on that day: at the end of summer time an hour comes twice.
+// The second one needs another name, because its job would otherwise find the output of the first one and do nothing.
+func repeatedHour(at time.Time) bool {
 	const hour, step = "2006-01-02 15", 30 * time.Minute
 	_, offset := at.Zone()
 	for before := step; before <= 24*time.Hour; before += step {
@@ -72,20 +72,21 @@ func again(at time.Time) bool {
 	return false
 }
 
-// slipOf finds what was surely meant to be replaced: a word in braces that is nearly a date, a variable without braces.
-func (c *Config) slipOf(path string, getenv func(string) string) error {
-	for _, m := range braced.FindAllStringSubmatch(c.Output.Path, -1) {
-		if near := Near(strings.ToLower(m[1]), slices.Collect(maps.Keys(dates))); near != "" && near != m[1] {
+// checkTyping returns an error for likely typing mistakes in output.path: a word in braces that resembles a date, or a variable
+// without braces.
+func (c *Config) checkTyping(path string, getenv func(string) string) error {
+	for _, m := range bracePattern.FindAllStringSubmatch(c.Output.Path, -1) {
+		if near := Near(strings.ToLower(m[1]), slices.Collect(maps.Keys(dateLayouts))); near != "" && near != m[1] {
 			return c.Errorf("output.path", "output.path has %s, which stands for nothing", m[0]).WithFix("write {%s}", near)
 		}
 	}
-	if m := dollar.FindStringSubmatch(path); m != nil && getenv(m[1]) != "" {
+	if m := variablePattern.FindStringSubmatch(path); m != nil && getenv(m[1]) != "" {
 		return c.Errorf("output.path", "output.path has %s without braces", m[0]).WithFix("write ${%s}", m[1])
 	}
 	return nil
 }
 
-// date is what the braces mean.
+// date returns the time that the words in braces stand for.
 func (c *Config) date(now time.Time, given string, shards int) (time.Time, error) {
 	zone, err := time.LoadLocation(c.Output.Timezone) // "" is UTC
 	if err != nil {

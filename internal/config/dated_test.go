@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestResolveOutput: the date is one day for a whole job, in the zone that the job names.
+// TestResolveOutput: all shards of a job use the same date, in the time zone of the job.
 func TestResolveOutput(t *testing.T) {
 	now := time.Date(2026, 11, 22, 23, 30, 0, 0, time.UTC)
 	for _, c := range []struct {
@@ -22,7 +22,7 @@ func TestResolveOutput(t *testing.T) {
 		{path: "out/{date}", given: "2026-01-02", shards: 4, want: "out/2026-01-02"},
 		{path: "out/{hour}", given: "2026-01-02T23:00:00Z", zone: "Asia/Tokyo", want: "out/08"},
 		{path: "s3://b/${TEAM}/{date}", want: "s3://b/red/2026-11-22"},
-		{path: "out/{prompt}", want: "out/{prompt}"}, // as it always was
+		{path: "out/{prompt}", want: "out/{prompt}"}, // no date: unchanged
 		{path: "out/{date}", shards: 4, problem: "LATENTBEAM_DATE"},
 		{path: "out/{date}", given: "yesterday", problem: "yesterday"},
 		{path: "out/{hour}", given: "2026-01-02", problem: "{hour}"},
@@ -46,8 +46,8 @@ func TestResolveOutput(t *testing.T) {
 	}
 }
 
-// TestHoursTwice: in each zone with summer time two hours that follow each other have two names, and all but the second of two alike
-// are named as on other days.
+// TestHoursTwice: in every zone with summer time, two successive hours have different names. Only the second of two equal hours
+// gets an offset in its name.
 func TestHoursTwice(t *testing.T) {
 	for zone, want := range map[string][]string{
 		"Europe/Berlin":       {"2026-10-25-02+0100"},

@@ -10,21 +10,21 @@ import (
 	"latentbeam/schemas"
 )
 
-// decoder fills Go values from nodes and collects every problem on the way.
+// decoder fills Go values from nodes and collects all problems.
 type decoder struct {
 	errors *document.Error
 }
 
-// fromNode is implemented by values that a plain type cannot express, such as "auto or a number". It
-// returns what it wanted when the node does not fit, e.g. "auto or a whole number".
+// fromNode is implemented by types that decode a node themselves, such as "auto or a number". If the node does not fit, ok is
+// false, and wanted describes valid values, such as "auto or a whole number".
 type fromNode interface {
 	fromNode(n *document.Node) (wanted string, ok bool)
 }
 
-// fromText is implemented by structs that may also be written as one text.
+// fromText is implemented by structs that may also be written as a single text.
 type fromText interface{ fromText(text string) }
 
-// decode fills v, which must be settable, from n; an empty value leaves v as it is. path names n in messages.
+// decode fills v, which must be settable, from n. A null node does not change v. path names n in messages.
 func (d *decoder) decode(n *document.Node, v reflect.Value, path string) {
 	if n.Kind == document.NullKind {
 		return
@@ -59,7 +59,7 @@ func (d *decoder) decode(n *document.Node, v reflect.Value, path string) {
 	}
 }
 
-// decodeAuto takes the word auto or a whole number; a number in quotes is a text.
+// decodeAuto decodes the word auto or a whole number. A number in quotes is a text and an error.
 func (d *decoder) decodeAuto(n *document.Node, v *schemas.AutoInt, path string) {
 	switch {
 	case n.Kind == document.TextKind && n.Text == "auto":
@@ -117,15 +117,15 @@ func (d *decoder) decodeStruct(n *document.Node, v reflect.Value, path string) {
 	for _, p := range n.Pairs {
 		field, known := fields[p.Key]
 		if !known {
-			d.errors.Add(p.Pos, fmt.Sprintf("unknown key %q%s", p.Key, in(path)), suggest(p.Key, names))
+			d.errors.Add(p.Pos, fmt.Sprintf("unknown key %q%s", p.Key, ofPath(path)), suggestName(p.Key, names))
 			continue
 		}
 		d.decode(p.Value, field, join(path, p.Key))
 	}
 }
 
-// keysOf adds the fields of a struct by their keys, and returns the keys in order. The fields of an embedded struct are
-// those of the struct, as in JSON.
+// keysOf adds the fields of a struct to the map, by their keys, and returns the keys in order. Fields of an embedded struct count
+// as fields of the struct, as in encoding/json.
 func keysOf(v reflect.Value, fields map[string]reflect.Value) (names []string) {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
@@ -191,7 +191,7 @@ func (d *decoder) mismatch(n *document.Node, path, wanted string) {
 		fix = "write it without a fraction"
 	}
 	got := n.Describe()
-	if n.Kind == document.IntKind && strings.Contains(wanted, "whole number") { // of the right kind and out of range
+	if n.Kind == document.IntKind && strings.Contains(wanted, "whole number") { // right kind, but out of range
 		got = document.Clip(n.Text, document.ValueRunes)
 	}
 	d.errors.Add(n.Pos, fmt.Sprintf("%s must be %s, not %s", path, wanted, got), fix)
@@ -208,7 +208,7 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-func in(path string) string {
+func ofPath(path string) string {
 	if path == "" {
 		return ""
 	}

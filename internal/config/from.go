@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// From makes the paths of the configuration independent of the current directory: those that are relative are relative
-// to dir. Options of stages stay as they are, see Stage.
-func (c *Config) From(dir string) {
+// RelativeTo makes the relative paths of the configuration relative to dir, so that they do not depend on the current directory. It does
+// not change options of stages, because only the stage knows which options are paths.
+func (c *Config) RelativeTo(dir string) {
 	for _, path := range []*string{&c.Model.TextEncoder, &c.Model.Transformer, &c.Model.Transformer2, &c.Model.ImageEncoder,
 		&c.Model.VAE, &c.Output.Path,
 		&c.Resources.TokenFile, &c.Defaults.Reference} {
@@ -23,8 +23,8 @@ func (c *Config) From(dir string) {
 	}
 }
 
-// Absolute returns a path, or several with ";" between them, relative to dir where it is relative. Addresses, "" and
-// "none" stay as they are.
+// Absolute joins dir with each relative path in paths, which are separated by ";". Addresses, "" and "none" are
+// returned unchanged.
 func Absolute(dir, paths string) string {
 	if paths == "" || paths == "none" {
 		return paths

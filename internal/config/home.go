@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// LocalPath returns a path as the system takes it, of a path as people write it: ~ is the home directory, and file:// names a file
-// of this host. Other texts stay as they are, and so does the name of a file that is there.
+// LocalPath replaces ~ by the home directory and file:// by the path of the file on this host. It returns other texts unchanged,
+// and also the name of an existing file that begins with ~.
 func LocalPath(text string) string {
 	if rest, isFile := strings.CutPrefix(text, "file://"); isFile {
 		rest = strings.TrimPrefix(rest, "localhost")
@@ -20,7 +20,7 @@ func LocalPath(text string) string {
 	if text != "~" && !strings.HasPrefix(text, "~/") {
 		return text
 	}
-	if _, err := os.Lstat(text); err == nil { // a name is a name first
+	if _, err := os.Lstat(text); err == nil { // there is a file of this name
 		return text
 	}
 	home, err := os.UserHomeDir()
@@ -30,7 +30,7 @@ func LocalPath(text string) string {
 	return filepath.Join(home, text[1:]) + trailingSlash(text)
 }
 
-// trailingSlash keeps the mark of a folder.
+// trailingSlash returns the slash at the end of text, which filepath.Join removes. It means a folder.
 func trailingSlash(text string) string {
 	if len(text) > 2 && strings.HasSuffix(text, "/") {
 		return "/"
@@ -38,7 +38,7 @@ func trailingSlash(text string) string {
 	return ""
 }
 
-// LocalPaths is LocalPath of each of several paths with ";" between them.
+// LocalPaths applies LocalPath to each of several paths that are separated by ";".
 func LocalPaths(text string) string {
 	if !strings.Contains(text, "~") && !strings.Contains(text, "file://") {
 		return text
@@ -50,7 +50,7 @@ func LocalPaths(text string) string {
 	return strings.Join(parts, ";")
 }
 
-// localPaths replaces the paths of a job by those that the system takes.
+// localPaths applies LocalPath to all paths of the job.
 func (c *Config) localPaths() {
 	for _, list := range []StringList{c.Input.Prompts, c.Input.Media, c.Input.Videos, c.Input.Embeddings, c.Input.Latents} {
 		for i := range list {

@@ -21,7 +21,7 @@ func TestLocalPath(t *testing.T) {
 	if got := LocalPaths("~/a.png;b.png;file:///c.png"); got != home+"/a.png;b.png;/c.png" {
 		t.Errorf("several: %q", got)
 	}
-	if err := os.MkdirAll(filepath.Join(here, "~/out"), 0o755); err != nil { // as earlier releases made it
+	if err := os.MkdirAll(filepath.Join(here, "~/out"), 0o755); err != nil { // earlier releases created such a folder
 		t.Fatal(err)
 	}
 	if got := LocalPath("~/out"); got != "~/out" {

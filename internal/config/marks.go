@@ -10,27 +10,27 @@ import (
 	"latentbeam/internal/media/timestamp"
 )
 
-// Marks are the marks of synthetic media that a job asks for, the option marks of encode_video.
+// Marks are the marks of synthetic media that a job requests, by the option marks of encode_video.
 type Marks struct {
-	Given    bool   // else the run decides
-	IPTC     bool   // XMP that says by IPTC's words how the media came to be
+	Given    bool   // the job says it; else the run decides
+	IPTC     bool   // XMP with IPTC's term for how the media was made
 	AIGC     bool   // the key AIGC of GB 45438-2025
-	Producer string // for AIGC: who provides the service; "": it is not said
+	Producer string // for AIGC: who provides the service; "": not stated
 	C2PA     bool   // a signed manifest of content credentials
-	Prompt   bool   // for C2PA: the manifest says the prompt and the parameters
-	// Certificate and Key are the files for C2PA: a chain of certificates and the key of the first, PEM both. Records say the digest of
-	// the certificate alone.
+	Prompt   bool   // for C2PA: the manifest contains the prompt and the parameters
+	// Certificate and Key are PEM files for C2PA: a chain of certificates, and the key of the first certificate. Records contain only
+	// the digest of the certificate.
 	Certificate, Key string
-	// TimeStampAuthority is for C2PA: the address of the authority that gives each signature a time stamp (RFC 3161); "": none does.
+	// TimeStampAuthority is the address of the authority that gives each C2PA signature a time stamp (RFC 3161); "": no time stamps.
 	TimeStampAuthority string
 
-	wrong string // what is wrong with the list, "" for nothing
+	problem string // first problem of the list, or ""
 }
 
-// Wrong says what is wrong with the list of a job, "" for nothing.
-func (m Marks) Wrong() string { return m.wrong }
+// Problem returns the first problem of the list in a job, or "".
+func (m Marks) Problem() string { return m.problem }
 
-// Equal reports whether both ask for the same marks, whoever signs.
+// Equal reports whether both request the same marks. The certificate and key do not matter.
 func (m Marks) Equal(o Marks) bool {
 	for _, one := range []*Marks{&m, &o} {
 		one.Given, one.Certificate, one.Key = false, "", ""
@@ -38,7 +38,7 @@ func (m Marks) Equal(o Marks) bool {
 	return m == o
 }
 
-// Names lists the marks.
+// Names returns the names of the marks.
 func (m Marks) Names() (names []string) {
 	if m.IPTC {
 		names = append(names, "iptc")
@@ -52,10 +52,10 @@ func (m Marks) Names() (names []string) {
 	return names
 }
 
-// NoMarks is the value that asks for none.
+// NoMarks is the value that requests no marks.
 const NoMarks = "none"
 
-// String is the value in a job, without the files that sign: "none", or the names with their options.
+// String formats the marks as in a job, without certificate and key: "none", or the names with their options.
 func (m Marks) String() string {
 	names := m.Names()
 	for i, name := range names {
@@ -79,7 +79,7 @@ func (m Marks) String() string {
 	return NoMarks
 }
 
-// ParseMarks reads names with commas between them, as a flag has them, or none. See Wrong.
+// ParseMarks parses "none", or names separated by commas, as in a flag. Wrong returns its error.
 func ParseMarks(text string) Marks {
 	m := Marks{Given: true}
 	if text != NoMarks {
@@ -113,11 +113,11 @@ func (m *Marks) fromNode(n *document.Node) (string, bool) {
 	return wanted, true
 }
 
-// add adds a mark with its options. What is wrong with it is kept; the first counts.
+// add adds a mark with its options. It records the first problem in m.wrong.
 func (m *Marks) add(name string, options []*document.Pair) {
 	fail := func(format string, args ...any) {
-		if m.wrong == "" {
-			m.wrong = fmt.Sprintf(format, args...)
+		if m.problem == "" {
+			m.problem = fmt.Sprintf(format, args...)
 		}
 	}
 	known, flags := map[string]*string{}, map[string]*bool{}
@@ -157,14 +157,14 @@ func (m *Marks) add(name string, options []*document.Pair) {
 	}
 }
 
-// checkAuthority keeps what is wrong with the address of the authority, if nothing else is.
+// checkAuthority records a problem with the address of the authority, unless one is recorded already.
 func (m *Marks) checkAuthority() {
-	if err := timestamp.CheckURL(m.TimeStampAuthority); err != nil && m.wrong == "" {
-		m.wrong = fmt.Sprintf("c2pa: time_stamp_authority: %v", err)
+	if err := timestamp.CheckURL(m.TimeStampAuthority); err != nil && m.problem == "" {
+		m.problem = fmt.Sprintf("c2pa: time_stamp_authority: %v", err)
 	}
 }
 
-// optionsOf says which options a mark has.
+// optionsOf describes which options a mark has.
 func optionsOf(known map[string]*string, flags map[string]*bool) string {
 	names := slices.Sorted(maps.Keys(known))
 	if names = slices.AppendSeq(names, maps.Keys(flags)); len(names) == 0 {
@@ -173,7 +173,7 @@ func optionsOf(known map[string]*string, flags map[string]*bool) string {
 	return "it has " + strings.Join(names, ", ")
 }
 
-// MarksOf returns the marks that a job asks for at a stage; Given is false where it does not.
+// MarksOf returns the marks that a job requests at a stage. Given is false if it requests none there.
 func (c *Config) MarksOf(stage string) (m Marks) {
 	for _, s := range c.Stages {
 		if e := s.Options.node.Lookup("marks"); s.Name == stage && e != nil {

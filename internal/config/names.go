@@ -12,19 +12,19 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// MaxBytes is the most that a name takes, without its extension.
+// MaxBytes is the maximum length of a file name without its extension.
 const MaxBytes = 200
 
-// hashBytes is the length of what is put behind a name that was cut: "-" and eight digits.
+// hashBytes is the length of the suffix of a shortened name: "-" and eight digits.
 const hashBytes = 9
 
 // NameTemplate is text with columns in braces, such as "{id}-{seed}".
 type NameTemplate struct{ parts []namePart }
 
-// namePart is a text, or a column where name is set.
+// namePart is a text, or a column if name is not "".
 type namePart struct{ text, name string }
 
-// ParseName reads a template. It has one column at least, for names must differ, and no slash.
+// ParseName parses a template. A template has no slash and at least one column, because names must differ.
 func ParseName(text string) (*NameTemplate, error) {
 	t := &NameTemplate{}
 	rest := text
@@ -52,7 +52,7 @@ func ParseName(text string) (*NameTemplate, error) {
 	return t, nil
 }
 
-// Columns lists the columns that the template names.
+// Columns returns the columns in the template, each once.
 func (t *NameTemplate) Columns() []string {
 	var names []string
 	for _, p := range t.parts {
@@ -63,7 +63,7 @@ func (t *NameTemplate) Columns() []string {
 	return names
 }
 
-// Name is the name of a row, cleaned. value gives the text of a column.
+// Name returns the name for a row, see CleanName. value returns the text of a column.
 func (t *NameTemplate) Name(value func(column string) string) string {
 	var b strings.Builder
 	for _, p := range t.parts {
@@ -76,8 +76,8 @@ func (t *NameTemplate) Name(value func(column string) string) string {
 	return CleanName(b.String())
 }
 
-// CleanName makes a name that every system takes. What no system takes becomes "_". A name longer than MaxBytes is cut and
-// gets a hash of all of it. An empty name becomes "_".
+// CleanName makes a name that is valid on every system. It replaces characters that some system does not allow by "_", and an
+// empty name too. A name longer than MaxBytes is cut and gets a hash of the whole name.
 func CleanName(s string) string {
 	whole := norm.NFC.String(strings.ToValidUTF8(s, "_"))
 	name := strings.Map(func(r rune) rune {
@@ -96,7 +96,7 @@ func CleanName(s string) string {
 	return ShortName(name, whole)
 }
 
-// ShortName is a name of at most MaxBytes: one that is longer is cut, and ends in a digest of whole.
+// ShortName returns a name of at most MaxBytes. It cuts a longer name and appends a digest of whole.
 func ShortName(name, whole string) string {
 	if len(name) <= MaxBytes {
 		return name
@@ -109,7 +109,7 @@ func ShortName(name, whole string) string {
 	return strings.TrimRight(name[:cut], ". ") + "-" + hex.EncodeToString(sum[:])[:hashBytes-1]
 }
 
-// IDStem is the name, without an extension, of the files that exports write for an id. Different ids may have one stem.
+// IDStem returns the name, without extension, of the files that exports write for an id. Different ids can have the same stem.
 func IDStem(id string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || strings.ContainsRune(`/\:*?"<>|`, r) {
@@ -119,10 +119,10 @@ func IDStem(id string) string {
 	}, id)
 }
 
-// FoldName is a name as systems compare it that know no case.
+// FoldName folds a name as file systems do that ignore case: names that collide there have equal results.
 func FoldName(name string) string { return strings.ToLower(norm.NFC.String(name)) }
 
-// reserved reports whether Windows keeps the name for a device, with any extension.
+// reserved reports whether Windows reserves the name, with any extension, for a device.
 func reserved(name string) bool {
 	stem, _, _ := strings.Cut(strings.ToLower(name), ".")
 	stem = strings.TrimSpace(stem)

@@ -7,16 +7,15 @@ import (
 	"strings"
 )
 
-// Preset is a published inference configuration: the part of a job's YAML that it stands for.
+// Preset is a published inference configuration, as part of a job's YAML.
 type Preset struct {
 	Name string
 	Text string // YAML
 }
 
-// Presets lists the published configurations of Open-Sora 1.0 to 1.3 (configs/opensora*/inference of the
-// reference and the sizes and lengths that its documentation measures), of Wan 2.1 and 2.2, and
-// of Open-Sora-Plan 1.2 and 1.3. An aspect ratio of
-// Open-Sora other than 9:16 is defaults.aspect_ratio; Wan's other one is got by exchanging height and width.
+// Presets returns the published configurations of Open-Sora 1.0 to 1.3 (configs/opensora*/inference of the reference, with the
+// sizes and lengths for which its documentation has measurements), of Wan 2.1 and 2.2, and of Open-Sora-Plan 1.2 and 1.3. For an
+// aspect ratio of Open-Sora other than 9:16 a job sets defaults.aspect_ratio; for the other one of Wan it swaps height and width.
 func Presets() []Preset {
 	var all []Preset
 	add := func(name, text string) { all = append(all, Preset{"opensora-" + name, text + presetStages}) }
@@ -48,7 +47,7 @@ func Presets() []Preset {
 	return all
 }
 
-// planPresets are the published sizes of Open-Sora-Plan, with the steps and the guidance of its scripts.
+// planPresets are the published sizes of Open-Sora-Plan. Steps and guidance in presetPlan come from its scripts.
 var planPresets = []struct {
 	name                       string
 	height, width, frames, fps int
@@ -57,13 +56,13 @@ var planPresets = []struct {
 	{"v1.2-93x720p", 720, 1280, 93, 24}, {"v1.3-93x640p", 352, 640, 93, 18},
 }
 
-// wanPresets are the sizes and steps of Wan's documentation and of its code, with the shifts that diffusers'
-// documentation gives for them (12 for A14B is that of Wan's own code).
+// wanPresets are the sizes and steps in Wan's documentation and code, with the shifts from the documentation of diffusers. The
+// shift 12 for A14B is from Wan's own code.
 var wanPresets = []struct {
 	name                              string
 	height, width, frames, fps, steps int
 	guidance                          float64
-	second                            string // ", guidance_scale_2: 3" of models of two denoisers
+	second                            string // ", guidance_scale_2: 3" for models with two denoisers
 	images                            string // stages that encode images
 	shift                             float64
 }{
@@ -79,7 +78,7 @@ var wanPresets = []struct {
 	{"2.2-ti2v-5b-720p", 704, 1280, 121, 24, 50, 5, "", "- encode_image\n", 5},
 }
 
-// presetFrames is num_frames of a length as it stands in a preset's name.
+// presetFrames returns num_frames for the length in the name of a preset.
 func presetFrames(length string) string {
 	if length == "image" {
 		return "1"
@@ -94,7 +93,7 @@ stages:
 - encode_text
 - denoise: {version: "1.0", space_scale: %v, time_scale: %v}
 `
-	// The model is told 24 frames a second and makes every third of them.
+	// The model gets fps 24 and makes every third frame, so the video has 8 frames a second.
 	preset11 = `defaults: {resolution: %s, aspect_ratio: "9:16", num_frames: %s, fps: 8, num_inference_steps: 100,
   guidance_scale: 7, max_sequence_length: 200, condition_frame_length: 4}
 stages:
@@ -133,14 +132,14 @@ stages:
 `
 )
 
-// nearestPresets is how many names a message about an unknown one lists.
+// nearestPresets is how many names the message about an unknown preset suggests.
 const nearestPresets = 5
 
-// usePreset puts what the named preset says where the file says nothing.
+// usePreset adds the keys of the named preset that the file does not have.
 func (c *Config) usePreset(problems *document.Error) {
 	e := c.root.Lookup("preset")
 	if e == nil || e.Value.Kind != document.TextKind || e.Value.Text == "" {
-		return // nothing, or of a type that decoding reports
+		return // not given, or a wrong type, which decode reports
 	}
 	name := e.Value.Text
 	presets := Presets()
@@ -149,7 +148,7 @@ func (c *Config) usePreset(problems *document.Error) {
 		near := nearest(name, presets)
 		problems.Add(e.Value.Pos, fmt.Sprintf("preset %q is not known", document.Clip(name, document.ValueRunes)),
 			"the nearest are "+strings.Join(near, ", "))
-		// The rest of the file is checked as if it had the first of them.
+		// The rest of the file is checked with the nearest preset.
 		i = slices.IndexFunc(presets, func(p Preset) bool { return p.Name == near[0] })
 	}
 	root, err := document.Parse(&document.Text{Name: presetSource + presets[i].Name, Text: []byte(presets[i].Text)}, "")
@@ -157,24 +156,24 @@ func (c *Config) usePreset(problems *document.Error) {
 		problems.Problems = append(problems.Problems, err.Problems...)
 		return
 	}
-	underlay(c.root, root)
+	addMissing(c.root, root)
 }
 
-// nearest lists the presets whose names are most alike.
+// nearest returns the names of presets that are most similar to name.
 func nearest(name string, presets []Preset) []string {
 	var names []string
 	for _, p := range presets {
 		names = append(names, p.Name)
 	}
-	if len(name) > 2*len(names[0]) { // nothing is near, and the distance costs the product of the lengths
+	if len(name) > 2*len(names[0]) { // nothing is similar, and distance takes time len(name)*len(other)
 		return names[:nearestPresets]
 	}
 	slices.SortStableFunc(names, func(a, b string) int { return distance(name, a) - distance(name, b) })
 	return names[:nearestPresets]
 }
 
-// ScalesApart reports whether the file or a flag gives guidance_scale_2. Else a guidance_scale of a row holds for both
-// denoisers, as in diffusers: the second scale of a preset goes with the first.
+// ScalesApart reports whether the file or a flag, not a preset, gives guidance_scale_2. If not, a guidance_scale of a row holds for
+// both denoisers, as in diffusers.
 func (c *Config) ScalesApart() bool {
 	e := c.root.Lookup("defaults")
 	if e == nil {
@@ -185,12 +184,12 @@ func (c *Config) ScalesApart() bool {
 		(e.Value.Pos.Source == nil || !strings.HasPrefix(e.Value.Pos.Source.Name, presetSource))
 }
 
-// presetSource begins the name of the text of a preset.
+// presetSource is the prefix of the name of a preset's text, which shows in messages.
 const presetSource = "preset "
 
-// underlay adds to n what it does not say and under says. A list of stages that is given stays as it is, and its
-// stages take the options they do not have.
-func underlay(n, under *document.Node) {
+// addMissing adds the keys of under that n does not have. If n has a list of stages, it keeps that list and only adds missing
+// options to its stages.
+func addMissing(n, under *document.Node) {
 	for _, p := range under.Pairs {
 		e := n.Lookup(p.Key)
 		switch {
@@ -200,15 +199,16 @@ func underlay(n, under *document.Node) {
 		case e.Value.Kind == document.NullKind:
 			e.Value = p.Value
 		case e.Value.Kind == document.MapKind && p.Value.Kind == document.MapKind:
-			underlay(e.Value, p.Value)
+			addMissing(e.Value, p.Value)
 		case e.Value.Kind == document.ListKind && p.Value.Kind == document.ListKind:
-			underlayStages(e.Value, p.Value)
+			addMissingOptions(e.Value, p.Value)
 		}
 	}
 }
 
-// givenOtherwise tells whether a map gives a size in the other of the two ways: by sides or by name. A name that
-// is given in part takes its other half from the preset. A guidance scale of its own holds for both denoisers.
+// givenOtherwise reports whether a map already decides key by other keys: a size is given by its sides or by its name, and a
+// guidance_scale of a file holds for both denoisers. If a file gives only resolution or only aspect_ratio, the preset adds the
+// other one.
 func givenOtherwise(n *document.Node, key string) bool {
 	switch key {
 	case "height", "width":
@@ -221,7 +221,7 @@ func givenOtherwise(n *document.Node, key string) bool {
 	return false
 }
 
-func underlayStages(list, under *document.Node) {
+func addMissingOptions(list, under *document.Node) {
 	for _, item := range under.Items {
 		s, ok := stageOf(item)
 		if !ok || s.Options.node == nil {
@@ -235,7 +235,7 @@ func underlayStages(list, under *document.Node) {
 		case options.Kind == document.NullKind:
 			*options = *s.Options.node
 		case options.Kind == document.MapKind:
-			underlay(options, s.Options.node)
+			addMissing(options, s.Options.node)
 		}
 	}
 }

@@ -68,7 +68,7 @@ func TestPresetValues(t *testing.T) {
 	}
 }
 
-// TestPresetOfPlan: sizes, steps and guidance of Open-Sora-Plan's scripts.
+// TestPresetOfPlan: presets have the sizes, steps and guidance of Open-Sora-Plan's scripts.
 func TestPresetOfPlan(t *testing.T) {
 	for name, want := range map[string]string{
 		"osplan-v1.2-29x480p": "480x640x29 24 100 7.5", "osplan-v1.2-93x720p": "720x1280x93 24 100 7.5",
@@ -82,7 +82,7 @@ func TestPresetOfPlan(t *testing.T) {
 	}
 }
 
-// TestPresetOfWan: the sizes, steps, scales and shifts of Wan's models.
+// TestPresetOfWan: presets have the sizes, steps, scales and shifts of Wan's models.
 func TestPresetOfWan(t *testing.T) {
 	for name, want := range map[string]string{
 		"wan2.1-t2v-1.3b-480p": "480x832x81 16 50 5 0 3",
@@ -111,7 +111,7 @@ func TestPresetOfWan(t *testing.T) {
 	}
 }
 
-// TestScalesOfPreset: a preset's scales of two denoisers are one value. A job that gives the first has it for both.
+// TestScalesOfPreset: a preset gives each of two denoisers its own scale. A job that gives only guidance_scale uses it for both.
 func TestScalesOfPreset(t *testing.T) {
 	const two = presetJob + "preset: wan2.2-t2v-a14b-480p\n"
 	for text, want := range map[string]string{
@@ -131,7 +131,7 @@ func TestScalesOfPreset(t *testing.T) {
 	}
 }
 
-// TestPresetGivesWay: what the file or a flag says stands above the preset, key by key.
+// TestPresetGivesWay: the file and flags override each key of the preset.
 func TestPresetGivesWay(t *testing.T) {
 	const job = presetJob + "preset: opensora-v1.1-720p-16f\n"
 	for _, c := range []struct{ text, set, want string }{

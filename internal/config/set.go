@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// set applies one "key=value" of --set to the tree before it is decoded, so that an override is checked
-// exactly as a line of the file is.
+// set applies a "key=value" of --set to the tree before decoding, so that an override is checked like a line of the
+// file.
 func (c *Config) set(text string) *document.Error {
 	flag := "--set " + text
 	at := document.Position{Flag: flag}
@@ -18,7 +18,7 @@ func (c *Config) set(text string) *document.Error {
 				WithFix("write --set defaults.height=128 or --set stages.NAME.key=value")
 		}
 	}
-	if value == "-" { // standard input, and no list of nothing
+	if value == "-" { // standard input; YAML would read an empty list
 		value = `"-"`
 	}
 	v, problems := document.Parse(&document.Text{Name: flag, Text: []byte(value)}, flag)
@@ -31,7 +31,7 @@ func (c *Config) set(text string) *document.Error {
 	return assign(c.root, parts, v, flag)
 }
 
-// assign puts v at the path below n and makes the maps on the way that are missing.
+// assign puts v at the path below n. It creates missing maps.
 func assign(n *document.Node, path []string, v *document.Node, flag string) *document.Error {
 	at := document.Position{Flag: flag}
 	for i, part := range path {
@@ -48,7 +48,7 @@ func assign(n *document.Node, path []string, v *document.Node, flag string) *doc
 			}
 			if last {
 				if was := e.Value.Pos; was.Line > 0 {
-					at.Over, v.Pos.Over = &was, &was
+					at.Replaced, v.Pos.Replaced = &was, &was
 				}
 				e.Pos, e.Value = at, v
 				return nil
@@ -73,12 +73,12 @@ func assign(n *document.Node, path []string, v *document.Node, flag string) *doc
 	return nil
 }
 
-// stageOptions finds the options of the one stage with the name; a stage given by its bare name gets a map.
+// stageOptions returns the options of the named stage. A stage that is only a name becomes a map with options.
 func stageOptions(list *document.Node, name string, whole bool, at document.Position) (*document.Node, *document.Error) {
 	item, options := stageEntry(list, name)
 	if item == nil {
 		names := stageNames(list)
-		return nil, document.NewError(at, "there is no stage %q in the list", name).WithFix("%s", suggest(name, names))
+		return nil, document.NewError(at, "there is no stage %q in the list", name).WithFix("%s", suggestName(name, names))
 	}
 	if item == options { // a bare name
 		options = &document.Node{Pos: item.Pos}

@@ -7,8 +7,8 @@ import (
 	"latentbeam/schemas"
 )
 
-// size checks that a size is given in one way only and that its name is known.
-func (v *validator) size() {
+// validateSize checks that a size is given either by sides or by name, and that the name is known.
+func (v *validator) validateSize() {
 	d := v.config.Defaults
 	named := d.Resolution != "" || d.AspectRatio != ""
 	switch {
@@ -23,8 +23,8 @@ func (v *validator) size() {
 	}
 }
 
-// sizeNames checks the names of a size, of which rows may give the other one. The model decides whether a ratio is height:width
-// or width:height, so both will do here.
+// sizeNames checks the names of a size. One of them may be "", because rows can give it. A ratio may be height:width or
+// width:height here: which one it is depends on the model.
 func sizeNames(resolution, ratio string) (err error) {
 	for _, r := range schemas.Resolutions() {
 		for _, naming := range []*schemas.Naming{nil, schemas.OpenSora} {

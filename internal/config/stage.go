@@ -12,13 +12,14 @@ import (
 // Stages is the list of a job's stages, in order.
 type Stages []Stage
 
-// Stage is one entry of the list: a stage's name and its options, which only the stage understands.
+// Stage is an entry of the list: the name of a stage and its options. Only the stage itself knows what they mean.
 type Stage struct {
 	Name    string
 	Options Options
 }
 
-// Label is the option `name` of a stage that a job may have more than once, else the name of the stage.
+// Label returns the option `name` of a stage if it has one, else the name of the stage. Stages that a job has more than once need
+// the option.
 func (s Stage) Label() string {
 	if e := s.Options.node.Lookup("name"); e != nil && e.Value.Kind == document.TextKind && e.Value.Text != "" {
 		return e.Value.Text
@@ -26,10 +27,10 @@ func (s Stage) Label() string {
 	return s.Name
 }
 
-// Position is where the stage stands in the file.
+// Position returns the position of the stage in the file.
 func (s Stage) Position() document.Position { return s.Options.pos }
 
-// MarshalJSON writes the stage as a map of one key.
+// MarshalJSON encodes the stage as a map with one key.
 func (s Stage) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]Options{s.Name: s.Options})
 }
@@ -64,17 +65,17 @@ func stageOf(item *document.Node) (Stage, bool) {
 	return Stage{}, false
 }
 
-// Options is a stage's part of the file before the stage has read it.
+// Options are the options of a stage in the file, not yet decoded.
 type Options struct {
 	name string
 	pos  document.Position
-	node *document.Node // nil where the stage has none
+	node *document.Node // nil if the stage has none
 }
 
-// Has reports whether the file gives the option.
+// Has reports whether the option is given.
 func (o Options) Has(key string) bool { return o.node.Lookup(key) != nil }
 
-// ParseOptions reads options from YAML text, for programs and tests that build stages without a file.
+// ParseOptions parses options from YAML text, for programs and tests that build stages without a file.
 func ParseOptions(name, text string) (Options, error) {
 	src := &document.Text{Name: name, Text: []byte(text)}
 	n, problems := document.Parse(src, "")
@@ -88,9 +89,9 @@ func ParseOptions(name, text string) (Options, error) {
 	return o, nil
 }
 
-// Decode fills into, a pointer to a struct whose fields carry yaml tags, and keeps what the options do not
-// say. Unknown keys and wrong types are reported with their lines. Fields may have the types of this
-// package, such as Duration, or be schemas.AutoInt; structs may be embedded. The error is an *Error.
+// Decode decodes the options into a struct whose fields have yaml tags. into is a pointer to it. Fields whose options are not given
+// keep their values. Fields may have the types of this package, such as Duration, or schemas.AutoInt; structs may be embedded.
+// The error is a *document.Error, which reports unknown keys and wrong types with their lines.
 func (o Options) Decode(into any) error {
 	v := reflect.ValueOf(into)
 	if v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {
@@ -105,7 +106,7 @@ func (o Options) Decode(into any) error {
 	return problems.OrNil()
 }
 
-// Errorf reports a problem with one option; "" as the key means the stage as a whole.
+// Errorf returns an error at the position of an option; with key "" at the position of the stage.
 func (o Options) Errorf(key, format string, args ...any) *document.Error {
 	pos, path := o.pos, o.name
 	if e := o.node.Lookup(key); e != nil {
@@ -117,16 +118,16 @@ func (o Options) Errorf(key, format string, args ...any) *document.Error {
 	return document.NewError(pos, "%s: %s", path, fmt.Sprintf(format, args...))
 }
 
-// MarshalJSON writes the options with sorted keys, as the file and --set gave them.
+// MarshalJSON encodes the options as the file and --set give them, with sorted keys.
 func (o Options) MarshalJSON() ([]byte, error) {
 	if o.node == nil || o.node.Kind == document.NullKind {
 		return []byte("{}"), nil
 	}
-	return json.Marshal(plain(o.node))
+	return json.Marshal(jsonValue(o.node))
 }
 
-// plain is a node as the values that encoding/json sorts and writes.
-func plain(n *document.Node) any {
+// jsonValue converts a node to values that encoding/json can encode.
+func jsonValue(n *document.Node) any {
 	switch n.Kind {
 	case document.BoolKind:
 		return n.Bool
@@ -142,20 +143,20 @@ func plain(n *document.Node) any {
 	case document.ListKind:
 		out := make([]any, len(n.Items))
 		for i, item := range n.Items {
-			out[i] = plain(item)
+			out[i] = jsonValue(item)
 		}
 		return out
 	case document.MapKind:
 		out := map[string]any{}
 		for _, p := range n.Pairs {
-			out[p.Key] = plain(p.Value)
+			out[p.Key] = jsonValue(p.Value)
 		}
 		return out
 	}
 	return nil
 }
 
-// stageEntry finds the entry of a list of stages that has the name, and its options. A stage that is there more than
+// stageEntry returns the entry with this name in a list of stages, and its options. A stage that is in the list more than
 // once is found by its label.
 func stageEntry(list *document.Node, name string) (entry, options *document.Node) {
 	for _, item := range list.Items {
@@ -177,7 +178,7 @@ func stageEntry(list *document.Node, name string) (entry, options *document.Node
 	return nil, nil
 }
 
-// repeated reports whether a list has the stage more than once.
+// repeated reports whether a list contains the stage more than once.
 func repeated(list *document.Node, name string) bool {
 	n := 0
 	for _, item := range list.Items {

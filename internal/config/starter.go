@@ -5,5 +5,5 @@ import _ "embed"
 //go:embed starter.yaml
 var starter string
 
-// Default is the text of a commented file to start from, as `latentbeam init` writes it. It is a valid file.
+// Default returns the commented file that `latentbeam init` writes. It is a valid job.
 func Default() string { return starter }

@@ -7,7 +7,8 @@ import (
 	"latentbeam/schemas"
 )
 
-// otherNames are names that people use for ours, beside schemas.ToolNames; they suggest, they are not accepted.
+// otherNames maps common names to the names of our keys, in addition to schemas.ToolNames. They are not accepted: a message only
+// suggests the right name.
 var otherNames = map[string]string{
 	"guidance": "guidance_scale", "steps": "num_inference_steps", "num_steps": "num_inference_steps", "frames": "num_frames",
 	"num_samples": "num_videos_per_prompt", "dir": "path", "directory": "path", "out": "output",
@@ -15,8 +16,8 @@ var otherNames = map[string]string{
 	"parameters": "defaults", "pipeline": "stages", "checkpoint": "model", "max_retries": "retries",
 }
 
-// suggest returns "did you mean ...?" or the list of what is known.
-func suggest(name string, known []string) string {
+// suggestName returns "did you mean ...?" or a list of the known names.
+func suggestName(name string, known []string) string {
 	if near := Near(name, known); near != "" {
 		return "did you mean " + near + "?"
 	}
@@ -26,7 +27,7 @@ func suggest(name string, known []string) string {
 	return "known here: " + strings.Join(slices.Sorted(slices.Values(known)), ", ")
 }
 
-// Near returns which of the known names is likely meant by one that is none of them, "" where none is.
+// Near returns the known name that was probably meant by an unknown name, or "" if no name is similar.
 func Near(name string, known []string) string {
 	lower := strings.ToLower(name)
 	if other, ok := otherNames[lower]; ok && slices.Contains(known, other) {
@@ -44,7 +45,7 @@ func Near(name string, known []string) string {
 	return best
 }
 
-// distance is the edit distance between two names, counting a swap of neighbours as one edit.
+// distance returns the edit distance between two names. A swap of neighbours counts as one edit.
 func distance(a, b string) int {
 	before, prev, cur := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range prev {

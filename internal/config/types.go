@@ -47,7 +47,7 @@ func (m *Name) fromNode(n *document.Node) (string, bool) {
 	return "a text or a number", false
 }
 
-// Length is a number of frames, which may be written as a time. "4s" is 102 until the job's models are known, see SetLength.
+// Length is a number of frames. It may be written as a time: "4s" is 102 frames until SetLength knows the job's models.
 type Length int
 
 func (l *Length) fromNode(n *document.Node) (string, bool) {
@@ -59,7 +59,7 @@ func (l *Length) fromNode(n *document.Node) (string, bool) {
 	case n.Kind == document.TextKind:
 		frames, err := schemas.FramesByName(n.Text)
 		if err != nil && schemas.IsLength(n.Text) {
-			frames = 1 // which models it is for is not known yet
+			frames = 1 // the number depends on the model, which is not known yet
 		}
 		*l = Length(frames)
 		return wanted, frames > 0
@@ -83,29 +83,29 @@ func (d *Duration) fromNode(n *document.Node) (string, bool) {
 	return wanted, true
 }
 
-// MarshalJSON writes the duration as it is written in a file.
+// MarshalJSON encodes the duration as in a file.
 func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).String()) }
 
-// Interval is how often the steps of a sampler are saved: after a time of work ("2m"), behind each step ("1step") or
+// Interval is how often the steps of a sampler are saved: after a time of work ("2m"), after each step ("1step") or
 // never ("off"). The zero value is the default, DefaultInterval.
 type Interval time.Duration
 
-// DefaultInterval is the work that a kill may cost where the job does not say.
+// DefaultInterval is the interval of jobs that give none.
 const DefaultInterval = 2 * time.Minute
 
 const (
-	eachStep Interval = -1
-	never    Interval = -2
+	everyStep Interval = -1
+	neverSave Interval = -2
 )
 
-// Every returns the work between two times, 0 behind each step; on is false where steps are not saved.
+// Every returns the work between two saves, 0 for each step. on is false if steps are not saved.
 func (i Interval) Every() (every time.Duration, on bool) {
 	switch i {
 	case 0:
 		return DefaultInterval, true
-	case eachStep:
+	case everyStep:
 		return 0, true
-	case never:
+	case neverSave:
 		return 0, false
 	}
 	return time.Duration(i), true
@@ -117,25 +117,25 @@ func (i *Interval) fromNode(n *document.Node) (string, bool) {
 	case n.Kind != document.TextKind:
 		return wanted, false
 	case n.Text == "1step":
-		*i = eachStep
+		*i = everyStep
 		return wanted, true
 	case n.Text == "off":
-		*i = never
+		*i = neverSave
 		return wanted, true
 	}
 	v, err := time.ParseDuration(n.Text)
 	if *i = Interval(v); v == DefaultInterval {
-		*i = 0 // to say the default changes nothing
+		*i = 0 // a job that writes the default equals a job without it
 	}
 	return wanted, err == nil && v > 0
 }
 
-// MarshalJSON writes the interval as it is written in a file.
+// MarshalJSON encodes the interval as in a file.
 func (i Interval) MarshalJSON() ([]byte, error) {
 	switch i {
-	case eachStep:
+	case everyStep:
 		return json.Marshal("1step")
-	case never:
+	case neverSave:
 		return json.Marshal("off")
 	}
 	every, _ := i.Every()
@@ -162,7 +162,7 @@ func (s *ByteSize) fromNode(n *document.Node) (string, bool) {
 	return wanted, n.Kind == document.TextKind && s.Set(n.Text) == nil
 }
 
-// Set reads an amount with its unit. With String and Type it makes an amount the value of a flag.
+// Set parses a size with its unit. Set, String and Type implement pflag.Value.
 func (s *ByteSize) Set(text string) error {
 	for _, u := range byteUnits {
 		number, ok := strings.CutSuffix(text, u.suffix)
@@ -179,7 +179,7 @@ func (s *ByteSize) Set(text string) error {
 	return errors.New("write a size with its unit, such as 512MiB or 2GiB")
 }
 
-// String returns the amount in the largest decimal unit that keeps it readable, such as "4.84 GB".
+// String formats the size in the largest decimal unit that gives at least 1, such as "4.84 GB".
 func (s ByteSize) String() string {
 	for _, u := range []struct {
 		suffix string
@@ -192,13 +192,13 @@ func (s ByteSize) String() string {
 	return strconv.FormatInt(int64(s), 10) + " bytes"
 }
 
-// Type is what the help of a flag calls it.
+// Type returns the name of the value in the help of a flag.
 func (s *ByteSize) Type() string { return "size" }
 
-// Tolerance is how much may fail: a part of the rows ("5%", 0.05) or a number of rows (20).
+// Tolerance is how many rows may fail: a fraction of the rows ("5%", 0.05) or a number of rows (20).
 type Tolerance struct {
-	Fraction float64 // of the rows seen, when ByCount is false
-	Count    int64   // rows, when ByCount is true
+	Fraction float64 // fraction of the rows seen, if ByCount is false
+	Count    int64   // number of rows, if ByCount is true
 	ByCount  bool
 }
 
@@ -225,7 +225,7 @@ func (t *Tolerance) fromNode(n *document.Node) (string, bool) {
 	return wanted, false
 }
 
-// MarshalJSON writes the count or the part.
+// MarshalJSON encodes the number or the fraction.
 func (t Tolerance) MarshalJSON() ([]byte, error) {
 	if t.ByCount {
 		return strconv.AppendInt(nil, t.Count, 10), nil

@@ -14,11 +14,11 @@ import (
 	"latentbeam/schemas"
 )
 
-// MaxWorkers is how many workers a process may have.
+// MaxWorkers is the most workers of a process.
 const MaxWorkers = 1024
 
-// Bounds of the machine's part of a file. They catch slips of the keyboard; what fits is the planner's
-// matter.
+// Bounds of values that depend on the machine. They only catch typing mistakes; the planner decides what fits the
+// machine.
 const (
 	maxThreads     = 4096
 	maxRetries     = 20
@@ -29,21 +29,21 @@ const (
 )
 
 var (
-	formats = []string{"auto", "csv", "json", "jsonl", "parquet", "txt"}
-	parts   = []string{"video", "latents", "embeddings"}
+	inputFormats = []string{"auto", "csv", "json", "jsonl", "parquet", "txt"}
+	outputParts  = []string{"video", "latents", "embeddings"}
 )
 
-// validate checks what types cannot say. Problems that decoding found at the same place are not repeated.
+// validate checks what types cannot express. It does not repeat a problem that decoding found at the same position.
 func (c *Config) validate(errors *document.Error) {
-	v := validator{config: c, errors: errors, decoded: len(errors.Problems)}
-	v.version()
-	v.model()
-	v.input()
-	v.defaults()
-	v.stages()
-	v.output()
-	v.runner()
-	v.resources()
+	v := validator{config: c, errors: errors, decodeProblems: len(errors.Problems)}
+	v.validateVersion()
+	v.validateModel()
+	v.validateInput()
+	v.validateDefaults()
+	v.validateStages()
+	v.validateOutput()
+	v.validateRunner()
+	v.validateResources()
 	sort.SliceStable(errors.Problems, func(i, j int) bool {
 		a, b := errors.Problems[i].Pos, errors.Problems[j].Pos
 		return a.Flag == b.Flag && a.Line < b.Line
@@ -51,19 +51,19 @@ func (c *Config) validate(errors *document.Error) {
 }
 
 type validator struct {
-	config  *Config
-	errors  *document.Error
-	decoded int // how many problems there were before
+	config         *Config
+	errors         *document.Error
+	decodeProblems int // number of problems that decoding found
 }
 
 func (v *validator) problem(path, fix, format string, args ...any) {
 	v.errors.Add(v.config.At(path), fmt.Sprintf(format, args...), fix)
 }
 
-// missing reports a required key that the file does not have.
-func (v *validator) missing(path, example string) {
+// missingKey adds a problem for a required key that the file does not have.
+func (v *validator) missingKey(path, example string) {
 	if v.given(path) {
-		return // it is there and wrong, which is reported already
+		return // given, but wrong: decode has reported it
 	}
 	v.errors.Add(document.Position{Source: v.config.src}, fmt.Sprintf("the key %s is missing", path),
 		"add "+example)
@@ -71,7 +71,7 @@ func (v *validator) missing(path, example string) {
 
 func (v *validator) given(path string) bool { return v.config.Given(path) }
 
-// SetLength reads a defaults.num_frames that is a time, such as "4s", as naming does at a frame rate.
+// SetLength converts a defaults.num_frames that is a time, such as "4s", to frames by the rules of naming at fps.
 func (c *Config) SetLength(naming *schemas.Naming, fps float64) error {
 	if c.root == nil {
 		return nil
@@ -91,7 +91,7 @@ func (c *Config) SetLength(naming *schemas.Naming, fps float64) error {
 	return nil
 }
 
-// Given tells whether the file or a flag has a value at a path of plain keys.
+// Given reports whether the file or a flag gives a value at a dotted path of keys.
 func (c *Config) Given(path string) bool {
 	n := c.root
 	if n == nil {
@@ -107,11 +107,11 @@ func (c *Config) Given(path string) bool {
 	return n.Kind != document.NullKind
 }
 
-func (v *validator) version() {
+func (v *validator) validateVersion() {
 	switch got := v.config.Version; {
 	case got == Version:
 	case !v.given("version"):
-		v.missing("version", "version: 1")
+		v.missingKey("version", "version: 1")
 	case got != 0 || v.config.root.Lookup("version").Value.Kind == document.IntKind:
 		v.problem("version", "this release reads version: 1", "version %d is not known", got)
 	}
@@ -119,11 +119,11 @@ func (v *validator) version() {
 
 func (v *validator) oneOf(path, value string, known []string) {
 	if !slices.Contains(known, value) {
-		v.problem(path, suggest(value, known), "%s %q is not known", path, document.Clip(value, document.ValueRunes))
+		v.problem(path, suggestName(value, known), "%s %q is not known", path, document.Clip(value, document.ValueRunes))
 	}
 }
 
-func (v *validator) defaults() {
+func (v *validator) validateDefaults() {
 	e := v.config.root.Lookup("defaults")
 	if e == nil {
 		return
@@ -144,15 +144,15 @@ func (v *validator) defaults() {
 			v.errors.Add(p.Value.Pos, fmt.Sprintf("defaults.%s: %v", p.Key, err), "")
 		}
 	}
-	v.size()
+	v.validateSize()
 }
 
-func (v *validator) stages() {
+func (v *validator) validateStages() {
 	e := v.config.root.Lookup("stages")
 	const example = "[encode_text, denoise, decode_vae, encode_video]"
 	if e == nil || e.Value.Kind == document.NullKind {
 		if !v.config.wholeModel() {
-			v.missing("stages", "stages: "+example)
+			v.missingKey("stages", "stages: "+example)
 		}
 		return
 	}
@@ -182,38 +182,38 @@ func (v *validator) stages() {
 	}
 }
 
-func (v *validator) output() {
+func (v *validator) validateOutput() {
 	out := v.config.Output
 	if out.Path == "" {
 		if v.given("output.path") && v.config.root.Lookup("output").Value.Lookup("path").Value.Kind == document.TextKind {
 			v.problem("output.path", "name the directory for the results", "output.path is empty")
 		} else {
-			v.missing("output.path", "output: {path: out/my-job}")
+			v.missingKey("output.path", "output: {path: out/my-job}")
 		}
 	}
-	v.inStore("output.path", out.Path)
+	v.checkBucketAddress("output.path", out.Path)
 	if len(out.Write) == 0 {
-		v.problem("output.write", "known: "+strings.Join(parts, ", "), "output.write names nothing to write")
+		v.problem("output.write", "known: "+strings.Join(outputParts, ", "), "output.write names nothing to write")
 	}
 	seen := map[string]bool{}
 	for _, part := range out.Write {
-		v.oneOf("output.write", part, parts)
+		v.oneOf("output.write", part, outputParts)
 		if seen[part] {
 			v.problem("output.write", "name it once", "output.write has %s twice", part)
 		}
 		seen[part] = true
 	}
 	if out.RowsPerFile < 0 || out.RowsPerFile > maxRowsPerFile {
-		v.bounds("output.rows_per_file", 1, maxRowsPerFile)
+		v.outOfBounds("output.rows_per_file", 1, maxRowsPerFile)
 	}
 	if out.Verify != "" {
 		v.oneOf("output.verify", out.Verify, []string{VerifySize, VerifyDigest})
 	}
-	v.names()
+	v.validateName()
 }
 
-// names checks output.name.
-func (v *validator) names() {
+// validateName checks output.name.
+func (v *validator) validateName() {
 	out := v.config.Output
 	if out.Name == "" {
 		return
@@ -230,13 +230,13 @@ func (v *validator) names() {
 	}
 }
 
-// Bounds of the runner's part.
+// Bounds of values of the runner.
 const (
 	maxSlots = 100_000
 	maxWaves = 1000
 )
 
-func (v *validator) runner() {
+func (v *validator) validateRunner() {
 	r := v.config.Runner
 	if r.Environment != "" {
 		v.oneOf("runner.environment", r.Environment, []string{"process", "external", "loopback"})
@@ -255,13 +255,13 @@ func (v *validator) runner() {
 		v.problem("runner.pool", "write environment: external", "runner.pool is there only for environment external")
 	}
 	if r.Parallelism < 0 || r.Parallelism > maxSlots {
-		v.bounds("runner.parallelism", 1, maxSlots)
+		v.outOfBounds("runner.parallelism", 1, maxSlots)
 	}
 	if r.Waves < 0 || r.Waves > maxWaves {
-		v.bounds("runner.waves", 1, maxWaves)
+		v.outOfBounds("runner.waves", 1, maxWaves)
 	}
 	if r.MaxWorkers < 0 || r.MaxWorkers > maxSlots {
-		v.bounds("runner.max_workers", 1, maxSlots)
+		v.outOfBounds("runner.max_workers", 1, maxSlots)
 	}
 	if at, err := url.Parse(r.Staging); r.Staging != "" && (err != nil || at.Scheme != "gs" || at.Host == "" || at.User != nil) {
 		v.problem("runner.staging", "write gs://BUCKET/PREFIX", "runner.staging is %q, no prefix in a bucket of Google Cloud",
@@ -269,7 +269,7 @@ func (v *validator) runner() {
 	}
 }
 
-func (v *validator) resources() {
+func (v *validator) validateResources() {
 	r, e := v.config.Resources, v.config.OnError
 	if r.Device != "" {
 		v.oneOf("resources.device", r.Device, []string{"auto", "cpu", "gpu"})
@@ -282,14 +282,14 @@ func (v *validator) resources() {
 		v.oneOf("resources.nccl", r.NCCL, []string{"auto", "off"})
 	}
 	if r.Workers < 0 || r.Workers > MaxWorkers {
-		v.bounds("resources.workers", 1, MaxWorkers)
+		v.outOfBounds("resources.workers", 1, MaxWorkers)
 	}
 	if r.Workers == 0 && len(r.Hosts) == 0 {
 		v.problem("resources.workers", "give 1 or more, or the workers of other hosts in resources.hosts",
 			"resources.workers is 0 and there are no hosts")
 	}
 	if r.Threads < 0 || r.Threads > maxThreads {
-		v.bounds("resources.threads", 0, maxThreads)
+		v.outOfBounds("resources.threads", 0, maxThreads)
 	}
 	if r.Memory != 0 && r.Memory < minMemory {
 		v.problem("resources.memory", "write a size with its unit, such as 2GiB",
@@ -306,10 +306,10 @@ func (v *validator) resources() {
 			"resources.hosts needs resources.token_file")
 	}
 	if e.Retries < 0 || e.Retries > maxRetries {
-		v.bounds("on_error.retries", 0, maxRetries)
+		v.outOfBounds("on_error.retries", 0, maxRetries)
 	}
 	if e.MinRows < 0 {
-		v.bounds("on_error.min_rows", 0, maxRowsPerFile)
+		v.outOfBounds("on_error.min_rows", 0, maxRowsPerFile)
 	}
 	if len(v.config.OnComplete) > maxHooks {
 		v.problem("on_complete", "let one command call the others", "on_complete has %d entries, more than %d",
@@ -320,6 +320,6 @@ func (v *validator) resources() {
 	}
 }
 
-func (v *validator) bounds(path string, low, high int) {
+func (v *validator) outOfBounds(path string, low, high int) {
 	v.problem(path, "", "%s must be a whole number from %d to %d", path, low, high)
 }

@@ -12,15 +12,15 @@ import (
 	"latentbeam/schemas"
 )
 
-// address refuses an address of another kind than those of schemes.
-func (v *validator) address(path, value string, schemes []string) {
+// checkAddress adds a problem if value is an address that is wrong or has another scheme than schemes.
+func (v *validator) checkAddress(path, value string, schemes []string) {
 	if problem, fix := CheckAddress(value, schemes); problem != "" {
 		v.problem(path, fix, "%s: %s", path, problem)
 	}
 }
 
-// inStore refuses an address that is no path and of no kind of bucket.
-func (v *validator) inStore(path, value string) {
+// checkBucketAddress adds a problem if value is an address, but not of a bucket.
+func (v *validator) checkBucketAddress(path, value string) {
 	scheme, rest, found := strings.Cut(value, "://")
 	if bucket, _, _ := strings.Cut(rest, "/"); found && strings.Contains(bucket, "@") {
 		v.problem(path, "credentials come from the environment", "%s holds an @, as if it had credentials", path)
@@ -32,17 +32,17 @@ func (v *validator) inStore(path, value string) {
 	}
 }
 
-func (v *validator) model() {
+func (v *validator) validateModel() {
 	m := v.config.Model
 	if reflect.ValueOf(m).IsZero() {
-		v.missing("model", "model: tiny, or the model's directory")
+		v.missingKey("model", "model: tiny, or the model's directory")
 	}
-	v.address("model", m.Path, BucketSchemes)
-	v.address("model.text_encoder", m.TextEncoder, BucketSchemes)
-	v.address("model.transformer", m.Transformer, BucketSchemes)
-	v.address("model.transformer_2", m.Transformer2, BucketSchemes)
-	v.address("model.image_encoder", m.ImageEncoder, BucketSchemes)
-	v.address("model.vae", m.VAE, BucketSchemes)
+	v.checkAddress("model", m.Path, BucketSchemes)
+	v.checkAddress("model.text_encoder", m.TextEncoder, BucketSchemes)
+	v.checkAddress("model.transformer", m.Transformer, BucketSchemes)
+	v.checkAddress("model.transformer_2", m.Transformer2, BucketSchemes)
+	v.checkAddress("model.image_encoder", m.ImageEncoder, BucketSchemes)
+	v.checkAddress("model.vae", m.VAE, BucketSchemes)
 	if (m.Path == "tiny" || m.Path == "none") && m.TextEncoder+m.Transformer+m.Transformer2+m.ImageEncoder+m.VAE != "" {
 		v.problem("model.path", "leave path out, and give a path for each component", "model has path %s and components: only those of a "+
 			"model on disk can be replaced", m.Path)
@@ -52,7 +52,7 @@ func (v *validator) model() {
 		if l.Path == "" {
 			v.problem(at, "write - path: FILE.safetensors", "an entry of loras has no path")
 		}
-		v.address(at+".path", l.Path, BucketSchemes)
+		v.checkAddress(at+".path", l.Path, BucketSchemes)
 		v.oneOf(at+".expert", l.Expert, []string{"", "both", "high", "low"})
 		v.oneOf(at+".unmatched", l.Unmatched, []string{"", "error", "skip"})
 		if s := l.Scale; s != nil && !(math.Abs(*s) <= maxLoraScale) {
@@ -61,10 +61,10 @@ func (v *validator) model() {
 	}
 }
 
-// maxLoraScale bounds scales of adapters, far beyond what is of use.
+// maxLoraScale is the largest scale of an adapter, far above useful values.
 const maxLoraScale = 1000
 
-func (v *validator) input() {
+func (v *validator) validateInput() {
 	in := v.config.Input
 	var given []string
 	for _, kind := range []string{PromptInput, MediaInput, VideoInput, EmbeddingInput, LatentInput} {
@@ -74,7 +74,7 @@ func (v *validator) input() {
 	}
 	switch {
 	case !v.given("input"):
-		v.missing("input", "input: {prompts: prompts.csv}")
+		v.missingKey("input", "input: {prompts: prompts.csv}")
 	case len(given) == 0 && v.config.root.Lookup("input").Value.Kind == document.MapKind:
 		v.problem("input", "name one of prompts, media, videos, embeddings and latents, such as prompts: prompts.csv",
 			"input does not say what to start from")
@@ -84,13 +84,13 @@ func (v *validator) input() {
 	}
 	kind, patterns := in.Source()
 	for _, p := range patterns {
-		v.address("input."+kind, p, InputSchemes)
+		v.checkAddress("input."+kind, p, InputSchemes)
 		if _, err := filepath.Match(p, ""); err != nil {
 			v.problem("input."+strings.Join(given, ""), "close its bracket, or put \\ before [",
 				"%q is not a glob pattern", p)
 		}
 	}
-	v.oneOf("input.format", in.Format, formats)
+	v.oneOf("input.format", in.Format, inputFormats)
 	v.oneOf("input.txt", in.TXT, []string{"", TXTRaw})
 	v.oneOf("input.folders", in.Folders, []string{"", FoldersClip})
 	v.oneOf("input.decode_errors", in.DecodeErrors, []string{"", schemas.DecodeErrorsFail, schemas.DecodeErrorsKeep})
@@ -99,14 +99,14 @@ func (v *validator) input() {
 		v.problem("input.delimiter", `give one character, such as ";", or tab`, "input.delimiter is %q",
 			document.Clip(in.Delimiter, document.ValueRunes))
 	}
-	v.columns(in.Columns)
-	v.clips()
-	v.selects()
+	v.validateColumns(in.Columns)
+	v.validateClips()
+	v.validateSelect()
 	v.oneOf("output.scores", v.config.Output.Scores, []string{"", ScoresVBench})
 }
 
-// selects checks how rows are selected.
-func (v *validator) selects() {
+// validateSelect checks the key select.
+func (v *validator) validateSelect() {
 	if !v.given("select") {
 		return
 	}
@@ -122,13 +122,13 @@ func (v *validator) selects() {
 	}
 }
 
-// FoldersClip is the value of Input.Folders under which each folder is one clip of frames.
+// FoldersClip is the value of Input.Folders that makes each folder one clip of frames.
 const FoldersClip = "clip"
 
-// TXTRaw is the value of Input.TXT under which each line is a prompt.
+// TXTRaw is the value of Input.TXT that makes each line a prompt.
 const TXTRaw = "raw"
 
-// Comma returns the character between the columns of csv, 0 where it is to be found out. It is false for what is none.
+// Comma returns the character between the columns of csv, or 0 if the reader must find it. ok is false if the value is invalid.
 func (in Input) Comma() (comma rune, ok bool) {
 	switch in.Delimiter {
 	case "":
@@ -143,7 +143,7 @@ func (in Input) Comma() (comma rune, ok bool) {
 	return all[0], true
 }
 
-func (v *validator) columns(columns map[string]string) {
+func (v *validator) validateColumns(columns map[string]string) {
 	var known []string
 	for _, f := range schemas.Fields() {
 		known = append(known, f.Name)
@@ -156,7 +156,7 @@ func (v *validator) columns(columns map[string]string) {
 	for _, p := range n.Value.Lookup("columns").Value.Pairs {
 		path, column := "input.columns."+p.Key, columns[p.Key]
 		if !slices.Contains(known, p.Key) {
-			v.problem(path, suggest(p.Key, known)+
+			v.problem(path, suggestName(p.Key, known)+
 				" (the key is our field, the value your column: {prompt: my_caption})",
 				"%q in input.columns is not a field of prompt rows", p.Key)
 		} else if other, taken := takenBy[column]; taken && column != "" {
@@ -166,5 +166,3 @@ func (v *validator) columns(columns map[string]string) {
 		takenBy[column] = p.Key
 	}
 }
-
-// defaults checks each given parameter against the bounds that rows have.

@@ -94,7 +94,7 @@ func (r *Worker) openJob(text []byte) (j Job, err error) {
 	}
 	cfg, wrong := s.Start.Config()
 	if wrong == nil {
-		cfg.From(s.Start.Dir)
+		cfg.RelativeTo(s.Start.Dir)
 		output = cfg.Output.Path
 	}
 	if s.Version != r.Version {

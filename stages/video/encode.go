@@ -58,7 +58,7 @@ func openEncode(model *stages.Model, o stages.Options) (stages.Stage, error) {
 	if err := o.Into(&opts); err != nil {
 		return nil, err
 	}
-	if wrong := opts.Marks.Wrong(); wrong != "" {
+	if wrong := opts.Marks.Problem(); wrong != "" {
 		return nil, stages.Errorf("marks", "encode_video: marks: %s", wrong)
 	}
 	enc, err := media.New(opts.Codec, opts.Encoder, media.Options{QP: opts.QP, CRF: opts.CRF, GOP: opts.GOP})

@@ -1,4 +1,3 @@
-// Package document reads YAML as a tree of nodes with positions, and makes errors that show the place of a problem.
-//
-// Never here: which keys there are (internal/config).
+// Package document parses YAML into a tree of nodes with positions, and makes errors that show the place of a problem. It does not
+// know which keys there are; internal/config does.
 package document

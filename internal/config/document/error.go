@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// ExitCode is what the program ends with when the configuration or the input's form is wrong (design D8).
+// ExitCode is the exit code of the program if the configuration or the form of an input is wrong.
 const ExitCode = 2
 
-// excerptRunes is how much of a line a message shows.
+// excerptRunes is the most characters of a line that a message shows.
 const excerptRunes = 100
 
-// userPart and queryPart are what an address may hold of credentials. No message shows them.
+// userPart and queryPart match the parts of an address that can contain credentials. No message shows them.
 var (
 	userPart  = regexp.MustCompile(`://[^\s"'@]*@`)
 	queryPart = regexp.MustCompile(`(://[^\s"'?]*\?)[^\s"']*`)
 )
 
-// shown is a line without credentials.
-func shown(line string) string {
+// redact returns a line without credentials.
+func redact(line string) string {
 	return queryPart.ReplaceAllString(userPart.ReplaceAllString(line, "://[...]@"), "$1[...]")
 }
 
@@ -42,15 +42,15 @@ func (s *Text) line(n int) string {
 
 // Position is a place in a configuration file, or the --set flag that a value came from.
 type Position struct {
-	File   string // used when the place is in a file that is not a configuration
-	Line   int    // from 1; 0 means the whole file
-	Column int    // from 1
-	Flag   string // "--set output.path=x", then there is no line
-	Source *Text
-	Over   *Position // what the flag took the place of in the file, nil where there was nothing
+	File     string // name of a file that is not a configuration; Source is nil then
+	Line     int    // from 1; 0 means the whole file
+	Column   int    // from 1
+	Flag     string // such as "--set output.path=x"; Line is 0 then
+	Source   *Text
+	Replaced *Position // the value in the file that the flag replaces; nil: none
 }
 
-// String is "file:line:column", less where less is known.
+// String returns "file:line:column", without the parts that are not known.
 func (p Position) String() string {
 	name := p.File
 	if p.Source != nil {
@@ -58,7 +58,7 @@ func (p Position) String() string {
 	}
 	switch {
 	case p.Flag != "":
-		return shown(p.Flag)
+		return redact(p.Flag)
 	case p.Line == 0:
 		return name
 	case p.Column == 0:
@@ -67,17 +67,17 @@ func (p Position) String() string {
 	return fmt.Sprintf("%s:%d:%d", name, p.Line, p.Column)
 }
 
-// excerpt shows the line of p, the one above, and a caret below; "" where there is no line to show.
+// excerpt returns the line of p, the line above it, and a caret below; "" if p has no line.
 func (p Position) excerpt() string {
-	if p.Over != nil {
-		return fmt.Sprintf("  in place of %s\n%s", p.Over, p.Over.excerpt())
+	if p.Replaced != nil {
+		return fmt.Sprintf("  in place of %s\n%s", p.Replaced, p.Replaced.excerpt())
 	}
 	if p.Source == nil || p.Flag != "" || p.Line < 1 {
 		return ""
 	}
 	var b strings.Builder
 	for n := max(1, p.Line-1); n <= p.Line; n++ {
-		fmt.Fprintf(&b, "  %4d | %s\n", n, Clip(strings.ReplaceAll(shown(p.Source.line(n)), "\t", " "), excerptRunes))
+		fmt.Fprintf(&b, "  %4d | %s\n", n, Clip(strings.ReplaceAll(redact(p.Source.line(n)), "\t", " "), excerptRunes))
 	}
 	if p.Column > 0 && p.Column <= excerptRunes {
 		fmt.Fprintf(&b, "       | %s^\n", strings.Repeat(" ", p.Column-1))
@@ -85,25 +85,25 @@ func (p Position) excerpt() string {
 	return b.String()
 }
 
-// Problem is one thing that is wrong, where, and what to do about it.
+// Problem is one mistake: its place, a message, and what to do about it.
 type Problem struct {
 	Pos     Position
 	Message string
 	Fix     string // one sentence, may be ""
 }
 
-// Error is everything that is wrong with a configuration, or with the form of an input that it names. A
-// program that ends on it exits with ExitCode.
+// Error holds all problems of a configuration, or of the form of an input that it names. A
+// program that ends with it exits with ExitCode.
 type Error struct {
 	Problems []Problem
 }
 
-// NewError is an Error with one problem.
+// NewError returns an Error with one problem.
 func NewError(pos Position, format string, args ...any) *Error {
 	return &Error{Problems: []Problem{{Pos: pos, Message: fmt.Sprintf(format, args...)}}}
 }
 
-// WithFix says what to do about the last problem. It returns the error for chaining.
+// WithFix sets what to do about the last problem. It returns e for chaining.
 func (e *Error) WithFix(format string, args ...any) *Error {
 	if n := len(e.Problems); n > 0 {
 		e.Problems[n-1].Fix = fmt.Sprintf(format, args...)
@@ -111,10 +111,10 @@ func (e *Error) WithFix(format string, args ...any) *Error {
 	return e
 }
 
-// ExitCode is the exit code of a program that ends on the error.
+// ExitCode returns the exit code of a program that ends with the error.
 func (e *Error) ExitCode() int { return ExitCode }
 
-// Error lists the problems, each with its place, an excerpt and the fix.
+// Error formats the problems, each with its place, an excerpt and the fix.
 func (e *Error) Error() string {
 	var b strings.Builder
 	for i, p := range e.Problems {
@@ -129,12 +129,12 @@ func (e *Error) Error() string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// Add notes one more problem.
+// Add adds a problem.
 func (e *Error) Add(pos Position, message, fix string) {
 	e.Problems = append(e.Problems, Problem{Pos: pos, Message: message, Fix: fix})
 }
 
-// OrNil keeps a nil *Error from becoming a non-nil error.
+// OrNil returns e as an error, or a nil error if there are no problems. A nil *Error in an error interface would not be nil.
 func (e *Error) OrNil() error {
 	if e == nil || len(e.Problems) == 0 {
 		return nil

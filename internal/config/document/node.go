@@ -12,7 +12,7 @@ import (
 type kind int
 
 const (
-	// NullKind and the others are what Node.Kind says; the fields of Node that hold the value depend on it.
+	// NullKind and the other kinds are the values of Node.Kind. They decide which field of Node holds the value.
 	NullKind kind = iota
 	BoolKind
 	IntKind
@@ -26,26 +26,26 @@ func (k kind) String() string {
 	return [...]string{"nothing", "true or false", "a whole number", "a number", "a text", "a list", "a map"}[k]
 }
 
-// Node is a YAML node without its syntax: what --set edits, what decoding reads, and where messages point.
+// Node is a YAML node with its position. --set changes nodes, decoding reads them, and messages show their positions.
 type Node struct {
 	Kind  kind
 	Pos   Position
-	Text  string // a scalar as it was written
+	Text  string // a scalar as written
 	Bool  bool
 	Int   int64
 	Float float64
-	Items []*Node // of a list
-	Pairs []*Pair // of a map, in order
+	Items []*Node // items of a list
+	Pairs []*Pair // keys of a map, in order
 }
 
 // Pair is one key of a map.
 type Pair struct {
 	Key   string
-	Pos   Position // of the key
+	Pos   Position // position of the key
 	Value *Node
 }
 
-// Lookup returns a key of a map, nil where there is none.
+// Lookup returns a key of a map, or nil if n has no such key or is no map.
 func (n *Node) Lookup(key string) *Pair {
 	if n == nil || n.Kind != MapKind {
 		return nil
@@ -58,7 +58,7 @@ func (n *Node) Lookup(key string) *Pair {
 	return nil
 }
 
-// Describe names a node for messages: its kind, and a scalar's text.
+// Describe describes a node for messages by its kind and, for a scalar, its text.
 func (n *Node) Describe() string {
 	switch n.Kind {
 	case TextKind, IntKind, FloatKind, BoolKind:
@@ -67,11 +67,11 @@ func (n *Node) Describe() string {
 	return n.Kind.String()
 }
 
-// ValueRunes is how much of a value a message quotes.
+// ValueRunes is the most characters of a value that a message quotes.
 const ValueRunes = 60
 
-// Joined undoes what the YAML library does to a text such as host:7447 in a list in brackets: it makes a map of it,
-// although no space stands behind the colon.
+// Joined repairs a text such as host:7447 in a list in brackets. The YAML library makes a map of it, although there is no space
+// after the colon; Joined returns the text. It returns other nodes unchanged.
 func (n *Node) Joined() *Node {
 	if n.Kind != MapKind || len(n.Pairs) != 1 {
 		return n
@@ -83,7 +83,7 @@ func (n *Node) Joined() *Node {
 	return &Node{Kind: TextKind, Pos: n.Pos, Text: p.Key + ":" + p.Value.Text}
 }
 
-// Clip shortens a text to so many characters, for a message.
+// Clip shortens a text for a message to at most most characters.
 func Clip(s string, most int) string {
 	if runes := []rune(s); len(runes) > most {
 		return string(runes[:most]) + "…"
@@ -91,7 +91,7 @@ func Clip(s string, most int) string {
 	return s
 }
 
-// builder turns the YAML library's tree into ours.
+// builder converts the tree of the YAML library to nodes.
 type builder struct {
 	src    *Text
 	flag   string // not "" when the text came from --set
@@ -99,7 +99,7 @@ type builder struct {
 	errors *Error
 }
 
-// maxDepth is how deep a file may nest; a real one needs four levels.
+// maxDepth is the maximum nesting of a file. Real jobs need four levels.
 const maxDepth = 16
 
 func (b *builder) position(n ast.Node) Position {

@@ -12,14 +12,14 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// Limits of a configuration file; a real one has a few dozen lines.
+// Limits of a configuration file. Real jobs have a few dozen lines.
 const (
-	// MaxFileBytes is how long a configuration file may be.
+	// MaxFileBytes is the maximum size of a configuration file.
 	MaxFileBytes = 1 << 20
 	maxFlowDepth = 64 // open brackets in a line of flow style, before the YAML library sees them
 )
 
-// Parse reads one YAML document. The node is nil when the text is empty, and when the error is not.
+// Parse parses one YAML document. The node is nil if the text is empty or if there is an error.
 func Parse(src *Text, flag string) (*Node, *Error) {
 	problems := &Error{}
 	start := Position{Source: src, Line: 1, Column: 1, Flag: flag}
@@ -61,7 +61,7 @@ func Parse(src *Text, flag string) (*Node, *Error) {
 	return root, nil
 }
 
-// parseBytes keeps a panic of the YAML library from taking the program down with it.
+// parseBytes parses YAML and returns a panic of the YAML library as an error.
 func parseBytes(text []byte) (file *ast.File, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -105,8 +105,8 @@ func invalidUTF8(text []byte) int {
 	return len(text)
 }
 
-// tooDeep guards the YAML library's recursion. It counts brackets without minding quotes, so it may only
-// be used with a limit that no honest file comes near.
+// tooDeep reports whether brackets nest so deep that the recursion of the YAML library could overflow. It also counts brackets in
+// quotes, so the limit must be far above what real files need.
 func tooDeep(text []byte) bool {
 	depth := 0
 	for _, c := range text {

@@ -94,7 +94,7 @@ func Read(ctx context.Context, s store.Store) (r Record, found bool, err error) 
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields() // a later release may have marks that this one does not know
 	err = d.Decode(&r)
-	if wrong := r.Asked().Wrong(); err == nil && wrong != "" {
+	if wrong := r.Asked().Problem(); err == nil && wrong != "" {
 		err = errors.New(wrong)
 	}
 	if err == nil && !bytes.Equal(data, r.encode()) { // checks the digest, the case of keys and everything else

@@ -75,8 +75,8 @@ func samePublished(t *testing.T, what, a, b string) {
 func changeMarks(t *testing.T, j jobtest.Job, text string) (marking.Changed, error) {
 	t.Helper()
 	asked := config.ParseMarks(text)
-	if asked.Wrong() != "" {
-		t.Fatal(asked.Wrong())
+	if asked.Problem() != "" {
+		t.Fatal(asked.Problem())
 	}
 	return changeMarksIn(j, t.Context(), asked)
 }
