@@ -8,18 +8,18 @@ import (
 	"sync"
 )
 
-// How much garbage there may be beside the live heap where memory counts more than time: oftenPercent of it, and on a small heap, whose
-// collection would cost more than it gives, up to oftenBytes.
+// Garbage that CollectOften allows: oftenPercent of the live heap, but at least oftenBytes, because collecting a small heap often
+// costs more time than it saves memory.
 const (
 	oftenPercent = 10
 	oftenBytes   = 8 << 20
 )
 
-// CollectOften lets less garbage gather until the function that it returns is called, where GOGC does not ask for less already. For
-// work that comes behind a job's own and must not need more memory than that.
+// CollectOften makes the garbage collector run more often, so that less garbage exists at a time, until restore is called. It never
+// allows more garbage than GOGC. It is for work after a job's own work, such as tables, which must not need more memory than that.
 func CollectOften() (restore func()) {
 	before := debug.SetGCPercent(oftenPercent)
-	o := &often{percent: oftenPercent, most: before}
+	o := &gcTuner{percent: oftenPercent, most: before}
 	if before < 0 {
 		o.most = defaultPercent
 	}
@@ -32,26 +32,26 @@ func CollectOften() (restore func()) {
 	}
 }
 
-// defaultPercent is the runtime's GOGC.
+// defaultPercent is the default of GOGC.
 const defaultPercent = 100
 
-// often follows the live heap from collection to collection.
-type often struct {
+// gcTuner adapts the percentage of GOGC to the live heap after each collection.
+type gcTuner struct {
 	sync.Mutex
-	percent, most int // of the live heap
+	percent, most int // garbage in percent of the live heap: now, and the upper bound
 	restored      bool
 }
 
-// liveHeap names the metric of the bytes that the last collection left.
+// liveHeap is the metric of the bytes that were live at the last collection.
 const liveHeap = "/gc/heap/live:bytes"
 
-// percentFor returns how much garbage there may be beside a live heap of so many bytes, in per cent of it. most is the upper bound.
+// percentFor returns the allowed garbage for a live heap of live bytes, in percent of it, and at most most.
 func percentFor(live uint64, most int) int {
 	return min(most, max(oftenPercent, int(oftenBytes*100/max(1, live))))
 }
 
-// adapt sets the percentage for the live heap, now and after each collection.
-func (o *often) adapt() {
+// adapt sets the percentage for the current live heap, and again after each collection.
+func (o *gcTuner) adapt() {
 	o.Lock()
 	defer o.Unlock()
 	if o.restored {
@@ -63,42 +63,43 @@ func (o *often) adapt() {
 		debug.SetGCPercent(p)
 		o.percent = p
 	}
-	runtime.AddCleanup(new([4]uintptr), (*often).adapt, o) // the next collection finds the array dead
+	runtime.AddCleanup(new([4]uintptr), (*gcTuner).adapt, o) // the array is unreachable, so the next collection calls adapt
 }
 
-// bounded is what the heap may take.
-var bounded struct {
+// heapBound is the memory limit of BoundHeap and the mapped memory that counts for it, in bytes.
+var heapBound struct {
 	sync.Mutex
 	bound, beside int64
 }
 
-// BoundHeap makes garbage be collected before the heap and what lies beside it are larger than bound bytes together: without it the heap
-// may grow to twice what is in use. A collection costs little here, because what is large has no pointers. It does nothing where GOMEMLIMIT
-// says another bound. The bound holds for the process, until the next call.
+// BoundHeap sets a soft limit in bytes for the heap and the memory counted by BesideHeap together. Without it the heap may grow to
+// twice the live memory. Frequent collections are cheap here, because large objects contain no pointers. BoundHeap does nothing if
+// GOMEMLIMIT is set. The limit holds for the process until the next call.
 func BoundHeap(bound int64) {
 	if os.Getenv("GOMEMLIMIT") != "" || bound <= 0 {
 		return
 	}
-	bounded.Lock()
-	defer bounded.Unlock()
-	bounded.bound = bound
+	heapBound.Lock()
+	defer heapBound.Unlock()
+	heapBound.bound = bound
 	limitHeap()
 }
 
-// BesideHeap counts memory of the process that is not on its heap and comes (n > 0) or goes: mapped scratch.
+// BesideHeap adds n bytes, which may be negative, to the count of memory outside the heap, such as mapped scratch memory.
 func BesideHeap(n int64) {
 	if n == 0 {
 		return
 	}
-	bounded.Lock()
-	defer bounded.Unlock()
-	bounded.beside += n
-	if bounded.bound > 0 {
+	heapBound.Lock()
+	defer heapBound.Unlock()
+	heapBound.beside += n
+	if heapBound.bound > 0 {
 		limitHeap()
 	}
 }
 
-// limitHeap tells the runtime. At least a quarter of the bound is the heap's, or the collector would not rest.
+// limitHeap sets the memory limit of the runtime. The heap gets at least a quarter of the bound, because the collector would
+// otherwise run all the time.
 func limitHeap() {
-	debug.SetMemoryLimit(max(bounded.bound-bounded.beside, bounded.bound/4))
+	debug.SetMemoryLimit(max(heapBound.bound-heapBound.beside, heapBound.bound/4))
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestBoundHeap: the bound is that of the process, and GOMEMLIMIT goes before it.
+// TestBoundHeap: the bound sets the memory limit of the process, unless GOMEMLIMIT is set.
 func TestBoundHeap(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	defer debug.SetMemoryLimit(before)
@@ -35,8 +35,8 @@ func TestBoundHeap(t *testing.T) {
 	}
 }
 
-// TestCollectOften: little garbage gathers beside a large heap, a small one is not collected all the time, and the runtime's own setting
-// comes back.
+// TestCollectOften: there is little garbage beside a large heap, a small heap is not collected all the time, and restore sets the
+// old percentage.
 func TestCollectOften(t *testing.T) {
 	for _, c := range []struct {
 		live       uint64
@@ -64,7 +64,7 @@ func TestCollectOften(t *testing.T) {
 		t.Errorf("%d collections for 64 MiB of garbage beside a small heap", to.NumGC-from.NumGC)
 	}
 	kept = make([]byte, 100<<20)
-	for range 100 { // the cleanup comes a little behind the collection
+	for range 100 { // the cleanup runs a little after the collection
 		if runtime.GC(); percent() == oftenPercent {
 			break
 		}
@@ -82,4 +82,4 @@ func TestCollectOften(t *testing.T) {
 	}
 }
 
-var kept []byte // on the heap
+var kept []byte // stays on the heap

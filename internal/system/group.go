@@ -2,5 +2,5 @@ package system
 
 import "errors"
 
-// errNoGroups is why a system has no control groups to make.
+// errNoGroups is the error of a system that has no control groups of version 2.
 var errNoGroups = errors.New("this system has no control groups of version 2")

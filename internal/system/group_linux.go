@@ -14,14 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Group is a control group with a bound on the memory of all processes in it.
+// Group is a control group. It may limit the memory of all its processes together.
 type Group struct{ dir string }
 
-// ParentGroup returns the directory of the control group in which this process may make others with a bound on memory: its
-// own, or the one around it. The error says why there is none.
-func ParentGroup() (string, error) { return system{"/", os.Getenv}.parent() }
+// ParentGroup returns the directory of a control group in which this process can create groups with a memory limit: its own
+// group or the parent of that. The error says why there is none.
+func ParentGroup() (string, error) { return osFacts{"/", os.Getenv}.parent() }
 
-func (h system) parent() (dir string, err error) {
+func (h osFacts) parent() (dir string, err error) {
 	own := h.ownGroup()
 	if own == "" {
 		return "", errNoGroups
@@ -31,7 +31,7 @@ func (h system) parent() (dir string, err error) {
 			return dir, nil
 		}
 	}
-	if dir = filepath.Join(h.root, groupsRoot, own); h.alone(dir) {
+	if dir = filepath.Join(h.root, groupsRoot, own); h.soleProcess(dir) {
 		return dir, nil
 	}
 	return "", fmt.Errorf("neither the control group %s nor the one around it lets this user make others with a bound on memory; "+
@@ -41,23 +41,24 @@ func (h system) parent() (dir string, err error) {
 // groupsRoot is where control groups of version 2 are mounted.
 const groupsRoot = "sys/fs/cgroup"
 
-// ownGroup is the path of this process's control group of version 2, "" where memory is not bounded by it.
-func (h system) ownGroup() string {
-	for line := range strings.Lines(h.text("proc/self/cgroup")) {
+// ownGroup returns the path of this process's control group of version 2, or "" if such groups do not control memory.
+func (h osFacts) ownGroup() string {
+	for line := range strings.Lines(h.readText("proc/self/cgroup")) {
 		if own, found := strings.CutPrefix(strings.TrimSpace(line), "0::"); found &&
-			h.has(filepath.Join(groupsRoot, "cgroup.controllers"), "memory") {
+			h.hasWord(filepath.Join(groupsRoot, "cgroup.controllers"), "memory") {
 			return path.Clean("/" + own)
 		}
 	}
 	return ""
 }
 
-// hybridRoot is where groups of version 2 are mounted beside those of version 1, which then bound memory.
+// hybridRoot is where groups of version 2 are mounted on systems where groups of version 1 control memory.
 const hybridRoot = "sys/fs/cgroup/unified"
 
-// plain makes a control group that bounds nothing: its processes can be killed as a whole. Any group of version 2 that this user may write will do.
-func (h system) plain() (*Group, error) {
-	for line := range strings.Lines(h.text("proc/self/cgroup")) {
+// newUnboundedGroup creates a control group without limits, so that all its processes can be killed together. It creates it in any group of
+// version 2 near this process that the user may write.
+func (h osFacts) newUnboundedGroup() (*Group, error) {
+	for line := range strings.Lines(h.readText("proc/self/cgroup")) {
 		own, found := strings.CutPrefix(strings.TrimSpace(line), "0::")
 		if !found {
 			continue
@@ -78,40 +79,40 @@ func (h system) plain() (*Group, error) {
 	return nil, errNoGroups
 }
 
-func (h system) has(name, word string) bool {
-	return slices.Contains(strings.Fields(h.text(name)), word)
+func (h osFacts) hasWord(name, word string) bool {
+	return slices.Contains(strings.Fields(h.readText(name)), word)
 }
 
-// delegated reports whether this user may make groups in dir, and memory is bounded there. Whoever moves a process needs
-// the right to write the list of processes too.
-func (h system) delegated(dir string) bool {
+// delegated reports whether this user can create groups with a memory limit in dir. Moving a process into a group also needs
+// write access to the list of processes of dir.
+func (h osFacts) delegated(dir string) bool {
 	rest, _ := filepath.Rel(h.root, dir)
-	return h.has(filepath.Join(rest, "cgroup.subtree_control"), "memory") && writable(dir) && writable(filepath.Join(dir, "cgroup.procs"))
+	return h.hasWord(filepath.Join(rest, "cgroup.subtree_control"), "memory") && writable(dir) && writable(filepath.Join(dir, "cgroup.procs"))
 }
 
 func writable(name string) bool { return unix.Access(name, unix.W_OK) == nil }
 
-// alone reports whether this process is the only one in a group that is delegated to it.
-func (h system) alone(dir string) bool {
+// soleProcess reports whether dir is delegated to this user and this process is the only one in it.
+func (h osFacts) soleProcess(dir string) bool {
 	rest, _ := filepath.Rel(h.root, dir)
-	return h.has(filepath.Join(rest, "cgroup.controllers"), "memory") && writable(dir) &&
+	return h.hasWord(filepath.Join(rest, "cgroup.controllers"), "memory") && writable(dir) &&
 		writable(filepath.Join(dir, "cgroup.subtree_control")) &&
-		h.text(filepath.Join(rest, "cgroup.procs")) == strconv.Itoa(os.Getpid())
+		h.readText(filepath.Join(rest, "cgroup.procs")) == strconv.Itoa(os.Getpid())
 }
 
-// ownLeaf is the group below a delegated one into which this process goes, because the kernel shares out memory only from
-// groups without processes.
+// ownLeaf is the name of the group into which this process moves itself, because a group with processes cannot have children with
+// memory limits.
 const ownLeaf = "latentbeam"
 
-// NewGroup makes a control group whose processes have at most so many bytes together, and no swap. One that the
-// system kills for memory ends all of them. With 0 bytes memory is not bounded, and this process stays in its group.
+// NewGroup creates a control group whose processes together may use memory bytes and no swap. If the kernel kills one of them for
+// lack of memory, it kills all. With 0 there is no limit, and this process stays in its own group.
 func NewGroup(memory int64) (*Group, error) {
-	return system{"/", os.Getenv}.newGroup(memory)
+	return osFacts{"/", os.Getenv}.newGroup(memory)
 }
 
-func (h system) newGroup(memory int64) (*Group, error) {
+func (h osFacts) newGroup(memory int64) (*Group, error) {
 	if memory == 0 {
-		return h.plain()
+		return h.newUnboundedGroup()
 	}
 	write := func(dir, name, text string) error { return os.WriteFile(filepath.Join(dir, name), []byte(text), 0) }
 	parent, err := h.parent()
@@ -137,8 +138,8 @@ func (h system) newGroup(memory int64) (*Group, error) {
 	}
 	g := &Group{dir}
 	if err = write(dir, "memory.max", strconv.FormatInt(memory, 10)); err == nil {
-		_ = write(dir, "memory.swap.max", "0")  // where there is swap
-		_ = write(dir, "memory.oom.group", "1") // since Linux 4.19
+		_ = write(dir, "memory.swap.max", "0")  // fails on systems without swap
+		_ = write(dir, "memory.oom.group", "1") // exists since Linux 4.19
 	}
 	if err != nil {
 		return nil, errors.Join(err, g.Remove())
@@ -146,40 +147,40 @@ func (h system) newGroup(memory int64) (*Group, error) {
 	return g, nil
 }
 
-// Add puts a process into the group. Those that it starts from then on are in it too.
+// Add moves a process into the group. Processes that it starts later are in the group too.
 func (g *Group) Add(pid int) error {
 	return os.WriteFile(filepath.Join(g.dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0)
 }
 
-// Dir is the directory of the group.
+// Dir returns the directory of the group.
 func (g *Group) Dir() string { return g.dir }
 
-// Kills is how many processes of the group the system has killed for want of memory.
+// Kills returns how many processes of the group the kernel has killed for lack of memory.
 func (g *Group) Kills() int64 { return kills(filepath.Join(g.dir, "memory.events")) }
 
-// CountsKills reports whether the system counts them: in groups of version 2 without the controller of memory it does not.
+// CountsKills reports whether the kernel counts these kills. It does not in groups without the memory controller.
 func (g *Group) CountsKills() bool {
 	_, err := os.Stat(filepath.Join(g.dir, "memory.events"))
 	return err == nil
 }
 
-// Remove kills what is left in the group, and removes it.
+// Remove kills the remaining processes of the group and removes the group.
 func (g *Group) Remove() (err error) {
-	_ = os.WriteFile(filepath.Join(g.dir, "cgroup.kill"), []byte("1"), 0) // since Linux 5.14
+	_ = os.WriteFile(filepath.Join(g.dir, "cgroup.kill"), []byte("1"), 0) // exists since Linux 5.14
 	for range 100 {
 		if err = os.Remove(g.dir); err == nil || errors.Is(err, os.ErrNotExist) {
 			return nil
 		}
-		time.Sleep(10 * time.Millisecond) // processes that end are still counted
+		time.Sleep(10 * time.Millisecond) // a killed process stays in the group until it has ended
 	}
 	return err
 }
 
-// GroupKills is how many processes of this process's control group, or where it has none of the host, the system has killed for
-// want of memory.
-func GroupKills() int64 { return system{"/", os.Getenv}.kills() }
+// GroupKills returns how many processes of this process's control group, or of the host if it has no group, the kernel has killed
+// for lack of memory.
+func GroupKills() int64 { return osFacts{"/", os.Getenv}.kills() }
 
-func (h system) kills() int64 {
+func (h osFacts) kills() int64 {
 	if own := h.ownGroup(); own != "" {
 		if name := filepath.Join(h.root, groupsRoot, own, "memory.events"); unix.Access(name, unix.R_OK) == nil {
 			return kills(name)
@@ -188,7 +189,7 @@ func (h system) kills() int64 {
 	return kills(filepath.Join(h.root, "proc/vmstat"))
 }
 
-// kills reads the line oom_kill of a file.
+// kills returns the number after oom_kill in a file, or 0.
 func kills(name string) int64 {
 	text, _ := os.ReadFile(name)
 	for line := range strings.Lines(string(text)) {

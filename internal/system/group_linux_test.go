@@ -8,14 +8,14 @@ import (
 	"testing"
 )
 
-// TestParent finds the control group in which others can be made, in trees as systems show them.
+// TestParent finds the control group in which this process can create others, in trees copied from real systems.
 func TestParent(t *testing.T) {
 	const own = "sys/fs/cgroup/user.slice/run.scope"
 	pid := strconv.Itoa(os.Getpid())
 	for _, c := range []struct {
 		name  string
 		files map[string]string
-		want  string // of the group; else of the error
+		want  string // path of the group, or part of the error
 	}{
 		{"its own", map[string]string{own + "/cgroup.subtree_control": "memory pids", own + "/cgroup.procs": ""}, own},
 		{"the one around it", map[string]string{"sys/fs/cgroup/user.slice/cgroup.subtree_control": "cpu memory",
@@ -26,7 +26,7 @@ func TestParent(t *testing.T) {
 			own + "/cgroup.procs": pid + "\n1"}, "neither the control group /user.slice/run.scope nor the one around it"},
 		{"version 1", map[string]string{"proc/self/cgroup": "4:memory:/x\n0::/\n", "sys/fs/cgroup/cgroup.controllers": ""}, errNoGroups.Error()},
 	} {
-		h := system{root: t.TempDir(), getenv: os.Getenv}
+		h := osFacts{root: t.TempDir(), getenv: os.Getenv}
 		all := map[string]string{"proc/self/cgroup": "0::/user.slice/run.scope\n", "sys/fs/cgroup/cgroup.controllers": "cpu memory pids"}
 		for _, more := range []map[string]string{all, c.files} {
 			for name, text := range more {
@@ -46,10 +46,10 @@ func TestParent(t *testing.T) {
 	}
 }
 
-// TestPlainGroup makes a group that bounds nothing where its user may write one, also beside groups of version 1.
+// TestPlainGroup: a group without limits is created if the user may write to the tree, also on systems with groups of version 1.
 func TestPlainGroup(t *testing.T) {
 	for own, want := range map[string]bool{"sys/fs/cgroup/a/b": true, "sys/fs/cgroup/a": true, "sys/fs/cgroup/unified/a/b": true, "sys/fs/cgroup/memory/a/b": false} {
-		h := system{root: t.TempDir(), getenv: os.Getenv}
+		h := osFacts{root: t.TempDir(), getenv: os.Getenv}
 		for name, text := range map[string]string{"proc/self/cgroup": "4:memory:/x\n0::/a/b\n", own + "/cgroup.procs": ""} {
 			path := filepath.Join(h.root, name)
 			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -66,9 +66,9 @@ func TestPlainGroup(t *testing.T) {
 	}
 }
 
-// TestKills reads how often the system has killed for want of memory: of the own group, else of the host.
+// TestKills reads the number of kills for lack of memory: of this process's group, else of the host.
 func TestKills(t *testing.T) {
-	h := system{root: t.TempDir(), getenv: os.Getenv}
+	h := osFacts{root: t.TempDir(), getenv: os.Getenv}
 	write := func(name, text string) {
 		path := filepath.Join(h.root, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

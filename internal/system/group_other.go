@@ -2,16 +2,16 @@
 
 package system
 
-// Group is a control group with a bound on memory. This system has none.
+// Group is a control group. This system has none.
 type Group struct{}
 
-// ParentGroup says that there is no control group in which this process may make others.
+// ParentGroup returns an error: this system has no control groups.
 func ParentGroup() (string, error) { return "", errNoGroups }
 
-// NewGroup says that there are no control groups.
+// NewGroup returns an error: this system has no control groups.
 func NewGroup(int64) (*Group, error) { return nil, errNoGroups }
 
-// Add says that there is no group.
+// Add returns an error: this system has no control groups.
 func (*Group) Add(int) error { return errNoGroups }
 
 // Dir returns "".
@@ -26,5 +26,5 @@ func (*Group) CountsKills() bool { return false }
 // Remove does nothing.
 func (*Group) Remove() error { return nil }
 
-// GroupKills returns 0: this system does not count them.
+// GroupKills returns 0: this system does not count kills.
 func GroupKills() int64 { return 0 }

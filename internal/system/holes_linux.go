@@ -6,11 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mostExtents bounds the parts of a file that Written looks at.
-const mostExtents = 1 << 16
+// maxExtents is the most extents of a file that Written inspects; the rest counts as written.
+const maxExtents = 1 << 16
 
-// Written is how many bytes of a file were ever written: a sparse file has fewer than its size says. It is the size where the file
-// system does not tell.
+// Written returns how many bytes of a file were ever written, which for a sparse file is less than its size. It returns the size if
+// the file system does not know.
 func Written(path string) (int64, error) {
 	f, err := OpenRegular(path)
 	if err != nil {
@@ -22,9 +22,9 @@ func Written(path string) (int64, error) {
 		return 0, err
 	}
 	written, at := int64(0), int64(0)
-	for range mostExtents {
+	for range maxExtents {
 		data, err := unix.Seek(int(f.Fd()), at, unix.SEEK_DATA)
-		if errors.Is(err, unix.ENXIO) { // a hole to the end
+		if errors.Is(err, unix.ENXIO) { // only a hole follows
 			return written, nil
 		}
 		if err != nil {

@@ -4,7 +4,7 @@ package system
 
 import "os"
 
-// Written is the size of a file: this system is not asked which parts of it were written.
+// Written returns the size of a file. On this system it does not find holes.
 func Written(path string) (int64, error) {
 	info, err := os.Stat(path)
 	if err != nil {

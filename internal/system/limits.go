@@ -1,16 +1,16 @@
 package system
 
-// MemoryBound is a bound on the memory of this process.
+// MemoryBound is a limit on the memory of this process.
 type MemoryBound struct {
-	What string // "control group /system.slice/x"
+	What string // source of the limit, such as "control group /system.slice/x"
 	Most int64  // bytes
-	Used int64  // bytes that count for it already
+	Used int64  // bytes that count for it now
 }
 
-// Free is what the bound leaves.
+// Free returns the bytes that the limit leaves.
 func (m MemoryBound) Free() int64 { return max(0, m.Most-m.Used) }
 
-// SmallestBound returns the bound that leaves the least; ok is false where nothing bounds the process.
+// SmallestBound returns the limit that leaves the fewest bytes. ok is false if there is no limit.
 func SmallestBound(bounds []MemoryBound) (least MemoryBound, ok bool) {
 	for i, b := range bounds {
 		if i == 0 || b.Free() < least.Free() {
@@ -20,11 +20,11 @@ func SmallestBound(bounds []MemoryBound) (least MemoryBound, ok bool) {
 	return least, len(bounds) > 0
 }
 
-// assumed stands in where the system does not tell what is free.
-const assumed = 4 << 30
+// assumedFree is used if the system does not say how much memory is free.
+const assumedFree = 4 << 30
 
-// AvailableMemory is the memory that this process may still take, in bytes: what the system has free, or what a control group, a
-// resource limit or Slurm leaves.
+// AvailableMemory returns how much memory this process may still allocate, in bytes: the smallest of the free memory of the system
+// and of what control groups, resource limits and Slurm leave.
 func AvailableMemory() int64 {
 	free := systemFree()
 	if least, ok := SmallestBound(MemoryBounds()); ok {

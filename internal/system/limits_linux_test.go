@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestBounds finds the smallest bound over all ancestors of the control group, in both versions, and Slurm's.
+// TestBounds finds the smallest limit of all ancestors of the control group, in both versions, and of Slurm.
 func TestBounds(t *testing.T) {
 	two := map[string]string{
 		"proc/self/cgroup": "0::/slurm/job_7/step_0\n", "proc/self/statm": "1000 10 0",
@@ -22,7 +22,7 @@ func TestBounds(t *testing.T) {
 		"sys/fs/cgroup/memory/docker/abc/memory.limit_in_bytes": "9223372036854771712",
 		"sys/fs/cgroup/memory/docker/memory.limit_in_bytes":     "2000000000", "sys/fs/cgroup/memory/docker/memory.usage_in_bytes": "500000000",
 	}
-	container := map[string]string{"proc/self/cgroup": "0::/kubepods/pod1/c1\n", // of the host, not to be seen here
+	container := map[string]string{"proc/self/cgroup": "0::/kubepods/pod1/c1\n", // a path of the host, which is not visible in the container
 		"sys/fs/cgroup/memory.max": "3000000000", "sys/fs/cgroup/memory.current": "1"}
 	for _, c := range []struct {
 		name  string
@@ -47,7 +47,7 @@ func TestBounds(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		got, ok := SmallestBound(system{root, func(name string) string { return c.env[name] }}.bounds())
+		got, ok := SmallestBound(osFacts{root, func(name string) string { return c.env[name] }}.bounds())
 		if !ok || got.What != c.want || got.Free() != c.free {
 			t.Errorf("%s: %+v leaves %d, want %s and %d", c.name, got, got.Free(), c.want, c.free)
 		}
@@ -57,7 +57,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestAddressSpace: a bound on the address space of this process is one of those that hold.
+// TestAddressSpace: MemoryBounds contains a limit on the address space.
 func TestAddressSpace(t *testing.T) {
 	var before unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_AS, &before); err != nil {

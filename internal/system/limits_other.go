@@ -2,10 +2,10 @@
 
 package system
 
-// MemoryBounds lists what bounds the memory of this process: here nothing is known.
+// MemoryBounds returns nil: on this system no limits are known.
 func MemoryBounds() []MemoryBound { return nil }
 
-// OpenFiles is how many files this process may have open; 0: not known.
+// OpenFiles returns 0: on this system the limit is not known.
 func OpenFiles() (soft, hard uint64) { return 0, 0 }
 
-func systemFree() int64 { return assumed }
+func systemFree() int64 { return assumedFree }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestNumbers: a list keeps what was added, in order, while it grows, and takes nothing of the Go heap.
+// TestNumbers: a list keeps its numbers in order while it grows, and uses no memory of the Go heap.
 func TestNumbers(t *testing.T) {
 	const n = 1_000_000
 	var before, after runtime.MemStats

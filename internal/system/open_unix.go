@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nonblock opens a FIFO without waiting for whoever writes to it. It changes nothing in regular files.
+// nonblock is the flag to open a FIFO without waiting for a writer. It has no effect on regular files.
 const nonblock = unix.O_NONBLOCK
 
-// MapFile maps the file at path read-only, until unmap. The pages are shared with every process that maps the
-// same file, and cost memory only once they are read.
+// MapFile maps the file at path into memory, read-only, until unmap is called. All processes that map the file share its pages, and
+// pages use memory only after they are read.
 func MapFile(path string) (content []byte, unmap func() error, err error) {
 	f, err := OpenRegular(path)
 	if err != nil {
@@ -25,7 +25,7 @@ func MapFile(path string) (content []byte, unmap func() error, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if info.Size() == 0 { // which cannot be mapped
+	if info.Size() == 0 { // an empty file cannot be mapped
 		return nil, func() error { return nil }, nil
 	}
 	content, err = unix.Mmap(int(f.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_SHARED)
@@ -35,8 +35,8 @@ func MapFile(path string) (content []byte, unmap func() error, err error) {
 	return content, func() error { return unix.Munmap(content) }, nil
 }
 
-// DropPages gives the memory of what was read of content, a whole file from Open, back to the system. It stays
-// readable.
+// DropPages releases the memory of all pages of content, which MapFile returned. Pages are read again when they are
+// used.
 func DropPages(content []byte) error {
 	if len(content) == 0 {
 		return nil
@@ -44,19 +44,19 @@ func DropPages(content []byte) error {
 	return unix.Madvise(content, unix.MADV_DONTNEED)
 }
 
-// ForgetPages gives the memory of the pages that lie wholly in part, a part of what Open or Scratch returned, back to the
-// system. It stays readable.
+// ForgetPages releases the memory of the pages that are completely inside part, a part of what MapFile or MapScratch returned. Pages
+// of a file are read again when they are used; pages of scratch memory become zero.
 func ForgetPages(part []byte) {
 	if page := uintptr(os.Getpagesize()); len(part) > 0 {
 		from := uintptr(unsafe.Pointer(unsafe.SliceData(part)))
 		skip := int((page - from%page) % page)
 		if n := (len(part) - skip) / int(page) * int(page); n > 0 {
-			_ = unix.Madvise(part[skip:skip+n], unix.MADV_DONTNEED) // advice
+			_ = unix.Madvise(part[skip:skip+n], unix.MADV_DONTNEED) // only saves memory, so an error does not matter
 		}
 	}
 }
 
-// ReadAhead asks the system to read part, a part of what Open returned, from the disk. It may wait for it.
+// ReadAhead starts to read part, a part of what MapFile returned, from the disk. It may block until the data is read.
 func ReadAhead(part []byte) {
 	if len(part) == 0 {
 		return
@@ -64,11 +64,11 @@ func ReadAhead(part []byte) {
 	first := unsafe.SliceData(part)
 	before := int(uintptr(unsafe.Pointer(first)) % uintptr(os.Getpagesize()))
 	whole := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(first), -before)), len(part)+before)
-	_ = unix.Madvise(whole, unix.MADV_WILLNEED) // advice
+	_ = unix.Madvise(whole, unix.MADV_WILLNEED) // only saves time, so an error does not matter
 }
 
-// MapScratch returns n bytes outside the Go heap, until unmap. Pages take memory from when they are written to until
-// Forget, which loses what is in them.
+// MapScratch returns n zero bytes outside the Go heap, until unmap is called. A page uses memory only after it is written.
+// ForgetPages releases it and loses its content.
 func MapScratch(n int) (mem []byte, unmap func() error, err error) {
 	mem, err = unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {

@@ -9,22 +9,22 @@ import (
 	"path/filepath"
 )
 
-// OpenRegular opens a regular file for reading. Whatever else there is at the path is refused before it is opened: a FIFO would be
-// waited for until somebody writes to it, and reading a device may never end.
+// OpenRegular opens a regular file for reading. It returns an error for anything else, without opening it: opening a FIFO would wait
+// for a writer, and reading a device may never end.
 func OpenRegular(path string) (*os.File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
-	if err := regular(path, info); err != nil {
+	if err := checkRegular(path, info); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(path, os.O_RDONLY|nonblock, 0) // it may be another by now
+	f, err := os.OpenFile(path, os.O_RDONLY|nonblock, 0) // the path may be another file by now, so the mode is checked again
 	if err != nil {
 		return nil, err
 	}
 	if info, err = f.Stat(); err == nil {
-		err = regular(path, info)
+		err = checkRegular(path, info)
 	}
 	if err != nil {
 		_ = f.Close()
@@ -33,7 +33,7 @@ func OpenRegular(path string) (*os.File, error) {
 	return f, nil
 }
 
-// ReadRegular reads a regular file of at most so many bytes.
+// ReadRegular reads a regular file of at most most bytes. A larger file is an error.
 func ReadRegular(path string, most int64) ([]byte, error) {
 	f, err := OpenRegular(path)
 	if err != nil {
@@ -43,7 +43,7 @@ func ReadRegular(path string, most int64) ([]byte, error) {
 	return readAtMost(f, path, most)
 }
 
-// ReadFileOf is ReadRegular of a file in files.
+// ReadFileOf is like ReadRegular for a file in files.
 func ReadFileOf(files fs.FS, name string, most int64) ([]byte, error) {
 	f, err := files.Open(name)
 	if err != nil {
@@ -58,29 +58,29 @@ func readAtMost(f fs.File, path string, most int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := regular(path, info); err != nil {
+	if err := checkRegular(path, info); err != nil {
 		return nil, err
 	}
-	if info.Size() > most { // it may be sparse: nobody had to write so much
+	if info.Size() > most { // a sparse file can have any size without needing the disk space
 		return nil, &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("it has %d bytes, at most %d are read", info.Size(), most)}
 	}
 	data := make([]byte, info.Size())
 	n, err := io.ReadFull(f, data)
-	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) { // it was cut meanwhile
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) { // the file was truncated meanwhile
 		err = nil
 	}
 	return data[:n], err
 }
 
-// regular refuses what is no regular file.
-func regular(path string, info fs.FileInfo) error {
+// checkRegular returns an error if info is not a regular file.
+func checkRegular(path string, info fs.FileInfo) error {
 	if kind := FileKind(info.Mode()); kind != "" {
 		return &fs.PathError{Op: "open", Path: path, Err: fmt.Errorf("it is %s, not a regular file", kind)}
 	}
 	return nil
 }
 
-// FileKind names what there is in place of a regular file, "" for one.
+// FileKind describes a file that is not regular, such as "a folder"; "" for a regular file.
 func FileKind(m fs.FileMode) string {
 	switch {
 	case m.IsRegular():
@@ -94,10 +94,10 @@ func FileKind(m fs.FileMode) string {
 	case m&fs.ModeDevice != 0:
 		return "a device"
 	}
-	return "something else" // a link, where they are not followed
+	return "something else" // such as a symbolic link from Lstat
 }
 
-// RegularFS is the regular files and folders below a folder.
+// RegularFS returns the files below dir. Opening a file that is not regular is an error.
 func RegularFS(dir string) fs.FS { return regularFS{os.DirFS(dir), dir} }
 
 type regularFS struct {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestOpenRegular: what is no regular file is refused by its kind, through links too, and nobody waits for a writer.
+// TestOpenRegular: opening a file that is not regular gives an error that names its kind, also through links, and never blocks.
 func TestOpenRegular(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -48,7 +48,7 @@ func TestOpenRegular(t *testing.T) {
 			data, err := read()
 			want := want
 			if name == "sparse" && (what == "OpenRegular" || what == "MapFile") {
-				want = "" // which read nothing
+				want = "" // these do not read the whole file
 			}
 			switch {
 			case want == "" && (err != nil || name != "sparse" && string(data) != "content"):

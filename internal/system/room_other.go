@@ -2,5 +2,5 @@
 
 package system
 
-// FreeBytes knows nothing on this system.
+// FreeBytes returns false: on this system it is not known.
 func FreeBytes(string) (free int64, known bool) { return 0, false }

@@ -4,7 +4,7 @@ package system
 
 import "golang.org/x/sys/unix"
 
-// FreeBytes is how much this user's files may take on the disk of dir; known is false where the system does not say.
+// FreeBytes returns how many bytes this user can still write to the file system of dir. known is false if the system does not say.
 func FreeBytes(dir string) (free int64, known bool) {
 	var s unix.Statfs_t
 	if unix.Statfs(dir, &s) != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestRemoveLeft: what a killed process has left is removed a day later, and nothing else.
+// TestRemoveLeft: temporary files that are older than a day are removed, and no other files.
 func TestRemoveLeft(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	var made []string
@@ -32,17 +32,17 @@ func TestRemoveLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	left := func(after time.Duration) string {
-		removeLeft(os.TempDir(), time.Now().Add(after))
+		removeStale(os.TempDir(), time.Now().Add(after))
 		names, _ := filepath.Glob(filepath.Join(os.TempDir(), "*"))
 		return strings.Join(names, " ")
 	}
-	names := left(leftAfter - time.Hour)
+	names := left(staleAge - time.Hour)
 	for _, name := range append(made, other) {
 		if !strings.Contains(names, name) {
 			t.Errorf("%s is removed too early", name)
 		}
 	}
-	if names := left(leftAfter + time.Hour); names != other {
+	if names := left(staleAge + time.Hour); names != other {
 		t.Errorf("left: %s", names)
 	}
 }

@@ -13,39 +13,40 @@ import (
 	"time"
 )
 
-// Command says how a child is started.
+// Command describes a child process.
 type Command struct {
-	Path  string   // of the program, or its name on PATH
-	Args  []string // behind the name
+	Path  string   // path of the program, or its name on PATH
+	Args  []string // arguments without the name
 	Env   []string // nil: the environment of this process
 	Stdin io.Reader
-	// Stdout and Stderr get what the child writes; nil drops it. A file is handed to the child as it is.
+	// Stdout and Stderr receive what the child writes; nil discards it. A file becomes the descriptor of the child.
 	Stdout, Stderr io.Writer
-	// Pipe has the child's output read by Child.Read. Stdout is not used then.
+	// Pipe makes the child's output readable by Child.Read. Stdout is not used then.
 	Pipe bool
-	// Files are the child's descriptors from 3 on. Start closes them here, and a Stdout or Stderr that is in CloseAfter too.
+	// Files become the child's descriptors from 3 on. Start closes Files and CloseAfter in this process.
 	Files      []*os.File
 	CloseAfter []*os.File
 
-	// Stall is the longest time for which somebody may wait for the child without progress: a byte of its input or output that
-	// moves. 0: no bound.
+	// Stall is the longest time without progress while Read or Wait waits for the child. Progress is any byte of its input or output.
+	// A child that stalls longer is killed. 0: no limit.
 	Stall time.Duration
-	// AddressSpace bounds the address space of the child, in bytes, on Linux. 0: no bound.
+	// AddressSpace limits the address space of the child in bytes, on Linux. 0: no limit.
 	AddressSpace uint64
-	// Memory bounds the memory of the child and all that it starts, in bytes, on Linux: by a control group where one can be made,
-	// else the data of each process. 0: no bound.
+	// Memory limits the memory of the child and its descendants in bytes, on Linux: by a control group if one can be created, else
+	// by a limit on the data of each process. 0: no limit.
 	Memory int64
-	// Sweep ends also processes that have left the child's group, on Linux: a keeper between this process and the child adopts them.
+	// Sweep also ends descendants that have left the child's process group, on Linux: a keeper process between this process and the
+	// child adopts and kills them.
 	Sweep bool
 }
 
-// ErrStalled is why a child was killed that made no progress for Command.Stall.
+// ErrStalled is the error of a child that was killed because it made no progress for Command.Stall.
 var ErrStalled = errors.New("no progress")
 
-// errStopped is why a child was killed that nobody needs any more.
+// errStopped is the reason of Kill and Stop.
 var errStopped = errors.New("stopped")
 
-// ExitError is how a child ended that did not end with status 0.
+// ExitError is the error of a child that did not end with status 0.
 type ExitError struct {
 	Status int            // -1: a signal ended it
 	Signal syscall.Signal // 0: none
@@ -58,27 +59,27 @@ func (e *ExitError) Error() string {
 	return fmt.Sprintf("exit status %d", e.Status)
 }
 
-// killDelay is how long the pipes of a child that has ended are waited for, and how long a killed one may take to end: a
-// process that the kernel keeps in a call cannot be killed.
+// killDelay is how long to wait for the pipes of a child that has ended, and for a killed child to end. A process inside an
+// uninterruptible system call cannot be killed.
 const killDelay = 10 * time.Second
 
-// Child is a process that was started. Its methods may be called by several goroutines, Read by one at a time.
+// Child is a started process. Its methods may be called by several goroutines at the same time, except Read.
 type Child struct {
-	cmd    *exec.Cmd
-	stall  time.Duration
-	out    *os.File // what Read reads; nil: no pipe
-	moved  atomic.Int64
-	why    atomic.Pointer[error] // this process killed it: ErrStalled, the cause of its context, or errStopped
-	doomed chan struct{}         // closed when it is killed
-	detach func() bool           // from the context
-	pid    int
+	cmd        *exec.Cmd
+	stall      time.Duration
+	out        *os.File // pipe for Read; nil: no pipe
+	progress   atomic.Int64
+	killReason atomic.Pointer[error] // why this process killed it: ErrStalled, the cause of its context, or errStopped
+	killed     chan struct{}         // closed when it is killed
+	detach     func() bool           // stops watching the context
+	pid        int
 
 	mu       sync.Mutex
-	endGroup func() // kills the child and its group; nil: it is reaped, and the number of its group may be another's
+	endGroup func() // kills the child and its group; nil after it is reaped, because its group number can then be reused
 
-	ended chan struct{} // closed when the child and its group are gone
-	how   error         // of the end; set before ended is closed, as short is
-	short Shortage
+	ended     chan struct{} // closed when the child and its group are gone
+	exitError error         // how the child ended; how and short are set before ended is closed
+	shortage  Shortage
 }
 
 // Start starts a child. It is killed when ctx ends.
@@ -92,11 +93,11 @@ func Start(ctx context.Context, c Command) (*Child, error) {
 		closeFiles()
 		return nil, context.Cause(ctx)
 	}
-	p := &Child{cmd: exec.Command(c.Path, c.Args...), stall: c.Stall, doomed: make(chan struct{}), ended: make(chan struct{})}
+	p := &Child{cmd: exec.Command(c.Path, c.Args...), stall: c.Stall, killed: make(chan struct{}), ended: make(chan struct{})}
 	p.cmd.Env, p.cmd.ExtraFiles, p.cmd.WaitDelay = c.Env, c.Files, killDelay
-	p.cmd.Stdout, p.cmd.Stderr = p.counting(c.Stdout), p.counting(c.Stderr)
+	p.cmd.Stdout, p.cmd.Stderr = p.countOutput(c.Stdout), p.countOutput(c.Stderr)
 	if c.Stdin != nil {
-		p.cmd.Stdin = &counted{c.Stdin, &p.moved}
+		p.cmd.Stdin = &countedReader{c.Stdin, &p.progress}
 	}
 	if c.Pipe {
 		in, out, err := os.Pipe()
@@ -109,7 +110,7 @@ func Start(ctx context.Context, c Command) (*Child, error) {
 	}
 	started := make(chan error)
 	go func() {
-		p.short, p.how = p.run(c, func(pid int, end func(), err error) {
+		p.shortage, p.exitError = p.run(c, func(pid int, end func(), err error) {
 			p.pid, p.endGroup = pid, end
 			closeFiles()
 			started <- err
@@ -126,14 +127,14 @@ func Start(ctx context.Context, c Command) (*Child, error) {
 	return p, nil
 }
 
-// reap notes that the child is about to be reaped.
-func (p *Child) reap() {
+// beforeReap is called before the child is reaped. Its group can no longer be killed then.
+func (p *Child) beforeReap() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.endGroup = nil
 }
 
-// exitOf turns what os/exec says of the end of a child into an ExitError.
+// exitOf converts an error of os/exec about the end of a child to an ExitError.
 func exitOf(err error) error {
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	if !ok {
@@ -145,24 +146,24 @@ func exitOf(err error) error {
 	return &ExitError{Status: exit.ExitCode()}
 }
 
-// PID is the number of the child's process, and of its group.
+// PID returns the number of the child's process, which is also the number of its group.
 func (p *Child) PID() int { return p.pid }
 
-// Ended is closed when the child and the rest of its group are gone.
+// Ended returns a channel that is closed when the child and its whole group have ended.
 func (p *Child) Ended() <-chan struct{} { return p.ended }
 
-// Shortage says whether want of memory has ended the child. It is known once the child has ended.
+// Shortage returns whether the child was killed for lack of memory. It waits until the child has ended.
 func (p *Child) Shortage() Shortage {
 	<-p.ended
-	return p.short
+	return p.shortage
 }
 
-// Kill kills the child and its group, and returns at once. What was not read of its output is lost.
+// Kill kills the child and its group and returns at once. Output that was not read is lost.
 func (p *Child) Kill() { p.kill(errStopped) }
 
 func (p *Child) kill(why error) {
-	if p.why.CompareAndSwap(nil, &why) {
-		close(p.doomed)
+	if p.killReason.CompareAndSwap(nil, &why) {
+		close(p.killed)
 	}
 	p.mu.Lock()
 	if p.endGroup != nil {
@@ -170,28 +171,28 @@ func (p *Child) kill(why error) {
 	}
 	p.mu.Unlock()
 	if p.out != nil {
-		_ = p.out.SetReadDeadline(time.Now()) // whoever has left the group may hold the pipe
+		_ = p.out.SetReadDeadline(time.Now()) // a process that has left the group may hold the pipe open
 	}
 }
 
-// Read reads the child's output. At its end it returns io.EOF, also where the child was killed; Wait says how it ended.
+// Read reads the child's output. It returns io.EOF at the end, also if the child was killed; Wait returns how it ended.
 func (p *Child) Read(b []byte) (int, error) {
 	if p.stall > 0 {
-		defer time.AfterFunc(p.stall, func() { p.kill(p.stalled()) }).Stop()
+		defer time.AfterFunc(p.stall, func() { p.kill(p.stallError()) }).Stop()
 	}
 	n, err := p.out.Read(b)
-	p.moved.Add(int64(n))
-	if err != nil && p.why.Load() != nil {
+	p.progress.Add(int64(n))
+	if err != nil && p.killReason.Load() != nil {
 		err = io.EOF
 	}
 	return n, err
 }
 
-// stalled is why a child without progress is killed.
-func (p *Child) stalled() error { return fmt.Errorf("%w for %v", ErrStalled, p.stall) }
+// stallError returns the error for a child that makes no progress.
+func (p *Child) stallError() error { return fmt.Errorf("%w for %v", ErrStalled, p.stall) }
 
-// Wait waits for the end of the child and returns how it ended: nil for status 0, an *ExitError, and where this process
-// killed it ErrStalled or the cause of its context. Output that was not read is drained.
+// Wait discards the output that was not read, waits until the child ends and returns how it ended: nil for status 0, an *ExitError,
+// or, if this process killed it, ErrStalled or the cause of its context.
 func (p *Child) Wait() error {
 	if p.out != nil {
 		_, _ = io.Copy(io.Discard, readerOnly{p})
@@ -202,33 +203,33 @@ func (p *Child) Wait() error {
 		defer ticker.Stop()
 		tick = ticker.C
 	}
-	for at := p.moved.Load(); ; {
+	for at := p.progress.Load(); ; {
 		select {
 		case <-p.ended:
 			p.close()
-			return p.end()
-		case <-p.doomed:
-			if err := p.gone(); err != nil {
-				return errors.Join(*p.why.Load(), err)
+			return p.result()
+		case <-p.killed:
+			if err := p.waitKilled(); err != nil {
+				return errors.Join(*p.killReason.Load(), err)
 			}
 		case <-tick:
-			now := p.moved.Load()
+			now := p.progress.Load()
 			if now == at {
-				p.kill(p.stalled())
+				p.kill(p.stallError())
 			}
 			at = now
 		}
 	}
 }
 
-// Stop kills the child unless it has ended, and waits until it and its group are gone. An error says that they are not.
+// Stop kills the child unless it has ended, and waits until it and its group have ended. It returns an error if they do not end.
 func (p *Child) Stop() error {
 	p.Kill()
-	return p.gone()
+	return p.waitKilled()
 }
 
-// gone waits for a child that was killed.
-func (p *Child) gone() error {
+// waitKilled waits until a killed child has ended. It gives up after 2*killDelay.
+func (p *Child) waitKilled() error {
 	late := time.NewTimer(2 * killDelay)
 	defer late.Stop()
 	select {
@@ -242,7 +243,7 @@ func (p *Child) gone() error {
 	}
 }
 
-// close releases what this side of the child holds.
+// close releases the resources of this process for the child.
 func (p *Child) close() {
 	p.detach()
 	if p.out != nil {
@@ -250,20 +251,20 @@ func (p *Child) close() {
 	}
 }
 
-// end is how a child ended, or why it was killed.
-func (p *Child) end() error {
-	if why := p.why.Load(); why != nil && p.how != nil && !errors.Is(*why, errStopped) {
+// result returns why this process killed the child, or else how it ended.
+func (p *Child) result() error {
+	if why := p.killReason.Load(); why != nil && p.exitError != nil && !errors.Is(*why, errStopped) {
 		return *why
 	}
-	return p.how
+	return p.exitError
 }
 
-// counting is a writer that counts what a child writes; a file is its own.
-func (p *Child) counting(w io.Writer) io.Writer {
+// countOutput returns a writer that counts what the child writes. A file is returned unchanged, because the child writes to it directly.
+func (p *Child) countOutput(w io.Writer) io.Writer {
 	if _, file := w.(*os.File); file || w == nil {
 		return w
 	}
-	return &countedWriter{w, &p.moved}
+	return &countedWriter{w, &p.progress}
 }
 
 // countedWriter counts the bytes that a child writes.
@@ -278,54 +279,54 @@ func (c *countedWriter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// counted counts the bytes that a child takes.
-type counted struct {
+// countedReader counts the bytes that a child reads.
+type countedReader struct {
 	io.Reader
 	n *atomic.Int64
 }
 
-func (c *counted) Read(b []byte) (int, error) {
+func (c *countedReader) Read(b []byte) (int, error) {
 	n, err := c.Reader.Read(b)
 	c.n.Add(int64(n))
 	return n, err
 }
 
-// readerOnly hides other methods of a reader.
+// readerOnly hides the other methods of a reader.
 type readerOnly struct{ io.Reader }
 
 // Head is a writer that keeps the first Most bytes. It is safe for concurrent use.
 type Head struct {
 	Most int
 
-	mu   sync.Mutex
-	kept []byte
-	lost bool
+	mu        sync.Mutex
+	kept      []byte
+	truncated bool
 }
 
-// Write takes all bytes and keeps those that there is room for.
+// Write accepts all bytes and keeps as many as there is room for.
 func (h *Head) Write(b []byte) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n := min(len(b), h.Most-len(h.kept))
 	h.kept = append(h.kept, b[:n]...)
-	h.lost = h.lost || n < len(b)
+	h.truncated = h.truncated || n < len(b)
 	return len(b), nil
 }
 
-// Bytes returns what was kept, and whether that is all.
+// Bytes returns the bytes that were kept, and whether they are all.
 func (h *Head) Bytes() (kept []byte, whole bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.kept[:len(h.kept):len(h.kept)], !h.lost
+	return h.kept[:len(h.kept):len(h.kept)], !h.truncated
 }
 
-// String is what was kept.
+// String returns the bytes that were kept.
 func (h *Head) String() string {
 	kept, _ := h.Bytes()
 	return string(kept)
 }
 
-// Output runs a child to its end and returns what it writes, at most so many bytes: more is an error.
+// Output runs a child and returns its output. More than most bytes are an error.
 func Output(ctx context.Context, c Command, most int) ([]byte, error) {
 	c.Pipe = true
 	p, err := Start(ctx, c)

@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// act names what this test binary does as a child.
+// act is the variable that says what this test binary does as a child.
 const act = "LATENTBEAM_TEST_CHILD"
 
-// linger as the only argument lets this test binary sleep, also without an environment.
+// linger, as the only argument, makes this test binary sleep, also without an environment.
 const linger = "linger"
 
-// moreActs are acts of tests of one system.
+// moreActs are acts for tests that run only on some systems.
 var moreActs map[string]func()
 
 func TestMain(m *testing.M) {
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	switch os.Getenv(act) {
 	case "":
 		os.Exit(m.Run())
-	case "flood": // writes as long as somebody reads
+	case "flood": // writes as long as the output is read
 		for {
 			if _, err := os.Stdout.Write(make([]byte, 1<<16)); err != nil {
 				os.Exit(3)
@@ -53,7 +53,7 @@ func TestMain(m *testing.M) {
 				os.Exit(0)
 			}
 		}
-	case "parent": // leaves a process that holds its output
+	case "parent": // leaves a process that keeps its output open
 		child := exec.Command(os.Args[0])
 		child.Env, child.Stdout = append(os.Environ(), act+"=silent"), os.Stdout
 		if err := child.Start(); err != nil {
@@ -75,7 +75,7 @@ func start(t *testing.T, ctx context.Context, what string, c Command) *Child {
 	return p
 }
 
-// within fails the test where f does not return in time.
+// within fails the test if f does not return in time.
 func within(t *testing.T, f func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -133,7 +133,7 @@ func TestStall(t *testing.T) {
 			t.Errorf("a child that is waited for ended with %v", err)
 		}
 	})
-	// Input that moves is progress.
+	// Reading input is progress.
 	p = start(t, t.Context(), "slow", Command{Stdin: strings.NewReader(strings.Repeat("x", 1<<20)), Stall: 200 * time.Millisecond})
 	within(t, func() {
 		if err := p.Wait(); err != nil {

@@ -1,8 +1,9 @@
-// Package process starts child processes and ends them: ffmpeg, ffprobe, and the programs of the stage exec. A hook is none of them: what it
-// leaves running in the background goes on.
+// Package process starts and ends child processes: ffmpeg, ffprobe, and the programs of the stage exec. Hooks do not use it, because
+// a hook may leave processes running in the background.
 //
-// A child is the leader of a process group. It ends with its context, with this process (Linux), and when it makes no progress for
-// Command.Stall; the rest of its group ends with it. Nobody waits for a child whose output nobody reads: Wait drains it, Stop kills.
+// A child is the leader of a process group. It is killed when its context ends, when this process ends (on Linux), and when it makes
+// no progress for Command.Stall. When it ends, the rest of its group is killed. A child that writes output nobody reads does not
+// block: Wait discards the output, and Stop kills the child.
 //
-// What may never enter: what a child is for.
+// The package does not know what a child is for.
 package process

@@ -19,28 +19,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A keeper is a process between this one and a child whose Command has Sweep: this program again, which does nothing else. It is
-// the subreaper of the child, so whatever the child starts becomes the keeper's own child once its parents are gone, also where
-// it has left the child's group and cleared its environment. One keeper has one child: in this process orphans of several
-// programs, and of hooks, could not be told apart. It ends all of them when the child ends, when it is told to, and when this
-// process dies.
+// A keeper is a process between this process and a child whose Command has Sweep. It runs this program in another role. It is the
+// subreaper of the child: a descendant whose parents have ended becomes a child of the keeper, even if it has left the child's
+// group and cleared its environment. Each child has its own keeper, because one process could not tell the orphans of several
+// programs and hooks apart. The keeper kills all of them when the child ends, when it is told to, and when this process dies.
 //
-// It gets the descriptors of the child, then the end of a pipe that is closed to tell it to end (control), then one for what it
-// reports: the number of the child's process and 0, or 0 and why it was not started; then the child's wait status and how many
-// processes could not be ended. Each is a pair of little-endian uint32.
+// The keeper gets the descriptors of the child, then the pipe control, whose closing tells it to end, then the pipe report. It
+// reports two messages. The first has the number of the child's process and 0, or 0 and the error of the start. The second has
+// the child's wait status and the number of processes that it could not kill. A message is a pair of little-endian uint32.
 
-// keeperName is the first argument of a keeper. Behind it come the number of descriptors of the child, its path and its arguments.
+// keeperName is the first argument of a keeper. The number of descriptors of the child, its path and its arguments follow.
 const keeperName = "latentbeam-keeper"
 
-// init makes this process a keeper where it was started as one: before main, in every program that has this package.
+// init makes this process a keeper if it was started as one. It runs before main, in every program that contains this package.
 func init() {
 	if len(os.Args) > 3 && os.Args[0] == keeperName {
-		os.Exit(keep(os.Args[1], os.Args[2], os.Args[3:]))
+		os.Exit(runKeeper(os.Args[1], os.Args[2], os.Args[3:]))
 	}
 }
 
-// keep is the life of a keeper. The thread of init is the first of the process, so that the child dies if the keeper is killed.
-func keep(count, path string, args []string) (status int) {
+// runKeeper runs a keeper and returns its exit status. It runs on the first thread of the process, which lives as long as the process:
+// the child gets SIGKILL when the thread that started it ends.
+func runKeeper(count, path string, args []string) (status int) {
 	n, err := strconv.Atoi(count)
 	if err != nil || unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != nil {
 		return 1
@@ -52,42 +52,42 @@ func keep(count, path string, args []string) (status int) {
 	for i := range files {
 		files[i] = uintptr(i)
 	}
-	// Signals to the parent of the child are not for the keeper. Ignored ones would stay ignored in the child.
+	// The keeper must not die of signals to the parent of the child. They are caught, because the child would inherit ignored ones.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2)
 	pid, err := syscall.ForkExec(path, args, &syscall.ProcAttr{Env: os.Environ(), Files: files,
 		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}})
 	for i := range n {
-		unix.Close(i) // the end of the child's pipes is the child's
+		unix.Close(i) // else the pipes of the child would stay open after it ends
 	}
 	errno, _ := errors.AsType[syscall.Errno](err)
-	if send(report, uint32(pid), uint32(errno)) != nil || err != nil {
+	if sendReport(report, uint32(pid), uint32(errno)) != nil || err != nil {
 		return 1
 	}
-	child := kept{pid: pid}
+	child := keptChild{pid: pid}
 	go func() {
 		_, _ = io.Copy(io.Discard, control)
 		child.kill()
 	}()
-	how := child.await()
-	if send(report, uint32(how), uint32(endChildren())) != nil {
+	how := child.reapUntilEnd()
+	if sendReport(report, uint32(how), uint32(endChildren())) != nil {
 		return 1
 	}
 	return 0
 }
 
-func send(to io.Writer, a, b uint32) error {
+func sendReport(to io.Writer, a, b uint32) error {
 	return binary.Write(to, binary.LittleEndian, [2]uint32{a, b})
 }
 
-// kept is the child of a keeper.
-type kept struct {
+// keptChild is the child that a keeper started.
+type keptChild struct {
 	pid    int
 	mu     sync.Mutex
-	reaped bool // the number of its group may be another's
+	reaped bool // then another group may have its number
 }
 
 // kill kills the child and its group.
-func (k *kept) kill() {
+func (k *keptChild) kill() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !k.reaped {
@@ -95,8 +95,8 @@ func (k *kept) kill() {
 	}
 }
 
-// await reaps whatever ends until the child has ended, and returns its status.
-func (k *kept) await() (status unix.WaitStatus) {
+// reapUntilEnd reaps all processes that end until the child has ended, and returns the child's status.
+func (k *keptChild) reapUntilEnd() (status unix.WaitStatus) {
 	for !k.reaped {
 		if err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil && err != unix.EINTR {
 			return status
@@ -109,7 +109,7 @@ func (k *kept) await() (status unix.WaitStatus) {
 	return status
 }
 
-// endChildren kills and reaps all descendants of this process, for killDelay at most, and returns how many are left.
+// endChildren kills and reaps all descendants of this process. After killDelay it gives up and returns how many are left.
 func endChildren() (left int) {
 	for late := time.Now().Add(killDelay); ; time.Sleep(time.Millisecond) {
 		for {
@@ -131,7 +131,7 @@ func endChildren() (left int) {
 	}
 }
 
-// descendants lists the processes below one, parents first.
+// descendants returns the numbers of all descendants of a process, parents first.
 func descendants(of int) (all []int) {
 	children := map[int][]int{}
 	files, _ := filepath.Glob("/proc/[0-9]*/stat")
@@ -140,7 +140,7 @@ func descendants(of int) (all []int) {
 		if err != nil {
 			continue // it has ended
 		}
-		_, rest, _ := strings.Cut(string(text[strings.LastIndexByte(string(text), ')')+1:]), " ") // a name may have blanks
+		_, rest, _ := strings.Cut(string(text[strings.LastIndexByte(string(text), ')')+1:]), " ") // the name before ")" may contain spaces
 		var state string
 		var parent int
 		if _, err := fmt.Sscan(rest, &state, &parent); err != nil {
@@ -157,30 +157,30 @@ func descendants(of int) (all []int) {
 	return all
 }
 
-// runKept is run with a keeper.
-func (p *Child) runKept(c Command, started func(pid int, end func(), err error)) (Shortage, error) {
+// runWithKeeper is like run for a child with a keeper.
+func (p *Child) runWithKeeper(c Command, started func(pid int, end func(), err error)) (Shortage, error) {
 	held := newCage(c.Memory, true)
 	keeper, control, report, pid, err := startKeeper(p.cmd)
 	if err != nil {
 		started(0, nil, err)
-		held.open()
-		return Enough, err
+		held.release()
+		return NoShortage, err
 	}
 	defer report.Close()
-	held.hold(pid)
+	held.apply(pid)
 	if c.AddressSpace > 0 {
-		limit(pid, unix.RLIMIT_AS, c.AddressSpace)
+		setLimit(pid, unix.RLIMIT_AS, c.AddressSpace)
 	}
 	p.cmd = keeper
 	started(pid, func() { _ = control.Close() }, nil)
 	var end [2]uint32
 	err = binary.Read(report, binary.LittleEndian, &end)
-	p.reap()
-	_ = control.Close() // it may be closed already
+	p.beforeReap()
+	_ = control.Close() // may be closed already
 	how := keeper.Wait()
-	if err != nil { // it says nothing
+	if err != nil { // the keeper did not report the end
 		how = fmt.Errorf("its keeper has ended before it: %w", errors.Join(exitOf(how), err))
-		return held.open(), how
+		return held.release(), how
 	}
 	if end[1] > 0 {
 		slog.Warn("processes that a program has started are left over: they do not end though they were killed",
@@ -192,10 +192,10 @@ func (p *Child) runKept(c Command, started func(pid int, end func(), err error))
 	case status.ExitStatus() != 0:
 		how = &ExitError{Status: status.ExitStatus()}
 	}
-	return held.open(), how
+	return held.release(), how
 }
 
-// startKeeper starts a keeper that starts cmd. It returns the ends of its pipes and the number of the child's process.
+// startKeeper starts a keeper for cmd. It returns the pipes to the keeper and the number of the child's process.
 func startKeeper(cmd *exec.Cmd) (keeper *exec.Cmd, control, report *os.File, pid int, err error) {
 	if cmd.Err != nil {
 		return nil, nil, nil, 0, cmd.Err
@@ -223,7 +223,7 @@ func startKeeper(cmd *exec.Cmd) (keeper *exec.Cmd, control, report *os.File, pid
 	if err = keeper.Start(); err != nil {
 		return nil, nil, nil, 0, err
 	}
-	theirReport.Close() // so that the end of the keeper is the end of the pipe
+	theirReport.Close() // so that Read gets io.EOF when the keeper ends
 	var begin [2]uint32
 	if err = binary.Read(report, binary.LittleEndian, &begin); err == nil && begin[1] != 0 {
 		err = &os.PathError{Op: "fork/exec", Path: cmd.Path, Err: syscall.Errno(begin[1])}

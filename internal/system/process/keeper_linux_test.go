@@ -25,7 +25,7 @@ func init() {
 	moreActs = map[string]func(){
 		"desert":  func() { desert(); fmt.Println("done") },
 		"bystand": func() { desert(); time.Sleep(time.Hour) },
-		"betray": func() { // ends its keeper, once its own group has been made
+		"betray": func() { // kills its keeper after its own group was created
 			time.Sleep(200 * time.Millisecond)
 			desert()
 			_ = unix.Kill(os.Getppid(), unix.SIGKILL)
@@ -36,7 +36,7 @@ func init() {
 			_ = unix.Kill(os.Getpid(), unix.SIGKILL)
 			time.Sleep(time.Hour)
 		},
-		"sign": func() { // as a child that ends what it takes for the job
+		"sign": func() { // sends signals to its parent process, which it takes for the job
 			_ = unix.Kill(os.Getppid(), unix.SIGTERM)
 			_ = unix.Kill(os.Getppid(), unix.SIGINT)
 			time.Sleep(50 * time.Millisecond)
@@ -49,7 +49,7 @@ func init() {
 				fmt.Println(f.Name(), to, err)
 			}
 		},
-		"job": func() { // starts a program and says which processes there are
+		"job": func() { // starts a program and prints the numbers of its processes
 			p, err := Start(context.Background(), Command{Path: os.Args[0], Env: append(os.Environ(), act+"=bystand"), Sweep: true, Stdout: os.Stdout})
 			if err != nil {
 				panic(err)
@@ -60,8 +60,8 @@ func init() {
 	}
 }
 
-// desert starts processes that have left the group and the session and have no environment: a child, and a grandchild whose parent
-// has ended. It prints their numbers.
+// desert starts a child, and a grandchild whose parent has ended. Both leave the group and the session and have no environment.
+// It prints their numbers.
 func desert() {
 	leave := &syscall.SysProcAttr{Setsid: true}
 	child := exec.Command(os.Args[0], linger)
@@ -77,7 +77,7 @@ func desert() {
 	os.Stdout.Write(grandchild)
 }
 
-// numbers reads n numbers of processes.
+// numbers reads n process numbers.
 func numbers(t *testing.T, from *bufio.Scanner, n int) (pids []int) {
 	t.Helper()
 	for len(pids) < n && from.Scan() {
@@ -93,7 +93,7 @@ func numbers(t *testing.T, from *bufio.Scanner, n int) (pids []int) {
 	return pids
 }
 
-// alive lists which of the processes there are, zombies excepted.
+// alive returns the processes that still exist, without zombies.
 func alive(pids []int) (found []int) {
 	for _, pid := range pids {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -137,7 +137,7 @@ func TestDesertersEndWithAKilledProgram(t *testing.T) {
 	}
 }
 
-// TestDesertersEndWithAKilledJob: also where nobody but the kernel and the keeper are left to end them.
+// TestDesertersEndWithAKilledJob: if the job is killed, the kernel and the keeper still end all descendants.
 func TestDesertersEndWithAKilledJob(t *testing.T) {
 	job := exec.Command(os.Args[0])
 	job.Env = append(os.Environ(), act+"=job")
@@ -163,7 +163,7 @@ func TestDesertersEndWithAKilledJob(t *testing.T) {
 	}
 }
 
-// TestDesertersEndWithoutAKeeper: where a control group can be made, a program that kills its keeper leaves nothing either.
+// TestDesertersEndWithoutAKeeper: a program that kills its keeper leaves no processes either, if a control group can be created.
 func TestDesertersEndWithoutAKeeper(t *testing.T) {
 	group, err := system.NewGroup(0)
 	if err != nil {
@@ -186,7 +186,7 @@ func TestDesertersEndWithoutAKeeper(t *testing.T) {
 	}
 }
 
-// TestKeeperTellsHowItsChildEnded: a keeper is not to be noticed, but for what it ends.
+// TestKeeperTellsHowItsChildEnded: a child with a keeper ends with the same error as without one.
 func TestKeeperTellsHowItsChildEnded(t *testing.T) {
 	for what, want := range map[string]ExitError{"much": {Status: 4}, "segfault": {-1, unix.SIGKILL}, "sign": {Status: 7}} {
 		p := start(t, t.Context(), what, Command{Stdout: io.Discard, Sweep: true})
@@ -209,7 +209,7 @@ func TestKeeperTellsHowItsChildEnded(t *testing.T) {
 	}
 }
 
-// TestKeeperPassesDescriptors: the child has as many as without a keeper.
+// TestKeeperPassesDescriptors: a child has the same number of descriptors with and without a keeper.
 func TestKeeperPassesDescriptors(t *testing.T) {
 	var seen [2][]string
 	for i, sweep := range []bool{false, true} {

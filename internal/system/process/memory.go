@@ -6,20 +6,20 @@ import (
 	"latentbeam/internal/system"
 )
 
-// cage bounds the memory of a child: of it and all that it starts by a control group where one can be made, else of
-// each process by a resource limit. It tells whether the system has killed the child for want of memory.
-type cage struct {
-	memory int64         // bytes; 0: no bound
-	group  *system.Group // nil: there is none
-	bound  bool          // the group bounds memory
-	reason error         // why it does not
-	kills  int64         // on this host before the child began
+// memoryCage limits the memory of a child. It uses a control group for the child and its descendants together if one can be created, else
+// a resource limit for each process. It finds out whether the kernel has killed the child for lack of memory.
+type memoryCage struct {
+	memory int64         // limit in bytes; 0: none
+	group  *system.Group // nil: no group
+	bound  bool          // the group limits memory
+	reason error         // why the group does not limit memory
+	kills  int64         // system.GroupKills before the child started
 }
 
-// newCage makes the bound of a child that is about to start; 0 bounds nothing. With sweep there is a control group also without a
-// bound, where one can be made: none of its processes can leave it.
-func newCage(memory int64, sweep bool) *cage {
-	c := &cage{memory: memory, kills: system.GroupKills()}
+// newCage prepares the limit for a child before it starts; memory 0 means no limit. With sweep it creates a control group even
+// without a limit, if it can, because processes cannot leave such a group.
+func newCage(memory int64, sweep bool) *memoryCage {
+	c := &memoryCage{memory: memory, kills: system.GroupKills()}
 	if memory > 0 {
 		c.group, c.reason = system.NewGroup(memory)
 		c.bound = c.group != nil
@@ -30,8 +30,8 @@ func newCage(memory int64, sweep bool) *cage {
 	return c
 }
 
-// hold bounds the memory of a process that has just been started.
-func (c *cage) hold(pid int) {
+// apply applies the limit to a process that was just started.
+func (c *memoryCage) apply(pid int) {
 	if c.group != nil {
 		if err := c.group.Add(pid); err != nil {
 			c.reason, c.bound = err, false
@@ -48,18 +48,18 @@ func (c *cage) hold(pid int) {
 	}
 }
 
-// Shortage says how memory has ended a child.
+// Shortage is whether a lack of memory ended a child.
 type Shortage int
 
 // Kinds of Shortage.
 const (
-	Enough   Shortage = iota
-	OwnBound          // the bound of the child itself
-	HostFull          // processes of the host were killed meanwhile, the child may be one of them
+	NoShortage Shortage = iota
+	OwnBound            // the child exceeded its own limit
+	HostFull            // the kernel killed processes of the host meanwhile; the child may be one of them
 )
 
-// open ends what is left in the cage.
-func (c *cage) open() Shortage {
+// release kills the remaining processes of the group, removes it and returns whether memory ended the child.
+func (c *memoryCage) release() Shortage {
 	killed := system.GroupKills() - c.kills
 	if c.group != nil {
 		if c.group.CountsKills() {
@@ -75,5 +75,5 @@ func (c *cage) open() Shortage {
 	case killed > 0:
 		return HostFull
 	}
-	return Enough
+	return NoShortage
 }

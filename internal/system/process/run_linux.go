@@ -7,12 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// run starts the child as the leader of a process group and calls started. When the child has ended, run ends the rest of its
-// group, with Command.Sweep also what has left it, and returns how it ended, and whether for want of memory. The child dies with
-// this process: for that the thread that started it must live as long as it.
+// run starts the child as the leader of a process group, calls started, and waits until the child ends. Then it kills the rest of the
+// group and, with Command.Sweep, descendants that have left it. It returns how the child ended and whether a lack of memory ended
+// it. The kernel kills the child when the thread that started it ends, so run locks its thread until the child has ended.
 func (p *Child) run(c Command, started func(pid int, end func(), err error)) (short Shortage, how error) {
 	if c.Sweep {
-		return p.runKept(c, started)
+		return p.runWithKeeper(c, started)
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -21,32 +21,32 @@ func (p *Child) run(c Command, started func(pid int, end func(), err error)) (sh
 	err := p.cmd.Start()
 	if err != nil {
 		started(0, nil, err)
-		held.open()
-		return Enough, err
+		held.release()
+		return NoShortage, err
 	}
 	pid := p.cmd.Process.Pid
-	held.hold(pid)
+	held.apply(pid)
 	if c.AddressSpace > 0 {
-		limit(pid, unix.RLIMIT_AS, c.AddressSpace)
+		setLimit(pid, unix.RLIMIT_AS, c.AddressSpace)
 	}
 	end := func() { _ = unix.Kill(-pid, unix.SIGKILL) }
 	started(pid, end, nil)
-	for { // it stays a zombie, so that nobody else can have the number of its group
+	for { // wait without reaping: while the child is a zombie, no other group can get its number
 		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
 		if err != unix.EINTR {
 			break
 		}
 	}
 	end()
-	p.reap()
+	p.beforeReap()
 	how = exitOf(p.cmd.Wait())
-	return held.open(), how
+	return held.release(), how
 }
 
-// limit bounds a resource of a process. One that has ended already needs no limit.
-func limit(pid, resource int, most uint64) {
+// setLimit sets a resource limit of a process. An error means that the process has ended.
+func setLimit(pid, resource int, most uint64) {
 	_ = unix.Prlimit(pid, resource, &unix.Rlimit{Cur: most, Max: most}, nil)
 }
 
-// limitData bounds the data of a process.
-func limitData(pid int, memory int64) { limit(pid, unix.RLIMIT_DATA, uint64(memory)) }
+// limitData limits the data segment of a process.
+func limitData(pid int, memory int64) { setLimit(pid, unix.RLIMIT_DATA, uint64(memory)) }

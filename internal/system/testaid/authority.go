@@ -19,16 +19,17 @@ import (
 	rfc3161 "github.com/digitorus/timestamp"
 )
 
-// Authority is a time stamp authority on loopback, which nobody trusts.
+// Authority is a time stamp authority on a loopback address. Its certificate is not trusted.
 type Authority struct {
 	*httptest.Server
 	Asked atomic.Int64 // requests so far
-	// Lie changes a stamp before it is signed, Answer answers in place of the authority where it returns true; both may be nil.
+	// Lie changes a stamp before it is signed. Answer returns true if it has answered instead of the authority. Both may be nil.
 	Lie    func(*rfc3161.Timestamp)
 	Answer func(w http.ResponseWriter) bool
 }
 
-// NewAuthority starts an authority. It ends with the test. uses are those of its certificate; none: time stamps.
+// NewAuthority starts an authority that is closed when the test ends. uses are the extended key usages of its certificate, by
+// default time stamps.
 func NewAuthority(t testing.TB, uses ...x509.ExtKeyUsage) *Authority {
 	t.Helper()
 	if uses == nil {

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// Certificate is a certificate that may sign claims of C2PA, with that of the authority behind it, and its key: both PEM. edwards makes
-// the key Ed25519, else it is P-256. Nobody trusts it.
+// Certificate returns an untrusted certificate that may sign C2PA claims, followed by the certificate of its authority, and its key,
+// both as PEM. The key is Ed25519 if edwards is true, else P-256.
 func Certificate(t testing.TB, edwards bool) (chain, key []byte) {
 	t.Helper()
 	must := func(err error) {

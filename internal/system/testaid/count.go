@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Count returns how often a test of a promise does something: the number in an environment variable, or else what is usual.
+// Count returns the number of repetitions of a test: the value of an environment variable, or else usual.
 func Count(t testing.TB, variable string, usual int) int {
 	t.Helper()
 	text := os.Getenv(variable)

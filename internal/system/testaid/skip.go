@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Long skips a test in make test (go test -short), and make check runs it. The text says why it takes long. No promise of
-// docs/reliability.md may hang on such tests alone.
+// Long skips a test in `make test` (go test -short); `make check` runs it. why says why the test takes long. Each promise in
+// docs/reliability.md also needs tests that are not skipped.
 func Long(t testing.TB, why string) {
 	t.Helper()
 	if testing.Short() {
@@ -14,7 +14,7 @@ func Long(t testing.TB, why string) {
 	}
 }
 
-// Needs skips a test on a machine that lacks one of the programs.
+// Needs skips a test if one of the programs is not installed.
 func Needs(t testing.TB, programs ...string) {
 	t.Helper()
 	for _, name := range programs {

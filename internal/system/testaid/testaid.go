@@ -1,7 +1,6 @@
-// Package testaid has what tests of several packages do alike and no package of theirs owns.
+// Package testaid has helpers for tests of several packages. Only tests import it.
 //
-// What never enters: anything of the models or of a device (nntest, gputest, kerneltest), and assertions that a line of
-// a test can make. Only tests import it.
+// Helpers for models and devices belong in nntest, gputest and kerneltest. Assertions that fit in a line belong in the test.
 package testaid
 
 import (
@@ -14,8 +13,8 @@ import (
 	"time"
 )
 
-// Quiet runs the tests of m, for a TestMain, and leaves out what is logged, but with -v: a failing test is not found
-// among hundreds of lines. It does not return.
+// Quiet runs the tests of m, for a TestMain, and exits. It discards log records unless -v is given, because a failing test is hard
+// to find among hundreds of lines.
 func Quiet(m *testing.M) {
 	flag.Parse()
 	if !testing.Verbose() {
@@ -24,7 +23,7 @@ func Quiet(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Log returns what is logged until the end of the test.
+// Log returns a buffer that receives all log records until the end of the test.
 func Log(t *testing.T) *bytes.Buffer {
 	var log bytes.Buffer
 	before := slog.Default()
@@ -33,8 +32,8 @@ func Log(t *testing.T) *bytes.Buffer {
 	return &log
 }
 
-// Linear fails where work on prefix and many units takes much more time than its length asks for: 16 times the text,
-// not 256 times the time.
+// Linear fails if the time of work grows faster than the length of its text: with 16 times as many units after prefix, it must not
+// take 256 times as long.
 func Linear(t *testing.T, name, prefix, unit string, work func(text string)) {
 	t.Helper()
 	took := func(times, size int) time.Duration {
@@ -46,7 +45,7 @@ func Linear(t *testing.T, name, prefix, unit string, work func(text string)) {
 		return time.Since(start)
 	}
 	took(1, 1<<12)
-	// Both sides work for about as long, so that other programs slow both alike; not each time, so one try of many counts.
+	// Both measurements take about the same time, so that other programs slow both equally. One good attempt of several is enough,\n	// because that does not always hold.
 	const tries = 10
 	for try := 1; ; try++ {
 		small, large := took(16, 1<<14), took(1, 1<<18)
