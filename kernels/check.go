@@ -56,15 +56,15 @@ func (s *NormSpec) WeightOfRows(x *Tensor) bool {
 // CheckRope returns an error if the shapes of a rotation of x by angles do not fit.
 func CheckRope(x, cos, sin *Tensor) error {
 	last := len(x.Shape) - 1
-	if last < 0 || x.Shape[last]%2 != 0 || !halved(cos.Shape, x.Shape) || !halved(sin.Shape, x.Shape) {
+	if last < 0 || x.Shape[last]%2 != 0 || !isHalfLength(cos.Shape, x.Shape) || !isHalfLength(sin.Shape, x.Shape) {
 		return fmt.Errorf("x %v, cos %v and sin %v are not (..., D) of even D and (..., D/2) twice",
 			x.Shape, cos.Shape, sin.Shape)
 	}
 	return nil
 }
 
-// halved reports whether half equals full except for the last axis, which has half the length.
-func halved(half, full []int) bool {
+// isHalfLength reports whether half equals full except for the last axis, which has half the length.
+func isHalfLength(half, full []int) bool {
 	last := len(full) - 1
 	return len(half) == last+1 && slices.Equal(half[:last], full[:last]) && half[last] == full[last]/2
 }

@@ -52,14 +52,14 @@ type Transport interface {
 // Group is one rank's membership in a set of ranks that compute one batch together. It belongs to one run and one goroutine. A
 // nil Group is a group of one rank.
 type Group struct {
-	ctx     context.Context // of the run: a rank's code is as deep as a model and has no use for it but here
-	tr      Transport
-	be      Backend
-	patient time.Duration
-	tag     Tag
-	last    time.Time
-	traffic Traffic
-	tell    Exchanged // nil: nobody is told
+	ctx          context.Context // of the run: a rank's code is as deep as a model and has no use for it but here
+	tr           Transport
+	be           Backend
+	patient      time.Duration
+	tag          Tag
+	lastExchange time.Time
+	traffic      Traffic
+	notify       Exchanged // nil: nobody is told
 }
 
 // Traffic counts what a rank has sent to others.
@@ -74,19 +74,19 @@ type exchangeKey struct{}
 type Exchanged func(be Backend, tag Tag, began time.Time, bytes int64)
 
 // WithExchanges returns a context whose groups call tell after each exchange.
-func WithExchanges(ctx context.Context, tell Exchanged) context.Context {
-	return context.WithValue(ctx, exchangeKey{}, tell)
+func WithExchanges(ctx context.Context, notify Exchanged) context.Context {
+	return context.WithValue(ctx, exchangeKey{}, notify)
 }
 
-// slower limits how long a rank waits for the others: it gives them ten times its own working time since the last exchange
+// patienceFactor limits how long a rank waits for the others: it gives them ten times its own working time since the last exchange
 // before it counts them as missing.
-const slower = 10
+const patienceFactor = 10
 
 // NewGroup returns the membership of tr's rank, which computes on be, for a run that ends with ctx. An exchange waits for the
 // other ranks as long as patience, or ten times as long as this rank has just worked, if that is longer.
 func NewGroup(ctx context.Context, tr Transport, be Backend, patience time.Duration) *Group {
-	tell, _ := ctx.Value(exchangeKey{}).(Exchanged)
-	return &Group{ctx: ctx, tr: tr, be: be, patient: patience, last: time.Now(), tell: tell}
+	notify, _ := ctx.Value(exchangeKey{}).(Exchanged)
+	return &Group{ctx: ctx, tr: tr, be: be, patient: patience, lastExchange: time.Now(), notify: notify}
 }
 
 // Sub returns this rank's membership in a group of some of the ranks, in the given order; this rank is one of them. The new
@@ -153,8 +153,8 @@ func (g *Group) Exchange(op string, send, recv []Part) error {
 	if len(op) > MaxOp {
 		return fmt.Errorf("exchange %q: the name has more than %d bytes", op, MaxOp)
 	}
-	mine, send := apart(g.Rank(), send)
-	own, recv := apart(g.Rank(), recv)
+	mine, send := splitOwn(g.Rank(), send)
+	own, recv := splitOwn(g.Rank(), recv)
 	if len(mine) != len(own) {
 		err := fmt.Errorf("exchange %q: rank %d sends itself %d parts and expects %d",
 			op, g.Rank(), len(mine), len(own))
@@ -172,20 +172,20 @@ func (g *Group) Exchange(op string, send, recv []Part) error {
 	g.traffic.Exchanges++
 	tag := g.tag
 	tag.Op = op
-	wait := max(g.patient, slower*time.Since(g.last))
+	wait := max(g.patient, patienceFactor*time.Since(g.lastExchange))
 	ctx, cancel := context.WithTimeoutCause(g.ctx, wait, fmt.Errorf("waited %v", wait))
 	defer cancel()
 	began := time.Now()
 	err := g.tr.Exchange(ctx, g.be, tag, send, recv)
-	g.last = time.Now()
-	if g.tell != nil {
-		g.tell(g.be, tag, began, bytes)
+	g.lastExchange = time.Now()
+	if g.notify != nil {
+		g.notify(g.be, tag, began, bytes)
 	}
 	return err
 }
 
-// apart separates the parts for this rank itself from the others.
-func apart(rank int, parts []Part) (own, others []Part) {
+// splitOwn separates the parts for this rank itself from the others.
+func splitOwn(rank int, parts []Part) (own, others []Part) {
 	for _, p := range parts {
 		if p.Peer == rank {
 			own = append(own, p)

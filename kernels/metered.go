@@ -9,9 +9,9 @@ import (
 // for concurrent use.
 type Metered struct {
 	Backend
-	time   func(report func(time.Duration)) (end func()) // of the backend inside; nil: the work takes as long as the call
-	report [ops]func(time.Duration)                      // for time
-	end    func()                                        // ends the current span
+	measure func(report func(time.Duration)) (end func()) // of the backend inside; nil: the work takes as long as the call
+	report  [ops]func(time.Duration)                      // for time
+	endSpan func()                                        // ends the current span
 
 	mu    sync.Mutex
 	usage Usage
@@ -20,9 +20,9 @@ type Metered struct {
 // NewMetered returns be with counters at zero.
 func NewMetered(be Backend) *Metered {
 	m := &Metered{Backend: be}
-	if m.time = be.Capabilities().Time; m.time != nil {
+	if m.measure = be.Capabilities().Time; m.measure != nil {
 		for op := range m.report {
-			m.report[op] = func(d time.Duration) { m.spent(Op(op), d) }
+			m.report[op] = func(d time.Duration) { m.addTime(Op(op), d) }
 		}
 	}
 	return m
@@ -56,8 +56,8 @@ func (m *Metered) start(op Op, flop float64, bytes int64) time.Time {
 	c.FLOP += flop
 	c.Bytes += bytes
 	m.mu.Unlock()
-	if m.time != nil {
-		m.end = m.time(m.report[op])
+	if m.measure != nil {
+		m.endSpan = m.measure(m.report[op])
 		return time.Time{}
 	}
 	return time.Now()
@@ -65,14 +65,14 @@ func (m *Metered) start(op Op, flop float64, bytes int64) time.Time {
 
 // finish stops the clock of the call that started at began.
 func (m *Metered) finish(op Op, began time.Time) {
-	if m.time != nil {
-		m.end()
+	if m.measure != nil {
+		m.endSpan()
 		return
 	}
-	m.spent(op, time.Since(began))
+	m.addTime(op, time.Since(began))
 }
 
-func (m *Metered) spent(op Op, d time.Duration) {
+func (m *Metered) addTime(op Op, d time.Duration) {
 	m.mu.Lock()
 	m.usage[op].Time += d
 	m.mu.Unlock()
@@ -80,14 +80,14 @@ func (m *Metered) spent(op Op, d time.Duration) {
 
 // Upload is counted as a transfer.
 func (m *Metered) Upload(dst Tensor, src []float32) {
-	t := m.start(OpTransfer, 0, moved(dst))
+	t := m.start(OpTransfer, 0, viewBytes(dst))
 	m.Backend.Upload(dst, src)
 	m.finish(OpTransfer, t)
 }
 
 // Download is counted as a transfer.
 func (m *Metered) Download(dst []float32, src Tensor) error {
-	t := m.start(OpTransfer, 0, moved(src))
+	t := m.start(OpTransfer, 0, viewBytes(src))
 	err := m.Backend.Download(dst, src)
 	m.finish(OpTransfer, t)
 	return err
@@ -95,72 +95,72 @@ func (m *Metered) Download(dst []float32, src Tensor) error {
 
 // Copy is counted as a copy.
 func (m *Metered) Copy(dst, src Tensor) {
-	t := m.start(OpCopy, 0, moved(dst, src))
+	t := m.start(OpCopy, 0, viewBytes(dst, src))
 	m.Backend.Copy(dst, src)
 	m.finish(OpCopy, t)
 }
 
 // Gather is counted as a copy.
 func (m *Metered) Gather(dst, table Tensor, ids []int32) {
-	t := m.start(OpCopy, 0, 2*moved(dst))
+	t := m.start(OpCopy, 0, 2*viewBytes(dst))
 	m.Backend.Gather(dst, table, ids)
 	m.finish(OpCopy, t)
 }
 
 // Linear counts x (..., K) times w (N, K).
 func (m *Metered) Linear(dst, x, w Tensor, ep Epilogue) {
-	flop := 2 * float64(dst.Len()) * float64(fromEnd(x, 1))
-	t := m.start(OpLinear, flop, moved(dst, x, w, ep.Gate, ep.Residual, ep.Onto))
+	flop := 2 * float64(dst.Len()) * float64(dimFromEnd(x, 1))
+	t := m.start(OpLinear, flop, viewBytes(dst, x, w, ep.Gate, ep.Residual, ep.Onto))
 	m.Backend.Linear(dst, x, w, ep)
 	m.finish(OpLinear, t)
 }
 
 // Attention counts q k^T and its product with v, over the valid keys.
 func (m *Metered) Attention(dst, q, k, v Tensor, spec AttentionSpec) {
-	keys := float64(fromEnd(k, 3))
+	keys := float64(dimFromEnd(k, 3))
 	if len(spec.KeyLens) > 0 {
 		keys = 0
 		for _, n := range spec.KeyLens {
 			keys += float64(n) / float64(len(spec.KeyLens))
 		}
 	}
-	t := m.start(OpAttention, 4*float64(q.Len())*keys, moved(dst, q, k, v, spec.Bias))
+	t := m.start(OpAttention, 4*float64(q.Len())*keys, viewBytes(dst, q, k, v, spec.Bias))
 	m.Backend.Attention(dst, q, k, v, spec)
 	m.finish(OpAttention, t)
 }
 
 // Norm counts bytes.
 func (m *Metered) Norm(dst, x Tensor, spec NormSpec) {
-	t := m.start(OpNorm, 0, moved(dst, x, spec.Scale, spec.Shift, spec.Cos, spec.Sin))
+	t := m.start(OpNorm, 0, viewBytes(dst, x, spec.Scale, spec.Shift, spec.Cos, spec.Sin))
 	m.Backend.Norm(dst, x, spec)
 	m.finish(OpNorm, t)
 }
 
 // Rope counts bytes.
 func (m *Metered) Rope(dst, x, cos, sin Tensor) {
-	t := m.start(OpRope, 0, moved(dst, x, cos, sin))
+	t := m.start(OpRope, 0, viewBytes(dst, x, cos, sin))
 	m.Backend.Rope(dst, x, cos, sin)
 	m.finish(OpRope, t)
 }
 
 // Unary is counted as elementwise.
 func (m *Metered) Unary(dst, x Tensor, op UnaryOp) {
-	t := m.start(OpElementwise, 0, moved(dst, x))
+	t := m.start(OpElementwise, 0, viewBytes(dst, x))
 	m.Backend.Unary(dst, x, op)
 	m.finish(OpElementwise, t)
 }
 
 // Binary is counted as elementwise.
 func (m *Metered) Binary(dst, a, b Tensor, op BinaryOp) {
-	t := m.start(OpElementwise, 0, moved(dst, a, b))
+	t := m.start(OpElementwise, 0, viewBytes(dst, a, b))
 	m.Backend.Binary(dst, a, b, op)
 	m.finish(OpElementwise, t)
 }
 
 // Conv counts dst (..., Cout) times the taps and channels of w (Cout, Cin, taps...).
 func (m *Metered) Conv(dst, x, w Tensor, spec ConvSpec) {
-	flop := 2 * float64(dst.Len()) * float64(w.Len()/max(1, fromEnd(w, len(w.Shape))))
-	t := m.start(OpConv, flop, moved(dst, x, w, spec.Residual))
+	flop := 2 * float64(dst.Len()) * float64(w.Len()/max(1, dimFromEnd(w, len(w.Shape))))
+	t := m.start(OpConv, flop, viewBytes(dst, x, w, spec.Residual))
 	m.Backend.Conv(dst, x, w, spec)
 	m.finish(OpConv, t)
 }

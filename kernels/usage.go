@@ -63,8 +63,8 @@ func (u *Usage) FLOP() float64 {
 	return sum
 }
 
-// moved returns the bytes of the elements that views reach, repeated ones once.
-func moved(views ...Tensor) int64 {
+// viewBytes returns the bytes of the elements that views reach, repeated ones once.
+func viewBytes(views ...Tensor) int64 {
 	var sum int64
 	for i := range views {
 		t := &views[i]
@@ -82,9 +82,9 @@ func moved(views ...Tensor) int64 {
 	return sum
 }
 
-// fromEnd returns the length of the i-th axis from the end, 0 where there is none: operands are counted before
+// dimFromEnd returns the length of the i-th axis from the end, 0 where there is none: operands are counted before
 // the backend has checked them.
-func fromEnd(t Tensor, i int) int {
+func dimFromEnd(t Tensor, i int) int {
 	if i < 1 || i > len(t.Shape) {
 		return 0
 	}

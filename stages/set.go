@@ -56,7 +56,7 @@ const (
 )
 
 // Run runs f for every device of this process, each on its own goroutine with its membership in the group, which is nil for a
-// single device. The first error stops them all; see kernels.Together.
+// single device. The first error stops them all; see kernels.RunRanks.
 func (s *Set) Run(ctx context.Context,
 	f func(ctx context.Context, dev kernels.Backend, g *kernels.Group) error) error {
 	if s.Connect == nil {
@@ -77,5 +77,5 @@ func (s *Set) Run(ctx context.Context,
 	run := func(ctx context.Context, i int, end kernels.Transport) error {
 		return f(ctx, s.Devices[i], kernels.NewGroup(ctx, end, s.Devices[i], wait))
 	}
-	return kernels.Together(ctx, ends, grace, run)
+	return kernels.RunRanks(ctx, ends, grace, run)
 }

@@ -195,7 +195,7 @@ func TestNotLinked(t *testing.T) {
 			devices := cable.at(processors(3))
 			ends := joined(t, devices, 1, true)
 			defer closeAll(ends)
-			err := kernels.Together(t.Context(), ends, grace, func(ctx context.Context, i int, tr kernels.Transport) error {
+			err := kernels.RunRanks(t.Context(), ends, grace, func(ctx context.Context, i int, tr kernels.Transport) error {
 				return transpose(kernels.NewGroup(ctx, tr, devices[i], patience), devices[i], kernels.F32, 4, 9)
 			})
 			if err != nil {
@@ -244,7 +244,7 @@ func TestAvoided(t *testing.T) {
 		if all.Wait(); t.Failed() {
 			return
 		}
-		err := kernels.Together(t.Context(), ends, grace, func(ctx context.Context, i int, tr kernels.Transport) error {
+		err := kernels.RunRanks(t.Context(), ends, grace, func(ctx context.Context, i int, tr kernels.Transport) error {
 			return transpose(kernels.NewGroup(ctx, tr, devices[i], patience), devices[i], kernels.F32, 4, 9)
 		})
 		closeAll(ends)
@@ -269,7 +269,7 @@ func TestAvoidedByAll(t *testing.T) {
 	cable.broken = map[int]error{0: errors.New("remote process exited"), 1: errors.New("remote process exited")}
 	devices := cable.at(processors(3))
 	ends := joined(t, devices, 1, true)
-	err := kernels.Together(t.Context(), ends, grace, func(ctx context.Context, i int, tr kernels.Transport) error {
+	err := kernels.RunRanks(t.Context(), ends, grace, func(ctx context.Context, i int, tr kernels.Transport) error {
 		g := kernels.NewGroup(ctx, tr, devices[i], patience)
 		if i == 2 {
 			<-tr.(*withNode).Transport.(*linked).over.Done()
@@ -398,7 +398,7 @@ func TestKept(t *testing.T) {
 		if all.Wait(); errors.Join(errs...) != nil {
 			t.Fatal(errs)
 		}
-		err := kernels.Together(t.Context(), ends, grace, func(ctx context.Context, i int, tr kernels.Transport) error {
+		err := kernels.RunRanks(t.Context(), ends, grace, func(ctx context.Context, i int, tr kernels.Transport) error {
 			be := devices[[]int{a, b}[i]]
 			if err := transpose(kernels.NewGroup(ctx, tr, be, patience), be, kernels.F32, 4, 9); err != nil || i == 0 {
 				return err

@@ -88,7 +88,7 @@ func (s suite) run(t testing.TB, n int, f func(g *kernels.Group, be kernels.Back
 	ends, devices := s.ends(t, n)
 	defer closeAll(ends)
 	ctx := t.Context()
-	return kernels.Together(ctx, ends, grace, func(ctx context.Context, i int, tr kernels.Transport) error {
+	return kernels.RunRanks(ctx, ends, grace, func(ctx context.Context, i int, tr kernels.Transport) error {
 		be := devices[i]
 		defer be.Scope()()
 		return f(kernels.NewGroup(ctx, tr, be, s.patience), be)
@@ -289,7 +289,7 @@ func (s suite) fail(t *testing.T, fault func(context.Context, *kernels.Group, ke
 	defer closeAll(ends)
 	stopped := make(chan error, 4)
 	ctx := t.Context()
-	err := kernels.Together(ctx, ends, grace, func(ctx context.Context, i int, tr kernels.Transport) error {
+	err := kernels.RunRanks(ctx, ends, grace, func(ctx context.Context, i int, tr kernels.Transport) error {
 		be := devices[i]
 		defer be.Scope()()
 		err := kernels.NewGroup(ctx, tr, be, patience).Barrier("work")
@@ -326,7 +326,7 @@ func TestCancel(t *testing.T) {
 		ends, devices := s.ends(t, 3)
 		defer closeAll(ends)
 		time.AfterFunc(20*time.Millisecond, func() { cancel(errors.New("enough")) })
-		err := kernels.Together(ctx, ends, grace, func(ctx context.Context, i int, tr kernels.Transport) error {
+		err := kernels.RunRanks(ctx, ends, grace, func(ctx context.Context, i int, tr kernels.Transport) error {
 			if i == 0 {
 				<-ctx.Done()
 				return context.Cause(ctx)
@@ -347,7 +347,7 @@ func (clumsy) Copy(dst, src kernels.Tensor) { panic("ouch") }
 // TestPanicInACopy: a rank that panics while it takes what others send holds nobody up.
 func TestPanicInACopy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		err := kernels.Together(t.Context(), Shared(3), grace, func(ctx context.Context, i int, tr kernels.Transport) error {
+		err := kernels.RunRanks(t.Context(), Shared(3), grace, func(ctx context.Context, i int, tr kernels.Transport) error {
 			be := kernels.Backend(cpu.New(1))
 			defer be.Scope()()
 			x, y := be.Alloc(kernels.F32, 4), be.Alloc(kernels.F32, 4)
@@ -368,7 +368,7 @@ func TestLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		defer close(release)
-		err := kernels.Together(t.Context(), Shared(3), grace,
+		err := kernels.RunRanks(t.Context(), Shared(3), grace,
 			func(_ context.Context, i int, _ kernels.Transport) error {
 				switch i {
 				case 1:

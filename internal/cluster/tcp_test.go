@@ -209,7 +209,7 @@ func TestVanished(t *testing.T) {
 				}
 				return kernels.NewGroup(ctx, tr, be, patience).Exchange("work", nil, recv)
 			}
-			err := kernels.Together(t.Context(), ends, grace, run)
+			err := kernels.RunRanks(t.Context(), ends, grace, run)
 			if err == nil || !strings.Contains(err.Error(), "rank") {
 				t.Errorf("error %v", err)
 			}

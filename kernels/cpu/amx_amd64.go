@@ -9,9 +9,9 @@ import (
 // by a tile of B, which has a row of 16 columns for each of these terms, and adds the product to a tile of sums (Intel SDM
 // volume 2).
 const (
-	tileRows   = 16
-	tileTerms  = 16
-	leastTerms = 8 // least terms of a tile: with fewer the vector kernels are as fast
+	tileRows     = 16
+	tileTerms    = 16
+	minTileTerms = 8 // least terms of a tile: with fewer the vector kernels are as fast
 )
 
 // tileConfig is the operand of LDTILECFG: palette 1, from byte 16 on the bytes per row of each tile, and from byte 48 on the
@@ -58,7 +58,7 @@ func newTileConfig(terms, rows int) (c tileConfig) {
 // that the block does not fit such tiles, and vector kernels compute it. The result depends on k alone, so the bits of a sum do
 // too.
 func tileChunk(k int) int {
-	for n := (k + tileTerms - 1) / tileTerms; n > 0 && k/n >= leastTerms; n++ {
+	for n := (k + tileTerms - 1) / tileTerms; n > 0 && k/n >= minTileTerms; n++ {
 		if k%n == 0 {
 			return k / n
 		}

@@ -13,14 +13,14 @@ import (
 // cleared and may consist of huge pages. After the first iteration of a loop there is one chunk as large as the loop needs, so
 // later iterations take no memory from the system.
 type arena struct {
-	chunks []*chunk
-	top    int       // index of the current chunk; later ones are empty
-	scopes []mark    // state of the stack at the start of each open scope
-	live   []*buffer // tensors allocated inside a scope, oldest first
-	used   int       // allocated bytes
-	peak   int       // maximum of used since the outermost scope was opened
-	most   int       // maximum of used since the last call of Peak
-	want   int       // size of the first chunk if there is none
+	chunks    []*chunk
+	top       int       // index of the current chunk; later ones are empty
+	scopes    []mark    // state of the stack at the start of each open scope
+	live      []*buffer // tensors allocated inside a scope, oldest first
+	used      int       // allocated bytes
+	peak      int       // maximum of used since the outermost scope was opened
+	maxUsed   int       // maximum of used since the last call of Peak
+	nextChunk int       // size of the first chunk if there is none
 }
 
 // chunk is one piece of memory. It is unmapped by drop, or when nothing refers to it any more.
@@ -34,7 +34,7 @@ type chunk struct {
 type mark struct{ top, chunkUsed, live, used int }
 
 const (
-	chunkLeast = 1 << 20
+	minChunk = 1 << 20
 	// lineSize is the alignment of tensors, so that two workers never write to one cache line and vectors are aligned.
 	lineSize = 64
 )
@@ -48,17 +48,17 @@ func (a *arena) acquire(n int) (unsafe.Pointer, *chunk, error) {
 		}
 	}
 	if a.top == len(a.chunks) {
-		c, err := newChunk(max(chunkLeast, n, a.want, a.capacity()))
+		c, err := newChunk(max(minChunk, n, a.nextChunk, a.capacity()))
 		if err != nil {
 			return nil, nil, err
 		}
-		a.chunks, a.want = append(a.chunks, c), 0
+		a.chunks, a.nextChunk = append(a.chunks, c), 0
 	}
 	c := a.chunks[a.top]
 	p := unsafe.Pointer(&c.mem[c.used])
 	c.used += n
 	a.used += n
-	a.peak, a.most = max(a.peak, a.used), max(a.most, a.used)
+	a.peak, a.maxUsed = max(a.peak, a.used), max(a.maxUsed, a.used)
 	return p, c, nil
 }
 
@@ -105,11 +105,11 @@ func (a *arena) release(depth int) {
 	if depth > 0 {
 		return
 	}
-	if len(a.chunks) > 1 || a.capacity() > max(2*a.peak, chunkLeast) {
+	if len(a.chunks) > 1 || a.capacity() > max(2*a.peak, minChunk) {
 		for _, c := range a.chunks {
 			c.drop()
 		}
-		a.want, a.chunks, a.top = a.peak+a.peak/8, nil, 0
+		a.nextChunk, a.chunks, a.top = a.peak+a.peak/8, nil, 0
 	}
 	a.peak = 0
 }
@@ -196,7 +196,7 @@ func (b *Backend) Scope() (end func()) {
 // Peak returns the largest number of bytes that tensors used at one time since the last call. Tensors outside all scopes do not
 // count.
 func (b *Backend) Peak() int64 {
-	most := b.arena.most
-	b.arena.most = b.arena.used
+	most := b.arena.maxUsed
+	b.arena.maxUsed = b.arena.used
 	return int64(most)
 }

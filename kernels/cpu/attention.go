@@ -25,8 +25,8 @@ type attention struct {
 // the result is zero.
 func (b *Backend) Attention(dst, q, k, v kernels.Tensor, spec kernels.AttentionSpec) {
 	const op = "attention"
-	views, ok := b.open(op, dst, q, k, v, spec.Bias)
-	if !ok || !b.need(op, []string{"dst", "q", "k", "v"}, views) {
+	views, ok := b.resolve(op, dst, q, k, v, spec.Bias)
+	if !ok || !b.checkPresent(op, []string{"dst", "q", "k", "v"}, views) {
 		return
 	}
 	b.attention = attention{tier: b.tier, spec: spec,
@@ -132,7 +132,7 @@ func (a *attention) run(w *worker, entry, head, q0, q1 int) {
 	s.dst, s.q = a.head(a.dst, entry, head), a.head(a.q, entry, head)
 	keys := a.keys(entry)
 	if keys == 0 {
-		zero := grow(&s.row, a.d)
+		zero := growList(&s.row, a.d)
 		clear(zero)
 		for i := q0; i < q1; i++ {
 			s.dst.store(zero, s.dst.offset(i), s.dst.step)

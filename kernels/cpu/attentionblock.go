@@ -114,7 +114,7 @@ func (a *attention) addBias(s *attentionScratch, head, q0, m, k0, n int) {
 		if a.bias != nil {
 			strides := a.bias.Strides
 			off := a.bias.Offset + head*strides[0] + (q0+i)*strides[1] + k0*strides[2]
-			a.tier.row.add(row, row, a.bias.read(grow(&s.row, n), off, strides[2], n))
+			a.tier.row.add(row, row, a.bias.read(growList(&s.row, n), off, strides[2], n))
 		}
 	}
 }

@@ -18,17 +18,17 @@ type Backend struct {
 	operands [maxViews]*view
 	err      error // first error; everything after it is dropped
 
-	keep    int   // largest packed weight that is cached, in bytes
-	keepAll int64 // limit of all cached packed weights in the process, in bytes
-	gemm    gemm  // the current product
-	int8    int8Product
-	conv    conv      // the current convolution, if there is one
-	bias    []float32 // its bias
+	maxCachedWeight int   // largest packed weight that is cached, in bytes
+	maxCachedTotal  int64 // limit of all cached packed weights in the process, in bytes
+	gemm            gemm  // the current product
+	int8            int8Product
+	conv            conv      // the current convolution, if there is one
+	bias            []float32 // its bias
 
-	calls // state of operations on rows
+	callState // state of operations on rows
 
-	tile, band, copyLeft func(w *worker, i int) // tasks of products as function values, made once
-	lastLoaded, lastUsed *buffer                // weights, see prefetch.go
+	tileTask, bandTask, copyLeftTask func(w *worker, i int) // tasks of products as function values, made once
+	lastLoaded, lastUsed             *buffer                // weights, see prefetch.go
 }
 
 // maxViews is the largest number of operands of an operation.
@@ -51,9 +51,9 @@ func NewOf(class string, threads int) *Backend {
 	for i := range workers {
 		workers[i] = &worker{}
 	}
-	b := &Backend{crew: newCrew(workers), keep: packedMost, keepAll: packedLimit}
-	runtime.AddCleanup(b, (*crew).dismiss, b.crew)
-	b.tile, b.band, b.copyLeft = b.runTile, b.runBand, b.runCopyLeft
+	b := &Backend{crew: newCrew(workers), maxCachedWeight: maxPackedSize, maxCachedTotal: maxPackedTotal}
+	runtime.AddCleanup(b, (*crew).stopHelpers, b.crew)
+	b.tileTask, b.bandTask, b.copyLeftTask = b.runTile, b.runBand, b.runCopyLeft
 	b.tasks = newTasks(b)
 	t, err := chooseTier(class)
 	if err != nil {
@@ -80,9 +80,9 @@ func (b *Backend) fail(format string, args ...any) {
 	}
 }
 
-// open checks and resolves the operands of op; ok is false if there is nothing more to do. The zero Tensor ("none") resolves to
+// resolve checks and resolves the operands of op; ok is false if there is nothing more to do. The zero Tensor ("none") resolves to
 // nil. The views are valid until the next call: operations do not nest.
-func (b *Backend) open(op string, ts ...kernels.Tensor) (views []*view, ok bool) {
+func (b *Backend) resolve(op string, ts ...kernels.Tensor) (views []*view, ok bool) {
 	if b.err != nil {
 		return nil, false
 	}
@@ -103,8 +103,8 @@ func (b *Backend) open(op string, ts ...kernels.Tensor) (views []*view, ok bool)
 	return views, true
 }
 
-// need reports whether the required operands, named in order, are present. If one is missing it records an error.
-func (b *Backend) need(op string, names []string, views []*view) bool {
+// checkPresent reports whether the required operands, named in order, are present. If one is missing it records an error.
+func (b *Backend) checkPresent(op string, names []string, views []*view) bool {
 	for i, name := range names {
 		if views[i] == nil {
 			b.fail("%s: %s is missing", op, name)

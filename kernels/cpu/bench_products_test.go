@@ -47,7 +47,7 @@ func (k *kernelBench) linear(weights string, s [3]int, kind, peak string, x, w k
 			b.Fatal(err)
 		}
 		return func() {
-			k.be.keep, k.be.keepAll = keep, 4<<30
+			k.be.maxCachedWeight, k.be.maxCachedTotal = keep, 4<<30
 			k.be.Linear(y, x, w, epilogue)
 		}
 	})

@@ -14,7 +14,7 @@ import (
 // benchmarks/README.md says what the names and units mean. Tiers of plain Go that share a class are left out: nobody waits for them.
 func BenchmarkKernel(b *testing.B) {
 	for _, tier := range allTiers() {
-		if want := os.Getenv(tierVariable); tier.by == "go" || want != "" && want != tier.name && want != tier.String() {
+		if want := os.Getenv(tierVariable); tier.instructions == "go" || want != "" && want != tier.name && want != tier.String() {
 			continue
 		}
 		k := &kernelBench{b: b, be: New(0), best: map[string]float64{}}

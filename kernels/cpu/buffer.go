@@ -40,7 +40,7 @@ func (b *Backend) Weights(dt kernels.DType, shape []int, data []byte) (kernels.T
 	} else {
 		buf.u16 = inPlace(data, n, binary.LittleEndian.Uint16, func(u uint16) uint16 { return u })
 	}
-	b.after(b.lastLoaded, buf, false)
+	b.recordNext(b.lastLoaded, buf, false)
 	b.lastLoaded = buf
 	return kernels.NewTensor(dt, buf, shape...), nil
 }

@@ -1,8 +1,8 @@
 package cpu
 
-// calls is the state of the operations on rows: the current call, and the tasks of all operations as function values, made
+// callState is the state of the operations on rows: the current call, and the tasks of all operations as function values, made
 // once. So a call allocates nothing.
-type calls struct {
+type callState struct {
 	span      span
 	pieces    pieces
 	norm      norm

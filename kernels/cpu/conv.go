@@ -12,8 +12,8 @@ import (
 // is a video of one frame.
 func (b *Backend) Conv(dst, x, w kernels.Tensor, spec kernels.ConvSpec) {
 	const op = "conv"
-	v, ok := b.open(op, dst, x, w, spec.Bias, spec.Residual)
-	if !ok || !b.need(op, []string{"dst", "x", "w"}, v) {
+	v, ok := b.resolve(op, dst, x, w, spec.Bias, spec.Residual)
+	if !ok || !b.checkPresent(op, []string{"dst", "x", "w"}, v) {
 		return
 	}
 	if !b.newConv(v[0], v[1], v[2], spec) {
@@ -34,7 +34,7 @@ func (b *Backend) Conv(dst, x, w kernels.Tensor, spec kernels.ConvSpec) {
 	g.e = e
 	c.plan(g)
 	if b.convWeight(op, g, c) {
-		b.each(op, c.x.Shape[0]*c.outT*c.bands(), b.band)
+		b.each(op, c.x.Shape[0]*c.outT*c.bands(), b.bandTask)
 	}
 }
 
@@ -130,7 +130,7 @@ func (c *conv) plan(g *gemm) {
 	if far*c.stride%strideTrap == 0 {
 		c.pixel, dense = c.pixel+lineSize, false
 	}
-	c.zeros = c.inFront()
+	c.zeros = c.framesInFront()
 	c.line = ((c.outW-1)*c.stride + c.kw) * c.pixel
 	c.lines = c.bandLines()
 	c.frame = ((c.lines-1)*c.stride + c.kh) * c.line
@@ -139,26 +139,26 @@ func (c *conv) plan(g *gemm) {
 		for y := range c.kh {
 			row, at := (t*c.kh+y)*c.kw*c.cin, t*c.frame+y*c.line
 			if dense {
-				g.span(row, c.kw*c.cin, at)
+				g.addSpan(row, c.kw*c.cin, at)
 				continue
 			}
 			for x := range c.kw {
-				g.span(row+x*c.cin, c.cin, at+x*c.pixel)
+				g.addSpan(row+x*c.cin, c.cin, at+x*c.pixel)
 			}
 		}
 		if t == c.zeros-1 {
 			idle = len(g.offs)
 		}
 	}
-	g.idle = g.stagesOf(idle)
-	if g.idle == 0 || g.stages[g.idle-1].at+g.stages[g.idle-1].blocks != idle {
+	g.skippedStages = g.stagesOf(idle)
+	if g.skippedStages == 0 || g.stages[g.skippedStages-1].at+g.stages[g.skippedStages-1].blocks != idle {
 		c.zeros = 0 // some stage has blocks of both kinds, so it must read the zeros
 	}
 }
 
-// inFront returns how many kernel frames read only the zeros in front of the video, if there is one output frame, as at the
+// framesInFront returns how many kernel frames read only the zeros in front of the video, if there is one output frame, as at the
 // start of a clip that is computed frame by frame.
-func (c *conv) inFront() int {
+func (c *conv) framesInFront() int {
 	if c.outT > 1 {
 		return 0
 	}
@@ -185,7 +185,7 @@ func (b *Backend) runBand(w *worker, i int) {
 	s := strip{a: c.copyBand(w, frame/c.outT, frame%c.outT, y0, lines), run: c.outW,
 		lda: c.stride * c.pixel, jump: c.stride * c.line}
 	for j := range g.groups() {
-		g.tile(w, s, lines*c.outW, (frame*c.outH+y0)*c.outW, j, j+1, j+1)
+		g.computeTile(w, s, lines*c.outW, (frame*c.outH+y0)*c.outW, j, j+1, j+1)
 	}
 }
 
@@ -200,7 +200,7 @@ func (b *Backend) convWeight(op string, g *gemm, c *conv) bool {
 		if g.packed = w.buf.weight.lookup(key); g.packed != nil {
 			return true
 		}
-		g.packed = w.buf.weight.get(key, size, b.keepAll, func(p unsafe.Pointer) { b.packTaps(op, p) })
+		g.packed = w.buf.weight.get(key, size, b.maxCachedTotal, func(p unsafe.Pointer) { b.packTaps(op, p) })
 		if g.packed != nil {
 			return b.err == nil
 		}

@@ -11,12 +11,12 @@ import (
 // spin for a while to wait for work and then park, because a product often takes less time than waking a thread. A crew refers
 // to its backend only during a call, so that an unused backend is garbage collected and its helpers end.
 type crew struct {
-	workers []*worker
-	start   sync.Once
-	watch   int // iterations that a helper spins before it parks
-	parked  []atomic.Bool
-	wake    []chan struct{}
-	quit    atomic.Bool
+	workers    []*worker
+	start      sync.Once
+	spinRounds int // iterations that a helper spins before it parks
+	parked     []atomic.Bool
+	wake       []chan struct{}
+	quit       atomic.Bool
 
 	gate atomic.Uint64 // generation << 32 | open | helpers inside
 	_    [56]byte      // the following field changes with every item
@@ -24,20 +24,20 @@ type crew struct {
 	_    [56]byte
 
 	// The current call; written only while no helper is inside.
-	op     string
-	n      int
-	f      func(w *worker, i int)
-	caught atomic.Pointer[error]
+	op         string
+	n          int
+	f          func(w *worker, i int)
+	panicError atomic.Pointer[error]
 }
 
 const (
 	gateOpen  = 1 << 31
 	gateCount = gateOpen - 1
 
-	// watchRounds times pauseRounds PAUSE instructions take about 50 us: longer than the Go code between two products, and too
+	// defaultSpinRounds times pauseRounds PAUSE instructions take about 50 us: longer than the Go code between two products, and too
 	// short to take much time from other goroutines.
-	watchRounds = 400
-	pauseRounds = 8
+	defaultSpinRounds = 400
+	pauseRounds       = 8
 )
 
 func newCrew(workers []*worker) *crew {
@@ -54,26 +54,26 @@ func (c *crew) run(workers int, op string, n int, f func(w *worker, i int)) erro
 	c.op, c.n, c.f = op, n, f
 	c.next.Store(0)
 	if helpers := min(n, workers, len(c.workers)) - 1; helpers > 0 {
-		c.start.Do(c.hire)
+		c.start.Do(c.startHelpers)
 		c.gate.Store((c.gate.Load()>>32+1)<<32 | gateOpen)
 		for i := 1; i <= helpers; i++ {
 			c.wakeHelper(i)
 		}
-		c.work(c.workers[0])
-		c.close()
+		c.processItems(c.workers[0])
+		c.closeGate()
 	} else {
-		c.work(c.workers[0])
+		c.processItems(c.workers[0])
 	}
 	c.f = nil
-	if err := c.caught.Swap(nil); err != nil {
+	if err := c.panicError.Swap(nil); err != nil {
 		return *err
 	}
 	return nil
 }
 
-// close closes the gate and waits until the last helper has left. Helpers that wake up later find the gate closed, so run does
+// closeGate closes the gate and waits until the last helper has left. Helpers that wake up later find the gate closed, so run does
 // not wait for them.
-func (c *crew) close() {
+func (c *crew) closeGate() {
 	for round := 0; ; round++ {
 		g := c.gate.Load()
 		switch {
@@ -81,7 +81,7 @@ func (c *crew) close() {
 			c.gate.CompareAndSwap(g, g&^gateOpen)
 		case g&gateCount == 0:
 			return
-		case round < watchRounds:
+		case round < defaultSpinRounds:
 			pause(pauseRounds)
 		default:
 			runtime.Gosched()
@@ -89,12 +89,12 @@ func (c *crew) close() {
 	}
 }
 
-// work processes items until none are left.
-func (c *crew) work(w *worker) {
+// processItems processes items until none are left.
+func (c *crew) processItems(w *worker) {
 	defer func() {
 		if r := recover(); r != nil {
 			err := fmt.Errorf("%s: internal error: %v", c.op, r)
-			c.caught.CompareAndSwap(nil, &err)
+			c.panicError.CompareAndSwap(nil, &err)
 		}
 	}()
 	for i := int(c.next.Add(1)) - 1; i < c.n; i = int(c.next.Add(1)) - 1 {
@@ -102,26 +102,26 @@ func (c *crew) work(w *worker) {
 	}
 }
 
-func (c *crew) hire() {
+func (c *crew) startHelpers() {
 	if len(c.workers) <= runtime.GOMAXPROCS(0) {
-		c.watch = watchRounds
+		c.spinRounds = defaultSpinRounds
 	}
 	for i := 1; i < len(c.workers); i++ {
-		go c.help(i)
+		go c.helperLoop(i)
 	}
 }
 
-// help is the main loop of helper i.
-func (c *crew) help(i int) {
+// helperLoop is the main loop of helper i.
+func (c *crew) helperLoop(i int) {
 	for last := uint64(0); ; {
-		g := c.await(i, last)
+		g := c.waitForWork(i, last)
 		if c.quit.Load() {
 			return
 		}
 		last = g >> 32
 		for g>>32 == last && g&gateOpen != 0 {
 			if c.gate.CompareAndSwap(g, g+1) {
-				c.work(c.workers[i])
+				c.processItems(c.workers[i])
 				c.gate.Add(^uint64(0))
 				break
 			}
@@ -130,9 +130,9 @@ func (c *crew) help(i int) {
 	}
 }
 
-// await returns the gate when it is open for a generation after last, or when helper i has been woken.
-func (c *crew) await(i int, last uint64) uint64 {
-	for range c.watch {
+// waitForWork returns the gate when it is open for a generation after last, or when helper i has been woken.
+func (c *crew) waitForWork(i int, last uint64) uint64 {
+	for range c.spinRounds {
 		if g := c.gate.Load(); g>>32 != last && g&gateOpen != 0 {
 			return g
 		}
@@ -155,8 +155,8 @@ func (c *crew) wakeHelper(i int) {
 	}
 }
 
-// dismiss ends the helpers.
-func (c *crew) dismiss() {
+// stopHelpers ends the helpers.
+func (c *crew) stopHelpers() {
 	c.quit.Store(true)
 	for i := range c.workers {
 		c.wakeHelper(i)

@@ -163,8 +163,8 @@ func (b *Backend) Unary(dst, x kernels.Tensor, op kernels.UnaryOp) {
 }
 
 func (b *Backend) unary(name string, dst, x kernels.Tensor, op kernels.UnaryOp) {
-	v, ok := b.open(name, dst, x)
-	if !ok || !b.need(name, []string{"dst", "source"}, v) || !b.sameShapes(name, v[0], v[1]) {
+	v, ok := b.resolve(name, dst, x)
+	if !ok || !b.checkPresent(name, []string{"dst", "source"}, v) || !b.sameShapes(name, v[0], v[1]) {
 		return
 	}
 	if op > kernels.Tanh {
@@ -203,8 +203,8 @@ func copyHalf(dst, src *view, offs, steps [maxOperands]int, n int) bool {
 
 // Binary computes dst = a op b.
 func (b *Backend) Binary(dst, x, y kernels.Tensor, op kernels.BinaryOp) {
-	v, ok := b.open("binary", dst, x, y)
-	if !ok || !b.need("binary", []string{"dst", "a", "b"}, v) || !b.sameShapes("binary", v[0], v[1:]...) {
+	v, ok := b.resolve("binary", dst, x, y)
+	if !ok || !b.checkPresent("binary", []string{"dst", "a", "b"}, v) || !b.sameShapes("binary", v[0], v[1:]...) {
 		return
 	}
 	if op > kernels.Mul {

@@ -34,50 +34,50 @@ type strip struct {
 
 // gemm is one product with its epilogue: Linear, or the taps of Conv. Each call fills it again and reuses its lists.
 type gemm struct {
-	tier    *tier
-	dot     dot
-	n       int // columns
-	depth   int // terms of all stages
-	stages  []stage
-	closed  int            // number of stages that accept no more blocks
-	idle    int            // number of first stages whose A is zeros: their sums are skipped
-	borders uint64         // hashBorders of the parts
-	offs    []int64        // offset of each block from the start of a row of A, in bytes
-	from    []int          // index of the first element of each block in a column of B
-	packed  unsafe.Pointer // B, all stages of all groups; nil: B is packed stage by stage from w
-	w       packing        // the source of B: column 0 of each block
-	e       epilogue
+	tier          *tier
+	dot           dot
+	n             int // columns
+	depth         int // terms of all stages
+	stages        []stage
+	closedStages  int            // number of stages that accept no more blocks
+	skippedStages int            // number of first stages whose A is zeros: their sums are skipped
+	borders       uint64         // hashBorders of the parts
+	offs          []int64        // offset of each block from the start of a row of A, in bytes
+	blockStarts   []int          // index of the first element of each block in a column of B
+	packed        unsafe.Pointer // B, all stages of all groups; nil: B is packed stage by stage from w
+	w             packing        // the source of B: column 0 of each block
+	e             epilogue
 
-	a        rows  // Linear: the left operand
-	strip    strip // the memory of a
-	step     int   // rows per task
-	together int   // groups of columns per task
+	a             rows  // Linear: the left operand
+	strip         strip // the memory of a
+	rowsPerTask   int   // rows per task
+	groupsPerTask int   // groups of columns per task
 }
 
 // reset makes g a product without terms.
 func (g *gemm) reset(t *tier, d dot, n int) {
-	*g = gemm{tier: t, dot: d, n: n, stages: g.stages[:0], offs: g.offs[:0], from: g.from[:0]}
+	*g = gemm{tier: t, dot: d, n: n, stages: g.stages[:0], offs: g.offs[:0], blockStarts: g.blockStarts[:0]}
 }
 
-// block adds count elements of each column of B, from index from on, times the elements at offset bytes from the start of the
+// addBlock adds count elements of each column of B, from index from on, times the elements at offset bytes from the start of the
 // row of A. It appends them to the last stage if the block length is equal and there is room, else to a new stage. When a chain
 // would have to end, the stage may continue with blocks that are separate chains (apart).
-func (g *gemm) block(from, count, offset int) {
+func (g *gemm) addBlock(from, count, offset int) {
 	k := g.dot.terms(count)
 	var last *stage
 	if n := len(g.stages); n > 0 && g.stages[n-1].count == count {
 		last = &g.stages[n-1]
 	}
 	switch {
-	case last != nil && len(g.stages) > g.closed && last.apart == 0 && (last.blocks+1)*k <= g.dot.stage(stageTerms):
+	case last != nil && len(g.stages) > g.closedStages && last.apart == 0 && (last.blocks+1)*k <= g.dot.stage(stageTerms):
 		last.blocks++
-	case last != nil && g.tier.apart && (last.apart == 1 || last.blocks == 1) && (last.blocks+1)*k <= g.dot.stage(batchTerms):
+	case last != nil && g.tier.separateBlocks && (last.apart == 1 || last.blocks == 1) && (last.blocks+1)*k <= g.dot.stage(batchTerms):
 		last.blocks, last.apart = last.blocks+1, 1
 	default:
 		g.stages = append(g.stages, stage{first: g.depth, blocks: 1, k: k, count: count, at: len(g.offs)})
 	}
 	g.depth += k
-	g.offs, g.from = append(g.offs, int64(offset)), append(g.from, from)
+	g.offs, g.blockStarts = append(g.offs, int64(offset)), append(g.blockStarts, from)
 }
 
 // stagesOf returns the number of stages whose blocks are all among the given number of first blocks.
@@ -89,16 +89,16 @@ func (g *gemm) stagesOf(blocks int) int {
 	return n
 }
 
-// span adds count elements that are contiguous in A and in B, in their own stages.
-func (g *gemm) span(from, count, offset int) {
+// addSpan adds count elements that are contiguous in A and in B, in their own stages.
+func (g *gemm) addSpan(from, count, offset int) {
 	step := stageTerms * g.dot.multiple()
 	for done := 0; done < count; done += step {
-		g.block(from+done, min(step, count-done), offset+done*4/g.dot.perTerm())
+		g.addBlock(from+done, min(step, count-done), offset+done*4/g.dot.perTerm())
 	}
 }
 
-// parts adds a sum of count elements, divided at the given borders; each part has its own stages.
-func (g *gemm) parts(count int, borders []int) {
+// addParts adds a sum of count elements, divided at the given borders; each part has its own stages.
+func (g *gemm) addParts(count int, borders []int) {
 	g.borders = hashBorders(borders)
 	from := 0
 	for i := range len(borders) + 1 {
@@ -106,8 +106,8 @@ func (g *gemm) parts(count int, borders []int) {
 		if i < len(borders) {
 			end = borders[i]
 		}
-		g.closed = len(g.stages)
-		g.span(from, end-from, from*4/g.dot.perTerm())
+		g.closedStages = len(g.stages)
+		g.addSpan(from, end-from, from*4/g.dot.perTerm())
 		from = end
 	}
 }
@@ -167,7 +167,7 @@ func (g *gemm) panels(w *worker, i, last, from, end int) unsafe.Pointer {
 
 // packStage packs stage s for cols columns from j.
 func (g *gemm) packStage(dst unsafe.Pointer, s *stage, j, cols int) {
-	for i, from := range g.from[s.at : s.at+s.blocks] {
+	for i, from := range g.blockStarts[s.at : s.at+s.blocks] {
 		p := g.w
 		p.dst, p.depth, p.first, p.dot = dst, s.blocks*s.k, i*s.k, g.dot
 		p.src = unsafe.Add(p.src, j*p.stride+from*p.dtype.Size())
@@ -188,7 +188,7 @@ func (g *gemm) packGroup(i int) {
 // or the first batch of group next if there is such a group. If B is packed, r prefetches panels, else their source.
 func (g *gemm) prefetch(r *reduce, end, j, next int) {
 	if end == len(g.stages) {
-		end, j = g.idle, next*groupColumns
+		end, j = g.skippedStages, next*groupColumns
 	}
 	if j >= g.n {
 		return
@@ -202,8 +202,8 @@ func (g *gemm) prefetch(r *reduce, end, j, next int) {
 		return
 	}
 	size := g.w.dtype.Size()
-	elements := g.from[to.at+to.blocks-1] + to.count - g.from[from.at]
-	r.startPrefetch(uintptr(g.w.src)+uintptr(j*g.w.stride+g.from[from.at]*size), g.w.stride, cols, elements*size)
+	elements := g.blockStarts[to.at+to.blocks-1] + to.count - g.blockStarts[from.at]
+	r.startPrefetch(uintptr(g.w.src)+uintptr(j*g.w.stride+g.blockStarts[from.at]*size), g.w.stride, cols, elements*size)
 }
 
 // finishedRows returns the number of rows that are finished together.
@@ -214,21 +214,21 @@ func (g *gemm) finishedRows() int {
 	return epilogueRows
 }
 
-// tile computes m rows of A and the columns of groups i to end, and finishes them as the rows of dst from row0 on. next is the
+// computeTile computes m rows of A and the columns of groups i to end, and finishes them as the rows of dst from row0 on. next is the
 // group that probably follows, for prefetching.
-func (g *gemm) tile(w *worker, a strip, m, row0, i, end, next int) {
+func (g *gemm) computeTile(w *worker, a strip, m, row0, i, end, next int) {
 	if len(g.stages) == 0 {
 		for ; i < end; i++ {
-			g.nothing(w, m, row0, i)
+			g.finishEmpty(w, m, row0, i)
 		}
 		return
 	}
 	rows := g.finishedRows()
-	t := tileOf{strip: a, row0: row0, from: i, kept: m, first: g.idle, own: g.batch(g.idle) < len(g.stages)}
-	if !t.own {
-		t.kept = min(m, rows)
+	t := tileState{strip: a, row0: row0, firstGroup: i, sumRows: m, first: g.skippedStages, separateSums: g.batch(g.skippedStages) < len(g.stages)}
+	if !t.separateSums {
+		t.sumRows = min(m, rows)
 	}
-	t.sums = w.sums.acquire((end - i) * t.kept * groupWidest * 4)
+	t.sums = w.sums.acquire((end - i) * t.sumRows * groupWidest * 4)
 	askAt := max(0, (m-askBefore+rows-1)/rows*rows)
 	for t.first < len(g.stages) {
 		t.last = g.batch(t.first)
@@ -238,7 +238,7 @@ func (g *gemm) tile(w *worker, a strip, m, row0, i, end, next int) {
 				g.prefetch(&w.reduce, t.last, i*groupColumns, next)
 			}
 			for q := i; q < end; q++ {
-				g.part(w, &t, done, min(rows, m-done), q)
+				g.addBatch(w, &t, done, min(rows, m-done), q)
 			}
 		}
 		t.first, w.reduce.ahead = t.last, 0
@@ -246,29 +246,29 @@ func (g *gemm) tile(w *worker, a strip, m, row0, i, end, next int) {
 	w.reduce = reduce{}
 }
 
-// tileOf is the state of one tile: rows of A, groups of columns, and the current batch of stages.
-type tileOf struct {
+// tileState is the state of one tile: rows of A, groups of columns, and the current batch of stages.
+type tileState struct {
 	strip        strip
 	row0         int  // of dst
-	from         int  // the first group
-	kept         int  // number of rows of sums in memory, group by group
-	own          bool // all rows have their own sums; else parts reuse the same memory
+	firstGroup   int  // the first group
+	sumRows      int  // number of rows of sums in memory, group by group
+	separateSums bool // all rows have their own sums; else parts reuse the same memory
 	first, last  int  // stages
 	sums, panels unsafe.Pointer
 }
 
-// part adds the stages of a batch to the sums of m rows from done on, in the columns of group q. After the last stage it
+// addBatch adds the stages of a batch to the sums of m rows from done on, in the columns of group q. After the last stage it
 // finishes the sums.
-func (g *gemm) part(w *worker, t *tileOf, done, m, q int) {
+func (g *gemm) addBatch(w *worker, t *tileState, done, m, q int) {
 	j, cols := g.group(q)
 	width, onto := g.tier.padded(cols), 0
-	sums, b := unsafe.Add(t.sums, (q-t.from)*t.kept*groupWidest*4), unsafe.Add(t.panels, g.panelOffset(t, q))
-	if t.own {
+	sums, b := unsafe.Add(t.sums, (q-t.firstGroup)*t.sumRows*groupWidest*4), unsafe.Add(t.panels, g.panelOffset(t, q))
+	if t.separateSums {
 		sums = unsafe.Add(sums, done*width*4)
 	}
 	if g.e.onto.view != nil {
 		onto = 1
-		if t.first == g.idle {
+		if t.first == g.skippedStages {
 			g.e.initSums(w, sums, width, t.row0+done, j, m, cols)
 		}
 	}
@@ -277,9 +277,9 @@ func (g *gemm) part(w *worker, t *tileOf, done, m, q int) {
 	for i := t.first; i < t.last; i++ {
 		s := &g.stages[i]
 		r.blocks, r.k, r.offs = s.blocks, s.k, unsafe.Pointer(&g.offs[s.at])
-		r.add, r.apart = min(i-g.idle+onto, 1), s.apart
+		r.add, r.apart = min(i-g.skippedStages+onto, 1), s.apart
 		r.b = unsafe.Add(b, (s.first-g.stages[t.first].first)*width*4)
-		g.rows(r, t.strip, sums, done, m, cols)
+		g.computeRows(r, t.strip, sums, done, m, cols)
 	}
 	if t.last == len(g.stages) {
 		g.e.finish(w, sums, width, t.row0+done, j, m, cols)
@@ -287,18 +287,18 @@ func (g *gemm) part(w *worker, t *tileOf, done, m, q int) {
 }
 
 // panelOffset returns the distance from the panels of a tile's first group to those of group q, in bytes.
-func (g *gemm) panelOffset(t *tileOf, q int) int {
+func (g *gemm) panelOffset(t *tileState, q int) int {
 	if g.packed != nil {
 		j, cols := g.group(q)
-		first, firstCols := g.group(t.from)
+		first, firstCols := g.group(t.firstGroup)
 		at := g.stages[t.first].first
 		return (j*g.depth + at*g.tier.padded(cols) - first*g.depth - at*g.tier.padded(firstCols)) * 4
 	}
-	return (q - t.from) * groupWidest * g.dot.stage(batchTerms) * 4
+	return (q - t.firstGroup) * groupWidest * g.dot.stage(batchTerms) * 4
 }
 
-// nothing finishes a tile whose sums have no terms.
-func (g *gemm) nothing(w *worker, m, row0, i int) {
+// finishEmpty finishes a tile whose sums have no terms.
+func (g *gemm) finishEmpty(w *worker, m, row0, i int) {
 	j, cols := g.group(i)
 	width := g.tier.padded(cols)
 	c := w.sums.acquire(m * width * 4)
@@ -309,8 +309,8 @@ func (g *gemm) nothing(w *worker, m, row0, i int) {
 	g.e.finish(w, c, width, row0, j, m, cols)
 }
 
-// rows computes m rows of the strip from the given one on and writes their sums to c.
-func (g *gemm) rows(r *reduce, a strip, c unsafe.Pointer, from, m, cols int) {
+// computeRows computes m rows of the strip from the given one on and writes their sums to c.
+func (g *gemm) computeRows(r *reduce, a strip, c unsafe.Pointer, from, m, cols int) {
 	for first, end := from, from+m; from < end; {
 		at := a.skip + from
 		part := min(end-from, a.run-at%a.run)

@@ -16,8 +16,8 @@ func (b *Backend) groupNorm(n *norm) {
 	images, groups, c := n.x.Shape[0], n.spec.Groups, n.x.n
 	n.pixels = n.x.Shape[1] * n.x.Shape[2]
 	n.blocks = (n.pixels + groupBlock - 1) / groupBlock
-	call := b.call()
-	n.partial = grow(&call.moments, images*n.blocks*groups)
+	call := b.callScratch()
+	n.partial = growList(&call.moments, images*n.blocks*groups)
 	b.each("norm", images*n.blocks, b.tasks.moments)
 	n.means, n.factors = call.vector(2, images*c), call.vector(3, images*c)
 	if n.bias == nil {
@@ -48,7 +48,7 @@ func (b *Backend) runGroupNorm(w *worker, from, to int) {
 		out := dst.target(w.floats(0, c))
 		n.math.center(out, x.read(w.floats(0, c)), n.means[at:at+c], n.factors[at:at+c], n.bias)
 		if n.dst.DType != kernels.F32 {
-			n.roundedEnd(w, &m, out)
+			n.roundResult(w, &m, out)
 		} else if n.scale.view != nil {
 			scale, shift := m.rows()
 			n.math.modulate(out, out, scale, shift, 0, 1)
@@ -65,7 +65,7 @@ func (b *Backend) runGroupNorm(w *worker, from, to int) {
 func (n *norm) blockMoments(w *worker, out []moments, first, count int) {
 	c := n.x.n
 	data, stride := n.x.block(w, first, count)
-	both := grow(&w.rows.doubles, 2*c)
+	both := growList(&w.rows.doubles, 2*c)
 	sums, squares := both[:c], both[c:]
 	n.math.columnMoments(sums, squares, data, count, stride)
 	for g := range out {

@@ -6,22 +6,22 @@ import (
 	"latentbeam/kernels"
 )
 
-// headMost is the greatest row length for which one call for many rows is faster.
-const headMost = 256
+// maxHeadSize is the greatest row length for which one call for many rows is faster.
+const maxHeadSize = 256
 
-// together reports whether one call can compute many rows of the two operands: both are dense and of one type for which a
+// batchable reports whether one call can compute many rows of the two operands: both are dense and of one type for which a
 // routine may exist.
-func together(dst, x *rows) bool {
+func batchable(dst, x *rows) bool {
 	return dst.DType == x.DType && dst.DType <= kernels.BF16 && dst.step == 1 && x.step == 1
 }
 
 // rmsRoutine returns the tier's routine for RMSNorm of many rows; nil if there is none, or if rows are as fast one by one.
 func (n *norm) rmsRoutine() rmsFunc {
 	switch {
-	case !together(&n.dst, &n.x):
+	case !batchable(&n.dst, &n.x):
 	case n.spec.Act == kernels.SiLU:
 		return n.math.rmsSilu[n.x.DType]
-	case n.spec.Act == kernels.Identity && n.x.n <= headMost:
+	case n.spec.Act == kernels.Identity && n.x.n <= maxHeadSize:
 		return n.math.rmsHeads[n.x.DType]
 	}
 	return nil
@@ -63,7 +63,7 @@ func (n *norm) runHeads(w *worker, from, to int) bool {
 
 // runHeads rotates rows from to to; each call rotates the rows that share their angles.
 func (r *rotation) runHeads(w *worker, math *rowMath, from, to int) bool {
-	if !together(&r.dst, &r.x) || r.x.n > headMost || math.rotateHeads[r.x.DType] == nil || r.cos.jump != 0 || r.sin.jump != 0 {
+	if !batchable(&r.dst, &r.x) || r.x.n > maxHeadSize || math.rotateHeads[r.x.DType] == nil || r.cos.jump != 0 || r.sin.jump != 0 {
 		return false
 	}
 	x, dst, cos, sin := r.x.cursor(from), r.dst.cursor(from), r.cos.cursor(from), r.sin.cursor(from)

@@ -12,13 +12,13 @@ import (
 
 // int8Set is a set of instructions for these products.
 type int8Set struct {
-	name    string
-	lanes   int  // columns per vector
-	align   int  // the width of a panel is a multiple of it,
-	widest  int  // and at most this
-	per     int  // numbers per term: 4 numbers of 8 bits, or 2 of 16 bits
-	offset  byte // added to the numbers of x: 128 if they are unsigned
-	kernels *kernelSet
+	name           string
+	lanes          int  // columns per vector
+	align          int  // the width of a panel is a multiple of it,
+	maxWidth       int  // and at most this
+	numbersPerTerm int  // numbers per term: 4 numbers of 8 bits, or 2 of 16 bits
+	offset         byte // added to the numbers of x: 128 if they are unsigned
+	kernels        *kernelSet
 
 	largest    func(src []float32) uint32
 	quantize   func(dst unsafe.Pointer, src []float32, factor float32)
@@ -30,13 +30,13 @@ type int8Set struct {
 func (s *int8Set) padded(n int) int { return (n + s.align - 1) / s.align * s.align }
 
 const (
-	int8Most = 127
+	int8Max = 127
 	// int8Terms is the greatest number of terms in a part of a sum: more could overflow int32.
-	int8Terms = math.MaxInt32 / (int8Most * int8Most)
-	// leastRow is the bits of a magnitude. A row whose largest magnitude is below it is treated as zeros, because 127 / largest
+	int8Terms = math.MaxInt32 / (int8Max * int8Max)
+	// minRowBits is the bits of a magnitude. A row whose largest magnitude is below it is treated as zeros, because 127 / largest
 	// must be finite.
-	leastRow = 0x0d800000 // 2^-100
-	infinity = 0x7f800000
+	minRowBits = 0x0d800000 // 2^-100
+	infinity   = 0x7f800000
 
 	int8Rows  = 48  // rows whose sums fit into the L1 cache
 	int8Block = 192 // rows per task
@@ -49,11 +49,11 @@ func scaleOf(largest uint32) (scale, factor float32) {
 	switch {
 	case largest >= infinity:
 		return float32(math.NaN()), 0
-	case largest < leastRow:
+	case largest < minRowBits:
 		return 0, 0
 	}
 	most := math.Float32frombits(largest)
-	return most / int8Most, int8Most / most
+	return most / int8Max, int8Max / most
 }
 
 // int8Part is a part of the sums: the place of its numbers in rows of x and w, and in the rounded rows.
@@ -74,13 +74,13 @@ type int8Product struct {
 	lda     int    // distance between rounded rows of x, in bytes
 	size    int    // size of the packed w in bytes: panels, then less and scales by part and column
 
-	x      rows
-	a      unsafe.Pointer
-	factor []float32 // the scales of x by row and part
-	w      *view
-	packed unsafe.Pointer
-	e      epilogue
-	down   int // number of blocks of rows
+	x         rows
+	a         unsafe.Pointer
+	factor    []float32 // the scales of x by row and part
+	w         *view
+	packed    unsafe.Pointer
+	e         epilogue
+	rowBlocks int // number of blocks of rows
 }
 
 // linearInt8 computes the product of the rows of x and of w (N, K) with 8-bit numbers.
@@ -108,10 +108,10 @@ func (b *Backend) linearInt8(op string, x, w *view, borders []int, e epilogue) {
 		b.fail("%s: %w", op, err)
 		return
 	}
-	p.factor = grow(&p.factor, p.x.count*len(p.parts))
+	p.factor = growList(&p.factor, p.x.count*len(p.parts))
 	b.eachSpan(op, p.x.count, p.x.n, p.roundRows)
-	p.down = (p.x.count + int8Block - 1) / int8Block
-	b.each(op, p.down*((p.width+groupColumns-1)/groupColumns), p.tile)
+	p.rowBlocks = (p.x.count + int8Block - 1) / int8Block
+	b.each(op, p.rowBlocks*((p.width+groupColumns-1)/groupColumns), p.tile)
 }
 
 // divide sets the parts of sums over k numbers and returns the length of the longest.
@@ -125,11 +125,11 @@ func (p *int8Product) divide(k int, borders []int) (most int) {
 		if i < len(borders) {
 			end = borders[i]
 		}
-		terms := (end - from + s.per - 1) / s.per
+		terms := (end - from + s.numbersPerTerm - 1) / s.numbersPerTerm
 		p.parts = append(p.parts, int8Part{from: from, count: end - from, terms: terms, at: p.lda, panels: p.size})
 		most, from = max(most, end-from), end
 		p.lda += (terms*4 + lineSize - 1) / lineSize * lineSize
-		p.size += p.width * terms * s.per
+		p.size += p.width * terms * s.numbersPerTerm
 	}
 	p.lda = padRow(p.lda)
 	p.size = (p.size+lineSize-1)/lineSize*lineSize + len(p.parts)*p.width*8
@@ -186,14 +186,14 @@ func (p *int8Product) packColumns(w *worker, group int) {
 		less, scales := p.columns(q)
 		numbers := unsafe.Slice((*int8)(w.half.acquire(part.terms*4+lineSize)), part.terms*4+lineSize)
 		for j := group * groupColumns; j < min(p.width, (group+1)*groupColumns); j++ {
-			panel := j / s.widest * s.widest
-			wide := min(s.widest, p.width-panel)
-			out := unsafe.Slice((*int8)(unsafe.Add(p.packed, part.panels+panel*part.terms*s.per)), wide*part.terms*s.per)
+			panel := j / s.maxWidth * s.maxWidth
+			wide := min(s.maxWidth, p.width-panel)
+			out := unsafe.Slice((*int8)(unsafe.Add(p.packed, part.panels+panel*part.terms*s.numbersPerTerm)), wide*part.terms*s.numbersPerTerm)
 			at := j - panel
 			if j >= p.n {
 				less[j], scales[j] = 0, 0
 				for t := range part.terms {
-					clear(out[(t*wide+at)*s.per:][:s.per])
+					clear(out[(t*wide+at)*s.numbersPerTerm:][:s.numbersPerTerm])
 				}
 				continue
 			}
@@ -208,7 +208,7 @@ func (p *int8Product) packColumns(w *worker, group int) {
 
 // interleave writes count rounded numbers as a column of a panel of terms rows and wide columns. It returns their sum.
 func (s *int8Set) interleave(panel []int8, column, wide, terms, count int, numbers []int8) (sum int32) {
-	if s.per == 4 { // the padding of the last term is the offset
+	if s.numbersPerTerm == 4 { // the padding of the last term is the offset
 		for t := range terms {
 			out, in := panel[(t*wide+column)*4:][:4], numbers[t*4:][:4]
 			for i, x := range in {
@@ -291,9 +291,9 @@ type columns struct {
 func (s *int8Set) multiply(r *reduce, a, b, c unsafe.Pointer, m int, n columns) {
 	add := r.add
 	for at := n.first; at < n.first+n.count; {
-		panel := at / s.widest * s.widest
-		wide := min(s.widest, n.width-panel)
-		r.b = unsafe.Add(b, (panel*n.terms+n.from*wide)*s.per)
+		panel := at / s.maxWidth * s.maxWidth
+		wide := min(s.maxWidth, n.width-panel)
+		r.b = unsafe.Add(b, (panel*n.terms+n.from*wide)*s.numbersPerTerm)
 		micro, best := &s.kernels.byVectors[wide/s.lanes], &s.kernels.best[wide/s.lanes]
 		for i := 0; i < m; {
 			rows := int(best[min(m-i, maxRows)])
@@ -307,7 +307,7 @@ func (s *int8Set) multiply(r *reduce, a, b, c unsafe.Pointer, m int, n columns) 
 
 // int8Go uses plain Go.
 var int8Go = &int8Set{
-	name: "go", lanes: 4, align: 4, widest: 4, per: 2,
+	name: "go", lanes: 4, align: 4, maxWidth: 4, numbersPerTerm: 2,
 	kernels:  newKernelSet([]microKernels{1: {1: reduceInt8Go}}),
 	largest:  largestGo,
 	quantize: quantizeGo,

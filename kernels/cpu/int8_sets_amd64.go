@@ -3,17 +3,17 @@ package cpu
 // The sets of instructions for products of 8-bit numbers. All give the same bits.
 var (
 	int8VNNI512 = &int8Set{
-		name: "AVX512_VNNI", lanes: 16, align: 16, widest: 64, per: 4, offset: 128,
+		name: "AVX512_VNNI", lanes: 16, align: 16, maxWidth: 64, numbersPerTerm: 4, offset: 128,
 		kernels: newKernelSet(kernels512Int8[:]),
 		largest: largestRow512, quantize: bytesRow512, restore: restoreRow512, restoreAdd: restoreAddRow512,
 	}
 	int8VNNI256 = &int8Set{
-		name: "AVX-VNNI", lanes: 8, align: 16, widest: 16, per: 4, offset: 128,
+		name: "AVX-VNNI", lanes: 8, align: 16, maxWidth: 16, numbersPerTerm: 4, offset: 128,
 		kernels: newKernelSet(kernels256Int8[:]),
 		largest: largestRow256, quantize: bytesRow256, restore: restoreRow256, restoreAdd: restoreAddRow256,
 	}
 	int8AVX2 = &int8Set{
-		name: "AVX2", lanes: 8, align: 16, widest: 16, per: 2,
+		name: "AVX2", lanes: 8, align: 16, maxWidth: 16, numbersPerTerm: 2,
 		kernels: newKernelSet(kernels256Words[:]),
 		largest: largestRow256, quantize: wordsRow256, restore: restoreRow256, restoreAdd: restoreAddRow256,
 	}

@@ -20,9 +20,9 @@ type int8Scores struct {
 // packInt8 rounds and packs keys block by block. Keys are always summed in index order, whichever worker does it.
 func (a *attention) packInt8(s *attentionScratch, k rows, keys int) {
 	set, n := a.int8, &s.int8
-	n.terms = (a.d + set.per - 1) / set.per
+	n.terms = (a.d + set.numbersPerTerm - 1) / set.numbersPerTerm
 	n.lda = padRow((n.terms*4 + lineSize - 1) / lineSize * lineSize)
-	mean, row := grow(&n.mean, a.d), grow(&n.row, a.d)
+	mean, row := growList(&n.mean, a.d), growList(&n.row, a.d)
 	clear(mean)
 	for i := range keys {
 		a.tier.row.add(mean, mean, k.read(row, k.offset(i), k.step, a.d))
@@ -31,19 +31,19 @@ func (a *attention) packInt8(s *attentionScratch, k rows, keys int) {
 		mean[i] = -(mean[i] / float32(keys))
 	}
 	numbers := unsafe.Slice((*int8)(n.numbers.acquire(n.lda)), n.lda)
-	packed := set.padded(keys) * n.terms * set.per
+	packed := set.padded(keys) * n.terms * set.numbersPerTerm
 	all := unsafe.Slice((*int8)(s.keys.acquire(packed)), packed)
-	less, scales := grow(&n.less, keys), grow(&n.scales, keys)
+	less, scales := growList(&n.less, keys), growList(&n.scales, keys)
 	for k0 := 0; k0 < keys; k0 += keyBlock {
 		count := min(keyBlock, keys-k0)
 		width := set.padded(count)
 		for j := range width {
-			panel := j / set.widest * set.widest
-			wide := min(set.widest, width-panel)
-			out := all[(k0+panel)*n.terms*set.per:][:wide*n.terms*set.per]
+			panel := j / set.maxWidth * set.maxWidth
+			wide := min(set.maxWidth, width-panel)
+			out := all[(k0+panel)*n.terms*set.numbersPerTerm:][:wide*n.terms*set.numbersPerTerm]
 			if j >= count {
 				for t := range n.terms {
-					clear(out[(t*wide+j-panel)*set.per:][:set.per])
+					clear(out[(t*wide+j-panel)*set.numbersPerTerm:][:set.numbersPerTerm])
 				}
 				continue
 			}
@@ -61,7 +61,7 @@ func (a *attention) roundQueries(s *attentionScratch, q0, m int) {
 	n := &s.int8
 	s.queries.acquire(m * n.lda)
 	for i := range m {
-		x := s.q.read(grow(&n.row, a.d), s.q.offset(q0+i), s.q.step, a.d)
+		x := s.q.read(growList(&n.row, a.d), s.q.offset(q0+i), s.q.step, a.d)
 		scale, factor := scaleOf(a.int8.largest(x))
 		n.factors[i] = scale
 		a.int8.quantize(s.queries.at(i*n.lda), x, factor)
@@ -73,7 +73,7 @@ func (a *attention) scoreInt8(s *attentionScratch, m, k0, count int) {
 	set, n := a.int8, &s.int8
 	width := set.padded(count)
 	s.reduce = reduce{ldc: s.soft.stride, lda: n.lda, blocks: 1, offs: unsafe.Pointer(&noOffset), k: n.terms}
-	set.multiply(&s.reduce, s.queries.at(0), s.keys.at(k0*n.terms*set.per), s.scores.at(0), m, columns{0, width, width, n.terms, 0})
+	set.multiply(&s.reduce, s.queries.at(0), s.keys.at(k0*n.terms*set.numbersPerTerm), s.scores.at(0), m, columns{0, width, width, n.terms, 0})
 	for i := range m {
 		row := s.scores.at(i * s.soft.stride)
 		sums := unsafe.Slice((*int32)(row), count)

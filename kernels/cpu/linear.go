@@ -12,9 +12,9 @@ const (
 	streamRows = 1056
 	// packAhead is the size up to which the right operand is packed as a whole before the product.
 	packAhead = 1 << 20
-	// mostTogether is the greatest number of groups of columns that are computed together, so that a part of A is read from
+	// maxGroupsPerTask is the greatest number of groups of columns that are computed together, so that a part of A is read from
 	// distant memory only once for them.
-	mostTogether = 4
+	maxGroupsPerTask = 4
 	// soloWork is the number of multiplications below which waking a helper takes longer than the time it saves.
 	soloWork = 1 << 17
 )
@@ -22,8 +22,8 @@ const (
 // Linear computes dst = ep(x w^T).
 func (b *Backend) Linear(dst, x, w kernels.Tensor, ep kernels.Epilogue) {
 	const op = "linear"
-	v, ok := b.open(op, dst, x, w, ep.Bias, ep.Residual, ep.Gate, ep.Onto)
-	if !ok || !b.need(op, []string{"dst", "x", "w"}, v) {
+	v, ok := b.resolve(op, dst, x, w, ep.Bias, ep.Residual, ep.Gate, ep.Onto)
+	if !ok || !b.checkPresent(op, []string{"dst", "x", "w"}, v) {
 		return
 	}
 	last := len(x.Shape) - 1
@@ -76,14 +76,14 @@ func (b *Backend) linear(op string, x, w *view, parts []int, e epilogue) {
 	if g.a.count == 0 || g.n == 0 {
 		return
 	}
-	g.parts(g.a.n, parts)
-	if b.left(op) && b.right(op, g, w) {
+	g.addParts(g.a.n, parts)
+	if b.prepareLeft(op) && b.prepareRight(op, g, w) {
 		b.compute(op)
 	}
 }
 
-// right sets B of g to the rows of w: already packed, or to be packed on the fly.
-func (b *Backend) right(op string, g *gemm, w *view) bool {
+// prepareRight sets B of g to the rows of w: already packed, or to be packed on the fly.
+func (b *Backend) prepareRight(op string, g *gemm, w *view) bool {
 	if g.depth == 0 {
 		return true
 	}
@@ -103,7 +103,7 @@ func (b *Backend) right(op string, g *gemm, w *view) bool {
 	}
 	if size > packAhead {
 		if w.buf.weight != nil {
-			b.used(w.buf)
+			b.recordUse(w.buf)
 		}
 		return true
 	}
@@ -166,25 +166,25 @@ func (b *Backend) compute(op string) {
 	}
 	down := min(max(1, (tasks+across-1)/across), (m+block-1)/block)
 	down = max(down, (m+streamRows-1)/streamRows)
-	g.step = ((m+down-1)/down + block - 1) / block * block
-	down = (m + g.step - 1) / g.step
-	g.together = 1
+	g.rowsPerTask = ((m+down-1)/down + block - 1) / block * block
+	down = (m + g.rowsPerTask - 1) / g.rowsPerTask
+	g.groupsPerTask = 1
 	if g.tier.kernels[g.dot].tiles != nil { // tiles are so fast that rows of A must be in a near cache
-		g.together = max(1, min(mostTogether, down*across/(2*workers)))
+		g.groupsPerTask = max(1, min(maxGroupsPerTask, down*across/(2*workers)))
 	}
 	if m*g.n*g.depth < soloWork {
 		workers = 1
 	}
-	b.eachOf(workers, op, down*((across+g.together-1)/g.together), b.tile)
+	b.eachOf(workers, op, down*((across+g.groupsPerTask-1)/g.groupsPerTask), b.tileTask)
 }
 
 // runTile computes a block of rows and some groups of columns: task i. The groups of one block are consecutive tasks.
 func (b *Backend) runTile(w *worker, i int) {
 	g := &b.gemm
 	part, groups := g.strip, g.groups()
-	across := (groups + g.together - 1) / g.together
-	part.skip = i / across * g.step
-	first := i % across * g.together
-	g.tile(w, part, min(g.step, g.a.count-part.skip), part.skip, first, min(first+g.together, groups),
+	across := (groups + g.groupsPerTask - 1) / g.groupsPerTask
+	part.skip = i / across * g.rowsPerTask
+	first := i % across * g.groupsPerTask
+	g.computeTile(w, part, min(g.rowsPerTask, g.a.count-part.skip), part.skip, first, min(first+g.groupsPerTask, groups),
 		first+len(b.crew.workers))
 }

@@ -24,8 +24,8 @@ type norm struct {
 // Norm normalises x into dst.
 func (b *Backend) Norm(dst, x kernels.Tensor, spec kernels.NormSpec) {
 	const op = "norm"
-	v, ok := b.open(op, dst, x, spec.Weight, spec.Bias, spec.Scale, spec.Shift, spec.Cos, spec.Sin)
-	if !ok || !b.need(op, []string{"dst", "x"}, v) {
+	v, ok := b.resolve(op, dst, x, spec.Weight, spec.Bias, spec.Scale, spec.Shift, spec.Cos, spec.Sin)
+	if !ok || !b.checkPresent(op, []string{"dst", "x"}, v) {
 		return
 	}
 	if err := spec.Check(&dst, &x); err != nil {
@@ -63,7 +63,7 @@ func (b *Backend) runNorm(w *worker, from, to int) {
 // newNorm sets b.norm to the operands dst, x, weight, bias, scale, shift, which fit the spec.
 func (b *Backend) newNorm(spec kernels.NormSpec, v []*view) {
 	b.norm = norm{spec: spec, math: &b.tier.row, dst: newRows(v[0]), x: newRows(v[1])}
-	n, call := &b.norm, b.call()
+	n, call := &b.norm, b.callScratch()
 	switch c := n.x.n; {
 	case v[2] == nil:
 	case spec.WeightOfRows(&v[1].Tensor):

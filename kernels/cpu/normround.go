@@ -16,7 +16,7 @@ func (n *norm) roundedRow(w *worker, m *modulation, out, row []float32, mean, fa
 		n.math.mul(out, out, weight)
 	case weight != nil && n.bias != nil:
 		n.math.affine(out, row, weight, n.bias, mean, factor)
-		n.roundedEnd(w, m, out)
+		n.roundResult(w, m, out)
 		return
 	case weight != nil:
 		n.math.weigh(out, row, weight, mean, factor)
@@ -26,7 +26,7 @@ func (n *norm) roundedRow(w *worker, m *modulation, out, row []float32, mean, fa
 	if n.bias != nil {
 		n.math.add(out, out, n.bias)
 	}
-	n.roundedEnd(w, m, out)
+	n.roundResult(w, m, out)
 }
 
 // fusedRow is roundedRow and the store in one pass, with the same bits, for the cases that STDiT uses: a norm without operands,
@@ -56,8 +56,8 @@ func (n *norm) fusedRow(w *worker, m *modulation, dst *cursor, row []float32, me
 	return true
 }
 
-// roundedEnd rounds the result of the norm itself, and the result of each step of the modulation if there is one.
-func (n *norm) roundedEnd(w *worker, m *modulation, out []float32) {
+// roundResult rounds the result of the norm itself, and the result of each step of the modulation if there is one.
+func (n *norm) roundResult(w *worker, m *modulation, out []float32) {
 	dt := n.dst.DType
 	if n.scale.view != nil {
 		w.round(n.math, dt, out)

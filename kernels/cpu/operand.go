@@ -28,10 +28,10 @@ func (v *view) pointer(off int) unsafe.Pointer {
 	return unsafe.Add(unsafe.Pointer(unsafe.SliceData(v.buf.u16)), off*2)
 }
 
-// direct returns a as the micro-kernels read it without a copy. ok is false if a must be copied first: because of another type,
+// stripInPlace returns a as the micro-kernels read it without a copy. ok is false if a must be copied first: because of another type,
 // a step inside its rows, an odd number of bf16 at their ends, short runs, or a distance between rows that causes cache
 // conflicts.
-func direct(a *rows, d dot) (s strip, ok bool) {
+func stripInPlace(a *rows, d dot) (s strip, ok bool) {
 	size := a.DType.Size()
 	s = strip{run: max(1, a.count), lda: a.jump * size}
 	switch {
@@ -48,11 +48,11 @@ func direct(a *rows, d dot) (s strip, ok bool) {
 	return s, true
 }
 
-// left makes the rows g.a the strip of g, in place or as a copy in the arena. The caller has marked the arena and resets it.
-func (b *Backend) left(op string) bool {
+// prepareLeft makes the rows g.a the strip of g, in place or as a copy in the arena. The caller has marked the arena and resets it.
+func (b *Backend) prepareLeft(op string) bool {
 	g := &b.gemm
 	var ok bool
-	if g.strip, ok = direct(&g.a, g.dot); ok {
+	if g.strip, ok = stripInPlace(&g.a, g.dot); ok {
 		return true
 	}
 	lda := padRow(g.dot.terms(g.a.n) * 4)
@@ -62,7 +62,7 @@ func (b *Backend) left(op string) bool {
 		return false
 	}
 	g.strip = strip{a: p, run: max(1, g.a.count), lda: lda}
-	b.eachOf(len(b.crew.workers), op, (g.a.count+copyRowsOfTask-1)/copyRowsOfTask, b.copyLeft)
+	b.eachOf(len(b.crew.workers), op, (g.a.count+copyRowsOfTask-1)/copyRowsOfTask, b.copyLeftTask)
 	return b.err == nil
 }
 

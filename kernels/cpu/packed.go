@@ -10,11 +10,11 @@ import (
 
 // Weights are usually packed on the fly: the mapped file stays the only copy, and packing a panel takes about 1 % of the time
 // that multiplying a thousand rows by it takes. With few rows the share is far greater. So small weights are packed at their
-// first use and cached with the weight, as long as all of them together stay below packedLimit. A large model soon reaches the
+// first use and cached with the weight, as long as all of them together stay below maxPackedTotal. A large model soon reaches the
 // limit, but it has many rows and needs the cache least.
 const (
-	packedMost  = 4 << 20   // greatest size of a cached packed matrix, in bytes
-	packedLimit = 256 << 20 // limit of all cached bytes in the process; the taps of convolutions count too
+	maxPackedSize  = 4 << 20   // greatest size of a cached packed matrix, in bytes
+	maxPackedTotal = 256 << 20 // limit of all cached bytes in the process; the taps of convolutions count too
 )
 
 var packedTotal atomic.Int64
@@ -91,12 +91,12 @@ func (l *packedList) get(key packedKey, size int, limit int64, fill func(p unsaf
 
 // packedWeight returns w (N, K) packed for g if that form is cached, else nil.
 func (b *Backend) packedWeight(op string, g *gemm, w *view, size int) unsafe.Pointer {
-	if w.buf.weight == nil || size > b.keep || w.buf.weight.passing.Load() {
+	if w.buf.weight == nil || size > b.maxCachedWeight || w.buf.weight.passing.Load() {
 		return nil
 	}
 	key := packedKey{tier: g.tier, dot: g.dot, offset: w.Offset, stride: w.Strides[0], n: w.Shape[0], k: w.Shape[1], parts: g.borders}
 	if p := w.buf.weight.lookup(key); p != nil {
 		return p
 	}
-	return w.buf.weight.get(key, size, b.keepAll, func(p unsafe.Pointer) { b.packAll(op, g, p) })
+	return w.buf.weight.get(key, size, b.maxCachedTotal, func(p unsafe.Pointer) { b.packAll(op, g, p) })
 }

@@ -14,17 +14,17 @@ import (
 // each weight records which weight was used after it (at first, which was loaded after it). When a weight is used, its backend
 // asks the system to read the next one in advance.
 const (
-	prefetchLeast = 1 << 20         // bytes: smaller weights are read faster than requested
+	minPrefetch   = 1 << 20         // bytes: smaller weights are read faster than requested
 	prefetchPause = 2 * time.Second // a weight used so recently is still in memory; a request costs 0.1 ms per weight
 )
 
 // weightState is the additional state of a weight's buffer.
 type weightState struct {
 	packedList
-	passing atomic.Bool // see Passing
-	order   sync.Mutex
-	next    weak.Pointer[buffer] // used after this one; weak, so that a discarded model can be freed
-	asked   time.Time            // when its own elements were last requested
+	passing    atomic.Bool // see Passing
+	mu         sync.Mutex
+	nextWeight weak.Pointer[buffer] // used after this one; weak, so that a discarded model can be freed
+	requested  time.Time            // when its own elements were last requested
 }
 
 // Capabilities has no Refiller and no Release, because the weights are in the memory of the system.
@@ -40,34 +40,34 @@ func (b *Backend) Passing(t kernels.Tensor) {
 	}
 }
 
-// after records that buf was used, or loaded, after the weight before.
-func (b *Backend) after(before *buffer, buf *buffer, known bool) {
+// recordNext records that buf was used, or loaded, after the weight before.
+func (b *Backend) recordNext(before *buffer, buf *buffer, known bool) {
 	if before == nil || before == buf {
 		return
 	}
 	s := before.weight
-	s.order.Lock()
-	defer s.order.Unlock()
-	if known || s.next.Value() == nil {
-		s.next = weak.Make(buf)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known || s.nextWeight.Value() == nil {
+		s.nextWeight = weak.Make(buf)
 	}
 }
 
-// used records that buf is used now and requests the weight that comes next.
-func (b *Backend) used(buf *buffer) {
-	b.after(b.lastUsed, buf, true)
+// recordUse records that buf is used now and requests the weight that comes next.
+func (b *Backend) recordUse(buf *buffer) {
+	b.recordNext(b.lastUsed, buf, true)
 	b.lastUsed = buf
-	buf.weight.order.Lock()
-	next := buf.weight.next.Value()
-	buf.weight.asked = time.Now() // it is in use, so it need not be requested
-	buf.weight.order.Unlock()
-	if next == nil || next.size() < prefetchLeast {
+	buf.weight.mu.Lock()
+	next := buf.weight.nextWeight.Value()
+	buf.weight.requested = time.Now() // it is in use, so it need not be requested
+	buf.weight.mu.Unlock()
+	if next == nil || next.size() < minPrefetch {
 		return
 	}
-	next.weight.order.Lock()
-	defer next.weight.order.Unlock()
-	if time.Since(next.weight.asked) > prefetchPause {
-		next.weight.asked = time.Now()
+	next.weight.mu.Lock()
+	defer next.weight.mu.Unlock()
+	if time.Since(next.weight.requested) > prefetchPause {
+		next.weight.requested = time.Now()
 		prefetches.start.Do(prefetches.run)
 		select {
 		case prefetches.queue <- next:

@@ -11,7 +11,7 @@ import (
 func TestPrefetchFollowsTheOrderOfUse(t *testing.T) {
 	const n, k = 1024, 512
 	b := New(1)
-	b.keep = 0
+	b.maxCachedWeight = 0
 	var weights [3]kernels.Tensor
 	for i := range weights {
 		w, err := b.Weights(kernels.F32, []int{n, k}, make([]byte, n*k*4))
@@ -27,21 +27,21 @@ func TestPrefetchFollowsTheOrderOfUse(t *testing.T) {
 			b.Linear(y, x, weights[i], kernels.Epilogue{})
 		}
 	}
-	if buf(0).weight.next.Value() != buf(1) || buf(1).weight.next.Value() != buf(2) {
+	if buf(0).weight.nextWeight.Value() != buf(1) || buf(1).weight.nextWeight.Value() != buf(2) {
 		t.Error("loading does not say what comes next")
 	}
 	use(0)
-	if buf(1).weight.asked.IsZero() || !buf(2).weight.asked.IsZero() {
+	if buf(1).weight.requested.IsZero() || !buf(2).weight.requested.IsZero() {
 		t.Error("the use of weight 0 asks for weight 1, and for no other")
 	}
 	use(2, 1, 0, 2, 1)
-	if buf(0).weight.next.Value() != buf(2) || buf(2).weight.next.Value() != buf(1) || buf(1).weight.next.Value() != buf(0) {
+	if buf(0).weight.nextWeight.Value() != buf(2) || buf(2).weight.nextWeight.Value() != buf(1) || buf(1).weight.nextWeight.Value() != buf(0) {
 		t.Error("the order of use was not learned")
 	}
-	buf(0).weight.asked = time.Now().Add(-2 * prefetchPause)
+	buf(0).weight.requested = time.Now().Add(-2 * prefetchPause)
 	before := time.Now()
 	use(1)
-	if !buf(0).weight.asked.After(before) {
+	if !buf(0).weight.requested.After(before) {
 		t.Error("a weight that was used long ago is not asked for again")
 	}
 	if err := b.Wait(); err != nil {

@@ -102,7 +102,7 @@ func (t *tier) multiply(r *reduce, d dot, m, n int) {
 		for i := 0; i < m; { // pointers must never leave their memory: the garbage collector checks them
 			rows := int(best[min(m-i, maxRows)])
 			r.a, r.c, r.add = unsafe.Add(a, i*r.lda), unsafe.Add(c, i*r.ldc+j*4), add
-			if r.ahead != 0 && rows == aheadRows && width == t.usual && set.ahead != nil {
+			if r.ahead != 0 && rows == aheadRows && width == t.usualWidth && set.ahead != nil {
 				set.ahead(r)
 				r.advancePrefetch()
 			} else {

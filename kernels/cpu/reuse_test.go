@@ -102,8 +102,8 @@ func TestInnerScopesGiveBackAllChunks(t *testing.T) {
 	capacity := 0
 	for round := range 50 {
 		end := b.Scope()
-		b.Alloc(kernels.F32, chunkLeast/8) // half of the first chunk
-		b.Alloc(kernels.F32, chunkLeast/4) // does not fit any more
+		b.Alloc(kernels.F32, minChunk/8) // half of the first chunk
+		b.Alloc(kernels.F32, minChunk/4) // does not fit any more
 		end()
 		if round == 0 {
 			capacity = b.arena.capacity()

@@ -5,8 +5,8 @@ import "latentbeam/kernels"
 // Rope rotates neighbouring channels of x by the angles of cos and sin.
 func (b *Backend) Rope(dst, x, cos, sin kernels.Tensor) {
 	const op = "rope"
-	v, ok := b.open(op, dst, x, cos, sin)
-	if !ok || !b.need(op, []string{"dst", "x", "cos", "sin"}, v) || !b.sameShapes(op, v[0], v[1]) {
+	v, ok := b.resolve(op, dst, x, cos, sin)
+	if !ok || !b.checkPresent(op, []string{"dst", "x", "cos", "sin"}, v) || !b.sameShapes(op, v[0], v[1]) {
 		return
 	}
 	if err := kernels.CheckRope(&x, &cos, &sin); err != nil {

@@ -8,11 +8,11 @@ type rowScratch struct {
 	moments []moments
 }
 
-// call returns the scratch of the current call.
-func (b *Backend) call() *rowScratch { return &b.crew.workers[0].rows }
+// callScratch returns the scratch of the current call.
+func (b *Backend) callScratch() *rowScratch { return &b.crew.workers[0].rows }
 
-// grow returns list with n elements, uninitialised, and enlarges it if necessary.
-func grow[E any](list *[]E, n int) []E {
+// growList returns list with n elements, uninitialised, and enlarges it if necessary.
+func growList[E any](list *[]E, n int) []E {
 	if cap(*list) < n {
 		*list = make([]E, n+n/8)
 	}
@@ -20,4 +20,4 @@ func grow[E any](list *[]E, n int) []E {
 }
 
 // vector returns vector i of the call with n elements.
-func (s *rowScratch) vector(i, n int) []float32 { return grow(&s.vectors[i], n) }
+func (s *rowScratch) vector(i, n int) []float32 { return growList(&s.vectors[i], n) }

@@ -89,7 +89,7 @@ func scaleRowsSoft(m *rowMath, scale scaleFunc) scaleFunc {
 
 // sharedGo returns the tiers of the shared classes in plain Go.
 func sharedGo() []*tier {
-	f32 := &tier{name: "avx512", by: "go", lanes: 2, align: 2, usual: 2, widest: 2, pack: packersGo, int8: int8Go,
+	f32 := &tier{name: "avx512", instructions: "go", lanes: 2, align: 2, usualWidth: 2, maxWidth: 2, pack: packersGo, int8: int8Go,
 		row: rowsGo512, attend: attentionGo512,
 		kernels: [dots]*kernelSet{newKernelSet([]microKernels{1: {1: reduceFused1}})}}
 	pairs := *f32

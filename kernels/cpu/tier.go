@@ -21,35 +21,35 @@ const (
 // tier is an instruction set: its micro-kernels, the panels that they read, and the routines that pack the panels. Its name is
 // its numeric class: tiers of different names differ in the last bits, and tiers of one name give the same bits (D21).
 type tier struct {
-	name    string // the class
-	by      string // the instructions, if they are not those of the class name
-	lanes   int    // fp32 per vector
-	align   int    // the width of a panel is a multiple of it
-	usual   int    // width of a panel if many columns are left
-	widest  int    // greatest width of the last panel
-	apart   bool   // whether the kernels support reduce.apart
-	kernels [dots]*kernelSet
-	pack    packers
-	row     rowMath
-	attend  attentionMath
-	store   storeMath
-	int8    *int8Set
+	name           string // the class
+	instructions   string // the instructions, if they are not those of the class name
+	lanes          int    // fp32 per vector
+	align          int    // the width of a panel is a multiple of it
+	usualWidth     int    // width of a panel if many columns are left
+	maxWidth       int    // greatest width of the last panel
+	separateBlocks bool   // whether the kernels support reduce.apart
+	kernels        [dots]*kernelSet
+	pack           packers
+	row            rowMath
+	attend         attentionMath
+	store          storeMath
+	int8           *int8Set
 }
 
 // panel returns the width of the next panel if n columns are left.
 func (t *tier) panel(n int) int {
-	if n > t.widest {
-		return t.usual
+	if n > t.maxWidth {
+		return t.usualWidth
 	}
 	return t.padded(n)
 }
 
 // String returns the tier's class and its instructions.
 func (t *tier) String() string {
-	if t.by == "" {
+	if t.instructions == "" {
 		return t.name
 	}
-	return t.name + ":" + t.by
+	return t.name + ":" + t.instructions
 }
 
 // padded returns n columns rounded up to whole vectors of the panels.
@@ -57,7 +57,7 @@ func (t *tier) padded(n int) int { return (n + t.align - 1) / t.align * t.align 
 
 // portable is plain Go: the same bits on every platform.
 var portable = &tier{
-	name: "go", lanes: 2, align: 2, usual: 2, widest: 2,
+	name: "go", lanes: 2, align: 2, usualWidth: 2, maxWidth: 2,
 	pack:    packersGo,
 	row:     rowsGo,
 	attend:  attentionGo,
@@ -92,12 +92,12 @@ func Computes() string {
 	if err != nil {
 		return ""
 	}
-	by := t.by
+	by := t.instructions
 	if by == "" {
 		by = t.name
 	}
 	names := map[string]string{"avx512": "AVX-512", "avx2": "AVX2", "go": "plain Go", "avx512bf16": "AVX512_BF16", "amxbf16": "AMX"}
-	return names[by] + measured(t)
+	return names[by] + describeRates(t)
 }
 
 // chooseTier returns the tier of a numeric class, or the tier that the environment selects, or the best of this processor. The
@@ -116,7 +116,7 @@ func chooseTier(class string) (*tier, error) {
 	}
 	var names []string
 	for _, t := range tiers() {
-		if t.name == want || t.String() == want || want == t.name+":"+t.name && t.by == "" {
+		if t.name == want || t.String() == want || want == t.name+":"+t.name && t.instructions == "" {
 			return t, nil
 		}
 		if !slices.Contains(names, t.name) {

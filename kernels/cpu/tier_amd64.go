@@ -58,11 +58,11 @@ func tiersOf(has features) (tiers []*tier) {
 	if has.avx2 {
 		f32 := newKernelSet(kernels256[:])
 		f32.ahead = gemm256ahead
-		avx2 := tier{name: "avx2", apart: true, lanes: 8, align: 16, usual: 16, widest: 16,
+		avx2 := tier{name: "avx2", separateBlocks: true, lanes: 8, align: 16, usualWidth: 16, maxWidth: 16,
 			pack: packers256, int8: int8Of256(has), row: rows256, attend: attention256,
 			kernels: [dots]*kernelSet{f32}}
 		shared := avx2 // the sums of AVX-512, with twice as many registers
-		shared.name, shared.by, shared.row, shared.attend = "avx512", "avx2", rows256of512, attention256of512
+		shared.name, shared.instructions, shared.row, shared.attend = "avx512", "avx2", rows256of512, attention256of512
 		pairs := shared
 		pairs.name, pairs.kernels[dotPairs] = "avx512bf16", newKernelSet(kernels256Pairs[:])
 		pairs.kernels[dotPairs].ahead = gemm256pairsahead
@@ -78,7 +78,7 @@ func tiersOf(has features) (tiers []*tier) {
 func newAVX512() *tier {
 	f32 := newKernelSet(kernels512F32[:])
 	f32.ahead, f32.halves = gemm512f32ahead, halves512F32[:]
-	t := &tier{name: "avx512", apart: true, lanes: 16, align: 16, usual: 64, widest: 80, pack: packers512,
+	t := &tier{name: "avx512", separateBlocks: true, lanes: 16, align: 16, usualWidth: 64, maxWidth: 80, pack: packers512,
 		row: rows512, kernels: [dots]*kernelSet{f32}, attend: attention512}
 	t.store.plain[kernels.F32], t.store.biased[kernels.F32] = store512F32, biasStore512F32
 	return t
@@ -96,7 +96,7 @@ func (t *tier) addPairs() {
 
 // addWidened changes t, the tier of newAVX512, to a tier that gives the bits of AVX512_BF16 without it.
 func (t *tier) addWidened() {
-	t.name, t.by, t.kernels[dotPairs] = "avx512bf16", "avx512", newKernelSet(kernels512Pairs[:])
+	t.name, t.instructions, t.kernels[dotPairs] = "avx512bf16", "avx512", newKernelSet(kernels512Pairs[:])
 	t.row, t.attend = rows512Soft, attention512Soft
 	t.store.plain[kernels.BF16], t.store.biased[kernels.BF16] = store512BF16Soft, biasStore512BF16Soft
 	t.store.biasRound, t.store.mulRound = biasRoundRowsBF16Soft, mulRoundRowsBF16Soft
@@ -104,8 +104,8 @@ func (t *tier) addWidened() {
 	t.kernels[dotPairs].ahead, t.kernels[dotPairs].halves = gemm512pairsahead, halves512Pairs[:]
 }
 
-// leastGain is the least speed-up of widened terms over pairs that makes them worth it: they read more memory.
-const leastGain = 1.25
+// minGain is the least speed-up of widened terms over pairs that makes them worth it: they read more memory.
+const minGain = 1.25
 
 // fastestFirst puts the tier that widens pairs before the tier with AVX512_BF16 if it is faster: some processors compute pairs
 // at half the rate of fp32. Both give the same bits. The speed is measured at the first call in a process, which takes less
@@ -118,7 +118,7 @@ func byRate(tiers []*tier, measure func() rates) []*tier {
 		if pairs.kernels[dotBF16] == nil || widened.kernels[dotPairs] == nil || pairs.name != widened.name {
 			continue
 		}
-		if r := measure(); r.Widened > leastGain*r.Pairs {
+		if r := measure(); r.Widened > minGain*r.Pairs {
 			tiers[i], tiers[i+1] = widened, pairs
 		}
 	}
@@ -142,8 +142,8 @@ var pairRates = sync.OnceValue(func() rates {
 	return rates{best(peakBF16, 24*64), best(peakFMA512, 24*32)}
 })
 
-// measured describes the measured speed of pairs of bf16 and of widened pairs, if this processor has both and t is one of them.
-func measured(t *tier) string {
+// describeRates describes the measured speed of pairs of bf16 and of widened pairs, if this processor has both and t is one of them.
+func describeRates(t *tier) string {
 	both := t.name == "avx512bf16" && slices.ContainsFunc(nativeTiers(), func(n *tier) bool { return n.kernels[dotBF16] != nil })
 	if !both {
 		return ""

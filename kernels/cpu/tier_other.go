@@ -5,8 +5,8 @@ package cpu
 // nativeTiers returns nil: there is assembly for amd64 only.
 func nativeTiers() []*tier { return nil }
 
-// measured returns "": nothing is measured.
-func measured(*tier) string { return "" }
+// describeRates returns "": nothing is measured.
+func describeRates(*tier) string { return "" }
 
 // fastestFirst returns tiers unchanged.
 func fastestFirst(tiers []*tier) []*tier { return tiers }

@@ -4,8 +4,8 @@ import "latentbeam/kernels"
 
 // Upload copies src, row-major, into dst.
 func (b *Backend) Upload(dst kernels.Tensor, src []float32) {
-	v, ok := b.open("upload", dst)
-	if !ok || !b.need("upload", []string{"dst"}, v) {
+	v, ok := b.resolve("upload", dst)
+	if !ok || !b.checkPresent("upload", []string{"dst"}, v) {
 		return
 	}
 	if len(src) != dst.Len() {
@@ -24,8 +24,8 @@ func (b *Backend) runUpload(_ *worker, offs [maxOperands]int, length int) {
 
 // Download copies src, row-major, into dst and returns the first error since the backend was made.
 func (b *Backend) Download(dst []float32, src kernels.Tensor) error {
-	v, ok := b.open("download", src)
-	if !ok || !b.need("download", []string{"source"}, v) {
+	v, ok := b.resolve("download", src)
+	if !ok || !b.checkPresent("download", []string{"source"}, v) {
 		return b.err
 	}
 	if len(dst) != src.Len() {
@@ -58,8 +58,8 @@ func (p *pieces) view(data []float32, shape []int) *view {
 // Gather copies row ids[i] of table to row i of dst.
 func (b *Backend) Gather(dst, table kernels.Tensor, ids []int32) {
 	const op = "gather"
-	v, ok := b.open(op, dst, table)
-	if !ok || !b.need(op, []string{"dst", "table"}, v) {
+	v, ok := b.resolve(op, dst, table)
+	if !ok || !b.checkPresent(op, []string{"dst", "table"}, v) {
 		return
 	}
 	if len(table.Shape) != 2 || len(dst.Shape) != 2 ||

@@ -43,7 +43,7 @@ func TestMutants(t *testing.T) {
 			place := &nn.GridRank{Dev: be, Sequence: kernels.NewGroup(ctx, tr, be, time.Minute)}
 			return maker{stage: &own, dev: be, place: place, speeds: sequence.Equal(3)}.sample(ctx, &mine)
 		}
-		if err := kernels.Together(t.Context(), cluster.Shared(3), time.Second, run); err != nil {
+		if err := kernels.RunRanks(t.Context(), cluster.Shared(3), time.Second, run); err != nil {
 			t.Fatal(err)
 		}
 		for i, e := range j.batch {

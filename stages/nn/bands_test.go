@@ -83,7 +83,7 @@ func (c sharedCase) windowsShared(t *testing.T, win nn.Windows) []float32 {
 		}
 		return nil
 	}
-	if err := kernels.Together(t.Context(), cluster.Shared(plan.Ranks), time.Second, run); err != nil {
+	if err := kernels.RunRanks(t.Context(), cluster.Shared(plan.Ranks), time.Second, run); err != nil {
 		t.Fatalf("%v: %v", c, err)
 	}
 	return result

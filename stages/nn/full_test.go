@@ -121,7 +121,7 @@ func (c fullCase) shared(t testing.TB) ([]float32, error) {
 		}
 	}
 	result := make([]float32, len(c.values("x")))
-	err = kernels.Together(t.Context(), ends, time.Second, func(ctx context.Context, rank int, tr kernels.Transport) error {
+	err = kernels.RunRanks(t.Context(), ends, time.Second, func(ctx context.Context, rank int, tr kernels.Transport) error {
 		be := c.backend()
 		defer be.Scope()()
 		g := kernels.NewGroup(ctx, tr, be, time.Minute)

@@ -147,7 +147,7 @@ func (c sharedCase) shared(t testing.TB) (result []float32, sent []kernels.Traff
 		sent[rank] = g.Traffic()
 		return nil
 	}
-	if err := kernels.Together(t.Context(), ends, time.Second, run); err != nil {
+	if err := kernels.RunRanks(t.Context(), ends, time.Second, run); err != nil {
 		t.Fatalf("%v: %v", c, err)
 	}
 	return result, sent

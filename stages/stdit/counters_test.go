@@ -60,7 +60,7 @@ func count(t *testing.T, cfg Config, plan *sequence.Plan, row schemas.PromptRow,
 		})
 		return err
 	}
-	if err := kernels.Together(t.Context(), cluster.Shared(plan.Ranks), time.Second, one); err != nil {
+	if err := kernels.RunRanks(t.Context(), cluster.Shared(plan.Ranks), time.Second, one); err != nil {
 		t.Fatal(err)
 	}
 	return all

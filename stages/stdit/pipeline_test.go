@@ -32,7 +32,7 @@ func TestPipelineGivesTheBytesOfOne(t *testing.T) {
 		file := nntest.File(t, shapes(t, cfg))
 		for ways := 1; ways <= 3; ways++ {
 			n := 1 + (k+ways)%3
-			err := kernels.Together(t.Context(), cluster.Shared(ways), time.Second,
+			err := kernels.RunRanks(t.Context(), cluster.Shared(ways), time.Second,
 				func(ctx context.Context, i int, tr kernels.Transport) error {
 					be := cpu.New(1 + i%2)
 					m, err := Load(cfg, weights.NewWeights(be, file).Stage(weights.PipelineStage{Rank: i, Ways: ways}))

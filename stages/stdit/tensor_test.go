@@ -22,7 +22,7 @@ func tensorRanks(t *testing.T, cfg Config, ways int, cut func(rank int) weights.
 	want := newHarness(t, cfg, 1).forward(t, in)
 	file := nntest.File(t, shapes(t, cfg))
 	same := make([]bool, ways)
-	err := kernels.Together(t.Context(), cluster.Shared(ways), time.Second,
+	err := kernels.RunRanks(t.Context(), cluster.Shared(ways), time.Second,
 		func(ctx context.Context, i int, tr kernels.Transport) error {
 			dev := cpu.New(1 + i%2)
 			m, err := Load(cfg, weights.NewWeights(dev, file).Cut(cut(i)))

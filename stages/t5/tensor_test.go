@@ -31,7 +31,7 @@ func TestTensorParallelGivesTheBytesOfOne(t *testing.T) {
 			want := encode(t, one, whole, ids)
 			for ways := 1; ways <= min(4, heads); ways++ {
 				name := fmt.Sprintf("%s, %d heads, %v, %d ranks", cfg.ModelType, heads, dt, ways)
-				err := kernels.Together(context.Background(), cluster.Shared(ways), time.Second,
+				err := kernels.RunRanks(context.Background(), cluster.Shared(ways), time.Second,
 					func(ctx context.Context, i int, tr kernels.Transport) error {
 						dev := kernels.Backend(cpu.New(1 + i%2))
 						if ways == 3 {
@@ -82,7 +82,7 @@ func TestPipelineGivesTheBytesOfOne(t *testing.T) {
 		}
 		for ways := 1; ways <= 4; ways++ {
 			n := 1 + ways%3
-			err := kernels.Together(t.Context(), cluster.Shared(ways), time.Second,
+			err := kernels.RunRanks(t.Context(), cluster.Shared(ways), time.Second,
 				func(ctx context.Context, i int, tr kernels.Transport) error {
 					be := cpu.New(1)
 					e, err := Load(cfg, weights.NewWeights(be, file).Stage(weights.PipelineStage{Rank: i, Ways: ways}))

@@ -77,7 +77,7 @@ func TestShares(t *testing.T) {
 						be := kerneltest.Deferred(cpu.New(1))
 						return checkShares(b, be, kernels.NewGroup(ctx, tr, be, time.Minute), full[:])
 					}
-					if err := kernels.Together(t.Context(), cluster.Shared(len(speeds)), time.Second, run); err != nil {
+					if err := kernels.RunRanks(t.Context(), cluster.Shared(len(speeds)), time.Second, run); err != nil {
 						t.Errorf("box %v, %d branches, %v, %v: %v", box, branches, speeds, partition, err)
 					}
 				}

@@ -35,21 +35,21 @@ func (e *LostError) Error() string {
 // Unwrap returns the cause.
 func (e *LostError) Unwrap() error { return e.Cause }
 
-// Together runs f for every transport, each on its own goroutine, and returns when all have ended. It returns the first error
+// RunRanks runs f for every transport, each on its own goroutine, and returns when all have ended. It returns the first error
 // or panic, which also aborts the group and cancels the context of the other ranks, so that they end too. It waits for them for
 // grace; ranks that run longer are listed in a LostError.
-func Together(ctx context.Context, ranks []Transport, grace time.Duration,
+func RunRanks(ctx context.Context, ranks []Transport, grace time.Duration,
 	f func(ctx context.Context, i int, tr Transport) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	t := &together{failed: make(chan struct{}), running: map[int]bool{}}
+	t := &rankRun{failed: make(chan struct{}), running: map[int]bool{}}
 	for _, tr := range ranks {
 		t.running[tr.Rank()] = true
 	}
 	var all sync.WaitGroup
 	for i, tr := range ranks {
 		all.Go(func() {
-			err := guarded(ctx, i, tr, f)
+			err := runRank(ctx, i, tr, f)
 			if t.finish(tr.Rank(), err) {
 				cancel(err)
 				for _, other := range ranks {
@@ -80,8 +80,8 @@ func Together(ctx context.Context, ranks []Transport, grace time.Duration,
 	return t.result()
 }
 
-// together is the state that the ranks of one call share.
-type together struct {
+// rankRun is the state that the ranks of one call share.
+type rankRun struct {
 	mu      sync.Mutex
 	running map[int]bool
 	first   error
@@ -89,7 +89,7 @@ type together struct {
 }
 
 // finish records that a rank has ended and reports whether its error is the first.
-func (t *together) finish(rank int, err error) bool {
+func (t *rankRun) finish(rank int, err error) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.running, rank)
@@ -102,7 +102,7 @@ func (t *together) finish(rank int, err error) bool {
 }
 
 // result returns the first error and the ranks that are still running.
-func (t *together) result() error {
+func (t *rankRun) result() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.running) == 0 {
@@ -115,7 +115,7 @@ func (t *together) result() error {
 	return lost
 }
 
-func guarded(ctx context.Context, i int, tr Transport,
+func runRank(ctx context.Context, i int, tr Transport,
 	f func(ctx context.Context, i int, tr Transport) error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
