@@ -13,7 +13,7 @@ import (
 	"latentbeam/kernels"
 )
 
-// Log holds the results that backends of one kind gave during the suite.
+// Log records the results of one kind of backend during the suite.
 type Log struct {
 	downloads []uint64
 	tests     []string // the line of the suite that read each result
@@ -22,7 +22,7 @@ type Log struct {
 // Record runs the suite and records digests of all numbers that it downloads. All NaNs count as equal, whatever their payload.
 func Record(t *testing.T, newBackend func(threads int) kernels.Backend) *Log {
 	log := &Log{}
-	Run(t, func(threads int) kernels.Backend { return &recorded{newBackend(threads), log} })
+	Run(t, func(threads int) kernels.Backend { return &recordingBackend{newBackend(threads), log} })
 	return log
 }
 
@@ -44,14 +44,14 @@ func (l *Log) Compare(t *testing.T, other *Log) {
 	t.Errorf("of %d reads some differ in their bits, by lines of the suite: %v", len(l.downloads), different)
 }
 
-// recorded is a backend whose downloads are logged.
-type recorded struct {
+// recordingBackend is a backend whose downloads are logged.
+type recordingBackend struct {
 	kernels.Backend
 	log *Log
 }
 
 // Download logs what it reads.
-func (r *recorded) Download(dst []float32, src kernels.Tensor) error {
+func (r *recordingBackend) Download(dst []float32, src kernels.Tensor) error {
 	err := r.Backend.Download(dst, src)
 	h := fnv.New64a()
 	for _, x := range dst {
@@ -61,12 +61,12 @@ func (r *recorded) Download(dst []float32, src kernels.Tensor) error {
 		}
 		_, _ = h.Write([]byte{byte(b), byte(b >> 8), byte(b >> 16), byte(b >> 24)})
 	}
-	r.log.downloads, r.log.tests = append(r.log.downloads, h.Sum64()), append(r.log.tests, line())
+	r.log.downloads, r.log.tests = append(r.log.downloads, h.Sum64()), append(r.log.tests, callLines())
 	return err
 }
 
-// line returns the lines of this package on the call stack, the outermost last.
-func line() string {
+// callLines returns the lines of this package on the call stack, outermost last.
+func callLines() string {
 	var pcs [16]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
 	var lines []string

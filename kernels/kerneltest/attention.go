@@ -8,7 +8,7 @@ import (
 	"latentbeam/kernels"
 )
 
-// testAttention: self and cross attention, long and empty key lists, lengths, bias, strides.
+// testAttention tests self and cross attention: long and empty key lists, lengths, bias, strides.
 func testAttention(t *testing.T, newBackend func(int) kernels.Backend) {
 	for _, c := range []struct {
 		name                string
@@ -67,7 +67,7 @@ func (f *fixture) attention(dt kernels.DType, l layout, batch, lq, lk, h, d int,
 	}
 	dst, read := f.result(dt, l, batch, lq, h, d)
 	f.Attention(dst, f.operand(dt, l, q), f.operand(dt, l, k), f.operand(dt, l, v), spec)
-	clear(spec.KeyLens) // the backend has its own copy by now
+	clear(spec.KeyLens) // the backend must have copied them
 	f.check(fmt.Sprint(dt), dt, read(), want)
 }
 
@@ -78,8 +78,8 @@ func poison(data []float64, start int) {
 	}
 }
 
-// testTwoAxes is temporal attention over T, an axis that memory does not have beside the heads. q, k and v are parts of one
-// tensor (B, T, S, 3, H, D).
+// testTwoAxes tests temporal attention over T. In memory T is not next to the heads: q, k and v are parts of one tensor
+// (B, T, S, 3, H, D).
 func testTwoAxes(f *fixture) {
 	const batch, frames, space, h, d = 2, 5, 3, 2, 8
 	all := f.random(kernels.F32, batch, frames, space, 3, h, d)
@@ -110,7 +110,7 @@ func testTwoAxes(f *fixture) {
 	f.check("temporal", kernels.F32, got, want)
 }
 
-// testNoScale: with a factor of 0 every key counts the same.
+// testNoScale: with a scale of 0 all keys get the same weight.
 func testNoScale(f *fixture) {
 	for _, dt := range dtypes {
 		for _, d := range []int{8, 64, 72} {
@@ -124,8 +124,8 @@ func testNoScale(f *fixture) {
 	}
 }
 
-// testLargeScores: scores of some hundreds that are far apart must not overflow, and must not all become 0. The factor has
-// either sign.
+// testLargeScores: scores of several hundred that differ a lot must not overflow, and their weights must not all become 0. The scale
+// has both signs.
 func testLargeScores(f *fixture) {
 	for _, keys := range []int{9, 70} {
 		q := f.random(kernels.F32, 1, 4, 1, 8)
@@ -136,7 +136,7 @@ func testLargeScores(f *fixture) {
 			f.Attention(dst, f.operand(kernels.F32, dense, q), f.operand(kernels.F32, dense, k),
 				f.operand(kernels.F32, dense, v), kernels.AttentionSpec{Scale: scale})
 			got := read()
-			for i, w := range want.data { // scores near 1000 are themselves exact to 1e-4 only
+			for i, w := range want.data { // fp32 scores near 1000 have an error of 1e-4 themselves
 				if diff := got.data[i] - w; !(diff < 1e-3 && diff > -1e-3) {
 					f.Fatalf("%d keys, scale %v: element %d is %v, want %v", keys, scale, i, got.data[i], w)
 				}

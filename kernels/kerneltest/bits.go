@@ -14,17 +14,17 @@ type (
 	tensor = kernels.Tensor
 )
 
-// workload computes n entries of an operation from host data and returns the result of each entry. data holds the entries one
-// after the other, weights the data that they share.
+// workload computes n entries of an operation from host data and returns the result of each entry. data contains the entries one
+// after the other, weights the values that all entries share.
 type workload struct {
 	name    string
 	in, out int // elements per entry
 	weights int
-	int8    bool // only for devices with the capability
+	int8    bool // only for devices with the capability Int8
 	run     func(b device, dst, x, w tensor, n int)
 }
 
-// workloads are the operations whose rows must not depend on each other.
+// workloads are operations whose rows must be independent of each other.
 func workloads() []workload { return slices.Concat(linearLoads(), normLoads(), spaceLoads()) }
 
 func linearLoads() []workload {
@@ -132,7 +132,7 @@ func spaceLoads() []workload {
 	}
 }
 
-// testSameBits: an entry gives the same bits alone, in a block, at any place, at 1, 2 and 8 threads.
+// testSameBits: an entry gives the same bits alone, in a block, at any position, and with 1, 2 and 8 threads.
 func testSameBits(t *testing.T, newBackend func(int) kernels.Backend) {
 	const entries = 77
 	for _, load := range workloads() {
@@ -185,8 +185,8 @@ func sameBits(t *testing.T, name string, got, want []float32) {
 	}
 }
 
-// testLengthsApart: an entry's result depends on its own length only, not on the lengths of others nor on
-// how far the batch is padded.
+// testLengthsApart: the result of an entry depends on its own length only, not on the lengths of other entries and not on
+// the padding of the batch.
 func testLengthsApart(t *testing.T, newBackend func(int) kernels.Backend) {
 	for _, c := range []struct {
 		dt kernels.DType

@@ -18,15 +18,15 @@ func Card(inner kernels.Backend, memory int64) *CardBackend {
 type CardBackend struct {
 	kernels.Backend
 	memory  int64
-	copies  map[any][]byte // of the weights, by inner's buffer
-	Held    int64          // bytes of weights
+	copies  map[any][]byte // copies of the weights, by inner's buffer
+	Held    int64          // bytes of weights on the card
 	Refills int
 }
 
 // Device returns the name of the card's own memory.
 func (c *CardBackend) Device() string { return fmt.Sprintf("card %p", c) }
 
-// Capabilities returns a Refiller and the operations that inner supports, nothing else of inner's.
+// Capabilities returns a Refiller and the operations that inner supports, no other capabilities of inner.
 func (c *CardBackend) Capabilities() kernels.Capabilities {
 	return kernels.Capabilities{Refiller: c, ReLU: c.Backend.Capabilities().ReLU, Int8: c.Backend.Capabilities().Int8}
 }
@@ -48,14 +48,14 @@ func (c *CardBackend) Weights(dt kernels.DType, shape []int, data []byte) (kerne
 	return t, err
 }
 
-// Refill replaces a weight.
+// Refill replaces the content of a weight.
 func (c *CardBackend) Refill(t kernels.Tensor, data func() []byte) (ready func()) {
 	c.Refills++
 	own := c.copies[t.Buf]
 	if t.Offset != 0 {
 		panic("card: a part of a weight is refilled")
 	}
-	nan := math.Float32bits(float32(math.NaN())) | 0x7fc0 // NaN as one fp32 and as two bf16 or fp16
+	nan := math.Float32bits(float32(math.NaN())) | 0x7fc0 // these bits are NaN as one fp32, as two bf16 and as two fp16
 	for i := range own {
 		own[i] = byte(nan >> (8 * (i % 4)))
 	}

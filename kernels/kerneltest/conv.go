@@ -7,7 +7,7 @@ import (
 	"latentbeam/kernels"
 )
 
-// testConv: images: kernels, strides, one-sided padding, upsampling, bias and residual.
+// testConv tests convolutions of images: kernel sizes, strides, one-sided padding, upsampling, bias and residual.
 func testConv(t *testing.T, newBackend func(int) kernels.Backend) {
 	same := kernels.ConvSpec{Top: 1, Left: 1, Bottom: 1, Right: 1}
 	double := same
@@ -43,7 +43,7 @@ func testConv(t *testing.T, newBackend func(int) kernels.Backend) {
 	}
 }
 
-// testConvVideo: the same with a time axis: causal padding, strides in time, kernels that reach in time only.
+// testConvVideo tests convolutions with a time axis: causal padding, strides in time, kernels that extend only in time.
 func testConvVideo(t *testing.T, newBackend func(int) kernels.Backend) {
 	causal := kernels.ConvSpec{Front: 2, Top: 1, Left: 1, Bottom: 1, Right: 1}
 	half := causal
@@ -86,7 +86,7 @@ func testConvVideo(t *testing.T, newBackend func(int) kernels.Backend) {
 	}
 }
 
-// conv computes one case, of images or videos, without and with bias and residual.
+// conv computes one case for images or videos, without and with bias and residual.
 func (f *fixture) conv(dt kernels.DType, l layout, xs, ws []int, spec kernels.ConvSpec) {
 	f.Helper()
 	x, w := f.random(dt, xs...), f.random(dt, ws...)
@@ -103,7 +103,7 @@ func (f *fixture) conv(dt kernels.DType, l layout, xs, ws []int, spec kernels.Co
 	for i := range want.data {
 		want.data[i] += bias.data[i%ws[0]]
 	}
-	want, largest := want.rounded(dt) // see Backend: intermediates have the type of dst
+	want, largest := want.rounded(dt) // intermediate results have the type of dst, see Backend
 	for i := range want.data {
 		want.data[i] += residual.data[i]
 	}
@@ -118,7 +118,7 @@ func (f *fixture) conv(dt kernels.DType, l layout, xs, ws []int, spec kernels.Co
 	f.checkScaled("onto its residual", dt, largest, read(), want)
 }
 
-// video returns a with the time axis that images and their kernels lack.
+// video adds a time axis of length 1 to an image or its kernel.
 func (a array) video(axis int) array {
 	if len(a.shape) == 4 {
 		a.shape = slices.Insert(slices.Clone(a.shape), axis, 1)

@@ -9,36 +9,35 @@ import (
 	"latentbeam/kernels"
 )
 
-// Deferred makes a very strict device of inner. Nothing runs before Wait or Download; then everything runs in order.
-// New memory is full of NaN, and a tensor that is used after its scope is an error. So some mistakes fail here before
-// they fail on a GPU: to look at the memory of a tensor, to rely on zeroed memory, to keep a tensor too long, and to
-// expect an error early.
+// Deferred wraps inner as a very strict device. Operations run only at Wait or Download, in order. New memory is full of NaN, and
+// using a tensor after its scope is an error. So mistakes that would fail only on a GPU fail here: reading the memory of a tensor
+// directly, relying on zeroed memory, keeping a tensor too long, and expecting an error early.
 func Deferred(inner kernels.Backend) kernels.Backend {
 	return &deferred{inner: inner, card: inner.Capabilities().Refiller}
 }
 
 type deferred struct {
 	inner  kernels.Backend
-	card   kernels.Refiller // inner, where it has a memory of its own
+	card   kernels.Refiller // the Refiller of inner; nil: it has none
 	queue  []func()
-	scopes [][]*late // open scopes, and what was allocated in each
+	scopes [][]*deferredTensor // tensors that were allocated in each open scope
 	err    error
 }
 
-// late is the memory of a tensor. inner allocates it when the queue runs. Only Tensor.Buf of views that this backend made
-// points to it.
-type late struct {
+// deferredTensor is the memory of a tensor, which inner allocates when the queue runs. Tensor.Buf of the tensors of this backend points
+// to it.
+type deferredTensor struct {
 	owner *deferred
-	real  kernels.Tensor // dense, the whole allocation; set when the queue runs
-	ended bool           // its scope has ended, in the order of the calls
+	inner kernels.Tensor // dense, the whole allocation; set when the queue runs
+	ended bool           // its scope has ended
 
-	queued int // operations in the queue that write to it
+	queued int // number of queued operations that write to it
 }
 
 func (d *deferred) Class() string  { return d.inner.Class() }
 func (d *deferred) Device() string { return d.inner.Device() }
 
-// Capabilities are Time, and Refiller if inner has one.
+// Capabilities returns Time, and a Refiller if inner has one.
 func (d *deferred) Capabilities() kernels.Capabilities {
 	can := kernels.Capabilities{Time: d.time, ReLU: d.inner.Capabilities().ReLU, Int8: d.inner.Capabilities().Int8}
 	if d.card != nil {
@@ -47,19 +46,19 @@ func (d *deferred) Capabilities() kernels.Capabilities {
 	return can
 }
 
-// Refill exchanges a weight in its turn.
+// Refill queues the replacement of a weight.
 func (d *deferred) Refill(t kernels.Tensor, data func() []byte) (ready func()) {
 	var done func()
 	d.queue = append(d.queue, func() { done = d.card.Refill(t, data) })
 	return func() { d.queue = append(d.queue, func() { done() }) }
 }
 
-// Weights come from the inner backend at once: they belong to the device.
+// Weights creates a weight on inner at once, because weights belong to the device, not to a scope.
 func (d *deferred) Weights(dt kernels.DType, shape []int, data []byte) (kernels.Tensor, error) {
 	return d.inner.Weights(dt, shape, data)
 }
 
-// later queues f, which gets the operands as inner knows them.
+// later queues f, which gets the operands as tensors of inner.
 func (d *deferred) later(op string, operands []kernels.Tensor, f func(t []kernels.Tensor)) {
 	for i, t := range operands {
 		if buf := d.own(t); buf != nil && buf.ended {
@@ -78,42 +77,42 @@ func (d *deferred) later(op string, operands []kernels.Tensor, f func(t []kernel
 		for i, t := range operands {
 			real[i] = t
 			if buf := d.own(t); buf != nil {
-				real[i].Buf = buf.real.Buf
+				real[i].Buf = buf.inner.Buf
 			}
 		}
 		f(real)
 	})
 }
 
-// own returns the memory of t if this backend allocated it, else nil. Weights are not its own; nor are tensors of another
-// backend, but inner will refuse them.
-func (d *deferred) own(t kernels.Tensor) *late {
-	if buf, ok := t.Buf.(*late); ok && buf.owner == d {
+// own returns the memory of t if this backend allocated it. It returns nil for weights and for tensors of other backends, which
+// inner rejects.
+func (d *deferred) own(t kernels.Tensor) *deferredTensor {
+	if buf, ok := t.Buf.(*deferredTensor); ok && buf.owner == d {
 		return buf
 	}
 	return nil
 }
 
-// fromPeer is t as inner knows it, if t belongs to another Deferred device: the source of a copy between peers. The other
-// device must have done its work, and the scope of t must not have ended, else t is refused.
+// fromPeer returns t as a tensor of inner if t belongs to another Deferred device: it is the source of a copy between peers. The
+// other device must have finished its work, and the scope of t must be open; otherwise it returns an error.
 func (d *deferred) fromPeer(t kernels.Tensor) kernels.Tensor {
-	buf, ok := t.Buf.(*late)
+	buf, ok := t.Buf.(*deferredTensor)
 	if !ok || buf.owner == d {
 		return t
 	}
 	switch {
 	case buf.ended:
 		d.fail(fmt.Errorf("deferred: copy: the peer's tensor %v was used after the end of its scope", t.Shape))
-	case buf.real.IsZero() || buf.queued > 0:
+	case buf.inner.IsZero() || buf.queued > 0:
 		d.fail(fmt.Errorf("deferred: copy: the peer's tensor %v is not computed: its backend was not waited for",
 			t.Shape))
 	default:
-		t.Buf = buf.real.Buf
+		t.Buf = buf.inner.Buf
 	}
 	return t
 }
 
-// fail queues err, so that Wait or Download returns it in order, as with the error of a real device.
+// fail queues err, so that Wait or Download returns it in order, as for an error of a real device.
 func (d *deferred) fail(err error) {
 	d.queue = append(d.queue, func() {
 		if d.err == nil && d.inner.Wait() == nil {
@@ -143,15 +142,15 @@ func (d *deferred) poison(t kernels.Tensor) {
 }
 
 func (d *deferred) Alloc(dt kernels.DType, shape ...int) kernels.Tensor {
-	buf := &late{owner: d}
+	buf := &deferredTensor{owner: d}
 	shape = slices.Clone(shape)
 	if n := len(d.scopes); n > 0 {
 		d.scopes[n-1] = append(d.scopes[n-1], buf)
 	}
 	d.queue = append(d.queue, func() {
-		buf.real = d.inner.Alloc(dt, shape...)
+		buf.inner = d.inner.Alloc(dt, shape...)
 		if d.inner.Wait() == nil {
-			d.poison(buf.real)
+			d.poison(buf.inner)
 		}
 	})
 	return kernels.NewTensor(dt, buf, shape...)
@@ -180,7 +179,7 @@ func (d *deferred) Scope() (end func()) {
 
 func (d *deferred) Wait() error { return d.flush() }
 
-// time is the time between two places of the queue when it runs; see kernels.Capabilities.
+// time measures the time between two positions of the queue while it runs; see kernels.Capabilities.
 func (d *deferred) time(report func(time.Duration)) (end func()) {
 	var began time.Time
 	d.queue = append(d.queue, func() { began = time.Now() })

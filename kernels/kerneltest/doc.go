@@ -1,7 +1,6 @@
-// Package kerneltest is the suite every backend must pass, and Deferred, a backend that is as late and as
-// unforgiving as a device. Results are compared with a naive float64 reference written here; it imports
-// no backend.
+// Package kerneltest is the suite that every backend must pass. It also has Deferred, a backend that runs as late and checks as
+// strictly as a device. The suite compares results with a simple float64 reference in this package; it imports no backend.
 //
-// To add an operation or a field of a spec: its reference in reference.go, a case in the file of its
-// family, its row independence in bits.go and its wrong operands in mistakes.go.
+// For a new operation or a new field of a spec, add its reference to reference.go, a case to the file of its family, a
+// workload to bits.go, which tests that rows are independent, and wrong operands to mistakes.go.
 package kerneltest

@@ -8,7 +8,7 @@ import (
 	"latentbeam/kernels"
 )
 
-// unaryOps are the operations that a device has.
+// unaryOps returns the unary operations that a device supports.
 func unaryOps(be kernels.Backend) []kernels.UnaryOp {
 	ops := []kernels.UnaryOp{kernels.Identity, kernels.SiLU, kernels.GELUTanh, kernels.Sigmoid}
 	if be.Capabilities().ReLU {
@@ -17,7 +17,7 @@ func unaryOps(be kernels.Backend) []kernels.UnaryOp {
 	return ops
 }
 
-// testElementwise: Unary and Binary on every type and layout, expanded, in place, and far from zero.
+// testElementwise tests Unary and Binary on every type and layout, expanded, in place, and with large values.
 func testElementwise(t *testing.T, newBackend func(int) kernels.Backend) {
 	for _, dt := range dtypes {
 		for _, l := range layouts {
@@ -77,7 +77,7 @@ func (f *fixture) elementwise(dt kernels.DType, l layout, shape []int) {
 	}
 }
 
-// testRange follows the activations from deep below zero to far above, where exp leaves the range of fp32.
+// testRange tests activations from far below to far above zero, where exp leaves the range of fp32.
 func testRange(f *fixture) {
 	var x array
 	for v := -200.0; v <= 200; v += 0.37 {
@@ -96,7 +96,7 @@ func testRange(f *fixture) {
 		f.Unary(dst, f.operand(kernels.F32, dense, x), op)
 		got := read()
 		f.check(fmt.Sprint("range of ", op), kernels.F32, got, want)
-		for i, w := range want.data { // small values keep their relative precision
+		for i, w := range want.data { // small results must have a small relative error
 			if w != 0 && x.data[i] > -4 && math.Abs(got.data[i]/w-1) > 4e-6 {
 				f.Errorf("op %d of %v is %v, want %v", op, x.data[i], got.data[i], w)
 			}

@@ -8,8 +8,8 @@ import (
 	"latentbeam/kernels"
 )
 
-// testErrors: wrong operands fail the backend with a text that names the operation; they never panic, the
-// first error stays, and what follows is dropped.
+// testErrors: wrong operands give an error whose text names the operation, and never a panic. The backend keeps the
+// first error and ignores the operations after it.
 func testErrors(t *testing.T, newBackend func(int) kernels.Backend) {
 	all := func(b device, t func(shape ...int) tensor) []mistake {
 		return slices.Concat(linearMistakes(b, t), attentionMistakes(b, t), convMistakes(b, t), normMistakes(b, t), otherMistakes(b, t))

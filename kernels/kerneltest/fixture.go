@@ -30,7 +30,7 @@ func (a array) at(index ...int) *float64 {
 	return &a.data[off]
 }
 
-// layout is how an operand lies in memory.
+// layout is the memory layout of an operand.
 type layout int
 
 const (
@@ -43,7 +43,7 @@ var layouts = []layout{dense, padded, reversed}
 
 func (l layout) String() string { return [...]string{"dense", "padded", "reversed"}[l] }
 
-// fixture is a backend under test with a source of numbers.
+// fixture is a backend under test with a random number generator.
 type fixture struct {
 	*testing.T
 	kernels.Backend
@@ -54,7 +54,7 @@ func newFixture(t *testing.T, b kernels.Backend) *fixture {
 	return &fixture{t, b, rand.New(rand.NewPCG(1, 2))}
 }
 
-// rounded returns a as dt stores it, and its largest magnitude.
+// rounded returns a rounded to dt, and its largest magnitude.
 func (a array) rounded(dt kernels.DType) (array, float64) {
 	out, largest := newArray(a.shape...), 0.0
 	for i, x := range a.data {
@@ -64,7 +64,7 @@ func (a array) rounded(dt kernels.DType) (array, float64) {
 	return out, largest
 }
 
-// random returns an array of values in [-1, 1) that dt stores exactly.
+// random returns an array of values in [-1, 1) that dt represents exactly.
 func (f *fixture) random(dt kernels.DType, shape ...int) array {
 	a := newArray(shape...)
 	for i := range a.data {
@@ -73,8 +73,8 @@ func (f *fixture) random(dt kernels.DType, shape ...int) array {
 	return a
 }
 
-// place returns a view of shape laid out as l inside a base tensor, and the base.
-func (f *fixture) place(dt kernels.DType, l layout, shape []int) (view, base kernels.Tensor) {
+// placeView returns a view of shape with layout l inside a base tensor, and the base.
+func (f *fixture) placeView(dt kernels.DType, l layout, shape []int) (view, base kernels.Tensor) {
 	switch l {
 	case padded:
 		wide := make([]int, len(shape))
@@ -108,7 +108,7 @@ func scatter(host []float32, view kernels.Tensor, a array) {
 	}
 }
 
-// offset returns where element i, in row-major order, of a view lies in its base.
+// offset returns the offset in the base of element i of a view, in row-major order.
 func offset(view kernels.Tensor, i int) int {
 	off := view.Offset
 	for ax := len(view.Shape) - 1; ax >= 0; ax-- {
@@ -118,9 +118,9 @@ func offset(view kernels.Tensor, i int) int {
 	return off
 }
 
-// operand uploads a in layout l, with NaN wherever the view does not reach.
+// operand uploads a in layout l. Elements outside the view are NaN.
 func (f *fixture) operand(dt kernels.DType, l layout, a array) kernels.Tensor {
-	view, base := f.place(dt, l, a.shape)
+	view, base := f.placeView(dt, l, a.shape)
 	host := make([]float32, base.Len())
 	for i := range host {
 		host[i] = nan
@@ -130,10 +130,10 @@ func (f *fixture) operand(dt kernels.DType, l layout, a array) kernels.Tensor {
 	return view
 }
 
-// result allocates a destination full of NaN; read returns what is in it afterwards and fails the test
-// where something outside the view was written.
+// result allocates a destination full of NaN. read returns its content and fails the test if elements outside the view were
+// written.
 func (f *fixture) result(dt kernels.DType, l layout, shape ...int) (dst kernels.Tensor, read func() array) {
-	view, base := f.place(dt, l, shape)
+	view, base := f.placeView(dt, l, shape)
 	host := make([]float32, base.Len())
 	for i := range host {
 		host[i] = nan
@@ -159,7 +159,7 @@ func (f *fixture) result(dt kernels.DType, l layout, shape ...int) (dst kernels.
 	}
 }
 
-// tolerance is the error allowed for a result of storage type dt, relative above 1 and absolute below.
+// tolerance returns the allowed error of a result of storage type dt: relative for values above 1, else absolute.
 func tolerance(dt kernels.DType) float64 {
 	switch dt {
 	case kernels.BF16:
@@ -176,7 +176,7 @@ func (f *fixture) check(name string, dt kernels.DType, got, want array) {
 	f.checkScaled(name, dt, 1, got, want)
 }
 
-// checkScaled compares results of intermediate numbers up to scale, whose errors remain when they cancel.
+// checkScaled compares results whose intermediate values were up to scale: their errors remain even if the values cancel.
 func (f *fixture) checkScaled(name string, dt kernels.DType, scale float64, got, want array) {
 	f.Helper()
 	if !slices.Equal(got.shape, want.shape) {

@@ -7,8 +7,8 @@ import (
 	"latentbeam/kernels"
 )
 
-// testLayouts: how operands lie in memory changes no bit. Short rows are many, as those of heads, and may be
-// computed together where they lie evenly.
+// testLayouts: the memory layout of operands does not change a bit of the result. It includes many short rows, like those of
+// attention heads, because backends may compute several such rows in one call if the distance between rows is constant.
 func testLayouts(t *testing.T, newBackend func(int) kernels.Backend) {
 	for _, dt := range dtypes {
 		for _, d := range []int{2, 22, 64, 72, 300} {
@@ -33,7 +33,7 @@ func testLayouts(t *testing.T, newBackend func(int) kernels.Backend) {
 			} {
 				var want []float32
 				for _, l := range layouts {
-					dst, _ := f.place(dt, l, x.shape)
+					dst, _ := f.placeView(dt, l, x.shape)
 					op.run(l, dst, f.operand(dt, l, x))
 					got := make([]float32, dst.Len())
 					if err := f.Download(got, dst); err != nil {

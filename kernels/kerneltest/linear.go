@@ -8,11 +8,11 @@ import (
 	"latentbeam/kernels"
 )
 
-// testLinear: all small row counts, odd and long sums, every storage type, layout and epilogue.
+// testLinear tests all small row counts, odd and long sums, every storage type, layout and epilogue.
 func testLinear(t *testing.T, newBackend func(int) kernels.Backend) {
 	t.Run("Sizes", func(t *testing.T) {
 		f := newFixture(t, newBackend(2))
-		for m := 1; m <= 101; m++ { // odd and even, around the sizes of blocks and vectors
+		for m := 1; m <= 101; m++ { // all sizes around those of blocks and vectors
 			f.linear(m, 1+m*7%100, 1+m*5%67, kernels.F32, kernels.F32, dense, kernels.Epilogue{})
 			f.linear(m, 1+m*13%150, 1+m*7%131, kernels.BF16, kernels.BF16, dense, kernels.Epilogue{})
 		}
@@ -66,19 +66,19 @@ func testLinear(t *testing.T, newBackend func(int) kernels.Backend) {
 	})
 }
 
-// linear computes one product and compares it; ep may hold an Act.
+// linear computes one product and compares it; ep may have an Act.
 func (f *fixture) linear(m, n, k int, dx, dw kernels.DType, l layout, ep kernels.Epilogue) {
 	f.Helper()
 	x, w := f.random(dx, m, k), f.random(dw, n, k)
 	want := linear(x, w)
 	dst, read := f.result(dx, l, m, n)
 	f.Linear(dst, f.operand(dx, l, x), f.operand(dw, l, w), ep)
-	partial := math.Sqrt(float64(k)) / 3 // typical size of a sum of k products of such numbers
+	partial := math.Sqrt(float64(k)) / 3 // typical magnitude of a sum of k products of random values
 	f.checkScaled(fmt.Sprintf("(%d, %d, %d) %v %v %v", m, n, k, dx, dw, l), dx, partial, read(), want)
 }
 
-// testRounding: every intermediate of an epilogue has dst's type. 256 is where bf16 counts in twos, 2048
-// where fp16 does.
+// testRounding: every intermediate result of an epilogue is rounded to the type of dst. From 256 on bf16, and from 2048 on fp16,
+// represents only even numbers.
 func testRounding(f *fixture) {
 	for _, c := range []struct {
 		dt   kernels.DType
@@ -87,7 +87,7 @@ func testRounding(f *fixture) {
 		vector := func(x ...float64) kernels.Tensor { return f.operand(c.dt, dense, array{[]int{1, len(x)}, x}) }
 		compute := func(ep kernels.Epilogue) float64 {
 			dst, read := f.result(c.dt, dense, 1, 1)
-			f.Linear(dst, vector(c.even, 1), vector(1, 1), ep) // even + 1, a tie, which goes to even
+			f.Linear(dst, vector(c.even, 1), vector(1, 1), ep) // even + 1 is a tie, which is rounded to even
 			return read().data[0]
 		}
 		if got := compute(kernels.Epilogue{Residual: vector(-c.even)}); got != 0 {
@@ -105,7 +105,7 @@ func testRounding(f *fixture) {
 	}
 }
 
-// testEpilogue tries all combinations of bias, activation, residual (apart or in place) and gate.
+// testEpilogue tests all combinations of bias, activation, residual (another tensor or dst itself) and gate.
 func testEpilogue(f *fixture) {
 	const m, n, k = 10, 7, 35
 	x, w := f.random(kernels.F32, m, k), f.random(kernels.F32, n, k)

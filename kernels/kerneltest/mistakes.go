@@ -4,14 +4,14 @@ import "latentbeam/kernels"
 
 // mistake is a call that must fail.
 type mistake struct {
-	name string // the operation, which must stand in the message, and what is wrong
+	name string // the operation, which the message must contain, and what is wrong
 	call func()
 }
 
-// none is no tensor.
-var none kernels.Tensor
+// noTensor is the zero Tensor, which means no tensor.
+var noTensor kernels.Tensor
 
-// linearMistakes and its likes are on a device; t makes its tensors of F32.
+// linearMistakes and the functions below return wrong calls of an operation; t makes F32 tensors.
 func linearMistakes(b device, t func(shape ...int) tensor) []mistake {
 	var plain kernels.Epilogue
 	with := func(ep kernels.Epilogue) { b.Linear(t(2, 3), t(2, 4), t(3, 4), ep) }
@@ -21,7 +21,7 @@ func linearMistakes(b device, t func(shape ...int) tensor) []mistake {
 		{"linear: leading axes", func() { b.Linear(t(2, 1, 3), t(2, 4), t(3, 4), plain) }},
 		{"linear: scalar", func() { b.Linear(t(), t(), t(1, 1), plain) }},
 		{"linear: w of three axes", func() { b.Linear(t(2, 3), t(2, 4), t(3, 4, 1), plain) }},
-		{"linear: no weight", func() { b.Linear(t(2, 3), t(2, 4), none, plain) }},
+		{"linear: no weight", func() { b.Linear(t(2, 3), t(2, 4), noTensor, plain) }},
 		{"linear: bias", func() { with(kernels.Epilogue{Bias: t(4)}) }},
 		{"linear: residual", func() { with(kernels.Epilogue{Residual: t(3)}) }},
 		{"linear: gate alone", func() { with(kernels.Epilogue{Gate: t(2, 4)}) }},
@@ -99,7 +99,7 @@ func normMistakes(b device, t func(shape ...int) tensor) []mistake {
 		{"rope: shapes", func() { b.Rope(t(2, 4), t(3, 4), t(2, 2), t(2, 2)) }},
 		{"rope: odd width", func() { b.Rope(t(2, 5), t(2, 5), t(2, 2), t(2, 2)) }},
 		{"rope: angles", func() { b.Rope(t(2, 4), t(2, 4), t(2, 4), t(2, 2)) }},
-		{"rope: no sines", func() { b.Rope(t(2, 4), t(2, 4), t(2, 2), none) }},
+		{"rope: no sines", func() { b.Rope(t(2, 4), t(2, 4), t(2, 2), noTensor) }},
 		{"rope: scalar", func() { b.Rope(t(), t(), t(), t()) }},
 	}
 }
@@ -112,7 +112,7 @@ func otherMistakes(b device, t func(shape ...int) tensor) []mistake {
 		{"download: length", func() { _ = b.Download(make([]float32, 2), t(3)) }},
 		{"copy: another device", func() { b.Copy(t(3), kernels.NewTensor(kernels.F32, "elsewhere", 3)) }},
 		{"copy: shapes", func() { b.Copy(t(3), t(4)) }},
-		{"copy: nothing", func() { b.Copy(t(3), none) }},
+		{"copy: nothing", func() { b.Copy(t(3), noTensor) }},
 		{"copy: view beyond its buffer", func() {
 			x := t(4)
 			x.Offset = 2

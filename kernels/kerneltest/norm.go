@@ -7,7 +7,7 @@ import (
 	"latentbeam/kernels"
 )
 
-// testNorm: the three norms with every combination of their optional parts.
+// testNorm tests the three norms with every combination of their optional operands.
 func testNorm(t *testing.T, newBackend func(int) kernels.Backend) {
 	for _, kind := range []kernels.NormKind{kernels.LayerNorm, kernels.RMSNorm, kernels.GroupNorm} {
 		for _, l := range layouts {
@@ -28,8 +28,8 @@ func testNorm(t *testing.T, newBackend func(int) kernels.Backend) {
 	}
 }
 
-// norm computes one case; the bits of parts choose weight, bias and modulation. mean lifts x, so that a
-// variance computed as a difference of large fp32 numbers would show.
+// norm computes one case. The bits of parts choose weight, bias and modulation. mean is added to x: a variance that is computed as
+// a difference of large fp32 numbers would be wrong.
 func (f *fixture) norm(
 	dt kernels.DType, l layout, kind kernels.NormKind, shape [4]int, parts int, act kernels.UnaryOp,
 	mean float64,
@@ -71,7 +71,7 @@ func (f *fixture) norm(
 	name := fmt.Sprintf("%v, parts %d, act %d, mean %v", shape, parts, act, mean)
 	loose := dt
 	if mean != 0 {
-		loose = kernels.F16 // one part in 2^24 of 1000 is 1e-4 of the deviation
+		loose = kernels.F16 // values near 1000 have fp32 errors of 1e-4
 	}
 	dst, read := f.result(dt, dense, shape[:]...)
 	f.Norm(dst, f.operand(dt, l, x), spec)

@@ -9,8 +9,8 @@ import (
 	"latentbeam/kernels"
 )
 
-// testParts: a sum that is cut into parts gives the same bits on one worker and on several, wherever between
-// parts the workers are cut.
+// testParts: a sum in parts gives the same bits on one worker and on several workers, at whichever borders the parts are divided
+// between them.
 func testParts(t *testing.T, newBackend func(int) kernels.Backend) {
 	f := newFixture(t, newBackend(2))
 	for _, c := range []struct {
@@ -20,7 +20,7 @@ func testParts(t *testing.T, newBackend func(int) kernels.Backend) {
 	}{
 		{7, 5, 40, []int{8, 16, 30}, kernels.F32},
 		{65, 130, 1152, []int{72, 144, 576, 1080}, kernels.F32},
-		{13, 33, 1100, []int{2, 1026}, kernels.F32}, // parts longer than a chain
+		{13, 33, 1100, []int{2, 1026}, kernels.F32}, // parts that are longer than one stage of a sum
 		{9, 17, 96, []int{16, 32, 48, 64, 80}, kernels.BF16},
 		{1, 1, 4, []int{2}, kernels.F16},
 	} {
@@ -51,7 +51,7 @@ func testParts(t *testing.T, newBackend func(int) kernels.Backend) {
 	}
 }
 
-// cutEverywhere checks that workers get the bits of one worker for every choice of borders that are between them.
+// cutEverywhere checks that several workers give the bits of one worker for every choice of borders between them.
 func (f *fixture) cutEverywhere(name string, x, w kernels.Tensor, rest kernels.Epilogue, borders []int, one array) {
 	f.Helper()
 	for cut := range 1 << len(borders) {
@@ -62,8 +62,8 @@ func (f *fixture) cutEverywhere(name string, x, w kernels.Tensor, rest kernels.E
 	}
 }
 
-// inTurn computes a product as workers do that are cut at the chosen borders: each adds its parts to the sums
-// of the one before; the last has the epilogue.
+// computeInParts computes a product like workers that are divided at the chosen borders: each adds its parts to the sums of the previous
+// one; the last one applies the epilogue.
 func (f *fixture) inTurn(x, w kernels.Tensor, rest kernels.Epilogue, borders []int, cut, m, n int) array {
 	k := x.Dim(1)
 	sum, _ := f.result(kernels.F32, dense, m, n)

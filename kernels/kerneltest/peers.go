@@ -6,7 +6,7 @@ import (
 	"latentbeam/kernels"
 )
 
-// testPeers: a backend copies from a strided tensor of another one that was waited for, as the ranks of a
+// testPeers: a backend copies from a strided tensor of another backend after Wait on that backend, as the ranks of a
 // group do.
 func testPeers(t *testing.T, newBackend func(int) kernels.Backend) {
 	from, to := newFixture(t, newBackend(1)), newFixture(t, newBackend(1))

@@ -7,9 +7,9 @@ import (
 	"latentbeam/kernels"
 )
 
-// testAttentionRanges: worker sets cut attention by queries, by heads and by entries, and lay the parts out
-// anew. Whatever is computed alone has the bits it has in the whole: in every type, with few and many keys,
-// dense or strided, at 1, 2 and 8 threads (each with its own layout).
+// testAttentionRanges: sets of devices divide attention by queries, heads and entries, and change the layout of the parts. A part
+// gives the same bits as in the whole: in every type, with few and many keys, dense or strided, with 1, 2 and 8 threads (each
+// with its own layout).
 func testAttentionRanges(t *testing.T, newBackend func(int) kernels.Backend) {
 	for _, dt := range dtypes {
 		for _, c := range []struct {
@@ -46,7 +46,7 @@ func newRanges(t *testing.T, b kernels.Backend, dt kernels.DType, keys, d int, b
 	return r
 }
 
-// part computes entries, queries and heads [from, to) of operands laid out as l.
+// part computes entries, queries and heads [from, to) of operands with layout l.
 func (r *ranges) part(b kernels.Backend, l layout, e0, e1, q0, q1, h0, h1 int) []float32 {
 	r.Helper()
 	f := newFixture(r.T, b)
@@ -59,7 +59,7 @@ func (r *ranges) part(b kernels.Backend, l layout, e0, e1, q0, q1, h0, h1 int) [
 		spec.Bias = f.operand(kernels.F32, l, r.bias).Narrow(0, h0, h1-h0).Narrow(1, q0, q1-q0)
 	}
 	q := cut(r.q).Narrow(1, q0, q1-q0)
-	dst, _ := f.place(r.dt, l, q.Shape)
+	dst, _ := f.placeView(r.dt, l, q.Shape)
 	f.Attention(dst, q, cut(r.k), cut(r.v), spec)
 	got := make([]float32, dst.Len())
 	if err := f.Download(got, dst); err != nil {

@@ -6,7 +6,7 @@ import (
 	"latentbeam/kernels"
 )
 
-// unary is the definition of an operation in float64.
+// unary computes a unary operation in float64.
 func unary(op kernels.UnaryOp, x float64) float64 {
 	switch op {
 	case kernels.SiLU:
@@ -23,7 +23,7 @@ func unary(op kernels.UnaryOp, x float64) float64 {
 	return x
 }
 
-// linear is x (M, K) times w (N, K) transposed.
+// linear computes x (M, K) times the transpose of w (N, K).
 func linear(x, w array) array {
 	m, n, k := x.shape[0], w.shape[0], x.shape[1]
 	out := newArray(m, n)
@@ -37,7 +37,7 @@ func linear(x, w array) array {
 	return out
 }
 
-// attention is one leading axis: q (B, Lq, H, D), k and v (B, Lk, H, D), lens and bias optional.
+// attention computes attention with one leading axis: q (B, Lq, H, D), k and v (B, Lk, H, D); lens and bias are optional.
 func attention(q, k, v array, scale float64, lens []int, bias *array) array {
 	out := newArray(q.shape...)
 	for b := range q.shape[0] {
@@ -78,7 +78,7 @@ func attendOne(out, q, k, v array, scale float64, bias *array, b, i, h, keys int
 	}
 }
 
-// normalize centres (unless rms) and scales the elements at the given places.
+// normalize centres (unless rms) and scales the elements at the given indices.
 func normalize(data []float64, places []int, rms bool, eps float64) {
 	mean, variance := 0.0, 0.0
 	if !rms {
@@ -136,7 +136,7 @@ func rope(x, cos, sin array) array {
 	return out
 }
 
-// conv is the definition of a convolution: x (N, T, H, W, Cin), w (Cout, Cin, KT, KH, KW).
+// conv computes a convolution: x (N, T, H, W, Cin), w (Cout, Cin, KT, KH, KW).
 func conv(x, w array, spec kernels.ConvSpec) array {
 	stride, strideT, up := max(1, spec.Stride), max(1, spec.StrideT), max(1, spec.Upsample)
 	height, width := x.shape[2]*up, x.shape[3]*up
@@ -158,7 +158,7 @@ func conv(x, w array, spec kernels.ConvSpec) array {
 	return out
 }
 
-// convOne is one output value: channel o of the kernel whose first tap lies at (first, top, left) of item n.
+// convOne computes one output value: channel o, with the first tap of the kernel at (first, top, left) of item n.
 func convOne(x, w array, n, first, top, left, o, up int) (sum float64) {
 	for c := range w.shape[1] {
 		for kt := range w.shape[2] {

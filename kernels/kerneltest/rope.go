@@ -7,8 +7,8 @@ import (
 	"latentbeam/kernels"
 )
 
-// testRope: every type and layout, angles expanded over batch and heads, in place, and the queries and
-// keys of a fused projection as they lie.
+// testRope tests every type and layout, angles that are expanded over batch and heads, rotation in place, and queries and
+// keys inside a fused projection.
 func testRope(t *testing.T, newBackend func(int) kernels.Backend) {
 	for _, dt := range dtypes {
 		for _, l := range layouts {
@@ -43,7 +43,7 @@ func (f *fixture) rope(dt kernels.DType, l layout, shape [4]int) {
 	f.checkScaled(fmt.Sprint(shape, " in place"), dt, 3, read(), want)
 }
 
-// testRopeFused turns q and k inside (B, T, S, 3, H, D) along T, as temporal attention does, and leaves v.
+// testRopeFused rotates q and k inside (B, T, S, 3, H, D) along T, as temporal attention does. v must not change.
 func testRopeFused(f *fixture) {
 	const batch, frames, space, h, d = 2, 5, 3, 2, 8
 	all := f.random(kernels.F32, batch, frames, space, 3, h, d)

@@ -6,8 +6,8 @@ import (
 	"latentbeam/kernels"
 )
 
-// Run tests the backends that newBackend makes; threads is how many workers the backend shall use, where
-// that means anything to it. Tolerances are those of fp32 arithmetic, and of the storage type.
+// Run runs the suite on backends that newBackend makes. threads is the number of workers that the backend should use; backends
+// without workers ignore it. Tolerances follow from fp32 arithmetic and the storage type.
 func Run(t *testing.T, newBackend func(threads int) kernels.Backend) {
 	for _, group := range []struct {
 		name string

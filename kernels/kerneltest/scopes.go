@@ -6,7 +6,7 @@ import (
 	"latentbeam/kernels"
 )
 
-// testScopes: what an outer scope holds survives inner scopes, whose memory is used again.
+// testScopes: tensors of an outer scope survive inner scopes, whose memory is reused.
 func testScopes(t *testing.T, newBackend func(int) kernels.Backend) {
 	f := newFixture(t, newBackend(2))
 	outer := f.Scope()
@@ -27,7 +27,7 @@ func testScopes(t *testing.T, newBackend func(int) kernels.Backend) {
 		f.Copy(late, x)
 		f.Binary(total, total, late, kernels.Add)
 		end()
-		end() // a second end does nothing
+		end() // calling end twice does nothing
 	}
 	got := make([]float32, 100)
 	if err := f.Download(got, total); err != nil {
@@ -40,7 +40,7 @@ func testScopes(t *testing.T, newBackend func(int) kernels.Backend) {
 	}
 	f.Scope()
 	f.Alloc(kernels.F32, 10)
-	outer() // ends the scope inside it as well
+	outer() // also ends the scope inside it
 	end := f.Scope()
 	empty := f.Alloc(kernels.F32, 0, 3)
 	f.Copy(empty, empty)

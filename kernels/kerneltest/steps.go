@@ -8,7 +8,7 @@ import (
 	"latentbeam/kernels"
 )
 
-// testSteps: in 16 bits norms and rotations round between their steps, where PyTorch has separate modules.
+// testSteps: with 16-bit types, norms and rotations round after each step that is a separate module in PyTorch.
 func testSteps(t *testing.T, newBackend func(int) kernels.Backend) {
 	for _, dt := range []kernels.DType{kernels.BF16, kernels.F16} {
 		for _, kind := range []kernels.NormKind{kernels.LayerNorm, kernels.RMSNorm, kernels.GroupNorm} {
@@ -20,7 +20,7 @@ func testSteps(t *testing.T, newBackend func(int) kernels.Backend) {
 	}
 }
 
-// testNormSteps compares one call with the same steps one by one.
+// testNormSteps compares one call with separate calls for its steps.
 func testNormSteps(f *fixture, dt kernels.DType, kind kernels.NormKind) {
 	f.Helper()
 	const n, h, w, c = 2, 3, 5, 40
@@ -73,7 +73,7 @@ func testNormSteps(f *fixture, dt kernels.DType, kind kernels.NormKind) {
 	}
 }
 
-// values returns the values of a vector, again and again up to n.
+// values returns n values: the values of a vector, repeated.
 func (f *fixture) values(vector kernels.Tensor, n int) []float64 {
 	f.Helper()
 	host := make([]float32, vector.Len())

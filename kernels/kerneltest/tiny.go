@@ -8,8 +8,8 @@ import (
 	"latentbeam/kernels"
 )
 
-// testTiny computes with numbers whose products are about as small as fp32 can be, beside some that are not. What comes
-// out is small and no NaN; Record compares the bits, where subnormal numbers are kept or flushed.
+// testTiny computes with numbers whose products are near the smallest fp32 numbers, mixed with larger ones. Results must be small and
+// not NaN. Record compares the bits, so it also finds differences in whether subnormal numbers are flushed to zero.
 func testTiny(t *testing.T, newBackend func(int) kernels.Backend) {
 	for _, dt := range dtypes {
 		t.Run(dt.String(), func(t *testing.T) {
@@ -22,7 +22,7 @@ func testTiny(t *testing.T, newBackend func(int) kernels.Backend) {
 	}
 }
 
-// tiny returns numbers of magnitudes from 2^-62 to 2^-70, of which one in four is about 2^-126.
+// tiny returns numbers with magnitudes from 2^-62 to 2^-70; one in four is about 2^-126.
 func (f *fixture) tiny(dt kernels.DType, shape ...int) array {
 	a := newArray(shape...)
 	for i := range a.data {
@@ -35,7 +35,7 @@ func (f *fixture) tiny(dt kernels.DType, shape ...int) array {
 	return a
 }
 
-// small reads a result of which no element is larger than limit.
+// small reads a result and fails the test if an element is larger than limit.
 func (f *fixture) small(name string, limit float64, read func() array) {
 	f.Helper()
 	for i, x := range read().data {
@@ -104,8 +104,8 @@ func (f *fixture) tinyRows(dt kernels.DType, turn int) {
 	}
 }
 
-// testLong: sums of several stages, of odd lengths, and convolutions of so many channels that pixels lie in the way of the
-// cache.
+// testLong tests sums of several stages, odd lengths, and convolutions with so many channels that the distance between pixels causes
+// cache conflicts.
 func testLong(t *testing.T, newBackend func(int) kernels.Backend) {
 	for _, dt := range dtypes {
 		t.Run(dt.String(), func(t *testing.T) {

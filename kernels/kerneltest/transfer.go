@@ -11,8 +11,8 @@ import (
 
 var dtypes = []kernels.DType{kernels.F32, kernels.BF16, kernels.F16}
 
-// testTransfer: what goes up comes down, rounded to the storage type, in row-major order whatever the
-// strides; and Copy converts between all types.
+// testTransfer: Download returns what was uploaded, rounded to the storage type, in row-major order for all strides. Copy
+// converts between all types.
 func testTransfer(t *testing.T, newBackend func(int) kernels.Backend) {
 	for _, dt := range dtypes {
 		for _, l := range layouts {
@@ -56,7 +56,7 @@ func (f *fixture) roundTrip(dt kernels.DType, l layout, shape []int) {
 	dst, read := f.result(dt, l, shape...)
 	f.Upload(dst, host)
 	for i := range host {
-		host[i] = nan // Upload has its own copy by now
+		host[i] = nan // Upload must have copied it
 	}
 	f.check("upload", kernels.F32, read(), a)
 	for _, other := range dtypes {
@@ -78,7 +78,7 @@ func (f *fixture) roundTrip(dt kernels.DType, l layout, shape []int) {
 	}
 }
 
-// testWeights: little-endian bytes become tensors, aligned or not, and serve every backend of the device.
+// testWeights: weights are made from little-endian bytes, aligned or not, and every backend of the device can use them.
 func testWeights(t *testing.T, newBackend func(int) kernels.Backend) {
 	f, other := newFixture(t, newBackend(1)), newBackend(2)
 	for _, dt := range dtypes {
@@ -135,7 +135,7 @@ func testGather(t *testing.T, newBackend func(int) kernels.Backend) {
 			}
 			dst, read := f.result(kernels.F32, l, len(ids), 37)
 			f.Gather(dst, f.operand(dt, l, table), ids)
-			clear(ids) // the backend has its own copy by now
+			clear(ids) // the backend must have copied them
 			f.check(fmt.Sprint(dt, " ", l), kernels.F32, read(), want)
 			none, read := f.result(kernels.F32, l, 0, 37)
 			f.Gather(none, f.operand(dt, l, table), nil)

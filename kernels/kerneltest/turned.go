@@ -7,8 +7,8 @@ import (
 	"latentbeam/kernels"
 )
 
-// testTurned: RMSNorm with a rotation has the bits of the norm and the rotation one after the other, over
-// random shapes, types and layouts, into another tensor and in place.
+// testTurned: RMSNorm with a rotation gives the bits of the norm followed by the rotation, or the other way round, for random
+// shapes, types and layouts, into another tensor and in place.
 func testTurned(t *testing.T, newBackend func(int) kernels.Backend) {
 	for _, dt := range dtypes {
 		for _, l := range layouts {
@@ -31,12 +31,12 @@ func testTurned(t *testing.T, newBackend func(int) kernels.Backend) {
 // turned is one norm with a rotation: x (B, L, N, H, D).
 type turned struct {
 	*fixture
-	dt, dst, other kernels.DType // of x, the result, weights and angles
+	dt, dst, other kernels.DType // types of x, of the result, and of weights and angles
 	layout         layout
 	x, weight      array
 	cos, sin       array
-	first          bool // turn first
-	weights        int  // 0: none, 1: one, 2: N, 3: each row has its own
+	first          bool // rotate before the norm
+	weights        int  // 0: none; 1: one for all; 2: N of them; 3: one for each row
 }
 
 var turnedWidths = []int{2, 6, 8, 10, 22, 40, 64, 72, 80, 128, 136, 300, 1290, 0}
@@ -51,7 +51,7 @@ func newTurned(f *fixture, dt kernels.DType, l layout) *turned {
 		c.other = dtypes[f.rand.IntN(len(dtypes))]
 	}
 	d := turnedWidths[f.rand.IntN(len(turnedWidths))]
-	if c.weights == 3 { // the steps take a call for each row
+	if c.weights == 3 { // the separate steps need a call for each row
 		c.fill(1, n(3), n(2), n(3), d)
 	} else {
 		c.fill(n(2), n(7), n(3), n(5), d)
@@ -59,8 +59,8 @@ func newTurned(f *fixture, dt kernels.DType, l layout) *turned {
 	return c
 }
 
-// fill makes the operands of x (b, l, n, h, d). Angles and weights have one entry on the axes that they do
-// not know.
+// fill makes operands with x (b, l, n, h, d). Angles and weights have length 1 on the axes that they do not depend
+// on.
 func (c *turned) fill(b, l, n, h, d int) {
 	c.x = c.random(c.dt, b, l, n, h, d)
 	angles := []int{1, l, 1, 1, d / 2}
@@ -71,7 +71,7 @@ func (c *turned) fill(b, l, n, h, d int) {
 	c.weight = c.random(c.other, [][]int{{0}, {d}, {n, 1, d}, {b, l, n, h, d}}[c.weights]...)
 }
 
-// spec is the call, on operands that lie as the layout says.
+// spec returns the spec of the call, with operands in the given layout.
 func (c *turned) spec() kernels.NormSpec {
 	half := append([]int(nil), c.x.shape...)
 	half[4] /= 2
@@ -86,7 +86,7 @@ func (c *turned) spec() kernels.NormSpec {
 	return spec
 }
 
-// steps computes the same one call after the other, each row of weights by itself: in dense tensors.
+// steps computes the same result with separate calls on dense tensors, one call for each row of weights.
 func (c *turned) steps(spec kernels.NormSpec) []float64 {
 	dst, read := c.result(c.dst, dense, c.x.shape...)
 	x := c.operand(c.dt, dense, c.x)
@@ -106,7 +106,7 @@ func (c *turned) steps(spec kernels.NormSpec) []float64 {
 	return read().data
 }
 
-// rows normalises what shares a weight, (H, D) or a row of it.
+// rows normalises the rows that share a weight: (H, D), or one row of it.
 func (c *turned) rows(dst, x kernels.Tensor, spec kernels.NormSpec) {
 	each := func(ts []kernels.Tensor, f func(ts []kernels.Tensor)) {
 		for i := range ts[0].Shape[0] {
@@ -133,7 +133,7 @@ func (c *turned) String() string {
 		c.dst, c.weights, c.cos.shape, c.other, c.first)
 }
 
-// compare computes the call into another tensor and, where the types allow it, in place.
+// compare computes the call into another tensor and, if the types allow it, in place.
 func (c *turned) compare() {
 	c.Helper()
 	defer c.Scope()()
@@ -151,7 +151,7 @@ func (c *turned) compare() {
 	c.same(", in place", read().data, want)
 }
 
-// compareFused turns queries and keys (B, L, 2, H, D) inside a fused projection and leaves the values.
+// compareFused rotates queries and keys (B, L, 2, H, D) inside a fused projection. The values must not change.
 func (c *turned) compareFused(d int) {
 	c.Helper()
 	defer c.Scope()()
@@ -178,7 +178,7 @@ func (c *turned) compareFused(d int) {
 	c.same(" inside a projection", got, want)
 }
 
-// same compares bits.
+// same compares the bits of two results.
 func (c *turned) same(where string, got, want []float64) {
 	c.Helper()
 	narrow := func(list []float64) []float32 {
