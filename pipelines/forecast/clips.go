@@ -8,14 +8,14 @@ import (
 	"latentbeam/stages"
 )
 
-// ClipsOf is the clips of one shape.
+// ClipsOf counts the clips of one shape.
 type ClipsOf struct {
 	Shape schemas.Bucket
 	Rows  int64
-	Bytes int64 // of their latents in the tables, float32
+	Bytes int64 // size of their latents in the tables, as float32
 }
 
-// Clips lists the shapes of the clips that the job cuts of its media, by size and length.
+// Clips lists the shapes of the clips that the job cuts from its media, sorted by size and length.
 func (j *Predictor) Clips(clips map[schemas.Bucket]int64) (all []ClipsOf, err error) {
 	for shape, rows := range clips {
 		row := schemas.PromptRow{Width: shape.Width, Height: shape.Height, NumFrames: shape.NumFrames}
@@ -43,5 +43,5 @@ func (j *Predictor) Clips(clips map[schemas.Bucket]int64) (all []ClipsOf, err er
 	return all, nil
 }
 
-// bytesPerValue is that of float32.
+// bytesPerValue is the size of a float32.
 const bytesPerValue = 4

@@ -14,35 +14,35 @@ import (
 	"latentbeam/stages"
 )
 
-// Doubts are those about the rows of a job: rows with one id, prompts without a word, and what the built-in model was not
-// trained on. They take eight bytes a row with an id.
+// Doubts collects what the user may not have intended in the rows of a job: rows with the same id, empty prompts, and rows on which
+// the built-in model was not trained. It uses eight bytes of memory per row with an id.
 type Doubts struct {
-	prompts    bool            // they matter
-	shows      bool            // pictures are made from them
-	ids        *system.Numbers // hashes of them
+	prompts    bool            // results depend on prompts
+	shows      bool            // the job makes pictures
+	ids        *system.Numbers // hashes of ids
 	empty      int64
 	firstEmpty string
 	tiny       outside
-	draws      bool // the built-in model makes pictures from prompts
+	draws      bool // the built-in model makes the pictures
 
-	// CutTokens returns how many tokens of a prompt will be cut off; nil: nobody counts them.
+	// CutTokens returns the number of tokens that are cut off a prompt; nil: not counted.
 	CutTokens func(row *schemas.PromptRow) int
 	cut       int64
 	firstCut  string
 }
 
-// NewDoubts begins to collect doubts about a job. prompts: results depend on prompts. shows: the job makes pictures from prompts.
-// tiny: the built-in model makes the pictures.
+// NewDoubts returns empty Doubts. prompts says that results depend on prompts, shows that the job makes pictures from prompts, and
+// tiny that the built-in model makes the pictures.
 func NewDoubts(prompts, shows, tiny bool) *Doubts {
 	return &Doubts{ids: &system.Numbers{}, prompts: prompts, shows: shows, draws: tiny}
 }
 
-// See takes the next row of the input.
+// See adds the next row of the input.
 func (d *Doubts) See(e *stages.Element) {
 	if e.Given.ID != "" && e.Row.SampleIndex == 0 {
 		d.ids.Add(idHash(e.Given.ID))
 	}
-	asked := strings.HasSuffix(e.Row.ID, schemas.NullMark) // the job wants it so
+	asked := strings.HasSuffix(e.Row.ID, schemas.NullMark) // the job asked for a row without caption
 	if d.prompts && !asked && e.Failed == nil && strings.TrimSpace(e.Row.Prompt) == "" {
 		if d.empty++; d.empty == 1 {
 			d.firstEmpty = path.Base(e.Given.Source)
@@ -50,7 +50,7 @@ func (d *Doubts) See(e *stages.Element) {
 	}
 }
 
-// New takes a row that is to be computed.
+// New adds a row that will be computed.
 func (d *Doubts) New(e *stages.Element) {
 	if d.draws {
 		d.tiny.see(&e.Row)
@@ -68,14 +68,14 @@ func (d *Doubts) New(e *stages.Element) {
 	}
 }
 
-// idHash is a digest of the name that the files of an id have in exports.
+// idHash returns a hash of the file name that an id gets in exports.
 func idHash(id string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(config.IDStem(id)))
 	return h.Sum64()
 }
 
-// Warnings says what there is to be doubted. It reads the rows again where several have one id, to name two of them.
+// Warnings returns the warnings. If several rows have the same id, it reads the rows again to name two of them.
 func (d *Doubts) Warnings(rows iter.Seq2[*stages.Element, error]) (all []string, err error) {
 	if d.empty > 0 {
 		text := fmt.Sprintf("%s without a word, the first in %s", count(d.empty, "prompt is", "prompts are"), d.firstEmpty)
@@ -98,7 +98,7 @@ func (d *Doubts) Warnings(rows iter.Seq2[*stages.Element, error]) (all []string,
 	return all, err
 }
 
-// sharedIDs says which rows have one id, "" where none do.
+// sharedIDs returns a warning about rows with the same id; "": there are none.
 func (d *Doubts) sharedIDs(rows iter.Seq2[*stages.Element, error]) (string, error) {
 	ids := d.ids.All()
 	slices.Sort(ids)
@@ -126,7 +126,7 @@ func (d *Doubts) sharedIDs(rows iter.Seq2[*stages.Element, error]) (string, erro
 			break
 		}
 	}
-	if len(places) == 2 && path.Dir(places[0]) == path.Dir(places[1]) { // else the folders tell them apart
+	if len(places) == 2 && path.Dir(places[0]) == path.Dir(places[1]) { // the folders are not needed to distinguish them
 		places = []string{path.Base(places[0]), path.Base(places[1])}
 	}
 	if len(named) == 0 { // the input has changed meanwhile
@@ -141,7 +141,7 @@ func (d *Doubts) sharedIDs(rows iter.Seq2[*stages.Element, error]) (string, erro
 		count(again, "row has", "rows have"), named[0], strings.Join(places, " and ")), nil
 }
 
-// count is a number with its noun and verb.
+// count formats a number with a noun, and possibly a verb.
 func count(n int64, one, many string) string {
 	if n == 1 {
 		return "1 " + one

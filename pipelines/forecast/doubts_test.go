@@ -9,7 +9,7 @@ import (
 	"latentbeam/stages"
 )
 
-// TestSharedIDs: ids that are equal, and ids that become one name of files in an export, are told before anything is
+// TestSharedIDs: equal ids, and ids with the same file name in an export, cause a warning before anything is
 // computed.
 func TestSharedIDs(t *testing.T) {
 	for _, c := range []struct {

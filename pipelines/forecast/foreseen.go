@@ -10,13 +10,13 @@ import (
 	"latentbeam/internal/watch/runpage"
 )
 
-// Foreseen is what was predicted of a run before it began; Why says why nothing was.
+// Foreseen is the prediction of a run, made before its start. If there is none, Why gives the reason.
 type Foreseen struct {
 	Prediction
 	Why string
 }
 
-// Foresee predicts the run for its report. A run without a prediction is a run all the same.
+// Foresee predicts the run for its report. It returns no error, because a run does not need a prediction.
 func (j *Predictor) Foresee(ctx context.Context, w Work) Foreseen {
 	if w.New == 0 {
 		return Foreseen{Why: "Nothing was to be computed."}
@@ -31,7 +31,8 @@ func (j *Predictor) Foresee(ctx context.Context, w Work) Foreseen {
 	return Foreseen{Prediction: f}
 }
 
-// Expectations are the prediction beside what the run took: all of it, and the device time of each stage and shape.
+// Expectations compares the prediction with the measured times: of the whole run, and the device times of each stage and
+// shape.
 func (f *Foreseen) Expectations(pending int64, took time.Duration, tally *runpage.Tally) (all []runpage.Expectation, why string) {
 	switch {
 	case f.Why != "":
@@ -48,7 +49,7 @@ func (f *Foreseen) Expectations(pending int64, took time.Duration, tally *runpag
 	}
 	for _, c := range shapes {
 		stages.add(c.Stage, 0, c.Busy)
-		if stages.of(c.Stage).Predicted > 0 { // the others say nothing of what they cost
+		if stages.of(c.Stage).Predicted > 0 { // other stages have no predicted cost
 			sizes.add(c.Of, 0, c.Busy)
 		}
 	}
@@ -59,21 +60,22 @@ func (f *Foreseen) Expectations(pending int64, took time.Duration, tally *runpag
 	return all, ""
 }
 
-// Costs are what the prediction says of a row of each shape in each stage.
+// Costs returns the predicted cost of a row of each shape in each stage.
 func (f *Foreseen) Costs() (all []board.Foreseen) {
 	for _, l := range f.leases {
 		shape, rows := engine.BucketName(l.Shape), float64(l.Elements*l.Times)
 		i := slices.IndexFunc(all, func(c board.Foreseen) bool { return c.Stage == l.Stage && c.Shape == shape })
-		if i < 0 && rows > 0 { // the leases of a stage begin with the largest number of rows
+		if i < 0 && rows > 0 { // the first lease of a stage has the most rows
 			all = append(all, board.Foreseen{Stage: l.Stage, Shape: shape, Seconds: l.Seconds / rows})
 		}
 	}
 	return all
 }
 
-// sums are expectations by name, in the order of their first appearance.
+// sums sums expectations by name, in the order of their first appearance.
 type sums struct{ list []*runpage.Expectation }
 
+// of returns the expectation with a name, and adds it if necessary.
 func (s *sums) of(name string) *runpage.Expectation {
 	for _, e := range s.list {
 		if e.Name == name {
@@ -84,12 +86,13 @@ func (s *sums) of(name string) *runpage.Expectation {
 	return s.list[len(s.list)-1]
 }
 
+// add adds times to an expectation.
 func (s *sums) add(name string, predicted, measured time.Duration) {
 	e := s.of(name)
 	e.Predicted, e.Measured = e.Predicted+predicted, e.Measured+measured
 }
 
-// predicted are those that something was predicted for, up to a number that people read.
+// predicted returns the expectations that have a prediction, at most as many as people read.
 func (s *sums) predicted() (out []runpage.Expectation) {
 	const most = 16
 	for _, e := range s.list {

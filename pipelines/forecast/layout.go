@@ -17,27 +17,27 @@ import (
 	"latentbeam/stages/layout"
 )
 
-// Predictor is what a forecast knows of a job.
+// Predictor predicts the run of a job.
 type Predictor struct {
 	Config *config.Config
 	Engine *engine.Engine
 	Host   *host.Stages
 	Local  devices.Pool   // devices of this process
-	Fleet  *devices.Fleet // with those of other hosts; nil where there are none
+	Fleet  *devices.Fleet // devices of this process and of other hosts; nil: no other hosts
 }
 
-// BucketPlan is how the new rows of one bucket are shared out to devices.
+// BucketPlan describes how the new rows of one bucket are divided among devices.
 type BucketPlan struct {
 	BucketRows
-	Batch  int // rows in a batch as it is formed; batches that wait may become one
+	Batch  int // rows in a batch when it is formed; waiting batches may be merged
 	Stages []cost.Estimate
 	layout.Outcome
-	Run schedule.Outlook // empty where there are too many devices to play the run through
-	// Fails is why these rows cannot be done, nil where they can. Others of the job go on.
+	Run schedule.Outlook // simulated run; empty if there are too many devices
+	// Fails is the reason why these rows cannot be computed; nil: they can. Other rows of the job are not affected.
 	Fails error
 }
 
-// Split is how a set shares the work of the denoiser; nil where the job has none.
+// Split returns how a set divides the work of the denoiser; nil: the job has no denoiser.
 func (l BucketPlan) Split() *cost.Split {
 	for _, s := range l.Stages {
 		if s.Split != nil {
@@ -107,8 +107,8 @@ func (j *Predictor) numbers(w Work) kernels.DType {
 	return kernels.F32
 }
 
-// measurable is a pool to measure on: the devices of this process, or where it has none for the job, a worker of
-// its CPU; those of other hosts are taken to be like it.
+// measurable returns a pool for measurements: the devices of this process, or a CPU worker if the job uses no devices of this
+// process. The devices of other hosts are assumed to be equal to it.
 func (j *Predictor) measurable() (devices.Pool, error) {
 	if j.Local.Size() > 0 {
 		return j.Local, nil
@@ -116,12 +116,13 @@ func (j *Predictor) measurable() (devices.Pool, error) {
 	return devices.NewCPU(1, j.Config.Resources.Threads, 0)
 }
 
-// memoryLatency is what an exchange through shared memory costs before its first byte, in seconds: all ranks
-// meet twice.
+// memoryLatency is the latency of an exchange through shared memory in seconds, in which all ranks
+// synchronise twice.
 const memoryLatency = 20e-6
 
-// layouts says what a run does for every shape of the plan. What cannot be done on the devices fails, with its line in
-// the configuration; that is an error where nothing can be done. With others it says, too, what was not chosen.
+// layouts returns the plan for every shape. A shape that cannot be computed on the devices has Fails set, with its line in
+// the configuration; layouts returns an error if no shape can be computed. If others is true, it also lists slower
+// alternatives.
 func (j *Predictor) layouts(ctx context.Context, w Work, devices []layout.DeviceModel, others bool) ([]BucketPlan, error) {
 	if err := j.Prepare(ctx, w); err != nil {
 		return nil, err
@@ -160,12 +161,12 @@ func (j *Predictor) layouts(ctx context.Context, w Work, devices []layout.Device
 	return out, nil
 }
 
-// costs asks every stage what rows like row cost.
+// costs returns the costs of rows like row in every stage.
 func (j *Predictor) costs(row schemas.PromptRow) ([]cost.Estimate, error) {
 	return host.Costs(j.Engine.Schedule.Steps, row)
 }
 
-// infeasible gives an error of a search its place in the configuration.
+// infeasible adds the place in the configuration to an error of a search.
 func (j *Predictor) infeasible(b BucketRows, none *layout.Infeasible) error {
 	path := "input" // where the rows with this size come from
 	switch d := j.Config.Defaults; {

@@ -10,10 +10,10 @@ import (
 	"latentbeam/stages/layout"
 )
 
-// maxForeseen bounds the devices of a run that is played through: every lease looks at all widths of a set.
+// maxForeseen limits the devices of a run that is simulated, because every simulated lease tries all widths of a set.
 const maxForeseen = 128
 
-// foresight is what is known of a run on these devices, nil where they are too many to play it through.
+// foresight returns the data for the simulation of a run on these devices; nil: there are too many devices.
 func (j *Predictor) foresight(devices []layout.DeviceModel, held []cost.Held) *schedule.Foresight {
 	pool := j.Engine.Schedule.Pool
 	if len(devices) > maxForeseen || len(devices) != pool.Size() {
@@ -24,7 +24,7 @@ func (j *Predictor) foresight(devices []layout.DeviceModel, held []cost.Held) *s
 	return &f
 }
 
-// foresee plays the run of the rows of one shape through; others lists what it is predicted to be faster than, too.
+// foresee simulates the run of the rows of one shape. If others is true, it also lists slower alternatives in Lost.
 func (l *BucketPlan) foresee(f schedule.Foresight, query layout.Query, others bool) (err error) {
 	f.Rows = []schedule.Expected{{Row: l.First, Rows: int(l.Keys)}}
 	if l.Run, err = f.Outlook(); err != nil {
@@ -55,7 +55,7 @@ func (l *BucketPlan) foresee(f schedule.Foresight, query layout.Query, others bo
 		if err != nil {
 			return err
 		}
-		if !slices.Equal(other.Leases, l.Run.Leases) { // else it is what was chosen
+		if !slices.Equal(other.Leases, l.Run.Leases) { // it differs from the choice
 			slower = append(slower, fixed{c.Width, other.Seconds})
 		}
 	}
@@ -69,7 +69,7 @@ func (l *BucketPlan) foresee(f schedule.Foresight, query layout.Query, others bo
 	return nil
 }
 
-// denoiser names the stage that a set shares, "" where there is none.
+// denoiser returns the name of the stage whose batches a set divides; "": none.
 func (l *BucketPlan) denoiser() string {
 	for _, s := range l.Stages {
 		if s.Split != nil {
@@ -79,7 +79,7 @@ func (l *BucketPlan) denoiser() string {
 	return ""
 }
 
-// Seconds is the predicted time of all rows of the shape.
+// Seconds returns the predicted time of all rows of the shape.
 func (l BucketPlan) Seconds() float64 {
 	if len(l.Run.Leases) > 0 {
 		return l.Run.Seconds

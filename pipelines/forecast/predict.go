@@ -8,17 +8,17 @@ import (
 	"latentbeam/stages/layout"
 )
 
-// Prediction is what the run of the new rows of a job takes, as far as the cost model is right: on machines that have
-// nothing else to do, without publishing and tables. `plan`, a dry run and the report of a run make it here.
+// Prediction is the predicted run of the new rows of a job. It assumes that the cost model is right and that the machines have no
+// other work, and leaves out publishing and tables. `plan`, a dry run and the report of a run use it.
 type Prediction struct {
 	Devices []layout.DeviceModel
-	Layouts []BucketPlan // by shape
-	Seconds float64      // of all rows together
-	Silent  []string     // the stages without a cost; they are not counted
+	Layouts []BucketPlan // one entry per shape
+	Seconds float64      // time of all rows
+	Silent  []string     // stages without a cost, which are not counted
 	leases  []schedule.Lease
 }
 
-// Predict plays the run of the new rows through. With others, layouts list what was not chosen, which takes longer.
+// Predict simulates the run of the new rows. If others is true, the layouts also list slower alternatives.
 func (j *Predictor) Predict(ctx context.Context, w Work, others bool) (Prediction, error) {
 	out := Prediction{Silent: j.silent()}
 	var err error
@@ -32,8 +32,8 @@ func (j *Predictor) Predict(ctx context.Context, w Work, others bool) (Predictio
 	return out, err
 }
 
-// together predicts the run of all rows, whatever their shapes. Where it cannot be played through its shapes follow one
-// another.
+// together predicts the run of the rows of all shapes. If the run cannot be simulated, together adds the times of the
+// shapes.
 func (j *Predictor) together(layouts []BucketPlan, devices []layout.DeviceModel) (seconds float64, leases []schedule.Lease, err error) {
 	var rows []schedule.Expected
 	for _, l := range layouts {
@@ -51,7 +51,7 @@ func (j *Predictor) together(layouts []BucketPlan, devices []layout.DeviceModel)
 	return all.Seconds, all.Leases, err
 }
 
-// silent names the stages that do not say what they cost.
+// silent returns the names of the stages without a cost.
 func (j *Predictor) silent() (names []string) {
 	for _, s := range j.Engine.Schedule.Steps {
 		if s.Capabilities().Cost == nil {
@@ -61,7 +61,7 @@ func (j *Predictor) silent() (names []string) {
 	return names
 }
 
-// Weights are the bytes of the weights of each stage, by its name.
+// Weights returns the bytes of weights of each stage by name.
 func (j *Predictor) Weights(w Work) map[string]int64 {
 	out := map[string]int64{}
 	if len(w.Buckets) == 0 {
@@ -76,4 +76,5 @@ func (j *Predictor) Weights(w Work) map[string]int64 {
 	return out
 }
 
+// seconds converts seconds to a duration.
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -8,8 +8,8 @@ import (
 	"latentbeam/stages/cost"
 )
 
-// Prepare arranges the weights for the rows that are to be computed, which may be larger than the defaults, here and on
-// other hosts. A job whose memory is bounded so that not even the smallest fit is refused.
+// Prepare arranges the weights for the rows to compute, which may be larger than the defaults, in this process and on
+// other hosts. It returns an error if resources.memory is too low even for the smallest rows.
 func (j *Predictor) Prepare(ctx context.Context, w Work) error {
 	if len(w.Buckets) == 0 {
 		return nil

@@ -11,11 +11,11 @@ import (
 	"latentbeam/stages"
 )
 
-// scripts are the extensions by which a word of a command is known as a script.
+// scripts are the extensions of words in a command that count as scripts.
 var scripts = []string{".py", ".sh"}
 
-// DoubtfulPrograms says what a person may not have meant with the programs of the job: a script that is not there, and
-// more programs than there are devices to give them batches.
+// DoubtfulPrograms returns warnings about the programs of the job: a missing script, and
+// more workers of a program than devices.
 func DoubtfulPrograms(cfg *config.Config, specs []stages.Spec, devices int) (all []string) {
 	for i, s := range cfg.Stages {
 		spec, found := stages.Find(specs, s.Name)
@@ -24,10 +24,10 @@ func DoubtfulPrograms(cfg *config.Config, specs []stages.Spec, devices int) (all
 		}
 		p, err := spec.Program(s.Options.Decode)
 		if err != nil {
-			continue // the job would not have been opened
+			continue // opening the job has reported the error
 		}
 		at := fmt.Sprintf("stages.%d", i)
-		for _, word := range p.Command[min(1, len(p.Command)):] { // one with a space is a line for a shell
+		for _, word := range p.Command[min(1, len(p.Command)):] { // a word with a space is a command line for a shell
 			if _, err := os.Stat(word); os.IsNotExist(err) && !strings.Contains(word, " ") && slices.Contains(scripts, filepath.Ext(word)) {
 				here, _ := os.Getwd()
 				all = append(all, fmt.Sprintf("%v: there is no file %s in %s, where the program is started",

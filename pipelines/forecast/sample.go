@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	// probeSteps is how many sampling steps a sample has.
+	// probeSteps is the number of sampling steps of a sample.
 	probeSteps = 2
-	// longSample is how long the samples of a job may take, as predicted, to be made at all.
+	// longSample is the predicted time above which the samples of a job are not computed.
 	longSample = 30 * time.Second
 )
 
-// Sample is what rows take on disk.
+// Sample holds the sizes of rows on disk.
 type Sample struct {
-	Disk map[schemas.Bucket]int64 // of a row of each shape, in bytes
-	Not  string                   // why there is none, "" where there is one
+	Disk map[schemas.Bucket]int64 // bytes of a row of each shape
+	Not  string                   // why no sample was computed; "": it was
 }
 
-// Sample computes a row of every shape of the work with few sampling steps, looks at its size, and throws it away.
+// Sample computes one row of every shape with few sampling steps, measures its size, and discards it.
 func (j *Predictor) Sample(ctx context.Context, w Work, f Prediction) (Sample, error) {
 	all := Sample{Disk: map[schemas.Bucket]int64{}}
 	if all.Not = j.unsampled(f); all.Not != "" {
@@ -50,7 +50,7 @@ func (j *Predictor) Sample(ctx context.Context, w Work, f Prediction) (Sample, e
 		}
 		size, err := j.sample(ctx, e)
 		if fault.ClassOf(err) == fault.ClassRow && err != nil {
-			continue // this row will fail; another of its shape may not
+			continue // this row fails, but another row of its shape may not
 		}
 		if err != nil {
 			return all, err
@@ -63,7 +63,7 @@ func (j *Predictor) Sample(ctx context.Context, w Work, f Prediction) (Sample, e
 	return all, nil
 }
 
-// unsampled says why no row is computed to look at its size.
+// unsampled returns the reason not to compute a sample; "": none.
 func (j *Predictor) unsampled(f Prediction) string {
 	if program := stages.FirstProgram(j.Engine.Schedule.Steps); program != "" {
 		return fmt.Sprintf("stage %s is a program, which only a run starts", program)
@@ -83,7 +83,7 @@ func (j *Predictor) unsampled(f Prediction) string {
 	return ""
 }
 
-// onFew is what a stage costs with few steps.
+// onFew returns the cost of a stage with probeSteps steps.
 func onFew(s cost.Estimate) cost.Estimate {
 	if s.Split != nil && s.Split.Steps > probeSteps {
 		few := *s.Split
@@ -93,7 +93,7 @@ func onFew(s cost.Estimate) cost.Estimate {
 	return s
 }
 
-// sample computes one element and returns its size.
+// sample computes one element and returns its size in bytes.
 func (j *Predictor) sample(ctx context.Context, e *stages.Element) (size int64, err error) {
 	set, release, err := j.Engine.Schedule.Pool.LeaseSet(ctx, 1)
 	if err != nil {

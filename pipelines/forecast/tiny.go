@@ -8,9 +8,10 @@ import (
 	"latentbeam/testdata/tiny"
 )
 
-// outside counts the new rows that the built-in model was not trained for. It computes them all the same.
+// outside counts the new rows on which the built-in model was not trained. The model computes them nevertheless.
 type outside struct{ sizes, prompts int64 }
 
+// see adds a new row.
 func (o *outside) see(row *schemas.PromptRow) {
 	if row.Width != tiny.Side || row.Height != tiny.Side || row.NumFrames != tiny.Frames {
 		o.sizes++
@@ -20,7 +21,7 @@ func (o *outside) see(row *schemas.PromptRow) {
 	}
 }
 
-// warning says what they are, "" where there are none.
+// warning returns a warning about these rows; "": there are none.
 func (o *outside) warning() string {
 	switch {
 	case o.sizes > 0 && o.prompts > 0:

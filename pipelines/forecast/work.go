@@ -1,5 +1,5 @@
-// Package forecast predicts what a run takes: how its rows are shared out to devices, its time and its room on disk. `plan`,
-// a dry run and the report of a run ask it alike.
+// Package forecast predicts a run: how its rows are divided among devices, its time, and its space on disk. `plan`,
+// a dry run and the report of a run use it.
 package forecast
 
 import (
@@ -12,28 +12,28 @@ import (
 	"latentbeam/stages"
 )
 
-// maxBuckets bounds the shapes that a plan keeps apart; the rest counts with the last one.
+// maxBuckets limits the shapes that a plan counts separately. Further shapes are counted with the last one.
 const maxBuckets = 64
 
-// Work is the rows that a run is to compute.
+// Work counts the rows that a run computes.
 type Work struct {
 	New int64
 	// Buckets counts the rows of each shape, in the order of first appearance.
 	Buckets []BucketRows
 
-	keys     *system.Numbers // of the rows, by their first 58 bits, with the bucket in the others
-	repeated []uint64        // fingerprints of keys that several rows have, sorted
+	keys     *system.Numbers // first 58 bits of the keys, with the number of the bucket in the last 6 bits
+	repeated []uint64        // sorted fingerprints of keys that several rows have
 }
 
 // BucketRows counts the new rows of one bucket.
 type BucketRows struct {
 	Shape schemas.Bucket
 	Rows  int64
-	Keys  int64             // of them, equal rows counted once
-	First schemas.PromptRow // the first of them
+	Keys  int64             // number of different rows
+	First schemas.PromptRow // first of the rows
 }
 
-// Add adds a row. It takes eight bytes.
+// Add adds a row. It uses eight bytes of memory.
 func (w *Work) Add(e *stages.Element) {
 	w.New++
 	if w.keys == nil {
@@ -42,6 +42,7 @@ func (w *Work) Add(e *stages.Element) {
 	w.keys.Add(fingerprint(e.Key) | uint64(w.count(e)))
 }
 
+// fingerprint returns the first 58 bits of a key; the others are 0.
 func fingerprint(key schemas.Key) uint64 { return binary.BigEndian.Uint64(key[:]) &^ (maxBuckets - 1) }
 
 // count counts a row in its bucket and returns the number of the bucket.
@@ -57,7 +58,7 @@ func (w *Work) count(e *stages.Element) int {
 	return len(w.Buckets) - 1
 }
 
-// Seal counts the keys of each bucket, once all rows were added.
+// Seal counts the keys of each bucket. Call it after all rows were added.
 func (w *Work) Seal() {
 	if w.keys == nil {
 		return
@@ -75,7 +76,7 @@ func (w *Work) Seal() {
 	w.keys = nil
 }
 
-// Equal is how many rows are equal to an earlier one and share its result.
+// Equal returns the number of rows that are equal to an earlier row and share its result.
 func (w *Work) Equal() (n int64) {
 	for _, b := range w.Buckets {
 		n += b.Rows - b.Keys
@@ -83,25 +84,25 @@ func (w *Work) Equal() (n int64) {
 	return n
 }
 
-// Twice says that a key may be that of several rows; of others, that it is not.
+// Twice reports whether several rows may have the key. If it returns false, at most one row has it.
 func (w *Work) Twice(key schemas.Key) bool {
 	_, found := slices.BinarySearch(w.repeated, fingerprint(key))
 	return found
 }
 
-// Expected is what processes that compute the rows are told of them.
+// Expected returns the description of the rows that is sent to processes which compute them.
 func (w *Work) Expected() host.ExpectedRows {
 	return host.ExpectedRows{Rows: w.firsts(), Elements: w.elements()}
 }
 
-// elements is how many rows there are, up to so many that a decision does not depend on the number.
+// elements returns the number of rows, limited to a number above which no decision depends on it.
 func (w *Work) elements() int { return int(min(w.New, 1<<20)) }
 
 // firsts returns a row of each shape.
 func (w *Work) firsts() (rows []schemas.PromptRow) {
 	for _, b := range w.Buckets {
 		row := b.First
-		row.Prompt, row.Extra = "", "" // nothing depends on them
+		row.Prompt, row.Extra = "", "" // not needed, so not sent
 		rows = append(rows, row)
 	}
 	return rows

@@ -6,21 +6,21 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// Consent says which work a run does only when it is asked for.
+// Consent holds the options that allow work which a run does not do by default.
 type Consent struct {
-	ScoreOnly  bool // measures look at finished rows alone
-	Repair     bool // rows of earlier runs are mended alone
-	NewMeaning bool // rows may be computed anew that were done under an earlier meaning
-	NewClass   bool // rows may be computed anew that were done in another numeric class
+	ScoreOnly  bool // only computes measures of finished rows
+	Repair     bool // only repairs rows of earlier runs
+	NewMeaning bool // allows computing rows again that were done with an earlier meaning
+	NewClass   bool // allows computing rows again that were done in another numeric class
 
-	Job    string // its file
+	Job    string // file of the job
 	Class  string // numeric class of the run
-	Before string // numeric class of the rows that the output has; "": it has none, or nothing says it
-	Output string // its address
+	Before string // numeric class of the rows in the output; "": no rows, or unknown
+	Output string // address of the output
 	Filled bool   // the output has rows
 }
 
-// Allows refuses a run that would do more than its options say.
+// Allows returns an error if the run would do work that its options do not allow.
 func (c Consent) Allows(p Plan) error {
 	if c.ScoreOnly && p.New > 0 {
 		return fault.Usage(fmt.Errorf("%d of %d rows of the job are not done, and scores are of finished videos: run the job first (`latentbeam run %s`), "+
@@ -43,7 +43,7 @@ func (c Consent) Allows(p Plan) error {
 	return nil
 }
 
-// otherClass says that the rows of the output are of another class than the job, "" where they are not.
+// otherClass returns a text that says that the rows of the output have another class than the run; "": they do not.
 func (c Consent) otherClass(p Plan) string {
 	if p.New == 0 || c.Before == "" || c.Before == c.Class || c.NewClass || !c.Filled {
 		return ""

@@ -19,27 +19,27 @@ import (
 	"latentbeam/stages"
 )
 
-// meaning is a part of a job that earlier releases read otherwise. Keys follow from what is read, so rows that were done
-// under the earlier meaning would be new. The run asks first.
+// meaning is a part of a job that earlier releases interpreted differently. Keys depend on the interpretation, so rows that were
+// done with the earlier meaning would be computed again. A run does this only with the user's consent.
 type meaning struct {
 	about   string               // what has changed: "a column image gives the reference"
-	keep    string               // the line of the job under which it is read as before
-	restore func(*input.Reading) // makes a reading that of the line
+	keep    string               // setting that restores the earlier meaning, for the user
+	restore func(*input.Reading) // applies this setting to a reading
 }
 
-// meanings finds the rows of a job that are new only because earlier releases read it otherwise.
+// meanings finds rows that are new only because earlier releases interpreted the job differently.
 type meanings struct {
 	config *config.Config
 	start  jobfile.Start
 	specs  []stages.Spec
 	input  *input.Input
 	rows   input.Rows
-	ledger *ledger.Ledger // of the output; nil: it has none
-	opened []*host.Stages // for other readings
+	ledger *ledger.Ledger // ledger of the output; nil: none
+	opened []*host.Stages // stages that were opened for other readings
 }
 
-// all lists what has changed. A change to come is a function here, which returns false for jobs that it does not concern; done is
-// how many rows the output has.
+// all lists the changed meanings that affect the job. To add a change of meaning, add a function here that returns false for jobs
+// that it does not affect. done is the number of finished rows of the job.
 func (m *meanings) all(done int64) (all []meaning) {
 	for _, of := range []func() (meaning, bool){m.column, m.ratio, m.sample, m.folder, func() (meaning, bool) { return m.posterior(done) }} {
 		if one, concerned := of(); concerned {
@@ -49,14 +49,14 @@ func (m *meanings) all(done int64) (all []meaning) {
 	return all
 }
 
-// close closes what was opened for other readings.
+// close closes the stages that were opened for other readings.
 func (m *meanings) close() {
 	for _, h := range m.opened {
 		h.Close()
 	}
 }
 
-// column is about columns that earlier releases carried and this one takes, or the reverse.
+// column is about columns that earlier releases carried and this release uses, or the reverse.
 func (m *meanings) column() (meaning, bool) {
 	var aliases, ofSource []string
 	columns := maps.Clone(m.config.Input.Columns)
@@ -97,8 +97,8 @@ func (m *meanings) column() (meaning, bool) {
 		restore: func(r *input.Reading) { r.Input.Columns = columns }}, true
 }
 
-// sample is about a column sample_index, which earlier releases carried: rows that were chosen from the tables of an output
-// gave its first sample.
+// sample is about a column sample_index, which earlier releases only carried. So rows from the tables of an output always
+// produced the first sample.
 func (m *meanings) sample() (meaning, bool) {
 	if !slices.ContainsFunc(m.input.Columns(), func(u read.Use) bool { return u.Purpose == read.Parameter && u.Field == schemas.FieldSampleIndex }) {
 		return meaning{}, false
@@ -114,7 +114,7 @@ func (m *meanings) sample() (meaning, bool) {
 		}}, true
 }
 
-// folder is about folders of images and other media, which earlier releases took for one clip of their images.
+// folder is about folders of images and other media, which earlier releases read as one clip of the images.
 func (m *meanings) folder() (meaning, bool) {
 	folder := m.input.MixedFolder()
 	return meaning{about: fmt.Sprintf("the folder %s holds a video or a folder of media, so it stands for all media in it, not for one clip of "+
@@ -123,7 +123,7 @@ func (m *meanings) folder() (meaning, bool) {
 		restore: func(r *input.Reading) { r.Input.Folders = config.FoldersClip }}, folder != ""
 }
 
-// ratio is about sizes by name: earlier releases read them as Open-Sora does, for all models.
+// ratio is about names of sizes, which earlier releases interpreted like Open-Sora for all models.
 func (m *meanings) ratio() (meaning, bool) {
 	naming, d := m.input.Reading().Naming, m.input.Reading().Defaults
 	inTable := slices.ContainsFunc(m.input.Columns(), func(u read.Use) bool {
@@ -147,8 +147,8 @@ func (m *meanings) ratio() (meaning, bool) {
 	return other, true
 }
 
-// posterior is about encode_vae where the job does not say its posterior: earlier releases drew a sample. An output that
-// has rows of the job was made with the mean.
+// posterior is about encode_vae without the option posterior: earlier releases drew a sample. If the output has finished rows of
+// the job, it was made with the mean.
 func (m *meanings) posterior(done int64) (meaning, bool) {
 	const name = "encode_vae"
 	silent := slices.ContainsFunc(m.config.Stages, func(s config.Stage) bool { return s.Name == name && !s.Options.Has("posterior") })
@@ -158,7 +158,7 @@ func (m *meanings) posterior(done int64) (meaning, bool) {
 	restore := func(r *input.Reading) {
 		cfg, err := m.start.Config("stages." + name + ".posterior=sample")
 		if err != nil {
-			return // nothing is found then
+			return // no rows are found then
 		}
 		h, err := host.Open(cfg, m.specs)
 		if err != nil {
@@ -171,13 +171,13 @@ func (m *meanings) posterior(done int64) (meaning, bool) {
 		keep: "posterior: sample (under encode_vae)", restore: restore}, true
 }
 
-// changed says which rows of a plan were done under earlier meanings, and how to keep them.
+// changed describes the rows of a plan that were done with earlier meanings, and how to keep their results.
 type changed struct {
 	rows        int64
 	about, keep []string
 }
 
-// String is what a person is told; "" for no rows.
+// String formats the message for the user; "": no rows.
 func (c changed) String() string {
 	if c.rows == 0 {
 		return ""
@@ -186,8 +186,8 @@ func (c changed) String() string {
 		"this line of the job keeps them: %s", progress.Rows(c.rows), strings.Join(c.about, "; "), strings.Join(c.keep, "; "))
 }
 
-// changed finds the rows that are new only because they are read otherwise: under all earlier meanings, under all but
-// one, and so on. A meaning that keeps no row is not told.
+// changed finds the rows that are new only because of changed meanings. It tries all earlier meanings together, then all
+// but one, and so on. It leaves out meanings that keep no rows.
 func (m *meanings) changed(ctx context.Context, p Plan) (changed, error) {
 	if p.New == 0 || m.ledger == nil || m.ledger.Len() == 0 {
 		return changed{}, nil
@@ -205,7 +205,7 @@ func (m *meanings) changed(ctx context.Context, p Plan) (changed, error) {
 	return changed{}, nil
 }
 
-// subsets are the choices of at least one of a list, those of most first.
+// subsets returns all non-empty subsets of a list, the largest first.
 func subsets(all []meaning) (sets [][]meaning) {
 	for mask := range 1 << len(all) {
 		var set []meaning
@@ -222,7 +222,7 @@ func subsets(all []meaning) (sets [][]meaning) {
 	return sets
 }
 
-// needed leaves out the meanings of a set without which as many rows are kept.
+// needed removes meanings from a set that are not needed to keep its rows.
 func (m *meanings) needed(ctx context.Context, set []meaning, rows int64) (changed, error) {
 	for i := 0; i < len(set) && len(set) > 1; {
 		without := slices.Concat(set[:i], set[i+1:])
@@ -243,8 +243,8 @@ func (m *meanings) needed(ctx context.Context, set []meaning, rows int64) (chang
 	return c, nil
 }
 
-// doneAs counts the new rows whose earlier meaning the output has done. Both readings give the rows of a place in the input
-// one after the other, so they are compared place by place.
+// doneAs counts the new rows that the output has under the restored meanings. Both readings yield the rows of one place of the input
+// consecutively, so doneAs compares them place by place.
 func (m *meanings) doneAs(ctx context.Context, restored []meaning) (n int64, err error) {
 	reading := m.input.Reading()
 	for _, one := range restored {
@@ -252,7 +252,7 @@ func (m *meanings) doneAs(ctx context.Context, restored []meaning) (n int64, err
 	}
 	source, err := m.input.As(reading).Open(true)
 	if err != nil {
-		return 0, nil //nolint:nilerr // what cannot be read in this way made no output
+		return 0, nil //nolint:nilerr // an input that cannot be read in this way has produced no output
 	}
 	rules := *m.rows.Rules
 	rules.Defaults, rules.Naming = reading.Defaults, reading.Naming
@@ -302,7 +302,7 @@ func (m *meanings) doneAs(ctx context.Context, restored []meaning) (n int64, err
 	return n, nil
 }
 
-// places gathers the elements of each place of the input.
+// places groups consecutive elements by their place in the input.
 func places(elements iter.Seq2[*stages.Element, error]) iter.Seq2[[]*stages.Element, error] {
 	return func(yield func([]*stages.Element, error) bool) {
 		var at []*stages.Element

@@ -1,5 +1,5 @@
-// Package planning plans a run: which rows of the input are to be computed, what a person should know before, and which work a run
-// does only when it is asked for.
+// Package planning plans a run: which rows of the input it computes, what the user should know before, and whether the options allow
+// its work.
 package planning
 
 import (
@@ -27,75 +27,75 @@ import (
 	"latentbeam/stages"
 )
 
-// Plan is what a run would do.
+// Plan describes what a run would do.
 type Plan struct {
-	forecast.Work // the rows that are to be computed
+	forecast.Work // rows to compute
 
-	Rows     int64         // input rows of this run, several videos of one prompt counted singly
-	Done     int64         // computed by an earlier run
-	Failed   int64         // failed in an earlier run, or not computable as they are
-	Unusable int64         // of those, not computable as they are
-	Away     int64         // of the unusable, that name a host which does not answer: the next run tries them
-	Dropped  int64         // left out by the job's own rules
-	Score    int64         // of those done: measures have not looked at them yet
-	Scores   forecast.Work // these
-	Blind    int64         // of those done: a measure could not look at them
-	Loosened int64         // of the new rows: an earlier guard has left them out, and they are within the limits now
-	// Reasons counts the dropped rows by the rule that leaves them out.
+	Rows     int64         // input rows of this run; each video of a prompt counts
+	Done     int64         // rows computed by earlier runs
+	Failed   int64         // rows that failed in earlier runs, and unusable rows
+	Unusable int64         // rows that cannot be computed as they are
+	Away     int64         // unusable rows that name a host which does not answer; the next run tries them
+	Dropped  int64         // rows that rules of the job leave out
+	Score    int64         // finished rows for which measures are missing
+	Scores   forecast.Work // the rows of Score
+	Blind    int64         // finished rows that a measure could not read
+	Loosened int64         // new rows that an earlier guard dropped and the current limits allow
+	// Reasons counts the dropped rows by rule.
 	Reasons map[string]int64
-	// Clips counts the rows of each shape where the job cuts clips of its media, those that are done included.
+	// Clips counts the rows of each shape, including finished ones, if the job cuts clips from its media.
 	Clips map[schemas.Bucket]int64
-	// First are the first of those that are not computable.
+	// First lists the first unusable rows.
 	First []report.Failed
-	// Stale counts the results in the output that no row of the input asks for any more. Only Peek has it
-	// counted, for that takes eight bytes a row, and only for the whole input.
+	// Stale counts the results in the output that belong to no row of the input. It is set only if the output is open for
+	// reading, because it needs eight bytes of memory per row, and only for the whole input.
 	Stale int64
-	// Vanished counts the rows that the finished output has and the input has not any more; 0 for a part of the input.
+	// Vanished counts the rows of the finished output that the input no longer has; 0 for a part of the input.
 	Vanished int64
-	// Warnings are what a person may not have meant: rows with one id, empty prompts, and prompts or sizes that the
-	// built-in model was not trained on.
+	// Warnings are about what the user may not have intended: rows with the same id, empty prompts, and prompts or sizes on which
+	// the built-in model was not trained.
 	Warnings []string
-	// Lacks says what of the model is not there (Options.PlanOnly), "" where all is. It is a warning, too.
+	// Lacks says which parts of the model are missing (Options.PlanOnly); "": none. It is also one of Warnings.
 	Lacks string
-	// Notes say how the input was read, where a person may have meant something else, and which options are experimental.
+	// Notes say how the input was read, if the user may have meant something else, and which options are experimental.
 	Notes []string
-	// Remarks are what the stages say of the rows that are to be computed, each once.
+	// Remarks are remarks of the stages about the rows to compute, without duplicates.
 	Remarks []string
-	// UnusableBy counts the unusable rows by class and stage; FirstBad says why the first of them is unusable.
+	// UnusableBy counts the unusable rows by "class/stage". FirstBad says why the first of them is unusable.
 	UnusableBy map[string]int
 	FirstBad   string
 	// Input is a digest of the rows, their keys and outcomes.
 	Input string
 
-	undone      int64  // new rows that no earlier run has done
-	firstUndone string // place of the first of them
-	firstBlind  string // which, and why
-	firstMend   string // place of the first unusable row that is not away
+	undone      int64  // number of new rows that no earlier run has done
+	firstUndone string // place of the first of these rows
+	firstBlind  string // place of the first row of Blind, and the reason
+	firstMend   string // place of the first unusable row that is not in Away
 
-	changed changed // rows that are done under an earlier meaning
+	changed changed // rows that are done with an earlier meaning
 }
 
 // Planner makes the plan of a job.
 type Planner struct {
 	Config   *config.Config
 	Specs    []stages.Spec // the catalogue
-	Start    jobfile.Start // of the job
-	Limit    int           // on the rows of the input; 0: none
-	NameAll  bool          // the plan names all rows that cannot be computed as they are, not the first alone
+	Start    jobfile.Start // start of the job
+	Limit    int           // number of rows to read from the input; 0: all
+	NameAll  bool          // makes Plan.First list all unusable rows
 	Engine   *engine.Engine
 	Host     *host.Stages
 	Input    *input.Input
 	Rows     input.Rows
 	Report   *report.Job
-	Loosened func(schemas.Key) bool // whether a row is computed because the limits of a guard were loosened
-	Reading  bool                   // the output is only read
-	Others   bool                   // processes compute the rows
+	Loosened func(schemas.Key) bool // reports whether a row is computed because limits of a guard have become less strict
+	Reading  bool                   // the output is open for reading only
+	Others   bool                   // other processes compute the rows
 	Consent  Consent
-	Looked   *atomic.Int64 // rows of the input that the plan has seen
+	Looked   *atomic.Int64 // number of input rows that Plan has read
 }
 
-// Plan reads the whole input once and compares it with the ledger. Equal rows that are still to be
-// computed count once each here; the run computes them once for all.
+// Plan reads the whole input once and compares it with the ledger. Each of several equal rows counts in the plan,
+// although the run computes only one of them.
 func (l *Planner) Plan(ctx context.Context) (p Plan, err error) {
 	s := survey{Planner: l, plan: &p, unusable: report.Totals{NameAll: l.NameAll}, input: l.Report.Digest(), names: report.CollectNames(l.Report.Names)}
 	p.Reasons, p.Clips = map[string]int64{}, map[schemas.Bucket]int64{}
@@ -106,7 +106,7 @@ func (l *Planner) Plan(ctx context.Context) (p Plan, err error) {
 	last := l.Engine.Schedule.Steps[len(l.Engine.Schedule.Steps)-1].Gives
 	shows := l.Engine.Rules.Input != stages.KindMedia && last != stages.KindText
 	s.doubt = forecast.NewDoubts(slices.Contains(l.Engine.Rules.Params(), stages.ParamPrompt), shows, l.Host.Model == "tiny" && l.draws())
-	if l.Reading { // a run writes it into the rows
+	if l.Reading { // a run writes the number of cut tokens into the rows instead
 		s.doubt.CutTokens = l.cutTokens()
 	}
 	l.Looked.Store(0)
@@ -159,12 +159,12 @@ func (l *Planner) Plan(ctx context.Context) (p Plan, err error) {
 	return p, err
 }
 
-// meanings returns the finder of rows that earlier releases read otherwise.
+// meanings returns the meanings that find rows of earlier interpretations.
 func (l *Planner) meanings() *meanings {
 	return &meanings{config: l.Config, start: l.Start, specs: l.Specs, input: l.Input, rows: l.Rows, ledger: l.Engine.Ledger}
 }
 
-// Log tells a person who runs the plan its warnings and notes.
+// Log logs the warnings and notes of the plan.
 func (p *Plan) Log(ctx context.Context) {
 	if p.Vanished > 0 {
 		slog.Warn("the input has lost rows of the finished output: the tables lose them now, their videos and results stay",
@@ -178,7 +178,7 @@ func (p *Plan) Log(ctx context.Context) {
 	}
 }
 
-// survey makes a plan of the rows that it sees.
+// survey collects a plan row by row.
 type survey struct {
 	*Planner
 	plan     *Plan
@@ -187,10 +187,10 @@ type survey struct {
 	names    *report.NameCollector
 	unusable report.Totals
 	doubt    *forecast.Doubts
-	asked    []uint64 // first bytes of the keys that the ledger has; for one who only looks
+	asked    []uint64 // first bytes of the keys that the ledger has, only for Reading
 }
 
-// see takes the next row of the input.
+// see adds the next row of the input.
 func (s *survey) see(e *stages.Element) (err error) {
 	p := s.plan
 	s.names.Add(e)
@@ -244,7 +244,7 @@ func (s *survey) see(e *stages.Element) (err error) {
 	return nil
 }
 
-// status says what the ledger has of a row.
+// status returns the status of a row in the ledger. It also counts missing measures.
 func (s *survey) status(e *stages.Element) (ledger.Status, error) {
 	if s.settled == nil {
 		return ledger.Absent, nil
@@ -274,7 +274,7 @@ func (s *survey) status(e *stages.Element) (ledger.Status, error) {
 	return rec.Status, err
 }
 
-// warnings are what a person may not have meant.
+// warnings returns the warnings about what the user may not have intended.
 func (l *Planner) warnings(ctx context.Context, p Plan, doubt *forecast.Doubts) ([]string, error) {
 	all, err := doubt.Warnings(l.Rows.All(ctx))
 	if !l.Others {
@@ -293,7 +293,7 @@ func (l *Planner) warnings(ctx context.Context, p Plan, doubt *forecast.Doubts) 
 	return all, err
 }
 
-// Mend says which rows of the input people have to mend; "": none.
+// Mend says which rows of the input the user has to correct; "": none.
 func (p *Plan) Mend() string {
 	switch n := p.Unusable - p.Away; {
 	case n < 1:
@@ -305,7 +305,7 @@ func (p *Plan) Mend() string {
 	}
 }
 
-// unwritten says which stage gives a text that nobody takes and the output does not get, "" for none.
+// unwritten returns a warning about a stage whose text embeddings no stage reads and the output does not get; "": none.
 func (l *Planner) unwritten() string {
 	for i, s := range l.Engine.Schedule.Steps {
 		taken := slices.ContainsFunc(l.Engine.Schedule.Steps[i+1:], func(o stages.Step) bool { return o.Spec.In == stages.KindText })
@@ -317,7 +317,7 @@ func (l *Planner) unwritten() string {
 	return ""
 }
 
-// never counts a new row, unless an earlier run has done it.
+// never counts a new row as undone, unless an earlier run has done it.
 func (p *Plan) never(e *stages.Element, earlier func(schemas.Key) bool) {
 	if earlier != nil && earlier(e.Key) {
 		return
@@ -327,7 +327,7 @@ func (p *Plan) never(e *stages.Element, earlier func(schemas.Key) bool) {
 	}
 }
 
-// adapterNotes says what each adapter adds to.
+// adapterNotes returns a note for each adapter that says which weights it changes.
 func (l *Planner) adapterNotes() (notes []string) {
 	for _, a := range l.Host.Adapters {
 		note := fmt.Sprintf("LoRA %s: %s", a.File, a.Text)
@@ -342,7 +342,7 @@ func (l *Planner) adapterNotes() (notes []string) {
 	return notes
 }
 
-// experimental says which options of the job approximate at a loss that is large or not known.
+// experimental returns a note for each option whose approximation has a large or unknown loss.
 func (l *Planner) experimental() (notes []string) {
 	for _, s := range l.Host.Steps {
 		for _, a := range s.Experimental() {
@@ -352,7 +352,7 @@ func (l *Planner) experimental() (notes []string) {
 	return notes
 }
 
-// cutTokens returns the function of the stage that cuts prompts, nil where none does.
+// cutTokens returns the function of a stage that counts the tokens cut off a prompt; nil: no stage cuts prompts.
 func (l *Planner) cutTokens() func(row *schemas.PromptRow) int {
 	for _, s := range l.Engine.Schedule.Steps {
 		if cut := s.Capabilities().CutTokens; cut != nil {
@@ -362,7 +362,7 @@ func (l *Planner) cutTokens() func(row *schemas.PromptRow) int {
 	return nil
 }
 
-// remarks are what the stages say of the rows that are to be computed, each once.
+// remarks returns the remarks of the stages about the rows to compute, without duplicates.
 func (l *Planner) remarks(p Plan) (all []string) {
 	for _, b := range p.Buckets {
 		for _, s := range l.Engine.Schedule.Steps {
@@ -378,13 +378,13 @@ func (l *Planner) remarks(p Plan) (all []string) {
 	return all
 }
 
-// draws reports whether the model makes pictures from prompts in this job.
+// draws reports whether the job generates pictures from prompts.
 func (l *Planner) draws() bool {
 	return slices.ContainsFunc(l.Engine.Schedule.Steps, func(s stages.Step) bool { return s.Spec.Name == "denoise" }) &&
 		l.Engine.Rules.Input == stages.KindPrompt
 }
 
-// conflict is an error where two rows have one name; it reads the input again to say which.
+// conflict returns an error if two rows have the same name. It reads the input again to find these rows.
 func (l *Planner) conflict(ctx context.Context, names *report.NameCollector) error {
 	if err := names.Unknown(); err != nil {
 		return l.Config.Errorf("output.name", "%v", err)
@@ -410,7 +410,7 @@ func (l *Planner) conflict(ctx context.Context, names *report.NameCollector) err
 	return nil
 }
 
-// vanished counts the rows of the report of an earlier run that are more than those of the input.
+// vanished returns by how many rows the report of an earlier run exceeds the input.
 func (l *Planner) vanished(ctx context.Context, rows int64) int64 {
 	if l.Limit > 0 || l.Report.Part != "" || l.Engine.Store == nil {
 		return 0
@@ -422,7 +422,7 @@ func (l *Planner) vanished(ctx context.Context, rows int64) int64 {
 	return max(0, s.Totals.Rows-rows)
 }
 
-// stale counts the keys of this shard in the ledger that are not asked for, by their first eight bytes.
+// stale counts the keys of this shard in the ledger whose first eight bytes are not in asked.
 func (l *Planner) stale(ctx context.Context, asked []uint64) (n int64, err error) {
 	slices.Sort(asked)
 	err = l.Engine.Ledger.Each(ctx, func(_ ledger.Ref, r ledger.Record) error {
@@ -435,7 +435,7 @@ func (l *Planner) stale(ctx context.Context, asked []uint64) (n int64, err error
 	return n, err
 }
 
-// drop counts a row that the job's own rules leave out. The rule stands at the end of the message.
+// drop counts a dropped row by its rule, which is at the end of the message.
 func (p *Plan) drop(e *stages.Element) {
 	p.Dropped++
 	rule := e.Failed.Message[strings.LastIndexByte(e.Failed.Message, '(')+1:]
