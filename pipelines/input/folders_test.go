@@ -22,7 +22,7 @@ func touch(t *testing.T, root string, names ...string) {
 	}
 }
 
-// TestFolders: what a folder stands for, by what lies in it.
+// TestFolders: which inputs a folder contains, depending on its files.
 func TestFolders(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, c := range []struct {
@@ -37,7 +37,7 @@ func TestFolders(t *testing.T) {
 		{"a.webp 1.png", "d/1.png d/a.webp", "2 images"},
 		{"s/1.png s/2.png", "d/s", "d/s is one clip of frames; for single images write d/s/*"},
 		{"0.png s/1.png s/2.png t/u/a.mp4 t/u/0.png", "d/0.png d/s d/t/u/0.png d/t/u/a.mp4", "1 clips of frames, 1 videos, 2 images"},
-		{"1.png s/readme.md", "d", ""}, // nothing below that could be meant
+		{"1.png s/readme.md", "d", ""}, // the subfolder has no media
 		{"1.png .cache/a.mp4 ._1.png", "d", ""},
 		{"0.tar 1.tar x.json", "d/0.tar d/1.tar", "2 tars"},
 		{"a.mp4 s/metadata.csv s/x/b.mp4", "d/a.mp4 d/s", ""},
@@ -58,7 +58,7 @@ func TestFolders(t *testing.T) {
 	}
 }
 
-// TestLeftOut: a pattern that passes over media beside its own says how many.
+// TestLeftOut: a note counts media beside those that a pattern matches.
 func TestLeftOut(t *testing.T) {
 	t.Chdir(t.TempDir())
 	touch(t, "v", "a.mp4", "b.MP4", "c.mov", "c.txt", "d.mov", "s/e.mp4", "s/f.mkv")
@@ -87,7 +87,7 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
-// TestBareNames: files without an extension are media if their first bytes say so.
+// TestBareNames: files without an extension count as media if their first bytes show it.
 func TestBareNames(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for name, content := range map[string]string{"a.mp4": "", "photo": "\xff\xd8\xff\xe0", "clip": "\x00\x00\x00\x18ftypisom", "s/clip": "YUV4MPEG2 W4 H4",

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestFileIDs: files of one name get ids that tell them apart, others keep their names.
+// TestFileIDs: files with the same name get different ids. The ids of others are their names.
 func TestFileIDs(t *testing.T) {
 	for _, c := range []struct{ files, want string }{
 		{"v/a.mp4 v/b.mp4", ""},

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestCaptions: the text beside a media file is read as editors write texts. One that is none fails its row alone.
+// TestCaptions: captions may have the encodings that editors write. An invalid caption fails only its row.
 func TestCaptions(t *testing.T) {
 	dir := t.TempDir()
 	s := mediaRows{texts: &sync.Map{}}

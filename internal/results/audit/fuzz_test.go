@@ -9,8 +9,8 @@ import (
 	"latentbeam/internal/storage/store/storetest"
 )
 
-// FuzzSummary: whatever stands in the summary of an output, those who look at the output get an answer or an error, and none of
-// them removes it.
+// FuzzSummary: whatever the summary of an output contains, readers of the output return a result or an error, and do not remove
+// it.
 func FuzzSummary(f *testing.F) {
 	f.Add([]byte(`{"version": 1, "state": "complete", "files": {"index.html": 3, "tables/videos/a.parquet": 7}, "totals": {"done": 1}, "config": {}}`))
 	f.Add([]byte(`{"state": "complete", "files": {"../a": -1, "": 9223372036854775807}, "totals": {"done": -1}}`))

@@ -25,8 +25,8 @@ import (
 	"latentbeam/schemas"
 )
 
-// TestLargeOutput verifies and cleans an output of many rows: a damaged video and the rows that no table names are found,
-// and memory grows by some dozens of bytes a row. LATENTBEAM_LARGE sets the rows.
+// TestLargeOutput verifies and cleans an output with many rows. It checks that a damaged video and rows without a table entry are
+// found, and that memory grows by only some dozens of bytes per row. LATENTBEAM_LARGE is the number of rows.
 func TestLargeOutput(t *testing.T) {
 	rows := 2000
 	if n, err := strconv.Atoi(os.Getenv("LATENTBEAM_LARGE")); err == nil {
@@ -82,7 +82,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// watchHeap looks at the heap in use now and then; the returned function stops the watch and returns the highest
+// watchHeap measures the heap at intervals. The returned function stops the measurement and returns the largest
 // growth since the call.
 func watchHeap() func() uint64 {
 	var m runtime.MemStats

@@ -26,10 +26,10 @@ import (
 	"latentbeam/stages/weights/safetensors"
 )
 
-// about is the metadata of the tables that output makes.
+// about is the metadata of the tables in output.
 var about map[string]string
 
-// output is a finished output of rows of Wan's latents (16, 2, 3, 4), with a failed row beside them.
+// output returns a finished output with rows of Wan's latents (16, 2, 3, 4) and one failed row.
 func output(t *testing.T, rows int, change func(i int, r *schemas.LatentRow)) store.Store {
 	t.Helper()
 	s, err := storetest.NewMemory().Open(t.Context(), "")
@@ -140,7 +140,7 @@ func TestMusubi(t *testing.T) {
 	}
 }
 
-// TestStatisticsFile: every export says as data what its tensors are, in the space that they have there.
+// TestStatisticsFile: every export has a file that describes its tensors, in the space of the export.
 func TestStatisticsFile(t *testing.T) {
 	about = map[string]string{"latentbeam.latents_mean": "[" + strings.Repeat("0.5,", 15) + "1]",
 		"latentbeam.latents_std": "[" + strings.Repeat("2,", 15) + "4]", "latentbeam.posterior": "mean", "latentbeam.vae_digest": "d1"}
@@ -155,7 +155,7 @@ func TestStatisticsFile(t *testing.T) {
 		"webdataset": {"raw", "float32"}, "musubi": {"model", "bfloat16"}, "fastvideo": {"raw", "float32"}} {
 		dir := filepath.Join(t.TempDir(), format)
 		in := from
-		if format == "musubi" || format == "fastvideo" { // they refuse rows without a text
+		if format == "musubi" || format == "fastvideo" { // these formats do not accept rows without a text
 			in = output(t, 3, func(_ int, r *schemas.LatentRow) { r.LatentSpace = stages.RawSpace })
 		}
 		_, err := Run(t.Context(), in, dir, Options{To: format})
@@ -174,7 +174,7 @@ func TestStatisticsFile(t *testing.T) {
 			t.Errorf("%s: %s", format, data)
 		}
 	}
-	// The parquet files of an export have them, too.
+	// The parquet files of an export contain the statistics too.
 	dir := filepath.Join(t.TempDir(), "hf")
 	_, err := Run(t.Context(), from, dir, Options{To: "hf"})
 	must(t, err)
@@ -239,12 +239,12 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// halved gives the row its latent in bfloat16.
+// halved converts the latent of the row to bfloat16.
 func halved(_ int, r *schemas.LatentRow) {
 	r.VAELatentDType, r.VAELatentBytes = "bfloat16", bf16(r.VAELatentBytes)
 }
 
-// TestHalf: a table of latents in bfloat16 gives the values that it has.
+// TestHalf: an export of latents in bfloat16 has the same values.
 func TestHalf(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "out")
 	_, err := Run(t.Context(), output(t, 1, halved), dir, Options{To: "safetensors"})
@@ -258,7 +258,7 @@ func TestHalf(t *testing.T) {
 	}
 }
 
-// TestStatisticsOfTheTable: latents become those of the autoencoder by the metadata of their table.
+// TestStatisticsOfTheTable: latents are converted to raw latents with the statistics in their table's metadata.
 func TestStatisticsOfTheTable(t *testing.T) {
 	s := output(t, 1, nil)
 	mean, err := json.Marshal(statistics().Mean)
@@ -286,7 +286,8 @@ func TestStatisticsOfTheTable(t *testing.T) {
 	}
 }
 
-// TestRawTable: FastVideo gets the raw latents of a table bit by bit, and musubi-tuner what encode_vae makes of them.
+// TestRawTable: from a table of raw latents, FastVideo gets the same bits, and musubi-tuner gets the latents that encode_vae would
+// compute from them.
 func TestRawTable(t *testing.T) {
 	raw := func(_ int, r *schemas.LatentRow) { r.LatentSpace = "raw" }
 	dir := t.TempDir()
@@ -321,7 +322,7 @@ func TestRawTable(t *testing.T) {
 	}
 }
 
-// TestCount: an output whose tables lack a row that its summary counts is not exported.
+// TestCount: if a table has fewer rows than the summary says, the export fails.
 func TestCount(t *testing.T) {
 	s := output(t, 2, nil)
 	must(t, s.Replace(t.Context(), "summary.json", func(w io.Writer) error {
@@ -333,7 +334,7 @@ func TestCount(t *testing.T) {
 	}
 }
 
-// textOutput is an output of embeddings alone.
+// textOutput returns an output with only embeddings.
 func textOutput(t *testing.T, rows ...schemas.EmbeddingRow) store.Store {
 	t.Helper()
 	s, err := storetest.NewMemory().Open(t.Context(), "")
@@ -349,8 +350,8 @@ func textOutput(t *testing.T, rows ...schemas.EmbeddingRow) store.Store {
 	return s
 }
 
-// TestTextsOfAnotherJob: the texts of another output take the place of those in the table. A clip has the captions of its
-// source, one sample for each, and a clip without a caption has the text without words.
+// TestTextsOfAnotherJob: texts of another output replace those in the table. A clip gets the captions of its
+// source, one sample for each, and a clip without a caption gets the text without words.
 func TestTextsOfAnotherJob(t *testing.T) {
 	ids := []string{"a#w000", "a#w001#flip", "a#w000#null", "b"}
 	from := output(t, len(ids), func(i int, r *schemas.LatentRow) { r.ID = ids[i] })
@@ -376,7 +377,7 @@ func TestTextsOfAnotherJob(t *testing.T) {
 	}
 }
 
-// TestWhere: chosen rows are written, and no others; the count of all rows is still compared.
+// TestWhere: only chosen rows are written, and the number of all rows is still compared with the summary.
 func TestWhere(t *testing.T) {
 	s := output(t, 4, func(i int, r *schemas.LatentRow) { r.Width = int64(16 + 16*(i%2)) })
 	f, err := where.Parse("width > 20")

@@ -28,7 +28,7 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// videosOutput has four videos of two prompts, of which two rows share one, and the pixels that a decoder shows of each row.
+// videosOutput returns an output with rows of two prompts, of which two share a video, and the decoded pixels of each row.
 func videosOutput(t *testing.T, change func([]schemas.VideoRow)) (store.Store, []*schemas.Clip) {
 	t.Helper()
 	s, err := storetest.NewMemory().Open(t.Context(), "")
@@ -78,7 +78,7 @@ func needFFmpeg(t *testing.T) {
 	}
 }
 
-// TestLeRobot: the videos, their frames in order, the tasks and the statistics of the pixels that a decoder shows.
+// TestLeRobot checks the videos, the order of their frames, the tasks, and the statistics of the decoded pixels.
 func TestLeRobot(t *testing.T) {
 	needFFmpeg(t)
 	s, shown := videosOutput(t, nil)
@@ -136,7 +136,8 @@ func TestLeRobot(t *testing.T) {
 	}
 }
 
-// TestLeRobotRefuses: what such a data set cannot have, and videos that are not as their job wrote them; nothing is left of the export.
+// TestLeRobotRefuses: rows that such a data set cannot contain, and videos that have changed since they were written, are errors. A
+// failed export leaves no files.
 func TestLeRobotRefuses(t *testing.T) {
 	needFFmpeg(t)
 	for want, c := range map[string]struct {
@@ -173,7 +174,7 @@ func TestLeRobotRefuses(t *testing.T) {
 	}
 }
 
-// TestLeRobotByItsReader: LeRobot's own package finds the episodes, frames and tasks. LATENTBEAM_LEROBOT is a Python with lerobot.
+// TestLeRobotByItsReader: LeRobot's own package reads the episodes, frames and tasks. LATENTBEAM_LEROBOT is a Python with lerobot.
 func TestLeRobotByItsReader(t *testing.T) {
 	python := os.Getenv("LATENTBEAM_LEROBOT")
 	if python == "" {

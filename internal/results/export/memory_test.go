@@ -22,14 +22,14 @@ const (
 	fewFiles = 4000 // without filesEnv
 )
 
-// taken is what a child says of its memory.
+// taken is the memory that a child process reports.
 type taken struct {
 	PeakKiB int64 // resident
 	Grown   int64 // in use at the end, less what was in use after a tenth of the rows
 	Rows    int64
 }
 
-// TestMemoryOfManyFiles: a format with a file for each row takes the same memory for any number of rows.
+// TestMemoryOfManyFiles: a format with a file for each row uses the same memory for any number of rows.
 func TestMemoryOfManyFiles(t *testing.T) {
 	if dir := os.Getenv(filesDirEnv); dir != "" {
 		manyFiles(t, dir)
@@ -58,7 +58,7 @@ func TestMemoryOfManyFiles(t *testing.T) {
 	}
 }
 
-// child exports rows in a process of its own.
+// child exports rows in a separate process.
 func child(t *testing.T, to string, rows int) (got taken) {
 	t.Helper()
 	began := time.Now()
@@ -78,7 +78,7 @@ func child(t *testing.T, to string, rows int) (got taken) {
 	return got
 }
 
-// manyFiles writes rows in the format of the name of a directory, and returns the memory that it took.
+// manyFiles writes rows in the format that the name of a directory gives, and returns the used memory.
 func manyFiles(t *testing.T, dir string) {
 	rows, err := strconv.Atoi(os.Getenv(filesEnv))
 	must(t, err)

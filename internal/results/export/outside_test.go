@@ -14,7 +14,7 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// recorder keeps what it is given, and fails at a row.
+// recorder stores the samples that it gets, and fails at one row.
 type recorder struct {
 	samples []schemas.ExportSample
 	failAt  int // 0: never
@@ -30,7 +30,8 @@ func (r *recorder) Add(s schemas.ExportSample) error {
 
 func (r *recorder) Close() error { r.closed++; return nil }
 
-// TestOutside: a format of another program gets latents in its space, texts and statistics; its errors end the export, and nothing is left.
+// TestOutside: a format of another program gets latents in its space, texts and statistics. Its errors end the export, which then
+// leaves no files.
 func TestOutside(t *testing.T) {
 	before := maps.Clone(formats)
 	t.Cleanup(func() { formats = before })

@@ -26,7 +26,7 @@ import (
 	"latentbeam/stages/weights/safetensors"
 )
 
-// finding is what a reader has found of a sample: the digests are those of the values' bytes.
+// finding is what a reader has read of a sample. The digests are digests of the values' bytes.
 type finding struct {
 	Latents string `json:"latents"`
 	Shape   []int  `json:"shape"`
@@ -36,7 +36,7 @@ type finding struct {
 
 func sum(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data))[:16] }
 
-// clipsOutput has two windows of one video, a video of another size, and an image, of Wan's latents.
+// clipsOutput returns an output with Wan's latents of two windows of one video, a video of another size, and an image.
 func clipsOutput(t *testing.T) store.Store {
 	t.Helper()
 	var rows []schemas.ClipLatentRow
@@ -53,7 +53,7 @@ func clipsOutput(t *testing.T) store.Store {
 			TextEmbeddingBytes: kernels.F32.Bytes(latent[3 : 3+4*(2+i/2)]), TextEmbeddingShape: []int64{int64(2 + i/2), 4},
 			TextEmbeddingDType: "float32", Caption: c.caption, MediaType: "video", Width: c.width, Height: c.height,
 			NumFrames: shape[1], VideoFrames: c.frames, FPS: 16, LatentScale: 1, FileName: c.id + ".mp4"}
-		if i == 1 { // windows of a video have its text
+		if i == 1 { // windows of a video share its text
 			r.TextEmbeddingBytes = rows[0].TextEmbeddingBytes
 		}
 		if c.frames == 1 {
@@ -75,8 +75,8 @@ func clipsOutput(t *testing.T) store.Store {
 	return s
 }
 
-// TestReaders: the exports have the names and values that the trainers' own readers found in them. With READERS set to a
-// directory the exports are written there, for testdata/read_exports.py, which writes testdata/readers.json.
+// TestReaders: the exports contain the names and values that the trainers' own readers have read from them. If READERS names a
+// directory, the exports are written there for testdata/read_exports.py, which writes testdata/readers.json.
 func TestReaders(t *testing.T) {
 	dir := os.Getenv("READERS")
 	if dir == "" {

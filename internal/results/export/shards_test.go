@@ -11,7 +11,8 @@ import (
 	"latentbeam/internal/table/write"
 )
 
-// TestManyShapes: rows of very many sizes, none of which fills a row group, are in memory up to a bound, and all arrive.
+// TestManyShapes: with very many sizes, none of which fills a row group, buffered rows stay within the limit, and all rows are
+// written.
 func TestManyShapes(t *testing.T) {
 	const shapes, rounds, size = 48, 3, 2 << 20
 	dir := t.TempDir()

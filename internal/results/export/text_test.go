@@ -11,7 +11,7 @@ import (
 	"latentbeam/schemas"
 )
 
-// TestTextFix: what rows without a text want depends on what their job did.
+// TestTextFix: the advice for rows without a text depends on their job.
 func TestTextFix(t *testing.T) {
 	for config, want := range map[string]string{
 		`{"stages": [{"encode_vae": {}}, {"encode_text": {}}], "output": {"write": ["latents"]}}`: "its job has encode_text, and writes [latents] alone: run it again with " +
@@ -44,7 +44,7 @@ func TestRowsWithoutText(t *testing.T) {
 	}
 }
 
-// TestLongIDs: ids that are longer than a file's name may be have short names, each its own; windows of one video share
+// TestLongIDs: ids that are too long for file names get different short names. Windows of one video share
 // their text.
 func TestLongIDs(t *testing.T) {
 	long := strings.Repeat("a very long caption as an id ", 12)

@@ -58,7 +58,7 @@ func eval[T any](t *testing.T, b *browser.Page, expression string) (value T) {
 	return value
 }
 
-// mixed are items of several shapes, lengths and prompts; the last has the file of the first.
+// mixed returns items of several shapes, lengths and prompts. The last item has the file of the first.
 func mixed() []Item {
 	var items []Item
 	for i, size := range [][2]int{{64, 64}, {96, 64}, {64, 128}, {512, 288}, {288, 512}, {64, 64}} {
@@ -97,7 +97,7 @@ func TestInBrowser(t *testing.T) {
 	if !eval[bool](t, b, "document.querySelector('.pixel') !== null") {
 		t.Error("small videos are not enlarged sharp")
 	}
-	// No holes: the media of a line have one height, and a full line is as wide as the page.
+	// There are no gaps: all media in a line have the same height, and a full line is as wide as the page.
 	type line struct{ Heights, Right int }
 	for _, l := range eval[[]line](t, b, `(() => { const lines = {};
 		for (const card of document.querySelectorAll('.card')) (lines[card.style.top] ??= []).push(card);
@@ -135,7 +135,7 @@ func TestInBrowser(t *testing.T) {
 	}
 }
 
-// On a phone, Close stays in view above the picture.
+// On a phone, the button Close stays visible above the picture.
 func TestViewerOnPhone(t *testing.T) {
 	b := inBrowser(t, onePage(mixed()...), browser.Window{Width: 390, Height: 844, Phone: true})
 	eval[bool](t, b, "document.querySelector('.card .media').click() ?? true")
@@ -150,8 +150,8 @@ func TestViewerOnPhone(t *testing.T) {
 	}
 }
 
-// TestManyRowsInBrowser tells how long a browser takes; LATENTBEAM_GALLERY_ROWS is the number of rows, all on the
-// pages of one gallery.
+// TestManyRowsInBrowser measures the time of a browser. LATENTBEAM_GALLERY_ROWS is the number of rows in
+// one gallery.
 func TestManyRowsInBrowser(t *testing.T) {
 	rows := PageSize
 	if s := os.Getenv("LATENTBEAM_GALLERY_ROWS"); s != "" {
@@ -182,7 +182,7 @@ func TestManyRowsInBrowser(t *testing.T) {
 	}
 }
 
-// TestUnfinishedPage: the page of a job that runs reads itself anew and keeps the choice; not while a video is open.
+// TestUnfinishedPage: the page of a running job reloads itself and retains the filters. It does not reload while a video is open.
 func TestUnfinishedPage(t *testing.T) {
 	p := onePage(mixed()...)
 	if text := render(t, p); strings.Contains(text, "unfinished") {
@@ -218,7 +218,7 @@ func TestUnfinishedPage(t *testing.T) {
 	}
 }
 
-// scoredItems are samples of two prompts with a reading each; the last has none.
+// scoredItems returns samples of two prompts with a reading each; the last has none.
 func scoredItems() []Item {
 	var items []Item
 	for i := range 7 {
@@ -233,7 +233,8 @@ func scoredItems() []Item {
 	return items
 }
 
-// TestChooseInBrowser: rows are ordered and bounded by a reading, rated by keys, found by their rating, downloaded as a table, and compared.
+// TestChooseInBrowser: a user can sort and filter rows by a reading, rate them with keys, filter them by rating, download them as a
+// table, and compare them.
 func TestChooseInBrowser(t *testing.T) {
 	b := inBrowser(t, onePage(scoredItems()...), browser.Window{Width: 1200, Height: 900})
 	ids := func(what string, want ...string) {
@@ -294,7 +295,7 @@ func TestChooseInBrowser(t *testing.T) {
 	}
 }
 
-// TestClipsInBrowser: a page of clips shows images as they are, says where a browser can show nothing, and has no seeds.
+// TestClipsInBrowser: a page of clips shows images, says which media a browser cannot show, and has no seeds.
 func TestClipsInBrowser(t *testing.T) {
 	image, unseen := plainItem(), plainItem()
 	image.ID, image.Video, image.Outside, image.Poster, image.Unseeded, image.Key = "image", "", "../in/a%20b.JPG", "", true, "1"

@@ -36,7 +36,7 @@ func TestPromptsAreText(t *testing.T) {
 	}
 }
 
-// cardsOf reads the cards of a page, as its script does.
+// cardsOf reads the cards of a page in the same way as its script.
 func cardsOf(t *testing.T, page string) (cards [][]any) {
 	t.Helper()
 	_, rest, _ := strings.Cut(page, dataBegin)
@@ -47,7 +47,7 @@ func cardsOf(t *testing.T, page string) (cards [][]any) {
 	return cards
 }
 
-// A failed row's texts are markup of the page itself.
+// The texts of a failed row are part of the page's HTML.
 func TestFailuresAreText(t *testing.T) {
 	bad := `<script>alert(1)</script>`
 	p := onePage(plainItem())
@@ -58,7 +58,7 @@ func TestFailuresAreText(t *testing.T) {
 	}
 }
 
-// The page's script takes the columns of a card by their place.
+// The page's script reads the columns of a card by position.
 func TestScriptKnowsTheColumns(t *testing.T) {
 	_, rest, _ := strings.Cut(rowsJS, "const columns = [")
 	list, _, _ := strings.Cut(rest, "]")
@@ -135,7 +135,7 @@ func TestPageFetchesNothing(t *testing.T) {
 	}
 }
 
-// A hundred thousand items pass through while the heap stays that of one page's buffers.
+// The heap does not grow while a hundred thousand items are written.
 func TestMemoryDoesNotGrowWithItems(t *testing.T) {
 	const total = 100_000
 	const limit = 8 << 20
@@ -160,7 +160,7 @@ func TestMemoryDoesNotGrowWithItems(t *testing.T) {
 	}
 }
 
-// heap is what is alive after a collection.
+// heap returns the bytes that are in use after a garbage collection.
 func heap() uint64 {
 	var m runtime.MemStats
 	runtime.GC()

@@ -20,7 +20,7 @@ func sequence(items []Item) iter.Seq2[Item, error] {
 	}
 }
 
-// numbered gives n plain items, made as they are asked for.
+// numbered yields n simple items.
 func numbered(n int) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		for i := range n {
@@ -55,7 +55,7 @@ func render(t *testing.T, p Page) string {
 	return b.String()
 }
 
-// The words of a page are pinned in internal/dev/same, with those of all that a job writes.
+// internal/dev/same pins the words of a page, together with everything else that a job writes.
 func TestPageIsTheSameTwice(t *testing.T) {
 	still := plainItem()
 	still.ID, still.Prompt, still.Video, still.Poster = "", "", "videos/cd/cdef.png", ""
@@ -165,7 +165,7 @@ func failing(err error) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) { yield(Item{}, err) }
 }
 
-// tap is told of every write.
+// tap is called for every write.
 type tap func()
 
 func (t tap) Write(b []byte) (int, error) { t(); return len(b), nil }

@@ -16,10 +16,10 @@ import (
 	"latentbeam/stages"
 )
 
-// bytesOfTensor is more than a reader of tables reads ahead.
+// bytesOfTensor is larger than the read-ahead of a reader of tables.
 const bytesOfTensor = 1 << 20
 
-// inMemory is newJob on a store of which nothing stays readable that is replaced. Its rows a to f are in tables alone.
+// inMemory is newJob on a store whose replaced objects cannot be read any more. Its rows a to f are only in tables.
 func inMemory(t *testing.T, m *storetest.Memory) *Job {
 	t.Helper()
 	s, err := m.Open(t.Context(), "")
@@ -41,7 +41,7 @@ func inMemory(t *testing.T, m *storetest.Memory) *Job {
 	return j
 }
 
-// TestMovedRowsWithoutOldFiles: rows move to later files, and the files that had their tensors are replaced before.
+// TestMovedRowsWithoutOldFiles: rows move to later files after the files with their tensors were replaced.
 func TestMovedRowsWithoutOldFiles(t *testing.T) {
 	j := inMemory(t, storetest.NewMemory())
 	j.settle(t, bytesOfTensor, "new")
@@ -68,7 +68,7 @@ func TestMovedRowsWithoutOldFiles(t *testing.T) {
 	}
 }
 
-// TestTablesOutOfReach: a table that cannot be reached now is not one that holds nothing.
+// TestTablesOutOfReach: a table that the store cannot read now does not count as empty.
 func TestTablesOutOfReach(t *testing.T) {
 	m := storetest.NewMemory()
 	away := false
@@ -94,7 +94,7 @@ func TestTablesOutOfReach(t *testing.T) {
 	}
 }
 
-// hasLatents asks the home of tensors for those of a row.
+// hasLatents reports whether the home of tensors has the latents of a row.
 func (j *Job) hasLatents(t *testing.T, name string) (bool, error) {
 	t.Helper()
 	cursor := j.Ledger.Cursor()

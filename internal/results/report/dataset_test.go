@@ -50,8 +50,8 @@ func TestDataset(t *testing.T) {
 	}
 }
 
-// TestCroissant: croissant.json describes each column of each table, says what is synthetic and under which licence the model is, and
-// belongs to whoever removes its mark.
+// TestCroissant: croissant.json describes each column of each table, and contains the licence of the model and whether the data are
+// synthetic. It is not replaced after a user has removed its mark.
 func TestCroissant(t *testing.T) {
 	j := newJob(t, input{"a"})
 	j.settle(t, 4, "a")
@@ -97,7 +97,7 @@ func TestCroissant(t *testing.T) {
 	}
 }
 
-// TestOwnReadmeStays: a README.md that somebody has written is not ours to replace.
+// TestOwnReadmeStays: a README.md that a user has written is not replaced.
 func TestOwnReadmeStays(t *testing.T) {
 	j := newJob(t, input{"a"})
 	j.settle(t, 4, "a")
@@ -108,8 +108,8 @@ func TestOwnReadmeStays(t *testing.T) {
 	}
 }
 
-// TestFailuresHaveColumns: carried columns are columns of the failures table, and its parameters are those that the row
-// was tried with, or the text of those that cannot be read.
+// TestFailuresHaveColumns: carried columns are columns of the failures table. Its parameters are the values with which the row
+// was tried, or the texts of values that cannot be parsed.
 func TestFailuresHaveColumns(t *testing.T) {
 	j := newJob(t, input{"a", "xx", "bad"})
 	j.settle(t, 4, "a", "xx")

@@ -26,7 +26,7 @@ func numbered(n int, err error) iter.Seq2[outcome, error] {
 	}
 }
 
-// collector is a reader of at most most rows, in files of two, as tables are written.
+// collector reads at most most rows, in files of two, like the writers of tables.
 type collector struct {
 	ids   []string
 	end   error
@@ -64,7 +64,7 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// A table whose rows are cut off must not be taken for complete, whoever failed.
+// If any reader fails, no other reader may complete its table.
 func TestShareFails(t *testing.T) {
 	broken := errors.New("broken")
 	a, b := &collector{most: 100}, &collector{most: 100}
@@ -97,7 +97,7 @@ func TestShareWithNobody(t *testing.T) {
 	}
 }
 
-// TestWriteReadsTwice: once to learn and once to write, however many tables and pages there are.
+// TestWriteReadsTwice: a report reads the input twice, to learn and to write, however many tables and pages there are.
 func TestWriteReadsTwice(t *testing.T) {
 	names := input{"a", "b", "x", "bad", "c"}
 	j := newJob(t, names)

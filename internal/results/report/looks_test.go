@@ -16,7 +16,7 @@ func lookRow(id, media string, cut *schemas.Cut) *schemas.PromptRow {
 	return &schemas.PromptRow{ID: id, Media: media, Cut: cut}
 }
 
-// TestLooksFindAll compares what the parts of words find with comparing each row with each kept one.
+// TestLooksFindAll compares the index with a comparison of each row with each retained row.
 func TestLooksFindAll(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 0))
 	for _, distance := range []int{0, 1, 3, 4, 7, 11, 15} {
@@ -55,7 +55,7 @@ func TestLooksFindAll(t *testing.T) {
 	}
 }
 
-// TestRowsOfOneClip: captions and mirrors of a clip share its fate.
+// TestRowsOfOneClip: all captions and mirrors of a clip are retained or dropped together.
 func TestRowsOfOneClip(t *testing.T) {
 	a, far := look{1, 2, 3}, look{1, 1 << 40, 3}
 	for w := range 12 {
@@ -86,7 +86,7 @@ func TestRowsOfOneClip(t *testing.T) {
 	}
 }
 
-// BenchmarkLooks is a table of clips that look alike in nothing.
+// BenchmarkLooks uses a table of clips that do not look alike.
 func BenchmarkLooks(b *testing.B) {
 	for _, distance := range []int{3, 7, 11} {
 		b.Run(fmt.Sprint(distance), func(b *testing.B) {

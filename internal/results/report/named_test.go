@@ -11,7 +11,7 @@ import (
 	"latentbeam/stages"
 )
 
-// rows are the elements of three rows, of which the first two have one id, in other case.
+// rows returns the elements of three rows. The ids of the first two differ only in case.
 func rows() []*stages.Element {
 	seed := int64(7)
 	return []*stages.Element{
@@ -21,7 +21,7 @@ func rows() []*stages.Element {
 	}
 }
 
-// TestCollect: rows of one name are found whatever their case, and so are columns that no row has.
+// TestCollect: rows with the same name, ignoring case, and columns that no row has are found.
 func TestCollect(t *testing.T) {
 	for _, c := range []struct {
 		template string
@@ -48,7 +48,7 @@ func TestCollect(t *testing.T) {
 	}
 }
 
-// TestFolder: a file has its name, and what was given no name in this run is removed.
+// TestFolder: a file gets its name, and names that were not added in this run are removed.
 func TestFolder(t *testing.T) {
 	out := t.TempDir()
 	for _, name := range []string{"one.mp4", "two.mp4"} {

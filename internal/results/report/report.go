@@ -54,7 +54,7 @@ type Job struct {
 	Measures []stages.Measure
 	// Limits are the limits of readings. Rows outside of them are dropped.
 	Limits stages.Limits
-	// Recall adds readings that are stored apart from results to the result of a row; nil: there are none. Looks are the names of
+	// Recall adds readings that are stored apart from results to the result of a row; nil: there are none. Looks are the names and versions of
 	// the measures of these readings.
 	Recall func(e *stages.Element, r *schemas.Result) (lacking bool, err error)
 	Looks  []string

@@ -26,10 +26,10 @@ import (
 	"latentbeam/stages"
 )
 
-// input is a table of rows; "bad" cannot be computed.
+// input is a table of rows. The row "bad" cannot be computed.
 type input []string
 
-// element is the row of a name, as the job's rules leave it.
+// element returns the row of a name, in the form after the job's rules were applied.
 func element(name string, line int) *stages.Element {
 	seed := int64(len(name))
 	row := schemas.PromptRow{ID: name, Prompt: "prompt " + name, Seed: &seed, Width: 16, Height: 16,
@@ -52,7 +52,7 @@ func (in input) rows(context.Context) iter.Seq2[*stages.Element, error] {
 	}
 }
 
-// newJob is a report on an output of its own, of videos and latents.
+// newJob returns a report of videos and latents on a new output.
 func newJob(t *testing.T, in input) *Job {
 	t.Helper()
 	dir, err := dir.Open(filepath.Join(t.TempDir(), "out"))
@@ -67,7 +67,7 @@ func newJob(t *testing.T, in input) *Job {
 	return j
 }
 
-// on makes it the report of an output.
+// on attaches the report to an output.
 func (j *Job) on(s store.Store, l *ledger.Ledger) {
 	j.Output, j.Ledger = &fingerprints.Output{Store: s}, l
 	j.Tensors = &tensors.Home{Output: j.Output, Ledger: l}
@@ -184,7 +184,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestFilesAreCut into rows_per_file, and the files of a longer table go.
+// TestFilesAreCut: files have at most rows_per_file rows, and files of an earlier, longer table are removed.
 func TestFilesAreCut(t *testing.T) {
 	names := strings.Split("a b c d e f g", " ")
 	j := newJob(t, names)
@@ -204,7 +204,7 @@ func TestFilesAreCut(t *testing.T) {
 	}
 }
 
-// TestUnchangedTensorsAreNotWritten: only files of which a row has changed are written anew.
+// TestUnchangedTensorsAreNotWritten: only files with a changed row are written again.
 func TestUnchangedTensorsAreNotWritten(t *testing.T) {
 	names := strings.Split("a b c d e f", " ")
 	j := newJob(t, names)
@@ -245,7 +245,7 @@ func TestUnchangedTensorsAreNotWritten(t *testing.T) {
 	}
 }
 
-// TestCompact: what the tables hold leaves the ledger, where it is much; what they do not hold stays.
+// TestCompact: tensors that the tables have are removed from the ledger if they are a large part of it. Other tensors stay.
 func TestCompact(t *testing.T) {
 	j := newJob(t, input{"a", "b", "c"})
 	j.settle(t, 40, "a")
@@ -269,7 +269,7 @@ func TestCompact(t *testing.T) {
 	if got := tensors(); got != 40_000 {
 		t.Errorf("%d bytes are left, want those of the row that no table has", got)
 	}
-	j.settle(t, 4, "d") // little: it is not worth the work
+	j.settle(t, 4, "d") // too few bytes to be worth a compaction
 	j.Rows = input{"a", "b", "c", "d", "stale"}.rows
 	segments := j.Ledger.Segments()
 	j.written(t)
@@ -289,7 +289,7 @@ func TestCompact(t *testing.T) {
 	}
 }
 
-// TestReportFails rather than write what is not so.
+// TestReportFails: a report returns an error instead of writing something wrong.
 func TestReportFails(t *testing.T) {
 	j := newJob(t, input{"a"})
 	must(t, j.Ledger.Commit(t.Context(), []ledger.Record{
@@ -335,7 +335,7 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// TestDigestTellsRowsApart: each change of a row, of its outcome or of the job gives another digest.
+// TestDigestTellsRowsApart: each change of a row, of its outcome or of the job changes the digest.
 func TestDigestTellsRowsApart(t *testing.T) {
 	seed := int64(1)
 	guidance := 0.0

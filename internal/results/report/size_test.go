@@ -11,7 +11,7 @@ import (
 	"latentbeam/stages"
 )
 
-// TestSizeOfReport tells what a report of many rows takes: LATENTBEAM_REPORT_ROWS=100000 go test -run SizeOfReport -v
+// TestSizeOfReport measures a report of many rows: LATENTBEAM_REPORT_ROWS=100000 go test -run SizeOfReport -v
 func TestSizeOfReport(t *testing.T) {
 	rows, err := strconv.Atoi(os.Getenv("LATENTBEAM_REPORT_ROWS"))
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestDistinct: what differs in any field is spelled in another way, and a later field that is not set changes nothing.
+// TestDistinct: values that differ in any field have different encodings. A later field that is not set changes nothing.
 func TestDistinct(t *testing.T) {
 	type row struct {
 		A, B string

@@ -45,7 +45,7 @@ func table(t *testing.T) store.Store {
 	return d
 }
 
-// TestRows: rows are chosen by readings, with and without their prefix, and by other columns; one without a value is not chosen.
+// TestRows: rows are chosen by readings, with and without their prefix, and by other columns. A row without a value is not chosen.
 func TestRows(t *testing.T) {
 	s := table(t)
 	for text, want := range map[string][]bool{
@@ -68,7 +68,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestChoose: the table of chosen rows has them alone, with all columns, and names their files.
+// TestChoose: the result has only the chosen rows, with all columns, and the names of their files.
 func TestChoose(t *testing.T) {
 	d, err := dir.Open(t.TempDir())
 	if err != nil {
@@ -113,7 +113,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// TestMistakes: what is wrong is told with the expression, and what there is.
+// TestMistakes: an error contains the expression and the columns that exist.
 func TestMistakes(t *testing.T) {
 	s := table(t)
 	for text, want := range map[string]string{

@@ -11,7 +11,7 @@ import (
 	"latentbeam/internal/watch/runfiles"
 )
 
-// at is a board under a clock of the test.
+// at returns a board with a clock that the test controls.
 func at(stages, devices []string) (*Board, func(time.Duration)) {
 	b := New(stages, devices)
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -30,7 +30,7 @@ func near(t *testing.T, what string, got, want float64) {
 	}
 }
 
-// TestETA: what is left is counted by shape: ten cheap rows that are done say nothing of ten dear ones but by weight.
+// TestETA: the remaining time is computed by shape. Finished cheap rows predict expensive rows only through their weights.
 func TestETA(t *testing.T) {
 	b, pass := at([]string{"denoise"}, []string{"cpu:0"})
 	b.Expect([]ShapeWork{{"small", 10, 1}, {"large", 10, 8}})
@@ -59,8 +59,8 @@ func TestETA(t *testing.T) {
 	near(t, "ETA while they are at work", b.Facts().ETA, 50)
 }
 
-// TestETAOfStagesToCome: a stage that has not run costs what the plan says, as many times as the others take what it says of them; rows of a
-// shape that has not run cost what the plan says of it beside another.
+// TestETAOfStagesToCome: the cost of a stage that has not run is its planned cost, scaled by the slowdown of other stages. The cost of a
+// shape that has not run is scaled by the ratio of the planned costs of both shapes.
 func TestETAOfStagesToCome(t *testing.T) {
 	b, pass := at([]string{"encode_text", "denoise", "decode_vae"}, []string{"cpu:0"})
 	b.Expect([]ShapeWork{{"small", 4, 1}, {"large", 2, 2}})
@@ -70,20 +70,20 @@ func TestETAOfStagesToCome(t *testing.T) {
 	}
 	w := b.Work("denoise", "small", 4, nil, []string{"cpu:0"})
 	pass(8 * time.Second)
-	w.Step(5, 10) // 4 s a row, twice of what was foreseen
+	w.Step(5, 10) // 4 s a row, twice the planned cost
 	near(t, "ETA by steps", b.Facts().ETA, 8+4*2+2*40+2*10)
 	pass(8 * time.Second)
 	w.Finish(nil)
 	w = b.Work("decode_vae", "small", 4, nil, []string{"cpu:0"})
 	pass(12 * time.Second)
-	w.Finish(nil) // 3 s a row, three times
+	w.Finish(nil) // 3 s a row, three times the planned cost
 	for range 4 {
 		b.Settled("small", "", "")
 	}
 	near(t, "ETA of another shape", b.Facts().ETA, 2*40+2*15)
 }
 
-// TestTwoDevices share what is left.
+// TestTwoDevices: two devices share the remaining work.
 func TestTwoDevices(t *testing.T) {
 	b, pass := at([]string{"denoise", "decode"}, []string{"cpu:0", "cpu:1"})
 	b.Expect([]ShapeWork{{"s", 6, 1}})
@@ -105,8 +105,8 @@ func TestTwoDevices(t *testing.T) {
 	near(t, "busy of decode", f.Stages[1].Busy, 2)
 }
 
-// TestPublishing: where rows are published more slowly than devices compute them, publishing says what is left; time
-// that two publishers share counts once.
+// TestPublishing: if publishing is slower than the devices, it determines the remaining time. Time in which two publishers work
+// counts once.
 func TestPublishing(t *testing.T) {
 	b, pass := at([]string{"denoise"}, []string{"cpu:0"})
 	b.Expect([]ShapeWork{{"s", 100, 1}})
@@ -129,7 +129,7 @@ func TestPublishing(t *testing.T) {
 	near(t, "ETA of a slow device", b.Facts().ETA, 70*62/30.)
 }
 
-// TestLate: while a batch takes far longer than its rows have cost, nobody knows when it ends.
+// TestLate: while a batch is overdue, the remaining time is not known.
 func TestLate(t *testing.T) {
 	b, pass := at([]string{"exec"}, []string{"cpu:0"})
 	b.Expect([]ShapeWork{{"s", 40, 1}})
@@ -149,7 +149,7 @@ func TestLate(t *testing.T) {
 	near(t, "ETA when it has ended", b.Facts().ETA, 20*74/20.)
 }
 
-// TestNoProgress: rows that cannot be read, that are shared or were skipped are no progress, and a failed row is.
+// TestNoProgress: unusable, shared and skipped rows do not count as progress, and a failed row does.
 func TestNoProgress(t *testing.T) {
 	b, _ := at([]string{"denoise"}, []string{"cpu:0"})
 	b.Expect([]ShapeWork{{"s", 2, 1}})
@@ -169,7 +169,7 @@ func TestNoProgress(t *testing.T) {
 	}
 }
 
-// TestSpans: everything that ends is told, steps and exchanges only to those who want them; of several ranks one step.
+// TestSpans: sinks receive every span, but steps and exchanges only with Details. A step of several ranks is one span.
 func TestSpans(t *testing.T) {
 	b, pass := at([]string{"denoise"}, []string{"cpu:0"})
 	var all, few []Span

@@ -12,7 +12,7 @@ import (
 	"latentbeam/internal/watch/board"
 )
 
-// TestFields: records of a run have its id, and of batches and rows what they are about.
+// TestFields: records of a run contain its id, and records of batches and rows contain their fields.
 func TestFields(t *testing.T) {
 	var b bytes.Buffer
 	l := New(&b, Options{JSON: true, Level: slog.LevelDebug, Set: true}).With("run", "r1")
@@ -47,7 +47,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// TestLevels: by default text has warnings, JSON what is info, and a level that is given counts.
+// TestLevels: by default text starts at warnings and JSON at info; a given level overrides this.
 func TestLevels(t *testing.T) {
 	for _, c := range []struct {
 		o    Options

@@ -23,7 +23,7 @@ func TestVisible(t *testing.T) {
 		if got := Visible(text); got != want {
 			t.Errorf("%q is shown as %q, want %q", text, got, want)
 		}
-		// What JSON says stays, however it is cut into writes.
+		// The meaning of JSON does not change, however it is divided into writes.
 		if !utf8.ValidString(text) {
 			continue
 		}

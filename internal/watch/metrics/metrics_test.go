@@ -27,7 +27,7 @@ func example() Run {
 	}, Counts: func() board.Counts { return board.Counts{Failures: map[string]int{"row/guard": 1, "row/read": 2}} }}
 }
 
-// TestServe: what is served has the values of the facts, and names that promtool has nothing against.
+// TestServe: the served metrics have the values of the facts, and names that promtool accepts.
 func TestServe(t *testing.T) {
 	r := New(example())
 	r.Sink().Record(board.Span{Kind: board.Work, Stage: "denoise", Begin: time.Unix(1, 0), End: time.Unix(3, 0)})
@@ -62,7 +62,7 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// TestFile: the file of the textfile collector is whole, replaced, and written a last time at the end.
+// TestFile: the file for the textfile collector is always complete, is replaced, and is written a last time at the end.
 func TestFile(t *testing.T) {
 	run := example()
 	done := int64(3)

@@ -19,10 +19,10 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// minute is longer than a recorder or a display waits for anything; clocks are those of synctest.
+// minute is longer than all intervals of a recorder and a display, under the clock of synctest.
 const minute = time.Minute
 
-// example is a process at work.
+// example returns the facts of a working process.
 func example() runfiles.Facts {
 	return runfiles.Facts{Process: "h", Host: "h", PID: 7, At: noon, Started: noon.Add(-2 * time.Minute), Every: 2, State: runfiles.Running,
 		Rows: runfiles.Rows{Total: 60, Done: 3, Failed: 1, Bad: 30, Skipped: 5}, First: "t.csv:3: read: no prompt", ETA: 3725,
@@ -63,7 +63,7 @@ rows through encode_text 20, denoise 4
 	}
 }
 
-// TestStuck: what stands still is told from what is slow by nature.
+// TestStuck: stuck batches are distinguished from batches that are always slow.
 func TestStuck(t *testing.T) {
 	p := Process{example(), runfiles.Alive}
 	if s := stuck(p, noon); len(s) != 0 {
@@ -107,7 +107,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestStatus: the status of shards of which one works, one has died and one has ended.
+// TestStatus: the status of three shards: one works, one has died and one has ended.
 func TestStatus(t *testing.T) {
 	ctx := t.Context()
 	s, err := open.Output(ctx, filepath.Join(t.TempDir(), "out"))
@@ -145,8 +145,8 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestStatusOfACluster: rows that workers have computed count once, and the job is done although the process that
-// submitted it has computed none.
+// TestStatusOfACluster: rows of workers count once, and the job is done although its submitter has computed
+// no row.
 func TestStatusOfACluster(t *testing.T) {
 	s, err := open.Output(t.Context(), filepath.Join(t.TempDir(), "out"))
 	must(t, err)
@@ -164,7 +164,7 @@ func TestStatusOfACluster(t *testing.T) {
 	}
 }
 
-// TestStopped: a process that ended before all was done is not done.
+// TestStopped: a process that ended with unsettled rows is stopped and not done.
 func TestStopped(t *testing.T) {
 	f := example()
 	if f.State = runfiles.Done; ended(f) != "stopped" {
@@ -178,7 +178,7 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// TestRecorder writes facts until the end, and is told of a stop that came after it began.
+// TestRecorder: a recorder writes facts until Stop, and reports a stop file that is written after its start.
 func TestRecorder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -192,7 +192,7 @@ func TestRecorder(t *testing.T) {
 			return runfiles.Facts{Process: "p", At: time.Now(), Rows: runfiles.Rows{Total: 2}}
 		}, func(s runfiles.Stop) { stops <- s })
 		r.SetState(runfiles.Running)
-		time.Sleep(minute) // it has looked at the old marker, and written again
+		time.Sleep(minute) // it has read the old stop file, and written facts again
 		if all, err := job.ReadFacts(ctx); err != nil || all[0].State != runfiles.Running {
 			t.Fatalf("the facts say %+v, %v", all, err)
 		}
@@ -222,8 +222,8 @@ func TestRecorder(t *testing.T) {
 	})
 }
 
-// TestCancelled: a run that is told to end at once says so at once. It is no dead one, whether it comes to its end or its process is
-// gone before.
+// TestCancelled: a cancelled run writes this state at once. It does not count as dead, even if its process ends before it can write its
+// final state.
 func TestCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := open.Output(t.Context(), filepath.Join(t.TempDir(), "out"))
@@ -235,7 +235,7 @@ func TestCancelled(t *testing.T) {
 			r := runfiles.Record(ctx, job, runfiles.JobInfo{Started: noon}, func() runfiles.Facts {
 				f := runfiles.Facts{Process: "p", At: time.Now(), Lock: job.LockName("p"), Rows: runfiles.Rows{Total: 2}}
 				if !ends {
-					f.At = noon // long ago: nobody has heard of it since
+					f.At = noon // the last facts are old
 				}
 				return f
 			}, nil)
@@ -258,7 +258,7 @@ func TestCancelled(t *testing.T) {
 	})
 }
 
-// locked is a writer for two goroutines.
+// locked is a writer that two goroutines can use.
 type locked struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -276,7 +276,7 @@ func (l *locked) String() string {
 	return l.b.String()
 }
 
-// TestDisplayLines: a line comes with a time stamp when nothing has changed, and with each per cent.
+// TestDisplayLines: a display prints lines with a time stamp, at intervals and for each percent.
 func TestDisplayLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out locked
@@ -286,7 +286,7 @@ func TestDisplayLines(t *testing.T) {
 		d := Show(&out, false, func() runfiles.Facts { mu.Lock(); defer mu.Unlock(); return f }, nil)
 		wait := func(n int) {
 			t.Helper()
-			time.Sleep(10 * time.Second) // the first line comes after 6 seconds, and one that says nothing new after 30
+			time.Sleep(10 * time.Second) // the first line comes after 6 seconds, and a line without changes after 30
 			if strings.Count(out.String(), "\n") < n {
 				t.Fatalf("%d lines are missing:\n%s", n, out.String())
 			}
@@ -308,7 +308,7 @@ func TestDisplayLines(t *testing.T) {
 	})
 }
 
-// TestDisplayTerminal: the bar has the lines below it, and other text goes past it.
+// TestDisplayTerminal: the bar has lines below it, and other text is written above it.
 func TestDisplayTerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out locked

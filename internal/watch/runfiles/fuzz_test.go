@@ -9,7 +9,7 @@ import (
 	"latentbeam/internal/watch/runfiles"
 )
 
-// FuzzFacts: whatever stands in the files of a run, those who look at it get an answer or an error.
+// FuzzFacts: whatever the files of a run contain, readers return a result or an error.
 func FuzzFacts(f *testing.F) {
 	f.Add([]byte(`{"id": "a", "started": "2026-01-02T03:04:05Z", "runner": "local"}`),
 		[]byte(`{"schema": 1, "process": "p", "at": "2026-01-02T03:04:05Z", "rows": {"done": 1}}`))
@@ -36,7 +36,7 @@ func FuzzFacts(f *testing.F) {
 	})
 }
 
-// FuzzWitness: whatever stands in the files that tell how an output looked, a run begins: what is wrong is not used.
+// FuzzWitness: whatever the files with digests of an output contain, a run can start. Invalid files are ignored.
 func FuzzWitness(f *testing.F) {
 	f.Add([]byte(`{"schema": 1, "files": {"a": {"size": 1}}}`), []byte("LBROWS1\n\x00\x00\x00\x00"))
 	f.Add([]byte(`{"schema": 2}`), []byte{})
@@ -55,8 +55,8 @@ func FuzzWitness(f *testing.F) {
 	})
 }
 
-// FuzzRows: whatever stands in the files by which a submitter and its workers hand rows on, a reader gets an answer or an error,
-// and no more bytes than there are.
+// FuzzRows: whatever the files with the rows for workers contain, a reader returns a result or an error,
+// and never more bytes than the file has.
 func FuzzRows(f *testing.F) {
 	f.Add([]byte(`[{"offset": 0, "length": 3}, {"offset": 3, "length": 0}]`), []byte("abc"))
 	f.Add([]byte(`[{"offset": -1, "length": 9223372036854775807}, {"length": -5}]`), []byte("abc"))

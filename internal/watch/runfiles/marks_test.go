@@ -10,7 +10,7 @@ import (
 	"latentbeam/internal/watch/runfiles"
 )
 
-// dies leaves the marks that a process of this host would leave that has died with these rows.
+// dies writes the marks of a process of this host that died while it worked on these rows.
 func dies(t *testing.T, j runfiles.Folder, n int, rows string) {
 	t.Helper()
 	cmd := exec.Command("true")
@@ -24,8 +24,8 @@ func dies(t *testing.T, j runfiles.Folder, n int, rows string) {
 	}
 }
 
-// TestMarks: the row that was alone at two deaths, of three, is guilty; those that were at work beside it once are not.
-// The marks of a process that lives are no death.
+// TestMarks: a row that was alone at two of three deaths is guilty. Rows that were in progress with it once are not.
+// The marks of a process that is alive do not count as a death.
 func TestMarks(t *testing.T) {
 	s, err := storetest.NewMemory().Open(t.Context(), "")
 	if err != nil {
@@ -50,7 +50,7 @@ func TestMarks(t *testing.T) {
 			t.Errorf("death %d: %+v, %v", n+1, found, err)
 		}
 	}
-	for n := range 3 { // together each time: either may be innocent
+	for n := range 3 { // both rows each time, so either may be innocent
 		dies(t, j, 10+n, `"x","y"`)
 	}
 	if err := me.RecordDeaths(t.Context()); err != nil {
@@ -68,7 +68,7 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// TestTroubles: each is heard once.
+// TestTroubles: each trouble is returned once.
 func TestTroubles(t *testing.T) {
 	s, err := storetest.NewMemory().Open(t.Context(), "")
 	if err != nil {

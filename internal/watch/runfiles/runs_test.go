@@ -54,7 +54,7 @@ func TestJob(t *testing.T) {
 		info := runfiles.JobInfo{Runner: "flink", Endpoint: "host:8081", Engine: "abc", Output: url, Version: "1",
 			Started: time.Now().UTC().Round(0)}
 		must(t, j.Write(ctx, info))
-		must(t, j.Write(ctx, info)) // as when the engine's id is known
+		must(t, j.Write(ctx, info)) // the second write, when the engine's id is known
 		got, err := j.Read(ctx)
 		must(t, err)
 		info.Schema, info.ID = 1, j.ID
@@ -75,7 +75,7 @@ func TestJob(t *testing.T) {
 	})
 }
 
-// TestProcesses: processes with a store each write facts and hold locks in one job, and a third reads them.
+// TestProcesses: two processes, each with its own store, write facts and hold locks in one job, and a third process reads them.
 func TestProcesses(t *testing.T) {
 	eachStore(t, func(t *testing.T, url string) {
 		ctx := t.Context()
@@ -111,7 +111,7 @@ func TestProcesses(t *testing.T) {
 	})
 }
 
-// TestLife: a process that is dead is told from one that is silent.
+// TestLife: dead processes are distinguished from silent ones.
 func TestLife(t *testing.T) {
 	eachStore(t, func(t *testing.T, url string) {
 		ctx, now := t.Context(), time.Now()
@@ -133,7 +133,7 @@ func TestLife(t *testing.T) {
 		if !store.HasScheme(url) { // a bucket waits for the next heartbeat
 			ask(-time.Hour, runfiles.Silent) // its clock is ahead
 			f.PID++
-			ask(time.Hour, runfiles.Dead) // another process has taken the lock
+			ask(time.Hour, runfiles.Dead) // another process has acquired the lock
 			f.PID--
 		}
 		release()
@@ -144,14 +144,14 @@ func TestLife(t *testing.T) {
 	})
 }
 
-// TestPrune: the last jobs are kept, and of the old ones nothing is left.
+// TestPrune: the last jobs stay, and all files of older ones are removed.
 func TestPrune(t *testing.T) {
 	eachStore(t, func(t *testing.T, url string) {
 		ctx, s := t.Context(), openStore(t, url)
 		begin := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 		var all []string
 		for i := range runfiles.MaxJobs + 3 {
-			// The order is that of the times, whatever the names.
+			// The order depends on the times and not on the names.
 			j := runfiles.Folder{Store: s, ID: fmt.Sprintf("%02d", (i*7)%(runfiles.MaxJobs+3))}
 			must(t, j.Write(ctx, runfiles.JobInfo{Started: begin.Add(time.Duration(i) * time.Hour)}))
 			must(t, j.WriteFacts(ctx, runfiles.Facts{Process: "p"}))
@@ -200,7 +200,7 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// TestReplacedWhileRead: a reader gets whole facts while they are written.
+// TestReplacedWhileRead: a reader gets complete facts while they are replaced.
 func TestReplacedWhileRead(t *testing.T) {
 	s := openStore(t, filepath.Join(t.TempDir(), "out"))
 	j := runfiles.Folder{Store: s, ID: "job"}

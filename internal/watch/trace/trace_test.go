@@ -22,7 +22,7 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// example is what two devices did: a wait, a batch of both with a step and exchanges, a failed batch, and publishing.
+// example returns spans of two devices: a wait, a batch on both with a step and exchanges, a failed batch, and publishing.
 func example() []board.Span {
 	at := func(ms int) time.Time { return noon.Add(time.Duration(ms) * time.Millisecond) }
 	both := []string{"cpu:0", "cpu:1"}
@@ -40,7 +40,7 @@ func example() []board.Span {
 	}
 }
 
-// TestChrome: the file keeps the schema of trace events, and every device has a track on which spans nest.
+// TestChrome: the file follows the schema of trace events, and every device has a track with nested spans.
 func TestChrome(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "trace.json")
 	c, err := NewChrome(name, noon)
@@ -53,7 +53,7 @@ func TestChrome(t *testing.T) {
 	if err := errors.Join(c.Close(), c.Close()); err != nil {
 		t.Fatal(err)
 	}
-	c.Sink().Record(example()[0]) // late: nothing happens
+	c.Sink().Record(example()[0]) // after Close it is ignored
 	checkChrome(t, name)
 	tracks := map[string][]string{}
 	names := map[[2]int]string{}
@@ -88,8 +88,8 @@ func readChrome(t *testing.T, name string) (events []event) {
 	return events
 }
 
-// checkChrome checks a file against the rules of the format: known phases, times that are no less than 0, durations of
-// complete events, pairs of begin and end, names of tracks before they are used, and spans of a track that nest.
+// checkChrome checks a file against the rules of the format: known phases, times that are not negative, durations of
+// complete events, pairs of begin and end, names of tracks before their use, and nested spans on a track.
 func checkChrome(t *testing.T, name string) {
 	t.Helper()
 	open, named := map[string]event{}, map[[2]int]bool{}
@@ -138,7 +138,7 @@ func checkChrome(t *testing.T, name string) {
 	}
 }
 
-// TestFile checks a file that a run has written, which LATENTBEAM_TRACE names.
+// TestFile checks a file of a run, named by LATENTBEAM_TRACE.
 func TestFile(t *testing.T) {
 	name := os.Getenv("LATENTBEAM_TRACE")
 	if name == "" {
@@ -147,7 +147,7 @@ func TestFile(t *testing.T) {
 	checkChrome(t, name)
 }
 
-// TestOTLP: a collector gets the run and its children, decoded with the official types.
+// TestOTLP: a collector receives the run and its children. The test decodes them with the official types.
 func TestOTLP(t *testing.T) {
 	var mu sync.Mutex
 	var got []*spans.Span
