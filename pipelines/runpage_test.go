@@ -67,7 +67,7 @@ func predictedOf(t *testing.T, j jobtest.Job) time.Duration {
 	return time.Duration(plain.Seconds * float64(time.Second))
 }
 
-// TestOutsideOfTheBuiltInModel: rows that it was not trained for are told before they are computed.
+// TestOutsideOfTheBuiltInModel: rows on which the built-in model was not trained cause a warning before they are computed.
 func TestOutsideOfTheBuiltInModel(t *testing.T) {
 	for table, want := range map[string]string{
 		"prompt,height,width,num_frames\na red circle moving left,64,64,16\n":                        "",

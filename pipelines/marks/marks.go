@@ -180,9 +180,9 @@ func (m *Policy) Prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	if maker := m.maker(); fresh && len(r.Marks) == 0 && !m.Asked.Given && maker != "" {
+	if from := m.frameSource(); fresh && len(r.Marks) == 0 && !m.Asked.Given && from != "" {
 		slog.Log(ctx, source.LevelNotice, "videos get no marks of synthetic media, because it is not known whether a model made their frames; "+
-			"where one did, write marks: [iptc, aigc] under encode_video (docs/marking.md)", "frames_of", maker)
+			"where one did, write marks: [iptc, aigc] under encode_video (docs/marking.md)", "frames_of", from)
 	}
 	if weights := m.Engine.Rules.Weights(); r.Asked().C2PA && r.Models[weights] == "" { // first run with this model
 		models := maps.Clone(r.Models)
@@ -229,8 +229,8 @@ func (m *Policy) signerOf(ctx context.Context, r marking.Record) (*c2pa.Signer, 
 	return signer, err
 }
 
-// maker names the source that may have generated the frames of a job without denoise: a program or tables of latents. "": neither.
-func (m *Policy) maker() string {
+// frameSource names the source that may have generated the frames of a job without denoise: a program or tables of latents. "": neither.
+func (m *Policy) frameSource() string {
 	if m.Engine.Rules.Input == stages.KindLatents {
 		return "tables of latents"
 	}

@@ -167,14 +167,14 @@ func TestStatusOfACluster(t *testing.T) {
 // TestStopped: a process that ended with unsettled rows is stopped and not done.
 func TestStopped(t *testing.T) {
 	f := example()
-	if f.State = runfiles.Done; ended(f) != "stopped" {
-		t.Errorf("with rows left it is %s", ended(f))
+	if f.State = runfiles.Done; endState(f) != "stopped" {
+		t.Errorf("with rows left it is %s", endState(f))
 	}
-	if f.Rows.Done = 59; ended(f) != "done" {
-		t.Errorf("with all rows settled it is %s", ended(f))
+	if f.Rows.Done = 59; endState(f) != "done" {
+		t.Errorf("with all rows settled it is %s", endState(f))
 	}
-	if f.State, f.Rows.Done = runfiles.Failed, 0; ended(f) != "failed" {
-		t.Errorf("failed is %s", ended(f))
+	if f.State, f.Rows.Done = runfiles.Failed, 0; endState(f) != "failed" {
+		t.Errorf("failed is %s", endState(f))
 	}
 }
 

@@ -125,7 +125,7 @@ func (st *Status) state() string {
 		case p.Life == runfiles.Dead || p.Life == runfiles.Silent:
 			now = string(p.Life)
 		case p.Life == runfiles.Ended:
-			now = ended(p.Facts)
+			now = endState(p.Facts)
 		}
 		if rank[now] > rank[state] {
 			state = now
@@ -137,8 +137,8 @@ func (st *Status) state() string {
 	return state
 }
 
-// ended returns how a process ended. A process that is done with unsettled rows was stopped.
-func ended(f runfiles.Facts) string {
+// endState returns how a process ended. A process that is done with unsettled rows was stopped.
+func endState(f runfiles.Facts) string {
 	if f.State == runfiles.Cancelling { // the process ended before it could write its final state
 		return string(runfiles.Cancelled)
 	}
@@ -247,7 +247,7 @@ func (st *Status) process(w io.Writer, p Process) {
 	case runfiles.Dead, runfiles.Silent:
 		state = string(p.Life)
 	case runfiles.Ended:
-		state = ended(p.Facts)
+		state = endState(p.Facts)
 	}
 	fmt.Fprintf(w, "\n%s: %s, last word %s ago (pid %d on %s)\n", p.Process, state, since(st.At, p.At), p.PID, p.Host)
 	if p.Error != "" {

@@ -126,7 +126,7 @@ func TestFlippedTensors(t *testing.T) {
 		t.Fatal("the tensor is not in its file as it is")
 	}
 	flip(t, latents, at, false)
-	j.Computes(t, 3) // those of its page
+	j.Computes(t, 3) // all rows of its page
 	flip(t, latents, at, true)
 	j.Opts.Repair = true
 	j.Computes(t, 3)
@@ -194,7 +194,7 @@ func TestForgottenFiles(t *testing.T) {
 	j.MustRun(t)
 	jobtest.Must(t, os.Remove(filepath.Join(j.Out, "runs", "rows.bin")))
 	flip(t, filepath.Join(j.Out, filepath.FromSlash(jobtest.VideoFiles(t, j.Out, "a")[0])), 40, true)
-	j.Computes(t, 1) // what is not remembered is read
+	j.Computes(t, 1) // files without a recorded digest are read
 	flip(t, filepath.Join(j.Out, "runs", "rows.bin"), 30, true)
 	if r := j.MustRun(t); !r.NothingToDo {
 		t.Errorf("a damaged memory of files made work: %+v", r)

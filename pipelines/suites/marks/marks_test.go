@@ -120,7 +120,7 @@ func TestMarks(t *testing.T) {
 		t.Errorf("diff of equal results with other marks: %+v, %v", d, err)
 	}
 
-	// The output that was begun without goes on without, and a job that asks for others is told.
+	// An output without marks stays without marks, and a job that asks for marks gets an error.
 	silent := plain
 	silent.Stages = ""
 	silent.Computes(t, 0)
@@ -135,7 +135,7 @@ func TestMarks(t *testing.T) {
 		t.Errorf("a job that asks for marks that the output has not: %v", err)
 	}
 
-	// mark gives the bytes of a run with marks, and takes them out again.
+	// mark produces the same bytes as a run with marks, and removes the marks again.
 	before := j.Elsewhere(t)
 	before.Stages = jobtest.Unmarked
 	before.MustRun(t)

@@ -85,7 +85,7 @@ func million(t *testing.T, n int) (got figures) {
 	writeMillion(t, filepath.Join(dir, "prompts.csv"), n)
 	cmd := exec.Command(os.Args[0], "-test.run=^TestMillionRows$", "-test.timeout=30m")
 	cmd.Env = append(os.Environ(), millionDirEnv+"="+dir)
-	if n < rowsOfWhole { // little garbage beside what is kept: how much there is depends on what else the machine does
+	if n < rowsOfWhole { // reduce garbage, whose amount depends on the load of the machine
 		cmd.Env = append(cmd.Env, "GOGC=25")
 	}
 	out, err := cmd.Output()
