@@ -1,11 +1,9 @@
 package devices
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"net"
 	"strings"
 	"testing"
@@ -13,6 +11,7 @@ import (
 	"time"
 
 	"latentbeam/internal/cluster"
+	"latentbeam/internal/system/testaid"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages/cost"
 	"latentbeam/stages/layout"
@@ -79,11 +78,8 @@ func TestALostWorkerComesBack(t *testing.T) {
 		t.Fatalf("set %+v, %v", set, err)
 	}
 	stop()
-	var log bytes.Buffer
-	before := slog.Default()
-	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	log := testaid.Log(t)
 	_, err = set.Away[0].Do(t.Context(), "denoise", nil, nil)
-	slog.SetDefault(before)
 	if fault.ClassOf(err) != fault.ClassRetry {
 		t.Errorf("a worker that is gone is the error %v", err)
 	}

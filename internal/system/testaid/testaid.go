@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -23,9 +24,29 @@ func Quiet(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Log returns a buffer that receives all log records until the end of the test.
-func Log(t *testing.T) *bytes.Buffer {
-	var log bytes.Buffer
+// Text is text that goroutines write while a test reads it.
+type Text struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (t *Text) Write(data []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.text.Write(data)
+}
+
+// String is the text so far.
+func (t *Text) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.text.String()
+}
+
+// Log returns a text that receives all log records until the end of the test.
+func Log(t *testing.T) *Text {
+	var log Text
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
 	t.Cleanup(func() { slog.SetDefault(before) })

@@ -1,20 +1,20 @@
 package bucket
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
 	"io/fs"
-	"log/slog"
 	"net"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"latentbeam/internal/system/testaid"
 	"latentbeam/schemas/fault"
 	"latentbeam/schemas/objects"
 )
@@ -23,11 +23,11 @@ import (
 type answering struct {
 	objects.Service
 	stat  func(key string) error
-	calls int
+	calls atomic.Int64
 }
 
 func (a *answering) Stat(_ context.Context, key string) (objects.Object, error) {
-	a.calls++
+	a.calls.Add(1)
 	return objects.Object{Key: key, Size: 1}, a.stat(key)
 }
 
@@ -45,26 +45,17 @@ var (
 	errRefused = dialled(syscall.ECONNREFUSED)
 )
 
-// logged collects what a user is told.
-func logged(t *testing.T) *bytes.Buffer {
-	var text bytes.Buffer
-	before := slog.Default()
-	slog.SetDefault(slog.New(slog.NewTextHandler(&text, nil)))
-	t.Cleanup(func() { slog.SetDefault(before) })
-	return &text
-}
-
 // find asks for a key of a host and returns the error, the requests it took and the time.
 func find(t *testing.T, b *Bucket, a *answering, key string) (error, int, time.Duration) {
 	t.Helper()
-	calls, began := a.calls, time.Now()
+	calls, began := a.calls.Load(), time.Now()
 	_, err := b.Find(t.Context(), key)
-	return err, a.calls - calls, time.Since(began)
+	return err, int(a.calls.Load() - calls), time.Since(began)
 }
 
 // TestNoSuchHost: a name that no server has is settled with one request, as a mistake of whoever wrote the address.
 func TestNoSuchHost(t *testing.T) {
-	text := logged(t)
+	text := testaid.Log(t)
 	synctest.Test(t, func(t *testing.T) {
 		a := &answering{stat: func(string) error { return errNone }}
 		r := &Reach{}
@@ -93,7 +84,7 @@ func TestNoSuchHost(t *testing.T) {
 
 // TestRefusedHost: three tries in ten seconds, then the host is down for the run, and another run asks again.
 func TestRefusedHost(t *testing.T) {
-	text := logged(t)
+	text := testaid.Log(t)
 	synctest.Test(t, func(t *testing.T) {
 		refused := true
 		a := &answering{stat: func(string) error {
@@ -160,7 +151,7 @@ func TestOneObjectFails(t *testing.T) {
 
 // TestWaitIsTold: whoever waits for an input or an output reads so after ten seconds, then every minute, once for all requests.
 func TestWaitIsTold(t *testing.T) {
-	text := logged(t)
+	text := testaid.Log(t)
 	synctest.Test(t, func(t *testing.T) {
 		a := &answering{stat: func(string) error { return &objects.Refusal{Status: 503, Text: "slow down"} }}
 		b := New(a, Address{Scheme: "gs", Bucket: "b"}, Options{})
@@ -170,7 +161,7 @@ func TestWaitIsTold(t *testing.T) {
 		}
 		time.Sleep(9 * time.Second)
 		synctest.Wait()
-		if text.Len() > 0 {
+		if text.String() != "" {
 			t.Errorf("told too early: %s", text)
 		}
 		time.Sleep(2 * time.Second)
