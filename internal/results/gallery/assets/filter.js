@@ -1,6 +1,6 @@
-// Choosing: words, facets and an order. A row stays when its prompt, id or line holds every word and it has every
-// value chosen. The choice lives in the page's fragment, so that it survives a reload, a link sent to someone
-// and the step to the next page.
+// Filtering: words, facets and an order. A row is shown if its prompt, id or line contains every word and it has every
+// chosen value. The choice is stored in the page's fragment, so that it survives a reload and is part of links, also of
+// the links to other pages.
 const filter = document.getElementById('filter');
 const status = document.getElementById('status');
 const sort = document.getElementById('sort');
@@ -10,7 +10,7 @@ const paged = document.querySelector('.pager') !== null;
 const switches = ['all', 'videos', 'failed'].map((name) => [name, document.getElementById(`show-${name}`)]);
 let show = 'all';
 
-// Orders by name: the label, and what two rows are compared by.
+// Orders by name: the label, and the value by which rows are compared.
 const byNumber = (of) => (a, b) => of(a) - of(b) || a.at - b.at;
 const byText = (of) => (a, b) => of(a).localeCompare(of(b), undefined, { numeric: true }) || a.at - b.at;
 const area = (row) => row.width * row.height;
@@ -26,7 +26,7 @@ const orders = {
   'model': ['Model', byText((row) => row.model)],
 };
 
-// Facets: values that rows share. One with a single value says nothing and is left out; so is a detail with too many.
+// Facets: values that rows share. Facets with a single value, and details with too many values, are left out.
 const maxValues = 24;
 const facets = new Map(); // name -> {of, select}
 function addFacet(name, of, limit) {
@@ -49,7 +49,7 @@ function addFacet(name, of, limit) {
   facets.set(name, { of, select });
 }
 
-// addRated is the facet of ratings, which change while the page is open.
+// addRated adds the facet of ratings, which change while the page is open.
 function addRated() {
   const select = element('select');
   select.setAttribute('aria-label', 'Rated');
@@ -73,7 +73,7 @@ function addFacets() {
   addRated();
 }
 
-// Ranges: details that are numbers are bounded and ordered by.
+// Ranges: details that are numbers have limits and can be an order.
 const ranges = new Map(); // name -> {of, label, least, most}
 const maxRanges = 40;
 function addRange(name, values) {
@@ -114,21 +114,21 @@ function addRange(name, values) {
   return true;
 }
 
-// bounded says whether a row is within what a range asks for. A row without the number is not.
+// bounded reports whether a row is within the limits of a range. A row without the number is not.
 const asks = ({ least, most }) => least.value !== '' || most.value !== '';
 function within({ of, least, most }, row) {
   const v = of(row);
   return !Number.isNaN(v) && (least.value === '' || v >= Number(least.value)) && (most.value === '' || v <= Number(most.value));
 }
 
-// chosenOf are the numbers of a row by which the page is ordered or bounded.
+// chosenOf returns the numbers of a row by which the page is ordered or limited.
 function chosenOf(row) {
   return [...ranges].filter(([name, range]) => asks(range) || sort.value === `high ${name}` || sort.value === `low ${name}`)
     .map(([, { of, label }]) => [label, of(row)]).filter(([, value]) => !Number.isNaN(value))
     .map(([label, value]) => `${label} ${number(value, 4)}`);
 }
 
-// choose shows what the controls say.
+// choose shows the rows that match the controls.
 function choose() {
   const words = fold(filter.value).split(/\s+/).filter(Boolean);
   const wanted = [...facets.values()].filter(({ select }) => select.value)
@@ -156,7 +156,7 @@ function choose() {
   settle();
 }
 
-// chooseFailures leaves the failed rows that hold every word, and returns how many rows that are.
+// chooseFailures shows the failed rows that contain every word, and returns their number.
 function chooseFailures(words) {
   if (!failures) return 0;
   failures.hidden = show === 'videos';
@@ -214,7 +214,7 @@ function readFragment() {
   for (const [name, range] of ranges) {
     [range.least.value, range.most.value] = (says.get(`${name}:`) ?? '..').split('..');
   }
-  const [named, key] = [says.get('row'), says.get('key') ?? '']; // choose writes the fragment anew
+  const [named, key] = [says.get('row'), says.get('key') ?? '']; // choose replaces the fragment
   choose();
   const row = named && order.find((one) => nameOf(one) === named && keyOf(one).startsWith(key));
   if (row) view(row);

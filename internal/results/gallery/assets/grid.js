@@ -1,5 +1,5 @@
-// Grid: cards lie in lines as wide as the page. All media of a line have one height, so shapes mix without holes. Only
-// lines near the view have cards in the document, so that ten thousand rows scroll like ten.
+// Grid: cards are arranged in lines as wide as the page. All media in a line have the same height, so shapes mix without gaps.
+// Only lines near the view have cards in the document, so that ten thousand rows scroll as fast as ten.
 const grid = document.getElementById('grid');
 const gap = 16;
 const under = 104; // pixels below the media: two lines of prompt and two of the caption
@@ -7,9 +7,9 @@ const between = 18; // pixels between lines
 let order = rows; // the rows shown, in their order
 let lines = []; // {top, height, cards: [{row, left, width}]}
 let placeOf = new Map(); // row -> [line, index in it]
-const cards = new Map(); // row -> its element, where it has one
+const cards = new Map(); // row -> its element; rows without an element are missing
 
-// ratioOf is the width of a row's media for a height of one, within what leaves room for a caption.
+// ratioOf returns the width of a row's media at height 1, limited so that there is space for a caption.
 const ratioOf = (row) => Math.min(2.2, Math.max(0.66, row.width / row.height));
 
 function layout() {
@@ -49,7 +49,7 @@ function layout() {
   grid.style.height = `${Math.max(0, top - between)}px`;
 }
 
-// lineAt is the last line that begins at or above y.
+// lineAt returns the last line that starts at or above y.
 function lineAt(y) {
   let low = 0;
   let high = lines.length - 1;
@@ -61,7 +61,7 @@ function lineAt(y) {
   return low;
 }
 
-// draw makes the cards of the lines near the view and removes the others.
+// draw adds the cards of the lines near the view and removes the others.
 function draw() {
   const seen = innerHeight;
   const top = -grid.getBoundingClientRect().top;
@@ -88,7 +88,7 @@ function put(place, line) {
   if (!card) {
     card = newCard(place.row);
     cards.set(place.row, card);
-    grid.insertBefore(card, nextCard(place.row)); // in order, for readers of screens
+    grid.insertBefore(card, nextCard(place.row)); // in order, for screen readers
     mark(card);
     watch(card);
   }

@@ -1,5 +1,5 @@
-// Playing: what is in view plays, up to a limit; what leaves the view pauses, and gives its decoder back when
-// many are held, because browsers refuse new ones above a number (75 in Chromium on a desktop, 40 on a
+// Playing: videos in view play, up to a limit. Videos that leave the view pause, and release their decoders if
+// there are many, because browsers limit the number of decoders (75 in Chromium on a desktop, 40 on a
 // phone).
 const maxLoaded = matchMedia('(pointer: coarse)').matches ? 34 : 66;
 const maxPlaying = maxLoaded - 4;
@@ -27,7 +27,7 @@ function release(video) {
   video.load(); // shows the poster again
 }
 
-// settle makes the videos agree with what is in view; it is called after every change of that.
+// settle starts and pauses videos according to the view. It is called after every change of the view.
 function settle() {
   const busy = document.getElementById('viewer').open || document.hidden;
   const wanted = [...visible].filter(videoOf).slice(0, maxPlaying);
@@ -40,12 +40,12 @@ function settle() {
     if (!playing.has(video)) release(video);
   }
   for (const video of playing) {
-    if (video.paused) video.play().catch(() => {}); // a missing file keeps its poster
+    if (video.paused) video.play().catch(() => {}); // if the file is missing, the poster stays
   }
   if (!autoplay()) showFirstFrames(wanted);
 }
 
-// showFirstFrames loads just enough of a video without a poster that it is not an empty box.
+// showFirstFrames loads the first frame of a video without a poster, so that it is not an empty box.
 function showFirstFrames(wanted) {
   for (const card of wanted) {
     const video = videoOf(card);
@@ -64,7 +64,7 @@ const watcher = new IntersectionObserver((entries) => {
   settle();
 }, { threshold: 0.25 });
 
-// watch and forget are called as a card comes into the document and leaves it.
+// watch and forget are called when a card is added to the document and removed from it.
 function watch(card) {
   watcher.observe(card.querySelector('.media'));
 }

@@ -1,5 +1,5 @@
-// Rating: rows are called good or bad, by keys in the grid and in the viewer. Ratings stay in this browser, by the page's address and the
-// row's key, until they are downloaded as a table that is an input table.
+// Rating: a user rates rows as good or bad, with keys in the grid and in the viewer. This browser stores ratings by the page's address
+// and the row's key. The user can download them as a table, which can be an input table.
 const ratingsName = `latentbeam ratings ${location.pathname.replace(/[^/]*$/, '')}`;
 const ratingsButton = document.getElementById('ratings');
 let ratings = {};
@@ -19,7 +19,7 @@ function rate(row, rating) {
   showRatings();
 }
 
-// mark shows on a card what it is rated and whether it is picked for a comparison.
+// mark shows the rating on a card, and whether it is selected for a comparison.
 function mark(card) {
   card.dataset.rating = ratingOf(card.row);
   card.classList.toggle('picked', picked.has(card.row));
@@ -49,7 +49,7 @@ function downloadRatings() {
 }
 ratingsButton.addEventListener('click', downloadRatings);
 
-// Comparing: picked rows, or all videos of a prompt, play side by side, all at the time of the first.
+// Comparing: selected rows, or all videos of a prompt, play side by side, synchronised with the first.
 const comparison = document.getElementById('comparison');
 const compareButton = document.getElementById('compare');
 const side = comparison.querySelector('.sides');
@@ -66,7 +66,7 @@ function pickRow(row) {
 
 const samplesOf = (row) => rows.filter((other) => other.prompt === row.prompt).slice(0, maxSides);
 
-// folderOf tells the outputs apart whose videos one page shows.
+// folderOf distinguishes outputs if one page shows videos of several outputs.
 const folderOf = (row) => /^(\.\.\/|https?:)/.test(row.video) ? fileOf(row).replace(/\/(videos|names)\/.*$|\/[^/]*$/, '') : '';
 
 function compare(shown) {
@@ -98,12 +98,12 @@ function clearSides() {
   side.replaceChildren();
 }
 
-// sync brings all to the time of the first, and begins anew once the longest has ended.
+// sync sets all videos to the time of the first, and restarts them when the longest has ended.
 const playButton = document.getElementById('comparison-play');
 const timeSlider = document.getElementById('comparison-time');
 const lengthOfAll = () => Math.max(0, ...sideVideos().map((video) => video.duration || 0));
 let comparing = false;
-let clock = 0; // seconds since the beginning
+let clock = 0; // seconds since the start
 let ticked = 0;
 function setComparing(on) {
   comparing = on;

@@ -1,9 +1,9 @@
-// Rows: what the page shows, as its data has it. card.go writes one array a row, in this order.
+// Rows: the page's data. card.go writes one array per row, in this order.
 const columns = ['id', 'source', 'prompt', 'video', 'poster', 'width', 'height', 'frames', 'fps', 'seed', 'steps',
   'guidance', 'model', 'key', 'details', 'sample'];
 const fold = (text) => text.normalize('NFKC').toLowerCase();
 const fileOf = (row) => decodeURIComponent(row.video);
-// tagOf is the element that shows a row: a still, a video, or words where a browser can show neither.
+// tagOf returns the element that shows a row: an image, a video, or a text if a browser can show neither.
 const tagOf = (row) => row.still ? 'img' : row.video ? 'video' : 'p';
 
 const rows = JSON.parse(document.getElementById('rows').textContent).map((values, at) => {
@@ -11,12 +11,12 @@ const rows = JSON.parse(document.getElementById('rows').textContent).map((values
   columns.forEach((name, i) => { row[name] = values[i]; });
   row.still = /\.(png|jpe?g|webp|gif|avif|bmp)$/i.test(row.video);
   row.seconds = row.fps > 0 ? row.frames / row.fps : 0;
-  row.pixel = Math.max(row.width, row.height) < 128; // blurred, a picture this small shows nothing
+  row.pixel = Math.max(row.width, row.height) < 128; // do not smooth a picture this small
   row.text = fold(`${row.prompt}\n${row.id}\n${row.source}`);
   return row;
 });
 
-// Rows of one key have one file. The first of them counts as the original.
+// Rows with the same key share a file. The first of them counts as the original.
 const firstOf = new Map();
 for (const row of rows) {
   const name = row.key || row.video;
@@ -29,14 +29,14 @@ const sizeOf = (row) => `${row.width}×${row.height}`;
 const lengthOf = (row) => row.frames < 2 ? 'still' :
   row.seconds ? `${number(row.seconds)} s` : `${row.frames} frames`;
 const nameOf = (row) => row.id || row.source || `row ${row.at + 1}`;
-// keyOf tells apart rows of one name, such as the videos of one prompt.
+// keyOf distinguishes rows with the same name, such as the videos of one prompt.
 const keyOf = (row) => row.key || fileOf(row).replace(/^.*\//, '').replace(/\.[^.]*$/, '');
 
-// sampled are the prompts with several samples.
+// sampled contains the prompts with several samples.
 const sampled = new Set(rows.filter((row) => row.sample > 0).map((row) => row.prompt));
 
-// captionOf are the short facts below a prompt: the numbers that the page is ordered or bounded by, and then what tells rows apart. An id that the
-// program made up, a hash, says nothing there.
+// captionOf returns the short facts below a prompt: the numbers by which the page is ordered or limited, and then facts that
+// distinguish rows. It leaves out ids that the program has generated.
 function captionOf(row) {
   const facts = chosenOf(row);
   if (row.id && !/^[0-9a-f]{12,}/.test(row.id)) facts.push(row.id);
@@ -47,7 +47,7 @@ function captionOf(row) {
   return facts;
 }
 
-// detailsOf lists all that is known of a row: name, value, and the address that the value leads to.
+// detailsOf lists all facts of a row: name, value, and the address to which the value links.
 function detailsOf(row) {
   const file = fileOf(row);
   const details = [['ID', row.id], ['Row', row.source]];

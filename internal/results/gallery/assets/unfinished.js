@@ -1,5 +1,5 @@
 
-// The page of a job that runs: it reads itself anew, but not while somebody looks at a video.
+// The page of a running job reloads itself, but not while a video is open.
 {
   const note = document.getElementById('unfinished');
   const seconds = Number(note.dataset.again);

@@ -1,9 +1,9 @@
-// Viewing: a card opens in a dialog with the whole prompt and everything that made the video. Arrow keys move
-// through the cards that the filter leaves, in the grid and in the dialog alike.
+// Viewing: a card opens in a dialog with the whole prompt and all parameters of the video. Arrow keys move
+// through the shown cards, in the grid and in the dialog.
 const viewer = document.getElementById('viewer');
 const stage = viewer.querySelector('.fit');
 const copy = document.getElementById('viewer-copy');
-let current = null; // the row on view
+let current = null; // the row that is shown
 
 function mediaFor(row) {
   const media = element(tagOf(row));
@@ -48,7 +48,7 @@ function detailList(row) {
 function clearStage() {
   const video = stage.querySelector('video');
   stage.replaceChildren();
-  if (video) release(video); // gives its decoder back now, not when memory is next collected
+  if (video) release(video); // releases its decoder now, and not at the next garbage collection
 }
 
 function view(row) {
@@ -89,13 +89,13 @@ async function copyPrompt() {
     await navigator.clipboard.writeText(text);
     copy.textContent = 'Copied';
   } catch {
-    // Without https there is no clipboard to write to: select the text for the reader's own copy.
+    // Without https a page cannot write to the clipboard, so select the text for the user to copy.
     getSelection().selectAllChildren(document.getElementById('viewer-prompt'));
     copy.textContent = document.execCommand('copy') ? 'Copied' : 'Selected, press Ctrl+C';
   }
 }
 
-// neighbour is the row that an arrow key leads to: beside it in reading order, or the nearest in the next line.
+// neighbour returns the row to which an arrow key moves: the next one in reading order, or the nearest in the next line.
 function neighbour(row, key) {
   if (key === 'ArrowLeft') return order[positionOf(row) - 1];
   if (key === 'ArrowRight') return order[positionOf(row) + 1];
@@ -135,7 +135,7 @@ document.getElementById('viewer-next').addEventListener('click', () => step(1));
 document.getElementById('viewer-close').addEventListener('click', () => viewer.close());
 copy.addEventListener('click', copyPrompt);
 
-// On the document, because focus leaves a button that becomes disabled and a video that is taken away.
+// On the document, because a button that becomes disabled and a video that is removed lose the focus.
 document.addEventListener('keydown', (event) => {
   if (event.altKey || event.ctrlKey || event.metaKey) return;
   if (viewer.open && (event.key === 'ArrowLeft' || event.key === 'ArrowRight')) {
@@ -148,7 +148,7 @@ document.addEventListener('keydown', (event) => {
   }
 });
 
-// The file's own date, where the browser knows it: a server that tells none gives this moment.
+// The file's date if the server sends it; otherwise the current time.
 const written = new Date(document.lastModified);
 const facts = document.querySelector('header dl');
 if (facts && Date.now() - written > 5000) {
@@ -157,7 +157,7 @@ if (facts && Date.now() - written > 5000) {
   facts.append(item);
 }
 
-// Everything above is in place: show what needs a script, and start.
+// Everything above is defined: show the elements that need a script, and start.
 const some = rows.length > 0 || failures !== null;
 for (const part of document.querySelectorAll('.tools, .keys')) part.hidden = !some;
 motion.hidden = rows.every((row) => row.still);
