@@ -15,6 +15,7 @@ that of PyTorch's result.
 """
 
 import copy
+import functools
 import os
 import pathlib
 import re
@@ -37,7 +38,9 @@ import torch.nn.functional as F
 STAGES = pathlib.Path(__file__).resolve().parent.parent.parent.parent / "stages"
 ROOMS = {"stdit": "stdit", "t5": "t5", "vae": "vae/autoencoder", "wan": "wan"}  # where the test of a stage is
 TYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "int8": torch.bfloat16}  # of what is no product, where that is int8
-C, HEADS, THREADS, COMPILE = 1152, 16, 2, int(os.environ.get("COMPILE", "60"))
+C, HEADS, THREADS = 1152, 16, 2
+COMPILE = int(os.environ.get("COMPILE", "60"))  # seconds that torch.compile may take
+SIDES = os.environ.get("SIDES", "")  # regular expression of the others to run
 
 # Of the root mean square of the differences over that of PyTorch's result. The decoder is 40 layers deep: in bf16
 # both sides are 0.019 away from PyTorch's fp32.
@@ -474,14 +477,15 @@ def sides_of(ours, stage, case, compile, directory):
         runs["latentbeam-bf16"] = lambda: other.seconds(half)
         apart["latentbeam-bf16"] = (other.seconds(half), difference(other.result(directory), wanted, case))[1]
     own = lambda: model(*args)
-    theirs = {"torch": own, "torch-compile": compiled(model, args) if compile and kind != "int8" else None, "openvino": converted(model, args, kind)}
+    theirs = {"torch": lambda: own, "torch-compile": lambda: compiled(model, args) if compile else None,
+              "openvino": lambda: converted(model, args, kind)}
     if kind == "int8":
-        few = rounded(model)
-        theirs = {"torch-bf16": own, "openvino-int8": theirs["openvino"]}
-        if few is not None:
-            theirs["torchao"], theirs["torchao-compile"] = lambda: few(*args), compiled(few, args)
-    for name, run in theirs.items():
-        if run is not None:
+        few = functools.cache(lambda: rounded(model))
+        theirs = {"torch-bf16": lambda: own, "openvino-int8": theirs["openvino"],
+                  "torchao": lambda: few() is not None and (lambda: few()(*args)),
+                  "torchao-compile": lambda: few() is not None and compiled(few(), args)}
+    for name, open_side in theirs.items():
+        if re.search(SIDES, name) and (run := open_side()):
             runs[name], apart[name] = lambda run=run: seconds(run), difference(run(), wanted, case)
     limit = TOLERANCE.get(f"{stage} {kind}", TOLERANCE[kind])
     if not apart["latentbeam"] <= max(limit, 2 * apart.get("torch", 0)):
