@@ -2,8 +2,8 @@ package main
 
 import "fmt"
 
-// amxShapes are the kernels that are made: tiles of 16 rows, and tiles of 16 columns up to so many. Two rows of tiles by
-// two use all eight registers.
+// amxShapes lists the kernels that are written: the number of tiles of 16 rows, and the largest number of tiles of 16 columns. Two
+// by two tiles use all eight registers.
 var amxShapes = map[int]int{1: 4, 2: 2}
 
 // Tiles of sums come first, then those of A, then those of B (see tileConfigs of ../amx.go).
@@ -27,7 +27,7 @@ func gemmAMX() *file {
 	return f
 }
 
-// amx writes the kernel for so many tiles. In the loop AX and R9 are where the rows of tiles of A are, BX where B is.
+// amx writes the kernel for a number of tiles. In the loop AX and R9 point to the rows of tiles of A, and BX points to B.
 func (f *file) amx(rows, columns int) {
 	sum := func(i, j int) int { return 2*i + j }
 	b := func(j int) int { return amxB + rows - 1 + j%(4-rows) }
@@ -75,7 +75,7 @@ func (f *file) amx(rows, columns int) {
 	f.p("%s\nRET", tileRelease)
 }
 
-// sums loads or stores all sums from DI on.
+// sums loads or stores all sums, at DI and above.
 func (f *file) sums(rows, columns int, sum func(i, j int) int, move func(tile, base, index, offset int) string) {
 	for i := range rows {
 		if i > 0 {
@@ -87,7 +87,7 @@ func (f *file) sums(rows, columns int, sum func(i, j int) int, move func(tile, b
 	}
 }
 
-// peakAMX writes a loop of nothing but products of tiles.
+// peakAMX writes a loop that only multiplies tiles.
 func (f *file) peakAMX() {
 	f.fn("peakAMX", "config *tileConfig, n int", 16, "runs 4 independent products of tiles n times.")
 	f.p("MOVQ config+0(FP), AX\n%s\nMOVQ n+8(FP), CX", loadTileConfig)
@@ -121,7 +121,7 @@ const (
 )
 
 // vexOf returns the bytes of an instruction of map 0F38 with a VEX prefix of three bytes (Intel SDM volume 2, 2.3.5).
-// Base and index are registers of an address, 0 without one; source is the one in vvvv.
+// base and index are registers of an address, 0 if there is none; source is the register in vvvv.
 func vexOf(prefix, opcode, source, base, index int) []int {
 	return []int{0xC4, 1<<7 | (1-index>>3)<<6 | (1-base>>3)<<5 | 2, (^source&15)<<3 | prefix, opcode}
 }
@@ -139,7 +139,7 @@ var (
 	tileRelease    = bytes(append(vexOf(prefixNone, 0x49, 0, 0, 0), 0xC0), "TILERELEASE")
 )
 
-// tileMove is a load or a store: rows of a tile lie index bytes apart from base + offset on.
+// tileMove is a load or a store. The rows of the tile start at base + offset and are index bytes apart.
 func tileMove(prefix, tile, base, index, offset int) []int {
 	return append(vexOf(prefix, 0x4B, 0, base, index), 0x80|tile<<3|4, index&7<<3|base&7,
 		offset&0xFF, offset>>8&0xFF, 0, 0)

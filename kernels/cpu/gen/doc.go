@@ -1,12 +1,12 @@
-// Command gen writes the assembly of package cpu: go run . in this folder after every change, and commit
-// what it wrote. A test of package cpu runs it again and compares. It is a module of its own without
-// dependencies, so that the engine's module knows nothing of it.
+// Command gen writes the assembly of package cpu. After a change, run `go run .` in this folder and commit the files that it
+// writes. A test of package cpu runs it and compares. It is a module of its own without dependencies, so that the main module
+// does not contain it.
 //
-// One file here is one family of routines and one pair of generated files: asm.go is the notation,
-// gemm*.go the micro-kernels, pack*.go the layout of their operands. To add a family, write its file and
-// name it in main.go. Routines take pointers and byte strides, hold no branches on values, and are short
-// enough (tens of microseconds) not to keep the Go scheduler waiting, since assembly cannot be preempted.
+// Each file here is a family of routines and writes a pair of files. asm.go has the notation, gemm*.go the micro-kernels, and
+// pack*.go the layout of their operands. To add a family, write its file and add it to the list in main.go. Routines take
+// pointers and byte strides and do not branch on values. A call takes at most tens of microseconds, because assembly cannot be
+// preempted and the Go scheduler has to wait for it.
 //
-// Registers: X15, R14 and BP belong to Go; Z16-Z31 and the mask registers are free. AVX-512 instructions
-// the Go assembler does not know are written as bytes (evex).
+// Go reserves the registers X15, R14 and BP; Z16-Z31 and the mask registers are free. AVX-512 instructions that the Go
+// assembler does not know are written as bytes (evex).
 package main

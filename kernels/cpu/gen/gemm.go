@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// Offsets of the fields of reduce (../reduce.go), which a test compares.
+// Offsets of the fields of reduce (../reduce.go). A test compares them.
 const (
 	argC = 8 * iota
 	argLdc
@@ -18,8 +18,8 @@ const (
 	argAheadStride
 )
 
-// tile is the shape of one micro-kernel: rows x vectors accumulators stay in registers while a loop over
-// k loads the vectors of B and broadcasts one term of each row of A.
+// tile is the shape of a micro-kernel. rows x vectors accumulators stay in registers, while a loop over k loads vectors of B and
+// broadcasts a term of each row of A.
 type tile struct {
 	rows, vectors int
 	width         int                        // bytes of a vector
@@ -28,15 +28,15 @@ type tile struct {
 	spread        int                        // registers for broadcast terms of A
 	clear         string                     // instruction that zeroes a register
 	multiply      func(b, a, acc int) string // acc += a * b
-	multiplyHalf  func(b, a, acc int) string // the same of 256 bits
+	multiplyHalf  func(b, a, acc int) string // like multiply, with 256 bits
 	half          bool                       // the last vector is 256 bits wide and has half as many columns
-	ahead         bool                       // ask for two cache lines every 8 terms
-	pairs         bool                       // terms come in pairs, of which the second is added first, without subnormals
+	ahead         bool                       // prefetch two cache lines every 8 terms
+	pairs         bool                       // terms are pairs; the second of a pair is added first, and subnormal numbers count as zero
 	integer       bool                       // sums are int32
-	bytewise      bool                       // B has bytes, which become 16 bits: half the memory of a vector
+	bytewise      bool                       // B consists of bytes that are widened to 16 bits: half the memory of a vector
 }
 
-// stored returns the bytes of a vector of B in memory.
+// stored returns the size of a vector of B in memory.
 func (t tile) stored() int {
 	if t.bytewise {
 		return t.width / 2
@@ -44,7 +44,7 @@ func (t tile) stored() int {
 	return t.width
 }
 
-// vector names register i, which holds part of column vector j.
+// vector returns the name of register i, which contains part of column vector j.
 func (t tile) vector(i, j int) string {
 	if t.half && j == t.vectors-1 {
 		return y(i)
@@ -52,7 +52,7 @@ func (t tile) vector(i, j int) string {
 	return t.reg(i)
 }
 
-// rowBase names where row i of A is: three rows for each of up to four pointers.
+// rowBase returns the address of row i of A. Each of up to four pointers serves three rows.
 func rowBase(i int) string {
 	return "(" + rowPointers[i/3] + ")" + [...]string{"", "(R8*1)", "(R8*2)"}[i%3]
 }
@@ -122,20 +122,20 @@ func (f *file) gemm(name string, t tile, unroll int) {
 	f.storeSums(t)
 }
 
-// VDPBF16PS adds the product of the second halves of two pairs, then the one of the first halves, each fused, takes
-// subnormal numbers for zero and gives zero for them. Two multiply-adds of fp32 give the same bits where MXCSR has FTZ
-// and DAZ.
+// VDPBF16PS adds the product of the second halves of two pairs and then that of the first halves, each as a fused multiply-add.
+// It treats subnormal numbers as zero, in operands and results. Two fp32 multiply-adds give the same bits if FTZ and DAZ are set
+// in MXCSR.
 const (
-	flushFrame = 8      // bytes of a function that flushes
+	flushFrame = 8      // local memory of a function that uses flush
 	ftzDAZ     = 0x8040 // bits of MXCSR
 )
 
-// flush sets FTZ and DAZ until restore.
+// flush saves MXCSR and sets FTZ and DAZ.
 func (f *file) flush() {
 	f.p("STMXCSR mxcsr-8(SP)\nMOVL mxcsr-8(SP), CX\nORL $0x%x, CX\nMOVL CX, flush-4(SP)\nLDMXCSR flush-4(SP)", ftzDAZ)
 }
 
-// restore sets MXCSR to what it was.
+// restore restores MXCSR.
 func (f *file) restore() { f.p("LDMXCSR mxcsr-8(SP)") }
 
 // term adds the products of term u.
@@ -168,8 +168,8 @@ func (f *file) advance(t tile, n int) {
 	}
 }
 
-// storeSums writes the accumulators to C, or adds them to it, and goes on with the next block if there is one: then
-// blocks are apart, and what comes is added.
+// storeSums writes the accumulators to C or adds them to it. If blocks are summed separately (reduce.apart) and there is another
+// block, it continues with that block and adds its sums.
 func (f *file) storeSums(t tile) {
 	f.p("MOVQ %d(DX), DI\nMOVQ %d(DX), CX\nTESTQ CX, CX\nJZ store\nMOVQ DI, AX", argC, argAdd)
 	for i := range t.rows {

@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// rows256 are the row counts for AVX2: 6 rows of 2 vectors fill the 16 registers.
+// rows256 are the row counts of kernels for AVX2: 6 rows of 2 vectors fill the 16 registers.
 var rows256 = map[int][]int{2: {1, 2, 4, 6}}
 
 // gemm256 is the fp32 micro-kernel for AVX2 with FMA.

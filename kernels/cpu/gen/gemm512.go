@@ -2,8 +2,8 @@ package main
 
 import "fmt"
 
-// rows512 are the row counts made for each number of vectors: the largest fills the 32 registers, the
-// others serve what is left over. 5 vectors are for heads of 72, which would waste half of two times 4.
+// rows512 are the row counts of the kernels for each number of vectors. The largest fills the 32 registers; the others compute the
+// remaining rows. 5 vectors are for heads of 72 elements, for which two times 4 vectors would waste almost half.
 var rows512 = map[int][]int{
 	1: {1, 2, 4, 8, 12},
 	2: {1, 2, 4, 8, 12},
@@ -81,7 +81,7 @@ func tile512(rows, vectors int, multiply func(b, a, acc int) string) tile {
 		spread: min(4, acc0-vectors), clear: "VPXORD", multiply: multiply}
 }
 
-// fmaHalf is on the lower halves of AVX-512 registers, of which there are 32, as AVX512VL has it.
+// fmaHalf is a multiply-add on the lower halves of AVX-512 registers. With AVX512VL there are 32 of them.
 func fmaHalf(b, a, acc int) string { return fmt.Sprintf("VFMADD231PS Y%d, Y%d, Y%d", b, a, acc) }
 
 func fma512(b, a, acc int) string { return fmt.Sprintf("VFMADD231PS Z%d, Z%d, Z%d", b, a, acc) }

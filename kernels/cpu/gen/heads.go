@@ -2,10 +2,10 @@ package main
 
 import "fmt"
 
-// Rows of a head are short: a call for each would cost more than its arithmetic. These routines take the rows
-// of all heads of a token, one after the other, and give the bits of the routines on single rows.
+// Rows of a head are short, so a call for each row would cost more than its arithmetic. These routines process the rows of all
+// heads of a token and give the same bits as the routines on single rows.
 
-// part is how much of a vector is there: all of it, its lower half, or the lanes of the tail mask.
+// part says which lanes of a vector are used: all, the lower half, or those of the tail mask.
 type part int
 
 const (
@@ -14,8 +14,8 @@ const (
 	tail
 )
 
-// overHead is overRow for the rows of heads in place. A store under a mask seems to cover the next row, which
-// then waits for it; so half a vector, as heads of 72 have, is stored as such.
+// overHead is overRow for rows of heads, in place. For the processor, a masked store overlaps the next row, so loading that row
+// waits for the store. Therefore half a vector, as heads of 72 elements need, is stored without a mask.
 func (f *file) overHead(unroll int, streams []stream, body func(n int, p part)) {
 	f.overRow(isa512, unroll, streams, func(n int, masked bool) {
 		if !masked {
@@ -90,7 +90,7 @@ func heads512() *file {
 	return f
 }
 
-// rmsHeads follows squaresRow and weighRow, and siluRow.
+// rmsHeads computes what squaresRow, weighRow and siluRow compute.
 func (f *file) rmsHeads(name, doc string, bf16, silu bool) {
 	const count, eps, one, minus = 17, 18, 19, 15 // registers of constants
 	size, unroll := 4, 4
@@ -147,7 +147,7 @@ func (f *file) rmsHeads(name, doc string, bf16, silu bool) {
 	f.ret()
 }
 
-// siluOf is siluRow of the vectors x, in registers; t, p and spare are lost.
+// siluOf is siluRow for the vectors x in registers. It overwrites t, p and spare.
 func (f *file) siluOf(x, t, p, spare []int, minus int) {
 	for i := range x {
 		f.p("VMULPS Z%d, Z%d, Z%d", x[i], minus, t[i])
@@ -158,7 +158,7 @@ func (f *file) siluOf(x, t, p, spare []int, minus int) {
 	}
 }
 
-// rotateHeads follows rotateRow and rotateRowBF16.
+// rotateHeads computes what rotateRow and rotateRowBF16 compute.
 func (f *file) rotateHeads(name, doc string, bf16 bool) {
 	size := 4
 	if bf16 {

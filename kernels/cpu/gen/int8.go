@@ -2,12 +2,12 @@ package main
 
 import "fmt"
 
-// int8s are products of 8-bit numbers with sums of int32, and what goes before and after them: rounding rows of fp32
-// and turning sums into fp32. Sums of integers are exact, so all families give the same.
+// int8s is the family of products of 8-bit numbers with int32 sums, of rounding fp32 rows to 8 bits before them, and of converting
+// the sums to fp32 after them. Integer sums are exact, so all instruction sets give the same bits.
 func int8s() *file {
 	f := newFile("int8")
 	f.tables(isa256)
-	for i := range 8 { // the low bytes of four dwords side by side
+	for i := range 8 { // moves the low bytes of four dwords next to each other
 		f.data("lowBytes<>", 4*i, map[bool]uint32{true: 0x0c080400, false: 0x80808080}[i%4 == 0])
 	}
 	f.global("lowBytes<>", 32)
@@ -39,10 +39,10 @@ func int8s() *file {
 	return f
 }
 
-// dotBytes512 adds to each int32 of Z[acc] the four products of the unsigned bytes of Z[a] and the signed ones of Z[b].
+// dotBytes512 adds to each int32 of Z[acc] the four products of the unsigned bytes of Z[a] and the signed bytes of Z[b].
 func dotBytes512(b, a, acc int) string { return fmt.Sprintf("VPDPBUSD Z%d, Z%d, Z%d", b, a, acc) }
 
-// dotBytes256 is dotBytes512 of AVX-VNNI, whose encoding the assembler does not know (VEX.256.66.0F38.W0 50 /r).
+// dotBytes256 is dotBytes512 for AVX-VNNI. The assembler does not know its encoding (VEX.256.66.0F38.W0 50 /r).
 func dotBytes256(b, a, acc int) string {
 	p0 := (1-acc>>3)<<7 | 1<<6 | (1-b>>3)<<5 | 2
 	p1 := (^a&15)<<3 | 1<<2 | 1
@@ -54,8 +54,8 @@ func dotWords256(b, a, acc int) string {
 	return fmt.Sprintf("VPMADDWD Y%d, Y%d, Y3\nVPADDD Y3, Y%d, Y%d", b, a, acc, acc)
 }
 
-// largest finds the largest magnitude, as bits: those of numbers without sign are in the order of the numbers, then come
-// infinity and what is no number.
+// largest finds the largest magnitude as bits without the sign. These bits are ordered like the magnitudes, followed by infinity
+// and NaN.
 func (f *file) largest(v isa) {
 	f.fnResult("largestRow"+v.name, "src []float32", "uint32", 28, "returns the bits of the largest magnitude.")
 	f.p("MOVQ src_base+0(FP), SI\nMOVQ src_len+8(FP), CX")
@@ -117,7 +117,7 @@ func (f *file) quantize(v isa, words bool) {
 	f.ret()
 }
 
-// restoreRow turns a row of integer sums into fp32.
+// restoreRow converts a row of integer sums to fp32.
 func (f *file) restoreRow(v isa, add bool) {
 	name, doc := "restoreRow", "is ((sums - less) scales) factor."
 	if add {

@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// load256 is how 8 elements of a stored type become fp32.
+// load256 converts 8 elements of a stored type to fp32.
 type load256 struct {
 	name  string
 	doc   string
@@ -17,7 +17,7 @@ var loads256 = []load256{
 	{name: "F16", doc: "fp16 widened to fp32", op: "VCVTPH2PS", bytes: 16},
 }
 
-// pack256 lays operands out as panels for the AVX2 micro-kernels: whole blocks of 8, Go does the rest.
+// pack256 packs operands into panels for the AVX2 micro-kernels. It packs whole blocks of 8; Go code packs the rest.
 func pack256() *file {
 	f := newFile("pack_avx2")
 	for _, l := range loads256 {

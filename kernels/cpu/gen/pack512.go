@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// load512 is how 16 elements, or 16 pairs, of a stored type become dwords of a packed panel.
+// load512 converts 16 elements, or 16 pairs, of a stored type to dwords of a packed panel.
 type load512 struct {
 	name  string
 	doc   string
@@ -20,7 +20,7 @@ var loads512 = []load512{
 	{name: "F16", doc: "fp16 widened to fp32", op: "VCVTPH2PS", bytes: 32, lanes: 16, kmov: "KMOVW"},
 }
 
-// pack512 lays operands out as panels for the micro-kernels, for AVX-512, and stores what they computed.
+// pack512 packs operands into panels for the AVX-512 micro-kernels, and stores their results.
 func pack512() *file {
 	f := newFile("pack_avx512")
 	for _, l := range loads512 {
@@ -36,7 +36,7 @@ func pack512() *file {
 	return f
 }
 
-// packNK512 transposes: the terms of a column lie side by side in the source.
+// packNK512 transposes, because the terms of a column are contiguous in the source.
 func (f *file) packNK512(l load512) {
 	f.fn("packNK512"+l.name, "dst, src unsafe.Pointer, stride, columns, k, step int", 48, fmt.Sprintf(
 		"packs k terms of up to 16 columns, stride bytes apart, as %s.\n"+
@@ -55,7 +55,7 @@ func (f *file) packNK512(l load512) {
 	f.p("MOVL $1, AX\nSHLQ CX, AX\nDECQ AX\n%s AX, K1", l.kmov)
 	f.rows512(l, "K1")
 	f.transpose512()
-	if l.lanes == 32 { // an odd term is a pair with a zero
+	if l.lanes == 32 { // a single last term becomes a pair with a zero
 		f.p("INCQ CX\nSHRQ $1, CX")
 	}
 	for i := range 16 {
@@ -68,7 +68,7 @@ func (f *file) packNK512(l load512) {
 	f.ret()
 }
 
-// rows512 loads a block of 16 columns into Z0 to Z15; the pointer stops at the last one.
+// rows512 loads a block of 16 columns into Z0 to Z15. The pointer is not moved beyond the last column.
 func (f *file) rows512(l load512, mask string) {
 	f.p("MOVQ SI, AX\nMOVQ stride+16(FP), R8\nMOVQ columns+24(FP), R9")
 	for i := range 16 {
@@ -115,7 +115,7 @@ func (f *file) transpose512() {
 	}
 }
 
-// packKN512 copies: the columns of a term lie side by side in the source.
+// packKN512 copies, because the columns of a term are contiguous in the source.
 func (f *file) packKN512(l load512) {
 	f.fn("packKN512"+l.name, "dst, src unsafe.Pointer, stride, columns, k, step int", 48, fmt.Sprintf(
 		"packs up to 16 columns of k terms, stride bytes apart, as %s.\n"+

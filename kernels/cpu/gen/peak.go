@@ -2,8 +2,8 @@ package main
 
 import "fmt"
 
-// peak is what the benchmarks call the machine's own peak: independent multiply-adds without memory, and
-// reads without arithmetic.
+// peak measures the peak of the machine for benchmarks: independent multiply-adds without memory access, and reads without
+// arithmetic.
 func peak() *file {
 	f := newFile("peak")
 	f.peakLoop("peakFMA512", "VPXORD", z, 24, fma512)
@@ -21,7 +21,7 @@ func peak() *file {
 	return f
 }
 
-// peakLoop writes name(n int): n times count multiply-adds into registers of their own.
+// peakLoop writes name(n int): n times count multiply-adds into different registers.
 func (f *file) peakLoop(
 	name, clear string, reg func(int) string, count int, multiply func(b, a, acc int) string,
 ) {

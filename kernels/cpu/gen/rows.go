@@ -57,7 +57,7 @@ func (f *file) gelu(v isa) {
 	})
 }
 
-// rotate turns pairs.
+// rotate rotates pairs of elements.
 func (f *file) rotate(v isa) {
 	f.fn("rotateRow"+v.name, "dst, src, cos, sin []float32", 96,
 		"turns the pairs of src, whose length is even.")
@@ -72,13 +72,13 @@ func (f *file) rotate(v isa) {
 	f.ret()
 }
 
-// rotation takes a vector in register 0, loads its cosines at DX into 1, and leaves in 3 the partner of each
-// lane times its sine at BX. Each cosine and sine serves two lanes: doubled by widening to 64 bits and copying
-// the even lanes up. Half a vector is for AVX-512 only.
+// rotation gets a vector in register 0, loads its cosines at DX into register 1, and writes to register 3 the partner of each lane
+// times its sine at BX. A cosine or sine belongs to two lanes: it is widened to 64 bits and copied to the odd lane. Half a vector
+// is supported for AVX-512 only.
 func (f *file) rotation(v isa, p part) {
-	if p == tail && v.wide() { // a mask for half as many lanes
+	if p == tail && v.wide() { // needs a mask for half as many lanes
 		f.p("SHRQ $1, CX\nMOVL $1, AX\nSHLL CX, AX\nDECL AX\nKMOVW AX, K2")
-	} else if p == tail { // CX holds the bytes of the tail
+	} else if p == tail { // CX contains the bytes of the tail
 		f.p("LEAQ tail256<>+32(SB), AX\nSHRQ $1, CX\nSUBQ CX, AX\nVMOVUPS (AX), X14")
 	}
 	for i, from := range []string{1: "DX", 2: "BX"} {
@@ -99,7 +99,7 @@ func (f *file) rotation(v isa, p part) {
 	f.p("VPERMILPS $0xb1, %s, %s\nVMULPS %s, %s, %s", v.reg(0), v.reg(3), v.reg(2), v.reg(3), v.reg(3))
 }
 
-// partOf is the part of a vector under a mask or not.
+// partOf returns the part of a vector with or without the tail mask.
 func partOf(masked bool) part {
 	if masked {
 		return tail

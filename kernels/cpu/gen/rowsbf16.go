@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Routines for rows that are stored as bf16 and hold what separate modules of PyTorch give: every step is
-// rounded to bf16. Between steps the instructions of AVX512_BF16 round, which take subnormal numbers for zero;
-// what is stored is rounded as everywhere.
+// Routines for bf16 rows that give the results of separate modules of PyTorch: the result of every step is rounded to bf16. Between
+// steps the instructions of AVX512_BF16 round, which treat subnormal numbers as zero. Stored results are rounded as in all other
+// routines.
 
 // stepBF16 rounds register i to bf16, as fp32.
 func (f *file) stepBF16(i int) {
@@ -19,7 +19,7 @@ func (f *file) stepBF16(i int) {
 	f.p("%s\nVPMOVZXWD Y%d, Z%d\nVPSLLD $16, Z%d, Z%d", vcvtneps2bf16(i, i), i, i, i, i)
 }
 
-// saveBF16 stores register i at off(ptr) as bf16; registers t and s are lost.
+// saveBF16 stores register i at off(ptr) as bf16. It overwrites registers t and s.
 func (f *file) saveBF16(ptr string, i, t, s, off int, masked bool) {
 	f.roundBF16(isa512, i, t, s)
 	if masked {
@@ -39,7 +39,7 @@ func (f *file) toBF16(src, dst int) {
 	f.p("VPSRLD $16, Z%d, Z%d\nVPMOVDW Z%d, Y%d", f.soft, f.soft, f.soft, dst)
 }
 
-// softConstants are those of softBF16, by the name of a table in each file.
+// softConstants are the constants of softBF16. Each file has them in a table.
 var softConstants = []uint32{softExponent: 0x7f800000, softOne: 1, softTie: 0x7fff, softQuiet: 0x400000,
 	softSign: 1 << 31, softUpper: 0xffff0000}
 
@@ -62,8 +62,8 @@ func (f *file) softTable() {
 	f.global("softbf16<>", 4*len(softConstants))
 }
 
-// softBF16 does what VCVTNEPS2BF16 does to register i: to nearest, ties to even, zero for subnormal numbers. The result is in
-// the upper halves of the lanes of f.soft; K6 and K7 are lost.
+// softBF16 rounds register i as VCVTNEPS2BF16 does: to nearest, ties to even, subnormal numbers to zero. The result is in the upper
+// halves of the lanes of register f.soft. It overwrites K6 and K7.
 func (f *file) softBF16(i int) {
 	t := f.soft
 	f.p("VPTESTNMD.BCST %s, Z%d, K6\nVCMPPS $3, Z%d, Z%d, K7", softAt(softExponent), i, i, i)
@@ -79,7 +79,7 @@ func rowsBF16() *file {
 	return f
 }
 
-// allRowsBF16 writes the family, with names that end in suffix.
+// allRowsBF16 writes the family; suffix is added to all names.
 func (f *file) allRowsBF16(suffix string) {
 	v := isa512
 	f.fn("roundRowBF16"+suffix, "row []float32", 24, "rounds row to bf16.")
@@ -100,7 +100,7 @@ func (f *file) allRowsBF16(suffix string) {
 	f.rotateBF16("rotateRowBF16" + suffix)
 	f.blockBF16("biasRoundRowsBF16"+suffix, "adds rows of fp32 to sums and rounds them to bf16.", "VADDPS", false, true)
 	f.blockBF16("mulRoundRowsBF16"+suffix, "multiplies sums by rows of bf16 and rounds them to bf16.", "VMULPS", true, true)
-	if suffix != "" { // the rest rounds nothing between steps
+	if suffix != "" { // the other routines do not round between steps
 		return
 	}
 	f.blockBF16("addRowsBF16", "adds rows of bf16 to sums.", "VADDPS", true, false)
@@ -108,7 +108,7 @@ func (f *file) allRowsBF16(suffix string) {
 	f.binaryBF16("mulRowBF16", "VMULPS", "multiplies a by b.")
 }
 
-// binaryBF16 is binary where all three are bf16.
+// binaryBF16 is binary for three bf16 operands.
 func (f *file) binaryBF16(name, op, doc string) {
 	f.fn(name, "dst, a, b []uint16", 72, doc)
 	f.p("MOVQ dst_base+0(FP), DI\nMOVQ dst_len+8(FP), CX\nMOVQ a_base+24(FP), SI\nMOVQ b_base+48(FP), DX")
@@ -126,7 +126,7 @@ func (f *file) binaryBF16(name, op, doc string) {
 	f.ret()
 }
 
-// blockBF16 combines rows of sums, columns of each, with rows of bf16 or of fp32.
+// blockBF16 combines columns of rows of sums with rows of bf16 or fp32.
 func (f *file) blockBF16(name, doc, op string, half, round bool) {
 	f.fn(name, "sums, other unsafe.Pointer, stride, otherStride, rows, columns int", 48, doc)
 	f.p("MOVQ sums+0(FP), DI\nMOVQ other+8(FP), SI\nMOVQ stride+16(FP), R8\nMOVQ otherStride+24(FP), R9")
@@ -158,7 +158,7 @@ func (f *file) blockBF16(name, doc, op string, half, round bool) {
 	f.ret()
 }
 
-// loadBF16 widens what is at off(ptr) into register i.
+// loadBF16 loads bf16 at off(ptr) into register i as fp32.
 func (f *file) loadBF16(ptr string, i, off int, masked bool) {
 	if masked {
 		f.p("VPMOVZXWD.Z %d(%s), K1, Z%d", off, ptr, i)
@@ -223,7 +223,7 @@ func (f *file) rotateBF16(name string) {
 	f.ret()
 }
 
-// turnBF16 rounds the products of rotation and adds them; register 15 holds 1.
+// turnBF16 rounds the products of rotation and adds them. Register 15 contains 1.
 func (f *file) turnBF16() {
 	f.p("VMULPS Z1, Z0, Z0")
 	f.stepBF16(0)

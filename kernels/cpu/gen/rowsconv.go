@@ -2,18 +2,18 @@ package main
 
 import "fmt"
 
-// Conversions between fp32 and the 16-bit types give the bits of kernels.ToBF16 and its neighbours. The
-// AVX2 ones take whole vectors only, since AVX2 masks no 16-bit lanes: Go does the tail.
+// Conversions between fp32 and the 16-bit types give the bits of kernels.ToBF16, FromBF16, ToF16 and FromF16. The AVX2 routines
+// convert whole vectors only, because AVX2 cannot mask 16-bit lanes; Go code converts the tail.
 
-// rounding holds the constants of bf16 rounding, from register 12 on.
+// rounding loads the constants of bf16 rounding into registers 12 and above.
 func (f *file) loadRounding(v isa) {
 	f.bits(v, 1, 12)
 	f.bits(v, 0x7fff, 13)
 	f.bits(v, 0x400000, 14) // makes a NaN quiet
 }
 
-// roundBF16 leaves the bf16 of register x in the lower half of each lane of register t; x and s are lost.
-// It rounds to nearest, ties to even, by integer arithmetic: the instruction that AVX512_BF16 has for it
+// roundBF16 rounds register x to bf16 in the lower half of each lane of register t. It overwrites x and s.
+// It rounds to nearest, ties to even, by integer arithmetic, because the instruction of AVX512_BF16
 // turns subnormal numbers into zero.
 func (f *file) roundBF16(v isa, x, t, s int) {
 	xr, tr, sr := v.reg(x), v.reg(t), v.reg(s)
@@ -65,15 +65,15 @@ func (f *file) conversions(v isa) {
 	})
 }
 
-// conversionParams are the arguments of a conversion between elements of from and to bytes.
+// conversionParams are the parameters of a conversion from elements of from bytes to elements of to bytes.
 func (f *file) conversionParams(name, doc string, from, to int) {
 	types := map[int]string{2: "[]uint16", 4: "[]float32"}
 	f.fn(name, "dst "+types[to]+", src "+types[from], 48, doc)
 	f.p("MOVQ dst_base+0(FP), DI\nMOVQ dst_len+8(FP), CX\nMOVQ src_base+24(FP), SI")
 }
 
-// conversion512 converts elements of from bytes to elements of to bytes. convert reads the memory operand
-// it is given into register i, or writes register i to it.
+// conversion512 writes a routine that converts elements of from bytes to elements of to bytes. convert writes the code that
+// loads a memory operand into register i, or stores register i to it.
 func (f *file) conversion512(name, doc string, from, to int, narrow bool, convert func(i int, memory string)) {
 	v := isa512
 	f.conversionParams(name+v.name, doc, from, to)
@@ -101,7 +101,7 @@ func (f *file) conversion512(name, doc string, from, to int, narrow bool, conver
 	f.ret()
 }
 
-// conversion256 converts n rounded down to whole vectors.
+// conversion256 writes a routine that converts whole vectors only: n rounded down.
 func (f *file) conversion256(name, doc string, from, to int, convert func()) {
 	f.conversionParams(name+"256", doc+" The length is rounded down to a multiple of 8.", from, to)
 	if name == "narrowBF16" {

@@ -2,9 +2,9 @@ package main
 
 import "fmt"
 
-// The exponential of the row routines is e^x = 2^n e^r: n = round(x log2 e), r = x - n ln 2 with ln 2 in
-// two parts, and the polynomial of Cephes' expf for e^r. Its relative error is below 2e-7; 0 below -104,
-// infinite above 88.73.
+// The row routines compute the exponential as e^x = 2^n e^r, with n = round(x log2 e) and r = x - n ln 2, where ln 2 is the sum of
+// two constants. e^r is the polynomial of Cephes' expf. The relative error is below 2e-7. The result is 0 below -104 and infinite
+// above 88.73.
 var expConstants = []float64{
 	expLow: -104, expHigh: 89, expLog2E: 1.44269504088896341, expLn2High: 0.693359375,
 	expLn2Low: -2.12194440e-4, expPoly: 1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2,
@@ -21,7 +21,7 @@ const (
 	expOne     = 11
 )
 
-// expAt names constant i: a register from 20 on, or memory for AVX2, which has too few registers.
+// expAt returns the operand of constant i: register 20+i, or memory for AVX2, which has too few registers.
 func expAt(v isa, i int) string {
 	if v.wide() {
 		return v.reg(20 + i)
@@ -29,7 +29,7 @@ func expAt(v isa, i int) string {
 	return fmt.Sprintf("exp256<>+%d(SB)", 32*i)
 }
 
-// loadExp fills the constants' registers.
+// loadExp loads the constants into their registers.
 func (f *file) loadExp(v isa) {
 	if v.wide() {
 		for i, c := range expConstants {
@@ -40,7 +40,7 @@ func (f *file) loadExp(v isa) {
 	f.p("VMOVUPS %s, Y14\nVMOVUPS %s, Y13\nVMOVUPS %s, Y12", expAt(v, expLow), expAt(v, expHigh), expAt(v, expOne))
 }
 
-// exp writes e^x for the vectors x[i], which it destroys, into p[i]; t[i] are lost.
+// exp computes e^x of the vectors x[i] into p[i]. It overwrites x[i] and t[i].
 func (f *file) exp(v isa, x, p, t []int) {
 	low, high := expAt(v, expLow), expAt(v, expHigh)
 	if !v.wide() {
@@ -52,7 +52,7 @@ func (f *file) exp(v isa, x, p, t []int) {
 		}
 	}
 	r := func(regs []int, i int) string { return v.reg(regs[i]) }
-	// The order of operands lets a NaN through.
+	// With this order of operands the result is NaN if x is NaN.
 	each("VMAXPS %s, "+low+", %s", func(i int) []any { return []any{r(x, i), r(x, i)} })
 	each("VMINPS %s, "+high+", %s", func(i int) []any { return []any{r(x, i), r(x, i)} })
 	each("VMULPS "+expAt(v, expLog2E)+", %s, %s", func(i int) []any { return []any{r(x, i), r(t, i)} })
@@ -71,7 +71,7 @@ func (f *file) exp(v isa, x, p, t []int) {
 		each("VSCALEFPS %s, %s, %s", func(i int) []any { return []any{r(t, i), r(p, i), r(p, i)} })
 		return
 	}
-	for i := range x { // 2^n in two halves, each within the range of fp32
+	for i := range x { // multiplies by two powers of two, each in the range of fp32
 		f.p("VCVTPS2DQ %s, %s\nVPSRAD $1, %s, %s", r(t, i), r(t, i), r(t, i), r(x, i))
 		f.p("VPSUBD %s, %s, %s", r(x, i), r(t, i), r(t, i))
 		for _, n := range []string{r(x, i), r(t, i)} {
@@ -90,8 +90,8 @@ func vectors(first, n int) []int {
 	return regs
 }
 
-// sigmoidal writes x / (1 + e^t). exponent makes t in register j of x in register i, with the two
-// constants given, which lie in registers a and b.
+// sigmoidal writes a routine for x / (1 + e^t). exponent writes the code that computes t in register j from x in register i. The
+// two constants are in registers a and b.
 func (f *file) sigmoidal(v isa, name, doc string, constants [2]float64, exponent func(i, j, a, b string)) {
 	unroll := 4
 	if !v.wide() {

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Sums over fp32 are taken in float64: element i belongs to lane i modulo 4 vectors, the lanes are added
-// in halves at the end. So the order depends on the length alone.
+// Sums of fp32 are computed in float64. Element i is added to lane i modulo the lanes of 4 vectors. At the end lanes are added in
+// halves. So the order of additions depends on the length only.
 
-// double loads the next fp32 at off(ptr) as a vector of float64; lanes beyond a tail are zero.
+// double loads fp32 at off(ptr) as a vector of float64. Lanes after the tail are zero.
 func (f *file) double(v isa, off int, ptr string, i int, masked bool) {
 	switch {
 	case !masked:
@@ -20,7 +20,7 @@ func (f *file) double(v isa, off int, ptr string, i int, masked bool) {
 	}
 }
 
-// doubles is the number of float64 in a vector.
+// doubles returns the number of float64 in a vector.
 func (v isa) doubles() int { return v.width / 8 }
 
 // addLanes adds the registers 0 to 3 of float64 and then their lanes, and returns the sum at ret.
@@ -30,7 +30,7 @@ func (f *file) addLanes(v isa, ret int) {
 	f.ret()
 }
 
-// foldLanes leaves the sum of all lanes of the registers 0 to 3 in X0.
+// foldLanes adds all lanes of the registers 0 to 3 into X0.
 func (f *file) foldLanes(v isa) {
 	f.p("VADDPD %s, %s, %s", v.reg(1), v.reg(0), v.reg(0))
 	f.p("VADDPD %s, %s, %s", v.reg(3), v.reg(2), v.reg(2))
@@ -83,7 +83,7 @@ func (f *file) squares(v isa) {
 	f.addLanes(v, 32)
 }
 
-// columnMoments keeps the sums of some columns in registers while it walks down the rows.
+// columnMoments keeps the sums of some columns in registers while it loops over the rows.
 func (f *file) columnMoments(v isa) {
 	f.fn("columnMoments"+v.name, "sums, squares []float64, src []float32, rows, stride int", 88,
 		"adds the elements of each column and their squares; rows are stride elements apart.")
@@ -122,7 +122,7 @@ func (f *file) columnMoments(v isa) {
 	f.ret()
 }
 
-// center is the last step of GroupNorm, whose mean and factors are those of a channel.
+// center is the last step of GroupNorm. Mean and factors belong to a channel.
 func (f *file) center(v isa) {
 	f.fn("centerRow"+v.name, "dst, src, mean, a, b []float32", 120, "is (src - mean) a + b.")
 	f.p("MOVQ dst_base+0(FP), DI\nMOVQ dst_len+8(FP), CX\nMOVQ src_base+24(FP), SI")
@@ -142,7 +142,7 @@ func (f *file) center(v isa) {
 	f.ret()
 }
 
-// scaling is what standardize does after it has brought a row to mean 0 and variance 1.
+// scaling is what standardize does to a row after it has mean 0 and variance 1.
 type scaling struct {
 	name, doc string
 	operands  []string

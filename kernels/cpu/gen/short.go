@@ -2,12 +2,12 @@ package main
 
 import "fmt"
 
-// Attention over few keys works on scores transposed: one row of 16 queries for each key. So the softmax of
-// 16 queries runs down the rows, and keys and queries need no common packing.
+// Attention over few keys uses transposed scores: one row of 16 queries for each key. So the softmax of 16 queries goes over rows of
+// vectors, and keys and queries need no common packing.
 
-// shortWeights512 writes the softmax down the rows; rows that fill up a group of four count for nothing.
+// shortWeights512 writes the softmax over rows. Rows that pad a group of four do not count.
 func shortWeights512(f *file, name, doc string, poly []float64, bf16 bool) {
-	widened := bf16 && f.soft != 0 // weights of bf16 stay fp32
+	widened := bf16 && f.soft != 0 // bf16 weights are stored as fp32
 	bf16 = bf16 && !widened
 	const coefficients, top, one, interleave, scale = 20, 27, 28, 29, 31
 	f.fn(name, "weights, scores unsafe.Pointer, keys int, scale float32", 28, doc)
@@ -70,7 +70,7 @@ func shortWeights512(f *file, name, doc string, poly []float64, bf16 bool) {
 	f.ret()
 }
 
-// exp2of writes 2^x of the registers 0 to 3 into 8 to 11.
+// exp2of computes 2^x of registers 0 to 3 into registers 8 to 11.
 func (f *file) exp2of(poly []float64, coefficients int) {
 	last := len(poly) - 1
 	for i := range 4 {
@@ -86,7 +86,7 @@ func (f *file) exp2of(poly []float64, coefficients int) {
 	}
 }
 
-// Offsets of the fields of shortValues (../short.go), which a test compares.
+// Offsets of the fields of shortValues (../short.go). A test compares them.
 const (
 	shortDst = 8 * iota
 	shortDstStride
@@ -98,8 +98,8 @@ const (
 	shortColumns
 )
 
-// shortValues512 adds the weighted values of up to 16 queries, four at a time, each in up to n vectors of
-// columns, and stores them where they belong.
+// shortValues512 writes a routine that adds the weighted values of up to 16 queries, four at a time, in up to n vectors of columns
+// each, and stores the sums in the result.
 func shortValues512(f *file, name, doc string, n int, multiply func(b, a, acc int) string, bf16 bool) {
 	pairs := f.soft != 0
 	if pairs {
@@ -169,7 +169,7 @@ func shortValues512(f *file, name, doc string, n int, multiply func(b, a, acc in
 // short512 is the family of attention over few keys.
 func short512() *file {
 	f := newFile("short_avx512")
-	for i := range 16 { // words of a low and a high vector in turn
+	for i := range 16 { // alternates words of a low and a high vector
 		f.data("interleave512<>", 4*i, uint32(i|(i+16)<<16))
 	}
 	f.global("interleave512<>", 64)
@@ -189,7 +189,7 @@ func short512() *file {
 	return f
 }
 
-// shortTable writes shortValues512 by vectors of columns.
+// shortTable writes shortValues512 for each number of vectors of columns.
 func (f *file) shortTable(kind string, multiply func(b, a, acc int) string, half bool) {
 	f.goCode("\n// %s512 are the routines by vectors of columns.\nvar %s512 = [...]func(*shortValues){", kind, kind)
 	for n := 1; n <= 5; n++ {
@@ -200,7 +200,7 @@ func (f *file) shortTable(kind string, multiply func(b, a, acc int) string, half
 	f.goCode("}")
 }
 
-// copyRows512 copies rows of any number of bytes; what fills up the last vector of a row is zero.
+// copyRows512 writes a routine that copies rows of any number of bytes. The last vector of a row is padded with zeros.
 func copyRows512(f *file) {
 	f.fn("copyRows512", "dst, src unsafe.Pointer, dstStride, srcStride, rows, bytes int", 48,
 		"copies rows; the last 64 bytes of each are filled up with zeros.")
@@ -218,7 +218,7 @@ func copyRows512(f *file) {
 	f.ret()
 }
 
-// prefetchRows asks for rows that will be needed soon.
+// prefetchRows writes a routine that prefetches rows.
 func prefetchRows(f *file) {
 	f.fn("prefetchRows", "src unsafe.Pointer, stride, rows, bytes int", 32, "loads rows into the second cache.")
 	f.p("MOVQ src+0(FP), SI\nMOVQ stride+8(FP), R9\nMOVQ rows+16(FP), R10\nMOVQ bytes+24(FP), R11")

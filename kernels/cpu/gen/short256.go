@@ -14,7 +14,7 @@ func short256() *file {
 	return f
 }
 
-// shortWeights256 is shortWeights512 for 8 queries and then 8 more, two keys at a time.
+// shortWeights256 is shortWeights512 for AVX2: first 8 queries, then 8 more, two keys at a time.
 func shortWeights256(f *file) {
 	const top, lowest, scale, bound, one = 8, 11, 12, 13, 14
 	poly := func(k int) string { return fmt.Sprintf("exp2poly<>+%d(SB)", 32*k) }
@@ -54,7 +54,7 @@ func shortWeights256(f *file) {
 	f.ret()
 }
 
-// shortValues256 is shortValues512 for up to 16 columns. Masked stores are slow, so whole vectors go without.
+// shortValues256 is shortValues512 for AVX2 and up to 16 columns. Whole vectors are stored without masks, because masked stores are slow.
 func shortValues256(f *file, name string, pairs bool) {
 	const doc = "adds weighted values, up to 2 vectors of columns."
 	if pairs {
@@ -77,7 +77,7 @@ func shortValues256(f *file, name string, pairs bool) {
 	f.ret()
 }
 
-// shortGroups256 is the loop over groups of four queries, with n vectors of columns.
+// shortGroups256 writes the loop over groups of four queries, with n vectors of columns.
 func (f *file) shortGroups256(label string, n int, masked, pairs bool) {
 	acc := func(q, j int) int { return 4 + 2*q + j }
 	broadcast := []int{2, 3, 12, 13}
@@ -127,7 +127,7 @@ func (f *file) shortGroups256(label string, n int, masked, pairs bool) {
 	f.p("ADDQ $16, SI\nJMP group%s", label)
 }
 
-// copyRows256 copies rows of whole vectors.
+// copyRows256 writes a routine that copies rows of whole vectors.
 func copyRows256(f *file) {
 	f.fn("copyRows256", "dst, src unsafe.Pointer, dstStride, srcStride, rows, vectors int", 48,
 		"copies rows of 32 bytes times vectors; an odd number of them is followed by 32 bytes of zeros.")

@@ -2,8 +2,8 @@ package main
 
 import "fmt"
 
-// soft256 is what AVX2 has for the classes of AVX-512: their lanes by twice as many registers, 2^x as VREDUCEPS and
-// VSCALEFPS make it, and roundings by integer arithmetic.
+// soft256 is the family with which AVX2 computes the bits of the AVX-512 classes: two registers for the lanes of one, 2^x as
+// VREDUCEPS and VSCALEFPS compute it, and rounding by integer arithmetic.
 func soft256() *file {
 	f := newFile("soft_avx2")
 	f.tables(isa256)
@@ -34,8 +34,8 @@ func soft256() *file {
 	return f
 }
 
-// exp2Bounds are between what x of 2^x is kept, and the powers of two that the polynomial is multiplied by, the first so
-// that nothing is rounded, the second within the range of fp32. Below -226 the result is 0, above 300 infinite.
+// exp2Bounds are the bounds to which x of 2^x is limited, and those of the two powers of two by which the polynomial is multiplied:
+// the first product is exact, and the second factor is in the range of fp32. Below -226 the result is 0, above 300 infinite.
 var exp2Bounds = []float64{boundLow: -226, boundHigh: 300, boundFirstLow: -100, boundFirstHigh: 100, boundLastLow: -126, boundLastHigh: 127, boundOne: 1}
 
 const (
@@ -60,7 +60,7 @@ func (f *file) repeatedBits(table string, constants []uint32) {
 	f.global(table, 32*len(constants))
 }
 
-// softBF16of256 does to register x what softBF16 does; m, z, t and s are lost. The result is fp32.
+// softBF16of256 rounds register x as softBF16 does. The result is fp32. It overwrites m, z, t and s.
 func (f *file) softBF16of256(x, m, z, t, s int) {
 	soft := func(i int) string { return fmt.Sprintf("softbf16<>+%d(SB)", 32*i) }
 	f.p("VPXOR Y%d, Y%d, Y%d\nVPAND %s, Y%d, Y%d\nVPCMPEQD Y%d, Y%d, Y%d", s, s, s, soft(softExponent), x, m, s, m, m)
@@ -82,7 +82,7 @@ func (f *file) roundRow256() {
 	f.ret()
 }
 
-// sums256 is sum or squares with the lanes of AVX-512: registers 2i and 2i+1 are its register i.
+// sums256 is sum or squares with the lanes of AVX-512: registers 2i and 2i+1 together are register i of AVX-512.
 func (f *file) sums256(name, doc string, squares bool) {
 	v, ret := isa256, 24
 	if squares {
@@ -144,8 +144,8 @@ func (f *file) top256() {
 	f.ret()
 }
 
-// exp2of512 writes 2^x of register x into p as VREDUCEPS, the polynomial and VSCALEFPS do; x, n and t are lost. VREDUCEPS
-// rounds x - floor(x) down.
+// exp2of512 computes 2^x of register x into p with the bits of VREDUCEPS, the polynomial and VSCALEFPS. It overwrites x, n and t.
+// VREDUCEPS rounds x - floor(x) down.
 func (f *file) exp2of512(table string, coefficients, x, n, p, t int) {
 	f.p("VMOVUPS %s, Y%d\nVMAXPS Y%d, Y%d, Y%d", boundAt(boundLow), t, x, t, x)
 	f.p("VMOVUPS %s, Y%d\nVMINPS Y%d, Y%d, Y%d", boundAt(boundHigh), t, x, t, x)
@@ -181,7 +181,7 @@ func (f *file) exp2Row256(name, doc, table string, coefficients int) {
 	f.ret()
 }
 
-// sum64 adds as a softmax of AVX-512 does: in four registers of 16 lanes.
+// sum64 adds in the order of the AVX-512 softmax: in four registers of 16 lanes.
 func (f *file) sum64() {
 	f.fnResult("sum64Row256", "src []float32", "float32", 28, "adds whole turns of 64 elements.")
 	f.p("MOVQ src_base+0(FP), SI\nMOVQ src_len+8(FP), CX")
@@ -201,7 +201,7 @@ func (f *file) sum64() {
 	f.ret()
 }
 
-// shortWeights256of512 is shortWeights512 for 8 queries and then 8 more.
+// shortWeights256of512 gives the bits of shortWeights512, for 8 queries and then 8 more.
 func (f *file) shortWeights256of512(name, doc, table string, coefficients int, round bool) {
 	const top, scale = 8, 9
 	f.fn(name, "weights, scores unsafe.Pointer, keys int, scale float32", 28, doc)

@@ -1,7 +1,7 @@
 package main
 
-// soft512 is what AVX-512 has for the class of pairs of bf16 without AVX512_BF16, beside gemmPairs512: roundings by
-// integer arithmetic, and terms that stay fp32.
+// soft512 is the family with which AVX-512 computes the class of bf16 pairs without AVX512_BF16, in addition to gemmPairs512: it
+// rounds by integer arithmetic and keeps terms as fp32.
 func soft512() *file {
 	f := newFile("soft_avx512")
 	f.softTable()

@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// Offsets of the fields of softmax (../softmax.go), which a test compares.
+// Offsets of the fields of softmax (../softmax.go). A test compares them.
 const (
 	softScores = 8 * iota
 	softStride
@@ -16,8 +16,8 @@ const (
 	softScale // fp32
 )
 
-// Minimax polynomials of 2^r for 0 <= r < 1, the lowest power first: relative error 2.7e-6, enough for
-// weights that are rounded to bf16, and 7.5e-8.
+// Minimax polynomials of 2^r for 0 <= r < 1, lowest power first. Their relative errors are 2.7e-6, which is enough for weights that
+// are rounded to bf16, and 7.5e-8.
 var (
 	exp2Degree4 = []float64{1.0000026226043701, 0.6930038332939148, 0.2414427548646927, 0.052011460065841675,
 		0.013534166850149632}
@@ -25,8 +25,8 @@ var (
 		0.008989340625703335, 0.0018775765784084797}
 )
 
-// softmax512 writes the softmax of a block of scores for AVX-512. Keys are taken four vectors at a time,
-// the last ones under masks; sums run in four times 16 lanes, which are added in halves.
+// softmax512 writes the softmax of a block of scores for AVX-512. It processes four vectors of keys at a time, the last ones with
+// masks. Sums are in four times 16 lanes, which are added in halves.
 func (f *file) softmax512(name, doc string, poly []float64, bf16 bool) {
 	const coefficients, lowest, top, scale = 20, 26, 29, 31 // registers
 	f.fn(name, "s *softmax", 8, doc)
@@ -43,11 +43,11 @@ func (f *file) softmax512(name, doc string, poly []float64, bf16 bool) {
 	for i := range 4 {
 		f.p("KMOVW AX, K%d\nSHRQ $16, AX", 1+i)
 	}
-	f.p("SHRQ $6, R11") // whole turns; R15 has the keys of the last one
+	f.p("SHRQ $6, R11") // complete iterations; R15 has the number of keys in the last one
 	f.at("row")
 	f.blockTop512(lowest, scale)
 	f.p("VMOVSS (R12), X1\nVMAXSS X0, X1, X2\nVMOVSS X2, (R12)\nVSUBSS X2, X1, X0\nVBROADCASTSS X2, Z%d", top)
-	f.exp2(poly, coefficients, 0, 4, 8) // how much the sums so far shrink
+	f.exp2(poly, coefficients, 0, 4, 8) // factor for the sums so far
 	f.p("VMOVSS X8, (BX)\nVMOVAPS Z8, Z30")
 	f.zero(isa512, 16, 17, 18, 19)
 	f.p("MOVQ SI, AX\nMOVQ DI, DX\nMOVQ R11, CX\nTESTQ CX, CX\nJZ lastweights")
@@ -65,7 +65,7 @@ func (f *file) softmax512(name, doc string, poly []float64, bf16 bool) {
 	f.ret()
 }
 
-// blockTop512 leaves the largest score of a row, scaled, in X0. The scale is positive.
+// blockTop512 computes the largest score of a row, scaled, in X0. The scale is positive.
 func (f *file) blockTop512(lowest, scale int) {
 	for i := range 4 {
 		f.p("VMOVAPS Z%d, Z%d", lowest, i)
@@ -87,7 +87,7 @@ func (f *file) blockTop512(lowest, scale int) {
 	f.p("VMULSS X%d, X0, X0", scale)
 }
 
-// halves512 folds register i by op down to its lowest lane.
+// halves512 combines all lanes of register i by op into its lowest lane.
 func (f *file) halves512(op string, i, t int) {
 	f.p("VEXTRACTF64X4 $1, Z%d, Y%d\n%s Y%d, Y%d, Y%d", i, t, op, t, i, i)
 	f.p("VEXTRACTF32X4 $1, Y%d, X%d\n%s X%d, X%d, X%d", i, t, op, t, i, i)
@@ -95,7 +95,7 @@ func (f *file) halves512(op string, i, t int) {
 	f.p("VPERMILPS $0xb1, X%d, X%d\n%s X%d, X%d, X%d", i, t, op, t, i, i)
 }
 
-// exp2 writes 2^x of register x into p: VSCALEFPS multiplies by 2 to the whole part of x.
+// exp2 computes 2^x of register x into p. VSCALEFPS multiplies by 2 to the power of floor(x).
 func (f *file) exp2(poly []float64, coefficients, x, r, p int) {
 	last := len(poly) - 1
 	f.p("VREDUCEPS $1, Z%d, Z%d\nVMOVAPS Z%d, Z%d", x, r, coefficients+last, p)
@@ -105,7 +105,7 @@ func (f *file) exp2(poly []float64, coefficients, x, r, p int) {
 	f.p("VSCALEFPS Z%d, Z%d, Z%d", x, p, p)
 }
 
-// weights512 turns four vectors of scores at AX into weights at DX.
+// weights512 computes four vectors of weights at DX from scores at AX.
 func (f *file) weights512(poly []float64, coefficients, top, scale int, bf16, masked bool) {
 	last := len(poly) - 1
 	for i := range 4 {
@@ -154,7 +154,7 @@ func softmaxes512() *file {
 	return f
 }
 
-// softmaxes256 is the family for AVX2: two vectors at a time, the polynomial in memory.
+// softmaxes256 is the family for AVX2. It processes two vectors at a time and reads the polynomial from memory.
 func softmaxes256() *file {
 	const lowest, top, scale, bound = 10, 11, 12, 13
 	f := newFile("softmax_avx2")
@@ -206,7 +206,7 @@ func softmaxes256() *file {
 	return f
 }
 
-// softmaxTables256 writes the polynomial, 8 times each, and 16 lanes of ones before 16 of zeros.
+// softmaxTables256 writes the coefficients of the polynomial, each 8 times, and 16 lanes of ones followed by 16 of zeros.
 func (f *file) softmaxTables256() {
 	f.repeated("exp2poly<>", exp2Degree5)
 	for i := range 32 {
@@ -221,7 +221,7 @@ func (f *file) halves256(op string, i, t int) {
 	f.p("VPERMILPS $0xb1, X%d, X%d\n%s X%d, X%d, X%d", i, t, op, t, i, i)
 }
 
-// exp2of256 writes 2^x of register x, 2^-126 where it is smaller, into p; x and n are lost.
+// exp2of256 computes 2^x of register x into p, but at least 2^-126. It overwrites x and n.
 func (f *file) exp2of256(poly func(k int) string, bound, x, n, p int) {
 	f.p("VMAXPS Y%d, Y%d, Y%d\nVROUNDPS $1, Y%d, Y%d\nVSUBPS Y%d, Y%d, Y%d", x, bound, x, x, n, n, x, x)
 	last := len(exp2Degree5) - 1
@@ -232,7 +232,7 @@ func (f *file) exp2of256(poly func(k int) string, bound, x, n, p int) {
 	f.p("VCVTPS2DQ Y%d, Y%d\nVPSLLD $23, Y%d, Y%d\nVPADDD Y%d, Y%d, Y%d", n, n, n, n, n, p, p)
 }
 
-// weights256 turns two vectors of scores at AX into weights at DX.
+// weights256 computes two vectors of weights at DX from scores at AX.
 func (f *file) weights256(poly func(k int) string, top, scale, bound int, masked bool) {
 	for i := range 2 {
 		if masked {

@@ -1,6 +1,6 @@
 package main
 
-// spin is the pause of a loop that waits for another processor.
+// spin writes the pause for loops that wait for another processor.
 func spin() *file {
 	f := newFile("spin")
 	f.fn("pause", "n uint32", 4, "executes PAUSE n times.")

@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// storeRows writes finished sums: rows of fp32 to rows of fp32 or bf16, with or without a bias, for AVX-512.
+// storeRows writes the routines that store finished fp32 sums as rows of fp32 or bf16, with or without a bias, for AVX-512.
 func (f *file) storeRows(bias, bf16 bool) {
 	name, doc, size := "store", "stores", 4
 	streams := []stream{{"R12", 4}, {"R13", 4}}

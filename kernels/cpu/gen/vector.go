@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// isa is a vector instruction set as the row routines see it. They work on rows of fp32 of any length:
-// whole vectors first, then one vector under a mask.
+// isa is a vector instruction set for the row routines. They process rows of fp32 of any length:
+// first whole vectors, then one vector with a mask.
 type isa struct {
 	name  string           // suffix of the routines
 	width int              // bytes of a vector
@@ -22,7 +22,7 @@ var (
 func (v isa) wide() bool { return v.width == 64 }
 func (v isa) lanes() int { return v.width / 4 }
 
-// xor names the instruction that zeroes a register.
+// xor returns the instruction that zeroes a register.
 func (v isa) xor() string {
 	if v.wide() {
 		return "VPXORD"
@@ -30,11 +30,11 @@ func (v isa) xor() string {
 	return "VXORPS"
 }
 
-// maskReg holds the tail mask of AVX2 routines; AVX-512 ones have it in K1.
+// maskReg contains the tail mask of AVX2 routines. AVX-512 routines have it in K1.
 const maskReg = "Y15"
 
-// tables writes the constants that AVX2 routines read from memory: tail256 is 8 lanes of ones, then 8 of
-// zeros, from which a tail mask is read; exp256 has the constants of exp, 8 times each.
+// tables writes the constants that AVX2 routines read from memory. tail256 has 8 lanes of ones followed by 8 of zeros; a tail mask
+// is 8 successive lanes of it. exp256 has the constants of exp, each 8 times.
 func (f *file) tables(v isa) {
 	if v.wide() {
 		return
@@ -46,7 +46,7 @@ func (f *file) tables(v isa) {
 	f.repeated("exp256<>", expConstants)
 }
 
-// repeated writes a table of constants, 8 times each.
+// repeated writes a table of constants, each 8 times.
 func (f *file) repeated(table string, constants []float64) {
 	for i, c := range constants {
 		for lane := range 8 {
@@ -56,7 +56,7 @@ func (f *file) repeated(table string, constants []float64) {
 	f.global(table, 32*len(constants))
 }
 
-// data puts a dword into a table.
+// data writes a dword of a table.
 func (f *file) data(table string, off int, value uint32) {
 	fmt.Fprintf(&f.text, "DATA %s+%d(SB)/4, $0x%08x\n", table, off, value)
 }
@@ -81,7 +81,7 @@ func (f *file) bits(v isa, value uint32, i int) {
 	}
 }
 
-// load reads the lanes of a vector at off(ptr), all or those of the tail mask, the others as zero.
+// load reads a vector at off(ptr): all lanes, or those of the tail mask and zeros for the others.
 func (f *file) load(v isa, off int, ptr string, i int, masked bool) {
 	switch {
 	case !masked:
@@ -93,7 +93,7 @@ func (f *file) load(v isa, off int, ptr string, i int, masked bool) {
 	}
 }
 
-// save writes the lanes of a vector to off(ptr), all or those of the tail mask.
+// save writes a vector to off(ptr): all lanes, or those of the tail mask.
 func (f *file) save(v isa, i, off int, ptr string, masked bool) {
 	switch {
 	case !masked:
@@ -108,16 +108,16 @@ func (f *file) save(v isa, i, off int, ptr string, masked bool) {
 // stream is a pointer that moves along a row.
 type stream struct {
 	ptr  string // register
-	size int    // bytes an element
+	size int    // bytes of an element
 }
 
-// overRow writes the loop over the CX elements of a row: body is written for unroll vectors at a time, for
-// one, and for the tail; it gets the number of vectors and whether the tail mask applies.
+// overRow writes the loop over the CX elements of a row. It calls body three times: for unroll vectors at a time, for one vector,
+// and for the tail. body gets the number of vectors and whether the tail mask applies.
 func (f *file) overRow(v isa, unroll int, streams []stream, body func(n int, masked bool)) {
 	f.overLanes(v, v.lanes(), unroll, streams, body)
 }
 
-// overLanes is overRow for vectors of fewer lanes, as those of float64 are.
+// overLanes is overRow for vectors with fewer lanes, such as float64.
 func (f *file) overLanes(v isa, lanes, unroll int, streams []stream, body func(n int, masked bool)) {
 	step := func(n int) {
 		for _, s := range streams {
@@ -147,7 +147,7 @@ func (f *file) overLanes(v isa, lanes, unroll int, streams []stream, body func(n
 	f.at(done)
 }
 
-// mask makes the tail mask for CX lanes, less than a vector; AX is lost.
+// mask makes the tail mask for CX lanes, fewer than a vector has. It overwrites AX.
 func (f *file) mask(v isa) {
 	if v.wide() {
 		f.p("MOVL $1, AX\nSHLL CX, AX\nDECL AX\nKMOVW AX, K1")
