@@ -21,15 +21,15 @@ type Device struct {
 	Really          int // compute capability, as 10 major + minor, of a device that counts as an older one (EnvAs); else 0
 }
 
-// leastArch is the oldest compute capability that has kernels, as in kern.Targets: Turing.
-const leastArch = 75
+// minArch is the oldest compute capability that has kernels, as in kern.Targets: Turing.
+const minArch = 75
 
 // TooOld says why there are no kernels for the device; "" if there are.
 func (d Device) TooOld() string {
-	if 10*d.Major+d.Minor >= leastArch {
+	if 10*d.Major+d.Minor >= minArch {
 		return ""
 	}
-	return fmt.Sprintf("too old: compute capability %d.%d, needs %d.%d", d.Major, d.Minor, leastArch/10, leastArch%10)
+	return fmt.Sprintf("too old: compute capability %d.%d, needs %d.%d", d.Major, d.Minor, minArch/10, minArch%10)
 }
 
 // warpgroupArch is the compute capability that has warpgroup kernels, as 10 major + minor.

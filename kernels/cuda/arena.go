@@ -16,16 +16,16 @@ import (
 // stack consists of chunks. After the first iteration of a loop there is one chunk as large as the loop needs, so later
 // iterations take no memory from the device.
 type arena struct {
-	eng    *engine
-	limit  int // bytes of all chunks, 0: no limit
-	chunks []*chunk
-	top    int       // index of the current chunk; later ones are empty
-	scopes []mark    // state of the stack at the start of each open scope
-	live   []*buffer // tensors allocated inside a scope, oldest first
-	used   int       // allocated bytes
-	peak   int       // maximum of used since the outermost scope was opened
-	most   int       // maximum of used since the last call of Peak
-	want   int       // size of the first chunk if there is none
+	eng       *engine
+	limit     int // bytes of all chunks, 0: no limit
+	chunks    []*chunk
+	top       int       // index of the current chunk; later ones are empty
+	scopes    []mark    // state of the stack at the start of each open scope
+	live      []*buffer // tensors allocated inside a scope, oldest first
+	used      int       // allocated bytes
+	peak      int       // maximum of used since the outermost scope was opened
+	maxUsed   int       // maximum of used since the last call of Peak
+	nextChunk int       // size of the first chunk if there is none
 }
 
 // chunk is one piece of device memory.
@@ -38,14 +38,14 @@ type chunk struct {
 type mark struct{ top, chunkUsed, live, used int }
 
 const (
-	chunkLeast = 32 << 20
-	// unit is the alignment of tensors, as the widest access of a warp needs it.
-	unit = 256
+	minChunk = 32 << 20
+	// tensorAlign is the alignment of tensors, as the widest access of a warp needs it.
+	tensorAlign = 256
 )
 
-// take returns n bytes above the top of the stack, and the buffer they are part of.
-func (a *arena) take(n int) (cu.DevicePtr, error) {
-	n = max(1, (n+unit-1)/unit) * unit
+// acquire returns n bytes above the top of the stack, and the buffer they are part of.
+func (a *arena) acquire(n int) (cu.DevicePtr, error) {
+	n = max(1, (n+tensorAlign-1)/tensorAlign) * tensorAlign
 	for ; a.top < len(a.chunks); a.top++ {
 		if c := a.chunks[a.top]; c.buf.size-c.used >= n {
 			break
@@ -60,7 +60,7 @@ func (a *arena) take(n int) (cu.DevicePtr, error) {
 	p := c.buf.ptr + cu.DevicePtr(c.used)
 	c.used += n
 	a.used += n
-	a.peak, a.most = max(a.peak, a.used), max(a.most, a.used)
+	a.peak, a.maxUsed = max(a.peak, a.used), max(a.maxUsed, a.used)
 	return p, nil
 }
 
@@ -68,7 +68,7 @@ func (a *arena) take(n int) (cu.DevicePtr, error) {
 // no more.
 func (a *arena) grow(n int) error {
 	have := a.capacity()
-	size := max(chunkLeast, n, a.want, have)
+	size := max(minChunk, n, a.nextChunk, have)
 	if a.limit > 0 {
 		size = max(n, min(size, a.limit-have))
 		if have+n > a.limit {
@@ -83,7 +83,7 @@ func (a *arena) grow(n int) error {
 	if err != nil {
 		return err
 	}
-	a.chunks, a.want = append(a.chunks, &chunk{buf: buf}), 0
+	a.chunks, a.nextChunk = append(a.chunks, &chunk{buf: buf}), 0
 	return nil
 }
 
@@ -131,11 +131,11 @@ func (a *arena) release(depth int) (gone []*buffer) {
 	if depth > 0 {
 		return nil
 	}
-	if len(a.chunks) > 1 || a.capacity() > max(2*a.peak, chunkLeast) {
+	if len(a.chunks) > 1 || a.capacity() > max(2*a.peak, minChunk) {
 		for _, c := range a.chunks {
 			gone = append(gone, c.buf)
 		}
-		a.want, a.chunks, a.top = a.peak+a.peak/8, nil, 0
+		a.nextChunk, a.chunks, a.top = a.peak+a.peak/8, nil, 0
 	}
 	a.peak = 0
 	return gone
@@ -152,7 +152,7 @@ func (b *Backend) Alloc(dt kernels.DType, shape ...int) kernels.Tensor {
 		b.fail("alloc: element type %v is not supported", dt)
 	}
 	if b.err == nil && n > 0 {
-		if buf, err = b.lend(n * dt.Size()); err != nil {
+		if buf, err = b.allocate(n * dt.Size()); err != nil {
 			b.fail("alloc: %w", err)
 		}
 	}
@@ -162,12 +162,12 @@ func (b *Backend) Alloc(dt kernels.DType, shape ...int) kernels.Tensor {
 	return kernels.NewTensor(dt, buf, shape...)
 }
 
-// lend returns memory of the current scope, or separate memory if no scope is open.
-func (b *Backend) lend(size int) (*buffer, error) {
+// allocate returns memory of the current scope, or separate memory if no scope is open.
+func (b *Backend) allocate(size int) (*buffer, error) {
 	if len(b.arena.scopes) == 0 {
 		return b.eng.newBuffer(size)
 	}
-	p, err := b.arena.take(size)
+	p, err := b.arena.acquire(size)
 	if err != nil {
 		return nil, err
 	}
@@ -186,14 +186,14 @@ func (b *Backend) Scope() (end func()) {
 	return func() {
 		if !done {
 			done = true
-			b.keep = append(b.keep, a.release(depth)...) // queued calls still use the memory
+			b.retained = append(b.retained, a.release(depth)...) // queued calls still use the memory
 		}
 	}
 }
 
 // Peak returns the largest number of bytes that tensors used at one time since the last call.
 func (b *Backend) Peak() int64 {
-	most := b.arena.most
-	b.arena.most = b.arena.used
+	most := b.arena.maxUsed
+	b.arena.maxUsed = b.arena.used
 	return int64(most)
 }

@@ -22,8 +22,8 @@ func (b *Backend) Attention(dst, q, k, v kernels.Tensor, spec kernels.AttentionS
 // attention is Attention with a limit on the number of blocks, for kernels whose blocks process several tiles of queries.
 func (b *Backend) attention(dst, q, k, v kernels.Tensor, spec kernels.AttentionSpec, blocks int) {
 	const op = "attention"
-	o, ok := b.open(op, dst, q, k, v, spec.Bias)
-	if !ok || !b.need(op, []string{"dst", "q", "k", "v"}, o) || !b.checkAttention(dst, q, k, v, spec) ||
+	o, ok := b.resolve(op, dst, q, k, v, spec.Bias)
+	if !ok || !b.checkPresent(op, []string{"dst", "q", "k", "v"}, o) || !b.checkAttention(dst, q, k, v, spec) ||
 		dst.Len() == 0 {
 		return
 	}
@@ -41,7 +41,7 @@ func (b *Backend) attention(dst, q, k, v kernels.Tensor, spec kernels.AttentionS
 		return
 	}
 	a := &C.lb_attn_args{
-		dst: heads(o[0]), q: heads(o[1]), k: heads(o[2]), v: heads(o[3]), scale: C.lb_f32(spec.Scale),
+		dst: headsOf(o[0]), q: headsOf(o[1]), k: headsOf(o[2]), v: headsOf(o[3]), scale: C.lb_f32(spec.Scale),
 		lead: [2]C.lb_i32{C.lb_i32(q.Shape[0]), 1}, lq: C.lb_i32(q.Shape[n]), lk: C.lb_i32(k.Shape[n]),
 		heads: C.lb_i32(q.Shape[n+1]), d: C.lb_i32(q.Shape[n+2]), blocks: C.lb_i32(blocks),
 	}
@@ -74,11 +74,11 @@ type lengths struct {
 func (b *Backend) lengths(op string, lens []int) (cu.DevicePtr, bool) {
 	l := &b.lens
 	if l.buf != nil && slices.Equal(l.values, lens) {
-		b.keeps(l.buf)
+		b.retain(l.buf)
 		return l.buf.ptr, true
 	}
 	if l.buf == nil || l.buf.size < 4*len(lens) {
-		buf, err := b.eng.newBuffer(max(unit, 8*len(lens)))
+		buf, err := b.eng.newBuffer(max(tensorAlign, 8*len(lens)))
 		if err != nil {
 			b.fail("%s: %w", op, err)
 			return 0, false
@@ -90,7 +90,7 @@ func (b *Backend) lengths(op string, lens []int) (cu.DevicePtr, bool) {
 		numbers[i] = int32(n)
 	}
 	l.values = append(l.values[:0], lens...)
-	b.keeps(l.buf)
+	b.retain(l.buf)
 	b.store(op, l.buf.ptr, bytesOf(numbers))
 	return l.buf.ptr, b.err == nil
 }
@@ -116,8 +116,8 @@ func (b *Backend) attend(op string, a *C.lb_attn_args, lens []int) {
 	}
 }
 
-// heads returns the operand (..., L, H, D) in the form that kernels read.
-func heads(o *operand) (h C.lb_heads) {
+// headsOf returns the operand (..., L, H, D) in the form that kernels read.
+func headsOf(o *operand) (h C.lb_heads) {
 	n := len(o.Shape) - 3
 	h.ptr, h.dtype = C.lb_u64(o.ptr), C.lb_i32(o.DType)
 	for i, stride := range o.Strides[:n] {

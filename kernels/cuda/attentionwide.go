@@ -75,7 +75,7 @@ func (b *Backend) wideHead(dst, q, k, v, bias kernels.Tensor, scale float32) {
 // softmax computes the rows of dst = softmax(scale scores + bias); dst and scores are dense.
 func (b *Backend) softmax(dst, scores, bias kernels.Tensor, scale float32) {
 	const op = "attention"
-	o, ok := b.open(op, dst, scores, bias)
+	o, ok := b.resolve(op, dst, scores, bias)
 	if !ok {
 		return
 	}

@@ -40,22 +40,22 @@ func New(index int, o Options) (kernels.Backend, error) {
 
 // backend returns a new backend of an engine.
 func (e *engine) backend(o Options) (*Backend, error) {
-	b := &Backend{queue: queue{eng: e, most: flushFirstAt}, arena: arena{eng: e, limit: int(o.Memory)}, staging: &staging{eng: e}}
-	err := e.do(func() (err error) {
+	b := &Backend{queue: queue{eng: e, flushLimit: flushFirstAt}, arena: arena{eng: e, limit: int(o.Memory)}, staging: &staging{eng: e}}
+	err := e.runAndWait(func() (err error) {
 		b.stream, err = cu.MakeStream(cu.NonBlocking)
 		return driver.Check("cuStreamCreate", err)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", e.name(), err)
 	}
-	b.afterwards(b.stream, b.staging)
+	b.freeWithBackend(b.stream, b.staging)
 	return b, nil
 }
 
-// afterwards frees a stream and its staging when nothing refers to the backend any more.
-func (b *Backend) afterwards(stream cu.Stream, blocks *staging) {
+// freeWithBackend frees a stream and its staging when nothing refers to the backend any more.
+func (b *Backend) freeWithBackend(stream cu.Stream, blocks *staging) {
 	runtime.AddCleanup(b, func(e *engine) {
-		go e.later(func() error {
+		go e.runAsync(func() error {
 			if err := driver.Check("cuStreamDestroy", stream.Destroy()); err != nil {
 				return err
 			}
@@ -80,7 +80,7 @@ func (b *Backend) Capabilities() kernels.Capabilities {
 func (b *Backend) Wait() error {
 	if b.err == nil {
 		b.err = b.sync("wait")
-		b.settle()
+		b.reportSpans()
 	}
 	return b.err
 }
@@ -95,9 +95,9 @@ func (b *Backend) fail(format string, args ...any) {
 	}
 }
 
-// open checks and resolves the operands of op; ok is false if there is nothing more to do. The zero Tensor ("none") resolves to
+// resolve checks and resolves the operands of op; ok is false if there is nothing more to do. The zero Tensor ("none") resolves to
 // nil.
-func (b *Backend) open(op string, ts ...kernels.Tensor) (operands []*operand, ok bool) {
+func (b *Backend) resolve(op string, ts ...kernels.Tensor) (operands []*operand, ok bool) {
 	if b.err != nil {
 		return nil, false
 	}
@@ -117,22 +117,22 @@ func (b *Backend) open(op string, ts ...kernels.Tensor) (operands []*operand, ok
 			return nil, false
 		}
 		operands[i] = o
-		if o.buf.own {
-			b.keeps(o.buf)
+		if o.buf.separate {
+			b.retain(o.buf)
 		}
 	}
 	return operands, true
 }
 
-// keeps retains memory until the queued calls have been made.
-func (b *Backend) keeps(buf *buffer) {
-	if !slices.Contains(b.keep, buf) {
-		b.keep = append(b.keep, buf)
+// retain retains memory until the queued calls have been made.
+func (b *Backend) retain(buf *buffer) {
+	if !slices.Contains(b.retained, buf) {
+		b.retained = append(b.retained, buf)
 	}
 }
 
-// need reports whether the required operands, named in order, are present. If one is missing it records an error.
-func (b *Backend) need(op string, names []string, operands []*operand) bool {
+// checkPresent reports whether the required operands, named in order, are present. If one is missing it records an error.
+func (b *Backend) checkPresent(op string, names []string, operands []*operand) bool {
 	for i, name := range names {
 		if operands[i] == nil {
 			b.fail("%s: %s is missing", op, name)

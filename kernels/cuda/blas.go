@@ -19,8 +19,8 @@ const EnvCublasLt = "LATENTBEAM_CUBLASLT"
 const (
 	// ltRows is the number of rows for which an algorithm is chosen; it is used for any number.
 	ltRows = 8192
-	// ltLeast is the least number of elements of a weight whose products use cublasLt.
-	ltLeast = 1 << 16
+	// ltMinSize is the least number of elements of a weight whose products use cublasLt.
+	ltMinSize = 1 << 16
 	// ltWorkspace is the greatest amount of memory that an algorithm may need, in bytes.
 	ltWorkspace = 32 << 20
 )
@@ -87,7 +87,7 @@ func (l *blas) algorithm(p cublaslt.Product) (*cublaslt.Algorithm, error) {
 // rows or on the operands' strides.
 func (b *Backend) blasTakes(dst, x, w kernels.Tensor, ep kernels.Epilogue) bool {
 	return b.eng.blas != nil && x.DType != kernels.F32 && x.DType == w.DType && x.DType == dst.DType &&
-		w.Shape[0]%8 == 0 && w.Shape[1]%8 == 0 && w.Shape[0]*w.Shape[1] >= ltLeast && len(ep.Parts) == 0 &&
+		w.Shape[0]%8 == 0 && w.Shape[1]%8 == 0 && w.Shape[0]*w.Shape[1] >= ltMinSize && len(ep.Parts) == 0 &&
 		ep.Onto.IsZero() && (ep.Bias.IsZero() || ep.Bias.DType == dst.DType)
 }
 
@@ -96,7 +96,7 @@ func (b *Backend) blasTakes(dst, x, w kernels.Tensor, ep kernels.Epilogue) bool 
 func (b *Backend) blasLinear(op string, o []*operand, ep kernels.Epilogue) {
 	m := b.arena.mark()
 	defer b.arena.reset(m)
-	dst, x, w, bias, residual, gate := o[0], b.rows(op, o[1]), b.rows(op, o[2]), o[3], o[4], o[5]
+	dst, x, w, bias, residual, gate := o[0], b.denseRows(op, o[1]), b.denseRows(op, o[2]), o[3], o[4], o[5]
 	if bias != nil && (bias.Strides[0] != 1 || bias.ptr%16 != 0) {
 		bias = b.dense(op, bias)
 	}
@@ -131,7 +131,7 @@ func (b *Backend) blasLinear(op string, o []*operand, ep kernels.Epilogue) {
 // product queues p, with memory for its algorithm.
 func (b *Backend) product(op string, p cublaslt.Product) {
 	var a *cublaslt.Algorithm
-	err := b.eng.do(func() (err error) {
+	err := b.eng.runAndWait(func() (err error) {
 		a, err = b.eng.blas.algorithm(p)
 		return err
 	})
@@ -139,7 +139,7 @@ func (b *Backend) product(op string, p cublaslt.Product) {
 		b.fail("%s: %w", op, err)
 		return
 	}
-	workspace, err := b.arena.take(a.Workspace())
+	workspace, err := b.arena.acquire(a.Workspace())
 	if err != nil {
 		b.fail("%s: %w", op, err)
 		return
@@ -149,8 +149,8 @@ func (b *Backend) product(op string, p cublaslt.Product) {
 	}})
 }
 
-// rows returns o, or a copy of it, as a matrix with aligned rows at equal distances and contiguous columns.
-func (b *Backend) rows(op string, o *operand) *operand {
+// denseRows returns o, or a copy of it, as a matrix with aligned rows at equal distances and contiguous columns.
+func (b *Backend) denseRows(op string, o *operand) *operand {
 	if aligned(o) {
 		return o
 	}

@@ -18,13 +18,13 @@ const maxElements = 1 << 36
 
 // buffer is what Tensor.Buf points to: device memory of one allocation or one weight.
 type buffer struct {
-	eng   *engine
-	ptr   cu.DevicePtr
-	size  int // bytes
-	freed bool
-	own   bool // not part of an arena: the memory is freed with the buffer
+	eng      *engine
+	ptr      cu.DevicePtr
+	size     int // bytes
+	freed    bool
+	separate bool // not part of an arena: the memory is freed with the buffer
 
-	cleanup runtime.Cleanup // if own is set
+	cleanup runtime.Cleanup // if separate is set
 
 	weight bool // its content does not change any more
 	mu     sync.Mutex
@@ -33,7 +33,7 @@ type buffer struct {
 
 // alloc allocates device memory; it may be called from any goroutine.
 func (e *engine) alloc(size int) (p cu.DevicePtr, err error) {
-	err = e.do(func() (err error) {
+	err = e.runAndWait(func() (err error) {
 		p, err = cu.MemAlloc(int64(size))
 		return driver.Check("cuMemAlloc", err)
 	})
@@ -45,7 +45,7 @@ func (e *engine) alloc(size int) (p cu.DevicePtr, err error) {
 
 // free frees memory once the device has completed the work enqueued so far. If the engine has ended, there is nothing to free.
 func (e *engine) free(p cu.DevicePtr) {
-	e.later(func() error {
+	e.runAsync(func() error {
 		if err := cu.Synchronize(); err != nil {
 			return driver.Check("cuCtxSynchronize", err)
 		}
@@ -55,7 +55,7 @@ func (e *engine) free(p cu.DevicePtr) {
 
 // newBuffer allocates memory that is freed when nothing refers to the buffer any more.
 func (e *engine) newBuffer(size int) (*buffer, error) {
-	buf := &buffer{eng: e, size: size, own: true}
+	buf := &buffer{eng: e, size: size, separate: true}
 	if size == 0 {
 		return buf, nil
 	}

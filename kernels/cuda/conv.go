@@ -23,8 +23,8 @@ func (b *Backend) Conv(dst, x, w kernels.Tensor, spec kernels.ConvSpec) {
 func (b *Backend) conv(dst, x, w kernels.Tensor, spec kernels.ConvSpec,
 	instead func(C.enum_lb_conv_kernel) C.enum_lb_conv_kernel) {
 	const op = "conv"
-	o, ok := b.open(op, dst, x, w, spec.Bias, spec.Residual)
-	if !ok || !b.need(op, []string{"dst", "x", "w"}, o) || !b.checkConv(dst, x, w, spec) ||
+	o, ok := b.resolve(op, dst, x, w, spec.Bias, spec.Residual)
+	if !ok || !b.checkPresent(op, []string{"dst", "x", "w"}, o) || !b.checkConv(dst, x, w, spec) ||
 		!b.checkEpilogue(op, dst, kernels.Epilogue{Bias: spec.Bias, Residual: spec.Residual}) || dst.Len() == 0 {
 		return
 	}
@@ -126,7 +126,7 @@ func (b *Backend) packedWeight(op string, w *operand) (*operand, error) {
 	w.buf.mu.Lock()
 	defer w.buf.mu.Unlock()
 	if p := w.buf.packed[key]; p != nil {
-		b.keep = append(b.keep, p.buf)
+		b.retained = append(b.retained, p.buf)
 		return p, nil
 	}
 	buf, err := b.eng.newBuffer(w.Len() * w.DType.Size())

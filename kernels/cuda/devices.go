@@ -99,9 +99,9 @@ func (d *Device) countAs(capability string) error {
 	_, err := fmt.Sscanf(capability, "%d.%d", &major, &minor)
 	really := 10*d.Major + d.Minor
 	switch older := 10*major + minor; {
-	case err != nil || minor < 0 || minor > 9 || older < leastArch:
-		return fmt.Errorf("%s=%s: give a compute capability of %d.%d or more, such as 8.0", EnvAs, capability, leastArch/10,
-			leastArch%10)
+	case err != nil || minor < 0 || minor > 9 || older < minArch:
+		return fmt.Errorf("%s=%s: give a compute capability of %d.%d or more, such as 8.0", EnvAs, capability, minArch/10,
+			minArch%10)
 	case older > really:
 		return fmt.Errorf("%s=%s: %s has %d.%d", EnvAs, capability, d.Name, d.Major, d.Minor)
 	case older < really:
@@ -128,7 +128,7 @@ func MemInfo(index int) (free, total int64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	err = e.do(func() (err error) {
+	err = e.runAndWait(func() (err error) {
 		free, total, err = cu.MemInfo()
 		return driver.Check("cuMemGetInfo", err)
 	})

@@ -15,13 +15,13 @@ import (
 // Copy copies and converts src, which may belong to a peer, into dst.
 func (b *Backend) Copy(dst, src kernels.Tensor) {
 	const op = "copy"
-	o, ok := b.open(op, dst)
-	if !ok || !b.need(op, []string{"dst"}, o) {
+	o, ok := b.resolve(op, dst)
+	if !ok || !b.checkPresent(op, []string{"dst"}, o) {
 		return
 	}
 	m := b.arena.mark()
 	defer b.arena.reset(m)
-	from := b.source(op, src)
+	from := b.resolveSource(op, src)
 	switch {
 	case from == nil:
 	case !sameShape(dst, src):
@@ -37,9 +37,9 @@ func (b *Backend) copyOf(op string, dst, src *operand) { b.unary(op, dst, src, k
 // Unary computes dst = f(x).
 func (b *Backend) Unary(dst, x kernels.Tensor, f kernels.UnaryOp) {
 	const op = "unary"
-	o, ok := b.open(op, dst, x)
+	o, ok := b.resolve(op, dst, x)
 	switch {
-	case !ok || !b.need(op, []string{"dst", "x"}, o):
+	case !ok || !b.checkPresent(op, []string{"dst", "x"}, o):
 	case !sameShape(dst, x):
 		b.fail("unary: x %v for dst %v", x.Shape, dst.Shape)
 	case f > kernels.Sigmoid:
@@ -71,9 +71,9 @@ func (b *Backend) unary(op string, dst, x *operand, f kernels.UnaryOp) {
 // Binary computes dst = a f c.
 func (b *Backend) Binary(dst, a, c kernels.Tensor, f kernels.BinaryOp) {
 	const op = "binary"
-	o, ok := b.open(op, dst, a, c)
+	o, ok := b.resolve(op, dst, a, c)
 	switch {
-	case !ok || !b.need(op, []string{"dst", "a", "b"}, o):
+	case !ok || !b.checkPresent(op, []string{"dst", "a", "b"}, o):
 		return
 	case !sameShape(dst, a) || !sameShape(dst, c):
 		b.fail("binary: a %v and b %v for dst %v", a.Shape, c.Shape, dst.Shape)
@@ -99,16 +99,16 @@ func (b *Backend) binary(op string, dst, a, c *operand, f kernels.BinaryOp) {
 	}
 }
 
-// mostElements is the greatest number of elements in one launch of a kernel.
-const mostElements = math.MaxInt32
+// maxElementsPerLaunch is the greatest number of elements in one launch of a kernel.
+const maxElementsPerLaunch = math.MaxInt32
 
-// parts divides operands of one shape into parts of at most mostElements elements; it returns nothing if they are empty.
+// parts divides operands of one shape into parts of at most maxElementsPerLaunch elements; it returns nothing if they are empty.
 func parts(operands ...*operand) [][]*operand {
 	shape := operands[0].Shape
 	switch n := operands[0].Len(); {
 	case n == 0:
 		return nil
-	case n <= mostElements:
+	case n <= maxElementsPerLaunch:
 		return [][]*operand{operands}
 	}
 	axis := 0

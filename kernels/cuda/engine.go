@@ -24,21 +24,21 @@ type engine struct {
 	ctx        cu.CUContext
 	jobs       chan func()
 	ended      chan struct{} // closed when the thread accepts no more jobs
-	broken     atomic.Pointer[error]
+	fatalError atomic.Pointer[error]
 	watchdog
 
-	copies     cu.Stream    // uploads of weights
-	staging    *staging     // for copies
-	pinned     sync.RWMutex // read-locked while page-locked memory is used; locked while the context ends
-	peers      map[*engine]bool
-	routing    sync.Mutex
-	routes     map[int]*route     // from devices whose memory it cannot read, by device number
-	blas       *blas              // nil if not used
-	tried      bool               // the following fields are decided
-	spoiled    string             // the warpgroup trial that ended the context, and how; "" if none did
-	warpgroups bool               // warpgroup kernels are used
-	loaded     map[string]*kernel // used by the thread only
-	modules    map[string]cu.Module
+	copies      cu.Stream    // uploads of weights
+	staging     *staging     // for copies
+	pinned      sync.RWMutex // read-locked while page-locked memory is used; locked while the context ends
+	peers       map[*engine]bool
+	routing     sync.Mutex
+	routes      map[int]*route     // from devices whose memory it cannot read, by device number
+	blas        *blas              // nil if not used
+	trialsDone  bool               // the following fields are decided
+	failedTrial string             // the warpgroup trial that ended the context, and how; "" if none did
+	warpgroups  bool               // warpgroup kernels are used
+	loaded      map[string]*kernel // used by the thread only
+	modules     map[string]cu.Module
 }
 
 // queued is the number of jobs that may wait for an engine; a further caller waits until there is room.
@@ -108,18 +108,18 @@ func newEngine(index int, old *engine) (*engine, error) {
 // run is the engine's thread. It stays locked, so the thread ends with the goroutine.
 func (e *engine) run(index int, ready chan<- error) {
 	runtime.LockOSThread()
-	e.watchdog.begin()
+	e.watchdog.startWork()
 	err := e.start(index)
-	e.watchdog.end()
+	e.watchdog.stopWork()
 	ready <- err
 	if err != nil {
 		close(e.ended)
 		return
 	}
 	for job := range e.jobs {
-		e.watchdog.begin()
+		e.watchdog.startWork()
 		job()
-		e.watchdog.end()
+		e.watchdog.stopWork()
 		select {
 		case <-e.ended:
 			return
@@ -165,29 +165,29 @@ func (e *engine) name() string {
 
 // failure returns why the engine has ended, nil while it works.
 func (e *engine) failure() error {
-	if p := e.broken.Load(); p != nil {
+	if p := e.fatalError.Load(); p != nil {
 		return *p
 	}
 	return nil
 }
 
-// judge classifies an error of a call in e's context and records it if it ends the context.
-func (e *engine) judge(err error) error {
+// recordError classifies an error of a call in e's context and records it if it ends the context.
+func (e *engine) recordError(err error) error {
 	if err == nil {
 		return nil
 	}
 	err = classify(err)
-	if ends(err) {
+	if endsContext(err) {
 		first := fmt.Errorf("%s has ended: %w", e.name(), err)
-		e.broken.CompareAndSwap(nil, &first)
+		e.fatalError.CompareAndSwap(nil, &first)
 	}
 	return err
 }
 
-// do runs f on the engine's thread and waits for it.
-func (e *engine) do(f func() error) error {
+// runAndWait runs f on the engine's thread and waits for it.
+func (e *engine) runAndWait(f func() error) error {
 	done := make(chan error, 1)
-	if err := e.post(func() { done <- e.guarded(f) }); err != nil {
+	if err := e.enqueue(func() { done <- e.recoverPanic(f) }); err != nil {
 		return err
 	}
 	select {
@@ -205,8 +205,8 @@ func (e *engine) do(f func() error) error {
 	}
 }
 
-// post queues a job for the engine's thread.
-func (e *engine) post(job func()) error {
+// enqueue queues a job for the engine's thread.
+func (e *engine) enqueue(job func()) error {
 	if err := e.failure(); err != nil {
 		return err
 	}
@@ -220,18 +220,18 @@ func (e *engine) post(job func()) error {
 	}
 }
 
-// later runs f on the engine's thread at some later time. Its error is ignored, unless it ends the context.
-func (e *engine) later(f func() error) {
-	_ = e.post(func() { _ = e.guarded(f) })
+// runAsync runs f on the engine's thread at some later time. Its error is ignored, unless it ends the context.
+func (e *engine) runAsync(f func() error) {
+	_ = e.enqueue(func() { _ = e.recoverPanic(f) })
 }
 
-// guarded runs f and returns a panic as an error, because the thread also serves others.
-func (e *engine) guarded(f func() error) (err error) {
+// recoverPanic runs f and returns a panic as an error, because the thread also serves others.
+func (e *engine) recoverPanic(f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("internal error: %v\n%s", v, debug.Stack())
 		}
-		err = e.judge(err)
+		err = e.recordError(err)
 	}()
 	if err := e.failure(); err != nil {
 		return err

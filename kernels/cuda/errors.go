@@ -69,8 +69,8 @@ func isSticky(code int) bool {
 	return code >= hardwareStack && code <= launchFailed || isLost(code)
 }
 
-// ends reports whether err ends the context that returned it.
-func ends(err error) bool {
+// endsContext reports whether err ends the context that returned it.
+func endsContext(err error) bool {
 	var e *driver.Error
 	return errors.As(err, &e) && isSticky(e.Code)
 }

@@ -84,8 +84,8 @@ func (s shape) countable() error {
 		if d == 0 {
 			return nil
 		}
-		if n > mostElements/d {
-			return fmt.Errorf("%v are more rows than the %d that a kernel counts to: cut the batch", s.dims, mostElements)
+		if n > maxElementsPerLaunch/d {
+			return fmt.Errorf("%v are more rows than the %d that a kernel counts to: cut the batch", s.dims, maxElementsPerLaunch)
 		}
 		n *= d
 	}

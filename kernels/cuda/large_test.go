@@ -20,7 +20,7 @@ func TestParts(t *testing.T) {
 		for i, part := range pieces {
 			p := part[1]
 			n += p.Len()
-			if p.Len() > mostElements || len(part) != 2 {
+			if p.Len() > maxElementsPerLaunch || len(part) != 2 {
 				t.Errorf("%v: a part of %v", dims, p.Shape)
 			}
 			if before := o.ptr + cu.DevicePtr(2*(n-p.Len())); len(dims) == 1 && p.ptr != before {
@@ -76,7 +76,7 @@ func TestTooManyBlocks(t *testing.T) {
 		t.Skip(err)
 	}
 	defer b.Scope()()
-	const images = mostDown + 1
+	const images = maxGridYZ + 1
 	x := b.Alloc(kernels.F32, 1, 8).Expand(images, 8).Reshape(images, 1, 1, 8)
 	b.Norm(x, x, kernels.NormSpec{Kind: kernels.GroupNorm, Groups: 2, Eps: 1e-6})
 	if err := b.Wait(); err == nil || !strings.Contains(err.Error(), "1 x 65536 x 1 blocks") &&

@@ -25,24 +25,24 @@ type launch struct {
 
 // launch queues a kernel.
 func (b *Backend) launch(op, name string, l C.lb_launch, args unsafe.Pointer) {
-	if err := fits(l); err != nil {
+	if err := checkGrid(l); err != nil {
 		b.fail("%s: %w", op, err)
 		return
 	}
 	b.push(command{op: op, launch: launch{name, threadsOf(l), args}})
 }
 
-// mostDown is the greatest number of blocks in a grid's second and third dimension on every device (CUDA C++ Programming Guide,
+// maxGridYZ is the greatest number of blocks in a grid's second and third dimension on every device (CUDA C++ Programming Guide,
 // technical specifications for each compute capability); the limit of the first dimension is math.MaxInt32.
-const mostDown = 65535
+const maxGridYZ = 65535
 
-// fits returns an error if no device accepts the launch: the driver's own error would not say which value is invalid.
-func fits(l C.lb_launch) error {
-	if l.grid[0] <= math.MaxInt32 && l.grid[1] <= mostDown && l.grid[2] <= mostDown {
+// checkGrid returns an error if no device accepts the launch: the driver's own error would not say which value is invalid.
+func checkGrid(l C.lb_launch) error {
+	if l.grid[0] <= math.MaxInt32 && l.grid[1] <= maxGridYZ && l.grid[2] <= maxGridYZ {
 		return nil
 	}
 	return fmt.Errorf("%d x %d x %d blocks, a launch has at most %d x %d x %d: cut the batch",
-		l.grid[0], l.grid[1], l.grid[2], math.MaxInt32, mostDown, mostDown)
+		l.grid[0], l.grid[1], l.grid[2], math.MaxInt32, maxGridYZ, maxGridYZ)
 }
 
 var kernelNames sync.Map // string by its constant in C
@@ -95,7 +95,7 @@ func (b *Backend) send(op string, p cu.DevicePtr, data []byte) {
 // numbers32 uploads numbers to scratch memory. The caller has marked the arena.
 func (b *Backend) numbers32(op string, numbers []int32) (cu.DevicePtr, bool) {
 	data := bytesOf(numbers)
-	p, err := b.arena.take(len(data))
+	p, err := b.arena.acquire(len(data))
 	if err != nil {
 		b.fail("%s: %w", op, err)
 		return 0, false
@@ -114,7 +114,7 @@ func (b *Backend) store(op string, p cu.DevicePtr, data []byte) {
 		return
 	}
 	b.flush()
-	if err := b.staging.up(p, data, b.stream); err != nil {
+	if err := b.staging.upload(p, data, b.stream); err != nil {
 		b.fail("%s: %w", op, err)
 	}
 }

@@ -21,8 +21,8 @@ func (b *Backend) Linear(dst, x, w kernels.Tensor, ep kernels.Epilogue) {
 func (b *Backend) linear(dst, x, w kernels.Tensor, ep kernels.Epilogue,
 	instead func(C.enum_lb_gemm_kernel) C.enum_lb_gemm_kernel) {
 	const op = "linear"
-	o, ok := b.open(op, dst, x, w, ep.Bias, ep.Residual, ep.Gate, ep.Onto)
-	if !ok || !b.need(op, []string{"dst", "x", "w"}, o) {
+	o, ok := b.resolve(op, dst, x, w, ep.Bias, ep.Residual, ep.Gate, ep.Onto)
+	if !ok || !b.checkPresent(op, []string{"dst", "x", "w"}, o) {
 		return
 	}
 	if ep.Int8 {

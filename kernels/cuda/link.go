@@ -18,14 +18,14 @@ import (
 )
 
 const (
-	// spinFor is how long a link polls without a pause whether an exchange is done, and lookEvery the pause after that. Most
+	// spinTime is how long a link polls without a pause whether an exchange is done, and pollInterval the pause after that. Most
 	// exchanges take less than a millisecond, and a pause takes at least about fifty microseconds.
-	spinFor   = 200 * time.Microsecond
-	lookEvery = 50 * time.Microsecond
+	spinTime     = 200 * time.Microsecond
+	pollInterval = 50 * time.Microsecond
 	// callTime is the time limit for a call that does not wait; if it takes longer, NCCL is aborted.
 	callTime = 2 * time.Second
-	// leaveTime is the time limit for closing a link; after that its thread is abandoned.
-	leaveTime = 10 * time.Second
+	// closeTime is the time limit for closing a link; after that its thread is abandoned.
+	closeTime = 10 * time.Second
 )
 
 // LinkKind names NCCL with its version: different versions cannot communicate.
@@ -46,10 +46,10 @@ func (b *Backend) NewLink() ([]byte, error) {
 // holds if something else blocks the thread, such as freeing memory, which waits for the device: another thread then aborts the
 // communicator, and the device is lost.
 type link struct {
-	be   *Backend
-	comm nccl.Comm
-	mu   sync.Mutex // held during a call
-	gone atomic.Bool
+	be     *Backend
+	comm   nccl.Comm
+	mu     sync.Mutex // held during a call
+	closed atomic.Bool
 }
 
 var errGone = errors.New("the link was given up")
@@ -57,12 +57,12 @@ var errGone = errors.New("the link was given up")
 // Link makes a communicator of b's device and the devices of the other ranks.
 func (b *Backend) Link(ctx context.Context, id []byte, rank, size int) (kernels.Link, error) {
 	l := &link{be: b}
-	err := b.eng.do(func() (err error) { // this call is not interrupted: an incomplete communicator cannot be aborted
+	err := b.eng.runAndWait(func() (err error) { // this call is not interrupted: an incomplete communicator cannot be aborted
 		l.comm, err = nccl.Init(id, rank, size)
 		return err
 	})
 	if err == nil {
-		err = l.settle(ctx)
+		err = l.waitForCall(ctx)
 	}
 	if err != nil {
 		l.Close()
@@ -81,10 +81,10 @@ func (l *link) call(ctx context.Context, f func(c nccl.Comm) (bool, error)) (ok 
 	answers := make(chan answer, 1)
 	go func() {
 		var a answer
-		a.err = l.be.eng.do(func() (err error) {
+		a.err = l.be.eng.runAndWait(func() (err error) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			if l.gone.Load() {
+			if l.closed.Load() {
 				return errGone
 			}
 			a.ok, err = f(l.comm)
@@ -100,26 +100,26 @@ func (l *link) call(ctx context.Context, f func(c nccl.Comm) (bool, error)) (ok 
 	}
 }
 
-// begin makes a call that only starts an operation.
-func (l *link) begin(ctx context.Context, f func(c nccl.Comm) error) error {
+// startCall makes a call that only starts an operation.
+func (l *link) startCall(ctx context.Context, f func(c nccl.Comm) error) error {
 	_, err := l.call(ctx, func(c nccl.Comm) (bool, error) { return true, f(c) })
 	return err
 }
 
-// settle waits until the started operation is done.
-func (l *link) settle(ctx context.Context) error {
-	return l.until(ctx, func(c nccl.Comm) (bool, error) { return c.State() })
+// waitForCall waits until the started operation is done.
+func (l *link) waitForCall(ctx context.Context) error {
+	return l.poll(ctx, func(c nccl.Comm) (bool, error) { return c.State() })
 }
 
-// until polls, on the engine's thread, until done returns true.
-func (l *link) until(ctx context.Context, done func(c nccl.Comm) (bool, error)) error {
+// poll polls, on the engine's thread, until done returns true.
+func (l *link) poll(ctx context.Context, done func(c nccl.Comm) (bool, error)) error {
 	for began := time.Now(); ; {
 		ok, err := l.call(ctx, done)
 		if err != nil || ok {
 			return err
 		}
-		if time.Since(began) > spinFor {
-			time.Sleep(lookEvery)
+		if time.Since(began) > spinTime {
+			time.Sleep(pollInterval)
 		}
 	}
 }
@@ -173,17 +173,17 @@ func (l *link) exchange(ctx context.Context, send, recv []kernels.Part) error {
 // transfer enqueues the pieces after the stream's earlier work, and waits for the stream.
 func (l *link) transfer(ctx context.Context, pieces []nccl.Transfer) error {
 	b := l.be
-	if p := b.late.Load(); p != nil {
+	if p := b.callError.Load(); p != nil {
 		return *p
 	}
-	err := l.begin(ctx, func(c nccl.Comm) error { return c.Exchange(pieces, unsafe.Pointer(b.stream.C())) })
+	err := l.startCall(ctx, func(c nccl.Comm) error { return c.Exchange(pieces, unsafe.Pointer(b.stream.C())) })
 	if err == nil {
-		err = l.settle(ctx)
+		err = l.waitForCall(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	return l.until(ctx, func(c nccl.Comm) (bool, error) {
+	return l.poll(ctx, func(c nccl.Comm) (bool, error) {
 		switch err := driver.Check("cuStreamQuery", b.stream.Query()); {
 		case err == nil:
 			return true, nil
@@ -203,26 +203,26 @@ func isNotReady(err error) bool {
 	return errors.As(err, &answer) && answer.Code == notReady
 }
 
-// Close implements kernels.Link. It returns after leaveTime at the latest.
+// Close implements kernels.Link. It returns after closeTime at the latest.
 func (l *link) Close() {
-	if l.gone.Swap(true) || !l.comm.Opened() {
+	if l.closed.Swap(true) || !l.comm.Opened() {
 		return
 	}
 	left := make(chan struct{})
 	go func() {
 		defer close(left)
 		runtime.LockOSThread() // never unlocked: NCCL sets the thread's device
-		l.quiet()
+		l.waitUntilIdle()
 		_ = l.comm.Abort() // nothing needs its result any more
 	}()
 	select {
 	case <-left:
-	case <-time.After(leaveTime):
+	case <-time.After(closeTime):
 	}
 }
 
-// quiet waits until the current call has ended; no further call starts.
-func (l *link) quiet() {
+// waitUntilIdle waits until the current call has ended; no further call starts.
+func (l *link) waitUntilIdle() {
 	for began := time.Now(); time.Since(began) < callTime; time.Sleep(time.Millisecond) {
 		if l.mu.TryLock() {
 			l.mu.Unlock()

@@ -22,8 +22,8 @@ func (b *Backend) bundles(op string, parts []kernels.Part) ([]*bundle, error) {
 	var out []*bundle
 	of := map[int]*bundle{}
 	for _, p := range parts {
-		o, ok := b.open(op, p.View)
-		if !ok || !b.need(op, []string{"part"}, o) {
+		o, ok := b.resolve(op, p.View)
+		if !ok || !b.checkPresent(op, []string{"part"}, o) {
 			return nil, b.err
 		}
 		if p.View.Len() == 0 {
@@ -36,15 +36,15 @@ func (b *Backend) bundles(op string, parts []kernels.Part) ([]*bundle, error) {
 		of[p.Peer].views = append(of[p.Peer].views, o[0])
 	}
 	for _, one := range out {
-		if err := one.lay(b); err != nil {
+		if err := one.allocate(b); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
 }
 
-// lay allocates the memory of a bundle. Both ends compute the same length, because they know the same shapes.
-func (p *bundle) lay(b *Backend) error {
+// allocate allocates the memory of a bundle. Both ends compute the same length, because they know the same shapes.
+func (p *bundle) allocate(b *Backend) error {
 	if v := p.views[0]; len(p.views) == 1 && v.Contiguous() {
 		p.at, p.bytes = v.ptr, v.Len()*v.DType.Size()
 		return nil
@@ -54,11 +54,11 @@ func (p *bundle) lay(b *Backend) error {
 		offsets = append(offsets, p.bytes)
 		p.bytes += v.Len() * v.DType.Size()
 		if len(p.views) > 1 {
-			p.bytes = (p.bytes + unit - 1) / unit * unit
+			p.bytes = (p.bytes + tensorAlign - 1) / tensorAlign * tensorAlign
 		}
 	}
 	var err error
-	if p.at, err = b.arena.take(p.bytes); err != nil {
+	if p.at, err = b.arena.acquire(p.bytes); err != nil {
 		return err
 	}
 	for i, v := range p.views {

@@ -15,8 +15,8 @@ import (
 // Norm normalises x into dst.
 func (b *Backend) Norm(dst, x kernels.Tensor, spec kernels.NormSpec) {
 	const op = "norm"
-	o, ok := b.open(op, dst, x, spec.Weight, spec.Bias, spec.Scale, spec.Shift, spec.Cos, spec.Sin)
-	if !ok || !b.need(op, []string{"dst", "x"}, o) {
+	o, ok := b.resolve(op, dst, x, spec.Weight, spec.Bias, spec.Scale, spec.Shift, spec.Cos, spec.Sin)
+	if !ok || !b.checkPresent(op, []string{"dst", "x"}, o) {
 		return
 	}
 	if spec.Act > kernels.Sigmoid {
@@ -86,12 +86,12 @@ func (b *Backend) groupNorm(op string, o []*operand, spec kernels.NormSpec) {
 		scale: s.view(2, o[4], step(o[4])), shift: s.view(3, o[5], step(o[5])),
 		weight: vector(o[2]), bias: vector(o[3]), act: C.lb_i32(spec.Act),
 	}
-	moments, err := b.arena.take(int(C.lb_group_moments_bytes(a)))
+	moments, err := b.arena.acquire(int(C.lb_group_moments_bytes(a)))
 	if err != nil {
 		b.fail("%s: %w", op, err)
 		return
 	}
-	factors, err := b.arena.take(int(C.lb_group_factors_bytes(a)))
+	factors, err := b.arena.acquire(int(C.lb_group_factors_bytes(a)))
 	if err != nil {
 		b.fail("%s: %w", op, err)
 		return

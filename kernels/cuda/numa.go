@@ -20,8 +20,8 @@ const (
 	policyPreferred = 1
 )
 
-// mostNodes is the greatest number of NUMA nodes, the bits of a mask.
-const mostNodes = 64
+// maxNodes is the greatest number of NUMA nodes, the bits of a mask.
+const maxNodes = 64
 
 // nodeOf returns the NUMA node of the device at address pci; folder is the directory that describes the bus. It returns -1 if
 // there is only one node or the node is not known.
@@ -31,7 +31,7 @@ func nodeOf(folder, pci string) int {
 		return -1
 	}
 	n, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil || n < 0 || n >= mostNodes {
+	if err != nil || n < 0 || n >= maxNodes {
 		return -1
 	}
 	return n
@@ -46,7 +46,7 @@ func onNode(node int, f func()) {
 	}
 	mask := uint64(1) << node
 	_, _, code := syscall.RawSyscall(syscall.SYS_SET_MEMPOLICY, policyPreferred,
-		uintptr(unsafe.Pointer(&mask)), mostNodes+1)
+		uintptr(unsafe.Pointer(&mask)), maxNodes+1)
 	if code == 0 {
 		defer syscall.RawSyscall(syscall.SYS_SET_MEMPOLICY, policyDefault, 0, 0)
 	}

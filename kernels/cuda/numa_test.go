@@ -51,7 +51,7 @@ func TestOnNode(t *testing.T) {
 		t.Errorf("the policy was %d and is %d", before, after)
 	}
 	ran := false
-	onNode(mostNodes-1, func() { ran = true }) // a node that is not there
+	onNode(maxNodes-1, func() { ran = true }) // a node that is not there
 	if !ran || policy() != before {
 		t.Errorf("ran %v, policy %d", ran, policy())
 	}

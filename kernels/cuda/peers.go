@@ -17,9 +17,9 @@ import (
 	"latentbeam/kernels/cuda/driver"
 )
 
-// source resolves the source of a copy, which may be on another device; nil if it cannot be read. The caller has marked the
+// resolveSource resolves the source of a copy, which may be on another device; nil if it cannot be read. The caller has marked the
 // arena.
-func (b *Backend) source(op string, t kernels.Tensor) *operand {
+func (b *Backend) resolveSource(op string, t kernels.Tensor) *operand {
 	if t.IsZero() {
 		b.fail("%s: source is missing", op)
 		return nil
@@ -29,8 +29,8 @@ func (b *Backend) source(op string, t kernels.Tensor) *operand {
 		b.fail("%s: operand 1: %w", op, err)
 		return nil
 	}
-	if o.buf.own {
-		b.keep = append(b.keep, o.buf)
+	if o.buf.separate {
+		b.retained = append(b.retained, o.buf)
 	}
 	if o.buf.eng == b.eng || t.Len() == 0 {
 		return o
@@ -39,9 +39,9 @@ func (b *Backend) source(op string, t kernels.Tensor) *operand {
 		b.fail("%s: the peer's tensor %v: %w", op, t.Shape, err)
 		return nil
 	}
-	sees, err := b.eng.sees(o.buf.eng)
+	sees, err := b.eng.canReadFrom(o.buf.eng)
 	if err == nil && !sees {
-		o, err = b.fetch(o)
+		o, err = b.copyFromDevice(o)
 	}
 	if err != nil {
 		b.fail("%s: from %s: %w", op, t.Buf.(*buffer).eng.name(), err)
@@ -50,9 +50,9 @@ func (b *Backend) source(op string, t kernels.Tensor) *operand {
 	return o
 }
 
-// sees reports whether e's kernels can read the other device's memory, over NVLink or PCIe.
-func (e *engine) sees(other *engine) (can bool, err error) {
-	err = e.do(func() error {
+// canReadFrom reports whether e's kernels can read the other device's memory, over NVLink or PCIe.
+func (e *engine) canReadFrom(other *engine) (can bool, err error) {
+	err = e.runAndWait(func() error {
 		var known bool
 		if can, known = e.peers[other]; known {
 			return nil
@@ -88,9 +88,9 @@ func (e *engine) enablePeer(other *engine) (can bool, err error) {
 	return err == nil, err
 }
 
-// fetch copies o from another device, whose memory this one cannot read, through host memory to the arena. Operands with gaps
+// copyFromDevice copies o from another device, whose memory this one cannot read, through host memory to the arena. Operands with gaps
 // are packed on the other device first.
-func (b *Backend) fetch(o *operand) (*operand, error) {
+func (b *Backend) copyFromDevice(o *operand) (*operand, error) {
 	from, bytes := o.buf.eng, o.Len()*o.DType.Size()
 	dense := o
 	if !o.Contiguous() {
@@ -103,7 +103,7 @@ func (b *Backend) fetch(o *operand) (*operand, error) {
 		if err != nil {
 			return nil, err
 		}
-		err = from.do(func() error {
+		err = from.runAndWait(func() error {
 			for _, l := range launches {
 				if err := from.launch(l, from.copies); err != nil {
 					return err
@@ -115,12 +115,12 @@ func (b *Backend) fetch(o *operand) (*operand, error) {
 			return nil, err
 		}
 	}
-	p, err := b.arena.take(bytes)
+	p, err := b.arena.acquire(bytes)
 	if err != nil {
 		return nil, err
 	}
 	b.flush() // queued calls may still use the memory
-	err = b.eng.route(from).carry(p, dense.ptr, bytes, b.stream)
+	err = b.eng.route(from).copyTo(p, dense.ptr, bytes, b.stream)
 	runtime.KeepAlive(dense.buf)
 	return &operand{Tensor: kernels.NewTensor(o.DType, nil, o.Shape...), ptr: p}, err
 }

@@ -15,14 +15,14 @@ import (
 // queue holds the driver calls of a backend that have not been passed to its engine's thread yet, in order. Passing them one by
 // one would cost more than the calls.
 type queue struct {
-	eng     *engine
-	stream  cu.Stream
-	pending []command
-	most    int                   // flush at this number of calls
-	keep    []*buffer             // buffers whose memory must exist until the calls are made
-	sent    [][]byte              // host memory that the device may not have read yet
-	late    atomic.Pointer[error] // the first error of a call
-	passed  *cu.Event             // recorded after all work of the stream; nil: unknown
+	eng        *engine
+	stream     cu.Stream
+	pending    []command
+	flushLimit int                   // flush at this number of calls
+	retained   []*buffer             // buffers whose memory must exist until the calls are made
+	sent       [][]byte              // host memory that the device may not have read yet
+	callError  atomic.Pointer[error] // the first error of a call
+	doneEvent  *cu.Event             // recorded after all work of the stream; nil: unknown
 }
 
 // command is a driver call of an operation. Launches and records, which are almost all calls, need no closure.
@@ -33,8 +33,8 @@ type command struct {
 	run    func() error // any other call
 }
 
-// make makes the call, on the engine's thread.
-func (c *command) make(e *engine, stream cu.Stream) error {
+// makeCall makes the call, on the engine's thread.
+func (c *command) makeCall(e *engine, stream cu.Stream) error {
 	switch {
 	case c.run != nil:
 		return c.run()
@@ -54,35 +54,35 @@ const (
 // push adds a call.
 func (q *queue) push(c command) {
 	q.pending = append(q.pending, c)
-	q.passed = nil
-	if len(q.pending) >= q.most {
+	q.doneEvent = nil
+	if len(q.pending) >= q.flushLimit {
 		q.flush()
 	}
 }
 
 // flush passes all calls to the engine's thread. Code that uses the stream without the queue must flush first.
 func (q *queue) flush() {
-	q.passed = nil
+	q.doneEvent = nil
 	if len(q.pending) == 0 {
 		return
 	}
-	q.most = min(2*q.most, flushAt)
-	batch, keep := q.pending, q.keep
-	q.pending, q.keep = make([]command, 0, flushAt), nil
-	err := q.eng.post(func() { q.make(batch, keep) })
+	q.flushLimit = min(2*q.flushLimit, flushAt)
+	batch, keep := q.pending, q.retained
+	q.pending, q.retained = make([]command, 0, flushAt), nil
+	err := q.eng.enqueue(func() { q.makeCalls(batch, keep) })
 	if err != nil {
 		q.fail(batch[0].op, err)
 	}
 }
 
-// make makes the calls of a batch, on the engine's thread, up to the first that fails. keep holds the buffers that they use.
-func (q *queue) make(batch []command, keep []*buffer) {
+// makeCalls makes the calls of a batch, on the engine's thread, up to the first that fails. keep holds the buffers that they use.
+func (q *queue) makeCalls(batch []command, keep []*buffer) {
 	for i := range batch {
-		if q.late.Load() != nil {
+		if q.callError.Load() != nil {
 			return
 		}
 		c := &batch[i]
-		if err := q.eng.guarded(func() error { return c.make(q.eng, q.stream) }); err != nil {
+		if err := q.eng.recoverPanic(func() error { return c.makeCall(q.eng, q.stream) }); err != nil {
 			q.fail(c.op, err)
 		}
 	}
@@ -92,25 +92,25 @@ func (q *queue) make(batch []command, keep []*buffer) {
 // fail records the first error.
 func (q *queue) fail(op string, err error) {
 	err = fmt.Errorf("cuda: %s: %w", op, err)
-	q.late.CompareAndSwap(nil, &err)
+	q.callError.CompareAndSwap(nil, &err)
 }
 
 // sync waits until the device has completed all work.
 func (q *queue) sync(op string) error {
 	q.flush()
-	return q.waited(op, q.eng.do(func() error {
+	return q.recordWait(op, q.eng.runAndWait(func() error {
 		return driver.Check("cuStreamSynchronize", q.stream.Synchronize())
 	}))
 }
 
-// waited records that the stream was waited for, with the result err, and returns the first error.
-func (q *queue) waited(op string, err error) error {
+// recordWait records that the stream was waited for, with the result err, and returns the first error.
+func (q *queue) recordWait(op string, err error) error {
 	if err != nil {
 		q.fail(op, err)
 	} else {
-		q.sent, q.most = nil, flushFirstAt
+		q.sent, q.flushLimit = nil, flushFirstAt
 	}
-	if p := q.late.Load(); p != nil {
+	if p := q.callError.Load(); p != nil {
 		return *p
 	}
 	return nil

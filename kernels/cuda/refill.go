@@ -21,8 +21,8 @@ type refills struct {
 // enqueued after ready waits for the data.
 func (b *Backend) Refill(t kernels.Tensor, data func() []byte) (ready func()) {
 	const op = "refill"
-	o, ok := b.open(op, t)
-	if !ok || !b.need(op, []string{"weight"}, o) {
+	o, ok := b.resolve(op, t)
+	if !ok || !b.checkPresent(op, []string{"weight"}, o) {
 		return func() {}
 	}
 	w := o[0]
@@ -38,7 +38,7 @@ func (b *Backend) Refill(t kernels.Tensor, data func() []byte) (ready func()) {
 	w.buf.packed = nil
 	w.buf.mu.Unlock()
 	before, after, r := b.event(), b.event(), b.refills
-	b.mark(before)
+	b.recordEvent(before)
 	b.push(command{op: op, run: func() error {
 		return driver.Check("cuStreamWaitEvent", r.stream.Wait(*before, 0))
 	}})
@@ -47,12 +47,12 @@ func (b *Backend) Refill(t kernels.Tensor, data func() []byte) (ready func()) {
 	go func() {
 		var err error
 		if bytes := data(); len(bytes) == w.buf.size {
-			err = r.staging.up(w.buf.ptr, bytes, r.stream)
+			err = r.staging.upload(w.buf.ptr, bytes, r.stream)
 		} else {
 			err = fmt.Errorf("%d bytes for the weight %v of %d", len(bytes), t.Shape, w.buf.size)
 		}
 		if err == nil {
-			err = b.eng.do(func() error { return record(after, r.stream) })
+			err = b.eng.runAndWait(func() error { return record(after, r.stream) })
 		}
 		brought <- err
 	}()
@@ -74,7 +74,7 @@ func (b *Backend) openRefills() error {
 		return nil
 	}
 	r := &refills{staging: &staging{eng: b.eng}}
-	err := b.eng.do(func() (err error) {
+	err := b.eng.runAndWait(func() (err error) {
 		r.stream, err = cu.MakeStream(cu.NonBlocking)
 		return driver.Check("cuStreamCreate", err)
 	})
@@ -82,6 +82,6 @@ func (b *Backend) openRefills() error {
 		return err
 	}
 	b.refills = r
-	b.afterwards(r.stream, r.staging)
+	b.freeWithBackend(r.stream, r.staging)
 	return nil
 }

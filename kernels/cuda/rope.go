@@ -15,8 +15,8 @@ import (
 // Rope rotates neighbouring channels of x by the angles cos and sin.
 func (b *Backend) Rope(dst, x, cos, sin kernels.Tensor) {
 	const op = "rope"
-	o, ok := b.open(op, dst, x, cos, sin)
-	if !ok || !b.need(op, []string{"dst", "x", "cos", "sin"}, o) {
+	o, ok := b.resolve(op, dst, x, cos, sin)
+	if !ok || !b.checkPresent(op, []string{"dst", "x", "cos", "sin"}, o) {
 		return
 	}
 	if !sameShape(dst, x) {

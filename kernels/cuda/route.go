@@ -19,13 +19,13 @@ import (
 type route struct {
 	from, to *engine
 	mu       sync.Mutex
-	ring     [2]*stop
+	ring     [2]*routeBlock
 }
 
-// stop is a block on a route.
-type stop struct {
+// routeBlock is a block on a route.
+type routeBlock struct {
 	*block          // free is recorded when the destination device has read it
-	came   cu.Event // on the source device: recorded when the block is filled
+	filled cu.Event // on the source device: recorded when the block is filled
 }
 
 // staged counts the bytes that went through routes in this process.
@@ -46,7 +46,7 @@ func (e *engine) route(other *engine) *route {
 		return old
 	}
 	if old != nil { // the other device was opened again
-		e.later(old.release)
+		e.runAsync(old.release)
 	}
 	sayStaged.Do(func() {
 		slog.Warn("GPUs without access to each other's memory: what they exchange passes through the host",
@@ -57,9 +57,9 @@ func (e *engine) route(other *engine) *route {
 	return r
 }
 
-// carry copies n bytes to the destination device, after the earlier work of its stream. It returns when the source may be
+// copyTo copies n bytes to the destination device, after the earlier work of its stream. It returns when the source may be
 // changed.
-func (r *route) carry(to, from cu.DevicePtr, n int, stream cu.Stream) error {
+func (r *route) copyTo(to, from cu.DevicePtr, n int, stream cu.Stream) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.to.pinned.RLock() // the blocks belong to its context
@@ -69,9 +69,9 @@ func (r *route) carry(to, from cu.DevicePtr, n int, stream cu.Stream) error {
 	}
 	bring := func(i int) error {
 		offset, size := piece(i)
-		return r.bring(r.ring[i%len(r.ring)], from+offset, size)
+		return r.fillBlock(r.ring[i%len(r.ring)], from+offset, size)
 	}
-	err := r.open()
+	err := r.allocateBlocks()
 	if err == nil {
 		err = bring(0)
 	}
@@ -85,26 +85,26 @@ func (r *route) carry(to, from cu.DevicePtr, n int, stream cu.Stream) error {
 		}
 	}
 	if err != nil { // nothing may be copied into a block that will be freed
-		_ = r.from.do(func() error { return driver.Check("cuStreamSynchronize", r.from.copies.Synchronize()) })
+		_ = r.from.runAndWait(func() error { return driver.Check("cuStreamSynchronize", r.from.copies.Synchronize()) })
 		return err
 	}
 	staged.Add(int64(n))
 	return nil
 }
 
-// open makes the blocks at the first use.
-func (r *route) open() error {
+// allocateBlocks makes the blocks at the first use.
+func (r *route) allocateBlocks() error {
 	for i := range r.ring {
 		if r.ring[i] != nil {
 			continue
 		}
-		s := &stop{}
-		err := r.from.do(func() (err error) {
-			s.came, err = cu.MakeEvent(cu.DisableTiming)
+		s := &routeBlock{}
+		err := r.from.runAndWait(func() (err error) {
+			s.filled, err = cu.MakeEvent(cu.DisableTiming)
 			return driver.Check("cuEventCreate", err)
 		})
 		if err == nil {
-			err = r.to.do(func() (err error) {
+			err = r.to.runAndWait(func() (err error) {
 				s.block, err = r.to.newBlock()
 				return err
 			})
@@ -130,30 +130,30 @@ func (r *route) release() error {
 	return nil
 }
 
-// bring starts to fill a block when the destination device has read its previous content.
-func (r *route) bring(s *stop, p cu.DevicePtr, n int) error {
+// fillBlock starts to fill a block when the destination device has read its previous content.
+func (r *route) fillBlock(s *routeBlock, p cu.DevicePtr, n int) error {
 	if s.busy {
-		err := r.to.do(func() error { return driver.Check("cuEventSynchronize", s.free.Synchronize()) })
+		err := r.to.runAndWait(func() error { return driver.Check("cuEventSynchronize", s.free.Synchronize()) })
 		if err != nil {
 			return err
 		}
 		s.busy = false
 	}
-	return r.from.do(func() error {
+	return r.from.runAndWait(func() error {
 		if err := cu.MemcpyDtoHAsync(unsafe.Pointer(&s.mem[0]), p, int64(n), r.from.copies); err != nil {
 			return driver.Check("cuMemcpyDtoHAsync", err)
 		}
-		return driver.Check("cuEventRecord", s.came.Record(r.from.copies))
+		return driver.Check("cuEventRecord", s.filled.Record(r.from.copies))
 	})
 }
 
 // send waits until a block is filled and makes the destination device read it.
-func (r *route) send(s *stop, p cu.DevicePtr, n int, stream cu.Stream) error {
-	err := r.from.do(func() error { return driver.Check("cuEventSynchronize", s.came.Synchronize()) })
+func (r *route) send(s *routeBlock, p cu.DevicePtr, n int, stream cu.Stream) error {
+	err := r.from.runAndWait(func() error { return driver.Check("cuEventSynchronize", s.filled.Synchronize()) })
 	if err != nil {
 		return err
 	}
-	return r.to.do(func() error {
+	return r.to.runAndWait(func() error {
 		if err := cu.MemcpyHtoDAsync(p, unsafe.Pointer(&s.mem[0]), int64(n), stream); err != nil {
 			return driver.Check("cuMemcpyHtoDAsync", err)
 		}

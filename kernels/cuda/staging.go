@@ -29,15 +29,15 @@ type block struct {
 
 const blockSize = 4 << 20
 
-// take returns the next block.
-func (s *staging) take() (*block, error) {
+// nextBlock returns the next block.
+func (s *staging) nextBlock() (*block, error) {
 	i := s.next
 	s.next = (s.next + 1) % len(s.ring)
 	if s.ring[i] != nil {
 		return s.ring[i], nil
 	}
 	var made *block
-	err := s.eng.do(func() (err error) {
+	err := s.eng.runAndWait(func() (err error) {
 		made, err = s.eng.newBlock()
 		return err
 	})
@@ -48,13 +48,13 @@ func (s *staging) take() (*block, error) {
 	return made, nil
 }
 
-// empty returns the next block when the device has read its content. Queued calls must have been flushed.
-func (s *staging) empty() (*block, error) {
-	b, err := s.take()
+// nextFreeBlock returns the next block when the device has read its content. Queued calls must have been flushed.
+func (s *staging) nextFreeBlock() (*block, error) {
+	b, err := s.nextBlock()
 	if err != nil || !b.busy {
 		return b, err
 	}
-	err = s.eng.do(func() error { return driver.Check("cuEventSynchronize", b.free.Synchronize()) })
+	err = s.eng.runAndWait(func() error { return driver.Check("cuEventSynchronize", b.free.Synchronize()) })
 	b.busy = err != nil
 	return b, err
 }
@@ -81,8 +81,8 @@ func (b *block) release() error {
 	return driver.HostFree(b.mem)
 }
 
-// touch runs f, which reads or writes a block. It does not run while the engine ends, because that frees the memory.
-func (s *staging) touch(f func()) error {
+// withBlock runs f, which reads or writes a block. It does not run while the engine ends, because that frees the memory.
+func (s *staging) withBlock(f func()) error {
 	s.eng.pinned.RLock()
 	defer s.eng.pinned.RUnlock()
 	if err := s.eng.failure(); err != nil {
@@ -92,22 +92,22 @@ func (s *staging) touch(f func()) error {
 	return nil
 }
 
-// up copies data to device memory at p on stream, in pieces. It returns when data may be changed.
-func (s *staging) up(p cu.DevicePtr, data []byte, stream cu.Stream) error {
+// upload copies data to device memory at p on stream, in pieces. It returns when data may be changed.
+func (s *staging) upload(p cu.DevicePtr, data []byte, stream cu.Stream) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(data) > 0 {
-		b, err := s.empty()
+		b, err := s.nextFreeBlock()
 		if err != nil {
 			return err
 		}
 		var n int
-		if err := s.touch(func() { n = copy(b.mem, data) }); err != nil {
+		if err := s.withBlock(func() { n = copy(b.mem, data) }); err != nil {
 			return err
 		}
 		to := p
 		b.busy = true
-		err = s.eng.do(func() error {
+		err = s.eng.runAndWait(func() error {
 			err := cu.MemcpyHtoDAsync(to, unsafe.Pointer(&b.mem[0]), int64(n), stream)
 			if err != nil {
 				return driver.Check("cuMemcpyHtoDAsync", err)
@@ -122,9 +122,9 @@ func (s *staging) up(p cu.DevicePtr, data []byte, stream cu.Stream) error {
 	return nil
 }
 
-// down waits for the stream's earlier work and copies device memory at p to data, in pieces: one piece arrives while the
+// download waits for the stream's earlier work and copies device memory at p to data, in pieces: one piece arrives while the
 // previous one is copied. All work on the blocks uses this stream.
-func (s *staging) down(data []byte, p cu.DevicePtr, stream cu.Stream) error {
+func (s *staging) download(data []byte, p cu.DevicePtr, stream cu.Stream) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	pieces := (len(data) + blockSize - 1) / blockSize
@@ -132,16 +132,16 @@ func (s *staging) down(data []byte, p cu.DevicePtr, stream cu.Stream) error {
 	var ring [2]*block
 	for i := range min(pieces, len(ring)) {
 		var err error
-		if ring[i], err = s.take(); err != nil {
+		if ring[i], err = s.nextBlock(); err != nil {
 			return err
 		}
 	}
 	begun := 0
 	for i := range pieces {
 		b := ring[i%len(ring)]
-		err := s.eng.do(func() error {
+		err := s.eng.runAndWait(func() error {
 			for k := begun; k < min(pieces, i+len(ring)); k++ {
-				if err := ring[k%len(ring)].bring(p+cu.DevicePtr(k*blockSize), len(piece(k)), stream); err != nil {
+				if err := ring[k%len(ring)].fill(p+cu.DevicePtr(k*blockSize), len(piece(k)), stream); err != nil {
 					return err
 				}
 			}
@@ -151,7 +151,7 @@ func (s *staging) down(data []byte, p cu.DevicePtr, stream cu.Stream) error {
 			return err
 		}
 		begun = i + len(ring)
-		if err := s.touch(func() { copy(piece(i), b.mem) }); err != nil {
+		if err := s.withBlock(func() { copy(piece(i), b.mem) }); err != nil {
 			return err
 		}
 	}
@@ -163,8 +163,8 @@ func (s *staging) down(data []byte, p cu.DevicePtr, stream cu.Stream) error {
 	return nil
 }
 
-// bring starts to fill the block with n bytes at p, on the engine's thread. free is recorded when they have arrived.
-func (b *block) bring(p cu.DevicePtr, n int, stream cu.Stream) error {
+// fill starts to fill the block with n bytes at p, on the engine's thread. free is recorded when they have arrived.
+func (b *block) fill(p cu.DevicePtr, n int, stream cu.Stream) error {
 	if err := cu.MemcpyDtoHAsync(unsafe.Pointer(&b.mem[0]), p, int64(n), stream); err != nil {
 		return driver.Check("cuMemcpyDtoHAsync", err)
 	}

@@ -21,16 +21,16 @@ type span struct {
 // with the time between them. If nothing was enqueued since the last span, the span starts at its end, because every event
 // costs the host a call and the device a pause.
 func (b *Backend) Time(report func(time.Duration)) (end func()) {
-	from := b.passed
+	from := b.doneEvent
 	follows := from != nil
 	if !follows {
 		from = b.event()
-		b.mark(from)
+		b.recordEvent(from)
 	}
 	return func() {
 		to := b.event()
-		b.mark(to)
-		b.passed = to
+		b.recordEvent(to)
+		b.doneEvent = to
 		b.spans = append(b.spans, span{from: from, to: to, follows: follows, report: report})
 	}
 }
@@ -45,8 +45,8 @@ func (b *Backend) event() *cu.Event {
 	return new(cu.Event)
 }
 
-// mark records e on the stream.
-func (b *Backend) mark(e *cu.Event) {
+// recordEvent records e on the stream.
+func (b *Backend) recordEvent(e *cu.Event) {
 	if b.err != nil {
 		return
 	}
@@ -63,19 +63,19 @@ func record(e *cu.Event, stream cu.Stream) (err error) {
 	return driver.Check("cuEventRecord", e.Record(stream))
 }
 
-// settle reports the spans that have ended: all of them if the stream was waited for. After an error there are no times.
-func (b *Backend) settle() {
+// reportSpans reports the spans that have ended: all of them if the stream was waited for. After an error there are no times.
+func (b *Backend) reportSpans() {
 	if len(b.spans) == 0 {
 		return
 	}
 	spans := b.spans
-	b.spans, b.passed = nil, nil
+	b.spans, b.doneEvent = nil, nil
 	if b.err != nil {
 		return
 	}
 	from, to := make([]cu.Event, len(spans)), make([]cu.Event, len(spans))
 	took := make([]time.Duration, len(spans))
-	err := b.eng.do(func() error {
+	err := b.eng.runAndWait(func() error {
 		for i, s := range spans {
 			from[i], to[i] = *s.from, *s.to
 		}

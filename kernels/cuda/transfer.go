@@ -38,17 +38,17 @@ func (b *Backend) Weights(dt kernels.DType, shape []int, data []byte) (kernels.T
 
 // upload fills buf and waits until it is full, concurrently with the streams of backends.
 func (e *engine) upload(buf *buffer, data []byte) error {
-	if err := e.staging.up(buf.ptr, data, e.copies); err != nil {
+	if err := e.staging.upload(buf.ptr, data, e.copies); err != nil {
 		return err
 	}
-	return e.do(func() error { return driver.Check("cuStreamSynchronize", e.copies.Synchronize()) })
+	return e.runAndWait(func() error { return driver.Check("cuStreamSynchronize", e.copies.Synchronize()) })
 }
 
 // Upload copies src, row-major, into dst.
 func (b *Backend) Upload(dst kernels.Tensor, src []float32) {
 	const op = "upload"
-	o, ok := b.open(op, dst)
-	if !ok || !b.need(op, []string{"dst"}, o) {
+	o, ok := b.resolve(op, dst)
+	if !ok || !b.checkPresent(op, []string{"dst"}, o) {
 		return
 	}
 	if len(src) != dst.Len() {
@@ -73,7 +73,7 @@ func (b *Backend) Upload(dst kernels.Tensor, src []float32) {
 // scratch returns a dense operand in the arena. The caller has marked the arena.
 func (b *Backend) scratch(op string, dt kernels.DType, shape []int) (*operand, bool) {
 	o := &operand{Tensor: kernels.NewTensor(dt, nil, shape...)}
-	p, err := b.arena.take(o.Len() * dt.Size())
+	p, err := b.arena.acquire(o.Len() * dt.Size())
 	if err != nil {
 		b.fail("%s: %w", op, err)
 		return nil, false
@@ -85,8 +85,8 @@ func (b *Backend) scratch(op string, dt kernels.DType, shape []int) (*operand, b
 // Download copies src, row-major, into dst and returns the first error since the backend was made.
 func (b *Backend) Download(dst []float32, src kernels.Tensor) error {
 	const op = "download"
-	o, ok := b.open(op, src)
-	if !ok || !b.need(op, []string{"source"}, o) {
+	o, ok := b.resolve(op, src)
+	if !ok || !b.checkPresent(op, []string{"source"}, o) {
 		return b.err
 	}
 	if len(dst) != src.Len() {
@@ -105,16 +105,16 @@ func (b *Backend) Download(dst []float32, src kernels.Tensor) error {
 		return b.Wait()
 	}
 	b.flush()
-	b.err = b.waited(op, b.staging.down(bytesOf(dst), from.ptr, b.stream))
-	b.settle()
+	b.err = b.recordWait(op, b.staging.download(bytesOf(dst), from.ptr, b.stream))
+	b.reportSpans()
 	return b.err
 }
 
 // Gather copies row ids[i] of table to row i of dst.
 func (b *Backend) Gather(dst, table kernels.Tensor, ids []int32) {
 	const op = "gather"
-	o, ok := b.open(op, dst, table)
-	if !ok || !b.need(op, []string{"dst", "table"}, o) {
+	o, ok := b.resolve(op, dst, table)
+	if !ok || !b.checkPresent(op, []string{"dst", "table"}, o) {
 		return
 	}
 	if len(table.Shape) != 2 || len(dst.Shape) != 2 ||

@@ -31,9 +31,9 @@ type trial struct {
 // trials returns the checks of a device before it uses warpgroup kernels, one for each kernel.
 func trials() []trial { return slices.Concat(productTrials(), convTrials(), attentionTrials()) }
 
-// judged holds, by UUID, why devices of this process do not use warpgroup kernels; "": they use them. It also records trials
+// verdicts holds, by UUID, why devices of this process do not use warpgroup kernels; "": they use them. It also records trials
 // that have not ended, so that they are not repeated.
-var judged struct {
+var verdicts struct {
 	sync.Mutex
 	why     map[string]string
 	endless map[string]error
@@ -44,9 +44,9 @@ func warpgroupsOff(d Device) string {
 	if os.Getenv(EnvWarpgroups) == "0" {
 		return EnvWarpgroups + "=0"
 	}
-	judged.Lock()
-	defer judged.Unlock()
-	return judged.why[d.UUID]
+	verdicts.Lock()
+	defer verdicts.Unlock()
+	return verdicts.why[d.UUID]
 }
 
 // arch returns the compute capability of the device's kernels: 8.0 if it does not use its warpgroups.
@@ -60,13 +60,13 @@ func (e *engine) arch() int {
 // tryWarpgroups decides whether an opened device uses warpgroup kernels, before anybody else can use the device. The trials may
 // end its context.
 func (e *engine) tryWarpgroups() error {
-	if e.tried || !e.hasWarpgroups() {
+	if e.trialsDone || !e.hasWarpgroups() {
 		return nil
 	}
-	judged.Lock()
-	why, known := judged.why[e.UUID]
-	err := judged.endless[e.UUID]
-	judged.Unlock()
+	verdicts.Lock()
+	why, known := verdicts.why[e.UUID]
+	err := verdicts.endless[e.UUID]
+	verdicts.Unlock()
 	if err != nil {
 		return fault.Fatal(err)
 	}
@@ -74,32 +74,32 @@ func (e *engine) tryWarpgroups() error {
 		if why, err = e.judgeWarpgroups(); err != nil {
 			return err
 		}
-		judged.Lock()
-		if judged.why == nil {
-			judged.why = map[string]string{}
+		verdicts.Lock()
+		if verdicts.why == nil {
+			verdicts.why = map[string]string{}
 		}
-		judged.why[e.UUID] = why
-		judged.Unlock()
+		verdicts.why[e.UUID] = why
+		verdicts.Unlock()
 		if why != "" {
 			slog.Warn("a GPU computes with the kernels of older ones, more slowly: what it computed with its own "+
 				"was wrong", "device", e.name(), "gpu", e.Name, "why", why, "class", e.Class())
 		}
 	}
 	if e.failure() != nil {
-		e.spoiled = why
+		e.failedTrial = why
 	}
-	e.tried, e.warpgroups = true, warpgroupsOff(e.Device) == ""
+	e.trialsDone, e.warpgroups = true, warpgroupsOff(e.Device) == ""
 	return nil
 }
 
 // afterTrial says how to run without trials, if one has ended the context of e and no new context can be opened: some drivers
 // need a new process. e may be nil.
 func (e *engine) afterTrial() string {
-	if e == nil || e.spoiled == "" {
+	if e == nil || e.failedTrial == "" {
 		return ""
 	}
 	return fmt.Sprintf(" anew: a trial of the kernels of warpgroups has ended its context (%s), start again with %s=0",
-		e.spoiled, EnvWarpgroups)
+		e.failedTrial, EnvWarpgroups)
 }
 
 // judgeWarpgroups runs the trials. An error is not about warpgroups, or means that a trial does not end.
@@ -116,7 +116,7 @@ func (e *engine) judgeWarpgroups() (why string, err error) {
 			return
 		}
 		for _, t := range trials() {
-			if why, err := b.try(t); why != "" || err != nil {
+			if why, err := b.runTrial(t); why != "" || err != nil {
 				done <- outcome{why, err}
 				return
 			}
@@ -126,30 +126,30 @@ func (e *engine) judgeWarpgroups() (why string, err error) {
 	select {
 	case o := <-done:
 		if e.gaveUp() { // it keeps the class of a lost device: other devices may do the work
-			return "", e.endless(o.err)
+			return "", e.recordEndlessTrial(o.err)
 		}
 		return o.why, o.err
 	case <-time.After(trialLimit):
-		return "", fault.Fatal(e.endless(fmt.Errorf("it has taken %v", trialLimit)))
+		return "", fault.Fatal(e.recordEndlessTrial(fmt.Errorf("it has taken %v", trialLimit)))
 	}
 }
 
-// endless records that a trial does not end, because of cause, and says how to run without trials.
-func (e *engine) endless(cause error) error {
+// recordEndlessTrial records that a trial does not end, because of cause, and says how to run without trials.
+func (e *engine) recordEndlessTrial(cause error) error {
 	err := fmt.Errorf("a trial of the kernels of warpgroups does not end on %s: start again with %s=0 (%w)",
 		e.Name, EnvWarpgroups, cause)
-	e.spoiled = "its thread does not come back"
-	judged.Lock()
-	defer judged.Unlock()
-	if judged.endless == nil {
-		judged.endless = map[string]error{}
+	e.failedTrial = "its thread does not come back"
+	verdicts.Lock()
+	defer verdicts.Unlock()
+	if verdicts.endless == nil {
+		verdicts.endless = map[string]error{}
 	}
-	judged.endless[e.UUID] = err
+	verdicts.endless[e.UUID] = err
 	return err
 }
 
-// try runs a trial and returns what is wrong with the warpgroup kernels. err is any other error.
-func (b *Backend) try(t trial) (why string, err error) {
+// runTrial runs a trial and returns what is wrong with the warpgroup kernels. err is any other error.
+func (b *Backend) runTrial(t trial) (why string, err error) {
 	b.eng.warpgroups = true
 	got, err := t.run(b)
 	b.eng.warpgroups = false

@@ -19,9 +19,9 @@ const (
 	// defaultPatience is far above the time of the longest call, a step of the sampler or a decoded clip: a minute on a small
 	// GPU.
 	defaultPatience = 10 * time.Minute
-	// looks is the number of checks that must see the same call before it has taken too long. Checks are counted instead of
+	// stuckChecks is the number of checks that must see the same call before it has taken too long. Checks are counted instead of
 	// time, so that a process that was stopped for hours does not report a lost device when it continues.
-	looks = 20
+	stuckChecks = 20
 )
 
 // patience returns the time limit that the environment sets.
@@ -43,9 +43,9 @@ type watchdog struct {
 	stuck chan struct{} // closed when the thread is given up
 }
 
-// begin and end mark the start and the end of one piece of the thread's work.
-func (w *watchdog) begin() { w.turns.Add(1) }
-func (w *watchdog) end()   { w.turns.Add(1) }
+// startWork and end mark the start and the end of one piece of the thread's work.
+func (w *watchdog) startWork() { w.turns.Add(1) }
+func (w *watchdog) stopWork()  { w.turns.Add(1) }
 
 // gaveUp reports whether the thread was given up.
 func (w *watchdog) gaveUp() bool {
@@ -63,7 +63,7 @@ func (e *engine) watch(name string, within time.Duration) {
 	if within == 0 {
 		return
 	}
-	tick := time.NewTicker(within/looks + 1)
+	tick := time.NewTicker(within/stuckChecks + 1)
 	defer tick.Stop()
 	var last int64
 	seen := 0
@@ -78,11 +78,11 @@ func (e *engine) watch(name string, within time.Duration) {
 			last, seen = now, 0
 			continue
 		}
-		if seen++; seen < looks {
+		if seen++; seen < stuckChecks {
 			continue
 		}
 		err := fault.DeviceLost(fmt.Errorf("%s has not answered for %v (%s): it is left to itself", name, within, EnvPatience))
-		e.broken.CompareAndSwap(nil, &err)
+		e.fatalError.CompareAndSwap(nil, &err)
 		close(e.stuck)
 		return
 	}
