@@ -1,5 +1,5 @@
-// Package latentbeam is the whole program as a function: a program of your own calls Run or Main with stages, denoisers, samplers,
-// exports and storage services of its own, and has every verb of the command line with these in the catalog.
+// Package latentbeam is the whole program as a function. A program of your own calls Run or Main with its own stages, denoisers,
+// samplers, exports and storage services. It then has all verbs of the command line, and jobs can use its additions.
 package latentbeam
 
 import (
@@ -17,14 +17,14 @@ import (
 	"latentbeam/stages/diffuse/sampler"
 )
 
-// Extra is what a program adds to this one. Names must be new.
+// Extra is what a program adds to latentbeam. Names must not be in use.
 type Extra struct {
-	Stages    []stages.Spec    // which the YAML lists by name
-	Denoisers []dit.Family     // which the stage denoise finds by a model's config.json
-	Solvers   []sampler.Solver // which the option sampler of denoise names
+	Stages    []stages.Spec    // stages that the YAML can list by name
+	Denoisers []dit.Family     // denoisers that the stage denoise finds by a model's config.json
+	Solvers   []sampler.Solver // samplers for the option sampler of denoise
 
-	Exports []schemas.ExportFormat // which `latentbeam export --to` names
-	Schemes []objects.Scheme       // of addresses of outputs, inputs and models, such as az://container/prefix
+	Exports []schemas.ExportFormat // formats for `latentbeam export --to`
+	Schemes []objects.Scheme       // schemes for addresses of outputs, inputs and models, such as az://container/prefix
 }
 
 // Run runs the command line of this process, and returns the exit code: 0 done, 1 done but rows failed, 2 wrong
@@ -45,5 +45,5 @@ func Run(x Extra) int {
 	return cli.Main(append(catalog.All(), x.Stages...))
 }
 
-// Main is Run with stages alone.
+// Main calls Run with additional stages.
 func Main(extra ...stages.Spec) int { return Run(Extra{Stages: extra}) }

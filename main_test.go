@@ -18,7 +18,7 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// module copies an example into a module of its own, as a user would, and builds it. It returns the folder and the program.
+// module copies an example into a module of its own, as a user would, and builds it. It returns the folder and the program's path.
 func module(t *testing.T, example string) (dir, program string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -31,7 +31,7 @@ func module(t *testing.T, example string) (dir, program string) {
 	return dir, program
 }
 
-// TestStageOutside: the stage of examples/stage is in the catalog of its program and does its work.
+// TestStageOutside: the program of examples/stage lists its stage and runs a job with it.
 func TestStageOutside(t *testing.T) {
 	dir, program := module(t, "stage")
 	if list := run(t, dir, program, "stages"); !strings.Contains(list, "watermark         frames   frames") {
@@ -52,8 +52,8 @@ func TestStageOutside(t *testing.T) {
 	}
 }
 
-// TestDenoiserOutside: the denoiser of examples/denoiser is found by config.json, and gives the same bytes alone, in a batch
-// and on a set of workers.
+// TestDenoiserOutside: the denoiser of examples/denoiser is found by config.json. A row gives the same bytes alone, in a batch and on
+// a set of workers.
 func TestDenoiserOutside(t *testing.T) {
 	testaid.Long(t, "it builds a program and runs three jobs")
 	dir, program := module(t, "denoiser")
@@ -83,8 +83,8 @@ func TestDenoiserOutside(t *testing.T) {
 	}
 }
 
-// TestSamplerOutside: the sampler of examples/sampler denoises a Wan of random weights, other than the model's own does, and
-// an unknown name lists it.
+// TestSamplerOutside: the sampler of examples/sampler denoises with a Wan of random weights. Its results differ from those of the
+// model's own sampler, and the message about an unknown name lists it.
 func TestSamplerOutside(t *testing.T) {
 	testaid.Long(t, "it builds a program and runs two jobs")
 	dir, program := module(t, "sampler")
@@ -105,7 +105,7 @@ func TestSamplerOutside(t *testing.T) {
 	}
 }
 
-// TestExportOutside: the format of examples/export is listed, and NumPy's files have the latents of the table.
+// TestExportOutside: the format of examples/export is listed, and its NumPy files contain the latents of the table.
 func TestExportOutside(t *testing.T) {
 	testaid.Long(t, "it builds a program and runs a job")
 	dir, program := module(t, "export")
@@ -134,7 +134,7 @@ func TestExportOutside(t *testing.T) {
 	}
 }
 
-// TestCookbook takes the files and commands of docs/cookbook.md in order: every command must end with 0.
+// TestCookbook runs the commands of docs/cookbook.md with its files, in order. Every command must end with 0.
 func TestCookbook(t *testing.T) {
 	testaid.Long(t, "it builds the program and runs some twenty jobs")
 	text, err := os.ReadFile("docs/cookbook.md")
@@ -167,7 +167,7 @@ func TestCookbook(t *testing.T) {
 	}
 }
 
-// tinyDir is the built-in model on disk.
+// tinyDir returns a directory with the built-in model.
 func tinyDir(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.Abs("testdata/tiny")
@@ -202,7 +202,7 @@ func writeWan(t *testing.T, dir string) {
 	}
 }
 
-// digest is the SHA-256 of the files with an ending below dir, of which there are n.
+// digest returns the SHA-256 of the n files below dir with a given suffix.
 func digest(t *testing.T, dir, ending string, n int) string {
 	t.Helper()
 	h := sha256.New()
@@ -222,7 +222,7 @@ func digest(t *testing.T, dir, ending string, n int) string {
 	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
-// writeModule gives dir a go.mod that takes this module from its directory, and the versions that this one uses.
+// writeModule writes a go.mod to dir that uses this module from its directory and the same versions of other modules.
 func writeModule(t *testing.T, dir string) {
 	t.Helper()
 	root, err := os.Getwd()
@@ -255,7 +255,7 @@ func run(t *testing.T, dir, program string, args ...string) string {
 	return string(out)
 }
 
-// checkStamp looks for a white square of so many pixels in the corner of an image, and for none beyond it.
+// checkStamp checks that an image has a white square of a given size in its corner, and no white pixels next to it.
 func checkStamp(t *testing.T, name string, size int) {
 	t.Helper()
 	data, err := os.ReadFile(name)

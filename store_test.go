@@ -22,12 +22,12 @@ import (
 	"latentbeam/internal/system/testaid"
 )
 
-// azure is what examples/store needs of Azure Blob Storage, in memory.
+// azure implements in memory the part of Azure Blob Storage that examples/store needs.
 type azure struct {
 	mu    sync.Mutex
 	blobs map[string][]byte
 	tags  map[string]string
-	lies  bool // it ignores If-None-Match
+	lies  bool // ignore If-None-Match
 	count int
 }
 
@@ -76,7 +76,7 @@ func (a *azure) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// list answers with a page of the blobs.
+// list writes a page of the list of blobs.
 func (a *azure) list(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	most, _ := strconv.Atoi(q.Get("maxresults"))
@@ -98,15 +98,15 @@ func (a *azure) list(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "</Blobs><NextMarker>%s</NextMarker></EnumerationResults>", html.EscapeString(next))
 }
 
-// TestStoreOutside: the service of examples/store holds an output, which is whole and found by the next run; a service that ignores
-// conditions is refused, and no message shows the signature.
+// TestStoreOutside: a job writes its output to the service of examples/store, and the next run finds it complete. A service that
+// ignores conditional requests is refused, and no message shows the signature.
 func TestStoreOutside(t *testing.T) {
 	testaid.Long(t, "it builds a program and runs three jobs")
 	dir, program := module(t, "store")
 	service := &azure{blobs: map[string][]byte{}, tags: map[string]string{}}
 	server := httptest.NewServer(service)
 	defer server.Close()
-	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // where a host remembers which stores it has checked
+	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // a host caches there which stores it has checked
 	t.Setenv("AZURE_STORAGE_ENDPOINT", server.URL+"/account")
 	t.Setenv("AZURE_STORAGE_SAS_TOKEN", "sv=2021-12-02&sig=a+signature%2B%2F")
 	said := run(t, dir, program, "run", "job.yaml")

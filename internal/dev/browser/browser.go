@@ -1,5 +1,5 @@
-// Package browser drives an installed Chromium over its debugging pipe: it opens pages of the tree as a person would, for
-// tests of pages and for the pictures in docs. It opens no port. Nothing that a job runs may import it.
+// Package browser controls an installed Chromium through its debugging pipe, without opening a port. Tests of pages use it, and it
+// makes the pictures in docs. Packages that a job needs must not import it.
 package browser
 
 import (
@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// ErrNone says that no browser is installed.
+// ErrNone is the error if no browser is installed.
 var ErrNone = errors.New("no Chromium found: install chromium, or name one in CHROMIUM")
 
 // Find returns the program of an installed Chromium.
@@ -32,10 +32,10 @@ func Find() (string, error) {
 	return "", ErrNone
 }
 
-// Window is what a page is shown in.
+// Window is the window in which a page is shown.
 type Window struct {
 	Width, Height int
-	Scale         float64 // device pixels for each CSS pixel, 0 is 1
+	Scale         float64 // device pixels for each CSS pixel; 0: 1
 	Phone         bool    // touch, and the layout of a phone
 	Dark          bool
 }
@@ -48,7 +48,7 @@ type Page struct {
 	profile string
 	session string
 	id      int
-	// Errors are the script errors and the console's error messages so far. Files that cannot be loaded are not among them.
+	// Errors are the script errors and error messages of the console so far, without errors about files that cannot be loaded.
 	Errors []string
 }
 
@@ -87,7 +87,7 @@ func (p *Page) start(ctx context.Context, program string) error {
 	p.in, p.out = in, bufio.NewReaderSize(out, 1<<20)
 	p.cmd = exec.CommandContext(ctx, program, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run",
 		"--hide-scrollbars", "--mute-audio", "--remote-debugging-pipe", "--user-data-dir="+p.profile, "about:blank")
-	p.cmd.ExtraFiles = []*os.File{theirIn, theirOut} // descriptors 3 and 4, as the flag says
+	p.cmd.ExtraFiles = []*os.File{theirIn, theirOut} // descriptors 3 and 4, as --remote-debugging-pipe requires
 	p.cmd.WaitDelay = 10 * time.Second
 	return p.cmd.Start()
 }
@@ -172,7 +172,7 @@ func (p *Page) Eval(expression string, into any) error {
 	return json.Unmarshal(got.Result.Value, into)
 }
 
-// Metrics are the browser's own figures of the page, such as JSHeapUsedSize (bytes) and Nodes.
+// Metrics returns the browser's measurements of the page, such as JSHeapUsedSize (bytes) and Nodes.
 func (p *Page) Metrics() (map[string]float64, error) {
 	var got struct {
 		Metrics []struct {
@@ -188,7 +188,7 @@ func (p *Page) Metrics() (map[string]float64, error) {
 	return m, err
 }
 
-// Picture is what the window shows, as webp, png or jpeg.
+// Picture returns an image of the window, as webp, png or jpeg.
 func (p *Page) Picture(format string) ([]byte, error) {
 	params := map[string]any{"format": format}
 	if format != "png" {
@@ -206,7 +206,7 @@ func (p *Page) Picture(format string) ([]byte, error) {
 // Close ends the browser and removes its profile.
 func (p *Page) Close() {
 	if p.in != nil {
-		_ = p.in.Close() // a closed pipe ends it
+		_ = p.in.Close() // the browser ends when its pipe is closed
 	}
 	if p.cmd != nil && p.cmd.Process != nil {
 		_ = p.cmd.Process.Kill()
@@ -215,7 +215,7 @@ func (p *Page) Close() {
 	_ = os.RemoveAll(filepath.Clean(p.profile))
 }
 
-// call sends one command and waits for its answer. Events that come meanwhile are kept if they are errors.
+// call sends a command and waits for its answer. It records errors from events that arrive in between.
 func (p *Page) call(method string, params map[string]any, into any) error {
 	p.id++
 	message, err := json.Marshal(struct {
@@ -264,7 +264,7 @@ func (p *Page) call(method string, params map[string]any, into any) error {
 	}
 }
 
-// record keeps an event that tells an error.
+// record adds the error of an event to p.Errors.
 func (p *Page) record(method string, params json.RawMessage) {
 	var level struct {
 		Entry struct {
@@ -273,7 +273,7 @@ func (p *Page) record(method string, params json.RawMessage) {
 		} `json:"entry"`
 		Type string `json:"type"`
 	}
-	_ = json.Unmarshal(params, &level) // another event has neither
+	_ = json.Unmarshal(params, &level) // other events do not have these fields
 	logged := level.Entry.Level == "error" && level.Entry.Source != "network"
 	if method == "Runtime.exceptionThrown" || logged || level.Type == "error" {
 		p.Errors = append(p.Errors, string(params))

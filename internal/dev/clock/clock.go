@@ -1,8 +1,8 @@
-// Package clock lets the clock of this process jump, as one does that somebody sets while a job runs. Only tests import it.
+// Package clock makes the clock of this process jump, like a system clock that is set while a job runs. Only tests import it.
 //
-// The runtime reads the time through a function of the kernel, whose address it keeps in a variable. Here another function takes
-// its place, which adds the jump to the time of day. What counts the time that has passed is left as it is, as the kernel leaves
-// it. So a test needs no other build of the standard library. It works on linux/amd64 alone.
+// The Go runtime reads the time through a function of the kernel, whose address is in a variable. This package replaces the address
+// by a function that adds the jump to the time of day. It does not change the monotonic clock, because the kernel does not change
+// it either. So tests need no modified standard library. It works only on linux/amd64.
 package clock
 
 import (
@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// Every is how long the clock stands right, or equally wrong, before it jumps.
+// Every is the time between two jumps.
 const Every = 20 * time.Millisecond
 
-// Most is how far it jumps, both ways.
+// Most is the largest jump, forwards or backwards.
 const Most = 10 * time.Hour
 
 var (
-	kernels uintptr // the function of the kernel
-	jump    int64   // what is added to the time of day, in seconds
+	kernels uintptr // address of the kernel's function
+	jump    int64   // seconds that are added to the time of day
 )
 
-// Jump lets the clock of this process jump from now on. It reports whether it can: not where the runtime asks the kernel in
+// Jump makes the clock of this process jump from now on. It returns false if it cannot, because the runtime reads the time in
 // another way.
 func Jump() bool {
 	if kernels = load(); kernels == 0 {
@@ -31,7 +31,7 @@ func Jump() bool {
 	store()
 	go func() {
 		for {
-			// The same jumps in every process, spread over the hours.
+			// The jumps are the same in every process and of different sizes.
 			n := uint64(time.Since(began)/Every) * 0x9e3779b97f4a7c15
 			atomic.StoreInt64(&jump, int64((n^n>>29)%uint64(2*Most/time.Second))-int64(Most/time.Second))
 			time.Sleep(Every)

@@ -1,7 +1,7 @@
 package clock
 
-// load returns the address of the function that the runtime calls, 0 where there is none.
+// load returns the address of the function that the runtime calls, or 0 if there is none.
 func load() uintptr
 
-// store puts jumping in its place.
+// store replaces that address by the address of jumping.
 func store()

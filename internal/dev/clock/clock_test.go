@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestJump: the time of day jumps both ways, and time that passes does not.
+// TestJump: the time of day jumps forwards and backwards, and the monotonic clock does not.
 func TestJump(t *testing.T) {
 	if !Jump() {
 		t.Skip("the clock of a process jumps on linux/amd64 alone")
@@ -14,7 +14,7 @@ func TestJump(t *testing.T) {
 	back, forth := 0, 0
 	for last := began; time.Since(began) < 40*Every; {
 		now := time.Now()
-		switch apart := now.Round(0).Sub(last.Round(0)); { // without what counts the time that has passed
+		switch apart := now.Round(0).Sub(last.Round(0)); { // without the monotonic reading
 		case apart < -time.Minute:
 			back++
 		case apart > time.Minute:

@@ -17,23 +17,23 @@ import (
 	"latentbeam/internal/storage/store/storetest"
 )
 
-// hosts are TaskManagers in network and mount namespaces of their own. At the path of the directory each sees a copy of
-// the model, and nothing of what the submitter has there.
+// hosts are TaskManagers in network and mount namespaces of their own. At the path of the job's directory each sees a copy of the
+// model, but no files of the submitter.
 type hosts struct {
-	dir string   // of the job
-	own string   // holds a directory for each host
-	env []string // of the hosts
+	dir string   // directory of the job
+	own string   // directory with a directory for each host
+	env []string // environment of the hosts
 }
 
-// hub is the address of this host as the others reach it.
+// hub is the address at which the hosts reach this host.
 const hub = "10.213.0.1"
 
-// number is that of a TaskManager: 1 of tm1.
+// number returns the number of a TaskManager, such as 1 for tm1.
 func number(name string) string { return strings.TrimPrefix(name, "tm") }
 
 func (h *hosts) addressOf(name string) string { return "10.213." + number(name) + ".2" }
 
-// alone is the command line in namespaces of its own. It waits until it is connected.
+// alone returns a command line that runs args in new namespaces after the network is connected.
 func (h *hosts) alone(name string, args []string) []string {
 	const script = `mount --bind "$1" "$2" && ip link set lo up && until ip route add default via "$3" 2>/dev/null; do sleep 0.05; done
 shift 3; exec "$@"`
@@ -41,7 +41,7 @@ shift 3; exec "$@"`
 		"10.213." + number(name) + ".1"}, args...)
 }
 
-// connect gives the process of a TaskManager a link to this host.
+// connect creates a network link between the process of a TaskManager and this host.
 func (h *hosts) connect(name string, pid int) error {
 	if err := entered(pid); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -62,7 +62,7 @@ func (h *hosts) connect(name string, pid int) error {
 	return nil
 }
 
-// entered waits until a process is in a network namespace of its own. A link that is given to it earlier stays here.
+// entered waits until a process is in its own network namespace. A link that is created earlier would stay in the namespace of this host.
 func entered(pid int) error {
 	here, err := os.Readlink("/proc/self/ns/net")
 	if err != nil {
@@ -76,7 +76,7 @@ func entered(pid int) error {
 	return fmt.Errorf("process %d has no network namespace of its own", pid)
 }
 
-// startApart starts a cluster whose TaskManagers share nothing with each other and with this host but a network.
+// startApart starts a cluster whose TaskManagers share only a network with each other and this host.
 func startApart(t *testing.T, dir string, env []string) *flink {
 	t.Helper()
 	h := &hosts{dir: dir, own: t.TempDir(), env: env}
@@ -99,8 +99,8 @@ func startApart(t *testing.T, dir string, env []string) *flink {
 	return f
 }
 
-// TestApart: hosts without a shared directory, each with a copy of the weights, write to a bucket of either kind; the
-// bytes are those of the local runner.
+// TestApart: hosts without a shared directory, each with a copy of the weights, write to a bucket of each kind. They write the bytes
+// of the local runner.
 func TestApart(t *testing.T) {
 	if os.Getenv(sizeVariable) != "full" {
 		t.Skip("NOT TESTED: needs a cluster of Flink: make flink")
@@ -150,7 +150,7 @@ func TestApart(t *testing.T) {
 		}
 		t.Logf("%s: %d files are the same", url, len(got))
 	}
-	for _, name := range []string{"tm1", "tm2"} { // what workers see is theirs alone
+	for _, name := range []string{"tm1", "tm2"} { // workers see only their own files
 		if _, err := fs.Stat(os.DirFS(filepath.Join(j.f.apart.own, name)), "out"); err == nil {
 			t.Errorf("%s has written into a directory", name)
 		}

@@ -23,31 +23,31 @@ const (
 	dirVariable  = "LATENTBEAM_FLINK_DIR" // jars and the program
 )
 
-// startTime is how long the parts of a cluster may take to start on a busy machine.
+// startTime is the time limit for starting a cluster on a busy machine.
 const startTime = 4 * time.Minute
 
-// opens are the packages of Java that Flink looks into.
+// opens are the packages of Java that Flink accesses by reflection.
 var opens = []string{"java.lang", "java.nio", "java.util", "java.util.concurrent", "java.time", "java.net", "sun.nio.ch"}
 
 // flink is a running cluster.
 type flink struct {
-	dir     string // of the run
+	dir     string // directory of the run
 	jars    string
 	program string
-	address string // of its JobManager
-	rpc     int    // ports: of the JobManager,
-	restAt  int    // of its REST service,
-	jobs    int    // and of the job server
+	address string // address of the JobManager
+	rpc     int    // port of the JobManager
+	restAt  int    // port of its REST service
+	jobs    int    // port of the job server
 	apart   *hosts // each TaskManager is a host of its own; nil: they share this one
 
 	mu    sync.Mutex
 	parts map[string]*exec.Cmd
 }
 
-// started is the cluster of all tests.
+// started is the cluster that all tests share.
 var started = sync.OnceValues(startCluster)
 
-// cluster returns the cluster, and skips the test where there is none.
+// cluster returns the cluster. It skips the test if there is none.
 func cluster(t *testing.T) *flink {
 	t.Helper()
 	if os.Getenv(sizeVariable) == "" {
@@ -60,7 +60,7 @@ func cluster(t *testing.T) *flink {
 	return f
 }
 
-// full skips a test that takes longer than CI has time for.
+// full skips a test that takes too long for CI.
 func full(t *testing.T) *flink {
 	t.Helper()
 	if os.Getenv(sizeVariable) == "short" {
@@ -110,8 +110,8 @@ func (f *flink) begin() error {
 	return err
 }
 
-// configure writes Flink's configuration. A region that fails is started again, 1,000 times, and later than the cache
-// of environments gives up a dead worker.
+// configure writes Flink's configuration. A failed region is restarted up to 1,000 times. The delay of a restart is longer than the
+// cache of environments needs to drop a dead worker.
 func (f *flink) configure() error {
 	conf := filepath.Join(f.dir, "conf")
 	if err := os.MkdirAll(conf, 0o755); err != nil {
@@ -134,7 +134,7 @@ jobmanager.execution.failover-strategy: region
 `, f.address, f.rpc, f.restAt), 0o644)
 }
 
-// java is a command line of Java.
+// java returns a command line of Java.
 func (f *flink) java(heap, main string, args ...string) []string {
 	line := []string{"java", "-Xms64m", "-Xmx" + heap, "-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError", "-XX:MaxDirectMemorySize=256m",
 		"-Dorg.slf4j.simpleLogger.showDateTime=true", "-Dlog.file=/dev/null"}
@@ -149,7 +149,8 @@ func (f *flink) jobManager() []string {
 		"--configDir", filepath.Join(f.dir, "conf"), "-Dio.tmp.dirs="+f.dir)
 }
 
-// taskManager is one of a single slot. Every size must be given, else Flink refuses to start without its scripts.
+// taskManager returns the command of a TaskManager with one slot. All sizes of memory are given, because Flink does not start without
+// its scripts otherwise.
 func (f *flink) taskManager(name string) []string {
 	args := []string{"--configDir", filepath.Join(f.dir, "conf"), "-Dtaskmanager.cpu.cores=1", "-Dtaskmanager.numberOfTaskSlots=1",
 		"-Dtaskmanager.resource-id=" + name, "-Dio.tmp.dirs=" + f.dir, "-Dtaskmanager.host=" + f.hostOf(name),
@@ -168,7 +169,7 @@ func (f *flink) jobServer() []string {
 		"--artifacts-dir="+filepath.Join(f.dir, "artifacts"))
 }
 
-// hostOf is the address of a TaskManager.
+// hostOf returns the address of a TaskManager.
 func (f *flink) hostOf(name string) string {
 	if f.apart == nil {
 		return "localhost"
@@ -211,7 +212,7 @@ func (f *flink) start(name string, args []string) error {
 	return nil
 }
 
-// ready waits until the job server listens and so many TaskManagers are there.
+// ready waits until the job server listens and the given number of TaskManagers is registered.
 func (f *flink) ready(managers int) error {
 	for deadline := time.Now().Add(startTime); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
 		conn, err := net.Dial("tcp", fmt.Sprintf("localhost:%d", f.jobs))
@@ -234,7 +235,7 @@ func (f *flink) ready(managers int) error {
 	return fmt.Errorf("the cluster was not ready in %v%s", startTime, logs)
 }
 
-// rest asks the JobManager.
+// rest sends a request to the REST service of the JobManager.
 func (f *flink) rest(path string, into any) error {
 	r, err := http.Get(fmt.Sprintf("http://%s:%d%s", f.address, f.restAt, path))
 	if err != nil {
@@ -244,7 +245,7 @@ func (f *flink) rest(path string, into any) error {
 	return json.NewDecoder(r.Body).Decode(into)
 }
 
-// idle waits until the cluster works on no job any more. One that was given up ends when its workers have noticed.
+// idle waits until the cluster works on no job. A canceled job ends only when its workers have noticed.
 func (f *flink) idle(t *testing.T) {
 	t.Helper()
 	soon(t, "the cluster has ended all jobs", func() bool {
@@ -283,7 +284,7 @@ func (f *flink) kill(t *testing.T, name string) {
 	}
 }
 
-// workers lists the processes of workers, those of one TaskManager where it is named.
+// workers returns the worker processes of all TaskManagers, or of the named one.
 func (f *flink) workers(t *testing.T, manager string) (pids []int) {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")

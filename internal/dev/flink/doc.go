@@ -1,4 +1,4 @@
-// Package flink holds the tests on a real cluster of Flink, of one JobManager, a job server and two TaskManagers as
-// processes of this machine, started from Maven's jars. `make flink` runs them in a network of their own, because
-// Flink listens on all interfaces and asks for no password. Without that they are skipped.
+// Package flink has the tests on a real Flink cluster: a JobManager, a job server and two TaskManagers, which are processes of this
+// machine that run Maven's jars. `make flink` runs the tests in a network namespace, because Flink listens on all interfaces and
+// needs no password. Otherwise the tests are skipped.
 package flink

@@ -25,14 +25,14 @@ import (
 // job is a job file and its outputs.
 type job struct {
 	f    *flink
-	dir  string // of everything
+	dir  string // directory of the job and its outputs
 	yaml string // path of the job
-	log  string // directory of the workers' notes
+	log  string // directory of the notes that workers write
 	sets []string
 	more []string // flags
 }
 
-// probing is a job of n rows through the stage probe.
+// probing returns a job of n rows with the stage probe.
 func probing(t testing.TB, f *flink, n int, more ...string) job {
 	t.Helper()
 	j := job{f: f, dir: t.TempDir()}
@@ -61,7 +61,7 @@ func write(t testing.TB, path, text string) {
 	}
 }
 
-// on is a run of the job on the cluster, with so many subtasks for each of two slots.
+// on returns a run of the job on the cluster, with a number of subtasks for each of two slots.
 func (j job) on(waves int, sets ...string) []string {
 	return append([]string{fmt.Sprintf("runner={name: flink, endpoint: \"localhost:%d\", parallelism: 2, waves: %d, "+
 		"options: {pipeline_resources_detector_factory_class: NoJars$Factory}}", j.f.jobs, waves)}, sets...)
@@ -110,7 +110,7 @@ func (r *run) ends(code int) string {
 
 func last(s string, n int) string { return s[max(0, len(s)-n):] }
 
-// digests are those of what a job promises to make again byte for byte.
+// digests returns the digests of everything that equal jobs must reproduce byte for byte.
 func digests(t *testing.T, out string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -157,7 +157,7 @@ func same(t *testing.T, want, got string) {
 	t.Logf("%d files are the same", len(w))
 }
 
-// note is what the stage probe notes of a batch.
+// note is what the stage probe writes about a batch.
 type note struct {
 	PID        int
 	Host       string
@@ -165,7 +165,7 @@ type note struct {
 	Rows       int
 }
 
-// notes reads what the workers have noted, in order.
+// notes reads the notes of the workers, in order.
 func (j job) notes(t *testing.T) (all []note) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(j.log, "*.jsonl"))
@@ -189,7 +189,7 @@ func (j job) notes(t *testing.T) (all []note) {
 	return all
 }
 
-// processes are the workers that have noted something, by host.
+// processes returns the workers that have written notes, by host.
 func processes(notes []note) map[string]map[int]int {
 	out := map[string]map[int]int{}
 	for _, n := range notes {
@@ -201,7 +201,7 @@ func processes(notes []note) map[string]map[int]int {
 	return out
 }
 
-// soon waits until something is so.
+// soon waits until a condition holds.
 func soon(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); !is(); time.Sleep(50 * time.Millisecond) {
@@ -215,7 +215,7 @@ func (j job) logging(ms int) []string {
 	return []string{"stages.probe.log=" + j.log, fmt.Sprintf("stages.probe.sleep_ms=%d", ms)}
 }
 
-// shapes is the job of the built-in model.
+// shapes returns the job with the built-in model.
 func shapes(t *testing.T, f *flink) job {
 	t.Helper()
 	root, err := filepath.Abs("../../..")
@@ -230,7 +230,7 @@ func shapes(t *testing.T, f *flink) job {
 	return j
 }
 
-// TestShapes: the videos of the built-in model, as the local runner makes them.
+// TestShapes: the cluster makes the videos of the built-in model with the bytes of the local runner.
 func TestShapes(t *testing.T) {
 	j := shapes(t, cluster(t))
 	local := j.start(t, "local")
@@ -240,7 +240,7 @@ func TestShapes(t *testing.T) {
 	same(t, local.out, spread.out)
 }
 
-// TestThousandRows: rows of a trivial stage, some of them bad, equal or failing in time.
+// TestThousandRows runs many rows through a trivial stage. Some rows are bad, equal, or fail and succeed later.
 func TestThousandRows(t *testing.T) {
 	f := cluster(t)
 	j := probing(t, f, 1000, "refuse", "a row", "refuse")
@@ -263,7 +263,7 @@ func TestThousandRows(t *testing.T) {
 	}
 }
 
-// TestKilledWorker: rows of a worker that is killed are computed by others, and none twice.
+// TestKilledWorker: if a worker is killed, others compute its rows, and no row is done twice.
 func TestKilledWorker(t *testing.T) {
 	f := cluster(t)
 	j := probing(t, f, 200)
@@ -281,8 +281,8 @@ func TestKilledWorker(t *testing.T) {
 	same(t, filepath.Join(j.dir, "local"), r.out)
 }
 
-// TestKilledWorkerOfPrograms: a worker is killed whose stage is a program. The rows are those of the local runner, each is there
-// once, and neither the programs nor their files outlive the workers.
+// TestKilledWorkerOfPrograms kills a worker whose stage is a program. The rows equal those of the local runner, each is there once, and
+// programs and their files do not outlive the workers.
 func TestKilledWorkerOfPrograms(t *testing.T) {
 	f := cluster(t)
 	const rows = 120
@@ -328,7 +328,7 @@ func TestKilledWorkerOfPrograms(t *testing.T) {
 	soon(t, "all programs have ended", func() bool { return len(programs(t, scratch)) == 0 })
 }
 
-// programs lists the processes that work in a scratch directory.
+// programs returns the processes that work in a scratch directory.
 func programs(t *testing.T, scratch string) (found []string) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/environ")
@@ -343,8 +343,8 @@ func programs(t *testing.T, scratch string) (found []string) {
 	return found
 }
 
-// TestTrouble: a bundle that ends with an error is computed again, and the submitter hears of it. The process is another
-// one where nothing else was at work on its host: the cluster waits longer than it keeps an idle worker.
+// TestTrouble: a bundle that ends with an error is computed again, and the submitter reports it. If nothing else ran on the host, a new
+// process computes it, because the delay of a restart is longer than the cluster keeps an idle worker.
 func TestTrouble(t *testing.T) {
 	f := full(t)
 	j := probing(t, f, 100, "trouble 1")
@@ -372,7 +372,7 @@ func TestTroubleBeforeTheShuffle(t *testing.T) {
 	}
 	soon(t, "the rows are there", func() bool { return len(list("rows.json")) == 1 })
 	rows := found[0]
-	if err := os.Rename(rows, rows+".away"); err != nil { // before the cluster has the job
+	if err := os.Rename(rows, rows+".away"); err != nil { // before the job is submitted
 		t.Fatal(err)
 	}
 	soon(t, "two bundles have failed", func() bool { return len(list("trouble-*.json")) >= 2 })
@@ -402,7 +402,7 @@ func TestTroubleBeforeTheShuffle(t *testing.T) {
 	}
 }
 
-// TestFatal: an error that ends a job ends it on the cluster too, although the cluster would try 1,000 times.
+// TestFatal: a fatal error ends the job on the cluster at once, although the cluster would restart it 1,000 times.
 func TestFatal(t *testing.T) {
 	f := full(t)
 	j := probing(t, f, 100, "fatal")
@@ -410,10 +410,10 @@ func TestFatal(t *testing.T) {
 	if !strings.Contains(text, "the row asks for the end") || !strings.Contains(text, "worker on host") {
 		t.Errorf("the reason is not there:\n%s", text)
 	}
-	f.idle(t) // while its output is there
+	f.idle(t) // before the output is removed
 }
 
-// TestDeadlyRow: a row with which workers die is a failure at the third death, and all others are done.
+// TestDeadlyRow: a row that kills its worker fails after the third death, and all other rows are done.
 func TestDeadlyRow(t *testing.T) {
 	f := full(t)
 	j := probing(t, f, 60, "kill")
@@ -428,7 +428,7 @@ func TestDeadlyRow(t *testing.T) {
 	}
 }
 
-// TestKilledTaskManager: its rows are computed by the other one.
+// TestKilledTaskManager: if a TaskManager is killed, the other one computes its rows.
 func TestKilledTaskManager(t *testing.T) {
 	f := full(t)
 	j := probing(t, f, 200)
@@ -446,7 +446,7 @@ func TestKilledTaskManager(t *testing.T) {
 	}
 }
 
-// TestInterrupt: Ctrl-C ends the job on the cluster, and the next run does what is left.
+// TestInterrupt: Ctrl-C ends the job on the cluster, and the next run computes the remaining rows.
 func TestInterrupt(t *testing.T) {
 	f := full(t)
 	j := probing(t, f, 400)
@@ -472,7 +472,7 @@ func TestInterrupt(t *testing.T) {
 	same(t, filepath.Join(j.dir, "local"), r.out)
 }
 
-// TestKilledSubmitter: the job goes on without the process that has submitted it, and the next run follows it.
+// TestKilledSubmitter: the job continues without the process that submitted it, and the next run follows it.
 func TestKilledSubmitter(t *testing.T) {
 	f := full(t)
 	j := probing(t, f, 300)
@@ -499,8 +499,8 @@ func TestKilledSubmitter(t *testing.T) {
 	}
 }
 
-// TestSecondRun: a run on the output of one that is at work is told who is there, or waits for it with --wait. Where the process
-// that has submitted the first one is dead, --cancel ends its job on the cluster and does what is left.
+// TestSecondRun: a second run on the same output fails and names the first one, or waits for it with --wait. If the process that
+// submitted the first run is dead, --cancel ends its job on the cluster and computes the remaining rows.
 func TestSecondRun(t *testing.T) {
 	f := full(t)
 	const rows = 200
@@ -548,8 +548,8 @@ func TestSecondRun(t *testing.T) {
 	f.idle(t)
 }
 
-// TestShapesMeet: rows of five shapes, in any order, meet in full batches behind the shuffle. In the order of the table
-// they would fill 0.80 of them.
+// TestShapesMeet: the shuffle groups rows of five shapes into full batches. In the order of the table, batches would be only 0.80
+// full.
 func TestShapesMeet(t *testing.T) {
 	f := full(t)
 	const rows, size = 480, 8
@@ -569,8 +569,8 @@ func TestShapesMeet(t *testing.T) {
 	}
 }
 
-// balance runs rows on two hosts, one of them three times slower, and returns the makespan as a multiple of the ideal: the time
-// that the hosts need at the speed which each of them had, if both end together. What the machine does beside slows both.
+// balance runs rows on two hosts, one of them three times slower. It returns the total time as a multiple of the ideal time, in which
+// both hosts end together at their measured speeds. Other work of the machine slows both.
 func balance(t *testing.T, waves, ms int) float64 {
 	t.Helper()
 	const rows = 320
@@ -589,7 +589,7 @@ func balance(t *testing.T, waves, ms int) float64 {
 		on[n.Host] = share{min(s.begin, n.Begin), max(s.end, n.End), s.rows + n.Rows}
 		begin, end = min(begin, n.Begin), max(end, n.End)
 	}
-	speed := 0.0 // rows a second
+	speed := 0.0 // rows per second
 	for _, s := range on {
 		speed += float64(s.rows) / (s.end - s.begin)
 	}
@@ -601,9 +601,9 @@ func balance(t *testing.T, waves, ms int) float64 {
 	return ratio
 }
 
-// TestBalance: of two hosts, one of them three times slower, each takes what it can, and both end together. Halves take twice the
-// time. A bundle of the slow host is a quarter of its work, so one that begins late through other work on the machine
-// shows; the best of three counts.
+// TestBalance: if one of two hosts is three times slower, it gets fewer rows, and both end at about the same time. Equal halves would
+// take twice the time. A bundle is a quarter of the slow host's work, so a single late start changes the result. Therefore the best
+// of three runs counts.
 func TestBalance(t *testing.T) {
 	if halves := balance(t, 1, 25); halves < 1.5 {
 		t.Errorf("halves take %.2f of the ideal: the test measures nothing", halves)

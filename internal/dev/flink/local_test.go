@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// BenchmarkLocal is what the engine costs on the local runner: the whole program, with rows of a stage that computes next to
-// nothing. It prints microseconds of processors a row, and the memory.
+// BenchmarkLocal measures the cost of the engine on the local runner: the whole program with a stage that computes almost nothing. It
+// prints the processor time per row in microseconds, and the memory.
 func BenchmarkLocal(b *testing.B) {
 	const rows = 200_000
 	program := filepath.Join(b.TempDir(), "program")

@@ -14,13 +14,13 @@ import (
 	"latentbeam/internal/system/testaid"
 )
 
-// cost is what a process has taken of its machine.
+// cost is the processor time and memory of a process.
 type cost struct {
-	seconds float64 // of processors
-	peak    int64   // MiB of resident memory
+	seconds float64 // processor time
+	peak    int64   // largest resident memory in MiB
 }
 
-// costOf reads what a process has taken so far, false where it is gone.
+// costOf returns the cost of a process so far, and false if it has ended.
 func costOf(pid int) (c cost, ok bool) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -43,7 +43,7 @@ func costOf(pid int) (c cost, ok bool) {
 		return c, false
 	}
 	_, high, found := strings.Cut(string(status), "VmHWM:")
-	if !found { // it has ended, and nobody has waited for it
+	if !found { // it is a zombie
 		return c, false
 	}
 	kib, err := strconv.ParseInt(strings.Fields(high)[0], 10, 64)
@@ -51,7 +51,7 @@ func costOf(pid int) (c cost, ok bool) {
 	return c, err == nil
 }
 
-// watch notes what the processes of a run cost until it has ended.
+// watch records the cost of the processes of a run until it ends.
 func (f *flink) watch(t *testing.T, r *run) map[string]cost {
 	t.Helper()
 	began, last := map[string]cost{}, map[string]cost{}
@@ -88,7 +88,7 @@ func (f *flink) watch(t *testing.T, r *run) map[string]cost {
 	}
 }
 
-// TestManyRows: LATENTBEAM_FLINK_ROWS rows of a cheap stage go through the cluster. The memory does not depend on their number.
+// TestManyRows runs LATENTBEAM_FLINK_ROWS rows of a cheap stage on the cluster. The memory must not depend on their number.
 func TestManyRows(t *testing.T) {
 	f := full(t)
 	n := testaid.Count(t, "LATENTBEAM_FLINK_ROWS", 20_000)

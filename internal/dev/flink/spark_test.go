@@ -16,7 +16,7 @@ const sparkVariable = "LATENTBEAM_SPARK_DIR"
 
 const sparkPort = 8098
 
-// sparkOpens are the packages of Java that Spark looks into beside those of Flink.
+// sparkOpens are the packages of Java that Spark accesses by reflection, in addition to opens.
 var sparkOpens = []string{"java.lang.invoke", "java.lang.reflect", "java.io", "java.util.concurrent.atomic", "sun.nio.cs",
 	"sun.security.action", "sun.util.calendar"}
 
@@ -55,13 +55,13 @@ func spark(t *testing.T) *flink {
 	}
 }
 
-// onSpark is a run of the job on Spark.
+// onSpark returns a run of the job on Spark.
 func onSpark(sets ...string) []string {
 	return append([]string{fmt.Sprintf("runner={name: spark, endpoint: \"localhost:%d\", parallelism: 2, waves: 3}", sparkPort)}, sets...)
 }
 
-// TestSpark: videos of the built-in model and 1,000 rows of which some fail are those of the local runner, a second run
-// finds nothing to do, and the reason of a job that ends is there.
+// TestSpark: videos of the built-in model, and 1,000 rows of which some fail, equal those of the local runner. A second run finds nothing
+// to do, and the error of a failed job is reported.
 func TestSpark(t *testing.T) {
 	f := spark(t)
 	videos := shapes(t, f)

@@ -8,5 +8,5 @@ import (
 	"latentbeam/internal/storage/store/bucket/buckettest"
 )
 
-// Buckets start each kind of bucket.
+// Buckets are functions that start a server for each kind of bucket.
 var Buckets = map[string]func(testing.TB) *buckettest.Server{"gs": buckettest.GCS, "s3": buckettest.S3}

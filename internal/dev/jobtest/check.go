@@ -7,10 +7,10 @@ import (
 	"latentbeam/internal/storage/store/dir"
 )
 
-// Unmarked is text to video without marks of synthetic media in the files.
+// Unmarked lists the stages of text to video, without marks of synthetic media in the files.
 const Unmarked = "[encode_text, denoise, decode_vae, guard, encode_video: {marks: none}]"
 
-// Verified is what verify finds in an output.
+// Verified returns what verify finds in an output.
 func Verified(t *testing.T, out string) audit.Verified {
 	t.Helper()
 	d, err := dir.Open(out)

@@ -36,7 +36,7 @@ func WriteFile(t *testing.T, dir, name string, data []byte) {
 	}
 }
 
-// Root is the way from the folder of the test to the root of the module, such as ../../.. .
+// Root returns the relative path from the folder of the test to the root of the module, such as ../../.. .
 func Root() string {
 	for dir := ".."; len(dir) < 30; dir += "/.." {
 		if _, err := os.Stat(dir + "/go.mod"); err == nil {

@@ -16,7 +16,7 @@ import (
 	"latentbeam/stages/catalog"
 )
 
-// WantText wants an error that says all of this.
+// WantText fails the test unless err contains all given texts.
 func WantText(t *testing.T, err error, parts ...string) {
 	t.Helper()
 	for _, part := range parts {
@@ -34,8 +34,8 @@ c,a green triangle,48,32,5,1
 d,a yellow circle,,,,
 `
 
-// StartWorker starts a worker of this process and returns its address. It ends with the test, or with stop. specs are
-// taken instead of those of the catalogue.
+// StartWorker starts a worker in this process and returns its address. It ends when the test ends or stop is called. specs replace
+// the stages of the catalog.
 func StartWorker(t *testing.T, token string, devices int, specs []stages.Spec) (addr string, stop func()) {
 	t.Helper()
 	known, err := cluster.ReadToken(token)
@@ -43,7 +43,7 @@ func StartWorker(t *testing.T, token string, devices int, specs []stages.Spec) (
 	return WorkerWith(t, known, devices, 0, specs)
 }
 
-// WorkerWith is StartWorker with so many bytes of memory for batches on each device; 0: as there is.
+// WorkerWith is StartWorker with a limit on the memory for batches on each device, in bytes; 0: no limit.
 func WorkerWith(t *testing.T, token cluster.Token, count int, memory int64, specs []stages.Spec) (addr string,
 	stop func()) {
 	t.Helper()
@@ -54,7 +54,7 @@ func WorkerWith(t *testing.T, token cluster.Token, count int, memory int64, spec
 	return WorkerOf(t, node, local, specs)
 }
 
-// WorkerOf is StartWorker with these devices.
+// WorkerOf is StartWorker with given devices.
 func WorkerOf(t *testing.T, node *cluster.Node, local devices.Pool, specs []stages.Spec) (addr string, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -77,7 +77,7 @@ func WorkerOf(t *testing.T, node *cluster.Node, local devices.Pool, specs []stag
 	return node.Addr(), stop
 }
 
-// TokenFile writes a token.
+// TokenFile writes a token to a file and returns its path.
 func TokenFile(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "token")
@@ -85,10 +85,10 @@ func TokenFile(t *testing.T, text string) string {
 	return file
 }
 
-// WorkerToken is a token that StartWorker and OnHosts may share.
+// WorkerToken is a token for StartWorker and OnHosts.
 const WorkerToken = "a secret of the tests"
 
-// OnHosts makes the job use workers of other processes.
+// OnHosts makes the job use workers at the given addresses.
 func (j Job) OnHosts(token string, sets string, addrs ...string) Job {
 	j.Sets = append(strings.Fields(sets), "resources.threads=1", fmt.Sprintf(`resources.hosts=["%s"]`, strings.Join(addrs, `","`)),
 		fmt.Sprintf("resources.token_file=%q", token))
@@ -96,7 +96,7 @@ func (j Job) OnHosts(token string, sets string, addrs ...string) Job {
 	return j
 }
 
-// Denoiser is the denoiser with a stage around it.
+// Denoiser returns the spec of the denoiser with its stage wrapped by around.
 func Denoiser(around func(s stages.Stage) stages.Stage) stages.Spec {
 	spec, _ := stages.Find(catalog.All(), "denoise")
 	open := spec.New

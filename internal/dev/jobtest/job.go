@@ -17,26 +17,26 @@ import (
 	"latentbeam/stages/catalog"
 )
 
-// Job is a job of a test: the built-in model on the smallest shape, two sampling steps, all tables.
+// Job is a job for a test: the built-in model with its smallest shape, two sampling steps, and all tables.
 type Job struct {
 	Prompts string // path of the prompt table
 	Input   string // the YAML map; "": the prompt table
 	Out     string // the output
 	Stages  string // the YAML list; "": text to video
 	Sets    []string
-	Specs   []stages.Spec // added to the catalogue
-	Replace *stages.Spec  // of the catalogue, instead of the one of its name
+	Specs   []stages.Spec // added to the catalog
+	Replace *stages.Spec  // replaces the stage of the same name in the catalog
 	Opts    pipelines.Options
 }
 
-// TextToVideo is the list of stages of a job that gives none.
+// TextToVideo is the default list of stages.
 const TextToVideo = "[encode_text, denoise, decode_vae, guard, encode_video]"
 
-// smallest are the defaults of a job that takes milliseconds a row.
+// smallest are defaults with which a row takes milliseconds.
 const smallest = "{height: 16, width: 16, num_frames: 2, fps: 8, seed: 42, " +
 	"num_inference_steps: 2, guidance_scale: 4}"
 
-// YAML is the job as its file.
+// YAML returns the YAML file of the job.
 func (j Job) YAML() string {
 	list := j.Stages
 	if list == "" {
@@ -50,7 +50,7 @@ func (j Job) YAML() string {
 		"output: {path: %q, write: [video, latents, embeddings]}\n", input, smallest, list, j.Out)
 }
 
-// Unattached opens the job without its output.
+// Unattached opens the job but does not lock its output.
 func (j Job) Unattached() (*pipelines.Job, error) {
 	cfg, err := config.Parse("job.yaml", j.YAML(), j.Sets)
 	if err != nil {
@@ -67,7 +67,7 @@ func (j Job) Unattached() (*pipelines.Job, error) {
 	return pipelines.Open(cfg, o)
 }
 
-// Open opens and attaches the job.
+// Open opens the job and locks its output.
 func (j Job) Open() (*pipelines.Job, error) {
 	opened, err := j.Unattached()
 	if err != nil {
@@ -100,7 +100,7 @@ func (j Job) MustRun(t *testing.T) pipelines.Result {
 	return r
 }
 
-// RunConfig takes a job with the real stages from the configuration to its end.
+// RunConfig runs a job with the stages of the catalog.
 func RunConfig(t *testing.T, cfg *config.Config) pipelines.Result {
 	t.Helper()
 	job, err := pipelines.Open(cfg, pipelines.Options{Specs: catalog.All(), Version: "test"})
@@ -118,13 +118,13 @@ func RunConfig(t *testing.T, cfg *config.Config) pipelines.Result {
 	return r
 }
 
-// Share is shard i of n of the job.
+// Share returns the job as shard i of n.
 func (j Job) Share(i, n int) Job {
 	j.Opts.Shard, j.Opts.Shards = i, n
 	return j
 }
 
-// RerunTable has two equal rows, x and y, under ids of their own.
+// RerunTable has two equal rows, with the ids x and y.
 const RerunTable = `id,prompt,seed
 a,a red circle moves left,
 x,a blue square moves up,7
@@ -132,7 +132,7 @@ b,a green triangle stays still,
 y,a blue square moves up,7
 `
 
-// NewJob is a job on a new table and a new output.
+// NewJob returns a job with a new table and a new output.
 func NewJob(t *testing.T, table string) Job {
 	t.Helper()
 	return Job{Prompts: WriteTable(t, "prompts.csv", table), Out: filepath.Join(t.TempDir(), "out")}
@@ -146,7 +146,7 @@ func (j Job) Rewrite(t *testing.T, table string) {
 	}
 }
 
-// Computes runs the job, which must compute exactly so many elements.
+// Computes runs the job and checks that it computes exactly want elements.
 func (j Job) Computes(t *testing.T, want int64) {
 	t.Helper()
 	if r := j.MustRun(t); r.Done != want || r.Totals.Pending != 0 {
@@ -154,8 +154,8 @@ func (j Job) Computes(t *testing.T, want int64) {
 	}
 }
 
-// SameAs checks that the output equals a run of the job into a new output, except for files of rows no longer in the
-// input. Those must still be there.
+// SameAs checks that the output equals the output of a new run of the job, except for files of rows that are no longer in the
+// input. These files must still be there.
 func (j Job) SameAs(t *testing.T, fresh Job, stale ...string) {
 	t.Helper()
 	fresh.MustRun(t)
@@ -170,14 +170,14 @@ func (j Job) SameAs(t *testing.T, fresh Job, stale ...string) {
 	}
 }
 
-// Elsewhere is the same job with another output of the same name.
+// Elsewhere returns the same job with another output of the same name.
 func (j Job) Elsewhere(t *testing.T) Job {
 	t.Helper()
 	j.Out = filepath.Join(t.TempDir(), filepath.Base(j.Out))
 	return j
 }
 
-// InProcess lists the runners that need nothing but this process. Those that the build lacks are told.
+// InProcess returns the runners that need only this process. It logs which of them the build lacks.
 func InProcess(t *testing.T) (all []runners.Runner) {
 	t.Helper()
 	for _, r := range runners.All() {
@@ -191,7 +191,7 @@ func InProcess(t *testing.T) (all []runners.Runner) {
 	return all
 }
 
-// NeedPrism skips a test where the build lacks prism.
+// NeedPrism skips a test if the build lacks prism.
 func NeedPrism(t *testing.T) {
 	t.Helper()
 	if r, err := runners.Find("prism"); err != nil || r.Missing != "" {

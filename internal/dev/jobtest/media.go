@@ -29,5 +29,5 @@ func WritePicture(t *testing.T, c color.Color) string {
 	return path
 }
 
-// TableFile is the first file of a table of an output.
+// TableFile returns the first file of a table of an output.
 func TableFile(out, name string) string { return filepath.Join(out, "tables", name, "00000.parquet") }

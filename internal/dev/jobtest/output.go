@@ -18,13 +18,13 @@ import (
 	"latentbeam/schemas"
 )
 
-// Output is all that a job promises to make again byte for byte.
+// Output is the part of an output that equal jobs must reproduce byte for byte.
 type Output struct {
-	Files map[string]string   // digest of every file but the tables, the ledger and the run facts
+	Files map[string]string   // digest of every file, without tables, the ledger and facts of runs
 	Rows  map[string][]string // rows of each table as text, tensors as digests, sorted
 }
 
-// ReadOutput reads the output of a job; one that is not there yet is empty.
+// ReadOutput reads the output of a job. An output that does not exist is empty.
 func ReadOutput(dir string) (Output, error) {
 	out := Output{map[string]string{}, map[string][]string{}}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -58,10 +58,10 @@ func ReadOutput(dir string) (Output, error) {
 	return out, err
 }
 
-// IsTemporary tells the files that are not published yet.
+// IsTemporary reports whether a file is not published yet.
 func IsTemporary(name string) bool { return strings.Contains(name, ".tmp-") }
 
-// isRunFact tells the files that may differ between equal runs.
+// isRunFact reports whether a file may differ between equal runs.
 func isRunFact(name string) bool {
 	return strings.HasPrefix(name, "runs/") || strings.HasSuffix(name, "lock") || strings.HasSuffix(name, "job.json") ||
 		strings.HasSuffix(name, "summary.json")
@@ -73,7 +73,7 @@ func Digest(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// TableRows reads one file of a table with parquet-go alone, not with our reader.
+// TableRows reads a file of a table with parquet-go, not with internal/table.
 func TableRows(table, path string) ([]string, error) {
 	switch table {
 	case "videos":
@@ -97,7 +97,7 @@ func rowTexts[T schemas.Row](path string, blobs func(*T) string) ([]string, erro
 	}
 	texts := make([]string, len(rows))
 	for i := range rows {
-		js, err := json.Marshal(rows[i]) // leaves the blobs out
+		js, err := json.Marshal(rows[i]) // without blobs
 		if err != nil {
 			return nil, err
 		}
@@ -134,7 +134,7 @@ func ReadRows[T schemas.Row](t *testing.T, dir, table string) []T {
 	return all
 }
 
-// Diff says in what two outputs differ, nothing when they are equal.
+// Diff returns the differences of two outputs; none if they are equal.
 func (want Output) Diff(got Output) (wrong []string) {
 	for name, sum := range want.Files {
 		if other, ok := got.Files[name]; !ok {
@@ -155,7 +155,7 @@ func (want Output) Diff(got Output) (wrong []string) {
 	return wrong
 }
 
-// DiffRows says in what the rows of a table differ, up to the first row.
+// DiffRows returns the first difference between the rows of a table.
 func DiffRows(table string, want, got []string) (wrong []string) {
 	if len(want) != len(got) {
 		wrong = append(wrong, fmt.Sprintf("table %s has %d rows, want %d", table, len(got), len(want)))
@@ -168,7 +168,7 @@ func DiffRows(table string, want, got []string) (wrong []string) {
 	return wrong
 }
 
-// VideoFiles names the files of the row of that id.
+// VideoFiles returns the files of the row with an id.
 func VideoFiles(t *testing.T, dir, id string) []string {
 	t.Helper()
 	for _, r := range ReadRows[schemas.VideoRow](t, dir, "videos") {
@@ -180,7 +180,7 @@ func VideoFiles(t *testing.T, dir, id string) []string {
 	return nil
 }
 
-// Stamps describes every file under dir but the lock, which says who runs.
+// Stamps returns the size and time of every file below dir except the lock.
 func Stamps(t *testing.T, dir string) map[string]fs.FileInfo {
 	t.Helper()
 	all := map[string]fs.FileInfo{}
@@ -197,7 +197,7 @@ func Stamps(t *testing.T, dir string) map[string]fs.FileInfo {
 	return all
 }
 
-// Touched lists which of the files, all where none is named, were written since stamps were taken.
+// Touched returns which of the named files, or of all files if none is named, were written after stamps were made.
 func Touched(t *testing.T, dir string, before map[string]fs.FileInfo, names ...string) (paths []string) {
 	t.Helper()
 	after := Stamps(t, dir)

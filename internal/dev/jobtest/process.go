@@ -20,22 +20,22 @@ import (
 	"latentbeam/stages/exec/exectest"
 )
 
-// childEnv holds, as JSON, the life that this test binary is to lead as a child of a crash test.
+// childEnv is the variable with the Life, as JSON, that this test binary runs as a child of a crash test.
 const childEnv = "LATENTBEAM_TEST_LIFE"
 
 // Life is a job that a child process runs until it is killed.
 type Life struct {
 	Prompts, Out  string
-	Input, Stages string // as in Job; Stages "": with a pause
+	Input, Stages string // as in Job; Stages "": text to video with a pause
 	Shard, Shards int
 	Sets          []string
-	Pause         time.Duration // of the row that waits, and of each latent in the stage "slow"
-	Point         string        // kill at this fault point, "": somebody else kills
-	Hit           int           // at its n-th hit
+	Pause         time.Duration // how long the stage pause sleeps, and the stage slow for each latent
+	Point         string        // fault point at which the process kills itself; "": the test kills it
+	Hit           int           // the process kills itself at this hit of the point
 }
 
-// Main is the TestMain of every suite: where this process was started as a program of a stage, or to run a job until it is
-// killed, it is that; else it runs the tests.
+// Main is the TestMain of every suite. It runs the tests, unless this process was started as the program of a stage or as the
+// child of a crash test.
 func Main(m *testing.M) {
 	exectest.Main()
 	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
@@ -49,7 +49,7 @@ func Main(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// lead runs the job in this process and prints how often it met each fault point.
+// lead runs the job in this process and prints how often it reached each fault point.
 func lead(text string) error {
 	var l Life
 	if err := json.Unmarshal([]byte(text), &l); err != nil {
@@ -58,7 +58,7 @@ func lead(text string) error {
 	hits := map[string]int{}
 	var mu sync.Mutex
 	fault.SetHook(func(name string) {
-		mu.Lock() // stays locked when this process is to die, so that no other goroutine goes on
+		mu.Lock() // stays locked when this process kills itself, so that no other goroutine continues
 		hits[name]++
 		if name == l.Point && hits[name] == l.Hit {
 			syscall.Kill(os.Getpid(), syscall.SIGKILL)
@@ -72,7 +72,7 @@ func lead(text string) error {
 	return json.NewEncoder(os.Stdout).Encode(hits)
 }
 
-// Job is the job that the child process runs.
+// Job returns the job that the child process runs.
 func (l Life) Job() Job {
 	j := Job{Prompts: l.Prompts, Input: l.Input, Out: l.Out, Sets: l.Sets, Stages: l.Stages,
 		Specs: Specs(PauseSpec(l.Pause), slowSpec(l.Pause))}
@@ -83,7 +83,7 @@ func (l Life) Job() Job {
 	return j
 }
 
-// Start leads the life in a process of its own.
+// Start starts a child process that runs the job.
 func (l Life) Start(t *testing.T) (*exec.Cmd, *strings.Builder) {
 	t.Helper()
 	js, err := json.Marshal(l)
@@ -110,7 +110,7 @@ func Killed(err error) bool {
 	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
-// Program is an exec stage of the test binary, which works in a scratch directory of the test.
+// Program returns an exec stage whose program is the test binary. It works in a temporary directory of the test.
 func Program(t *testing.T, takes, gives, more string) string {
 	t.Helper()
 	scratch := t.TempDir()

@@ -16,7 +16,7 @@ import (
 	"latentbeam/stages"
 )
 
-// Where the stage "sick" stands.
+// Positions of the stage "sick" in a job.
 const (
 	SickFirst        = "[sick, encode_text, denoise, decode_vae, encode_video]"
 	SickAfterText    = "[encode_text, sick, denoise, decode_vae, encode_video]"
@@ -25,7 +25,7 @@ const (
 	SickLast         = "[encode_text, denoise, decode_vae, encode_video, sick]"
 )
 
-// ManyRows is a table of n rows, every tenth of which holds the word poison.
+// ManyRows returns a table of n rows. Every tenth prompt contains the word poison.
 func ManyRows(n int) string {
 	var b strings.Builder
 	b.WriteString("prompt\n")
@@ -39,7 +39,7 @@ func ManyRows(n int) string {
 	return b.String()
 }
 
-// WriteTar makes a tar of pairs of a name and a content.
+// WriteTar writes a tar from pairs of a name and a content.
 func WriteTar(t *testing.T, path string, members ...string) {
 	t.Helper()
 	var b bytes.Buffer
@@ -68,7 +68,7 @@ func ReadFile(t *testing.T, path string) []byte {
 	return data
 }
 
-// DiskTable has more rows than a file of a table holds in these tests.
+// DiskTable has more rows than a file of a table may have in these tests.
 const DiskTable = `id,prompt,negative_prompt
 a,a red circle moves left,
 b,a blue square moves up,blurred
@@ -77,16 +77,16 @@ d,a white circle moves down,
 e,a yellow square moves right,
 `
 
-// Clips is the folder of the committed media, from the folder of the test.
+// Clips returns the path of testdata/media, relative to the folder of the test.
 var Clips = Root() + "/testdata/media/"
 
-// EncodeBoth makes latents of media and embeddings of captions.
+// EncodeBoth lists stages that encode media to latents and captions to embeddings.
 const EncodeBoth = "[encode_vae, encode_text]"
 
-// FramesOfRows says that the column num_frames of a table of media is a length of clips, not of the source.
+// FramesOfRows maps the column num_frames of a table of media to the length of clips, not of the source.
 const FramesOfRows = ", columns: {num_frames: num_frames}"
 
-// MediaTable writes a table that names the clips of testdata/media, with more lines.
+// MediaTable writes a table of the clips of testdata/media, followed by the given lines.
 func MediaTable(t *testing.T, more string) string {
 	t.Helper()
 	return WriteTable(t, "clips.csv", "id,path,caption,num_frames\n"+
@@ -95,7 +95,7 @@ func MediaTable(t *testing.T, more string) string {
 		"triangle,"+Clips+"triangle.png,a green triangle,1\n"+more)
 }
 
-// MediaJob is a job that encodes media at their own size.
+// MediaJob returns a job that encodes media at their own size.
 func MediaJob(t *testing.T, input, list string, sets ...string) Job {
 	t.Helper()
 	size := []string{"defaults.height=64", "defaults.width=64", "output.write=[latents, embeddings]"}
@@ -130,7 +130,7 @@ func (l *Looker) Run(_ context.Context, _ kernels.Backend, batch []*stages.Eleme
 	return nil
 }
 
-// SameTable has more rows of one shape than the largest batch of the test, and some of two others.
+// SameTable has more rows of one shape than the largest batch of the test, and some rows of two other shapes.
 const SameTable = `id,prompt,width,num_frames
 a,a red circle moves left,,
 b,a blue square moves up,,
@@ -143,8 +143,8 @@ h,a blue circle moves down,,
 i,a yellow square moves up,32,
 `
 
-// SeamTable has everything that must come through the seams: negative prompts, seeds, sizes, steps,
-// guidance, several videos of a row, an image, equal rows, and columns of the user's own.
+// SeamTable has everything that must be kept between jobs: negative prompts, seeds, sizes, steps, guidance, several videos for a
+// row, an image, equal rows, and additional columns.
 const SeamTable = `id,prompt,negative_prompt,seed,width,num_frames,fps,num_inference_steps,guidance_scale,` +
 	`max_sequence_length,num_videos_per_prompt,split,note
 a,a red circle moves left,,,,,,,,,,train,
@@ -156,7 +156,7 @@ f,a blue square moves up,"blurred, dark",7,,,,,,,,test,twin of b
 g,,,,,,,,,,,train,empty prompt
 `
 
-// Seams are the jobs that make in three steps what one job makes at once.
+// Seams returns three jobs that together make what one job makes.
 func Seams(t *testing.T, prompts string, sets ...string) (encode, denoise, decode Job) {
 	t.Helper()
 	dir := t.TempDir()
@@ -173,8 +173,8 @@ func Seams(t *testing.T, prompts string, sets ...string) (encode, denoise, decod
 	return encode, denoise, decode
 }
 
-// Columns are the rows of a table by id and sample, as they do not depend on how a job is cut: without the
-// keys, what is named by them, and the digest of the weights, which are other weights in other jobs.
+// Columns returns the rows of a table by id and sample, without the columns that depend on how the work is divided into jobs: keys,
+// names made of keys, and the digest of the weights.
 func Columns[T schemas.Row](t *testing.T, rows []T, tensors func(T) string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -202,7 +202,7 @@ func Columns[T schemas.Row](t *testing.T, rows []T, tensors func(T) string) map[
 	return out
 }
 
-// SameRows compares rows by their names.
+// SameRows compares rows that Columns returned.
 func SameRows(t *testing.T, what string, got, want map[string]string) {
 	t.Helper()
 	if len(want) == 0 || len(got) != len(want) {
@@ -215,7 +215,7 @@ func SameRows(t *testing.T, what string, got, want map[string]string) {
 	}
 }
 
-// LatentColumns are the Columns of the table of latents, tensors as digests.
+// LatentColumns is Columns for the table of latents, with digests instead of tensors.
 func LatentColumns(t *testing.T, out string) map[string]string {
 	t.Helper()
 	return Columns(t, ReadRows[schemas.LatentRow](t, out, "latents"), func(r schemas.LatentRow) string {

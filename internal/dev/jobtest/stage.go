@@ -21,7 +21,7 @@ import (
 	"latentbeam/testdata/tiny"
 )
 
-// passing is a stage of a test that does something to the elements of any kind and gives them on.
+// passing is a stage for tests. It calls a function with elements of any kind and passes them on.
 type passing struct {
 	run func(ctx context.Context, batch []*stages.Element) error
 }
@@ -35,16 +35,16 @@ func (p passing) Run(ctx context.Context, _ kernels.Backend, batch []*stages.Ele
 	return p.run(ctx, batch)
 }
 
-// Passive is the spec of a stage that passes elements on and changes no key.
+// Passive returns the spec of a stage that passes elements on and changes no key.
 func Passive(name string, run func(ctx context.Context, batch []*stages.Element) error) stages.Spec {
 	return stages.Spec{Name: name, Version: 1, Passive: true,
 		New: func(*stages.Model, stages.Options) (stages.Stage, error) { return passing{run}, nil }}
 }
 
-// Specs is a list of stages.
+// Specs returns its arguments as a list.
 func Specs(s ...stages.Spec) []stages.Spec { return s }
 
-// PauseSpec is a stage "pause" that sleeps on prompts with the word wait.
+// PauseSpec returns a stage "pause" that sleeps if a prompt contains the word wait.
 func PauseSpec(d time.Duration) stages.Spec {
 	return Passive("pause", func(ctx context.Context, batch []*stages.Element) error {
 		for _, e := range batch {
@@ -60,7 +60,7 @@ func PauseSpec(d time.Duration) stages.Spec {
 	})
 }
 
-// LedgerResults reads what the ledger of an output says of every key that counts.
+// LedgerResults returns the valid record of every key in the ledger of an output.
 func LedgerResults(out string) ([]schemas.Result, error) {
 	d, err := dir.OpenExisting(out)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -85,8 +85,8 @@ func LedgerResults(out string) ([]schemas.Result, error) {
 	return results, err
 }
 
-// Toy is a model that does next to nothing: it makes a small latent of the prompt's length. Prompts with
-// the word poison fail, those with the word panic end their batch.
+// Toy is a trivial model: it makes a small latent from the length of the prompt. Prompts with the word poison
+// fail; prompts with the word panic make their batch fail.
 type Toy struct{ passing }
 
 // Run implements stages.Stage.
@@ -105,14 +105,14 @@ func (Toy) Run(_ context.Context, _ kernels.Backend, batch []*stages.Element) er
 	return nil
 }
 
-// ToySpec is the spec of Toy.
+// ToySpec returns the spec of Toy.
 func ToySpec() stages.Spec {
 	return stages.Spec{Name: "toy", Version: 1, In: stages.KindPrompt, Out: stages.KindLatents,
 		Params: []stages.Param{stages.ParamPrompt},
 		New:    func(*stages.Model, stages.Options) (stages.Stage, error) { return Toy{}, nil }}
 }
 
-// RowsOf is a source without a table.
+// RowsOf is a row source with fixed rows.
 type RowsOf []schemas.PromptRow
 
 // Rows implements engine.RowSource.
@@ -140,7 +140,7 @@ func TinySteps(t *testing.T, names ...string) (steps []stages.Step) {
 	return steps
 }
 
-// RecordTexts writes the records of a ledger as sorted texts, tensors as their digests.
+// RecordTexts returns the records of a ledger as sorted texts, with digests instead of tensors.
 func RecordTexts(t *testing.T, out string) (texts []string) {
 	t.Helper()
 	dir, err := dir.Open(out)
@@ -165,7 +165,7 @@ func RecordTexts(t *testing.T, out string) (texts []string) {
 	return texts
 }
 
-// slowSpec is a stage "slow" that sleeps on each latent.
+// slowSpec returns a stage "slow" that sleeps for each latent.
 func slowSpec(d time.Duration) stages.Spec {
 	return Passive("slow", func(_ context.Context, batch []*stages.Element) error {
 		time.Sleep(time.Duration(len(batch)) * d)
@@ -173,7 +173,7 @@ func slowSpec(d time.Duration) stages.Spec {
 	})
 }
 
-// loads counts how often the weights of a stage are brought to a device before a run.
+// loads counts how often the weights of a stage are loaded to a device.
 type loads struct {
 	stages.Stage
 	n *int
@@ -190,7 +190,7 @@ func (l loads) Capabilities() stages.Capabilities {
 	return can
 }
 
-// CountLoads is the denoiser with its loads.
+// CountLoads returns the spec of the denoiser and the counter of its loads.
 func CountLoads(n *int) stages.Spec {
 	return Denoiser(func(s stages.Stage) stages.Stage { return loads{s, n} })
 }

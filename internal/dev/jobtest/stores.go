@@ -8,8 +8,8 @@ import (
 	"latentbeam/internal/storage/store"
 )
 
-// Objects are the digests of all objects of an output but the ledger's, whose commits depend on time, and the facts
-// of a run.
+// Objects returns the digests of all objects of an output, without the ledger, whose commits depend on time, and facts of
+// runs.
 func Objects(t *testing.T, s store.Store) map[string]string {
 	t.Helper()
 	out := map[string]string{}

@@ -1,2 +1,2 @@
-// Package layers holds no code: its tests check rules that all packages keep.
+// Package layers has no code. Its tests check rules for all packages.
 package layers

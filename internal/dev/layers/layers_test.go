@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// floors are the folders of the house, bottom first. A package imports packages of its own folder and of lower floors only;
-// folders of one floor do not import each other. Embedded data (python, testdata/tiny) may be imported by all.
+// floors are the layers of the module, lowest first, each with its folders. A package may import packages of its own folder and of
+// lower layers. Folders of the same layer must not import each other. All may import embedded data (python, testdata/tiny).
 var floors = []string{
 	"schemas",
 	"kernels internal/system",
@@ -28,8 +28,8 @@ var floors = []string{
 	"cmd",
 }
 
-// folder is where a package belongs: its first element, or the first two under internal. It is empty for packages that are
-// no part of the house: tools of developers, documents and embedded data.
+// folder returns the folder of a package: the first element of its path, or the first two under internal. It returns "" for packages
+// without a layer: developers' tools, documents and embedded data.
 func folder(path string) string {
 	parts := strings.Split(strings.TrimPrefix(strings.TrimPrefix(path, "latentbeam"), "/"), "/")
 	switch {
@@ -45,7 +45,7 @@ func folder(path string) string {
 	return "internal/" + parts[1]
 }
 
-// floor is the floor of a folder, or -1.
+// floor returns the index of a folder's layer, or -1.
 func floor(folder string) int {
 	return slices.IndexFunc(floors, func(f string) bool { return slices.Contains(strings.Fields(f), folder) })
 }

@@ -13,20 +13,20 @@ import (
 	"testing"
 )
 
-// public are the packages that a program outside of this module imports to add a stage, a denoiser or an autoencoder
-// of its own. Nothing that they export mentions a type of another package of this module.
+// public are the packages that a program outside of this module imports to add its own stage, denoiser or autoencoder. Their exported
+// declarations mention no type of another package of this module.
 const public = "latentbeam latentbeam/schemas latentbeam/schemas/fault latentbeam/schemas/objects latentbeam/kernels latentbeam/stages " +
 	"latentbeam/stages/cost latentbeam/stages/sequence latentbeam/stages/weights/safetensors latentbeam/stages/weights latentbeam/stages/nn " +
 	"latentbeam/stages/diffuse/sampler latentbeam/stages/diffuse/dit latentbeam/stages/diffuse"
 
-// inside are the packages outside of internal that are no part of the public face: rooms of this program, and what its models
-// share. Packages below one of them are, too.
+// inside are the packages outside of internal that are not public either, including the packages below them: parts of this program
+// and code that its models share.
 const inside = "cmd docs examples python pipelines runners transforms kernels/cpu kernels/cuda kernels/kerneltest stages/catalog stages/clip " +
 	"stages/amt stages/diffuse/condition stages/diffuse/shares stages/exec stages/flow stages/guard stages/layout stages/musiq stages/nn/nntest stages/osplan stages/raft stages/rng " +
 	"stages/score stages/stdit stages/t5 stages/vae stages/video stages/vit stages/wan stages/weights/checkpoint stages/weights/hub " +
 	"stages/weights/gguf stages/weights/lora stages/weights/torchpickle testdata"
 
-// TestPublicOrNot: every package outside of internal is in one of the two lists.
+// TestPublicOrNot: every package outside of internal is in one of the lists public and inside.
 func TestPublicOrNot(t *testing.T) {
 	out, err := exec.Command("go", "list", "latentbeam/...").Output()
 	if err != nil {
@@ -70,7 +70,7 @@ func TestPublicSignatures(t *testing.T) {
 	}
 }
 
-// exportData returns the files with the compiled declarations of packages and of all that they import.
+// exportData returns the files with export data of packages and of everything that they import.
 func exportData(t *testing.T, packages []string) map[string]string {
 	t.Helper()
 	args := append([]string{"list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}"}, packages...)
@@ -88,13 +88,13 @@ func exportData(t *testing.T, packages []string) map[string]string {
 	return files
 }
 
-// hidden reports whether a package belongs to this module and is not public.
+// hidden reports whether a package of this module is not public.
 func hidden(path string) bool {
 	return strings.HasPrefix(path, "latentbeam/") && !slices.Contains(strings.Fields(public), path)
 }
 
-// hiddenTypes lists the types of packages that are not public which a user of obj meets in its exported fields,
-// methods, parameters and results, with the way to them.
+// hiddenTypes returns the types of packages that are not public in the exported fields, methods, parameters and results of obj, with
+// the path to each of them.
 func hiddenTypes(obj types.Object) (found []string) {
 	seen := map[types.Type]bool{}
 	var visit func(t types.Type, way string)
@@ -118,7 +118,7 @@ func hiddenTypes(obj types.Object) (found []string) {
 				found = append(found, fmt.Sprintf("%s.%s (%s)", p.Path(), t.Obj().Name(), way))
 				return
 			} else if p != obj.Pkg() && way != obj.Name() {
-				return // looked at in its own package
+				return // checked in its own package
 			}
 			for arg := range t.TypeArgs().Types() {
 				visit(arg, way)

@@ -18,8 +18,8 @@ import (
 	"latentbeam/internal/system/testaid"
 )
 
-// TestSystems: the program is right in its types on the systems that no test runs on. Of other modules only declarations are
-// looked at, which takes a tenth of the time of a build; .ci/systems builds.
+// TestSystems type-checks the program for systems on which no tests run. It checks only the declarations of other modules, which takes
+// a tenth of the time of a build; .ci/systems builds the program.
 func TestSystems(t *testing.T) {
 	testaid.Long(t, "it reads all modules twice")
 	for _, system := range []string{"darwin/arm64", "windows/amd64"} {
@@ -27,7 +27,7 @@ func TestSystems(t *testing.T) {
 	}
 }
 
-// listed is a package as go list tells of it.
+// listed is a package in the output of go list.
 type listed struct {
 	ImportPath, Dir string
 	Standard        bool
@@ -37,7 +37,7 @@ type listed struct {
 	Error           *struct{ Err string }
 }
 
-// checkTypes checks all packages of the program for a system, each behind those that it imports.
+// checkTypes checks all packages of the program for a system, each after the packages that it imports.
 func checkTypes(t *testing.T, system string) {
 	goos, goarch, _ := strings.Cut(system, "/")
 	list := exec.Command("go", "list", "-e", "-deps", "-json=ImportPath,Dir,Standard,GoFiles,ImportMap,Imports,Error",
@@ -69,7 +69,7 @@ func checkTypes(t *testing.T, system string) {
 	}
 }
 
-// packages are those that a package may import, by the names in its files.
+// packages maps the import paths in a package's files to packages.
 type packages struct {
 	known map[string]*types.Package
 	names map[string]string

@@ -1,6 +1,6 @@
 // Command proofs runs the tests of the promises with the counts of a night (make nightly) or of a release (make nightly
-// PROOFS=-release), and writes what they print into docs/reliability.md. A row that is not run keeps its earlier figure, with
-// the date and the commit of that one.
+// PROOFS=-release), and writes their figures to docs/reliability.md. A row that is not run keeps its earlier figure with its date
+// and commit.
 //
 //	go run ./internal/dev/proofs -only P1,TestFlaws   # promises, or tests of them; fuzz: the fuzz targets, FuzzCSV: this one
 //	go run ./internal/dev/proofs -scale 0.1           # a tenth of the counts
@@ -40,13 +40,13 @@ func main() {
 	}
 }
 
-// proofRun is one run of proofs.
+// proofRun is one run of the command.
 type proofRun struct {
 	scale   float64
 	release bool
 	only    []string
 	failed  []string
-	over    []string // what took more than its budget
+	over    []string // proofs that took more than their budget
 }
 
 func (r *proofRun) wants(name string) bool { return r.only == nil || slices.Contains(r.only, name) }
@@ -60,7 +60,7 @@ func (r *proofRun) wantsProof(p proof) bool {
 	return r.wants(p.promise) || slices.ContainsFunc(strings.Split(p.tests, "|"), r.wants)
 }
 
-// all runs what is wanted and writes the report after each proof.
+// all runs the wanted proofs and writes the report after each of them.
 func (r *proofRun) all(path string) error {
 	report, err := readReport(path)
 	if err != nil {
@@ -109,8 +109,8 @@ func (r *proofRun) all(path string) error {
 	return nil
 }
 
-// spent is the time of processors of all commands that have ended, with their children. Another load of the machine makes the
-// clock longer, and this hardly.
+// spent returns the processor time of all commands that have ended and their children. Unlike the elapsed time, it hardly grows when
+// the machine is busy.
 func spent() time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_CHILDREN, &u); err != nil {
@@ -119,7 +119,7 @@ func spent() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// figures are the lines in which tests say how far a promise was tried.
+// figures matches the lines in which tests print their figure for a promise.
 var figures = regexp.MustCompile(`(?m)^\s+\S+\.go:\d+: (P\d+): (.*)$`)
 
 // prove runs the tests of a proof and returns their figures, or that they failed.
@@ -165,7 +165,7 @@ func (r *proofRun) prove(p proof) string {
 	return strings.Join(said, "; ")
 }
 
-// executed is in the last line of a fuzz target.
+// executed matches the number of executions in the last line of a fuzz target.
 var executed = regexp.MustCompile(`execs: (\d+) \(`)
 
 // fuzz runs one fuzz target.
@@ -177,7 +177,7 @@ func (r *proofRun) fuzz(t target) string {
 	lasts = time.Duration(float64(lasts) * r.scale).Round(time.Second)
 	var out []byte
 	var counts [][]string
-	for tries := 0; tries < 3 && len(counts) == 0; tries++ { // a busy machine may not even come through the corpus in that time
+	for tries := 0; tries < 3 && len(counts) == 0; tries++ { // on a busy machine the time may not be enough for the corpus
 		fmt.Printf("fuzz %s %s (%v)\n", t.room, t.name, lasts)
 		var err error
 		out, err = exec.Command("go", "test", "-run", "^$", "-fuzz", "^"+t.name+"$", "-fuzztime", lasts.String(),

@@ -8,19 +8,19 @@ import (
 	"strings"
 )
 
-// proofRow is one row of the report: what a proof or a fuzz target showed, when it ran, and how long it took by the clock
-// and in processor time.
+// proofRow is a row of the report: the figure of a proof or a fuzz target, when it ran, its elapsed time and its processor
+// time.
 type proofRow struct{ figure, date, commit, took, spent string }
 
-// report holds the rows by the name of their proof.
+// report maps the name of a proof to its row.
 type report map[string]proofRow
 
-// key names a proof in the report.
+// key is the name of a proof in the report.
 func (p proof) key() string { return "`" + p.room + "` " + strings.ReplaceAll(p.tests, "|", ", ") }
 
 func (t target) key() string { return "`" + t.room + "` " + t.name }
 
-// readReport reads the rows of an earlier report; a missing one has none.
+// readReport reads the rows of an earlier report, if there is one.
 func readReport(path string) (report, error) {
 	text, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -74,7 +74,7 @@ operation waits without an end.
 `
 )
 
-// text is the whole report.
+// text returns the whole report.
 func (r report) text() string {
 	var b strings.Builder
 	b.WriteString(head)

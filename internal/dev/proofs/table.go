@@ -2,11 +2,11 @@ package main
 
 import "time"
 
-// promise is one of the things that the program promises, and the test that shows it in make test, with small counts: it needs
-// no compiler, ffmpeg, Python or Java, and is never skipped.
+// promise is a promise of the program, and the test that shows it in `make test` with small counts. That test needs no compiler,
+// ffmpeg, Python or Java, and it is never skipped.
 type promise struct{ name, claim, room, test string }
 
-// promises are what docs/reliability.md lists. Each has a proof at least.
+// promises are the promises of docs/reliability.md. Each has at least one proof.
 var promises = []promise{
 	{"P1", "Every row ends in one place, done or failed. kill -9 at any moment loses and doubles nothing.",
 		"pipelines/suites/restarts", "TestPromiseP1"},
@@ -46,24 +46,24 @@ var promises = []promise{
 		"internal/storage/store/storetest", "TestFlaws"},
 }
 
-// proof is a run of tests of one package that print a figure for a promise.
+// proof is a run of tests of a package that print a figure for a promise.
 type proof struct {
 	promise string
-	room    string // of the tests, from the root
+	room    string // package of the tests, relative to the root
 	tests   string // names, joined by |
-	counts  counts // nightly
-	release counts // instead of them before a release
+	counts  counts // for make nightly
+	release counts // replace counts before a release
 	budget  time.Duration
-	cuda    bool // with the stand-in driver: needs gcc and g++
-	only    bool // before a release, or where it is named
+	cuda    bool // uses the stand-in driver, which needs gcc and g++
+	only    bool // runs only before a release or when it is named
 }
 
-// counts are environment variables that say how often a test does something.
+// counts are environment variables with the number of repetitions in a test.
 type counts map[string]int
 
 const second = time.Second
 
-// proofs are run one after the other. Budgets are times of processors.
+// proofs run one after the other. Budgets are processor time.
 var proofs = []proof{
 	{promise: "P1", room: "internal/engine/simulator", tests: "TestJobs", counts: counts{"LATENTBEAM_SEEDS": 10_000},
 		release: counts{"LATENTBEAM_SEEDS": 100_000}, budget: 900 * second},
@@ -126,14 +126,14 @@ var proofs = []proof{
 	{promise: "P18", room: "internal/storage/store/storetest", tests: "TestFlaws", budget: 30 * second},
 }
 
-// fuzzTime is how long each fuzz target runs, nightly and before a release.
+// fuzzTime is the time for each fuzz target.
 const (
 	fuzzTime        = 28 * second
 	fuzzTimeRelease = 10 * time.Minute
-	fuzzBudget      = 2*fuzzTime + 15*second // of processors: two of them, and building
+	fuzzBudget      = 2*fuzzTime + 15*second // processor time: two processors, and building
 )
 
-// night is the time of processors that all proofs and targets may take together: a little more than an hour of two.
+// night is the processor time for all proofs and targets together: a little more than an hour on two processors.
 const night = 2*time.Hour + 10*time.Minute
 
 // target is a fuzz target of a parser that takes bytes from outside.

@@ -14,7 +14,7 @@ import (
 
 const root = "../../.."
 
-// tests is the text of the tests of a room.
+// tests returns the text of the test files of a package.
 func tests(t *testing.T, room string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, room, "*_test.go"))
@@ -32,7 +32,7 @@ func tests(t *testing.T, room string) string {
 	return all.String()
 }
 
-// body is the text of a test.
+// body returns the text of a test.
 func body(t *testing.T, room, test string) string {
 	t.Helper()
 	_, after, found := strings.Cut(tests(t, room), "func "+test+"(t *testing.T)")
@@ -43,7 +43,7 @@ func body(t *testing.T, room, test string) string {
 	return text
 }
 
-// TestTable: each promise has a proof, each proof tests that are there and that print a figure, and a night is long enough.
+// TestTable: each promise has a proof, the tests of each proof exist and print a figure, and the budgets fit into a night.
 func TestTable(t *testing.T) {
 	proved := map[string]bool{}
 	all := time.Duration(len(targets)) * fuzzBudget
@@ -61,7 +61,7 @@ func TestTable(t *testing.T) {
 				t.Errorf("%s has no test %s", p.room, name)
 			}
 		}
-		if !strings.Contains(text, `"`+p.promise+": ") && !strings.HasPrefix(p.room, "internal/storage/store/") { // theirs are in storetest
+		if !strings.Contains(text, `"`+p.promise+": ") && !strings.HasPrefix(p.room, "internal/storage/store/") { // the tests of stores are in storetest
 			t.Errorf("no test of %s prints a figure for %s", p.room, p.promise)
 		}
 		for name := range p.counts {
@@ -89,7 +89,7 @@ func TestTable(t *testing.T) {
 	t.Logf("a night takes %v of processors at most", all)
 }
 
-// TestTargets: the table has all fuzz targets of the tree, and each has a corpus that is committed or seeds in its code.
+// TestTargets: the table has all fuzz targets of the module, and each has a committed corpus or seeds in its code.
 func TestTargets(t *testing.T) {
 	named := regexp.MustCompile(`(?m)^func (Fuzz\w+)\(`)
 	var found, listed []string
@@ -117,7 +117,7 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// TestReport: what is written is read again, and the report of the tree lists what the table does.
+// TestReport: a written report can be read again, and docs/reliability.md lists the proofs of the table.
 func TestReport(t *testing.T) {
 	r := report{proofs[0].key(): {"10 | of 10", "2026-01-02", "abc", "3s", "4s"}}
 	path := filepath.Join(t.TempDir(), "report.md")

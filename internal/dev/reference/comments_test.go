@@ -12,7 +12,7 @@ import (
 
 const module = "latentbeam"
 
-// comments finds what the source says of types and their fields.
+// comments finds the comments of types and their fields in the source.
 type comments struct {
 	root     string
 	packages map[string]map[string]*ast.TypeSpec // import path -> name of a type
@@ -59,7 +59,7 @@ func (c *comments) load(path string) (map[string]*ast.TypeSpec, error) {
 	return types, nil
 }
 
-// field returns what the source says of a field of a struct: the comment above it, and that behind it.
+// field returns the comments of a field of a struct: the one above it and the one after it.
 func (c *comments) field(t reflect.Type, name string) (string, error) {
 	types, err := c.load(t.PkgPath())
 	if err != nil {
@@ -83,7 +83,7 @@ func (c *comments) field(t reflect.Type, name string) (string, error) {
 	return "", fmt.Errorf("%s has no field %s", t, name)
 }
 
-// text is a comment as one line of a table.
+// text returns a comment as one line.
 func text(g *ast.CommentGroup) string {
 	if g == nil {
 		return ""

@@ -16,7 +16,7 @@ var (
 	dropped = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
-// TestLinks: each link of a Markdown file to a file of the tree, or to a heading, leads there.
+// TestLinks: every link in a Markdown file to a file of this module or to a heading is valid.
 func TestLinks(t *testing.T) {
 	found := 0
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -56,7 +56,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// anchors are the headings of a file as GitHub names them.
+// anchors returns GitHub's anchors of the headings of a file.
 func anchors(t *testing.T, path string) map[string]bool {
 	text, err := os.ReadFile(path)
 	if err != nil {

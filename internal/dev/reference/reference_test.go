@@ -26,7 +26,7 @@ const (
 	page = root + "/docs/reference.md"
 )
 
-// TestReference: docs/reference.md is what the code says. REFERENCE=write writes it anew.
+// TestReference: docs/reference.md equals the page that is made from the code. REFERENCE=write writes it.
 func TestReference(t *testing.T) {
 	b := &book{t: t, comments: newComments(root)}
 	b.all()
@@ -55,7 +55,7 @@ func firstDifference(a, b string) string {
 	return ""
 }
 
-// book is the page as it is written.
+// book is the page while it is written.
 type book struct {
 	t        *testing.T
 	comments *comments
@@ -78,7 +78,7 @@ func (b *book) all() {
 	b.verbs()
 }
 
-// job writes the keys of a job, with the defaults that hold where a key is not given.
+// job writes the keys of a job with their defaults.
 func (b *book) job() {
 	b.say("## Keys of a job\n")
 	b.say("What the rows and the job leave open, the preset says, then the model.\n")
@@ -92,7 +92,7 @@ func (b *book) job() {
 	b.say("")
 }
 
-// keys writes the keys of a struct and of those in it. required have no default.
+// keys writes the keys of a struct and of the structs inside it. required keys have no default.
 func (b *book) keys(v reflect.Value, path string, required map[string]bool) {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
@@ -113,7 +113,7 @@ func (b *book) keys(v reflect.Value, path string, required map[string]bool) {
 	}
 }
 
-// key is what the source says of a field that is a key of a job, with the keys in place of the names of fields.
+// key returns the comment of a field that is a key of a job. Names of fields are replaced by their keys.
 func (b *book) key(t reflect.Type, f reflect.StructField) string {
 	doc, err := b.comments.field(t, f.Name)
 	if err != nil {
@@ -138,7 +138,7 @@ func (b *book) key(t reflect.Type, f reflect.StructField) string {
 	return doc
 }
 
-// seeBefore refers to the field before one without a comment, whose comment tells of both.
+// seeBefore returns the text for a field without a comment: it refers to the field before it.
 func seeBefore(b *book, t reflect.Type, f reflect.StructField) string {
 	for i := f.Index[0] - 1; i >= 0; i-- {
 		before := t.Field(i)
@@ -164,7 +164,7 @@ func hasKeys(t reflect.Type) bool {
 	return false
 }
 
-// shown is a value as a job file has it.
+// shown formats a value as in a job file.
 func shown(v reflect.Value) string {
 	if m, ok := v.Interface().(interface{ MarshalJSON() ([]byte, error) }); ok {
 		text, _ := m.MarshalJSON()
@@ -206,7 +206,7 @@ func (b *book) stages() {
 
 var errSeen = errors.New("seen")
 
-// options returns the type that a stage decodes its options into, with those of all families of denoisers.
+// options returns the types into which a stage decodes its options, including those of all families of denoisers.
 func (b *book) options(s stages.Spec) (found []reflect.Type) {
 	see := func(target any) error {
 		found = append(found, reflect.TypeOf(target).Elem())
@@ -232,7 +232,7 @@ func (b *book) options(s stages.Spec) (found []reflect.Type) {
 	return found
 }
 
-// classes are the networks by which families are asked for their options.
+// classes are the names of networks that identify the families.
 var classes = []string{"WanTransformer3DModel", "STDiT", "STDiT2", "STDiT3"}
 
 // fields writes the options of structs, each once.
@@ -254,7 +254,7 @@ func (b *book) fields(all []reflect.Type, approximations []stages.Approximation,
 	}
 }
 
-// losses says what the approximations of an option lose.
+// losses describes the losses of an option's approximations.
 func losses(option string, all []stages.Approximation) (text string) {
 	for _, a := range all {
 		if key, _, _ := strings.Cut(a.Option, "."); key != option {
@@ -270,7 +270,7 @@ func losses(option string, all []stages.Approximation) (text string) {
 	return text
 }
 
-// TestLosses: the losses that options state stand in the tables of their pages.
+// TestLosses: the losses that options state are in the tables of their pages.
 func TestLosses(t *testing.T) {
 	for _, s := range catalog.All() {
 		for _, a := range s.Approximations {
@@ -294,7 +294,7 @@ func TestLosses(t *testing.T) {
 	}
 }
 
-// settingsIn reports whether a row of a table is that of the measurement.
+// settingsIn reports whether a row of a table belongs to the measurement.
 func settingsIn(line string, a stages.Approximation) bool {
 	for _, n := range regexp.MustCompile(`[0-9.]+`).FindAllString(a.With, -1) {
 		if !strings.Contains(line, n) {
@@ -330,7 +330,7 @@ func (b *book) columns() {
 	b.say("")
 }
 
-// toolNames lists the names that other tools have for a field.
+// toolNames returns the names of other tools for a field.
 func toolNames(field string) string {
 	var all []string
 	for _, t := range schemas.ToolNames() {
@@ -399,7 +399,7 @@ func (b *book) exits() {
 	b.say("")
 }
 
-// metrics writes what Prometheus finds.
+// metrics writes the metrics for Prometheus.
 func (b *book) metrics() {
 	b.say("## Metrics\n")
 	b.say("[Watching a job](watch.md#prometheus) says where they are.\n")
@@ -425,7 +425,7 @@ func (b *book) verbs() {
 	}
 }
 
-// help is what the program prints.
+// help returns what the program prints for --help.
 func (b *book) help(args ...string) string {
 	in, out, err := os.Pipe()
 	if err != nil {

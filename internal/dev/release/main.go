@@ -1,11 +1,11 @@
-// Command release says what a built program consists of: the licences of its modules, and a list of them for machines.
+// Command release lists the modules of a built program and their licences, and builds wheels.
 //
 //	go run ./internal/dev/release licences build/latentbeam   # exit 1 where one is not known
 //	go run ./internal/dev/release notices build/latentbeam    # the texts of the licences
 //	go run ./internal/dev/release sbom build/latentbeam       # CycloneDX 1.6, JSON
 //	go run ./internal/dev/release wheel build/wheels [linux/amd64 ...]   # a Python wheel for each platform, with the program inside
 //
-// The binary itself names its modules. A person reads a licence that is not recognised, and adds it to texts.
+// The modules are read from the binary. A licence that is not recognised must be read by a person and added to texts.
 package main
 
 import (
@@ -43,7 +43,7 @@ func main() {
 	}
 }
 
-// run writes what is asked for of a binary.
+// run runs a subcommand.
 func run(w io.Writer, what, binary string) error {
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {
@@ -72,15 +72,15 @@ func run(w io.Writer, what, binary string) error {
 	return nil
 }
 
-// module is a linked module with the SPDX names of its licences, joined by AND; "": none is recognised.
+// module is a module of the program with the SPDX names of its licences, joined by AND; "": no licence was recognised.
 type module struct {
 	debug.Module
 	licence string
-	files   []string // with the texts of its licences and its notices
+	files   []string // files with its licences and notices
 }
 
-// notices writes the texts of licences and notices of all modules, which go with every copy of the program. A text that several
-// modules have is written once.
+// notices writes the texts of the licences and notices of all modules, which every copy of the program must include. A text that
+// several modules share is written once.
 func notices(w io.Writer, modules []module) error {
 	first := map[string]string{}
 	for _, m := range modules {
@@ -101,13 +101,13 @@ func notices(w io.Writer, modules []module) error {
 	return nil
 }
 
-// modulesOf finds the modules of a binary in the cache of modules. A module has the licences of its folder and of those folders
-// in it from which something is linked.
+// modulesOf finds the modules of a binary in the module cache. A module has the licences of its root folder and of the folders with
+// packages that are linked.
 func modulesOf(info *buildinfo.BuildInfo) (modules []module, err error) {
 	packages := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}\t{{.Dir}}{{end}}\t{{.Dir}}", info.Path)
 	packages.Env = os.Environ()
 	for _, s := range info.Settings {
-		if s.Key == "GOOS" || s.Key == "GOARCH" { // programs for other systems have other packages
+		if s.Key == "GOOS" || s.Key == "GOARCH" { // the packages depend on the system
 			packages.Env = append(packages.Env, s.Key+"="+s.Value)
 		}
 	}
@@ -118,7 +118,7 @@ func modulesOf(info *buildinfo.BuildInfo) (modules []module, err error) {
 	licences, files := map[string][]string{}, map[string][]string{}
 	for line := range strings.Lines(string(list)) {
 		parts := strings.Split(strings.TrimSpace(line), "\t")
-		if len(parts) != 3 { // of the standard library
+		if len(parts) != 3 { // a package of the standard library
 			continue
 		}
 		path, root, dir := parts[0], parts[1], parts[2]
@@ -138,7 +138,7 @@ func modulesOf(info *buildinfo.BuildInfo) (modules []module, err error) {
 	return append(modules, std), nil
 }
 
-// joined is an expression of SPDX that names each licence once.
+// joined returns an SPDX expression that names each licence once.
 func joined(names []string) string {
 	slices.Sort(names)
 	return strings.Join(slices.Compact(names), " AND ")
@@ -149,8 +149,8 @@ func goroot() string {
 	return strings.TrimSpace(string(out))
 }
 
-// texts are sentences of the licences. Each stands in one licence only, but for those of BSD-3-Clause, which has those of
-// BSD-2-Clause too.
+// texts are sentences by which licences are recognised. Each occurs in one licence only, except that BSD-3-Clause contains the
+// sentences of BSD-2-Clause.
 var texts = []struct {
 	name  string
 	words *regexp.Regexp
@@ -164,7 +164,7 @@ var texts = []struct {
 	{"ISC", regexp.MustCompile(`Permission to use, copy, modify, and(/or)? distribute this software for any purpose with or without fee`)},
 }
 
-// licencesIn recognises the licences in a directory, and returns the files with their texts. A file may have several.
+// licencesIn recognises the licences in a directory and returns the files with their texts. A file can contain several licences.
 func licencesIn(dir string) (names, with []string) {
 	for _, pattern := range []string{"LICENSE*", "LICENCE*", "License*", "COPYING*", "UNLICENSE*", "license*"} {
 		files, _ := filepath.Glob(filepath.Join(dir, pattern))
@@ -187,7 +187,7 @@ func licencesIn(dir string) (names, with []string) {
 	return names, with
 }
 
-// component is a part of a program as CycloneDX describes it.
+// component is a component in the format of CycloneDX.
 type component struct {
 	Type     string              `json:"type"`
 	Name     string              `json:"name"`

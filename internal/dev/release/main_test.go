@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestOfAProgram: the modules of a program that is linked from this tree have licences that are known, and are in the bill.
+// TestOfAProgram: all modules of the program have known licences and are in the bill of materials.
 func TestOfAProgram(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "program")
 	build := exec.Command("go", "build", "-o", binary, "latentbeam/docs/pictures")
@@ -41,7 +41,7 @@ func TestOfAProgram(t *testing.T) {
 	}
 }
 
-// TestLicences: texts are told apart, and one that is not known stays so.
+// TestLicences: known licences are recognised, and an unknown one is not.
 func TestLicences(t *testing.T) {
 	for want, text := range map[string]string{
 		"MIT":          "MIT License\n\nPermission is hereby granted, free of charge,\nto any person obtaining a copy",

@@ -26,7 +26,7 @@ import (
 // (https://packaging.python.org/en/latest/specifications/binary-distribution-format/). It has no compiled Python, so one wheel
 // serves every version of Python. Names, times and modes of its members are fixed: equal commits give equal wheels.
 
-// wheelTags are the platform tags of wheels. The program is static and needs no glibc, so both kinds of Linux can take it.
+// wheelTags are the platform tags of wheels. The program is static and needs no glibc, so it runs on both kinds of Linux.
 var wheelTags = map[string]string{
 	"linux/amd64":   "manylinux2014_x86_64.manylinux_2_17_x86_64.musllinux_1_1_x86_64",
 	"linux/arm64":   "manylinux2014_aarch64.manylinux_2_17_aarch64.musllinux_1_1_aarch64",
@@ -35,10 +35,10 @@ var wheelTags = map[string]string{
 	"windows/amd64": "win_amd64",
 }
 
-// maxWheel is the size that a wheel may have in bytes: indexes of packages refuse large ones, and people wait.
+// maxWheel is the maximum size of a wheel in bytes. Package indexes refuse large wheels, and downloads take time.
 const maxWheel = 40 << 20
 
-// wheels builds a wheel for each platform, for all without names, into dir.
+// wheels builds wheels for the named platforms, or for all if none is named, into dir.
 func wheels(w io.Writer, dir string, platforms []string) error {
 	if len(platforms) == 0 {
 		platforms = slices.Sorted(maps.Keys(wheelTags))
@@ -63,20 +63,20 @@ func wheels(w io.Writer, dir string, platforms []string) error {
 	return nil
 }
 
-// member is a file of a wheel.
+// member is a file in a wheel.
 type member struct {
 	name string
 	data []byte
 	mode fs.FileMode
 }
 
-// project is what pyproject.toml says of the package.
+// project is the part of pyproject.toml that describes the package.
 type project struct {
 	version, summary, requires, readme string
 	extras                             []extra
 }
 
-// extra is a name for what an installation may have as well.
+// extra is an optional group of dependencies.
 type extra struct {
 	name     string
 	packages []string
@@ -112,7 +112,7 @@ func pythonFiles(root string) (files []member, err error) {
 		if ext := path.Ext(at); ext != ".py" && ext != ".typed" {
 			return nil
 		}
-		data, err := os.ReadFile(at) // through the link of stage.py
+		data, err := os.ReadFile(at) // follows the link of stage.py
 		if err != nil {
 			return err
 		}
@@ -222,7 +222,7 @@ func wheel(dir, platform string, modules []member) (name string, size int64, err
 	return name, int64(len(data)), os.WriteFile(filepath.Join(dir, name), data, 0o644)
 }
 
-// metadata is METADATA 2.4.
+// metadata returns the file METADATA, version 2.4.
 func metadata(p project) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Metadata-Version: 2.4\nName: latentbeam\nVersion: %s\nSummary: %s\nRequires-Python: %s\n", p.version, p.summary, p.requires)
@@ -241,7 +241,7 @@ func metadata(p project) string {
 	return b.String()
 }
 
-// wheelFile is the file WHEEL, with a line for each tag.
+// wheelFile returns the file WHEEL, with a line for each tag.
 func wheelFile(tags string) string {
 	text := "Wheel-Version: 1.0\nGenerator: latentbeam release\nRoot-Is-Purelib: false\n"
 	for tag := range strings.SplitSeq(tags, ".") {
@@ -250,7 +250,7 @@ func wheelFile(tags string) string {
 	return text
 }
 
-// zipped puts members into a zip file, with their digests in the member record.
+// zipped returns a zip file of members. The member record contains their digests.
 func zipped(files []member, record string) ([]byte, error) {
 	slices.SortFunc(files, func(a, b member) int { return cmp.Compare(a.name, b.name) })
 	var list strings.Builder

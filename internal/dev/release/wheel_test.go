@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestWheelFiles: a wheel without its program has all modules, the extras of pyproject.toml, digests that are right, and the same
+// TestWheelFiles: a wheel without its program has all modules, the extras of pyproject.toml and right digests, and it has the same
 // bytes each time.
 func TestWheelFiles(t *testing.T) {
 	t.Chdir("../../..")
@@ -51,7 +51,7 @@ func TestWheelFiles(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"latentbeam/__init__.py": "import latentbeam",
-		"latentbeam/stage.py":    "class Stage", // through the link
+		"latentbeam/stage.py":    "class Stage", // file behind the link
 		"latentbeam/py.typed":    "",
 		"latentbeam_stage.py":    "from latentbeam import stage",
 		"x.dist-info/METADATA":   "Requires-Dist: torch>=2.1; extra == \"torch\"",

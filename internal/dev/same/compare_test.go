@@ -16,7 +16,7 @@ type findings struct {
 	other   []string
 }
 
-// compareResults says how the results of calls differ from those recorded.
+// compareResults returns how the results of calls differ from the record.
 func compareResults(recorded, calls []callResult) (f findings) {
 	if len(recorded) != len(calls) {
 		f.other = append(f.other, fmt.Sprintf("%d calls, %d were recorded", len(calls), len(recorded)))
@@ -39,7 +39,7 @@ func compareResults(recorded, calls []callResult) (f findings) {
 	return f
 }
 
-// apply changes a state as a call did.
+// apply applies the changes of a call to a state.
 func (s state) apply(wrote state) {
 	for at, value := range wrote {
 		switch {
@@ -53,16 +53,16 @@ func (s state) apply(wrote state) {
 	}
 }
 
-// differ compares what is there after a call with the record.
+// differ compares the state after a call with the record.
 type differ struct {
-	n         int // of the call
+	n         int // number of the call
 	want, got state
-	said      map[item][2]string  // the values of differences that are said already
-	owners    map[string][]string // rows by the beginning of their keys
-	replaced  map[string]bool     // keys that a row had, or has in their place
+	said      map[item][2]string  // values of differences that are reported already
+	owners    map[string][]string // rows by the first digits of their keys
+	replaced  map[string]bool     // old and new keys of rows whose keys changed
 }
 
-// noteRows notes the keys of rows, and which of them changed.
+// noteRows records the keys of rows and which of them changed.
 func (d *differ) noteRows() {
 	for at, value := range d.got {
 		if at.kind != "rows" {
@@ -78,7 +78,7 @@ func (d *differ) noteRows() {
 	}
 }
 
-// hasResult tells whether a key has a file, or a record that says that its row is done.
+// hasResult reports whether a key has a file, or a ledger record of a done row.
 func (d *differ) hasResult(key string) bool {
 	for at, value := range d.got {
 		if at.kind == "files" && strings.Contains(at.name, key) || at.kind == "ledger" && at.name == key && strings.HasPrefix(value, "status=1") {
@@ -88,10 +88,10 @@ func (d *differ) hasResult(key string) bool {
 	return false
 }
 
-// sixteen is the beginning of a key or digest.
+// sixteen returns the first 16 digits of a key or digest.
 var sixteen = regexp.MustCompile(`[0-9a-f]{16}`)
 
-// note says how an item differs. An empty value means that it is not there.
+// note reports how an item differs. An empty value means that the item does not exist.
 func (d *differ) note(f *findings, at item, before, now string) {
 	where := fmt.Sprintf("call %d: %s of %s", d.n, at.name, at.place)
 	key := sixteen.FindString(at.name)
@@ -114,7 +114,7 @@ func (d *differ) note(f *findings, at item, before, now string) {
 		f.wrong = append(f.wrong, fmt.Sprintf("%s: %s: %s", where, fields, d.rowsOf(key)))
 	case at.kind == "ledger" && both:
 		f.other = append(f.other, fmt.Sprintf("%s: %s: %s", where, fields, d.rowsOf(key)))
-	case d.replaced[key]: // said of its row
+	case d.replaced[key]: // reported for its row
 	case at.kind == "table" && both:
 		f.columns = append(f.columns, changed)
 	case at.kind == "table" && now == "":
@@ -130,7 +130,7 @@ func (d *differ) note(f *findings, at item, before, now string) {
 	}
 }
 
-// rowsOf names the rows with a key.
+// rowsOf returns the rows with a key.
 func (d *differ) rowsOf(key string) string {
 	if rows := d.owners[key]; len(rows) > 0 {
 		slices.Sort(rows)
@@ -139,7 +139,7 @@ func (d *differ) rowsOf(key string) string {
 	return "no table names its row"
 }
 
-// fieldDiff says which of the fields NAME=VALUE of two lines differ.
+// fieldDiff returns which fields NAME=VALUE of two lines differ.
 func fieldDiff(before, now string) string {
 	old, out := map[string]string{}, []string(nil)
 	for f := range strings.FieldsSeq(before) {
@@ -162,7 +162,7 @@ func fieldDiff(before, now string) string {
 	return strings.Join(out, "; ")
 }
 
-// maxShown bounds the lines of a kind that are shown of a case.
+// maxShown is the most lines of a kind that are shown for a case.
 const maxShown = 12
 
 func (f findings) String() string {

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// maxDiff bounds the lines of a difference that are shown.
+// maxDiff is the most lines of a difference that are shown.
 const maxDiff = 60
 
-// diff returns the lines in which two texts differ, by their longest common subsequence.
+// diff returns the lines in which two texts differ, found by their longest common subsequence.
 func diff(want, got string) string {
 	a, b := strings.Split(want, "\n"), strings.Split(got, "\n")
-	common := make([][]int, len(a)+1) // of a[i:] and b[j:]
+	common := make([][]int, len(a)+1) // length of the longest common subsequence of a[i:] and b[j:]
 	for i := range common {
 		common[i] = make([]int, len(b)+1)
 	}

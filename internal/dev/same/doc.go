@@ -1,9 +1,8 @@
-// Package same holds no code. Its test runs whole jobs with the program and compares what they give with a record of
-// an earlier commit: keys and results of rows, tables, exit codes, and what people read. A refactoring must leave the
-// record as it is.
+// Package same has no code. Its test runs whole jobs with the program and compares the results with a record from an earlier commit:
+// keys and results of rows, tables, exit codes, and texts for people. A refactoring must not change the record.
 //
-// The test knows the program by its command line alone. It imports no other package of this module, so it survives
-// any change of their interfaces and of their places.
+// The test uses only the command line of the program. It imports no other package of this module, so changes to packages do not
+// break it.
 //
 //	make same                                        # all cases, about a minute and a half on two processors
 //	go test -short ./internal/dev/same               # cases with the line "short", in plain Go

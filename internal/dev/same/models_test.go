@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// checkpoint returns config.json and the safetensors file of a model in testdata/models. A line there has the name
-// and shape of a tensor, and after "=" its values. Other values are a hash of name and index.
+// checkpoint returns config.json and the safetensors file of a model in testdata/models. A line there has the name and shape of a
+// tensor, and optionally "=" and its values. Without them the values are a hash of name and index.
 func checkpoint(t *testing.T, name string) (config, weights []byte) {
 	t.Helper()
 	_, sections := splitArchive(string(testdata(t, "models/"+name+".txt")))
@@ -63,7 +63,7 @@ func checkpoint(t *testing.T, name string) (config, weights []byte) {
 	return []byte(sections[0].text), append(append(weights, head...), body...)
 }
 
-// hashed returns values that depend on name and index alone, as large as those of an untrained model.
+// hashed returns values that depend only on name and index, with the magnitudes of an untrained model.
 func hashed(name string, shape []int) []float32 {
 	amp, base, n := 0.1, float32(0), 1
 	for _, d := range shape {

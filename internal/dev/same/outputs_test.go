@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// item is a thing that a program wrote, of which a record has one line:
+// item is one thing that the program wrote. A record has a line for each item:
 //
 //	kind     place        name                 value
 //	rows     output       id of the row        key, and digests of its tensors in the tables
@@ -27,23 +27,23 @@ type item struct{ kind, place, name string }
 // state is everything below the directory of a case after a call of the program.
 type state map[item]string
 
-// gone is the value of an item that a call removed.
+// gone is the value of a removed item.
 const gone = "gone"
 
 var hashes = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
 
-// short cuts keys and digests in a text to 16 digits.
+// short shortens keys and digests in a text to 16 digits.
 func short(text string) string {
 	return hashes.ReplaceAllStringFunc(text, func(hash string) string { return hash[:16] })
 }
 
-// digest is the beginning of the SHA-256 of data.
+// digest returns the first digits of the SHA-256 of data.
 func digest(data []byte) string {
 	sum := sha256.Sum256(data)
 	return fmt.Sprintf("%x", sum[:8])
 }
 
-// snapshot notes what call number n of the program changed, and returns what is new in the summaries that it wrote.
+// snapshot records what call number n of the program changed. It returns what is new in the summaries.
 func (s *shell) snapshot(n int, call string, flags map[string]bool) (text string) {
 	s.t.Helper()
 	now := state{}
@@ -63,12 +63,12 @@ func (s *shell) snapshot(n int, call string, flags map[string]bool) (text string
 	return text
 }
 
-// isText tells files whose text is compared where a case shows it, or not at all.
+// isText reports whether a file is text, which is compared only if the case shows the file.
 func isText(name string) bool {
 	return slices.Contains([]string{".html", ".md", ".json", ".csv", ".yaml", ".txt"}, path.Ext(name))
 }
 
-// addFile adds a file to a state. It returns what is new in it if it is a summary.
+// addFile adds a file to a state. If the file is a summary, it returns what is new in it.
 func (s *shell) addFile(now state, name string, flags map[string]bool) (text string) {
 	data := s.read(name)
 	place, below := split(name)
@@ -101,7 +101,7 @@ func (s *shell) addFile(now state, name string, flags map[string]bool) (text str
 	return ""
 }
 
-// split cuts a path into the folder of the output and the path below it.
+// split splits a path into the folder of the output and the path below it.
 func split(name string) (place, below string) {
 	for _, folder := range []string{"/videos/", "/posters/", "/tables/"} {
 		if out, rest, ok := strings.Cut(name, folder); ok {
@@ -111,8 +111,8 @@ func split(name string) (place, below string) {
 	return path.Dir(name), path.Base(name)
 }
 
-// changes returns the items of a state that are not as they were before. Of a place where nothing is left, one item
-// with the name "*" is gone.
+// changes returns the items of a state that differ from the state before. If a place has become empty, it returns one item with the
+// name "*" and the value gone.
 func changes(before, now state) state {
 	out, places := state{}, map[item]bool{}
 	for i, value := range now {
@@ -133,8 +133,8 @@ func changes(before, now state) state {
 	return out
 }
 
-// skipped tells the files that are not compared: locks, facts of runs, what the case wrote itself, and
-// what it says.
+// skipped reports whether a file is not compared: locks, facts of runs, files that the case wrote itself, and files that it says to
+// ignore.
 func (s *shell) skipped(name string) bool {
 	for _, dir := range s.ignored {
 		if strings.HasPrefix(name, dir) {

@@ -6,12 +6,12 @@ import (
 	"testing"
 )
 
-// recorded is the record of a call that did two rows.
+// recorded is the record of a call that computed two rows.
 func recorded() state {
 	return state{
 		{"rows", "out", "a"}:                               "aaaaaaaaaaaaaaaa vae_latent=1000000000000001",
 		{"rows", "out", "b"}:                               "bbbbbbbbbbbbbbbb vae_latent=1000000000000002",
-		{"rows", "out", "bad"}:                             "dddddddddddddddd", // it could not be read
+		{"rows", "out", "bad"}:                             "dddddddddddddddd", // this row cannot be read
 		{"files", "out", "videos/aa/aaaaaaaaaaaaaaaa.mp4"}: "2000000000000001",
 		{"files", "out", "videos/bb/bbbbbbbbbbbbbbbb.mp4"}: "2000000000000002",
 		{"files", "out", "index.html"}:                     "text",
@@ -21,7 +21,7 @@ func recorded() state {
 	}
 }
 
-// TestFindings plants changes in the results of a call and reads what the test says of them.
+// TestFindings plants changes in the results of a call and checks what the test reports.
 func TestFindings(t *testing.T) {
 	video := item{"files", "out", "videos/aa/aaaaaaaaaaaaaaaa.mp4"}
 	ledger := item{"ledger", "out/ledger", "aaaaaaaaaaaaaaaa"}
@@ -29,7 +29,7 @@ func TestFindings(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		plant func(now state)
-		says  []string // in order; nothing else is said
+		says  []string // all reports, in order
 	}{
 		{"nothing", func(state) {}, nil},
 		{"a byte of a video", func(now state) { now[video] = "2fffffffffffffff" }, []string{
@@ -85,7 +85,7 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-// TestRecordIsRead: what is written is read again, with places that are like earlier ones.
+// TestRecordIsRead: a written record can be read again, including places that equal earlier ones.
 func TestRecordIsRead(t *testing.T) {
 	second := state{{"files", "two words", "videos/aa/aaaaaaaaaaaaaaaa.mp4"}: "2000000000000001", {"table", "x.parquet", "*"}: gone}
 	for at, value := range recorded() {

@@ -1,10 +1,10 @@
-// Command tests runs go test and prints what a reader needs of it: all that a failed test said, the closing line of each package,
-// and at the end what was skipped, and why. make test and make check use it.
+// Command tests runs go test and shortens its output: it prints the output of failed tests, the last line of each package, and at the
+// end which tests were skipped, and why. `make test` and `make check` use it.
 //
 //	go run ./internal/dev/tests [-C directory] [-promises] [flags of go test] packages
 //	go run ./internal/dev/tests -rest [flags of go test]
 //
-// With -promises it also fails where a promise of docs/reliability.md was not shown, so none hangs on a test that is skipped.
+// With -promises it also fails if no test showed a promise of docs/reliability.md, so no promise depends on skipped tests alone.
 // With -rest it runs the tests that a short run skips or shortens.
 package main
 
@@ -44,7 +44,7 @@ func main() {
 		args = append(append(args, "-run", "^("+strings.Join(names, "|")+")$"), packages...)
 	}
 	began := time.Now()
-	// Not from the cache of go test: some tests build the program, or read the source, and the cache does not know.
+	// -count 1 turns off the cache of go test, because it does not know that some tests build the program or read the source.
 	cmd := exec.Command(cmp.Or(os.Getenv("GO"), "go"), append([]string{"test", "-json", "-count=1"}, args...)...)
 	cmd.Dir, cmd.Stderr = dir, os.Stderr
 	out, err := cmd.StdoutPipe()
@@ -70,25 +70,25 @@ func main() {
 	}
 }
 
-// listed are the rows of docs/reliability.md, which begin with the name of a promise.
+// listed matches the rows of docs/reliability.md, which begin with the name of a promise.
 var listed = regexp.MustCompile(`(?m)^\| (P\d+) \|`)
 
 // event is a line of go test -json (cmd/test2json).
 type event struct {
 	Action      string
 	Package     string
-	ImportPath  string // of a package that does not build
+	ImportPath  string // import path of a package that does not build
 	Test        string
 	Output      string
 	FailedBuild string
 }
 
-// report gathers what tests say.
+// report collects the output of tests.
 type report struct {
 	out   io.Writer
-	said  map[string][]string // lines of a package and a test that runs
+	said  map[string][]string // output of running tests, by package and test
 	why   map[string][]string // skipped tests by their reason
-	shown map[string]bool     // promises
+	shown map[string]bool     // promises that a test showed
 }
 
 func newReport(out io.Writer) *report {
@@ -98,11 +98,11 @@ func newReport(out io.Writer) *report {
 var (
 	logged  = regexp.MustCompile(`^\s+\S+\.go:\d+: `)
 	promise = regexp.MustCompile(`^P\d+: `)
-	part    = regexp.MustCompile(`^NOT [A-Z]+`) // of a test that runs, some part was skipped
+	part    = regexp.MustCompile(`^NOT [A-Z]+`) // printed by a test that skipped a part of its work
 	state   = regexp.MustCompile(`^\s*(=== |--- (PASS|SKIP|BENCH))`)
 )
 
-// read takes the lines of go test -json.
+// read reads the lines of go test -json.
 func (r *report) read(in io.Reader) error {
 	lines := bufio.NewReader(in)
 	for {
@@ -123,7 +123,7 @@ func (r *report) read(in io.Reader) error {
 	}
 }
 
-// record takes one event. A failed test is printed at once, with what it said.
+// record handles an event. It prints a failed test at once, with its output.
 func (r *report) record(e event) {
 	key := e.Package + "\t" + e.Test
 	switch e.Action {
@@ -131,7 +131,7 @@ func (r *report) record(e event) {
 		fmt.Fprint(r.out, e.Output)
 	case "output":
 		if e.Test == "" && !state.MatchString(e.Output) && e.Output != "PASS\n" && !strings.Contains(e.Output, "[no test files]") {
-			fmt.Fprint(r.out, e.Output) // closing lines, and what is said outside of tests
+			fmt.Fprint(r.out, e.Output) // last lines of packages, and output outside of tests
 			return
 		}
 		r.said[key] = append(r.said[key], e.Output)
@@ -161,7 +161,7 @@ func (r *report) record(e event) {
 	}
 }
 
-// reason is the last thing that a skipped test logged.
+// reason returns the last line that a skipped test logged.
 func (r *report) reason(key string) string {
 	reason := "it does not say why"
 	for _, line := range r.said[key] {
@@ -180,7 +180,7 @@ func (r *report) skip(e event, why string) {
 	}
 }
 
-// skips prints what was skipped, by reason.
+// skips prints the skipped tests by reason.
 func (r *report) skips() {
 	if len(r.why) == 0 {
 		return
@@ -197,7 +197,7 @@ func (r *report) skips() {
 	}
 }
 
-// promises fails where a promise was not shown. Elsewhere than on the one system that is tested it says so alone.
+// promises fails if a promise was not shown. On other systems than the tested one it only prints that.
 func (r *report) promises() error {
 	text, err := os.ReadFile("docs/reliability.md")
 	missing := strings.Join(r.missing(string(text)), ", ")
@@ -212,7 +212,7 @@ func (r *report) promises() error {
 	return errors.New("no test showed the promises " + missing)
 }
 
-// missing lists the promises of docs/reliability.md, which is given as text, that no test showed.
+// missing returns the promises in text, the content of docs/reliability.md, that no test showed.
 func (r *report) missing(text string) (names []string) {
 	for _, m := range listed.FindAllStringSubmatch(text, -1) {
 		if !r.shown[m[1]] && !slices.Contains(names, m[1]) {

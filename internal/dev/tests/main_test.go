@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// events are lines of go test -json: a test that passes, one that fails, one that is skipped, one with a part that is, and
-// packages that end well, badly, from the cache, and not built.
+// events are lines of go test -json. Tests pass, fail, are skipped and skip a part. Packages pass, fail, come from the cache and do
+// not build.
 const events = `{"Action":"run","Package":"latentbeam/a","Test":"TestGood"}
 {"Action":"output","Package":"latentbeam/a","Test":"TestGood","Output":"=== RUN   TestGood\n"}
 {"Action":"output","Package":"latentbeam/a","Test":"TestGood","Output":"    a_test.go:7: P3: 100 rows\n"}
@@ -37,7 +37,7 @@ const events = `{"Action":"run","Package":"latentbeam/a","Test":"TestGood"}
 {"Action":"fail","Package":"latentbeam/e","Test":"TestHangs","Elapsed":0}
 `
 
-// TestRest: a test is found that asks by itself or by a function beside it, and no other.
+// TestRest: rest finds the tests that may be skipped, by their own code or by a function of their file, and no others.
 func TestRest(t *testing.T) {
 	root := t.TempDir()
 	for name, text := range map[string]string{
@@ -67,8 +67,8 @@ func TestRest(t *testing.T) {
 	}
 }
 
-// TestReport: failed tests are shown with what they said, of the others the closing lines alone; what was skipped stands at
-// the end by its reason; a promise counts as shown where a test printed its figure.
+// TestReport: the output of failed tests is printed; of other packages only the last line. Skipped tests are at the end, by reason. A
+// promise counts as shown if a test printed its figure.
 func TestReport(t *testing.T) {
 	var out strings.Builder
 	r := newReport(&out)

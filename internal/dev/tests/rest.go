@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// rest finds the tests of a module that make test skips or shortens: those that ask testing.Short, testaid.Long or
-// testaid.Needs, by themselves or in functions beside them. It returns their names and the directories of their packages.
+// rest finds the tests of a module that `make test` skips or shortens: they call testing.Short, testaid.Long or testaid.Needs, directly
+// or through functions of their package. It returns the names of the tests and the directories of their packages.
 func rest(root string) (names, packages []string, err error) {
 	err = filepath.WalkDir(root, func(dir string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
@@ -44,7 +44,7 @@ func restOf(dir string) (tests []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	asks, uses := map[string]bool{}, map[string][]string{} // by function: whether it asks, and the names in it
+	asks, uses := map[string]bool{}, map[string][]string{} // for each function: whether it calls one of these, and the names that it uses
 	for _, file := range files {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
 		if err != nil {
