@@ -125,7 +125,7 @@ func (o *other) round(node *Node, be kernels.Backend, wait time.Duration) error 
 		o.t.Fatal(err)
 	}
 	defer closeAll(ends)
-	return kernels.Together(o.t.Context(), ends, grace, func(ctx context.Context, _ int, tr kernels.Transport) error {
+	return kernels.RunRanks(o.t.Context(), ends, grace, func(ctx context.Context, _ int, tr kernels.Transport) error {
 		return rounds(ctx, tr, be, wait)
 	})
 }
@@ -245,7 +245,7 @@ func TestWrongID(t *testing.T) {
 	if err := errors.Join(<-errs, <-errs); err != nil {
 		t.Fatal(err)
 	}
-	err = kernels.Together(t.Context(), ends, grace, func(ctx context.Context, i int, tr kernels.Transport) error {
+	err = kernels.RunRanks(t.Context(), ends, grace, func(ctx context.Context, i int, tr kernels.Transport) error {
 		return rounds(ctx, tr, devices[i], patience)
 	})
 	if err != nil {
