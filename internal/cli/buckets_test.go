@@ -66,7 +66,7 @@ func TestBucketCommands(t *testing.T) {
 	s.run(2, "copy", "again", "again")
 	s.says(s.run(2, "copy", "tables", "home"), "another output")
 	for _, url := range []string{"gs://bucket/x", "s3://bucket/x"} {
-		s.says(s.run(0, "doctor", url), "put if absent", "replace by version", "pages of a listing", url+" keeps what jobs rely on")
+		s.says(s.run(0, "doctor", url), "put if absent", "replace by version", "pages of a listing", url+" gives the guarantees that jobs need")
 	}
 	s.run(2, "doctor", "s3://nothing/x")
 }

@@ -17,27 +17,28 @@ import (
 
 func cleanCommand() *cobra.Command {
 	var apply, asJSON bool
-	var older string
-	var whole retention
+	var olderThan string
+	var outputs retention
 	cmd := &cobra.Command{
 		Use:   "clean DIR...",
-		Short: "Remove from a finished output what its tables do not name, or whole outputs that are old",
-		Long: "Remove from a finished output what its tables do not name: videos and records of rows that are no longer in\n" +
-			"the input, and what killed runs left. Without --apply it only says what it would remove. Files that\n" +
-			"latentbeam did not write, and those below names/, stay.\n\n" +
-			"With --keep-outputs or --outputs-older-than it removes whole outputs among those named, such as out/* of a\n" +
-			"scheduled job. Outputs that are not finished, and files that latentbeam did not write, stay.\n\n" +
+		Short: "Remove what a finished output no longer needs, or whole old outputs",
+		Long: "Remove what a finished output no longer needs: videos and records of rows that are no longer in the input, and\n" +
+			"temporary files of killed runs. Without --apply it only lists what it would remove. Files that latentbeam did not\n" +
+			"write, and files below names/, stay.\n\n" +
+			"With --keep-outputs or --outputs-older-than it removes whole outputs. DIR... are then the outputs to choose\n" +
+			"from, such as out/* of a scheduled job. Outputs that are not finished, and files that latentbeam did not write,\n" +
+			"stay.\n\n" +
 			"Exit codes: 0; 2 when the output is not finished or its tables are damaged; 75 when a run is at work there.",
 		Example: "  latentbeam clean out/shapes --apply\n  latentbeam clean out/* --keep-outputs 14 --apply",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if whole.isSet(cmd) {
-				return retire(cmd, args, whole, apply)
+			if outputs.isSet(cmd) {
+				return retire(cmd, args, outputs, apply)
 			}
 			if len(args) > 1 {
-				return fault.Usage(errors.New("several outputs are for --keep-outputs and --outputs-older-than; else name one"))
+				return fault.Usage(errors.New("several outputs need --keep-outputs or --outputs-older-than; else name one output"))
 			}
-			age, err := parseAge(older)
+			age, err := parseAge(olderThan)
 			if err != nil {
 				return fault.Usage(fmt.Errorf("--older-than %w", err))
 			}
@@ -58,13 +59,13 @@ func cleanCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&apply, "apply", false, "remove it; without this flag nothing is removed")
-	cmd.Flags().StringVar(&older, "older-than", "",
-		"only what was written before, such as 36h or 30d; rows without a video have no age and stay")
+	cmd.Flags().StringVar(&olderThan, "older-than", "",
+		"remove only files older than this, such as 36h or 30d; rows without a video have no age and stay")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print what was found as JSON")
-	cmd.Flags().IntVar(&whole.keep, "keep-outputs", 0,
-		"of the outputs named, keep this many that were finished last, and remove the others")
-	cmd.Flags().StringVar(&whole.older, "outputs-older-than", "",
-		"remove those of the outputs named that were finished before, such as 30d")
+	cmd.Flags().IntVar(&outputs.keep, "keep-outputs", 0,
+		"keep this many of the given outputs, the last finished ones, and remove the others")
+	cmd.Flags().StringVar(&outputs.older, "outputs-older-than", "",
+		"remove the given outputs that finished longer ago than this, such as 30d")
 	return cmd
 }
 
@@ -102,10 +103,10 @@ func printCleaned(cmd *cobra.Command, output string, c audit.Cleaned) {
 	fmt.Fprintf(out, "%d files (%s) and %d records of the ledger %s; the tables name %d rows, which stay\n",
 		c.Files, config.ByteSize(c.Bytes), c.Records, verb, c.Rows)
 	if c.Partial > 0 {
-		fmt.Fprintf(out, "%d pieces of killed runs are removed\n", c.Partial)
+		fmt.Fprintf(out, "%d temporary files of killed runs are removed\n", c.Partial)
 	}
-	if c.Young > 0 {
-		fmt.Fprintf(out, "%d files stay, for they are younger\n", c.Young)
+	if c.TooYoung > 0 {
+		fmt.Fprintf(out, "%d files stay because they are younger than --older-than\n", c.TooYoung)
 	}
 	if !c.Applied && c.Files+c.Records > 0 {
 		fmt.Fprintf(out, "nothing was removed yet: `latentbeam clean %s --apply` does it\n", output)

@@ -43,7 +43,7 @@ func TestCleanExplainDiff(t *testing.T) {
 	if after := s.list(); len(after) != len(before) {
 		t.Error("a dry run removed something")
 	}
-	s.says(s.run(0, "clean", "out", "--older-than", "1d", "--apply"), "0 files", "2 files stay, for they are younger")
+	s.says(s.run(0, "clean", "out", "--older-than", "1d", "--apply"), "0 files", "2 files stay because they are younger")
 	s.says(s.run(0, "clean", "out", "--apply"), "2 files", "are removed", "the tables name 3 rows")
 	s.says(s.run(0, "verify", "out"), "3 rows", "all is as it was written", "foreign    videos/mine.mp4")
 	s.says(s.run(0, "run", "job.yaml"), "nothing to do")
@@ -92,7 +92,7 @@ func TestRetention(t *testing.T) {
 	s.says(s.run(0, "verify", "out/wed"), "all is as it was written")
 	s.files("out/half/videos/*/*.mp4")
 	s.says(s.run(2, "clean", "out/wed", "--keep-outputs", "0"), "give 1 or more")
-	s.says(s.run(2, "clean", "out/wed", "out/half"), "several outputs are for")
+	s.says(s.run(2, "clean", "out/wed", "out/half"), "several outputs need")
 }
 
 // TestNextCommand: a run ends with the exact command that the user may want next.

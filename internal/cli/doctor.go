@@ -23,13 +23,14 @@ func doctorCommand() *cobra.Command {
 	var endpoint string
 	cmd := &cobra.Command{
 		Use:   "doctor [OUTPUT]",
-		Short: "Say what this machine or a bucket has for a job, and what each missing piece costs",
-		Long: "Say what this machine has for a job, and what each missing piece costs: processor, memory, room in the\n" +
-			"output directory, GPUs with their driver, health and links, and the libraries that are used where they\n" +
-			"are found. Every GPU multiplies two small matrices. Nothing is changed.\n\n" +
-			"With OUTPUT it also tests whether the output keeps what jobs rely on. It writes small files into a folder of their own and\n" +
-			"removes them. For a bucket (s3://..., gs://...) it does nothing else; the objects lie below .tmp-check/ of the prefix.\n\n" +
-			"Exit codes: 0; 1 when something that the machine or the bucket promises does not work; 2 when the bucket refuses this\n" +
+		Short: "Check this machine or a bucket before a job, and say what each missing piece costs",
+		Long: "Check this machine before a job: processor, memory, free space in the output directory, GPUs with their driver,\n" +
+			"health and links, and optional libraries. Doctor says what each missing piece costs. Every GPU multiplies two\n" +
+			"small matrices. Nothing is changed.\n\n" +
+			"With OUTPUT it also tests the guarantees that jobs need from the storage of the output, such as \"put if absent\".\n" +
+			"It writes small files into a new folder and removes them. For a bucket (s3://..., gs://...) it does nothing else;\n" +
+			"the objects lie below .tmp-check/ of the prefix.\n\n" +
+			"Exit codes: 0; 1 when a check of the machine or the bucket fails; 2 when the bucket refuses this\n" +
 			"process; 75 when it does not answer.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -41,14 +42,14 @@ func doctorCommand() *cobra.Command {
 				dir = args[0]
 			}
 			if store.HasScheme(dir) {
-				return proveStore(cmd, dir, asJSON)
+				return checkStore(cmd, dir, asJSON)
 			}
 			report := doctor.Examine(doctor.Collect(release, dir))
-			if err := runDoctor(cmd, report, asJSON); err != nil || len(args) == 0 || asJSON {
+			if err := printReport(cmd, report, asJSON); err != nil || len(args) == 0 || asJSON {
 				return err
 			}
 			fmt.Fprintln(cmd.OutOrStdout())
-			return proveStore(cmd, dir, false)
+			return checkStore(cmd, dir, false)
 		},
 	}
 	cmd.Flags().StringVar(&endpoint, "endpoint", "", "host:port: only ask whether a job server of Beam (runner flink, spark) answers there")
@@ -56,8 +57,8 @@ func doctorCommand() *cobra.Command {
 	return cmd
 }
 
-// proveStore tests what jobs rely on in a store and prints a table. Its error decides the exit code.
-func proveStore(cmd *cobra.Command, url string, asJSON bool) error {
+// checkStore tests the guarantees that jobs need from a store and prints a table. Its error decides the exit code.
+func checkStore(cmd *cobra.Command, url string, asJSON bool) error {
 	promises, err := open.Prove(cmd.Context(), url, true)
 	out := cmd.OutOrStdout()
 	switch {
@@ -91,7 +92,7 @@ func proveStore(cmd *cobra.Command, url string, asJSON bool) error {
 		return fault.Failures(fmt.Errorf("broken: %s; jobs refuse this store, see docs/buckets.md", strings.Join(names, ", ")))
 	}
 	if !asJSON {
-		fmt.Fprintf(out, "\n%s keeps what jobs rely on\n", bucket.Redact(url))
+		fmt.Fprintf(out, "\n%s gives the guarantees that jobs need\n", bucket.Redact(url))
 	}
 	return nil
 }
@@ -114,8 +115,8 @@ func inspectServer(cmd *cobra.Command, endpoint string) error {
 	return nil
 }
 
-// runDoctor prints the report. Its error decides the exit code.
-func runDoctor(cmd *cobra.Command, r doctor.Report, asJSON bool) error {
+// printReport prints the report. Its error decides the exit code.
+func printReport(cmd *cobra.Command, r doctor.Report, asJSON bool) error {
 	out := cmd.OutOrStdout()
 	if asJSON {
 		if err := printJSON(out, r); err != nil {

@@ -16,7 +16,7 @@ func TestDoctor(t *testing.T) {
 	s.says(s.run(0, "doctor"), "latentbeam "+release, "processor", "memory", "output", "CUDA", "ffmpeg",
 		"nothing is broken")
 	s.says(s.run(0, "doctor", "not/there/yet"), "not/there/yet, ", "put if absent", "rename without replace", "lease between hosts",
-		"not/there/yet keeps what jobs rely on")
+		"not/there/yet gives the guarantees that jobs need")
 	s.says(s.run(1, "doctor", "file/out"), "broken   output", "latentbeam: broken: output")
 	var r struct {
 		OK     bool

@@ -62,15 +62,15 @@ func printLayout(out io.Writer, l forecast.BucketPlan, devices []layout.DeviceMo
 			p.Shape.Positions, progress.Rows(p.Shape.Batch))
 		fmt.Fprintf(w, "  a step\t%s: work %s, exchange %s\n", formatSeconds(f.Seconds()), formatSeconds(f.Compute),
 			formatSeconds(f.Wire))
-		fmt.Fprintf(w, "  sent a step\t%s by the busiest device, %s by all of a set\n", cost.Bytes(f.Sent),
+		fmt.Fprintf(w, "  sent / step\t%s by the busiest device, %s by the whole set\n", cost.Bytes(f.Sent),
 			cost.Bytes(f.AllSent))
 		fmt.Fprintf(w, "  waste\t%.2f%% of the busiest device's work, padding included\n", 100*max(0, f.Waste))
 	}
 	fmt.Fprintf(w, "  time\t%s for all rows%s\n", formatSeconds(l.Seconds()), timeAssumption(l))
 	w.Flush()
 	w = tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "  device\tcolumns\tframes\tunits\tfullest in\tweights\tactivations\texchange\t"+
-		"together\tof\t")
+	fmt.Fprintln(w, "  device\tcolumns\tframes\tunits\tpeak stage\tweights\tactivations\texchange\t"+
+		"in total\tmemory\t")
 	for _, s := range b.Sets {
 		printSet(w, s, devices, l.Split())
 	}
@@ -88,7 +88,7 @@ func printLayout(out io.Writer, l forecast.BucketPlan, devices []layout.DeviceMo
 	}
 }
 
-// maxLeases is the most kinds of batches that are listed for a stage.
+// maxLeases limits how many different leases are listed for a stage. A lease is a batch size and a number of devices.
 const maxLeases = 4
 
 // printLeases prints the batches that the run gives to each stage. Stages without work are left out.
@@ -156,12 +156,12 @@ func describeLease(l schedule.Lease) string {
 		text += fmt.Sprintf("%d devices together", l.Devices)
 	}
 	if l.Batches > 1 {
-		text += fmt.Sprintf(", joined of %d that waited for devices", l.Batches)
+		text += fmt.Sprintf(", joined from %d waiting batches", l.Batches)
 	}
 	return text
 }
 
-// timeAssumption returns the assumption behind a predicted time that does not come from a simulation of the run; else "".
+// timeAssumption returns what a predicted time assumes. It returns "" if the time comes from a simulation of the run.
 func timeAssumption(l forecast.BucketPlan) string {
 	if len(l.Run.Leases) > 0 {
 		return ""

@@ -177,7 +177,7 @@ STAGE         which batches the stage gets; joined: waiting batches of one shape
 partition     how the ranks of a set share the frames and positions of a video
 a step        time of one sampling step: work of the busiest device, and exchanges between devices; never less than it
               takes to start its kernels
-sent a step   bytes that a set exchanges in a step
+sent / step   bytes that a set sends in one sampling step
 waste         how much more the busiest device has to do than a fair share
 time          until the last row of this shape is decoded, where nothing else is at work
 not chosen    other layouts, and why
@@ -185,10 +185,10 @@ device        number and kind
 columns       (row of the forward, position) pairs of the device, in blocks that look at one position over time
 frames        (row of the forward, frame) pairs of the device, in blocks that look at one frame
 units         heads times ranges of queries that it computes in attention over all tokens; 0: none
-fullest in    stage in which the device holds the most
+peak stage    stage in which the device needs the most memory
 weights       bytes of that stage's weights on the device
 activations   bytes of its tensors for a batch
 exchange      bytes of its buffers for exchanges
-together      sum of the three
-of            memory of the device that the job may use
+in total      weights, activations and exchange
+memory        memory of the device that the job may use
 `

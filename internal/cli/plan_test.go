@@ -17,7 +17,7 @@ func TestPlan(t *testing.T) {
 		// The threads divide evenly. With four processors, one of three workers would be twice as fast as the others.
 		{"plan job.yaml --workers 3 --set resources.threads=3 --set resources.batch_size=1", []string{
 			"1 set of 3, 3 elements at once",
-			"denoise      1 batch of 3 on 3 devices together, joined of 3 that waited for devices",
+			"denoise      1 batch of 3 on 3 devices together, joined from 3 waiting batches",
 			"not chosen: sequence_parallel: 1 for every batch: "}},
 		{"plan job.yaml --devices 3xT4-16GB", []string{"3 x T4-16GB: 14.5 GiB, 20.0 TFLOP/s", "(assumed)",
 			"0 T4-16GB", "not chosen: sequence_parallel: 1 for every batch: "}},

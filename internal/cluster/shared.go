@@ -48,7 +48,8 @@ type round struct {
 	posts         []*post // by rank; nil: not posted yet
 	arrived, done int
 	copying       sync.WaitGroup // ranks that are reading others' tensors
-	all, over     chan struct{}  // closed when all ranks have posted; when all have copied
+	allPosted     chan struct{}  // closed when all ranks have posted
+	allCopied     chan struct{}  // closed when all ranks have copied
 }
 
 // post is a rank's part of an exchange.
@@ -58,7 +59,7 @@ type post struct {
 }
 
 func newRound(n int) *round {
-	return &round{posts: make([]*post, n), all: make(chan struct{}), over: make(chan struct{})}
+	return &round{posts: make([]*post, n), allPosted: make(chan struct{}), allCopied: make(chan struct{})}
 }
 
 type shared struct {
@@ -82,14 +83,14 @@ func (s *shared) Sub(ranks []int) (kernels.Transport, error) {
 	for i, r := range ranks {
 		world[i] = s.world[r]
 	}
-	f := s.hub.groupEnd
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	end := s.hub.groupEnd
+	end.mu.Lock()
+	defer end.mu.Unlock()
 	name := fmt.Sprint(world)
-	if f.subs[name] == nil {
-		f.subs[name] = &hub{groupEnd: f, round: newRound(len(ranks))}
+	if end.subs[name] == nil {
+		end.subs[name] = &hub{groupEnd: end, round: newRound(len(ranks))}
 	}
-	return &shared{hub: f.subs[name], rank: mine, size: len(ranks), world: world}, nil
+	return &shared{hub: end.subs[name], rank: mine, size: len(ranks), world: world}, nil
 }
 
 // subRank returns the index of rank in ranks. It returns an error if ranks are invalid for a group of size.
@@ -97,7 +98,7 @@ func subRank(rank, size int, ranks []int) (int, error) {
 	seen := map[int]bool{}
 	for _, r := range ranks {
 		if r < 0 || r >= size || seen[r] {
-			return 0, fmt.Errorf("group of ranks %v of %d: each must be there once", ranks, size)
+			return 0, fmt.Errorf("group of ranks %v: each must be from 0 to %d and appear once", ranks, size-1)
 		}
 		seen[r] = true
 	}
@@ -127,7 +128,7 @@ func (s *shared) Exchange(ctx context.Context, be kernels.Backend, tag kernels.T
 	if err != nil {
 		return err
 	}
-	if err := s.wait(ctx, r, r.all, tag); err != nil {
+	if err := s.wait(ctx, r, r.allPosted, tag); err != nil {
 		s.withdraw(r)
 		return err
 	}
@@ -135,7 +136,7 @@ func (s *shared) Exchange(ctx context.Context, be kernels.Backend, tag kernels.T
 		err = s.hub.abort(fmt.Errorf("rank %d, %v: %w", s.rank, tag, err))
 	} else {
 		s.finish(r)
-		err = s.wait(ctx, r, r.over, tag)
+		err = s.wait(ctx, r, r.allCopied, tag)
 	}
 	if err != nil {
 		r.copying.Wait() // after this the caller may reuse its tensors
@@ -162,7 +163,7 @@ func (s *shared) post(p *post) (*round, error) {
 	r.posts[s.rank] = p
 	if r.arrived++; r.arrived == s.size {
 		r.copying.Add(s.size)
-		close(r.all)
+		close(r.allPosted)
 	}
 	return r, nil
 }
@@ -193,7 +194,7 @@ func (s *shared) wait(ctx context.Context, r *round, c <-chan struct{}, tag kern
 // the others may be reading its tensors, and withdraw waits for them.
 func (s *shared) withdraw(r *round) {
 	s.hub.mu.Lock()
-	met := r.arrived == s.size // final: nobody posts after the end
+	met := r.arrived == s.size // cannot change: nobody posts after the group has ended
 	s.hub.mu.Unlock()
 	if met {
 		r.copying.Done()
@@ -274,6 +275,6 @@ func (s *shared) finish(r *round) {
 	defer h.mu.Unlock()
 	if r.done++; r.done == s.size {
 		h.round = newRound(s.size)
-		close(r.over)
+		close(r.allCopied)
 	}
 }

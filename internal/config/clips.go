@@ -14,14 +14,14 @@ import (
 
 // Buckets are the sizes and lengths that clips may have.
 type Buckets struct {
-	// Sizes is auto, all sizes of at most Pixels pixels with sides in multiples of Step, or a list of WIDTHxHEIGHT or
-	// WIDTHxHEIGHTxFRAMES.
+	// Sizes is auto, or a list of WIDTHxHEIGHT or WIDTHxHEIGHTxFRAMES. auto makes sizes of several aspect ratios from Pixels
+	// and Step.
 	Sizes Sizes `yaml:"sizes" json:"sizes,omitempty"`
-	// Pixels is the most pixels of a frame, for auto sizes.
+	// Pixels is the maximum number of pixels of a frame, for auto sizes.
 	Pixels int `yaml:"pixels" json:"pixels,omitempty"`
 	Step   int `yaml:"step" json:"step,omitempty"` // sides of auto sizes are multiples of this; 0: 16
-	// Frames are the lengths of clips in frames: a form such as 4n+1, or a list. A clip has the greatest of these lengths that
-	// neither num_frames nor the media exceed. "": num_frames.
+	// Frames are the lengths of clips in frames: a form such as 4n+1, or a list. A clip has the greatest length for
+	// which its media have enough frames; lengths of a form are at most num_frames. "": the length is num_frames.
 	Frames Lengths `yaml:"frames" json:"frames,omitzero"`
 	// Small decides what happens to media that are smaller than their bucket: enlarge (also ""), or drop.
 	Small string `yaml:"small" json:"small,omitempty"`
@@ -179,7 +179,7 @@ func (v *validator) validateClips() {
 	in := v.config.Input
 	for _, key := range []string{"buckets", "windows", "resize", "crop", "flip", "null_caption"} {
 		if v.given("input."+key) && !v.given("input."+MediaInput) {
-			v.problem("input."+key, "remove it, or name media", "input.%s is for input.media alone", key)
+			v.problem("input."+key, "remove it, or name media", "input.%s needs input.media", key)
 			return
 		}
 	}
@@ -226,23 +226,23 @@ func (v *validator) validateBuckets(b Buckets) {
 		return
 	}
 	step := cmp.Or(b.Step, defaultSizesStep)
-	least := 4 * step * step // sides of auto sizes are at least one step
+	minPixels := 4 * step * step // sides start at half of sqrt(pixels), which must be at least one step
 	switch {
 	case b.Sizes != nil && (b.Pixels != 0 || b.Step != 0):
 		v.problem(path+".sizes", "write sizes: auto, or remove pixels and step", "input.buckets has a list of sizes, and pixels or step")
 	case b.Sizes == nil && b.Pixels == 0 && !v.given(path+".pixels"):
 		v.problem(path, "add pixels, such as 399360 for 832x480, or a list of sizes", "input.buckets has sizes: auto and no pixels")
-	case b.Sizes == nil && (b.Pixels < least || b.Pixels > schemas.MaxSide*schemas.MaxSide/4):
-		v.outOfBounds(path+".pixels", least, schemas.MaxSide*schemas.MaxSide/4)
+	case b.Sizes == nil && (b.Pixels < minPixels || b.Pixels > schemas.MaxSide*schemas.MaxSide/4):
+		v.outOfBounds(path+".pixels", minPixels, schemas.MaxSide*schemas.MaxSide/4)
 	}
-	open := map[string]bool{}
+	noFrames := map[string]bool{} // by size: whether it is listed without a number of frames
 	for _, s := range b.Sizes {
 		name := BucketSize{s.Width, s.Height, 0}.String()
-		if other, seen := open[name]; seen && other != (s.Frames == 0) {
+		if other, seen := noFrames[name]; seen && other != (s.Frames == 0) {
 			v.problem(path+".sizes", "give all sizes of "+name+" a number of frames, or none",
-				"%s stands with a number of frames and without", name)
+				"%s is listed both with and without a number of frames", name)
 			return
 		}
-		open[name] = s.Frames == 0
+		noFrames[name] = s.Frames == 0
 	}
 }

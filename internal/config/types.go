@@ -24,7 +24,7 @@ func (l *StringList) fromNode(n *document.Node) (string, bool) {
 	case document.ListKind:
 		*l = (*l)[:0:0]
 		for _, item := range n.Items {
-			item = item.Joined()
+			item = item.UndoMap()
 			if item.Kind != document.TextKind || item.Text == "" {
 				return wanted, false
 			}

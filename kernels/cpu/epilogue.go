@@ -14,9 +14,9 @@ type epilogue struct {
 	dst      rows
 	bias     []float32
 	act      kernels.UnaryOp
-	gate     rows // none if it has no view
+	gate     rows // not used if its view is nil
 	residual rows
-	onto     rows // values that the sums are added to
+	onto     rows // initial values of the sums; not used if its view is nil
 }
 
 // newEpilogue checks the operands of an epilogue that writes dst.
@@ -52,8 +52,8 @@ func (b *Backend) newEpilogue(
 	return e, true
 }
 
-// initSums sets m rows and cols columns of sums to the values of onto from row0 and column j on. Rows of sums are width floats
-// apart.
+// initSums copies a part of onto, m rows from row0 and cols columns from j, to the sums at c. Rows of sums are width floats
+// apart; initSums clears the rest of each row.
 func (e *epilogue) initSums(w *worker, c unsafe.Pointer, width, row0, j, m, cols int) {
 	sums, scratch := unsafe.Slice((*float32)(c), m*width), w.floats(0, cols)
 	for i := range m {
@@ -62,13 +62,16 @@ func (e *epilogue) initSums(w *worker, c unsafe.Pointer, width, row0, j, m, cols
 	}
 }
 
-// storeMath holds a tier's routines that finish sums in dense rows, by the destination's type. Without a routine, sums are
-// finished row by row.
+// storeMath holds the routines of an instruction set that store sums in dense rows. A nil routine means that sums are finished
+// row by row.
 type storeMath struct {
+	// plain rounds sums to the type of dst and stores them; biased adds the bias first. The index is the type of dst.
 	plain, biased [kernels.F16 + 1]func(dst, src, bias unsafe.Pointer, dstStride, srcStride, rows, columns int)
 
-	// For bf16: sums + a row of fp32, rounded; sums times rows of bf16, rounded; sums + rows of bf16.
-	biasRound, mulRound, add blockFunc
+	// These routines change the sums in place, for a destination of bf16.
+	biasRound blockFunc // adds one row of fp32 to every row, then rounds to bf16
+	mulRound  blockFunc // multiplies by rows of bf16, then rounds to bf16
+	add       blockFunc // adds rows of bf16
 }
 
 // blockFunc combines rows of sums with rows of another operand. Strides are in bytes.
@@ -82,58 +85,58 @@ type block struct {
 }
 
 // at returns the address of row i of the block.
-func (k *block) at(i int) unsafe.Pointer { return unsafe.Pointer(&k.sums[i*k.width]) }
+func (b *block) at(i int) unsafe.Pointer { return unsafe.Pointer(&b.sums[i*b.width]) }
 
 // row returns row i of the block.
-func (k *block) row(i int) []float32 { return k.sums[i*k.width:][:k.cols] }
+func (b *block) row(i int) []float32 { return b.sums[i*b.width:][:b.cols] }
 
 // finish completes m rows and cols columns of sums, whose rows are width floats apart, and stores them in dst from row0 and
 // column j on. If dst has 16 bits, every intermediate is rounded to its type.
 func (e *epilogue) finish(w *worker, c unsafe.Pointer, width, row0, j, m, cols int) {
-	k := &block{unsafe.Slice((*float32)(c), m*width), width, m, cols, row0, j}
+	b := &block{unsafe.Slice((*float32)(c), m*width), width, m, cols, row0, j}
 	if e.bias != nil && e.act == kernels.Identity && e.gate.view == nil && e.residual.view == nil &&
 		e.store(e.stores.biased[e.dst.DType], c, width, row0, j, m, cols) {
 		return
 	}
-	rounded := e.addBias(k)
+	rounded := e.addBias(b)
 	round := func() {
 		if !rounded {
-			e.round(w, k.sums)
+			e.round(w, b.sums)
 		}
 		rounded = false
 	}
 	if e.act != kernels.Identity {
 		round()
-		e.math.activate(k.sums, e.act) // the padding of a panel is never stored, so it may become anything
+		e.math.activate(b.sums, e.act) // the padding of a panel is never stored, so it may become anything
 	}
 	if e.gate.view != nil {
 		round()
-		rounded = e.combine(w, k, &e.gate, e.stores.mulRound, e.math.mul)
+		rounded = e.combine(w, b, &e.gate, e.stores.mulRound, e.math.mul) // mulRound has rounded
 	}
 	if e.residual.view != nil {
 		round()
-		e.combine(w, k, &e.residual, e.stores.add, e.math.add)
+		e.combine(w, b, &e.residual, e.stores.add, e.math.add)
 	}
 	if e.store(e.stores.plain[e.dst.DType], c, width, row0, j, m, cols) {
 		return
 	}
 	for i := range m {
-		e.dst.store(k.row(i), e.dst.offset(row0+i)+j*e.dst.step, e.dst.step)
+		e.dst.store(b.row(i), e.dst.offset(row0+i)+j*e.dst.step, e.dst.step)
 	}
 }
 
 // addBias adds the bias, if there is one, and reports whether it also rounded the sums.
-func (e *epilogue) addBias(k *block) bool {
+func (e *epilogue) addBias(b *block) bool {
 	if e.bias == nil {
 		return false
 	}
-	bias := e.bias[k.col0 : k.col0+k.cols]
+	bias := e.bias[b.col0 : b.col0+b.cols]
 	if e.dst.DType == kernels.BF16 && e.stores.biasRound != nil {
-		e.stores.biasRound(k.at(0), unsafe.Pointer(&bias[0]), k.width*4, 0, k.rows, k.cols)
+		e.stores.biasRound(b.at(0), unsafe.Pointer(&bias[0]), b.width*4, 0, b.rows, b.cols)
 		return true
 	}
-	for i := range k.rows {
-		e.math.add(k.row(i), k.row(i), bias)
+	for i := range b.rows {
+		e.math.add(b.row(i), b.row(i), bias)
 	}
 	return false
 }
@@ -154,23 +157,23 @@ func (e *epilogue) store(
 	return true
 }
 
-// combine applies an operation to the sums and the same part of other. It uses dense if possible, and reports that; else it
-// works row by row.
+// combine applies an operation to the sums and the same part of other. It calls dense if it can,
+// otherwise byRow for each row, and reports whether it called dense.
 func (e *epilogue) combine(
-	w *worker, k *block, other *rows, dense blockFunc, byRow func(dst, a, b []float32),
+	w *worker, b *block, other *rows, dense blockFunc, byRow func(dst, a, b []float32),
 ) bool {
 	if dense != nil && e.dst.DType == kernels.BF16 && other.DType == kernels.BF16 && other.step == 1 {
-		for i := 0; i < k.rows; {
-			n := min(k.rows-i, other.run-(k.row0+i)%other.run)
-			dense(k.at(i), other.pointer(other.offset(k.row0+i)+k.col0), k.width*4, other.jump*2, n, k.cols)
+		for i := 0; i < b.rows; {
+			n := min(b.rows-i, other.run-(b.row0+i)%other.run)
+			dense(b.at(i), other.pointer(other.offset(b.row0+i)+b.col0), b.width*4, other.jump*2, n, b.cols)
 			i += n
 		}
 		return true
 	}
-	scratch := w.floats(0, k.cols)
-	for i := range k.rows {
-		off := other.offset(k.row0+i) + k.col0*other.step
-		byRow(k.row(i), k.row(i), other.read(scratch, off, other.step, k.cols))
+	scratch := w.floats(0, b.cols)
+	for i := range b.rows {
+		off := other.offset(b.row0+i) + b.col0*other.step
+		byRow(b.row(i), b.row(i), other.read(scratch, off, other.step, b.cols))
 	}
 	return false
 }

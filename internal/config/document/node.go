@@ -67,12 +67,12 @@ func (n *Node) Describe() string {
 	return n.Kind.String()
 }
 
-// ValueRunes is the most characters of a value that a message quotes.
+// ValueRunes limits how many characters of a value a message quotes.
 const ValueRunes = 60
 
-// Joined repairs a text such as host:7447 in a list in brackets. The YAML library makes a map of it, although there is no space
-// after the colon; Joined returns the text. It returns other nodes unchanged.
-func (n *Node) Joined() *Node {
+// UndoMap returns the text of an item such as host:7447 in a list in brackets. The YAML library makes a map of it, although
+// there is no space after the colon. UndoMap returns other nodes unchanged.
+func (n *Node) UndoMap() *Node {
 	if n.Kind != MapKind || len(n.Pairs) != 1 {
 		return n
 	}
@@ -83,10 +83,10 @@ func (n *Node) Joined() *Node {
 	return &Node{Kind: TextKind, Pos: n.Pos, Text: p.Key + ":" + p.Value.Text}
 }
 
-// Clip shortens a text for a message to at most most characters.
-func Clip(s string, most int) string {
-	if runes := []rune(s); len(runes) > most {
-		return string(runes[:most]) + "…"
+// Clip shortens a text for a message to limit characters.
+func Clip(s string, limit int) string {
+	if runes := []rune(s); len(runes) > limit {
+		return string(runes[:limit]) + "…"
 	}
 	return s
 }

@@ -30,15 +30,15 @@ type CleanOptions struct {
 
 // Cleaned counts what was removed or would be removed.
 type Cleaned struct {
-	Output  string    `json:"output"`
-	Applied bool      `json:"applied"`
-	Rows    int64     `json:"rows"` // rows in the tables, which stay
-	Records int64     `json:"records"`
-	Files   int64     `json:"files"`
-	Bytes   int64     `json:"bytes"`     // size of the files
-	Partial int       `json:"partial"`   // temporary files of killed runs; 0 without Apply
-	Young   int64     `json:"too_young"` // files that stay because they are younger than OlderThan
-	Listed  []Finding `json:"listed"`    // the files, at most maxFindings
+	Output   string    `json:"output"`
+	Applied  bool      `json:"applied"`
+	Rows     int64     `json:"rows"` // rows in the tables, which stay
+	Records  int64     `json:"records"`
+	Files    int64     `json:"files"`
+	Bytes    int64     `json:"bytes"`     // size of the files
+	Partial  int       `json:"partial"`   // temporary files of killed runs; 0 without Apply
+	TooYoung int64     `json:"too_young"` // files that stay because they are younger than OlderThan
+	Listed   []Finding `json:"listed"`    // the files, at most maxFindings
 }
 
 // cleaner is a Clean in progress.
@@ -217,7 +217,7 @@ func (c *cleaner) findFiles(ctx context.Context) error {
 				continue
 			}
 			if !c.oldEnough(info) {
-				c.seen.Young++
+				c.seen.TooYoung++
 				continue
 			}
 			c.seen.Files++

@@ -30,11 +30,11 @@ func Enabled(getenv func(string) string) (bool, error) {
 		return false, nil
 	}
 	if exporter != "" && exporter != "otlp" {
-		return false, fmt.Errorf("OTEL_TRACES_EXPORTER is %q: traces go by otlp, or not at all with none", exporter)
+		return false, fmt.Errorf("OTEL_TRACES_EXPORTER is %q: only otlp and none are supported", exporter)
 	}
 	protocol := cmp.Or(getenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), getenv("OTEL_EXPORTER_OTLP_PROTOCOL"))
 	if protocol != "" && protocol != "http/protobuf" {
-		return false, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is %q: only http/protobuf is there; collectors take it on port 4318",
+		return false, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is %q: only http/protobuf is supported; collectors accept it on port 4318",
 			protocol)
 	}
 	return true, nil
@@ -101,8 +101,8 @@ func (o *OTLP) record(s board.Span) {
 	span.End(otrace.WithTimestamp(s.End))
 }
 
-// closeTime limits how long Close waits for the collector.
-const closeTime = 10 * time.Second
+// closeTimeout limits how long Close waits for the collector.
+const closeTimeout = 10 * time.Second
 
 // Close ends the root span with err and sends the remaining spans.
 func (o *OTLP) Close(err error) {
@@ -110,7 +110,7 @@ func (o *OTLP) Close(err error) {
 		o.root.SetStatus(codes.Error, err.Error())
 	}
 	o.root.End()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(o.ctx), closeTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(o.ctx), closeTimeout)
 	defer cancel()
 	if err := o.provider.Shutdown(ctx); err != nil {
 		slog.Warn("the last traces were not sent", "error", err)

@@ -125,8 +125,8 @@ func (s *scanner) field(e *entry, field int) (err error) {
 	return err
 }
 
-// member reads up to the value of an object's next member and returns its key, or reads the closing brace and returns more
-// false. first says that the opening brace has not been read yet.
+// member returns the key of an object's next member and stops before its value. more is false if it has read the closing
+// brace instead. first means that the opening brace has not been read yet.
 func (s *scanner) member(first bool) (key string, more bool, err error) {
 	if first {
 		if err := s.expect('{'); err != nil {

@@ -9,7 +9,7 @@ import (
 	"latentbeam/schemas/objects"
 )
 
-// Find describes the object with a key. Unlike a name of a Store, the key of an input may be any text.
+// Find returns the size and version of the object with this key. Unlike a name of a Store, the key of an input may be any text.
 func (b *Bucket) Find(ctx context.Context, key string) (objects.Object, error) {
 	if err := ctx.Err(); err != nil {
 		return objects.Object{}, b.failed("open", key, err)
@@ -39,7 +39,7 @@ func (b *Bucket) Objects(ctx context.Context, prefix string, flat bool) iter.Seq
 	}
 }
 
-// Read opens a version of an object that Find or Objects returned. Reads end with Close, not with ctx.
+// Read opens the version of the object that Find or Objects returned. Reads may go on after ctx has ended; Close ends them.
 func (b *Bucket) Read(ctx context.Context, o objects.Object) store.Reader {
 	return b.reader(ctx, o.Key, o)
 }
@@ -47,13 +47,13 @@ func (b *Bucket) Read(ctx context.Context, o objects.Object) store.Reader {
 // pageKeys is how many objects are requested at a time. Services do not return more.
 const pageKeys = 1000
 
-// pages yields the pages of a listing, with at most most objects each. It ends with an error if a request fails or the listing
+// pages yields the pages of a listing, each with at most limit objects. It ends with an error if a request fails or the listing
 // does not end.
-func (b *Bucket) pages(ctx context.Context, prefix string, flat bool, most int) iter.Seq2[[]objects.Object, error] {
+func (b *Bucket) pages(ctx context.Context, prefix string, flat bool, limit int) iter.Seq2[[]objects.Object, error] {
 	return func(yield func([]objects.Object, error) bool) {
 		var p progress
-		for page, first := "", true; first || page != ""; first = false {
-			found, next, err := b.page(ctx, prefix, flat, page, most)
+		for token, first := "", true; first || token != ""; first = false {
+			found, next, err := b.page(ctx, prefix, flat, token, limit)
 			if err != nil {
 				yield(nil, b.failed("list", prefix, err))
 				return
@@ -61,21 +61,21 @@ func (b *Bucket) pages(ctx context.Context, prefix string, flat bool, most int) 
 			if !yield(found, nil) {
 				return
 			}
-			if wrong := p.check(found, page, next); wrong != "" {
+			if wrong := p.check(found, token, next); wrong != "" {
 				yield(nil, b.contradicts("list", prefix, wrong))
 				return
 			}
-			page = next
+			token = next
 		}
 	}
 }
 
-// page is Service.List with retries.
-func (b *Bucket) page(ctx context.Context, prefix string, flat bool, page string, most int) (found []objects.Object, next string, err error) {
+// page is Service.List with retries. token selects the page; "" is the first one.
+func (b *Bucket) page(ctx context.Context, prefix string, flat bool, token string, limit int) (found []objects.Object, next string, err error) {
 	err = b.retryFor(ctx, listing, prefix, func(ctx context.Context) (err error) {
 		ctx, cancel := b.bound(ctx, 0)
 		defer cancel()
-		found, next, err = b.service.List(ctx, b.prefix+prefix, flat, page, most)
+		found, next, err = b.service.List(ctx, b.prefix+prefix, flat, token, limit)
 		return err
 	})
 	return found, next, err
