@@ -28,8 +28,8 @@ type Backend struct {
 
 var _ kernels.Backend = (*Backend)(nil)
 
-// New returns a backend on device index. If an error has ended the device's context, New opens it again, with empty memory and
-// another name. The error wraps ErrUnavailable if there is no CUDA.
+// New returns a backend on device index. If an error has ended the device's context, New opens a new context: its memory is
+// empty, and Device returns another name. The error wraps ErrUnavailable if there is no CUDA.
 func New(index int, o Options) (kernels.Backend, error) {
 	e, err := engineOf(index)
 	if err != nil {
@@ -64,13 +64,13 @@ func (b *Backend) freeWithBackend(stream cu.Stream, blocks *staging) {
 	}, b.eng)
 }
 
-// Class returns the numeric class of the device; see Device.Class.
+// Class implements kernels.Backend; Device.Class describes the name.
 func (b *Backend) Class() string { return b.eng.Class() }
 
 // Device returns "cuda:" and the number of the device.
 func (b *Backend) Device() string { return b.eng.name() }
 
-// Capabilities returns all abilities of a device with its own memory and clock.
+// Capabilities returns the optional abilities of a GPU: refilling and releasing weights, links, peak memory and times.
 func (b *Backend) Capabilities() kernels.Capabilities {
 	return kernels.Capabilities{UUID: b.eng.UUID, Refiller: b, Linker: b, Release: b.Release, Peak: b.Peak,
 		Time: b.Time}
@@ -85,7 +85,8 @@ func (b *Backend) Wait() error {
 	return b.err
 }
 
-// fail records the first error, after the errors of calls that are still queued.
+// fail waits for the queued calls and records their error. If there is none, fail records the given error. After a first error
+// it does nothing.
 func (b *Backend) fail(format string, args ...any) {
 	if b.err != nil {
 		return
@@ -95,8 +96,8 @@ func (b *Backend) fail(format string, args ...any) {
 	}
 }
 
-// resolve checks and resolves the operands of op; ok is false if there is nothing more to do. The zero Tensor ("none") resolves to
-// nil.
+// resolve checks the tensors of op and finds their device memory. The operand of the zero Tensor ("none") is nil. ok is false
+// if there was an error, also of an earlier call; the caller must then return.
 func (b *Backend) resolve(op string, ts ...kernels.Tensor) (operands []*operand, ok bool) {
 	if b.err != nil {
 		return nil, false
@@ -124,7 +125,7 @@ func (b *Backend) resolve(op string, ts ...kernels.Tensor) (operands []*operand,
 	return operands, true
 }
 
-// retain retains memory until the queued calls have been made.
+// retain keeps memory allocated until the queued calls have been made.
 func (b *Backend) retain(buf *buffer) {
 	if !slices.Contains(b.retained, buf) {
 		b.retained = append(b.retained, buf)
