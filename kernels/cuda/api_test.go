@@ -7,7 +7,7 @@ import (
 	"latentbeam/kernels/cuda/kern"
 )
 
-// TestTooOld: a device is too old where there are no kernels for it, and no other is.
+// TestTooOld: exactly the devices without kernels are too old.
 func TestTooOld(t *testing.T) {
 	for arch := 50; arch < 130; arch++ {
 		d := Device{Major: arch / 10, Minor: arch % 10}

@@ -12,7 +12,7 @@ import (
 	"latentbeam/kernels/kerneltest"
 )
 
-// device returns a new backend, on device index where there are as many. Without a driver the test is skipped,
+// device returns a new backend on device index, or on device 0 if there are fewer. Without a driver the test is skipped,
 // unless LATENTBEAM_LIBCUDA names one.
 func device(t testing.TB, index int) kernels.Backend {
 	t.Helper()

@@ -16,7 +16,7 @@ import (
 	"latentbeam/kernels/cuda"
 )
 
-// TestDevices: what the driver tells about devices.
+// TestDevices tests the facts of devices from the driver.
 func TestDevices(t *testing.T) {
 	b := device(t, 0)
 	list, err := cuda.Devices()
@@ -45,8 +45,8 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// TestLargeTransfers: what is larger than a page-locked block goes in pieces, each of which may be changed as
-// soon as Upload returns.
+// TestLargeTransfers: data larger than a page-locked block is copied in pieces. The caller may change it as soon as Upload
+// returns.
 func TestLargeTransfers(t *testing.T) {
 	b := device(t, 0)
 	defer b.Scope()()
@@ -73,8 +73,8 @@ func TestLargeTransfers(t *testing.T) {
 	}
 }
 
-// TestSmallTransfers: data sent without a page-locked block stays until the device has read it, even late and after
-// the last reference is gone.
+// TestSmallTransfers: data that is sent without a page-locked block exists until the device has read it, even if the device is late and
+// the caller has no reference any more.
 func TestSmallTransfers(t *testing.T) {
 	b := device(t, 0)
 	defer b.Scope()()
@@ -119,7 +119,7 @@ func TestForeignTensors(t *testing.T) {
 	}
 }
 
-// TestManyBackends: backends at work on two devices at the same time give what one alone gives.
+// TestManyBackends: several backends that work on two devices at the same time give the results of a single one.
 func TestManyBackends(t *testing.T) {
 	compute := func(b kernels.Backend, w kernels.Tensor) ([]float32, error) {
 		defer b.Scope()()
@@ -169,8 +169,8 @@ func TestManyBackends(t *testing.T) {
 	all.Wait()
 }
 
-// TestSteadyMemory: after the first turn of a loop a turn takes no memory from the device, and what is not
-// referred to any more goes back.
+// TestSteadyMemory: after the first iteration, a loop allocates no memory of the device. Memory without references is
+// freed.
 func TestSteadyMemory(t *testing.T) {
 	index := unused(t)
 	free := func() int64 {
@@ -206,7 +206,7 @@ func TestSteadyMemory(t *testing.T) {
 		if peak := b.Capabilities().Peak(); peak != (5*3+8)<<22 {
 			t.Errorf("peak %d bytes, want %d", peak, (5*3+8)<<22)
 		}
-		b.Alloc(kernels.F32, 1<<20) // of no scope
+		b.Alloc(kernels.F32, 1<<20) // outside of any scope
 		if free() >= before {
 			t.Error("no memory is taken")
 		}
@@ -219,7 +219,7 @@ func TestSteadyMemory(t *testing.T) {
 	t.Errorf("%d bytes did not come back", before-free())
 }
 
-// TestTime: spans are reported when the stream was waited for, and not before.
+// TestTime: spans are reported after the stream was waited for, and not before.
 func TestTime(t *testing.T) {
 	b := device(t, 0)
 	defer b.Scope()()
@@ -246,7 +246,7 @@ func TestTime(t *testing.T) {
 	}
 }
 
-// TestRefill: a weight is exchanged when what was enqueued before has read it, and before what comes after ready.
+// TestRefill: a weight is replaced after the operations enqueued before have read it, and before the operations after ready.
 func TestRefill(t *testing.T) {
 	b := device(t, 0)
 	defer b.Scope()()
@@ -280,9 +280,9 @@ func TestRefill(t *testing.T) {
 	}
 }
 
-// TestRelease: the memory of a weight, and of what was made of it for convolutions, is free at once; other weights stay
-// as they are, and one that is gone is an error. Bytes are counted on the stand-in: a GPU's memory is taken and given
-// back in larger pieces, and others use it too.
+// TestRelease: the memory of a weight and of its packed forms is freed at once. Other weights do not change, and using a released weight
+// is an error. The test counts bytes on the stand-in only, because a GPU allocates memory in larger pieces and other programs use it
+// too.
 func TestRelease(t *testing.T) {
 	b, index := device(t, 0), 0
 	counted := emulated()

@@ -14,7 +14,7 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// onFake skips a test where the driver is not the stand-in, which alone makes errors when asked to.
+// onFake skips a test unless the driver is the stand-in, because only that injects errors.
 func onFake(t *testing.T) {
 	t.Helper()
 	device(t, 0)
@@ -29,10 +29,10 @@ func emulated() bool {
 	return err == nil && strings.HasPrefix(list[0].Name, "emulated")
 }
 
-// devices is how many the stand-in has shown to tests so far.
+// devices is the number of devices that tests have used so far.
 var devices = 6
 
-// unused returns a device of the stand-in that no test has used, so that nobody else's garbage comes back to it.
+// unused returns a device of the stand-in that no test has used, so that finalizers of other tests free nothing on it.
 func unused(t *testing.T) int {
 	t.Helper()
 	onFake(t)
@@ -41,7 +41,7 @@ func unused(t *testing.T) int {
 	return devices - 1
 }
 
-// fresh returns a backend on a device whose context has not ended, whatever tests before did to it.
+// fresh returns a backend on a device with a valid context, even if earlier tests have ended it.
 func fresh(t *testing.T, index int, o cuda.Options) kernels.Backend {
 	t.Helper()
 	b, err := cuda.New(index, o)
@@ -51,7 +51,7 @@ func fresh(t *testing.T, index int, o cuda.Options) kernels.Backend {
 	return b
 }
 
-// work computes something on b and returns what it waits to.
+// work computes something on b and returns the result of Wait.
 func work(b kernels.Backend) error {
 	defer b.Scope()()
 	x, y := b.Alloc(kernels.F32, 40, 30), b.Alloc(kernels.BF16, 30, 40)
@@ -63,7 +63,7 @@ func work(b kernels.Backend) error {
 	return b.Wait()
 }
 
-// TestInjectedErrors: what a driver may answer, and what it means.
+// TestInjectedErrors tests how errors of the driver are classified.
 func TestInjectedErrors(t *testing.T) {
 	onFake(t)
 	for _, c := range []struct {
@@ -121,7 +121,7 @@ func TestInjectedErrors(t *testing.T) {
 	}
 }
 
-// uploadAndWork is work with data too large for a launch's own staging.
+// uploadAndWork is work with data that is too large to be sent without staging.
 func uploadAndWork(b kernels.Backend) error {
 	func() {
 		defer b.Scope()()
@@ -131,7 +131,7 @@ func uploadAndWork(b kernels.Backend) error {
 	return work(b)
 }
 
-// TestMemoryOfADeviceThatEnded: what lay on it is refused, not read.
+// TestMemoryOfADeviceThatEnded: using memory of an ended context is an error; the memory is not read.
 func TestMemoryOfADeviceThatEnded(t *testing.T) {
 	onFake(t)
 	b := fresh(t, 0, cuda.Options{})
@@ -155,7 +155,7 @@ func TestMemoryOfADeviceThatEnded(t *testing.T) {
 	}
 }
 
-// TestOutOfMemory: more than the device has, and more than is planned, are errors to be tried again smaller.
+// TestOutOfMemory: allocating more than the device has, or more than the limit, gives an error after which smaller batches are tried.
 func TestOutOfMemory(t *testing.T) {
 	index := unused(t)
 	t.Setenv("FAKE_MEMORY", "100000000")
@@ -175,7 +175,7 @@ func TestOutOfMemory(t *testing.T) {
 	}
 }
 
-// TestLessMemory: where there is no room for a large chunk, one just large enough will do.
+// TestLessMemory: if there is no memory for a large chunk, the arena allocates one that is just large enough.
 func TestLessMemory(t *testing.T) {
 	onFake(t)
 	b := fresh(t, 1, cuda.Options{})
@@ -185,7 +185,7 @@ func TestLessMemory(t *testing.T) {
 	}
 }
 
-// TestWithoutCUDA: why there is none, in a process of its own, for the driver is opened once.
+// TestWithoutCUDA: the error says why CUDA cannot be used. It runs in a process of its own, because the driver is opened only once.
 func TestWithoutCUDA(t *testing.T) {
 	if os.Getenv("WITHOUT_CUDA") != "" {
 		_, err := cuda.Devices()
@@ -213,7 +213,7 @@ func TestWithoutCUDA(t *testing.T) {
 	}
 }
 
-// TestOldDevice: a GPU without kernels is refused with its name.
+// TestOldDevice: a GPU without kernels gives an error with its name.
 func TestOldDevice(t *testing.T) {
 	onFake(t)
 	t.Setenv("FAKE_FAIL", "cuLaunchKernel:1:719!")
@@ -234,7 +234,7 @@ func TestOldDevice(t *testing.T) {
 	}
 }
 
-// TestCountAs: a device counts as an older one, and as no other.
+// TestCountAs: a device can count as an older one, but not as another one.
 func TestCountAs(t *testing.T) {
 	onFake(t)
 	t.Setenv("FAKE_ARCH", "90")

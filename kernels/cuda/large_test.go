@@ -11,7 +11,7 @@ import (
 	"latentbeam/kernels"
 )
 
-// TestParts: an operand of more elements than a kernel counts to is cut into parts that it can, which are all of it.
+// TestParts: an operand with too many elements for one launch is divided into parts, which together are the whole operand.
 func TestParts(t *testing.T) {
 	for _, dims := range [][]int{{3, 1 << 30, 2}, {1 << 31}, {5, 1 << 29, 1}, {1<<31 - 1}, {7, 0, 3}, {}} {
 		o := &operand{Tensor: kernels.NewTensor(kernels.BF16, nil, dims...), ptr: 1 << 40}
@@ -33,7 +33,7 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestTooManyRows: what cannot be cut is refused, and not counted wrongly.
+// TestTooManyRows: an operand that cannot be divided gives an error instead of a wrong count.
 func TestTooManyRows(t *testing.T) {
 	const rows = 1 << 31
 	for name, call := range map[string]func(b kernels.Backend, x, w kernels.Tensor){
@@ -69,7 +69,7 @@ func TestTooManyRows(t *testing.T) {
 	}
 }
 
-// TestTooManyBlocks: a launch that no device takes is refused with its limits, before the driver sees it.
+// TestTooManyBlocks: a launch that no device accepts gives an error with the limits, before the driver is called.
 func TestTooManyBlocks(t *testing.T) {
 	b, err := New(0, Options{})
 	if err != nil {

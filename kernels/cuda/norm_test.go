@@ -8,8 +8,8 @@ import (
 	"latentbeam/kernels"
 )
 
-// TestQueriesAndKeys: the queries and keys of the models, as they lie inside a fused projection, are
-// normalised and turned in one launch of the kernel that is made for them.
+// TestQueriesAndKeys: queries and keys inside a fused projection are normalised and rotated by one launch of the kernel for this
+// case.
 func TestQueriesAndKeys(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -11,7 +11,7 @@ import (
 	"unsafe"
 )
 
-// TestNodeOf: what Linux says of a device's node, and what it may say instead.
+// TestNodeOf tests what nodeOf makes of the files of Linux, including missing and invalid ones.
 func TestNodeOf(t *testing.T) {
 	folder := t.TempDir()
 	for pci, text := range map[string]string{"0000:3b:00.0": "1\n", "0000:01:00.0": "-1\n", "0000:02:00.0": "64\n",
@@ -31,7 +31,7 @@ func TestNodeOf(t *testing.T) {
 	}
 }
 
-// TestOnNode: the thread's policy is another one while f runs, where the kernel allows that, and not after.
+// TestOnNode: the memory policy of the thread is changed only while f runs, if the kernel allows it.
 func TestOnNode(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -51,7 +51,7 @@ func TestOnNode(t *testing.T) {
 		t.Errorf("the policy was %d and is %d", before, after)
 	}
 	ran := false
-	onNode(maxNodes-1, func() { ran = true }) // a node that is not there
+	onNode(maxNodes-1, func() { ran = true }) // a node that does not exist
 	if !ran || policy() != before {
 		t.Errorf("ran %v, policy %d", ran, policy())
 	}

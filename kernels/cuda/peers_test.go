@@ -13,7 +13,7 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// across copies a tensor of one device to another, contiguous and with gaps, and compares. It returns the bytes.
+// across copies a tensor to another device, contiguous and with gaps, and compares. It returns the number of bytes.
 func across(t *testing.T, from, to kernels.Backend, dt kernels.DType, rows, cols int) (bytes int64) {
 	t.Helper()
 	defer from.Scope()()
@@ -53,7 +53,7 @@ func across(t *testing.T, from, to kernels.Backend, dt kernels.DType, rows, cols
 	return bytes
 }
 
-// TestPeers: a backend reads tensors of a device whose memory it sees, and nothing passes through the host.
+// TestPeers: a backend reads tensors of another device directly if it can access its memory; nothing passes through the host.
 func TestPeers(t *testing.T) {
 	device(t, 0)
 	if list, _ := cuda.Devices(); len(list) < 2 {
@@ -68,7 +68,7 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-// strangers returns device n of the stand-in and the next one, which do not see each other's memory.
+// strangers returns device n of the stand-in and the next one, which cannot access each other's memory.
 func strangers(t *testing.T, n int) (a, b kernels.Backend) {
 	t.Helper()
 	onFake(t)
@@ -77,8 +77,8 @@ func strangers(t *testing.T, n int) (a, b kernels.Backend) {
 	return fresh(t, n, cuda.Options{}), fresh(t, n+1, cuda.Options{})
 }
 
-// TestStaged: what goes to a device that does not see the memory passes through the host in pieces, every byte once;
-// both ways at once, and several ways on one device.
+// TestStaged: data for a device that cannot access the source's memory passes through the host in pieces, every byte once. This works
+// in both directions at the same time, and with several other devices.
 func TestStaged(t *testing.T) {
 	a, b := strangers(t, 2)
 	before, want := cuda.Staged(), int64(0)
@@ -99,7 +99,7 @@ func TestStaged(t *testing.T) {
 	all.Wait()
 }
 
-// TestTooManyPeers: what a device may not map passes through the host, though it could read it.
+// TestTooManyPeers: if a device has mapped too many peers, data of further peers passes through the host.
 func TestTooManyPeers(t *testing.T) {
 	for _, code := range []string{"711", "217"} {
 		unused(t)
@@ -116,7 +116,7 @@ func TestTooManyPeers(t *testing.T) {
 	}
 }
 
-// TestStagedBesideOtherWork: a place of the arena that earlier work still uses is not overwritten before its turn.
+// TestStagedBesideOtherWork: a copy does not overwrite memory of the arena that earlier work still uses.
 func TestStagedBesideOtherWork(t *testing.T) {
 	from, to := strangers(t, 2)
 	const n = 3 << 20
@@ -130,7 +130,7 @@ func TestStagedBesideOtherWork(t *testing.T) {
 	}
 	sum := to.Alloc(kernels.F32, n)
 	to.Upload(sum, make([]float32, n))
-	for range 3 { // each copy lies where the one before lay
+	for range 3 { // each copy uses the memory of the previous one
 		end := to.Scope()
 		x := to.Alloc(kernels.F32, n)
 		to.Copy(x, src)
@@ -148,13 +148,13 @@ func TestStagedBesideOtherWork(t *testing.T) {
 	}
 }
 
-// TestStagedFails: an error on either end is that of the device that copies; when a device has begun anew there is
-// another way to it.
+// TestStagedFails: an error on either device is reported by the device that copies. After a device was opened again, copies to it work
+// again.
 func TestStagedFails(t *testing.T) {
 	for _, fail := range []string{"cuMemHostAlloc:2:2", "cuMemcpyDtoHAsync_v2:2:214!", "cuMemcpyHtoDAsync_v2:3:700!"} {
 		t.Run(fail, func(t *testing.T) {
 			unused(t)
-			from, to := strangers(t, unused(t)-1) // no way leads from one to the other yet
+			from, to := strangers(t, unused(t)-1) // there is no route between them yet
 			src := from.Alloc(kernels.F32, 3<<20)
 			from.Upload(src, make([]float32, 3<<20))
 			if err := from.Wait(); err != nil {

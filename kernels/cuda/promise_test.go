@@ -14,7 +14,7 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// gpuFaults are what a driver answers when a device is sick, and ~ for one that is slow.
+// gpuFaults are error codes of a driver for a failing device, and ~ for a slow one.
 var gpuFaults = []string{"2", "214", "214!", "220!", "46", "700!", "702!", "710!", "719!", "999!", "~30"}
 
 // gpuCalls are the calls that meet them, and how often one computation of productOf makes each, as FAKE_COUNTS tells.
@@ -24,7 +24,7 @@ var gpuCalls = []struct {
 }{{"cuLaunchKernel", 16}, {"cuMemcpyHtoDAsync_v2", 1}, {"cuMemcpyDtoHAsync_v2", 1}, {"cuMemAlloc_v2", 1}, {"cuMemHostAlloc", 1},
 	{"cuStreamCreate", 1}, {"cuEventCreate", 1}, {"cuEventRecord", 1}, {"cuEventSynchronize", 1}}
 
-// productOf is a computation whose result is known.
+// productOf runs a computation with a known result.
 func productOf(b kernels.Backend) ([]float32, error) {
 	defer b.Scope()()
 	const n = 24
@@ -41,8 +41,8 @@ func productOf(b kernels.Backend) ([]float32, error) {
 	return out, b.Download(out, x)
 }
 
-// TestPromiseP10: a device that fails in any call harms what it computes then and no more: the error says of which kind it is,
-// no wrong number comes back, and the next backend on it computes what it would have. LATENTBEAM_GPU_SCHEDULES says how often.
+// TestPromiseP10: if a call of a device fails, only the current computation fails. The error has the right class, no wrong number is
+// returned, and the next backend on the device computes the right result. LATENTBEAM_GPU_SCHEDULES is the number of schedules.
 func TestPromiseP10(t *testing.T) {
 	onFake(t)
 	want, err := productOf(fresh(t, 0, cuda.Options{}))
@@ -81,7 +81,7 @@ func TestPromiseP10(t *testing.T) {
 			t.Errorf("%s: the next backend computes something else: %v", schedule, err)
 		}
 	}
-	if failed < n/8 || len(met) < 5 { // few schedules hit a call that the computation makes
+	if failed < n/8 || len(met) < 5 { // too few schedules hit a call that the computation makes
 		t.Errorf("%d of %d schedules met a fault, of %d kinds: they test nothing", failed, n, len(met))
 	}
 	t.Logf("P10: %d schedules of faults of the driver, %d failed a computation (%d kinds), %d passed it by; no wrong number, every next "+

@@ -15,15 +15,15 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// TestWarpgroups: a device of compute capability 9.0 uses its warpgroups where they compute what others do, and else
-// goes on without them, in another class. Each case in a process of its own, for a process judges a device once.
+// TestWarpgroups: a device of compute capability 9.0 uses warpgroups if their trials give right results, else it works without them, in
+// another numeric class. Each case runs in a process of its own, because a process tests a device only once.
 func TestWarpgroups(t *testing.T) {
 	onFake(t)
 	if os.Getenv("WARPGROUPS") != "" {
 		useWarpgroups(t)
 		return
 	}
-	bits := map[string]string{} // of a product, by class
+	bits := map[string]string{} // bits of a product, by class
 	for _, c := range []struct{ name, variable, class, device, why string }{
 		{name: "used", class: "cuda/sm_90+wgmma", device: "cuda:0"},
 		{name: "turned off", variable: "LATENTBEAM_WGMMA=0", class: "cuda/sm_90", device: "cuda:0",
@@ -70,8 +70,8 @@ func TestWarpgroups(t *testing.T) {
 	}
 }
 
-// TestSpoiled: where a trial has ended the context and the driver gives no other one in this process, or where it does not
-// end, the error says how to do without trials, each time.
+// TestSpoiled: if a trial ends the context and the driver gives no new one in this process, or if a trial does not end, every error says
+// how to turn off the trials.
 func TestSpoiled(t *testing.T) {
 	if os.Getenv("SPOILED") != "" {
 		for range 2 {
@@ -96,11 +96,11 @@ func TestSpoiled(t *testing.T) {
 	}
 }
 
-// useWarpgroups opens the first device, computes a product and prints what came of it.
+// useWarpgroups opens the first device, computes a product and prints the result.
 func useWarpgroups(t *testing.T) {
 	b, err := cuda.New(0, cuda.Options{})
 	if fault.IsOutOfMemory(err) {
-		b, err = cuda.New(0, cuda.Options{}) // there is some now
+		b, err = cuda.New(0, cuda.Options{}) // there is memory now
 	}
 	if err != nil {
 		t.Fatal(err)

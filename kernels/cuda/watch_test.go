@@ -12,11 +12,11 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// TestHang: a call of the driver that does not come back is the loss of its device for everybody who waits, within the
-// bound; other devices go on; and the device can be opened anew when the call has come back after all.
+// TestHang: if a call of the driver does not return, everything that waits for its device gets an error within the time limit. Other
+// devices continue. When the call returns after all, the device can be opened again.
 func TestHang(t *testing.T) {
 	onFake(t)
-	// within is far more than any call takes on a busy machine; the hang ends when it is told to.
+	// within is far longer than any call on a busy machine. The test ends the hang.
 	const within, hang = 10 * time.Second, 5 * time.Minute
 	if err := work(fresh(t, 0, cuda.Options{})); err != nil { // kernels are loaded
 		t.Fatal(err)
@@ -65,7 +65,7 @@ func TestHang(t *testing.T) {
 	}
 }
 
-// again makes the engine of device 0 anew, so that it reads its environment.
+// again makes a new engine for device 0, which reads the environment again.
 func again(t *testing.T) {
 	t.Helper()
 	t.Setenv("FAKE_FAIL", "cuStreamSynchronize:1:700!")
@@ -75,7 +75,7 @@ func again(t *testing.T) {
 	t.Setenv("FAKE_FAIL", "")
 }
 
-// TestPatience: what is no time is refused when a device is opened.
+// TestPatience: opening a device fails if the variable is not a valid time.
 func TestPatience(t *testing.T) {
 	onFake(t)
 	t.Setenv(cuda.EnvPatience, "soon")

@@ -1,8 +1,8 @@
-// Package cublaslt runs products of 16-bit matrices through NVIDIA's cublasLt, found at run time. It needs no
-// header: what is used of the interface (lt.c) is the same from CUDA 11 to 13. Behind the build tag cuda.
+// Package cublaslt multiplies 16-bit matrices with NVIDIA's cublasLt, which it finds at run time. It needs no header, because the part
+// of the interface in lt.c is the same from CUDA 11 to 13. It needs the build tag cuda.
 //
-// An algorithm is chosen once for a weight's shape, one that adds without splitting the sum, and is used for any
-// number of rows after that: so a row ought not to depend on how many there are. Whether that holds is NVIDIA's
-// to say and not documented, so kernels/cuda uses this package only when it is told to, and names it in the
-// numeric class. It was compiled, and run against a stand-in; on a GPU it was not run yet.
+// It chooses an algorithm once for the shape of a weight, one that does not split sums, and uses it for any number of rows. So the
+// result of a row should not depend on the number of rows. NVIDIA does not document whether that holds, so kernels/cuda uses this
+// package only on request and adds it to the numeric class. It was compiled, and tested with a stand-in; it was not run on a GPU
+// yet.
 package cublaslt

@@ -28,7 +28,7 @@ type Library struct {
 	Version string // such as 13.1.0
 }
 
-// Open finds the library, once a process.
+// Open finds and opens the library, once in a process.
 var Open = sync.OnceValues(func() (Library, error) {
 	return library.Open("cublasLt", EnvLibrary, []string{"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11"}, open)
 })
@@ -44,17 +44,17 @@ func open(path string) (Library, error) {
 	return Library{path, fmt.Sprintf("%d.%d.%d", v/10000, v%10000/100, v%100)}, nil
 }
 
-// Handle is the library in one context.
+// Handle is a handle of the library for one context.
 type Handle struct{ p unsafe.Pointer }
 
-// NewHandle makes a handle in the current context, of the calling thread.
+// NewHandle creates a handle for the current context of the calling thread.
 func NewHandle() (Handle, error) {
 	var h Handle
 	return h, check("cublasLtCreate", C.lb_lt_create(&h.p))
 }
 
-// Product is D (M, N) = X (M, K) times W (N, K) transposed, plus Bias (N) where it is not 0, of one 16-bit type.
-// LDX, LDW and LDD are the elements between rows; addresses and rows lie at multiples of 16 bytes.
+// Product is D (M, N) = X (M, K) times the transpose of W (N, K), plus Bias (N) if that is not 0. All have the same 16-bit type.
+// LDX, LDW and LDD are the distances between rows in elements. Addresses and rows must be aligned to 16 bytes.
 type Product struct {
 	BF16          bool // else fp16
 	M, N, K       int
@@ -72,10 +72,10 @@ func (p *Product) c() C.lb_lt_product {
 	return c
 }
 
-// Algorithm is how a product is computed.
+// Algorithm is an algorithm of cublasLt for a product.
 type Algorithm struct{ c C.lb_lt_algo }
 
-// Workspace is the bytes of device memory that it needs while it runs.
+// Workspace returns the bytes of device memory that the algorithm needs while it runs.
 func (a *Algorithm) Workspace() int { return int(a.c.workspace) }
 
 // Choose returns the best algorithm for p that does not split sums and needs at most workspace bytes.
@@ -84,13 +84,13 @@ func (h Handle) Choose(p Product, workspace int) (*Algorithm, error) {
 	return a, check("cublasLtMatmulAlgoGetHeuristic", C.lb_lt_choose(h.p, &c, C.size_t(workspace), &a.c))
 }
 
-// Run enqueues p on stream, with memory for a.
+// Run enqueues p on stream. The workspace must be large enough for a.
 func (h Handle) Run(p Product, a *Algorithm, workspace uintptr, stream unsafe.Pointer) error {
 	c := p.c()
 	return check("cublasLtMatmul", C.lb_lt_run(h.p, &c, &a.c, C.uint64_t(workspace), stream))
 }
 
-// check makes a status an error.
+// check converts a status to an error.
 func check(call string, status C.int) error {
 	if status == 0 {
 		return nil

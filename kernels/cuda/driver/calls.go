@@ -14,7 +14,7 @@ import (
 	"gorgonia.org/cu"
 )
 
-// The handles of package cu are structures of one pointer; these lines do not compile where they are not.
+// The handles of package cu must be structures of one pointer. These lines do not compile otherwise.
 var (
 	_ [unsafe.Sizeof(cu.Function{}) - unsafe.Sizeof(uintptr(0))]struct{}
 	_ [unsafe.Sizeof(uintptr(0)) - unsafe.Sizeof(cu.Function{})]struct{}
@@ -24,21 +24,21 @@ var (
 
 func handle(f cu.Function) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&f)) }
 
-// Shape is how many threads a kernel runs on.
+// Shape is the grid, the block size and the shared memory of a launch.
 type Shape struct {
 	Grid    [3]uint32 // blocks
-	Threads uint32    // of a block
+	Threads uint32    // threads of a block
 	Shared  uint32    // bytes of dynamic shared memory of a block
 }
 
-// Launch enqueues a kernel that takes one structure by value. args points to it and holds no Go pointer; it
-// may be changed when Launch returns. (cu.Function.Launch passes parameters of 8 bytes only.)
+// Launch enqueues a kernel with one structure as its argument. args points to it; the structure contains no Go pointers and may be
+// changed after Launch returns. (cu.Function.Launch supports only parameters of 8 bytes.)
 func Launch(f cu.Function, shape Shape, stream cu.Stream, args unsafe.Pointer) error {
 	return check("cuLaunchKernel", C.lb_launch(handle(f), C.uint(shape.Grid[0]), C.uint(shape.Grid[1]),
 		C.uint(shape.Grid[2]), C.uint(shape.Threads), C.uint(shape.Shared), unsafe.Pointer(stream.C()), args))
 }
 
-// Elapsed sets took to the times between events that have passed, pairs of from and to. (cu.Event.Elapsed asks for one.)
+// Elapsed sets took to the times between pairs of recorded events, from and to. (cu.Event.Elapsed measures one pair.)
 func Elapsed(took []time.Duration, from, to []cu.Event) error {
 	ms := make([]float32, len(took))
 	if len(took) == 0 {
@@ -52,11 +52,11 @@ func Elapsed(took []time.Duration, from, to []cu.Event) error {
 	return err
 }
 
-// mostLog is how much of what the driver's compiler says is read.
+// mostLog is the most bytes that are read of the log of the driver's compiler.
 const mostLog = 4 << 10
 
-// CompileLog returns what the driver's compiler says of PTX that could not be loaded, in one line; "" where it says
-// nothing. It compiles it again.
+// CompileLog compiles PTX that could not be loaded again, and returns the log of the driver's compiler in one line, or "" if it is
+// empty.
 func CompileLog(ptx string) string {
 	text, log := C.CString(ptx), (*C.char)(C.calloc(1, mostLog))
 	defer C.free(unsafe.Pointer(text))
@@ -66,14 +66,14 @@ func CompileLog(ptx string) string {
 	return strings.Join(lines, "; ")
 }
 
-// AllowShared lets a kernel have up to bytes of dynamic shared memory; without it 48 KiB is the most. Such a kernel is
-// said to want as many blocks on a multiprocessor as fit.
+// AllowShared allows a kernel up to bytes of dynamic shared memory; the default limit is 48 KiB. It also tells the driver to prefer
+// shared memory, so that as many blocks as possible fit on a multiprocessor.
 func AllowShared(f cu.Function, bytes int) error {
 	return check("cuFuncSetAttribute", C.lb_allow_shared(handle(f), C.int(bytes)))
 }
 
-// HostAlloc returns n bytes of page-locked host memory, which devices copy from and to by themselves. Give it
-// back with HostFree.
+// HostAlloc returns n bytes of page-locked host memory, which devices can access directly. HostFree frees
+// it.
 func HostAlloc(n int) ([]byte, error) {
 	var p unsafe.Pointer
 	if err := check("cuMemHostAlloc", C.lb_host_alloc(&p, C.size_t(n))); err != nil {
@@ -82,12 +82,12 @@ func HostAlloc(n int) ([]byte, error) {
 	return unsafe.Slice((*byte)(p), n), nil
 }
 
-// HostFree gives back what HostAlloc returned.
+// HostFree frees memory of HostAlloc.
 func HostFree(mem []byte) error {
 	return Check("cuMemFreeHost", cu.MemFreeHost(unsafe.Pointer(unsafe.SliceData(mem))))
 }
 
-// UUID returns the identity of a device, its own where it is a part (MIG) of a GPU.
+// UUID returns the UUID of a device. A part of a GPU (MIG) has a UUID of its own.
 func UUID(device int) (id [16]byte, err error) {
 	err = check("cuDeviceGetUuid", C.lb_device_uuid((*C.uchar)(&id[0]), C.int(device)))
 	return id, err

@@ -10,7 +10,7 @@ import (
 	"gorgonia.org/cu"
 )
 
-// TestBeforeOpen: the program runs without a driver, and calls answer that there is none yet.
+// TestBeforeOpen: the program runs without a driver, and calls return an error before Open.
 func TestBeforeOpen(t *testing.T) {
 	if _, err := cu.NumDevices(); !errors.Is(err, cu.NotInitialized) {
 		t.Errorf("counting devices before Open: %v, want NotInitialized", err)
@@ -23,7 +23,7 @@ func TestBeforeOpen(t *testing.T) {
 	}
 }
 
-// TestOpenWithoutDriver: a missing library and one that is no driver are told apart, and neither ends the
+// TestOpenWithoutDriver: a missing library and a library that is no driver give different errors, and neither ends the
 // program.
 func TestOpenWithoutDriver(t *testing.T) {
 	for _, c := range []struct {
@@ -43,7 +43,7 @@ func TestOpenWithoutDriver(t *testing.T) {
 	}
 }
 
-// TestTelling: of several libraries that were tried, the one that is there is reported.
+// TestTelling: if several libraries were tried, the error is about one that exists.
 func TestTelling(t *testing.T) {
 	first, other, wrong := errors.Join(errNoLibrary), errors.Join(errNoLibrary), errors.New("too old")
 	if telling([]error{first, other}) != first {
@@ -54,7 +54,7 @@ func TestTelling(t *testing.T) {
 	}
 }
 
-// TestErrors: errors of package cu keep call and code, other errors their text.
+// TestErrors: Check keeps the call and the code of errors of package cu, and the text of other errors.
 func TestErrors(t *testing.T) {
 	if Check("cuMemAlloc", nil) != nil {
 		t.Error("success is an error")

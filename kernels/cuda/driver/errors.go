@@ -12,13 +12,13 @@ import (
 	"gorgonia.org/cu"
 )
 
-// Error is a driver call that did not succeed.
+// Error is the error of a driver call.
 type Error struct {
 	Call string // such as cuMemAlloc
 	Code int    // a CUresult
 }
 
-// Error is the call, the driver's name of the code and what it says about it.
+// Error returns the call, the driver's name of the code, and its description.
 func (e *Error) Error() string {
 	var name, text *C.char
 	C.lb_error_texts(C.int(e.Code), &name, &text)
@@ -38,7 +38,7 @@ func check(call string, code C.int) error {
 	return &Error{call, int(code)}
 }
 
-// Check makes an error of package cu, whose type is not exported, an *Error.
+// Check converts an error of package cu, whose type is not exported, to an *Error.
 func Check(call string, err error) error {
 	if err == nil {
 		return nil
@@ -49,7 +49,7 @@ func Check(call string, err error) error {
 	return fmt.Errorf("%s: %w", call, err)
 }
 
-// codeOf finds an error of sample's type in err.
+// codeOf returns the code of an error of sample's type in err.
 func codeOf[T interface {
 	~int
 	error

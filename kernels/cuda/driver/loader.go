@@ -18,31 +18,31 @@ import (
 	"sync"
 	"unsafe"
 
-	_ "gorgonia.org/cu" // its package init must find the slots of this package
+	_ "gorgonia.org/cu" // the initialization of cu needs the slots of this package
 )
 
-// ErrNoDriver is why there is no CUDA: no library, one that is too old, or one that finds no device.
+// ErrNoDriver is the error if CUDA cannot be used: there is no library, it is too old, or it finds no device.
 var ErrNoDriver = errors.New("no usable CUDA driver")
 
-// leastVersion is the oldest CUDA that the driver must be able to do: the kernels are PTX of CUDA 12.
+// leastVersion is the oldest CUDA version that the driver must support, because the kernels are PTX of CUDA 12.
 const leastVersion = 12000
 
-// EnvLibrary is the environment variable that names another driver library, as tests do.
+// EnvLibrary is the environment variable with the path of another driver library, for tests.
 const EnvLibrary = "LATENTBEAM_LIBCUDA"
 
-// Places where the driver library is beside what the system's loader searches: WSL and the containers of
-// Kubernetes engines.
+// places are folders with the driver library that the system's loader does not search: of WSL and of containers on
+// Kubernetes.
 var places = []string{"libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1"}
 
 // Opened is what Open found.
 type Opened struct {
-	Path    string // as it was opened
-	Version int    // newest CUDA the driver can do, as 1000 major + 10 minor
-	Bound   int    // entry points found of those that gorgonia.org/cu names
+	Path    string // path with which it was opened
+	Version int    // newest CUDA version that the driver supports, as 1000 major + 10 minor
+	Bound   int    // number of entry points of gorgonia.org/cu that were found
 	Total   int
 }
 
-// Open finds the driver, once a process. Its error wraps ErrNoDriver and says what to do.
+// Open finds and opens the driver, once in a process. Its error wraps ErrNoDriver and says what to do.
 var Open = sync.OnceValues(func() (Opened, error) {
 	list := places
 	if path := os.Getenv(EnvLibrary); path != "" {
@@ -56,7 +56,7 @@ var Open = sync.OnceValues(func() (Opened, error) {
 		}
 		errs = append(errs, err)
 		if !errors.Is(err, errNoLibrary) {
-			break // there is a driver here, and this is what is wrong with it
+			break // there is a driver, and err says what is wrong with it
 		}
 	}
 	return Opened{}, fmt.Errorf("%w: %w", ErrNoDriver, telling(errs))
@@ -64,7 +64,7 @@ var Open = sync.OnceValues(func() (Opened, error) {
 
 var errNoLibrary = errors.New("not found")
 
-// telling is the error of the list that explains most: the last one where a library was found, else the first.
+// telling returns the most useful error of the list: the last one about a library that exists, else the first.
 func telling(errs []error) error {
 	if last := errs[len(errs)-1]; !errors.Is(last, errNoLibrary) {
 		return last
@@ -84,7 +84,7 @@ func open(path string) (Opened, error) {
 	case C.LB_OPEN_DONE:
 		return o, nil
 	case C.LB_OPEN_NO_LIBRARY:
-		// The loader repeats the name.
+		// The message of the loader begins with the name.
 		why := strings.TrimPrefix(message, path+": ")
 		return o, fmt.Errorf("%s %w: %s", path, errNoLibrary, why)
 	case C.LB_OPEN_NO_SYMBOL:
@@ -97,7 +97,7 @@ func open(path string) (Opened, error) {
 	return o, fmt.Errorf("%s does not start: %w%s", path, &Error{Call: "cuInit", Code: code}, remedy(code))
 }
 
-// remedy is the advice for a driver that does not start, by the error codes of machines without a full setup.
+// remedy returns advice for the error code of a driver that does not start.
 func remedy(code int) string {
 	switch code {
 	case 34: // CUDA_ERROR_STUB_LIBRARY
@@ -116,5 +116,5 @@ func remedy(code int) string {
 	return ""
 }
 
-// VersionText is a version of CUDA as people write it, such as 12.6 for 12060.
+// VersionText formats a CUDA version, such as 12.6 for 12060.
 func VersionText(v int) string { return fmt.Sprintf("%d.%d", v/1000, v%1000/10) }

@@ -8,15 +8,15 @@ import (
 	"testing"
 )
 
-// A multiprocessor has so many registers, which warps take in lots of 256: eight for each lane (CUDA C++ Programming
-// Guide, technical specifications for each compute capability).
+// Registers of a multiprocessor. Warps allocate them in units of 256, eight for each lane (CUDA C++ Programming Guide, technical
+// specifications for each compute capability).
 const (
 	registersOfSM = 64 << 10
 	registerLot   = 8
 	mostThreads   = 1024
 )
 
-// registers are those that ptxas gave each kernel for each target, by "kernel target".
+// registers are the registers per thread that ptxas uses for each kernel and target; the keys are "kernel target".
 func registers(t *testing.T) map[string]int {
 	t.Helper()
 	text, err := os.ReadFile("ptxas.txt")
@@ -33,8 +33,8 @@ func registers(t *testing.T) map[string]int {
 	return out
 }
 
-// TestBounds: every kernel says how many threads its blocks have, and so many blocks as it says find registers on a
-// multiprocessor; shared memory that products of warpgroups read begins at a multiple of 1024 bytes, as their swizzle wants.
+// TestBounds: every kernel declares the threads of its blocks, and a multiprocessor has enough registers for the number of blocks that
+// the kernel declares. Shared memory that warpgroup products read is aligned to 1024 bytes, because their swizzle needs it.
 func TestBounds(t *testing.T) {
 	used := registers(t)
 	entry := regexp.MustCompile(`(?s)\.entry (\w+)\([^)]*\)\s*\.maxntid (\d+)[^\n]*\n(?:\.minnctapersm (\d+)\n)?`)

@@ -1,5 +1,5 @@
-// Package kern holds the CUDA kernels: their sources (.cu, in the dialect of lb.h), the PTX made of them, and
-// what the host needs to know to load it. README.md says how to add one. It calls no driver; kernels/cuda does.
+// Package kern has the CUDA kernels: their sources (.cu, with the macros of lb.h), the PTX that is made from them, and what the host
+// needs to load them. README.md says how to add a kernel. kernels/cuda calls the driver; this package does not.
 package kern
 
 import (
@@ -14,11 +14,11 @@ import (
 //go:embed ptx/*.zst kernels.def
 var files embed.FS
 
-// Targets are the architectures that PTX is made for, newest first. A device takes the first one it can run:
-// "sm_90a" and "sm_100a" run on that compute capability only, "sm_75" and "sm_80" on it and on all later ones.
+// Targets are the architectures for which PTX is made, newest first. A device uses the first one that it can run: "sm_90a" and
+// "sm_100a" run on this compute capability only, "sm_75" and "sm_80" on this one and all later ones.
 var Targets = []string{"sm_100a", "sm_90a", "sm_80", "sm_75"}
 
-// Target returns which PTX a device of compute capability major.minor takes, or an error where it is too old.
+// Target returns the target for a device of compute capability major.minor, or an error if the device is too old.
 func Target(major, minor int) (string, error) {
 	switch arch := 10*major + minor; {
 	case arch == 100:
@@ -33,8 +33,8 @@ func Target(major, minor int) (string, error) {
 	return "", fmt.Errorf("choose kernels: compute capability %d.%d is below 7.5 (Turing)", major, minor)
 }
 
-// Kernel is one kernel: the unit (PTX module) it is in, its name there, the C struct of its arguments and the
-// compute capability it exists for: from 75 or 80 on, or 90 alone.
+// Kernel is a kernel: its unit (PTX module), its name in the unit, the C struct of its arguments, and the compute capability for
+// which it exists: 75 and later, 80 and later, or only 90.
 type Kernel struct {
 	Unit, Name, Args string
 	Arch             int
@@ -72,7 +72,7 @@ func Kernels() ([]Kernel, error) {
 	return out, nil
 }
 
-// parseKernel reads "unit, name, args, launch(...), arch)".
+// parseKernel parses "unit, name, args, launch(...), arch)".
 func parseKernel(s string) (Kernel, error) {
 	fields := strings.SplitN(s, ",", 4)
 	if len(fields) != 4 {
@@ -89,7 +89,7 @@ func parseKernel(s string) (Kernel, error) {
 	return k, nil
 }
 
-// PTX returns the text of a unit for a target, with the zero byte at its end that the driver wants.
+// PTX returns the PTX of a unit for a target, with the zero byte at its end that the driver needs.
 func PTX(target, unit string) ([]byte, error) {
 	packed, err := files.ReadFile("ptx/" + unit + ".ptx.zst")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 
 var include = regexp.MustCompile(`(?m)^#include "([^"/]+)"`)
 
-// sources adds a file and what it includes (but for the emulation) to the set.
+// sources adds a file, and the files that it includes except the emulation, to the set.
 func sources(t *testing.T, name string, set map[string][]byte) {
 	t.Helper()
 	if _, ok := set[name]; ok {
@@ -30,7 +30,7 @@ func sources(t *testing.T, name string, set map[string][]byte) {
 	}
 }
 
-// hash is the SHA-256 of the files of a set, in the order of their names.
+// hash returns the SHA-256 of the files of a set, in the order of their names.
 func hash(set map[string][]byte) string {
 	var names []string
 	for name := range set {
@@ -44,7 +44,7 @@ func hash(set map[string][]byte) string {
 	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
-// TestFresh: the committed PTX was made of the sources as they are. `make -C kernels/cuda/kern ptx` makes it anew.
+// TestFresh: the committed PTX was made from the current sources. `make -C kernels/cuda/kern ptx` makes it.
 func TestFresh(t *testing.T) {
 	var want []string
 	for _, unit := range units(t) {
@@ -89,7 +89,7 @@ func units(t *testing.T) []string {
 	return slices.Compact(out)
 }
 
-// TestKernels: every kernel of the table is in the PTX of every target that it is for, and no other is.
+// TestKernels: the PTX of each target contains exactly the kernels that the table has for this target.
 func TestKernels(t *testing.T) {
 	all, err := Kernels()
 	if err != nil {
@@ -127,7 +127,7 @@ func TestKernels(t *testing.T) {
 	}
 }
 
-// TestTarget: each device takes the newest PTX that it can run.
+// TestTarget: each device uses the newest PTX that it can run.
 func TestTarget(t *testing.T) {
 	for _, c := range []struct {
 		major, minor int

@@ -1,5 +1,5 @@
-// Package library finds the libraries of NVIDIA's that are opened at run time. What each can do is the matter of the
-// package that opens it; one more takes a call of Open.
+// Package library finds NVIDIA's libraries that are opened at run time. Each library has a package of its own, which calls
+// Open.
 package library
 
 import (
@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// folders are where a toolkit and PyTorch's packages have libraries.
+// folders are the folders in which a CUDA toolkit and PyTorch's packages have libraries.
 var folders = []string{
 	"/usr/local/cuda/lib64",
 	"/usr/lib/python3*/*-packages/nvidia/*/lib",
@@ -16,9 +16,9 @@ var folders = []string{
 	"/opt/*/lib/python3*/site-packages/nvidia/*/lib",
 }
 
-// Open opens the first of the files that can be opened, the preferred ones first: by name, so that the system's
-// loader finds it where it knows it, then in the folders. Where the environment variable is set, it is the path of the
-// only file that is tried. The error is that of the first try.
+// Open opens the first of the files that can be opened; preferred ones come first. It tries each by its name, so that the system's
+// loader searches for it, and then in the folders. If the environment variable is set, only that path is tried. The error is the
+// error of the first attempt.
 func Open[L any](name, variable string, files []string, open func(path string) (L, error)) (L, error) {
 	places := files
 	if path := os.Getenv(variable); path != "" {

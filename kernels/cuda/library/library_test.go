@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestOpen: where a library is looked for, and in which order.
+// TestOpen tests in which places and in which order a library is searched.
 func TestOpen(t *testing.T) {
 	dir := t.TempDir()
 	old := folders

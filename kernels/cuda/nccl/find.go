@@ -17,7 +17,7 @@ type Library struct {
 	Version string // such as 2.27.3
 }
 
-// Open finds the library, once a process.
+// Open finds and opens the library, once in a process.
 var Open = sync.OnceValues(func() (Library, error) {
 	return library.Open("NCCL", EnvLibrary, []string{"libnccl.so.2"}, open)
 })

@@ -15,7 +15,7 @@ import (
 	"unsafe"
 )
 
-// IDSize is the length of what the ranks of a communicator find each other by.
+// IDSize is the length of a communicator's ID in bytes.
 const IDSize = int(unsafe.Sizeof(C.lb_nccl_id{}))
 
 // open opens the library at path.
@@ -31,7 +31,7 @@ func open(path string) (Library, error) {
 	return Library{path, fmt.Sprintf("%d.%d.%d", v/10000, v%10000/100, v%100)}, nil
 }
 
-// NewID returns what the ranks of a new communicator find each other by. It opens a socket to wait for them.
+// NewID returns the ID of a new communicator, by which its ranks find each other. It opens a socket on which they connect.
 func NewID() ([]byte, error) {
 	var id C.lb_nccl_id
 	if err := check("ncclGetUniqueId", C.lb_nccl_id_new(&id), nil); err != nil {
@@ -40,10 +40,10 @@ func NewID() ([]byte, error) {
 	return C.GoBytes(unsafe.Pointer(&id), C.int(IDSize)), nil
 }
 
-// Comm is one rank's end of a communicator. Its calls are made one after the other.
+// Comm is one rank's end of a communicator. It is not safe for concurrent use.
 type Comm struct{ p unsafe.Pointer }
 
-// Init begins to make the end of rank, on the device of the calling thread's context.
+// Init starts to create the end of rank, on the device of the calling thread's context.
 func Init(id []byte, rank, size int) (Comm, error) {
 	if len(id) != IDSize {
 		return Comm{}, fmt.Errorf("an id of %d bytes, NCCL's have %d", len(id), IDSize)
@@ -53,7 +53,7 @@ func Init(id []byte, rank, size int) (Comm, error) {
 	return c, check("ncclCommInitRankConfig", rc, c.p)
 }
 
-// State reports whether what was begun is done; the error is what became of it, or of the communicator since.
+// State reports whether the started operation is done. The error is an error of the operation or of the communicator.
 func (c Comm) State() (done bool, err error) {
 	rc := C.lb_nccl_state(c.p)
 	if rc == C.LB_NCCL_IN_PROGRESS {
@@ -70,8 +70,8 @@ type Transfer struct {
 	Receive bool
 }
 
-// Exchange begins to enqueue an exchange on stream. Only when State is done is it there. The order of transfers counts
-// for each peer and direction alone.
+// Exchange starts to enqueue an exchange on stream. It is enqueued when State reports done. The order of transfers matters only
+// between transfers with the same peer and direction.
 func (c Comm) Exchange(transfers []Transfer, stream unsafe.Pointer) error {
 	list := make([]C.lb_nccl_piece, len(transfers)+1)
 	for i, p := range transfers {
@@ -83,13 +83,13 @@ func (c Comm) Exchange(transfers []Transfer, stream unsafe.Pointer) error {
 	return check("ncclGroupEnd", C.lb_nccl_exchange(c.p, &list[0], C.int(len(transfers)), stream), c.p)
 }
 
-// Abort stops what the device does for the communicator and gives back what it has. It may wait for the device.
+// Abort stops the communicator's work on the device and frees its resources. It may wait for the device.
 func (c Comm) Abort() error { return check("ncclCommAbort", C.lb_nccl_abort(c.p), nil) }
 
-// Opened reports whether there is a communicator to destroy or abort.
+// Opened reports whether there is a communicator to abort.
 func (c Comm) Opened() bool { return c.p != nil }
 
-// check makes a result an error.
+// check converts a result to an error.
 func check(call string, rc C.int, comm unsafe.Pointer) error {
 	if rc == 0 {
 		return nil

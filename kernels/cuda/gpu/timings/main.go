@@ -17,7 +17,7 @@ func main() {
 	}
 }
 
-// command measures every row, prints the table and writes the file. What of PyTorch does not run only loses columns.
+// command measures every row, prints the table and writes the file. If PyTorch fails, its columns stay empty.
 func command(args []string, out, log io.Writer) error {
 	flags := flag.NewFlagSet("timings", flag.ContinueOnError)
 	r := run{dir: filepath.Dir(os.Args[0]), log: log}
@@ -34,7 +34,7 @@ func command(args []string, out, log io.Writer) error {
 		return err
 	}
 	var err error
-	if r.dir, err = filepath.Abs(r.dir); err != nil { // what is started is not looked for elsewhere
+	if r.dir, err = filepath.Abs(r.dir); err != nil { // programs are started only from this directory
 		return err
 	}
 	r.small = *size == "small"
@@ -52,7 +52,7 @@ func command(args []string, out, log io.Writer) error {
 	return r.rows(newReport(r), *only, *path, out)
 }
 
-// rows measures and reports. It fails where one of our figures is missing or a result is wrong.
+// rows measures and reports. It fails if one of our figures is missing or a result is wrong.
 func (r run) rows(p report, only, path string, out io.Writer) error {
 	p.head(out)
 	failed := 0
@@ -69,7 +69,7 @@ func (r run) rows(p report, only, path string, out io.Writer) error {
 		if path == "" {
 			continue
 		}
-		if err := p.write(path); err != nil { // after every row, for the next may take long
+		if err := p.write(path); err != nil { // after every row, because the next may take long
 			return err
 		}
 	}

@@ -7,41 +7,41 @@ import (
 	"path/filepath"
 )
 
-// tolerance bounds how far our result may be from PyTorch's in bf16, of its root mean square: the order of sums is
-// another one, through up to 56 blocks.
+// tolerance is the allowed difference of our bf16 result from PyTorch's, relative to its root mean square. Sums have another order,
+// in up to 56 blocks.
 const tolerance = 0.1
 
-// run is how the rows are measured.
+// run has the options of a measurement.
 type run struct {
-	dir         string // of the tests
-	device      string // ours: cuda:0, or cpu
-	python      string // "" without PyTorch
+	dir         string // directory of the tests
+	device      string // device of our tests: cuda:0 or cpu
+	python      string // path of Python; "": PyTorch is not measured
 	torchDevice string // cuda, or cpu
 	cublasLt    bool
 	small       bool
 	rounds      int
-	log         io.Writer // what the processes say
+	log         io.Writer // output of the processes
 }
 
-// figures are a line of the table in milliseconds; nil was not measured.
+// figures are a line of the table in milliseconds; nil: not measured.
 type figures struct {
 	Name     string   `json:"name"`
-	Floor    float64  `json:"floor_ms,omitempty"` // on an H200; 0: of another size
+	Floor    float64  `json:"floor_ms,omitempty"` // on an H200; 0: the row has another size
 	Target   float64  `json:"target_ms,omitempty"`
 	Ours     *float64 `json:"ours_ms"`
 	CublasLt *float64 `json:"ours_with_cublaslt_ms"`
 	Eager    *float64 `json:"torch_eager_ms"`
 	Compiled *float64 `json:"torch_compiled_ms"`
 	Ratio    *float64 `json:"torch_best_to_ours"` // above 1: we are faster
-	Apart    *float64 `json:"rms_apart"`          // of our result from PyTorch's
-	Peak     int64    `json:"peak_bytes"`         // of the device by tensors, measured
-	Planned  int64    `json:"planned_bytes"`      // and as the planner counts with
-	Class    string   `json:"class,omitempty"`    // numeric class of ours: which kernels computed it
+	Apart    *float64 `json:"rms_apart"`          // difference of our result from PyTorch's
+	Peak     int64    `json:"peak_bytes"`         // device memory of tensors, measured
+	Planned  int64    `json:"planned_bytes"`      // device memory that the planner predicts
+	Class    string   `json:"class,omitempty"`    // numeric class of our result
 	Failures []string `json:"failures,omitempty"`
-	wrong    bool     // the result is not PyTorch's
+	wrong    bool     // the result differs from PyTorch's
 }
 
-// measure takes the sides of a row one after the other, so that each has the whole memory.
+// measure runs the sides of a row one after the other, so that each can use the whole memory.
 func (r run) measure(w tableLine) figures {
 	f := figures{Name: w.name, Floor: w.floor, Target: w.target}
 	name := w.full
@@ -69,14 +69,14 @@ func (r run) measure(w tableLine) figures {
 	return f
 }
 
-// compare notes how far our result is from PyTorch's, where there are both.
+// compare records the difference of our result from PyTorch's, if there are both.
 func (f *figures) compare(mine, theirs []float32) {
 	if mine == nil || theirs == nil {
 		return
 	}
 	a := apart(mine, theirs)
 	f.wrong = !(a <= tolerance)
-	if !math.IsInf(a, 0) && !math.IsNaN(a) { // which JSON has no words for
+	if !math.IsInf(a, 0) && !math.IsNaN(a) { // JSON cannot represent them
 		f.Apart = &a
 	}
 	if f.wrong {
@@ -100,7 +100,7 @@ func (r run) torch(w tableLine, how string) opener {
 	}
 }
 
-// side times one side of a row. What fails is noted in f, and only loses a column.
+// side times one side of a row. It records an error in f; the column of the side stays empty then.
 func (r run) side(f *figures, w tableLine, name, who string, start opener) (*float64, []float32) {
 	fail := func(err error) (*float64, []float32) {
 		f.Failures = append(f.Failures, fmt.Sprintf("%s: %v", who, err))

@@ -12,17 +12,17 @@ import (
 	"time"
 )
 
-// report is what is written as JSON.
+// report is the content of the JSON file.
 type report struct {
 	Date   string    `json:"date"`
-	GPU    string    `json:"gpu"` // as nvidia-smi says: name, driver, memory, power limit
+	GPU    string    `json:"gpu"` // from nvidia-smi: name, driver, memory, power limit
 	Commit string    `json:"commit"`
 	Torch  string    `json:"torch,omitempty"`
 	Note   string    `json:"note,omitempty"`
 	Rows   []figures `json:"rows"`
 }
 
-// newReport describes the machine.
+// newReport returns a report with the facts of the machine.
 func newReport(r run) report {
 	p := report{Date: time.Now().UTC().Format(time.DateTime), Commit: "unknown",
 		GPU: said("nvidia-smi", "--query-gpu=name,driver_version,memory.total,power.limit", "--format=csv,noheader")}
@@ -38,7 +38,7 @@ func newReport(r run) report {
 	return p
 }
 
-// said is what a program prints, or "unknown".
+// said returns what a program prints, or "unknown".
 func said(command ...string) string {
 	out, err := exec.Command(command[0], command[1:]...).Output()
 	if err != nil {
@@ -56,7 +56,7 @@ func (p report) head(w io.Writer) {
 		"ours", "cublasLt", "eager", "compiled", "ratio", "apart", "MiB", "planned")
 }
 
-// line prints a row as soon as it is measured, for some take minutes.
+// line prints a row as soon as it is measured, because some rows take minutes.
 func (f figures) line(w io.Writer) {
 	fmt.Fprintf(w, "%-46s %8s %8s %8s %8s %8s %8s %6s %8s %8s %8s\n", f.Name, known(f.Floor), known(f.Target),
 		number(f.Ours, "%.2f"), number(f.CublasLt, "%.2f"), number(f.Eager, "%.2f"), number(f.Compiled, "%.2f"), number(f.Ratio, "%.2f"),
@@ -87,7 +87,7 @@ func mebibytes(n int64) string {
 	return fmt.Sprint(n >> 20)
 }
 
-// write puts the report to a file.
+// write writes the report to a file.
 func (p report) write(path string) error {
 	data, err := json.MarshalIndent(p, "", "  ")
 	if err != nil {

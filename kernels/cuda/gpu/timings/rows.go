@@ -3,12 +3,12 @@ package main
 // tableLine is one line of the table.
 type tableLine struct {
 	name  string
-	stage string // whose test binary, and whose PyTorch model
-	test  string // its test
-	full  string // the case at published size
-	small string // reduced, for a machine without a GPU
-	parts int    // how many times of the table's unit one run of full takes: the steps of a sampler
-	// floor and target are milliseconds on an H200: what 790 TFLOP/s and 4.3 TB/s allow, and what is asked for.
+	stage string // stage with the test binary and the PyTorch model
+	test  string // test of the binary
+	full  string // case with the published size
+	small string // case with a small size, for a machine without a GPU
+	parts int    // number of sampler steps in one run of full; the table has the time of one
+	// floor and target are milliseconds on an H200: the least that 790 TFLOP/s and 4.3 TB/s allow, and our goal.
 	floor, target float64
 }
 

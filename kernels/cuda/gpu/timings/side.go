@@ -12,14 +12,14 @@ import (
 	"strings"
 )
 
-// side is a process that times cases when it is asked to.
+// side is a process that times cases on request.
 type side struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *bufio.Scanner
 }
 
-// open starts a process. What it says to the user goes to log.
+// open starts a process. log receives its messages.
 func open(log io.Writer, env []string, command ...string) (*side, error) {
 	s := &side{cmd: exec.Command(command[0], command[1:]...)}
 	s.cmd.Env, s.cmd.Stderr = append(os.Environ(), env...), log
@@ -38,7 +38,7 @@ func open(log io.Writer, env []string, command ...string) (*side, error) {
 	return s, nil
 }
 
-// ask sends a line and reads the numbers of the answer, which begins with the word want.
+// ask sends a line and reads the numbers of the answer, which must begin with the word want.
 func (s *side) ask(line, want string, numbers ...any) error {
 	if _, err := fmt.Fprintln(s.in, line); err != nil {
 		return fmt.Errorf("%s: %w", filepath.Base(s.cmd.Path), err)
@@ -53,7 +53,7 @@ func (s *side) ask(line, want string, numbers ...any) error {
 	return nil
 }
 
-// reason is the output of a process that gave no answer, without the usual lines of a test.
+// reason returns the output of a process that gave no answer, without the usual lines of a test.
 func (s *side) reason() string {
 	var said []string
 	for range 20 {
@@ -68,7 +68,7 @@ func (s *side) reason() string {
 	return strings.Join(said, "; ")
 }
 
-// best runs a case warm times and then rounds times, and returns the least milliseconds.
+// best runs a case warm times without measuring and then rounds times, and returns the fewest milliseconds.
 func (s *side) best(name string, warm, rounds int) (float64, error) {
 	least := math.Inf(1)
 	for i := range warm + rounds {
@@ -83,7 +83,7 @@ func (s *side) best(name string, warm, rounds int) (float64, error) {
 	return least, nil
 }
 
-// result returns what the last case gives.
+// result returns the result of the last case.
 func (s *side) result() ([]float32, error) {
 	dir, err := os.MkdirTemp("", "timings-")
 	if err != nil {
@@ -105,7 +105,7 @@ func (s *side) result() ([]float32, error) {
 	return out, nil
 }
 
-// close ends the process and frees what it holds on the device.
+// close ends the process, which frees its memory on the device.
 func (s *side) close() {
 	_ = s.in.Close()
 	for s.out.Scan() {
@@ -113,7 +113,8 @@ func (s *side) close() {
 	_ = s.cmd.Wait()
 }
 
-// apart is the root mean square of the differences over that of want; infinite where they cannot be compared.
+// apart returns the root mean square of the differences divided by the root mean square of want, or infinity if they cannot be
+// compared.
 func apart(got, want []float32) float64 {
 	if len(got) != len(want) || len(got) == 0 {
 		return math.Inf(1)
