@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestHalfRoundsToNearest compares with the definition: every fp16 and bf16 value is a fixed point, and
-// the borders between neighbours go to the nearer one, ties to the even one.
+// TestHalfRoundsToNearest: every fp16 and bf16 value converts to itself, and numbers between neighbours round to the nearer one,
+// ties to the even one.
 func TestHalfRoundsToNearest(t *testing.T) {
 	for _, c := range []struct {
 		name string

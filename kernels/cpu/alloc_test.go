@@ -6,7 +6,7 @@ import (
 	"latentbeam/kernels"
 )
 
-// TestNothingIsAllocated: calls on rows take no memory from Go once they have had their scratch.
+// TestNothingIsAllocated: operations on rows allocate no Go memory after their scratch memory was allocated once.
 func TestNothingIsAllocated(t *testing.T) {
 	be := New(2)
 	for _, dt := range []kernels.DType{kernels.F32, kernels.BF16} {

@@ -6,7 +6,7 @@ import (
 	"latentbeam/kernels"
 )
 
-// TestProductsAllocateNothing: once the scratch memory is there, a step takes none from Go.
+// TestProductsAllocateNothing: a step allocates no Go memory after the scratch memory was allocated once.
 func TestProductsAllocateNothing(t *testing.T) {
 	for _, dt := range []kernels.DType{kernels.F32, kernels.BF16} {
 		b := New(2)
@@ -40,7 +40,7 @@ func TestProductsAllocateNothing(t *testing.T) {
 			f()
 			views := 0.0
 			if name == "strided linear" {
-				views = 4 // the test's own: Narrow makes a shape
+				views = 4 // allocated by the test itself: Narrow makes a shape
 			}
 			if n := testing.AllocsPerRun(20, f); n > views {
 				t.Errorf("%v %s: %v allocations a call", dt, name, n)

@@ -8,7 +8,7 @@ import (
 	"latentbeam/kernels"
 )
 
-// TestArenaReachesASteadyState: a loop over the same shapes takes its memory once.
+// TestArenaReachesASteadyState: a loop over the same shapes allocates memory only once.
 func TestArenaReachesASteadyState(t *testing.T) {
 	b := New(1)
 	step := func() {
@@ -34,7 +34,7 @@ func TestArenaReachesASteadyState(t *testing.T) {
 	}
 }
 
-// TestArenaForgetsOldShapes: what is kept for later stays in proportion to what is used.
+// TestArenaForgetsOldShapes: the memory that the arena keeps stays in proportion to the memory in use.
 func TestArenaForgetsOldShapes(t *testing.T) {
 	b := New(1)
 	largest := 0
@@ -49,7 +49,7 @@ func TestArenaForgetsOldShapes(t *testing.T) {
 	}
 }
 
-// TestBlocksAreNotShared: two live tensors never overlap, whatever was freed before.
+// TestBlocksAreNotShared: two live tensors never overlap, in any order of allocating and freeing.
 func TestBlocksAreNotShared(t *testing.T) {
 	b := New(1)
 	defer b.Scope()()
@@ -89,7 +89,7 @@ func TestUseAfterScopeFails(t *testing.T) {
 	}
 }
 
-// TestWeightsInPlace: aligned bytes are used where they lie, others are copied.
+// TestWeightsInPlace: aligned bytes are used in place, others are copied.
 func TestWeightsInPlace(t *testing.T) {
 	data := make([]byte, 64)
 	for dt, size := range map[kernels.DType]int{kernels.F32: 4, kernels.BF16: 2} {
@@ -111,7 +111,7 @@ func TestWeightsInPlace(t *testing.T) {
 	}
 }
 
-// TestPanicBecomesAnError: a mistake inside a kernel fails the backend, not the process.
+// TestPanicBecomesAnError: a panic inside a kernel becomes an error of the backend and does not end the process.
 func TestPanicBecomesAnError(t *testing.T) {
 	for _, threads := range []int{1, 4} {
 		b := New(threads)
@@ -125,7 +125,7 @@ func TestPanicBecomesAnError(t *testing.T) {
 	}
 }
 
-// TestExp compares with float64 over all magnitudes, and at the ends.
+// TestExp compares exp with float64 for all magnitudes and at the ends of the range.
 func TestExp(t *testing.T) {
 	worst := 0.0
 	for x := float32(-87.3); x < 88.36; x += 0.00137 {
@@ -146,7 +146,7 @@ func TestExp(t *testing.T) {
 	}
 }
 
-// TestOrderOfAdditions pins the order that "cpu/go" stands for: stageTerms terms in turn, then the stages.
+// TestOrderOfAdditions pins the order of additions of the class cpu/go: stageTerms terms in order, then the stages.
 func TestOrderOfAdditions(t *testing.T) {
 	t.Setenv(tierVariable, "go")
 	const k = 2*stageTerms + 77

@@ -9,7 +9,7 @@ import (
 	"latentbeam/kernels/kerneltest"
 )
 
-// onEveryTier runs f once for each set of instructions that this processor has.
+// onEveryTier runs f once for each tier of this processor.
 func onEveryTier(t *testing.T, f func(t *testing.T)) {
 	for _, tier := range []string{"amxbf16", "avx512bf16:avx512bf16", "avx512", "avx2", "go"} {
 		t.Run(tier, func(t *testing.T) {
@@ -35,8 +35,8 @@ func TestSuite(t *testing.T) {
 	})
 }
 
-// TestOneClass: whatever computes a class gives its bits, those of the instructions that it is named after, in the whole
-// suite.
+// TestOneClass: all tiers that compute a class give the same bits in the whole suite: those of the instructions after which the class
+// is named.
 func TestOneClass(t *testing.T) {
 	for class, others := range map[string][]string{"avx512bf16": {"avx512", "avx2", "go"}, "avx512": {"avx2", "go"}} {
 		record := func(t *testing.T, by string) *kerneltest.Log {
@@ -50,7 +50,7 @@ func TestOneClass(t *testing.T) {
 			want := record(t, class)
 			for _, by := range others {
 				if testing.Short() && class == "avx512" && by == "go" {
-					continue // most of it is in that of pairs
+					continue // the suite of pairs covers most of it
 				}
 				t.Run(by, func(t *testing.T) { want.Compare(t, record(t, by)) })
 			}
@@ -58,17 +58,17 @@ func TestOneClass(t *testing.T) {
 	}
 }
 
-// TestSuiteDeferred tests the deferred wrapper by the same suite.
+// TestSuiteDeferred runs the suite on the deferred wrapper.
 func TestSuiteDeferred(t *testing.T) {
 	kerneltest.Run(t, func(threads int) kernels.Backend { return kerneltest.Deferred(cpu.New(threads)) })
 }
 
-// TestSuiteMetered: counting changes nothing.
+// TestSuiteMetered runs the suite on Metered, which must not change results.
 func TestSuiteMetered(t *testing.T) {
 	kerneltest.Run(t, func(threads int) kernels.Backend { return kernels.NewMetered(cpu.New(threads)) })
 }
 
-// TestUnknownTierFails: a wish that cannot be granted is an error, not another class.
+// TestUnknownTierFails: asking for an unknown tier is an error; no other tier is used.
 func TestUnknownTierFails(t *testing.T) {
 	t.Setenv("LATENTBEAM_CPU", "abacus")
 	if err := cpu.New(1).Wait(); err == nil || !strings.Contains(err.Error(), "LATENTBEAM_CPU=abacus") {

@@ -11,8 +11,8 @@ import (
 	"latentbeam/kernels"
 )
 
-// TestCrewDoesEverythingOnce: every item once, whatever the number of items, helpers and processors, and
-// with pauses in which helpers park.
+// TestCrewDoesEverythingOnce: every item is processed once, for any number of items, helpers and processors, and with pauses in
+// which helpers park.
 func TestCrewDoesEverythingOnce(t *testing.T) {
 	for _, threads := range []int{1, 2, 3, 8} {
 		b := New(threads)
@@ -32,7 +32,7 @@ func TestCrewDoesEverythingOnce(t *testing.T) {
 	}
 }
 
-// TestCrewHelps: two items that wait for each other need two goroutines.
+// TestCrewHelps: two items that wait for each other end, because two goroutines process them.
 func TestCrewHelps(t *testing.T) {
 	b := New(2)
 	for range 3 {
@@ -50,7 +50,7 @@ func TestCrewHelps(t *testing.T) {
 	}
 }
 
-// TestCrewGoesHome: the helpers of a backend that nobody uses any more end.
+// TestCrewGoesHome: the helpers of a backend end when the backend is not referenced any more.
 func TestCrewGoesHome(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for range 20 {
@@ -65,8 +65,8 @@ func TestCrewGoesHome(t *testing.T) {
 	t.Errorf("%d goroutines are left of %d", runtime.NumGoroutine(), before)
 }
 
-// TestNothingHoldsABackend: whatever a backend has computed, its crew does not hold it, so that it is collected with
-// its memory.
+// TestNothingHoldsABackend: after any operation, the crew has no reference to its backend, so the garbage collector frees the backend
+// and its memory.
 func TestNothingHoldsABackend(t *testing.T) {
 	for name, compute := range map[string]func(b *Backend, x kernels.Tensor){
 		"each": func(b *Backend, _ kernels.Tensor) { b.each("test", 9, func(*worker, int) {}) },
@@ -120,7 +120,7 @@ func TestNothingHoldsABackend(t *testing.T) {
 	}
 }
 
-// BenchmarkEach is the cost of sharing two empty items.
+// BenchmarkEach measures the cost of sharing two empty items.
 func BenchmarkEach(b *testing.B) {
 	for _, threads := range []int{1, 2} {
 		b.Run(fmt.Sprint(threads, " threads"), func(b *testing.B) {

@@ -9,8 +9,8 @@ import (
 	"latentbeam/kernels/kerneltest"
 )
 
-// TestDeferredFindsMistakes: the wrapper is only worth its name if it fails code that works by luck on a
-// backend that computes at once.
+// TestDeferredFindsMistakes: the wrapper finds mistakes in code that works by chance on a backend that computes
+// at once.
 func TestDeferredFindsMistakes(t *testing.T) {
 	download := func(b kernels.Backend, x kernels.Tensor) ([]float32, error) {
 		got := make([]float32, x.Len())

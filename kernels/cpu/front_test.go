@@ -7,8 +7,8 @@ import (
 	"latentbeam/kernels"
 )
 
-// TestZerosInFront: zeros in front of a video and zeros inside it give the same bits, for channels that fill stages of a sum
-// and that do not.
+// TestZerosInFront: zeros in front of a video and zeros inside the video give the same bits, whether or not the channels fill the
+// stages of a sum.
 func TestZerosInFront(t *testing.T) {
 	const side, cout = 3, 70
 	onTiers(t, func(t *testing.T, tier *tier) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestGeneratedFilesAreFresh runs the generator, which has no dependencies, and compares what it writes.
+// TestGeneratedFilesAreFresh runs the generator, which has no dependencies, and compares its files with the committed ones.
 func TestGeneratedFilesAreFresh(t *testing.T) {
 	dir := t.TempDir()
 	run := exec.Command("go", "run", ".", dir)

@@ -2,5 +2,5 @@
 
 package cpu
 
-// int8SetsHere are those that this processor has.
+// int8SetsHere returns the sets of instructions of this processor.
 func int8SetsHere() []*int8Set { return []*int8Set{int8Go} }

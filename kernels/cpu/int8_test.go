@@ -9,7 +9,7 @@ import (
 	"latentbeam/kernels"
 )
 
-// int8Reference is a product of 8-bit numbers as Epilogue.Int8 defines it, written down without any kernel.
+// int8Reference computes a product of 8-bit numbers as Epilogue.Int8 defines it, without kernels.
 func int8Reference(x, w []float32, m, n, k int, borders []int) []float32 {
 	dst := make([]float32, m*n)
 	round := func(row []float32) (q []int64, scale float32) {
@@ -53,7 +53,7 @@ func int8Reference(x, w []float32, m, n, k int, borders []int) []float32 {
 	return dst
 }
 
-// int8Backend is a backend with these instructions.
+// int8Backend returns a backend that uses a set of instructions.
 func int8Backend(set *int8Set, threads int) *Backend {
 	b, t := New(threads), *portable
 	t.int8 = set
@@ -61,8 +61,8 @@ func int8Backend(set *int8Set, threads int) *Backend {
 	return b
 }
 
-// TestInt8SameBits: every set of instructions gives the bits of the definition, whatever the shape, the parts, the threads
-// and what w lies in.
+// TestInt8SameBits: every set of instructions gives the bits of int8Reference, for all shapes, parts, numbers of threads and layouts
+// of w.
 func TestInt8SameBits(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, c := range []struct {
@@ -79,7 +79,7 @@ func TestInt8SameBits(t *testing.T) {
 		for i := range w {
 			w[i] = kernels.FromBF16(kernels.ToBF16(float32(r.NormFloat64())))
 		}
-		clear(x[c.k*(c.m-1):][:c.k/2+1]) // zeros, and extremes whose products an int16 does not hold
+		clear(x[c.k*(c.m-1):][:c.k/2+1]) // zeros, and extremes whose products do not fit into an int16
 		for i := range c.k {
 			if c.m > 1 {
 				x[i], w[i] = 1, 1
@@ -118,7 +118,7 @@ func TestInt8SameBits(t *testing.T) {
 	}
 }
 
-// TestInt8PartsApart: parts computed one by one, each added onto the ones before, give the bits of one call.
+// TestInt8PartsApart: parts that are computed one by one, each added to the sum of the previous ones, give the bits of one call.
 func TestInt8PartsApart(t *testing.T) {
 	const m, n, k, at = 9, 20, 70, 36
 	b := New(2)
@@ -142,7 +142,7 @@ func TestInt8PartsApart(t *testing.T) {
 	}
 }
 
-// TestInt8NotFinite: a row that is not finite shows it, and no other row does.
+// TestInt8NotFinite: a row with infinity or NaN gives a result that is not finite; other rows are not affected.
 func TestInt8NotFinite(t *testing.T) {
 	const m, n, k = 5, 18, 37
 	for _, set := range int8SetsHere() {
@@ -169,8 +169,8 @@ func TestInt8NotFinite(t *testing.T) {
 	}
 }
 
-// TestInt8Attention: every set of instructions gives the same bits, and they are those of a softmax over the scores that
-// AttentionSpec.Int8 defines.
+// TestInt8Attention: every set of instructions gives the same bits: those of a softmax over the scores that AttentionSpec.Int8
+// defines.
 func TestInt8Attention(t *testing.T) {
 	for _, c := range []struct{ lq, lk, d int }{{1, 1, 1}, {7, 20, 6}, {64, 33, 72}, {61, 1030, 128}, {5, 513, 37}} {
 		const h = 2
@@ -178,7 +178,7 @@ func TestInt8Attention(t *testing.T) {
 		values := func(rows int) []float32 {
 			x := make([]float32, rows*h*c.d)
 			for i := range x {
-				x[i] = float32(r.NormFloat64()) + float32(i%c.d%3) // keys have a mean
+				x[i] = float32(r.NormFloat64()) + float32(i%c.d%3) // the mean of keys is not zero
 			}
 			return x
 		}

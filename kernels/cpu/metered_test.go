@@ -9,7 +9,7 @@ import (
 	"latentbeam/kernels/kerneltest"
 )
 
-// everyFamily runs one operation or two of each family on be and says what there is to count.
+// everyFamily runs one or two operations of each family on be and returns the expected counts.
 func everyFamily(t *testing.T, be kernels.Backend) kernels.Usage {
 	t.Helper()
 	alloc := func(shape ...int) kernels.Tensor { return be.Alloc(kernels.F32, shape...) }
@@ -64,7 +64,7 @@ func TestMeteredCounts(t *testing.T) {
 	}
 }
 
-// TestMeteredBehindItsCaller: on a device that computes later, the times are the device's, and there after Wait.
+// TestMeteredBehindItsCaller: on a device that computes later, Metered reports the times of the device after Wait.
 func TestMeteredBehindItsCaller(t *testing.T) {
 	be := kernels.NewMetered(kerneltest.Deferred(cpu.New(1)))
 	x := be.Alloc(kernels.F32, 300, 300)
@@ -86,8 +86,8 @@ func TestMeteredBehindItsCaller(t *testing.T) {
 	}
 }
 
-// TestMeteredPassesCapabilitiesOn: what a device can it can behind a meter too, and is known again there, but spans of
-// time do not nest.
+// TestMeteredPassesCapabilitiesOn: Metered has the capabilities of its device, which also compare equal, except Time, because spans do
+// not nest.
 func TestMeteredPassesCapabilitiesOn(t *testing.T) {
 	inner := kerneltest.Deferred(kerneltest.Card(cpu.New(1), 1<<20))
 	can, behind := inner.Capabilities(), kernels.NewMetered(inner).Capabilities()
@@ -115,7 +115,7 @@ func TestMeteredAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkMetered is what counting costs a call: the difference to the same call without.
+// BenchmarkMetered measures the cost of counting: the difference to the same call without Metered.
 func BenchmarkMetered(b *testing.B) {
 	bare := cpu.New(1)
 	x, y, w := bare.Alloc(kernels.F32, 4, 4), bare.Alloc(kernels.F32, 4, 4), bare.Alloc(kernels.F32, 4, 4)

@@ -7,7 +7,7 @@ import (
 	"latentbeam/kernels"
 )
 
-// TestPrefetchFollowsTheOrderOfUse: at first the order of loading, then what really came next.
+// TestPrefetchFollowsTheOrderOfUse: prefetching first follows the order of loading, then the order of use.
 func TestPrefetchFollowsTheOrderOfUse(t *testing.T) {
 	const n, k = 1024, 512
 	b := New(1)

@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// BenchmarkMultiply is the micro-kernel on operands in the second cache.
+// BenchmarkMultiply measures the micro-kernel with operands in the L2 cache.
 func BenchmarkMultiply(b *testing.B) {
 	for _, tier := range allTiers() {
 		for d := range dots {

@@ -10,10 +10,10 @@ import (
 	"latentbeam/kernels"
 )
 
-// allTiers are those of this processor, the slow ones in Go too.
+// allTiers are the tiers of this processor, including the slow ones in Go.
 func allTiers() []*tier { return tiers() }
 
-// TestReduceLayout: the assembly reads the fields of reduce by these offsets.
+// TestReduceLayout: the fields of reduce have the offsets that the assembly uses.
 func TestReduceLayout(t *testing.T) {
 	var r reduce
 	got := [...]uintptr{unsafe.Offsetof(r.c), unsafe.Offsetof(r.ldc), unsafe.Offsetof(r.blocks),
@@ -27,8 +27,8 @@ func TestReduceLayout(t *testing.T) {
 	}
 }
 
-// TestMultiply compares every tier, kind of term, stored type and way of packing with float64, over all
-// small row counts and odd columns and terms, and checks that a row alone has the same bits.
+// TestMultiply compares every tier, kind of term, stored type and way of packing with float64, for all small row counts and odd
+// numbers of columns and terms. It checks that a row gives the same bits alone.
 func TestMultiply(t *testing.T) {
 	for _, tier := range allTiers() {
 		for d := range dots {
@@ -73,7 +73,7 @@ func multiplyCase(t *testing.T, tier *tier, d dot, dt kernels.DType, byRows bool
 	call := &reduce{c: unsafe.Pointer(&c[0]), ldc: ldc * 4, blocks: blocks, offs: unsafe.Pointer(&offs[0]),
 		a: unsafe.Pointer(&at[0]), b: unsafe.Pointer(&dst[0]), k: terms, lda: terms * 4}
 	tier.multiply(call, d, m, n)
-	call.add = 1 // and asking for memory meanwhile changes nothing
+	call.add = 1 // prefetching must not change the result
 	call.startPrefetch(uintptr(unsafe.Pointer(&dst[0])), 4096, 64, 4*aheadBytes)
 	tier.multiply(call, d, m, n)
 	call.ahead = 0
@@ -105,7 +105,7 @@ func multiplyCase(t *testing.T, tier *tier, d dot, dt kernels.DType, byRows bool
 	}
 }
 
-// randomOperand returns rows of k numbers and the same as dwords.
+// randomOperand returns rows of k numbers, and the same numbers as dwords.
 func randomOperand(r *rand.Rand, d dot, rows, terms, k int) ([]float64, []uint32) {
 	values, dwords := make([]float64, rows*k), make([]uint32, rows*terms)
 	for i := range values {

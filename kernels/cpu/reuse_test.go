@@ -30,7 +30,7 @@ func download(t *testing.T, b *Backend, x kernels.Tensor) []float32 {
 	return got
 }
 
-// TestScratchMayBeDirty: what an earlier call left in scratch memory, here NaN, reaches no result.
+// TestScratchMayBeDirty: old content of scratch memory, here NaN, does not change a result.
 func TestScratchMayBeDirty(t *testing.T) {
 	for _, tier := range allTiers() {
 		for _, dt := range []kernels.DType{kernels.F32, kernels.BF16} {
@@ -61,7 +61,7 @@ func TestScratchMayBeDirty(t *testing.T) {
 	}
 }
 
-// TestPartsOfAWeightAreKeptApart: what is kept packed of one part of a weight is not used for another.
+// TestPartsOfAWeightAreKeptApart: the cached packed form of one part of a weight is not used for another part.
 func TestPartsOfAWeightAreKeptApart(t *testing.T) {
 	b := New(1)
 	data := make([]byte, 8*8*4)
@@ -94,7 +94,7 @@ func TestPartsOfAWeightAreKeptApart(t *testing.T) {
 	}
 }
 
-// TestInnerScopesGiveBackAllChunks: memory that an inner scope took from several chunks is used again.
+// TestInnerScopesGiveBackAllChunks: memory of several chunks that an inner scope used is reused after it ends.
 func TestInnerScopesGiveBackAllChunks(t *testing.T) {
 	b := New(1)
 	defer b.Scope()()
@@ -114,13 +114,13 @@ func TestInnerScopesGiveBackAllChunks(t *testing.T) {
 	}
 }
 
-// TestCrewWaitsForHelpers: a call returns only when the helpers are done.
+// TestCrewWaitsForHelpers: a call returns only after its helpers have finished.
 func TestCrewWaitsForHelpers(t *testing.T) {
 	b := New(2)
 	for range 10 {
 		var begun, done atomic.Bool
 		b.each("test", 2, func(_ *worker, i int) {
-			if i == 0 { // wait, so that another goroutine has the slow item
+			if i == 0 { // wait, so that another goroutine gets the slow item
 				for start := time.Now(); !begun.Load() && time.Since(start) < time.Minute; {
 					time.Sleep(10 * time.Microsecond)
 				}

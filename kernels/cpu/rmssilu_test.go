@@ -10,8 +10,8 @@ import (
 	"latentbeam/kernels"
 )
 
-// TestRowsTogether: RMSNorm of many rows at once, with and without SiLU, gives the bits of one row after the other, at every
-// length, of numbers of all sizes, and writes nothing beside the rows.
+// TestRowsTogether: RMSNorm of many rows in one call, with and without SiLU, gives the bits of single rows, for every length and for
+// numbers of all magnitudes. It writes nothing outside the rows.
 func TestRowsTogether(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 14))
 	onTiers(t, func(t *testing.T, routines *tier) {
@@ -60,7 +60,7 @@ func TestRowsTogether(t *testing.T) {
 	})
 }
 
-// lengths are 1 to n.
+// lengths returns 1 to n.
 func lengths(n int) (out []int) {
 	for i := range n {
 		out = append(out, i+1)
@@ -68,7 +68,7 @@ func lengths(n int) (out []int) {
 	return out
 }
 
-// same compares bits, of which those of a NaN do not matter.
+// same compares bits. All NaNs count as equal.
 func same(t *testing.T, what string, got, want []float32) {
 	t.Helper()
 	for i, v := range want {

@@ -8,8 +8,8 @@ import (
 	"latentbeam/kernels"
 )
 
-// TestFusedSteps: routines that do several rounded steps at once give the bits of the steps one by one, at
-// every length, and write nothing beside the row.
+// TestFusedSteps: routines that do several rounded steps at once give the bits of separate steps, for every length, and write nothing
+// outside the row.
 func TestFusedSteps(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
 	onTiers(t, func(t *testing.T, tier *tier) {
@@ -59,8 +59,8 @@ func TestFusedSteps(t *testing.T) {
 	})
 }
 
-// TestBinaryBF16 compares sums and products of bf16 with the same in fp32, rounded: of numbers of every size, of
-// infinities and of NaN.
+// TestBinaryBF16 compares sums and products of bf16 with rounded fp32 results, for numbers of all magnitudes, infinities and
+// NaN.
 func TestBinaryBF16(t *testing.T) {
 	r := rand.New(rand.NewPCG(13, 14))
 	onTiers(t, func(t *testing.T, tier *tier) {

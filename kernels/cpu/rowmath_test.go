@@ -16,8 +16,8 @@ func onTiers(t *testing.T, f func(t *testing.T, tier *tier)) {
 	}
 }
 
-// hardFloats are bit patterns on which roundings differ: zeros, subnormals, ties, the ends of the range,
-// infinities, NaN.
+// hardFloats are bit patterns that are hard to round: zeros, subnormals, ties, the ends of the range, infinities and
+// NaN.
 func hardFloats() []float32 {
 	r := rand.New(rand.NewPCG(7, 8))
 	var list []float32
@@ -35,8 +35,8 @@ func hardFloats() []float32 {
 	return list
 }
 
-// TestConversions: every tier widens every 16-bit number and rounds hard ones as package kernels does, at
-// any length.
+// TestConversions: every tier converts every 16-bit number to fp32, and rounds hardFloats, like package kernels, for any
+// length.
 func TestConversions(t *testing.T) {
 	scalar := map[kernels.DType]struct {
 		widen  func(uint16) float32
@@ -73,8 +73,8 @@ func TestConversions(t *testing.T) {
 	})
 }
 
-// TestActivations states the error of every tier's activations against float64: 2e-7 of the larger of 1 and
-// the result everywhere, and above -4 a small part of the result itself, however small that is.
+// TestActivations compares the activations of every tier with float64. The error is below 2e-7 times the larger of 1 and the result.
+// For arguments above -4 it is also below a small fraction of the result itself.
 func TestActivations(t *testing.T) {
 	silu := func(x float64) float64 { return x / (1 + math.Exp(-x)) }
 	gelu := func(x float64) float64 {
@@ -110,8 +110,8 @@ func TestActivations(t *testing.T) {
 	})
 }
 
-// TestRows compares every routine with float64 at every length up to some vectors. An element's result must
-// not depend on where in a row it stands, and nothing beside the row may be written.
+// TestRows compares every routine with float64 for every length up to some vectors. The result of an element must not depend on its
+// position in the row, and nothing outside the row may be written.
 func TestRows(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	random := func(n int) []float32 {
@@ -172,7 +172,7 @@ func checkRow(
 	}
 }
 
-// TestRowSums: sums are those of float64 whatever the length, and of columns whatever their number.
+// TestRowSums compares sums with float64, for all lengths of rows and numbers of columns.
 func TestRowSums(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	onTiers(t, func(t *testing.T, tier *tier) {

@@ -10,7 +10,7 @@ import (
 	"latentbeam/kernels"
 )
 
-// sharedTiers are those that compute a class on this processor.
+// sharedTiers returns the tiers that compute a class on this processor.
 func sharedTiers(class string) (all []*tier) {
 	for _, t := range tiers() {
 		if t.name == class {
@@ -20,8 +20,8 @@ func sharedTiers(class string) (all []*tier) {
 	return all
 }
 
-// TestPairs: sums of pairs of any bf16, subnormal, infinite and NaN too, are the same in all tiers of the class. The first is
-// the processor's own where it has pairs.
+// TestPairs: sums of pairs of any bf16, including subnormal numbers, infinities and NaN, are equal in all tiers of the class. The first
+// tier uses the processor's instructions for pairs, if it has them.
 func TestPairs(t *testing.T) {
 	const m, n, k = 7, 83, 45
 	r := rand.New(rand.NewPCG(3, 4))
@@ -85,7 +85,7 @@ func pairSums(tier *tier, a, b []uint16, start []float32, m, n, k int) []float32
 	return out
 }
 
-// TestSoftRounding: steps of bf16 are rounded alike, at any length.
+// TestSoftRounding: all tiers of a class round bf16 steps equally, for any length.
 func TestSoftRounding(t *testing.T) {
 	hard := hardFloats()
 	for n := 1; n < len(hard); n += 1 + n/3 {
@@ -103,7 +103,7 @@ func TestSoftRounding(t *testing.T) {
 	}
 }
 
-// TestFused: fma32 is math.FMA of fp32, which rounds once, on numbers that cancel and are hard to round.
+// TestFused: fma32 gives the result of an fp32 fused multiply-add, which rounds once, for numbers that cancel and are hard to round.
 func TestFused(t *testing.T) {
 	hard := append(hardFloats(), 1, -1, 0x1p-149, -0x1p-126, 1+0x1p-23)
 	r := rand.New(rand.NewPCG(5, 6))

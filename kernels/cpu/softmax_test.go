@@ -9,7 +9,7 @@ import (
 	"latentbeam/kernels"
 )
 
-// TestSoftmaxFields: the assembly knows where the fields are.
+// TestSoftmaxFields: the fields of softmax have the offsets that the assembly uses.
 func TestSoftmaxFields(t *testing.T) {
 	var s softmax
 	for i, off := range []uintptr{
@@ -23,7 +23,7 @@ func TestSoftmaxFields(t *testing.T) {
 	}
 }
 
-// TestShortFields: the same for attention over few keys.
+// TestShortFields: the fields of shortValues have the offsets that the assembly uses.
 func TestShortFields(t *testing.T) {
 	var s shortValues
 	for i, off := range []uintptr{
@@ -37,9 +37,9 @@ func TestShortFields(t *testing.T) {
 	}
 }
 
-// TestSoftmax compares weights, sums and what earlier sums shrink by with float64, over two blocks of
-// keys of any number, with scores far apart. Weights may be wrong by 2e-7 of the largest, or by the
-// rounding of bf16; the other half of an odd key's pair is zero.
+// TestSoftmax compares weights, sums and the factor for earlier sums with float64, for two blocks of any number of keys and scores
+// that differ a lot. The allowed error of a weight is 2e-7 of the largest weight, or the rounding of bf16. The missing half of a last
+// pair is zero.
 func TestSoftmax(t *testing.T) {
 	const rows = 3
 	r := rand.New(rand.NewPCG(9, 9))
@@ -71,7 +71,7 @@ func checkSoftmax(t *testing.T, tier *tier, d dot, rows, keys int, spread float3
 			weightStride: stride * 4, rows: rows, keys: keys, top: unsafe.Pointer(&top), sum: unsafe.Pointer(&sum),
 			rescale: unsafe.Pointer(&rescale), scale: spread * tier.attend.softmaxUnit}
 		tier.attend.softmax[d](&s)
-		tolerance := 4e-7 * max(1, math.Abs(float64(spread))) // of the scores' own rounding
+		tolerance := 4e-7 * max(1, math.Abs(float64(spread))) // from rounding the scores
 		for i := range rows {
 			before := tops[i]
 			for _, x := range scores[i*stride:][:keys] {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestTiersOf: which tiers a processor has, best first, and that slow pairs of bf16 come behind widened ones.
+// TestTiersOf: a processor has the expected tiers, best first. Slow pairs of bf16 come after widened terms.
 func TestTiersOf(t *testing.T) {
 	all := features{avx512: true, bf16: true, avx2: true}
 	without := features{avx512: true, avx2: true}
@@ -30,12 +30,12 @@ func TestTiersOf(t *testing.T) {
 	}
 }
 
-// TestComputes: people are told what computes, also what was forced.
+// TestComputes: the description of the tier is right, also if the environment selects it.
 func TestComputes(t *testing.T) {
 	for name, want := range map[string]string{"avx2": "AVX2", "avx512bf16:avx2": "AVX2", "avx512bf16:go": "plain Go", "avx512bf16:avx512bf16": "AVX512_BF16"} {
 		t.Setenv(tierVariable, name)
 		if _, err := chooseTier(""); err != nil {
-			continue // not on this processor
+			continue // this processor lacks it
 		}
 		if got := Computes(); !strings.HasPrefix(got, want) {
 			t.Errorf("%s: %q, want %q", name, got, want)
