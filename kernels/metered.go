@@ -28,7 +28,7 @@ func NewMetered(be Backend) *Metered {
 	return m
 }
 
-// Capabilities returns those of the backend inside, without Time, because spans do not nest, and with Count.
+// Capabilities returns the capabilities of the inner backend, without Time, because spans do not nest, and with Count.
 func (m *Metered) Capabilities() Capabilities {
 	can := m.Backend.Capabilities()
 	can.Time, can.Count = nil, m.count

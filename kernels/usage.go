@@ -54,7 +54,7 @@ func (c *Count) add(d Count) {
 	c.Bytes += d.Bytes
 }
 
-// FLOP returns those of all families.
+// FLOP returns the floating-point operations of all families.
 func (u *Usage) FLOP() float64 {
 	sum := 0.0
 	for i := range u {
@@ -82,8 +82,8 @@ func viewBytes(views ...Tensor) int64 {
 	return sum
 }
 
-// dimFromEnd returns the length of the i-th axis from the end, 0 where there is none: operands are counted before
-// the backend has checked them.
+// dimFromEnd returns the length of the i-th axis from the end, or 0 if there is none, because operands are counted before the backend
+// checks them.
 func dimFromEnd(t Tensor, i int) int {
 	if i < 1 || i > len(t.Shape) {
 		return 0

@@ -27,8 +27,8 @@ type mistake struct {
 	prepare func(s shell)
 }
 
-// grade is A where the message says all three, B where one is missing, C where two are, F where the exit code is wrong or
-// it says nothing of what is wrong.
+// grade returns A if the message contains all three, B if one is missing, C if two are missing, and F if the exit code is wrong or the
+// message does not name the fault.
 func (m mistake) grade(text string, exit int) string {
 	if exit != m.exit || !strings.Contains(text, m.what) {
 		return "F"
@@ -42,9 +42,9 @@ func (m mistake) grade(text string, exit int) string {
 	return string(grade)
 }
 
-// TestMistakes makes the mistakes and grades what the program says: of a command line in this process, of a job in a process of its
-// own. What rooms say by themselves is pinned there alone: a job file in internal/config/testdata/bad, the order of stages in stages,
-// tables in internal/table/read. LATENTBEAM_WRITE=1 writes docs/mistakes.md anew, with the messages about job files.
+// TestMistakes makes the mistakes and grades the messages. Command lines run in this process, jobs in a process of their own. Messages
+// of other packages are pinned there: about job files in internal/config/testdata/bad, about the order of stages in stages, about
+// tables in internal/table/read. LATENTBEAM_WRITE=1 writes docs/mistakes.md, including the messages about job files.
 func TestMistakes(t *testing.T) {
 	var doc strings.Builder
 	doc.WriteString("# Mistakes, and what the program says\n\nMade by `LATENTBEAM_WRITE=1 go test ./internal/cli -run TestMistakes`. " +
@@ -140,7 +140,7 @@ func jobFiles(t *testing.T, doc *strings.Builder) {
 	}
 }
 
-// firstLine is the line of a text that says what is wrong, as a cell of a table.
+// firstLine returns the line of a text that contains what, as a cell of a table.
 func firstLine(text, what string) string {
 	for line := range strings.Lines(text) {
 		if strings.Contains(line, what) {

@@ -12,24 +12,24 @@ import (
 	"testing"
 )
 
-// callResult is what a call of the program changed.
+// callResult is a call of the program and what it changed.
 type callResult struct {
 	n     int
 	call  string // its arguments
 	wrote state
 }
 
-// record writes the files of testdata/results and testdata/texts, and knows what this test has written of them.
+// record reads and writes the files of testdata/results and testdata/texts. It knows which of them this test has written.
 type record struct {
 	mu     sync.Mutex
-	source string            // the commit of the program; "": nothing is written
-	texts  map[string]string // by name of the file
+	source string            // commit of the program; "": the record is not written
+	texts  map[string]string // texts by file name
 }
 
 func resultFile(class, name string) string { return "testdata/results/" + class + "/" + name + ".txt" }
 func textFile(name string) string          { return "testdata/texts/" + name + ".txt" }
 
-// take compares the results of a case in a class with the record, or writes them into it.
+// take compares the results of a case in a class with the record, or writes them to the record.
 func (r *record) take(t *testing.T, class string, s scenario, text string, calls []callResult) {
 	t.Helper()
 	recorded, from := readResults(t, resultFile(class, s.name))
@@ -53,11 +53,11 @@ func (r *record) take(t *testing.T, class string, s scenario, text string, calls
 	}
 }
 
-// otherKeys says what to do about results that changed under the same key.
+// otherKeys is the advice for results that changed under the same key.
 const otherKeys = "Nothing is recorded of this. Give these rows other keys, by the Version of a stage or by a parameter that " +
 	"enters keys only where a row has it."
 
-// textName names the file with what a case prints.
+// textName returns the name of the file with the output of a case.
 func (s scenario) textName(class string) string {
 	if s.flags["apart"] {
 		return s.name + "." + class
@@ -88,10 +88,10 @@ func (r *record) write(t *testing.T, class string, s scenario, text string, call
 	r.save(t, textFile(name), text)
 }
 
-// headLine begins a file of the record.
+// headLine is the beginning of the first line of a file of the record.
 var headLine = regexp.MustCompile(`^# Recorded from (commit .*)\.\n`)
 
-// readHeaded returns a file of the record without its first line, and the commit that it is from. Both are empty if
+// readHeaded returns a file of the record without its first line, and the commit in that line. Both are empty if
 // there is no such file.
 func readHeaded(t *testing.T, name string) (content, from string) {
 	t.Helper()
@@ -106,7 +106,7 @@ func readHeaded(t *testing.T, name string) (content, from string) {
 	return string(data[len(head[0]):]), head[1]
 }
 
-// save writes a file of the record. One with the same content stays: it is from the commit that it names.
+// save writes a file of the record. It does not write a file whose content has not changed, so the file keeps its commit.
 func (r *record) save(t *testing.T, name, content string) {
 	t.Helper()
 	if before, from := readHeaded(t, name); from != "" && before == content {
@@ -120,10 +120,10 @@ func (r *record) save(t *testing.T, name, content string) {
 	}
 }
 
-// formatResults is the content of a file of results. A place with the lines of an earlier place only names it.
+// formatResults returns the content of a file of results. For a place with the lines of an earlier place it only names that place.
 func formatResults(calls []callResult) string {
 	var b strings.Builder
-	known := map[string]string{} // kind and lines of a place -> call and place
+	known := map[string]string{} // from the kind and lines of a place to its call and place
 	for _, c := range calls {
 		fmt.Fprintf(&b, "\n$ %d %s\n", c.n, c.call)
 		items := sortedItems(c.wrote)
@@ -146,7 +146,7 @@ func formatResults(calls []callResult) string {
 	return b.String()
 }
 
-// quoted is a name in a line: as it is, or in quotes where it is not one word.
+// quoted returns a name for a line: unchanged, or in quotes if it is not one word.
 func quoted(name string) string {
 	if name == "" || strings.ContainsAny(name, " \"\n\t") {
 		return strconv.Quote(name)
@@ -164,14 +164,14 @@ func cutName(line string) (name, rest string) {
 	return name, rest
 }
 
-// readResults reads a file of results and the commit that it is from, which is empty if there is none.
+// readResults reads a file of results and its commit, which is empty if there is no such file.
 func readResults(t *testing.T, name string) (calls []callResult, from string) {
 	t.Helper()
 	content, from := readHeaded(t, name)
 	return parseResults(t, name, content), from
 }
 
-// parseResults reads what formatResults has written.
+// parseResults parses the output of formatResults.
 func parseResults(t *testing.T, name, content string) (calls []callResult) {
 	t.Helper()
 	places := map[string]state{} // by kind, call and place

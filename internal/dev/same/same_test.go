@@ -13,11 +13,11 @@ import (
 
 const (
 	modeEnv   = "LATENTBEAM_SAME"   // "write": make the record; else: compare with it
-	binaryEnv = "LATENTBEAM_BINARY" // a build of the program, instead of one of this tree
+	binaryEnv = "LATENTBEAM_BINARY" // path of another build of the program
 )
 
-// TestSame runs the cases in the numeric classes that most machines have, and on the stand-in for a CUDA driver. A short
-// test runs those with the line "short", in plain Go.
+// TestSame runs the cases in the numeric classes that most machines have, and on the stand-in for a CUDA driver. With -short it runs
+// only the cases with the line "short", in plain Go.
 func TestSame(t *testing.T) {
 	scenarios, r, host := readScenarios(t), &record{texts: map[string]string{}}, hostProgram(t)
 	if os.Getenv(modeEnv) == "write" {
@@ -69,8 +69,8 @@ func repository(t *testing.T) string {
 	}
 }
 
-// commitOf names the commit of the program that is run: what git says of this tree, or what Go noted in a build of
-// another tree. Changes below this directory are not in the program.
+// commitOf returns the commit of the program: from git for this tree, or from the build information of another build. Changes below
+// this directory do not count, because they are not part of the program.
 func commitOf(t *testing.T) string {
 	t.Helper()
 	if path := os.Getenv(binaryEnv); path != "" {
@@ -102,7 +102,7 @@ func commitOf(t *testing.T) string {
 	return commitLine(git("log", "-1", "--format=%H (%s)"), git("status", "--porcelain", "--", ".", ":(exclude)"+here) != "")
 }
 
-// commitLine names a commit. The subject finds it again after a rebase.
+// commitLine describes a commit. It includes the subject, by which the commit can be found after a rebase.
 func commitLine(commit string, modified bool) string {
 	if modified {
 		return "commit " + commit + ", with changes that are not committed"
@@ -110,7 +110,7 @@ func commitLine(commit string, modified bool) string {
 	return "commit " + commit
 }
 
-// hostProgram returns the path of the program: built from this tree, or as binaryEnv says.
+// hostProgram returns the path of the program: the one of binaryEnv, or one that it builds from this tree.
 func hostProgram(t *testing.T) string {
 	t.Helper()
 	if path := os.Getenv(binaryEnv); path != "" {

@@ -34,13 +34,13 @@ func splitArchive(text string) (head string, sections []section) {
 // scenario is a case: a script and its files.
 type scenario struct {
 	name  string
-	lines []string // of the script, without comments and flags
+	lines []string // lines of the script, without comments and flags
 	files []section
 	only  string          // the single class it runs in; "": go and avx2
 	flags map[string]bool // flagNames
 }
 
-// flagNames are the lines that say something of the case.
+// flagNames are the lines of a script that set a flag of the case.
 var flagNames = []string{"short", "counts", "whole", "apart"}
 
 // readScenarios reads all cases by name.
@@ -71,7 +71,7 @@ func readScenarios(t *testing.T) (all []scenario) {
 	return all
 }
 
-// in tells whether the case runs in a class.
+// in reports whether the case runs in a class.
 func (s scenario) in(class string) bool {
 	if s.only != "" {
 		return s.only == class
@@ -85,7 +85,7 @@ func (s scenario) play(t *testing.T, sh *shell) string {
 		sh.write(f.name, []byte(f.text))
 	}
 	var b strings.Builder
-	n := 0 // calls of the program
+	n := 0 // number of calls of the program
 	for _, line := range s.lines {
 		verb, rest, _ := strings.Cut(line, " ")
 		args := strings.Fields(rest)
@@ -115,7 +115,7 @@ func (s scenario) play(t *testing.T, sh *shell) string {
 			if err := os.CopyFS(sh.path(args[1]), os.DirFS("testdata/outputs/"+args[0])); err != nil {
 				t.Fatal(err)
 			}
-			sh.snapshot(0, "", s.flags) // calls are compared with this
+			sh.snapshot(0, "", s.flags) // the first call is compared with this state
 			sh.calls = nil
 		case verb == "copy" && len(args) == 2:
 			sh.write(args[1], sh.read(args[0]))

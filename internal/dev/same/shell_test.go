@@ -32,7 +32,7 @@ type shell struct {
 	printed   map[string]bool              // lines that the case has printed
 }
 
-// newShell makes the directory of a case. testdata in it is that of the repository.
+// newShell makes the directory of a case, with a link to the testdata of the repository.
 func newShell(t *testing.T, binary, class string) *shell {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())

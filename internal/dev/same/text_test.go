@@ -18,12 +18,12 @@ var (
 	durations = regexp.MustCompile(`([ (])(?:\d+(?:\.\d+)?(?:h|m|s|ms|µs|ns))+\b`)
 	built     = regexp.MustCompile(`(?m)^(latentbeam \S+) .*$`)
 	progress  = regexp.MustCompile(`(?m)^(?:[-0-9T:]+Z )?\d+/\d+ rows, .*\n`)
-	// waiting are the lines that a command prints when something takes longer than two seconds.
+	// waiting matches the lines that a command prints if something takes longer than two seconds.
 	waiting = regexp.MustCompile(`(?m)^(?:[-0-9T:]+Z )?(?:planning|opening the job): .* \.\.\.\n`)
-	// reportPage is the folder of a run, which has the time in its name.
+	// reportPage matches the folder of a run, whose name contains the time.
 	reportPage = regexp.MustCompile(`runs/[0-9A-Za-z-]+/`)
 	spaces     = regexp.MustCompile(` +`)
-	// timings are the tables of a run that show where its time went.
+	// timings matches the tables of a run with its times.
 	timings = regexp.MustCompile(`(?m)^ *(stage busy|kernel stage) (.+\n)+\n?`)
 )
 
@@ -37,7 +37,7 @@ func (s *shell) general(text string) string {
 	return text
 }
 
-// canonicalOutput leaves out of what a command printed whatever depends on time.
+// canonicalOutput removes from the output of a command everything that depends on time.
 func (s *shell) canonicalOutput(args []string, text string) string {
 	text = waiting.ReplaceAllString(built.ReplaceAllString(s.general(text), "$1 BUILD"), "")
 	if len(args) == 0 || args[0] != "run" && args[0] != "retry" {
@@ -49,10 +49,10 @@ func (s *shell) canonicalOutput(args []string, text string) string {
 	return durations.ReplaceAllString(text, "${1}TIME")
 }
 
-// maxAgain bounds the bytes of a line that was shown before in the same case.
+// maxAgain is the most bytes that are shown of a line that the case has already printed.
 const maxAgain = 60
 
-// brief cuts long lines that the case has printed before.
+// brief shortens long lines that the case has already printed.
 func (s *shell) brief(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -66,7 +66,7 @@ func (s *shell) brief(text string) string {
 	return b.String()
 }
 
-// field is a value in a JSON text: the names on the way to it, with dots between them, and its text.
+// field is a value in a JSON text: its path, with dots between names, and its text.
 type field struct{ name, value string }
 
 // flatten returns the values of a JSON text, in order of their names. In a list, an object is known by the name or
@@ -113,11 +113,11 @@ func walk(name string, value any, out *[]field) {
 			return
 		}
 	}
-	text, _ := json.Marshal(value) // of decoded JSON: it cannot fail
+	text, _ := json.Marshal(value) // cannot fail for decoded JSON
 	*out = append(*out, field{name, short(strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(text)))})
 }
 
-// listName is how an object of a list is called, and the field that says it.
+// listName returns the name of an object in a list, and the field that has it.
 func listName(object map[string]any, at int) (part, name string) {
 	for _, part := range []string{"source", "stage", "kernel", "host", "name"} {
 		if text, ok := object[part].(string); ok && len(object) > 1 {
@@ -140,7 +140,7 @@ func (s *shell) summary(now state, name string, data []byte, flags map[string]bo
 		file, isFile := strings.CutPrefix(f.name, "files.")
 		at, count, isKernel := cutKernel(f.name)
 		switch {
-		case f.name == "input_sha256": // it depends on the class
+		case f.name == "input_sha256": // depends on the class
 			now[item{"files", path.Dir(name), path.Base(name)}] = "text, input_sha256=" + f.value
 		case facts.MatchString(f.name), strings.HasPrefix(f.name, "config.") && !flags["whole"]:
 		case isKernel && flags["counts"]:
@@ -184,7 +184,7 @@ func cutKernel(name string) (at, count string, ok bool) {
 	return name[:i], name[i+1:], true
 }
 
-// isSize tells whether a file has so many bytes.
+// isSize reports whether a file has a given size.
 func (s *shell) isSize(name, size string) bool {
 	info, err := os.Stat(s.path(name))
 	return err == nil && strconv.FormatInt(info.Size(), 10) == size
@@ -200,8 +200,8 @@ var (
 	nothing = regexp.MustCompile(`\n[ \t]*(\n[ \t]*)+`)
 )
 
-// readable is a page as a reader without a browser would put it: its words, the labels of what has none, the addresses
-// of its links, and the data of its scripts. Styles and scripts are no part of it.
+// readable returns the text of a page: its words, the labels of elements without words, the addresses of its links, and the data of
+// its scripts, without styles and code.
 func readable(page string) string {
 	page = data.ReplaceAllString(page, "\n$1\n")
 	page = hidden.ReplaceAllString(page, "")
@@ -211,7 +211,7 @@ func readable(page string) string {
 	return strings.TrimSpace(nothing.ReplaceAllString(html.UnescapeString(page), "\n")) + "\n"
 }
 
-// show returns a file that people read. Keys of rows, which differ from class to class, are left out.
+// show returns the text of a file for people, without keys of rows, which differ between classes.
 func (s *shell) show(name string) string {
 	paths, err := filepath.Glob(s.path(name))
 	if err != nil || len(paths) != 1 {
@@ -228,5 +228,5 @@ func (s *shell) show(name string) string {
 	return "show " + name + "\n" + keys.ReplaceAllString(text, "KEY") + "\n"
 }
 
-// keys are keys of rows, whole or the beginning that names a folder.
+// keys matches keys of rows, whole or shortened to the name of a folder.
 var keys = regexp.MustCompile(`\b(?:[0-9a-f]{2}/)?[0-9a-f]{64}\b`)
