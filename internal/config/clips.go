@@ -38,7 +38,7 @@ type Windows struct {
 	Short string `yaml:"short" json:"short,omitempty"`
 }
 
-// The values of Crop, Pick, Short and Small.
+// The values of Crop, Pick, Short and Small, and limits of the numbers.
 const (
 	CropCenter, CropRandom, CropPad                             = "center", "random", "pad"
 	PickHead, PickUniform, PickAll                              = "head", "uniform", "all"
@@ -47,7 +47,7 @@ const (
 	maxWindows, maxSizes, maxStep, maxLengths, defaultSizesStep = 10_000, 1024, 1024, 1024, 16
 )
 
-// IsZero reports whether there are no buckets.
+// IsZero reports whether the job gives no buckets.
 func (b Buckets) IsZero() bool {
 	return b.Sizes == nil && b.Pixels == 0 && b.Step == 0 && b.Frames.IsZero() && b.Small == ""
 }

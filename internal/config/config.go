@@ -273,7 +273,7 @@ func (c *Config) RunnerKeys() (keys []string) {
 	return keys
 }
 
-// Values are options for another program. Their types are those of encoding/json.
+// Values are options for another program. They have the types that encoding/json decodes into.
 type Values map[string]any
 
 func (v *Values) fromNode(n *document.Node) (wanted string, ok bool) {
@@ -391,8 +391,8 @@ func (m *Model) fromText(text string) { m.Path = text }
 func (r *Runner) fromText(text string) { r.Name = text }
 
 // At returns the position of a dotted path such as "defaults.height" or "stages.denoise.sequence_parallel" in the file. A stage
-// is named by its name or its index from 0. If the path is not in the file, At returns the position of the longest part of it
-// that is.
+// is named by its name or its index from 0. If the path is not in the file, At returns the position of the longest
+// beginning of the path that is in the file.
 func (c *Config) At(path string) document.Position {
 	n := c.root
 	if n == nil {

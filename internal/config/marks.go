@@ -10,9 +10,9 @@ import (
 	"latentbeam/internal/media/timestamp"
 )
 
-// Marks are the marks of synthetic media that a job requests, by the option marks of encode_video.
+// Marks are the marks of synthetic media that a job requests with the option marks of encode_video.
 type Marks struct {
-	Given    bool   // the job says it; else the run decides
+	Given    bool   // the job names marks or "none"; false: the run decides
 	IPTC     bool   // XMP with IPTC's term for how the media was made
 	AIGC     bool   // the key AIGC of GB 45438-2025
 	Producer string // for AIGC: who provides the service; "": not stated
@@ -79,7 +79,7 @@ func (m Marks) String() string {
 	return NoMarks
 }
 
-// ParseMarks parses "none", or names separated by commas, as in a flag. Wrong returns its error.
+// ParseMarks parses "none", or names separated by commas, as in a flag. Problem returns what is wrong with it.
 func ParseMarks(text string) Marks {
 	m := Marks{Given: true}
 	if text != NoMarks {
@@ -113,7 +113,7 @@ func (m *Marks) fromNode(n *document.Node) (string, bool) {
 	return wanted, true
 }
 
-// add adds a mark with its options. It records the first problem in m.wrong.
+// add adds a mark with its options. It records the first problem in m.problem.
 func (m *Marks) add(name string, options []*document.Pair) {
 	fail := func(format string, args ...any) {
 		if m.problem == "" {

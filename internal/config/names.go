@@ -76,8 +76,8 @@ func (t *NameTemplate) Name(value func(column string) string) string {
 	return CleanName(b.String())
 }
 
-// CleanName makes a name that is valid on every system. It replaces characters that some system does not allow by "_", and an
-// empty name too. A name longer than MaxBytes is cut and gets a hash of the whole name.
+// CleanName makes a name that is valid on every system. It replaces characters that some system does not allow, and an
+// empty name, by "_". A name longer than MaxBytes is cut and gets a hash of the whole name.
 func CleanName(s string) string {
 	whole := norm.NFC.String(strings.ToValidUTF8(s, "_"))
 	name := strings.Map(func(r rune) rune {
@@ -119,7 +119,7 @@ func IDStem(id string) string {
 	}, id)
 }
 
-// FoldName folds a name as file systems do that ignore case: names that collide there have equal results.
+// FoldName normalizes a name and makes it lower case. Names that collide on a file system that ignores case have equal results.
 func FoldName(name string) string { return strings.ToLower(norm.NFC.String(name)) }
 
 // reserved reports whether Windows reserves the name, with any extension, for a device.

@@ -14,8 +14,9 @@ type Preset struct {
 }
 
 // Presets returns the published configurations of Open-Sora 1.0 to 1.3 (configs/opensora*/inference of the reference, with the
-// sizes and lengths for which its documentation has measurements), of Wan 2.1 and 2.2, and of Open-Sora-Plan 1.2 and 1.3. For an
-// aspect ratio of Open-Sora other than 9:16 a job sets defaults.aspect_ratio; for the other one of Wan it swaps height and width.
+// sizes and lengths for which its documentation has measurements), of Wan 2.1 and 2.2, and of Open-Sora-Plan 1.2 and 1.3. For
+// another aspect ratio than 9:16, a job with Open-Sora sets defaults.aspect_ratio. For upright videos, a job with Wan swaps height
+// and width.
 func Presets() []Preset {
 	var all []Preset
 	add := func(name, text string) { all = append(all, Preset{"opensora-" + name, text + presetStages}) }
@@ -184,7 +185,7 @@ func (c *Config) ScalesApart() bool {
 		(e.Value.Pos.Source == nil || !strings.HasPrefix(e.Value.Pos.Source.Name, presetSource))
 }
 
-// presetSource is the prefix of the name of a preset's text, which shows in messages.
+// presetSource is what messages put before the name of a preset when they say where a value comes from.
 const presetSource = "preset "
 
 // addMissing adds the keys of under that n does not have. If n has a list of stages, it keeps that list and only adds missing

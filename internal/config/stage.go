@@ -106,7 +106,8 @@ func (o Options) Decode(into any) error {
 	return problems.OrNil()
 }
 
-// Errorf returns an error at the position of an option; with key "" at the position of the stage.
+// Errorf returns an error at the position of an option. If key is "" or the option is not given, the error is at the position of
+// the stage.
 func (o Options) Errorf(key, format string, args ...any) *document.Error {
 	pos, path := o.pos, o.name
 	if e := o.node.Lookup(key); e != nil {

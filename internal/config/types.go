@@ -98,7 +98,7 @@ const (
 	neverSave Interval = -2
 )
 
-// Every returns the work between two saves, 0 for each step. on is false if steps are not saved.
+// Every returns the time of work between two saves; 0 means a save after each step. on is false if steps are not saved.
 func (i Interval) Every() (every time.Duration, on bool) {
 	switch i {
 	case 0:

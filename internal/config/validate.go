@@ -14,7 +14,7 @@ import (
 	"latentbeam/schemas"
 )
 
-// MaxWorkers is the most workers of a process.
+// MaxWorkers is the maximum number of workers of a process.
 const MaxWorkers = 1024
 
 // Bounds of values that depend on the machine. They only catch typing mistakes; the planner decides what fits the

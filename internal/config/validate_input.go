@@ -12,7 +12,7 @@ import (
 	"latentbeam/schemas"
 )
 
-// checkAddress adds a problem if value is an address that is wrong or has another scheme than schemes.
+// checkAddress adds a problem if value is an address that is wrong, or whose scheme is not in schemes.
 func (v *validator) checkAddress(path, value string, schemes []string) {
 	if problem, fix := CheckAddress(value, schemes); problem != "" {
 		v.problem(path, fix, "%s: %s", path, problem)

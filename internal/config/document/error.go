@@ -9,7 +9,7 @@ import (
 // ExitCode is the exit code of the program if the configuration or the form of an input is wrong.
 const ExitCode = 2
 
-// excerptRunes is the most characters of a line that a message shows.
+// excerptRunes limits how many characters of a line a message shows.
 const excerptRunes = 100
 
 // userPart and queryPart match the parts of an address that can contain credentials. No message shows them.
