@@ -24,9 +24,9 @@ func convertCommand() *cobra.Command {
 	shard := config.ByteSize(checkpoint.DefaultShard)
 	cmd := &cobra.Command{
 		Use:   "convert IN [OUT]",
-		Short: "Rewrite a PyTorch checkpoint (.pth, .pt, .bin) as safetensors, without running what is in it",
-		Long: "IN is a checkpoint, the index of its shards or a directory with one; OUT is a file or a directory, by\n" +
-			"default the safetensors file goes beside IN. Memory does not grow with the checkpoint.",
+		Short: "Rewrite a PyTorch checkpoint (.pth, .pt, .bin) as safetensors, without running any code in it",
+		Long: "IN is a checkpoint, the index of its shards, or a directory with one of them. OUT is a file or a directory;\n" +
+			"without OUT the safetensors file is written beside IN. Memory does not grow with the checkpoint.",
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.MaxShard, o.Names = int64(shard), catalog.Names
@@ -44,13 +44,13 @@ func convertCommand() *cobra.Command {
 			return showConversion(cmd.OutOrStdout(), r)
 		},
 	}
-	cmd.Flags().StringVar(&o.Key, "key", "", "the state dict to take where the file has several, such as model")
+	cmd.Flags().StringVar(&o.Key, "key", "", "state dict to convert if the file has several, such as model")
 	cmd.Flags().StringVar(&o.Type, "dtype", "", "round floating-point tensors to f32, bf16 or f16")
-	cmd.Flags().Var(&shard, "max-shard-size", "most bytes of a file; what is larger becomes shards with an index")
+	cmd.Flags().Var(&shard, "max-shard-size", "maximum size of an output file; a larger checkpoint becomes several shards with an index")
 	return cmd
 }
 
-// showConversion prints what was read, written and left out, and which model it is.
+// showConversion prints what was read, written and left out, and the name of the model.
 func showConversion(w io.Writer, r *checkpoint.Conversion) error {
 	fmt.Fprintf(w, "read   %s: %s, %s, %d tensors\n", r.From.File, r.From.Format, config.ByteSize(r.From.Size),
 		len(r.From.Tensors))
@@ -73,7 +73,7 @@ func showConversion(w io.Writer, r *checkpoint.Conversion) error {
 	return nil
 }
 
-// maxShown is the most items that a list in a message shows.
+// maxShown limits how many items a list in a message shows.
 const maxShown = 20
 
 // maxConfig is the size limit of a model's configuration files, in bytes.

@@ -32,8 +32,8 @@ func copyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "copy FROM TO",
 		Short: "Copy an output, or a part of it, between directories and buckets",
-		Long: "Copy an output, or a part of it, between directories and buckets. Both are paths, or addresses that begin\n" +
-			"with gs:// or s3://. A copy that was cut off goes on where it was. A job can go on in a whole copy.\n\n" +
+		Long: "Copy an output, or a part of it, between directories and buckets. FROM and TO are paths, or addresses that\n" +
+			"begin with gs:// or s3://. After a copy was cut off, the same command continues it. A job can continue in a full copy.\n\n" +
 			"Exit codes: 0; 2 when the copy makes no sense; 75 when it may succeed later.",
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -58,8 +58,8 @@ func copyCommand() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&chosen, "where", "", "copy videos, posters and metadata.parquet alone, "+whereUsage)
-	cmd.Flags().StringVar(&only, "only", "", "copy videos or tables alone")
+	cmd.Flags().StringVar(&chosen, "where", "", "copy only videos, posters and metadata.parquet, and "+whereUsage)
+	cmd.Flags().StringVar(&only, "only", "", "videos or tables: copy only these")
 	return cmd
 }
 
@@ -73,7 +73,7 @@ const (
 // copier copies objects from one store to another.
 type copier struct {
 	from, to               store.Store
-	prefix                 string // of the objects to copy
+	prefix                 string // only objects whose names begin with this are copied; "": all
 	where                  *where.Filter
 	compareBytes           bool // compare existing files by their bytes, not by size alone
 	copied, skipped, bytes atomic.Int64
@@ -117,8 +117,8 @@ func (c *copier) run(ctx context.Context, from, to string) (err error) {
 	return c.copyAll(ctx, names[last:])
 }
 
-// listObjects returns the names of the objects to copy; objects outside of directories are last. It is an error if the target holds
-// other objects.
+// listObjects returns the names of the objects to copy; objects outside of directories are last. It returns an error if the
+// target holds an object that the source does not have.
 func (c *copier) listObjects(ctx context.Context) ([]string, error) {
 	names, err := store.Names(ctx, c.from, "", store.Deep)
 	if err != nil {
@@ -287,5 +287,5 @@ func (c *copier) sameBytes(ctx context.Context, name string, source store.Reader
 	return sums[0] == sums[1], nil
 }
 
-// onlyReader hides the WriteTo method of a reader, because io.CopyBuffer does not use its buffer when there is one.
+// onlyReader hides the WriteTo method of a reader, because io.CopyBuffer would call it and not use the given buffer.
 type onlyReader struct{ io.Reader }

@@ -51,7 +51,7 @@ func diffCommand() *cobra.Command {
 	return cmd
 }
 
-// valueBytes is the most bytes of a value that are printed.
+// valueBytes limits how many bytes of a value are printed.
 const valueBytes = 64
 
 func printDiff(out io.Writer, d audit.Differences) {

@@ -82,7 +82,7 @@ func printPlan(ctx context.Context, out io.Writer, job *pipelines.Job, p plannin
 	if err != nil {
 		return predicted, err
 	}
-	if request != nil { // workers of a cluster compute: devices of this host predict nothing
+	if request != nil { // the workers of a cluster compute, so the devices of this host cannot predict the time
 		fmt.Fprintf(out, "\nthe job, as it would be submitted:\n%s\n", request)
 		return predicted, nil
 	}
@@ -120,7 +120,7 @@ func printScores(ctx context.Context, out io.Writer, job *pipelines.Job, p plann
 	return predicted, nil
 }
 
-// printShapes prints a line for each shape. It returns the bytes of all rows on disk.
+// printShapes prints a line for each shape. It returns the estimated size of all rows on disk, in bytes.
 func printShapes(out io.Writer, p forecast.Prediction, sample forecast.Sample) (disk int64) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "shape (WxHxF)\tsteps\trows\tbatch\ttime\tdisk\t")
@@ -176,20 +176,20 @@ type shapeLine struct {
 
 // byShape merges plans of the same shape and number of steps into one line. There are several such plans if rows differ in
 // other parameters, which keeps them in different batches.
-func byShape(layouts []forecast.BucketPlan, sample forecast.Sample) (once []shapeLine) {
+func byShape(layouts []forecast.BucketPlan, sample forecast.Sample) (lines []shapeLine) {
 	for _, l := range layouts {
 		line := shapeLine{l.Shape.String(), l.Shape.NumInferenceSteps, l.Keys, l.Batch, 0, sample.Disk[l.Shape] * l.Keys, l.Fails != nil}
 		if l.Fails == nil {
 			line.seconds = l.Seconds()
 		}
-		i := slices.IndexFunc(once, func(o shapeLine) bool { return o.shape == line.shape && o.steps == line.steps })
+		i := slices.IndexFunc(lines, func(o shapeLine) bool { return o.shape == line.shape && o.steps == line.steps })
 		if i < 0 {
-			once = append(once, line)
+			lines = append(lines, line)
 			continue
 		}
-		o := &once[i]
+		o := &lines[i]
 		o.rows, o.seconds, o.disk, o.batch = o.rows+line.rows, o.seconds+line.seconds, o.disk+line.disk, min(o.batch, line.batch)
 		o.fails = o.fails || line.fails
 	}
-	return once
+	return lines
 }

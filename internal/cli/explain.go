@@ -21,7 +21,7 @@ func explainCommand(specs []stages.Spec) *cobra.Command {
 		Use:   "explain DIR ID",
 		Short: "Say what became of a row, and what would make a run compute it again",
 		Long: "Say what became of a row, and what would make a run compute it again. ID is the row's id, its place in the input\n" +
-			"(prompts.csv:3) or the first digits of its key. Where the row was computed under another key, it says which\n" +
+			"(prompts.csv:3) or the first digits of its key. If the output has the row under another key, it says which\n" +
 			"part of the key has changed. Nothing is computed and nothing written.",
 		Example: "  latentbeam explain out/shapes a17\n  latentbeam explain out/shapes a17 --job edited.yaml",
 		Args:    cobra.ExactArgs(2),
@@ -58,9 +58,9 @@ func explainCommand(specs []stages.Spec) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&file, "job", "", "the job's YAML, where it has changed since the last run")
+	cmd.Flags().StringVar(&file, "job", "", "the job's YAML, if it has changed since the last run")
 	cmd.Flags().StringArrayVar(&sets, "set", nil, "override a key of the YAML, such as defaults.seed=7 (repeatable)")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the answer as JSON")
 	return cmd
 }
 

@@ -28,7 +28,7 @@ func exportCommand() *cobra.Command {
 		Use:   "export OUTPUT DIR --to FORMAT",
 		Short: "Write latents and texts, or videos, in the format of a trainer",
 		Long: "Write the latents and text embeddings of a finished output, or its videos (lerobot), in the format of a trainer. DIR must\n" +
-			"not be there; it appears when it is whole. Formats: " + strings.Join(export.Formats(), ", ") + ".\n\n" +
+			"not exist; it appears when the export is complete. Formats: " + strings.Join(export.Formats(), ", ") + ".\n\n" +
 			"Exit codes: 0; 2 when the output or the options do not fit the format; 3 when a row is missing.",
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -72,9 +72,9 @@ func exportCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&o.To, "to", "", "the format: "+strings.Join(export.Formats(), ", "))
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print what was written as JSON (docs/json.md)")
-	cmd.Flags().StringVar(&text, "text", "", "take the text embeddings from the output of another job, by id")
+	cmd.Flags().StringVar(&text, "text", "", "output of another job that has the text embeddings; rows are matched by id")
 	cmd.Flags().StringVar(&chosen, "where", "", whereUsage)
-	cmd.Flags().BoolVar(&o.Watermarked, "watermarked", false, "also rows whose videos have a watermark, as the reading watermark says")
+	cmd.Flags().BoolVar(&o.Watermarked, "watermarked", false, "export also rows whose videos have a watermark according to the reading watermark")
 	cmd.Flags().StringVar(&vae, "vae", "", "config.json of the autoencoder, with latents_mean and latents_std")
 	return cmd
 }

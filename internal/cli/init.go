@@ -33,7 +33,7 @@ type template struct {
 	files     []starterFile
 }
 
-// starterFile is a file beside a job.
+// starterFile is a file that init writes beside the job.
 type starterFile struct {
 	name string
 	text func() string
@@ -63,7 +63,7 @@ var (
 		{"clips/sample.txt", func() string { return "a red circle\n" }}}
 )
 
-// Prompt tables in the formats of the benchmarks. Their own prompts come with the benchmarks, so these hold other ones.
+// Prompt tables in the formats of the benchmarks. The benchmarks bring their own prompts, so these tables contain only examples.
 var (
 	vbenchPrompts = starterFile{"VBench_full_info.json", func() string {
 		return `[
@@ -108,7 +108,7 @@ func initCommand() *cobra.Command {
 			return writeJob(cmd, name, jobTemplates[i])
 		},
 	}
-	cmd.Flags().StringVar(&chosen, "template", jobTemplates[0].name, "what the job is: "+strings.Join(docs, ", "))
+	cmd.Flags().StringVar(&chosen, "template", jobTemplates[0].name, "kind of job: "+strings.Join(docs, ", "))
 	return cmd
 }
 

@@ -32,10 +32,10 @@ func inspectCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect PATH",
 		Short: "Say what is in a checkpoint, which model it is, and what is missing or unexpected; or which marks a video carries",
-		Long: "PATH is a safetensors file, a GGUF, a PyTorch checkpoint (nothing of it is run), the index of shards, a\n" +
-			"directory with one of them, or a whole model. The exit code is 2 where a tensor does not fit.\n\n" +
-			"Of an mp4, png or jpeg the marks of synthetic media are listed (docs/marking.md), and whether a signature holds for the file;\n" +
-			"who signed is not checked. The exit code is 1 where a signature does not hold.",
+		Long: "PATH is a safetensors file, a GGUF, a PyTorch checkpoint (no code in it is run), the index of shards, a\n" +
+			"directory with one of them, or a whole model. The exit code is 2 if a tensor does not fit.\n\n" +
+			"For an mp4, png or jpeg it lists the marks of synthetic media (docs/marking.md) and says whether a signature holds for\n" +
+			"the file. It does not check who signed. The exit code is 1 if a signature does not hold.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			out := cmd.OutOrStdout()
@@ -58,7 +58,7 @@ func inspectCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print what was found as JSON (docs/json.md)")
-	cmd.Flags().StringVar(&key, "key", "", "the state dict to look at where the file has several, such as model")
+	cmd.Flags().StringVar(&key, "key", "", "state dict to inspect if the file has several, such as model")
 	cmd.Flags().BoolVar(&list, "tensors", false, "list every tensor")
 	return cmd
 }
@@ -237,7 +237,7 @@ func describeAdapter(c *checkpoint.Checkpoint) string {
 	return fmt.Sprintf("adapter\tLoRA: %s\n  to use it\tmodel: {path: MODEL, loras: [{path: %s}]}", facts, c.File)
 }
 
-// maxListed is the most tensors that are listed for one kind of misfit.
+// maxListed limits how many tensors are listed for one kind of misfit.
 const maxListed = 200
 
 // describeTokenizer prints where the tokenizer of T5 is: beside the weights or inside a GGUF.

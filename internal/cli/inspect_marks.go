@@ -32,7 +32,7 @@ func inspectMarks(out io.Writer, path string) (found []marks.Found, media bool, 
 		return nil, false, nil
 	}
 	if info.Size() > maxInspected {
-		return found, true, fault.Usage(fmt.Errorf("inspect %s: it has %s; files of up to %s are looked into", path, config.ByteSize(info.Size()),
+		return found, true, fault.Usage(fmt.Errorf("inspect %s: it has %s; only files of up to %s are inspected", path, config.ByteSize(info.Size()),
 			config.ByteSize(maxInspected)))
 	}
 	data := make([]byte, info.Size())
@@ -71,14 +71,14 @@ func inspectMarks(out io.Writer, path string) (found []marks.Found, media bool, 
 		}
 	}
 	if len(found) == 0 {
-		fmt.Fprintln(w, "  no marks of synthetic media were found; that does not say that it is none")
+		fmt.Fprintln(w, "  no marks of synthetic media were found; the file may be synthetic all the same")
 	}
 	if err := w.Flush(); err != nil {
 		return found, true, err
 	}
 	switch {
 	case damage != nil:
-		return found, true, fault.Failures(fmt.Errorf("inspect %s: the file is damaged: %w; what stands before was looked at", path, damage))
+		return found, true, fault.Failures(fmt.Errorf("inspect %s: the file is damaged: %w; the part before the damage was inspected", path, damage))
 	case broken:
 		return found, true, fault.Failures(fmt.Errorf("inspect %s: a signature does not hold", path))
 	}

@@ -162,8 +162,8 @@ func (f *layoutFacts) addPrediction(p forecast.Prediction) {
 // stageFacts describe a stage that a job can name.
 type stageFacts struct {
 	Name    string `json:"name"`
-	Takes   string `json:"takes"` // "any"; "as told": exec
-	Gives   string `json:"gives"` // "the same"
+	Takes   string `json:"takes"` // kind of rows; "any", or "as told" if the options of the stage decide
+	Gives   string `json:"gives"` // kind of rows; "the same" as it takes, or "as told"
 	Looks   bool   `json:"looks"` // it only reads results, so it is part of no key
 	Version int    `json:"version"`
 	Doc     string `json:"doc"`

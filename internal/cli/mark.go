@@ -31,20 +31,20 @@ func markCommand(specs []stages.Spec) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mark DIR",
 		Short: "Change the marks of synthetic media in the videos of an output, without encoding",
-		Long: "Change the marks of synthetic media in the videos and posters of an output (docs/marking.md). Frames are not encoded anew:\n" +
-			"equal keys and equal marks give equal bytes. Records, tables and pages get the new digests. A change that was cut off\n" +
-			"goes on when mark is run again. The job is that of job.json; nothing of it is computed.\n\n" +
+		Long: "Change the marks of synthetic media in the videos and posters of an output (docs/marking.md). Frames are not encoded again.\n" +
+			"Rows with equal keys and equal marks have equal bytes. Records, tables and pages get the new digests. A change that was cut off\n" +
+			"goes on when mark is run again. The job is read from job.json; no row is computed.\n\n" +
 			"Exit codes: 0; 1 a video is damaged or missing, and kept its marks; 2 there is no output, or unknown marks;\n" +
 			"75 a run is at work there.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return mark(cmd, args[0], f, specs) },
 	}
-	cmd.Flags().StringVar(&f.marks, "marks", "", "iptc, aigc and c2pa with commas between them, or none (default: iptc,aigc, or the change that was cut off)")
-	cmd.Flags().StringVar(&f.producer, "producer", "", "who provides the service, for aigc")
-	cmd.Flags().StringVar(&f.certificate, "certificate", "", "file with the certificates for c2pa, PEM (default: that of the job)")
-	cmd.Flags().StringVar(&f.key, "key", "", "file with the key for c2pa, PEM (default: that of the job)")
+	cmd.Flags().StringVar(&f.marks, "marks", "", "some of iptc, aigc and c2pa, separated by commas, or none (default: iptc,aigc, or the marks of a change that was cut off)")
+	cmd.Flags().StringVar(&f.producer, "producer", "", "name of the service provider, for aigc")
+	cmd.Flags().StringVar(&f.certificate, "certificate", "", "file with the certificates for c2pa, PEM (default: the job's)")
+	cmd.Flags().StringVar(&f.key, "key", "", "file with the key for c2pa, PEM (default: the job's)")
 	cmd.Flags().StringVar(&f.authority, "time-stamp-authority", "", "address of the authority that gives each signature of c2pa a time stamp (RFC 3161)")
-	cmd.Flags().BoolVar(&f.prompt, "prompt", false, "let the manifest of c2pa say the prompt and the parameters")
+	cmd.Flags().BoolVar(&f.prompt, "prompt", false, "write the prompt and the parameters into the manifest of c2pa")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print what was changed as JSON")
 	addAllowExec(cmd, &f.programs, "the output's job.json")
 	return cmd

@@ -51,8 +51,8 @@ func parseHook(text string, lookup func(string) (string, bool)) (hook, error) {
 	if text == "" {
 		return hook{}, errors.New("a hook is empty: give a command or a URL")
 	}
-	whole := strings.HasPrefix(text, "$") && !strings.ContainsAny(text, " /|;&")
-	if !isURL(text) && !whole {
+	variable := strings.HasPrefix(text, "$") && !strings.ContainsAny(text, " /|;&")
+	if !isURL(text) && !variable {
 		return hook{text: text}, nil
 	}
 	var missing []string

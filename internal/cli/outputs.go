@@ -34,7 +34,7 @@ func Existing(ctx context.Context, output string) (store.Store, error) {
 	return s, err
 }
 
-// shownFindings is the most findings of one kind that are printed; --json has more.
+// shownFindings limits how many findings of one kind are printed; --json has more.
 const shownFindings = 20
 
 // PrintVerified prints the findings of a verification.

@@ -41,7 +41,7 @@ func planCommand(specs []stages.Spec) *cobra.Command {
 			"nothing written.\n\n" +
 			"--explain says what the lines and columns mean. A dry run and the report of a run predict the same.\n\n" +
 			"Devices: " + strings.Join(layout.Known(), ", ") + ".\n" +
-			"A + joins devices of one host that have no link between them, a / those of several hosts.",
+			"A + joins devices of one host that have no link between them; a / joins the devices of several hosts.",
 		Example: "  latentbeam plan job.yaml --workers 3\n" +
 			"  latentbeam plan job.yaml --devices 2xH100-80GB+1xT4-16GB\n" +
 			"  latentbeam plan job.yaml --devices 8xH100/8xH100",

@@ -34,9 +34,9 @@ func pullCommand(version string) *cobra.Command {
 		Use:   "pull OWNER/NAME[@REVISION]",
 		Short: "Download a model repository: the files that a job needs, verified",
 		Long: "Download a model repository from huggingface.co, or from the hub that HF_ENDPOINT names: the files that a job\n" +
-			"needs, verified by their SHA-256. A job then uses it as model: OWNER/NAME, without a network. A pull that was\n" +
-			"ended goes on where it was. The cache is that of Python's huggingface_hub (HF_HUB_CACHE, HF_HOME): what either\n" +
-			"program has fetched is there for the other. HF_TOKEN, or `hf auth login`, gives access to gated repositories.\n\n" +
+			"needs, verified by their SHA-256. A job then uses it as model: OWNER/NAME, without a network. After a pull was\n" +
+			"ended, the same command continues it. The cache is that of Python's huggingface_hub (HF_HUB_CACHE, HF_HOME): a file\n" +
+			"that one program has downloaded is there for the other. HF_TOKEN, or `hf auth login`, gives access to gated repositories.\n\n" +
 			"Exit codes: 0, all files are there; 2, the repository cannot be had like this; 3, the answers of the hub cannot be\n" +
 			"used, or the cache cannot be written; 75, the same command may succeed later and goes on where it was; 130, a signal.",
 		Args: cobra.ExactArgs(1),
@@ -53,9 +53,9 @@ func pullCommand(version string) *cobra.Command {
 			return pull(cmd, version, r, o, asJSON)
 		},
 	}
-	cmd.Flags().StringArrayVar(&o.Include, "include", nil, "take the weights that fit this glob pattern, where a repository holds several")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print what is there now as JSON (docs/json.md)")
-	cmd.Flags().BoolVar(&o.Verify, "verify", false, "read again what is there already, and fetch what is damaged")
+	cmd.Flags().StringArrayVar(&o.Include, "include", nil, "download only the weights that match this glob pattern, if the repository has several")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the repository and its downloaded files as JSON (docs/json.md)")
+	cmd.Flags().BoolVar(&o.Verify, "verify", false, "check the files that are already downloaded, and download damaged ones again")
 	return cmd
 }
 

@@ -44,7 +44,7 @@ func retryCommand(specs []stages.Spec) *cobra.Command {
 }
 
 // lastStart reads how the job of an output was started and changes to the directory in which it was started. here is the --set
-// text for output.path: the output may have been moved since.
+// text that sets output.path to output, because the output may have been moved since.
 func lastStart(ctx context.Context, output string) (start jobfile.Start, here string, err error) {
 	if start, err = jobfile.Last(ctx, output); err != nil {
 		return start, "", fault.Usage(err)

@@ -69,7 +69,7 @@ func runCommand(specs []stages.Spec) *cobra.Command {
 	flags.StringArrayVar(&f.sets, "set", nil, "override a key of the YAML, such as defaults.seed=7 (repeatable)")
 	flags.StringVar(&f.output, "output", "", "output directory, instead of output.path")
 	addRunFlags(cmd, &f)
-	flags.BoolVar(&f.json, "json", false, "print facts for programs on stdout in place of text: one object a line (docs/json.md)")
+	flags.BoolVar(&f.json, "json", false, "print JSON on stdout instead of text, one object a line (docs/json.md)")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be done, and do nothing")
 	return cmd
 }
@@ -81,12 +81,12 @@ func addRunFlags(cmd *cobra.Command, f *runFlags) {
 		"(default from JOB_COMPLETION_INDEX or SLURM_ARRAY_TASK_ID with their counts)")
 	cmd.Flags().BoolVar(&f.cancelOthers, "cancel", false, "end a job of an earlier run that a cluster still works on, instead of following it")
 	cmd.Flags().BoolVar(&f.wait, "wait", false, "wait for another run that is at work on the output, instead of ending with 75")
-	cmd.Flags().BoolVar(&f.newClass, "new-class", false, "compute rows anew where the output's are of another numeric class")
-	cmd.Flags().BoolVar(&f.newMeaning, "new-meaning", false, "compute rows anew that the output has under an earlier meaning of the job or its tables")
+	cmd.Flags().BoolVar(&f.newClass, "new-class", false, "compute rows again that the output has in another numeric class")
+	cmd.Flags().BoolVar(&f.newMeaning, "new-meaning", false, "compute rows again whose results were made under an earlier meaning of the job or its tables")
 	f.watch.addTo(cmd)
 	cmd.Flags().BoolVar(&f.profile, "profile", false, "print at the end which kernels took the time; report.html of the run has them, too")
-	cmd.Flags().BoolVar(&f.allFailures, "all-failures", false, "name every row that failed, not the first five alone")
-	cmd.Flags().BoolVar(&f.allowEmpty, "allow-empty", false, "take an input without rows for right")
+	cmd.Flags().BoolVar(&f.allFailures, "all-failures", false, "list every failed row, not only the first five")
+	cmd.Flags().BoolVar(&f.allowEmpty, "allow-empty", false, "accept an input without rows")
 }
 
 // checkLimit returns an error if --limit is negative.

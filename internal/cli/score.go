@@ -39,8 +39,9 @@ func scoreCommand(specs []stages.Spec) *cobra.Command {
 		Use:   "score PATH...",
 		Short: "Read scores off the videos of an output, a folder, a data set or a pattern; no video is made",
 		Long: "Read scores off the videos of an output, a folder, a data set or a pattern; no video is made.\n\n" +
-			"The readings of an output go into it, as columns of its tables, and stay there when its job runs again. With --output, and of all else,\n" +
-			"they go into a new output that names the videos where they lie: of several outputs, to see them side by side.\n\n" +
+			"The readings of an output become columns of its tables, and stay there when its job runs again. With --output they go into a new\n" +
+			"output, which refers to the videos where they are. Paths that are not one output need --output. With several outputs as paths,\n" +
+			"the new output shows their videos side by side.\n\n" +
 			"Measures: " + strings.Join(score.Names(), ", ") + ".",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -62,7 +63,7 @@ func scoreCommand(specs []stages.Spec) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.by, "by", nil, "names of measures, or unique beginnings of them, with commas (default: all that need no weights)")
+	flags.StringSliceVar(&f.by, "by", nil, "measures to read, separated by commas; a unique beginning of a name is enough (default: all that need no weights)")
 	flags.StringArrayVar(&f.weights, "weights", nil, "NAME=PATH of weights that measures need (repeatable)")
 	flags.StringVar(&f.output, "output", "", "output directory for the readings, instead of the output that is scored")
 	flags.IntVar(&f.run.limit, "limit", 0, "only the first N videos; 0: all")

@@ -16,17 +16,17 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// stopGrace is how long a canceled job may take to return, because it may be in the middle of a step.
+// stopGrace is how long a canceled job may take to return. It returns after the step that it is in the middle of.
 const stopGrace = 5 * time.Second
 
-// catchSignals delivers SIGINT and SIGTERM to signals until ignore is called.
+// catchSignals delivers SIGINT and SIGTERM to signals until stopSignals is called.
 func catchSignals() (signals chan os.Signal, stopSignals func()) {
 	signals = make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	return signals, func() { signal.Stop(signals) }
 }
 
-// interrupted is an error for which errors.Is(err, context.Canceled) holds, so the exit code is 130. It is its own text.
+// interrupted is an error for which errors.Is(err, context.Canceled) holds, so the exit code is 130. The value is the message.
 type interrupted string
 
 // Error returns the text.
@@ -141,7 +141,7 @@ const (
 	noticeInterval = 10 * time.Second
 )
 
-// notifyWhileWaiting prints what() now and then until done is called. It prints nothing if that is before noticeDelay.
+// notifyWhileWaiting prints what() now and then until done is called. It prints nothing if done is called within noticeDelay.
 func notifyWhileWaiting(w io.Writer, what func() string) (done func()) {
 	over := make(chan struct{})
 	go func() {

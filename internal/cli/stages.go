@@ -46,7 +46,7 @@ func stagesCommand(specs []stages.Spec) *cobra.Command {
 			return w.Flush()
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print them as JSON (docs/json.md)")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the stages as JSON (docs/json.md)")
 	return cmd
 }
 

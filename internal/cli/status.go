@@ -32,7 +32,7 @@ func statusCommand() *cobra.Command {
 			s, err := open.Existing(cmd.Context(), args[0])
 			if watch && errors.Is(err, fs.ErrNotExist) {
 				if s, err = waitForOutput(cmd, args[0]); s == nil && err == nil {
-					return nil // it was stopped
+					return nil // the wait was canceled
 				}
 			}
 			if errors.Is(err, fs.ErrNotExist) {
@@ -55,13 +55,13 @@ func statusCommand() *cobra.Command {
 			}
 		},
 	}
-	cmd.Flags().BoolVar(&watch, "watch", false, "show it again and again, until the job has ended; waits for an output that is not there yet")
+	cmd.Flags().BoolVar(&watch, "watch", false, "print the status again and again until the job has ended; if the output does not exist yet, wait for it")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object a line")
 	cmd.Flags().StringVar(&job, "job", "", "an earlier job by its name under runs/ (default the last)")
 	return cmd
 }
 
-// waitForOutput opens an output as soon as it exists. It returns nil if the context ends before.
+// waitForOutput opens an output as soon as it exists. It returns nil if the context ends first.
 func waitForOutput(cmd *cobra.Command, address string) (s store.Store, err error) {
 	fmt.Fprintf(cmd.ErrOrStderr(), "waiting: there is no output at %s yet\n", address)
 	for {

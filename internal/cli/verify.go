@@ -18,7 +18,7 @@ import (
 // verifyFlags are the flags of `latentbeam verify`.
 type verifyFlags struct {
 	repair, json, programs bool
-	recompute              int // rows
+	recompute              int // number of rows
 }
 
 func verifyCommand(specs []stages.Spec) *cobra.Command {
@@ -27,17 +27,17 @@ func verifyCommand(specs []stages.Spec) *cobra.Command {
 		Use:   "verify DIR",
 		Short: "Read every byte of an output and compare it with what was written",
 		Long: "Read every byte of an output and compare it with what was written: videos, posters, tables, pages and the\n" +
-			"ledger. DIR is a path, or an address that begins with gs:// or s3://. --repair makes what is damaged or\n" +
-			"missing anew: it runs the job of the output, which computes those rows alone.\n\n" +
+			"ledger. DIR is a path, or an address that begins with gs:// or s3://. --repair makes damaged and missing\n" +
+			"files again: it runs the job of the output, which computes only the rows of these files.\n\n" +
 			"--recompute 5 also computes about five rows again on this machine and compares their digests.\n\n" +
 			"Exit codes: 0 all is as it was written; 1 something is damaged or missing; 2 there is no output;\n" +
 			"75 a run is at work there.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return verify(cmd, args[0], f, specs) },
 	}
-	cmd.Flags().BoolVar(&f.repair, "repair", false, "make anew what is damaged or missing")
+	cmd.Flags().BoolVar(&f.repair, "repair", false, "make damaged and missing files again")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print what was found as JSON")
-	cmd.Flags().IntVar(&f.recompute, "recompute", 0, "compute about so many of the rows again, and compare; nothing is written")
+	cmd.Flags().IntVar(&f.recompute, "recompute", 0, "compute about this many rows again and compare the results; nothing is written")
 	addAllowExec(cmd, &f.programs, "the output's job.json")
 	return cmd
 }

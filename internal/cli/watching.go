@@ -36,10 +36,10 @@ type watchFlags struct {
 func (f *watchFlags) addTo(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.format, "log-format", "text", "text for people, or json: one object a line on stderr")
-	flags.StringVar(&f.level, "log-level", "", "debug, info, warn or error (default warn, with json info)")
+	flags.StringVar(&f.level, "log-level", "", "debug, info, warn or error (default: warn; with --log-format json: info)")
 	flags.BoolVar(&f.quiet, "quiet", false, "no progress and no final table; warnings and errors stay")
 	flags.StringVar(&f.metrics, "metrics", "", "host:port at which Prometheus finds /metrics while the job runs")
-	flags.StringVar(&f.promFile, "metrics-file", "", "FILE.prom for the node exporter's textfile collector")
+	flags.StringVar(&f.promFile, "metrics-file", "", "write metrics to this file (NAME.prom) for the node exporter's textfile collector")
 	flags.StringVar(&f.trace, "trace", "", "write a timeline for ui.perfetto.dev to this file")
 }
 
@@ -89,7 +89,7 @@ func (f *watchFlags) startLogs() (logs.Options, error) {
 	return o, nil
 }
 
-// check returns an error for addresses and files that watch could not use. It runs before a job locks its output.
+// check returns an error for addresses and files that the monitor could not use. It runs before a job locks its output.
 func (f watchFlags) check() error {
 	if f.metrics != "" {
 		l, err := net.Listen("tcp", f.metrics)
@@ -116,7 +116,8 @@ func (f watchFlags) check() error {
 	return nil
 }
 
-// startMonitor starts logs, metrics and traces of a job. It fails if a flag cannot be followed; nothing has been computed then.
+// startMonitor starts logs, metrics and traces of a job. It returns an error if it
+// cannot do what a flag asks; nothing has been computed then.
 func (f watchFlags) startMonitor(cmd *cobra.Command, o logs.Options, job *pipelines.Job) (w *monitor, err error) {
 	w = &monitor{flags: f, options: o, out: cmd.OutOrStdout(), notices: cmd.ErrOrStderr(), job: job}
 	defer func() {
@@ -252,7 +253,7 @@ func (w *monitor) aboveBar() io.Writer {
 // stopDisplay stops the display of progress.
 func (w *monitor) stopDisplay() { w.display.Stop() }
 
-// stop stops everything that watch started, last first. err is the error of the run.
+// stop stops everything that the monitor started, last first. err is the error of the run.
 func (w *monitor) stop(err error) {
 	w.stopDisplay()
 	for i := len(w.closers) - 1; i >= 0; i-- {

@@ -35,9 +35,9 @@ func workerCommand(specs []stages.Spec) *cobra.Command {
 		Use:   "worker --token-file FILE",
 		Short: "Lend this host's devices to jobs that name it in resources.hosts",
 		Long: "Lend this host's devices to jobs that name it in resources.hosts.\n\n" +
-			"Who knows the token may run jobs here, with this process's rights; the token itself never travels, and\n" +
-			"what does is encrypted, but for what GPUs of several hosts exchange by NCCL (resources.nccl in the job).\n" +
-			"Programs of jobs (stage exec) are refused without --allow-exec: with it, who knows the token has a shell here;\n" +
+			"Whoever knows the token can run jobs here with the rights of this process. The token is never sent. All traffic is\n" +
+			"encrypted, except the data that GPUs of several hosts exchange by NCCL (resources.nccl in the job).\n" +
+			"Programs of jobs (stage exec) are refused without --allow-exec: with it, whoever knows the token has a shell here;\n" +
 			"--allow-exec=\"python3 /opt/generate.py\" allows that command alone.\n" +
 			"The model must lie at the same path as on the host of the job. Runs until SIGINT or SIGTERM.\n\n" +
 			"With --pool it serves an engine of Beam instead (runner: {environment: external, pool: ADDR}). It asks for no\n" +
@@ -61,7 +61,7 @@ func workerCommand(specs []stages.Spec) *cobra.Command {
 	flags.StringVar(&f.device, "device", "auto", "cpu, gpu, or auto: GPUs where there are any")
 	flags.IntVar(&f.workers, "workers", 0, "devices to lend (default all GPUs, or one worker of the CPU)")
 	flags.IntVar(&f.threads, "threads", 0, "threads of all devices together (default all)")
-	flags.StringVar(&f.pool, "pool", "", "host:port: serve an engine of Beam there; other flags but --allow-exec have no meaning then")
+	flags.StringVar(&f.pool, "pool", "", "host:port: serve an engine of Beam there; of the other flags only --allow-exec has an effect then")
 	flags.Var(&f.programs, allowExec, "run the programs (stage exec) of a job: with =\"COMMAND ARG ...\" that one alone, which may be "+
 		"given again; a program can do all that you can")
 	flags.Lookup(allowExec).NoOptDefVal = anyCommand
