@@ -19,8 +19,8 @@ import (
 // and the measure. Methods may be called concurrently.
 type Book struct {
 	rules  *keys.Rules
-	shown  []stages.Measure // of other jobs, shown in tables; a missing reading of them is not computed
-	ledger *ledger.Ledger   // nil: no step of the job only looks
+	shown  []stages.Measure // measures of other jobs that tables show; this job does not compute their missing readings
+	ledger *ledger.Ledger   // nil: no step of the job only looks, and no measure is shown
 	mu     sync.Mutex
 	cursor *ledger.Cursor
 }

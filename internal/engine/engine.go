@@ -30,8 +30,8 @@ type RowSource interface {
 
 // Engine holds all that a job needs in one process: the opened stages and the devices (in Schedule), the output, and the counters.
 type Engine struct {
-	Schedule *schedule.Schedule // which batch goes first, on which devices
-	Recovery *recovery.Recovery // what follows an attempt
+	Schedule *schedule.Schedule // decides which batch is next, and on which devices
+	Recovery *recovery.Recovery // decides what follows an attempt
 	Steps    *SavedSteps        // saved steps of samplings
 	Source   RowSource
 	Rules    keys.Rules

@@ -144,7 +144,7 @@ func (c *Publisher) loop() {
 	}
 }
 
-// Size returns the number of bytes that the job publishes of an element.
+// Size returns how many bytes the job publishes for an element.
 func (e *Engine) Size(el *stages.Element) int64 {
 	n := 0
 	if el.Video != nil && e.Keep[stages.KindVideo] {
@@ -210,7 +210,7 @@ func (c *Publisher) publish(group []*stages.Element) error {
 				}
 				continue
 			}
-			// A file of someone else fails this row, not the job.
+			// Another writer wrote a different file with this name: the row fails, and the job goes on.
 			group[i].Fail("publish", fault.Row(conflict))
 			if _, _, records[i], err = c.engine.record(group[i]); err != nil {
 				return fmt.Errorf("publish %s: %w", group[i].Key, err)

@@ -53,7 +53,7 @@ func (e *Engine) Station(ctx context.Context, index int) *Station {
 	return s
 }
 
-// Submit starts the batch and emits what has finished, waiting only while too much is in flight.
+// Submit starts the batch and emits the batches that have finished. It waits only while the stage has no room for the batch.
 func (s *Station) Submit(b *stages.Batch, emit func(*stages.Batch)) error {
 	if b.Settled() && !slices.ContainsFunc(b.Elements, s.step.Lacking) {
 		s.emit(b, emit) // this stage has nothing to compute for it
@@ -258,8 +258,8 @@ func (s *Station) bring(e *stages.Element) error {
 	return nil
 }
 
-// describe sets size, frame rate and poster of a new element from the clip c that a player shows; nil: describe decodes it. It retains
-// small clips for the steps that look at them.
+// describe sets size, frame rate and poster of a new element from c, the clip that a player shows. If c is nil, describe decodes
+// the clip. It retains small clips for the steps that look at them.
 func (s *Station) describe(e *stages.Element, c *schemas.Clip) (err error) {
 	if c == nil {
 		if c, err = video.Shown(s.ctx, e); err != nil {
@@ -289,8 +289,9 @@ func (s *Station) unread(e *stages.Element, err error) error {
 	return nil
 }
 
-// judge clears failures that leave the result valid. When a measure fails, the video stays a result and the failure is recorded for
-// the measure. When only a limit drops a finished element, the report applies the limit.
+// judge clears the failures of elements whose result stays valid. If a step that looks at a video fails, the video stays a result,
+// and judge records the failure for each measure that is missing. If a limit drops an element for which all work is done, the
+// element stays a result, and the report applies the limit.
 func (s *Station) judge(b *stages.Batch) {
 	last := !slices.ContainsFunc(s.engine.Schedule.Steps[s.index+1:], func(o stages.Step) bool { return !o.Looks && !o.Spec.Passive })
 	for _, e := range b.Elements {
@@ -309,7 +310,8 @@ func (s *Station) judge(b *stages.Batch) {
 	}
 }
 
-// checkInput fails an element that lacks the stage's input, and at the first stage one with NaN or infinite numbers.
+// checkInput fails an element that lacks the stage's input. At the first stage, it also fails an element whose input has NaN or
+// infinite numbers.
 func (s *Station) checkInput(e *stages.Element) {
 	if k := s.step.Spec.In; k != "" && !e.Has(k) {
 		e.Fail("read", fmt.Errorf("no %s: %s", k, e.Unread))
@@ -322,9 +324,9 @@ func (s *Station) checkInput(e *stages.Element) {
 	}
 }
 
-// mayDrop reports whether a stopping job drops a batch that waits for this stage. It does up to and including the
-// sampler, because earlier stages are cheap. A job without a sampler drops batches up to the first stage that does not
-// combine batches. Later batches are worth finishing.
+// mayDrop reports whether a stopping job drops a batch that waits for this stage. The job drops batches that wait for
+// the sampler or an earlier stage, because the earlier stages are cheap. A job without a sampler drops batches that wait for the
+// first stage that does not combine batches, or for an earlier one. The job finishes all other batches.
 func (s *Station) mayDrop() bool {
 	for i, step := range s.engine.Schedule.Steps {
 		if slices.Contains(step.Spec.Params, stages.ParamSteps) {

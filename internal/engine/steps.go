@@ -45,7 +45,7 @@ type SavedSteps struct {
 	resumed atomic.Int64
 }
 
-// SaveEvery makes samplings save their steps whenever every has passed in work; 0: after each step.
+// SaveEvery makes each sampling save its steps when it has worked for the duration every since its last save; 0: after each step.
 func (s *SavedSteps) SaveEvery(every time.Duration) {
 	s.every = &every
 	context.AfterFunc(s.engine.Schedule.Stopped(), func() {
@@ -85,8 +85,8 @@ func (s *SavedSteps) retain(live []*stages.Element) {
 	}
 }
 
-// saveSampled saves the complete latents of a row, and removes them again if the row was published meanwhile. It ignores the end of
-// the job.
+// saveSampled saves the complete latents of a row, and removes them again if the row was published meanwhile. It also saves
+// when the job's context has ended.
 func (s *SavedSteps) saveSampled(row *stages.Saved) {
 	s.save(context.Background(), []stages.Saved{*row})
 	s.mu.Lock()
@@ -215,7 +215,7 @@ func (s *SavedSteps) save(ctx context.Context, rows []stages.Saved) {
 	}
 }
 
-// isSuspicious reports whether all steps that an attempt computed may be wrong.
+// isSuspicious reports whether all steps that an attempt computed may be wrong; ill: a device of the attempt is ill.
 func isSuspicious(err error, ill bool) bool {
 	return ill || err != nil && (fault.IsNotFinite(err) || fault.ClassOf(err) == fault.ClassRow)
 }

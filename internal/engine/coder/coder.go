@@ -39,7 +39,7 @@ type head struct {
 	Refs     []*arrayHead       `json:"references,omitempty"`
 	Later    []laterHead        `json:"later,omitempty"` // texts of later clips
 	Begun    *begunHead         `json:"begun,omitempty"`
-	Lengths  []int              `json:"lengths"` // of the parts after the head, in order
+	Lengths  []int              `json:"lengths"` // bytes of each part after the head, in order
 }
 
 // blind is Element.LookFailed.
@@ -160,7 +160,7 @@ func EncodeElement(e *stages.Element) ([]byte, error) {
 	return out, nil
 }
 
-// keyBytes codes a key.
+// keyBytes returns the bytes of a key, or nil for the zero key.
 func keyBytes(k schemas.Key) []byte {
 	if k == (schemas.Key{}) {
 		return nil

@@ -25,7 +25,8 @@ import (
 // place in the file.
 func Open(cfg *config.Config, specs []stages.Spec) (*Stages, error) { return open(cfg, specs, false) }
 
-// OpenToPlan is Open for a job that is only planned. A component without weights needs only its config.json (see Stages.Lacks).
+// OpenToPlan opens the stages of a job that is planned and not run. It accepts a component that has a config.json and no weights
+// (see Stages.Lacks).
 func OpenToPlan(cfg *config.Config, specs []stages.Spec) (*Stages, error) {
 	return open(cfg, specs, true)
 }
@@ -94,7 +95,7 @@ func complete(cfg *config.Config, model *stages.Model) error {
 		return nil
 	}
 	names, err := catalog.StagesOf(model.Index, SourceKind(cfg))
-	if errors.Is(err, catalog.ErrUnsupported) { // stages would not help
+	if errors.Is(err, catalog.ErrUnsupported) { // a list of stages would not help
 		return cfg.Errorf("model", "%v", err).WithFix("name a model of one of these classes")
 	}
 	if err != nil {
@@ -104,7 +105,7 @@ func complete(cfg *config.Config, model *stages.Model) error {
 	return cfg.Complete("[" + strings.Join(names, ", ") + "]")
 }
 
-// sourceKinds maps the kind of input to the kind that the first stage must accept.
+// sourceKinds maps each kind of input to the kind of data that the first stage must accept.
 var sourceKinds = map[string]stages.Kind{
 	config.PromptInput:    stages.KindPrompt,
 	config.MediaInput:     stages.KindMedia,
@@ -149,7 +150,7 @@ func openModel(cfg *config.Config) (*stages.Model, error) {
 			model, err = stages.OpenComponents(dirs)
 		}
 	}
-	if fault.ExitCode(err) == fault.ExitTryAgain { // a network, or no room for a copy
+	if fault.ExitCode(err) == fault.ExitTryAgain { // the network failed, or the disk has no room for a copy
 		return nil, err
 	}
 	if err != nil {
@@ -186,8 +187,8 @@ func lorasOf(m config.Model) (out []stages.Lora, err error) {
 	return out, nil
 }
 
-// componentDirs returns the directories of single components on this host. Some hubs keep the tokenizer beside the text
-// encoder.
+// componentDirs returns, by component, the local directory of each component that the configuration names. If a component is
+// copied from an address, the directories in beside are copied too: some hubs keep the tokenizer beside the text encoder.
 func componentDirs(m config.Model) (map[string]string, error) {
 	dirs := map[string]string{}
 	for _, c := range []struct {
@@ -247,13 +248,13 @@ func openSteps(cfg *config.Config, specs []stages.Spec, model *stages.Model) ([]
 		if err != nil {
 			return nil, located(cfg, i, err)
 		}
-		if decoded == nil { // a stage without options still refuses some
+		if decoded == nil { // the stage has no options: any option in the job is an error
 			decoded = &struct{}{}
 			if err := s.Options.Decode(decoded); err != nil {
 				return nil, err
 			}
 		}
-		options, err := json.Marshal(decoded) // with its defaults, so that keys depend on what options mean
+		options, err := json.Marshal(decoded) // with defaults, so that writing a default in the job changes no key
 		if err != nil {
 			return nil, fmt.Errorf("stage %s: %w", s.Name, err)
 		}
@@ -269,7 +270,8 @@ func openSteps(cfg *config.Config, specs []stages.Spec, model *stages.Model) ([]
 	return steps, nil
 }
 
-// newerStages are stages that were added after programs got names. An older job may have given such a name to a program.
+// newerStages are stages that were added when users could already name programs. An older job may use such a name for a
+// program, so resolve allows it.
 var newerStages = []string{"score"}
 
 // resolve returns the names of the steps, and the specs of entries whose options define their own spec, such as programs.

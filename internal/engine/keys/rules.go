@@ -25,20 +25,20 @@ import (
 // tables agree on every row.
 type Rules struct {
 	Defaults schemas.PromptRow // values of the job and the model for parameters that the row lacks
-	// OneScale says that the job gives no guidance_scale_2, so that a row's own guidance_scale holds for both denoisers. The
-	// model's published pair is used for rows without a scale.
+	// OneScale is true if the job gives no guidance_scale_2. Then a row's own guidance_scale holds for both denoisers, and a row
+	// without a scale gets the two scales that the model publishes.
 	OneScale bool
-	Naming   *schemas.Naming // meaning of names of sizes
+	Naming   *schemas.Naming // what a name of a size means
 	JobSeed  int64           // rows without a seed get one derived from it and the prompt
-	Shard    int             // this run takes the keys whose number modulo Shards is Shard
-	Shards   int             // 0 and 1: all
+	Shard    int             // this run computes the rows whose key modulo Shards is Shard
+	Shards   int             // number of shards; 0 or 1: this run computes all rows
 	Input    stages.Kind
 	Steps    []stages.Step
 	Class    string // numeric class of the devices
 	// IDs are the ids of media files in the output, by key. If a row's id is a path that ends in its earlier id, the row retains
 	// the earlier one.
 	IDs map[schemas.Key]string
-	// Contents caches digests of media; nil: starts empty.
+	// Contents caches digests of media; nil: Seal makes an empty cache.
 	Contents *source.Contents
 
 	// Earlier lists the forms of earlier releases, whose keys include stages that only look. Known reports whether the output has a row
@@ -115,7 +115,7 @@ func (r *Rules) Weights() string {
 	return fmt.Sprintf("%x", sha256.Sum256(b))
 }
 
-// Apply fills in defaults of e, checks it and computes its key. It marks a row as failed that some stage cannot compute.
+// Apply fills in defaults of e, checks it and computes its key. If some stage cannot compute the row, Apply marks e as failed.
 func (r *Rules) Apply(e *stages.Element) error {
 	e.Given = e.Row
 	if e.Failed != nil {
@@ -310,7 +310,7 @@ func (r *Rules) badKey(e *stages.Element) schemas.Key {
 		"source", e.Row.Source, "id", id, "prompt", e.Row.Prompt, "failure", e.Failed.Error()))
 }
 
-// appendParam appends the exact value of a parameter; floats as bits.
+// appendParam appends the exact value of a parameter. It writes a float as the hexadecimal number of its bits.
 func appendParam(b []byte, row *schemas.PromptRow, p stages.Param) []byte {
 	number := func(v int) []byte { return strconv.AppendInt(b, int64(v), 10) }
 	bits := func(v float64) []byte { return strconv.AppendUint(b, math.Float64bits(v), 16) }

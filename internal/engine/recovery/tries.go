@@ -15,12 +15,12 @@ import (
 	"latentbeam/stages"
 )
 
-// firstPause is the wait before the second attempt of a batch; it doubles with each further one.
+// firstPause is the wait before the second attempt of a batch; it doubles with each further attempt.
 const firstPause = 200 * time.Millisecond
 
 // Recovery holds the state that the attempts of a job share. It is safe for concurrent use.
 type Recovery struct {
-	Retries int // attempts at an element when an error is worth a retry
+	Retries int // how many attempts an element gets at most while its errors are of class retry
 	// Freed is called when at most stay blocks of a step remain resident; row is one of the rows that the step computes.
 	Freed func(step int, row schemas.PromptRow, stay int)
 
@@ -184,8 +184,8 @@ func (b *Tries) suspect(e *stages.Element, err error, devices []int, t *Try) {
 	b.fail(e, err, t)
 }
 
-// settled records that an element is settled. When all elements in doubt have given a finite result alone, it reports the first
-// devices as suspect.
+// settled records that an element is settled. When all elements of a doubt have been computed alone with finite results,
+// settled reports the devices of the first attempt as suspect.
 func (b *Tries) settled(e *stages.Element, t *Try) {
 	d := t.doubt
 	if d == nil {
@@ -207,7 +207,7 @@ func (b *Tries) relieve(t *Try, devices int) bool {
 		b.stream(row, t.staying)
 }
 
-// copies returns copies of the elements from before a stage, because a stage that fails may have changed some of them.
+// copies copies the elements before a stage runs, because a stage that fails may have changed some of them.
 func copies(live []*stages.Element) []stages.Element {
 	out := make([]stages.Element, len(live))
 	for i, e := range live {

@@ -22,14 +22,16 @@ type play struct {
 	waiting   []waitingTurn // turns that wait for devices
 	working   []working
 	leases    []Lease
-	ends      []progress // of the last stage
+	ends      []progress // rows that the last stage had finished, after each of its batches
 }
 
 // comingRows counts the rows of one shape.
 type comingRows struct {
-	row              *stages.Element
-	size             int // batch size
-	all, left, whole int // rows that are simulated; of these not started; in the job
+	row   *stages.Element
+	size  int // rows in a batch
+	all   int // rows that are simulated
+	left  int // simulated rows that have not started
+	whole int // rows in the job
 }
 
 // played is a simulated batch.
@@ -223,7 +225,8 @@ func (p *play) countLease(l Lease) {
 	p.leases = append(p.leases, l)
 }
 
-// seconds returns the time of a batch by the cost model, for exactly these devices and the current placement of weights.
+// seconds returns how many seconds a batch takes on the devices of g, according to the cost model and with the current placement of
+// weights; 0: unknown.
 func (p *play) seconds(g *Grant) float64 {
 	if g.cost == nil {
 		return 0

@@ -30,17 +30,18 @@ type turns struct {
 type Turn struct {
 	stage int
 	live  []*stages.Element
-	// kind must be equal for batches of a stage that are combined; nil: this batch is never combined.
+	// Batches of a stage are combined only if their kinds are equal; nil: this batch is never combined.
 	kind any
-	// choose says which devices the batch is to have and how many elements, its own and of turns behind it of
-	// its kind. no devices: it waits for elements that are still to come, and others may pass it.
+	// choose returns the devices that the batch gets and how many elements it computes there: its own and those of later turns
+	// of its kind. If choose returns no devices, the batch waits for elements that have not arrived, and batches of other
+	// stages may overtake it.
 	choose  func(v view) (devices []int, elements int)
 	granted chan *Grant
-	idle    time.Time // since when it has waited beside free devices; zero: it does not
-	passage *Passage  // of the batch; nil: nothing holds it
+	idle    time.Time // when it began to wait although devices are free; zero: it does not
+	passage *Passage  // the batch's passage; nil: none
 }
 
-// waited is for how long it has waited beside free devices.
+// waited returns how long the turn has waited although devices are free.
 func (t *Turn) waited(now time.Time) time.Duration {
 	if t.idle.IsZero() {
 		return 0
@@ -64,8 +65,9 @@ type work struct {
 	seconds func() (s float64, timed bool)
 }
 
-// left predicts in how many seconds the devices will be free. A batch that is overdue is assumed to need as long again as it is
-// overdue.
+// left predicts in how many seconds the devices will be free. It assumes that a batch that has run s seconds longer than predicted
+// needs s more. A batch without a prediction needs as long again as it has run. If the prediction does not use measured times,
+// the batch needs that long too, but at least the whole prediction.
 func (l *work) left(now time.Time) float64 {
 	gone := now.Sub(l.began).Seconds()
 	if l.seconds == nil {
@@ -81,7 +83,7 @@ func (l *work) left(now time.Time) float64 {
 	}
 }
 
-// join adds a turn to the waiting ones; grant grants it devices.
+// join adds a turn to the waiting turns. A later call of grant gives it devices.
 func (t *turns) join(mine *Turn) {
 	mine.granted = make(chan *Grant, 1)
 	t.mu.Lock()
@@ -180,7 +182,7 @@ func (t *turns) grant(pool devices.Pool) bool {
 			continue
 		}
 		devices, elements := w.choose(v)
-		if len(devices) == 0 { // skip the turns that would join it too
+		if len(devices) == 0 { // skip the later turns of this stage too
 			t.retryWaiting(w, v)
 			i += len(v.queue)
 			continue

@@ -11,7 +11,7 @@ import (
 )
 
 // Most batches get one device each, because data parallelism needs no exchange between devices. A batch gets
-// more devices if its elements do not fit one device or the job asks for it. It also does at the end of a job, when
+// more devices if its elements do not fit one device or the job asks for it. It also gets more at the end of a job, when
 // devices would be idle. Then the cost model chooses the number of devices with which the job ends earliest, for this
 // batch alone or combined with later ones (layout.Assign). A stage without a cost estimate gets n/m devices when m
 // batches are left on n devices.
@@ -25,8 +25,8 @@ type step struct {
 
 func (s *Schedule) step(i int) step { return step{s, &s.Steps[i], i} }
 
-// choose returns the devices of a batch, and how many elements it computes on them: its own and those of later turns. cap
-// bounds the devices after a failure, when the batch is not combined with others; 0: no limit.
+// choose returns the devices of a batch, and how many elements it computes on them: its own and those of later turns. After
+// a failure, cap is the most devices that the batch gets, and the batch is not combined with others; 0: there is no such limit.
 func (f step) choose(mine *Turn, cap int, v view) (devices []int, elements int) {
 	row, own := &mine.live[0].Row, len(mine.live)
 	there := 0
@@ -64,7 +64,7 @@ func (f step) choose(mine *Turn, cap int, v view) (devices []int, elements int) 
 }
 
 // assign chooses devices by the cost model. If it is best to combine the batch with elements that have not arrived yet, the
-// batch waits for them, but no longer than it would run itself.
+// batch waits for them, but no longer than its own predicted time.
 func (f step) assign(mine *Turn, least int, cost *cost.Estimate, ahead []ahead, v view) (
 	devices []int, elements int) {
 	row, own := &mine.live[0].Row, len(mine.live)
