@@ -22,8 +22,8 @@ type offer struct {
 	Follows bool `json:"follows,omitempty"`
 }
 
-// linkAll links the devices of ends if the table allows it and all ranks can be linked; else it returns ends as they are.
-// If the ranks cannot agree on one of the two, the group ends with an error.
+// linkAll links the devices of ends, the ranks of this process, if the table allows it and all ranks can be linked; else it returns
+// ends as they are. If the ranks cannot agree whether they are linked, the group ends with an error.
 func (n *Node) linkAll(ctx context.Context, t Table, ends []*mesh, devices []kernels.Backend) (
 	[]kernels.Transport, error) {
 	out, errs := make([]kernels.Transport, len(ends)), make([]error, len(ends))
@@ -48,7 +48,8 @@ func (n *Node) linkAll(ctx context.Context, t Table, ends []*mesh, devices []ker
 
 // link lets the ranks agree on a link, in three rounds of messages: the kind of link that each rank supports, the id of the
 // link, and whether each rank is linked. One round is enough if all ranks still have the same link of an earlier group.
-// All ranks get the same messages, so all decide alike. An error is an error of the connections.
+// All ranks get the same messages, so all decide alike. If the devices cannot be linked, link returns m; it
+// returns an error only if a connection fails.
 func (n *Node) link(ctx context.Context, m *mesh, be kernels.Backend) (kernels.Transport, error) {
 	dev, mine := n.offer(m, be)
 	offers, err := m.swap(ctx, mine)

@@ -12,7 +12,8 @@ import (
 
 // linked is the transport of a rank whose device is linked with the devices of all other ranks. Parts move over the link.
 // The connections carry frame heads, with which the ranks check that all start the same exchange before the first
-// byte moves. They also carry the end of the group, even during an exchange of devices.
+// byte moves. They also tell the ranks that the group has ended, even while the
+// devices exchange parts.
 type linked struct {
 	*mesh
 	kept  *kept
@@ -147,8 +148,9 @@ func (l *linked) agree(ctx context.Context, tag kernels.Tag) error {
 	return unsent
 }
 
-// move exchanges the parts over the link, until within is canceled: with ctx, the group or a peer. After a failure of
-// the link itself, or a timeout, links are avoided for a while.
+// move exchanges the parts over the link. It stops when within is canceled, which happens when ctx ends, the group ends, or the
+// connection to a peer is lost; leave cancels within. After a failure of the link itself, or a timeout, the node avoids links for
+// a while.
 func (l *linked) move(ctx, within context.Context, leave context.CancelCauseFunc, send, recv []kernels.Part) error {
 	for _, box := range l.boxes {
 		if box != nil {
@@ -185,7 +187,7 @@ type linkError struct{ error }
 
 func (e *linkError) Unwrap() error { return e.error }
 
-// outer returns parts with the link's numbers of ranks.
+// outer replaces the ranks of parts by the link's numbers, which differ in a subgroup.
 func (l *linked) outer(parts []kernels.Part) []kernels.Part {
 	out := make([]kernels.Part, len(parts))
 	for i, p := range parts {

@@ -95,19 +95,21 @@ func (m *mesh) stop(cause error) error {
 	return m.cause
 }
 
+// stopped returns the reason why the group has ended; nil: it has not.
 func (m *mesh) stopped() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.cause
 }
 
-// outcome is the result of one direction of one connection.
+// outcome is the result of sending to a peer or of receiving from it.
 type outcome struct {
 	peer     int
 	received bool
 	err      error
 }
 
+// Exchange implements kernels.Transport.
 func (m *mesh) Exchange(ctx context.Context, be kernels.Backend, tag kernels.Tag,
 	send, recv []kernels.Part) error {
 	if err := m.stopped(); err != nil {
@@ -135,7 +137,7 @@ func (m *mesh) Exchange(ctx context.Context, be kernels.Backend, tag kernels.Tag
 		case r.err != nil && isTimeout(r.err):
 			silent[r.peer] = true
 		case r.err != nil && !r.received:
-			unsent = r.err // the peer's frames, or their end, give the reason
+			unsent = r.err // reading from this peer gives a better reason
 		case r.err != nil:
 			m.Abort(fmt.Errorf("rank %d, %v: %w", m.rank, tag, r.err)) // wakes the other directions
 		}

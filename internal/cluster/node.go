@@ -28,7 +28,7 @@ type Node struct {
 // hello is the first message on a connection. It says what the connection is for.
 type hello struct {
 	Call bool      `json:"call,omitempty"`
-	Pair *rankPair `json:"seat,omitempty"`
+	Pair *rankPair `json:"seat,omitempty"` // the two ranks that the connection joins; nil: it is a call
 }
 
 // NewNode returns a node that does not listen.
@@ -114,7 +114,7 @@ func (n *Node) receive(raw net.Conn, cert tls.Certificate, proved func()) {
 	}
 }
 
-// retain records a connection that Close has to close; false: the node is closed already.
+// retain records a connection, so that Close can close it. If the node is closed already, retain closes it and returns false.
 func (n *Node) retain(c net.Conn) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
