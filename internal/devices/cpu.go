@@ -28,7 +28,7 @@ const maxWorkers = config.MaxWorkers
 // CPU is the pool of CPU workers of this process: each has an equal share of the threads.
 type CPU struct {
 	speeds []float64
-	whole  cost.Memory // without weights
+	whole  cost.Memory // what each worker could use if weights took nothing
 	class  string
 
 	mu      sync.Mutex
@@ -111,7 +111,8 @@ func (p *CPU) LeaseThese(ctx context.Context, devices []int) (*stages.Set, func(
 	})
 }
 
-// lease waits until choose finds all workers, and leases them together, so that two leases never deadlock.
+// lease waits until choose returns free workers, and leases them together, so that two leases never deadlock. choose returns nil
+// while a worker that it needs is not free.
 func (p *CPU) lease(ctx context.Context, choose func() []int) (*stages.Set, func(ok bool), error) {
 	for {
 		p.mu.Lock()

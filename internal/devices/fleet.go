@@ -248,6 +248,7 @@ func (f *Fleet) notifyStopping(h *host) {
 	}
 }
 
+// smaller returns the smaller target and the smaller limit of a and b.
 func smaller(a, b cost.Memory) cost.Memory {
 	return cost.Memory{Target: min(a.Target, b.Target), Limit: min(a.Limit, b.Limit)}
 }
@@ -260,7 +261,7 @@ func (f *Fleet) Speeds() []float64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	out := slices.Clone(f.speeds)
-	copy(out, f.local.Speeds()) // some may be drained
+	copy(out, f.local.Speeds()) // now 0 for drained devices
 	for _, h := range f.hosts {
 		if h.lost {
 			clear(out[h.first:][:len(h.speeds)])
@@ -302,8 +303,8 @@ func (f *Fleet) linked() bool { return f.job.Link && !strings.HasPrefix(f.class,
 // Class returns the numeric class of the results. It is the class of the first worker if this process has no devices.
 func (f *Fleet) Class() string { return f.class }
 
-// call sends a request to a worker and waits for its answer. A worker that does not answer counts as lost. call passes
-// steps that the worker saves meanwhile to saved.
+// call sends a request to a worker and waits for its answer. A worker that does not answer counts as lost. If
+// the worker saves steps before its answer, call gives them to saved.
 func (f *Fleet) call(ctx context.Context, h *host, r Request, batch []byte, saved func([]byte) error) (
 	Reply, []byte, error) {
 	var reply Reply
