@@ -10,8 +10,8 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// windowBytes is how much of a segment is read at a time. jumpBytes is how much is read after a jump, because blobs are between
-// records or records are requested in random order.
+// windowBytes is how many bytes of a segment are read at a time. jumpBytes is how many are read after a jump to another offset:
+// fewer, because the next read often jumps again, over blobs or to a record elsewhere.
 const (
 	windowBytes = 64 << 10
 	jumpBytes   = 4 << 10
@@ -185,7 +185,7 @@ func parseHeader(b []byte) (h header, why string) {
 	return h, why
 }
 
-// body reads and checks row and blob table of the record at offset.
+// body reads and checks the row and the blob table of the record at offset.
 func (r *segmentReader) body(offset int64, h header) ([]byte, error) {
 	body, err := r.bytes(offset+recordHeaderBytes, int(h.rowBytes+h.tableBytes))
 	if err != nil {

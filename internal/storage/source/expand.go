@@ -22,7 +22,7 @@ import (
 )
 
 // Expand returns the files for a list of locations and glob patterns: pattern by pattern, sorted within a pattern, without
-// duplicates, at most most files. An error about a location is a *config.Error.
+// duplicates. More than most files are an error. An error about a location is a *config.Error.
 func Expand(ctx context.Context, patterns []string, most int) ([]string, error) {
 	var files []string
 	seen := map[string]bool{}
@@ -31,7 +31,7 @@ func Expand(ctx context.Context, patterns []string, most int) ([]string, error) 
 		if err != nil {
 			return nil, err
 		}
-		matches = slices.DeleteFunc(matches, func(file string) bool { // as in a shell
+		matches = slices.DeleteFunc(matches, func(file string) bool { // as in a shell, a pattern matches no hidden files
 			return file != pattern && media.Hidden(file) && !media.Hidden(pattern)
 		})
 		if len(matches) == 0 {
@@ -117,7 +117,7 @@ func expand(ctx context.Context, pattern string, most int) ([]string, error) {
 	return found, nil
 }
 
-// wild are the characters of patterns.
+// wild holds the characters that make a location a pattern.
 const wild = `*?[{\`
 
 // expandAddress finds the objects that match a pattern. As on disk, * and ? do not match a slash. An address with a slash at
@@ -149,7 +149,8 @@ func expandAddress(ctx context.Context, pattern string, most int) ([]string, err
 	return p.matches(ctx, pattern, most)
 }
 
-// matches lists the objects that match a pattern. It requests only what is below the pattern's fixed part.
+// matches lists the objects that match a pattern. It requests only objects whose names start with the part of the pattern before its
+// first wildcard.
 func (p parsed) matches(ctx context.Context, pattern string, most int) (found []string, err error) {
 	fixed := p.key[:strings.IndexAny(p.key, wild)]
 	rest := p.key[len(fixed):]

@@ -31,13 +31,14 @@ type lease struct {
 	token   string
 	mu      chan bool // full while the record is written: works as a mutex across network waits
 	held    bool      // the lock was acquired
-	found             // as last written
+	found             // the lock as this process last wrote it
 	renewed time.Time // start of the last acknowledged write
 	lost    bool
 	stop    func() // stops the heartbeat
 }
 
-// Lock implements store.Store. If another process holds the lock, it waits for a heartbeat: at most leaseTime.
+// Lock implements store.Store. If another process holds the lock, Lock waits for its next heartbeat, at most leaseTime. If it comes,
+// Lock returns an error; else Lock takes the lease over.
 func (b *Bucket) Lock(ctx context.Context, name, owner string) (release func(), err error) {
 	if err := b.checkCall(ctx, "lock", name); err != nil {
 		return nil, err
@@ -89,7 +90,7 @@ func (l *lease) acquire(ctx context.Context) error {
 	}
 }
 
-// claim writes the first record over the given version. The heartbeat waits for it.
+// claim starts the heartbeat and writes the first record over the version old. It holds mu, so a heartbeat waits for that record.
 func (l *lease) claim(ctx context.Context, old objects.Version) error {
 	l.mu <- true
 	defer func() { <-l.mu }()
@@ -201,7 +202,8 @@ func (b *Bucket) mine(ctx context.Context) error {
 // Mine returns store.ErrLost if another process may hold the lock of this store.
 func (b *Bucket) Mine(ctx context.Context) error { return b.mine(ctx) }
 
-// since returns the time between t and now, by the clock that shows more: one clock stops while a machine sleeps.
+// since returns the time between t and now, by the monotonic clock or by the wall clock: the longer one, because the monotonic
+// clock stops while a machine sleeps.
 func since(t, now time.Time) time.Duration {
 	return max(now.Sub(t), now.Round(0).Sub(t.Round(0)))
 }
@@ -229,7 +231,7 @@ func (l *lease) discard() {
 	l.object.bucket.lease = nil
 }
 
-// Held implements store.Store. If another process holds the lock, it waits for a heartbeat: at most leaseTime.
+// Held implements store.Store. If another process seems to hold the lock, Held waits for its next heartbeat, at most leaseTime.
 func (b *Bucket) Held(ctx context.Context, name string) error {
 	if err := b.checkCall(ctx, "look at the lock", name); err != nil {
 		return err

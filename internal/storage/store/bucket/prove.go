@@ -34,12 +34,13 @@ type trial struct {
 	promises []store.Promise
 	begun    time.Time // start of the current promise
 	wrote    time.Time // time of a write, by the service's clock
-	left     []string  // names of the objects that exist
-	denied   bool      // there is no right to remove
+	left     []string  // names of this check's objects that are not removed yet
+	denied   bool      // the service refuses to remove objects
 }
 
-// Prove checks, with objects below CheckPrefix, whether the service keeps the promises that jobs rely on. The short form makes
-// about a dozen requests, one after another. It returns an error if the service does not answer or refuses everything.
+// Prove checks, with objects below CheckPrefix, whether the service keeps the promises that jobs rely on. If whole is
+// false, Prove makes about a dozen requests, one after another; if true, it also checks listings of several pages, odd names and
+// uploads in parts. It returns an error if the service does not answer or refuses everything.
 func (b *Bucket) Prove(ctx context.Context, whole bool) ([]store.Promise, error) {
 	if err := b.checkCall(ctx, "check"); err != nil {
 		return nil, err
@@ -61,13 +62,13 @@ func (b *Bucket) Prove(ctx context.Context, whole bool) ([]store.Promise, error)
 	return t.promises, err
 }
 
-// Values of Promise.Needed.
+// Values of Promise.Needed: without a needed promise a job could lose or mix results; a told promise is only reported.
 const (
 	needed = true
 	told   = false
 )
 
-// record records the result for a promise. An empty wrong means that it is kept.
+// record records the result for a promise. If wrong is "", the promise is kept, and kept says what was seen; else it is broken.
 func (t *trial) record(name string, needed bool, kept, wrong string) {
 	p := store.Promise{Name: name, State: store.Kept, Needed: needed, Found: kept, Took: t.clock.Now().Sub(t.begun)}
 	if wrong != "" {
@@ -77,7 +78,8 @@ func (t *trial) record(name string, needed bool, kept, wrong string) {
 	t.begun = t.clock.Now()
 }
 
-// answered separates an answer that breaks a promise from a failure that proves nothing: of the network, or of rights.
+// answered explains the error of a request. wrong says how the service's answer breaks a promise. failure is an error that proves
+// nothing about promises, such as a network error or a missing right. Both are empty if err is nil.
 func answered(err error) (wrong string, failure error) {
 	var f *objects.Refusal
 	switch {
@@ -196,7 +198,7 @@ func (t *trial) readAfterWrite() error {
 		return t.failed("check", name, failure)
 	}
 	if wrong != "" {
-		return nil // the promise above reported it
+		return nil // putIfAbsent has reported it
 	}
 	t.left = append(t.left, key)
 	o, err := t.stat(t.ctx, key)
@@ -252,7 +254,8 @@ func differing(a, b []byte) (n int) {
 	return n + max(len(a), len(b)) - min(len(a), len(b))
 }
 
-// replaceByVersion replaces an object by its version, and then tries it with the old version.
+// replaceByVersion replaces an object on the condition that it has its present version. Then it tries to replace it on the condition
+// that it has the old version, which the service must refuse.
 func (t *trial) replaceByVersion() error {
 	const name = "replace by version"
 	key := t.dir + "race"

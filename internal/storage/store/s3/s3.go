@@ -1,5 +1,5 @@
-// Package s3 makes requests to buckets of S3 and compatible services. They must refuse a PUT by If-None-Match and If-Match;
-// AWS, MinIO, R2 and Ceph do. Environment variables configure the rest: see Environment.
+// Package s3 makes requests to buckets of S3 and compatible services. A service must refuse a PUT whose If-None-Match or If-Match
+// does not hold; AWS, MinIO, R2 and Ceph do. Environment variables configure the rest: see Environment.
 package s3
 
 import (
@@ -82,8 +82,8 @@ func openIn(at bucket.Address, transport http.RoundTripper, o bucket.Options, pa
 	return bucket.New(&service{core, at.Bucket, part}, at, o), nil
 }
 
-// noPause removes the client's pause after its only allowed attempt. It is a variable of the client's package; no other code in
-// this process uses that client.
+// noPause sets the client's pause between attempts to 0, because the client would also pause after its only attempt. The pause is a
+// variable of the client's package; no other code in this process uses that client.
 var noPause = sync.OnceFunc(func() { minio.DefaultRetryUnit = 0 })
 
 // connect returns a client for the environment.
@@ -198,7 +198,7 @@ func writing(c objects.Content) (o minio.PutObjectOptions) {
 	return o
 }
 
-// onlyOver makes a write conditional on the existing version.
+// onlyOver lets a write succeed only over version old of an object. objects.Absent: only if there is no object; objects.Any: always.
 func onlyOver(o *minio.PutObjectOptions, old objects.Version) {
 	switch old {
 	case objects.Absent:
@@ -209,7 +209,7 @@ func onlyOver(o *minio.PutObjectOptions, old objects.Version) {
 	}
 }
 
-// refused translates the error of a write over old.
+// refused translates the error of a write that was allowed only over version old.
 func refused(err error, old objects.Version) error {
 	if err := translate(err); old == objects.Absent || !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -258,12 +258,12 @@ func (s *service) list(ctx context.Context, prefix, page, delimiter string, most
 	}
 }
 
-// Remove implements objects.Service. It has no condition, because some services do not support one here.
+// Remove implements objects.Service. It removes any version, because some services do not support a condition for removals.
 func (s *service) Remove(ctx context.Context, o objects.Object) error {
 	return translate(s.core.RemoveObject(ctx, s.bucket, o.Key, minio.RemoveObjectOptions{}))
 }
 
-// translate converts errors to those that package bucket knows.
+// translate converts an error of the client to an error that package bucket knows.
 func translate(err error) error {
 	if err == nil {
 		return nil
