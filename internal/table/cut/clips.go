@@ -19,7 +19,7 @@ import (
 // Media are the facts about a media file.
 type Media struct {
 	Width, Height int  // pixels
-	Frames        int  // at the frame rate of the clips
+	Frames        int  // number of frames at the frame rate of the clips
 	Still         bool // a single image
 }
 
@@ -74,8 +74,9 @@ func New(in config.Input) *Rule {
 // autoStep is the default of buckets.step: two patches of the usual autoencoders.
 const autoStep = 16
 
-// AutoSizes lists the sizes with at most pixels pixels whose sides are multiples of step: widths from half the side of the
-// square up to the square, with the matching height, and both swapped.
+// AutoSizes lists the sizes with at most pixels pixels whose sides are multiples of step: widths from half
+// the side of the square with this number of pixels up to its whole side, each with the greatest height. Each size is also listed
+// with its sides swapped.
 func AutoSizes(pixels, step int) (sizes []config.BucketSize) {
 	side := int(math.Sqrt(float64(pixels)))
 	for w := max(step, side/2/step*step); w < side+step; w += step {
@@ -123,7 +124,7 @@ func (r *Rule) Cut(m Media, want Want) []Clip {
 	return r.clips(m, clip, starts, want)
 }
 
-// clips returns a clip for each start, and its mirrored copy.
+// clips returns a clip for each start and, if the rule flips clips, a mirrored copy of each.
 func (r *Rule) clips(m Media, clip Clip, starts []int, want Want) (all []Clip) {
 	for i, start := range starts {
 		one := clip
@@ -145,7 +146,8 @@ func (r *Rule) clips(m Media, clip Clip, starts []int, want Want) (all []Clip) {
 	return all
 }
 
-// choose finds the bucket with the nearest aspect ratio, and its lengths.
+// choose returns the bucket whose aspect ratio is nearest to the media's, and the lengths of its clips. Without buckets, it returns
+// the size that the row asks for.
 func (r *Rule) choose(m Media, want Want) (config.BucketSize, config.Lengths) {
 	if len(r.sizes) == 0 {
 		return config.BucketSize{Width: want.Width, Height: want.Height}, r.lengths
@@ -251,7 +253,8 @@ func (r *Rule) starts(frames, n int) (starts []int) {
 	return []int{0}
 }
 
-// fit scales the frame until it fills the clip, or with crop: pad until it fits inside, and positions it.
+// fit scales the frame so that it fills the clip, or, with crop: pad, so that it fits into the clip. Then it sets the position of
+// the clip in the scaled frame.
 func (r *Rule) fit(m Media, clip *Clip, want Want) error {
 	c := &clip.Cut
 	c.Filter = r.filter

@@ -48,7 +48,7 @@ type Parquet struct {
 	*parquet.File
 }
 
-// watchedReader remembers the first read error, which is not damage of the file.
+// watchedReader remembers the first error of reading. Such an error does not mean that the file is damaged.
 type watchedReader struct {
 	store.Reader
 	err error
@@ -79,7 +79,7 @@ func Open(path string) (*Parquet, error) {
 	return p, err
 }
 
-// OpenReader reads a file with all checks; path is its name for people. A *config.Error says that the file cannot be read.
+// OpenReader reads a file with all checks; path is the name in messages. A *config.Error says that the file cannot be read.
 func OpenReader(path string, file store.Reader) (*Parquet, error) {
 	p := &Parquet{Path: path, file: &watchedReader{Reader: file}, size: file.Size()}
 	if err := p.open(); err != nil {
@@ -288,7 +288,8 @@ func Unopened(path string, err error) error {
 	return document.NewError(document.Position{File: path}, "%v", err)
 }
 
-// ChunkError says which column cannot be read and what to do about it, unless reading failed.
+// ChunkError returns an error that names the column that cannot be read. If reading failed, it wraps the read error; else the
+// file is damaged or its coding is unknown, and the error says what to do.
 func (p *Parquet) ChunkError(group int, column string, err error) error {
 	if failed := p.Failed(); failed != nil {
 		return fmt.Errorf("column %q of row group %d: %w", column, group, failed)

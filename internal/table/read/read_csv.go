@@ -37,7 +37,7 @@ type csvReader struct {
 	keys     [][]byte // JSON key and colon of each carried column
 }
 
-// budgetReader fails if one record is larger than allowed.
+// budgetReader fails when a record needs more than left bytes.
 type budgetReader struct {
 	r    io.Reader
 	left int
@@ -53,7 +53,7 @@ func (b *budgetReader) Read(p []byte) (int, error) {
 }
 
 func openCSV(path string, names names) (rowReader, error) {
-	lines, err := openLines(path) // it checks the first bytes
+	lines, err := openLines(path) // openLines checks the first bytes of the file
 	if err != nil {
 		return nil, err
 	}

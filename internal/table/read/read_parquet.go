@@ -24,7 +24,7 @@ type parquetPrompts struct {
 	cursor  pages.Cursor
 	row     int
 	at      *parquetColumn // column being read; nil: none
-	ours    bool           // a table of an output of latentbeam
+	ours    bool           // the file is a table of an output of latentbeam
 }
 
 // parquetColumn is one top-level column of a prompt table.
@@ -76,7 +76,7 @@ func (r *parquetPrompts) assign(names names) error {
 		}
 		flat := c.Leaf() && !c.Repeated()
 		if fields[i] != carried && names.carries(c.Name(), fields[i]) && (!flat || holdsBytes(r.file, c)) {
-			fields[i] = carried // the column has another meaning
+			fields[i] = carried // the column has the name of a field and another meaning
 			names.uses.correct(Use{File: r.file.Path, Column: c.Name(), Purpose: Carried, Advice: "it holds bytes or a struct, no text"})
 		}
 		switch {
@@ -107,7 +107,7 @@ func isOurs(file *pages.Parquet) bool {
 	return slices.ContainsFunc(file.Metadata().KeyValueMetadata, func(kv format.KeyValue) bool { return kv.Key == write.MetadataSchema })
 }
 
-// isUnset reports whether a value in a table of an output means that there is none. Earlier releases wrote 0 if a stage did not
+// isUnset reports whether a value in a table of an output means that the row has no value. Earlier releases wrote 0 if a stage did not
 // use a parameter.
 func isUnset(field int, v typed.Cell) bool {
 	if field == fieldSize {
@@ -244,7 +244,8 @@ func (r *parquetPrompts) setValue(c *parquetColumn, raw *rawRow) error {
 	return nil
 }
 
-// carryLeaf carries a column's value. If the JSON does not represent the value, the row becomes a bad row.
+// carryLeaf carries a column's value. If fault is not empty, text does not represent the value, and the
+// row becomes a bad row.
 func (r *rawRow) carryLeaf(c *parquetColumn, text []byte, fault string) {
 	if fault != "" && r.fault == "" {
 		r.fault, r.fix = c.name+": "+fault, "correct the value, or take the column out of the table"
@@ -252,7 +253,8 @@ func (r *rawRow) carryLeaf(c *parquetColumn, text []byte, fault string) {
 	r.carry(c.key, text)
 }
 
-// columnError is ChunkError for values that cannot be decoded from their page, unless reading failed.
+// columnError returns ChunkError, with the number of the page, for a value that cannot be decoded. It returns err itself if reading
+// failed or if err already names its place.
 func columnError(file *pages.Parquet, group int, c *parquetColumn, err error) error {
 	var known *document.Error
 	if errors.As(err, &known) || file.Failed() != nil {
