@@ -104,7 +104,7 @@ func (c *client) submit(ctx context.Context, name string, p *pipepb.Pipeline, op
 	if err != nil {
 		return "", fmt.Errorf("prepare the job: %w", c.unreachable(err))
 	}
-	// A server waits for this session, even if nothing is staged.
+	// A server starts no job before it has had a session that stages files, even if there are none.
 	if at := prepared.GetArtifactStagingEndpoint().GetUrl(); at != "" {
 		if _, err := runnerlib.Stage(ctx, prepared.GetPreparationId(), at, "/dev/null", prepared.GetStagingSessionToken()); err != nil {
 			return "", fmt.Errorf("stage nothing at %s: %w", at, err)
@@ -144,7 +144,8 @@ func (c *client) wait(ctx context.Context, id string) error {
 	}
 }
 
-// follow reads messages and states of a job until the job or the connection ends. It calls heard for each.
+// follow reads messages and states of a job until the job or the connection ends. It calls heard for each
+// answer of the server.
 func (c *client) follow(ctx context.Context, id string, why *failure, heard func()) (jobpb.JobState_Enum, error) {
 	streaming, end := context.WithCancel(ctx)
 	defer end()
@@ -234,13 +235,14 @@ func terminal(s jobpb.JobState_Enum) bool {
 
 // failure collects a server's messages about a failed job.
 type failure struct {
-	engine       string // "": an engine with a job server
-	server       string // its address
-	last, marked string
-	nobody       string // last address that did not answer the job server, from Java's message
+	engine string // "": an engine with a job server
+	server string // address of the job server
+	last   string // text of the last error
+	marked string // reason in the last text that one of our DoFns has marked
+	nobody string // last address that did not answer the job server, from Java's message
 }
 
-// maxReason bounds the shown part of an engine's text.
+// maxReason is how many bytes of an engine's text an error shows at most.
 const maxReason = 2000
 
 // add records a message. Errors of our own DoFns are marked, because an engine wraps them in pages of its own text.

@@ -23,7 +23,8 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// Address of Dataflow's API. dataflowVariable is the environment variable for another server, the same as for Google Cloud's tools.
+// Access to Dataflow's API. The environment variable dataflowVariable gives the address of another server; Google Cloud's tools read
+// it too.
 const (
 	dataflowAddress  = "https://dataflow.googleapis.com/"
 	dataflowVariable = "CLOUDSDK_API_ENDPOINT_OVERRIDES_DATAFLOW"
@@ -32,8 +33,8 @@ const (
 
 // Times of the client.
 const (
-	dataflowTries = 6 // tries of one request, with growing pauses
-	dataflowTime  = time.Minute
+	dataflowTries = 6           // tries of one request, with growing pauses
+	dataflowTime  = time.Minute // limit of one try
 )
 
 // dataflowPause is the interval of polling a job's state. Tests shorten it.
@@ -42,9 +43,9 @@ var dataflowPause = 10 * time.Second
 // dataflow is a client of Dataflow's API.
 type dataflow struct {
 	http     *http.Client
-	jobs     string // address of the project's jobs in the region
-	pause    time.Duration
-	patience time.Duration
+	jobs     string        // address of the project's jobs in the region
+	pause    time.Duration // between two requests for a job's state
+	patience time.Duration // how long Dataflow may be silent while the job runs
 }
 
 // dataflowEndpoint returns project and region as one text.
@@ -193,7 +194,7 @@ func (c *dataflow) why(ctx context.Context, id string) *failure {
 		}
 		query := url.Values{"minimumImportance": {"JOB_MESSAGE_ERROR"}, "pageToken": {page}}
 		if c.request(ctx, http.MethodGet, "/"+url.PathEscape(id)+"/messages?"+query.Encode(), nil, &messages) != nil {
-			break // the state alone must do
+			break // report the state without a reason
 		}
 		for _, m := range messages.JobMessages {
 			f.add(&jobpb.JobMessage{Importance: jobpb.JobMessage_JOB_MESSAGE_ERROR, MessageText: m.MessageText})

@@ -55,7 +55,8 @@ func engineOf(spec []byte) (*engine.Engine, error) {
 	return e, fault.Bracket(err)
 }
 
-// reported returns err in the form for the runner. In a job of several processes it also reports err to the submitter.
+// reported returns the error that a transform gives to the runner. In a job of several processes, it reports err to the submitter and
+// brackets it, so that it can be found in the runner's text.
 func reported(e *engine.Engine, err error) error {
 	if err == nil || e.Spread == nil {
 		return err
