@@ -48,13 +48,11 @@ func (m *Metered) Usage() Usage {
 	return m.usage
 }
 
-// start counts a call and starts its time.
-func (m *Metered) start(op Op, flop float64, bytes int64) time.Time {
+// start counts a call that moves c and starts its time.
+func (m *Metered) start(op Op, c Count) time.Time {
+	c.Calls = 1
 	m.mu.Lock()
-	c := &m.usage[op]
-	c.Calls++
-	c.FLOP += flop
-	c.Bytes += bytes
+	m.usage[op].add(c)
 	m.mu.Unlock()
 	if m.measure != nil {
 		m.endSpan = m.measure(m.report[op])
@@ -80,14 +78,14 @@ func (m *Metered) addTime(op Op, d time.Duration) {
 
 // Upload is counted as a transfer.
 func (m *Metered) Upload(dst Tensor, src []float32) {
-	t := m.start(OpTransfer, 0, viewBytes(dst))
+	t := m.start(OpTransfer, moving(dst))
 	m.Backend.Upload(dst, src)
 	m.finish(OpTransfer, t)
 }
 
 // Download is counted as a transfer.
 func (m *Metered) Download(dst []float32, src Tensor) error {
-	t := m.start(OpTransfer, 0, viewBytes(src))
+	t := m.start(OpTransfer, moving(src))
 	err := m.Backend.Download(dst, src)
 	m.finish(OpTransfer, t)
 	return err
@@ -95,14 +93,14 @@ func (m *Metered) Download(dst []float32, src Tensor) error {
 
 // Copy is counted as a copy.
 func (m *Metered) Copy(dst, src Tensor) {
-	t := m.start(OpCopy, 0, viewBytes(dst, src))
+	t := m.start(OpCopy, moving(dst, src))
 	m.Backend.Copy(dst, src)
 	m.finish(OpCopy, t)
 }
 
 // Gather is counted as a copy.
 func (m *Metered) Gather(dst, table Tensor, ids []int32) {
-	t := m.start(OpCopy, 0, 2*viewBytes(dst))
+	t := m.start(OpCopy, moving(dst, dst))
 	m.Backend.Gather(dst, table, ids)
 	m.finish(OpCopy, t)
 }
@@ -110,7 +108,7 @@ func (m *Metered) Gather(dst, table Tensor, ids []int32) {
 // Linear counts x (..., K) times w (N, K).
 func (m *Metered) Linear(dst, x, w Tensor, ep Epilogue) {
 	flop := 2 * float64(dst.Len()) * float64(dimFromEnd(x, 1))
-	t := m.start(OpLinear, flop, viewBytes(dst, x, w, ep.Gate, ep.Residual, ep.Onto))
+	t := m.start(OpLinear, moving(dst, x, w, ep.Gate, ep.Residual, ep.Onto).product(flop, productType(x, w, ep.Int8)))
 	m.Backend.Linear(dst, x, w, ep)
 	m.finish(OpLinear, t)
 }
@@ -124,35 +122,35 @@ func (m *Metered) Attention(dst, q, k, v Tensor, spec AttentionSpec) {
 			keys += float64(n) / float64(len(spec.KeyLens))
 		}
 	}
-	t := m.start(OpAttention, 4*float64(q.Len())*keys, viewBytes(dst, q, k, v, spec.Bias))
+	t := m.start(OpAttention, moving(dst, q, k, v, spec.Bias).product(4*float64(q.Len())*keys, productType(q, k, spec.Int8)))
 	m.Backend.Attention(dst, q, k, v, spec)
 	m.finish(OpAttention, t)
 }
 
 // Norm counts bytes.
 func (m *Metered) Norm(dst, x Tensor, spec NormSpec) {
-	t := m.start(OpNorm, 0, viewBytes(dst, x, spec.Scale, spec.Shift, spec.Cos, spec.Sin))
+	t := m.start(OpNorm, moving(dst, x, spec.Scale, spec.Shift, spec.Cos, spec.Sin))
 	m.Backend.Norm(dst, x, spec)
 	m.finish(OpNorm, t)
 }
 
 // Rope counts bytes.
 func (m *Metered) Rope(dst, x, cos, sin Tensor) {
-	t := m.start(OpRope, 0, viewBytes(dst, x, cos, sin))
+	t := m.start(OpRope, moving(dst, x, cos, sin))
 	m.Backend.Rope(dst, x, cos, sin)
 	m.finish(OpRope, t)
 }
 
 // Unary is counted as elementwise.
 func (m *Metered) Unary(dst, x Tensor, op UnaryOp) {
-	t := m.start(OpElementwise, 0, viewBytes(dst, x))
+	t := m.start(OpElementwise, moving(dst, x))
 	m.Backend.Unary(dst, x, op)
 	m.finish(OpElementwise, t)
 }
 
 // Binary is counted as elementwise.
 func (m *Metered) Binary(dst, a, b Tensor, op BinaryOp) {
-	t := m.start(OpElementwise, 0, viewBytes(dst, a, b))
+	t := m.start(OpElementwise, moving(dst, a, b))
 	m.Backend.Binary(dst, a, b, op)
 	m.finish(OpElementwise, t)
 }
@@ -160,7 +158,7 @@ func (m *Metered) Binary(dst, a, b Tensor, op BinaryOp) {
 // Conv counts dst (..., Cout) times the taps and channels of w (Cout, Cin, taps...).
 func (m *Metered) Conv(dst, x, w Tensor, spec ConvSpec) {
 	flop := 2 * float64(dst.Len()) * float64(w.Len()/max(1, dimFromEnd(w, len(w.Shape))))
-	t := m.start(OpConv, flop, viewBytes(dst, x, w, spec.Residual))
+	t := m.start(OpConv, moving(dst, x, w, spec.Residual).product(flop, productType(x, w, false)))
 	m.Backend.Conv(dst, x, w, spec)
 	m.finish(OpConv, t)
 }

@@ -35,6 +35,39 @@ type Count struct {
 	Time  time.Duration // on the device
 	FLOP  float64       // of products only: a multiplication and an addition are two
 	Bytes int64         // of the operands, each read or written once
+	// Elements is the number of the operands' elements, each read or written once.
+	Elements int64
+	// Typed has the products by the type of the factors.
+	Typed [ProductTypes]Product
+}
+
+// Product counts the FLOP of products, and the elements of their operands.
+type Product struct {
+	FLOP     float64
+	Elements int64
+}
+
+// The types of the factors of a product: a DType, or Int8 for factors that are rounded to 8 bits.
+const (
+	Int8         = F16 + 1
+	ProductTypes = int(Int8) + 1
+)
+
+// product returns c with the FLOP of a product of factors of a type.
+func (c Count) product(flop float64, factors DType) Count {
+	c.FLOP, c.Typed[factors] = flop, Product{flop, c.Elements}
+	return c
+}
+
+// productType returns the type that two factors share. Factors of different types are widened to F32.
+func productType(a, b Tensor, int8 bool) DType {
+	switch {
+	case int8:
+		return Int8
+	case a.DType == b.DType && a.DType < Int8:
+		return a.DType
+	}
+	return F32
 }
 
 // Usage is what operations did, by family.
@@ -52,6 +85,11 @@ func (c *Count) add(d Count) {
 	c.Time += d.Time
 	c.FLOP += d.FLOP
 	c.Bytes += d.Bytes
+	c.Elements += d.Elements
+	for i, p := range d.Typed {
+		c.Typed[i].FLOP += p.FLOP
+		c.Typed[i].Elements += p.Elements
+	}
 }
 
 // FLOP returns the floating-point operations of all families.
@@ -63,23 +101,23 @@ func (u *Usage) FLOP() float64 {
 	return sum
 }
 
-// viewBytes returns the bytes of the elements that views reach, repeated ones once.
-func viewBytes(views ...Tensor) int64 {
-	var sum int64
+// moving returns the elements that views reach and their bytes, repeated ones once.
+func moving(views ...Tensor) (c Count) {
 	for i := range views {
 		t := &views[i]
 		if t.IsZero() {
 			continue
 		}
-		n := int64(t.DType.Size())
+		n := int64(1)
 		for axis, d := range t.Shape {
 			if t.Strides[axis] != 0 || d == 0 {
 				n *= int64(d)
 			}
 		}
-		sum += n
+		c.Elements += n
+		c.Bytes += n * int64(t.DType.Size())
 	}
-	return sum
+	return c
 }
 
 // dimFromEnd returns the length of the i-th axis from the end, or 0 if there is none, because operands are counted before the backend

@@ -7,17 +7,18 @@ import (
 	"time"
 
 	"latentbeam/kernels"
+	"latentbeam/stages/cost"
+	"latentbeam/stages/nn"
 )
 
-// measureFor is how long a measurement repeats: long enough for clock rates to settle, short
-// enough for a command that only prints.
-const measureFor = 100 * time.Millisecond
+// measureFor is how long a measurement repeats, by its clock: long enough for clock rates to settle, short enough for a command
+// that only prints.
+const measureFor = 25 * time.Millisecond
 
 // Setup identifies devices of equal speed.
 type Setup struct {
-	Class, Device           string        // of the backend
-	Workers, Threads, Cores int           // sharing of the processors; Threads as configured, 0: all
-	DType                   kernels.DType // of products
+	Class, Device           string // of the backend
+	Workers, Threads, Cores int    // sharing of the processors; Threads as configured, 0: all
 }
 
 // Processors returns how many processors the first device uses at once.
@@ -26,9 +27,11 @@ func (k Setup) Processors() int {
 	return min(max(1, (threads+workers-1)/workers), max(1, k.Cores))
 }
 
-// Speed is the measured speed of a device: FLOP/s of a model, bytes/s of a copy, and the seconds of a minimal
-// call.
-type Speed struct{ Rate, Bandwidth, Call float64 }
+// Speed is the measured speed of a device: seconds of its kernels, and bytes/s of a copy.
+type Speed struct {
+	Price     cost.Kernels // 0 for products that were not asked for
+	Bandwidth float64
+}
 
 // speeds caches the measurements of this process.
 var speeds struct {
@@ -36,30 +39,47 @@ var speeds struct {
 	of map[Setup]Speed
 }
 
-// Measure returns the speed of a device of setup k. It measures with be unless this process has measured k already.
-func Measure(be kernels.Backend, k Setup) (s Speed, err error) {
+// Measure returns the speed of a device of setup k in the kernels of work. It measures with be what this process has not measured
+// already.
+func Measure(be kernels.Backend, k Setup, work cost.Kernels) (Speed, error) {
 	speeds.Lock()
 	defer speeds.Unlock()
-	if s, ok := speeds.of[k]; ok {
-		return s, nil
-	}
-	if s.Rate, err = rate(be, k.DType, k.clock()); err != nil {
-		return s, err
-	}
-	if k.Device == "cpu" {
-		s.Rate *= modelShare
-	}
-	if s.Bandwidth, err = Bandwidth(be); err != nil {
-		return s, err
-	}
-	if s.Call, err = Call(be); err != nil {
-		return s, err
-	}
+	s, known := speeds.of[k]
+	err := s.measure(be, k.clock(), work, known)
 	if speeds.of == nil {
 		speeds.of = map[Setup]Speed{}
 	}
-	speeds.of[k] = s
-	return s, nil
+	if err == nil {
+		speeds.of[k] = s
+	}
+	return s, err
+}
+
+// measure measures the kernels of work that have no price yet. known: the speed has everything but products.
+func (s *Speed) measure(be kernels.Backend, c clock, work cost.Kernels, known bool) (err error) {
+	if !known {
+		if s.Price.Calls, err = Call(be, c); err != nil {
+			return err
+		}
+		if s.Price.Elements, err = element(be, c); err != nil {
+			return err
+		}
+		if s.Bandwidth, err = Bandwidth(be); err != nil {
+			return err
+		}
+	}
+	for op, types := range work.Products {
+		for t, p := range types {
+			price := &s.Price.Products[op][t]
+			if p.FLOP == 0 || price.FLOP > 0 {
+				continue
+			}
+			if *price, err = s.product(be, c, kernels.Op(op), kernels.DType(t)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // clock returns the clock for timing matrix products. For CPU devices it is the processor time divided by the device's
@@ -69,17 +89,20 @@ func (k Setup) clock() clock {
 		return wall
 	}
 	n := time.Duration(k.Processors())
-	return clock{func() time.Duration { return busy() / n }, middle}
+	return clock{func() time.Duration { return busy() / n }, middle, 8 * time.Millisecond}
 }
 
 // clock reads a monotonic time, and chooses one of several measured times.
 type clock struct {
 	now    func() time.Duration
 	counts func(seconds []float64) float64
+	// exact is the shortest time that the clock measures well. The system adds the time of a thread on another processor to the
+	// process only every few milliseconds.
+	exact time.Duration
 }
 
 // wall is wall-clock time. Other load only makes a measurement longer, so the shortest time counts.
-var wall = clock{func() time.Duration { return time.Since(start) }, slices.Min[[]float64]}
+var wall = clock{func() time.Duration { return time.Since(start) }, slices.Min[[]float64], 0}
 
 // middle returns the median. On a busy machine the reported processor time is sometimes too low, so neither the shortest nor the
 // longest time counts.
@@ -90,21 +113,88 @@ func middle(seconds []float64) float64 {
 
 var start = time.Now()
 
-// modelShare is the fraction of a matrix product's rate that a whole model reaches on processors. A model also has
-// convolutions of few channels, norms, attention and copies. The built-in model reaches 0.5, large denoisers 0.7.
-const modelShare = 0.6
+// product measures the seconds of a FLOP and of an element in products of factors of a type, by a product with much work for an
+// element and one with little. Their calls have a price of their own.
+func (s *Speed) product(be kernels.Backend, c clock, op kernels.Op, factors kernels.DType) (cost.Product, error) {
+	var work [2]cost.Product
+	var seconds [2]float64
+	for i, small := range []bool{false, true} {
+		one := productOf(op, factors, small)
+		done, err := nn.Work(func(be kernels.Backend) error { one(be)(); return nil })
+		if err != nil {
+			return cost.Product{}, err
+		}
+		work[i] = done.Products[op][factors]
+		end := be.Scope()
+		took, err := repeat(be, c, one(be))
+		end()
+		if err != nil {
+			return cost.Product{}, err
+		}
+		seconds[i] = max(took-s.Price.Calls, took/2)
+	}
+	return prices(work, seconds), nil
+}
 
-// rate measures the FLOP/s of be in a matrix product that is typical for denoisers: 512 tokens, 1152 channels to
-// 1152.
-func rate(be kernels.Backend, dt kernels.DType, c clock) (float64, error) {
-	const rows, width = 512, 1152
+// prices returns the price of a FLOP and of an element that explains how long two products took. No price is negative.
+func prices(work [2]cost.Product, seconds [2]float64) (p cost.Product) {
+	large, small := work[0], work[1]
+	// large.FLOP p.FLOP + large.Elements p.Elements = seconds[0], and the same for small
+	p.Elements = (seconds[1]*large.FLOP - seconds[0]*small.FLOP) / (small.Elements*large.FLOP - large.Elements*small.FLOP)
+	p.Elements = min(max(0, p.Elements), seconds[0]/2/large.Elements)
+	p.FLOP = (seconds[0] - p.Elements*large.Elements) / large.FLOP
+	return p
+}
+
+// productOf returns a function that allocates the operands of a product on a backend and returns the product. The larger one is
+// typical of large models, the smaller one of small ones.
+func productOf(op kernels.Op, factors kernels.DType, small bool) func(be kernels.Backend) func() {
+	int8 := factors == kernels.Int8
+	if int8 {
+		factors = kernels.F32
+	}
+	choose := func(large, little []int) []int {
+		if small {
+			return little
+		}
+		return large
+	}
+	return func(be kernels.Backend) func() {
+		alloc := func(shape ...int) kernels.Tensor {
+			t := be.Alloc(factors, shape...)
+			be.Upload(t, make([]float32, t.Len()))
+			return t
+		}
+		switch op {
+		case kernels.OpAttention:
+			shape := choose([]int{1, 512, 8, 64}, []int{128, 16, 6, 32})
+			dst, q, k, v := alloc(shape...), alloc(shape...), alloc(shape...), alloc(shape...)
+			return func() { be.Attention(dst, q, k, v, kernels.AttentionSpec{Scale: 1, Int8: int8}) }
+		case kernels.OpConv:
+			shape := choose([]int{1, 64, 64, 96}, []int{1, 64, 64, 16})
+			x, dst, w := alloc(shape...), alloc(shape...), alloc(shape[3], shape[3], 3, 3)
+			return func() { be.Conv(dst, x, w, kernels.ConvSpec{Top: 1, Left: 1, Bottom: 1, Right: 1}) }
+		default:
+			shape := choose([]int{512, 1152}, []int{4096, 96})
+			x, dst, w := alloc(shape...), alloc(shape...), alloc(shape[1], shape[1])
+			ep := kernels.Epilogue{Int8: int8}
+			if small { // the widest products of a block end in an activation, which costs small ones most
+				ep.Act = kernels.GELUTanh
+			}
+			return func() { be.Linear(dst, x, w, ep) }
+		}
+	}
+}
+
+// element measures the seconds of an element that a kernel other than a product reads or writes: in a norm with an activation, with
+// more elements than caches hold.
+func element(be kernels.Backend, c clock) (float64, error) {
+	const rows, width = 4096, 1152
 	defer be.Scope()()
-	x, y := be.Alloc(dt, rows, width), be.Alloc(dt, rows, width)
-	w := be.Alloc(dt, width, width)
+	x, y := be.Alloc(kernels.F32, rows, width), be.Alloc(kernels.F32, rows, width)
 	be.Upload(x, make([]float32, rows*width))
-	be.Upload(w, make([]float32, width*width))
-	seconds, err := repeat(be, c, func() { be.Linear(y, x, w, kernels.Epilogue{}) })
-	return 2 * rows * width * width / seconds, err
+	seconds, err := repeat(be, c, func() { be.Norm(y, x, kernels.NormSpec{Kind: kernels.RMSNorm, Eps: 1e-6, Act: kernels.SiLU}) })
+	return seconds / (2 * rows * width), err
 }
 
 // Bandwidth measures how fast be copies, in bytes/s. Ranks that share a memory exchange at this rate.
@@ -117,14 +207,14 @@ func Bandwidth(be kernels.Backend) (float64, error) {
 	return bytes / seconds, err
 }
 
-// Call measures the seconds that be takes for one of the smallest products of a model.
-func Call(be kernels.Backend) (float64, error) {
+// Call measures the seconds of one of the smallest products of a model.
+func Call(be kernels.Backend, c clock) (float64, error) {
 	const size, calls = 32, 8 // calls without a wait in between, as in a model
 	defer be.Scope()()
 	x, y, w := be.Alloc(kernels.F32, size, size), be.Alloc(kernels.F32, size, size), be.Alloc(kernels.F32, size, size)
 	be.Upload(x, make([]float32, size*size))
 	be.Upload(w, make([]float32, size*size))
-	seconds, err := repeat(be, wall, func() {
+	seconds, err := repeat(be, c, func() {
 		for range calls {
 			be.Linear(y, x, w, kernels.Epilogue{})
 		}
@@ -135,17 +225,28 @@ func Call(be kernels.Backend) (float64, error) {
 // minRepeats is the smallest number of repetitions, because a single measurement may be interrupted.
 const minRepeats = 3
 
-// repeat calls f once to warm up, then repeatedly, and returns the time that the clock chooses, in seconds.
+// repeat calls f once to warm up, then repeatedly, and returns the time of a call that the clock chooses, in seconds. Calls that are
+// shorter than the clock's exact time are measured together.
 func repeat(be kernels.Backend, c clock, f func()) (float64, error) {
 	f()
+	if err := be.Wait(); err != nil {
+		return 0, err
+	}
 	var took []float64
-	for n, began := 0, time.Now(); n < minRepeats || time.Since(began) < measureFor; n++ {
+	for calls, began := 1, c.now(); len(took) < minRepeats || c.now()-began < measureFor; {
 		start := c.now()
-		f()
+		for range calls {
+			f()
+		}
 		if err := be.Wait(); err != nil {
 			return 0, err
 		}
-		took = append(took, (c.now() - start).Seconds())
+		t := c.now() - start
+		if t < c.exact && len(took) == 0 {
+			calls *= 2
+			continue
+		}
+		took = append(took, t.Seconds()/float64(calls))
 	}
-	return c.counts(took), be.Wait()
+	return c.counts(took), nil
 }

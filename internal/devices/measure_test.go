@@ -1,12 +1,14 @@
 package devices
 
 import (
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
+	"latentbeam/stages/cost"
 )
 
 // TestMeasureAPause: a machine that stops for a moment, twice, is not taken to be slow.
@@ -29,7 +31,7 @@ func TestMeasureAPause(t *testing.T) {
 // TestMeasureLostTime: processors of which a part of the time was not told, once, are not taken to be twice as fast.
 func TestMeasureLostTime(t *testing.T) {
 	told, calls := time.Duration(0), 0
-	c := clock{func() time.Duration { return told }, middle}
+	c := clock{func() time.Duration { return told }, middle, 0}
 	seconds, err := repeat(cpu.New(1), c, func() {
 		if calls++; calls == 3 {
 			told += time.Millisecond
@@ -43,15 +45,67 @@ func TestMeasureLostTime(t *testing.T) {
 	}
 }
 
+// TestMeasureShortCalls: a clock that moves every 4 ms measures calls of 1 ms right.
+func TestMeasureShortCalls(t *testing.T) {
+	var passed time.Duration
+	c := clock{func() time.Duration { return passed.Truncate(4 * time.Millisecond) }, middle, 8 * time.Millisecond}
+	seconds, err := repeat(cpu.New(1), c, func() { passed += time.Millisecond })
+	if err != nil || seconds != 0.001 {
+		t.Errorf("%v s, %v", seconds, err)
+	}
+}
+
+// TestMeasure: every kernel that was asked for has a price that a processor can have, and the others have none; what is known is
+// not measured again.
 func TestMeasure(t *testing.T) {
-	be := cpu.New(1)
-	rate, err := rate(be, kernels.F32, wall)
-	if err != nil || rate < 1e8 || rate > 1e14 {
-		t.Errorf("%g FLOP/s, %v", rate, err)
+	var work cost.Kernels
+	for op := range work.Products {
+		work.Products[op][kernels.F32].FLOP = 1
 	}
-	bandwidth, err := Bandwidth(be)
-	if err != nil || bandwidth < 1e7 || bandwidth > 1e13 {
-		t.Errorf("%g bytes/s, %v", bandwidth, err)
+	setup := Setup{Device: "cpu", Cores: 1, Workers: 77}
+	s, err := Measure(cpu.New(1), setup, work)
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Logf("%.1f GFLOP/s, %.1f GB/s", rate/1e9, bandwidth/1e9)
+	within := func(what string, got, least, most float64) {
+		t.Helper()
+		if got < least || got > most {
+			t.Errorf("%s: %g, want %g to %g", what, got, least, most)
+		}
+	}
+	for op := range work.Products {
+		within("FLOP/s of "+kernels.Op(op).String(), 1/s.Price.Products[op][kernels.F32].FLOP, 1e8, 1e14)
+		within("price of a product nobody asked for", s.Price.Products[op][kernels.BF16].FLOP, 0, 0)
+	}
+	within("elements/s", 1/s.Price.Elements, 1e6, 1e13)
+	within("calls/s", 1/s.Price.Calls, 1e2, 1e9)
+	within("bytes/s", s.Bandwidth, 1e7, 1e13)
+	work = cost.Kernels{}
+	work.Products[kernels.OpLinear][kernels.BF16].FLOP = 1
+	again, err := Measure(cpu.New(1), setup, work)
+	bf16 := again.Price.Products[kernels.OpLinear][kernels.BF16].FLOP
+	within("FLOP/s of bf16", 1/bf16, 1e8, 1e14)
+	again.Price.Products[kernels.OpLinear][kernels.BF16] = cost.Product{}
+	if err != nil || again != s {
+		t.Errorf("%+v, %v, before %+v", again, err, s)
+	}
+}
+
+// TestPrices: two products give the prices by which they took what they took; a small product that took less than its part does not
+// make elements cost less than nothing, nor does a slow one make FLOP free.
+func TestPrices(t *testing.T) {
+	work := [2]cost.Product{{FLOP: 1000, Elements: 10}, {FLOP: 10, Elements: 10}}
+	for _, c := range []struct {
+		seconds [2]float64
+		want    cost.Product
+	}{
+		{[2]float64{1020, 30}, cost.Product{FLOP: 1, Elements: 2}},
+		{[2]float64{1000, 5}, cost.Product{FLOP: 1}},
+		{[2]float64{1000, 5000}, cost.Product{FLOP: 0.5, Elements: 50}},
+	} {
+		got := prices(work, c.seconds)
+		if math.Abs(got.FLOP-c.want.FLOP) > 1e-9 || math.Abs(got.Elements-c.want.Elements) > 1e-9 {
+			t.Errorf("%v: %+v, want %+v", c.seconds, got, c.want)
+		}
+	}
 }

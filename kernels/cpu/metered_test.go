@@ -36,14 +36,18 @@ func everyFamily(t *testing.T, be kernels.Backend) kernels.Usage {
 		be.Capabilities().Count(op, kernels.Count{Calls: 3, Time: 1, Bytes: 7})
 	}
 	var want kernels.Usage
-	want[kernels.OpTransfer] = kernels.Count{Calls: 4, Bytes: 4 * (40 + 24 + 4 + 40)}
-	want[kernels.OpLinear] = kernels.Count{Calls: 1, FLOP: 2 * 60 * 4, Bytes: 4 * (60 + 40 + 24 + 1)}
-	want[kernels.OpElementwise] = kernels.Count{Calls: 2, Bytes: 4 * (40 + 40 + 4 + 40 + 40)}
-	want[kernels.OpNorm] = kernels.Count{Calls: 2, Bytes: 4 * (80 + 80 + 40)}
-	want[kernels.OpRope] = kernels.Count{Calls: 1, Bytes: 4 * (80 + 40)}
-	want[kernels.OpAttention] = kernels.Count{Calls: 1, FLOP: 4 * 40 * 2, Bytes: 4 * 160}
-	want[kernels.OpConv] = kernels.Count{Calls: 1, FLOP: 2 * 30 * 4, Bytes: 4 * (30 + 40 + 12)}
-	want[kernels.OpCopy] = kernels.Count{Calls: 2, Bytes: 4 * (80 + 24)}
+	fp32 := func(flop float64, elements int64) (typed [kernels.ProductTypes]kernels.Product) {
+		typed[kernels.F32] = kernels.Product{FLOP: flop, Elements: elements}
+		return typed
+	}
+	want[kernels.OpTransfer] = kernels.Count{Calls: 4, Bytes: 4 * (40 + 24 + 4 + 40), Elements: 40 + 24 + 4 + 40}
+	want[kernels.OpLinear] = kernels.Count{Calls: 1, FLOP: 2 * 60 * 4, Typed: fp32(2*60*4, 60+40+24+1), Bytes: 4 * (60 + 40 + 24 + 1), Elements: 60 + 40 + 24 + 1}
+	want[kernels.OpElementwise] = kernels.Count{Calls: 2, Bytes: 4 * (40 + 40 + 4 + 40 + 40), Elements: 40 + 40 + 4 + 40 + 40}
+	want[kernels.OpNorm] = kernels.Count{Calls: 2, Bytes: 4 * (80 + 80 + 40), Elements: 80 + 80 + 40}
+	want[kernels.OpRope] = kernels.Count{Calls: 1, Bytes: 4 * (80 + 40), Elements: 80 + 40}
+	want[kernels.OpAttention] = kernels.Count{Calls: 1, FLOP: 4 * 40 * 2, Typed: fp32(4*40*2, 160), Bytes: 4 * 160, Elements: 160}
+	want[kernels.OpConv] = kernels.Count{Calls: 1, FLOP: 2 * 30 * 4, Typed: fp32(2*30*4, 30+40+12), Bytes: 4 * (30 + 40 + 12), Elements: 30 + 40 + 12}
+	want[kernels.OpCopy] = kernels.Count{Calls: 2, Bytes: 4 * (80 + 24), Elements: 80 + 24}
 	want[kernels.OpDecode] = kernels.Count{Calls: 3, Bytes: 7}
 	want[kernels.OpResize] = want[kernels.OpDecode]
 	return want

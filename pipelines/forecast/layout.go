@@ -48,7 +48,7 @@ func (l BucketPlan) Split() *cost.Split {
 }
 
 // Devices returns the devices that the job is planned for: those of another machine, or the workers of this
-// machine, measured now in the type of numbers that the rows of the plan are sampled in.
+// machine, measured now in the kernels of the job.
 func (j *Predictor) Devices(w Work) ([]layout.DeviceModel, error) {
 	if j.Fleet != nil && j.Fleet.LayoutKnown() {
 		return j.Fleet.Layout(), nil
@@ -60,16 +60,24 @@ func (j *Predictor) Devices(w Work) ([]layout.DeviceModel, error) {
 	if known := local.Capabilities().Layout; known != nil { // a table knows them
 		return known(), nil
 	}
+	work, err := j.kernels(w)
+	if err != nil {
+		return nil, err
+	}
 	dev, release, err := devices.Lease(context.Background(), local) // the first
 	if err != nil {
 		return nil, err
 	}
 	setup := devices.Setup{Class: dev.Class(), Device: dev.Device(), Workers: local.Size(), Threads: j.Config.Resources.Threads,
-		Cores: runtime.GOMAXPROCS(0), DType: j.numbers(w)}
-	speed, err := devices.Measure(dev, setup)
+		Cores: runtime.GOMAXPROCS(0)}
+	speed, err := devices.Measure(dev, setup, work)
 	release(err == nil)
-	d := layout.DeviceModel{Name: dev.Device(), Memory: j.Engine.Schedule.Pool.Memory().Limit, Latency: memoryLatency, Call: speed.Call,
-		Rate: speed.Rate, Link: speed.Bandwidth, Host: speed.Bandwidth}
+	price := speed.Price
+	price.Calls = 0 // Call stands for them: a batch starts its kernels once, whatever the number of its elements
+	d := layout.Priced(work, price)
+	d.Call = speed.Price.Calls
+	d.Name, d.Memory, d.Latency = dev.Device(), j.Engine.Schedule.Pool.Memory().Limit, memoryLatency
+	d.Link, d.Host = speed.Bandwidth, speed.Bandwidth
 	if d.Mapped = d.Name == "cpu"; d.Mapped {
 		d.Processors = setup.Processors()
 	}
@@ -94,17 +102,21 @@ func (j *Predictor) Devices(w Work) ([]layout.DeviceModel, error) {
 	return devices, err
 }
 
-// numbers is the type of numbers that rows of the plan are sampled in.
-func (j *Predictor) numbers(w Work) kernels.DType {
-	if len(w.Buckets) > 0 {
-		costs, err := j.costs(w.Buckets[0].First)
+// kernels are the kernels of a row of every shape; of a job whose stages do not say what they cost, a product.
+func (j *Predictor) kernels(w Work) (all cost.Kernels, err error) {
+	for _, b := range w.Buckets {
+		costs, err := j.costs(b.First)
+		if err != nil {
+			return all, err
+		}
 		for _, c := range costs {
-			if err == nil && c.Split != nil && c.Split.Bytes == kernels.BF16.Size() {
-				return kernels.BF16
-			}
+			all.Add(c.Kernels, float64(b.Keys))
 		}
 	}
-	return kernels.F32
+	if all.Work() == 0 {
+		all.Products[kernels.OpLinear][kernels.F32].FLOP = 1
+	}
+	return all, nil
 }
 
 // measurable returns a pool for measurements: the devices of this process, or a CPU worker if the job uses no devices of this

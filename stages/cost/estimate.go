@@ -9,12 +9,12 @@ type Estimate struct {
 	Weights int64
 	// Parts has the weights' size in bytes by block, in order. The first part belongs to no block.
 	Parts []int64
-	// Work is the FLOP of one element.
-	Work float64
+	// Work is the FLOP of one element, and Kernels the kernels that compute it. A device whose kernels have prices (see
+	// layout.DeviceModel) is predicted by Kernels, others by Work.
+	Work    float64
+	Kernels Kernels
 	// Host is the time of one host processor for an element, in seconds, besides the device. Decoding a video is an example.
 	Host float64
-	// Calls is the smallest number of kernels that a batch starts, without the denoiser's (see Split).
-	Calls int64
 	// Grid says over how many devices the stage's options split the weights, Tensor by Pipeline; 0: not decided. If they are
 	// split, Shards has the Parts of each device.
 	Grid   Grid
@@ -37,9 +37,10 @@ type Split struct {
 	Shape sequence.Shape // of one element: Batch is the number of its guidance branches
 	Pairs int            // pairs of a spatial and a temporal block, each with one exchange to frames and back
 	Steps int            // sampling steps
-	Calls int64          // kernels that a device starts in a step, for any number of devices
-	Bytes int            // size of a number in an exchange
-	Costs sequence.Costs // of one pair
+	// Kernels are the kernels of a step. A device starts all of them, for any number of devices.
+	Kernels Kernels
+	Bytes   int            // size of a number in an exchange
+	Costs   sequence.Costs // of one pair
 	// Grid is the number of devices that share the tokens, times the number of devices that together have the weights; set only
 	// if the latter is more than 1. Sums is then the number of sums of a pair of blocks that pass from one device to the next.
 	Grid Grid

@@ -38,9 +38,10 @@ func (s *stage) Cost(row *schemas.PromptRow) (cost.Estimate, error) {
 	if s.experts != nil {
 		e.Grid.Pipeline = 1
 	}
-	e.Work, e.Split, e.Rounds = work.Work, work.Split, row.NumInferenceSteps
+	e.Work, e.Kernels, e.Split, e.Rounds = work.Work, work.Kernels, work.Split, row.NumInferenceSteps
 	if share := s.computedShare(row); share < 1 { // reduce the number of steps by the part that is skipped
-		e.Work, e.Split.Steps = e.Work*share, int(max(1, math.Round(float64(e.Split.Steps)*share)))
+		e.Work, e.Kernels = e.Work*share, e.Kernels.Times(share)
+		e.Split.Steps = int(max(1, math.Round(float64(e.Split.Steps)*share)))
 	}
 	e.Split.Width = s.Width(row)
 	if e.Split.Grid, e.Split.Sums = s.grid(), s.Sums; s.Shards() <= 1 {

@@ -40,7 +40,7 @@ func Partitions(option string) ([]sequence.Partition, error) {
 func Cheapest(s cost.Split, k int, devices []DeviceModel) (Forward, error) {
 	if g := s.Grid; g.Shards() > 1 && len(devices) == g.Ranks() {
 		f, err := sharing(s).onGrid(k, devices)
-		f.Compute = max(f.Compute, starting(s.Calls/int64(g.Pipeline), devices))
+		f.Compute = max(f.Compute, starting(s.Kernels.Calls/float64(g.Pipeline), devices))
 		return f, err
 	}
 	var best Forward
@@ -66,7 +66,7 @@ func Cheapest(s cost.Split, k int, devices []DeviceModel) (Forward, error) {
 			}
 		}
 	}
-	best.Compute = max(best.Compute, starting(s.Calls, devices))
+	best.Compute = max(best.Compute, starting(s.Kernels.Calls, devices))
 	return best, nil
 }
 

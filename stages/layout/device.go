@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"latentbeam/stages/cost"
 )
 
 // DeviceModel is what the cost model knows of one device.
@@ -25,6 +27,9 @@ type DeviceModel struct {
 	// subtracted from Memory.
 	Mapped  bool
 	Sharers int
+	// Price is what kernels cost, each in FLOP at Rate. Devices of a set have the same list. nil: products cost their FLOP and
+	// nothing else costs anything.
+	Price *cost.Kernels
 	// Processors is the number of the host's processors that compute for the device; 0: the device is a GPU and hostProcessors
 	// work beside it.
 	Processors int
@@ -193,6 +198,13 @@ func Workers(rates []float64) []DeviceModel {
 		out[i].Rate *= r
 	}
 	return out
+}
+
+// Priced returns a device whose kernels take the given seconds. Its rate is the FLOP/s that it reaches in the kernels of work.
+func Priced(work, seconds cost.Kernels) DeviceModel {
+	rate := work.Work() / work.At(seconds)
+	price := seconds.Times(rate)
+	return DeviceModel{Rate: rate, Price: &price}
 }
 
 // deciding returns the devices by which a partition is chosen. Workers on processors get the values of Ranks, not their

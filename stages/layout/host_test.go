@@ -1,9 +1,12 @@
 package layout
 
 import (
+	"math"
 	"testing"
 
+	"latentbeam/kernels"
 	"latentbeam/stages/cost"
+	"latentbeam/stages/sequence"
 )
 
 // TestHostWork: what the host works for an element is added where the device is its processors, and goes on beside another device.
@@ -21,4 +24,44 @@ func TestHostWork(t *testing.T) {
 			t.Errorf("%+v: %g s, %v", c, got, err)
 		}
 	}
+}
+
+// TestPrices: where the kernels of devices have prices, a stage takes what its kernels cost: products by kind and type, elements and
+// calls. A denoiser takes what its steps cost. Two devices share the steps.
+func TestPrices(t *testing.T) {
+	var kernel, seconds cost.Kernels
+	kernel.Products[kernels.OpLinear][kernels.BF16] = cost.Product{FLOP: 100, Elements: 10}
+	kernel.Products[kernels.OpAttention][kernels.F32] = cost.Product{FLOP: 50}
+	kernel.Elements, kernel.Calls = 20, 3
+	seconds.Products[kernels.OpLinear][kernels.BF16] = cost.Product{FLOP: 1, Elements: 4}
+	seconds.Products[kernels.OpAttention][kernels.F32] = cost.Product{FLOP: 2}
+	seconds.Products[kernels.OpConv][kernels.F32] = cost.Product{FLOP: 1000}
+	seconds.Elements, seconds.Calls = 5, 7
+	const one = 100*1 + 10*4 + 50*2 + 20*5 + 3*7
+	d := Priced(kernel.Times(2), seconds)
+	if want := 150. / one; math.Abs(d.Rate/want-1) > 1e-12 {
+		t.Errorf("the device reaches %g FLOP/s, want %g", d.Rate, want)
+	}
+	check := func(what string, s cost.Estimate, k int, devices []DeviceModel, want float64) {
+		t.Helper()
+		if got, err := Seconds(s, k, devices); err != nil || math.Abs(got/want-1) > 1e-9 {
+			t.Errorf("%s: %g s, %v, want %g", what, got, err, want)
+		}
+	}
+	s := cost.Estimate{Work: kernel.Work(), Kernels: kernel}
+	check("a stage", s, 4, []DeviceModel{d}, 4*one)
+	slow := d
+	slow.Rate /= 3
+	check("a slow device", s, 1, []DeviceModel{slow}, 3*one)
+	check("a stage that does not know its kernels", cost.Estimate{Work: 150}, 1, []DeviceModel{d}, one)
+	shape := sequence.Shape{Batch: 2, Frames: 4, Positions: 16, Heads: 4, HeadSize: 8}
+	costs := sequence.Costs{Local: 3, Project: 2, Score: 1}
+	before := cost.Kernels{Calls: 6}
+	all := before
+	all.Add(kernel, 5)
+	s = cost.Estimate{Work: all.Work(), Kernels: all, Split: &cost.Split{Shape: shape, Pairs: 2, Steps: 5, Costs: costs, Kernels: kernel,
+		Bytes: 4}}
+	check("a denoiser", s, 3, []DeviceModel{d}, 3*5*one)
+	d.Link, d.Host = math.Inf(1), math.Inf(1)
+	check("two devices", s, 1, []DeviceModel{d, d}, 5*one/2.)
 }

@@ -147,7 +147,7 @@ func (q *Query) others(r *Outcome) error {
 		}
 		other := *split
 		other.Partitions = []sequence.Partition{kind}
-		f, err := Cheapest(other, r.Best.Elements, devices)
+		f, err := step(other, r.Best.Elements, devices)
 		if err != nil {
 			return err
 		}

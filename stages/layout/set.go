@@ -60,9 +60,10 @@ func (q *Query) evaluate(devices []DeviceModel, k int) (e evaluated, err error) 
 		rate, host = rate+d.Rate, min(host, d.Host)
 	}
 	for _, s := range q.Stages {
+		s = priced(s, devices)
 		seconds := float64(k) * s.Work / rate
 		if s.Split != nil {
-			if e.set.Forward, err = Cheapest(*s.Split, k, devices); err != nil {
+			if e.set.Forward, err = step(*s.Split, k, devices); err != nil {
 				return e, err
 			}
 			seconds = float64(s.Split.Steps) * e.set.Forward.Seconds()

@@ -1,12 +1,15 @@
 package layout
 
 import (
+	"slices"
+
 	"latentbeam/stages/cost"
 	"latentbeam/stages/sequence"
 )
 
 // Seconds predicts the time of a batch of k elements on a set of devices. Streaming blocks overlaps with computation.
 func Seconds(s cost.Estimate, k int, devices []DeviceModel) (float64, error) {
+	s = priced(s, devices)
 	seconds, err := estimate(s).compute(k, devices)
 	if s.Passing > 0 {
 		for _, d := range devices {
@@ -26,8 +29,8 @@ func Seconds(s cost.Estimate, k int, devices []DeviceModel) (float64, error) {
 // compute is Seconds without streaming.
 func (s estimate) compute(k int, devices []DeviceModel) (float64, error) {
 	if s.Split != nil {
-		step, err := Cheapest(*s.Split, k, devices)
-		return float64(s.Split.Steps) * step.Seconds(), err
+		f, err := step(*s.Split, k, devices)
+		return float64(s.Split.Steps) * f.Seconds(), err
 	}
 	if s.Grid.Shards() > 1 && len(devices) == s.Grid.Ranks() { // groups of elements pass through a pipeline, splits are even
 		var rate float64
@@ -42,13 +45,44 @@ func (s estimate) compute(k int, devices []DeviceModel) (float64, error) {
 	for i, share := range shares {
 		longest = max(longest, float64(share.Len())/devices[i].Rate)
 	}
-	return max(float64(k)*s.Work*longest/float64(pieces), starting(s.Calls, devices[:1])/float64(min(pieces, len(devices)))), err
+	return max(float64(k)*s.Work*longest/float64(pieces), starting(s.Kernels.Calls, devices[:1])/float64(min(pieces, len(devices)))), err
+}
+
+// priceOf returns the prices of the devices for these kernels; nil if the devices have none, or the kernels are unknown.
+func priceOf(k cost.Kernels, devices []DeviceModel) *cost.Kernels {
+	if len(devices) == 0 || k == (cost.Kernels{}) {
+		return nil
+	}
+	return devices[0].Price
+}
+
+// priced returns the estimate with Work in FLOP at the rate of the devices, if their kernels have prices.
+func priced(s cost.Estimate, devices []DeviceModel) cost.Estimate {
+	if price := priceOf(s.Kernels, devices); price != nil {
+		s.Work = s.Kernels.At(*price)
+	}
+	return s
+}
+
+// step predicts a step like Cheapest. Devices with prices get the rate that they reach in its kernels; that rate does not change
+// which partition is chosen.
+func step(s cost.Split, k int, devices []DeviceModel) (Forward, error) {
+	price := priceOf(s.Kernels, devices)
+	if price == nil {
+		return Cheapest(s, k, devices)
+	}
+	reached := float64(s.Pairs) * s.Shape.Total(s.Costs) / s.Kernels.At(*price)
+	devices = slices.Clone(devices)
+	for i := range devices {
+		devices[i].Rate *= reached
+	}
+	return Cheapest(s, k, devices)
 }
 
 // starting returns how long the slowest device needs to start the kernels.
-func starting(calls int64, devices []DeviceModel) (seconds float64) {
+func starting(calls float64, devices []DeviceModel) (seconds float64) {
 	for _, d := range devices {
-		seconds = max(seconds, float64(calls)*d.Call)
+		seconds = max(seconds, calls*d.Call)
 	}
 	return seconds
 }

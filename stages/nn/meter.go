@@ -1,6 +1,9 @@
 package nn
 
-import "latentbeam/kernels"
+import (
+	"latentbeam/kernels"
+	"latentbeam/stages/cost"
+)
 
 // PeakBytes returns the largest amount of memory that f has allocated at any moment. f runs on a backend that computes nothing,
 // so a model's memory is found by running its own code on shapes, and the answer cannot differ from the code. Weights and a
@@ -11,16 +14,11 @@ func PeakBytes(f func(be kernels.Backend) error) (int64, error) {
 	return m.peak, err
 }
 
-// Work returns the FLOP of the products, attentions and convolutions in f, and the number of operations that f calls. It counts
-// a multiplication and an addition as two. Other operations are small beside them.
-func Work(f func(be kernels.Backend) error) (flop float64, calls int64, err error) {
+// Work counts the kernels that f calls, on a backend that computes nothing.
+func Work(f func(be kernels.Backend) error) (cost.Kernels, error) {
 	m := kernels.NewMetered(&meter{})
-	err = f(m)
-	usage := m.Usage()
-	for _, c := range usage {
-		calls += c.Calls
-	}
-	return usage.FLOP(), calls, err
+	err := f(m)
+	return cost.KernelsOf(m.Usage()), err
 }
 
 // meter is a backend that computes nothing and counts allocated memory.

@@ -4,10 +4,15 @@ import (
 	"testing"
 
 	"latentbeam/kernels"
+	"latentbeam/stages/cost"
 )
 
 func TestWork(t *testing.T) {
-	work, calls, err := Work(func(be kernels.Backend) error {
+	work, err := Work(func(be kernels.Backend) error {
+		half := be.Alloc(kernels.BF16, 1, 1)
+		be.Copy(half, half)
+		be.Linear(half, half, half, kernels.Epilogue{})           // 2
+		be.Linear(half, half, half, kernels.Epilogue{Int8: true}) // 2
 		alloc := func(shape ...int) kernels.Tensor { return be.Alloc(kernels.F32, shape...) }
 		be.Linear(alloc(2, 5, 7), alloc(2, 5, 3), alloc(7, 3), kernels.Epilogue{})                                        // 2*70*3
 		be.Attention(alloc(2, 4, 3, 8), alloc(2, 4, 3, 8), alloc(2, 6, 3, 8), alloc(2, 6, 3, 8), kernels.AttentionSpec{}) // 4*192*6
@@ -16,7 +21,13 @@ func TestWork(t *testing.T) {
 		be.Conv(alloc(1, 4, 4, 5), alloc(1, 4, 4, 2), alloc(5, 2, 3, 3), kernels.ConvSpec{}) // 2*80*18
 		return nil
 	})
-	if want := float64(2*70*3 + 4*192*6 + 4*192*2 + 2*80*18); err != nil || work != want || calls != 4 {
-		t.Errorf("%g FLOP in %d calls, %v, want %g in 4", work, calls, err, want)
+	want := cost.Kernels{Calls: 7, Elements: 2}
+	want.Products[kernels.OpLinear][kernels.F32] = cost.Product{FLOP: 2 * 70 * 3, Elements: 70 + 30 + 21}
+	want.Products[kernels.OpLinear][kernels.BF16] = cost.Product{FLOP: 2, Elements: 3}
+	want.Products[kernels.OpLinear][kernels.Int8] = cost.Product{FLOP: 2, Elements: 3}
+	want.Products[kernels.OpAttention][kernels.F32] = cost.Product{FLOP: 4*192*6 + 4*192*2, Elements: 2 * (2*192 + 2*288)}
+	want.Products[kernels.OpConv][kernels.F32] = cost.Product{FLOP: 2 * 80 * 18, Elements: 80 + 32 + 90}
+	if err != nil || work != want {
+		t.Errorf("%+v, %v, want %+v", work, err, want)
 	}
 }

@@ -24,8 +24,8 @@ func batches(frames int) float64 { return float64(frames) / batchFrames }
 
 // rehearsed is the cost of one run of a rehearsal.
 type rehearsed struct {
-	bytes, calls int64
-	flop         float64
+	bytes int64
+	work  cost.Kernels
 }
 
 // rehearsals caches the costs of runs. The zero value is empty.
@@ -42,7 +42,7 @@ func (r *rehearsals) cost(x rehearsal) (out rehearsed, err error) {
 	if out.bytes, err = nn.PeakBytes(x.run); err != nil {
 		return out, err
 	}
-	if out.flop, out.calls, err = nn.Work(x.run); err == nil {
+	if out.work, err = nn.Work(x.run); err == nil {
 		r.known.Store(key, out)
 	}
 	return out, err
@@ -84,8 +84,8 @@ func (s *stage) cost(row *schemas.PromptRow) (c cost.Estimate, err error) {
 		if err != nil {
 			return c, err
 		}
-		c.Work += took.flop * r.times
-		c.Calls += int64(float64(took.calls) * r.times)
+		c.Kernels.Add(took.work, r.times)
 	}
+	c.Work = c.Kernels.Work()
 	return c, nil
 }

@@ -37,7 +37,7 @@ func count(t *testing.T, cfg Config, plan *sequence.Plan, row schemas.PromptRow,
 	}
 	one := func(ctx context.Context, rank int, tr kernels.Transport) error {
 		var failed error
-		_, _, err := nn.Work(func(be kernels.Backend) error {
+		_, err := nn.Work(func(be kernels.Backend) error {
 			g := kernels.NewGroup(ctx, tr, be, time.Minute)
 			g.Follow(plan.Hash)
 			split := nn.NewSplit(plan, g)

@@ -16,8 +16,9 @@ func (s *stage) Cost(row *schemas.PromptRow) (cost.Estimate, error) {
 	if err != nil {
 		return cost.Estimate{}, err
 	}
-	work, calls, err := nn.Work(encode)
 	cost := s.Weigh(s.Config.DType)
-	cost.Work, cost.Calls, cost.Rounds = work, calls, 1
+	cost.Rounds = 1
+	cost.Kernels, err = nn.Work(encode)
+	cost.Work = cost.Kernels.Work()
 	return cost, err
 }

@@ -128,9 +128,9 @@ func (s *encodeStage) Need(row *schemas.PromptRow, n int) (int64, error) {
 
 // Cost returns the cost of all frames of a clip. Each device encodes some of their rows.
 func (s *encodeStage) Cost(row *schemas.PromptRow) (cost.Estimate, error) {
-	work, calls, err := s.Config.EncodeWork(row.NumFrames, row.Height, row.Width, s.micro)
+	work, err := s.Config.EncodeWork(row.NumFrames, row.Height, row.Width, s.micro)
 	all, _ := s.Bytes(s.Config.DType)
-	return cost.Estimate{Weights: all, Work: work, Calls: calls, Pieces: s.pieces(row),
+	return cost.Estimate{Weights: all, Work: work.Work(), Kernels: work, Pieces: s.pieces(row),
 		Host: media.ReadSeconds(row.Media, row.NumFrames, row.Height, row.Width)}, err
 }
 

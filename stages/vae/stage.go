@@ -92,10 +92,10 @@ func (s *decodeStage) Need(row *schemas.PromptRow, n int) (int64, error) {
 
 // Cost returns the cost of all frames of all clips. Devices share them by groups or rows.
 func (s *decodeStage) Cost(row *schemas.PromptRow) (cost.Estimate, error) {
-	work, calls, err := s.Config.DecodeWork(row.NumFrames, row.Height, row.Width, s.micro)
+	clip, err := s.Config.DecodeWork(row.NumFrames, row.Height, row.Width, s.micro)
+	work := clip.Times(float64(max(1, row.Loop)))
 	all, _ := s.Bytes(s.Config.DType)
-	return cost.Estimate{Weights: all, Work: work * float64(max(1, row.Loop)), Calls: calls * int64(max(1, row.Loop)),
-		Pieces: s.pieces(row)}, err
+	return cost.Estimate{Weights: all, Work: work.Work(), Kernels: work, Pieces: s.pieces(row)}, err
 }
 
 // Run decodes the elements one after another.

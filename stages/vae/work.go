@@ -5,6 +5,7 @@ import (
 
 	"latentbeam/kernels"
 	"latentbeam/stages"
+	"latentbeam/stages/cost"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/weights"
 )
@@ -33,22 +34,22 @@ func (c Config) EncodeBytes(frames, height, width, micro int) (int64, error) {
 	})
 }
 
-// DecodeWork returns the FLOP and the number of kernel calls of Decode for a clip of this size.
-func (c Config) DecodeWork(frames, height, width, micro int) (flop float64, calls int64, err error) {
+// DecodeWork returns the kernels of Decode for a clip of this size.
+func (c Config) DecodeWork(frames, height, width, micro int) (cost.Kernels, error) {
 	m, shape, err := c.outline(frames, height, width)
 	if err != nil {
-		return 0, 0, err
+		return cost.Kernels{}, err
 	}
 	return nn.Work(func(be kernels.Backend) error {
 		return m.Decode(be, stages.NewArray(shape...), frames, micro, func([]float32) {})
 	})
 }
 
-// EncodeWork returns the FLOP and the number of kernel calls of Encode and ForDenoiser.
-func (c Config) EncodeWork(frames, height, width, micro int) (flop float64, calls int64, err error) {
+// EncodeWork returns the kernels of Encode and ForDenoiser.
+func (c Config) EncodeWork(frames, height, width, micro int) (cost.Kernels, error) {
 	m, _, err := c.outline(frames, height, width)
 	if err != nil {
-		return 0, 0, err
+		return cost.Kernels{}, err
 	}
 	none := func([]float32, int, int) error { return nil }
 	return nn.Work(func(be kernels.Backend) error {

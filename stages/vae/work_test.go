@@ -3,6 +3,8 @@ package vae
 import (
 	"math"
 	"testing"
+
+	"latentbeam/stages/cost"
 )
 
 // The work of an autoencoder is that of its frames, whatever the micro batch.
@@ -11,19 +13,21 @@ func TestWork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, work := range map[string]func(frames, height, width, micro int) (float64, int64, error){
+	for name, work := range map[string]func(frames, height, width, micro int) (cost.Kernels, error){
 		"decode": c.DecodeWork, "encode": c.EncodeWork} {
-		one, calls, err := work(1, 64, 64, 4)
-		if err != nil || one <= 0 || calls <= 0 {
-			t.Fatalf("%s: %g FLOP in %d calls, %v", name, one, calls, err)
+		frame, err := work(1, 64, 64, 4)
+		one := frame.Work()
+		if err != nil || one <= 0 || frame.Calls <= 0 {
+			t.Fatalf("%s: %+v, %v", name, frame, err)
 		}
 		for _, micro := range []int{1, 3, 8} {
-			if eight, _, err := work(8, 64, 64, micro); err != nil || math.Abs(eight-8*one) > 1e-6*eight {
+			all, err := work(8, 64, 64, micro)
+			if eight := all.Work(); err != nil || math.Abs(eight-8*one) > 1e-6*eight {
 				t.Errorf("%s: 8 frames, %d at a time: %g FLOP, %v, want %g", name, micro, eight, err, 8*one)
 			}
 		}
-		if wide, _, _ := work(1, 64, 128, 4); wide < 2*one {
-			t.Errorf("%s: twice the width: %g FLOP, one width %g", name, wide, one)
+		if wide, _ := work(1, 64, 128, 4); wide.Work() < 2*one {
+			t.Errorf("%s: twice the width: %g FLOP, one width %g", name, wide.Work(), one)
 		}
 	}
 }

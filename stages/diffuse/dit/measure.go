@@ -36,36 +36,36 @@ func Work(net Network, row *schemas.PromptRow) (cost.Estimate, error) {
 		branches = 2
 	}
 	size := net.LatentSize(row)
-	prepare, before, err := flop(net, branches, size, false)
+	prepare, err := work(net, branches, size, false)
 	if err != nil {
 		return cost.Estimate{}, err
 	}
-	both, all, err := flop(net, branches, size, true)
+	step, err := work(net, branches, size, true)
 	if err != nil {
 		return cost.Estimate{}, err
 	}
+	step.Add(prepare, -1)
 	box := size.In(d.Box)
 	t, h, w := d.Patch.Grid(box.T, box.H, box.W)
 	shape := sequence.Shape{Batch: branches, Frames: t, Positions: h * w, Heads: d.Heads,
 		HeadSize: d.Hidden / d.Heads, QueryTile: queryTile, Full: d.Full}
 	steps := row.NumInferenceSteps * max(1, row.Loop) // of all clips
-	split := &cost.Split{Shape: shape, Pairs: d.Blocks, Steps: steps, Calls: all - before,
-		Bytes: d.DType.Size()}
-	step := both - prepare
+	split := &cost.Split{Shape: shape, Pairs: d.Blocks, Steps: steps, Kernels: step, Bytes: d.DType.Size()}
 	split.Costs = sequence.Costs{
 		Project: 6 * float64(d.Hidden) * float64(d.Hidden),
 		Score:   4 * float64(shape.HeadSize) * cmp.Or(d.Scored, 1),
 	}
 	tokens := float64(branches) * float64(t) * float64(shape.Positions)
-	split.Costs.Local = (step - float64(d.Blocks)*shape.Total(split.Costs)) / (float64(d.Blocks) * tokens)
-	return cost.Estimate{Work: prepare + float64(steps)*step, Split: split}, nil
+	split.Costs.Local = (step.Work() - float64(d.Blocks)*shape.Total(split.Costs)) / (float64(d.Blocks) * tokens)
+	prepare.Add(step, float64(steps))
+	return cost.Estimate{Work: prepare.Work(), Kernels: prepare, Split: split}, nil
 }
 
-// flop returns the FLOP for preparing rows, or with forward for evaluating them once, and the number of kernel calls.
-func flop(net Network, rows int, size LatentSize, forward bool) (flop float64, calls int64, err error) {
+// work returns the kernels for preparing rows, and with forward also for evaluating them once.
+func work(net Network, rows int, size LatentSize, forward bool) (cost.Kernels, error) {
 	evaluate, err := evaluation(net, rows, size, net.Describe().TextTokens, forward)
 	if err != nil {
-		return 0, 0, err
+		return cost.Kernels{}, err
 	}
 	return nn.Work(evaluate)
 }
