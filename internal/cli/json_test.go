@@ -9,20 +9,21 @@ import (
 // TestJSON: verbs that only read have --json, which prints the same facts as data.
 func TestJSON(t *testing.T) {
 	s := newShell(t, "job.yaml", small, "prompts.csv", "id,prompt,seed\na,a red circle,x\nb,a red circle,y\nc,a,z\nd,b,u\ne,c,v\nf,d,w\ng,a blue square,1\n")
-	decode := func(text string, into any) {
+	decode := func(into any, args ...string) {
 		t.Helper()
+		text, _ := s.both(0, args...)
 		if err := json.Unmarshal([]byte(text), into); err != nil {
 			t.Fatalf("%v: %s", err, text)
 		}
 	}
 	var plan layoutFacts
-	decode(s.run(0, "plan", "job.yaml", "--json"), &plan)
+	decode(&plan, "plan", "job.yaml", "--json")
 	if plan.Schema != 1 || plan.Rows != 7 || plan.New != 1 || len(plan.Devices) != 1 || len(plan.Shapes) != 1 || plan.Shapes[0].Rows != 1 ||
 		plan.Shapes[0].Seconds == nil || plan.Seconds == nil || !strings.Contains(plan.Text, "predicted: ") {
 		t.Errorf("%+v", plan)
 	}
 	var dry jobPlan
-	decode(s.run(0, "run", "job.yaml", "--dry-run", "--json", "--all-failures"), &dry)
+	decode(&dry, "run", "job.yaml", "--dry-run", "--json", "--all-failures")
 	if len(dry.First) != 6 {
 		t.Errorf("%d failures are named, want all 6", len(dry.First))
 	}
@@ -33,18 +34,18 @@ func TestJSON(t *testing.T) {
 		t.Errorf("without the flag: %s", text)
 	}
 	var stages struct{ Stages []stageFacts }
-	decode(s.run(0, "stages", "--json"), &stages)
+	decode(&stages, "stages", "--json")
 	if len(stages.Stages) < 10 || stages.Stages[0].Doc == "" {
 		t.Errorf("%+v", stages)
 	}
 	var found inspectFacts
-	decode(s.run(0, "inspect", "tiny", "--json", "--tensors"), &found)
+	decode(&found, "inspect", "tiny", "--json", "--tensors")
 	if len(found.Parts) != 3 || found.Parts[0].Component != "text_encoder" || found.Parts[0].Wanted != len(found.Parts[0].Tensors) ||
 		found.Parts[0].Misfits == nil || !strings.Contains(found.Text, "complete") {
 		t.Errorf("%+v", found)
 	}
 	files := s.files("out/videos/*/*.mp4")
-	decode(s.run(0, "inspect", files[0], "--json"), &found)
+	decode(&found, "inspect", files[0], "--json")
 	if len(found.Marks) != 2 || found.Marks[1].Name != "iptc" {
 		t.Errorf("marks %+v", found.Marks)
 	}

@@ -129,15 +129,21 @@ func clean(env []string) []string {
 // run runs the program, checks its exit code and returns what it printed.
 func (s shell) run(code int, args ...string) string {
 	s.t.Helper()
-	cmd, stdout, stderr := s.command(args...)
+	stdout, stderr := s.both(code, args...)
+	return stdout + stderr
+}
+
+// both is run with the two outputs apart. On a slow machine a command says on stderr that it waits.
+func (s shell) both(code int, args ...string) (stdout, stderr string) {
+	s.t.Helper()
+	cmd, out, errs := s.command(args...)
 	if err := cmd.Run(); cmd.ProcessState == nil {
 		s.t.Fatal(err)
 	}
-	text := stdout.String() + stderr.String()
 	if got := cmd.ProcessState.ExitCode(); got != code {
-		s.t.Errorf("latentbeam %s: exit %d, want %d:\n%s", strings.Join(args, " "), got, code, text)
+		s.t.Errorf("latentbeam %s: exit %d, want %d:\n%s%s", strings.Join(args, " "), got, code, out, errs)
 	}
-	return text
+	return out.String(), errs.String()
 }
 
 // says checks that the text has all the parts.
