@@ -119,10 +119,10 @@ func (b *Board) hasProgress() bool {
 	return b.counts.Done+b.counts.Failed > 0
 }
 
-// A batch is overdue after overdueFactor times its expected cost, but not before overdueMin.
+// A batch is overdue after overdueFactor times its expected cost, but not before shortestOverdue.
 const (
-	overdueFactor = 3
-	overdueMin    = 10 * time.Second
+	overdueFactor   = 3
+	shortestOverdue = 10 * time.Second
 )
 
 // overdue reports whether a batch on devices takes far longer than earlier rows did. The caller holds b.mu.
@@ -133,7 +133,7 @@ func (b *Board) overdue(now time.Time) bool {
 			continue
 		}
 		spent, expected := now.Sub(x.started).Seconds()*float64(len(x.devices)), c.seconds/float64(c.rows)*float64(x.count)
-		if now.Sub(x.started) > overdueMin && spent > overdueFactor*expected {
+		if now.Sub(x.started) > shortestOverdue && spent > overdueFactor*expected {
 			return true
 		}
 	}
