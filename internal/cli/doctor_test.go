@@ -22,7 +22,8 @@ func TestDoctor(t *testing.T) {
 		OK     bool
 		Checks []struct{ Name, State string }
 	}
-	if err := json.Unmarshal([]byte(s.run(0, "doctor", "--json")), &r); err != nil || !r.OK || len(r.Checks) < 4 {
+	text, _ := s.both(0, "doctor", "--json")
+	if err := json.Unmarshal([]byte(text), &r); err != nil || !r.OK || len(r.Checks) < 4 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if s.exists("not") {

@@ -56,7 +56,8 @@ func TestWatching(t *testing.T) {
 		State     string
 		Processes []struct{ Life string }
 	}
-	if err := json.Unmarshal([]byte(s.run(0, "status", "out", "--json", "--watch")), &st); err != nil || st.State != "done" ||
+	text, _ := s.both(0, "status", "out", "--json", "--watch")
+	if err := json.Unmarshal([]byte(text), &st); err != nil || st.State != "done" ||
 		len(st.Processes) != 1 || st.Processes[0].Life != "ended" {
 		t.Errorf("%v, %+v", err, st)
 	}

@@ -1,13 +1,11 @@
 package exec
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -19,6 +17,7 @@ import (
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/system"
+	"latentbeam/internal/system/testaid"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/schemas"
@@ -442,9 +441,7 @@ func TestDoesNotStart(t *testing.T) {
 func TestNoHello(t *testing.T) {
 	defer func(a, b time.Duration) { noteEvery, firstWarning = a, b }(noteEvery, firstWarning)
 	noteEvery, firstWarning = 20*time.Millisecond, 100*time.Millisecond
-	var log bytes.Buffer
-	defer slog.SetDefault(slog.Default())
-	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	log := testaid.Log(t)
 	s, err := open(nil, optionsOf(t, "{command: [sh, -c, 'echo loading; sleep 60'], takes: prompt, gives: frames, start_timeout: 500ms}"))
 	if err != nil {
 		t.Fatal(err)
