@@ -44,8 +44,8 @@ var speeds struct {
 func Measure(be kernels.Backend, k Setup, work cost.Kernels) (Speed, error) {
 	speeds.Lock()
 	defer speeds.Unlock()
-	s, known := speeds.of[k]
-	err := s.measure(be, k.clock(), work, known)
+	s := speeds.of[k]
+	err := s.measure(be, k.clock(), work)
 	if speeds.of == nil {
 		speeds.of = map[Setup]Speed{}
 	}
@@ -55,9 +55,9 @@ func Measure(be kernels.Backend, k Setup, work cost.Kernels) (Speed, error) {
 	return s, err
 }
 
-// measure measures the kernels of work that have no price yet. known: the speed has everything but products.
-func (s *Speed) measure(be kernels.Backend, c clock, work cost.Kernels, known bool) (err error) {
-	if !known {
+// measure measures the kernels of work that have no price yet, and at first everything but products.
+func (s *Speed) measure(be kernels.Backend, c clock, work cost.Kernels) (err error) {
+	if s.Bandwidth == 0 { // the last of them
 		if s.Price.Calls, err = Call(be, c); err != nil {
 			return err
 		}
