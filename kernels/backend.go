@@ -73,13 +73,13 @@ type Backend interface {
 // it is between the modules of PyTorch: reduced precision then follows the reference step by step. The same
 // holds for the bias and the residual of Conv.
 //
-// With Parts and Onto, workers share a sum over K (tensor parallelism) and get the bits of one worker: each part is summed
-// separately, and the sums are added in order to Onto, in fp32. The worker with the first parts sends its result, an F32 dst
-// without bias and the rest, to the worker with the next parts, which uses it as Onto.
+// With Parts and Onto, ranks share a sum over K (tensor parallelism) and get the bits of one rank: each part is summed
+// separately, and the sums are added in order to Onto, in fp32. The rank with the first parts computes its sums into an F32 dst,
+// without the rest of the epilogue, and sends them to the rank with the next parts, which uses them as Onto.
 //
-// Int8 rounds both operands to 8 bits: each row of x and of w, in each part, is multiplied by 127 / its largest magnitude and
-// rounded, ties to even. Sums are exact integers. A sum s stands for (s * w's largest / 127) * x's largest / 127, computed in
-// fp32, so every device returns the same bits.
+// Int8 rounds both operands to 8 bits: each row of x and of w, in each part, is multiplied by 127 / max, where max is the row's
+// largest magnitude, and rounded, ties to even. Sums are exact integers. The result is (sum * (max of w / 127)) * (max of x /
+// 127), computed in fp32, so every device returns the same bits.
 type Epilogue struct {
 	Bias     Tensor  // (N), optional
 	Act      UnaryOp // Identity by default

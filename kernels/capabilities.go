@@ -15,8 +15,8 @@ type Capabilities struct {
 	// Release is nil, the memory is freed when nothing refers to the weight any more. The weight must not be used afterwards; a
 	// second Release of it does nothing.
 	Release func(t Tensor)
-	// Passing marks t as one of many weights of which only a few are in memory at a time: the backend then caches nothing for
-	// it, only its elements.
+	// Passing marks t as a weight that is in memory only for a short time, because the model is larger than the memory. The
+	// backend then caches no packed copy of it.
 	Passing func(t Tensor)
 	// Peak returns the largest number of bytes of tensors (not weights) at one time since the last call, on this backend. It
 	// corrects a plan's estimate. Backends of one device share its weights and count their own tensors.

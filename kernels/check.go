@@ -22,28 +22,28 @@ func (s *NormSpec) Check(dst, x *Tensor) error {
 	case s.Act > Tanh:
 		return fmt.Errorf("unary operation %d is not supported", s.Act)
 	case s.Kind == GroupNorm && (len(x.Shape) != 4 || s.Groups < 1 || vector[0]%s.Groups != 0):
-		return fmt.Errorf("group norm of %d groups needs x (N, H, W, C) with C a multiple, x is %v", s.Groups, x.Shape)
+		return fmt.Errorf("group norm of %d groups needs x (N, H, W, C) with C a multiple of the groups, x is %v", s.Groups, x.Shape)
 	case !s.Weight.IsZero() && !slices.Equal(s.Weight.Shape, vector) && !s.WeightOfRows(x):
 		return fmt.Errorf("weight %v for x %v", s.Weight.Shape, x.Shape)
 	case !s.Bias.IsZero() && !slices.Equal(s.Bias.Shape, vector):
 		return fmt.Errorf("bias %v for x %v", s.Bias.Shape, x.Shape)
 	case s.Scale.IsZero() != s.Shift.IsZero():
-		return errors.New("scale and shift go together")
+		return errors.New("scale and shift must be given together")
 	case !s.Scale.IsZero() && (!slices.Equal(s.Scale.Shape, x.Shape) || !slices.Equal(s.Shift.Shape, x.Shape)):
 		return fmt.Errorf("scale %v and shift %v for x %v", s.Scale.Shape, s.Shift.Shape, x.Shape)
 	}
-	return s.checkTurn(x)
+	return s.checkRotation(x)
 }
 
-// checkTurn checks the operands of the rotation.
-func (s *NormSpec) checkTurn(x *Tensor) error {
+// checkRotation checks the operands of the rotation.
+func (s *NormSpec) checkRotation(x *Tensor) error {
 	switch {
 	case s.Cos.IsZero() && s.Sin.IsZero():
 		return nil
 	case s.Cos.IsZero() || s.Sin.IsZero():
-		return errors.New("cosines and sines go together")
+		return errors.New("cos and sin must be given together")
 	case s.Kind != RMSNorm || !s.Bias.IsZero() || !s.Scale.IsZero() || s.Act != Identity:
-		return errors.New("a rotation goes with RMSNorm and its weight alone")
+		return errors.New("a rotation needs RMSNorm without bias, scale, shift and activation")
 	}
 	return CheckRope(x, &s.Cos, &s.Sin)
 }

@@ -52,14 +52,14 @@ type Transport interface {
 // Group is one rank's membership in a set of ranks that compute one batch together. It belongs to one run and one goroutine. A
 // nil Group is a group of one rank.
 type Group struct {
-	ctx          context.Context // of the run: a rank's code is as deep as a model and has no use for it but here
+	ctx          context.Context // the run's context; a field, so that the layers of a model need not pass it on
 	tr           Transport
 	be           Backend
-	patient      time.Duration
+	patience     time.Duration // least time to wait for the other ranks
 	tag          Tag
 	lastExchange time.Time
 	traffic      Traffic
-	notify       Exchanged // nil: nobody is told
+	notify       Exchanged // called after each exchange; may be nil
 }
 
 // Traffic counts what a rank has sent to others.
@@ -73,7 +73,7 @@ type exchangeKey struct{}
 // Exchanged is called after an exchange of the rank that computes on be.
 type Exchanged func(be Backend, tag Tag, began time.Time, bytes int64)
 
-// WithExchanges returns a context whose groups call tell after each exchange.
+// WithExchanges returns a context whose groups call notify after each exchange.
 func WithExchanges(ctx context.Context, notify Exchanged) context.Context {
 	return context.WithValue(ctx, exchangeKey{}, notify)
 }
@@ -86,7 +86,7 @@ const patienceFactor = 10
 // other ranks as long as patience, or ten times as long as this rank has just worked, if that is longer.
 func NewGroup(ctx context.Context, tr Transport, be Backend, patience time.Duration) *Group {
 	notify, _ := ctx.Value(exchangeKey{}).(Exchanged)
-	return &Group{ctx: ctx, tr: tr, be: be, patient: patience, lastExchange: time.Now(), notify: notify}
+	return &Group{ctx: ctx, tr: tr, be: be, patience: patience, lastExchange: time.Now(), notify: notify}
 }
 
 // Sub returns this rank's membership in a group of some of the ranks, in the given order; this rank is one of them. The new
@@ -96,7 +96,7 @@ func (g *Group) Sub(ranks []int, patience time.Duration) (*Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	return NewGroup(g.ctx, tr, g.be, max(patience, g.patient)), nil
+	return NewGroup(g.ctx, tr, g.be, max(patience, g.patience)), nil
 }
 
 // Rank returns the index of this rank, from 0.
@@ -172,7 +172,7 @@ func (g *Group) Exchange(op string, send, recv []Part) error {
 	g.traffic.Exchanges++
 	tag := g.tag
 	tag.Op = op
-	wait := max(g.patient, patienceFactor*time.Since(g.lastExchange))
+	wait := max(g.patience, patienceFactor*time.Since(g.lastExchange))
 	ctx, cancel := context.WithTimeoutCause(g.ctx, wait, fmt.Errorf("waited %v", wait))
 	defer cancel()
 	began := time.Now()

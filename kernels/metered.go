@@ -10,8 +10,8 @@ import (
 type Metered struct {
 	Backend
 	measure func(report func(time.Duration)) (end func()) // of the backend inside; nil: the work takes as long as the call
-	report  [ops]func(time.Duration)                      // for time
-	endSpan func()                                        // ends the current span
+	report  [ops]func(time.Duration)                      // by operation: adds a measured time to usage
+	endSpan func()                                        // ends the span of the current call
 
 	mu    sync.Mutex
 	usage Usage
@@ -48,7 +48,7 @@ func (m *Metered) Usage() Usage {
 	return m.usage
 }
 
-// start counts a call that moves c and starts its time.
+// start counts a call whose operands are c, and starts its clock.
 func (m *Metered) start(op Op, c Count) time.Time {
 	c.Calls = 1
 	m.mu.Lock()

@@ -20,8 +20,8 @@ type PanicError struct {
 // Error names the rank and the value, not the stack.
 func (e *PanicError) Error() string { return fmt.Sprintf("rank %d: panic: %v", e.Rank, e.Value) }
 
-// LostError is the error of a group in which some ranks did not stop when they were told to. Their devices must not be used
-// again: the goroutines may still be working on them.
+// LostError is the error of a group in which some ranks did not stop after it had failed. Their devices must not be used again:
+// the ranks' goroutines may still be working on them.
 type LostError struct {
 	Ranks []int
 	Cause error

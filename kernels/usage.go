@@ -37,7 +37,7 @@ type Count struct {
 	Bytes int64         // of the operands, each read or written once
 	// Elements is the number of the operands' elements, each read or written once.
 	Elements int64
-	// Typed has the products by the type of the factors.
+	// Typed divides the products by the type of their factors.
 	Typed [ProductTypes]Product
 }
 
@@ -70,10 +70,10 @@ func productType(a, b Tensor, int8 bool) DType {
 	return F32
 }
 
-// Usage is what operations did, by family.
+// Usage holds the counts of each family of operations.
 type Usage [ops]Count
 
-// Add adds what v counts.
+// Add adds v to u.
 func (u *Usage) Add(v Usage) {
 	for i := range u {
 		u[i].add(v[i])
@@ -101,7 +101,7 @@ func (u *Usage) FLOP() float64 {
 	return sum
 }
 
-// moving returns the elements that views reach and their bytes, repeated ones once.
+// moving counts the elements of the views and their bytes. An element that a view repeats counts once.
 func moving(views ...Tensor) (c Count) {
 	for i := range views {
 		t := &views[i]

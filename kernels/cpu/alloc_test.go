@@ -24,7 +24,7 @@ func TestNothingIsAllocated(t *testing.T) {
 			"short":      func() { be.Attention(ot, qt, kt, vt, kernels.AttentionSpec{Scale: 0.1}) },
 			"layer norm": func() { be.Norm(out, q, kernels.NormSpec{Weight: w, Scale: scale, Shift: scale}) },
 			"group norm": func() { be.Norm(out, q, kernels.NormSpec{Kind: kernels.GroupNorm, Groups: 8, Weight: w}) },
-			"turned norm": func() {
+			"norm with rotation": func() {
 				be.Norm(out, q, kernels.NormSpec{Kind: kernels.RMSNorm, Weight: scale, Cos: angles, Sin: angles})
 			},
 			"rope":        func() { be.Rope(out, q, angles, angles) },

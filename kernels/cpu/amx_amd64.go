@@ -11,7 +11,7 @@ import (
 const (
 	tileRows     = 16
 	tileTerms    = 16
-	minTileTerms = 8 // least terms of a tile: with fewer the vector kernels are as fast
+	minTileTerms = 8 // least number of terms per tile: with fewer, the vector kernels are as fast
 )
 
 // tileConfig is the operand of LDTILECFG: palette 1, from byte 16 on the bytes per row of each tile, and from byte 48 on the

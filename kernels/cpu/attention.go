@@ -57,7 +57,7 @@ func (b *Backend) runAttention(w *worker, from, to int) {
 		first := t % a.chunks * a.chunk
 		a.run(w, t/a.chunks/a.h, t/a.chunks%a.h, first, min(a.lq, first+a.chunk))
 	}
-	w.attention.dst, w.attention.q = rows{}, rows{} // they are views of b, which its crew must not hold
+	w.attention.dst, w.attention.q = rows{}, rows{} // they refer to b, and a worker must not keep b from the garbage collector
 }
 
 // chunkFor returns the number of queries of a head that one task computes. It is all of them if there are enough heads for the

@@ -15,11 +15,11 @@ type attentionScratch struct {
 	sums                      scratch // (queryBlock, D padded), fp32
 	sumStride                 int     // bytes
 	finished                  scratch // rows that cannot be stored directly
-	stagedQ, stagedK, stagedV scratch // keys and values whose elements are not contiguous
+	stagedQ, stagedK, stagedV scratch // dense copies of operands whose elements are not contiguous
 	row                       []float32
 	top, sum, rescale         [queryBlock]float32
 	reduce                    reduce
-	few                       shortValues
+	shortValues               shortValues
 	soft                      softmax
 	zero                      int64
 	int8                      int8Scores

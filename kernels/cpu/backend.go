@@ -22,8 +22,8 @@ type Backend struct {
 	maxCachedTotal  int64 // limit of all cached packed weights in the process, in bytes
 	gemm            gemm  // the current product
 	int8            int8Product
-	conv            conv      // the current convolution, if there is one
-	bias            []float32 // its bias
+	conv            conv      // the current convolution
+	bias            []float32 // the bias of the current operation as dense fp32, if it had to be copied
 
 	callState // state of operations on rows
 

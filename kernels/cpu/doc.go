@@ -8,7 +8,7 @@
 // fp32 (rowmath.go). Only Attention uses softmax.go and short.go. Each routine has a portable version in Go, which defines it,
 // and generated ones (gen).
 //
-// The order of additions fixes the bits (D3), independent of the threads, the batch and the neighbours. A product adds
+// The order of additions fixes the bits (decision 007), independent of the threads, the batch and the neighbours. A product adds
 // stageTerms terms in one chain, then the stages in index order. A query adds keyBlock keys in one chain, then the blocks in
 // index order. Norms add in float64, in lanes that depend on the length; GroupNorm adds blocks of groupBlock pixels in index
 // order. Tiers differ in lanes and in the polynomial of e^x. In plain Go every product is rounded by an explicit conversion, so

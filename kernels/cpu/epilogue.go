@@ -10,7 +10,7 @@ import (
 // epilogue is applied to a product before it is stored; Linear and Conv share it.
 type epilogue struct {
 	math     *rowMath
-	stores   *storeMath
+	stores   *storeRoutines
 	dst      rows
 	bias     []float32
 	act      kernels.UnaryOp
@@ -62,9 +62,9 @@ func (e *epilogue) initSums(w *worker, c unsafe.Pointer, width, row0, j, m, cols
 	}
 }
 
-// storeMath holds the routines of an instruction set that store sums in dense rows. A nil routine means that sums are finished
+// storeRoutines holds the routines of an instruction set that store sums in dense rows. A nil routine means that sums are finished
 // row by row.
-type storeMath struct {
+type storeRoutines struct {
 	// plain rounds sums to the type of dst and stores them; biased adds the bias first. The index is the type of dst.
 	plain, biased [kernels.F16 + 1]func(dst, src, bias unsafe.Pointer, dstStride, srcStride, rows, columns int)
 

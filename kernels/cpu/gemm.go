@@ -11,20 +11,27 @@ const (
 	// through all of these stages while they are in the L1 cache. It changes no bits.
 	batchTerms = 640
 
-	groupColumns = 64  // number of columns that are computed together; the last group may have up to groupWidest
-	groupWidest  = 80  // five vectors of AVX-512: for 72 columns
-	epilogueRows = 48  // number of rows that are finished while they are still in the L1 cache
-	tiledRows    = 96  // the same with tiles, whose sums are in the L2 cache
-	askBefore    = 144 // rows before the end of a stage at which the next panel is prefetched: late, so that it is still in a near cache
+	groupColumns   = 64  // number of columns that are computed together; the last group may have up to groupWidest
+	groupWidest    = 80  // five vectors of AVX-512: for 72 columns
+	epilogueRows   = 48  // number of rows that are finished while they are still in the L1 cache
+	tiledRows      = 96  // the same with tiles, whose sums are in the L2 cache
+	prefetchBefore = 144 // rows before the end of a stage at which the next panel is prefetched: late, so that it is still in a near cache
 
-	// strideTrap: rows at a distance of a multiple of it use the same sets of the L1 cache, which has 64 sets of 8 lines. Six
-	// rows and the panel then evict each other (measured: 15 % slower, 50 % with AVX2).
+	// strideTrap is a distance between rows, in bytes, that causes cache conflicts, as do its multiples: such rows use the same
+	// sets of the L1 cache, which has 64 sets of 8 lines, so six rows and the panel evict each other (measured: 15 % slower, 50 %
+	// with AVX2).
 	strideTrap = 2048
 )
 
-// stage is the part of a product that is added in one chain: blocks of k terms, each from count elements of a column of B. If
-// apart is 1, each block is its own chain. at is the index of its first block in the lists of the gemm.
-type stage struct{ first, blocks, k, count, at, apart int }
+// stage is the part of a product that is added in one chain.
+type stage struct {
+	first    int // index of its first term in the product
+	blocks   int // number of blocks
+	k        int // terms per block
+	count    int // elements of a column of B per block
+	at       int // index of its first block in the lists of the gemm
+	separate int // 1: each block is its own chain
+}
 
 // strip describes rows of A: rows of a run are lda bytes apart, runs are jump bytes apart. The strip starts at row skip.
 type strip struct {
@@ -60,8 +67,8 @@ func (g *gemm) reset(t *tier, d dot, n int) {
 }
 
 // addBlock adds count elements of each column of B, from index from on, times the elements at offset bytes from the start of the
-// row of A. It appends them to the last stage if the block length is equal and there is room, else to a new stage. When a chain
-// would have to end, the stage may continue with blocks that are separate chains (apart).
+// row of A. It appends them to the last stage if the block length is equal and there is room, else to a new stage. If the tier
+// supports separate blocks, a stage may have room for more blocks than one chain: each of them is then its own chain.
 func (g *gemm) addBlock(from, count, offset int) {
 	k := g.dot.terms(count)
 	var last *stage
@@ -69,10 +76,10 @@ func (g *gemm) addBlock(from, count, offset int) {
 		last = &g.stages[n-1]
 	}
 	switch {
-	case last != nil && len(g.stages) > g.closedStages && last.apart == 0 && (last.blocks+1)*k <= g.dot.stage(stageTerms):
+	case last != nil && len(g.stages) > g.closedStages && last.separate == 0 && (last.blocks+1)*k <= g.dot.stage(stageTerms):
 		last.blocks++
-	case last != nil && g.tier.separateBlocks && (last.apart == 1 || last.blocks == 1) && (last.blocks+1)*k <= g.dot.stage(batchTerms):
-		last.blocks, last.apart = last.blocks+1, 1
+	case last != nil && g.tier.separateBlocks && (last.separate == 1 || last.blocks == 1) && (last.blocks+1)*k <= g.dot.stage(batchTerms):
+		last.blocks, last.separate = last.blocks+1, 1
 	default:
 		g.stages = append(g.stages, stage{first: g.depth, blocks: 1, k: k, count: count, at: len(g.offs)})
 	}
@@ -152,13 +159,13 @@ func (g *gemm) panels(w *worker, i, last, from, end int) unsafe.Pointer {
 		j, cols := g.group(from)
 		return unsafe.Add(g.packed, (j*g.depth+g.stages[i].first*g.tier.padded(cols))*4)
 	}
-	most := g.dot.stage(batchTerms)
-	b := w.panel.acquire((end - from) * groupWidest * most * 4)
+	terms := g.dot.stage(batchTerms)
+	b := w.panel.acquire((end - from) * groupWidest * terms * 4)
 	for q := from; q < end; q++ {
 		j, cols := g.group(q)
 		for k := i; k < last; k++ {
 			s := &g.stages[k]
-			at := (q-from)*groupWidest*most + (s.first-g.stages[i].first)*g.tier.padded(cols)
+			at := (q-from)*groupWidest*terms + (s.first-g.stages[i].first)*g.tier.padded(cols)
 			g.packStage(unsafe.Add(b, at*4), s, j, cols)
 		}
 	}
@@ -229,12 +236,12 @@ func (g *gemm) computeTile(w *worker, a strip, m, row0, i, end, next int) {
 		t.sumRows = min(m, rows)
 	}
 	t.sums = w.sums.acquire((end - i) * t.sumRows * groupWidest * 4)
-	askAt := max(0, (m-askBefore+rows-1)/rows*rows)
+	prefetchAt := max(0, (m-prefetchBefore+rows-1)/rows*rows)
 	for t.first < len(g.stages) {
 		t.last = g.batch(t.first)
 		t.panels = g.panels(w, t.first, t.last, i, end)
 		for done := 0; done < m; done += rows {
-			if done == askAt && end == i+1 {
+			if done == prefetchAt && end == i+1 {
 				g.prefetch(&w.reduce, t.last, i*groupColumns, next)
 			}
 			for q := i; q < end; q++ {
@@ -277,7 +284,7 @@ func (g *gemm) addBatch(w *worker, t *tileState, done, m, q int) {
 	for i := t.first; i < t.last; i++ {
 		s := &g.stages[i]
 		r.blocks, r.k, r.offs = s.blocks, s.k, unsafe.Pointer(&g.offs[s.at])
-		r.add, r.apart = min(i-g.skippedStages+onto, 1), s.apart
+		r.add, r.separate = min(i-g.skippedStages+onto, 1), s.separate
 		r.b = unsafe.Add(b, (s.first-g.stages[t.first].first)*width*4)
 		g.computeRows(r, t.strip, sums, done, m, cols)
 	}

@@ -272,12 +272,12 @@ func gemm512f32ahead(r *reduce)
 //go:noescape
 func gemm512bf16ahead(r *reduce)
 
-// halves512F32 holds those whose last vector is half as wide.
+// halves512F32 holds the fp32 micro-kernels whose last vector is half as wide.
 var halves512F32 = [...]microKernels{
 	5: {1: gemm512f32half1x5, 2: gemm512f32half2x5, 4: gemm512f32half4x5, 5: gemm512f32half5x5},
 }
 
-// halves512BF16 holds the same for pairs of bf16.
+// halves512BF16 holds the same kernels for pairs of bf16.
 var halves512BF16 = [...]microKernels{
 	5: {1: gemm512bf16half1x5, 2: gemm512bf16half2x5, 4: gemm512bf16half4x5, 5: gemm512bf16half5x5},
 }

@@ -137,7 +137,7 @@ func gemm512pairshalf5x5(r *reduce)
 //go:noescape
 func gemm512pairsahead(r *reduce)
 
-// halves512Pairs holds those whose last vector is half as wide.
+// halves512Pairs holds the micro-kernels whose last vector is half as wide.
 var halves512Pairs = [...]microKernels{
 	5: {1: gemm512pairshalf1x5, 2: gemm512pairshalf2x5, 4: gemm512pairshalf4x5, 5: gemm512pairshalf5x5},
 }

@@ -9,27 +9,27 @@ import "unsafe"
 //go:noescape
 func rmsHeads512F32(dst, src unsafe.Pointer, dstStride, srcStride, rows int, weight []float32, eps float64)
 
-// rmsHeads512BF16 normalises rows of bf16, each step rounded to it.
+// rmsHeads512BF16 normalises rows of bf16, rounding each step to bf16.
 //
 //go:noescape
 func rmsHeads512BF16(dst, src unsafe.Pointer, dstStride, srcStride, rows int, weight []float32, eps float64)
 
-// rmsSilu512F32 normalises rows of fp32 and takes SiLU of them.
+// rmsSilu512F32 normalises rows of fp32 and applies SiLU.
 //
 //go:noescape
 func rmsSilu512F32(dst, src unsafe.Pointer, dstStride, srcStride, rows int, weight []float32, eps float64)
 
-// rmsSilu512BF16 normalises rows of bf16 and takes SiLU of them, each step rounded to bf16.
+// rmsSilu512BF16 normalises rows of bf16 and applies SiLU, rounding each step to bf16.
 //
 //go:noescape
 func rmsSilu512BF16(dst, src unsafe.Pointer, dstStride, srcStride, rows int, weight []float32, eps float64)
 
-// rotateHeads512F32 turns rows of fp32.
+// rotateHeads512F32 rotates rows of fp32.
 //
 //go:noescape
 func rotateHeads512F32(dst, src unsafe.Pointer, dstStride, srcStride, rows int, cos, sin []float32)
 
-// rotateHeads512BF16 turns rows of bf16, each step rounded to it.
+// rotateHeads512BF16 rotates rows of bf16, rounding each step to bf16.
 //
 //go:noescape
 func rotateHeads512BF16(dst, src unsafe.Pointer, dstStride, srcStride, rows int, cos, sin []float32)

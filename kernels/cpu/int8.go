@@ -14,8 +14,8 @@ import (
 type int8Set struct {
 	name           string
 	lanes          int  // columns per vector
-	align          int  // the width of a panel is a multiple of it,
-	maxWidth       int  // and at most this
+	align          int  // the width of a panel is a multiple of align
+	maxWidth       int  // greatest width of a panel
 	numbersPerTerm int  // numbers per term: 4 numbers of 8 bits, or 2 of 16 bits
 	offset         byte // added to the numbers of x: 128 if they are unsigned
 	kernels        *kernelSet
@@ -52,8 +52,8 @@ func scaleOf(largest uint32) (scale, factor float32) {
 	case largest < minRowBits:
 		return 0, 0
 	}
-	most := math.Float32frombits(largest)
-	return most / int8Max, int8Max / most
+	magnitude := math.Float32frombits(largest)
+	return magnitude / int8Max, int8Max / magnitude
 }
 
 // int8Part is a part of the sums: the place of its numbers in rows of x and w, and in the rounded rows.
@@ -92,7 +92,7 @@ func (b *Backend) linearInt8(op string, x, w *view, borders []int, e epilogue) {
 		return
 	}
 	if w.Strides[1] != 1 && w.Shape[1] > 1 {
-		b.fail("%s: rows of w with steps inside cannot be computed in int8", op)
+		b.fail("%s: int8 needs rows of w whose elements are contiguous", op)
 		return
 	}
 	if most := p.divide(x.Shape[len(x.Shape)-1], borders); most > int8Terms {

@@ -139,12 +139,12 @@ func gemm256wordsr6x2(r *reduce)
 //go:noescape
 func largestRow512(src []float32) uint32
 
-// bytesRow512 stores src factor, rounded to integers, plus 128 as bytes; what fills up the last 16 is 128.
+// bytesRow512 stores src factor, rounded to integers, plus 128 as bytes. It fills up the last 16 bytes with 128.
 //
 //go:noescape
 func bytesRow512(dst unsafe.Pointer, src []float32, factor float32)
 
-// restoreRow512 is ((sums - less) scales) factor.
+// restoreRow512 computes ((sums - less) scales) factor.
 //
 //go:noescape
 func restoreRow512(dst []float32, sums, less []int32, scales []float32, factor float32)
@@ -159,12 +159,12 @@ func restoreAddRow512(dst []float32, sums, less []int32, scales []float32, facto
 //go:noescape
 func largestRow256(src []float32) uint32
 
-// bytesRow256 stores src factor, rounded to integers, plus 128 as bytes; what fills up the last 8 is 128.
+// bytesRow256 stores src factor, rounded to integers, plus 128 as bytes. It fills up the last 8 bytes with 128.
 //
 //go:noescape
 func bytesRow256(dst unsafe.Pointer, src []float32, factor float32)
 
-// restoreRow256 is ((sums - less) scales) factor.
+// restoreRow256 computes ((sums - less) scales) factor.
 //
 //go:noescape
 func restoreRow256(dst []float32, sums, less []int32, scales []float32, factor float32)
@@ -174,7 +174,7 @@ func restoreRow256(dst []float32, sums, less []int32, scales []float32, factor f
 //go:noescape
 func restoreAddRow256(dst []float32, sums, less []int32, scales []float32, factor float32)
 
-// wordsRow256 stores src factor, rounded to integers, as int16; what fills up the last 16 bytes is 0.
+// wordsRow256 stores src factor, rounded to integers, as int16. It fills up the last 16 bytes with 0.
 //
 //go:noescape
 func wordsRow256(dst unsafe.Pointer, src []float32, factor float32)
@@ -192,7 +192,7 @@ var kernels256Int8 = [...]microKernels{
 	2: {1: gemm256int8r1x2, 2: gemm256int8r2x2, 4: gemm256int8r4x2, 6: gemm256int8r6x2},
 }
 
-// kernels256Words holds those for bytes of AVX2, which multiply 16-bit numbers, without saturation.
+// kernels256Words holds the micro-kernels for bytes of AVX2. They widen to 16 bits, so no sum saturates.
 var kernels256Words = [...]microKernels{
 	2: {1: gemm256wordsr1x2, 2: gemm256wordsr2x2, 4: gemm256wordsr4x2, 6: gemm256wordsr6x2},
 }

@@ -2,7 +2,7 @@ package cpu
 
 import "unsafe"
 
-// Scores of 8-bit numbers (kernels.AttentionSpec.Int8). First the mean of a head's keys is subtracted from each key. This
+// Attention scores of 8-bit numbers (kernels.AttentionSpec.Int8). First the mean of a head's keys is subtracted from each key. This
 // changes all scores of a query by the same number, so it changes no weight. Then every query and every key has its own scale,
 // like rows of products, and a score is ((sum * scale of the key) * scale of the query) in fp32. The rest is the usual
 // attention.

@@ -39,7 +39,7 @@ func (b *Backend) Norm(dst, x kernels.Tensor, spec kernels.NormSpec) {
 	case spec.Kind == kernels.GroupNorm:
 		b.groupNorm(n)
 	case v[6] != nil:
-		b.turnedNorm(v, spec.RopeFirst)
+		b.ropeNorm(v, spec.RopeFirst)
 	default:
 		b.eachSpan(op, n.x.count, n.x.n, b.tasks.norm)
 	}

@@ -6,8 +6,8 @@ import (
 	"latentbeam/kernels"
 )
 
-// roundedRow is scaleRow for destinations of 16 bits. It rounds like PyTorch's separate modules: RMSNorm also before its
-// weight, the norms around a mean once, at their end.
+// roundedRow is scaleRow for destinations of 16 bits. It rounds like PyTorch's separate modules: LayerNorm is rounded once, at
+// its end; RMSNorm is also rounded before its weight.
 func (n *norm) roundedRow(w *worker, m *modulation, out, row []float32, mean, factor float32) {
 	switch weight := n.weightOf(m); {
 	case weight != nil && n.spec.Kind == kernels.RMSNorm:

@@ -66,7 +66,7 @@ func (b *Backend) prepareLeft(op string) bool {
 	return b.err == nil
 }
 
-// copyRowsOfTask is the number of rows that one task of left copies.
+// copyRowsOfTask is the number of rows that one task of runCopyLeft copies.
 const copyRowsOfTask = 16
 
 // runCopyLeft copies rows of A as terms.

@@ -5,19 +5,19 @@ package cpu
 import "unsafe"
 
 // packNK256F32 packs blocks of 8 terms of up to 8 columns, stride bytes apart, as fp32.
-// The 8 fp32 of one term go to dst, the next term's step bytes on. Columns beyond repeat the last.
+// The 8 fp32 of a term are contiguous in dst, step bytes after those of the term before. Missing columns repeat the last.
 //
 //go:noescape
 func packNK256F32(dst, src unsafe.Pointer, stride, columns, blocks, step int)
 
 // packNK256BF16 packs blocks of 8 terms of up to 8 columns, stride bytes apart, as bf16 widened to fp32.
-// The 8 fp32 of one term go to dst, the next term's step bytes on. Columns beyond repeat the last.
+// The 8 fp32 of a term are contiguous in dst, step bytes after those of the term before. Missing columns repeat the last.
 //
 //go:noescape
 func packNK256BF16(dst, src unsafe.Pointer, stride, columns, blocks, step int)
 
 // packNK256F16 packs blocks of 8 terms of up to 8 columns, stride bytes apart, as fp16 widened to fp32.
-// The 8 fp32 of one term go to dst, the next term's step bytes on. Columns beyond repeat the last.
+// The 8 fp32 of a term are contiguous in dst, step bytes after those of the term before. Missing columns repeat the last.
 //
 //go:noescape
 func packNK256F16(dst, src unsafe.Pointer, stride, columns, blocks, step int)

@@ -5,49 +5,49 @@ package cpu
 import "unsafe"
 
 // packNK512F32 packs k terms of up to 16 columns, stride bytes apart, as fp32.
-// Dwords of one term go to dst, the next term's step bytes on. Columns beyond repeat the last.
+// The dwords of a term are contiguous in dst, step bytes after those of the term before. Missing columns repeat the last.
 //
 //go:noescape
 func packNK512F32(dst, src unsafe.Pointer, stride, columns, k, step int)
 
 // packNK512Pairs packs k terms of up to 16 columns, stride bytes apart, as pairs of bf16.
-// Dwords of one term go to dst, the next term's step bytes on. Columns beyond repeat the last.
+// The dwords of a term are contiguous in dst, step bytes after those of the term before. Missing columns repeat the last.
 //
 //go:noescape
 func packNK512Pairs(dst, src unsafe.Pointer, stride, columns, k, step int)
 
 // packNK512BF16 packs k terms of up to 16 columns, stride bytes apart, as bf16 widened to fp32.
-// Dwords of one term go to dst, the next term's step bytes on. Columns beyond repeat the last.
+// The dwords of a term are contiguous in dst, step bytes after those of the term before. Missing columns repeat the last.
 //
 //go:noescape
 func packNK512BF16(dst, src unsafe.Pointer, stride, columns, k, step int)
 
 // packNK512F16 packs k terms of up to 16 columns, stride bytes apart, as fp16 widened to fp32.
-// Dwords of one term go to dst, the next term's step bytes on. Columns beyond repeat the last.
+// The dwords of a term are contiguous in dst, step bytes after those of the term before. Missing columns repeat the last.
 //
 //go:noescape
 func packNK512F16(dst, src unsafe.Pointer, stride, columns, k, step int)
 
 // packKN512F32 packs up to 16 columns of k terms, stride bytes apart, as fp32.
-// Columns beyond are zero.
+// Missing columns are zero.
 //
 //go:noescape
 func packKN512F32(dst, src unsafe.Pointer, stride, columns, k, step int)
 
 // packKN512Pairs packs up to 16 columns of k terms, stride bytes apart, as pairs of bf16.
-// Columns beyond are zero.
+// Missing columns are zero.
 //
 //go:noescape
 func packKN512Pairs(dst, src unsafe.Pointer, stride, columns, k, step int)
 
 // packKN512BF16 packs up to 16 columns of k terms, stride bytes apart, as bf16 widened to fp32.
-// Columns beyond are zero.
+// Missing columns are zero.
 //
 //go:noescape
 func packKN512BF16(dst, src unsafe.Pointer, stride, columns, k, step int)
 
 // packKN512F16 packs up to 16 columns of k terms, stride bytes apart, as fp16 widened to fp32.
-// Columns beyond are zero.
+// Missing columns are zero.
 //
 //go:noescape
 func packKN512F16(dst, src unsafe.Pointer, stride, columns, k, step int)

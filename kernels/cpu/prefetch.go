@@ -21,7 +21,7 @@ const (
 // weightState is the additional state of a weight's buffer.
 type weightState struct {
 	packedList
-	passing    atomic.Bool // see Passing
+	passing    atomic.Bool // set by Backend.Passing
 	mu         sync.Mutex
 	nextWeight weak.Pointer[buffer] // used after this one; weak, so that a discarded model can be freed
 	requested  time.Time            // when its own elements were last requested
@@ -32,23 +32,23 @@ func (b *Backend) Capabilities() kernels.Capabilities {
 	return kernels.Capabilities{Passing: b.Passing, Peak: b.Peak, ReLU: true, Int8: true}
 }
 
-// Passing marks t as one of many weights of which only a few are in memory at a time: nothing is cached for it, only its own
-// elements.
+// Passing marks t as a weight that is in memory only for a short time: no packed copy of it is cached.
 func (b *Backend) Passing(t kernels.Tensor) {
 	if buf, ok := t.Buf.(*buffer); ok && buf.weight != nil {
 		buf.weight.passing.Store(true)
 	}
 }
 
-// recordNext records that buf was used, or loaded, after the weight before.
-func (b *Backend) recordNext(before *buffer, buf *buffer, known bool) {
+// recordNext records that buf was used after the weight before. Without used it was only loaded after it, which counts until
+// a use is recorded.
+func (b *Backend) recordNext(before *buffer, buf *buffer, used bool) {
 	if before == nil || before == buf {
 		return
 	}
 	s := before.weight
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if known || s.nextWeight.Value() == nil {
+	if used || s.nextWeight.Value() == nil {
 		s.nextWeight = weak.Make(buf)
 	}
 }

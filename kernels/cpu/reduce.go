@@ -11,8 +11,9 @@ const maxRows = 12
 //
 // C is fp32. A is read in place: row r of block i starts at a + offs[i] + r*lda and holds k contiguous terms. B is packed (see
 // packNK) and its blocks are consecutive in each panel. A term is a dword: one fp32, or a pair of bf16. Each sum runs over the
-// blocks and their terms in order, in one chain, whatever m and n are. With add, its total is then added to C; with apart, the
-// total of each block is (with tiles the chain starts with C instead). So a row's bits depend on k and blocks alone.
+// blocks and their terms in order, in one chain, whatever m and n are. With add, its total is then added to C; with separate,
+// each block is a chain of its own, whose total is added to C. (With tiles, the chain starts with the value in C instead.) So a
+// row's bits depend on k and blocks alone.
 //
 // The generated assembly depends on the order of the fields.
 type reduce struct {
@@ -24,17 +25,18 @@ type reduce struct {
 	b      unsafe.Pointer
 	k      int // terms per block
 	lda    int // bytes between rows of A; a multiple of 4096 is slow (see strideTrap)
-	add    int // 1 adds to C, 0 overwrites it; undefined after the call if apart is 1
-	apart  int // 1 adds the blocks to C one by one, each summed separately; tier.apart says which tiers support it
+	add    int // 1 adds to C, 0 overwrites it; undefined after the call if separate is 1
+	// separate is 1 if each block is summed on its own and then added to C; see tier.separateBlocks.
+	separate int
 
 	// Memory that will be read next and is prefetched during the computation: two lines, aheadStride bytes apart, per
 	// aheadTerms terms, starting at ahead. 0 prefetches nothing. See startPrefetch.
-	ahead       uintptr
-	aheadStride int
-	asked       int     // rows of the current lines so far
-	askRows     int     // all rows
-	askBase     uintptr // address of the current lines of the first row
-	askEnd      uintptr // end of the first row
+	ahead          uintptr
+	aheadStride    int
+	prefetchedRows int     // number of rows whose current lines are prefetched
+	prefetchRows   int     // number of all rows
+	prefetchBase   uintptr // address of the current lines of the first row
+	prefetchEnd    uintptr // end of the first row
 }
 
 // The rows of a prefetching kernel, and its rate: aheadBytes per aheadTerms terms.
@@ -42,20 +44,20 @@ const aheadRows, aheadBytes, aheadTerms = 6, 2 * lineSize, 8
 
 // startPrefetch makes kernels prefetch rows of size bytes, stride bytes apart: two lines of each row, then the next two.
 func (r *reduce) startPrefetch(at uintptr, stride, rows, size int) {
-	r.ahead, r.askBase, r.askEnd = at, at, at+uintptr(size)
-	r.aheadStride, r.asked, r.askRows = stride, 0, rows
+	r.ahead, r.prefetchBase, r.prefetchEnd = at, at, at+uintptr(size)
+	r.aheadStride, r.prefetchedRows, r.prefetchRows = stride, 0, rows
 }
 
-// advancePrefetch advances by what one call has prefetched.
+// advancePrefetch moves ahead past the lines that one call has prefetched.
 func (r *reduce) advancePrefetch() {
-	if r.asked += r.blocks * (r.k / aheadTerms); r.asked >= r.askRows {
-		r.asked = 0
-		if r.askBase += aheadBytes; r.askBase >= r.askEnd {
+	if r.prefetchedRows += r.blocks * (r.k / aheadTerms); r.prefetchedRows >= r.prefetchRows {
+		r.prefetchedRows = 0
+		if r.prefetchBase += aheadBytes; r.prefetchBase >= r.prefetchEnd {
 			r.ahead = 0
 			return
 		}
 	}
-	r.ahead = r.askBase + uintptr(r.asked*r.aheadStride)
+	r.ahead = r.prefetchBase + uintptr(r.prefetchedRows*r.aheadStride)
 }
 
 // microKernels holds the kernels of one panel width by number of rows; nil if there is none.

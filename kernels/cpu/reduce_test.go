@@ -18,7 +18,7 @@ func TestReduceLayout(t *testing.T) {
 	var r reduce
 	got := [...]uintptr{unsafe.Offsetof(r.c), unsafe.Offsetof(r.ldc), unsafe.Offsetof(r.blocks),
 		unsafe.Offsetof(r.offs), unsafe.Offsetof(r.a), unsafe.Offsetof(r.b), unsafe.Offsetof(r.k),
-		unsafe.Offsetof(r.lda), unsafe.Offsetof(r.add), unsafe.Offsetof(r.apart), unsafe.Offsetof(r.ahead),
+		unsafe.Offsetof(r.lda), unsafe.Offsetof(r.add), unsafe.Offsetof(r.separate), unsafe.Offsetof(r.ahead),
 		unsafe.Offsetof(r.aheadStride)}
 	for i, at := range got {
 		if at != uintptr(8*i) {

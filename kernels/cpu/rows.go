@@ -2,7 +2,7 @@ package cpu
 
 import "unsafe"
 
-// rows is a view as rows of its last axis. Attention makes its own for one head.
+// rows describes a view as rows along its last axis. For attention, they are the rows of one head.
 type rows struct {
 	*view
 	start int           // offset of row 0 in the buffer
@@ -11,8 +11,8 @@ type rows struct {
 	step  int           // stride inside a row
 	jump  int           // from row to row, within a run of rows
 	run   int           // rows per run; all rows if depth is 0
-	axes  [maxAxes]axis // leading axes, depth of them
-	depth int
+	axes  [maxAxes]axis // leading axes outside the run
+	depth int           // number of axes
 }
 
 // axis is a leading axis that cannot be merged with its inner neighbour.

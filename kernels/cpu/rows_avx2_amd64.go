@@ -12,17 +12,17 @@ func addRow256(dst, a, b []float32)
 //go:noescape
 func mulRow256(dst, a, b []float32)
 
-// siluRow256 is x / (1 + e^-x).
+// siluRow256 computes x / (1 + e^-x).
 //
 //go:noescape
 func siluRow256(dst, src []float32)
 
-// geluRow256 is x / (1 + e^-2u), u = sqrt(2/pi) (x + 0.044715 x^3).
+// geluRow256 computes x / (1 + e^-2u), u = sqrt(2/pi) (x + 0.044715 x^3).
 //
 //go:noescape
 func geluRow256(dst, src []float32)
 
-// rotateRow256 turns the pairs of src, whose length is even.
+// rotateRow256 rotates the pairs of src, whose length is even.
 //
 //go:noescape
 func rotateRow256(dst, src, cos, sin []float32)
@@ -42,27 +42,27 @@ func squaresRow256(src []float32, mean float64) float64
 //go:noescape
 func columnMoments256(sums, squares []float64, src []float32, rows, stride int)
 
-// centerRow256 is (src - mean) a + b.
+// centerRow256 computes (src - mean) a + b.
 //
 //go:noescape
 func centerRow256(dst, src, mean, a, b []float32)
 
-// standardRow256 is s = (src - mean) factor.
+// standardRow256 computes s = (src - mean) factor.
 //
 //go:noescape
 func standardRow256(dst, src []float32, mean, factor float32)
 
-// weighRow256 is s a, s = (src - mean) factor.
+// weighRow256 computes s a, s = (src - mean) factor.
 //
 //go:noescape
 func weighRow256(dst, src, a []float32, mean, factor float32)
 
-// affineRow256 is s a + b, s = (src - mean) factor.
+// affineRow256 computes s a + b, s = (src - mean) factor.
 //
 //go:noescape
 func affineRow256(dst, src, a, b []float32, mean, factor float32)
 
-// modulateRow256 is s (1 + a) + b, s = (src - mean) factor.
+// modulateRow256 computes s (1 + a) + b, s = (src - mean) factor.
 //
 //go:noescape
 func modulateRow256(dst, src, a, b []float32, mean, factor float32)

@@ -12,17 +12,17 @@ func addRow512(dst, a, b []float32)
 //go:noescape
 func mulRow512(dst, a, b []float32)
 
-// siluRow512 is x / (1 + e^-x).
+// siluRow512 computes x / (1 + e^-x).
 //
 //go:noescape
 func siluRow512(dst, src []float32)
 
-// geluRow512 is x / (1 + e^-2u), u = sqrt(2/pi) (x + 0.044715 x^3).
+// geluRow512 computes x / (1 + e^-2u), u = sqrt(2/pi) (x + 0.044715 x^3).
 //
 //go:noescape
 func geluRow512(dst, src []float32)
 
-// rotateRow512 turns the pairs of src, whose length is even.
+// rotateRow512 rotates the pairs of src, whose length is even.
 //
 //go:noescape
 func rotateRow512(dst, src, cos, sin []float32)
@@ -42,27 +42,27 @@ func squaresRow512(src []float32, mean float64) float64
 //go:noescape
 func columnMoments512(sums, squares []float64, src []float32, rows, stride int)
 
-// centerRow512 is (src - mean) a + b.
+// centerRow512 computes (src - mean) a + b.
 //
 //go:noescape
 func centerRow512(dst, src, mean, a, b []float32)
 
-// standardRow512 is s = (src - mean) factor.
+// standardRow512 computes s = (src - mean) factor.
 //
 //go:noescape
 func standardRow512(dst, src []float32, mean, factor float32)
 
-// weighRow512 is s a, s = (src - mean) factor.
+// weighRow512 computes s a, s = (src - mean) factor.
 //
 //go:noescape
 func weighRow512(dst, src, a []float32, mean, factor float32)
 
-// affineRow512 is s a + b, s = (src - mean) factor.
+// affineRow512 computes s a + b, s = (src - mean) factor.
 //
 //go:noescape
 func affineRow512(dst, src, a, b []float32, mean, factor float32)
 
-// modulateRow512 is s (1 + a) + b, s = (src - mean) factor.
+// modulateRow512 computes s (1 + a) + b, s = (src - mean) factor.
 //
 //go:noescape
 func modulateRow512(dst, src, a, b []float32, mean, factor float32)

@@ -9,22 +9,22 @@ import "unsafe"
 //go:noescape
 func roundRowBF16(row []float32)
 
-// standardRowBF16 is s = (src - mean) factor.
+// standardRowBF16 computes s = (src - mean) factor.
 //
 //go:noescape
 func standardRowBF16(dst []uint16, src []float32, mean, factor float32)
 
-// weighRowBF16 is r(s) a, s = (src - mean) factor; r rounds to bf16.
+// weighRowBF16 computes r(s) a, s = (src - mean) factor; r rounds to bf16.
 //
 //go:noescape
 func weighRowBF16(dst []uint16, src, a []float32, mean, factor float32)
 
-// modulateRowBF16 is r(r(s) a) + b, s = (src - mean) factor; r rounds to bf16.
+// modulateRowBF16 computes r(r(s) a) + b, s = (src - mean) factor; r rounds to bf16.
 //
 //go:noescape
 func modulateRowBF16(dst []uint16, src, a, b []float32, mean, factor float32)
 
-// rotateRowBF16 turns the pairs of src, whose length is even; each product is rounded to bf16.
+// rotateRowBF16 rotates the pairs of src, whose length is even, rounding each product to bf16.
 //
 //go:noescape
 func rotateRowBF16(dst []uint16, src, cos, sin []float32)

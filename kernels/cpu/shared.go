@@ -10,8 +10,8 @@ import (
 // The classes avx512 and avx512bf16 define orders of sums, not instructions: any processor can compute the bits of AVX-512.
 // This file has the parts that tiers without AVX-512 share and, below, their definitions in Go.
 
-// softmaxMath holds the operations of a softmax of the shared classes.
-type softmaxMath struct {
+// softmaxRoutines holds the operations of a softmax of the shared classes.
+type softmaxRoutines struct {
 	top   func(src []float32) float32
 	exp2  [dots]func(dst, src []float32, top, scale float32) // 2^(src scale - top), by the polynomial of the kind
 	sum   func(src []float32) float32                        // in whole turns of 64 lanes
@@ -19,7 +19,7 @@ type softmaxMath struct {
 }
 
 // softmax computes the same as softmax512F32, or with dotPairs as softmax512Pairs.
-func (m *softmaxMath) softmax(s *softmax, d dot) {
+func (m *softmaxRoutines) softmax(s *softmax, d dot) {
 	for i := range s.rows {
 		row := unsafe.Slice((*float32)(unsafe.Add(s.scores, i*s.stride)), s.keys)
 		out := unsafe.Slice((*float32)(unsafe.Add(s.weights, i*s.weightStride)), (s.keys+keyTurn-1)/keyTurn*keyTurn)
@@ -40,7 +40,7 @@ func (m *softmaxMath) softmax(s *softmax, d dot) {
 
 // storeSoft returns routines that finish sums in bf16. Like the routines of AVX512_BF16 they treat subnormal numbers as zero.
 // mul multiplies a row by a row of bf16. The sums are overwritten.
-func storeSoft(m *rowMath, mul func(row []float32, half []uint16)) (s storeMath) {
+func storeSoft(m *rowMath, mul func(row []float32, half []uint16)) (s storeRoutines) {
 	row := func(p unsafe.Pointer, i, stride, columns int) []float32 {
 		return unsafe.Slice((*float32)(unsafe.Add(p, i*stride)), columns)
 	}
@@ -300,7 +300,7 @@ func exp2RowGo(poly []float32) func(dst, src []float32, top, scale float32) {
 	}
 }
 
-var softmaxGo512 = softmaxMath{
+var softmaxGo512 = softmaxRoutines{
 	top: func(src []float32) float32 {
 		top := float32(lowestScore)
 		for _, x := range src {
@@ -341,7 +341,7 @@ func mulHalfGo(row []float32, half []uint16) {
 }
 
 // attentionGo512 has the bits of attention512.
-var attentionGo512 = attentionMath{
+var attentionGo512 = attentionRoutines{
 	softmax: [dots]func(*softmax){
 		dotF32:   func(s *softmax) { softmaxGo512.softmax(s, dotF32) },
 		dotPairs: func(s *softmax) { softmaxGo512.softmax(s, dotPairs) },
@@ -349,7 +349,7 @@ var attentionGo512 = attentionMath{
 	softmaxUnit: math.Log2E,
 	scaleRows:   [dots]scaleFunc{scaleRowsGo},
 	copyRows:    copyRowsGo,
-	short: &shortMath{
+	short: &shortRoutines{
 		weights: [dots]func(weights, scores unsafe.Pointer, keys int, scale float32){
 			dotF32: func(w, s unsafe.Pointer, keys int, scale float32) {
 				shortWeightsGo(w, s, keys, scale, exp2Degree5, false)

@@ -13,12 +13,12 @@ const shortKeys = 32
 // shortQueries is the number of queries that the short algorithm computes together: the lanes of a vector.
 const shortQueries = 16
 
-// shortMath holds a tier's routines for the short algorithm.
-type shortMath struct {
+// shortRoutines holds a tier's routines for the short algorithm.
+type shortRoutines struct {
 	// weights turns scores, a row of 16 queries per key, into weights that add up to 1: rows of fp32, or rows of pairs of keys.
 	// scale is positive. It overwrites the scores and may write up to three more rows.
 	weights [dots]func(weights, scores unsafe.Pointer, keys int, scale float32)
-	// values, by number of vectors of columns; stores fp32, or with dotBF16 bf16.
+	// values and halves add up weighted values, by the number of vectors of columns. values stores fp32, halves stores bf16.
 	values [dots][]func(*shortValues)
 	halves []func(*shortValues)
 	// prefetch prefetches rows that will be needed soon.
@@ -61,7 +61,7 @@ func (a *attention) runShort(s *attentionScratch, k, v rows, head, q0, q1, keys 
 			a: kp, lda: kStride, b: s.queries.at(0), k: depth}
 		a.tier.multiply(&s.reduce, a.dot, keys, shortQueries)
 		a.tier.attend.short.weights[a.dot](s.weights.at(0), s.scores.at(0), keys, a.spec.Scale*a.tier.attend.softmaxUnit)
-		s.few = shortValues{weights: s.weights.at(0), values: vp, valueStride: vStride,
+		s.shortValues = shortValues{weights: s.weights.at(0), values: vp, valueStride: vStride,
 			terms: a.dot.terms(keys), queries: m}
 		a.storeShort(s, i, m)
 	}
@@ -91,7 +91,7 @@ func (a *attention) prefetch(r *rows, from, to int) {
 // storeShort computes the values of m queries panel by panel and stores them as rows from q0 on: directly if the routines can,
 // else through scratch.
 func (a *attention) storeShort(s *attentionScratch, q0, m int) {
-	p := &s.few
+	p := &s.shortValues
 	routines, size := a.tier.attend.short.values[a.dot], 4
 	if a.dot != dotF32 && s.dst.DType == kernels.BF16 {
 		routines, size = a.tier.attend.short.halves, 2

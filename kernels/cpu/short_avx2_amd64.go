@@ -4,7 +4,7 @@ package cpu
 
 import "unsafe"
 
-// shortWeights256 makes fp32 weights of the scores of 16 queries, which are lost.
+// shortWeights256 turns the scores of 16 queries into fp32 weights. It overwrites the scores.
 //
 //go:noescape
 func shortWeights256(weights, scores unsafe.Pointer, keys int, scale float32)
@@ -14,10 +14,10 @@ func shortWeights256(weights, scores unsafe.Pointer, keys int, scale float32)
 //go:noescape
 func shortF32256x2(s *shortValues)
 
-// copyRows256 copies rows of 32 bytes times vectors; an odd number of them is followed by 32 bytes of zeros.
+// copyRows256 copies rows of the given number of 32-byte vectors. After an odd number it writes 32 bytes of zeros.
 //
 //go:noescape
 func copyRows256(dst, src unsafe.Pointer, dstStride, srcStride, rows, vectors int)
 
-// shortF32256 are the routines by vectors of columns.
+// shortF32256 holds the routines by the number of vectors of columns.
 var shortF32256 = [...]func(*shortValues){2: shortF32256x2}

@@ -4,17 +4,17 @@ package cpu
 
 import "unsafe"
 
-// shortWeightsF32512 makes fp32 weights of the scores of 16 queries, which are lost.
+// shortWeightsF32512 turns the scores of 16 queries into fp32 weights. It overwrites the scores.
 //
 //go:noescape
 func shortWeightsF32512(weights, scores unsafe.Pointer, keys int, scale float32)
 
-// shortWeightsBF16512 makes pairs of bf16 weights of the scores of 16 queries.
+// shortWeightsBF16512 turns the scores of 16 queries into pairs of bf16 weights. It overwrites the scores.
 //
 //go:noescape
 func shortWeightsBF16512(weights, scores unsafe.Pointer, keys int, scale float32)
 
-// copyRows512 copies rows; the last 64 bytes of each are filled up with zeros.
+// copyRows512 copies rows and fills up the last 64 bytes of each with zeros.
 //
 //go:noescape
 func copyRows512(dst, src unsafe.Pointer, dstStride, srcStride, rows, bytes int)
@@ -99,7 +99,7 @@ func shortBF16512x4(s *shortValues)
 //go:noescape
 func shortBF16512x5(s *shortValues)
 
-// shortF32512 are the routines by vectors of columns.
+// shortF32512 holds the routines by the number of vectors of columns.
 var shortF32512 = [...]func(*shortValues){
 	1: shortF32512x1,
 	2: shortF32512x2,
@@ -108,7 +108,7 @@ var shortF32512 = [...]func(*shortValues){
 	5: shortF32512x5,
 }
 
-// shortBF16toF32512 are the routines by vectors of columns.
+// shortBF16toF32512 holds the routines by the number of vectors of columns.
 var shortBF16toF32512 = [...]func(*shortValues){
 	1: shortBF16toF32512x1,
 	2: shortBF16toF32512x2,
@@ -117,7 +117,7 @@ var shortBF16toF32512 = [...]func(*shortValues){
 	5: shortBF16toF32512x5,
 }
 
-// shortBF16512 are the routines by vectors of columns.
+// shortBF16512 holds the routines by the number of vectors of columns.
 var shortBF16512 = [...]func(*shortValues){
 	1: shortBF16512x1,
 	2: shortBF16512x2,

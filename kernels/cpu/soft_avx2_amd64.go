@@ -29,12 +29,12 @@ func squaresRow256of512(src []float32, mean float64) float64
 //go:noescape
 func topRow256(src []float32) float32
 
-// exp2Row256 is 2^(src scale - top).
+// exp2Row256 computes 2^(src scale - top).
 //
 //go:noescape
 func exp2Row256(dst, src []float32, top, scale float32)
 
-// exp2Row256Pairs is 2^(src scale - top), for weights of bf16.
+// exp2Row256Pairs computes 2^(src scale - top) as precisely as bf16 weights need.
 //
 //go:noescape
 func exp2Row256Pairs(dst, src []float32, top, scale float32)
@@ -44,12 +44,12 @@ func exp2Row256Pairs(dst, src []float32, top, scale float32)
 //go:noescape
 func sum64Row256(src []float32) float32
 
-// shortWeights256of512 makes fp32 weights of the scores of 16 queries, which are lost.
+// shortWeights256of512 turns the scores of 16 queries into fp32 weights. It overwrites the scores.
 //
 //go:noescape
 func shortWeights256of512(weights, scores unsafe.Pointer, keys int, scale float32)
 
-// shortWeights256Pairs makes weights of the scores of 16 queries, rounded to bf16, as fp32.
+// shortWeights256Pairs turns the scores of 16 queries into weights rounded to bf16, stored as fp32.
 //
 //go:noescape
 func shortWeights256Pairs(weights, scores unsafe.Pointer, keys int, scale float32)
@@ -59,5 +59,5 @@ func shortWeights256Pairs(weights, scores unsafe.Pointer, keys int, scale float3
 //go:noescape
 func shortPairs256x2(s *shortValues)
 
-// shortPairs256 are the routines by vectors of columns.
+// shortPairs256 holds the routines by the number of vectors of columns.
 var shortPairs256 = [...]func(*shortValues){2: shortPairs256x2}

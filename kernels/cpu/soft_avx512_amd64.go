@@ -9,17 +9,17 @@ import "unsafe"
 //go:noescape
 func roundRowBF16Soft(row []float32)
 
-// weighRowBF16Soft is r(s) a, s = (src - mean) factor; r rounds to bf16.
+// weighRowBF16Soft computes r(s) a, s = (src - mean) factor; r rounds to bf16.
 //
 //go:noescape
 func weighRowBF16Soft(dst []uint16, src, a []float32, mean, factor float32)
 
-// modulateRowBF16Soft is r(r(s) a) + b, s = (src - mean) factor; r rounds to bf16.
+// modulateRowBF16Soft computes r(r(s) a) + b, s = (src - mean) factor; r rounds to bf16.
 //
 //go:noescape
 func modulateRowBF16Soft(dst []uint16, src, a, b []float32, mean, factor float32)
 
-// rotateRowBF16Soft turns the pairs of src, whose length is even; each product is rounded to bf16.
+// rotateRowBF16Soft rotates the pairs of src, whose length is even, rounding each product to bf16.
 //
 //go:noescape
 func rotateRowBF16Soft(dst []uint16, src, cos, sin []float32)
@@ -34,17 +34,17 @@ func biasRoundRowsBF16Soft(sums, other unsafe.Pointer, stride, otherStride, rows
 //go:noescape
 func mulRoundRowsBF16Soft(sums, other unsafe.Pointer, stride, otherStride, rows, columns int)
 
-// rmsHeads512BF16Soft normalises rows of bf16, each step rounded to it.
+// rmsHeads512BF16Soft normalises rows of bf16, rounding each step to bf16.
 //
 //go:noescape
 func rmsHeads512BF16Soft(dst, src unsafe.Pointer, dstStride, srcStride, rows int, weight []float32, eps float64)
 
-// rmsSilu512BF16Soft normalises rows of bf16 and takes SiLU of them, each step rounded to bf16.
+// rmsSilu512BF16Soft normalises rows of bf16 and applies SiLU, rounding each step to bf16.
 //
 //go:noescape
 func rmsSilu512BF16Soft(dst, src unsafe.Pointer, dstStride, srcStride, rows int, weight []float32, eps float64)
 
-// rotateHeads512BF16Soft turns rows of bf16, each step rounded to it.
+// rotateHeads512BF16Soft rotates rows of bf16, rounding each step to bf16.
 //
 //go:noescape
 func rotateHeads512BF16Soft(dst, src unsafe.Pointer, dstStride, srcStride, rows int, cos, sin []float32)
@@ -114,17 +114,17 @@ func shortPairsToBF16512x4(s *shortValues)
 //go:noescape
 func shortPairsToBF16512x5(s *shortValues)
 
-// softmax512Pairs turns scores into weights rounded to bf16, as fp32.
+// softmax512Pairs turns scores into weights rounded to bf16, stored as fp32.
 //
 //go:noescape
 func softmax512Pairs(s *softmax)
 
-// shortWeightsPairs512 makes weights of the scores of 16 queries, rounded to bf16, as fp32.
+// shortWeightsPairs512 turns the scores of 16 queries into weights rounded to bf16, stored as fp32.
 //
 //go:noescape
 func shortWeightsPairs512(weights, scores unsafe.Pointer, keys int, scale float32)
 
-// shortPairsToF32512 are the routines by vectors of columns.
+// shortPairsToF32512 holds the routines by the number of vectors of columns.
 var shortPairsToF32512 = [...]func(*shortValues){
 	1: shortPairsToF32512x1,
 	2: shortPairsToF32512x2,
@@ -133,7 +133,7 @@ var shortPairsToF32512 = [...]func(*shortValues){
 	5: shortPairsToF32512x5,
 }
 
-// shortPairsToBF16512 are the routines by vectors of columns.
+// shortPairsToBF16512 holds the routines by the number of vectors of columns.
 var shortPairsToBF16512 = [...]func(*shortValues){
 	1: shortPairsToBF16512x1,
 	2: shortPairsToBF16512x2,

@@ -20,7 +20,7 @@ type softmax struct {
 	top          unsafe.Pointer // *float32, one for each row
 	sum          unsafe.Pointer
 	rescale      unsafe.Pointer
-	scale        float32 // factor on the scores, positive; in units of attentionMath.softmaxUnit
+	scale        float32 // factor on the scores, positive; in units of attentionRoutines.softmaxUnit
 }
 
 // keyTurn is the number of weights that a softmax writes at a time, at most; weights after the last key are zero.

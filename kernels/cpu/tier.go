@@ -19,7 +19,7 @@ const (
 )
 
 // tier is an instruction set: its micro-kernels, the panels that they read, and the routines that pack the panels. Its name is
-// its numeric class: tiers of different names differ in the last bits, and tiers of one name give the same bits (D21).
+// its numeric class: tiers of different names differ in the last bits, and tiers of one name give the same bits (decision 052).
 type tier struct {
 	name           string // the class
 	instructions   string // the instructions, if they are not those of the class name
@@ -27,12 +27,12 @@ type tier struct {
 	align          int    // the width of a panel is a multiple of it
 	usualWidth     int    // width of a panel if many columns are left
 	maxWidth       int    // greatest width of the last panel
-	separateBlocks bool   // whether the kernels support reduce.apart
+	separateBlocks bool   // whether the kernels support reduce.separate
 	kernels        [dots]*kernelSet
 	pack           packers
 	row            rowMath
-	attend         attentionMath
-	store          storeMath
+	attend         attentionRoutines
+	store          storeRoutines
 	int8           *int8Set
 }
 

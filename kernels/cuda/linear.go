@@ -65,7 +65,7 @@ func (b *Backend) checkParts(op string, parts []int, k int, dst, onto kernels.Te
 	before := 0
 	for _, at := range parts {
 		if at <= before || at >= k || at%2 != 0 {
-			b.fail("%s: parts that begin at %v of %d: give even numbers, ascending, inside", op, parts, k)
+			b.fail("%s: parts start at %v in a sum of %d terms: the starts must be even, ascending and inside the sum", op, parts, k)
 			return false
 		}
 		before = at

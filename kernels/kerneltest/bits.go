@@ -75,7 +75,7 @@ func normLoads() []workload {
 			b.Rope(half, half, w.Expand(rows, 2, 11), w.Expand(rows, 2, 11))
 			b.Copy(dst.Reshape(rows, 2, 22), half)
 		}},
-		{"turned rms norm of bf16", 2 * 72, 2 * 72, 72, false, func(b device, dst, x, w tensor, rows int) {
+		{"rms norm of bf16 with rotation", 2 * 72, 2 * 72, 72, false, func(b device, dst, x, w tensor, rows int) {
 			half := b.Alloc(kernels.BF16, rows, 2, 72)
 			b.Copy(half, x.Reshape(rows, 2, 72))
 			angles := w.Narrow(0, 0, 36).Expand(rows, 2, 36)

@@ -74,7 +74,7 @@ func convMistakes(b device, t func(shape ...int) tensor) []mistake {
 func normMistakes(b device, t func(shape ...int) tensor) []mistake {
 	const rms, group = kernels.RMSNorm, kernels.GroupNorm
 	with := func(spec kernels.NormSpec) { b.Norm(t(2, 3, 3, 6), t(2, 3, 3, 6), spec) }
-	turned := func(spec kernels.NormSpec) {
+	rotated := func(spec kernels.NormSpec) {
 		spec.Kind, spec.Cos, spec.Sin = rms, t(2, 3, 3, 3), t(2, 3, 3, 3)
 		with(spec)
 	}
@@ -87,11 +87,11 @@ func normMistakes(b device, t func(shape ...int) tensor) []mistake {
 		{"norm: shift", func() { with(kernels.NormSpec{Scale: t(2, 3, 3, 6), Shift: t(2, 1, 1, 6)}) }},
 		{"norm: weight of rows", func() { with(kernels.NormSpec{Weight: t(2, 3, 3, 6)}) }},
 		{"norm: weight of some rows", func() { with(kernels.NormSpec{Kind: rms, Weight: t(3, 6)}) }},
-		{"norm: turned around a mean", func() { with(kernels.NormSpec{Cos: t(2, 3, 3, 3), Sin: t(2, 3, 3, 3)}) }},
+		{"norm: rotation with a mean", func() { with(kernels.NormSpec{Cos: t(2, 3, 3, 3), Sin: t(2, 3, 3, 3)}) }},
 		{"norm: angles", func() { with(kernels.NormSpec{Kind: rms, Cos: t(2, 3, 3, 3), Sin: t(2, 3, 1, 3)}) }},
 		{"norm: no sines", func() { with(kernels.NormSpec{Kind: rms, Cos: t(2, 3, 3, 3)}) }},
-		{"norm: turned with a bias", func() { turned(kernels.NormSpec{Bias: t(6)}) }},
-		{"norm: turned with a function", func() { turned(kernels.NormSpec{Act: kernels.SiLU}) }},
+		{"norm: rotation with a bias", func() { rotated(kernels.NormSpec{Bias: t(6)}) }},
+		{"norm: rotation with an activation", func() { rotated(kernels.NormSpec{Act: kernels.SiLU}) }},
 		{"norm: kind", func() { with(kernels.NormSpec{Kind: 9}) }},
 		{"norm: act", func() { with(kernels.NormSpec{Act: 9}) }},
 		{"norm: groups", func() { with(kernels.NormSpec{Kind: group, Groups: 4}) }},

@@ -22,7 +22,7 @@ func Run(t *testing.T, newBackend func(threads int) kernels.Backend) {
 		{"Attention", testAttention},
 		{"Norm", testNorm},
 		{"Rope", testRope},
-		{"Turned", testTurned},
+		{"RopeNorm", testRopeNorm},
 		{"Steps", testSteps},
 		{"Conv", testConv},
 		{"ConvVideo", testConvVideo},

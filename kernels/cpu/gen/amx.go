@@ -6,7 +6,7 @@ import "fmt"
 // by two tiles use all eight registers.
 var amxShapes = map[int]int{1: 4, 2: 2}
 
-// Tiles of sums come first, then those of A, then those of B (see tileConfigs of ../amx.go).
+// Tiles of sums come first, then those of A, then those of B (see tileConfigs in ../amx_amd64.go).
 const amxA, amxB = 4, 5
 
 // gemmAMX is the micro-kernel for AMX: pairs of bf16 added by TDPBF16PS.

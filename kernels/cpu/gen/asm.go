@@ -18,7 +18,7 @@ type file struct {
 	tail  strings.Builder // Go code after the declarations, such as tables of functions
 	label int
 	loops int // loops over rows written so far in this function
-	soft  int // register for rounding fp32 to bf16 without AVX512_BF16; 0: the instruction of AVX512_BF16 is used
+	soft  int // register for rounding fp32 to bf16 without AVX512_BF16; 0: AVX512_BF16 rounds
 }
 
 func newFile(name string) *file { return &file{name: name} }

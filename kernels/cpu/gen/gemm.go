@@ -13,7 +13,7 @@ const (
 	argK
 	argLda
 	argAdd
-	argApart
+	argSeparate
 	argAhead
 	argAheadStride
 )
@@ -114,7 +114,7 @@ func (f *file) gemm(name string, t tile, unroll int) {
 		f.p("DECQ CX\nJNZ single")
 	}
 	f.at("next")
-	f.p("DECQ R10\nJZ sums\nMOVQ %d(DX), CX\nTESTQ CX, CX\nJZ block", argApart)
+	f.p("DECQ R10\nJZ sums\nMOVQ %d(DX), CX\nTESTQ CX, CX\nJZ block", argSeparate)
 	f.at("sums")
 	if t.pairs {
 		f.restore()
@@ -168,7 +168,7 @@ func (f *file) advance(t tile, n int) {
 	}
 }
 
-// storeSums writes the accumulators to C or adds them to it. If blocks are summed separately (reduce.apart) and there is another
+// storeSums writes the accumulators to C or adds them to it. If blocks are summed separately (reduce.separate) and there is another
 // block, it continues with that block and adds its sums.
 func (f *file) storeSums(t tile) {
 	f.p("MOVQ %d(DX), DI\nMOVQ %d(DX), CX\nTESTQ CX, CX\nJZ store\nMOVQ DI, AX", argC, argAdd)

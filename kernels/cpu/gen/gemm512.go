@@ -2,8 +2,8 @@ package main
 
 import "fmt"
 
-// rows512 are the row counts of the kernels for each number of vectors. The largest fills the 32 registers; the others compute the
-// remaining rows. 5 vectors are for heads of 72 elements, for which two times 4 vectors would waste almost half.
+// rows512 holds the row counts of the kernels for each number of vectors. The largest fills the 32 registers; the others compute the
+// remaining rows. 5 vectors are for heads of 72 elements, for which two panels of 4 vectors would waste almost half.
 var rows512 = map[int][]int{
 	1: {1, 2, 4, 8, 12},
 	2: {1, 2, 4, 8, 12},
@@ -28,8 +28,8 @@ func gemm512() *file {
 		f.gemm(fmt.Sprintf("gemm512bf16half%dx5", r), bf16, unroll512(r))
 	}
 	half := map[int][]int{5: rows512[5]}
-	f.table("halves512F32", "holds those whose last vector is half as wide.", "gemm512f32half", half, 5)
-	f.table("halves512BF16", "holds the same for pairs of bf16.", "gemm512bf16half", half, 5)
+	f.table("halves512F32", "holds the fp32 micro-kernels whose last vector is half as wide.", "gemm512f32half", half, 5)
+	f.table("halves512BF16", "holds the same kernels for pairs of bf16.", "gemm512bf16half", half, 5)
 	f32, bf16 := tile512(6, 4, fma512), tile512(6, 4, vdpbf16ps)
 	f32.ahead, bf16.ahead = true, true
 	f.gemm("gemm512f32ahead", f32, 8)
@@ -60,7 +60,7 @@ func gemmPairs512() *file {
 		t.half, t.multiplyHalf = true, fmaHalf
 		f.gemm(fmt.Sprintf("gemm512pairshalf%dx5", r), t, unroll512(r))
 	}
-	f.table("halves512Pairs", "holds those whose last vector is half as wide.", "gemm512pairshalf", map[int][]int{5: rows512[5]}, 5)
+	f.table("halves512Pairs", "holds the micro-kernels whose last vector is half as wide.", "gemm512pairshalf", map[int][]int{5: rows512[5]}, 5)
 	t := pairs(6, 4)
 	t.ahead = true
 	f.gemm("gemm512pairsahead", t, 8)

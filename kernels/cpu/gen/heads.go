@@ -49,7 +49,7 @@ func (f *file) loadAs(bf16 bool, off int, ptr string, i int, p part) {
 	}
 }
 
-// saveAs writes register i as fp32 or bf16; with bf16 the registers 4+i and 8+i are lost.
+// saveAs writes register i as fp32 or bf16. With bf16 it overwrites registers 4+i and 8+i.
 func (f *file) saveAs(bf16 bool, i, off int, ptr string, p part) {
 	switch {
 	case !bf16 && p == half:
@@ -82,11 +82,11 @@ func (f *file) doubleAs(bf16 bool, off int, ptr string, i int, masked bool) {
 func heads512() *file {
 	f := newFile("heads_avx512")
 	f.rmsHeads("rmsHeads512F32", "normalises rows of fp32.", false, false)
-	f.rmsHeads("rmsHeads512BF16", "normalises rows of bf16, each step rounded to it.", true, false)
-	f.rmsHeads("rmsSilu512F32", "normalises rows of fp32 and takes SiLU of them.", false, true)
-	f.rmsHeads("rmsSilu512BF16", "normalises rows of bf16 and takes SiLU of them, each step rounded to bf16.", true, true)
-	f.rotateHeads("rotateHeads512F32", "turns rows of fp32.", false)
-	f.rotateHeads("rotateHeads512BF16", "turns rows of bf16, each step rounded to it.", true)
+	f.rmsHeads("rmsHeads512BF16", "normalises rows of bf16, rounding each step to bf16.", true, false)
+	f.rmsHeads("rmsSilu512F32", "normalises rows of fp32 and applies SiLU.", false, true)
+	f.rmsHeads("rmsSilu512BF16", "normalises rows of bf16 and applies SiLU, rounding each step to bf16.", true, true)
+	f.rotateHeads("rotateHeads512F32", "rotates rows of fp32.", false)
+	f.rotateHeads("rotateHeads512BF16", "rotates rows of bf16, rounding each step to bf16.", true)
 	return f
 }
 
@@ -179,7 +179,7 @@ func (f *file) rotateHeads(name, doc string, bf16 bool) {
 		f.loadAs(bf16, 0, "SI", 0, p)
 		f.rotation(isa512, p)
 		if bf16 {
-			f.turnBF16()
+			f.addRotatedBF16()
 		} else {
 			f.p("VFMADDSUB213PS Z3, Z1, Z0") // even lanes minus, odd plus
 		}

@@ -7,7 +7,7 @@ import "fmt"
 func int8s() *file {
 	f := newFile("int8")
 	f.tables(isa256)
-	for i := range 8 { // moves the low bytes of four dwords next to each other
+	for i := range 8 { // lowBytes moves the low bytes of four dwords next to each other
 		f.data("lowBytes<>", 4*i, map[bool]uint32{true: 0x0c080400, false: 0x80808080}[i%4 == 0])
 	}
 	f.global("lowBytes<>", 32)
@@ -28,7 +28,7 @@ func int8s() *file {
 		f.gemm(fmt.Sprintf("gemm256wordsr%dx2", r), t, 4)
 	}
 	f.table("kernels256Int8", "holds the micro-kernels for bytes of AVX-VNNI.", "gemm256int8r", rows256, 2)
-	f.table("kernels256Words", "holds those for bytes of AVX2, which multiply 16-bit numbers, without saturation.", "gemm256wordsr", rows256, 2)
+	f.table("kernels256Words", "holds the micro-kernels for bytes of AVX2. They widen to 16 bits, so no sum saturates.", "gemm256wordsr", rows256, 2)
 	for _, v := range []isa{isa512, isa256} {
 		f.largest(v)
 		f.quantize(v, false)
@@ -49,7 +49,7 @@ func dotBytes256(b, a, acc int) string {
 	return fmt.Sprintf("LONG $0x50%02x%02xc4; BYTE $0x%02x // VPDPBUSD Y%d, Y%d, Y%d", p1, p0, 0xC0|acc&7<<3|b&7, b, a, acc)
 }
 
-// dotWords256 adds to each int32 of Y[acc] the two products of the 16-bit numbers of Y[a] and Y[b]. Y3 is lost.
+// dotWords256 adds to each int32 of Y[acc] the two products of the 16-bit numbers of Y[a] and Y[b]. It overwrites Y3.
 func dotWords256(b, a, acc int) string {
 	return fmt.Sprintf("VPMADDWD Y%d, Y%d, Y3\nVPADDD Y3, Y%d, Y%d", b, a, acc, acc)
 }
@@ -83,12 +83,12 @@ func (f *file) largest(v isa) {
 
 // quantize rounds a row times a factor to the nearest integers, ties to even.
 func (f *file) quantize(v isa, words bool) {
-	name, doc, size := "bytesRow", "stores src factor, rounded to integers, plus 128 as bytes; what fills up the last 16 is 128.", 1
+	name, doc, size := "bytesRow", "stores src factor, rounded to integers, plus 128 as bytes. It fills up the last 16 bytes with 128.", 1
 	if words {
-		name, doc, size = "wordsRow", "stores src factor, rounded to integers, as int16; what fills up the last 16 bytes is 0.", 2
+		name, doc, size = "wordsRow", "stores src factor, rounded to integers, as int16. It fills up the last 16 bytes with 0.", 2
 	}
 	if !v.wide() && !words {
-		doc = "stores src factor, rounded to integers, plus 128 as bytes; what fills up the last 8 is 128."
+		doc = "stores src factor, rounded to integers, plus 128 as bytes. It fills up the last 8 bytes with 128."
 	}
 	f.fn(name+v.name, "dst unsafe.Pointer, src []float32, factor float32", 36, doc)
 	f.p("MOVQ dst+0(FP), DI\nMOVQ src_base+8(FP), SI\nMOVQ src_len+16(FP), CX\nVBROADCASTSS factor+32(FP), %s", v.reg(14))
@@ -119,7 +119,7 @@ func (f *file) quantize(v isa, words bool) {
 
 // restoreRow converts a row of integer sums to fp32.
 func (f *file) restoreRow(v isa, add bool) {
-	name, doc := "restoreRow", "is ((sums - less) scales) factor."
+	name, doc := "restoreRow", "computes ((sums - less) scales) factor."
 	if add {
 		name, doc = "restoreAddRow", "adds ((sums - less) scales) factor to dst."
 	}

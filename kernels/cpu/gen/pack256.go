@@ -33,7 +33,7 @@ func pack256() *file {
 func (f *file) packNK256(l load256) {
 	f.fn("packNK256"+l.name, "dst, src unsafe.Pointer, stride, columns, blocks, step int", 48, fmt.Sprintf(
 		"packs blocks of 8 terms of up to 8 columns, stride bytes apart, as %s.\n"+
-			"// The 8 fp32 of one term go to dst, the next term's step bytes on. Columns beyond repeat the last.", l.doc))
+			"// The 8 fp32 of a term are contiguous in dst, step bytes after those of the term before. Missing columns repeat the last.", l.doc))
 	f.p("MOVQ dst+0(FP), DI\nMOVQ src+8(FP), SI\nMOVQ blocks+32(FP), CX\nMOVQ step+40(FP), R10\nXORL R13, R13")
 	f.p("TESTQ CX, CX\nJLE done")
 	f.at("loop")

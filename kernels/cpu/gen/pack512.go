@@ -40,7 +40,7 @@ func pack512() *file {
 func (f *file) packNK512(l load512) {
 	f.fn("packNK512"+l.name, "dst, src unsafe.Pointer, stride, columns, k, step int", 48, fmt.Sprintf(
 		"packs k terms of up to 16 columns, stride bytes apart, as %s.\n"+
-			"// Dwords of one term go to dst, the next term's step bytes on. Columns beyond repeat the last.", l.doc))
+			"// The dwords of a term are contiguous in dst, step bytes after those of the term before. Missing columns repeat the last.", l.doc))
 	f.p("MOVQ dst+0(FP), DI\nMOVQ src+8(FP), SI\nMOVQ k+32(FP), CX\nMOVQ step+40(FP), R10\nXORL R13, R13")
 	f.p("SUBQ $%d, CX\nJL rest", l.lanes)
 	f.at("loop")
@@ -119,7 +119,7 @@ func (f *file) transpose512() {
 func (f *file) packKN512(l load512) {
 	f.fn("packKN512"+l.name, "dst, src unsafe.Pointer, stride, columns, k, step int", 48, fmt.Sprintf(
 		"packs up to 16 columns of k terms, stride bytes apart, as %s.\n"+
-			"// Columns beyond are zero.", l.doc))
+			"// Missing columns are zero.", l.doc))
 	f.p("MOVQ dst+0(FP), DI\nMOVQ src+8(FP), SI\nMOVQ stride+16(FP), R8\nMOVQ columns+24(FP), CX")
 	f.p("MOVQ step+40(FP), R10\nMOVL $1, AX\nSHLQ CX, AX\nDECQ AX\nKMOVW AX, K1\nMOVQ k+32(FP), CX")
 	if l.lanes == 32 {

@@ -41,15 +41,15 @@ func (f *file) binary(v isa, name, op, doc string) {
 }
 
 func (f *file) silu(v isa) {
-	f.sigmoidal(v, "siluRow", "is x / (1 + e^-x).", [2]float64{-1}, func(i, j, a, _ string) {
+	f.sigmoidal(v, "siluRow", "computes x / (1 + e^-x).", [2]float64{-1}, func(i, j, a, _ string) {
 		f.p("VMULPS %s, %s, %s", i, a, j)
 	})
 }
 
-// gelu: 0.5 (1 + tanh u) = 1 / (1 + e^(-2u)), the same function without the cancellation of 1 + tanh.
+// gelu uses 0.5 (1 + tanh u) = 1 / (1 + e^(-2u)), which avoids the loss of precision of 1 + tanh.
 func (f *file) gelu(v isa) {
 	c := -2 * math.Sqrt(2/math.Pi)
-	doc := "is x / (1 + e^-2u), u = sqrt(2/pi) (x + 0.044715 x^3)."
+	doc := "computes x / (1 + e^-2u), u = sqrt(2/pi) (x + 0.044715 x^3)."
 	f.sigmoidal(v, "geluRow", doc, [2]float64{0.044715 * c, c}, func(i, j, a, b string) {
 		f.p("VMULPS %s, %s, %s", i, i, j)
 		f.p("VFMADD213PS %s, %s, %s", b, a, j) // x^2 a + b
@@ -60,7 +60,7 @@ func (f *file) gelu(v isa) {
 // rotate rotates pairs of elements.
 func (f *file) rotate(v isa) {
 	f.fn("rotateRow"+v.name, "dst, src, cos, sin []float32", 96,
-		"turns the pairs of src, whose length is even.")
+		"rotates the pairs of src, whose length is even.")
 	f.p("MOVQ dst_base+0(FP), DI\nMOVQ dst_len+8(FP), CX\nMOVQ src_base+24(FP), SI")
 	f.p("MOVQ cos_base+48(FP), DX\nMOVQ sin_base+72(FP), BX")
 	f.overRow(v, 1, []stream{{"DI", 4}, {"SI", 4}, {"DX", 2}, {"BX", 2}}, func(_ int, masked bool) {
@@ -72,9 +72,9 @@ func (f *file) rotate(v isa) {
 	f.ret()
 }
 
-// rotation gets a vector in register 0, loads its cosines at DX into register 1, and writes to register 3 the partner of each lane
-// times its sine at BX. A cosine or sine belongs to two lanes: it is widened to 64 bits and copied to the odd lane. Half a vector
-// is supported for AVX-512 only.
+// rotation takes a vector in register 0. It loads the cosines at DX into register 1, and writes to register 3 the other element of
+// each lane's pair times the sine at BX. A cosine or sine belongs to two lanes: it is widened to 64 bits and copied to the odd lane.
+// Half a vector is supported for AVX-512 only.
 func (f *file) rotation(v isa, p part) {
 	if p == tail && v.wide() { // needs a mask for half as many lanes
 		f.p("SHRQ $1, CX\nMOVL $1, AX\nSHLL CX, AX\nDECL AX\nKMOVW AX, K2")

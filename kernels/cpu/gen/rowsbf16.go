@@ -93,10 +93,10 @@ func (f *file) allRowsBF16(suffix string) {
 	})
 	f.ret()
 	if suffix == "" {
-		f.standardizeBF16("standardRowBF16", "is s = (src - mean) factor.")
+		f.standardizeBF16("standardRowBF16", "computes s = (src - mean) factor.")
 	}
-	f.standardizeBF16("weighRowBF16"+suffix, "is r(s) a, s = (src - mean) factor; r rounds to bf16.", "a")
-	f.standardizeBF16("modulateRowBF16"+suffix, "is r(r(s) a) + b, s = (src - mean) factor; r rounds to bf16.", "a", "b")
+	f.standardizeBF16("weighRowBF16"+suffix, "computes r(s) a, s = (src - mean) factor; r rounds to bf16.", "a")
+	f.standardizeBF16("modulateRowBF16"+suffix, "computes r(r(s) a) + b, s = (src - mean) factor; r rounds to bf16.", "a", "b")
 	f.rotateBF16("rotateRowBF16" + suffix)
 	f.blockBF16("biasRoundRowsBF16"+suffix, "adds rows of fp32 to sums and rounds them to bf16.", "VADDPS", false, true)
 	f.blockBF16("mulRoundRowsBF16"+suffix, "multiplies sums by rows of bf16 and rounds them to bf16.", "VMULPS", true, true)
@@ -208,7 +208,7 @@ func (f *file) standardizeBF16(name, doc string, operands ...string) {
 // rotateBF16 is rotate with each product rounded.
 func (f *file) rotateBF16(name string) {
 	f.fn(name, "dst []uint16, src, cos, sin []float32", 96,
-		"turns the pairs of src, whose length is even; each product is rounded to bf16.")
+		"rotates the pairs of src, whose length is even, rounding each product to bf16.")
 	f.p("MOVQ dst_base+0(FP), DI\nMOVQ dst_len+8(FP), CX\nMOVQ src_base+24(FP), SI")
 	f.p("MOVQ cos_base+48(FP), DX\nMOVQ sin_base+72(FP), BX")
 	f.loadRounding(isa512)
@@ -217,14 +217,14 @@ func (f *file) rotateBF16(name string) {
 	f.overRow(isa512, 1, streams, func(_ int, masked bool) {
 		f.load(isa512, 0, "SI", 0, masked)
 		f.rotation(isa512, partOf(masked))
-		f.turnBF16()
+		f.addRotatedBF16()
 		f.saveBF16("DI", 0, 1, 2, 0, masked)
 	})
 	f.ret()
 }
 
-// turnBF16 rounds the products of rotation and adds them. Register 15 contains 1.
-func (f *file) turnBF16() {
+// addRotatedBF16 rounds the products of rotation and adds them. Register 15 contains 1.
+func (f *file) addRotatedBF16() {
 	f.p("VMULPS Z1, Z0, Z0")
 	f.stepBF16(0)
 	f.stepBF16(3)

@@ -5,7 +5,7 @@ import "fmt"
 // Conversions between fp32 and the 16-bit types give the bits of kernels.ToBF16, FromBF16, ToF16 and FromF16. The AVX2 routines
 // convert whole vectors only, because AVX2 cannot mask 16-bit lanes; Go code converts the tail.
 
-// rounding loads the constants of bf16 rounding into registers 12 and above.
+// loadRounding loads the constants of bf16 rounding into registers 12 to 14.
 func (f *file) loadRounding(v isa) {
 	f.bits(v, 1, 12)
 	f.bits(v, 0x7fff, 13)

@@ -124,7 +124,7 @@ func (f *file) columnMoments(v isa) {
 
 // center is the last step of GroupNorm. Mean and factors belong to a channel.
 func (f *file) center(v isa) {
-	f.fn("centerRow"+v.name, "dst, src, mean, a, b []float32", 120, "is (src - mean) a + b.")
+	f.fn("centerRow"+v.name, "dst, src, mean, a, b []float32", 120, "computes (src - mean) a + b.")
 	f.p("MOVQ dst_base+0(FP), DI\nMOVQ dst_len+8(FP), CX\nMOVQ src_base+24(FP), SI")
 	f.p("MOVQ mean_base+48(FP), DX\nMOVQ a_base+72(FP), BX\nMOVQ b_base+96(FP), R8")
 	streams := []stream{{"DI", 4}, {"SI", 4}, {"DX", 4}, {"BX", 4}, {"R8", 4}}
@@ -142,7 +142,7 @@ func (f *file) center(v isa) {
 	f.ret()
 }
 
-// scaling is what standardize does to a row after it has mean 0 and variance 1.
+// scaling describes the operands that standardize applies to a row after it has mean 0 and variance 1.
 type scaling struct {
 	name, doc string
 	operands  []string
@@ -150,10 +150,10 @@ type scaling struct {
 }
 
 var scalings = []scaling{
-	{"standardRow", "is s = (src - mean) factor.", nil, false},
-	{"weighRow", "is s a, s = (src - mean) factor.", []string{"a"}, false},
-	{"affineRow", "is s a + b, s = (src - mean) factor.", []string{"a", "b"}, false},
-	{"modulateRow", "is s (1 + a) + b, s = (src - mean) factor.", []string{"a", "b"}, true},
+	{"standardRow", "computes s = (src - mean) factor.", nil, false},
+	{"weighRow", "computes s a, s = (src - mean) factor.", []string{"a"}, false},
+	{"affineRow", "computes s a + b, s = (src - mean) factor.", []string{"a", "b"}, false},
+	{"modulateRow", "computes s (1 + a) + b, s = (src - mean) factor.", []string{"a", "b"}, true},
 }
 
 func (f *file) standardize(v isa, s scaling) {

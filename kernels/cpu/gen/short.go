@@ -2,10 +2,10 @@ package main
 
 import "fmt"
 
-// Attention over few keys uses transposed scores: one row of 16 queries for each key. So the softmax of 16 queries goes over rows of
-// vectors, and keys and queries need no common packing.
+// Attention over few keys uses transposed scores: a row for each key, with one lane for each of 16 queries. The softmax of 16
+// queries then works lane by lane over the rows, and the keys are read in place; only the queries are packed.
 
-// shortWeights512 writes the softmax over rows. Rows that pad a group of four do not count.
+// shortWeights512 writes the softmax over the rows. It processes four rows at a time; rows that fill up the last four have weight 0.
 func shortWeights512(f *file, name, doc string, poly []float64, bf16 bool) {
 	widened := bf16 && f.soft != 0 // bf16 weights are stored as fp32
 	bf16 = bf16 && !widened
@@ -98,8 +98,8 @@ const (
 	shortColumns
 )
 
-// shortValues512 writes a routine that adds the weighted values of up to 16 queries, four at a time, in up to n vectors of columns
-// each, and stores the sums in the result.
+// shortValues512 writes a routine that adds up the weighted values of up to 16 queries, four queries at a time, in n vectors of
+// columns, the last one with a mask, and stores the sums.
 func shortValues512(f *file, name, doc string, n int, multiply func(b, a, acc int) string, bf16 bool) {
 	pairs := f.soft != 0
 	if pairs {
@@ -173,9 +173,9 @@ func short512() *file {
 		f.data("interleave512<>", 4*i, uint32(i|(i+16)<<16))
 	}
 	f.global("interleave512<>", 64)
-	shortWeights512(f, "shortWeightsF32512", "makes fp32 weights of the scores of 16 queries, which are lost.",
+	shortWeights512(f, "shortWeightsF32512", "turns the scores of 16 queries into fp32 weights. It overwrites the scores.",
 		exp2Degree5, false)
-	shortWeights512(f, "shortWeightsBF16512", "makes pairs of bf16 weights of the scores of 16 queries.",
+	shortWeights512(f, "shortWeightsBF16512", "turns the scores of 16 queries into pairs of bf16 weights. It overwrites the scores.",
 		exp2Degree4, true)
 	copyRows512(f)
 	prefetchRows(f)
@@ -191,7 +191,7 @@ func short512() *file {
 
 // shortTable writes shortValues512 for each number of vectors of columns.
 func (f *file) shortTable(kind string, multiply func(b, a, acc int) string, half bool) {
-	f.goCode("\n// %s512 are the routines by vectors of columns.\nvar %s512 = [...]func(*shortValues){", kind, kind)
+	f.goCode("\n// %s512 holds the routines by the number of vectors of columns.\nvar %s512 = [...]func(*shortValues){", kind, kind)
 	for n := 1; n <= 5; n++ {
 		name := fmt.Sprintf("%s512x%d", kind, n)
 		shortValues512(f, name, fmt.Sprintf("adds weighted values, %d vectors of columns.", n), n, multiply, half)
@@ -203,7 +203,7 @@ func (f *file) shortTable(kind string, multiply func(b, a, acc int) string, half
 // copyRows512 writes a routine that copies rows of any number of bytes. The last vector of a row is padded with zeros.
 func copyRows512(f *file) {
 	f.fn("copyRows512", "dst, src unsafe.Pointer, dstStride, srcStride, rows, bytes int", 48,
-		"copies rows; the last 64 bytes of each are filled up with zeros.")
+		"copies rows and fills up the last 64 bytes of each with zeros.")
 	f.p("MOVQ dst+0(FP), DI\nMOVQ src+8(FP), SI\nMOVQ dstStride+16(FP), R8\nMOVQ srcStride+24(FP), R9")
 	f.p("MOVQ rows+32(FP), R10\nMOVQ bytes+40(FP), R11\nMOVQ R11, CX\nANDQ $63, CX")
 	f.p("MOVQ $1, AX\nSHLQ CX, AX\nDECQ AX\nKMOVQ AX, K1\nSHRQ $6, R11")

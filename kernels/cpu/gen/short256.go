@@ -9,7 +9,7 @@ func short256() *file {
 	shortWeights256(f)
 	shortValues256(f, "shortF32256x2", false)
 	copyRows256(f)
-	f.goCode("\n// shortF32256 are the routines by vectors of columns.")
+	f.goCode("\n// shortF32256 holds the routines by the number of vectors of columns.")
 	f.goCode("var shortF32256 = [...]func(*shortValues){2: shortF32256x2}")
 	return f
 }
@@ -19,7 +19,7 @@ func shortWeights256(f *file) {
 	const top, lowest, scale, bound, one = 8, 11, 12, 13, 14
 	poly := func(k int) string { return fmt.Sprintf("exp2poly<>+%d(SB)", 32*k) }
 	f.fn("shortWeights256", "weights, scores unsafe.Pointer, keys int, scale float32", 28,
-		"makes fp32 weights of the scores of 16 queries, which are lost.")
+		"turns the scores of 16 queries into fp32 weights. It overwrites the scores.")
 	f.p("MOVQ weights+0(FP), DI\nMOVQ scores+8(FP), SI\nMOVQ keys+16(FP), R10\nVBROADCASTSS scale+24(FP), Y%d", scale)
 	f.bits(isa256, 0xff7fffff, lowest)
 	f.constant(isa256, -126, bound)
@@ -130,7 +130,7 @@ func (f *file) shortGroups256(label string, n int, masked, pairs bool) {
 // copyRows256 writes a routine that copies rows of whole vectors.
 func copyRows256(f *file) {
 	f.fn("copyRows256", "dst, src unsafe.Pointer, dstStride, srcStride, rows, vectors int", 48,
-		"copies rows of 32 bytes times vectors; an odd number of them is followed by 32 bytes of zeros.")
+		"copies rows of the given number of 32-byte vectors. After an odd number it writes 32 bytes of zeros.")
 	f.p("MOVQ dst+0(FP), DI\nMOVQ src+8(FP), SI\nMOVQ dstStride+16(FP), R8\nMOVQ srcStride+24(FP), R9")
 	f.p("MOVQ rows+32(FP), R10\nMOVQ vectors+40(FP), R11")
 	f.zero(isa256, 1)

@@ -2,8 +2,8 @@ package main
 
 import "fmt"
 
-// soft256 is the family with which AVX2 computes the bits of the AVX-512 classes: two registers for the lanes of one, 2^x as
-// VREDUCEPS and VSCALEFPS compute it, and rounding by integer arithmetic.
+// soft256 is the family of routines with which AVX2 computes the bits of the AVX-512 classes: two registers hold the lanes of one
+// AVX-512 register, 2^x is computed as VREDUCEPS and VSCALEFPS do, and rounding uses integer arithmetic.
 func soft256() *file {
 	f := newFile("soft_avx2")
 	f.tables(isa256)
@@ -21,21 +21,21 @@ func soft256() *file {
 	f.sums256("sumRow256of512", "adds the elements of src.", false)
 	f.sums256("squaresRow256of512", "adds the squares of the differences from mean.", true)
 	f.top256()
-	f.exp2Row256("exp2Row256", "is 2^(src scale - top).", "exp2poly<>", len(exp2Degree5))
-	f.exp2Row256("exp2Row256Pairs", "is 2^(src scale - top), for weights of bf16.", "exp2poly4<>", len(exp2Degree4))
+	f.exp2Row256("exp2Row256", "computes 2^(src scale - top).", "exp2poly<>", len(exp2Degree5))
+	f.exp2Row256("exp2Row256Pairs", "computes 2^(src scale - top) as precisely as bf16 weights need.", "exp2poly4<>", len(exp2Degree4))
 	f.sum64()
-	f.shortWeights256of512("shortWeights256of512", "makes fp32 weights of the scores of 16 queries, which are lost.",
+	f.shortWeights256of512("shortWeights256of512", "turns the scores of 16 queries into fp32 weights. It overwrites the scores.",
 		"exp2poly<>", len(exp2Degree5), false)
-	f.shortWeights256of512("shortWeights256Pairs", "makes weights of the scores of 16 queries, rounded to bf16, as fp32.",
+	f.shortWeights256of512("shortWeights256Pairs", "turns the scores of 16 queries into weights rounded to bf16, stored as fp32.",
 		"exp2poly4<>", len(exp2Degree4), true)
 	shortValues256(f, "shortPairs256x2", true)
-	f.goCode("\n// shortPairs256 are the routines by vectors of columns.")
+	f.goCode("\n// shortPairs256 holds the routines by the number of vectors of columns.")
 	f.goCode("var shortPairs256 = [...]func(*shortValues){2: shortPairs256x2}")
 	return f
 }
 
-// exp2Bounds are the bounds to which x of 2^x is limited, and those of the two powers of two by which the polynomial is multiplied:
-// the first product is exact, and the second factor is in the range of fp32. Below -226 the result is 0, above 300 infinite.
+// exp2Bounds limit x of 2^x, and the exponents of the two powers of two by which the polynomial is multiplied: so the first product
+// is exact, and the second factor is in the range of fp32. For x below -226 the result is 0, above 300 infinity.
 var exp2Bounds = []float64{boundLow: -226, boundHigh: 300, boundFirstLow: -100, boundFirstHigh: 100, boundLastLow: -126, boundLastHigh: 127, boundOne: 1}
 
 const (

@@ -144,7 +144,7 @@ func (f *file) weights512(poly []float64, coefficients, top, scale int, bf16, ma
 	}
 }
 
-// softmaxes is the family for AVX-512.
+// softmaxes512 is the family of softmax routines for AVX-512.
 func softmaxes512() *file {
 	f := newFile("softmax_avx512")
 	f.softmax512("softmax512F32", "turns scores into fp32 weights.", exp2Degree5, false)
@@ -154,7 +154,7 @@ func softmaxes512() *file {
 	return f
 }
 
-// softmaxes256 is the family for AVX2. It processes two vectors at a time and reads the polynomial from memory.
+// softmaxes256 is the family of softmax routines for AVX2. They process two vectors at a time and read the polynomial from memory.
 func softmaxes256() *file {
 	const lowest, top, scale, bound = 10, 11, 12, 13
 	f := newFile("softmax_avx2")

@@ -7,29 +7,29 @@ import (
 	"latentbeam/kernels"
 )
 
-// testTurned: RMSNorm with a rotation gives the bits of the norm followed by the rotation, or the other way round, for random
+// testRopeNorm: RMSNorm with a rotation gives the bits of the norm followed by the rotation, or the other way round, for random
 // shapes, types and layouts, into another tensor and in place.
-func testTurned(t *testing.T, newBackend func(int) kernels.Backend) {
+func testRopeNorm(t *testing.T, newBackend func(int) kernels.Backend) {
 	for _, dt := range dtypes {
 		for _, l := range layouts {
 			t.Run(fmt.Sprint(dt, " ", l), func(t *testing.T) {
 				f := newFixture(t, newBackend(2))
 				for range 24 {
-					newTurned(f, dt, l).compare()
+					newRopeNorm(f, dt, l).compare()
 				}
 			})
 		}
 		t.Run(fmt.Sprint(dt, " fused"), func(t *testing.T) {
 			f := newFixture(t, newBackend(2))
 			for _, d := range []int{8, 22, 64, 72, 128} {
-				newTurned(f, dt, dense).compareFused(d)
+				newRopeNorm(f, dt, dense).compareFused(d)
 			}
 		})
 	}
 }
 
-// turned is one norm with a rotation: x (B, L, N, H, D).
-type turned struct {
+// ropeNorm is one norm with a rotation: x (B, L, N, H, D).
+type ropeNorm struct {
 	*fixture
 	dt, dst, other kernels.DType // types of x, of the result, and of weights and angles
 	layout         layout
@@ -39,18 +39,18 @@ type turned struct {
 	weights        int  // 0: none; 1: one for all; 2: N of them; 3: one for each row
 }
 
-var turnedWidths = []int{2, 6, 8, 10, 22, 40, 64, 72, 80, 128, 136, 300, 1290, 0}
+var ropeNormWidths = []int{2, 6, 8, 10, 22, 40, 64, 72, 80, 128, 136, 300, 1290, 0}
 
-func newTurned(f *fixture, dt kernels.DType, l layout) *turned {
+func newRopeNorm(f *fixture, dt kernels.DType, l layout) *ropeNorm {
 	n := func(most int) int { return 1 + f.rand.IntN(most) }
-	c := &turned{fixture: f, dt: dt, dst: dt, other: dt, layout: l, first: n(2) == 1, weights: f.rand.IntN(4)}
+	c := &ropeNorm{fixture: f, dt: dt, dst: dt, other: dt, layout: l, first: n(2) == 1, weights: f.rand.IntN(4)}
 	if n(3) == 1 {
 		c.dst = dtypes[f.rand.IntN(len(dtypes))]
 	}
 	if n(3) == 1 {
 		c.other = dtypes[f.rand.IntN(len(dtypes))]
 	}
-	d := turnedWidths[f.rand.IntN(len(turnedWidths))]
+	d := ropeNormWidths[f.rand.IntN(len(ropeNormWidths))]
 	if c.weights == 3 { // the separate steps need a call for each row
 		c.fill(1, n(3), n(2), n(3), d)
 	} else {
@@ -61,7 +61,7 @@ func newTurned(f *fixture, dt kernels.DType, l layout) *turned {
 
 // fill makes operands with x (b, l, n, h, d). Angles and weights have length 1 on the axes that they do not depend
 // on.
-func (c *turned) fill(b, l, n, h, d int) {
+func (c *ropeNorm) fill(b, l, n, h, d int) {
 	c.x = c.random(c.dt, b, l, n, h, d)
 	angles := []int{1, l, 1, 1, d / 2}
 	if c.rand.IntN(3) == 0 {
@@ -72,7 +72,7 @@ func (c *turned) fill(b, l, n, h, d int) {
 }
 
 // spec returns the spec of the call, with operands in the given layout.
-func (c *turned) spec() kernels.NormSpec {
+func (c *ropeNorm) spec() kernels.NormSpec {
 	half := append([]int(nil), c.x.shape...)
 	half[4] /= 2
 	spec := kernels.NormSpec{Kind: kernels.RMSNorm, Eps: 1e-6, RopeFirst: c.first,
@@ -87,7 +87,7 @@ func (c *turned) spec() kernels.NormSpec {
 }
 
 // steps computes the same result with separate calls on dense tensors, one call for each row of weights.
-func (c *turned) steps(spec kernels.NormSpec) []float64 {
+func (c *ropeNorm) steps(spec kernels.NormSpec) []float64 {
 	dst, read := c.result(c.dst, dense, c.x.shape...)
 	x := c.operand(c.dt, dense, c.x)
 	if c.first {
@@ -107,7 +107,7 @@ func (c *turned) steps(spec kernels.NormSpec) []float64 {
 }
 
 // rows normalises the rows that share a weight: (H, D), or one row of it.
-func (c *turned) rows(dst, x kernels.Tensor, spec kernels.NormSpec) {
+func (c *ropeNorm) rows(dst, x kernels.Tensor, spec kernels.NormSpec) {
 	each := func(ts []kernels.Tensor, f func(ts []kernels.Tensor)) {
 		for i := range ts[0].Shape[0] {
 			entry := make([]kernels.Tensor, len(ts))
@@ -128,31 +128,31 @@ func (c *turned) rows(dst, x kernels.Tensor, spec kernels.NormSpec) {
 	walk([]kernels.Tensor{dst, x, spec.Weight})
 }
 
-func (c *turned) String() string {
-	return fmt.Sprintf("%v of %v to %v, weights %d and angles %v of %v, turned first %v", c.dt, c.x.shape,
+func (c *ropeNorm) String() string {
+	return fmt.Sprintf("%v of %v to %v, weights %d and angles %v of %v, rotated first %v", c.dt, c.x.shape,
 		c.dst, c.weights, c.cos.shape, c.other, c.first)
 }
 
 // compare computes the call into another tensor and, if the types allow it, in place.
-func (c *turned) compare() {
+func (c *ropeNorm) compare() {
 	c.Helper()
 	defer c.Scope()()
 	spec := c.spec()
 	want := c.steps(spec)
 	dst, read := c.result(c.dst, c.layout, c.x.shape...)
 	c.Norm(dst, c.operand(c.dt, c.layout, c.x), spec)
-	c.same("", read().data, want)
+	c.compareBits("", read().data, want)
 	if c.dst != c.dt {
 		return
 	}
 	dst, read = c.result(c.dst, c.layout, c.x.shape...)
 	c.Copy(dst, c.operand(c.dt, dense, c.x))
 	c.Norm(dst, dst, spec)
-	c.same(", in place", read().data, want)
+	c.compareBits(", in place", read().data, want)
 }
 
 // compareFused rotates queries and keys (B, L, 2, H, D) inside a fused projection. The values must not change.
-func (c *turned) compareFused(d int) {
+func (c *ropeNorm) compareFused(d int) {
 	c.Helper()
 	defer c.Scope()()
 	c.dst, c.weights, c.first = c.dt, 2, d == 64
@@ -175,11 +175,11 @@ func (c *turned) compareFused(d int) {
 			}
 		}
 	}
-	c.same(" inside a projection", got, want)
+	c.compareBits(" inside a projection", got, want)
 }
 
 // same compares the bits of two results.
-func (c *turned) same(where string, got, want []float64) {
+func (c *ropeNorm) compareBits(where string, got, want []float64) {
 	c.Helper()
 	narrow := func(list []float64) []float32 {
 		out := make([]float32, len(list))

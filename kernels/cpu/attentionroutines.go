@@ -2,18 +2,18 @@ package cpu
 
 import "unsafe"
 
-// attentionMath holds a tier's attention routines other than its micro-kernels.
-type attentionMath struct {
+// attentionRoutines holds a tier's attention routines other than its micro-kernels.
+type attentionRoutines struct {
 	softmax [dots]func(*softmax)
 	// softmaxUnit is the factor that the softmax expects on its scale: log2 e if the softmax uses powers of 2.
 	softmaxUnit float32
 	scaleRows   [dots]scaleFunc // to fp32, and with dotBF16 to bf16
 	copyRows    copyFunc
-	short       *shortMath // attention over few keys; nil: use the general routines
+	short       *shortRoutines // attention over few keys; nil: use the general routines
 }
 
 // attentionGo belongs to the portable tier.
-var attentionGo = attentionMath{
+var attentionGo = attentionRoutines{
 	softmax: [dots]func(*softmax){softmaxGo}, softmaxUnit: 1,
 	scaleRows: [dots]scaleFunc{scaleRowsGo}, copyRows: copyRowsGo,
 }

@@ -6,12 +6,12 @@ import (
 )
 
 // attention512 is attention for AVX-512. Only the tier with VDPBF16PS uses the routines that store bf16.
-var attention512 = attentionMath{
+var attention512 = attentionRoutines{
 	softmax:     [dots]func(*softmax){softmax512F32, softmax512BF16},
 	softmaxUnit: math.Log2E,
 	scaleRows:   [dots]scaleFunc{scaleRows512F32, scaleRows512BF16},
 	copyRows:    copyRows512,
-	short: &shortMath{
+	short: &shortRoutines{
 		weights: [dots]func(weights, scores unsafe.Pointer, keys int, scale float32){
 			shortWeightsF32512, shortWeightsBF16512,
 		},
@@ -22,7 +22,7 @@ var attention512 = attentionMath{
 }
 
 // attention512Soft is attention for AVX-512, with the same bits as AVX512_BF16.
-var attention512Soft = func() attentionMath {
+var attention512Soft = func() attentionRoutines {
 	m, short := attention512, *attention512.short
 	m.softmax[dotBF16], m.softmax[dotPairs] = nil, softmax512Pairs
 	m.scaleRows[dotBF16] = scaleRows512BF16Soft
@@ -33,12 +33,12 @@ var attention512Soft = func() attentionMath {
 }()
 
 // attention256 is attention for AVX2.
-var attention256 = attentionMath{
+var attention256 = attentionRoutines{
 	softmax:     [dots]func(*softmax){softmax256},
 	softmaxUnit: math.Log2E,
 	scaleRows:   [dots]scaleFunc{scaleRows256},
 	copyRows:    copyRowsAVX2,
-	short: &shortMath{
+	short: &shortRoutines{
 		weights:  [dots]func(weights, scores unsafe.Pointer, keys int, scale float32){shortWeights256},
 		values:   [dots][]func(*shortValues){shortF32256[:]},
 		prefetch: prefetchRows,
@@ -46,7 +46,7 @@ var attention256 = attentionMath{
 }
 
 // attention256of512 is attention for AVX2, with the same bits as attention512.
-var attention256of512 = attentionMath{
+var attention256of512 = attentionRoutines{
 	softmax: [dots]func(*softmax){
 		dotF32:   func(s *softmax) { softmax256of512.softmax(s, dotF32) },
 		dotPairs: func(s *softmax) { softmax256of512.softmax(s, dotPairs) },
@@ -54,7 +54,7 @@ var attention256of512 = attentionMath{
 	softmaxUnit: math.Log2E,
 	scaleRows:   [dots]scaleFunc{scaleRows256},
 	copyRows:    copyRowsAVX2,
-	short: &shortMath{
+	short: &shortRoutines{
 		weights:  [dots]func(weights, scores unsafe.Pointer, keys int, scale float32){dotF32: shortWeights256of512, dotPairs: shortWeights256Pairs},
 		values:   [dots][]func(*shortValues){dotF32: shortF32256[:], dotPairs: shortPairs256[:]},
 		halves:   []func(*shortValues){2: shortPairs256Half},
@@ -62,7 +62,7 @@ var attention256of512 = attentionMath{
 	},
 }
 
-var softmax256of512 = softmaxMath{
+var softmax256of512 = softmaxRoutines{
 	top:   topRow256,
 	exp2:  [dots]func(dst, src []float32, top, scale float32){dotF32: exp2Row256, dotPairs: exp2Row256Pairs},
 	sum:   sum64Row256,
