@@ -196,7 +196,7 @@ func (b *Backend) Scope() (end func()) {
 // Peak returns the largest number of bytes that tensors used at one time since the last call. Tensors outside all scopes do not
 // count.
 func (b *Backend) Peak() int64 {
-	most := b.arena.maxUsed
+	peak := b.arena.maxUsed
 	b.arena.maxUsed = b.arena.used
-	return int64(most)
+	return int64(peak)
 }

@@ -2,7 +2,7 @@ package cpu
 
 import "unsafe"
 
-// nativePeak is a loop of assembly that does nothing but flop operations a turn.
+// nativePeak is a loop of assembly that does only arithmetic, flop operations per iteration.
 type nativePeak struct {
 	kind string
 	flop float64

@@ -11,8 +11,8 @@ import (
 	"latentbeam/kernels"
 )
 
-// addLinear adds products of the shapes of STDiT-XL/2, T5-xxl, the built-in model and Wan 2.1 1.3B, M x N x K: with weights
-// as they lie in a mapped file, which a call packs, and with weights that were packed before.
+// addLinear adds products M x N x K with the shapes of STDiT-XL/2, T5-xxl, the built-in model and Wan 2.1 1.3B: with weights in a
+// mapped file, which each call packs, and with weights that were packed before.
 func (k *kernelBench) addLinear() {
 	for _, s := range [][3]int{
 		{1024, 1152, 1152}, {1024, 4608, 1152}, {1024, 1152, 4608}, {256, 1152, 1152}, {2, 1152, 1152},
@@ -36,7 +36,7 @@ func (k *kernelBench) addLinear() {
 	}
 }
 
-// linear adds one product. Weights of up to keep bytes stay packed.
+// linear adds one product. Packed weights of up to keep bytes are cached.
 func (k *kernelBench) linear(weights string, s [3]int, kind, peak string, x, w kernels.DType, epilogue kernels.Epilogue, keep int) {
 	m, n, terms := s[0], s[1], s[2]
 	name := fmt.Sprintf("op=linear/weights=%s/shape=%s/type=%s", weights, times(s[:]...), kind)
@@ -53,7 +53,7 @@ func (k *kernelBench) linear(weights string, s [3]int, kind, peak string, x, w k
 	})
 }
 
-// addConv adds the convolutions of AutoencoderKL's decoder, of the built-in model's, and convolutions over three frames of Wan's.
+// addConv adds convolutions of the decoders of AutoencoderKL and of the built-in model, and convolutions over three frames of Wan's.
 func (k *kernelBench) addConv() {
 	if k.be.tier == portable {
 		return

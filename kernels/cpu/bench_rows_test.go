@@ -7,10 +7,10 @@ import (
 	"latentbeam/kernels"
 )
 
-// addAttention adds the attentions of STDiT-XL/2, at 16x256x256 and 16x512x512, of T5-xxl and of the built-in model: over space,
-// over time where the queries, keys and values of a fused projection lie frames apart, over a text, and with relative positions.
-// "video" is Wan's, over all tokens of 480x832x17, of two heads; "text" at 128 is Wan's too. A shape is batch, frames, tokens,
-// heads and the width of a head.
+// addAttention adds the attentions of STDiT-XL/2 (at 16x256x256 and 16x512x512), of T5-xxl and of the built-in model: over space;
+// over time, with the queries, keys and values of a fused projection, whose rows are a frame apart; over a text; and with relative
+// positions. "video" is Wan's attention over all tokens of 480x832x17 with two heads; "text" with heads of 128 is Wan's too. A shape
+// is batch, frames, tokens, heads and the width of a head.
 func (k *kernelBench) addAttention() {
 	for _, c := range []struct {
 		name       string
@@ -64,7 +64,7 @@ func (k *kernelBench) addAttention() {
 	}
 }
 
-// addRows adds what memory bounds: bytes read and written, once each, against the read bandwidth.
+// addRows adds operations that memory bounds. It compares the bytes that they read and write, once each, with the read bandwidth.
 func (k *kernelBench) addRows() {
 	const tokens, c = 4096, 1152
 	for _, dt := range []kernels.DType{kernels.F32, kernels.BF16} {

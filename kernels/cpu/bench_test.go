@@ -11,7 +11,8 @@ import (
 )
 
 // BenchmarkKernel measures every kernel in every tier of this processor, on GOMAXPROCS threads. LATENTBEAM_CPU selects one tier.
-// benchmarks/README.md says what the names and units mean. Tiers of plain Go that share a class are left out: nobody waits for them.
+// benchmarks/README.md says what the names and units mean. Tiers of plain Go that share a class are left out: their speed does not
+// matter.
 func BenchmarkKernel(b *testing.B) {
 	for _, tier := range allTiers() {
 		if want := os.Getenv(tierVariable); tier.instructions == "go" || want != "" && want != tier.name && want != tier.String() {
@@ -35,10 +36,11 @@ type kernelBench struct {
 	best  map[string]float64 // highest rate of a core by kind of peak, as far as it was measured
 }
 
-// add adds a benchmark. amount is the FLOP of a call and bound the kind of peak that bounds it; of "read" the amount is bytes. open allocates the operands and returns the call; it runs only if the benchmark was selected.
+// add adds a benchmark. bound is the kind of peak that bounds a call, and amount the FLOP of a call, or its bytes if bound is "read".
+// open allocates the operands and returns the call; it runs only if the benchmark was selected.
 func (k *kernelBench) add(name, bound string, amount float64, open func(b *testing.B) func()) {
 	k.b.Run(name+"/impl="+k.be.tier.String(), func(b *testing.B) {
-		defer k.be.Scope()() // operands lie in the arena, in huge pages if there are any, as in a job
+		defer k.be.Scope()() // operands are in the arena, in huge pages if the system has them, as in a job
 		run := open(b)
 		run() // packs weights that stay packed
 		before := processorTime()
@@ -56,7 +58,7 @@ func (k *kernelBench) add(name, bound string, amount float64, open func(b *testi
 		calls := float64(b.N)
 		b.ReportMetric(amount*calls/b.Elapsed().Seconds()/1e9, unit)
 		if busy == 0 {
-			return // no such clock here
+			return // the processor time is not measured on this system
 		}
 		b.ReportMetric(float64(busy)/calls, "cpu-ns/op")
 		if best := k.bestOf(bound); best > 0 && !strings.HasPrefix(name, "op=peak/") {
@@ -87,7 +89,7 @@ func (k *kernelBench) bestOf(kind string) float64 {
 	return k.best[kind]
 }
 
-// peak is a loop on every worker that does nothing but what bounds kernels.
+// peak is a loop that does only one kind of work on every worker; its rate is the upper bound for kernels.
 type peak struct {
 	kind   string
 	amount float64 // FLOP or bytes of a worker in one call

@@ -35,8 +35,8 @@ func TestSuite(t *testing.T) {
 	})
 }
 
-// TestOneClass: all tiers that compute a class give the same bits in the whole suite: those of the instructions after which the class
-// is named.
+// TestOneClass: all tiers of a class give the same bits in the whole suite as the tier of the instructions after which the class is
+// named.
 func TestOneClass(t *testing.T) {
 	for class, others := range map[string][]string{"avx512bf16": {"avx512", "avx2", "go"}, "avx512": {"avx2", "go"}} {
 		record := func(t *testing.T, by string) *kerneltest.Log {

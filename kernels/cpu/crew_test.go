@@ -50,8 +50,8 @@ func TestCrewHelps(t *testing.T) {
 	}
 }
 
-// TestCrewGoesHome: the helpers of a backend end when the backend is not referenced any more.
-func TestCrewGoesHome(t *testing.T) {
+// TestCrewEndsWithBackend: the helpers of a backend end when the backend is not referenced any more.
+func TestCrewEndsWithBackend(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for range 20 {
 		New(4).each("test", 9, func(*worker, int) {})

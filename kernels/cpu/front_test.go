@@ -37,7 +37,7 @@ func TestZerosInFront(t *testing.T) {
 						}
 						return out
 					}
-					same(t, fmt.Sprint(cin, dt, front), run(whole.Narrow(1, front, frames), front), run(whole, 0))
+					sameBits(t, fmt.Sprint(cin, dt, front), run(whole.Narrow(1, front, frames), front), run(whole, 0))
 				}
 			}
 		}

@@ -118,8 +118,8 @@ func TestInt8SameBits(t *testing.T) {
 	}
 }
 
-// TestInt8PartsApart: parts that are computed one by one, each added to the sum of the previous ones, give the bits of one call.
-func TestInt8PartsApart(t *testing.T) {
+// TestInt8SeparateParts: parts that are computed one by one, each added to the sum of the previous ones, give the bits of one call.
+func TestInt8SeparateParts(t *testing.T) {
 	const m, n, k, at = 9, 20, 70, 36
 	b := New(2)
 	x, w := filled(b, kernels.F32, m, k), filled(b, kernels.F32, n, k)
@@ -169,8 +169,8 @@ func TestInt8NotFinite(t *testing.T) {
 	}
 }
 
-// TestInt8Attention: every set of instructions gives the same bits: those of a softmax over the scores that AttentionSpec.Int8
-// defines.
+// TestInt8Attention: every set of instructions gives the same bits, which agree with a softmax over the scores that
+// AttentionSpec.Int8 defines.
 func TestInt8Attention(t *testing.T) {
 	for _, c := range []struct{ lq, lk, d int }{{1, 1, 1}, {7, 20, 6}, {64, 33, 72}, {61, 1030, 128}, {5, 513, 37}} {
 		const h = 2

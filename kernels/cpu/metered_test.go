@@ -68,8 +68,8 @@ func TestMeteredCounts(t *testing.T) {
 	}
 }
 
-// TestMeteredBehindItsCaller: on a device that computes later, Metered reports the times of the device after Wait.
-func TestMeteredBehindItsCaller(t *testing.T) {
+// TestMeteredAsynchronous: on a device that computes later, Metered reports the times of the device after Wait.
+func TestMeteredAsynchronous(t *testing.T) {
 	be := kernels.NewMetered(kerneltest.Deferred(cpu.New(1)))
 	x := be.Alloc(kernels.F32, 300, 300)
 	be.Upload(x, make([]float32, 300*300))
@@ -90,19 +90,19 @@ func TestMeteredBehindItsCaller(t *testing.T) {
 	}
 }
 
-// TestMeteredPassesCapabilitiesOn: Metered has the capabilities of its device, which also compare equal, except Time, because spans do
-// not nest.
+// TestMeteredPassesCapabilitiesOn: Metered has the capabilities of its device, and they compare equal; but it has no Time, because
+// spans do not nest.
 func TestMeteredPassesCapabilitiesOn(t *testing.T) {
 	inner := kerneltest.Deferred(kerneltest.Card(cpu.New(1), 1<<20))
 	can, behind := inner.Capabilities(), kernels.NewMetered(inner).Capabilities()
 	if can.Refiller == nil || behind.Refiller != can.Refiller {
-		t.Errorf("weights are exchanged by %v, behind a meter by %v", can.Refiller, behind.Refiller)
+		t.Errorf("the device has the Refiller %v, Metered has %v", can.Refiller, behind.Refiller)
 	}
 	if can.Time == nil || behind.Time != nil {
-		t.Error("a meter does not take the time of the device, or passes it on")
+		t.Error("the device has no Time, or Metered has one")
 	}
 	if plain := kernels.NewMetered(cpu.New(1)).Capabilities(); plain.Passing == nil || plain.Refiller != nil {
-		t.Error("a processor is told of weights that pass, and exchanges none")
+		t.Error("Metered over a CPU has no Passing, or has a Refiller")
 	}
 }
 

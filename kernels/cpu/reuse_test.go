@@ -61,8 +61,8 @@ func TestScratchMayBeDirty(t *testing.T) {
 	}
 }
 
-// TestPartsOfAWeightAreKeptApart: the cached packed form of one part of a weight is not used for another part.
-func TestPartsOfAWeightAreKeptApart(t *testing.T) {
+// TestPartsOfAWeightAreSeparate: the cached packed form of one part of a weight is not used for another part.
+func TestPartsOfAWeightAreSeparate(t *testing.T) {
 	b := New(1)
 	data := make([]byte, 8*8*4)
 	for i := range 8 * 8 {
@@ -94,8 +94,8 @@ func TestPartsOfAWeightAreKeptApart(t *testing.T) {
 	}
 }
 
-// TestInnerScopesGiveBackAllChunks: memory of several chunks that an inner scope used is reused after it ends.
-func TestInnerScopesGiveBackAllChunks(t *testing.T) {
+// TestInnerScopesFreeAllChunks: memory of several chunks that an inner scope used is reused after it ends.
+func TestInnerScopesFreeAllChunks(t *testing.T) {
 	b := New(1)
 	defer b.Scope()()
 	b.Alloc(kernels.F32, 1000)

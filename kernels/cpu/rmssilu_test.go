@@ -52,7 +52,7 @@ func TestRowsTogether(t *testing.T) {
 							}
 							return out
 						}
-						same(t, fmt.Sprint(n, dt, act, inPlace), run(routines), run(&alone))
+						sameBits(t, fmt.Sprint(n, dt, act, inPlace), run(routines), run(&alone))
 					}
 				}
 			}
@@ -68,8 +68,8 @@ func lengths(n int) (out []int) {
 	return out
 }
 
-// same compares bits. All NaNs count as equal.
-func same(t *testing.T, what string, got, want []float32) {
+// sameBits compares bits. All NaNs count as equal.
+func sameBits(t *testing.T, what string, got, want []float32) {
 	t.Helper()
 	for i, v := range want {
 		if math.Float32bits(got[i]) != math.Float32bits(v) && (got[i] == got[i] || v == v) {

@@ -18,7 +18,7 @@ type Device struct {
 	Major, Minor    int    // compute capability
 	Memory          int64  // total bytes
 	Multiprocessors int
-	Really          int // compute capability, as 10 major + minor, of a device that counts as an older one (EnvAs); else 0
+	ActualArch      int // true compute capability, as 10 major + minor, if the device counts as an older one (EnvAs); else 0
 }
 
 // minArch is the oldest compute capability that has kernels, as in kern.Targets: Turing.
@@ -52,8 +52,8 @@ func (d Device) WithoutWarpgroups() string {
 // if the kernels are those of an older device; and cublasLt with its version if it is used.
 func (d Device) Class() string {
 	class := fmt.Sprintf("cuda/sm_%d%d", d.Major, d.Minor)
-	if d.Really > 0 {
-		class += fmt.Sprintf("-on-%d", d.Really)
+	if d.ActualArch > 0 {
+		class += fmt.Sprintf("-on-%d", d.ActualArch)
 	}
 	if d.hasWarpgroups() && warpgroupsOff(d) == "" {
 		class += "+wgmma"
@@ -72,6 +72,6 @@ type Library struct {
 
 // Options configure a Backend.
 type Options struct {
-	// Memory is the most bytes of tensors that the backend may hold at once, weights not counted; 0: no limit.
+	// Memory limits the bytes of tensors, without weights, that the backend holds at one time; 0: no limit.
 	Memory int64
 }

@@ -43,7 +43,7 @@ const (
 	tensorAlign = 256
 )
 
-// acquire returns n bytes above the top of the stack, and the buffer they are part of.
+// acquire returns the address of n bytes above the top of the stack.
 func (a *arena) acquire(n int) (cu.DevicePtr, error) {
 	n = max(1, (n+tensorAlign-1)/tensorAlign) * tensorAlign
 	for ; a.top < len(a.chunks); a.top++ {
@@ -72,7 +72,7 @@ func (a *arena) grow(n int) error {
 	if a.limit > 0 {
 		size = max(n, min(size, a.limit-have))
 		if have+n > a.limit {
-			return fault.OutOfMemory(fmt.Errorf("%d bytes for tensors on %s: %d of the %d that are planned are taken",
+			return fault.OutOfMemory(fmt.Errorf("%d bytes for tensors on %s: %d of the %d planned bytes are in use",
 				n, a.eng.name(), have, a.limit))
 		}
 	}
@@ -193,7 +193,7 @@ func (b *Backend) Scope() (end func()) {
 
 // Peak returns the largest number of bytes that tensors used at one time since the last call.
 func (b *Backend) Peak() int64 {
-	most := b.arena.maxUsed
+	peak := b.arena.maxUsed
 	b.arena.maxUsed = b.arena.used
-	return int64(most)
+	return int64(peak)
 }

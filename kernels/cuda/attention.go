@@ -28,7 +28,7 @@ func (b *Backend) attention(dst, q, k, v kernels.Tensor, spec kernels.AttentionS
 		return
 	}
 	if spec.Int8 {
-		b.fail("%s: scores of 8-bit numbers (precision: int8) are for processors so far: leave precision out", op)
+		b.fail("%s: GPUs cannot compute with 8-bit numbers (precision: int8) yet: leave precision out", op)
 		return
 	}
 	n := len(q.Shape) - 3

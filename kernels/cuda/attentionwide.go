@@ -57,10 +57,10 @@ func (b *Backend) wideHead(dst, q, k, v, bias kernels.Tensor, scale float32) {
 	}
 	columns := b.Alloc(v.DType, v.Shape[1], keys) // the rows of a product's second operand need contiguous keys
 	b.Copy(columns, v.Permute(1, 0))
-	most := min(queries, max(1, wideScores/keys))
-	scores, weights := b.Alloc(kernels.F32, most, keys), b.Alloc(v.DType, most, keys)
-	for from := 0; from < queries; from += most {
-		m := min(most, queries-from)
+	perPass := min(queries, max(1, wideScores/keys))
+	scores, weights := b.Alloc(kernels.F32, perPass, keys), b.Alloc(v.DType, perPass, keys)
+	for from := 0; from < queries; from += perPass {
+		m := min(perPass, queries-from)
 		s, w := scores.Narrow(0, 0, m), weights.Narrow(0, 0, m)
 		b.Linear(s, q.Narrow(0, from, m), k, kernels.Epilogue{})
 		if !bias.IsZero() {

@@ -77,7 +77,7 @@ func (l *blas) algorithm(p cublaslt.Product) (*cublaslt.Algorithm, error) {
 	p.M, p.LDX, p.LDW, p.LDD = ltRows, p.K, p.K, p.N
 	a, err := l.handle.Choose(p, ltWorkspace)
 	if err != nil {
-		return nil, fmt.Errorf("cublasLt has nothing for a weight (%d, %d): %w", p.N, p.K, err)
+		return nil, fmt.Errorf("cublasLt has no algorithm for a weight (%d, %d): %w", p.N, p.K, err)
 	}
 	l.pinned[key] = a
 	return a, nil
@@ -167,7 +167,7 @@ func (b *Backend) dense(op string, o *operand) *operand {
 	return d
 }
 
-// aligned reports whether o already has the form that rows returns.
+// aligned reports whether o already has the form that denseRows returns.
 func aligned(o *operand) bool {
 	last := len(o.Shape) - 1
 	if o.Strides[last] != 1 || o.ptr%16 != 0 {

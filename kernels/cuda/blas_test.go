@@ -14,8 +14,8 @@ import (
 	"latentbeam/kernels/cuda"
 )
 
-// TestCublasLt: with cublasLt the same rows come out, alone and among others, wherever they lie, in a class of
-// their own. In a process of its own, because libraries are opened once.
+// TestCublasLt: with cublasLt a row has the same bits alone and among others, in every layout, and the class has another name. The
+// test runs in a process of its own, because libraries are opened once.
 func TestCublasLt(t *testing.T) {
 	device(t, 0)
 	if os.Getenv(cuda.EnvCublasLt) == "1" {
@@ -43,8 +43,8 @@ func TestCublasLt(t *testing.T) {
 	}
 }
 
-// testBlas computes rows of a linear layer whose epilogue has some of bias, activation, gate and residual, and
-// compares with the same on matrices too small for cublasLt, column by column, and with other layouts.
+// testBlas computes a linear layer whose epilogue has some of bias, activation, gate and residual. It compares the result with
+// products too small for cublasLt, which our kernels compute, and with other layouts.
 func testBlas(t *testing.T, b kernels.Backend, dt kernels.DType, parts int) {
 	defer b.Scope()()
 	const m, n, k = 21, 256, 264

@@ -19,9 +19,9 @@ func (b *Backend) Conv(dst, x, w kernels.Tensor, spec kernels.ConvSpec) {
 	b.conv(dst, x, w, spec, func(kernel C.enum_lb_conv_kernel) C.enum_lb_conv_kernel { return kernel })
 }
 
-// conv is Conv; instead, if it returns a kernel, replaces the kernel that Conv would choose.
+// conv is Conv with another kernel: override gets the kernel that Conv chooses and returns the one to use.
 func (b *Backend) conv(dst, x, w kernels.Tensor, spec kernels.ConvSpec,
-	instead func(C.enum_lb_conv_kernel) C.enum_lb_conv_kernel) {
+	override func(C.enum_lb_conv_kernel) C.enum_lb_conv_kernel) {
 	const op = "conv"
 	o, ok := b.resolve(op, dst, x, w, spec.Bias, spec.Residual)
 	if !ok || !b.checkPresent(op, []string{"dst", "x", "w"}, o) || !b.checkConv(dst, x, w, spec) ||
@@ -55,7 +55,7 @@ func (b *Backend) conv(dst, x, w kernels.Tensor, spec kernels.ConvSpec,
 		w_col: C.lb_i64(wv.Strides[1]), w_dtype: C.lb_i32(wv.DType),
 		ep: epilogue(s, [...]int{0, 0, 2}, dv, nil, rv, o[3], kernels.Identity),
 	}
-	kernel := instead(C.lb_conv_pick(a, C.lb_i32(b.eng.arch())))
+	kernel := override(C.lb_conv_pick(a, C.lb_i32(b.eng.arch())))
 	b.launch(op, kernelName(C.lb_conv_name(kernel)), C.lb_conv_launch(a, kernel), unsafe.Pointer(a))
 }
 

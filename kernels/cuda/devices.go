@@ -105,7 +105,7 @@ func (d *Device) countAs(capability string) error {
 	case older > really:
 		return fmt.Errorf("%s=%s: %s has %d.%d", EnvAs, capability, d.Name, d.Major, d.Minor)
 	case older < really:
-		d.Major, d.Minor, d.Really = major, minor, really
+		d.Major, d.Minor, d.ActualArch = major, minor, really
 	}
 	return nil
 }

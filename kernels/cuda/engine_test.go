@@ -332,6 +332,6 @@ func TestRelease(t *testing.T) {
 	}
 	conv(gone)
 	if err := b.Wait(); err == nil {
-		t.Error("a weight that was given back is used")
+		t.Error("a released weight was used without an error")
 	}
 }

@@ -71,7 +71,7 @@ func TestInjectedErrors(t *testing.T) {
 		class       fault.Class
 		memory      bool // out of memory
 		lost        bool // the device
-		ended       bool // the context, so that the next backend begins anew
+		ended       bool // the error ends the context, so the next backend opens a new one
 		text        string
 		whileOpened bool // it comes when the backend is made
 	}{
@@ -217,7 +217,7 @@ func TestWithoutCUDA(t *testing.T) {
 func TestOldDevice(t *testing.T) {
 	onFake(t)
 	t.Setenv("FAKE_FAIL", "cuLaunchKernel:1:719!")
-	if work(fresh(t, 0, cuda.Options{})) == nil { // so that the device begins anew
+	if work(fresh(t, 0, cuda.Options{})) == nil { // so that the device is opened again
 		t.Fatal("no error")
 	}
 	t.Setenv("FAKE_ARCH", "70")

@@ -23,14 +23,14 @@ type shape struct {
 func newShape(axes int, operands ...*operand) (shape, error) {
 	s := shape{strides: make([][]int, len(operands))}
 	memory := make([]int, 0, (len(operands)+1)*max(1, axes))
-	take := func() []int { // with room for all axes
+	newList := func() []int { // an empty list with room for all axes
 		n := len(memory)
 		memory = memory[:n+max(1, axes)]
 		return memory[n:n:len(memory)]
 	}
-	s.dims = take()
+	s.dims = newList()
 	for i := range s.strides {
-		s.strides[i] = take()
+		s.strides[i] = newList()
 	}
 	var dims []int
 	for _, o := range operands {
@@ -71,8 +71,8 @@ func newShape(axes int, operands ...*operand) (shape, error) {
 		}
 	}
 	if len(s.dims) > C.LB_AXES {
-		return s, fmt.Errorf("%d axes of shape %v lie unevenly: copy the operands first, %d are the most",
-			len(s.dims), dims, int(C.LB_AXES))
+		return s, fmt.Errorf("shape %v has %d axes that cannot be merged, at most %d are supported: copy the operands first",
+			dims, len(s.dims), int(C.LB_AXES))
 	}
 	return s, s.countable()
 }
@@ -85,7 +85,7 @@ func (s shape) countable() error {
 			return nil
 		}
 		if n > maxElementsPerLaunch/d {
-			return fmt.Errorf("%v are more rows than the %d that a kernel counts to: cut the batch", s.dims, maxElementsPerLaunch)
+			return fmt.Errorf("shape %v has more elements than a kernel counts to (%d): make the batch smaller", s.dims, maxElementsPerLaunch)
 		}
 		n *= d
 	}

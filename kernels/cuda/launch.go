@@ -41,7 +41,7 @@ func checkGrid(l C.lb_launch) error {
 	if l.grid[0] <= math.MaxInt32 && l.grid[1] <= maxGridYZ && l.grid[2] <= maxGridYZ {
 		return nil
 	}
-	return fmt.Errorf("%d x %d x %d blocks, a launch has at most %d x %d x %d: cut the batch",
+	return fmt.Errorf("%d x %d x %d blocks, a launch has at most %d x %d x %d: make the batch smaller",
 		l.grid[0], l.grid[1], l.grid[2], math.MaxInt32, maxGridYZ, maxGridYZ)
 }
 

@@ -15,18 +15,18 @@ func Libraries() []Library {
 	} else {
 		l.Path = o.Path
 	}
-	lt := Library{Name: "libcublasLt.so", Without: "nothing by default: products are those of our own kernels; " +
+	lt := Library{Name: "libcublasLt.so", Without: "nothing by default: our own kernels compute products; " +
 		EnvCublasLt + "=1 uses it for large products of 16-bit weights"}
 	if found, err := cublaslt.Open(); err != nil {
 		lt.Problem = err.Error()
 	} else if lt.Path = found.Path; !wantsBlas() {
 		lt.Problem = "not used without " + EnvCublasLt + "=1"
 	}
-	between := Library{Name: "libnccl.so.2", Without: "GPUs of several hosts exchange over TCP, through host memory"}
+	lib := Library{Name: "libnccl.so.2", Without: "GPUs of several hosts exchange over TCP, through host memory"}
 	if found, err := nccl.Open(); err != nil {
-		between.Problem = err.Error()
+		lib.Problem = err.Error()
 	} else {
-		between.Path, between.Version = found.Path, found.Version
+		lib.Path, lib.Version = found.Path, found.Version
 	}
-	return []Library{l, lt, between}
+	return []Library{l, lt, lib}
 }

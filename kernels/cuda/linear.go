@@ -17,16 +17,16 @@ func (b *Backend) Linear(dst, x, w kernels.Tensor, ep kernels.Epilogue) {
 	b.linear(dst, x, w, ep, func(kernel C.enum_lb_gemm_kernel) C.enum_lb_gemm_kernel { return kernel })
 }
 
-// linear is Linear; instead, if it returns a kernel, replaces the kernel that Linear would choose.
+// linear is Linear with another kernel: override gets the kernel that Linear chooses and returns the one to use.
 func (b *Backend) linear(dst, x, w kernels.Tensor, ep kernels.Epilogue,
-	instead func(C.enum_lb_gemm_kernel) C.enum_lb_gemm_kernel) {
+	override func(C.enum_lb_gemm_kernel) C.enum_lb_gemm_kernel) {
 	const op = "linear"
 	o, ok := b.resolve(op, dst, x, w, ep.Bias, ep.Residual, ep.Gate, ep.Onto)
 	if !ok || !b.checkPresent(op, []string{"dst", "x", "w"}, o) {
 		return
 	}
 	if ep.Int8 {
-		b.fail("%s: products of 8-bit numbers (precision: int8) are for processors so far: leave precision out", op)
+		b.fail("%s: GPUs cannot compute with 8-bit numbers (precision: int8) yet: leave precision out", op)
 		return
 	}
 	last := len(x.Shape) - 1
@@ -56,7 +56,7 @@ func (b *Backend) linear(dst, x, w kernels.Tensor, ep kernels.Epilogue,
 	for i, border := range ep.Parts {
 		a.part[i] = C.lb_i32(border)
 	}
-	kernel := instead(C.lb_gemm_pick(a, C.lb_i32(b.eng.arch())))
+	kernel := override(C.lb_gemm_pick(a, C.lb_i32(b.eng.arch())))
 	b.launch(op, kernelName(C.lb_gemm_name(kernel)), C.lb_gemm_launch(a, kernel), unsafe.Pointer(a))
 }
 
@@ -71,7 +71,7 @@ func (b *Backend) checkParts(op string, parts []int, k int, dst, onto kernels.Te
 		before = at
 	}
 	if len(parts) > C.LB_PARTS {
-		b.fail("%s: %d borders of parts, %d are the most", op, len(parts), int(C.LB_PARTS))
+		b.fail("%s: %d borders between parts, at most %d are supported", op, len(parts), int(C.LB_PARTS))
 		return false
 	}
 	if !onto.IsZero() && (onto.DType != kernels.F32 || !sameShape(onto, dst)) {

@@ -52,7 +52,7 @@ type link struct {
 	closed atomic.Bool
 }
 
-var errGone = errors.New("the link was given up")
+var errClosed = errors.New("the link is closed")
 
 // Link makes a communicator of b's device and the devices of the other ranks.
 func (b *Backend) Link(ctx context.Context, id []byte, rank, size int) (kernels.Link, error) {
@@ -85,7 +85,7 @@ func (l *link) call(ctx context.Context, f func(c nccl.Comm) (bool, error)) (ok 
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			if l.closed.Load() {
-				return errGone
+				return errClosed
 			}
 			a.ok, err = f(l.comm)
 			return err

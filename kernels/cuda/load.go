@@ -71,14 +71,14 @@ func (e *engine) module(unit string) (cu.Module, error) {
 	if err != nil {
 		err = driver.Check("cuModuleLoadData", err)
 		return cu.Module{}, fmt.Errorf("compile unit %s of %s for %s: %w%s", unit, e.target, e.Name, err,
-			compilerSays(string(text), err))
+			compilerMessage(string(text), err))
 	}
 	e.modules[unit] = m
 	return m, nil
 }
 
-// compilerSays returns ": " and the message of the driver's compiler if it rejects the PTX; "" for other errors.
-func compilerSays(ptx string, err error) string {
+// compilerMessage returns ": " and the message of the driver's compiler if it rejects the PTX; "" for other errors.
+func compilerMessage(ptx string, err error) string {
 	var e *driver.Error
 	if !errors.As(err, &e) || e.Code != invalidPTX && e.Code != unsupportedPTX && e.Code != noBinary {
 		return ""

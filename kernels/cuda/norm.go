@@ -70,7 +70,7 @@ func (b *Backend) rowNorm(op string, o []*operand, spec kernels.NormSpec) {
 // groupNorm computes the moments of chunks of pixels, combines them in index order and applies them.
 func (b *Backend) groupNorm(op string, o []*operand, spec kernels.NormSpec) {
 	if c := o[1].Shape[3]; c > C.LB_GROUP_COLUMNS {
-		b.fail("norm: group norm of %d channels, %d are the most", c, int(C.LB_GROUP_COLUMNS))
+		b.fail("norm: group norm of %d channels, at most %d are supported", c, int(C.LB_GROUP_COLUMNS))
 		return
 	}
 	m := b.arena.mark()

@@ -39,8 +39,8 @@ func (b *Backend) resolveSource(op string, t kernels.Tensor) *operand {
 		b.fail("%s: the peer's tensor %v: %w", op, t.Shape, err)
 		return nil
 	}
-	sees, err := b.eng.canReadFrom(o.buf.eng)
-	if err == nil && !sees {
+	readable, err := b.eng.canReadFrom(o.buf.eng)
+	if err == nil && !readable {
 		o, err = b.copyFromDevice(o)
 	}
 	if err != nil {

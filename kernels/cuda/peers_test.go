@@ -68,8 +68,8 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-// strangers returns device n of the stand-in and the next one, which cannot access each other's memory.
-func strangers(t *testing.T, n int) (a, b kernels.Backend) {
+// isolatedDevices returns device n of the stand-in and the next one, which cannot access each other's memory.
+func isolatedDevices(t *testing.T, n int) (a, b kernels.Backend) {
 	t.Helper()
 	onFake(t)
 	t.Setenv("FAKE_DEVICES", fmt.Sprint(devices))
@@ -80,7 +80,7 @@ func strangers(t *testing.T, n int) (a, b kernels.Backend) {
 // TestStaged: data for a device that cannot access the source's memory passes through the host in pieces, every byte once. This works
 // in both directions at the same time, and with several other devices.
 func TestStaged(t *testing.T) {
-	a, b := strangers(t, 2)
+	a, b := isolatedDevices(t, 2)
 	before, want := cuda.Staged(), int64(0)
 	for _, shape := range [][2]int{{3, 5}, {1024, 1024}, {1025, 1024}, {2048, 1500}} { // to three blocks and a part
 		want += across(t, a, b, kernels.F32, shape[0], shape[1])
@@ -118,7 +118,7 @@ func TestTooManyPeers(t *testing.T) {
 
 // TestStagedBesideOtherWork: a copy does not overwrite memory of the arena that earlier work still uses.
 func TestStagedBesideOtherWork(t *testing.T) {
-	from, to := strangers(t, 2)
+	from, to := isolatedDevices(t, 2)
 	const n = 3 << 20
 	src, values := from.Alloc(kernels.F32, n), make([]float32, n)
 	for i := range values {
@@ -154,7 +154,7 @@ func TestStagedFails(t *testing.T) {
 	for _, fail := range []string{"cuMemHostAlloc:2:2", "cuMemcpyDtoHAsync_v2:2:214!", "cuMemcpyHtoDAsync_v2:3:700!"} {
 		t.Run(fail, func(t *testing.T) {
 			unused(t)
-			from, to := strangers(t, unused(t)-1) // there is no route between them yet
+			from, to := isolatedDevices(t, unused(t)-1) // there is no route between them yet
 			src := from.Alloc(kernels.F32, 3<<20)
 			from.Upload(src, make([]float32, 3<<20))
 			if err := from.Wait(); err != nil {

@@ -14,7 +14,7 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// gpuFaults are error codes of a driver for a failing device, and ~ for a slow one.
+// gpuFaults are the injected faults: error codes of the driver for a failing device, and ~ for a slow one.
 var gpuFaults = []string{"2", "214", "214!", "220!", "46", "700!", "702!", "710!", "719!", "999!", "~30"}
 
 // gpuCalls are the calls that meet them, and how often one computation of productOf makes each, as FAKE_COUNTS tells.

@@ -27,7 +27,7 @@ func (b *Backend) Refill(t kernels.Tensor, data func() []byte) (ready func()) {
 	}
 	w := o[0]
 	if !w.buf.weight || t.Offset != 0 || !t.Contiguous() {
-		b.fail("refill: the tensor %v is no weight, or not all of one", t.Shape)
+		b.fail("refill: the tensor %v is not a whole weight", t.Shape)
 		return func() {}
 	}
 	if err := b.openRefills(); err != nil {
@@ -43,21 +43,21 @@ func (b *Backend) Refill(t kernels.Tensor, data func() []byte) (ready func()) {
 		return driver.Check("cuStreamWaitEvent", r.stream.Wait(*before, 0))
 	}})
 	b.flush()
-	brought := make(chan error, 1)
+	copied := make(chan error, 1)
 	go func() {
 		var err error
 		if bytes := data(); len(bytes) == w.buf.size {
 			err = r.staging.upload(w.buf.ptr, bytes, r.stream)
 		} else {
-			err = fmt.Errorf("%d bytes for the weight %v of %d", len(bytes), t.Shape, w.buf.size)
+			err = fmt.Errorf("%d bytes for the weight %v, which has %d", len(bytes), t.Shape, w.buf.size)
 		}
 		if err == nil {
 			err = b.eng.runAndWait(func() error { return record(after, r.stream) })
 		}
-		brought <- err
+		copied <- err
 	}()
 	return func() {
-		if err := <-brought; err != nil {
+		if err := <-copied; err != nil {
 			b.fail("refill: %w", err)
 			return
 		}

@@ -34,8 +34,8 @@ var staged atomic.Int64
 // Staged returns how many bytes went from device to device through host memory in this process.
 func Staged() int64 { return staged.Load() }
 
-// sayStaged limits the log message about staging to one.
-var sayStaged sync.Once
+// warnStaged logs the warning about copies through host memory once.
+var warnStaged sync.Once
 
 // route returns the route from other to e.
 func (e *engine) route(other *engine) *route {
@@ -48,8 +48,8 @@ func (e *engine) route(other *engine) *route {
 	if old != nil { // the other device was opened again
 		e.runAsync(old.release)
 	}
-	sayStaged.Do(func() {
-		slog.Warn("GPUs without access to each other's memory: what they exchange passes through the host",
+	warnStaged.Do(func() {
+		slog.Warn("GPUs cannot access each other's memory: their exchanges pass through host memory",
 			"from", other.name(), "to", e.name())
 	})
 	r := &route{from: other, to: e}
@@ -67,17 +67,17 @@ func (r *route) copyTo(to, from cu.DevicePtr, n int, stream cu.Stream) error {
 	piece := func(i int) (offset cu.DevicePtr, size int) {
 		return cu.DevicePtr(i * blockSize), min(blockSize, n-i*blockSize)
 	}
-	bring := func(i int) error {
+	fill := func(i int) error {
 		offset, size := piece(i)
 		return r.fillBlock(r.ring[i%len(r.ring)], from+offset, size)
 	}
 	err := r.allocateBlocks()
 	if err == nil {
-		err = bring(0)
+		err = fill(0)
 	}
 	for i := 0; err == nil && i*blockSize < n; i++ {
 		if (i+1)*blockSize < n {
-			err = bring(i + 1)
+			err = fill(i + 1)
 		}
 		if err == nil {
 			offset, size := piece(i)
@@ -110,7 +110,7 @@ func (r *route) allocateBlocks() error {
 			})
 		}
 		if err != nil {
-			return fmt.Errorf("open the way from %s: %w", r.from.name(), err)
+			return fmt.Errorf("open the route from %s: %w", r.from.name(), err)
 		}
 		r.ring[i] = s
 	}

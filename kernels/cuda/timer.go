@@ -18,8 +18,8 @@ type span struct {
 }
 
 // Time marks the current position of the stream, and end marks the position at its call. The next Wait or Download calls report
-// with the time between them. If nothing was enqueued since the last span, the span starts at its end, because every event
-// costs the host a call and the device a pause.
+// with the time between them. If nothing was enqueued since the last span ended, the new span starts at the end of the last one:
+// that saves an event, which costs the host a call and the device a pause.
 func (b *Backend) Time(report func(time.Duration)) (end func()) {
 	from := b.doneEvent
 	follows := from != nil

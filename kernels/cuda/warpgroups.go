@@ -25,7 +25,7 @@ const trialLimit = 3 * time.Minute
 type trial struct {
 	name string
 	run  func(b *Backend) ([]float32, error)
-	near float64 // largest difference, relative above 1
+	near float64 // largest allowed difference; relative to the value if that is above 1
 }
 
 // trials returns the checks of a device before it uses warpgroup kernels, one for each kernel.
@@ -81,8 +81,8 @@ func (e *engine) tryWarpgroups() error {
 		verdicts.why[e.UUID] = why
 		verdicts.Unlock()
 		if why != "" {
-			slog.Warn("a GPU computes with the kernels of older ones, more slowly: what it computed with its own "+
-				"was wrong", "device", e.name(), "gpu", e.Name, "why", why, "class", e.Class())
+			slog.Warn("a GPU computes with the kernels of older ones, more slowly: a check of its own kernels failed",
+				"device", e.name(), "gpu", e.Name, "why", why, "class", e.Class())
 		}
 	}
 	if e.failure() != nil {
@@ -98,7 +98,7 @@ func (e *engine) afterTrial() string {
 	if e == nil || e.failedTrial == "" {
 		return ""
 	}
-	return fmt.Sprintf(" anew: a trial of the kernels of warpgroups has ended its context (%s), start again with %s=0",
+	return fmt.Sprintf(" again: a trial of the warpgroup kernels has ended its context (%s), restart the program with %s=0",
 		e.failedTrial, EnvWarpgroups)
 }
 
@@ -136,9 +136,9 @@ func (e *engine) judgeWarpgroups() (why string, err error) {
 
 // recordEndlessTrial records that a trial does not end, because of cause, and says how to run without trials.
 func (e *engine) recordEndlessTrial(cause error) error {
-	err := fmt.Errorf("a trial of the kernels of warpgroups does not end on %s: start again with %s=0 (%w)",
+	err := fmt.Errorf("a trial of the warpgroup kernels does not end on %s: restart the program with %s=0 (%w)",
 		e.Name, EnvWarpgroups, cause)
-	e.failedTrial = "its thread does not come back"
+	e.failedTrial = "its thread does not return"
 	verdicts.Lock()
 	defer verdicts.Unlock()
 	if verdicts.endless == nil {

@@ -70,9 +70,9 @@ func TestWarpgroups(t *testing.T) {
 	}
 }
 
-// TestSpoiled: if a trial ends the context and the driver gives no new one in this process, or if a trial does not end, every error says
+// TestTrialEndsContext: if a trial ends the context and the driver gives no new one in this process, or if a trial does not end, every error says
 // how to turn off the trials.
-func TestSpoiled(t *testing.T) {
+func TestTrialEndsContext(t *testing.T) {
 	if os.Getenv("SPOILED") != "" {
 		for range 2 {
 			_, err := cuda.New(0, cuda.Options{})
@@ -85,7 +85,7 @@ func TestSpoiled(t *testing.T) {
 		{"cuLaunchKernel:3:715!", "", "has ended its context"},
 		{"cuLaunchKernel:3:~3600000", "10s", "has not answered for 10s"},
 	} {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestSpoiled$")
+		cmd := exec.Command(os.Args[0], "-test.run=^TestTrialEndsContext$")
 		cmd.Env = append(os.Environ(), "SPOILED=1", "FAKE_ARCH=90", "FAKE_RESET=0", "FAKE_FAIL="+c.fail,
 			cuda.EnvPatience+"="+c.patience)
 		out, err := cmd.CombinedOutput()

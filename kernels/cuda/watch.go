@@ -32,7 +32,7 @@ func patience() (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 {
-		return 0, fmt.Errorf("%s=%s: give a time such as 30m, or 0 for no end", EnvPatience, text)
+		return 0, fmt.Errorf("%s=%s: give a time such as 30m, or 0 for no limit", EnvPatience, text)
 	}
 	return d, nil
 }
@@ -43,7 +43,7 @@ type watchdog struct {
 	stuck chan struct{} // closed when the thread is given up
 }
 
-// startWork and end mark the start and the end of one piece of the thread's work.
+// startWork and stopWork mark the start and the end of one piece of the thread's work.
 func (w *watchdog) startWork() { w.turns.Add(1) }
 func (w *watchdog) stopWork()  { w.turns.Add(1) }
 
@@ -58,7 +58,7 @@ func (w *watchdog) gaveUp() bool {
 }
 
 // watch gives the engine up if its thread takes longer than within for one piece of work. The thread itself cannot be ended: it
-// stays in the driver, and everybody who waits for it gets an error.
+// stays in the driver, and all callers that wait for it get an error.
 func (e *engine) watch(name string, within time.Duration) {
 	if within == 0 {
 		return
@@ -81,7 +81,7 @@ func (e *engine) watch(name string, within time.Duration) {
 		if seen++; seen < stuckChecks {
 			continue
 		}
-		err := fault.DeviceLost(fmt.Errorf("%s has not answered for %v (%s): it is left to itself", name, within, EnvPatience))
+		err := fault.DeviceLost(fmt.Errorf("%s has not answered for %v (%s): it is not used any more", name, within, EnvPatience))
 		e.fatalError.CompareAndSwap(nil, &err)
 		close(e.stuck)
 		return

@@ -155,7 +155,7 @@ func testSameBits(t *testing.T, newBackend func(int) kernels.Backend) {
 			}
 		})
 	}
-	t.Run("KeyLens", func(t *testing.T) { testLengthsApart(t, newBackend) })
+	t.Run("KeyLens", func(t *testing.T) { testKeyLens(t, newBackend) })
 	t.Run("Layouts", func(t *testing.T) { testLayouts(t, newBackend) })
 	t.Run("AttentionRanges", func(t *testing.T) { testAttentionRanges(t, newBackend) })
 }
@@ -185,18 +185,18 @@ func sameBits(t *testing.T, name string, got, want []float32) {
 	}
 }
 
-// testLengthsApart: the result of an entry depends on its own length only, not on the lengths of other entries and not on
+// testKeyLens: the result of an entry depends on its own length only, not on the lengths of other entries and not on
 // the padding of the batch.
-func testLengthsApart(t *testing.T, newBackend func(int) kernels.Backend) {
+func testKeyLens(t *testing.T, newBackend func(int) kernels.Backend) {
 	for _, c := range []struct {
 		dt kernels.DType
 		d  int
 	}{{kernels.F32, 8}, {kernels.BF16, 72}, {kernels.F16, 64}} {
-		t.Run(fmt.Sprintf("%v of %d", c.dt, c.d), func(t *testing.T) { lengthsApart(newFixture(t, newBackend(2)), c.dt, c.d) })
+		t.Run(fmt.Sprintf("%v of %d", c.dt, c.d), func(t *testing.T) { compareKeyLens(newFixture(t, newBackend(2)), c.dt, c.d) })
 	}
 }
 
-func lengthsApart(f *fixture, dt kernels.DType, d int) {
+func compareKeyLens(f *fixture, dt kernels.DType, d int) {
 	const lq, lk, h = 6, 300, 2
 	q, k := f.random(dt, 3, lq, h, d), f.random(dt, 3, lk, h, d)
 	qt, kt := f.operand(dt, dense, q), f.operand(dt, dense, k)

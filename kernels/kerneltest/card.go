@@ -17,10 +17,10 @@ func Card(inner kernels.Backend, memory int64) *CardBackend {
 // CardBackend is what Card returns.
 type CardBackend struct {
 	kernels.Backend
-	memory  int64
-	copies  map[any][]byte // copies of the weights, by inner's buffer
-	Held    int64          // bytes of weights on the card
-	Refills int
+	memory      int64
+	copies      map[any][]byte // copies of the weights, by inner's buffer
+	WeightBytes int64          // bytes of weights on the card
+	Refills     int
 }
 
 // Device returns the name of the card's own memory.
@@ -33,8 +33,8 @@ func (c *CardBackend) Capabilities() kernels.Capabilities {
 
 // Weights copies data to the card.
 func (c *CardBackend) Weights(dt kernels.DType, shape []int, data []byte) (kernels.Tensor, error) {
-	if c.Held += int64(len(data)); c.Held > c.memory {
-		return kernels.Tensor{}, fmt.Errorf("card: %d bytes of weights, there is room for %d", c.Held, c.memory)
+	if c.WeightBytes += int64(len(data)); c.WeightBytes > c.memory {
+		return kernels.Tensor{}, fmt.Errorf("card: %d bytes of weights, there is room for %d", c.WeightBytes, c.memory)
 	}
 	own := slices.Clone(data)
 	t, err := c.Backend.Weights(dt, shape, own)

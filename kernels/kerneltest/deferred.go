@@ -93,8 +93,8 @@ func (d *deferred) own(t kernels.Tensor) *deferredTensor {
 	return nil
 }
 
-// fromPeer returns t as a tensor of inner if t belongs to another Deferred device: it is the source of a copy between peers. The
-// other device must have finished its work, and the scope of t must be open; otherwise it returns an error.
+// fromPeer returns t, the source of a copy, as a tensor of inner if t belongs to another Deferred device. It fails the device if
+// the other one has not finished its work or the scope of t has ended.
 func (d *deferred) fromPeer(t kernels.Tensor) kernels.Tensor {
 	buf, ok := t.Buf.(*deferredTensor)
 	if !ok || buf.owner == d {

@@ -34,7 +34,7 @@ func testErrors(t *testing.T, newBackend func(int) kernels.Backend) {
 				t.Errorf("error %q does not name %q", err, op)
 			}
 			if strings.Contains(err.Error(), "internal error") {
-				t.Errorf("%q: the mistake was not noticed but ran into a wall", err)
+				t.Errorf("%q: the mistake was not checked for, it caused a panic", err)
 			}
 			got := []float32{7}
 			if again := b.Download(got, kept); again == nil || again.Error() != err.Error() {

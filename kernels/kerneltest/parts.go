@@ -9,8 +9,8 @@ import (
 	"latentbeam/kernels"
 )
 
-// testParts: a sum in parts gives the same bits on one worker and on several workers, at whichever borders the parts are divided
-// between them.
+// testParts: a sum in parts gives the same bits on one rank and on several ranks, whichever borders divide the parts between
+// them.
 func testParts(t *testing.T, newBackend func(int) kernels.Backend) {
 	f := newFixture(t, newBackend(2))
 	for _, c := range []struct {
@@ -41,30 +41,31 @@ func testParts(t *testing.T, newBackend func(int) kernels.Backend) {
 		f.Linear(whole, tx, tw, ep)
 		one := read()
 		f.checkScaled(name, c.dt, math.Sqrt(float64(c.k))/3, one, want)
-		f.cutEverywhere(name, tx, tw, rest, c.borders, one)
+		f.compareAllDivisions(name, tx, tw, rest, c.borders, one)
 		if f.Capabilities().Int8 {
 			rest.Int8, ep.Int8 = true, true
 			rounded, read := f.result(kernels.F32, dense, c.m, c.n)
 			f.Linear(rounded, tx, tw, ep)
-			f.cutEverywhere(name+", int8", tx, tw, rest, c.borders, read())
+			f.compareAllDivisions(name+", int8", tx, tw, rest, c.borders, read())
 		}
 	}
 }
 
-// cutEverywhere checks that several workers give the bits of one worker for every choice of borders between them.
-func (f *fixture) cutEverywhere(name string, x, w kernels.Tensor, rest kernels.Epilogue, borders []int, one array) {
+// compareAllDivisions checks that several ranks give the bits of one rank, for every choice of borders between the ranks. The bits
+// of cut choose borders.
+func (f *fixture) compareAllDivisions(name string, x, w kernels.Tensor, rest kernels.Epilogue, borders []int, one array) {
 	f.Helper()
 	for cut := range 1 << len(borders) {
-		got := f.inTurn(x, w, rest, borders, cut, x.Dim(0), w.Dim(0))
+		got := f.computeInParts(x, w, rest, borders, cut, x.Dim(0), w.Dim(0))
 		if !slices.Equal(got.data, one.data) {
-			f.Errorf("%s: workers cut by %b get other bits than one worker", name, cut)
+			f.Errorf("%s: ranks divided at the borders %b give other bits than one rank", name, cut)
 		}
 	}
 }
 
-// computeInParts computes a product like workers that are divided at the chosen borders: each adds its parts to the sums of the previous
-// one; the last one applies the epilogue.
-func (f *fixture) inTurn(x, w kernels.Tensor, rest kernels.Epilogue, borders []int, cut, m, n int) array {
+// computeInParts computes a product as ranks do that are divided at the chosen borders: each rank adds its parts to the sums of the
+// previous one, and the last one applies the epilogue.
+func (f *fixture) computeInParts(x, w kernels.Tensor, rest kernels.Epilogue, borders []int, cut, m, n int) array {
 	k := x.Dim(1)
 	sum, _ := f.result(kernels.F32, dense, m, n)
 	dst, read := f.result(kernels.F32, padded, m, n)

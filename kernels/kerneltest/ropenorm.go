@@ -42,7 +42,7 @@ type ropeNorm struct {
 var ropeNormWidths = []int{2, 6, 8, 10, 22, 40, 64, 72, 80, 128, 136, 300, 1290, 0}
 
 func newRopeNorm(f *fixture, dt kernels.DType, l layout) *ropeNorm {
-	n := func(most int) int { return 1 + f.rand.IntN(most) }
+	n := func(limit int) int { return 1 + f.rand.IntN(limit) } // 1 to limit
 	c := &ropeNorm{fixture: f, dt: dt, dst: dt, other: dt, layout: l, first: n(2) == 1, weights: f.rand.IntN(4)}
 	if n(3) == 1 {
 		c.dst = dtypes[f.rand.IntN(len(dtypes))]
@@ -178,7 +178,7 @@ func (c *ropeNorm) compareFused(d int) {
 	c.compareBits(" inside a projection", got, want)
 }
 
-// same compares the bits of two results.
+// compareBits compares the bits of two results.
 func (c *ropeNorm) compareBits(where string, got, want []float64) {
 	c.Helper()
 	narrow := func(list []float64) []float32 {

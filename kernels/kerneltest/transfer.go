@@ -118,7 +118,7 @@ func testWeights(t *testing.T, newBackend func(int) kernels.Backend) {
 		}
 	}
 	if err := f.Wait(); err != nil {
-		t.Errorf("a refused weight is an answer, not a failed backend: %v", err)
+		t.Errorf("a rejected weight made the backend fail: %v", err)
 	}
 }
 

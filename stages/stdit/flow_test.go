@@ -68,9 +68,9 @@ func TestSameBytesStreamed(t *testing.T) {
 					}
 				}
 			}
-			if card.Held != held || late.Held != held || card.Refills == 0 {
+			if card.WeightBytes != held || late.WeightBytes != held || card.Refills == 0 {
 				t.Errorf("%v: %d blocks stay: the cards hold %d and %d bytes, want %d; %d weights were exchanged",
-					c, stay, card.Held, late.Held, held, card.Refills)
+					c, stay, card.WeightBytes, late.WeightBytes, held, card.Refills)
 			}
 		}
 	}
@@ -142,9 +142,9 @@ func (c layoutCase) checkStreamed(t *testing.T, g cost.Grid, stay int, want stri
 	s.onGrid(g)
 	for r, card := range cards {
 		_, tensor, pipeline := g.Place(r)
-		if want := room(shards(s)[pipeline*g.Tensor+tensor]); card.Held != want || card.Refills == 0 {
+		if want := room(shards(s)[pipeline*g.Tensor+tensor]); card.WeightBytes != want || card.Refills == 0 {
 			t.Errorf("%v over %v, %d blocks stay: card %d holds %d bytes, want %d; %d weights were exchanged", c, g, stay, r,
-				card.Held, want, card.Refills)
+				card.WeightBytes, want, card.Refills)
 		}
 	}
 }

@@ -125,8 +125,8 @@ func TestHeldRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 		blocks := []int64{parts[1], parts[2] + parts[3] + parts[4]}[i]
-		if card.Held != parts[0]+blocks {
-			t.Errorf("rank %d holds %d bytes, want %d and %d of blocks", i, card.Held, parts[0], blocks)
+		if card.WeightBytes != parts[0]+blocks {
+			t.Errorf("rank %d holds %d bytes, want %d and %d of blocks", i, card.WeightBytes, parts[0], blocks)
 		}
 	}
 	batch := c.batch()

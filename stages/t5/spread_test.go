@@ -105,7 +105,7 @@ func TestPlacedOnSmallDevices(t *testing.T) {
 	if !slices.EqualFunc(texts(batch), want, slices.Equal) {
 		t.Error("other embeddings")
 	}
-	if fullest := max(cards[0].Held, cards[1].Held); fullest > memory || held[0].Bytes < fullest || whole.Weights <= memory {
+	if fullest := max(cards[0].WeightBytes, cards[1].WeightBytes); fullest > memory || held[0].Bytes < fullest || whole.Weights <= memory {
 		t.Errorf("%d bytes on the fullest device of %d, the plan says %d; all are %d", fullest, memory, held[0].Bytes,
 			whole.Weights)
 	}

@@ -52,16 +52,16 @@ func Elapsed(took []time.Duration, from, to []cu.Event) error {
 	return err
 }
 
-// mostLog is the most bytes that are read of the log of the driver's compiler.
-const mostLog = 4 << 10
+// maxLog limits the bytes that are read from the log of the driver's compiler.
+const maxLog = 4 << 10
 
 // CompileLog compiles PTX that could not be loaded again, and returns the log of the driver's compiler in one line, or "" if it is
 // empty.
 func CompileLog(ptx string) string {
-	text, log := C.CString(ptx), (*C.char)(C.calloc(1, mostLog))
+	text, log := C.CString(ptx), (*C.char)(C.calloc(1, maxLog))
 	defer C.free(unsafe.Pointer(text))
 	defer C.free(unsafe.Pointer(log))
-	C.lb_compile_log(text, log, mostLog)
+	C.lb_compile_log(text, log, maxLog)
 	lines := strings.FieldsFunc(C.GoString(log), func(r rune) bool { return r == '\n' })
 	return strings.Join(lines, "; ")
 }

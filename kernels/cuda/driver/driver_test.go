@@ -43,13 +43,13 @@ func TestOpenWithoutDriver(t *testing.T) {
 	}
 }
 
-// TestTelling: if several libraries were tried, the error is about one that exists.
-func TestTelling(t *testing.T) {
+// TestMostUseful: if several libraries were tried, the error is about one that exists.
+func TestMostUseful(t *testing.T) {
 	first, other, wrong := errors.Join(errNoLibrary), errors.Join(errNoLibrary), errors.New("too old")
-	if telling([]error{first, other}) != first {
+	if mostUseful([]error{first, other}) != first {
 		t.Error("of two missing libraries the second is reported")
 	}
-	if telling([]error{first, wrong}) != wrong {
+	if mostUseful([]error{first, wrong}) != wrong {
 		t.Error("the library that was found is not reported")
 	}
 }

@@ -30,8 +30,8 @@ const leastVersion = 12000
 // EnvLibrary is the environment variable with the path of another driver library, for tests.
 const EnvLibrary = "LATENTBEAM_LIBCUDA"
 
-// places are folders with the driver library that the system's loader does not search: of WSL and of containers on
-// Kubernetes.
+// places are the paths at which the driver library is looked for. The system's loader searches for the first; it does not search
+// the folders of WSL and of containers on Kubernetes.
 var places = []string{"libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1"}
 
 // Opened is what Open found.
@@ -59,13 +59,13 @@ var Open = sync.OnceValues(func() (Opened, error) {
 			break // there is a driver, and err says what is wrong with it
 		}
 	}
-	return Opened{}, fmt.Errorf("%w: %w", ErrNoDriver, telling(errs))
+	return Opened{}, fmt.Errorf("%w: %w", ErrNoDriver, mostUseful(errs))
 })
 
 var errNoLibrary = errors.New("not found")
 
-// telling returns the most useful error of the list: the last one about a library that exists, else the first.
-func telling(errs []error) error {
+// mostUseful returns the most useful error of the list: the last one about a library that exists, else the first.
+func mostUseful(errs []error) error {
 	if last := errs[len(errs)-1]; !errors.Is(last, errNoLibrary) {
 		return last
 	}
@@ -101,17 +101,17 @@ func open(path string) (Opened, error) {
 func remedy(code int) string {
 	switch code {
 	case 34: // CUDA_ERROR_STUB_LIBRARY
-		return ": it is a toolkit's stub, take its folder out of LD_LIBRARY_PATH"
+		return ": this is the stub library of a CUDA toolkit: remove its folder from LD_LIBRARY_PATH"
 	case 100: // CUDA_ERROR_NO_DEVICE
-		return ": is CUDA_VISIBLE_DEVICES empty, or the container without GPUs (docker run --gpus all)?"
+		return ": is CUDA_VISIBLE_DEVICES empty, or does the container have no GPUs (docker run --gpus all)?"
 	case 802: // CUDA_ERROR_SYSTEM_NOT_READY
-		return ": GPUs behind NVSwitch want the service nvidia-fabricmanager, of the driver's version"
+		return ": GPUs behind NVSwitch need the service nvidia-fabricmanager in the version of the driver"
 	case 803: // CUDA_ERROR_SYSTEM_DRIVER_MISMATCH
-		return ": the kernel's module and the library are of two versions, after an update: reload the module, or reboot"
+		return ": the kernel module and the library have different versions, as after an update: reload the module, or reboot"
 	case 804: // CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE
-		return ": a compatibility library of CUDA's is before the driver's: take it out of LD_LIBRARY_PATH"
+		return ": a CUDA compatibility library is found before the driver's library: remove it from LD_LIBRARY_PATH"
 	case 999: // CUDA_ERROR_UNKNOWN
-		return ": is the kernel's module nvidia_uvm loaded, and /dev/nvidia-uvm there for this user?"
+		return ": is the kernel module nvidia_uvm loaded, and may this user open /dev/nvidia-uvm?"
 	}
 	return ""
 }

@@ -65,7 +65,7 @@ func TestBest(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := p.Rows[0]
-	if *f.Ours != 4 || *f.CublasLt != 4 || *f.Eager != 6 || *f.Compiled != 6 || *f.Ratio != 1.5 || *f.Apart != 0 ||
+	if *f.Ours != 4 || *f.CublasLt != 4 || *f.Eager != 6 || *f.Compiled != 6 || *f.Ratio != 1.5 || *f.Difference != 0 ||
 		f.Peak != 3<<20 || f.Planned != 4<<20 || f.Target != 2.75 || f.Class != "cuda/sm_90+wgmma" {
 		t.Errorf("figures %+v", f)
 	}

@@ -25,20 +25,20 @@ type run struct {
 
 // figures are a line of the table in milliseconds; nil: not measured.
 type figures struct {
-	Name     string   `json:"name"`
-	Floor    float64  `json:"floor_ms,omitempty"` // on an H200; 0: the row has another size
-	Target   float64  `json:"target_ms,omitempty"`
-	Ours     *float64 `json:"ours_ms"`
-	CublasLt *float64 `json:"ours_with_cublaslt_ms"`
-	Eager    *float64 `json:"torch_eager_ms"`
-	Compiled *float64 `json:"torch_compiled_ms"`
-	Ratio    *float64 `json:"torch_best_to_ours"` // above 1: we are faster
-	Apart    *float64 `json:"rms_apart"`          // difference of our result from PyTorch's
-	Peak     int64    `json:"peak_bytes"`         // device memory of tensors, measured
-	Planned  int64    `json:"planned_bytes"`      // device memory that the planner predicts
-	Class    string   `json:"class,omitempty"`    // numeric class of our result
-	Failures []string `json:"failures,omitempty"`
-	wrong    bool     // the result differs from PyTorch's
+	Name       string   `json:"name"`
+	Floor      float64  `json:"floor_ms,omitempty"` // on an H200; 0: the row has another size
+	Target     float64  `json:"target_ms,omitempty"`
+	Ours       *float64 `json:"ours_ms"`
+	CublasLt   *float64 `json:"ours_with_cublaslt_ms"`
+	Eager      *float64 `json:"torch_eager_ms"`
+	Compiled   *float64 `json:"torch_compiled_ms"`
+	Ratio      *float64 `json:"torch_best_to_ours"` // above 1: we are faster
+	Difference *float64 `json:"rms_apart"`          // difference of our result from PyTorch's
+	Peak       int64    `json:"peak_bytes"`         // device memory of tensors, measured
+	Planned    int64    `json:"planned_bytes"`      // device memory that the planner predicts
+	Class      string   `json:"class,omitempty"`    // numeric class of our result
+	Failures   []string `json:"failures,omitempty"`
+	wrong      bool     // the result differs from PyTorch's
 }
 
 // measure runs the sides of a row one after the other, so that each can use the whole memory.
@@ -74,13 +74,13 @@ func (f *figures) compare(mine, theirs []float32) {
 	if mine == nil || theirs == nil {
 		return
 	}
-	a := apart(mine, theirs)
+	a := rmsDifference(mine, theirs)
 	f.wrong = !(a <= tolerance)
 	if !math.IsInf(a, 0) && !math.IsNaN(a) { // JSON cannot represent them
-		f.Apart = &a
+		f.Difference = &a
 	}
 	if f.wrong {
-		f.Failures = append(f.Failures, fmt.Sprintf("the results are %.2g apart, %g is allowed", a, tolerance))
+		f.Failures = append(f.Failures, fmt.Sprintf("the results differ by %.2g, %g is allowed", a, tolerance))
 	}
 }
 

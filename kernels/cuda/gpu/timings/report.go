@@ -25,12 +25,12 @@ type report struct {
 // newReport returns a report with the facts of the machine.
 func newReport(r run) report {
 	p := report{Date: time.Now().UTC().Format(time.DateTime), Commit: "unknown",
-		GPU: said("nvidia-smi", "--query-gpu=name,driver_version,memory.total,power.limit", "--format=csv,noheader")}
+		GPU: outputOf("nvidia-smi", "--query-gpu=name,driver_version,memory.total,power.limit", "--format=csv,noheader")}
 	if data, err := os.ReadFile(filepath.Join(r.dir, "commit")); err == nil {
 		p.Commit = strings.TrimSpace(string(data))
 	}
 	if r.python != "" {
-		p.Torch = said(r.python, "-c", "import torch; print(torch.__version__)")
+		p.Torch = outputOf(r.python, "-c", "import torch; print(torch.__version__)")
 	}
 	if r.small {
 		p.Note = "reduced shapes: a test of the program, these figures say nothing"
@@ -38,8 +38,8 @@ func newReport(r run) report {
 	return p
 }
 
-// said returns what a program prints, or "unknown".
-func said(command ...string) string {
+// outputOf returns what a program prints, or "unknown".
+func outputOf(command ...string) string {
 	out, err := exec.Command(command[0], command[1:]...).Output()
 	if err != nil {
 		return "unknown"
@@ -53,14 +53,14 @@ func (p report) head(w io.Writer) {
 		fmt.Fprintln(w, p.Note)
 	}
 	fmt.Fprintf(w, "\n%-46s %8s %8s %8s %8s %8s %8s %6s %8s %8s %8s\n", "milliseconds, best of the rounds", "floor", "target",
-		"ours", "cublasLt", "eager", "compiled", "ratio", "apart", "MiB", "planned")
+		"ours", "cublasLt", "eager", "compiled", "ratio", "differ", "MiB", "planned")
 }
 
 // line prints a row as soon as it is measured, because some rows take minutes.
 func (f figures) line(w io.Writer) {
 	fmt.Fprintf(w, "%-46s %8s %8s %8s %8s %8s %8s %6s %8s %8s %8s\n", f.Name, known(f.Floor), known(f.Target),
 		number(f.Ours, "%.2f"), number(f.CublasLt, "%.2f"), number(f.Eager, "%.2f"), number(f.Compiled, "%.2f"), number(f.Ratio, "%.2f"),
-		number(f.Apart, "%.1e"), mebibytes(f.Peak), mebibytes(f.Planned))
+		number(f.Difference, "%.1e"), mebibytes(f.Peak), mebibytes(f.Planned))
 	for _, why := range f.Failures {
 		fmt.Fprintf(w, "    %s\n", strings.ReplaceAll(why, "\n", "\n    "))
 	}

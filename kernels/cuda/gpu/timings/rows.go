@@ -12,9 +12,9 @@ type tableLine struct {
 	floor, target float64
 }
 
-// rows are whole steps of the published models. Floors are sums over operations of the larger of FLOPs by rate and bytes by
-// bandwidth, in bf16 with two rows under guidance; targets count with 85 % of the rate of products, 400 TFLOP/s of
-// attention, 85 % of the bandwidth, 70 % in the autoencoder's convolutions.
+// rows are whole steps of the published models in bf16, with two rows under guidance. A floor is the sum over all operations of
+// max(FLOPs / rate, bytes / bandwidth). A target assumes 85 % of the rate for products, 70 % for the autoencoder's convolutions,
+// 400 TFLOP/s for attention, and 85 % of the bandwidth.
 var rows = []tableLine{
 	{"STDiT-XL/2 16x512x512, guidance step", "stdit", "TestMeasureSteps", "1.0 16x64x64 16 120 28 5", "1.0 2x4x4 2 3 2 2",
 		5, 71.4, 89},

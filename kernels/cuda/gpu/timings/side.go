@@ -113,9 +113,9 @@ func (s *side) close() {
 	_ = s.cmd.Wait()
 }
 
-// apart returns the root mean square of the differences divided by the root mean square of want, or infinity if they cannot be
+// rmsDifference returns the root mean square of the differences divided by the root mean square of want, or infinity if they cannot be
 // compared.
-func apart(got, want []float32) float64 {
+func rmsDifference(got, want []float32) float64 {
 	if len(got) != len(want) || len(got) == 0 {
 		return math.Inf(1)
 	}
