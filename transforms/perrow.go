@@ -9,7 +9,8 @@ import (
 	"latentbeam/stages"
 )
 
-// perRow is the ProcessElement of a DoFn that sees every row. Beam calls it directly; it calls other methods by reflection, which is slower.
+// perRow is the ProcessElement of a DoFn that processes every row. Beam calls a perRow directly. It calls other methods by reflection,
+// which is slower.
 type perRow[T any] func(ctx context.Context, e *stages.Element, emit func(T)) error
 
 var _ reflectx.Func3x1 = perRow[*stages.Element](nil)

@@ -11,8 +11,7 @@ import (
 	"latentbeam/stages"
 )
 
-// Beam finds DoFns, coders and emitters by registered type, in the submitting process and in workers. This
-// is the only init function of the module.
+// init registers DoFns, coders and emitters. Beam finds them by their types, in the submitting process and in workers.
 func init() {
 	element, batch, block := reflect.TypeFor[*stages.Element](), reflect.TypeFor[*stages.Batch](), reflect.TypeFor[runfiles.Block]()
 	beam.RegisterType(element)
@@ -22,7 +21,8 @@ func init() {
 	beam.RegisterType(block)
 	beam.RegisterCoder(block, EncodeBlock, DecodeBlock)
 
-	// Not register.DoFn3x1 and its like: those generate code that takes 15 s and 1.5 GB to compile. perRow serves the DoFns that see every row.
+	// Do not use the generic functions of Beam's package register, such as DoFn3x1: their code takes 15 s and 1.5 GB to compile. The DoFns
+	// that process every row use perRow instead.
 	for _, fn := range []any{&ReadFn{}, &KeyFn{}, &BlocksFn{}, &RowsFn{}, &BucketFn{}, &StageFn{}, &PublishFn{}} {
 		beam.RegisterDoFn(fn)
 	}

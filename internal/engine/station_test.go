@@ -15,7 +15,7 @@ import (
 	"latentbeam/stages"
 )
 
-// stageFn is step number i of the engine, in the middle of a bundle.
+// station opens the station of step number i of the engine.
 func station(t *testing.T, e *Engine, i int) *Station {
 	t.Helper()
 	return e.Station(t.Context(), i)

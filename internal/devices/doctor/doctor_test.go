@@ -62,7 +62,7 @@ func with(host *gputest.Host, hidden ...int) func(f *HostFacts) {
 	}
 }
 
-// machine is a machine, by the name of its golden file, and what is broken there.
+// host describes a machine: the name of its golden file, its facts, and what is broken on it.
 type host struct {
 	name   string
 	facts  HostFacts

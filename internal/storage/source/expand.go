@@ -22,7 +22,7 @@ import (
 )
 
 // Expand returns the files for a list of locations and glob patterns: pattern by pattern, sorted within a pattern, without
-// duplicates. More than most files are an error. An error about a location is a *config.Error.
+// duplicates. More than most files are an error. An error about a location is a *document.Error.
 func Expand(ctx context.Context, patterns []string, most int) ([]string, error) {
 	var files []string
 	seen := map[string]bool{}

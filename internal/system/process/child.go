@@ -78,7 +78,7 @@ type Child struct {
 	endGroup func() // kills the child and its group; nil after it is reaped, because its group number can then be reused
 
 	ended     chan struct{} // closed when the child and its group are gone
-	exitError error         // how the child ended; how and short are set before ended is closed
+	exitError error         // how the child ended; exitError and shortage are set before ended is closed
 	shortage  Shortage
 }
 

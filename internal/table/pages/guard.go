@@ -79,7 +79,7 @@ func Open(path string) (*Parquet, error) {
 	return p, err
 }
 
-// OpenReader reads a file with all checks; path is the name in messages. A *config.Error says that the file cannot be read.
+// OpenReader reads a file with all checks; path is the name in messages. A *document.Error says that the file cannot be read.
 func OpenReader(path string, file store.Reader) (*Parquet, error) {
 	p := &Parquet{Path: path, file: &watchedReader{Reader: file}, size: file.Size()}
 	if err := p.open(); err != nil {

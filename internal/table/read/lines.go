@@ -49,7 +49,7 @@ func openLines(path string) (*lineReader, error) {
 	return l, nil
 }
 
-// errTooLong says that a line is longer than maxRecordBytes; the line is skipped.
+// errTooLong says that a line is longer than typed.MaxRecordBytes. The reader skips the line.
 var errTooLong = fmt.Errorf("longer than %d MiB", typed.MaxRecordBytes>>20)
 
 // read returns the next line without its end, valid until the next call, io.EOF after the last, or

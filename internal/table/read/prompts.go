@@ -65,7 +65,7 @@ type Prompts struct {
 }
 
 // Open finds the files of the paths and glob patterns and checks that each can be opened and has a column of prompts. An error
-// about a file's format is a *config.Error.
+// about a file's format is a *document.Error.
 func Open(patterns []string, opts Options) (*Prompts, error) {
 	files, err := ExpandTables(patterns)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 // columns of raw bytes are not read and stay nil. Columns are found by name; columns that the file lacks stay zero, so that
 // tables of other programs and older versions can be read. But the file must have the first tensor of T with its shape and
 // dtype. A row of a damaged page is yielded with the values that could be read and a *RowError, and reading continues. Any
-// other error ends the rows; an error about the file's format is a *config.Error.
+// other error ends the rows; an error about the file's format is a *document.Error.
 func Read[T schemas.Row](path string, tensors bool) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		file, err := pages.Open(path)

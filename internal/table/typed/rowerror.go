@@ -6,7 +6,7 @@ type RowError struct {
 	Column  string // the wrong field, "" for the whole row
 	Problem string
 	Fix     string
-	Others  []string          // errors of other fields, at most maxOthers
+	Others  []string          // errors of some other fields
 	Given   map[string]string // the wrong fields, as in the table
 	Tensor  bool              // only a tensor of the row is wrong; everything else was read
 }

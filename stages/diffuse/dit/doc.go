@@ -1,8 +1,8 @@
 // Package dit defines the interface of a diffusion transformer. A network has a package of its own, such as stages/stdit, and
 // implements three small interfaces: Network is the opened model, Model its weights on a device, and Batch some rows that are
 // prepared for the steps. A Family finds the network by the model's config.json. The stage `denoise` (stages/diffuse) samples
-// with any of them; its plain_test.go has the smallest one. A network does not know samplers, guidance, ranks or clips, and
-// this package does not know what a network computes inside.
+// with any of them; stages/diffuse/plain_test.go has the smallest one. A network does not know samplers, guidance, ranks or
+// clips, and this package does not know what a network computes inside.
 //
 // Description.Evaluator makes a network callable for a sampler on one device; stages/diffuse/shares does it for the ranks of a
 // set. SampleBytes and Work measure the memory and work of a network.

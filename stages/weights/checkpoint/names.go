@@ -15,8 +15,8 @@ import (
 	"latentbeam/stages/weights/safetensors"
 )
 
-// weightNames are the file names that hubs use for the weights of a component, in transformers' and diffusers' style. A
-// checkpoint in shards has an index with the same name and the suffix ".index.json".
+// The file names that hubs use for the weights of a component, in transformers' and diffusers' style. A checkpoint in shards has an
+// index with the same name and the suffix ".index.json".
 var (
 	safetensorsNames = []string{"model.safetensors", "diffusion_pytorch_model.safetensors"}
 	pickleNames      = []string{"pytorch_model.bin", "diffusion_pytorch_model.bin"}
