@@ -58,7 +58,7 @@ func (f *finished) fillResult() (workers int) {
 		}
 	}
 	if n, first := f.run.engine.Progress.Blind(); n > 0 {
-		slog.Warn("measures could not look at rows: their results are there and readings are missing; `latentbeam retry` tries again",
+		slog.Warn("measures could not read the results of some rows: their readings are missing; `latentbeam retry` tries again",
 			"rows", n, "first", first)
 	}
 	r.Interrupted = f.run.engine.Schedule.Stopping()
@@ -73,7 +73,7 @@ func (f *finished) fillResult() (workers int) {
 func (f *finished) pending(rows int64) error {
 	if f.run.launch.Spread {
 		return fault.TryAgain(fmt.Errorf("%d rows are left although runner %s says that the job is done: run it again, which "+
-			"computes these alone", rows, f.run.launch.Runner.Name))
+			"computes only these", rows, f.run.launch.Runner.Name))
 	}
 	return fault.Fatal(fmt.Errorf("%d rows are left after the last pass over the input: it changes while it is read, "+
 		"or runner %s drops rows; run the job again", rows, f.run.launch.Runner.Name))
@@ -95,7 +95,7 @@ func (f *finished) tables(ctx context.Context, workers int) (err error) {
 	if err := f.run.engine.Steps.Clean(ctx, r.Totals.Pending == 0 && f.run.report.Part == "" && f.limit == 0); err != nil {
 		return err
 	}
-	lap.into(&f.run.phases.Tables)
+	lap.addTo(&f.run.phases.Tables)
 	r.Elapsed, r.Phases = time.Since(f.began), *f.run.phases
 	err = f.run.report.WriteSummary(ctx, report.Summary{
 		Input: r.Totals.Input, Totals: r.Totals, Limit: f.limit, Config: f.config, Terms: f.terms, Unsafe: f.output.Unsafe(),

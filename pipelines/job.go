@@ -92,7 +92,7 @@ type Job struct {
 	phases   record.Phases     // phases of the run
 	before   string            // numeric class of the rows in the output; "": no rows, or unknown
 	close    []func()
-	looked   atomic.Int64 // rows that the current Plan call has read
+	rowsRead atomic.Int64 // rows that the current Plan call has read
 }
 
 // Open opens everything that a job needs except its output. It reports errors in the configuration, the model or the
@@ -217,7 +217,7 @@ func (j *Job) loadsLater() bool { return j.Opts.worker || !j.Opts.Inspect && j.b
 // run. Close releases it.
 func (j *Job) Attach(ctx context.Context) error {
 	if len(j.host.Lacks) > 0 {
-		return fault.Usage(fmt.Errorf("not here: %s; the job can be planned, and not be run", strings.Join(j.host.Lacks, ", ")))
+		return fault.Usage(fmt.Errorf("not here: %s; the job can be planned, but not run", strings.Join(j.host.Lacks, ", ")))
 	}
 	if err := j.Ready(); err != nil {
 		return err
@@ -274,8 +274,8 @@ func (j *Job) Explain(ctx context.Context, id string) ([]explain.Answer, error) 
 // Recompute computes about n of the finished rows again and compares them with their results. Call Peek first.
 func (j *Job) Recompute(ctx context.Context, n int) (found recompute.Found, err error) {
 	if names := j.host.Varying(); len(names) > 0 {
-		return found, fault.Usage(fmt.Errorf("nothing can be compared: the results of stage %s may be others when a row is computed again; "+
-			"where they are not, write deterministic: true into its options", strings.Join(names, ", ")))
+		return found, fault.Usage(fmt.Errorf("nothing can be compared: stage %s may give different results when a row is computed again; "+
+			"if it does not, write deterministic: true into its options", strings.Join(names, ", ")))
 	}
 	if err := j.Ready(); err != nil {
 		return found, err
@@ -300,7 +300,7 @@ func (j *Job) Request(plan planning.Plan) ([]byte, error) { return j.launch.Requ
 func (j *Job) Progress() *engine.Progress { return j.engine.Progress }
 
 // RowsRead returns how many rows of the input the current call of Plan has read.
-func (j *Job) RowsRead() int64 { return j.looked.Load() }
+func (j *Job) RowsRead() int64 { return j.rowsRead.Load() }
 
 // Stop makes Run finish the batches in progress and return.
 func (j *Job) Stop() { j.engine.Schedule.Stop() }

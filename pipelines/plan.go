@@ -35,7 +35,7 @@ func (j *Job) PlanAnew(ctx context.Context) (planning.Plan, error) {
 func (j *Job) planner() *planning.Planner {
 	return &planning.Planner{Config: j.Config, Specs: j.Opts.Specs, Start: j.Opts.Start, Limit: j.Opts.Limit, NameAll: j.Opts.AllFailures,
 		Engine: j.engine, Host: j.host, Input: j.input, Rows: j.rows, Report: &j.report, Loosened: j.output.Results.Loosened,
-		Reading: j.output.Reading(), Others: j.launch.Away || j.machines.Local.Size() == 0, Consent: j.consent(), Looked: &j.looked}
+		Reading: j.output.Reading(), Others: j.launch.Away || j.machines.Local.Size() == 0, Consent: j.consent(), Looked: &j.rowsRead}
 }
 
 // consent returns what the options of this run allow.

@@ -27,8 +27,8 @@ type planned struct {
 // stopwatch measures the time since its last use.
 type stopwatch struct{ last time.Time }
 
-// into adds the time since the last use to phase.
-func (s *stopwatch) into(phase *time.Duration) {
+// addTo adds the time since the last use to phase.
+func (s *stopwatch) addTo(phase *time.Duration) {
 	now := time.Now()
 	*phase += now.Sub(s.last)
 	s.last = now
@@ -152,7 +152,7 @@ func (p *planned) start(ctx context.Context) (*running, error) {
 	}
 	r.next.weights = j.Forecast().Weights(plan.Work)
 	r.record.Running()
-	r.lap.into(&r.phases.Plan)
+	r.lap.addTo(&r.phases.Plan)
 	return r, nil
 }
 

@@ -37,7 +37,7 @@ func (r *running) compute() (*finished, error) {
 	stop := r.startWriting()
 	r.failed = r.launch.Compute(r.ctx, r.result.Plan)
 	stop()
-	r.lap.into(&r.phases.Rows)
+	r.lap.addTo(&r.phases.Rows)
 	if r.ctx.Err() != nil {
 		if errors.Is(r.failed, context.Canceled) {
 			r.failed = nil // the cause of ctx below is more precise

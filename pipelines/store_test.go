@@ -19,7 +19,7 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// in returns the job with its output in memory.
+// inMemory returns the job with its output in m.
 func inMemory(j jobtest.Job, m *storetest.Memory) jobtest.Job {
 	j.Opts.OutputIn(m.Open, m.Existing)
 	return j
@@ -78,7 +78,7 @@ func TestAnyStore(t *testing.T) {
 	}
 }
 
-// run changes the output, runs the job on it and returns what it holds then.
+// run changes the output, runs the job on it and returns the digests of the output's objects.
 func (step storeStep) run(t *testing.T, j jobtest.Job, s store.Store) map[string]string {
 	t.Helper()
 	if step.change != nil {

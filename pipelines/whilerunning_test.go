@@ -16,8 +16,10 @@ import (
 
 // seen counts what was in an output while its job ran.
 type seen struct {
-	unfinished, gained, early int // looks at which the page said so, a full table of tensors was there, a video was in the table
-	wrong                     []string
+	unfinished int // number of looks at a page that says that the job is unfinished
+	gained     int // number of looks at a full table of tensors
+	early      int // number of looks at a table with videos
+	wrong      []string
 }
 
 // look polls an output until quit is closed.

@@ -117,7 +117,7 @@ func (j Explainer) explain(ctx context.Context, e *stages.Element) (Answer, erro
 		if r.Failure != nil {
 			x.Why = r.Failure.Stage + ": " + r.Failure.Message
 			if r.Failure.IsFinal(j.Programs) {
-				x.Next = "a run skips it; it would fail again as it is: change the row, or what the stage is told, and retry"
+				x.Next = "a run skips it; it would fail again unchanged: change the row or the options of the stage, and retry"
 			}
 		}
 	default:

@@ -145,7 +145,7 @@ func sourceOf(cfg *config.Config, limit int, want needs) (engine.RowSource, erro
 	opts := want.options(cfg)
 	if err := checkTable(patterns, opts); err != nil {
 		if wrong := (*document.Error)(nil); slices.ContainsFunc(patterns, isText) && errors.As(err, &wrong) {
-			return nil, wrong.WithFix("prompts stand in a file: write them into a .txt, one a line, and give its path, relative to the current directory")
+			return nil, wrong.WithFix("prompts are read from a file: write them into a .txt, one per line, and give its path, relative to the current directory")
 		}
 		return nil, err
 	}

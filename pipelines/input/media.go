@@ -54,7 +54,7 @@ func openMedia(cfg *config.Config, files []string, limit int, want needs) (media
 	beside := sidecars(files)
 	for _, file := range files {
 		if file == source.Stdin && !s.isTable(file) {
-			return mediaRows{}, document.NewError(document.Position{File: file}, "standard input can be a table, no media file").
+			return mediaRows{}, document.NewError(document.Position{File: file}, "standard input can be a table, but not a media file").
 				WithFix("set input.format to csv, jsonl, parquet or txt")
 		}
 		if strings.EqualFold(filepath.Ext(file), captionExt) {
@@ -87,7 +87,7 @@ func openMedia(cfg *config.Config, files []string, limit int, want needs) (media
 	s.ids = fileIDs(slices.DeleteFunc(slices.Clone(s.files), s.isTable))
 	want.shared.Store(len(s.ids) > 0)
 	if len(beside) > 0 {
-		want.notes.add("%d json files beside media files of their names are not read: captions are txt files, or columns of one table", len(beside))
+		want.notes.add("%d json files that share their name with a media file are not read: captions are txt files, or columns of one table", len(beside))
 	}
 	if len(s.files) == 0 {
 		return mediaRows{}, cfg.Errorf("input."+kind, "there are captions but no media among the files")

@@ -178,7 +178,7 @@ func finder[T schemas.Row](element func(T, bool) (*stages.Element, error), dir s
 		found, err := element(row, true)
 		switch {
 		case found.Origin != e.Origin:
-			return fault.Usage(fmt.Errorf("%s is another row here than where the input was read: give every host the same files",
+			return fault.Usage(fmt.Errorf("%s is a different row on this host than where the input was read: give every host the same files",
 				e.Row.Source))
 		case err != nil:
 			e.Unread = err.Error()

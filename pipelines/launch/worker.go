@@ -119,7 +119,7 @@ func (s Spec) Agree(e *engine.Engine) error {
 	}
 	for _, step := range e.Schedule.Steps {
 		if d := step.Digest(); d != s.Weights[step.Name] {
-			return fault.Usage(fmt.Errorf("the weights of %s are others here (digest %s) than where the job was submitted (%s): "+
+			return fault.Usage(fmt.Errorf("the weights of %s on this host (digest %s) differ from those where the job was submitted (%s): "+
 				"give every host the same model", step.Name, d, s.Weights[step.Name]))
 		}
 	}

@@ -182,7 +182,7 @@ func (m *Policy) Prepare(ctx context.Context) error {
 	}
 	if from := m.frameSource(); fresh && len(r.Marks) == 0 && !m.Asked.Given && from != "" {
 		slog.Log(ctx, source.LevelNotice, "videos get no marks of synthetic media, because it is not known whether a model made their frames; "+
-			"where one did, write marks: [iptc, aigc] under encode_video (docs/marking.md)", "frames_of", from)
+			"if one did, write marks: [iptc, aigc] under encode_video (docs/marking.md)", "frames_of", from)
 	}
 	if weights := m.Engine.Rules.Weights(); r.Asked().C2PA && r.Models[weights] == "" { // first run with this model
 		models := maps.Clone(r.Models)
@@ -280,7 +280,7 @@ func (m *Policy) Sign(ctx context.Context, away bool) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("sign videos: %w; those without a signature are published: run the job again, which signs them", err)
+		return fmt.Errorf("sign videos: %w; the unsigned videos are published: run the job again, which signs them", err)
 	}
 	return nil
 }

@@ -23,18 +23,18 @@ type Consent struct {
 // Allows returns an error if the run would do work that its options do not allow.
 func (c Consent) Allows(p Plan) error {
 	if c.ScoreOnly && p.New > 0 {
-		return fault.Usage(fmt.Errorf("%d of %d rows of the job are not done, and scores are of finished videos: run the job first (`latentbeam run %s`), "+
+		return fault.Usage(fmt.Errorf("%d of %d rows of the job are not done, and only finished videos can be scored: run the job first (`latentbeam run %s`), "+
 			"or give --output, which scores the videos that are there", p.New, p.Rows, c.Job))
 	}
 	if c.Repair && p.undone > 0 {
-		return fault.Usage(fmt.Errorf("a repair makes anew what earlier runs have done, and %d of the %d rows of the job have never been done "+
+		return fault.Usage(fmt.Errorf("a repair computes only results of earlier runs again, and %d of the %d rows of the job have never been done "+
 			"under the keys that they have now: the job, or a file that it depends on, has changed, or the job was not run to its end. "+
 			"Nothing was computed. `latentbeam explain %s %s` says what has changed; undo that, and repair again. Or run the job "+
 			"(`latentbeam run %s`), which computes these rows and mends what it still needs", p.undone, p.Rows, c.Output, p.firstUndone,
 			c.Job))
 	}
 	if p.changed.rows > 0 && !c.NewMeaning {
-		return fault.Usage(fmt.Errorf("%v; or give --new-meaning, which computes them anew", p.changed))
+		return fault.Usage(fmt.Errorf("%v; or give --new-meaning, which computes them again", p.changed))
 	}
 	if why := c.otherClass(p); why != "" {
 		return fault.Usage(fmt.Errorf("%s; run on a host of class %s (resources.class), write into another output, or give --new-class", why,

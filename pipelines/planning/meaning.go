@@ -182,7 +182,7 @@ func (c changed) String() string {
 	if c.rows == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s would be new because this release reads the job otherwise than the output was made: %s; "+
+	return fmt.Sprintf("%s would be new because this release reads the job in another way than the release that made the output: %s; "+
 		"this line of the job keeps them: %s", progress.Rows(c.rows), strings.Join(c.about, "; "), strings.Join(c.keep, "; "))
 }
 

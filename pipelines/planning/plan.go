@@ -105,14 +105,14 @@ func (l *Planner) Plan(ctx context.Context) (p Plan, err error) {
 	}
 	last := l.Engine.Schedule.Steps[len(l.Engine.Schedule.Steps)-1].Gives
 	shows := l.Engine.Rules.Input != stages.KindMedia && last != stages.KindText
-	s.doubt = forecast.NewDoubts(slices.Contains(l.Engine.Rules.Params(), stages.ParamPrompt), shows, l.Host.Model == "tiny" && l.draws())
+	s.doubt = forecast.NewDoubts(slices.Contains(l.Engine.Rules.Params(), stages.ParamPrompt), shows, l.Host.Model == "tiny" && l.generates())
 	if l.Reading { // a run writes the number of cut tokens into the rows instead
 		s.doubt.CutTokens = l.cutTokens()
 	}
 	l.Looked.Store(0)
 	for e, err := range l.Rows.All(ctx) {
 		if err == nil {
-			err = s.see(e)
+			err = s.add(e)
 		}
 		l.Looked.Add(1)
 		if err != nil {
@@ -143,14 +143,14 @@ func (l *Planner) Plan(ctx context.Context) (p Plan, err error) {
 		p.Warnings = append(p.Warnings, p.Lacks)
 	}
 	if p.Loosened > 0 {
-		p.Notes = append(p.Notes, fmt.Sprintf("%d of the new rows were left out by a guard before and are within its limits now", p.Loosened))
+		p.Notes = append(p.Notes, fmt.Sprintf("%d of the new rows were dropped by a guard before and are within its limits now", p.Loosened))
 	}
 	if p.Blind > 0 {
-		p.Notes = append(p.Notes, fmt.Sprintf("%d rows that are done lack readings, because a measure could not look at them (%s); `latentbeam "+
+		p.Notes = append(p.Notes, fmt.Sprintf("%d finished rows lack readings, because a measure could not read their results (%s); `latentbeam "+
 			"retry` tries again", p.Blind, p.firstBlind))
 	}
 	if p.Score > 0 {
-		p.Notes = append(p.Notes, fmt.Sprintf("%d rows are done and get readings alone: no video of them is made anew", p.Score))
+		p.Notes = append(p.Notes, fmt.Sprintf("%d finished rows get only readings: their videos are not made again", p.Score))
 	}
 	p.Input, p.First, p.Vanished = s.input.Sum(), s.unusable.First, l.vanished(ctx, p.Rows)
 	if l.Reading && l.Limit == 0 {
@@ -190,8 +190,8 @@ type survey struct {
 	asked    []uint64 // first bytes of the keys that the ledger has, only for Reading
 }
 
-// see adds the next row of the input.
-func (s *survey) see(e *stages.Element) (err error) {
+// add adds the next row of the input.
+func (s *survey) add(e *stages.Element) (err error) {
 	p := s.plan
 	s.names.Add(e)
 	s.doubt.See(e)
@@ -230,7 +230,7 @@ func (s *survey) see(e *stages.Element) (err error) {
 		if s.Loosened(e.Key) {
 			p.Loosened++
 		}
-		p.never(e, s.Engine.Earlier)
+		p.countUndone(e, s.Engine.Earlier)
 		s.doubt.New(e)
 	case ledger.Done:
 		p.Done++
@@ -317,8 +317,8 @@ func (l *Planner) unwritten() string {
 	return ""
 }
 
-// never counts a new row as undone, unless an earlier run has done it.
-func (p *Plan) never(e *stages.Element, earlier func(schemas.Key) bool) {
+// countUndone counts a new row as undone, unless an earlier run has done it.
+func (p *Plan) countUndone(e *stages.Element, earlier func(schemas.Key) bool) {
 	if earlier != nil && earlier(e.Key) {
 		return
 	}
@@ -378,8 +378,8 @@ func (l *Planner) remarks(p Plan) (all []string) {
 	return all
 }
 
-// draws reports whether the job generates pictures from prompts.
-func (l *Planner) draws() bool {
+// generates reports whether the job generates videos or images from prompts.
+func (l *Planner) generates() bool {
 	return slices.ContainsFunc(l.Engine.Schedule.Steps, func(s stages.Step) bool { return s.Spec.Name == "denoise" }) &&
 		l.Engine.Rules.Input == stages.KindPrompt
 }

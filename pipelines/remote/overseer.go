@@ -155,7 +155,7 @@ func (o *Overseer) handleTrouble(ctx context.Context, t runfiles.Trouble) {
 		o.retries++
 		slog.Warn("a worker could not go on; the engine tries again", "error", t.Error)
 		if o.retries >= maxTroubles {
-			o.abandon(ctx, fault.TryAgain(fmt.Errorf("%w (it is the trouble number %d)", err, o.retries)))
+			o.abandon(ctx, fault.TryAgain(fmt.Errorf("%w (temporary error number %d of the job)", err, o.retries)))
 		}
 	default:
 		o.abandon(ctx, fault.Fatal(err))

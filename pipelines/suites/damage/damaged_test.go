@@ -31,7 +31,7 @@ func TestDamagedVideos(t *testing.T) {
 	j.MustRun(t)
 	for _, c := range []struct {
 		id     string
-		file   int // index in videoFiles
+		file   int // index in the result of jobtest.VideoFiles
 		damage func(path string) error
 	}{
 		{"a", 0, func(path string) error { return resize(path, -1) }},

@@ -33,7 +33,7 @@ func flipAt(t *testing.T, path, text string, by int) {
 	}
 }
 
-// If a page of a prompt table is damaged, the rows of the page fail and the job computes the others.
+// TestDamagedPageOfPrompts: if a page of a prompt table is damaged, the rows of the page fail and the job computes the others.
 func TestDamagedPageOfPrompts(t *testing.T) {
 	type row struct {
 		ID     string `parquet:"id"`
@@ -74,13 +74,13 @@ func TestDamagedPageOfPrompts(t *testing.T) {
 	}
 	j.SameAs(t, j.Elsewhere(t))
 
-	flipAt(t, path, "PAR1", 0) // what nobody can know ends with 2
+	flipAt(t, path, "PAR1", 0) // without PAR1 the file is not parquet: exit code 2
 	if _, err := j.Elsewhere(t).Run(); fault.ExitCode(err) == fault.ExitDone || !strings.Contains(fmt.Sprint(err), path) {
 		t.Errorf("%v", err)
 	}
 }
 
-// If a page of tensors is damaged, only the rows with these tensors are lost.
+// TestDamagedPageOfEmbeddings: if a page of tensors is damaged, only the rows with these tensors are lost.
 func TestDamagedPageOfEmbeddings(t *testing.T) {
 	texts := jobtest.NewJob(t, "id,prompt\na,a red circle\nb,a blue square\nc,a green triangle\n")
 	texts.Stages, texts.Sets = "[encode_text]", []string{"output.write=[embeddings]"}

@@ -48,7 +48,7 @@ func TestFlippedBits(t *testing.T) {
 	}
 	for _, c := range []struct {
 		id string
-		of int // index in videoFiles
+		of int // index in the result of jobtest.VideoFiles
 	}{{"a", 0}, {"b", 1}} {
 		flip(t, file(c.id, c.of), middle(t, file(c.id, c.of)), false)
 		j.Computes(t, 1)

@@ -19,8 +19,8 @@ import (
 	"latentbeam/stages/weights/safetensors"
 )
 
-// TestPrecomputeOpenSoraPlan: clips become latents by the autoencoders of Open-Sora-Plan, those of the autoencoder asked
-// itself, and come back as videos, the same on one worker and on three.
+// TestPrecomputeOpenSoraPlan: encode_vae gives the latents that the autoencoder of Open-Sora-Plan gives when called directly, and
+// decode_vae makes videos of them. One worker and three give the same bytes.
 func TestPrecomputeOpenSoraPlan(t *testing.T) {
 	for _, name := range []string{"wf_9frames", "causal_defaults_9frames"} {
 		t.Run(name, func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestPrecomputeOpenSoraPlan(t *testing.T) {
 			if len(rows) != 3 {
 				t.Fatalf("%d rows", len(rows))
 			}
-			shared := filepath.Join(t.TempDir(), "out") // where devices share the rows of clips
+			shared := filepath.Join(t.TempDir(), "out") // three devices divide each clip
 			r, err = runYAML(t, fmt.Sprintf(job, dir, "media: "+table+jobtest.FramesOfRows, shared, "latents", "encode_vae: {posterior: mean}"),
 				[]string{"resources.workers=3", "resources.threads=1"})
 			if wrong := jobtest.MustRead(t, there).Diff(jobtest.MustRead(t, shared)); err != nil || r.Done != 3 || len(wrong) > 0 {
@@ -86,7 +86,7 @@ func TestPrecomputeOpenSoraPlan(t *testing.T) {
 	}
 }
 
-// encoded are the raw means of the latents of a clip of 32x32 pixels.
+// encoded returns the raw latent means of a clip of 32x32 pixels, computed by the autoencoder without a job.
 func encoded(t *testing.T, m *vae.Model, be *cpu.Backend, path string, n int) []float32 {
 	t.Helper()
 	frames, err := media.OpenFrames(t.Context(), path, n, 8, 32, 32, media.Rules{})

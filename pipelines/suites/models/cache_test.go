@@ -19,19 +19,19 @@ import (
 	"latentbeam/stages/catalog"
 )
 
-// cacheOptions are caches that leave evaluations out of 16 steps of a tiny network.
+// cacheOptions are cache options with which a tiny network skips evaluations in a row of 16 steps.
 var cacheOptions = map[string]string{
 	"easycache": "cache: {name: easycache, threshold: 0.5, warmup: 2}",
 	"magcache":  "cache: {name: magcache, ratios: wan2.1-t2v-1.3b, threshold: 0.1, k: 3}",
 }
 
-// cachedWan is a job of a tiny Wan whose denoiser has these options. Two of its rows are of one shape, one is without guidance.
+// cachedWan returns a job of a tiny Wan model with these options of denoise. Two rows have the same shape, and one has no guidance.
 func cachedWan(t *testing.T, kind, options string) jobtest.Job {
 	t.Helper()
 	c := wanCasesOf(t, "wan-pipelines.json")[kind]
 	var network map[string]any
 	jobtest.Must(t, json.Unmarshal(c.Transformer, &network))
-	network["num_layers"], network["ffn_dim"] = 8, 16384 // so that blocks pass through memory
+	network["num_layers"], network["ffn_dim"] = 8, 16384 // large enough that blocks can be streamed
 	var err error
 	c.Transformer, err = json.Marshal(network)
 	jobtest.Must(t, err)
@@ -43,7 +43,7 @@ func cachedWan(t *testing.T, kind, options string) jobtest.Job {
 	return j
 }
 
-// with returns the job elsewhere, with more settings.
+// with returns the job with another output and more settings.
 func with(t *testing.T, j jobtest.Job, sets ...string) jobtest.Job {
 	t.Helper()
 	other := j.Elsewhere(t)
@@ -51,7 +51,7 @@ func with(t *testing.T, j jobtest.Job, sets ...string) jobtest.Job {
 	return other
 }
 
-// cachedCases are jobs that leave evaluations out, first the two that differ in everything.
+// cachedCases are jobs that skip evaluations. The first two differ in every field, so a short test can run these alone.
 var cachedCases = []struct{ kind, cache, precision string }{
 	{"unipc", "easycache", "precision: int8"},
 	{"experts", "magcache", ""},
@@ -63,9 +63,9 @@ var cachedCases = []struct{ kind, cache, precision string }{
 	{"experts", "magcache", "precision: int8"},
 }
 
-// TestSameBytesWithCaches: with one denoiser and with two, in fp32 and in int8, a job that leaves evaluations out gives the bytes and counts of one
-// device under any batch, set, cut of the weights, worker of another host, memory, and after kills behind steps. LATENTBEAM_CACHED says how many of
-// cachedCases are tried.
+// TestSameBytesWithCaches: a job that skips evaluations gives the bytes and evaluation counts of one device, with one denoiser or two,
+// in fp32 or int8. They do not depend on batches, sets, the division of weights, workers on other hosts and memory, and they are the
+// same after a kill between steps. LATENTBEAM_CACHED is the number of cachedCases to run.
 func TestSameBytesWithCaches(t *testing.T) {
 	testaid.Long(t, "runs many whole jobs, and kills some")
 	cases := cachedCases[:min(testaid.Count(t, "LATENTBEAM_CACHED", 2), len(cachedCases))]
@@ -116,7 +116,7 @@ func TestSameBytesWithCaches(t *testing.T) {
 	t.Logf("P4: %d jobs that leave evaluations out, each under %d layouts and 2 kills, all the same bytes", len(cases), len(variants))
 }
 
-// leavesOut reports whether each row of the output left evaluations out.
+// leavesOut reports whether every row of the output skipped evaluations.
 func leavesOut(t *testing.T, o jobtest.Output) bool {
 	t.Helper()
 	for _, row := range o.Rows["videos"] {
@@ -129,7 +129,8 @@ func leavesOut(t *testing.T, o jobtest.Output) bool {
 	return len(o.Rows["videos"]) > 0
 }
 
-// streamed makes the latents of a larger video of the job's with all memory, and with so little that blocks of the denoiser pass through it.
+// streamed computes the latents of a larger video twice: with all memory, and with so little that the denoiser streams its blocks. Both
+// must be equal.
 func streamed(t *testing.T, j jobtest.Job) {
 	t.Helper()
 	base := with(t, j, "output.write=[latents, embeddings]")
@@ -160,10 +161,10 @@ func streamed(t *testing.T, j jobtest.Job) {
 		}
 		opened.Close()
 	}
-	t.Error("with no amount of memory blocks pass through it")
+	t.Error("with no amount of memory are blocks streamed")
 }
 
-// streams reports whether blocks of the last stage of a job pass through memory; the error says that there is too little.
+// streams reports whether the last stage of a job streams its blocks. It returns an error if there is too little memory even for that.
 func streams(t *testing.T, opened *pipelines.Job) (bool, error) {
 	t.Helper()
 	p, err := opened.Plan(t.Context())
@@ -178,7 +179,7 @@ func streams(t *testing.T, opened *pipelines.Job) (bool, error) {
 	return held[len(held)-1].Streamed, nil
 }
 
-// killedBehindSteps kills the job behind some of its saved steps, and goes on with another set of workers.
+// killedBehindSteps kills the job after some of its saved steps, and resumes it with another set of workers.
 func killedBehindSteps(t *testing.T, j jobtest.Job, want jobtest.Output) {
 	t.Helper()
 	l := jobtest.Life{Prompts: j.Prompts, Stages: j.Stages, Point: fault.StepsKept,
@@ -201,7 +202,7 @@ func killedBehindSteps(t *testing.T, j jobtest.Job, want jobtest.Output) {
 	}
 }
 
-// TestExperimentalIsSaid: the plan of a job says which of its options lose much of what the built-in model draws, or were not measured.
+// TestExperimentalIsSaid: the plan names each option that loses much of the quality of the built-in model, or whose loss is not measured.
 func TestExperimentalIsSaid(t *testing.T) {
 	for options, want := range map[string]string{
 		"":                              "",

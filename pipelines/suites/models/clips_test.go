@@ -16,9 +16,8 @@ import (
 	"latentbeam/schemas"
 )
 
-// TestClipsThroughTables: a video of several clips and texts comes out the same in one job and in three that
-// go on from each other's tables, with the denoiser's blocks over two workers; a table without the later
-// texts is refused by its rows.
+// TestClipsThroughTables: a video of several clips and texts is the same from one job and from three jobs that each read the table of
+// the one before, with the denoiser's blocks on two workers. If a table lacks the texts of later clips, its rows fail.
 func TestClipsThroughTables(t *testing.T) {
 	prompts := jobtest.WriteTable(t, "p.csv", "id,prompt,negative_prompt\n"+
 		"two,|0|a red circle|1|a blue square,\nlong,a red circle,a green star\nthree,|0|a red circle|1|a star|2|a bird,x\n")

@@ -15,13 +15,13 @@ import (
 	"latentbeam/stages/nn/nntest"
 )
 
-// smallSTDiT2 is an Open-Sora 1.1 of one layer that goes with the built-in text encoder and autoencoder.
+// smallSTDiT2 is the configuration of a small Open-Sora 1.1 that fits the built-in text encoder and autoencoder.
 const smallSTDiT2 = `{"model_type": "STDiT2", "hidden_size": 48, "depth": 2, "num_heads": 4, "caption_channels": 128,
 	"model_max_length": 64, "qk_norm": true, "input_sq_size": 512}`
 
-// TestReferencesAndClips runs image conditioning and a video of two clips from the prompt table to video and
-// latents: conditions count by content, a clip's shared frames are in the video once, a rerun does nothing, and a set
-// of three workers gives the same.
+// TestReferencesAndClips runs image conditioning, and a video of two clips, from the prompt table to videos and latents. Equal images in
+// different files give equal latents. The frames that two clips share are in the video once. A rerun computes nothing, and a set of
+// three workers gives the same latents.
 func TestReferencesAndClips(t *testing.T) {
 	red, same, blue := jobtest.WritePicture(t, color.RGBA{200, 0, 0, 255}), jobtest.WritePicture(t, color.RGBA{200, 0, 0, 255}),
 		jobtest.WritePicture(t, color.RGBA{0, 0, 200, 255})
@@ -49,7 +49,7 @@ func TestReferencesAndClips(t *testing.T) {
 	latentsOf := func(out string) map[string]schemas.LatentRow {
 		found := map[string]schemas.LatentRow{}
 		for _, row := range jobtest.ReadRows[schemas.LatentRow](t, out, "latents") {
-			row.VAELatentBytes = nil // the digest says as much
+			row.VAELatentBytes = nil // the row has their digest
 			found[row.ID] = row
 		}
 		return found

@@ -1,2 +1,2 @@
-// Package models holds no code: its tests are about whole jobs of every family of models, against the numbers of their reference implementations.
+// Package models contains only tests: whole jobs of every model family, compared with numbers of the reference implementations.
 package models

@@ -19,13 +19,13 @@ import (
 	"latentbeam/stages/weights/gguf/gguftest"
 )
 
-// llamaNames are what llama.cpp calls the parts of a T5 encoder.
+// llamaNames replaces the names of a T5 encoder's tensors by those of llama.cpp.
 var llamaNames = strings.NewReplacer("shared.weight", "token_embd.weight", "encoder.final_layer_norm", "enc.output_norm",
 	"encoder.block.", "enc.blk.", "layer.0.SelfAttention.relative_attention_bias", "attn_rel_b", "layer.0.SelfAttention.", "attn_",
 	"layer.0.layer_norm", "attn_norm", "layer.1.layer_norm", "ffn_norm", "layer.1.DenseReluDense.wi_0", "ffn_gate",
 	"layer.1.DenseReluDense.wi_1", "ffn_up", "layer.1.DenseReluDense.wo", "ffn_down")
 
-// ggufOf is a file of random tensors of these shapes, whose matrices are of a type.
+// ggufOf returns a GGUF file of random tensors with these shapes. Its matrices have the type `of`.
 func ggufOf(architecture, of string, shapes map[string][]int, name func(string) string) []byte {
 	var tensors []gguftest.Tensor
 	for _, own := range slices.Sorted(maps.Keys(shapes)) {
@@ -34,7 +34,7 @@ func ggufOf(architecture, of string, shapes map[string][]int, name func(string) 
 	return gguftest.Write(map[string]any{"general.architecture": architecture}, tensors)
 }
 
-// withNumbers is a config.json with other numbers.
+// withNumbers returns a config.json with some numbers replaced.
 func withNumbers(t *testing.T, config []byte, numbers map[string]int) []byte {
 	t.Helper()
 	all := map[string]any{}
@@ -47,9 +47,8 @@ func withNumbers(t *testing.T, config []byte, numbers map[string]int) []byte {
 	return out
 }
 
-// TestGGUFIsTheConvertedModel: a model whose denoiser and text encoder are GGUF under their published names gives, in every type, what
-// it gives once `latentbeam convert` has rewritten them: the same keys and so the same bytes, also where its weights are cut, or
-// pass through memory.
+// TestGGUFIsTheConvertedModel: a model with a denoiser and a text encoder in GGUF has the same keys and bytes as after `latentbeam
+// convert`, for every type of tensor, also if its weights are divided among workers or streamed.
 func TestGGUFIsTheConvertedModel(t *testing.T) {
 	c := wanCases(t)["unipc"]
 	c.TextEncoder = withNumbers(t, c.TextEncoder, map[string]int{"d_model": 256, "d_ff": 256})
@@ -58,7 +57,7 @@ func TestGGUFIsTheConvertedModel(t *testing.T) {
 	jobtest.Must(t, err)
 	net, err := wan.ParseConfig(c.Transformer)
 	jobtest.Must(t, err)
-	model := func() string { // of one name: tables have it
+	model := func() string { // always the same name, because tables contain it
 		dir := filepath.Join(t.TempDir(), "model")
 		jobtest.Must(t, os.Rename(wanDir(t, c), dir))
 		return dir
@@ -105,7 +104,7 @@ func TestGGUFIsTheConvertedModel(t *testing.T) {
 				t.Errorf("%s, %q:\n%s", of, variant, strings.Join(wrong, "\n"))
 			}
 		}
-		if of == "Q4_K" { // a file for each component of a model that lies elsewhere
+		if of == "Q4_K" { // the components are files outside of the model's directory
 			named := fmt.Sprintf("{path: %q, transformer: %q, text_encoder: %q}", ours, filepath.Join(theirs, transformer), filepath.Join(theirs, encoder))
 			if wrong := want.Diff(run(named, "")); wrong != nil {
 				t.Errorf("named files:\n%s", strings.Join(wrong, "\n"))
@@ -114,7 +113,8 @@ func TestGGUFIsTheConvertedModel(t *testing.T) {
 	}
 }
 
-// TestGGUFAlone: a GGUF is a model of one component, by its own name and as the one in a folder. Others are named as what they are.
+// TestGGUFAlone: a GGUF file, or a folder with one, can be a model of one component. A GGUF that cannot be used gives an error that
+// names its architecture.
 func TestGGUFAlone(t *testing.T) {
 	c := wanCases(t)["unipc"]
 	text, err := t5.ParseConfig(c.TextEncoder)

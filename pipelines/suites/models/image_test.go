@@ -19,7 +19,7 @@ import (
 	"latentbeam/stages/weights/safetensors"
 )
 
-// The smallest Open-Sora 1.3: windows of 2 x 2 patches that a set cuts, and its autoencoder.
+// A small Open-Sora 1.3 with windows of 2 x 2 patches, which sets divide, and its autoencoder.
 const (
 	smallSTDiT13 = `{"model_type": "STDiT3", "hidden_size": 48, "depth": 1, "num_heads": 4, "caption_channels": 128,
 	"model_max_length": 64, "qk_norm": true, "in_channels": 16, "kernel_size": [2, 2, -1], "use_spatial_rope": true}`
@@ -30,8 +30,8 @@ const (
 		"num_res_blocks": 1, "out_ch": 3, "type": "VideoEncoder", "z_channels": 16}}`
 )
 
-// TestImagesOf13OnAnySet: videos that Open-Sora 1.3 makes from images by cond_type, of one clip and of two, are the
-// same on sets of workers as on one, from the job's YAML to latents and mp4.
+// TestImagesOf13OnAnySet: videos of one and of two clips that Open-Sora 1.3 makes from images (cond_type) are the same on one worker and
+// on sets of workers.
 func TestImagesOf13OnAnySet(t *testing.T) {
 	parsed, err := vae.ParseConfig([]byte(smallVAE13))
 	jobtest.Must(t, err)

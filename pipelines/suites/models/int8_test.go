@@ -10,8 +10,8 @@ import (
 	"latentbeam/internal/dev/jobtest"
 )
 
-// TestWanInInt8: what is true of the built-in model in int8 is true of Wan, with one denoiser and with two, and of UMT5: neither batches
-// nor sets nor cut weights show in a byte, on other hosts too.
+// TestWanInInt8: the int8 output of Wan, with one denoiser and with two, and of UMT5 does not depend on batches, sets, the division of
+// weights and hosts, like that of the built-in model.
 func TestWanInInt8(t *testing.T) {
 	if testing.Short() {
 		t.Skip("whole jobs: run make check")
@@ -51,7 +51,7 @@ func TestWanInInt8(t *testing.T) {
 	}
 }
 
-// TestPlanInInt8: the same is true of both versions of Open-Sora-Plan and mT5.
+// TestPlanInInt8 tests the same for both versions of Open-Sora-Plan and for mT5.
 func TestPlanInInt8(t *testing.T) {
 	if testing.Short() {
 		t.Skip("whole jobs: run make check")

@@ -8,8 +8,8 @@ import (
 	"latentbeam/internal/dev/jobtest"
 )
 
-// TestMessagesOfModelStages: messages about stages that the model says point to the model in the job, and a model of a class
-// without stages gets no advice to add some.
+// TestMessagesOfModelStages: if the stages come from the model, messages about them have the line of the model in the job. A model of an
+// unsupported class gives no advice to add stages.
 func TestMessagesOfModelStages(t *testing.T) {
 	dir := wanDir(t, wanCases(t)["unipc"])
 	text := fmt.Sprintf("version: 1\nmodel: %q\ninput: {prompts: %q}\noutput: {path: %q}\n", dir,

@@ -39,8 +39,8 @@ const (
 		"sparse_n": 4, "sample_size_t": 2, "sample_size_h": 4, "sample_size_w": 6}`
 )
 
-// planDir lays a small model out as a directory with the names that the project publishes its parts under. There is no
-// model_index.json: the project has none.
+// planDir writes a small model into a directory with the published names of its components. It has no model_index.json, like the
+// published models.
 func planDir(t *testing.T, transformer, autoencoder string) string {
 	t.Helper()
 	dir := wanDir(t, wanCases(t)["unipc"]) // for its tokenizer
@@ -70,9 +70,8 @@ func planDir(t *testing.T, transformer, autoencoder string) string {
 	return dir
 }
 
-// TestPlanJobs: a directory of Open-Sora-Plan, of either version, and a table of prompts are all that a job needs to make
-// videos. Templates, the negative prompt, sampler and sizes are the published ones; a rerun computes nothing, and any
-// number of workers makes the same latents.
+// TestPlanJobs: a job needs only a directory of Open-Sora-Plan, of either version, and a table of prompts. Templates, the negative
+// prompt, the sampler and sizes are the published ones. A rerun computes nothing, and any number of workers gives the same latents.
 func TestPlanJobs(t *testing.T) {
 	for _, c := range []struct {
 		version, transformer, vae, usual, other string
@@ -119,7 +118,7 @@ func TestPlanJobs(t *testing.T) {
 			}
 			short := t.TempDir()
 			if got := run(short, "", "defaults.max_sequence_length=16"); slices.Equal(got[0], want[0]) {
-				t.Error("16 tokens of text make the latents of all")
+				t.Error("16 tokens of text give the latents of the whole text")
 			}
 			for _, e := range jobtest.ReadRows[schemas.EmbeddingRow](t, short, "embeddings") {
 				if n := e.NegativeEmbeddingShape; len(n) != 2 || n[0] != 16 {
@@ -146,8 +145,8 @@ func TestPlanJobs(t *testing.T) {
 	}
 }
 
-// TestPlanNeedsNoList: without stages in the job, the model says which there are; precomputed latents begin at the
-// autoencoder. A class of the project that is not supported is named.
+// TestPlanNeedsNoList: if the job lists no stages, they come from the model. A job on precomputed latents starts at the autoencoder. The
+// error for an unsupported class of Open-Sora-Plan names the class.
 func TestPlanNeedsNoList(t *testing.T) {
 	dir, out := planDir(t, planNet13, planVAE13), t.TempDir()
 	text := func(input, out string) string {
@@ -171,7 +170,7 @@ func TestPlanNeedsNoList(t *testing.T) {
 		if len(all) != 1 {
 			t.Fatalf("videos %q", all)
 		}
-		plain, err := marks.Strip(nntest.Read(t, all[0]), ".mp4") // a job on latents marks nothing
+		plain, err := marks.Strip(nntest.Read(t, all[0]), ".mp4") // a job on latents puts no marks on files
 		jobtest.Must(t, err)
 		return plain
 	}

@@ -23,8 +23,8 @@ import (
 	"latentbeam/stages/weights/safetensors"
 )
 
-// packed returns a file whose matrices are of 8 bits with a scale, one for all (fp8) or one a row (I8), and whose other tensors
-// are of float32. name gives the names in the file.
+// packed returns a safetensors file with 8-bit matrices and their scales: one scale per matrix for fp8, one per row for I8. Other
+// tensors are float32. name returns the name of a tensor in the file.
 func packed(t *testing.T, shapes map[string][]int, dtype, scale string, name func(string) string) []byte {
 	t.Helper()
 	tensors := map[string]safetensors.Tensor{}
@@ -52,8 +52,8 @@ func packed(t *testing.T, shapes map[string][]int, dtype, scale string, name fun
 	return out.Bytes()
 }
 
-// TestPackedModelIsTheConvertedOne: a model of 8 bits, its denoiser under the names of the original code, and an adapter in fp8 give
-// what they give once `latentbeam convert` has rewritten them: the same keys and so the same bytes.
+// TestPackedModelIsTheConvertedOne: a model with 8-bit weights, whose denoiser has the names of the original code, and an adapter in fp8
+// have the same keys and bytes as after `latentbeam convert`.
 func TestPackedModelIsTheConvertedOne(t *testing.T) {
 	c := wanCases(t)["unipc"]
 	text, err := t5.ParseConfig(c.TextEncoder)
@@ -91,7 +91,8 @@ func TestPackedModelIsTheConvertedOne(t *testing.T) {
 	}
 }
 
-// TestTokenizers: a model has its ids from tokenizer.json where it has no spiece.model, and from the tensor of ComfyUI's files.
+// TestTokenizers: a model without spiece.model takes its token ids from tokenizer.json, or from the tensor spiece_model of ComfyUI's
+// files.
 func TestTokenizers(t *testing.T) {
 	c := wanCases(t)["unipc"]
 	text, err := t5.ParseConfig(c.TextEncoder)
@@ -138,8 +139,8 @@ func TestTokenizers(t *testing.T) {
 	}
 }
 
-// TestReplacedComponent: a model on disk with a denoiser from elsewhere takes all else from the model, the stages, the scheduler and the
-// negative prompt too: the same denoiser gives the same keys, whether it lies in a directory, a whole model, or a file without config.json.
+// TestReplacedComponent: if a job replaces the denoiser of a model, everything else comes from the model: stages, scheduler and negative
+// prompt. The same denoiser gives the same keys from a directory, from another whole model, and from a file without config.json.
 func TestReplacedComponent(t *testing.T) {
 	dir := wanDir(t, wanCases(t)["unipc"])
 	other := t.TempDir()

@@ -17,7 +17,7 @@ import (
 	"latentbeam/stages/weights"
 )
 
-// smallFlow is an Open-Sora 1.2 of one layer that understands the built-in text encoder.
+// smallFlow is the configuration of an Open-Sora 1.2 of one layer that fits the built-in text encoder.
 const smallFlow = `{"model_type": "STDiT3", "hidden_size": 48, "depth": 1, "num_heads": 4, "caption_channels": 128,
 	"model_max_length": 300, "qk_norm": true, "class_dropout_prob": 0.1}`
 
@@ -35,7 +35,7 @@ func writeDenoiser(t *testing.T, config string) string {
 	return writeComponent(t, config, names.Requested())
 }
 
-// presetJob opens a job of a preset on components, without writing anything.
+// presetJob opens a job with a preset and a model of separate components. It writes nothing.
 func presetJob(t *testing.T, denoiser, prompts, preset, defaults string) (*pipelines.Job, *config.Config, error) {
 	t.Helper()
 	text := fmt.Sprintf("version: 1\npreset: %s\n"+
@@ -50,8 +50,7 @@ func presetJob(t *testing.T, denoiser, prompts, preset, defaults string) (*pipel
 	return job, cfg, err
 }
 
-// TestPresetPlan: what a preset, the job, the rows and the model say comes together in the rows, as a dry run
-// shows them.
+// TestPresetPlan: the rows of a plan combine the values of the preset, the job, the table and the model.
 func TestPresetPlan(t *testing.T) {
 	dir := writeDenoiser(t, smallFlow)
 	prompts := jobtest.WriteTable(t, "p.csv", "prompt,aspect_ratio,num_frames,height,width,resolution\n"+
@@ -75,7 +74,7 @@ func TestPresetPlan(t *testing.T) {
 	}
 }
 
-// TestPresetFaults: what a preset cannot give is said with its line.
+// TestPresetFaults: a value that a preset does not allow is an error with its line.
 func TestPresetFaults(t *testing.T) {
 	dir := writeDenoiser(t, smallFlow)
 	prompts := jobtest.WriteTable(t, "p.csv", "prompt\na\n")
@@ -89,8 +88,7 @@ func TestPresetFaults(t *testing.T) {
 	}
 }
 
-// TestForeignModels: a preset of another version, and an autoencoder that was not made for the denoiser, are
-// refused before any row.
+// TestForeignModels: a preset of another version, and an autoencoder that does not fit the denoiser, are errors before the first row.
 func TestForeignModels(t *testing.T) {
 	dir := writeDenoiser(t, smallFlow)
 	prompts := jobtest.WriteTable(t, "p.csv", "prompt\na\n")
@@ -116,7 +114,7 @@ func TestForeignModels(t *testing.T) {
 	}
 }
 
-// TestPresetRun runs one: the shape of Open-Sora 1.2's latents, and scores and guidance that enter the result.
+// TestPresetRun runs a job with a preset. Its latents have the shape of Open-Sora 1.2, and the aesthetic score and guidance affect them.
 func TestPresetRun(t *testing.T) {
 	dir := writeDenoiser(t, smallFlow)
 	prompts := jobtest.WriteTable(t, "p.csv", "prompt,aes\na red circle,\na red circle,none\na red circle,6.5\n")
@@ -137,6 +135,6 @@ func TestPresetRun(t *testing.T) {
 		t.Fatalf("%d rows, the first %v at %g", len(rows), rows[0].VAELatentShape, rows[0].GuidanceScale)
 	}
 	if rows[0].VAELatentSHA256 == rows[1].VAELatentSHA256 || rows[0].VAELatentSHA256 != rows[2].VAELatentSHA256 {
-		t.Error("the score of the preset does not count as one of the row, or changes nothing")
+		t.Error("the score of the preset differs from the same score of a row, or has no effect")
 	}
 }

@@ -21,8 +21,8 @@ import (
 	"latentbeam/stages/weights/safetensors"
 )
 
-// TestRawLatents: a table of encode_vae has raw latents, and decode_vae makes of them the videos that it makes of the tables
-// of earlier releases, of those that one job encodes and decodes, and of several workers, byte for byte.
+// TestRawLatents: encode_vae writes raw latents. decode_vae makes the same videos from them, from tables of earlier releases, in the job
+// that encodes them, and on several workers.
 func TestRawLatents(t *testing.T) {
 	for _, c := range []struct {
 		golden, name string
@@ -73,7 +73,7 @@ func TestRawLatents(t *testing.T) {
 	}
 }
 
-// asEarlier writes the table that an earlier release would have of these rows, and returns its path.
+// asEarlier writes these rows as a table of an earlier release, and returns its path.
 func asEarlier(t *testing.T, m *vae.Model, rows []schemas.LatentRow, factor float64) string {
 	t.Helper()
 	be := cpu.New(1)
@@ -102,7 +102,7 @@ func asEarlier(t *testing.T, m *vae.Model, rows []schemas.LatentRow, factor floa
 	return path
 }
 
-// videosOf are the digests of an output's videos.
+// videosOf returns the digests of an output's videos.
 func videosOf(t *testing.T, out string) (sums []string) {
 	t.Helper()
 	for _, r := range jobtest.ReadRows[schemas.VideoRow](t, out, "videos") {
@@ -111,8 +111,8 @@ func videosOf(t *testing.T, out string) (sums []string) {
 	return sums
 }
 
-// TestOtherLatents: what a stage behind encode_vae gives is in the table, and a stage that knows no raw latents is not given
-// those of a table.
+// TestOtherLatents: the table has the latents of the last stage after encode_vae. A stage that does not declare raw latents cannot read
+// a table of them.
 func TestOtherLatents(t *testing.T) {
 	twice := stages.Spec{Name: "twice", In: stages.KindLatents, Out: stages.KindLatents, Version: 1,
 		New: func(*stages.Model, stages.Options) (stages.Stage, error) {

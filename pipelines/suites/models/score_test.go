@@ -12,9 +12,9 @@ import (
 	"latentbeam/schemas"
 )
 
-// TestBuiltInModelFollowsPrompts makes the twelve videos of the demonstration and reads colour, shape and
-// motion back from them as a player shows them. At least 11 of 12 must be right in all three; `latentbeam run testdata/prompts/eval.yaml`
-// does the same with 96. The same job on three workers writes the same videos and latents.
+// TestBuiltInModelFollowsPrompts makes the twelve videos of the demonstration and measures colour, shape and motion in the decoded
+// files. At least 11 of 12 must match their prompts in all three; `latentbeam run testdata/prompts/eval.yaml` does the same with 96.
+// The same job on three workers writes the same videos and latents.
 func TestBuiltInModelFollowsPrompts(t *testing.T) {
 	testaid.Long(t, "a minute of sampling")
 	t.Chdir("../../..")

@@ -11,7 +11,7 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// wanJob is a job of a small Wan model.
+// wanJob returns a job of a small Wan model.
 func wanJob(t *testing.T, table string, sets ...string) jobtest.Job {
 	t.Helper()
 	dir := wanDir(t, wanCases(t)["unipc"])
@@ -19,7 +19,7 @@ func wanJob(t *testing.T, table string, sets ...string) jobtest.Job {
 		Sets: append([]string{"model=" + dir, "output.write=[latents]"}, sets...)}
 }
 
-// TestSizesOfFamily: names of sizes and lengths are those of the model's family, in defaults and in tables.
+// TestSizesOfFamily: names of sizes and lengths have the meaning of the model's family, in defaults and in tables.
 func TestSizesOfFamily(t *testing.T) {
 	table := "id,prompt,resolution,aspect_ratio,num_frames,fps\nplain,a,,,,\nrow,a,240p,9:16,2s,8\nsecond,a,,9:16,1s,\n"
 	j := wanJob(t, table, "defaults={resolution: 144p, num_frames: 5s, fps: 16, num_inference_steps: 1}")
@@ -43,7 +43,8 @@ func TestSizesOfFamily(t *testing.T) {
 	}
 }
 
-// TestChangedRatio: an output whose sizes were read as Open-Sora's is kept by the aspect ratio turned round.
+// TestChangedRatio: an earlier release read the sizes of an output as Open-Sora's. With the inverted aspect ratio the job computes
+// nothing again.
 func TestChangedRatio(t *testing.T) {
 	was := wanJob(t, "id,prompt\na,a red square\n", "defaults={height: 144, width: 256, num_frames: 1, num_inference_steps: 1, guidance_scale: 1, seed: 1}")
 	if r := was.MustRun(t); r.Done != 1 {
@@ -63,7 +64,7 @@ func TestChangedRatio(t *testing.T) {
 	}
 }
 
-// TestStillOfLatents: a row of latents with one frame and no frame rate becomes a video of a second.
+// TestStillOfLatents: a row of latents with one frame and no frame rate becomes a video of one second.
 func TestStillOfLatents(t *testing.T) {
 	j := wanJob(t, "media,id\n"+jobtest.Clips+"triangle.png,a\n", "defaults={height: 32, width: 32, num_frames: 1}")
 	j.Input, j.Stages = fmt.Sprintf("{media: %q}", j.Prompts), "[encode_vae]"

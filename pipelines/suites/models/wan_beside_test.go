@@ -13,7 +13,8 @@ import (
 	"latentbeam/schemas"
 )
 
-// forDiffusers completes a directory of wanDir: tokenizer.json beside spiece.model, for prompts in ASCII, and weights with all axes.
+// forDiffusers is a program that completes a directory of wanDir for diffusers: it adds a tokenizer.json for ASCII prompts and gives the
+// weights all their axes.
 const forDiffusers = `
 import sys, diffusers, sentencepiece, transformers
 from safetensors.torch import load_file, save_file
@@ -29,8 +30,8 @@ for part, kind in (("vae", diffusers.AutoencoderKLWan), ("transformer", diffuser
     save_file({k: have[k].reshape(v.shape) for k, v in want.items()}, name, {"format": "pt"})
 `
 
-// TestWanBesideDiffusers runs python/examples/wan_beside.py: our frames and those of diffusers, of the same weights and noise, in
-// one gallery.
+// TestWanBesideDiffusers runs python/examples/wan_beside.py, which shows our frames beside those of diffusers, from the same weights and
+// noise.
 func TestWanBesideDiffusers(t *testing.T) {
 	testaid.Needs(t, "python3")
 	program, err := filepath.Abs("../../../python/examples/wan_beside.py")

@@ -13,7 +13,7 @@ import (
 	"latentbeam/stages/nn/nntest"
 )
 
-// wanImageStages are the stages of a case of image to video between encode_text and decode_vae.
+// wanImageStages returns the stages of an image-to-video case between encode_text and decode_vae.
 func wanImageStages(c wanCase) string {
 	if bytes.Contains(c.Index, []byte("expand_timesteps")) {
 		return "encode_image, denoise"
@@ -24,8 +24,8 @@ func wanImageStages(c wanCase) string {
 	return "encode_image: {frames: all}, denoise"
 }
 
-// TestWanImagePipelines runs whole models of diffusers from a prompt, an image and given noise, and compares latents and
-// pixels with what its WanImageToVideoPipeline made of them.
+// TestWanImagePipelines runs whole models of diffusers from a prompt, an image and given noise, and compares latents and pixels with
+// those of diffusers' WanImageToVideoPipeline.
 func TestWanImagePipelines(t *testing.T) {
 	cases := wanCasesOf(t, "wan-i2v.json")
 	for _, name := range slices.Sorted(maps.Keys(cases)) {
@@ -33,8 +33,8 @@ func TestWanImagePipelines(t *testing.T) {
 	}
 }
 
-// TestWanImages: a directory is all that image to video needs beside a table with images. Rows without an image have the
-// keys and the bytes of a job that knows no images.
+// TestWanImages: image to video needs only a model directory and a table with images. Rows without an image have the keys and bytes of a
+// job without the image stages.
 func TestWanImages(t *testing.T) {
 	cases := wanCasesOf(t, "wan-i2v.json")
 	for _, name := range wanImageKinds {
@@ -84,10 +84,10 @@ func TestWanImages(t *testing.T) {
 	}
 }
 
-// wanImageKinds are the cases of the ways in which a network takes an image.
+// wanImageKinds names one case for each way in which a network reads an image.
 var wanImageKinds = []string{"first", "experts", "clip"}
 
-// TestWanImageMistakes: what cannot be done is said before anything is computed.
+// TestWanImageMistakes: an impossible job or row is an error before anything is computed.
 func TestWanImageMistakes(t *testing.T) {
 	c := wanCasesOf(t, "wan-i2v.json")["first"]
 	dir := wanDir(t, c)

@@ -10,15 +10,14 @@ import (
 	"latentbeam/internal/dev/jobtest"
 )
 
-// wanKinds are the members of the family of Wan: text to video by one denoiser and by two, and the ways in which a network
-// takes an image.
+// wanKinds are the kinds of Wan models: text to video with one denoiser and with two, and each way in which a network reads an image.
 var wanKinds = []struct{ name, file, kind string }{
 	{"text", "wan-pipelines.json", "unipc"}, {"two denoisers", "wan-pipelines.json", "experts"},
 	{"first frame", "wan-i2v.json", "first"}, {"beside by two denoisers", "wan-i2v.json", "experts"},
 	{"with CLIP", "wan-i2v.json", "clip"},
 }
 
-// wanVariants are ways to run a job that show in no byte. A model of two denoisers is not cut by blocks.
+// wanVariants are settings that change no byte of the output. pp_size is not used for a model of two denoisers.
 var wanVariants = []string{
 	"runner=prism",
 	"resources.batch_size=1 resources.threads=1",
@@ -33,7 +32,7 @@ var wanVariants = []string{
 	"hosts stages.denoise.tp_size=2 resources.workers=0",
 }
 
-// wanRows is a table of two sizes for a case; each row has an image of its own where the model takes one.
+// wanRows returns a table with rows of two sizes. Each row has its own image if the model reads images.
 func wanRows(t *testing.T, c wanCase) string {
 	t.Helper()
 	text := "id,prompt,seed,guidance_scale,height,width,num_frames,reference\n"
@@ -51,8 +50,8 @@ func wanRows(t *testing.T, c wanCase) string {
 	return jobtest.WriteTable(t, "p.csv", text)
 }
 
-// TestWanSameBytes: runner, batches, threads, sets of workers, how weights are cut, and other hosts show in no byte of an
-// output of Wan, from prompts and images to videos and tables. A short test runs each variant with one member of the family.
+// TestWanSameBytes: the output of Wan does not depend on the runner, batches, threads, sets of workers, the division of weights and
+// hosts. A short test runs each variant with one kind of model.
 func TestWanSameBytes(t *testing.T) {
 	jobtest.NeedPrism(t)
 	token := jobtest.TokenFile(t, jobtest.WorkerToken)

@@ -31,7 +31,7 @@ import (
 	"latentbeam/stages/weights/safetensors"
 )
 
-// wanCase is a whole pipeline of testdata/golden/wan-pipelines.json, from a prompt and given noise to pixels.
+// wanCase is a pipeline of testdata/golden/wan-pipelines.json with its expected latents and pixels.
 type wanCase struct {
 	Prompt        string
 	Negative      *string
@@ -40,17 +40,17 @@ type wanCase struct {
 	Steps         int
 	Guidance      float64
 	Guidance2     *float64        `json:"guidance_2"`
-	Scheduler     json.RawMessage // the files of the model
+	Scheduler     json.RawMessage // this and the next fields are config files of the model
 	TextEncoder   json.RawMessage `json:"text_encoder"`
 	Transformer   json.RawMessage
 	VAE           json.RawMessage
 	Index         json.RawMessage
-	Shape         []int // of the latents
+	Shape         []int // shape of the latents
 	Latents       []float32
 	PixelsShape   []int           `json:"pixels_shape"`
 	Pixels        []int           // every 7th byte
 	Tokens        int             // max_sequence_length; 0: not given
-	Images        int             // that the video begins and ends with
+	Images        int             // number of images: the first and the last frame
 	ImageEncoder  json.RawMessage `json:"image_encoder"`
 	Processor     json.RawMessage `json:"image_processor"`
 }
@@ -69,7 +69,7 @@ func wanCasesOf(t *testing.T, file string) map[string]wanCase {
 	return out
 }
 
-// tensorsOf are the hashed weights of these names and shapes; prefix stands before the hashed names.
+// tensorsOf returns weights with these names and shapes. Their values are hashes of the names, with prefix before them.
 func tensorsOf(t *testing.T, shapes map[string][]int, prefix string) []byte {
 	t.Helper()
 	tensors := map[string]safetensors.Tensor{}
@@ -89,7 +89,7 @@ func tensorsOf(t *testing.T, shapes map[string][]int, prefix string) []byte {
 	return out.Bytes()
 }
 
-// wanDir lays a case out as a directory of diffusers.
+// wanDir writes the model of a case as a directory of diffusers.
 func wanDir(t *testing.T, c wanCase) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -137,7 +137,7 @@ func wanDir(t *testing.T, c wanCase) string {
 	return dir
 }
 
-// wanTable is a prompt table of the case alone, with its noise.
+// wanTable writes a prompt table with the one row of a case and its noise.
 func wanTable(t *testing.T, c wanCase) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -191,7 +191,7 @@ func wanImages(t *testing.T, c wanCase) (paths []string) {
 	return paths
 }
 
-// runYAML runs the job that a text describes.
+// runYAML runs a job from the text of its YAML.
 func runYAML(t *testing.T, text string, sets []string, more ...stages.Spec) (pipelines.Result, error) {
 	t.Helper()
 	cfg, err := config.Parse("job.yaml", text, sets)
@@ -210,8 +210,8 @@ func runYAML(t *testing.T, text string, sets []string, more ...stages.Spec) (pip
 	return j.Run(context.Background(), nil)
 }
 
-// TestWanPipelines runs whole models of diffusers from prompts and given noise, and compares latents and pixels with
-// what its WanPipeline made of them.
+// TestWanPipelines runs whole models of diffusers from prompts and given noise, and compares latents and pixels with those of diffusers'
+// WanPipeline.
 func TestWanPipelines(t *testing.T) {
 	cases := wanCases(t)
 	for _, name := range slices.Sorted(maps.Keys(cases)) {
@@ -219,9 +219,9 @@ func TestWanPipelines(t *testing.T) {
 	}
 }
 
-// TestWanOptions: arguments of diffusers' pipeline mean the same here. guidance_scale_2 is guidance_scale where it is left
-// out, and arithmetic below 1; guidance_scale below 1 is no guidance for either denoiser; texts are padded to
-// max_sequence_length; the timestep's sinusoid has any even width.
+// TestWanOptions: arguments have the meaning of diffusers' pipeline. guidance_scale_2 is guidance_scale if it is not given. A
+// guidance_scale_2 below 1 is used as it is, but a guidance_scale below 1 turns guidance off for both denoisers. Texts are padded to
+// max_sequence_length. The sinusoid of the timestep may have any even width.
 func TestWanOptions(t *testing.T) {
 	for name, c := range wanCasesOf(t, "wan-options.json") {
 		t.Run(name, func(t *testing.T) { c.compare(t, "denoise") })
@@ -271,8 +271,8 @@ func (c wanCase) compare(t *testing.T, list string) {
 	}
 }
 
-// TestModelIsAllAJobNeeds: a job that names a directory of diffusers and a table makes videos. The stages, the solver
-// and the defaults are those of the directory. Options come by --set, and other inputs begin where they stand.
+// TestModelIsAllAJobNeeds: a job needs only a directory of diffusers and a table. Stages, solver and defaults come from the directory.
+// --set sets options of these stages. A job on embeddings or latents starts at the stage that reads them.
 func TestModelIsAllAJobNeeds(t *testing.T) {
 	c := wanCases(t)["unipc"]
 	dir, out := wanDir(t, c), filepath.Join(t.TempDir(), "out")
@@ -347,8 +347,7 @@ func TestModelIsAllAJobNeeds(t *testing.T) {
 	}
 }
 
-// TestDryRunOfWan: a plan says how the steps are shared out to two denoisers (26 and 14 of 40 in diffusers), and which prompts
-// are cut.
+// TestDryRunOfWan: a plan says how many steps each of two denoisers computes (26 and 14 of 40 in diffusers), and which prompts are cut.
 func TestDryRunOfWan(t *testing.T) {
 	c := wanCases(t)["experts_alone"] // flow_shift 12
 	table := jobtest.WriteTable(t, "prompts.csv", "prompt,max_sequence_length\na red ball,\na cat walks over the wet grass of a garden,7\n")

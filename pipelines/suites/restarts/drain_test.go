@@ -102,7 +102,7 @@ func TestCancelEndsAtOnce(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || fault.ExitCode(err) != fault.ExitInterrupted {
 		t.Errorf("exit %d, %v", fault.ExitCode(err), err)
 	}
-	if err != nil && err.Error() != cause.Error() { // nothing of the runner's insides
+	if err != nil && err.Error() != cause.Error() { // without text of the runner
 		t.Errorf("the error says %q", err)
 	}
 	if took := time.Since(began); took > time.Minute {

@@ -46,14 +46,14 @@ func TestPoolProcess(t *testing.T) {
 	pool, err := runners.Listen("127.0.0.1:0")
 	jobtest.Must(t, err)
 	fmt.Println("pool " + pool.Addr())
-	go func() { // its end is the end of the test that has started it
+	go func() { // stdin is closed when the test that started this process ends
 		_, _ = os.Stdin.Read(make([]byte, 1))
 		os.Exit(0)
 	}()
 	jobtest.Must(t, pool.Serve(context.Background()))
 }
 
-// poolSpecs are the stages that both processes know.
+// poolSpecs returns the stages that both processes have.
 func poolSpecs() []stages.Spec { return append(catalog.All(), jobtest.ToySpec()) }
 
 // startPool starts a process that is a pool of workers, in a directory of its own, and returns its address.
@@ -215,8 +215,8 @@ func TestSpreadOtherFiles(t *testing.T) {
 	jobtest.Must(t, os.WriteFile(weights[0], data, 0o644))
 	t.Chdir(here)
 	for want, j := range map[string]jobtest.Job{
-		"the weights of denoise are others here": {Prompts: jobtest.WriteTable(t, "all.csv", jobtest.SeamTable), Sets: []string{"model=" + ownDir + "/model"}},
-		"is another row here than where the input was read": {Input: "{latents: " + ownDir + "/latents.parquet}",
+		"the weights of denoise on this host": {Prompts: jobtest.WriteTable(t, "all.csv", jobtest.SeamTable), Sets: []string{"model=" + ownDir + "/model"}},
+		"is a different row on this host than where the input was read": {Input: "{latents: " + ownDir + "/latents.parquet}",
 			Stages: "[decode_vae, encode_video]", Sets: []string{"output.write=[video]"}},
 		"are others here than where the job was submitted": {Input: "{media: " + ownDir + "/clip.mp4}", Stages: "[encode_vae]",
 			Sets: []string{"output.write=[latents]"}},

@@ -43,7 +43,7 @@ func suite(t *testing.T) map[string]jobtest.Job {
 	}
 }
 
-// failing is appended to manyRows: rows that fail alone, with their batch, and before they have a key.
+// failing is appended to jobtest.ManyRows: rows that fail alone, with their batch, and before they have a key.
 const failing = "poison\npanic\n\"\xff\"\nanother poison\n"
 
 func TestSuite(t *testing.T) {

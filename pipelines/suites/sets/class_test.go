@@ -16,15 +16,15 @@ import (
 	"latentbeam/stages/layout"
 )
 
-// otherwise is a pool of workers with a special numeric class.
-type otherwise struct {
+// cardPool is a pool of workers with a special numeric class.
+type cardPool struct {
 	*devices.CPU
 	layout []layout.DeviceModel
 }
 
-func (otherwise) Class() string { return "card/test" }
+func (cardPool) Class() string { return "card/test" }
 
-func (o otherwise) Capabilities() devices.PoolCapabilities {
+func (o cardPool) Capabilities() devices.PoolCapabilities {
 	can := o.CPU.Capabilities()
 	can.Layout = func() []layout.DeviceModel { return o.layout }
 	return can
@@ -43,7 +43,7 @@ func TestADriverThatComputesNothing(t *testing.T) {
 	for i := range devices {
 		devices[i].Name, devices[i].Memory = "card", 1<<40
 	}
-	addr, _ := jobtest.WorkerOf(t, node, otherwise{local, devices}, nil)
+	addr, _ := jobtest.WorkerOf(t, node, cardPool{local, devices}, nil)
 	other, _ := jobtest.StartWorker(t, token, 1, nil)
 
 	j := base.OnHosts(token, "resources.workers=0", addr)

@@ -191,7 +191,7 @@ func (p *cards) LeaseSet(ctx context.Context, n int) (*stages.Set, func(bool), e
 			mine := slices.Clone(set.Devices)
 			p.free = slices.Clone(p.free[n:])
 			p.mu.Unlock()
-			return set, func(ok bool) { p.giveBack(mine, ok) }, nil
+			return set, func(ok bool) { p.release(mine, ok) }, nil
 		}
 		again := p.again
 		p.mu.Unlock()
@@ -203,7 +203,8 @@ func (p *cards) LeaseSet(ctx context.Context, n int) (*stages.Set, func(bool), e
 	}
 }
 
-func (p *cards) giveBack(devices []kernels.Backend, ok bool) {
+// release makes devices free again. If ok is false, new backends replace theirs.
+func (p *cards) release(devices []kernels.Backend, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, d := range devices {

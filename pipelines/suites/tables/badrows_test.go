@@ -175,7 +175,7 @@ func TestBadRowInAStage(t *testing.T) {
 			func(b []*stages.Element, bad int) error {
 				for i, e := range b {
 					if i != bad {
-						e.Text = nil // a stage may let go of what it took
+						e.Text = nil // a stage may drop its input
 						e.Readings = map[string]string{"read": "back"}
 					}
 				}
@@ -241,7 +241,7 @@ func TestWorldThatHeals(t *testing.T) {
 // TestFatalErrorStopsAndIsResumed: after a fatal error, published rows count, the others are pending,
 // and the next run computes them.
 func TestFatalErrorStopsAndIsResumed(t *testing.T) {
-	const n = 300 // others go on until the error is known
+	const n = 300 // other batches go on until the engine knows the error
 	var healthy atomic.Bool
 	j := jobtest.Job{Prompts: jobtest.WriteTable(t, "prompts.csv", strings.ReplaceAll(jobtest.ManyRows(n), "poison", "fine")),
 		Out: filepath.Join(t.TempDir(), "out"), Stages: "[toy, sick]",

@@ -70,16 +70,16 @@ func TestShardsThatEndTogether(t *testing.T) {
 	}
 }
 
-// asked is a model that reports every row that it computes. Its latents are larger than the records of the
+// reporting is a model that reports every row that it computes. Its latents are larger than the records of the
 // ledger, so the ledger drops them after they are in the tables.
-type asked struct {
+type reporting struct {
 	jobtest.Toy
 	told func()
 }
 
-func (a asked) Check(*schemas.PromptRow) error { a.told(); return nil }
+func (a reporting) Check(*schemas.PromptRow) error { a.told(); return nil }
 
-func (a asked) Run(_ context.Context, _ kernels.Backend, batch []*stages.Element) error {
+func (a reporting) Run(_ context.Context, _ kernels.Backend, batch []*stages.Element) error {
 	for _, e := range batch {
 		e.Latents = stages.NewArray(4, 16, 4, 4)
 	}
@@ -94,7 +94,7 @@ func TestJoinedWhileLooking(t *testing.T) {
 	joins := 0
 	spec := jobtest.ToySpec()
 	spec.New = func(*stages.Model, stages.Options) (stages.Stage, error) {
-		return asked{told: func() {
+		return reporting{told: func() {
 			if joins == 0 && len(ofShards(t, j)) == 6 { // two summaries, two tables of latents, two of failures: both are done
 				joins++
 				j.MustRun(t)

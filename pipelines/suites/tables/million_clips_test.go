@@ -22,12 +22,12 @@ import (
 )
 
 const (
-	clipsEnv    = "LATENTBEAM_CLIPS"          // how many clips, 1000000 for the whole of it
+	clipsEnv    = "LATENTBEAM_CLIPS"          // number of clips; 1000000 for the full test
 	clipsDirEnv = "LATENTBEAM_TEST_CLIPS_DIR" // makes this binary the child that works there
-	clipsToEnv  = "LATENTBEAM_TEST_CLIPS_TO"  // what the child does: a format of the export; "": it runs the job
+	clipsToEnv  = "LATENTBEAM_TEST_CLIPS_TO"  // format that the child exports; "": it runs the job
 
-	clipsLarge = 500_000 // from here on buffers that fill up say nothing
-	// bytesAClip is what a clip may take of the memory: its file is read once a run, and what it holds is remembered.
+	clipsLarge = 500_000 // with fewer clips, growing buffers hide the memory per clip, so bytesAClip is not checked
+	// bytesAClip limits the memory for a clip. It is not 0, because a run stores the digest of each file.
 	bytesAClip = 256
 )
 

@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	millionEnv    = "LATENTBEAM_MILLION"          // how many rows, 1000000 for the whole of it
+	millionEnv    = "LATENTBEAM_MILLION"          // number of rows; 1000000 for the full test
 	millionDirEnv = "LATENTBEAM_TEST_MILLION_DIR" // makes this binary the child that runs the job there
 
 	rowsUsually = 100_000
@@ -35,8 +35,8 @@ const (
 	rowsSmall   = 10_000
 	poisonEvery = 1000
 
-	// bytesARow is what a row may take of the memory, beside buffers that are full only after some ten
-	// thousand rows. In a million rows these have to fit in, too.
+	// Memory may grow by bytesARow for each row, and by buffersKiB for buffers that are full only after some ten thousand rows. In a
+	// test with rowsOfWhole rows, the buffers count as memory of the rows.
 	bytesARow   = 64
 	buffersKiB  = 24 << 10
 	rowsOfWhole = 1_000_000
@@ -45,7 +45,7 @@ const (
 // figures are the measurements of a child process.
 type figures struct {
 	Rows, Done, Failed int64
-	Seconds, Plain     float64 // of the job, of the plain pipeline
+	Seconds, Plain     float64 // duration of the job, and of plainPipeline
 	PeakKiB            int64   // resident memory after the job
 }
 
